@@ -1,0 +1,11 @@
+//! `quaff generate`.
+
+use crate::exit::Exit;
+
+/// generate
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_args: Args) -> anyhow::Result<Exit> {
+    anyhow::bail!("not built yet")
+}

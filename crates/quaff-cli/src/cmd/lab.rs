@@ -1,0 +1,11 @@
+//! `quaff lab`.
+
+use crate::exit::Exit;
+
+/// lab
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_args: Args) -> anyhow::Result<Exit> {
+    anyhow::bail!("not built yet")
+}

@@ -1,0 +1,6 @@
+//! One file a subcommand: its arguments, and how they become a plan.
+
+pub(crate) mod capture;
+pub(crate) mod generate;
+pub(crate) mod lab;
+pub(crate) mod verify;

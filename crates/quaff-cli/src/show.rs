@@ -1,0 +1,58 @@
+//! Numbers for people: one place decides how a rate, a size or a count is written.
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Bytes in binary units: `512 B`, `4.0 MiB`.
+pub(crate) fn bytes(n: u64) -> String {
+    scaled(n as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
+}
+
+/// A rate of packets: `400 kpps`.
+pub(crate) fn pps(rate: f64) -> String {
+    scaled(rate, 1000.0, &["pps", "kpps", "Mpps", "Gpps"])
+}
+
+/// A rate of bits: `4.80 Gb/s`.
+pub(crate) fn bits(rate: f64) -> String {
+    scaled(rate, 1000.0, &["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"])
+}
+
+fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
+    let mut unit = 0;
+    while value >= step && unit + 1 < units.len() {
+        value /= step;
+        unit += 1;
+    }
+    match (unit, value) {
+        (0, v) => format!("{v:.0} {}", units[0]),
+        (_, v) if v < 10.0 => format!("{v:.2} {}", units[unit]),
+        (_, v) if v < 100.0 => format!("{v:.1} {}", units[unit]),
+        (_, v) => format!("{v:.0} {}", units[unit]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(3_000_000), "3,000,000");
+        assert_eq!(bytes(4 << 20), "4.00 MiB");
+        assert_eq!(pps(400_000.0), "400 kpps");
+        assert_eq!(bits(4.8e9), "4.80 Gb/s");
+    }
+}

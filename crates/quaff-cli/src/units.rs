@@ -1,0 +1,65 @@
+//! Sizes and durations as people type them: `256M`, `1.5G`, `90s`, `2h`.
+
+use std::time::Duration;
+
+/// Bytes: a number with an optional K, M, G or T (powers of 1024; `MiB`, `MB` are the same).
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text)?;
+    let unit = unit.trim_end_matches(['b', 'B']).trim_end_matches('i');
+    let shift = match unit.to_ascii_uppercase().as_str() {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(format!("'{text}': unknown unit '{unit}'; use K, M, G or T")),
+    };
+    Ok((number * (1u64 << shift) as f64).round() as u64)
+}
+
+/// A duration: a number with ns, us, ms, s (the default), m, h or d.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split(text)?;
+    let seconds = match unit {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86400.0,
+        _ => return Err(format!("'{text}': unknown unit '{unit}'; use ns, us, ms, s, m, h or d")),
+    };
+    Duration::try_from_secs_f64(number * seconds).map_err(|error| format!("'{text}': {error}"))
+}
+
+fn split(text: &str) -> Result<(f64, &str), String> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let number = number.parse().map_err(|_| format!("'{text}' does not begin with a number"))?;
+    Ok((number, unit.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_powers_of_1024() {
+        assert_eq!(bytes("4096"), Ok(4096));
+        assert_eq!(bytes("1k"), Ok(1024));
+        assert_eq!(bytes("256M"), Ok(256 << 20));
+        assert_eq!(bytes("1.5GiB"), Ok(3 << 29));
+        assert!(bytes("12X").is_err());
+        assert!(bytes("M").is_err());
+    }
+
+    #[test]
+    fn durations_with_units() {
+        assert_eq!(duration("5"), Ok(Duration::from_secs(5)));
+        assert_eq!(duration("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(duration("1.5ms"), Ok(Duration::from_micros(1500)));
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
+        assert!(duration("5 parsecs").is_err());
+    }
+}

@@ -1,0 +1,3 @@
+//! Network namespaces to try quaff in, and the methods that measure it beside its rivals.
+
+#![forbid(unsafe_code)]

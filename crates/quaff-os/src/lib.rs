@@ -1,0 +1,11 @@
+//! Talking to Linux: rings, sockets, BPF, io_uring, namespaces, CPUs.
+//!
+//! This crate holds **all** the `unsafe` of quaff. It hands out safe types that keep the kernel's
+//! rules, and it does not know what a packet means: that is `quaff-wire`'s business.
+//! Words follow the kernel's (block, frame, tci, tpid), so that its documentation stays valid here.
+
+pub mod error;
+pub mod signal;
+pub mod stats;
+
+pub use error::{Error, Result, Try};

@@ -1,0 +1,43 @@
+//! Signals as something to wait for: blocked in every thread, read from one descriptor.
+//!
+//! Call [`Signals::block`] before the first thread is started, so that all threads inherit the mask.
+//! Blocked signals are queued even when a shell set them to be ignored, so a command that a script
+//! started in the background still hears SIGINT.
+
+use crate::{Result, Try};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::SigSet;
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+pub use nix::sys::signal::Signal;
+
+/// The signals that a command has taken over.
+#[derive(Debug)]
+pub struct Signals {
+    fd: SignalFd,
+}
+
+impl Signals {
+    /// Blocks `signals` in this thread, and so in each thread that it starts from now on.
+    pub fn block(signals: &[Signal]) -> Result<Self> {
+        let set: SigSet = signals.iter().copied().collect();
+        set.thread_block().trying(|| "block signals")?;
+        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+        Ok(Self { fd: SignalFd::with_flags(&set, flags).trying(|| "open a signalfd")? })
+    }
+
+    /// The next signal, or `None` when `wait` has passed without one.
+    pub fn next(&self, wait: Duration) -> Result<Option<Signal>> {
+        let timeout = PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX);
+        let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, timeout) {
+            Ok(0) | Err(nix::Error::EINTR) => return Ok(None),
+            Ok(_) => {}
+            Err(errno) => return Err(errno).trying(|| "wait for a signal"),
+        }
+        let info = self.fd.read_signal().trying(|| "read a signal")?;
+        Ok(info.and_then(|info| Signal::try_from(info.ssi_signo as i32).ok()))
+    }
+}

@@ -1,0 +1,24 @@
+//! Counters of an interface, as the kernel keeps them in 64 bits.
+
+/// `struct rtnl_link_stats64` (linux/if_link.h), the fields that quaff reads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Frames received.
+    pub rx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Frames the host had no room for (`rx_missed_errors`).
+    pub rx_missed: u64,
+    /// Frames lost in the device's own queue (`rx_fifo_errors`).
+    pub rx_fifo: u64,
+    /// `rx_over_errors`.
+    pub rx_over: u64,
+    /// `rx_dropped`: also counts frames that no protocol wanted, so it is shown, never summed as loss.
+    pub rx_dropped: u64,
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Frames that could not be sent.
+    pub tx_dropped: u64,
+}

@@ -1,0 +1,7 @@
+//! Bytes and their meaning: frames, stamps, pcap, pcapng. No I/O, no clock, nothing unsafe.
+//!
+//! Every function here works on slices that the caller owns. Parsing never panics, whatever the bytes.
+
+#![forbid(unsafe_code)]
+
+pub mod stamp;
