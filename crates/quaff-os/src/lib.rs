@@ -4,7 +4,11 @@
 //! rules, and it does not know what a packet means: that is `quaff-wire`'s business.
 //! Words follow the kernel's (block, frame, tci, tpid), so that its documentation stays valid here.
 
+pub mod clock;
+pub mod cpu;
 pub mod error;
+pub mod event;
+pub mod mem;
 pub mod signal;
 pub mod stats;
 
