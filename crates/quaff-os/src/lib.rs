@@ -9,6 +9,7 @@ pub mod cpu;
 pub mod error;
 pub mod event;
 pub mod mem;
+pub mod packet;
 pub mod signal;
 pub mod stats;
 

@@ -1,0 +1,192 @@
+//! The blocks of a TPACKET_V3 ring, read as bytes (linux/if_packet.h, Documentation/networking/packet_mmap.rst).
+//!
+//! Nothing here trusts an offset: a block is a slice, and what lies outside it is not read. So the
+//! walk can be tested, and fuzzed, without a kernel.
+
+/// `struct tpacket_block_desc`: where the fields of a block's header are.
+pub(super) mod field {
+    pub(crate) const STATUS: usize = 8;
+    pub(crate) const NUM_PKTS: usize = 12;
+    pub(crate) const OFFSET_TO_FIRST_PKT: usize = 16;
+    pub(crate) const SEQ_NUM: usize = 24;
+}
+
+/// `struct tpacket3_hdr`, followed at 48 by `struct sockaddr_ll`.
+mod packet {
+    pub(super) const NEXT_OFFSET: usize = 0;
+    pub(super) const SEC: usize = 4;
+    pub(super) const NSEC: usize = 8;
+    pub(super) const SNAPLEN: usize = 12;
+    pub(super) const LEN: usize = 16;
+    pub(super) const STATUS: usize = 20;
+    pub(super) const MAC: usize = 24;
+    pub(super) const VLAN_TCI: usize = 32;
+    pub(super) const VLAN_TPID: usize = 36;
+    pub(super) const PKTTYPE: usize = 48 + 10;
+    pub(super) const BYTES: usize = 48 + 20;
+}
+
+const ETH_P_8021Q: u16 = 0x8100;
+
+/// One packet of a block, as the kernel describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// Seconds since 1970 by the clock that stamped it.
+    pub sec: u32,
+    /// Nanoseconds of that second.
+    pub nsec: u32,
+    /// Where its first byte is, from the start of the block.
+    pub start: u32,
+    /// Bytes present.
+    pub snaplen: u32,
+    /// Bytes on the wire (without the tag in `vlan`).
+    pub len: u32,
+    /// The VLAN tag that the kernel took out of the frame: TPID and full TCI.
+    pub vlan: Option<(u16, u16)>,
+    /// `sll_pkttype` (PACKET_HOST 0, _BROADCAST 1, _MULTICAST 2, _OTHERHOST 3, _OUTGOING 4).
+    pub pkttype: u8,
+    /// Whether the time is the adapter's (TP_STATUS_TS_RAW_HARDWARE).
+    pub hardware_time: bool,
+}
+
+/// Where a walk through a block stands.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cursor {
+    next: usize,
+    left: u32,
+}
+
+impl Cursor {
+    /// The start of a block.
+    pub fn new(block: &[u8]) -> Self {
+        let next = u32_at(block, field::OFFSET_TO_FIRST_PKT).unwrap_or(0) as usize;
+        Self { next, left: u32_at(block, field::NUM_PKTS).unwrap_or(0) }
+    }
+
+    /// Packets that are still to come.
+    pub fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// Hands the next `most` packets of `block` to `take`. What lies outside the block ends the
+    /// walk: the rest is then not delivered, and the caller sees that the counts do not match.
+    #[inline]
+    pub fn walk(&mut self, block: &[u8], most: u32, mut take: impl FnMut(Packet)) {
+        for _ in 0..self.left.min(most) {
+            let Some(header) = block.get(self.next..self.next + packet::BYTES) else {
+                self.left = 0;
+                return;
+            };
+            let (packet, next_offset) = read(header, self.next);
+            let end = packet.start as usize + packet.snaplen as usize;
+            if end > block.len() {
+                self.left = 0;
+                return;
+            }
+            take(packet);
+            self.left -= 1;
+            self.next += next_offset as usize;
+        }
+    }
+}
+
+#[inline]
+fn read(header: &[u8], offset: usize) -> (Packet, u32) {
+    let word = |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
+    let status = word(packet::STATUS);
+    let packet = Packet {
+        sec: word(packet::SEC),
+        nsec: word(packet::NSEC),
+        start: offset as u32 + u32::from(half(packet::MAC)),
+        snaplen: word(packet::SNAPLEN),
+        len: word(packet::LEN),
+        vlan: (status & libc::TP_STATUS_VLAN_VALID != 0).then(|| {
+            let known = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+            let tpid = if known { half(packet::VLAN_TPID) } else { ETH_P_8021Q };
+            (tpid, word(packet::VLAN_TCI) as u16)
+        }),
+        pkttype: header[packet::PKTTYPE],
+        hardware_time: status & libc::TP_STATUS_TS_RAW_HARDWARE != 0,
+    };
+    (packet, word(packet::NEXT_OFFSET))
+}
+
+fn u32_at(block: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(block.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// The kernel's running number of the block, by which a skipped one would show.
+pub fn seq_num(block: &[u8]) -> u64 {
+    let bytes = block.get(field::SEQ_NUM..field::SEQ_NUM + 8).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, u64::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A block as the kernel lays it out, with packets of the given lengths.
+    fn block(lengths: &[usize]) -> Vec<u8> {
+        let mut block = vec![0u8; 48];
+        block[field::NUM_PKTS..][..4].copy_from_slice(&(lengths.len() as u32).to_ne_bytes());
+        block[field::OFFSET_TO_FIRST_PKT..][..4].copy_from_slice(&48u32.to_ne_bytes());
+        for (i, len) in lengths.iter().enumerate() {
+            let stride = (82 + len).next_multiple_of(8);
+            let mut packet = vec![0u8; stride];
+            packet[packet::NEXT_OFFSET..][..4].copy_from_slice(&(stride as u32).to_ne_bytes());
+            packet[packet::SEC..][..4].copy_from_slice(&(i as u32).to_ne_bytes());
+            packet[packet::SNAPLEN..][..4].copy_from_slice(&(*len as u32).to_ne_bytes());
+            packet[packet::LEN..][..4].copy_from_slice(&(*len as u32 + 1).to_ne_bytes());
+            packet[packet::MAC..][..2].copy_from_slice(&82u16.to_ne_bytes());
+            packet[82..82 + len].fill(i as u8);
+            block.extend(packet);
+        }
+        block
+    }
+
+    proptest! {
+        #[test]
+        fn a_walk_in_steps_sees_every_packet_once(
+            lengths in prop::collection::vec(0usize..300, 0..40), step in 1u32..7
+        ) {
+            let block = block(&lengths);
+            let mut cursor = Cursor::new(&block);
+            let mut seen = Vec::new();
+            while cursor.left() > 0 {
+                cursor.walk(&block, step, |packet| seen.push(packet));
+            }
+            prop_assert_eq!(seen.len(), lengths.len());
+            for (i, (packet, len)) in seen.iter().zip(&lengths).enumerate() {
+                prop_assert_eq!((packet.sec, packet.snaplen, packet.len), (i as u32, *len as u32, *len as u32 + 1));
+                let bytes = &block[packet.start as usize..][..*len];
+                prop_assert!(bytes.iter().all(|byte| *byte == i as u8));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_survived(block in prop::collection::vec(any::<u8>(), 0..400)) {
+            let mut cursor = Cursor::new(&block);
+            let mut left = 1000;
+            while cursor.left() > 0 && left > 0 {
+                cursor.walk(&block, 100, |packet| {
+                    assert!((packet.start + packet.snaplen) as usize <= block.len());
+                });
+                left -= 1;
+            }
+        }
+    }
+
+    #[test]
+    fn a_vlan_tag_keeps_tpid_and_tci() {
+        let mut bytes = block(&[60]);
+        let status = libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID;
+        bytes[48 + packet::STATUS..][..4].copy_from_slice(&status.to_ne_bytes());
+        bytes[48 + packet::VLAN_TCI..][..4].copy_from_slice(&0xb064u32.to_ne_bytes());
+        bytes[48 + packet::VLAN_TPID..][..2].copy_from_slice(&0x88a8u16.to_ne_bytes());
+        let mut tags = Vec::new();
+        Cursor::new(&bytes).walk(&bytes, 1, |packet| tags.push(packet.vlan));
+        assert_eq!(tags, [Some((0x88a8, 0xb064))]);
+    }
+}
