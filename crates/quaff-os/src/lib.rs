@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod cpu;
+pub mod disk;
 pub mod error;
 pub mod event;
 pub mod mem;

@@ -1,0 +1,206 @@
+//! Writing to disk at the disk's own speed: whole slabs, in order, past the page cache.
+//!
+//! A [`Disk`] takes slabs, and gives each back when it is on disk or has failed, in the order in
+//! which they were handed in. Order is kept on purpose: a file grows only at its end, so at every
+//! completed write it holds all that came before, whatever happens next. (A chain of 4 MiB writes,
+//! one after the other, was measured to be as fast as four at once.)
+
+mod file;
+mod uring;
+
+pub use file::{Direct, Space, direct, exists, link_unnamed, lock_file, open_unnamed, preallocate, space};
+
+use crate::event::Event;
+use crate::mem::Slab;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// One write: the first `len` bytes of `slab` to `offset` of `file`.
+#[derive(Debug)]
+pub struct Write {
+    /// Where to.
+    pub file: Arc<File>,
+    /// The bytes; given back with the result.
+    pub slab: Slab,
+    /// How many of them, from the start. A multiple of the alignment when the file is O_DIRECT.
+    pub len: usize,
+    /// Where in the file.
+    pub offset: u64,
+}
+
+/// A write that has ended.
+#[derive(Debug)]
+pub struct Written {
+    /// The write, with its slab.
+    pub write: Write,
+    /// What became of it. After an error nothing behind it has been written.
+    pub result: io::Result<()>,
+}
+
+/// How slabs get to disk.
+#[derive(Debug)]
+pub struct Disk {
+    queue: VecDeque<Write>,
+    engine: Engine,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Uring(Box<uring::Chain>),
+    Pwrite,
+}
+
+impl Disk {
+    /// Writes by io_uring where the kernel allows it, else by pwrite(2). `bell` rings when a write
+    /// has ended.
+    pub fn new(bell: &Event) -> Self {
+        let engine = match uring::Chain::new(bell) {
+            Ok(chain) => Engine::Uring(Box::new(chain)),
+            Err(_) => Engine::Pwrite,
+        };
+        Self { queue: VecDeque::new(), engine }
+    }
+
+    /// Writes by pwrite(2), whatever the kernel could do.
+    pub fn plain() -> Self {
+        Self { queue: VecDeque::new(), engine: Engine::Pwrite }
+    }
+
+    /// The word for it: `io_uring` or `pwrite`.
+    pub fn name(&self) -> &'static str {
+        match self.engine {
+            Engine::Uring(_) => "io_uring",
+            Engine::Pwrite => "pwrite",
+        }
+    }
+
+    /// Hands in a write; it starts when those before it have ended.
+    pub fn submit(&mut self, write: Write) -> io::Result<()> {
+        self.queue.push_back(write);
+        self.start()
+    }
+
+    /// Hands in a write that goes before all that wait: one that failed and is tried again.
+    pub fn retry(&mut self, write: Write) -> io::Result<()> {
+        self.queue.push_front(write);
+        self.start()
+    }
+
+    /// Writes handed in and not given back yet.
+    pub fn pending(&self) -> usize {
+        self.queue.len() + self.in_flight()
+    }
+
+    /// The oldest write that has ended, or `None` when none has. With pwrite this is where the
+    /// writing is done. After an error the queue stands still until the next [`Disk::submit`],
+    /// [`Disk::retry`] or [`Disk::abandon`].
+    pub fn reap(&mut self) -> io::Result<Option<Written>> {
+        let written = match &mut self.engine {
+            Engine::Uring(chain) => chain.reap(&mut self.queue),
+            Engine::Pwrite => self.queue.pop_front().map(|write| {
+                let result = write.file.write_all_at(&write.slab[..write.len], write.offset);
+                Written { write, result }
+            }),
+        };
+        if written.as_ref().is_none_or(|written| written.result.is_ok()) {
+            self.start()?;
+        }
+        Ok(written)
+    }
+
+    /// Gives back all writes that have not started.
+    pub fn abandon(&mut self) -> impl Iterator<Item = Write> {
+        std::mem::take(&mut self.queue).into_iter()
+    }
+
+    fn in_flight(&self) -> usize {
+        match &self.engine {
+            Engine::Uring(chain) => chain.in_flight(),
+            Engine::Pwrite => 0,
+        }
+    }
+
+    fn start(&mut self) -> io::Result<()> {
+        match &mut self.engine {
+            Engine::Uring(chain) => chain.start(&mut self.queue),
+            Engine::Pwrite => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn write(file: &Arc<File>, byte: u8, offset: u64) -> Write {
+        let mut slab = Slab::new(4096).unwrap();
+        slab.fill(byte);
+        Write { file: file.clone(), slab, len: 4096, offset }
+    }
+
+    fn finish(disk: &mut Disk, bell: &Event) -> Vec<(u64, io::Result<()>)> {
+        let mut ended = Vec::new();
+        while disk.pending() > 0 {
+            match disk.reap().unwrap() {
+                Some(done) => ended.push((done.write.offset, done.result)),
+                None => drop(bell.wait(Duration::from_millis(100)).unwrap()),
+            }
+        }
+        ended
+    }
+
+    fn engines() -> Vec<(Disk, Event)> {
+        let bell = Event::new().unwrap();
+        vec![(Disk::new(&bell), bell.clone()), (Disk::plain(), bell)]
+    }
+
+    #[test]
+    fn writes_end_in_order_and_are_all_there() {
+        for (mut disk, bell) in engines() {
+            let file = Arc::new(tempfile::tempfile().unwrap());
+            for i in 0..37u64 {
+                disk.submit(write(&file, i as u8, i * 4096)).unwrap();
+            }
+            let ended = finish(&mut disk, &bell);
+            assert_eq!(ended.iter().map(|(offset, _)| *offset).collect::<Vec<_>>(), (0..37).map(|i| i * 4096).collect::<Vec<_>>());
+            assert!(ended.iter().all(|(_, result)| result.is_ok()));
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, 36 * 4096 + 17).unwrap();
+            assert_eq!(byte, [36]);
+            assert_eq!(file.metadata().unwrap().len(), 37 * 4096);
+        }
+    }
+
+    #[test]
+    fn nothing_behind_a_failed_write_is_written_until_it_is_retried() {
+        for (mut disk, bell) in engines() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("file");
+            std::fs::write(&path, b"").unwrap();
+            let good = Arc::new(File::options().write(true).open(&path).unwrap());
+            let bad = Arc::new(File::open(&path).unwrap());
+            disk.submit(write(&good, 1, 0)).unwrap();
+            disk.submit(write(&bad, 2, 4096)).unwrap();
+            disk.submit(write(&good, 3, 8192)).unwrap();
+            let mut failed = None;
+            while failed.is_none() {
+                match disk.reap().unwrap() {
+                    Some(done) if done.result.is_err() => failed = Some(done.write),
+                    Some(_) => {}
+                    None => drop(bell.wait(Duration::from_millis(100)).unwrap()),
+                }
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!(std::fs::metadata(&path).unwrap().len(), 4096);
+            let mut again = failed.unwrap();
+            again.file = good;
+            disk.retry(again).unwrap();
+            assert!(finish(&mut disk, &bell).iter().all(|(_, result)| result.is_ok()));
+            assert_eq!(std::fs::metadata(&path).unwrap().len(), 12288);
+        }
+    }
+}

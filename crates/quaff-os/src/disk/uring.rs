@@ -1,0 +1,129 @@
+//! A chain of linked writes on an io_uring: each starts when the one before it has succeeded.
+//!
+//! One chain is in flight at a time. A failed write cancels those behind it (ECANCELED); they go
+//! back to the head of the queue, unwritten, and wait until somebody has dealt with the failure.
+
+use super::{Write, Written};
+use crate::event::Event;
+use io_uring::{IoUring, opcode, squeue::Flags, types::Fd};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Writes in one chain. With 4 MiB each, the next one starts while we are still asleep.
+const CHAIN: usize = 4;
+
+pub(super) struct Chain {
+    ring: IoUring,
+    /// The writes that the kernel has, oldest first. Their slabs and files stay alive in here until
+    /// their completions have been seen.
+    flight: VecDeque<Write>,
+    /// The number of the oldest write in `flight`; completions carry the number of theirs.
+    oldest: u64,
+    /// Results by position in `flight`.
+    results: VecDeque<Option<i32>>,
+}
+
+impl std::fmt::Debug for Chain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Chain").field("in_flight", &self.flight.len()).finish_non_exhaustive()
+    }
+}
+
+impl Chain {
+    /// A ring whose completions ring `bell`.
+    pub(super) fn new(bell: &Event) -> io::Result<Self> {
+        let ring = IoUring::new(CHAIN as u32)?;
+        ring.submitter().register_eventfd(bell.as_fd().as_raw_fd())?;
+        Ok(Self { ring, flight: VecDeque::new(), oldest: 0, results: VecDeque::new() })
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.flight.len()
+    }
+
+    /// Sends the next chain, when none is in flight.
+    pub(super) fn start(&mut self, queue: &mut VecDeque<Write>) -> io::Result<()> {
+        if !self.flight.is_empty() || queue.is_empty() {
+            return Ok(());
+        }
+        let count = queue.len().min(CHAIN);
+        for (i, write) in queue.drain(..count).enumerate() {
+            let number = self.oldest + i as u64;
+            let linked = if i + 1 < count { Flags::IO_LINK } else { Flags::empty() };
+            let entry = opcode::Write::new(Fd(write.file.as_raw_fd()), write.slab.as_ptr(), write.len as u32)
+                .offset(write.offset)
+                .build()
+                .flags(linked)
+                .user_data(number);
+            assert!(write.len <= write.slab.len());
+            // SAFETY: the slab (len checked above) and the file go into `flight`, which keeps both in
+            // place until the completion has been reaped; drop waits for that too.
+            unsafe { self.ring.submission().push(&entry) }.expect("the ring has CHAIN entries and was empty");
+            self.flight.push_back(write);
+            self.results.push_back(None);
+        }
+        self.submit(0)
+    }
+
+    /// The oldest write, when it has ended.
+    pub(super) fn reap(&mut self, queue: &mut VecDeque<Write>) -> Option<Written> {
+        self.collect();
+        let result = (*self.results.front()?)?;
+        let broken = self.flight.front().is_some_and(|write| result != write.len as i32);
+        if broken && self.results.iter().any(Option::is_none) {
+            return None; // The cancelled rest is on its way; until then the chain is not over.
+        }
+        let write = self.take_oldest()?;
+        if !broken {
+            return Some(Written { write, result: Ok(()) });
+        }
+        while let Some(cancelled) = self.flight.pop_back() {
+            queue.push_front(cancelled);
+            self.oldest += 1;
+        }
+        self.results.clear();
+        // A short write means that the rest did not fit.
+        let errno = if result < 0 { -result } else { libc::ENOSPC };
+        Some(Written { write, result: Err(io::Error::from_raw_os_error(errno)) })
+    }
+
+    fn take_oldest(&mut self) -> Option<Write> {
+        self.results.pop_front();
+        self.oldest += 1;
+        self.flight.pop_front()
+    }
+
+    fn collect(&mut self) {
+        for entry in self.ring.completion() {
+            let position = entry.user_data().wrapping_sub(self.oldest) as usize;
+            if let Some(result) = self.results.get_mut(position) {
+                *result = Some(entry.result());
+            }
+        }
+    }
+
+    fn submit(&mut self, wait: usize) -> io::Result<()> {
+        loop {
+            match self.ring.submit_and_wait(wait) {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Chain {
+    /// The kernel may still be reading slabs in flight: they are freed only when it has finished.
+    fn drop(&mut self) {
+        while self.results.iter().any(Option::is_none) {
+            if self.submit(1).is_err() {
+                // Leaked on purpose: the kernel may still read them.
+                std::mem::forget(std::mem::take(&mut self.flight));
+                return;
+            }
+            self.collect();
+        }
+    }
+}
