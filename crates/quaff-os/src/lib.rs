@@ -9,6 +9,7 @@ pub mod cpu;
 pub mod disk;
 pub mod error;
 pub mod event;
+pub mod filter;
 pub mod mem;
 pub mod packet;
 pub mod signal;

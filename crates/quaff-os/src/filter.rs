@@ -1,0 +1,173 @@
+//! tcpdump's filter language, compiled by libpcap into classic BPF for the kernel.
+//!
+//! The kernel takes the outer VLAN tag out of a frame before a socket filter runs. Only a handle
+//! that is live on the interface makes libpcap write programs that know this, so the expression is
+//! compiled on one; a dead handle is the fallback where none can be had (an interface that is down).
+
+use crate::packet::Insn;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr::NonNull;
+
+/// Why an expression was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the filter does not compile: {message}\n  {expression}\n  {:>column$}", "^", column = .at + 1)]
+pub struct FilterError {
+    /// The expression.
+    pub expression: String,
+    /// libpcap's words.
+    pub message: String,
+    /// The byte of the expression at which the trouble begins, as far as can be told.
+    pub at: usize,
+}
+
+/// Compiles `expression` for the kernel's filter on interface `name`. Accepted packets are cut to
+/// `snaplen` bytes. `dlt` is the link type (DLT_*) to assume where no live handle can be had.
+pub fn compile(name: &str, dlt: i32, expression: &str, snaplen: u32) -> Result<Vec<Insn>, FilterError> {
+    let handle = Handle::live(name, snaplen).or_else(|| Handle::dead(dlt, snaplen));
+    let refuse = |message: String, at| FilterError { expression: expression.to_owned(), message, at };
+    let Some(handle) = handle else { return Err(refuse("libpcap has no memory".to_owned(), 0)) };
+    handle.compile(expression).map_err(|message| {
+        let at = locate(expression, &message, |prefix| handle.compile(prefix).is_ok());
+        refuse(message, at)
+    })
+}
+
+/// Where in an expression the trouble begins: at the word that libpcap names, else behind the
+/// longest beginning that compiles (and behind the `and`, `or`, `not` that follow it).
+fn locate(expression: &str, message: &str, compiles: impl Fn(&str) -> bool) -> usize {
+    let quoted = message.split('\'').nth(1).or_else(|| message.split('"').nth(1));
+    if let Some(at) = quoted.filter(|word| !word.is_empty()).and_then(|word| expression.find(word)) {
+        return at;
+    }
+    let starts: Vec<usize> = word_starts(expression);
+    let good = starts.iter().rev().find(|at| compiles(&expression[..**at]) && **at > 0).copied();
+    let mut at = good.unwrap_or(0);
+    while let Some(rest) = expression.get(at..) {
+        let word = rest.split_whitespace().next().unwrap_or("");
+        if !matches!(word, "and" | "or" | "not" | "&&" | "||" | "!") {
+            break;
+        }
+        at = starts.iter().find(|start| **start > at).copied().unwrap_or(expression.len());
+    }
+    at.min(expression.len())
+}
+
+fn word_starts(expression: &str) -> Vec<usize> {
+    let mut before = ' ';
+    let mut starts = Vec::new();
+    for (at, now) in expression.char_indices() {
+        if !now.is_whitespace() && (before.is_whitespace() || "()".contains(before) || "()".contains(now)) {
+            starts.push(at);
+        }
+        before = now;
+    }
+    starts
+}
+
+/// A `pcap_t`, closed on drop.
+struct Handle(NonNull<Pcap>);
+
+impl Handle {
+    fn live(name: &str, snaplen: u32) -> Option<Self> {
+        let name = CString::new(name).ok()?;
+        let mut errbuf = [0 as c_char; PCAP_ERRBUF_SIZE];
+        // SAFETY: the name is NUL-terminated and errbuf has the size that libpcap documents.
+        let handle = Self(NonNull::new(unsafe { pcap_create(name.as_ptr(), errbuf.as_mut_ptr()) })?);
+        // SAFETY: the handle is valid and not yet activated, as these calls demand.
+        let status = unsafe {
+            pcap_set_snaplen(handle.0.as_ptr(), snaplen as c_int);
+            pcap_activate(handle.0.as_ptr())
+        };
+        (status >= 0).then_some(handle)
+    }
+
+    fn dead(dlt: i32, snaplen: u32) -> Option<Self> {
+        // SAFETY: takes numbers only.
+        NonNull::new(unsafe { pcap_open_dead(dlt, snaplen as c_int) }).map(Self)
+    }
+
+    fn compile(&self, expression: &str) -> Result<Vec<Insn>, String> {
+        let text = CString::new(expression).map_err(|_| "it holds a NUL byte".to_owned())?;
+        let mut program = BpfProgram { bf_len: 0, bf_insns: std::ptr::null_mut() };
+        // SAFETY: handle, program and text are valid; 1 asks for optimisation, the mask is unknown.
+        let status =
+            unsafe { pcap_compile(self.0.as_ptr(), &mut program, text.as_ptr(), 1, PCAP_NETMASK_UNKNOWN) };
+        if status != 0 {
+            // SAFETY: pcap_geterr returns a NUL-terminated string inside the handle, copied at once.
+            let message = unsafe { CStr::from_ptr(pcap_geterr(self.0.as_ptr())) };
+            return Err(message.to_string_lossy().trim_start_matches("can't parse filter expression: ").to_owned());
+        }
+        // SAFETY: on success libpcap filled bf_insns with bf_len instructions, whose layout is that
+        // of `struct sock_filter`; they are copied before they are freed.
+        let insns = unsafe { std::slice::from_raw_parts(program.bf_insns, program.bf_len as usize) }.to_vec();
+        // SAFETY: the program was filled by pcap_compile and is freed once.
+        unsafe { pcap_freecode(&mut program) };
+        Ok(insns)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: the handle came from pcap_create or pcap_open_dead and is closed once.
+        unsafe { pcap_close(self.0.as_ptr()) };
+    }
+}
+
+#[repr(C)]
+struct Pcap {
+    _opaque: [u8; 0],
+}
+
+/// `struct bpf_program`, pcap/bpf.h; its instructions have the layout of `struct sock_filter`.
+#[repr(C)]
+struct BpfProgram {
+    bf_len: u32,
+    bf_insns: *mut Insn,
+}
+
+const PCAP_ERRBUF_SIZE: usize = 256;
+const PCAP_NETMASK_UNKNOWN: u32 = 0xffff_ffff;
+
+#[link(name = "pcap")]
+unsafe extern "C" {
+    fn pcap_create(source: *const c_char, errbuf: *mut c_char) -> *mut Pcap;
+    fn pcap_set_snaplen(handle: *mut Pcap, snaplen: c_int) -> c_int;
+    fn pcap_activate(handle: *mut Pcap) -> c_int;
+    fn pcap_open_dead(linktype: c_int, snaplen: c_int) -> *mut Pcap;
+    fn pcap_compile(
+        handle: *mut Pcap, program: *mut BpfProgram, text: *const c_char, optimize: c_int, netmask: u32,
+    ) -> c_int;
+    fn pcap_geterr(handle: *mut Pcap) -> *const c_char;
+    fn pcap_freecode(program: *mut BpfProgram);
+    fn pcap_close(handle: *mut Pcap);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DLT_EN10MB, pcap/dlt.h.
+    const ETHERNET: i32 = 1;
+
+    fn place(expression: &str) -> (String, usize) {
+        let error = compile("no-such-interface", ETHERNET, expression, 96).unwrap_err();
+        (error.message, error.at)
+    }
+
+    #[test]
+    fn a_filter_compiles_and_accepts_snaplen_bytes() {
+        let program = compile("no-such-interface", ETHERNET, "udp port 53", 96).unwrap();
+        let accepts = |insn: &Insn| insn.code == (libc::BPF_RET | libc::BPF_K) as u16 && insn.k == 96;
+        assert!(program.len() > 5 && program.iter().any(accepts));
+    }
+
+    #[test]
+    fn an_error_points_at_the_place() {
+        let expression = "tcp port 80 and prot 443";
+        assert_eq!(&expression[place(expression).1..], "prot 443");
+        let (message, at) = place("tcp and (udp port)");
+        assert!(!message.is_empty() && at >= 4, "{message} at {at}");
+        let shown = compile("x", ETHERNET, "ip and and", 96).unwrap_err().to_string();
+        assert!(shown.lines().count() == 3 && shown.ends_with('^'), "{shown}");
+    }
+}
