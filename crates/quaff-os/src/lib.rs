@@ -5,6 +5,7 @@
 //! Words follow the kernel's (block, frame, tci, tpid), so that its documentation stays valid here.
 
 pub mod error;
+pub mod rtnl;
 pub mod signal;
 pub mod stats;
 
