@@ -1,0 +1,167 @@
+//! Route netlink (rtnetlink(7)): which interfaces there are, what they have counted, and, for the
+//! lab, how to make them.
+//!
+//! One blocking socket, no runtime. A [`Rtnl`] speaks for the network namespace in which it was
+//! opened, whichever thread uses it later. This room never decides what a name or an address means.
+
+mod change;
+mod near;
+mod reply;
+mod socket;
+
+pub use change::{VethEnd, VethPlan};
+
+use crate::stats::LinkStats;
+use crate::{Error, Result};
+use netlink_packet_core::DefaultNla;
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+use reply::Reply;
+use socket::Socket;
+
+/// The longest name of an interface, without its final zero (`IFNAMSIZ` - 1).
+pub const NAME_BYTES_MAX: usize = libc::IFNAMSIZ - 1;
+/// `IFLA_ALT_IFNAME` (linux/if_link.h), which the message crate knows only inside a list.
+const IFLA_ALT_IFNAME: u16 = 53;
+
+/// A network interface, as `RTM_NEWLINK` describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// The interface's number in its namespace.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Its hardware address; zeros where it has none of six bytes.
+    pub mac: [u8; 6],
+    /// The largest packet it carries, without the link header, bytes.
+    pub mtu: u32,
+    /// `ARPHRD_*` (linux/if_arp.h): 1 is Ethernet, 772 loopback, 65534 none.
+    pub arphrd: u16,
+    /// `IFF_UP`: it was switched on.
+    pub up: bool,
+    /// `IFF_RUNNING`: it is switched on and the other end is there.
+    pub running: bool,
+}
+
+/// A route netlink socket, bound for its life to the namespace in which it was opened.
+#[derive(Debug)]
+pub struct Rtnl {
+    socket: Socket,
+}
+
+impl Rtnl {
+    /// Opens a socket in the calling thread's network namespace.
+    pub fn open() -> Result<Self> {
+        Ok(Self { socket: Socket::open()? })
+    }
+
+    /// All interfaces, by index.
+    pub fn links(&mut self) -> Result<Vec<Link>> {
+        let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
+        let replies = self.socket.dump(request, "list the network interfaces")?;
+        let mut links: Vec<_> = replies.into_iter().filter_map(|reply| reply.link).collect();
+        links.sort_by_key(|link| link.index);
+        Ok(links)
+    }
+
+    /// The interface of that name, or of that alternative name.
+    ///
+    /// # Errors
+    /// For a name that is not there the advice names those that come near, or all there are.
+    pub fn link(&mut self, name: &str) -> Result<Link> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(if name.len() <= NAME_BYTES_MAX {
+            LinkAttribute::IfName(name.to_owned())
+        } else {
+            LinkAttribute::Other(DefaultNla::new(IFLA_ALT_IFNAME, zero_ended(name)))
+        });
+        let tried = format!("find the interface {name:?}");
+        let asked = if name.is_empty() {
+            Err(Error::new(&tried, errno(libc::ENODEV)))
+        } else {
+            self.get(message, &tried)
+        };
+        match asked {
+            Ok(Reply { link: Some(link), .. }) => Ok(link),
+            Ok(_) => Err(Error::new(tried, errno(libc::ENODEV))),
+            // A name that cannot be one (too long, a slash in it) is as unknown as any other.
+            Err(error) if matches!(error.raw(), libc::ENODEV | libc::EINVAL | libc::ERANGE) => {
+                let names = self.links()?.into_iter().map(|link| link.name).collect::<Vec<_>>();
+                Err(Error::new(tried, errno(libc::ENODEV)).advise(near::advice(name, &names)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The counters of interface `index` (`IFLA_STATS64`).
+    pub fn stats(&mut self, index: u32) -> Result<LinkStats> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        let tried = format!("read the counters of interface {index}");
+        self.get(message, &tried)?.stats.ok_or_else(|| Error::new(tried, errno(libc::ENODATA)))
+    }
+
+    fn get(&mut self, message: LinkMessage, tried: &str) -> Result<Reply> {
+        self.socket.get(RouteNetlinkMessage::GetLink(message), tried)
+    }
+}
+
+/// All interfaces of the calling thread's network namespace.
+pub fn links() -> Result<Vec<Link>> {
+    Rtnl::open()?.links()
+}
+
+/// The interface of that name in the calling thread's network namespace; see [`Rtnl::link`].
+pub fn link(name: &str) -> Result<Link> {
+    Rtnl::open()?.link(name)
+}
+
+/// The counters of an interface in the calling thread's network namespace.
+///
+/// Whoever polls keeps a [`Rtnl`] instead.
+pub fn link_stats(index: u32) -> Result<LinkStats> {
+    Rtnl::open()?.stats(index)
+}
+
+fn errno(code: i32) -> std::io::Error {
+    std::io::Error::from_raw_os_error(code)
+}
+
+fn zero_ended(name: &str) -> Vec<u8> {
+    name.bytes().chain([0]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_found_with_its_counters() {
+        let lo = link("lo").expect("every namespace has lo");
+        assert_eq!((lo.index, lo.arphrd, lo.mac), (1, libc::ARPHRD_LOOPBACK, [0; 6]));
+        assert!(links().expect("a dump").contains(&lo));
+
+        let before = link_stats(lo.index).expect("counters");
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        socket.send_to(b"one frame", socket.local_addr().expect("bound")).expect("sent");
+        let after = link_stats(lo.index).expect("counters");
+        assert!(
+            after.rx_packets > before.rx_packets && after.tx_bytes > before.tx_bytes,
+            "{before:?} {after:?}"
+        );
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_those_that_are_there() {
+        for name in ["l0", "", "no/such", "far-too-long-for-a-name", &"x".repeat(300)] {
+            let error = link(name).expect_err("no such interface");
+            assert_eq!(error.raw(), libc::ENODEV, "{error}");
+            assert!(error.advice.as_ref().is_some_and(|advice| advice.contains("lo")), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_index_is_an_error() {
+        assert_eq!(link_stats(0x7fff_fff0).expect_err("no such interface").raw(), libc::ENODEV);
+    }
+}

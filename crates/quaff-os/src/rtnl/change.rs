@@ -1,0 +1,136 @@
+//! Making and changing interfaces: what a lab needs, and no more.
+
+use super::{NAME_BYTES_MAX, Rtnl};
+use crate::{Error, Result};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// One end of a veth pair that is to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct VethEnd<'a> {
+    /// Its name, at most [`NAME_BYTES_MAX`] bytes.
+    pub name: &'a str,
+    /// The network namespace in which it is made (a descriptor of `/run/netns/NAME` or the like).
+    pub netns: BorrowedFd<'a>,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+}
+
+/// A veth pair that is to be made (veth(4)).
+#[derive(Debug, Clone, Copy)]
+pub struct VethPlan<'a> {
+    /// The two ends.
+    pub ends: [VethEnd<'a>; 2],
+    /// The MTU of both ends, bytes.
+    pub mtu: u32,
+    /// How many transmit and receive queues each end has.
+    pub queues: u32,
+}
+
+impl Rtnl {
+    /// Makes a veth pair, each end directly in its namespace. Both ends are down.
+    ///
+    /// # Errors
+    /// `EEXIST` when a name is taken in its namespace; `EPERM` without CAP_NET_ADMIN over both.
+    pub fn create_veth(&mut self, plan: &VethPlan<'_>) -> Result<()> {
+        let [near, far] = &plan.ends;
+        let tried = format!("create the veth pair {} and {}", near.name, far.name);
+        for end in &plan.ends {
+            if end.name.is_empty() || end.name.len() > NAME_BYTES_MAX {
+                return Err(Error::new(tried, super::errno(libc::EINVAL))
+                    .advise(format!("the name of an interface has 1 to {NAME_BYTES_MAX} bytes")));
+            }
+        }
+        let peer = InfoData::Veth(InfoVeth::Peer(end_message(far, plan)));
+        let mut message = end_message(near, plan);
+        message
+            .attributes
+            .push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(peer)]));
+        self.socket.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL, &tried)
+    }
+
+    /// Switches interface `index` on or off.
+    pub fn set_up(&mut self, index: u32, up: bool) -> Result<()> {
+        let mut message = on(index);
+        message.header.change_mask = LinkFlags::Up;
+        message.header.flags = if up { LinkFlags::Up } else { LinkFlags::empty() };
+        let tried = format!("switch interface {index} {}", if up { "on" } else { "off" });
+        self.socket.change(RouteNetlinkMessage::SetLink(message), 0, &tried)
+    }
+
+    /// Gives interface `index` another hardware address.
+    pub fn set_mac(&mut self, index: u32, mac: [u8; 6]) -> Result<()> {
+        let mut message = on(index);
+        message.attributes.push(LinkAttribute::Address(mac.to_vec()));
+        let tried = format!("set the hardware address of interface {index}");
+        self.socket.change(RouteNetlinkMessage::SetLink(message), 0, &tried)
+    }
+
+    /// Gives interface `index` another MTU, bytes.
+    pub fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<()> {
+        let mut message = on(index);
+        message.attributes.push(LinkAttribute::Mtu(mtu));
+        let tried = format!("set the MTU of interface {index} to {mtu}");
+        self.socket.change(RouteNetlinkMessage::SetLink(message), 0, &tried)
+    }
+
+    /// Adds an IPv4 address, with the route to its network.
+    pub fn add_address(&mut self, index: u32, address: Ipv4Addr, prefix_bits: u8) -> Result<()> {
+        let mut message = AddressMessage::default();
+        message.header.family = AddressFamily::Inet;
+        message.header.prefix_len = prefix_bits;
+        message.header.index = index;
+        let ip = IpAddr::V4(address);
+        message.attributes = vec![AddressAttribute::Local(ip), AddressAttribute::Address(ip)];
+        let tried = format!("add the address {address}/{prefix_bits} to interface {index}");
+        self.socket.change(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL, &tried)
+    }
+
+    /// Says for good which hardware address an IPv4 address has, so that nobody asks on the wire.
+    pub fn add_neighbour(&mut self, index: u32, address: Ipv4Addr, mac: [u8; 6]) -> Result<()> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = AddressFamily::Inet;
+        message.header.ifindex = index;
+        message.header.state = NeighbourState::Permanent;
+        message.attributes = vec![
+            NeighbourAttribute::Destination(NeighbourAddress::Inet(address)),
+            NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
+        ];
+        let tried = format!("add the neighbour {address} to interface {index}");
+        self.socket.change(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE, &tried)
+    }
+
+    /// Deletes interface `index`; of a veth pair both ends go.
+    pub fn delete(&mut self, index: u32) -> Result<()> {
+        let tried = format!("delete interface {index}");
+        self.socket.change(RouteNetlinkMessage::DelLink(on(index)), 0, &tried)
+    }
+}
+
+fn on(index: u32) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message
+}
+
+fn end_message(end: &VethEnd<'_>, plan: &VethPlan<'_>) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.attributes = vec![
+        LinkAttribute::IfName(end.name.to_owned()),
+        LinkAttribute::Address(end.mac.to_vec()),
+        LinkAttribute::Mtu(plan.mtu),
+        LinkAttribute::NumTxQueues(plan.queues),
+        LinkAttribute::NumRxQueues(plan.queues),
+        LinkAttribute::NetNsFd(end.netns.as_raw_fd()),
+    ];
+    message
+}
