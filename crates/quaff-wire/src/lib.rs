@@ -4,4 +4,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod checksum;
 pub mod stamp;
+pub mod udp;
