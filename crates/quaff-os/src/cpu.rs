@@ -42,6 +42,7 @@ pub fn background() {
 /// User and system time of this process so far, ns.
 pub fn process_ns() -> (u64, u64) {
     let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF);
-    let ns = |time: nix::sys::time::TimeVal| time.tv_sec() as u64 * 1_000_000_000 + time.tv_usec() as u64 * 1000;
+    let ns =
+        |time: nix::sys::time::TimeVal| time.tv_sec() as u64 * 1_000_000_000 + time.tv_usec() as u64 * 1000;
     usage.map_or((0, 0), |usage| (ns(usage.user_time()), ns(usage.system_time())))
 }

@@ -95,7 +95,10 @@ impl Handle {
         if status != 0 {
             // SAFETY: pcap_geterr returns a NUL-terminated string inside the handle, copied at once.
             let message = unsafe { CStr::from_ptr(pcap_geterr(self.0.as_ptr())) };
-            return Err(message.to_string_lossy().trim_start_matches("can't parse filter expression: ").to_owned());
+            return Err(message
+                .to_string_lossy()
+                .trim_start_matches("can't parse filter expression: ")
+                .to_owned());
         }
         // SAFETY: on success libpcap filled bf_insns with bf_len instructions, whose layout is that
         // of `struct sock_filter`; they are copied before they are freed.
@@ -135,7 +138,11 @@ unsafe extern "C" {
     fn pcap_activate(handle: *mut Pcap) -> c_int;
     fn pcap_open_dead(linktype: c_int, snaplen: c_int) -> *mut Pcap;
     fn pcap_compile(
-        handle: *mut Pcap, program: *mut BpfProgram, text: *const c_char, optimize: c_int, netmask: u32,
+        handle: *mut Pcap,
+        program: *mut BpfProgram,
+        text: *const c_char,
+        optimize: c_int,
+        netmask: u32,
     ) -> c_int;
     fn pcap_geterr(handle: *mut Pcap) -> *const c_char;
     fn pcap_freecode(program: *mut BpfProgram);

@@ -5,5 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod pcap;
+pub mod pcapng;
+pub mod record;
 pub mod stamp;
 pub mod udp;

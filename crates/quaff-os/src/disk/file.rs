@@ -71,10 +71,14 @@ pub fn exists(path: &Path) -> bool {
 
 /// The room on the file system that holds `path`.
 pub fn space(path: &Path) -> Result<Space> {
-    let found = nix::sys::statvfs::statvfs(path).trying(|| format!("ask for the free space at {}", path.display()))?;
+    let found = nix::sys::statvfs::statvfs(path)
+        .trying(|| format!("ask for the free space at {}", path.display()))?;
     let unit = found.fragment_size();
     if unit == 0 {
-        return Err(Error::new(format!("ask for the free space at {}", path.display()), io::ErrorKind::Unsupported));
+        return Err(Error::new(
+            format!("ask for the free space at {}", path.display()),
+            io::ErrorKind::Unsupported,
+        ));
     }
     Ok(Space { total: found.blocks() * unit, free: found.blocks_available() * unit })
 }

@@ -166,7 +166,10 @@ mod tests {
                 disk.submit(write(&file, i as u8, i * 4096)).unwrap();
             }
             let ended = finish(&mut disk, &bell);
-            assert_eq!(ended.iter().map(|(offset, _)| *offset).collect::<Vec<_>>(), (0..37).map(|i| i * 4096).collect::<Vec<_>>());
+            assert_eq!(
+                ended.iter().map(|(offset, _)| *offset).collect::<Vec<_>>(),
+                (0..37).map(|i| i * 4096).collect::<Vec<_>>()
+            );
             assert!(ended.iter().all(|(_, result)| result.is_ok()));
             let mut byte = [0];
             file.read_exact_at(&mut byte, 36 * 4096 + 17).unwrap();

@@ -107,10 +107,8 @@ impl RxRing {
 
     /// Waits until a block is ready, the bell rings, or `wait` has passed.
     pub fn wait(&self, bell: &Event, wait: Duration) -> Result<Wake> {
-        let mut fds = [
-            PollFd::new(self.fd.as_fd(), PollFlags::POLLIN),
-            PollFd::new(bell.as_fd(), PollFlags::POLLIN),
-        ];
+        let mut fds =
+            [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN), PollFd::new(bell.as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, timeout(wait)) {
             Ok(_) | Err(nix::Error::EINTR) => {}
             Err(errno) => return Err(Error::new("wait for packets", errno)),
@@ -137,7 +135,9 @@ impl RxRing {
 
     /// How many blocks wait for us.
     pub fn waiting(&self) -> usize {
-        (0..self.block_count).take_while(|ahead| self.is_ours((self.current + ahead) % self.block_count)).count()
+        (0..self.block_count)
+            .take_while(|ahead| self.is_ours((self.current + ahead) % self.block_count))
+            .count()
     }
 
     /// Blocks in the ring.

@@ -1,0 +1,71 @@
+//! Writing pcap into memory that the caller owns (draft-ietf-opsawg-pcap), for tools that read no pcapng.
+
+use super::*;
+use crate::record::{self, Record};
+
+/// What the times of a file are counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resolution {
+    /// ns; readers since about 2013 know it.
+    Nanoseconds,
+    /// µs; every reader knows it. Times are cut, not rounded.
+    Microseconds,
+}
+
+/// The file header for packets of one LINKTYPE_*.
+pub fn file_header(resolution: Resolution, snaplen: u32, linktype: u16) -> [u8; FILE_HEADER_BYTES] {
+    let magic = match resolution {
+        Resolution::Nanoseconds => MAGIC_NANOSECONDS,
+        Resolution::Microseconds => MAGIC_MICROSECONDS,
+    };
+    let mut header = [0; FILE_HEADER_BYTES];
+    header[0..4].copy_from_slice(&magic.to_ne_bytes());
+    header[4..6].copy_from_slice(&VERSION_MAJOR.to_ne_bytes());
+    header[6..8].copy_from_slice(&VERSION_MINOR.to_ne_bytes());
+    header[16..20].copy_from_slice(&snaplen.to_ne_bytes());
+    header[20..24].copy_from_slice(&u32::from(linktype).to_ne_bytes());
+    header
+}
+
+/// What [`record`] writes for a packet of `captured` bytes.
+pub const fn record_bytes(captured: usize) -> usize {
+    RECORD_HEADER_BYTES + captured
+}
+
+/// Writes one packet with its header. Returns its length. `out` must have room for [`record_bytes`].
+#[inline]
+pub fn record(out: &mut [u8], resolution: Resolution, record: &Record<'_>) -> usize {
+    let captured = record.captured();
+    let fraction = match resolution {
+        Resolution::Nanoseconds => record.time_ns % 1_000_000_000,
+        Resolution::Microseconds => record.time_ns % 1_000_000_000 / 1000,
+    };
+    let mut head = [0u8; RECORD_HEADER_BYTES];
+    head[0..4].copy_from_slice(&((record.time_ns / 1_000_000_000) as u32).to_ne_bytes());
+    head[4..8].copy_from_slice(&(fraction as u32).to_ne_bytes());
+    head[8..12].copy_from_slice(&(captured as u32).to_ne_bytes());
+    head[12..16].copy_from_slice(&record.wire_len().to_ne_bytes());
+    out[..RECORD_HEADER_BYTES].copy_from_slice(&head);
+    record::put(&mut out[RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + captured], record);
+    RECORD_HEADER_BYTES + captured
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_in_both_resolutions() {
+        let packet = Record { time_ns: 5_123_456_789, bytes: &[9; 60], len: 60, ..Record::default() };
+        for (resolution, fraction) in
+            [(Resolution::Nanoseconds, 123_456_789u32), (Resolution::Microseconds, 123_456)]
+        {
+            let mut out = [0; 100];
+            assert_eq!(record(&mut out, resolution, &packet), record_bytes(60));
+            assert_eq!(out[0..4], 5u32.to_ne_bytes());
+            assert_eq!(out[4..8], fraction.to_ne_bytes());
+            assert_eq!(out[8..12], 60u32.to_ne_bytes());
+            assert_eq!(out[16..76], [9; 60]);
+        }
+    }
+}

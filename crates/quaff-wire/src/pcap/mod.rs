@@ -1,0 +1,16 @@
+//! The pcap file format (draft-ietf-opsawg-pcap): its constants, shared by reader and writer.
+
+pub mod encode;
+
+/// First word of a file whose times are in microseconds, in the byte order of the file.
+pub const MAGIC_MICROSECONDS: u32 = 0xA1B2_C3D4;
+/// First word of a file whose times are in nanoseconds, in the byte order of the file.
+pub const MAGIC_NANOSECONDS: u32 = 0xA1B2_3C4D;
+/// The version that everybody writes: 2.4.
+pub const VERSION_MAJOR: u16 = 2;
+/// The version that everybody writes: 2.4.
+pub const VERSION_MINOR: u16 = 4;
+/// Bytes of the file header.
+pub const FILE_HEADER_BYTES: usize = 24;
+/// Bytes of the header before each packet.
+pub const RECORD_HEADER_BYTES: usize = 16;

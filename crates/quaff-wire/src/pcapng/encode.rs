@@ -1,0 +1,269 @@
+//! Writing pcapng into memory that the caller owns (draft-ietf-opsawg-pcapng, section 4).
+//!
+//! Packets go into a slice by [`epb`], the hot path, which allocates nothing and expects room for
+//! [`epb_bytes`]. The few other blocks are appended to a `Vec`. Integers are in the machine's order,
+//! as the format allows; times are ns (`if_tsresol` 9).
+
+use super::*;
+use crate::record::{self, Record};
+
+/// The Private Enterprise Number of our padding: the one for examples (RFC 5612), since the block
+/// holds nothing that anybody should read.
+const PADDING_PEN: u32 = 32473;
+/// The smallest padding: type, length, PEN, length.
+pub const PADDING_BYTES_MIN: usize = 16;
+/// The longest options that [`epb`] writes: flags, drop count, end.
+const EPB_OPTIONS_BYTES_MAX: usize = 8 + 12 + 4;
+
+/// What a section says about its origin.
+#[derive(Debug, Clone, Default)]
+pub struct Section {
+    /// `shb_hardware`.
+    pub hardware: String,
+    /// `shb_os`.
+    pub os: String,
+    /// `shb_userappl`.
+    pub userappl: String,
+}
+
+/// What a section says about an interface.
+#[derive(Debug, Clone, Default)]
+pub struct Interface {
+    /// LINKTYPE_*.
+    pub linktype: u16,
+    /// The longest a stored packet can be; 0 is no limit.
+    pub snaplen: u32,
+    /// `if_name`.
+    pub name: String,
+    /// `if_filter`, a libpcap expression.
+    pub filter: Option<String>,
+    /// `if_MACaddr`.
+    pub mac: Option<[u8; 6]>,
+    /// `if_speed`, bit/s.
+    pub speed_bps: Option<u64>,
+    /// `if_os`.
+    pub os: String,
+}
+
+/// The counters of an interface since the capture began, as an Interface Statistics Block has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// The interface, by its position in the section.
+    pub interface: u32,
+    /// When this block was written, ns since 1970.
+    pub time_ns: u64,
+    /// `isb_starttime`, ns since 1970.
+    pub start_ns: u64,
+    /// `isb_ifrecv`.
+    pub received: u64,
+    /// `isb_ifdrop`.
+    pub interface_dropped: u64,
+    /// `isb_filteraccept`.
+    pub filter_accepted: u64,
+    /// `isb_osdrop`.
+    pub os_dropped: u64,
+    /// `isb_usrdeliv`.
+    pub delivered: u64,
+    /// `opt_comment`.
+    pub comment: Option<String>,
+}
+
+/// The most that [`epb`] writes for a record of `captured` bytes.
+pub const fn epb_bytes(captured: usize) -> usize {
+    28 + captured.next_multiple_of(4) + EPB_OPTIONS_BYTES_MAX + 4
+}
+
+/// Writes an Enhanced Packet Block with its direction, and with `epb_dropcount` when packets were
+/// lost before it. Returns its length. `out` must have room for [`epb_bytes`].
+#[inline]
+pub fn epb(out: &mut [u8], interface: u32, record: &Record<'_>) -> usize {
+    let captured = record.captured();
+    let padded = captured.next_multiple_of(4);
+    let options_at = 28 + padded;
+    let dropped = if record.dropped > 0 { 12 } else { 0 };
+    let total = options_at + 8 + dropped + 4 + 4;
+    let out = &mut out[..total];
+
+    let mut head = [0u8; 28];
+    head[0..4].copy_from_slice(&EPB.to_ne_bytes());
+    head[4..8].copy_from_slice(&(total as u32).to_ne_bytes());
+    head[8..12].copy_from_slice(&interface.to_ne_bytes());
+    head[12..16].copy_from_slice(&((record.time_ns >> 32) as u32).to_ne_bytes());
+    head[16..20].copy_from_slice(&(record.time_ns as u32).to_ne_bytes());
+    head[20..24].copy_from_slice(&(captured as u32).to_ne_bytes());
+    head[24..28].copy_from_slice(&record.wire_len().to_ne_bytes());
+    out[..28].copy_from_slice(&head);
+
+    out[options_at - (padded - captured)..options_at].fill(0);
+    record::put(&mut out[28..28 + captured], record);
+
+    let mut at = options_at;
+    out[at..at + 8].copy_from_slice(&option32(EPB_FLAGS, record.direction));
+    at += 8;
+    if dropped > 0 {
+        out[at..at + 12].copy_from_slice(&option64(EPB_DROPCOUNT, record.dropped));
+        at += 12;
+    }
+    out[at..at + 4].fill(0);
+    out[at + 4..at + 8].copy_from_slice(&(total as u32).to_ne_bytes());
+    total
+}
+
+fn option32(code: u16, value: u32) -> [u8; 8] {
+    let mut option = [0; 8];
+    option[0..2].copy_from_slice(&code.to_ne_bytes());
+    option[2..4].copy_from_slice(&4u16.to_ne_bytes());
+    option[4..8].copy_from_slice(&value.to_ne_bytes());
+    option
+}
+
+fn option64(code: u16, value: u64) -> [u8; 12] {
+    let mut option = [0; 12];
+    option[0..2].copy_from_slice(&code.to_ne_bytes());
+    option[2..4].copy_from_slice(&8u16.to_ne_bytes());
+    option[4..12].copy_from_slice(&value.to_ne_bytes());
+    option
+}
+
+/// Bytes of padding that bring a length of `len` to a multiple of `align`: 0, or enough for a block.
+pub fn padding_bytes(len: usize, align: usize) -> usize {
+    let gap = len.next_multiple_of(align) - len;
+    if gap == 0 || gap >= PADDING_BYTES_MIN { gap } else { gap + align.max(PADDING_BYTES_MIN) }
+}
+
+/// Fills `out`, whose length must be a multiple of 4 and at least [`PADDING_BYTES_MIN`], with one
+/// Custom Block (the kind that is not copied to other files) that means nothing.
+pub fn padding(out: &mut [u8]) {
+    let total = out.len() as u32;
+    assert!(out.len() >= PADDING_BYTES_MIN && out.len().is_multiple_of(4));
+    out.fill(0);
+    out[0..4].copy_from_slice(&CB_NO_COPY.to_ne_bytes());
+    out[4..8].copy_from_slice(&total.to_ne_bytes());
+    out[8..12].copy_from_slice(&PADDING_PEN.to_ne_bytes());
+    let end = out.len() - 4;
+    out[end..].copy_from_slice(&total.to_ne_bytes());
+}
+
+/// Appends a Section Header Block; the section's length is not known yet (-1).
+pub fn shb(out: &mut Vec<u8>, section: &Section) {
+    block(out, SHB, |out| {
+        out.extend(BYTE_ORDER_MAGIC.to_ne_bytes());
+        out.extend(VERSION_MAJOR.to_ne_bytes());
+        out.extend(0u16.to_ne_bytes());
+        out.extend((-1i64).to_ne_bytes());
+        text(out, SHB_HARDWARE, &section.hardware);
+        text(out, SHB_OS, &section.os);
+        text(out, SHB_USERAPPL, &section.userappl);
+        option(out, OPT_ENDOFOPT, &[]);
+    });
+}
+
+/// Appends an Interface Description Block. Times of its packets are in ns.
+pub fn idb(out: &mut Vec<u8>, interface: &Interface) {
+    block(out, IDB, |out| {
+        out.extend(interface.linktype.to_ne_bytes());
+        out.extend(0u16.to_ne_bytes());
+        out.extend(interface.snaplen.to_ne_bytes());
+        text(out, IF_NAME, &interface.name);
+        if let Some(mac) = &interface.mac {
+            option(out, IF_MACADDR, mac);
+        }
+        if let Some(speed) = interface.speed_bps {
+            option(out, IF_SPEED, &speed.to_ne_bytes());
+        }
+        option(out, IF_TSRESOL, &[9]);
+        if let Some(filter) = &interface.filter {
+            let kind = [0u8];
+            option(out, IF_FILTER, &[&kind, filter.as_bytes()].concat());
+        }
+        text(out, IF_OS, &interface.os);
+        option(out, OPT_ENDOFOPT, &[]);
+    });
+}
+
+/// Appends an Interface Statistics Block.
+pub fn isb(out: &mut Vec<u8>, statistics: &Statistics) {
+    block(out, ISB, |out| {
+        out.extend(statistics.interface.to_ne_bytes());
+        out.extend(time(statistics.time_ns));
+        option(out, ISB_STARTTIME, &time(statistics.start_ns));
+        option(out, ISB_ENDTIME, &time(statistics.time_ns));
+        for (code, value) in [
+            (ISB_IFRECV, statistics.received),
+            (ISB_IFDROP, statistics.interface_dropped),
+            (ISB_FILTERACCEPT, statistics.filter_accepted),
+            (ISB_OSDROP, statistics.os_dropped),
+            (ISB_USRDELIV, statistics.delivered),
+        ] {
+            option(out, code, &value.to_ne_bytes());
+        }
+        text(out, OPT_COMMENT, statistics.comment.as_deref().unwrap_or(""));
+        option(out, OPT_ENDOFOPT, &[]);
+    });
+}
+
+fn time(ns: u64) -> [u8; 8] {
+    let mut halves = [0; 8];
+    halves[0..4].copy_from_slice(&((ns >> 32) as u32).to_ne_bytes());
+    halves[4..8].copy_from_slice(&(ns as u32).to_ne_bytes());
+    halves
+}
+
+fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend(kind.to_ne_bytes());
+    out.extend(0u32.to_ne_bytes());
+    body(out);
+    let total = (out.len() - start + 4) as u32;
+    out[start + 4..start + 8].copy_from_slice(&total.to_ne_bytes());
+    out.extend(total.to_ne_bytes());
+}
+
+fn text(out: &mut Vec<u8>, code: u16, value: &str) {
+    if !value.is_empty() {
+        option(out, code, value.as_bytes());
+    }
+}
+
+fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+    let value = &value[..value.len().min(u16::MAX as usize)];
+    out.extend(code.to_ne_bytes());
+    out.extend((value.len() as u16).to_ne_bytes());
+    out.extend(value);
+    out.resize(out.len().next_multiple_of(4), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_always_reaches_the_alignment() {
+        for align in [4, 512, 4096] {
+            for len in (0..3 * 4096).step_by(4) {
+                let gap = padding_bytes(len, align);
+                assert_eq!((len + gap) % align, 0);
+                assert!(gap == 0 || gap >= PADDING_BYTES_MIN, "{len} {align} {gap}");
+                if gap > 0 {
+                    padding(&mut vec![1; gap]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_fills_exactly_what_it_says() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        for captured in 0..100 {
+            for dropped in [0, 7] {
+                let record = Record { time_ns: 1, bytes: &bytes[..captured], dropped, ..Record::default() };
+                let mut out = vec![0xee; 300];
+                let total = epb(&mut out, 3, &record);
+                assert!(total <= epb_bytes(captured) && total.is_multiple_of(4));
+                assert_eq!(out[4..8], out[total - 4..total]);
+                assert_eq!(out[28..28 + captured], bytes[..captured]);
+                assert!(out[total..].iter().all(|byte| *byte == 0xee));
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A captured packet on its way into a file, whatever the file's format.
+
+use crate::pcapng::{EPB_FLAGS_INBOUND, EPB_FLAGS_OUTBOUND};
+
+/// Bytes of a VLAN tag.
+pub const TAG_BYTES: usize = 4;
+/// Where a VLAN tag belongs: behind the two MAC addresses (IEEE 802.1Q, 9.3).
+pub const TAG_OFFSET: usize = 12;
+
+/// Direction: the packet came in (`epb_flags`).
+pub const INBOUND: u32 = EPB_FLAGS_INBOUND;
+/// Direction: the packet went out (`epb_flags`).
+pub const OUTBOUND: u32 = EPB_FLAGS_OUTBOUND;
+
+/// A packet to be written.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Record<'a> {
+    /// ns since 1970.
+    pub time_ns: u64,
+    /// What was captured, without `tag`.
+    pub bytes: &'a [u8],
+    /// Bytes on the wire, without `tag`.
+    pub len: u32,
+    /// A VLAN tag (TPID, TCI) that the kernel had taken out and that goes back in. It counts in
+    /// [`Record::captured`] and [`Record::wire_len`].
+    pub tag: Option<(u16, u16)>,
+    /// [`INBOUND`], [`OUTBOUND`], or 0 when unknown.
+    pub direction: u32,
+    /// Packets lost between the packet before this one and this one.
+    pub dropped: u64,
+    /// Write no more than this many bytes; 0 is no limit.
+    pub snaplen: u32,
+}
+
+impl Record<'_> {
+    /// Bytes that go into the file.
+    #[inline]
+    pub fn captured(&self) -> usize {
+        let whole = self.bytes.len() + self.tag_bytes();
+        if self.snaplen == 0 { whole } else { whole.min(self.snaplen as usize) }
+    }
+
+    /// Bytes on the wire, tag included.
+    #[inline]
+    pub fn wire_len(&self) -> u32 {
+        self.len + self.tag_bytes() as u32
+    }
+
+    /// A tag can only go back into a frame whose addresses are there.
+    #[inline]
+    fn tag_bytes(&self) -> usize {
+        if self.tag.is_some() && self.bytes.len() >= TAG_OFFSET { TAG_BYTES } else { 0 }
+    }
+}
+
+/// Copies the packet into `out`, which is [`Record::captured`] long, with its tag put back.
+#[inline]
+pub(crate) fn put(out: &mut [u8], record: &Record<'_>) {
+    match record.tag {
+        Some(tag) if record.tag_bytes() > 0 => put_tagged(out, record.bytes, tag),
+        _ => out.copy_from_slice(&record.bytes[..out.len()]),
+    }
+}
+
+fn put_tagged(out: &mut [u8], bytes: &[u8], (tpid, tci): (u16, u16)) {
+    let (addresses, rest) = bytes.split_at(TAG_OFFSET);
+    let tag = [tpid.to_be_bytes(), tci.to_be_bytes()].concat();
+    let mut left = out;
+    for part in [addresses, &tag, rest] {
+        let fits = part.len().min(left.len());
+        let (now, later) = left.split_at_mut(fits);
+        now.copy_from_slice(&part[..fits]);
+        left = later;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn written(record: &Record<'_>) -> Vec<u8> {
+        let mut out = vec![0; record.captured()];
+        put(&mut out, record);
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn a_tag_goes_back_where_it_was(frame in prop::collection::vec(any::<u8>(), 16..200), snaplen in 0u32..220) {
+            // What the kernel does: the four bytes behind the addresses leave the frame.
+            let stripped: Vec<u8> = [&frame[..12], &frame[16..]].concat();
+            let tpid = u16::from_be_bytes([frame[12], frame[13]]);
+            let tci = u16::from_be_bytes([frame[14], frame[15]]);
+            let record = Record {
+                bytes: &stripped, len: stripped.len() as u32, tag: Some((tpid, tci)), snaplen, ..Record::default()
+            };
+            let limit = if snaplen == 0 { frame.len() } else { frame.len().min(snaplen as usize) };
+            prop_assert_eq!(written(&record), &frame[..limit]);
+            prop_assert_eq!(record.wire_len() as usize, frame.len());
+        }
+    }
+
+    #[test]
+    fn a_stump_of_a_frame_keeps_its_bytes() {
+        let record = Record { bytes: &[1, 2, 3], len: 3, tag: Some((0x8100, 1)), ..Record::default() };
+        assert_eq!(written(&record), [1, 2, 3]);
+        assert_eq!(record.wire_len(), 3);
+    }
+}
