@@ -1,3 +1,31 @@
 //! The pipe: source, stages, sink. A batch flows; a lane is one core's work; each packet ends in one tally.
+//!
+//! ```text
+//!            lane (one per interface)                              writer
+//!   ┌──────────────────────────────────────────┐        ┌─────────────────────────┐
+//!   source → stages → packer → chunk ──────────┼─ ring →│ sink → file, rotation,  │
+//!   (kernel ring)  (descriptors)  (the copy)   │        │        stdout           │
+//!   └──────────────────▲───────────────────────┘        └───────────┬─────────────┘
+//!                      └────────── empty slabs come home ───────────┘
+//! ```
+//!
+//! Start reading at [`lane`]: both loops are there. [`plan`] is what to run, as plain data;
+//! [`tally`] is what became of every packet.
 
 #![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod capture;
+pub mod chunk;
+pub mod error;
+pub mod gauge;
+pub mod lane;
+pub mod pack;
+pub mod plan;
+pub mod sink;
+pub mod source;
+pub mod stage;
+pub mod stop;
+pub mod tally;
+
+pub use error::{Error, Result};

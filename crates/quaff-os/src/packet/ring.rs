@@ -145,12 +145,6 @@ impl RxRing {
         self.block_count
     }
 
-    /// Whether the block that the kernel is filling holds packets that we have not been given yet.
-    pub fn is_filling(&self) -> bool {
-        // Written by the kernel while it fills, read by us as a hint only: Relaxed.
-        !self.is_ours(self.current) && self.word(self.current, field::NUM_PKTS).load(Ordering::Relaxed) > 0
-    }
-
     /// Lets nothing in any more. What the kernel has taken in already stays to be read.
     pub fn close_door(&self) -> Result<()> {
         socket::attach_filter(&self.fd, &[REJECT_ALL])

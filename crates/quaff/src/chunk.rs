@@ -1,0 +1,87 @@
+//! Chunks: what a lane hands to the writer. Whole blocks of a file, ready to be written.
+
+use crate::tally::Counts;
+use quaff_os::mem::Slab;
+use rtrb::Consumer;
+
+/// A piece of a file.
+#[derive(Debug)]
+pub struct Chunk {
+    /// Memory; the first `len` bytes are file contents.
+    pub slab: Slab,
+    /// Bytes of file contents.
+    pub len: usize,
+    /// Packets in it.
+    pub packets: u64,
+    /// The rotation slot that its packets belong to.
+    pub slot: u64,
+    /// Time of its first packet, ns since 1970; 0 when it holds none.
+    pub first_ns: u64,
+    /// What the lane had counted when the chunk was sealed.
+    pub counts: Counts,
+}
+
+/// What travels from a lane to the writer.
+#[derive(Debug)]
+pub enum Parcel {
+    /// File contents.
+    Chunk(Chunk),
+    /// No packet of an earlier slot than this will follow. Sent when a link is idle.
+    Slot(u64, Counts),
+    /// Nothing more will follow.
+    End(Counts),
+}
+
+impl Parcel {
+    /// The slot that the parcel belongs to; `End` belongs to any.
+    pub fn slot(&self) -> Option<u64> {
+        match self {
+            Self::Chunk(chunk) => Some(chunk.slot),
+            Self::Slot(slot, _) => Some(*slot),
+            Self::End(_) => None,
+        }
+    }
+}
+
+/// Where a lane gets empty slabs: those that come home from the writer first (they are warm), then
+/// fresh ones, which are still being populated while the capture already runs.
+#[derive(Debug)]
+pub struct Supply {
+    home: Consumer<Slab>,
+    fresh: Consumer<Slab>,
+    count: usize,
+    /// Fresh ones that this lane has taken.
+    taken: usize,
+}
+
+impl Supply {
+    /// A supply of `count` slabs in all.
+    pub fn new(home: Consumer<Slab>, fresh: Consumer<Slab>, count: usize) -> Self {
+        Self { home, fresh, count, taken: 0 }
+    }
+
+    /// An empty slab, if there is one.
+    pub fn take(&mut self) -> Option<Slab> {
+        if let Ok(slab) = self.home.pop() {
+            return Some(slab);
+        }
+        let slab = self.fresh.pop().ok()?;
+        self.taken += 1;
+        Some(slab)
+    }
+
+    /// Slabs that are out: being filled, waiting, being written.
+    pub fn out(&self) -> usize {
+        self.taken - self.home.slots()
+    }
+
+    /// Slabs in all.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether every slab that this lane has taken is home again.
+    pub fn is_whole(&self) -> bool {
+        self.out() == 0
+    }
+}

@@ -1,0 +1,187 @@
+//! THE page: what one core does with packets, and what the writer does with chunks.
+//!
+//! Every box of the drawing in the crate's documentation is a line below. A lane shares nothing with
+//! other lanes; the writer serves them all. Memory: slabs go out full through `outbound` and come
+//! home empty through `home`; the ring to the writer is as long as the number of slabs, so handing
+//! over cannot fail. A late disk costs slabs; when all are out, packets wait in the kernel's ring;
+//! when that is nearly full too, the oldest batch is given up here, where it can be counted at its
+//! place in time, and the ring never freezes.
+
+use crate::Result;
+use crate::batch::{BATCH_FRAMES, Frame};
+use crate::chunk::Parcel;
+use crate::gauge::LaneGauges;
+use crate::pack::Packer;
+use crate::sink::Sink;
+use crate::source::{Pull, Source};
+use crate::stage::Stage;
+use crate::stop::Stop;
+use crate::tally::{LaneTally, WriterTally};
+use quaff_os::clock::{steady_ns, wall_ns};
+use quaff_os::event::Event;
+use quaff_os::mem::Slab;
+use rtrb::{Consumer, Producer};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Without anything due, a lane still looks at its counters this often.
+const LOOK_NS: u64 = 1_000_000_000;
+/// How long a lane that has no slab waits before it looks again. Its kernel ring holds much more.
+const ROOM_WAIT: Duration = Duration::from_millis(1);
+
+/// One lane: a source, stages, a packer.
+pub struct Reader<S> {
+    /// Where packets come from.
+    pub source: S,
+    /// What is done to batches.
+    pub stages: Vec<Box<dyn Stage>>,
+    /// Where they go.
+    pub packer: Packer,
+    /// Raised when the run is to end.
+    pub stop: Stop,
+    /// What others can see.
+    pub gauges: Arc<LaneGauges>,
+}
+
+/// Runs a lane until its source ends. The source comes back, to be asked for its own tally.
+pub fn read<S: Source>(mut lane: Reader<S>) -> Result<(S, LaneTally)> {
+    let mut frames = Vec::with_capacity(BATCH_FRAMES as usize);
+    let mut tally = LaneTally::default();
+    let ended = loop {
+        if lane.stop.raised() {
+            lane.source.close()?;
+        }
+        let wait_ns = lane.packer.patience_ns(steady_ns(), wall_ns()).min(LOOK_NS);
+        let pulled = match lane.source.pull(&mut frames, Duration::from_nanos(wait_ns)) {
+            Ok(Pull::End) => break Ok(()),
+            Err(error) => break Err(error),
+            Ok(pulled) => pulled,
+        };
+        if pulled == Pull::Batch {
+            lane.packer.note_dropped(lane.source.take_dropped());
+            for stage in &mut lane.stages {
+                tally.after_count += stage.pass(lane.source.bytes(), &mut frames);
+            }
+            tally.received += frames.len() as u64;
+            pour(&mut lane, &frames);
+            lane.source.release();
+        }
+        lane.packer.tick(steady_ns(), wall_ns(), pulled == Pull::Idle, |counts| lane.source.count(counts));
+        show(&lane);
+    };
+    lane.packer.note_dropped(lane.source.take_dropped());
+    let (counts, buffer_high) = lane.packer.finish(wall_ns(), |counts| lane.source.count(counts));
+    tally.packed = counts.packed;
+    tally.lost_in_buffer = counts.lost;
+    tally.buffer_high_slabs = buffer_high;
+    ended.map(|()| (lane.source, tally))
+}
+
+/// Packs a batch. Without a slab it waits, while the kernel's ring fills; under pressure the rest of
+/// the batch is given up and counted.
+fn pour<S: Source>(lane: &mut Reader<S>, frames: &[Frame]) {
+    let mut left = frames;
+    loop {
+        let packed = lane.packer.pack(lane.source.bytes(), left, steady_ns());
+        left = &left[packed..];
+        if left.is_empty() {
+            return;
+        }
+        if lane.source.is_pressed() || lane.packer.is_abandoned() {
+            return lane.packer.lose(left);
+        }
+        std::thread::sleep(ROOM_WAIT);
+    }
+}
+
+fn show<S>(lane: &Reader<S>) {
+    let (now, high, lost) = lane.packer.gauge();
+    lane.gauges.buffer_now.set(now);
+    lane.gauges.buffer_high.set(high);
+    lane.gauges.lost.set(lost);
+}
+
+/// The writer's end of a lane.
+#[derive(Debug)]
+pub struct Inlet {
+    /// Full chunks, from the lane.
+    pub inbound: Consumer<Parcel>,
+    /// Empty slabs, to the lane.
+    pub home: Producer<Slab>,
+    /// The rotation slot that the lane has reached.
+    pub slot: u64,
+    /// Whether the lane has ended.
+    pub ended: bool,
+}
+
+/// The writer: takes chunks from all lanes, slot by slot, and gives them to the sink.
+pub struct Writer {
+    /// One end of each lane.
+    pub inlets: Vec<Inlet>,
+    /// Where chunks go.
+    pub sink: Box<dyn Sink>,
+    /// Rung by lanes and by the disk.
+    pub bell: Event,
+    /// The rotation slot that is being written.
+    pub slot: u64,
+}
+
+/// Runs the writer until all lanes have ended and all is written.
+pub fn write(mut writer: Writer) -> Result<WriterTally> {
+    loop {
+        let mut moved = bring_home(&mut writer)?;
+        for lane in 0..writer.inlets.len() {
+            while let Some(parcel) = writer.inlets[lane].take(writer.slot) {
+                match parcel {
+                    Parcel::Chunk(chunk) => writer.sink.push(lane, chunk)?,
+                    Parcel::Slot(_, counts) | Parcel::End(counts) => writer.sink.note(lane, counts),
+                }
+                moved += 1 + bring_home(&mut writer)?;
+            }
+        }
+        writer.sink.tick()?;
+        if moved > 0 {
+            continue;
+        }
+        if writer.inlets.iter().all(|inlet| inlet.ended) && writer.sink.pending() == 0 {
+            break;
+        }
+        match writer.inlets.iter().filter(|inlet| !inlet.ended).map(|inlet| inlet.slot).min() {
+            // Every lane has left the slot: nothing of it can follow.
+            Some(next) if next > writer.slot => {
+                writer.slot = next;
+                writer.sink.turn(next)?;
+            }
+            _ => drop(writer.bell.wait(writer.sink.patience())?),
+        }
+    }
+    let tally = writer.sink.finish()?;
+    bring_home(&mut writer)?;
+    Ok(tally)
+}
+
+/// Gives written slabs back to their lanes; returns how many.
+fn bring_home(writer: &mut Writer) -> Result<usize> {
+    let mut count = 0;
+    while let Some((lane, slab)) = writer.sink.reap()? {
+        let pushed = writer.inlets[lane].home.push(slab);
+        assert!(pushed.is_ok(), "the way home has a place for every slab");
+        count += 1;
+    }
+    Ok(count)
+}
+
+impl Inlet {
+    /// The next parcel, unless it belongs to a later slot.
+    fn take(&mut self, slot: u64) -> Option<Parcel> {
+        if let Some(of) = self.inbound.peek().ok()?.slot() {
+            self.slot = self.slot.max(of);
+            if of > slot {
+                return None;
+            }
+        }
+        let parcel = self.inbound.pop().ok()?;
+        self.ended |= matches!(parcel, Parcel::End(_));
+        Some(parcel)
+    }
+}

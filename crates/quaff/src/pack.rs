@@ -1,0 +1,288 @@
+//! The packer: writes frames into chunks, the one copy on their way to disk.
+//!
+//! A chunk is whole blocks: no block straddles two chunks, and padding is a block of its own. So a
+//! file is valid after each completed write, and chunks of several lanes can share one file.
+
+use crate::batch::Frame;
+use crate::chunk::{Chunk, Parcel, Supply};
+use crate::plan::Format;
+use crate::tally::Counts;
+use quaff_os::event::Event;
+use quaff_os::mem::Slab;
+use quaff_wire::pcap::encode::{self as pcap, Resolution};
+use quaff_wire::pcapng::encode::{self as pcapng, PADDING_BYTES_MIN, Statistics};
+use rtrb::Producer;
+
+/// How often the counters go into the file while there is traffic.
+const STATISTICS_NS: u64 = 1_000_000_000;
+/// Room for an Interface Statistics Block without a comment.
+const STATISTICS_BYTES_MAX: usize = 160;
+
+/// What a packer has to know.
+#[derive(Debug, Clone)]
+pub struct PackPlan {
+    /// The format of the file.
+    pub format: Format,
+    /// The lane's interface, by its position in the section.
+    pub interface: u32,
+    /// Chunks are padded to a multiple of this; 1 is no padding.
+    pub align: usize,
+    /// A chunk with packets in it is handed on after this time, ns.
+    pub flush_ns: u64,
+    /// Length of a rotation slot, ns; 0 is one slot for ever.
+    pub slot_ns: u64,
+    /// Where slots begin, ns after midnight UTC.
+    pub slot_offset_ns: u64,
+    /// When the capture began, ns since 1970.
+    pub start_ns: u64,
+    /// How long after its end a slot may still get packets from the kernel, ns.
+    pub grace_ns: u64,
+}
+
+/// Writes one lane's frames into chunks.
+#[derive(Debug)]
+pub struct Packer {
+    plan: PackPlan,
+    supply: Supply,
+    outbound: Producer<Parcel>,
+    bell: Event,
+    open: Option<Open>,
+    slot: u64,
+    /// The slot that the writer knows of.
+    told_slot: u64,
+    /// Packets lost since the last one that was packed; goes into the next one's `epb_dropcount`.
+    dropped: u64,
+    statistics_ns: u64,
+    last_ns: u64,
+    counts: Counts,
+    buffer_high: usize,
+}
+
+/// The chunk that is being filled.
+#[derive(Debug)]
+struct Open {
+    slab: Slab,
+    len: usize,
+    packets: u64,
+    first_ns: u64,
+    /// When it was opened, by the steady clock.
+    since_ns: u64,
+}
+
+impl Packer {
+    /// A packer that takes slabs from `supply`, hands chunks to `outbound`, and rings `bell`.
+    pub fn new(plan: PackPlan, supply: Supply, outbound: Producer<Parcel>, bell: Event) -> Self {
+        let slot = slot_of(&plan, plan.start_ns);
+        Self {
+            supply, outbound, bell, slot,
+            told_slot: slot,
+            open: None,
+            dropped: 0,
+            statistics_ns: plan.start_ns,
+            last_ns: 0,
+            counts: Counts::default(),
+            buffer_high: 0,
+            plan,
+        }
+    }
+
+    /// Notes that the kernel lost packets before the next one that is packed.
+    pub fn note_dropped(&mut self, packets: u64) {
+        self.dropped += packets;
+        self.counts.kernel_dropped += packets;
+    }
+
+    /// Packs frames; returns how many before the buffer had no room. `now_ns` is steady time.
+    pub fn pack(&mut self, bytes: &[u8], frames: &[Frame], now_ns: u64) -> usize {
+        match self.plan.format {
+            Format::Pcapng => self.pack_with(bytes, frames, now_ns, pcapng::epb_bytes, |out, interface, record| {
+                pcapng::epb(out, interface, record)
+            }),
+            Format::Pcap => self.pack_with(bytes, frames, now_ns, pcap::record_bytes, |out, _, record| {
+                pcap::record(out, Resolution::Nanoseconds, record)
+            }),
+            Format::PcapUs => self.pack_with(bytes, frames, now_ns, pcap::record_bytes, |out, _, record| {
+                pcap::record(out, Resolution::Microseconds, record)
+            }),
+        }
+    }
+
+    #[inline]
+    fn pack_with(
+        &mut self, bytes: &[u8], frames: &[Frame], now_ns: u64, room: impl Fn(usize) -> usize,
+        put: impl Fn(&mut [u8], u32, &quaff_wire::record::Record<'_>) -> usize,
+    ) -> usize {
+        let mut next_slot_ns = self.slot_end_ns();
+        for (done, frame) in frames.iter().enumerate() {
+            if frame.time_ns >= next_slot_ns {
+                self.enter_slot(slot_of(&self.plan, frame.time_ns));
+                next_slot_ns = self.slot_end_ns();
+            }
+            let record = frame.record(bytes, self.dropped);
+            if !self.has_room(room(record.captured()), now_ns) {
+                return done;
+            }
+            let Some(open) = &mut self.open else { return done };
+            open.len += put(&mut open.slab[open.len..], self.plan.interface, &record);
+            if open.packets == 0 {
+                open.first_ns = frame.time_ns;
+            }
+            open.packets += 1;
+            self.dropped = 0;
+            self.counts.packed += 1;
+            self.last_ns = frame.time_ns;
+        }
+        frames.len()
+    }
+
+    /// Counts frames for which there is no room.
+    pub fn lose(&mut self, frames: &[Frame]) {
+        self.counts.lost += frames.len() as u64;
+        self.dropped += frames.len() as u64;
+    }
+
+    /// Does what is due by the clock: statistics, flush, the next slot on an idle link.
+    pub fn tick(&mut self, now_ns: u64, wall_ns: u64, idle: bool, count: impl FnOnce(&mut Counts)) {
+        let statistics_due = self.last_ns >= self.statistics_ns + STATISTICS_NS;
+        let flush_due = self.open.as_ref().is_some_and(|open| now_ns >= open.since_ns + self.plan.flush_ns);
+        let slot_due = idle && wall_ns >= self.slot_end_ns().saturating_add(self.plan.grace_ns);
+        if !(statistics_due || flush_due || slot_due) {
+            return;
+        }
+        count(&mut self.counts);
+        self.counts.time_ns = wall_ns;
+        if statistics_due {
+            self.put_statistics();
+        }
+        if flush_due {
+            self.seal();
+        }
+        if slot_due {
+            self.enter_slot(slot_of(&self.plan, wall_ns));
+        }
+        self.tell_slot();
+    }
+
+    /// How long nothing will be due, ns.
+    pub fn patience_ns(&self, now_ns: u64, wall_ns: u64) -> u64 {
+        let flush = self.open.as_ref().map_or(u64::MAX, |open| (open.since_ns + self.plan.flush_ns).saturating_sub(now_ns));
+        let slot = self.slot_end_ns().saturating_add(self.plan.grace_ns).saturating_sub(wall_ns);
+        flush.min(slot)
+    }
+
+    /// Hands over the rest. Returns the lane's last counts and the most slabs that were in use.
+    pub fn finish(mut self, wall_ns: u64, count: impl FnOnce(&mut Counts)) -> (Counts, u64) {
+        count(&mut self.counts);
+        self.counts.time_ns = wall_ns;
+        self.seal();
+        let counts = self.counts;
+        self.push(Parcel::End(counts));
+        (counts, self.buffer_high as u64)
+    }
+
+    /// Whether the writer is no more.
+    pub fn is_abandoned(&self) -> bool {
+        self.outbound.is_abandoned()
+    }
+
+    /// Slabs in use now, the most that ever were, and packets lost.
+    pub fn gauge(&self) -> (u64, u64, u64) {
+        (self.supply.out() as u64, self.buffer_high as u64, self.counts.lost)
+    }
+
+    /// Makes sure that the open chunk can take `bytes` more and its padding.
+    #[inline]
+    fn has_room(&mut self, bytes: usize, now_ns: u64) -> bool {
+        let reserve = self.plan.align + PADDING_BYTES_MIN;
+        if let Some(open) = &self.open {
+            if open.len + bytes + reserve <= open.slab.len() {
+                return true;
+            }
+            self.seal();
+        }
+        self.open_chunk(now_ns)
+    }
+
+    fn open_chunk(&mut self, now_ns: u64) -> bool {
+        let Some(slab) = self.supply.take() else { return false };
+        self.buffer_high = self.buffer_high.max(self.supply.out());
+        self.open = Some(Open { slab, len: 0, packets: 0, first_ns: 0, since_ns: now_ns });
+        true
+    }
+
+    /// Ends the open chunk with its padding and hands it to the writer.
+    fn seal(&mut self) {
+        let Some(mut open) = self.open.take() else { return };
+        if self.plan.format == Format::Pcapng {
+            let gap = pcapng::padding_bytes(open.len, self.plan.align);
+            if gap > 0 {
+                pcapng::padding(&mut open.slab[open.len..open.len + gap]);
+                open.len += gap;
+            }
+        }
+        let Open { slab, len, packets, first_ns, .. } = open;
+        let (slot, counts) = (self.slot, self.counts);
+        self.told_slot = slot;
+        self.push(Parcel::Chunk(Chunk { slab, len, packets, slot, first_ns, counts }));
+    }
+
+    fn put_statistics(&mut self) {
+        self.statistics_ns = self.last_ns;
+        let (Format::Pcapng, Some(open)) = (self.plan.format, &mut self.open) else { return };
+        if open.len + STATISTICS_BYTES_MAX + self.plan.align + PADDING_BYTES_MIN > open.slab.len() {
+            return; // The writer tells the counts at the file's end, or the next second does.
+        }
+        let mut block = Vec::with_capacity(STATISTICS_BYTES_MAX);
+        pcapng::isb(&mut block, &statistics(self.plan.interface, self.plan.start_ns, &self.counts));
+        open.slab[open.len..open.len + block.len()].copy_from_slice(&block);
+        open.len += block.len();
+    }
+
+    /// Slots only go forward: a clock that was set back does not reopen a file.
+    fn enter_slot(&mut self, slot: u64) {
+        if slot > self.slot {
+            self.seal();
+            self.slot = slot;
+        }
+    }
+
+    fn tell_slot(&mut self) {
+        // Marks leave room for every slab and for the end; one that has to wait is told later.
+        if self.slot > self.told_slot && self.outbound.slots() > self.supply.count() + 1 {
+            self.told_slot = self.slot;
+            self.push(Parcel::Slot(self.slot, self.counts));
+        }
+    }
+
+    fn slot_end_ns(&self) -> u64 {
+        if self.plan.slot_ns == 0 { u64::MAX } else { (self.slot + 1) * self.plan.slot_ns + self.plan.slot_offset_ns }
+    }
+
+    fn push(&mut self, parcel: Parcel) {
+        let pushed = self.outbound.push(parcel);
+        assert!(pushed.is_ok(), "the ring to the writer has a place for every slab, for marks, and for the end");
+        self.bell.ring();
+    }
+}
+
+/// The slot that a time belongs to.
+fn slot_of(plan: &PackPlan, time_ns: u64) -> u64 {
+    time_ns.saturating_sub(plan.slot_offset_ns).checked_div(plan.slot_ns).unwrap_or(0)
+}
+
+/// A lane's counts as an Interface Statistics Block says them. What `filter_accepted` has more than
+/// `os_dropped` and `delivered` together was lost in our own buffer.
+pub fn statistics(interface: u32, start_ns: u64, counts: &Counts) -> Statistics {
+    Statistics {
+        interface,
+        time_ns: counts.time_ns,
+        start_ns,
+        received: counts.nic_received,
+        interface_dropped: counts.nic_dropped,
+        filter_accepted: counts.kernel_dropped + counts.lost + counts.packed,
+        os_dropped: counts.kernel_dropped,
+        delivered: counts.packed,
+        comment: (counts.down_ns > 0)
+            .then(|| format!("the interface was down for {:.3} s", counts.down_ns as f64 / 1e9)),
+    }
+}

@@ -1,0 +1,223 @@
+//! What to run, as plain data: every size is a limit, chosen once, checked once, and can be printed.
+
+use crate::{Error, Result};
+use quaff_os::packet::TimeSource;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The format of a capture file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// pcapng: several interfaces, ns, direction, and the ledger inside.
+    #[default]
+    Pcapng,
+    /// pcap with ns.
+    Pcap,
+    /// pcap with µs, for old readers.
+    PcapUs,
+}
+
+impl Format {
+    /// The ending of its files' names.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Pcapng => "pcapng",
+            Self::Pcap | Self::PcapUs => "pcap",
+        }
+    }
+}
+
+/// Where a capture goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// `-w FILE`, in place.
+    File(PathBuf),
+    /// `-w -`.
+    Stdout,
+    /// `--dir DIR`: a file after another.
+    Dir(DirPlan),
+}
+
+/// A folder of files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirPlan {
+    /// The folder; it must exist.
+    pub dir: PathBuf,
+    /// strftime template of the names, without number and ending.
+    pub name: String,
+    /// A file gets no larger than this, bytes.
+    pub rotate_bytes: Option<u64>,
+    /// A file covers no more than this, aligned to the clock.
+    pub rotate_time: Option<Duration>,
+    /// What may stay.
+    pub retention: Retention,
+}
+
+/// How much of a folder of files stays. The oldest go first, those of earlier runs among them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// At most so many files, the one being written among them.
+    pub files: Option<u64>,
+    /// At most so many bytes.
+    pub bytes: Option<u64>,
+    /// At least so many percent of the file system stay free.
+    pub free_percent: Option<f64>,
+}
+
+impl Retention {
+    /// Whether anything may be removed at all.
+    pub fn is_any(&self) -> bool {
+        self.files.is_some() || self.bytes.is_some() || self.free_percent.is_some()
+    }
+}
+
+/// One interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterfacePlan {
+    /// Its name.
+    pub name: String,
+    /// The core of its lane.
+    pub cpu: Option<usize>,
+}
+
+/// A whole capture.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CapturePlan {
+    /// One lane each.
+    pub interfaces: Vec<InterfacePlan>,
+    /// Where to.
+    pub output: Output,
+    /// In which format.
+    pub format: Format,
+    /// tcpdump filter expression.
+    pub filter: Option<String>,
+    /// Bytes kept of each packet; [`SNAPLEN_MAX`] is all.
+    pub snaplen: u32,
+    /// Whether to see frames addressed to others.
+    pub promiscuous: bool,
+    /// Whose clock.
+    pub time_source: TimeSource,
+    /// Bytes of the kernel's ring, per interface.
+    pub ring_bytes: usize,
+    /// Bytes of a block of that ring.
+    pub block_bytes: usize,
+    /// Bytes of the buffer between kernel and disk, all interfaces together.
+    pub buffer_bytes: usize,
+    /// Bytes of a chunk of that buffer.
+    pub chunk_bytes: usize,
+    /// A packet is on disk after this time at the latest, unless the disk is late.
+    pub flush: Duration,
+    /// Packets to capture.
+    pub count: Option<u64>,
+    /// The core of the writer.
+    pub writer_cpu: Option<usize>,
+    /// SCHED_FIFO priority of the lanes.
+    pub real_time: Option<i32>,
+}
+
+/// What tcpdump calls unlimited: the largest packet that libpcap will store.
+pub const SNAPLEN_MAX: u32 = 262_144;
+/// Bytes of a block of the kernel's ring.
+pub const BLOCK_BYTES: usize = 4 << 20;
+/// Bytes of a chunk: what goes to disk in one write.
+pub const CHUNK_BYTES: usize = 4 << 20;
+/// The smallest chunk: it holds the largest packet.
+pub const CHUNK_BYTES_MIN: usize = 1 << 20;
+/// How long the kernel may keep a block that is not full, ms.
+pub const RETIRE_MS: u32 = 50;
+/// Buffer that is populated before the first packet; the rest follows while capturing.
+pub const POPULATE_BYTES: usize = 512 << 20;
+
+/// The ring that suits a machine with so much memory free: 1/64 of it, 16 to 256 MiB.
+pub fn default_ring_bytes(free_bytes: u64) -> usize {
+    ((free_bytes / 64) as usize).clamp(16 << 20, 256 << 20) / BLOCK_BYTES * BLOCK_BYTES
+}
+
+/// The buffer that suits a machine with so much memory free: a quarter of it, 64 MiB to 8 GiB.
+pub fn default_buffer_bytes(free_bytes: u64) -> usize {
+    ((free_bytes / 4) as usize).clamp(64 << 20, 8 << 30) / CHUNK_BYTES * CHUNK_BYTES
+}
+
+/// How long a disk may stand still before packets are lost, s, at `bits_per_second` of frames of
+/// `frame_bytes`: until buffer and rings are full.
+pub fn stall_seconds(plan: &CapturePlan, bits_per_second: f64, frame_bytes: f64) -> f64 {
+    // Bytes of a pcapng block around a packet, and of a record in the kernel's ring.
+    const BLOCK: f64 = 44.0;
+    const RECORD: f64 = 84.0;
+    let frames_per_second = bits_per_second / 8.0 / frame_bytes;
+    let in_buffer = plan.buffer_bytes as f64 / (frames_per_second * (frame_bytes + BLOCK));
+    let in_ring = 0.75 * plan.ring_bytes as f64 / (frames_per_second * (frame_bytes + RECORD));
+    in_buffer + in_ring
+}
+
+impl CapturePlan {
+    /// Slabs of each lane's share of the buffer.
+    pub fn slabs_per_lane(&self) -> usize {
+        (self.buffer_bytes / self.chunk_bytes / self.interfaces.len().max(1)).max(2)
+    }
+
+    /// Blocks of each ring.
+    pub fn blocks_per_ring(&self) -> usize {
+        (self.ring_bytes / self.block_bytes).max(4)
+    }
+
+    /// Whether the plan fits together; brings sizes into line with each other.
+    pub fn validate(mut self) -> Result<Self> {
+        if self.interfaces.is_empty() {
+            return Err(Error::Plan("no interface: name one or more with -i; 'ip link' lists them".into()));
+        }
+        if let Some(name) = self.twice() {
+            return Err(Error::Plan(format!("-i {name} is there twice: a packet would be captured twice")));
+        }
+        if self.interfaces.len() > 1 && self.format != Format::Pcapng {
+            return Err(Error::Plan("pcap knows one interface only: leave out --format, or capture one".into()));
+        }
+        if self.snaplen == 0 || self.snaplen > SNAPLEN_MAX {
+            self.snaplen = SNAPLEN_MAX;
+        }
+        if !self.block_bytes.is_power_of_two() || self.block_bytes < 1 << 16 {
+            return Err(Error::Plan("a block of the ring is a power of two, and 64 KiB at least".into()));
+        }
+        if self.ring_bytes / self.block_bytes < 4 {
+            self.block_bytes = (self.ring_bytes / 4).max(1 << 16).next_power_of_two() >> 1;
+            self.block_bytes = self.block_bytes.max(1 << 16);
+        }
+        if let Output::Dir(dir) = &mut self.output {
+            self.chunk_bytes = validate_dir(dir, self.chunk_bytes)?;
+        }
+        Ok(self)
+    }
+
+    fn twice(&self) -> Option<&str> {
+        let names: Vec<_> = self.interfaces.iter().map(|interface| interface.name.as_str()).collect();
+        names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)).map(|(_, name)| *name)
+    }
+}
+
+/// Checks a folder's rules; returns the chunk size that goes with them.
+fn validate_dir(dir: &mut DirPlan, chunk_bytes: usize) -> Result<usize> {
+    let refuse = |words: &str| Err(Error::Plan(words.to_owned()));
+    if dir.rotate_time.is_some_and(|time| time < Duration::from_secs(1)) {
+        return refuse("--rotate-time is 1s at least");
+    }
+    if dir.retention.files.is_some_and(|files| files < 2) {
+        return refuse("--keep-files is 2 at least: the file being written is one of them");
+    }
+    if dir.retention.free_percent.is_some_and(|percent| !(0.0..100.0).contains(&percent)) {
+        return refuse("--keep-free is a percentage below 100");
+    }
+    if dir.rotate_bytes.is_none() && dir.rotate_time.is_none() {
+        // Retention needs files that can go: an eighth of what may stay, or 1 GiB.
+        dir.rotate_bytes = Some(dir.retention.bytes.map_or(1 << 30, |bytes| (bytes / 8).max(4 << 20)));
+    }
+    if let (Some(keep), Some(rotate)) = (dir.retention.bytes, dir.rotate_bytes)
+        && keep < 2 * rotate
+    {
+        return refuse("--keep-size must hold two files at least: raise it, or lower --rotate-size");
+    }
+    let rotate = dir.rotate_bytes.unwrap_or(u64::MAX);
+    if rotate < 2 * CHUNK_BYTES_MIN as u64 {
+        return refuse("--rotate-size is 2M at least");
+    }
+    Ok(chunk_bytes.min((rotate / 2) as usize / CHUNK_BYTES_MIN * CHUNK_BYTES_MIN))
+}

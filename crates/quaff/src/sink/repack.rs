@@ -1,0 +1,136 @@
+//! pcap for aligned writes. pcap has no padding, so its records are carried over from one aligned
+//! slab to the next: one more copy, which is why pcapng is the default.
+
+use quaff_os::mem::Slab;
+
+/// Collects bytes into slabs that begin at aligned offsets of the file.
+#[derive(Debug)]
+pub struct Repack {
+    align: usize,
+    spare: Vec<Slab>,
+    open: Slab,
+    len: usize,
+    /// Bytes of `open` that are in the file already, by a write of the unaligned tail.
+    tail_written: usize,
+}
+
+impl Repack {
+    /// `count` slabs of `slab_bytes`, which is a multiple of `align`.
+    pub fn new(align: usize, slab_bytes: usize, count: usize) -> quaff_os::Result<Self> {
+        let mut spare = Vec::new();
+        for _ in 0..count {
+            let slab = Slab::new(slab_bytes)?;
+            slab.populate()?;
+            spare.push(slab);
+        }
+        Ok(Self { align, spare, open: Slab::new(slab_bytes)?, len: 0, tail_written: 0 })
+    }
+
+    /// Takes as many of `bytes` as fit.
+    pub fn fill(&mut self, bytes: &[u8]) -> usize {
+        let count = bytes.len().min(self.open.len() - self.len);
+        self.open[self.len..self.len + count].copy_from_slice(&bytes[..count]);
+        self.len += count;
+        count
+    }
+
+    /// Whether the slab has to be taken before more fits.
+    pub fn is_full(&self) -> bool {
+        self.len == self.open.len()
+    }
+
+    /// Takes the aligned part out, to be written; the rest is carried over to the next slab. `None`
+    /// when there is no aligned part, or no spare slab.
+    pub fn take(&mut self) -> Option<(Slab, usize)> {
+        let aligned = self.len / self.align * self.align;
+        if aligned == 0 {
+            return None;
+        }
+        let mut next = self.spare.pop()?;
+        let carried = self.len - aligned;
+        next[..carried].copy_from_slice(&self.open[aligned..self.len]);
+        self.len = carried;
+        self.tail_written = 0;
+        Some((std::mem::replace(&mut self.open, next), aligned))
+    }
+
+    /// The bytes that no aligned write can take yet, once they are news.
+    pub fn tail(&mut self) -> Option<&[u8]> {
+        if self.len >= self.align || self.len == self.tail_written {
+            return None;
+        }
+        self.tail_written = self.len;
+        Some(&self.open[..self.len])
+    }
+
+    /// Begins anew, for another file.
+    pub fn clear(&mut self) {
+        self.len = 0;
+        self.tail_written = 0;
+    }
+
+    /// A written slab comes back.
+    pub fn give_back(&mut self, slab: Slab) {
+        self.spare.push(slab);
+    }
+
+    /// Bytes that are waiting.
+    pub fn carried(&self) -> usize {
+        self.len
+    }
+
+    /// Whether a slab can be taken.
+    pub fn has_spare(&self) -> bool {
+        !self.spare.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever the pieces, and wherever the flushes fall, the file holds the same bytes.
+        #[test]
+        fn the_file_is_the_sum_of_its_pieces(
+            pieces in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..9000), any::<bool>()), 0..20)
+        ) {
+            let mut repack = Repack::new(512, 8192, 1).unwrap();
+            let (mut file, mut offset) = (Vec::<u8>::new(), 0usize);
+            let put = |file: &mut Vec<u8>, at: usize, bytes: &[u8]| {
+                file.resize(file.len().max(at + bytes.len()), 0);
+                file[at..at + bytes.len()].copy_from_slice(bytes);
+            };
+            for (piece, flush) in &pieces {
+                let mut left = &piece[..];
+                loop {
+                    left = &left[repack.fill(left)..];
+                    if repack.is_full() || (left.is_empty() && *flush) {
+                        if let Some((slab, len)) = repack.take() {
+                            prop_assert!(offset.is_multiple_of(512) && len.is_multiple_of(512));
+                            put(&mut file, offset, &slab[..len]);
+                            offset += len;
+                            repack.give_back(slab);
+                        }
+                        if let Some(tail) = repack.tail() {
+                            put(&mut file, offset, tail);
+                        }
+                    }
+                    if left.is_empty() {
+                        break;
+                    }
+                }
+            }
+            if let Some((slab, len)) = repack.take() {
+                put(&mut file, offset, &slab[..len]);
+                offset += len;
+            }
+            if let Some(tail) = repack.tail() {
+                put(&mut file, offset, tail);
+            }
+            let whole: Vec<u8> = pieces.into_iter().flat_map(|(piece, _)| piece).collect();
+            prop_assert_eq!(file, whole);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! stdout, pipes, devices: bytes go out as fast as the other side takes them, and a slow reader
+//! costs buffer, never the kernel's ring. When it goes away, that is the end, and no failure.
+
+use super::Sink;
+use super::header::Heading;
+use crate::Result;
+use crate::chunk::Chunk;
+use crate::gauge::WriterGauges;
+use crate::stop::{Reason, Stop};
+use crate::tally::{Counts, WriterTally};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use quaff_os::clock::steady_ns;
+use quaff_os::mem::Slab;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often we ask whether anybody still reads.
+const ASK_NS: u64 = 200_000_000;
+
+/// An output that only goes forward.
+#[derive(Debug)]
+pub struct Stream {
+    out: File,
+    heading: Heading,
+    counts: Vec<Counts>,
+    lost: Vec<u64>,
+    begun: bool,
+    closed: bool,
+    asked_ns: u64,
+    home: VecDeque<(usize, Slab)>,
+    tally: WriterTally,
+    stop: Stop,
+    gauges: Arc<WriterGauges>,
+}
+
+impl Stream {
+    /// A stream into `out`.
+    pub fn new(out: File, heading: Heading, stop: Stop, gauges: Arc<WriterGauges>) -> Self {
+        let lanes = heading.interfaces.len();
+        Self {
+            out, heading, stop, gauges,
+            counts: vec![Counts::default(); lanes],
+            lost: vec![0; lanes],
+            begun: false,
+            closed: false,
+            asked_ns: 0,
+            home: VecDeque::new(),
+            tally: WriterTally::default(),
+        }
+    }
+
+    fn begin(&mut self) {
+        if !self.begun {
+            self.begun = true;
+            let first = self.heading.first(&self.counts);
+            self.write(&first);
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> bool {
+        if self.closed {
+            return false;
+        }
+        let started_ns = steady_ns();
+        let written = self.out.write_all(bytes).and_then(|()| self.out.flush());
+        self.tally.write_high_ns = self.tally.write_high_ns.max(steady_ns() - started_ns);
+        if let Err(error) = written {
+            self.closed = true;
+            self.stop.raise(match error.kind() {
+                ErrorKind::BrokenPipe => Reason::OutputClosed,
+                ErrorKind::StorageFull => Reason::DiskFull,
+                _ => Reason::WriteError(error.to_string()),
+            });
+            return false;
+        }
+        self.tally.bytes += bytes.len() as u64;
+        true
+    }
+
+    fn is_closed_by_reader(&self) -> bool {
+        self.closed && self.stop.reason() == Some(Reason::OutputClosed)
+    }
+}
+
+impl Sink for Stream {
+    fn push(&mut self, lane: usize, chunk: Chunk) -> Result<()> {
+        self.begin();
+        self.counts[lane] = chunk.counts;
+        if self.write(&chunk.slab[..chunk.len]) {
+            self.tally.written += chunk.packets;
+        } else if self.is_closed_by_reader() {
+            self.tally.after_close += chunk.packets;
+        } else {
+            self.tally.lost += chunk.packets;
+            self.lost[lane] += chunk.packets;
+        }
+        self.gauges.written.set(self.tally.written);
+        self.gauges.bytes.set(self.tally.bytes);
+        self.gauges.lost.set(self.tally.lost);
+        self.home.push_back((lane, chunk.slab));
+        Ok(())
+    }
+
+    fn note(&mut self, lane: usize, counts: Counts) {
+        self.counts[lane] = counts;
+    }
+
+    fn turn(&mut self, _slot: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Result<()> {
+        self.begin();
+        let now_ns = steady_ns();
+        if !self.closed && now_ns - self.asked_ns >= ASK_NS {
+            self.asked_ns = now_ns;
+            let mut fds = [PollFd::new(self.out.as_fd(), PollFlags::empty())];
+            let asked = poll(&mut fds, PollTimeout::ZERO);
+            if asked == Ok(1) && fds[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR)) {
+                self.closed = true;
+                self.stop.raise(Reason::OutputClosed);
+            }
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self) -> Result<Option<(usize, Slab)>> {
+        Ok(self.home.pop_front())
+    }
+
+    fn pending(&self) -> usize {
+        self.home.len()
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_nanos(ASK_NS)
+    }
+
+    fn finish(&mut self) -> Result<WriterTally> {
+        self.begin();
+        let last = self.heading.last(&self.counts, &self.lost);
+        self.write(&last);
+        self.tally.files = 1;
+        Ok(self.tally.clone())
+    }
+}

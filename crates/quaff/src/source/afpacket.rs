@@ -1,0 +1,305 @@
+//! Packets from an interface, through the kernel's TPACKET_V3 ring.
+//!
+//! Loss in the kernel is read where it happened: a block that says TP_STATUS_LOSING is the first one
+//! after a loss, so the drops counted until then belong just before its first packet.
+
+use super::{Pull, Source};
+use crate::batch::{BATCH_FRAMES, Frame};
+use crate::gauge::LaneGauges;
+use crate::stop::{Reason, Stop};
+use crate::tally::{Counts, LaneTally};
+use crate::{Error, Result};
+use quaff_os::clock::{steady_ns, wall_ns};
+use quaff_os::event::Event;
+use quaff_os::packet::block::{Cursor, Packet};
+use quaff_os::packet::{RingPlan, RxRing, Wake};
+use quaff_os::rtnl::{Link, Rtnl};
+use quaff_os::stats::LinkStats;
+use quaff_os::tap::CountingTap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// PACKET_OUTGOING, linux/if_packet.h.
+const PACKET_OUTGOING: u8 = 4;
+/// Ethernet header and two VLAN tags: what a frame may have beyond the MTU.
+const OVER_MTU_BYTES: u32 = 14 + 8;
+
+/// A live interface.
+#[derive(Debug)]
+pub struct AfPacket {
+    ring: RxRing,
+    bell: Event,
+    link: Link,
+    rtnl: Rtnl,
+    tap: Option<CountingTap>,
+    stop: Stop,
+    gauges: Arc<LaneGauges>,
+    retire_ms: u32,
+    snaplen: u32,
+    /// Where the walk through the block in hand stands; `None` when no block is in hand.
+    cursor: Option<Cursor>,
+    /// Kernel drops that have not been told yet.
+    untold: u64,
+    polled_ns: u64,
+    closing_ns: Option<u64>,
+    down_since_ns: Option<u64>,
+    base: LinkStats,
+    now: LinkStats,
+    packets: u64,
+    walked: u64,
+    tally: LaneTally,
+}
+
+/// What [`AfPacket::open`] needs to know.
+#[derive(Debug)]
+pub struct Opening<'a> {
+    /// The interface.
+    pub link: Link,
+    /// Its ring.
+    pub ring: &'a RingPlan,
+    /// Whether the ring's filter keeps packets out, so that these have to be counted apart.
+    pub is_filtered: bool,
+    /// `-s`, to tell packets that we wanted cut from those that the kernel had to cut.
+    pub snaplen: u32,
+    /// Raised when the interface goes away for good.
+    pub stop: Stop,
+    /// What others can see.
+    pub gauges: Arc<LaneGauges>,
+}
+
+impl AfPacket {
+    /// Opens the ring: from here on packets are captured. `bell` ends a wait.
+    pub fn open(opening: Opening<'_>, bell: Event) -> Result<Self> {
+        let link = opening.link;
+        let mut rtnl = Rtnl::open()?;
+        let base = rtnl.stats(link.index)?;
+        let tap = opening.is_filtered.then(|| CountingTap::open(link.index, None)).transpose()?;
+        let ring = RxRing::open(link.index, &link.name, opening.ring)?;
+        let tally = LaneTally {
+            interface: link.name.clone(),
+            ring_blocks: ring.block_count() as u64,
+            ..LaneTally::default()
+        };
+        Ok(Self {
+            ring, bell, link, rtnl, tap, tally, base,
+            stop: opening.stop,
+            gauges: opening.gauges,
+            retire_ms: opening.ring.retire_ms,
+            snaplen: opening.snaplen,
+            cursor: None,
+            untold: 0,
+            polled_ns: steady_ns(),
+            closing_ns: None,
+            down_since_ns: None,
+            now: base,
+            packets: 0,
+            walked: 0,
+        })
+    }
+
+    /// The lane's tally. The kernel must have counted exactly the packets that were walked and those
+    /// that it dropped.
+    pub fn finish(mut self) -> Result<LaneTally> {
+        let told = self.walked + self.tally.kernel_dropped;
+        if self.packets != told {
+            return Err(Error::Defect(format!(
+                "the kernel counted {} packets on {}, we saw {} and it dropped {}",
+                self.packets, self.link.name, self.walked, self.tally.kernel_dropped
+            )));
+        }
+        if let Some(tap) = &mut self.tap {
+            self.tally.filtered = tap.read()?.saturating_sub(self.packets);
+        }
+        self.tally.nic_dropped = self.nic_dropped();
+        self.tally.offered = self.tally.nic_dropped + self.tally.filtered + told;
+        self.note_up();
+        Ok(self.tally)
+    }
+
+    fn nic_dropped(&self) -> u64 {
+        let sum = |stats: &LinkStats| stats.rx_missed + stats.rx_fifo + stats.rx_over;
+        sum(&self.now).saturating_sub(sum(&self.base))
+    }
+
+    /// PACKET_STATISTICS is 32 bits wide and clears on reading, so this runs at least each second.
+    fn poll_counters(&mut self) -> Result<()> {
+        self.poll_ring()?;
+        if let Some(tap) = &mut self.tap {
+            tap.read()?;
+        }
+        if let Ok(stats) = self.rtnl.stats(self.link.index) {
+            self.now = stats;
+        }
+        self.gauges.nic_dropped.set(self.nic_dropped());
+        self.polled_ns = steady_ns();
+        Ok(())
+    }
+
+    fn poll_ring(&mut self) -> Result<()> {
+        let drops = self.ring.statistics()?;
+        self.packets += drops.packets;
+        self.untold += drops.drops;
+        self.tally.kernel_dropped += drops.drops;
+        self.tally.ring_freezes += drops.freezes;
+        self.gauges.kernel_dropped.set(self.tally.kernel_dropped);
+        Ok(())
+    }
+
+    /// Takes the next finished block in hand, if there is one.
+    fn take_block(&mut self) -> Result<bool> {
+        let Some(block) = self.ring.block() else { return Ok(false) };
+        self.cursor = Some(Cursor::new(block));
+        if self.ring.is_losing() {
+            self.poll_ring()?;
+        }
+        let waiting = self.ring.waiting() as u64;
+        self.tally.ring_high_blocks = self.tally.ring_high_blocks.max(waiting);
+        self.gauges.ring_high.set(self.tally.ring_high_blocks);
+        self.note_up();
+        Ok(true)
+    }
+
+    /// Describes the next frames of the block in hand; `false` when it is used up.
+    fn walk(&mut self, frames: &mut Vec<Frame>) -> bool {
+        let (Some(cursor), Some(block)) = (&mut self.cursor, self.ring.block()) else { return false };
+        let largest = self.link.mtu + OVER_MTU_BYTES;
+        let (mut wire_bytes, mut truncated, mut oversize) = (0u64, 0u64, 0u64);
+        cursor.walk(block, BATCH_FRAMES, |packet| {
+            wire_bytes += u64::from(packet.len);
+            truncated += u64::from(packet.snaplen < packet.len.min(self.snaplen));
+            oversize += u64::from(packet.len > largest);
+            frames.push(describe(&packet));
+        });
+        self.walked += frames.len() as u64;
+        self.tally.truncated += truncated;
+        self.tally.oversize += oversize;
+        self.gauges.received.set(self.walked);
+        self.gauges.wire_bytes.set(self.gauges.wire_bytes.get() + wire_bytes);
+        !frames.is_empty()
+    }
+
+    fn wait(&mut self, wait: Duration) -> Result<()> {
+        match self.ring.wait(&self.bell, wait)? {
+            Wake::Look => Ok(()),
+            Wake::Down => self.note_down(),
+            Wake::Gone(errno) => {
+                self.gone(&std::io::Error::from_raw_os_error(errno).to_string());
+                Ok(())
+            }
+        }
+    }
+
+    fn note_down(&mut self) -> Result<()> {
+        if self.rtnl.stats(self.link.index).is_err() {
+            self.gone("it was removed");
+            return Ok(());
+        }
+        self.tally.downs += 1;
+        self.down_since_ns.get_or_insert_with(wall_ns);
+        Ok(())
+    }
+
+    fn note_up(&mut self) {
+        if let Some(since) = self.down_since_ns.take() {
+            self.tally.down_ns += wall_ns().saturating_sub(since);
+        }
+    }
+
+    fn gone(&mut self, why: &str) {
+        self.stop.raise(Reason::InterfaceGone(format!("{}: {why}", self.link.name)));
+        self.closing_ns.get_or_insert_with(steady_ns);
+    }
+
+    /// After the door was closed: whether all that the kernel had let in has been walked. It finishes
+    /// a block that it was filling within two retire times; five are granted.
+    fn is_drained(&mut self, closed_ns: u64) -> Result<bool> {
+        self.poll_counters()?;
+        let patience_ns = 5 * u64::from(self.retire_ms) * 1_000_000;
+        let is_late = steady_ns().saturating_sub(closed_ns) > patience_ns;
+        Ok(is_late || self.packets == self.walked + self.tally.kernel_dropped)
+    }
+}
+
+impl Source for AfPacket {
+    fn pull(&mut self, frames: &mut Vec<Frame>, wait: Duration) -> Result<Pull> {
+        frames.clear();
+        if steady_ns().saturating_sub(self.polled_ns) >= SECOND_NS {
+            self.poll_counters()?;
+        }
+        loop {
+            if self.walk(frames) {
+                return Ok(Pull::Batch);
+            }
+            if self.cursor.take().is_some() {
+                self.ring.release();
+            }
+            if self.take_block()? {
+                continue;
+            }
+            match self.closing_ns {
+                Some(closed_ns) if self.is_drained(closed_ns)? => return Ok(Pull::End),
+                Some(_) => self.wait(Duration::from_millis(5))?,
+                None => {
+                    self.wait(wait)?;
+                    if self.ring.block().is_none() {
+                        return Ok(Pull::Idle);
+                    }
+                }
+            }
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.ring.block().unwrap_or_default()
+    }
+
+    fn release(&mut self) {
+        if self.cursor.is_some_and(|cursor| cursor.left() == 0) {
+            self.cursor = None;
+            self.ring.release();
+        }
+    }
+
+    fn is_pressed(&self) -> bool {
+        self.ring.is_pressed()
+    }
+
+    fn close(&mut self) -> Result<()> {
+        if self.closing_ns.is_none() {
+            self.ring.close_door()?;
+            if let Some(tap) = &mut self.tap {
+                tap.close()?;
+            }
+            self.closing_ns = Some(steady_ns());
+        }
+        Ok(())
+    }
+
+    fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.untold)
+    }
+
+    fn count(&self, counts: &mut Counts) {
+        counts.nic_received = self.now.rx_packets.saturating_sub(self.base.rx_packets);
+        counts.nic_dropped = self.nic_dropped();
+        counts.down_ns = self.tally.down_ns;
+    }
+}
+
+#[inline]
+fn describe(packet: &Packet) -> Frame {
+    let (tpid, tci) = packet.vlan.unwrap_or_default();
+    let outgoing = if packet.pkttype == PACKET_OUTGOING { Frame::OUTGOING } else { 0 };
+    let hardware = if packet.hardware_time { Frame::HARDWARE_TIME } else { 0 };
+    Frame {
+        time_ns: u64::from(packet.sec) * SECOND_NS + u64::from(packet.nsec),
+        start: packet.start,
+        len: packet.snaplen,
+        wire_len: packet.len,
+        keep: u32::MAX,
+        tpid,
+        tci,
+        flags: outgoing | hardware,
+    }
+}

@@ -1,0 +1,44 @@
+//! Sources: where batches come from.
+
+pub mod afpacket;
+
+use crate::Result;
+use crate::batch::Frame;
+use crate::tally::Counts;
+use std::time::Duration;
+
+/// What a pull brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pull {
+    /// Frames.
+    Batch,
+    /// Nothing within the time given.
+    Idle,
+    /// Nothing more will come.
+    End,
+}
+
+/// Something that yields batches. The bytes of a batch belong to the source and are borrowed until
+/// they are released: in order, one batch at a time.
+pub trait Source: Send {
+    /// Waits at most `wait` for a batch, and describes its frames.
+    fn pull(&mut self, frames: &mut Vec<Frame>, wait: Duration) -> Result<Pull>;
+
+    /// The bytes of the batch pulled last.
+    fn bytes(&self) -> &[u8];
+
+    /// Gives the batch back.
+    fn release(&mut self);
+
+    /// Whether the source will soon have to drop packets unless batches are released.
+    fn is_pressed(&self) -> bool;
+
+    /// Takes in nothing new. What has been taken in already can still be pulled; then comes `End`.
+    fn close(&mut self) -> Result<()>;
+
+    /// Packets lost in the kernel just before the batch pulled last, and not told before.
+    fn take_dropped(&mut self) -> u64;
+
+    /// Brings the interface's share of a lane's counts up to date.
+    fn count(&self, counts: &mut Counts);
+}

@@ -1,0 +1,84 @@
+//! `--count`: exactly so many packets, over all lanes, then stop.
+
+use super::Stage;
+use crate::batch::Frame;
+use crate::stop::{Reason, Stop};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many packets all lanes together may still keep.
+#[derive(Debug)]
+pub struct Quota {
+    left: AtomicU64,
+}
+
+impl Quota {
+    /// A quota of `count` packets.
+    pub fn new(count: u64) -> Arc<Self> {
+        Arc::new(Self { left: AtomicU64::new(count) })
+    }
+
+    /// Takes up to `want`; returns what was got, and whether nothing is left.
+    fn take(&self, want: u64) -> (u64, bool) {
+        // Written and read by all lanes. Only the number itself is shared, nothing is published
+        // through it: Relaxed.
+        let (order, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        let before = self.left.try_update(order, fetch, |left| Some(left.saturating_sub(want)));
+        let before = before.unwrap_or(0);
+        (before.min(want), before <= want)
+    }
+}
+
+/// Lets packets pass while the quota lasts, and raises the stop when it is used up.
+#[derive(Debug)]
+pub struct Limit {
+    quota: Arc<Quota>,
+    stop: Stop,
+}
+
+impl Limit {
+    /// A limit that shares `quota` with those of other lanes.
+    pub fn new(quota: Arc<Quota>, stop: Stop) -> Self {
+        Self { quota, stop }
+    }
+}
+
+impl Stage for Limit {
+    fn pass(&mut self, _bytes: &[u8], frames: &mut Vec<Frame>) -> u64 {
+        let want = frames.len() as u64;
+        let (got, used_up) = self.quota.take(want);
+        frames.truncate(got as usize);
+        if used_up {
+            self.stop.raise(Reason::Count);
+        }
+        want - got
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_share_one_quota_exactly() {
+        let quota = Quota::new(1000);
+        let lanes: Vec<_> = (0..4)
+            .map(|_| {
+                let mut limit = Limit::new(quota.clone(), Stop::default());
+                std::thread::spawn(move || {
+                    let mut kept = 0;
+                    for _ in 0..100 {
+                        let mut frames = vec![Frame::default(); 7];
+                        let removed = limit.pass(&[], &mut frames);
+                        assert_eq!(removed as usize + frames.len(), 7);
+                        kept += frames.len();
+                    }
+                    (kept, limit.stop.raised())
+                })
+            })
+            .collect();
+        let kept: Vec<_> = lanes.into_iter().map(|lane| lane.join().unwrap()).collect();
+        assert_eq!(kept.iter().map(|(kept, _)| kept).sum::<usize>(), 1000);
+        assert!(kept.iter().any(|(_, raised)| *raised));
+    }
+}

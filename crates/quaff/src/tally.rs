@@ -1,0 +1,211 @@
+//! What became of every packet. Each packet ends in exactly one tally, and the sums are checked.
+//!
+//! ```text
+//!   offered  = nic_dropped + filtered + kernel_dropped + received + after_count
+//!   received = written + lost
+//!   lost     = lost_in_buffer + lost_on_disk
+//! ```
+
+use crate::stop::Reason;
+use serde::Serialize;
+
+/// The counters of one lane at one moment; they go into the file as an Interface Statistics Block.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// When, ns since 1970.
+    pub time_ns: u64,
+    /// Packets that the interface received since the capture began.
+    pub nic_received: u64,
+    /// Packets that the interface had no room for.
+    pub nic_dropped: u64,
+    /// Packets for which the kernel's ring had no room.
+    pub kernel_dropped: u64,
+    /// Packets packed into chunks.
+    pub packed: u64,
+    /// Packets for which the buffer had no room.
+    pub lost: u64,
+    /// ns that the interface was down.
+    pub down_ns: u64,
+}
+
+/// What a lane has to say at its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LaneTally {
+    /// The interface.
+    pub interface: String,
+    /// Packets that reached the interface while we listened.
+    pub offered: u64,
+    /// Packets that the interface had no room for (`rx_missed`, `rx_fifo`, `rx_over` of its counters).
+    pub nic_dropped: u64,
+    /// Packets for which the kernel's ring had no room.
+    pub kernel_dropped: u64,
+    /// Packets that the kernel's filter kept out, where it can be told.
+    pub filtered: u64,
+    /// Packets taken from the kernel and kept.
+    pub received: u64,
+    /// Packets behind the last one of `--count`.
+    pub after_count: u64,
+    /// Packets packed into chunks for the writer.
+    pub packed: u64,
+    /// Packets for which the buffer had no room.
+    pub lost_in_buffer: u64,
+    /// Packets that the kernel had to cut because they were larger than a block of the ring.
+    pub truncated: u64,
+    /// Frames larger than the interface's MTU allows: put together by GRO or TSO.
+    pub oversize: u64,
+    /// How often the kernel's ring froze.
+    pub ring_freezes: u64,
+    /// The most blocks of the kernel's ring that ever waited for us.
+    pub ring_high_blocks: u64,
+    /// Blocks in the kernel's ring.
+    pub ring_blocks: u64,
+    /// The most slabs of the buffer that were ever in use.
+    pub buffer_high_slabs: u64,
+    /// Slabs in the buffer.
+    pub buffer_slabs: u64,
+    /// How often the interface went down.
+    pub downs: u64,
+    /// For how long, ns.
+    pub down_ns: u64,
+}
+
+/// What the writer has to say at its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WriterTally {
+    /// Packets that are in the output.
+    pub written: u64,
+    /// Packets that were handed to the writer and could not be written.
+    pub lost: u64,
+    /// Packets that came after the reader of the output had gone. Nobody wanted them.
+    pub after_close: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Files finished.
+    pub files: u64,
+    /// Files removed by retention.
+    pub pruned: u64,
+    /// The longest that one write took, ns.
+    pub write_high_ns: u64,
+}
+
+/// All tallies of a run, with their identity.
+#[derive(Debug, Clone, Serialize)]
+pub struct Ledger {
+    /// Packets that reached the interfaces while we listened.
+    pub offered: u64,
+    /// Packets taken from the kernel and kept.
+    pub received: u64,
+    /// Packets that the interfaces had no room for.
+    pub nic_dropped: u64,
+    /// Packets for which the kernel's rings had no room.
+    pub kernel_dropped: u64,
+    /// Packets that filters kept out.
+    pub filtered: u64,
+    /// Packets behind the last one of `--count`, or after the reader of the output had gone.
+    pub after_count: u64,
+    /// Packets in the output.
+    pub written: u64,
+    /// Packets that we had and could not write.
+    pub lost: u64,
+    /// Of these, for want of buffer.
+    pub lost_in_buffer: u64,
+    /// Of these, because writing failed.
+    pub lost_on_disk: u64,
+    /// Bytes in the output.
+    pub bytes_written: u64,
+    /// Whether every packet that was offered and wanted is in the output.
+    pub lossless: bool,
+    /// From the first moment to the last, s.
+    pub seconds: f64,
+    /// Files finished.
+    pub files: u64,
+    /// Files removed by retention.
+    pub pruned: u64,
+    /// Bytes of buffer in use at the worst moment.
+    pub buffer_high_bytes: u64,
+    /// Bytes of the kernel's ring in use at the worst moment.
+    pub ring_high_bytes: u64,
+    /// The longest that one write took, s.
+    pub write_high_seconds: f64,
+    /// Why the run ended.
+    pub ended_by: Option<Reason>,
+    /// How bytes got to disk.
+    pub writing: String,
+    /// User and system time of this process, s.
+    pub cpu_seconds: f64,
+    /// Each lane's own.
+    pub interfaces: Vec<LaneTally>,
+}
+
+impl Ledger {
+    /// Sums up. `slab_bytes` and `block_bytes` turn high-water marks into bytes.
+    pub fn new(lanes: Vec<LaneTally>, writer: &WriterTally, slab_bytes: u64, block_bytes: u64) -> Self {
+        let sum = |of: fn(&LaneTally) -> u64| lanes.iter().map(of).sum::<u64>();
+        let lost_in_buffer = sum(|lane| lane.lost_in_buffer);
+        let lost = lost_in_buffer + writer.lost;
+        let (nic_dropped, kernel_dropped) = (sum(|lane| lane.nic_dropped), sum(|lane| lane.kernel_dropped));
+        Self {
+            offered: sum(|lane| lane.offered),
+            received: sum(|lane| lane.received) - writer.after_close,
+            nic_dropped,
+            kernel_dropped,
+            filtered: sum(|lane| lane.filtered),
+            after_count: sum(|lane| lane.after_count) + writer.after_close,
+            written: writer.written,
+            lost,
+            lost_in_buffer,
+            lost_on_disk: writer.lost,
+            bytes_written: writer.bytes,
+            lossless: nic_dropped + kernel_dropped + lost == 0,
+            seconds: 0.0,
+            files: writer.files,
+            pruned: writer.pruned,
+            buffer_high_bytes: sum(|lane| lane.buffer_high_slabs) * slab_bytes,
+            ring_high_bytes: sum(|lane| lane.ring_high_blocks) * block_bytes,
+            write_high_seconds: writer.write_high_ns as f64 / 1e9,
+            ended_by: None,
+            writing: String::new(),
+            cpu_seconds: 0.0,
+            interfaces: lanes,
+        }
+    }
+
+    /// Whether the sums hold. A difference is a defect of quaff, and is said.
+    pub fn check(&self) -> Result<(), String> {
+        let kept_out = self.nic_dropped + self.filtered + self.kernel_dropped + self.after_count;
+        let identities = [
+            ("offered = nic_dropped + filtered + kernel_dropped + received + after_count", self.offered, kept_out + self.received),
+            ("received = written + lost", self.received, self.written + self.lost),
+        ];
+        for (identity, left, right) in identities {
+            if left != right {
+                return Err(format!("the ledger does not add up: {identity}: {left} is not {right}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_identity_catches_a_packet_that_ended_nowhere() {
+        let lane = LaneTally {
+            offered: 110, nic_dropped: 1, kernel_dropped: 4, filtered: 3, received: 100, after_count: 2,
+            lost_in_buffer: 5, ..LaneTally::default()
+        };
+        let writer = WriterTally { written: 90, lost: 5, ..WriterTally::default() };
+        let ledger = Ledger::new(vec![lane], &writer, 1, 1);
+        assert_eq!(ledger.check(), Ok(()));
+        assert!(!ledger.lossless);
+        for broken in [
+            Ledger { offered: 111, ..ledger.clone() },
+            Ledger { written: 89, ..ledger.clone() },
+            Ledger { kernel_dropped: 5, ..ledger.clone() },
+        ] {
+            assert!(broken.check().is_err());
+        }
+    }
+}
