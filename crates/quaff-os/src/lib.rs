@@ -12,8 +12,10 @@ pub mod event;
 pub mod filter;
 pub mod mem;
 pub mod packet;
+pub mod netns;
 pub mod rtnl;
 pub mod signal;
 pub mod stats;
+pub mod testing;
 
 pub use error::{Error, Result, Try};
