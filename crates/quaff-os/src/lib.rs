@@ -12,6 +12,7 @@ pub mod event;
 pub mod filter;
 pub mod mem;
 pub mod packet;
+pub mod ethtool;
 pub mod netns;
 pub mod rtnl;
 pub mod signal;
