@@ -74,13 +74,15 @@ impl Ethtool {
         Ok(Self { socket, name: name.to_owned() })
     }
 
-    /// The driver's name: "veth", "ixgbe".
-    pub fn driver(&self) -> Result<String> {
+    /// The driver's name: "veth", "ixgbe"; `None` where there is none, as for `lo`.
+    pub fn driver(&self) -> Result<Option<String>> {
         let mut words = [0; 49];
-        self.ask(ETHTOOL_GDRVINFO, "the driver's name", &mut words)?;
+        if !self.ask_if_known(ETHTOOL_GDRVINFO, "the driver's name", &mut words)? {
+            return Ok(None);
+        }
         let bytes: Vec<u8> =
             words[1..9].iter().flat_map(|word| word.to_ne_bytes()).take_while(|&byte| byte != 0).collect();
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// Whether received frames are put together into larger ones by the kernel (GRO).

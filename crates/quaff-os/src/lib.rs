@@ -14,6 +14,7 @@ pub mod mem;
 pub mod packet;
 pub mod ethtool;
 pub mod netns;
+pub mod process;
 pub mod rtnl;
 pub mod signal;
 pub mod stats;
