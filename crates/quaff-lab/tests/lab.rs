@@ -26,7 +26,7 @@ fn both_ends_are_there_as_planned() {
             netns.run(|| (link(name).unwrap(), Ethtool::open(name).unwrap())).expect("entered");
         assert_eq!((link.mtu, link.mac, link.up, link.running), (9216, mac, true, true));
         assert_eq!(card.driver().unwrap().as_deref(), Some("veth"));
-        assert!(!card.gro().unwrap() && !card.lro().unwrap());
+        assert!(!card.gro().unwrap() && !card.lro().unwrap() && !card.tx_checksum_offload().unwrap());
     }
     let mut ls = lab.command_rx("ls").unwrap();
     let listed = ls.arg("/sys/class/net").output().unwrap();

@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const ETHTOOL_SRXCSUM: u32 = 0x15;
+const ETHTOOL_GTXCSUM: u32 = 0x16;
 const ETHTOOL_STXCSUM: u32 = 0x17;
 const ETHTOOL_STSO: u32 = 0x1f;
 const ETHTOOL_SGSO: u32 = 0x24;
@@ -93,6 +94,12 @@ impl Ethtool {
     /// Whether received frames are put together into larger ones by the card (LRO).
     pub fn lro(&self) -> Result<bool> {
         Ok(self.value(ETHTOOL_GFLAGS, "whether LRO is on")?.unwrap_or(0) & ETH_FLAG_LRO != 0)
+    }
+
+    /// Whether the checksums of sent frames are left to the card; on a virtual link, where there is
+    /// none, such frames arrive with wrong checksums.
+    pub fn tx_checksum_offload(&self) -> Result<bool> {
+        Ok(self.value(ETHTOOL_GTXCSUM, "whether it makes checksums")?.unwrap_or(0) != 0)
     }
 
     /// The link's speed in Mb/s; `None` where the driver knows none, or the link is down.
