@@ -98,7 +98,7 @@ pub struct LabInfo {
 /// A lab in which one can run things.
 ///
 /// One that was created goes when this is dropped, unless it was [kept](Lab::keep); one that was
-/// [attached](Lab::attach) to stays.
+/// [attached](Lab::attach) to or [joined](Lab::join) stays.
 #[derive(Debug)]
 pub struct Lab {
     name: String,
@@ -151,6 +151,14 @@ impl Lab {
                 _used: Some(entry),
             }),
         }
+    }
+
+    /// Uses the lab in whose command we run: the owner, which waits for that command, holds it for us.
+    pub fn join(name: &str) -> Result<Self> {
+        check_name(name)?;
+        let record = registry::glance(name).ok_or_else(|| unknown(name))?;
+        let (tx, rx) = (Netns::open(&tx_name(name))?, Netns::open(&rx_name(name))?);
+        Ok(Self { name: name.to_owned(), tx, rx, record, owned: None, _used: None })
     }
 
     /// Its name.

@@ -83,6 +83,11 @@ impl Running {
         }
     }
 
+    /// What was heard on stderr so far.
+    pub fn heard(&self) -> &str {
+        &self.heard
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         Ok(send(self.child.id(), signal)?)

@@ -87,16 +87,27 @@ fn nothing_is_left_of_a_lab_that_was_dropped() {
     assert!(matches!(Lab::attach(&name), Err(Error::Unknown { .. })));
 }
 
+/// Takes a kept lab down, however its test ends.
+struct DownAtLast(String);
+
+impl Drop for DownAtLast {
+    fn drop(&mut self) {
+        let _ = lab::down(&self.0);
+    }
+}
+
 #[test]
 fn a_lab_that_is_kept_stays_until_it_is_taken_down() {
     let Some(lab) = lab("a_lab_that_is_kept_stays_until_it_is_taken_down") else { return };
     let kept = lab.keep().unwrap();
+    let _down = DownAtLast(kept.name.clone());
     lab::sweep().unwrap();
     let used = Lab::attach(&kept.name).unwrap();
     let beside = Lab::attach(&kept.name).unwrap();
     assert_eq!(used.mtu(), lab::MTU_DEFAULT);
     assert!(matches!(lab::down(&kept.name), Err(Error::InUse { .. })));
     drop((used, beside));
+    assert_eq!(Lab::join(&kept.name).unwrap().rx().name(), kept.rx);
     assert!(Netns::open(&kept.rx).is_ok(), "letting go of it leaves it up");
     assert!(matches!(
         Lab::create(&LabPlan { name: Some(kept.name.clone()), ..LabPlan::default() }),
