@@ -1,3 +1,20 @@
 //! Network namespaces to try quaff in, and the methods that measure it beside its rivals.
+//!
+//! ```text
+//!    NAME-tx                          NAME-rx
+//!   ┌───────────────┐    veth pair   ┌───────────────┐
+//!   │ tx0 198.18.0.1├────────────────┤ 198.18.0.2 rx0│
+//!   └───────────────┘                └───────────────┘
+//! ```
 
 #![forbid(unsafe_code)]
+
+mod error;
+pub mod lab;
+mod registry;
+pub mod running;
+pub mod testing;
+
+pub use error::{Error, Result};
+pub use lab::{Lab, LabInfo, LabPlan};
+pub use running::Running;

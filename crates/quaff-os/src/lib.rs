@@ -8,12 +8,16 @@ pub mod clock;
 pub mod cpu;
 pub mod disk;
 pub mod error;
+pub mod ethtool;
 pub mod event;
 pub mod filter;
 pub mod mem;
+pub mod netns;
 pub mod packet;
+pub mod process;
 pub mod rtnl;
 pub mod signal;
 pub mod stats;
+pub mod testing;
 
 pub use error::{Error, Result, Try};

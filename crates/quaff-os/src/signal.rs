@@ -19,6 +19,16 @@ pub struct Signals {
     fd: SignalFd,
 }
 
+/// A signal, and where it came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// Which.
+    pub signal: Signal,
+    /// `SI_KERNEL`: not sent by a process; for SIGINT that is Ctrl-C, which the terminal sends to
+    /// each process of its foreground group.
+    pub by_kernel: bool,
+}
+
 impl Signals {
     /// Blocks `signals` in this thread, and so in each thread that it starts from now on.
     pub fn block(signals: &[Signal]) -> Result<Self> {
@@ -30,6 +40,11 @@ impl Signals {
 
     /// The next signal, or `None` when `wait` has passed without one.
     pub fn next(&self, wait: Duration) -> Result<Option<Signal>> {
+        Ok(self.next_heard(wait)?.map(|heard| heard.signal))
+    }
+
+    /// As [`Signals::next`], with where the signal came from.
+    pub fn next_heard(&self, wait: Duration) -> Result<Option<Heard>> {
         let timeout = PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX);
         let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, timeout) {
@@ -38,6 +53,9 @@ impl Signals {
             Err(errno) => return Err(errno).trying(|| "wait for a signal"),
         }
         let info = self.fd.read_signal().trying(|| "read a signal")?;
-        Ok(info.and_then(|info| Signal::try_from(info.ssi_signo as i32).ok()))
+        Ok(info.and_then(|info| {
+            let signal = Signal::try_from(info.ssi_signo as i32).ok()?;
+            Some(Heard { signal, by_kernel: info.ssi_code == libc::SI_KERNEL })
+        }))
     }
 }

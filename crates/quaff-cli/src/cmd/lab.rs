@@ -1,11 +1,174 @@
-//! `quaff lab`.
+//! `quaff lab`: labs up and down, commands run in them, and what this machine permits.
+
+mod run;
 
 use crate::exit::Exit;
+use quaff_lab::lab::{self, Lab, LabInfo, LabPlan, MTU_DEFAULT, PREFIX_BITS, RX_IF, RX_IP, TX_IF, TX_IP};
 
-/// lab
+/// Try quaff without a second machine: two network namespaces and a link between them
+///
+/// A lab is a pair of network namespaces joined by a virtual Ethernet link. The sending namespace
+/// holds the interface tx0 (198.18.0.1), the receiving one holds rx0 (198.18.0.2). The link is
+/// silent: there is no IPv6, no ARP and no ICMP error on it, so that what rx0 counts is what was
+/// sent to it. Labs need root.
+///
+/// A lab that 'quaff lab run' made for its command goes when the command ends, also when it is
+/// interrupted; if quaff itself is killed, the next lab to be made clears it away.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
 
-pub(crate) fn run(_args: Args) -> anyhow::Result<Exit> {
-    anyhow::bail!("not built yet")
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    Up(UpArgs),
+    Down(DownArgs),
+    List(ListArgs),
+    Run(run::Args),
+}
+
+/// Make a lab that stays until it is taken down
+///
+/// Prints the names of its two namespaces, and commands to try. 'ip netns exec' knows the names too.
+#[derive(Debug, clap::Args)]
+struct UpArgs {
+    /// What to call it [default: a name that no other lab has]
+    #[arg(long)]
+    name: Option<String>,
+    #[command(flatten)]
+    link: LinkArgs,
+}
+
+/// What the link between the two namespaces is to be.
+#[derive(Debug, clap::Args)]
+struct LinkArgs {
+    /// The MTU of a link that is made, at most 9216; above about 3500 it refuses native XDP programs
+    #[arg(long, value_name = "BYTES", default_value_t = MTU_DEFAULT)]
+    mtu: u32,
+}
+
+/// Take a lab down
+///
+/// Without a name it takes down the only lab that is up. A lab in which something runs stays.
+#[derive(Debug, clap::Args)]
+struct DownArgs {
+    /// The lab to take down
+    name: Option<String>,
+    /// Take down all labs that are not in use
+    #[arg(long, conflicts_with = "name")]
+    all: bool,
+}
+
+/// List the labs that are up
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Print a JSON array instead
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    match args.verb {
+        Verb::Up(args) => up(args),
+        Verb::Down(args) => down(args),
+        Verb::List(args) => list(&args),
+        Verb::Run(args) => run::run(args),
+    }
+}
+
+fn up(args: UpArgs) -> anyhow::Result<Exit> {
+    let lab = Lab::create(&LabPlan { name: args.name, mtu: args.link.mtu, ..LabPlan::default() })?.keep()?;
+    let LabInfo { name, tx, rx, mtu, .. } = &lab;
+    let width = tx.len();
+    println!(
+        "The lab {name} is up, MTU {mtu}.
+
+  sends     {tx:width$}  {TX_IF}  {TX_IP}/{PREFIX_BITS}
+  receives  {rx:width$}  {RX_IF}  {RX_IP}/{PREFIX_BITS}
+
+To try it, capture in one terminal:
+  quaff lab run --lab {name} -- quaff capture -i {RX_IF} -w lab.pcapng --count 500000
+and put traffic on the link in another:
+  quaff lab run --lab {name} -- quaff generate --inject {RX_IF} --size 512 --pps 100000 --count 500000
+then see whether the file holds all of it:
+  quaff verify lab.pcapng
+
+When you are done:
+  quaff lab down {name}"
+    );
+    Ok(Exit::Done)
+}
+
+fn down(args: DownArgs) -> anyhow::Result<Exit> {
+    if args.all {
+        return down_all();
+    }
+    let name = match args.name {
+        Some(name) => name,
+        None => only_lab("say which one to take down, or --all")?
+            .ok_or_else(|| anyhow::anyhow!("no lab is up"))?,
+    };
+    lab::down(&name)?;
+    println!("The lab {name} is down.");
+    Ok(Exit::Done)
+}
+
+fn down_all() -> anyhow::Result<Exit> {
+    let mut exit = Exit::Done;
+    for LabInfo { name, .. } in lab::list()? {
+        match lab::down(&name) {
+            Ok(()) => println!("The lab {name} is down."),
+            // Another process was faster, which is as good.
+            Err(quaff_lab::Error::Unknown { .. }) => {}
+            Err(error) => {
+                eprintln!("quaff: {error}");
+                exit = Exit::Failed;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+fn list(args: &ListArgs) -> anyhow::Result<Exit> {
+    let labs = lab::list()?;
+    if args.json {
+        println!("{}", serde_json::to_string(&labs)?);
+        return Ok(Exit::Done);
+    }
+    if labs.is_empty() {
+        println!("No lab is up. 'quaff lab up' makes one.");
+        return Ok(Exit::Done);
+    }
+    let width = labs.iter().map(|lab| lab.name.len()).max().unwrap_or(0).max(4);
+    println!(
+        "{:width$}  {:>5}  {:wide$}  {:wide$}  STATE",
+        "NAME",
+        "MTU",
+        "SENDS",
+        "RECEIVES",
+        wide = width + 3
+    );
+    for lab in &labs {
+        let wide = width + 3;
+        println!("{:width$}  {:>5}  {:wide$}  {:wide$}  {}", lab.name, lab.mtu, lab.tx, lab.rx, state(lab));
+    }
+    Ok(Exit::Done)
+}
+
+fn state(lab: &LabInfo) -> String {
+    match (lab.persistent, lab.in_use) {
+        (true, true) => "up, in use".into(),
+        (true, false) => "up".into(),
+        (false, true) => format!("in use by process {}", lab.pid),
+        (false, false) => "left behind; the next lab clears it away".into(),
+    }
+}
+
+/// The name of the only lab that is meant to stay; an error that ends in `choice` if there are several.
+fn only_lab(choice: &str) -> anyhow::Result<Option<String>> {
+    let mut names: Vec<_> =
+        lab::list()?.into_iter().filter(|lab| lab.persistent).map(|lab| lab.name).collect();
+    anyhow::ensure!(names.len() <= 1, "{} labs are up ({}); {choice}", names.len(), names.join(", "));
+    Ok(names.pop())
 }

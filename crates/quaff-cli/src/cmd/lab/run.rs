@@ -1,0 +1,117 @@
+//! `quaff lab run`: a command in a lab, its signals and its exit code.
+
+use super::{LinkArgs, only_lab};
+use crate::exit::Exit;
+use anyhow::Context;
+use quaff_lab::lab::{Lab, LabPlan};
+use quaff_os::process::{end_with_parent, in_foreground, own_signals, send};
+use quaff_os::signal::{Signal, Signals};
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ExitStatus};
+use std::time::Duration;
+
+/// Tells a command that runs in a lab which one it is.
+const LAB_VARIABLE: &str = "QUAFF_LAB";
+/// A signal ends the wait at once; this only bounds it.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// Run a command in a lab
+///
+/// The command runs in the receiving namespace, or with --tx in the sending one, and sees that
+/// namespace's interfaces also in /sys/class/net. It runs in the lab that is named; else in the lab
+/// in whose command quaff was called ($QUAFF_LAB); else in the one that is up; else in a temporary
+/// one, which is taken down when the command ends.
+///
+/// Exits with the command's own status: 128 plus the signal's number if a signal ended it, 127 if
+/// it was not found, 126 if it could not be run. SIGINT, SIGTERM and SIGHUP are passed on to it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  quaff lab run -- ip address
+  quaff lab run --tx -- ping -c 3 198.18.0.2
+  quaff lab run -- sh -c 'quaff capture -i rx0 -w all.pcapng --count 1000000 & sleep 1
+                          quaff generate --inject rx0 --size 64 --count 1000000; wait $!'")]
+pub(crate) struct Args {
+    /// The lab to run it in
+    #[arg(long, value_name = "NAME")]
+    lab: Option<String>,
+    /// Run it in a temporary lab, even if another is up
+    #[arg(long, conflicts_with = "lab")]
+    new: bool,
+    /// Run it in the sending namespace
+    #[arg(long)]
+    tx: bool,
+    #[command(flatten)]
+    link: LinkArgs,
+    /// The command and its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
+    // Before the first thread: from here on a signal is something to read, and the lab is taken down.
+    let passed_on = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+    let signals = Signals::block(&[passed_on.as_slice(), &[Signal::SIGCHLD]].concat())?;
+    let lab = choose(&args)?;
+    let exit = run_in(&lab, &args, &signals);
+    lab.down()?;
+    exit
+}
+
+fn choose(args: &Args) -> anyhow::Result<Lab> {
+    if let Some(name) = &args.lab {
+        return Ok(Lab::attach(name)?);
+    }
+    if !args.new {
+        if let Ok(name) = std::env::var(LAB_VARIABLE) {
+            return Lab::join(&name).with_context(|| format!("{LAB_VARIABLE} names the lab {name:?}"));
+        }
+        if let Some(name) = only_lab("say which with --lab NAME, or --new for a temporary one")? {
+            return Ok(Lab::attach(&name)?);
+        }
+    }
+    Ok(Lab::create(&LabPlan { mtu: args.link.mtu, ..LabPlan::default() })?)
+}
+
+fn run_in(lab: &Lab, args: &Args, signals: &Signals) -> anyhow::Result<Exit> {
+    let (program, rest) = args.command.split_first().context("there is no command")?;
+    let mut command = if args.tx { lab.command_tx(program)? } else { lab.command_rx(program)? };
+    command.args(rest).env(LAB_VARIABLE, lab.name());
+    own_signals(&mut command);
+    // If quaff is killed, the command is asked to end; the next lab clears the namespaces away.
+    end_with_parent(&mut command, Signal::SIGTERM);
+    // At a terminal Ctrl-C reaches the command without us. Elsewhere a signal for our whole process
+    // group would reach it twice, once from us, and a capture takes a second SIGINT for "at once".
+    let foreground = in_foreground();
+    if !foreground {
+        command.process_group(0);
+    }
+    match command.spawn() {
+        Ok(child) => Ok(exit_of(attend(child, signals, foreground)?)),
+        Err(error) => {
+            eprintln!("quaff: cannot run {}: {error}", program.display());
+            Ok(Exit::Child(if error.kind() == ErrorKind::NotFound { 127 } else { 126 }))
+        }
+    }
+}
+
+/// Waits for the command's end, and passes on what we are told meanwhile.
+fn attend(mut child: Child, signals: &Signals, foreground: bool) -> anyhow::Result<ExitStatus> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        match signals.next_heard(WAIT)? {
+            None => {}
+            Some(heard) if heard.signal == Signal::SIGCHLD || foreground && heard.by_kernel => {}
+            // It may have ended this very moment; then there is nobody to tell.
+            Some(heard) => drop(send(child.id(), heard.signal)),
+        }
+    }
+}
+
+fn exit_of(status: ExitStatus) -> Exit {
+    let signal = || 128 + status.signal().unwrap_or(0);
+    Exit::Child(status.code().unwrap_or_else(signal) as u8)
+}

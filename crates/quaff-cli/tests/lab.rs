@@ -1,0 +1,251 @@
+//! `quaff lab` from outside: the real command, on the real kernel.
+
+use quaff_lab::{Running, lab, testing};
+use quaff_os::netns;
+use quaff_os::signal::Signal;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// `quaff lab …`, away from whatever lab the test itself may run in.
+fn quaff(args: &[&str]) -> Command {
+    let mut command = Command::new(QUAFF);
+    command.arg("lab").args(args).env_remove("QUAFF_LAB");
+    command
+}
+
+/// `quaff lab run --new -- sh -c SCRIPT`, in the background.
+fn start(script: &str) -> Running {
+    Running::start(quaff(&["run", "--new", "--", "sh", "-c", script])).expect("quaff runs")
+}
+
+fn output(args: &[&str]) -> Output {
+    quaff(args).output().expect("quaff runs")
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Whether this machine permits labs; a skip says so when it does not.
+fn permitted(test: &str) -> bool {
+    testing::lab(test).is_some()
+}
+
+/// The lab of which `quaff lab list --json` says that.
+fn listed(is_it: impl Fn(&serde_json::Value) -> bool) -> Option<serde_json::Value> {
+    let said = stdout(&output(&["list", "--json"]));
+    let labs: Vec<serde_json::Value> = serde_json::from_str(&said).expect("JSON");
+    labs.into_iter().find(is_it)
+}
+
+/// Whether one of the lab's namespaces is there.
+fn is_left(lab: &serde_json::Value) -> bool {
+    netns::names().expect("a list").iter().any(|name| lab["rx"] == **name || lab["tx"] == **name)
+}
+
+/// Takes a lab down, however its test ends.
+struct DownAtLast<'a>(&'a str);
+
+impl Drop for DownAtLast<'_> {
+    fn drop(&mut self) {
+        let _ = lab::down(self.0);
+    }
+}
+
+#[test]
+fn a_lab_is_up_until_it_is_taken_down() {
+    if !permitted("a_lab_is_up_until_it_is_taken_down") {
+        return;
+    }
+    let name = &format!("quaff-test-{}", std::process::id());
+    let _down = DownAtLast(name);
+    let said = stdout(&output(&["up", "--name", name, "--mtu", "1500"]));
+    assert!(
+        said.contains(&format!("{name}-rx")) && said.contains(&format!("quaff lab down {name}")),
+        "{said}"
+    );
+
+    let lab = listed(|lab| lab["name"] == **name).expect("it is listed");
+    assert_eq!(
+        (&lab["mtu"], &lab["persistent"], &lab["in_use"]),
+        (&1500.into(), &true.into(), &false.into())
+    );
+    assert!(stdout(&output(&["list"])).contains(&format!("{name}-tx")));
+
+    let again = output(&["up", "--name", name]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("quaff lab down"), "{again:?}");
+
+    let mtu = output(&["run", "--lab", name, "--tx", "--", "cat", "/sys/class/net/tx0/mtu"]);
+    assert_eq!(stdout(&mtu), "1500\n");
+
+    let inside = ["run", "--lab", name, "--", "sh", "-c", "echo in >&2; exec sleep 60"];
+    let mut inside = Running::start(quaff(&inside)).expect("quaff runs");
+    assert!(inside.hears("in", PATIENCE));
+    let refused = output(&["down", name]);
+    assert_eq!(refused.status.code(), Some(2), "somebody is in there: {refused:?}");
+    inside.signal(Signal::SIGTERM).expect("it runs");
+    assert_eq!(inside.finish(PATIENCE).expect("it ends").status.code(), Some(128 + 15));
+
+    stdout(&output(&["down", name]));
+    assert!(listed(|lab| lab["name"] == **name).is_none());
+    assert!(!is_left(&lab));
+    assert_eq!(output(&["down", name]).status.code(), Some(2));
+}
+
+#[test]
+fn a_command_runs_in_its_namespace() {
+    if !permitted("a_command_runs_in_its_namespace") {
+        return;
+    }
+    let receiving = output(&["run", "--new", "--", "ls", "/sys/class/net"]);
+    assert_eq!(stdout(&receiving), "lo\nrx0\n");
+    let sending = output(&["run", "--new", "--tx", "--", "ls", "/sys/class/net"]);
+    assert_eq!(stdout(&sending), "lo\ntx0\n");
+}
+
+#[test]
+fn the_exit_code_of_a_command_is_passed_on() {
+    if !permitted("the_exit_code_of_a_command_is_passed_on") {
+        return;
+    }
+    for (script, code) in [("exit 0", 0), ("exit 1", 1), ("exit 77", 77), ("kill -9 $$", 128 + 9)] {
+        let run = output(&["run", "--new", "--", "sh", "-c", script]);
+        assert_eq!(run.status.code(), Some(code), "{script}");
+    }
+    for (program, code) in [("/no/such/program", 127), ("/etc/passwd", 126)] {
+        let run = output(&["run", "--new", "--", program]);
+        assert_eq!(run.status.code(), Some(code));
+        assert!(String::from_utf8_lossy(&run.stderr).contains(program), "{run:?}");
+    }
+}
+
+#[test]
+fn a_command_in_a_lab_finds_the_same_lab_again() {
+    if !permitted("a_command_in_a_lab_finds_the_same_lab_again") {
+        return;
+    }
+    let again = "lab run --tx -- sh -c 'echo $QUAFF_LAB; ls /sys/class/net'";
+    let script = format!("echo $QUAFF_LAB; {QUAFF} {again}");
+    let said = stdout(&output(&["run", "--new", "--", "sh", "-c", &script]));
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines[0], lines[1]);
+    assert_eq!(lines[2..], ["lo", "tx0"]);
+    assert!(listed(|lab| lab["name"] == lines[0]).is_none());
+}
+
+#[test]
+fn two_labs_at_once_do_not_hear_each_other() {
+    if !permitted("two_labs_at_once_do_not_hear_each_other") {
+        return;
+    }
+    let count = "cat /sys/class/net/rx0/statistics/rx_packets";
+    let send = format!("{QUAFF} lab run --tx -- bash -c 'echo x > /dev/udp/198.18.0.2/9'");
+    let mut quiet = start(&format!("echo $QUAFF_LAB >&2; sleep 1; {count}"));
+    let mut loud = start(&format!("echo $QUAFF_LAB >&2; {send}; {send}; {count}"));
+    assert!(quiet.hears("quaff-", PATIENCE) && loud.hears("quaff-", PATIENCE));
+    assert_ne!(quiet.heard(), loud.heard());
+    assert_eq!(loud.finish(PATIENCE).expect("it ends").stdout, b"2\n");
+    assert_eq!(quiet.finish(PATIENCE).expect("it ends").stdout, b"0\n");
+}
+
+#[test]
+fn nothing_arrives_on_an_idle_link() {
+    if !permitted("nothing_arrives_on_an_idle_link") {
+        return;
+    }
+    let script = "sleep 3; cd /sys/class/net/rx0/statistics; cat rx_packets tx_packets";
+    assert_eq!(stdout(&output(&["run", "--new", "--", "sh", "-c", script])), "0\n0\n");
+}
+
+#[test]
+fn an_interrupt_ends_the_command_and_takes_the_lab_down() {
+    if !permitted("an_interrupt_ends_the_command_and_takes_the_lab_down") {
+        return;
+    }
+    let run = ["run", "--new", "--", "sh", "-c", "echo ready >&2; exec sleep 60"];
+    // The second as a script starts things in the background: with SIGINT ignored.
+    let mut ignoring = Command::new("sh");
+    ignoring.args(["-c", "trap '' INT; exec \"$0\" \"$@\"", QUAFF, "lab"]).args(run).env_remove("QUAFF_LAB");
+    for command in [quaff(&run), ignoring] {
+        let mut running = Running::start(command).expect("quaff runs");
+        assert!(running.hears("ready", PATIENCE), "{}", running.heard());
+        let pid = running.pid();
+        let lab = listed(|lab| lab["pid"] == pid).expect("it is listed");
+        assert!(is_left(&lab));
+        running.signal(Signal::SIGINT).expect("it runs");
+        let finished = running.finish(PATIENCE).expect("it ends");
+        assert_eq!(finished.status.code(), Some(128 + 2), "{finished:?}");
+        assert!(listed(|lab| lab["pid"] == pid).is_none());
+        assert!(!is_left(&lab));
+    }
+}
+
+#[test]
+fn a_signal_reaches_the_command_once() {
+    if !permitted("a_signal_reaches_the_command_once") {
+        return;
+    }
+    let script = "trap 'echo told >&2' INT; echo ready >&2
+                  for i in 1 2 3 4 5 6; do sleep 0.1; done; exit 5";
+    // In a process group of its own, as a shell's job is, and the whole group is told.
+    let mut command = quaff(&["run", "--new", "--", "sh", "-c", script]);
+    command.process_group(0);
+    let mut running = Running::start(command).expect("quaff runs");
+    assert!(running.hears("ready", PATIENCE));
+    let group = format!("-{}", running.pid());
+    assert!(Command::new("kill").args(["-INT", "--", &group]).status().expect("kill runs").success());
+    let finished = running.finish(PATIENCE).expect("it ends");
+    assert_eq!((finished.status.code(), finished.stderr.as_str()), (Some(5), "ready\ntold\n"));
+}
+
+#[test]
+fn what_a_killed_run_leaves_is_cleared_away_by_the_next() {
+    if !permitted("what_a_killed_run_leaves_is_cleared_away_by_the_next") {
+        return;
+    }
+    let mut running = start("echo $$ >&2; exec sleep 60");
+    assert!(running.hears("", PATIENCE));
+    let command: u32 = running.heard().trim().parse().expect("a process id");
+    let pid = running.pid();
+    let lab = listed(|lab| lab["pid"] == pid).expect("it is listed");
+    assert!(is_left(&lab));
+    running.signal(Signal::SIGKILL).expect("it runs");
+    running.finish(PATIENCE).expect("it is dead");
+    assert!(output(&["run", "--new", "--", "true"]).status.success());
+    assert!(!is_left(&lab));
+    assert!(listed(|lab| lab["pid"] == pid).is_none());
+    // And what ran in there was asked to end.
+    let begun = Instant::now();
+    while is_running(command) {
+        assert!(begun.elapsed() < PATIENCE, "process {command} still runs");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Not gone, and not a zombie that its new parent has yet to notice (proc_pid_stat(5)).
+fn is_running(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|rest| !rest.starts_with(['Z', 'X'])))
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_word() {
+    for (args, word) in [
+        (vec!["up", "--name", "a/b"], "name of a lab"),
+        (vec!["up", "--mtu", "9217"], "MTU"),
+        (vec!["run", "--lab", "no-such-lab", "--", "true"], "there is no lab no-such-lab"),
+        (vec!["down", "no-such-lab"], "there is no lab no-such-lab"),
+        (vec!["run"], "COMMAND"),
+        (vec!["run", "--lab", "x", "--new", "--", "true"], "cannot be used with"),
+    ] {
+        let refused = output(&args);
+        assert_eq!(refused.status.code(), Some(2), "{args:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(word), "{args:?}: {refused:?}");
+    }
+}

@@ -1,0 +1,56 @@
+//! What can go wrong with a lab.
+
+/// A lab that cannot be made, found or taken down.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel refused.
+    #[error(transparent)]
+    Os(#[from] quaff_os::Error),
+    /// The name would not do as the name of a file.
+    #[error(
+        "{0:?} cannot be the name of a lab; take letters, digits, '-', '_' and '.', \
+         at most {max} of them, and begin with a letter or digit",
+        max = crate::lab::NAME_BYTES_MAX
+    )]
+    Name(String),
+    /// The MTU is outside what a lab offers.
+    #[error(
+        "the MTU of a lab is {min} to {max}, not {0}",
+        min = crate::lab::MTU_MIN,
+        max = crate::lab::MTU_MAX
+    )]
+    Mtu(u32),
+    /// Somebody runs something in it.
+    #[error("the lab {name} is in use{}; wait for it to end, or end it", by(*.pid))]
+    InUse {
+        /// Which lab.
+        name: String,
+        /// The process that made it, when it still runs.
+        pid: Option<u32>,
+    },
+    /// There is a lab of that name already.
+    #[error("the lab {0} is up already; 'quaff lab down {0}' takes it down")]
+    Taken(String),
+    /// There is none of that name.
+    #[error("there is no lab {name}{}", others(.known))]
+    Unknown {
+        /// The name that was asked for.
+        name: String,
+        /// The labs that there are.
+        known: Vec<String>,
+    },
+}
+
+/// A result about a lab.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+fn by(pid: Option<u32>) -> String {
+    pid.map(|pid| format!(" by process {pid}")).unwrap_or_default()
+}
+
+fn others(known: &[String]) -> String {
+    match known {
+        [] => "; 'quaff lab up' makes one".into(),
+        known => format!("; there is {}", known.join(", ")),
+    }
+}

@@ -1,0 +1,414 @@
+//! A lab: two network namespaces and one veth pair between them, silent, and gone when it is dropped.
+//!
+//! The sending namespace `NAME-tx` holds `tx0` (198.18.0.1), the receiving one `NAME-rx` holds `rx0`
+//! (198.18.0.2; 198.18.0.0/15 is for benchmarks, RFC 2544 appendix C.2.2). Both are without IPv6,
+//! know each other's hardware address for good, answer nothing with ICMP errors, and have no
+//! offloads: what `rx0` counts is what was sent to it. This room prints nothing and runs nothing.
+
+use crate::registry::{self, Entry, Found, Hold, Record};
+use crate::{Error, Result};
+use quaff_os::Try;
+use quaff_os::ethtool::Ethtool;
+use quaff_os::netns::{self, Netns};
+use quaff_os::rtnl::{Rtnl, VethEnd, VethPlan};
+use quaff_os::stats::LinkStats;
+use serde::Serialize;
+use std::ffi::OsStr;
+use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The interface in the sending namespace.
+pub const TX_IF: &str = "tx0";
+/// The interface in the receiving namespace.
+pub const RX_IF: &str = "rx0";
+/// The hardware address of [`TX_IF`]: locally administered.
+pub const TX_MAC: [u8; 6] = [0x02, 0x71, 0x75, 0x00, 0x00, 0x01];
+/// The hardware address of [`RX_IF`].
+pub const RX_MAC: [u8; 6] = [0x02, 0x71, 0x75, 0x00, 0x00, 0x02];
+/// The address of [`TX_IF`].
+pub const TX_IP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+/// The address of [`RX_IF`].
+pub const RX_IP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+/// Both addresses are in one network of this many bits.
+pub const PREFIX_BITS: u8 = 24;
+/// The MTU when none is asked for. Veth refuses a native XDP program when the peer's MTU is above
+/// about 3500.
+pub const MTU_DEFAULT: u32 = 3000;
+/// The smallest MTU: what IPv4 asks of a link (RFC 791).
+pub const MTU_MIN: u32 = 68;
+/// The largest MTU, a common one of jumbo frames.
+pub const MTU_MAX: u32 = 9216;
+/// The longest name of a lab.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// How long the two ends may take to see each other.
+const LINK_WAIT: Duration = Duration::from_secs(2);
+/// What keeps a namespace silent. New interfaces take over what `default` says.
+const SILENCE: [(&str, &str); 6] = [
+    ("ipv6/conf/all/disable_ipv6", "1"),
+    ("ipv6/conf/default/disable_ipv6", "1"),
+    ("ipv6/conf/default/accept_dad", "0"),
+    ("ipv6/conf/default/accept_ra", "0"),
+    ("ipv6/conf/default/autoconf", "0"),
+    // One ICMP error each 23 days, ms: frames to a closed port are not answered.
+    ("ipv4/icmp_ratelimit", "2000000000"),
+];
+
+/// The lab that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabPlan {
+    /// Its name; without one it gets a name that no other lab has.
+    pub name: Option<String>,
+    /// The MTU of both ends, bytes, [`MTU_MIN`] to [`MTU_MAX`].
+    pub mtu: u32,
+    /// Transmit and receive queues of each end.
+    pub queues: u32,
+}
+
+impl Default for LabPlan {
+    fn default() -> Self {
+        Self { name: None, mtu: MTU_DEFAULT, queues: 1 }
+    }
+}
+
+/// What there is to know of a lab.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LabInfo {
+    /// Its name.
+    pub name: String,
+    /// The sending namespace.
+    pub tx: String,
+    /// The receiving namespace.
+    pub rx: String,
+    /// The MTU of both ends, bytes.
+    pub mtu: u32,
+    /// It stays until it is taken down.
+    pub persistent: bool,
+    /// Somebody runs something in it now.
+    pub in_use: bool,
+    /// The process that made it.
+    pub pid: u32,
+}
+
+/// A lab in which one can run things.
+///
+/// One that was created goes when this is dropped, unless it was [kept](Lab::keep); one that was
+/// [attached](Lab::attach) to or [joined](Lab::join) stays.
+#[derive(Debug)]
+pub struct Lab {
+    name: String,
+    tx: Netns,
+    rx: Netns,
+    record: Record,
+    /// Ours to take down; `None` once that was done.
+    owned: Option<Entry>,
+    /// Holds the lab of another while we use it.
+    _used: Option<Entry>,
+}
+
+impl Lab {
+    /// Makes a lab, after clearing away those that killed runs have left behind.
+    ///
+    /// Returns when both ends of the link are up and see each other.
+    ///
+    /// # Errors
+    /// A name or an MTU that will not do; a name that is taken; what the kernel refuses.
+    pub fn create(plan: &LabPlan) -> Result<Self> {
+        if !(MTU_MIN..=MTU_MAX).contains(&plan.mtu) {
+            return Err(Error::Mtu(plan.mtu));
+        }
+        sweep()?;
+        let (name, mut entry) = claim(plan.name.as_deref())?;
+        let record = Record { mtu: plan.mtu, persistent: false, pid: std::process::id() };
+        entry.write(&record)?;
+        match build(&name, plan) {
+            Ok((tx, rx)) => Ok(Self { name, tx, rx, record, owned: Some(entry), _used: None }),
+            Err(error) => {
+                // The first error is the one to tell; what stays behind is swept by the next lab.
+                let _ = demolish(&name).and_then(|()| entry.remove());
+                Err(error)
+            }
+        }
+    }
+
+    /// Uses a lab that is up. It cannot be taken down meanwhile.
+    pub fn attach(name: &str) -> Result<Self> {
+        check_name(name)?;
+        match Entry::find(name, Hold::Shared)? {
+            Found::None => Err(unknown(name)),
+            Found::InUse => Err(in_use(name)),
+            Found::Locked(mut entry) => Ok(Self {
+                tx: Netns::open(&tx_name(name))?,
+                rx: Netns::open(&rx_name(name))?,
+                name: name.to_owned(),
+                record: entry.read().unwrap_or_default(),
+                owned: None,
+                _used: Some(entry),
+            }),
+        }
+    }
+
+    /// Uses the lab in whose command we run: the owner, which waits for that command, holds it for us.
+    pub fn join(name: &str) -> Result<Self> {
+        check_name(name)?;
+        let record = registry::glance(name).ok_or_else(|| unknown(name))?;
+        let (tx, rx) = (Netns::open(&tx_name(name))?, Netns::open(&rx_name(name))?);
+        Ok(Self { name: name.to_owned(), tx, rx, record, owned: None, _used: None })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The sending namespace, with [`TX_IF`].
+    pub fn tx(&self) -> &Netns {
+        &self.tx
+    }
+
+    /// The receiving namespace, with [`RX_IF`].
+    pub fn rx(&self) -> &Netns {
+        &self.rx
+    }
+
+    /// The MTU of both ends, bytes.
+    pub fn mtu(&self) -> u32 {
+        self.record.mtu
+    }
+
+    /// A command that will run in the sending namespace.
+    pub fn command_tx(&self, program: impl AsRef<OsStr>) -> Result<Command> {
+        Ok(self.tx.command(program)?)
+    }
+
+    /// A command that will run in the receiving namespace.
+    pub fn command_rx(&self, program: impl AsRef<OsStr>) -> Result<Command> {
+        Ok(self.rx.command(program)?)
+    }
+
+    /// The counters of [`TX_IF`].
+    pub fn stats_tx(&self) -> Result<LinkStats> {
+        stats(&self.tx, TX_IF)
+    }
+
+    /// The counters of [`RX_IF`].
+    pub fn stats_rx(&self) -> Result<LinkStats> {
+        stats(&self.rx, RX_IF)
+    }
+
+    /// Leaves the lab up for others, until it is [taken down](down).
+    pub fn keep(mut self) -> Result<LabInfo> {
+        self.record.persistent = true;
+        if let Some(entry) = &mut self.owned {
+            entry.write(&self.record)?;
+        }
+        self.owned = None;
+        Ok(info(&self.name, &self.record, false))
+    }
+
+    /// Takes the lab down now, where an error can still be told; only lets go of one that was attached to.
+    pub fn down(mut self) -> Result<()> {
+        self.owned.take().map_or(Ok(()), |entry| demolish(&self.name).and_then(|()| entry.remove()))
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if let Some(entry) = self.owned.take() {
+            // What fails here is swept by the next lab: the file stays, and its lock is free.
+            let _ = demolish(&self.name).and_then(|()| entry.remove());
+        }
+    }
+}
+
+/// All labs, by name.
+pub fn list() -> Result<Vec<LabInfo>> {
+    let mut labs = Vec::new();
+    for name in registry::names()? {
+        let in_use = matches!(Entry::find_now(&name, Hold::Alone)?, Found::InUse);
+        if let Some(record) = registry::glance(&name) {
+            labs.push(info(&name, &record, in_use));
+        }
+    }
+    Ok(labs)
+}
+
+/// Takes down a lab that is up and not in use.
+pub fn down(name: &str) -> Result<()> {
+    check_name(name)?;
+    match Entry::find(name, Hold::Alone)? {
+        Found::None => Err(unknown(name)),
+        Found::InUse => Err(in_use(name)),
+        Found::Locked(entry) => demolish(name).and_then(|()| entry.remove()),
+    }
+}
+
+/// Takes down what runs that were killed have left behind; returns the names.
+pub fn sweep() -> Result<Vec<String>> {
+    let mut swept = Vec::new();
+    for name in registry::names()? {
+        if registry::glance(&name).is_some_and(|record| record.persistent) && is_there(&name) {
+            continue;
+        }
+        let Found::Locked(mut entry) = Entry::find_now(&name, Hold::Alone)? else { continue };
+        // Now that nobody else can change it, what it says counts.
+        if entry.read().is_some_and(|record| record.persistent) && is_there(&name) {
+            continue;
+        }
+        demolish(&name)?;
+        entry.remove()?;
+        swept.push(name);
+    }
+    Ok(swept)
+}
+
+fn claim(name: Option<&str>) -> Result<(String, Entry)> {
+    if let Some(name) = name {
+        check_name(name)?;
+        return match Entry::make(name)? {
+            Some(entry) => Ok((name.to_owned(), entry)),
+            None => Err(Error::Taken(name.to_owned())),
+        };
+    }
+    loop {
+        let name = format!("quaff-{:08x}", RandomState::new().build_hasher().finish() as u32);
+        if let Some(entry) = Entry::make(&name)? {
+            return Ok((name, entry));
+        }
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let good = name.len() <= NAME_BYTES_MAX
+        && name.chars().all(letter)
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if good { Ok(()) } else { Err(Error::Name(name.to_owned())) }
+}
+
+fn build(name: &str, plan: &LabPlan) -> Result<(Netns, Netns)> {
+    let tx = Netns::create(&tx_name(name))?;
+    let rx = Netns::create(&rx_name(name))?;
+    for netns in [&tx, &rx] {
+        netns.run(silence)??;
+    }
+    Rtnl::open()?.create_veth(&VethPlan {
+        ends: [
+            VethEnd { name: TX_IF, netns: tx.as_fd(), mac: TX_MAC },
+            VethEnd { name: RX_IF, netns: rx.as_fd(), mac: RX_MAC },
+        ],
+        mtu: plan.mtu,
+        queues: plan.queues,
+    })?;
+    tx.run(|| set_up_end(TX_IF, TX_IP, (RX_IP, RX_MAC)))??;
+    rx.run(|| set_up_end(RX_IF, RX_IP, (TX_IP, TX_MAC)))??;
+    tx.run(|| wait_until_running(TX_IF))??;
+    rx.run(|| wait_until_running(RX_IF))??;
+    Ok((tx, rx))
+}
+
+/// In the calling thread's namespace, before it has a link.
+fn silence() -> Result<()> {
+    for (key, value) in SILENCE {
+        match fs::write(format!("/proc/sys/net/{key}"), value) {
+            // A kernel without IPv6 has nothing to be silenced.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && key.starts_with("ipv6") => {}
+            written => written.trying(|| format!("set /proc/sys/net/{key} to {value}"))?,
+        }
+    }
+    let mut rtnl = Rtnl::open()?;
+    let lo = rtnl.link("lo")?;
+    rtnl.set_up(lo.index, true)?;
+    Ok(())
+}
+
+fn set_up_end(name: &str, address: Ipv4Addr, (peer, peer_mac): (Ipv4Addr, [u8; 6])) -> Result<()> {
+    let mut rtnl = Rtnl::open()?;
+    let link = rtnl.link(name)?;
+    Ethtool::open(name)?.turn_off_offloads()?;
+    rtnl.add_address(link.index, address, PREFIX_BITS)?;
+    rtnl.set_up(link.index, true)?;
+    rtnl.add_neighbour(link.index, peer, peer_mac)?;
+    Ok(())
+}
+
+/// The kernel activates the end that came up first a moment after the second; frames that are sent
+/// earlier go nowhere.
+fn wait_until_running(name: &str) -> Result<()> {
+    let mut rtnl = Rtnl::open()?;
+    let begun = Instant::now();
+    while !rtnl.link(name)?.running {
+        if begun.elapsed() > LINK_WAIT {
+            let late = io::Error::from(io::ErrorKind::TimedOut);
+            return Err(quaff_os::Error::new(format!("bring {name} up"), late).into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Takes down whatever there is of a lab. The link goes first, so that what still runs in there
+/// neither sends nor receives any more.
+fn demolish(name: &str) -> Result<()> {
+    for (netns, end) in [(rx_name(name), RX_IF), (tx_name(name), TX_IF)] {
+        if let Ok(netns) = Netns::open(&netns) {
+            // The other end's turn may have deleted it, or it was never made.
+            let _ = netns.run(|| {
+                let mut rtnl = Rtnl::open()?;
+                let link = rtnl.link(end)?;
+                rtnl.delete(link.index)
+            });
+        }
+        match netns::delete(&netns) {
+            Err(error) if error.errno.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn stats(netns: &Netns, name: &str) -> Result<LinkStats> {
+    Ok(netns.run(|| {
+        let mut rtnl = Rtnl::open()?;
+        let link = rtnl.link(name)?;
+        rtnl.stats(link.index)
+    })??)
+}
+
+fn info(name: &str, record: &Record, in_use: bool) -> LabInfo {
+    LabInfo {
+        name: name.to_owned(),
+        tx: tx_name(name),
+        rx: rx_name(name),
+        mtu: record.mtu,
+        persistent: record.persistent,
+        in_use,
+        pid: record.pid,
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::Unknown { name: name.to_owned(), known: registry::names().unwrap_or_default() }
+}
+
+fn in_use(name: &str) -> Error {
+    let pid = registry::glance(name).filter(|record| !record.persistent).map(|record| record.pid);
+    Error::InUse { name: name.to_owned(), pid }
+}
+
+fn is_there(name: &str) -> bool {
+    Netns::open(&tx_name(name)).is_ok() && Netns::open(&rx_name(name)).is_ok()
+}
+
+fn tx_name(name: &str) -> String {
+    format!("{name}-tx")
+}
+
+fn rx_name(name: &str) -> String {
+    format!("{name}-rx")
+}

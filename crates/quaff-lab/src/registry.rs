@@ -1,0 +1,181 @@
+//! Which labs there are, and whose: one file a lab under `/run/quaff`.
+//!
+//! The owner of a lab holds a lock (flock(2)) on its file for as long as the lab is in use, and the
+//! kernel lets go of the lock however the owner ends. So a lab whose lock is free, and which was
+//! not meant to stay, was left behind by a run that was killed. This room knows files and locks; it
+//! never touches a namespace.
+
+use crate::{Error, Result};
+use quaff_os::Try;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const DIR: &str = "/run/quaff";
+const SUFFIX: &str = ".lock";
+/// "Permission denied" (errno(3)).
+const EACCES: i32 = 13;
+/// A sweep or a list holds each lock for a moment; whoever wants it for longer waits that long.
+const TRIES: u32 = 40;
+const BETWEEN_TRIES: Duration = Duration::from_millis(25);
+
+/// What the file of a lab says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// The MTU of its link, bytes.
+    pub(crate) mtu: u32,
+    /// It stays when its maker has ended.
+    pub(crate) persistent: bool,
+    /// The process that made it.
+    pub(crate) pid: u32,
+}
+
+/// The file of a lab, locked.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    name: String,
+    file: File,
+}
+
+/// How a lab is locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// To make it or to take it down.
+    Alone,
+    /// To use it, beside others.
+    Shared,
+}
+
+impl Entry {
+    /// Makes the file of a new lab, and locks it. `None` when there is one already.
+    pub(crate) fn make(name: &str) -> Result<Option<Self>> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(DIR)
+            .trying(|| format!("create {DIR}"))
+            .map_err(advise_root)?;
+        let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o644).open(path(name));
+        let file = match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            made => made.trying(|| format!("create {}", path(name).display())).map_err(advise_root)?,
+        };
+        let entry = Self { name: name.to_owned(), file };
+        // A sweep can get between the two calls; it takes the new file for one left behind.
+        Ok((entry.lock(Hold::Alone, 1)? && entry.is_current()).then_some(entry))
+    }
+
+    /// Finds the file of a lab, and locks it.
+    pub(crate) fn find(name: &str, hold: Hold) -> Result<Found> {
+        Self::open(name, hold, TRIES)
+    }
+
+    /// As [`Entry::find`], without waiting for whoever has it.
+    pub(crate) fn find_now(name: &str, hold: Hold) -> Result<Found> {
+        Self::open(name, hold, 1)
+    }
+
+    fn open(name: &str, hold: Hold, tries: u32) -> Result<Found> {
+        let file = match OpenOptions::new().read(true).write(true).open(path(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::None),
+            file => file.trying(|| format!("open {}", path(name).display())).map_err(advise_root)?,
+        };
+        let entry = Self { name: name.to_owned(), file };
+        match entry.lock(hold, tries)? {
+            false => Ok(Found::InUse),
+            true if entry.is_current() => Ok(Found::Locked(entry)),
+            true => Ok(Found::None),
+        }
+    }
+
+    /// What the file says; `None` when it was never written to its end.
+    pub(crate) fn read(&mut self) -> Option<Record> {
+        let mut text = String::new();
+        self.file.rewind().ok()?;
+        self.file.read_to_string(&mut text).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Writes what the file is to say.
+    pub(crate) fn write(&mut self, record: &Record) -> Result<()> {
+        let tried = || format!("write {}", path(&self.name).display());
+        let text = serde_json::to_string(record).map_err(io::Error::from).trying(tried)?;
+        self.file.set_len(0).trying(tried)?;
+        self.file.rewind().trying(tried)?;
+        self.file.write_all(text.as_bytes()).trying(tried)?;
+        Ok(())
+    }
+
+    /// Takes the file away; the lab is no more.
+    pub(crate) fn remove(self) -> Result<()> {
+        fs::remove_file(path(&self.name)).trying(|| format!("remove {}", path(&self.name).display()))?;
+        Ok(())
+    }
+
+    fn lock(&self, hold: Hold, tries: u32) -> Result<bool> {
+        for again in (0..tries).rev() {
+            let locked = match hold {
+                Hold::Alone => self.file.try_lock(),
+                Hold::Shared => self.file.try_lock_shared(),
+            };
+            match locked {
+                Ok(()) => return Ok(true),
+                Err(TryLockError::WouldBlock) if again > 0 => std::thread::sleep(BETWEEN_TRIES),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => {
+                    return Err(quaff_os::Error::new(format!("lock the lab {}", self.name), error).into());
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the file that we hold is still the one that has the name.
+    fn is_current(&self) -> bool {
+        let held = self.file.metadata().map(|held| (held.dev(), held.ino()));
+        let named = fs::metadata(path(&self.name)).map(|named| (named.dev(), named.ino()));
+        matches!((held, named), (Ok(held), Ok(named)) if held == named)
+    }
+}
+
+/// What became of looking for the file of a lab.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// There is none.
+    None,
+    /// Somebody else holds it.
+    InUse,
+    /// It is ours.
+    Locked(Entry),
+}
+
+/// The names of all labs, sorted.
+pub(crate) fn names() -> Result<Vec<String>> {
+    let entries = match fs::read_dir(DIR) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.trying(|| format!("list {DIR}"))?,
+    };
+    let name = |entry: fs::DirEntry| Some(entry.file_name().to_str()?.strip_suffix(SUFFIX)?.to_owned());
+    let mut names: Vec<_> = entries.flatten().filter_map(name).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// What the file of a lab says, read without a lock; `None` when it is gone or not yet written.
+pub(crate) fn glance(name: &str) -> Option<Record> {
+    serde_json::from_str(&fs::read_to_string(path(name)).ok()?).ok()
+}
+
+fn path(name: &str) -> PathBuf {
+    Path::new(DIR).join(format!("{name}{SUFFIX}"))
+}
+
+fn advise_root(error: quaff_os::Error) -> Error {
+    match error.raw() {
+        EACCES => error.advise("labs need root; try with sudo").into(),
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,150 @@
+//! A command that runs beside us and that cannot outlive us: killed when this is dropped, and when
+//! the thread that started it ends.
+
+use crate::Result;
+use quaff_os::Try;
+use quaff_os::process::{end_with_parent, own_signals, send};
+use quaff_os::signal::Signal;
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
+/// A command that runs, with all that it writes collected.
+#[derive(Debug)]
+pub struct Running {
+    tried: String,
+    child: Child,
+    stdout: Option<JoinHandle<Vec<u8>>>,
+    stderr: Receiver<String>,
+    heard: String,
+}
+
+/// How a command ended, and what it wrote.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// All that it wrote to stdout.
+    pub stdout: Vec<u8>,
+    /// All that it wrote to stderr.
+    pub stderr: String,
+}
+
+impl Running {
+    /// Starts `command` with stdin empty, and stdout and stderr collected.
+    pub fn start(mut command: Command) -> Result<Self> {
+        let tried = format!("run {}", command.get_program().display());
+        own_signals(&mut command);
+        end_with_parent(&mut command, Signal::SIGKILL);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().trying(|| tried.as_str())?;
+        let stdout = child.stdout.take().map(|mut from| {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                // A pipe that breaks ends what there is to collect.
+                let _ = from.read_to_end(&mut bytes);
+                bytes
+            })
+        });
+        let (to, stderr) = channel();
+        if let Some(from) = child.stderr.take() {
+            std::thread::spawn(move || {
+                let mut from = BufReader::new(from);
+                let mut line = Vec::new();
+                while from.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+                    let _ = to.send(String::from_utf8_lossy(&line).into_owned());
+                    line.clear();
+                }
+            });
+        }
+        Ok(Self { tried, child, stdout, stderr, heard: String::new() })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until a line on stderr holds `text`, at most `wait`; returns whether it came.
+    pub fn hears(&mut self, text: &str, wait: Duration) -> bool {
+        let end = Instant::now() + wait;
+        loop {
+            if self.heard.lines().any(|line| line.contains(text)) {
+                return true;
+            }
+            match self.stderr.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.heard.push_str(&line),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+    }
+
+    /// What was heard on stderr so far.
+    pub fn heard(&self) -> &str {
+        &self.heard
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(send(self.child.id(), signal)?)
+    }
+
+    /// Waits for its end, at most `wait`; kills it and says so when it takes longer.
+    pub fn finish(mut self, wait: Duration) -> Result<Finished> {
+        let end = Instant::now() + wait;
+        let status = loop {
+            match self.child.try_wait().trying(|| self.tried.as_str())? {
+                Some(status) => break status,
+                None if Instant::now() < end => std::thread::sleep(BETWEEN_LOOKS),
+                None => {
+                    let late = io::Error::new(io::ErrorKind::TimedOut, format!("not done in {wait:?}"));
+                    return Err(quaff_os::Error::new(self.tried.as_str(), late).into());
+                }
+            }
+        };
+        let stdout = self.stdout.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
+        self.heard.extend(self.stderr.iter());
+        Ok(Finished { status, stdout, stderr: std::mem::take(&mut self.heard) })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Running {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Running::start(command).expect("sh runs")
+    }
+
+    #[test]
+    fn what_it_writes_is_collected() {
+        let mut running = sh("echo ready >&2; read nothing; echo out; echo err >&2; exit 3");
+        assert!(running.hears("ready", Duration::from_secs(5)));
+        let finished = running.finish(Duration::from_secs(5)).expect("it ends");
+        assert_eq!(finished.status.code(), Some(3));
+        assert_eq!(finished.stdout, b"out\n");
+        assert_eq!(finished.stderr, "ready\nerr\n");
+    }
+
+    #[test]
+    fn one_that_does_not_end_is_killed() {
+        let running = sh("exec sleep 60");
+        let pid = running.pid();
+        assert!(running.finish(Duration::from_millis(50)).is_err());
+        assert!(send(pid, Signal::SIGCONT).is_err(), "it is gone");
+    }
+}

@@ -1,0 +1,149 @@
+//! Labs on the real kernel.
+
+use quaff_lab::lab::{self, RX_IF, RX_IP, RX_MAC, TX_IF, TX_IP, TX_MAC};
+use quaff_lab::testing::{lab, lab_of};
+use quaff_lab::{Error, Lab, LabPlan};
+use quaff_os::ethtool::Ethtool;
+use quaff_os::netns::{self, Netns};
+use quaff_os::rtnl::link;
+use quaff_os::testing::FrameSender;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+/// Ethernet with a type that no protocol answers (IEEE 802 local experimental, 0x88b5).
+fn frame(bytes: usize) -> Vec<u8> {
+    let mut frame = [RX_MAC.as_slice(), &TX_MAC, &[0x88, 0xb5]].concat();
+    frame.resize(bytes, 0x5a);
+    frame
+}
+
+#[test]
+fn both_ends_are_there_as_planned() {
+    let plan = LabPlan { mtu: 9216, queues: 2, ..LabPlan::default() };
+    let Some(lab) = lab_of("both_ends_are_there_as_planned", &plan) else { return };
+    for (netns, name, mac) in [(lab.tx(), TX_IF, TX_MAC), (lab.rx(), RX_IF, RX_MAC)] {
+        let (link, card) =
+            netns.run(|| (link(name).unwrap(), Ethtool::open(name).unwrap())).expect("entered");
+        assert_eq!((link.mtu, link.mac, link.up, link.running), (9216, mac, true, true));
+        assert_eq!(card.driver().unwrap().as_deref(), Some("veth"));
+        assert!(!card.gro().unwrap() && !card.lro().unwrap() && !card.tx_checksum_offload().unwrap());
+    }
+    let mut ls = lab.command_rx("ls").unwrap();
+    let listed = ls.arg("/sys/class/net").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&listed.stdout), "lo\nrx0\n");
+}
+
+#[test]
+fn the_two_sides_can_talk() {
+    let Some(lab) = lab("the_two_sides_can_talk") else { return };
+    let to = lab.rx().run(|| UdpSocket::bind((RX_IP, 0)).unwrap()).unwrap();
+    let from = lab.tx().run(|| UdpSocket::bind((TX_IP, 0)).unwrap()).unwrap();
+    to.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    from.send_to(b"hello", to.local_addr().unwrap()).unwrap();
+    let mut bytes = [0; 16];
+    let (length, sender) = to.recv_from(&mut bytes).unwrap();
+    assert_eq!((&bytes[..length], sender), (b"hello".as_slice(), from.local_addr().unwrap()));
+}
+
+#[test]
+fn nothing_is_on_the_wire_that_nobody_sent() {
+    let Some(lab) = lab("nothing_is_on_the_wire_that_nobody_sent") else { return };
+    let from = lab.tx().run(|| UdpSocket::bind((TX_IP, 0)).unwrap()).unwrap();
+    for _ in 0..10 {
+        // Nobody listens there, and nobody says so.
+        from.send_to(b"anybody?", (RX_IP, 9)).unwrap();
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    let (rx, tx) = (lab.stats_rx().unwrap(), lab.stats_tx().unwrap());
+    assert_eq!((rx.rx_packets, rx.tx_packets), (10, 0), "{rx:?}");
+    assert_eq!((tx.rx_packets, tx.tx_packets), (0, 10), "{tx:?}");
+}
+
+#[test]
+fn what_is_sent_is_counted_at_the_other_end() {
+    let Some(lab) = lab("what_is_sent_is_counted_at_the_other_end") else { return };
+    let sender = lab.tx().run(|| FrameSender::open(link(TX_IF).unwrap().index)).unwrap().unwrap();
+    let mut bytes = 0;
+    for i in 0..20_000 {
+        let frame = frame(64 + i % 1400);
+        sender.send(&frame).unwrap();
+        bytes += frame.len() as u64;
+    }
+    let rx = lab.stats_rx().unwrap();
+    assert_eq!((rx.rx_packets, rx.rx_bytes), (20_000, bytes));
+    assert_eq!((rx.rx_missed, rx.rx_fifo, rx.rx_over), (0, 0, 0));
+}
+
+#[test]
+fn nothing_is_left_of_a_lab_that_was_dropped() {
+    let Some(lab) = lab("nothing_is_left_of_a_lab_that_was_dropped") else { return };
+    let names = [lab.tx().name().to_owned(), lab.rx().name().to_owned()];
+    let name = lab.name().to_owned();
+    assert!(lab::list().unwrap().iter().any(|info| info.name == name && info.in_use && !info.persistent));
+    drop(lab);
+    assert!(!lab::list().unwrap().iter().any(|info| info.name == name));
+    let left = netns::names().unwrap();
+    assert!(names.iter().all(|name| !left.contains(name)), "{left:?}");
+    assert!(matches!(Lab::attach(&name), Err(Error::Unknown { .. })));
+}
+
+/// Takes a kept lab down, however its test ends.
+struct DownAtLast(String);
+
+impl Drop for DownAtLast {
+    fn drop(&mut self) {
+        let _ = lab::down(&self.0);
+    }
+}
+
+#[test]
+fn a_lab_that_is_kept_stays_until_it_is_taken_down() {
+    let Some(lab) = lab("a_lab_that_is_kept_stays_until_it_is_taken_down") else { return };
+    let kept = lab.keep().unwrap();
+    let _down = DownAtLast(kept.name.clone());
+    lab::sweep().unwrap();
+    let used = Lab::attach(&kept.name).unwrap();
+    let beside = Lab::attach(&kept.name).unwrap();
+    assert_eq!(used.mtu(), lab::MTU_DEFAULT);
+    assert!(matches!(lab::down(&kept.name), Err(Error::InUse { .. })));
+    drop((used, beside));
+    assert_eq!(Lab::join(&kept.name).unwrap().rx().name(), kept.rx);
+    assert!(Netns::open(&kept.rx).is_ok(), "letting go of it leaves it up");
+    assert!(matches!(
+        Lab::create(&LabPlan { name: Some(kept.name.clone()), ..LabPlan::default() }),
+        Err(Error::Taken(_))
+    ));
+    lab::down(&kept.name).unwrap();
+    assert!(Netns::open(&kept.rx).is_err());
+    assert!(matches!(lab::down(&kept.name), Err(Error::Unknown { .. })));
+}
+
+#[test]
+fn labs_made_at_once_do_not_collide() {
+    let Some(first) = lab("labs_made_at_once_do_not_collide") else { return };
+    let mut names: Vec<_> = std::thread::scope(|scope| {
+        let make = || Lab::create(&LabPlan::default()).map(|lab| lab.name().to_owned());
+        let threads: Vec<_> = (0..6).map(|_| scope.spawn(make)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect()
+    });
+    names.push(first.name().to_owned());
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 7);
+}
+
+#[test]
+fn plans_that_cannot_be_are_refused_before_anything_is_made() {
+    for mtu in [0, 67, 9217, u32::MAX] {
+        assert!(matches!(Lab::create(&LabPlan { mtu, ..LabPlan::default() }), Err(Error::Mtu(_))));
+    }
+    for name in ["", ".", "..", "a/b", "-x", ".x", "ä", "a b", &"x".repeat(65)] {
+        let plan = LabPlan { name: Some(name.to_owned()), ..LabPlan::default() };
+        if lab_of("plans_that_cannot_be", &LabPlan::default()).is_none() {
+            return;
+        }
+        assert!(matches!(Lab::create(&plan), Err(Error::Name(_))), "{name:?}");
+        assert!(matches!(Lab::attach(name), Err(Error::Name(_))), "{name:?}");
+        assert!(matches!(lab::down(name), Err(Error::Name(_))), "{name:?}");
+    }
+}

@@ -1,0 +1,312 @@
+//! Named network namespaces, as `ip netns` (ip-netns(8)) keeps them: a bind mount under
+//! `/run/netns` holds a namespace alive, and a name is all one needs to find it.
+//!
+//! A namespace belongs to a thread, not to a process. So code runs in one by [`Netns::run`], on a
+//! thread of its own, and commands by [`Netns::command`]; the caller's thread never moves unless
+//! it asks for [`Netns::enter`]. What has a descriptor (a netlink or packet socket) stays in the
+//! namespace in which it was opened. `/proc/sys/net` shows the namespace of the thread that looks.
+
+use crate::{Error, Result, Try};
+use nix::fcntl::{Flock, FlockArg};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, setns, unshare};
+use std::ffi::{CString, OsStr};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where `ip netns` looks for names.
+const DIR: &str = "/run/netns";
+/// A namespace's own entry, while it has no name yet.
+const MINE: &str = "/proc/thread-self/ns/net";
+/// What to do when the kernel says no.
+const NEEDS_ROOT: &str = "namespaces need root (CAP_SYS_ADMIN); try with sudo";
+
+/// A named network namespace, held open.
+///
+/// Dropping it only lets go of it; [`delete`] takes the name away.
+#[derive(Debug)]
+pub struct Netns {
+    name: String,
+    fd: OwnedFd,
+}
+
+impl Netns {
+    /// Makes a new namespace and names it. The calling thread stays where it is.
+    ///
+    /// # Errors
+    /// `EEXIST` when the name is taken; `EPERM` without CAP_SYS_ADMIN.
+    pub fn create(name: &str) -> Result<Self> {
+        let path = path_of(name)?;
+        let tried = || format!("create the network namespace {name}");
+        prepare_dir().map_err(|error| error.advise(NEEDS_ROOT))?;
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o444)
+            .open(&path)
+            .trying(tried)
+            .map_err(|error| advise_create(error, name))?;
+        let made = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                unshare(CloneFlags::CLONE_NEWNET)?;
+                mount(Some(MINE), &path, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+            });
+            thread.join().unwrap_or(Err(nix::Error::UnknownErrno))
+        });
+        if let Err(errno) = made {
+            // The name was ours alone a moment ago; leave nothing behind.
+            let _ = fs::remove_file(&path);
+            return Err(errno).trying(tried).map_err(|error| advise_create(error, name));
+        }
+        Self::open(name)
+    }
+
+    /// Finds a namespace by its name.
+    ///
+    /// # Errors
+    /// `ENOENT` when there is none of that name.
+    pub fn open(name: &str) -> Result<Self> {
+        let path = path_of(name)?;
+        let file = File::open(&path).trying(|| format!("open the network namespace {name}"))?;
+        Ok(Self { name: name.to_owned(), fd: file.into() })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its place in the file system.
+    pub fn path(&self) -> PathBuf {
+        Path::new(DIR).join(&self.name)
+    }
+
+    /// Moves the calling thread into this namespace, for good.
+    pub fn enter(&self) -> Result<()> {
+        setns(&self.fd, CloneFlags::CLONE_NEWNET)
+            .trying(|| format!("enter the network namespace {}", self.name))
+            .map_err(|error| error.advise(NEEDS_ROOT))
+    }
+
+    /// Runs `work` in this namespace, on a thread that ends with it, and gives back its result.
+    ///
+    /// A panic in `work` goes on in the caller.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        let done = std::thread::scope(|scope| scope.spawn(|| self.enter().map(|()| work())).join());
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    /// A command that will run in this namespace; see [`command_in`].
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command> {
+        let mut command = Command::new(program);
+        command_in(self, &mut command)?;
+        Ok(command)
+    }
+}
+
+impl AsFd for Netns {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The names of all namespaces that have one, sorted.
+pub fn names() -> Result<Vec<String>> {
+    let entries = match fs::read_dir(DIR) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.trying(|| format!("list {DIR}"))?,
+    };
+    let mut names: Vec<_> =
+        entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Takes a name away. The namespace itself ends with the last process, socket or descriptor in it.
+///
+/// # Errors
+/// `ENOENT` when there is none of that name.
+pub fn delete(name: &str) -> Result<()> {
+    let path = path_of(name)?;
+    let tried = || format!("delete the network namespace {name}");
+    match umount2(&path, MntFlags::MNT_DETACH) {
+        // EINVAL: a file without a mount, left by a run that was killed between the two.
+        Ok(()) | Err(nix::Error::EINVAL) => {}
+        Err(errno) => return Err(errno).trying(tried),
+    }
+    fs::remove_file(&path).trying(tried)
+}
+
+/// Makes `command` run in `netns`, the way `ip netns exec` does: in the network namespace, and in a
+/// mount namespace of its own where `/sys` is remounted, so that `/sys/class/net` lists the
+/// interfaces of `netns`. The caller's own mounts are not touched.
+pub fn command_in(netns: &Netns, command: &mut Command) -> Result<()> {
+    let fd = netns.fd.try_clone().trying(|| format!("keep the network namespace {} open", netns.name))?;
+    let source = CString::new(netns.name.as_str()).trying(|| "name a mount")?;
+    let enter = move || {
+        // SAFETY: plain system calls on a descriptor and on strings that this closure owns.
+        unsafe {
+            errno(libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET))?;
+            errno(libc::unshare(libc::CLONE_NEWNS))?;
+            let (none, slave) = (std::ptr::null(), libc::MS_SLAVE | libc::MS_REC);
+            errno(libc::mount(c"".as_ptr(), c"/".as_ptr(), none, slave, none.cast()))?;
+            let mut flags = 0;
+            if libc::umount2(c"/sys".as_ptr(), libc::MNT_DETACH) < 0 {
+                // It cannot go, so it is mounted over; a read-only one only by a read-only one.
+                let mut stat: libc::statvfs = std::mem::zeroed();
+                if libc::statvfs(c"/sys".as_ptr(), &mut stat) == 0 && stat.f_flag & libc::ST_RDONLY != 0 {
+                    flags = libc::MS_RDONLY;
+                }
+            }
+            errno(libc::mount(source.as_ptr(), c"/sys".as_ptr(), c"sysfs".as_ptr(), flags, none.cast()))
+        }
+    };
+    // SAFETY: `enter` runs between fork and exec and only makes system calls: it does not allocate,
+    // takes no lock, and owns all that it refers to.
+    unsafe { command.pre_exec(enter) };
+    Ok(())
+}
+
+fn errno(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn path_of(name: &str) -> Result<PathBuf> {
+    if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) || name.len() > 255 {
+        return Err(Error::new(
+            format!("use {name:?} as the name of a network namespace"),
+            io::Error::from_raw_os_error(libc::EINVAL),
+        )
+        .advise("a name has 1 to 255 bytes, no slash, and does not begin with a dot"));
+    }
+    Ok(Path::new(DIR).join(name))
+}
+
+fn advise_create(error: Error, name: &str) -> Error {
+    match error.raw() {
+        libc::EEXIST => {
+            error.advise(format!("delete it with 'ip netns delete {name}', or take another name"))
+        }
+        libc::EPERM | libc::EACCES => error.advise(NEEDS_ROOT),
+        _ => error,
+    }
+}
+
+/// Makes `/run/netns` a shared mount, as `ip netns add` does: then a name that is taken away here
+/// also goes from the mount namespaces of commands that still run, and does not keep it alive.
+fn prepare_dir() -> Result<()> {
+    let tried = || format!("prepare {DIR}");
+    DirBuilder::new().recursive(true).mode(0o755).create(DIR).trying(tried)?;
+    let dir = File::open(DIR).trying(tried)?;
+    let _lock = Flock::lock(dir, FlockArg::LockExclusive).map_err(|(_, errno)| errno).trying(tried)?;
+    let share = || mount(None::<&str>, DIR, None::<&str>, MsFlags::MS_SHARED | MsFlags::MS_REC, None::<&str>);
+    match share() {
+        // Not a mount yet: make it one, on itself.
+        Err(nix::Error::EINVAL) => {
+            mount(Some(DIR), DIR, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>)
+                .trying(tried)?;
+            share().trying(tried)
+        }
+        done => done.trying(tried),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rtnl::{Rtnl, VethEnd, VethPlan, links};
+
+    /// A namespace that goes with the test, or `None` where the machine permits none.
+    struct Scratch(Netns);
+
+    impl Scratch {
+        fn new(test: &str) -> Option<Self> {
+            let name = format!("quaff-os-{}-{test}", std::process::id());
+            match Netns::create(&name) {
+                Ok(netns) => Some(Self(netns)),
+                Err(error) => {
+                    crate::testing::skip(test, &error.to_string());
+                    None
+                }
+            }
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            delete(self.0.name()).expect("it is there");
+        }
+    }
+
+    #[test]
+    fn a_thread_and_a_command_see_only_what_is_in_there() {
+        let Some(scratch) = Scratch::new("netns-inside") else { return };
+        let before = links().expect("links here");
+        let inside: Vec<_> = scratch.0.run(|| links().expect("links")).expect("entered");
+        assert_eq!(inside.iter().map(|link| link.name.as_str()).collect::<Vec<_>>(), ["lo"]);
+        assert_eq!(links().expect("links here"), before, "the caller's thread has not moved");
+
+        let mut command = scratch.0.command("ls").expect("a command");
+        let output = command.arg("/sys/class/net").output().expect("ls runs");
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "lo", "{output:?}");
+        assert!(Path::new("/sys/class/net/lo").exists(), "/sys here is still mounted");
+    }
+
+    #[test]
+    fn a_name_is_taken_once_and_goes() {
+        let Some(scratch) = Scratch::new("netns-once") else { return };
+        let name = scratch.0.name().to_owned();
+        assert_eq!(Netns::create(&name).expect_err("taken").raw(), libc::EEXIST);
+        assert!(names().expect("a list").contains(&name));
+        drop(scratch);
+        assert!(!names().expect("a list").contains(&name));
+        assert_eq!(Netns::open(&name).expect_err("gone").raw(), libc::ENOENT);
+        assert_eq!(delete(&name).expect_err("gone").raw(), libc::ENOENT);
+    }
+
+    #[test]
+    fn names_that_would_leave_the_directory_are_refused() {
+        for name in ["", ".", "..", "../x", "a/b", "a\0b", &"x".repeat(256)] {
+            assert_eq!(Netns::create(name).expect_err("refused").raw(), libc::EINVAL, "{name:?}");
+            assert_eq!(delete(name).expect_err("refused").raw(), libc::EINVAL, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_veth_pair_is_made_across_two_namespaces() {
+        let Some(left) = Scratch::new("veth-left") else { return };
+        let Some(right) = Scratch::new("veth-right") else { return };
+        let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+        let ends = [
+            VethEnd { name: "left0", netns: left.0.as_fd(), mac: macs[0] },
+            VethEnd { name: "right0", netns: right.0.as_fd(), mac: macs[1] },
+        ];
+        let mut here = Rtnl::open().expect("a socket");
+        here.create_veth(&VethPlan { ends, mtu: 3000, queues: 2 }).expect("made");
+        let again = here.create_veth(&VethPlan { ends, mtu: 3000, queues: 2 }).expect_err("taken");
+        assert_eq!(again.raw(), libc::EEXIST, "{again}");
+
+        let mut rtnl = left.0.run(Rtnl::open).expect("entered").expect("a socket");
+        let link = rtnl.link("left0").expect("it is there");
+        assert_eq!((link.mac, link.mtu, link.up, link.arphrd), (macs[0], 3000, false, libc::ARPHRD_ETHER));
+        rtnl.set_mac(link.index, [2, 0, 0, 0, 0, 9]).expect("set");
+        rtnl.set_mtu(link.index, 1500).expect("set");
+        let refused = rtnl.set_mtu(link.index, 1 << 20).expect_err("no such MTU");
+        assert!(refused.to_string().contains("the kernel says"), "{refused}");
+        rtnl.set_up(link.index, true).expect("on");
+        rtnl.add_address(link.index, "198.18.0.1".parse().expect("an address"), 24).expect("added");
+        rtnl.add_neighbour(link.index, "198.18.0.2".parse().expect("an address"), macs[1]).expect("added");
+        let link = rtnl.link("left0").expect("it is there");
+        assert_eq!((link.mac[5], link.mtu, link.up, link.running), (9, 1500, true, false));
+        rtnl.set_up(link.index, false).expect("off");
+        assert!(!rtnl.link("left0").expect("it is there").up);
+        rtnl.delete(link.index).expect("deleted");
+        let mut rtnl = right.0.run(Rtnl::open).expect("entered").expect("a socket");
+        assert_eq!(rtnl.link("right0").expect_err("gone with its peer").raw(), libc::ENODEV);
+    }
+}

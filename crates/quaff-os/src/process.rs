@@ -1,0 +1,110 @@
+//! Other processes: how a command is started, and how it is told to end.
+
+use crate::{Result, Try};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getpgrp, tcgetpgrp};
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Starts `command` with no signal blocked, and with SIGINT, SIGTERM and SIGHUP doing what they do
+/// by default.
+///
+/// Both are inherited otherwise: the mask from a caller that reads its signals from a
+/// [`Signals`](crate::signal::Signals), an ignored SIGINT from a shell that started us in the background.
+pub fn own_signals(command: &mut Command) {
+    let reset = || {
+        // SAFETY: sets a set of our own, and this process's mask and dispositions; nothing else.
+        unsafe {
+            let mut none: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut none);
+            libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: `reset` only makes system calls: it does not allocate and takes no lock.
+    unsafe { command.pre_exec(reset) };
+}
+
+/// Has the kernel send `signal` to the command when the thread that starts it ends, however it ends
+/// (`PR_SET_PDEATHSIG`, prctl(2)).
+pub fn end_with_parent(command: &mut Command, signal: Signal) {
+    let parent = std::process::id();
+    let follow = move || {
+        // SAFETY: system calls on plain numbers.
+        unsafe {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // The parent may have ended before the kernel was told.
+            if libc::getppid() != parent as libc::pid_t {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: `follow` only makes system calls: it does not allocate and takes no lock.
+    unsafe { command.pre_exec(follow) };
+}
+
+/// Sends `signal` to process `pid`.
+///
+/// # Errors
+/// `ESRCH` when there is no such process; `EPERM` when it is not ours.
+pub fn send(pid: u32, signal: Signal) -> Result<()> {
+    let tried = || format!("send {signal} to process {pid}");
+    // 0 and negative numbers mean whole groups to kill(2); no process id is one of them.
+    match i32::try_from(pid) {
+        Ok(pid @ 1..) => kill(Pid::from_raw(pid), signal).trying(tried),
+        _ => Err(nix::Error::ESRCH).trying(tried),
+    }
+}
+
+/// Whether this process is in the foreground of a terminal, where Ctrl-C reaches it and all that it
+/// has started in its own process group.
+pub fn in_foreground() -> bool {
+    File::open("/dev/tty").is_ok_and(|tty| tcgetpgrp(&tty).is_ok_and(|group| group == getpgrp()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::signal::Signals;
+    use std::time::Duration;
+
+    #[test]
+    fn a_command_hears_signals_that_its_parent_has_blocked() {
+        let signals = Signals::block(&[Signal::SIGTERM]).expect("blocked in this thread");
+        let mut command = Command::new("sleep");
+        own_signals(command.arg("60"));
+        end_with_parent(&mut command, Signal::SIGKILL);
+        let mut child = command.spawn().expect("sleep runs");
+        send(child.id(), Signal::SIGTERM).expect("sent");
+        let status = child.wait().expect("it ends");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGTERM));
+        assert_eq!(signals.next(Duration::ZERO).expect("asked"), None);
+    }
+
+    #[test]
+    fn a_command_ends_with_the_thread_that_started_it() {
+        let start = || {
+            let mut command = Command::new("sleep");
+            end_with_parent(command.arg("60"), Signal::SIGKILL);
+            command.spawn().expect("sleep runs")
+        };
+        let mut child = std::thread::spawn(start).join().expect("started");
+        let status = child.wait().expect("it ends");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn whole_groups_are_never_meant() {
+        for pid in [0, u32::MAX, i32::MAX as u32] {
+            assert_eq!(send(pid, Signal::SIGCONT).expect_err("nobody").raw(), libc::ESRCH);
+        }
+    }
+}
