@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod decode;
 pub mod pcap;
 pub mod pcapng;
 pub mod record;
