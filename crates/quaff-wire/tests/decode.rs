@@ -2,9 +2,63 @@
 
 mod files;
 
-use files::{Build, read, read_frugally, read_pieces};
+use files::Build;
 use proptest::prelude::*;
-use quaff_wire::decode::{Decoder, Frame, Item, Step, UNIT_BYTES_MAX};
+use quaff_wire::decode::{Damage, Decoder, Frame, Item, Step, UNIT_BYTES_MAX};
+
+/// The items of a file that is there at once, and how it ends.
+fn read(file: &[u8]) -> (Vec<String>, Result<(), Damage>) {
+    read_pieces(file, &[])
+}
+
+/// Reads a file that arrives in pieces, cut at these offsets.
+fn read_pieces(file: &[u8], cuts: &[usize]) -> (Vec<String>, Result<(), Damage>) {
+    let (mut items, mut decoder, mut held) = (Vec::new(), Decoder::new(), Vec::new());
+    let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (file.len() + 1)).collect();
+    cuts.push(file.len());
+    cuts.sort_unstable();
+    let mut from = 0;
+    for to in cuts {
+        held.extend_from_slice(&file[from..to]);
+        from = to;
+        let mut rest = &held[..];
+        loop {
+            match decoder.next(&mut rest) {
+                Ok(Step::Item(item)) => items.push(format!("{item:?}")),
+                Ok(Step::NeedMore(needed)) => {
+                    assert!(needed > rest.len(), "asks for {needed} bytes and has {}", rest.len());
+                    break;
+                }
+                Err(damage) => {
+                    assert_eq!(decoder.next(&mut rest), Err(damage), "an error stays");
+                    return (items, Err(damage));
+                }
+            }
+        }
+        held = rest.to_vec();
+    }
+    (items, decoder.end(&held))
+}
+
+/// Reads a file giving the decoder never more than it asks for.
+fn read_frugally(file: &[u8]) -> (Vec<String>, Result<(), Damage>) {
+    let (mut items, mut decoder, mut at, mut len) = (Vec::new(), Decoder::new(), 0, 0);
+    loop {
+        let mut rest = &file[at..at + len];
+        let step = decoder.next(&mut rest);
+        (at, len) = (at + len - rest.len(), rest.len());
+        match step {
+            Ok(Step::Item(item)) => {
+                assert_eq!(len, 0, "asked for more than the unit needed");
+                items.push(format!("{item:?}"));
+            }
+            Ok(Step::NeedMore(needed)) if at + needed <= file.len() => len = needed,
+            Ok(Step::NeedMore(_)) if at + len < file.len() => len = file.len() - at,
+            Ok(Step::NeedMore(_)) => return (items, decoder.end(&file[at..])),
+            Err(damage) => return (items, Err(damage)),
+        }
+    }
+}
 
 fn error_of(file: &[u8]) -> String {
     let (_, end) = read(file);

@@ -1,6 +1,6 @@
-//! Capture files built byte by byte, in either byte order, and what a decoder reads from them.
+//! Capture files built byte by byte, in either byte order.
 
-use quaff_wire::decode::{Damage, Decoder, Item, Step};
+#![allow(dead_code, reason = "each test takes what it needs")]
 
 /// Writes words in one byte order.
 #[derive(Debug, Clone, Default)]
@@ -78,66 +78,5 @@ impl Build {
     pub(crate) fn enhanced_packet(self, interface: u32, time: u64, data: &[u8]) -> Self {
         let len = data.len() as u32;
         self.block(6, |b| b.u32(interface).ticks(time).u32(len).u32(len).padded(data))
-    }
-}
-
-/// An item that owns its bytes, so that it can be kept and compared.
-pub(crate) type Kept = String;
-
-fn keep(item: &Item<'_>) -> Kept {
-    format!("{item:?}")
-}
-
-/// Reads a file that is there at once.
-pub(crate) fn read(file: &[u8]) -> (Vec<Kept>, Result<(), Damage>) {
-    read_pieces(file, &[])
-}
-
-/// Reads a file that arrives in pieces, cut at these offsets.
-pub(crate) fn read_pieces(file: &[u8], cuts: &[usize]) -> (Vec<Kept>, Result<(), Damage>) {
-    let (mut items, mut decoder, mut held) = (Vec::new(), Decoder::new(), Vec::new());
-    let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (file.len() + 1)).collect();
-    cuts.push(file.len());
-    cuts.sort_unstable();
-    let mut from = 0;
-    for to in cuts {
-        held.extend_from_slice(&file[from..to]);
-        from = to;
-        let mut rest = &held[..];
-        loop {
-            match decoder.next(&mut rest) {
-                Ok(Step::Item(item)) => items.push(keep(&item)),
-                Ok(Step::NeedMore(needed)) => {
-                    assert!(needed > rest.len(), "asks for {needed} bytes and has {}", rest.len());
-                    break;
-                }
-                Err(damage) => {
-                    assert_eq!(decoder.next(&mut rest), Err(damage), "an error stays");
-                    return (items, Err(damage));
-                }
-            }
-        }
-        held = rest.to_vec();
-    }
-    (items, decoder.end(&held))
-}
-
-/// Reads a file giving the decoder never more than it asks for.
-pub(crate) fn read_frugally(file: &[u8]) -> (Vec<Kept>, Result<(), Damage>) {
-    let (mut items, mut decoder, mut at, mut len) = (Vec::new(), Decoder::new(), 0, 0);
-    loop {
-        let mut rest = &file[at..at + len];
-        let step = decoder.next(&mut rest);
-        (at, len) = (at + len - rest.len(), rest.len());
-        match step {
-            Ok(Step::Item(item)) => {
-                assert_eq!(len, 0, "asked for more than the unit needed");
-                items.push(keep(&item));
-            }
-            Ok(Step::NeedMore(needed)) if at + needed <= file.len() => len = needed,
-            Ok(Step::NeedMore(_)) if at + len < file.len() => len = file.len() - at,
-            Ok(Step::NeedMore(_)) => return (items, decoder.end(&file[at..])),
-            Err(damage) => return (items, Err(damage)),
-        }
     }
 }
