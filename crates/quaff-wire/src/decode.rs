@@ -38,7 +38,7 @@ pub struct Interface<'a> {
     /// Its number in this section, from 0 in order of description.
     pub id: u32,
     /// LINKTYPE_ number (1 is Ethernet).
-    pub link_type: u16,
+    pub linktype: u16,
     /// The most bytes kept of a packet; 0 is no limit.
     pub snaplen: u32,
     /// `if_name`.
@@ -59,7 +59,7 @@ pub struct Frame<'a> {
     /// The interface that it was seen on, as numbered in this section.
     pub interface: u32,
     /// LINKTYPE_ number of that interface.
-    pub link_type: u16,
+    pub linktype: u16,
     /// `epb_flags`, 0 where absent.
     pub flags: u32,
     /// `epb_dropcount`: packets lost since the one before it on this interface, 0 where absent.

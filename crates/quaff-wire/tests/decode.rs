@@ -89,7 +89,7 @@ fn pcap_in_both_orders_and_resolutions() {
             let file = pcap(big, magic).u32(5).u32(7).u32(3).u32(60).raw(b"abc").bytes;
             let frame = frames(&file)[0];
             assert_eq!((frame.data, frame.time_ns, frame.wire_len), (&b"abc"[..], time_ns, 60));
-            assert_eq!((frame.link_type, frame.interface), (1, 0));
+            assert_eq!((frame.linktype, frame.interface), (1, 0));
         }
     }
 }
@@ -126,7 +126,7 @@ fn each_section_has_its_own_order_interfaces_and_times() {
     file.extend(second.enhanced_packet(0, 2000, b"two").enhanced_packet(1, 3, b"3").bytes);
     let frames = frames(&file);
     assert_eq!(frames.iter().map(|f| f.time_ns).collect::<Vec<_>>(), [1, 1_000_000_000, 3]);
-    assert_eq!(frames.iter().map(|f| f.link_type).collect::<Vec<_>>(), [1, 113, 1]);
+    assert_eq!(frames.iter().map(|f| f.linktype).collect::<Vec<_>>(), [1, 113, 1]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use quaff_wire::decode::{Decoder, Item, Step};
 #[derive(Debug, PartialEq)]
 enum Said {
     Section,
-    Interface { link_type: u16, snaplen: u32, name: Option<Vec<u8>> },
+    Interface { linktype: u16, snaplen: u32, name: Option<Vec<u8>> },
     Frame { interface: u32, time_ns: u64, data: Vec<u8>, wire_len: u32, flags: u32, dropcount: u64 },
     Statistics { interface: u32, time_ns: u64, counters: [Option<u64>; 5] },
 }
@@ -25,7 +25,7 @@ fn by_quaff(file: &[u8]) -> Vec<Said> {
             Step::Item(Item::Section(_)) => Said::Section,
             Step::Item(Item::Interface(i)) => {
                 let name = i.name.map(<[u8]>::to_vec);
-                Said::Interface { link_type: i.link_type, snaplen: i.snaplen, name }
+                Said::Interface { linktype: i.linktype, snaplen: i.snaplen, name }
             }
             Step::Item(Item::Frame(f)) => Said::Frame {
                 interface: f.interface,
@@ -82,7 +82,7 @@ fn by_pcap_parser(file: &[u8]) -> Vec<Said> {
                 scales.push((tsresol, value(&i.options, 14, big).unwrap_or(0) as i64));
                 let name = i.options.iter().rev().find(|option| option.code.0 == 2);
                 let name = name.map(|option| option.value[..usize::from(option.len)].to_vec());
-                Said::Interface { link_type: i.linktype.0 as u16, snaplen: i.snaplen, name }
+                Said::Interface { linktype: i.linktype.0 as u16, snaplen: i.snaplen, name }
             }
             pcap_parser::PcapBlockOwned::NG(Block::EnhancedPacket(p)) => Said::Frame {
                 interface: p.if_id,
@@ -116,7 +116,7 @@ type Options = Vec<(u16, Vec<u8>)>;
 /// One block of a random file. Interface numbers are taken modulo those that are described.
 #[derive(Debug, Clone)]
 enum Part {
-    Interface { link_type: u16, tsresol: Option<u8>, tsoffset_s: Option<i64>, name: Option<String> },
+    Interface { linktype: u16, tsresol: Option<u8>, tsoffset_s: Option<i64>, name: Option<String> },
     Packet { interface: u32, ticks: u64, data: Vec<u8>, wire_len: u32, flags: Option<u32>, options: Options },
     SimplePacket(Vec<u8>),
     Statistics { interface: u32, ticks: u64, options: Options },
@@ -128,12 +128,12 @@ impl Part {
         let with =
             |b, options: &Options| options.iter().fold(b, |b: Build, (code, value)| b.option(*code, value));
         match self {
-            Self::Interface { link_type, tsresol, tsoffset_s, name } => file.block(1, |mut b| {
-                b = b.u16(*link_type).u16(0).u32(0);
+            Self::Interface { linktype, tsresol, tsoffset_s, name } => file.block(1, |mut b| {
+                b = b.u16(*linktype).u16(0).u32(0);
                 b = name.iter().fold(b, |b, name| b.option(2, name.as_bytes()));
                 b = tsresol.iter().fold(b, |b, resol| b.option(9, &[*resol]));
                 b = tsoffset_s.iter().fold(b, |b, offset| b.option_u64(14, *offset as u64));
-                if link_type % 2 == 0 { b.option(0, &[]) } else { b }
+                if linktype % 2 == 0 { b.option(0, &[]) } else { b }
             }),
             Self::Packet { interface, ticks, data, wire_len, flags, options } => file.block(6, |mut b| {
                 b = b
@@ -170,8 +170,8 @@ fn interface() -> impl Strategy<Value = Part> {
     let tsresol = prop::option::of(prop_oneof![0..20u8, 0x80..0xC0u8]);
     let tsoffset_s = prop::option::of(-1_700_000_000..1_700_000_000i64);
     let name = prop::option::of("[a-z0-9]{1,15}");
-    (any::<u16>(), tsresol, tsoffset_s, name).prop_map(|(link_type, tsresol, tsoffset_s, name)| {
-        Part::Interface { link_type, tsresol, tsoffset_s, name }
+    (any::<u16>(), tsresol, tsoffset_s, name).prop_map(|(linktype, tsresol, tsoffset_s, name)| {
+        Part::Interface { linktype, tsresol, tsoffset_s, name }
     })
 }
 
@@ -227,8 +227,8 @@ proptest! {
         }
         let (mut rest, header) = pcap_parser::pcap::parse_pcap_header(&file.bytes).expect("a valid file");
         let unit = if header.is_nanosecond_precision() { 1 } else { 1000 };
-        let link_type = header.network.0 as u16;
-        let mut expected = vec![Said::Interface { link_type, snaplen: header.snaplen, name: None }];
+        let linktype = header.network.0 as u16;
+        let mut expected = vec![Said::Interface { linktype, snaplen: header.snaplen, name: None }];
         let record = if big { pcap_parser::pcap::parse_pcap_frame_be } else { pcap_parser::pcap::parse_pcap_frame };
         while !rest.is_empty() {
             let (after, block) = record(rest).expect("a valid file");

@@ -32,7 +32,7 @@ pub struct Decoder {
 #[derive(Debug, Clone, Copy)]
 struct Header {
     layout: Layout,
-    link_type: u16,
+    linktype: u16,
     captured_bytes_max: u32,
 }
 
@@ -65,7 +65,7 @@ impl Decoder {
             time_ns,
             wire_len,
             interface: 0,
-            link_type: header.link_type,
+            linktype: header.linktype,
             flags: 0,
             dropcount: 0,
         };
@@ -103,12 +103,12 @@ impl Decoder {
         }
         let snaplen = layout.order.u32([s0, s1, s2, s3]);
         // The upper half of the word tells of frame check sequences.
-        let link_type = layout.order.u32([l0, l1, l2, l3]) as u16;
+        let linktype = layout.order.u32([l0, l1, l2, l3]) as u16;
         let captured_bytes_max = snaplen.clamp(CAPTURED_BYTES_USUAL, UNIT_BYTES_MAX);
-        self.header = Some(Header { layout, link_type, captured_bytes_max });
+        self.header = Some(Header { layout, linktype, captured_bytes_max });
         self.offset = FILE_HEADER_BYTES as u64;
         *bytes = rest;
-        Ok(Step::Item(Item::Interface(Interface { id: 0, link_type, snaplen, name: None, filter: None })))
+        Ok(Step::Item(Item::Interface(Interface { id: 0, linktype, snaplen, name: None, filter: None })))
     }
 
     fn damage(&self, unit: Unit, reason: Reason) -> Damage {

@@ -29,7 +29,7 @@ pub struct Decoder {
 /// What packets need to know of their interface.
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    link_type: u16,
+    linktype: u16,
     snaplen: u32,
     scale: TimeScale,
 }
@@ -215,12 +215,12 @@ impl Decoder {
     /// Interface Description Block (section 4.2).
     fn interface<'a>(&mut self, body: &'a [u8]) -> Result<Interface<'a>, Reason> {
         let ([l0, l1, _, _, s0, s1, s2, s3], options) = fixed::<8>(body)?;
-        let (link_type, snaplen) = (self.order.u16([*l0, *l1]), self.order.u32([*s0, *s1, *s2, *s3]));
+        let (linktype, snaplen) = (self.order.u16([*l0, *l1]), self.order.u32([*s0, *s1, *s2, *s3]));
         let id = self.interfaces.len() as u32;
         if id >= INTERFACES_MAX {
             return Err(Reason::Interfaces(INTERFACES_MAX));
         }
-        let mut interface = Interface { id, link_type, snaplen, name: None, filter: None };
+        let mut interface = Interface { id, linktype, snaplen, name: None, filter: None };
         let (mut tsresol, mut tsoffset_s) = (6, 0);
         for found in Options::new(options, self.order) {
             match found? {
@@ -233,7 +233,7 @@ impl Decoder {
                 _ => {}
             }
         }
-        self.interfaces.push(Known { link_type, snaplen, scale: TimeScale::new(tsresol, tsoffset_s) });
+        self.interfaces.push(Known { linktype, snaplen, scale: TimeScale::new(tsresol, tsoffset_s) });
         Ok(interface)
     }
 
@@ -246,7 +246,7 @@ impl Decoder {
         let (data, options) = packet_bytes(rest, captured)?;
         let time_ns = known.scale.ns(ticks(high, low));
         let mut frame =
-            Frame { data, time_ns, wire_len, interface, link_type: known.link_type, flags: 0, dropcount: 0 };
+            Frame { data, time_ns, wire_len, interface, linktype: known.linktype, flags: 0, dropcount: 0 };
         for found in Options::new(options, self.order) {
             match found? {
                 (EPB_FLAGS, value) => frame.flags = self.order.u32(option::exactly(EPB_FLAGS, value)?),
@@ -266,8 +266,8 @@ impl Decoder {
         let known = self.known(0)?;
         let captured = if known.snaplen == 0 { wire_len } else { wire_len.min(known.snaplen) };
         let data = rest.get(..captured as usize).ok_or(Reason::Captured(captured))?;
-        let link_type = known.link_type;
-        Ok(Frame { data, time_ns: 0, wire_len, interface: 0, link_type, flags: 0, dropcount: 0 })
+        let linktype = known.linktype;
+        Ok(Frame { data, time_ns: 0, wire_len, interface: 0, linktype, flags: 0, dropcount: 0 })
     }
 
     /// Packet Block (appendix A). Its drop count is 0xFFFF where it is not known.
@@ -281,8 +281,8 @@ impl Decoder {
         let [high, low, captured, wire_len] = words(self.order, fields);
         let known = self.known(interface)?;
         let (data, options) = packet_bytes(rest, captured)?;
-        let (time_ns, link_type) = (known.scale.ns(ticks(high, low)), known.link_type);
-        let mut frame = Frame { data, time_ns, wire_len, interface, link_type, flags: 0, dropcount };
+        let (time_ns, linktype) = (known.scale.ns(ticks(high, low)), known.linktype);
+        let mut frame = Frame { data, time_ns, wire_len, interface, linktype, flags: 0, dropcount };
         for found in Options::new(options, self.order) {
             if let (PACK_FLAGS, value) = found? {
                 frame.flags = self.order.u32(option::exactly(PACK_FLAGS, value)?);
