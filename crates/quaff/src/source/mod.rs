@@ -1,0 +1,4 @@
+//! Sources: where batches come from.
+
+mod ahead;
+pub mod file;
