@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod decode;
+pub mod linktype;
 pub mod pcap;
 pub mod pcapng;
 pub mod record;

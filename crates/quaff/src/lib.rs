@@ -27,5 +27,6 @@ pub mod source;
 pub mod stage;
 pub mod stop;
 pub mod tally;
+pub mod verify;
 
 pub use error::{Error, Result};

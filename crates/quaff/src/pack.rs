@@ -72,7 +72,7 @@ struct Open {
 impl Packer {
     /// A packer that takes slabs from `supply`, hands chunks to `outbound`, and rings `bell`.
     pub fn new(plan: PackPlan, supply: Supply, outbound: Producer<Parcel>, bell: Event) -> Self {
-        let slot = slot_of(&plan, plan.start_ns);
+        let slot = plan.slot_of(plan.start_ns);
         Self {
             supply, outbound, bell, slot,
             told_slot: slot,
@@ -115,7 +115,7 @@ impl Packer {
         let mut next_slot_ns = self.slot_end_ns();
         for (done, frame) in frames.iter().enumerate() {
             if frame.time_ns >= next_slot_ns {
-                self.enter_slot(slot_of(&self.plan, frame.time_ns));
+                self.enter_slot(self.plan.slot_of(frame.time_ns));
                 next_slot_ns = self.slot_end_ns();
             }
             let record = frame.record(bytes, self.dropped);
@@ -158,7 +158,7 @@ impl Packer {
             self.seal();
         }
         if slot_due {
-            self.enter_slot(slot_of(&self.plan, wall_ns));
+            self.enter_slot(self.plan.slot_of(wall_ns));
         }
         self.tell_slot();
     }
@@ -265,9 +265,11 @@ impl Packer {
     }
 }
 
-/// The slot that a time belongs to.
-fn slot_of(plan: &PackPlan, time_ns: u64) -> u64 {
-    time_ns.saturating_sub(plan.slot_offset_ns).checked_div(plan.slot_ns).unwrap_or(0)
+impl PackPlan {
+    /// The slot that a time belongs to.
+    pub fn slot_of(&self, time_ns: u64) -> u64 {
+        time_ns.saturating_sub(self.slot_offset_ns).checked_div(self.slot_ns).unwrap_or(0)
+    }
 }
 
 /// A lane's counts as an Interface Statistics Block says them. What `filter_accepted` has more than

@@ -28,7 +28,7 @@ impl Format {
 }
 
 /// Where a capture goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Output {
     /// `-w FILE`, in place.
     File(PathBuf),
@@ -39,7 +39,7 @@ pub enum Output {
 }
 
 /// A folder of files.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DirPlan {
     /// The folder; it must exist.
     pub dir: PathBuf,
@@ -54,7 +54,7 @@ pub struct DirPlan {
 }
 
 /// How much of a folder of files stays. The oldest go first, those of earlier runs among them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Retention {
     /// At most so many files, the one being written among them.
     pub files: Option<u64>,

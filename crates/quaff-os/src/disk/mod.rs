@@ -1,4 +1,4 @@
-//! Writing to disk at the disk's own speed: whole slabs, in order, past the page cache.
+//! To disk and back at its own speed: whole slabs, in order, past the page cache.
 //!
 //! A [`Disk`] takes slabs, and gives each back when it is on disk or has failed, in the order in
 //! which they were handed in. Order is kept on purpose: a file grows only at its end, so at every
@@ -6,9 +6,11 @@
 //! one after the other, was measured to be as fast as four at once.)
 
 mod file;
+mod read;
 mod uring;
 
 pub use file::{Direct, Space, direct, exists, link_unnamed, lock_file, open_unnamed, preallocate, space};
+pub use read::Reader;
 
 use crate::event::Event;
 use crate::mem::Slab;

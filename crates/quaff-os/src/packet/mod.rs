@@ -2,13 +2,15 @@
 //!
 //! [`RxRing`] is a TPACKET_V3 receive ring; [`block`] reads the blocks in it. The order of set-up
 //! is fixed by the type: filter, ring and time stamps are all in place before the socket is bound,
-//! so no packet can slip in that the plan did not ask for.
+//! so no packet can slip in that the plan did not ask for. [`CountingTap`] counts what others capture.
 
 pub mod block;
 mod ring;
 mod socket;
+mod tap;
 
 pub use ring::{RingPlan, RxRing, Wake};
+pub use tap::CountingTap;
 pub use socket::{KernelDrops, TimeSource};
 
 /// One instruction of classic BPF (`struct sock_filter`, linux/filter.h).

@@ -101,6 +101,11 @@ fn enable_hardware_stamps(fd: &OwnedFd, name: &str) -> Result<()> {
     }
 }
 
+/// The least receive buffer that the kernel grants: it doubles the request and has a lower bound.
+pub(super) fn set_receive_buffer_min(fd: &OwnedFd) -> Result<()> {
+    set_at(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &1i32, "set a receive buffer")
+}
+
 /// Binds to one interface: packets flow from here on.
 pub(super) fn bind(fd: &OwnedFd, ifindex: u32, name: &str) -> Result<()> {
     // SAFETY: sockaddr_ll is plain data; all zero is a valid value.

@@ -1,5 +1,6 @@
 //! The pcap file format (draft-ietf-opsawg-pcap): its constants, shared by reader and writer.
 
+pub mod decode;
 pub mod encode;
 
 /// First word of a file whose times are in microseconds, in the byte order of the file.

@@ -4,7 +4,10 @@
 //! Block, the descriptions of its interfaces, and packets and statistics in any order. Each block
 //! says its type and length first, and its length once more at its end.
 
+pub mod decode;
 pub mod encode;
+mod option;
+pub mod time;
 
 /// Section Header Block; the value reads the same in both byte orders.
 pub const SHB: u32 = 0x0A0D_0D0A;
@@ -52,7 +55,7 @@ pub const IF_DESCRIPTION: u16 = 3;
 pub const IF_MACADDR: u16 = 6;
 /// IDB: speed in bits per second, 64 bits.
 pub const IF_SPEED: u16 = 8;
-/// IDB: resolution of times, 1 byte.
+/// IDB: resolution of times, 1 byte, see [`time::TimeScale`].
 pub const IF_TSRESOL: u16 = 9;
 /// IDB: the capture filter: one byte for its kind (0 is a libpcap string), then the filter.
 pub const IF_FILTER: u16 = 11;

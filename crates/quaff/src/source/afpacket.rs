@@ -12,10 +12,9 @@ use crate::{Error, Result};
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::event::Event;
 use quaff_os::packet::block::{Cursor, Packet};
-use quaff_os::packet::{RingPlan, RxRing, Wake};
+use quaff_os::packet::{CountingTap, RingPlan, RxRing, Wake};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::stats::LinkStats;
-use quaff_os::tap::CountingTap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,7 +73,7 @@ impl AfPacket {
         let link = opening.link;
         let mut rtnl = Rtnl::open()?;
         let base = rtnl.stats(link.index)?;
-        let tap = opening.is_filtered.then(|| CountingTap::open(link.index, None)).transpose()?;
+        let tap = opening.is_filtered.then(|| CountingTap::open(link.index, &link.name, None)).transpose()?;
         let ring = RxRing::open(link.index, &link.name, opening.ring)?;
         let tally = LaneTally {
             interface: link.name.clone(),
@@ -237,16 +236,17 @@ impl Source for AfPacket {
             if self.take_block()? {
                 continue;
             }
-            match self.closing_ns {
-                Some(closed_ns) if self.is_drained(closed_ns)? => return Ok(Pull::End),
-                Some(_) => self.wait(Duration::from_millis(5))?,
-                None => {
-                    self.wait(wait)?;
-                    if self.ring.block().is_none() {
-                        return Ok(Pull::Idle);
-                    }
+            let Some(closed_ns) = self.closing_ns else {
+                self.wait(wait)?;
+                if self.ring.block().is_none() {
+                    return Ok(Pull::Idle);
                 }
+                continue;
+            };
+            if self.is_drained(closed_ns)? {
+                return Ok(Pull::End);
             }
+            self.wait(Duration::from_millis(5))?;
         }
     }
 
@@ -268,7 +268,7 @@ impl Source for AfPacket {
     fn close(&mut self) -> Result<()> {
         if self.closing_ns.is_none() {
             self.ring.close_door()?;
-            if let Some(tap) = &mut self.tap {
+            if let Some(tap) = &self.tap {
                 tap.close()?;
             }
             self.closing_ns = Some(steady_ns());

@@ -1,6 +1,8 @@
 //! Sources: where batches come from.
 
 pub mod afpacket;
+mod ahead;
+pub mod file;
 
 use crate::Result;
 use crate::batch::Frame;

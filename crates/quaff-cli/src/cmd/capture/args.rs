@@ -1,0 +1,196 @@
+//! The arguments of `quaff capture`, and the plan that they mean.
+
+use crate::units;
+use anyhow::{Context, bail};
+use quaff::plan::{
+    BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DirPlan, Format, InterfacePlan, Output, Retention, SNAPLEN_MAX,
+    default_buffer_bytes, default_ring_bytes,
+};
+use quaff_os::packet::TimeSource;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Capture every packet of one interface or more, into files
+///
+/// Packets go from the kernel's ring into a large locked buffer and from there past the page cache
+/// to disk, so a disk that stands still for a while costs memory, not packets. Each packet ends in
+/// one count: written, or lost at a named place; the counts are checked against the kernel's, printed
+/// at the end, and written into the file where the loss was.
+///
+/// SIGINT or SIGTERM ends the capture when everything that the kernel had taken in is on disk; a
+/// second one ends it at once. SIGUSR1 prints a line about how it goes.
+///
+/// Exit status: 0 nothing was lost, 1 something was, 2 it failed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Interface to capture from; may be given several times, each gets a lane of its own
+    #[arg(short, long = "interface", value_name = "IF", required = true, help_heading = "In")]
+    interface: Vec<String>,
+    /// Keep only packets that match a tcpdump expression; runs in the kernel
+    #[arg(short, long, value_name = "EXPR", help_heading = "In")]
+    filter: Option<String>,
+    /// Keep only the first BYTES of each packet; 0 is all
+    #[arg(short, long, value_name = "BYTES", default_value_t = 0, help_heading = "In")]
+    snaplen: u32,
+    /// Leave the interface out of promiscuous mode
+    #[arg(short = 'p', long, help_heading = "In")]
+    no_promiscuous: bool,
+    /// Whose clock stamps the packets: host or adapter
+    #[arg(short = 'j', long, value_name = "TYPE", default_value = "host", help_heading = "In")]
+    time_stamp_type: TimeStampType,
+    /// Stop after N packets
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "In")]
+    count: Option<u64>,
+    /// Stop after a time: 30s, 5m, 2h
+    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "In")]
+    pub(crate) duration: Option<Duration>,
+
+    /// Write to FILE, which can be read while it grows; - is stdout
+    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["dir", "explain"], conflicts_with = "dir", help_heading = "Out")]
+    write: Option<PathBuf>,
+    /// Format of the file: pcapng, pcap (ns), or pcap-us for old readers
+    #[arg(long, value_name = "FORMAT", default_value = "pcapng", help_heading = "Out")]
+    format: FormatName,
+    /// A packet is on disk after this time, unless the disk is late [default: 1s, stdout 200ms]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Out")]
+    flush: Option<Duration>,
+
+    /// Write a series of files into DIR; a file is called .part until it is complete
+    #[arg(long, value_name = "DIR", help_heading = "Rotation")]
+    dir: Option<PathBuf>,
+    /// Names of the files, strftime fields and a number: NAME-000001.pcapng
+    #[arg(long, value_name = "NAME", default_value = "quaff-%Y%m%dT%H%M%S", requires = "dir", help_heading = "Rotation")]
+    name: String,
+    /// Begin the next file before this one gets larger than SIZE (256M, 1G)
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "dir", help_heading = "Rotation")]
+    rotate_size: Option<u64>,
+    /// Begin a file each TIME, aligned to the clock, with or without traffic
+    #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "dir", help_heading = "Rotation")]
+    rotate_time: Option<Duration>,
+    /// Keep N files, the one being written among them; the oldest goes, earlier runs' too
+    #[arg(long, value_name = "N", requires = "dir", help_heading = "Rotation")]
+    keep_files: Option<u64>,
+    /// Keep no more than SIZE in all
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "dir", help_heading = "Rotation")]
+    keep_size: Option<u64>,
+    /// Keep PERCENT of the file system free
+    #[arg(long, value_name = "PERCENT", requires = "dir", help_heading = "Rotation")]
+    keep_free: Option<f64>,
+
+    /// Size of the kernel's ring, per interface [default: 1/64 of free memory, 16M to 256M]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Machine")]
+    ring: Option<u64>,
+    /// Size of the buffer between kernel and disk [default: 1/4 of free memory, 64M to 8G]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Machine")]
+    buffer: Option<u64>,
+    /// Cores for the lanes, in the order of -i; the last one serves the rest, and the writer
+    #[arg(long, value_name = "N[,N]", value_delimiter = ',', help_heading = "Machine")]
+    cpu: Vec<usize>,
+    /// Core for the writer [default: the last one of --cpu]
+    #[arg(long, value_name = "N", help_heading = "Machine")]
+    writer_cpu: Option<usize>,
+    /// Real-time priority for the lanes (SCHED_FIFO, 1 to 99)
+    #[arg(long, value_name = "PRIO", num_args = 0..=1, default_missing_value = "10", value_parser = clap::value_parser!(i32).range(1..=99), help_heading = "Machine")]
+    rt: Option<i32>,
+
+    /// Print what would be done, and how long a disk may stand still, and exit
+    #[arg(long, help_heading = "Words")]
+    pub(crate) explain: bool,
+    /// Print the ledger as JSON on stdout (on stderr with -w -)
+    #[arg(long, help_heading = "Words")]
+    pub(crate) json: bool,
+    /// Print nothing but errors and "capturing"
+    #[arg(short, long, help_heading = "Words")]
+    pub(crate) quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quaff capture -i eth0 -w all.pcapng
+  quaff capture -i eth0 -i eth1 -f 'tcp port 443' -s 128 --duration 5m -w tls.pcapng
+  quaff capture -i eth0 --dir /data --rotate-time 1h --keep-free 10
+  quaff capture -i eth0 -w - | tshark -r -";
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum TimeStampType {
+    Host,
+    Adapter,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum FormatName {
+    Pcapng,
+    Pcap,
+    PcapUs,
+}
+
+impl Args {
+    /// The plan that was meant, with the sizes that suit this machine.
+    pub(crate) fn plan(&self) -> anyhow::Result<CapturePlan> {
+        let free_bytes = free_memory_bytes();
+        let is_stdout = self.write.as_deref().is_some_and(|path| path.as_os_str() == "-");
+        let flush_default = if is_stdout { Duration::from_millis(200) } else { Duration::from_secs(1) };
+        let cpu = |lane: usize| self.cpu.get(lane).or(self.cpu.last()).copied();
+        let interfaces = self.interface.iter().enumerate();
+        Ok(CapturePlan {
+            interfaces: interfaces.map(|(i, name)| InterfacePlan { name: name.clone(), cpu: cpu(i) }).collect(),
+            output: self.output(is_stdout)?,
+            format: match self.format {
+                FormatName::Pcapng => Format::Pcapng,
+                FormatName::Pcap => Format::Pcap,
+                FormatName::PcapUs => Format::PcapUs,
+            },
+            filter: self.filter.clone().filter(|filter| !filter.trim().is_empty()),
+            snaplen: if self.snaplen == 0 { SNAPLEN_MAX } else { self.snaplen },
+            promiscuous: !self.no_promiscuous,
+            time_source: match self.time_stamp_type {
+                TimeStampType::Host => TimeSource::Host,
+                TimeStampType::Adapter => TimeSource::Adapter,
+            },
+            ring_bytes: self.ring.map_or_else(|| default_ring_bytes(free_bytes), |bytes| bytes as usize),
+            block_bytes: BLOCK_BYTES,
+            buffer_bytes: self.buffer.map_or_else(|| default_buffer_bytes(free_bytes), |bytes| bytes as usize),
+            chunk_bytes: CHUNK_BYTES,
+            flush: self.flush.unwrap_or(flush_default),
+            count: self.count,
+            writer_cpu: self.writer_cpu.or(self.cpu.last().copied()),
+            real_time: self.rt,
+        })
+    }
+
+    fn output(&self, is_stdout: bool) -> anyhow::Result<Output> {
+        if is_stdout {
+            return Ok(Output::Stdout);
+        }
+        if let Some(dir) = &self.dir {
+            let meta = dir.metadata().with_context(|| format!("cannot use the folder {}", dir.display()))?;
+            if !meta.is_dir() {
+                bail!("--dir {}: that is not a folder", dir.display());
+            }
+            return Ok(Output::Dir(DirPlan {
+                dir: dir.clone(),
+                name: self.name.clone(),
+                rotate_bytes: self.rotate_size,
+                rotate_time: self.rotate_time,
+                retention: Retention {
+                    files: self.keep_files,
+                    bytes: self.keep_size,
+                    free_percent: self.keep_free,
+                },
+            }));
+        }
+        match &self.write {
+            Some(path) => Ok(Output::File(path.clone())),
+            None => Ok(Output::Stdout),
+        }
+    }
+}
+
+/// MemAvailable of /proc/meminfo; 1 GiB where that cannot be read.
+fn free_memory_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.map_or(1 << 30, |kib| kib << 10)
+}

@@ -1,0 +1,74 @@
+//! `quaff capture`: from interfaces to files.
+
+mod args;
+mod report;
+
+pub(crate) use args::Args;
+
+use crate::exit::Exit;
+use quaff::capture::Capture;
+use quaff::plan::{CapturePlan, Output};
+use quaff::stop::{Reason, Stop};
+use quaff_os::signal::{Signal, Signals};
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// How often the live line is drawn, and a run without a terminal looks whether it is over.
+const LOOK: Duration = Duration::from_millis(250);
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let plan = args.plan()?.validate()?;
+    if args.explain {
+        report::explain(&plan);
+        return Ok(Exit::Done);
+    }
+    let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1])?;
+    let stop = Stop::default();
+    let capture = Capture::start(plan.clone(), stop.clone())?;
+    greet(&args, &plan, &capture);
+    watch(&args, &capture, &signals, &stop)?;
+    let ledger = capture.finish()?;
+    report::ledger(&ledger, args.json, args.quiet, plan.output == Output::Stdout);
+    Ok(report::exit(&ledger))
+}
+
+fn greet(args: &Args, plan: &CapturePlan, capture: &Capture) {
+    let mut err = std::io::stderr().lock();
+    if !args.quiet {
+        for note in capture.notes() {
+            let _ = writeln!(err, "quaff: {note}");
+        }
+        let names: Vec<_> = plan.interfaces.iter().map(|interface| interface.name.as_str()).collect();
+        let _ = writeln!(err, "{} → {} ({})", names.join(", "), report::target(plan), capture.writing());
+    }
+    // Scripts wait for this word: from now on each packet is captured.
+    let _ = writeln!(err, "capturing");
+    let _ = err.flush();
+}
+
+/// Waits for the end: a signal, the time, or the capture itself.
+fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let is_live = std::io::stderr().is_terminal() && !args.quiet;
+    let mut live = report::Live::new(capture.status().clone(), is_live);
+    while !capture.is_over() {
+        let left = args.duration.map_or(LOOK, |duration| duration.saturating_sub(started.elapsed()));
+        match signals.next(left.min(LOOK))? {
+            Some(Signal::SIGUSR1) => live.print(),
+            Some(_) if stop.raised() => {
+                // Asked twice: whoever asks does not want to wait for what is still in memory.
+                live.end();
+                eprintln!("quaff: ended at once; what was not on disk yet is lost");
+                std::process::exit(2);
+            }
+            Some(_) => stop.raise(Reason::Signal),
+            None => {}
+        }
+        if !stop.raised() && args.duration.is_some_and(|duration| started.elapsed() >= duration) {
+            stop.raise(Reason::Duration);
+        }
+        live.draw();
+    }
+    live.end();
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! What `quaff capture` says: the live line, the ledger, the plan.
+
+use crate::exit::Exit;
+use crate::show;
+use quaff::capture::Status;
+use quaff::plan::{CapturePlan, Output, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
+use quaff::stop::Reason;
+use quaff::tally::Ledger;
+use std::io::Write;
+use std::time::Instant;
+
+/// The line that shows how it goes.
+pub(super) struct Live {
+    status: Status,
+    is_live: bool,
+    last: Instant,
+    received: u64,
+    wire_bytes: u64,
+    line: String,
+}
+
+/// How often the rates are worked out anew, s.
+const RATE_SECONDS: f64 = 0.5;
+
+impl Live {
+    pub(super) fn new(status: Status, is_live: bool) -> Self {
+        Self { status, is_live, last: Instant::now(), received: 0, wire_bytes: 0, line: String::new() }
+    }
+
+    /// Draws the line over the one before, on a terminal.
+    pub(super) fn draw(&mut self) {
+        if self.is_live && self.last.elapsed().as_secs_f64() >= RATE_SECONDS {
+            self.measure();
+            let mut err = std::io::stderr().lock();
+            let _ = write!(err, "\r\x1b[K{}", self.line);
+            let _ = err.flush();
+        }
+    }
+
+    /// Prints the line for good.
+    pub(super) fn print(&mut self) {
+        self.measure();
+        let mut err = std::io::stderr().lock();
+        let _ = writeln!(err, "{}{}", if self.is_live { "\r\x1b[K" } else { "" }, self.line);
+    }
+
+    /// Takes the line away.
+    pub(super) fn end(&self) {
+        if self.is_live {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+
+    fn measure(&mut self) {
+        let seconds = self.last.elapsed().as_secs_f64().max(1e-3);
+        let sum = |of: fn(&quaff::gauge::LaneGauges) -> u64| self.status.lanes.iter().map(|lane| of(lane)).sum::<u64>();
+        let most = |of: fn(&quaff::gauge::LaneGauges) -> u64| self.status.lanes.iter().map(|lane| of(lane)).max().unwrap_or(0);
+        let percent = |part: u64, whole: u64| 100 * part / whole.max(1);
+        let (received, wire_bytes) = (sum(|lane| lane.received.get()), sum(|lane| lane.wire_bytes.get()));
+        let (slabs, blocks) = (self.status.buffer_slabs, self.status.ring_blocks);
+        self.line = format!(
+            "{} {} | written {} {} | ring {}% buffer {}% max {}% | lost: nic {} kernel {} buffer {} disk {}",
+            show::pps((received - self.received) as f64 / seconds),
+            show::bits((wire_bytes - self.wire_bytes) as f64 * 8.0 / seconds),
+            show::count(self.status.writer.written.get()),
+            show::bytes(self.status.writer.bytes.get()),
+            percent(most(|lane| lane.ring_high.get()), blocks),
+            percent(most(|lane| lane.buffer_now.get()), slabs),
+            percent(most(|lane| lane.buffer_high.get()), slabs),
+            show::count(sum(|lane| lane.nic_dropped.get())),
+            show::count(sum(|lane| lane.kernel_dropped.get())),
+            show::count(sum(|lane| lane.lost.get())),
+            show::count(self.status.writer.lost.get()),
+        );
+        (self.received, self.wire_bytes, self.last) = (received, wire_bytes, Instant::now());
+    }
+}
+
+/// Where a capture goes, for people.
+pub(super) fn target(plan: &CapturePlan) -> String {
+    match &plan.output {
+        Output::File(path) => path.display().to_string(),
+        Output::Stdout => "stdout".to_owned(),
+        Output::Dir(dir) => format!("{}/", dir.dir.display().to_string().trim_end_matches('/')),
+    }
+}
+
+/// Prints the ledger: words on stderr, JSON on stdout unless the packets went there.
+pub(super) fn ledger(ledger: &Ledger, json: bool, quiet: bool, is_stdout_taken: bool) {
+    if json {
+        let text = serde_json::to_string(ledger).unwrap_or_default();
+        if is_stdout_taken { eprintln!("{text}") } else { println!("{text}") }
+    }
+    if !quiet && !(json && is_stdout_taken) {
+        eprint!("{}", words(ledger));
+    }
+}
+
+fn words(ledger: &Ledger) -> String {
+    let mut text = format!(
+        "{} packets in {} written in {:.1} s",
+        show::count(ledger.written),
+        show::bytes(ledger.bytes_written),
+        ledger.seconds
+    );
+    if ledger.files > 1 {
+        text += &format!(", {} files", ledger.files);
+    }
+    text += if ledger.lossless { ", none lost\n" } else { "\n" };
+    let total = (ledger.offered - ledger.filtered).max(1) as f64;
+    for (packets, place) in [
+        (ledger.nic_dropped, "at the interface (its ring was full: 'ethtool -g' shows its size)"),
+        (ledger.kernel_dropped, "in the kernel's ring (raise --ring, or give the lane a core with --cpu)"),
+        (ledger.lost_in_buffer, "for want of buffer (the output was too slow: raise --buffer)"),
+        (ledger.lost_on_disk, "because they could not be written"),
+    ] {
+        if packets > 0 {
+            text += &format!("  lost {} ({:.2} %) {place}\n", show::count(packets), 100.0 * packets as f64 / total);
+        }
+    }
+    for (packets, what) in [
+        (ledger.filtered, "kept out by the filter"),
+        (ledger.after_count, "came after the end"),
+        (ledger.interfaces.iter().map(|lane| lane.truncated).sum(), "cut by the kernel: larger than a block of its ring"),
+        (ledger.interfaces.iter().map(|lane| lane.oversize).sum(), "larger than the wire allows: put together by GRO or TSO"),
+    ] {
+        if packets > 0 {
+            text += &format!("  {} {what}\n", show::count(packets));
+        }
+    }
+    for lane in ledger.interfaces.iter().filter(|lane| lane.downs > 0) {
+        text += &format!("  {} was down {} times, {:.1} s in all\n", lane.interface, lane.downs, lane.down_ns as f64 / 1e9);
+    }
+    text += &ended(ledger);
+    text += &format!(
+        "  at the worst moment {} of ring and {} of buffer were in use; the longest write took {:.0} ms\n",
+        show::bytes(ledger.ring_high_bytes),
+        show::bytes(ledger.buffer_high_bytes),
+        ledger.write_high_seconds * 1e3
+    );
+    text
+}
+
+fn ended(ledger: &Ledger) -> String {
+    match &ledger.ended_by {
+        Some(Reason::DiskFull) => "  the disk is full: with --dir and --keep-free (or --keep-size) the oldest files would have made room\n".into(),
+        Some(Reason::WriteError(error)) => format!("  writing failed: {error}\n"),
+        Some(Reason::InterfaceGone(name)) => format!("  an interface went away: {name}\n"),
+        Some(Reason::Failed(error)) => format!("  it failed: {error}\n"),
+        _ => String::new(),
+    }
+}
+
+/// What the ledger means for the exit status.
+pub(super) fn exit(ledger: &Ledger) -> Exit {
+    match ledger.ended_by {
+        Some(Reason::WriteError(_) | Reason::InterfaceGone(_) | Reason::Failed(_)) => Exit::Failed,
+        Some(Reason::DiskFull) => Exit::Loss,
+        _ if ledger.lossless => Exit::Done,
+        _ => Exit::Loss,
+    }
+}
+
+/// Prints the plan and what it can stand.
+pub(super) fn explain(plan: &CapturePlan) {
+    let lanes: Vec<_> = plan
+        .interfaces
+        .iter()
+        .map(|interface| match interface.cpu {
+            Some(core) => format!("{} on core {core}", interface.name),
+            None => interface.name.clone(),
+        })
+        .collect();
+    println!("lanes      {}", lanes.join(", "));
+    println!("output     {} as {:?}", target(plan), plan.format);
+    println!("filter     {}", plan.filter.as_deref().map_or("none: everything is kept".into(), |text| format!("'{text}', in the kernel")));
+    println!("snaplen    {}", if plan.snaplen == SNAPLEN_MAX { "all of each packet".into() } else { format!("{} B", plan.snaplen) });
+    println!(
+        "ring       {} per interface, {} blocks of {}, handed over after {RETIRE_MS} ms at the latest",
+        show::bytes((plan.blocks_per_ring() * plan.block_bytes) as u64),
+        plan.blocks_per_ring(),
+        show::bytes(plan.block_bytes as u64)
+    );
+    println!(
+        "buffer     {} in chunks of {}, on disk after {:?} at the latest",
+        show::bytes((plan.slabs_per_lane() * plan.interfaces.len() * plan.chunk_bytes) as u64),
+        show::bytes(plan.chunk_bytes as u64),
+        plan.flush
+    );
+    println!("the disk may stand still, before a packet is lost, for");
+    for (words, rate) in [("1 Gb/s", 1e9), ("10 Gb/s", 10e9)] {
+        let (large, small) = (stall_seconds(plan, rate, 1514.0), stall_seconds(plan, rate, 64.0));
+        println!("  at {words:<8} {large:>6.1} s of 1514 B frames, {small:>6.1} s of 64 B frames");
+    }
+}

@@ -1,0 +1,148 @@
+//! Reading files at the speed of what holds them: the page cache where it has them, else the disk.
+//!
+//! Measured with a 4 GB file on a virtio disk: from the page cache 13 GB/s buffered and 2.2 GB/s
+//! with O_DIRECT; not in the page cache 0.4 GB/s buffered and 1.1 to 2.2 GB/s with O_DIRECT. So it
+//! is asked for each piece anew; and a long file that is read once evicts nobody else's pages.
+
+use crate::mem::page_bytes;
+use crate::{Result, Try};
+use nix::fcntl::OFlag;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Number of cachestat(2), Linux 6.5; the same on every architecture of the common table.
+const SYS_CACHESTAT: libc::c_long = 451;
+
+/// A file that is read piece by piece, each piece by the faster way.
+#[derive(Debug)]
+pub struct Reader {
+    buffered: File,
+    /// The same file, opened with O_DIRECT; `None` where it cannot be, or has failed.
+    direct: Option<File>,
+    direct_align: usize,
+}
+
+impl Reader {
+    /// Opens a regular file for reading.
+    pub fn open(path: &Path) -> Result<Self> {
+        let buffered = File::open(path).trying(|| format!("open {}", path.display()))?;
+        let direct = File::options().read(true).custom_flags(OFlag::O_DIRECT.bits()).open(path).ok();
+        let known = direct.as_ref().and_then(super::direct);
+        let direct_align = known.map_or(1, |known| known.offset_align);
+        Ok(Self { buffered, direct: direct.filter(|_| known.is_some()), direct_align })
+    }
+
+    /// Reads at `offset` into `piece`, which should begin on a page, as a [`crate::mem::Slab`] does.
+    /// 0 is the end of the file.
+    pub fn read_at(&mut self, piece: &mut [u8], offset: u64) -> io::Result<usize> {
+        if self.wants_direct(piece, offset)
+            && let Some(file) = &self.direct
+        {
+            match file.read_at(piece, offset) {
+                Ok(bytes) => return Ok(bytes),
+                // The plain way says whether it was the file or only O_DIRECT that failed.
+                Err(_) => self.direct = None,
+            }
+        }
+        self.buffered.read_at(piece, offset)
+    }
+
+    fn wants_direct(&self, piece: &[u8], offset: u64) -> bool {
+        let is_aligned =
+            offset.is_multiple_of(self.direct_align as u64) && piece.len().is_multiple_of(self.direct_align);
+        if self.direct.is_none() || !is_aligned {
+            return false;
+        }
+        let left = self.buffered.metadata().map_or(u64::MAX, |file| file.len().saturating_sub(offset));
+        let bytes = left.min(piece.len() as u64);
+        cached_bytes(&self.buffered, offset, bytes).is_none_or(|cached| cached < bytes / 2)
+    }
+}
+
+/// `struct cachestat_range` (linux/mman.h).
+#[repr(C)]
+struct Range {
+    off: u64,
+    len: u64,
+}
+
+/// `struct cachestat` (linux/mman.h).
+#[repr(C)]
+#[derive(Default)]
+struct Cachestat {
+    nr_cache: u64,
+    nr_dirty: u64,
+    nr_writeback: u64,
+    nr_evicted: u64,
+    nr_recently_evicted: u64,
+}
+
+/// Bytes of this part of the file that are in the page cache, in whole pages.
+///
+/// `None` where the kernel does not say: older than 6.5, or not our file.
+fn cached_bytes(file: &impl AsFd, offset: u64, bytes: u64) -> Option<u64> {
+    let (range, mut found) = (Range { off: offset, len: bytes }, Cachestat::default());
+    let fd = file.as_fd().as_raw_fd();
+    // SAFETY: the kernel reads one struct and writes the other, both of its own layout and alive
+    // through the call.
+    let done = unsafe { libc::syscall(SYS_CACHESTAT, fd, &raw const range, &raw mut found, 0) };
+    (done == 0).then(|| found.nr_cache * page_bytes() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mem::Slab;
+    use std::io::Write;
+
+    fn pattern(bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|i| (i % 251) as u8).collect()
+    }
+
+    fn read_all(reader: &mut Reader, slab: &mut Slab) -> Vec<u8> {
+        let mut all = Vec::new();
+        loop {
+            let bytes = reader.read_at(slab, all.len() as u64).unwrap();
+            if bytes == 0 {
+                return all;
+            }
+            all.extend_from_slice(&slab[..bytes]);
+        }
+    }
+
+    #[test]
+    fn the_same_bytes_either_way() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let content = pattern(300_001);
+        file.write_all(&content).unwrap();
+        file.as_file().sync_all().unwrap();
+        let mut slab = Slab::new(1 << 16).unwrap();
+        let mut reader = Reader::open(file.path()).unwrap();
+        assert!(read_all(&mut reader, &mut slab) == content);
+        // Out of the page cache, so that the direct way is taken where there is one.
+        nix::fcntl::posix_fadvise(file.as_file(), 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED)
+            .unwrap();
+        assert!(read_all(&mut reader, &mut slab) == content);
+        reader.direct = None;
+        assert!(read_all(&mut reader, &mut slab) == content);
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = Reader::open(Path::new("/nowhere/at all")).unwrap_err();
+        assert!(error.to_string().starts_with("cannot open /nowhere/at all: No such file"), "{error}");
+    }
+
+    #[test]
+    fn what_was_just_written_is_in_the_cache() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 100_000]).unwrap();
+        // `None` is a kernel before 6.5.
+        let cached = cached_bytes(&file, 0, 100_000);
+        assert!(cached.is_none_or(|bytes| (100_000..=200_000).contains(&bytes)), "{cached:?}");
+        assert!(cached_bytes(&file, 1 << 30, 4096).is_none_or(|bytes| bytes == 0));
+    }
+}

@@ -1,0 +1,28 @@
+//! Kinds of links: what a packet begins with, as the kernel, libpcap and capture files number it.
+
+/// A kind of link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    /// LINKTYPE_*, as files say it (tcpdump.org/linktypes).
+    pub linktype: u16,
+    /// DLT_*, as libpcap says it on Linux.
+    pub dlt: i32,
+}
+
+/// Ethernet.
+pub const ETHERNET: Kind = Kind { linktype: 1, dlt: 1 };
+/// A bare IPv4 or IPv6 packet.
+pub const RAW: Kind = Kind { linktype: 101, dlt: 12 };
+/// IEEE 802.11 behind a radiotap header.
+pub const RADIOTAP: Kind = Kind { linktype: 127, dlt: 127 };
+
+/// The kind of a link from the kernel's ARPHRD_* (linux/if_arp.h); `None` for those that quaff
+/// does not know how to describe.
+pub fn of_arphrd(arphrd: u16) -> Option<Kind> {
+    match arphrd {
+        1 | 772 => Some(ETHERNET),                           // ETHER, LOOPBACK
+        512 | 519 | 65534 | 768 | 769 | 776 => Some(RAW),    // PPP, RAWIP, NONE, TUNNEL, TUNNEL6, SIT
+        803 => Some(RADIOTAP),                               // IEEE80211_RADIOTAP
+        _ => None,
+    }
+}

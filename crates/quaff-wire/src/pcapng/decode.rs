@@ -1,0 +1,366 @@
+//! Reads pcapng files from slices: several sections, each in its own byte order.
+//!
+//! Packets, interfaces, statistics and section headers are read whole. All other blocks are skipped
+//! as their bytes go by, whatever their length; only the length at both ends is compared.
+
+use super::option::{self, Options};
+use super::time::TimeScale;
+use super::*;
+use crate::decode::{
+    ByteOrder, Damage, Frame, Interface, Item, Reason, Section, Statistics, Step, UNIT_BYTES_MAX, Unit,
+};
+
+/// More interfaces than this in one section are not believed.
+pub const INTERFACES_MAX: u32 = 1 << 16;
+
+/// Type and length.
+const HEAD_BYTES: u32 = 8;
+const TRAILER_BYTES: u32 = 4;
+
+/// Reads one pcapng file.
+#[derive(Debug)]
+pub struct Decoder {
+    offset: u64,
+    order: ByteOrder,
+    interfaces: Vec<Known>,
+    skip: Skip,
+}
+
+/// What packets need to know of their interface.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    linktype: u16,
+    snaplen: u32,
+    scale: TimeScale,
+}
+
+/// The block that is being skipped: how many bytes are still to come, its trailer included.
+#[derive(Debug, Clone, Copy, Default)]
+struct Skip {
+    left: u32,
+    length: u32,
+}
+
+/// What the first bytes of a block say.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    kind: u32,
+    length: u32,
+    order: ByteOrder,
+}
+
+/// Either what was asked for, or how many bytes it needs.
+enum Got<T> {
+    This(T),
+    NeedMore(usize),
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self { offset: 0, order: ByteOrder::Little, interfaces: Vec::new(), skip: Skip::default() }
+    }
+}
+
+impl Decoder {
+    /// A decoder at the first byte of a file.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// See [`crate::decode::Decoder::next`].
+    #[inline]
+    pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
+        loop {
+            if self.skip.left > 0
+                && let Got::NeedMore(needed) = self.skip(bytes)?
+            {
+                return Ok(Step::NeedMore(needed));
+            }
+            let head = match self.head(bytes)? {
+                Got::This(head) => head,
+                Got::NeedMore(needed) => return Ok(Step::NeedMore(needed)),
+            };
+            if !matches!(head.kind, EPB | ISB | IDB | SHB | SPB | PB) {
+                self.skip = Skip { left: head.length, length: head.length };
+                continue;
+            }
+            if head.length > UNIT_BYTES_MAX {
+                return Err(self.damage(head.length, Reason::TooLong(UNIT_BYTES_MAX)));
+            }
+            let Some((block, rest)) = bytes.split_at_checked(head.length as usize) else {
+                return Ok(Step::NeedMore(head.length as usize));
+            };
+            let item = self.block(head, block).map_err(|reason| self.damage(head.length, reason))?;
+            self.offset += u64::from(head.length);
+            *bytes = rest;
+            return Ok(Step::Item(item));
+        }
+    }
+
+    /// See [`crate::decode::Decoder::end`].
+    pub fn end(&self, rest: &[u8]) -> Result<(), Damage> {
+        if self.skip.left > 0 {
+            let seen = u64::from(self.skip.length - self.skip.left);
+            let (offset, reason) = (self.offset - seen, Reason::CutOff(seen + rest.len() as u64));
+            return Err(Damage { offset, unit: Unit::Block(self.skip.length), reason });
+        }
+        if rest.is_empty() {
+            return if self.offset == 0 { Err(Damage::at_start(Reason::Empty)) } else { Ok(()) };
+        }
+        let unit = match self.head(rest) {
+            Ok(Got::This(head)) => Unit::Block(head.length),
+            _ => Unit::BlockHead,
+        };
+        Err(Damage { offset: self.offset, unit, reason: Reason::CutOff(rest.len() as u64) })
+    }
+
+    /// See [`crate::decode::Decoder::offset`].
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    #[inline]
+    fn head(&self, bytes: &[u8]) -> Result<Got<Head>, Damage> {
+        let Some((&[t0, t1, t2, t3, l0, l1, l2, l3], rest)) = bytes.split_first_chunk() else {
+            return Ok(Got::NeedMore(HEAD_BYTES as usize));
+        };
+        let (kind, mut order) = (self.order.u32([t0, t1, t2, t3]), self.order);
+        if kind == SHB {
+            // A section brings its own byte order, and its length is in it already.
+            let Some(magic) = rest.first_chunk() else { return Ok(Got::NeedMore(BLOCK_BYTES_MIN as usize)) };
+            let unknown = |magic| Damage {
+                offset: self.offset,
+                unit: Unit::BlockHead,
+                reason: Reason::ByteOrder(magic),
+            };
+            order = byte_order(*magic).map_err(unknown)?;
+        } else if self.offset == 0 {
+            return Err(Damage::at_start(Reason::NotCapture([t0, t1, t2, t3])));
+        }
+        let length = order.u32([l0, l1, l2, l3]);
+        if length < BLOCK_BYTES_MIN {
+            return Err(self.damage(length, Reason::TooShort(BLOCK_BYTES_MIN)));
+        }
+        if !length.is_multiple_of(4) {
+            return Err(self.damage(length, Reason::NotMultipleOf4));
+        }
+        Ok(Got::This(Head { kind, length, order }))
+    }
+
+    /// Moves past what is there of the block that is being skipped, and compares its trailer.
+    fn skip(&mut self, bytes: &mut &[u8]) -> Result<Got<()>, Damage> {
+        let before_trailer = (self.skip.left.saturating_sub(TRAILER_BYTES) as usize).min(bytes.len());
+        *bytes = &bytes[before_trailer..];
+        self.offset += before_trailer as u64;
+        self.skip.left -= before_trailer as u32;
+        if self.skip.left > TRAILER_BYTES {
+            return Ok(Got::NeedMore(1));
+        }
+        let mut after = *bytes;
+        let Some(trailer) = self.order.take_u32(&mut after) else {
+            return Ok(Got::NeedMore(TRAILER_BYTES as usize));
+        };
+        if trailer != self.skip.length {
+            let offset = self.offset - u64::from(self.skip.length - TRAILER_BYTES);
+            return Err(Damage {
+                offset,
+                unit: Unit::Block(self.skip.length),
+                reason: Reason::Trailer(trailer),
+            });
+        }
+        *bytes = after;
+        self.offset += u64::from(TRAILER_BYTES);
+        self.skip = Skip::default();
+        Ok(Got::This(()))
+    }
+
+    /// `bytes` is one whole block, from its type to its trailer.
+    #[inline]
+    fn block<'a>(&mut self, head: Head, bytes: &'a [u8]) -> Result<Item<'a>, Reason> {
+        let inner = bytes.get(HEAD_BYTES as usize..).ok_or(Reason::TooShort(BLOCK_BYTES_MIN))?;
+        let (body, trailer) = inner.split_last_chunk().ok_or(Reason::TooShort(BLOCK_BYTES_MIN))?;
+        let trailer = head.order.u32(*trailer);
+        if trailer != head.length {
+            return Err(Reason::Trailer(trailer));
+        }
+        match head.kind {
+            EPB => self.enhanced_packet(body).map(Item::Frame),
+            SHB => self.section(head.order, body).map(Item::Section),
+            IDB => self.interface(body).map(Item::Interface),
+            ISB => self.statistics(body).map(Item::Statistics),
+            SPB => self.simple_packet(body).map(Item::Frame),
+            _ => self.packet(body).map(Item::Frame),
+        }
+    }
+
+    /// Section Header Block (section 4.1 of the draft). Its section length is of no use to a reader
+    /// that goes through all blocks.
+    fn section<'a>(&mut self, order: ByteOrder, body: &'a [u8]) -> Result<Section<'a>, Reason> {
+        let ([_, _, _, _, v0, v1, v2, v3, ..], options) = fixed::<16>(body)?;
+        let (major, minor) = (order.u16([*v0, *v1]), order.u16([*v2, *v3]));
+        if major != VERSION_MAJOR {
+            return Err(Reason::Version(major, minor));
+        }
+        let mut section = Section { userappl: None };
+        for found in Options::new(options, order) {
+            if let (SHB_USERAPPL, text) = found? {
+                section.userappl = Some(text);
+            }
+        }
+        self.order = order;
+        self.interfaces.clear();
+        Ok(section)
+    }
+
+    /// Interface Description Block (section 4.2).
+    fn interface<'a>(&mut self, body: &'a [u8]) -> Result<Interface<'a>, Reason> {
+        let ([l0, l1, _, _, s0, s1, s2, s3], options) = fixed::<8>(body)?;
+        let (linktype, snaplen) = (self.order.u16([*l0, *l1]), self.order.u32([*s0, *s1, *s2, *s3]));
+        let id = self.interfaces.len() as u32;
+        if id >= INTERFACES_MAX {
+            return Err(Reason::Interfaces(INTERFACES_MAX));
+        }
+        let mut interface = Interface { id, linktype, snaplen, name: None, filter: None };
+        let (mut tsresol, mut tsoffset_s) = (6, 0);
+        for found in Options::new(options, self.order) {
+            match found? {
+                (IF_NAME, text) => interface.name = Some(text),
+                (IF_FILTER, filter) => interface.filter = filter.get(1..),
+                (IF_TSRESOL, value) => [tsresol] = option::exactly(IF_TSRESOL, value)?,
+                (IF_TSOFFSET, value) => {
+                    tsoffset_s = self.order.u64(option::exactly(IF_TSOFFSET, value)?) as i64;
+                }
+                _ => {}
+            }
+        }
+        self.interfaces.push(Known { linktype, snaplen, scale: TimeScale::new(tsresol, tsoffset_s) });
+        Ok(interface)
+    }
+
+    /// Enhanced Packet Block (section 4.3).
+    #[inline]
+    fn enhanced_packet<'a>(&self, body: &'a [u8]) -> Result<Frame<'a>, Reason> {
+        let (fields, rest) = fixed::<20>(body)?;
+        let [interface, high, low, captured, wire_len] = words(self.order, fields);
+        let known = self.known(interface)?;
+        let (data, options) = packet_bytes(rest, captured)?;
+        let time_ns = known.scale.ns(ticks(high, low));
+        let mut frame =
+            Frame { data, time_ns, wire_len, interface, linktype: known.linktype, flags: 0, dropcount: 0 };
+        for found in Options::new(options, self.order) {
+            match found? {
+                (EPB_FLAGS, value) => frame.flags = self.order.u32(option::exactly(EPB_FLAGS, value)?),
+                (EPB_DROPCOUNT, value) => {
+                    frame.dropcount = self.order.u64(option::exactly(EPB_DROPCOUNT, value)?);
+                }
+                _ => {}
+            }
+        }
+        Ok(frame)
+    }
+
+    /// Simple Packet Block (section 4.4): of interface 0, without a time, cut at its snaplen.
+    fn simple_packet<'a>(&self, body: &'a [u8]) -> Result<Frame<'a>, Reason> {
+        let (wire_len, rest) = fixed::<4>(body)?;
+        let wire_len = self.order.u32(*wire_len);
+        let known = self.known(0)?;
+        let captured = if known.snaplen == 0 { wire_len } else { wire_len.min(known.snaplen) };
+        let data = rest.get(..captured as usize).ok_or(Reason::Captured(captured))?;
+        let linktype = known.linktype;
+        Ok(Frame { data, time_ns: 0, wire_len, interface: 0, linktype, flags: 0, dropcount: 0 })
+    }
+
+    /// Packet Block (appendix A). Its drop count is 0xFFFF where it is not known.
+    fn packet<'a>(&self, body: &'a [u8]) -> Result<Frame<'a>, Reason> {
+        let ([i0, i1, d0, d1, fields @ ..], rest) = fixed::<20>(body)?;
+        let interface = u32::from(self.order.u16([*i0, *i1]));
+        let dropcount = match self.order.u16([*d0, *d1]) {
+            0xFFFF => 0,
+            count => u64::from(count),
+        };
+        let [high, low, captured, wire_len] = words(self.order, fields);
+        let known = self.known(interface)?;
+        let (data, options) = packet_bytes(rest, captured)?;
+        let (time_ns, linktype) = (known.scale.ns(ticks(high, low)), known.linktype);
+        let mut frame = Frame { data, time_ns, wire_len, interface, linktype, flags: 0, dropcount };
+        for found in Options::new(options, self.order) {
+            if let (PACK_FLAGS, value) = found? {
+                frame.flags = self.order.u32(option::exactly(PACK_FLAGS, value)?);
+            }
+        }
+        Ok(frame)
+    }
+
+    /// Interface Statistics Block (section 4.6).
+    fn statistics(&self, body: &[u8]) -> Result<Statistics, Reason> {
+        let (fields, options) = fixed::<12>(body)?;
+        let [interface, high, low] = words(self.order, fields);
+        let scale = self.known(interface)?.scale;
+        let mut told = Statistics { interface, time_ns: scale.ns(ticks(high, low)), ..Statistics::default() };
+        for found in Options::new(options, self.order) {
+            let (code, value) = found?;
+            let field = match code {
+                ISB_STARTTIME | ISB_ENDTIME => {
+                    let [high, low] = words(self.order, &option::exactly::<8>(code, value)?);
+                    let time_ns = Some(scale.ns(ticks(high, low)));
+                    *(if code == ISB_STARTTIME { &mut told.starttime_ns } else { &mut told.endtime_ns }) =
+                        time_ns;
+                    continue;
+                }
+                ISB_IFRECV => &mut told.ifrecv,
+                ISB_IFDROP => &mut told.ifdrop,
+                ISB_FILTERACCEPT => &mut told.filteraccept,
+                ISB_OSDROP => &mut told.osdrop,
+                ISB_USRDELIV => &mut told.usrdeliv,
+                _ => continue,
+            };
+            *field = Some(self.order.u64(option::exactly(code, value)?));
+        }
+        Ok(told)
+    }
+
+    #[inline]
+    fn known(&self, id: u32) -> Result<&Known, Reason> {
+        let unknown = || Reason::Interface { id, described: self.interfaces.len() as u32 };
+        self.interfaces.get(id as usize).ok_or_else(unknown)
+    }
+
+    fn damage(&self, length: u32, reason: Reason) -> Damage {
+        Damage { offset: self.offset, unit: Unit::Block(length), reason }
+    }
+}
+
+/// The byte order in which this is the byte-order magic, or the word that it is instead.
+#[cold]
+fn byte_order(magic: [u8; 4]) -> Result<ByteOrder, u32> {
+    let orders = [ByteOrder::Little, ByteOrder::Big];
+    let found = orders.into_iter().find(|order| order.u32(magic) == BYTE_ORDER_MAGIC);
+    found.ok_or(u32::from_le_bytes(magic))
+}
+
+/// The fixed fields at the front of a body, and what follows them.
+#[inline]
+fn fixed<const BYTES: usize>(body: &[u8]) -> Result<(&[u8; BYTES], &[u8]), Reason> {
+    body.split_first_chunk().ok_or(Reason::TooShort(BLOCK_BYTES_MIN + BYTES as u32))
+}
+
+#[inline]
+fn words<const BYTES: usize, const WORDS: usize>(order: ByteOrder, fields: &[u8; BYTES]) -> [u32; WORDS] {
+    const { assert!(BYTES == 4 * WORDS) };
+    let (chunks, _) = fields.as_chunks::<4>();
+    std::array::from_fn(|i| order.u32(chunks[i]))
+}
+
+#[inline]
+fn ticks(high: u32, low: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// The bytes of a packet, and the options behind its padding.
+#[inline]
+fn packet_bytes(rest: &[u8], captured: u32) -> Result<(&[u8], &[u8]), Reason> {
+    let data = rest.get(..captured as usize).ok_or(Reason::Captured(captured))?;
+    // The body is a multiple of 4 bytes long, so the padding fits if the packet does.
+    let options = rest.get(data.len().next_multiple_of(4)..).unwrap_or_default();
+    Ok((data, options))
+}

@@ -1,0 +1,95 @@
+//! Times in a pcapng file: `if_tsresol` and `if_tsoffset` to ns since 1970, exactly or rounded down.
+
+const NS_PER_S: i128 = 1_000_000_000;
+
+/// How the times of one interface become nanoseconds.
+///
+/// `if_tsresol` is one byte: a negative power of 10, or of 2 when its highest bit is set; 6
+/// (microseconds) where the option is absent. `if_tsoffset` are seconds to add to each time.
+/// What lies outside 1970 to 2554 is held at the nearer end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeScale {
+    unit: Unit,
+    offset_ns: i128,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// A tick is this many ns.
+    Ns(u64),
+    /// This many ticks are a ns; `None` when no 64-bit count of ticks makes one.
+    PerNs(Option<u64>),
+    /// 2 to this many ticks are a second.
+    PerSecondLog2(u32),
+}
+
+impl Default for TimeScale {
+    fn default() -> Self {
+        Self::new(6, 0)
+    }
+}
+
+impl TimeScale {
+    /// From the bytes of the two options.
+    pub fn new(tsresol: u8, tsoffset_s: i64) -> Self {
+        let power = u32::from(tsresol & 0x7F);
+        let unit = match (tsresol & 0x80 != 0, power) {
+            (true, _) => Unit::PerSecondLog2(power),
+            (false, 0..=9) => Unit::Ns(10u64.pow(9 - power)),
+            (false, _) => Unit::PerNs(10u64.checked_pow(power - 9)),
+        };
+        Self { unit, offset_ns: i128::from(tsoffset_s) * NS_PER_S }
+    }
+
+    /// A count of ticks as ns since 1970.
+    #[inline]
+    pub fn ns(&self, ticks: u64) -> u64 {
+        match (self.unit, self.offset_ns) {
+            (Unit::Ns(1), 0) => ticks,
+            (Unit::Ns(1000), 0) => ticks.saturating_mul(1000),
+            _ => self.ns_of_any(ticks),
+        }
+    }
+
+    fn ns_of_any(&self, ticks: u64) -> u64 {
+        let ticks = i128::from(ticks);
+        let ns = match self.unit {
+            Unit::Ns(ns) => ticks * i128::from(ns),
+            Unit::PerNs(ticks_per_ns) => ticks_per_ns.map_or(0, |per_ns| ticks / i128::from(per_ns)),
+            Unit::PerSecondLog2(power) => (ticks * NS_PER_S) >> power,
+        };
+        (ns + self.offset_ns).clamp(0, i128::from(u64::MAX)) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_of_ten() {
+        assert_eq!(TimeScale::new(0, 0).ns(7), 7_000_000_000);
+        assert_eq!(TimeScale::new(6, 0).ns(1_234_567), 1_234_567_000);
+        assert_eq!(TimeScale::new(9, 0).ns(1_234_567), 1_234_567);
+        assert_eq!(TimeScale::new(12, 0).ns(1_234_567), 1_234);
+        assert_eq!(TimeScale::new(28, 0).ns(u64::MAX), 1);
+        assert_eq!(TimeScale::new(127, 0).ns(u64::MAX), 0);
+    }
+
+    #[test]
+    fn powers_of_two() {
+        assert_eq!(TimeScale::new(0x80, 0).ns(3), 3_000_000_000);
+        assert_eq!(TimeScale::new(0x80 | 32, 0).ns(1 << 31), 500_000_000);
+        assert_eq!(TimeScale::new(0xFF, 0).ns(u64::MAX), 0);
+    }
+
+    #[test]
+    fn offsets_and_ends_of_time() {
+        assert_eq!(TimeScale::new(9, 2).ns(5), 2_000_000_005);
+        assert_eq!(TimeScale::new(9, -2).ns(5), 0);
+        assert_eq!(TimeScale::new(0, 0).ns(u64::MAX), u64::MAX);
+        assert_eq!(TimeScale::new(6, 0).ns(u64::MAX), u64::MAX);
+        assert_eq!(TimeScale::new(0x80, i64::MAX).ns(u64::MAX), u64::MAX);
+        assert_eq!(TimeScale::new(0x80, i64::MIN).ns(5), 0);
+    }
+}

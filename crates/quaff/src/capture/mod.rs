@@ -1,0 +1,353 @@
+//! A capture as a whole: opens everything a plan asks for, runs lanes and writer, sums up.
+//!
+//! The order is fixed. The output first, since it is what fails most often; then memory; then the
+//! threads, each of which says that it is where it should be; the sockets last, so that nothing
+//! arrives before all is ready for it.
+
+mod outlet;
+mod pool;
+
+use crate::gauge::{LaneGauges, WriterGauges};
+use crate::lane::{self, Inlet, Reader, Writer};
+use crate::pack::{PackPlan, Packer};
+use crate::plan::{CapturePlan, InterfacePlan, RETIRE_MS};
+use crate::sink::file::Slots;
+use crate::sink::header::Heading;
+use crate::source::afpacket::{AfPacket, Opening};
+use crate::stage::{Limit, Quota, Slice, Stage};
+use crate::stop::{Reason, Stop};
+use crate::tally::{LaneTally, Ledger, WriterTally};
+use crate::{Error, Result};
+use outlet::Outlet;
+use pool::{LanePool, Pool};
+use quaff_os::clock::{steady_ns, wall_ns};
+use quaff_os::event::Event;
+use quaff_os::packet::{Insn, RingPlan, accept};
+use quaff_os::rtnl::Link;
+use quaff_os::{cpu, filter, rtnl};
+use quaff_wire::linktype;
+use quaff_wire::pcapng::encode::{Interface, Section};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+/// Places in the ring to the writer beyond one for each slab: slot marks, and the end.
+const MARKS: usize = 64;
+
+/// A capture that runs.
+pub struct Capture {
+    stop: Stop,
+    status: Status,
+    lanes: Vec<JoinHandle<Result<LaneTally>>>,
+    writer: JoinHandle<Result<WriterTally>>,
+    pool: Pool,
+    writing: String,
+    plan: CapturePlan,
+    started_ns: u64,
+    notes: Vec<String>,
+}
+
+/// What can be seen of a capture from outside.
+#[derive(Clone)]
+pub struct Status {
+    /// One per interface.
+    pub lanes: Vec<Arc<LaneGauges>>,
+    /// The writer's.
+    pub writer: Arc<WriterGauges>,
+    /// Blocks in each kernel ring.
+    pub ring_blocks: u64,
+    /// Slabs in each lane's buffer.
+    pub buffer_slabs: u64,
+}
+
+/// What the file says about itself, and what goes with it.
+struct Setting {
+    links: Vec<Link>,
+    heading: Heading,
+    slots: Slots,
+    start_ns: u64,
+}
+
+impl Capture {
+    /// Starts it: when this returns, every packet that arrives is captured.
+    pub fn start(plan: CapturePlan, stop: Stop) -> Result<Self> {
+        let plan = plan.validate()?;
+        let links = plan.interfaces.iter().map(find_link).collect::<Result<Vec<_>>>()?;
+        let filters = links.iter().map(|link| kernel_filter(&plan, link)).collect::<Result<Vec<_>>>()?;
+        let bell = Event::new()?;
+        let outlet = Outlet::open(&plan, &bell)?;
+        let setting = setting(&plan, links, &outlet);
+        let (pool, pools) = Pool::start(&plan, stop.clone())?;
+        let mut notes = pool.notes();
+        notes.extend(setting.links.iter().flat_map(|link| offload_notes(link)));
+        let status = Status {
+            lanes: pools.iter().map(|_| Arc::default()).collect(),
+            writer: Arc::default(),
+            ring_blocks: plan.blocks_per_ring() as u64,
+            buffer_slabs: plan.slabs_per_lane() as u64,
+        };
+        let (ready, is_ready) = channel();
+        let mut parts = Vec::new();
+        let mut inlets = Vec::new();
+        for (lane, pool) in pools.into_iter().enumerate() {
+            let (packer, inlet) = packer(&plan, &setting, lane, pool, &outlet, &bell);
+            parts.push(packer);
+            inlets.push(inlet);
+        }
+        let writing = outlet.describe();
+        let writer = start_writer(&plan, &setting, outlet, inlets, &bell, &stop, &status, ready.clone())?;
+        is_ready.recv().map_err(|_| Error::Defect("the writer died at its start".into()))??;
+        let quota = plan.count.map(Quota::new);
+        let mut lanes = Vec::new();
+        for (((packer, link), filter), (interface, gauges)) in
+            parts.into_iter().zip(&setting.links).zip(filters).zip(plan.interfaces.iter().zip(&status.lanes))
+        {
+            let stages = stages(&plan, quota.as_ref(), &stop);
+            let lane = LaneStart { interface, link, filter, packer, stages, gauges, stop: &stop, ready: ready.clone() };
+            let started = start_lane(&plan, lane);
+            let is_open = started.and_then(|lane| {
+                lanes.push(lane);
+                is_ready.recv().map_err(|_| Error::Defect("a lane died at its start".into()))?
+            });
+            if let Err(error) = is_open {
+                // The lanes that run end, the writer ends with them, and the file is valid.
+                stop.raise(Reason::Failed(error.to_string()));
+                lanes.into_iter().for_each(|lane: JoinHandle<_>| drop(lane.join()));
+                return Err(error);
+            }
+        }
+        Ok(Self { stop, status, lanes, writer, pool, writing, plan, notes, started_ns: steady_ns() })
+    }
+
+    /// What can be seen from outside.
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// How bytes get to disk: `io_uring, O_DIRECT`.
+    pub fn writing(&self) -> &str {
+        &self.writing
+    }
+
+    /// What the user should know: offloads that change frames, memory that could not be locked.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Whether all threads have ended by themselves.
+    pub fn is_over(&self) -> bool {
+        self.stop.raised() && self.writer.is_finished()
+    }
+
+    /// Waits for the end (somebody has raised the stop) and sums up.
+    pub fn finish(self) -> Result<Ledger> {
+        let lanes: Vec<_> = self.lanes.into_iter().map(join).collect();
+        let writer = join(self.writer)?;
+        let mut notes = self.notes;
+        notes.extend(self.pool.finish());
+        let lanes = lanes.into_iter().collect::<Result<Vec<_>>>()?;
+        let mut ledger = Ledger::new(lanes, &writer, self.plan.chunk_bytes as u64, self.plan.block_bytes as u64);
+        ledger.seconds = (steady_ns() - self.started_ns) as f64 / 1e9;
+        ledger.ended_by = self.stop.reason();
+        ledger.writing = self.writing;
+        let (user_ns, system_ns) = cpu::process_ns();
+        ledger.cpu_seconds = (user_ns + system_ns) as f64 / 1e9;
+        ledger.check().map_err(Error::Defect)?;
+        Ok(ledger)
+    }
+}
+
+fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
+    thread.join().unwrap_or_else(|_| Err(Error::Defect("a thread panicked".into())))
+}
+
+fn find_link(interface: &InterfacePlan) -> Result<Link> {
+    let link = rtnl::link(&interface.name)?;
+    match linktype::of_arphrd(link.arphrd) {
+        Some(_) => Ok(link),
+        None => Err(Error::Plan(format!(
+            "{}: quaff does not know its kind of link (ARPHRD {}); it knows Ethernet, loopback, IP tunnels and radiotap",
+            link.name, link.arphrd
+        ))),
+    }
+}
+
+fn kernel_filter(plan: &CapturePlan, link: &Link) -> Result<Vec<Insn>> {
+    let Some(expression) = &plan.filter else { return Ok(vec![accept(plan.snaplen)]) };
+    let kind = linktype::of_arphrd(link.arphrd).unwrap_or(linktype::ETHERNET);
+    Ok(filter::compile(&link.name, kind.dlt, expression, plan.snaplen)?)
+}
+
+fn setting(plan: &CapturePlan, links: Vec<Link>, outlet: &Outlet) -> Setting {
+    let os = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let os = format!("Linux {}", os.trim());
+    let start_ns = wall_ns();
+    let interface = |link: &Link| Interface {
+        linktype: linktype::of_arphrd(link.arphrd).unwrap_or(linktype::ETHERNET).linktype,
+        snaplen: plan.snaplen,
+        name: link.name.clone(),
+        filter: plan.filter.clone(),
+        mac: (link.mac != [0; 6]).then_some(link.mac),
+        speed_bps: speed_bps(&link.name),
+        os: os.clone(),
+    };
+    let heading = Heading {
+        format: plan.format,
+        section: Section {
+            hardware: std::env::consts::ARCH.to_owned(),
+            os: os.clone(),
+            userappl: concat!("quaff ", env!("CARGO_PKG_VERSION")).to_owned(),
+        },
+        interfaces: links.iter().map(interface).collect(),
+        start_ns,
+        align: outlet.align(),
+    };
+    let slots = outlet.slots(start_ns);
+    Setting { links, heading, slots, start_ns }
+}
+
+fn speed_bps(name: &str) -> Option<u64> {
+    let mbps = quaff_os::ethtool::Ethtool::open(name).ok()?.speed_mbps().ok()??;
+    Some(u64::from(mbps) * 1_000_000)
+}
+
+fn offload_notes(link: &Link) -> Option<String> {
+    let card = quaff_os::ethtool::Ethtool::open(&link.name).ok()?;
+    let (gro, lro) = (card.gro().unwrap_or(false), card.lro().unwrap_or(false));
+    let (what, feature) = match (gro, lro) {
+        (false, false) => return None,
+        (true, false) => ("GRO is", "gro off"),
+        (false, true) => ("LRO is", "lro off"),
+        (true, true) => ("GRO and LRO are", "gro off lro off"),
+    };
+    Some(format!(
+        "{what} on at {}: frames may be captured larger than they were on the wire; 'ethtool -K {} {feature}' mends it",
+        link.name, link.name
+    ))
+}
+
+fn packer(
+    plan: &CapturePlan, setting: &Setting, lane: usize, pool: LanePool, outlet: &Outlet, bell: &Event,
+) -> (Packer, Inlet) {
+    let (outbound, inbound) = rtrb::RingBuffer::new(plan.slabs_per_lane() + MARKS);
+    let pack = PackPlan {
+        format: plan.format,
+        interface: lane as u32,
+        align: outlet.align(),
+        flush_ns: plan.flush.as_nanos() as u64,
+        slot_ns: setting.slots.slot_ns,
+        slot_offset_ns: setting.slots.offset_ns,
+        start_ns: setting.start_ns,
+        grace_ns: 4 * u64::from(RETIRE_MS) * 1_000_000,
+    };
+    let slot = pack.slot_of(setting.start_ns);
+    let packer = Packer::new(pack, pool.supply, outbound, bell.clone());
+    (packer, Inlet { inbound, home: pool.home, slot, ended: false })
+}
+
+fn stages(plan: &CapturePlan, quota: Option<&Arc<Quota>>, stop: &Stop) -> Vec<Box<dyn Stage>> {
+    let mut stages: Vec<Box<dyn Stage>> = Vec::new();
+    if plan.snaplen < crate::plan::SNAPLEN_MAX {
+        stages.push(Box::new(Slice { snaplen: plan.snaplen }));
+    }
+    if let Some(quota) = quota {
+        stages.push(Box::new(Limit::new(quota.clone(), stop.clone())));
+    }
+    stages
+}
+
+#[allow(clippy::too_many_arguments, reason = "one call, and each is a different thing")]
+fn start_writer(
+    plan: &CapturePlan, setting: &Setting, outlet: Outlet, inlets: Vec<Inlet>, bell: &Event, stop: &Stop,
+    status: &Status, ready: Sender<Result<()>>,
+) -> Result<JoinHandle<Result<WriterTally>>> {
+    let (core, bell, stop) = (plan.writer_cpu, bell.clone(), stop.clone());
+    let (heading, slots, gauges) = (setting.heading.clone(), setting.slots, status.writer.clone());
+    let slot = inlets.first().map_or(0, |inlet| inlet.slot);
+    spawn("quaff-writer", move || {
+        let sink = core.map_or(Ok(()), cpu::pin).map_err(Error::from).and_then(|()| {
+            outlet.into_sink(heading, slots, &bell, &stop, gauges)
+        });
+        let sink = match sink {
+            Ok(sink) => sink,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return Ok(WriterTally::default());
+            }
+        };
+        let _ = ready.send(Ok(()));
+        drop(ready);
+        let written = lane::write(Writer { inlets, sink, bell, slot });
+        if let Err(error) = &written {
+            stop.raise(Reason::Failed(error.to_string()));
+        }
+        written
+    })
+}
+
+struct LaneStart<'a> {
+    interface: &'a InterfacePlan,
+    link: &'a Link,
+    filter: Vec<Insn>,
+    packer: Packer,
+    stages: Vec<Box<dyn Stage>>,
+    gauges: &'a Arc<LaneGauges>,
+    stop: &'a Stop,
+    ready: Sender<Result<()>>,
+}
+
+fn start_lane(plan: &CapturePlan, lane: LaneStart<'_>) -> Result<JoinHandle<Result<LaneTally>>> {
+    let ring = RingPlan {
+        block_bytes: plan.block_bytes,
+        block_count: plan.blocks_per_ring(),
+        retire_ms: RETIRE_MS,
+        promiscuous: plan.promiscuous,
+        filter: lane.filter,
+        time_source: plan.time_source,
+    };
+    let (is_filtered, snaplen, real_time) = (plan.filter.is_some(), plan.snaplen, plan.real_time);
+    let (core, link) = (lane.interface.cpu, lane.link.clone());
+    let (packer, stages, stop, gauges, ready) =
+        (lane.packer, lane.stages, lane.stop.clone(), lane.gauges.clone(), lane.ready);
+    spawn(&format!("quaff-{}", link.name), move || {
+        let bell = Event::new()?;
+        stop.wake(bell.clone());
+        let place = core.map_or(Ok(()), cpu::pin).and_then(|()| real_time.map_or(Ok(()), cpu::real_time));
+        let opening = Opening { link, ring: &ring, is_filtered, snaplen, stop: stop.clone(), gauges: gauges.clone() };
+        let source = match place.map_err(Error::from).and_then(|()| AfPacket::open(opening, bell)) {
+            Ok(source) => source,
+            Err(error) => {
+                // The writer waits for each lane's end.
+                packer.finish(wall_ns(), |_| ());
+                let _ = ready.send(Err(error));
+                return Ok(LaneTally::default());
+            }
+        };
+        let _ = ready.send(Ok(()));
+        drop(ready);
+        let ended = lane::read(Reader { source, stages, packer, stop: stop.clone(), gauges }).and_then(sum_up);
+        if let Err(error) = &ended {
+            stop.raise(Reason::Failed(error.to_string()));
+        }
+        ended
+    })
+}
+
+/// One tally from what the source counted and what the lane counted.
+fn sum_up((source, lane): (AfPacket, LaneTally)) -> Result<LaneTally> {
+    let source = source.finish()?;
+    Ok(LaneTally {
+        received: lane.received,
+        after_count: lane.after_count,
+        packed: lane.packed,
+        lost_in_buffer: lane.lost_in_buffer,
+        buffer_high_slabs: lane.buffer_high_slabs,
+        buffer_slabs: lane.buffer_slabs,
+        ..source
+    })
+}
+
+fn spawn<T: Send + 'static>(name: &str, body: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>> {
+    let started = std::thread::Builder::new().name(name.chars().take(15).collect()).spawn(body);
+    started.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))
+}

@@ -1,0 +1,136 @@
+//! The output, opened and looked at, before it becomes a sink: what it is decides how it is written.
+
+use crate::gauge::WriterGauges;
+use crate::plan::{CHUNK_BYTES_MIN, CapturePlan, DirPlan, Format, Output};
+use crate::sink::Sink;
+use crate::sink::file::{Files, Parts, Slots};
+use crate::sink::folder::Folder;
+use crate::sink::header::Heading;
+use crate::sink::names::Names;
+use crate::sink::repack::Repack;
+use crate::sink::stream::Stream;
+use crate::stop::Stop;
+use crate::{Error, Result};
+use quaff_os::disk::{Disk, direct, lock_file, open_unnamed};
+use quaff_os::event::Event;
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Slabs of the repacker.
+const REPACK_SLABS: usize = 4;
+
+/// An output.
+pub(super) struct Outlet {
+    kind: Kind,
+    format: Format,
+    /// Alignment of writes; 1 when they go through the page cache.
+    align: usize,
+}
+
+enum Kind {
+    Stream(File),
+    File(File, PathBuf),
+    Folder(Box<Folder>, DirPlan, Names),
+}
+
+impl Outlet {
+    pub(super) fn open(plan: &CapturePlan, bell: &Event) -> Result<Self> {
+        let format = plan.format;
+        let (kind, align) = match &plan.output {
+            Output::Stdout => (Kind::Stream(stdout()?), 1),
+            Output::File(path) => open_file(path)?,
+            Output::Dir(dir) => {
+                let probe = open_probe(&dir.dir)?;
+                let align = probe.as_ref().and_then(direct).map_or(1, |direct| direct.offset_align);
+                let folder = Folder::open(dir, format, align > 1, bell.clone())?;
+                let names = Names::new(&dir.name, format.extension())?;
+                (Kind::Folder(Box::new(folder), dir.clone(), names), align)
+            }
+        };
+        Ok(Self { kind, format, align })
+    }
+
+    pub(super) fn align(&self) -> usize {
+        // pcap cannot be padded: its chunks are packed tightly and repacked by the sink.
+        if self.format == Format::Pcapng { self.align } else { 1 }
+    }
+
+    pub(super) fn slots(&self, now_ns: u64) -> Slots {
+        let Kind::Folder(_, dir, names) = &self.kind else { return Slots::default() };
+        let Some(time) = dir.rotate_time else { return Slots::default() };
+        let slot_ns = time.as_nanos() as u64;
+        // Midnight in local time is a boundary, for slots that divide a day.
+        let offset_ns = (-names.zone_offset_ns(now_ns)).rem_euclid(slot_ns as i64) as u64;
+        Slots { slot_ns, offset_ns }
+    }
+
+    /// How it will be written, in words.
+    pub(super) fn describe(&self) -> String {
+        match &self.kind {
+            Kind::Stream(_) => "a stream".to_owned(),
+            _ => {
+                let engine = Event::new().map_or("pwrite", |bell| Disk::new(&bell).name());
+                let cache = if self.align > 1 { "O_DIRECT" } else { "through the page cache (no O_DIRECT here)" };
+                format!("{engine}, {cache}")
+            }
+        }
+    }
+
+    /// Makes the sink. To be called on the writer's thread, to whose core the disk's helpers keep.
+    pub(super) fn into_sink(
+        self, heading: Heading, slots: Slots, bell: &Event, stop: &Stop, gauges: Arc<WriterGauges>,
+    ) -> Result<Box<dyn Sink>> {
+        let is_repacked = self.align > 1 && self.format != Format::Pcapng;
+        let repack = is_repacked.then(|| Repack::new(self.align, CHUNK_BYTES_MIN * 4, REPACK_SLABS)).transpose()?;
+        let (stop, bell) = (stop.clone(), bell.clone());
+        let parts = |disk| Parts { heading: heading.clone(), disk, repack, slots, bell: bell.clone(), stop: stop.clone(), gauges: gauges.clone() };
+        Ok(match self.kind {
+            Kind::Stream(out) => Box::new(Stream::new(out, heading, stop, gauges)),
+            Kind::File(file, path) => Box::new(Files::in_place(file, path, parts(Disk::new(&bell)))?),
+            Kind::Folder(folder, ..) => Box::new(Files::in_folder(*folder, parts(Disk::new(&bell)))?),
+        })
+    }
+}
+
+fn stdout() -> Result<File> {
+    let fd = std::io::stdout().as_fd().try_clone_to_owned();
+    fd.map(File::from).map_err(|errno| Error::path("write to", "stdout", errno))
+}
+
+/// Opens FILE: direct where its file system takes it. A pipe or a device is a stream.
+fn open_file(path: &Path) -> Result<(Kind, usize)> {
+    let open = |flags| {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o640).custom_flags(flags);
+        options.open(path)
+    };
+    let is_stream = path.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
+    let failed = |errno| Error::path("write to", path, errno);
+    if is_stream {
+        return Ok((Kind::Stream(open(0).map_err(failed)?), 1));
+    }
+    let file = match open(nix::libc::O_DIRECT) {
+        Err(error) if error.kind() == ErrorKind::InvalidInput => open(0),
+        opened => opened,
+    }
+    .map_err(failed)?;
+    lock_file(&file);
+    match direct(&file) {
+        Some(direct) => Ok((Kind::File(file, path.to_owned()), direct.offset_align)),
+        // O_DIRECT that is only pretended would still ask for alignment: opened again without.
+        None => Ok((Kind::File(open(0).map_err(failed)?, path.to_owned()), 1)),
+    }
+}
+
+/// A direct file in the folder, to see what it wants; `None` where O_DIRECT is refused.
+fn open_probe(dir: &Path) -> Result<Option<File>> {
+    match open_unnamed(dir, true) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::IsADirectory) => Ok(None),
+        Err(error) => Err(Error::path("write to the folder", dir, error)),
+    }
+}
