@@ -1,6 +1,7 @@
 //! Chunks: what a lane hands to the writer. Whole blocks of a file, ready to be written.
 
 use crate::tally::Counts;
+use quaff_os::event::Event;
 use quaff_os::mem::Slab;
 use rtrb::Consumer;
 
@@ -44,11 +45,13 @@ impl Parcel {
 }
 
 /// Where a lane gets empty slabs: those that come home from the writer first (they are warm), then
-/// fresh ones, which are still being populated while the capture already runs.
+/// fresh ones, of which somebody always has some ready.
 #[derive(Debug)]
 pub struct Supply {
     home: Consumer<Slab>,
     fresh: Consumer<Slab>,
+    /// Rung when a fresh one was taken, so that another is made ready.
+    more: Event,
     count: usize,
     /// Fresh ones that this lane has taken.
     taken: usize,
@@ -56,8 +59,8 @@ pub struct Supply {
 
 impl Supply {
     /// A supply of `count` slabs in all.
-    pub fn new(home: Consumer<Slab>, fresh: Consumer<Slab>, count: usize) -> Self {
-        Self { home, fresh, count, taken: 0 }
+    pub fn new(home: Consumer<Slab>, fresh: Consumer<Slab>, more: Event, count: usize) -> Self {
+        Self { home, fresh, more, count, taken: 0 }
     }
 
     /// An empty slab, if there is one.
@@ -67,6 +70,7 @@ impl Supply {
         }
         let slab = self.fresh.pop().ok()?;
         self.taken += 1;
+        self.more.ring();
         Some(slab)
     }
 

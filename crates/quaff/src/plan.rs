@@ -103,6 +103,8 @@ pub struct CapturePlan {
     pub block_bytes: usize,
     /// Bytes of the buffer between kernel and disk, all interfaces together.
     pub buffer_bytes: usize,
+    /// How much of it is populated before the first packet, and kept ready beyond what is in use.
+    pub populate_bytes: usize,
     /// Bytes of a chunk of that buffer.
     pub chunk_bytes: usize,
     /// A packet is on disk after this time at the latest, unless the disk is late.
@@ -125,7 +127,8 @@ pub const CHUNK_BYTES: usize = 4 << 20;
 pub const CHUNK_BYTES_MIN: usize = 1 << 20;
 /// How long the kernel may keep a block that is not full, ms.
 pub const RETIRE_MS: u32 = 50;
-/// Buffer that is populated before the first packet; the rest follows while capturing.
+/// How much of a buffer of default size is populated before the first packet, and kept ready beyond
+/// what is in use. A buffer whose size was asked for is populated as a whole.
 pub const POPULATE_BYTES: usize = 512 << 20;
 
 /// The ring that suits a machine with so much memory free: 1/64 of it, 16 to 256 MiB.

@@ -133,6 +133,8 @@ pub struct Ledger {
     pub writing: String,
     /// User and system time of this process, s.
     pub cpu_seconds: f64,
+    /// What the user should know.
+    pub notes: Vec<String>,
     /// Each lane's own.
     pub interfaces: Vec<LaneTally>,
 }
@@ -166,6 +168,7 @@ impl Ledger {
             ended_by: None,
             writing: String::new(),
             cpu_seconds: 0.0,
+            notes: Vec::new(),
             interfaces: lanes,
         }
     }

@@ -7,11 +7,11 @@
 use super::*;
 use crate::record::{self, Record};
 
-/// The Private Enterprise Number of our padding: the one for examples (RFC 5612), since the block
-/// holds nothing that anybody should read.
-const PADDING_PEN: u32 = 32473;
-/// The smallest padding: type, length, PEN, length.
-pub const PADDING_BYTES_MIN: usize = 16;
+/// The type of a padding block, from the range for local use (bit 31 set), which readers skip. A
+/// Custom Block would be the obvious choice, but Wireshark lists those among the packets.
+pub const PADDING_BLOCK: u32 = 0x8071_7561;
+/// The smallest padding: type, length, length.
+pub const PADDING_BYTES_MIN: usize = BLOCK_BYTES_MIN as usize;
 /// The longest options that [`epb`] writes: flags, drop count, end.
 const EPB_OPTIONS_BYTES_MAX: usize = 8 + 12 + 4;
 
@@ -132,14 +132,13 @@ pub fn padding_bytes(len: usize, align: usize) -> usize {
 }
 
 /// Fills `out`, whose length must be a multiple of 4 and at least [`PADDING_BYTES_MIN`], with one
-/// Custom Block (the kind that is not copied to other files) that means nothing.
+/// block that means nothing.
 pub fn padding(out: &mut [u8]) {
     let total = out.len() as u32;
     assert!(out.len() >= PADDING_BYTES_MIN && out.len().is_multiple_of(4));
     out.fill(0);
-    out[0..4].copy_from_slice(&CB_NO_COPY.to_ne_bytes());
+    out[0..4].copy_from_slice(&PADDING_BLOCK.to_ne_bytes());
     out[4..8].copy_from_slice(&total.to_ne_bytes());
-    out[8..12].copy_from_slice(&PADDING_PEN.to_ne_bytes());
     let end = out.len() - 4;
     out[end..].copy_from_slice(&total.to_ne_bytes());
 }

@@ -150,6 +150,7 @@ impl Capture {
         ledger.seconds = (steady_ns() - self.started_ns) as f64 / 1e9;
         ledger.ended_by = self.stop.reason();
         ledger.writing = self.writing;
+        ledger.notes = notes;
         let (user_ns, system_ns) = cpu::process_ns();
         ledger.cpu_seconds = (user_ns + system_ns) as f64 / 1e9;
         ledger.check().map_err(Error::Defect)?;

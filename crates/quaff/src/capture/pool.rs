@@ -1,16 +1,23 @@
 //! The buffer: slabs that are populated and locked before they are needed.
 //!
-//! The first few hundred MiB are ready before the first packet; a thread of low priority prepares
-//! the rest while the capture already runs.
+//! A part of it is ready before the first packet. A thread of low priority always keeps that much
+//! more ready than is in use, up to the size of the buffer: touching memory costs CPU time (seconds
+//! per GiB on a virtual machine whose host has to find the pages), so what a disk that keeps up
+//! never needs is never touched.
 
 use crate::chunk::Supply;
-use crate::plan::{CapturePlan, POPULATE_BYTES};
+use crate::plan::CapturePlan;
 use crate::stop::Stop;
 use crate::{Error, Result};
 use quaff_os::cpu;
+use quaff_os::event::Event;
 use quaff_os::mem::Slab;
 use rtrb::{Producer, RingBuffer};
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long the thread sleeps when nobody rings.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// One lane's share.
 pub(super) struct LanePool {
@@ -20,40 +27,48 @@ pub(super) struct LanePool {
     pub(super) home: Producer<Slab>,
 }
 
-/// The thread that prepares the rest.
+/// The thread that keeps slabs ready.
 pub(super) struct Pool {
     thread: JoinHandle<Option<String>>,
     notes: Vec<String>,
 }
 
-/// Slabs of one size, locked as long as the limit allows.
+/// Makes slabs of one size, locked as long as the limit allows.
 struct Maker {
     slab_bytes: usize,
     refused: Option<String>,
 }
 
+/// One lane's fresh slabs.
+struct Fresh {
+    to_lane: Producer<Slab>,
+    /// Slabs that are still to be made.
+    left: usize,
+    /// How many are to be ready at any time.
+    ready: usize,
+}
+
 impl Pool {
-    /// Prepares the first slabs, then returns and goes on with the rest.
+    /// Prepares the first slabs, then returns and keeps more ready.
     pub(super) fn start(plan: &CapturePlan, stop: Stop) -> Result<(Self, Vec<LanePool>)> {
         let count = plan.slabs_per_lane();
+        let ready = (plan.populate_bytes / plan.interfaces.len() / plan.chunk_bytes).clamp(1, count);
         let mut maker = Maker { slab_bytes: plan.chunk_bytes, refused: None };
-        let ready = (POPULATE_BYTES / plan.interfaces.len() / plan.chunk_bytes).clamp(1, count);
-        let mut lanes = Vec::new();
-        let mut fresh_ends = Vec::new();
+        let bell = Event::new()?;
+        stop.wake(bell.clone());
+        let (mut lanes, mut fresh_ends) = (Vec::new(), Vec::new());
         for _ in &plan.interfaces {
             let (home, from_home) = RingBuffer::new(count);
-            let (mut to_fresh, fresh) = RingBuffer::new(count);
-            for _ in 0..ready {
-                let pushed = to_fresh.push(maker.make()?);
-                assert!(pushed.is_ok(), "there is a place for every slab");
-            }
-            fresh_ends.push(to_fresh);
-            lanes.push(LanePool { supply: Supply::new(from_home, fresh, count), home });
+            let (to_lane, fresh) = RingBuffer::new(count);
+            let mut end = Fresh { to_lane, left: count, ready };
+            end.fill(&mut maker)?;
+            fresh_ends.push(end);
+            lanes.push(LanePool { supply: Supply::new(from_home, fresh, bell.clone(), count), home });
         }
         let notes = maker.refused.iter().cloned().collect();
         let thread = std::thread::Builder::new()
             .name("quaff-pool".into())
-            .spawn(move || prepare(maker, fresh_ends, count - ready, &stop))
+            .spawn(move || prepare(maker, fresh_ends, &bell, &stop))
             .map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
         Ok((Self { thread, notes }, lanes))
     }
@@ -68,20 +83,29 @@ impl Pool {
     }
 }
 
-fn prepare(mut maker: Maker, mut lanes: Vec<Producer<Slab>>, each: usize, stop: &Stop) -> Option<String> {
+fn prepare(mut maker: Maker, mut lanes: Vec<Fresh>, bell: &Event, stop: &Stop) -> Option<String> {
     cpu::background();
-    for _ in 0..each {
+    while !stop.raised() && lanes.iter().any(|lane| lane.left > 0 && !lane.to_lane.is_abandoned()) {
         for lane in &mut lanes {
-            if stop.raised() || lane.is_abandoned() {
-                return None;
-            }
-            match maker.make() {
-                Ok(slab) => assert!(lane.push(slab).is_ok(), "there is a place for every slab"),
-                Err(error) => return Some(format!("the buffer stays smaller than asked for: {error}")),
+            if let Err(error) = lane.fill(&mut maker) {
+                return Some(format!("the buffer stays smaller than asked for: {error}"));
             }
         }
+        bell.wait(PATIENCE).ok()?;
     }
     None
+}
+
+impl Fresh {
+    fn fill(&mut self, maker: &mut Maker) -> Result<()> {
+        let capacity = self.to_lane.buffer().capacity();
+        while self.left > 0 && capacity - self.to_lane.slots() < self.ready {
+            let pushed = self.to_lane.push(maker.make()?);
+            assert!(pushed.is_ok(), "there is a place for every slab");
+            self.left -= 1;
+        }
+        Ok(())
+    }
 }
 
 impl Maker {

@@ -3,7 +3,7 @@
 use crate::units;
 use anyhow::{Context, bail};
 use quaff::plan::{
-    BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DirPlan, Format, InterfacePlan, Output, Retention, SNAPLEN_MAX,
+    BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DirPlan, Format, InterfacePlan, Output, POPULATE_BYTES, Retention, SNAPLEN_MAX,
     default_buffer_bytes, default_ring_bytes,
 };
 use quaff_os::packet::TimeSource;
@@ -81,7 +81,8 @@ pub(crate) struct Args {
     /// Size of the kernel's ring, per interface [default: 1/64 of free memory, 16M to 256M]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Machine")]
     ring: Option<u64>,
-    /// Size of the buffer between kernel and disk [default: 1/4 of free memory, 64M to 8G]
+    /// Size of the buffer between kernel and disk, touched as a whole before the first packet
+    /// [default: 1/4 of free memory, 64M to 8G, touched some way ahead of need]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Machine")]
     buffer: Option<u64>,
     /// Cores for the lanes, in the order of -i; the last one serves the rest, and the writer
@@ -151,6 +152,7 @@ impl Args {
             ring_bytes: self.ring.map_or_else(|| default_ring_bytes(free_bytes), |bytes| bytes as usize),
             block_bytes: BLOCK_BYTES,
             buffer_bytes: self.buffer.map_or_else(|| default_buffer_bytes(free_bytes), |bytes| bytes as usize),
+            populate_bytes: self.buffer.map_or(POPULATE_BYTES, |bytes| bytes as usize),
             chunk_bytes: CHUNK_BYTES,
             flush: self.flush.unwrap_or(flush_default),
             count: self.count,

@@ -182,9 +182,10 @@ pub(super) fn explain(plan: &CapturePlan) {
         show::bytes(plan.block_bytes as u64)
     );
     println!(
-        "buffer     {} in chunks of {}, on disk after {:?} at the latest",
+        "buffer     {} in chunks of {}, {} touched before the first packet; on disk after {:?}",
         show::bytes((plan.slabs_per_lane() * plan.interfaces.len() * plan.chunk_bytes) as u64),
         show::bytes(plan.chunk_bytes as u64),
+        show::bytes(plan.populate_bytes.min(plan.buffer_bytes) as u64),
         plan.flush
     );
     println!("the disk may stand still, before a packet is lost, for");
