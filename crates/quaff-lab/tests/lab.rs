@@ -137,11 +137,12 @@ fn plans_that_cannot_be_are_refused_before_anything_is_made() {
     for mtu in [0, 67, 9217, u32::MAX] {
         assert!(matches!(Lab::create(&LabPlan { mtu, ..LabPlan::default() }), Err(Error::Mtu(_))));
     }
+    let test = "plans_that_cannot_be_are_refused_before_anything_is_made";
+    if lab(test).is_none() {
+        return;
+    }
     for name in ["", ".", "..", "a/b", "-x", ".x", "ä", "a b", &"x".repeat(65)] {
         let plan = LabPlan { name: Some(name.to_owned()), ..LabPlan::default() };
-        if lab_of("plans_that_cannot_be", &LabPlan::default()).is_none() {
-            return;
-        }
         assert!(matches!(Lab::create(&plan), Err(Error::Name(_))), "{name:?}");
         assert!(matches!(Lab::attach(name), Err(Error::Name(_))), "{name:?}");
         assert!(matches!(lab::down(name), Err(Error::Name(_))), "{name:?}");
