@@ -122,7 +122,7 @@ impl Lab {
         if !(MTU_MIN..=MTU_MAX).contains(&plan.mtu) {
             return Err(Error::Mtu(plan.mtu));
         }
-        sweep()?;
+        sweep();
         let (name, mut entry) = claim(plan.name.as_deref())?;
         let record = Record { mtu: plan.mtu, persistent: false, pid: std::process::id() };
         entry.write(&record)?;
@@ -249,22 +249,26 @@ pub fn down(name: &str) -> Result<()> {
 }
 
 /// Takes down what runs that were killed have left behind; returns the names.
-pub fn sweep() -> Result<Vec<String>> {
-    let mut swept = Vec::new();
-    for name in registry::names()? {
-        if registry::glance(&name).is_some_and(|record| record.persistent) && is_there(&name) {
-            continue;
-        }
-        let Found::Locked(mut entry) = Entry::find_now(&name, Hold::Alone)? else { continue };
-        // Now that nobody else can change it, what it says counts.
-        if entry.read().is_some_and(|record| record.persistent) && is_there(&name) {
-            continue;
-        }
-        demolish(&name)?;
-        entry.remove()?;
-        swept.push(name);
+///
+/// What cannot be taken down now is left for the next sweep: it is in nobody's way.
+pub fn sweep() -> Vec<String> {
+    let names = registry::names().unwrap_or_default();
+    names.into_iter().filter(|name| sweep_one(name).unwrap_or(false)).collect()
+}
+
+fn sweep_one(name: &str) -> Result<bool> {
+    let is_kept = |record: Option<Record>| record.is_some_and(|record| record.persistent) && is_there(name);
+    if is_kept(registry::glance(name)) {
+        return Ok(false);
     }
-    Ok(swept)
+    let Found::Locked(mut entry) = Entry::find_now(name, Hold::Alone)? else { return Ok(false) };
+    // Now that nobody else can change it, what it says counts.
+    if is_kept(entry.read()) {
+        return Ok(false);
+    }
+    demolish(name)?;
+    entry.remove()?;
+    Ok(true)
 }
 
 fn claim(name: Option<&str>) -> Result<(String, Entry)> {

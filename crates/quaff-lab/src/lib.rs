@@ -11,6 +11,7 @@
 
 mod error;
 pub mod lab;
+pub mod probe;
 mod registry;
 pub mod running;
 pub mod testing;

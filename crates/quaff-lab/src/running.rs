@@ -1,14 +1,13 @@
 //! A command that runs beside us and that cannot outlive us: killed when this is dropped, and when
 //! the thread that started it ends.
 
-use crate::Result;
+use crate::{Error, Result};
 use quaff_os::Try;
 use quaff_os::process::{end_with_parent, own_signals, send};
 use quaff_os::signal::Signal;
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
@@ -18,7 +17,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 pub struct Running {
     tried: String,
     child: Child,
-    stdout: Option<JoinHandle<Vec<u8>>>,
+    stdout: Receiver<Vec<u8>>,
     stderr: Receiver<String>,
     heard: String,
 }
@@ -42,25 +41,20 @@ impl Running {
         end_with_parent(&mut command, Signal::SIGKILL);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().trying(|| tried.as_str())?;
-        let stdout = child.stdout.take().map(|mut from| {
-            std::thread::spawn(move || {
-                let mut bytes = Vec::new();
-                // A pipe that breaks ends what there is to collect.
-                let _ = from.read_to_end(&mut bytes);
-                bytes
-            })
+        let stdout = collect(child.stdout.take(), |mut from, to| {
+            let mut bytes = Vec::new();
+            // A pipe that breaks ends what there is to collect.
+            let _ = from.read_to_end(&mut bytes);
+            let _ = to.send(bytes);
         });
-        let (to, stderr) = channel();
-        if let Some(from) = child.stderr.take() {
-            std::thread::spawn(move || {
-                let mut from = BufReader::new(from);
-                let mut line = Vec::new();
-                while from.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-                    let _ = to.send(String::from_utf8_lossy(&line).into_owned());
-                    line.clear();
-                }
-            });
-        }
+        let stderr = collect(child.stderr.take(), |from, to| {
+            let mut from = BufReader::new(from);
+            let mut line = Vec::new();
+            while from.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+                let _ = to.send(String::from_utf8_lossy(&line).into_owned());
+                line.clear();
+            }
+        });
         Ok(Self { tried, child, stdout, stderr, heard: String::new() })
     }
 
@@ -93,23 +87,47 @@ impl Running {
         Ok(send(self.child.id(), signal)?)
     }
 
-    /// Waits for its end, at most `wait`; kills it and says so when it takes longer.
+    /// Waits for its end and the end of what it writes, at most `wait`; kills it when it takes longer.
+    ///
+    /// # Errors
+    /// `TimedOut`, also when it has ended but what it started still holds its stdout or stderr.
     pub fn finish(mut self, wait: Duration) -> Result<Finished> {
         let end = Instant::now() + wait;
+        let late = |tried: &str, what: &str| {
+            let late = io::Error::new(io::ErrorKind::TimedOut, format!("{what} after {wait:?}"));
+            Error::from(quaff_os::Error::new(tried, late))
+        };
         let status = loop {
             match self.child.try_wait().trying(|| self.tried.as_str())? {
                 Some(status) => break status,
                 None if Instant::now() < end => std::thread::sleep(BETWEEN_LOOKS),
-                None => {
-                    let late = io::Error::new(io::ErrorKind::TimedOut, format!("not done in {wait:?}"));
-                    return Err(quaff_os::Error::new(self.tried.as_str(), late).into());
-                }
+                None => return Err(late(&self.tried, "it still runs")),
             }
         };
-        let stdout = self.stdout.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
-        self.heard.extend(self.stderr.iter());
-        Ok(Finished { status, stdout, stderr: std::mem::take(&mut self.heard) })
+        let left = || end.saturating_duration_since(Instant::now());
+        let open = |_| late(&self.tried, "its output is still open");
+        let stdout = self.stdout.recv_timeout(left()).map_err(open)?;
+        let mut stderr = std::mem::take(&mut self.heard);
+        loop {
+            match self.stderr.recv_timeout(left()) {
+                Ok(line) => stderr.push_str(&line),
+                Err(RecvTimeoutError::Disconnected) => return Ok(Finished { status, stdout, stderr }),
+                Err(timeout) => return Err(open(timeout)),
+            }
+        }
     }
+}
+
+/// Reads a pipe on a thread of its own, so that nobody has to read it for the command to go on.
+fn collect<P: Send + 'static, T: Send + 'static>(
+    pipe: Option<P>,
+    read: impl FnOnce(P, Sender<T>) + Send + 'static,
+) -> Receiver<T> {
+    let (to, from) = channel();
+    if let Some(pipe) = pipe {
+        std::thread::spawn(move || read(pipe, to));
+    }
+    from
 }
 
 impl Drop for Running {
@@ -138,6 +156,13 @@ mod tests {
         assert_eq!(finished.status.code(), Some(3));
         assert_eq!(finished.stdout, b"out\n");
         assert_eq!(finished.stderr, "ready\nerr\n");
+    }
+
+    #[test]
+    fn what_it_has_started_does_not_hold_us_up() {
+        let begun = Instant::now();
+        assert!(sh("sleep 5 & exit 0").finish(Duration::from_millis(200)).is_err());
+        assert!(begun.elapsed() < Duration::from_secs(4));
     }
 
     #[test]

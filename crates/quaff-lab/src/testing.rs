@@ -1,10 +1,10 @@
 //! What tests need of the machine: a lab, room on a disk, captures; and how they say that they
 //! could not have it.
 
-use crate::{Lab, LabPlan};
+use crate::{Error, Lab, LabPlan};
 use std::path::{Path, PathBuf};
 
-pub use quaff_os::testing::skip;
+pub use quaff_os::testing::{is_refusal, skip};
 
 /// A lab for `test`, or `None` after a skip that says why this machine permits none.
 pub fn lab(test: &str) -> Option<Lab> {
@@ -12,13 +12,17 @@ pub fn lab(test: &str) -> Option<Lab> {
 }
 
 /// As [`lab`], as `plan` wants it.
+///
+/// # Panics
+/// When the lab cannot be made for any other reason than that this machine does not permit it.
 pub fn lab_of(test: &str, plan: &LabPlan) -> Option<Lab> {
     match Lab::create(plan) {
         Ok(lab) => Some(lab),
-        Err(error) => {
+        Err(Error::Os(error)) if is_refusal(&error) => {
             skip(test, &error.to_string());
             None
         }
+        Err(error) => panic!("{test}: {error}"),
     }
 }
 

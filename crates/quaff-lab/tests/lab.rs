@@ -101,7 +101,7 @@ fn a_lab_that_is_kept_stays_until_it_is_taken_down() {
     let Some(lab) = lab("a_lab_that_is_kept_stays_until_it_is_taken_down") else { return };
     let kept = lab.keep().unwrap();
     let _down = DownAtLast(kept.name.clone());
-    lab::sweep().unwrap();
+    assert!(!lab::sweep().contains(&kept.name));
     let used = Lab::attach(&kept.name).unwrap();
     let beside = Lab::attach(&kept.name).unwrap();
     assert_eq!(used.mtu(), lab::MTU_DEFAULT);
@@ -137,11 +137,12 @@ fn plans_that_cannot_be_are_refused_before_anything_is_made() {
     for mtu in [0, 67, 9217, u32::MAX] {
         assert!(matches!(Lab::create(&LabPlan { mtu, ..LabPlan::default() }), Err(Error::Mtu(_))));
     }
+    let test = "plans_that_cannot_be_are_refused_before_anything_is_made";
+    if lab(test).is_none() {
+        return;
+    }
     for name in ["", ".", "..", "a/b", "-x", ".x", "ä", "a b", &"x".repeat(65)] {
         let plan = LabPlan { name: Some(name.to_owned()), ..LabPlan::default() };
-        if lab_of("plans_that_cannot_be", &LabPlan::default()).is_none() {
-            return;
-        }
         assert!(matches!(Lab::create(&plan), Err(Error::Name(_))), "{name:?}");
         assert!(matches!(Lab::attach(name), Err(Error::Name(_))), "{name:?}");
         assert!(matches!(lab::down(name), Err(Error::Name(_))), "{name:?}");

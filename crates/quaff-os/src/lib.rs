@@ -14,6 +14,7 @@ pub mod filter;
 pub mod mem;
 pub mod netns;
 pub mod packet;
+pub mod probe;
 pub mod process;
 pub mod rtnl;
 pub mod signal;

@@ -10,6 +10,7 @@ use crate::{Error, Result, Try};
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::statfs::{NSFS_MAGIC, fstatfs};
 use std::ffi::{CString, OsStr};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -69,10 +70,16 @@ impl Netns {
     /// Finds a namespace by its name.
     ///
     /// # Errors
-    /// `ENOENT` when there is none of that name.
+    /// `ENOENT` when there is none of that name; `EINVAL` when there is only the file on which one
+    /// was mounted before the machine was started again.
     pub fn open(name: &str) -> Result<Self> {
         let path = path_of(name)?;
-        let file = File::open(&path).trying(|| format!("open the network namespace {name}"))?;
+        let tried = || format!("open the network namespace {name}");
+        let file = File::open(&path).trying(tried)?;
+        if fstatfs(&file).trying(tried)?.filesystem_type() != NSFS_MAGIC {
+            return Err(Error::new(tried(), io::Error::from_raw_os_error(libc::EINVAL))
+                .advise(format!("nothing is mounted there; 'ip netns delete {name}' removes it")));
+        }
         Ok(Self { name: name.to_owned(), fd: file.into() })
     }
 
@@ -229,10 +236,11 @@ mod tests {
             let name = format!("quaff-os-{}-{test}", std::process::id());
             match Netns::create(&name) {
                 Ok(netns) => Some(Self(netns)),
-                Err(error) => {
+                Err(error) if crate::testing::is_refusal(&error) => {
                     crate::testing::skip(test, &error.to_string());
                     None
                 }
+                Err(error) => panic!("{error}"),
             }
         }
     }
@@ -267,6 +275,16 @@ mod tests {
         assert!(!names().expect("a list").contains(&name));
         assert_eq!(Netns::open(&name).expect_err("gone").raw(), libc::ENOENT);
         assert_eq!(delete(&name).expect_err("gone").raw(), libc::ENOENT);
+    }
+
+    #[test]
+    fn a_file_without_a_namespace_is_not_one() {
+        let Some(_permitted) = Scratch::new("netns-plain-beside") else { return };
+        let name = format!("quaff-os-{}-netns-plain", std::process::id());
+        File::create_new(Path::new(DIR).join(&name)).expect("a file");
+        let opened = Netns::open(&name).expect_err("no namespace");
+        delete(&name).expect("deleted all the same");
+        assert_eq!(opened.raw(), libc::EINVAL, "{opened}");
     }
 
     #[test]

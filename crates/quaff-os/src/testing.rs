@@ -21,6 +21,14 @@ pub fn skip(test: &str, reason: &str) {
     }
 }
 
+/// Whether an error means that this machine does not permit the thing, so that a test of it is to
+/// be skipped; any other error is a test that fails.
+pub fn is_refusal(error: &Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull, Unsupported};
+    // ENOSPC is what a limit on the number of namespaces says (namespaces(7)).
+    matches!(error.errno.kind(), PermissionDenied | ReadOnlyFilesystem | StorageFull | Unsupported)
+}
+
 /// A raw packet socket that sends whole frames from one interface, one system call each.
 #[derive(Debug)]
 pub struct FrameSender {

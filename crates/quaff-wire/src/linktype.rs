@@ -20,9 +20,9 @@ pub const RADIOTAP: Kind = Kind { linktype: 127, dlt: 127 };
 /// does not know how to describe.
 pub fn of_arphrd(arphrd: u16) -> Option<Kind> {
     match arphrd {
-        1 | 772 => Some(ETHERNET),                           // ETHER, LOOPBACK
-        512 | 519 | 65534 | 768 | 769 | 776 => Some(RAW),    // PPP, RAWIP, NONE, TUNNEL, TUNNEL6, SIT
-        803 => Some(RADIOTAP),                               // IEEE80211_RADIOTAP
+        1 | 772 => Some(ETHERNET),                        // ETHER, LOOPBACK
+        512 | 519 | 65534 | 768 | 769 | 776 => Some(RAW), // PPP, RAWIP, NONE, TUNNEL, TUNNEL6, SIT
+        803 => Some(RADIOTAP),                            // IEEE80211_RADIOTAP
         _ => None,
     }
 }

@@ -43,7 +43,9 @@ fn advice(errno: &std::io::Error) -> &'static str {
     match errno.kind() {
         std::io::ErrorKind::NotFound => "; make the folder first",
         std::io::ErrorKind::PermissionDenied => "; choose a folder that you may write to",
-        std::io::ErrorKind::StorageFull => "; free some space, or set --keep-files, --keep-size or --keep-free",
+        std::io::ErrorKind::StorageFull => {
+            "; free some space, or set --keep-files, --keep-size or --keep-free"
+        }
         _ => "",
     }
 }

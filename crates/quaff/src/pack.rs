@@ -74,7 +74,10 @@ impl Packer {
     pub fn new(plan: PackPlan, supply: Supply, outbound: Producer<Parcel>, bell: Event) -> Self {
         let slot = plan.slot_of(plan.start_ns);
         Self {
-            supply, outbound, bell, slot,
+            supply,
+            outbound,
+            bell,
+            slot,
             told_slot: slot,
             open: None,
             dropped: 0,
@@ -95,9 +98,11 @@ impl Packer {
     /// Packs frames; returns how many before the buffer had no room. `now_ns` is steady time.
     pub fn pack(&mut self, bytes: &[u8], frames: &[Frame], now_ns: u64) -> usize {
         match self.plan.format {
-            Format::Pcapng => self.pack_with(bytes, frames, now_ns, pcapng::epb_bytes, |out, interface, record| {
-                pcapng::epb(out, interface, record)
-            }),
+            Format::Pcapng => {
+                self.pack_with(bytes, frames, now_ns, pcapng::epb_bytes, |out, interface, record| {
+                    pcapng::epb(out, interface, record)
+                })
+            }
             Format::Pcap => self.pack_with(bytes, frames, now_ns, pcap::record_bytes, |out, _, record| {
                 pcap::record(out, Resolution::Nanoseconds, record)
             }),
@@ -109,7 +114,11 @@ impl Packer {
 
     #[inline]
     fn pack_with(
-        &mut self, bytes: &[u8], frames: &[Frame], now_ns: u64, room: impl Fn(usize) -> usize,
+        &mut self,
+        bytes: &[u8],
+        frames: &[Frame],
+        now_ns: u64,
+        room: impl Fn(usize) -> usize,
         put: impl Fn(&mut [u8], u32, &quaff_wire::record::Record<'_>) -> usize,
     ) -> usize {
         let mut next_slot_ns = self.slot_end_ns();
@@ -165,7 +174,10 @@ impl Packer {
 
     /// How long nothing will be due, ns.
     pub fn patience_ns(&self, now_ns: u64, wall_ns: u64) -> u64 {
-        let flush = self.open.as_ref().map_or(u64::MAX, |open| (open.since_ns + self.plan.flush_ns).saturating_sub(now_ns));
+        let flush = self
+            .open
+            .as_ref()
+            .map_or(u64::MAX, |open| (open.since_ns + self.plan.flush_ns).saturating_sub(now_ns));
         let slot = self.slot_end_ns().saturating_add(self.plan.grace_ns).saturating_sub(wall_ns);
         flush.min(slot)
     }
@@ -255,12 +267,19 @@ impl Packer {
     }
 
     fn slot_end_ns(&self) -> u64 {
-        if self.plan.slot_ns == 0 { u64::MAX } else { (self.slot + 1) * self.plan.slot_ns + self.plan.slot_offset_ns }
+        if self.plan.slot_ns == 0 {
+            u64::MAX
+        } else {
+            (self.slot + 1) * self.plan.slot_ns + self.plan.slot_offset_ns
+        }
     }
 
     fn push(&mut self, parcel: Parcel) {
         let pushed = self.outbound.push(parcel);
-        assert!(pushed.is_ok(), "the ring to the writer has a place for every slab, for marks, and for the end");
+        assert!(
+            pushed.is_ok(),
+            "the ring to the writer has a place for every slab, for marks, and for the end"
+        );
         self.bell.ring();
     }
 }

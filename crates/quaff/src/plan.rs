@@ -173,7 +173,9 @@ impl CapturePlan {
             return Err(Error::Plan(format!("-i {name} is there twice: a packet would be captured twice")));
         }
         if self.interfaces.len() > 1 && self.format != Format::Pcapng {
-            return Err(Error::Plan("pcap knows one interface only: leave out --format, or capture one".into()));
+            return Err(Error::Plan(
+                "pcap knows one interface only: leave out --format, or capture one".into(),
+            ));
         }
         if self.snaplen == 0 || self.snaplen > SNAPLEN_MAX {
             self.snaplen = SNAPLEN_MAX;

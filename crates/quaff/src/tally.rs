@@ -177,7 +177,11 @@ impl Ledger {
     pub fn check(&self) -> Result<(), String> {
         let kept_out = self.nic_dropped + self.filtered + self.kernel_dropped + self.after_count;
         let identities = [
-            ("offered = nic_dropped + filtered + kernel_dropped + received + after_count", self.offered, kept_out + self.received),
+            (
+                "offered = nic_dropped + filtered + kernel_dropped + received + after_count",
+                self.offered,
+                kept_out + self.received,
+            ),
             ("received = written + lost", self.received, self.written + self.lost),
         ];
         for (identity, left, right) in identities {
@@ -196,8 +200,14 @@ mod tests {
     #[test]
     fn the_identity_catches_a_packet_that_ended_nowhere() {
         let lane = LaneTally {
-            offered: 110, nic_dropped: 1, kernel_dropped: 4, filtered: 3, received: 100, after_count: 2,
-            lost_in_buffer: 5, ..LaneTally::default()
+            offered: 110,
+            nic_dropped: 1,
+            kernel_dropped: 4,
+            filtered: 3,
+            received: 100,
+            after_count: 2,
+            lost_in_buffer: 5,
+            ..LaneTally::default()
         };
         let writer = WriterTally { written: 90, lost: 5, ..WriterTally::default() };
         let ledger = Ledger::new(vec![lane], &writer, 1, 1);

@@ -1,5 +1,6 @@
 //! `quaff lab`: labs up and down, commands run in them, and what this machine permits.
 
+mod probe;
 mod run;
 
 use crate::exit::Exit;
@@ -26,6 +27,7 @@ enum Verb {
     Down(DownArgs),
     List(ListArgs),
     Run(run::Args),
+    Probe(probe::Args),
 }
 
 /// Make a lab that stays until it is taken down
@@ -74,6 +76,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Verb::Down(args) => down(args),
         Verb::List(args) => list(&args),
         Verb::Run(args) => run::run(args),
+        Verb::Probe(args) => probe::run(&args),
     }
 }
 

@@ -10,8 +10,8 @@ mod socket;
 mod tap;
 
 pub use ring::{RingPlan, RxRing, Wake};
-pub use tap::CountingTap;
 pub use socket::{KernelDrops, TimeSource};
+pub use tap::CountingTap;
 
 /// One instruction of classic BPF (`struct sock_filter`, linux/filter.h).
 pub type Insn = libc::sock_filter;

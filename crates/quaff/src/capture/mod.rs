@@ -103,7 +103,16 @@ impl Capture {
             parts.into_iter().zip(&setting.links).zip(filters).zip(plan.interfaces.iter().zip(&status.lanes))
         {
             let stages = stages(&plan, quota.as_ref(), &stop);
-            let lane = LaneStart { interface, link, filter, packer, stages, gauges, stop: &stop, ready: ready.clone() };
+            let lane = LaneStart {
+                interface,
+                link,
+                filter,
+                packer,
+                stages,
+                gauges,
+                stop: &stop,
+                ready: ready.clone(),
+            };
             let started = start_lane(&plan, lane);
             let is_open = started.and_then(|lane| {
                 lanes.push(lane);
@@ -146,7 +155,8 @@ impl Capture {
         let mut notes = self.notes;
         notes.extend(self.pool.finish());
         let lanes = lanes.into_iter().collect::<Result<Vec<_>>>()?;
-        let mut ledger = Ledger::new(lanes, &writer, self.plan.chunk_bytes as u64, self.plan.block_bytes as u64);
+        let mut ledger =
+            Ledger::new(lanes, &writer, self.plan.chunk_bytes as u64, self.plan.block_bytes as u64);
         ledger.seconds = (steady_ns() - self.started_ns) as f64 / 1e9;
         ledger.ended_by = self.stop.reason();
         ledger.writing = self.writing;
@@ -228,7 +238,12 @@ fn offload_notes(link: &Link) -> Option<String> {
 }
 
 fn packer(
-    plan: &CapturePlan, setting: &Setting, lane: usize, pool: LanePool, outlet: &Outlet, bell: &Event,
+    plan: &CapturePlan,
+    setting: &Setting,
+    lane: usize,
+    pool: LanePool,
+    outlet: &Outlet,
+    bell: &Event,
 ) -> (Packer, Inlet) {
     let (outbound, inbound) = rtrb::RingBuffer::new(plan.slabs_per_lane() + MARKS);
     let pack = PackPlan {
@@ -259,16 +274,23 @@ fn stages(plan: &CapturePlan, quota: Option<&Arc<Quota>>, stop: &Stop) -> Vec<Bo
 
 #[allow(clippy::too_many_arguments, reason = "one call, and each is a different thing")]
 fn start_writer(
-    plan: &CapturePlan, setting: &Setting, outlet: Outlet, inlets: Vec<Inlet>, bell: &Event, stop: &Stop,
-    status: &Status, ready: Sender<Result<()>>,
+    plan: &CapturePlan,
+    setting: &Setting,
+    outlet: Outlet,
+    inlets: Vec<Inlet>,
+    bell: &Event,
+    stop: &Stop,
+    status: &Status,
+    ready: Sender<Result<()>>,
 ) -> Result<JoinHandle<Result<WriterTally>>> {
     let (core, bell, stop) = (plan.writer_cpu, bell.clone(), stop.clone());
     let (heading, slots, gauges) = (setting.heading.clone(), setting.slots, status.writer.clone());
     let slot = inlets.first().map_or(0, |inlet| inlet.slot);
     spawn("quaff-writer", move || {
-        let sink = core.map_or(Ok(()), cpu::pin).map_err(Error::from).and_then(|()| {
-            outlet.into_sink(heading, slots, &bell, &stop, gauges)
-        });
+        let sink = core
+            .map_or(Ok(()), cpu::pin)
+            .map_err(Error::from)
+            .and_then(|()| outlet.into_sink(heading, slots, &bell, &stop, gauges));
         let sink = match sink {
             Ok(sink) => sink,
             Err(error) => {
@@ -314,7 +336,8 @@ fn start_lane(plan: &CapturePlan, lane: LaneStart<'_>) -> Result<JoinHandle<Resu
         let bell = Event::new()?;
         stop.wake(bell.clone());
         let place = core.map_or(Ok(()), cpu::pin).and_then(|()| real_time.map_or(Ok(()), cpu::real_time));
-        let opening = Opening { link, ring: &ring, is_filtered, snaplen, stop: stop.clone(), gauges: gauges.clone() };
+        let opening =
+            Opening { link, ring: &ring, is_filtered, snaplen, stop: stop.clone(), gauges: gauges.clone() };
         let source = match place.map_err(Error::from).and_then(|()| AfPacket::open(opening, bell)) {
             Ok(source) => source,
             Err(error) => {
@@ -326,7 +349,8 @@ fn start_lane(plan: &CapturePlan, lane: LaneStart<'_>) -> Result<JoinHandle<Resu
         };
         let _ = ready.send(Ok(()));
         drop(ready);
-        let ended = lane::read(Reader { source, stages, packer, stop: stop.clone(), gauges }).and_then(sum_up);
+        let ended =
+            lane::read(Reader { source, stages, packer, stop: stop.clone(), gauges }).and_then(sum_up);
         if let Err(error) = &ended {
             stop.raise(Reason::Failed(error.to_string()));
         }

@@ -74,7 +74,8 @@ impl Outlet {
             Kind::Stream(_) => "a stream".to_owned(),
             _ => {
                 let engine = Event::new().map_or("pwrite", |bell| Disk::new(&bell).name());
-                let cache = if self.align > 1 { "O_DIRECT" } else { "through the page cache (no O_DIRECT here)" };
+                let cache =
+                    if self.align > 1 { "O_DIRECT" } else { "through the page cache (no O_DIRECT here)" };
                 format!("{engine}, {cache}")
             }
         }
@@ -82,12 +83,26 @@ impl Outlet {
 
     /// Makes the sink. To be called on the writer's thread, to whose core the disk's helpers keep.
     pub(super) fn into_sink(
-        self, heading: Heading, slots: Slots, bell: &Event, stop: &Stop, gauges: Arc<WriterGauges>,
+        self,
+        heading: Heading,
+        slots: Slots,
+        bell: &Event,
+        stop: &Stop,
+        gauges: Arc<WriterGauges>,
     ) -> Result<Box<dyn Sink>> {
         let is_repacked = self.align > 1 && self.format != Format::Pcapng;
-        let repack = is_repacked.then(|| Repack::new(self.align, CHUNK_BYTES_MIN * 4, REPACK_SLABS)).transpose()?;
+        let repack =
+            is_repacked.then(|| Repack::new(self.align, CHUNK_BYTES_MIN * 4, REPACK_SLABS)).transpose()?;
         let (stop, bell) = (stop.clone(), bell.clone());
-        let parts = |disk| Parts { heading: heading.clone(), disk, repack, slots, bell: bell.clone(), stop: stop.clone(), gauges: gauges.clone() };
+        let parts = |disk| Parts {
+            heading: heading.clone(),
+            disk,
+            repack,
+            slots,
+            bell: bell.clone(),
+            stop: stop.clone(),
+            gauges: gauges.clone(),
+        };
         Ok(match self.kind {
             Kind::Stream(out) => Box::new(Stream::new(out, heading, stop, gauges)),
             Kind::File(file, path) => Box::new(Files::in_place(file, path, parts(Disk::new(&bell)))?),
@@ -130,7 +145,14 @@ fn open_file(path: &Path) -> Result<(Kind, usize)> {
 fn open_probe(dir: &Path) -> Result<Option<File>> {
     match open_unnamed(dir, true) {
         Ok(file) => Ok(Some(file)),
-        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::IsADirectory) => Ok(None),
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::IsADirectory
+            ) =>
+        {
+            Ok(None)
+        }
         Err(error) => Err(Error::path("write to the folder", dir, error)),
     }
 }

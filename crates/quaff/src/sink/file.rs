@@ -128,7 +128,8 @@ impl Files {
     fn new(folder: Option<Folder>, current: Current, parts: Parts) -> Result<Self> {
         let lanes = parts.heading.interfaces.len();
         let mut files = Self {
-            folder, current,
+            folder,
+            current,
             heading: parts.heading,
             disk: parts.disk,
             repack: parts.repack,
@@ -206,7 +207,10 @@ impl Files {
     fn write_tail(&mut self) -> Result<()> {
         let Some(tail) = self.repack.as_mut().and_then(Repack::tail) else { return Ok(()) };
         let through_cache = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&*self.current.file));
-        let written = File::options().write(true).open(through_cache).and_then(|file| file.write_all_at(tail, self.current.offset));
+        let written = File::options()
+            .write(true)
+            .open(through_cache)
+            .and_then(|file| file.write_all_at(tail, self.current.offset));
         let packets = std::mem::take(&mut self.repacked);
         match written {
             Ok(()) => self.count_written(packets, 0),
@@ -315,7 +319,9 @@ impl Files {
 
     /// Hands files whose last write has ended to the keeper.
     fn end_files(&mut self) {
-        while let Some(Tag::End { file, path, bytes }) = self.tags.pop_front_if(|tag| matches!(tag, Tag::End { .. })) {
+        while let Some(Tag::End { file, path, bytes }) =
+            self.tags.pop_front_if(|tag| matches!(tag, Tag::End { .. }))
+        {
             self.tally.files += 1;
             let bytes = self.cut.map_or(bytes, |cut| cut.min(bytes));
             match &mut self.folder {

@@ -46,7 +46,11 @@ impl Folder {
         let keeper = Keeper::start(opening.clone(), bell)?;
         keeper.open_next();
         Ok(Self {
-            opening, names, shelf, keeper, rotate_bytes,
+            opening,
+            names,
+            shelf,
+            keeper,
+            rotate_bytes,
             unfinished: 0,
             unfinished_bytes: 0,
             opened: None,
@@ -125,7 +129,9 @@ impl Folder {
         loop {
             match self.opened.take() {
                 Some(Ok(fresh)) => return Ok(fresh),
-                Some(Err(error)) if error.kind() == ErrorKind::StorageFull && self.make_room() => self.keeper.open_next(),
+                Some(Err(error)) if error.kind() == ErrorKind::StorageFull && self.make_room() => {
+                    self.keeper.open_next()
+                }
                 Some(Err(error)) => return Err(Error::path("open a file in", &self.opening.dir, error)),
                 None => match self.keeper.wait() {
                     Some(kept) => self.hear(kept),

@@ -48,7 +48,8 @@ impl Heading {
     pub fn last(&self, counts: &[Counts], lost: &[u64]) -> Vec<u8> {
         let mut out = Vec::new();
         if self.format == Format::Pcapng {
-            let counts: Vec<_> = counts.iter().zip(lost).map(|(counts, lost)| with_loss(counts, *lost)).collect();
+            let counts: Vec<_> =
+                counts.iter().zip(lost).map(|(counts, lost)| with_loss(counts, *lost)).collect();
             self.put_statistics(&mut out, &counts);
         }
         out
@@ -56,7 +57,8 @@ impl Heading {
 
     fn put_pcap(&self, out: &mut Vec<u8>, resolution: Resolution) {
         let interface = self.interfaces.first();
-        let (snaplen, linktype) = interface.map_or((0, 1), |interface| (interface.snaplen, interface.linktype));
+        let (snaplen, linktype) =
+            interface.map_or((0, 1), |interface| (interface.snaplen, interface.linktype));
         out.extend(file_header(resolution, snaplen, linktype));
     }
 

@@ -41,7 +41,12 @@ impl Fresh {
     pub fn open(opening: &Opening) -> io::Result<Self> {
         let (file, hidden) = match open_unnamed(&opening.dir, opening.direct) {
             Ok(file) => (file, None),
-            Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::StorageFull | ErrorKind::NotFound) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::PermissionDenied | ErrorKind::StorageFull | ErrorKind::NotFound
+                ) =>
+            {
                 return Err(error);
             }
             Err(_) => open_hidden(opening)?,

@@ -36,7 +36,9 @@ impl Names {
             return refuse(format!("--name '{template}': a file name without folders is needed"));
         }
         let Some(pattern) = pattern(template) else {
-            return refuse(format!("--name '{template}': the fields are %Y %y %m %d %H %M %S %j %F %T %s %%"));
+            return refuse(format!(
+                "--name '{template}': the fields are %Y %y %m %d %H %M %S %j %F %T %s %%"
+            ));
         };
         Ok(Self { template: template.to_owned(), pattern, extension, zone: TimeZone::system() })
     }
@@ -110,7 +112,12 @@ mod tests {
             let names = Names::new(template, "pcapng").unwrap();
             let name = names.name(1_795_000_000_123_456_789, 42);
             assert_eq!(names.number(&name), Some(42), "{name}");
-            for other in [format!("{name}.part"), format!("x{name}"), name.replace("-000042", ""), name.replace("pcapng", "pcap")] {
+            for other in [
+                format!("{name}.part"),
+                format!("x{name}"),
+                name.replace("-000042", ""),
+                name.replace("pcapng", "pcap"),
+            ] {
                 assert_eq!(names.number(&other), None, "{other}");
             }
         }

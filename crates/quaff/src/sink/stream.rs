@@ -42,7 +42,10 @@ impl Stream {
     pub fn new(out: File, heading: Heading, stop: Stop, gauges: Arc<WriterGauges>) -> Self {
         let lanes = heading.interfaces.len();
         Self {
-            out, heading, stop, gauges,
+            out,
+            heading,
+            stop,
+            gauges,
             counts: vec![Counts::default(); lanes],
             lost: vec![0; lanes],
             begun: false,

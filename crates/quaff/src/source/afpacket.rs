@@ -81,7 +81,13 @@ impl AfPacket {
             ..LaneTally::default()
         };
         Ok(Self {
-            ring, bell, link, rtnl, tap, tally, base,
+            ring,
+            bell,
+            link,
+            rtnl,
+            tap,
+            tally,
+            base,
             stop: opening.stop,
             gauges: opening.gauges,
             retire_ms: opening.ring.retire_ms,

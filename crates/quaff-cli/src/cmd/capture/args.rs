@@ -3,8 +3,8 @@
 use crate::units;
 use anyhow::{Context, bail};
 use quaff::plan::{
-    BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DirPlan, Format, InterfacePlan, Output, POPULATE_BYTES, Retention, SNAPLEN_MAX,
-    default_buffer_bytes, default_ring_bytes,
+    BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DirPlan, Format, InterfacePlan, Output, POPULATE_BYTES, Retention,
+    SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
 };
 use quaff_os::packet::TimeSource;
 use std::path::PathBuf;
@@ -60,7 +60,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Rotation")]
     dir: Option<PathBuf>,
     /// Names of the files, strftime fields and a number: NAME-000001.pcapng
-    #[arg(long, value_name = "NAME", default_value = "quaff-%Y%m%dT%H%M%S", requires = "dir", help_heading = "Rotation")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "quaff-%Y%m%dT%H%M%S",
+        requires = "dir",
+        help_heading = "Rotation"
+    )]
     name: String,
     /// Begin the next file before this one gets larger than SIZE (256M, 1G)
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "dir", help_heading = "Rotation")]
@@ -135,7 +141,9 @@ impl Args {
         let cpu = |lane: usize| self.cpu.get(lane).or(self.cpu.last()).copied();
         let interfaces = self.interface.iter().enumerate();
         Ok(CapturePlan {
-            interfaces: interfaces.map(|(i, name)| InterfacePlan { name: name.clone(), cpu: cpu(i) }).collect(),
+            interfaces: interfaces
+                .map(|(i, name)| InterfacePlan { name: name.clone(), cpu: cpu(i) })
+                .collect(),
             output: self.output(is_stdout)?,
             format: match self.format {
                 FormatName::Pcapng => Format::Pcapng,
@@ -151,7 +159,9 @@ impl Args {
             },
             ring_bytes: self.ring.map_or_else(|| default_ring_bytes(free_bytes), |bytes| bytes as usize),
             block_bytes: BLOCK_BYTES,
-            buffer_bytes: self.buffer.map_or_else(|| default_buffer_bytes(free_bytes), |bytes| bytes as usize),
+            buffer_bytes: self
+                .buffer
+                .map_or_else(|| default_buffer_bytes(free_bytes), |bytes| bytes as usize),
             populate_bytes: self.buffer.map_or(POPULATE_BYTES, |bytes| bytes as usize),
             chunk_bytes: CHUNK_BYTES,
             flush: self.flush.unwrap_or(flush_default),

@@ -53,8 +53,12 @@ impl Live {
 
     fn measure(&mut self) {
         let seconds = self.last.elapsed().as_secs_f64().max(1e-3);
-        let sum = |of: fn(&quaff::gauge::LaneGauges) -> u64| self.status.lanes.iter().map(|lane| of(lane)).sum::<u64>();
-        let most = |of: fn(&quaff::gauge::LaneGauges) -> u64| self.status.lanes.iter().map(|lane| of(lane)).max().unwrap_or(0);
+        let sum = |of: fn(&quaff::gauge::LaneGauges) -> u64| {
+            self.status.lanes.iter().map(|lane| of(lane)).sum::<u64>()
+        };
+        let most = |of: fn(&quaff::gauge::LaneGauges) -> u64| {
+            self.status.lanes.iter().map(|lane| of(lane)).max().unwrap_or(0)
+        };
         let percent = |part: u64, whole: u64| 100 * part / whole.max(1);
         let (received, wire_bytes) = (sum(|lane| lane.received.get()), sum(|lane| lane.wire_bytes.get()));
         let (slabs, blocks) = (self.status.buffer_slabs, self.status.ring_blocks);
@@ -115,21 +119,36 @@ fn words(ledger: &Ledger) -> String {
         (ledger.lost_on_disk, "because they could not be written"),
     ] {
         if packets > 0 {
-            text += &format!("  lost {} ({:.2} %) {place}\n", show::count(packets), 100.0 * packets as f64 / total);
+            text += &format!(
+                "  lost {} ({:.2} %) {place}\n",
+                show::count(packets),
+                100.0 * packets as f64 / total
+            );
         }
     }
     for (packets, what) in [
         (ledger.filtered, "kept out by the filter"),
         (ledger.after_count, "came after the end"),
-        (ledger.interfaces.iter().map(|lane| lane.truncated).sum(), "cut by the kernel: larger than a block of its ring"),
-        (ledger.interfaces.iter().map(|lane| lane.oversize).sum(), "larger than the wire allows: put together by GRO or TSO"),
+        (
+            ledger.interfaces.iter().map(|lane| lane.truncated).sum(),
+            "cut by the kernel: larger than a block of its ring",
+        ),
+        (
+            ledger.interfaces.iter().map(|lane| lane.oversize).sum(),
+            "larger than the wire allows: put together by GRO or TSO",
+        ),
     ] {
         if packets > 0 {
             text += &format!("  {} {what}\n", show::count(packets));
         }
     }
     for lane in ledger.interfaces.iter().filter(|lane| lane.downs > 0) {
-        text += &format!("  {} was down {} times, {:.1} s in all\n", lane.interface, lane.downs, lane.down_ns as f64 / 1e9);
+        text += &format!(
+            "  {} was down {} times, {:.1} s in all\n",
+            lane.interface,
+            lane.downs,
+            lane.down_ns as f64 / 1e9
+        );
     }
     text += &ended(ledger);
     text += &format!(
@@ -173,8 +192,16 @@ pub(super) fn explain(plan: &CapturePlan) {
         .collect();
     println!("lanes      {}", lanes.join(", "));
     println!("output     {} as {:?}", target(plan), plan.format);
-    println!("filter     {}", plan.filter.as_deref().map_or("none: everything is kept".into(), |text| format!("'{text}', in the kernel")));
-    println!("snaplen    {}", if plan.snaplen == SNAPLEN_MAX { "all of each packet".into() } else { format!("{} B", plan.snaplen) });
+    println!(
+        "filter     {}",
+        plan.filter
+            .as_deref()
+            .map_or("none: everything is kept".into(), |text| format!("'{text}', in the kernel"))
+    );
+    println!(
+        "snaplen    {}",
+        if plan.snaplen == SNAPLEN_MAX { "all of each packet".into() } else { format!("{} B", plan.snaplen) }
+    );
     println!(
         "ring       {} per interface, {} blocks of {}, handed over after {RETIRE_MS} ms at the latest",
         show::bytes((plan.blocks_per_ring() * plan.block_bytes) as u64),

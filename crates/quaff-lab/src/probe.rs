@@ -1,0 +1,178 @@
+//! What this machine permits of what quaff needs: each thing is tried by doing it, because asking
+//! is not enough (on some systems a namespace can be made, and then nothing may be done in it).
+
+use crate::lab::{RX_IF, RX_MAC, TX_IF, TX_MAC};
+use crate::{Lab, LabPlan};
+use quaff_os::disk::{direct, open_unnamed};
+use quaff_os::event::Event;
+use quaff_os::mem::Slab;
+use quaff_os::packet::{RingPlan, RxRing, TimeSource, accept, block::Cursor};
+use quaff_os::testing::FrameSender;
+use quaff_os::{Try, cpu, probe as os, rtnl};
+use serde::Serialize;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How much memory the trial locks: a small capture ring.
+const LOCK_BYTES: usize = 64 << 20;
+/// How long a frame may take from one end of a lab to the other.
+const FRAME_WAIT: Duration = Duration::from_secs(2);
+
+/// One thing that quaff needs, and whether this machine lets it have it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Permit {
+    /// The thing.
+    pub what: &'static str,
+    /// What quaff needs it for.
+    pub purpose: &'static str,
+    /// Whether it worked.
+    pub permitted: bool,
+    /// What was got; or why not, and what to do about it.
+    pub detail: String,
+}
+
+/// What one trial came to: what was got, or why not.
+type Trial = Result<String, String>;
+
+/// Tries everything. Files are tried in `dir`.
+pub fn probe(dir: &Path) -> Vec<Permit> {
+    let begun = Instant::now();
+    let lab = Lab::create(&LabPlan::default());
+    let took = begun.elapsed();
+    let made = lab.as_ref().map(|_| format!("two of them and a link, up in {} ms", took.as_millis()));
+    vec![
+        permit("namespaces", "the lab", made.map_err(|error| error.to_string())),
+        permit("AF_PACKET", "capture", lab.as_ref().map_or_else(|_| af_packet_alone(), af_packet)),
+        permit("io_uring", "writing to disk beside the capture", io_uring()),
+        permit("O_DIRECT", "writing to disk past the page cache", o_direct(dir)),
+        permit("memlock", "buffers that are never swapped out", memlock()),
+        permit("real time", "capture --rt", real_time()),
+    ]
+}
+
+fn permit(what: &'static str, purpose: &'static str, trial: Trial) -> Permit {
+    let permitted = trial.is_ok();
+    Permit { what, purpose, permitted, detail: trial.unwrap_or_else(|why| why) }
+}
+
+/// Sends a frame over the link, and finds it in a TPACKET_V3 ring at the other end.
+fn af_packet(lab: &Lab) -> Trial {
+    let received = || -> quaff_os::Result<u32> {
+        let bell = Event::new()?;
+        let ring = lab.rx().run(|| ring(RX_IF))??;
+        lab.tx().run(|| FrameSender::open(rtnl::link(TX_IF)?.index)?.send(&a_frame()))??;
+        let begun = Instant::now();
+        while begun.elapsed() < FRAME_WAIT {
+            if let Some(block) = ring.block() {
+                return Ok(Cursor::new(block).left());
+            }
+            ring.wait(&bell, Duration::from_millis(10))?;
+        }
+        Ok(0)
+    };
+    match received() {
+        Ok(1) => Ok("a frame was sent, and found in a TPACKET_V3 ring".into()),
+        Ok(found) => Err(format!("one frame was sent, and {found} found in a TPACKET_V3 ring")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// What can be tried without a lab: whoever has CAP_NET_RAW alone can still capture.
+fn af_packet_alone() -> Trial {
+    ring("lo").map(|_| "a TPACKET_V3 ring was bound to lo".into()).map_err(|error| error.to_string())
+}
+
+fn ring(interface: &str) -> quaff_os::Result<RxRing> {
+    let plan = RingPlan {
+        block_bytes: 1 << 16,
+        block_count: 2,
+        retire_ms: 1,
+        promiscuous: false,
+        filter: vec![accept(u32::MAX)],
+        time_source: TimeSource::Host,
+    };
+    RxRing::open(rtnl::link(interface)?.index, interface, &plan)
+}
+
+/// The smallest frame, of a type that nobody answers (IEEE 802 local experimental, 0x88b5).
+fn a_frame() -> [u8; 60] {
+    let mut frame = [0; 60];
+    frame[..6].copy_from_slice(&RX_MAC);
+    frame[6..12].copy_from_slice(&TX_MAC);
+    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+    frame
+}
+
+fn io_uring() -> Trial {
+    os::io_uring().map(|()| "a request was submitted and done".into()).map_err(|error| error.to_string())
+}
+
+/// Writes one block, as large as the file system wants it, to a file that has no name.
+fn o_direct(dir: &Path) -> Trial {
+    let trial = || -> quaff_os::Result<String> {
+        let dir = dir.canonicalize().trying(|| format!("find {}", dir.display()))?;
+        let shown = dir.display();
+        let file = open_unnamed(&dir, true).trying(|| format!("open a file with O_DIRECT in {shown}"))?;
+        let align = direct(&file)
+            .ok_or(io::Error::from(io::ErrorKind::Unsupported))
+            .trying(|| format!("learn the alignment of O_DIRECT in {shown}"))
+            .map_err(|error| error.advise("the file system has none, or only pretends; try another"))?
+            .offset_align;
+        let block = Slab::new(align)?;
+        file.write_all_at(&block[..align], 0).trying(|| format!("write {align} bytes in {shown}"))?;
+        Ok(format!("a block of {align} bytes was written in {shown}"))
+    };
+    trial().map_err(|error| error.to_string())
+}
+
+fn memlock() -> Trial {
+    let size = LOCK_BYTES >> 20;
+    let trial = || -> quaff_os::Result<String> {
+        Slab::new(LOCK_BYTES)?.lock()?;
+        Ok(match os::memlock_bytes()? {
+            None => format!("{size} MiB were locked; there is no limit"),
+            Some(limit) => format!("{size} MiB were locked; the limit is {} MiB", limit >> 20),
+        })
+    };
+    trial().map_err(|error| match os::memlock_bytes() {
+        Ok(Some(limit)) => format!("{error} (the limit is {} KiB)", limit >> 10),
+        _ => error.to_string(),
+    })
+}
+
+/// On a thread of its own, so that the caller's priority stays what it is.
+fn real_time() -> Trial {
+    let trial = std::thread::spawn(|| cpu::real_time(1)).join();
+    match trial {
+        Ok(Ok(())) => Ok("a thread ran with SCHED_FIFO".into()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the thread that tried it died".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thing_is_told_of_with_a_reason() {
+        let permits = probe(Path::new("/no/such/directory"));
+        for permit in &permits {
+            assert!(!permit.detail.is_empty() && !permit.purpose.is_empty(), "{permit:?}");
+            assert!(permit.what == "O_DIRECT" || permit.permitted || permit.detail.len() > 10, "{permit:?}");
+        }
+        let refused = permits.iter().find(|permit| permit.what == "O_DIRECT").unwrap();
+        assert!(!refused.permitted && refused.detail.contains("/no/such/directory"), "{refused:?}");
+    }
+
+    #[test]
+    fn a_file_system_in_memory_has_no_o_direct() {
+        // tmpfs accepts the flag since Linux 6.6, and does not mean it.
+        if Path::new("/dev/shm").is_dir() {
+            let refused = o_direct(Path::new("/dev/shm"));
+            assert!(refused.is_err(), "{refused:?}");
+        }
+    }
+}
