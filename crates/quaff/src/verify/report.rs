@@ -20,7 +20,7 @@ pub struct Report {
     pub duplicates: u64,
     /// Frames that came behind one with a higher number.
     pub reordered: u64,
-    /// Frames whose numbers lie behind the count that was expected.
+    /// Numbers up to the highest received that lie behind those expected.
     pub surplus: u64,
     /// Frames that were stamped once, and are not as they were sent.
     pub corrupt: u64,
@@ -70,7 +70,7 @@ pub struct Stream {
     pub duplicates: u64,
     /// Frames that came behind one with a higher number.
     pub reordered: u64,
-    /// Frames whose numbers lie behind the count that was expected.
+    /// Numbers up to the highest received that lie behind those expected.
     pub surplus: u64,
     /// The highest number received.
     pub highest: u64,
