@@ -111,7 +111,7 @@ impl Report {
         let recorded = self.ledger.as_ref().map_or(0, |ledger| ledger.recorded_drops);
         let found = [
             (self.lost > 0, "frames are missing"),
-            (self.end == Some(End::Missing), "the capture ended before the stream did"),
+            (self.end == Some(End::Missing), "the last frame of the stream is missing"),
             (self.duplicates > 0, "frames are there more than once"),
             (self.corrupt > 0, "frames are damaged"),
             (self.surplus > 0, "there are more frames than were expected"),
