@@ -285,7 +285,7 @@ fn a_person_can_read_it() {
     insta::assert_snapshot!("complete", print(whole.statistics(2000, 0)));
     let holes =
         File::new(Format::Pcapng).statistics(0, 0).frames((0..1000).chain(1012..2000).chain([1999, 2001]));
-    insta::assert_snapshot!("incomplete", print(holes.foreign().statistics(1992, 12)));
+    insta::assert_snapshot!("incomplete", print(holes.foreign().statistics(1991, 13)));
     let streams = File::new(Format::Pcap).frames(5..9).stream(8).bounded().frames([0, 1, 3]);
     insta::assert_snapshot!("streams", print(streams));
     insta::assert_snapshot!("foreign", print(File::new(Format::Pcap).foreign()));
@@ -296,7 +296,8 @@ fn capinfos(dir: &Path, names: &[String]) -> Option<BTreeMap<String, u64>> {
     let mut command = std::process::Command::new("capinfos");
     let output = command.args(["-T", "-r", "-c", "-M"]).args(names).current_dir(dir).output().ok()?;
     let table = String::from_utf8(output.stdout).unwrap();
-    let row = |line: &str| line.split_once('\t').map(|(name, count)| (name.into(), count.parse().unwrap()));
+    let row =
+        |line: &str| line.split_once(['\t', ',']).map(|(name, count)| (name.into(), count.parse().unwrap()));
     Some(table.lines().filter_map(row).collect())
 }
 
@@ -318,15 +319,14 @@ fn real_traffic_is_read_to_its_end() {
     if counted.is_none() {
         skip(TEST, "capinfos is not installed: files are read, their packets not compared");
     }
-    let counted = counted.unwrap_or_default();
     for name in &names {
         let output = quaff(&["--json", name]).current_dir(&dir).output().unwrap();
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         // Nobody stamped these, so they are not complete; but they are readable.
         assert_eq!(output.status.code(), Some(1), "{name}: {}", report["error"]);
         assert_eq!(report["error"], Value::Null, "{name}");
-        if let Some(count) = counted.get(name) {
-            assert_eq!(report["frames"], *count, "{name}");
+        if let Some(counted) = &counted {
+            assert_eq!(report["frames"].as_u64(), counted.get(name).copied(), "{name}");
         }
     }
 }

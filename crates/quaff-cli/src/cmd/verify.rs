@@ -83,14 +83,16 @@ fn tick(bar: &ProgressBar, progress: Progress) {
 }
 
 fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    if report.complete {
-        writeln!(
-            out,
-            "complete: {} frames, none missing, none twice, none damaged",
-            show::count(report.received)
-        )?;
-    } else {
-        writeln!(out, "NOT complete: {}", report.reasons.join("; "))?;
+    match &report.reasons[..] {
+        [] => {
+            let frames = show::count(report.received);
+            writeln!(out, "complete: {frames} frames, none missing, none twice, none damaged")?;
+        }
+        [reason] => writeln!(out, "NOT complete: {reason}")?,
+        reasons => {
+            writeln!(out, "NOT complete:")?;
+            reasons.iter().try_for_each(|reason| writeln!(out, "- {reason}"))?;
+        }
     }
     if report.frames == 0 {
         return Ok(());
@@ -111,7 +113,7 @@ fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     if let Some(end) = report.end {
         line(out, "end", end_words(end))?;
     }
-    line(out, "ledger", &ledger_words(report.ledger.as_ref(), report.lost))?;
+    line(out, "ledger", &ledger_words(report.ledger.as_ref()))?;
     line(out, "read", &read_words(report))
 }
 
@@ -181,24 +183,28 @@ fn end_words(end: End) -> &'static str {
     }
 }
 
-fn ledger_words(ledger: Option<&Ledger>, lost: u64) -> String {
-    let Some(ledger) = ledger else { return "none: the files say nothing of drops".into() };
+fn ledger_words(ledger: Option<&Ledger>) -> String {
+    let Some(ledger) = ledger else { return "none: the files do not speak of drops".into() };
     if !ledger.consistent {
-        return "CONTRADICTS the file, see above".into();
+        return "CONTRADICTS the files, see above".into();
     }
     let places = [("interface", ledger.ifdrop), ("kernel", ledger.osdrop), ("buffer", ledger.undelivered)];
     let places = places.iter().filter(|(_, drops)| *drops > 0);
     let places: Vec<String> =
         places.map(|(place, drops)| format!("{place} {}", show::count(*drops))).collect();
-    let mut words = match ledger.recorded_drops {
-        0 => "records no drops".into(),
-        drops => format!("records {} drops ({})", show::count(drops), places.join(", ")),
-    };
-    words += &match ledger.unexplained {
-        0 if lost == 0 => ", and none are missing".into(),
-        0 => ", which is what is missing".into(),
-        more if more > 0 => format!("; {} lost frames are not in it", show::count(more as u64)),
-        fewer => format!("; {} of them are not missing here", show::count(fewer.unsigned_abs())),
+    let drops = show::count(ledger.recorded_drops);
+    let mut words = match (ledger.recorded_drops, ledger.unexplained) {
+        (0, 0) => "agrees: no drops recorded, and nothing is missing".into(),
+        (_, 0) => format!("agrees: {drops} drops recorded ({}), and so many are missing", places.join(", ")),
+        (0, more) => format!("knows of no drops; {} frames are missing", show::count(more.unsigned_abs())),
+        (_, more) if more > 0 => {
+            let more = show::count(more.unsigned_abs());
+            format!("{drops} drops recorded ({}); {more} frames more are missing", places.join(", "))
+        }
+        (_, fewer) => {
+            let fewer = show::count(fewer.unsigned_abs());
+            format!("{drops} drops recorded ({}); {fewer} of them are not missing here", places.join(", "))
+        }
     };
     if ledger.frames_behind > 0 {
         words += &format!("; it ends {} frames before the file does", show::count(ledger.frames_behind));
