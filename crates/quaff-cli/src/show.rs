@@ -28,6 +28,19 @@ pub(crate) fn bits(rate: f64) -> String {
     scaled(rate, 1000.0, &["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"])
 }
 
+/// A moment, ns since 1970, in UTC: `2026-11-20T09:04:11.123456789Z`.
+pub(crate) fn time_ns(ns: u64) -> String {
+    match jiff::Timestamp::from_nanosecond(ns.into()) {
+        Ok(time) => format!("{time:.9}"),
+        Err(_) => format!("{ns} ns since 1970"),
+    }
+}
+
+/// A span of time: `31.0 µs`.
+pub(crate) fn span_ns(ns: u64) -> String {
+    scaled(ns as f64, 1000.0, &["ns", "µs", "ms", "s"])
+}
+
 fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
     let mut unit = 0;
     while value >= step && unit + 1 < units.len() {
@@ -54,5 +67,8 @@ mod tests {
         assert_eq!(bytes(4 << 20), "4.00 MiB");
         assert_eq!(pps(400_000.0), "400 kpps");
         assert_eq!(bits(4.8e9), "4.80 Gb/s");
+        assert_eq!(time_ns(1_700_000_000_000_000_001), "2023-11-14T22:13:20.000000001Z");
+        assert_eq!(span_ns(31_000), "31.0 µs");
+        assert_eq!(span_ns(7_200_000_000_000), "7200 s");
     }
 }

@@ -15,14 +15,12 @@ pub use sequence::{End, Gap};
 use crate::source::file::{CaptureFile, Error};
 use ledger::Books;
 use quaff_wire::decode::{Frame, Item};
+use quaff_wire::linktype;
 use quaff_wire::stamp::{self, Read, Stamp};
 use sequence::Sequence;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-
-/// LINKTYPE_ETHERNET; frames of other link types carry no stamp that we know.
-const LINKTYPE_ETHERNET: u16 = 1;
 
 /// What to ask of the frames.
 #[derive(Debug, Clone, Copy, Default)]
@@ -127,7 +125,7 @@ impl Count {
     fn frame(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
         self.books.frame(frame);
-        if frame.linktype != LINKTYPE_ETHERNET {
+        if frame.linktype != linktype::ETHERNET.linktype {
             self.foreign += 1;
             return;
         }

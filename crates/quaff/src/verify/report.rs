@@ -20,7 +20,7 @@ pub struct Report {
     pub duplicates: u64,
     /// Frames that came behind one with a higher number.
     pub reordered: u64,
-    /// Frames whose numbers lie behind the count that was expected.
+    /// Numbers up to the highest received that lie behind those expected.
     pub surplus: u64,
     /// Frames that were stamped once, and are not as they were sent.
     pub corrupt: u64,
@@ -70,7 +70,7 @@ pub struct Stream {
     pub duplicates: u64,
     /// Frames that came behind one with a higher number.
     pub reordered: u64,
-    /// Frames whose numbers lie behind the count that was expected.
+    /// Numbers up to the highest received that lie behind those expected.
     pub surplus: u64,
     /// The highest number received.
     pub highest: u64,
@@ -111,7 +111,7 @@ impl Report {
         let recorded = self.ledger.as_ref().map_or(0, |ledger| ledger.recorded_drops);
         let found = [
             (self.lost > 0, "frames are missing"),
-            (self.end == Some(End::Missing), "the capture ended before the stream did"),
+            (self.end == Some(End::Missing), "the last frame of the stream is missing"),
             (self.duplicates > 0, "frames are there more than once"),
             (self.corrupt > 0, "frames are damaged"),
             (self.surplus > 0, "there are more frames than were expected"),

@@ -1,0 +1,118 @@
+//! Capture files of stamped frames, made without a network.
+
+use quaff_wire::pcap::encode::{self as pcap, Resolution};
+use quaff_wire::pcapng::encode::{self as pcapng, Interface, Section, Statistics};
+use quaff_wire::record::Record;
+use quaff_wire::stamp::Stamp;
+use quaff_wire::udp::{Frame, Headers};
+use std::net::Ipv4Addr;
+
+/// 2023-11-14T22:13:20Z; frame `seq` is captured `seq` µs later.
+pub(crate) const START_NS: u64 = 1_700_000_000_000_000_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Pcap,
+    Pcapng,
+}
+
+/// A file that is being written.
+pub(crate) struct File {
+    format: Format,
+    pub(crate) bytes: Vec<u8>,
+    frame: Frame,
+    bounded: bool,
+    /// Goes into the `epb_dropcount` of the next frame.
+    pub(crate) dropped: u64,
+}
+
+impl File {
+    pub(crate) fn new(format: Format) -> Self {
+        let mut bytes = Vec::new();
+        match format {
+            Format::Pcap => bytes.extend(pcap::file_header(Resolution::Nanoseconds, 0, 1)),
+            Format::Pcapng => {
+                pcapng::shb(&mut bytes, &Section { userappl: "a test".into(), ..Section::default() });
+                let interface = Interface { linktype: 1, name: "test0".into(), ..Interface::default() };
+                pcapng::idb(&mut bytes, &interface);
+            }
+        }
+        Self { format, bytes, frame: stamped_frame(7), bounded: false, dropped: 0 }
+    }
+
+    /// From here on frames belong to `stream`.
+    pub(crate) fn stream(mut self, stream: u16) -> Self {
+        self.frame = stamped_frame(stream);
+        self
+    }
+
+    /// From here on frames say that there will be a last one.
+    pub(crate) fn bounded(mut self) -> Self {
+        self.bounded = true;
+        self
+    }
+
+    pub(crate) fn frames(self, seqs: impl IntoIterator<Item = u64>) -> Self {
+        seqs.into_iter().fold(self, |file, seq| file.stamped(seq, false, |_| {}))
+    }
+
+    pub(crate) fn last(self, seq: u64) -> Self {
+        self.stamped(seq, true, |_| {})
+    }
+
+    /// A frame whose byte at `at` was damaged on its way.
+    pub(crate) fn damaged(self, seq: u64, at: usize) -> Self {
+        self.stamped(seq, false, |frame| frame[at] ^= 0x40)
+    }
+
+    /// A frame that nobody stamped.
+    pub(crate) fn foreign(mut self) -> Self {
+        self.put(START_NS, &[0x55; 60]);
+        self
+    }
+
+    /// What the capturer counted so far: delivered, dropped by the kernel.
+    pub(crate) fn statistics(mut self, delivered: u64, os_dropped: u64) -> Self {
+        let statistics = Statistics {
+            start_ns: START_NS,
+            filter_accepted: delivered + os_dropped,
+            os_dropped,
+            delivered,
+            ..Statistics::default()
+        };
+        pcapng::isb(&mut self.bytes, &statistics);
+        self
+    }
+
+    fn stamped(mut self, seq: u64, last: bool, change: impl FnOnce(&mut Vec<u8>)) -> Self {
+        let stamp = Stamp { stream: 0, seq, intended_ns: 0, late_ns: 0, last, bounded: self.bounded };
+        self.frame.set(&stamp);
+        let mut bytes = self.frame.bytes().to_vec();
+        change(&mut bytes);
+        self.put(START_NS + seq * 1000, &bytes);
+        self
+    }
+
+    fn put(&mut self, time_ns: u64, bytes: &[u8]) {
+        let dropped = std::mem::take(&mut self.dropped);
+        let record = Record { time_ns, bytes, len: bytes.len() as u32, dropped, ..Record::default() };
+        let mut room = vec![0; 4096];
+        let written = match self.format {
+            Format::Pcap => pcap::record(&mut room, Resolution::Nanoseconds, &record),
+            Format::Pcapng => pcapng::epb(&mut room, 0, &record),
+        };
+        self.bytes.extend(&room[..written]);
+    }
+}
+
+fn stamped_frame(stream: u16) -> Frame {
+    let headers = Headers {
+        dst_mac: [2, 0, 0, 0, 0, 2],
+        src_mac: [2, 0, 0, 0, 0, 1],
+        tags: Vec::new(),
+        src_ip: Ipv4Addr::new(198, 18, 0, 1),
+        dst_ip: Ipv4Addr::new(198, 18, 0, 2),
+        stream,
+    };
+    Frame::new(&headers, 100).expect("a stamp fits 100 bytes")
+}
