@@ -46,7 +46,7 @@ pub struct Reader<S> {
 /// Runs a lane until its source ends. The source comes back, to be asked for its own tally.
 pub fn read<S: Source>(mut lane: Reader<S>) -> Result<(S, LaneTally)> {
     let mut frames = Vec::with_capacity(BATCH_FRAMES as usize);
-    let mut tally = LaneTally::default();
+    let mut tally = LaneTally { buffer_slabs: lane.packer.buffer_slabs(), ..LaneTally::default() };
     let ended = loop {
         if lane.stop.raised() {
             lane.source.close()?;

@@ -192,6 +192,11 @@ impl Packer {
         (counts, self.buffer_high as u64)
     }
 
+    /// Slabs of the lane's buffer.
+    pub fn buffer_slabs(&self) -> u64 {
+        self.supply.count() as u64
+    }
+
     /// Whether the writer is no more.
     pub fn is_abandoned(&self) -> bool {
         self.outbound.is_abandoned()

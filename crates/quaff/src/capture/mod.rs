@@ -1,8 +1,8 @@
 //! A capture as a whole: opens everything a plan asks for, runs lanes and writer, sums up.
 //!
-//! The order is fixed. The output first, since it is what fails most often; then memory; then the
-//! threads, each of which says that it is where it should be; the sockets last, so that nothing
-//! arrives before all is ready for it.
+//! The order is fixed. The output is opened first, since it is what fails most often; then memory is
+//! touched; then the lanes start and capture into it; the writer comes last, and only then is an old
+//! file of the same name emptied: a capture that cannot start spoils nothing.
 
 mod outlet;
 mod pool;
@@ -28,7 +28,7 @@ use quaff_os::{cpu, filter, rtnl};
 use quaff_wire::linktype;
 use quaff_wire::pcapng::encode::{Interface, Section};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 /// Places in the ring to the writer beyond one for each slab: slot marks, and the end.
@@ -86,7 +86,6 @@ impl Capture {
             ring_blocks: plan.blocks_per_ring() as u64,
             buffer_slabs: plan.slabs_per_lane() as u64,
         };
-        let (ready, is_ready) = channel();
         let mut parts = Vec::new();
         let mut inlets = Vec::new();
         for (lane, pool) in pools.into_iter().enumerate() {
@@ -95,36 +94,12 @@ impl Capture {
             inlets.push(inlet);
         }
         let writing = outlet.describe();
-        let writer = start_writer(&plan, &setting, outlet, inlets, &bell, &stop, &status, ready.clone())?;
-        is_ready.recv().map_err(|_| Error::Defect("the writer died at its start".into()))??;
-        let quota = plan.count.map(Quota::new);
-        let mut lanes = Vec::new();
-        for (((packer, link), filter), (interface, gauges)) in
-            parts.into_iter().zip(&setting.links).zip(filters).zip(plan.interfaces.iter().zip(&status.lanes))
-        {
-            let stages = stages(&plan, quota.as_ref(), &stop);
-            let lane = LaneStart {
-                interface,
-                link,
-                filter,
-                packer,
-                stages,
-                gauges,
-                stop: &stop,
-                ready: ready.clone(),
-            };
-            let started = start_lane(&plan, lane);
-            let is_open = started.and_then(|lane| {
-                lanes.push(lane);
-                is_ready.recv().map_err(|_| Error::Defect("a lane died at its start".into()))?
-            });
-            if let Err(error) = is_open {
-                // The lanes that run end, the writer ends with them, and the file is valid.
-                stop.raise(Reason::Failed(error.to_string()));
-                lanes.into_iter().for_each(|lane: JoinHandle<_>| drop(lane.join()));
-                return Err(error);
-            }
-        }
+        let lanes = start_lanes(&plan, &setting, filters, parts, &status, &stop)?;
+        let writer = start_writer(&plan, &setting, outlet, inlets, &bell, &stop, &status);
+        let writer = match writer {
+            Ok(writer) => writer,
+            Err(error) => return Err(give_up(error, lanes, &stop)),
+        };
         Ok(Self { stop, status, lanes, writer, pool, writing, plan, notes, started_ns: steady_ns() })
     }
 
@@ -272,7 +247,7 @@ fn stages(plan: &CapturePlan, quota: Option<&Arc<Quota>>, stop: &Stop) -> Vec<Bo
     stages
 }
 
-#[allow(clippy::too_many_arguments, reason = "one call, and each is a different thing")]
+/// Starts the writer and waits until it has begun the output.
 fn start_writer(
     plan: &CapturePlan,
     setting: &Setting,
@@ -281,17 +256,14 @@ fn start_writer(
     bell: &Event,
     stop: &Stop,
     status: &Status,
-    ready: Sender<Result<()>>,
 ) -> Result<JoinHandle<Result<WriterTally>>> {
     let (core, bell, stop) = (plan.writer_cpu, bell.clone(), stop.clone());
     let (heading, slots, gauges) = (setting.heading.clone(), setting.slots, status.writer.clone());
     let slot = inlets.first().map_or(0, |inlet| inlet.slot);
-    spawn("quaff-writer", move || {
-        let sink = core
-            .map_or(Ok(()), cpu::pin)
-            .map_err(Error::from)
-            .and_then(|()| outlet.into_sink(heading, slots, &bell, &stop, gauges));
-        let sink = match sink {
+    let (ready, is_ready) = channel();
+    let thread = spawn("quaff-writer", move || {
+        let place = core.map_or(Ok(()), cpu::pin).map_err(Error::from);
+        let sink = match place.and_then(|()| outlet.into_sink(heading, slots, &bell, &stop, gauges)) {
             Ok(sink) => sink,
             Err(error) => {
                 let _ = ready.send(Err(error));
@@ -299,63 +271,113 @@ fn start_writer(
             }
         };
         let _ = ready.send(Ok(()));
-        drop(ready);
         let written = lane::write(Writer { inlets, sink, bell, slot });
         if let Err(error) = &written {
             stop.raise(Reason::Failed(error.to_string()));
         }
         written
-    })
+    })?;
+    is_ready.recv().map_err(|_| Error::Defect("the writer died at its start".into()))??;
+    Ok(thread)
 }
 
-struct LaneStart<'a> {
-    interface: &'a InterfacePlan,
-    link: &'a Link,
-    filter: Vec<Insn>,
+/// Starts all lanes. They capture at once, into the buffer; if one cannot, all end.
+fn start_lanes(
+    plan: &CapturePlan,
+    setting: &Setting,
+    filters: Vec<Vec<Insn>>,
+    packers: Vec<Packer>,
+    status: &Status,
+    stop: &Stop,
+) -> Result<Vec<JoinHandle<Result<LaneTally>>>> {
+    let quota = plan.count.map(Quota::new);
+    let mut lanes = Vec::new();
+    for (i, (packer, filter)) in packers.into_iter().zip(filters).enumerate() {
+        let ring = RingPlan {
+            block_bytes: plan.block_bytes,
+            block_count: plan.blocks_per_ring(),
+            retire_ms: RETIRE_MS,
+            promiscuous: plan.promiscuous,
+            filter,
+            time_source: plan.time_source,
+        };
+        let lane = LaneStart {
+            link: setting.links[i].clone(),
+            ring,
+            core: plan.interfaces[i].cpu,
+            real_time: plan.real_time,
+            is_filtered: plan.filter.is_some(),
+            snaplen: plan.snaplen,
+            packer,
+            stages: stages(plan, quota.as_ref(), stop),
+            gauges: status.lanes[i].clone(),
+            stop: stop.clone(),
+        };
+        match lane.start() {
+            Ok(lane) => lanes.push(lane),
+            Err(error) => return Err(give_up(error, lanes, stop)),
+        }
+    }
+    Ok(lanes)
+}
+
+/// Ends the lanes that run already. Nothing has been written yet, so nothing is spoiled.
+fn give_up(error: Error, lanes: Vec<JoinHandle<Result<LaneTally>>>, stop: &Stop) -> Error {
+    stop.raise(Reason::Failed(error.to_string()));
+    lanes.into_iter().for_each(|lane| drop(lane.join()));
+    error
+}
+
+/// What a lane's thread begins with.
+struct LaneStart {
+    link: Link,
+    ring: RingPlan,
+    core: Option<usize>,
+    real_time: Option<i32>,
+    is_filtered: bool,
+    snaplen: u32,
     packer: Packer,
     stages: Vec<Box<dyn Stage>>,
-    gauges: &'a Arc<LaneGauges>,
-    stop: &'a Stop,
-    ready: Sender<Result<()>>,
+    gauges: Arc<LaneGauges>,
+    stop: Stop,
 }
 
-fn start_lane(plan: &CapturePlan, lane: LaneStart<'_>) -> Result<JoinHandle<Result<LaneTally>>> {
-    let ring = RingPlan {
-        block_bytes: plan.block_bytes,
-        block_count: plan.blocks_per_ring(),
-        retire_ms: RETIRE_MS,
-        promiscuous: plan.promiscuous,
-        filter: lane.filter,
-        time_source: plan.time_source,
-    };
-    let (is_filtered, snaplen, real_time) = (plan.filter.is_some(), plan.snaplen, plan.real_time);
-    let (core, link) = (lane.interface.cpu, lane.link.clone());
-    let (packer, stages, stop, gauges, ready) =
-        (lane.packer, lane.stages, lane.stop.clone(), lane.gauges.clone(), lane.ready);
-    spawn(&format!("quaff-{}", link.name), move || {
-        let bell = Event::new()?;
-        stop.wake(bell.clone());
-        let place = core.map_or(Ok(()), cpu::pin).and_then(|()| real_time.map_or(Ok(()), cpu::real_time));
-        let opening =
-            Opening { link, ring: &ring, is_filtered, snaplen, stop: stop.clone(), gauges: gauges.clone() };
-        let source = match place.map_err(Error::from).and_then(|()| AfPacket::open(opening, bell)) {
-            Ok(source) => source,
-            Err(error) => {
-                // The writer waits for each lane's end.
-                packer.finish(wall_ns(), |_| ());
-                let _ = ready.send(Err(error));
-                return Ok(LaneTally::default());
+impl LaneStart {
+    /// Starts the thread and waits until it captures.
+    fn start(self) -> Result<JoinHandle<Result<LaneTally>>> {
+        let (ready, is_ready) = channel();
+        let name = format!("quaff-{}", self.link.name);
+        let thread = spawn(&name, move || {
+            let bell = Event::new()?;
+            self.stop.wake(bell.clone());
+            let place = self.core.map_or(Ok(()), cpu::pin);
+            let place = place.and_then(|()| self.real_time.map_or(Ok(()), cpu::real_time));
+            let opening = Opening {
+                link: self.link,
+                ring: &self.ring,
+                is_filtered: self.is_filtered,
+                snaplen: self.snaplen,
+                stop: self.stop.clone(),
+                gauges: self.gauges.clone(),
+            };
+            let source = match place.map_err(Error::from).and_then(|()| AfPacket::open(opening, bell)) {
+                Ok(source) => source,
+                Err(error) => {
+                    let _ = ready.send(Err(error));
+                    return Ok(LaneTally::default());
+                }
+            };
+            let _ = ready.send(Ok(()));
+            let (stages, packer, stop, gauges) = (self.stages, self.packer, self.stop.clone(), self.gauges);
+            let ended = lane::read(Reader { source, stages, packer, stop, gauges }).and_then(sum_up);
+            if let Err(error) = &ended {
+                self.stop.raise(Reason::Failed(error.to_string()));
             }
-        };
-        let _ = ready.send(Ok(()));
-        drop(ready);
-        let ended =
-            lane::read(Reader { source, stages, packer, stop: stop.clone(), gauges }).and_then(sum_up);
-        if let Err(error) = &ended {
-            stop.raise(Reason::Failed(error.to_string()));
-        }
-        ended
-    })
+            ended
+        })?;
+        is_ready.recv().map_err(|_| Error::Defect("a lane died at its start".into()))??;
+        Ok(thread)
+    }
 }
 
 /// One tally from what the source counted and what the lane counted.
@@ -366,8 +388,8 @@ fn sum_up((source, lane): (AfPacket, LaneTally)) -> Result<LaneTally> {
         after_count: lane.after_count,
         packed: lane.packed,
         lost_in_buffer: lane.lost_in_buffer,
-        buffer_high_slabs: lane.buffer_high_slabs,
         buffer_slabs: lane.buffer_slabs,
+        buffer_high_slabs: lane.buffer_high_slabs,
         ..source
     })
 }

@@ -105,7 +105,11 @@ impl Outlet {
         };
         Ok(match self.kind {
             Kind::Stream(out) => Box::new(Stream::new(out, heading, stop, gauges)),
-            Kind::File(file, path) => Box::new(Files::in_place(file, path, parts(Disk::new(&bell)))?),
+            Kind::File(file, path) => {
+                // What was in it goes only now, when everything else has worked.
+                file.set_len(0).map_err(|errno| Error::path("empty", &path, errno))?;
+                Box::new(Files::in_place(file, path, parts(Disk::new(&bell)))?)
+            }
             Kind::Folder(folder, ..) => Box::new(Files::in_folder(*folder, parts(Disk::new(&bell)))?),
         })
     }
@@ -120,7 +124,7 @@ fn stdout() -> Result<File> {
 fn open_file(path: &Path) -> Result<(Kind, usize)> {
     let open = |flags| {
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o640).custom_flags(flags);
+        options.write(true).create(true).truncate(false).mode(0o640).custom_flags(flags);
         options.open(path)
     };
     let is_stream = path.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
