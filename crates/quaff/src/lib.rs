@@ -30,3 +30,4 @@ pub mod tally;
 pub mod verify;
 
 pub use error::{Error, Result};
+pub mod send;
