@@ -22,6 +22,7 @@ pub mod gauge;
 pub mod lane;
 pub mod pack;
 pub mod plan;
+pub mod send;
 pub mod sink;
 pub mod source;
 pub mod stage;
