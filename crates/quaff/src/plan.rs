@@ -124,7 +124,11 @@ pub const BLOCK_BYTES: usize = 4 << 20;
 /// Bytes of a chunk: what goes to disk in one write.
 pub const CHUNK_BYTES: usize = 4 << 20;
 /// The smallest chunk: it holds the largest packet.
-pub const CHUNK_BYTES_MIN: usize = 1 << 20;
+pub const CHUNK_BYTES_MIN: usize = 512 << 10;
+/// The smallest file of a rotation.
+const ROTATE_BYTES_MIN: u64 = 2 << 20;
+/// A file of a rotation holds at least so many chunks, so that it ends close to its size.
+const CHUNKS_PER_FILE: u64 = 16;
 /// How long the kernel may keep a block that is not full, ms.
 pub const RETIRE_MS: u32 = 50;
 /// How much of a buffer of default size is populated before the first packet, and kept ready beyond
@@ -213,7 +217,8 @@ fn validate_dir(dir: &mut DirPlan, chunk_bytes: usize) -> Result<usize> {
     }
     if dir.rotate_bytes.is_none() && dir.rotate_time.is_none() {
         // Retention needs files that can go: an eighth of what may stay, or 1 GiB.
-        dir.rotate_bytes = Some(dir.retention.bytes.map_or(1 << 30, |bytes| (bytes / 8).max(4 << 20)));
+        dir.rotate_bytes =
+            Some(dir.retention.bytes.map_or(1 << 30, |bytes| (bytes / 8).max(ROTATE_BYTES_MIN)));
     }
     if let (Some(keep), Some(rotate)) = (dir.retention.bytes, dir.rotate_bytes)
         && keep < 2 * rotate
@@ -221,8 +226,9 @@ fn validate_dir(dir: &mut DirPlan, chunk_bytes: usize) -> Result<usize> {
         return refuse("--keep-size must hold two files at least: raise it, or lower --rotate-size");
     }
     let rotate = dir.rotate_bytes.unwrap_or(u64::MAX);
-    if rotate < 2 * CHUNK_BYTES_MIN as u64 {
+    if rotate < ROTATE_BYTES_MIN {
         return refuse("--rotate-size is 2M at least");
     }
-    Ok(chunk_bytes.min((rotate / 2) as usize / CHUNK_BYTES_MIN * CHUNK_BYTES_MIN))
+    let most = (rotate / CHUNKS_PER_FILE).min(chunk_bytes as u64) as usize;
+    Ok((most / CHUNK_BYTES_MIN * CHUNK_BYTES_MIN).max(CHUNK_BYTES_MIN))
 }

@@ -1,7 +1,7 @@
 //! The output, opened and looked at, before it becomes a sink: what it is decides how it is written.
 
 use crate::gauge::WriterGauges;
-use crate::plan::{CHUNK_BYTES_MIN, CapturePlan, DirPlan, Format, Output};
+use crate::plan::{CapturePlan, DirPlan, Format, Output};
 use crate::sink::Sink;
 use crate::sink::file::{Files, Parts, Slots};
 use crate::sink::folder::Folder;
@@ -20,6 +20,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Bytes of a slab of the repacker.
+const REPACK_BYTES: usize = 4 << 20;
 /// Slabs of the repacker.
 const REPACK_SLABS: usize = 4;
 
@@ -91,8 +93,7 @@ impl Outlet {
         gauges: Arc<WriterGauges>,
     ) -> Result<Box<dyn Sink>> {
         let is_repacked = self.align > 1 && self.format != Format::Pcapng;
-        let repack =
-            is_repacked.then(|| Repack::new(self.align, CHUNK_BYTES_MIN * 4, REPACK_SLABS)).transpose()?;
+        let repack = is_repacked.then(|| Repack::new(self.align, REPACK_BYTES, REPACK_SLABS)).transpose()?;
         let (stop, bell) = (stop.clone(), bell.clone());
         let parts = |disk| Parts {
             heading: heading.clone(),

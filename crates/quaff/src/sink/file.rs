@@ -50,8 +50,11 @@ pub struct Files {
     home: VecDeque<(usize, Slab)>,
     counts: Vec<Counts>,
     lost: Vec<u64>,
-    /// Set by a failure that ends the output: how long the current file stays valid.
-    cut: Option<u64>,
+    /// Set by a failure that ends the output: the file that it hit, and how much of that is valid.
+    /// Files after it hold nothing.
+    broken: Option<(Arc<File>, u64)>,
+    /// Whether the end of the current file is in the queue.
+    ended: bool,
     slots: Slots,
     progress_ns: u64,
     tally: WriterTally,
@@ -142,7 +145,8 @@ impl Files {
             home: VecDeque::new(),
             counts: vec![Counts::default(); lanes],
             lost: vec![0; lanes],
-            cut: None,
+            broken: None,
+            ended: false,
             progress_ns: 0,
             tally: WriterTally::default(),
         };
@@ -216,7 +220,7 @@ impl Files {
             Ok(()) => self.count_written(packets, 0),
             Err(error) => {
                 self.count_lost(0, packets);
-                self.fail(&error, self.current.offset);
+                self.fail(&error, self.current.file.clone(), self.current.offset);
             }
         }
         Ok(())
@@ -229,18 +233,21 @@ impl Files {
         if self.repack.is_some() {
             self.submit_repacked()?;
             self.drain()?;
-            bytes = self.current.offset + self.repack.as_ref().map_or(0, |repack| repack.carried() as u64);
+            let carried = self.repack.as_ref().map_or(0, |repack| repack.carried() as u64);
+            self.tally.bytes += carried;
+            bytes = self.current.offset + carried;
             self.write_tail()?;
             self.repack.iter_mut().for_each(Repack::clear);
         }
         let (file, path) = (self.current.file.clone(), self.current.path.clone());
         self.tags.push_back(Tag::End { file, path, bytes });
+        self.ended = true;
         Ok(())
     }
 
     /// Goes on to the next file, which begins at `time_ns`.
     fn roll(&mut self, time_ns: u64) -> Result<()> {
-        if self.folder.is_none() || self.cut.is_some() {
+        if self.folder.is_none() || self.broken.is_some() {
             return Ok(());
         }
         self.end_current()?;
@@ -249,11 +256,12 @@ impl Files {
         match folder.next(time_ns) {
             Ok((file, path)) => {
                 self.current = Current { file, path, offset: 0, set_aside: u64::MAX, packets: 0 };
+                self.ended = false;
                 self.put_own(&self.heading.first(&self.counts))
             }
             Err(Error::Path { errno, .. }) => {
                 // The old file is complete; there is no new one to lose anything of.
-                self.fail(&errno, self.current.offset);
+                self.fail(&errno, self.current.file.clone(), self.current.offset);
                 Ok(())
             }
             Err(error) => Err(error),
@@ -298,12 +306,15 @@ impl Files {
         }
     }
 
-    /// A write failed for good: it and all behind it are lost, and the file ends before it.
+    /// A write failed for good: it and all behind it are lost, and its file ends before it.
     fn settle_failed(&mut self, error: &io::Error, write: Write) {
-        self.fail(error, write.offset);
+        self.fail(error, write.file.clone(), write.offset);
+        let mut ends = Vec::new();
         let abandoned: Vec<_> = std::iter::once(write).chain(self.disk.abandon()).collect();
         for write in abandoned {
-            self.end_files();
+            while let Some(end) = self.tags.pop_front_if(|tag| matches!(tag, Tag::End { .. })) {
+                ends.push(end);
+            }
             match self.tags.pop_front() {
                 Some(Tag::Packets { lane, packets, home }) => {
                     self.count_lost(lane, packets);
@@ -315,18 +326,57 @@ impl Files {
                 _ => {}
             }
         }
+        ends.into_iter().rev().for_each(|end| self.tags.push_front(end));
     }
 
-    /// Hands files whose last write has ended to the keeper.
+    /// Ends files whose last write has ended.
     fn end_files(&mut self) {
         while let Some(Tag::End { file, path, bytes }) =
             self.tags.pop_front_if(|tag| matches!(tag, Tag::End { .. }))
         {
-            self.tally.files += 1;
-            let bytes = self.cut.map_or(bytes, |cut| cut.min(bytes));
+            let bytes = match self.broken.take() {
+                None => bytes,
+                Some((broken, cut)) if Arc::ptr_eq(&broken, &file) => {
+                    let bytes = self.last_words(&file, cut);
+                    self.broken = Some((broken, bytes));
+                    bytes
+                }
+                after => {
+                    self.broken = after;
+                    0
+                }
+            };
             match &mut self.folder {
-                Some(folder) => folder.finish(file, path, bytes),
-                None => drop(file.set_len(bytes)),
+                Some(folder) if bytes == 0 => folder.discard(&path),
+                Some(folder) => {
+                    self.tally.files += 1;
+                    folder.finish(file, path, bytes);
+                }
+                None => {
+                    self.tally.files += 1;
+                    // What was set aside behind the end is given back; if not, it does no harm.
+                    let _ = file.set_len(bytes);
+                }
+            }
+        }
+    }
+
+    /// After a failure: cuts a file back to what is valid, and adds what was lost if there is room.
+    /// Returns how long the file is now.
+    fn last_words(&mut self, file: &File, cut: u64) -> u64 {
+        // What was set aside behind the end goes first, so that there may be room for a few words.
+        let _ = file.set_len(cut);
+        let last = self.heading.last(&self.counts, &self.lost);
+        let Ok(mut slab) = Slab::new(last.len()) else { return cut };
+        slab[..last.len()].copy_from_slice(&last);
+        match file.write_all_at(&slab[..last.len()], cut) {
+            Ok(()) => {
+                self.tally.bytes += last.len() as u64;
+                cut + last.len() as u64
+            }
+            Err(_) => {
+                let _ = file.set_len(cut);
+                cut
             }
         }
     }
@@ -335,8 +385,8 @@ impl Files {
         self.folder.as_mut().is_some_and(Folder::make_room)
     }
 
-    fn fail(&mut self, error: &io::Error, valid_bytes: u64) {
-        self.cut.get_or_insert(valid_bytes);
+    fn fail(&mut self, error: &io::Error, file: Arc<File>, valid_bytes: u64) {
+        self.broken.get_or_insert((file, valid_bytes));
         self.stop.raise(match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Reason::DiskFull,
             _ => Reason::WriteError(format!("{}: {error}", self.current.path.display())),
@@ -375,24 +425,6 @@ impl Files {
         self.end_files();
         Ok(())
     }
-
-    /// After a failure: the file is cut back to what is valid, and says what was lost if it can.
-    fn end_after_failure(&mut self, cut: u64) {
-        // What was set aside behind the end goes first, so that there may be room for the last words.
-        let _ = self.current.file.set_len(cut);
-        let last = self.heading.last(&self.counts, &self.lost);
-        let Ok(mut slab) = Slab::new(last.len()) else { return };
-        slab[..last.len()].copy_from_slice(&last);
-        let mut bytes = cut;
-        match self.current.file.write_all_at(&slab[..last.len()], cut) {
-            Ok(()) => bytes += last.len() as u64,
-            Err(_) => drop(self.current.file.set_len(cut)),
-        }
-        self.tally.bytes += bytes - cut;
-        self.cut = None;
-        let (file, path) = (self.current.file.clone(), self.current.path.clone());
-        self.tags.push_back(Tag::End { file, path, bytes });
-    }
 }
 
 impl Sink for Files {
@@ -403,7 +435,7 @@ impl Sink for Files {
             self.roll(chunk.first_ns)?;
         }
         self.counts[lane] = chunk.counts;
-        if self.cut.is_some() {
+        if self.broken.is_some() {
             self.count_lost(lane, chunk.packets);
             self.home.push_back((lane, chunk.slab));
             return Ok(());
@@ -433,7 +465,7 @@ impl Sink for Files {
                 self.stop.raise(Reason::WriteError(format!("{}: {error}", path.display())));
             }
         }
-        if self.repack.is_some() && self.cut.is_none() && self.disk.pending() == 0 {
+        if self.repack.is_some() && self.broken.is_none() && self.disk.pending() == 0 {
             self.submit_repacked()?;
             if self.disk.pending() == 0 {
                 self.write_tail()?;
@@ -462,12 +494,13 @@ impl Sink for Files {
     }
 
     fn finish(&mut self) -> Result<WriterTally> {
-        if self.cut.is_none() {
+        if self.broken.is_none() {
             self.end_current()?;
             self.drain()?;
         }
-        if let Some(cut) = self.cut {
-            self.end_after_failure(cut);
+        if self.broken.is_some() && !self.ended {
+            let (file, path) = (self.current.file.clone(), self.current.path.clone());
+            self.tags.push_back(Tag::End { file, path, bytes: self.current.offset });
         }
         self.end_files();
         if let Some(folder) = &mut self.folder {

@@ -1,6 +1,6 @@
 //! A folder of files: which one comes next, what it is called, and which old ones have to go.
 
-use super::keeper::{Fresh, Keeper, Kept, Opening};
+use super::keeper::{Fresh, Keeper, Kept, Opening, part_of};
 use super::names::Names;
 use super::shelf::Shelf;
 use crate::plan::{DirPlan, Format};
@@ -9,7 +9,7 @@ use quaff_os::clock::steady_ns;
 use quaff_os::event::Event;
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How often the rule is held against the disk while a file grows, ns.
@@ -82,6 +82,12 @@ impl Folder {
         self.unfinished += 1;
         self.unfinished_bytes += bytes;
         self.keeper.finish(file, path, bytes);
+    }
+
+    /// Removes a file that nothing was written to.
+    pub fn discard(&mut self, path: &Path) {
+        // An empty .part that stays is cleaned up by the next run.
+        let _ = std::fs::remove_file(part_of(path));
     }
 
     /// Hears what the keeper has done, and holds the rule against the disk now and then.

@@ -78,7 +78,8 @@ fn open_hidden(opening: &Opening) -> io::Result<(File, Option<PathBuf>)> {
     Ok((options.open(&path)?, Some(path)))
 }
 
-fn part_of(path: &Path) -> PathBuf {
+/// What a file is called until it is finished.
+pub(super) fn part_of(path: &Path) -> PathBuf {
     let mut part = path.as_os_str().to_owned();
     part.push(PART);
     part.into()
