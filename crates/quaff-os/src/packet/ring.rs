@@ -130,7 +130,9 @@ impl RxRing {
     /// Whether the ring is so full that the kernel will soon have nowhere to write: three quarters
     /// of the blocks wait for us.
     pub fn is_pressed(&self) -> bool {
-        self.is_ours((self.current + self.block_count * 3 / 4) % self.block_count)
+        // One block less, so that a ring of four is not full before it is pressed.
+        let ahead = (self.block_count * 3 / 4).saturating_sub(1);
+        self.is_ours((self.current + ahead) % self.block_count)
     }
 
     /// How many blocks wait for us.
