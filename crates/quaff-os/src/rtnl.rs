@@ -41,6 +41,8 @@ pub struct Link {
     pub up: bool,
     /// `IFF_RUNNING`: it is switched on and the other end is there.
     pub running: bool,
+    /// `IFLA_MASTER`: the bridge, bond or other interface that it is a part of.
+    pub master: Option<u32>,
 }
 
 /// A route netlink socket, bound for its life to the namespace in which it was opened.

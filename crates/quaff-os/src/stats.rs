@@ -15,6 +15,9 @@ pub struct LinkStats {
     pub rx_over: u64,
     /// `rx_dropped`: also counts frames that no protocol wanted, so it is shown, never summed as loss.
     pub rx_dropped: u64,
+    /// IPv4 packets that the stack threw away because their destination MAC is another machine's
+    /// (`rx_otherhost_dropped`, Linux 5.19; 0 on older kernels).
+    pub rx_otherhost: u64,
     /// Frames sent.
     pub tx_packets: u64,
     /// Bytes sent.

@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use crate::{show, units};
 use anyhow::Context as _;
-use quaff::send::{self, Control, Length, Pace, SendPlan, SendReport, Snapshot, Via};
+use quaff::send::{self, Control, Length, Pace, SendPlan, SendReport, Snapshot, Via, Witness};
 use quaff_os::signal::{Signal, Signals};
 use quaff_wire::udp::{FRAME_BYTES_MAX, TPID_CUSTOMER, TPID_SERVICE, Tag};
 use std::io::{IsTerminal as _, Write as _};
@@ -206,7 +206,7 @@ impl Watch {
 fn in_words(report: &SendReport) -> String {
     let how = if report.via == "inject" { "injected into" } else { "sent from" };
     let mut text = format!(
-        "{} B frames of stream {} {how} {}\n  intended   {}\n  sent       {}\n  confirmed  {}{}\n  \
+        "{} B frames of stream {} {how} {}\n  intended   {}\n  sent       {}\n  confirmed  {}  ({})\n  \
          time       {:.3} s, {}, {}\n",
         report.frame_bytes,
         report.stream,
@@ -232,17 +232,26 @@ fn in_words(report: &SendReport) -> String {
     text
 }
 
-/// What the three counts mean together.
+/// Who has confirmed, and what the three counts mean together.
 fn verdict(report: &SendReport) -> String {
-    let ended = if report.interrupted { ", ended early" } else { "" };
-    if report.others_sent() > 0 {
-        let others = show::count(report.others_sent());
-        return format!("  ({others} more than sent: others send from {} too{ended})", report.interface);
+    let mut words = vec![
+        match report.witness {
+            Witness::Tap => "by a counting tap",
+            Witness::RxOtherhostDropped => "by rx_otherhost_dropped",
+            Witness::TxPackets => "by tx_packets",
+        }
+        .to_owned(),
+    ];
+    if report.others() > 0 {
+        words.push(format!("{} of them others'", show::count(report.others())));
     }
     if !report.agrees() {
-        return format!("  (they do not agree{ended})");
+        words.push("the counts do not agree".to_owned());
     }
-    if report.interrupted { "  (ended early)".into() } else { String::new() }
+    if report.interrupted {
+        words.push("ended early".to_owned());
+    }
+    words.join(", ")
 }
 
 /// A span of time in the unit that reads best.

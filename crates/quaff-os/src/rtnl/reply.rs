@@ -37,6 +37,7 @@ impl NetlinkDeserializable for Reply {
             arphrd: u16::from_ne_bytes([head[2], head[3]]),
             up: flags & libc::IFF_UP != 0,
             running: flags & libc::IFF_RUNNING != 0,
+            master: None,
         };
         let mut stats = None;
         for attribute in NlasIterator::new(attributes) {
@@ -46,6 +47,7 @@ impl NetlinkDeserializable for Reply {
                 libc::IFLA_IFNAME => link.name = text(value),
                 libc::IFLA_ADDRESS => link.mac = value.try_into().unwrap_or_default(),
                 libc::IFLA_MTU if value.len() == 4 => link.mtu = word(value, 0),
+                libc::IFLA_MASTER if value.len() == 4 => link.master = Some(word(value, 0)),
                 libc::IFLA_STATS64 => stats = Some(counters(&Stats64::parse(value)?)),
                 _ => {}
             }
@@ -62,6 +64,7 @@ fn counters(stats: &Stats64) -> LinkStats {
         rx_fifo: stats.rx_fifo_errors,
         rx_over: stats.rx_over_errors,
         rx_dropped: stats.rx_dropped,
+        rx_otherhost: stats.rx_otherhost_dropped,
         tx_packets: stats.tx_packets,
         tx_bytes: stats.tx_bytes,
         tx_dropped: stats.tx_dropped,

@@ -15,6 +15,7 @@ mod program;
 mod report;
 mod state;
 
+pub use confirm::Witness;
 pub use inject::FRAME_BYTES_SURE;
 pub use plan::{Length, Pace, PlanError, SendPlan, Via};
 pub use report::{Lateness, SendReport, Snapshot};
@@ -72,17 +73,21 @@ pub fn run(
     let link = usable_link(plan)?;
     let frame = Frame::new(&plan.headers(&link), plan.frame_bytes).map_err(PlanError::from)?;
     let (sender, state) = prepare(plan, &schedule, &link, frame)?;
-    let mut confirm = Confirm::open(plan, &link)?;
+    let mut confirm = Confirm::open(plan, &schedule, &link)?;
     state.store(word::LIMIT, schedule.count.unwrap_or(u64::MAX));
     let interrupted = supervise(plan, &schedule, sender, &state, &mut confirm, &mut watch)?;
+    let witness = confirm.witness();
     let confirmed = confirm.finish(state.load(word::SENT))?;
-    Ok(SendReport::new(plan, &schedule, &state, confirmed, interrupted))
+    Ok(SendReport::new(plan, &schedule, &state, (witness, confirmed), interrupted))
 }
 
 fn usable_link(plan: &SendPlan) -> Result<Link, SendError> {
     let link = rtnl::link(&plan.interface)?;
     if !link.up {
         return Err(PlanError::Down { interface: link.name }.into());
+    }
+    if plan.via == Via::Send && !link.running {
+        return Err(PlanError::NoCarrier { interface: link.name }.into());
     }
     if !matches!(link.arphrd, plan::ARPHRD_ETHER | plan::ARPHRD_LOOPBACK) {
         return Err(PlanError::NotEthernet { interface: link.name, arphrd: link.arphrd }.into());

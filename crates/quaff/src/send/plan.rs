@@ -88,6 +88,8 @@ pub enum PlanError {
     Nothing,
     #[error("{interface} is down; switch it on with: ip link set {interface} up")]
     Down { interface: String },
+    #[error("nothing can be sent from {interface}: there is no carrier, the other end may be down")]
+    NoCarrier { interface: String },
     #[error("{interface} does not carry Ethernet frames (its type is ARPHRD {arphrd})")]
     NotEthernet { interface: String, arphrd: u16 },
 }

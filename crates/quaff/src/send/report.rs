@@ -1,5 +1,6 @@
 //! What came of a plan: how far it is, and how it ended.
 
+use super::confirm::Witness;
 use super::plan::{Schedule, SendPlan, Via};
 use super::state::{State, word};
 use serde::Serialize;
@@ -38,9 +39,10 @@ pub struct SendReport {
     pub intended: u64,
     /// Frames handed to the kernel.
     pub sent: u64,
-    /// Frames that the interface has seen: by a counting tap for injected ones, by its `tx_packets`
-    /// for sent ones (which also counts what others send).
+    /// Frames that the interface has counted.
     pub confirmed: u64,
+    /// Who has counted them.
+    pub witness: Witness,
     /// From the first frame to the last, s.
     pub seconds: f64,
     /// Frames per second: the gaps between the first and the last frame, over `seconds`.
@@ -70,7 +72,7 @@ impl SendReport {
         plan: &SendPlan,
         schedule: &Schedule,
         state: &State,
-        confirmed: u64,
+        (witness, confirmed): (Witness, u64),
         stopped: bool,
     ) -> Self {
         let sent = state.load(word::SENT);
@@ -84,6 +86,7 @@ impl SendReport {
             intended: schedule.count.unwrap_or(sent),
             sent,
             confirmed,
+            witness,
             seconds,
             pps,
             bits_per_second: pps * plan.frame_bytes as f64 * 8.0,
@@ -103,15 +106,18 @@ impl SendReport {
 
     /// Intended, sent and confirmed agree.
     ///
-    /// A run that was ended early only has to have confirmed what it sent. The counters of a
-    /// sending interface may show more than ours, because others send there too.
+    /// A run that was ended early only has to have confirmed what it sent. An interface's counter
+    /// may show more than ours, because others use the interface too.
     pub fn agrees(&self) -> bool {
         let complete = self.interrupted || self.sent == self.intended;
-        complete && (self.confirmed == self.sent || self.others_sent() > 0)
+        complete && (self.confirmed == self.sent || self.others() > 0)
     }
 
-    /// Frames that others sent from the interface meanwhile.
-    pub fn others_sent(&self) -> u64 {
-        if self.via == "send" { self.confirmed.saturating_sub(self.sent) } else { 0 }
+    /// Frames of others that the interface has counted meanwhile.
+    pub fn others(&self) -> u64 {
+        match self.witness {
+            Witness::Tap => 0,
+            Witness::TxPackets | Witness::RxOtherhostDropped => self.confirmed.saturating_sub(self.sent),
+        }
     }
 }
