@@ -238,6 +238,21 @@ fn is_running(pid: u32) -> bool {
 }
 
 #[test]
+fn a_probe_tells_of_each_thing() {
+    let said = stdout(&output(&["probe", "--json"]));
+    let permits: Vec<serde_json::Value> = serde_json::from_str(&said).expect("JSON");
+    let things: Vec<_> = permits.iter().map(|permit| permit["what"].as_str().expect("a name")).collect();
+    for thing in ["namespaces", "AF_PACKET", "XDP", "BPF live frames", "io_uring", "O_DIRECT", "memlock"] {
+        assert!(things.contains(&thing), "{thing} is missing in {things:?}");
+    }
+    for permit in &permits {
+        assert!(permit["permitted"].is_boolean() && permit["detail"].as_str().is_some_and(|d| !d.is_empty()));
+    }
+    let said = stdout(&output(&["probe", "--dir", "/no/such/directory"]));
+    assert!(said.contains("O_DIRECT         no") && said.contains("/no/such/directory"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_a_word() {
     for (args, word) in [
         (vec!["up", "--name", "a/b"], "name of a lab"),

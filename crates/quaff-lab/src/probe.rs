@@ -2,21 +2,27 @@
 //! is not enough (on some systems a namespace can be made, and then nothing may be done in it).
 
 use crate::lab::{RX_IF, RX_MAC, TX_IF, TX_MAC};
-use crate::{Lab, LabPlan};
+use crate::{Error, Lab, LabPlan};
+use quaff_os::bpf::asm::{Asm, Reg};
+use quaff_os::bpf::{LiveRun, Program, XDP_PASS};
 use quaff_os::disk::{direct, open_unnamed};
 use quaff_os::event::Event;
 use quaff_os::mem::Slab;
-use quaff_os::packet::{RingPlan, RxRing, TimeSource, accept, block::Cursor};
+use quaff_os::packet::{CountingTap, RingPlan, RxRing, TimeSource, accept, block::Cursor};
+use quaff_os::rtnl::Rtnl;
 use quaff_os::testing::FrameSender;
 use quaff_os::{Try, cpu, probe as os, rtnl};
 use serde::Serialize;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How much memory the trial locks: a small capture ring.
 const LOCK_BYTES: usize = 64 << 20;
+/// How many live frames are injected.
+const LIVE_FRAMES: u32 = 16;
 /// How long a frame may take from one end of a lab to the other.
 const FRAME_WAIT: Duration = Duration::from_secs(2);
 
@@ -45,6 +51,8 @@ pub fn probe(dir: &Path) -> Vec<Permit> {
     vec![
         permit("namespaces", "the lab", made.map_err(|error| error.to_string())),
         permit("AF_PACKET", "capture", lab.as_ref().map_or_else(|_| af_packet_alone(), af_packet)),
+        permit("XDP", "capture by AF_XDP", lab.as_ref().map_or_else(without_lab, xdp)),
+        permit("BPF live frames", "generate --inject", lab.as_ref().map_or_else(without_lab, live_frames)),
         permit("io_uring", "writing to disk beside the capture", io_uring()),
         permit("O_DIRECT", "writing to disk past the page cache", o_direct(dir)),
         permit("memlock", "buffers that are never swapped out", memlock()),
@@ -103,6 +111,55 @@ fn a_frame() -> [u8; 60] {
     frame[6..12].copy_from_slice(&TX_MAC);
     frame[12..14].copy_from_slice(&[0x88, 0xb5]);
     frame
+}
+
+fn without_lab(_: &Error) -> Trial {
+    Err("it is tried on the link of a lab, and there are no namespaces for one".into())
+}
+
+/// Attaches a program to one end of the link, in the driver, and takes it off again.
+fn xdp(lab: &Lab) -> Trial {
+    let trial = || -> quaff_os::Result<()> {
+        let program = pass_all()?;
+        lab.rx().run(|| {
+            let mut rtnl = Rtnl::open()?;
+            let index = rtnl.link(RX_IF)?.index;
+            rtnl.set_xdp(index, Some(program.as_fd()))?;
+            rtnl.set_xdp(index, None)
+        })?
+    };
+    trial()
+        .map(|()| "a program was loaded, and attached to a veth interface in its driver".into())
+        .map_err(|error| error.to_string())
+}
+
+/// Has frames arrive at one end of the link, and sees whether a packet socket there is offered them
+/// (the counters of a veth interface know only of what its other end has sent).
+fn live_frames(lab: &Lab) -> Trial {
+    let trial = || -> quaff_os::Result<u64> {
+        let program = pass_all()?;
+        lab.rx().run(|| {
+            let ifindex = rtnl::link(RX_IF)?.index;
+            let mut tap = CountingTap::open(ifindex, RX_IF, None)?;
+            program.run_live(LiveRun { ifindex, frame: &a_frame(), repeat: LIVE_FRAMES, batch: 1 })?;
+            tap.read()
+        })?
+    };
+    match trial() {
+        Ok(seen) if seen == u64::from(LIVE_FRAMES) => {
+            Ok(format!("{seen} frames were injected, and offered to a packet socket"))
+        }
+        Ok(seen) => Err(format!("{LIVE_FRAMES} frames were injected, and {seen} offered to a packet socket")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// An XDP program that hands every frame to the stack.
+fn pass_all() -> quaff_os::Result<Program> {
+    let mut asm = Asm::new();
+    asm.mov64_imm(Reg::R0, XDP_PASS);
+    asm.exit();
+    Program::load_xdp("quaff_probe", &asm.finish())
 }
 
 fn io_uring() -> Trial {

@@ -3,11 +3,15 @@
 use quaff_lab::lab::{self, RX_IF, RX_IP, RX_MAC, TX_IF, TX_IP, TX_MAC};
 use quaff_lab::testing::{lab, lab_of};
 use quaff_lab::{Error, Lab, LabPlan};
+use quaff_os::bpf::asm::{Asm, Reg};
+use quaff_os::bpf::{Program, XDP_DROP};
 use quaff_os::ethtool::Ethtool;
 use quaff_os::netns::{self, Netns};
-use quaff_os::rtnl::link;
+use quaff_os::packet::CountingTap;
+use quaff_os::rtnl::{Rtnl, link};
 use quaff_os::testing::FrameSender;
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Ethernet with a type that no protocol answers (IEEE 802 local experimental, 0x88b5).
@@ -147,4 +151,31 @@ fn plans_that_cannot_be_are_refused_before_anything_is_made() {
         assert!(matches!(Lab::attach(name), Err(Error::Name(_))), "{name:?}");
         assert!(matches!(lab::down(name), Err(Error::Name(_))), "{name:?}");
     }
+}
+
+#[test]
+fn the_link_takes_a_native_xdp_program_unless_its_frames_are_too_large() {
+    let test = "the_link_takes_a_native_xdp_program_unless_its_frames_are_too_large";
+    let Some(lab) = lab(test) else { return };
+    let mut asm = Asm::new();
+    asm.mov64_imm(Reg::R0, XDP_DROP);
+    asm.exit();
+    let drop_all = Program::load_xdp("quaff_test", &asm.finish()).unwrap();
+    let sender = lab.tx().run(|| FrameSender::open(link(TX_IF).unwrap().index)).unwrap().unwrap();
+    let seen = |attached: bool| {
+        lab.rx().run(|| {
+            let mut rtnl = Rtnl::open().unwrap();
+            let index = rtnl.link(RX_IF).unwrap().index;
+            rtnl.set_xdp(index, attached.then_some(drop_all.as_fd())).unwrap();
+            let mut tap = CountingTap::open(index, RX_IF, None).unwrap();
+            (0..10).for_each(|_| sender.send(&frame(64)).unwrap());
+            tap.read().unwrap()
+        })
+    };
+    assert_eq!((seen(true).unwrap(), seen(false).unwrap()), (0, 10));
+
+    let large = Lab::create(&LabPlan { mtu: 9000, ..LabPlan::default() }).unwrap();
+    let attach =
+        || Rtnl::open().unwrap().set_xdp(link(RX_IF).unwrap().index, Some(drop_all.as_fd())).map(drop);
+    assert!(large.rx().run(attach).unwrap().is_err());
 }

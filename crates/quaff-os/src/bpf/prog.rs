@@ -4,7 +4,7 @@ use super::asm::Insn;
 use super::sys::{self, ProgLoad, ProgRun, XdpMd};
 use crate::Result;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// The largest batch of live frames (`TEST_XDP_MAX_BATCH`, net/bpf/test_run.c).
 pub const BATCH_FRAMES_MAX: u32 = 256;
@@ -69,6 +69,12 @@ impl Program {
         let tried = || format!("inject frames of {frame_bytes} bytes");
         // SAFETY: frame and context live until the call returns and are only read; sizes are theirs.
         unsafe { sys::bpf(sys::BPF_PROG_RUN, &mut attr, tried) }.map(|_| ())
+    }
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{Error, Result};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp,
 };
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
@@ -13,6 +13,11 @@ use netlink_packet_route::neighbour::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// linux/if_link.h.
+const XDP_FLAGS_UPDATE_IF_NOEXIST: u32 = 1 << 0;
+/// linux/if_link.h.
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
 /// One end of a veth pair that is to be made.
 #[derive(Debug, Clone, Copy)]
@@ -107,6 +112,20 @@ impl Rtnl {
         ];
         let tried = format!("add the neighbour {address} to interface {index}");
         self.socket.change(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE, &tried)
+    }
+
+    /// Attaches an XDP program to interface `index`, in the driver (`XDP_FLAGS_DRV_MODE`), or takes
+    /// off the one that is there. It stays attached when its descriptor is closed.
+    ///
+    /// # Errors
+    /// `EBUSY` when another program is attached; `EOPNOTSUPP` when the driver has no XDP.
+    pub fn set_xdp(&mut self, index: u32, program: Option<BorrowedFd<'_>>) -> Result<()> {
+        let fd = program.map_or(-1, |program| program.as_raw_fd());
+        let flags = XDP_FLAGS_DRV_MODE | if program.is_some() { XDP_FLAGS_UPDATE_IF_NOEXIST } else { 0 };
+        let mut message = on(index);
+        message.attributes.push(LinkAttribute::Xdp(vec![LinkXdp::Fd(fd), LinkXdp::Flags(flags)]));
+        let doing = if program.is_some() { "attach an XDP program to" } else { "take the XDP program off" };
+        self.socket.change(RouteNetlinkMessage::SetLink(message), 0, &format!("{doing} interface {index}"))
     }
 
     /// Deletes interface `index`; of a veth pair both ends go.
