@@ -245,6 +245,19 @@ fn drops_between_two_files_are_recorded_by_the_second() {
 }
 
 #[test]
+fn the_ledgers_of_other_tools_are_read_for_what_they_are() {
+    // dumpcap counts the dropped among the received, and says nothing at the head of its file.
+    let (code, report) = verify(File::new(Format::Pcapng).frames(0..10).dumpcap_statistics(10, 0), &[]);
+    assert_eq!((code, &report["ledger"]["consistent"]), (0, &true.into()));
+    let (code, report) = verify(File::new(Format::Pcapng).frames([0, 1, 4]).dumpcap_statistics(5, 2), &[]);
+    assert_eq!(
+        (code, &report["ledger"]["recorded_drops"], &report["ledger"]["unexplained"]),
+        (1, &2.into(), &0.into())
+    );
+    assert_eq!(report["ledger"]["contradictions"], Value::Array(Vec::new()));
+}
+
+#[test]
 fn a_ledger_that_contradicts_the_file_is_not_believed() {
     let complete = |file: File| {
         let (code, report) = verify(file, &[]);

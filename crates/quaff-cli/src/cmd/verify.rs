@@ -203,7 +203,10 @@ fn ledger_words(ledger: Option<&Ledger>) -> String {
         }
         (_, fewer) => {
             let fewer = show::count(fewer.unsigned_abs());
-            format!("{drops} drops recorded ({}); {fewer} of them are not missing here", places.join(", "))
+            format!(
+                "{drops} drops recorded ({}); {fewer} of them behind the last frame, or not stamped",
+                places.join(", ")
+            )
         }
     };
     if ledger.frames_behind > 0 {
