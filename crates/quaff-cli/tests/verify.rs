@@ -176,6 +176,7 @@ fn a_missing_file_or_a_folder_cannot_be_read() {
     let missing = dir.path().join("missing.pcap");
     let output = quaff(&[missing.to_str().unwrap()]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("missing.pcap: No such file or directory"), "{error}");
     assert_eq!(quaff(&[dir.path().to_str().unwrap()]).output().unwrap().status.code(), Some(2));
