@@ -176,6 +176,7 @@ fn a_missing_file_or_a_folder_cannot_be_read() {
     let missing = dir.path().join("missing.pcap");
     let output = quaff(&[missing.to_str().unwrap()]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("missing.pcap: No such file or directory"), "{error}");
     assert_eq!(quaff(&[dir.path().to_str().unwrap()]).output().unwrap().status.code(), Some(2));
@@ -242,6 +243,19 @@ fn drops_between_two_files_are_recorded_by_the_second() {
         (&report["ledger"]["recorded_drops"], &report["ledger"]["unexplained"]),
         (&3.into(), &0.into())
     );
+}
+
+#[test]
+fn the_ledgers_of_other_tools_are_read_for_what_they_are() {
+    // dumpcap counts the dropped among the received, and says nothing at the head of its file.
+    let (code, report) = verify(File::new(Format::Pcapng).frames(0..10).dumpcap_statistics(10, 0), &[]);
+    assert_eq!((code, &report["ledger"]["consistent"]), (0, &true.into()));
+    let (code, report) = verify(File::new(Format::Pcapng).frames([0, 1, 4]).dumpcap_statistics(5, 2), &[]);
+    assert_eq!(
+        (code, &report["ledger"]["recorded_drops"], &report["ledger"]["unexplained"]),
+        (1, &2.into(), &0.into())
+    );
+    assert_eq!(report["ledger"]["contradictions"], Value::Array(Vec::new()));
 }
 
 #[test]

@@ -49,6 +49,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
     let printed = if args.json {
         serde_json::to_writer(&mut out, &report).map_err(std::io::Error::from).and_then(|()| writeln!(out))
+    } else if report.unreadable && report.frames == 0 {
+        Ok(())
     } else {
         print(&mut out, &report)
     };
@@ -203,7 +205,10 @@ fn ledger_words(ledger: Option<&Ledger>) -> String {
         }
         (_, fewer) => {
             let fewer = show::count(fewer.unsigned_abs());
-            format!("{drops} drops recorded ({}); {fewer} of them are not missing here", places.join(", "))
+            format!(
+                "{drops} drops recorded ({}); {fewer} of them behind the last frame, or not stamped",
+                places.join(", ")
+            )
         }
     };
     if ledger.frames_behind > 0 {

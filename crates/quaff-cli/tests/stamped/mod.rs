@@ -1,7 +1,8 @@
 //! Capture files of stamped frames, made without a network.
 
 use quaff_wire::pcap::encode::{self as pcap, Resolution};
-use quaff_wire::pcapng::encode::{self as pcapng, Interface, Section, Statistics};
+use quaff_wire::pcapng;
+use quaff_wire::pcapng::encode::{self, Interface, Section, Statistics};
 use quaff_wire::record::Record;
 use quaff_wire::stamp::Stamp;
 use quaff_wire::udp::{Frame, Headers};
@@ -32,9 +33,9 @@ impl File {
         match format {
             Format::Pcap => bytes.extend(pcap::file_header(Resolution::Nanoseconds, 0, 1)),
             Format::Pcapng => {
-                pcapng::shb(&mut bytes, &Section { userappl: "a test".into(), ..Section::default() });
+                encode::shb(&mut bytes, &Section { userappl: "a test".into(), ..Section::default() });
                 let interface = Interface { linktype: 1, name: "test0".into(), ..Interface::default() };
-                pcapng::idb(&mut bytes, &interface);
+                encode::idb(&mut bytes, &interface);
             }
         }
         Self { format, bytes, frame: stamped_frame(7), bounded: false, dropped: 0 }
@@ -80,7 +81,22 @@ impl File {
             delivered,
             ..Statistics::default()
         };
-        pcapng::isb(&mut self.bytes, &statistics);
+        encode::isb(&mut self.bytes, &statistics);
+        self
+    }
+
+    /// The only block of counters in a file of dumpcap's, at its end.
+    pub(crate) fn dumpcap_statistics(mut self, received: u64, dropped: u64) -> Self {
+        let options = [(pcapng::ISB_IFRECV, received), (pcapng::ISB_IFDROP, dropped)];
+        let length = 12u32 + 12 + 12 * options.len() as u32 + 4;
+        for word in [pcapng::ISB, length, 0, 0, 0] {
+            self.bytes.extend(word.to_ne_bytes());
+        }
+        for (code, value) in options {
+            self.bytes.extend([code.to_ne_bytes(), 8u16.to_ne_bytes()].concat());
+            self.bytes.extend(value.to_ne_bytes());
+        }
+        self.bytes.extend([0u32.to_ne_bytes(), length.to_ne_bytes()].concat());
         self
     }
 
@@ -99,7 +115,7 @@ impl File {
         let mut room = vec![0; 4096];
         let written = match self.format {
             Format::Pcap => pcap::record(&mut room, Resolution::Nanoseconds, &record),
-            Format::Pcapng => pcapng::epb(&mut room, 0, &record),
+            Format::Pcapng => encode::epb(&mut room, 0, &record),
         };
         self.bytes.extend(&room[..written]);
     }
