@@ -17,7 +17,8 @@ fn every_frame_at_full_speed() {
     let Some(bench) = Bench::new("every_frame_at_full_speed", 2 << 30) else { return };
     for size in [64, 512, 1500] {
         let file = bench.path("all.pcapng");
-        let ended = bench.capture_of(&["-w", &file, "--cpu", "1"], &format!("--size {size} --count {MANY} --cpu 0"));
+        let ended =
+            bench.capture_of(&["-w", &file, "--cpu", "1"], &format!("--size {size} --count {MANY} --cpu 0"));
         assert_lossless(&ended, &file, MANY);
     }
 }
@@ -27,7 +28,8 @@ fn every_frame_in_every_format() {
     let Some(bench) = Bench::new("every_frame_in_every_format", 1 << 30) else { return };
     for format in ["pcapng", "pcap", "pcap-us"] {
         let file = bench.path("all");
-        let ended = bench.capture_of(&["-w", &file, "--format", format], "--size 300 --count 200000 --pps 200000");
+        let ended =
+            bench.capture_of(&["-w", &file, "--format", format], "--size 300 --count 200000 --pps 200000");
         assert_lossless(&ended, &file, 200_000);
         let bytes = std::fs::metadata(&file).unwrap().len();
         assert_eq!(ended.json["bytes_written"], bytes, "{format}");
@@ -49,7 +51,9 @@ fn counted_by_others(test: &str, file: &str) -> Vec<(&'static str, u64)> {
         counts.push(("capinfos", text.split_whitespace().last().unwrap().parse().unwrap()));
     }
     if let Some(mut python) = tool(test, "/usr/bin/python3") {
-        let script = format!("from scapy.utils import RawPcapReader, PcapReader\nprint(sum(1 for _ in PcapReader({file:?})))");
+        let script = format!(
+            "from scapy.utils import RawPcapReader, PcapReader\nprint(sum(1 for _ in PcapReader({file:?})))"
+        );
         match python.args(["-c", &script]).output() {
             Ok(done) if done.status.success() => {
                 counts.push(("scapy", String::from_utf8_lossy(&done.stdout).trim().parse().unwrap()));
@@ -79,12 +83,19 @@ fn others_read_the_files() {
 #[test]
 fn frames_are_byte_identical_tags_included() {
     let Some(bench) = Bench::new("frames_are_byte_identical_tags_included", 1 << 28) else { return };
-    let tags = [vec![], vec![(0x8100, 0xb064)], vec![(0x88a8, 0x2001), (0x8100, 0x6005)], vec![(0x8100, 7), (0x8100, 8)]];
+    let tags = [
+        vec![],
+        vec![(0x8100, 0xb064)],
+        vec![(0x88a8, 0x2001), (0x8100, 0x6005)],
+        vec![(0x8100, 7), (0x8100, 8)],
+    ];
     for (stream, tags) in (1u16..).zip(tags) {
         let file = bench.path("tags.pcapng");
         let words: Vec<_> = tags.iter().map(|(tpid, tci)| format!("{tpid:#06x}:{tci:#06x}")).collect();
         let vlan = if tags.is_empty() { String::new() } else { format!("--vlan {}", words.join(",")) };
-        let generate = format!("--size 200 --count 500 --stream {stream} {vlan} --src-mac 02:00:00:00:00:01 --dst-mac 02:00:00:00:00:02");
+        let generate = format!(
+            "--size 200 --count 500 --stream {stream} {vlan} --src-mac 02:00:00:00:00:01 --dst-mac 02:00:00:00:00:02"
+        );
         let ended = bench.capture_of(&["-w", &file], &generate);
         assert_lossless(&ended, &file, 500);
         let headers = Headers {
@@ -106,8 +117,8 @@ fn assert_frames(file: &str, headers: &Headers, count: u64) {
     let mut seen = 0;
     while capture
         .pull(|item| {
-            let quaff_wire::decode::Item::Packet(packet) = item else { return };
-            let Read::Stamp(stamp) = stamp::read(packet.data, packet.original_len as usize) else {
+            let quaff_wire::decode::Item::Frame(packet) = item else { return };
+            let Read::Stamp(stamp) = stamp::read(packet.data, packet.wire_len as usize) else {
                 panic!("frame {seen} has no stamp: {:02x?}", packet.data)
             };
             frame.set(&stamp);
@@ -122,14 +133,21 @@ fn assert_frames(file: &str, headers: &Headers, count: u64) {
 #[test]
 fn a_filter_runs_in_the_kernel_and_what_it_keeps_out_is_counted() {
     let Some(bench) = Bench::new("a_filter_runs_in_the_kernel", 1 << 28) else { return };
-    for (filter, kept) in [("udp src port 7", "--stream 7"), ("vlan 100", "--vlan 0x8100:0xb064"), ("len > 200", "--size 256")] {
+    for (filter, kept) in
+        [("udp src port 7", "--stream 7"), ("vlan 100", "--vlan 0x8100:0xb064"), ("len > 200", "--size 256")]
+    {
         let file = bench.path("some.pcapng");
         let running = bench.capture(&["-w", &file, "-f", filter]);
         let kept_size = if kept.starts_with("--size") { "" } else { "--size 128" };
         bench.generate(&format!("{kept_size} --count 1000 --pps 20000 {kept}"));
         bench.generate("--size 128 --count 500 --pps 20000 --stream 9");
         let ended = interrupt(running);
-        assert_eq!((ended.code, &ended.json["written"], &ended.json["filtered"]), (0, &1000.into(), &500.into()), "{filter}: {}", ended.json);
+        assert_eq!(
+            (ended.code, &ended.json["written"], &ended.json["filtered"]),
+            (0, &1000.into(), &500.into()),
+            "{filter}: {}",
+            ended.json
+        );
         assert_eq!(verify(&[&file])["received"], 1000, "{filter}");
     }
 }
@@ -144,8 +162,8 @@ fn a_snaplen_cuts_and_says_so() {
         let mut capture = quaff::source::file::CaptureFile::open(file.as_ref()).expect("a capture");
         while capture
             .pull(|item| {
-                if let quaff_wire::decode::Item::Packet(packet) = item {
-                    assert_eq!((packet.data.len(), packet.original_len), (captured, 1500));
+                if let quaff_wire::decode::Item::Frame(packet) = item {
+                    assert_eq!((packet.data.len(), packet.wire_len), (captured, 1500));
                 }
             })
             .expect("a good file")
@@ -160,7 +178,12 @@ fn count_and_duration_end_it() {
     let running = bench.capture(&["-w", &file, "--count", "777"]);
     bench.generate("--size 64 --count 5000 --pps 50000");
     let ended = finish(running);
-    assert_eq!((ended.code, &ended.json["written"], &ended.json["received"]), (0, &777.into(), &777.into()), "{}", ended.json);
+    assert_eq!(
+        (ended.code, &ended.json["written"], &ended.json["received"]),
+        (0, &777.into(), &777.into()),
+        "{}",
+        ended.json
+    );
     assert_eq!(verify(&[&file])["received"], 777);
 
     let started = Instant::now();
@@ -187,13 +210,27 @@ fn a_file_can_be_read_while_it_grows() {
     let Some(bench) = Bench::new("a_file_can_be_read_while_it_grows", 1 << 28) else { return };
     let file = bench.path("growing.pcapng");
     let running = bench.capture(&["-w", &file, "--flush", "200ms"]);
-    let generator = Running::start(bench.quaff(&["generate", "--inject", "rx0", "--size", "200", "--pps", "20000", "--duration", "3s"]));
+    let generator = Running::start(bench.quaff(&[
+        "generate",
+        "--inject",
+        "rx0",
+        "--size",
+        "200",
+        "--pps",
+        "20000",
+        "--duration",
+        "3s",
+    ]));
     let generator = generator.expect("quaff runs");
     let mut received = Vec::new();
     for _ in 0..10 {
         std::thread::sleep(Duration::from_millis(250));
         let found = verify(&[&file]);
-        assert_eq!((&found["lost"], &found["corrupt"], &found["error"]), (&0.into(), &0.into(), &serde_json::Value::Null), "{found}");
+        assert_eq!(
+            (&found["lost"], &found["corrupt"], &found["error"]),
+            (&0.into(), &0.into(), &serde_json::Value::Null),
+            "{found}"
+        );
         received.push(found["received"].as_u64().unwrap());
     }
     assert!(received.is_sorted() && received[9] > received[0] && received[9] > 20_000, "{received:?}");
@@ -209,9 +246,11 @@ fn two_interfaces_go_into_one_file() {
     bench.generate("--size 100 --count 1000 --pps 10000");
     let ended = interrupt(running);
     assert_lossless(&ended, &file, 1000);
-    let names: Vec<_> = ended.json["interfaces"].as_array().unwrap().iter().map(|lane| lane["interface"].clone()).collect();
+    let names: Vec<_> =
+        ended.json["interfaces"].as_array().unwrap().iter().map(|lane| lane["interface"].clone()).collect();
     assert_eq!(names, ["rx0", "lo"]);
-    let done = bench.quaff(&["capture", "-i", "rx0", "-i", "lo", "--format", "pcap", "-w", &file]).output().unwrap();
+    let done =
+        bench.quaff(&["capture", "-i", "rx0", "-i", "lo", "--format", "pcap", "-w", &file]).output().unwrap();
     assert_eq!(done.status.code(), Some(2));
 }
 
@@ -227,7 +266,13 @@ fn both_directions_are_marked() {
     run(bench.lab.command_rx("bash").unwrap().args(["-c", "echo hello >/dev/udp/198.18.0.1/9"]));
     assert_eq!(interrupt(running).code, 0);
     let out = run(tshark.args(["-r", &file, "-T", "fields", "-e", "frame.packet_flags_direction"]));
-    let count = |direction: &str| out.lines().filter(|line| u8::from_str_radix(line.trim_start_matches("0x"), 16).unwrap().to_string() == direction).count();
+    let count = |direction: &str| {
+        out.lines()
+            .filter(|line| {
+                u8::from_str_radix(line.trim_start_matches("0x"), 16).unwrap().to_string() == direction
+            })
+            .count()
+    };
     assert_eq!((count("1"), count("2")), (10, 1), "{out}");
 }
 
@@ -237,7 +282,8 @@ fn idle_costs_nothing() {
     let running = bench.capture(&["-w", &bench.path("idle.pcapng"), "--ring", "16M", "--buffer", "16M"]);
     let cpu = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.pid())).unwrap();
-        let fields: Vec<u64> = stat.rsplit(") ").next().unwrap().split(' ').filter_map(|field| field.parse().ok()).collect();
+        let fields: Vec<u64> =
+            stat.rsplit(") ").next().unwrap().split(' ').filter_map(|field| field.parse().ok()).collect();
         // utime and stime, fields 14 and 15 of proc(5), in ticks of 10 ms; the list begins at field 4.
         fields[10] + fields[11]
     };

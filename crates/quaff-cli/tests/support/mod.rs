@@ -10,49 +10,49 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tempfile::TempDir;
 
-pub const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
+pub(crate) const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
 /// Longer than anything here takes, on a busy machine too.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Two labs at full speed on two cores would take packets from each other: one at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A lab, a folder on a real disk, and the machine to oneself.
-pub struct Bench {
-    pub lab: Lab,
-    pub dir: TempDir,
+pub(crate) struct Bench {
+    pub(crate) lab: Lab,
+    pub(crate) dir: TempDir,
     _turn: MutexGuard<'static, ()>,
 }
 
 /// How a command ended, and its JSON.
-pub struct Ended {
-    pub code: i32,
-    pub json: Value,
-    pub stderr: String,
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) json: Value,
+    pub(crate) stderr: String,
 }
 
 impl Bench {
     /// `None` after a skip that says why. `bytes` is the room that the test needs on the disk.
-    pub fn new(test: &str, bytes: u64) -> Option<Self> {
+    pub(crate) fn new(test: &str, bytes: u64) -> Option<Self> {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let lab = testing::lab(test)?;
         let dir = folder();
         testing::space(test, dir.path(), bytes).then_some(Self { lab, dir, _turn: turn })
     }
 
-    pub fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.dir.path().join(name).display().to_string()
     }
 
     /// `quaff ARGS` in the receiving namespace.
-    pub fn quaff(&self, args: &[&str]) -> Command {
+    pub(crate) fn quaff(&self, args: &[&str]) -> Command {
         let mut command = self.lab.command_rx(QUAFF).expect("a command in the lab");
         command.args(args);
         command
     }
 
     /// `quaff capture -i rx0 ARGS --json`, ready for the first packet.
-    pub fn capture(&self, args: &[&str]) -> Running {
+    pub(crate) fn capture(&self, args: &[&str]) -> Running {
         let mut all = vec!["capture", "-i", "rx0", "--json"];
         all.extend(args);
         let mut running = Running::start(self.quaff(&all)).expect("quaff runs");
@@ -61,7 +61,7 @@ impl Bench {
     }
 
     /// `quaff generate --inject rx0 ARGS --json`, to its end.
-    pub fn generate(&self, args: &str) -> Value {
+    pub(crate) fn generate(&self, args: &str) -> Value {
         let mut all = vec!["generate", "--inject", "rx0", "--json"];
         all.extend(args.split_whitespace());
         let ended = finish(Running::start(self.quaff(&all)).expect("quaff runs"));
@@ -71,7 +71,7 @@ impl Bench {
     }
 
     /// Captures what one generator sends, then ends the capture.
-    pub fn capture_of(&self, capture: &[&str], generate: &str) -> Ended {
+    pub(crate) fn capture_of(&self, capture: &[&str], generate: &str) -> Ended {
         let running = self.capture(capture);
         self.generate(generate);
         interrupt(running)
@@ -79,32 +79,33 @@ impl Bench {
 }
 
 /// A folder on the disk that holds the build, which is a real one.
-pub fn folder() -> TempDir {
+pub(crate) fn folder() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
 }
 
 /// Asks a command to end, as ^C would, and waits.
-pub fn interrupt(running: Running) -> Ended {
+pub(crate) fn interrupt(running: Running) -> Ended {
     running.signal(Signal::SIGINT).expect("it runs");
     finish(running)
 }
 
 /// Waits for a command that ends by itself.
-pub fn finish(running: Running) -> Ended {
+pub(crate) fn finish(running: Running) -> Ended {
     let done = running.finish(PATIENCE).expect("it ends");
     let json = serde_json::from_slice(&done.stdout).unwrap_or(Value::Null);
     Ended { code: done.status.code().unwrap_or(-1), json, stderr: done.stderr }
 }
 
 /// `quaff verify --json ARGS`.
-pub fn verify(args: &[&str]) -> Value {
+pub(crate) fn verify(args: &[&str]) -> Value {
     let done = Command::new(QUAFF).args(["verify", "--json"]).args(args).output().expect("quaff runs");
-    serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&done.stderr)))
+    serde_json::from_slice(&done.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&done.stderr)))
 }
 
 /// Asserts that a capture kept everything, and that its file holds exactly `count` stamped frames.
 #[track_caller]
-pub fn assert_lossless(ended: &Ended, file: &str, count: u64) {
+pub(crate) fn assert_lossless(ended: &Ended, file: &str, count: u64) {
     let ledger = &ended.json;
     assert_eq!(ended.code, 0, "{ledger} {}", ended.stderr);
     assert_eq!(ledger["lossless"], true, "{ledger}");
@@ -114,7 +115,7 @@ pub fn assert_lossless(ended: &Ended, file: &str, count: u64) {
 }
 
 /// The tool, or `None` after a skip.
-pub fn tool(test: &str, name: &str) -> Option<Command> {
+pub(crate) fn tool(test: &str, name: &str) -> Option<Command> {
     let is_there = Command::new("sh").args(["-c", &format!("command -v {name}")]).output();
     if is_there.is_ok_and(|found| found.status.success()) {
         return Some(Command::new(name));
@@ -125,7 +126,7 @@ pub fn tool(test: &str, name: &str) -> Option<Command> {
 
 /// Runs a command that must succeed; its stdout.
 #[track_caller]
-pub fn run(command: &mut Command) -> String {
+pub(crate) fn run(command: &mut Command) -> String {
     let done = command.output().expect("it runs");
     let stderr = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{command:?}: {stderr}");
@@ -133,9 +134,10 @@ pub fn run(command: &mut Command) -> String {
 }
 
 /// The names in a folder, sorted.
-pub fn names(dir: &Path) -> Vec<String> {
+pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).expect("a folder");
-    let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }

@@ -1,0 +1,354 @@
+//! What goes wrong on real machines: each case ends with clear words, the right exit status, and a
+//! file that holds everything up to the fault.
+
+mod support;
+
+use quaff_lab::{Running, testing};
+use quaff_os::signal::Signal;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{Bench, PATIENCE, QUAFF, assert_lossless, finish, folder, interrupt, names, run, verify};
+
+/// A small file system of its own, on a loop device.
+struct Disk {
+    dir: tempfile::TempDir,
+}
+
+impl Disk {
+    /// ext4 of so many MiB, or `None` after a skip.
+    fn new(test: &str, mib: u64) -> Option<Self> {
+        let dir = folder();
+        if !testing::space(test, dir.path(), mib << 20) {
+            return None;
+        }
+        let (image, mount) = (dir.path().join("image"), dir.path().join("mnt"));
+        std::fs::create_dir(&mount).unwrap();
+        std::fs::File::create(&image).unwrap().set_len(mib << 20).unwrap();
+        let made =
+            Command::new("mkfs.ext4").arg("-q").arg(&image).status().is_ok_and(|status| status.success());
+        let mut mounting = Command::new("mount");
+        let mounted = made
+            && mounting
+                .args(["-o", "loop"])
+                .arg(&image)
+                .arg(&mount)
+                .output()
+                .is_ok_and(|done| done.status.success());
+        if !mounted {
+            testing::skip(test, "this machine gives no loop device to mount");
+            return None;
+        }
+        Some(Self { dir })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("mnt")
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.path().join(name).display().to_string()
+    }
+
+    fn freeze(&self, on: bool) {
+        run(Command::new("fsfreeze").arg(if on { "-f" } else { "-u" }).arg(self.path()));
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.path()).status();
+    }
+}
+
+fn fails(bench: &Bench, args: &[&str]) -> String {
+    let done = bench.quaff(args).output().expect("quaff runs");
+    assert_eq!(done.status.code(), Some(2), "{args:?}");
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}
+
+#[test]
+fn what_cannot_start_says_why_and_spoils_nothing() {
+    let Some(bench) = Bench::new("what_cannot_start_says_why_and_spoils_nothing", 1 << 20) else { return };
+    let file = &bench.path("precious.pcapng");
+    std::fs::write(file, b"do not touch").unwrap();
+    for (args, words) in [
+        (vec!["-i", "rx1"], "did you mean rx0"),
+        (vec!["-i", "rx0", "-f", "udp and prot 53"], "          ^"),
+        (vec!["-i", "rx0", "-j", "adapter"], "hardware time stamps"),
+        (vec!["-i", "rx0", "--cpu", "4095"], "pin a thread"),
+        (vec!["-i", "rx0", "-i", "rx0"], "twice"),
+        (vec!["-i", "rx0", "--ring", "64T"], "smaller --ring"),
+    ] {
+        let said = fails(&bench, &[&["capture", "-w", file], &args[..]].concat());
+        assert!(said.contains(words), "{args:?}: {said}");
+        assert_eq!(std::fs::read(file).unwrap(), b"do not touch", "{args:?}");
+    }
+    assert!(
+        fails(&bench, &["capture", "-i", "rx0", "-w", "/no/such/dir/x"]).contains("make the folder first")
+    );
+    assert!(fails(&bench, &["capture", "-i", "rx0", "--dir", "/no/such/dir"]).contains("/no/such/dir"));
+    assert!(
+        fails(&bench, &["capture", "-i", "rx0", "--dir", &bench.path(""), "--name", "%A"]).contains("%Y")
+    );
+}
+
+#[test]
+fn without_privilege_it_names_the_capability() {
+    // Where nobody can reach it: the build may lie in a folder that is closed to others.
+    let dir = tempfile::tempdir().unwrap();
+    let quaff = dir.path().join("quaff");
+    std::fs::copy(QUAFF, &quaff).unwrap();
+    run(Command::new("chmod").args(["-R", "a+rwX"]).arg(dir.path()));
+    let mut unprivileged = Command::new("setpriv");
+    unprivileged.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&quaff);
+    unprivileged.args(["capture", "-i", "lo", "-w"]).arg(dir.path().join("x.pcapng"));
+    let done = unprivileged.output().expect("setpriv runs");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    assert!(said.contains("CAP_NET_RAW") && said.contains("setcap"), "{said}");
+}
+
+#[test]
+fn an_interface_that_goes_down_and_comes_back() {
+    let Some(bench) = Bench::new("an_interface_that_goes_down_and_comes_back", 1 << 27) else { return };
+    let file = bench.path("gap.pcapng");
+    let running = bench.capture(&["-w", &file]);
+    let link = |state: &str| run(bench.lab.command_rx("ip").unwrap().args(["link", "set", "rx0", state]));
+    bench.generate("--size 100 --count 1000 --pps 10000");
+    link("down");
+    std::thread::sleep(Duration::from_millis(1200));
+    link("up");
+    bench.generate("--size 100 --count 1000 --pps 10000 --stream 2");
+    let ended = interrupt(running);
+    assert_lossless(&ended, &file, 2000);
+    let lane = &ended.json["interfaces"][0];
+    assert_eq!(lane["downs"], 1, "{lane}");
+    assert!(lane["down_ns"].as_u64().unwrap() >= 1_000_000_000, "{lane}");
+}
+
+#[test]
+fn an_interface_that_is_removed_ends_it_with_the_file_complete() {
+    let Some(bench) = Bench::new("an_interface_that_is_removed", 1 << 27) else { return };
+    let file = bench.path("gone.pcapng");
+    let running = bench.capture(&["-w", &file]);
+    bench.generate("--size 100 --count 1000");
+    run(bench.lab.command_rx("ip").unwrap().args(["link", "delete", "rx0"]));
+    let ended = finish(running);
+    assert_eq!((ended.code, &ended.json["written"]), (2, &1000.into()), "{} {}", ended.json, ended.stderr);
+    assert_eq!(verify(&[&file])["complete"], true);
+}
+
+#[test]
+fn a_full_disk_ends_it_cleanly_and_what_is_lost_is_counted() {
+    let test = "a_full_disk_ends_it_cleanly";
+    let Some(bench) = Bench::new(test, 1 << 27) else { return };
+    let Some(disk) = Disk::new(test, 64) else { return };
+    let dir = disk.path().display().to_string();
+    for (args, is_folder) in [
+        (vec!["-w".to_owned(), disk.file("x.pcapng")], false),
+        (vec!["--dir".into(), dir, "--rotate-size".into(), "8M".into()], true),
+    ] {
+        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        let running = bench.capture(&args);
+        bench.generate("--size 1500 --count 80000 --pps 40000");
+        let ended = finish(running);
+        let ledger = &ended.json;
+        assert_eq!(
+            (ended.code, &ledger["ended_by"], &ledger["lossless"]),
+            (1, &"disk_full".into(), &false.into()),
+            "{ledger}"
+        );
+        assert_eq!(
+            ledger["received"].as_u64(),
+            Some(ledger["written"].as_u64().unwrap() + ledger["lost_on_disk"].as_u64().unwrap())
+        );
+        let files: Vec<_> = names(&disk.path()).into_iter().filter(|name| name != "lost+found").collect();
+        assert!(files.iter().all(|name| name.ends_with(".pcapng")), "{files:?}");
+        let paths: Vec<_> = files.iter().map(|name| disk.file(name)).collect();
+        let found = verify(&paths.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(
+            (&found["received"], &found["lost"], &found["corrupt"], &found["error"]),
+            (&ledger["written"], &0.into(), &0.into(), &serde_json::Value::Null),
+            "{found}"
+        );
+        assert_eq!(files.len() > 1, is_folder);
+        files.iter().for_each(|name| std::fs::remove_file(disk.file(name)).unwrap());
+    }
+}
+
+#[test]
+fn a_full_disk_with_a_rule_loses_the_oldest_and_nothing_else() {
+    let test = "a_full_disk_with_a_rule";
+    let Some(bench) = Bench::new(test, 1 << 27) else { return };
+    let Some(disk) = Disk::new(test, 64) else { return };
+    let dir = disk.path().display().to_string();
+    for rule in [["--keep-free", "30"], ["--keep-size", "1G"], ["--keep-size", "30M"]] {
+        let running = bench.capture(&["--dir", &dir, "--rotate-size", "8M", rule[0], rule[1]]);
+        bench.generate("--size 1500 --count 80000 --pps 40000");
+        let ended = interrupt(running);
+        assert_eq!(
+            (ended.code, &ended.json["written"]),
+            (0, &80_000.into()),
+            "{rule:?}: {} {}",
+            ended.json,
+            ended.stderr
+        );
+        let files: Vec<_> = names(&disk.path())
+            .into_iter()
+            .filter(|name| name != "lost+found")
+            .map(|name| disk.file(&name))
+            .collect();
+        let mut args = vec!["--from-first"];
+        args.extend(files.iter().map(String::as_str));
+        let found = verify(&args);
+        assert_eq!(
+            (&found["complete"], found["received"].as_u64() > Some(10_000)),
+            (&true.into(), true),
+            "{rule:?}: {found}"
+        );
+        let bytes: u64 = files.iter().map(|file| std::fs::metadata(file).unwrap().len()).sum();
+        assert!(rule[1] != "30M" || bytes <= 30 << 20, "{bytes}");
+        files.iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    }
+}
+
+#[test]
+fn a_disk_that_stalls_for_three_seconds_costs_memory_only() {
+    let test = "a_disk_that_stalls_for_three_seconds";
+    let Some(bench) = Bench::new(test, 2 << 30) else { return };
+    let Some(disk) = Disk::new(test, 1500) else { return };
+    let file = disk.file("stalled.pcapng");
+    let running = bench.capture(&["-w", &file, "--cpu", "1"]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_secs(1));
+            disk.freeze(true);
+            std::thread::sleep(Duration::from_secs(3));
+            disk.freeze(false);
+        });
+        bench.generate("--size 512 --pps 200000 --count 1000000 --cpu 0");
+    });
+    let ended = interrupt(running);
+    assert_lossless(&ended, &file, 1_000_000);
+    let stalled = ended.json["write_high_seconds"].as_f64().unwrap();
+    assert!(stalled > 2.0, "the disk stalled for {stalled} s only: nothing was tested");
+}
+
+#[test]
+fn a_closed_stdout_is_success() {
+    let Some(bench) = Bench::new("a_closed_stdout_is_success", 1 << 27) else { return };
+    for traffic in [true, false] {
+        let mut command = bench.quaff(&["capture", "-i", "rx0", "-w", "-"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(800));
+        drop(child.stdout.take());
+        if traffic {
+            bench.generate("--size 500 --count 20000 --pps 20000");
+        }
+        let started = Instant::now();
+        let done = child.wait_with_output().unwrap();
+        assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+        assert!(started.elapsed() < Duration::from_secs(10));
+    }
+}
+
+#[test]
+fn a_slow_reader_costs_counted_packets_and_never_the_ring() {
+    let Some(bench) = Bench::new("a_slow_reader_costs_counted_packets", 1 << 28) else { return };
+    let file = bench.path("slow.pcapng");
+    let script = format!(
+        "{QUAFF} capture -i rx0 --json --ring 64M --buffer 16M -w - | (sleep 4; cat) >{file}; exit ${{PIPESTATUS[0]}}"
+    );
+    let mut running = Running::start({
+        let mut command = bench.lab.command_rx("bash").unwrap();
+        command.args(["-c", &script]);
+        command
+    })
+    .unwrap();
+    assert!(running.hears("capturing", PATIENCE));
+    bench.generate("--size 1500 --count 100000 --pps 40000");
+    // SIGINT goes to quaff alone: it is the child of the shell.
+    let quaff = run(Command::new("pgrep").args(["-P", &running.pid().to_string(), "-x", "quaff"]));
+    quaff_os::process::send(quaff.trim().parse().unwrap(), Signal::SIGINT).unwrap();
+    let done = running.finish(PATIENCE).unwrap();
+    let ledger: serde_json::Value =
+        done.stderr.lines().find_map(|line| serde_json::from_str(line).ok()).expect("a ledger");
+    assert_eq!(done.status.code(), Some(1), "{ledger}");
+    assert_eq!((&ledger["kernel_dropped"], &ledger["offered"]), (&0.into(), &100_000.into()), "{ledger}");
+    assert!(ledger["lost_in_buffer"].as_u64() > Some(0), "{ledger}");
+    let found = verify(&[&file, "--expect", "100000"]);
+    assert_eq!((&found["received"], &found["lost"]), (&ledger["written"], &ledger["lost"]), "{found}");
+    assert_eq!(found["ledger"]["consistent"], true, "{found}");
+}
+
+#[test]
+fn a_second_interrupt_ends_it_at_once() {
+    let Some(bench) = Bench::new("a_second_interrupt_ends_it_at_once", 1 << 27) else { return };
+    // Nobody reads this pipe, so the writer stands still for ever.
+    let mut command = bench.quaff(&["capture", "-i", "rx0", "-w", "-", "--flush", "100ms"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(800));
+    bench.generate("--size 1500 --count 20000 --pps 20000");
+    for _ in 0..2 {
+        quaff_os::process::send(child.id(), Signal::SIGINT).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let started = Instant::now();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(2));
+    assert!(started.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn sigusr1_prints_a_line_and_goes_on() {
+    let Some(bench) = Bench::new("sigusr1_prints_a_line_and_goes_on", 1 << 27) else { return };
+    let mut running = bench.capture(&["-w", &bench.path("x.pcapng")]);
+    bench.generate("--size 100 --count 500");
+    std::thread::sleep(Duration::from_millis(1500));
+    running.signal(Signal::SIGUSR1).unwrap();
+    assert!(running.hears("written 500", PATIENCE), "{}", running.heard());
+    assert_eq!(interrupt(running).code, 0);
+}
+
+#[test]
+fn a_frame_larger_than_a_block_is_cut_and_counted() {
+    let Some(bench) = Bench::new("a_frame_larger_than_a_block", 1 << 27) else { return };
+    let file = bench.path("large.pcapng");
+    let mut running =
+        Running::start(bench.quaff(&["capture", "-i", "lo", "--json", "--ring", "256K", "-w", &file]))
+            .unwrap();
+    assert!(running.hears("capturing", PATIENCE));
+    let script = "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.sendto(bytes(65507), ('127.0.0.1', 9))";
+    run(bench.lab.command_rx("python3").unwrap().args(["-c", script]));
+    std::thread::sleep(Duration::from_millis(300));
+    let ended = interrupt(running);
+    assert_eq!(ended.code, 0, "{} {}", ended.json, ended.stderr);
+    assert!(ended.json["interfaces"][0]["truncated"].as_u64() >= Some(1), "{}", ended.json);
+}
+
+#[test]
+fn where_o_direct_is_refused_it_says_so_and_loses_nothing() {
+    let test = "where_o_direct_is_refused";
+    let Some(bench) = Bench::new(test, 1 << 27) else { return };
+    let dir = folder();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=200m", "tmpfs"]).arg(dir.path()).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return testing::skip(test, "this machine mounts no tmpfs");
+    }
+    let umount = Umount(dir.path());
+    let file = dir.path().join("x.pcapng").display().to_string();
+    let ended = bench.capture_of(&["-w", &file], "--size 500 --count 100000 --pps 100000");
+    assert_lossless(&ended, &file, 100_000);
+    assert!(ended.json["writing"].as_str().unwrap().contains("no O_DIRECT"), "{}", ended.json);
+    drop(umount);
+}
+
+struct Umount<'a>(&'a Path);
+
+impl Drop for Umount<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0).status();
+    }
+}
