@@ -62,7 +62,9 @@ pub struct Headers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The stamp does not fit.
-    #[error("a frame of {frame_bytes} bytes is too small; with {tags} VLAN tags the stamp needs {min} bytes")]
+    #[error(
+        "a frame of {frame_bytes} bytes is too small: headers, {tags} VLAN tag(s) and the stamp need {min}"
+    )]
     Small {
         /// What was asked for.
         frame_bytes: usize,
