@@ -208,6 +208,19 @@ fn a_signal_reaches_the_command_once() {
 }
 
 #[test]
+fn a_signal_reaches_what_the_command_has_started() {
+    if !permitted("a_signal_reaches_what_the_command_has_started") {
+        return;
+    }
+    let mut running = start("sleep 60 & echo $! >&2; wait");
+    assert!(running.hears("", PATIENCE));
+    let started: u32 = running.heard().trim().parse().expect("a process id");
+    running.signal(Signal::SIGTERM).expect("it runs");
+    running.finish(PATIENCE).expect("it ends, and so does what holds its stderr");
+    assert_ends(started);
+}
+
+#[test]
 fn what_a_killed_run_leaves_is_cleared_away_by_the_next() {
     if !permitted("what_a_killed_run_leaves_is_cleared_away_by_the_next") {
         return;
@@ -224,9 +237,13 @@ fn what_a_killed_run_leaves_is_cleared_away_by_the_next() {
     assert!(!is_left(&lab));
     assert!(listed(|lab| lab["pid"] == pid).is_none());
     // And what ran in there was asked to end.
+    assert_ends(command);
+}
+
+fn assert_ends(pid: u32) {
     let begun = Instant::now();
-    while is_running(command) {
-        assert!(begun.elapsed() < PATIENCE, "process {command} still runs");
+    while is_running(pid) {
+        assert!(begun.elapsed() < PATIENCE, "process {pid} still runs");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

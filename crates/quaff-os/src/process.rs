@@ -1,7 +1,7 @@
 //! Other processes: how a command is started, and how it is told to end.
 
 use crate::{Result, Try};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp};
 use std::fs::File;
 use std::io;
@@ -57,11 +57,21 @@ pub fn end_with_parent(command: &mut Command, signal: Signal) {
 /// `ESRCH` when there is no such process; `EPERM` when it is not ours.
 pub fn send(pid: u32, signal: Signal) -> Result<()> {
     let tried = || format!("send {signal} to process {pid}");
-    // 0 and negative numbers mean whole groups to kill(2); no process id is one of them.
-    match i32::try_from(pid) {
-        Ok(pid @ 1..) => kill(Pid::from_raw(pid), signal).trying(tried),
-        _ => Err(nix::Error::ESRCH).trying(tried),
-    }
+    kill(one_pid(pid).trying(tried)?, signal).trying(tried)
+}
+
+/// Sends `signal` to each process of the group that `leader` leads, as a terminal does.
+///
+/// # Errors
+/// `ESRCH` when there is no such group; `EPERM` when none of it is ours.
+pub fn send_to_group(leader: u32, signal: Signal) -> Result<()> {
+    let tried = || format!("send {signal} to process group {leader}");
+    killpg(one_pid(leader).trying(tried)?, signal).trying(tried)
+}
+
+/// 0, 1 and negative numbers mean much more than one process or group to kill(2).
+fn one_pid(pid: u32) -> nix::Result<Pid> {
+    i32::try_from(pid).ok().filter(|&pid| pid > 1).map(Pid::from_raw).ok_or(nix::Error::ESRCH)
 }
 
 /// Whether this process is in the foreground of a terminal, where Ctrl-C reaches it and all that it
@@ -102,9 +112,10 @@ mod tests {
     }
 
     #[test]
-    fn whole_groups_are_never_meant() {
-        for pid in [0, u32::MAX, i32::MAX as u32] {
+    fn nobody_is_told_who_was_not_meant() {
+        for pid in [0, 1, u32::MAX, i32::MAX as u32] {
             assert_eq!(send(pid, Signal::SIGCONT).expect_err("nobody").raw(), libc::ESRCH);
+            assert_eq!(send_to_group(pid, Signal::SIGCONT).expect_err("nobody").raw(), libc::ESRCH);
         }
     }
 }

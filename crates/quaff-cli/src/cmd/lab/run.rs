@@ -4,7 +4,7 @@ use super::{LinkArgs, only_lab};
 use crate::exit::Exit;
 use anyhow::Context;
 use quaff_lab::lab::{Lab, LabPlan};
-use quaff_os::process::{end_with_parent, in_foreground, own_signals, send};
+use quaff_os::process::{end_with_parent, in_foreground, own_signals, send, send_to_group};
 use quaff_os::signal::{Signal, Signals};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -25,13 +25,13 @@ const WAIT: Duration = Duration::from_secs(60);
 /// one, which is taken down when the command ends.
 ///
 /// Exits with the command's own status: 128 plus the signal's number if a signal ended it, 127 if
-/// it was not found, 126 if it could not be run. SIGINT, SIGTERM and SIGHUP are passed on to it.
+/// it was not found, 126 if it could not be run. SIGINT, SIGTERM and SIGHUP are passed on to it and what
+/// it has started.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quaff lab run -- ip address
   quaff lab run --tx -- ping -c 3 198.18.0.2
-  quaff lab run -- sh -c 'quaff capture -i rx0 -w all.pcapng --count 1000000 & sleep 1
-                          quaff generate --inject rx0 --size 64 --count 1000000; wait $!'")]
+  quaff lab run -- bash")]
 pub(crate) struct Args {
     /// The lab to run it in
     #[arg(long, value_name = "NAME")]
@@ -81,8 +81,9 @@ fn run_in(lab: &Lab, args: &Args, signals: &Signals) -> anyhow::Result<Exit> {
     own_signals(&mut command);
     // If quaff is killed, the command is asked to end; the next lab clears the namespaces away.
     end_with_parent(&mut command, Signal::SIGTERM);
-    // At a terminal Ctrl-C reaches the command without us. Elsewhere a signal for our whole process
-    // group would reach it twice, once from us, and a capture takes a second SIGINT for "at once".
+    // At a terminal Ctrl-C reaches the command without us. Elsewhere it gets a process group of its
+    // own: a signal for our group would reach it twice, once from us, and a capture takes a second
+    // SIGINT for "at once".
     let foreground = in_foreground();
     if !foreground {
         command.process_group(0);
@@ -105,8 +106,9 @@ fn attend(mut child: Child, signals: &Signals, foreground: bool) -> anyhow::Resu
         match signals.next_heard(WAIT)? {
             None => {}
             Some(heard) if heard.signal == Signal::SIGCHLD || foreground && heard.by_kernel => {}
-            // It may have ended this very moment; then there is nobody to tell.
-            Some(heard) => drop(send(child.id(), heard.signal)),
+            // They may have ended this very moment; then there is nobody to tell.
+            Some(heard) if foreground => drop(send(child.id(), heard.signal)),
+            Some(heard) => drop(send_to_group(child.id(), heard.signal)),
         }
     }
 }
