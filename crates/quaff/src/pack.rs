@@ -152,6 +152,8 @@ impl Packer {
 
     /// Does what is due by the clock: statistics, flush, the next slot on an idle link.
     pub fn tick(&mut self, now_ns: u64, wall_ns: u64, idle: bool, count: impl FnOnce(&mut Counts)) {
+        // A clock that was set back begins a new second.
+        self.statistics_ns = self.statistics_ns.min(self.last_ns.max(self.plan.start_ns));
         let statistics_due = self.last_ns >= self.statistics_ns + STATISTICS_NS;
         let flush_due = self.open.as_ref().is_some_and(|open| now_ns >= open.since_ns + self.plan.flush_ns);
         let slot_due = idle && wall_ns >= self.slot_end_ns().saturating_add(self.plan.grace_ns);

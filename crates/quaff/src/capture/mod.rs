@@ -79,7 +79,7 @@ impl Capture {
         let setting = setting(&plan, links, &outlet);
         let (pool, pools) = Pool::start(&plan, stop.clone())?;
         let mut notes = pool.notes();
-        notes.extend(setting.links.iter().flat_map(|link| offload_notes(link)));
+        notes.extend(setting.links.iter().flat_map(offload_notes));
         let status = Status {
             lanes: pools.iter().map(|_| Arc::default()).collect(),
             writer: Arc::default(),

@@ -95,7 +95,8 @@ pub(super) fn ledger(ledger: &Ledger, json: bool, quiet: bool, is_stdout_taken: 
         let text = serde_json::to_string(ledger).unwrap_or_default();
         if is_stdout_taken { eprintln!("{text}") } else { println!("{text}") }
     }
-    if !quiet && !(json && is_stdout_taken) {
+    let is_said = quiet || (json && is_stdout_taken);
+    if !is_said {
         eprint!("{}", words(ledger));
     }
 }
