@@ -46,22 +46,29 @@ fn greet(args: &Args, plan: &CapturePlan, capture: &Capture) {
     let _ = err.flush();
 }
 
+/// timeout(1) sends its signal to its child and then to its group: within this time two are one.
+const SAME_SIGNAL: Duration = Duration::from_millis(100);
+
 /// Waits for the end: a signal, the time, or the capture itself.
 fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyhow::Result<()> {
     let started = Instant::now();
     let is_live = std::io::stderr().is_terminal() && !args.quiet;
+    let mut asked: Option<Instant> = None;
     let mut live = report::Live::new(capture.status().clone(), is_live);
     while !capture.is_over() {
         let left = args.duration.map_or(LOOK, |duration| duration.saturating_sub(started.elapsed()));
         match signals.next(left.min(LOOK))? {
             Some(Signal::SIGUSR1) => live.print(),
-            Some(_) if stop.raised() => {
+            Some(Signal::SIGINT) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
                 // Asked twice: whoever asks does not want to wait for what is still in memory.
                 live.end();
                 eprintln!("quaff: ended at once; what was not on disk yet is lost");
                 std::process::exit(2);
             }
-            Some(_) => stop.raise(Reason::Signal),
+            Some(_) => {
+                asked.get_or_insert_with(Instant::now);
+                stop.raise(Reason::Signal);
+            }
             None => {}
         }
         if !stop.raised() && args.duration.is_some_and(|duration| started.elapsed() >= duration) {
