@@ -1,0 +1,369 @@
+//! The pipe without a kernel: a source that makes frames, the real lane, packer, writer and sinks,
+//! and the reader of `verify` at the other end. Whatever the sizes, the rates and the faults, every
+//! frame is in the file or counted, at its place.
+
+use proptest::prelude::*;
+use quaff::Result;
+use quaff::batch::Frame;
+use quaff::chunk::{Chunk, Supply};
+use quaff::lane::{self, Inlet, Reader, Writer};
+use quaff::pack::{PackPlan, Packer};
+use quaff::plan::{DirPlan, Format, Retention};
+use quaff::sink::file::{Files, Parts, Slots};
+use quaff::sink::folder::Folder;
+use quaff::sink::header::Heading;
+use quaff::sink::repack::Repack;
+use quaff::sink::stream::Stream;
+use quaff::sink::{Sink, names::Names};
+use quaff::source::file::CaptureFile;
+use quaff::source::{Pull, Source};
+use quaff::stop::{Reason, Stop};
+use quaff::tally::{Counts, LaneTally, Ledger, WriterTally};
+use quaff_os::disk::Disk;
+use quaff_os::event::Event;
+use quaff_os::mem::Slab;
+use quaff_wire::decode::Item;
+use quaff_wire::pcapng::encode::{Interface, Section};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+const START_NS: u64 = 1_790_000_000_000_000_000;
+const CHUNK_BYTES: usize = 512 << 10;
+
+/// What one pull brings.
+#[derive(Debug, Clone)]
+struct Batch {
+    frames: u32,
+    frame_bytes: u32,
+    dropped_before: u64,
+    /// Time since the batch before, ns; may go back.
+    step_ns: i64,
+}
+
+/// Frames numbered in their first 8 bytes, and drops where the plan says.
+struct Made {
+    bytes: Vec<u8>,
+    plan: std::vec::IntoIter<Batch>,
+    time_ns: u64,
+    number: u64,
+    dropped: u64,
+    pressed: bool,
+}
+
+impl Source for Made {
+    fn pull(&mut self, frames: &mut Vec<Frame>, _wait: Duration) -> Result<Pull> {
+        frames.clear();
+        let Some(batch) = self.plan.next() else { return Ok(Pull::End) };
+        self.bytes.clear();
+        self.dropped += batch.dropped_before;
+        self.time_ns = self.time_ns.checked_add_signed(batch.step_ns).expect("a time");
+        for i in 0..batch.frames {
+            let start = self.bytes.len();
+            self.bytes.extend(self.number.to_be_bytes());
+            self.bytes.resize(start + batch.frame_bytes as usize, 0xaa);
+            self.number += 1;
+            frames.push(Frame {
+                time_ns: self.time_ns + u64::from(i),
+                start: start as u32,
+                len: batch.frame_bytes,
+                wire_len: batch.frame_bytes,
+                keep: u32::MAX,
+                ..Frame::default()
+            });
+        }
+        Ok(if batch.frames == 0 { Pull::Idle } else { Pull::Batch })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn release(&mut self) {}
+
+    fn is_pressed(&self) -> bool {
+        self.pressed
+    }
+
+    fn close(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
+
+    fn count(&self, _counts: &mut Counts) {}
+}
+
+/// A run: its format, its memory, its slots.
+struct Run {
+    format: Format,
+    align: usize,
+    slabs: usize,
+    slot_ns: u64,
+}
+
+impl Run {
+    fn heading(&self) -> Heading {
+        let interface = Interface { linktype: 1, name: "made".into(), ..Interface::default() };
+        Heading {
+            format: self.format,
+            section: Section::default(),
+            interfaces: vec![interface],
+            start_ns: START_NS,
+            align: if self.format == Format::Pcapng { self.align } else { 1 },
+        }
+    }
+
+    fn parts(&self, bell: &Event, stop: &Stop, disk: Disk) -> Parts {
+        let is_repacked = self.format != Format::Pcapng && self.align > 1;
+        Parts {
+            heading: self.heading(),
+            disk,
+            repack: is_repacked.then(|| Repack::new(self.align, 1 << 20, 2).expect("memory")),
+            slots: Slots { slot_ns: self.slot_ns, offset_ns: 0 },
+            bell: bell.clone(),
+            stop: stop.clone(),
+            gauges: Arc::default(),
+        }
+    }
+
+    /// Runs lane and writer to their end, each on its thread.
+    fn go(
+        &self,
+        plan: Vec<Batch>,
+        pressed: bool,
+        sink: impl FnOnce(&Event, &Stop) -> Box<dyn Sink>,
+    ) -> (LaneTally, WriterTally, Stop) {
+        let (bell, more, stop) = (Event::new().unwrap(), Event::new().unwrap(), Stop::default());
+        let (home, from_home) = rtrb::RingBuffer::new(self.slabs);
+        let (mut to_lane, fresh) = rtrb::RingBuffer::new(self.slabs);
+        for _ in 0..self.slabs {
+            to_lane.push(Slab::new(CHUNK_BYTES).unwrap()).unwrap();
+        }
+        let (outbound, inbound) = rtrb::RingBuffer::new(self.slabs + 64);
+        let pack = PackPlan {
+            format: self.format,
+            interface: 0,
+            align: self.heading().align,
+            flush_ns: 1_000_000,
+            slot_ns: self.slot_ns,
+            slot_offset_ns: 0,
+            start_ns: START_NS,
+            grace_ns: 0,
+        };
+        let slot = pack.slot_of(START_NS);
+        let supply = Supply::new(from_home, fresh, more, self.slabs);
+        let packer = Packer::new(pack, supply, outbound, bell.clone());
+        let source = Made {
+            bytes: Vec::new(),
+            plan: plan.into_iter(),
+            time_ns: START_NS,
+            number: 0,
+            dropped: 0,
+            pressed,
+        };
+        let reader =
+            Reader { source, stages: Vec::new(), packer, stop: stop.clone(), gauges: Arc::default() };
+        let reader = std::thread::spawn(move || lane::read(reader).unwrap().1);
+        let inlet = Inlet { inbound, home, slot, ended: false };
+        let writer = Writer { inlets: vec![inlet], sink: sink(&bell, &stop), bell, slot };
+        let written = lane::write(writer).expect("the writer ends well");
+        (reader.join().expect("the lane ends well"), written, stop)
+    }
+
+    /// A file in place, written by `disk`.
+    fn in_place(&self, path: &Path, bell: &Event, stop: &Stop, disk: Disk) -> Files {
+        let file = File::create(path).unwrap();
+        Files::in_place(file, path.to_owned(), self.parts(bell, stop, disk)).unwrap()
+    }
+}
+
+/// Frames and drops that a file tells of, and how many were delivered by its own count.
+fn told(path: &Path) -> (Vec<u64>, u64, Option<u64>) {
+    let (mut numbers, mut dropped, mut delivered) = (Vec::new(), 0, None);
+    let mut file = CaptureFile::open(path).expect("a file");
+    let mut each = |item: Item<'_>| match item {
+        Item::Frame(frame) => {
+            numbers.push(u64::from_be_bytes(frame.data[..8].try_into().unwrap()));
+            dropped += frame.dropcount;
+        }
+        Item::Statistics(statistics) => delivered = statistics.usrdeliv,
+        _ => {}
+    };
+    while file.pull(&mut each).unwrap_or_else(|error| panic!("{error}")) {}
+    (numbers, dropped, delivered)
+}
+
+fn batches(backwards: bool) -> impl Strategy<Value = Vec<Batch>> {
+    let back_ns = if backwards { -5_000_000_000 } else { 0 };
+    let drops = prop_oneof![9 => Just(0u64), 1 => 1..50u64];
+    let batch = (0..200u32, 8..2000u32, drops, back_ns..1_000_000_000i64);
+    let batch = batch.prop_map(|(frames, frame_bytes, dropped_before, step_ns)| {
+        let dropped_before = if frames == 0 { 0 } else { dropped_before };
+        Batch { frames, frame_bytes, dropped_before, step_ns }
+    });
+    prop::collection::vec(batch, 0..60)
+}
+
+fn formats() -> impl Strategy<Value = (Format, usize)> {
+    prop_oneof![
+        Just((Format::Pcapng, 512)),
+        Just((Format::Pcapng, 4096)),
+        Just((Format::Pcapng, 1)),
+        Just((Format::Pcap, 512)),
+        Just((Format::PcapUs, 1))
+    ]
+}
+
+fn frames(plan: &[Batch]) -> u64 {
+    plan.iter().map(|batch| u64::from(batch.frames)).sum()
+}
+
+fn drops(plan: &[Batch]) -> u64 {
+    plan.iter().map(|batch| batch.dropped_before).sum()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// One file, in place: every frame once, in order, and drops told where the format can.
+    #[test]
+    fn one_file_holds_every_frame(plan in batches(true), (format, align) in formats(), slabs in 2..6usize) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("all");
+        let run = Run { format, align, slabs, slot_ns: 0 };
+        let (frames, dropped) = (frames(&plan), drops(&plan));
+        let (lane, writer, stop) =
+            run.go(plan, false, |bell, stop| Box::new(run.in_place(&path, bell, stop, Disk::new(bell))));
+        prop_assert_eq!((lane.packed, writer.written, writer.lost, stop.reason()), (frames, frames, 0, None));
+        let (numbers, told_dropped, delivered) = told(&path);
+        prop_assert_eq!(numbers, (0..frames).collect::<Vec<_>>());
+        prop_assert_eq!(writer.bytes, std::fs::metadata(&path).unwrap().len());
+        if format == Format::Pcapng {
+            prop_assert_eq!((told_dropped, delivered), (dropped, Some(frames)));
+        }
+    }
+
+    /// A folder with slots, on a clock that jumps both ways: no frame lost or repeated across seams.
+    #[test]
+    fn a_rotation_holds_every_frame(plan in batches(true), (format, align) in formats(), slot_s in 1..4u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let run = Run { format, align, slabs: 4, slot_ns: slot_s * 1_000_000_000 };
+        let frames = frames(&plan);
+        let folder = DirPlan {
+            dir: dir.path().into(),
+            name: "q".into(),
+            rotate_bytes: Some(1 << 20),
+            rotate_time: Some(Duration::from_secs(slot_s)),
+            retention: Retention::default(),
+        };
+        let (_, writer, stop) = run.go(plan, false, |bell, stop| {
+            let folder = Folder::open(&folder, format, false, bell.clone()).unwrap();
+            Box::new(Files::in_folder(folder, run.parts(bell, stop, Disk::new(bell))).unwrap())
+        });
+        prop_assert_eq!((writer.written, stop.reason()), (frames, None));
+        let names = Names::new("q", format.extension()).unwrap();
+        let entries = std::fs::read_dir(dir.path()).unwrap();
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        let is_ours = |file: &PathBuf| names.number(file.file_name().unwrap().to_str().unwrap()).is_some();
+        prop_assert!(files.iter().all(is_ours), "{:?}", files);
+        let numbers: Vec<u64> = files.iter().flat_map(|file| told(file).0).collect();
+        prop_assert_eq!(numbers, (0..frames).collect::<Vec<_>>());
+        prop_assert_eq!(writer.files as usize, files.len());
+    }
+
+    /// A sink that gives slabs back late: what is lost is counted, and its place is told.
+    #[test]
+    fn under_pressure_losses_are_counted_in_place(plan in batches(false)) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("all");
+        let run = Run { format: Format::Pcapng, align: 1, slabs: 2, slot_ns: 0 };
+        let (frames, dropped) = (frames(&plan), drops(&plan));
+        let (lane, writer, _) =
+            run.go(plan, true, |bell, stop| Box::new(Late(run.in_place(&path, bell, stop, Disk::plain()))));
+        prop_assert_eq!(lane.packed + lane.lost_in_buffer, frames);
+        prop_assert_eq!(writer.written, lane.packed);
+        let (numbers, told_dropped, _) = told(&path);
+        prop_assert!(numbers.is_sorted() && numbers.len() as u64 == lane.packed);
+        let holes = numbers.last().map_or(0, |last| last + 1 - numbers.len() as u64);
+        // Drops behind the last stored frame have no frame to stand on.
+        prop_assert!(told_dropped >= holes && told_dropped <= lane.lost_in_buffer + dropped);
+    }
+}
+
+/// A sink that is slower than the source.
+struct Late(Files);
+
+impl Sink for Late {
+    fn push(&mut self, lane: usize, chunk: Chunk) -> Result<()> {
+        std::thread::sleep(Duration::from_millis(2));
+        self.0.push(lane, chunk)
+    }
+    fn note(&mut self, lane: usize, counts: Counts) {
+        self.0.note(lane, counts);
+    }
+    fn turn(&mut self, slot: u64) -> Result<()> {
+        self.0.turn(slot)
+    }
+    fn tick(&mut self) -> Result<()> {
+        self.0.tick()
+    }
+    fn reap(&mut self) -> Result<Option<(usize, Slab)>> {
+        self.0.reap()
+    }
+    fn pending(&self) -> usize {
+        self.0.pending()
+    }
+    fn patience(&self) -> Duration {
+        self.0.patience()
+    }
+    fn finish(&mut self) -> Result<WriterTally> {
+        self.0.finish()
+    }
+}
+
+fn steady(batches: usize) -> Vec<Batch> {
+    vec![Batch { frames: 100, frame_bytes: 1000, dropped_before: 0, step_ns: 1000 }; batches]
+}
+
+fn check(lane: LaneTally, writer: &WriterTally) -> Ledger {
+    let lane = LaneTally { offered: lane.received + lane.after_count, ..lane };
+    let ledger = Ledger::new(vec![lane], writer, 1, 1);
+    assert_eq!(ledger.check(), Ok(()));
+    ledger
+}
+
+#[test]
+fn a_write_that_fails_loses_exactly_what_is_behind_it() {
+    for disk in [Disk::new, |_: &Event| Disk::plain()] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("read-only");
+        File::create(&path).unwrap();
+        let run = Run { format: Format::Pcapng, align: 512, slabs: 4, slot_ns: 0 };
+        let (lane, writer, stop) = run.go(steady(200), false, |bell, stop| {
+            let file = File::open(&path).unwrap();
+            Box::new(Files::in_place(file, path.clone(), run.parts(bell, stop, disk(bell))).unwrap())
+        });
+        assert!(matches!(stop.reason(), Some(Reason::WriteError(_))), "{:?}", stop.reason());
+        assert_eq!((writer.written, writer.lost), (0, lane.packed));
+        assert!(!check(lane, &writer).lossless);
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_without_loss() {
+    let run = Run { format: Format::Pcapng, align: 1, slabs: 4, slot_ns: 0 };
+    let (reading, writing) = std::io::pipe().unwrap();
+    drop(reading);
+    let (lane, writer, stop) = run.go(steady(200), false, |_, stop| {
+        let out = File::from(std::os::fd::OwnedFd::from(writing));
+        Box::new(Stream::new(out, run.heading(), stop.clone(), Arc::default()))
+    });
+    assert_eq!(stop.reason(), Some(Reason::OutputClosed));
+    assert_eq!((writer.written, writer.lost, writer.after_close), (0, 0, lane.packed));
+    assert!(check(lane, &writer).lossless);
+}
