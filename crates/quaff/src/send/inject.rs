@@ -18,7 +18,7 @@ use quaff_wire::udp::Frame;
 pub const FRAME_BYTES_SURE: usize = 3400;
 /// Frames that the kernel collects before it hands them on, when there is no pace to keep: few
 /// enough that all their pages stay in the core's cache.
-const BATCH_UNPACED: u32 = 32;
+const BATCH_UNPACED: u32 = 16;
 /// A paced frame may wait so long for others that leave with it.
 const BATCH_NS: u64 = 4_000;
 /// From here on (20 pps) frames are paced by one call for each.
