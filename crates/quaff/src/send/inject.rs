@@ -14,11 +14,11 @@ use quaff_os::{Errno, Error, Result};
 use quaff_wire::udp::Frame;
 
 /// Frames of this size are accepted by all kernels that have live frames: page size (4096) minus
-/// headroom, `struct xdp_page_head` and `struct skb_shared_info`, which vary a little.
-pub const FRAME_BYTES_SURE: usize = 3400;
+/// headroom, `struct xdp_page_head` and `struct skb_shared_info`, which vary a little (6.18: 3408).
+const FRAME_BYTES_SURE: usize = 3400;
 /// Frames that the kernel collects before it hands them on, when there is no pace to keep: few
 /// enough that all their pages stay in the core's cache.
-const BATCH_UNPACED: u32 = 32;
+const BATCH_UNPACED: u32 = 16;
 /// A paced frame may wait so long for others that leave with it.
 const BATCH_NS: u64 = 4_000;
 /// From here on (20 pps) frames are paced by one call for each.

@@ -16,7 +16,6 @@ mod report;
 mod state;
 
 pub use confirm::Witness;
-pub use inject::FRAME_BYTES_SURE;
 pub use plan::{Length, Pace, PlanError, SendPlan, Via};
 pub use report::{Lateness, SendReport, Snapshot};
 
