@@ -1,0 +1,43 @@
+# Bare `make` lists the verbs.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+QUAFF := target/release/quaff
+
+help: ## this list
+	@echo "quaff: captures every packet on a Linux machine, and proves that it did"; echo
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r verb words; do printf '  make %-9s %s\n' "$$verb" "$$words"; done
+
+demo: deps-demo build ## capture beside tcpdump and dumpcap in a lab, and show the table (root, 3 minutes)
+	$(QUAFF) lab demo
+
+test: deps-test ## all tests, with real packets in network namespaces (root)
+	scripts/test
+
+bench: deps-bench build ## what quaff promises, measured beside its rivals (root, 10 minutes; BENCH=--long for 20 GB)
+	$(QUAFF) lab bench $(BENCH)
+
+soak: deps-test ## the long runs: 200 random kill -9 (root, 15 minutes)
+	QUAFF_KILLS=200 cargo test -p quaff-cli --test capture_rotation -- --nocapture kill_9
+
+fuzz: ## a minute of fuzzing for each reader
+	cd fuzz && ./run decode 60 && ./run stamp 60
+
+lint: ## what CI checks first
+	cargo fmt --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+build: deps-build
+	cargo build --release
+
+install: build ## put quaff into /usr/local/bin (PREFIX=… for elsewhere)
+	install -D $(QUAFF) $(or $(PREFIX),/usr/local)/bin/quaff
+
+clean: ## remove what was built
+	cargo clean
+
+deps-build: ; @scripts/deps build
+deps-demo: ; @scripts/deps build demo
+deps-test: ; @scripts/deps build test
+deps-bench: ; @scripts/deps build demo bench
+
+.PHONY: help demo test bench soak fuzz lint build install clean deps-build deps-demo deps-test deps-bench
