@@ -8,7 +8,8 @@ pub(super) mod field {
     pub(crate) const STATUS: usize = 8;
     pub(crate) const NUM_PKTS: usize = 12;
     pub(crate) const OFFSET_TO_FIRST_PKT: usize = 16;
-    pub(crate) const SEQ_NUM: usize = 24;
+    pub(crate) const TS_LAST_SEC: usize = 40;
+    pub(crate) const TS_LAST_NSEC: usize = 44;
 }
 
 /// `struct tpacket3_hdr`, followed at 48 by `struct sockaddr_ll`.
@@ -116,10 +117,10 @@ fn u32_at(block: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(block.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// The kernel's running number of the block, by which a skipped one would show.
-pub fn seq_num(block: &[u8]) -> u64 {
-    let bytes = block.get(field::SEQ_NUM..field::SEQ_NUM + 8).and_then(|bytes| bytes.try_into().ok());
-    bytes.map_or(0, u64::from_ne_bytes)
+/// When the last packet of the block was taken in, ns since 1970 (`ts_last_pkt`).
+pub fn last_ns(block: &[u8]) -> u64 {
+    let word = |at| u64::from(u32_at(block, at).unwrap_or(0));
+    word(field::TS_LAST_SEC) * 1_000_000_000 + word(field::TS_LAST_NSEC)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::tally::{Counts, LaneTally};
 use crate::{Error, Result};
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::event::Event;
-use quaff_os::packet::block::{Cursor, Packet};
+use quaff_os::packet::block::{Cursor, Packet, last_ns};
 use quaff_os::packet::{CountingTap, RingPlan, RxRing, Wake};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::stats::LinkStats;
@@ -136,6 +136,9 @@ impl AfPacket {
         if let Ok(stats) = self.rtnl.stats(self.link.index) {
             self.now = stats;
         }
+        if self.down_since_ns.is_some() && self.rtnl.link(&self.link.name).is_ok_and(|link| link.up) {
+            self.note_up();
+        }
         self.gauges.nic_dropped.set(self.nic_dropped());
         self.polled_ns = steady_ns();
         Ok(())
@@ -155,13 +158,17 @@ impl AfPacket {
     fn take_block(&mut self) -> Result<bool> {
         let Some(block) = self.ring.block() else { return Ok(false) };
         self.cursor = Some(Cursor::new(block));
+        // Packets from before it went down may reach us after that.
+        let is_up_again = self.down_since_ns.is_some_and(|since_ns| last_ns(block) > since_ns);
         if self.ring.is_losing() {
             self.poll_ring()?;
         }
         let waiting = self.ring.waiting() as u64;
         self.tally.ring_high_blocks = self.tally.ring_high_blocks.max(waiting);
         self.gauges.ring_high.set(self.tally.ring_high_blocks);
-        self.note_up();
+        if is_up_again {
+            self.note_up();
+        }
         Ok(true)
     }
 
