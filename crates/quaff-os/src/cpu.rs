@@ -1,7 +1,7 @@
 //! Cores and scheduling: pin a thread, ask for real-time priority, read what a thread has used.
 
 use crate::{Error, Result, Try};
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 /// Pins the calling thread to one core.
@@ -32,11 +32,17 @@ pub fn real_time(priority: i32) -> Result<()> {
     }
 }
 
-/// Makes the calling thread step aside for all others.
-pub fn background() {
-    // SAFETY: 0 is the calling thread (setpriority(2), "C library/kernel differences"); a refusal
-    // only leaves the priority as it was.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+/// Makes the calling thread step aside for others (nice 5), and keeps it off `cores` where it may
+/// run on other ones. What the kernel refuses stays as it was.
+pub fn step_aside(cores: &[usize]) {
+    // SAFETY: 0 is the calling thread (setpriority(2), "C library/kernel differences").
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 5) };
+    let Ok(mut set) = sched_getaffinity(Pid::from_raw(0)) else { return };
+    for core in cores {
+        let _ = set.unset(*core);
+    }
+    // An empty set is refused: then there are no other cores.
+    let _ = sched_setaffinity(Pid::from_raw(0), &set);
 }
 
 /// User and system time of this process so far, ns.

@@ -84,6 +84,8 @@ pub fn epb(out: &mut [u8], interface: u32, record: &Record<'_>) -> usize {
     let total = options_at + 8 + dropped + 4 + 4;
     let out = &mut out[..total];
 
+    // The last word of the packet data, before header and data go over it: what is left is padding.
+    out[options_at - 4..options_at].copy_from_slice(&[0; 4]);
     let mut head = [0u8; 28];
     head[0..4].copy_from_slice(&EPB.to_ne_bytes());
     head[4..8].copy_from_slice(&(total as u32).to_ne_bytes());
@@ -94,7 +96,6 @@ pub fn epb(out: &mut [u8], interface: u32, record: &Record<'_>) -> usize {
     head[24..28].copy_from_slice(&record.wire_len().to_ne_bytes());
     out[..28].copy_from_slice(&head);
 
-    out[options_at - (padded - captured)..options_at].fill(0);
     record::put(&mut out[28..28 + captured], record);
 
     let mut at = options_at;
@@ -104,7 +105,7 @@ pub fn epb(out: &mut [u8], interface: u32, record: &Record<'_>) -> usize {
         out[at..at + 12].copy_from_slice(&option64(EPB_DROPCOUNT, record.dropped));
         at += 12;
     }
-    out[at..at + 4].fill(0);
+    out[at..at + 4].copy_from_slice(&[0; 4]); // opt_endofopt
     out[at + 4..at + 8].copy_from_slice(&(total as u32).to_ne_bytes());
     total
 }

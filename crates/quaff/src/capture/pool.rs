@@ -1,9 +1,9 @@
 //! The buffer: slabs that are populated and locked before they are needed.
 //!
-//! A part of it is ready before the first packet. A thread of low priority always keeps that much
-//! more ready than is in use, up to the size of the buffer: touching memory costs CPU time (seconds
-//! per GiB on a virtual machine whose host has to find the pages), so what a disk that keeps up
-//! never needs is never touched.
+//! A part of it is ready before the first packet. A thread that steps aside for others, on other
+//! cores where it can, always keeps that much more ready than is in use, up to the size of the
+//! buffer: touching memory costs CPU time (seconds per GiB on a virtual machine whose host has to
+//! find the pages), so what a disk that keeps up never needs is never touched.
 
 use crate::chunk::Supply;
 use crate::plan::CapturePlan;
@@ -66,9 +66,13 @@ impl Pool {
             lanes.push(LanePool { supply: Supply::new(from_home, fresh, bell.clone(), count), home });
         }
         let notes = maker.refused.iter().cloned().collect();
+        let cores: Vec<_> = plan.interfaces.iter().filter_map(|interface| interface.cpu).collect();
         let thread = std::thread::Builder::new()
             .name("quaff-pool".into())
-            .spawn(move || prepare(maker, fresh_ends, &bell, &stop))
+            .spawn(move || {
+                cpu::step_aside(&cores);
+                prepare(maker, fresh_ends, &bell, &stop)
+            })
             .map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
         Ok((Self { thread, notes }, lanes))
     }
@@ -84,7 +88,6 @@ impl Pool {
 }
 
 fn prepare(mut maker: Maker, mut lanes: Vec<Fresh>, bell: &Event, stop: &Stop) -> Option<String> {
-    cpu::background();
     while !stop.raised() && lanes.iter().any(|lane| lane.left > 0 && !lane.to_lane.is_abandoned()) {
         for lane in &mut lanes {
             if let Err(error) = lane.fill(&mut maker) {

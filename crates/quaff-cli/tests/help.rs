@@ -1,0 +1,21 @@
+//! What `--help` says is part of the product: a change shows in a snapshot.
+
+use std::process::Command;
+
+fn help(command: &[&str]) -> String {
+    let done =
+        Command::new(env!("CARGO_BIN_EXE_quaff")).args(command).arg("--help").output().expect("quaff runs");
+    assert!(done.status.success());
+    String::from_utf8(done.stdout).expect("text")
+}
+
+#[test]
+fn help_reads_as_it_did() {
+    for command in
+        ["", "capture", "generate", "verify", "lab", "lab up", "lab down", "lab run", "lab list", "lab probe"]
+    {
+        let words: Vec<_> = command.split_whitespace().collect();
+        let name = format!("quaff {command}").trim().replace(' ', "-");
+        insta::assert_snapshot!(name, help(&words));
+    }
+}
