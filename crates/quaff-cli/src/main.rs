@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     match done {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("quaff: {error:#}");
+            show::say(&format!("quaff: {error:#}"));
             exit::Exit::Failed.into()
         }
     }

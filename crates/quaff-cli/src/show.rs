@@ -1,5 +1,17 @@
 //! Numbers for people: one place decides how a rate, a size or a count is written.
 
+use std::io::Write;
+
+/// Prints a line on stderr. That nobody listens is no reason to fail.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// Prints a line on stdout. That nobody listens is no reason to fail.
+pub(crate) fn print(line: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
+
 /// `1234567` as `1,234,567`.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();

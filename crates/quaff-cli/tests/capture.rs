@@ -282,10 +282,10 @@ fn idle_costs_nothing() {
     let running = bench.capture(&["-w", &bench.path("idle.pcapng"), "--ring", "16M", "--buffer", "16M"]);
     let cpu = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.pid())).unwrap();
-        let fields: Vec<u64> =
-            stat.rsplit(") ").next().unwrap().split(' ').filter_map(|field| field.parse().ok()).collect();
-        // utime and stime, fields 14 and 15 of proc(5), in ticks of 10 ms; the list begins at field 4.
-        fields[10] + fields[11]
+        // utime and stime are fields 14 and 15 of proc(5), in ticks of 10 ms; what follows the name
+        // begins with field 3.
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     };
     let before = cpu();
     std::thread::sleep(Duration::from_secs(10));

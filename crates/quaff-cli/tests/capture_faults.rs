@@ -5,6 +5,7 @@ mod support;
 
 use quaff_lab::{Running, testing};
 use quaff_os::signal::Signal;
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -287,13 +288,14 @@ fn a_second_interrupt_ends_it_at_once() {
     let Some(bench) = Bench::new("a_second_interrupt_ends_it_at_once", 1 << 27) else { return };
     // Nobody reads this pipe, so the writer stands still for ever.
     let mut command = bench.quaff(&["capture", "-i", "rx0", "-w", "-", "--flush", "100ms"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(800));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let said = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(said.map_while(Result::ok).any(|line| line == "capturing"));
     bench.generate("--size 1500 --count 20000 --pps 20000");
-    for _ in 0..2 {
-        quaff_os::process::send(child.id(), Signal::SIGINT).unwrap();
-        std::thread::sleep(Duration::from_millis(300));
-    }
+    quaff_os::process::send(child.id(), Signal::SIGINT).unwrap();
+    std::thread::sleep(Duration::from_millis(1000));
+    assert!(child.try_wait().unwrap().is_none(), "one interrupt is no reason to drop what is in memory");
+    quaff_os::process::send(child.id(), Signal::SIGINT).unwrap();
     let started = Instant::now();
     let status = child.wait().unwrap();
     assert_eq!(status.code(), Some(2));

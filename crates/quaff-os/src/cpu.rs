@@ -32,11 +32,8 @@ pub fn real_time(priority: i32) -> Result<()> {
     }
 }
 
-/// Makes the calling thread step aside for others (nice 5), and keeps it off `cores` where it may
-/// run on other ones. What the kernel refuses stays as it was.
-pub fn step_aside(cores: &[usize]) {
-    // SAFETY: 0 is the calling thread (setpriority(2), "C library/kernel differences").
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 5) };
+/// Keeps the calling thread off `cores` where it may run on other ones.
+pub fn keep_off(cores: &[usize]) {
     let Ok(mut set) = sched_getaffinity(Pid::from_raw(0)) else { return };
     for core in cores {
         let _ = set.unset(*core);

@@ -13,6 +13,15 @@ use std::time::Duration;
 
 pub use nix::sys::signal::Signal;
 
+/// Whether this process was started with a signal ignored, as nohup(1) does with SIGHUP.
+pub fn is_ignored(signal: Signal) -> bool {
+    // SAFETY: sigaction is plain data; all zero is a valid value.
+    let mut action: nix::libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: with a null new action the kernel only writes the present one.
+    let answer = unsafe { nix::libc::sigaction(signal as i32, std::ptr::null(), &mut action) };
+    answer == 0 && action.sa_sigaction == nix::libc::SIG_IGN
+}
+
 /// The signals that a command has taken over.
 #[derive(Debug)]
 pub struct Signals {

@@ -17,7 +17,7 @@ use crate::source::{Pull, Source};
 use crate::stage::Stage;
 use crate::stop::Stop;
 use crate::tally::{LaneTally, WriterTally};
-use quaff_os::clock::{steady_ns, wall_ns};
+use quaff_os::clock::steady_ns;
 use quaff_os::event::Event;
 use quaff_os::mem::Slab;
 use rtrb::{Consumer, Producer};
@@ -48,10 +48,12 @@ pub fn read<S: Source>(mut lane: Reader<S>) -> Result<(S, LaneTally)> {
     let mut frames = Vec::with_capacity(BATCH_FRAMES as usize);
     let mut tally = LaneTally { buffer_slabs: lane.packer.buffer_slabs(), ..LaneTally::default() };
     let ended = loop {
-        if lane.stop.raised() {
-            lane.source.close()?;
+        if lane.stop.raised()
+            && let Err(error) = lane.source.close()
+        {
+            break Err(error);
         }
-        let wait_ns = lane.packer.patience_ns(steady_ns(), wall_ns()).min(LOOK_NS);
+        let wait_ns = lane.packer.patience_ns(steady_ns(), lane.source.wall_ns()).min(LOOK_NS);
         let pulled = match lane.source.pull(&mut frames, Duration::from_nanos(wait_ns)) {
             Ok(Pull::End) => break Ok(()),
             Err(error) => break Err(error),
@@ -66,11 +68,13 @@ pub fn read<S: Source>(mut lane: Reader<S>) -> Result<(S, LaneTally)> {
             pour(&mut lane, &frames);
             lane.source.release();
         }
-        lane.packer.tick(steady_ns(), wall_ns(), pulled == Pull::Idle, |counts| lane.source.count(counts));
+        let (now_ns, wall_ns) = (steady_ns(), lane.source.wall_ns());
+        lane.packer.tick(now_ns, wall_ns, pulled == Pull::Idle, |counts| lane.source.count(counts));
         show(&lane);
     };
     lane.packer.note_dropped(lane.source.take_dropped());
-    let (counts, buffer_high) = lane.packer.finish(wall_ns(), |counts| lane.source.count(counts));
+    let wall_ns = lane.source.wall_ns();
+    let (counts, buffer_high) = lane.packer.finish(wall_ns, |counts| lane.source.count(counts));
     tally.packed = counts.packed;
     tally.lost_in_buffer = counts.lost;
     tally.buffer_high_slabs = buffer_high;
@@ -82,7 +86,7 @@ pub fn read<S: Source>(mut lane: Reader<S>) -> Result<(S, LaneTally)> {
 fn pour<S: Source>(lane: &mut Reader<S>, frames: &[Frame]) {
     let mut left = frames;
     loop {
-        let packed = lane.packer.pack(lane.source.bytes(), left, steady_ns());
+        let packed = lane.packer.pack(lane.source.bytes(), left, steady_ns(), lane.source.wall_ns());
         left = &left[packed..];
         if left.is_empty() {
             return;
@@ -131,7 +135,8 @@ pub fn write(mut writer: Writer) -> Result<WriterTally> {
     loop {
         let mut moved = bring_home(&mut writer)?;
         for lane in 0..writer.inlets.len() {
-            while let Some(parcel) = writer.inlets[lane].take(writer.slot) {
+            // One parcel of each lane in turn: no lane waits for another one's backlog.
+            if let Some(parcel) = writer.inlets[lane].take(writer.slot) {
                 match parcel {
                     Parcel::Chunk(chunk) => writer.sink.push(lane, chunk)?,
                     Parcel::Slot(_, counts) | Parcel::End(counts) => writer.sink.note(lane, counts),
@@ -174,6 +179,10 @@ fn bring_home(writer: &mut Writer) -> Result<usize> {
 impl Inlet {
     /// The next parcel, unless it belongs to a later slot.
     fn take(&mut self, slot: u64) -> Option<Parcel> {
+        // A lane that died has told no end; what it had handed over before is still here.
+        if self.inbound.is_abandoned() && self.inbound.is_empty() {
+            self.ended = true;
+        }
         if let Some(of) = self.inbound.peek().ok()?.slot() {
             self.slot = self.slot.max(of);
             if of > slot {

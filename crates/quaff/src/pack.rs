@@ -17,6 +17,8 @@ use rtrb::Producer;
 const STATISTICS_NS: u64 = 1_000_000_000;
 /// Room for an Interface Statistics Block without a comment.
 const STATISTICS_BYTES_MAX: usize = 160;
+/// Packets whose time is further from ours than this say nothing about rotation slots.
+const CLOCK_OFF_NS: u64 = 5_000_000_000;
 
 /// What a packer has to know.
 #[derive(Debug, Clone)]
@@ -95,20 +97,24 @@ impl Packer {
         self.counts.kernel_dropped += packets;
     }
 
-    /// Packs frames; returns how many before the buffer had no room. `now_ns` is steady time.
-    pub fn pack(&mut self, bytes: &[u8], frames: &[Frame], now_ns: u64) -> usize {
+    /// Packs frames; returns how many before the buffer had no room. `now_ns` is steady time,
+    /// `wall_ns` says which rotation slots can have begun.
+    pub fn pack(&mut self, bytes: &[u8], frames: &[Frame], now_ns: u64, wall_ns: u64) -> usize {
+        let wall_ns = self.slot_wall_ns(frames, wall_ns);
         match self.plan.format {
             Format::Pcapng => {
-                self.pack_with(bytes, frames, now_ns, pcapng::epb_bytes, |out, interface, record| {
-                    pcapng::epb(out, interface, record)
+                self.pack_with(bytes, frames, (now_ns, wall_ns), pcapng::epb_bytes, pcapng::epb)
+            }
+            Format::Pcap => {
+                self.pack_with(bytes, frames, (now_ns, wall_ns), pcap::record_bytes, |out, _, record| {
+                    pcap::record(out, Resolution::Nanoseconds, record)
                 })
             }
-            Format::Pcap => self.pack_with(bytes, frames, now_ns, pcap::record_bytes, |out, _, record| {
-                pcap::record(out, Resolution::Nanoseconds, record)
-            }),
-            Format::PcapUs => self.pack_with(bytes, frames, now_ns, pcap::record_bytes, |out, _, record| {
-                pcap::record(out, Resolution::Microseconds, record)
-            }),
+            Format::PcapUs => {
+                self.pack_with(bytes, frames, (now_ns, wall_ns), pcap::record_bytes, |out, _, record| {
+                    pcap::record(out, Resolution::Microseconds, record)
+                })
+            }
         }
     }
 
@@ -117,14 +123,14 @@ impl Packer {
         &mut self,
         bytes: &[u8],
         frames: &[Frame],
-        now_ns: u64,
+        (now_ns, wall_ns): (u64, u64),
         room: impl Fn(usize) -> usize,
         put: impl Fn(&mut [u8], u32, &quaff_wire::record::Record<'_>) -> usize,
     ) -> usize {
         let mut next_slot_ns = self.slot_end_ns();
         for (done, frame) in frames.iter().enumerate() {
-            if frame.time_ns >= next_slot_ns {
-                self.enter_slot(self.plan.slot_of(frame.time_ns));
+            if frame.time_ns >= next_slot_ns && wall_ns >= next_slot_ns {
+                self.enter_slot(self.plan.slot_of(frame.time_ns.min(wall_ns)));
                 next_slot_ns = self.slot_end_ns();
             }
             let record = frame.record(bytes, self.dropped);
@@ -144,6 +150,16 @@ impl Packer {
         frames.len()
     }
 
+    /// Until when slots can have begun: now. A clock that is off (an adapter's that counts TAI, one
+    /// that nobody has set) has no say: then it is our own time that turns the slot.
+    fn slot_wall_ns(&mut self, frames: &[Frame], wall_ns: u64) -> u64 {
+        let is_off = frames.first().is_some_and(|frame| frame.time_ns.abs_diff(wall_ns) > CLOCK_OFF_NS);
+        if is_off && wall_ns >= self.slot_end_ns() {
+            self.enter_slot(self.plan.slot_of(wall_ns));
+        }
+        wall_ns
+    }
+
     /// Counts frames for which there is no room.
     pub fn lose(&mut self, frames: &[Frame]) {
         self.counts.lost += frames.len() as u64;
@@ -153,9 +169,11 @@ impl Packer {
     /// Does what is due by the clock: statistics, flush, the next slot on an idle link.
     pub fn tick(&mut self, now_ns: u64, wall_ns: u64, idle: bool, count: impl FnOnce(&mut Counts)) {
         // A clock that was set back begins a new second.
-        self.statistics_ns = self.statistics_ns.min(self.last_ns.max(self.plan.start_ns));
+        if self.last_ns > 0 {
+            self.statistics_ns = self.statistics_ns.min(self.last_ns);
+        }
         let statistics_due = self.last_ns >= self.statistics_ns + STATISTICS_NS;
-        let flush_due = self.open.as_ref().is_some_and(|open| now_ns >= open.since_ns + self.plan.flush_ns);
+        let flush_due = self.open.as_ref().is_some_and(|open| now_ns >= self.flush_at_ns(open));
         let slot_due = idle && wall_ns >= self.slot_end_ns().saturating_add(self.plan.grace_ns);
         if !(statistics_due || flush_due || slot_due) {
             return;
@@ -176,10 +194,7 @@ impl Packer {
 
     /// How long nothing will be due, ns.
     pub fn patience_ns(&self, now_ns: u64, wall_ns: u64) -> u64 {
-        let flush = self
-            .open
-            .as_ref()
-            .map_or(u64::MAX, |open| (open.since_ns + self.plan.flush_ns).saturating_sub(now_ns));
+        let flush = self.open.as_ref().map_or(u64::MAX, |open| self.flush_at_ns(open).saturating_sub(now_ns));
         let slot = self.slot_end_ns().saturating_add(self.plan.grace_ns).saturating_sub(wall_ns);
         flush.min(slot)
     }
@@ -271,6 +286,10 @@ impl Packer {
             self.told_slot = self.slot;
             self.push(Parcel::Slot(self.slot, self.counts));
         }
+    }
+
+    fn flush_at_ns(&self, open: &Open) -> u64 {
+        open.since_ns.saturating_add(self.plan.flush_ns)
     }
 
     fn slot_end_ns(&self) -> u64 {

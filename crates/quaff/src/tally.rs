@@ -133,6 +133,8 @@ pub struct Ledger {
     pub writing: String,
     /// User and system time of this process, s.
     pub cpu_seconds: f64,
+    /// What failed, if something did; the sums need not hold then.
+    pub failure: Option<String>,
     /// What the user should know.
     pub notes: Vec<String>,
     /// Each lane's own.
@@ -148,7 +150,7 @@ impl Ledger {
         let (nic_dropped, kernel_dropped) = (sum(|lane| lane.nic_dropped), sum(|lane| lane.kernel_dropped));
         Self {
             offered: sum(|lane| lane.offered),
-            received: sum(|lane| lane.received) - writer.after_close,
+            received: sum(|lane| lane.received).saturating_sub(writer.after_close),
             nic_dropped,
             kernel_dropped,
             filtered: sum(|lane| lane.filtered),
@@ -168,6 +170,7 @@ impl Ledger {
             ended_by: None,
             writing: String::new(),
             cpu_seconds: 0.0,
+            failure: None,
             notes: Vec::new(),
             interfaces: lanes,
         }

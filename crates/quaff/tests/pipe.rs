@@ -95,6 +95,10 @@ impl Source for Made {
     }
 
     fn count(&self, _counts: &mut Counts) {}
+
+    fn wall_ns(&self) -> u64 {
+        self.time_ns + 1_000_000
+    }
 }
 
 /// A run: its format, its memory, its slots.

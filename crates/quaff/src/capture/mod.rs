@@ -75,9 +75,9 @@ impl Capture {
         let links = plan.interfaces.iter().map(find_link).collect::<Result<Vec<_>>>()?;
         let filters = links.iter().map(|link| kernel_filter(&plan, link)).collect::<Result<Vec<_>>>()?;
         let bell = Event::new()?;
-        let outlet = Outlet::open(&plan, &bell)?;
-        let setting = setting(&plan, links, &outlet);
+        let outlet = Outlet::open(&plan, &bell, &stop)?;
         let (pool, pools) = Pool::start(&plan, stop.clone())?;
+        let setting = setting(&plan, links, &outlet);
         let mut notes = pool.notes();
         notes.extend(setting.links.iter().flat_map(offload_notes));
         let status = Status {
@@ -94,7 +94,11 @@ impl Capture {
             inlets.push(inlet);
         }
         let writing = outlet.describe();
-        let lanes = start_lanes(&plan, &setting, filters, parts, &status, &stop)?;
+        let mut lanes = Vec::new();
+        if let Err(error) = start_lanes(&mut lanes, &plan, &setting, filters, parts, &status, &stop) {
+            drop(inlets); // So that no lane waits for a writer that will not be.
+            return Err(give_up(error, lanes, &stop));
+        }
         let writer = start_writer(&plan, &setting, outlet, inlets, &bell, &stop, &status);
         let writer = match writer {
             Ok(writer) => writer,
@@ -123,23 +127,28 @@ impl Capture {
         self.stop.raised() && self.writer.is_finished()
     }
 
-    /// Waits for the end (somebody has raised the stop) and sums up.
-    pub fn finish(self) -> Result<Ledger> {
-        let lanes: Vec<_> = self.lanes.into_iter().map(join).collect();
-        let writer = join(self.writer)?;
-        let mut notes = self.notes;
-        notes.extend(self.pool.finish());
-        let lanes = lanes.into_iter().collect::<Result<Vec<_>>>()?;
-        let mut ledger =
-            Ledger::new(lanes, &writer, self.plan.chunk_bytes as u64, self.plan.block_bytes as u64);
+    /// Waits for the end (somebody has raised the stop) and sums up. What failed is in the ledger.
+    pub fn finish(self) -> Ledger {
+        let mut failure = None;
+        let mut note = |error: Error| {
+            failure.get_or_insert(error.to_string());
+        };
+        let lanes: Vec<_> =
+            self.lanes.into_iter().filter_map(|lane| join(lane).map_err(&mut note).ok()).collect();
+        let writer = join(self.writer).map_err(&mut note).unwrap_or_default();
+        let (slab_bytes, block_bytes) = (self.plan.chunk_bytes as u64, self.plan.block_bytes as u64);
+        let mut ledger = Ledger::new(lanes, &writer, slab_bytes, block_bytes);
         ledger.seconds = (steady_ns() - self.started_ns) as f64 / 1e9;
         ledger.ended_by = self.stop.reason();
         ledger.writing = self.writing;
-        ledger.notes = notes;
+        ledger.notes = self.notes;
+        ledger.notes.extend(self.pool.finish());
         let (user_ns, system_ns) = cpu::process_ns();
         ledger.cpu_seconds = (user_ns + system_ns) as f64 / 1e9;
-        ledger.check().map_err(Error::Defect)?;
-        Ok(ledger)
+        // After a failure the sums cannot hold; without one they must.
+        ledger.failure = failure.or_else(|| ledger.check().err());
+        ledger.lossless &= ledger.failure.is_none();
+        ledger
     }
 }
 
@@ -261,7 +270,8 @@ fn start_writer(
     let (heading, slots, gauges) = (setting.heading.clone(), setting.slots, status.writer.clone());
     let slot = inlets.first().map_or(0, |inlet| inlet.slot);
     let (ready, is_ready) = channel();
-    let thread = spawn("quaff-writer", move || {
+    let alarm = stop.clone();
+    let thread = spawn("quaff-writer", &alarm, move || {
         let place = core.map_or(Ok(()), cpu::pin).map_err(Error::from);
         let sink = match place.and_then(|()| outlet.into_sink(heading, slots, &bell, &stop, gauges)) {
             Ok(sink) => sink,
@@ -281,17 +291,17 @@ fn start_writer(
     Ok(thread)
 }
 
-/// Starts all lanes. They capture at once, into the buffer; if one cannot, all end.
+/// Starts all lanes. They capture at once, into the buffer.
 fn start_lanes(
+    lanes: &mut Vec<JoinHandle<Result<LaneTally>>>,
     plan: &CapturePlan,
     setting: &Setting,
     filters: Vec<Vec<Insn>>,
     packers: Vec<Packer>,
     status: &Status,
     stop: &Stop,
-) -> Result<Vec<JoinHandle<Result<LaneTally>>>> {
+) -> Result<()> {
     let quota = plan.count.map(Quota::new);
-    let mut lanes = Vec::new();
     for (i, (packer, filter)) in packers.into_iter().zip(filters).enumerate() {
         let ring = RingPlan {
             block_bytes: plan.block_bytes,
@@ -313,12 +323,9 @@ fn start_lanes(
             gauges: status.lanes[i].clone(),
             stop: stop.clone(),
         };
-        match lane.start() {
-            Ok(lane) => lanes.push(lane),
-            Err(error) => return Err(give_up(error, lanes, stop)),
-        }
+        lanes.push(lane.start()?);
     }
-    Ok(lanes)
+    Ok(())
 }
 
 /// Ends the lanes that run already. Nothing has been written yet, so nothing is spoiled.
@@ -347,7 +354,8 @@ impl LaneStart {
     fn start(self) -> Result<JoinHandle<Result<LaneTally>>> {
         let (ready, is_ready) = channel();
         let name = format!("quaff-{}", self.link.name);
-        let thread = spawn(&name, move || {
+        let alarm = self.stop.clone();
+        let thread = spawn(&name, &alarm, move || {
             let bell = Event::new()?;
             self.stop.wake(bell.clone());
             let place = self.core.map_or(Ok(()), cpu::pin);
@@ -394,7 +402,27 @@ fn sum_up((source, lane): (AfPacket, LaneTally)) -> Result<LaneTally> {
     })
 }
 
-fn spawn<T: Send + 'static>(name: &str, body: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>> {
-    let started = std::thread::Builder::new().name(name.chars().take(15).collect()).spawn(body);
+/// Raises the stop when the thread that it lives on dies of a panic: nobody waits for the dead.
+struct Alarm(Stop);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.raise(Reason::Failed("a thread panicked".into()));
+        }
+    }
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    stop: &Stop,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    let alarm = Alarm(stop.clone());
+    let thread = std::thread::Builder::new().name(name.chars().take(15).collect());
+    let started = thread.spawn(move || {
+        let _alarm = alarm;
+        body()
+    });
     started.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))
 }

@@ -19,6 +19,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes of a slab of the repacker.
 const REPACK_BYTES: usize = 4 << 20;
@@ -40,10 +41,11 @@ enum Kind {
 }
 
 impl Outlet {
-    pub(super) fn open(plan: &CapturePlan, bell: &Event) -> Result<Self> {
+    pub(super) fn open(plan: &CapturePlan, bell: &Event, stop: &Stop) -> Result<Self> {
         let format = plan.format;
         let (kind, align) = match &plan.output {
             Output::Stdout => (Kind::Stream(stdout()?), 1),
+            Output::File(path) if is_stream(path) => (Kind::Stream(open_stream(path, stop)?), 1),
             Output::File(path) => open_file(path)?,
             Output::Dir(dir) => {
                 let probe = open_probe(&dir.dir)?;
@@ -121,18 +123,31 @@ fn stdout() -> Result<File> {
     fd.map(File::from).map_err(|errno| Error::path("write to", "stdout", errno))
 }
 
-/// Opens FILE: direct where its file system takes it. A pipe or a device is a stream.
+/// Whether a path names something that only goes forward: a pipe, a device.
+fn is_stream(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
+}
+
+/// Opens a pipe or a device. A named pipe that nobody reads yet is waited for, until the stop.
+fn open_stream(path: &Path, stop: &Stop) -> Result<File> {
+    loop {
+        match OpenOptions::new().write(true).custom_flags(nix::libc::O_NONBLOCK).open(path) {
+            Err(error) if error.raw_os_error() == Some(nix::libc::ENXIO) && !stop.raised() => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            opened => return opened.map_err(|errno| Error::path("write to", path, errno)),
+        }
+    }
+}
+
+/// Opens FILE: direct where its file system takes it.
 fn open_file(path: &Path) -> Result<(Kind, usize)> {
     let open = |flags| {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o640).custom_flags(flags);
         options.open(path)
     };
-    let is_stream = path.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
     let failed = |errno| Error::path("write to", path, errno);
-    if is_stream {
-        return Ok((Kind::Stream(open(0).map_err(failed)?), 1));
-    }
     let file = match open(nix::libc::O_DIRECT) {
         Err(error) if error.kind() == ErrorKind::InvalidInput => open(0),
         opened => opened,

@@ -1,9 +1,9 @@
 //! The buffer: slabs that are populated and locked before they are needed.
 //!
-//! A part of it is ready before the first packet. A thread that steps aside for others, on other
-//! cores where it can, always keeps that much more ready than is in use, up to the size of the
-//! buffer: touching memory costs CPU time (seconds per GiB on a virtual machine whose host has to
-//! find the pages), so what a disk that keeps up never needs is never touched.
+//! A part of it is ready before the first packet. A thread, on other cores than the lanes' where it
+//! can, always keeps that much more ready than is in use, at full speed; and with a tiny share of a
+//! core it makes the rest ready. Touching memory costs CPU time (seconds per GiB on a virtual machine
+//! whose host has to find the pages), and a disk that keeps up never needs it.
 
 use crate::chunk::Supply;
 use crate::plan::CapturePlan;
@@ -14,10 +14,12 @@ use quaff_os::event::Event;
 use quaff_os::mem::Slab;
 use rtrb::{Producer, RingBuffer};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long the thread sleeps when nobody rings.
+/// How long the thread sleeps when there is nothing to do and nobody rings.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// What is not needed yet is made ready too, with so small a share of a core: one part in so many.
+const TRICKLE: u32 = 200;
 
 /// One lane's share.
 pub(super) struct LanePool {
@@ -61,7 +63,9 @@ impl Pool {
             let (home, from_home) = RingBuffer::new(count);
             let (to_lane, fresh) = RingBuffer::new(count);
             let mut end = Fresh { to_lane, left: count, ready };
-            end.fill(&mut maker)?;
+            while end.is_short() && !stop.raised() {
+                end.add(&mut maker)?;
+            }
             fresh_ends.push(end);
             lanes.push(LanePool { supply: Supply::new(from_home, fresh, bell.clone(), count), home });
         }
@@ -70,7 +74,7 @@ impl Pool {
         let thread = std::thread::Builder::new()
             .name("quaff-pool".into())
             .spawn(move || {
-                cpu::step_aside(&cores);
+                cpu::keep_off(&cores);
                 prepare(maker, fresh_ends, &bell, &stop)
             })
             .map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
@@ -88,25 +92,34 @@ impl Pool {
 }
 
 fn prepare(mut maker: Maker, mut lanes: Vec<Fresh>, bell: &Event, stop: &Stop) -> Option<String> {
-    while !stop.raised() && lanes.iter().any(|lane| lane.left > 0 && !lane.to_lane.is_abandoned()) {
-        for lane in &mut lanes {
-            if let Err(error) = lane.fill(&mut maker) {
-                return Some(format!("the buffer stays smaller than asked for: {error}"));
-            }
+    loop {
+        lanes.retain(|lane| lane.left > 0 && !lane.to_lane.is_abandoned());
+        if stop.raised() || lanes.is_empty() {
+            return None;
         }
-        bell.wait(PATIENCE).ok()?;
+        // Whoever is short comes first, at full speed; otherwise one slab now and then.
+        let next = lanes.iter().position(Fresh::is_short);
+        let started = Instant::now();
+        if let Err(error) = lanes[next.unwrap_or(0)].add(&mut maker) {
+            return Some(format!("the buffer stays smaller than asked for: {error}"));
+        }
+        lanes.rotate_left(1);
+        if next.is_none() {
+            bell.wait((started.elapsed() * TRICKLE).min(PATIENCE)).ok()?;
+        }
     }
-    None
 }
 
 impl Fresh {
-    fn fill(&mut self, maker: &mut Maker) -> Result<()> {
-        let capacity = self.to_lane.buffer().capacity();
-        while self.left > 0 && capacity - self.to_lane.slots() < self.ready {
-            let pushed = self.to_lane.push(maker.make()?);
-            assert!(pushed.is_ok(), "there is a place for every slab");
-            self.left -= 1;
-        }
+    /// Whether less is ready than should be.
+    fn is_short(&self) -> bool {
+        self.left > 0 && self.to_lane.buffer().capacity() - self.to_lane.slots() < self.ready
+    }
+
+    fn add(&mut self, maker: &mut Maker) -> Result<()> {
+        let pushed = self.to_lane.push(maker.make()?);
+        assert!(pushed.is_ok(), "there is a place for every slab");
+        self.left -= 1;
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use quaff_os::clock::steady_ns;
 use quaff_os::mem::Slab;
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,8 @@ pub struct Stream {
     lost: Vec<u64>,
     begun: bool,
     closed: bool,
+    /// It was the reader that closed it: whatever else ends the run, that is no loss.
+    closed_by_reader: bool,
     asked_ns: u64,
     home: VecDeque<(usize, Slab)>,
     tally: WriterTally,
@@ -50,6 +52,7 @@ impl Stream {
             lost: vec![0; lanes],
             begun: false,
             closed: false,
+            closed_by_reader: false,
             asked_ns: 0,
             home: VecDeque::new(),
             tally: WriterTally::default(),
@@ -69,10 +72,11 @@ impl Stream {
             return false;
         }
         let started_ns = steady_ns();
-        let written = self.out.write_all(bytes).and_then(|()| self.out.flush());
+        let written = self.write_all(bytes);
         self.tally.write_high_ns = self.tally.write_high_ns.max(steady_ns() - started_ns);
         if let Err(error) = written {
             self.closed = true;
+            self.closed_by_reader = error.kind() == ErrorKind::BrokenPipe;
             self.stop.raise(match error.kind() {
                 ErrorKind::BrokenPipe => Reason::OutputClosed,
                 ErrorKind::StorageFull => Reason::DiskFull,
@@ -84,8 +88,21 @@ impl Stream {
         true
     }
 
-    fn is_closed_by_reader(&self) -> bool {
-        self.closed && self.stop.reason() == Some(Reason::OutputClosed)
+    /// As `Write::write_all`, also where somebody has made the descriptor non-blocking.
+    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.out.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let mut fds = [PollFd::new(self.out.as_fd(), PollFlags::POLLOUT)];
+                    poll(&mut fds, PollTimeout::from(250u8))?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -95,7 +112,7 @@ impl Sink for Stream {
         self.counts[lane] = chunk.counts;
         if self.write(&chunk.slab[..chunk.len]) {
             self.tally.written += chunk.packets;
-        } else if self.is_closed_by_reader() {
+        } else if self.closed_by_reader {
             self.tally.after_close += chunk.packets;
         } else {
             self.tally.lost += chunk.packets;
@@ -125,6 +142,7 @@ impl Sink for Stream {
             let asked = poll(&mut fds, PollTimeout::ZERO);
             if asked == Ok(1) && fds[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR)) {
                 self.closed = true;
+                self.closed_by_reader = true;
                 self.stop.raise(Reason::OutputClosed);
             }
         }

@@ -133,8 +133,11 @@ impl AfPacket {
         if let Some(tap) = &mut self.tap {
             tap.read()?;
         }
-        if let Ok(stats) = self.rtnl.stats(self.link.index) {
-            self.now = stats;
+        match self.rtnl.stats(self.link.index) {
+            Ok(stats) => self.now = stats,
+            // When it was down before, the socket says nothing of its removal.
+            Err(error) if error.raw() == nix::libc::ENODEV => self.gone("it was removed"),
+            Err(_) => {}
         }
         if self.down_since_ns.is_some() && self.rtnl.link(&self.link.name).is_ok_and(|link| link.up) {
             self.note_up();
@@ -142,6 +145,15 @@ impl AfPacket {
         self.gauges.nic_dropped.set(self.nic_dropped());
         self.polled_ns = steady_ns();
         Ok(())
+    }
+
+    /// While blocks wait for us, drops belong behind them: each loss is then told by the block that
+    /// says TP_STATUS_LOSING, and the timer would tell it too early. It only keeps the kernel's 32
+    /// bits from running over.
+    fn poll_when_due(&mut self) -> Result<()> {
+        let since_ns = steady_ns().saturating_sub(self.polled_ns);
+        let is_due = since_ns >= SECOND_NS && (self.ring.waiting() <= 1 || since_ns >= 30 * SECOND_NS);
+        if is_due { self.poll_counters() } else { Ok(()) }
     }
 
     fn poll_ring(&mut self) -> Result<()> {
@@ -220,7 +232,8 @@ impl AfPacket {
 
     fn gone(&mut self, why: &str) {
         self.stop.raise(Reason::InterfaceGone(format!("{}: {why}", self.link.name)));
-        self.closing_ns.get_or_insert_with(steady_ns);
+        // Nothing can come in any more; the door is closed all the same, so that the counts stand.
+        let _ = self.close();
     }
 
     /// After the door was closed: whether all that the kernel had let in has been walked. It finishes
@@ -236,9 +249,7 @@ impl AfPacket {
 impl Source for AfPacket {
     fn pull(&mut self, frames: &mut Vec<Frame>, wait: Duration) -> Result<Pull> {
         frames.clear();
-        if steady_ns().saturating_sub(self.polled_ns) >= SECOND_NS {
-            self.poll_counters()?;
-        }
+        self.poll_when_due()?;
         loop {
             if self.walk(frames) {
                 return Ok(Pull::Batch);

@@ -38,6 +38,11 @@ pub trait Source: Send {
     /// Takes in nothing new. What has been taken in already can still be pulled; then comes `End`.
     fn close(&mut self) -> Result<()>;
 
+    /// What time it is where the packets are from, ns since 1970.
+    fn wall_ns(&self) -> u64 {
+        quaff_os::clock::wall_ns()
+    }
+
     /// Packets lost in the kernel just before the batch pulled last, and not told before.
     fn take_dropped(&mut self) -> u64;
 

@@ -1,5 +1,6 @@
 //! The arguments of `quaff capture`, and the plan that they mean.
 
+use super::memory;
 use crate::units;
 use anyhow::{Context, bail};
 use quaff::plan::{
@@ -7,7 +8,7 @@ use quaff::plan::{
     SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
 };
 use quaff_os::packet::TimeSource;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Capture every packet of one interface or more, into files
@@ -112,6 +113,9 @@ pub(crate) struct Args {
     pub(crate) quiet: bool,
 }
 
+/// What people call stdout.
+const STDOUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+
 const EXAMPLES: &str = "\
 Examples:
   quaff capture -i eth0 -w all.pcapng
@@ -135,8 +139,10 @@ enum FormatName {
 impl Args {
     /// The plan that was meant, with the sizes that suit this machine.
     pub(crate) fn plan(&self) -> anyhow::Result<CapturePlan> {
-        let free_bytes = free_memory_bytes();
-        let is_stdout = self.write.as_deref().is_some_and(|path| path.as_os_str() == "-");
+        let free_bytes = memory::free_bytes();
+        self.check_memory(free_bytes)?;
+        let is_stdout =
+            self.write.as_deref().is_some_and(|path| STDOUT.iter().any(|name| path == Path::new(name)));
         let flush_default = if is_stdout { Duration::from_millis(200) } else { Duration::from_secs(1) };
         let cpu = |lane: usize| self.cpu.get(lane).or(self.cpu.last()).copied();
         let interfaces = self.interface.iter().enumerate();
@@ -171,6 +177,19 @@ impl Args {
         })
     }
 
+    /// What was asked for has to be there: a process that takes more memory than there is gets killed.
+    fn check_memory(&self, free_bytes: u64) -> anyhow::Result<()> {
+        let rings = self.ring.unwrap_or(0).saturating_mul(self.interface.len() as u64);
+        let wanted = self.buffer.unwrap_or(0).saturating_add(rings);
+        if wanted > free_bytes {
+            let (wanted, free) = (crate::show::bytes(wanted), crate::show::bytes(free_bytes));
+            bail!(
+                "--ring and --buffer want {wanted}, and {free} are free; a smaller --ring or --buffer is needed"
+            );
+        }
+        Ok(())
+    }
+
     fn output(&self, is_stdout: bool) -> anyhow::Result<Output> {
         if is_stdout {
             return Ok(Output::Stdout);
@@ -197,12 +216,4 @@ impl Args {
             None => Ok(Output::Stdout),
         }
     }
-}
-
-/// MemAvailable of /proc/meminfo; 1 GiB where that cannot be read.
-fn free_memory_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.map_or(1 << 30, |kib| kib << 10)
 }

@@ -1,15 +1,17 @@
 //! `quaff capture`: from interfaces to files.
 
 mod args;
+mod memory;
 mod report;
 
 pub(crate) use args::Args;
 
 use crate::exit::Exit;
+use crate::show::say;
 use quaff::capture::Capture;
 use quaff::plan::{CapturePlan, Output};
 use quaff::stop::{Reason, Stop};
-use quaff_os::signal::{Signal, Signals};
+use quaff_os::signal::{Signal, Signals, is_ignored};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -22,14 +24,42 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         report::explain(&plan);
         return Ok(Exit::Done);
     }
-    let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1])?;
+    if plan.output == Output::Stdout && std::io::stdout().is_terminal() {
+        anyhow::bail!("stdout is a terminal, and packets are not text: give a file to -w, or a pipe");
+    }
+    let mut wanted = vec![Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1];
+    if !is_ignored(Signal::SIGHUP) {
+        wanted.push(Signal::SIGHUP);
+    }
+    let signals = Signals::block(&wanted)?;
     let stop = Stop::default();
-    let capture = Capture::start(plan.clone(), stop.clone())?;
+    let Some(capture) = start(&plan, &signals, &stop)? else { return Ok(Exit::Failed) };
     greet(&args, &plan, &capture);
     watch(&args, &capture, &signals, &stop)?;
-    let ledger = capture.finish()?;
+    let ledger = capture.finish();
     report::ledger(&ledger, args.json, args.quiet, plan.output == Output::Stdout);
     Ok(report::exit(&ledger))
+}
+
+/// Starts the capture on a thread of its own, since touching memory and waiting for a pipe can take
+/// seconds, in which a signal must be heard. `None` when one ended it.
+fn start(plan: &CapturePlan, signals: &Signals, stop: &Stop) -> anyhow::Result<Option<Capture>> {
+    let (plan, its_stop) = (plan.clone(), stop.clone());
+    let starting = std::thread::spawn(move || Capture::start(plan, its_stop));
+    while !starting.is_finished() {
+        match signals.next(Duration::from_millis(5))? {
+            Some(Signal::SIGUSR1) | None => {}
+            Some(_) if stop.raised() => say("quaff: ended before it began"),
+            Some(_) => stop.raise(Reason::Signal),
+        }
+    }
+    let started = starting.join().map_err(|_| anyhow::anyhow!("a defect of quaff: the start panicked"))?;
+    if stop.reason() == Some(Reason::Signal) {
+        drop(started.map(Capture::finish));
+        say("quaff: ended before it began");
+        return Ok(None);
+    }
+    Ok(Some(started?))
 }
 
 fn greet(args: &Args, plan: &CapturePlan, capture: &Capture) {
@@ -62,7 +92,7 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
             Some(Signal::SIGINT) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
                 // Asked twice: whoever asks does not want to wait for what is still in memory.
                 live.end();
-                eprintln!("quaff: ended at once; what was not on disk yet is lost");
+                say("quaff: ended at once; what was not on disk yet is lost");
                 std::process::exit(2);
             }
             Some(_) => {

@@ -93,11 +93,11 @@ pub(super) fn target(plan: &CapturePlan) -> String {
 pub(super) fn ledger(ledger: &Ledger, json: bool, quiet: bool, is_stdout_taken: bool) {
     if json {
         let text = serde_json::to_string(ledger).unwrap_or_default();
-        if is_stdout_taken { eprintln!("{text}") } else { println!("{text}") }
+        if is_stdout_taken { show::say(&text) } else { show::print(&text) }
     }
     let is_said = quiet || (json && is_stdout_taken);
     if !is_said {
-        eprint!("{}", words(ledger));
+        show::say(words(ledger).trim_end());
     }
 }
 
@@ -116,7 +116,10 @@ fn words(ledger: &Ledger) -> String {
     for (packets, place) in [
         (ledger.nic_dropped, "at the interface (its ring was full: 'ethtool -g' shows its size)"),
         (ledger.kernel_dropped, "in the kernel's ring (raise --ring, or give the lane a core with --cpu)"),
-        (ledger.lost_in_buffer, "for want of buffer (the output was too slow: raise --buffer)"),
+        (
+            ledger.lost_in_buffer,
+            "for want of buffer (the output was too slow: raise --buffer, which is then ready from the start)",
+        ),
         (ledger.lost_on_disk, "because they could not be written"),
     ] {
         if packets > 0 {
@@ -152,6 +155,9 @@ fn words(ledger: &Ledger) -> String {
         );
     }
     text += &ended(ledger);
+    if let Some(failure) = &ledger.failure {
+        text += &format!("  it failed: {failure}\n");
+    }
     text += &format!(
         "  at the worst moment {} of ring and {} of buffer were in use; the longest write took {:.0} ms\n",
         show::bytes(ledger.ring_high_bytes),
@@ -166,13 +172,15 @@ fn ended(ledger: &Ledger) -> String {
         Some(Reason::DiskFull) => "  the disk is full: with --dir and --keep-free (or --keep-size) the oldest files would have made room\n".into(),
         Some(Reason::WriteError(error)) => format!("  writing failed: {error}\n"),
         Some(Reason::InterfaceGone(name)) => format!("  an interface went away: {name}\n"),
-        Some(Reason::Failed(error)) => format!("  it failed: {error}\n"),
         _ => String::new(),
     }
 }
 
 /// What the ledger means for the exit status.
 pub(super) fn exit(ledger: &Ledger) -> Exit {
+    if ledger.failure.is_some() {
+        return Exit::Failed;
+    }
     match ledger.ended_by {
         Some(Reason::WriteError(_) | Reason::InterfaceGone(_) | Reason::Failed(_)) => Exit::Failed,
         Some(Reason::DiskFull) => Exit::Loss,
