@@ -79,6 +79,7 @@ impl Capture {
         let (pool, pools) = Pool::start(&plan, stop.clone())?;
         let setting = setting(&plan, links, &outlet);
         let mut notes = pool.notes();
+        notes.extend(outlet.note());
         notes.extend(setting.links.iter().flat_map(offload_notes));
         let status = Status {
             lanes: pools.iter().map(|_| Arc::default()).collect(),

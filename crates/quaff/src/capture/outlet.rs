@@ -85,6 +85,15 @@ impl Outlet {
         }
     }
 
+    /// What the user should know about it.
+    pub(super) fn note(&self) -> Option<String> {
+        let is_cached = self.align == 1 && !matches!(self.kind, Kind::Stream(_));
+        is_cached.then(|| {
+            "the file system takes no direct writes: the page cache makes it slower, and kill -9 can cut the last block"
+                .to_owned()
+        })
+    }
+
     /// Makes the sink. To be called on the writer's thread, to whose core the disk's helpers keep.
     pub(super) fn into_sink(
         self,
