@@ -274,3 +274,87 @@ fn lock(dir: &Path) -> Result<File> {
         Lock::Unknown => Ok(folder),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Retention;
+    use std::os::unix::fs::FileExt;
+
+    fn folder(dir: &Path, unnamed: bool, retention: Retention) -> Result<Folder> {
+        let plan = DirPlan {
+            dir: dir.to_owned(),
+            name: "q".into(),
+            rotate_bytes: Some(1 << 20),
+            rotate_time: None,
+            retention,
+        };
+        let opening = Opening { dir: dir.to_owned(), direct: false, preallocate: 1 << 20, unnamed };
+        Folder::with(opening, &plan, Format::Pcapng, Event::new().unwrap())
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(dir).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn write(folder: &mut Folder, files: u8) {
+        for number in 0..files {
+            let (file, path) = folder.next(0, Ending::default()).unwrap();
+            file.write_all_at(&[number; 100], 0).unwrap();
+            folder.finish(file, path, 100);
+        }
+        folder.settle();
+    }
+
+    #[test]
+    fn every_file_keeps_its_bytes_with_unnamed_files_and_without() {
+        for unnamed in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            // What a killed run left.
+            std::fs::write(dir.path().join(".quaff-next-1-0"), b"stale").unwrap();
+            let mut folder = folder(dir.path(), unnamed, Retention::default()).unwrap();
+            write(&mut folder, 20);
+            assert!(folder.trouble.is_none(), "{:?}", folder.trouble);
+            drop(folder);
+            let names = names(dir.path());
+            assert_eq!(names.len(), 20, "{names:?}");
+            for (number, name) in names.iter().enumerate() {
+                assert_eq!(*name, format!("q-{number:06}.pcapng"));
+                assert_eq!(std::fs::read(dir.path().join(name)).unwrap(), [number as u8; 100], "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_folder_has_one_capture() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = folder(dir.path(), true, Retention::default()).unwrap();
+        let refused = folder(dir.path(), true, Retention::default()).unwrap_err();
+        assert!(refused.to_string().contains("another capture writes to"), "{refused}");
+        drop(first);
+        folder(dir.path(), true, Retention::default()).unwrap();
+    }
+
+    #[test]
+    fn room_is_made_for_what_is_asked_and_not_for_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let retention = Retention { bytes: Some(1 << 30), ..Retention::default() };
+        let mut folder = folder(dir.path(), true, retention).unwrap();
+        write(&mut folder, 10);
+        assert!(folder.make_room(150), "two files");
+        assert_eq!(folder.pruned(), 2);
+        assert!(folder.make_room(150), "they are given time to be freed");
+        assert_eq!(folder.pruned(), 2);
+        folder.made_ns = 0;
+        assert!(!folder.make_room(150), "that was of no use");
+        folder.has_room();
+        assert!(folder.make_room(1));
+        assert_eq!((folder.pruned(), names(dir.path()).len()), (3, 7));
+        assert!(folder.make_room(1 << 20) && folder.pruned() == 10, "all there is");
+        assert!(!folder.make_room(1 << 20), "nothing is left");
+    }
+}
