@@ -2,6 +2,7 @@
 //! and the reader of `verify` at the other end. Whatever the sizes, the rates and the faults, every
 //! frame is in the file or counted, at its place.
 
+use nix::fcntl::OFlag;
 use proptest::prelude::*;
 use quaff::Result;
 use quaff::batch::Frame;
@@ -19,18 +20,23 @@ use quaff::source::file::CaptureFile;
 use quaff::source::{Pull, Source};
 use quaff::stop::{Reason, Stop};
 use quaff::tally::{Counts, LaneTally, Ledger, WriterTally};
-use quaff_os::disk::Disk;
+use quaff_os::disk::{Disk, direct};
 use quaff_os::event::Event;
 use quaff_os::mem::Slab;
+use quaff_os::testing::skip;
 use quaff_wire::decode::Item;
 use quaff_wire::pcapng::encode::{Interface, Section};
 use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 const START_NS: u64 = 1_790_000_000_000_000_000;
 const CHUNK_BYTES: usize = 512 << 10;
+/// A write of the repacker.
+const WRITE_BYTES: usize = 1 << 20;
 
 /// What one pull brings.
 #[derive(Debug, Clone)]
@@ -126,7 +132,7 @@ impl Run {
         Parts {
             heading: self.heading(),
             disk,
-            repack: is_repacked.then(|| Repack::new(self.align, 1 << 20, 2).expect("memory")),
+            repack: is_repacked.then(|| Repack::new(self.align, WRITE_BYTES, 2).expect("memory")),
             slots: Slots { slot_ns: self.slot_ns, offset_ns: 0 },
             bell: bell.clone(),
             stop: stop.clone(),
@@ -370,4 +376,98 @@ fn a_reader_that_goes_away_ends_it_without_loss() {
     assert_eq!(stop.reason(), Some(Reason::OutputClosed));
     assert_eq!((writer.written, writer.lost, writer.after_close), (0, 0, lane.packed));
     assert!(check(lane, &writer).lossless);
+}
+
+/// A file that holds so many bytes and no more: what goes beyond fails with EPERM, and a write that
+/// straddles its end is short (memfd_create(2), F_SEAL_GROW).
+fn sealed(bytes: u64) -> File {
+    use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    let file = File::from(memfd_create(c"sealed", MFdFlags::MFD_ALLOW_SEALING).unwrap());
+    file.set_len(bytes).unwrap();
+    fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_GROW)).unwrap();
+    file
+}
+
+#[test]
+fn a_file_that_breaks_in_the_middle_holds_what_counts_as_written() {
+    for format in [Format::Pcapng, Format::Pcap, Format::PcapUs] {
+        // At the start, in the first write of the repacker, at the edge of one, and later.
+        for bytes in [0, 10, 100_000, 1 << 20, 5_000_000, 5_000_001, 12_345_678] {
+            for disk in [Disk::new, |_: &Event| Disk::plain()] {
+                let run = Run { format, align: 512, slabs: 4, slot_ns: 0 };
+                let file = sealed(bytes);
+                let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+                let kept = file.try_clone().unwrap();
+                let (lane, writer, stop) = run.go(steady(200), false, |bell, stop| {
+                    Box::new(Files::in_place(file, path, run.parts(bell, stop, disk(bell))).unwrap())
+                });
+                let case = format!("{format:?} {bytes}: {writer:?}");
+                assert!(matches!(stop.reason(), Some(Reason::WriteError(_))), "{case} {:?}", stop.reason());
+                assert!(writer.lost > 0, "{case}");
+                check(lane, &writer);
+                assert_eq!(kept.metadata().unwrap().len(), writer.bytes, "{case}");
+                // Before the place of the failure no more is given up than one write and one chunk.
+                assert!(writer.bytes + (WRITE_BYTES + CHUNK_BYTES) as u64 >= bytes, "{case}");
+                if writer.bytes > 0 {
+                    let path = PathBuf::from(format!("/proc/self/fd/{}", kept.as_raw_fd()));
+                    let numbers = told(&path).0;
+                    assert_eq!(numbers, (0..writer.written).collect::<Vec<_>>(), "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// Every write is past the page cache, where one that is not aligned fails.
+#[test]
+fn direct_files_hold_every_frame() {
+    let batch = |i: usize| Batch {
+        frames: 50,
+        frame_bytes: 9 + (i as u32 * 131) % 1990,
+        dropped_before: 0,
+        step_ns: 50_000_000,
+    };
+    for format in [Format::Pcapng, Format::Pcap] {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let path = dir.path().join("all");
+        let mut options = File::options();
+        options.read(true).write(true).create_new(true).custom_flags(OFlag::O_DIRECT.bits());
+        let opened = options.open(&path).ok();
+        let Some((direct, file)) = opened.and_then(|file| Some((direct(&file)?, file))) else {
+            return skip("direct_files_hold_every_frame", "no O_DIRECT where the build lies");
+        };
+        let plan: Vec<_> = (0..300).map(batch).collect();
+        let frames = frames(&plan);
+        let run = Run { format, align: direct.offset_align, slabs: 4, slot_ns: 0 };
+        let (_, writer, stop) = run.go(plan.clone(), false, |bell, stop| {
+            Box::new(Files::in_place(file, path.clone(), run.parts(bell, stop, Disk::new(bell))).unwrap())
+        });
+        assert_eq!((writer.written, stop.reason()), (frames, None));
+        assert_eq!(told(&path).0, (0..frames).collect::<Vec<_>>());
+        std::fs::remove_file(&path).unwrap();
+
+        let folder = DirPlan {
+            dir: dir.path().into(),
+            name: "q".into(),
+            rotate_bytes: Some(2 << 20),
+            rotate_time: None,
+            retention: Retention::default(),
+        };
+        let (_, writer, stop) = run.go(plan, false, |bell, stop| {
+            let folder = Folder::open(&folder, format, true, bell.clone()).unwrap();
+            Box::new(Files::in_folder(folder, run.parts(bell, stop, Disk::new(bell))).unwrap())
+        });
+        assert_eq!((writer.written, stop.reason()), (frames, None));
+        let entries = std::fs::read_dir(dir.path()).unwrap();
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        assert!(files.len() > 4, "{files:?}");
+        for file in &files {
+            let bytes = file.metadata().unwrap().len();
+            assert!(bytes <= 2 << 20, "{}: {bytes}", file.display());
+        }
+        let numbers: Vec<u64> = files.iter().flat_map(|file| told(file).0).collect();
+        assert_eq!(numbers, (0..frames).collect::<Vec<_>>());
+    }
 }

@@ -1,9 +1,11 @@
 //! Files as a recorder needs them: O_DIRECT and its alignment, space set aside, no name until ready.
 
 use crate::{Error, Result, Try};
-use nix::fcntl::{AtFlags, FallocateFlags, OFlag, fallocate};
+use nix::fcntl::{AtFlags, FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use nix::unistd::linkat;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -25,6 +27,20 @@ pub struct Space {
     pub free: u64,
 }
 
+/// Whether a lock was to be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lock {
+    /// It is ours until the file is closed.
+    Taken,
+    /// Somebody else has it.
+    Held,
+    /// This file system has no locks.
+    Unknown,
+}
+
+/// Where the kernel does not say how direct writes are aligned: no disk wants more than a page.
+const ASSUMED_ALIGN: usize = 4096;
+
 /// How this file, opened with O_DIRECT, wants to be written; `None` when its file system would only
 /// pretend (tmpfs) or refuses.
 pub fn direct(file: &File) -> Option<Direct> {
@@ -35,8 +51,19 @@ pub fn direct(file: &File) -> Option<Direct> {
         libc::statx(file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, &mut found)
     };
     let known = answer == 0 && found.stx_mask & libc::STATX_DIOALIGN != 0;
+    if !known {
+        return assume_direct(file);
+    }
     let offset_align = found.stx_dio_offset_align as usize;
-    (known && offset_align > 0).then_some(Direct { offset_align })
+    (offset_align > 0).then_some(Direct { offset_align })
+}
+
+/// Linux before 6.1 and some file systems do not know STATX_DIOALIGN. Those that have opened the
+/// file with O_DIRECT take pages; only tmpfs pretends.
+fn assume_direct(file: &File) -> Option<Direct> {
+    let flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL).ok()?);
+    let in_memory = fstatfs(file).ok()?.filesystem_type() == TMPFS_MAGIC;
+    (flags.contains(OFlag::O_DIRECT) && !in_memory).then_some(Direct { offset_align: ASSUMED_ALIGN })
 }
 
 /// Opens a new file without a name in `dir` (O_TMPFILE), direct when asked. A crash leaves nothing
@@ -59,9 +86,20 @@ pub fn preallocate(file: &File, offset: u64, bytes: u64) -> bool {
     fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, offset as i64, bytes as i64).is_ok()
 }
 
-/// Takes the exclusive lock of a file, flock(2), without waiting; `false` when another process has it.
-pub fn lock_file(file: &File) -> bool {
-    file.try_lock().is_ok()
+/// Takes the exclusive lock of a file or a folder, flock(2), without waiting.
+pub fn lock_file(file: &File) -> Lock {
+    match file.try_lock() {
+        Ok(()) => Lock::Taken,
+        Err(TryLockError::WouldBlock) => Lock::Held,
+        Err(TryLockError::Error(_)) => Lock::Unknown,
+    }
+}
+
+/// A file that reaches RLIMIT_FSIZE is an error of one write (EFBIG), not the end of the process:
+/// the signal that goes with it stays pending on the calling thread.
+pub(super) fn hold_back_sigxfsz() {
+    // It fails for a wrong argument only, and then the signal does what it did before.
+    let _ = SigSet::from(Signal::SIGXFSZ).thread_block();
 }
 
 /// Whether a path names something, a dangling link included.
@@ -86,11 +124,14 @@ pub fn space(path: &Path) -> Result<Space> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::skip;
 
     #[test]
     fn an_unnamed_file_appears_when_it_is_linked() {
         let dir = tempfile::tempdir().unwrap();
-        let Ok(file) = open_unnamed(dir.path(), false) else { return };
+        let Ok(file) = open_unnamed(dir.path(), false) else {
+            return skip("an_unnamed_file_appears_when_it_is_linked", "no O_TMPFILE in the folder for tests");
+        };
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         let path = dir.path().join("a.part");
         link_unnamed(&file, &path).unwrap();
@@ -100,11 +141,51 @@ mod tests {
 
     #[test]
     fn setting_space_aside_leaves_the_size_alone() {
+        use std::os::unix::fs::MetadataExt;
         let file = tempfile::tempfile().unwrap();
-        if preallocate(&file, 0, 1 << 20) {
-            assert_eq!(file.metadata().unwrap().len(), 0);
+        if !preallocate(&file, 0, 1 << 20) {
+            return skip("setting_space_aside_leaves_the_size_alone", "no fallocate in the folder for tests");
         }
+        let found = file.metadata().unwrap();
+        assert!(found.len() == 0 && found.blocks() * 512 >= 1 << 20, "{found:?}");
+        file.set_len(0).unwrap();
+        assert_eq!(file.metadata().unwrap().blocks(), 0, "cutting gives it back");
+    }
+
+    #[test]
+    fn free_space_is_part_of_all() {
         let space = space(Path::new("/")).unwrap();
         assert!(space.free <= space.total && space.total > 0);
+    }
+
+    #[test]
+    fn a_lock_that_another_has_is_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let [one, two] = [(); 2].map(|()| File::create(&path).unwrap());
+        assert_eq!((lock_file(&one), lock_file(&two)), (Lock::Taken, Lock::Held));
+        drop(one);
+        assert_eq!(lock_file(&two), Lock::Taken);
+        // A folder can be locked too.
+        let folder = File::open(dir.path()).unwrap();
+        assert_eq!(lock_file(&folder), Lock::Taken);
+        // A descriptor that only names its file cannot.
+        let nameless = File::options().read(true).custom_flags(libc::O_PATH).open(&path).unwrap();
+        assert_eq!(lock_file(&nameless), Lock::Unknown);
+    }
+
+    #[test]
+    fn direct_is_assumed_where_it_was_opened_and_no_memory_pretends() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, b"").unwrap();
+        assert_eq!(assume_direct(&File::open(&path).unwrap()), None, "without O_DIRECT");
+        if let Ok(file) = open_unnamed(Path::new("/dev/shm"), true) {
+            assert_eq!(assume_direct(&file), None, "tmpfs");
+        }
+        let Ok(file) = File::options().write(true).custom_flags(libc::O_DIRECT).open(&path) else {
+            return skip("direct_is_assumed_where_it_was_opened", "no O_DIRECT where the source lies");
+        };
+        assert_eq!(assume_direct(&file), Some(Direct { offset_align: 4096 }));
     }
 }

@@ -9,7 +9,9 @@ mod file;
 mod read;
 mod uring;
 
-pub use file::{Direct, Space, direct, exists, link_unnamed, lock_file, open_unnamed, preallocate, space};
+pub use file::{
+    Direct, Lock, Space, direct, exists, link_unnamed, lock_file, open_unnamed, preallocate, space,
+};
 pub use read::Reader;
 
 use crate::event::Event;
@@ -57,8 +59,9 @@ enum Engine {
 
 impl Disk {
     /// Writes by io_uring where the kernel allows it, else by pwrite(2). `bell` rings when a write
-    /// has ended.
+    /// has ended. The calling thread is the one that writes.
     pub fn new(bell: &Event) -> Self {
+        file::hold_back_sigxfsz();
         let engine = match uring::Chain::new(bell) {
             Ok(chain) => Engine::Uring(Box::new(chain)),
             Err(_) => Engine::Pwrite,
@@ -68,6 +71,7 @@ impl Disk {
 
     /// Writes by pwrite(2), whatever the kernel could do.
     pub fn plain() -> Self {
+        file::hold_back_sigxfsz();
         Self { queue: VecDeque::new(), engine: Engine::Pwrite }
     }
 
@@ -206,6 +210,39 @@ mod tests {
             disk.retry(again).unwrap();
             assert!(finish(&mut disk, &bell).iter().all(|(_, result)| result.is_ok()));
             assert_eq!(std::fs::metadata(&path).unwrap().len(), 12288);
+        }
+    }
+
+    /// A file that is as long as it can be: what goes beyond its end fails with EPERM, and what
+    /// straddles it is written in part (memfd_create(2), F_SEAL_GROW).
+    fn sealed(bytes: u64) -> File {
+        use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+        use nix::sys::memfd::{MFdFlags, memfd_create};
+        let file = File::from(memfd_create(c"sealed", MFdFlags::MFD_ALLOW_SEALING).unwrap());
+        file.set_len(bytes).unwrap();
+        fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_GROW)).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_short_write_fails_with_the_reason_that_its_rest_gives() {
+        for (mut disk, bell) in engines() {
+            let file = Arc::new(sealed(8192 + 1024));
+            (0..4).for_each(|i| {
+                let mut write = write(&file, 7, i * 4096);
+                write.slab = Slab::new(8192).unwrap();
+                write.len = 8192;
+                write.offset = i * 8192;
+                disk.submit(write).unwrap();
+            });
+            let mut errors = Vec::new();
+            while errors.is_empty() {
+                match disk.reap().unwrap() {
+                    Some(done) => errors.extend(done.result.err().and_then(|error| error.raw_os_error())),
+                    None => drop(bell.wait(Duration::from_millis(100)).unwrap()),
+                }
+            }
+            assert_eq!((errors, disk.abandon().count()), (vec![libc::EPERM], 2), "{}", disk.name());
         }
     }
 }

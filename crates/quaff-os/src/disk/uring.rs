@@ -9,6 +9,7 @@ use io_uring::{IoUring, opcode, squeue::Flags, types::Fd};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::FileExt;
 
 /// Writes in one chain. With 4 MiB each, the next one starts while we are still asleep.
 const CHAIN: usize = 4;
@@ -86,9 +87,12 @@ impl Chain {
             self.oldest += 1;
         }
         self.results.clear();
-        // A short write means that the rest did not fit.
-        let errno = if result < 0 { -result } else { libc::ENOSPC };
-        Some(Written { write, result: Err(io::Error::from_raw_os_error(errno)) })
+        let result = match usize::try_from(result) {
+            // A short write does not say why: the rest is asked for, and that does.
+            Ok(done) => write.file.write_all_at(&write.slab[done..write.len], write.offset + done as u64),
+            Err(_) => Err(io::Error::from_raw_os_error(-result)),
+        };
+        Some(Written { write, result })
     }
 
     fn take_oldest(&mut self) -> Option<Write> {
@@ -106,10 +110,12 @@ impl Chain {
         }
     }
 
+    /// Hands the kernel all entries: it may take fewer at once than there are.
     fn submit(&mut self, wait: usize) -> io::Result<()> {
         loop {
             match self.ring.submit_and_wait(wait) {
-                Ok(_) => return Ok(()),
+                Ok(_) if self.ring.submission().is_empty() => return Ok(()),
+                Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

@@ -11,7 +11,7 @@ use crate::sink::repack::Repack;
 use crate::sink::stream::Stream;
 use crate::stop::Stop;
 use crate::{Error, Result};
-use quaff_os::disk::{Disk, direct, lock_file, open_unnamed};
+use quaff_os::disk::{Disk, Lock, direct, lock_file, open_unnamed};
 use quaff_os::event::Event;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -162,12 +162,15 @@ fn open_file(path: &Path) -> Result<(Kind, usize)> {
         opened => opened,
     }
     .map_err(failed)?;
-    lock_file(&file);
-    match direct(&file) {
-        Some(direct) => Ok((Kind::File(file, path.to_owned()), direct.offset_align)),
+    let (file, align) = match direct(&file) {
+        Some(direct) => (file, direct.offset_align),
         // O_DIRECT that is only pretended would still ask for alignment: opened again without.
-        None => Ok((Kind::File(open(0).map_err(failed)?, path.to_owned()), 1)),
+        None => (open(0).map_err(failed)?, 1),
+    };
+    if lock_file(&file) == Lock::Held {
+        return Err(Error::Plan(format!("another capture is writing {}", path.display())));
     }
+    Ok((Kind::File(file, path.to_owned()), align))
 }
 
 /// A direct file in the folder, to see what it wants; `None` where O_DIRECT is refused.

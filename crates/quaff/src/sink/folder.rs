@@ -1,19 +1,29 @@
 //! A folder of files: which one comes next, what it is called, and which old ones have to go.
 
-use super::keeper::{Fresh, Keeper, Kept, Opening, part_of};
+use super::keeper::{Finish, Fresh, Keeper, Kept, Opening, part_of, remove_hidden};
 use super::names::Names;
 use super::shelf::Shelf;
 use crate::plan::{DirPlan, Format};
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
+use quaff_os::disk::{Lock, lock_file};
 use quaff_os::event::Event;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How often the rule is held against the disk while a file grows, ns.
 const LOOK_NS: u64 = 500_000_000;
+/// How long a full disk has to show the room that removed files made, ns.
+const LATE_NS: u64 = 10_000_000_000;
+/// How often it is asked meanwhile.
+const ASK: Duration = Duration::from_millis(100);
+/// Naming a file on a full disk: what a folder may need for it, bytes.
+const NAME_BYTES: u64 = 64 << 10;
+/// How often room is made for one name.
+const NAME_TRIES: u32 = 3;
 
 /// The folder of a rotation.
 #[derive(Debug)]
@@ -27,22 +37,45 @@ pub struct Folder {
     /// Files handed to the keeper that are not on the shelf yet.
     unfinished: u64,
     unfinished_bytes: u64,
+    /// Those of them that did not get their names because the disk was full.
+    stuck: Vec<Finish>,
     opened: Option<io::Result<Fresh>>,
     looked_ns: u64,
-    /// Files removed so far.
-    pub pruned: u64,
+    /// Room made on a full disk since something last fitted, bytes, and when that was.
+    made: u64,
+    made_ns: u64,
     /// A file that could not be finished: path and why.
     pub trouble: Option<(PathBuf, io::Error)>,
+    /// Open as long as we write here: its lock says so.
+    _lock: File,
+}
+
+/// Files that have ended, and whose last writes have not.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ending {
+    /// How many.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Whether an error means that there is no room: none on the disk, or none that we may use.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 impl Folder {
     /// Looks at the folder, cleans up after runs that were killed, and has the first file opened.
     pub fn open(plan: &DirPlan, format: Format, direct: bool, bell: Event) -> Result<Self> {
-        let names = Names::new(&plan.name, format.extension())?;
-        let shelf = Shelf::open(&plan.dir, &names, plan.retention)?;
-        let rotate_bytes = plan.rotate_bytes.unwrap_or(u64::MAX);
         let preallocate = plan.rotate_bytes.unwrap_or(256 << 20).min(1 << 30);
-        let opening = Opening { dir: plan.dir.clone(), direct, preallocate };
+        let opening = Opening { dir: plan.dir.clone(), direct, preallocate, unnamed: true };
+        Self::with(opening, plan, format, bell)
+    }
+
+    fn with(opening: Opening, plan: &DirPlan, format: Format, bell: Event) -> Result<Self> {
+        let names = Names::new(&plan.name, format.extension())?;
+        let lock = lock(&plan.dir)?;
+        let shelf = Shelf::open(&plan.dir, &names, plan.retention)?;
         let keeper = Keeper::start(opening.clone(), bell)?;
         keeper.open_next();
         Ok(Self {
@@ -50,38 +83,55 @@ impl Folder {
             names,
             shelf,
             keeper,
-            rotate_bytes,
+            rotate_bytes: plan.rotate_bytes.unwrap_or(u64::MAX),
             unfinished: 0,
             unfinished_bytes: 0,
+            stuck: Vec::new(),
             opened: None,
             looked_ns: 0,
-            pruned: 0,
+            made: 0,
+            made_ns: 0,
             trouble: None,
+            _lock: lock,
         })
     }
 
     /// The next file and its final path; it is there under that path with `.part` behind. Before
     /// that, what has to go for it goes. `time_ns` is when the file begins.
-    pub fn next(&mut self, time_ns: u64) -> Result<(Arc<File>, PathBuf)> {
+    pub fn next(&mut self, time_ns: u64, ending: Ending) -> Result<(Arc<File>, PathBuf)> {
         let room = if self.rotate_bytes == u64::MAX { 0 } else { self.rotate_bytes };
-        self.pruned += self.shelf.prune(self.unfinished + 1, self.unfinished_bytes + room);
-        let fresh = self.take_opened()?;
+        self.prune(room, ending);
+        let mut fresh = self.take_opened()?;
+        let path = self.name(&mut fresh, time_ns)?;
+        // Only now: a hidden file is never there twice.
         self.keeper.open_next();
+        Ok((fresh.file.clone(), path))
+    }
+
+    fn name(&mut self, fresh: &mut Fresh, time_ns: u64) -> Result<PathBuf> {
+        let mut tries = 0;
+        let mut path = self.next_path(time_ns);
         loop {
-            let path = self.opening.dir.join(self.names.name(time_ns, self.shelf.next_number()));
             match fresh.name(&path) {
-                Ok(_) => return Ok((fresh.file, path)),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Ok(()) => return Ok(path),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => path = self.next_path(time_ns),
+                Err(error) if is_full(&error) && tries < NAME_TRIES && self.make_room(NAME_BYTES) => {
+                    tries += 1;
+                }
                 Err(error) => return Err(Error::path("name the file", path, error)),
             }
         }
+    }
+
+    fn next_path(&mut self, time_ns: u64) -> PathBuf {
+        self.opening.dir.join(self.names.name(time_ns, self.shelf.next_number()))
     }
 
     /// Has a file finished.
     pub fn finish(&mut self, file: Arc<File>, path: PathBuf, bytes: u64) {
         self.unfinished += 1;
         self.unfinished_bytes += bytes;
-        self.keeper.finish(file, path, bytes);
+        self.keeper.finish(Finish { file, path, bytes, failed: 0 });
     }
 
     /// Removes a file that nothing was written to.
@@ -92,23 +142,42 @@ impl Folder {
 
     /// Hears what the keeper has done, and holds the rule against the disk now and then.
     /// `current_bytes` are those of the file being written.
-    pub fn tick(&mut self, current_bytes: u64) {
+    pub fn tick(&mut self, current_bytes: u64, ending: Ending) {
         while let Some(kept) = self.keeper.done() {
             self.hear(kept);
         }
+        self.free_stuck();
         let now_ns = steady_ns();
         if now_ns - self.looked_ns >= LOOK_NS {
             self.looked_ns = now_ns;
-            self.pruned += self.shelf.prune(self.unfinished + 1, self.unfinished_bytes + current_bytes);
+            self.prune(current_bytes, ending);
         }
     }
 
-    /// Removes the oldest file because the disk is full. `false` when the rule does not allow it, or
-    /// when there is none left.
-    pub fn make_room(&mut self) -> bool {
+    fn prune(&mut self, current_bytes: u64, ending: Ending) {
+        let open_files = self.unfinished + ending.files + 1;
+        self.shelf.prune(open_files, self.unfinished_bytes + ending.bytes + current_bytes);
+    }
+
+    /// Files removed so far.
+    pub fn pruned(&self) -> u64 {
+        self.shelf.pruned
+    }
+
+    /// Makes room for so many bytes on a full disk; what did not fit is to be tried again. `false`
+    /// when the rule does not allow it, when there is nothing left to remove, or when the room that
+    /// was made is of no use.
+    pub fn make_room(&mut self, bytes: u64) -> bool {
+        if self.made >= bytes.max(1) {
+            // Enough for it has been removed. Some file systems take their time to give it back.
+            std::thread::sleep(ASK);
+            return steady_ns() - self.made_ns < LATE_NS;
+        }
         loop {
-            if self.shelf.make_room() {
-                self.pruned += 1;
+            let made = self.shelf.make_room(bytes - self.made.min(bytes));
+            if made > 0 {
+                self.made += made;
+                self.made_ns = steady_ns();
                 return true;
             }
             if !self.wait_for_one() {
@@ -117,14 +186,39 @@ impl Folder {
         }
     }
 
+    /// Hears that something fitted.
+    pub fn has_room(&mut self) {
+        self.made = 0;
+    }
+
     /// Waits until every file is finished.
     pub fn settle(&mut self) {
-        while self.wait_for_one() {}
-        self.tick(0);
+        loop {
+            while self.wait_for_one() {}
+            if self.stuck.is_empty() {
+                break;
+            }
+            self.free_stuck();
+        }
+        self.shelf.prune(0, 0);
+    }
+
+    /// Makes room for the names of finished files.
+    fn free_stuck(&mut self) {
+        while let Some(mut job) = self.stuck.pop() {
+            job.failed += 1;
+            if job.failed <= NAME_TRIES && self.make_room(NAME_BYTES) {
+                self.keeper.finish(job);
+            } else {
+                self.unfinished -= 1;
+                self.unfinished_bytes -= job.bytes;
+                self.trouble = Some((job.path, ErrorKind::StorageFull.into()));
+            }
+        }
     }
 
     fn wait_for_one(&mut self) -> bool {
-        if self.unfinished == 0 {
+        if self.unfinished == self.stuck.len() as u64 {
             return false;
         }
         let kept = self.keeper.wait();
@@ -132,11 +226,13 @@ impl Folder {
     }
 
     fn take_opened(&mut self) -> Result<Fresh> {
+        let mut tries = 0;
         loop {
             match self.opened.take() {
                 Some(Ok(fresh)) => return Ok(fresh),
-                Some(Err(error)) if error.kind() == ErrorKind::StorageFull && self.make_room() => {
-                    self.keeper.open_next()
+                Some(Err(error)) if is_full(&error) && tries < NAME_TRIES && self.make_room(NAME_BYTES) => {
+                    tries += 1;
+                    self.keeper.open_next();
                 }
                 Some(Err(error)) => return Err(Error::path("open a file in", &self.opening.dir, error)),
                 None => match self.keeper.wait() {
@@ -150,14 +246,115 @@ impl Folder {
     fn hear(&mut self, kept: Kept) {
         match kept {
             Kept::Opened(opened) => self.opened = Some(opened),
-            Kept::Finished(path, bytes, finished) => {
+            Kept::Finished(job, Err(error)) if is_full(&error) => self.stuck.push(job),
+            Kept::Finished(job, finished) => {
                 self.unfinished -= 1;
-                self.unfinished_bytes -= bytes;
+                self.unfinished_bytes -= job.bytes;
                 match finished {
-                    Ok(()) => self.shelf.add(path, bytes),
-                    Err(error) => self.trouble = Some((path, error)),
+                    Ok(()) => self.shelf.add(job.path, job.bytes),
+                    Err(error) => self.trouble = Some((job.path, error)),
                 }
             }
         }
+    }
+}
+
+/// One capture writes to a folder: the rule of one would remove the files of the other.
+fn lock(dir: &Path) -> Result<File> {
+    let folder = File::open(dir).map_err(|errno| Error::path("read the folder", dir, errno))?;
+    match lock_file(&folder) {
+        Lock::Held => Err(Error::Plan(format!(
+            "another capture writes to {}: give each a folder of its own",
+            dir.display()
+        ))),
+        Lock::Taken => {
+            remove_hidden(dir);
+            Ok(folder)
+        }
+        Lock::Unknown => Ok(folder),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Retention;
+    use std::os::unix::fs::FileExt;
+
+    fn folder(dir: &Path, unnamed: bool, retention: Retention) -> Result<Folder> {
+        let plan = DirPlan {
+            dir: dir.to_owned(),
+            name: "q".into(),
+            rotate_bytes: Some(1 << 20),
+            rotate_time: None,
+            retention,
+        };
+        let opening = Opening { dir: dir.to_owned(), direct: false, preallocate: 1 << 20, unnamed };
+        Folder::with(opening, &plan, Format::Pcapng, Event::new().unwrap())
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(dir).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn write(folder: &mut Folder, files: u8) {
+        for number in 0..files {
+            let (file, path) = folder.next(0, Ending::default()).unwrap();
+            file.write_all_at(&[number; 100], 0).unwrap();
+            folder.finish(file, path, 100);
+        }
+        folder.settle();
+    }
+
+    #[test]
+    fn every_file_keeps_its_bytes_with_unnamed_files_and_without() {
+        for unnamed in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            // What a killed run left.
+            std::fs::write(dir.path().join(".quaff-next-1-0"), b"stale").unwrap();
+            let mut folder = folder(dir.path(), unnamed, Retention::default()).unwrap();
+            write(&mut folder, 20);
+            assert!(folder.trouble.is_none(), "{:?}", folder.trouble);
+            drop(folder);
+            let names = names(dir.path());
+            assert_eq!(names.len(), 20, "{names:?}");
+            for (number, name) in names.iter().enumerate() {
+                assert_eq!(*name, format!("q-{number:06}.pcapng"));
+                assert_eq!(std::fs::read(dir.path().join(name)).unwrap(), [number as u8; 100], "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_folder_has_one_capture() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = folder(dir.path(), true, Retention::default()).unwrap();
+        let refused = folder(dir.path(), true, Retention::default()).unwrap_err();
+        assert!(refused.to_string().contains("another capture writes to"), "{refused}");
+        drop(first);
+        folder(dir.path(), true, Retention::default()).unwrap();
+    }
+
+    #[test]
+    fn room_is_made_for_what_is_asked_and_not_for_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let retention = Retention { bytes: Some(1 << 30), ..Retention::default() };
+        let mut folder = folder(dir.path(), true, retention).unwrap();
+        write(&mut folder, 10);
+        assert!(folder.make_room(150), "two files");
+        assert_eq!(folder.pruned(), 2);
+        assert!(folder.make_room(150), "they are given time to be freed");
+        assert_eq!(folder.pruned(), 2);
+        folder.made_ns = 0;
+        assert!(!folder.make_room(150), "that was of no use");
+        folder.has_room();
+        assert!(folder.make_room(1));
+        assert_eq!((folder.pruned(), names(dir.path()).len()), (3, 7));
+        assert!(folder.make_room(1 << 20) && folder.pruned() == 10, "all there is");
+        assert!(!folder.make_room(1 << 20), "nothing is left");
     }
 }

@@ -64,7 +64,10 @@ impl Heading {
 
     fn put_statistics(&self, out: &mut Vec<u8>, counts: &[Counts]) {
         for (interface, counts) in counts.iter().enumerate() {
-            isb(out, &statistics(interface as u32, self.start_ns, counts));
+            // What has not been counted yet stands where the capture began.
+            let time_ns = if counts.time_ns == 0 { self.start_ns } else { counts.time_ns };
+            let counts = Counts { time_ns, ..*counts };
+            isb(out, &statistics(interface as u32, self.start_ns, &counts));
         }
         let gap = padding_bytes(out.len(), self.align);
         if gap > 0 {
@@ -77,4 +80,25 @@ impl Heading {
 
 fn with_loss(counts: &Counts, lost: u64) -> Counts {
     Counts { packed: counts.packed - lost, lost: counts.lost + lost, ..*counts }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_statistics_are_of_the_start_and_not_of_1970() {
+        let heading = Heading {
+            format: Format::Pcapng,
+            section: Section::default(),
+            interfaces: vec![Interface::default()],
+            start_ns: 1_790_000_000_123_456_789,
+            align: 1,
+        };
+        let statistics_of = |counts| heading.last(&[counts], &[0]);
+        let at_start = Counts { time_ns: heading.start_ns, ..Counts::default() };
+        assert_eq!(statistics_of(Counts::default()), statistics_of(at_start));
+        let later = Counts { time_ns: heading.start_ns + 1, ..Counts::default() };
+        assert_ne!(statistics_of(later), statistics_of(at_start));
+    }
 }

@@ -1,9 +1,10 @@
-//! The keeper: a thread that opens the next file ahead of need and finishes the last one, so that a
-//! slow file system call costs nobody anything.
+//! The keeper: threads that open the next file ahead of need and finish the last one, so that a slow
+//! file system call costs nobody anything.
 //!
 //! A file that is opened ahead has no name (O_TMPFILE): a crash leaves nothing behind, and a folder
 //! never shows more files than its rule allows.
 
+use super::folder::is_full;
 use super::names::PART;
 use crate::{Error, Result};
 use quaff_os::disk::{exists, link_unnamed, lock_file, open_unnamed, preallocate};
@@ -13,6 +14,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -25,9 +27,11 @@ pub struct Opening {
     pub direct: bool,
     /// Bytes to set aside for each file.
     pub preallocate: u64,
+    /// Without a name where the file system can do that; else all are opened under hidden names.
+    pub unnamed: bool,
 }
 
-/// A file that is open and has no final name yet.
+/// A file that is open and has no final name yet. It leaves nothing behind if it never gets one.
 #[derive(Debug)]
 pub struct Fresh {
     /// The file.
@@ -39,25 +43,29 @@ pub struct Fresh {
 impl Fresh {
     /// Opens one.
     pub fn open(opening: &Opening) -> io::Result<Self> {
-        let (file, hidden) = match open_unnamed(&opening.dir, opening.direct) {
+        let unnamed = if opening.unnamed {
+            open_unnamed(&opening.dir, opening.direct)
+        } else {
+            Err(ErrorKind::Unsupported.into())
+        };
+        let (file, hidden) = match unnamed {
             Ok(file) => (file, None),
             Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::PermissionDenied | ErrorKind::StorageFull | ErrorKind::NotFound
-                ) =>
+                if is_full(&error)
+                    || matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
             {
                 return Err(error);
             }
             Err(_) => open_hidden(opening)?,
         };
         preallocate(&file, 0, opening.preallocate);
+        // What cannot be locked is not taken for a leftover either.
         lock_file(&file);
         Ok(Self { file: Arc::new(file), hidden })
     }
 
     /// Names it `path` with `.part` behind; EEXIST when there is such a file, finished or not.
-    pub fn name(&self, path: &Path) -> io::Result<PathBuf> {
+    pub fn name(&mut self, path: &Path) -> io::Result<()> {
         let part = part_of(path);
         if exists(path) || exists(&part) {
             return Err(ErrorKind::AlreadyExists.into());
@@ -66,16 +74,44 @@ impl Fresh {
             Some(hidden) => fs::rename(hidden, &part)?,
             None => link_unnamed(&self.file, &part)?,
         }
-        Ok(part)
+        self.hidden = None;
+        Ok(())
     }
 }
 
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if let Some(hidden) = &self.hidden {
+            // What stays behind is removed by the next run.
+            let _ = fs::remove_file(hidden);
+        }
+    }
+}
+
+/// What hidden files are called: this, and a number.
+const HIDDEN: &str = ".quaff-next-";
+/// No file of this process gets the hidden name of another.
+static HIDDEN_NUMBER: AtomicU64 = AtomicU64::new(0);
+
 fn open_hidden(opening: &Opening) -> io::Result<(File, Option<PathBuf>)> {
-    let path = opening.dir.join(format!(".quaff-next-{}", std::process::id()));
     let flags = if opening.direct { nix::libc::O_DIRECT } else { 0 };
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(true).mode(0o640).custom_flags(flags);
+    options.read(true).write(true).create_new(true).mode(0o640).custom_flags(flags);
+    // Names of different numbers need no order between threads.
+    let number = HIDDEN_NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = opening.dir.join(format!("{HIDDEN}{}-{number}", std::process::id()));
     Ok((options.open(&path)?, Some(path)))
+}
+
+/// Removes hidden files that a killed run left. Only for who has the folder to himself.
+pub(super) fn remove_hidden(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(HIDDEN) {
+            // One that stays does no harm but to the space it takes.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// What a file is called until it is finished.
@@ -85,9 +121,17 @@ pub(super) fn part_of(path: &Path) -> PathBuf {
     part.into()
 }
 
-enum Job {
-    Open,
-    Finish { file: Arc<File>, path: PathBuf, bytes: u64 },
+/// A file that is to be finished.
+#[derive(Debug)]
+pub struct Finish {
+    /// The file.
+    pub file: Arc<File>,
+    /// Its final path.
+    pub path: PathBuf,
+    /// Its length.
+    pub bytes: u64,
+    /// How often that was tried and failed.
+    pub failed: u32,
 }
 
 /// What the keeper has done.
@@ -96,37 +140,47 @@ pub enum Kept {
     /// The next file is open.
     Opened(io::Result<Fresh>),
     /// A file has its final length and name, and is on disk.
-    Finished(PathBuf, u64, io::Result<()>),
+    Finished(Finish, io::Result<()>),
 }
 
-/// The thread. It ends when this is dropped, after its last job.
+/// Two threads, so that a file that takes long to reach the disk does not hold up the next one.
+/// They end when this is dropped, after their last job.
 #[derive(Debug)]
 pub struct Keeper {
-    jobs: Option<Sender<Job>>,
+    opens: Option<Sender<()>>,
+    finishes: Option<Sender<Finish>>,
     done: Receiver<Kept>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Keeper {
-    /// Starts it; `bell` rings when something is done.
+    /// Starts them; `bell` rings when something is done.
     pub fn start(opening: Opening, bell: Event) -> Result<Self> {
-        let (jobs, inbox) = channel();
+        let (opens, to_open) = channel();
+        let (finishes, to_finish) = channel();
         let (outbox, done) = channel();
-        let thread = std::thread::Builder::new()
-            .name("quaff-keeper".into())
-            .spawn(move || keep(&opening, &inbox, &outbox, &bell))
-            .map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
-        Ok(Self { jobs: Some(jobs), done, thread: Some(thread) })
+        let (open_outbox, open_bell) = (outbox.clone(), bell.clone());
+        let mut keeper = Self { opens: Some(opens), finishes: Some(finishes), done, threads: Vec::new() };
+        keeper.spawn("quaff-opener", move || {
+            work(&to_open, &open_outbox, &open_bell, |()| Kept::Opened(Fresh::open(&opening)));
+        })?;
+        keeper.spawn("quaff-keeper", move || {
+            work(&to_finish, &outbox, &bell, |job: Finish| {
+                let finished = finish(&job.file, &job.path, job.bytes);
+                Kept::Finished(job, finished)
+            });
+        })?;
+        Ok(keeper)
     }
 
     /// Has the next file opened.
     pub fn open_next(&self) {
-        self.send(Job::Open);
+        send(self.opens.as_ref(), ());
     }
 
-    /// Has a file finished: cut to `bytes`, on disk, and named `path`.
-    pub fn finish(&self, file: Arc<File>, path: PathBuf, bytes: u64) {
-        self.send(Job::Finish { file, path, bytes });
+    /// Has a file finished: cut to its length, on disk, and named.
+    pub fn finish(&self, job: Finish) {
+        send(self.finishes.as_ref(), job);
     }
 
     /// What has been done since it was last asked.
@@ -134,38 +188,38 @@ impl Keeper {
         self.done.try_recv().ok()
     }
 
-    /// Waits for the next thing to be done; `None` when the thread has gone.
+    /// Waits for the next thing to be done; `None` when the threads have gone.
     pub fn wait(&self) -> Option<Kept> {
         self.done.recv().ok()
     }
 
-    fn send(&self, job: Job) {
-        // The thread only ends when `jobs` is dropped, which `drop` alone does.
-        if let Some(jobs) = &self.jobs {
-            let _ = jobs.send(job);
-        }
+    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = std::thread::Builder::new().name(name.into()).spawn(body);
+        let thread = thread.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
+        self.threads.push(thread);
+        Ok(())
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
+        (self.opens, self.finishes) = (None, None);
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
 }
 
-fn keep(opening: &Opening, inbox: &Receiver<Job>, outbox: &Sender<Kept>, bell: &Event) {
-    while let Ok(job) = inbox.recv() {
-        let kept = match job {
-            Job::Open => Kept::Opened(Fresh::open(opening)),
-            Job::Finish { file, path, bytes } => {
-                let finished = finish(&file, &path, bytes);
-                Kept::Finished(path, bytes, finished)
-            }
-        };
-        if outbox.send(kept).is_err() {
+/// The threads only end when the senders are dropped, which `drop` alone does.
+fn send<T>(to: Option<&Sender<T>>, job: T) {
+    if let Some(to) = to {
+        let _ = to.send(job);
+    }
+}
+
+fn work<T>(inbox: &Receiver<T>, outbox: &Sender<Kept>, bell: &Event, mut job: impl FnMut(T) -> Kept) {
+    while let Ok(next) = inbox.recv() {
+        if outbox.send(job(next)).is_err() {
             return;
         }
         bell.ring();

@@ -6,11 +6,15 @@
 use super::names::{Names, PART};
 use crate::plan::Retention;
 use crate::{Error, Result};
-use quaff_os::disk::{lock_file, space};
+use quaff_os::clock::steady_ns;
+use quaff_os::disk::{Lock, lock_file, space};
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+/// How long a file system may take to give back what was removed (btrfs: one commit, 30 s), ns.
+const OWED_NS: u64 = 30_000_000_000;
 
 /// Finished files.
 #[derive(Debug)]
@@ -20,6 +24,19 @@ pub struct Shelf {
     files: VecDeque<(PathBuf, u64)>,
     bytes: u64,
     next_number: u64,
+    owed: Owed,
+    /// Files removed so far.
+    pub pruned: u64,
+}
+
+/// Room that removed files will make, on file systems that free it later.
+#[derive(Debug, Default)]
+struct Owed {
+    bytes: u64,
+    /// What was free at the last look.
+    free: u64,
+    /// When the last file was removed.
+    removed_ns: u64,
 }
 
 impl Shelf {
@@ -36,7 +53,15 @@ impl Shelf {
             found.push((meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), path, meta.len()));
         }
         found.sort();
-        let mut shelf = Self { dir: dir.to_owned(), rule, files: VecDeque::new(), bytes: 0, next_number };
+        let mut shelf = Self {
+            dir: dir.to_owned(),
+            rule,
+            files: VecDeque::new(),
+            bytes: 0,
+            next_number,
+            owed: Owed::default(),
+            pruned: 0,
+        };
         for (_, path, bytes) in found {
             shelf.add(path, bytes);
         }
@@ -57,48 +82,88 @@ impl Shelf {
 
     /// Removes the oldest files until the rule holds. `open_files` and `open_bytes` are those that
     /// are not on the shelf: being written, being finished, or about to be opened.
-    pub fn prune(&mut self, open_files: u64, open_bytes: u64) -> u64 {
-        let mut removed = 0;
-        while self.is_too_much(open_files, open_bytes) && self.remove_oldest() {
-            removed += 1;
+    pub fn prune(&mut self, open_files: u64, open_bytes: u64) {
+        // Asked once: some file systems free what is removed much later.
+        let mut missing = self.missing_bytes();
+        while missing > 0 || self.is_too_much(open_files, open_bytes) {
+            let Some(bytes) = self.remove_oldest() else { return };
+            missing = missing.saturating_sub(bytes);
         }
-        removed
     }
 
-    /// Removes the oldest file, whatever the rule, to make room on a full disk. `false` when there
-    /// is no rule that allows it, or no file.
-    pub fn make_room(&mut self) -> bool {
-        self.rule.is_any() && self.remove_oldest()
+    /// Removes the oldest files, whatever the rule, to make room for so many bytes on a full disk.
+    /// Returns how much room that makes: 0 when there is no rule that allows it, or no file.
+    pub fn make_room(&mut self, bytes: u64) -> u64 {
+        let mut made = 0;
+        while made < bytes.max(1) && self.rule.is_any() {
+            let Some(bytes) = self.remove_oldest() else { break };
+            made += bytes;
+        }
+        made
     }
 
     fn is_too_much(&self, open_files: u64, open_bytes: u64) -> bool {
         let files = self.rule.files.is_some_and(|most| self.files.len() as u64 + open_files > most);
-        let bytes = self.rule.bytes.is_some_and(|most| self.bytes + open_bytes > most);
-        files || bytes || self.rule.free_percent.is_some_and(|least| self.free_percent() < least)
+        files || self.rule.bytes.is_some_and(|most| self.bytes + open_bytes > most)
     }
 
-    fn free_percent(&self) -> f64 {
-        space(&self.dir).map_or(100.0, |space| 100.0 * space.free as f64 / space.total.max(1) as f64)
+    /// How much the file system lacks of what is to be free.
+    fn missing_bytes(&mut self) -> u64 {
+        let Some(least) = self.rule.free_percent else { return 0 };
+        let Ok(space) = space(&self.dir) else { return 0 };
+        let least = (space.total as f64 * least / 100.0).ceil() as u64;
+        least.saturating_sub(self.owed.look(space.free, steady_ns()))
     }
 
-    /// A file that somebody else has removed is gone too.
-    fn remove_oldest(&mut self) -> bool {
-        let Some((path, bytes)) = self.files.pop_front() else { return false };
+    /// Removes a file; `None` when there is none. Returns how much room that makes: none for a file
+    /// that cannot be removed, or that somebody else has removed. Either is off the shelf.
+    fn remove_oldest(&mut self) -> Option<u64> {
+        let (path, bytes) = self.files.pop_front()?;
         self.bytes -= bytes;
-        // When it cannot be removed there is nothing to be done but to go on to the next.
-        let _ = fs::remove_file(path);
-        true
+        if fs::remove_file(path).is_err() {
+            return Some(0);
+        }
+        self.pruned += 1;
+        self.owed.add(bytes, steady_ns());
+        Some(bytes)
     }
 }
 
-/// A `.part` that nobody holds a lock on is what a killed run left: it gets its final name.
+impl Owed {
+    fn add(&mut self, bytes: u64, now_ns: u64) {
+        self.bytes += bytes;
+        self.removed_ns = now_ns;
+    }
+
+    /// What is free, and what is owed on top of it. Each rise of what is free pays.
+    fn look(&mut self, free: u64, now_ns: u64) -> u64 {
+        let paid = free.saturating_sub(self.free);
+        self.bytes = if now_ns - self.removed_ns < OWED_NS { self.bytes.saturating_sub(paid) } else { 0 };
+        self.free = free;
+        free + self.bytes
+    }
+}
+
+/// A `.part` that nobody holds a lock on is what a killed run left: it gives back what was set
+/// aside behind its end, and gets its final name. One that holds nothing goes.
 fn finish_leftover(path: PathBuf, names: &Names) -> Option<PathBuf> {
     let name = path.file_name()?.to_string_lossy().into_owned();
     let Some(finished) = name.strip_suffix(PART) else { return Some(path) };
     names.number(finished)?;
-    let is_abandoned = File::open(&path).is_ok_and(|file| lock_file(&file));
+    let file = File::options().write(true).open(&path).ok()?;
+    if lock_file(&file) != Lock::Taken {
+        return None;
+    }
+    let bytes = file.metadata().ok()?.len();
+    if bytes == 0 {
+        // When it cannot be removed, the next run tries again.
+        let _ = fs::remove_file(&path);
+        return None;
+    }
+    // Where that is refused the file is still a good one, only larger.
+    let _ = file.set_len(bytes);
     let to = path.with_file_name(finished);
-    (is_abandoned && fs::rename(&path, &to).is_ok()).then_some(to)
+    fs::rename(&path, &to).is_ok().then_some(to)
 }
 
 #[cfg(test)]
@@ -130,12 +195,14 @@ mod tests {
         let rule = Retention { files: Some(3), ..Retention::default() };
         let mut shelf = Shelf::open(dir.path(), &names, rule).unwrap();
         assert_eq!(shelf.next_number(), 5);
-        assert_eq!(shelf.prune(1, 0), 3);
+        shelf.prune(1, 0);
+        assert_eq!(shelf.pruned, 3);
         assert_eq!(files(dir.path()), ["holiday.pcapng", "q100-000003.pcapng", "q100-000004.pcapng"]);
         let rule = Retention { bytes: Some(25), ..Retention::default() };
         let mut shelf = Shelf::open(dir.path(), &names, rule).unwrap();
-        assert_eq!(shelf.prune(0, 10), 1);
-        assert!(shelf.make_room() && !shelf.make_room());
+        shelf.prune(0, 10);
+        assert_eq!(shelf.pruned, 1);
+        assert_eq!((shelf.make_room(1), shelf.make_room(1), shelf.pruned), (10, 0, 2));
         assert_eq!(files(dir.path()), ["holiday.pcapng"]);
     }
 
@@ -146,8 +213,51 @@ mod tests {
         put(dir.path(), "q100-000001.pcapng.part", 10);
         put(dir.path(), "q100-000002.pcapng.part", 10);
         let held = File::open(dir.path().join("q100-000002.pcapng.part")).unwrap();
-        assert!(lock_file(&held));
+        assert_eq!(lock_file(&held), Lock::Taken);
         Shelf::open(dir.path(), &names, Retention::default()).unwrap();
         assert_eq!(files(dir.path()), ["q100-000001.pcapng", "q100-000002.pcapng.part"]);
+    }
+
+    #[test]
+    fn a_leftover_gives_back_what_was_set_aside_and_an_empty_one_goes() {
+        use std::os::unix::fs::MetadataExt;
+        let dir = tempfile::tempdir().unwrap();
+        let names = Names::new("q%j", "pcapng").unwrap();
+        put(dir.path(), "q100-000001.pcapng.part", 10);
+        put(dir.path(), "q100-000002.pcapng.part", 0);
+        let part = File::options().write(true).open(dir.path().join("q100-000001.pcapng.part")).unwrap();
+        if !quaff_os::disk::preallocate(&part, 0, 1 << 20) {
+            return quaff_os::testing::skip("a_leftover_gives_back", "no fallocate in the folder for tests");
+        }
+        drop(part);
+        let mut shelf = Shelf::open(dir.path(), &names, Retention::default()).unwrap();
+        assert_eq!((files(dir.path()), shelf.next_number()), (vec!["q100-000001.pcapng".to_owned()], 2));
+        let left = fs::metadata(dir.path().join("q100-000001.pcapng")).unwrap();
+        assert!(left.len() == 10 && left.blocks() * 512 < 1 << 19, "{left:?}");
+    }
+
+    #[test]
+    fn what_a_file_system_frees_late_is_not_asked_for_twice() {
+        const S: u64 = 1_000_000_000;
+        let mut owed = Owed::default();
+        assert_eq!(owed.look(100, 100 * S), 100);
+        owed.add(50, 100 * S);
+        assert_eq!(owed.look(100, 101 * S), 150, "not freed yet");
+        assert_eq!(owed.look(90, 102 * S), 140, "somebody writes");
+        assert_eq!(owed.look(120, 103 * S), 140, "freed in part");
+        assert_eq!(owed.look(140, 104 * S), 140, "freed in full");
+        owed.add(50, 104 * S);
+        assert_eq!(owed.look(140, 140 * S), 140, "never freed: somebody else has it open");
+    }
+
+    #[test]
+    fn what_cannot_be_removed_makes_no_room_and_does_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = Names::new("q%j", "pcapng").unwrap();
+        (0..3).for_each(|number| put(dir.path(), &format!("q100-{number:06}.pcapng"), 10));
+        let rule = Retention { files: Some(3), ..Retention::default() };
+        let mut shelf = Shelf::open(dir.path(), &names, rule).unwrap();
+        fs::remove_file(dir.path().join("q100-000000.pcapng")).unwrap();
+        assert_eq!((shelf.make_room(15), shelf.pruned), (20, 2));
     }
 }
