@@ -20,7 +20,7 @@ pub(super) struct PacketSender {
     stream: u16,
     epoch_offset_ns: u64,
     frames: Vec<Frame>,
-    due_ns: [u64; BATCH_FRAMES],
+    due_ns: Vec<u64>,
 }
 
 impl PacketSender {
@@ -33,7 +33,7 @@ impl PacketSender {
             stream,
             epoch_offset_ns: clock::epoch_offset_ns(),
             frames: vec![frame.clone(); BATCH_FRAMES],
-            due_ns: [0; BATCH_FRAMES],
+            due_ns: vec![0; BATCH_FRAMES],
         })
     }
 

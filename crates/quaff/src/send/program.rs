@@ -17,16 +17,20 @@
 //!     for (u64 turns = SPIN_TURNS; now < due; now = bpf_ktime_get_ns())
 //!         if (--turns == 0) return XDP_DROP;               // not yet: let the kernel look around
 //!
-//!     u64 late = now - due;                                // an absolute deadline: no drift
-//!     state.histogram[bucket(late)]++;
-//!     state.late_sum_ns += late;
-//!     if (late > state.late_max_ns) state.late_max_ns = late;
 //!     state.last_ns = now;
+//!     u64 late = now - due;                                // an absolute deadline: no drift
+//!     if (PACED) {
+//!         state.histogram[bucket(late)]++;
+//!         state.late_sum_ns += late;
+//!         if (late > state.late_max_ns) state.late_max_ns = late;
+//!     }
 //!
 //!     u64 seq = state.sent++;
-//!     u64 next = state.fraction + INTERVAL;                // 2^-16 ns
-//!     state.fraction = next & 0xffff;
-//!     state.due_ns = due + (next >> 16);
+//!     if (PACED) {
+//!         u64 next = state.fraction + INTERVAL;            // 2^-16 ns
+//!         state.fraction = next & 0xffff;
+//!         state.due_ns = due + (next >> 16);
+//!     }
 //!
 //!     u64 intended = due + EPOCH_OFFSET;
 //!     u32 word = min(late, LATE_NS_MAX) | BOUNDED | (seq == COUNT - 1 ? LAST : 0);
@@ -75,7 +79,7 @@ pub(super) fn assemble(constants: &Constants<'_>, state: &ArrayMap) -> Vec<Insn>
     let drop = asm.label();
     check_bounds(&mut asm, constants, state, drop);
     wait_until_due(&mut asm, constants, state, drop);
-    count_lateness(&mut asm);
+    count_lateness(&mut asm, constants);
     advance(&mut asm, constants);
     sum(&mut asm, constants);
     write_frame(&mut asm, constants);
@@ -132,7 +136,12 @@ fn wait_until_due(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, dr
 }
 
 /// R1 = late.
-fn count_lateness(asm: &mut Asm) {
+fn count_lateness(asm: &mut Asm, constants: &Constants<'_>) {
+    asm.stx_mem(Size::Dw, R6, R8, at(word::LAST_NS));
+    if constants.interval == 0 {
+        asm.mov64_imm(R1, 0);
+        return;
+    }
     let (coarse, count, not_worse) = (asm.label(), asm.label(), asm.label());
     asm.mov64_reg(R1, R8);
     asm.alu64_reg(Alu::Sub, R1, R9);
@@ -155,7 +164,6 @@ fn count_lateness(asm: &mut Asm) {
     asm.jmp_reg(Jmp::Jle, R1, R2, not_worse);
     asm.stx_mem(Size::Dw, R6, R1, at(word::LATE_MAX_NS));
     asm.place(not_worse);
-    asm.stx_mem(Size::Dw, R6, R8, at(word::LAST_NS));
 }
 
 /// Loads a word into R4, has it changed, and stores it: nobody else writes these words.
