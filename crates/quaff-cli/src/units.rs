@@ -17,6 +17,32 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     Ok((number * (1u64 << shift) as f64).round() as u64)
 }
 
+/// A number, perhaps a fraction, with an optional k, M or G (powers of 1000): `400k`, `1.5M`.
+pub(crate) fn decimal(text: &str) -> Result<f64, String> {
+    let (number, unit) = split(text)?;
+    match unit {
+        "" => Ok(number),
+        "k" | "K" => Ok(number * 1e3),
+        "M" => Ok(number * 1e6),
+        "G" => Ok(number * 1e9),
+        _ => Err(format!("'{text}': unknown unit '{unit}'; use k, M or G")),
+    }
+}
+
+/// A whole number with an optional k, M or G (powers of 1000): `3M`.
+pub(crate) fn whole(text: &str) -> Result<u64, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    let number = decimal(text)?;
+    // Up to 2^53 every whole number is a float of its own.
+    if number.fract() == 0.0 && number < 9e15 {
+        Ok(number as u64)
+    } else {
+        Err(format!("'{text}' is not a whole number"))
+    }
+}
+
 /// A duration: a number with ns, us, ms, s (the default), m, h or d.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text)?;
@@ -52,6 +78,19 @@ mod tests {
         assert_eq!(bytes("1.5GiB"), Ok(3 << 29));
         assert!(bytes("12X").is_err());
         assert!(bytes("M").is_err());
+    }
+
+    #[test]
+    fn rates_and_counts_in_powers_of_1000() {
+        assert_eq!(decimal("400k"), Ok(400_000.0));
+        assert_eq!(decimal("1.5M"), Ok(1_500_000.0));
+        assert_eq!(decimal("0.5"), Ok(0.5));
+        assert!(decimal("1T").is_err());
+        assert_eq!(whole("3M"), Ok(3_000_000));
+        assert_eq!(whole("18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(whole("1.5k"), Ok(1500));
+        assert!(whole("1.5").is_err());
+        assert!(whole("-1").is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! rules, and it does not know what a packet means: that is `quaff-wire`'s business.
 //! Words follow the kernel's (block, frame, tci, tpid), so that its documentation stays valid here.
 
+pub mod bpf;
 pub mod clock;
 pub mod cpu;
 pub mod disk;
@@ -11,6 +12,7 @@ pub mod error;
 pub mod ethtool;
 pub mod event;
 pub mod filter;
+pub mod interrupt;
 pub mod mem;
 pub mod netns;
 pub mod packet;
@@ -22,3 +24,4 @@ pub mod stats;
 pub mod testing;
 
 pub use error::{Error, Result, Try};
+pub use nix::errno::Errno;

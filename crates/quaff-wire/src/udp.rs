@@ -5,7 +5,7 @@
 //! parses: reading a frame back is the business of `stamp`.
 
 use crate::checksum;
-use crate::stamp::{FRAME_BYTES_MIN, PORT, STAMP_BYTES, Stamp};
+use crate::stamp::{FRAME_BYTES_MIN, PORT, STAMP_BYTES, STAMP_OFFSET, Stamp};
 use std::net::Ipv4Addr;
 
 /// The largest frame, without FCS, that `generate` knows how to ask for.
@@ -23,12 +23,14 @@ pub const PROTOCOL_UDP: u8 = 17;
 
 /// Bytes of the two MAC addresses.
 pub(crate) const MACS_BYTES: usize = 12;
+/// Bytes of an Ethernet header without tags.
+pub const ETHERNET_BYTES: usize = MACS_BYTES + 2;
 /// Bytes of one VLAN tag, TPID and TCI.
-pub(crate) const TAG_BYTES: usize = 4;
+pub const TAG_BYTES: usize = 4;
 /// Bytes of an IPv4 header without options.
 pub(crate) const IPV4_BYTES: usize = 20;
 /// Bytes of a UDP header.
-pub(crate) const UDP_BYTES: usize = 8;
+pub const UDP_BYTES: usize = 8;
 
 /// A VLAN tag as it stands in the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +129,11 @@ impl Frame {
     /// The bytes of the frame, without FCS.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// How many VLAN tags it has.
+    pub fn tags(&self) -> usize {
+        (self.stamp_offset - STAMP_OFFSET) / TAG_BYTES
     }
 
     /// Where the stamp begins.

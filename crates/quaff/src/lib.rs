@@ -30,3 +30,6 @@ pub mod tally;
 pub mod verify;
 
 pub use error::{Error, Result};
+
+pub use error::{Error, Result};
+pub mod send;

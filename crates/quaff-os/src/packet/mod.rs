@@ -2,16 +2,19 @@
 //!
 //! [`RxRing`] is a TPACKET_V3 receive ring; [`block`] reads the blocks in it. The order of set-up
 //! is fixed by the type: filter, ring and time stamps are all in place before the socket is bound,
-//! so no packet can slip in that the plan did not ask for. [`CountingTap`] counts what others capture.
+//! so no packet can slip in that the plan did not ask for. [`CountingTap`] counts what others capture,
+//! [`TxSocket`] sends.
 
 pub mod block;
 mod ring;
 mod socket;
 mod tap;
+mod tx;
 
 pub use ring::{RingPlan, RxRing, Wake};
 pub use socket::{KernelDrops, TimeSource};
 pub use tap::CountingTap;
+pub use tx::{BATCH_FRAMES, TxSocket};
 
 /// One instruction of classic BPF (`struct sock_filter`, linux/filter.h).
 pub type Insn = libc::sock_filter;

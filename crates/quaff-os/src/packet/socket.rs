@@ -106,12 +106,26 @@ pub(super) fn set_receive_buffer_min(fd: &OwnedFd) -> Result<()> {
     set_at(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &1i32, "set a receive buffer")
 }
 
+/// Sent frames go to the driver at once, past queueing disciplines (and past taps on the way out).
+pub(super) fn set_qdisc_bypass(fd: &OwnedFd) -> Result<()> {
+    set(fd, libc::PACKET_QDISC_BYPASS, &1i32, "send past queueing disciplines")
+}
+
 /// Binds to one interface: packets flow from here on.
 pub(super) fn bind(fd: &OwnedFd, ifindex: u32, name: &str) -> Result<()> {
+    bind_protocol(fd, ifindex, name, libc::ETH_P_ALL as u16)
+}
+
+/// Binds to one interface to send only: protocol 0 receives nothing.
+pub(super) fn bind_to_send(fd: &OwnedFd, ifindex: u32, name: &str) -> Result<()> {
+    bind_protocol(fd, ifindex, name, 0)
+}
+
+fn bind_protocol(fd: &OwnedFd, ifindex: u32, name: &str, protocol: u16) -> Result<()> {
     // SAFETY: sockaddr_ll is plain data; all zero is a valid value.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_protocol = protocol.to_be();
     address.sll_ifindex = ifindex as i32;
     let bytes = size_of_val(&address) as libc::socklen_t;
     // SAFETY: the kernel reads `bytes` bytes of a valid sockaddr_ll.

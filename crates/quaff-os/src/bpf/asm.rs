@@ -1,0 +1,290 @@
+//! An assembler for eBPF: instruction constructors, and labels for the jumps.
+//!
+//! Methods carry the kernel's macro names in lower case (`BPF_MOV64_REG` is [`Asm::mov64_reg`]), so
+//! that a listing here reads like one of include/linux/filter.h. Encodings are those of
+//! Documentation/bpf/standardization/instruction-set.rst. Nothing here checks a program: the
+//! kernel's verifier does.
+
+/// A register: R0 results, R1 to R5 arguments (lost in a call), R6 to R9 kept, R10 the stack frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "the registers are their own documentation")]
+pub enum Reg {
+    R0,
+    R1,
+    R2,
+    R3,
+    R4,
+    R5,
+    R6,
+    R7,
+    R8,
+    R9,
+    R10,
+}
+
+/// How much a load or store moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Size {
+    /// 1 byte.
+    B = 0x10,
+    /// 2 bytes.
+    H = 0x08,
+    /// 4 bytes.
+    W = 0x00,
+    /// 8 bytes.
+    Dw = 0x18,
+}
+
+/// Arithmetic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "BPF_ADD and so on, as in linux/bpf.h")]
+pub enum Alu {
+    Add = 0x00,
+    Sub = 0x10,
+    Or = 0x40,
+    And = 0x50,
+    Lsh = 0x60,
+    Rsh = 0x70,
+    Xor = 0xa0,
+}
+
+/// Conditions of a jump; all unsigned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "BPF_JEQ and so on, as in linux/bpf.h")]
+pub enum Jmp {
+    Jeq = 0x10,
+    Jgt = 0x20,
+    Jge = 0x30,
+    Jne = 0x50,
+    Jlt = 0xa0,
+    Jle = 0xb0,
+}
+
+/// `struct bpf_insn` (linux/bpf.h), as the kernel wants it: 8 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Insn {
+    code: u8,
+    registers: u8,
+    off: i16,
+    imm: i32,
+}
+
+/// A place in the program that jumps can name before it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label(usize);
+
+/// A program that is being written.
+#[derive(Debug, Default)]
+pub struct Asm {
+    insns: Vec<Insn>,
+    labels: Vec<Option<usize>>,
+    jumps: Vec<(usize, Label)>,
+}
+
+const ALU64: u8 = 0x07;
+const ALU: u8 = 0x04;
+const JMP: u8 = 0x05;
+const LDX_MEM: u8 = 0x61;
+const ST_MEM: u8 = 0x62;
+const STX_MEM: u8 = 0x63;
+const LD_IMM64: u8 = 0x18;
+const MOV: u8 = 0xb0;
+const K: u8 = 0x00;
+const X: u8 = 0x08;
+const END: u8 = 0xd0;
+const CALL: u8 = 0x80;
+const EXIT: u8 = 0x90;
+const JA: u8 = 0x00;
+const PSEUDO_MAP_VALUE: u8 = 2;
+
+impl Asm {
+    /// An empty program.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A new label, not placed yet.
+    pub fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() - 1)
+    }
+
+    /// Puts `label` before the next instruction.
+    pub fn place(&mut self, label: Label) {
+        self.labels[label.0] = Some(self.insns.len());
+    }
+
+    /// `dst = src`
+    pub fn mov64_reg(&mut self, dst: Reg, src: Reg) {
+        self.push(ALU64 | MOV | X, dst, src as u8, 0, 0);
+    }
+
+    /// `dst = imm`, sign-extended.
+    pub fn mov64_imm(&mut self, dst: Reg, imm: i32) {
+        self.push(ALU64 | MOV | K, dst, 0, 0, imm);
+    }
+
+    /// `dst = (u32) src`
+    pub fn mov32_reg(&mut self, dst: Reg, src: Reg) {
+        self.push(ALU | MOV | X, dst, src as u8, 0, 0);
+    }
+
+    /// `dst op= src`
+    pub fn alu64_reg(&mut self, op: Alu, dst: Reg, src: Reg) {
+        self.push(ALU64 | op as u8 | X, dst, src as u8, 0, 0);
+    }
+
+    /// `dst op= imm`, sign-extended.
+    pub fn alu64_imm(&mut self, op: Alu, dst: Reg, imm: i32) {
+        self.push(ALU64 | op as u8 | K, dst, 0, 0, imm);
+    }
+
+    /// `dst = htobe16/32/64(dst)`, for `bits` of 16, 32 or 64.
+    pub fn to_be(&mut self, dst: Reg, bits: i32) {
+        self.push(ALU | END | X, dst, 0, 0, bits);
+    }
+
+    /// `dst = imm`, all 64 bits (two slots).
+    pub fn ld_imm64(&mut self, dst: Reg, imm: u64) {
+        self.push(LD_IMM64, dst, 0, 0, imm as i32);
+        self.insns.push(Insn { code: 0, registers: 0, off: 0, imm: (imm >> 32) as i32 });
+    }
+
+    /// `dst = &value[offset]` of the only entry of an array map (two slots).
+    pub fn ld_map_value(&mut self, dst: Reg, map: &super::ArrayMap, offset: usize) {
+        self.push(LD_IMM64, dst, PSEUDO_MAP_VALUE, 0, map.raw_fd());
+        self.insns.push(Insn { code: 0, registers: 0, off: 0, imm: offset as i32 });
+    }
+
+    /// `dst = *(size *)(src + off)`
+    pub fn ldx_mem(&mut self, size: Size, dst: Reg, src: Reg, off: usize) {
+        self.push(LDX_MEM | size as u8, dst, src as u8, off, 0);
+    }
+
+    /// `*(size *)(dst + off) = src`
+    pub fn stx_mem(&mut self, size: Size, dst: Reg, src: Reg, off: usize) {
+        self.push(STX_MEM | size as u8, dst, src as u8, off, 0);
+    }
+
+    /// `*(size *)(dst + off) = imm`
+    pub fn st_mem(&mut self, size: Size, dst: Reg, off: usize, imm: i32) {
+        self.push(ST_MEM | size as u8, dst, 0, off, imm);
+    }
+
+    /// `if (dst op src) goto label`
+    pub fn jmp_reg(&mut self, op: Jmp, dst: Reg, src: Reg, label: Label) {
+        self.jump(JMP | op as u8 | X, dst, src as u8, 0, label);
+    }
+
+    /// `if (dst op imm) goto label`
+    pub fn jmp_imm(&mut self, op: Jmp, dst: Reg, imm: i32, label: Label) {
+        self.jump(JMP | op as u8 | K, dst, 0, imm, label);
+    }
+
+    /// `goto label`
+    pub fn ja(&mut self, label: Label) {
+        self.jump(JMP | JA, Reg::R0, 0, 0, label);
+    }
+
+    /// `r0 = helper(r1, …)`; helpers are numbered in linux/bpf.h.
+    pub fn call(&mut self, helper: i32) {
+        self.push(JMP | CALL, Reg::R0, 0, 0, helper);
+    }
+
+    /// `return r0`
+    pub fn exit(&mut self) {
+        self.push(JMP | EXIT, Reg::R0, 0, 0, 0);
+    }
+
+    /// The finished program.
+    ///
+    /// # Panics
+    /// When a jump names a label that was never placed, or is too far: a mistake in the source.
+    pub fn finish(mut self) -> Vec<Insn> {
+        for (at, label) in self.jumps {
+            let to = self.labels[label.0].expect("each label that is jumped to is placed");
+            let distance = to as i64 - at as i64 - 1;
+            self.insns[at].off = i16::try_from(distance).expect("programs here are short");
+        }
+        self.insns
+    }
+
+    fn push(&mut self, code: u8, dst: Reg, src: u8, off: usize, imm: i32) {
+        let off = i16::try_from(off).expect("offsets into frames and states are below 32 KiB");
+        self.insns.push(Insn { code, registers: registers(dst, src), off, imm });
+    }
+
+    fn jump(&mut self, code: u8, dst: Reg, src: u8, imm: i32, label: Label) {
+        self.jumps.push((self.insns.len(), label));
+        self.push(code, dst, src, 0, imm);
+    }
+}
+
+/// `dst_reg:4, src_reg:4`: bit fields, so their order follows the machine's byte order.
+const fn registers(dst: Reg, src: u8) -> u8 {
+    if cfg!(target_endian = "little") { src << 4 | dst as u8 } else { (dst as u8) << 4 | src }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(insn: Insn) -> (u8, u8, i16, i32) {
+        (insn.code, insn.registers, insn.off, insn.imm)
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn encodings_as_llvm_has_them() {
+        let mut asm = Asm::new();
+        asm.mov64_reg(Reg::R6, Reg::R1);
+        asm.mov64_imm(Reg::R0, -1);
+        asm.ldx_mem(Size::W, Reg::R2, Reg::R1, 4);
+        asm.stx_mem(Size::Dw, Reg::R7, Reg::R3, 44);
+        asm.st_mem(Size::H, Reg::R7, 12, 8);
+        asm.alu64_imm(Alu::Rsh, Reg::R2, 16);
+        asm.to_be(Reg::R1, 64);
+        asm.call(5);
+        asm.exit();
+        let expected = [
+            (0xbf, 0x16, 0, 0),
+            (0xb7, 0x00, 0, -1),
+            (0x61, 0x12, 4, 0),
+            (0x7b, 0x37, 44, 0),
+            (0x6a, 0x07, 12, 8),
+            (0x77, 0x02, 0, 16),
+            (0xdc, 0x01, 0, 64),
+            (0x85, 0x00, 0, 5),
+            (0x95, 0x00, 0, 0),
+        ];
+        assert_eq!(asm.finish().into_iter().map(bytes).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn jumps_reach_their_labels_both_ways() {
+        let mut asm = Asm::new();
+        let (back, forth) = (asm.label(), asm.label());
+        asm.place(back);
+        asm.jmp_imm(Jmp::Jeq, Reg::R0, 0, forth);
+        asm.ld_imm64(Reg::R1, u64::MAX);
+        asm.ja(back);
+        asm.place(forth);
+        asm.exit();
+        let offsets: Vec<_> = asm.finish().iter().map(|insn| insn.off).collect();
+        assert_eq!(offsets, [3, 0, 0, -4, 0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "placed")]
+    fn a_forgotten_label_is_a_mistake() {
+        let mut asm = Asm::new();
+        let nowhere = asm.label();
+        asm.ja(nowhere);
+        asm.finish();
+    }
+}

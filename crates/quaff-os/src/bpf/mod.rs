@@ -1,0 +1,23 @@
+//! bpf(2): an array that a program shares with user space, programs, live frames.
+//!
+//! Programs are written with [`asm`]; this room loads and runs them and does not know what they do.
+//! All attributes follow `union bpf_attr` in linux/bpf.h (6.18); the kernel accepts shorter ones.
+
+pub mod asm;
+mod map;
+mod prog;
+mod sys;
+
+pub use map::ArrayMap;
+pub use prog::{BATCH_FRAMES_MAX, LiveRun, Program};
+
+/// Number of the helper `u64 bpf_ktime_get_ns(void)`: CLOCK_MONOTONIC, ns.
+pub const HELPER_KTIME_GET_NS: i32 = 5;
+/// What an XDP program returns to have a frame thrown away.
+pub const XDP_DROP: i32 = 1;
+/// What an XDP program returns to hand a frame to the stack.
+pub const XDP_PASS: i32 = 2;
+/// Where `struct xdp_md` keeps the frame's beginning and end (32 bits each).
+pub const XDP_MD_DATA: usize = 0;
+/// See [`XDP_MD_DATA`].
+pub const XDP_MD_DATA_END: usize = 4;

@@ -1,0 +1,125 @@
+//! The system call and its attributes, one structure for each command.
+
+use crate::{Error, Result};
+use std::mem::size_of;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+pub(super) const BPF_MAP_CREATE: i32 = 0;
+pub(super) const BPF_PROG_LOAD: i32 = 5;
+pub(super) const BPF_PROG_RUN: i32 = 10;
+pub(super) const BPF_MAP_TYPE_ARRAY: u32 = 2;
+pub(super) const BPF_F_MMAPABLE: u32 = 1 << 10;
+pub(super) const BPF_PROG_TYPE_XDP: u32 = 6;
+pub(super) const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
+
+/// BPF_MAP_CREATE.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct MapCreate {
+    pub(super) map_type: u32,
+    pub(super) key_size: u32,
+    pub(super) value_size: u32,
+    pub(super) max_entries: u32,
+    pub(super) map_flags: u32,
+    pub(super) inner_map_fd: u32,
+    pub(super) numa_node: u32,
+    pub(super) map_name: [u8; 16],
+}
+
+/// BPF_PROG_LOAD.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct ProgLoad {
+    pub(super) prog_type: u32,
+    pub(super) insn_cnt: u32,
+    pub(super) insns: u64,
+    pub(super) license: u64,
+    pub(super) log_level: u32,
+    pub(super) log_size: u32,
+    pub(super) log_buf: u64,
+    pub(super) kern_version: u32,
+    pub(super) prog_flags: u32,
+    pub(super) prog_name: [u8; 16],
+}
+
+/// BPF_PROG_RUN (BPF_PROG_TEST_RUN).
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct ProgRun {
+    pub(super) prog_fd: u32,
+    pub(super) retval: u32,
+    pub(super) data_size_in: u32,
+    pub(super) data_size_out: u32,
+    pub(super) data_in: u64,
+    pub(super) data_out: u64,
+    pub(super) repeat: u32,
+    pub(super) duration: u32,
+    pub(super) ctx_size_in: u32,
+    pub(super) ctx_size_out: u32,
+    pub(super) ctx_in: u64,
+    pub(super) ctx_out: u64,
+    pub(super) flags: u32,
+    pub(super) cpu: u32,
+    pub(super) batch_size: u32,
+    pub(super) padding: u32,
+}
+
+/// `struct xdp_md`, the context of a run.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct XdpMd {
+    pub(super) data: u32,
+    pub(super) data_end: u32,
+    pub(super) data_meta: u32,
+    pub(super) ingress_ifindex: u32,
+    pub(super) rx_queue_index: u32,
+    pub(super) egress_ifindex: u32,
+}
+
+/// Plain attributes, each valid as all zero and without implicit padding.
+pub(super) trait Attr {}
+impl Attr for MapCreate {}
+impl Attr for ProgLoad {}
+impl Attr for ProgRun {}
+
+/// bpf(2). `tried` is said when it fails.
+///
+/// # Safety
+/// Every address in `attr` must be valid for as many bytes as its size field says, for reading or
+/// writing as the command does, until the call returns.
+pub(super) unsafe fn bpf<A: Attr>(command: i32, attr: &mut A, tried: impl FnOnce() -> String) -> Result<i32> {
+    // SAFETY: `attr` is a repr(C) structure of the command's own shape and size; what it points to
+    // is the caller's promise.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attr as *mut A, size_of::<A>()) };
+    if result >= 0 {
+        return Ok(result as i32);
+    }
+    let error = Error::last(tried());
+    Err(match error.raw() {
+        libc::EPERM => error.advise("it needs root, or the capabilities CAP_BPF and CAP_NET_ADMIN"),
+        libc::ENOSYS => error.advise("this kernel has no bpf(2)"),
+        _ => error,
+    })
+}
+
+/// As [`bpf`], for commands whose result is a new descriptor.
+///
+/// # Safety
+/// As [`bpf`].
+pub(super) unsafe fn bpf_fd<A: Attr>(
+    command: i32,
+    attr: &mut A,
+    tried: impl FnOnce() -> String,
+) -> Result<OwnedFd> {
+    // SAFETY: the caller's promise is passed on; the kernel has just made the descriptor for us.
+    unsafe { bpf(command, attr, tried).map(|fd| OwnedFd::from_raw_fd(fd)) }
+}
+
+/// A name as the kernel keeps it: at most 15 bytes and a zero.
+pub(super) fn name(text: &str) -> [u8; 16] {
+    let mut out = [0; 16];
+    for (to, from) in out.iter_mut().take(15).zip(text.bytes()) {
+        *to = from;
+    }
+    out
+}

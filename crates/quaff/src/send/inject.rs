@@ -1,0 +1,100 @@
+//! Frames that arrive on an interface: the BPF program of `program`, run on live frames.
+//!
+//! One call sets up for some 20 ms, so a run is one call: the program keeps the pace. Only when
+//! frames are so far apart that a core should not spin for them is there one call for each.
+
+use super::pacer;
+use super::plan::Schedule;
+use super::program::{self, Constants};
+use super::state::{State, WORDS, word};
+use quaff_os::bpf::{ArrayMap, LiveRun, Program};
+use quaff_os::clock;
+use quaff_os::rtnl::Link;
+use quaff_os::{Errno, Error, Result};
+use quaff_wire::udp::Frame;
+
+/// Frames of this size are accepted by all kernels that have live frames: page size (4096) minus
+/// headroom, `struct xdp_page_head` and `struct skb_shared_info`, which vary a little.
+pub const FRAME_BYTES_SURE: usize = 3400;
+/// Frames that the kernel collects before it hands them on, when there is no pace to keep: few
+/// enough that all their pages stay in the core's cache.
+const BATCH_UNPACED: u32 = 32;
+/// A paced frame may wait so long for others that leave with it.
+const BATCH_NS: u64 = 4_000;
+/// From here on (20 pps) frames are paced by one call for each.
+const SLOW_NS: u64 = 50_000_000;
+/// So long before its frame is due such a call is made.
+const LEAD_NS: u64 = 5_000_000;
+/// And so often it runs the program, which spins 20 µs at least when nothing is due.
+const LEAD_REPEAT: u32 = 500;
+
+/// A program, ready to run.
+pub(super) struct Injector {
+    program: Program,
+    frame: Frame,
+    ifindex: u32,
+    schedule: Schedule,
+}
+
+impl Injector {
+    /// Loads the program; nothing is sent yet.
+    pub(super) fn new(schedule: &Schedule, link: &Link, frame: Frame) -> Result<(Self, State)> {
+        let map = ArrayMap::new("quaff_state", WORDS)?;
+        let constants = Constants {
+            frame: &frame,
+            interval: schedule.interval,
+            count: schedule.count,
+            epoch_offset_ns: clock::epoch_offset_ns(),
+        };
+        let program = Program::load_xdp("quaff_generate", &program::assemble(&constants, &map))?;
+        Ok((Self { program, frame, ifindex: link.index, schedule: *schedule }, State::Kernel(map)))
+    }
+
+    /// Injects until nothing is left to send.
+    pub(super) fn run(&self, state: &State) -> Result<()> {
+        while let Some(left) = state.left() {
+            if self.is_slow() && !pacer::sleep_until(state, state.load(word::DUE_NS).saturating_sub(LEAD_NS))
+            {
+                break;
+            }
+            let (repeat, batch) = (self.repeat(left), self.batch());
+            let run = LiveRun { ifindex: self.ifindex, frame: self.frame.bytes(), repeat, batch };
+            match self.program.run_live(run) {
+                Err(error) if error.raw() != Errno::EINTR as i32 => return Err(self.explain(error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn is_slow(&self) -> bool {
+        self.schedule.interval_ns() >= SLOW_NS
+    }
+
+    /// Runs of the program in one call. A paced one may run idle any number of times, so it goes on
+    /// until the watcher interrupts it.
+    fn repeat(&self, left: u64) -> u32 {
+        match self.schedule.interval {
+            0 => left.min(u64::from(u32::MAX)) as u32,
+            _ if self.is_slow() => LEAD_REPEAT,
+            _ => u32::MAX,
+        }
+    }
+
+    fn batch(&self) -> u32 {
+        match self.schedule.interval_ns() {
+            0 => BATCH_UNPACED,
+            interval_ns => (BATCH_NS / interval_ns).clamp(1, u64::from(BATCH_UNPACED)) as u32,
+        }
+    }
+
+    fn explain(&self, error: Error) -> Error {
+        if error.raw() != Errno::EINVAL as i32 {
+            error
+        } else if self.frame.bytes().len() > FRAME_BYTES_SURE {
+            error.advise("the kernel injects frames of one page less its headroom; send larger ones with -o")
+        } else {
+            error.advise("BPF live frames need Linux 5.18 or newer")
+        }
+    }
+}

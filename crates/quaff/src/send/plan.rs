@@ -1,0 +1,205 @@
+//! What to send, as plain data, and the checks that turn it into a schedule.
+
+use quaff_os::rtnl::Link;
+use quaff_wire::udp::{FrameError, Headers, Tag};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// `ARPHRD_ETHER`, linux/if_arp.h.
+pub(super) const ARPHRD_ETHER: u16 = 1;
+/// `ARPHRD_LOOPBACK`, whose frames have Ethernet headers too.
+pub(super) const ARPHRD_LOOPBACK: u16 = 772;
+
+/// 2^16: a ns in the unit of intervals.
+const FRACTIONS_PER_NS: f64 = 65_536.0;
+/// Fewer frames per second than that would overflow an interval.
+const PPS_MIN: f64 = 1e-4;
+/// More than any machine does; keeps an interval above zero.
+const PPS_MAX: f64 = 1e9;
+
+/// How frames leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Via {
+    /// They arrive on the interface, as if from the wire.
+    Inject,
+    /// They are sent from the interface.
+    Send,
+}
+
+/// How fast.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pace {
+    /// Without any wait.
+    Unpaced,
+    /// So many frames per second, evenly.
+    PerSecond(f64),
+}
+
+/// How long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    /// So many frames.
+    Count(u64),
+    /// For so long: a fixed number of frames when paced, otherwise as many as it gives.
+    Duration(Duration),
+    /// Until the watcher says stop.
+    Endless,
+}
+
+/// What to send.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SendPlan {
+    /// How frames leave.
+    pub via: Via,
+    /// The interface, by name.
+    pub interface: String,
+    /// Bytes of a frame, VLAN tags included, FCS not.
+    pub frame_bytes: usize,
+    /// How fast.
+    pub pace: Pace,
+    /// How long.
+    pub length: Length,
+    /// The stream id, sent as UDP source port.
+    pub stream: u16,
+    /// Destination MAC. The receiving stack drops frames to a MAC that is not its own early and
+    /// silently, which leaves more of the machine to those who capture.
+    pub dst_mac: [u8; 6],
+    /// Source MAC; `None` is the interface's own for [`Via::Send`], and an invented one otherwise.
+    pub src_mac: Option<[u8; 6]>,
+    /// Source address.
+    pub src_ip: Ipv4Addr,
+    /// Destination address.
+    pub dst_ip: Ipv4Addr,
+    /// VLAN tags, the outer one first.
+    pub tags: Vec<Tag>,
+    /// The core on which the sending thread runs.
+    pub core: Option<usize>,
+}
+
+/// What a plan asked for that cannot be.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum PlanError {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("{0} frames per second cannot be kept; between {PPS_MIN} and {PPS_MAX} can be asked for")]
+    Pace(f64),
+    #[error("nothing to send: the count is 0")]
+    Nothing,
+    #[error("{interface} is down; switch it on with: ip link set {interface} up")]
+    Down { interface: String },
+    #[error("{interface} does not carry Ethernet frames (its type is ARPHRD {arphrd})")]
+    NotEthernet { interface: String, arphrd: u16 },
+}
+
+/// A plan whose numbers were checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Schedule {
+    /// Between two frames, in 2^-16 ns; 0 is unpaced.
+    pub(super) interval: u64,
+    /// Frames in all, where that is known from the start.
+    pub(super) count: Option<u64>,
+    /// When to stop a run that has no count, ns after its first frame.
+    pub(super) stop_after_ns: Option<u64>,
+}
+
+impl Schedule {
+    /// Between two frames, ns.
+    pub(super) fn interval_ns(&self) -> u64 {
+        self.interval >> 16
+    }
+}
+
+impl SendPlan {
+    pub(super) fn schedule(&self) -> Result<Schedule, PlanError> {
+        let interval = match self.pace {
+            Pace::Unpaced => 0,
+            Pace::PerSecond(pps) if (PPS_MIN..=PPS_MAX).contains(&pps) => {
+                (1e9 * FRACTIONS_PER_NS / pps).round() as u64
+            }
+            Pace::PerSecond(pps) => return Err(PlanError::Pace(pps)),
+        };
+        let (count, stop_after_ns) = match (self.length, self.pace) {
+            (Length::Count(0), _) => return Err(PlanError::Nothing),
+            (Length::Count(count), _) => (Some(count), None),
+            (Length::Endless, _) => (None, None),
+            (Length::Duration(time), Pace::PerSecond(pps)) => {
+                (Some((time.as_secs_f64() * pps).round().max(1.0) as u64), None)
+            }
+            (Length::Duration(time), Pace::Unpaced) => {
+                (None, Some(time.as_nanos().min(u128::from(u64::MAX / 2)) as u64))
+            }
+        };
+        Ok(Schedule { interval, count, stop_after_ns })
+    }
+
+    pub(super) fn headers(&self, link: &Link) -> Headers {
+        let src_mac = match self.via {
+            Via::Send => link.mac,
+            Via::Inject => INVENTED_SRC_MAC,
+        };
+        Headers {
+            dst_mac: self.dst_mac,
+            src_mac: self.src_mac.unwrap_or(src_mac),
+            tags: self.tags.clone(),
+            src_ip: self.src_ip,
+            dst_ip: self.dst_ip,
+            stream: self.stream,
+        }
+    }
+}
+
+/// A locally administered address: 02, "quaf", 1.
+const INVENTED_SRC_MAC: [u8; 6] = [0x02, b'q', b'u', b'a', b'f', 1];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(pace: Pace, length: Length) -> SendPlan {
+        SendPlan {
+            via: Via::Inject,
+            interface: "lo".into(),
+            frame_bytes: 64,
+            pace,
+            length,
+            stream: 1,
+            dst_mac: [0; 6],
+            src_mac: None,
+            src_ip: Ipv4Addr::LOCALHOST,
+            dst_ip: Ipv4Addr::LOCALHOST,
+            tags: vec![],
+            core: None,
+        }
+    }
+
+    #[test]
+    fn a_paced_duration_is_a_count() {
+        let schedule = plan(Pace::PerSecond(1000.5), Length::Duration(Duration::from_secs(2))).schedule();
+        assert_eq!(schedule.unwrap().count, Some(2001));
+        let short = plan(Pace::PerSecond(1.0), Length::Duration(Duration::from_millis(1))).schedule();
+        assert_eq!(short.unwrap().count, Some(1));
+        let unpaced = plan(Pace::Unpaced, Length::Duration(Duration::from_secs(2))).schedule();
+        assert_eq!(unpaced, Ok(Schedule { interval: 0, count: None, stop_after_ns: Some(2_000_000_000) }));
+    }
+
+    #[test]
+    fn intervals_are_exact_to_a_part_in_a_million() {
+        for pps in [0.0001, 0.5, 3.0, 1e4, 333_333.3, 1e6, 3e6] {
+            let schedule = plan(Pace::PerSecond(pps), Length::Endless).schedule().unwrap();
+            let back = 1e9 / (schedule.interval as f64 / FRACTIONS_PER_NS);
+            assert!((back / pps - 1.0).abs() < 1e-6, "{pps} came out as {back}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for pps in [0.0, -1.0, 1e-5, 2e9, f64::NAN, f64::INFINITY] {
+            assert!(matches!(
+                plan(Pace::PerSecond(pps), Length::Endless).schedule(),
+                Err(PlanError::Pace(_))
+            ));
+        }
+        assert_eq!(plan(Pace::Unpaced, Length::Count(0)).schedule(), Err(PlanError::Nothing));
+    }
+}

@@ -1,0 +1,256 @@
+//! The BPF program that stamps frames and keeps the pace, and the state that it shares with us.
+//!
+//! All that is fixed for a run is compiled into the program as immediates; only what changes is in
+//! the map. One invocation handles one frame. In C it would be:
+//!
+//! ```c
+//! int generate(struct xdp_md *ctx)
+//! {
+//!     u8 *frame = ctx->data;
+//!     if (frame + STAMP_END > ctx->data_end) return XDP_DROP;
+//!     if (state.sent >= state.limit) return XDP_DROP;      // all sent, or told to stop
+//!
+//!     u64 now = bpf_ktime_get_ns();
+//!     if (!state.first_ns) state.first_ns = state.due_ns = now;
+//!
+//!     u64 due = PACED ? state.due_ns : now;
+//!     for (u64 turns = SPIN_TURNS; now < due; now = bpf_ktime_get_ns())
+//!         if (--turns == 0) return XDP_DROP;               // not yet: let the kernel look around
+//!
+//!     state.last_ns = now;
+//!     u64 late = now - due;                                // an absolute deadline: no drift
+//!     if (PACED) {
+//!         state.histogram[bucket(late)]++;
+//!         state.late_sum_ns += late;
+//!         if (late > state.late_max_ns) state.late_max_ns = late;
+//!     }
+//!
+//!     u64 seq = state.sent++;
+//!     if (PACED) {
+//!         u64 next = state.fraction + INTERVAL;            // 2^-16 ns
+//!         state.fraction = next & 0xffff;
+//!         state.due_ns = due + (next >> 16);
+//!     }
+//!
+//!     u64 intended = due + EPOCH_OFFSET;
+//!     u32 word = min(late, LATE_NS_MAX) | BOUNDED | (seq == COUNT - 1 ? LAST : 0);
+//!     u64 sum = BASE_SUM + hi32(seq) + lo32(seq) + hi32(intended) + lo32(intended) + word;
+//!     sum = fold(fold(fold(sum)));                         // RFC 1071
+//!     u16 checksum = ~sum ?: 0xffff;                       // RFC 768
+//!
+//!     // A page comes back as the last receiver left it (a stripped VLAN tag, a lower TTL), so
+//!     // every byte up to the end of the stamp is written anew.
+//!     memcpy(frame, HEADERS, CHECKSUM_OFFSET);
+//!     store_be(frame + CHECKSUM_OFFSET, checksum, MAGIC, seq, intended, word);
+//!     return XDP_PASS;
+//! }
+//! ```
+
+use super::histogram::{BUCKETS, COARSE_SHIFT, FINE_BUCKETS, FINE_SHIFT};
+use super::state::word;
+use quaff_os::bpf::asm::{Alu, Asm, Insn, Jmp, Label, Reg, Size};
+use quaff_os::bpf::{ArrayMap, HELPER_KTIME_GET_NS, XDP_DROP, XDP_MD_DATA, XDP_MD_DATA_END, XDP_PASS};
+use quaff_wire::checksum;
+use quaff_wire::stamp::{BOUNDED, LAST, LATE_NS_MAX, MAGIC, STAMP_BYTES};
+use quaff_wire::udp::Frame;
+
+use Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9};
+
+/// How often the clock is read before the kernel gets a chance to look for signals and other work:
+/// some 20 to 50 µs. The verifier walks every turn, so this also bounds the time that loading takes.
+const SPIN_TURNS: i32 = 1000;
+
+/// What is compiled into the program.
+#[derive(Debug)]
+pub(super) struct Constants<'a> {
+    /// The frame, for its headers and its checksum.
+    pub(super) frame: &'a Frame,
+    /// Between two frames, in 2^-16 ns; 0 is as fast as possible.
+    pub(super) interval: u64,
+    /// Frames in all, where that is known from the start.
+    pub(super) count: Option<u64>,
+    /// From CLOCK_MONOTONIC to ns since 1970.
+    pub(super) epoch_offset_ns: u64,
+}
+
+/// The program of the module's text.
+pub(super) fn assemble(constants: &Constants<'_>, state: &ArrayMap) -> Vec<Insn> {
+    let mut asm = Asm::new();
+    let drop = asm.label();
+    check_bounds(&mut asm, constants, state, drop);
+    wait_until_due(&mut asm, constants, state, drop);
+    count_lateness(&mut asm, constants);
+    advance(&mut asm, constants);
+    sum(&mut asm, constants);
+    write_frame(&mut asm, constants);
+    asm.mov64_imm(R0, XDP_PASS);
+    asm.exit();
+    asm.place(drop);
+    asm.mov64_imm(R0, XDP_DROP);
+    asm.exit();
+    asm.finish()
+}
+
+const fn at(word: usize) -> usize {
+    word * 8
+}
+
+/// R7 = frame. Leaves when all is sent.
+fn check_bounds(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop: Label) {
+    asm.ldx_mem(Size::W, R7, R1, XDP_MD_DATA);
+    asm.ldx_mem(Size::W, R2, R1, XDP_MD_DATA_END);
+    asm.mov64_reg(R3, R7);
+    asm.alu64_imm(Alu::Add, R3, (constants.frame.stamp_offset() + STAMP_BYTES) as i32);
+    asm.jmp_reg(Jmp::Jgt, R3, R2, drop);
+    asm.ld_map_value(R6, state, 0);
+    asm.ldx_mem(Size::Dw, R1, R6, at(word::SENT));
+    asm.ldx_mem(Size::Dw, R2, R6, at(word::LIMIT));
+    asm.jmp_reg(Jmp::Jge, R1, R2, drop);
+}
+
+/// R8 = now, R9 = due, R6 = the state. Leaves when the frame is not due for long.
+fn wait_until_due(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop: Label) {
+    let (started, again, due) = (asm.label(), asm.label(), asm.label());
+    asm.call(HELPER_KTIME_GET_NS);
+    asm.mov64_reg(R8, R0);
+    asm.ldx_mem(Size::Dw, R1, R6, at(word::FIRST_NS));
+    asm.jmp_imm(Jmp::Jne, R1, 0, started);
+    asm.stx_mem(Size::Dw, R6, R8, at(word::FIRST_NS));
+    asm.stx_mem(Size::Dw, R6, R8, at(word::DUE_NS));
+    asm.place(started);
+    if constants.interval == 0 {
+        asm.mov64_reg(R9, R8);
+        return;
+    }
+    asm.ldx_mem(Size::Dw, R9, R6, at(word::DUE_NS));
+    asm.mov64_imm(R6, SPIN_TURNS);
+    asm.place(again);
+    asm.jmp_reg(Jmp::Jge, R8, R9, due);
+    asm.alu64_imm(Alu::Sub, R6, 1);
+    asm.jmp_imm(Jmp::Jeq, R6, 0, drop);
+    asm.call(HELPER_KTIME_GET_NS);
+    asm.mov64_reg(R8, R0);
+    asm.ja(again);
+    asm.place(due);
+    asm.ld_map_value(R6, state, 0);
+}
+
+/// R1 = late.
+fn count_lateness(asm: &mut Asm, constants: &Constants<'_>) {
+    asm.stx_mem(Size::Dw, R6, R8, at(word::LAST_NS));
+    if constants.interval == 0 {
+        asm.mov64_imm(R1, 0);
+        return;
+    }
+    let (coarse, count, not_worse) = (asm.label(), asm.label(), asm.label());
+    asm.mov64_reg(R1, R8);
+    asm.alu64_reg(Alu::Sub, R1, R9);
+    asm.mov64_reg(R2, R1);
+    asm.alu64_imm(Alu::Rsh, R2, FINE_SHIFT);
+    asm.jmp_imm(Jmp::Jge, R2, FINE_BUCKETS as i32, coarse);
+    asm.ja(count);
+    asm.place(coarse);
+    asm.alu64_imm(Alu::Rsh, R2, COARSE_SHIFT - FINE_SHIFT);
+    asm.alu64_imm(Alu::Add, R2, FINE_BUCKETS as i32);
+    asm.jmp_imm(Jmp::Jlt, R2, BUCKETS as i32, count);
+    asm.mov64_imm(R2, BUCKETS as i32 - 1);
+    asm.place(count);
+    asm.alu64_imm(Alu::Lsh, R2, 3);
+    asm.mov64_reg(R3, R6);
+    asm.alu64_reg(Alu::Add, R3, R2);
+    add_to(asm, R3, at(word::HISTOGRAM), |asm, sum| asm.alu64_imm(Alu::Add, sum, 1));
+    add_to(asm, R6, at(word::LATE_SUM_NS), |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
+    asm.ldx_mem(Size::Dw, R2, R6, at(word::LATE_MAX_NS));
+    asm.jmp_reg(Jmp::Jle, R1, R2, not_worse);
+    asm.stx_mem(Size::Dw, R6, R1, at(word::LATE_MAX_NS));
+    asm.place(not_worse);
+}
+
+/// Loads a word into R4, has it changed, and stores it: nobody else writes these words.
+fn add_to(asm: &mut Asm, base: Reg, offset: usize, change: impl FnOnce(&mut Asm, Reg)) {
+    asm.ldx_mem(Size::Dw, R4, base, offset);
+    change(asm, R4);
+    asm.stx_mem(Size::Dw, base, R4, offset);
+}
+
+/// R4 = seq, R8 = the stamp's word, R9 = intended time since 1970; the next frame's due time is set.
+fn advance(asm: &mut Asm, constants: &Constants<'_>) {
+    asm.ldx_mem(Size::Dw, R4, R6, at(word::SENT));
+    asm.mov64_reg(R2, R4);
+    asm.alu64_imm(Alu::Add, R2, 1);
+    asm.stx_mem(Size::Dw, R6, R2, at(word::SENT));
+    if constants.interval != 0 {
+        asm.ldx_mem(Size::Dw, R2, R6, at(word::FRACTION));
+        asm.ld_imm64(R3, constants.interval);
+        asm.alu64_reg(Alu::Add, R2, R3);
+        asm.mov64_reg(R3, R2);
+        asm.alu64_imm(Alu::And, R3, 0xffff);
+        asm.stx_mem(Size::Dw, R6, R3, at(word::FRACTION));
+        asm.alu64_imm(Alu::Rsh, R2, 16);
+        asm.alu64_reg(Alu::Add, R2, R9);
+        asm.stx_mem(Size::Dw, R6, R2, at(word::DUE_NS));
+    }
+    let in_range = asm.label();
+    asm.mov64_reg(R8, R1);
+    asm.jmp_imm(Jmp::Jle, R8, LATE_NS_MAX as i32, in_range);
+    asm.mov64_imm(R8, LATE_NS_MAX as i32);
+    asm.place(in_range);
+    if let Some(count) = constants.count {
+        let not_last = asm.label();
+        asm.alu64_imm(Alu::Or, R8, BOUNDED as i32);
+        asm.ld_imm64(R2, count.wrapping_sub(1));
+        asm.jmp_reg(Jmp::Jne, R4, R2, not_last);
+        asm.ld_imm64(R2, u64::from(LAST));
+        asm.alu64_reg(Alu::Or, R8, R2);
+        asm.place(not_last);
+    }
+    asm.ld_imm64(R2, constants.epoch_offset_ns);
+    asm.alu64_reg(Alu::Add, R9, R2);
+}
+
+/// R2 = the UDP checksum over the frame with R4, R8 and R9 in its stamp.
+fn sum(asm: &mut Asm, constants: &Constants<'_>) {
+    // 32-bit halves may stand for their two words: 2^16 is 1 in one's complement arithmetic.
+    asm.mov64_imm(R2, i32::from(checksum::add(constants.frame.base_sum(), MAGIC)));
+    for value in [R4, R9] {
+        asm.mov64_reg(R3, value);
+        asm.alu64_imm(Alu::Rsh, R3, 32);
+        asm.alu64_reg(Alu::Add, R2, R3);
+        asm.mov32_reg(R3, value);
+        asm.alu64_reg(Alu::Add, R2, R3);
+    }
+    asm.alu64_reg(Alu::Add, R2, R8);
+    // Below 2^35, so three folds leave 16 bits.
+    for _ in 0..3 {
+        asm.mov64_reg(R3, R2);
+        asm.alu64_imm(Alu::And, R3, 0xffff);
+        asm.alu64_imm(Alu::Rsh, R2, 16);
+        asm.alu64_reg(Alu::Add, R2, R3);
+    }
+    let not_zero = asm.label();
+    asm.alu64_imm(Alu::Xor, R2, 0xffff);
+    asm.jmp_imm(Jmp::Jne, R2, 0, not_zero);
+    asm.mov64_imm(R2, 0xffff);
+    asm.place(not_zero);
+}
+
+/// Writes headers, checksum and stamp.
+fn write_frame(asm: &mut Asm, constants: &Constants<'_>) {
+    let checksum_offset = constants.frame.checksum_offset();
+    let headers = constants.frame.bytes()[..checksum_offset].chunks_exact(4);
+    for (i, header) in headers.enumerate() {
+        let imm = i32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
+        asm.st_mem(Size::W, R7, i * 4, imm);
+    }
+    let stamp = constants.frame.stamp_offset();
+    asm.st_mem(Size::H, R7, stamp, i32::from(MAGIC.to_be()));
+    for (size, bits, value, offset) in [
+        (Size::H, 16, R2, checksum_offset),
+        (Size::Dw, 64, R4, stamp + 2),
+        (Size::Dw, 64, R9, stamp + 10),
+        (Size::W, 32, R8, stamp + 18),
+    ] {
+        asm.to_be(value, bits);
+        asm.stx_mem(size, R7, value, offset);
+    }
+}

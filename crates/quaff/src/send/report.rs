@@ -1,0 +1,117 @@
+//! What came of a plan: how far it is, and how it ended.
+
+use super::plan::{Schedule, SendPlan, Via};
+use super::state::{State, word};
+use serde::Serialize;
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Frames sent so far.
+    pub sent: u64,
+    /// Since the first one, ns.
+    pub elapsed_ns: u64,
+    /// The largest lateness so far, ns.
+    pub late_max_ns: u64,
+    /// Frames refused for want of room, and tried again.
+    pub retried: u64,
+}
+
+/// How much later than intended frames were sent. Quantiles are the upper ends of buckets of
+/// 256 ns (65 µs from 65 µs on).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Lateness {
+    /// The mean, ns.
+    pub mean_ns: u64,
+    /// Half of the frames were not later, ns.
+    pub p50_ns: u64,
+    /// 99 of 100 frames were not later, ns.
+    pub p99_ns: u64,
+    /// The latest of all, ns.
+    pub max_ns: u64,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SendReport {
+    /// Frames planned; for a run that had no count, those sent.
+    pub intended: u64,
+    /// Frames handed to the kernel.
+    pub sent: u64,
+    /// Frames that the interface has seen: by a counting tap for injected ones, by its `tx_packets`
+    /// for sent ones (which also counts what others send).
+    pub confirmed: u64,
+    /// From the first frame to the last, s.
+    pub seconds: f64,
+    /// Frames per second: the gaps between the first and the last frame, over `seconds`.
+    pub pps: f64,
+    /// Bits per second of whole frames, without FCS.
+    pub bits_per_second: f64,
+    /// The mean gap over the planned one, minus 1; none for an unpaced run.
+    pub pace_error: Option<f64>,
+    /// How late frames were; none for an unpaced run.
+    pub lateness: Option<Lateness>,
+    /// Frames refused for want of room, and tried again.
+    pub retried: u64,
+    /// The watcher ended the run before all was sent.
+    pub interrupted: bool,
+    /// `inject` or `send`.
+    pub via: &'static str,
+    /// The interface.
+    pub interface: String,
+    /// Bytes of a frame, without FCS.
+    pub frame_bytes: usize,
+    /// The stream id.
+    pub stream: u16,
+}
+
+impl SendReport {
+    pub(super) fn new(
+        plan: &SendPlan,
+        schedule: &Schedule,
+        state: &State,
+        confirmed: u64,
+        stopped: bool,
+    ) -> Self {
+        let sent = state.load(word::SENT);
+        let span_ns = state.load(word::LAST_NS).saturating_sub(state.load(word::FIRST_NS));
+        let seconds = span_ns as f64 / 1e9;
+        let gaps = sent.saturating_sub(1) as f64;
+        let pps = if span_ns == 0 { 0.0 } else { gaps / seconds };
+        let paced = schedule.interval > 0;
+        let planned_ns = gaps * schedule.interval as f64 / 65_536.0;
+        Self {
+            intended: schedule.count.unwrap_or(sent),
+            sent,
+            confirmed,
+            seconds,
+            pps,
+            bits_per_second: pps * plan.frame_bytes as f64 * 8.0,
+            pace_error: (paced && planned_ns > 0.0).then(|| span_ns as f64 / planned_ns - 1.0),
+            lateness: paced.then(|| state.lateness()),
+            retried: state.load(word::RETRIED),
+            interrupted: stopped && schedule.count.is_none_or(|count| sent < count),
+            via: match plan.via {
+                Via::Inject => "inject",
+                Via::Send => "send",
+            },
+            interface: plan.interface.clone(),
+            frame_bytes: plan.frame_bytes,
+            stream: plan.stream,
+        }
+    }
+
+    /// Intended, sent and confirmed agree.
+    ///
+    /// A run that was ended early only has to have confirmed what it sent. The counters of a
+    /// sending interface may show more than ours, because others send there too.
+    pub fn agrees(&self) -> bool {
+        let complete = self.interrupted || self.sent == self.intended;
+        complete && (self.confirmed == self.sent || self.others_sent() > 0)
+    }
+
+    /// Frames that others sent from the interface meanwhile.
+    pub fn others_sent(&self) -> u64 {
+        if self.via == "send" { self.confirmed.saturating_sub(self.sent) } else { 0 }
+    }
+}
