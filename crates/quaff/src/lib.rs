@@ -31,5 +31,4 @@ pub mod verify;
 
 pub use error::{Error, Result};
 
-pub use error::{Error, Result};
 pub mod send;
