@@ -1,7 +1,7 @@
 //! Cores and scheduling: pin a thread, ask for real-time priority, read what a thread has used.
 
 use crate::{Error, Result, Try};
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 /// Pins the calling thread to one core.
@@ -17,6 +17,12 @@ pub fn pin(core: usize) -> Result<()> {
 pub fn cores() -> usize {
     // SAFETY: sysconf reads a number.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
+}
+
+/// The cores that the calling thread may run on, in order.
+pub fn allowed() -> Result<Vec<usize>> {
+    let set = sched_getaffinity(Pid::from_raw(0)).trying(|| "ask which cores there are")?;
+    Ok((0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap_or(false)).collect())
 }
 
 /// Gives the calling thread SCHED_FIFO at `priority` (1 to 99). Needs CAP_SYS_NICE.

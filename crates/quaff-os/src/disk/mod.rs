@@ -9,7 +9,9 @@ mod file;
 mod read;
 mod uring;
 
-pub use file::{Direct, Space, direct, exists, link_unnamed, lock_file, open_unnamed, preallocate, space};
+pub use file::{
+    Direct, Space, direct, exists, is_memory, link_unnamed, lock_file, open_unnamed, preallocate, space,
+};
 pub use read::Reader;
 
 use crate::event::Event;
