@@ -13,6 +13,7 @@
 //! What a tool says about its losses is kept beside that, as its own word.
 
 mod count;
+pub mod fio;
 mod generator;
 mod growth;
 mod place;

@@ -1,5 +1,6 @@
 //! `quaff lab`: labs up and down, commands run in them, and what this machine permits.
 
+mod bench;
 mod demo;
 mod measure;
 mod probe;
@@ -31,6 +32,7 @@ enum Verb {
     Run(run::Args),
     Probe(probe::Args),
     Demo(demo::Args),
+    Bench(bench::Args),
 }
 
 /// Make a lab that stays until it is taken down
@@ -81,6 +83,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Verb::Run(args) => run::run(args),
         Verb::Probe(args) => probe::run(&args),
         Verb::Demo(args) => demo::run(&args),
+        Verb::Bench(args) => bench::run(&args),
     }
 }
 

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// The size of a Stenographer's block, bytes.
 const BLOCK_BYTES: u64 = 1 << 20;
-/// `TPACKET_V3` as a block's version says it: 1 (struct tpacket_block_desc, linux/if_packet.h).
-const BLOCK_VERSION: u32 = 1;
+/// `TPACKET_V3`, the version that a block says (struct tpacket_block_desc, linux/if_packet.h).
+const BLOCK_VERSION: u32 = 2;
 
 /// What was found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(super) struct Counted {
     pub(super) frames: u64,
     /// The size of all files, bytes.
     pub(super) bytes: u64,
+    /// Whether what the files say of losses is just what is missing; `None` when they do not say.
+    pub(super) accounted: Option<bool>,
 }
 
 /// Counts in all `files`.
@@ -30,11 +32,11 @@ pub(super) struct Counted {
 /// A file that cannot be read, or not to its end.
 pub(super) fn count(files: &[PathBuf], output: Output, watch: Watch<'_>) -> Result<Counted> {
     let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|found| found.len()).sum();
-    let frames = match output {
+    let (frames, accounted) = match output {
         Output::Capture => in_captures(files, watch)?,
-        Output::Blocks => files.iter().map(|file| in_blocks(file)).sum::<Result<u64>>()?,
+        Output::Blocks => (files.iter().map(|file| in_blocks(file)).sum::<Result<u64>>()?, None),
     };
-    Ok(Counted { frames, bytes })
+    Ok(Counted { frames, bytes, accounted })
 }
 
 /// All files in `dir` and in the directories that are in it, by name.
@@ -48,7 +50,7 @@ pub(super) fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn in_captures(files: &[PathBuf], watch: Watch<'_>) -> Result<u64> {
+fn in_captures(files: &[PathBuf], watch: Watch<'_>) -> Result<(u64, Option<bool>)> {
     let report = verify::verify(files, Options::default(), |_| {
         // A reader cannot be stopped; the next wait will see that it should have been.
         let _ = watch(super::Stage::Counting);
@@ -57,7 +59,10 @@ fn in_captures(files: &[PathBuf], watch: Watch<'_>) -> Result<u64> {
         // A writer that was stopped in the middle of a record leaves a file that is not quite whole,
         // and the frames before that are captured all the same.
         Some(error) if report.unreadable => Err(Error::Rival { name: "the file".into(), what: error }),
-        _ => Ok(report.received),
+        _ => {
+            let agrees = |ledger: verify::Ledger| ledger.consistent && ledger.unexplained == 0;
+            Ok((report.received, report.ledger.map(agrees)))
+        }
     }
 }
 
@@ -93,13 +98,13 @@ mod tests {
         let mut bytes = vec![0; 3 << 20];
         for (block, packets) in [(0, 661u32), (1, 7)] {
             let at = block << 20;
-            bytes[at..at + 4].copy_from_slice(&1u32.to_ne_bytes());
+            bytes[at..at + 4].copy_from_slice(&BLOCK_VERSION.to_ne_bytes());
             bytes[at + 12..at + 16].copy_from_slice(&packets.to_ne_bytes());
         }
         fs::write(&path, &bytes).expect("written");
         let files = files(dir.path()).expect("listed");
         let counted = count(&files, Output::Blocks, &mut |_| true).expect("counted");
-        assert_eq!(counted, Counted { frames: 668, bytes: 3 << 20 });
+        assert_eq!(counted, Counted { frames: 668, bytes: 3 << 20, accounted: None });
 
         bytes[1 << 20] = 9;
         fs::write(&path, &bytes).expect("written");

@@ -98,6 +98,9 @@ pub struct Outcome {
     pub bytes: u64,
     /// From the first change of that size to the last, s.
     pub writing_seconds: f64,
+    /// Whether what the file itself says of losses is just what is missing in it; `None` when it
+    /// does not say.
+    pub accounted: Option<bool>,
 }
 
 impl Outcome {
@@ -109,6 +112,16 @@ impl Outcome {
     /// Lost of offered, 0 to 100.
     pub fn lost_percent(&self) -> f64 {
         100.0 * self.lost as f64 / self.offered.max(1) as f64
+    }
+
+    /// CPU time per frame that was offered, ns.
+    pub fn cpu_ns_per_frame(&self) -> f64 {
+        self.cpu_seconds() * 1e9 / self.offered.max(1) as f64
+    }
+
+    /// What it wrote, bytes/s.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.bytes as f64 / self.writing_seconds.max(1e-9)
     }
 
     /// Frames offered, 1/s.
@@ -162,6 +175,7 @@ impl Bench<'_> {
             system_seconds: finished.usage.system.as_secs_f64(),
             bytes: counted.bytes,
             writing_seconds: growth.span().as_secs_f64(),
+            accounted: counted.accounted,
         };
         Ok((outcome, dir))
     }

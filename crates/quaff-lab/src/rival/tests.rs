@@ -19,7 +19,7 @@ fn line(name: &str, buffer_mib: Option<u64>, filter: Option<&str>) -> String {
 fn places_are_filled() {
     assert_eq!(
         line("quaff", Some(256), Some("udp")),
-        "/opt/quaff capture -i rx0 -w /data/7/capture --json --ring 64M --buffer 192M -f udp"
+        "/opt/quaff capture -i rx0 -w /data/7/capture --json --ring 192M --buffer 64M -f udp"
     );
     assert_eq!(line("quaff", None, None), "/opt/quaff capture -i rx0 -w /data/7/capture --json");
     assert_eq!(
@@ -45,7 +45,7 @@ fn no_place_is_left_open() {
 
 #[test]
 fn buffers_are_told_as_they_are_given() {
-    assert_eq!(of("quaff").buffer_words(256), "--ring 64M --buffer 192M");
+    assert_eq!(of("quaff").buffer_words(256), "--ring 192M --buffer 64M");
     assert_eq!(of("tcpdump").buffer_words(256), "-B 262144");
 }
 

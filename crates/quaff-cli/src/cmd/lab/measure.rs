@@ -3,7 +3,7 @@
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use quaff_lab::method::{Bench, Cores, Outcome, Place, RunDir, Stage, Traffic};
+use quaff_lab::method::{Bench, Cores, Outcome, Place, RunDir, Stage, Traffic, fio};
 use quaff_lab::rival::{Rival, shipped};
 use quaff_lab::{Lab, LabPlan};
 use quaff_os::signal::{Signal, Signals};
@@ -81,6 +81,14 @@ impl Setup {
         })
     }
 
+    /// What fio says the disk takes, bytes/s; a signal ends it.
+    pub(super) fn disk_rate(&self, bytes: u64, progress: &Progress) -> quaff_lab::Result<f64> {
+        fio::write_rate(&self.place, bytes, self.cores.capturer, &mut |_| {
+            progress.say("");
+            self.goes_on()
+        })
+    }
+
     /// Whether no signal has asked us to end.
     pub(super) fn goes_on(&self) -> bool {
         // Who cannot hear is not asked.
@@ -105,6 +113,11 @@ impl Progress {
         let bar = ProgressBar::new(runs as u64).with_style(style.progress_chars("━╸ "));
         bar.enable_steady_tick(Duration::from_millis(100));
         Self { bar }
+    }
+
+    /// So many runs more.
+    pub(super) fn expect(&self, runs: u64) {
+        self.bar.inc_length(runs);
     }
 
     /// What the runs from now on are about.

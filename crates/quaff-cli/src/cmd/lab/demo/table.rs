@@ -108,6 +108,7 @@ mod tests {
             system_seconds: 1.0,
             bytes: 0,
             writing_seconds: 0.0,
+            accounted: None,
         }
     }
 
