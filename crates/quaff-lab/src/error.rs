@@ -31,6 +31,20 @@ pub enum Error {
     /// There is a lab of that name already.
     #[error("the lab {0} is up already; 'quaff lab down {0}' takes it down")]
     Taken(String),
+    /// A capturer or the generator did not do what it was started for.
+    #[error("{name}: {what}")]
+    Rival {
+        /// Which.
+        name: String,
+        /// What went wrong, with the last that it said.
+        what: String,
+    },
+    /// There is no disk to write to, or too little of it.
+    #[error("{0}")]
+    Place(String),
+    /// The caller wanted no more.
+    #[error("interrupted")]
+    Interrupted,
     /// There is none of that name.
     #[error("there is no lab {name}{}", others(.known))]
     Unknown {

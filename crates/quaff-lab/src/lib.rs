@@ -11,8 +11,10 @@
 
 mod error;
 pub mod lab;
+pub mod method;
 pub mod probe;
 mod registry;
+pub mod rival;
 pub mod running;
 pub mod testing;
 

@@ -3,7 +3,7 @@
 
 use crate::{Error, Result};
 use quaff_os::Try;
-use quaff_os::process::{end_with_parent, own_signals, send};
+use quaff_os::process::{Usage, end_with_parent, own_signals, reap, send};
 use quaff_os::signal::Signal;
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -20,6 +20,8 @@ pub struct Running {
     stdout: Receiver<Vec<u8>>,
     stderr: Receiver<String>,
     heard: String,
+    /// Once it has ended; from then on its process id may be another's.
+    ended: Option<(ExitStatus, Usage)>,
 }
 
 /// How a command ended, and what it wrote.
@@ -27,6 +29,8 @@ pub struct Running {
 pub struct Finished {
     /// Its exit status.
     pub status: ExitStatus,
+    /// The CPU time that it has used.
+    pub usage: Usage,
     /// All that it wrote to stdout.
     pub stdout: Vec<u8>,
     /// All that it wrote to stderr.
@@ -55,7 +59,7 @@ impl Running {
                 line.clear();
             }
         });
-        Ok(Self { tried, child, stdout, stderr, heard: String::new() })
+        Ok(Self { tried, child, stdout, stderr, heard: String::new(), ended: None })
     }
 
     /// Its process id.
@@ -82,9 +86,20 @@ impl Running {
         &self.heard
     }
 
-    /// Sends it a signal.
+    /// Sends it a signal; nobody gets one when it was seen to have [ended](Self::has_ended).
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        Ok(send(self.child.id(), signal)?)
+        match self.ended {
+            None => Ok(send(self.child.id(), signal)?),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> Result<bool> {
+        if self.ended.is_none() {
+            self.ended = reap(self.child.id())?;
+        }
+        Ok(self.ended.is_some())
     }
 
     /// Waits for its end and the end of what it writes, at most `wait`; kills it when it takes longer.
@@ -97,9 +112,10 @@ impl Running {
             let late = io::Error::new(io::ErrorKind::TimedOut, format!("{what} after {wait:?}"));
             Error::from(quaff_os::Error::new(tried, late))
         };
-        let status = loop {
-            match self.child.try_wait().trying(|| self.tried.as_str())? {
-                Some(status) => break status,
+        let (status, usage) = loop {
+            self.has_ended()?;
+            match self.ended {
+                Some(ended) => break ended,
                 None if Instant::now() < end => std::thread::sleep(BETWEEN_LOOKS),
                 None => return Err(late(&self.tried, "it still runs")),
             }
@@ -111,7 +127,7 @@ impl Running {
         loop {
             match self.stderr.recv_timeout(left()) {
                 Ok(line) => stderr.push_str(&line),
-                Err(RecvTimeoutError::Disconnected) => return Ok(Finished { status, stdout, stderr }),
+                Err(RecvTimeoutError::Disconnected) => return Ok(Finished { status, usage, stdout, stderr }),
                 Err(timeout) => return Err(open(timeout)),
             }
         }
@@ -132,9 +148,11 @@ fn collect<P: Send + 'static, T: Send + 'static>(
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if self.ended.is_none() {
+            // Both fail only when it has ended already.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
     }
 }
 
@@ -163,6 +181,16 @@ mod tests {
         let begun = Instant::now();
         assert!(sh("sleep 5 & exit 0").finish(Duration::from_millis(200)).is_err());
         assert!(begun.elapsed() < Duration::from_secs(4));
+    }
+
+    #[test]
+    fn its_cpu_time_is_its_own() {
+        let busy = sh("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done");
+        let idle = sh("exec sleep 0.2");
+        let used = |running: Running| running.finish(Duration::from_secs(20)).expect("it ends").usage.total();
+        let (busy, idle) = (used(busy), used(idle));
+        assert!(busy > idle, "{busy:?} {idle:?}");
+        assert!(idle < Duration::from_millis(100), "{idle:?}");
     }
 
     #[test]

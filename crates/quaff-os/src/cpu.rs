@@ -19,6 +19,12 @@ pub fn cores() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }
 
+/// The cores that the calling thread may run on, in order.
+pub fn allowed() -> Result<Vec<usize>> {
+    let set = sched_getaffinity(Pid::from_raw(0)).trying(|| "ask which cores there are")?;
+    Ok((0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap_or(false)).collect())
+}
+
 /// Gives the calling thread SCHED_FIFO at `priority` (1 to 99). Needs CAP_SYS_NICE.
 pub fn real_time(priority: i32) -> Result<()> {
     // SAFETY: sched_param is plain data; all zero is a valid value.

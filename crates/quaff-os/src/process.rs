@@ -5,8 +5,25 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp};
 use std::fs::File;
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+/// CPU time of a process, its threads and the children that it has waited for (getrusage(2)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// In its own code.
+    pub user: Duration,
+    /// In the kernel on its behalf.
+    pub system: Duration,
+}
+
+impl Usage {
+    /// User and system time together.
+    pub fn total(&self) -> Duration {
+        self.user + self.system
+    }
+}
 
 /// Starts `command` with no signal blocked, and with SIGINT, SIGTERM and SIGHUP doing what they do
 /// by default.
@@ -49,6 +66,51 @@ pub fn end_with_parent(command: &mut Command, signal: Signal) {
     };
     // SAFETY: `follow` only makes system calls: it does not allocate and takes no lock.
     unsafe { command.pre_exec(follow) };
+}
+
+/// Has `command` and all that it starts run on one core only (sched_setaffinity(2)).
+pub fn pin(command: &mut Command, core: usize) {
+    let stay = move || {
+        // SAFETY: the set is ours, CPU_SET ignores a core that does not fit in it, and 0 means the
+        // calling process.
+        let answer = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(core, &mut set);
+            libc::sched_setaffinity(0, size_of_val(&set), &set)
+        };
+        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: `stay` only makes a system call: it does not allocate and takes no lock.
+    unsafe { command.pre_exec(stay) };
+}
+
+/// Takes leave of a child that has ended: how it ended and the CPU time that it has used, or `None`
+/// while it runs (wait4(2)). Its process id means nothing any more afterwards.
+///
+/// # Errors
+/// `ECHILD` when it is not our child, or was taken leave of before.
+pub fn reap(pid: u32) -> Result<Option<(ExitStatus, Usage)>> {
+    let tried = || format!("wait for process {pid}");
+    let wanted = match i32::try_from(pid) {
+        Ok(pid @ 1..) => pid,
+        _ => return Err(nix::Error::ECHILD).trying(tried),
+    };
+    let mut status = 0;
+    // SAFETY: rusage is plain data; all zero is a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one number and one `struct rusage`, both ours.
+    match unsafe { libc::wait4(wanted, &mut status, libc::WNOHANG, &mut usage) } {
+        0 => Ok(None),
+        found if found == wanted => {
+            let time = |time: libc::timeval| {
+                Duration::from_secs(time.tv_sec.unsigned_abs())
+                    + Duration::from_micros(time.tv_usec.unsigned_abs())
+            };
+            let usage = Usage { user: time(usage.ru_utime), system: time(usage.ru_stime) };
+            Ok(Some((ExitStatus::from_raw(status), usage)))
+        }
+        _ => Err(io::Error::last_os_error()).trying(tried),
+    }
 }
 
 /// Sends `signal` to process `pid`.
@@ -109,6 +171,33 @@ mod tests {
         let mut child = std::thread::spawn(start).join().expect("started");
         let status = child.wait().expect("it ends");
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn a_pinned_command_stays_on_its_core() {
+        let core = crate::cpu::allowed().expect("asked").pop().expect("one at least");
+        let mut command = Command::new("cat");
+        pin(command.arg("/proc/self/status"), core);
+        let output = command.output().expect("cat runs");
+        let status = String::from_utf8_lossy(&output.stdout).into_owned();
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        assert_eq!(list.map(str::trim), Some(core.to_string().as_str()));
+    }
+
+    #[test]
+    fn a_child_is_reaped_once_with_what_it_has_used() {
+        let mut command = Command::new("sh");
+        let child = command.args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exit 7"]);
+        let pid = child.spawn().expect("sh runs").id();
+        let (status, usage) = loop {
+            match reap(pid).expect("our child") {
+                Some(ended) => break ended,
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        assert_eq!(status.code(), Some(7));
+        assert!(usage.user > Duration::from_millis(1), "{usage:?}");
+        assert_eq!(reap(pid).expect_err("it is gone").raw(), libc::ECHILD);
     }
 
     #[test]

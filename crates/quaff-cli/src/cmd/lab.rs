@@ -1,5 +1,8 @@
 //! `quaff lab`: labs up and down, commands run in them, and what this machine permits.
 
+mod bench;
+mod demo;
+mod measure;
 mod probe;
 mod run;
 
@@ -28,6 +31,8 @@ enum Verb {
     List(ListArgs),
     Run(run::Args),
     Probe(probe::Args),
+    Demo(demo::Args),
+    Bench(bench::Args),
 }
 
 /// Make a lab that stays until it is taken down
@@ -77,6 +82,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Verb::List(args) => list(&args),
         Verb::Run(args) => run::run(args),
         Verb::Probe(args) => probe::run(&args),
+        Verb::Demo(args) => demo::run(&args),
+        Verb::Bench(args) => bench::run(&args),
     }
 }
 

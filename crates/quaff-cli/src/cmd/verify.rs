@@ -42,12 +42,16 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let options = Options { from_first: args.from_first, expect: args.expect };
-    let bar = bar(&args.files);
-    let report = verify::verify(&args.files, options, |progress| tick(&bar, progress));
+    check(&args.files, Options { from_first: args.from_first, expect: args.expect }, args.json)
+}
+
+/// Reads `files`, and prints what there is to say of them.
+pub(crate) fn check(files: &[PathBuf], options: Options, json: bool) -> anyhow::Result<Exit> {
+    let bar = bar(files);
+    let report = verify::verify(files, options, |progress| tick(&bar, progress));
     bar.finish_and_clear();
     let mut out = std::io::stdout().lock();
-    let printed = if args.json {
+    let printed = if json {
         serde_json::to_writer(&mut out, &report).map_err(std::io::Error::from).and_then(|()| writeln!(out))
     } else if report.unreadable && report.frames == 0 {
         Ok(())

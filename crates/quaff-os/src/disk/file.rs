@@ -121,10 +121,27 @@ pub fn space(path: &Path) -> Result<Space> {
     Ok(Space { total: found.blocks() * unit, free: found.blocks_available() * unit })
 }
 
+/// Whether the file system that holds `path` is memory only (tmpfs, ramfs): no place to measure a
+/// disk.
+pub fn is_memory(path: &Path) -> Result<bool> {
+    use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
+    /// linux/magic.h
+    const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
+    let found = statfs(path).trying(|| format!("ask what file system {} is on", path.display()))?;
+    Ok([TMPFS_MAGIC, RAMFS_MAGIC].contains(&found.filesystem_type()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::skip;
+
+    #[test]
+    fn shared_memory_is_no_disk() {
+        // proc(5) is neither; /dev/shm is tmpfs by its own documentation, shm_overview(7).
+        assert!(is_memory(Path::new("/dev/shm")).expect("asked"));
+        assert!(!is_memory(Path::new("/proc")).expect("asked"));
+    }
 
     #[test]
     fn an_unnamed_file_appears_when_it_is_linked() {

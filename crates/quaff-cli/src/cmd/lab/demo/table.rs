@@ -1,0 +1,154 @@
+//! The table of the demo: printed row by row as the runs end, so its widths are fixed beforehand.
+
+use crate::show;
+use quaff_lab::method::Outcome;
+
+/// The columns behind the first: heading and width.
+const COLUMNS: [(&str, usize); 6] =
+    [("offered", 11), ("at", 11), ("in the file", 13), ("lost", 10), ("own drops", 12), ("CPU s", 8)];
+/// Wide enough for the longest name of a capturer.
+const NAME_WIDTH: usize = 14;
+
+/// How rows look: with colours on a terminal, without elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Style {
+    pub(super) colours: bool,
+}
+
+impl Style {
+    pub(super) fn heading(self) -> String {
+        let mut line = " ".repeat(NAME_WIDTH);
+        for (heading, width) in COLUMNS {
+            line += &format!("{heading:>width$}");
+        }
+        format!("{line}\n{}", self.dim(&"─".repeat(line.chars().count())))
+    }
+
+    /// One run. The lost column is what one looks for.
+    pub(super) fn row(self, outcome: &Outcome) -> String {
+        let cells = [
+            show::count(outcome.offered),
+            show::pps(outcome.offered_pps()),
+            show::count(outcome.in_file),
+            lost(outcome),
+            outcome.own_drops.map_or_else(|| "?".into(), show::count),
+            format!("{:.2}", outcome.cpu_seconds()),
+        ];
+        let name = format!("  {:width$}", outcome.rival, width = NAME_WIDTH - 2);
+        let mut line = if outcome.rival == "quaff" { self.paint("1", &name) } else { name };
+        for (at, (cell, (_, width))) in cells.iter().zip(COLUMNS).enumerate() {
+            let cell = format!("{cell:>width$}");
+            line += &match (at, outcome.lost) {
+                (3, 0) => self.good(&cell),
+                (3, _) => self.bad(&cell),
+                _ => cell,
+            };
+        }
+        line
+    }
+
+    /// A run that came to nothing.
+    pub(super) fn failure(self, rival: &str, why: &str) -> String {
+        format!(
+            "  {rival:width$}  {}",
+            self.bad(&format!("could not be measured: {why}")),
+            width = NAME_WIDTH - 2
+        )
+    }
+
+    pub(super) fn strong(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    pub(super) fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    pub(super) fn good(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    pub(super) fn bad(self, text: &str) -> String {
+        self.paint("31", text)
+    }
+
+    /// ECMA-48 SGR, and back to plain.
+    fn paint(self, sgr: &str, text: &str) -> String {
+        if self.colours { format!("\x1b[{sgr}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// "none" only when it is none: a percentage is never rounded down to nothing, nor up to all.
+pub(super) fn lost(outcome: &Outcome) -> String {
+    match (outcome.lost, outcome.lost_percent()) {
+        (0, _) => "none".into(),
+        (_, percent) if percent < 0.01 => "<0.01 %".into(),
+        (lost, percent) if percent > 99.9 && lost < outcome.offered => ">99.9 %".into(),
+        (_, percent) if percent < 1.0 => format!("{percent:.2} %"),
+        (_, percent) => format!("{percent:.1} %"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_lab::method::Traffic;
+
+    fn outcome(rival: &str, offered: u64, in_file: u64, own_drops: Option<u64>) -> Outcome {
+        Outcome {
+            rival: rival.into(),
+            traffic: Traffic { frame_bytes: 1500, pps: Some(400_000), count: offered },
+            buffer_mib: Some(256),
+            offered,
+            seconds: offered as f64 / 400_000.0,
+            in_file,
+            lost: offered - in_file,
+            own_drops,
+            user_seconds: 0.25,
+            system_seconds: 1.0,
+            bytes: 0,
+            writing_seconds: 0.0,
+            accounted: None,
+        }
+    }
+
+    #[test]
+    fn rows_stand_under_their_headings() {
+        let style = Style { colours: false };
+        let table = [
+            style.heading(),
+            style.row(&outcome("quaff", 2_000_000, 2_000_000, Some(0))),
+            style.row(&outcome("tcpdump", 2_000_000, 1_408_941, Some(591_059))),
+            style.row(&outcome("netsniff-ng", 2_000_000, 1_999_999, None)),
+            style.failure("dumpcap", "it said nothing"),
+        ];
+        insta::assert_snapshot!(table.join("\n"));
+    }
+
+    #[test]
+    fn colours_change_no_width() {
+        let outcome = outcome("quaff", 1000, 500, Some(500));
+        let plain = Style { colours: false }.row(&outcome);
+        let coloured = Style { colours: true }.row(&outcome);
+        assert_ne!(plain, coloured);
+        let mut bare = coloured;
+        for sgr in ["\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[0m"] {
+            bare = bare.replace(sgr, "");
+        }
+        assert_eq!(plain, bare);
+    }
+
+    #[test]
+    fn a_loss_is_never_rounded_away() {
+        for (offered, in_file, words) in [
+            (1_000_000, 1_000_000, "none"),
+            (1_000_000, 999_999, "<0.01 %"),
+            (1_000_000, 995_000, "0.50 %"),
+            (1_000_000, 718_000, "28.2 %"),
+            (1_000_000, 1, ">99.9 %"),
+            (1_000_000, 0, "100.0 %"),
+        ] {
+            assert_eq!(lost(&outcome("quaff", offered, in_file, None)), words);
+        }
+    }
+}

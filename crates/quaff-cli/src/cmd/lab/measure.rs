@@ -1,0 +1,168 @@
+//! What `demo` and `bench` share: signals, a lab, a disk, the capturers that are installed; and a
+//! progress line over many runs.
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use quaff_lab::method::{Bench, Cores, Outcome, Place, RunDir, Stage, Traffic, fio};
+use quaff_lab::rival::{Rival, shipped};
+use quaff_lab::{Lab, LabPlan};
+use quaff_os::signal::{Signal, Signals};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A capturer that is installed.
+pub(super) struct Present {
+    pub(super) rival: Rival,
+    pub(super) program: PathBuf,
+    pub(super) version: Option<String>,
+}
+
+/// All that a measurement needs, taken down when it is dropped.
+pub(super) struct Setup {
+    signals: Signals,
+    quaff: PathBuf,
+    lab: Lab,
+    pub(super) place: Place,
+    pub(super) cores: Cores,
+    pub(super) present: Vec<Present>,
+    pub(super) absent: Vec<Rival>,
+}
+
+impl Setup {
+    /// Makes a lab, and looks for the capturers of those `names`, in that order.
+    pub(super) fn new(names: &[&str], dir: Option<&Path>) -> anyhow::Result<Self> {
+        // Before the first thread: from here on a signal is something to read.
+        let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
+        let quaff = std::env::current_exe().context("find the program that runs")?;
+        let mut all = shipped(&quaff);
+        all.retain(|rival| names.contains(&rival.name));
+        all.sort_by_key(|rival| names.iter().position(|name| *name == rival.name));
+        let (mut present, mut absent) = (Vec::new(), Vec::new());
+        for rival in all {
+            match rival.find() {
+                Some(program) => {
+                    let version = rival.version(&program);
+                    present.push(Present { rival, program, version });
+                }
+                None => absent.push(rival),
+            }
+        }
+        let place = Place::find(dir)?;
+        let lab = Lab::create(&LabPlan::default())?;
+        Ok(Self { signals, quaff, lab, place, cores: Cores::pick()?, present, absent })
+    }
+
+    /// One run; a signal ends it.
+    pub(super) fn run(
+        &self,
+        rival: &Present,
+        traffic: &Traffic,
+        buffer_mib: Option<u64>,
+        progress: &Progress,
+    ) -> quaff_lab::Result<(Outcome, RunDir)> {
+        let Present { rival, program, .. } = rival;
+        self.bench().run(rival, program, traffic, buffer_mib, &mut |stage| {
+            progress.stage(rival.name, stage);
+            self.goes_on()
+        })
+    }
+
+    /// CPU time without traffic; a signal ends it.
+    pub(super) fn idle(
+        &self,
+        rival: &Present,
+        idle: Duration,
+        progress: &Progress,
+    ) -> quaff_lab::Result<Duration> {
+        let Present { rival, program, .. } = rival;
+        self.bench().idle(rival, program, idle, &mut |_| {
+            progress.say(&format!("{} waits for traffic that does not come", rival.name));
+            self.goes_on()
+        })
+    }
+
+    /// What fio says the disk takes, bytes/s; a signal ends it.
+    pub(super) fn disk_rate(&self, bytes: u64, progress: &Progress) -> quaff_lab::Result<f64> {
+        fio::write_rate(&self.place, bytes, self.cores.capturer, &mut |_| {
+            progress.say("");
+            self.goes_on()
+        })
+    }
+
+    /// Whether no signal has asked us to end.
+    pub(super) fn goes_on(&self) -> bool {
+        // Who cannot hear is not asked.
+        matches!(self.signals.next(Duration::ZERO), Ok(None) | Err(_))
+    }
+
+    fn bench(&self) -> Bench<'_> {
+        Bench { quaff: &self.quaff, lab: &self.lab, place: &self.place, cores: self.cores }
+    }
+}
+
+/// A line on a terminal that says how far it has come; nothing elsewhere.
+pub(super) struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// For so many runs.
+    pub(super) fn new(runs: usize) -> Self {
+        let line = "{spinner} {bar:24} {pos:>2}/{len}  {elapsed}  {prefix}{msg}";
+        let style = ProgressStyle::with_template(line).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::new(runs as u64).with_style(style.progress_chars("━╸ "));
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Self { bar }
+    }
+
+    /// So many runs more.
+    pub(super) fn expect(&self, runs: u64) {
+        self.bar.inc_length(runs);
+    }
+
+    /// What the runs from now on are about.
+    pub(super) fn about(&self, what: String) {
+        self.bar.set_prefix(what);
+    }
+
+    fn stage(&self, rival: &str, stage: Stage) {
+        let doing = match stage {
+            Stage::Starting => "starts",
+            Stage::Sending => "captures",
+            Stage::Settling => "writes what it still has",
+            Stage::Stopping => "ends",
+            Stage::Counting => "has ended; counting the frames in its file",
+        };
+        self.say(&format!(": {rival} {doing}"));
+    }
+
+    fn say(&self, words: &str) {
+        self.bar.set_message(words.to_owned());
+    }
+
+    /// One run is done.
+    pub(super) fn done(&self) {
+        self.bar.inc(1);
+    }
+
+    /// Prints to stdout above the line.
+    pub(super) fn print(&self, text: &str) {
+        self.bar.suspend(|| println!("{text}"));
+    }
+
+    /// Takes the line away.
+    pub(super) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// "400 kpps (4.80 Gb/s)", or "as fast as possible".
+pub(super) fn rate_words(traffic: &Traffic) -> String {
+    match traffic.pps {
+        Some(pps) => {
+            let bits = pps as f64 * f64::from(traffic.frame_bytes) * 8.0;
+            format!("at {} ({})", crate::show::pps(pps as f64), crate::show::bits(bits))
+        }
+        None => "as fast as possible".into(),
+    }
+}

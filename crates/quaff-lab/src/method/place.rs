@@ -1,0 +1,174 @@
+//! Where the files of a measurement go: a directory of its own on a real disk, gone afterwards.
+//!
+//! The directory is locked while it is in use (flock(2)), so one that was left behind by a run that
+//! was killed is told from one in use, and the next measurement on that disk clears it away.
+
+use crate::{Error, Result};
+use quaff_os::{Try, disk};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const PREFIX: &str = ".quaff-lab-";
+/// Where to look when nobody says: here, and where large temporary files belong (hier(7)).
+const CANDIDATES: [&str; 2] = [".", "/var/tmp"];
+
+/// How many this process has made.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// The directory of a measurement, removed when this is dropped.
+#[derive(Debug)]
+pub struct Place {
+    dir: PathBuf,
+    _lock: File,
+    runs: AtomicU32,
+}
+
+/// The directory of one run in it, removed when this is dropped.
+#[derive(Debug)]
+pub struct RunDir {
+    path: PathBuf,
+}
+
+impl Place {
+    /// A place in `dir`; without one, here or in `/var/tmp`, whichever is a disk and takes files.
+    ///
+    /// # Errors
+    /// None of them does; the reason is that of the last one.
+    pub fn find(dir: Option<&Path>) -> Result<Self> {
+        if let Some(dir) = dir {
+            return Self::make(dir);
+        }
+        let mut last = None;
+        for dir in CANDIDATES {
+            match Self::make(Path::new(dir)) {
+                Err(error) => last = Some(error),
+                place => return place,
+            }
+        }
+        Err(last.unwrap_or_else(|| Error::Place("there is no place for files".into())))
+    }
+
+    fn make(parent: &Path) -> Result<Self> {
+        if disk::is_memory(parent)? {
+            let parent = parent.display();
+            return Err(Error::Place(format!("{parent} is memory, not a disk; say where with --dir DIR")));
+        }
+        sweep(parent);
+        let parent = parent.canonicalize().trying(|| format!("find {}", parent.display()))?;
+        loop {
+            let number = MADE.fetch_add(1, Ordering::Relaxed);
+            let dir = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            fs::create_dir(&dir).trying(|| format!("create {}", dir.display()))?;
+            // A sweep that comes between the two takes the new one for one left behind.
+            match File::open(&dir) {
+                Ok(lock) if disk::lock_file(&lock) == disk::Lock::Taken && dir.exists() => {
+                    return Ok(Self { dir, _lock: lock, runs: AtomicU32::new(0) });
+                }
+                _ => continue,
+            }
+        }
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where it was made.
+    pub fn parent(&self) -> &Path {
+        self.dir.parent().unwrap_or(&self.dir)
+    }
+
+    /// Bytes free there.
+    pub fn free_bytes(&self) -> Result<u64> {
+        Ok(disk::space(&self.dir)?.free)
+    }
+
+    /// A directory for one run.
+    pub fn run_dir(&self) -> Result<RunDir> {
+        let path = self.dir.join(self.runs.fetch_add(1, Ordering::Relaxed).to_string());
+        fs::create_dir(&path).trying(|| format!("create {}", path.display()))?;
+        Ok(RunDir { path })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What cannot be removed now is swept by the next measurement.
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+impl RunDir {
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All files in it, by name.
+    pub fn files(&self) -> Result<Vec<PathBuf>> {
+        Ok(super::count::files(&self.path).trying(|| format!("list {}", self.path.display()))?)
+    }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        // It goes with the whole place at the latest.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes what killed runs have left in `parent`. Nothing is said of what cannot be: this is a
+/// courtesy.
+fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    let ours = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+    for entry in entries.flatten().filter(ours) {
+        // A link is never followed: whoever made it is not us.
+        let is_dir = entry.file_type().is_ok_and(|found| found.is_dir());
+        if is_dir && File::open(entry.path()).is_ok_and(|dir| disk::lock_file(&dir) == disk::Lock::Taken) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_goes_with_all_that_is_in_it() {
+        let parent = tempfile::tempdir_in("/var/tmp").expect("a directory");
+        let place = Place::find(Some(parent.path())).expect("a place");
+        let run = place.run_dir().expect("a directory");
+        fs::write(run.path().join("f"), "1").expect("written");
+        assert_eq!(run.files().expect("listed").len(), 1);
+        let kept = run.path().to_owned();
+        drop(run);
+        assert!(!kept.exists() && place.path().exists());
+        let kept = place.path().to_owned();
+        drop(place);
+        assert!(!kept.exists());
+    }
+
+    #[test]
+    fn what_was_left_behind_is_swept_and_what_is_in_use_stays() {
+        let parent = tempfile::tempdir_in("/var/tmp").expect("a directory");
+        let used = Place::find(Some(parent.path())).expect("a place");
+        let left = parent.path().join(format!("{PREFIX}1-1"));
+        fs::create_dir(&left).expect("made");
+        let other = parent.path().join("quaff-notes");
+        fs::create_dir(&other).expect("made");
+        let _place = Place::find(Some(parent.path())).expect("a place");
+        assert!(!left.exists());
+        assert!(used.path().exists());
+        assert!(other.exists());
+    }
+
+    #[test]
+    fn memory_is_refused() {
+        let error = Place::find(Some(Path::new("/dev/shm"))).expect_err("it is memory");
+        assert!(error.to_string().contains("--dir"), "{error}");
+    }
+}
