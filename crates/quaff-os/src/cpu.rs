@@ -38,6 +38,13 @@ pub fn real_time(priority: i32) -> Result<()> {
     }
 }
 
+/// Has the calling thread go before others (nice -10), where that is permitted (CAP_SYS_NICE).
+pub fn step_forward() {
+    // SAFETY: 0 is the calling thread (setpriority(2), "C library/kernel differences"); a refusal
+    // leaves the priority as it was.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
+}
+
 /// Keeps the calling thread off `cores` where it may run on other ones.
 pub fn keep_off(cores: &[usize]) {
     let Ok(mut set) = sched_getaffinity(Pid::from_raw(0)) else { return };

@@ -132,12 +132,12 @@ const CHUNKS_PER_FILE: u64 = 16;
 /// How long the kernel may keep a block that is not full, ms.
 pub const RETIRE_MS: u32 = 50;
 /// How much of a buffer of default size is populated before the first packet, and kept ready beyond
-/// what is in use. A buffer whose size was asked for is populated as a whole.
-pub const POPULATE_BYTES: usize = 512 << 20;
+/// what is in use, more when packets come fast. A buffer whose size was asked for is populated as a whole.
+pub const POPULATE_BYTES: usize = 64 << 20;
 
-/// The ring that suits a machine with so much memory free: 1/64 of it, 16 to 256 MiB.
+/// The ring that suits a machine with so much memory free: 1/64 of it, 16 to 128 MiB.
 pub fn default_ring_bytes(free_bytes: u64) -> usize {
-    ((free_bytes / 64) as usize).clamp(16 << 20, 256 << 20) / BLOCK_BYTES * BLOCK_BYTES
+    ((free_bytes / 64) as usize).clamp(16 << 20, 128 << 20) / BLOCK_BYTES * BLOCK_BYTES
 }
 
 /// The buffer that suits a machine with so much memory free: a quarter of it, 64 MiB to 8 GiB.

@@ -76,13 +76,14 @@ impl Capture {
         let filters = links.iter().map(|link| kernel_filter(&plan, link)).collect::<Result<Vec<_>>>()?;
         let bell = Event::new()?;
         let outlet = Outlet::open(&plan, &bell, &stop)?;
-        let (pool, pools) = Pool::start(&plan, stop.clone())?;
+        let gauges: Vec<_> = plan.interfaces.iter().map(|_| Arc::default()).collect();
+        let (pool, pools) = Pool::start(&plan, &gauges, stop.clone())?;
         let setting = setting(&plan, links, &outlet);
         let mut notes = pool.notes();
         notes.extend(outlet.note());
         notes.extend(setting.links.iter().flat_map(offload_notes));
         let status = Status {
-            lanes: pools.iter().map(|_| Arc::default()).collect(),
+            lanes: gauges,
             writer: Arc::default(),
             ring_blocks: plan.blocks_per_ring() as u64,
             buffer_slabs: plan.slabs_per_lane() as u64,
@@ -361,6 +362,7 @@ impl LaneStart {
             self.stop.wake(bell.clone());
             let place = self.core.map_or(Ok(()), cpu::pin);
             let place = place.and_then(|()| self.real_time.map_or(Ok(()), cpu::real_time));
+            cpu::step_forward();
             let opening = Opening {
                 link: self.link,
                 ring: &self.ring,

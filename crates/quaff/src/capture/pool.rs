@@ -1,11 +1,12 @@
 //! The buffer: slabs that are populated and locked before they are needed.
 //!
 //! A part of it is ready before the first packet. A thread, on other cores than the lanes' where it
-//! can, always keeps that much more ready than is in use, at full speed; and with a tiny share of a
-//! core it makes the rest ready. Touching memory costs CPU time (seconds per GiB on a virtual machine
-//! whose host has to find the pages), and a disk that keeps up never needs it.
+//! can, keeps as much ready beyond what is in use as arrives in a quarter of a second, at full speed;
+//! the rest it makes ready with a tiny share of a core. Touching memory costs CPU time (seconds per
+//! GiB on a virtual machine whose host has to find the pages), and a disk that keeps up never needs it.
 
 use crate::chunk::Supply;
+use crate::gauge::LaneGauges;
 use crate::plan::CapturePlan;
 use crate::stop::Stop;
 use crate::{Error, Result};
@@ -13,13 +14,16 @@ use quaff_os::cpu;
 use quaff_os::event::Event;
 use quaff_os::mem::Slab;
 use rtrb::{Producer, RingBuffer};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long the thread sleeps when there is nothing to do and nobody rings.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How often the thread looks at the rate, while there is something left to make ready.
+const LOOK: Duration = Duration::from_millis(100);
+/// What arrives in this time is kept ready beyond what is in use.
+const RESERVE: Duration = Duration::from_millis(250);
 /// What is not needed yet is made ready too, with so small a share of a core: one part in so many.
-const TRICKLE: u32 = 200;
+const TRICKLE: u32 = 1000;
 
 /// One lane's share.
 pub(super) struct LanePool {
@@ -46,23 +50,30 @@ struct Fresh {
     to_lane: Producer<Slab>,
     /// Slabs that are still to be made.
     left: usize,
-    /// How many are to be ready at any time.
+    /// How many are to be ready at any time; grows with the rate.
     ready: usize,
+    gauges: Arc<LaneGauges>,
+    /// What the gauge showed when it was last looked at.
+    wire_bytes: u64,
 }
 
 impl Pool {
     /// Prepares the first slabs, then returns and keeps more ready.
-    pub(super) fn start(plan: &CapturePlan, stop: Stop) -> Result<(Self, Vec<LanePool>)> {
+    pub(super) fn start(
+        plan: &CapturePlan,
+        gauges: &[Arc<LaneGauges>],
+        stop: Stop,
+    ) -> Result<(Self, Vec<LanePool>)> {
         let count = plan.slabs_per_lane();
         let ready = (plan.populate_bytes / plan.interfaces.len() / plan.chunk_bytes).clamp(1, count);
         let mut maker = Maker { slab_bytes: plan.chunk_bytes, refused: None };
         let bell = Event::new()?;
         stop.wake(bell.clone());
         let (mut lanes, mut fresh_ends) = (Vec::new(), Vec::new());
-        for _ in &plan.interfaces {
+        for gauges in gauges {
             let (home, from_home) = RingBuffer::new(count);
             let (to_lane, fresh) = RingBuffer::new(count);
-            let mut end = Fresh { to_lane, left: count, ready };
+            let mut end = Fresh { to_lane, left: count, ready, gauges: gauges.clone(), wire_bytes: 0 };
             while end.is_short() && !stop.raised() {
                 end.add(&mut maker)?;
             }
@@ -92,20 +103,30 @@ impl Pool {
 }
 
 fn prepare(mut maker: Maker, mut lanes: Vec<Fresh>, bell: &Event, stop: &Stop) -> Option<String> {
+    let mut looked = Instant::now();
+    let mut trickle = looked + LOOK;
     loop {
         lanes.retain(|lane| lane.left > 0 && !lane.to_lane.is_abandoned());
         if stop.raised() || lanes.is_empty() {
             return None;
         }
+        if looked.elapsed() >= LOOK {
+            lanes.iter_mut().for_each(|lane| lane.look(looked.elapsed(), maker.slab_bytes));
+            looked = Instant::now();
+        }
         // Whoever is short comes first, at full speed; otherwise one slab now and then.
         let next = lanes.iter().position(Fresh::is_short);
-        let started = Instant::now();
-        if let Err(error) = lanes[next.unwrap_or(0)].add(&mut maker) {
-            return Some(format!("the buffer stays smaller than asked for: {error}"));
+        let is_due = next.is_some() || Instant::now() >= trickle;
+        if is_due {
+            let started = Instant::now();
+            if let Err(error) = lanes[next.unwrap_or(0)].add(&mut maker) {
+                return Some(format!("the buffer stays smaller than asked for: {error}"));
+            }
+            lanes.rotate_left(1);
+            trickle = Instant::now() + started.elapsed() * TRICKLE;
         }
-        lanes.rotate_left(1);
         if next.is_none() {
-            bell.wait((started.elapsed() * TRICKLE).min(PATIENCE)).ok()?;
+            bell.wait(LOOK).ok()?;
         }
     }
 }
@@ -114,6 +135,15 @@ impl Fresh {
     /// Whether less is ready than should be.
     fn is_short(&self) -> bool {
         self.left > 0 && self.to_lane.buffer().capacity() - self.to_lane.slots() < self.ready
+    }
+
+    /// Keeps as much ready as arrives in a moment at the rate of the last one.
+    fn look(&mut self, since: Duration, slab_bytes: usize) {
+        let wire_bytes = self.gauges.wire_bytes.get();
+        let arrived = (wire_bytes - self.wire_bytes) as f64;
+        self.wire_bytes = wire_bytes;
+        let reserve_bytes = arrived * RESERVE.as_secs_f64() / since.as_secs_f64();
+        self.ready = self.ready.max((reserve_bytes / slab_bytes as f64) as usize);
     }
 
     fn add(&mut self, maker: &mut Maker) -> Result<()> {

@@ -85,7 +85,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", requires = "dir", help_heading = "Rotation")]
     keep_free: Option<f64>,
 
-    /// Size of the kernel's ring, per interface [default: 1/64 of free memory, 16M to 256M]
+    /// Size of the kernel's ring, per interface [default: 1/64 of free memory, 16M to 128M]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Machine")]
     ring: Option<u64>,
     /// Size of the buffer between kernel and disk, touched as a whole before the first packet
