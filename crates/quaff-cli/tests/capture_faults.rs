@@ -9,7 +9,7 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Bench, PATIENCE, QUAFF, assert_lossless, finish, folder, interrupt, names, run, verify};
+use support::{Bench, PATIENCE, QUAFF, assert_lossless, finish, folder, interrupt, names, run, tool, verify};
 
 /// A small file system of its own, on a loop device.
 struct Disk {
@@ -353,4 +353,184 @@ impl Drop for Umount<'_> {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(self.0).status();
     }
+}
+
+/// Files of a folder that are ours, with their paths.
+fn ours(dir: &Path) -> Vec<String> {
+    let is_ours = |name: &String| name != "lost+found";
+    names(dir).into_iter().filter(is_ours).map(|name| dir.join(name).display().to_string()).collect()
+}
+
+#[test]
+fn a_full_disk_cuts_pcap_at_a_whole_record() {
+    let test = "a_full_disk_cuts_pcap_at_a_whole_record";
+    let Some(bench) = Bench::new(test, 1 << 27) else { return };
+    let Some(disk) = Disk::new(test, 64) else { return };
+    let (file, dir) = (disk.file("x.pcap"), disk.path().display().to_string());
+    for args in [&["-w", &file][..], &["--dir", &dir, "--rotate-size", "8M"][..]] {
+        // As fast as it goes, so that the disk is behind when it is full.
+        let running = bench.capture(&[&["--format", "pcap"], args].concat());
+        bench.generate("--size 1500 --count 80000");
+        let ended = finish(running);
+        let ledger = &ended.json;
+        assert_eq!((ended.code, &ledger["ended_by"]), (1, &"disk_full".into()), "{ledger} {}", ended.stderr);
+        let counted =
+            ["written", "lost_on_disk", "lost_in_buffer"].map(|name| ledger[name].as_u64().unwrap());
+        assert_eq!(ledger["received"].as_u64(), Some(counted.iter().sum()), "{ledger}");
+        let files = ours(&disk.path());
+        let found = verify(&files.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(
+            (&found["received"], &found["corrupt"], &found["error"]),
+            (&ledger["written"], &0.into(), &serde_json::Value::Null),
+            "{found}"
+        );
+        let bytes: u64 = files.iter().map(|file| std::fs::metadata(file).unwrap().len()).sum();
+        assert_eq!(Some(bytes), ledger["bytes_written"].as_u64(), "{ledger}");
+        files.iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    }
+}
+
+#[test]
+fn a_file_and_a_folder_have_one_capture() {
+    let Some(bench) = Bench::new("a_file_and_a_folder_have_one_capture", 1 << 27) else { return };
+    let dir = bench.path("dir");
+    std::fs::create_dir(&dir).unwrap();
+    let file = bench.path("one.pcapng");
+    for (args, words) in [(["-w", &file], "another capture is writing"), (["--dir", &dir], "another capture")]
+    {
+        let running = bench.capture(&args);
+        bench.generate("--size 100 --count 1000");
+        let said = fails(&bench, &[&["capture", "-i", "rx0"], &args[..]].concat());
+        assert!(said.contains(words), "{said}");
+        assert_eq!(interrupt(running).json["written"], 1000);
+    }
+    assert_eq!(verify(&[&file])["received"], 1000);
+    let files = ours(dir.as_ref());
+    assert_eq!((files.len(), &verify(&[&files[0]])["received"]), (1, &1000.into()));
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_removes_no_other_file() {
+    let test = "a_limit_on_the_size_of_files";
+    let Some(bench) = Bench::new(test, 1 << 27) else { return };
+    if tool(test, "prlimit").is_none() {
+        return;
+    }
+    let dir = bench.path("");
+    for number in 0..5 {
+        std::fs::write(bench.path(&format!("quaff-20260101T000000-00000{number}.pcapng")), [0; 4096])
+            .unwrap();
+    }
+    let mut command = bench.lab.command_rx("prlimit").unwrap();
+    command.args(["--fsize=3145728", QUAFF, "capture", "-i", "rx0", "--json"]);
+    command.args(["--dir", &dir, "--rotate-size", "8M", "--keep-size", "1G"]);
+    let mut running = Running::start(command).unwrap();
+    assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
+    bench.generate("--size 1500 --count 10000 --pps 20000");
+    let ended = finish(running);
+    assert_eq!(ended.code, 2, "{} {}", ended.json, ended.stderr);
+    assert!(ended.stderr.contains("too large"), "{}", ended.stderr);
+    let files = ours(bench.dir.path());
+    assert_eq!((files.len(), &ended.json["pruned"]), (6, &0.into()), "{files:?}");
+    assert_eq!(verify(&["--from-first", &files[5]])["received"], ended.json["written"]);
+}
+
+#[test]
+fn a_full_disk_with_a_rule_has_room_for_names_too() {
+    let test = "a_full_disk_with_a_rule_has_room_for_names_too";
+    let Some(bench) = Bench::new(test, 1 << 27) else { return };
+    let Some(disk) = Disk::new(test, 64) else { return };
+    let dir = disk.path().display().to_string();
+    // Names so long that the folder itself needs blocks, again and again.
+    let name = "n".repeat(220);
+    let running =
+        bench.capture(&["--dir", &dir, "--rotate-size", "2M", "--keep-size", "1G", "--name", &name]);
+    bench.generate("--size 1500 --count 160000 --pps 40000");
+    let ended = interrupt(running);
+    assert_eq!((ended.code, &ended.json["written"]), (0, &160_000.into()), "{} {}", ended.json, ended.stderr);
+    let files = ours(&disk.path());
+    assert!(files.len() > 15 && files.iter().all(|name| name.ends_with(".pcapng")), "{files:?}");
+    let mut args = vec!["--from-first"];
+    args.extend(files.iter().map(String::as_str));
+    let found = verify(&args);
+    assert_eq!(found["complete"], true, "{found}");
+}
+
+#[test]
+fn what_the_page_cache_could_not_write_is_a_failure() {
+    let test = "what_the_page_cache_could_not_write_is_a_failure";
+    let Some(bench) = Bench::new(test, 1 << 27) else { return };
+    // A disk that fails: its image lies in memory that is smaller than it says.
+    let memory = folder();
+    let mount =
+        |args: &[&str]| Command::new("mount").args(args).output().is_ok_and(|done| done.status.success());
+    let path = memory.path().display().to_string();
+    if !mount(&["-t", "tmpfs", "-o", "size=12m", "tmpfs", &path]) {
+        return testing::skip(test, "this machine mounts no tmpfs");
+    }
+    let _memory = Umount(memory.path());
+    let (image, disk) = (memory.path().join("image"), bench.dir.path().join("disk"));
+    std::fs::create_dir(&disk).unwrap();
+    std::fs::File::create(&image).unwrap().set_len(128 << 20).unwrap();
+    run(Command::new("mkfs.ext4").args(["-q", "-J", "size=4"]).arg(&image));
+    // Where the journal has the data too there is no O_DIRECT.
+    let options = "loop,data=journal,commit=60";
+    if !mount(&["-o", options, &image.display().to_string(), &disk.display().to_string()]) {
+        return testing::skip(test, "this machine gives no loop device to mount");
+    }
+    let umount = Umount(&disk);
+    let file = disk.join("x.pcapng").display().to_string();
+    let ended = bench.capture_of(&["-w", &file], "--size 1500 --count 16000 --pps 40000");
+    assert_eq!(ended.code, 2, "{} {}", ended.json, ended.stderr);
+    drop(umount);
+}
+
+#[test]
+fn a_disk_that_frees_late_loses_no_more_files_than_it_must() {
+    let test = "a_disk_that_frees_late";
+    let Some(bench) = Bench::new(test, 1 << 30) else { return };
+    if tool(test, "mkfs.btrfs").is_none() {
+        return;
+    }
+    let (image, mount) = (bench.dir.path().join("image"), bench.dir.path().join("disk"));
+    std::fs::create_dir(&mount).unwrap();
+    std::fs::File::create(&image).unwrap().set_len(512 << 20).unwrap();
+    run(Command::new("mkfs.btrfs").arg("-q").arg(&image));
+    let mounted = Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&mount).output();
+    if !mounted.is_ok_and(|done| done.status.success()) {
+        return testing::skip(test, "this machine does not mount btrfs");
+    }
+    let umount = Umount(&mount);
+    let dir = mount.display().to_string();
+    // 240 of 512 MB; half of the disk is to stay free.
+    let running = bench.capture(&["--dir", &dir, "--rotate-size", "16M", "--keep-free", "50"]);
+    bench.generate("--size 1500 --count 160000 --pps 40000");
+    let ended = interrupt(running);
+    assert_eq!((ended.code, &ended.json["written"]), (0, &160_000.into()), "{} {}", ended.json, ended.stderr);
+    let files = ours(&mount);
+    assert!(files.len() >= 8, "{files:?} are left: {}", ended.json);
+    drop(umount);
+}
+
+#[test]
+fn where_no_file_is_without_a_name_a_rotation_keeps_all() {
+    let test = "where_no_file_is_without_a_name";
+    let Some(bench) = Bench::new(test, 1 << 28) else { return };
+    let Some(mut bindfs) = tool(test, "bindfs") else { return };
+    let (real, seen) = (bench.dir.path().join("real"), bench.dir.path().join("seen"));
+    std::fs::create_dir(&real).unwrap();
+    std::fs::create_dir(&seen).unwrap();
+    if !bindfs.arg(&real).arg(&seen).output().is_ok_and(|done| done.status.success()) {
+        return testing::skip(test, "this machine mounts no FUSE");
+    }
+    let umount = Umount(&seen);
+    let dir = seen.display().to_string();
+    let ended =
+        bench.capture_of(&["--dir", &dir, "--rotate-size", "4M"], "--size 1000 --count 20000 --pps 40000");
+    assert_eq!((ended.code, &ended.json["written"]), (0, &20_000.into()), "{} {}", ended.json, ended.stderr);
+    let files = ours(&seen);
+    assert!(files.len() >= 5 && files.iter().all(|name| name.ends_with(".pcapng")), "{files:?}");
+    let found = verify(&files.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!((&found["complete"], &found["received"]), (&true.into(), &20_000.into()), "{found}");
+    drop(umount);
 }

@@ -168,13 +168,14 @@ impl Folder {
     /// when the rule does not allow it, when there is nothing left to remove, or when the room that
     /// was made is of no use.
     pub fn make_room(&mut self, bytes: u64) -> bool {
-        if self.made >= bytes.max(1) {
-            // Enough for it has been removed. Some file systems take their time to give it back.
+        if self.made >= bytes.max(1) + self.opening.preallocate {
+            // Enough for it has been removed, and for what the next file may have set aside of that
+            // meanwhile. Some file systems take their time to give it back.
             std::thread::sleep(ASK);
             return steady_ns() - self.made_ns < LATE_NS;
         }
         loop {
-            let made = self.shelf.make_room(bytes - self.made.min(bytes));
+            let made = self.shelf.make_room(bytes);
             if made > 0 {
                 self.made += made;
                 self.made_ns = steady_ns();
@@ -289,7 +290,7 @@ mod tests {
             rotate_time: None,
             retention,
         };
-        let opening = Opening { dir: dir.to_owned(), direct: false, preallocate: 1 << 20, unnamed };
+        let opening = Opening { dir: dir.to_owned(), direct: false, preallocate: 100, unnamed };
         Folder::with(opening, &plan, Format::Pcapng, Event::new().unwrap())
     }
 
@@ -347,13 +348,15 @@ mod tests {
         write(&mut folder, 10);
         assert!(folder.make_room(150), "two files");
         assert_eq!(folder.pruned(), 2);
+        assert!(folder.make_room(150), "the next file has set some of it aside");
+        assert_eq!(folder.pruned(), 4);
         assert!(folder.make_room(150), "they are given time to be freed");
-        assert_eq!(folder.pruned(), 2);
+        assert_eq!(folder.pruned(), 4);
         folder.made_ns = 0;
         assert!(!folder.make_room(150), "that was of no use");
         folder.has_room();
         assert!(folder.make_room(1));
-        assert_eq!((folder.pruned(), names(dir.path()).len()), (3, 7));
+        assert_eq!((folder.pruned(), names(dir.path()).len()), (5, 5));
         assert!(folder.make_room(1 << 20) && folder.pruned() == 10, "all there is");
         assert!(!folder.make_room(1 << 20), "nothing is left");
     }
