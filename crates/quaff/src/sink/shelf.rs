@@ -11,10 +11,14 @@ use quaff_os::disk::{Lock, lock_file, space};
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// How long a file system may take to give back what was removed (btrfs: one commit, 30 s), ns.
 const OWED_NS: u64 = 30_000_000_000;
+
+/// How often a leftover is asked for its lock, and how long we wait in between.
+const LOCK_TRIES: u32 = 10;
+const LOCK_WAIT: Duration = Duration::from_millis(100);
 
 /// Finished files.
 #[derive(Debug)]
@@ -151,7 +155,7 @@ fn finish_leftover(path: PathBuf, names: &Names) -> Option<PathBuf> {
     let Some(finished) = name.strip_suffix(PART) else { return Some(path) };
     names.number(finished)?;
     let file = File::options().write(true).open(&path).ok()?;
-    if lock_file(&file) != Lock::Taken {
+    if wait_for_lock(&file) != Lock::Taken {
         return None;
     }
     let bytes = file.metadata().ok()?.len();
@@ -164,6 +168,18 @@ fn finish_leftover(path: PathBuf, names: &Names) -> Option<PathBuf> {
     let _ = file.set_len(bytes);
     let to = path.with_file_name(finished);
     fs::rename(&path, &to).is_ok().then_some(to)
+}
+
+/// A process that was killed a moment ago may still hold its files: the kernel ends its writes under
+/// way first.
+fn wait_for_lock(file: &File) -> Lock {
+    for _ in 0..LOCK_TRIES {
+        match lock_file(file) {
+            Lock::Held => std::thread::sleep(LOCK_WAIT),
+            lock => return lock,
+        }
+    }
+    Lock::Held
 }
 
 #[cfg(test)]
@@ -259,5 +275,21 @@ mod tests {
         let mut shelf = Shelf::open(dir.path(), &names, rule).unwrap();
         fs::remove_file(dir.path().join("q100-000000.pcapng")).unwrap();
         assert_eq!((shelf.make_room(15), shelf.pruned), (20, 2));
+    }
+
+    #[test]
+    fn a_leftover_whose_writer_is_dying_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = Names::new("q%j", "pcapng").unwrap();
+        put(dir.path(), "q100-000001.pcapng.part", 10);
+        let held = File::open(dir.path().join("q100-000001.pcapng.part")).unwrap();
+        assert_eq!(lock_file(&held), Lock::Taken);
+        let dying = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(250));
+            drop(held);
+        });
+        Shelf::open(dir.path(), &names, Retention::default()).unwrap();
+        dying.join().unwrap();
+        assert_eq!(files(dir.path()), ["q100-000001.pcapng"]);
     }
 }
