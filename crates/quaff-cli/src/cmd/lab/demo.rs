@@ -41,8 +41,13 @@ const COUNT_MIN: u64 = 10_000;
 /// Exit status: 0 quaff lost nothing, 1 it did, 2 it could not be measured.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The capturers beside quaff, where they are installed
-    #[arg(long, value_name = "NAME[,NAME]", value_delimiter = ',', default_value = "tcpdump,dumpcap,netsniff-ng")]
+    /// The capturers beside quaff, where they are installed; '' for none
+    #[arg(
+        long,
+        value_name = "NAME[,NAME]",
+        value_delimiter = ',',
+        default_value = "tcpdump,dumpcap,netsniff-ng"
+    )]
     against: Vec<String>,
     /// Frame sizes, out of 64, 512 and 1500
     #[arg(long, value_name = "BYTES[,BYTES]", value_delimiter = ',', default_value = "64,512,1500")]
@@ -56,7 +61,10 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let names: Vec<_> = [OURS].into_iter().chain(args.against.iter().map(String::as_str)).collect();
+    let names: Vec<_> = [OURS]
+        .into_iter()
+        .chain(args.against.iter().map(String::as_str).filter(|name| !name.is_empty()))
+        .collect();
     let setup = Setup::new(&names, args.dir.as_deref())?;
     let traffic = traffic(&setup, args)?;
     let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -280,6 +288,7 @@ mod tests {
             arphrd: 1,
             up: true,
             running,
+            master: None,
         };
         assert_eq!(interface(&[link("lo", true), link("eno1", false), link("eno2", true)]), "eno2");
         assert_eq!(interface(&[link("lo", true)]), "eth0");
