@@ -11,9 +11,20 @@ fn help(command: &[&str]) -> String {
 
 #[test]
 fn help_reads_as_it_did() {
-    for command in
-        ["", "capture", "generate", "verify", "lab", "lab up", "lab down", "lab run", "lab list", "lab probe"]
-    {
+    for command in [
+        "",
+        "capture",
+        "generate",
+        "verify",
+        "lab",
+        "lab up",
+        "lab down",
+        "lab run",
+        "lab list",
+        "lab probe",
+        "lab demo",
+        "lab bench",
+    ] {
         let words: Vec<_> = command.split_whitespace().collect();
         let name = format!("quaff {command}").trim().replace(' ', "-");
         insta::assert_snapshot!(name, help(&words));

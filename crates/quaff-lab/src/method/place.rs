@@ -6,6 +6,7 @@
 use crate::{Error, Result};
 use quaff_os::{Try, disk};
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -60,10 +61,14 @@ impl Place {
             let number = MADE.fetch_add(1, Ordering::Relaxed);
             let dir = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
             fs::create_dir(&dir).trying(|| format!("create {}", dir.display()))?;
-            // A sweep that comes between the two takes the new one for one left behind.
+            // A sweep that comes between the two takes the new one for one left behind. Where there are
+            // no locks, nothing is swept either.
             match File::open(&dir) {
-                Ok(lock) if disk::lock_file(&lock) == disk::Lock::Taken && dir.exists() => {
+                Ok(lock) if disk::lock_file(&lock) != disk::Lock::Held && dir.exists() => {
                     return Ok(Self { dir, _lock: lock, runs: AtomicU32::new(0) });
+                }
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(error).trying(|| format!("open {}", dir.display()))?;
                 }
                 _ => continue,
             }

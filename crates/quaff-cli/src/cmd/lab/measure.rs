@@ -1,7 +1,7 @@
 //! What `demo` and `bench` share: signals, a lab, a disk, the capturers that are installed; and a
 //! progress line over many runs.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use quaff_lab::method::{Bench, Cores, Outcome, Place, RunDir, Stage, Traffic, fio};
 use quaff_lab::rival::{Rival, shipped};
@@ -35,6 +35,11 @@ impl Setup {
         let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
         let quaff = std::env::current_exe().context("find the program that runs")?;
         let mut all = shipped(&quaff);
+        let known = |name: &&&str| !all.iter().any(|rival| rival.name == **name);
+        if let Some(unknown) = names.iter().find(known) {
+            let known: Vec<_> = all.iter().map(|rival| rival.name).collect();
+            bail!("there is no capturer {unknown}; there is {}", known.join(", "));
+        }
         all.retain(|rival| names.contains(&rival.name));
         all.sort_by_key(|rival| names.iter().position(|name| *name == rival.name));
         let (mut present, mut absent) = (Vec::new(), Vec::new());
@@ -108,7 +113,7 @@ pub(super) struct Progress {
 impl Progress {
     /// For so many runs.
     pub(super) fn new(runs: usize) -> Self {
-        let line = "{spinner} {bar:24} {pos:>2}/{len}  {elapsed}  {prefix}{msg}";
+        let line = "{spinner} {bar:20} {pos:>2}/{len} {elapsed:>4}  {prefix}{wide_msg}";
         let style = ProgressStyle::with_template(line).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::new(runs as u64).with_style(style.progress_chars("━╸ "));
         bar.enable_steady_tick(Duration::from_millis(100));

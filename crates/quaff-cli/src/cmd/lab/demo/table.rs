@@ -8,6 +8,8 @@ const COLUMNS: [(&str, usize); 6] =
     [("offered", 11), ("at", 11), ("in the file", 13), ("lost", 10), ("own drops", 12), ("CPU s", 8)];
 /// Wide enough for the longest name of a capturer.
 const NAME_WIDTH: usize = 14;
+/// Characters of a whole line.
+pub(super) const WIDTH: usize = 79;
 
 /// How rows look: with colours on a terminal, without elsewhere.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +23,7 @@ impl Style {
         for (heading, width) in COLUMNS {
             line += &format!("{heading:>width$}");
         }
-        format!("{line}\n{}", self.dim(&"─".repeat(line.chars().count())))
+        format!("{line}\n{}", self.dim(&"─".repeat(WIDTH)))
     }
 
     /// One run. The lost column is what one looks for.
@@ -123,6 +125,11 @@ mod tests {
             style.failure("dumpcap", "it said nothing"),
         ];
         insta::assert_snapshot!(table.join("\n"));
+    }
+
+    #[test]
+    fn the_width_is_that_of_all_columns() {
+        assert_eq!(NAME_WIDTH + COLUMNS.map(|(_, width)| width).iter().sum::<usize>(), WIDTH);
     }
 
     #[test]

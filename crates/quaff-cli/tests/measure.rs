@@ -1,0 +1,87 @@
+//! `quaff lab demo` and `quaff lab bench` from outside, with few frames: what they print, and that
+//! nothing is left.
+
+mod support;
+
+use quaff_lab::{Running, lab, testing};
+use quaff_os::signal::Signal;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use support::{Bench, PATIENCE, QUAFF};
+
+fn start(args: &[&str], dir: &Path) -> Running {
+    let mut command = Command::new(QUAFF);
+    command.arg("lab").args(args).arg("--dir").arg(dir);
+    Running::start(command).expect("quaff runs")
+}
+
+/// Nothing is in the directory, and no lab is held by process `pid`.
+fn assert_nothing_is_left(dir: &Path, pid: u32) {
+    let left: Vec<_> = dir.read_dir().expect("a directory").collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(lab::list().expect("a list").iter().all(|lab| lab.pid != pid));
+}
+
+#[test]
+fn the_demo_shows_each_capturer_and_leaves_nothing() {
+    let Some(bench) = Bench::new("the_demo_shows_each_capturer_and_leaves_nothing", 1 << 30) else { return };
+    let args = ["demo", "--sizes", "64", "--count", "20000", "--against", "tcpdump"];
+    let running = start(&args, bench.dir.path());
+    let pid = running.pid();
+    let finished = running.finish(PATIENCE).expect("it ends");
+    let said = String::from_utf8_lossy(&finished.stdout).into_owned();
+    assert_eq!(finished.status.code(), Some(0), "{said}{}", finished.stderr);
+    let rows = |name: &str| said.lines().filter(|line| line.starts_with(&format!("  {name}  "))).count();
+    // Two rates, and the line below the table.
+    assert_eq!(rows("quaff"), 3, "{said}");
+    match said.contains("Not installed") {
+        false => assert_eq!(rows("tcpdump"), 3, "{said}"),
+        true => testing::skip("the_demo_shows_each_capturer_and_leaves_nothing", "there is no tcpdump"),
+    }
+    assert!(said.contains("quaff       has all 40,000 frames"), "{said}");
+    assert!(said.contains("complete: 20,000 frames, none missing"), "{said}");
+    assert!(!said.contains('\x1b'), "no colours in a pipe");
+    assert_nothing_is_left(bench.dir.path(), pid);
+}
+
+#[test]
+fn an_interrupted_demo_leaves_nothing() {
+    let Some(bench) = Bench::new("an_interrupted_demo_leaves_nothing", 1 << 30) else { return };
+    let running = start(&["demo", "--sizes", "1500", "--against", ""], bench.dir.path());
+    let pid = running.pid();
+    std::thread::sleep(Duration::from_secs(5));
+    assert_ne!(bench.dir.path().read_dir().expect("a directory").count(), 0, "it is at work");
+    running.signal(Signal::SIGINT).expect("sent");
+    let finished = running.finish(Duration::from_secs(20)).expect("it ends soon");
+    assert_eq!(finished.status.code(), Some(2), "{}", finished.stderr);
+    assert!(finished.stderr.contains("interrupted"), "{}", finished.stderr);
+    assert_nothing_is_left(bench.dir.path(), pid);
+}
+
+#[test]
+fn a_capturer_that_nobody_knows_is_refused() {
+    let Some(bench) = Bench::new("a_capturer_that_nobody_knows_is_refused", 0) else { return };
+    let finished =
+        start(&["demo", "--against", "tcpdunp"], bench.dir.path()).finish(PATIENCE).expect("it ends");
+    assert_eq!(finished.status.code(), Some(2));
+    assert!(finished.stderr.contains("no capturer tcpdunp; there is quaff, tcpdump"), "{}", finished.stderr);
+}
+
+#[test]
+fn the_bench_says_what_holds() {
+    let Some(bench) = Bench::new("the_bench_says_what_holds", 1 << 30) else { return };
+    let args = ["bench", "--only", "2", "--runs", "2", "--count", "20000", "--json"];
+    let running = start(&args, bench.dir.path());
+    let pid = running.pid();
+    let finished = running.finish(PATIENCE).expect("it ends");
+    assert_eq!(finished.status.code(), Some(0), "{}", finished.stderr);
+    let said: serde_json::Value = serde_json::from_slice(&finished.stdout).expect("JSON");
+    let checks = said["checks"].as_array().expect("checks");
+    assert_eq!(checks.len(), 2, "{said}");
+    assert!(checks.iter().all(|check| check["number"] == "2" && check["holds"] == true), "{said}");
+    let runs = said["series"][0]["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 2);
+    assert!(runs.iter().all(|run| run["offered"] == 20_000 && run["in_file"] == 20_000), "{said}");
+    assert_nothing_is_left(bench.dir.path(), pid);
+}
