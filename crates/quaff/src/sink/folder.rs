@@ -8,8 +8,10 @@ use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
 use quaff_os::disk::{Lock, lock_file};
 use quaff_os::event::Event;
+use quaff_os::mem::Slab;
 use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,16 +98,33 @@ impl Folder {
         })
     }
 
-    /// The next file and its final path; it is there under that path with `.part` behind. Before
-    /// that, what has to go for it goes. `time_ns` is when the file begins.
-    pub fn next(&mut self, time_ns: u64, ending: Ending) -> Result<(Arc<File>, PathBuf)> {
+    /// The next file and its final path; it is there under that path with `.part` behind, and begins
+    /// with `first`, so that it is a capture file from its first moment on. Before that, what has to
+    /// go for it goes. `time_ns` is when the file begins.
+    pub fn next(&mut self, time_ns: u64, first: &[u8], ending: Ending) -> Result<(Arc<File>, PathBuf)> {
         let room = if self.rotate_bytes == u64::MAX { 0 } else { self.rotate_bytes };
         self.prune(room, ending);
         let mut fresh = self.take_opened()?;
+        self.begin(&fresh.file, first)?;
         let path = self.name(&mut fresh, time_ns)?;
         // Only now: a hidden file is never there twice.
         self.keeper.open_next();
         Ok((fresh.file.clone(), path))
+    }
+
+    fn begin(&mut self, file: &File, first: &[u8]) -> Result<()> {
+        let mut slab = Slab::new(first.len())?;
+        slab[..first.len()].copy_from_slice(first);
+        let mut tries = 0;
+        loop {
+            match file.write_all_at(&slab[..first.len()], 0) {
+                Ok(()) => return Ok(()),
+                Err(error) if is_full(&error) && tries < NAME_TRIES && self.make_room(NAME_BYTES) => {
+                    tries += 1
+                }
+                Err(error) => return Err(Error::path("begin a file in", &self.opening.dir, error)),
+            }
+        }
     }
 
     fn name(&mut self, fresh: &mut Fresh, time_ns: u64) -> Result<PathBuf> {
@@ -304,7 +323,7 @@ mod tests {
 
     fn write(folder: &mut Folder, files: u8) {
         for number in 0..files {
-            let (file, path) = folder.next(0, Ending::default()).unwrap();
+            let (file, path) = folder.next(0, &[], Ending::default()).unwrap();
             file.write_all_at(&[number; 100], 0).unwrap();
             folder.finish(file, path, 100);
         }

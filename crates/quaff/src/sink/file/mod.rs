@@ -140,8 +140,11 @@ impl Files {
 
     /// Writes files in a folder, the first of them from now on.
     pub fn in_folder(mut folder: Folder, parts: Parts) -> Result<Self> {
-        let (file, path) = folder.next(parts.heading.start_ns, Ending::default())?;
-        let current = Current { file, path, offset: 0, set_aside: u64::MAX, packets: 0 };
+        let counts = vec![Counts::default(); parts.heading.interfaces.len()];
+        let first = first_direct(&parts.heading, &counts, parts.repack.is_some());
+        let (file, path) = folder.next(parts.heading.start_ns, &first, Ending::default())?;
+        let offset = first.len() as u64;
+        let current = Current { file, path, offset, set_aside: u64::MAX, packets: 0 };
         Self::new(Some(folder), current, parts)
     }
 
@@ -168,7 +171,7 @@ impl Files {
             progress_ns: 0,
             tally: WriterTally::default(),
         };
-        files.put_own(&files.heading.first(&files.counts))?;
+        files.begin_current()?;
         Ok(files)
     }
 
@@ -213,6 +216,15 @@ impl Files {
         Ok(())
     }
 
+    /// Begins the current file, unless the folder has done so.
+    fn begin_current(&mut self) -> Result<()> {
+        if self.current.offset > 0 {
+            self.tally.bytes += self.current.offset;
+            return Ok(());
+        }
+        self.put_own(&self.heading.first(&self.counts))
+    }
+
     /// Goes on to the next file, which begins at `time_ns`.
     fn roll(&mut self, time_ns: u64) -> Result<()> {
         if self.folder.is_none() || self.broken {
@@ -226,12 +238,14 @@ impl Files {
             return Ok(());
         }
         let ending = self.ending();
+        let first = first_direct(&self.heading, &self.counts, self.records.is_some());
         let Some(folder) = &mut self.folder else { return Ok(()) };
-        match folder.next(time_ns, ending) {
+        match folder.next(time_ns, &first, ending) {
             Ok((file, path)) => {
-                self.current = Current { file, path, offset: 0, set_aside: u64::MAX, packets: 0 };
+                let offset = first.len() as u64;
+                self.current = Current { file, path, offset, set_aside: u64::MAX, packets: 0 };
                 self.ended = false;
-                self.put_own(&self.heading.first(&self.counts))
+                self.begin_current()
             }
             Err(Error::Path { errno, path, .. }) => {
                 // The old files are complete; there is no new one to lose anything of.
@@ -253,6 +267,12 @@ impl Files {
         }
         ending
     }
+}
+
+/// The first bytes of a file, where they can be written before it has a name: pcap on an aligned
+/// disk has to put them together with its first packets.
+fn first_direct(heading: &Heading, counts: &[Counts], is_repacked: bool) -> Vec<u8> {
+    if is_repacked { Vec::new() } else { heading.first(counts) }
 }
 
 impl Sink for Files {
