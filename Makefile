@@ -1,7 +1,7 @@
 # Bare `make` lists the verbs.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-QUAFF := target/release/quaff
+QUAFF := $(or $(CARGO_TARGET_DIR),target)/release/quaff
 
 help: ## this list
 	@echo "quaff: captures every packet on a Linux machine, and proves that it did"; echo

@@ -3,6 +3,8 @@
 
 mod support;
 
+use quaff_lab::method::{self, Cores, Place, Traffic};
+use quaff_lab::rival::{Rival, shipped};
 use quaff_lab::{Running, lab, testing};
 use quaff_os::signal::Signal;
 use std::path::Path;
@@ -84,4 +86,28 @@ fn the_bench_says_what_holds() {
     assert_eq!(runs.len(), 2);
     assert!(runs.iter().all(|run| run["offered"] == 20_000 && run["in_file"] == 20_000), "{said}");
     assert_nothing_is_left(bench.dir.path(), pid);
+}
+
+#[test]
+fn what_is_counted_is_in_the_file_whatever_the_tool_says() {
+    let test = "what_is_counted_is_in_the_file_whatever_the_tool_says";
+    let Some(bench) = Bench::new(test, 1 << 30) else { return };
+    let place = Place::find(Some(bench.dir.path())).expect("a place");
+    let quaff = Path::new(QUAFF);
+    let cores = Cores::pick().expect("a core");
+    let method = method::Bench { quaff, lab: &bench.lab, place: &place, cores };
+    let traffic = Traffic { frame_bytes: 512, pps: Some(50_000), count: 20_000 };
+    let whole = shipped(quaff).swap_remove(0);
+    // It cuts frames off before their stamps, and is proud of having lost none.
+    let args = &["capture", "-i", "{interface}", "-w", "{file}", "--json", "-s", "48"];
+    let cutting = Rival { name: "cutting", args, ..whole.clone() };
+    for (rival, in_file) in [(whole, 20_000), (cutting, 0)] {
+        let (outcome, files) = method.run(&rival, quaff, &traffic, Some(64), &mut |_| true).expect("a run");
+        assert_eq!(outcome.offered, 20_000);
+        assert_eq!((outcome.in_file, outcome.lost), (in_file, 20_000 - in_file), "{}", rival.name);
+        assert_eq!(outcome.own_drops, Some(0));
+        assert!(outcome.cpu_seconds() > 0.0 && outcome.bytes > 20_000 * 48);
+        assert!(outcome.seconds > 0.35, "{}", outcome.seconds);
+        assert_eq!(files.files().expect("listed").len(), 1);
+    }
 }
