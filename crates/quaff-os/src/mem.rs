@@ -87,6 +87,21 @@ impl Drop for Slab {
     }
 }
 
+/// Has the processor fetch the line at `at` of `bytes` into its cache, while it does other things. Only
+/// a hint: `at` may lie anywhere, and nothing is read.
+#[inline]
+pub fn prefetch(bytes: &[u8], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch touches no memory in the sense of the language and never faults, whatever
+    // the address; SSE is part of every x86-64.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(at).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (bytes, at);
+}
+
 /// The size of a page, in bytes.
 pub fn page_bytes() -> usize {
     // SAFETY: sysconf reads a constant.

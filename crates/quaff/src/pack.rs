@@ -8,7 +8,7 @@ use crate::chunk::{Chunk, Parcel, Supply};
 use crate::plan::Format;
 use crate::tally::Counts;
 use quaff_os::event::Event;
-use quaff_os::mem::Slab;
+use quaff_os::mem::{Slab, prefetch};
 use quaff_wire::pcap::encode::{self as pcap, Resolution};
 use quaff_wire::pcapng::encode::{self as pcapng, PADDING_BYTES_MIN, Statistics};
 use rtrb::Producer;
@@ -17,6 +17,9 @@ use rtrb::Producer;
 const STATISTICS_NS: u64 = 1_000_000_000;
 /// Room for an Interface Statistics Block without a comment.
 const STATISTICS_BYTES_MAX: usize = 160;
+/// How many frames ahead their first bytes are fetched into the cache, and how many lines of each.
+const AHEAD: usize = 3;
+const LINES_AHEAD: usize = 4;
 /// Packets whose time is further from ours than this say nothing about rotation slots.
 const CLOCK_OFF_NS: u64 = 5_000_000_000;
 
@@ -132,6 +135,10 @@ impl Packer {
             if frame.time_ns >= next_slot_ns && wall_ns >= next_slot_ns {
                 self.enter_slot(self.plan.slot_of(frame.time_ns.min(wall_ns)));
                 next_slot_ns = self.slot_end_ns();
+            }
+            if let Some(ahead) = frames.get(done + AHEAD) {
+                let start = ahead.start as usize;
+                (0..LINES_AHEAD).for_each(|line| prefetch(bytes, start + line * 64));
             }
             let record = frame.record(bytes, self.dropped);
             if !self.has_room(room(record.captured()), now_ns) {

@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Out")]
     flush: Option<Duration>,
 
-    /// Write a series of files into DIR; a file is called .part until it is complete
+    /// Write a series of files into DIR, one capture per folder; a file is .part until it is complete
     #[arg(long, value_name = "DIR", help_heading = "Rotation")]
     dir: Option<PathBuf>,
     /// Names of the files, strftime fields and a number: NAME-000001.pcapng

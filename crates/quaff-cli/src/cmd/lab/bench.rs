@@ -24,7 +24,7 @@ const FIO_BYTES: u64 = 8_000_000_000;
 /// Columns of the table; longer words are wrapped.
 const TABLE_WIDTH: u16 = 100;
 /// A rate at which nobody loses, frames/s.
-const EASY_PPS: u64 = 100_000;
+const EASY_PPS: u64 = 200_000;
 
 /// Measure what must hold of quaff beside its rivals
 ///
@@ -159,7 +159,7 @@ impl Bench<'_> {
     }
 
     fn cpu(&mut self) -> quaff_lab::Result<()> {
-        let traffic = self.traffic(512, Some(EASY_PPS), 1_000_000);
+        let traffic = self.traffic(512, Some(EASY_PPS), 3_000_000);
         let names =
             [("quaff", Some(BUFFER_MIB)), ("tcpdump", Some(BUFFER_MIB)), ("dumpcap", Some(BUFFER_MIB))];
         let [quaff, tcpdump, dumpcap] = self.interleaved(names, &traffic)?;
