@@ -86,6 +86,11 @@ pub fn preallocate(file: &File, offset: u64, bytes: u64) -> bool {
     fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, offset as i64, bytes as i64).is_ok()
 }
 
+/// Brings all of the file's file system to disk, its journal too, syncfs(2).
+pub fn sync_all(file: &File) -> io::Result<()> {
+    nix::unistd::syncfs(file).map_err(io::Error::from)
+}
+
 /// Takes the exclusive lock of a file or a folder, flock(2), without waiting.
 pub fn lock_file(file: &File) -> Lock {
     match file.try_lock() {

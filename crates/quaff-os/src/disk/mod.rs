@@ -10,7 +10,8 @@ mod read;
 mod uring;
 
 pub use file::{
-    Direct, Lock, Space, direct, exists, is_memory, link_unnamed, lock_file, open_unnamed, preallocate, space,
+    Direct, Lock, Space, direct, exists, is_memory, link_unnamed, lock_file, open_unnamed, preallocate,
+    space, sync_all,
 };
 pub use read::Reader;
 

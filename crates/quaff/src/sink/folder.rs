@@ -150,7 +150,7 @@ impl Folder {
     pub fn finish(&mut self, file: Arc<File>, path: PathBuf, bytes: u64) {
         self.unfinished += 1;
         self.unfinished_bytes += bytes;
-        self.keeper.finish(Finish { file, path, bytes, failed: 0 });
+        self.keeper.finish(Finish { file, path, bytes, stuck_ns: None });
     }
 
     /// Removes a file that nothing was written to.
@@ -226,8 +226,9 @@ impl Folder {
     /// Makes room for the names of finished files.
     fn free_stuck(&mut self) {
         while let Some(mut job) = self.stuck.pop() {
-            job.failed += 1;
-            if job.failed <= NAME_TRIES && self.make_room(NAME_BYTES) {
+            let now_ns = steady_ns();
+            let since_ns = *job.stuck_ns.get_or_insert(now_ns);
+            if now_ns - since_ns < LATE_NS && self.make_room(NAME_BYTES) {
                 self.keeper.finish(job);
             } else {
                 self.unfinished -= 1;

@@ -7,7 +7,7 @@
 use super::folder::is_full;
 use super::names::PART;
 use crate::{Error, Result};
-use quaff_os::disk::{exists, link_unnamed, lock_file, open_unnamed, preallocate};
+use quaff_os::disk::{exists, link_unnamed, lock_file, open_unnamed, preallocate, sync_all};
 use quaff_os::event::Event;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -130,8 +130,8 @@ pub struct Finish {
     pub path: PathBuf,
     /// Its length.
     pub bytes: u64,
-    /// How often that was tried and failed.
-    pub failed: u32,
+    /// When that was first tried in vain, steady ns; `None` before.
+    pub stuck_ns: Option<u64>,
 }
 
 /// What the keeper has done.
@@ -166,7 +166,10 @@ impl Keeper {
         })?;
         keeper.spawn("quaff-keeper", move || {
             work(&to_finish, &outbox, &bell, |job: Finish| {
-                let finished = finish(&job.file, &job.path, job.bytes);
+                let finished = match finish(&job.file, &job.path, job.bytes) {
+                    Err(error) if is_full(&error) => finish_again(&job.file, &job.path, job.bytes),
+                    finished => finished,
+                };
                 Kept::Finished(job, finished)
             });
         })?;
@@ -231,4 +234,11 @@ fn finish(file: &File, path: &Path, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)?;
     file.sync_data()?;
     fs::rename(part_of(path), path)
+}
+
+/// A journal gives back what was removed once it is on disk itself, and rename(2) does not wait for
+/// that as writes do.
+fn finish_again(file: &File, path: &Path, bytes: u64) -> io::Result<()> {
+    sync_all(file)?;
+    finish(file, path, bytes)
 }
