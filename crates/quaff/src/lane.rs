@@ -112,8 +112,7 @@ impl Hand {
 fn work<S: Source>(lane: &mut Reader<S>, hand: &mut Hand, is_last: bool) {
     let now_ns = hand.frames.last().map_or_else(|| lane.source.wall_ns(), |frame| frame.time_ns);
     let bytes = lane.source.bytes();
-    let mut batch =
-        Batch { bytes, aside: &mut hand.aside, frames: &mut hand.frames, now_ns, is_last };
+    let mut batch = Batch { bytes, aside: &mut hand.aside, frames: &mut hand.frames, now_ns, is_last };
     for stage in &mut lane.stages {
         stage.pass(&mut batch, &mut hand.removed);
     }

@@ -389,7 +389,8 @@ pub fn statistics(
         filter_accepted: session.packed,
         os_dropped: 0,
         delivered: session.packed,
-        comment: (session.missing > 0).then(|| format!("{} packets were lost before they reached us", session.missing)),
+        comment: (session.missing > 0)
+            .then(|| format!("{} packets were lost before they reached us", session.missing)),
     });
     std::iter::once(own).chain(sessions)
 }

@@ -266,7 +266,7 @@ impl Ledger {
             lost_in_buffer,
             lost_on_disk: writer.lost,
             bytes_written: writer.bytes,
-            lossless: nic_dropped + kernel_dropped + lost == 0,
+            lossless: nic_dropped + kernel_dropped + lost + sum(|lane| lane.unsuited) == 0,
             seconds: 0.0,
             files: writer.files,
             pruned: writer.pruned,

@@ -145,7 +145,7 @@ mod tests {
         };
         let statistics_of = |counts: Counts| heading.last(&[counts.clone()], &[counts], 1);
         let at_start = Counts { time_ns: heading.start_ns, ..Counts::default() };
-        assert_eq!(statistics_of(Counts::default()), statistics_of(at_start));
+        assert_eq!(statistics_of(Counts::default()), statistics_of(at_start.clone()));
         let later = Counts { time_ns: heading.start_ns + 1, ..Counts::default() };
         assert_ne!(statistics_of(later), statistics_of(at_start));
     }

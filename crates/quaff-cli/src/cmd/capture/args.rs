@@ -4,8 +4,8 @@ use super::memory;
 use crate::units;
 use anyhow::{Context, bail};
 use quaff::plan::{
-    BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DecapPlan, DirPlan, Format, InterfacePlan, Output, POPULATE_BYTES, Retention,
-    SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
+    BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DecapPlan, DirPlan, Format, InterfacePlan, Output, POPULATE_BYTES,
+    Retention, SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
 };
 use quaff_os::packet::TimeSource;
 use quaff_wire::tunnel::Kinds;
@@ -61,7 +61,13 @@ pub(crate) struct Args {
     #[arg(long, requires = "decap", help_heading = "Tunnels")]
     decap_only: bool,
     /// Whose time counts: capture, or erspan (the switch's, where ERSPAN III has it)
-    #[arg(long, value_name = "TIME", default_value = "capture", requires = "decap", help_heading = "Tunnels")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "capture",
+        requires = "decap",
+        help_heading = "Tunnels"
+    )]
     time: TimeName,
 
     /// Write to FILE, which can be read while it grows; - is stdout

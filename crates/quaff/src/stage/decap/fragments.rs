@@ -7,6 +7,7 @@
 use crate::batch::Frame;
 use quaff_wire::tunnel::{Fragment, FragmentKey};
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 
 /// How long the rest of a datagram may take, ns. Switches send fragments back to back.
 const PATIENCE_NS: u64 = 1_000_000_000;
@@ -35,6 +36,8 @@ pub(super) struct Datagram {
     /// Bytes of payload that have come, and that there are, once the last fragment has told.
     have: u32,
     total: Option<u32>,
+    /// Its first fragment shows that it is no tunnel: the others pass.
+    is_plain: bool,
 }
 
 /// One fragment, and its frame.
@@ -51,6 +54,8 @@ pub(super) enum Taken {
     Held,
     /// It cannot be used: it is cut, or a copy of another, or overlaps one.
     Refused,
+    /// It is no tunnel's, and so are those that were held.
+    Plain(Datagram),
     /// It was the last that its datagram lacked.
     Whole(Datagram),
 }
@@ -62,13 +67,19 @@ impl Fragments {
 
     /// Takes a fragment, which lies in `bytes`.
     pub(super) fn take(&mut self, frame: &Frame, bytes: &[u8], fragment: &Fragment) -> Taken {
-        if !is_usable(bytes, fragment) {
+        if !is_usable(fragment) && !fragment.plain {
             return Taken::Refused;
         }
         let datagram = self.open.entry(fragment.key).or_default();
-        if datagram.pieces.is_empty() {
+        if datagram.pieces.is_empty() && !datagram.is_plain {
             datagram.since_ns = frame.time_ns;
             self.order.push_back((fragment.key, frame.time_ns));
+        }
+        if fragment.plain || datagram.is_plain {
+            let rest = Datagram { since_ns: datagram.since_ns, is_plain: true, ..Datagram::default() };
+            let held = std::mem::replace(datagram, rest);
+            self.held_bytes -= held.bytes.len();
+            return Taken::Plain(held);
         }
         if !datagram.fits(fragment) {
             return Taken::Refused;
@@ -105,11 +116,10 @@ impl Fragments {
 }
 
 /// Only a whole fragment is of use, and only the last one may have a length that is no multiple of 8.
-fn is_usable(bytes: &[u8], fragment: &Fragment) -> bool {
-    let end = u64::from(fragment.payload_start) + u64::from(fragment.payload_len);
-    let is_there = fragment.payload_len > 0 && end <= bytes.len() as u64;
-    let fits = fragment.offset + fragment.payload_len <= PAYLOAD_BYTES_MAX;
-    is_there && fits && (!fragment.more || fragment.payload_len.is_multiple_of(8))
+fn is_usable(fragment: &Fragment) -> bool {
+    let is_there = fragment.len > 0 && fragment.len == fragment.wire_len;
+    let fits = fragment.offset + fragment.len <= PAYLOAD_BYTES_MAX;
+    is_there && fits && (!fragment.more || fragment.len.is_multiple_of(8))
 }
 
 impl Datagram {
@@ -120,7 +130,7 @@ impl Datagram {
 
     /// Whether a fragment lies beside those that are there, and within the end.
     fn fits(&self, new: &Fragment) -> bool {
-        let end = |fragment: &Fragment| fragment.offset + fragment.payload_len;
+        let end = |fragment: &Fragment| fragment.offset + fragment.len;
         let is_free = |piece: &Piece| end(&piece.fragment) <= new.offset || end(new) <= piece.fragment.offset;
         let is_inside = |piece: &Piece| new.more || end(&piece.fragment) <= end(new);
         self.total.is_none_or(|total| new.more && end(new) <= total)
@@ -128,9 +138,9 @@ impl Datagram {
     }
 
     fn add(&mut self, frame: Frame, bytes: &[u8], fragment: Fragment) {
-        self.have += fragment.payload_len;
+        self.have += fragment.len;
         if !fragment.more {
-            self.total = Some(fragment.offset + fragment.payload_len);
+            self.total = Some(fragment.offset + fragment.len);
         }
         self.pieces.push(Piece { frame, fragment, at: self.bytes.len() });
         self.bytes.extend_from_slice(bytes);
@@ -140,21 +150,21 @@ impl Datagram {
         self.total == Some(self.have)
     }
 
-    /// Puts the datagram behind `aside`, in the frame of its first fragment, and describes it. Its
-    /// time is that of the fragment that made it whole.
-    pub(super) fn lay_out(&mut self, aside: &mut Vec<u8>) -> Option<Frame> {
+    /// Puts its payload behind `aside`, and describes it as a frame. Its time is that of the fragment
+    /// that made it whole. Also says what it carries, and who sent it.
+    pub(super) fn lay_out(&mut self, aside: &mut Vec<u8>) -> Option<(Frame, u8, IpAddr)> {
         let last = self.pieces.last()?.frame;
         self.pieces.sort_by_key(|piece| piece.fragment.offset);
         let first = self.pieces.first()?;
-        let start = aside.len();
-        first.fragment.put_header(&self.bytes[first.at..], self.have, aside)?;
+        let start = aside.len() as u32;
         for piece in &self.pieces {
-            let from = piece.at + piece.fragment.payload_start as usize;
-            aside.extend_from_slice(&self.bytes[from..from + piece.fragment.payload_len as usize]);
+            let from = piece.at + piece.fragment.start as usize;
+            aside.extend_from_slice(&self.bytes[from..from + piece.fragment.len as usize]);
         }
-        let len = (aside.len() - start) as u32;
         let flags = first.frame.flags | Frame::ASIDE;
-        Some(Frame { time_ns: last.time_ns, start: start as u32, len, wire_len: len, flags, ..first.frame })
+        let frame =
+            Frame { time_ns: last.time_ns, start, len: self.have, wire_len: self.have, flags, ..first.frame };
+        Some((frame, first.fragment.protocol, first.fragment.key.source))
     }
 
     /// Puts the frames of the fragments behind `aside`, as they came.

@@ -22,7 +22,9 @@ use crate::interfaces::Interfaces;
 use crate::plan::{DecapPlan, Format};
 use crate::tally::{Counts, DecapTally, LaneTally, Removed};
 use fragments::{Datagram, Fragments, Taken};
-use quaff_wire::tunnel::{Control, Damage, Direction, ErspanTime, Inner, Outcome, Upper, strip};
+use quaff_wire::tunnel::{
+    Control, Damage, Direction, ErspanTime, Inner, Outcome, Upper, strip, strip_datagram,
+};
 use sessions::{Entry, Sessions};
 use std::sync::Arc;
 
@@ -88,6 +90,10 @@ impl Decap {
                 match self.fragments.take(&frame, batch.memory().of(&frame), &fragment) {
                     Taken::Held => {}
                     Taken::Refused => self.pass_outer(frame, batch, removed),
+                    Taken::Plain(held) => {
+                        self.give_back(&held, batch, removed);
+                        self.pass_outer(frame, batch, removed);
+                    }
                     Taken::Whole(datagram) => self.take_whole(datagram, batch, removed),
                 }
             }
@@ -108,11 +114,18 @@ impl Decap {
 
     fn take_whole(&mut self, mut datagram: Datagram, batch: &mut Batch<'_>, removed: &mut Removed) {
         let mark = batch.aside.len();
-        if let Some(frame) = datagram.lay_out(batch.aside)
-            && let Outcome::Inner(inner) = self.look(&frame, batch.memory())
-        {
-            removed.merged += datagram.count() - 1;
-            return self.pass_inner(frame, &inner, batch, removed);
+        if let Some((frame, protocol, source)) = datagram.lay_out(batch.aside) {
+            let (payload, plan) = (batch.memory().of(&frame), &self.plan);
+            let found = strip_datagram(payload, frame.len, protocol, source, plan.kinds, plan.depth);
+            match found {
+                Outcome::Inner(inner) => {
+                    removed.merged += datagram.count() - 1;
+                    return self.pass_inner(frame, &inner, batch, removed);
+                }
+                Outcome::Damaged(damage) => self.damaged[damage.index()] += 1,
+                Outcome::Control(_) => self.control += 1,
+                Outcome::Plain | Outcome::Fragment(_) => {}
+            }
         }
         batch.aside.truncate(mark);
         self.give_back(&datagram, batch, removed);
