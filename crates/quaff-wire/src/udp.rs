@@ -5,7 +5,7 @@
 //! parses: reading a frame back is the business of `stamp`.
 
 use crate::checksum;
-use crate::stamp::{FRAME_BYTES_MIN, PORT, STAMP_BYTES, STAMP_OFFSET, Stamp};
+use crate::stamp::{FRAME_BYTES_MIN, PORT, STAMP_BYTES, Stamp};
 use std::net::Ipv4Addr;
 
 /// The largest frame, without FCS, that `generate` knows how to ask for.
@@ -20,6 +20,12 @@ pub const TPID_CUSTOMER: u16 = 0x8100;
 pub const TPID_SERVICE: u16 = 0x88a8;
 /// IP protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
+/// IP protocol number of GRE.
+const PROTOCOL_GRE: u8 = 47;
+/// GRE with a sequence number (RFC 2890), and ERSPAN type II in it (draft-foschiano-erspan-03).
+const GRE_ERSPAN2: [u8; 4] = [0x10, 0, 0x88, 0xbe];
+/// Bytes that a mirror port puts before a frame: Ethernet, IPv4, GRE with its number, ERSPAN.
+pub const MIRROR_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + 8 + 8;
 
 /// Bytes of the two MAC addresses.
 pub(crate) const MACS_BYTES: usize = 12;
@@ -87,6 +93,9 @@ pub struct Frame {
     bytes: Vec<u8>,
     stamp_offset: usize,
     base_sum: u16,
+    tags: usize,
+    /// Where the number of a mirror port stands.
+    sequence_offset: Option<usize>,
 }
 
 impl Frame {
@@ -106,7 +115,7 @@ impl Frame {
         let mut bytes = Vec::with_capacity(frame_bytes);
         push_ethernet(&mut bytes, headers);
         let ip_bytes = (frame_bytes - bytes.len()) as u16;
-        push_ipv4(&mut bytes, headers, ip_bytes);
+        push_ipv4(&mut bytes, headers, ip_bytes, PROTOCOL_UDP);
         let udp_offset = bytes.len();
         push_udp(&mut bytes, headers, ip_bytes - IPV4_BYTES as u16);
         let stamp_offset = bytes.len();
@@ -114,7 +123,24 @@ impl Frame {
         bytes.extend((STAMP_BYTES..frame_bytes - stamp_offset).map(|i| i as u8));
         let pseudo = pseudo_header_sum(headers, ip_bytes - IPV4_BYTES as u16);
         let base_sum = checksum::add(pseudo, checksum::sum(&bytes[udp_offset..]));
-        Ok(Self { bytes, stamp_offset, base_sum })
+        Ok(Self { bytes, stamp_offset, base_sum, tags, sequence_offset: None })
+    }
+
+    /// The frame as a switch's mirror port sends it, inside ERSPAN type II with this session id (10
+    /// bits), and numbered by its stamp. Outer addresses are those of `headers`.
+    pub fn mirrored(self, headers: &Headers, session: u16) -> Self {
+        let mut bytes = Vec::with_capacity(MIRROR_BYTES + self.bytes.len());
+        push_ethernet(&mut bytes, &Headers { tags: Vec::new(), ..headers.clone() });
+        let ip_bytes = MIRROR_BYTES - ETHERNET_BYTES + self.bytes.len();
+        push_ipv4(&mut bytes, headers, ip_bytes as u16, PROTOCOL_GRE);
+        bytes.extend(GRE_ERSPAN2);
+        let sequence_offset = Some(bytes.len());
+        bytes.extend([0; 4]);
+        // Version 1, no VLAN tag taken out; then the session; then the port, which is 0.
+        let [high, low] = (session & 0x3ff).to_be_bytes();
+        bytes.extend([0x10, 0, high, low, 0, 0, 0, 0]);
+        bytes.extend(&self.bytes);
+        Self { bytes, stamp_offset: self.stamp_offset + MIRROR_BYTES, sequence_offset, ..self }
     }
 
     /// Writes `stamp` and the UDP checksum that goes with it. The stream id stays the frame's own.
@@ -126,6 +152,9 @@ impl Frame {
         self.bytes[self.stamp_offset..][..STAMP_BYTES].copy_from_slice(&encoded);
         let at = self.checksum_offset();
         self.bytes[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+        if let Some(at) = self.sequence_offset {
+            self.bytes[at..at + 4].copy_from_slice(&(stamp.seq as u32).to_be_bytes());
+        }
     }
 
     /// The bytes of the frame, without FCS.
@@ -135,12 +164,17 @@ impl Frame {
 
     /// How many VLAN tags it has.
     pub fn tags(&self) -> usize {
-        (self.stamp_offset - STAMP_OFFSET) / TAG_BYTES
+        self.tags
     }
 
     /// Where the stamp begins.
     pub fn stamp_offset(&self) -> usize {
         self.stamp_offset
+    }
+
+    /// Where the number of a mirror port stands, which is the lower half of the stamp's.
+    pub fn sequence_offset(&self) -> Option<usize> {
+        self.sequence_offset
     }
 
     /// Where the UDP checksum stands.
@@ -165,13 +199,13 @@ fn push_ethernet(bytes: &mut Vec<u8>, headers: &Headers) {
 }
 
 /// RFC 791 section 3.1: no options, identification 0, don't fragment, TTL 64.
-fn push_ipv4(bytes: &mut Vec<u8>, headers: &Headers, total_length: u16) {
+fn push_ipv4(bytes: &mut Vec<u8>, headers: &Headers, total_length: u16, protocol: u8) {
     let mut header = [0u8; IPV4_BYTES];
     header[0] = 0x45;
     header[2..4].copy_from_slice(&total_length.to_be_bytes());
     header[6] = 0x40;
     header[8] = 64;
-    header[9] = PROTOCOL_UDP;
+    header[9] = protocol;
     header[12..16].copy_from_slice(&headers.src_ip.octets());
     header[16..20].copy_from_slice(&headers.dst_ip.octets());
     let checksum = !checksum::sum(&header);
