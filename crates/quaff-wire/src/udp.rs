@@ -6,6 +6,7 @@
 
 use crate::checksum;
 use crate::stamp::{FRAME_BYTES_MIN, PORT, STAMP_BYTES, Stamp};
+use crate::tunnel::build;
 use std::net::Ipv4Addr;
 
 /// The largest frame, without FCS, that `generate` knows how to ask for.
@@ -22,10 +23,11 @@ pub const TPID_SERVICE: u16 = 0x88a8;
 pub const PROTOCOL_UDP: u8 = 17;
 /// IP protocol number of GRE.
 const PROTOCOL_GRE: u8 = 47;
-/// GRE with a sequence number (RFC 2890), and ERSPAN type II in it (draft-foschiano-erspan-03).
-const GRE_ERSPAN2: [u8; 4] = [0x10, 0, 0x88, 0xbe];
-/// Bytes that a mirror port puts before a frame: Ethernet, IPv4, GRE with its number, ERSPAN.
-pub const MIRROR_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + 8 + 8;
+/// Bytes of a GRE header without options (RFC 2784).
+const GRE_BYTES: usize = 4;
+/// Bytes that a mirror port puts before a frame: Ethernet, IPv4, GRE with its sequence number (RFC
+/// 2890), ERSPAN type II (draft-foschiano-erspan-03).
+pub const MIRROR_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + GRE_BYTES + 4 + 8;
 
 /// Bytes of the two MAC addresses.
 pub(crate) const MACS_BYTES: usize = 12;
@@ -115,7 +117,7 @@ impl Frame {
         let mut bytes = Vec::with_capacity(frame_bytes);
         push_ethernet(&mut bytes, headers);
         let ip_bytes = (frame_bytes - bytes.len()) as u16;
-        push_ipv4(&mut bytes, headers, ip_bytes, PROTOCOL_UDP);
+        push_ipv4(&mut bytes, headers, ip_bytes);
         let udp_offset = bytes.len();
         push_udp(&mut bytes, headers, ip_bytes - IPV4_BYTES as u16);
         let stamp_offset = bytes.len();
@@ -131,15 +133,10 @@ impl Frame {
     pub fn mirrored(self, headers: &Headers, session: u16) -> Self {
         let mut bytes = Vec::with_capacity(MIRROR_BYTES + self.bytes.len());
         push_ethernet(&mut bytes, &Headers { tags: Vec::new(), ..headers.clone() });
-        let ip_bytes = MIRROR_BYTES - ETHERNET_BYTES + self.bytes.len();
-        push_ipv4(&mut bytes, headers, ip_bytes as u16, PROTOCOL_GRE);
-        bytes.extend(GRE_ERSPAN2);
-        let sequence_offset = Some(bytes.len());
-        bytes.extend([0; 4]);
-        // Version 1, no VLAN tag taken out; then the session; then the port, which is 0.
-        let [high, low] = (session & 0x3ff).to_be_bytes();
-        bytes.extend([0x10, 0, high, low, 0, 0, 0, 0]);
-        bytes.extend(&self.bytes);
+        let mirror = build::Erspan { session, ..build::Erspan::default() };
+        let gre = build::erspan_ii(0, &mirror, 0, &self.bytes);
+        bytes.extend(build::ipv4(headers.src_ip, headers.dst_ip, PROTOCOL_GRE, &[], &gre));
+        let sequence_offset = Some(ETHERNET_BYTES + IPV4_BYTES + GRE_BYTES);
         Self { bytes, stamp_offset: self.stamp_offset + MIRROR_BYTES, sequence_offset, ..self }
     }
 
@@ -199,13 +196,13 @@ fn push_ethernet(bytes: &mut Vec<u8>, headers: &Headers) {
 }
 
 /// RFC 791 section 3.1: no options, identification 0, don't fragment, TTL 64.
-fn push_ipv4(bytes: &mut Vec<u8>, headers: &Headers, total_length: u16, protocol: u8) {
+fn push_ipv4(bytes: &mut Vec<u8>, headers: &Headers, total_length: u16) {
     let mut header = [0u8; IPV4_BYTES];
     header[0] = 0x45;
     header[2..4].copy_from_slice(&total_length.to_be_bytes());
     header[6] = 0x40;
     header[8] = 64;
-    header[9] = protocol;
+    header[9] = PROTOCOL_UDP;
     header[12..16].copy_from_slice(&headers.src_ip.octets());
     header[16..20].copy_from_slice(&headers.dst_ip.octets());
     let checksum = !checksum::sum(&header);

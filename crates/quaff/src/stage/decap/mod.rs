@@ -260,3 +260,6 @@ impl Stage for Decap {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;
