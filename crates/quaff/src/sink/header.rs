@@ -143,7 +143,10 @@ mod tests {
             start_ns: 1_790_000_000_123_456_789,
             align: 1,
         };
-        let statistics_of = |counts: Counts| heading.last(&[counts.clone()], &[counts], 1);
+        let statistics_of = |counts: Counts| {
+            let counts = [counts];
+            heading.last(&counts, &counts, 1)
+        };
         let at_start = Counts { time_ns: heading.start_ns, ..Counts::default() };
         assert_eq!(statistics_of(Counts::default()), statistics_of(at_start.clone()));
         let later = Counts { time_ns: heading.start_ns + 1, ..Counts::default() };

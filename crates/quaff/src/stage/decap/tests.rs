@@ -11,13 +11,20 @@ const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const START_NS: u64 = 1_790_000_000_000_000_000;
 
+/// A frame that came out.
+struct Out {
+    time_ns: u64,
+    interface: u16,
+    bytes: Vec<u8>,
+    tag: (u16, u16),
+}
+
 /// A stage, and what comes out of it.
 struct Bench {
     stage: Decap,
     interfaces: Interfaces,
     removed: Removed,
-    /// Frames that came out: time, interface, bytes, tag.
-    out: Vec<(u64, u16, Vec<u8>, (u16, u16))>,
+    out: Vec<Out>,
     now_ns: u64,
 }
 
@@ -53,12 +60,13 @@ impl Bench {
         let memory = batch.memory();
         for frame in batch.frames.iter() {
             let bytes = memory.of(frame).to_vec();
-            self.out.push((frame.time_ns, frame.interface, bytes, (frame.tpid, frame.tci)));
+            let tag = (frame.tpid, frame.tci);
+            self.out.push(Out { time_ns: frame.time_ns, interface: frame.interface, bytes, tag });
         }
     }
 
     fn bytes(&self) -> Vec<&[u8]> {
-        self.out.iter().map(|(_, _, bytes, _)| &bytes[..]).collect()
+        self.out.iter().map(|out| &out.bytes[..]).collect()
     }
 
     fn tally(&mut self) -> DecapTally {
@@ -96,7 +104,7 @@ fn each_sender_and_session_is_an_interface_and_its_gaps_are_its_own() {
         on_ethernet(&mirrored(B, 5, 9, &inner)),
         on_ethernet(&mirrored(A, 5, 103, &inner)),
     ]);
-    let interfaces: Vec<u16> = bench.out.iter().map(|(_, interface, ..)| *interface).collect();
+    let interfaces: Vec<u16> = bench.out.iter().map(|out| out.interface).collect();
     assert_eq!(interfaces, [1, 2, 0, 3, 1]);
     assert_eq!(bench.bytes(), [&inner[..], &inner, &plain, &inner, &inner]);
     let names: Vec<String> = bench.interfaces.since(1).into_iter().map(|found| found.name).collect();
@@ -146,7 +154,7 @@ fn the_tag_that_a_switch_took_out_comes_back() {
     let packet = build::ipv4(A, B, 47, &[], &build::erspan_ii(1, &header, 0, &inner));
     let mut bench = Bench::new(false, Format::Pcapng);
     bench.put(&[on_ethernet(&packet)]);
-    assert_eq!(bench.out[0].3, (0x8100, 5 << 13 | 77));
+    assert_eq!(bench.out[0].tag, (0x8100, 5 << 13 | 77));
 }
 
 #[test]
@@ -159,7 +167,7 @@ fn the_switchs_time_counts_when_it_has_one() {
     };
     let mut bench = Bench::new(false, Format::Pcapng);
     bench.put(&[packet(1000, 0), packet(1003, 1)]);
-    let times: Vec<u64> = bench.out.iter().map(|(time_ns, ..)| *time_ns - START_NS).collect();
+    let times: Vec<u64> = bench.out.iter().map(|out| out.time_ns - START_NS).collect();
     assert_eq!(times, [0, 300]);
 }
 
@@ -236,9 +244,8 @@ proptest! {
         bench.pass(&[], true);
         prop_assert!(!bench.stage.is_holding());
         prop_assert_eq!(bench.out.len() as u64 + bench.removed.merged, sent.len() as u64);
-        for (_, interface, bytes, _) in &bench.out {
-            let is_inner = *interface > 0;
-            let is_known = is_inner && bytes.len() > 100 || pieces.contains(bytes);
+        for out in &bench.out {
+            let is_known = out.interface > 0 && out.bytes.len() > 100 || pieces.contains(&out.bytes);
             prop_assert!(is_known);
         }
     }
