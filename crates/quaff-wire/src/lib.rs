@@ -1,4 +1,4 @@
-//! Bytes and their meaning: frames, stamps, pcap, pcapng. No I/O, no clock, nothing unsafe.
+//! Bytes and their meaning: frames, tunnels, stamps, pcap, pcapng. No I/O, no clock, nothing unsafe.
 //!
 //! Every function here works on slices that the caller owns. Parsing never panics, whatever the bytes.
 
@@ -11,4 +11,5 @@ pub mod pcap;
 pub mod pcapng;
 pub mod record;
 pub mod stamp;
+pub mod tunnel;
 pub mod udp;

@@ -5,7 +5,8 @@
 //! parses: reading a frame back is the business of `stamp`.
 
 use crate::checksum;
-use crate::stamp::{FRAME_BYTES_MIN, PORT, STAMP_BYTES, STAMP_OFFSET, Stamp};
+use crate::stamp::{FRAME_BYTES_MIN, PORT, STAMP_BYTES, Stamp};
+use crate::tunnel::build;
 use std::net::Ipv4Addr;
 
 /// The largest frame, without FCS, that `generate` knows how to ask for.
@@ -20,6 +21,13 @@ pub const TPID_CUSTOMER: u16 = 0x8100;
 pub const TPID_SERVICE: u16 = 0x88a8;
 /// IP protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
+/// IP protocol number of GRE.
+const PROTOCOL_GRE: u8 = 47;
+/// Bytes of a GRE header without options (RFC 2784).
+const GRE_BYTES: usize = 4;
+/// Bytes that a mirror port puts before a frame: Ethernet, IPv4, GRE with its sequence number (RFC
+/// 2890), ERSPAN type II (draft-foschiano-erspan-03).
+pub const MIRROR_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + GRE_BYTES + 4 + 8;
 
 /// Bytes of the two MAC addresses.
 pub(crate) const MACS_BYTES: usize = 12;
@@ -87,6 +95,9 @@ pub struct Frame {
     bytes: Vec<u8>,
     stamp_offset: usize,
     base_sum: u16,
+    tags: usize,
+    /// Where the number of a mirror port stands.
+    sequence_offset: Option<usize>,
 }
 
 impl Frame {
@@ -114,7 +125,19 @@ impl Frame {
         bytes.extend((STAMP_BYTES..frame_bytes - stamp_offset).map(|i| i as u8));
         let pseudo = pseudo_header_sum(headers, ip_bytes - IPV4_BYTES as u16);
         let base_sum = checksum::add(pseudo, checksum::sum(&bytes[udp_offset..]));
-        Ok(Self { bytes, stamp_offset, base_sum })
+        Ok(Self { bytes, stamp_offset, base_sum, tags, sequence_offset: None })
+    }
+
+    /// The frame as a switch's mirror port sends it, inside ERSPAN type II with this session id (10
+    /// bits), and numbered by its stamp. Outer addresses are those of `headers`.
+    pub fn mirrored(self, headers: &Headers, session: u16) -> Self {
+        let mut bytes = Vec::with_capacity(MIRROR_BYTES + self.bytes.len());
+        push_ethernet(&mut bytes, &Headers { tags: Vec::new(), ..headers.clone() });
+        let mirror = build::Erspan { session, ..build::Erspan::default() };
+        let gre = build::erspan_ii(0, &mirror, 0, &self.bytes);
+        bytes.extend(build::ipv4(headers.src_ip, headers.dst_ip, PROTOCOL_GRE, &[], &gre));
+        let sequence_offset = Some(ETHERNET_BYTES + IPV4_BYTES + GRE_BYTES);
+        Self { bytes, stamp_offset: self.stamp_offset + MIRROR_BYTES, sequence_offset, ..self }
     }
 
     /// Writes `stamp` and the UDP checksum that goes with it. The stream id stays the frame's own.
@@ -126,6 +149,9 @@ impl Frame {
         self.bytes[self.stamp_offset..][..STAMP_BYTES].copy_from_slice(&encoded);
         let at = self.checksum_offset();
         self.bytes[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+        if let Some(at) = self.sequence_offset {
+            self.bytes[at..at + 4].copy_from_slice(&(stamp.seq as u32).to_be_bytes());
+        }
     }
 
     /// The bytes of the frame, without FCS.
@@ -135,12 +161,17 @@ impl Frame {
 
     /// How many VLAN tags it has.
     pub fn tags(&self) -> usize {
-        (self.stamp_offset - STAMP_OFFSET) / TAG_BYTES
+        self.tags
     }
 
     /// Where the stamp begins.
     pub fn stamp_offset(&self) -> usize {
         self.stamp_offset
+    }
+
+    /// Where the number of a mirror port stands, which is the lower half of the stamp's.
+    pub fn sequence_offset(&self) -> Option<usize> {
+        self.sequence_offset
     }
 
     /// Where the UDP checksum stands.

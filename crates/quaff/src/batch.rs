@@ -1,6 +1,8 @@
 //! The only thing that flows: bytes that are borrowed from a source, and a list of descriptors.
 //!
-//! Stages edit descriptors, never bytes: filtering shortens the list, slicing lowers `keep`.
+//! Stages edit descriptors, never bytes: filtering shortens the list, decapsulation moves `start`,
+//! slicing lowers `keep`. What a stage has to put together from several packets (a datagram from its
+//! fragments) goes into memory of the lane's own, beside the source's: the *aside*.
 
 use quaff_wire::record::{INBOUND, OUTBOUND, Record};
 
@@ -13,7 +15,7 @@ pub const BATCH_FRAMES: u32 = 512;
 pub struct Frame {
     /// ns since 1970.
     pub time_ns: u64,
-    /// Where it begins in the batch's bytes.
+    /// Where it begins in the batch's bytes, or in the aside.
     pub start: u32,
     /// Bytes present, without the VLAN tag that the kernel took out.
     pub len: u32,
@@ -25,29 +27,84 @@ pub struct Frame {
     pub tpid: u16,
     /// The tag: TCI.
     pub tci: u16,
-    /// [`Frame::OUTGOING`], [`Frame::HARDWARE_TIME`].
-    pub flags: u32,
+    /// [`Frame::OUTGOING`], [`Frame::HARDWARE_TIME`], [`Frame::ASIDE`].
+    pub flags: u16,
+    /// The interface that it was seen on, by its number in [`crate::interfaces`].
+    pub interface: u16,
 }
 
 const _: () = assert!(size_of::<Frame>() == 32);
 
+/// The bytes that the frames of a batch lie in.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Memory<'a> {
+    /// The source's.
+    pub bytes: &'a [u8],
+    /// The lane's own, for frames that say [`Frame::ASIDE`].
+    pub aside: &'a [u8],
+}
+
+/// A batch on its way through the stages.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    /// The source's bytes.
+    pub bytes: &'a [u8],
+    /// What stages have put together; as long as the batch lives.
+    pub aside: &'a mut Vec<u8>,
+    /// The frames.
+    pub frames: &'a mut Vec<Frame>,
+    /// What time it is where the frames are from, ns since 1970.
+    pub now_ns: u64,
+    /// Nothing comes behind this batch: who holds something back gives it now.
+    pub is_last: bool,
+}
+
+impl Batch<'_> {
+    /// The bytes of its frames.
+    pub fn memory(&self) -> Memory<'_> {
+        Memory { bytes: self.bytes, aside: self.aside }
+    }
+}
+
+impl<'a> Memory<'a> {
+    /// The bytes of a frame.
+    #[inline]
+    pub fn of(&self, frame: &Frame) -> &'a [u8] {
+        let from = if frame.flags & Frame::ASIDE == 0 { self.bytes } else { self.aside };
+        &from[frame.start as usize..][..frame.len as usize]
+    }
+}
+
 impl Frame {
     /// The frame was sent by this machine.
-    pub const OUTGOING: u32 = 1;
-    /// The time is the adapter's.
-    pub const HARDWARE_TIME: u32 = 2;
+    pub const OUTGOING: u16 = 1;
+    /// The time is the adapter's, or the switch's.
+    pub const HARDWARE_TIME: u16 = 2;
+    /// It lies in the aside.
+    pub const ASIDE: u16 = 4;
+    /// Nobody knows which way it went.
+    pub const NO_DIRECTION: u16 = 8;
 
     /// The frame as it goes into a file.
     #[inline]
-    pub fn record<'a>(&self, bytes: &'a [u8], dropped: u64) -> Record<'a> {
+    pub fn record<'a>(&self, memory: Memory<'a>, dropped: u64) -> Record<'a> {
         Record {
             time_ns: self.time_ns,
-            bytes: &bytes[self.start as usize..][..self.len as usize],
+            bytes: memory.of(self),
             len: self.wire_len,
             tag: (self.tpid != 0).then_some((self.tpid, self.tci)),
-            direction: if self.flags & Self::OUTGOING != 0 { OUTBOUND } else { INBOUND },
+            direction: self.direction(),
             dropped,
             snaplen: if self.keep == u32::MAX { 0 } else { self.keep },
+        }
+    }
+
+    #[inline]
+    fn direction(&self) -> u32 {
+        match self.flags & (Self::OUTGOING | Self::NO_DIRECTION) {
+            0 => INBOUND,
+            Self::OUTGOING => OUTBOUND,
+            _ => 0,
         }
     }
 }

@@ -20,6 +20,8 @@ pub struct Chunk {
     pub first_ns: u64,
     /// What the lane had counted when the chunk was sealed.
     pub counts: Counts,
+    /// How many of the run's interfaces have to be described before it.
+    pub interfaces: usize,
 }
 
 /// What travels from a lane to the writer.

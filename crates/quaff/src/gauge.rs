@@ -32,6 +32,8 @@ pub struct LaneGauges {
     pub kernel_dropped: Gauge,
     /// Packets lost for want of buffer.
     pub lost: Gauge,
+    /// Packets lost before they reached us, by the sequence numbers of tunnels.
+    pub missing: Gauge,
     /// Most blocks of the ring that waited.
     pub ring_high: Gauge,
     /// Slabs of the buffer in use now.

@@ -8,7 +8,7 @@
 //! place in time, and the ring never freezes.
 
 use crate::Result;
-use crate::batch::{BATCH_FRAMES, Frame};
+use crate::batch::{BATCH_FRAMES, Batch, Frame, Memory};
 use crate::chunk::Parcel;
 use crate::gauge::LaneGauges;
 use crate::pack::Packer;
@@ -16,7 +16,7 @@ use crate::sink::Sink;
 use crate::source::{Pull, Source};
 use crate::stage::Stage;
 use crate::stop::Stop;
-use crate::tally::{LaneTally, WriterTally};
+use crate::tally::{Counts, LaneTally, Removed, WriterTally};
 use quaff_os::clock::steady_ns;
 use quaff_os::event::Event;
 use quaff_os::mem::Slab;
@@ -45,7 +45,7 @@ pub struct Reader<S> {
 
 /// Runs a lane until its source ends. The source comes back, to be asked for its own tally.
 pub fn read<S: Source>(mut lane: Reader<S>) -> Result<(S, LaneTally)> {
-    let mut frames = Vec::with_capacity(BATCH_FRAMES as usize);
+    let mut hand = Hand { frames: Vec::with_capacity(BATCH_FRAMES as usize), ..Hand::default() };
     let mut tally = LaneTally { buffer_slabs: lane.packer.buffer_slabs(), ..LaneTally::default() };
     let ended = loop {
         if lane.stop.raised()
@@ -54,39 +54,85 @@ pub fn read<S: Source>(mut lane: Reader<S>) -> Result<(S, LaneTally)> {
             break Err(error);
         }
         let wait_ns = lane.packer.patience_ns(steady_ns(), lane.source.wall_ns()).min(LOOK_NS);
-        let pulled = match lane.source.pull(&mut frames, Duration::from_nanos(wait_ns)) {
-            Ok(Pull::End) => break Ok(()),
+        let pulled = match lane.source.pull(&mut hand.frames, Duration::from_nanos(wait_ns)) {
             Err(error) => break Err(error),
             Ok(pulled) => pulled,
         };
         if pulled == Pull::Batch {
             lane.packer.note_dropped(lane.source.take_dropped());
-            for stage in &mut lane.stages {
-                tally.after_count += stage.pass(lane.source.bytes(), &mut frames);
-            }
-            tally.received += frames.len() as u64;
-            pour(&mut lane, &frames);
+        }
+        let is_last = pulled == Pull::End;
+        if pulled == Pull::Batch || is_last || lane.stages.iter().any(|stage| stage.is_holding()) {
+            work(&mut lane, &mut hand, is_last);
+        }
+        if pulled == Pull::Batch {
             lane.source.release();
         }
+        if is_last {
+            break Ok(());
+        }
         let (now_ns, wall_ns) = (steady_ns(), lane.source.wall_ns());
-        lane.packer.tick(now_ns, wall_ns, pulled == Pull::Idle, |counts| lane.source.count(counts));
+        let (source, stages) = (&lane.source, &lane.stages);
+        lane.packer.tick(now_ns, wall_ns, pulled == Pull::Idle, |counts| count(source, stages, counts));
         show(&lane);
     };
     lane.packer.note_dropped(lane.source.take_dropped());
     let wall_ns = lane.source.wall_ns();
-    let (counts, buffer_high) = lane.packer.finish(wall_ns, |counts| lane.source.count(counts));
+    let (source, stages) = (&lane.source, &lane.stages);
+    let (counts, buffer_high) = lane.packer.finish(wall_ns, |counts| count(source, stages, counts));
+    hand.sum_up(&mut tally);
+    lane.stages.iter_mut().for_each(|stage| stage.sum_up(&mut tally));
     tally.packed = counts.packed;
     tally.lost_in_buffer = counts.lost;
     tally.buffer_high_slabs = buffer_high;
     ended.map(|()| (lane.source, tally))
 }
 
+/// What a lane has in hand: a batch, and what became of those before.
+#[derive(Default)]
+struct Hand {
+    frames: Vec<Frame>,
+    aside: Vec<u8>,
+    received: u64,
+    removed: Removed,
+}
+
+impl Hand {
+    fn sum_up(&self, tally: &mut LaneTally) {
+        tally.received = self.received;
+        tally.after_count = self.removed.after_count;
+        tally.filtered = self.removed.filtered;
+        tally.not_tunnel = self.removed.not_tunnel;
+        tally.merged = self.removed.merged;
+        tally.unsuited = self.removed.unsuited;
+    }
+}
+
+/// Takes a batch through the stages and packs what is left of it.
+fn work<S: Source>(lane: &mut Reader<S>, hand: &mut Hand, is_last: bool) {
+    let now_ns = hand.frames.last().map_or_else(|| lane.source.wall_ns(), |frame| frame.time_ns);
+    let bytes = lane.source.bytes();
+    let mut batch = Batch { bytes, aside: &mut hand.aside, frames: &mut hand.frames, now_ns, is_last };
+    for stage in &mut lane.stages {
+        stage.pass(&mut batch, &mut hand.removed);
+    }
+    hand.received += hand.frames.len() as u64;
+    pour(lane, &hand.frames, &hand.aside);
+    hand.aside.clear();
+}
+
+fn count<S: Source>(source: &S, stages: &[Box<dyn Stage>], counts: &mut Counts) {
+    source.count(counts);
+    stages.iter().for_each(|stage| stage.count(counts));
+}
+
 /// Packs a batch. Without a slab it waits, while the kernel's ring fills; under pressure the rest of
 /// the batch is given up and counted.
-fn pour<S: Source>(lane: &mut Reader<S>, frames: &[Frame]) {
+fn pour<S: Source>(lane: &mut Reader<S>, frames: &[Frame], aside: &[u8]) {
     let mut left = frames;
     loop {
-        let packed = lane.packer.pack(lane.source.bytes(), left, steady_ns(), lane.source.wall_ns());
+        let memory = Memory { bytes: lane.source.bytes(), aside };
+        let packed = lane.packer.pack(memory, left, steady_ns(), lane.source.wall_ns());
         left = &left[packed..];
         if left.is_empty() {
             return;

@@ -3,7 +3,7 @@
 //! A chunk is whole blocks: no block straddles two chunks, and padding is a block of its own. So a
 //! file is valid after each completed write, and chunks of several lanes can share one file.
 
-use crate::batch::Frame;
+use crate::batch::{Frame, Memory};
 use crate::chunk::{Chunk, Parcel, Supply};
 use crate::plan::Format;
 use crate::tally::Counts;
@@ -15,8 +15,8 @@ use rtrb::Producer;
 
 /// How often the counters go into the file while there is traffic.
 const STATISTICS_NS: u64 = 1_000_000_000;
-/// Room for an Interface Statistics Block without a comment.
-const STATISTICS_BYTES_MAX: usize = 160;
+/// Room for an Interface Statistics Block, its comment included.
+const STATISTICS_BYTES_MAX: usize = 224;
 /// How many frames ahead their first bytes are fetched into the cache, and how many lines of each.
 const AHEAD: usize = 3;
 const LINES_AHEAD: usize = 4;
@@ -60,6 +60,8 @@ pub struct Packer {
     statistics_ns: u64,
     last_ns: u64,
     counts: Counts,
+    /// Packets packed of each interface, by number.
+    packed: Vec<u64>,
     buffer_high: usize,
 }
 
@@ -89,6 +91,7 @@ impl Packer {
             statistics_ns: plan.start_ns,
             last_ns: 0,
             counts: Counts::default(),
+            packed: vec![0; plan.interface as usize + 1],
             buffer_high: 0,
             plan,
         }
@@ -100,21 +103,21 @@ impl Packer {
         self.counts.kernel_dropped += packets;
     }
 
-    /// Packs frames; returns how many before the buffer had no room. `now_ns` is steady time,
+    /// Packs frames that lie in `memory`; returns how many before the buffer had no room. `now_ns` is steady time,
     /// `wall_ns` says which rotation slots can have begun.
-    pub fn pack(&mut self, bytes: &[u8], frames: &[Frame], now_ns: u64, wall_ns: u64) -> usize {
+    pub fn pack(&mut self, memory: Memory<'_>, frames: &[Frame], now_ns: u64, wall_ns: u64) -> usize {
         let wall_ns = self.slot_wall_ns(frames, wall_ns);
         match self.plan.format {
             Format::Pcapng => {
-                self.pack_with(bytes, frames, (now_ns, wall_ns), pcapng::epb_bytes, pcapng::epb)
+                self.pack_with(memory, frames, (now_ns, wall_ns), pcapng::epb_bytes, pcapng::epb)
             }
             Format::Pcap => {
-                self.pack_with(bytes, frames, (now_ns, wall_ns), pcap::record_bytes, |out, _, record| {
+                self.pack_with(memory, frames, (now_ns, wall_ns), pcap::record_bytes, |out, _, record| {
                     pcap::record(out, Resolution::Nanoseconds, record)
                 })
             }
             Format::PcapUs => {
-                self.pack_with(bytes, frames, (now_ns, wall_ns), pcap::record_bytes, |out, _, record| {
+                self.pack_with(memory, frames, (now_ns, wall_ns), pcap::record_bytes, |out, _, record| {
                     pcap::record(out, Resolution::Microseconds, record)
                 })
             }
@@ -124,7 +127,7 @@ impl Packer {
     #[inline]
     fn pack_with(
         &mut self,
-        bytes: &[u8],
+        memory: Memory<'_>,
         frames: &[Frame],
         (now_ns, wall_ns): (u64, u64),
         room: impl Fn(usize) -> usize,
@@ -138,20 +141,20 @@ impl Packer {
             }
             if let Some(ahead) = frames.get(done + AHEAD) {
                 let start = ahead.start as usize;
-                (0..LINES_AHEAD).for_each(|line| prefetch(bytes, start + line * 64));
+                (0..LINES_AHEAD).for_each(|line| prefetch(memory.bytes, start + line * 64));
             }
-            let record = frame.record(bytes, self.dropped);
+            let record = frame.record(memory, self.dropped);
             if !self.has_room(room(record.captured()), now_ns) {
                 return done;
             }
             let Some(open) = &mut self.open else { return done };
-            open.len += put(&mut open.slab[open.len..], self.plan.interface, &record);
+            open.len += put(&mut open.slab[open.len..], u32::from(frame.interface), &record);
             if open.packets == 0 {
                 open.first_ns = frame.time_ns;
             }
             open.packets += 1;
             self.dropped = 0;
-            self.counts.packed += 1;
+            count_one(&mut self.packed, frame.interface);
             self.last_ns = frame.time_ns;
         }
         frames.len()
@@ -187,6 +190,7 @@ impl Packer {
         }
         count(&mut self.counts);
         self.counts.time_ns = wall_ns;
+        self.count_packed();
         if statistics_due {
             self.put_statistics();
         }
@@ -211,8 +215,9 @@ impl Packer {
         count(&mut self.counts);
         self.counts.time_ns = wall_ns;
         self.seal();
-        let counts = self.counts;
-        self.push(Parcel::End(counts));
+        self.count_packed();
+        let counts = self.counts.clone();
+        self.push(Parcel::End(counts.clone()));
         (counts, self.buffer_high as u64)
     }
 
@@ -262,9 +267,22 @@ impl Packer {
             }
         }
         let Open { slab, len, packets, first_ns, .. } = open;
-        let (slot, counts) = (self.slot, self.counts);
+        self.count_packed();
+        let (slot, counts) = (self.slot, self.counts.clone());
+        let in_sessions = counts.sessions.last().map_or(0, |session| usize::from(session.interface) + 1);
+        let interfaces = in_sessions.max(self.packed.len());
         self.told_slot = slot;
-        self.push(Parcel::Chunk(Chunk { slab, len, packets, slot, first_ns, counts }));
+        self.push(Parcel::Chunk(Chunk { slab, len, packets, slot, first_ns, counts, interfaces }));
+    }
+
+    /// Brings the counts up to the packets that have been packed.
+    fn count_packed(&mut self) {
+        self.counts.packed = self.packed.iter().sum();
+        for (interface, packed) in self.packed.iter().enumerate() {
+            if *packed > 0 && interface != self.plan.interface as usize {
+                self.counts.session(interface as u16).packed = *packed;
+            }
+        }
     }
 
     fn put_statistics(&mut self) {
@@ -274,7 +292,13 @@ impl Packer {
             return; // The writer tells the counts at the file's end, or the next second does.
         }
         let mut block = Vec::with_capacity(STATISTICS_BYTES_MAX);
-        pcapng::isb(&mut block, &statistics(self.plan.interface, self.plan.start_ns, &self.counts));
+        let room = open.slab.len() - open.len - self.plan.align - PADDING_BYTES_MIN;
+        for statistics in statistics(self.plan.interface, self.plan.start_ns, &self.counts) {
+            if block.len() + STATISTICS_BYTES_MAX > room {
+                break;
+            }
+            pcapng::isb(&mut block, &statistics);
+        }
         open.slab[open.len..open.len + block.len()].copy_from_slice(&block);
         open.len += block.len();
     }
@@ -291,7 +315,7 @@ impl Packer {
         // Marks leave room for every slab and for the end; one that has to wait is told later.
         if self.slot > self.told_slot && self.outbound.slots() > self.supply.count() + 1 {
             self.told_slot = self.slot;
-            self.push(Parcel::Slot(self.slot, self.counts));
+            self.push(Parcel::Slot(self.slot, self.counts.clone()));
         }
     }
 
@@ -324,19 +348,49 @@ impl PackPlan {
     }
 }
 
-/// A lane's counts as an Interface Statistics Block says them. What `filter_accepted` has more than
-/// `os_dropped` and `delivered` together was lost in our own buffer.
-pub fn statistics(interface: u32, start_ns: u64, counts: &Counts) -> Statistics {
-    Statistics {
+#[inline]
+fn count_one(packed: &mut Vec<u64>, interface: u16) {
+    match packed.get_mut(usize::from(interface)) {
+        Some(packed) => *packed += 1,
+        None => {
+            packed.resize(usize::from(interface) + 1, 0);
+            packed[usize::from(interface)] = 1;
+        }
+    }
+}
+
+/// A lane's counts as Interface Statistics Blocks say them: its own interface's, then its sessions'.
+/// What `filter_accepted` has more than `os_dropped` and `delivered` together was lost in our own
+/// buffer. What a session lost before it reached us is `interface_dropped` of the session.
+pub fn statistics(
+    interface: u32,
+    start_ns: u64,
+    counts: &Counts,
+) -> impl Iterator<Item = Statistics> + use<'_> {
+    let packed = counts.packed_plain();
+    let own = Statistics {
         interface,
         time_ns: counts.time_ns,
         start_ns,
         received: counts.nic_received,
         interface_dropped: counts.nic_dropped,
-        filter_accepted: counts.kernel_dropped + counts.lost + counts.packed,
+        filter_accepted: counts.kernel_dropped + counts.lost + packed,
         os_dropped: counts.kernel_dropped,
-        delivered: counts.packed,
+        delivered: packed,
         comment: (counts.down_ns > 0)
             .then(|| format!("the interface was down for {:.3} s", counts.down_ns as f64 / 1e9)),
-    }
+    };
+    let sessions = counts.sessions.iter().map(move |session| Statistics {
+        interface: u32::from(session.interface),
+        time_ns: counts.time_ns,
+        start_ns,
+        received: session.packed,
+        interface_dropped: session.missing,
+        filter_accepted: session.packed,
+        os_dropped: 0,
+        delivered: session.packed,
+        comment: (session.missing > 0)
+            .then(|| format!("{} packets were lost before they reached us", session.missing)),
+    });
+    std::iter::once(own).chain(sessions)
 }

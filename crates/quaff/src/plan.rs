@@ -2,6 +2,7 @@
 
 use crate::{Error, Result};
 use quaff_os::packet::TimeSource;
+use quaff_wire::tunnel::Kinds;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -80,6 +81,19 @@ pub struct InterfacePlan {
     pub cpu: Option<usize>,
 }
 
+/// Which tunnels are taken off packets, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecapPlan {
+    /// Their kinds.
+    pub kinds: Kinds,
+    /// How many lie in each other at the most.
+    pub depth: u8,
+    /// Whether packets that are no tunnel go.
+    pub only: bool,
+    /// Whether the switch's own time counts, where ERSPAN III has it.
+    pub switch_time: bool,
+}
+
 /// A whole capture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapturePlan {
@@ -91,6 +105,8 @@ pub struct CapturePlan {
     pub format: Format,
     /// tcpdump filter expression.
     pub filter: Option<String>,
+    /// Tunnels to be taken off.
+    pub decap: Option<DecapPlan>,
     /// Bytes kept of each packet; [`SNAPLEN_MAX`] is all.
     pub snaplen: u32,
     /// Whether to see frames addressed to others.
@@ -158,6 +174,11 @@ pub fn stall_seconds(plan: &CapturePlan, bits_per_second: f64, frame_bytes: f64)
 }
 
 impl CapturePlan {
+    /// Bytes that the kernel may keep of each packet: what is in a tunnel is cut after it.
+    pub fn kernel_snaplen(&self) -> u32 {
+        if self.decap.is_some() { SNAPLEN_MAX } else { self.snaplen }
+    }
+
     /// Slabs of each lane's share of the buffer.
     pub fn slabs_per_lane(&self) -> usize {
         (self.buffer_bytes / self.chunk_bytes / self.interfaces.len().max(1)).max(2)

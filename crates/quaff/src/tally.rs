@@ -2,15 +2,17 @@
 //!
 //! ```text
 //!   offered  = nic_dropped + filtered + kernel_dropped + received + after_count
+//!            + not_tunnel + merged + unsuited
 //!   received = written + lost
 //!   lost     = lost_in_buffer + lost_on_disk
 //! ```
 
 use crate::stop::Reason;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The counters of one lane at one moment; they go into the file as an Interface Statistics Block.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// When, ns since 1970.
     pub time_ns: u64,
@@ -20,12 +22,58 @@ pub struct Counts {
     pub nic_dropped: u64,
     /// Packets for which the kernel's ring had no room.
     pub kernel_dropped: u64,
-    /// Packets packed into chunks.
+    /// Packets packed into chunks, those of sessions among them.
     pub packed: u64,
     /// Packets for which the buffer had no room.
     pub lost: u64,
     /// ns that the interface was down.
     pub down_ns: u64,
+    /// The sessions of tunnels that the lane has seen, in the order of their interfaces.
+    pub sessions: Vec<SessionCounts>,
+}
+
+/// The counters of one session of a tunnel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SessionCounts {
+    /// Its interface, by its number in [`crate::interfaces`].
+    pub interface: u16,
+    /// Packets packed into chunks.
+    pub packed: u64,
+    /// Packets that its sequence numbers say were lost before they reached us.
+    pub missing: u64,
+}
+
+impl Counts {
+    /// The counters of the session with this interface, from nothing on.
+    pub fn session(&mut self, interface: u16) -> &mut SessionCounts {
+        let found = self.sessions.binary_search_by_key(&interface, |session| session.interface);
+        let at = found.unwrap_or_else(|at| {
+            self.sessions.insert(at, SessionCounts { interface, ..SessionCounts::default() });
+            at
+        });
+        &mut self.sessions[at]
+    }
+
+    /// Packets packed that belong to no session.
+    pub fn packed_plain(&self) -> u64 {
+        let in_sessions: u64 = self.sessions.iter().map(|session| session.packed).sum();
+        self.packed.saturating_sub(in_sessions)
+    }
+}
+
+/// What stages took out of the batches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Removed {
+    /// Packets behind the last one of `--count`.
+    pub after_count: u64,
+    /// Packets whose inner frame `--inner` keeps out.
+    pub filtered: u64,
+    /// Packets that are no tunnel (`--decap-only`).
+    pub not_tunnel: u64,
+    /// Fragments that became part of another packet.
+    pub merged: u64,
+    /// Packets of a link type that the output's format cannot hold beside the others (pcap).
+    pub unsuited: u64,
 }
 
 /// What a lane has to say at its end.
@@ -39,12 +87,21 @@ pub struct LaneTally {
     pub nic_dropped: u64,
     /// Packets for which the kernel's ring had no room.
     pub kernel_dropped: u64,
-    /// Packets that the kernel's filter kept out, where it can be told.
+    /// Packets that filters kept out.
     pub filtered: u64,
     /// Packets taken from the kernel and kept.
     pub received: u64,
     /// Packets behind the last one of `--count`.
     pub after_count: u64,
+    /// Packets that are no tunnel (`--decap-only`).
+    pub not_tunnel: u64,
+    /// Fragments that became part of another packet.
+    pub merged: u64,
+    /// Packets of a link type that the output's format cannot hold beside the others.
+    pub unsuited: u64,
+    /// What decapsulation found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decap: Option<DecapTally>,
     /// Packets packed into chunks for the writer.
     pub packed: u64,
     /// Packets for which the buffer had no room.
@@ -67,6 +124,42 @@ pub struct LaneTally {
     pub downs: u64,
     /// For how long, ns.
     pub down_ns: u64,
+}
+
+/// What decapsulation has to say at its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct DecapTally {
+    /// Packets whose inner frame was taken out.
+    pub stripped: u64,
+    /// Packets of tunnels that carry no frame: markers, echoes, keepalives. They pass unchanged.
+    pub control: u64,
+    /// Tunnel headers that made no sense, by reason. Their packets pass unchanged.
+    pub damaged: BTreeMap<String, u64>,
+    /// Fragments of datagrams that never became whole. They pass unchanged.
+    pub incomplete: u64,
+    /// Each session, in the order of their appearance.
+    pub sessions: Vec<SessionTally>,
+}
+
+/// One session of a tunnel: what a sender calls one, as seen by one lane.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct SessionTally {
+    /// Its name, which is that of its interface in the file: `eth0 erspan2 10.0.0.1 session 5`.
+    pub name: String,
+    /// Packets.
+    pub received: u64,
+    /// Packets lost before they reached us, by sequence numbers.
+    pub missing: u64,
+    /// Packets that came later than their sequence number.
+    pub late: u64,
+    /// How often the sender began to count anew.
+    pub restarts: u64,
+}
+
+impl DecapTally {
+    fn missing(&self) -> u64 {
+        self.sessions.iter().map(|session| session.missing).sum()
+    }
 }
 
 /// What the writer has to say at its end.
@@ -103,6 +196,15 @@ pub struct Ledger {
     pub filtered: u64,
     /// Packets behind the last one of `--count`, or after the reader of the output had gone.
     pub after_count: u64,
+    /// Packets that are no tunnel (`--decap-only`).
+    pub not_tunnel: u64,
+    /// Fragments that became part of another packet.
+    pub merged: u64,
+    /// Packets of a link type that the output's format cannot hold beside the others.
+    pub unsuited: u64,
+    /// Packets that the sequence numbers of tunnels say were lost before they reached us. No loss of
+    /// ours, and in none of the sums.
+    pub missing_before: u64,
     /// Packets in the output.
     pub written: u64,
     /// Packets that we had and could not write.
@@ -155,12 +257,16 @@ impl Ledger {
             kernel_dropped,
             filtered: sum(|lane| lane.filtered),
             after_count: sum(|lane| lane.after_count) + writer.after_close,
+            not_tunnel: sum(|lane| lane.not_tunnel),
+            merged: sum(|lane| lane.merged),
+            unsuited: sum(|lane| lane.unsuited),
+            missing_before: sum(|lane| lane.decap.as_ref().map_or(0, DecapTally::missing)),
             written: writer.written,
             lost,
             lost_in_buffer,
             lost_on_disk: writer.lost,
             bytes_written: writer.bytes,
-            lossless: nic_dropped + kernel_dropped + lost == 0,
+            lossless: nic_dropped + kernel_dropped + lost + sum(|lane| lane.unsuited) == 0,
             seconds: 0.0,
             files: writer.files,
             pruned: writer.pruned,
@@ -179,9 +285,10 @@ impl Ledger {
     /// Whether the sums hold. A difference is a defect of quaff, and is said.
     pub fn check(&self) -> Result<(), String> {
         let kept_out = self.nic_dropped + self.filtered + self.kernel_dropped + self.after_count;
+        let kept_out = kept_out + self.not_tunnel + self.merged + self.unsuited;
         let identities = [
             (
-                "offered = nic_dropped + filtered + kernel_dropped + received + after_count",
+                "offered = nic_dropped + filtered + kernel_dropped + received + after_count + not_tunnel + merged + unsuited",
                 self.offered,
                 kept_out + self.received,
             ),
@@ -206,20 +313,24 @@ mod tests {
             offered: 110,
             nic_dropped: 1,
             kernel_dropped: 4,
-            filtered: 3,
-            received: 100,
-            after_count: 2,
+            filtered: 2,
+            received: 99,
+            after_count: 1,
+            not_tunnel: 1,
+            merged: 1,
+            unsuited: 1,
             lost_in_buffer: 5,
             ..LaneTally::default()
         };
-        let writer = WriterTally { written: 90, lost: 5, ..WriterTally::default() };
+        let writer = WriterTally { written: 89, lost: 5, ..WriterTally::default() };
         let ledger = Ledger::new(vec![lane], &writer, 1, 1);
         assert_eq!(ledger.check(), Ok(()));
         assert!(!ledger.lossless);
         for broken in [
             Ledger { offered: 111, ..ledger.clone() },
-            Ledger { written: 89, ..ledger.clone() },
+            Ledger { written: 88, ..ledger.clone() },
             Ledger { kernel_dropped: 5, ..ledger.clone() },
+            Ledger { merged: 0, ..ledger.clone() },
         ] {
             assert!(broken.check().is_err());
         }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use quaff::Result;
 use quaff::batch::Frame;
 use quaff::chunk::{Chunk, Supply};
+use quaff::interfaces::Interfaces;
 use quaff::lane::{self, Inlet, Reader, Writer};
 use quaff::pack::{PackPlan, Packer};
 use quaff::plan::{DirPlan, Format, Retention};
@@ -121,7 +122,8 @@ impl Run {
         Heading {
             format: self.format,
             section: Section::default(),
-            interfaces: vec![interface],
+            interfaces: Interfaces::new(vec![interface]),
+            lanes: 1,
             start_ns: START_NS,
             align: if self.format == Format::Pcapng { self.align } else { 1 },
         }

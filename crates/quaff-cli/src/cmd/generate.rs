@@ -81,6 +81,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TAGS", value_parser = tags)]
     vlan: Option<Tags>,
 
+    /// Send the frames as a switch's mirror port does: inside ERSPAN type II of this session
+    ///
+    /// --size is that of the frames inside; the headers before them are 50 bytes. The numbers of the
+    /// stamps are those of the session too, so that 'quaff capture --decap erspan' misses what is lost.
+    #[arg(long, value_name = "SESSION", value_parser = clap::value_parser!(u16).range(0..1024))]
+    erspan: Option<u16>,
     /// Pin the sending thread to this core
     #[arg(long, value_name = "CORE")]
     cpu: Option<usize>,
@@ -137,6 +143,7 @@ fn plan(args: Args) -> SendPlan {
         pace,
         length,
         stream: args.stream,
+        mirror: args.erspan,
         dst_mac: args.dst_mac,
         src_mac: args.src_mac,
         src_ip: args.src_ip,

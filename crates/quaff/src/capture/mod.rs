@@ -8,13 +8,14 @@ mod outlet;
 mod pool;
 
 use crate::gauge::{LaneGauges, WriterGauges};
+use crate::interfaces::Interfaces;
 use crate::lane::{self, Inlet, Reader, Writer};
 use crate::pack::{PackPlan, Packer};
 use crate::plan::{CapturePlan, InterfacePlan, RETIRE_MS};
 use crate::sink::file::Slots;
 use crate::sink::header::Heading;
 use crate::source::afpacket::{AfPacket, Opening};
-use crate::stage::{Limit, Quota, Slice, Stage};
+use crate::stage::{Decap, Limit, Quota, Slice, Stage};
 use crate::stop::{Reason, Stop};
 use crate::tally::{LaneTally, Ledger, WriterTally};
 use crate::{Error, Result};
@@ -63,6 +64,7 @@ pub struct Status {
 /// What the file says about itself, and what goes with it.
 struct Setting {
     links: Vec<Link>,
+    interfaces: Interfaces,
     heading: Heading,
     slots: Slots,
     start_ns: u64,
@@ -170,9 +172,9 @@ fn find_link(interface: &InterfacePlan) -> Result<Link> {
 }
 
 fn kernel_filter(plan: &CapturePlan, link: &Link) -> Result<Vec<Insn>> {
-    let Some(expression) = &plan.filter else { return Ok(vec![accept(plan.snaplen)]) };
+    let Some(expression) = &plan.filter else { return Ok(vec![accept(plan.kernel_snaplen())]) };
     let kind = linktype::of_arphrd(link.arphrd).unwrap_or(linktype::ETHERNET);
-    Ok(filter::compile(&link.name, kind.dlt, expression, plan.snaplen)?)
+    Ok(filter::compile(&link.name, kind.dlt, expression, plan.kernel_snaplen())?)
 }
 
 fn setting(plan: &CapturePlan, links: Vec<Link>, outlet: &Outlet) -> Setting {
@@ -188,6 +190,7 @@ fn setting(plan: &CapturePlan, links: Vec<Link>, outlet: &Outlet) -> Setting {
         speed_bps: speed_bps(&link.name),
         os: os.clone(),
     };
+    let interfaces = Interfaces::new(links.iter().map(interface).collect());
     let heading = Heading {
         format: plan.format,
         section: Section {
@@ -195,12 +198,13 @@ fn setting(plan: &CapturePlan, links: Vec<Link>, outlet: &Outlet) -> Setting {
             os: os.clone(),
             userappl: concat!("quaff ", env!("CARGO_PKG_VERSION")).to_owned(),
         },
-        interfaces: links.iter().map(interface).collect(),
+        interfaces: interfaces.clone(),
+        lanes: links.len(),
         start_ns,
         align: outlet.align(),
     };
     let slots = outlet.slots(start_ns);
-    Setting { links, heading, slots, start_ns }
+    Setting { links, interfaces, heading, slots, start_ns }
 }
 
 fn speed_bps(name: &str) -> Option<u64> {
@@ -247,8 +251,18 @@ fn packer(
     (packer, Inlet { inbound, home: pool.home, slot, ended: false })
 }
 
-fn stages(plan: &CapturePlan, quota: Option<&Arc<Quota>>, stop: &Stop) -> Vec<Box<dyn Stage>> {
+/// The stages of a lane, in the order in which a batch passes them.
+fn stages(
+    plan: &CapturePlan,
+    setting: &Setting,
+    gauges: Arc<LaneGauges>,
+    quota: Option<&Arc<Quota>>,
+    stop: &Stop,
+) -> Vec<Box<dyn Stage>> {
     let mut stages: Vec<Box<dyn Stage>> = Vec::new();
+    if let Some(decap) = &plan.decap {
+        stages.push(Box::new(Decap::new(decap, plan.format, setting.interfaces.clone(), gauges)));
+    }
     if plan.snaplen < crate::plan::SNAPLEN_MAX {
         stages.push(Box::new(Slice { snaplen: plan.snaplen }));
     }
@@ -319,9 +333,10 @@ fn start_lanes(
             core: plan.interfaces[i].cpu,
             real_time: plan.real_time,
             is_filtered: plan.filter.is_some(),
-            snaplen: plan.snaplen,
+            number: i as u16,
+            snaplen: plan.kernel_snaplen(),
             packer,
-            stages: stages(plan, quota.as_ref(), stop),
+            stages: stages(plan, setting, status.lanes[i].clone(), quota.as_ref(), stop),
             gauges: status.lanes[i].clone(),
             stop: stop.clone(),
         };
@@ -344,6 +359,7 @@ struct LaneStart {
     core: Option<usize>,
     real_time: Option<i32>,
     is_filtered: bool,
+    number: u16,
     snaplen: u32,
     packer: Packer,
     stages: Vec<Box<dyn Stage>>,
@@ -367,6 +383,7 @@ impl LaneStart {
                 link: self.link,
                 ring: &self.ring,
                 is_filtered: self.is_filtered,
+                number: self.number,
                 snaplen: self.snaplen,
                 stop: self.stop.clone(),
                 gauges: self.gauges.clone(),
@@ -395,13 +412,19 @@ impl LaneStart {
 fn sum_up((source, lane): (AfPacket, LaneTally)) -> Result<LaneTally> {
     let source = source.finish()?;
     Ok(LaneTally {
-        received: lane.received,
-        after_count: lane.after_count,
-        packed: lane.packed,
-        lost_in_buffer: lane.lost_in_buffer,
-        buffer_slabs: lane.buffer_slabs,
-        buffer_high_slabs: lane.buffer_high_slabs,
-        ..source
+        interface: source.interface,
+        offered: source.offered,
+        nic_dropped: source.nic_dropped,
+        kernel_dropped: source.kernel_dropped,
+        filtered: source.filtered + lane.filtered,
+        truncated: source.truncated,
+        oversize: source.oversize,
+        ring_freezes: source.ring_freezes,
+        ring_high_blocks: source.ring_high_blocks,
+        ring_blocks: source.ring_blocks,
+        downs: source.downs,
+        down_ns: source.down_ns,
+        ..lane
     })
 }
 

@@ -13,7 +13,7 @@ use quaff_os::packet::{CountingTap, Insn};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::stats::LinkStats;
 use quaff_wire::stamp::{PORT, STAMP_OFFSET};
-use quaff_wire::udp::{TAG_BYTES, UDP_BYTES};
+use quaff_wire::udp::{MIRROR_BYTES, TAG_BYTES, UDP_BYTES};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,7 @@ impl Confirm {
                 Witness::RxOtherhostDropped
             }
             Via::Inject => {
-                let filter = stream_filter(plan.stream, plan.tags.len());
+                let filter = stream_filter(plan.stream, ports_offset(plan));
                 return Ok(Self::Tap(CountingTap::open(link.index, &link.name, Some(&filter))?));
             }
         };
@@ -104,11 +104,22 @@ fn counter(witness: Witness, stats: &LinkStats) -> u64 {
 /// Frames reach the stack's IPv4 input, and are dropped and counted there.
 fn is_dropped_as_foreign(plan: &SendPlan, link: &Link) -> bool {
     let is_multicast = plan.dst_mac[0] & 1 == 1;
-    plan.dst_mac != link.mac && !is_multicast && plan.tags.is_empty() && link.master.is_none()
+    let is_tagged = !plan.tags.is_empty() && plan.mirror.is_none();
+    plan.dst_mac != link.mac && !is_multicast && !is_tagged && link.master.is_none()
+}
+
+/// Where the UDP ports stand when a tap sees the frame: the kernel has taken the outer tag out by
+/// then, but not one that is inside a mirror's headers.
+fn ports_offset(plan: &SendPlan) -> usize {
+    let ports = STAMP_OFFSET - UDP_BYTES;
+    match plan.mirror {
+        Some(_) => MIRROR_BYTES + ports + plan.tags.len() * TAG_BYTES,
+        None => ports + plan.tags.len().saturating_sub(1) * TAG_BYTES,
+    }
 }
 
 /// Classic BPF: 1 for frames of this stream that come in, 0 for all else.
-fn stream_filter(stream: u16, tags: usize) -> Vec<Insn> {
+fn stream_filter(stream: u16, ports_offset: usize) -> Vec<Insn> {
     /// `SKF_AD_OFF + SKF_AD_PKTTYPE` and `PACKET_OUTGOING` (linux/filter.h, linux/if_packet.h).
     const PACKET_TYPE: u32 = 0xffff_f000 + 4;
     const OUTGOING: u32 = 4;
@@ -116,13 +127,11 @@ fn stream_filter(stream: u16, tags: usize) -> Vec<Insn> {
     const LDW_ABS: u16 = 0x20;
     const JEQ: u16 = 0x15;
     const RET: u16 = 0x06;
-    // The kernel has taken the outer tag out of the frame by then.
-    let ports = (STAMP_OFFSET - UDP_BYTES + tags.saturating_sub(1) * TAG_BYTES) as u32;
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
     vec![
         insn(LDB_ABS, 0, 0, PACKET_TYPE),
         insn(JEQ, 3, 0, OUTGOING),
-        insn(LDW_ABS, 0, 0, ports),
+        insn(LDW_ABS, 0, 0, ports_offset as u32),
         insn(JEQ, 0, 1, u32::from(stream) << 16 | u32::from(PORT)),
         insn(RET, 0, 0, 1),
         insn(RET, 0, 0, 0),

@@ -70,7 +70,12 @@ pub fn run(
 ) -> Result<SendReport, SendError> {
     let schedule = plan.schedule()?;
     let link = usable_link(plan)?;
-    let frame = Frame::new(&plan.headers(&link), plan.frame_bytes).map_err(PlanError::from)?;
+    let headers = plan.headers(&link);
+    let frame = Frame::new(&headers, plan.frame_bytes).map_err(PlanError::from)?;
+    let frame = match plan.mirror {
+        Some(session) => frame.mirrored(&headers, session),
+        None => frame,
+    };
     let (sender, state) = prepare(plan, &schedule, &link, frame)?;
     let mut confirm = Confirm::open(plan, &schedule, &link)?;
     state.store(word::LIMIT, schedule.count.unwrap_or(u64::MAX));

@@ -72,6 +72,8 @@ pub struct SendPlan {
     pub dst_ip: Ipv4Addr,
     /// VLAN tags, the outer one first.
     pub tags: Vec<Tag>,
+    /// Send the frames as a mirror port does, inside ERSPAN type II of this session.
+    pub mirror: Option<u16>,
     /// The core on which the sending thread runs.
     pub core: Option<usize>,
 }
@@ -163,6 +165,7 @@ mod tests {
             via: Via::Inject,
             interface: "lo".into(),
             frame_bytes: 64,
+            mirror: None,
             pace,
             length,
             stream: 1,

@@ -42,6 +42,7 @@
 //!     // A page comes back as the last receiver left it (a stripped VLAN tag, a lower TTL), so
 //!     // every byte up to the end of the stamp is written anew.
 //!     memcpy(frame, HEADERS, CHECKSUM_OFFSET);
+//!     if (SEQUENCE_OFFSET) store_be(frame + SEQUENCE_OFFSET, (u32)seq);
 //!     store_be(frame + CHECKSUM_OFFSET, checksum, MAGIC, seq, intended, word);
 //!     return XDP_PASS;
 //! }
@@ -245,10 +246,17 @@ fn sum(asm: &mut Asm, constants: &Constants<'_>) {
 /// Writes headers, checksum and stamp.
 fn write_frame(asm: &mut Asm, constants: &Constants<'_>) {
     let checksum_offset = constants.frame.checksum_offset();
-    let headers = constants.frame.bytes()[..checksum_offset].chunks_exact(4);
-    for (i, header) in headers.enumerate() {
-        let imm = i32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
-        asm.st_mem(Size::W, R7, i * 4, imm);
+    let (headers, rest) = constants.frame.bytes()[..checksum_offset].as_chunks::<4>();
+    for (i, header) in headers.iter().enumerate() {
+        asm.st_mem(Size::W, R7, i * 4, i32::from_ne_bytes(*header));
+    }
+    if let [one, two] = rest {
+        asm.st_mem(Size::H, R7, headers.len() * 4, i32::from(u16::from_ne_bytes([*one, *two])));
+    }
+    if let Some(offset) = constants.frame.sequence_offset() {
+        asm.mov32_reg(R3, R4);
+        asm.to_be(R3, 32);
+        asm.stx_mem(Size::W, R7, R3, offset);
     }
     let stamp = constants.frame.stamp_offset();
     asm.st_mem(Size::H, R7, stamp, i32::from(MAGIC.to_be()));

@@ -4,11 +4,13 @@
 //! begins with one per interface (where it stood) and ends with one (where it stands), so each file
 //! proves itself: the difference in `isb_usrdeliv` is the number of packets in it.
 
+use crate::interfaces::Interfaces;
 use crate::pack::statistics;
 use crate::plan::Format;
 use crate::tally::Counts;
 use quaff_wire::pcap::encode::{Resolution, file_header};
-use quaff_wire::pcapng::encode::{Interface, Section, idb, isb, padding, padding_bytes, shb};
+use quaff_wire::pcapng::encode::{Section, idb, isb, padding, padding_bytes, shb};
+use std::ops::Range;
 
 /// What every file of a capture says about it.
 #[derive(Debug, Clone)]
@@ -17,8 +19,10 @@ pub struct Heading {
     pub format: Format,
     /// The section.
     pub section: Section,
-    /// Its interfaces.
-    pub interfaces: Vec<Interface>,
+    /// Its interfaces, as far as they are known.
+    pub interfaces: Interfaces,
+    /// How many of them are lanes'.
+    pub lanes: usize,
     /// When the capture began, ns since 1970.
     pub start_ns: u64,
     /// The alignment of writes; 1 is none.
@@ -26,37 +30,55 @@ pub struct Heading {
 }
 
 impl Heading {
-    /// The bytes that a file begins with.
-    pub fn first(&self, counts: &[Counts]) -> Vec<u8> {
+    /// The bytes that a file begins with, and how many interfaces they describe.
+    pub fn first(&self, counts: &[Counts]) -> (Vec<u8>, usize) {
         let mut out = Vec::new();
+        let known = self.interfaces.since(0);
         match self.format {
             Format::Pcapng => {
                 shb(&mut out, &self.section);
-                for interface in &self.interfaces {
-                    idb(&mut out, interface);
-                }
+                known.iter().for_each(|interface| idb(&mut out, interface));
                 self.put_statistics(&mut out, counts);
+                self.put_new(&mut out, counts, self.lanes..known.len());
+                self.pad(&mut out);
             }
             Format::Pcap => self.put_pcap(&mut out, Resolution::Nanoseconds),
             Format::PcapUs => self.put_pcap(&mut out, Resolution::Microseconds),
         }
-        out
+        (out, known.len())
     }
 
-    /// The bytes that a file ends with. `lost` has, per lane, packets that were packed and then
-    /// could not be written.
-    pub fn last(&self, counts: &[Counts], lost: &[u64]) -> Vec<u8> {
+    /// Describes the interfaces from number `first` on, which were found while the file was written.
+    pub fn more(&self, first: usize) -> (Vec<u8>, usize) {
+        let found = self.interfaces.since(first);
+        let mut out = Vec::new();
+        if self.format == Format::Pcapng && !found.is_empty() {
+            found.iter().for_each(|interface| idb(&mut out, interface));
+            self.put_new(&mut out, &[], first..first + found.len());
+            self.pad(&mut out);
+        }
+        (out, first + found.len())
+    }
+
+    /// The bytes that a file ends with. `counts` are the lanes' last ones, `written` those that the
+    /// last chunk in the file had; what was packed in between is lost. Of sessions only those are
+    /// spoken of that are in `written`, and whose interface is below `described`.
+    pub fn last(&self, counts: &[Counts], written: &[Counts], described: usize) -> Vec<u8> {
         let mut out = Vec::new();
         if self.format == Format::Pcapng {
-            let counts: Vec<_> =
-                counts.iter().zip(lost).map(|(counts, lost)| with_loss(counts, *lost)).collect();
+            let counts: Vec<_> = counts
+                .iter()
+                .zip(written)
+                .map(|(counts, written)| with_loss(counts, written, described))
+                .collect();
             self.put_statistics(&mut out, &counts);
+            self.pad(&mut out);
         }
         out
     }
 
     fn put_pcap(&self, out: &mut Vec<u8>, resolution: Resolution) {
-        let interface = self.interfaces.first();
+        let interface = self.interfaces.get(0);
         let (snaplen, linktype) =
             interface.map_or((0, 1), |interface| (interface.snaplen, interface.linktype));
         out.extend(file_header(resolution, snaplen, linktype));
@@ -66,9 +88,27 @@ impl Heading {
         for (interface, counts) in counts.iter().enumerate() {
             // What has not been counted yet stands where the capture began.
             let time_ns = if counts.time_ns == 0 { self.start_ns } else { counts.time_ns };
-            let counts = Counts { time_ns, ..*counts };
-            isb(out, &statistics(interface as u32, self.start_ns, &counts));
+            let counts = Counts { time_ns, ..counts.clone() };
+            for statistics in statistics(interface as u32, self.start_ns, &counts) {
+                isb(out, &statistics);
+            }
         }
+    }
+
+    /// Sessions that no lane has counted yet begin at nothing.
+    fn put_new(&self, out: &mut Vec<u8>, counts: &[Counts], interfaces: Range<usize>) {
+        for interface in interfaces {
+            let is_counted = |counts: &Counts| {
+                counts.sessions.iter().any(|session| usize::from(session.interface) == interface)
+            };
+            if !counts.iter().any(is_counted) {
+                let none = Counts { time_ns: self.start_ns, ..Counts::default() };
+                statistics(interface as u32, self.start_ns, &none).for_each(|none| isb(out, &none));
+            }
+        }
+    }
+
+    fn pad(&self, out: &mut Vec<u8>) {
         let gap = padding_bytes(out.len(), self.align);
         if gap > 0 {
             let from = out.len();
@@ -78,26 +118,37 @@ impl Heading {
     }
 }
 
-fn with_loss(counts: &Counts, lost: u64) -> Counts {
-    Counts { packed: counts.packed - lost, lost: counts.lost + lost, ..*counts }
+fn with_loss(counts: &Counts, written: &Counts, described: usize) -> Counts {
+    let known = written.sessions.iter().filter(|session| usize::from(session.interface) < described);
+    Counts {
+        packed: written.packed,
+        lost: counts.lost + (counts.packed - written.packed),
+        sessions: known.copied().collect(),
+        ..counts.clone()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaff_wire::pcapng::encode::Interface;
 
     #[test]
     fn the_first_statistics_are_of_the_start_and_not_of_1970() {
         let heading = Heading {
             format: Format::Pcapng,
             section: Section::default(),
-            interfaces: vec![Interface::default()],
+            interfaces: Interfaces::new(vec![Interface::default()]),
+            lanes: 1,
             start_ns: 1_790_000_000_123_456_789,
             align: 1,
         };
-        let statistics_of = |counts| heading.last(&[counts], &[0]);
+        let statistics_of = |counts: Counts| {
+            let counts = [counts];
+            heading.last(&counts, &counts, 1)
+        };
         let at_start = Counts { time_ns: heading.start_ns, ..Counts::default() };
-        assert_eq!(statistics_of(Counts::default()), statistics_of(at_start));
+        assert_eq!(statistics_of(Counts::default()), statistics_of(at_start.clone()));
         let later = Counts { time_ns: heading.start_ns + 1, ..Counts::default() };
         assert_ne!(statistics_of(later), statistics_of(at_start));
     }

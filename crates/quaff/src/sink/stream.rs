@@ -27,7 +27,10 @@ pub struct Stream {
     out: File,
     heading: Heading,
     counts: Vec<Counts>,
-    lost: Vec<u64>,
+    /// What each lane had counted with the last chunk of it that went out.
+    written: Vec<Counts>,
+    /// Interfaces described so far.
+    described: usize,
     begun: bool,
     closed: bool,
     /// It was the reader that closed it: whatever else ends the run, that is no loss.
@@ -42,14 +45,15 @@ pub struct Stream {
 impl Stream {
     /// A stream into `out`.
     pub fn new(out: File, heading: Heading, stop: Stop, gauges: Arc<WriterGauges>) -> Self {
-        let lanes = heading.interfaces.len();
+        let lanes = heading.lanes;
         Self {
             out,
             heading,
             stop,
             gauges,
             counts: vec![Counts::default(); lanes],
-            lost: vec![0; lanes],
+            written: vec![Counts::default(); lanes],
+            described: 0,
             begun: false,
             closed: false,
             closed_by_reader: false,
@@ -62,8 +66,18 @@ impl Stream {
     fn begin(&mut self) {
         if !self.begun {
             self.begun = true;
-            let first = self.heading.first(&self.counts);
+            let (first, described) = self.heading.first(&self.counts);
+            self.described = described;
             self.write(&first);
+        }
+    }
+
+    /// Describes what has been found since, before a chunk that speaks of it.
+    fn describe(&mut self, interfaces: usize) {
+        if self.described < interfaces {
+            let (more, described) = self.heading.more(self.described);
+            self.described = described;
+            self.write(&more);
         }
     }
 
@@ -109,14 +123,15 @@ impl Stream {
 impl Sink for Stream {
     fn push(&mut self, lane: usize, chunk: Chunk) -> Result<()> {
         self.begin();
-        self.counts[lane] = chunk.counts;
+        self.describe(chunk.interfaces);
+        self.counts[lane].clone_from(&chunk.counts);
         if self.write(&chunk.slab[..chunk.len]) {
+            self.written[lane] = chunk.counts;
             self.tally.written += chunk.packets;
         } else if self.closed_by_reader {
             self.tally.after_close += chunk.packets;
         } else {
             self.tally.lost += chunk.packets;
-            self.lost[lane] += chunk.packets;
         }
         self.gauges.written.set(self.tally.written);
         self.gauges.bytes.set(self.tally.bytes);
@@ -163,7 +178,7 @@ impl Sink for Stream {
 
     fn finish(&mut self) -> Result<WriterTally> {
         self.begin();
-        let last = self.heading.last(&self.counts, &self.lost);
+        let last = self.heading.last(&self.counts, &self.written, self.described);
         self.write(&last);
         self.tally.files = 1;
         Ok(self.tally.clone())

@@ -36,6 +36,8 @@ pub struct AfPacket {
     gauges: Arc<LaneGauges>,
     retire_ms: u32,
     snaplen: u32,
+    /// The number of the lane's interface.
+    number: u16,
     /// Where the walk through the block in hand stands; `None` when no block is in hand.
     cursor: Option<Cursor>,
     /// Kernel drops that have not been told yet.
@@ -59,6 +61,8 @@ pub struct Opening<'a> {
     pub ring: &'a RingPlan,
     /// Whether the ring's filter keeps packets out, so that these have to be counted apart.
     pub is_filtered: bool,
+    /// Its number among the interfaces of the run.
+    pub number: u16,
     /// `-s`, to tell packets that we wanted cut from those that the kernel had to cut.
     pub snaplen: u32,
     /// Raised when the interface goes away for good.
@@ -92,6 +96,7 @@ impl AfPacket {
             gauges: opening.gauges,
             retire_ms: opening.ring.retire_ms,
             snaplen: opening.snaplen,
+            number: opening.number,
             cursor: None,
             untold: 0,
             polled_ns: steady_ns(),
@@ -187,13 +192,13 @@ impl AfPacket {
     /// Describes the next frames of the block in hand; `false` when it is used up.
     fn walk(&mut self, frames: &mut Vec<Frame>) -> bool {
         let (Some(cursor), Some(block)) = (&mut self.cursor, self.ring.block()) else { return false };
-        let largest = self.link.mtu + OVER_MTU_BYTES;
+        let (largest, number) = (self.link.mtu + OVER_MTU_BYTES, self.number);
         let (mut wire_bytes, mut truncated, mut oversize) = (0u64, 0u64, 0u64);
         cursor.walk(block, BATCH_FRAMES, |packet| {
             wire_bytes += u64::from(packet.len);
             truncated += u64::from(packet.snaplen < packet.len.min(self.snaplen));
             oversize += u64::from(packet.len > largest);
-            frames.push(describe(&packet));
+            frames.push(describe(&packet, number));
         });
         self.walked += frames.len() as u64;
         self.tally.truncated += truncated;
@@ -312,7 +317,7 @@ impl Source for AfPacket {
 }
 
 #[inline]
-fn describe(packet: &Packet) -> Frame {
+fn describe(packet: &Packet, interface: u16) -> Frame {
     let (tpid, tci) = packet.vlan.unwrap_or_default();
     let outgoing = if packet.pkttype == PACKET_OUTGOING { Frame::OUTGOING } else { 0 };
     let hardware = if packet.hardware_time { Frame::HARDWARE_TIME } else { 0 };
@@ -325,5 +330,6 @@ fn describe(packet: &Packet) -> Frame {
         tpid,
         tci,
         flags: outgoing | hardware,
+        interface,
     }
 }

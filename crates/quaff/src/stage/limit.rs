@@ -1,8 +1,9 @@
 //! `--count`: exactly so many packets, over all lanes, then stop.
 
 use super::Stage;
-use crate::batch::Frame;
+use crate::batch::Batch;
 use crate::stop::{Reason, Stop};
+use crate::tally::Removed;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,20 +45,21 @@ impl Limit {
 }
 
 impl Stage for Limit {
-    fn pass(&mut self, _bytes: &[u8], frames: &mut Vec<Frame>) -> u64 {
-        let want = frames.len() as u64;
+    fn pass(&mut self, batch: &mut Batch<'_>, removed: &mut Removed) {
+        let want = batch.frames.len() as u64;
         let (got, used_up) = self.quota.take(want);
-        frames.truncate(got as usize);
+        batch.frames.truncate(got as usize);
+        removed.after_count += want - got;
         if used_up {
             self.stop.raise(Reason::Count);
         }
-        want - got
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::Frame;
 
     #[test]
     fn lanes_share_one_quota_exactly() {
@@ -69,8 +71,16 @@ mod tests {
                     let mut kept = 0;
                     for _ in 0..100 {
                         let mut frames = vec![Frame::default(); 7];
-                        let removed = limit.pass(&[], &mut frames);
-                        assert_eq!(removed as usize + frames.len(), 7);
+                        let (mut aside, mut removed) = (Vec::new(), Removed::default());
+                        let mut batch = Batch {
+                            bytes: &[],
+                            aside: &mut aside,
+                            frames: &mut frames,
+                            now_ns: 0,
+                            is_last: false,
+                        };
+                        limit.pass(&mut batch, &mut removed);
+                        assert_eq!(removed.after_count as usize + frames.len(), 7);
                         kept += frames.len();
                     }
                     (kept, limit.stop.raised())

@@ -1,16 +1,30 @@
 //! Stages: what happens to a batch between the source and the packer. A stage cannot fail; it
 //! counts what it removes.
 
+mod decap;
 mod limit;
 mod slice;
 
+pub use decap::Decap;
 pub use limit::{Limit, Quota};
 pub use slice::Slice;
 
-use crate::batch::Frame;
+use crate::batch::Batch;
+use crate::tally::{Counts, LaneTally, Removed};
 
 /// One step of a lane. Called per batch, never per packet.
 pub trait Stage: Send {
-    /// Edits the descriptors; returns how many it removed.
-    fn pass(&mut self, bytes: &[u8], frames: &mut Vec<Frame>) -> u64;
+    /// Edits the descriptors; counts what it takes out.
+    fn pass(&mut self, batch: &mut Batch<'_>, removed: &mut Removed);
+
+    /// Whether frames wait in it for others; then it is also called when nothing comes.
+    fn is_holding(&self) -> bool {
+        false
+    }
+
+    /// Brings its share of a lane's counts up to date.
+    fn count(&self, _counts: &mut Counts) {}
+
+    /// Says at the end what it has to say.
+    fn sum_up(&mut self, _tally: &mut LaneTally) {}
 }

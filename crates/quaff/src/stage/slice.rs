@@ -1,7 +1,8 @@
 //! `-s`: keep only the beginning of each frame.
 
 use super::Stage;
-use crate::batch::Frame;
+use crate::batch::Batch;
+use crate::tally::Removed;
 
 /// Lowers `keep` to a snaplen.
 #[derive(Debug)]
@@ -11,10 +12,9 @@ pub struct Slice {
 }
 
 impl Stage for Slice {
-    fn pass(&mut self, _bytes: &[u8], frames: &mut Vec<Frame>) -> u64 {
-        for frame in frames {
+    fn pass(&mut self, batch: &mut Batch<'_>, _removed: &mut Removed) {
+        for frame in batch.frames.iter_mut() {
             frame.keep = frame.keep.min(self.snaplen);
         }
-        0
     }
 }

@@ -4,10 +4,11 @@ use super::memory;
 use crate::units;
 use anyhow::{Context, bail};
 use quaff::plan::{
-    BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DirPlan, Format, InterfacePlan, Output, POPULATE_BYTES, Retention,
-    SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
+    BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DecapPlan, DirPlan, Format, InterfacePlan, Output, POPULATE_BYTES,
+    Retention, SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
 };
 use quaff_os::packet::TimeSource;
+use quaff_wire::tunnel::Kinds;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -46,6 +47,28 @@ pub(crate) struct Args {
     /// Stop after a time: 30s, 5m, 2h
     #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "In")]
     pub(crate) duration: Option<Duration>,
+
+    /// Take tunnels off and keep the frames inside: auto, or kinds with commas: erspan, gre (nvgre),
+    /// vxlan, geneve, ipip (6in4), mpls, gtp, l2tp, tzsp
+    ///
+    /// Each sender and session becomes an interface of the file. What is no tunnel passes unchanged.
+    #[arg(long, value_name = "KINDS", help_heading = "Tunnels")]
+    decap: Option<Kinds>,
+    /// Take off no more than N tunnels that lie in each other
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "decap", value_parser = clap::value_parser!(u8).range(1..=16), help_heading = "Tunnels")]
+    decap_depth: u8,
+    /// Drop what is no tunnel
+    #[arg(long, requires = "decap", help_heading = "Tunnels")]
+    decap_only: bool,
+    /// Whose time counts: capture, or erspan (the switch's, where ERSPAN III has it)
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "capture",
+        requires = "decap",
+        help_heading = "Tunnels"
+    )]
+    time: TimeName,
 
     /// Write to FILE, which can be read while it grows; - is stdout
     #[arg(short, long, value_name = "FILE", required_unless_present_any = ["dir", "explain"], conflicts_with = "dir", help_heading = "Out")]
@@ -121,12 +144,19 @@ Examples:
   quaff capture -i eth0 -w all.pcapng
   quaff capture -i eth0 -i eth1 -f 'tcp port 443' -s 128 --duration 5m -w tls.pcapng
   quaff capture -i eth0 --dir /data --rotate-time 1h --keep-free 10
-  quaff capture -i eth0 -w - | tshark -r -";
+  quaff capture -i eth0 -w - | tshark -r -
+  quaff capture -i eth0 --decap erspan -w mirrored.pcapng";
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum TimeStampType {
     Host,
     Adapter,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum TimeName {
+    Capture,
+    Erspan,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -157,6 +187,12 @@ impl Args {
                 FormatName::PcapUs => Format::PcapUs,
             },
             filter: self.filter.clone().filter(|filter| !filter.trim().is_empty()),
+            decap: self.decap.map(|kinds| DecapPlan {
+                kinds,
+                depth: self.decap_depth,
+                only: self.decap_only,
+                switch_time: self.time == TimeName::Erspan,
+            }),
             snaplen: if self.snaplen == 0 { SNAPLEN_MAX } else { self.snaplen },
             promiscuous: !self.no_promiscuous,
             time_source: match self.time_stamp_type {

@@ -5,7 +5,7 @@ use crate::show;
 use quaff::capture::Status;
 use quaff::plan::{CapturePlan, Output, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
 use quaff::stop::Reason;
-use quaff::tally::Ledger;
+use quaff::tally::{DecapTally, Ledger};
 use std::io::Write;
 use std::time::Instant;
 
@@ -63,7 +63,7 @@ impl Live {
         let (received, wire_bytes) = (sum(|lane| lane.received.get()), sum(|lane| lane.wire_bytes.get()));
         let (slabs, blocks) = (self.status.buffer_slabs, self.status.ring_blocks);
         self.line = format!(
-            "{} {} | written {} {} | ring {}% buffer {}% max {}% | lost: nic {} kernel {} buffer {} disk {}",
+            "{} {} | written {} {} | ring {}% buffer {}% max {}% | lost: nic {} kernel {} buffer {} disk {}{}",
             show::pps((received - self.received) as f64 / seconds),
             show::bits((wire_bytes - self.wire_bytes) as f64 * 8.0 / seconds),
             show::count(self.status.writer.written.get()),
@@ -75,6 +75,10 @@ impl Live {
             show::count(sum(|lane| lane.kernel_dropped.get())),
             show::count(sum(|lane| lane.lost.get())),
             show::count(self.status.writer.lost.get()),
+            match sum(|lane| lane.missing.get()) {
+                0 => String::new(),
+                missing => format!(" | before us {}", show::count(missing)),
+            },
         );
         (self.received, self.wire_bytes, self.last) = (received, wire_bytes, Instant::now());
     }
@@ -133,6 +137,9 @@ fn words(ledger: &Ledger) -> String {
     for (packets, what) in [
         (ledger.filtered, "kept out by the filter"),
         (ledger.after_count, "came after the end"),
+        (ledger.not_tunnel, "left out: no tunnel"),
+        (ledger.merged, "fragments that became part of other packets"),
+        (ledger.unsuited, "of a link type that pcap cannot hold beside the others: pcapng can"),
         (
             ledger.interfaces.iter().map(|lane| lane.truncated).sum(),
             "cut by the kernel: larger than a block of its ring",
@@ -145,6 +152,9 @@ fn words(ledger: &Ledger) -> String {
         if packets > 0 {
             text += &format!("  {} {what}\n", show::count(packets));
         }
+    }
+    for decap in ledger.interfaces.iter().filter_map(|lane| lane.decap.as_ref()) {
+        text += &decap_words(decap);
     }
     for lane in ledger.interfaces.iter().filter(|lane| lane.downs > 0) {
         text += &format!(
@@ -164,6 +174,35 @@ fn words(ledger: &Ledger) -> String {
         show::bytes(ledger.buffer_high_bytes),
         ledger.write_high_seconds * 1e3
     );
+    text
+}
+
+/// Sessions shown; the JSON has all.
+const SESSIONS_SHOWN: usize = 16;
+
+fn decap_words(decap: &DecapTally) -> String {
+    let mut text = format!("  {} tunnels taken off\n", show::count(decap.stripped));
+    for session in decap.sessions.iter().take(SESSIONS_SHOWN) {
+        text += &format!("    {}: {} packets", session.name, show::count(session.received));
+        if session.missing > 0 {
+            text += &format!(", {} lost before they reached us", show::count(session.missing));
+        }
+        text += "\n";
+    }
+    if decap.sessions.len() > SESSIONS_SHOWN {
+        text += &format!("    and {} sessions more\n", decap.sessions.len() - SESSIONS_SHOWN);
+    }
+    for (reason, packets) in &decap.damaged {
+        text += &format!("    {} left as they are: {reason}\n", show::count(*packets));
+    }
+    for (packets, what) in [
+        (decap.control, "left as they are: control packets of tunnels"),
+        (decap.incomplete, "left as they are: fragments whose rest never came"),
+    ] {
+        if packets > 0 {
+            text += &format!("    {} {what}\n", show::count(packets));
+        }
+    }
     text
 }
 
@@ -207,6 +246,10 @@ pub(super) fn explain(plan: &CapturePlan) {
             .as_deref()
             .map_or("none: everything is kept".into(), |text| format!("'{text}', in the kernel"))
     );
+    if let Some(decap) = &plan.decap {
+        let rest = if decap.only { "the rest is dropped" } else { "the rest passes unchanged" };
+        println!("tunnels    {} taken off, {} deep at most; {rest}", decap.kinds, decap.depth);
+    }
     println!(
         "snaplen    {}",
         if plan.snaplen == SNAPLEN_MAX { "all of each packet".into() } else { format!("{} B", plan.snaplen) }

@@ -39,6 +39,8 @@ use std::time::Duration;
 
 /// Space is set aside ahead of a file that grows in place, in steps of so many bytes.
 const SET_ASIDE_BYTES: u64 = 256 << 20;
+/// What the description of an interface takes, with its first counters, about.
+const INTERFACE_BYTES: u64 = 512;
 /// How long nothing happens at the most before the sink looks around.
 const PATIENCE: Duration = Duration::from_millis(250);
 
@@ -56,7 +58,8 @@ pub struct Files {
     records: Option<Records>,
     home: VecDeque<(usize, Slab)>,
     counts: Vec<Counts>,
-    lost: Vec<u64>,
+    /// What each lane had counted with the last chunk of it that is written.
+    written: Vec<Counts>,
     /// Set by a failure that ends the output.
     broken: bool,
     /// The file that it hit, and how much of that is valid. Files after it hold nothing.
@@ -110,6 +113,8 @@ struct Current {
     /// Bytes set aside; `u64::MAX` when that is somebody else's business, or impossible.
     set_aside: u64,
     packets: u64,
+    /// Interfaces that it describes.
+    described: usize,
 }
 
 /// Packets of a lane.
@@ -121,8 +126,8 @@ struct Share {
 
 #[derive(Debug)]
 enum Tag {
-    /// A chunk, whose slab is the lane's.
-    Packets(Share),
+    /// A chunk, whose slab is the lane's, and what the lane had counted with it.
+    Packets(Share, Counts),
     /// A first or a last block.
     Own,
     /// A slab of the repacker.
@@ -134,22 +139,23 @@ enum Tag {
 impl Files {
     /// Writes one file in place.
     pub fn in_place(file: File, path: PathBuf, parts: Parts) -> Result<Self> {
-        let current = Current { file: Arc::new(file), path, offset: 0, set_aside: 0, packets: 0 };
+        let current =
+            Current { file: Arc::new(file), path, offset: 0, set_aside: 0, packets: 0, described: 0 };
         Self::new(None, current, parts)
     }
 
     /// Writes files in a folder, the first of them from now on.
     pub fn in_folder(mut folder: Folder, parts: Parts) -> Result<Self> {
-        let counts = vec![Counts::default(); parts.heading.interfaces.len()];
-        let first = first_direct(&parts.heading, &counts, parts.repack.is_some());
+        let counts = vec![Counts::default(); parts.heading.lanes];
+        let (first, described) = first_direct(&parts.heading, &counts, parts.repack.is_some());
         let (file, path) = folder.next(parts.heading.start_ns, &first, Ending::default())?;
         let offset = first.len() as u64;
-        let current = Current { file, path, offset, set_aside: u64::MAX, packets: 0 };
+        let current = Current { file, path, offset, set_aside: u64::MAX, packets: 0, described };
         Self::new(Some(folder), current, parts)
     }
 
     fn new(folder: Option<Folder>, current: Current, parts: Parts) -> Result<Self> {
-        let lanes = parts.heading.interfaces.len();
+        let lanes = parts.heading.lanes;
         let mut files = Self {
             folder,
             current,
@@ -163,7 +169,7 @@ impl Files {
             tags: VecDeque::new(),
             home: VecDeque::new(),
             counts: vec![Counts::default(); lanes],
-            lost: vec![0; lanes],
+            written: vec![Counts::default(); lanes],
             broken: false,
             hit: None,
             trouble: None,
@@ -205,7 +211,7 @@ impl Files {
     /// Ends the current file: last blocks, and its end in the queue. When it breaks meanwhile, its
     /// end is still to come.
     fn end_current(&mut self) -> Result<()> {
-        self.put_own(&self.heading.last(&self.counts, &self.lost))?;
+        self.put_own(&self.heading.last(&self.counts, &self.counts, self.current.described))?;
         let carried = self.end_records()?;
         if self.broken {
             return Ok(());
@@ -222,7 +228,19 @@ impl Files {
             self.tally.bytes += self.current.offset;
             return Ok(());
         }
-        self.put_own(&self.heading.first(&self.counts))
+        let (first, described) = self.heading.first(&self.counts);
+        self.current.described = described;
+        self.put_own(&first)
+    }
+
+    /// Describes what has been found since the file began, before a chunk that speaks of it.
+    fn describe(&mut self, interfaces: usize) -> Result<()> {
+        if self.current.described >= interfaces {
+            return Ok(());
+        }
+        let (more, described) = self.heading.more(self.current.described);
+        self.current.described = described;
+        self.put_own(&more)
     }
 
     /// Goes on to the next file, which begins at `time_ns`.
@@ -238,12 +256,12 @@ impl Files {
             return Ok(());
         }
         let ending = self.ending();
-        let first = first_direct(&self.heading, &self.counts, self.records.is_some());
+        let (first, described) = first_direct(&self.heading, &self.counts, self.records.is_some());
         let Some(folder) = &mut self.folder else { return Ok(()) };
         match folder.next(time_ns, &first, ending) {
             Ok((file, path)) => {
                 let offset = first.len() as u64;
-                self.current = Current { file, path, offset, set_aside: u64::MAX, packets: 0 };
+                self.current = Current { file, path, offset, set_aside: u64::MAX, packets: 0, described };
                 self.ended = false;
                 self.begin_current()
             }
@@ -271,19 +289,23 @@ impl Files {
 
 /// The first bytes of a file, where they can be written before it has a name: pcap on an aligned
 /// disk has to put them together with its first packets.
-fn first_direct(heading: &Heading, counts: &[Counts], is_repacked: bool) -> Vec<u8> {
-    if is_repacked { Vec::new() } else { heading.first(counts) }
+fn first_direct(heading: &Heading, counts: &[Counts], is_repacked: bool) -> (Vec<u8>, usize) {
+    if is_repacked { (Vec::new(), 0) } else { heading.first(counts) }
 }
 
 impl Sink for Files {
     fn push(&mut self, lane: usize, chunk: Chunk) -> Result<()> {
         let rotate_bytes = self.folder.as_ref().map_or(u64::MAX, |folder| folder.rotate_bytes);
         let carried = self.records.as_ref().map_or(0, Records::carried);
-        let room = self.current.offset + carried + chunk.len as u64 + 2 * self.heading.align as u64;
+        let new = chunk.interfaces.saturating_sub(self.current.described) as u64 * INTERFACE_BYTES;
+        let room = self.current.offset + carried + chunk.len as u64 + new + 3 * self.heading.align as u64;
         if room > rotate_bytes && self.current.packets > 0 {
             self.roll(chunk.first_ns)?;
         }
-        self.counts[lane] = chunk.counts;
+        if !self.broken {
+            self.describe(chunk.interfaces)?;
+        }
+        self.counts[lane].clone_from(&chunk.counts);
         let share = Share { lane, packets: chunk.packets };
         if self.broken {
             self.count_lost(share);
@@ -296,7 +318,7 @@ impl Sink for Files {
             self.home.push_back((lane, chunk.slab));
             return Ok(());
         }
-        self.submit(chunk.slab, chunk.len, Tag::Packets(share))
+        self.submit(chunk.slab, chunk.len, Tag::Packets(share, chunk.counts))
     }
 
     fn note(&mut self, lane: usize, counts: Counts) {

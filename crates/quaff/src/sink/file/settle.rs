@@ -60,7 +60,8 @@ impl Files {
         }
         let bytes = write.len as u64;
         match self.tags.pop_front() {
-            Some(Tag::Packets(share)) => {
+            Some(Tag::Packets(share, counts)) => {
+                self.written[share.lane] = counts;
                 self.count_written(share.packets, bytes);
                 self.home.push_back((share.lane, write.slab));
             }
@@ -79,7 +80,7 @@ impl Files {
                 ends.push(end);
             }
             match self.tags.pop_front() {
-                Some(Tag::Packets(share)) => {
+                Some(Tag::Packets(share, _)) => {
                     self.count_lost(share);
                     self.home.push_back((share.lane, write.slab));
                 }
@@ -150,7 +151,7 @@ impl Files {
     fn last_words(&mut self, file: &File, cut: u64) -> u64 {
         // What was set aside behind the end goes first, so that there may be room for a few words.
         let _ = file.set_len(cut);
-        let last = self.heading.last(&self.counts, &self.lost);
+        let last = self.heading.last(&self.counts, &self.written, usize::MAX);
         if last.is_empty() {
             return cut;
         }
@@ -182,7 +183,6 @@ impl Files {
 
     pub(super) fn count_lost(&mut self, share: Share) {
         self.tally.lost += share.packets;
-        self.lost[share.lane] += share.packets;
         self.gauges.lost.set(self.tally.lost);
     }
 }

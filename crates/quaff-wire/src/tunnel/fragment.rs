@@ -1,0 +1,45 @@
+//! A piece of an IP packet (RFC 791 section 3.2, RFC 8200 section 4.5), for whoever puts it together.
+
+use std::net::IpAddr;
+
+/// What the fragments of one datagram have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FragmentKey {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// IPv4: 16 bits. IPv6: 32 bits.
+    pub id: u32,
+    /// IPv4: the protocol. IPv6: 44, since only the first fragment is sure to name the protocol.
+    pub protocol: u8,
+}
+
+/// A fragment of a datagram that may carry a tunnel.
+///
+/// Its bytes are `bytes[start..][..len]` of what was given to `strip`. A datagram that is whole
+/// again goes to [`super::strip_datagram`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fragment {
+    /// To which datagram it belongs.
+    pub key: FragmentKey,
+    /// Protocol of the payload. In IPv6, that of the first fragment counts.
+    pub protocol: u8,
+    /// Where its payload belongs in the datagram's, in bytes.
+    pub offset: u32,
+    /// Whether it is not the last one.
+    pub more: bool,
+    /// Where its payload begins in the bytes given.
+    pub start: u32,
+    /// Captured bytes of its payload.
+    pub len: u32,
+    /// Bytes that its payload had on the wire.
+    pub wire_len: u32,
+    /// Where its IP header begins in the bytes given.
+    pub header_start: u32,
+    /// Bytes of that header, with options and extension headers, up to `start`.
+    pub header_len: u32,
+    /// Only in the first fragment: it shows that no wanted tunnel is in the datagram, whose other
+    /// fragments can pass as they are.
+    pub plain: bool,
+}

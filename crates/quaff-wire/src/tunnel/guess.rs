@@ -1,0 +1,84 @@
+//! Whether bytes look like an Ethernet frame, for tunnels that do not say what they carry.
+
+use super::link::is_tag;
+
+/// The longest length that an 802.3 frame has in place of an EtherType.
+const LENGTH_MAX: u16 = 1500;
+/// The shortest frame without its FCS; shorter ones are padded.
+const FRAME_BYTES_MIN: u32 = 60;
+/// Tags that are looked behind.
+const TAGS_MAX: usize = 3;
+
+/// Whether a frame could begin here that had `wire_left` bytes on the wire.
+///
+/// Its EtherType must be one that is in use, and what follows must not contradict it.
+pub(super) fn is_ethernet(bytes: &[u8], wire_left: Option<u32>) -> bool {
+    let mut at = 12;
+    for _ in 0..=TAGS_MAX {
+        let Some(ethertype) = word(bytes, at) else { return false };
+        at += 2;
+        if is_tag(ethertype) {
+            at += 2;
+            continue;
+        }
+        let first = bytes.get(at);
+        return match ethertype {
+            0..=LENGTH_MAX => is_length(ethertype, at as u32, wire_left),
+            0x0800 => first.is_none_or(|first| (0x45..=0x4f).contains(first)),
+            0x86dd => first.is_none_or(|first| first >> 4 == 6),
+            // The hardware type of ARP is Ethernet.
+            0x0806 => word(bytes, at).is_none_or(|hardware| hardware == 1),
+            _ => is_in_use(ethertype),
+        };
+    }
+    false
+}
+
+/// Whether a control word (RFC 4448 section 4.6, RFC 4385 section 3) could stand here: no flags, no
+/// fragmentation, and a length only for a frame of less than 64 bytes.
+pub(super) fn is_control_word(bytes: &[u8]) -> bool {
+    let Some(&[0, second]) = bytes.first_chunk::<2>() else { return false };
+    let frame_bytes = bytes.len().saturating_sub(4);
+    second & 0xc0 == 0 && (second == 0 || usize::from(second) <= frame_bytes + 4)
+}
+
+/// An 802.3 length has to be that of the frame, unless the frame is padded.
+fn is_length(length: u16, header_len: u32, wire_left: Option<u32>) -> bool {
+    let frame_len = header_len + u32::from(length);
+    length >= 3
+        && wire_left.is_none_or(|left| frame_len == left || (frame_len < left && left <= FRAME_BYTES_MIN))
+}
+
+/// EtherTypes (IANA, IEEE) that are met in practice besides IP and ARP.
+fn is_in_use(ethertype: u16) -> bool {
+    matches!(
+        ethertype,
+        0x22f0 // AVTP
+            | 0x22f3 // TRILL
+            | 0x8035 // RARP
+            | 0x8137 // IPX
+            | 0x8847..=0x8848 // MPLS
+            | 0x8863..=0x8864 // PPPoE
+            | 0x888e // EAPOL
+            | 0x8892 // PROFINET
+            | 0x88a4 // EtherCAT
+            | 0x88b8..=0x88ba // GOOSE, SV
+            | 0x88c7
+            | 0x88cc // LLDP
+            | 0x88e5 // MACsec
+            | 0x88e7 // PBB
+            | 0x88f7 // PTP
+            | 0x8902 // CFM
+            | 0x8906 // FCoE
+            | 0x8914 // FIP
+            | 0x8915 // RoCE
+            | 0x8809 // slow protocols
+            | 0x893a
+            | 0x894f // NSH
+            | 0x9000 // loopback
+    )
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map(|word| u16::from_be_bytes(*word))
+}

@@ -1,0 +1,197 @@
+//! The kinds of tunnel, and sets of them as people ask for them.
+
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// A kind of tunnel. [`Kind::name`] is the word for it on a command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// ERSPAN type I, II, III (draft-foschiano-erspan-03).
+    Erspan,
+    /// GRE version 0 with an IPv4, IPv6 or Ethernet payload (RFC 2784, 2890, 1701).
+    Gre,
+    /// NVGRE (RFC 7637): GRE whose key is a VSID and a flow. Whoever wants GRE wants it too.
+    Nvgre,
+    /// VXLAN (RFC 7348) and VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe).
+    Vxlan,
+    /// Geneve (RFC 8926).
+    Geneve,
+    /// IPv4 or IPv6 directly in IPv4 or IPv6 (RFC 2003, 2473, 4213).
+    Ipip,
+    /// MPLS on Ethernet (RFC 3032), in IP and GRE (RFC 4023), in UDP (RFC 7510).
+    Mpls,
+    /// GTP-U version 1 (3GPP TS 29.281).
+    Gtp,
+    /// L2TPv3 with Ethernet in it, on IP and on UDP (RFC 3931, 4719).
+    L2tp,
+    /// TaZmen Sniffer Protocol.
+    Tzsp,
+}
+
+impl Kind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::Erspan,
+        Self::Gre,
+        Self::Nvgre,
+        Self::Vxlan,
+        Self::Geneve,
+        Self::Ipip,
+        Self::Mpls,
+        Self::Gtp,
+        Self::L2tp,
+        Self::Tzsp,
+    ];
+
+    /// Its word on a command line and in a report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Erspan => "erspan",
+            Self::Gre => "gre",
+            Self::Nvgre => "nvgre",
+            Self::Vxlan => "vxlan",
+            Self::Geneve => "geneve",
+            Self::Ipip => "ipip",
+            Self::Mpls => "mpls",
+            Self::Gtp => "gtp",
+            Self::L2tp => "l2tp",
+            Self::Tzsp => "tzsp",
+        }
+    }
+
+    /// What the number of one of its sessions is called.
+    pub(super) fn id_name(self) -> &'static str {
+        match self {
+            Self::Erspan | Self::L2tp => "session",
+            Self::Gre => "key",
+            Self::Nvgre => "vsid",
+            Self::Vxlan | Self::Geneve => "vni",
+            Self::Mpls => "label",
+            Self::Gtp => "teid",
+            Self::Ipip | Self::Tzsp => "id",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of kinds. The empty set is the default; nothing is a tunnel then.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Kinds(u16);
+
+impl Kinds {
+    /// No kind.
+    pub const NONE: Self = Self(0);
+
+    /// Every kind: what `auto` means.
+    pub const ALL: Self = Self((1 << Kind::ALL.len()) - 1);
+
+    /// The set with `kind` in it as well; GRE and NVGRE come together.
+    #[must_use]
+    pub const fn with(self, kind: Kind) -> Self {
+        let bits = match kind {
+            Kind::Gre | Kind::Nvgre => 1 << Kind::Gre as u8 | 1 << Kind::Nvgre as u8,
+            kind => 1 << kind as u8,
+        };
+        Self(self.0 | bits)
+    }
+
+    /// Whether `kind` is in it.
+    #[inline]
+    pub const fn contains(self, kind: Kind) -> bool {
+        self.0 & (1 << kind as u8) != 0
+    }
+
+    /// Whether any kind of `other` is in it.
+    #[inline]
+    pub(super) const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether nothing is in it.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl FromIterator<Kind> for Kinds {
+    fn from_iter<I: IntoIterator<Item = Kind>>(kinds: I) -> Self {
+        kinds.into_iter().fold(Self::default(), Self::with)
+    }
+}
+
+/// A word that names no kind of tunnel.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "\"{0}\" is no kind of tunnel; there are auto, erspan, gre (nvgre), vxlan (vxlan-gpe), geneve, ipip (6in4), \
+     mpls, gtp (gtp-u), l2tp (l2tpv3), tzsp"
+)]
+pub struct UnknownKind(pub String);
+
+impl FromStr for Kinds {
+    type Err = UnknownKind;
+
+    /// `auto`, or names with commas between them; upper and lower case are the same.
+    fn from_str(words: &str) -> Result<Self, UnknownKind> {
+        words.split(',').try_fold(Self::default(), |kinds, word| {
+            let word = word.trim().to_ascii_lowercase();
+            if word == "auto" {
+                return Ok(Self::ALL);
+            }
+            kind_of(&word).map(|kind| kinds.with(kind)).ok_or(UnknownKind(word))
+        })
+    }
+}
+
+fn kind_of(word: &str) -> Option<Kind> {
+    match word {
+        "vxlan-gpe" => Some(Kind::Vxlan),
+        "6in4" => Some(Kind::Ipip),
+        "gtp-u" => Some(Kind::Gtp),
+        "l2tpv3" => Some(Kind::L2tp),
+        _ => Kind::ALL.into_iter().find(|kind| kind.name() == word),
+    }
+}
+
+impl fmt::Display for Kinds {
+    /// As [`FromStr`] reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::ALL {
+            return f.write_str("auto");
+        }
+        let wanted = Kind::ALL.iter().filter(|kind| **kind != Kind::Nvgre && self.contains(**kind));
+        let names: Vec<_> = wanted.map(|kind| kind.name()).collect();
+        f.write_str(&names.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_make_sets() {
+        assert_eq!("auto".parse(), Ok(Kinds::ALL));
+        assert_eq!("erspan, VXLAN".parse(), Ok(Kinds::default().with(Kind::Erspan).with(Kind::Vxlan)));
+        assert_eq!("nvgre,6in4".parse(), Ok(Kinds::default().with(Kind::Gre).with(Kind::Ipip)));
+        assert_eq!("gtp-u,vxlan-gpe".parse(), Ok(Kinds::from_iter([Kind::Vxlan, Kind::Gtp])));
+        assert_eq!("erspan,".parse::<Kinds>(), Err(UnknownKind(String::new())));
+        assert_eq!("ipsec".parse::<Kinds>(), Err(UnknownKind("ipsec".into())));
+    }
+
+    #[test]
+    fn sets_are_written_as_they_are_read() {
+        for bits in 1..=Kinds::ALL.0 {
+            let kinds: Kinds = Kind::ALL.into_iter().filter(|kind| bits & 1 << *kind as u8 != 0).collect();
+            assert_eq!(kinds.to_string().parse(), Ok(kinds));
+        }
+        assert!(Kind::ALL.into_iter().all(|kind| Kinds::ALL.contains(kind)));
+        assert!(Kinds::default().is_empty());
+    }
+}

@@ -1,0 +1,65 @@
+//! L2TPv3 with Ethernet in it (RFC 3931, RFC 4719), on IP and on UDP.
+//!
+//! Whether there is a cookie, how long it is, and whether an L2-specific sublayer follows, was
+//! agreed on by control messages and stands in no data packet. So the layouts are tried, the
+//! commonest first: what Linux makes by default is no cookie and the default sublayer of 4 bytes.
+//! The first layout behind which an Ethernet frame could begin is taken.
+
+use super::packet::{Carrier, Found, Packet, Stop, damaged};
+use super::{Control, Kind, Reason, guess};
+
+/// T: a control message.
+const CONTROL: u16 = 0x8000;
+
+/// Bytes between session id and frame, and where in them a default sublayer has to stand.
+const LAYOUTS: [(usize, Option<usize>); 6] =
+    [(4, Some(0)), (0, None), (8, Some(4)), (12, Some(8)), (4, None), (8, None)];
+
+/// On IP (RFC 3931 section 4.1.1): session 0 is the control channel.
+pub(super) fn on_ip(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, Stop> {
+    carrier.wants(Kind::L2tp)?;
+    let (session, packet) = packet.take(Kind::L2tp)?;
+    match u32::from_be_bytes(*session) {
+        0 => Err(Stop::Control(Control::L2tpControl)),
+        session => frame(packet, session, carrier),
+    }
+}
+
+/// On UDP (RFC 3931 section 4.1.2). Version 2 carries PPP and is no tunnel that we know.
+pub(super) fn on_udp(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, Stop> {
+    let (&[high, low, _, _], packet) = packet.take(Kind::L2tp)?;
+    let flags = u16::from_be_bytes([high, low]);
+    match flags & 0xf {
+        2 => return Err(Stop::Plain),
+        3 => {}
+        _ => return Err(damaged(Kind::L2tp, Reason::Version)),
+    }
+    if flags & CONTROL != 0 {
+        return Err(Stop::Control(Control::L2tpControl));
+    }
+    let (session, packet) = packet.take(Kind::L2tp)?;
+    frame(packet, u32::from_be_bytes(*session), carrier)
+}
+
+fn frame(packet: Packet<'_>, session: u32, carrier: Carrier) -> Result<Found<'_>, Stop> {
+    let bytes = packet.rest();
+    for (len, sublayer) in LAYOUTS {
+        let left = packet.wire_left().map(|left| left.saturating_sub(len as u32));
+        let fits = sublayer.is_none_or(|at| bytes.get(at..).is_some_and(is_default_sublayer));
+        if fits && bytes.get(len..).is_some_and(|frame| guess::is_ethernet(frame, left)) {
+            let session = carrier.session(Kind::L2tp, Some(session));
+            return Found::ethernet(packet.skip(len, Kind::L2tp)?, session);
+        }
+    }
+    packet.take::<14>(Kind::L2tp)?;
+    Err(damaged(Kind::L2tp, Reason::Payload))
+}
+
+/// RFC 3931 section 4.6: an S bit, other bits 0, and 24 bits of sequence if S is set.
+fn is_default_sublayer(bytes: &[u8]) -> bool {
+    match bytes.first_chunk::<4>() {
+        Some([0x40, ..]) => true,
+        Some(word) => *word == [0; 4],
+        None => false,
+    }
+}

@@ -1,0 +1,206 @@
+//! What a frame turned out to be: the types that `strip` answers with.
+
+use super::{Direction, ErspanTime, Fragment, Granularity, Kind, Session};
+use std::fmt;
+use std::net::IpAddr;
+
+/// What one frame turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// No tunnel of the wanted kinds, or one that carries something that is no frame to us.
+    Plain,
+    /// A tunnel, and where the inner frame is.
+    Inner(Inner),
+    /// A fragment of an IP packet that could be a tunnel: to be put together first.
+    Fragment(Fragment),
+    /// A tunnel whose header makes no sense. Nothing was taken off.
+    Damaged(Damage),
+    /// A packet of a tunnel that carries no frame.
+    Control(Control),
+}
+
+/// An inner frame.
+///
+/// `session`, `sequence`, `time` and `direction` belong together and come from one tunnel header:
+/// of nested tunnels it is the outermost one with a sequence number, since that is what a mirror
+/// port adds; if none has one, the outermost one whose session has a number; else the outermost.
+/// `tag` comes from the innermost, because it belongs to the frame that is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inner {
+    /// Where the inner frame begins in the bytes that were given.
+    pub start: u32,
+    /// How many of those bytes are the inner frame; what is captured of it.
+    pub len: u32,
+    /// Its length before a capture cut it. `None` when a mirror truncated it (ERSPAN's T bit) and
+    /// no length further in tells how long it was.
+    pub wire_len: Option<u32>,
+    /// LINKTYPE_* of the inner frame: Ethernet, RAW for bare IP, and those of TZSP.
+    pub linktype: u16,
+    /// The VLAN tag (TPID, TCI) that ERSPAN type II says was removed: belongs behind the MACs.
+    /// Neither `len` nor `wire_len` count it.
+    pub tag: Option<(u16, u16)>,
+    /// Through which tunnel it came.
+    pub session: Session,
+    /// GRE sequence number; ERSPAN has one per session, that counts packets.
+    pub sequence: Option<u32>,
+    /// ERSPAN type III hardware time.
+    pub time: Option<ErspanTime>,
+    /// ERSPAN type III direction.
+    pub direction: Option<Direction>,
+    /// How many tunnels were taken off.
+    pub depth: u8,
+    /// A tunnel in the inner frame that was left in place because its header makes no sense.
+    pub damage: Option<Damage>,
+}
+
+/// Why a tunnel header makes no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Reason {
+    /// The capture kept too few bytes of the packet.
+    Cut,
+    /// The packet ends before its header does.
+    Short,
+    /// A version that does not exist.
+    Version,
+    /// Flags or a type that must not be.
+    Flags,
+    /// A length that cannot be.
+    Length,
+    /// What follows is not what the header says, or nothing that can be told apart.
+    Payload,
+    /// More headers in a row than anybody sends.
+    Stack,
+}
+
+impl Reason {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 7] =
+        [Self::Cut, Self::Short, Self::Version, Self::Flags, Self::Length, Self::Payload, Self::Stack];
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cut => "header cut off by the capture",
+            Self::Short => "packet ends in the header",
+            Self::Version => "unknown version",
+            Self::Flags => "impossible flags or type",
+            Self::Length => "impossible length",
+            Self::Payload => "payload is not what the header says",
+            Self::Stack => "too many headers in a row",
+        })
+    }
+}
+
+/// A tunnel header that makes no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Damage {
+    /// Of which kind of tunnel.
+    pub kind: Kind,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl Damage {
+    /// How many there are: the length of an array of counters.
+    pub const COUNT: usize = Kind::ALL.len() * Reason::ALL.len();
+
+    /// Its place in an array of counters, below [`Damage::COUNT`].
+    pub fn index(self) -> usize {
+        self.kind as usize * Reason::ALL.len() + self.reason as usize
+    }
+
+    /// All of them, each at its [`Damage::index`].
+    pub fn all() -> impl Iterator<Item = Self> {
+        Kind::ALL
+            .into_iter()
+            .flat_map(|kind| Reason::ALL.into_iter().map(move |reason| Self { kind, reason }))
+    }
+}
+
+impl fmt::Display for Damage {
+    /// For instance `erspan: unknown version`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.reason)
+    }
+}
+
+/// A packet of a tunnel that carries no frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Control {
+    /// An ERSPAN type III marker, which ties a switch's counter to UTC.
+    ErspanMarker(Marker),
+    /// A GRE packet with protocol type 0.
+    GreKeepalive,
+    /// A Geneve packet with the O bit.
+    GeneveControl,
+    /// A VXLAN-GPE packet with the O bit.
+    VxlanOam,
+    /// A GTP-U message that is no T-PDU: echo, error indication, end marker.
+    GtpSignal,
+    /// An L2TP control message.
+    L2tpControl,
+    /// An MPLS associated channel (RFC 5586), BFD or OAM for instance.
+    MplsOam,
+    /// A TZSP keepalive or port opener.
+    TzspKeepalive,
+}
+
+impl Control {
+    /// How many there are: the length of an array of counters.
+    pub const COUNT: usize = 8;
+
+    /// Their names, each at its [`Control::index`].
+    pub const NAMES: [&str; Self::COUNT] = [
+        "erspan marker",
+        "gre keepalive",
+        "geneve control",
+        "vxlan oam",
+        "gtp signal",
+        "l2tp control",
+        "mpls oam",
+        "tzsp keepalive",
+    ];
+
+    /// Its place in an array of counters, below [`Control::COUNT`].
+    pub fn index(self) -> usize {
+        match self {
+            Self::ErspanMarker(_) => 0,
+            Self::GreKeepalive => 1,
+            Self::GeneveControl => 2,
+            Self::VxlanOam => 3,
+            Self::GtpSignal => 4,
+            Self::L2tpControl => 5,
+            Self::MplsOam => 6,
+            Self::TzspKeepalive => 7,
+        }
+    }
+}
+
+impl fmt::Display for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAMES[self.index()])
+    }
+}
+
+/// An ERSPAN type III marker packet: at `utc_s` and `utc_us` the switch's counter stood at
+/// `timestamp`. There is no public specification; this is the layout that Wireshark's dissector
+/// (`erspan-marker`) found in real packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Marker {
+    /// The sender, as in [`Session::source`].
+    pub source: IpAddr,
+    /// The lower 8 bits of the session id.
+    pub session: u8,
+    /// The unit of the counter.
+    pub granularity: Granularity,
+    /// Seconds that the sender's time is ahead of UTC.
+    pub utc_offset_s: u8,
+    /// The counter, 48 bits; frames carry its lower 32.
+    pub timestamp: u64,
+    /// Seconds since 1970.
+    pub utc_s: u32,
+    /// Microseconds on top.
+    pub utc_us: u32,
+}

@@ -1,0 +1,72 @@
+//! TZSP, the TaZmen Sniffer Protocol: what wireless sensors and MikroTik's sniffer send.
+
+use super::packet::{Carrier, Found, Packet, Stop, damaged};
+use super::{Control, Kind, Reason};
+
+/// Types of packet.
+const RECEIVED: u8 = 0;
+const FOR_TRANSMIT: u8 = 1;
+const CONFIGURATION: u8 = 3;
+const KEEPALIVE: u8 = 4;
+const PORT_OPENER: u8 = 5;
+
+/// Tags: padding and the end have no length.
+const TAG_PADDING: u8 = 0;
+const TAG_END: u8 = 1;
+/// How long the frame was, two bytes.
+const TAG_FRAME_LENGTH: u8 = 41;
+/// Tags in a row that are followed.
+const TAGS_MAX: usize = 64;
+
+/// Encapsulated protocols, and their LINKTYPE_*.
+const ETHERNET: u16 = 1;
+const IEEE802_11: (u16, u16) = (18, 105);
+const PRISM: (u16, u16) = (119, 119);
+const AVS: (u16, u16) = (127, 163);
+
+/// Takes off TZSP and its tags.
+pub(super) fn strip(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, Stop> {
+    let (&[version, kind, high, low], packet) = packet.take(Kind::Tzsp)?;
+    if version != 1 {
+        return Err(damaged(Kind::Tzsp, Reason::Version));
+    }
+    match kind {
+        RECEIVED | FOR_TRANSMIT => {}
+        CONFIGURATION | KEEPALIVE | PORT_OPENER => return Err(Stop::Control(Control::TzspKeepalive)),
+        _ => return Err(damaged(Kind::Tzsp, Reason::Flags)),
+    }
+    let packet = tags(packet)?;
+    let session = carrier.session(Kind::Tzsp, None);
+    let link = match u16::from_be_bytes([high, low]) {
+        ETHERNET => return Found::ethernet(packet, session),
+        protocol => [IEEE802_11, PRISM, AVS].into_iter().find(|(number, _)| *number == protocol),
+    };
+    let (_, link) = link.ok_or(Stop::Plain)?;
+    Ok(Found::new(packet, link, session))
+}
+
+/// Steps over tags: number, length, value.
+fn tags(mut packet: Packet<'_>) -> Result<Packet<'_>, Stop> {
+    let mut frame_len = None;
+    for _ in 0..TAGS_MAX {
+        let (&[tag], rest) = packet.take(Kind::Tzsp)?;
+        packet = rest;
+        match tag {
+            TAG_PADDING => {}
+            TAG_END => {
+                if let Some(len) = frame_len {
+                    packet.truncated(Some(u32::max(len, packet.wire_left().unwrap_or(0))));
+                }
+                return Ok(packet);
+            }
+            _ => {
+                let (&[len], value) = packet.take(Kind::Tzsp)?;
+                if let (TAG_FRAME_LENGTH, 2, Some(value)) = (tag, len, value.peek()) {
+                    frame_len = Some(u16::from_be_bytes(*value).into());
+                }
+                packet = value.skip(len.into(), Kind::Tzsp)?;
+            }
+        }
+    }
+    Err(damaged(Kind::Tzsp, Reason::Stack))
+}

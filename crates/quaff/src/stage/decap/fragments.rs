@@ -1,0 +1,180 @@
+//! Outer datagrams that came in fragments: a mirrored frame of 1514 bytes does not fit 1500.
+//!
+//! Fragments are held back until their datagram is whole; then it is looked at in their place. What
+//! never becomes whole, or turns out to be no tunnel, goes on as it came. Both memory and time are
+//! bounded: the oldest datagram gives way.
+
+use crate::batch::Frame;
+use quaff_wire::tunnel::{Fragment, FragmentKey};
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+
+/// How long the rest of a datagram may take, ns. Switches send fragments back to back.
+const PATIENCE_NS: u64 = 1_000_000_000;
+/// The most that is held back.
+const HELD_BYTES_MAX: usize = 16 << 20;
+/// The largest payload of a datagram.
+const PAYLOAD_BYTES_MAX: u32 = 65_535;
+
+/// Datagrams that are not whole.
+#[derive(Debug, Default)]
+pub(super) struct Fragments {
+    open: HashMap<FragmentKey, Datagram>,
+    /// Those that came first are in front. One may be gone, or be another of the same key.
+    order: VecDeque<(FragmentKey, u64)>,
+    held_bytes: usize,
+}
+
+/// Fragments that belong together.
+#[derive(Debug, Default)]
+pub(super) struct Datagram {
+    /// When its first fragment came, ns since 1970.
+    since_ns: u64,
+    pieces: Vec<Piece>,
+    /// Their frames, one behind the other.
+    bytes: Vec<u8>,
+    /// Bytes of payload that have come, and that there are, once the last fragment has told.
+    have: u32,
+    total: Option<u32>,
+    /// Its first fragment shows that it is no tunnel: the others pass.
+    is_plain: bool,
+}
+
+/// One fragment, and its frame.
+#[derive(Debug)]
+struct Piece {
+    frame: Frame,
+    fragment: Fragment,
+    at: usize,
+}
+
+/// What became of a fragment.
+pub(super) enum Taken {
+    /// It waits for others.
+    Held,
+    /// It cannot be used: it is cut, or a copy of another, or overlaps one.
+    Refused,
+    /// It is no tunnel's, and so are those that were held.
+    Plain(Datagram),
+    /// It was the last that its datagram lacked.
+    Whole(Datagram),
+}
+
+impl Fragments {
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Takes a fragment, which lies in `bytes`.
+    pub(super) fn take(&mut self, frame: &Frame, bytes: &[u8], fragment: &Fragment) -> Taken {
+        if !is_usable(fragment) && !fragment.plain {
+            return Taken::Refused;
+        }
+        let datagram = self.open.entry(fragment.key).or_default();
+        if datagram.pieces.is_empty() && !datagram.is_plain {
+            datagram.since_ns = frame.time_ns;
+            self.order.push_back((fragment.key, frame.time_ns));
+        }
+        if fragment.plain || datagram.is_plain {
+            let rest = Datagram { since_ns: datagram.since_ns, is_plain: true, ..Datagram::default() };
+            let held = std::mem::replace(datagram, rest);
+            self.held_bytes -= held.bytes.len();
+            return Taken::Plain(held);
+        }
+        if !datagram.fits(fragment) {
+            return Taken::Refused;
+        }
+        datagram.add(*frame, bytes, *fragment);
+        self.held_bytes += bytes.len();
+        if !datagram.is_whole() {
+            return Taken::Held;
+        }
+        self.remove(fragment.key).map_or(Taken::Refused, Taken::Whole)
+    }
+
+    /// A datagram that has waited too long, or has to make room.
+    pub(super) fn take_expired(&mut self, now_ns: u64, is_last: bool) -> Option<Datagram> {
+        while let Some((key, since_ns)) = self.order.front().copied() {
+            let is_there = self.open.get(&key).is_some_and(|datagram| datagram.since_ns == since_ns);
+            let is_late = now_ns.saturating_sub(since_ns) > PATIENCE_NS;
+            if is_there && !(is_late || is_last || self.held_bytes > HELD_BYTES_MAX) {
+                return None;
+            }
+            self.order.pop_front();
+            if is_there {
+                return self.remove(key);
+            }
+        }
+        None
+    }
+
+    fn remove(&mut self, key: FragmentKey) -> Option<Datagram> {
+        let datagram = self.open.remove(&key)?;
+        self.held_bytes -= datagram.bytes.len();
+        Some(datagram)
+    }
+}
+
+/// Only a whole fragment is of use, and only the last one may have a length that is no multiple of 8.
+fn is_usable(fragment: &Fragment) -> bool {
+    let is_there = fragment.len > 0 && fragment.len == fragment.wire_len;
+    let fits = fragment.offset + fragment.len <= PAYLOAD_BYTES_MAX;
+    is_there && fits && (!fragment.more || fragment.len.is_multiple_of(8))
+}
+
+impl Datagram {
+    /// How many fragments it has.
+    pub(super) fn count(&self) -> u64 {
+        self.pieces.len() as u64
+    }
+
+    /// Whether a fragment lies beside those that are there, and within the end.
+    fn fits(&self, new: &Fragment) -> bool {
+        let end = |fragment: &Fragment| fragment.offset + fragment.len;
+        let is_free = |piece: &Piece| end(&piece.fragment) <= new.offset || end(new) <= piece.fragment.offset;
+        let is_inside = |piece: &Piece| new.more || end(&piece.fragment) <= end(new);
+        self.total.is_none_or(|total| new.more && end(new) <= total)
+            && self.pieces.iter().all(|piece| is_free(piece) && is_inside(piece))
+    }
+
+    fn add(&mut self, frame: Frame, bytes: &[u8], fragment: Fragment) {
+        self.have += fragment.len;
+        if !fragment.more {
+            self.total = Some(fragment.offset + fragment.len);
+        }
+        self.pieces.push(Piece { frame, fragment, at: self.bytes.len() });
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn is_whole(&self) -> bool {
+        self.total == Some(self.have)
+    }
+
+    /// Puts its payload behind `aside`, and describes it as a frame. Its time is that of the fragment
+    /// that made it whole. Also says what it carries, and who sent it.
+    pub(super) fn lay_out(&mut self, aside: &mut Vec<u8>) -> Option<(Frame, u8, IpAddr)> {
+        let last = self.pieces.last()?.frame;
+        self.pieces.sort_by_key(|piece| piece.fragment.offset);
+        let first = self.pieces.first()?;
+        let start = aside.len() as u32;
+        for piece in &self.pieces {
+            let from = piece.at + piece.fragment.start as usize;
+            aside.extend_from_slice(&self.bytes[from..from + piece.fragment.len as usize]);
+        }
+        let flags = first.frame.flags | Frame::ASIDE;
+        let frame =
+            Frame { time_ns: last.time_ns, start, len: self.have, wire_len: self.have, flags, ..first.frame };
+        Some((frame, first.fragment.protocol, first.fragment.key.source))
+    }
+
+    /// Puts the frames of the fragments behind `aside`, as they came.
+    pub(super) fn give_back(&self, aside: &mut Vec<u8>) -> impl Iterator<Item = Frame> + use<'_> {
+        let start = aside.len() as u32;
+        aside.extend_from_slice(&self.bytes);
+        self.pieces.iter().map(move |piece| Frame {
+            start: start + piece.at as u32,
+            flags: piece.frame.flags | Frame::ASIDE,
+            ..piece.frame
+        })
+    }
+}
