@@ -9,7 +9,9 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Bench, PATIENCE, QUAFF, assert_lossless, finish, folder, interrupt, names, run, tool, verify};
+use support::{
+    Bench, PATIENCE, QUAFF, assert_lossless, fails, finish, folder, interrupt, names, ours, run, tool, verify,
+};
 
 /// A small file system of its own, on a loop device.
 struct Disk {
@@ -60,12 +62,6 @@ impl Drop for Disk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(self.path()).status();
     }
-}
-
-fn fails(bench: &Bench, args: &[&str]) -> String {
-    let done = bench.quaff(args).output().expect("quaff runs");
-    assert_eq!(done.status.code(), Some(2), "{args:?}");
-    String::from_utf8_lossy(&done.stderr).into_owned()
 }
 
 #[test]
@@ -353,12 +349,6 @@ impl Drop for Umount<'_> {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(self.0).status();
     }
-}
-
-/// Files of a folder that are ours, with their paths.
-fn ours(dir: &Path) -> Vec<String> {
-    let is_ours = |name: &String| name != "lost+found";
-    names(dir).into_iter().filter(is_ours).map(|name| dir.join(name).display().to_string()).collect()
 }
 
 #[test]

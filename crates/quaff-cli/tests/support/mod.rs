@@ -141,3 +141,17 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names.sort();
     names
 }
+
+/// Files of a folder that are ours, with their paths.
+pub(crate) fn ours(dir: &Path) -> Vec<String> {
+    let is_ours = |name: &String| name != "lost+found";
+    names(dir).into_iter().filter(is_ours).map(|name| dir.join(name).display().to_string()).collect()
+}
+
+/// Runs a command line that must be refused; its words.
+#[track_caller]
+pub(crate) fn fails(bench: &Bench, args: &[&str]) -> String {
+    let done = bench.quaff(args).output().expect("quaff runs");
+    assert_eq!(done.status.code(), Some(2), "{args:?}");
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}

@@ -1,12 +1,14 @@
 //! The sequence numbers of one session: what is missing was lost before it reached us.
 //!
-//! RFC 2890 numbers GRE packets modulo 2^32. A number that is a little behind came late, one that is
-//! far away in either direction means that the sender began anew.
+//! RFC 2890 numbers GRE packets modulo 2^32. A number that is a little behind came late; one that is
+//! far away in either direction, or many in a row that are behind, mean that the sender began anew.
 
 /// How far ahead a number may be to count as a gap.
 const AHEAD_MAX: u32 = 1 << 24;
 /// How far behind a number may be to count as late.
 const BEHIND_MAX: u32 = 1024;
+/// So many numbers that are behind, each by one more than the one before, are a new beginning.
+const ROW_MAX: u32 = 8;
 
 /// Keeps the books on one session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,6 +22,17 @@ pub(super) struct Sequence {
     pub(super) late: u64,
     /// How often the sender began anew.
     pub(super) restarts: u64,
+    row: Row,
+}
+
+/// Numbers that are behind and follow each other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Row {
+    next: Option<u32>,
+    length: u32,
+    /// What was counted before it.
+    missing: u64,
+    late: u64,
 }
 
 impl Sequence {
@@ -42,25 +55,39 @@ impl Sequence {
             self.missing += u64::from(ahead);
             self.seen = self.seen.checked_shl(ahead + 1).unwrap_or(0) | 1;
             self.next = Some(number.wrapping_add(1));
-        } else if behind <= 64 {
-            let bit = 1 << (behind - 1);
+        } else if behind > BEHIND_MAX {
+            self.restart(number);
+        } else if self.is_long_row(number) {
+            (self.missing, self.late) = (self.row.missing, self.row.late);
+            self.restart(number);
+        } else {
+            let bit = if behind <= 64 { 1 << (behind - 1) } else { 0 };
             let is_new = self.seen & bit == 0;
             self.seen |= bit;
             self.missing -= u64::from(is_new).min(self.missing);
             self.late += u64::from(is_new);
-        } else if behind <= BEHIND_MAX {
-            self.missing = self.missing.saturating_sub(1);
-            self.late += 1;
-        } else {
-            self.restarts += 1;
-            self.begin(number);
         }
+    }
+
+    fn is_long_row(&mut self, number: u32) -> bool {
+        if self.row.next != Some(number) {
+            self.row = Row { next: None, length: 0, missing: self.missing, late: self.late };
+        }
+        self.row.next = Some(number.wrapping_add(1));
+        self.row.length += 1;
+        self.row.length >= ROW_MAX
+    }
+
+    fn restart(&mut self, number: u32) {
+        self.restarts += 1;
+        self.begin(number);
     }
 
     /// What came before the first number nobody misses.
     fn begin(&mut self, number: u32) {
         self.next = Some(number.wrapping_add(1));
         self.seen = u64::MAX;
+        self.row = Row::default();
     }
 }
 
@@ -84,6 +111,8 @@ mod tests {
         assert_eq!(noted(&[7, 6]), (0, 0, 0), "before the first");
         assert_eq!(noted(&[u32::MAX, 0, 2]), (1, 0, 0), "over the end");
         assert_eq!(noted(&[1_000_000_000, 5, 6, 8]), (1, 0, 1));
+        let anew: Vec<u32> = (0..300).chain(0..300).collect();
+        assert_eq!(noted(&anew), (0, 0, 1), "soon after the first beginning");
         assert_eq!(noted(&[0, 0, 0, 0]), (0, 0, 0), "a sender that does not count");
     }
 
