@@ -191,7 +191,7 @@ fn around_frame(all: &mut Vec<Wrapped>, inner: &[u8]) {
     );
     around.numbered(6);
     around.gre(0x6558);
-    let key = Gre { key: Some(0x12_3456_78), ..Gre::default() };
+    let key = Gre { key: Some(0x1234_5678), ..Gre::default() };
     around.add("nvgre", 47, Kind::Nvgre, Some(0x123456), build::gre(&key, 0x6558, inner));
     around.udp("vxlan", 4789, Kind::Vxlan, Some(0xabcdef), &build::vxlan(0xabcdef, inner));
     around.udp("vxlan of linux", 8472, Kind::Vxlan, Some(42), &build::vxlan(42, inner));
