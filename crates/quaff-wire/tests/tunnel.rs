@@ -93,8 +93,9 @@ fn plain_frames_are_plain() {
         assert_eq!(whole(&packet, RAW), Outcome::Plain);
         let wrong = in_ipv4(17, &build::udp(4789, 53, &build::vxlan(1, &packet)));
         assert_eq!(whole(&wrong, ETHERNET), Outcome::Plain, "only the destination port decides");
-        let pptp = in_ipv4(47, &[0x30, 0x81, 0x88, 0x0b, 0, 0, 0, 0]);
-        assert_eq!(whole(&pptp, ETHERNET), Outcome::Plain);
+        let mut version_1 = build::gre(&Gre::default(), 0x0800, &packet);
+        version_1[1] = 1;
+        assert_eq!(whole(&in_ipv4(47, &version_1), ETHERNET), Outcome::Plain);
         let unknown = in_ipv4(47, &build::gre(&Gre::default(), 0x0806, &packet));
         assert_eq!(whole(&unknown, ETHERNET), Outcome::Plain);
     }
@@ -107,6 +108,58 @@ fn l2tp_answers_from_its_port() {
     assert_eq!(bytes(&packet, &inner(whole(&packet, ETHERNET))), frame);
     let version_2 = in_ipv4(17, &build::udp(1701, 1701, &[0x40, 2, 0, 20, 0, 1, 0, 1, 0xff, 3, 0, 0x21]));
     assert_eq!(whole(&version_2, ETHERNET), Outcome::Plain);
+}
+
+#[test]
+fn l2tp_prefers_the_default_sublayer() {
+    // Read without a sublayer, this source address would be the EtherType of ARP.
+    let mut frame = frames().swap_remove(0);
+    frame[6..12].copy_from_slice(&[2, 0, 0x08, 0x06, 0, 1]);
+    for sublayer in [0, 0x4000_0001] {
+        let packet = in_ipv4(115, &build::l2tp_on_ip(9, &[], Some(sublayer), &frame));
+        assert_eq!(bytes(&packet, &inner(whole(&packet, ETHERNET))), frame);
+    }
+}
+
+#[test]
+fn a_key_is_a_vsid_only_where_nvgre_allows_it() {
+    let frame = &frames()[0];
+    let cases = [
+        (Gre { key: Some(0x0fff_ff00), ..Gre::default() }, Kind::Nvgre, 0x0f_ffff),
+        (Gre { key: Some(0x0000_0fff), ..Gre::default() }, Kind::Gre, 0x0fff),
+        (Gre { key: Some(0xffff_ff01), ..Gre::default() }, Kind::Gre, 0xffff_ff01),
+        (Gre { key: Some(0x1234_5678), sequence: Some(1), ..Gre::default() }, Kind::Gre, 0x1234_5678),
+    ];
+    for (fields, kind, id) in cases {
+        let packet = in_ipv4(47, &build::gre(&fields, 0x6558, frame));
+        let session = inner(whole(&packet, ETHERNET)).session;
+        assert_eq!((session.kind, session.id), (kind, Some(id)), "{fields:?}");
+    }
+}
+
+#[test]
+fn the_innermost_length_ends_the_frame() {
+    let [packet, _, _] = packets();
+    let frame = &frames()[0];
+    let mut udp = build::udp(5, 4789, &build::vxlan(1, frame));
+    udp.extend([0xee; 9]);
+    let outer = in_ipv4(17, &udp);
+    assert_eq!(bytes(&outer, &inner(whole(&outer, ETHERNET))), frame);
+    let mut gtp = build::gtp(255, 1, &[], &packet);
+    gtp.extend([0xee; 9]);
+    let outer = in_ipv4(17, &build::udp(5, 2152, &gtp));
+    assert_eq!(bytes(&outer, &inner(whole(&outer, ETHERNET))), packet);
+}
+
+#[test]
+fn an_authentication_header_is_stepped_over() {
+    let frame = &frames()[0];
+    // Length 4 means 6 words (RFC 4302 section 2.2).
+    let mut authenticated = vec![47, 4, 0, 0];
+    authenticated.extend([7; 20]);
+    authenticated.extend(build::erspan_i(frame));
+    let packet = build::ipv6(A6, B6, 51, &authenticated);
+    assert_eq!(bytes(&packet, &inner(whole(&packet, RAW))), frame);
 }
 
 #[test]
@@ -197,6 +250,10 @@ fn tunnels_in_tunnels() {
     let numbered = in_ipv4(4, &build::ipv4(B4, A4, 17, &[], &build::udp(5, 4789, &build::vxlan(4, &vxlan))));
     let found = inner(whole(&numbered, ETHERNET));
     assert_eq!(found.session, Session { kind: Kind::Vxlan, source: Some(B4.into()), id: Some(4) });
+    // Labels on Ethernet have no sender, not even that of a tunnel around them.
+    let labels = build::ethernet(&[], 0x8847, &build::mpls(&[16], &packets()[0]));
+    let found = inner(whole(&in_ipv4(47, &build::erspan_i(&labels)), ETHERNET));
+    assert_eq!(found.session, Session { kind: Kind::Mpls, source: None, id: Some(16) });
     let unnumbered = in_ipv4(4, &build::ipv4(B4, A4, 4, &[], &packets()[0]));
     let found = inner(whole(&unnumbered, ETHERNET));
     assert_eq!(
@@ -282,6 +339,9 @@ fn fragments_of_other_traffic_pass() {
     let whole_packet = build::ipv6(A6, B6, 47, &build::erspan_i(frame));
     let atomic = build::ipv6_fragments(&whole_packet, 5, 65_528).swap_remove(0);
     assert_eq!(bytes(&atomic, &inner(whole(&atomic, RAW))), frame);
+    let mut reserved = atomic.clone();
+    reserved[43] |= 0x06;
+    assert_eq!(whole(&reserved, RAW), whole(&atomic, RAW), "reserved bits mean nothing");
 }
 
 #[test]
