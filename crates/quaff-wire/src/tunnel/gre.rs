@@ -1,8 +1,8 @@
 //! GRE version 0 (RFC 2784, 2890, and the routing field of RFC 1701), and NVGRE (RFC 7637).
 
 use super::link::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, ETHERTYPE_TEB};
-use super::packet::{Carrier, Found, Packet, Stop, damaged};
-use super::{Control, Kind, Reason, Session, erspan, mpls};
+use super::packet::{Stop, Walk, damaged};
+use super::{Control, Kind, Reason, erspan, mpls};
 
 /// Flags of the first byte.
 const CHECKSUM: u8 = 0x80;
@@ -21,17 +21,10 @@ const ROUTES_MAX: usize = 16;
 /// VSIDs that RFC 7637 section 3.2 lets a network use.
 const VSIDS: std::ops::RangeInclusive<u32> = 0x00_1000..=0xff_fffe;
 
-/// What the optional fields say.
-#[derive(Default)]
-struct Fields {
-    key: Option<u32>,
-    sequence: Option<u32>,
-}
-
 /// Takes off GRE and what it carries.
 #[inline]
-pub(super) fn strip(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, Stop> {
-    let (&[flags, version, high, low], rest) = packet.take(Kind::Gre)?;
+pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
+    let &[flags, version, high, low] = walk.packet.take(Kind::Gre)?;
     let protocol = u16::from_be_bytes([high, low]);
     let kind = match protocol {
         ERSPAN | ERSPAN_III => Kind::Erspan,
@@ -39,60 +32,51 @@ pub(super) fn strip(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, S
         ETHERTYPE_IPV4 | ETHERTYPE_IPV6 | ETHERTYPE_TEB | 0 => Kind::Gre,
         _ => return Err(Stop::Plain),
     };
-    carrier.wants(kind)?;
+    walk.wants(kind)?;
     match version & 7 {
         0 => {}
         // PPTP (RFC 2637) is another protocol.
         1 => return Err(Stop::Plain),
         _ => return Err(damaged(kind, Reason::Version)),
     }
-    let (fields, packet) = optional(rest, flags, kind)?;
+    let key = optional(walk, flags, kind)?;
     match protocol {
-        ERSPAN | ERSPAN_III => erspan::strip(packet, carrier, protocol == ERSPAN_III, fields.sequence),
-        ETHERTYPE_MPLS | ETHERTYPE_MPLS_UPSTREAM => {
-            Ok(Found { sequence: fields.sequence, ..mpls::strip(packet, carrier)? })
-        }
-        0 => Err(Stop::Control(Control::GreKeepalive)),
-        _ => {
-            let session = session(flags, protocol, &fields, carrier);
-            let found = match protocol {
-                ETHERTYPE_IPV4 => Found::ip(packet, Some(4), session)?,
-                ETHERTYPE_IPV6 => Found::ip(packet, Some(6), session)?,
-                _ => Found::ethernet(packet, session)?,
-            };
-            Ok(Found { sequence: fields.sequence, ..found })
-        }
+        ERSPAN | ERSPAN_III => erspan::strip(walk, protocol == ERSPAN_III),
+        ETHERTYPE_MPLS | ETHERTYPE_MPLS_UPSTREAM => mpls::strip(walk),
+        ETHERTYPE_IPV4 => walk.ip(Some(4), Kind::Gre, key),
+        ETHERTYPE_IPV6 => walk.ip(Some(6), Kind::Gre, key),
+        ETHERTYPE_TEB => ethernet(walk, flags, key),
+        _ => Err(Stop::Control(Control::GreKeepalive)),
     }
 }
 
 /// The fields that the flags announce: checksum and offset, key, sequence, source routes.
+/// Returns the key.
 #[inline]
-fn optional(mut packet: Packet<'_>, flags: u8, kind: Kind) -> Result<(Fields, Packet<'_>), Stop> {
-    let mut fields = Fields::default();
+fn optional(walk: &mut Walk<'_>, flags: u8, kind: Kind) -> Result<Option<u32>, Stop> {
+    let mut key = None;
     if flags & (CHECKSUM | ROUTING) != 0 {
-        packet = packet.skip(4, kind)?;
+        walk.packet.skip(4, kind)?;
     }
     if flags & KEY != 0 {
-        let (key, rest) = packet.take(kind)?;
-        (fields.key, packet) = (Some(u32::from_be_bytes(*key)), rest);
+        key = Some(u32::from_be_bytes(*walk.packet.take(kind)?));
     }
     if flags & SEQUENCE != 0 {
-        let (sequence, rest) = packet.take(kind)?;
-        (fields.sequence, packet) = (Some(u32::from_be_bytes(*sequence)), rest);
+        walk.found.sequence = Some(u32::from_be_bytes(*walk.packet.take(kind)?));
     }
     if flags & ROUTING != 0 {
-        packet = routes(packet, kind)?;
+        routes(walk, kind)?;
     }
-    Ok((fields, packet))
+    Ok(key)
 }
 
 /// Source route entries (RFC 1701): address family, offset, length, data; the last is all zero.
-fn routes(mut packet: Packet<'_>, kind: Kind) -> Result<Packet<'_>, Stop> {
+fn routes(walk: &mut Walk<'_>, kind: Kind) -> Result<(), Stop> {
     for _ in 0..ROUTES_MAX {
-        let (&[high, low, _, len], rest) = packet.take(kind)?;
-        packet = rest.skip(len.into(), kind)?;
-        if u16::from_be_bytes([high, low]) == 0 && len == 0 {
-            return Ok(packet);
+        let &[high, low, _, len] = walk.packet.take(kind)?;
+        walk.packet.skip(len.into(), kind)?;
+        if [high, low, len] == [0; 3] {
+            return Ok(());
         }
     }
     Err(damaged(kind, Reason::Stack))
@@ -100,11 +84,11 @@ fn routes(mut packet: Packet<'_>, kind: Kind) -> Result<Packet<'_>, Stop> {
 
 /// NVGRE is GRE with Ethernet in it, a key, and neither checksum nor sequence; its key is 24 bits
 /// of VSID and 8 of flow. Keys whose VSID is reserved are GRE's own.
-fn session(flags: u8, protocol: u16, fields: &Fields, carrier: Carrier) -> Session {
-    match fields.key {
-        Some(key) if protocol == ETHERTYPE_TEB && flags == KEY && VSIDS.contains(&(key >> 8)) => {
-            carrier.session(Kind::Nvgre, Some(key >> 8))
+fn ethernet(walk: &mut Walk<'_>, flags: u8, key: Option<u32>) -> Result<(), Stop> {
+    match key {
+        Some(key) if flags == KEY && VSIDS.contains(&(key >> 8)) => {
+            walk.ethernet(Kind::Nvgre, Some(key >> 8))
         }
-        key => carrier.session(Kind::Gre, key),
+        key => walk.ethernet(Kind::Gre, key),
     }
 }

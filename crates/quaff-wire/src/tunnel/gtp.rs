@@ -1,6 +1,6 @@
 //! GTP-U version 1 (3GPP TS 29.281).
 
-use super::packet::{Carrier, Found, Packet, Stop, damaged};
+use super::packet::{Stop, Walk, damaged};
 use super::{Control, Kind, Reason};
 
 /// The message that carries a user's packet.
@@ -14,8 +14,8 @@ const EXTENSIONS_MAX: usize = 16;
 
 /// Takes off GTP-U; every message but a T-PDU is a signal.
 #[inline]
-pub(super) fn strip(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, Stop> {
-    let (head, mut packet) = packet.take::<8>(Kind::Gtp)?;
+pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
+    let head = walk.packet.take::<8>(Kind::Gtp)?;
     // Version 1, and protocol type GTP; a charging record (GTP') has another one.
     if head[0] & 0xf0 != 0x30 {
         return Err(damaged(Kind::Gtp, Reason::Version));
@@ -23,28 +23,29 @@ pub(super) fn strip(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, S
     if head[1] != T_PDU {
         return Err(Stop::Control(Control::GtpSignal));
     }
-    packet.limit(u16::from_be_bytes([head[2], head[3]]).into());
+    walk.packet.limit(u16::from_be_bytes([head[2], head[3]]).into());
     if head[0] & OPTIONAL != 0 {
-        let (&[_, _, _, next], rest) = packet.take(Kind::Gtp)?;
-        packet = if head[0] & EXTENSION == 0 { rest } else { extensions(next, rest)? };
+        let &[_, _, _, next] = walk.packet.take(Kind::Gtp)?;
+        if head[0] & EXTENSION != 0 {
+            extensions(next, walk)?;
+        }
     }
     let teid = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
-    Found::ip(packet, None, carrier.session(Kind::Gtp, Some(teid)))
+    walk.ip(None, Kind::Gtp, Some(teid))
 }
 
 /// Extension headers: a length in units of 4 bytes, content, and the type of the next one.
-fn extensions(mut next: u8, mut packet: Packet<'_>) -> Result<Packet<'_>, Stop> {
+fn extensions(mut next: u8, walk: &mut Walk<'_>) -> Result<(), Stop> {
     for _ in 0..EXTENSIONS_MAX {
         if next == 0 {
-            return Ok(packet);
+            return Ok(());
         }
-        let (&[len], _) = packet.take(Kind::Gtp)?;
+        let &[len] = walk.packet.take(Kind::Gtp)?;
         if len == 0 {
             return Err(damaged(Kind::Gtp, Reason::Length));
         }
-        let rest = packet.skip(usize::from(len) * 4 - 1, Kind::Gtp)?;
-        let (&[last], rest) = rest.take(Kind::Gtp)?;
-        (next, packet) = (last, rest);
+        walk.packet.skip(usize::from(len) * 4 - 2, Kind::Gtp)?;
+        [next] = *walk.packet.take(Kind::Gtp)?;
     }
     Err(damaged(Kind::Gtp, Reason::Stack))
 }

@@ -5,7 +5,7 @@
 //! commonest first: what Linux makes by default is no cookie and the default sublayer of 4 bytes.
 //! The first layout behind which an Ethernet frame could begin is taken.
 
-use super::packet::{Carrier, Found, Packet, Stop, damaged};
+use super::packet::{Stop, Walk, damaged};
 use super::{Control, Kind, Reason, guess};
 
 /// T: a control message.
@@ -16,18 +16,17 @@ const LAYOUTS: [(usize, Option<usize>); 6] =
     [(4, Some(0)), (0, None), (8, Some(4)), (12, Some(8)), (4, None), (8, None)];
 
 /// On IP (RFC 3931 section 4.1.1): session 0 is the control channel.
-pub(super) fn on_ip(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, Stop> {
-    carrier.wants(Kind::L2tp)?;
-    let (session, packet) = packet.take(Kind::L2tp)?;
-    match u32::from_be_bytes(*session) {
+pub(super) fn on_ip(walk: &mut Walk<'_>) -> Result<(), Stop> {
+    walk.wants(Kind::L2tp)?;
+    match u32::from_be_bytes(*walk.packet.take(Kind::L2tp)?) {
         0 => Err(Stop::Control(Control::L2tpControl)),
-        session => frame(packet, session, carrier),
+        session => frame(walk, session),
     }
 }
 
 /// On UDP (RFC 3931 section 4.1.2). Version 2 carries PPP and is no tunnel that we know.
-pub(super) fn on_udp(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, Stop> {
-    let (&[high, low, _, _], packet) = packet.take(Kind::L2tp)?;
+pub(super) fn on_udp(walk: &mut Walk<'_>) -> Result<(), Stop> {
+    let &[high, low, _, _] = walk.packet.take(Kind::L2tp)?;
     let flags = u16::from_be_bytes([high, low]);
     match flags & 0xf {
         2 => return Err(Stop::Plain),
@@ -37,21 +36,21 @@ pub(super) fn on_udp(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, 
     if flags & CONTROL != 0 {
         return Err(Stop::Control(Control::L2tpControl));
     }
-    let (session, packet) = packet.take(Kind::L2tp)?;
-    frame(packet, u32::from_be_bytes(*session), carrier)
+    let session = u32::from_be_bytes(*walk.packet.take(Kind::L2tp)?);
+    frame(walk, session)
 }
 
-fn frame(packet: Packet<'_>, session: u32, carrier: Carrier) -> Result<Found<'_>, Stop> {
-    let bytes = packet.rest();
+fn frame(walk: &mut Walk<'_>, session: u32) -> Result<(), Stop> {
+    let (bytes, left) = (walk.packet.rest(), walk.packet.wire_left());
     for (len, sublayer) in LAYOUTS {
-        let left = packet.wire_left().map(|left| left.saturating_sub(len as u32));
+        let left = left.map(|left| left.saturating_sub(len as u32));
         let fits = sublayer.is_none_or(|at| bytes.get(at..).is_some_and(is_default_sublayer));
         if fits && bytes.get(len..).is_some_and(|frame| guess::is_ethernet(frame, left)) {
-            let session = carrier.session(Kind::L2tp, Some(session));
-            return Found::ethernet(packet.skip(len, Kind::L2tp)?, session);
+            walk.packet.skip(len, Kind::L2tp)?;
+            return walk.ethernet(Kind::L2tp, Some(session));
         }
     }
-    packet.take::<14>(Kind::L2tp)?;
+    walk.packet.take::<14>(Kind::L2tp)?;
     Err(damaged(Kind::L2tp, Reason::Payload))
 }
 

@@ -1,7 +1,7 @@
 //! From the first byte of a frame to its network layer: Ethernet, VLAN tags, Linux cooked, bare IP.
 
-use super::packet::{Carrier, Found, Packet, Stop};
-use super::{Kinds, ip, mpls};
+use super::packet::{Packet, Stop, Walk};
+use super::{ip, mpls};
 use crate::linktype;
 
 /// LINKTYPE_LINUX_SLL.
@@ -24,35 +24,38 @@ pub(super) const ETHERTYPE_MPLS_UPSTREAM: u16 = 0x8848;
 /// Transparent Ethernet bridging: a whole Ethernet frame (RFC 7637, 8926).
 pub(super) const ETHERTYPE_TEB: u16 = 0x6558;
 
-/// Takes one tunnel off a frame.
+/// Takes one tunnel off a frame of link type `link`.
 #[inline]
-pub(super) fn strip(packet: Packet<'_>, link: u16, kinds: Kinds) -> Result<Found<'_>, Stop> {
-    let (ethertype, packet) = network(packet, link)?;
-    match ethertype {
-        ETHERTYPE_IPV4 => ip::v4(packet, kinds),
-        ETHERTYPE_IPV6 => ip::v6(packet, kinds),
-        ETHERTYPE_MPLS | ETHERTYPE_MPLS_UPSTREAM => mpls::strip(packet, Carrier { kinds, source: None }),
+pub(super) fn strip(walk: &mut Walk<'_>, link: u16) -> Result<(), Stop> {
+    match network(&mut walk.packet, link)? {
+        ETHERTYPE_IPV4 => ip::v4(walk),
+        ETHERTYPE_IPV6 => ip::v6(walk),
+        ETHERTYPE_MPLS | ETHERTYPE_MPLS_UPSTREAM => {
+            walk.source = None;
+            mpls::strip(walk)
+        }
         _ => Err(Stop::Plain),
     }
 }
 
-/// The EtherType of what is in the frame, and where that begins.
+/// Moves to what is in the frame, and returns its EtherType.
 #[inline]
-fn network(packet: Packet<'_>, link: u16) -> Result<(u16, Packet<'_>), Stop> {
+fn network(packet: &mut Packet<'_>, link: u16) -> Result<u16, Stop> {
     if link == linktype::ETHERNET.linktype {
         return ethertype(packet, 12);
     }
     match link {
         LINUX_SLL => ethertype(packet, 14),
         LINUX_SLL2 => {
-            let Some(&[high, low]) = packet.peek() else { return Err(Stop::Plain) };
-            tagged(u16::from_be_bytes([high, low]), packet.skip_outer(20)?)
+            let Some(&ethertype) = packet.peek() else { return Err(Stop::Plain) };
+            packet.skip_outer(20)?;
+            behind_tags(u16::from_be_bytes(ethertype), packet)
         }
-        IPV4 => Ok((ETHERTYPE_IPV4, packet)),
-        IPV6 => Ok((ETHERTYPE_IPV6, packet)),
+        IPV4 => Ok(ETHERTYPE_IPV4),
+        IPV6 => Ok(ETHERTYPE_IPV6),
         link if link == linktype::RAW.linktype => match packet.peek() {
-            Some(&[first]) if first >> 4 == 4 => Ok((ETHERTYPE_IPV4, packet)),
-            Some(&[first]) if first >> 4 == 6 => Ok((ETHERTYPE_IPV6, packet)),
+            Some(&[first]) if first >> 4 == 4 => Ok(ETHERTYPE_IPV4),
+            Some(&[first]) if first >> 4 == 6 => Ok(ETHERTYPE_IPV6),
             _ => Err(Stop::Plain),
         },
         _ => Err(Stop::Plain),
@@ -61,22 +64,23 @@ fn network(packet: Packet<'_>, link: u16) -> Result<(u16, Packet<'_>), Stop> {
 
 /// The EtherType that stands after `before` bytes, or behind the tags that stand there.
 #[inline]
-fn ethertype(packet: Packet<'_>, before: usize) -> Result<(u16, Packet<'_>), Stop> {
-    let Some(&[high, low]) = packet.rest().get(before..).and_then(<[u8]>::first_chunk) else {
+fn ethertype(packet: &mut Packet<'_>, before: usize) -> Result<u16, Stop> {
+    let Some(&ethertype) = packet.rest().get(before..).and_then(<[u8]>::first_chunk) else {
         return Err(Stop::Plain);
     };
-    tagged(u16::from_be_bytes([high, low]), packet.skip_outer(before + 2)?)
+    packet.skip_outer(before + 2)?;
+    behind_tags(u16::from_be_bytes(ethertype), packet)
 }
 
 /// Steps over any number of VLAN tags.
 #[inline]
-fn tagged(mut ethertype: u16, mut packet: Packet<'_>) -> Result<(u16, Packet<'_>), Stop> {
+fn behind_tags(mut ethertype: u16, packet: &mut Packet<'_>) -> Result<u16, Stop> {
     while is_tag(ethertype) {
         let Some(&[_, _, high, low]) = packet.peek() else { return Err(Stop::Plain) };
         ethertype = u16::from_be_bytes([high, low]);
-        packet = packet.skip_outer(4)?;
+        packet.skip_outer(4)?;
     }
-    Ok((ethertype, packet))
+    Ok(ethertype)
 }
 
 /// Whether this is the TPID of a VLAN tag: 802.1Q, 802.1ad, or what was used before 802.1ad.

@@ -32,7 +32,7 @@ pub use kinds::{Kind, Kinds, UnknownKind};
 pub use outcome::{Control, Damage, Inner, Marker, Outcome, Reason};
 pub use session::{Direction, ErspanTime, Granularity, Session, Upper};
 
-use packet::{Found, Packet, Stop};
+use packet::{Packet, Stop, Walk};
 use std::net::IpAddr;
 
 /// Takes tunnels of the wanted `kinds` off a frame, at most `depth` of them.
@@ -51,7 +51,9 @@ pub fn strip(bytes: &[u8], wire_len: u32, linktype: u16, kinds: Kinds, depth: u8
     if depth == 0 || kinds.is_empty() {
         return Outcome::Plain;
     }
-    outcome(link::strip(Packet::new(bytes, wire_len), linktype, kinds), kinds, depth)
+    let mut walk = Walk::new(Packet::new(bytes, wire_len), kinds);
+    let first = link::strip(&mut walk, linktype);
+    outcome(first, &mut walk, depth)
 }
 
 /// Takes tunnels off a datagram that was put together from fragments.
@@ -69,55 +71,64 @@ pub fn strip_datagram(
     if depth == 0 {
         return Outcome::Plain;
     }
-    outcome(ip::datagram(protocol, Packet::new(payload, wire_len), kinds, source), kinds, depth)
+    let mut walk = Walk::new(Packet::new(payload, wire_len), kinds);
+    walk.source = Some(source);
+    let first = ip::datagram(protocol, &mut walk);
+    outcome(first, &mut walk, depth)
 }
 
 /// What came of the first tunnel, and of those inside it.
 #[inline]
-fn outcome(first: Result<Found<'_>, Stop>, kinds: Kinds, depth: u8) -> Outcome {
+fn outcome(first: Result<(), Stop>, walk: &mut Walk<'_>, depth: u8) -> Outcome {
     match first {
-        Ok(found) => Outcome::Inner(descend(found, kinds, depth)),
+        Ok(()) => Outcome::Inner(descend(walk, depth)),
         Err(Stop::Plain) => Outcome::Plain,
-        Err(Stop::Fragment(fragment)) => Outcome::Fragment(fragment),
+        Err(Stop::Fragment) => walk.fragment.map_or(Outcome::Plain, Outcome::Fragment),
+        Err(Stop::Marker) => walk.marker.map_or(Outcome::Plain, Outcome::Marker),
         Err(Stop::Damaged(damage)) => Outcome::Damaged(damage),
         Err(Stop::Control(control)) => Outcome::Control(control),
     }
 }
 
 /// Takes off what more tunnels there are in the one that was found.
-fn descend(first: Found<'_>, kinds: Kinds, depth: u8) -> Inner {
-    let (mut last, mut named, mut taken, mut damage) = (first, first, 1, None);
-    while taken < depth {
-        match link::strip(last.packet, last.linktype, kinds) {
-            Ok(found) => {
-                if rank(&found) > rank(&named) {
-                    named = found;
+fn descend(walk: &mut Walk<'_>, depth: u8) -> Inner {
+    let mut inner = inner(walk);
+    let mut rank = walk.rank();
+    while inner.depth < depth {
+        walk.forget();
+        match link::strip(walk, inner.linktype) {
+            Ok(()) => {
+                let Inner { session, sequence, time, direction, .. } = inner;
+                inner = Inner { depth: inner.depth + 1, ..self::inner(walk) };
+                if walk.rank() <= rank {
+                    inner = Inner { session, sequence, time, direction, ..inner };
                 }
-                (last, taken) = (found, taken + 1);
+                rank = rank.max(walk.rank());
             }
-            Err(Stop::Damaged(inside)) => {
-                damage = Some(inside);
+            Err(Stop::Damaged(damage)) => {
+                inner.damage = Some(damage);
                 break;
             }
             Err(_) => break,
         }
     }
-    Inner {
-        start: last.packet.at() as u32,
-        len: last.packet.rest().len() as u32,
-        wire_len: last.packet.wire_left(),
-        linktype: last.linktype,
-        tag: last.tag,
-        session: named.session,
-        sequence: named.sequence,
-        time: named.time,
-        direction: named.direction,
-        depth: taken,
-        damage,
-    }
+    inner
 }
 
-/// Which of nested tunnels names the session; see [`Inner`].
-fn rank(found: &Found<'_>) -> u8 {
-    if found.sequence.is_some() { 2 } else { found.session.id.is_some().into() }
+/// The frame of the tunnel that was just taken off.
+#[inline]
+fn inner(walk: &Walk<'_>) -> Inner {
+    Inner {
+        start: walk.packet.at() as u32,
+        len: walk.packet.rest().len() as u32,
+        wire_len: walk.packet.wire_left(),
+        linktype: walk.found.linktype,
+        tag: walk.found.tag,
+        session: walk.session(),
+        sequence: walk.found.sequence,
+        time: walk.found.time,
+        direction: walk.found.direction,
+        depth: 1,
+        damage: None,
+    }
 }

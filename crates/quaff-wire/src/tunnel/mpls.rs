@@ -5,8 +5,8 @@
 //! bits are IP if the lengths fit, and Ethernet must begin with something that Ethernet begins
 //! with. What is neither is called damaged, not handed on as a frame.
 
-use super::packet::{Carrier, Found, Packet, Stop, damaged};
-use super::{Control, Kind, Reason, Session, guess};
+use super::packet::{Packet, Stop, Walk, damaged};
+use super::{Control, Kind, Reason, guess};
 
 /// Labels in a row that are followed.
 const LABELS_MAX: usize = 16;
@@ -19,41 +19,47 @@ const ASSOCIATED_CHANNEL: u32 = 13;
 const CONTROL_WORD: usize = 4;
 
 /// Takes off a label stack. The session is the bottom label; an entropy label names no session.
-pub(super) fn strip(mut packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, Stop> {
+pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
+    walk.wants(Kind::Mpls)?;
     let (mut service, mut above) = (None, None);
-    carrier.wants(Kind::Mpls)?;
     for _ in 0..LABELS_MAX {
-        let (entry, rest) = packet.take(Kind::Mpls)?;
-        let entry = u32::from_be_bytes(*entry);
+        let entry = u32::from_be_bytes(*walk.packet.take(Kind::Mpls)?);
         let label = entry >> 12;
         if label != ENTROPY_INDICATOR && above != Some(ENTROPY_INDICATOR) {
             service = Some(label);
         }
-        (above, packet) = (Some(label), rest);
+        above = Some(label);
         if entry & 0x100 != 0 {
-            return payload(packet, label, carrier.session(Kind::Mpls, service));
+            return payload(walk, label, service);
         }
     }
     Err(damaged(Kind::Mpls, Reason::Stack))
 }
 
-fn payload(packet: Packet<'_>, bottom: u32, session: Session) -> Result<Found<'_>, Stop> {
-    let (&[first], _) = packet.take(Kind::Mpls)?;
+/// A label stack right inside another tunnel, whose session it is.
+pub(super) fn inside(walk: &mut Walk<'_>, kind: Kind, id: Option<u32>) -> Result<(), Stop> {
+    strip(walk)?;
+    (walk.found.kind, walk.found.id) = (kind, id);
+    Ok(())
+}
+
+fn payload(walk: &mut Walk<'_>, bottom: u32, label: Option<u32>) -> Result<(), Stop> {
+    let Some(&[first]) = walk.packet.peek() else { return walk.ip(None, Kind::Mpls, label) };
     match (bottom, first >> 4) {
         (ASSOCIATED_CHANNEL, _) => Err(Stop::Control(Control::MplsOam)),
-        (IPV4_EXPLICIT_NULL, 4) | (IPV6_EXPLICIT_NULL, 6) if ip_fits(packet) => ip(packet, session),
+        (IPV4_EXPLICIT_NULL, 4) | (IPV6_EXPLICIT_NULL, 6) if ip_fits(&walk.packet) => ip(walk, label),
         (IPV4_EXPLICIT_NULL | IPV6_EXPLICIT_NULL, _) => Err(damaged(Kind::Mpls, Reason::Payload)),
-        (_, 4 | 6) if ip_fits(packet) => ip(packet, session),
-        _ => pseudowire(packet, session),
+        (_, 4 | 6) if ip_fits(&walk.packet) => ip(walk, label),
+        _ => pseudowire(walk, label),
     }
 }
 
 /// An IP packet without the padding that a short Ethernet frame had behind it.
-fn ip(mut packet: Packet<'_>, session: Session) -> Result<Found<'_>, Stop> {
-    if let Some(len) = ip_len(packet.rest()) {
-        packet.limit(len);
+fn ip(walk: &mut Walk<'_>, label: Option<u32>) -> Result<(), Stop> {
+    if let Some(len) = ip_len(walk.packet.rest()) {
+        walk.packet.limit(len);
     }
-    Found::ip(packet, None, session)
+    walk.ip(None, Kind::Mpls, label)
 }
 
 /// The length that an IP header gives; `None` if it gives none, as in big TCP, or is not all there.
@@ -69,30 +75,28 @@ fn ip_len(bytes: &[u8]) -> Option<u32> {
 }
 
 /// Whether what begins with 4 or 6 can be an IP packet.
-fn ip_fits(packet: Packet<'_>) -> bool {
+fn ip_fits(packet: &Packet<'_>) -> bool {
     let bytes = packet.rest();
     let left = packet.wire_left().unwrap_or(u32::MAX);
     !matches!(bytes.first(), Some(0x40..=0x44)) && ip_len(bytes).is_none_or(|len| (20..=left).contains(&len))
 }
 
 /// Ethernet, with or without a control word, or the associated channel of a pseudowire.
-fn pseudowire(packet: Packet<'_>, session: Session) -> Result<Found<'_>, Stop> {
-    let bytes = packet.rest();
-    if let (0, Some(frame)) = (bytes.first().map_or(1, |first| first >> 4), bytes.get(CONTROL_WORD..)) {
-        let frame_left = packet.wire_left().map(|left| left.saturating_sub(CONTROL_WORD as u32));
-        if guess::is_control_word(bytes) && guess::is_ethernet(frame, frame_left) {
-            return Found::ethernet(packet.skip(CONTROL_WORD, Kind::Mpls)?, session);
-        }
+fn pseudowire(walk: &mut Walk<'_>, label: Option<u32>) -> Result<(), Stop> {
+    let (bytes, left) = (walk.packet.rest(), walk.packet.wire_left());
+    let behind_word = bytes.get(CONTROL_WORD..).filter(|_| guess::is_control_word(bytes));
+    let left_behind = left.map(|left| left.saturating_sub(CONTROL_WORD as u32));
+    if behind_word.is_some_and(|frame| guess::is_ethernet(frame, left_behind)) {
+        walk.packet.skip(CONTROL_WORD, Kind::Mpls)?;
+        return walk.ethernet(Kind::Mpls, label);
     }
-    if guess::is_ethernet(bytes, packet.wire_left()) {
-        return Found::ethernet(packet, session);
+    if guess::is_ethernet(bytes, left) {
+        return walk.ethernet(Kind::Mpls, label);
     }
-    match bytes {
-        // RFC 4385 section 5: 0001, version 0, reserved.
-        [0x10, 0, ..] => Err(Stop::Control(Control::MplsOam)),
-        _ => {
-            packet.take::<14>(Kind::Mpls)?;
-            Err(damaged(Kind::Mpls, Reason::Payload))
-        }
+    // RFC 4385 section 5: 0001, version 0, reserved.
+    if bytes.starts_with(&[0x10, 0]) {
+        return Err(Stop::Control(Control::MplsOam));
     }
+    walk.packet.take::<14>(Kind::Mpls)?;
+    Err(damaged(Kind::Mpls, Reason::Payload))
 }

@@ -17,6 +17,8 @@ pub enum Outcome {
     Damaged(Damage),
     /// A packet of a tunnel that carries no frame.
     Control(Control),
+    /// An ERSPAN type III marker, which ties a switch's counter to UTC, and carries no frame either.
+    Marker(Marker),
 }
 
 /// An inner frame.
@@ -128,9 +130,8 @@ impl fmt::Display for Damage {
 
 /// A packet of a tunnel that carries no frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum Control {
-    /// An ERSPAN type III marker, which ties a switch's counter to UTC.
-    ErspanMarker(Marker),
     /// A GRE packet with protocol type 0.
     GreKeepalive,
     /// A Geneve packet with the O bit.
@@ -143,44 +144,39 @@ pub enum Control {
     L2tpControl,
     /// An MPLS associated channel (RFC 5586), BFD or OAM for instance.
     MplsOam,
-    /// A TZSP keepalive or port opener.
+    /// A TZSP keepalive, configuration or port opener.
     TzspKeepalive,
 }
 
 impl Control {
-    /// How many there are: the length of an array of counters.
-    pub const COUNT: usize = 8;
-
-    /// Their names, each at its [`Control::index`].
-    pub const NAMES: [&str; Self::COUNT] = [
-        "erspan marker",
-        "gre keepalive",
-        "geneve control",
-        "vxlan oam",
-        "gtp signal",
-        "l2tp control",
-        "mpls oam",
-        "tzsp keepalive",
+    /// All of them, each at its [`Control::index`].
+    pub const ALL: [Self; 7] = [
+        Self::GreKeepalive,
+        Self::GeneveControl,
+        Self::VxlanOam,
+        Self::GtpSignal,
+        Self::L2tpControl,
+        Self::MplsOam,
+        Self::TzspKeepalive,
     ];
 
-    /// Its place in an array of counters, below [`Control::COUNT`].
+    /// Its place in an array of counters.
     pub fn index(self) -> usize {
-        match self {
-            Self::ErspanMarker(_) => 0,
-            Self::GreKeepalive => 1,
-            Self::GeneveControl => 2,
-            Self::VxlanOam => 3,
-            Self::GtpSignal => 4,
-            Self::L2tpControl => 5,
-            Self::MplsOam => 6,
-            Self::TzspKeepalive => 7,
-        }
+        self as usize
     }
 }
 
 impl fmt::Display for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMES[self.index()])
+        f.write_str(match self {
+            Self::GreKeepalive => "gre keepalive",
+            Self::GeneveControl => "geneve control",
+            Self::VxlanOam => "vxlan oam",
+            Self::GtpSignal => "gtp signal",
+            Self::L2tpControl => "l2tp control",
+            Self::MplsOam => "mpls oam",
+            Self::TzspKeepalive => "tzsp keepalive",
+        })
     }
 }
 

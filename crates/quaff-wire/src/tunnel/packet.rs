@@ -1,16 +1,21 @@
 //! A packet that is being unwrapped: its bytes, where we are in them, and where it ended on the wire.
 //!
 //! Nothing here knows a protocol. All positions count from the first byte that was given to `strip`.
+//! One [`Walk`] is moved along from header to header, and errors are a few bytes: with results
+//! that carry what was found, most of the time went into copying them.
 
-use super::{Control, Damage, Direction, ErspanTime, Fragment, Kind, Kinds, Reason, Session};
+use super::{Control, Damage, Direction, ErspanTime, Fragment, Kind, Kinds, Marker, Reason, Session};
 use crate::linktype;
 use std::net::IpAddr;
 
 /// Why unwrapping ends without an inner frame.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     Plain,
-    Fragment(Fragment),
+    /// It is in [`Walk::fragment`].
+    Fragment,
+    /// It is in [`Walk::marker`].
+    Marker,
     Damaged(Damage),
     Control(Control),
 }
@@ -61,28 +66,32 @@ impl<'a> Packet<'a> {
         self.rest().first_chunk()
     }
 
-    /// The next `N` bytes and what follows them, or why `kind` cannot be read.
+    /// Moves behind the next `N` bytes and returns them, or says why `kind` cannot be read.
     #[inline]
-    pub(super) fn take<const N: usize>(self, kind: Kind) -> Result<(&'a [u8; N], Self), Stop> {
-        match self.peek() {
-            Some(head) => Ok((head, Self { at: self.at + N, ..self })),
-            None => Err(damaged(kind, self.missing(N))),
-        }
+    pub(super) fn take<const N: usize>(&mut self, kind: Kind) -> Result<&'a [u8; N], Stop> {
+        let Some(head) = self.peek() else { return Err(damaged(kind, self.missing(N))) };
+        self.at += N;
+        Ok(head)
     }
 
-    /// What follows the next `len` bytes, or why `kind` cannot be read.
+    /// Moves behind the next `len` bytes, or says why `kind` cannot be read.
     #[inline]
-    pub(super) fn skip(self, len: usize, kind: Kind) -> Result<Self, Stop> {
+    pub(super) fn skip(&mut self, len: usize, kind: Kind) -> Result<(), Stop> {
         self.skip_outer(len).map_err(|_| damaged(kind, self.missing(len)))
     }
 
     /// As [`Packet::skip`], for headers that are no tunnel's: without them there is none.
     #[inline]
-    pub(super) fn skip_outer(self, len: usize) -> Result<Self, Stop> {
-        if len <= self.rest().len() { Ok(Self { at: self.at + len, ..self }) } else { Err(Stop::Plain) }
+    pub(super) fn skip_outer(&mut self, len: usize) -> Result<(), Stop> {
+        if len > self.rest().len() {
+            return Err(Stop::Plain);
+        }
+        self.at += len;
+        Ok(())
     }
 
     /// Whether the capture or the packet itself is too short for `len` more bytes.
+    #[cold]
     fn missing(&self, len: usize) -> Reason {
         match self.wire_left() {
             Some(left) if (left as usize) < len => Reason::Short,
@@ -107,64 +116,98 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// What is known of the packet that carries a tunnel.
+/// What the header of one tunnel says.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Carrier {
-    pub(super) kinds: Kinds,
-    pub(super) source: Option<IpAddr>,
-}
-
-impl Carrier {
-    /// A tunnel that nobody wants is a plain packet.
-    #[inline]
-    pub(super) fn wants(&self, kind: Kind) -> Result<(), Stop> {
-        if self.kinds.contains(kind) { Ok(()) } else { Err(Stop::Plain) }
-    }
-
-    /// A session of this carrier.
-    #[inline]
-    pub(super) fn session(&self, kind: Kind, id: Option<u32>) -> Session {
-        Session { kind, source: self.source, id }
-    }
-}
-
-/// One tunnel taken off.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Found<'a> {
-    /// Stands at the first byte of the inner frame.
-    pub(super) packet: Packet<'a>,
+pub(super) struct Found {
     pub(super) linktype: u16,
-    pub(super) session: Session,
+    pub(super) kind: Kind,
+    pub(super) id: Option<u32>,
     pub(super) sequence: Option<u32>,
     pub(super) time: Option<ErspanTime>,
     pub(super) direction: Option<Direction>,
     pub(super) tag: Option<(u16, u16)>,
 }
 
-impl<'a> Found<'a> {
-    /// An Ethernet frame; anything shorter than its header is none.
+impl Found {
+    /// Before a tunnel was found.
+    const NOTHING: Self = Self {
+        linktype: linktype::RAW.linktype,
+        kind: Kind::Ipip,
+        id: None,
+        sequence: None,
+        time: None,
+        direction: None,
+        tag: None,
+    };
+}
+
+/// The way from an outer frame to what is inside.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Walk<'a> {
+    /// Stands at the inner frame when a tunnel was taken off.
+    pub(super) packet: Packet<'a>,
+    pub(super) kinds: Kinds,
+    /// Who sent the packet that carries the tunnel.
+    pub(super) source: Option<IpAddr>,
+    pub(super) found: Found,
+    pub(super) fragment: Option<Fragment>,
+    pub(super) marker: Option<Marker>,
+}
+
+impl<'a> Walk<'a> {
     #[inline]
-    pub(super) fn ethernet(packet: Packet<'a>, session: Session) -> Result<Self, Stop> {
-        match packet.wire_left() {
-            Some(left) if left < 14 => Err(damaged(session.kind, Reason::Short)),
-            _ => Ok(Self::new(packet, linktype::ETHERNET.linktype, session)),
+    pub(super) fn new(packet: Packet<'a>, kinds: Kinds) -> Self {
+        Self { packet, kinds, source: None, found: Found::NOTHING, fragment: None, marker: None }
+    }
+
+    /// Before the next tunnel: nothing of the last one is left but where its frame begins.
+    pub(super) fn forget(&mut self) {
+        self.found = Found::NOTHING;
+    }
+
+    /// A tunnel that nobody wants is a plain packet.
+    #[inline]
+    pub(super) fn wants(&self, kind: Kind) -> Result<(), Stop> {
+        if self.kinds.contains(kind) { Ok(()) } else { Err(Stop::Plain) }
+    }
+
+    /// Here is an Ethernet frame; anything shorter than its header is none.
+    #[inline]
+    pub(super) fn ethernet(&mut self, kind: Kind, id: Option<u32>) -> Result<(), Stop> {
+        match self.packet.wire_left() {
+            Some(left) if left < 14 => Err(damaged(kind, Reason::Short)),
+            _ => self.frame(linktype::ETHERNET.linktype, kind, id),
         }
     }
 
-    /// An IP packet whose version has to be `version`, or 4 or 6 if that is `None`.
+    /// Here is an IP packet whose version has to be `version`, or 4 or 6 if that is `None`.
     #[inline]
-    pub(super) fn ip(packet: Packet<'a>, version: Option<u8>, session: Session) -> Result<Self, Stop> {
-        let (&[first], _) = packet.take(session.kind)?;
+    pub(super) fn ip(&mut self, version: Option<u8>, kind: Kind, id: Option<u32>) -> Result<(), Stop> {
+        let Some(&[first]) = self.packet.peek() else { return self.packet.take::<1>(kind).map(|_| ()) };
         match (version, first >> 4) {
             (Some(wanted), found) if wanted == found => {}
             (None, 4 | 6) => {}
-            _ => return Err(damaged(session.kind, Reason::Payload)),
+            _ => return Err(damaged(kind, Reason::Payload)),
         }
-        Ok(Self::new(packet, linktype::RAW.linktype, session))
+        self.frame(linktype::RAW.linktype, kind, id)
     }
 
-    /// A frame of any kind of link.
-    pub(super) fn new(packet: Packet<'a>, linktype: u16, session: Session) -> Self {
-        Self { packet, linktype, session, sequence: None, time: None, direction: None, tag: None }
+    /// Here is a frame of any kind of link.
+    #[inline]
+    pub(super) fn frame(&mut self, linktype: u16, kind: Kind, id: Option<u32>) -> Result<(), Stop> {
+        (self.found.linktype, self.found.kind, self.found.id) = (linktype, kind, id);
+        Ok(())
+    }
+
+    /// The session that the frame came through.
+    #[inline]
+    pub(super) fn session(&self) -> Session {
+        Session { kind: self.found.kind, source: self.source, id: self.found.id }
+    }
+
+    /// How good a name for a session that is; see [`super::Inner`].
+    #[inline]
+    pub(super) fn rank(&self) -> u8 {
+        if self.found.sequence.is_some() { 2 } else { self.found.id.is_some().into() }
     }
 }

@@ -1,6 +1,6 @@
 //! TZSP, the TaZmen Sniffer Protocol: what wireless sensors and MikroTik's sniffer send.
 
-use super::packet::{Carrier, Found, Packet, Stop, damaged};
+use super::packet::{Packet, Stop, Walk, damaged};
 use super::{Control, Kind, Reason};
 
 /// Types of packet.
@@ -25,8 +25,8 @@ const PRISM: (u16, u16) = (119, 119);
 const AVS: (u16, u16) = (127, 163);
 
 /// Takes off TZSP and its tags.
-pub(super) fn strip(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, Stop> {
-    let (&[version, kind, high, low], packet) = packet.take(Kind::Tzsp)?;
+pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
+    let &[version, kind, high, low] = walk.packet.take(Kind::Tzsp)?;
     if version != 1 {
         return Err(damaged(Kind::Tzsp, Reason::Version));
     }
@@ -35,36 +35,33 @@ pub(super) fn strip(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, S
         CONFIGURATION | KEEPALIVE | PORT_OPENER => return Err(Stop::Control(Control::TzspKeepalive)),
         _ => return Err(damaged(Kind::Tzsp, Reason::Flags)),
     }
-    let packet = tags(packet)?;
-    let session = carrier.session(Kind::Tzsp, None);
+    tags(&mut walk.packet)?;
     let link = match u16::from_be_bytes([high, low]) {
-        ETHERNET => return Found::ethernet(packet, session),
+        ETHERNET => return walk.ethernet(Kind::Tzsp, None),
         protocol => [IEEE802_11, PRISM, AVS].into_iter().find(|(number, _)| *number == protocol),
     };
     let (_, link) = link.ok_or(Stop::Plain)?;
-    Ok(Found::new(packet, link, session))
+    walk.frame(link, Kind::Tzsp, None)
 }
 
 /// Steps over tags: number, length, value.
-fn tags(mut packet: Packet<'_>) -> Result<Packet<'_>, Stop> {
+fn tags(packet: &mut Packet<'_>) -> Result<(), Stop> {
     let mut frame_len = None;
     for _ in 0..TAGS_MAX {
-        let (&[tag], rest) = packet.take(Kind::Tzsp)?;
-        packet = rest;
-        match tag {
-            TAG_PADDING => {}
-            TAG_END => {
+        match *packet.take(Kind::Tzsp)? {
+            [TAG_PADDING] => {}
+            [TAG_END] => {
                 if let Some(len) = frame_len {
                     packet.truncated(Some(u32::max(len, packet.wire_left().unwrap_or(0))));
                 }
-                return Ok(packet);
+                return Ok(());
             }
-            _ => {
-                let (&[len], value) = packet.take(Kind::Tzsp)?;
-                if let (TAG_FRAME_LENGTH, 2, Some(value)) = (tag, len, value.peek()) {
+            [tag] => {
+                let &[len] = packet.take(Kind::Tzsp)?;
+                if let (TAG_FRAME_LENGTH, 2, Some(value)) = (tag, len, packet.peek()) {
                     frame_len = Some(u16::from_be_bytes(*value).into());
                 }
-                packet = value.skip(len.into(), Kind::Tzsp)?;
+                packet.skip(len.into(), Kind::Tzsp)?;
             }
         }
     }

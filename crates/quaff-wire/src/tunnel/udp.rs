@@ -1,7 +1,7 @@
 //! UDP (RFC 768): which tunnel a port means.
 
-use super::packet::{Carrier, Found, Packet, Stop, damaged};
-use super::{Control, Granularity, Kind, Kinds, Marker, Reason, geneve, gtp, l2tp, mpls, tzsp, vxlan};
+use super::packet::{Stop, Walk, damaged};
+use super::{Granularity, Kind, Kinds, Marker, Reason, geneve, gtp, l2tp, mpls, tzsp, vxlan};
 
 /// What rides on UDP and has a port.
 pub(super) const KINDS: Kinds = Kinds::NONE
@@ -31,8 +31,8 @@ const MARKER_SIGNATURE: [u8; 4] = [0xa5; 4];
 /// The destination port decides, since senders choose the source port for its entropy. Only
 /// L2TP answers to the port that it was asked from (RFC 3931 section 4.1.2.2).
 #[inline]
-pub(super) fn strip(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, Stop> {
-    let Some(head) = packet.peek::<8>() else { return Err(Stop::Plain) };
+pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
+    let Some(head) = walk.packet.peek::<8>() else { return Err(Stop::Plain) };
     let [source, destination, len] = [0, 2, 4].map(|at| u16::from_be_bytes([head[at], head[at + 1]]));
     let kind = match destination {
         VXLAN | VXLAN_LINUX | VXLAN_GPE => Kind::Vxlan,
@@ -42,38 +42,38 @@ pub(super) fn strip(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, S
         L2TP => Kind::L2tp,
         TZSP => Kind::Tzsp,
         _ if source == L2TP => Kind::L2tp,
-        _ => return Err(marker(packet, len, carrier)),
+        _ => return Err(marker(walk, len)),
     };
-    carrier.wants(kind)?;
-    let mut packet = packet.skip_outer(8)?;
+    walk.wants(kind)?;
+    walk.packet.skip_outer(8)?;
     match len {
         // A large packet that the kernel has not segmented yet, as in IPv4.
         0 => {}
         1..8 => return Err(damaged(kind, Reason::Length)),
-        _ => packet.limit(u32::from(len) - 8),
+        _ => walk.packet.limit(u32::from(len) - 8),
     }
     match destination {
-        VXLAN | VXLAN_LINUX => vxlan::strip(packet, carrier),
-        VXLAN_GPE => vxlan::gpe(packet, carrier),
-        GENEVE => geneve::strip(packet, carrier),
-        MPLS => mpls::strip(packet, carrier),
-        GTP => gtp::strip(packet, carrier),
-        TZSP => tzsp::strip(packet, carrier),
-        _ => l2tp::on_udp(packet, carrier),
+        VXLAN | VXLAN_LINUX => vxlan::strip(walk),
+        VXLAN_GPE => vxlan::gpe(walk),
+        GENEVE => geneve::strip(walk),
+        MPLS => mpls::strip(walk),
+        GTP => gtp::strip(walk),
+        TZSP => tzsp::strip(walk),
+        _ => l2tp::on_udp(walk),
     }
 }
 
 /// An ERSPAN type III marker, which has no port of its own but a signature; else a plain packet.
 #[inline]
-fn marker(packet: Packet<'_>, len: u16, carrier: Carrier) -> Stop {
-    let Some(bytes) = packet.rest().get(8..8 + MARKER_BYTES) else { return Stop::Plain };
+fn marker(walk: &mut Walk<'_>, len: u16) -> Stop {
+    let Some(bytes) = walk.packet.rest().get(8..8 + MARKER_BYTES) else { return Stop::Plain };
     let signed = bytes.ends_with(&MARKER_SIGNATURE) && usize::from(len) >= 8 + MARKER_BYTES;
-    let Some(source) = carrier.source else { return Stop::Plain };
-    if !signed || !carrier.kinds.contains(Kind::Erspan) {
+    let Some(source) = walk.source else { return Stop::Plain };
+    if !signed || !walk.kinds.contains(Kind::Erspan) {
         return Stop::Plain;
     }
     let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    Stop::Control(Control::ErspanMarker(Marker {
+    walk.marker = Some(Marker {
         source,
         session: bytes[23],
         granularity: Granularity::of(bytes[24]),
@@ -81,5 +81,6 @@ fn marker(packet: Packet<'_>, len: u16, carrier: Carrier) -> Stop {
         timestamp: u64::from(u16::from_be_bytes([bytes[28], bytes[29]])) << 32 | u64::from(word(30)),
         utc_s: word(34),
         utc_us: word(38),
-    }))
+    });
+    Stop::Marker
 }

@@ -1,6 +1,6 @@
 //! VXLAN (RFC 7348) and VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe).
 
-use super::packet::{Carrier, Found, Packet, Stop, damaged};
+use super::packet::{Stop, Walk, damaged};
 use super::{Control, Kind, Reason, mpls};
 
 /// I: the VNI is valid.
@@ -14,17 +14,17 @@ const VERSION: u8 = 0x30;
 
 /// VXLAN. All bits but I are to be ignored on receipt.
 #[inline]
-pub(super) fn strip(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, Stop> {
-    let (head, packet) = packet.take::<8>(Kind::Vxlan)?;
+pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
+    let head = walk.packet.take::<8>(Kind::Vxlan)?;
     if head[0] & INSTANCE == 0 {
         return Err(damaged(Kind::Vxlan, Reason::Flags));
     }
-    Found::ethernet(packet, carrier.session(Kind::Vxlan, Some(vni(head))))
+    walk.ethernet(Kind::Vxlan, vni(head))
 }
 
 /// VXLAN-GPE.
-pub(super) fn gpe(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, Stop> {
-    let (head, packet) = packet.take::<8>(Kind::Vxlan)?;
+pub(super) fn gpe(walk: &mut Walk<'_>) -> Result<(), Stop> {
+    let head = walk.packet.take::<8>(Kind::Vxlan)?;
     let flags = head[0];
     if flags & VERSION != 0 {
         return Err(damaged(Kind::Vxlan, Reason::Version));
@@ -35,17 +35,16 @@ pub(super) fn gpe(packet: Packet<'_>, carrier: Carrier) -> Result<Found<'_>, Sto
     if flags & OAM != 0 {
         return Err(Stop::Control(Control::VxlanOam));
     }
-    let session = carrier.session(Kind::Vxlan, Some(vni(head)));
     match head[3] {
-        _ if flags & NEXT_PROTOCOL == 0 => Found::ethernet(packet, session),
-        1 => Found::ip(packet, Some(4), session),
-        2 => Found::ip(packet, Some(6), session),
-        3 => Found::ethernet(packet, session),
-        5 => Ok(Found { session, ..mpls::strip(packet, carrier)? }),
+        _ if flags & NEXT_PROTOCOL == 0 => walk.ethernet(Kind::Vxlan, vni(head)),
+        1 => walk.ip(Some(4), Kind::Vxlan, vni(head)),
+        2 => walk.ip(Some(6), Kind::Vxlan, vni(head)),
+        3 => walk.ethernet(Kind::Vxlan, vni(head)),
+        5 => mpls::inside(walk, Kind::Vxlan, vni(head)),
         _ => Err(Stop::Plain),
     }
 }
 
-fn vni(head: &[u8; 8]) -> u32 {
-    u32::from_be_bytes([0, head[4], head[5], head[6]])
+fn vni(head: &[u8; 8]) -> Option<u32> {
+    Some(u32::from_be_bytes([0, head[4], head[5], head[6]]))
 }

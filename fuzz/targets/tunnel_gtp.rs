@@ -1,0 +1,10 @@
+//! Any bytes where gtp is expected; see `tunnel`.
+
+#![no_main]
+
+mod tunnel;
+
+use libfuzzer_sys::fuzz_target;
+use quaff_wire::tunnel::Kind;
+
+fuzz_target!(|input: tunnel::Input<'_>| tunnel::inside(Kind::Gtp, input));
