@@ -5,8 +5,9 @@
 //! packet must not be reached, because it would reject the packet instead.
 
 use super::asm::{Asm, Label};
-use super::insn::code::{ABS, ALU, B, H, IMM, IND, LD, LDX, LEN, MEM, MISC, TAX, TXA, W, X};
-use super::insn::code::{ADD, AND, JEQ, JGE, JSET, ST, SUB};
+use super::insn::code::{
+    ABS, ADD, ALU, AND, B, H, IMM, IND, JEQ, JGE, JSET, LD, LDX, LEN, MEM, MISC, ST, SUB, TAX, TXA, W, X,
+};
 use std::fmt;
 
 /// A tunnel whose headers always have the same length: where its inner frame begins is known.
@@ -184,9 +185,9 @@ fn guard_vxlan(asm: &mut Asm, ways: &Ways<'_>) {
     asm.put(LD | H | ABS, at::UDP_DESTINATION);
     asm.expect(JEQ, VXLAN_PORT, ways.up);
     expect_length(asm, at::UDP_LENGTH, ETHERNET_BYTES + IPV4_BYTES, ways.up);
-    // The I flag and no other: anything else is for decapsulation to judge.
-    asm.put(LD | W | ABS, at::HEADER);
-    asm.expect(JEQ, 0x0800_0000, ways.up);
+    // The I flag. All others are ignored on receipt (RFC 7348, section 5).
+    asm.put(LD | B | ABS, at::HEADER);
+    asm.expect(JSET, 0x08, ways.up);
     enter(asm, Layout::Vxlan, body, ways.up);
 }
 
@@ -210,10 +211,8 @@ fn guard_gre(asm: &mut Asm, ways: &Ways<'_>) {
 }
 
 fn guard_erspan2(asm: &mut Asm, ways: &Ways<'_>) {
-    /// The trunk's encapsulation: none, ISL, 802.1Q (the tag was removed and is in the header), or
-    /// the tag is in the frame.
+    /// The trunk's encapsulation; 2 is 802.1Q: the tag was removed, and is in the header.
     const EN: u32 = 0x1800;
-    const EN_ISL: u32 = 0x0800;
     const EN_TAG_REMOVED: u32 = 0x1000;
     if !ways.has_any(&[Layout::Erspan2, Layout::Erspan2Tagged]) {
         return asm.jump(ways.up);
@@ -222,7 +221,6 @@ fn guard_erspan2(asm: &mut Asm, ways: &Ways<'_>) {
     let (plain, tagged) = (asm.label(), asm.label());
     asm.put(LD | H | ABS, at::HEADER_LOW);
     asm.put(ALU | AND, EN);
-    asm.refuse(JEQ, EN_ISL, ways.up);
     asm.branch(JEQ, EN_TAG_REMOVED, tagged, plain);
     for (label, layout) in [(plain, Layout::Erspan2), (tagged, Layout::Erspan2Tagged)] {
         asm.place(label);
