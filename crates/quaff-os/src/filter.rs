@@ -5,7 +5,10 @@
 //! the kernel is compiled on one; a dead handle is the fallback where none can be had (an interface
 //! that is down). A program for frames as a file has them is compiled on a dead handle.
 
+use crate::Try;
 use crate::packet::Insn;
+use crate::packet::socket::attach_filter;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::NonNull;
 
@@ -41,6 +44,14 @@ pub fn compile_offline(dlt: i32, expression: &str, snaplen: u32) -> Result<Vec<I
         return Err(FilterError { expression: expression.to_owned(), message, at });
     }
     Ok(program)
+}
+
+/// Whether the kernel takes a program: it checks it, and has room for it.
+pub fn check(program: &[Insn]) -> crate::Result<()> {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let (socket, _) = socketpair(AddressFamily::Unix, SockType::Datagram, None, flags)
+        .trying(|| "make a pair of sockets")?;
+    attach_filter(&socket, program)
 }
 
 fn compile_on(handle: Option<Handle>, expression: &str) -> Result<Vec<Insn>, FilterError> {

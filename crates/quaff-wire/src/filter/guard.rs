@@ -32,9 +32,9 @@ impl Layout {
     const ALL: [Self; 6] = [
         Self::Erspan2,
         Self::Vxlan,
+        Self::Erspan2Tagged,
         Self::Erspan3,
         Self::Erspan1,
-        Self::Erspan2Tagged,
         Self::Erspan3Platform,
     ];
 
