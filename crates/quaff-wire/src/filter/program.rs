@@ -1,6 +1,7 @@
 //! Verifies a program, as the kernel does before it lets one in (`bpf_check_classic`).
 
 use super::insn::{Insn, MEMORY_WORDS, Op};
+use super::run::Step;
 
 /// Why a program is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +41,7 @@ pub enum Refused {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     pub(super) ops: Box<[Op]>,
+    pub(super) steps: Box<[Step]>,
 }
 
 impl Program {
@@ -63,7 +65,8 @@ impl Program {
             ops.push(op);
         }
         check_memory(&ops)?;
-        Ok(Self { ops: ops.into() })
+        let steps = ops.iter().map(|op| Step::from(*op)).collect();
+        Ok(Self { ops: ops.into(), steps })
     }
 
     /// Whether it asks for the packet's length on the wire.

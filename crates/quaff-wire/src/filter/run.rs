@@ -37,6 +37,41 @@ pub struct Ancillary {
     pub vlan: Option<(u16, u16)>,
 }
 
+/// An instruction, as the loop takes it: what filters are made of mostly has a step of its own, so
+/// that one look tells what to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Byte(u32),
+    Half(u32),
+    Word(u32),
+    Equal { k: u32, yes: u8, no: u8 },
+    Greater { k: u32, yes: u8, no: u8 },
+    GreaterEqual { k: u32, yes: u8, no: u8 },
+    Set { k: u32, yes: u8, no: u8 },
+    And(u32),
+    Return(u32),
+    Other(Op),
+}
+
+impl From<Op> for Step {
+    fn from(op: Op) -> Self {
+        match op {
+            Op::Load(Size::Byte, k) => Self::Byte(k),
+            Op::Load(Size::Half, k) => Self::Half(k),
+            Op::Load(Size::Word, k) => Self::Word(k),
+            Op::Branch { test, with: Operand::K(k), yes, no } => match test {
+                Test::Equal => Self::Equal { k, yes, no },
+                Test::Greater => Self::Greater { k, yes, no },
+                Test::GreaterEqual => Self::GreaterEqual { k, yes, no },
+                Test::Set => Self::Set { k, yes, no },
+            },
+            Op::Alu(Alu::And, Operand::K(k)) => Self::And(k),
+            Op::Return(k) => Self::Return(k),
+            _ => Self::Other(op),
+        }
+    }
+}
+
 impl Program {
     /// Runs it: 0 is "not wanted", anything else the bytes to keep.
     #[inline]
@@ -52,71 +87,109 @@ impl Program {
     }
 
     fn run_on<B: Bytes + ?Sized>(&self, bytes: &B, wire_len: u32, ancillary: Option<Ancillary>) -> u32 {
-        let (mut a, mut x, mut next) = (0u32, 0u32, 0usize);
-        let mut memory = [0u32; MEMORY_WORDS];
+        let mut machine = Machine { a: 0, x: 0, memory: [0; MEMORY_WORDS], wire_len, ancillary };
+        let mut next = 0usize;
         // Verified: every way ends in a return, so running out of instructions does not happen.
-        while let Some(op) = self.ops.get(next) {
+        while let Some(step) = self.steps.get(next) {
             next += 1;
-            let loaded = match *op {
-                Op::Load(size, k) => bytes.load(size, k),
-                Op::LoadX(size, k) => x.checked_add(k).and_then(|at| bytes.load(size, at)),
-                Op::Branch { test, with, yes, no } => {
-                    let holds = holds(test, a, value(with, x));
-                    next += usize::from(if holds { yes } else { no });
-                    continue;
-                }
-                Op::Jump(far) => {
-                    next += far as usize;
-                    continue;
-                }
-                Op::Return(k) => return k,
-                Op::ReturnA => return a,
-                Op::HeaderX(k) => match bytes.load(Size::Byte, k) {
-                    Some(byte) => {
-                        x = (byte & 0xf) << 2;
-                        continue;
-                    }
-                    None => None,
-                },
-                Op::Alu(alu, with) => compute(alu, a, value(with, x)),
-                Op::Neg => Some(a.wrapping_neg()),
-                Op::Imm(k) => Some(k),
-                Op::Memory(slot) => Some(memory[word(slot)]),
-                Op::Len => Some(wire_len),
-                Op::Txa => Some(x),
-                Op::Aside(what) => ancillary.map(|known| beside(what, &known)),
-                Op::Tax | Op::ImmX(_) | Op::MemoryX(_) | Op::LenX | Op::Store(_) | Op::StoreX(_) => {
-                    match *op {
-                        Op::ImmX(k) => x = k,
-                        Op::MemoryX(slot) => x = memory[word(slot)],
-                        Op::LenX => x = wire_len,
-                        Op::Store(slot) => memory[word(slot)] = a,
-                        Op::StoreX(slot) => memory[word(slot)] = x,
-                        _ => x = a,
-                    }
-                    continue;
-                }
+            let a = machine.a;
+            let flow = match *step {
+                Step::Byte(k) => machine.set(bytes.load(Size::Byte, k)),
+                Step::Half(k) => machine.set(bytes.load(Size::Half, k)),
+                Step::Word(k) => machine.set(bytes.load(Size::Word, k)),
+                Step::Equal { k, yes, no } => skip(a == k, yes, no),
+                Step::Greater { k, yes, no } => skip(a > k, yes, no),
+                Step::GreaterEqual { k, yes, no } => skip(a >= k, yes, no),
+                Step::Set { k, yes, no } => skip(a & k != 0, yes, no),
+                Step::And(k) => machine.set(Some(a & k)),
+                Step::Return(k) => return k,
+                Step::Other(op) => machine.step(op, bytes),
             };
-            match loaded {
-                Some(value) => a = value,
-                None => return 0,
+            match flow {
+                Flow::Skip(count) => next += count,
+                Flow::Return(value) => return value,
             }
         }
         0
     }
 }
 
-#[inline]
-fn word(slot: u8) -> usize {
-    usize::from(slot) % MEMORY_WORDS
+/// Where a program goes on: so many instructions further, or nowhere.
+enum Flow {
+    Skip(usize),
+    Return(u32),
 }
 
 #[inline]
-fn value(with: Operand, x: u32) -> u32 {
-    match with {
-        Operand::K(k) => k,
-        Operand::X => x,
+fn skip(holds: bool, yes: u8, no: u8) -> Flow {
+    Flow::Skip(usize::from(if holds { yes } else { no }))
+}
+
+/// The two registers, the scratch memory, and what does not change.
+struct Machine {
+    a: u32,
+    x: u32,
+    memory: [u32; MEMORY_WORDS],
+    wire_len: u32,
+    ancillary: Option<Ancillary>,
+}
+
+impl Machine {
+    /// Sets A; without a value the program ends.
+    #[inline]
+    fn set(&mut self, value: Option<u32>) -> Flow {
+        let Some(value) = value else { return Flow::Return(0) };
+        self.a = value;
+        Flow::Skip(0)
     }
+
+    #[inline]
+    fn set_x(&mut self, value: Option<u32>) -> Flow {
+        let Some(value) = value else { return Flow::Return(0) };
+        self.x = value;
+        Flow::Skip(0)
+    }
+
+    #[inline]
+    fn step<B: Bytes + ?Sized>(&mut self, op: Op, bytes: &B) -> Flow {
+        let value = |with: Operand| match with {
+            Operand::K(k) => k,
+            Operand::X => self.x,
+        };
+        match op {
+            Op::Load(size, k) => self.set(bytes.load(size, k)),
+            Op::LoadX(size, k) => self.set(self.x.checked_add(k).and_then(|at| bytes.load(size, at))),
+            Op::HeaderX(k) => self.set_x(bytes.load(Size::Byte, k).map(|byte| (byte & 0xf) << 2)),
+            Op::Branch { test, with, yes, no } => skip(holds(test, self.a, value(with)), yes, no),
+            Op::Jump(far) => Flow::Skip(far as usize),
+            Op::Return(k) => Flow::Return(k),
+            Op::ReturnA => Flow::Return(self.a),
+            Op::Alu(alu, with) => self.set(compute(alu, self.a, value(with))),
+            Op::Neg => self.set(Some(self.a.wrapping_neg())),
+            Op::Imm(k) => self.set(Some(k)),
+            Op::ImmX(k) => self.set_x(Some(k)),
+            Op::Memory(slot) => self.set(Some(self.memory[word(slot)])),
+            Op::MemoryX(slot) => self.set_x(Some(self.memory[word(slot)])),
+            Op::Store(slot) => self.store(slot, self.a),
+            Op::StoreX(slot) => self.store(slot, self.x),
+            Op::Len => self.set(Some(self.wire_len)),
+            Op::LenX => self.set_x(Some(self.wire_len)),
+            Op::Tax => self.set_x(Some(self.a)),
+            Op::Txa => self.set(Some(self.x)),
+            Op::Aside(what) => self.set(self.ancillary.map(|known| beside(what, &known))),
+        }
+    }
+
+    #[inline]
+    fn store(&mut self, slot: u8, value: u32) -> Flow {
+        self.memory[word(slot)] = value;
+        Flow::Skip(0)
+    }
+}
+
+#[inline]
+fn word(slot: u8) -> usize {
+    usize::from(slot) % MEMORY_WORDS
 }
 
 #[inline]
