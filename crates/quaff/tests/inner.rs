@@ -12,6 +12,7 @@ use proptest::test_runner::TestRunner;
 use quaff_os::filter::compile_offline;
 use quaff_os::packet::Insn as KernelInsn;
 use quaff_os::testing::{KernelFilter, skip};
+use quaff_wire::decode::Item;
 use quaff_wire::filter::{Insn, Moving, Program, Subject, moved};
 use quaff_wire::tunnel::build::{self, Erspan, ErspanIii};
 use quaff_wire::tunnel::{Kinds, Outcome, strip};
@@ -331,6 +332,58 @@ fn kernel_user_space_and_tcpdump_agree() {
         compare(&expression, &packets, depth, &dir.path().join("inner.pcap"), &mut seen);
     }
     seen.check(500);
+}
+
+/// The packets of the captures with tunnels, as far as they begin with Ethernet.
+fn captured() -> Vec<Vec<u8>> {
+    let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
+    let dir = std::env::var_os("QUAFF_CAPTURES").map_or(beside, Into::into).join("tunnels");
+    let mut packets = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let Ok(mut file) = quaff::source::file::CaptureFile::open(&entry.path()) else { continue };
+        let mut linktype = 0;
+        let mut take = |item: Item<'_>| match item {
+            Item::Interface(interface) => linktype = interface.linktype,
+            Item::Frame(frame) if linktype == 1 && frame.data.len() > 1 => packets.push(frame.data.to_vec()),
+            _ => {}
+        };
+        while matches!(file.pull(&mut take), Ok(true)) {}
+    }
+    packets
+}
+
+#[test]
+fn they_agree_on_real_tunnels() {
+    let test = "they_agree_on_real_tunnels";
+    let packets = captured();
+    if packets.is_empty() || Command::new("tcpdump").arg("--version").output().is_err() {
+        return skip(test, "there are no captures with tunnels (QUAFF_CAPTURES says where), or no tcpdump");
+    }
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let mut seen = Seen::default();
+    let expressions = [
+        "ip",
+        "arp",
+        "tcp",
+        "icmp",
+        "udp port 53",
+        "vlan",
+        "vlan and ip",
+        "len > 100",
+        "ether multicast",
+        "stp",
+        "not ip",
+        "ip[8] < 65",
+        "ip6 or (vlan and ip6)",
+        "tcp[tcpflags] & tcp-syn != 0",
+        "net 10.0.0.0/8",
+    ];
+    for expression in expressions {
+        for depth in [1, 4] {
+            compare(expression, &packets, depth, &dir.path().join("real.pcap"), &mut seen);
+        }
+    }
+    seen.check(0);
 }
 
 #[test]
