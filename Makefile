@@ -20,7 +20,7 @@ soak: deps-test ## the long runs: 200 random kill -9 (root, 15 minutes)
 	QUAFF_KILLS=200 cargo test -p quaff-cli --test capture_rotation -- --nocapture kill_9
 
 fuzz: ## a minute of fuzzing for each reader
-	cd fuzz && ./run decode 60 && ./run stamp 60
+	cd fuzz && ./run decode 60 && ./run stamp 60 && ./run filter 60
 
 lint: ## what CI checks first
 	cargo fmt --check

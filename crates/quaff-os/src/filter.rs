@@ -1,10 +1,14 @@
-//! tcpdump's filter language, compiled by libpcap into classic BPF for the kernel.
+//! tcpdump's filter language, compiled by libpcap into classic BPF.
 //!
 //! The kernel takes the outer VLAN tag out of a frame before a socket filter runs. Only a handle
-//! that is live on the interface makes libpcap write programs that know this, so the expression is
-//! compiled on one; a dead handle is the fallback where none can be had (an interface that is down).
+//! that is live on the interface makes libpcap write programs that know this, so an expression for
+//! the kernel is compiled on one; a dead handle is the fallback where none can be had (an interface
+//! that is down). A program for frames as a file has them is compiled on a dead handle.
 
+use crate::Try;
 use crate::packet::Insn;
+use crate::packet::socket::attach_filter;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::NonNull;
 
@@ -23,7 +27,34 @@ pub struct FilterError {
 /// Compiles `expression` for the kernel's filter on interface `name`. Accepted packets are cut to
 /// `snaplen` bytes. `dlt` is the link type (DLT_*) to assume where no live handle can be had.
 pub fn compile(name: &str, dlt: i32, expression: &str, snaplen: u32) -> Result<Vec<Insn>, FilterError> {
-    let handle = Handle::live(name, snaplen).or_else(|| Handle::dead(dlt, snaplen));
+    compile_on(Handle::live(name, snaplen).or_else(|| Handle::dead(dlt, snaplen)), expression)
+}
+
+/// Compiles `expression` for frames of link type `dlt` (DLT_*) as a file has them, VLAN tags inside,
+/// as `tcpdump -r` does. What only the kernel knows of a packet cannot be asked for.
+pub fn compile_offline(dlt: i32, expression: &str, snaplen: u32) -> Result<Vec<Insn>, FilterError> {
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_ABS) as u16;
+    const CLASS_AND_MODE: u16 = 0xe7;
+    let asks_kernel = |insn: &Insn| insn.code & CLASS_AND_MODE == LOAD && insn.k >= libc::SKF_AD_OFF as u32;
+    let program = compile_on(Handle::dead(dlt, snaplen), expression)?;
+    if program.iter().any(asks_kernel) {
+        let words = ["inbound", "outbound", "ifindex"];
+        let at = words.iter().filter_map(|word| expression.find(word)).min().unwrap_or(0);
+        let message = "it asks for what a frame in a file does not say".to_owned();
+        return Err(FilterError { expression: expression.to_owned(), message, at });
+    }
+    Ok(program)
+}
+
+/// Whether the kernel takes a program: it checks it, and has room for it.
+pub fn check(program: &[Insn]) -> crate::Result<()> {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let (socket, _) = socketpair(AddressFamily::Unix, SockType::Datagram, None, flags)
+        .trying(|| "make a pair of sockets")?;
+    attach_filter(&socket, program)
+}
+
+fn compile_on(handle: Option<Handle>, expression: &str) -> Result<Vec<Insn>, FilterError> {
     let refuse = |message: String, at| FilterError { expression: expression.to_owned(), message, at };
     let Some(handle) = handle else { return Err(refuse("libpcap has no memory".to_owned(), 0)) };
     handle.compile(expression).map_err(|message| {
@@ -166,6 +197,14 @@ mod tests {
         let program = compile("no-such-interface", ETHERNET, "udp port 53", 96).unwrap();
         let accepts = |insn: &Insn| insn.code == (libc::BPF_RET | libc::BPF_K) as u16 && insn.k == 96;
         assert!(program.len() > 5 && program.iter().any(accepts));
+    }
+
+    #[test]
+    fn a_program_for_files_looks_for_tags_in_the_frame() {
+        let load_ethertype = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
+        let program = compile_offline(ETHERNET, "vlan 5", 96).unwrap();
+        assert_eq!((program[0].code, program[0].k), (load_ethertype, 12));
+        assert_eq!(compile_offline(ETHERNET, "ip and inbound", 96).unwrap_err().at, 7);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! What the tests of this crate and of the ones above share: a test that cannot run here is
-//! skipped with a word, and counted; and the plainest way to put a frame on a link, to hold our own
-//! generator against.
+//! skipped with a word, and counted; the plainest way to put a frame on a link, to hold our own
+//! generator against; and the kernel's own opinion of a filter.
 
-use crate::{Error, Result};
+use crate::packet::{Insn, socket};
+use crate::{Error, Result, Try};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -62,5 +64,56 @@ impl FrameSender {
             libc::sendto(self.socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0, to, bytes)
         };
         if sent < 0 { Err(Error::last(format!("send a frame of {} bytes", frame.len()))) } else { Ok(()) }
+    }
+}
+
+/// A filter in the kernel, to ask what it does with any bytes.
+///
+/// A classic filter on a datagram socket of AF_UNIX sees the datagram from its first byte on, so
+/// neither an interface nor a privilege is needed.
+#[derive(Debug)]
+pub struct KernelFilter {
+    sender: OwnedFd,
+    receiver: OwnedFd,
+}
+
+impl KernelFilter {
+    /// Gives the program to the kernel, which checks it as it does for a packet socket.
+    pub fn new(program: &[Insn]) -> Result<Self> {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let (sender, receiver) = socketpair(AddressFamily::Unix, SockType::Datagram, None, flags)
+            .trying(|| "make a pair of sockets")?;
+        socket::attach_filter(&receiver, program)?;
+        Ok(Self { sender, receiver })
+    }
+
+    /// How many of these bytes the filter lets pass; 0 is none.
+    pub fn run(&self, bytes: &[u8]) -> Result<usize> {
+        send(self.sender.as_raw_fd(), bytes, MsgFlags::empty()).trying(|| "send to a filter")?;
+        let mut passed = [0; 1 << 16];
+        match recv(self.receiver.as_raw_fd(), &mut passed, MsgFlags::MSG_DONTWAIT) {
+            Err(nix::errno::Errno::EAGAIN) => Ok(0),
+            got => got.trying(|| "receive from a filter"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::accept;
+
+    #[test]
+    fn a_filter_in_the_kernel_sees_a_datagram_from_its_start() {
+        let insn = |code: u32, jt, jf, k| Insn { code: code as u16, jt, jf, k };
+        let (load, equal) =
+            (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K);
+        let program = [insn(load, 0, 0, 2), insn(equal, 0, 1, 7), accept(4), accept(0)];
+        let filter = KernelFilter::new(&program).unwrap();
+        assert_eq!(filter.run(&[5, 6, 7, 8, 9]).unwrap(), 4);
+        assert_eq!(filter.run(&[5, 6, 7]).unwrap(), 3);
+        assert_eq!(filter.run(&[5, 6, 0, 8, 9]).unwrap(), 0);
+        assert_eq!(filter.run(&[7, 7]).unwrap(), 0, "a load outside rejects");
+        assert!(KernelFilter::new(&[insn(load, 0, 0, 2)]).is_err(), "the kernel checks programs");
     }
 }

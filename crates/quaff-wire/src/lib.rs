@@ -6,6 +6,7 @@
 
 pub mod checksum;
 pub mod decode;
+pub mod filter;
 pub mod linktype;
 pub mod pcap;
 pub mod pcapng;

@@ -19,6 +19,7 @@ pub mod capture;
 pub mod chunk;
 pub mod error;
 pub mod gauge;
+pub mod inner;
 pub mod interfaces;
 pub mod lane;
 pub mod pack;

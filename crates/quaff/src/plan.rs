@@ -94,6 +94,15 @@ pub struct DecapPlan {
     pub switch_time: bool,
 }
 
+/// A filter on what comes out of tunnels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InnerPlan {
+    /// tcpdump filter expression.
+    pub expression: String,
+    /// Whether to look in user space only, where sequence numbers are seen before.
+    pub user: bool,
+}
+
 /// A whole capture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapturePlan {
@@ -107,6 +116,8 @@ pub struct CapturePlan {
     pub filter: Option<String>,
     /// Tunnels to be taken off.
     pub decap: Option<DecapPlan>,
+    /// What has to match then.
+    pub inner: Option<InnerPlan>,
     /// Bytes kept of each packet; [`SNAPLEN_MAX`] is all.
     pub snaplen: u32,
     /// Whether to see frames addressed to others.
@@ -196,6 +207,12 @@ impl CapturePlan {
         }
         if let Some(name) = self.twice() {
             return Err(Error::Plan(format!("-i {name} is there twice: a packet would be captured twice")));
+        }
+        if self.inner.is_some() && self.decap.is_none() {
+            return Err(Error::Plan(
+                "--inner looks at what is inside tunnels, and none is taken off: add --decap, or use -f"
+                    .into(),
+            ));
         }
         if self.interfaces.len() > 1 && self.format != Format::Pcapng {
             return Err(Error::Plan(

@@ -7,7 +7,7 @@
 
 pub mod block;
 mod ring;
-mod socket;
+pub(crate) mod socket;
 mod tap;
 mod tx;
 

@@ -53,7 +53,7 @@ pub(super) fn set_ring(fd: &OwnedFd, request: &libc::tpacket_req3) -> Result<()>
 }
 
 /// SO_ATTACH_FILTER; the kernel replaces a filter atomically and keeps a copy of the program.
-pub(super) fn attach_filter(fd: &OwnedFd, program: &[Insn]) -> Result<()> {
+pub(crate) fn attach_filter(fd: &OwnedFd, program: &[Insn]) -> Result<()> {
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     set_at(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program, "attach a filter")
 }

@@ -8,6 +8,7 @@ mod outlet;
 mod pool;
 
 use crate::gauge::{LaneGauges, WriterGauges};
+use crate::inner::{InnerFilter, KernelFilter, Place, kernel_filter};
 use crate::interfaces::Interfaces;
 use crate::lane::{self, Inlet, Reader, Writer};
 use crate::pack::{PackPlan, Packer};
@@ -15,7 +16,7 @@ use crate::plan::{CapturePlan, InterfacePlan, RETIRE_MS};
 use crate::sink::file::Slots;
 use crate::sink::header::Heading;
 use crate::source::afpacket::{AfPacket, Opening};
-use crate::stage::{Decap, Limit, Quota, Slice, Stage};
+use crate::stage::{Decap, Inner, Limit, Quota, Slice, Stage};
 use crate::stop::{Reason, Stop};
 use crate::tally::{LaneTally, Ledger, WriterTally};
 use crate::{Error, Result};
@@ -23,9 +24,9 @@ use outlet::Outlet;
 use pool::{LanePool, Pool};
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::event::Event;
-use quaff_os::packet::{Insn, RingPlan, accept};
+use quaff_os::packet::RingPlan;
 use quaff_os::rtnl::Link;
-use quaff_os::{cpu, filter, rtnl};
+use quaff_os::{cpu, rtnl};
 use quaff_wire::linktype;
 use quaff_wire::pcapng::encode::{Interface, Section};
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub struct Capture {
     plan: CapturePlan,
     started_ns: u64,
     notes: Vec<String>,
+    inner: Option<InnerFilter>,
 }
 
 /// What can be seen of a capture from outside.
@@ -65,6 +67,7 @@ pub struct Status {
 struct Setting {
     links: Vec<Link>,
     interfaces: Interfaces,
+    inner: Option<InnerFilter>,
     heading: Heading,
     slots: Slots,
     start_ns: u64,
@@ -75,13 +78,16 @@ impl Capture {
     pub fn start(plan: CapturePlan, stop: Stop) -> Result<Self> {
         let plan = plan.validate()?;
         let links = plan.interfaces.iter().map(find_link).collect::<Result<Vec<_>>>()?;
-        let filters = links.iter().map(|link| kernel_filter(&plan, link)).collect::<Result<Vec<_>>>()?;
+        let inner = plan.inner.as_ref().map(|inner| InnerFilter::new(&inner.expression)).transpose()?;
+        let filter = |link: &Link| kernel_filter(&plan, &link.name, kind_of(link), inner.as_ref());
+        let filters = links.iter().map(filter).collect::<Result<Vec<_>>>()?;
         let bell = Event::new()?;
         let outlet = Outlet::open(&plan, &bell, &stop)?;
         let gauges: Vec<_> = plan.interfaces.iter().map(|_| Arc::default()).collect();
         let (pool, pools) = Pool::start(&plan, &gauges, stop.clone())?;
-        let setting = setting(&plan, links, &outlet);
+        let setting = setting(&plan, links, inner.clone(), &outlet);
         let mut notes = pool.notes();
+        notes.extend(filters.iter().find_map(gap_note));
         notes.extend(outlet.note());
         notes.extend(setting.links.iter().flat_map(offload_notes));
         let status = Status {
@@ -108,7 +114,7 @@ impl Capture {
             Ok(writer) => writer,
             Err(error) => return Err(give_up(error, lanes, &stop)),
         };
-        Ok(Self { stop, status, lanes, writer, pool, writing, plan, notes, started_ns: steady_ns() })
+        Ok(Self { stop, status, lanes, writer, pool, writing, plan, notes, inner, started_ns: steady_ns() })
     }
 
     /// What can be seen from outside.
@@ -147,6 +153,7 @@ impl Capture {
         ledger.writing = self.writing;
         ledger.notes = self.notes;
         ledger.notes.extend(self.pool.finish());
+        ledger.notes.extend(self.inner.iter().flat_map(InnerFilter::notes));
         let (user_ns, system_ns) = cpu::process_ns();
         ledger.cpu_seconds = (user_ns + system_ns) as f64 / 1e9;
         // After a failure the sums cannot hold; without one they must.
@@ -171,18 +178,24 @@ fn find_link(interface: &InterfacePlan) -> Result<Link> {
     }
 }
 
-fn kernel_filter(plan: &CapturePlan, link: &Link) -> Result<Vec<Insn>> {
-    let Some(expression) = &plan.filter else { return Ok(vec![accept(plan.kernel_snaplen())]) };
-    let kind = linktype::of_arphrd(link.arphrd).unwrap_or(linktype::ETHERNET);
-    Ok(filter::compile(&link.name, kind.dlt, expression, plan.kernel_snaplen())?)
+fn kind_of(link: &Link) -> linktype::Kind {
+    linktype::of_arphrd(link.arphrd).unwrap_or(linktype::ETHERNET)
 }
 
-fn setting(plan: &CapturePlan, links: Vec<Link>, outlet: &Outlet) -> Setting {
+fn gap_note(filter: &KernelFilter) -> Option<String> {
+    let is_hidden = filter.inner.as_ref().is_some_and(Place::hides_gaps);
+    is_hidden.then(|| {
+        "gaps in ERSPAN's sequence numbers are not counted: the kernel keeps packets out; --inner-user counts them"
+            .to_owned()
+    })
+}
+
+fn setting(plan: &CapturePlan, links: Vec<Link>, inner: Option<InnerFilter>, outlet: &Outlet) -> Setting {
     let os = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let os = format!("Linux {}", os.trim());
     let start_ns = wall_ns();
     let interface = |link: &Link| Interface {
-        linktype: linktype::of_arphrd(link.arphrd).unwrap_or(linktype::ETHERNET).linktype,
+        linktype: kind_of(link).linktype,
         snaplen: plan.snaplen,
         name: link.name.clone(),
         filter: plan.filter.clone(),
@@ -204,7 +217,7 @@ fn setting(plan: &CapturePlan, links: Vec<Link>, outlet: &Outlet) -> Setting {
         align: outlet.align(),
     };
     let slots = outlet.slots(start_ns);
-    Setting { links, interfaces, heading, slots, start_ns }
+    Setting { links, interfaces, inner, heading, slots, start_ns }
 }
 
 fn speed_bps(name: &str) -> Option<u64> {
@@ -255,13 +268,18 @@ fn packer(
 fn stages(
     plan: &CapturePlan,
     setting: &Setting,
+    hides_gaps: bool,
     gauges: Arc<LaneGauges>,
     quota: Option<&Arc<Quota>>,
     stop: &Stop,
 ) -> Vec<Box<dyn Stage>> {
     let mut stages: Vec<Box<dyn Stage>> = Vec::new();
     if let Some(decap) = &plan.decap {
-        stages.push(Box::new(Decap::new(decap, plan.format, setting.interfaces.clone(), gauges)));
+        let decap = Decap::new(decap, plan.format, setting.interfaces.clone(), gauges);
+        stages.push(Box::new(if hides_gaps { decap.without_gaps() } else { decap }));
+    }
+    if let Some(inner) = &setting.inner {
+        stages.push(Box::new(Inner::new(inner.clone(), setting.interfaces.clone())));
     }
     if plan.snaplen < crate::plan::SNAPLEN_MAX {
         stages.push(Box::new(Slice { snaplen: plan.snaplen }));
@@ -312,19 +330,20 @@ fn start_lanes(
     lanes: &mut Vec<JoinHandle<Result<LaneTally>>>,
     plan: &CapturePlan,
     setting: &Setting,
-    filters: Vec<Vec<Insn>>,
+    filters: Vec<KernelFilter>,
     packers: Vec<Packer>,
     status: &Status,
     stop: &Stop,
 ) -> Result<()> {
     let quota = plan.count.map(Quota::new);
     for (i, (packer, filter)) in packers.into_iter().zip(filters).enumerate() {
+        let hides_gaps = filter.inner.as_ref().is_some_and(Place::hides_gaps);
         let ring = RingPlan {
             block_bytes: plan.block_bytes,
             block_count: plan.blocks_per_ring(),
             retire_ms: RETIRE_MS,
             promiscuous: plan.promiscuous,
-            filter,
+            filter: filter.insns,
             time_source: plan.time_source,
         };
         let lane = LaneStart {
@@ -332,11 +351,11 @@ fn start_lanes(
             ring,
             core: plan.interfaces[i].cpu,
             real_time: plan.real_time,
-            is_filtered: plan.filter.is_some(),
+            is_filtered: filter.is_filtering,
             number: i as u16,
             snaplen: plan.kernel_snaplen(),
             packer,
-            stages: stages(plan, setting, status.lanes[i].clone(), quota.as_ref(), stop),
+            stages: stages(plan, setting, hides_gaps, status.lanes[i].clone(), quota.as_ref(), stop),
             gauges: status.lanes[i].clone(),
             stop: stop.clone(),
         };

@@ -2,10 +2,12 @@
 //! counts what it removes.
 
 mod decap;
+mod inner;
 mod limit;
 mod slice;
 
 pub use decap::Decap;
+pub use inner::Inner;
 pub use limit::{Limit, Quota};
 pub use slice::Slice;
 

@@ -4,8 +4,8 @@ use super::memory;
 use crate::units;
 use anyhow::{Context, bail};
 use quaff::plan::{
-    BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DecapPlan, DirPlan, Format, InterfacePlan, Output, POPULATE_BYTES,
-    Retention, SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
+    BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DecapPlan, DirPlan, Format, InnerPlan, InterfacePlan, Output,
+    POPULATE_BYTES, Retention, SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
 };
 use quaff_os::packet::TimeSource;
 use quaff_wire::tunnel::Kinds;
@@ -60,6 +60,17 @@ pub(crate) struct Args {
     /// Drop what is no tunnel
     #[arg(long, requires = "decap", help_heading = "Tunnels")]
     decap_only: bool,
+    /// Keep only what matches a tcpdump expression when the tunnels are off
+    ///
+    /// It runs in the kernel where the headers outside have a fixed length, ERSPAN and VXLAN over
+    /// plain IPv4, so that other packets are never copied, and in user space for everything else.
+    /// Both keep the same packets; --explain says what runs where.
+    #[arg(long, value_name = "EXPR", help_heading = "Tunnels")]
+    inner: Option<String>,
+    /// Look at what is inside in user space only: this costs more, and counts gaps in ERSPAN's
+    /// sequence numbers, which packets that the kernel keeps out would leave too
+    #[arg(long, requires = "inner", help_heading = "Tunnels")]
+    inner_user: bool,
     /// Whose time counts: capture, or erspan (the switch's, where ERSPAN III has it)
     #[arg(
         long,
@@ -145,7 +156,7 @@ Examples:
   quaff capture -i eth0 -i eth1 -f 'tcp port 443' -s 128 --duration 5m -w tls.pcapng
   quaff capture -i eth0 --dir /data --rotate-time 1h --keep-free 10
   quaff capture -i eth0 -w - | tshark -r -
-  quaff capture -i eth0 --decap erspan -w mirrored.pcapng";
+  quaff capture -i eth0 --decap erspan --inner 'tcp port 443' -w mirrored.pcapng";
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum TimeStampType {
@@ -193,6 +204,7 @@ impl Args {
                 only: self.decap_only,
                 switch_time: self.time == TimeName::Erspan,
             }),
+            inner: self.inner(),
             snaplen: if self.snaplen == 0 { SNAPLEN_MAX } else { self.snaplen },
             promiscuous: !self.no_promiscuous,
             time_source: match self.time_stamp_type {
@@ -211,6 +223,11 @@ impl Args {
             writer_cpu: self.writer_cpu.or(self.cpu.last().copied()),
             real_time: self.rt,
         })
+    }
+
+    fn inner(&self) -> Option<InnerPlan> {
+        let expression = self.inner.clone().filter(|inner| !inner.trim().is_empty())?;
+        Some(InnerPlan { expression, user: self.inner_user })
     }
 
     /// What was asked for has to be there: a process that takes more memory than there is gets killed.

@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(250);
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = args.plan()?.validate()?;
     if args.explain {
-        report::explain(&plan);
+        report::explain(&plan, &quaff::inner::explain(&plan)?);
         return Ok(Exit::Done);
     }
     if plan.output == Output::Stdout && std::io::stdout().is_terminal() {

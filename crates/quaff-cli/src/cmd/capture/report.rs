@@ -3,6 +3,7 @@
 use crate::exit::Exit;
 use crate::show;
 use quaff::capture::Status;
+use quaff::inner::Place;
 use quaff::plan::{CapturePlan, Output, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
 use quaff::stop::Reason;
 use quaff::tally::{DecapTally, Ledger};
@@ -228,8 +229,8 @@ pub(super) fn exit(ledger: &Ledger) -> Exit {
     }
 }
 
-/// Prints the plan and what it can stand.
-pub(super) fn explain(plan: &CapturePlan) {
+/// Prints the plan, where inner frames are looked at, and what it can stand.
+pub(super) fn explain(plan: &CapturePlan, inner: &[(String, Place)]) {
     let lanes: Vec<_> = plan
         .interfaces
         .iter()
@@ -246,10 +247,7 @@ pub(super) fn explain(plan: &CapturePlan) {
             .as_deref()
             .map_or("none: everything is kept".into(), |text| format!("'{text}', in the kernel"))
     );
-    if let Some(decap) = &plan.decap {
-        let rest = if decap.only { "the rest is dropped" } else { "the rest passes unchanged" };
-        println!("tunnels    {} taken off, {} deep at most; {rest}", decap.kinds, decap.depth);
-    }
+    explain_tunnels(plan, inner);
     println!(
         "snaplen    {}",
         if plan.snaplen == SNAPLEN_MAX { "all of each packet".into() } else { format!("{} B", plan.snaplen) }
@@ -271,5 +269,21 @@ pub(super) fn explain(plan: &CapturePlan) {
     for (words, rate) in [("1 Gb/s", 1e9), ("10 Gb/s", 10e9)] {
         let (large, small) = (stall_seconds(plan, rate, 1514.0), stall_seconds(plan, rate, 64.0));
         println!("  at {words:<8} {large:>6.1} s of 1514 B frames, {small:>6.1} s of 64 B frames");
+    }
+}
+
+fn explain_tunnels(plan: &CapturePlan, inner: &[(String, Place)]) {
+    if let Some(decap) = &plan.decap {
+        let rest = if decap.only { "the rest is dropped" } else { "the rest passes unchanged" };
+        println!("tunnels    {} taken off, {} deep at most; {rest}", decap.kinds, decap.depth);
+    }
+    if let Some(filter) = &plan.inner {
+        println!("inner      '{}'", filter.expression);
+        for (name, place) in inner {
+            println!("  {name:<8} {place}");
+        }
+        if inner.iter().any(|(_, place)| place.hides_gaps()) {
+            println!("  gaps in ERSPAN's sequence numbers are not counted then; --inner-user counts them");
+        }
     }
 }

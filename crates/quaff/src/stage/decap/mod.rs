@@ -34,6 +34,8 @@ pub struct Decap {
     plan: DecapPlan,
     /// The one link type that the output can hold; `None` is any.
     linktype: Option<u16>,
+    /// Whether every packet of a session gets here, so that a gap in its numbers means something.
+    has_all: bool,
     /// Link types of the interfaces that the source speaks of, by number.
     outer: Vec<u16>,
     interfaces: Interfaces,
@@ -55,6 +57,7 @@ impl Decap {
         Self {
             plan: plan.clone(),
             linktype: (format != Format::Pcapng).then_some(first),
+            has_all: true,
             outer: Vec::new(),
             sessions: Sessions::new(interfaces.clone()),
             interfaces,
@@ -66,6 +69,13 @@ impl Decap {
             incomplete: 0,
             damaged: [0; Damage::COUNT],
         }
+    }
+
+    /// Does not look for gaps in sequence numbers: the kernel keeps packets out.
+    #[must_use]
+    pub fn without_gaps(mut self) -> Self {
+        self.has_all = false;
+        self
     }
 
     fn outer_linktype(&mut self, interface: u16) -> u16 {
@@ -164,7 +174,7 @@ impl Decap {
             removed.unsuited += 1;
             return;
         };
-        entry.note(inner);
+        entry.note(inner, self.has_all);
         if !fits {
             removed.unsuited += 1;
             return;
@@ -204,9 +214,10 @@ fn describe(outer: &Frame, inner: &Inner, interface: u16) -> Frame {
 
 impl Entry {
     #[inline]
-    fn note(&mut self, inner: &Inner) {
+    fn note(&mut self, inner: &Inner, has_all: bool) {
         self.received += 1;
         if let Some(number) = inner.sequence
+            && has_all
             && !self.is_rest
         {
             self.sequence.note(number);

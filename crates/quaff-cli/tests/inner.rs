@@ -1,0 +1,97 @@
+//! `--inner` on live traffic: the same packets and the same counts, whether the kernel decides or we.
+
+mod support;
+
+use support::{Bench, Ended, fails, interrupt, run, tool, verify};
+
+/// What is sent in each test: two streams in ERSPAN, one of them behind a tag, and the first one bare.
+fn captured(bench: &Bench, file: &str, options: &[&str]) -> Ended {
+    let mut args = vec!["-w", file, "--decap", "auto"];
+    args.extend(options);
+    let running = bench.capture(&args);
+    bench.generate("--size 200 --count 3000 --pps 100000 --erspan 5 --stream 7");
+    bench.generate("--size 200 --count 2000 --pps 100000 --erspan 5 --stream 9 --vlan 100");
+    bench.generate("--size 200 --count 1000 --pps 100000 --stream 7");
+    interrupt(running)
+}
+
+#[test]
+fn kernel_and_user_space_keep_the_same_packets() {
+    let Some(bench) = Bench::new("kernel_and_user_space_keep_the_same", 1 << 28) else { return };
+    for (expression, kept, depth) in [
+        ("udp src port 7", 4000, "4"),
+        ("vlan 100", 2000, "4"),
+        ("vlan 100 and udp src port 7", 0, "1"),
+        ("len = 200", 6000, "1"),
+        ("len = 250", 0, "4"),
+    ] {
+        for place in [None, Some("--inner-user")] {
+            let file = bench.path("inner.pcapng");
+            let options = ["--inner", expression, "--decap-depth", depth].into_iter().chain(place);
+            let ended = captured(&bench, &file, &options.collect::<Vec<_>>());
+            let counts = ["offered", "written", "filtered", "lost"].map(|name| ended.json[name].as_u64());
+            let wanted = [6000, kept, 6000 - kept, 0].map(Some);
+            assert_eq!(counts, wanted, "'{expression}' {place:?}: {} {}", ended.json, ended.stderr);
+            assert_eq!(ended.code, 0, "{}", ended.stderr);
+            // Only packets that the kernel keeps out leave gaps that mean nothing.
+            let is_noted = ended.json["notes"].to_string().contains("gaps");
+            assert_eq!(
+                (is_noted, &ended.json["missing_before"]),
+                (place.is_none(), &0.into()),
+                "{}",
+                ended.json
+            );
+            // The frames that came out of a tunnel: what the kernel kept out never did.
+            let stripped = ended.json["interfaces"][0]["decap"]["stripped"].as_u64().unwrap_or(0);
+            let bare = if expression == "udp src port 7" { 1000 } else { 0 };
+            match (place, expression) {
+                (Some(_), _) => assert_eq!(stripped, 5000),
+                (None, "len = 200") => assert_eq!(stripped, 5000),
+                (None, _) => assert_eq!(stripped, kept - bare, "'{expression}': {}", ended.json),
+            }
+            if let Some(mut tcpdump) = tool("kernel_and_user_space_keep_the_same", "tcpdump") {
+                let listed = run(tcpdump.args(["-nn", "-r", &file, expression]));
+                assert_eq!(listed.lines().count() as u64, kept, "'{expression}'");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_outer_filter_has_to_hold_as_well() {
+    let Some(bench) = Bench::new("an_outer_filter_has_to_hold", 1 << 28) else { return };
+    let file = bench.path("both.pcapng");
+    for place in [None, Some("--inner-user")] {
+        let options =
+            ["-f", "ip proto gre and not vlan 3", "--inner", "udp src port 7"].into_iter().chain(place);
+        let ended = captured(&bench, &file, &options.collect::<Vec<_>>());
+        let counts = ["written", "filtered"].map(|name| ended.json[name].as_u64());
+        assert_eq!(counts, [3000, 3000].map(Some), "{place:?}: {} {}", ended.json, ended.stderr);
+        assert_eq!(verify(&[&file])["received"], 3000);
+    }
+}
+
+#[test]
+fn what_runs_where_is_said_and_what_is_wrong_is_pointed_at() {
+    let Some(bench) = Bench::new("what_runs_where_is_said", 1 << 26) else { return };
+    let explained = |options: &str| {
+        let mut args = vec!["capture", "-i", "rx0", "--explain"];
+        args.extend(options.split('|'));
+        run(&mut bench.quaff(&args))
+    };
+    let both = explained("--decap|auto|--inner|tcp port 80");
+    assert!(both.contains("in the kernel for ERSPAN I, ERSPAN II, ERSPAN III, VXLAN"), "{both}");
+    assert!(both.contains("whose inner frame is no tunnel again") && both.contains("--inner-user"), "{both}");
+    let gre = explained("--decap|gre|--inner|tcp port 80");
+    assert!(gre.contains("after decapsulation: only ERSPAN and VXLAN"), "{gre}");
+    let wireless = explained("--decap|auto|--inner|wlan addr1 2:0:0:0:0:1");
+    assert!(wireless.contains("means nothing for Ethernet"), "{wireless}");
+    let said = fails(&bench, &["capture", "-i", "rx0", "-w", "x", "--inner", "tcp"]);
+    assert!(said.contains("add --decap"), "{said}");
+    let said = fails(
+        &bench,
+        &["capture", "-i", "rx0", "-w", "x", "--decap", "auto", "--inner", "tcp port 80 and prot 4"],
+    );
+    let (line, mark) = (said.lines().nth(1).unwrap_or_default(), said.lines().nth(2).unwrap_or_default());
+    assert_eq!(line.find("prot 4"), mark.find('^'), "{said}");
+}

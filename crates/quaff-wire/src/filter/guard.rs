@@ -1,0 +1,400 @@
+//! Which packets a moved filter may decide: tunnels whose headers have a fixed length, over plain
+//! IPv4 on Ethernet, recognised by every field that decapsulation looks at.
+//!
+//! The rule of this file: when in doubt, pass the packet up. A load that could lie outside of a
+//! packet must not be reached, because it would reject the packet instead.
+
+use super::asm::{Asm, Label};
+use super::insn::code::{
+    ABS, ADD, ALU, AND, B, H, IMM, IND, JEQ, JGE, JSET, LD, LDX, LEN, MEM, MISC, ST, SUB, TAX, TXA, W, X,
+};
+use std::fmt;
+
+/// A tunnel whose headers always have the same length: where its inner frame begins is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// GRE without options: 14 + 20 + 4.
+    Erspan1,
+    /// GRE with a sequence number and the header of type II: 14 + 20 + 8 + 8.
+    Erspan2,
+    /// The same, and the header says that a VLAN tag was removed, which goes back into the frame.
+    Erspan2Tagged,
+    /// GRE with a sequence number and the header of type III: 14 + 20 + 8 + 12.
+    Erspan3,
+    /// The same with the platform subheader.
+    Erspan3Platform,
+    /// UDP and VXLAN: 14 + 20 + 8 + 8.
+    Vxlan,
+}
+
+impl Layout {
+    /// All of them, those that are seen most first.
+    const ALL: [Self; 6] = [
+        Self::Erspan2,
+        Self::Vxlan,
+        Self::Erspan2Tagged,
+        Self::Erspan3,
+        Self::Erspan1,
+        Self::Erspan3Platform,
+    ];
+
+    /// Where the inner frame begins.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::Erspan1 => 38,
+            Self::Erspan2 | Self::Erspan2Tagged | Self::Vxlan => 50,
+            Self::Erspan3 => 54,
+            Self::Erspan3Platform => 62,
+        }
+    }
+
+    /// Whether a VLAN tag goes back into the inner frame.
+    pub(super) fn is_tagged(self) -> bool {
+        self == Self::Erspan2Tagged
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Erspan1 => "ERSPAN I",
+            Self::Erspan2 => "ERSPAN II",
+            Self::Erspan2Tagged => "ERSPAN II with a removed VLAN tag",
+            Self::Erspan3 => "ERSPAN III",
+            Self::Erspan3Platform => "ERSPAN III with a platform subheader",
+            Self::Vxlan => "VXLAN",
+        })
+    }
+}
+
+/// The tunnels that are to be taken off, as far as they have a fixed layout.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Layouts {
+    /// ERSPAN I, II and III.
+    pub erspan: bool,
+    /// VXLAN.
+    pub vxlan: bool,
+}
+
+impl Layouts {
+    /// The layouts, those that are seen most first.
+    pub(super) fn list(self) -> Vec<Layout> {
+        let is_wanted = |layout: &Layout| match layout {
+            Layout::Vxlan => self.vxlan,
+            _ => self.erspan,
+        };
+        Layout::ALL.into_iter().filter(is_wanted).collect()
+    }
+}
+
+/// Where in the outer packet: Ethernet, IPv4 without options, then GRE or UDP.
+mod at {
+    pub(super) const ETHERTYPE: u32 = 12;
+    pub(super) const VERSION_IHL: u32 = 14;
+    pub(super) const TOTAL_LENGTH: u32 = 16;
+    pub(super) const FRAGMENT: u32 = 20;
+    pub(super) const PROTOCOL: u32 = 23;
+    pub(super) const GRE: u32 = 34;
+    pub(super) const UDP_DESTINATION: u32 = 36;
+    pub(super) const UDP_LENGTH: u32 = 38;
+    /// The header of ERSPAN II and III behind GRE with a sequence number; that of VXLAN behind UDP.
+    pub(super) const HEADER: u32 = 42;
+    /// The lower half of its first word: COS, En or BSO, T, session.
+    pub(super) const HEADER_LOW: u32 = 44;
+    /// ERSPAN III: P, frame type, hardware, direction, granularity, O.
+    pub(super) const ERSPAN3_FLAGS: u32 = 52;
+}
+
+const ETHERNET_BYTES: u32 = 14;
+const IPV4_BYTES: u32 = 20;
+const ETHERTYPE_IPV4: u32 = 0x0800;
+const ETHERTYPE_ARP: u32 = 0x0806;
+const ETHERTYPE_VLAN: u32 = 0x8100;
+const ETHERTYPE_IPV6: u32 = 0x86dd;
+/// More fragments, or an offset: all but "don't fragment" and the reserved bit.
+const IS_FRAGMENT: u32 = 0x3fff;
+const ICMP: u32 = 1;
+const TCP: u32 = 6;
+const UDP: u32 = 17;
+const GRE: u32 = 47;
+const ICMPV6: u32 = 58;
+const VXLAN_PORT: u32 = 4789;
+/// The shortest packet of any layout, with an Ethernet header inside.
+const OUTER_BYTES_MIN: u32 = 38 + ETHERNET_BYTES;
+/// Inner UDP packets from or to these ports can be tunnels: L2TP, GTP-U, MPLS, Geneve, VXLAN (and
+/// Linux's old port), VXLAN-GPE, TZSP.
+pub(super) const TUNNEL_PORTS: [u32; 8] = [1701, 2152, 6635, 6081, 4789, 8472, 4790, 37008];
+
+/// Places that a guard leads to.
+pub(super) struct Ways<'a> {
+    /// The packet is none that can be decided here.
+    pub(super) up: Label,
+    /// Where the layouts that can be decided go on.
+    pub(super) bodies: &'a [(Layout, Label)],
+    /// Pass packets up whose original length the mirror cut: the program asks for the length.
+    pub(super) asks_len: bool,
+}
+
+impl Ways<'_> {
+    fn body(&self, layout: Layout) -> Option<Label> {
+        self.bodies.iter().find(|(of, _)| *of == layout).map(|(_, label)| *label)
+    }
+
+    fn has_any(&self, layouts: &[Layout]) -> bool {
+        layouts.iter().any(|layout| self.body(*layout).is_some())
+    }
+}
+
+/// Recognises the layouts. Falls through nowhere.
+pub(super) fn guard(asm: &mut Asm, ways: &Ways<'_>) {
+    let (gre, udp) = (asm.label(), asm.label());
+    asm.put(LD | LEN, 0);
+    asm.expect(JGE, OUTER_BYTES_MIN, ways.up);
+    asm.put(LD | H | ABS, at::ETHERTYPE);
+    asm.expect(JEQ, ETHERTYPE_IPV4, ways.up);
+    asm.put(LD | B | ABS, at::VERSION_IHL);
+    asm.expect(JEQ, 0x45, ways.up);
+    asm.put(LD | H | ABS, at::FRAGMENT);
+    asm.refuse(JSET, IS_FRAGMENT, ways.up);
+    // Where the datagram ends before the frame does (padding, an FCS), so does the inner frame.
+    expect_length(asm, at::TOTAL_LENGTH, ETHERNET_BYTES, ways.up);
+    asm.put(LD | B | ABS, at::PROTOCOL);
+    let not_gre = asm.label();
+    asm.branch(JEQ, GRE, gre, not_gre);
+    asm.place(not_gre);
+    asm.branch(JEQ, UDP, udp, ways.up);
+    asm.place(udp);
+    guard_vxlan(asm, ways);
+    asm.place(gre);
+    guard_gre(asm, ways);
+}
+
+/// Goes on where the 16-bit length at `offset` and `extra` are the whole packet, else at `up`.
+fn expect_length(asm: &mut Asm, offset: u32, extra: u32, up: Label) {
+    asm.put(LD | H | ABS, offset);
+    asm.put(MISC | TAX, 0);
+    asm.put(LD | LEN, 0);
+    asm.put(ALU | SUB, extra);
+    let next = asm.label();
+    asm.branch(JEQ | X, 0, next, up);
+    asm.place(next);
+}
+
+fn guard_vxlan(asm: &mut Asm, ways: &Ways<'_>) {
+    let Some(body) = ways.body(Layout::Vxlan) else { return asm.jump(ways.up) };
+    asm.put(LD | H | ABS, at::UDP_DESTINATION);
+    asm.expect(JEQ, VXLAN_PORT, ways.up);
+    expect_length(asm, at::UDP_LENGTH, ETHERNET_BYTES + IPV4_BYTES, ways.up);
+    // The I flag. All others are ignored on receipt (RFC 7348, section 5).
+    asm.put(LD | B | ABS, at::HEADER);
+    asm.expect(JSET, 0x08, ways.up);
+    enter(asm, Layout::Vxlan, body, ways.up);
+}
+
+fn guard_gre(asm: &mut Asm, ways: &Ways<'_>) {
+    let (type1, type2, type3) = (asm.label(), asm.label(), asm.label());
+    let kinds = [(0x0000_88be, type1), (0x1000_88be, type2), (0x1000_22eb, type3)];
+    asm.put(LD | W | ABS, at::GRE);
+    for (flags_and_protocol, label) in kinds {
+        asm.refuse(JEQ, flags_and_protocol, label);
+    }
+    asm.jump(ways.up);
+    asm.place(type1);
+    match ways.body(Layout::Erspan1) {
+        Some(body) => enter(asm, Layout::Erspan1, body, ways.up),
+        None => asm.jump(ways.up),
+    }
+    asm.place(type2);
+    guard_erspan2(asm, ways);
+    asm.place(type3);
+    guard_erspan3(asm, ways);
+}
+
+fn guard_erspan2(asm: &mut Asm, ways: &Ways<'_>) {
+    /// The trunk's encapsulation; 2 is 802.1Q: the tag was removed, and is in the header.
+    const EN: u32 = 0x1800;
+    const EN_TAG_REMOVED: u32 = 0x1000;
+    if !ways.has_any(&[Layout::Erspan2, Layout::Erspan2Tagged]) {
+        return asm.jump(ways.up);
+    }
+    guard_version(asm, 1, ways);
+    let (plain, tagged) = (asm.label(), asm.label());
+    asm.put(LD | H | ABS, at::HEADER_LOW);
+    asm.put(ALU | AND, EN);
+    asm.branch(JEQ, EN_TAG_REMOVED, tagged, plain);
+    for (label, layout) in [(plain, Layout::Erspan2), (tagged, Layout::Erspan2Tagged)] {
+        asm.place(label);
+        match ways.body(layout) {
+            Some(body) => enter(asm, layout, body, ways.up),
+            None => asm.jump(ways.up),
+        }
+    }
+}
+
+fn guard_erspan3(asm: &mut Asm, ways: &Ways<'_>) {
+    const HAS_PLATFORM: u32 = 0x0001;
+    const FRAME_TYPE: u32 = 0x7c00;
+    if !ways.has_any(&[Layout::Erspan3, Layout::Erspan3Platform]) {
+        return asm.jump(ways.up);
+    }
+    asm.put(LD | LEN, 0);
+    asm.expect(JGE, Layout::Erspan3.bytes() + ETHERNET_BYTES, ways.up);
+    guard_version(asm, 2, ways);
+    asm.put(LD | H | ABS, at::ERSPAN3_FLAGS);
+    asm.refuse(JSET, FRAME_TYPE, ways.up);
+    let (plain, platform) = (asm.label(), asm.label());
+    asm.branch(JSET, HAS_PLATFORM, platform, plain);
+    for (label, layout) in [(plain, Layout::Erspan3), (platform, Layout::Erspan3Platform)] {
+        asm.place(label);
+        match ways.body(layout) {
+            Some(body) => enter(asm, layout, body, ways.up),
+            None => asm.jump(ways.up),
+        }
+    }
+}
+
+/// The version of an ERSPAN header, and its T bit where the length matters: what a mirror cut off
+/// has an original length that is not ours to know.
+fn guard_version(asm: &mut Asm, version: u32, ways: &Ways<'_>) {
+    const TRUNCATED: u32 = 0x0400;
+    asm.put(LD | B | ABS, at::HEADER);
+    asm.put(ALU | AND, 0xf0);
+    asm.expect(JEQ, version << 4, ways.up);
+    if ways.asks_len {
+        asm.put(LD | H | ABS, at::HEADER_LOW);
+        asm.refuse(JSET, TRUNCATED, ways.up);
+    }
+}
+
+/// Enters a body if there is an Ethernet header inside.
+fn enter(asm: &mut Asm, layout: Layout, body: Label, up: Label) {
+    asm.put(LD | LEN, 0);
+    asm.branch(JGE, layout.bytes() + ETHERNET_BYTES, body, up);
+}
+
+/// The part of a guard that looks at the inner frame's own headers, for `--decap-depth` above 1.
+///
+/// It goes on at a body only where the inner frame cannot be a tunnel itself, behind one VLAN tag at
+/// most: ARP; TCP and ICMP over IPv4 without options or IPv6 without extension headers; unfragmented
+/// UDP over these that is neither from nor to a port of a tunnel.
+pub(super) struct NestedGuard {
+    /// Where the outer guard leads to.
+    pub(super) entries: Vec<(Layout, Label)>,
+    bodies: Vec<(Layout, Label)>,
+    slot: u32,
+    up: Label,
+}
+
+/// Where in an inner frame, from X.
+mod inner {
+    pub(super) const ETHERTYPE: u32 = 12;
+    pub(super) const VERSION_IHL: u32 = 14;
+    pub(super) const FRAGMENT: u32 = 20;
+    pub(super) const PROTOCOL: u32 = 23;
+    pub(super) const NEXT_HEADER: u32 = 20;
+    pub(super) const IPV4_PORTS: u32 = 34;
+    pub(super) const IPV6_PORTS: u32 = 54;
+    pub(super) const IPV4_UDP_END: u32 = 42;
+    pub(super) const IPV6_UDP_END: u32 = 62;
+}
+
+impl NestedGuard {
+    /// A guard before `bodies`. `slot` is a word of scratch memory.
+    pub(super) fn new(asm: &mut Asm, bodies: Vec<(Layout, Label)>, slot: u32, up: Label) -> Self {
+        let entries = bodies.iter().map(|(layout, _)| (*layout, asm.label())).collect();
+        Self { entries, bodies, slot, up }
+    }
+
+    /// Writes it.
+    pub(super) fn write(&self, asm: &mut Asm) {
+        let (look, decide) = (asm.label(), asm.label());
+        for (number, (layout, entry)) in self.entries.iter().enumerate() {
+            asm.place(*entry);
+            asm.put(LD | IMM, number as u32);
+            asm.put(ST, self.slot);
+            asm.put(LDX | IMM, layout.bytes());
+            asm.jump(look);
+        }
+        asm.place(look);
+        self.look(asm, decide);
+        asm.place(decide);
+        asm.put(LD | MEM, self.slot);
+        for (number, (_, body)) in self.bodies.iter().enumerate() {
+            asm.refuse(JEQ, number as u32, *body);
+        }
+        asm.jump(self.up);
+    }
+
+    fn look(&self, asm: &mut Asm, decide: Label) {
+        let (ipv4, ipv6) = (asm.label(), asm.label());
+        asm.put(LD | H | IND, inner::ETHERTYPE);
+        asm.refuse(JEQ, ETHERTYPE_IPV4, ipv4);
+        asm.refuse(JEQ, ETHERTYPE_IPV6, ipv6);
+        asm.refuse(JEQ, ETHERTYPE_ARP, decide);
+        asm.expect(JEQ, ETHERTYPE_VLAN, self.up);
+        self.step_over_tag(asm);
+        asm.put(LD | H | IND, inner::ETHERTYPE);
+        asm.refuse(JEQ, ETHERTYPE_IPV4, ipv4);
+        asm.refuse(JEQ, ETHERTYPE_IPV6, ipv6);
+        asm.branch(JEQ, ETHERTYPE_ARP, decide, self.up);
+        asm.place(ipv4);
+        self.look_ipv4(asm, decide);
+        asm.place(ipv6);
+        self.look_ipv6(asm, decide);
+    }
+
+    /// X goes to where the frame would begin if it had no tag.
+    fn step_over_tag(&self, asm: &mut Asm) {
+        asm.put(MISC | TXA, 0);
+        asm.put(ALU | ADD, 4);
+        asm.put(MISC | TAX, 0);
+        self.expect_bytes(asm, ETHERNET_BYTES);
+    }
+
+    /// Passes up what has fewer bytes from X on.
+    fn expect_bytes(&self, asm: &mut Asm, bytes: u32) {
+        asm.put(MISC | TXA, 0);
+        asm.put(ALU | ADD, bytes);
+        asm.put(MISC | TAX, 0);
+        asm.put(LD | LEN, 0);
+        let next = asm.label();
+        asm.branch(JGE | X, 0, next, self.up);
+        asm.place(next);
+        asm.put(MISC | TXA, 0);
+        asm.put(ALU | SUB, bytes);
+        asm.put(MISC | TAX, 0);
+    }
+
+    fn look_ipv4(&self, asm: &mut Asm, decide: Label) {
+        self.expect_bytes(asm, inner::IPV4_UDP_END);
+        asm.put(LD | B | IND, inner::VERSION_IHL);
+        asm.expect(JEQ, 0x45, self.up);
+        asm.put(LD | B | IND, inner::PROTOCOL);
+        asm.refuse(JEQ, TCP, decide);
+        asm.refuse(JEQ, ICMP, decide);
+        asm.expect(JEQ, UDP, self.up);
+        asm.put(LD | H | IND, inner::FRAGMENT);
+        asm.refuse(JSET, IS_FRAGMENT, self.up);
+        self.look_ports(asm, inner::IPV4_PORTS, decide);
+    }
+
+    fn look_ipv6(&self, asm: &mut Asm, decide: Label) {
+        self.expect_bytes(asm, inner::IPV6_UDP_END);
+        asm.put(LD | B | IND, inner::VERSION_IHL);
+        asm.put(ALU | AND, 0xf0);
+        asm.expect(JEQ, 0x60, self.up);
+        asm.put(LD | B | IND, inner::NEXT_HEADER);
+        asm.refuse(JEQ, TCP, decide);
+        asm.refuse(JEQ, ICMPV6, decide);
+        asm.expect(JEQ, UDP, self.up);
+        self.look_ports(asm, inner::IPV6_PORTS, decide);
+    }
+
+    fn look_ports(&self, asm: &mut Asm, ports: u32, decide: Label) {
+        for side in [ports, ports + 2] {
+            asm.put(LD | H | IND, side);
+            TUNNEL_PORTS.iter().for_each(|port| asm.refuse(JEQ, *port, self.up));
+        }
+        asm.jump(decide);
+    }
+}

@@ -1,0 +1,417 @@
+//! Moves a filter on inner frames outwards, so that the kernel decides about packets of tunnels.
+//!
+//! The program is written once for each place where an inner frame can begin, behind a guard
+//! ([`super::guard`]) that recognises the tunnels. What the guard does not recognise is passed up, to
+//! be decided after decapsulation by the same program, so both ways keep the same packets.
+
+use super::Program;
+use super::asm::{Asm, Label};
+use super::guard::{Layout, Layouts, NestedGuard, Ways, guard};
+use super::insn::code::{
+    A, ABS, ADD, ALU, AND, B, DIV, H, IMM, IND, JEQ, JGE, JGT, JMP, JSET, K, LD, LDX, LEN, LSH, MEM, MISC,
+    MOD, MSH, MUL, NEG, OR, RET, RSH, ST, STX, SUB, TAX, TXA, W, X, XOR,
+};
+use super::insn::{Alu, Insn, MEMORY_WORDS, Op, Operand, Size, Test};
+use crate::record::{TAG_BYTES, TAG_OFFSET};
+
+/// The most instructions that the kernel takes (`BPF_MAXINSNS`).
+pub const INSNS_MAX: usize = 4096;
+/// No frame is this long: a load from here on never succeeds.
+const FAR: u32 = 0x00ff_ffff;
+
+/// What is to be moved.
+#[derive(Debug, Clone, Copy)]
+pub struct Moving<'a> {
+    /// The filter on inner frames, compiled for Ethernet as it is in a file.
+    pub inner: &'a Program,
+    /// The filter on outer packets, compiled for the interface; it has to hold as well.
+    pub outer: Option<&'a [Insn]>,
+    /// Which tunnels are taken off.
+    pub layouts: Layouts,
+    /// How many tunnels inside each other are taken off. Above 1, packets whose inner frame may be a
+    /// tunnel itself are passed up.
+    pub depth: u8,
+    /// What the program returns for packets whose inner frame matches: the bytes to keep.
+    pub matched: u32,
+    /// What it returns for packets that it cannot decide.
+    pub undecided: u32,
+}
+
+/// A program for the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    /// The program, [`INSNS_MAX`] instructions at the most.
+    pub insns: Vec<Insn>,
+    /// The tunnels that it decides about.
+    pub layouts: Vec<Layout>,
+    /// The tunnels with a fixed layout for which it had no room; they are passed up.
+    pub left: Vec<Layout>,
+}
+
+/// Why a filter on inner frames cannot run in the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotMovable {
+    /// No tunnel that is taken off has a fixed layout.
+    #[error("only ERSPAN and VXLAN have headers of a fixed length")]
+    NoLayout,
+    /// The program is too long.
+    #[error("the kernel takes {INSNS_MAX} instructions, and it needs {0}")]
+    TooLong(usize),
+    /// The program uses all scratch memory, and moving it needs some.
+    #[error("it needs more scratch memory than the kernel has")]
+    Memory,
+    /// The program asks what the kernel knows of the outer packet, not of the inner frame.
+    #[error("it asks for what only the kernel knows of a packet")]
+    Ancillary,
+    /// The filter on outer packets jumps to where nothing is.
+    #[error("the filter on outer packets cannot be put before it")]
+    Outer,
+}
+
+/// Moves a filter. Programs that get too long lose the layouts that are seen least, one by one.
+pub fn moved(moving: &Moving<'_>) -> Result<Moved, NotMovable> {
+    let mut layouts = moving.layouts.list();
+    if layouts.is_empty() {
+        return Err(NotMovable::NoLayout);
+    }
+    let spare = Spare::of(moving)?;
+    if spare.tci.is_none() {
+        layouts.retain(|layout| !layout.is_tagged());
+    }
+    let all = layouts.clone();
+    loop {
+        let insns = assemble(moving, &layouts, spare)?;
+        if insns.len() <= INSNS_MAX {
+            let left = all[layouts.len()..].to_vec();
+            return Ok(Moved { insns, layouts, left });
+        }
+        layouts.pop();
+        if layouts.is_empty() {
+            return Err(NotMovable::TooLong(insns.len()));
+        }
+    }
+}
+
+/// Words of scratch memory that the program does not use.
+#[derive(Debug, Clone, Copy)]
+struct Spare {
+    /// To save A or X for a moment.
+    save: u32,
+    /// For the tag that goes back into the frame.
+    tci: Option<u32>,
+}
+
+impl Spare {
+    fn of(moving: &Moving<'_>) -> Result<Self, NotMovable> {
+        let used = moving.inner.memory();
+        let mut free = (0..MEMORY_WORDS as u32).rev().filter(|slot| used & 1 << slot == 0);
+        let needs_save = moving.depth > 1 || moving.inner.ops.iter().any(|op| needs_save(*op));
+        match free.next() {
+            Some(save) => Ok(Self { save, tci: free.next() }),
+            None if needs_save => Err(NotMovable::Memory),
+            None => Ok(Self { save: 0, tci: None }),
+        }
+    }
+}
+
+fn needs_save(op: Op) -> bool {
+    matches!(op, Op::LenX | Op::Alu(Alu::Lsh | Alu::Rsh, Operand::X))
+}
+
+fn assemble(moving: &Moving<'_>, layouts: &[Layout], spare: Spare) -> Result<Vec<Insn>, NotMovable> {
+    let mut asm = Asm::default();
+    let up = asm.label();
+    if let Some(outer) = moving.outer {
+        chain(&mut asm, outer)?;
+    }
+    // Layouts whose frames begin at the same place share a body.
+    let mut places: Vec<(Layout, Label)> = Vec::new();
+    let mut bodies = Vec::new();
+    for &layout in layouts {
+        let is_alike = |of: &Layout| (of.bytes(), of.is_tagged()) == (layout.bytes(), layout.is_tagged());
+        let label = places.iter().find(|(of, _)| is_alike(of)).map(|(_, label)| *label);
+        let label = label.unwrap_or_else(|| {
+            let label = asm.label();
+            places.push((layout, label));
+            label
+        });
+        bodies.push((layout, label));
+    }
+    let asks_len = moving.inner.asks_len();
+    if moving.depth > 1 {
+        let nested = NestedGuard::new(&mut asm, bodies, spare.save, up);
+        guard(&mut asm, &Ways { up, bodies: &nested.entries, asks_len });
+        nested.write(&mut asm);
+    } else {
+        guard(&mut asm, &Ways { up, bodies: &bodies, asks_len });
+    }
+    for (layout, label) in places {
+        asm.place(label);
+        Body { moving, base: layout.bytes(), is_tagged: layout.is_tagged(), spare }.write(&mut asm)?;
+    }
+    asm.place(up);
+    asm.put(RET | K, moving.undecided);
+    Ok(asm.finish())
+}
+
+/// Writes a program so that what it accepts goes on behind it.
+fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotMovable> {
+    let labels: Vec<_> = program.iter().map(|_| asm.label()).collect();
+    let behind = asm.label();
+    let target =
+        |at: usize, far: usize| labels.get((at + 1).saturating_add(far)).copied().ok_or(NotMovable::Outer);
+    for (at, insn) in program.iter().enumerate() {
+        asm.place(labels[at]);
+        match insn.code {
+            code if code == RET | K && insn.k == 0 => asm.put(code, 0),
+            code if code == RET | K => asm.jump(behind),
+            code if code == RET | A => {
+                asm.refuse(JGT, 0, behind);
+                asm.put(RET | K, 0);
+            }
+            code if code == JMP => asm.jump(target(at, insn.k as usize)?),
+            code if code & 7 == JMP => {
+                asm.branch(code & !7, insn.k, target(at, insn.jt.into())?, target(at, insn.jf.into())?);
+            }
+            code => asm.put(code, insn.k),
+        }
+    }
+    asm.place(behind);
+    Ok(())
+}
+
+/// The program for inner frames that begin at `base`.
+struct Body<'a> {
+    moving: &'a Moving<'a>,
+    base: u32,
+    is_tagged: bool,
+    spare: Spare,
+}
+
+/// Where a body ends.
+struct Ends {
+    matched: Label,
+    rejected: Label,
+    undecided: Label,
+}
+
+impl Body<'_> {
+    fn write(&self, asm: &mut Asm) -> Result<(), NotMovable> {
+        let ops = &self.moving.inner.ops;
+        let ends = Ends { matched: asm.label(), rejected: asm.label(), undecided: asm.label() };
+        let labels: Vec<_> = ops.iter().map(|_| asm.label()).collect();
+        if self.is_tagged {
+            self.keep_tag(asm);
+        }
+        asm.put(LD | IMM, 0);
+        asm.put(LDX | IMM, 0);
+        for (at, op) in ops.iter().enumerate() {
+            asm.place(labels[at]);
+            let target = |far: usize| labels[at + 1 + far];
+            match *op {
+                Op::Jump(far) => asm.jump(target(far as usize)),
+                Op::Branch { test, with, yes, no } => {
+                    let (source, k) = operand(with);
+                    asm.branch(of_test(test) | source, k, target(yes.into()), target(no.into()));
+                }
+                _ => self.op(asm, *op, &ends)?,
+            }
+        }
+        for (label, returned) in
+            [(ends.matched, self.moving.matched), (ends.rejected, 0), (ends.undecided, self.moving.undecided)]
+        {
+            asm.place(label);
+            asm.put(RET | K, returned);
+        }
+        Ok(())
+    }
+
+    fn op(&self, asm: &mut Asm, op: Op, ends: &Ends) -> Result<(), NotMovable> {
+        match op {
+            Op::Load(size, k) => self.load(asm, size, k, ends),
+            Op::LoadX(size, k) => self.load_x(asm, size, k, ends),
+            Op::HeaderX(k) => self.header_x(asm, k, ends),
+            Op::Len => {
+                asm.put(LD | LEN, 0);
+                asm.put(ALU | SUB, self.base - self.tag_bytes());
+            }
+            Op::LenX => {
+                asm.put(ST, self.spare.save);
+                asm.put(LD | LEN, 0);
+                asm.put(ALU | SUB, self.base - self.tag_bytes());
+                asm.put(MISC | TAX, 0);
+                asm.put(LD | MEM, self.spare.save);
+            }
+            Op::Alu(alu @ (Alu::Lsh | Alu::Rsh), Operand::X) => self.shift_x(asm, of_alu(alu)),
+            Op::Alu(alu, with) => {
+                let (source, k) = operand(with);
+                asm.put(ALU | of_alu(alu) | source, k);
+            }
+            Op::Return(0) => asm.jump(ends.rejected),
+            Op::Return(_) => asm.jump(ends.matched),
+            Op::ReturnA => asm.branch(JGT, 0, ends.matched, ends.rejected),
+            Op::Imm(k) => asm.put(LD | IMM, k),
+            Op::ImmX(k) => asm.put(LDX | IMM, k),
+            Op::Memory(slot) => asm.put(LD | MEM, slot.into()),
+            Op::MemoryX(slot) => asm.put(LDX | MEM, slot.into()),
+            Op::Store(slot) => asm.put(ST, slot.into()),
+            Op::StoreX(slot) => asm.put(STX, slot.into()),
+            Op::Neg => asm.put(ALU | NEG, 0),
+            Op::Tax => asm.put(MISC | TAX, 0),
+            Op::Txa => asm.put(MISC | TXA, 0),
+            Op::Aside(_) => return Err(NotMovable::Ancillary),
+            Op::Jump(_) | Op::Branch { .. } => {
+                unreachable!("jumps are written where their targets are known")
+            }
+        }
+        Ok(())
+    }
+
+    /// The TCI that goes back into the frame, from the first word of the header of ERSPAN II:
+    /// version 4, VLAN 12, COS 3, En 2, T 1, session 10 bits.
+    fn keep_tag(&self, asm: &mut Asm) {
+        let (Some(slot), header) = (self.spare.tci, self.base - 8) else { return };
+        asm.put(LD | H | ABS, header);
+        asm.put(ALU | AND, 0x0fff);
+        asm.put(MISC | TAX, 0);
+        asm.put(LD | H | ABS, header + 2);
+        asm.put(ALU | AND, 0xe000);
+        asm.put(ALU | OR | X, 0);
+        asm.put(ST, slot);
+    }
+
+    fn tag_bytes(&self) -> u32 {
+        if self.is_tagged { TAG_BYTES as u32 } else { 0 }
+    }
+
+    /// Where byte `k` of a frame lies, if it is there and no part of the tag that goes back.
+    fn place_of(&self, k: u32, bytes: u32) -> Option<u32> {
+        let (tag, behind) = (TAG_OFFSET as u32, (TAG_OFFSET + TAG_BYTES) as u32);
+        match self.is_tagged {
+            false => Some(self.base + k),
+            true if k + bytes <= tag => Some(self.base + k),
+            true if k >= behind => Some(self.base + k - TAG_BYTES as u32),
+            true => None,
+        }
+    }
+
+    fn load(&self, asm: &mut Asm, size: Size, k: u32, ends: &Ends) {
+        if k > FAR {
+            return asm.jump(ends.rejected);
+        }
+        match self.place_of(k, bytes_of(size)) {
+            Some(place) => asm.put(LD | of_size(size) | ABS, place),
+            None => self.load_tag(asm, size, k, ends),
+        }
+    }
+
+    /// A load from the tag that goes back, which lies nowhere in the packet.
+    fn load_tag(&self, asm: &mut Asm, size: Size, k: u32, ends: &Ends) {
+        const TPID: u32 = 0x8100;
+        let tci = self.spare.tci.unwrap_or(0);
+        match (size, k) {
+            (Size::Half, 12) => asm.put(LD | IMM, TPID),
+            (Size::Byte, 12) => asm.put(LD | IMM, TPID >> 8),
+            (Size::Byte, 13) => asm.put(LD | IMM, TPID & 0xff),
+            (Size::Half, 14) => asm.put(LD | MEM, tci),
+            (Size::Byte, 14 | 15) | (Size::Word, 12) => {
+                asm.put(LD | MEM, tci);
+                let (operation, with) = match (size, k) {
+                    (Size::Word, _) => (OR, TPID << 16),
+                    (_, 14) => (RSH, 8),
+                    _ => (AND, 0xff),
+                };
+                asm.put(ALU | operation, with);
+            }
+            // Half in the tag and half beside it.
+            _ => asm.jump(ends.undecided),
+        }
+    }
+
+    /// A load from X + k. The kernel would let the sum wrap around to a byte that is there.
+    fn load_x(&self, asm: &mut Asm, size: Size, k: u32, ends: &Ends) {
+        let behind = (TAG_OFFSET + TAG_BYTES) as u32;
+        if k > FAR {
+            return asm.jump(ends.rejected);
+        }
+        // A is free: the load is about to set it.
+        asm.put(MISC | TXA, 0);
+        asm.refuse(JGT, FAR, ends.rejected);
+        if self.is_tagged && k < behind {
+            asm.expect(JGE, behind - k, ends.undecided);
+        }
+        asm.put(LD | of_size(size) | IND, self.base + k - self.tag_bytes());
+    }
+
+    fn header_x(&self, asm: &mut Asm, k: u32, ends: &Ends) {
+        if k > FAR {
+            return asm.jump(ends.rejected);
+        }
+        match self.place_of(k, 1) {
+            Some(place) => asm.put(LDX | B | MSH, place),
+            None => asm.jump(ends.undecided),
+        }
+    }
+
+    /// A shift by X. The kernel would take X modulo 32.
+    fn shift_x(&self, asm: &mut Asm, shift: u16) {
+        let (small, large, next) = (asm.label(), asm.label(), asm.label());
+        asm.put(ST, self.spare.save);
+        asm.put(MISC | TXA, 0);
+        asm.branch(JGE, 32, large, small);
+        asm.place(small);
+        asm.put(LD | MEM, self.spare.save);
+        asm.put(ALU | shift | X, 0);
+        asm.jump(next);
+        asm.place(large);
+        asm.put(LD | IMM, 0);
+        asm.place(next);
+    }
+}
+
+fn operand(with: Operand) -> (u16, u32) {
+    match with {
+        Operand::K(k) => (K, k),
+        Operand::X => (X, 0),
+    }
+}
+
+fn of_size(size: Size) -> u16 {
+    match size {
+        Size::Byte => B,
+        Size::Half => H,
+        Size::Word => W,
+    }
+}
+
+fn bytes_of(size: Size) -> u32 {
+    match size {
+        Size::Byte => 1,
+        Size::Half => 2,
+        Size::Word => 4,
+    }
+}
+
+fn of_test(test: Test) -> u16 {
+    match test {
+        Test::Equal => JEQ,
+        Test::Greater => JGT,
+        Test::GreaterEqual => JGE,
+        Test::Set => JSET,
+    }
+}
+
+fn of_alu(alu: Alu) -> u16 {
+    match alu {
+        Alu::Add => ADD,
+        Alu::Sub => SUB,
+        Alu::Mul => MUL,
+        Alu::Div => DIV,
+        Alu::Mod => MOD,
+        Alu::Or => OR,
+        Alu::And => AND,
+        Alu::Xor => XOR,
+        Alu::Lsh => LSH,
+        Alu::Rsh => RSH,
+    }
+}

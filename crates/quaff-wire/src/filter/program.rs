@@ -1,0 +1,167 @@
+//! Verifies a program, as the kernel does before it lets one in (`bpf_check_classic`).
+
+use super::insn::{Insn, MEMORY_WORDS, Op};
+use super::run::Step;
+
+/// Why a program is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// There is nothing in it.
+    #[error("the filter's program is empty")]
+    Empty,
+    /// An instruction that does not exist, divides by zero, shifts by more than there are bits, or
+    /// loads from where there is nothing.
+    #[error("instruction {at} of the filter's program ({code:#06x}, {k:#x}) is none that can be run")]
+    Unknown {
+        /// Its number.
+        at: usize,
+        /// Its code.
+        code: u16,
+        /// Its operand.
+        k: u32,
+    },
+    /// A jump backwards or behind the end: libpcap writes loops for `protochain`.
+    #[error("instruction {at} of the filter's program jumps backwards: 'protochain' cannot be used here")]
+    Jump {
+        /// Its number.
+        at: usize,
+    },
+    /// The last instruction does not return.
+    #[error("the filter's program runs past its end")]
+    NoReturn,
+    /// Scratch memory is read that was not written.
+    #[error("instruction {at} of the filter's program reads memory that nothing was written to")]
+    Unwritten {
+        /// Its number.
+        at: usize,
+    },
+}
+
+/// A verified program: it ends, stays inside itself, and reads no memory that it did not write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    pub(super) ops: Box<[Op]>,
+    pub(super) steps: Box<[Step]>,
+}
+
+impl Program {
+    /// Verifies a program. Its length is not limited here; the kernel takes 4096 instructions.
+    pub fn new(insns: &[Insn]) -> Result<Self, Refused> {
+        let Some(last) = insns.len().checked_sub(1) else { return Err(Refused::Empty) };
+        let mut ops = Vec::with_capacity(insns.len());
+        for (at, insn) in insns.iter().enumerate() {
+            let unknown = Refused::Unknown { at, code: insn.code, k: insn.k };
+            let op = Op::read(insn).ok_or(unknown)?;
+            let farthest = match op {
+                Op::Jump(far) => far as usize,
+                Op::Branch { yes, no, .. } => usize::from(yes.max(no)),
+                Op::Return(_) | Op::ReturnA => 0,
+                _ if at == last => return Err(Refused::NoReturn),
+                _ => 0,
+            };
+            if matches!(op, Op::Jump(_) | Op::Branch { .. }) && farthest >= last - at {
+                return Err(Refused::Jump { at });
+            }
+            ops.push(op);
+        }
+        check_memory(&ops)?;
+        let steps = ops.iter().map(|op| Step::from(*op)).collect();
+        Ok(Self { ops: ops.into(), steps })
+    }
+
+    /// Whether it asks for the packet's length on the wire.
+    pub(super) fn asks_len(&self) -> bool {
+        self.ops.iter().any(|op| matches!(op, Op::Len | Op::LenX))
+    }
+
+    /// The words of scratch memory that it uses, one bit each.
+    pub(super) fn memory(&self) -> u16 {
+        let slots = self.ops.iter().map(|op| match *op {
+            Op::Memory(slot) | Op::MemoryX(slot) | Op::Store(slot) | Op::StoreX(slot) => 1 << slot,
+            _ => 0,
+        });
+        slots.fold(0, |all: u16, slot: u16| all | slot)
+    }
+}
+
+/// Follows what is written on every way to each instruction; jumps only go forward, so one pass does.
+fn check_memory(ops: &[Op]) -> Result<(), Refused> {
+    const _: () = assert!(MEMORY_WORDS == u16::BITS as usize);
+    // One bit for each word that is written whichever way leads here.
+    let mut written = vec![u16::MAX; ops.len() + 1];
+    written[0] = 0;
+    for (at, op) in ops.iter().enumerate() {
+        let mut now = written[at];
+        match *op {
+            Op::Store(slot) | Op::StoreX(slot) => now |= 1 << slot,
+            Op::Memory(slot) | Op::MemoryX(slot) if now & 1 << slot == 0 => {
+                return Err(Refused::Unwritten { at });
+            }
+            _ => {}
+        }
+        let next = at + 1;
+        match *op {
+            Op::Jump(far) => written[next + far as usize] &= now,
+            Op::Branch { yes, no, .. } => {
+                written[next + usize::from(yes)] &= now;
+                written[next + usize::from(no)] &= now;
+            }
+            Op::Return(_) | Op::ReturnA => {}
+            _ => written[next] &= now,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::insn::code;
+
+    fn insn(code: u16, jt: u8, jf: u8, k: u32) -> Insn {
+        Insn { code, jt, jf, k }
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_refused() {
+        let ret = insn(code::RET | code::K, 0, 0, 1);
+        let refused = |insns: &[Insn]| Program::new(insns).unwrap_err();
+        assert_eq!(refused(&[]), Refused::Empty);
+        assert_eq!(refused(&[insn(code::LD | code::IMM, 0, 0, 1)]), Refused::NoReturn);
+        for (code, k) in [
+            (0x35d, 0),
+            (code::ALU | code::DIV, 0),
+            (code::ALU | code::MOD, 0),
+            (code::ALU | code::LSH, 32),
+            (code::LD | code::MEM, 16),
+            (code::ST, 16),
+            (code::LD | code::B | code::ABS, 0xffff_ffff),
+            (code::LD | code::H | code::MSH, 0),
+            (code::RET | code::X, 0),
+        ] {
+            assert_eq!(refused(&[insn(code, 0, 0, k), ret]), Refused::Unknown { at: 0, code, k });
+        }
+        for jump in [
+            insn(code::JMP | code::JA, 0, 0, u32::MAX),
+            insn(code::JMP | code::JA, 0, 0, 1),
+            insn(code::JMP | code::JEQ, 1, 0, 0),
+            insn(code::JMP | code::JEQ, 0, 1, 0),
+        ] {
+            assert_eq!(refused(&[jump, ret]), Refused::Jump { at: 0 });
+        }
+    }
+
+    #[test]
+    fn memory_is_written_on_every_way_before_it_is_read() {
+        let program = |jf| {
+            [
+                insn(code::JMP | code::JEQ, 0, jf, 0),
+                insn(code::ST, 0, 0, 3),
+                insn(code::LD | code::MEM, 0, 0, 3),
+                insn(code::RET | code::A, 0, 0, 0),
+            ]
+        };
+        assert!(Program::new(&program(0)).is_ok());
+        assert_eq!(Program::new(&program(1)), Err(Refused::Unwritten { at: 2 }));
+    }
+}

@@ -1,0 +1,355 @@
+//! Runs a verified program on a frame: the loop, and the two ways in which it sees bytes.
+//!
+//! Arithmetic is that of libpcap's `bpf_filter`, which `tcpdump -r` uses: a load outside of what was
+//! captured and a division by zero end the program with 0, X + k does not wrap, a shift by 32 or more
+//! leaves 0.
+
+use super::Program;
+use super::insn::{Alu, Aside, MEMORY_WORDS, Op, Operand, Size, Test};
+use crate::record::{TAG_BYTES, TAG_OFFSET};
+
+/// What a program looks at: a frame as it will be in the file.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Subject<'a> {
+    /// What was captured, without `tag`.
+    pub bytes: &'a [u8],
+    /// Bytes on the wire, without `tag`.
+    pub wire_len: u32,
+    /// A VLAN tag (TPID, TCI) that was taken out and that goes back in behind the addresses: the
+    /// program sees it there, and it counts in the length.
+    pub tag: Option<(u16, u16)>,
+    /// What the kernel knows beside the bytes. Programs that were compiled for files do not ask; one
+    /// that asks and gets `None` does not match, as in tcpdump.
+    pub ancillary: Option<Ancillary>,
+}
+
+/// What the kernel knows of a packet beside its bytes, as far as libpcap asks (`SKF_AD_*`,
+/// linux/filter.h).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ancillary {
+    /// `skb->protocol`, an Ethertype.
+    pub protocol: u16,
+    /// `PACKET_HOST` … `PACKET_OUTGOING` (linux/if_packet.h).
+    pub pkttype: u8,
+    /// The interface.
+    pub ifindex: u32,
+    /// The VLAN tag (TPID, TCI) beside the frame.
+    pub vlan: Option<(u16, u16)>,
+}
+
+/// An instruction, as the loop takes it: what filters are made of mostly has a step of its own, so
+/// that one look tells what to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Byte(u32),
+    Half(u32),
+    Word(u32),
+    Equal { k: u32, yes: u8, no: u8 },
+    Greater { k: u32, yes: u8, no: u8 },
+    GreaterEqual { k: u32, yes: u8, no: u8 },
+    Set { k: u32, yes: u8, no: u8 },
+    And(u32),
+    Return(u32),
+    Other(Op),
+}
+
+impl From<Op> for Step {
+    fn from(op: Op) -> Self {
+        match op {
+            Op::Load(Size::Byte, k) => Self::Byte(k),
+            Op::Load(Size::Half, k) => Self::Half(k),
+            Op::Load(Size::Word, k) => Self::Word(k),
+            Op::Branch { test, with: Operand::K(k), yes, no } => match test {
+                Test::Equal => Self::Equal { k, yes, no },
+                Test::Greater => Self::Greater { k, yes, no },
+                Test::GreaterEqual => Self::GreaterEqual { k, yes, no },
+                Test::Set => Self::Set { k, yes, no },
+            },
+            Op::Alu(Alu::And, Operand::K(k)) => Self::And(k),
+            Op::Return(k) => Self::Return(k),
+            _ => Self::Other(op),
+        }
+    }
+}
+
+impl Program {
+    /// Runs it: 0 is "not wanted", anything else the bytes to keep.
+    #[inline]
+    pub fn run(&self, subject: &Subject<'_>) -> u32 {
+        match subject.tag {
+            Some((tpid, tci)) if subject.bytes.len() >= TAG_OFFSET => {
+                let tag = (u32::from(tpid) << 16 | u32::from(tci)).to_be_bytes();
+                let wire_len = subject.wire_len + TAG_BYTES as u32;
+                self.run_on(&Tagged { bytes: subject.bytes, tag }, wire_len, subject.ancillary)
+            }
+            _ => self.run_on(subject.bytes, subject.wire_len, subject.ancillary),
+        }
+    }
+
+    fn run_on<B: Bytes + ?Sized>(&self, bytes: &B, wire_len: u32, ancillary: Option<Ancillary>) -> u32 {
+        let mut machine = Machine { a: 0, x: 0, memory: [0; MEMORY_WORDS], wire_len, ancillary };
+        let mut next = 0usize;
+        // Verified: every way ends in a return, so running out of instructions does not happen.
+        while let Some(step) = self.steps.get(next) {
+            next += 1;
+            let a = machine.a;
+            let flow = match *step {
+                Step::Byte(k) => machine.set(bytes.load(Size::Byte, k)),
+                Step::Half(k) => machine.set(bytes.load(Size::Half, k)),
+                Step::Word(k) => machine.set(bytes.load(Size::Word, k)),
+                Step::Equal { k, yes, no } => skip(a == k, yes, no),
+                Step::Greater { k, yes, no } => skip(a > k, yes, no),
+                Step::GreaterEqual { k, yes, no } => skip(a >= k, yes, no),
+                Step::Set { k, yes, no } => skip(a & k != 0, yes, no),
+                Step::And(k) => machine.set(Some(a & k)),
+                Step::Return(k) => return k,
+                Step::Other(op) => machine.step(op, bytes),
+            };
+            match flow {
+                Flow::Skip(count) => next += count,
+                Flow::Return(value) => return value,
+            }
+        }
+        0
+    }
+}
+
+/// Where a program goes on: so many instructions further, or nowhere.
+enum Flow {
+    Skip(usize),
+    Return(u32),
+}
+
+#[inline]
+fn skip(holds: bool, yes: u8, no: u8) -> Flow {
+    Flow::Skip(usize::from(if holds { yes } else { no }))
+}
+
+/// The two registers, the scratch memory, and what does not change.
+struct Machine {
+    a: u32,
+    x: u32,
+    memory: [u32; MEMORY_WORDS],
+    wire_len: u32,
+    ancillary: Option<Ancillary>,
+}
+
+impl Machine {
+    /// Sets A; without a value the program ends.
+    #[inline]
+    fn set(&mut self, value: Option<u32>) -> Flow {
+        let Some(value) = value else { return Flow::Return(0) };
+        self.a = value;
+        Flow::Skip(0)
+    }
+
+    #[inline]
+    fn set_x(&mut self, value: Option<u32>) -> Flow {
+        let Some(value) = value else { return Flow::Return(0) };
+        self.x = value;
+        Flow::Skip(0)
+    }
+
+    #[inline]
+    fn step<B: Bytes + ?Sized>(&mut self, op: Op, bytes: &B) -> Flow {
+        let value = |with: Operand| match with {
+            Operand::K(k) => k,
+            Operand::X => self.x,
+        };
+        match op {
+            Op::Load(size, k) => self.set(bytes.load(size, k)),
+            Op::LoadX(size, k) => self.set(self.x.checked_add(k).and_then(|at| bytes.load(size, at))),
+            Op::HeaderX(k) => self.set_x(bytes.load(Size::Byte, k).map(|byte| (byte & 0xf) << 2)),
+            Op::Branch { test, with, yes, no } => skip(holds(test, self.a, value(with)), yes, no),
+            Op::Jump(far) => Flow::Skip(far as usize),
+            Op::Return(k) => Flow::Return(k),
+            Op::ReturnA => Flow::Return(self.a),
+            Op::Alu(alu, with) => self.set(compute(alu, self.a, value(with))),
+            Op::Neg => self.set(Some(self.a.wrapping_neg())),
+            Op::Imm(k) => self.set(Some(k)),
+            Op::ImmX(k) => self.set_x(Some(k)),
+            Op::Memory(slot) => self.set(Some(self.memory[word(slot)])),
+            Op::MemoryX(slot) => self.set_x(Some(self.memory[word(slot)])),
+            Op::Store(slot) => self.store(slot, self.a),
+            Op::StoreX(slot) => self.store(slot, self.x),
+            Op::Len => self.set(Some(self.wire_len)),
+            Op::LenX => self.set_x(Some(self.wire_len)),
+            Op::Tax => self.set_x(Some(self.a)),
+            Op::Txa => self.set(Some(self.x)),
+            Op::Aside(what) => self.set(self.ancillary.map(|known| beside(what, &known))),
+        }
+    }
+
+    #[inline]
+    fn store(&mut self, slot: u8, value: u32) -> Flow {
+        self.memory[word(slot)] = value;
+        Flow::Skip(0)
+    }
+}
+
+#[inline]
+fn word(slot: u8) -> usize {
+    usize::from(slot) % MEMORY_WORDS
+}
+
+#[inline]
+fn holds(test: Test, a: u32, with: u32) -> bool {
+    match test {
+        Test::Equal => a == with,
+        Test::Greater => a > with,
+        Test::GreaterEqual => a >= with,
+        Test::Set => a & with != 0,
+    }
+}
+
+#[inline]
+fn compute(alu: Alu, a: u32, with: u32) -> Option<u32> {
+    Some(match alu {
+        Alu::Add => a.wrapping_add(with),
+        Alu::Sub => a.wrapping_sub(with),
+        Alu::Mul => a.wrapping_mul(with),
+        Alu::Div => return a.checked_div(with),
+        Alu::Mod => return a.checked_rem(with),
+        Alu::Or => a | with,
+        Alu::And => a & with,
+        Alu::Xor => a ^ with,
+        Alu::Lsh => a.checked_shl(with).unwrap_or(0),
+        Alu::Rsh => a.checked_shr(with).unwrap_or(0),
+    })
+}
+
+fn beside(what: Aside, known: &Ancillary) -> u32 {
+    match what {
+        Aside::Protocol => known.protocol.into(),
+        Aside::Pkttype => known.pkttype.into(),
+        Aside::Ifindex => known.ifindex,
+        Aside::VlanTag => known.vlan.map_or(0, |(_, tci)| tci.into()),
+        Aside::VlanTagPresent => known.vlan.is_some().into(),
+        Aside::VlanTpid => known.vlan.map_or(0, |(tpid, _)| tpid.into()),
+    }
+}
+
+/// Bytes that can be loaded from, in network order; `None` outside of them.
+trait Bytes {
+    fn load(&self, size: Size, at: u32) -> Option<u32>;
+}
+
+impl Bytes for [u8] {
+    #[inline]
+    fn load(&self, size: Size, at: u32) -> Option<u32> {
+        let from = self.get(at as usize..)?;
+        match size {
+            Size::Byte => from.first().map(|byte| u32::from(*byte)),
+            Size::Half => from.first_chunk().map(|two| u32::from(u16::from_be_bytes(*two))),
+            Size::Word => from.first_chunk().map(|four| u32::from_be_bytes(*four)),
+        }
+    }
+}
+
+/// A frame into which a tag goes back. At least the addresses are there.
+struct Tagged<'a> {
+    bytes: &'a [u8],
+    tag: [u8; TAG_BYTES],
+}
+
+impl Bytes for Tagged<'_> {
+    #[inline]
+    fn load(&self, size: Size, at: u32) -> Option<u32> {
+        let behind = (TAG_OFFSET + TAG_BYTES) as u32;
+        if at >= behind {
+            return self.bytes.load(size, at - TAG_BYTES as u32);
+        }
+        let count = match size {
+            Size::Byte => 1,
+            Size::Half => 2,
+            Size::Word => 4,
+        };
+        let mut value = 0;
+        for at in (at as usize)..(at as usize + count) {
+            let byte = match at.checked_sub(TAG_OFFSET) {
+                None => *self.bytes.get(at)?,
+                Some(of_tag) => match self.tag.get(of_tag) {
+                    Some(byte) => *byte,
+                    None => *self.bytes.get(at - TAG_BYTES)?,
+                },
+            };
+            value = value << 8 | u32::from(byte);
+        }
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::{Insn, insn::code};
+    use proptest::prelude::*;
+
+    fn run(insns: &[(u16, u32)], subject: &Subject<'_>) -> u32 {
+        let insns: Vec<_> = insns.iter().map(|&(code, k)| Insn { code, jt: 0, jf: 0, k }).collect();
+        Program::new(&insns).expect("a program").run(subject)
+    }
+
+    const RET_A: (u16, u32) = (code::RET | code::A, 0);
+
+    fn subject(bytes: &[u8]) -> Subject<'_> {
+        Subject { bytes, wire_len: 1000, ..Subject::default() }
+    }
+
+    proptest! {
+        #[test]
+        fn a_tag_is_seen_where_the_file_has_it(
+            frame in prop::collection::vec(any::<u8>(), 0..40), at in 0u32..48, tci in any::<u16>(), x in 0u32..9
+        ) {
+            let mut whole = frame.clone();
+            if frame.len() >= TAG_OFFSET {
+                let tag = [0x81, 0, tci.to_be_bytes()[0], tci.to_be_bytes()[1]];
+                whole.splice(TAG_OFFSET..TAG_OFFSET, tag);
+            }
+            let wire_len = frame.len() as u32 + 7;
+            let tagged = Subject { bytes: &frame, wire_len, tag: Some((0x8100, tci)), ancillary: None };
+            let plain = Subject { bytes: &whole, wire_len: whole.len() as u32 + 7, ..Subject::default() };
+            for size in [code::B, code::H, code::W] {
+                let load = [(code::LD | size | code::ABS, at), (code::ALU | code::OR, 1 << 31), RET_A];
+                let indirect = [
+                    (code::LDX | code::IMM, x), (code::LD | size | code::IND, at), (code::ALU | code::OR, 1 << 31), RET_A,
+                ];
+                prop_assert_eq!(run(&load, &tagged), run(&load, &plain));
+                prop_assert_eq!(run(&indirect, &tagged), run(&indirect, &plain));
+            }
+            let len = [(code::LD | code::LEN, 0), RET_A];
+            prop_assert_eq!(run(&len, &tagged), run(&len, &plain));
+        }
+    }
+
+    #[test]
+    fn arithmetic_is_that_of_libpcap() {
+        let frame = subject(&[0, 0, 0, 3]);
+        let with_x = |x, code, a| {
+            run(&[(code::LDX | code::IMM, x), (code::LD | code::IMM, a), (code | code::X, 0), RET_A], &frame)
+        };
+        assert_eq!(with_x(32, code::ALU | code::LSH, 7), 0);
+        assert_eq!(with_x(31, code::ALU | code::LSH, 3), 1 << 31);
+        assert_eq!(with_x(33, code::ALU | code::RSH, u32::MAX), 0);
+        assert_eq!(with_x(0, code::ALU | code::DIV, 7), 0);
+        assert_eq!(with_x(0, code::ALU | code::MOD, 7), 0);
+        assert_eq!(with_x(4, code::ALU | code::MOD, 7), 3);
+        assert_eq!(with_x(9, code::ALU | code::SUB, 7), u32::MAX - 1);
+        // X + k is no address when it wraps, though 3 would be one.
+        let wraps = [(code::LDX | code::IMM, u32::MAX - 3), (code::LD | code::B | code::IND, 7), RET_A];
+        assert_eq!(run(&wraps, &frame), 0);
+        assert_eq!(run(&[(code::LD | code::LEN, 0), RET_A], &frame), 1000);
+        let header = [(code::LDX | code::B | code::MSH, 3), (code::MISC | code::TXA, 0), RET_A];
+        assert_eq!(run(&header, &frame), 12);
+    }
+
+    #[test]
+    fn what_is_beside_a_packet_is_asked_for_only_where_it_is_known() {
+        let present = [(code::LD | code::B | code::ABS, 0xffff_f030), RET_A];
+        assert_eq!(run(&present, &subject(&[])), 0);
+        let vlan = Ancillary { vlan: Some((0x8100, 5)), ..Ancillary::default() };
+        assert_eq!(run(&present, &Subject { ancillary: Some(vlan), ..subject(&[]) }), 1);
+        let tag = [(code::LD | code::H | code::ABS, 0xffff_f02c), RET_A];
+        assert_eq!(run(&tag, &Subject { ancillary: Some(vlan), ..subject(&[]) }), 5);
+    }
+}

@@ -1,0 +1,145 @@
+//! The kernel's filter and decapsulation agree: what a moved filter decides is a packet of which
+//! `strip` finds the inner frame, and it decides as the filter itself does on that frame. Packets of all
+//! kinds of tunnels, in each other, and changed at random.
+
+mod moved;
+
+use self::moved::{BOTH, MATCHED, UNDECIDED, program, run};
+use proptest::prelude::*;
+use quaff_wire::filter::{Moving, Program, Subject, moved};
+use quaff_wire::tunnel::build::{self, Erspan, ErspanIii, Gre};
+use quaff_wire::tunnel::{Kind, Kinds, Outcome, strip};
+
+const V4: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 0, 0, 1);
+const V6: std::net::Ipv6Addr = std::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+
+/// One header of a packet, outside of others.
+#[derive(Debug, Clone, Copy)]
+struct Layer {
+    kind: u8,
+    number: u16,
+    with_tag: bool,
+    with_ipv6: bool,
+}
+
+impl Layer {
+    /// An Ethernet frame with this one in a tunnel.
+    fn around(&self, frame: &[u8]) -> Vec<u8> {
+        let header = Erspan {
+            vlan: self.number & 0xfff,
+            cos: 5,
+            encapsulation: (self.number >> 12 & 3) as u8,
+            truncated: self.number & 0x4000 != 0 && self.with_tag,
+            session: 9,
+        };
+        let more = ErspanIii { platform: self.with_tag.then_some([1; 8]), ..ErspanIii::default() };
+        let teb = Gre { key: self.with_tag.then_some(7), ..Gre::default() };
+        let udp = |port, payload: &[u8]| (17, build::udp(self.number, port, payload));
+        let (protocol, payload) = match self.kind % 16 {
+            0 => (47, build::erspan_i(frame)),
+            1 | 2 => (47, build::erspan_ii(1, &header, 2, frame)),
+            3 => (47, build::erspan_iii(1, &header, &more, frame)),
+            4 | 5 => udp(4789, &build::vxlan(5, frame)),
+            6 => udp(8472, &build::vxlan(5, frame)),
+            7 => udp(6081, &build::geneve(5, 0x6558, &[], frame)),
+            8 => (47, build::gre(&teb, 0x6558, frame)),
+            9 => (4, frame.get(14..).unwrap_or_default().to_vec()),
+            10 => (115, build::l2tp_on_ip(5, &[], None, frame)),
+            11 => (17, build::udp(1701, 5555, &build::l2tp_on_udp(5, &[], None, frame))),
+            12 => udp(37008, &build::tzsp(1, &[], frame)),
+            13 => udp(2152, &build::gtp(255, 5, &[], frame.get(14..).unwrap_or_default())),
+            14 => (137, build::mpls(&[5], frame.get(14..).unwrap_or_default())),
+            _ => udp(53, frame),
+        };
+        let (ethertype, packet) = match self.with_ipv6 {
+            true => (0x86dd, build::ipv6(V6, V6, protocol, &payload)),
+            false => (0x0800, build::ipv4(V4, V4, protocol, &[], &payload)),
+        };
+        let tags = [(0x8100, self.number)];
+        build::ethernet(if self.with_tag && self.kind >= 128 { &tags } else { &[] }, ethertype, &packet)
+    }
+}
+
+fn layers() -> impl Strategy<Value = Layer> {
+    (any::<u8>(), any::<u16>(), prop::bool::weighted(0.3), prop::bool::weighted(0.2))
+        .prop_map(|(kind, number, with_tag, with_ipv6)| Layer { kind, number, with_tag, with_ipv6 })
+}
+
+/// The innermost frame: TCP mostly.
+fn frames() -> impl Strategy<Value = Vec<u8>> {
+    (prop::collection::vec(0u8..96, 0..60), prop::sample::select(vec![6u8, 6, 6, 1, 17, 50])).prop_map(
+        |(payload, protocol)| build::ethernet(&[], 0x0800, &build::ipv4(V4, V4, protocol, &[], &payload)),
+    )
+}
+
+/// Changes to bytes near the beginning, where headers are.
+fn changes() -> impl Strategy<Value = Vec<(usize, u8)>> {
+    prop::collection::vec((12usize..90, any::<u8>()), 0..3)
+}
+
+/// How many packets of each verdict there were; the test would prove nothing without some of each.
+#[derive(Debug, Default)]
+struct Seen {
+    matched: std::cell::Cell<u32>,
+    rejected: std::cell::Cell<u32>,
+    undecided: std::cell::Cell<u32>,
+}
+
+#[test]
+fn what_the_kernel_decides_is_what_comes_out_of_the_tunnel() {
+    let seen = Seen::default();
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 60_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let numbers = prop::collection::vec(any::<u32>(), 0..60);
+    // Outside lies mostly what a filter can be moved over.
+    let movable = layers().prop_map(|layer| Layer { kind: layer.kind % 6, with_ipv6: false, ..layer });
+    let outermost = prop_oneof![3 => movable, 1 => layers()];
+    let layers = (prop::collection::vec(layers(), 0..3), outermost);
+    let cases = (numbers, frames(), layers, changes(), 1u8..5, -30isize..30);
+    let checked = runner.run(&cases, |(numbers, frame, (layers, outermost), changes, depth, longer)| {
+        let program = Program::new(&program(&numbers)).expect("a program");
+        let moving = Moving {
+            inner: &program,
+            outer: None,
+            layouts: BOTH,
+            depth,
+            matched: MATCHED,
+            undecided: UNDECIDED,
+        };
+        let moved = moved(&moving).expect("a program that can be moved");
+        let mut packet = layers.iter().chain([&outermost]).fold(frame, |frame, layer| layer.around(&frame));
+        changes.iter().for_each(|(at, byte)| {
+            if let Some(place) = packet.get_mut(*at) {
+                *place = *byte;
+            }
+        });
+        if longer % 5 == 0 {
+            packet.resize(packet.len().saturating_add_signed(longer), 0);
+        }
+        let verdict = run(&moved.insns, &packet);
+        let count = match verdict {
+            MATCHED => &seen.matched,
+            UNDECIDED => &seen.undecided,
+            _ => &seen.rejected,
+        };
+        count.set(count.get() + 1);
+        for kinds in [Kinds::ALL, Kinds::NONE.with(Kind::Erspan).with(Kind::Vxlan)] {
+            if verdict != UNDECIDED {
+                let outcome = strip(&packet, packet.len() as u32, 1, kinds, depth);
+                let Outcome::Inner(inner) = outcome else { panic!("{outcome:?}") };
+                prop_assert_eq!(inner.linktype, 1);
+                let bytes = &packet[inner.start as usize..][..inner.len as usize];
+                let wire_len = inner.wire_len.unwrap_or(inner.len);
+                let wanted = program.run(&Subject { bytes, wire_len, tag: inner.tag, ancillary: None }) != 0;
+                prop_assert_eq!(verdict == MATCHED, wanted, "{:?}", inner);
+            }
+        }
+        Ok(())
+    });
+    assert!(checked.is_ok(), "{}", checked.unwrap_err());
+    let counts = [&seen.matched, &seen.rejected, &seen.undecided].map(std::cell::Cell::get);
+    assert!(counts.iter().all(|count| *count > 500), "matched, rejected, undecided: {counts:?}");
+}

@@ -1,0 +1,138 @@
+//! `--inner`: keeps the frames that match an expression, as they will be in the file.
+//!
+//! Comes behind decapsulation and before anything is cut off. Frames that the kernel has let pass
+//! because they match are looked at again: it costs less than remembering which these were.
+
+use super::Stage;
+use crate::batch::{Batch, Frame, Memory};
+use crate::inner::InnerFilter;
+use crate::interfaces::Interfaces;
+use crate::tally::Removed;
+use quaff_wire::filter::{Program, Subject};
+use quaff_wire::linktype::ETHERNET;
+
+/// Runs a filter on frames.
+#[derive(Debug)]
+pub struct Inner {
+    filter: InnerFilter,
+    interfaces: Interfaces,
+    /// One program for each link type that was met; `None` where the expression means nothing.
+    programs: Vec<(u16, Option<Program>)>,
+    /// For each interface, by number, the place of its program, once a frame of it was met.
+    places: Vec<Option<usize>>,
+}
+
+impl Inner {
+    /// A stage for the frames of these interfaces.
+    pub fn new(filter: InnerFilter, interfaces: Interfaces) -> Self {
+        Self { filter, interfaces, programs: Vec::new(), places: Vec::new() }
+    }
+
+    /// Finds the program for frames of an interface.
+    #[cold]
+    fn learn(&mut self, interface: u16) {
+        let found = self.interfaces.get(interface);
+        let linktype = found.map_or(ETHERNET.linktype, |interface| interface.linktype);
+        let known = self.programs.iter().position(|(of, _)| *of == linktype);
+        let place = known.unwrap_or_else(|| {
+            self.programs.push((linktype, self.filter.program(linktype)));
+            self.programs.len() - 1
+        });
+        let at = usize::from(interface);
+        self.places.resize(self.places.len().max(at + 1), None);
+        self.places[at] = Some(place);
+    }
+
+    #[inline]
+    fn place(&self, interface: u16) -> Option<usize> {
+        self.places.get(usize::from(interface)).copied().flatten()
+    }
+
+    #[inline]
+    fn wants(&self, frame: &Frame, memory: Memory<'_>) -> bool {
+        let found = self.place(frame.interface).and_then(|place| self.programs.get(place));
+        let Some((_, Some(program))) = found else { return false };
+        let tag = (frame.tpid != 0).then_some((frame.tpid, frame.tci));
+        let subject = Subject { bytes: memory.of(frame), wire_len: frame.wire_len, tag, ancillary: None };
+        program.run(&subject) != 0
+    }
+}
+
+impl Stage for Inner {
+    fn pass(&mut self, batch: &mut Batch<'_>, removed: &mut Removed) {
+        for frame in batch.frames.iter() {
+            if self.place(frame.interface).is_none() {
+                self.learn(frame.interface);
+            }
+        }
+        let memory = Memory { bytes: batch.bytes, aside: batch.aside };
+        let before = batch.frames.len();
+        batch.frames.retain(|frame| self.wants(frame, memory));
+        removed.filtered += (before - batch.frames.len()) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_wire::pcapng::encode::Interface;
+    use quaff_wire::tunnel::build;
+
+    /// What of these frames (interface, tag, bytes) an expression keeps, and what it counts and notes.
+    fn kept(expression: &str, frames: &[(u16, u16, Vec<u8>)]) -> (Vec<usize>, u64, Vec<String>) {
+        let of = |linktype| Interface { linktype, ..Interface::default() };
+        let filter = InnerFilter::new(expression).expect("an expression");
+        let mut stage = Inner::new(filter.clone(), Interfaces::new(vec![of(1), of(101), of(147)]));
+        let bytes: Vec<u8> = frames.iter().flat_map(|(_, _, bytes)| bytes.clone()).collect();
+        let mut start = 0;
+        let describe = |(at, (interface, tci, bytes)): (usize, &(u16, u16, Vec<u8>))| {
+            let len = bytes.len() as u32;
+            start += len;
+            let tpid = if *tci == 0 { 0 } else { 0x8100 };
+            let time_ns = at as u64;
+            Frame {
+                time_ns,
+                start: start - len,
+                len,
+                wire_len: len,
+                tpid,
+                tci: *tci,
+                interface: *interface,
+                ..Frame::default()
+            }
+        };
+        let mut list: Vec<_> = frames.iter().enumerate().map(describe).collect();
+        let (mut aside, mut removed) = (Vec::new(), Removed::default());
+        let mut batch =
+            Batch { bytes: &bytes, aside: &mut aside, frames: &mut list, now_ns: 0, is_last: true };
+        stage.pass(&mut batch, &mut removed);
+        (list.iter().map(|frame| frame.time_ns as usize).collect(), removed.filtered, filter.notes())
+    }
+
+    #[test]
+    fn frames_are_looked_at_as_the_file_has_them() {
+        let ip =
+            build::ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 17, &[], &build::udp(1, 53, &[0; 30]));
+        let frame = build::ethernet(&[], 0x0800, &ip);
+        let tagged = build::ethernet(&[(0x8100, 5)], 0x0800, &ip);
+        let frames =
+            [(0, 0, frame.clone()), (0, 5, frame.clone()), (0, 0, tagged), (1, 0, ip), (2, 0, vec![1; 60])];
+        assert_eq!(kept("udp port 53", &frames).0, [0, 3]);
+        assert_eq!(kept("vlan 5 and udp port 53", &frames).0, [1, 2]);
+        assert_eq!(kept("vlan 6", &frames).0, [0; 0]);
+        // What is put back counts.
+        assert_eq!(kept(&format!("len = {}", frame.len() + 4), &frames).0, [1, 2]);
+    }
+
+    #[test]
+    fn what_an_expression_means_nothing_for_is_left_out_and_said_once() {
+        let frames = [(0, 0, vec![0xff; 60]), (1, 0, vec![0x45; 60]), (1, 0, vec![0x45; 60])];
+        let (kept, filtered, notes) = kept("ether broadcast", &frames);
+        assert_eq!((kept, filtered, notes.len()), (vec![0], 2, 1));
+        assert!(notes[0].contains("bare IP packets"), "{notes:?}");
+        assert!(InnerFilter::new("ip and and").is_err());
+        assert!(InnerFilter::new("wlan addr1 2:0:0:0:0:1").is_ok());
+        let loops = InnerFilter::new("ip6 protochain 6").unwrap_err().to_string();
+        assert!(loops.contains("protochain"), "{loops}");
+    }
+}
