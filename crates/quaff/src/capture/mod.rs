@@ -5,13 +5,13 @@
 //! file of the same name emptied: a capture that cannot start spoils nothing.
 
 mod outlet;
-mod pool;
 
 use crate::gauge::{LaneGauges, WriterGauges};
 use crate::interfaces::Interfaces;
 use crate::lane::{self, Inlet, Reader, Writer};
 use crate::pack::{PackPlan, Packer};
 use crate::plan::{CapturePlan, InterfacePlan, RETIRE_MS};
+use crate::pool::{Arrived, LanePool, Pool, PoolPlan};
 use crate::sink::file::Slots;
 use crate::sink::header::Heading;
 use crate::source::afpacket::{AfPacket, Opening};
@@ -20,7 +20,7 @@ use crate::stop::{Reason, Stop};
 use crate::tally::{LaneTally, Ledger, WriterTally};
 use crate::{Error, Result};
 use outlet::Outlet;
-use pool::{LanePool, Pool};
+pub(crate) use outlet::open_probe;
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::event::Event;
 use quaff_os::packet::{Insn, RingPlan, accept};
@@ -79,7 +79,7 @@ impl Capture {
         let bell = Event::new()?;
         let outlet = Outlet::open(&plan, &bell, &stop)?;
         let gauges: Vec<_> = plan.interfaces.iter().map(|_| Arc::default()).collect();
-        let (pool, pools) = Pool::start(&plan, &gauges, stop.clone())?;
+        let (pool, pools) = start_pool(&plan, &gauges, &stop)?;
         let setting = setting(&plan, links, &outlet);
         let mut notes = pool.notes();
         notes.extend(outlet.note());
@@ -154,6 +154,20 @@ impl Capture {
         ledger.lossless &= ledger.failure.is_none();
         ledger
     }
+}
+
+fn start_pool(plan: &CapturePlan, gauges: &[Arc<LaneGauges>], stop: &Stop) -> Result<(Pool, Vec<LanePool>)> {
+    let pool = PoolPlan {
+        slabs_per_lane: plan.slabs_per_lane(),
+        slab_bytes: plan.chunk_bytes,
+        ready_slabs: plan.populate_bytes / plan.interfaces.len() / plan.chunk_bytes,
+        busy_cores: plan.interfaces.iter().filter_map(|interface| interface.cpu).collect(),
+    };
+    let arrived = |gauges: &Arc<LaneGauges>| -> Arrived {
+        let gauges = gauges.clone();
+        Box::new(move || gauges.wire_bytes.get())
+    };
+    Pool::start(pool, gauges.iter().map(arrived).collect(), stop.clone())
 }
 
 fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
