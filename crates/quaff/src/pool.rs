@@ -19,8 +19,6 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 /// What arrives in this time is kept ready beyond what is in use.
 const RESERVE: Duration = Duration::from_millis(250);
-/// What is not needed yet is made ready too, with so small a share of a core: one part in so many.
-const TRICKLE: u32 = 1000;
 
 /// How much of it there is.
 pub(crate) struct PoolPlan {
@@ -30,11 +28,13 @@ pub(crate) struct PoolPlan {
     pub(crate) slab_bytes: usize,
     /// Slabs of each lane that are ready before the first byte, and beyond what is in use.
     pub(crate) ready_slabs: usize,
+    /// What is not needed yet is made ready too, with so small a share of a core: one part in so many.
+    pub(crate) trickle: u32,
     /// The cores that the thread keeps off, where there are others.
     pub(crate) busy_cores: Vec<usize>,
 }
 
-/// Says how many bytes have arrived at a lane so far.
+/// Says how many bytes have come so far for which a lane may need slabs.
 pub(crate) type Arrived = Box<dyn Fn() -> u64 + Send>;
 
 /// One lane's share.
@@ -93,7 +93,7 @@ impl Pool {
             .name("quaff-pool".into())
             .spawn(move || {
                 cpu::keep_off(&plan.busy_cores);
-                prepare(maker, fresh_ends, &bell, &stop)
+                prepare(maker, fresh_ends, plan.trickle, &bell, &stop)
             })
             .map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
         Ok((Self { thread, notes }, lanes))
@@ -109,7 +109,13 @@ impl Pool {
     }
 }
 
-fn prepare(mut maker: Maker, mut lanes: Vec<Fresh>, bell: &Event, stop: &Stop) -> Option<String> {
+fn prepare(
+    mut maker: Maker,
+    mut lanes: Vec<Fresh>,
+    share: u32,
+    bell: &Event,
+    stop: &Stop,
+) -> Option<String> {
     let mut looked = Instant::now();
     let mut trickle = looked + LOOK;
     loop {
@@ -130,7 +136,7 @@ fn prepare(mut maker: Maker, mut lanes: Vec<Fresh>, bell: &Event, stop: &Stop) -
                 return Some(format!("the buffer stays smaller than asked for: {error}"));
             }
             lanes.rotate_left(1);
-            trickle = Instant::now() + started.elapsed() * TRICKLE;
+            trickle = Instant::now() + started.elapsed() * share;
         }
         if next.is_none() {
             bell.wait(LOOK).ok()?;

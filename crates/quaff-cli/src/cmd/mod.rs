@@ -3,4 +3,5 @@
 pub(crate) mod capture;
 pub(crate) mod generate;
 pub(crate) mod lab;
+pub(crate) mod pipe;
 pub(crate) mod verify;

@@ -35,6 +35,9 @@ use std::thread::JoinHandle;
 /// Places in the ring to the writer beyond one for each slab: slot marks, and the end.
 const MARKS: usize = 64;
 
+/// One part in so many of a core makes slabs ready that nothing has asked for yet.
+const TRICKLE: u32 = 1000;
+
 /// A capture that runs.
 pub struct Capture {
     stop: Stop,
@@ -161,6 +164,7 @@ fn start_pool(plan: &CapturePlan, gauges: &[Arc<LaneGauges>], stop: &Stop) -> Re
         slabs_per_lane: plan.slabs_per_lane(),
         slab_bytes: plan.chunk_bytes,
         ready_slabs: plan.populate_bytes / plan.interfaces.len() / plan.chunk_bytes,
+        trickle: TRICKLE,
         busy_cores: plan.interfaces.iter().filter_map(|interface| interface.cpu).collect(),
     };
     let arrived = |gauges: &Arc<LaneGauges>| -> Arrived {

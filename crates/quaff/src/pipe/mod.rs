@@ -52,7 +52,9 @@ pub const SIZE_BYTES_MIN: usize = 4 * SLAB_BYTES;
 /// The smallest file of a folder.
 pub const ROTATE_BYTES_MIN: u64 = 64 << 10;
 /// How much of the ring is ready before the first byte, and kept ready beyond what is in use.
-const READY_BYTES: usize = 32 << 20;
+const READY_BYTES: usize = 64 << 20;
+/// One part in so many of a core makes slabs ready that nothing has asked for yet.
+const TRICKLE: u32 = 50;
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq)]
@@ -174,6 +176,8 @@ pub struct PipeReport {
     pub high: u64,
     /// The reader found the ring full.
     pub full: Stalls,
+    /// The reader found no memory that was ready, though the ring was not full.
+    pub unready: Stalls,
     /// The writer found it empty.
     pub empty: Stalls,
     /// CPU time of the process, s.
@@ -284,6 +288,7 @@ impl Pipe {
             size: self.size_bytes as u64,
             high: self.gauges.high.get(),
             full: read.full,
+            unready: read.unready,
             empty: write.empty,
             cpu_seconds: (user_ns + system_ns) as f64 / 1e9,
             writing: self.writing,
@@ -318,10 +323,12 @@ fn start_pool(plan: &PipePlan, gauges: &Arc<PipeGauges>, stop: &Stop) -> Result<
         slabs_per_lane: plan.slabs(),
         slab_bytes: SLAB_BYTES,
         ready_slabs: READY_BYTES / SLAB_BYTES,
+        trickle: TRICKLE,
         busy_cores: plan.reader_cpu.into_iter().collect(),
     };
     let gauges = gauges.clone();
-    let arrived: Arrived = Box::new(move || gauges.read.get());
+    // What the output keeps up with needs no more slabs, however much it is.
+    let arrived: Arrived = Box::new(move || gauges.high.get());
     let (pool, mut lanes) = Pool::start(pool, vec![arrived], stop.clone())?;
     let lane = lanes.pop().ok_or_else(|| Error::Defect("a pool without a lane".into()))?;
     Ok((pool, lane))

@@ -23,6 +23,8 @@ use std::time::Duration;
 const FLUSH_NS: u64 = 300_000_000;
 /// How long a full ring is waited for before the stop is looked at.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long memory is waited for that is being made ready, before it is looked for again.
+const READY_LOOK: Duration = Duration::from_millis(1);
 /// A pipe that gave little is left alone for a moment: who writes to it gets on with it, and is read
 /// with one call instead of many. At 4 GB/s this fills 1 MiB.
 const NAP: Duration = Duration::from_micros(200);
@@ -75,6 +77,8 @@ pub(super) struct ReadTally {
     pub(super) first_ns: Option<u64>,
     /// The ring was full.
     pub(super) full: Stalls,
+    /// Memory was not ready.
+    pub(super) unready: Stalls,
 }
 
 impl Reader {
@@ -235,17 +239,20 @@ impl Reader {
             return Some(slab);
         }
         let since_ns = steady_ns();
+        // The thread that makes memory ready rings nobody.
+        let is_full = self.supply.out() >= self.supply.count();
+        let wait = if is_full { LOOK } else { READY_LOOK };
         let slab = loop {
             self.back.silence();
             if let Some(slab) = self.supply.take() {
                 break Some(slab);
             }
             let is_over = self.stop.raised() && self.stop.reason() != Some(Reason::Signal);
-            if is_over || self.outbound.is_abandoned() || self.back.wait(LOOK).is_err() {
+            if is_over || self.outbound.is_abandoned() || self.back.wait(wait).is_err() {
                 break None;
             }
         };
-        self.tally.full.add(since_ns);
+        if is_full { self.tally.full.add(since_ns) } else { self.tally.unready.add(since_ns) }
         slab
     }
 
