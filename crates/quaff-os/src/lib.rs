@@ -23,7 +23,7 @@ pub mod rtnl;
 pub mod signal;
 pub mod stats;
 pub mod testing;
-
+pub mod topology;
 
 pub use error::{Error, Result, Try};
 pub use nix::errno::Errno;

@@ -69,7 +69,10 @@ pub fn is_closed(out: impl AsFd) -> bool {
 ///
 /// # Errors
 /// Those of poll(2); a signal is none.
-pub fn wait_readable<const N: usize>(fds: [BorrowedFd<'_>; N], wait_ms: Option<u16>) -> nix::Result<[bool; N]> {
+pub fn wait_readable<const N: usize>(
+    fds: [BorrowedFd<'_>; N],
+    wait_ms: Option<u16>,
+) -> nix::Result<[bool; N]> {
     let mut polled = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
     match poll(&mut polled, wait_ms.map_or(PollTimeout::NONE, PollTimeout::from)) {
         Ok(_) => Ok(polled.map(|fd| fd.revents().is_some_and(|events| !events.is_empty()))),

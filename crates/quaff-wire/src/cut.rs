@@ -141,11 +141,7 @@ impl Cutter {
     }
 
     /// Takes the next bytes of the stream. What `out` fails with ends it.
-    pub fn feed<E>(
-        &mut self,
-        bytes: &[u8],
-        out: &mut dyn FnMut(Out<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub fn feed<E>(&mut self, bytes: &[u8], out: &mut dyn FnMut(Out<'_>) -> Result<(), E>) -> Result<(), E> {
         // Of `bytes`, those before `run` have been passed on, those before `at` have been looked at.
         let (mut run, mut at) = (0, 0);
         while at < bytes.len() {
@@ -258,11 +254,7 @@ impl Cutter {
         is_cut
     }
 
-    fn cut<E>(
-        &mut self,
-        unit_bytes: u64,
-        out: &mut dyn FnMut(Out<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    fn cut<E>(&mut self, unit_bytes: u64, out: &mut dyn FnMut(Out<'_>) -> Result<(), E>) -> Result<(), E> {
         self.file_bytes = self.repeated.len() as u64 + unit_bytes;
         self.has_units = true;
         out(Out::Cut(&self.repeated))
@@ -291,7 +283,8 @@ impl Cutter {
     }
 
     fn block(&mut self, head: &[u8], mut big: bool) -> Look {
-        let Some((kind, bytes)) = head.first_chunk::<8>().map(|head| (word(head, 0, big), word(head, 4, big)))
+        let Some((kind, bytes)) =
+            head.first_chunk::<8>().map(|head| (word(head, 0, big), word(head, 4, big)))
         else {
             return Look::More(8);
         };

@@ -109,13 +109,7 @@ impl Pool {
     }
 }
 
-fn prepare(
-    mut maker: Maker,
-    mut lanes: Vec<Fresh>,
-    share: u32,
-    bell: &Event,
-    stop: &Stop,
-) -> Option<String> {
+fn prepare(mut maker: Maker, mut lanes: Vec<Fresh>, share: u32, bell: &Event, stop: &Stop) -> Option<String> {
     let mut looked = Instant::now();
     let mut trickle = looked + LOOK;
     loop {

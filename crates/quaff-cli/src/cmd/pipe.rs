@@ -108,11 +108,9 @@ impl Args {
         }
         let output = match &self.dir {
             None => PipeOutput::Stdout,
-            Some(dir) if dir.is_dir() => PipeOutput::Dir {
-                dir: dir.clone(),
-                name: self.name.clone(),
-                rotate_bytes: self.rotate_size,
-            },
+            Some(dir) if dir.is_dir() => {
+                PipeOutput::Dir { dir: dir.clone(), name: self.name.clone(), rotate_bytes: self.rotate_size }
+            }
             Some(dir) => bail!("--dir {}: there is no such folder", dir.display()),
         };
         let (reader_cpu, writer_cpu) = self.place()?;
@@ -282,7 +280,8 @@ fn words(report: &PipeReport) -> String {
         );
     }
     if report.unwanted > 0 {
-        text += &format!("  {} were not wanted: the reader of stdout went away\n", show::bytes(report.unwanted));
+        text +=
+            &format!("  {} were not wanted: the reader of stdout went away\n", show::bytes(report.unwanted));
     }
     if report.lost > 0 {
         text += &format!("  {} are lost\n", show::bytes(report.lost));

@@ -2,7 +2,7 @@
 //! over goes through it. The descriptor that we were given keeps its flags: the file is opened once
 //! more. At the end its offset stands behind the last byte, for whoever writes there next.
 
-use super::{Outlet, PipeGauges, Piece};
+use super::{Outlet, Piece, PipeGauges};
 use crate::{Error, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::stat::fstat;
@@ -48,7 +48,8 @@ impl DirectFile {
     pub(super) fn open(stdout: &File, bell: &Event, gauges: &Arc<PipeGauges>) -> Option<Self> {
         let flags = OFlag::from_bits_retain(fcntl(stdout, FcntlArg::F_GETFL).ok()?);
         let is_writable = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
-        if kind(stdout) != Kind::File || !is_writable || flags.contains(OFlag::O_APPEND) || is_stderr(stdout) {
+        if kind(stdout) != Kind::File || !is_writable || flags.contains(OFlag::O_APPEND) || is_stderr(stdout)
+        {
             return None;
         }
         let path = format!("/proc/self/fd/{}", stdout.as_raw_fd());

@@ -1,7 +1,7 @@
 //! A folder of files, as capture writes them: `.part` until a file is complete and on disk, then
 //! renamed. Between packets where the bytes are pcap or pcapng, anywhere otherwise.
 
-use super::{Outlet, PipeGauges, Piece};
+use super::{Outlet, Piece, PipeGauges};
 use crate::capture::open_probe;
 use crate::plan::DirPlan;
 use crate::sink::file::write_through_cache;

@@ -35,7 +35,7 @@ use quaff_os::clock::steady_ns;
 use quaff_os::cpu;
 use quaff_os::event::Event;
 use quaff_os::mem::Slab;
-use read::{Reader, ReadTally};
+use read::{ReadTally, Reader};
 use serde::Serialize;
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -284,7 +284,9 @@ impl Pipe {
             written: self.gauges.written.get(),
             unwanted: if is_closed { left } else { 0 },
             lost: if is_closed { 0 } else { left },
-            seconds: read.first_ns.map_or(0.0, |first_ns| (write.last_ns.max(first_ns) - first_ns) as f64 / 1e9),
+            seconds: read
+                .first_ns
+                .map_or(0.0, |first_ns| (write.last_ns.max(first_ns) - first_ns) as f64 / 1e9),
             size: self.size_bytes as u64,
             high: self.gauges.high.get(),
             full: read.full,

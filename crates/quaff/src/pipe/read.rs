@@ -4,7 +4,7 @@
 //! outlet that writes whole blocks gets full ones, and what there is after a moment. So a backlog is
 //! made of full slabs, and without one no byte waits for others.
 
-use super::{Outlet, PipeGauges, Piece, Stalls};
+use super::{Outlet, Piece, PipeGauges, Stalls};
 use crate::chunk::Supply;
 use crate::stop::{Reason, Stop};
 use crate::{Error, Result};
@@ -252,7 +252,11 @@ impl Reader {
                 break None;
             }
         };
-        if is_full { self.tally.full.add(since_ns) } else { self.tally.unready.add(since_ns) }
+        if is_full {
+            self.tally.full.add(since_ns)
+        } else {
+            self.tally.unready.add(since_ns)
+        }
         slab
     }
 

@@ -1,7 +1,7 @@
 //! stdout as it comes: a pipe, a device, a terminal, a file that cannot be written directly. One
 //! write(2) after another; a pipe is enlarged.
 
-use super::{Outlet, PipeGauges, Piece};
+use super::{Outlet, Piece, PipeGauges};
 use crate::{Error, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use quaff_os::event::Event;
