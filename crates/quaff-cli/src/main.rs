@@ -29,6 +29,7 @@ enum Command {
     Generate(cmd::generate::Args),
     Verify(cmd::verify::Args),
     Pipe(cmd::pipe::Args),
+    Cores(cmd::cores::Args),
     Lab(cmd::lab::Args),
 }
 
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => cmd::generate::run(args),
         Command::Verify(args) => cmd::verify::run(args),
         Command::Pipe(args) => cmd::pipe::run(args),
+        Command::Cores(args) => cmd::cores::run(args),
         Command::Lab(args) => cmd::lab::run(args),
     };
     match done {

@@ -17,6 +17,7 @@
 pub mod batch;
 pub mod capture;
 pub mod chunk;
+pub mod cores;
 pub mod error;
 pub mod gauge;
 pub mod interfaces;

@@ -7,7 +7,9 @@ use crate::units;
 use anyhow::bail;
 use quaff::pipe::{Pipe, PipeGauges, PipeOutput, PipePlan, PipeReport, default_size_bytes};
 use quaff::stop::{Reason, Stop};
+use quaff_os::cpu;
 use quaff_os::signal::{Heard, Signal, Signals, is_ignored};
+use quaff_os::topology::{Topology, advise};
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -121,7 +123,14 @@ impl Args {
     /// The cores of reader and writer. With two, the programs in front and behind need them as well,
     /// and the scheduler knows better.
     fn place(&self) -> anyhow::Result<(Option<usize>, Option<usize>)> {
-        Ok((None, None))
+        let advised = || anyhow::Ok(advise(&Topology::here()?, None, 1));
+        match self.cpu {
+            Some(Cores::Two(reader, writer)) => return Ok((Some(reader), Some(writer))),
+            Some(Cores::Auto) => {}
+            None if cpu::allowed()?.len() > 2 => {}
+            None => return Ok((None, None)),
+        }
+        Ok(advised()?.map(|advice| (advice.readers[0], advice.writer)).unzip())
     }
 }
 
