@@ -16,7 +16,7 @@ use crate::sink::file::Slots;
 use crate::sink::header::Heading;
 use crate::source::afpacket::{AfPacket, Opening};
 use crate::stage::{Decap, Limit, Quota, Slice, Stage};
-use crate::stop::{Reason, Stop};
+use crate::stop::{Alarm, Reason, Stop};
 use crate::tally::{LaneTally, Ledger, WriterTally};
 use crate::{Error, Result};
 use outlet::Outlet;
@@ -444,17 +444,6 @@ fn sum_up((source, lane): (AfPacket, LaneTally)) -> Result<LaneTally> {
         down_ns: source.down_ns,
         ..lane
     })
-}
-
-/// Raises the stop when the thread that it lives on dies of a panic: nobody waits for the dead.
-struct Alarm(Stop);
-
-impl Drop for Alarm {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.raise(Reason::Failed("a thread panicked".into()));
-        }
-    }
 }
 
 fn spawn<T: Send + 'static>(

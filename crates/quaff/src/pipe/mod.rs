@@ -29,7 +29,7 @@ mod write;
 use crate::gauge::Gauge;
 use crate::plan::{DirPlan, Retention};
 use crate::pool::{Arrived, LanePool, Pool, PoolPlan};
-use crate::stop::{Reason, Stop};
+use crate::stop::{Alarm, Reason, Stop};
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
 use quaff_os::cpu;
@@ -345,6 +345,7 @@ fn spawn<T: Send + 'static>(
 ) -> Result<JoinHandle<Result<T>>> {
     let stop = stop.clone();
     let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+        let _alarm = Alarm(stop.clone());
         let done = core.map_or(Ok(()), cpu::pin).map_err(Error::from).and_then(|()| body());
         if let Err(error) = &done {
             stop.raise(Reason::Failed(error.to_string()));
