@@ -28,6 +28,8 @@ enum Command {
     Capture(cmd::capture::Args),
     Generate(cmd::generate::Args),
     Verify(cmd::verify::Args),
+    Pipe(cmd::pipe::Args),
+    Cores(cmd::cores::Args),
     Lab(cmd::lab::Args),
 }
 
@@ -36,6 +38,8 @@ fn main() -> ExitCode {
         Command::Capture(args) => cmd::capture::run(args),
         Command::Generate(args) => cmd::generate::run(args),
         Command::Verify(args) => cmd::verify::run(args),
+        Command::Pipe(args) => cmd::pipe::run(args),
+        Command::Cores(args) => cmd::cores::run(args),
         Command::Lab(args) => cmd::lab::run(args),
     };
     match done {

@@ -16,6 +16,8 @@ fn help_reads_as_it_did() {
         "capture",
         "generate",
         "verify",
+        "pipe",
+        "cores",
         "lab",
         "lab up",
         "lab down",

@@ -16,6 +16,7 @@ mod count;
 pub mod fio;
 mod generator;
 mod growth;
+pub mod pipeline;
 mod place;
 mod run;
 

@@ -16,12 +16,14 @@ pub mod interrupt;
 pub mod mem;
 pub mod netns;
 pub mod packet;
+pub mod pipe;
 pub mod probe;
 pub mod process;
 pub mod rtnl;
 pub mod signal;
 pub mod stats;
 pub mod testing;
+pub mod topology;
 
 pub use error::{Error, Result, Try};
 pub use nix::errno::Errno;

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod cut;
 pub mod decode;
 pub mod filter;
 pub mod linktype;

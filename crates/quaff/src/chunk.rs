@@ -46,11 +46,14 @@ impl Parcel {
     }
 }
 
-/// Where a lane gets empty slabs: those that come home from the writer first (they are warm), then
-/// fresh ones, of which somebody always has some ready.
+/// Where a lane gets empty slabs: those that came home from the writer last (they are in the cache),
+/// then fresh ones, of which somebody always has some ready. So memory that has not been used yet is
+/// used only when all that has been is out.
 #[derive(Debug)]
 pub struct Supply {
     home: Consumer<Slab>,
+    /// Those that have come home, the last one on top; has a place for all.
+    warm: Vec<Slab>,
     fresh: Consumer<Slab>,
     /// Rung when a fresh one was taken, so that another is made ready.
     more: Event,
@@ -62,12 +65,15 @@ pub struct Supply {
 impl Supply {
     /// A supply of `count` slabs in all.
     pub fn new(home: Consumer<Slab>, fresh: Consumer<Slab>, more: Event, count: usize) -> Self {
-        Self { home, fresh, more, count, taken: 0 }
+        Self { home, warm: Vec::with_capacity(count), fresh, more, count, taken: 0 }
     }
 
     /// An empty slab, if there is one.
     pub fn take(&mut self) -> Option<Slab> {
-        if let Ok(slab) = self.home.pop() {
+        while let Ok(slab) = self.home.pop() {
+            self.warm.push(slab);
+        }
+        if let Some(slab) = self.warm.pop() {
             return Some(slab);
         }
         let slab = self.fresh.pop().ok()?;
@@ -78,7 +84,7 @@ impl Supply {
 
     /// Slabs that are out: being filled, waiting, being written.
     pub fn out(&self) -> usize {
-        self.taken - self.home.slots()
+        self.taken - self.warm.len() - self.home.slots()
     }
 
     /// Slabs in all.

@@ -17,13 +17,16 @@
 pub mod batch;
 pub mod capture;
 pub mod chunk;
+pub mod cores;
 pub mod error;
 pub mod gauge;
 pub mod inner;
 pub mod interfaces;
 pub mod lane;
 pub mod pack;
+pub mod pipe;
 pub mod plan;
+mod pool;
 pub mod send;
 pub mod sink;
 pub mod source;

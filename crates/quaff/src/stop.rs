@@ -67,3 +67,14 @@ impl Stop {
         self.inner.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
+
+/// Raises the stop when the thread that it lives on dies of a panic: nobody waits for the dead.
+pub(crate) struct Alarm(pub(crate) Stop);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.raise(Reason::Failed("a thread panicked".into()));
+        }
+    }
+}

@@ -5,7 +5,6 @@
 //! file of the same name emptied: a capture that cannot start spoils nothing.
 
 mod outlet;
-mod pool;
 
 use crate::gauge::{LaneGauges, WriterGauges};
 use crate::inner::{InnerFilter, KernelFilter, Place, kernel_filter};
@@ -13,15 +12,16 @@ use crate::interfaces::Interfaces;
 use crate::lane::{self, Inlet, Reader, Writer};
 use crate::pack::{PackPlan, Packer};
 use crate::plan::{CapturePlan, InterfacePlan, RETIRE_MS};
+use crate::pool::{Arrived, LanePool, Pool, PoolPlan};
 use crate::sink::file::Slots;
 use crate::sink::header::Heading;
 use crate::source::afpacket::{AfPacket, Opening};
 use crate::stage::{Decap, Inner, Limit, Quota, Slice, Stage};
-use crate::stop::{Reason, Stop};
+use crate::stop::{Alarm, Reason, Stop};
 use crate::tally::{LaneTally, Ledger, WriterTally};
 use crate::{Error, Result};
 use outlet::Outlet;
-use pool::{LanePool, Pool};
+pub(crate) use outlet::open_probe;
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::event::Event;
 use quaff_os::packet::RingPlan;
@@ -35,6 +35,9 @@ use std::thread::JoinHandle;
 
 /// Places in the ring to the writer beyond one for each slab: slot marks, and the end.
 const MARKS: usize = 64;
+
+/// One part in so many of a core makes slabs ready that nothing has asked for yet.
+const TRICKLE: u32 = 1000;
 
 /// A capture that runs.
 pub struct Capture {
@@ -84,7 +87,7 @@ impl Capture {
         let bell = Event::new()?;
         let outlet = Outlet::open(&plan, &bell, &stop)?;
         let gauges: Vec<_> = plan.interfaces.iter().map(|_| Arc::default()).collect();
-        let (pool, pools) = Pool::start(&plan, &gauges, stop.clone())?;
+        let (pool, pools) = start_pool(&plan, &gauges, &stop)?;
         let setting = setting(&plan, links, inner.clone(), &outlet);
         let mut notes = pool.notes();
         notes.extend(filters.iter().find_map(gap_note));
@@ -161,6 +164,21 @@ impl Capture {
         ledger.lossless &= ledger.failure.is_none();
         ledger
     }
+}
+
+fn start_pool(plan: &CapturePlan, gauges: &[Arc<LaneGauges>], stop: &Stop) -> Result<(Pool, Vec<LanePool>)> {
+    let pool = PoolPlan {
+        slabs_per_lane: plan.slabs_per_lane(),
+        slab_bytes: plan.chunk_bytes,
+        ready_slabs: plan.populate_bytes / plan.interfaces.len() / plan.chunk_bytes,
+        trickle: TRICKLE,
+        busy_cores: plan.interfaces.iter().filter_map(|interface| interface.cpu).collect(),
+    };
+    let arrived = |gauges: &Arc<LaneGauges>| -> Arrived {
+        let gauges = gauges.clone();
+        Box::new(move || gauges.wire_bytes.get())
+    };
+    Pool::start(pool, gauges.iter().map(arrived).collect(), stop.clone())
 }
 
 fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
@@ -445,17 +463,6 @@ fn sum_up((source, lane): (AfPacket, LaneTally)) -> Result<LaneTally> {
         down_ns: source.down_ns,
         ..lane
     })
-}
-
-/// Raises the stop when the thread that it lives on dies of a panic: nobody waits for the dead.
-struct Alarm(Stop);
-
-impl Drop for Alarm {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.raise(Reason::Failed("a thread panicked".into()));
-        }
-    }
 }
 
 fn spawn<T: Send + 'static>(

@@ -50,7 +50,7 @@ impl Outlet {
             Output::Dir(dir) => {
                 let probe = open_probe(&dir.dir)?;
                 let align = probe.as_ref().and_then(direct).map_or(1, |direct| direct.offset_align);
-                let folder = Folder::open(dir, format, align > 1, bell.clone())?;
+                let folder = Folder::open(dir, format.extension(), align > 1, bell.clone())?;
                 let names = Names::new(&dir.name, format.extension())?;
                 (Kind::Folder(Box::new(folder), dir.clone(), names), align)
             }
@@ -174,7 +174,7 @@ fn open_file(path: &Path) -> Result<(Kind, usize)> {
 }
 
 /// A direct file in the folder, to see what it wants; `None` where O_DIRECT is refused.
-fn open_probe(dir: &Path) -> Result<Option<File>> {
+pub(crate) fn open_probe(dir: &Path) -> Result<Option<File>> {
     match open_unnamed(dir, true) {
         Ok(file) => Ok(Some(file)),
         Err(error)

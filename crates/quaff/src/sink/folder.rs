@@ -3,7 +3,7 @@
 use super::keeper::{Finish, Fresh, Keeper, Kept, Opening, part_of, remove_hidden};
 use super::names::Names;
 use super::shelf::Shelf;
-use crate::plan::{DirPlan, Format};
+use crate::plan::DirPlan;
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
 use quaff_os::disk::{Lock, lock_file};
@@ -68,14 +68,15 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 
 impl Folder {
     /// Looks at the folder, cleans up after runs that were killed, and has the first file opened.
-    pub fn open(plan: &DirPlan, format: Format, direct: bool, bell: Event) -> Result<Self> {
+    /// `extension` is what the names end in, without the dot.
+    pub fn open(plan: &DirPlan, extension: &'static str, direct: bool, bell: Event) -> Result<Self> {
         let preallocate = plan.rotate_bytes.unwrap_or(256 << 20).min(1 << 30);
         let opening = Opening { dir: plan.dir.clone(), direct, preallocate, unnamed: true };
-        Self::with(opening, plan, format, bell)
+        Self::with(opening, plan, extension, bell)
     }
 
-    fn with(opening: Opening, plan: &DirPlan, format: Format, bell: Event) -> Result<Self> {
-        let names = Names::new(&plan.name, format.extension())?;
+    fn with(opening: Opening, plan: &DirPlan, extension: &'static str, bell: Event) -> Result<Self> {
+        let names = Names::new(&plan.name, extension)?;
         let lock = lock(&plan.dir)?;
         let shelf = Shelf::open(&plan.dir, &names, plan.retention)?;
         let keeper = Keeper::start(opening.clone(), bell)?;
@@ -311,7 +312,7 @@ mod tests {
             retention,
         };
         let opening = Opening { dir: dir.to_owned(), direct: false, preallocate: 100, unnamed };
-        Folder::with(opening, &plan, Format::Pcapng, Event::new().unwrap())
+        Folder::with(opening, &plan, "pcapng", Event::new().unwrap())
     }
 
     fn names(dir: &Path) -> Vec<String> {

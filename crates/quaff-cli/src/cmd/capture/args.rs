@@ -8,8 +8,10 @@ use quaff::plan::{
     POPULATE_BYTES, Retention, SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
 };
 use quaff_os::packet::TimeSource;
+use quaff_os::topology::{Nic, Topology, advise};
 use quaff_wire::tunnel::Kinds;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Capture every packet of one interface or more, into files
@@ -126,10 +128,11 @@ pub(crate) struct Args {
     /// [default: 1/4 of free memory, 64M to 8G, touched some way ahead of need]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Machine")]
     buffer: Option<u64>,
-    /// Cores for the lanes, in the order of -i; the last one serves the rest, and the writer
-    #[arg(long, value_name = "N[,N]", value_delimiter = ',', help_heading = "Machine")]
-    cpu: Vec<usize>,
-    /// Core for the writer [default: the last one of --cpu]
+    /// Cores for the lanes, in the order of -i; the last one serves the rest, and the writer. Or
+    /// 'auto': those that 'quaff cores -i IF' advises
+    #[arg(long, value_name = "N[,N]|auto", value_delimiter = ',', help_heading = "Machine")]
+    cpu: Vec<Core>,
+    /// Core for the writer [default: as --cpu says]
     #[arg(long, value_name = "N", help_heading = "Machine")]
     writer_cpu: Option<usize>,
     /// Real-time priority for the lanes (SCHED_FIFO, 1 to 99)
@@ -170,6 +173,26 @@ enum TimeName {
     Erspan,
 }
 
+/// One word of `--cpu`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Core {
+    Auto,
+    Number(usize),
+}
+
+impl FromStr for Core {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "auto" => Ok(Self::Auto),
+            number => {
+                number.parse().map(Self::Number).map_err(|_| "a core's number is needed, or 'auto'".into())
+            }
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum FormatName {
     Pcapng,
@@ -185,7 +208,8 @@ impl Args {
         let is_stdout =
             self.write.as_deref().is_some_and(|path| STDOUT.iter().any(|name| path == Path::new(name)));
         let flush_default = if is_stdout { Duration::from_millis(200) } else { Duration::from_secs(1) };
-        let cpu = |lane: usize| self.cpu.get(lane).or(self.cpu.last()).copied();
+        let (lanes, writer_cpu) = self.place()?;
+        let cpu = |lane: usize| lanes.get(lane).or(lanes.last()).copied();
         let interfaces = self.interface.iter().enumerate();
         Ok(CapturePlan {
             interfaces: interfaces
@@ -220,7 +244,7 @@ impl Args {
             chunk_bytes: CHUNK_BYTES,
             flush: self.flush.unwrap_or(flush_default),
             count: self.count,
-            writer_cpu: self.writer_cpu.or(self.cpu.last().copied()),
+            writer_cpu,
             real_time: self.rt,
         })
     }
@@ -228,6 +252,27 @@ impl Args {
     fn inner(&self) -> Option<InnerPlan> {
         let expression = self.inner.clone().filter(|inner| !inner.trim().is_empty())?;
         Some(InnerPlan { expression, user: self.inner_user })
+    }
+
+    /// The cores of the lanes, and the writer's.
+    fn place(&self) -> anyhow::Result<(Vec<usize>, Option<usize>)> {
+        let number = |core: &Core| match core {
+            Core::Number(number) => Some(*number),
+            Core::Auto => None,
+        };
+        let numbers: Vec<_> = self.cpu.iter().filter_map(number).collect();
+        if numbers.len() == self.cpu.len() {
+            let last = numbers.last().copied();
+            return Ok((numbers, self.writer_cpu.or(last)));
+        }
+        if !numbers.is_empty() {
+            bail!("--cpu: either cores or 'auto', not both");
+        }
+        let nic = self.interface.first().map(|name| Nic::read(Path::new("/"), name));
+        let advice = advise(&Topology::here()?, nic.as_ref(), self.interface.len());
+        Ok(advice.map_or((Vec::new(), self.writer_cpu), |advice| {
+            (advice.readers, self.writer_cpu.or(Some(advice.writer)))
+        }))
     }
 
     /// What was asked for has to be there: a process that takes more memory than there is gets killed.

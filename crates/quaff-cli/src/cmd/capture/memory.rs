@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// Bytes that are free for us; 1 GiB where nothing can be read.
-pub(super) fn free_bytes() -> u64 {
+pub(crate) fn free_bytes() -> u64 {
     let machine = available_bytes(&fs::read_to_string("/proc/meminfo").unwrap_or_default());
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group = groups.lines().filter_map(group_free_bytes).min();

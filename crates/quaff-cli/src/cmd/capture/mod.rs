@@ -1,7 +1,7 @@
 //! `quaff capture`: from interfaces to files.
 
 mod args;
-mod memory;
+pub(crate) mod memory;
 mod report;
 
 pub(crate) use args::Args;

@@ -1,6 +1,7 @@
 //! `quaff lab bench`: what must hold of quaff, measured beside its rivals in the same minutes.
 
 mod check;
+mod pipe;
 
 use super::measure::{Progress, Setup, rate_words};
 use crate::exit::Exit;
@@ -8,12 +9,14 @@ use crate::show;
 use anyhow::bail;
 use check::{Check, Series};
 use comfy_table::{ContentArrangement, Table, presets};
+use pipe::Rates;
 use quaff_lab::Error;
 use quaff_lab::method::{Traffic, fio};
+use quaff_lab::rival::PIPED;
 use std::path::PathBuf;
 use std::time::Duration;
 
-const NAMES: [&str; 4] = ["quaff", "tcpdump", "dumpcap", "stenographer"];
+const NAMES: [&str; 5] = ["quaff", "tcpdump", "dumpcap", "stenographer", PIPED];
 /// MiB of buffer for each, except where ours is to show its defaults.
 const BUFFER_MIB: u64 = 256;
 const IDLE: Duration = Duration::from_secs(30);
@@ -38,8 +41,8 @@ pub(crate) struct Args {
     /// Runs of each capturer on each traffic
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
-    /// Only these: 1 400 kpps, 2 small frames at full speed, 3 large ones, 4 CPU, 8 idle
-    #[arg(long, value_name = "N[,N]", value_delimiter = ',', default_value = "1,2,3,4,8")]
+    /// Only these: 1 400 kpps, 2 small frames at full speed, 3 large ones, 4 CPU, 8 idle, 34 pipe
+    #[arg(long, value_name = "N[,N]", value_delimiter = ',', default_value = "1,2,3,4,8,34")]
     only: Vec<u8>,
     /// The run of 20 GB too
     #[arg(long)]
@@ -61,7 +64,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         eprintln!("quaff: {} is not installed (apt-get install {})", rival.name, rival.package);
     }
     let progress = Progress::new(0);
-    let mut bench = Bench { args, setup, progress, checks: Vec::new(), series: Vec::new() };
+    let mut bench =
+        Bench { args, setup, progress, checks: Vec::new(), series: Vec::new(), rates: Vec::new() };
     let done = bench.all();
     bench.progress.end();
     match done {
@@ -69,7 +73,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         done => done?,
     }
     if args.json {
-        println!("{}", serde_json::json!({ "checks": bench.checks, "series": bench.series }));
+        println!(
+            "{}",
+            serde_json::json!({ "checks": bench.checks, "series": bench.series, "pipes": bench.rates })
+        );
     } else {
         println!("{}", table(&bench.checks).trim_fmt());
     }
@@ -84,12 +91,14 @@ struct Bench<'a> {
     checks: Vec<Check>,
     /// Each run of each capturer, for --json.
     series: Vec<Series>,
+    /// Each run of each program in the middle of a pipeline.
+    rates: Vec<Rates>,
 }
 
 impl Bench<'_> {
     fn all(&mut self) -> quaff_lab::Result<()> {
         let wanted = |number| self.args.only.contains(&number);
-        let [paced, small, full_speed, cpu, idle] = [1, 2, 3, 4, 8].map(wanted);
+        let [paced, small, full_speed, cpu, idle, pipes] = [1, 2, 3, 4, 8, 34].map(wanted);
         if paced {
             self.paced()?;
         }
@@ -107,6 +116,9 @@ impl Bench<'_> {
         }
         if idle {
             self.idle()?;
+        }
+        if pipes {
+            self.pipes()?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use quaff_lab::method::pipeline::{Feed, Middle};
 use quaff_lab::method::{Bench, Cores, Outcome, Place, RunDir, Stage, Traffic, fio};
 use quaff_lab::rival::{Rival, shipped};
 use quaff_lab::{Lab, LabPlan};
@@ -90,6 +91,21 @@ impl Setup {
     pub(super) fn disk_rate(&self, bytes: u64, progress: &Progress) -> quaff_lab::Result<f64> {
         fio::write_rate(&self.place, bytes, self.cores.capturer, &mut |_| {
             progress.say("");
+            self.goes_on()
+        })
+    }
+
+    /// What a program in the middle of a pipeline passes on, bytes/s; a signal ends it.
+    pub(super) fn pipe_rate(
+        &self,
+        middle: &Middle,
+        feed: &Feed,
+        into_file: bool,
+        progress: &Progress,
+    ) -> quaff_lab::Result<f64> {
+        let place = into_file.then_some(&self.place);
+        middle.rate(&self.quaff, feed, place, &mut |_| {
+            progress.say(&format!(": {}", middle.name));
             self.goes_on()
         })
     }

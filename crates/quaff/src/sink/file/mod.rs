@@ -30,6 +30,7 @@ use quaff_os::disk::{Disk, Write, preallocate};
 use quaff_os::event::Event;
 use quaff_os::mem::Slab;
 use records::Records;
+pub(crate) use records::write_through_cache;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;

@@ -159,7 +159,7 @@ impl Files {
     }
 }
 
-fn write_through_cache(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+pub(crate) fn write_through_cache(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     File::options().write(true).open(path)?.write_all_at(bytes, offset)
 }

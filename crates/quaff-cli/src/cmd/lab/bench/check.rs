@@ -42,7 +42,7 @@ impl Series {
         median(&self.runs.iter().map(of).collect::<Vec<_>>())
     }
 
-    fn lost_percent(&self) -> Option<f64> {
+    pub(super) fn lost_percent(&self) -> Option<f64> {
         self.median(Outcome::lost_percent)
     }
 
@@ -51,7 +51,7 @@ impl Series {
     }
 
     /// "quaff 0 %", or for losses that are not the same in all runs "quaff 0 % (worst 1.2 %)".
-    fn lost_words(&self) -> String {
+    pub(super) fn lost_words(&self) -> String {
         let Some(median) = self.lost_percent() else {
             return format!("{}: {}", self.name, self.failed.as_deref().unwrap_or("not measured"));
         };

@@ -6,15 +6,12 @@
 //! GiB on a virtual machine whose host has to find the pages), and a disk that keeps up never needs it.
 
 use crate::chunk::Supply;
-use crate::gauge::LaneGauges;
-use crate::plan::CapturePlan;
 use crate::stop::Stop;
 use crate::{Error, Result};
 use quaff_os::cpu;
 use quaff_os::event::Event;
 use quaff_os::mem::Slab;
 use rtrb::{Producer, RingBuffer};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,19 +19,34 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 /// What arrives in this time is kept ready beyond what is in use.
 const RESERVE: Duration = Duration::from_millis(250);
-/// What is not needed yet is made ready too, with so small a share of a core: one part in so many.
-const TRICKLE: u32 = 1000;
+
+/// How much of it there is.
+pub(crate) struct PoolPlan {
+    /// Slabs of each lane.
+    pub(crate) slabs_per_lane: usize,
+    /// Bytes of a slab.
+    pub(crate) slab_bytes: usize,
+    /// Slabs of each lane that are ready before the first byte, and beyond what is in use.
+    pub(crate) ready_slabs: usize,
+    /// What is not needed yet is made ready too, with so small a share of a core: one part in so many.
+    pub(crate) trickle: u32,
+    /// The cores that the thread keeps off, where there are others.
+    pub(crate) busy_cores: Vec<usize>,
+}
+
+/// Says how many bytes have come so far for which a lane may need slabs.
+pub(crate) type Arrived = Box<dyn Fn() -> u64 + Send>;
 
 /// One lane's share.
-pub(super) struct LanePool {
+pub(crate) struct LanePool {
     /// For the lane.
-    pub(super) supply: Supply,
+    pub(crate) supply: Supply,
     /// For the writer.
-    pub(super) home: Producer<Slab>,
+    pub(crate) home: Producer<Slab>,
 }
 
 /// The thread that keeps slabs ready.
-pub(super) struct Pool {
+pub(crate) struct Pool {
     thread: JoinHandle<Option<String>>,
     notes: Vec<String>,
 }
@@ -52,28 +64,24 @@ struct Fresh {
     left: usize,
     /// How many are to be ready at any time; grows with the rate.
     ready: usize,
-    gauges: Arc<LaneGauges>,
-    /// What the gauge showed when it was last looked at.
-    wire_bytes: u64,
+    arrived: Arrived,
+    /// What that said when it was last asked.
+    arrived_bytes: u64,
 }
 
 impl Pool {
     /// Prepares the first slabs, then returns and keeps more ready.
-    pub(super) fn start(
-        plan: &CapturePlan,
-        gauges: &[Arc<LaneGauges>],
-        stop: Stop,
-    ) -> Result<(Self, Vec<LanePool>)> {
-        let count = plan.slabs_per_lane();
-        let ready = (plan.populate_bytes / plan.interfaces.len() / plan.chunk_bytes).clamp(1, count);
-        let mut maker = Maker { slab_bytes: plan.chunk_bytes, refused: None };
+    pub(crate) fn start(plan: PoolPlan, arrived: Vec<Arrived>, stop: Stop) -> Result<(Self, Vec<LanePool>)> {
+        let count = plan.slabs_per_lane;
+        let ready = plan.ready_slabs.clamp(1, count);
+        let mut maker = Maker { slab_bytes: plan.slab_bytes, refused: None };
         let bell = Event::new()?;
         stop.wake(bell.clone());
         let (mut lanes, mut fresh_ends) = (Vec::new(), Vec::new());
-        for gauges in gauges {
+        for arrived in arrived {
             let (home, from_home) = RingBuffer::new(count);
             let (to_lane, fresh) = RingBuffer::new(count);
-            let mut end = Fresh { to_lane, left: count, ready, gauges: gauges.clone(), wire_bytes: 0 };
+            let mut end = Fresh { to_lane, left: count, ready, arrived, arrived_bytes: 0 };
             while end.is_short() && !stop.raised() {
                 end.add(&mut maker)?;
             }
@@ -81,28 +89,27 @@ impl Pool {
             lanes.push(LanePool { supply: Supply::new(from_home, fresh, bell.clone(), count), home });
         }
         let notes = maker.refused.iter().cloned().collect();
-        let cores: Vec<_> = plan.interfaces.iter().filter_map(|interface| interface.cpu).collect();
         let thread = std::thread::Builder::new()
             .name("quaff-pool".into())
             .spawn(move || {
-                cpu::keep_off(&cores);
-                prepare(maker, fresh_ends, &bell, &stop)
+                cpu::keep_off(&plan.busy_cores);
+                prepare(maker, fresh_ends, plan.trickle, &bell, &stop)
             })
             .map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
         Ok((Self { thread, notes }, lanes))
     }
 
-    pub(super) fn notes(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         self.notes.clone()
     }
 
     /// Waits for the thread; what it had to say.
-    pub(super) fn finish(self) -> Option<String> {
+    pub(crate) fn finish(self) -> Option<String> {
         self.thread.join().ok().flatten()
     }
 }
 
-fn prepare(mut maker: Maker, mut lanes: Vec<Fresh>, bell: &Event, stop: &Stop) -> Option<String> {
+fn prepare(mut maker: Maker, mut lanes: Vec<Fresh>, share: u32, bell: &Event, stop: &Stop) -> Option<String> {
     let mut looked = Instant::now();
     let mut trickle = looked + LOOK;
     loop {
@@ -123,7 +130,7 @@ fn prepare(mut maker: Maker, mut lanes: Vec<Fresh>, bell: &Event, stop: &Stop) -
                 return Some(format!("the buffer stays smaller than asked for: {error}"));
             }
             lanes.rotate_left(1);
-            trickle = Instant::now() + started.elapsed() * TRICKLE;
+            trickle = Instant::now() + started.elapsed() * share;
         }
         if next.is_none() {
             bell.wait(LOOK).ok()?;
@@ -139,9 +146,9 @@ impl Fresh {
 
     /// Keeps as much ready as arrives in a moment at the rate of the last one.
     fn look(&mut self, since: Duration, slab_bytes: usize) {
-        let wire_bytes = self.gauges.wire_bytes.get();
-        let arrived = (wire_bytes - self.wire_bytes) as f64;
-        self.wire_bytes = wire_bytes;
+        let arrived_bytes = (self.arrived)();
+        let arrived = (arrived_bytes - self.arrived_bytes) as f64;
+        self.arrived_bytes = arrived_bytes;
         let reserve_bytes = arrived * RESERVE.as_secs_f64() / since.as_secs_f64();
         self.ready = self.ready.max((reserve_bytes / slab_bytes as f64) as usize);
     }

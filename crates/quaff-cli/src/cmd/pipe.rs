@@ -1,0 +1,325 @@
+//! `quaff pipe`: any bytes through a large ring, from stdin to stdout or to files.
+
+use super::capture::memory;
+use crate::exit::Exit;
+use crate::show::{self, say};
+use crate::units;
+use anyhow::bail;
+use quaff::pipe::{Pipe, PipeGauges, PipeOutput, PipePlan, PipeReport, default_size_bytes};
+use quaff::stop::{Reason, Stop};
+use quaff_os::cpu;
+use quaff_os::signal::{Heard, Signal, Signals, is_ignored};
+use quaff_os::topology::{Topology, advise};
+use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Pass any bytes on through a large locked ring
+///
+/// Put it between a program that must not wait and one that sometimes does, or between a program and
+/// a disk. One thread reads stdin as fast as bytes come, another one writes them; between them lies
+/// a ring of locked memory. What the output cannot take now waits there, and the program in front is
+/// not held up. A file on stdout is written past the page cache where its file system allows that,
+/// which is much faster (not with '>>', and not where '2>&1' puts the words into the same file; no one
+/// else may write to it meanwhile).
+///
+/// SIGINT or SIGTERM ends it when all that it has read is written; what the pipe in front holds by then
+/// is read, and after ^C on a terminal what that program still says within a second. A second one ends
+/// it at once. SIGUSR1 prints a line about how it goes. That the reader of stdout goes away is the end,
+/// and no failure.
+///
+/// Exit status: 0 all bytes are in the output, 2 it failed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Size of the ring [default: 1/8 of free memory, 16M to 1G]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
+    size: Option<u64>,
+    /// Cores for reader and writer, as 2,3, or 'auto': those that 'quaff cores' advises
+    /// [default: auto where there are more than two, otherwise wherever there is room]
+    #[arg(long, value_name = "R,W|auto", value_parser = cores)]
+    cpu: Option<Cores>,
+    /// Show a line that says how it goes, on a terminal
+    #[arg(long)]
+    rate: bool,
+
+    /// Write files into DIR instead of stdout; a file is .part until it is complete. What is pcap or
+    /// pcapng is cut between packets, and each file begins with the headers that it needs
+    #[arg(long, value_name = "DIR", help_heading = "Files")]
+    dir: Option<PathBuf>,
+    /// Begin the next file before this one gets larger than SIZE (256M, 1G) [default: one file]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "dir", help_heading = "Files")]
+    rotate_size: Option<u64>,
+    /// Names of the files, strftime fields and a number: NAME-000001.pcapng
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "quaff-%Y%m%dT%H%M%S",
+        requires = "dir",
+        help_heading = "Files"
+    )]
+    name: String,
+
+    /// Print the report as JSON, on stderr, or on stdout when the bytes go to files
+    #[arg(long, help_heading = "Words")]
+    json: bool,
+    /// Print nothing but errors
+    #[arg(short, long, help_heading = "Words")]
+    quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tcpdump -i eth0 -w - | quaff pipe > all.pcap
+  tcpdump -i eth0 -w - | quaff pipe --dir /data --rotate-size 1G
+  quaff capture -i eth0 -w - | quaff pipe --size 4G --rate | ssh store 'cat > all.pcapng'";
+
+/// How often the live line is drawn, and the end looked for.
+const LOOK: Duration = Duration::from_millis(250);
+/// How long the rates of the live line are measured, s.
+const RATE_SECONDS: f64 = 0.5;
+/// timeout(1) sends its signal to its child and then to its group: within this time two are one.
+const SAME_SIGNAL: Duration = Duration::from_millis(100);
+/// How long a program that has heard the same ^C has for its last words.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// `--cpu`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cores {
+    Auto,
+    Two(usize, usize),
+}
+
+fn cores(text: &str) -> Result<Cores, String> {
+    if text == "auto" {
+        return Ok(Cores::Auto);
+    }
+    let core = |text: &str| text.trim().parse::<usize>().ok();
+    let two = text.split_once(',').and_then(|(reader, writer)| core(reader).zip(core(writer)));
+    two.map(|(reader, writer)| Cores::Two(reader, writer))
+        .ok_or_else(|| format!("'{text}': two cores are needed, as 2,3, or 'auto'"))
+}
+
+impl Args {
+    fn plan(&self) -> anyhow::Result<PipePlan> {
+        let free_bytes = memory::free_bytes();
+        if self.size.is_some_and(|size| size > free_bytes) {
+            bail!("--size: {} are free", show::bytes(free_bytes));
+        }
+        let output = match &self.dir {
+            None => PipeOutput::Stdout,
+            Some(dir) if dir.is_dir() => {
+                PipeOutput::Dir { dir: dir.clone(), name: self.name.clone(), rotate_bytes: self.rotate_size }
+            }
+            Some(dir) => bail!("--dir {}: there is no such folder", dir.display()),
+        };
+        let (reader_cpu, writer_cpu) = self.place()?;
+        let size_bytes = self.size.map_or_else(|| default_size_bytes(free_bytes), |size| size as usize);
+        Ok(PipePlan { size_bytes, output, reader_cpu, writer_cpu }.validate()?)
+    }
+
+    /// The cores of reader and writer. With two, the programs in front and behind need them as well,
+    /// and the scheduler knows better.
+    fn place(&self) -> anyhow::Result<(Option<usize>, Option<usize>)> {
+        let advised = || anyhow::Ok(advise(&Topology::here()?, None, 1));
+        match self.cpu {
+            Some(Cores::Two(reader, writer)) => return Ok((Some(reader), Some(writer))),
+            Some(Cores::Auto) => {}
+            None if cpu::allowed()?.len() > 2 => {}
+            None => return Ok((None, None)),
+        }
+        Ok(advised()?.map(|advice| (advice.readers[0], advice.writer)).unzip())
+    }
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let plan = args.plan()?;
+    let mut wanted = vec![Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1];
+    if !is_ignored(Signal::SIGHUP) {
+        wanted.push(Signal::SIGHUP);
+    }
+    // Before the first thread: from here on a signal is something to read.
+    let signals = Signals::block(&wanted)?;
+    let is_stdout_taken = plan.output == PipeOutput::Stdout;
+    let stdin = std::io::stdin().as_fd().try_clone_to_owned()?;
+    let stdout = std::io::stdout().as_fd().try_clone_to_owned()?;
+    let pipe = Pipe::start(plan, stdin, stdout, Stop::default())?;
+    if !args.quiet {
+        pipe.notes().iter().for_each(|note| say(&format!("quaff: {note}")));
+    }
+    watch(&args, &pipe, &signals)?;
+    let report = pipe.finish();
+    tell(&report, &args, is_stdout_taken);
+    Ok(exit(&report))
+}
+
+/// Waits for the end.
+fn watch(args: &Args, pipe: &Pipe, signals: &Signals) -> anyhow::Result<()> {
+    let mut asked: Option<Instant> = None;
+    let is_live = args.rate && !args.quiet && std::io::stderr().is_terminal();
+    let mut live = Live::new(pipe.gauges().clone(), is_live);
+    let mut wait = Duration::from_millis(1);
+    while !pipe.is_over() {
+        match signals.next_heard(wait)? {
+            Some(Heard { signal: Signal::SIGUSR1, .. }) => live.print(),
+            Some(_) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
+                live.end();
+                say("quaff: ended at once; what was still in the ring is lost");
+                std::process::exit(2);
+            }
+            Some(Heard { by_kernel, .. }) => {
+                if asked.is_none() {
+                    pipe.end(if by_kernel { LAST_WORDS } else { Duration::ZERO });
+                }
+                asked.get_or_insert_with(Instant::now);
+            }
+            None => {}
+        }
+        // A short stream is not held up by the looking.
+        wait = (wait * 2).min(if asked.is_some() { Duration::from_millis(10) } else { LOOK });
+        live.draw();
+    }
+    live.end();
+    Ok(())
+}
+
+/// The line that shows how it goes.
+struct Live {
+    gauges: Arc<PipeGauges>,
+    is_live: bool,
+    last: Instant,
+    read: u64,
+    written: u64,
+}
+
+impl Live {
+    fn new(gauges: Arc<PipeGauges>, is_live: bool) -> Self {
+        Self { gauges, is_live, last: Instant::now(), read: 0, written: 0 }
+    }
+
+    /// Draws the line over the one before, on a terminal.
+    fn draw(&mut self) {
+        if self.is_live && self.last.elapsed().as_secs_f64() >= RATE_SECONDS {
+            let line = self.line();
+            let mut err = std::io::stderr().lock();
+            let _ = write!(err, "\r\x1b[K{line}");
+            let _ = err.flush();
+        }
+    }
+
+    /// Prints the line for good.
+    fn print(&mut self) {
+        let line = self.line();
+        say(&format!("{}{line}", if self.is_live { "\r\x1b[K" } else { "" }));
+    }
+
+    /// Takes the line away.
+    fn end(&self) {
+        if self.is_live {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+
+    fn line(&mut self) -> String {
+        let seconds = self.last.elapsed().as_secs_f64().max(1e-3);
+        let (read, written) = (self.gauges.read.get(), self.gauges.written.get());
+        let rate = |now: u64, before: u64| show::bytes(((now - before) as f64 / seconds) as u64);
+        let line = format!(
+            "in {}/s out {}/s | written {} | waiting {} max {}",
+            rate(read, self.read),
+            rate(written, self.written),
+            show::bytes(written),
+            show::bytes(self.gauges.waiting_bytes()),
+            show::bytes(self.gauges.high.get()),
+        );
+        (self.read, self.written, self.last) = (read, written, Instant::now());
+        line
+    }
+}
+
+fn tell(report: &PipeReport, args: &Args, is_stdout_taken: bool) {
+    if args.json {
+        let text = serde_json::to_string(report).unwrap_or_default();
+        if is_stdout_taken { say(&text) } else { show::print(&text) }
+    }
+    let is_failed = report.failure.is_some();
+    if args.quiet || (args.json && is_stdout_taken) {
+        if let Some(failure) = report.failure.as_ref().filter(|_| !args.json) {
+            say(&format!("quaff: {failure}"));
+        }
+        return;
+    }
+    say(words(report).trim_end());
+    if is_failed {
+        say("  it failed");
+    }
+}
+
+fn words(report: &PipeReport) -> String {
+    let rate = report.written as f64 / report.seconds.max(1e-9);
+    let mut text = format!("{} in {:.1} s", show::bytes(report.written), report.seconds);
+    if report.seconds > 0.0 {
+        text += &format!(", {}/s", show::bytes(rate as u64));
+    }
+    text += &match report.files {
+        0 => format!(" ({})\n", report.writing),
+        1 => format!(", 1 file of {} ({})\n", report.kind.unwrap_or_default(), report.writing),
+        files => format!(", {files} files of {} ({})\n", report.kind.unwrap_or_default(), report.writing),
+    };
+    text += &format!(
+        "  at the worst moment {} of {} were waiting\n",
+        show::bytes(report.high),
+        show::bytes(report.size)
+    );
+    let times = |count| if count == 1 { "once".to_owned() } else { format!("{} times", show::count(count)) };
+    text += &format!(
+        "  the ring was full {}, {:.1} s in all; empty {}, {:.1} s\n",
+        times(report.full.count),
+        report.full.seconds,
+        times(report.empty.count),
+        report.empty.seconds
+    );
+    if report.unready.count > 0 {
+        text += &format!(
+            "  memory was not ready {}, {:.1} s in all\n",
+            times(report.unready.count),
+            report.unready.seconds
+        );
+    }
+    if report.unwanted > 0 {
+        text +=
+            &format!("  {} were not wanted: the reader of stdout went away\n", show::bytes(report.unwanted));
+    }
+    if report.lost > 0 {
+        text += &format!("  {} are lost\n", show::bytes(report.lost));
+    }
+    for note in &report.notes {
+        text += &format!("  {note}\n");
+    }
+    if let Some(failure) = &report.failure {
+        text += &format!("  {failure}\n");
+    }
+    text
+}
+
+fn exit(report: &PipeReport) -> Exit {
+    match report.ended_by {
+        Some(Reason::Failed(_)) => Exit::Failed,
+        _ if report.is_lossless() => Exit::Done,
+        _ => Exit::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_two_or_auto() {
+        assert_eq!(cores("auto"), Ok(Cores::Auto));
+        assert_eq!(cores("2, 3"), Ok(Cores::Two(2, 3)));
+        assert!(cores("2").is_err() && cores("a,b").is_err() && cores("").is_err());
+    }
+}

@@ -1,0 +1,136 @@
+//! Pipelines of a shell, timed from their first program's start to their last one's end.
+
+use super::place::Place;
+use super::run::{Stage, Watch};
+use crate::{Error, Result, Running};
+use quaff_os::disk;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Between two looks at what goes on; how exact the time is.
+const LOOK: Duration = Duration::from_millis(2);
+/// How long the last words of one that has ended may take to get here.
+const WORDS_MAX: Duration = Duration::from_secs(5);
+
+/// A program that stands in the middle of a pipeline, and passes on what it gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Middle {
+    /// What it is called in a table.
+    pub name: &'static str,
+    /// The Debian package that brings it; empty for ours.
+    pub package: &'static str,
+    /// Its words in the shell; place `{quaff}`.
+    pub words: &'static str,
+}
+
+/// Ours, and those that it stands beside, as they come out of the package.
+pub const MIDDLES: [Middle; 3] = [
+    Middle { name: "quaff pipe", package: "", words: "{quaff} pipe -q" },
+    Middle { name: "mbuffer", package: "mbuffer", words: "mbuffer -q" },
+    Middle { name: "buffer", package: "buffer", words: "buffer" },
+];
+
+/// What stands in front.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Feed {
+    /// So many bytes of /dev/zero, read and written in pieces of 128 KiB, as cat(1) does.
+    Zeros(u64),
+    /// tcpdump, which reads a file of so many bytes and writes it as pcap.
+    Tcpdump(PathBuf, u64),
+}
+
+/// Bytes that cat(1) reads and writes at once (coreutils, io_blksize).
+const CAT_BYTES: u64 = 128 << 10;
+
+impl Feed {
+    /// How many bytes there are, about.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Zeros(bytes) | Self::Tcpdump(_, bytes) => *bytes,
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Self::Zeros(bytes) => {
+                format!("dd if=/dev/zero bs={CAT_BYTES} count={} status=none", bytes / CAT_BYTES)
+            }
+            Self::Tcpdump(path, _) => format!("tcpdump -r '{}' -w - 2>/dev/null", path.display()),
+        }
+    }
+}
+
+impl Middle {
+    /// Whether it is installed.
+    pub fn is_there(&self) -> bool {
+        let name = self.words.split(' ').next().unwrap_or_default();
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        self.package.is_empty() || std::env::split_paths(&paths).any(|dir| dir.join(name).is_file())
+    }
+
+    /// Bytes/s from `feed` through it to /dev/null, or with `place` into a file there.
+    ///
+    /// # Errors
+    /// One of the programs fails; the watch wants no more.
+    pub fn rate(&self, quaff: &Path, feed: &Feed, place: Option<&Place>, watch: Watch<'_>) -> Result<f64> {
+        let dir = place.map(Place::run_dir).transpose()?;
+        let file = dir.as_ref().map_or("/dev/null".into(), |dir| dir.path().join("out"));
+        if let Feed::Tcpdump(path, _) = feed {
+            // What is read comes from memory for each of them.
+            let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut io::sink()));
+            read.map_err(|errno| quaff_os::Error::new(format!("read {}", path.display()), errno))?;
+        }
+        if let Some(dir) = &dir {
+            // What the one before left to write is not this one's.
+            let settled = File::open(dir.path()).and_then(|dir| disk::sync_all(&dir));
+            settled.map_err(|errno| quaff_os::Error::new("bring the disk to rest", errno))?;
+        }
+        let middle = self.words.replace("{quaff}", &format!("'{}'", quaff.display()));
+        let line = format!("set -o pipefail; {} | {middle} > '{}'", feed.words(), file.display());
+        let mut command = Command::new("bash");
+        // Ctrl-C is ours to hear.
+        command.args(["-c", &line]).process_group(0);
+        let begun = Instant::now();
+        let mut running = Running::start(command)?;
+        while !running.has_ended()? {
+            if !watch(Stage::Sending) {
+                return Err(Error::Interrupted);
+            }
+            std::thread::sleep(LOOK);
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        let finished = running.finish(WORDS_MAX)?;
+        if !finished.status.success() {
+            let what = finished.stderr.lines().last().unwrap_or("it failed").to_owned();
+            return Err(Error::Rival { name: self.name.into(), what });
+        }
+        Ok(feed.bytes() as f64 / seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipeline_is_timed_and_one_that_fails_is_told() {
+        let cat = Middle { name: "cat", package: "coreutils", words: "cat" };
+        assert!(cat.is_there());
+        let feed = Feed::Zeros(64 << 20);
+        let place = Place::find(Some(&std::env::temp_dir())).or_else(|_| Place::find(None)).expect("a place");
+        for place in [None, Some(&place)] {
+            let rate = cat.rate(Path::new("quaff"), &feed, place, &mut |_| true).expect("it runs");
+            assert!(rate > 1e6, "{rate}");
+        }
+        let none = Middle { name: "none", package: "none", words: "quaff-no-such-program" };
+        assert!(!none.is_there());
+        let error = none.rate(Path::new("quaff"), &feed, None, &mut |_| true).expect_err("there is none");
+        assert!(error.to_string().contains("none"), "{error}");
+        let stopped = cat.rate(Path::new("quaff"), &feed, None, &mut |_| false);
+        assert!(matches!(stopped, Err(Error::Interrupted)));
+    }
+}

@@ -1,0 +1,360 @@
+//! Where a stream of bytes may be cut into files: between packets when it is pcap or pcapng, so that
+//! each file can be opened by itself, and anywhere otherwise.
+//!
+//! A [`Cutter`] passes every byte on once, in order. At a cut it gives what the next file has to begin
+//! with: the file header of pcap; of pcapng the Section Header Block and the Interface Description
+//! Blocks of the section so far. (A Section Header Block that says how long its section is would be
+//! wrong in a file that ends earlier, so that length becomes "unknown".) It looks at lengths only:
+//! packets themselves are not looked at.
+
+use crate::pcap::{FILE_HEADER_BYTES, MAGIC_MICROSECONDS, MAGIC_NANOSECONDS, RECORD_HEADER_BYTES};
+use crate::pcapng::{BLOCK_BYTES_MIN, BYTE_ORDER_MAGIC, IDB, SHB};
+
+/// Alexey Kuznetzov's pcap, whose record headers have 8 more bytes.
+const MAGIC_MODIFIED: u32 = 0xA1B2_CD34;
+/// Bytes of such a record header.
+const MODIFIED_HEADER_BYTES: u64 = 24;
+/// No record and no block is larger than this, or the stream is damaged.
+const UNIT_BYTES_MAX: u32 = 256 << 20;
+/// What has to be repeated in each file is no larger than this, or the stream is not cut any more.
+const REPEATED_BYTES_MAX: usize = 1 << 20;
+/// Where a Section Header Block says how long its section is.
+const SECTION_LENGTH_AT: std::ops::Range<usize> = 16..24;
+
+/// What a stream turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A pcap file.
+    Pcap,
+    /// A pcapng file.
+    Pcapng,
+    /// Something else.
+    Bytes,
+}
+
+impl Kind {
+    /// What a file name of this kind ends in.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Pcap => "pcap",
+            Self::Pcapng => "pcapng",
+            Self::Bytes => "bin",
+        }
+    }
+
+    /// The kind of a stream that begins with these bytes.
+    pub fn of(first: [u8; 4]) -> Self {
+        match layout(first) {
+            Layout::Pcapng { .. } => Self::Pcapng,
+            Layout::Pcap { .. } => Self::Pcap,
+            _ => Self::Bytes,
+        }
+    }
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Out<'a> {
+    /// These bytes of the stream belong to the present file.
+    Bytes(&'a [u8]),
+    /// The present file ends, and the next one begins with these bytes, which the stream had before.
+    Cut(&'a [u8]),
+}
+
+/// Finds the cuts. Files get no larger than a limit, except for one that holds a single unit.
+#[derive(Debug)]
+pub struct Cutter {
+    limit_bytes: u64,
+    kind: Option<Kind>,
+    layout: Layout,
+    /// Bytes of the stream that have been passed on, or are held.
+    seen_bytes: u64,
+    /// Bytes of the present file, with those of its last unit that are still to come.
+    file_bytes: u64,
+    /// Whether the present file holds more than what files begin with.
+    has_units: bool,
+    /// What the next file has to begin with.
+    repeated: Vec<u8>,
+    /// The first bytes of a unit of which more has to be seen.
+    held: Vec<u8>,
+    /// Bytes of a unit that are still to come; after damage that is all.
+    left_bytes: u64,
+    damaged_at: Option<u64>,
+}
+
+/// How units follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// Nothing has been seen.
+    Unknown,
+    /// The file header of pcap comes next.
+    Pcap { big: bool, header_bytes: u64 },
+    /// Records of pcap.
+    Records { big: bool, header_bytes: u64 },
+    /// Blocks of pcapng.
+    Pcapng { big: bool },
+    /// Bytes that mean nothing to us: cut anywhere.
+    Bytes,
+}
+
+/// A unit at whose first bytes we look.
+enum Look {
+    /// So many of its bytes have to be seen first.
+    More(usize),
+    /// It has so many bytes in all.
+    Packet(u64),
+    /// What a file begins with; its bytes have all been seen.
+    Head,
+    /// What files begin with from now on too; its bytes have all been seen.
+    Interface,
+    /// It makes no sense.
+    Damaged,
+}
+
+impl Cutter {
+    /// Cuts a stream into files of at most `limit_bytes`; with `u64::MAX` it is not cut, and no byte
+    /// is changed.
+    pub fn new(limit_bytes: u64) -> Self {
+        Self {
+            limit_bytes,
+            kind: None,
+            layout: Layout::Unknown,
+            seen_bytes: 0,
+            file_bytes: 0,
+            has_units: false,
+            repeated: Vec::new(),
+            held: Vec::new(),
+            left_bytes: 0,
+            damaged_at: None,
+        }
+    }
+
+    /// What the stream is; `None` until its first four bytes have been seen.
+    pub fn kind(&self) -> Option<Kind> {
+        self.kind
+    }
+
+    /// Where in the stream the unit begins that makes no sense, if there is one. From there on all of
+    /// it goes to one file.
+    pub fn damaged_at(&self) -> Option<u64> {
+        self.damaged_at
+    }
+
+    /// Takes the next bytes of the stream. What `out` fails with ends it.
+    pub fn feed<E>(&mut self, bytes: &[u8], out: &mut dyn FnMut(Out<'_>) -> Result<(), E>) -> Result<(), E> {
+        // Of `bytes`, those before `run` have been passed on, those before `at` have been looked at.
+        let (mut run, mut at) = (0, 0);
+        while at < bytes.len() {
+            if self.left_bytes > 0 {
+                let step = self.left_bytes.min((bytes.len() - at) as u64);
+                self.left_bytes -= step;
+                at += step as usize;
+                continue;
+            }
+            let look = if self.held.is_empty() { self.look(&bytes[at..]) } else { Look::More(0) };
+            if let Look::Packet(unit_bytes) = look {
+                if self.begin(unit_bytes) {
+                    pass(&bytes[run..at], out)?;
+                    self.cut(unit_bytes, out)?;
+                    run = at;
+                }
+                continue;
+            }
+            // Its first bytes are looked at by themselves.
+            pass(&bytes[run..at], out)?;
+            at = self.hold(bytes, at, out)?;
+            run = at;
+        }
+        self.seen_bytes += bytes.len() as u64;
+        pass(&bytes[run..], out)
+    }
+
+    /// Ends the stream: what is still held is passed on.
+    pub fn finish<E>(&mut self, out: &mut dyn FnMut(Out<'_>) -> Result<(), E>) -> Result<(), E> {
+        let held = std::mem::take(&mut self.held);
+        pass(&held, out)
+    }
+
+    /// Collects the first bytes of a unit, from `at` on, until it can be told what it is. Returns up to
+    /// where it took them.
+    fn hold<E>(
+        &mut self,
+        bytes: &[u8],
+        mut at: usize,
+        out: &mut dyn FnMut(Out<'_>) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        loop {
+            let head = std::mem::take(&mut self.held);
+            let look = self.look(&head);
+            self.held = head;
+            let Look::More(wanted) = look else { return self.let_go(&look, at, out).map(|()| at) };
+            let more = (wanted - self.held.len()).min(bytes.len() - at);
+            if more == 0 {
+                return Ok(at);
+            }
+            self.held.extend_from_slice(&bytes[at..at + more]);
+            at += more;
+        }
+    }
+
+    /// Passes the unit on that is held, up to `at`, now that it is known what it is.
+    fn let_go<E>(
+        &mut self,
+        look: &Look,
+        at: usize,
+        out: &mut dyn FnMut(Out<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut held = std::mem::take(&mut self.held);
+        let held_bytes = held.len() as u64;
+        match look {
+            Look::Head => {
+                self.layout = self.layout.behind_head();
+                self.repeated.clear();
+                if self.limit_bytes < u64::MAX && held.starts_with(&SHB.to_le_bytes()) {
+                    held[SECTION_LENGTH_AT].fill(0xFF);
+                }
+                if self.begin(held_bytes) {
+                    self.cut(held_bytes, out)?;
+                }
+                // A file that begins with it holds no packet yet.
+                self.has_units = self.file_bytes > held_bytes;
+                self.repeated.extend_from_slice(&held);
+            }
+            Look::Interface => {
+                let had_units = self.has_units;
+                let is_cut = self.begin(held_bytes);
+                if is_cut {
+                    self.cut(held_bytes, out)?;
+                }
+                self.has_units = had_units && !is_cut;
+                self.repeated.extend_from_slice(&held);
+            }
+            Look::Packet(unit_bytes) => {
+                if self.begin(*unit_bytes) {
+                    self.cut(*unit_bytes, out)?;
+                }
+            }
+            Look::Damaged | Look::More(_) => {
+                self.damaged_at = Some(self.seen_bytes + at as u64 - held_bytes);
+                self.left_bytes = u64::MAX;
+            }
+        }
+        self.left_bytes = self.left_bytes.saturating_sub(held_bytes);
+        pass(&held, out)
+    }
+
+    /// Begins a unit of so many bytes; `true` when the file has to be cut before it.
+    fn begin(&mut self, unit_bytes: u64) -> bool {
+        self.left_bytes = unit_bytes;
+        let is_cut = self.has_units && self.file_bytes.saturating_add(unit_bytes) > self.limit_bytes;
+        if !is_cut {
+            self.file_bytes += unit_bytes;
+            self.has_units = true;
+        }
+        is_cut
+    }
+
+    fn cut<E>(&mut self, unit_bytes: u64, out: &mut dyn FnMut(Out<'_>) -> Result<(), E>) -> Result<(), E> {
+        self.file_bytes = self.repeated.len() as u64 + unit_bytes;
+        self.has_units = true;
+        out(Out::Cut(&self.repeated))
+    }
+
+    /// Looks at the first bytes of a unit.
+    #[inline]
+    fn look(&mut self, head: &[u8]) -> Look {
+        if self.layout == Layout::Unknown {
+            let Some(first) = head.first_chunk() else { return Look::More(4) };
+            self.kind = Some(Kind::of(*first));
+            self.layout = layout(*first);
+        }
+        match self.layout {
+            Layout::Pcap { .. } if head.len() < FILE_HEADER_BYTES => Look::More(FILE_HEADER_BYTES),
+            Layout::Pcap { .. } => Look::Head,
+            Layout::Records { big, header_bytes } => record(head, big, header_bytes),
+            Layout::Pcapng { big } => self.block(head, big),
+            // A file takes what still fits. One byte at least, so that it goes on.
+            Layout::Bytes if self.file_bytes >= self.limit_bytes => {
+                Look::Packet(self.limit_bytes.clamp(1, 1 << 62))
+            }
+            Layout::Bytes => Look::Packet((self.limit_bytes - self.file_bytes).min(1 << 62)),
+            Layout::Unknown => Look::More(4),
+        }
+    }
+
+    fn block(&mut self, head: &[u8], mut big: bool) -> Look {
+        let Some((kind, bytes)) =
+            head.first_chunk::<8>().map(|head| (word(head, 0, big), word(head, 4, big)))
+        else {
+            return Look::More(8);
+        };
+        let (mut bytes, is_section) = (bytes, kind == SHB);
+        if is_section {
+            let Some(magic) = head.first_chunk::<12>() else { return Look::More(12) };
+            big = match (word(magic, 8, true), word(magic, 8, false)) {
+                (BYTE_ORDER_MAGIC, _) => true,
+                (_, BYTE_ORDER_MAGIC) => false,
+                _ => return Look::Damaged,
+            };
+            bytes = word(magic, 4, big);
+        }
+        let least = if is_section { BLOCK_BYTES_MIN + 16 } else { BLOCK_BYTES_MIN };
+        if bytes < least || bytes % 4 != 0 || bytes > UNIT_BYTES_MAX {
+            return Look::Damaged;
+        }
+        if !is_section && kind != IDB {
+            return Look::Packet(u64::from(bytes));
+        }
+        let repeated = if is_section { 0 } else { self.repeated.len() };
+        if repeated + bytes as usize > REPEATED_BYTES_MAX {
+            return Look::Damaged;
+        }
+        if head.len() < bytes as usize {
+            return Look::More(bytes as usize);
+        }
+        self.layout = Layout::Pcapng { big };
+        if is_section { Look::Head } else { Look::Interface }
+    }
+}
+
+impl Layout {
+    fn behind_head(self) -> Self {
+        match self {
+            Self::Pcap { big, header_bytes } => Self::Records { big, header_bytes },
+            other => other,
+        }
+    }
+}
+
+/// How units follow each other in a stream that begins so.
+fn layout(first: [u8; 4]) -> Layout {
+    if u32::from_le_bytes(first) == SHB {
+        return Layout::Pcapng { big: false };
+    }
+    let of = |magic, big| match magic {
+        MAGIC_MICROSECONDS | MAGIC_NANOSECONDS => {
+            Some(Layout::Pcap { big, header_bytes: RECORD_HEADER_BYTES as u64 })
+        }
+        MAGIC_MODIFIED => Some(Layout::Pcap { big, header_bytes: MODIFIED_HEADER_BYTES }),
+        _ => None,
+    };
+    of(u32::from_be_bytes(first), true).or(of(u32::from_le_bytes(first), false)).unwrap_or(Layout::Bytes)
+}
+
+fn record(head: &[u8], big: bool, header_bytes: u64) -> Look {
+    let Some(head) = head.first_chunk::<12>() else { return Look::More(12) };
+    match word(head, 8, big) {
+        captured if captured > UNIT_BYTES_MAX => Look::Damaged,
+        captured => Look::Packet(header_bytes + u64::from(captured)),
+    }
+}
+
+/// The 32-bit word at `at`, which lies within `head`.
+fn word<const N: usize>(head: &[u8; N], at: usize, big: bool) -> u32 {
+    let bytes = [head[at], head[at + 1], head[at + 2], head[at + 3]];
+    if big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+}
+
+fn pass<E>(bytes: &[u8], out: &mut dyn FnMut(Out<'_>) -> Result<(), E>) -> Result<(), E> {
+    if bytes.is_empty() { Ok(()) } else { out(Out::Bytes(bytes)) }
+}

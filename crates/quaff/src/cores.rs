@@ -1,0 +1,238 @@
+//! How fast two cores talk to each other: a cache line that goes to and fro, and the rings that lanes
+//! use, for messages and for slabs that are written on one core and read on the other.
+//!
+//! Both threads spin, so what is measured is the way between the cores and not the scheduler's. It
+//! prints nothing, and takes no longer than it is told.
+
+use crate::{Error, Result};
+use quaff_os::cpu;
+use quaff_os::mem::Slab;
+use rtrb::{Consumer, Producer, RingBuffer};
+use serde::Serialize;
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Round trips between two looks at the clock.
+const ROUNDS: u64 = 500;
+/// Places in the ring of messages.
+const MESSAGES: usize = 1024;
+/// Messages between two looks at the clock.
+const BURST: u64 = 4096;
+/// Bytes of a slab: several are in a cache that two cores share.
+const SLAB_BYTES: usize = 256 << 10;
+/// Slabs that go round.
+const SLABS: usize = 8;
+/// What a line says when there is nothing more to come.
+const OVER: u64 = u64::MAX;
+
+/// What was measured between two cores.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Pair {
+    /// One core, which reads in a lane's place.
+    pub from: usize,
+    /// The other one, in the writer's.
+    pub to: usize,
+    /// A cache line's way from one to the other, ns: half a round trip, the median.
+    pub latency_ns: f64,
+    /// Messages of 8 bytes through a ring, 1/s.
+    pub messages_per_second: f64,
+    /// Bytes in slabs that one fills and the other reads, 1/s.
+    pub bytes_per_second: f64,
+}
+
+/// Measures a pair for about `time` in all.
+///
+/// # Errors
+/// The two are the same core, or one that we may not use.
+pub fn measure(from: usize, to: usize, time: Duration) -> Result<Pair> {
+    if from == to {
+        return Err(Error::Plan(format!("core {from} has nothing to say to itself")));
+    }
+    let part = time / 3;
+    Ok(Pair {
+        from,
+        to,
+        latency_ns: latency_ns(from, to, part)?,
+        messages_per_second: messages_per_second(from, to, part)?,
+        bytes_per_second: bytes_per_second(from, to, part)?,
+    })
+}
+
+/// Runs both on their cores; what the second one says. When one cannot be placed the other hears of it.
+fn on_both<T: Send>(
+    (from, to): (usize, usize),
+    over: &AtomicBool,
+    first: impl FnOnce() + Send,
+    second: impl FnOnce() -> T + Send,
+) -> Result<T> {
+    // Set by a side that could not begin, looked at by the other one in its loop; nothing else is
+    // published by it: Relaxed.
+    let placed = |core| cpu::pin(core).inspect_err(|_| over.store(true, Ordering::Relaxed));
+    std::thread::scope(|scope| {
+        let one = scope.spawn(move || placed(from).map(|()| first()));
+        let other = scope.spawn(move || placed(to).map(|()| second()));
+        let died = |_| Error::Defect("a measuring thread panicked".into());
+        one.join().map_err(died)??;
+        Ok(other.join().map_err(died)??)
+    })
+}
+
+/// A line of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Line(AtomicU64);
+
+/// An odd number is the first one's word, the even one that follows the answer.
+fn latency_ns(from: usize, to: usize, time: Duration) -> Result<f64> {
+    let (line, over) = (Line::default(), AtomicBool::new(false));
+    let answer = || {
+        loop {
+            match line.0.load(Ordering::Acquire) {
+                OVER => return,
+                // Both sides: Release and Acquire, as a hand-over has them.
+                word if word % 2 == 1 => line.0.store(word + 1, Ordering::Release),
+                _ if over.load(Ordering::Relaxed) => return,
+                _ => spin_loop(),
+            }
+        }
+    };
+    let ask = || {
+        let (begun, mut word, mut means) = (Instant::now(), 0, Vec::new());
+        while (begun.elapsed() < time || means.is_empty()) && !over.load(Ordering::Relaxed) {
+            let since = Instant::now();
+            for _ in 0..ROUNDS {
+                line.0.store(word + 1, Ordering::Release);
+                word += 2;
+                while line.0.load(Ordering::Acquire) != word && !over.load(Ordering::Relaxed) {
+                    spin_loop();
+                }
+            }
+            means.push(since.elapsed().as_nanos() as f64 / (2 * ROUNDS) as f64);
+        }
+        line.0.store(OVER, Ordering::Release);
+        means.sort_by(f64::total_cmp);
+        means.get(means.len() / 2).copied().unwrap_or(0.0)
+    };
+    on_both((from, to), &over, answer, ask)
+}
+
+fn messages_per_second(from: usize, to: usize, time: Duration) -> Result<f64> {
+    let (mut sender, mut receiver) = RingBuffer::<u64>::new(MESSAGES);
+    let over = AtomicBool::new(false);
+    let send = || {
+        let mut message = 0;
+        while !over.load(Ordering::Relaxed) {
+            match sender.push(message) {
+                Ok(()) => message += 1,
+                Err(_) => spin_loop(),
+            }
+        }
+    };
+    let receive = || {
+        let mut next = || {
+            while receiver.pop().is_err() && !over.load(Ordering::Relaxed) {
+                spin_loop();
+            }
+        };
+        next();
+        let (begun, mut count) = (Instant::now(), 0);
+        while begun.elapsed() < time && !over.load(Ordering::Relaxed) {
+            (0..BURST).for_each(|_| next());
+            count += BURST;
+        }
+        over.store(true, Ordering::Relaxed);
+        count as f64 / begun.elapsed().as_secs_f64()
+    };
+    on_both((from, to), &over, send, receive)
+}
+
+/// Slabs go round as in a lane: filled, handed over, read, sent home.
+fn bytes_per_second(from: usize, to: usize, time: Duration) -> Result<f64> {
+    let (mut full, mut inbound) = RingBuffer::<Slab>::new(SLABS);
+    let (mut home, mut empty) = RingBuffer::<Slab>::new(SLABS);
+    for _ in 0..SLABS {
+        let slab = Slab::new(SLAB_BYTES)?;
+        slab.populate()?;
+        home.push(slab).map_err(|_| Error::Defect("a ring is too short".into()))?;
+    }
+    let over = AtomicBool::new(false);
+    let fill = || {
+        let mut byte = 0u8;
+        while let Some(mut slab) = next(&mut empty, &over) {
+            byte = byte.wrapping_add(1);
+            slab.fill(byte);
+            pass(&mut full, slab);
+        }
+    };
+    let read = || {
+        let (mut begun, mut bytes, mut sum) = (None, 0, 0u64);
+        while let Some(slab) = next(&mut inbound, &over) {
+            let words = slab.chunks_exact(8);
+            sum = words.fold(sum, |sum, word| sum.wrapping_add(u64::from(word[0]) + u64::from(word[7])));
+            pass(&mut home, slab);
+            // The first slab says that the other side runs.
+            match begun {
+                None => begun = Some(Instant::now()),
+                Some(begun) => {
+                    bytes += SLAB_BYTES as u64;
+                    if begun.elapsed() >= time {
+                        break;
+                    }
+                }
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        std::hint::black_box(sum);
+        begun.map_or(0.0, |begun| bytes as f64 / begun.elapsed().as_secs_f64().max(1e-9))
+    };
+    on_both((from, to), &over, fill, read)
+}
+
+fn next(slabs: &mut Consumer<Slab>, over: &AtomicBool) -> Option<Slab> {
+    loop {
+        match slabs.pop() {
+            Ok(slab) => return Some(slab),
+            Err(_) if over.load(Ordering::Relaxed) => return None,
+            Err(_) => spin_loop(),
+        }
+    }
+}
+
+fn pass(slabs: &mut Producer<Slab>, slab: Slab) {
+    // There is a place for each slab; one that finds none is only missing from the round.
+    let _ = slabs.push(slab);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_is_measured_where_there_is_one() {
+        let allowed = cpu::allowed().unwrap();
+        assert!(measure(allowed[0], allowed[0], Duration::ZERO).is_err());
+        let [one, other, ..] = allowed[..] else {
+            return quaff_os::testing::skip(
+                "a_pair_is_measured_where_there_is_one",
+                "there is one core only",
+            );
+        };
+        let begun = Instant::now();
+        let pair = measure(one, other, Duration::from_millis(30)).unwrap();
+        assert!(
+            pair.latency_ns > 1.0 && pair.messages_per_second > 1e3 && pair.bytes_per_second > 1e6,
+            "{pair:?}"
+        );
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_core_that_is_not_there_is_told() {
+        let allowed = cpu::allowed().unwrap();
+        let error = measure(allowed[0], 1000, Duration::from_millis(3)).unwrap_err();
+        assert!(error.to_string().contains("core 1000"), "{error}");
+        let error = measure(1000, allowed[0], Duration::from_millis(3)).unwrap_err();
+        assert!(error.to_string().contains("core 1000"), "{error}");
+    }
+}

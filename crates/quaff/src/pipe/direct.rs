@@ -1,0 +1,186 @@
+//! stdout as a file that we have for ourselves: whole blocks go past the page cache, and what is left
+//! over goes through it. The descriptor that we were given keeps its flags: the file is opened once
+//! more. At the end its offset stands behind the last byte, for whoever writes there next.
+
+use super::{Outlet, Piece, PipeGauges};
+use crate::{Error, Result};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::stat::fstat;
+use quaff_os::disk::{Disk, Write, Written, direct, preallocate};
+use quaff_os::event::Event;
+use quaff_os::mem::Slab;
+use quaff_os::pipe::{Kind, kind};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Space is set aside ahead of the end, in steps of so many bytes.
+const SET_ASIDE_BYTES: u64 = 256 << 20;
+/// How long the disk may say nothing before it is asked again.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// A file on a disk.
+pub(super) struct DirectFile {
+    /// As it was given to us; through the page cache.
+    given: File,
+    /// The same file, past it.
+    file: Arc<File>,
+    align: usize,
+    /// Where the next whole block goes, and where the first one went.
+    offset: u64,
+    start: u64,
+    /// Up to where space is set aside; `u64::MAX` where that is impossible.
+    set_aside: u64,
+    /// Made on the writer's thread, to whose core its helpers keep.
+    disk: Option<Disk>,
+    home: VecDeque<Slab>,
+    bell: Event,
+    gauges: Arc<PipeGauges>,
+}
+
+impl DirectFile {
+    /// `None` where stdout is something else, is appended to, is stderr too, does not begin at a block,
+    /// or lies on a file system that knows no direct writes.
+    pub(super) fn open(stdout: &File, bell: &Event, gauges: &Arc<PipeGauges>) -> Option<Self> {
+        let flags = OFlag::from_bits_retain(fcntl(stdout, FcntlArg::F_GETFL).ok()?);
+        let is_writable = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
+        if kind(stdout) != Kind::File || !is_writable || flags.contains(OFlag::O_APPEND) || is_stderr(stdout)
+        {
+            return None;
+        }
+        let path = format!("/proc/self/fd/{}", stdout.as_raw_fd());
+        let file = File::options().write(true).custom_flags(OFlag::O_DIRECT.bits()).open(path).ok()?;
+        let align = direct(&file)?.offset_align;
+        let given = stdout.try_clone().ok()?;
+        let start = (&given).stream_position().ok()?;
+        start.is_multiple_of(align as u64).then(|| Self {
+            given,
+            file: Arc::new(file),
+            align,
+            offset: start,
+            start,
+            set_aside: start,
+            disk: None,
+            home: VecDeque::new(),
+            bell: bell.clone(),
+            gauges: gauges.clone(),
+        })
+    }
+
+    fn submit(&mut self, slab: Slab, len: usize) -> Result<()> {
+        if self.offset + len as u64 > self.set_aside {
+            let is_set = preallocate(&self.file, self.set_aside, SET_ASIDE_BYTES);
+            self.set_aside = if is_set { self.set_aside + SET_ASIDE_BYTES } else { u64::MAX };
+        }
+        let write = Write { file: self.file.clone(), slab, len, offset: self.offset };
+        self.offset += len as u64;
+        self.disk.get_or_insert_with(|| Disk::new(&self.bell)).submit(write).map_err(failed)
+    }
+
+    /// Deals with one ended write, if there is one.
+    fn settle_one(&mut self) -> Result<bool> {
+        let Some(disk) = &mut self.disk else { return Ok(false) };
+        let Some(Written { write, result }) = disk.reap().map_err(failed)? else { return Ok(false) };
+        result.map_err(failed)?;
+        self.reached(write.offset + write.len as u64);
+        self.home.push_back(write.slab);
+        Ok(true)
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        while self.disk.as_ref().is_some_and(|disk| disk.pending() > 0) {
+            if !self.settle_one()? {
+                self.bell.wait(PATIENCE)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reached(&self, offset: u64) {
+        self.gauges.written.set(self.gauges.written.get().max(offset - self.start));
+    }
+
+    /// Gives back what was set aside, and leaves the offset behind what has been written.
+    fn leave(&mut self) -> std::io::Result<()> {
+        if let Ok(meta) = self.given.metadata() {
+            // The length stays as it is; space behind it goes. If not, it does no harm.
+            let _ = self.given.set_len(meta.len());
+        }
+        let end = self.start + self.gauges.written.get();
+        self.given.seek(SeekFrom::Start(end)).map(drop)
+    }
+}
+
+impl Outlet for DirectFile {
+    fn put(&mut self, piece: Piece) -> Result<()> {
+        let Piece { slab, len, .. } = piece;
+        let whole = len / self.align * self.align;
+        let left_over = slab[whole..len].to_vec();
+        if whole > 0 {
+            self.submit(slab, whole)?;
+        } else {
+            self.home.push_back(slab);
+        }
+        if !left_over.is_empty() {
+            // The file grows in order. The next piece has these bytes again.
+            self.drain()?;
+            self.given.write_all_at(&left_over, self.offset).map_err(failed)?;
+            self.reached(self.offset + left_over.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self) -> Result<Option<Slab>> {
+        if self.home.is_empty() {
+            self.settle_one()?;
+        }
+        Ok(self.home.pop_front())
+    }
+
+    fn idle(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.drain()?;
+        self.leave().map_err(failed)
+    }
+
+    fn give_up(&mut self) {
+        if let Some(disk) = &mut self.disk {
+            disk.abandon().for_each(drop);
+        }
+        // The failure has been told already.
+        let _ = self.leave();
+    }
+
+    fn align(&self) -> usize {
+        self.align
+    }
+
+    fn bell(&self) -> Event {
+        self.bell.clone()
+    }
+
+    fn describe(&self) -> String {
+        let engine = Event::new().map_or("pwrite", |bell| Disk::new(&bell).name());
+        format!("{engine}, O_DIRECT")
+    }
+}
+
+/// Whether stderr leads to the same file: its words would be overwritten.
+fn is_stderr(file: &File) -> bool {
+    let stderr = std::io::stderr();
+    match (fstat(file), fstat(stderr.as_fd())) {
+        (Ok(one), Ok(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
+        _ => false,
+    }
+}
+
+fn failed(errno: std::io::Error) -> Error {
+    Error::path("write to", "stdout", errno)
+}

@@ -1,0 +1,277 @@
+//! A folder of files, as capture writes them: `.part` until a file is complete and on disk, then
+//! renamed. Between packets where the bytes are pcap or pcapng, anywhere otherwise.
+
+use super::{Outlet, Piece, PipeGauges};
+use crate::capture::open_probe;
+use crate::plan::DirPlan;
+use crate::sink::file::write_through_cache;
+use crate::sink::folder::{Ending, Folder};
+use crate::sink::names::Names;
+use crate::sink::repack::Repack;
+use crate::{Error, Result};
+use quaff_os::clock::{steady_ns, wall_ns};
+use quaff_os::disk::{Disk, Write, Written, direct};
+use quaff_os::event::Event;
+use quaff_os::mem::Slab;
+use quaff_wire::cut::{Cutter, Kind, Out};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of one write.
+const WRITE_BYTES: usize = 4 << 20;
+/// How many of them there are.
+const WRITES: usize = 4;
+/// How long bytes stay in memory while few come, ns.
+const FLUSH_NS: u64 = 300_000_000;
+/// How long the disk may say nothing before it is asked again.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Files, one after the other.
+pub(super) struct Files {
+    cutter: Cutter,
+    series: Series,
+    home: Option<Slab>,
+}
+
+struct Series {
+    plan: DirPlan,
+    /// Once it is known what the names end in.
+    folder: Option<Folder>,
+    current: Option<Current>,
+    align: usize,
+    repack: Repack,
+    /// Made on the writer's thread, to whose core its helpers keep.
+    disk: Option<Disk>,
+    /// Of each pending write, how much of the stream the files hold when it has ended.
+    marks: VecDeque<u64>,
+    /// Bytes of the stream taken.
+    taken: u64,
+    flushed_ns: u64,
+    kind: Option<Kind>,
+    files: u64,
+    bell: Event,
+    gauges: Arc<PipeGauges>,
+}
+
+struct Current {
+    file: Arc<File>,
+    path: PathBuf,
+    /// Bytes handed to the disk, and those that are there.
+    offset: u64,
+    written: u64,
+}
+
+impl Files {
+    pub(super) fn open(plan: DirPlan, bell: &Event, gauges: &Arc<PipeGauges>) -> Result<Self> {
+        Names::new(&plan.name, Kind::Bytes.extension())?;
+        let probe = open_probe(&plan.dir)?;
+        let align = probe.as_ref().and_then(direct).map_or(1, |direct| direct.offset_align);
+        let cutter = Cutter::new(plan.rotate_bytes.unwrap_or(u64::MAX));
+        let series = Series {
+            plan,
+            folder: None,
+            current: None,
+            align,
+            repack: Repack::new(align, WRITE_BYTES, WRITES)?,
+            disk: None,
+            marks: VecDeque::new(),
+            taken: 0,
+            flushed_ns: 0,
+            kind: None,
+            files: 0,
+            bell: bell.clone(),
+            gauges: gauges.clone(),
+        };
+        Ok(Self { cutter, series, home: None })
+    }
+}
+
+impl Series {
+    fn take(&mut self, out: Out<'_>) -> Result<()> {
+        match out {
+            Out::Bytes(bytes) => {
+                if self.current.is_none() {
+                    self.begin_folder(bytes)?;
+                    self.begin()?;
+                }
+                self.fill(bytes, true)
+            }
+            Out::Cut(first) => {
+                self.end()?;
+                self.begin()?;
+                self.fill(first, false)
+            }
+        }
+    }
+
+    fn begin_folder(&mut self, first: &[u8]) -> Result<()> {
+        let kind = first.first_chunk().map_or(Kind::Bytes, |first| Kind::of(*first));
+        self.kind = Some(kind);
+        let folder = Folder::open(&self.plan, kind.extension(), self.align > 1, self.bell.clone())?;
+        self.folder = Some(folder);
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        let Some(folder) = &mut self.folder else { return Ok(()) };
+        let (file, path) = folder.next(wall_ns(), &[], Ending::default())?;
+        self.current = Some(Current { file, path, offset: 0, written: 0 });
+        Ok(())
+    }
+
+    fn fill(&mut self, mut bytes: &[u8], is_stream: bool) -> Result<()> {
+        while !bytes.is_empty() {
+            let count = self.repack.fill(bytes);
+            bytes = &bytes[count..];
+            self.taken += if is_stream { count as u64 } else { 0 };
+            if self.repack.is_full() {
+                self.submit()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the aligned part of what there is.
+    fn submit(&mut self) -> Result<()> {
+        while !self.repack.has_spare() {
+            self.settle_or_wait()?;
+        }
+        let Some(current) = &mut self.current else { return Ok(()) };
+        let Some((slab, len)) = self.repack.take() else { return Ok(()) };
+        self.marks.push_back(self.taken.saturating_sub(self.repack.carried() as u64));
+        let write = Write { file: current.file.clone(), slab, len, offset: current.offset };
+        current.offset += len as u64;
+        let disk = self.disk.get_or_insert_with(|| Disk::new(&self.bell));
+        disk.submit(write).map_err(|errno| Error::path("write", &current.path, errno))
+    }
+
+    fn settle_one(&mut self) -> Result<bool> {
+        let (Some(disk), Some(current)) = (&mut self.disk, &mut self.current) else { return Ok(false) };
+        let failed = |errno| Error::path("write", &current.path, errno);
+        let Some(Written { write, result }) = disk.reap().map_err(failed)? else { return Ok(false) };
+        result.map_err(failed)?;
+        current.written = write.offset + write.len as u64;
+        self.repack.give_back(write.slab);
+        if let Some(mark) = self.marks.pop_front() {
+            self.gauges.written.set(mark);
+        }
+        Ok(true)
+    }
+
+    fn settle_or_wait(&mut self) -> Result<()> {
+        if !self.settle_one()? {
+            self.bell.wait(PATIENCE)?;
+        }
+        Ok(())
+    }
+
+    fn pending(&self) -> usize {
+        self.disk.as_ref().map_or(0, Disk::pending)
+    }
+
+    /// Brings all there is into the file.
+    fn flush(&mut self) -> Result<()> {
+        self.flushed_ns = steady_ns();
+        self.submit()?;
+        while self.pending() > 0 {
+            self.settle_or_wait()?;
+        }
+        let Some(current) = &mut self.current else { return Ok(()) };
+        if let Some(tail) = self.repack.tail() {
+            write_through_cache(&current.file, tail, current.offset)
+                .map_err(|errno| Error::path("write", &current.path, errno))?;
+            current.written = current.offset + tail.len() as u64;
+            self.gauges.written.set(self.taken);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.flush()?;
+        let bytes_left = self.repack.carried() as u64;
+        self.repack.clear();
+        if let (Some(folder), Some(current)) = (&mut self.folder, self.current.take()) {
+            self.files += 1;
+            folder.finish(current.file, current.path, current.offset + bytes_left);
+            folder.tick(0, Ending::default());
+        }
+        self.trouble()
+    }
+
+    /// What the folder has found wrong with a file that was finished.
+    fn trouble(&mut self) -> Result<()> {
+        match self.folder.as_mut().and_then(|folder| folder.trouble.take()) {
+            Some((path, errno)) => Err(Error::path("bring to disk", path, errno)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Outlet for Files {
+    fn put(&mut self, piece: Piece) -> Result<()> {
+        let series = &mut self.series;
+        self.cutter.feed(&piece.slab[piece.again..piece.len], &mut |out| series.take(out))?;
+        self.home = Some(piece.slab);
+        while series.settle_one()? {}
+        if steady_ns() - series.flushed_ns >= FLUSH_NS && series.pending() == 0 {
+            series.flush()?;
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self) -> Result<Option<Slab>> {
+        Ok(self.home.take())
+    }
+
+    fn idle(&mut self) -> Result<bool> {
+        self.series.flush().map(|()| true)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let series = &mut self.series;
+        self.cutter.finish(&mut |out| series.take(out))?;
+        if series.current.is_some() {
+            series.end()?;
+        }
+        if let Some(folder) = &mut series.folder {
+            folder.settle();
+        }
+        series.trouble()
+    }
+
+    fn give_up(&mut self) {
+        if let Some(disk) = &mut self.series.disk {
+            disk.abandon().for_each(drop);
+        }
+        // It stays a .part, and what was set aside behind what it holds goes.
+        if let Some(current) = &self.series.current {
+            let _ = current.file.set_len(current.written);
+        }
+    }
+
+    fn bell(&self) -> Event {
+        self.series.bell.clone()
+    }
+
+    fn describe(&self) -> String {
+        let engine = Event::new().map_or("pwrite", |bell| Disk::new(&bell).name());
+        let cache = if self.series.align > 1 { "O_DIRECT" } else { "through the page cache" };
+        format!("{engine}, {cache}")
+    }
+
+    fn files(&self) -> u64 {
+        self.series.files
+    }
+
+    fn kind(&self) -> Option<&'static str> {
+        self.series.kind.map(Kind::extension)
+    }
+
+    fn note(&self) -> Option<String> {
+        let at = self.cutter.damaged_at()?;
+        Some(format!("the stream makes no sense from byte {at} on: from there on it is in one file"))
+    }
+}

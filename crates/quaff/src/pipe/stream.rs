@@ -1,0 +1,83 @@
+//! stdout as it comes: a pipe, a device, a terminal, a file that cannot be written directly. One
+//! write(2) after another; a pipe is enlarged.
+
+use super::{Outlet, Piece, PipeGauges};
+use crate::{Error, Result};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use quaff_os::event::Event;
+use quaff_os::mem::Slab;
+use quaff_os::pipe::{Kind, enlarge, is_closed, kind};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// An output that only goes forward.
+pub(super) struct Stream {
+    out: File,
+    kind: Kind,
+    bell: Event,
+    home: Option<Slab>,
+    gauges: Arc<PipeGauges>,
+}
+
+impl Stream {
+    pub(super) fn new(out: File, bell: Event, gauges: Arc<PipeGauges>) -> Self {
+        enlarge(&out);
+        Self { kind: kind(&out), out, bell, home: None, gauges }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.out.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Somebody has made the descriptor non-blocking.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let mut fds = [PollFd::new(self.out.as_fd(), PollFlags::POLLOUT)];
+                    poll(&mut fds, PollTimeout::from(250u8))?;
+                }
+                written => return written,
+            }
+        }
+    }
+}
+
+impl Outlet for Stream {
+    fn put(&mut self, piece: Piece) -> Result<()> {
+        let mut at = piece.again;
+        while at < piece.len {
+            let bytes = self.write(&piece.slab[at..piece.len]);
+            let bytes = bytes.map_err(|errno| Error::path("write to", "stdout", errno))?;
+            at += bytes;
+            self.gauges.written.set(self.gauges.written.get() + bytes as u64);
+        }
+        self.home = Some(piece.slab);
+        Ok(())
+    }
+
+    fn reap(&mut self) -> Result<Option<Slab>> {
+        Ok(self.home.take())
+    }
+
+    fn idle(&mut self) -> Result<bool> {
+        Ok(self.kind == Kind::File || !is_closed(&self.out))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn bell(&self) -> Event {
+        self.bell.clone()
+    }
+
+    fn describe(&self) -> String {
+        match self.kind {
+            Kind::Pipe => "write, a pipe",
+            Kind::File => "write, through the page cache",
+            Kind::Other => "write",
+        }
+        .to_owned()
+    }
+}
