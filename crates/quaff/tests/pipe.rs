@@ -271,6 +271,8 @@ proptest! {
             rotate_bytes: Some(1 << 20),
             rotate_time: Some(Duration::from_secs(slot_s)),
             retention: Retention::default(),
+            wrap: false,
+            exec: None,
         };
         let (_, writer, stop) = run.go(plan, false, |bell, stop| {
             let folder = Folder::open(&folder, format, false, bell.clone()).unwrap();
@@ -455,6 +457,8 @@ fn direct_files_hold_every_frame() {
             rotate_bytes: Some(2 << 20),
             rotate_time: None,
             retention: Retention::default(),
+            wrap: false,
+            exec: None,
         };
         let (_, writer, stop) = run.go(plan, false, |bell, stop| {
             let folder = Folder::open(&folder, format, true, bell.clone()).unwrap();

@@ -8,7 +8,9 @@ use crate::sink::folder::Folder;
 use crate::sink::header::Heading;
 use crate::sink::names::Names;
 use crate::sink::repack::Repack;
+use crate::sink::onlooker::Onlooker;
 use crate::sink::stream::Stream;
+use crate::sink::tee::Tee;
 use crate::stop::Stop;
 use crate::{Error, Result};
 use quaff_os::disk::{Disk, Lock, direct, lock_file, open_unnamed};
@@ -32,6 +34,8 @@ pub(super) struct Outlet {
     format: Format,
     /// Alignment of writes; 1 when they go through the page cache.
     align: usize,
+    /// Where a copy goes.
+    onlooker: Option<File>,
 }
 
 enum Kind {
@@ -43,6 +47,7 @@ enum Kind {
 impl Outlet {
     pub(super) fn open(plan: &CapturePlan, bell: &Event, stop: &Stop) -> Result<Self> {
         let format = plan.format;
+        let onlooker = plan.onlooker.as_ref().map(|output| open_onlooker(output, stop)).transpose()?;
         let (kind, align) = match &plan.output {
             Output::Stdout => (Kind::Stream(stdout()?), 1),
             Output::File(path) if is_stream(path) => (Kind::Stream(open_stream(path, stop)?), 1),
@@ -55,7 +60,7 @@ impl Outlet {
                 (Kind::Folder(Box::new(folder), dir.clone(), names), align)
             }
         };
-        Ok(Self { kind, format, align })
+        Ok(Self { kind, format, align, onlooker })
     }
 
     pub(super) fn align(&self) -> usize {
@@ -115,15 +120,29 @@ impl Outlet {
             stop: stop.clone(),
             gauges: gauges.clone(),
         };
-        Ok(match self.kind {
-            Kind::Stream(out) => Box::new(Stream::new(out, heading, stop, gauges)),
+        let sink: Box<dyn Sink> = match self.kind {
+            Kind::Stream(out) => Box::new(Stream::new(out, heading.clone(), stop.clone(), gauges.clone())),
             Kind::File(file, path) => {
                 // What was in it goes only now, when everything else has worked.
                 file.set_len(0).map_err(|errno| Error::path("empty", &path, errno))?;
                 Box::new(Files::in_place(file, path, parts(Disk::new(&bell)))?)
             }
             Kind::Folder(folder, ..) => Box::new(Files::in_folder(*folder, parts(Disk::new(&bell)))?),
-        })
+        };
+        let Some(out) = self.onlooker else { return Ok(sink) };
+        Ok(Box::new(Tee::new(sink, Onlooker::start(out, stop)?, heading, gauges)))
+    }
+}
+
+/// Opens where a copy goes: a pipe or a device, never a file, which would be as slow as the disk.
+fn open_onlooker(output: &Output, stop: &Stop) -> Result<File> {
+    match output {
+        Output::Stdout => stdout(),
+        Output::File(path) if is_stream(path) => open_stream(path, stop),
+        _ => Err(Error::Plan(
+            "with --tee the packets go into a folder, and a copy to '-w -' or '-w PIPE': a file needs no copy"
+                .into(),
+        )),
     }
 }
 
