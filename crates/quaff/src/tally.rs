@@ -364,7 +364,10 @@ mod tests {
             Ledger { written: 88, ..ledger.clone() },
             Ledger { kernel_dropped: 5, ..ledger.clone() },
             Ledger { merged: 0, ..ledger.clone() },
-            Ledger { tee: Some(CopyTally { written: 50, lost: 44, ..CopyTally::default() }), ..ledger.clone() },
+            Ledger {
+                tee: Some(CopyTally { written: 50, lost: 44, ..CopyTally::default() }),
+                ..ledger.clone()
+            },
         ] {
             assert!(broken.check().is_err());
         }

@@ -1,6 +1,8 @@
 //! One file a subcommand: its arguments, and how they become a plan.
 
 pub(crate) mod capture;
+pub(crate) mod extcap;
 pub(crate) mod generate;
+pub(crate) mod gulp;
 pub(crate) mod lab;
 pub(crate) mod verify;

@@ -1,14 +1,14 @@
 //! The output, opened and looked at, before it becomes a sink: what it is decides how it is written.
 
 use crate::gauge::WriterGauges;
-use crate::plan::{CapturePlan, DirPlan, Format, Output};
+use crate::plan::{CapturePlan, Format, Output};
 use crate::sink::Sink;
 use crate::sink::file::{Files, Parts, Slots};
 use crate::sink::folder::Folder;
 use crate::sink::header::Heading;
 use crate::sink::names::Names;
-use crate::sink::repack::Repack;
 use crate::sink::onlooker::Onlooker;
+use crate::sink::repack::Repack;
 use crate::sink::stream::Stream;
 use crate::sink::tee::Tee;
 use crate::stop::Stop;
@@ -41,7 +41,8 @@ pub(super) struct Outlet {
 enum Kind {
     Stream(File),
     File(File, PathBuf),
-    Folder(Box<Folder>, DirPlan, Names),
+    /// With the length of its slots, and what aligns them.
+    Folder(Box<Folder>, Option<Duration>, Box<Names>),
 }
 
 impl Outlet {
@@ -57,7 +58,7 @@ impl Outlet {
                 let align = probe.as_ref().and_then(direct).map_or(1, |direct| direct.offset_align);
                 let folder = Folder::open(dir, format, align > 1, bell.clone())?;
                 let names = Names::new(&dir.name, format.extension())?;
-                (Kind::Folder(Box::new(folder), dir.clone(), names), align)
+                (Kind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
             }
         };
         Ok(Self { kind, format, align, onlooker })
@@ -69,8 +70,7 @@ impl Outlet {
     }
 
     pub(super) fn slots(&self, now_ns: u64) -> Slots {
-        let Kind::Folder(_, dir, names) = &self.kind else { return Slots::default() };
-        let Some(time) = dir.rotate_time else { return Slots::default() };
+        let Kind::Folder(_, Some(time), names) = &self.kind else { return Slots::default() };
         let slot_ns = time.as_nanos() as u64;
         // Midnight in local time is a boundary, for slots that divide a day.
         let offset_ns = (-names.zone_offset_ns(now_ns)).rem_euclid(slot_ns as i64) as u64;

@@ -80,7 +80,8 @@ mod tests {
     #[test]
     fn each_file_has_its_turn_and_failures_are_counted() {
         let dir = tempfile::tempdir().unwrap();
-        let script = format!("f() {{ [ -f \"$1\" ] && mv \"$1\" '{}/done-'$(nice); }}; f", dir.path().display());
+        let script =
+            format!("f() {{ [ -f \"$1\" ] && mv \"$1\" '{}/done-'$(nice); }}; f", dir.path().display());
         let after = After::start(&script).unwrap();
         std::fs::write(dir.path().join("a file; with $(words)"), b"x").unwrap();
         after.add(dir.path().join("a file; with $(words)"));

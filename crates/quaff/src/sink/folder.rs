@@ -160,7 +160,7 @@ impl Folder {
     /// when the oldest file could not go because it is not finished: that is waited for. What stays
     /// taken then is not ours to remove, and the numbers go on behind it.
     fn path_instead(&mut self, time_ns: u64, taken: u64, ending: Ending) -> PathBuf {
-        if taken % self.wrap == 0 && !self.wait_for_one() {
+        if taken.is_multiple_of(self.wrap) && !self.wait_for_one() {
             self.wrap = u64::MAX;
         }
         self.prune(self.room(), ending);
@@ -407,7 +407,12 @@ mod tests {
     #[test]
     fn numbers_begin_anew_and_the_newest_files_stay() {
         let dir = tempfile::tempdir().unwrap();
-        let last_bytes = || names(dir.path()).iter().map(|name| std::fs::read(dir.path().join(name)).unwrap()[0]).collect::<Vec<_>>();
+        let last_bytes = || {
+            names(dir.path())
+                .iter()
+                .map(|name| std::fs::read(dir.path().join(name)).unwrap()[0])
+                .collect::<Vec<_>>()
+        };
         let mut folder = wrapping(dir.path());
         // Each ends while the one before may be unfinished, as in a capture.
         let mut before: Option<(Arc<File>, PathBuf)> = None;
@@ -415,11 +420,15 @@ mod tests {
             let ending = Ending { files: before.is_some().into(), bytes: 100 };
             let (file, path) = folder.next(0, &[], ending).unwrap();
             file.write_all_at(&[number; 100], 0).unwrap();
+            // File systems tell times to some ms.
+            std::thread::sleep(Duration::from_millis(20));
             if let Some((file, path)) = before.replace((file, path)) {
                 folder.finish(file, path, 100);
             }
         }
         let (file, path) = before.unwrap();
+        folder.settle();
+        std::thread::sleep(Duration::from_millis(20));
         folder.finish(file, path, 100);
         folder.settle();
         assert!(folder.trouble.is_none(), "{:?}", folder.trouble);

@@ -168,7 +168,8 @@ mod tests {
 
     #[test]
     fn a_template_can_say_where_the_number_stands() {
-        for (template, name) in [("pcap%3i", "pcap042"), ("a%%i%i.cap", "a%i42.cap"), ("p%s.%3i", "p1795000000.042")]
+        for (template, name) in
+            [("pcap%3i", "pcap042"), ("a%%i%i.cap", "a%i42.cap"), ("p%s.%3i", "p1795000000.042")]
         {
             let names = Names::new(template, "pcapng").unwrap();
             assert_eq!(names.name(1_795_000_000_123_456_789, 42), name);

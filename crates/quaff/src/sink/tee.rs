@@ -32,12 +32,7 @@ pub struct Tee {
 
 impl Tee {
     /// What goes into `disk` is copied to `onlooker`, behind a `heading` of its own.
-    pub fn new(
-        disk: Box<dyn Sink>,
-        onlooker: Onlooker,
-        heading: Heading,
-        gauges: Arc<WriterGauges>,
-    ) -> Self {
+    pub fn new(disk: Box<dyn Sink>, onlooker: Onlooker, heading: Heading, gauges: Arc<WriterGauges>) -> Self {
         let lanes = heading.interfaces.len();
         Self {
             disk,
@@ -56,8 +51,7 @@ impl Tee {
         self.begin();
         let Some(onlooker) = &mut self.onlooker else { return };
         // How far the copy had come: before the chunk, since its packets are not in the counters yet.
-        let mark =
-            if self.is_behind { self.heading.last(&self.counts, &self.lost) } else { Vec::new() };
+        let mark = if self.is_behind { self.heading.last(&self.counts, &self.lost) } else { Vec::new() };
         self.is_behind = !onlooker.offer(&[&mark, &chunk.slab[..chunk.len]], chunk.packets);
         self.counts[lane] = chunk.counts;
         if self.is_behind {

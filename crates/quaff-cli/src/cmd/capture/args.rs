@@ -192,7 +192,8 @@ impl Args {
         self.check_memory(free_bytes)?;
         let is_stdout =
             self.write.as_deref().is_some_and(|path| STDOUT.iter().any(|name| path == Path::new(name)));
-        let flush_default = if is_stdout || self.tee.is_some() { Duration::from_millis(200) } else { Duration::from_secs(1) };
+        let flush_default =
+            if is_stdout || self.tee.is_some() { Duration::from_millis(200) } else { Duration::from_secs(1) };
         let cpu = |lane: usize| self.cpu.get(lane).or(self.cpu.last()).copied();
         let interfaces = self.interface.iter().enumerate();
         Ok(CapturePlan {

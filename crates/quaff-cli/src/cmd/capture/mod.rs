@@ -5,6 +5,7 @@ mod memory;
 mod report;
 
 pub(crate) use args::Args;
+pub(crate) use report::exit;
 
 use crate::exit::Exit;
 use crate::show::say;

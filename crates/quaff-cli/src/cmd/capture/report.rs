@@ -50,8 +50,10 @@ impl Live {
         let lanes = &self.status.lanes;
         let percent = |slabs: u64| 100 * slabs / self.status.buffer_slabs.max(1);
         let most = |of: fn(&LaneGauges) -> u64| lanes.iter().map(|lane| of(lane)).max().unwrap_or(0);
-        let lost: u64 =
-            lanes.iter().map(|lane| lane.nic_dropped.get() + lane.kernel_dropped.get() + lane.lost.get()).sum();
+        let lost: u64 = lanes
+            .iter()
+            .map(|lane| lane.nic_dropped.get() + lane.kernel_dropped.get() + lane.lost.get())
+            .sum();
         let digits = match lost + self.status.writer.lost.get() {
             0 => 0,
             lost => lost.ilog10() + 1,
@@ -261,7 +263,7 @@ fn ended(ledger: &Ledger) -> String {
 }
 
 /// What the ledger means for the exit status.
-pub(super) fn exit(ledger: &Ledger) -> Exit {
+pub(crate) fn exit(ledger: &Ledger) -> Exit {
     if ledger.failure.is_some() {
         return Exit::Failed;
     }
