@@ -2,7 +2,7 @@
 
 use crate::exit::Exit;
 use crate::show::print;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// What the script is called.
 const SCRIPT: &str = "quaff-extcap";
-/// Where programs of this kind are for one user, since Wireshark 4.2; tshark knows better.
+/// Where programs of this kind are for one user, since Wireshark 4.2; tshark knows for sure.
 const PERSONAL: &str = ".local/lib/wireshark/extcap";
 
 pub(super) fn install(global: bool) -> anyhow::Result<Exit> {
@@ -35,30 +35,53 @@ fn script(program: &Path) -> String {
 }
 
 fn folder(global: bool) -> anyhow::Result<PathBuf> {
-    let kind = if global { "Global Extcap path" } else { "Personal Extcap path" };
-    if let Some(dir) = told_by_tshark(kind) {
-        return Ok(dir);
-    }
+    let told = folders();
     if global {
-        bail!("tshark is not here to say where Wireshark's folder is; without --global it is in your home");
+        return global_folder(&told).context(
+            "tshark is not here to say where Wireshark's folder is; without --global it is in your home",
+        );
     }
-    let home = std::env::var_os("HOME").context("HOME is not set, so your folder cannot be told")?;
-    Ok(PathBuf::from(home).join(PERSONAL))
+    let default = || Some(PathBuf::from(std::env::var_os("HOME")?).join(PERSONAL));
+    personal_folder(&told).or_else(default).context("HOME is not set, so your folder cannot be told")
 }
 
-/// Where this tshark looks: the place has moved over the years.
-fn told_by_tshark(kind: &str) -> Option<PathBuf> {
-    let told = Command::new("tshark").args(["-G", "folders"]).output().ok()?;
-    let text = String::from_utf8(told.stdout).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(kind))?;
-    // Older ones name several, the writable one first.
-    let dir = line.trim_start_matches(':').trim().split(':').next()?;
-    (!dir.is_empty()).then(|| dir.into())
+/// What this tshark says of its folders; nothing when there is none.
+fn folders() -> String {
+    let told = Command::new("tshark").args(["-G", "folders"]).output();
+    told.map(|told| String::from_utf8_lossy(&told.stdout).into_owned()).unwrap_or_default()
+}
+
+fn global_folder(told: &str) -> Option<PathBuf> {
+    value(told, "Global Extcap path").or_else(|| value(told, "Extcap path"))
+}
+
+/// Up to Wireshark 4.0 it is below the configuration, and not told.
+fn personal_folder(told: &str) -> Option<PathBuf> {
+    let below = || Some(value(told, "Personal configuration")?.join("extcap"));
+    value(told, "Personal Extcap path").or_else(below)
+}
+
+fn value(told: &str, name: &str) -> Option<PathBuf> {
+    let line = told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(line.trim()).filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_wireshark_has_its_folders() {
+        let old = "Personal configuration:\t/root/.config/wireshark\nExtcap path:         \t/usr/lib/wireshark/extcap\n";
+        let new = "Personal configuration:\t/root/.config/wireshark\nPersonal Extcap path:\t/root/.local/lib/wireshark/extcap\nGlobal Extcap path:\t/usr/lib/wireshark/extcap\n";
+        for (told, personal) in
+            [(old, "/root/.config/wireshark/extcap"), (new, "/root/.local/lib/wireshark/extcap")]
+        {
+            assert_eq!(personal_folder(told), Some(personal.into()));
+            assert_eq!(global_folder(told), Some("/usr/lib/wireshark/extcap".into()));
+        }
+        assert_eq!((personal_folder(""), global_folder("")), (None, None));
+    }
 
     #[test]
     fn the_script_becomes_quaff() {
