@@ -7,13 +7,20 @@ use quaff_wire::linktype::{self, Kind};
 /// What stands for no decapsulation in Wireshark's dialog.
 pub(super) const NO_DECAP: &str = "none";
 
-/// Which kinds of tunnels can be chosen; others can be typed.
-const KINDS: [(&str, &str); 5] = [
+/// Which kinds of tunnels can be chosen. A selector that also takes what is typed (a list of kinds)
+/// is not known to Wireshark 4.0.
+const KINDS: [(&str, &str); 11] = [
     (NO_DECAP, "Nothing"),
     ("auto", "Every tunnel that quaff knows"),
     ("erspan", "ERSPAN (I, II, III)"),
-    ("vxlan", "VXLAN"),
+    ("gre", "GRE, NVGRE"),
+    ("vxlan", "VXLAN, VXLAN-GPE"),
     ("geneve", "Geneve"),
+    ("ipip", "IP in IP, 6in4"),
+    ("mpls", "MPLS"),
+    ("gtp", "GTP-U"),
+    ("l2tp", "L2TPv3"),
+    ("tzsp", "TZSP"),
 ];
 
 /// An option in Wireshark's dialog.
@@ -53,8 +60,8 @@ const ARGS: [Arg; 9] = [
     Arg {
         call: "--decap",
         display: "Take off",
-        tooltip: "Capture what is inside these tunnels: auto, or a list as in erspan,vxlan",
-        kind: "{type=editselector}{default=none}",
+        tooltip: "Capture what is inside these tunnels",
+        kind: "{type=selector}{default=none}",
         group: PACKETS,
         values: &KINDS,
     },
