@@ -188,3 +188,31 @@ fn wrapped_numbers_name_the_newest_files() {
     let found = verify(&args);
     assert_eq!((&found["lost"], &found["missing_end"]), (&0.into(), &Value::Null), "{found}");
 }
+
+#[test]
+fn sessions_are_described_in_a_copy_that_lacks_their_first_packets() {
+    let Some(bench) = Bench::new("sessions_are_described_in_a_copy", 2 << 30) else { return };
+    let disk = bench.path("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let copy = bench.path("copy.pcapng");
+    let reading = reader(&bench, &format!("sleep 4; exec cat <&3 >'{copy}'"));
+    let running = bench.capture(&["-w", &bench.path("pipe"), "--tee", &disk, "--decap", "erspan"]);
+    // The copy is full of what is in no tunnel when the first session begins.
+    bench.generate("--size 1000 --count 100000 --pps 100000");
+    bench.generate("--size 1000 --count 1000 --pps 50000 --stream 5 --erspan 5");
+    std::thread::sleep(Duration::from_secs(4));
+    bench.generate("--size 1000 --count 1000 --pps 50000 --stream 6 --erspan 6");
+    let ended = interrupt(running);
+    finish(reading);
+    assert_disk_has_all(&bench, &ended, 102_000);
+    let tee = &ended.json["tee"];
+    let found = verify(&[&copy]);
+    assert_eq!((&found["error"], &found["received"]), (&Value::Null, &tee["written"]), "{found}");
+    let told = &found["ledger"];
+    assert_eq!((&told["recorded_drops"], &told["consistent"]), (&tee["lost"], &true.into()), "{told}");
+    let stream = |stream: u64| {
+        let streams = found["streams"].as_array().unwrap();
+        streams.iter().find(|found| found["stream"] == stream).map(|found| found["received"].clone())
+    };
+    assert_eq!((stream(5), stream(6)), (None, Some(1000.into())), "{found}");
+}
