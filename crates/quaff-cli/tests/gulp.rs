@@ -130,22 +130,14 @@ fn example_2_gulp_captures_itself() {
 
 #[test]
 fn example_3_an_erspan_feed_is_unpacked_and_saved() {
-    let test = "example_3_an_erspan_feed_is_unpacked_and_saved";
-    let Some(bench) = prepare(test, &[]) else { return };
-    if !knows(test, &["capture"], "--decap") {
-        return;
-    }
+    let Some(bench) = prepare("example_3_an_erspan_feed_is_unpacked_and_saved", &[]) else { return };
     example(&bench, "gulp -i eth1 -d > pcapfile", MIRRORED);
     assert_complete(&bench, &["pcapfile"]);
 }
 
 #[test]
 fn example_4_and_then_filtered_by_tcpdump() {
-    let test = "example_4_and_then_filtered_by_tcpdump";
-    let Some(bench) = prepare(test, &["tcpdump"]) else { return };
-    if !knows(test, &["capture"], "--decap") {
-        return;
-    }
+    let Some(bench) = prepare("example_4_and_then_filtered_by_tcpdump", &["tcpdump"]) else { return };
     for line in [
         "gulp -i eth1 -d | tcpdump -r - -s0 -w pcapfile udp src port 1",
         "gulp -i eth1 -d | taskset -c 2 tcpdump -r - -s0 -w pcapfile udp src port 1",
@@ -159,7 +151,7 @@ fn example_4_and_then_filtered_by_tcpdump() {
 fn example_5_everything_to_disk_and_unpacked_offline() {
     let test = "example_5_everything_to_disk_and_unpacked_offline";
     let Some(bench) = prepare(test, &[]) else { return };
-    if !knows(test, &["capture"], "--decap") || !knows(test, &["capture"], "--read") {
+    if !knows(test, &["capture"], "--read") {
         return;
     }
     let line = "gulp -i eth1 > pcapfile1; gulp -d -i - < pcapfile1 > pcapfile2";
@@ -170,11 +162,7 @@ fn example_5_everything_to_disk_and_unpacked_offline() {
 
 #[test]
 fn example_6_ngrep_looks_inside() {
-    let test = "example_6_ngrep_looks_inside";
-    let Some(bench) = prepare(test, &["ngrep"]) else { return };
-    if !knows(test, &["capture"], "--decap") {
-        return;
-    }
+    let Some(bench) = prepare("example_6_ngrep_looks_inside", &["ngrep"]) else { return };
     // Each stamp begins with "qu".
     example(&bench, "gulp -i eth1 -d | ngrep -q -I - -O pcapfile qu", MIRRORED);
     assert_complete(&bench, &["pcapfile"]);
@@ -182,11 +170,7 @@ fn example_6_ngrep_looks_inside() {
 
 #[test]
 fn example_7_a_meter_reads_the_pipe() {
-    let test = "example_7_a_meter_reads_the_pipe";
-    let Some(bench) = prepare(test, &["tshark"]) else { return };
-    if !knows(test, &["capture"], "--decap") {
-        return;
-    }
+    let Some(bench) = prepare("example_7_a_meter_reads_the_pipe", &["tshark"]) else { return };
     for line in [
         "gulp -i eth1 -d | tshark -r /dev/stdin -q -z conv,ip",
         "mkfifo pipe; chmod 644 pipe; gulp -i eth1 -d > pipe & tshark -r pipe -q -z conv,ip; wait $!",
@@ -200,11 +184,7 @@ fn example_7_a_meter_reads_the_pipe() {
 
 #[test]
 fn example_8_wireshark_reads_the_pipe() {
-    let test = "example_8_wireshark_reads_the_pipe";
-    let Some(bench) = prepare(test, &["tshark"]) else { return };
-    if !knows(test, &["capture"], "--decap") {
-        return;
-    }
+    let Some(bench) = prepare("example_8_wireshark_reads_the_pipe", &["tshark"]) else { return };
     example(&bench, "gulp -i eth1 -d | tshark -i - -q -w pcapfile", MIRRORED);
     assert_complete(&bench, &["pcapfile"]);
 }

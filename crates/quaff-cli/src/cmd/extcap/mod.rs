@@ -74,22 +74,31 @@ pub(crate) struct Args {
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Options of a capture, as 'quaff capture' knows them")]
 struct Options {
+    /// A tcpdump expression, run in the kernel; with Wireshark's own filter both have to match
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
+    /// Keep only the first BYTES of each packet; 0 is all
     #[arg(long, value_name = "BYTES")]
     snaplen: Option<String>,
+    /// Capture what is inside tunnels: auto, or kinds with commas
     #[arg(long, value_name = "KINDS")]
     decap: Option<String>,
+    /// Leave the interface out of promiscuous mode
     #[arg(long)]
     no_promiscuous: bool,
+    /// Size of the kernel's ring
     #[arg(long, value_name = "SIZE")]
     ring: Option<String>,
+    /// Size of the buffer behind it
     #[arg(long, value_name = "SIZE")]
     buffer: Option<String>,
+    /// Every packet into files in DIR, also those for which Wireshark is too slow
     #[arg(long, value_name = "DIR")]
     tee: Option<String>,
+    /// Size of a file there
     #[arg(long, value_name = "SIZE")]
     rotate_size: Option<String>,
+    /// Keep no more than SIZE there
     #[arg(long, value_name = "SIZE")]
     keep_size: Option<String>,
 }
