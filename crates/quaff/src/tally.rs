@@ -365,7 +365,7 @@ mod tests {
             Ledger { kernel_dropped: 5, ..ledger.clone() },
             Ledger { merged: 0, ..ledger.clone() },
             Ledger {
-                tee: Some(CopyTally { written: 50, lost: 44, ..CopyTally::default() }),
+                tee: Some(CopyTally { written: 50, lost: 1, ..CopyTally::default() }),
                 ..ledger.clone()
             },
         ] {
