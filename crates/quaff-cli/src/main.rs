@@ -11,6 +11,8 @@ mod show;
 mod units;
 
 use clap::{Parser, Subcommand};
+use exit::Exit;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Captures every packet on a Linux machine, and proves that it did.
@@ -27,6 +29,8 @@ struct Cli {
 enum Command {
     Capture(cmd::capture::Args),
     Generate(cmd::generate::Args),
+    Gulp(cmd::gulp::Args),
+    Extcap(cmd::extcap::Args),
     Verify(cmd::verify::Args),
     Pipe(cmd::pipe::Args),
     Cores(cmd::cores::Args),
@@ -34,19 +38,31 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    match run(Cli::parse().command) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            show::say(&format!("quaff: {error:#}"));
+            Exit::Failed.into()
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<Exit> {
+    match command {
         Command::Capture(args) => cmd::capture::run(args),
         Command::Generate(args) => cmd::generate::run(args),
+        Command::Gulp(args) => cmd::gulp::run(args),
+        Command::Extcap(args) => cmd::extcap::run(args),
         Command::Verify(args) => cmd::verify::run(args),
         Command::Pipe(args) => cmd::pipe::run(args),
         Command::Cores(args) => cmd::cores::run(args),
         Command::Lab(args) => cmd::lab::run(args),
-    };
-    match done {
-        Ok(exit) => exit.into(),
-        Err(error) => {
-            show::say(&format!("quaff: {error:#}"));
-            exit::Exit::Failed.into()
-        }
     }
+}
+
+/// Reads a command line of quaff's own, without the word `quaff`: what another program's was
+/// translated to.
+fn read(line: &[OsString]) -> anyhow::Result<Command> {
+    let line = std::iter::once(OsString::from("quaff")).chain(line.iter().cloned());
+    Ok(Cli::try_parse_from(line)?.command)
 }

@@ -14,6 +14,8 @@ fn help_reads_as_it_did() {
     for command in [
         "",
         "capture",
+        "gulp",
+        "extcap",
         "generate",
         "verify",
         "pipe",

@@ -84,6 +84,18 @@ pub fn pin(command: &mut Command, core: usize) {
     unsafe { command.pre_exec(stay) };
 }
 
+/// Has `command` and all that it starts run only when nobody else wants the core (nice 19,
+/// setpriority(2)).
+pub fn step_back(command: &mut Command) {
+    let back = || {
+        // SAFETY: takes numbers; 0 is the calling process, and being nice is never refused.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+        Ok(())
+    };
+    // SAFETY: `back` only makes a system call: it does not allocate and takes no lock.
+    unsafe { command.pre_exec(back) };
+}
+
 /// Takes leave of a child that has ended: how it ended and the CPU time that it has used, or `None`
 /// while it runs (wait4(2)). Its process id means nothing any more afterwards.
 ///

@@ -51,4 +51,6 @@ pub struct WriterGauges {
     pub bytes: Gauge,
     /// Packets that could not be written.
     pub lost: Gauge,
+    /// Packets that a copy for who looks on lacks, since its reader was too slow.
+    pub copy_lost: Gauge,
 }

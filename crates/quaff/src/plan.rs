@@ -52,6 +52,10 @@ pub struct DirPlan {
     pub rotate_time: Option<Duration>,
     /// What may stay.
     pub retention: Retention,
+    /// Whether the numbers in names begin anew after as many files as may stay.
+    pub wrap: bool,
+    /// What to run after each finished file, in the shell's language; its path follows.
+    pub exec: Option<String>,
 }
 
 /// How much of a folder of files stays. The oldest go first, those of earlier runs among them.
@@ -110,6 +114,9 @@ pub struct CapturePlan {
     pub interfaces: Vec<InterfacePlan>,
     /// Where to.
     pub output: Output,
+    /// Where a copy goes that may lack packets when its reader is slow: stdout or a pipe. Only beside
+    /// a folder.
+    pub onlooker: Option<Output>,
     /// In which format.
     pub format: Format,
     /// tcpdump filter expression.
@@ -190,6 +197,11 @@ impl CapturePlan {
         if self.decap.is_some() { SNAPLEN_MAX } else { self.snaplen }
     }
 
+    /// Whether packets go to stdout, as the output or as a copy of it.
+    pub fn takes_stdout(&self) -> bool {
+        self.output == Output::Stdout || self.onlooker == Some(Output::Stdout)
+    }
+
     /// Slabs of each lane's share of the buffer.
     pub fn slabs_per_lane(&self) -> usize {
         (self.buffer_bytes / self.chunk_bytes / self.interfaces.len().max(1)).max(2)
@@ -218,6 +230,9 @@ impl CapturePlan {
             return Err(Error::Plan(
                 "pcap knows one interface only: leave out --format, or capture one".into(),
             ));
+        }
+        if self.onlooker.is_some() && !matches!(self.output, Output::Dir(_)) {
+            return Err(Error::Plan("a copy for who looks on (--tee) goes with a folder of files".into()));
         }
         if self.snaplen == 0 || self.snaplen > SNAPLEN_MAX {
             self.snaplen = SNAPLEN_MAX;
@@ -249,6 +264,9 @@ fn validate_dir(dir: &mut DirPlan, chunk_bytes: usize) -> Result<usize> {
     }
     if dir.retention.files.is_some_and(|files| files < 2) {
         return refuse("--keep-files is 2 at least: the file being written is one of them");
+    }
+    if dir.wrap && dir.retention.files.is_none() {
+        return refuse("--wrap begins anew after as many files as --keep-files says: give both");
     }
     if dir.retention.free_percent.is_some_and(|percent| !(0.0..100.0).contains(&percent)) {
         return refuse("--keep-free is a percentage below 100");

@@ -5,8 +5,10 @@
 //!            + not_tunnel + merged + unsuited
 //!   received = written + lost
 //!   lost     = lost_in_buffer + lost_on_disk
+//!   of a copy: written + lost_on_disk = tee.written + tee.lost + tee.after_close
 //! ```
 
+use crate::sink::after::Runs;
 use crate::stop::Reason;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -179,6 +181,23 @@ pub struct WriterTally {
     pub pruned: u64,
     /// The longest that one write took, ns.
     pub write_high_ns: u64,
+    /// What became of the copy for who looks on, if there was one.
+    pub copy: Option<CopyTally>,
+    /// The user's commands that were run on finished files.
+    pub after: Runs,
+}
+
+/// What became of a copy of the output (`--tee`). It may lack packets: that is no loss.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct CopyTally {
+    /// Packets that its reader has taken.
+    pub written: u64,
+    /// Packets that it lacks, since its reader was too slow.
+    pub lost: u64,
+    /// Packets that came after its reader had gone.
+    pub after_close: u64,
+    /// Bytes that its reader has taken.
+    pub bytes: u64,
 }
 
 /// All tallies of a run, with their identity.
@@ -229,6 +248,12 @@ pub struct Ledger {
     pub ring_high_bytes: u64,
     /// The longest that one write took, s.
     pub write_high_seconds: f64,
+    /// What became of the copy for who looks on; none of it counts as written or lost.
+    pub tee: Option<CopyTally>,
+    /// Commands of the user's that were run on finished files.
+    pub commands: u64,
+    /// Of these, those that failed.
+    pub commands_failed: u64,
     /// Why the run ended.
     pub ended_by: Option<Reason>,
     /// How bytes got to disk.
@@ -273,6 +298,9 @@ impl Ledger {
             buffer_high_bytes: sum(|lane| lane.buffer_high_slabs) * slab_bytes,
             ring_high_bytes: sum(|lane| lane.ring_high_blocks) * block_bytes,
             write_high_seconds: writer.write_high_ns as f64 / 1e9,
+            tee: writer.copy,
+            commands: writer.after.count,
+            commands_failed: writer.after.failed,
             ended_by: None,
             writing: String::new(),
             cpu_seconds: 0.0,
@@ -294,7 +322,12 @@ impl Ledger {
             ),
             ("received = written + lost", self.received, self.written + self.lost),
         ];
-        for (identity, left, right) in identities {
+        let copy = self.tee.map(|copy| {
+            let (pushed, copied) =
+                (self.written + self.lost_on_disk, copy.written + copy.lost + copy.after_close);
+            ("written + lost_on_disk = tee: written + lost + after_close", pushed, copied)
+        });
+        for (identity, left, right) in identities.into_iter().chain(copy) {
             if left != right {
                 return Err(format!("the ledger does not add up: {identity}: {left} is not {right}"));
             }
@@ -331,6 +364,10 @@ mod tests {
             Ledger { written: 88, ..ledger.clone() },
             Ledger { kernel_dropped: 5, ..ledger.clone() },
             Ledger { merged: 0, ..ledger.clone() },
+            Ledger {
+                tee: Some(CopyTally { written: 50, lost: 1, ..CopyTally::default() }),
+                ..ledger.clone()
+            },
         ] {
             assert!(broken.check().is_err());
         }

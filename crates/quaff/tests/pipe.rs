@@ -271,9 +271,11 @@ proptest! {
             rotate_bytes: Some(1 << 20),
             rotate_time: Some(Duration::from_secs(slot_s)),
             retention: Retention::default(),
+            wrap: false,
+            exec: None,
         };
         let (_, writer, stop) = run.go(plan, false, |bell, stop| {
-            let folder = Folder::open(&folder, format, false, bell.clone()).unwrap();
+            let folder = Folder::open(&folder, format.extension(), false, bell.clone()).unwrap();
             Box::new(Files::in_folder(folder, run.parts(bell, stop, Disk::new(bell))).unwrap())
         });
         prop_assert_eq!((writer.written, stop.reason()), (frames, None));
@@ -455,9 +457,11 @@ fn direct_files_hold_every_frame() {
             rotate_bytes: Some(2 << 20),
             rotate_time: None,
             retention: Retention::default(),
+            wrap: false,
+            exec: None,
         };
         let (_, writer, stop) = run.go(plan, false, |bell, stop| {
-            let folder = Folder::open(&folder, format, true, bell.clone()).unwrap();
+            let folder = Folder::open(&folder, format.extension(), true, bell.clone()).unwrap();
             Box::new(Files::in_folder(folder, run.parts(bell, stop, Disk::new(bell))).unwrap())
         });
         assert_eq!((writer.written, stop.reason()), (frames, None));

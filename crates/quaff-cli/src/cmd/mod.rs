@@ -2,7 +2,9 @@
 
 pub(crate) mod capture;
 pub(crate) mod cores;
+pub(crate) mod extcap;
 pub(crate) mod generate;
+pub(crate) mod gulp;
 pub(crate) mod lab;
 pub(crate) mod pipe;
 pub(crate) mod verify;

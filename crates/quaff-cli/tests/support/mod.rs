@@ -155,3 +155,15 @@ pub(crate) fn fails(bench: &Bench, args: &[&str]) -> String {
     assert_eq!(done.status.code(), Some(2), "{args:?}");
     String::from_utf8_lossy(&done.stderr).into_owned()
 }
+
+/// The processes below `pid`: number and name.
+pub(crate) fn below(pid: u32) -> Vec<(u32, String)> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children = children.split_whitespace().map(|child| child.parse::<u32>().expect("a number"));
+    children
+        .flat_map(|child| {
+            let name = std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
+            std::iter::once((child, name.trim().to_owned())).chain(below(child))
+        })
+        .collect()
+}

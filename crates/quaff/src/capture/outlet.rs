@@ -1,14 +1,16 @@
 //! The output, opened and looked at, before it becomes a sink: what it is decides how it is written.
 
 use crate::gauge::WriterGauges;
-use crate::plan::{CapturePlan, DirPlan, Format, Output};
+use crate::plan::{CapturePlan, Format, Output};
 use crate::sink::Sink;
 use crate::sink::file::{Files, Parts, Slots};
 use crate::sink::folder::Folder;
 use crate::sink::header::Heading;
 use crate::sink::names::Names;
+use crate::sink::onlooker::Onlooker;
 use crate::sink::repack::Repack;
 use crate::sink::stream::Stream;
+use crate::sink::tee::Tee;
 use crate::stop::Stop;
 use crate::{Error, Result};
 use quaff_os::disk::{Disk, Lock, direct, lock_file, open_unnamed};
@@ -32,17 +34,21 @@ pub(super) struct Outlet {
     format: Format,
     /// Alignment of writes; 1 when they go through the page cache.
     align: usize,
+    /// Where a copy goes.
+    onlooker: Option<File>,
 }
 
 enum Kind {
     Stream(File),
     File(File, PathBuf),
-    Folder(Box<Folder>, DirPlan, Names),
+    /// With the length of its slots, and what aligns them.
+    Folder(Box<Folder>, Option<Duration>, Box<Names>),
 }
 
 impl Outlet {
     pub(super) fn open(plan: &CapturePlan, bell: &Event, stop: &Stop) -> Result<Self> {
         let format = plan.format;
+        let onlooker = plan.onlooker.as_ref().map(|output| open_onlooker(output, stop)).transpose()?;
         let (kind, align) = match &plan.output {
             Output::Stdout => (Kind::Stream(stdout()?), 1),
             Output::File(path) if is_stream(path) => (Kind::Stream(open_stream(path, stop)?), 1),
@@ -52,10 +58,10 @@ impl Outlet {
                 let align = probe.as_ref().and_then(direct).map_or(1, |direct| direct.offset_align);
                 let folder = Folder::open(dir, format.extension(), align > 1, bell.clone())?;
                 let names = Names::new(&dir.name, format.extension())?;
-                (Kind::Folder(Box::new(folder), dir.clone(), names), align)
+                (Kind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
             }
         };
-        Ok(Self { kind, format, align })
+        Ok(Self { kind, format, align, onlooker })
     }
 
     pub(super) fn align(&self) -> usize {
@@ -64,8 +70,7 @@ impl Outlet {
     }
 
     pub(super) fn slots(&self, now_ns: u64) -> Slots {
-        let Kind::Folder(_, dir, names) = &self.kind else { return Slots::default() };
-        let Some(time) = dir.rotate_time else { return Slots::default() };
+        let Kind::Folder(_, Some(time), names) = &self.kind else { return Slots::default() };
         let slot_ns = time.as_nanos() as u64;
         // Midnight in local time is a boundary, for slots that divide a day.
         let offset_ns = (-names.zone_offset_ns(now_ns)).rem_euclid(slot_ns as i64) as u64;
@@ -115,15 +120,29 @@ impl Outlet {
             stop: stop.clone(),
             gauges: gauges.clone(),
         };
-        Ok(match self.kind {
-            Kind::Stream(out) => Box::new(Stream::new(out, heading, stop, gauges)),
+        let sink: Box<dyn Sink> = match self.kind {
+            Kind::Stream(out) => Box::new(Stream::new(out, heading.clone(), stop.clone(), gauges.clone())),
             Kind::File(file, path) => {
                 // What was in it goes only now, when everything else has worked.
                 file.set_len(0).map_err(|errno| Error::path("empty", &path, errno))?;
                 Box::new(Files::in_place(file, path, parts(Disk::new(&bell)))?)
             }
             Kind::Folder(folder, ..) => Box::new(Files::in_folder(*folder, parts(Disk::new(&bell)))?),
-        })
+        };
+        let Some(out) = self.onlooker else { return Ok(sink) };
+        Ok(Box::new(Tee::new(sink, Onlooker::start(out, stop)?, heading, gauges)))
+    }
+}
+
+/// Opens where a copy goes: a pipe or a device, never a file, which would be as slow as the disk.
+fn open_onlooker(output: &Output, stop: &Stop) -> Result<File> {
+    match output {
+        Output::Stdout => stdout(),
+        Output::File(path) if is_stream(path) => open_stream(path, stop),
+        _ => Err(Error::Plan(
+            "with --tee the packets go into a folder, and a copy to '-w -' or '-w PIPE': a file needs no copy"
+                .into(),
+        )),
     }
 }
 

@@ -316,6 +316,8 @@ fn open(plan: &PipePlan, stdout: File, bell: &Event, gauges: &Arc<PipeGauges>) -
         rotate_bytes: *rotate_bytes,
         rotate_time: None,
         retention: Retention::default(),
+        wrap: false,
+        exec: None,
     };
     Ok(Box::new(files::Files::open(plan, bell, gauges)?))
 }

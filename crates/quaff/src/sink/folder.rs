@@ -1,5 +1,6 @@
 //! A folder of files: which one comes next, what it is called, and which old ones have to go.
 
+use super::after::{After, Runs};
 use super::keeper::{Finish, Fresh, Keeper, Kept, Opening, part_of, remove_hidden};
 use super::names::Names;
 use super::shelf::Shelf;
@@ -32,8 +33,11 @@ const NAME_TRIES: u32 = 3;
 pub struct Folder {
     opening: Opening,
     names: Names,
+    /// After so many numbers they begin anew.
+    wrap: u64,
     shelf: Shelf,
     keeper: Keeper,
+    after: Option<After>,
     /// A file gets no larger than this.
     pub rotate_bytes: u64,
     /// Files handed to the keeper that are not on the shelf yet.
@@ -79,13 +83,16 @@ impl Folder {
         let names = Names::new(&plan.name, extension)?;
         let lock = lock(&plan.dir)?;
         let shelf = Shelf::open(&plan.dir, &names, plan.retention)?;
+        let after = plan.exec.as_deref().map(After::start).transpose()?;
         let keeper = Keeper::start(opening.clone(), bell)?;
         keeper.open_next();
         Ok(Self {
             opening,
             names,
+            wrap: plan.retention.files.filter(|_| plan.wrap).unwrap_or(u64::MAX),
             shelf,
             keeper,
+            after,
             rotate_bytes: plan.rotate_bytes.unwrap_or(u64::MAX),
             unfinished: 0,
             unfinished_bytes: 0,
@@ -103,11 +110,10 @@ impl Folder {
     /// with `first`, so that it is a capture file from its first moment on. Before that, what has to
     /// go for it goes. `time_ns` is when the file begins.
     pub fn next(&mut self, time_ns: u64, first: &[u8], ending: Ending) -> Result<(Arc<File>, PathBuf)> {
-        let room = if self.rotate_bytes == u64::MAX { 0 } else { self.rotate_bytes };
-        self.prune(room, ending);
+        self.prune(self.room(), ending);
         let mut fresh = self.take_opened()?;
         self.begin(&fresh.file, first)?;
-        let path = self.name(&mut fresh, time_ns)?;
+        let path = self.name(&mut fresh, time_ns, ending)?;
         // Only now: a hidden file is never there twice.
         self.keeper.open_next();
         Ok((fresh.file.clone(), path))
@@ -128,13 +134,16 @@ impl Folder {
         }
     }
 
-    fn name(&mut self, fresh: &mut Fresh, time_ns: u64) -> Result<PathBuf> {
-        let mut tries = 0;
+    fn name(&mut self, fresh: &mut Fresh, time_ns: u64, ending: Ending) -> Result<PathBuf> {
+        let (mut tries, mut taken) = (0, 0);
         let mut path = self.next_path(time_ns);
         loop {
             match fresh.name(&path) {
                 Ok(()) => return Ok(path),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => path = self.next_path(time_ns),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    taken += 1;
+                    path = self.path_instead(time_ns, taken, ending);
+                }
                 Err(error) if is_full(&error) && tries < NAME_TRIES && self.make_room(NAME_BYTES) => {
                     tries += 1;
                 }
@@ -144,7 +153,19 @@ impl Folder {
     }
 
     fn next_path(&mut self, time_ns: u64) -> PathBuf {
-        self.opening.dir.join(self.names.name(time_ns, self.shelf.next_number()))
+        let number = self.shelf.next_number() % self.wrap;
+        self.opening.dir.join(self.names.name(time_ns, number))
+    }
+
+    /// Another path, after `taken` ones that were there already. Where numbers begin anew they all are
+    /// when the oldest file could not go because it is not finished: that is waited for. What stays
+    /// taken then is not ours to remove, and the numbers go on behind it.
+    fn path_instead(&mut self, time_ns: u64, taken: u64, ending: Ending) -> PathBuf {
+        if taken.is_multiple_of(self.wrap) && !self.wait_for_one() {
+            self.wrap = u64::MAX;
+        }
+        self.prune(self.room(), ending);
+        self.next_path(time_ns)
     }
 
     /// Has a file finished.
@@ -172,6 +193,11 @@ impl Folder {
             self.looked_ns = now_ns;
             self.prune(current_bytes, ending);
         }
+    }
+
+    /// What the next file may need.
+    fn room(&self) -> u64 {
+        if self.rotate_bytes == u64::MAX { 0 } else { self.rotate_bytes }
     }
 
     fn prune(&mut self, current_bytes: u64, ending: Ending) {
@@ -224,6 +250,11 @@ impl Folder {
         self.shelf.prune(0, 0);
     }
 
+    /// Waits until the user's command has had every finished file. Call it after [`Self::settle`].
+    pub fn finish_after(&mut self) -> Runs {
+        self.after.take().map(After::finish).unwrap_or_default()
+    }
+
     /// Makes room for the names of finished files.
     fn free_stuck(&mut self) {
         while let Some(mut job) = self.stuck.pop() {
@@ -273,7 +304,12 @@ impl Folder {
                 self.unfinished -= 1;
                 self.unfinished_bytes -= job.bytes;
                 match finished {
-                    Ok(()) => self.shelf.add(job.path, job.bytes),
+                    Ok(()) => {
+                        if let Some(after) = &self.after {
+                            after.add(job.path.clone());
+                        }
+                        self.shelf.add(job.path, job.bytes);
+                    }
                     Err(error) => self.trouble = Some((job.path, error)),
                 }
             }
@@ -310,6 +346,8 @@ mod tests {
             rotate_bytes: Some(1 << 20),
             rotate_time: None,
             retention,
+            wrap: false,
+            exec: None,
         };
         let opening = Opening { dir: dir.to_owned(), direct: false, preallocate: 100, unnamed };
         Folder::with(opening, &plan, "pcapng", Event::new().unwrap())
@@ -349,6 +387,70 @@ mod tests {
                 assert_eq!(std::fs::read(dir.path().join(name)).unwrap(), [number as u8; 100], "{name}");
             }
         }
+    }
+
+    /// A folder that numbers its files anew after two.
+    fn wrapping(dir: &Path) -> Folder {
+        let retention = Retention { files: Some(2), ..Retention::default() };
+        let plan = DirPlan {
+            dir: dir.to_owned(),
+            name: "pcap%3i".into(),
+            rotate_bytes: Some(1 << 20),
+            rotate_time: None,
+            retention,
+            wrap: true,
+            exec: None,
+        };
+        let opening = Opening { dir: dir.to_owned(), direct: false, preallocate: 100, unnamed: true };
+        Folder::with(opening, &plan, "pcap", Event::new().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn numbers_begin_anew_and_the_newest_files_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let last_bytes = || {
+            names(dir.path())
+                .iter()
+                .map(|name| std::fs::read(dir.path().join(name)).unwrap()[0])
+                .collect::<Vec<_>>()
+        };
+        let mut folder = wrapping(dir.path());
+        // Each ends while the one before may be unfinished, as in a capture.
+        let mut before: Option<(Arc<File>, PathBuf)> = None;
+        for number in 0..7 {
+            let ending = Ending { files: before.is_some().into(), bytes: 100 };
+            let (file, path) = folder.next(0, &[], ending).unwrap();
+            file.write_all_at(&[number; 100], 0).unwrap();
+            // File systems tell times to some ms.
+            std::thread::sleep(Duration::from_millis(20));
+            if let Some((file, path)) = before.replace((file, path)) {
+                folder.finish(file, path, 100);
+            }
+        }
+        let (file, path) = before.unwrap();
+        folder.settle();
+        std::thread::sleep(Duration::from_millis(20));
+        folder.finish(file, path, 100);
+        folder.settle();
+        assert!(folder.trouble.is_none(), "{:?}", folder.trouble);
+        drop(folder);
+        assert_eq!(names(dir.path()), ["pcap000", "pcap001"]);
+        assert_eq!(last_bytes(), [6, 5]);
+        // Another run goes on where the oldest file was.
+        let mut folder = wrapping(dir.path());
+        write(&mut folder, 1);
+        drop(folder);
+        assert_eq!(last_bytes(), [6, 0]);
+    }
+
+    #[test]
+    fn a_name_that_a_stranger_holds_is_left_to_him() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut folder = wrapping(dir.path());
+        std::fs::write(dir.path().join("pcap000"), b"late").unwrap();
+        std::fs::write(dir.path().join("pcap001"), b"later").unwrap();
+        write(&mut folder, 1);
+        assert_eq!(names(dir.path()), ["pcap000", "pcap001", "pcap002"]);
     }
 
     #[test]

@@ -10,15 +10,21 @@
 //! | [`names`] | names of rotated files, and which names are ours |
 //! | [`shelf`] | finished files, and which of them have to go |
 //! | [`keeper`] | opens the next file ahead and finishes the last one, off the path |
+//! | [`after`] | runs a command of the user's on each finished file |
+//! | [`tee`] | files on disk, and a copy for who looks on, which never holds them up |
+//! | [`onlooker`] | that copy: what its reader takes in time, the rest counted |
 
+pub mod after;
 pub mod file;
 pub mod folder;
 pub mod header;
 pub mod keeper;
 pub mod names;
+pub mod onlooker;
 pub mod repack;
 pub mod shelf;
 pub mod stream;
+pub mod tee;
 
 use crate::Result;
 use crate::chunk::Chunk;

@@ -89,37 +89,48 @@ pub(crate) struct Args {
     /// Format of the file: pcapng, pcap (ns), or pcap-us for old readers
     #[arg(long, value_name = "FORMAT", default_value = "pcapng", help_heading = "Out")]
     format: FormatName,
-    /// A packet is on disk after this time, unless the disk is late [default: 1s, stdout 200ms]
+    /// A packet is on disk after this time, unless the disk is late [default: 1s; stdout, --tee 200ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Out")]
     flush: Option<Duration>,
 
     /// Write a series of files into DIR, one capture per folder; a file is .part until it is complete
-    #[arg(long, value_name = "DIR", help_heading = "Rotation")]
+    #[arg(long, value_name = "DIR", group = "folder", help_heading = "Rotation")]
     dir: Option<PathBuf>,
-    /// Names of the files, strftime fields and a number: NAME-000001.pcapng
+    /// As --dir, and -w (stdout or a pipe) gets a copy: a slow reader there misses packets, which are
+    /// counted apart, and never holds up the disk; when it goes away the capture ends
+    #[arg(long, value_name = "DIR", group = "folder", requires = "write", help_heading = "Rotation")]
+    tee: Option<PathBuf>,
+    /// Names of the files, strftime fields and a number: NAME-000001.pcapng. With %i (or %3i: three
+    /// digits) in it, NAME is the whole name, and the number stands there
     #[arg(
         long,
         value_name = "NAME",
         default_value = "quaff-%Y%m%dT%H%M%S",
-        requires = "dir",
+        requires = "folder",
         help_heading = "Rotation"
     )]
     name: String,
     /// Begin the next file before this one gets larger than SIZE (256M, 1G)
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "dir", help_heading = "Rotation")]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "folder", help_heading = "Rotation")]
     rotate_size: Option<u64>,
     /// Begin a file each TIME, aligned to the clock, with or without traffic
-    #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "dir", help_heading = "Rotation")]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "folder", help_heading = "Rotation")]
     rotate_time: Option<Duration>,
     /// Keep N files, the one being written among them; the oldest goes, earlier runs' too
-    #[arg(long, value_name = "N", requires = "dir", help_heading = "Rotation")]
+    #[arg(long, value_name = "N", requires = "folder", help_heading = "Rotation")]
     keep_files: Option<u64>,
     /// Keep no more than SIZE in all
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "dir", help_heading = "Rotation")]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "folder", help_heading = "Rotation")]
     keep_size: Option<u64>,
     /// Keep PERCENT of the file system free
-    #[arg(long, value_name = "PERCENT", requires = "dir", help_heading = "Rotation")]
+    #[arg(long, value_name = "PERCENT", requires = "folder", help_heading = "Rotation")]
     keep_free: Option<f64>,
+    /// Number the files from 0 to N-1 of --keep-files, over and over
+    #[arg(long, requires = "keep_files", help_heading = "Rotation")]
+    wrap: bool,
+    /// Run 'CMD FILE' in a shell after each finished file, one at a time, at the lowest priority
+    #[arg(long, value_name = "CMD", requires = "folder", help_heading = "Rotation")]
+    exec: Option<String>,
 
     /// Size of the kernel's ring, per interface [default: 1/64 of free memory, 16M to 128M]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Machine")]
@@ -145,9 +156,16 @@ pub(crate) struct Args {
     /// Print the ledger as JSON on stdout (on stderr with -w -)
     #[arg(long, help_heading = "Words")]
     pub(crate) json: bool,
-    /// Print nothing but errors and "capturing"
-    #[arg(short, long, help_heading = "Words")]
-    pub(crate) quiet: bool,
+    /// Print nothing but errors and "capturing"; twice, errors alone
+    #[arg(short, long, action = clap::ArgAction::Count, help_heading = "Words")]
+    pub(crate) quiet: u8,
+    /// Print a line about how it goes each TIME, also without a terminal
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Words")]
+    pub(crate) stats: Option<Duration>,
+    /// Show it as the name of the process instead, as 'ps -o comm' and top print it: digits of the
+    /// number of lost packets, percent of the buffer in use, the most that ever was
+    #[arg(long, requires = "stats", help_heading = "Words")]
+    pub(crate) stats_name: bool,
 }
 
 /// What people call stdout.
@@ -159,7 +177,8 @@ Examples:
   quaff capture -i eth0 -i eth1 -f 'tcp port 443' -s 128 --duration 5m -w tls.pcapng
   quaff capture -i eth0 --dir /data --rotate-time 1h --keep-free 10
   quaff capture -i eth0 -w - | tshark -r -
-  quaff capture -i eth0 --decap erspan --inner 'tcp port 443' -w mirrored.pcapng";
+  quaff capture -i eth0 --decap erspan --inner 'tcp port 443' -w mirrored.pcapng
+  quaff capture -i eth0 -w - --tee /data --keep-size 100G | tshark -r -";
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum TimeStampType {
@@ -207,7 +226,8 @@ impl Args {
         self.check_memory(free_bytes)?;
         let is_stdout =
             self.write.as_deref().is_some_and(|path| STDOUT.iter().any(|name| path == Path::new(name)));
-        let flush_default = if is_stdout { Duration::from_millis(200) } else { Duration::from_secs(1) };
+        let flush_default =
+            if is_stdout || self.tee.is_some() { Duration::from_millis(200) } else { Duration::from_secs(1) };
         let (lanes, writer_cpu) = self.place()?;
         let cpu = |lane: usize| lanes.get(lane).or(lanes.last()).copied();
         let interfaces = self.interface.iter().enumerate();
@@ -216,6 +236,7 @@ impl Args {
                 .map(|(i, name)| InterfacePlan { name: name.clone(), cpu: cpu(i) })
                 .collect(),
             output: self.output(is_stdout)?,
+            onlooker: self.onlooker(is_stdout),
             format: match self.format {
                 FormatName::Pcapng => Format::Pcapng,
                 FormatName::Pcap => Format::Pcap,
@@ -288,14 +309,17 @@ impl Args {
         Ok(())
     }
 
+    /// Where a copy goes, when the packets themselves go into the folder of --tee.
+    fn onlooker(&self, is_stdout: bool) -> Option<Output> {
+        let write = self.tee.as_ref().and(self.write.as_ref())?;
+        Some(if is_stdout { Output::Stdout } else { Output::File(write.clone()) })
+    }
+
     fn output(&self, is_stdout: bool) -> anyhow::Result<Output> {
-        if is_stdout {
-            return Ok(Output::Stdout);
-        }
-        if let Some(dir) = &self.dir {
+        if let Some(dir) = self.dir.as_ref().or(self.tee.as_ref()) {
             let meta = dir.metadata().with_context(|| format!("cannot use the folder {}", dir.display()))?;
             if !meta.is_dir() {
-                bail!("--dir {}: that is not a folder", dir.display());
+                bail!("{}: that is not a folder", dir.display());
             }
             return Ok(Output::Dir(DirPlan {
                 dir: dir.clone(),
@@ -307,7 +331,12 @@ impl Args {
                     bytes: self.keep_size,
                     free_percent: self.keep_free,
                 },
+                wrap: self.wrap,
+                exec: self.exec.clone(),
             }));
+        }
+        if is_stdout {
+            return Ok(Output::Stdout);
         }
         match &self.write {
             Some(path) => Ok(Output::File(path.clone())),

@@ -5,12 +5,14 @@ pub(crate) mod memory;
 mod report;
 
 pub(crate) use args::Args;
+pub(crate) use report::exit;
 
 use crate::exit::Exit;
 use crate::show::say;
 use quaff::capture::Capture;
-use quaff::plan::{CapturePlan, Output};
+use quaff::plan::CapturePlan;
 use quaff::stop::{Reason, Stop};
+use quaff::tally::Ledger;
 use quaff_os::signal::{Signal, Signals, is_ignored};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -24,7 +26,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         report::explain(&plan, &quaff::inner::explain(&plan)?);
         return Ok(Exit::Done);
     }
-    if plan.output == Output::Stdout && std::io::stdout().is_terminal() {
+    let Some(ledger) = capture(&args, &plan)? else { return Ok(Exit::Failed) };
+    report::ledger(&ledger, args.json, args.quiet > 0, plan.takes_stdout());
+    Ok(report::exit(&ledger))
+}
+
+/// Captures to the end. `None` when it was told to end before it had begun.
+pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Option<Ledger>> {
+    if plan.takes_stdout() && std::io::stdout().is_terminal() {
         anyhow::bail!("stdout is a terminal, and packets are not text: give a file to -w, or a pipe");
     }
     let mut wanted = vec![Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1];
@@ -33,12 +42,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let signals = Signals::block(&wanted)?;
     let stop = Stop::default();
-    let Some(capture) = start(&plan, &signals, &stop)? else { return Ok(Exit::Failed) };
-    greet(&args, &plan, &capture);
-    watch(&args, &capture, &signals, &stop)?;
-    let ledger = capture.finish();
-    report::ledger(&ledger, args.json, args.quiet, plan.output == Output::Stdout);
-    Ok(report::exit(&ledger))
+    let Some(capture) = start(plan, &signals, &stop)? else { return Ok(None) };
+    greet(args, plan, &capture);
+    watch(args, &capture, &signals, &stop)?;
+    Ok(Some(capture.finish()))
 }
 
 /// Starts the capture on a thread of its own, since touching memory and waiting for a pipe can take
@@ -64,15 +71,17 @@ fn start(plan: &CapturePlan, signals: &Signals, stop: &Stop) -> anyhow::Result<O
 
 fn greet(args: &Args, plan: &CapturePlan, capture: &Capture) {
     let mut err = std::io::stderr().lock();
-    if !args.quiet {
+    if args.quiet == 0 {
         for note in capture.notes() {
             let _ = writeln!(err, "quaff: {note}");
         }
         let names: Vec<_> = plan.interfaces.iter().map(|interface| interface.name.as_str()).collect();
         let _ = writeln!(err, "{} → {} ({})", names.join(", "), report::target(plan), capture.writing());
     }
-    // Scripts wait for this word: from now on each packet is captured.
-    let _ = writeln!(err, "capturing");
+    if args.quiet < 2 {
+        // Scripts wait for this word: from now on each packet is captured.
+        let _ = writeln!(err, "capturing");
+    }
     let _ = err.flush();
 }
 
@@ -82,11 +91,16 @@ const SAME_SIGNAL: Duration = Duration::from_millis(100);
 /// Waits for the end: a signal, the time, or the capture itself.
 fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyhow::Result<()> {
     let started = Instant::now();
-    let is_live = std::io::stderr().is_terminal() && !args.quiet;
+    let is_live = std::io::stderr().is_terminal() && args.quiet == 0;
     let mut asked: Option<Instant> = None;
     let mut live = report::Live::new(capture.status().clone(), is_live);
+    let mut shown = started;
     while !capture.is_over() {
         let left = args.duration.map_or(LOOK, |duration| duration.saturating_sub(started.elapsed()));
+        if args.stats.is_some_and(|each| shown.elapsed() >= each) {
+            shown = Instant::now();
+            if args.stats_name { live.name_process() } else { live.print() }
+        }
         match signals.next(left.min(LOOK))? {
             Some(Signal::SIGUSR1) => live.print(),
             Some(Signal::SIGINT) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {

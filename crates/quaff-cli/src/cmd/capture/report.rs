@@ -3,6 +3,7 @@
 use crate::exit::Exit;
 use crate::show;
 use quaff::capture::Status;
+use quaff::gauge::LaneGauges;
 use quaff::inner::Place;
 use quaff::plan::{CapturePlan, Output, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
 use quaff::stop::Reason;
@@ -45,6 +46,25 @@ impl Live {
         let _ = writeln!(err, "{}{}", if self.is_live { "\r\x1b[K" } else { "" }, self.line);
     }
 
+    /// Shows in the name of the process how it goes: `0 3,17%`.
+    pub(super) fn name_process(&self) {
+        let lanes = &self.status.lanes;
+        let percent = |slabs: u64| 100 * slabs / self.status.buffer_slabs.max(1);
+        let most = |of: fn(&LaneGauges) -> u64| lanes.iter().map(|lane| of(lane)).max().unwrap_or(0);
+        let lost: u64 = lanes
+            .iter()
+            .map(|lane| lane.nic_dropped.get() + lane.kernel_dropped.get() + lane.lost.get())
+            .sum();
+        let digits = match lost + self.status.writer.lost.get() {
+            0 => 0,
+            lost => lost.ilog10() + 1,
+        };
+        let now = percent(most(|lane| lane.buffer_now.get()));
+        let high = percent(most(|lane| lane.buffer_high.get()));
+        // A name that cannot be changed stays as it is.
+        let _ = std::fs::write("/proc/self/comm", format!("{digits} {now},{high}%"));
+    }
+
     /// Takes the line away.
     pub(super) fn end(&self) {
         if self.is_live {
@@ -54,12 +74,9 @@ impl Live {
 
     fn measure(&mut self) {
         let seconds = self.last.elapsed().as_secs_f64().max(1e-3);
-        let sum = |of: fn(&quaff::gauge::LaneGauges) -> u64| {
-            self.status.lanes.iter().map(|lane| of(lane)).sum::<u64>()
-        };
-        let most = |of: fn(&quaff::gauge::LaneGauges) -> u64| {
-            self.status.lanes.iter().map(|lane| of(lane)).max().unwrap_or(0)
-        };
+        let lanes = &self.status.lanes;
+        let sum = |of: fn(&LaneGauges) -> u64| lanes.iter().map(|lane| of(lane)).sum::<u64>();
+        let most = |of: fn(&LaneGauges) -> u64| lanes.iter().map(|lane| of(lane)).max().unwrap_or(0);
         let percent = |part: u64, whole: u64| 100 * part / whole.max(1);
         let (received, wire_bytes) = (sum(|lane| lane.received.get()), sum(|lane| lane.wire_bytes.get()));
         let (slabs, blocks) = (self.status.buffer_slabs, self.status.ring_blocks);
@@ -81,16 +98,24 @@ impl Live {
                 missing => format!(" | before us {}", show::count(missing)),
             },
         );
+        let copy_lost = self.status.writer.copy_lost.get();
+        if copy_lost > 0 {
+            self.line += &format!(" | the copy lacks {}", show::count(copy_lost));
+        }
         (self.received, self.wire_bytes, self.last) = (received, wire_bytes, Instant::now());
     }
 }
 
 /// Where a capture goes, for people.
 pub(super) fn target(plan: &CapturePlan) -> String {
-    match &plan.output {
+    let words = |output: &Output| match output {
         Output::File(path) => path.display().to_string(),
         Output::Stdout => "stdout".to_owned(),
         Output::Dir(dir) => format!("{}/", dir.dir.display().to_string().trim_end_matches('/')),
+    };
+    match &plan.onlooker {
+        Some(onlooker) => format!("{}, a copy to {}", words(&plan.output), words(onlooker)),
+        None => words(&plan.output),
     }
 }
 
@@ -165,6 +190,7 @@ fn words(ledger: &Ledger) -> String {
             lane.down_ns as f64 / 1e9
         );
     }
+    text += &beside(ledger);
     text += &ended(ledger);
     if let Some(failure) = &ledger.failure {
         text += &format!("  it failed: {failure}\n");
@@ -207,6 +233,27 @@ fn decap_words(decap: &DecapTally) -> String {
     text
 }
 
+/// What was done beside writing: a copy, commands.
+fn beside(ledger: &Ledger) -> String {
+    let mut text = String::new();
+    match ledger.tee {
+        Some(copy) if copy.lost > 0 => {
+            text += &format!(
+                "  the copy has {} packets and lacks {}: its reader was too slow; the files have them\n",
+                show::count(copy.written),
+                show::count(copy.lost)
+            );
+        }
+        Some(copy) => text += &format!("  the copy has {} packets\n", show::count(copy.written)),
+        None => {}
+    }
+    if ledger.commands_failed > 0 {
+        let (failed, all) = (show::count(ledger.commands_failed), show::count(ledger.commands));
+        text += &format!("  {failed} of {all} commands run by --exec failed\n");
+    }
+    text
+}
+
 fn ended(ledger: &Ledger) -> String {
     match &ledger.ended_by {
         Some(Reason::DiskFull) => "  the disk is full: with --dir and --keep-free (or --keep-size) the oldest files would have made room\n".into(),
@@ -217,7 +264,7 @@ fn ended(ledger: &Ledger) -> String {
 }
 
 /// What the ledger means for the exit status.
-pub(super) fn exit(ledger: &Ledger) -> Exit {
+pub(crate) fn exit(ledger: &Ledger) -> Exit {
     if ledger.failure.is_some() {
         return Exit::Failed;
     }

@@ -374,6 +374,7 @@ impl Sink for Files {
         if let Some(folder) = &mut self.folder {
             folder.settle();
             self.tally.pruned = folder.pruned();
+            self.tally.after = folder.finish_after();
             self.trouble = folder.trouble.take();
         }
         if let Some((path, error)) = self.trouble.take() {

@@ -1,0 +1,181 @@
+//! The sentences that extcap(4) wants to read: `word {key=value}{key=value}`. No system calls.
+
+use super::PREFIX;
+use quaff_os::rtnl::Link;
+use quaff_wire::linktype::{self, Kind};
+
+/// What stands for no decapsulation in Wireshark's dialog.
+pub(super) const NO_DECAP: &str = "none";
+
+/// Which kinds of tunnels can be chosen. A selector that also takes what is typed (a list of kinds)
+/// is not known to Wireshark 4.0.
+const KINDS: [(&str, &str); 11] = [
+    (NO_DECAP, "Nothing"),
+    ("auto", "Every tunnel that quaff knows"),
+    ("erspan", "ERSPAN (I, II, III)"),
+    ("gre", "GRE, NVGRE"),
+    ("vxlan", "VXLAN, VXLAN-GPE"),
+    ("geneve", "Geneve"),
+    ("ipip", "IP in IP, 6in4"),
+    ("mpls", "MPLS"),
+    ("gtp", "GTP-U"),
+    ("l2tp", "L2TPv3"),
+    ("tzsp", "TZSP"),
+];
+
+/// An option in Wireshark's dialog.
+struct Arg {
+    call: &'static str,
+    display: &'static str,
+    tooltip: &'static str,
+    /// Type, default and limits, as sentences want them.
+    kind: &'static str,
+    group: &'static str,
+    values: &'static [(&'static str, &'static str)],
+}
+
+/// A size as people type it, or nothing.
+const SIZE: &str = r"{type=string}{validation=^([0-9.]+[KMGTkmgt]?)?$}";
+const PACKETS: &str = "Packets";
+const MEMORY: &str = "Memory";
+const DISK: &str = "Disk";
+
+const ARGS: [Arg; 9] = [
+    Arg {
+        call: "--filter",
+        display: "Filter",
+        tooltip: "A tcpdump expression, run in the kernel; together with the capture filter above the list",
+        kind: "{type=string}",
+        group: PACKETS,
+        values: &[],
+    },
+    Arg {
+        call: "--snaplen",
+        display: "Bytes of each packet",
+        tooltip: "Keep the first bytes of each packet; 0 keeps all",
+        kind: "{type=unsigned}{range=0,262144}{default=0}",
+        group: PACKETS,
+        values: &[],
+    },
+    Arg {
+        call: "--decap",
+        display: "Take off",
+        tooltip: "Capture what is inside these tunnels",
+        kind: "{type=selector}{default=none}",
+        group: PACKETS,
+        values: &KINDS,
+    },
+    Arg {
+        call: "--no-promiscuous",
+        display: "Leave promiscuous mode alone",
+        tooltip: "Only what is addressed to this machine",
+        kind: "{type=boolflag}{default=false}",
+        group: PACKETS,
+        values: &[],
+    },
+    Arg {
+        call: "--ring",
+        display: "Kernel's ring",
+        tooltip: "Size of the kernel's ring, as in 128M; empty is what suits the machine",
+        kind: SIZE,
+        group: MEMORY,
+        values: &[],
+    },
+    Arg {
+        call: "--buffer",
+        display: "Buffer",
+        tooltip: "Size of the buffer behind it, as in 2G; empty is what suits the machine",
+        kind: SIZE,
+        group: MEMORY,
+        values: &[],
+    },
+    Arg {
+        call: "--tee",
+        display: "Folder for every packet",
+        tooltip: "Every packet goes into files in this folder, also those for which Wireshark is too slow",
+        kind: "{type=string}",
+        group: DISK,
+        values: &[],
+    },
+    Arg {
+        call: "--rotate-size",
+        display: "Size of a file there",
+        tooltip: "As in 256M; empty is 1G",
+        kind: SIZE,
+        group: DISK,
+        values: &[],
+    },
+    Arg {
+        call: "--keep-size",
+        display: "Keep no more than",
+        tooltip: "The oldest files go, as in 10G; empty keeps all",
+        kind: SIZE,
+        group: DISK,
+        values: &[],
+    },
+];
+
+/// `--extcap-interfaces`
+pub(super) fn interfaces(links: &[Link]) -> String {
+    let mut lines = vec![format!(
+        "extcap {{version={}}}{{help={}}}",
+        env!("CARGO_PKG_VERSION"),
+        env!("CARGO_PKG_REPOSITORY")
+    )];
+    for link in links {
+        let name = &link.name;
+        let is_down = if link.up { "" } else { " (down)" };
+        lines.push(format!("interface {{value={PREFIX}{name}}}{{display=quaff on {name}{is_down}}}"));
+    }
+    lines.join("\n")
+}
+
+/// `--extcap-dlts`
+pub(super) fn dlts(link: &Link) -> String {
+    let kind = linktype::of_arphrd(link.arphrd).unwrap_or(linktype::ETHERNET);
+    let (name, display) = match kind {
+        linktype::RAW => ("RAW", "Raw IP"),
+        linktype::RADIOTAP => ("IEEE802_11_RADIO", "802.11 behind radiotap"),
+        Kind { .. } => ("EN10MB", "Ethernet"),
+    };
+    format!("dlt {{number={}}}{{name={name}}}{{display={display}}}", kind.dlt)
+}
+
+/// `--extcap-config`; of one option its values alone.
+pub(super) fn config(of: Option<&str>) -> String {
+    let mut lines = Vec::new();
+    for (number, arg) in ARGS.iter().enumerate() {
+        let Arg { call, display, tooltip, kind, group, values } = arg;
+        let is_meant = of.is_none_or(|of| call.trim_start_matches('-') == of.trim_start_matches('-'));
+        if of.is_none() {
+            lines.push(format!(
+                "arg {{number={number}}}{{call={call}}}{{display={display}}}{{tooltip={tooltip}}}{kind}{{group={group}}}"
+            ));
+        }
+        for (value, display) in values.iter().filter(|_| is_meant) {
+            let is_default = *value == NO_DECAP;
+            lines.push(format!(
+                "value {{arg={number}}}{{value={value}}}{{display={display}}}{{default={is_default}}}"
+            ));
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_sentence_is_one_line_of_pairs() {
+        let all = format!("{}\n{}", config(None), config(Some("decap")));
+        for line in all.lines() {
+            let (word, pairs) = line.split_once(' ').unwrap();
+            assert!(["arg", "value"].contains(&word), "{line}");
+            assert!(pairs.starts_with('{') && pairs.ends_with('}'), "{line}");
+            assert!(pairs[1..pairs.len() - 1].split("}{").all(|pair| pair.contains('=')), "{line}");
+        }
+        assert_eq!(config(Some("decap")).lines().count(), KINDS.len());
+        assert_eq!(config(Some("--snaplen")), "");
+    }
+}

@@ -1,0 +1,117 @@
+//! `quaff gulp`: the old command line of Gulp, in quaff's own words.
+//!
+//! Arguments in, a native command line out, which is read and run like any other. What is Gulp's own
+//! and nobody else's is here: its lock, and its check that the interface is Ethernet.
+
+mod native;
+mod options;
+
+use crate::exit::Exit;
+use crate::show::say;
+use anyhow::bail;
+use native::Native;
+use options::{Lock, Options};
+use quaff_wire::linktype;
+use std::ffi::OsString;
+use std::fs::{File, TryLockError};
+
+/// Gulp's command line: every option of its manual, and what quaff does for it
+///
+/// Gulp (Corey Satten, 2007) was the first to capture a gigabit to disk without loss. Its command
+/// lines work with 'quaff ' in front; -v prints the native command that does the same. Output is
+/// pcap with µs, to stdout or into -o DIR. ^C writes what is in memory and ends; a second one ends
+/// at once.
+#[derive(Debug, clap::Args)]
+#[command(after_help = OPTIONS, override_usage = "quaff gulp [OPTIONS]")]
+pub(crate) struct Args {
+    /// Gulp's own options, read from left to right
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS", hide = true)]
+    options: Vec<OsString>,
+}
+
+const OPTIONS: &str = "\
+Capture:
+  -d          take Cisco's ERSPAN off, all types (sets -f to 'proto gre')
+  -f \"EXPR\"   a tcpdump filter; a -d behind it replaces it
+  -i IF|-     the interface, or a capture on stdin [default: $CAP_IFACE, else eth1]
+  -s N        keep the first N bytes of a packet, as it is after -d
+  -F          do not ask whether the interface is Ethernet
+  -r N        buffer of N MB, 1 to 1024 [default: 1/4 of free memory; for -C, 100]
+  -c          copy stdin to stdout through the buffer, whatever it is
+  -x, -X      be the only one; run though another one asked to be
+  -v          print the version and the native command that does the same, and exit
+  -V TEXT     show twice a second how it goes: on stderr, or, when TEXT has ten characters or
+              more, as the name of the process (ps -o comm)
+
+Files:
+  -o DIR      write files into DIR instead of stdout: pcap000, pcap001, ...
+  -n NAME     NAME instead of pcap
+  -t          NAME1234567890.000: with the time of each, and at most 1000 of them
+  -C N        begin the next file after N times -r [default: 10]
+  -G N        begin a file each N seconds, by the clock
+  -W N        keep N files, and number them anew
+  -Z CMD      run 'CMD FILE' after each file, at the lowest priority
+
+Accepted, and said to mean nothing here: -B -Y -p N -q -z N
+
+Examples:
+  quaff gulp -i eth1 -f 'tcp port 80' > web.pcap
+  quaff gulp -i eth1 -d | tcpdump -r - -w inside.pcap host 10.1.2.3
+  quaff gulp -i eth1 -C 10 -W 10 -o pcapdir
+  quaff gulp -v -i eth1 -d -o pcapdir";
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let options = match Options::read(&args.options, std::env::var_os("CAP_IFACE")) {
+        Ok(options) => options,
+        Err(mistakes) => bail!("{}\n'quaff gulp --help' lists the options", mistakes.join("\nquaff: ")),
+    };
+    let native = Native::of(&options);
+    if options.version {
+        say(concat!("quaff ", env!("CARGO_PKG_VERSION"), ", in the place of Gulp"));
+        say(&native.line());
+    }
+    native.notes.iter().for_each(|note| say(&format!("quaff: {note}")));
+    if options.version {
+        return Ok(Exit::Done);
+    }
+    // Held until the end of the process.
+    let _lock = lock(options.lock)?;
+    if !options.copy && !options.skip_check && options.interface != "-" {
+        check_ethernet(&options.interface)?;
+    }
+    crate::run(crate::read(&native.args)?)
+}
+
+/// Gulp's lock: on the program itself, so that each instance of it finds the same one.
+fn lock(wanted: Lock) -> anyhow::Result<Option<File>> {
+    let Ok(program) = File::open("/proc/self/exe") else {
+        say("quaff: the lock cannot be opened, so nothing is locked");
+        return Ok(None);
+    };
+    let taken = if wanted == Lock::Exclusive { program.try_lock() } else { program.try_lock_shared() };
+    match taken {
+        Ok(()) => Ok(Some(program)),
+        Err(TryLockError::WouldBlock) if wanted == Lock::Ignored => {
+            say("quaff: another 'quaff gulp' asked to be the only one; -X overrides that");
+            Ok(None)
+        }
+        Err(TryLockError::WouldBlock) if wanted == Lock::Exclusive => {
+            bail!("another 'quaff gulp' runs, and -x asks to be the only one; -X would not")
+        }
+        Err(TryLockError::WouldBlock) => {
+            bail!("another 'quaff gulp' asked with -x to be the only one; -X overrides that")
+        }
+        Err(TryLockError::Error(error)) => {
+            say(&format!("quaff: nothing is locked: {error}"));
+            Ok(None)
+        }
+    }
+}
+
+fn check_ethernet(interface: &OsString) -> anyhow::Result<()> {
+    let link = quaff_os::rtnl::link(&interface.to_string_lossy())?;
+    if linktype::of_arphrd(link.arphrd) != Some(linktype::ETHERNET) {
+        bail!("{} is not an Ethernet; with -F it is captured all the same", link.name);
+    }
+    Ok(())
+}

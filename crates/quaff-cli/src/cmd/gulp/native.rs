@@ -1,0 +1,220 @@
+//! The same in quaff's own words: Gulp's options in, a command line of `quaff` out.
+
+use super::options::{Options, Status};
+use std::ffi::{OsStr, OsString};
+
+/// The smallest file of a rotation, MB.
+const FILE_MB_MIN: u64 = 2;
+/// The least files that can stay.
+const FILES_MIN: u64 = 2;
+
+/// A command line, without the word `quaff`, and what there is to say about it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Native {
+    pub(super) args: Vec<OsString>,
+    /// What is not as it was, one line each.
+    pub(super) notes: Vec<String>,
+}
+
+impl Native {
+    /// Translates.
+    pub(super) fn of(options: &Options) -> Self {
+        let mut native = Self::default();
+        if options.copy {
+            native.pipe(options)
+        } else {
+            native.capture(options)
+        }
+        for letter in &options.idle {
+            native.notes.push(format!("-{} means nothing here: {}", char::from(*letter), idle(*letter)));
+        }
+        native
+    }
+
+    /// The line as one could type it.
+    pub(super) fn line(&self) -> String {
+        let words: Vec<_> = self.args.iter().map(|arg| quote(arg)).collect();
+        format!("quaff {}", words.join(" "))
+    }
+
+    fn capture(&mut self, options: &Options) {
+        self.add(["capture"]);
+        match options.interface.as_encoded_bytes() {
+            b"-" => self.add(["--read", "-"]),
+            _ => self.value("-i", &options.interface),
+        }
+        if options.decap {
+            self.add(["--decap", "erspan"]);
+        }
+        if let Some(filter) = &options.filter {
+            self.value("-f", filter);
+        }
+        if let Some(snaplen) = options.snaplen {
+            self.value("-s", snaplen.to_string());
+        }
+        if let Some(ring) = options.ring {
+            self.value("--buffer", format!("{ring}M"));
+        }
+        self.add(["--format", "pcap-us"]);
+        match &options.dir {
+            Some(dir) => self.folder(options, dir),
+            None => self.add(["-w", "-"]),
+        }
+        match options.status {
+            None => {}
+            Some(Status::Stderr) => self.add(["--stats", "500ms"]),
+            Some(Status::Ps) => {
+                self.add(["--stats", "500ms", "--stats-name"]);
+                self.note("-V shows it as the name of the process ('ps -o comm', top), not in its arguments");
+            }
+        }
+    }
+
+    fn folder(&mut self, options: &Options, dir: &OsStr) {
+        self.value("--dir", dir);
+        let name = options.name.to_string_lossy().replace('%', "%%");
+        self.value("--name", format!("{name}{}%3i", if options.stamp { "%s." } else { "" }));
+        let file_mb = options.file_mb();
+        if file_mb < FILE_MB_MIN {
+            self.note(&format!("files of {FILE_MB_MIN} MB: that is the smallest there is"));
+        }
+        self.value("--rotate-size", format!("{}M", file_mb.max(FILE_MB_MIN)));
+        if let Some(seconds) = options.seconds {
+            self.value("--rotate-time", format!("{seconds}s"));
+        }
+        if let Some(files) = options.files() {
+            if files < FILES_MIN {
+                self.note("-W 1 keeps 2 files: the one that is being written, and the one before");
+            }
+            self.value("--keep-files", files.max(FILES_MIN).to_string());
+            self.add(["--wrap"]);
+        }
+        if let Some(command) = &options.command {
+            // Gulp's command was a name, and no line of a shell.
+            self.value("--exec", quote(command));
+        }
+    }
+
+    fn pipe(&mut self, options: &Options) {
+        self.add(["pipe"]);
+        if let Some(ring) = options.ring {
+            self.value("--size", format!("{ring}M"));
+        }
+        if let Some(dir) = &options.dir {
+            self.value("--dir", dir);
+            self.value("--rotate-size", format!("{}M", options.file_mb().max(FILE_MB_MIN)));
+            if options.files().is_some() || options.seconds.is_some() || options.command.is_some() {
+                self.note("-c with -o cuts by size alone: -G, -W, -t and -Z are left out");
+            }
+        }
+        if options.status.is_some() {
+            self.note("-c shows how it goes at its end: -V is left out");
+        }
+    }
+
+    fn add<const N: usize>(&mut self, args: [&str; N]) {
+        self.args.extend(args.iter().map(OsString::from));
+    }
+
+    /// An option and its value; in one word where the value could be taken for an option.
+    fn value(&mut self, option: &str, value: impl Into<OsString>) {
+        let value = value.into();
+        if value.as_encoded_bytes().starts_with(b"-") {
+            let mut word = OsString::from(option);
+            word.push(if option.starts_with("--") { "=" } else { "" });
+            word.push(value);
+            self.args.push(word);
+        } else {
+            self.args.extend([option.into(), value]);
+        }
+    }
+
+    fn note(&mut self, words: &str) {
+        self.notes.push(words.to_owned());
+    }
+}
+
+/// Why an option means nothing any more.
+fn idle(letter: u8) -> &'static str {
+    match letter {
+        b'B' | b'Y' => "writes do not wait for the disk, so select(2) is not asked whether they would",
+        b'p' => "nobody polls: threads sleep until there is work",
+        b'q' => "a full buffer is counted, not warned about",
+        b'z' => "the size of writes follows the disk",
+        _ => "it has no successor",
+    }
+}
+
+/// A word as a shell needs it.
+fn quote(word: &OsStr) -> String {
+    let text = word.to_string_lossy();
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,+@%".contains(char);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn native(line: &str) -> Native {
+        let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        Native::of(&Options::read(&args, None).expect("Gulp would take it"))
+    }
+
+    /// What the paper's examples, and each option, mean here.
+    #[test]
+    fn gulps_lines_in_quaffs_words() {
+        let to_stdout = "--format pcap-us -w -";
+        for (gulp, quaff) in [
+            ("-c", "pipe".to_owned()),
+            ("-i eth1 -f udp", format!("capture -i eth1 -f udp {to_stdout}")),
+            ("-i eth1 -d", format!("capture -i eth1 --decap erspan -f 'proto gre' {to_stdout}")),
+            ("-i eth1", format!("capture -i eth1 {to_stdout}")),
+            ("", format!("capture -i eth1 {to_stdout}")),
+            ("-d -i -", format!("capture --read - --decap erspan -f 'proto gre' {to_stdout}")),
+            (
+                "-i eth1 -C 10 -W 10 -o pcapdir",
+                "capture -i eth1 --format pcap-us --dir pcapdir --name pcap%3i --rotate-size 1000M --keep-files 10 --wrap"
+                    .to_owned(),
+            ),
+            ("-d -f udp", format!("capture -i eth1 --decap erspan -f udp {to_stdout}")),
+            ("-s 96 -F -x", format!("capture -i eth1 -s 96 {to_stdout}")),
+            ("-r 512", format!("capture -i eth1 --buffer 512M {to_stdout}")),
+            ("-V x", format!("capture -i eth1 {to_stdout} --stats 500ms")),
+            ("-V xxxxxxxxxx", format!("capture -i eth1 {to_stdout} --stats 500ms --stats-name")),
+            ("-f -x", format!("capture -i eth1 -f-x {to_stdout}")),
+            (
+                "-o d -n tap -t -C 2 -r 5 -G 60 -Z gzip",
+                "capture -i eth1 --buffer 5M --format pcap-us --dir d --name tap%s.%3i --rotate-size 10M --rotate-time 60s --keep-files 1000 --wrap --exec gzip"
+                    .to_owned(),
+            ),
+            ("-o d -n 50% -C 1 -r 1 -W 1", "capture -i eth1 --buffer 1M --format pcap-us --dir d --name 50%%%3i --rotate-size 2M --keep-files 2 --wrap".to_owned()),
+            // Without -o nothing is rotated.
+            ("-n tap -t -C 2 -G 60 -W 3 -Z gzip", format!("capture -i eth1 {to_stdout}")),
+            ("-c -r 200 -o d -C 1", "pipe --size 200M --dir d --rotate-size 200M".to_owned()),
+            // What Gulp's copy did not look at.
+            ("-c -i eth3 -d", "pipe".to_owned()),
+        ] {
+            assert_eq!(native(gulp).line(), format!("quaff {quaff}"), "gulp {gulp}");
+        }
+    }
+
+    #[test]
+    fn what_means_nothing_any_more_is_said() {
+        let notes = native("-BYq -p 5 -z 4096").notes;
+        assert_eq!(notes.len(), 5, "{notes:?}");
+        assert!(notes[1].starts_with("-Y means nothing here"), "{notes:?}");
+        assert!(native("-o d -C 1 -r 1 -W 1").notes.len() == 2);
+        assert!(native("-i eth0 -d -s 5 -r 7 -o d -C 2").notes.is_empty());
+    }
+
+    #[test]
+    fn words_can_be_typed() {
+        assert_eq!(quote("it's".as_ref()), r"'it'\''s'");
+        assert_eq!(quote("".as_ref()), "''");
+    }
+}
