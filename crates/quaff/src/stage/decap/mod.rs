@@ -22,9 +22,7 @@ use crate::interfaces::Interfaces;
 use crate::plan::{DecapPlan, Format};
 use crate::tally::{Counts, DecapTally, LaneTally, Removed};
 use fragments::{Datagram, Fragments, Taken};
-use quaff_wire::tunnel::{
-    Control, Damage, Direction, ErspanTime, Inner, Outcome, Upper, strip, strip_datagram,
-};
+use quaff_wire::tunnel::{Damage, Direction, ErspanTime, Inner, Outcome, Upper, strip, strip_datagram};
 use sessions::{Entry, Sessions};
 use std::sync::Arc;
 
@@ -102,11 +100,13 @@ impl Decap {
                 self.damaged[damage.index()] += 1;
                 self.pass_outer(frame, batch, removed);
             }
-            Outcome::Control(control) => {
+            Outcome::Control(_) => {
                 self.control += 1;
-                if let Control::ErspanMarker(marker) = control {
-                    self.sessions.set_clocks(&marker);
-                }
+                self.pass_outer(frame, batch, removed);
+            }
+            Outcome::Marker(marker) => {
+                self.control += 1;
+                self.sessions.set_clocks(&marker);
                 self.pass_outer(frame, batch, removed);
             }
         }
@@ -123,7 +123,7 @@ impl Decap {
                     return self.pass_inner(frame, &inner, batch, removed);
                 }
                 Outcome::Damaged(damage) => self.damaged[damage.index()] += 1,
-                Outcome::Control(_) => self.control += 1,
+                Outcome::Control(_) | Outcome::Marker(_) => self.control += 1,
                 Outcome::Plain | Outcome::Fragment(_) => {}
             }
         }
