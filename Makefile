@@ -21,6 +21,7 @@ soak: deps-test ## the long runs: 200 random kill -9 (root, 15 minutes)
 
 fuzz: ## a minute of fuzzing for each reader
 	cd fuzz && ./run decode 60 && ./run stamp 60
+	cd fuzz && for kind in erspan gre vxlan geneve ipip mpls gtp l2tp tzsp outer; do ./run tunnel_$$kind 60 || exit; done
 
 lint: ## what CI checks first
 	cargo fmt --check
