@@ -79,7 +79,7 @@ impl Program {
         match subject.tag {
             Some((tpid, tci)) if subject.bytes.len() >= TAG_OFFSET => {
                 let tag = (u32::from(tpid) << 16 | u32::from(tci)).to_be_bytes();
-                let wire_len = subject.wire_len + TAG_BYTES as u32;
+                let wire_len = subject.wire_len.saturating_add(TAG_BYTES as u32);
                 self.run_on(&Tagged { bytes: subject.bytes, tag }, wire_len, subject.ancillary)
             }
             _ => self.run_on(subject.bytes, subject.wire_len, subject.ancillary),
