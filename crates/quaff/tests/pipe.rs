@@ -273,7 +273,7 @@ proptest! {
             retention: Retention::default(),
         };
         let (_, writer, stop) = run.go(plan, false, |bell, stop| {
-            let folder = Folder::open(&folder, format, false, bell.clone()).unwrap();
+            let folder = Folder::open(&folder, format.extension(), false, bell.clone()).unwrap();
             Box::new(Files::in_folder(folder, run.parts(bell, stop, Disk::new(bell))).unwrap())
         });
         prop_assert_eq!((writer.written, stop.reason()), (frames, None));
@@ -457,7 +457,7 @@ fn direct_files_hold_every_frame() {
             retention: Retention::default(),
         };
         let (_, writer, stop) = run.go(plan, false, |bell, stop| {
-            let folder = Folder::open(&folder, format, true, bell.clone()).unwrap();
+            let folder = Folder::open(&folder, format.extension(), true, bell.clone()).unwrap();
             Box::new(Files::in_folder(folder, run.parts(bell, stop, Disk::new(bell))).unwrap())
         });
         assert_eq!((writer.written, stop.reason()), (frames, None));
