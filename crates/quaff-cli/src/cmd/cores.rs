@@ -45,6 +45,9 @@ const ALL: Duration = Duration::from_secs(20);
 const PAIR_MIN: Duration = Duration::from_millis(6);
 const PAIR_MAX: Duration = Duration::from_millis(300);
 
+/// What a matrix shows of a pair.
+type Cell = fn(&Pair) -> String;
+
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let mut topology = Topology::here()?;
     if let Some(unknown) = args.cores.iter().find(|core| !topology.allowed().contains(core)) {
@@ -100,7 +103,7 @@ fn print_all(topology: &Topology, nic: Option<&Nic>, pairs: &[Pair], advice: &Ad
     if cores.len() < 2 {
         println!("\nThere is one core only: no pair to measure.");
     } else if !pairs.is_empty() {
-        let columns: [(&str, fn(&Pair) -> String); 3] = [
+        let matrices: [(&str, Cell); 3] = [
             ("A cache line's way from core to core, ns", |pair| format!("{:.0}", pair.latency_ns)),
             ("Messages through a ring, millions a second", |pair| {
                 format!("{:.1}", pair.messages_per_second / 1e6)
@@ -110,7 +113,7 @@ fn print_all(topology: &Topology, nic: Option<&Nic>, pairs: &[Pair], advice: &Ad
             }),
         ];
         println!("\nWhat two cores share, nearest first\n{}", shared_matrix(topology, &cores).trim_fmt());
-        for (title, cell) in columns {
+        for (title, cell) in matrices {
             println!("\n{title}\n{}", matrix(&cores, pairs, cell).trim_fmt());
         }
     }
@@ -170,7 +173,7 @@ fn shared_matrix(topology: &Topology, cores: &[usize]) -> Table {
     square(cores, |from, to| (from != to).then(|| topology.shared(from, to).name().to_owned()))
 }
 
-fn matrix(cores: &[usize], pairs: &[Pair], cell: fn(&Pair) -> String) -> Table {
+fn matrix(cores: &[usize], pairs: &[Pair], cell: Cell) -> Table {
     square(cores, |from, to| {
         let (from, to) = (from.min(to), from.max(to));
         pairs.iter().find(|pair| (pair.from, pair.to) == (from, to)).map(cell)
