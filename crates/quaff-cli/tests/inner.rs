@@ -72,40 +72,23 @@ fn an_outer_filter_has_to_hold_as_well() {
 }
 
 /// CPU time that a process has used so far, s (proc_pid_stat(5): utime and stime, in 1/100 s).
-fn cpu_seconds(pid: u32) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
-    let behind_name = stat.rsplit(')').next().unwrap_or_default();
-    let fields: Vec<_> = behind_name.split_whitespace().collect();
-    [fields[11], fields[12]].iter().map(|ticks| ticks.parse::<f64>().expect("ticks")).sum::<f64>() / 100.0
-}
-
 #[test]
-fn what_the_kernel_keeps_out_costs_the_capture_next_to_nothing() {
-    const FRAMES: u64 = 1_500_000;
-    let Some(bench) = Bench::new("what_the_kernel_keeps_out_costs", 1 << 28) else { return };
-    let mut seconds = [0.0, 0.0];
-    for size in [64, 512] {
-        for (way, place) in [None, Some("--inner-user")].into_iter().enumerate() {
-            let file = bench.path("one-percent.pcapng");
-            // By the stamp's number.
-            let options = ["-w", &file, "--cpu", "1", "--decap", "erspan", "--inner", "udp[16:2] % 100 = 0"];
-            let running = bench.capture(&options.into_iter().chain(place).collect::<Vec<_>>());
-            let started = cpu_seconds(running.pid());
-            bench.generate(&format!("--size {size} --count {FRAMES} --pps 500k --erspan 5 --cpu 0"));
-            let ended = interrupt(running);
-            let of = |name: &str| ended.json[name].as_u64().unwrap_or(0);
-            assert_eq!((ended.code, of("lost") + of("kernel_dropped")), (0, 0), "{}", ended.json);
-            // 65,536 numbers at a time, the first of each hundred.
-            let kept: u64 = (0..FRAMES).filter(|number| (number % 65_536).is_multiple_of(100)).count() as u64;
-            assert_eq!((of("written"), of("filtered")), (kept, FRAMES - kept), "{}", ended.json);
-            seconds[way] += ended.json["cpu_seconds"].as_f64().unwrap_or(0.0) - started;
-        }
+fn one_in_a_hundred_is_kept_and_the_others_are_counted() {
+    const FRAMES: u64 = 200_000;
+    let Some(bench) = Bench::new("one_in_a_hundred_is_kept", 1 << 28) else { return };
+    for place in [None, Some("--inner-user")] {
+        let file = bench.path("one-percent.pcapng");
+        // By the stamp's number.
+        let options = ["-w", &file, "--decap", "erspan", "--inner", "udp[16:2] % 100 = 0"];
+        let running = bench.capture(&options.into_iter().chain(place).collect::<Vec<_>>());
+        bench.generate(&format!("--size 64 --count {FRAMES} --pps 100k --erspan 5"));
+        let ended = interrupt(running);
+        let of = |name: &str| ended.json[name].as_u64().unwrap_or(0);
+        // 65,536 numbers at a time, the first of each hundred.
+        let kept: u64 = (0..FRAMES).filter(|number| (number % 65_536).is_multiple_of(100)).count() as u64;
+        assert_eq!((of("written"), of("filtered")), (kept, FRAMES - kept), "{}", ended.json);
+        assert_eq!((ended.code, of("lost") + of("kernel_dropped")), (0, 0), "{}", ended.json);
     }
-    let [kernel, user] = seconds;
-    assert!(
-        kernel <= user / 5.0,
-        "{kernel:.2} s of CPU with the filter in the kernel, {user:.2} s in user space"
-    );
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn what_is_counted_is_in_the_file_whatever_the_tool_says() {
     let quaff = Path::new(QUAFF);
     let cores = Cores::pick().expect("a core");
     let method = method::Bench { quaff, lab: &bench.lab, place: &place, cores };
-    let traffic = Traffic { frame_bytes: 512, pps: Some(50_000), count: 20_000 };
+    let traffic = Traffic { frame_bytes: 512, pps: Some(50_000), count: 20_000, mirrored: false };
     let whole = shipped(quaff).swap_remove(0);
     // It cuts frames off before their stamps, and is proud of having lost none.
     let args = &["capture", "-i", "{interface}", "-w", "{file}", "--json", "-s", "48"];

@@ -91,8 +91,28 @@ pub struct Places<'a> {
 /// All capturers that we know; `quaff` is the program of ours.
 pub fn shipped(quaff: &Path) -> Vec<Rival> {
     let ours = Rival { program: quaff.to_owned(), ..QUAFF };
-    vec![ours, tcpdump(), dumpcap(), netsniff(), stenographer(), gulp(), piped(quaff)]
+    let others = [tcpdump(), dumpcap(), netsniff(), stenographer(), gulp(), piped(quaff)];
+    [ours].into_iter().chain(others).chain(tunnels(quaff)).collect()
 }
+
+/// Ours, with a mirror's headers taken off: each frame inside is looked at; or one in a hundred is
+/// kept, by the number in its stamp, with the kernel's help and without.
+fn tunnels(quaff: &Path) -> [Rival; 3] {
+    let ours = |name, args| Rival { name, args, program: quaff.to_owned(), ..QUAFF };
+    [
+        ours("quaff --decap", tunnel_args!("udp", "--inner-user")),
+        ours("quaff --inner", tunnel_args!("udp[16:2] % 100 = 0")),
+        ours("quaff --inner-user", tunnel_args!("udp[16:2] % 100 = 0", "--inner-user")),
+    ]
+}
+
+/// What [`tunnels`] have in common, and what they have not.
+macro_rules! tunnel_args {
+    ($($own:literal),*) => {
+        &["capture", "-i", "{interface}", "-w", "{file}", "--json", "--decap", "erspan", "--inner", $($own),*]
+    };
+}
+use tunnel_args;
 
 const QUAFF: Rival = Rival {
     name: "quaff",

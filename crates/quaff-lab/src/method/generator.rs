@@ -23,6 +23,8 @@ pub struct Traffic {
     pub pps: Option<u64>,
     /// How many.
     pub count: u64,
+    /// Whether they come as a mirror port sends them, inside ERSPAN.
+    pub mirrored: bool,
 }
 
 /// What a generator says that it has done.
@@ -43,7 +45,10 @@ impl Traffic {
     pub fn file_bytes(&self) -> u64 {
         /// An Enhanced Packet Block with two options, and its share of a chunk's padding.
         const RECORD_BYTES: u64 = 64;
-        self.count * (u64::from(self.frame_bytes) + RECORD_BYTES) + (16 << 20)
+        /// Ethernet, IPv4, GRE and ERSPAN.
+        const MIRROR_BYTES: u64 = 50;
+        let mirror_bytes = if self.mirrored { MIRROR_BYTES } else { 0 };
+        self.count * (u64::from(self.frame_bytes) + mirror_bytes + RECORD_BYTES) + (16 << 20)
     }
 }
 
@@ -59,6 +64,9 @@ pub(super) fn send(
     command.args(["--count", &traffic.count.to_string()]);
     if let Some(pps) = traffic.pps {
         command.args(["--pps", &pps.to_string()]);
+    }
+    if traffic.mirrored {
+        command.args(["--erspan", "1"]);
     }
     pin(&mut command, bench.cores.generator);
     // Ctrl-C is ours to hear.
@@ -96,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_file_has_room_for_its_frames() {
-        let traffic = Traffic { frame_bytes: 1500, pps: None, count: 3_000_000 };
+        let traffic = Traffic { frame_bytes: 1500, pps: None, count: 3_000_000, mirrored: false };
         assert!(traffic.file_bytes() > 3_000_000 * 1536);
     }
 }

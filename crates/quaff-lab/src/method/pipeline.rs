@@ -80,36 +80,84 @@ impl Middle {
         let dir = place.map(Place::run_dir).transpose()?;
         let file = dir.as_ref().map_or("/dev/null".into(), |dir| dir.path().join("out"));
         if let Feed::Tcpdump(path, _) = feed {
-            // What is read comes from memory for each of them.
-            let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut io::sink()));
-            read.map_err(|errno| quaff_os::Error::new(format!("read {}", path.display()), errno))?;
+            into_memory(path)?;
         }
         if let Some(dir) = &dir {
-            // What the one before left to write is not this one's.
-            let settled = File::open(dir.path()).and_then(|dir| disk::sync_all(&dir));
-            settled.map_err(|errno| quaff_os::Error::new("bring the disk to rest", errno))?;
+            come_to_rest(dir.path())?;
         }
         let middle = self.words.replace("{quaff}", &format!("'{}'", quaff.display()));
         let line = format!("set -o pipefail; {} | {middle} > '{}'", feed.words(), file.display());
-        let mut command = Command::new("bash");
-        // Ctrl-C is ours to hear.
-        command.args(["-c", &line]).process_group(0);
-        let begun = Instant::now();
-        let mut running = Running::start(command)?;
-        while !running.has_ended()? {
-            if !watch(Stage::Sending) {
-                return Err(Error::Interrupted);
-            }
-            std::thread::sleep(LOOK);
-        }
-        let seconds = begun.elapsed().as_secs_f64();
-        let finished = running.finish(WORDS_MAX)?;
-        if !finished.status.success() {
-            let what = finished.stderr.lines().last().unwrap_or("it failed").to_owned();
-            return Err(Error::Rival { name: self.name.into(), what });
-        }
-        Ok(feed.bytes() as f64 / seconds)
+        Ok(feed.bytes() as f64 / timed(self.name, &line, watch)?)
     }
+}
+
+/// How long a line of bash takes, s.
+///
+/// # Errors
+/// It fails; the watch wants no more.
+pub fn timed(name: &str, line: &str, watch: Watch<'_>) -> Result<f64> {
+    let mut command = Command::new("bash");
+    // Ctrl-C is ours to hear.
+    command.args(["-c", line]).process_group(0);
+    let begun = Instant::now();
+    let mut running = Running::start(command)?;
+    while !running.has_ended()? {
+        if !watch(Stage::Sending) {
+            return Err(Error::Interrupted);
+        }
+        std::thread::sleep(LOOK);
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let finished = running.finish(WORDS_MAX)?;
+    if !finished.status.success() {
+        let what = finished.stderr.lines().last().unwrap_or("it failed").to_owned();
+        return Err(Error::Rival { name: name.into(), what });
+    }
+    Ok(seconds)
+}
+
+/// A program that reads a capture file of mirrored frames and writes what is inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stripper {
+    /// What it is called in a table.
+    pub name: &'static str,
+    /// Its words in the shell; places `{quaff}`, `{from}`, `{to}`.
+    pub words: &'static str,
+}
+
+/// Ours, and editcap, which is told how many bytes to cut off.
+pub const STRIPPERS: [Stripper; 2] = [
+    Stripper { name: "quaff", words: "'{quaff}' capture -q --read '{from}' --decap erspan -w '{to}'" },
+    Stripper { name: "editcap", words: "editcap -C 50 '{from}' '{to}'" },
+];
+
+impl Stripper {
+    /// Bytes/s of what is read, which comes from memory; what is written goes to `place`.
+    ///
+    /// # Errors
+    /// The program fails; the watch wants no more.
+    pub fn rate(&self, quaff: &Path, from: &Path, place: &Place, watch: Watch<'_>) -> Result<f64> {
+        let dir = place.run_dir()?;
+        let bytes = into_memory(from)?;
+        come_to_rest(dir.path())?;
+        let line = [("{quaff}", quaff), ("{from}", from), ("{to}", &dir.path().join("out"))]
+            .iter()
+            .fold(self.words.to_owned(), |line, (word, path)| {
+                line.replace(word, &path.display().to_string())
+            });
+        Ok(bytes as f64 / timed(self.name, &line, watch)?)
+    }
+}
+
+fn into_memory(path: &Path) -> Result<u64> {
+    let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut io::sink()));
+    Ok(read.map_err(|errno| quaff_os::Error::new(format!("read {}", path.display()), errno))?)
+}
+
+/// What the one before left to write is not the next one's.
+fn come_to_rest(dir: &Path) -> Result<()> {
+    let settled = File::open(dir).and_then(|dir| disk::sync_all(&dir));
+    Ok(settled.map_err(|errno| quaff_os::Error::new("bring the disk to rest", errno))?)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `quaff lab bench`: what must hold of quaff, measured beside its rivals in the same minutes.
 
 mod check;
+mod decap;
 mod pipe;
 
 use super::measure::{Progress, Setup, rate_words};
@@ -16,7 +17,16 @@ use quaff_lab::rival::PIPED;
 use std::path::PathBuf;
 use std::time::Duration;
 
-const NAMES: [&str; 5] = ["quaff", "tcpdump", "dumpcap", "stenographer", PIPED];
+const NAMES: [&str; 8] = [
+    "quaff",
+    "tcpdump",
+    "dumpcap",
+    "stenographer",
+    PIPED,
+    "quaff --decap",
+    "quaff --inner",
+    "quaff --inner-user",
+];
 /// MiB of buffer for each, except where ours is to show its defaults.
 const BUFFER_MIB: u64 = 256;
 const IDLE: Duration = Duration::from_secs(30);
@@ -41,8 +51,9 @@ pub(crate) struct Args {
     /// Runs of each capturer on each traffic
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
-    /// Only these: 1 400 kpps, 2 small frames at full speed, 3 large ones, 4 CPU, 8 idle, 34 pipe
-    #[arg(long, value_name = "N[,N]", value_delimiter = ',', default_value = "1,2,3,4,8,34")]
+    /// Only these: 1 400 kpps, 2 small frames at full speed, 3 large ones, 4 CPU, 8 idle, 32 tunnels, 33 tunnels in a
+    /// file, 34 pipe
+    #[arg(long, value_name = "N[,N]", value_delimiter = ',', default_value = "1,2,3,4,8,32,33,34")]
     only: Vec<u8>,
     /// The run of 20 GB too
     #[arg(long)]
@@ -98,7 +109,8 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn all(&mut self) -> quaff_lab::Result<()> {
         let wanted = |number| self.args.only.contains(&number);
-        let [paced, small, full_speed, cpu, idle, pipes] = [1, 2, 3, 4, 8, 34].map(wanted);
+        let [paced, small, full_speed, cpu, idle] = [1, 2, 3, 4, 8].map(wanted);
+        let [tunnels, tunnels_in_a_file, pipes] = [32, 33, 34].map(wanted);
         if paced {
             self.paced()?;
         }
@@ -116,6 +128,12 @@ impl Bench<'_> {
         }
         if idle {
             self.idle()?;
+        }
+        if tunnels {
+            self.tunnels()?;
+        }
+        if tunnels_in_a_file {
+            self.tunnels_in_a_file()?;
         }
         if pipes {
             self.pipes()?;
@@ -193,7 +211,7 @@ impl Bench<'_> {
     }
 
     fn traffic(&self, frame_bytes: u32, pps: Option<u64>, count: u64) -> Traffic {
-        Traffic { frame_bytes, pps, count: self.args.count.unwrap_or(count) }
+        Traffic { frame_bytes, pps, count: self.args.count.unwrap_or(count), mirrored: false }
     }
 
     /// As many rounds as there are to be, in each of them each capturer once.

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use quaff_lab::method::pipeline::{Feed, Middle};
+use quaff_lab::method::pipeline::{Feed, Middle, Stripper};
 use quaff_lab::method::{Bench, Cores, Outcome, Place, RunDir, Stage, Traffic, fio};
 use quaff_lab::rival::{Rival, shipped};
 use quaff_lab::{Lab, LabPlan};
@@ -106,6 +106,19 @@ impl Setup {
         let place = into_file.then_some(&self.place);
         middle.rate(&self.quaff, feed, place, &mut |_| {
             progress.say(&format!(": {}", middle.name));
+            self.goes_on()
+        })
+    }
+
+    /// How fast a program takes mirrors' headers off the frames of a file, bytes/s; a signal ends it.
+    pub(super) fn strip_rate(
+        &self,
+        stripper: &Stripper,
+        from: &Path,
+        progress: &Progress,
+    ) -> quaff_lab::Result<f64> {
+        stripper.rate(&self.quaff, from, &self.place, &mut |_| {
+            progress.say(&format!(": {}", stripper.name));
             self.goes_on()
         })
     }

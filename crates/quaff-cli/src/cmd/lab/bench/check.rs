@@ -38,7 +38,7 @@ pub(super) struct Series {
 }
 
 impl Series {
-    fn median(&self, of: impl Fn(&Outcome) -> f64) -> Option<f64> {
+    pub(super) fn median(&self, of: impl Fn(&Outcome) -> f64) -> Option<f64> {
         median(&self.runs.iter().map(of).collect::<Vec<_>>())
     }
 
@@ -184,7 +184,7 @@ mod tests {
     fn series(name: &str, lost: &[u64]) -> Series {
         let run = |lost: &u64| Outcome {
             rival: name.into(),
-            traffic: Traffic { frame_bytes: 512, pps: None, count: OFFERED },
+            traffic: Traffic { frame_bytes: 512, pps: None, count: OFFERED, mirrored: false },
             buffer_mib: None,
             offered: OFFERED,
             seconds: 1.0,

@@ -25,8 +25,14 @@ const FRAMES: u64 = 1_500_000;
 pub(super) struct Rates {
     name: &'static str,
     feed: &'static str,
-    bytes_per_second: Vec<f64>,
-    failed: Option<String>,
+    pub(super) bytes_per_second: Vec<f64>,
+    pub(super) failed: Option<String>,
+}
+
+impl Rates {
+    pub(super) fn new(name: &'static str, feed: &'static str) -> Self {
+        Self { name, feed, bytes_per_second: Vec::new(), failed: None }
+    }
 }
 
 impl Bench<'_> {
@@ -55,8 +61,7 @@ impl Bench<'_> {
 
     /// As many rounds as there are to be, in each of them each program once.
     fn rates(&mut self, name: &'static str, feed: &Feed, into_file: bool) -> quaff_lab::Result<()> {
-        let of = |name_of| Rates { name: name_of, feed: name, bytes_per_second: Vec::new(), failed: None };
-        let mut all: Vec<_> = MIDDLES.iter().map(|middle| of(middle.name)).collect();
+        let mut all: Vec<_> = MIDDLES.iter().map(|middle| Rates::new(middle.name, name)).collect();
         self.progress.expect(self.args.runs * MIDDLES.len() as u64);
         self.progress.about(name.into());
         for _ in 0..self.args.runs {
@@ -73,14 +78,16 @@ impl Bench<'_> {
                 self.progress.done();
             }
         }
-        self.checks.push(faster(name, &all));
+        let must =
+            format!("{name}: quaff pipe moves at least {RATIO_MIN} times the bytes/s of the better other");
+        self.checks.push(faster("34", must, RATIO_MIN, &all));
         self.rates.extend(all);
         Ok(())
     }
 }
 
 /// The first of them against the better of the others.
-fn faster(feed: &str, all: &[Rates]) -> Check {
+pub(super) fn faster(number: &'static str, must: String, ratio_min: f64, all: &[Rates]) -> Check {
     let rate = |rates: &Rates| median(&rates.bytes_per_second);
     let words = |rates: &Rates| match (rate(rates), &rates.failed) {
         (Some(rate), _) => format!("{} {}/s", rates.name, show::bytes(rate as u64)),
@@ -95,13 +102,8 @@ fn faster(feed: &str, all: &[Rates]) -> Check {
     if let Some(ratio) = ratio {
         measured += &format!(": {ratio:.2}");
     }
-    let holds = ratio.map(|ratio| ratio >= RATIO_MIN);
-    Check {
-        number: "34",
-        must: format!("{feed}: quaff pipe moves at least {RATIO_MIN} times the bytes/s of the better other"),
-        measured,
-        holds: if is_complete || holds == Some(false) { holds } else { None },
-    }
+    let holds = ratio.map(|ratio| ratio >= ratio_min);
+    Check { number, must, measured, holds: if is_complete || holds == Some(false) { holds } else { None } }
 }
 
 /// tcpdump with our ring behind it against tcpdump alone.
@@ -131,14 +133,32 @@ mod tests {
     #[test]
     fn ours_has_to_be_faster_than_each_of_the_others() {
         let ours = rates("quaff pipe", &[3e9, 2e9, 9e9]);
-        let check = faster("f", &[ours.clone(), rates("mbuffer", &[2e9]), rates("buffer", &[1e9])]);
+        let check = faster(
+            "34",
+            "f".into(),
+            RATIO_MIN,
+            &[ours.clone(), rates("mbuffer", &[2e9]), rates("buffer", &[1e9])],
+        );
         assert_eq!(check.holds, Some(true));
         assert_eq!(check.measured, "quaff pipe 2.79 GiB/s, mbuffer 1.86 GiB/s, buffer 954 MiB/s: 1.50");
-        let check = faster("f", &[ours.clone(), rates("mbuffer", &[2.1e9]), rates("buffer", &[1e9])]);
+        let check = faster(
+            "34",
+            "f".into(),
+            RATIO_MIN,
+            &[ours.clone(), rates("mbuffer", &[2.1e9]), rates("buffer", &[1e9])],
+        );
         assert_eq!(check.holds, Some(false));
-        let check = faster("f", &[ours.clone(), rates("mbuffer", &[1e9]), rates("buffer", &[])]);
+        let check = faster(
+            "34",
+            "f".into(),
+            RATIO_MIN,
+            &[ours.clone(), rates("mbuffer", &[1e9]), rates("buffer", &[])],
+        );
         assert_eq!(check.holds, None);
         assert!(check.measured.contains("buffer: not installed"), "{}", check.measured);
-        assert_eq!(faster("f", &[rates("quaff pipe", &[]), rates("mbuffer", &[1e9])]).holds, None);
+        assert_eq!(
+            faster("34", "f".into(), RATIO_MIN, &[rates("quaff pipe", &[]), rates("mbuffer", &[1e9])]).holds,
+            None
+        );
     }
 }
