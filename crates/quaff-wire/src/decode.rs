@@ -397,8 +397,8 @@ impl Decoder {
         Ok(Step::Item(Item::Jump(jump)))
     }
 
-    fn find(&self, bytes: &[u8]) -> Option<Find> {
-        match &self.state {
+    fn find(&mut self, bytes: &[u8]) -> Option<Find> {
+        match &mut self.state {
             State::Pcap(decoder) => decoder.find(bytes),
             State::Pcapng(decoder) => Some(decoder.find(bytes)),
             State::Unknown => None,

@@ -16,11 +16,7 @@ fn read_pieces(file: &[u8], cuts: &[usize]) -> (Vec<String>, Result<(), Damage>)
     read_pieces_with(Decoder::new(), file, cuts)
 }
 
-fn read_pieces_with(
-    mut decoder: Decoder,
-    file: &[u8],
-    cuts: &[usize],
-) -> (Vec<String>, Result<(), Damage>) {
+fn read_pieces_with(mut decoder: Decoder, file: &[u8], cuts: &[usize]) -> (Vec<String>, Result<(), Damage>) {
     let (mut items, mut held) = (Vec::new(), Vec::new());
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (file.len() + 1)).collect();
     cuts.push(file.len());

@@ -75,7 +75,8 @@ fn read(file: &[u8]) -> (Vec<(u64, Vec<u8>, u32, u16, u32)>, Option<Layout>) {
 fn assert_read(file: &[u8], packets: &[Packet], layout: Layout, ns_per_fraction: u64, flags: u32) {
     let (frames, found) = read(file);
     assert_eq!(found, Some(layout));
-    let time_ns = |packet: &Packet| u64::from(packet.0) * 1_000_000_000 + u64::from(packet.1) * ns_per_fraction;
+    let time_ns =
+        |packet: &Packet| u64::from(packet.0) * 1_000_000_000 + u64::from(packet.1) * ns_per_fraction;
     let expected: Vec<_> =
         packets.iter().map(|packet| (time_ns(packet), packet.2.to_vec(), packet.3, 1, flags)).collect();
     assert_eq!(frames, expected);
@@ -106,7 +107,7 @@ fn skip(what: &str) {
     eprintln!("SKIP {what}");
     let Some(log) = std::env::var_os("QUAFF_SKIP_LOG") else { return };
     let log = std::fs::File::options().create(true).append(true).open(log);
-    log.and_then(|mut log| writeln!(log, "{what}")).expect("the log can be written");
+    log.and_then(|mut log| writeln!(log, "SKIP {what}")).expect("the log can be written");
 }
 
 /// tshark reads of the file what quaff reads.

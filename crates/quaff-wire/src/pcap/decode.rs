@@ -2,9 +2,7 @@
 
 use super::layout::{Chain, Form, Head, Layout, of_magic};
 use super::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
-use crate::decode::{
-    ByteOrder, Damage, Find, Frame, Interface, Item, Reason, Step, UNIT_BYTES_MAX, Unit,
-};
+use crate::decode::{ByteOrder, Damage, Find, Frame, Interface, Item, Reason, Step, UNIT_BYTES_MAX, Unit};
 
 /// libpcap's and Wireshark's own limit; a record may exceed the snaplen of its file up to this.
 const CAPTURED_BYTES_USUAL: u32 = 256 << 10;

@@ -217,7 +217,9 @@ impl Form {
             return if no_more { Ok(Layout::Standard) } else { Err(self.head_bytes()) };
         };
         let is_odd = usual.wire_len == 0 && usual.fraction == 0 && usual.seconds > 0
-            || usual.seconds == 0 && usual.captured == 0 && usual.fraction.saturating_mul(self.ns_per_fraction) >= NS_PER_S;
+            || usual.seconds == 0
+                && usual.captured == 0
+                && usual.fraction.saturating_mul(self.ns_per_fraction) >= NS_PER_S;
         if !is_odd || self.lengths != Lengths::Captured {
             return Ok(Layout::Standard);
         }

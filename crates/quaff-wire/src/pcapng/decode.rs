@@ -28,6 +28,8 @@ pub struct Decoder {
     is_strict: bool,
     /// Where the block that is damaged says it ends.
     pub(super) claimed_end: u64,
+    /// The head of a section is damaged: what follows may be in either order.
+    pub(super) is_order_lost: bool,
 }
 
 /// What packets need to know of their interface.
@@ -69,6 +71,7 @@ impl Default for Decoder {
             no_more: false,
             is_strict: false,
             claimed_end: 0,
+            is_order_lost: false,
         }
     }
 }
@@ -94,9 +97,10 @@ impl Decoder {
             {
                 return Ok(Step::NeedMore(needed));
             }
-            let head = match self.head(bytes)? {
-                Got::This(head) => head,
-                Got::NeedMore(needed) => return Ok(Step::NeedMore(needed)),
+            let head = match self.head(bytes) {
+                Ok(Got::This(head)) => head,
+                Ok(Got::NeedMore(needed)) => return Ok(Step::NeedMore(needed)),
+                Err(damage) => return Err(self.failed(bytes, damage)),
             };
             let is_read = matches!(head.kind, EPB | ISB | IDB | SHB | SPB | PB);
             if !is_read && !self.is_strict {
@@ -113,7 +117,7 @@ impl Decoder {
                 Ok(item) => item,
                 Err(reason) => {
                     self.claimed_end = self.offset + u64::from(head.length);
-                    return Err(self.damage(head.length, reason));
+                    return Err(self.failed(block, self.damage(head.length, reason)));
                 }
             };
             self.offset += u64::from(head.length);
@@ -242,6 +246,7 @@ impl Decoder {
             }
         }
         self.order = order;
+        self.is_order_lost = false;
         self.interfaces.clear();
         Ok(section)
     }
@@ -363,6 +368,16 @@ impl Decoder {
     fn known(&self, id: u32) -> Result<&Known, Reason> {
         let unknown = || Reason::Interface { id, described: self.interfaces.len() as u32 };
         self.interfaces.get(id as usize).ok_or_else(unknown)
+    }
+
+    /// What follows the damaged head of a section is of interfaces that are not known yet.
+    #[cold]
+    fn failed(&mut self, block: &[u8], damage: Damage) -> Damage {
+        if block.first_chunk().is_some_and(|kind| u32::from_le_bytes(*kind) == SHB) {
+            self.interfaces.clear();
+            self.is_order_lost = true;
+        }
+        damage
     }
 
     fn damage(&self, length: u32, reason: Reason) -> Damage {

@@ -22,28 +22,50 @@ enum Look {
 
 impl Decoder {
     /// Where in `bytes` a block begins that another one follows.
-    pub(crate) fn find(&self, bytes: &[u8]) -> Find {
-        // Where the damaged block says that it ends is the best guess, if a block is there: then
-        // what is in it, which could be a capture file itself, is not looked at.
-        if let Some(at) = self.claimed_end.checked_sub(self.offset).map(|at| at as usize) {
-            let look = bytes.get(at..).map_or(Look::NeedMore(0), |rest| self.look(rest, is_any));
-            match look {
-                Look::Block => return Find::At(at),
-                Look::NeedMore(_) if self.no_more && at == bytes.len() => return Find::At(at),
-                Look::NeedMore(needed) if !self.no_more => {
-                    return Find::NotBefore { at: 0, needed: (at + needed).max(bytes.len() + 1) };
-                }
-                _ => {}
-            }
+    pub(crate) fn find(&mut self, bytes: &[u8]) -> Find {
+        if let Some(found) = self.find_claimed(bytes) {
+            return found;
         }
         for at in 0..bytes.len() {
-            match self.look(&bytes[at..], is_in_use) {
-                Look::Block => return Find::At(at),
-                Look::NeedMore(needed) => return Find::NotBefore { at, needed },
-                Look::No => {}
+            // Three bytes off, one order reads much like the other.
+            let is_aligned = (self.offset + at as u64).is_multiple_of(4);
+            let known = [self.order];
+            let orders = match (self.is_order_lost, is_aligned) {
+                (false, _) => &known[..],
+                (true, true) => &[ByteOrder::Little, ByteOrder::Big],
+                (true, false) => &[],
+            };
+            for &order in orders {
+                match self.look(&bytes[at..], order, is_in_use) {
+                    Look::Block => {
+                        self.order = order;
+                        self.is_order_lost = false;
+                        return Find::At(at);
+                    }
+                    Look::NeedMore(needed) => return Find::NotBefore { at, needed },
+                    Look::No => {}
+                }
             }
         }
         Find::NotBefore { at: bytes.len(), needed: HEAD_BYTES }
+    }
+
+    /// Where the damaged block says that it ends is the best guess, if a block is there: then what
+    /// is in it, which could be a capture file itself, is not looked at.
+    fn find_claimed(&self, bytes: &[u8]) -> Option<Find> {
+        if self.is_order_lost {
+            return None;
+        }
+        let at = self.claimed_end.checked_sub(self.offset)? as usize;
+        let look = bytes.get(at..).map_or(Look::NeedMore(0), |rest| self.look(rest, self.order, is_any));
+        match look {
+            Look::Block => Some(Find::At(at)),
+            Look::NeedMore(needed) if !self.no_more => {
+                Some(Find::NotBefore { at: 0, needed: (at + needed).max(bytes.len() + 1) })
+            }
+            _ if self.no_more && at == bytes.len() => Some(Find::At(at)),
+            _ => None,
+        }
     }
 
     /// Moves on by so many bytes that made no sense.
@@ -52,13 +74,13 @@ impl Decoder {
     }
 
     /// Whether a block of a kind that `is_kind` knows begins here, and what follows it is one too.
-    fn look(&self, bytes: &[u8], is_kind: impl Fn(u32) -> bool) -> Look {
+    fn look(&self, bytes: &[u8], order: ByteOrder, is_kind: impl Fn(u32) -> bool) -> Look {
         let short = |needed| if self.no_more { Look::No } else { Look::NeedMore(needed) };
         let Some(kind) = bytes.first_chunk::<4>() else { return short(HEAD_BYTES) };
-        if !is_kind(self.order.u32(*kind)) {
+        if !is_kind(order.u32(*kind)) {
             return Look::No;
         }
-        let (order, length) = match length_of(bytes, self.order) {
+        let (order, length) = match length_of(bytes, order) {
             Some(Ok(found)) => found,
             Some(Err(())) => return Look::No,
             None => return short(BLOCK_BYTES_MIN as usize),
@@ -99,10 +121,7 @@ fn length_of(bytes: &[u8], order: ByteOrder) -> Option<Result<(ByteOrder, u32), 
 
 /// Types of blocks that are found in files (section 10.1 of the draft), and our padding.
 fn is_in_use(kind: u32) -> bool {
-    matches!(
-        kind,
-        SHB | IDB | PB | SPB | NRB | ISB | EPB | JOURNAL | DSB | CB | CB_NO_COPY | PADDING_BLOCK
-    )
+    matches!(kind, SHB | IDB | PB | SPB | NRB | ISB | EPB | JOURNAL | DSB | CB | CB_NO_COPY | PADDING_BLOCK)
 }
 
 fn is_any(_kind: u32) -> bool {
