@@ -373,7 +373,7 @@ impl Decoder {
             },
             item => return item,
         };
-        if self.find(bytes).is_none() || bytes.is_empty() {
+        if bytes.is_empty() || !self.knows_where_it_is() {
             return Err(damage);
         }
         // What is damaged does not begin where it says it begins.
@@ -395,6 +395,15 @@ impl Decoder {
         self.salvage = Some(Salvage::default());
         let jump = Jump { damage, bytes: self.offset() - damage.offset };
         Ok(Step::Item(Item::Jump(jump)))
+    }
+
+    /// Whether anything that follows could be told apart.
+    fn knows_where_it_is(&self) -> bool {
+        match &self.state {
+            State::Pcap(decoder) => decoder.has_header(),
+            State::Pcapng(_) => true,
+            State::Unknown => false,
+        }
     }
 
     fn find(&mut self, bytes: &[u8]) -> Option<Find> {

@@ -101,6 +101,10 @@ impl Decoder {
         self.offset += bytes;
     }
 
+    pub(crate) fn has_header(&self) -> bool {
+        self.form.is_some()
+    }
+
     /// Where in `bytes` a record begins that others follow. `None` before there was a file header.
     pub(crate) fn find(&self, bytes: &[u8]) -> Option<Find> {
         let form = self.form?;
