@@ -26,7 +26,7 @@ pub struct Decoder {
     skip: Skip,
     pub(super) no_more: bool,
     is_strict: bool,
-    /// Where the block that is damaged says it ends.
+    /// Where the block that is damaged ends, by both of its lengths.
     pub(super) claimed_end: u64,
     /// The head of a section is damaged: what follows may be in either order.
     pub(super) is_order_lost: bool,
@@ -116,7 +116,9 @@ impl Decoder {
             let item = match self.block(head, block) {
                 Ok(item) => item,
                 Err(reason) => {
-                    self.claimed_end = self.offset + u64::from(head.length);
+                    // A length that is not repeated at the end says nothing.
+                    let is_length = !matches!(reason, Reason::Trailer(_));
+                    self.claimed_end = if is_length { self.offset + u64::from(head.length) } else { 0 };
                     return Err(self.failed(block, self.damage(head.length, reason)));
                 }
             };
