@@ -3,6 +3,8 @@
 pub mod afpacket;
 mod ahead;
 pub mod file;
+mod input;
+mod unpack;
 
 use crate::Result;
 use crate::batch::Frame;

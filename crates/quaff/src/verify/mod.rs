@@ -118,6 +118,7 @@ impl Count {
             Item::Section(_) => self.books.begin(),
             Item::Interface(interface) => self.books.interface(&interface),
             Item::Statistics(statistics) => self.books.statistics(statistics),
+            Item::Jump(_) => {}
         }
     }
 

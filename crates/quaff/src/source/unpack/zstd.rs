@@ -1,0 +1,55 @@
+//! zstd (RFC 8878): frames one after another.
+
+use super::{CUT_OFF, Fault, Packed, Step};
+use std::fmt;
+use std::io;
+use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
+
+pub(super) struct Zstd {
+    packed: Packed,
+    decoder: Decoder<'static>,
+    /// How many bytes the decoder would like next: those of one block, so that an error in the next
+    /// one costs nothing of it. 0 between frames.
+    wanted: usize,
+    /// There was no room for all that it had.
+    holds_back: bool,
+}
+
+/// Enough for the head of a frame.
+const HEAD_BYTES: usize = 5;
+
+impl Zstd {
+    pub(super) fn new(packed: Packed) -> io::Result<Self> {
+        Ok(Self { packed, decoder: Decoder::new()?, wanted: 0, holds_back: false })
+    }
+
+    pub(super) fn packed(&self) -> &Packed {
+        &self.packed
+    }
+
+    pub(super) fn step(&mut self, out: &mut [u8]) -> Result<Step, Fault> {
+        let bytes = if self.holds_back { self.packed.at_hand() } else { self.packed.fill()? };
+        let is_end = bytes.is_empty() && !self.holds_back;
+        if is_end && self.wanted == 0 {
+            return Ok(Step::End);
+        }
+        let wanted = if self.wanted == 0 { HEAD_BYTES } else { self.wanted };
+        let mut input = InBuffer::around(&bytes[..wanted.min(bytes.len())]);
+        let mut output = OutBuffer::around(&mut *out);
+        let done = self.decoder.run(&mut input, &mut output);
+        let (read, written) = (input.pos(), output.pos());
+        self.holds_back = written == out.len();
+        self.packed.consume(read);
+        self.wanted = done.map_err(|error| Fault::Data(error.to_string()))?;
+        if is_end && written == 0 {
+            return Err(Fault::Data(CUT_OFF.into()));
+        }
+        Ok(Step::Bytes(written))
+    }
+}
+
+impl fmt::Debug for Zstd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Zstd").field("packed", &self.packed).field("wanted", &self.wanted).finish()
+    }
+}
