@@ -4,6 +4,7 @@ pub mod afpacket;
 mod ahead;
 pub mod file;
 mod input;
+pub mod offline;
 mod unpack;
 
 use crate::Result;

@@ -26,6 +26,8 @@ pub(super) struct Gzip {
 enum Place {
     Before,
     Inside,
+    /// Before its checksum.
+    Tail,
     /// Behind a member: another one, zeros that fill a tape's block, or the end.
     Behind,
 }
@@ -43,6 +45,11 @@ impl Gzip {
     pub(super) fn step(&mut self, out: &mut [u8]) -> Result<Step, Fault> {
         if self.place == Place::Behind && !self.has_another()? {
             return Ok(Step::End);
+        }
+        if self.place == Place::Tail {
+            // Apart from the step before, so that what that unpacked is given whatever is found here.
+            self.tail()?;
+            return Ok(Step::Bytes(0));
         }
         if self.place != Place::Inside {
             self.head()?;
@@ -62,7 +69,7 @@ impl Gzip {
             // What came out before the error is given first; the same call then errs again.
             Err(_) if written > 0 => {}
             Err(error) => return Err(Fault::Data(error.to_string())),
-            Ok(Status::StreamEnd) => self.tail()?,
+            Ok(Status::StreamEnd) => self.place = Place::Tail,
             Ok(_) if is_end && written == 0 => return Err(Fault::Data(CUT_OFF.into())),
             Ok(_) => {}
         }
