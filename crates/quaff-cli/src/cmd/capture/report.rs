@@ -108,9 +108,16 @@ impl Live {
 
 /// Where its packets come from, for people.
 pub(super) fn sources(plan: &CapturePlan) -> String {
-    let files = plan.read.iter().flat_map(|read| &read.files).map(|path| path.display().to_string());
-    let interfaces = plan.interfaces.iter().map(|interface| interface.name.clone());
-    files.chain(interfaces).collect::<Vec<_>>().join(", ")
+    match plan.read.as_ref().map(|read| &read.files[..]) {
+        Some([first, rest @ ..]) if rest.len() > 2 => {
+            format!("{} and {} more files", first.display(), rest.len())
+        }
+        Some(files) => files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", "),
+        None => {
+            let names = plan.interfaces.iter().map(|interface| interface.name.as_str());
+            names.collect::<Vec<_>>().join(", ")
+        }
+    }
 }
 
 /// Where a capture goes, for people.
