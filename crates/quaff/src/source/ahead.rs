@@ -6,10 +6,10 @@
 
 use super::file::Options;
 use super::input::Input;
-use super::unpack::{MAGIC_BYTES, Packing, Torn, Unpack};
+use super::unpack::{Failure, MAGIC_BYTES, Packing, Unpack};
 use quaff_os::mem::Slab;
 use quaff_os::{Result, Try};
-use std::io;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,13 +35,6 @@ pub(super) enum Next {
     /// Nothing within the time given.
     Idle,
     End,
-}
-
-/// Why there are no more parts, when it is not the end of the file.
-#[derive(Debug)]
-pub(super) enum Failure {
-    Os(io::Error),
-    Torn(Torn),
 }
 
 /// The far end of the reading thread.
@@ -185,7 +178,8 @@ impl Feed {
         match Packing::of(&slab[..bytes]) {
             Some(packing) => {
                 seen.packing.store(packing as u64 + 1, Ordering::Relaxed);
-                *self = Self::Packed(Unpack::new(packing, input, slab, bytes).map_err(Failure::Os)?);
+                let unpack = Unpack::new(packing, Box::new(input), slab, bytes);
+                *self = Self::Packed(unpack.map_err(Failure::Os)?);
                 Ok(None)
             }
             None if bytes == 0 => Ok(None),

@@ -4,8 +4,8 @@
 //! straddles two parts of the file is put together in a buffer of its own; that buffer is as long as
 //! the packet.
 
-use super::ahead::{Failure, Next, Piece, ReadAhead};
-pub use super::unpack::Torn;
+use super::ahead::{Next, Piece, ReadAhead};
+use super::unpack::{Failure, Torn};
 use crate::stop::Stop;
 use quaff_wire::decode::{Damage, Decoder, Format, Item, Step};
 use quaff_wire::pcap::Layout;

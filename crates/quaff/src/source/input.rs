@@ -58,9 +58,11 @@ impl Input {
         let size = follow.is_none().then_some(found.len());
         Ok((Self { kind: Kind::Regular { reader, offset: 0, follow }, stop }, size))
     }
+}
 
+impl Read for Input {
     /// Reads what comes next, or what is there of it; 0 is the end, or the stop.
-    pub(super) fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
             let done = match &mut self.kind {
                 Kind::Stream(_) if self.stop.raised() => Ok(0),

@@ -5,7 +5,7 @@ mod ahead;
 pub mod file;
 mod input;
 pub mod offline;
-mod unpack;
+pub mod unpack;
 
 use crate::Result;
 use crate::batch::Frame;

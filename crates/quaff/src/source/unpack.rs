@@ -10,25 +10,27 @@ mod lz4;
 mod tests;
 mod zstd;
 
-use super::ahead::Failure;
-use super::input::Input;
 use quaff_os::mem::Slab;
-use std::io;
+use std::fmt;
+use std::io::{self, Read};
 
 /// A way of packing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Packing {
+pub enum Packing {
+    /// gzip (RFC 1952).
     Gzip,
+    /// zstd (RFC 8878).
     Zstd,
+    /// lz4, the frame format and its predecessor.
     Lz4,
 }
 
 /// Enough of a file to tell how it is packed.
-pub(super) const MAGIC_BYTES: usize = 4;
+pub const MAGIC_BYTES: usize = 4;
 
 impl Packing {
     /// How a file that begins like this is packed, if it is.
-    pub(super) fn of(first: &[u8]) -> Option<Self> {
+    pub fn of(first: &[u8]) -> Option<Self> {
         let magic = u32::from_le_bytes(*first.first_chunk()?);
         match magic {
             // RFC 1952: magic, and the only method there is.
@@ -41,7 +43,8 @@ impl Packing {
         }
     }
 
-    pub(super) fn name(self) -> &'static str {
+    /// `gzip`, `zstd` or `lz4`.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
             Self::Zstd => "zstd",
@@ -62,10 +65,18 @@ pub struct Torn {
     pub reason: String,
 }
 
-/// The compressed bytes: read in pieces, used up as the decompressor likes.
+/// Why there are no more bytes, when it is not the end of the file.
 #[derive(Debug)]
-pub(super) struct Packed {
-    input: Input,
+pub enum Failure {
+    /// The kernel refused.
+    Os(io::Error),
+    /// The data are damaged.
+    Torn(Torn),
+}
+
+/// The compressed bytes: read in pieces, used up as the decompressor likes.
+struct Packed {
+    input: Box<dyn Read + Send>,
     slab: Slab,
     /// What is left of the piece at hand: `slab[at..len]`.
     at: usize,
@@ -78,7 +89,7 @@ pub(super) struct Packed {
 
 /// A decompressor.
 #[derive(Debug)]
-pub(super) struct Unpack {
+pub struct Unpack {
     packing: Packing,
     kind: Kind,
     /// What went wrong after the bytes that were given last.
@@ -117,8 +128,8 @@ impl From<io::Error> for Fault {
 const CUT_OFF: &str = "they end here, in the middle";
 
 impl Unpack {
-    /// `slab` holds the first `len` bytes of `input`.
-    pub(super) fn new(packing: Packing, input: Input, slab: Slab, len: usize) -> io::Result<Self> {
+    /// Unpacks `input`, whose first `len` bytes are in `slab`; the rest is read into it too.
+    pub fn new(packing: Packing, input: Box<dyn Read + Send>, slab: Slab, len: usize) -> io::Result<Self> {
         let packed = Packed { input, slab, at: 0, len, offset: 0, is_at_end: false };
         let kind = match packing {
             Packing::Gzip => Kind::Gzip(Box::new(gzip::Gzip::new(packed))),
@@ -130,7 +141,7 @@ impl Unpack {
 
     /// Fills `out` as far as the compressed bytes at hand go, which is at least something; 0 is the
     /// end.
-    pub(super) fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+    pub fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
         let mut done = 0;
         while done < out.len() && self.failure.is_none() {
             match self.step(&mut out[done..]) {
@@ -150,7 +161,7 @@ impl Unpack {
     }
 
     /// Bytes of the compressed file used so far.
-    pub(super) fn offset(&self) -> u64 {
+    pub fn offset(&self) -> u64 {
         self.packed().position()
     }
 
@@ -207,7 +218,13 @@ impl Packed {
     }
 }
 
-impl io::Read for Packed {
+impl fmt::Debug for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packed").field("position", &self.position()).finish_non_exhaustive()
+    }
+}
+
+impl Read for Packed {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let there = self.fill()?;
         let count = there.len().min(out.len());
