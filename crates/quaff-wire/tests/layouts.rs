@@ -50,8 +50,11 @@ fn swapped(b: Build, (s, f, data, len): &Packet) -> Build {
     b.u32(*s).u32(*f).u32(*len).u32(data.len() as u32)
 }
 
+/// A packet as it is read: time, bytes, length on the wire, link type, flags.
+type Read = (u64, Vec<u8>, u32, u16, u32);
+
 /// The frames of a file and its layout; the bytes arrive one by one.
-fn read(file: &[u8]) -> (Vec<(u64, Vec<u8>, u32, u16, u32)>, Option<Layout>) {
+fn read(file: &[u8]) -> (Vec<Read>, Option<Layout>) {
     let (mut frames, mut decoder, mut at) = (Vec::new(), Decoder::new(), 0);
     let mut take = |decoder: &mut Decoder, at: &mut usize, to: usize| {
         let mut rest = &file[*at..to];
@@ -103,6 +106,7 @@ fn tshark(test: &str, file: &[u8]) -> Option<Vec<String>> {
 }
 
 /// Says why something was not tested, where `make test` counts it.
+#[allow(clippy::print_stderr, reason = "a skipped test has no other way to be heard")]
 fn skip(what: &str) {
     eprintln!("SKIP {what}");
     let Some(log) = std::env::var_os("QUAFF_SKIP_LOG") else { return };

@@ -28,7 +28,8 @@ impl Zstd {
     }
 
     pub(super) fn step(&mut self, out: &mut [u8]) -> Result<Step, Fault> {
-        let bytes = if self.holds_back { self.packed.at_hand() } else { self.packed.fill()? };
+        // What it holds comes alone: of a step that fails, nothing would be given.
+        let bytes = if self.holds_back { &[] } else { self.packed.fill()? };
         let is_end = bytes.is_empty() && !self.holds_back;
         if is_end && self.wanted == 0 {
             return Ok(Step::End);
@@ -40,7 +41,11 @@ impl Zstd {
         let (read, written) = (input.pos(), output.pos());
         self.holds_back = written == out.len();
         self.packed.consume(read);
-        self.wanted = done.map_err(|error| Fault::Data(error.to_string()))?;
+        let wanted = done.map_err(|error| Fault::Data(error.to_string()))?;
+        // Asked for nothing between two frames, it would like to have another one.
+        if wanted == 0 || read + written > 0 {
+            self.wanted = wanted;
+        }
         if is_end && written == 0 {
             return Err(Fault::Data(CUT_OFF.into()));
         }
