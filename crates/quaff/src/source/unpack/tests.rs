@@ -1,6 +1,8 @@
 //! Compressed files that are whole, of several parts, cut anywhere, and damaged anywhere.
 
+use super::{Packing, Unpack};
 use crate::source::file::{CaptureFile, Error};
+use quaff_os::mem::Slab;
 use quaff_wire::decode::Item;
 use quaff_wire::pcap::encode::{Resolution, file_header};
 use std::io::Write;
@@ -167,5 +169,34 @@ fn files_of_the_tools_are_read() {
         let path = format!("/proc/self/fd/{}", out.as_raw_fd());
         assert!(matches!(read_path(Path::new(&path)), (50_000, None)), "{command}");
         child.wait().unwrap();
+    }
+}
+
+/// What a zstd frame holds before something that makes no sense, into `room` bytes at a time.
+fn unpacked(bytes: &[u8], room: usize) -> Vec<u8> {
+    let mut slab = Slab::new(4096).unwrap();
+    slab[..4].copy_from_slice(&bytes[..4]);
+    let rest = std::io::Cursor::new(bytes[4..].to_vec());
+    let mut unpack = Unpack::new(Packing::Zstd, Box::new(rest), slab, 4).unwrap();
+    let (mut all, mut out) = (Vec::new(), vec![0; room]);
+    loop {
+        match unpack.read(&mut out) {
+            Ok(0) => panic!("it is whole"),
+            Ok(count) => all.extend_from_slice(&out[..count]),
+            Err(_) => return all,
+        }
+    }
+}
+
+#[test]
+fn an_error_in_one_block_costs_nothing_of_the_one_before() {
+    // A frame with a checksum; a block of 1000 times the same byte.
+    let good = [&[0x28, 0xB5, 0x2F, 0xFD, 4, 0x58][..], &[0x42, 0x1F, 0, 7]].concat();
+    let reserved_kind = [&good[..], &[7, 0, 0]].concat();
+    let wrong_checksum = [&good[..], &[1, 0, 0], &[1, 2, 3, 4]].concat();
+    for bytes in [good, reserved_kind, wrong_checksum] {
+        for room in [1, 100, 999, 1000, 1001, 4096] {
+            assert_eq!(unpacked(&bytes, room), vec![7; 1000], "{room} {bytes:x?}");
+        }
     }
 }

@@ -8,8 +8,8 @@ use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 pub(super) struct Zstd {
     packed: Packed,
     decoder: Decoder<'static>,
-    /// How many bytes the decoder would like next: those of one block, so that an error in the next
-    /// one costs nothing of it. 0 between frames.
+    /// How many bytes the decoder would like next: those of one block, and the head of the one behind
+    /// it. 0 between frames.
     wanted: usize,
     /// There was no room for all that it had.
     holds_back: bool,
@@ -17,6 +17,8 @@ pub(super) struct Zstd {
 
 /// Enough for the head of a frame.
 const HEAD_BYTES: usize = 5;
+/// The head of a block. It is given apart, so that an error in it costs nothing of the block before.
+const BLOCK_HEAD_BYTES: usize = 3;
 
 impl Zstd {
     pub(super) fn new(packed: Packed) -> io::Result<Self> {
@@ -34,7 +36,8 @@ impl Zstd {
         if is_end && self.wanted == 0 {
             return Ok(Step::End);
         }
-        let wanted = if self.wanted == 0 { HEAD_BYTES } else { self.wanted };
+        let wanted =
+            if self.wanted == 0 { HEAD_BYTES } else { self.wanted.saturating_sub(BLOCK_HEAD_BYTES).max(1) };
         let mut input = InBuffer::around(&bytes[..wanted.min(bytes.len())]);
         let mut output = OutBuffer::around(&mut *out);
         let done = self.decoder.run(&mut input, &mut output);
