@@ -9,25 +9,32 @@ use quaff_wire::decode::{Damage, Decoder, Step, UNIT_BYTES_MAX};
 fn read(file: &[u8], sizes: &[usize]) -> (Vec<String>, Result<(), Damage>) {
     let (mut items, mut decoder, mut held) = (Vec::new(), Decoder::new(), Vec::new());
     let (mut left, mut sizes) = (file, sizes.iter().cycle());
-    while !left.is_empty() {
-        let size = (*sizes.next().expect("there is a size")).clamp(1, left.len());
-        let (piece, later) = left.split_at(size);
-        held.extend_from_slice(piece);
-        left = later;
+    loop {
+        let is_last = left.is_empty();
+        if is_last {
+            decoder.no_more();
+        } else {
+            let size = (*sizes.next().expect("there is a size")).clamp(1, left.len());
+            let (piece, later) = left.split_at(size);
+            held.extend_from_slice(piece);
+            left = later;
+        }
         let mut rest = &held[..];
         loop {
             match decoder.next(&mut rest) {
                 Ok(Step::Item(item)) => items.push(format!("{item:?}")),
                 Ok(Step::NeedMore(needed)) => {
-                    assert!(needed > rest.len() && needed <= UNIT_BYTES_MAX as usize + 16);
+                    assert!(needed > rest.len() && needed <= UNIT_BYTES_MAX as usize + 64);
                     break;
                 }
                 Err(damage) => return (items, Err(damage)),
             }
         }
         held = rest.to_vec();
+        if is_last {
+            return (items, decoder.end(&held));
+        }
     }
-    (items, decoder.end(&held))
 }
 
 fuzz_target!(|input: (u8, u8, &[u8])| {

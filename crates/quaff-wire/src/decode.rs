@@ -23,6 +23,17 @@ pub enum Item<'a> {
     Frame(Frame<'a>),
     /// What the capturer counted (pcapng only).
     Statistics(Statistics),
+    /// Bytes that make no sense were jumped over (only by a decoder that salvages).
+    Jump(Jump),
+}
+
+/// Damage, and how far away from it the next thing was that makes sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Jump {
+    /// Where sense ended, and why.
+    pub damage: Damage,
+    /// Bytes from there to where it begins again, or to the end of the file.
+    pub bytes: u64,
 }
 
 /// The head of a section.
@@ -33,7 +44,7 @@ pub struct Section<'a> {
 }
 
 /// The description of an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Interface<'a> {
     /// Its number in this section, from 0 in order of description.
     pub id: u32,
@@ -45,6 +56,14 @@ pub struct Interface<'a> {
     pub name: Option<&'a [u8]>,
     /// `if_filter`, without the byte that tells its kind.
     pub filter: Option<&'a [u8]>,
+    /// `if_description`.
+    pub description: Option<&'a [u8]>,
+    /// `if_MACaddr`.
+    pub mac: Option<[u8; 6]>,
+    /// `if_speed`, bit/s.
+    pub speed_bps: Option<u64>,
+    /// `if_os`.
+    pub os: Option<&'a [u8]>,
 }
 
 /// A packet as it was captured.
@@ -155,6 +174,15 @@ pub enum Reason {
     /// More than [`UNIT_BYTES_MAX`], or than the file's snaplen allows.
     #[error("too long, at most {0} bytes are believed")]
     TooLong(u32),
+    /// A record header of zeros, as a hole in a file has them.
+    #[error("nothing but zeros")]
+    Zeros,
+    /// A record header that no packet has; only looked at when salvaging.
+    #[error("its header makes no sense")]
+    Header,
+    /// A record whose length is odd, and behind which nothing makes sense; only when salvaging.
+    #[error("what follows it makes no sense")]
+    NextHeader,
     /// The length at the end of a block.
     #[error("the length at its end is {0}")]
     Trailer(u32),
@@ -194,10 +222,20 @@ pub enum Format {
     Pcapng,
 }
 
+/// Where the search for something that makes sense has come to.
+pub(crate) enum Find {
+    /// It begins so many bytes on.
+    At(usize),
+    /// It does not begin in the first `at` bytes; `needed` have to be there behind them to go on.
+    NotBefore { at: usize, needed: usize },
+}
+
 /// Reads a file of either format; the first bytes tell which.
 #[derive(Debug, Default)]
 pub struct Decoder {
     state: State,
+    salvage: Option<Salvage>,
+    no_more: bool,
 }
 
 #[derive(Debug, Default)]
@@ -208,10 +246,27 @@ enum State {
     Pcapng(pcapng::decode::Decoder),
 }
 
+/// A decoder that looks for the next thing that makes sense where others give up.
+#[derive(Debug, Default)]
+struct Salvage {
+    /// The damage that it is looking for an end of.
+    from: Option<Damage>,
+}
+
 impl Decoder {
     /// A decoder at the first byte of a file.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// One that does not give up at damage: it looks for the next record or block that others
+    /// follow, tells by [`Item::Jump`] what it jumped over, and goes on. Only a file whose first
+    /// bytes are those of no capture file is an error.
+    ///
+    /// It believes less than others do: in pcap a record whose header no packet has is damage, and
+    /// in pcapng a block of which not all is there, or longer than [`UNIT_BYTES_MAX`].
+    pub fn salvaging() -> Self {
+        Self { salvage: Some(Salvage::default()), ..Self::default() }
     }
 
     /// Takes the next item from the front of `bytes`, which moves on by what was consumed.
@@ -219,10 +274,24 @@ impl Decoder {
     /// After an error nothing more can be read; the same call gives the same error.
     #[inline]
     pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
+        if self.salvage.is_some() {
+            return self.next_salvaged(bytes);
+        }
         match &mut self.state {
             State::Pcapng(decoder) => decoder.next(bytes),
             State::Pcap(decoder) => decoder.next(bytes),
             State::Unknown => self.begin(bytes),
+        }
+    }
+
+    /// Says that behind the bytes given last there are no more. Some of them may have waited for
+    /// others that would have told what they are: [`Decoder::next`] is to be called again.
+    pub fn no_more(&mut self) {
+        self.no_more = true;
+        match &mut self.state {
+            State::Pcapng(decoder) => decoder.no_more(),
+            State::Pcap(decoder) => decoder.no_more(),
+            State::Unknown => {}
         }
     }
 
@@ -256,17 +325,102 @@ impl Decoder {
         }
     }
 
+    /// The layout of a pcap file's records, once it is known.
+    pub fn layout(&self) -> Option<pcap::Layout> {
+        match &self.state {
+            State::Pcap(decoder) => decoder.layout(),
+            _ => None,
+        }
+    }
+
     #[cold]
     fn begin<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
         let Some(magic) = bytes.first_chunk::<4>() else { return Ok(Step::NeedMore(4)) };
+        let is_strict = self.salvage.is_some();
         if u32::from_le_bytes(*magic) == pcapng::SHB {
-            self.state = State::Pcapng(pcapng::decode::Decoder::new());
-        } else if pcap::decode::layout(*magic).is_some() {
-            self.state = State::Pcap(pcap::decode::Decoder::new());
+            let (new, strict) = (pcapng::decode::Decoder::new, pcapng::decode::Decoder::strict);
+            self.state = State::Pcapng(if is_strict { strict() } else { new() });
+        } else if pcap::decode::is_magic(*magic) {
+            let (new, strict) = (pcap::decode::Decoder::new, pcap::decode::Decoder::strict);
+            self.state = State::Pcap(if is_strict { strict() } else { new() });
         } else {
             return Err(Damage::at_start(Reason::NotCapture(*magic)));
         }
-        self.next(bytes)
+        if self.no_more {
+            self.no_more();
+        }
+        self.step(bytes)
+    }
+
+    fn step<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
+        match &mut self.state {
+            State::Pcapng(decoder) => decoder.next(bytes),
+            State::Pcap(decoder) => decoder.next(bytes),
+            State::Unknown => self.begin(bytes),
+        }
+    }
+
+    fn next_salvaged<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
+        if let Some(damage) = self.salvage.as_ref().and_then(|salvage| salvage.from) {
+            return self.search(damage, bytes);
+        }
+        let damage = match self.step(bytes) {
+            Err(damage) => damage,
+            Ok(Step::NeedMore(needed)) => match self.end(bytes) {
+                // What is cut off could hold something that is whole.
+                Err(damage) if self.no_more => damage,
+                _ => return Ok(Step::NeedMore(needed)),
+            },
+            item => return item,
+        };
+        if bytes.is_empty() || !self.knows_where_it_is() {
+            return Err(damage);
+        }
+        // What is damaged does not begin where it says it begins.
+        self.jump(bytes, 1);
+        self.salvage = Some(Salvage { from: Some(damage) });
+        self.search(damage, bytes)
+    }
+
+    /// Looks for the end of the damage in `bytes`.
+    fn search<'a>(&mut self, damage: Damage, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
+        match self.find(bytes) {
+            Some(Find::At(at)) => self.jump(bytes, at),
+            Some(Find::NotBefore { at, needed }) if !self.no_more => {
+                self.jump(bytes, at);
+                return Ok(Step::NeedMore(needed));
+            }
+            _ => self.jump(bytes, bytes.len()),
+        }
+        self.salvage = Some(Salvage::default());
+        let jump = Jump { damage, bytes: self.offset() - damage.offset };
+        Ok(Step::Item(Item::Jump(jump)))
+    }
+
+    /// Whether anything that follows could be told apart.
+    fn knows_where_it_is(&self) -> bool {
+        match &self.state {
+            State::Pcap(decoder) => decoder.has_header(),
+            State::Pcapng(_) => true,
+            State::Unknown => false,
+        }
+    }
+
+    fn find(&mut self, bytes: &[u8]) -> Option<Find> {
+        match &mut self.state {
+            State::Pcap(decoder) => decoder.find(bytes),
+            State::Pcapng(decoder) => Some(decoder.find(bytes)),
+            State::Unknown => None,
+        }
+    }
+
+    fn jump(&mut self, bytes: &mut &[u8], count: usize) {
+        *bytes = &bytes[count..];
+        match &mut self.state {
+            State::Pcap(decoder) => decoder.jump(count as u64),
+            State::Pcapng(decoder) => decoder.jump(count as u64),
+            State::Unknown => {}
+        }
     }
 }
 

@@ -13,14 +13,22 @@ fn read(file: &[u8]) -> (Vec<String>, Result<(), Damage>) {
 
 /// Reads a file that arrives in pieces, cut at these offsets.
 fn read_pieces(file: &[u8], cuts: &[usize]) -> (Vec<String>, Result<(), Damage>) {
-    let (mut items, mut decoder, mut held) = (Vec::new(), Decoder::new(), Vec::new());
+    read_pieces_with(Decoder::new(), file, cuts)
+}
+
+fn read_pieces_with(mut decoder: Decoder, file: &[u8], cuts: &[usize]) -> (Vec<String>, Result<(), Damage>) {
+    let (mut items, mut held) = (Vec::new(), Vec::new());
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (file.len() + 1)).collect();
     cuts.push(file.len());
     cuts.sort_unstable();
     let mut from = 0;
-    for to in cuts {
-        held.extend_from_slice(&file[from..to]);
-        from = to;
+    // Behind the last piece the decoder hears that there are no more.
+    for to in cuts.into_iter().map(Some).chain([None]) {
+        match to {
+            Some(to) => held.extend_from_slice(&file[from..to]),
+            None => decoder.no_more(),
+        }
+        from = to.unwrap_or(from);
         let mut rest = &held[..];
         loop {
             match decoder.next(&mut rest) {
@@ -206,6 +214,8 @@ fn damage_in_pcap() {
     let cut = head.clone().u32(0).u32(0).u32(100).u32(100).raw(b"abc").bytes;
     let error = "record with 100 bytes of packet at offset 24: the file ends after 19 bytes of it";
     assert_eq!(error_of(&cut), error);
+    let zeros = head.clone().u32(0).u32(0).u32(0).u32(0).bytes;
+    assert_eq!(error_of(&zeros), "record at offset 24: nothing but zeros");
     let error = "record at offset 24: the file ends after 3 bytes of it";
     assert_eq!(error_of(&head.raw(b"abc").bytes), error);
 }
@@ -297,8 +307,21 @@ proptest! {
     }
 
     #[test]
+    fn pieces_make_no_difference_to_salvage(
+        file in damaged(), cuts in prop::collection::vec(any::<usize>(), 0..20)
+    ) {
+        let whole = read_pieces_with(Decoder::salvaging(), &file, &[]);
+        prop_assert_eq!(&read_pieces_with(Decoder::salvaging(), &file, &cuts), &whole);
+        // Only a file that is none ends with an error, and no byte is told of twice.
+        let offset = |damage: &Damage| damage.offset;
+        prop_assert_eq!(whole.1.as_ref().map_err(offset), whole.1.as_ref().map_err(|_| 0));
+    }
+
+    #[test]
     fn arbitrary_bytes_never_panic(file in prop::collection::vec(any::<u8>(), 0..300), magic in 0..4usize) {
         let magics: [&[u8]; 4] = [b"", b"\xd4\xc3\xb2\xa1\x02\0\x04\0", b"\xa1\xb2\x3c\x4d\0\x02\0\x04", b"\n\r\r\n"];
-        read(&[magics[magic], &file].concat()).1.ok();
+        let file = [magics[magic], &file].concat();
+        read(&file).1.ok();
+        read_pieces_with(Decoder::salvaging(), &file, &[]).1.ok();
     }
 }

@@ -42,6 +42,9 @@ pub struct PackPlan {
     pub start_ns: u64,
     /// How long after its end a slot may still get packets from the kernel, ns.
     pub grace_ns: u64,
+    /// The packets are not of now: only their own times turn slots, and no clock leaves a trace in
+    /// the output, so that the same packets make the same bytes at any speed.
+    pub by_packet_time: bool,
 }
 
 /// Writes one lane's frames into chunks.
@@ -106,7 +109,7 @@ impl Packer {
     /// Packs frames that lie in `memory`; returns how many before the buffer had no room. `now_ns` is steady time,
     /// `wall_ns` says which rotation slots can have begun.
     pub fn pack(&mut self, memory: Memory<'_>, frames: &[Frame], now_ns: u64, wall_ns: u64) -> usize {
-        let wall_ns = self.slot_wall_ns(frames, wall_ns);
+        let wall_ns = if self.plan.by_packet_time { u64::MAX } else { self.slot_wall_ns(frames, wall_ns) };
         match self.plan.format {
             Format::Pcapng => {
                 self.pack_with(memory, frames, (now_ns, wall_ns), pcapng::epb_bytes, pcapng::epb)
@@ -153,11 +156,22 @@ impl Packer {
                 open.first_ns = frame.time_ns;
             }
             open.packets += 1;
-            self.dropped = 0;
+            if self.dropped > 0 {
+                self.told_dropped(frame.interface);
+            }
             count_one(&mut self.packed, frame.interface);
             self.last_ns = frame.time_ns;
         }
         frames.len()
+    }
+
+    /// The drops stand at a packet of this interface now, so its counters have to speak of them.
+    #[cold]
+    fn told_dropped(&mut self, interface: u16) {
+        let dropped = std::mem::take(&mut self.dropped);
+        if u32::from(interface) != self.plan.interface {
+            self.counts.session(interface).dropped += dropped;
+        }
     }
 
     /// Until when slots can have begun: now. A clock that is off (an adapter's that counts TAI, one
@@ -182,9 +196,11 @@ impl Packer {
         if self.last_ns > 0 {
             self.statistics_ns = self.statistics_ns.min(self.last_ns);
         }
-        let statistics_due = self.last_ns >= self.statistics_ns + STATISTICS_NS;
+        let statistics_due = self.last_ns >= self.statistics_ns + STATISTICS_NS && !self.plan.by_packet_time;
         let flush_due = self.open.as_ref().is_some_and(|open| now_ns >= self.flush_at_ns(open));
-        let slot_due = idle && wall_ns >= self.slot_end_ns().saturating_add(self.plan.grace_ns);
+        let slot_due = idle
+            && !self.plan.by_packet_time
+            && wall_ns >= self.slot_end_ns().saturating_add(self.plan.grace_ns);
         if !(statistics_due || flush_due || slot_due) {
             return;
         }
@@ -278,6 +294,9 @@ impl Packer {
     /// Brings the counts up to the packets that have been packed.
     fn count_packed(&mut self) {
         self.counts.packed = self.packed.iter().sum();
+        if self.plan.by_packet_time {
+            self.counts.time_ns = self.last_ns;
+        }
         for (interface, packed) in self.packed.iter().enumerate() {
             if *packed > 0 && interface != self.plan.interface as usize {
                 self.counts.session(interface as u16).packed = *packed;
@@ -368,14 +387,18 @@ pub fn statistics(
     counts: &Counts,
 ) -> impl Iterator<Item = Statistics> + use<'_> {
     let packed = counts.packed_plain();
+    // What is told at packets of sessions is not told of the lane's own interface again.
+    let elsewhere: u64 = counts.sessions.iter().map(|session| session.dropped).sum();
+    let os_dropped = counts.kernel_dropped.saturating_sub(elsewhere);
+    let lost = counts.lost.saturating_sub(elsewhere.saturating_sub(counts.kernel_dropped));
     let own = Statistics {
         interface,
         time_ns: counts.time_ns,
         start_ns,
         received: counts.nic_received,
         interface_dropped: counts.nic_dropped,
-        filter_accepted: counts.kernel_dropped + counts.lost + packed,
-        os_dropped: counts.kernel_dropped,
+        filter_accepted: os_dropped + lost + packed,
+        os_dropped,
         delivered: packed,
         comment: (counts.down_ns > 0)
             .then(|| format!("the interface was down for {:.3} s", counts.down_ns as f64 / 1e9)),
@@ -386,8 +409,8 @@ pub fn statistics(
         start_ns,
         received: session.packed,
         interface_dropped: session.missing,
-        filter_accepted: session.packed,
-        os_dropped: 0,
+        filter_accepted: session.packed + session.dropped,
+        os_dropped: session.dropped,
         delivered: session.packed,
         comment: (session.missing > 0)
             .then(|| format!("{} packets were lost before they reached us", session.missing)),

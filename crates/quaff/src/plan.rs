@@ -107,11 +107,26 @@ pub struct InnerPlan {
     pub user: bool,
 }
 
+/// Capture files to be read in the place of interfaces.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadPlan {
+    /// One after another; `-` is standard input.
+    pub files: Vec<PathBuf>,
+    /// Behind damage, look for the next packet that makes sense.
+    pub salvage: bool,
+    /// At the end of a file, wait for more until it is renamed or removed.
+    pub follow: bool,
+    /// The core of the lane.
+    pub cpu: Option<usize>,
+}
+
 /// A whole capture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapturePlan {
-    /// One lane each.
+    /// One lane each; none where files are read.
     pub interfaces: Vec<InterfacePlan>,
+    /// What to read instead of interfaces.
+    pub read: Option<ReadPlan>,
     /// Where to.
     pub output: Output,
     /// Where a copy goes that may lack packets when its reader is slow: stdout or a pipe. Only beside
@@ -174,6 +189,9 @@ pub fn default_ring_bytes(free_bytes: u64) -> usize {
     ((free_bytes / 64) as usize).clamp(16 << 20, 128 << 20) / BLOCK_BYTES * BLOCK_BYTES
 }
 
+/// The buffer between a file that is read and one that is written: both can wait.
+pub const READ_BUFFER_BYTES: usize = 32 << 20;
+
 /// The buffer that suits a machine with so much memory free: a quarter of it, 64 MiB to 8 GiB.
 pub fn default_buffer_bytes(free_bytes: u64) -> usize {
     ((free_bytes / 4) as usize).clamp(64 << 20, 8 << 30) / CHUNK_BYTES * CHUNK_BYTES
@@ -202,9 +220,14 @@ impl CapturePlan {
         self.output == Output::Stdout || self.onlooker == Some(Output::Stdout)
     }
 
+    /// How many lanes there are: one for each interface, or one for all files.
+    pub fn lanes(&self) -> usize {
+        self.interfaces.len().max(1)
+    }
+
     /// Slabs of each lane's share of the buffer.
     pub fn slabs_per_lane(&self) -> usize {
-        (self.buffer_bytes / self.chunk_bytes / self.interfaces.len().max(1)).max(2)
+        (self.buffer_bytes / self.chunk_bytes / self.lanes()).max(2)
     }
 
     /// Blocks of each ring.
@@ -214,7 +237,10 @@ impl CapturePlan {
 
     /// Whether the plan fits together; brings sizes into line with each other.
     pub fn validate(mut self) -> Result<Self> {
-        if self.interfaces.is_empty() {
+        if self.read.as_ref().is_some_and(|read| read.files.is_empty()) {
+            return Err(Error::Plan("no file to read".into()));
+        }
+        if self.interfaces.is_empty() && self.read.is_none() {
             return Err(Error::Plan("no interface: name one or more with -i; 'ip link' lists them".into()));
         }
         if let Some(name) = self.twice() {

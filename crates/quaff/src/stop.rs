@@ -13,6 +13,8 @@ pub enum Reason {
     Signal,
     /// `--count` was reached.
     Count,
+    /// The files that were read have ended.
+    InputEnded,
     /// `--duration` was over.
     Duration,
     /// The reader of our output went away. That is success.

@@ -9,6 +9,7 @@
 //! ```
 
 use crate::sink::after::Runs;
+use crate::source::file::Jumps;
 use crate::stop::Reason;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -43,6 +44,8 @@ pub struct SessionCounts {
     pub packed: u64,
     /// Packets that its sequence numbers say were lost before they reached us.
     pub missing: u64,
+    /// Packets that were dropped just before packets of it; they are counted among the lane's too.
+    pub dropped: u64,
 }
 
 impl Counts {
@@ -164,6 +167,35 @@ impl DecapTally {
     }
 }
 
+/// What files that were read have to say at their end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct InputTally {
+    /// Files that were begun.
+    pub files: u64,
+    /// Bytes of capture that were read, unpacked.
+    pub bytes: u64,
+    /// What kept files from being read to their ends.
+    pub damages: Vec<String>,
+    /// What was jumped over by `--salvage`.
+    pub jumps: Jumps,
+    /// Packets that the files say were dropped when they were captured (`epb_dropcount`). No loss of
+    /// ours, and in none of the sums.
+    pub recorded_drops: u64,
+    /// What could not be read at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// What the user should know of the files.
+    #[serde(skip)]
+    pub notes: Vec<String>,
+}
+
+impl InputTally {
+    /// Whether all that the files hold was read.
+    pub fn is_whole(&self) -> bool {
+        self.damages.is_empty() && self.jumps.count == 0 && self.failure.is_none()
+    }
+}
+
 /// What the writer has to say at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WriterTally {
@@ -260,6 +292,9 @@ pub struct Ledger {
     pub writing: String,
     /// User and system time of this process, s.
     pub cpu_seconds: f64,
+    /// What became of the files that were read; `None` for a live capture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<InputTally>,
     /// What failed, if something did; the sums need not hold then.
     pub failure: Option<String>,
     /// What the user should know.
@@ -304,6 +339,7 @@ impl Ledger {
             ended_by: None,
             writing: String::new(),
             cpu_seconds: 0.0,
+            input: None,
             failure: None,
             notes: Vec::new(),
             interfaces: lanes,

@@ -124,6 +124,7 @@ impl Run {
             section: Section::default(),
             interfaces: Interfaces::new(vec![interface]),
             lanes: 1,
+            known: 1,
             start_ns: START_NS,
             align: if self.format == Format::Pcapng { self.align } else { 1 },
         }
@@ -165,6 +166,7 @@ impl Run {
             slot_offset_ns: 0,
             start_ns: START_NS,
             grace_ns: 0,
+            by_packet_time: false,
         };
         let slot = pack.slot_of(START_NS);
         let supply = Supply::new(from_home, fresh, more, self.slabs);

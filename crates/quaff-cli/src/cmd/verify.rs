@@ -3,7 +3,10 @@
 use crate::exit::Exit;
 use crate::show;
 use indicatif::{ProgressBar, ProgressStyle};
+use quaff::source::file;
+use quaff::stop::{Reason, Stop};
 use quaff::verify::{self, End, Gap, Ledger, Options, Progress, Report};
+use quaff_os::signal::{Signal, Signals};
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +16,7 @@ use std::time::Duration;
 /// Frames made by 'quaff generate' carry a stream number, a sequence number and a checksum. verify
 /// reads pcap and pcapng files, written by quaff or by any other tool, and says which of these
 /// frames are missing, which came twice, late or damaged, and when the first and the last hole were.
+/// Files may be compressed with gzip, zstd or lz4, which their first bytes tell.
 /// A stream begins at number 0, so frames that were lost before the first one in the file count too.
 ///
 /// What a pcapng file says of itself (drop counts at packets, interface statistics) is set against
@@ -39,10 +43,35 @@ pub(crate) struct Args {
     /// at the very end of a stream are noticed only if its generator knew the length
     #[arg(long, value_name = "N")]
     expect: Option<u64>,
+
+    /// Behind damage, look for the next packet that makes sense, and go on
+    #[arg(long)]
+    salvage: bool,
+
+    /// At the end of a file, wait for more, until it is renamed or removed, or a signal ends it
+    #[arg(long)]
+    follow: bool,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    check(&args.files, Options { from_first: args.from_first, expect: args.expect }, args.json)
+    let stop = Stop::default();
+    let reading = file::Options { salvage: args.salvage, follow: args.follow, stop: stop.clone() };
+    let options = Options { from_first: args.from_first, expect: args.expect, reading };
+    if !args.follow {
+        return check(&args.files, options, args.json);
+    }
+    let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
+    let checking = std::thread::spawn(move || check(&args.files, options, args.json));
+    while !checking.is_finished() {
+        if signals.next(Duration::from_millis(50))?.is_some() {
+            // Twice: whoever asks does not want to wait for the end of the file either.
+            if stop.raised() {
+                return Ok(Exit::Failed);
+            }
+            stop.raise(Reason::Signal);
+        }
+    }
+    checking.join().map_err(|_| anyhow::anyhow!("a defect of quaff: the reading panicked"))?
 }
 
 /// Reads `files`, and prints what there is to say of them.
@@ -120,6 +149,7 @@ fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
         line(out, "end", end_words(end))?;
     }
     line(out, "ledger", &ledger_words(report.ledger.as_ref()))?;
+    report.notes.iter().try_for_each(|note| line(out, "note", note))?;
     line(out, "read", &read_words(report))
 }
 

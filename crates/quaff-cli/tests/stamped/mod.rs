@@ -1,4 +1,5 @@
 //! Capture files of stamped frames, made without a network.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use quaff_wire::pcap::encode::{self as pcap, Resolution};
 use quaff_wire::pcapng;

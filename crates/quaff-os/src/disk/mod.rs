@@ -8,12 +8,14 @@
 mod file;
 mod read;
 mod uring;
+mod watch;
 
 pub use file::{
     Direct, Lock, Space, direct, exists, is_memory, link_unnamed, lock_file, open_unnamed, preallocate,
     space, sync_all,
 };
 pub use read::Reader;
+pub use watch::Watch;
 
 use crate::event::Event;
 use crate::mem::Slab;

@@ -35,6 +35,11 @@ impl Reader {
         Ok(Self { buffered, direct: direct.filter(|_| known.is_some()), direct_align })
     }
 
+    /// The file itself.
+    pub fn file(&self) -> &File {
+        &self.buffered
+    }
+
     /// Reads at `offset` into `piece`, which should begin on a page, as a [`crate::mem::Slab`] does.
     /// 0 is the end of the file.
     pub fn read_at(&mut self, piece: &mut [u8], offset: u64) -> io::Result<usize> {

@@ -1,39 +1,32 @@
-//! Reads pcap files from slices: microseconds and nanoseconds, both byte orders.
+//! Reads pcap files from slices: µs and ns, both byte orders, and the layouts of other days.
 
-use super::{FILE_HEADER_BYTES, MAGIC_MICROSECONDS, MAGIC_NANOSECONDS, RECORD_HEADER_BYTES, VERSION_MAJOR};
-use crate::decode::{ByteOrder, Damage, Frame, Interface, Item, Reason, Step, UNIT_BYTES_MAX, Unit};
+use super::layout::{Chain, Form, Head, Layout, of_magic};
+use super::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
+use crate::decode::{ByteOrder, Damage, Find, Frame, Interface, Item, Reason, Step, UNIT_BYTES_MAX, Unit};
 
 /// libpcap's and Wireshark's own limit; a record may exceed the snaplen of its file up to this.
 const CAPTURED_BYTES_USUAL: u32 = 256 << 10;
+/// So many records have to follow one another before bytes behind some damage are believed.
+const CHAIN_RECORDS: usize = 3;
 
-/// How the records of a file are laid out, as its magic tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Layout {
-    order: ByteOrder,
-    ns_per_fraction: u64,
-}
-
-/// The layout that a file with this magic has; `None` if it is not pcap.
-pub(crate) fn layout(magic: [u8; 4]) -> Option<Layout> {
-    [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| match order.u32(magic) {
-        MAGIC_MICROSECONDS => Some(Layout { order, ns_per_fraction: 1000 }),
-        MAGIC_NANOSECONDS => Some(Layout { order, ns_per_fraction: 1 }),
-        _ => None,
-    })
+/// Whether a file with this magic is pcap.
+pub(crate) fn is_magic(magic: [u8; 4]) -> bool {
+    of_magic(magic).is_some()
 }
 
 /// Reads one pcap file. Gives its only interface first, then its frames.
 #[derive(Debug, Default)]
 pub struct Decoder {
     offset: u64,
-    header: Option<Header>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Header {
-    layout: Layout,
-    linktype: u16,
-    captured_bytes_max: u32,
+    form: Option<Form>,
+    /// Whether it is known which layout the records have.
+    is_decided: bool,
+    /// Whether records are read the fast way.
+    is_usual: bool,
+    no_more: bool,
+    is_strict: bool,
+    /// Time of the last packet that was believed, s.
+    last_s: Option<u64>,
 }
 
 impl Decoder {
@@ -42,43 +35,52 @@ impl Decoder {
         Self::default()
     }
 
+    /// One that believes a record only when its header makes sense, so that it can say where
+    /// damage begins.
+    pub(crate) fn strict() -> Self {
+        Self { is_strict: true, ..Self::default() }
+    }
+
     /// See [`crate::decode::Decoder::next`].
     #[inline]
     pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
-        let Some(header) = self.header else { return self.file_header(bytes) };
+        let Some(form) = &self.form else { return self.file_header(bytes) };
+        if !self.is_usual {
+            return self.unusual(bytes);
+        }
         let Some((head, body)) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>() else {
             return Ok(Step::NeedMore(RECORD_HEADER_BYTES));
         };
-        let [seconds, fraction, captured, wire_len] = words(head, header.layout.order);
-        if captured > header.captured_bytes_max {
-            return Err(self.damage(Unit::Record(captured), Reason::TooLong(header.captured_bytes_max)));
+        let [seconds, fraction, captured, wire_len] = words(head, form.order);
+        if captured > form.captured_bytes_max {
+            return Err(self.damage(Unit::Record(captured), Reason::TooLong(form.captured_bytes_max)));
+        }
+        if captured == 0 && *head == [0; RECORD_HEADER_BYTES] {
+            return Err(self.damage(Unit::RecordHead, Reason::Zeros));
         }
         let Some((data, rest)) = body.split_at_checked(captured as usize) else {
             return Ok(Step::NeedMore(RECORD_HEADER_BYTES + captured as usize));
         };
         *bytes = rest;
+        let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * form.ns_per_fraction;
+        let linktype = form.linktype;
         self.offset += (RECORD_HEADER_BYTES + data.len()) as u64;
-        let time_ns =
-            u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * header.layout.ns_per_fraction;
-        let frame = Frame {
-            data,
-            time_ns,
-            wire_len,
-            interface: 0,
-            linktype: header.linktype,
-            flags: 0,
-            dropcount: 0,
-        };
+        let frame = Frame { data, time_ns, wire_len, interface: 0, linktype, flags: 0, dropcount: 0 };
         Ok(Step::Item(Item::Frame(frame)))
+    }
+
+    /// See [`crate::decode::Decoder::no_more`].
+    pub fn no_more(&mut self) {
+        self.no_more = true;
     }
 
     /// See [`crate::decode::Decoder::end`].
     pub fn end(&self, rest: &[u8]) -> Result<(), Damage> {
-        let unit = match (self.header, rest.first_chunk::<RECORD_HEADER_BYTES>()) {
+        let unit = match (&self.form, self.form.and_then(|form| form.head(rest))) {
             (None, _) if rest.is_empty() => return Err(Damage::at_start(Reason::Empty)),
             (None, _) => Unit::FileHeader,
             (Some(_), _) if rest.is_empty() => return Ok(()),
-            (Some(header), Some(head)) => Unit::Record(words(head, header.layout.order)[2]),
+            (Some(_), Some(head)) => Unit::Record(head.captured),
             (Some(_), None) => Unit::RecordHead,
         };
         Err(self.damage(unit, Reason::CutOff(rest.len() as u64)))
@@ -89,31 +91,122 @@ impl Decoder {
         self.offset
     }
 
+    /// How the records are laid out, once that is known.
+    pub fn layout(&self) -> Option<Layout> {
+        self.form.filter(|_| self.is_decided).map(|form| form.layout)
+    }
+
+    /// Moves on by so many bytes that made no sense.
+    pub(crate) fn jump(&mut self, bytes: u64) {
+        self.offset += bytes;
+    }
+
+    pub(crate) fn has_header(&self) -> bool {
+        self.form.is_some()
+    }
+
+    /// Where in `bytes` a record begins that others follow. `None` before there was a file header.
+    pub(crate) fn find(&self, bytes: &[u8]) -> Option<Find> {
+        let form = self.form?;
+        for at in 0..bytes.len() {
+            match form.chain(&bytes[at..], CHAIN_RECORDS, self.last_s, self.no_more) {
+                Chain::Holds => return Some(Find::At(at)),
+                Chain::NeedMore(needed) => return Some(Find::NotBefore { at, needed }),
+                Chain::Breaks => {}
+            }
+        }
+        Some(Find::NotBefore { at: bytes.len(), needed: form.head_bytes() })
+    }
+
+    /// Reads a record in a layout of other days, or strictly.
+    fn unusual<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
+        let Some(mut form) = self.form else { return self.file_header(bytes) };
+        if !self.is_decided {
+            match form.decide(bytes, self.no_more) {
+                Ok(layout) => form.layout = layout,
+                Err(needed) => return Ok(Step::NeedMore(needed)),
+            }
+            self.form = Some(form);
+            self.is_decided = true;
+            self.is_usual = form.is_usual() && !self.is_strict;
+        }
+        let Some(head) = form.head(bytes) else { return Ok(Step::NeedMore(form.head_bytes())) };
+        let unit = Unit::Record(head.captured);
+        if head.captured > form.captured_bytes_max {
+            return Err(self.damage(unit, Reason::TooLong(form.captured_bytes_max)));
+        }
+        if head.is_hole() {
+            return Err(self.damage(Unit::RecordHead, Reason::Zeros));
+        }
+        let length = form.head_bytes() + head.captured as usize;
+        if self.is_strict {
+            match self.believe(&form, &head, length, bytes) {
+                Ok(()) => {}
+                Err(Doubt::NeedMore(needed)) => return Ok(Step::NeedMore(needed)),
+                Err(Doubt::Because(reason)) => return Err(self.damage(unit, reason)),
+            }
+        }
+        let Some((record, rest)) = bytes.split_at_checked(length) else { return Ok(Step::NeedMore(length)) };
+        *bytes = rest;
+        self.offset += length as u64;
+        let time_ns = head.time_ns(&form);
+        self.last_s = Some(time_ns / 1_000_000_000);
+        let data = &record[form.head_bytes()..];
+        let Head { wire_len, flags, .. } = head;
+        let frame =
+            Frame { data, time_ns, wire_len, interface: 0, linktype: form.linktype, flags, dropcount: 0 };
+        Ok(Step::Item(Item::Frame(frame)))
+    }
+
+    /// Strictly: the header must make sense. If the one behind it does not, one of the two is
+    /// damaged: this one, when its length is an odd one.
+    fn believe(&self, form: &Form, head: &Head, length: usize, bytes: &[u8]) -> Result<(), Doubt> {
+        if !form.is_plausible(head, None) {
+            return Err(Doubt::Because(Reason::Header));
+        }
+        if head.captured == head.wire_len || head.captured == form.snaplen {
+            return Ok(());
+        }
+        match bytes.get(length..).and_then(|next| form.head(next)) {
+            None if self.no_more => Ok(()),
+            None => Err(Doubt::NeedMore(length + form.head_bytes())),
+            Some(next) if form.is_plausible(&next, None) => Ok(()),
+            Some(_) => Err(Doubt::Because(Reason::NextHeader)),
+        }
+    }
+
     #[cold]
     fn file_header<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
-        let Some((head, rest)) = bytes.split_first_chunk::<FILE_HEADER_BYTES>() else {
+        let Some(head) = bytes.first_chunk::<FILE_HEADER_BYTES>() else {
             return Ok(Step::NeedMore(FILE_HEADER_BYTES));
         };
         let [m0, m1, m2, m3, v0, v1, v2, v3, .., s0, s1, s2, s3, l0, l1, l2, l3] = *head;
         let magic = [m0, m1, m2, m3];
-        let layout = layout(magic).ok_or(Damage::at_start(Reason::NotCapture(magic)))?;
-        let (major, minor) = (layout.order.u16([v0, v1]), layout.order.u16([v2, v3]));
-        if major != VERSION_MAJOR {
-            return Err(Damage::at_start(Reason::Version(major, minor)));
-        }
-        let snaplen = layout.order.u32([s0, s1, s2, s3]);
-        // The upper half of the word tells of frame check sequences.
-        let linktype = layout.order.u32([l0, l1, l2, l3]) as u16;
+        let known = of_magic(magic).ok_or(Damage::at_start(Reason::NotCapture(magic)))?;
+        let (order, layout, _) = known;
+        let head_bytes = FILE_HEADER_BYTES + if layout == Layout::Ixia { 4 } else { 0 };
+        let Some(rest) = bytes.get(head_bytes..) else { return Ok(Step::NeedMore(head_bytes)) };
+        let version = (order.u16([v0, v1]), order.u16([v2, v3]));
+        let (snaplen, network) = (order.u32([s0, s1, s2, s3]), order.u32([l0, l1, l2, l3]));
         let captured_bytes_max = snaplen.clamp(CAPTURED_BYTES_USUAL, UNIT_BYTES_MAX);
-        self.header = Some(Header { layout, linktype, captured_bytes_max });
-        self.offset = FILE_HEADER_BYTES as u64;
+        let form = Form::new(known, version, snaplen, network, captured_bytes_max)
+            .ok_or(Damage::at_start(Reason::Version(version.0, version.1)))?;
+        self.form = Some(form);
+        self.offset = head_bytes as u64;
         *bytes = rest;
-        Ok(Step::Item(Item::Interface(Interface { id: 0, linktype, snaplen, name: None, filter: None })))
+        let linktype = form.linktype;
+        Ok(Step::Item(Item::Interface(Interface { linktype, snaplen, ..Interface::default() })))
     }
 
     fn damage(&self, unit: Unit, reason: Reason) -> Damage {
         Damage { offset: self.offset, unit, reason }
     }
+}
+
+/// Why a record is not believed, or not yet.
+enum Doubt {
+    Because(Reason),
+    NeedMore(usize),
 }
 
 #[inline]

@@ -2,11 +2,20 @@
 
 pub mod decode;
 pub mod encode;
+mod layout;
+
+pub use layout::Layout;
 
 /// First word of a file whose times are in microseconds, in the byte order of the file.
 pub const MAGIC_MICROSECONDS: u32 = 0xA1B2_C3D4;
 /// First word of a file whose times are in nanoseconds, in the byte order of the file.
 pub const MAGIC_NANOSECONDS: u32 = 0xA1B2_3C4D;
+/// First word of a file whose record headers Alexey Kuznetzov's patches made longer (1999).
+pub const MAGIC_KUZNETZOV: u32 = 0xA1B2_CD34;
+/// First word of a hardware capture of Ixia's, in ns.
+pub const MAGIC_IXIA_HARDWARE: u32 = 0x1C00_01AC;
+/// First word of a software capture of Ixia's, in µs.
+pub const MAGIC_IXIA_SOFTWARE: u32 = 0x1C00_01AB;
 /// The version that everybody writes: 2.4.
 pub const VERSION_MAJOR: u16 = 2;
 /// The version that everybody writes: 2.4.

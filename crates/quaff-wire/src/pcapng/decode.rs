@@ -20,10 +20,16 @@ const TRAILER_BYTES: u32 = 4;
 /// Reads one pcapng file.
 #[derive(Debug)]
 pub struct Decoder {
-    offset: u64,
-    order: ByteOrder,
+    pub(super) offset: u64,
+    pub(super) order: ByteOrder,
     interfaces: Vec<Known>,
     skip: Skip,
+    pub(super) no_more: bool,
+    is_strict: bool,
+    /// Where the block that is damaged ends, by both of its lengths.
+    pub(super) claimed_end: u64,
+    /// The head of a section is damaged: what follows may be in either order.
+    pub(super) is_order_lost: bool,
 }
 
 /// What packets need to know of their interface.
@@ -57,7 +63,16 @@ enum Got<T> {
 
 impl Default for Decoder {
     fn default() -> Self {
-        Self { offset: 0, order: ByteOrder::Little, interfaces: Vec::new(), skip: Skip::default() }
+        Self {
+            offset: 0,
+            order: ByteOrder::Little,
+            interfaces: Vec::new(),
+            skip: Skip::default(),
+            no_more: false,
+            is_strict: false,
+            claimed_end: 0,
+            is_order_lost: false,
+        }
     }
 }
 
@@ -65,6 +80,12 @@ impl Decoder {
     /// A decoder at the first byte of a file.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// One that has each block whole before it believes its length, so that it can say where damage
+    /// begins.
+    pub(crate) fn strict() -> Self {
+        Self { is_strict: true, ..Self::default() }
     }
 
     /// See [`crate::decode::Decoder::next`].
@@ -76,11 +97,13 @@ impl Decoder {
             {
                 return Ok(Step::NeedMore(needed));
             }
-            let head = match self.head(bytes)? {
-                Got::This(head) => head,
-                Got::NeedMore(needed) => return Ok(Step::NeedMore(needed)),
+            let head = match self.head(bytes) {
+                Ok(Got::This(head)) => head,
+                Ok(Got::NeedMore(needed)) => return Ok(Step::NeedMore(needed)),
+                Err(damage) => return Err(self.failed(bytes, damage)),
             };
-            if !matches!(head.kind, EPB | ISB | IDB | SHB | SPB | PB) {
+            let is_read = matches!(head.kind, EPB | ISB | IDB | SHB | SPB | PB);
+            if !is_read && !self.is_strict {
                 self.skip = Skip { left: head.length, length: head.length };
                 continue;
             }
@@ -90,11 +113,26 @@ impl Decoder {
             let Some((block, rest)) = bytes.split_at_checked(head.length as usize) else {
                 return Ok(Step::NeedMore(head.length as usize));
             };
-            let item = self.block(head, block).map_err(|reason| self.damage(head.length, reason))?;
+            let item = match self.block(head, block) {
+                Ok(item) => item,
+                Err(reason) => {
+                    // A length that is not repeated at the end says nothing.
+                    let is_length = !matches!(reason, Reason::Trailer(_));
+                    self.claimed_end = if is_length { self.offset + u64::from(head.length) } else { 0 };
+                    return Err(self.failed(block, self.damage(head.length, reason)));
+                }
+            };
             self.offset += u64::from(head.length);
             *bytes = rest;
-            return Ok(Step::Item(item));
+            if let Some(item) = item {
+                return Ok(Step::Item(item));
+            }
         }
+    }
+
+    /// See [`crate::decode::Decoder::no_more`].
+    pub fn no_more(&mut self) {
+        self.no_more = true;
     }
 
     /// See [`crate::decode::Decoder::end`].
@@ -176,21 +214,23 @@ impl Decoder {
 
     /// `bytes` is one whole block, from its type to its trailer.
     #[inline]
-    fn block<'a>(&mut self, head: Head, bytes: &'a [u8]) -> Result<Item<'a>, Reason> {
+    fn block<'a>(&mut self, head: Head, bytes: &'a [u8]) -> Result<Option<Item<'a>>, Reason> {
         let inner = bytes.get(HEAD_BYTES as usize..).ok_or(Reason::TooShort(BLOCK_BYTES_MIN))?;
         let (body, trailer) = inner.split_last_chunk().ok_or(Reason::TooShort(BLOCK_BYTES_MIN))?;
         let trailer = head.order.u32(*trailer);
         if trailer != head.length {
             return Err(Reason::Trailer(trailer));
         }
-        match head.kind {
+        let item = match head.kind {
             EPB => self.enhanced_packet(body).map(Item::Frame),
             SHB => self.section(head.order, body).map(Item::Section),
             IDB => self.interface(body).map(Item::Interface),
             ISB => self.statistics(body).map(Item::Statistics),
             SPB => self.simple_packet(body).map(Item::Frame),
-            _ => self.packet(body).map(Item::Frame),
-        }
+            PB => self.packet(body).map(Item::Frame),
+            _ => return Ok(None),
+        };
+        item.map(Some)
     }
 
     /// Section Header Block (section 4.1 of the draft). Its section length is of no use to a reader
@@ -208,6 +248,7 @@ impl Decoder {
             }
         }
         self.order = order;
+        self.is_order_lost = false;
         self.interfaces.clear();
         Ok(section)
     }
@@ -220,11 +261,17 @@ impl Decoder {
         if id >= INTERFACES_MAX {
             return Err(Reason::Interfaces(INTERFACES_MAX));
         }
-        let mut interface = Interface { id, linktype, snaplen, name: None, filter: None };
+        let mut interface = Interface { id, linktype, snaplen, ..Interface::default() };
         let (mut tsresol, mut tsoffset_s) = (6, 0);
         for found in Options::new(options, self.order) {
             match found? {
                 (IF_NAME, text) => interface.name = Some(text),
+                (IF_DESCRIPTION, text) => interface.description = Some(text),
+                (IF_OS, text) => interface.os = Some(text),
+                (IF_MACADDR, mac) => interface.mac = mac.try_into().ok(),
+                (IF_SPEED, speed) => {
+                    interface.speed_bps = speed.try_into().ok().map(|speed| self.order.u64(speed));
+                }
                 (IF_FILTER, filter) => interface.filter = filter.get(1..),
                 (IF_TSRESOL, value) => [tsresol] = option::exactly(IF_TSRESOL, value)?,
                 (IF_TSOFFSET, value) => {
@@ -323,6 +370,16 @@ impl Decoder {
     fn known(&self, id: u32) -> Result<&Known, Reason> {
         let unknown = || Reason::Interface { id, described: self.interfaces.len() as u32 };
         self.interfaces.get(id as usize).ok_or_else(unknown)
+    }
+
+    /// What follows the damaged head of a section is of interfaces that are not known yet.
+    #[cold]
+    fn failed(&mut self, block: &[u8], damage: Damage) -> Damage {
+        if block.first_chunk().is_some_and(|kind| u32::from_le_bytes(*kind) == SHB) {
+            self.interfaces.clear();
+            self.is_order_lost = true;
+        }
+        damage
     }
 
     fn damage(&self, length: u32, reason: Reason) -> Damage {

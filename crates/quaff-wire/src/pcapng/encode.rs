@@ -27,7 +27,7 @@ pub struct Section {
 }
 
 /// What a section says about an interface.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interface {
     /// LINKTYPE_*.
     pub linktype: u16,
@@ -35,6 +35,8 @@ pub struct Interface {
     pub snaplen: u32,
     /// `if_name`.
     pub name: String,
+    /// `if_description`.
+    pub description: String,
     /// `if_filter`, a libpcap expression.
     pub filter: Option<String>,
     /// `if_MACaddr`.
@@ -165,6 +167,7 @@ pub fn idb(out: &mut Vec<u8>, interface: &Interface) {
         out.extend(0u16.to_ne_bytes());
         out.extend(interface.snaplen.to_ne_bytes());
         text(out, IF_NAME, &interface.name);
+        text(out, IF_DESCRIPTION, &interface.description);
         if let Some(mac) = &interface.mac {
             option(out, IF_MACADDR, mac);
         }

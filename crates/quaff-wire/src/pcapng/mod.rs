@@ -7,6 +7,7 @@
 pub mod decode;
 pub mod encode;
 mod option;
+mod search;
 pub mod time;
 
 /// Section Header Block; the value reads the same in both byte orders.
@@ -23,6 +24,10 @@ pub const NRB: u32 = 0x0000_0004;
 pub const ISB: u32 = 0x0000_0005;
 /// Enhanced Packet Block.
 pub const EPB: u32 = 0x0000_0006;
+/// Block of the systemd journal's export format.
+pub const JOURNAL: u32 = 0x0000_0009;
+/// Decryption Secrets Block.
+pub const DSB: u32 = 0x0000_000A;
 /// Custom Block that tools may copy to another file.
 pub const CB: u32 = 0x0000_0BAD;
 /// Custom Block that tools must not copy.

@@ -4,6 +4,7 @@
 //! touched; then the lanes start and capture into it; the writer comes last, and only then is an old
 //! file of the same name emptied: a capture that cannot start spoils nothing.
 
+mod offline;
 mod outlet;
 
 use crate::gauge::{LaneGauges, WriterGauges};
@@ -18,7 +19,7 @@ use crate::sink::header::Heading;
 use crate::source::afpacket::{AfPacket, Opening};
 use crate::stage::{Decap, Inner, Limit, Quota, Slice, Stage};
 use crate::stop::{Alarm, Reason, Stop};
-use crate::tally::{LaneTally, Ledger, WriterTally};
+use crate::tally::{InputTally, LaneTally, Ledger, WriterTally};
 use crate::{Error, Result};
 use outlet::Outlet;
 pub(crate) use outlet::open_probe;
@@ -30,7 +31,7 @@ use quaff_os::{cpu, rtnl};
 use quaff_wire::linktype;
 use quaff_wire::pcapng::encode::{Interface, Section};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 /// Places in the ring to the writer beyond one for each slab: slot marks, and the end.
@@ -50,7 +51,10 @@ pub struct Capture {
     plan: CapturePlan,
     started_ns: u64,
     notes: Vec<String>,
-    inner: Option<InnerFilter>,
+    /// Filters that run in user space, for what they have to say.
+    filters: Vec<InnerFilter>,
+    /// What becomes of files that are read, when that is known.
+    input: Option<Receiver<InputTally>>,
 }
 
 /// What can be seen of a capture from outside.
@@ -70,6 +74,8 @@ pub struct Status {
 struct Setting {
     links: Vec<Link>,
     interfaces: Interfaces,
+    /// `-f`, where there is no kernel that could run it.
+    filter: Option<InnerFilter>,
     inner: Option<InnerFilter>,
     heading: Heading,
     slots: Slots,
@@ -80,6 +86,9 @@ impl Capture {
     /// Starts it: when this returns, every packet that arrives is captured.
     pub fn start(plan: CapturePlan, stop: Stop) -> Result<Self> {
         let plan = plan.validate()?;
+        if plan.read.is_some() {
+            return offline::start(plan, stop);
+        }
         let links = plan.interfaces.iter().map(find_link).collect::<Result<Vec<_>>>()?;
         let inner = plan.inner.as_ref().map(|inner| InnerFilter::new(&inner.expression)).transpose()?;
         let filter = |link: &Link| kernel_filter(&plan, &link.name, kind_of(link), inner.as_ref());
@@ -117,7 +126,8 @@ impl Capture {
             Ok(writer) => writer,
             Err(error) => return Err(give_up(error, lanes, &stop)),
         };
-        Ok(Self { stop, status, lanes, writer, pool, writing, plan, notes, inner, started_ns: steady_ns() })
+        let (filters, started_ns) = (inner.into_iter().collect(), steady_ns());
+        Ok(Self { stop, status, lanes, writer, pool, writing, plan, notes, filters, started_ns, input: None })
     }
 
     /// What can be seen from outside.
@@ -156,11 +166,17 @@ impl Capture {
         ledger.writing = self.writing;
         ledger.notes = self.notes;
         ledger.notes.extend(self.pool.finish());
-        ledger.notes.extend(self.inner.iter().flat_map(InnerFilter::notes));
+        ledger.notes.extend(self.filters.iter().flat_map(InnerFilter::notes));
         let (user_ns, system_ns) = cpu::process_ns();
         ledger.cpu_seconds = (user_ns + system_ns) as f64 / 1e9;
+        ledger.input = self.input.and_then(|input| input.recv().ok());
+        let input = ledger.input.as_ref();
+        let unread = input.and_then(|input| {
+            ledger.notes.extend_from_slice(&input.notes);
+            input.failure.clone()
+        });
         // After a failure the sums cannot hold; without one they must.
-        ledger.failure = failure.or_else(|| ledger.check().err());
+        ledger.failure = failure.or_else(|| ledger.check().err()).or(unread);
         ledger.lossless &= ledger.failure.is_none();
         ledger
     }
@@ -170,7 +186,7 @@ fn start_pool(plan: &CapturePlan, gauges: &[Arc<LaneGauges>], stop: &Stop) -> Re
     let pool = PoolPlan {
         slabs_per_lane: plan.slabs_per_lane(),
         slab_bytes: plan.chunk_bytes,
-        ready_slabs: plan.populate_bytes / plan.interfaces.len() / plan.chunk_bytes,
+        ready_slabs: plan.populate_bytes / plan.lanes() / plan.chunk_bytes,
         trickle: TRICKLE,
         busy_cores: plan.interfaces.iter().filter_map(|interface| interface.cpu).collect(),
     };
@@ -209,13 +225,14 @@ fn gap_note(filter: &KernelFilter) -> Option<String> {
 }
 
 fn setting(plan: &CapturePlan, links: Vec<Link>, inner: Option<InnerFilter>, outlet: &Outlet) -> Setting {
-    let os = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let os = format!("Linux {}", os.trim());
+    let section = section();
+    let os = section.os.clone();
     let start_ns = wall_ns();
     let interface = |link: &Link| Interface {
         linktype: kind_of(link).linktype,
         snaplen: plan.snaplen,
         name: link.name.clone(),
+        description: String::new(),
         filter: plan.filter.clone(),
         mac: (link.mac != [0; 6]).then_some(link.mac),
         speed_bps: speed_bps(&link.name),
@@ -224,18 +241,25 @@ fn setting(plan: &CapturePlan, links: Vec<Link>, inner: Option<InnerFilter>, out
     let interfaces = Interfaces::new(links.iter().map(interface).collect());
     let heading = Heading {
         format: plan.format,
-        section: Section {
-            hardware: std::env::consts::ARCH.to_owned(),
-            os: os.clone(),
-            userappl: concat!("quaff ", env!("CARGO_PKG_VERSION")).to_owned(),
-        },
+        section,
         interfaces: interfaces.clone(),
         lanes: links.len(),
+        known: links.len(),
         start_ns,
         align: outlet.align(),
     };
     let slots = outlet.slots(start_ns);
-    Setting { links, interfaces, inner, heading, slots, start_ns }
+    Setting { links, interfaces, filter: None, inner, heading, slots, start_ns }
+}
+
+/// Who wrote the file, on what.
+fn section() -> Section {
+    let os = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    Section {
+        hardware: std::env::consts::ARCH.to_owned(),
+        os: format!("Linux {}", os.trim()),
+        userappl: concat!("quaff ", env!("CARGO_PKG_VERSION")).to_owned(),
+    }
 }
 
 fn speed_bps(name: &str) -> Option<u64> {
@@ -276,6 +300,7 @@ fn packer(
         slot_offset_ns: setting.slots.offset_ns,
         start_ns: setting.start_ns,
         grace_ns: 4 * u64::from(RETIRE_MS) * 1_000_000,
+        by_packet_time: plan.read.is_some(),
     };
     let slot = pack.slot_of(setting.start_ns);
     let packer = Packer::new(pack, pool.supply, outbound, bell.clone());
@@ -292,6 +317,9 @@ fn stages(
     stop: &Stop,
 ) -> Vec<Box<dyn Stage>> {
     let mut stages: Vec<Box<dyn Stage>> = Vec::new();
+    if let Some(filter) = &setting.filter {
+        stages.push(Box::new(Inner::new(filter.clone(), setting.interfaces.clone())));
+    }
     if let Some(decap) = &plan.decap {
         let decap = Decap::new(decap, plan.format, setting.interfaces.clone(), gauges);
         stages.push(Box::new(if hides_gaps { decap.without_gaps() } else { decap }));

@@ -23,6 +23,8 @@ pub struct Heading {
     pub interfaces: Interfaces,
     /// How many of them are lanes'.
     pub lanes: usize,
+    /// How many are described in each file, whether a packet of theirs is in it or not.
+    pub known: usize,
     /// When the capture began, ns since 1970.
     pub start_ns: u64,
     /// The alignment of writes; 1 is none.
@@ -30,10 +32,15 @@ pub struct Heading {
 }
 
 impl Heading {
-    /// The bytes that a file begins with, and how many interfaces they describe.
+    /// The bytes that a file begins with, and how many interfaces they describe. Those that lanes
+    /// have found meanwhile are not among them before a chunk has spoken of them: what is in a file
+    /// does not depend on how far ahead a lane is.
     pub fn first(&self, counts: &[Counts]) -> (Vec<u8>, usize) {
         let mut out = Vec::new();
-        let known = self.interfaces.since(0);
+        let of_sessions = counts.iter().filter_map(|counts| counts.sessions.last());
+        let spoken_of = of_sessions.map(|session| usize::from(session.interface) + 1).max().unwrap_or(0);
+        let mut known = self.interfaces.since(0);
+        known.truncate(spoken_of.max(self.known));
         match self.format {
             Format::Pcapng => {
                 shb(&mut out, &self.section);
@@ -48,9 +55,11 @@ impl Heading {
         (out, known.len())
     }
 
-    /// Describes the interfaces from number `first` on, which were found while the file was written.
-    pub fn more(&self, first: usize) -> (Vec<u8>, usize) {
-        let found = self.interfaces.since(first);
+    /// Describes the interfaces `new`, which were found while the file was written.
+    pub fn more(&self, new: Range<usize>) -> (Vec<u8>, usize) {
+        let first = new.start;
+        let mut found = self.interfaces.since(first);
+        found.truncate(new.len());
         let mut out = Vec::new();
         if self.format == Format::Pcapng && !found.is_empty() {
             found.iter().for_each(|interface| idb(&mut out, interface));
@@ -140,6 +149,7 @@ mod tests {
             section: Section::default(),
             interfaces: Interfaces::new(vec![Interface::default()]),
             lanes: 1,
+            known: 1,
             start_ns: 1_790_000_000_123_456_789,
             align: 1,
         };

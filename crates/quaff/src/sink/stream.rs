@@ -75,7 +75,7 @@ impl Stream {
     /// Describes what has been found since, before a chunk that speaks of it.
     fn describe(&mut self, interfaces: usize) {
         if self.described < interfaces {
-            let (more, described) = self.heading.more(self.described);
+            let (more, described) = self.heading.more(self.described..interfaces);
             self.described = described;
             self.write(&more);
         }

@@ -62,7 +62,7 @@ impl Tee {
         // How far the copy had come: before the chunk, since its packets are not in the counters yet.
         let mark = if self.is_behind { self.last() } else { Vec::new() };
         let (more, described) = if self.described < chunk.interfaces {
-            self.heading.more(self.described)
+            self.heading.more(self.described..chunk.interfaces)
         } else {
             (Vec::new(), self.described)
         };

@@ -1,16 +1,20 @@
-//! A thread that reads a file ahead of its decoder, into a few slabs that go round.
+//! A thread that reads a file ahead of its decoder, into a few slabs that go round, and unpacks it
+//! on the way if it is compressed.
 //!
 //! It knows bytes, not packets. When the decoder is the slower one the thread waits for a slab to
 //! come back, so memory stays at [`PIECES`] slabs whatever the file.
 
-use quaff_os::disk::Reader;
+use super::file::Options;
+use super::input::Input;
+use super::unpack::{Failure, MAGIC_BYTES, Packing, Unpack};
 use quaff_os::mem::Slab;
 use quaff_os::{Result, Try};
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::io::Read;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 
 /// One is decoded, one is read, and two take up the unevenness of both.
 const PIECES: usize = 4;
@@ -24,16 +28,39 @@ pub(super) struct Piece {
     bytes: usize,
 }
 
+/// What comes of waiting for a part.
+#[derive(Debug)]
+pub(super) enum Next {
+    Piece(Piece),
+    /// Nothing within the time given.
+    Idle,
+    End,
+}
+
 /// The far end of the reading thread.
 #[derive(Debug)]
 pub(super) struct ReadAhead {
-    full: Receiver<io::Result<Piece>>,
+    full: Receiver<Result<Piece, Failure>>,
     empty: SyncSender<Slab>,
+    seen: Arc<Seen>,
 }
 
-enum Input {
-    Regular { reader: Reader, offset: u64 },
-    Stream(File),
+/// What the thread says about the file.
+#[derive(Debug, Default)]
+struct Seen {
+    /// How it is packed, plus one; 0 is not at all.
+    packing: AtomicU64,
+    /// Bytes of the compressed file used so far.
+    offset: AtomicU64,
+}
+
+/// What fills slabs.
+enum Feed {
+    /// Nothing of it has been seen yet.
+    New(Input),
+    Plain(Input),
+    Packed(Unpack),
+    Over,
 }
 
 impl Piece {
@@ -45,27 +72,33 @@ impl Piece {
 impl ReadAhead {
     /// Opens `path`, `-` for standard input, and begins to read. Also gives the size, where the file
     /// has one.
-    pub(super) fn open(path: &Path) -> Result<(Self, Option<u64>)> {
-        let (input, size) = open(path)?;
+    pub(super) fn open(path: &Path, options: &Options) -> Result<(Self, Option<u64>)> {
+        let (input, size) = Input::open(path, options)?;
         let (empty, to_fill) = sync_channel(PIECES);
         let (filled, full) = sync_channel(PIECES);
         for _ in 0..PIECES {
-            let slab = Slab::new(PIECE_BYTES)?;
-            // Huge pages are faster to fill, and the file is read without them too.
-            slab.populate().ok();
-            empty.try_send(slab).ok();
+            empty.try_send(Slab::new(PIECE_BYTES)?).ok();
         }
-        let fill = move || fill(input, &to_fill, &filled);
+        let seen = Arc::new(Seen::default());
+        let told = seen.clone();
         std::thread::Builder::new()
             .name("read ahead".into())
-            .spawn(fill)
+            .spawn(move || run(input, &to_fill, &filled, &told))
             .trying(|| format!("start a thread that reads {}", path.display()))?;
-        Ok((Self { full, empty }, size))
+        Ok((Self { full, empty, seen }, size))
     }
 
-    /// The next part of the file, `None` at its end. Waits for it.
-    pub(super) fn next(&self) -> io::Result<Option<Piece>> {
-        self.full.recv().ok().transpose()
+    /// The next part of the file. Waits for it, at most `wait`.
+    pub(super) fn next(&self, wait: Option<Duration>) -> Result<Next, Failure> {
+        let received = match wait {
+            Some(wait) => self.full.recv_timeout(wait),
+            None => self.full.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match received {
+            Ok(piece) => piece.map(Next::Piece),
+            Err(RecvTimeoutError::Timeout) => Ok(Next::Idle),
+            Err(RecvTimeoutError::Disconnected) => Ok(Next::End),
+        }
     }
 
     /// Gives a part back, so that its memory is filled again.
@@ -73,28 +106,35 @@ impl ReadAhead {
         // After the end of the file nobody wants it.
         self.empty.send(piece.slab).ok();
     }
-}
 
-fn open(path: &Path) -> Result<(Input, Option<u64>)> {
-    let tried = || format!("open {}", path.display());
-    if path == Path::new("-") {
-        let stdin = io::stdin().as_fd().try_clone_to_owned().trying(|| "open standard input")?;
-        return Ok((Input::Stream(stdin.into()), None));
+    /// The name of how the file is packed, once its first part is there.
+    pub(super) fn packing(&self) -> Option<&'static str> {
+        let all = [Packing::Gzip, Packing::Zstd, Packing::Lz4];
+        let place = self.seen.packing.load(Ordering::Relaxed).checked_sub(1)?;
+        all.get(place as usize).map(|packing| packing.name())
     }
-    let found = path.metadata().trying(tried)?;
-    if found.is_file() {
-        return Ok((Input::Regular { reader: Reader::open(path)?, offset: 0 }, Some(found.len())));
+
+    /// Bytes of the compressed file used so far.
+    pub(super) fn packed_offset(&self) -> u64 {
+        self.seen.offset.load(Ordering::Relaxed)
     }
-    Ok((Input::Stream(File::open(path).trying(tried)?), None))
 }
 
 /// The thread: ends with the file, with an error, or when the other end is gone.
-fn fill(mut input: Input, empty: &Receiver<Slab>, full: &SyncSender<io::Result<Piece>>) {
-    while let Ok(mut slab) = empty.recv() {
-        let piece = match read(&mut input, &mut slab) {
-            Ok(0) => return,
-            Ok(bytes) => Ok(Piece { slab, bytes }),
-            Err(error) => Err(error),
+fn run(input: Input, empty: &Receiver<Slab>, full: &SyncSender<Result<Piece, Failure>>, seen: &Seen) {
+    let mut feed = Feed::New(input);
+    let mut fresh = PIECES;
+    while let Ok(slab) = empty.recv() {
+        if fresh > 0 {
+            fresh -= 1;
+            // Huge pages are faster to fill, and the file is read without them too.
+            slab.populate().ok();
+        }
+        let piece = match feed.fill(slab, seen) {
+            Ok(Some(piece)) => Ok(piece),
+            Ok(None) if matches!(feed, Feed::Packed(_)) => continue,
+            Ok(None) => return,
+            Err(failure) => Err(failure),
         };
         let failed = piece.is_err();
         if full.send(piece).is_err() || failed {
@@ -103,17 +143,50 @@ fn fill(mut input: Input, empty: &Receiver<Slab>, full: &SyncSender<io::Result<P
     }
 }
 
-fn read(input: &mut Input, slab: &mut Slab) -> io::Result<usize> {
-    loop {
-        let done = match input {
-            Input::Regular { reader, offset } => {
-                reader.read_at(slab, *offset).inspect(|bytes| *offset += *bytes as u64)
+impl Feed {
+    /// Fills a slab. `None` at the end, when it is [`Feed::Over`], and when the slab was needed for
+    /// something else.
+    fn fill(&mut self, mut slab: Slab, seen: &Seen) -> Result<Option<Piece>, Failure> {
+        let bytes = match self {
+            Self::New(_) => return self.begin(slab, seen),
+            Self::Plain(input) => input.read(&mut slab).map_err(Failure::Os)?,
+            Self::Packed(unpack) => {
+                let bytes = unpack.read(&mut slab)?;
+                seen.offset.store(unpack.offset(), Ordering::Relaxed);
+                bytes
             }
-            Input::Stream(file) => file.read(slab),
+            Self::Over => 0,
         };
-        match done {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            done => return done,
+        if bytes == 0 {
+            *self = Self::Over;
+            return Ok(None);
+        }
+        Ok(Some(Piece { slab, bytes }))
+    }
+
+    /// Looks at the first bytes. The slab becomes the first part, or holds what is to be unpacked.
+    fn begin(&mut self, mut slab: Slab, seen: &Seen) -> Result<Option<Piece>, Failure> {
+        let Self::New(mut input) = std::mem::replace(self, Self::Over) else { return Ok(None) };
+        let mut bytes = 0;
+        // A pipe may give them one by one.
+        while bytes < MAGIC_BYTES {
+            match input.read(&mut slab[bytes..]).map_err(Failure::Os)? {
+                0 => break,
+                more => bytes += more,
+            }
+        }
+        match Packing::of(&slab[..bytes]) {
+            Some(packing) => {
+                seen.packing.store(packing as u64 + 1, Ordering::Relaxed);
+                let unpack = Unpack::new(packing, Box::new(input), slab, bytes);
+                *self = Self::Packed(unpack.map_err(Failure::Os)?);
+                Ok(None)
+            }
+            None if bytes == 0 => Ok(None),
+            None => {
+                *self = Self::Plain(input);
+                Ok(Some(Piece { slab, bytes }))
+            }
         }
     }
 }

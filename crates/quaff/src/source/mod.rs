@@ -3,6 +3,9 @@
 pub mod afpacket;
 mod ahead;
 pub mod file;
+mod input;
+pub mod offline;
+pub mod unpack;
 
 use crate::Result;
 use crate::batch::Frame;

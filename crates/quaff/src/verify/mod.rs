@@ -12,7 +12,7 @@ pub use ledger::Ledger;
 pub use report::{Gaps, Report, Stream};
 pub use sequence::{End, Gap};
 
-use crate::source::file::{CaptureFile, Error};
+use crate::source::file::{self, CaptureFile, Error, Jumps};
 use ledger::Books;
 use quaff_wire::decode::{Frame, Item};
 use quaff_wire::linktype;
@@ -23,18 +23,20 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// What to ask of the frames.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// A stream begins with the lowest number that is there, not at 0: older files are gone.
     pub from_first: bool,
     /// Each stream must have this many frames, 0 to N-1.
     pub expect: Option<u64>,
+    /// How files are read: see [`file::Options`].
+    pub reading: file::Options,
 }
 
 /// How far the reading has come.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// Bytes of the files read so far, all together.
+    /// Bytes of the files used so far, all together; of compressed ones, compressed bytes.
     pub bytes: u64,
     /// Frames read so far.
     pub frames: u64,
@@ -45,41 +47,58 @@ pub struct Progress {
 /// A file that cannot be read is an answer, not an error: see [`Report::error`].
 pub fn verify(files: &[PathBuf], options: Options, mut progress: impl FnMut(Progress)) -> Report {
     let started = Instant::now();
+    let reading = options.reading.clone();
     let mut count = Count::new(options);
-    let (mut bytes, mut errors, mut unreadable) = (0, Vec::new(), false);
+    let (mut used, mut sum, mut errors, mut unreadable) = (0, Sum::default(), Vec::new(), false);
     for path in files {
-        let (read, result) = read_file(path, &mut count, |read, frames| {
-            progress(Progress { bytes: bytes + read, frames });
+        let before = sum.bytes;
+        let result = read_file(path, reading.clone(), &mut count, &mut sum, |now, frames| {
+            progress(Progress { bytes: used + now, frames });
         });
-        bytes += read;
+        used += path.metadata().map_or(0, |found| found.len());
         if let Err(error) = result {
             errors.push(error.to_string());
-            unreadable |= read == 0;
+            unreadable |= sum.bytes == before;
         }
     }
     let mut report = count.finish();
-    report.bytes = bytes;
+    (report.bytes, report.jumps, report.notes) = (sum.bytes, sum.jumps, sum.notes);
     report.seconds = started.elapsed().as_secs_f64();
     report.error = (!errors.is_empty()).then(|| errors.join("; "));
     report.unreadable = unreadable;
     report.judge()
 }
 
-/// Bytes that made sense, and how it ended.
-fn read_file(path: &Path, count: &mut Count, mut progress: impl FnMut(u64, u64)) -> (u64, Result<(), Error>) {
-    let mut file = match CaptureFile::open(path) {
-        Ok(file) => file,
-        Err(error) => return (0, Err(error.into())),
-    };
+/// What was found in all files but frames.
+#[derive(Debug, Default)]
+struct Sum {
+    /// Bytes of capture that made sense.
+    bytes: u64,
+    jumps: Jumps,
+    notes: Vec<String>,
+}
+
+/// Reads one file; says how it ended.
+fn read_file(
+    path: &Path,
+    reading: file::Options,
+    count: &mut Count,
+    sum: &mut Sum,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    let mut file = CaptureFile::open_with(path, reading)?;
     count.books.begin();
     let result = loop {
         match file.pull(|item| count.item(item)) {
-            Ok(true) => progress(file.offset(), count.frames),
+            Ok(true) => progress(file.used(), count.frames),
             Ok(false) => break Ok(()),
             Err(error) => break Err(error),
         }
     };
-    (file.offset(), result)
+    sum.bytes += file.offset();
+    sum.jumps.add(file.jumps());
+    sum.notes.extend(file.notes());
+    result
 }
 
 /// All that is counted on the way.
@@ -118,6 +137,7 @@ impl Count {
             Item::Section(_) => self.books.begin(),
             Item::Interface(interface) => self.books.interface(&interface),
             Item::Statistics(statistics) => self.books.statistics(statistics),
+            Item::Jump(_) => {}
         }
     }
 

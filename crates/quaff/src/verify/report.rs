@@ -2,6 +2,7 @@
 
 use super::ledger::Ledger;
 use super::sequence::{End, Gap, Sequence};
+use crate::source::file::Jumps;
 use serde::Serialize;
 
 /// The answer, and all that it rests on. Counts are of frames.
@@ -40,6 +41,10 @@ pub struct Report {
     pub streams: Vec<Stream>,
     /// What the files say of themselves; `None` when they say nothing.
     pub ledger: Option<Ledger>,
+    /// Bytes that made no sense and were jumped over.
+    pub jumps: Jumps,
+    /// What there is to know of the files: layouts of other days, and what was jumped over.
+    pub notes: Vec<String>,
     /// What kept a file from being read to its end.
     pub error: Option<String>,
     /// A file could not be read at all.
@@ -116,6 +121,7 @@ impl Report {
             (self.corrupt > 0, "frames are damaged"),
             (self.surplus > 0, "there are more frames than were expected"),
             (recorded > self.lost, "the capture recorded drops"),
+            (self.jumps.count > 0, "bytes had to be jumped over"),
             (self.received == 0, "there are no stamped frames"),
         ];
         self.reasons = found.into_iter().filter(|(found, _)| *found).map(|(_, what)| what.into()).collect();

@@ -5,7 +5,8 @@ use crate::units;
 use anyhow::{Context, bail};
 use quaff::plan::{
     BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DecapPlan, DirPlan, Format, InnerPlan, InterfacePlan, Output,
-    POPULATE_BYTES, Retention, SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
+    POPULATE_BYTES, READ_BUFFER_BYTES, ReadPlan, Retention, SNAPLEN_MAX, default_buffer_bytes,
+    default_ring_bytes,
 };
 use quaff_os::packet::TimeSource;
 use quaff_os::topology::{Nic, Topology, advise};
@@ -14,24 +15,52 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Capture every packet of one interface or more, into files
+/// Capture every packet of one interface or more, or read what others captured, into files
 ///
 /// Packets go from the kernel's ring into a large locked buffer and from there past the page cache
 /// to disk, so a disk that stands still for a while costs memory, not packets. Each packet ends in
 /// one count: written, or lost at a named place; the counts are checked against the kernel's, printed
 /// at the end, and written into the file where the loss was.
 ///
+/// With --read, packets come from files instead, at their own speed: pcap of any kind and age, pcapng
+/// with several sections and interfaces, compressed or not. Times, lengths, directions, interfaces and
+/// recorded drops are kept, and the same files make the same bytes, whatever the machine does.
+///
 /// SIGINT or SIGTERM ends the capture when everything that the kernel had taken in is on disk; a
 /// second one ends it at once. SIGUSR1 prints a line about how it goes.
 ///
-/// Exit status: 0 nothing was lost, 1 something was, 2 it failed.
+/// Exit status: 0 nothing was lost, 1 something was, or a file that was read is damaged (what was in
+/// front of the damage is written), 2 it failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Interface to capture from; may be given several times, each gets a lane of its own
-    #[arg(short, long = "interface", value_name = "IF", required = true, help_heading = "In")]
+    #[arg(
+        short,
+        long = "interface",
+        value_name = "IF",
+        required_unless_present = "read",
+        help_heading = "In"
+    )]
     interface: Vec<String>,
-    /// Keep only packets that match a tcpdump expression; runs in the kernel
+    /// Read FILE instead, - is stdin; may be given several times, one is read after the other
+    ///
+    /// pcap and pcapng, also compressed with gzip, zstd or lz4, which their first bytes tell.
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["interface", "no_promiscuous", "time_stamp_type", "ring", "rt"],
+        help_heading = "In"
+    )]
+    pub(crate) read: Vec<PathBuf>,
+    /// At the end of FILE, wait for more, until it is renamed or removed
+    #[arg(long, requires = "read", help_heading = "In")]
+    follow: bool,
+    /// Behind damage in FILE, look for the next packet that makes sense, and go on
+    #[arg(long, requires = "read", help_heading = "In")]
+    salvage: bool,
+    /// Keep only packets that match a tcpdump expression; runs in the kernel, for files in user space
     #[arg(short, long, value_name = "EXPR", help_heading = "In")]
     filter: Option<String>,
     /// Keep only the first BYTES of each packet; 0 is all
@@ -178,7 +207,8 @@ Examples:
   quaff capture -i eth0 --dir /data --rotate-time 1h --keep-free 10
   quaff capture -i eth0 -w - | tshark -r -
   quaff capture -i eth0 --decap erspan --inner 'tcp port 443' -w mirrored.pcapng
-  quaff capture -i eth0 -w - --tee /data --keep-size 100G | tshark -r -";
+  quaff capture -i eth0 -w - --tee /data --keep-size 100G | tshark -r -
+  quaff capture --read old.pcap.gz --salvage -w new.pcapng";
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum TimeStampType {
@@ -235,6 +265,12 @@ impl Args {
             interfaces: interfaces
                 .map(|(i, name)| InterfacePlan { name: name.clone(), cpu: cpu(i) })
                 .collect(),
+            read: (!self.read.is_empty()).then(|| ReadPlan {
+                files: self.read.clone(),
+                salvage: self.salvage,
+                follow: self.follow,
+                cpu: cpu(0),
+            }),
             output: self.output(is_stdout)?,
             onlooker: self.onlooker(is_stdout),
             format: match self.format {
@@ -258,9 +294,11 @@ impl Args {
             },
             ring_bytes: self.ring.map_or_else(|| default_ring_bytes(free_bytes), |bytes| bytes as usize),
             block_bytes: BLOCK_BYTES,
-            buffer_bytes: self
-                .buffer
-                .map_or_else(|| default_buffer_bytes(free_bytes), |bytes| bytes as usize),
+            buffer_bytes: match self.buffer {
+                Some(bytes) => bytes as usize,
+                None if self.read.is_empty() => default_buffer_bytes(free_bytes),
+                None => READ_BUFFER_BYTES,
+            },
             populate_bytes: self.buffer.map_or(POPULATE_BYTES, |bytes| bytes as usize),
             chunk_bytes: CHUNK_BYTES,
             flush: self.flush.unwrap_or(flush_default),

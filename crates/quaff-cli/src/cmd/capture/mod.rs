@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// How often the live line is drawn, and a run without a terminal looks whether it is over.
 const LOOK: Duration = Duration::from_millis(250);
+/// A file is read faster than that.
+const LOOK_READ: Duration = Duration::from_millis(2);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = args.plan()?.validate()?;
@@ -75,10 +77,10 @@ fn greet(args: &Args, plan: &CapturePlan, capture: &Capture) {
         for note in capture.notes() {
             let _ = writeln!(err, "quaff: {note}");
         }
-        let names: Vec<_> = plan.interfaces.iter().map(|interface| interface.name.as_str()).collect();
-        let _ = writeln!(err, "{} → {} ({})", names.join(", "), report::target(plan), capture.writing());
+        let (from, to) = (report::sources(plan), report::target(plan));
+        let _ = writeln!(err, "{from} → {to} ({})", capture.writing());
     }
-    if args.quiet < 2 {
+    if plan.read.is_none() && args.quiet < 2 {
         // Scripts wait for this word: from now on each packet is captured.
         let _ = writeln!(err, "capturing");
     }
@@ -93,15 +95,16 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
     let started = Instant::now();
     let is_live = std::io::stderr().is_terminal() && args.quiet == 0;
     let mut asked: Option<Instant> = None;
+    let look = if args.read.is_empty() { LOOK } else { LOOK_READ };
     let mut live = report::Live::new(capture.status().clone(), is_live);
     let mut shown = started;
     while !capture.is_over() {
-        let left = args.duration.map_or(LOOK, |duration| duration.saturating_sub(started.elapsed()));
+        let left = args.duration.map_or(look, |duration| duration.saturating_sub(started.elapsed()));
         if args.stats.is_some_and(|each| shown.elapsed() >= each) {
             shown = Instant::now();
             if args.stats_name { live.name_process() } else { live.print() }
         }
-        match signals.next(left.min(LOOK))? {
+        match signals.next(left.min(look))? {
             Some(Signal::SIGUSR1) => live.print(),
             Some(Signal::SIGINT) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
                 // Asked twice: whoever asks does not want to wait for what is still in memory.

@@ -7,7 +7,7 @@ use quaff::gauge::LaneGauges;
 use quaff::inner::Place;
 use quaff::plan::{CapturePlan, Output, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
 use quaff::stop::Reason;
-use quaff::tally::{DecapTally, Ledger};
+use quaff::tally::{DecapTally, InputTally, Ledger};
 use std::io::Write;
 use std::time::Instant;
 
@@ -106,6 +106,20 @@ impl Live {
     }
 }
 
+/// Where its packets come from, for people.
+pub(super) fn sources(plan: &CapturePlan) -> String {
+    match plan.read.as_ref().map(|read| &read.files[..]) {
+        Some([first, rest @ ..]) if rest.len() > 2 => {
+            format!("{} and {} more files", first.display(), rest.len())
+        }
+        Some(files) => files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", "),
+        None => {
+            let names = plan.interfaces.iter().map(|interface| interface.name.as_str());
+            names.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
 /// Where a capture goes, for people.
 pub(super) fn target(plan: &CapturePlan) -> String {
     let words = |output: &Output| match output {
@@ -191,9 +205,15 @@ fn words(ledger: &Ledger) -> String {
         );
     }
     text += &beside(ledger);
+    if let Some(input) = &ledger.input {
+        text += &input_words(input);
+    }
     text += &ended(ledger);
     if let Some(failure) = &ledger.failure {
         text += &format!("  it failed: {failure}\n");
+    }
+    if ledger.input.is_some() {
+        return text;
     }
     text += &format!(
         "  at the worst moment {} of ring and {} of buffer were in use; the longest write took {:.0} ms\n",
@@ -201,6 +221,25 @@ fn words(ledger: &Ledger) -> String {
         show::bytes(ledger.buffer_high_bytes),
         ledger.write_high_seconds * 1e3
     );
+    text
+}
+
+/// What is to be said of files that were read.
+fn input_words(input: &InputTally) -> String {
+    let mut text = String::new();
+    for note in &input.notes {
+        text += &format!("  {note}\n");
+    }
+    for damage in &input.damages {
+        text += &format!("  DAMAGED: {damage}; what came before it is written\n");
+    }
+    let drops = input.recorded_drops;
+    if drops > 0 {
+        text += &format!(
+            "  {} packets were dropped when it was captured, as it says itself\n",
+            show::count(drops)
+        );
+    }
     text
 }
 
@@ -271,6 +310,7 @@ pub(crate) fn exit(ledger: &Ledger) -> Exit {
     match ledger.ended_by {
         Some(Reason::WriteError(_) | Reason::InterfaceGone(_) | Reason::Failed(_)) => Exit::Failed,
         Some(Reason::DiskFull) => Exit::Loss,
+        _ if ledger.input.as_ref().is_some_and(|input| !input.is_whole()) => Exit::Loss,
         _ if ledger.lossless => Exit::Done,
         _ => Exit::Loss,
     }
@@ -286,7 +326,10 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, Place)]) {
             None => interface.name.clone(),
         })
         .collect();
-    println!("lanes      {}", lanes.join(", "));
+    match &plan.read {
+        None => println!("lanes      {}", lanes.join(", ")),
+        Some(_) => println!("files      {}, one after the other", sources(plan)),
+    }
     println!("output     {} as {:?}", target(plan), plan.format);
     println!(
         "filter     {}",
@@ -299,6 +342,14 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, Place)]) {
         "snaplen    {}",
         if plan.snaplen == SNAPLEN_MAX { "all of each packet".into() } else { format!("{} B", plan.snaplen) }
     );
+    if plan.read.is_some() {
+        println!(
+            "buffer     {} in chunks of {}",
+            show::bytes(plan.buffer_bytes as u64),
+            show::bytes(plan.chunk_bytes as u64)
+        );
+        return;
+    }
     println!(
         "ring       {} per interface, {} blocks of {}, handed over after {RETIRE_MS} ms at the latest",
         show::bytes((plan.blocks_per_ring() * plan.block_bytes) as u64),
@@ -307,7 +358,7 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, Place)]) {
     );
     println!(
         "buffer     {} in chunks of {}, {} touched before the first packet; on disk after {:?}",
-        show::bytes((plan.slabs_per_lane() * plan.interfaces.len() * plan.chunk_bytes) as u64),
+        show::bytes((plan.slabs_per_lane() * plan.lanes() * plan.chunk_bytes) as u64),
         show::bytes(plan.chunk_bytes as u64),
         show::bytes(plan.populate_bytes.min(plan.buffer_bytes) as u64),
         plan.flush

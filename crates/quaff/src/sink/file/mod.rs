@@ -239,7 +239,7 @@ impl Files {
         if self.current.described >= interfaces {
             return Ok(());
         }
-        let (more, described) = self.heading.more(self.current.described);
+        let (more, described) = self.heading.more(self.current.described..interfaces);
         self.current.described = described;
         self.put_own(&more)
     }

@@ -81,10 +81,8 @@ impl Sessions {
             linktype,
             snaplen: outer.snaplen,
             name: name.clone(),
-            filter: None,
-            mac: None,
-            speed_bps: None,
             os: outer.os,
+            ..Interface::default()
         })?;
         let (sequence, clock) = (Sequence::default(), Clock::default());
         self.entries.push(Entry { interface, name, received: 0, sequence, clock, is_rest });

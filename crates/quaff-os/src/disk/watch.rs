@@ -1,0 +1,104 @@
+//! Waiting for a file to grow, as somebody else writes it.
+//!
+//! inotify(7) tells at once; where it cannot be had (no watches left, a file system that does not
+//! tell), whoever waits looks again after a while, which is right too, only later.
+
+use crate::Result;
+use crate::Try;
+use crate::event::{Event, timeout};
+use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use std::fs::{File, Metadata};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A file under the path by which it was opened.
+#[derive(Debug)]
+pub struct Watch {
+    path: PathBuf,
+    /// Device and inode: what the path is to name.
+    identity: (u64, u64),
+    inotify: Option<Inotify>,
+}
+
+impl Watch {
+    /// Watches `file`, which was opened as `path`.
+    pub fn new(path: &Path, file: &File) -> Result<Self> {
+        let meta = file.metadata().trying(|| format!("look at {}", path.display()))?;
+        Ok(Self { path: path.into(), identity: identity(&meta), inotify: inotify(path).ok() })
+    }
+
+    /// Whether the path still names the file: it was neither removed nor renamed.
+    pub fn is_there(&self) -> bool {
+        self.path.metadata().is_ok_and(|meta| identity(&meta) == self.identity)
+    }
+
+    /// Waits until the file has changed, `bell` rings, or `wait` is over. It may return without any
+    /// of these.
+    pub fn wait(&self, bell: &Event, wait: Duration) {
+        let mut fds = vec![PollFd::new(bell.as_fd(), PollFlags::POLLIN)];
+        fds.extend(self.inotify.iter().map(|inotify| PollFd::new(inotify.as_fd(), PollFlags::POLLIN)));
+        // Whatever keeps it from waiting, the caller looks again.
+        let _ = poll(&mut fds, timeout(wait));
+        bell.silence();
+        if let Some(inotify) = &self.inotify {
+            let _ = inotify.read_events();
+        }
+    }
+}
+
+fn identity(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
+fn inotify(path: &Path) -> nix::Result<Inotify> {
+    let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+    // IN_ATTRIB tells of a removal, which IN_DELETE_SELF only does once nobody has it open.
+    let what = AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_ATTRIB;
+    inotify.add_watch(path, what)?;
+    Ok(inotify)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::time::Instant;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// How long a wait takes during which `change` happens.
+    fn waited(watch: &Watch, bell: &Event, change: impl FnOnce() + Send) -> Duration {
+        let started = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(30));
+                change();
+            });
+            watch.wait(bell, LONG);
+        });
+        started.elapsed()
+    }
+
+    #[test]
+    fn growth_removal_and_the_bell_end_the_wait() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let mut file = File::create(&path).unwrap();
+        let (watch, bell) = (Watch::new(&path, &file).unwrap(), Event::new().unwrap());
+        assert!(watch.is_there());
+        assert!(waited(&watch, &bell, || bell.ring()) < LONG / 2);
+        if watch.inotify.is_none() {
+            return crate::testing::skip("growth_removal_and_the_bell_end_the_wait", "no inotify here");
+        }
+        assert!(waited(&watch, &bell, || file.write_all(b"more").unwrap()) < LONG / 2);
+        assert!(watch.is_there());
+        let other = dir.path().join("other");
+        assert!(waited(&watch, &bell, || std::fs::rename(&path, &other).unwrap()) < LONG / 2);
+        assert!(!watch.is_there());
+        File::create(&path).unwrap();
+        assert!(!watch.is_there(), "another file under the same name");
+    }
+}

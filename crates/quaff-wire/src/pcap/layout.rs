@@ -1,0 +1,280 @@
+//! How pcap records have been laid out over the years, and which of the layouts a file has.
+//!
+//! The magic leaves that open in two cases: Kuznetzov's patches share one, and hosts whose
+//! `struct timeval` has 16 bytes wrote it out under the usual one. There the first records decide.
+
+use super::{MAGIC_IXIA_HARDWARE, MAGIC_IXIA_SOFTWARE, MAGIC_KUZNETZOV, MAGIC_MICROSECONDS};
+use super::{MAGIC_NANOSECONDS, RECORD_HEADER_BYTES};
+use crate::decode::{ByteOrder, UNIT_BYTES_MAX};
+use crate::pcapng::{EPB_FLAGS_INBOUND, EPB_FLAGS_OUTBOUND};
+use std::fmt;
+
+/// How the records of a pcap file are laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// The one of draft-ietf-opsawg-pcap: 16 bytes before each packet.
+    Standard,
+    /// Alexey Kuznetzov's patch of 1999-10-29: interface, protocol and kind of packet behind the 16.
+    Kuznetzov,
+    /// His patch of 1999-09-15 under the same magic, which SuSE 6.3 had: 4 bytes more.
+    Suse,
+    /// A `struct timeval` of two 64-bit words, as some 64-bit hosts once wrote it.
+    Wide,
+    /// AIX: version 2.2, numbers of its own for kinds of links, and ns where others have µs.
+    Aix,
+    /// Ixia's lcap: the file header has one word more, the length of all records.
+    Ixia,
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Standard => "pcap",
+            Self::Kuznetzov => "pcap as patched by Kuznetzov (magic 0xa1b2cd34, record headers of 24 bytes)",
+            Self::Suse => "pcap as patched in SuSE 6.3 (magic 0xa1b2cd34, record headers of 28 bytes)",
+            Self::Wide => "pcap of an old 64-bit host (times of 2 × 64 bits, record headers of 24 bytes)",
+            Self::Aix => "pcap as AIX writes it (version 2.2, times in ns)",
+            Self::Ixia => "pcap as Ixia writes it (lcap: the length of all records behind the file header)",
+        })
+    }
+}
+
+/// What the order of the two lengths in a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lengths {
+    /// Captured, then original.
+    Captured,
+    /// The other way round: before version 2.3, and in DG/UX.
+    Original,
+    /// Version 2.3 was written in either order; the captured length is the smaller one.
+    Smaller,
+}
+
+/// All that is needed to read the records of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Form {
+    pub(super) order: ByteOrder,
+    pub(super) layout: Layout,
+    /// 1,000 or 1.
+    pub(super) ns_per_fraction: u64,
+    pub(super) linktype: u16,
+    pub(super) snaplen: u32,
+    pub(super) captured_bytes_max: u32,
+    lengths: Lengths,
+}
+
+/// The head of a record, in whatever layout it was.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Head {
+    seconds: u64,
+    fraction: u64,
+    pub(super) captured: u32,
+    pub(super) wire_len: u32,
+    /// `epb_flags`.
+    pub(super) flags: u32,
+}
+
+/// What a look at several records in a row came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Chain {
+    Holds,
+    Breaks,
+    /// At least so many bytes are needed to tell.
+    NeedMore(usize),
+}
+
+/// Byte order, layout (as far as the magic tells), and ns in a unit of a record's time.
+pub(super) fn of_magic(magic: [u8; 4]) -> Option<(ByteOrder, Layout, u64)> {
+    [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| match order.u32(magic) {
+        MAGIC_MICROSECONDS => Some((order, Layout::Standard, 1000)),
+        MAGIC_NANOSECONDS => Some((order, Layout::Standard, 1)),
+        MAGIC_KUZNETZOV => Some((order, Layout::Kuznetzov, 1000)),
+        MAGIC_IXIA_HARDWARE => Some((order, Layout::Ixia, 1)),
+        MAGIC_IXIA_SOFTWARE => Some((order, Layout::Ixia, 1000)),
+        _ => None,
+    })
+}
+
+impl Form {
+    /// From the fields of a file header. `None` for a version that nobody has written.
+    pub(super) fn new(
+        (order, layout, ns_per_fraction): (ByteOrder, Layout, u64),
+        version: (u16, u16),
+        snaplen: u32,
+        network: u32,
+        captured_bytes_max: u32,
+    ) -> Option<Self> {
+        let lengths = match version {
+            (2, 0..3) | (543, 0) => Lengths::Original,
+            (2, 3) => Lengths::Smaller,
+            (2, _) => Lengths::Captured,
+            _ => return None,
+        };
+        // The upper half of the word tells of frame check sequences.
+        let linktype = network as u16;
+        let form = Self { order, layout, ns_per_fraction, linktype, snaplen, captured_bytes_max, lengths };
+        Some(match aix_linktype(network) {
+            Some(linktype) if layout == Layout::Standard && version == (2, 2) => {
+                Self { layout: Layout::Aix, ns_per_fraction: 1, linktype, ..form }
+            }
+            _ => form,
+        })
+    }
+
+    /// Whether the records are as in nearly all files.
+    pub(super) fn is_usual(&self) -> bool {
+        matches!(self.layout, Layout::Standard | Layout::Ixia) && self.lengths == Lengths::Captured
+    }
+
+    /// Bytes before each packet.
+    pub(super) fn head_bytes(&self) -> usize {
+        match self.layout {
+            Layout::Standard | Layout::Aix | Layout::Ixia => RECORD_HEADER_BYTES,
+            Layout::Kuznetzov | Layout::Wide => 24,
+            Layout::Suse => 28,
+        }
+    }
+
+    /// The head at the front of `bytes`; `None` when they are too few.
+    pub(super) fn head(&self, bytes: &[u8]) -> Option<Head> {
+        let mut bytes = bytes.get(..self.head_bytes())?;
+        let (seconds, fraction) = match self.layout {
+            Layout::Wide => (self.take_u64(&mut bytes)?, self.take_u64(&mut bytes)?),
+            _ => (self.order.take_u32(&mut bytes)?.into(), self.order.take_u32(&mut bytes)?.into()),
+        };
+        let (first, second) = (self.order.take_u32(&mut bytes)?, self.order.take_u32(&mut bytes)?);
+        let (captured, wire_len) = match self.lengths {
+            Lengths::Captured => (first, second),
+            Lengths::Original => (second, first),
+            Lengths::Smaller => (first.min(second), first.max(second)),
+        };
+        // Behind them: the interface's index, 4 bytes; the protocol, 2; the kind of packet.
+        let flags = match self.layout {
+            Layout::Kuznetzov | Layout::Suse => bytes.get(6).map_or(0, |pkttype| flags_of(*pkttype)),
+            _ => 0,
+        };
+        Some(Head { seconds, fraction, captured, wire_len, flags })
+    }
+
+    /// Whether so many records follow one another from the front of `bytes`, the first of them from
+    /// about the time `near_s`. The last one's packet need not be there. Behind the end of a file
+    /// (`no_more`) a record that ends with it is as good as a chain.
+    pub(super) fn chain(&self, bytes: &[u8], records: usize, near_s: Option<u64>, no_more: bool) -> Chain {
+        let (mut at, mut near_s) = (0, near_s);
+        for seen in 0..records {
+            let Some(head) = bytes.get(at..).and_then(|rest| self.head(rest)) else {
+                let ends_well = seen > 1 || (seen == 1 && at == bytes.len());
+                return match (no_more, ends_well) {
+                    (false, _) => Chain::NeedMore(at + self.head_bytes()),
+                    (true, true) => Chain::Holds,
+                    (true, false) => Chain::Breaks,
+                };
+            };
+            if !self.is_plausible(&head, near_s) {
+                return Chain::Breaks;
+            }
+            near_s = Some(head.seconds);
+            at += self.head_bytes() + head.captured as usize;
+        }
+        Chain::Holds
+    }
+
+    /// Whether a head could be that of a packet, from about the time `near_s`.
+    pub(super) fn is_plausible(&self, head: &Head, near_s: Option<u64>) -> bool {
+        head.fraction.saturating_mul(self.ns_per_fraction) < NS_PER_S
+            && head.wire_len > 0
+            && head.wire_len <= UNIT_BYTES_MAX
+            && head.captured <= head.wire_len
+            && head.captured <= self.captured_bytes_max
+            && near_s.map_or(head.seconds > 0, |near_s| head.seconds.abs_diff(near_s) <= NEAR_S)
+    }
+
+    /// Which layout the first record at the front of `bytes` has, or how many bytes it takes to tell.
+    pub(super) fn decide(&self, bytes: &[u8], no_more: bool) -> Result<Layout, usize> {
+        match self.layout {
+            Layout::Standard => self.decide_wide(bytes, no_more),
+            Layout::Kuznetzov => {
+                let suse = Self { layout: Layout::Suse, ..*self };
+                match self.chain(bytes, 2, None, no_more) {
+                    Chain::Holds => return Ok(Layout::Kuznetzov),
+                    Chain::NeedMore(needed) => return Err(needed),
+                    Chain::Breaks => {}
+                }
+                match suse.chain(bytes, 2, None, no_more) {
+                    Chain::Holds => Ok(Layout::Suse),
+                    Chain::NeedMore(needed) => Err(needed),
+                    Chain::Breaks => Ok(Layout::Kuznetzov),
+                }
+            }
+            known => Ok(known),
+        }
+    }
+
+    /// A record with 64-bit times reads, in the usual layout, as a packet of which more was captured
+    /// than there was, or whose time has more µs than a second has: one record is enough to tell.
+    fn decide_wide(&self, bytes: &[u8], no_more: bool) -> Result<Layout, usize> {
+        let Some(usual) = self.head(bytes) else {
+            return if no_more { Ok(Layout::Standard) } else { Err(self.head_bytes()) };
+        };
+        let is_odd = usual.wire_len == 0 && usual.fraction == 0 && usual.seconds > 0
+            || usual.seconds == 0
+                && usual.captured == 0
+                && usual.fraction.saturating_mul(self.ns_per_fraction) >= NS_PER_S;
+        if !is_odd || self.lengths != Lengths::Captured {
+            return Ok(Layout::Standard);
+        }
+        let wide = Self { layout: Layout::Wide, ..*self };
+        match wide.head(bytes) {
+            None if !no_more => Err(wide.head_bytes()),
+            Some(head) if head.captured > 0 && wide.is_plausible(&head, None) => Ok(Layout::Wide),
+            _ => Ok(Layout::Standard),
+        }
+    }
+
+    fn take_u64(&self, bytes: &mut &[u8]) -> Option<u64> {
+        let (word, rest) = bytes.split_first_chunk()?;
+        *bytes = rest;
+        Some(self.order.u64(*word))
+    }
+}
+
+impl Head {
+    /// ns since 1970.
+    pub(super) fn time_ns(&self, form: &Form) -> u64 {
+        let fraction_ns = self.fraction.saturating_mul(form.ns_per_fraction);
+        self.seconds.saturating_mul(NS_PER_S).saturating_add(fraction_ns)
+    }
+
+    /// Nothing but zeros: no packet begins like that, but a hole in a file does.
+    pub(super) fn is_hole(&self) -> bool {
+        self.seconds == 0 && self.fraction == 0 && self.captured == 0 && self.wire_len == 0
+    }
+}
+
+const NS_PER_S: u64 = 1_000_000_000;
+/// Packets that follow one another in a file are no further apart than this, s, where it is a guess
+/// whether they are packets at all: twelve days.
+const NEAR_S: u64 = 1 << 20;
+
+/// AIX has the numbers of RFC 1573 for kinds of links.
+fn aix_linktype(network: u32) -> Option<u16> {
+    match network {
+        6 => Some(1),
+        9 => Some(6),
+        15 => Some(10),
+        24 => Some(0),
+        _ => None,
+    }
+}
+
+/// `epb_flags` from PACKET_HOST and its like (linux/if_packet.h): direction, and kind of reception.
+fn flags_of(pkttype: u8) -> u32 {
+    match pkttype {
+        0 => EPB_FLAGS_INBOUND | 1 << 2,
+        1 => EPB_FLAGS_INBOUND | 3 << 2,
+        2 => EPB_FLAGS_INBOUND | 2 << 2,
+        3 => EPB_FLAGS_INBOUND | 4 << 2,
+        4 => EPB_FLAGS_OUTBOUND,
+        _ => 0,
+    }
+}

@@ -1,0 +1,129 @@
+//! Looks for the next block behind some damage.
+//!
+//! A block is believed when its type is one that is in use, when the length at its end is that at
+//! its beginning, and when another one follows it, or the end of the file.
+
+use super::decode::Decoder;
+use super::encode::PADDING_BLOCK;
+use super::*;
+use crate::decode::{ByteOrder, Find, UNIT_BYTES_MAX};
+
+/// Type and length.
+const HEAD_BYTES: usize = 8;
+
+/// What a look at the front of some bytes came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    Block,
+    No,
+    /// At least so many bytes are needed to tell.
+    NeedMore(usize),
+}
+
+impl Decoder {
+    /// Where in `bytes` a block begins that another one follows.
+    pub(crate) fn find(&mut self, bytes: &[u8]) -> Find {
+        if let Some(found) = self.find_claimed(bytes) {
+            return found;
+        }
+        for at in 0..bytes.len() {
+            // Three bytes off, one order reads much like the other.
+            let is_aligned = (self.offset + at as u64).is_multiple_of(4);
+            let known = [self.order];
+            let orders = match (self.is_order_lost, is_aligned) {
+                (false, _) => &known[..],
+                (true, true) => &[ByteOrder::Little, ByteOrder::Big],
+                (true, false) => &[],
+            };
+            for &order in orders {
+                match self.look(&bytes[at..], order, is_in_use) {
+                    Look::Block => {
+                        self.order = order;
+                        self.is_order_lost = false;
+                        return Find::At(at);
+                    }
+                    Look::NeedMore(needed) => return Find::NotBefore { at, needed },
+                    Look::No => {}
+                }
+            }
+        }
+        Find::NotBefore { at: bytes.len(), needed: HEAD_BYTES }
+    }
+
+    /// Where the damaged block says that it ends is the best guess, if a block is there: then what
+    /// is in it, which could be a capture file itself, is not looked at.
+    fn find_claimed(&self, bytes: &[u8]) -> Option<Find> {
+        if self.is_order_lost {
+            return None;
+        }
+        let at = self.claimed_end.checked_sub(self.offset)? as usize;
+        let look = bytes.get(at..).map_or(Look::NeedMore(0), |rest| self.look(rest, self.order, is_any));
+        match look {
+            Look::Block => Some(Find::At(at)),
+            Look::NeedMore(needed) if !self.no_more => {
+                Some(Find::NotBefore { at: 0, needed: (at + needed).max(bytes.len() + 1) })
+            }
+            _ if self.no_more && at == bytes.len() => Some(Find::At(at)),
+            _ => None,
+        }
+    }
+
+    /// Moves on by so many bytes that made no sense.
+    pub(crate) fn jump(&mut self, bytes: u64) {
+        self.offset += bytes;
+    }
+
+    /// Whether a block of a kind that `is_kind` knows begins here, and what follows it is one too.
+    fn look(&self, bytes: &[u8], order: ByteOrder, is_kind: impl Fn(u32) -> bool) -> Look {
+        let short = |needed| if self.no_more { Look::No } else { Look::NeedMore(needed) };
+        let Some(kind) = bytes.first_chunk::<4>() else { return short(HEAD_BYTES) };
+        if !is_kind(order.u32(*kind)) {
+            return Look::No;
+        }
+        let (order, length) = match length_of(bytes, order) {
+            Some(Ok(found)) => found,
+            Some(Err(())) => return Look::No,
+            None => return short(BLOCK_BYTES_MIN as usize),
+        };
+        let Some((block, rest)) = bytes.split_at_checked(length as usize) else {
+            return short(length as usize);
+        };
+        let trailer = block.last_chunk().map(|trailer| order.u32(*trailer));
+        if trailer != Some(length) {
+            return Look::No;
+        }
+        match length_of(rest, order) {
+            Some(Ok(_)) => Look::Block,
+            Some(Err(())) => Look::No,
+            None if self.no_more => Look::Block,
+            None => Look::NeedMore(length as usize + BLOCK_BYTES_MIN as usize),
+        }
+    }
+}
+
+/// Byte order and length that the block at the front of `bytes` says it has, in a section of this
+/// order; `None` when they are too few to tell.
+fn length_of(bytes: &[u8], order: ByteOrder) -> Option<Result<(ByteOrder, u32), ()>> {
+    let ([k0, k1, k2, k3, l0, l1, l2, l3, rest @ ..], _) =
+        bytes.split_first_chunk::<{ BLOCK_BYTES_MIN as usize }>()?;
+    let order = match order.u32([*k0, *k1, *k2, *k3]) {
+        SHB => {
+            let orders = [ByteOrder::Little, ByteOrder::Big];
+            orders.into_iter().find(|order| order.u32(*rest) == BYTE_ORDER_MAGIC)
+        }
+        _ => Some(order),
+    };
+    let Some(order) = order else { return Some(Err(())) };
+    let length = order.u32([*l0, *l1, *l2, *l3]);
+    let is_length = (BLOCK_BYTES_MIN..=UNIT_BYTES_MAX).contains(&length) && length.is_multiple_of(4);
+    Some(if is_length { Ok((order, length)) } else { Err(()) })
+}
+
+/// Types of blocks that are found in files (section 10.1 of the draft), and our padding.
+fn is_in_use(kind: u32) -> bool {
+    matches!(kind, SHB | IDB | PB | SPB | NRB | ISB | EPB | JOURNAL | DSB | CB | CB_NO_COPY | PADDING_BLOCK)
+}
+
+fn is_any(_kind: u32) -> bool {
+    true
+}

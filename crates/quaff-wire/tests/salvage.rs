@@ -1,0 +1,219 @@
+//! What a decoder that salvages makes of damage: all packets that lie outside of it, nothing that
+//! was never there, and a jump that says where it was.
+
+mod files;
+
+use files::Build;
+use proptest::prelude::*;
+use quaff_wire::decode::{Decoder, Item, Jump, Step};
+
+/// A packet: when, and what.
+type Packet = (u64, Vec<u8>);
+
+/// Packets, jumps, and where each packet's unit ends in the file.
+#[derive(Debug, Default, PartialEq)]
+struct Found {
+    packets: Vec<Packet>,
+    jumps: Vec<Jump>,
+}
+
+fn salvage(file: &[u8]) -> Found {
+    let (mut found, mut decoder, mut rest) = (Found::default(), Decoder::salvaging(), file);
+    for is_last in [false, true] {
+        if is_last {
+            decoder.no_more();
+        }
+        while let Step::Item(item) = decoder.next(&mut rest).expect("salvage goes on") {
+            match item {
+                Item::Frame(frame) => found.packets.push((frame.time_ns, frame.data.to_vec())),
+                Item::Jump(jump) => found.jumps.push(jump),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(decoder.end(rest), Ok(()));
+    assert_eq!((decoder.offset(), rest.len()), (file.len() as u64, 0));
+    found
+}
+
+/// A file, and where in it the units of its packets lie.
+struct File {
+    bytes: Vec<u8>,
+    units: Vec<(usize, usize, Packet)>,
+}
+
+const SECONDS: u64 = 1_790_000_000;
+
+/// Packets that look like nothing in particular, a few ms apart.
+fn packets() -> impl Strategy<Value = Vec<Packet>> {
+    let packet = (0u64..50_000_000, prop::collection::vec(any::<u8>(), 14..200));
+    prop::collection::vec(packet, 8..40).prop_map(|packets| {
+        let mut now = SECONDS * 1_000_000_000;
+        let next = |(step, data): (u64, Vec<u8>)| {
+            now += step;
+            (now, data)
+        };
+        packets.into_iter().map(next).collect()
+    })
+}
+
+fn pcap(big: bool, packets: &[Packet]) -> File {
+    let head = Build::new(big).u32(0xA1B2_3C4D).u16(2).u16(4).u32(0).u32(0).u32(262_144).u32(1);
+    let (mut bytes, mut units) = (head.bytes, Vec::new());
+    for (time, data) in packets {
+        let from = bytes.len();
+        let (s, ns, len) = ((time / 1_000_000_000) as u32, (time % 1_000_000_000) as u32, data.len() as u32);
+        bytes.extend(Build::new(big).u32(s).u32(ns).u32(len).u32(len).raw(data).bytes);
+        units.push((from, bytes.len(), (*time, data.clone())));
+    }
+    File { bytes, units }
+}
+
+fn pcapng(big: bool, packets: &[Packet]) -> File {
+    let (mut bytes, mut units) = (Build::new(big).section().interface().bytes, Vec::new());
+    for (time, data) in packets {
+        let from = bytes.len();
+        bytes.extend(Build::new(big).enhanced_packet(0, *time, data).bytes);
+        units.push((from, bytes.len(), (*time, data.clone())));
+    }
+    File { bytes, units }
+}
+
+/// What happens to some bytes of a file.
+#[derive(Debug, Clone)]
+enum Harm {
+    /// They become zeros, as in a hole.
+    Zeros,
+    /// They become something else.
+    Noise(Vec<u8>),
+    /// They go.
+    Cut,
+}
+
+fn harm() -> impl Strategy<Value = (prop::sample::Index, usize, Harm)> {
+    let kind = prop_oneof![
+        Just(Harm::Zeros),
+        prop::collection::vec(any::<u8>(), 600).prop_map(Harm::Noise),
+        Just(Harm::Cut),
+    ];
+    (any::<prop::sample::Index>(), 4..600usize, kind)
+}
+
+impl File {
+    /// Harms bytes of its packets; returns the packets that it did not touch: those before the
+    /// harm, and those behind it.
+    fn harm(&mut self, at: prop::sample::Index, len: usize, harm: Harm) -> (Vec<Packet>, Vec<Packet>) {
+        let first = self.units[0].0;
+        let from = first + at.index(self.bytes.len() - first);
+        let to = (from + len).min(self.bytes.len());
+        match harm {
+            Harm::Zeros => self.bytes[from..to].fill(0),
+            Harm::Noise(noise) => self.bytes[from..to].copy_from_slice(&noise[..to - from]),
+            Harm::Cut => drop(self.bytes.drain(from..to)),
+        }
+        let of = |keep: &dyn Fn(&(usize, usize, Packet)) -> bool| {
+            self.units.iter().filter(|unit| keep(unit)).map(|unit| unit.2.clone()).collect()
+        };
+        (of(&|unit| unit.1 <= from), of(&|unit| unit.0 >= to))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn what_was_not_harmed_is_found(
+        packets in packets(), is_pcapng in any::<bool>(), big in any::<bool>(), (at, len, harm) in harm()
+    ) {
+        let mut file = if is_pcapng { pcapng(big, &packets) } else { pcap(big, &packets) };
+        let is_cut = matches!(harm, Harm::Cut);
+        let (before, behind) = file.harm(at, len, harm);
+        let found = salvage(&file.bytes);
+        prop_assert_eq!(&found.packets[..before.len()], &before[..]);
+        // A pcap record says nothing at its end: one that lost bytes takes as many of those that
+        // follow it, so a few of these may go with it. In pcapng that takes a coincidence: the length
+        // at the head of another block where its own should be at its end.
+        let may_go = if is_pcapng && !is_cut { 0 } else { 600 / (16 + 14) };
+        let gone = (0..=may_go.min(behind.len())).find(|gone| found.packets.ends_with(&behind[*gone..]));
+        prop_assert!(gone.is_some(), "{:?}", found);
+        // Nothing that was never there.
+        let touched = packets.len() - before.len() - behind.len();
+        prop_assert!(found.packets.len() <= before.len() + touched + behind.len(), "{:?}", found);
+    }
+
+    #[test]
+    fn a_whole_file_is_read_as_without_salvage(packets in packets(), is_pcapng in any::<bool>()) {
+        let file = if is_pcapng { pcapng(true, &packets) } else { pcap(true, &packets) };
+        prop_assert_eq!(salvage(&file.bytes), Found { packets, jumps: Vec::new() });
+    }
+}
+
+fn some(count: u64) -> Vec<Packet> {
+    (0..count).map(|i| (SECONDS * 1_000_000_000 + i, vec![i as u8; 60])).collect()
+}
+
+#[test]
+fn a_jump_says_from_where_why_and_how_far() {
+    for (mut file, told) in [
+        (
+            pcap(false, &some(10)),
+            "record with 4294967295 bytes of packet at offset 176: too long, at most 262144 bytes are believed",
+        ),
+        (pcapng(false, &some(10)), "block of 4294967295 bytes at offset 244: length not a multiple of 4"),
+    ] {
+        let (from, to, _) = file.units[2];
+        let length_at = if told.starts_with("record") { from + 8 } else { from + 4 };
+        file.bytes[length_at..length_at + 4].fill(0xFF);
+        let found = salvage(&file.bytes);
+        assert_eq!(found.packets.len(), 9);
+        let [jump] = found.jumps[..] else { panic!("{:?}", found.jumps) };
+        assert_eq!((jump.damage.to_string(), jump.bytes), (told.into(), (to - from) as u64));
+    }
+}
+
+#[test]
+fn a_cut_off_end_is_a_jump_too() {
+    for mut file in [pcap(false, &some(5)), pcapng(false, &some(5))] {
+        file.bytes.truncate(file.bytes.len() - 1);
+        let found = salvage(&file.bytes);
+        assert_eq!((found.packets.len(), found.jumps.len()), (4, 1));
+        let (from, ..) = file.units[4];
+        assert_eq!(found.jumps[0].damage.offset, from as u64);
+        assert_eq!(found.jumps[0].bytes as usize, file.bytes.len() - from);
+    }
+}
+
+/// A packet that carries a capture file is not dug up when the block around it is damaged.
+#[test]
+fn what_is_inside_of_a_damaged_block_stays_inside() {
+    let inner = pcapng(false, &some(5)).bytes;
+    let around = |damage: bool| {
+        let file = pcapng(false, &some(2));
+        let mut block = Build::new(false).enhanced_packet(0, SECONDS, &inner).bytes;
+        // Its number of captured bytes does not fit, its length does.
+        block[20] = if damage { 0xFF } else { block[20] };
+        let last = Build::new(false).enhanced_packet(0, SECONDS, b"last").bytes;
+        [file.bytes, block, last].concat()
+    };
+    assert_eq!(salvage(&around(false)).packets.len(), 4);
+    let found = salvage(&around(true));
+    assert_eq!((found.packets.len(), found.jumps.len()), (3, 1));
+    assert_eq!(found.packets[2].1, b"last");
+}
+
+/// Its interfaces are not those of the section before, and its order may be another one.
+#[test]
+fn a_section_whose_head_is_gone_keeps_nothing_of_the_one_before() {
+    let first = pcapng(false, &some(3)).bytes;
+    for big in [false, true] {
+        let mut second = pcapng(big, &some(5));
+        second.bytes[8] = 0;
+        let third = pcapng(true, &some(2)).bytes;
+        let found = salvage(&[&first, &second.bytes[..], &third].concat());
+        assert_eq!((found.packets.len(), found.jumps.len()), (3 + 5 + 2, 1));
+        // Without its interface, none of its packets is believed.
+        second.bytes.drain(28..28 + 32);
+        let found = salvage(&[&first, &second.bytes[..], &third].concat());
+        assert_eq!(found.packets.len(), 3 + 2);
+    }
+}
