@@ -83,6 +83,9 @@ struct Options {
     /// Capture what is inside tunnels: auto, or kinds with commas
     #[arg(long, value_name = "KINDS")]
     decap: Option<String>,
+    /// Keep only what matches a tcpdump expression when the tunnels are off
+    #[arg(long, value_name = "EXPR")]
+    inner: Option<String>,
     /// Leave the interface out of promiscuous mode
     #[arg(long)]
     no_promiscuous: bool,
@@ -198,6 +201,8 @@ impl Options {
             ("--filter", &filter),
             ("--snaplen", &self.snaplen),
             ("--decap", &decap),
+            // Without tunnels to take off there is nothing inside.
+            ("--inner", if decap.as_deref().is_some_and(is_set) { &self.inner } else { &None }),
             ("--ring", &self.ring),
             ("--buffer", &self.buffer),
             ("--tee", &self.tee),
@@ -236,13 +241,19 @@ mod tests {
     fn options_become_those_of_capture() {
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(native(Options::default(), None), [""; 0]);
-        let empty =
-            Options { decap: some("none"), snaplen: some(""), keep_size: some("1G"), ..Options::default() };
+        let empty = Options {
+            decap: some("none"),
+            inner: some("tcp"),
+            snaplen: some(""),
+            keep_size: some("1G"),
+            ..Options::default()
+        };
         assert_eq!(native(empty, Some(" ")), [""; 0]);
         let options = Options {
             filter: some("udp"),
             snaplen: some("96"),
             decap: some("erspan,vxlan"),
+            inner: some("tcp"),
             no_promiscuous: true,
             ring: some("64M"),
             buffer: some("1G"),
@@ -256,6 +267,7 @@ mod tests {
                 "--filter=(port 53 or port 54) and (udp)",
                 "--snaplen=96",
                 "--decap=erspan,vxlan",
+                "--inner=tcp",
                 "--ring=64M",
                 "--buffer=1G",
                 "--tee=/data",
