@@ -139,6 +139,33 @@ fn example_2_gulp_captures_itself() {
 }
 
 #[test]
+fn a_file_on_stdout_is_written_past_the_page_cache_and_left_as_it_was_found() {
+    let Some(bench) = prepare("a_file_on_stdout_is_written_past_the_page_cache", &[]) else { return };
+    // What is written behind the capture stands behind it; a file that is appended to stays one.
+    for (line, begin, is_direct) in [
+        ("(gulp -i eth1 2> words; echo end) > pcapfile", "", true),
+        ("echo begin > pcapfile; (gulp -i eth1 2> words; echo end) >> pcapfile", "begin\n", false),
+    ] {
+        let running = shell(&bench, line);
+        let words = || std::fs::read_to_string(bench.path("words")).unwrap_or_default();
+        let begun = Instant::now();
+        while !words().contains("capturing") && begun.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        bench.generate(PLAIN);
+        send(process(&running, "quaff"), Signal::SIGINT).expect("it runs");
+        ended(running, line);
+        let bytes = std::fs::read(bench.path("pcapfile")).unwrap();
+        let pcap = bytes.strip_prefix(begin.as_bytes()).unwrap().strip_suffix(b"end\n").unwrap();
+        std::fs::write(bench.path("only"), pcap).unwrap();
+        assert_complete(&bench, &["only"]);
+        // As far as the disk here takes direct writes.
+        assert!(!words().contains("O_DIRECT") || is_direct, "{}", words());
+        std::fs::remove_file(bench.path("words")).unwrap();
+    }
+}
+
+#[test]
 fn example_3_an_erspan_feed_is_unpacked_and_saved() {
     let Some(bench) = prepare("example_3_an_erspan_feed_is_unpacked_and_saved", &[]) else { return };
     example(&bench, "gulp -i eth1 -d > pcapfile", MIRRORED);

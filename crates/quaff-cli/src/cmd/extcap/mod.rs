@@ -66,6 +66,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PIPE", help_heading = "Asked by Wireshark")]
     fifo: Option<PathBuf>,
 
+    /// Pipes of a toolbar; we have none
+    #[arg(long, hide = true)]
+    extcap_control_in: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    extcap_control_out: Option<PathBuf>,
+    /// Called when Wireshark has killed us; nothing is left behind
+    #[arg(long, hide = true)]
+    extcap_cleanup_postkill: bool,
+
     #[command(flatten)]
     options: Options,
 }
@@ -115,6 +124,9 @@ Examples:
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if args.install {
         return install::install(args.global);
+    }
+    if args.extcap_cleanup_postkill {
+        return Ok(Exit::Done);
     }
     if args.extcap_interfaces {
         print(&sentences::interfaces(&links()?));
