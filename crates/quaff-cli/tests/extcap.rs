@@ -59,7 +59,7 @@ fn tshark_lists_our_interfaces_and_their_options() {
     assert!(dlts.contains("EN10MB"), "{dlts}");
     // tshark has made settings of our options.
     let settings = run(&mut tshark(&bench, &["-G", "currentprefs"]));
-    for option in ["filter", "snaplen", "decap", "ring", "buffer", "tee"] {
+    for option in ["filter", "snaplen", "decap", "inner", "ring", "buffer", "tee"] {
         assert!(settings.contains(&format!("extcap.quaff_rx0.{option}")), "{option}");
     }
 }
@@ -97,6 +97,31 @@ fn a_capture_that_tshark_starts_is_complete() {
     let found = verify(&[&file]);
     assert_eq!((&found["received"], &found["complete"]), (&30_000.into(), &true.into()), "{found}");
     assert!(send(quaff, Signal::SIGCONT).is_err(), "quaff has ended with it");
+}
+
+#[test]
+fn options_of_the_dialog_are_those_of_the_capture() {
+    let Some(bench) = prepare("options_of_the_dialog_are_those_of_the_capture", 1 << 28) else { return };
+    let file = bench.path("shark.pcapng");
+    let options =
+        ["decap:erspan", "inner:src port 3", "snaplen:80"].map(|option| format!("extcap.quaff_rx0.{option}"));
+    let options = options.iter().flat_map(|option| ["-o", option]);
+    let args: Vec<_> = ["-i", "quaff-rx0", "-q", "-w", &file].into_iter().chain(options).collect();
+    let running = Running::start(tshark(&bench, &args)).expect("tshark runs");
+    await_capture(&bench, &running);
+    bench.generate("--size 300 --count 2000 --pps 20000 --stream 3 --erspan 5");
+    bench.generate("--size 300 --count 1000 --pps 20000 --stream 4 --erspan 5");
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(interrupt(running).code, 0);
+    let found = verify(&[&file]);
+    assert_eq!(
+        (&found["received"], &found["complete"], &found["foreign"]),
+        (&2000.into(), &true.into(), &0.into()),
+        "{found}"
+    );
+    let lengths =
+        run(tool("options", "tshark").unwrap().args(["-r", &file, "-T", "fields", "-e", "frame.cap_len"]));
+    assert!(lengths.lines().all(|length| length == "80"), "{lengths}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::inner::{InnerFilter, KernelFilter, Place, kernel_filter};
 use crate::interfaces::Interfaces;
 use crate::lane::{self, Inlet, Reader, Writer};
 use crate::pack::{PackPlan, Packer};
-use crate::plan::{CapturePlan, InterfacePlan, RETIRE_MS};
+use crate::plan::{CapturePlan, InterfacePlan, Output, RETIRE_MS};
 use crate::pool::{Arrived, LanePool, Pool, PoolPlan};
 use crate::sink::file::Slots;
 use crate::sink::header::Heading;
@@ -159,6 +159,9 @@ impl Capture {
         let lanes: Vec<_> =
             self.lanes.into_iter().filter_map(|lane| join(lane).map_err(&mut note).ok()).collect();
         let writer = join(self.writer).map_err(&mut note).unwrap_or_default();
+        if self.plan.output == Output::Stdout {
+            outlet::leave_stdout();
+        }
         let (slab_bytes, block_bytes) = (self.plan.chunk_bytes as u64, self.plan.block_bytes as u64);
         let mut ledger = Ledger::new(lanes, &writer, slab_bytes, block_bytes);
         ledger.seconds = (steady_ns() - self.started_ns) as f64 / 1e9;

@@ -1,6 +1,7 @@
 //! The output, opened and looked at, before it becomes a sink: what it is decides how it is written.
 
 use crate::gauge::WriterGauges;
+use crate::pipe::direct::reopen;
 use crate::plan::{CapturePlan, Format, Output};
 use crate::sink::Sink;
 use crate::sink::file::{Files, Parts, Slots};
@@ -16,7 +17,7 @@ use crate::{Error, Result};
 use quaff_os::disk::{Disk, Lock, direct, lock_file, open_unnamed};
 use quaff_os::event::Event;
 use std::fs::{File, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ impl Outlet {
         let format = plan.format;
         let onlooker = plan.onlooker.as_ref().map(|output| open_onlooker(output, stop)).transpose()?;
         let (kind, align) = match &plan.output {
-            Output::Stdout => (Kind::Stream(stdout()?), 1),
+            Output::Stdout => open_stdout()?,
             Output::File(path) if is_stream(path) => (Kind::Stream(open_stream(path, stop)?), 1),
             Output::File(path) => open_file(path)?,
             Output::Dir(dir) => {
@@ -143,6 +144,25 @@ fn open_onlooker(output: &Output, stop: &Stop) -> Result<File> {
             "with --tee the packets go into a folder, and a copy to '-w -' or '-w PIPE': a file needs no copy"
                 .into(),
         )),
+    }
+}
+
+/// stdout; a file that is empty there is written as a file is, past the page cache.
+fn open_stdout() -> Result<(Kind, usize)> {
+    let mut stdout = stdout()?;
+    let is_new = stdout.stream_position().is_ok_and(|at| at == 0)
+        && stdout.metadata().is_ok_and(|meta| meta.len() == 0);
+    match reopen(&stdout).filter(|_| is_new) {
+        Some((file, align)) => Ok((Kind::File(file, "/dev/stdout".into()), align)),
+        None => Ok((Kind::Stream(stdout), 1)),
+    }
+}
+
+/// Leaves the offset of a file on stdout behind its end, for whoever writes there next.
+pub(super) fn leave_stdout() {
+    if let Ok(mut stdout) = stdout() {
+        // What is no file has no offset.
+        let _ = stdout.seek(SeekFrom::End(0));
     }
 }
 

@@ -42,19 +42,25 @@ pub(super) struct DirectFile {
     gauges: Arc<PipeGauges>,
 }
 
+/// The file that stdout is, once more and past the page cache, and how writes to it are aligned. `None`
+/// where stdout is something else, is appended to, is stderr too, or lies on a file system that knows
+/// no direct writes.
+pub(crate) fn reopen(stdout: &File) -> Option<(File, usize)> {
+    let flags = OFlag::from_bits_retain(fcntl(stdout, FcntlArg::F_GETFL).ok()?);
+    let is_writable = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
+    if kind(stdout) != Kind::File || !is_writable || flags.contains(OFlag::O_APPEND) || is_stderr(stdout) {
+        return None;
+    }
+    let path = format!("/proc/self/fd/{}", stdout.as_raw_fd());
+    let file = File::options().write(true).custom_flags(OFlag::O_DIRECT.bits()).open(path).ok()?;
+    let align = direct(&file)?.offset_align;
+    Some((file, align))
+}
+
 impl DirectFile {
-    /// `None` where stdout is something else, is appended to, is stderr too, does not begin at a block,
-    /// or lies on a file system that knows no direct writes.
+    /// `None` where [`reopen`] says so, or stdout does not begin at a block.
     pub(super) fn open(stdout: &File, bell: &Event, gauges: &Arc<PipeGauges>) -> Option<Self> {
-        let flags = OFlag::from_bits_retain(fcntl(stdout, FcntlArg::F_GETFL).ok()?);
-        let is_writable = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
-        if kind(stdout) != Kind::File || !is_writable || flags.contains(OFlag::O_APPEND) || is_stderr(stdout)
-        {
-            return None;
-        }
-        let path = format!("/proc/self/fd/{}", stdout.as_raw_fd());
-        let file = File::options().write(true).custom_flags(OFlag::O_DIRECT.bits()).open(path).ok()?;
-        let align = direct(&file)?.offset_align;
+        let (file, align) = reopen(stdout)?;
         let given = stdout.try_clone().ok()?;
         let start = (&given).stream_position().ok()?;
         start.is_multiple_of(align as u64).then(|| Self {

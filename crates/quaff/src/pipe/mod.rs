@@ -20,7 +20,7 @@
 //! | [`direct`] | stdout as a file of its own, past the page cache |
 //! | [`files`] | a folder of files, cut between packets where there are packets |
 
-mod direct;
+pub(crate) mod direct;
 mod files;
 mod read;
 mod stream;

@@ -25,8 +25,6 @@ const LATE_NS: u64 = 10_000_000_000;
 const ASK: Duration = Duration::from_millis(100);
 /// Naming a file on a full disk: what a folder may need for it, bytes.
 const NAME_BYTES: u64 = 64 << 10;
-/// How often room is made for one name.
-const NAME_TRIES: u32 = 3;
 
 /// The folder of a rotation.
 #[derive(Debug)]
@@ -122,20 +120,17 @@ impl Folder {
     fn begin(&mut self, file: &File, first: &[u8]) -> Result<()> {
         let mut slab = Slab::new(first.len())?;
         slab[..first.len()].copy_from_slice(first);
-        let mut tries = 0;
         loop {
             match file.write_all_at(&slab[..first.len()], 0) {
                 Ok(()) => return Ok(()),
-                Err(error) if is_full(&error) && tries < NAME_TRIES && self.make_room(NAME_BYTES) => {
-                    tries += 1
-                }
+                Err(error) if is_full(&error) && self.make_room(NAME_BYTES) => {}
                 Err(error) => return Err(Error::path("begin a file in", &self.opening.dir, error)),
             }
         }
     }
 
     fn name(&mut self, fresh: &mut Fresh, time_ns: u64, ending: Ending) -> Result<PathBuf> {
-        let (mut tries, mut taken) = (0, 0);
+        let mut taken = 0;
         let mut path = self.next_path(time_ns);
         loop {
             match fresh.name(&path) {
@@ -144,9 +139,7 @@ impl Folder {
                     taken += 1;
                     path = self.path_instead(time_ns, taken, ending);
                 }
-                Err(error) if is_full(&error) && tries < NAME_TRIES && self.make_room(NAME_BYTES) => {
-                    tries += 1;
-                }
+                Err(error) if is_full(&error) && self.make_room(NAME_BYTES) => {}
                 Err(error) => return Err(Error::path("name the file", path, error)),
             }
         }
@@ -279,12 +272,10 @@ impl Folder {
     }
 
     fn take_opened(&mut self) -> Result<Fresh> {
-        let mut tries = 0;
         loop {
             match self.opened.take() {
                 Some(Ok(fresh)) => return Ok(fresh),
-                Some(Err(error)) if is_full(&error) && tries < NAME_TRIES && self.make_room(NAME_BYTES) => {
-                    tries += 1;
+                Some(Err(error)) if is_full(&error) && self.make_room(NAME_BYTES) => {
                     self.keeper.open_next();
                 }
                 Some(Err(error)) => return Err(Error::path("open a file in", &self.opening.dir, error)),

@@ -157,7 +157,8 @@ pub(crate) struct Args {
     /// Number the files from 0 to N-1 of --keep-files, over and over
     #[arg(long, requires = "keep_files", help_heading = "Rotation")]
     wrap: bool,
-    /// Run 'CMD FILE' in a shell after each finished file, one at a time, at the lowest priority
+    /// Run 'CMD FILE' in a shell after each finished file, one at a time, at the lowest priority; the
+    /// end of the capture waits for the last one
     #[arg(long, value_name = "CMD", requires = "folder", help_heading = "Rotation")]
     exec: Option<String>,
 

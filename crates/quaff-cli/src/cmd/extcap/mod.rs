@@ -66,6 +66,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PIPE", help_heading = "Asked by Wireshark")]
     fifo: Option<PathBuf>,
 
+    /// Pipes of a toolbar; we have none
+    #[arg(long, hide = true)]
+    extcap_control_in: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    extcap_control_out: Option<PathBuf>,
+    /// Called when Wireshark has killed us; nothing is left behind
+    #[arg(long, hide = true)]
+    extcap_cleanup_postkill: bool,
+
     #[command(flatten)]
     options: Options,
 }
@@ -83,6 +92,9 @@ struct Options {
     /// Capture what is inside tunnels: auto, or kinds with commas
     #[arg(long, value_name = "KINDS")]
     decap: Option<String>,
+    /// Keep only what matches a tcpdump expression when the tunnels are off
+    #[arg(long, value_name = "EXPR")]
+    inner: Option<String>,
     /// Leave the interface out of promiscuous mode
     #[arg(long)]
     no_promiscuous: bool,
@@ -112,6 +124,9 @@ Examples:
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if args.install {
         return install::install(args.global);
+    }
+    if args.extcap_cleanup_postkill {
+        return Ok(Exit::Done);
     }
     if args.extcap_interfaces {
         print(&sentences::interfaces(&links()?));
@@ -198,6 +213,8 @@ impl Options {
             ("--filter", &filter),
             ("--snaplen", &self.snaplen),
             ("--decap", &decap),
+            // Without tunnels to take off there is nothing inside.
+            ("--inner", if decap.as_deref().is_some_and(is_set) { &self.inner } else { &None }),
             ("--ring", &self.ring),
             ("--buffer", &self.buffer),
             ("--tee", &self.tee),
@@ -236,13 +253,19 @@ mod tests {
     fn options_become_those_of_capture() {
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(native(Options::default(), None), [""; 0]);
-        let empty =
-            Options { decap: some("none"), snaplen: some(""), keep_size: some("1G"), ..Options::default() };
+        let empty = Options {
+            decap: some("none"),
+            inner: some("tcp"),
+            snaplen: some(""),
+            keep_size: some("1G"),
+            ..Options::default()
+        };
         assert_eq!(native(empty, Some(" ")), [""; 0]);
         let options = Options {
             filter: some("udp"),
             snaplen: some("96"),
             decap: some("erspan,vxlan"),
+            inner: some("tcp"),
             no_promiscuous: true,
             ring: some("64M"),
             buffer: some("1G"),
@@ -256,6 +279,7 @@ mod tests {
                 "--filter=(port 53 or port 54) and (udp)",
                 "--snaplen=96",
                 "--decap=erspan,vxlan",
+                "--inner=tcp",
                 "--ring=64M",
                 "--buffer=1G",
                 "--tee=/data",

@@ -40,7 +40,7 @@ const PACKETS: &str = "Packets";
 const MEMORY: &str = "Memory";
 const DISK: &str = "Disk";
 
-const ARGS: [Arg; 9] = [
+const ARGS: [Arg; 10] = [
     Arg {
         call: "--filter",
         display: "Filter",
@@ -64,6 +64,14 @@ const ARGS: [Arg; 9] = [
         kind: "{type=selector}{default=none}",
         group: PACKETS,
         values: &KINDS,
+    },
+    Arg {
+        call: "--inner",
+        display: "Filter inside",
+        tooltip: "A tcpdump expression on what is inside the tunnels; in the kernel where that is possible",
+        kind: "{type=string}",
+        group: PACKETS,
+        values: &[],
     },
     Arg {
         call: "--no-promiscuous",

@@ -72,8 +72,7 @@ impl Native {
 
     fn folder(&mut self, options: &Options, dir: &OsStr) {
         self.value("--dir", dir);
-        let name = options.name.to_string_lossy().replace('%', "%%");
-        self.value("--name", format!("{name}{}%3i", if options.stamp { "%s." } else { "" }));
+        self.value("--name", name(options));
         let file_mb = options.file_mb();
         if file_mb < FILE_MB_MIN {
             self.note(&format!("files of {FILE_MB_MIN} MB: that is the smallest there is"));
@@ -102,9 +101,10 @@ impl Native {
         }
         if let Some(dir) = &options.dir {
             self.value("--dir", dir);
+            self.value("--name", name(options));
             self.value("--rotate-size", format!("{}M", options.file_mb().max(FILE_MB_MIN)));
             if options.files().is_some() || options.seconds.is_some() || options.command.is_some() {
-                self.note("-c with -o cuts by size alone: -G, -W, -t and -Z are left out");
+                self.note("-c with -o cuts by size alone: -G, -W and -Z are left out");
             }
         }
         if options.status.is_some() {
@@ -132,6 +132,12 @@ impl Native {
     fn note(&mut self, words: &str) {
         self.notes.push(words.to_owned());
     }
+}
+
+/// `-n` and `-t` as a template.
+fn name(options: &Options) -> String {
+    let name = options.name.to_string_lossy().replace('%', "%%");
+    format!("{name}{}%3i", if options.stamp { "%s." } else { "" })
 }
 
 /// Why an option means nothing any more.
@@ -195,7 +201,7 @@ mod tests {
             ("-o d -n 50% -C 1 -r 1 -W 1", "capture -i eth1 --buffer 1M --format pcap-us --dir d --name 50%%%3i --rotate-size 2M --keep-files 2 --wrap".to_owned()),
             // Without -o nothing is rotated.
             ("-n tap -t -C 2 -G 60 -W 3 -Z gzip", format!("capture -i eth1 {to_stdout}")),
-            ("-c -r 200 -o d -C 1", "pipe --size 200M --dir d --rotate-size 200M".to_owned()),
+            ("-c -r 200 -o d -C 1", "pipe --size 200M --dir d --name pcap%3i --rotate-size 200M".to_owned()),
             // What Gulp's copy did not look at.
             ("-c -i eth3 -d", "pipe".to_owned()),
         ] {
