@@ -229,6 +229,8 @@ impl Cutter {
                 self.has_units = had_units && !is_cut;
                 self.repeated.extend_from_slice(&held);
             }
+            // The first four bytes said that there are no units: they may go to several files.
+            Look::Packet(_) if self.layout == Layout::Bytes => return self.feed(&held, out),
             Look::Packet(unit_bytes) => {
                 if self.begin(*unit_bytes) {
                     self.cut(*unit_bytes, out)?;

@@ -137,9 +137,10 @@ proptest! {
     }
 
     #[test]
-    fn other_bytes_are_cut_anywhere(bytes in prop::collection::vec(1..9u8, 4..3000), sizes in sizes(), limit in 1..2000u64) {
+    fn other_bytes_are_cut_anywhere(bytes in prop::collection::vec(1..9u8, 4..3000), sizes in sizes(), limit in prop_oneof![1..6u64, 1..2000u64]) {
         let (files, _, cutter) = cut(&bytes, &sizes, limit);
         prop_assert_eq!(cutter.kind(), Some(Kind::Bytes));
+        prop_assert_eq!(&files, &cut(&bytes, &[bytes.len()], limit).0);
         let (last, full) = files.split_last().unwrap();
         prop_assert!(full.iter().all(|file| file.len() as u64 == limit));
         prop_assert!(last.len() as u64 <= limit && !last.is_empty());

@@ -18,7 +18,7 @@ const LOST_RATIO_MAX: f64 = 0.5;
 const NULL_BYTES: u64 = 8 << 30;
 const FILE_BYTES: u64 = 2 << 30;
 /// Frames in the file that tcpdump reads.
-const FRAMES: u64 = 1_500_000;
+const FRAMES: u64 = 1_000_000;
 
 /// The runs of one program on the same feed.
 #[derive(Debug, Clone, Serialize)]
@@ -39,7 +39,7 @@ impl Bench<'_> {
     pub(super) fn pipes(&mut self) -> quaff_lab::Result<()> {
         self.rates("/dev/zero to /dev/null", &Feed::Zeros(NULL_BYTES), false)?;
         self.rates("/dev/zero into a file", &Feed::Zeros(FILE_BYTES), true)?;
-        let traffic = self.traffic(1000, Some(300_000), FRAMES);
+        let traffic = self.traffic(1500, Some(200_000), FRAMES);
         let quaff = self.setup.present.iter().find(|present| present.rival.name == "quaff");
         if let Some(quaff) = quaff {
             self.progress.expect(1);
