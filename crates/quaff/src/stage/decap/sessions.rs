@@ -76,7 +76,8 @@ impl Sessions {
 
     fn add(&mut self, outer: u16, linktype: u16, words: &str, is_rest: bool) -> Option<usize> {
         let outer = self.interfaces.get(outer)?;
-        let name = format!("{} {words}", outer.name);
+        // A file's interface may have no name.
+        let name = format!("{} {words}", outer.name).trim_start().to_owned();
         let interface = self.interfaces.add(Interface {
             linktype,
             snaplen: outer.snaplen,
