@@ -211,12 +211,19 @@ fn interfaces_found_on_the_way_are_where_they_were() {
         bytes.extend(section);
     }
     let (from, to) = (put(&dir, "in.pcapng", &bytes), path(&dir, "out.pcapng"));
-    let mut first = None;
+    let (folder, mut first) = (path(&dir, "out"), None);
     for _ in 0..6 {
-        assert_done(&capture(&["--read", &from, "-w", &to]), 120_000);
-        let bytes = std::fs::read(&to).unwrap();
-        assert!(*first.get_or_insert(bytes.clone()) == bytes);
+        std::fs::create_dir(&folder).unwrap();
+        assert_done(&capture(&["--read", &from, "--dir", &folder, "--rotate-size", "2M"]), 120_000);
+        let files: Vec<_> = names(Path::new(&folder))
+            .iter()
+            .map(|name| std::fs::read(Path::new(&folder).join(name)).unwrap())
+            .collect();
+        assert!(files.len() > 5, "{}", files.len());
+        assert!(*first.get_or_insert(files.clone()) == files);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
+    assert_done(&capture(&["--read", &from, "-w", &to]), 120_000);
     assert!(packets(&to) == packets(&from));
     assert_eq!(verify(&[&to])["complete"], true);
 }

@@ -2,6 +2,7 @@
 
 use super::file::Options;
 use crate::stop::Stop;
+use nix::fcntl::{FcntlArg, fcntl};
 use quaff_os::disk::{Reader, Watch};
 use quaff_os::event::Event;
 use quaff_os::{Result, Try};
@@ -42,11 +43,11 @@ impl Input {
         let stop = options.stop.clone();
         if path == Path::new("-") {
             let stdin = io::stdin().as_fd().try_clone_to_owned().trying(|| "open standard input")?;
-            return Ok((Self { kind: Kind::Stream(stdin.into()), stop }, None));
+            return Ok((Self { kind: stream(stdin.into()), stop }, None));
         }
         let found = path.metadata().trying(tried)?;
         if !found.is_file() {
-            return Ok((Self { kind: Kind::Stream(File::open(path).trying(tried)?), stop }, None));
+            return Ok((Self { kind: stream(File::open(path).trying(tried)?), stop }, None));
         }
         let reader = Reader::open(path)?;
         let mut follow = None;
@@ -58,6 +59,13 @@ impl Input {
         let size = follow.is_none().then_some(found.len());
         Ok((Self { kind: Kind::Regular { reader, offset: 0, follow }, stop }, size))
     }
+}
+
+/// A pipe takes as much at once as the kernel lets it; other streams do not care.
+fn stream(file: File) -> Kind {
+    // What any process may ask for: pipe-max-size, pipe(7).
+    let _ = fcntl(&file, FcntlArg::F_SETPIPE_SZ(1 << 20));
+    Kind::Stream(file)
 }
 
 impl Read for Input {
