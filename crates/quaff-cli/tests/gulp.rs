@@ -6,7 +6,7 @@
 
 mod support;
 
-use quaff_lab::{Running, testing};
+use quaff_lab::Running;
 use quaff_os::process::send;
 use quaff_os::signal::Signal;
 use std::os::unix::fs::PermissionsExt;
@@ -29,16 +29,6 @@ fn prepare(test: &str, tools: &[&str]) -> Option<Bench> {
     std::fs::write(&gulp, format!("#!/bin/sh\nexec '{QUAFF}' gulp \"$@\"\n")).expect("a script");
     std::fs::set_permissions(&gulp, std::fs::Permissions::from_mode(0o755)).expect("it runs");
     Some(bench)
-}
-
-/// Whether this build knows `words` (a command or an option); a skip says so when it does not.
-fn knows(test: &str, command: &[&str], words: &str) -> bool {
-    let help = Command::new(QUAFF).args(command).arg("--help").output().expect("quaff runs");
-    let is_known = String::from_utf8_lossy(&help.stdout).contains(words);
-    if !is_known {
-        testing::skip(test, &format!("this build has no {words}"));
-    }
-    is_known
 }
 
 /// A line of the shell, run in the bench's folder on the receiving side.
@@ -186,11 +176,7 @@ fn example_4_and_then_filtered_by_tcpdump() {
 
 #[test]
 fn example_5_everything_to_disk_and_unpacked_offline() {
-    let test = "example_5_everything_to_disk_and_unpacked_offline";
-    let Some(bench) = prepare(test, &[]) else { return };
-    if !knows(test, &["capture"], "--read") {
-        return;
-    }
+    let Some(bench) = prepare("example_5_everything_to_disk_and_unpacked_offline", &[]) else { return };
     let line = "gulp -i eth1 > pcapfile1; gulp -d -i - < pcapfile1 > pcapfile2";
     example(&bench, line, MIRRORED);
     assert_eq!(verify(&[&bench.path("pcapfile1")])["received"], 0, "its frames are mirrored ones");
