@@ -19,8 +19,9 @@ use std::time::Duration;
 
 /// How often the rule is held against the disk while a file grows, ns.
 const LOOK_NS: u64 = 500_000_000;
-/// How long a full disk has to show the room that removed files made, ns.
-const LATE_NS: u64 = 10_000_000_000;
+/// How long a full disk has to show the room that removed files made: a journal of a busy disk is not
+/// in a hurry, ns.
+const LATE_NS: u64 = 30_000_000_000;
 /// How often it is asked meanwhile.
 const ASK: Duration = Duration::from_millis(100);
 /// Naming a file on a full disk: what a folder may need for it, bytes.
