@@ -21,6 +21,7 @@ use crate::gauge::LaneGauges;
 use crate::interfaces::Interfaces;
 use crate::plan::{DecapPlan, Format};
 use crate::tally::{Counts, DecapTally, LaneTally, Removed};
+use clock::Clock;
 use fragments::{Datagram, Fragments, Taken};
 use quaff_wire::tunnel::{Damage, Direction, ErspanTime, Inner, Outcome, Upper, strip, strip_datagram};
 use sessions::{Entry, Sessions};
@@ -169,20 +170,19 @@ impl Decap {
             self.damaged[damage.index()] += 1;
         }
         let fits = self.linktype.is_none_or(|only| only == inner.linktype);
-        let entry = self.sessions.entry(inner.session, inner.linktype, outer.interface);
-        let Some(entry) = entry else {
+        let Some(at) = self.sessions.find(inner.session, inner.linktype, outer.interface) else {
             removed.unsuited += 1;
             return;
         };
-        entry.note(inner, self.has_all);
+        let interface = self.sessions.note(at, inner.sequence.filter(|_| self.has_all));
         if !fits {
             removed.unsuited += 1;
             return;
         }
-        let mut frame = describe(&outer, inner, entry.interface);
+        let mut frame = describe(&outer, inner, interface);
         if self.plan.switch_time
             && let Some(time) = inner.time
-            && let Some(time_ns) = entry.time_ns(&time, outer.time_ns)
+            && let Some(time_ns) = time_ns(self.sessions.clock(at), &time, outer.time_ns)
         {
             frame.time_ns = time_ns;
             frame.flags |= Frame::HARDWARE_TIME;
@@ -212,27 +212,15 @@ fn describe(outer: &Frame, inner: &Inner, interface: u16) -> Frame {
     }
 }
 
-impl Entry {
-    #[inline]
-    fn note(&mut self, inner: &Inner, has_all: bool) {
-        self.received += 1;
-        if let Some(number) = inner.sequence
-            && has_all
-            && !self.is_rest
-        {
-            self.sequence.note(number);
+/// When the switch says that it was; `None` when it does not tell in which unit.
+fn time_ns(clock: &mut Clock, time: &ErspanTime, seen_ns: u64) -> Option<u64> {
+    let tick_ns = time.granularity.tick_ns()?;
+    Some(match time.upper {
+        Some(Upper::Seconds(seconds)) => {
+            u64::from(seconds) * 1_000_000_000 + u64::from(time.timestamp) * u64::from(tick_ns)
         }
-    }
-
-    fn time_ns(&mut self, time: &ErspanTime, seen_ns: u64) -> Option<u64> {
-        let tick_ns = time.granularity.tick_ns()?;
-        Some(match time.upper {
-            Some(Upper::Seconds(seconds)) => {
-                u64::from(seconds) * 1_000_000_000 + u64::from(time.timestamp) * u64::from(tick_ns)
-            }
-            _ => self.clock.time_ns(time.timestamp, tick_ns, seen_ns),
-        })
-    }
+        _ => clock.time_ns(time.timestamp, tick_ns, seen_ns),
+    })
 }
 
 impl Stage for Decap {

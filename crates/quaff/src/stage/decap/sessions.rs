@@ -22,6 +22,8 @@ pub(super) struct Sessions {
     /// The one that was asked for last: packets of a session come in rows.
     last: Option<(Key, usize)>,
     entries: Vec<Entry>,
+    /// Where a session was seen first, whatever the link type of its frames.
+    first: HashMap<(Session, u16), usize>,
     /// Where those beyond the limit are.
     rest: HashMap<(u16, u16), usize>,
 }
@@ -34,47 +36,75 @@ pub(super) struct Entry {
     pub(super) received: u64,
     pub(super) sequence: Sequence,
     pub(super) clock: Clock,
-    /// It stands for all beyond the limit.
-    pub(super) is_rest: bool,
+    /// Where its numbers and its clock are: a session whose frames are of several link types has an
+    /// interface for each, and counts once. `None` stands for all beyond the limit.
+    first: Option<usize>,
 }
 
 impl Sessions {
     pub(super) fn new(interfaces: Interfaces) -> Self {
-        Self { interfaces, index: HashMap::new(), last: None, entries: Vec::new(), rest: HashMap::new() }
+        Self {
+            interfaces,
+            index: HashMap::new(),
+            last: None,
+            entries: Vec::new(),
+            first: HashMap::new(),
+            rest: HashMap::new(),
+        }
     }
 
-    /// The session, whose frames are of `linktype`, on interface `outer` of the lane; a new one is
-    /// given an interface. `None` when there are no more interfaces to be had.
+    /// Where the session is, whose frames are of `linktype`, on interface `outer` of the lane; a new
+    /// one is given an interface. `None` when there are no more interfaces to be had.
     #[inline]
-    pub(super) fn entry(&mut self, session: Session, linktype: u16, outer: u16) -> Option<&mut Entry> {
+    pub(super) fn find(&mut self, session: Session, linktype: u16, outer: u16) -> Option<usize> {
         let key = (session, linktype, outer);
         let at = match self.last {
             Some((last, at)) if last == key => at,
-            _ => self.find(key)?,
+            _ => self.look_up(key)?,
         };
         self.last = Some((key, at));
-        self.entries.get_mut(at)
+        Some(at)
     }
 
-    fn find(&mut self, key: Key) -> Option<usize> {
+    /// Notes a packet of a session, and its number. Returns the session's interface.
+    #[inline]
+    pub(super) fn note(&mut self, at: usize, number: Option<u32>) -> u16 {
+        let entry = &mut self.entries[at];
+        entry.received += 1;
+        let (interface, first) = (entry.interface, entry.first);
+        if let (Some(number), Some(first)) = (number, first) {
+            self.entries[first].sequence.note(number);
+        }
+        interface
+    }
+
+    /// The clock of a session's sender.
+    pub(super) fn clock(&mut self, at: usize) -> &mut Clock {
+        let first = self.entries[at].first.unwrap_or(at);
+        &mut self.entries[first].clock
+    }
+
+    fn look_up(&mut self, key: Key) -> Option<usize> {
         if let Some(at) = self.index.get(&key) {
             return Some(*at);
         }
         let (session, linktype, outer) = key;
         if self.index.len() < SESSIONS_MAX {
-            let at = self.add(outer, linktype, &session.to_string(), false)?;
+            let at = self.add(outer, linktype, &session.to_string())?;
+            let first = *self.first.entry((session, outer)).or_insert(at);
+            self.entries[at].first = Some(first);
             self.index.insert(key, at);
             return Some(at);
         }
         if let Some(at) = self.rest.get(&(linktype, outer)) {
             return Some(*at);
         }
-        let at = self.add(outer, linktype, "further sessions", true)?;
+        let at = self.add(outer, linktype, "further sessions")?;
         self.rest.insert((linktype, outer), at);
         Some(at)
     }
 
-    fn add(&mut self, outer: u16, linktype: u16, words: &str, is_rest: bool) -> Option<usize> {
+    fn add(&mut self, outer: u16, linktype: u16, words: &str) -> Option<usize> {
         let outer = self.interfaces.get(outer)?;
         // A file's interface may have no name.
         let name = format!("{} {words}", outer.name).trim_start().to_owned();
@@ -86,7 +116,7 @@ impl Sessions {
             ..Interface::default()
         })?;
         let (sequence, clock) = (Sequence::default(), Clock::default());
-        self.entries.push(Entry { interface, name, received: 0, sequence, clock, is_rest });
+        self.entries.push(Entry { interface, name, received: 0, sequence, clock, first: None });
         Some(self.entries.len() - 1)
     }
 
