@@ -248,7 +248,9 @@ impl Cutter {
     /// Begins a unit of so many bytes; `true` when the file has to be cut before it.
     fn begin(&mut self, unit_bytes: u64) -> bool {
         self.left_bytes = unit_bytes;
-        let is_cut = self.has_units && self.file_bytes.saturating_add(unit_bytes) > self.limit_bytes;
+        // Files that would be mostly heads are larger than they were asked to be.
+        let limit_bytes = self.limit_bytes.max(4 * self.repeated.len() as u64);
+        let is_cut = self.has_units && self.file_bytes.saturating_add(unit_bytes) > limit_bytes;
         if !is_cut {
             self.file_bytes += unit_bytes;
             self.has_units = true;

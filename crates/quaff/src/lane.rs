@@ -95,9 +95,21 @@ struct Hand {
     aside: Vec<u8>,
     received: u64,
     removed: Removed,
+    /// The time of the last frame, and when it was seen, steady ns.
+    last: Option<(u64, u64)>,
 }
 
 impl Hand {
+    /// What time it is where the frames are from: that of the last one, and what has passed since it
+    /// was seen; `wall_ns` before the first.
+    fn now_ns(&mut self, wall_ns: u64) -> u64 {
+        let steady_ns = steady_ns();
+        if let Some(frame) = self.frames.last() {
+            self.last = Some((frame.time_ns, steady_ns));
+        }
+        self.last.map_or(wall_ns, |(time_ns, seen_ns)| time_ns.saturating_add(steady_ns - seen_ns))
+    }
+
     fn sum_up(&self, tally: &mut LaneTally) {
         tally.received = self.received;
         tally.after_count = self.removed.after_count;
@@ -110,7 +122,7 @@ impl Hand {
 
 /// Takes a batch through the stages and packs what is left of it.
 fn work<S: Source>(lane: &mut Reader<S>, hand: &mut Hand, is_last: bool) {
-    let now_ns = hand.frames.last().map_or_else(|| lane.source.wall_ns(), |frame| frame.time_ns);
+    let now_ns = hand.now_ns(lane.source.wall_ns());
     let bytes = lane.source.bytes();
     let mut batch = Batch { bytes, aside: &mut hand.aside, frames: &mut hand.frames, now_ns, is_last };
     for stage in &mut lane.stages {

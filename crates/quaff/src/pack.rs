@@ -21,7 +21,9 @@ const STATISTICS_BYTES_MAX: usize = 224;
 const AHEAD: usize = 3;
 const LINES_AHEAD: usize = 4;
 /// Packets whose time is further from ours than this say nothing about rotation slots.
-const CLOCK_OFF_NS: u64 = 5_000_000_000;
+const CLOCK_AHEAD_NS: u64 = 5_000_000_000;
+/// They may have waited in the kernel's ring for a disk that stood still.
+const CLOCK_BEHIND_NS: u64 = 300_000_000_000;
 
 /// What a packer has to know.
 #[derive(Debug, Clone)]
@@ -177,7 +179,10 @@ impl Packer {
     /// Until when slots can have begun: now. A clock that is off (an adapter's that counts TAI, one
     /// that nobody has set) has no say: then it is our own time that turns the slot.
     fn slot_wall_ns(&mut self, frames: &[Frame], wall_ns: u64) -> u64 {
-        let is_off = frames.first().is_some_and(|frame| frame.time_ns.abs_diff(wall_ns) > CLOCK_OFF_NS);
+        let is_off = frames.first().is_some_and(|frame| {
+            frame.time_ns > wall_ns.saturating_add(CLOCK_AHEAD_NS)
+                || wall_ns > frame.time_ns.saturating_add(CLOCK_BEHIND_NS)
+        });
         if is_off && wall_ns >= self.slot_end_ns() {
             self.enter_slot(self.plan.slot_of(wall_ns));
         }
@@ -222,6 +227,9 @@ impl Packer {
     /// How long nothing will be due, ns.
     pub fn patience_ns(&self, now_ns: u64, wall_ns: u64) -> u64 {
         let flush = self.open.as_ref().map_or(u64::MAX, |open| self.flush_at_ns(open).saturating_sub(now_ns));
+        if self.plan.by_packet_time {
+            return flush;
+        }
         let slot = self.slot_end_ns().saturating_add(self.plan.grace_ns).saturating_sub(wall_ns);
         flush.min(slot)
     }
@@ -331,6 +339,10 @@ impl Packer {
     }
 
     fn tell_slot(&mut self) {
+        if self.slot > self.told_slot && self.open.is_some() {
+            // A mark would speak of packets that are still here; their chunk tells the slot.
+            return self.seal();
+        }
         // Marks leave room for every slab and for the end; one that has to wait is told later.
         if self.slot > self.told_slot && self.outbound.slots() > self.supply.count() + 1 {
             self.told_slot = self.slot;
@@ -346,7 +358,7 @@ impl Packer {
         if self.plan.slot_ns == 0 {
             u64::MAX
         } else {
-            (self.slot + 1) * self.plan.slot_ns + self.plan.slot_offset_ns
+            (self.slot + 1).saturating_mul(self.plan.slot_ns).saturating_add(self.plan.slot_offset_ns)
         }
     }
 

@@ -302,6 +302,10 @@ fn validate_dir(dir: &mut DirPlan, chunk_bytes: usize) -> Result<usize> {
         dir.rotate_bytes =
             Some(dir.retention.bytes.map_or(1 << 30, |bytes| (bytes / 8).max(ROTATE_BYTES_MIN)));
     }
+    if let (None, Some(bytes)) = (dir.rotate_bytes, dir.retention.bytes) {
+        // Files that end by the clock alone could be larger than what may stay.
+        dir.rotate_bytes = Some((bytes / 2).max(ROTATE_BYTES_MIN));
+    }
     if let (Some(keep), Some(rotate)) = (dir.retention.bytes, dir.rotate_bytes)
         && keep < 2 * rotate
     {

@@ -82,7 +82,8 @@ impl Pool {
             let (home, from_home) = RingBuffer::new(count);
             let (to_lane, fresh) = RingBuffer::new(count);
             let mut end = Fresh { to_lane, left: count, ready, arrived, arrived_bytes: 0 };
-            while end.is_short() && !stop.raised() {
+            // One slab comes home again and again: with it a lane can end what it has begun.
+            while end.left == count || end.is_short() && !stop.raised() {
                 end.add(&mut maker)?;
             }
             fresh_ends.push(end);

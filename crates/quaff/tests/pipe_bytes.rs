@@ -107,7 +107,7 @@ proptest! {
         let sent = noise(bytes.min(least * 20_000));
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let output =
-            PipeOutput::Dir { dir: dir.path().into(), name: "f".into(), rotate_bytes: Some(rotate) };
+            PipeOutput::Dir { dir: dir.path().into(), name: "f".into(), rotate_bytes: Some(rotate), keep_files: None };
         let (stdin, to) = std::io::pipe().unwrap();
         let stdout = File::open("/dev/null").unwrap();
         let pipe = Pipe::start(plan(output), stdin.into(), stdout.into(), Stop::default()).unwrap();

@@ -52,6 +52,9 @@ pub(crate) struct Args {
     /// Begin the next file before this one gets larger than SIZE (256M, 1G) [default: one file]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "dir", help_heading = "Files")]
     rotate_size: Option<u64>,
+    /// Keep N files, the one being written among them; the oldest goes, and its number is used again
+    #[arg(long, value_name = "N", requires = "rotate_size", help_heading = "Files")]
+    keep_files: Option<u64>,
     /// Names of the files, strftime fields and a number: NAME-000001.pcapng
     #[arg(
         long,
@@ -111,7 +114,8 @@ impl Args {
         let output = match &self.dir {
             None => PipeOutput::Stdout,
             Some(dir) if dir.is_dir() => {
-                PipeOutput::Dir { dir: dir.clone(), name: self.name.clone(), rotate_bytes: self.rotate_size }
+                let (name, rotate_bytes, keep_files) = (self.name.clone(), self.rotate_size, self.keep_files);
+                PipeOutput::Dir { dir: dir.clone(), name, rotate_bytes, keep_files }
             }
             Some(dir) => bail!("--dir {}: there is no such folder", dir.display()),
         };

@@ -159,7 +159,8 @@ impl Capture {
         let lanes: Vec<_> =
             self.lanes.into_iter().filter_map(|lane| join(lane).map_err(&mut note).ok()).collect();
         let writer = join(self.writer).map_err(&mut note).unwrap_or_default();
-        if self.plan.output == Output::Stdout {
+        // A stream has left it where it is.
+        if self.plan.output == Output::Stdout && self.writing != outlet::STREAM {
             outlet::leave_stdout();
         }
         let (slab_bytes, block_bytes) = (self.plan.chunk_bytes as u64, self.plan.block_bytes as u64);

@@ -20,7 +20,7 @@ use quaff_os::clock::steady_ns;
 use quaff_os::cpu;
 use quaff_os::event::Event;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -38,6 +38,7 @@ pub(super) fn start(mut plan: CapturePlan, stop: Stop) -> Result<Capture> {
         plan.flush = NEVER;
     }
     refuse_own_output(&read, &plan.output)?;
+    refuse_followed_pipe(&read)?;
     let gauges = vec![Arc::default()];
     let (interfaces, cpu) = (Interfaces::default(), read.cpu);
     let source = Offline::open(read, plan.format, interfaces.clone(), stop.clone(), Arc::clone(&gauges[0]))?;
@@ -88,13 +89,46 @@ fn is_live(read: &ReadPlan) -> bool {
 
 /// A file that is read and emptied at once holds nothing for anybody.
 fn refuse_own_output(read: &ReadPlan, output: &Output) -> Result<()> {
-    let Output::File(out) = output else { return Ok(()) };
-    let identity =
-        |path: &Path| path.metadata().ok().filter(|meta| meta.is_file()).map(|m| (m.dev(), m.ino()));
-    let Some(own) = identity(out) else { return Ok(()) };
-    match read.files.iter().any(|path| identity(path) == Some(own)) {
-        true => Err(Error::Plan(format!("{} cannot be read and written at once", out.display()))),
+    let identity = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
+    let is_read = |own: Option<_>| own.is_some() && read.files.iter().any(|path| identity(path) == own);
+    let refused = match output {
+        Output::File(out) => out.is_file() && is_read(identity(out)),
+        Output::Stdout => {
+            let stdout = Path::new("/dev/stdout");
+            stdout.is_file() && is_read(identity(stdout))
+        }
+        Output::Dir(dir) => {
+            let folder = identity(&dir.dir);
+            let is_in = |path: &PathBuf| {
+                path.parent().is_some_and(|parent| {
+                    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+                    identity(parent) == folder
+                })
+            };
+            if dir.retention.is_any() && read.files.iter().any(is_in) {
+                return Err(Error::Plan(format!(
+                    "{} holds files that are read: what may stay there would remove them; give another --dir",
+                    dir.dir.display()
+                )));
+            }
+            false
+        }
+    };
+    match refused {
+        true => Err(Error::Plan("a file cannot be read and written at once: give another output".into())),
         false => Ok(()),
+    }
+}
+
+/// A pipe is waited for anyway, and one that is silent could not be left.
+fn refuse_followed_pipe(read: &ReadPlan) -> Result<()> {
+    let is_file =
+        |path: &PathBuf| path.as_os_str() != "-" && path.metadata().is_ok_and(|meta| meta.is_file());
+    match read.files.iter().find(|path| read.follow && !is_file(path)) {
+        Some(path) => {
+            Err(Error::Plan(format!("--follow is for files; {} is read to its end anyway", path.display())))
+        }
+        None => Ok(()),
     }
 }
 

@@ -24,6 +24,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How an output is written that only goes forward, in words.
+pub(super) const STREAM: &str = "a stream";
 /// Bytes of a slab of the repacker.
 const REPACK_BYTES: usize = 4 << 20;
 /// Slabs of the repacker.
@@ -81,7 +83,7 @@ impl Outlet {
     /// How it will be written, in words.
     pub(super) fn describe(&self) -> String {
         match &self.kind {
-            Kind::Stream(_) => "a stream".to_owned(),
+            Kind::Stream(_) => STREAM.to_owned(),
             _ => {
                 let engine = Event::new().map_or("pwrite", |bell| Disk::new(&bell).name());
                 let cache =

@@ -82,6 +82,8 @@ pub enum PipeOutput {
         name: String,
         /// A file gets no larger than this, bytes; `None`: there is one file.
         rotate_bytes: Option<u64>,
+        /// At most so many files stay, and their numbers begin anew behind the last.
+        keep_files: Option<u64>,
     },
 }
 
@@ -98,6 +100,11 @@ impl PipePlan {
             && bytes < ROTATE_BYTES_MIN
         {
             return Err(Error::Plan("--rotate-size is 64K at least".into()));
+        }
+        if let PipeOutput::Dir { keep_files: Some(0..2), .. } = self.output {
+            return Err(Error::Plan(
+                "--keep-files is 2 at least: the file being written is one of them".into(),
+            ));
         }
         Ok(self)
     }
@@ -277,7 +284,7 @@ impl Pipe {
         notes.extend(self.pool.finish());
         notes.extend(write.note);
         let left = self.gauges.read.get().saturating_sub(self.gauges.written.get());
-        let is_closed = ended_by == Some(Reason::OutputClosed);
+        let is_closed = write.is_closed;
         let (user_ns, system_ns) = cpu::process_ns();
         PipeReport {
             read: self.gauges.read.get(),
@@ -304,7 +311,7 @@ impl Pipe {
 }
 
 fn open(plan: &PipePlan, stdout: File, bell: &Event, gauges: &Arc<PipeGauges>) -> Result<Box<dyn Outlet>> {
-    let PipeOutput::Dir { dir, name, rotate_bytes } = &plan.output else {
+    let PipeOutput::Dir { dir, name, rotate_bytes, keep_files } = &plan.output else {
         return Ok(match direct::DirectFile::open(&stdout, bell, gauges) {
             Some(file) => Box::new(file),
             None => Box::new(stream::Stream::new(stdout, bell.clone(), gauges.clone())),
@@ -315,8 +322,8 @@ fn open(plan: &PipePlan, stdout: File, bell: &Event, gauges: &Arc<PipeGauges>) -
         name: name.clone(),
         rotate_bytes: *rotate_bytes,
         rotate_time: None,
-        retention: Retention::default(),
-        wrap: false,
+        retention: Retention { files: *keep_files, ..Retention::default() },
+        wrap: keep_files.is_some(),
         exec: None,
     };
     Ok(Box::new(files::Files::open(plan, bell, gauges)?))
@@ -376,7 +383,7 @@ mod tests {
     fn a_plan_is_made_to_fit_or_refused() {
         let plan = |size_bytes, rotate_bytes| PipePlan {
             size_bytes,
-            output: PipeOutput::Dir { dir: "/tmp".into(), name: "n".into(), rotate_bytes },
+            output: PipeOutput::Dir { dir: "/tmp".into(), name: "n".into(), rotate_bytes, keep_files: None },
             reader_cpu: None,
             writer_cpu: None,
         };

@@ -187,7 +187,11 @@ impl Reader {
                 _ => 0,
             },
         });
-        last.left_bytes > 0 && (patience_ns == 0 || now_ns < last.until_ns)
+        if last.left_bytes == u64::MAX && now_ns >= last.until_ns {
+            // What is there by now is read still, however long the output takes.
+            last.left_bytes = waiting_bytes(&self.stdin) as u64;
+        }
+        last.left_bytes > 0
     }
 
     /// Waits for something to read; says whether there is.

@@ -80,6 +80,8 @@ pub(super) struct WriteTally {
     pub(super) files: u64,
     /// What the bytes were taken for.
     pub(super) kind: Option<&'static str>,
+    /// The reader of the output went away, whatever ended the run first.
+    pub(super) is_closed: bool,
     /// What the user should know.
     pub(super) note: Option<String>,
 }
@@ -97,6 +99,7 @@ impl Writer {
             Ok(()) => Ok(tally),
             Err(Error::Path { errno, .. }) if errno.kind() == ErrorKind::BrokenPipe => {
                 self.stop.raise(Reason::OutputClosed);
+                tally.is_closed = true;
                 Ok(tally)
             }
             Err(error) => {

@@ -3,11 +3,11 @@
 use super::after::{After, Runs};
 use super::keeper::{Finish, Fresh, Keeper, Kept, Opening, part_of, remove_hidden};
 use super::names::Names;
-use super::shelf::Shelf;
+use super::shelf::{Shelf, wait_for_lock};
 use crate::plan::DirPlan;
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
-use quaff_os::disk::{Lock, lock_file};
+use quaff_os::disk::Lock;
 use quaff_os::event::Event;
 use quaff_os::mem::Slab;
 use std::fs::File;
@@ -44,6 +44,8 @@ pub struct Folder {
     unfinished_bytes: u64,
     /// Those of them that did not get their names because the disk was full.
     stuck: Vec<Finish>,
+    /// Those of them that the keeper has in hand, and will speak of.
+    in_hand: u64,
     opened: Option<io::Result<Fresh>>,
     looked_ns: u64,
     /// Room made on a full disk since something last fitted, bytes, and when that was.
@@ -96,6 +98,7 @@ impl Folder {
             unfinished: 0,
             unfinished_bytes: 0,
             stuck: Vec::new(),
+            in_hand: 0,
             opened: None,
             looked_ns: 0,
             made: 0,
@@ -166,6 +169,7 @@ impl Folder {
     pub fn finish(&mut self, file: Arc<File>, path: PathBuf, bytes: u64) {
         self.unfinished += 1;
         self.unfinished_bytes += bytes;
+        self.in_hand += 1;
         self.keeper.finish(Finish { file, path, bytes, stuck_ns: None });
     }
 
@@ -255,6 +259,7 @@ impl Folder {
             let now_ns = steady_ns();
             let since_ns = *job.stuck_ns.get_or_insert(now_ns);
             if now_ns - since_ns < LATE_NS && self.make_room(NAME_BYTES) {
+                self.in_hand += 1;
                 self.keeper.finish(job);
             } else {
                 self.unfinished -= 1;
@@ -265,7 +270,7 @@ impl Folder {
     }
 
     fn wait_for_one(&mut self) -> bool {
-        if self.unfinished == self.stuck.len() as u64 {
+        if self.in_hand == 0 {
             return false;
         }
         let kept = self.keeper.wait();
@@ -291,8 +296,12 @@ impl Folder {
     fn hear(&mut self, kept: Kept) {
         match kept {
             Kept::Opened(opened) => self.opened = Some(opened),
-            Kept::Finished(job, Err(error)) if is_full(&error) => self.stuck.push(job),
+            Kept::Finished(job, Err(error)) if is_full(&error) => {
+                self.in_hand -= 1;
+                self.stuck.push(job);
+            }
             Kept::Finished(job, finished) => {
+                self.in_hand -= 1;
                 self.unfinished -= 1;
                 self.unfinished_bytes -= job.bytes;
                 match finished {
@@ -312,7 +321,7 @@ impl Folder {
 /// One capture writes to a folder: the rule of one would remove the files of the other.
 fn lock(dir: &Path) -> Result<File> {
     let folder = File::open(dir).map_err(|errno| Error::path("read the folder", dir, errno))?;
-    match lock_file(&folder) {
+    match wait_for_lock(&folder) {
         Lock::Held => Err(Error::Plan(format!(
             "another capture writes to {}: give each a folder of its own",
             dir.display()

@@ -172,7 +172,7 @@ fn finish_leftover(path: PathBuf, names: &Names) -> Option<PathBuf> {
 
 /// A process that was killed a moment ago may still hold its files: the kernel ends its writes under
 /// way first.
-fn wait_for_lock(file: &File) -> Lock {
+pub(super) fn wait_for_lock(file: &File) -> Lock {
     for _ in 0..LOCK_TRIES {
         match lock_file(file) {
             Lock::Held => std::thread::sleep(LOCK_WAIT),

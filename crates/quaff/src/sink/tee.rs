@@ -103,6 +103,7 @@ fn count_copied(copied: &mut Counts, before: &Counts, chunk: &Chunk) {
         let copied = copied.session(session.interface);
         copied.packed += session.packed - earlier.map_or(0, |earlier| earlier.packed);
         copied.missing = session.missing;
+        copied.dropped = session.dropped;
     }
 }
 

@@ -58,7 +58,11 @@ fn start(plan: &CapturePlan, signals: &Signals, stop: &Stop) -> anyhow::Result<O
     while !starting.is_finished() {
         match signals.next(Duration::from_millis(5))? {
             Some(Signal::SIGUSR1) | None => {}
-            Some(_) if stop.raised() => say("quaff: ended before it began"),
+            Some(_) if stop.raised() => {
+                // It waits for something that does not come: a pipe that nobody opens, say.
+                say("quaff: ended before it began");
+                std::process::exit(2);
+            }
             Some(_) => stop.raise(Reason::Signal),
         }
     }

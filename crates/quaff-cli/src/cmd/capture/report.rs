@@ -194,7 +194,7 @@ fn words(ledger: &Ledger) -> String {
         }
     }
     for decap in ledger.interfaces.iter().filter_map(|lane| lane.decap.as_ref()) {
-        text += &decap_words(decap);
+        text += &decap_words(decap, ledger);
     }
     for lane in ledger.interfaces.iter().filter(|lane| lane.downs > 0) {
         text += &format!(
@@ -246,12 +246,15 @@ fn input_words(input: &InputTally) -> String {
 /// Sessions shown; the JSON has all.
 const SESSIONS_SHOWN: usize = 16;
 
-fn decap_words(decap: &DecapTally) -> String {
+fn decap_words(decap: &DecapTally, ledger: &Ledger) -> String {
+    // A number that is not there does not say where it went.
+    let has_other_places = ledger.nic_dropped + ledger.kernel_dropped + ledger.filtered > 0;
+    let or_else = if has_other_places { ", or counted above" } else { "" };
     let mut text = format!("  {} tunnels taken off\n", show::count(decap.stripped));
     for session in decap.sessions.iter().take(SESSIONS_SHOWN) {
         text += &format!("    {}: {} packets", session.name, show::count(session.received));
         if session.missing > 0 {
-            text += &format!(", {} lost before they reached us", show::count(session.missing));
+            text += &format!(", {} lost before they reached us{or_else}", show::count(session.missing));
         }
         text += "\n";
     }

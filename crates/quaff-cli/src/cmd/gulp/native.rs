@@ -103,8 +103,11 @@ impl Native {
             self.value("--dir", dir);
             self.value("--name", name(options));
             self.value("--rotate-size", format!("{}M", options.file_mb().max(FILE_MB_MIN)));
-            if options.files().is_some() || options.seconds.is_some() || options.command.is_some() {
-                self.note("-c with -o cuts by size alone: -G, -W and -Z are left out");
+            if let Some(files) = options.files() {
+                self.value("--keep-files", files.max(FILES_MIN).to_string());
+            }
+            if options.seconds.is_some() || options.command.is_some() {
+                self.note("-c with -o cuts by size alone: -G and -Z are left out");
             }
         }
         if options.status.is_some() {

@@ -9,19 +9,24 @@ use quaff_wire::tunnel::{Fragment, FragmentKey};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-/// How long the rest of a datagram may take, ns. Switches send fragments back to back.
-const PATIENCE_NS: u64 = 1_000_000_000;
+/// How long the rest of a datagram may take, ns. Switches send fragments back to back, and what was
+/// sent back to back may be 2 x 50 ms apart in the kernel's blocks. A fast sender begins its 65,536
+/// numbers anew soon after.
+const PATIENCE_NS: u64 = 200_000_000;
 /// The most that is held back.
 const HELD_BYTES_MAX: usize = 16 << 20;
 /// The largest payload of a datagram.
 const PAYLOAD_BYTES_MAX: u32 = 65_535;
 
+/// What the fragments of a datagram have in common, on the same interface and in the same VLAN.
+type Key = (FragmentKey, u16, (u16, u16));
+
 /// Datagrams that are not whole.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
-    open: HashMap<FragmentKey, Datagram>,
+    open: HashMap<Key, Datagram>,
     /// Those that came first are in front. One may be gone, or be another of the same key.
-    order: VecDeque<(FragmentKey, u64)>,
+    order: VecDeque<(Key, u64)>,
     held_bytes: usize,
 }
 
@@ -52,8 +57,10 @@ struct Piece {
 pub(super) enum Taken {
     /// It waits for others.
     Held,
-    /// It cannot be used: it is cut, or a copy of another, or overlaps one.
+    /// It cannot be used: it is cut, or a copy of another.
     Refused,
+    /// It does not fit those that were held, which will never become whole; it waits itself.
+    Instead(Datagram),
     /// It is no tunnel's, and so are those that were held.
     Plain(Datagram),
     /// It was the last that its datagram lacked.
@@ -70,10 +77,15 @@ impl Fragments {
         if !is_usable(fragment) && !fragment.plain {
             return Taken::Refused;
         }
-        let datagram = self.open.entry(fragment.key).or_default();
+        let key = (fragment.key, frame.interface, (frame.tpid, frame.tci));
+        let datagram = self.open.entry(key).or_default();
+        if datagram.is_plain && fragment.offset == 0 && !fragment.plain {
+            // Another datagram begins, under the number of one that was no tunnel.
+            *datagram = Datagram::default();
+        }
         if datagram.pieces.is_empty() && !datagram.is_plain {
             datagram.since_ns = frame.time_ns;
-            self.order.push_back((fragment.key, frame.time_ns));
+            self.order.push_back((key, frame.time_ns));
         }
         if fragment.plain || datagram.is_plain {
             let rest = Datagram { since_ns: datagram.since_ns, is_plain: true, ..Datagram::default() };
@@ -81,22 +93,29 @@ impl Fragments {
             self.held_bytes -= held.bytes.len();
             return Taken::Plain(held);
         }
-        if !datagram.fits(fragment) {
+        if datagram.has(fragment, bytes) {
             return Taken::Refused;
+        }
+        if !datagram.fits(fragment) {
+            let held = self.remove(key).unwrap_or_default();
+            // Alone it is never whole: it has others before it, or behind it.
+            self.take(frame, bytes, fragment);
+            return Taken::Instead(held);
         }
         datagram.add(*frame, bytes, *fragment);
         self.held_bytes += bytes.len();
         if !datagram.is_whole() {
             return Taken::Held;
         }
-        self.remove(fragment.key).map_or(Taken::Refused, Taken::Whole)
+        self.remove(key).map_or(Taken::Refused, Taken::Whole)
     }
 
     /// A datagram that has waited too long, or has to make room.
     pub(super) fn take_expired(&mut self, now_ns: u64, is_last: bool) -> Option<Datagram> {
         while let Some((key, since_ns)) = self.order.front().copied() {
             let is_there = self.open.get(&key).is_some_and(|datagram| datagram.since_ns == since_ns);
-            let is_late = now_ns.saturating_sub(since_ns) > PATIENCE_NS;
+            // A time far ahead is a clock that was set back, or a damaged one.
+            let is_late = now_ns.abs_diff(since_ns) > PATIENCE_NS;
             if is_there && !(is_late || is_last || self.held_bytes > HELD_BYTES_MAX) {
                 return None;
             }
@@ -108,7 +127,7 @@ impl Fragments {
         None
     }
 
-    fn remove(&mut self, key: FragmentKey) -> Option<Datagram> {
+    fn remove(&mut self, key: Key) -> Option<Datagram> {
         let datagram = self.open.remove(&key)?;
         self.held_bytes -= datagram.bytes.len();
         Some(datagram)
@@ -126,6 +145,14 @@ impl Datagram {
     /// How many fragments it has.
     pub(super) fn count(&self) -> u64 {
         self.pieces.len() as u64
+    }
+
+    /// Whether the very same fragment is there.
+    fn has(&self, new: &Fragment, bytes: &[u8]) -> bool {
+        self.pieces.iter().any(|piece| {
+            let there = self.bytes.get(piece.at..piece.at + piece.frame.len as usize);
+            piece.fragment.offset == new.offset && there == Some(bytes)
+        })
     }
 
     /// Whether a fragment lies beside those that are there, and within the end.

@@ -99,6 +99,10 @@ impl Decap {
                 match self.fragments.take(&frame, batch.memory().of(&frame), &fragment) {
                     Taken::Held => {}
                     Taken::Refused => self.pass_outer(frame, batch, removed),
+                    Taken::Instead(held) => {
+                        self.incomplete += held.count();
+                        self.give_back(&held, batch, removed);
+                    }
                     Taken::Plain(held) => {
                         self.give_back(&held, batch, removed);
                         self.pass_outer(frame, batch, removed);
@@ -171,8 +175,9 @@ impl Decap {
         }
         let fits = self.linktype.is_none_or(|only| only == inner.linktype);
         let Some(at) = self.sessions.find(inner.session, inner.linktype, outer.interface) else {
-            removed.unsuited += 1;
-            return;
+            // There are no more interfaces to be had.
+            self.stripped -= 1;
+            return self.pass_outer(outer, batch, removed);
         };
         let interface = self.sessions.note(at, inner.sequence.filter(|_| self.has_all));
         if !fits {

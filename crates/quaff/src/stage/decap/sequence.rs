@@ -1,13 +1,13 @@
 //! The sequence numbers of one session: what is missing was lost before it reached us.
 //!
 //! RFC 2890 numbers GRE packets modulo 2^32. A number that is a little behind came late; one that is
-//! far away in either direction, or many in a row that are behind, mean that the sender began anew.
+//! far away in either direction, or many in a row that nobody missed, mean that the sender began anew.
 
 /// How far ahead a number may be to count as a gap.
 const AHEAD_MAX: u32 = 1 << 24;
 /// How far behind a number may be to count as late.
 const BEHIND_MAX: u32 = 1024;
-/// So many numbers that are behind, each by one more than the one before, are a new beginning.
+/// So many numbers in a row that are behind and that nobody missed are a new beginning.
 const ROW_MAX: u32 = 8;
 
 /// Keeps the books on one session.
@@ -25,14 +25,11 @@ pub(super) struct Sequence {
     row: Row,
 }
 
-/// Numbers that are behind and follow each other.
+/// Numbers that are behind, that nobody missed, and that follow each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Row {
     next: Option<u32>,
     length: u32,
-    /// What was counted before it.
-    missing: u64,
-    late: u64,
 }
 
 impl Sequence {
@@ -57,21 +54,19 @@ impl Sequence {
             self.next = Some(number.wrapping_add(1));
         } else if behind > BEHIND_MAX {
             self.restart(number);
+        } else if behind <= 64 && self.seen & 1 << (behind - 1) == 0 {
+            self.seen |= 1 << (behind - 1);
+            self.missing = self.missing.saturating_sub(1);
+            self.late += 1;
+            self.row = Row::default();
         } else if self.is_long_row(number) {
-            (self.missing, self.late) = (self.row.missing, self.row.late);
             self.restart(number);
-        } else {
-            let bit = if behind <= 64 { 1 << (behind - 1) } else { 0 };
-            let is_new = self.seen & bit == 0;
-            self.seen |= bit;
-            self.missing -= u64::from(is_new).min(self.missing);
-            self.late += u64::from(is_new);
         }
     }
 
     fn is_long_row(&mut self, number: u32) -> bool {
         if self.row.next != Some(number) {
-            self.row = Row { next: None, length: 0, missing: self.missing, late: self.late };
+            self.row = Row::default();
         }
         self.row.next = Some(number.wrapping_add(1));
         self.row.length += 1;
@@ -111,6 +106,8 @@ mod tests {
         assert_eq!(noted(&[7, 6]), (0, 0, 0), "before the first");
         assert_eq!(noted(&[u32::MAX, 0, 2]), (1, 0, 0), "over the end");
         assert_eq!(noted(&[1_000_000_000, 5, 6, 8]), (1, 0, 1));
+        let crossed: Vec<u32> = (0..=100).chain(109..=120).chain(101..=108).chain(121..200).collect();
+        assert_eq!(noted(&crossed), (0, 8, 0), "a row that came late");
         let anew: Vec<u32> = (0..300).chain(0..300).collect();
         assert_eq!(noted(&anew), (0, 0, 1), "soon after the first beginning");
         assert_eq!(noted(&[0, 0, 0, 0]), (0, 0, 0), "a sender that does not count");

@@ -208,6 +208,20 @@ fn what_never_becomes_whole_goes_on_as_it_came() {
 }
 
 #[test]
+fn a_number_that_comes_round_does_not_mix_two_datagrams() {
+    let pieces = |number: u32| {
+        let whole = mirrored(A, 5, number, &frame(number, 1450));
+        build::ipv4_fragments(&whole, 1480).iter().map(|piece| on_ethernet(piece)).collect::<Vec<_>>()
+    };
+    let (one, two) = (pieces(1), pieces(2));
+    let mut bench = Bench::new(false, Format::Pcapng);
+    // The end of the first is lost.
+    bench.put(&[one[0].clone(), two[0].clone(), two[1].clone()]);
+    assert_eq!(bench.bytes(), [&one[0][..], &frame(2, 1450)]);
+    assert_eq!((bench.removed.merged, bench.tally().incomplete), (1, 1));
+}
+
+#[test]
 fn fragments_of_other_traffic_do_not_wait() {
     let packet = build::ipv4(A, B, 17, &[], &build::udp(53, 4000, &[0; 3000]));
     let pieces: Vec<_> =
