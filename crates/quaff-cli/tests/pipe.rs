@@ -206,6 +206,33 @@ fn a_reader_that_goes_away_is_no_failure_and_a_full_device_is_one() {
 }
 
 #[test]
+fn a_reader_that_the_same_interrupt_ends_is_no_failure_either() {
+    let mut child = pipe(&["--json"], Stdio::piped(), Stdio::piped());
+    let mut stdin = child.stdin.take().unwrap();
+    // More than its reader's pipe holds.
+    stdin.write_all(&Noise::bytes(6 << 20)).unwrap();
+    signal(&child, Signal::SIGINT);
+    sleep(Duration::from_millis(300));
+    drop(child.stdout.take());
+    let (code, json) = ended(child);
+    assert_eq!((code, &json["lost"], &json["ended_by"]), (0, &0.into(), &"signal".into()), "{json}");
+    assert!(json["unwanted"].as_u64() > Some(0), "{json}");
+}
+
+#[test]
+fn old_files_go_when_only_so_many_are_to_stay() {
+    let dir = folder();
+    let args =
+        ["--json", "--dir", &dir.path().display().to_string(), "--rotate-size", "64K", "--keep-files", "3"];
+    let mut child = pipe(&args, Stdio::piped(), Stdio::null());
+    child.stdin.take().unwrap().write_all(&Noise::bytes(1 << 20)).unwrap();
+    let mut said = String::new();
+    child.stdout.take().map(|mut out| out.read_to_string(&mut said).unwrap());
+    assert!(child.wait().unwrap().success());
+    assert_eq!(names(dir.path()).len(), 3, "{:?}", names(dir.path()));
+}
+
+#[test]
 fn an_interrupt_ends_it_when_all_is_written_and_a_second_one_at_once() {
     let sent = Noise::bytes(6 << 20);
     let mut child = pipe(&["--json"], Stdio::piped(), Stdio::piped());

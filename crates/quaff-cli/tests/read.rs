@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Bench, Ended, PATIENCE, QUAFF, finish, interrupt, names, run, tool, verify};
+use support::{Bench, Ended, PATIENCE, QUAFF, finish, folder, interrupt, names, run, tool, verify};
 use tempfile::TempDir;
 
 /// `quaff capture ARGS --json` to its end.
@@ -534,4 +534,43 @@ fn filters_and_tunnels_work_on_files() {
     assert_eq!((ended.code, &ended.json["lossless"]), (0, &true.into()), "{} {}", ended.json, ended.stderr);
     assert_eq!(packets(&to).len() as u64, ended.json["written"].as_u64().unwrap());
     assert_eq!(verify(&[&to])["ledger"]["consistent"], true);
+}
+
+#[test]
+fn what_is_read_is_not_removed_and_a_pipe_is_not_followed() {
+    let dir = folder();
+    let inputs: Vec<String> =
+        (0..3).map(|n| put(&dir, &format!("quaff-20260101T000000-00000{n}.pcapng"), &sections())).collect();
+    let mut args: Vec<&str> = inputs.iter().flat_map(|input| ["--read", input.as_str()]).collect();
+    let into = dir.path().display().to_string();
+    args.extend(["--dir", &into, "--keep-files", "2"]);
+    let ended = capture(&args);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    assert!(ended.stderr.contains("holds files that are read"), "{}", ended.stderr);
+    assert_eq!(names(dir.path()).len(), 3);
+
+    let ended = capture(&["--read", "-", "--follow", "-w", &path(&dir, "x.pcapng")]);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    assert!(ended.stderr.contains("--follow is for files"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_pipe_that_nobody_opens_can_be_left() {
+    let dir = folder();
+    let fifo = path(&dir, "fifo");
+    run(Command::new("mkfifo").arg(&fifo));
+    let mut child = Command::new(QUAFF)
+        .args(["capture", "--read", &fifo, "-w", &path(&dir, "x.pcapng")])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("quaff runs");
+    let pid = child.id().to_string();
+    let begun = Instant::now();
+    // It hears one signal, and waits on; a second one ends it.
+    while child.try_wait().expect("it runs").is_none() {
+        assert!(begun.elapsed() < PATIENCE, "it still waits");
+        std::thread::sleep(Duration::from_millis(500));
+        let _ = Command::new("kill").args(["-INT", &pid]).status();
+    }
+    assert_eq!(child.wait().expect("it has ended").code(), Some(2));
 }
