@@ -156,43 +156,8 @@ fn words(ledger: &Ledger) -> String {
         text += &format!(", {} files", ledger.files);
     }
     text += if ledger.lossless { ", none lost\n" } else { "\n" };
-    let total = (ledger.offered - ledger.filtered).max(1) as f64;
-    for (packets, place) in [
-        (ledger.nic_dropped, "at the interface (its ring was full: 'ethtool -g' shows its size)"),
-        (ledger.kernel_dropped, "in the kernel's ring (raise --ring, or give the lane a core with --cpu)"),
-        (
-            ledger.lost_in_buffer,
-            "for want of buffer (the output was too slow: raise --buffer, which is then ready from the start)",
-        ),
-        (ledger.lost_on_disk, "because they could not be written"),
-    ] {
-        if packets > 0 {
-            text += &format!(
-                "  lost {} ({:.2} %) {place}\n",
-                show::count(packets),
-                100.0 * packets as f64 / total
-            );
-        }
-    }
-    for (packets, what) in [
-        (ledger.filtered, "kept out by the filter"),
-        (ledger.after_count, "came after the end"),
-        (ledger.not_tunnel, "left out: no tunnel"),
-        (ledger.merged, "fragments that became part of other packets"),
-        (ledger.unsuited, "of a link type that pcap cannot hold beside the others: pcapng can"),
-        (
-            ledger.interfaces.iter().map(|lane| lane.truncated).sum(),
-            "cut by the kernel: larger than a block of its ring",
-        ),
-        (
-            ledger.interfaces.iter().map(|lane| lane.oversize).sum(),
-            "larger than the wire allows: put together by GRO or TSO",
-        ),
-    ] {
-        if packets > 0 {
-            text += &format!("  {} {what}\n", show::count(packets));
-        }
-    }
+    text += &lost_words(ledger);
+    text += &other_words(ledger);
     for decap in ledger.interfaces.iter().filter_map(|lane| lane.decap.as_ref()) {
         text += &decap_words(decap, ledger);
     }
@@ -221,6 +186,55 @@ fn words(ledger: &Ledger) -> String {
         show::bytes(ledger.buffer_high_bytes),
         ledger.write_high_seconds * 1e3
     );
+    text
+}
+
+/// What was lost, and where.
+fn lost_words(ledger: &Ledger) -> String {
+    let mut text = String::new();
+    let total = (ledger.offered - ledger.filtered).max(1) as f64;
+    for (packets, place) in [
+        (ledger.nic_dropped, "at the interface (its ring was full: 'ethtool -g' shows its size)"),
+        (ledger.kernel_dropped, "in the kernel's ring (raise --ring, or give the lane a core with --cpu)"),
+        (
+            ledger.lost_in_buffer,
+            "for want of buffer (the output was too slow: raise --buffer, which is then ready from the start)",
+        ),
+        (ledger.lost_on_disk, "because they could not be written"),
+    ] {
+        if packets > 0 {
+            text += &format!(
+                "  lost {} ({:.2} %) {place}\n",
+                show::count(packets),
+                100.0 * packets as f64 / total
+            );
+        }
+    }
+    text
+}
+
+/// What became of the packets that are neither in the output nor lost, and what is odd about others.
+fn other_words(ledger: &Ledger) -> String {
+    let mut text = String::new();
+    for (packets, what) in [
+        (ledger.filtered, "kept out by the filter"),
+        (ledger.after_count, "came after the end"),
+        (ledger.not_tunnel, "left out: no tunnel"),
+        (ledger.merged, "fragments that became part of other packets"),
+        (ledger.unsuited, "of a link type that pcap cannot hold beside the others: pcapng can"),
+        (
+            ledger.interfaces.iter().map(|lane| lane.truncated).sum(),
+            "cut by the kernel: larger than a block of its ring",
+        ),
+        (
+            ledger.interfaces.iter().map(|lane| lane.oversize).sum(),
+            "larger than the wire allows: put together by GRO or TSO",
+        ),
+    ] {
+        if packets > 0 {
+            text += &format!("  {} {what}\n", show::count(packets));
+        }
+    }
     text
 }
 
