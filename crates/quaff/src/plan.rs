@@ -169,7 +169,7 @@ pub struct CapturePlan {
 /// What tcpdump calls unlimited: the largest packet that libpcap will store.
 pub const SNAPLEN_MAX: u32 = 262_144;
 /// Bytes of a block of the kernel's ring.
-pub const BLOCK_BYTES: usize = 4 << 20;
+pub const BLOCK_BYTES: usize = 1 << 20;
 /// Bytes of a chunk: what goes to disk in one write.
 pub const CHUNK_BYTES: usize = 4 << 20;
 /// The smallest chunk: it holds the largest packet.
@@ -182,7 +182,7 @@ const CHUNKS_PER_FILE: u64 = 16;
 pub const RETIRE_MS: u32 = 50;
 /// How much of a buffer of default size is populated before the first packet, and kept ready beyond
 /// what is in use, more when packets come fast. A buffer whose size was asked for is populated as a whole.
-pub const POPULATE_BYTES: usize = 64 << 20;
+pub const POPULATE_BYTES: usize = 32 << 20;
 
 /// The ring that suits a machine with so much memory free: 1/64 of it, 16 to 128 MiB.
 pub fn default_ring_bytes(free_bytes: u64) -> usize {

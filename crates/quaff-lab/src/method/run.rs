@@ -90,6 +90,9 @@ pub struct Outcome {
     pub lost: u64,
     /// What it says that it has lost; `None` when it says nothing.
     pub own_drops: Option<u64>,
+    /// CPU time of its process before the first frame, s: mostly what its buffers cost to touch, which
+    /// depends on the memory that the machine has at hand.
+    pub startup_seconds: f64,
     /// CPU time of its process in its own code, s.
     pub user_seconds: f64,
     /// CPU time of its process in the kernel, s.
@@ -114,9 +117,9 @@ impl Outcome {
         100.0 * self.lost as f64 / self.offered.max(1) as f64
     }
 
-    /// CPU time per frame that was offered, ns.
+    /// CPU time per frame that was offered, from the first of them on, ns.
     pub fn cpu_ns_per_frame(&self) -> f64 {
-        self.cpu_seconds() * 1e9 / self.offered.max(1) as f64
+        (self.cpu_seconds() - self.startup_seconds) * 1e9 / self.offered.max(1) as f64
     }
 
     /// What it wrote, bytes/s.
@@ -155,6 +158,7 @@ impl Bench<'_> {
         let dir = self.place.run_dir()?;
         let mut capturing = self.start(rival, program, &dir, buffer_mib)?;
         ready(&mut capturing, rival, watch)?;
+        let startup_seconds = on_core(capturing.pid())?.as_secs_f64();
         let mut growth = Growth::new(dir.path());
         let sent = generator::send(self, traffic, watch, &mut || growth.look())?;
         settle(&mut growth, &mut capturing, rival, watch)?;
@@ -171,6 +175,7 @@ impl Bench<'_> {
             in_file: counted.frames,
             lost: sent.confirmed.saturating_sub(counted.frames),
             own_drops: rival.drops.read(&said),
+            startup_seconds,
             user_seconds: finished.usage.user.as_secs_f64(),
             system_seconds: finished.usage.system.as_secs_f64(),
             bytes: counted.bytes,

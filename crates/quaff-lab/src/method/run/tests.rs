@@ -102,6 +102,7 @@ fn losses_are_told_in_percent_of_what_was_offered() {
         in_file: 750,
         lost: 250,
         own_drops: None,
+        startup_seconds: 0.0,
         user_seconds: 0.25,
         system_seconds: 0.5,
         bytes: 3000,

@@ -129,13 +129,14 @@ pub(super) fn long(traffic: &str, ours: &Series, fio_rate: Option<f64>) -> Check
     Check { number: "3 long", must, measured, holds }
 }
 
-/// CPU per packet where nobody loses.
+/// CPU per packet where nobody loses. Start-up is told apart: it is paid once, not per packet.
 pub(super) fn cpu(traffic: &str, ours: &Series, others: &[&Series]) -> Check {
     let must = format!("{traffic}, nobody loses: CPU per packet at most 1/3 of the better of the others");
     let ns = |series: &Series| series.median(Outcome::cpu_ns_per_frame);
+    let startup = |series: &Series| series.median(|run| run.startup_seconds).unwrap_or_default();
     let all: Vec<_> = [ours].into_iter().chain(others.iter().copied()).collect();
     let words = |series: &&Series| match ns(series) {
-        Some(ns) => format!("{} {ns:.0} ns", series.name),
+        Some(ns) => format!("{} {ns:.0} ns (start-up {:.2} s)", series.name, startup(series)),
         None => series.lost_words(),
     };
     let mut measured = all.iter().map(words).collect::<Vec<_>>().join(", ");
@@ -191,6 +192,7 @@ mod tests {
             in_file: OFFERED - lost,
             lost: *lost,
             own_drops: None,
+            startup_seconds: 0.0,
             user_seconds: 0.1,
             system_seconds: 0.1,
             bytes: 2_000_000_000,
@@ -260,7 +262,10 @@ mod tests {
         let check = cpu("t", &ours, &[&tcpdump, &dumpcap]);
         assert_eq!(
             (check.holds, check.measured.as_str()),
-            (Some(true), "quaff 300 ns, tcpdump 1000 ns, dumpcap 2000 ns: 0.30")
+            (
+                Some(true),
+                "quaff 300 ns (start-up 0.00 s), tcpdump 1000 ns (start-up 0.00 s), dumpcap 2000 ns (start-up 0.00 s): 0.30"
+            )
         );
         assert_eq!(cpu("t", &with_cpu(ours.clone(), 0.34), &[&tcpdump, &dumpcap]).holds, Some(false));
         let loser = with_cpu(series("dumpcap", &[9, 9]), 0.1);

@@ -106,6 +106,7 @@ mod tests {
             in_file,
             lost: offered - in_file,
             own_drops,
+            startup_seconds: 0.0,
             user_seconds: 0.25,
             system_seconds: 1.0,
             bytes: 0,
