@@ -4,8 +4,9 @@
 //! Blocked signals are queued even when a shell set them to be ignored, so a command that a script
 //! started in the background still hears SIGINT.
 
+use crate::event::{Event, timeout};
 use crate::{Result, Try};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::SigSet;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::os::fd::AsFd;
@@ -54,9 +55,16 @@ impl Signals {
 
     /// As [`Signals::next`], with where the signal came from.
     pub fn next_heard(&self, wait: Duration) -> Result<Option<Heard>> {
-        let timeout = PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX);
-        let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut fds, timeout) {
+        self.wait([PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)], wait)
+    }
+
+    /// As [`Signals::next_heard`], or `None` as soon as `bell` is rung, which is left ringing.
+    pub fn next_or(&self, bell: &Event, wait: Duration) -> Result<Option<Heard>> {
+        self.wait([self.fd.as_fd(), bell.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN)), wait)
+    }
+
+    fn wait<const N: usize>(&self, mut fds: [PollFd; N], wait: Duration) -> Result<Option<Heard>> {
+        match poll(&mut fds, timeout(wait)) {
             Ok(0) | Err(nix::Error::EINTR) => return Ok(None),
             Ok(_) => {}
             Err(errno) => return Err(errno).trying(|| "wait for a signal"),

@@ -1,8 +1,10 @@
 //! How a run ends: one flag, the first reason, and bells for those who are asleep.
+//!
+//! [`Stop`] is how a run is told to end, [`Ends`] how it tells that it has.
 
 use quaff_os::event::Event;
 use serde::Serialize;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Why a run ended.
@@ -67,6 +69,46 @@ impl Stop {
     /// Why, once it has been raised.
     pub fn reason(&self) -> Option<Reason> {
         self.inner.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Whether threads have ended, and a bell that the last one rings. Clones are the same one.
+#[derive(Debug, Clone)]
+pub(crate) struct Ends {
+    left: Arc<AtomicUsize>,
+    bell: Event,
+}
+
+/// Lives on a thread, and is dropped when that ends, whatever it dies of.
+pub(crate) struct End(Ends);
+
+impl Ends {
+    /// For so many threads, each of which is given an [`End`].
+    pub(crate) fn of(threads: usize) -> quaff_os::Result<Self> {
+        Ok(Self { left: Arc::new(AtomicUsize::new(threads)), bell: Event::new()? })
+    }
+
+    pub(crate) fn end(&self) -> End {
+        End(self.clone())
+    }
+
+    /// Whether the last one has ended.
+    pub(crate) fn all(&self) -> bool {
+        // Written by each thread when it ends (Release), read by who waits for them (Acquire): what
+        // they did is there for whoever sees that none is left.
+        self.left.load(Ordering::Acquire) == 0
+    }
+
+    pub(crate) fn bell(&self) -> &Event {
+        &self.bell
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if self.0.left.fetch_sub(1, Ordering::Release) == 1 {
+            self.0.bell.ring();
+        }
     }
 }
 

@@ -79,7 +79,7 @@ Examples:
   tcpdump -i eth0 -w - | quaff pipe --dir /data --rotate-size 1G
   quaff capture -i eth0 -w - | quaff pipe --size 4G --rate | ssh store 'cat > all.pcapng'";
 
-/// How often the live line is drawn, and the end looked for.
+/// How often the live line is drawn.
 const LOOK: Duration = Duration::from_millis(250);
 /// How long the rates of the live line are measured, s.
 const RATE_SECONDS: f64 = 0.5;
@@ -164,9 +164,8 @@ fn watch(args: &Args, pipe: &Pipe, signals: &Signals) -> anyhow::Result<()> {
     let mut asked: Option<Instant> = None;
     let is_live = args.rate && !args.quiet && std::io::stderr().is_terminal();
     let mut live = Live::new(pipe.gauges().clone(), is_live);
-    let mut wait = Duration::from_millis(1);
     while !pipe.is_over() {
-        match signals.next_heard(wait)? {
+        match signals.next_or(pipe.over(), LOOK)? {
             Some(Heard { signal: Signal::SIGUSR1, .. }) => live.print(),
             Some(_) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
                 live.end();
@@ -181,8 +180,6 @@ fn watch(args: &Args, pipe: &Pipe, signals: &Signals) -> anyhow::Result<()> {
             }
             None => {}
         }
-        // A short stream is not held up by the looking.
-        wait = (wait * 2).min(if asked.is_some() { Duration::from_millis(10) } else { LOOK });
         live.draw();
     }
     live.end();

@@ -29,7 +29,7 @@ mod write;
 use crate::gauge::Gauge;
 use crate::plan::{DirPlan, Retention};
 use crate::pool::{Arrived, LanePool, Pool, PoolPlan};
-use crate::stop::{Alarm, Reason, Stop};
+use crate::stop::{Alarm, End, Ends, Reason, Stop};
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
 use quaff_os::cpu;
@@ -214,6 +214,7 @@ impl PipeReport {
 pub struct Pipe {
     gauges: Arc<PipeGauges>,
     stop: Stop,
+    ends: Ends,
     pool: Pool,
     reader: JoinHandle<Result<ReadTally>>,
     writer: JoinHandle<Result<WriteTally>>,
@@ -235,11 +236,12 @@ impl Pipe {
         let back = reader.back();
         let (size_bytes, notes, writing) = (plan.size_bytes, pool.notes(), outlet.describe());
         let writer = Writer { inbound, home: lane.home, outlet, bell, back, stop: stop.clone() };
-        let core = plan.writer_cpu;
-        let writer = spawn("quaff-writer", &stop, core, move || writer.run())?;
-        let core = plan.reader_cpu;
-        let reader = spawn("quaff-reader", &stop, core, move || reader.run())?;
-        Ok(Self { gauges, stop, pool, reader, writer, size_bytes, notes, writing })
+        let ends = Ends::of(2)?;
+        let (core, end) = (plan.writer_cpu, ends.end());
+        let writer = spawn("quaff-writer", &stop, core, end, move || writer.run())?;
+        let (core, end) = (plan.reader_cpu, ends.end());
+        let reader = spawn("quaff-reader", &stop, core, end, move || reader.run())?;
+        Ok(Self { gauges, stop, ends, pool, reader, writer, size_bytes, notes, writing })
     }
 
     /// What can be seen from outside.
@@ -266,7 +268,12 @@ impl Pipe {
 
     /// Whether all has been written, or nothing more can be.
     pub fn is_over(&self) -> bool {
-        self.writer.is_finished() && self.reader.is_finished()
+        self.ends.all()
+    }
+
+    /// Rung when it is over.
+    pub fn over(&self) -> &Event {
+        self.ends.bell()
     }
 
     /// Waits for the end, and sums up. What failed is in the report.
@@ -350,10 +357,12 @@ fn spawn<T: Send + 'static>(
     name: &str,
     stop: &Stop,
     core: Option<usize>,
+    end: End,
     body: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<JoinHandle<Result<T>>> {
     let stop = stop.clone();
     let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+        let _end = end;
         let _alarm = Alarm(stop.clone());
         let done = core.map_or(Ok(()), cpu::pin).map_err(Error::from).and_then(|()| body());
         if let Err(error) = &done {

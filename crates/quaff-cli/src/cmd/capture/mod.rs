@@ -13,14 +13,15 @@ use quaff::capture::Capture;
 use quaff::plan::CapturePlan;
 use quaff::stop::{Reason, Stop};
 use quaff::tally::Ledger;
+use quaff_os::event::Event;
 use quaff_os::signal::{Signal, Signals, is_ignored};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// How often the live line is drawn, and a run without a terminal looks whether it is over.
+/// How often the live line is drawn.
 const LOOK: Duration = Duration::from_millis(250);
-/// A file is read faster than that.
-const LOOK_READ: Duration = Duration::from_millis(2);
+/// How often a run that is ending looks whether the last byte is written.
+const LOOK_END: Duration = Duration::from_millis(2);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = args.plan()?.validate()?;
@@ -99,16 +100,17 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
     let started = Instant::now();
     let is_live = std::io::stderr().is_terminal() && args.quiet == 0;
     let mut asked: Option<Instant> = None;
-    let look = if args.read.is_empty() { LOOK } else { LOOK_READ };
+    let ending = Event::new()?;
+    stop.wake(ending.clone());
     let mut live = report::Live::new(capture.status().clone(), is_live);
     let mut shown = started;
     while !capture.is_over() {
-        let left = args.duration.map_or(look, |duration| duration.saturating_sub(started.elapsed()));
+        let look = if stop.raised() { LOOK_END } else { left(args, started) };
         if args.stats.is_some_and(|each| shown.elapsed() >= each) {
             shown = Instant::now();
             if args.stats_name { live.name_process() } else { live.print() }
         }
-        match signals.next(left.min(look))? {
+        match signals.next_or(&ending, look)?.map(|heard| heard.signal) {
             Some(Signal::SIGUSR1) => live.print(),
             Some(Signal::SIGINT) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
                 // Asked twice: whoever asks does not want to wait for what is still in memory.
@@ -126,7 +128,13 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
             stop.raise(Reason::Duration);
         }
         live.draw();
+        ending.silence();
     }
     live.end();
     Ok(())
+}
+
+/// How long to sleep, unless something happens.
+fn left(args: &Args, started: Instant) -> Duration {
+    args.duration.map_or(LOOK, |duration| duration.saturating_sub(started.elapsed()).min(LOOK))
 }
