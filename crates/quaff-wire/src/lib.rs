@@ -8,6 +8,7 @@ pub mod checksum;
 pub mod cut;
 pub mod decode;
 pub mod filter;
+pub mod layers;
 pub mod linktype;
 pub mod pcap;
 pub mod pcapng;
