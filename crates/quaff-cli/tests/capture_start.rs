@@ -43,6 +43,34 @@ fn an_interrupt_is_heard_before_it_begins() {
 }
 
 #[test]
+fn an_interrupt_at_any_moment_of_the_start_leaves_a_whole_file() {
+    let Some(bench) = Bench::new("an_interrupt_at_any_moment", 1 << 28) else { return };
+    let generate = ["generate", "--inject", "rx0", "--size", "1000", "--pps", "100000"];
+    let generator = Running::start(bench.quaff(&generate)).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let file = bench.path("x.pcapng");
+    for wait_ms in (0..200).step_by(10) {
+        let args = ["capture", "-i", "rx0", "-i", "lo", "--buffer", "8M", "--json", "-w", &file];
+        let running = Running::start(bench.quaff(&args)).unwrap();
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        let asked = Instant::now();
+        running.signal(Signal::SIGINT).unwrap();
+        let done = running.finish(PATIENCE).unwrap();
+        assert!(asked.elapsed() < Duration::from_secs(10), "after {wait_ms} ms");
+        let Ok(ledger) = serde_json::from_slice::<serde_json::Value>(&done.stdout) else {
+            // It had not begun: the signal came before quaff could hear it, or while it prepared.
+            assert!(!done.stderr.contains("capturing"), "after {wait_ms} ms: {}", done.stderr);
+            continue;
+        };
+        assert_eq!(done.status.code(), Some(0), "after {wait_ms} ms: {ledger} {}", done.stderr);
+        assert_eq!(ledger["received"], ledger["written"], "after {wait_ms} ms: {ledger}");
+        assert_eq!(verify(&[&file])["received"], ledger["written"], "after {wait_ms} ms: {ledger}");
+    }
+    generator.signal(Signal::SIGINT).unwrap();
+    finish(generator);
+}
+
+#[test]
 fn a_named_pipe_gets_the_packets() {
     let Some(bench) = Bench::new("a_named_pipe_gets_the_packets", 1 << 27) else { return };
     let (pipe, file) = (bench.path("pipe"), bench.path("file.pcapng"));

@@ -114,6 +114,11 @@ fn a_copied_stream_is_cut_into_gulps_files() {
     // Gulp cut its copies anywhere; here each is a capture of its own.
     assert_eq!(names(&bench.dir.path().join("pcapdir")), ["pcap000", "pcap001", "pcap002"]);
     assert_complete(&bench, &["pcapdir/pcap000", "pcapdir/pcap001", "pcapdir/pcap002"]);
+    // And -W holds for copies as it does for captures.
+    std::fs::create_dir(bench.path("few")).unwrap();
+    let line = "gulp -c -r 1 -C 2 -W 2 -o few < pcapfile";
+    ended(shell(&bench, line), line);
+    assert_eq!(names(&bench.dir.path().join("few")).len(), 2);
 }
 
 #[test]
