@@ -205,7 +205,7 @@ pub fn stall_seconds(plan: &CapturePlan, bits_per_second: f64, frame_bytes: f64)
     const RECORD: f64 = 84.0;
     let frames_per_second = bits_per_second / 8.0 / frame_bytes;
     let in_buffer = plan.buffer_bytes as f64 / (frames_per_second * (frame_bytes + BLOCK));
-    let in_ring = 0.75 * plan.ring_bytes as f64 / (frames_per_second * (frame_bytes + RECORD));
+    let in_ring = 0.625 * plan.ring_bytes as f64 / (frames_per_second * (frame_bytes + RECORD));
     in_buffer + in_ring
 }
 

@@ -127,11 +127,14 @@ impl RxRing {
         })
     }
 
-    /// Whether the ring is so full that the kernel will soon have nowhere to write: three quarters
-    /// of the blocks wait for us.
+    /// Whether the ring is so full that the kernel will soon have nowhere to write: five eighths of
+    /// the blocks wait for us.
+    ///
+    /// From three quarters on the kernel looks, without a lock, whether the block in hand is still its
+    /// own (`__packet_rcv_has_room`, net/packet/af_packet.c). When a timer on another core has just
+    /// given that block to us, a packet is dropped although the ring has room.
     pub fn is_pressed(&self) -> bool {
-        // One block less, so that a ring of four is not full before it is pressed.
-        let ahead = (self.block_count * 3 / 4).saturating_sub(1);
+        let ahead = (self.block_count * 5 / 8).saturating_sub(1);
         self.is_ours((self.current + ahead) % self.block_count)
     }
 
