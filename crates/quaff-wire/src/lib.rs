@@ -5,14 +5,17 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod client;
 pub mod cut;
 pub mod decode;
 pub mod filter;
+pub mod flow;
 pub mod layers;
 pub mod linktype;
 pub mod pcap;
 pub mod pcapng;
 pub mod record;
+pub mod rewrite;
 pub mod stamp;
 pub mod tunnel;
 pub mod udp;

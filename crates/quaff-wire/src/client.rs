@@ -1,0 +1,310 @@
+//! Who is the client and who the server, so that each can be sent from an interface of its own.
+//!
+//! Decided on the fly, from what was seen so far: the rules are those of tcpprep, but without a first
+//! pass over the file and without a cache beside it. Output 0 is for what clients send, output 1 for
+//! what servers send. A host stays on its side, so that a bridge or a router between the two outputs
+//! never sees it move, but for one change of mind when a guess is followed by evidence.
+
+use crate::flow::{FlowMap, hash_bytes};
+use crate::layers::{self, ICMP, ICMPV6, Ip, TCP};
+use crate::rewrite::Cidr;
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// By what client and server are told apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rule {
+    /// Who opens a connection, asks a service (ports under 1024) or sends an echo request is a client,
+    /// and so is, where nothing tells, who sends first. Whom a client speaks to is a server.
+    Auto,
+    /// A host that is first seen as a sender is a client, one first seen as a receiver is a server.
+    First,
+    /// What is sent to one of these ports of TCP or UDP comes from a client, all else from a server.
+    Ports(Vec<RangeInclusive<u16>>),
+    /// What has its source in one of these networks comes from a server.
+    Cidrs(Vec<Cidr>),
+    /// What has its source MAC in this list comes from a server.
+    Macs(Vec<[u8; 6]>),
+}
+
+/// A word for a [`Rule`] that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not auto, first, port, port=0-1023,8080, cidr=10.0.0.0/8,… or mac=02:00:00:00:00:01,…")]
+pub struct NoRule(String);
+
+impl FromStr for Rule {
+    type Err = NoRule;
+
+    fn from_str(word: &str) -> Result<Self, NoRule> {
+        let (name, list) = word.split_once('=').unwrap_or((word, ""));
+        let parts = || list.split(',');
+        let rule = match (name, list.is_empty()) {
+            ("auto", true) => Some(Self::Auto),
+            ("first", true) => Some(Self::First),
+            ("port", true) => Some(Self::Ports(vec![0..=1023])),
+            ("port", false) => parts().map(ports).collect::<Option<_>>().map(Self::Ports),
+            ("cidr", false) => parts().map(|cidr| cidr.parse().ok()).collect::<Option<_>>().map(Self::Cidrs),
+            ("mac", false) => parts().map(mac).collect::<Option<_>>().map(Self::Macs),
+            _ => None,
+        };
+        rule.ok_or_else(|| NoRule(word.to_owned()))
+    }
+}
+
+fn ports(word: &str) -> Option<RangeInclusive<u16>> {
+    let (first, last) = word.split_once('-').unwrap_or((word, word));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then_some(first..=last)
+}
+
+fn mac(word: &str) -> Option<[u8; 6]> {
+    let mut mac = [0; 6];
+    let mut parts = word.split(':');
+    for byte in &mut mac {
+        let part = parts.next().filter(|part| part.len() <= 2)?;
+        *byte = u8::from_str_radix(part, 16).ok()?;
+    }
+    parts.next().is_none().then_some(mac)
+}
+
+/// Sorts frames by who sent them.
+#[derive(Debug)]
+pub struct Sides {
+    rule: Rule,
+    /// The output for what no rule speaks of.
+    other: u8,
+    /// By a hash of its address.
+    hosts: FlowMap<u64, Host>,
+    /// Who sent with which MAC, for frames that have no other address.
+    macs: FlowMap<u64, bool>,
+}
+
+/// What is known of a host.
+#[derive(Debug, Clone, Copy)]
+struct Host {
+    is_server: bool,
+    /// Not only guessed.
+    is_sure: bool,
+}
+
+impl Sides {
+    /// By this rule; frames of which it says nothing, such as those that are not IP, go to output
+    /// `other`.
+    pub fn new(rule: Rule, other: u8) -> Self {
+        Self { rule, other, hosts: FlowMap::default(), macs: FlowMap::default() }
+    }
+
+    /// The output for an Ethernet frame: 0 when a client sent it, 1 when a server did.
+    pub fn output(&mut self, frame: &[u8]) -> u8 {
+        let Some(layers) = layers::ethernet(frame) else { return self.other };
+        match &self.rule {
+            Rule::Ports(services) => match layers.ip.and_then(|ip| tcp_or_udp(&ip, frame)) {
+                Some([_, to]) => u8::from(!services.iter().any(|range| range.contains(&to))),
+                None => self.other,
+            },
+            Rule::Cidrs(servers) => match layers.ip {
+                Some(ip) => servers.iter().any(|cidr| cidr.contains(ip.addresses[0])).into(),
+                None => self.other,
+            },
+            Rule::Macs(servers) => servers.iter().any(|mac| frame[6..12] == *mac).into(),
+            Rule::Auto | Rule::First => {
+                let addresses = layers.ip.map(|ip| ip.addresses).or_else(|| arp(frame, &layers));
+                self.by_host(frame, addresses, layers.ip)
+            }
+        }
+    }
+
+    fn by_host(&mut self, frame: &[u8], addresses: Option<[IpAddr; 2]>, ip: Option<Ip>) -> u8 {
+        let mac = hash_bytes(&frame[6..12]);
+        let Some(addresses) = addresses else {
+            return self.macs.get(&mac).map_or(self.other, |is_server| u8::from(*is_server));
+        };
+        let is_server = if self.rule == Rule::First {
+            self.first(addresses)
+        } else {
+            self.auto(addresses, ip.and_then(|ip| evidence(&ip, frame)))
+        };
+        self.macs.insert(mac, is_server);
+        is_server.into()
+    }
+
+    fn first(&mut self, addresses: [IpAddr; 2]) -> bool {
+        let [source, destination] = addresses.map(hash);
+        let guess = |is_server| Host { is_server, is_sure: false };
+        let is_server = self.hosts.entry(source).or_insert(guess(false)).is_server;
+        self.hosts.entry(destination).or_insert(guess(true));
+        is_server
+    }
+
+    /// `evidence`: whether the sender is a server.
+    fn auto(&mut self, addresses: [IpAddr; 2], evidence: Option<bool>) -> bool {
+        let [source, destination] = addresses.map(hash);
+        let is_one = is_one_host(addresses[1]);
+        let known = self.hosts.get(&source).copied();
+        let sender = match (known, evidence) {
+            (Some(host), _) if host.is_sure => host,
+            (_, Some(is_server)) => Host { is_server, is_sure: true },
+            (Some(host), None) => host,
+            (None, None) => {
+                let other = self.hosts.get(&destination).filter(|_| is_one);
+                Host { is_server: other.is_some_and(|other| !other.is_server), is_sure: false }
+            }
+        };
+        self.hosts.insert(source, sender);
+        if is_one {
+            let opposite = Host { is_server: !sender.is_server, is_sure: evidence.is_some() };
+            let receiver = self.hosts.entry(destination).or_insert(opposite);
+            if !receiver.is_sure && evidence.is_some() {
+                *receiver = opposite;
+            }
+        }
+        sender.is_server
+    }
+}
+
+/// What a packet says about its sender: `true` for a server.
+fn evidence(ip: &Ip, frame: &[u8]) -> Option<bool> {
+    const SERVICES: RangeInclusive<u16> = 1..=1023;
+    const SYN: u8 = 0x02;
+    const ACK: u8 = 0x10;
+    if let Some([from, to]) = tcp_or_udp(ip, frame) {
+        let flags = frame.get(ip.transport + 13).filter(|_| ip.protocol == TCP);
+        return match (flags, SERVICES.contains(&from), SERVICES.contains(&to)) {
+            (Some(flags), ..) if flags & SYN != 0 => Some(flags & ACK != 0),
+            (_, true, false) => Some(true),
+            (_, false, true) => Some(false),
+            _ => None,
+        };
+    }
+    let is_first = ip.fragment.is_none_or(|piece| piece.offset_bytes == 0);
+    match (ip.protocol, frame.get(ip.transport..ip.end)?.first()?) {
+        (ICMP, 8) | (ICMPV6, 128) if is_first => Some(false),
+        (ICMP, 0) | (ICMPV6, 129) if is_first => Some(true),
+        _ => None,
+    }
+}
+
+fn tcp_or_udp(ip: &Ip, frame: &[u8]) -> Option<[u16; 2]> {
+    ip.ports(frame).filter(|_| ip.protocol != layers::SCTP)
+}
+
+/// Who asks and who is asked for, in ARP (RFC 826) of IPv4.
+fn arp(frame: &[u8], layers: &layers::Layers) -> Option<[IpAddr; 2]> {
+    const ARP: u16 = 0x0806;
+    const KIND: [u8; 6] = [0, 1, 8, 0, 6, 4];
+    let message = frame.get(layers.network..)?.first_chunk::<28>()?;
+    let address = |at: usize| Ipv4Addr::new(message[at], message[at + 1], message[at + 2], message[at + 3]);
+    (layers.ethertype == ARP && message[..6] == KIND).then(|| [address(14).into(), address(24).into()])
+}
+
+fn is_one_host(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => !v4.is_multicast() && !v4.is_broadcast(),
+        IpAddr::V6(v6) => !v6.is_multicast(),
+    }
+}
+
+fn hash(address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(v4) => hash_bytes(&v4.octets()),
+        IpAddr::V6(v6) => hash_bytes(&v6.octets()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layers::UDP;
+    use crate::tunnel::build;
+    use proptest::prelude::*;
+
+    fn ip(last: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, 0, 0, last)
+    }
+
+    fn frame(from: u8, to: u8, protocol: u8, payload: &[u8]) -> Vec<u8> {
+        build::ethernet(&[], 0x0800, &build::ipv4(ip(from), ip(to), protocol, &[], payload))
+    }
+
+    fn udp(from: u8, to: u8, ports: [u16; 2]) -> Vec<u8> {
+        frame(from, to, UDP, &build::udp(ports[0], ports[1], b"x"))
+    }
+
+    fn tcp(from: u8, to: u8, flags: u8) -> Vec<u8> {
+        let mut segment = [0; 20];
+        segment[..4].copy_from_slice(&[0x20, 0, 0x30, 0]);
+        segment[12..14].copy_from_slice(&[0x50, flags]);
+        frame(from, to, TCP, &segment)
+    }
+
+    fn outputs(rule: &str, frames: &[Vec<u8>]) -> Vec<u8> {
+        let mut sides = Sides::new(rule.parse().unwrap(), 0);
+        frames.iter().map(|frame| sides.output(frame)).collect()
+    }
+
+    #[test]
+    fn who_opens_a_connection_is_a_client() {
+        let frames = [tcp(1, 2, 0x12), tcp(2, 1, 0x10), tcp(3, 1, 2), tcp(1, 3, 0x10)];
+        assert_eq!(outputs("auto", &frames), [1, 0, 0, 1]);
+    }
+
+    #[test]
+    fn services_and_echoes_tell_too() {
+        let frames = [
+            udp(1, 2, [53, 5000]),
+            udp(2, 1, [5000, 53]),
+            frame(4, 5, ICMP, &[0; 8]),
+            frame(5, 4, ICMP, &[8; 8]),
+        ];
+        assert_eq!(outputs("auto", &frames), [1, 0, 1, 0]);
+    }
+
+    #[test]
+    fn where_nothing_tells_the_first_sender_is_a_client() {
+        let frames = [udp(1, 2, [5000, 6000]), udp(2, 1, [6000, 5000]), udp(3, 1, [7, 7]), udp(3, 2, [7, 7])];
+        assert_eq!(outputs("auto", &frames), [0, 1, 1, 1], "the third speaks to a client first");
+        assert_eq!(outputs("first", &frames), [0, 1, 0, 0], "but was seen as a sender first");
+    }
+
+    #[test]
+    fn a_guess_gives_way_to_evidence_once() {
+        let frames =
+            [udp(1, 2, [5000, 6000]), tcp(2, 1, 2), tcp(1, 2, 0x12), udp(1, 2, [5000, 6000]), tcp(1, 2, 2)];
+        assert_eq!(outputs("auto", &frames), [0, 0, 1, 1, 1]);
+    }
+
+    #[test]
+    fn arp_and_other_frames_follow_their_host() {
+        let mut message = [0; 28];
+        message[..6].copy_from_slice(&[0, 1, 8, 0, 6, 4]);
+        message[14..18].copy_from_slice(&ip(2).octets());
+        message[24..28].copy_from_slice(&ip(1).octets());
+        let arp = build::ethernet(&[], 0x0806, &message);
+        let other = build::ethernet(&[], 0x88cc, &[0; 50]);
+        let frames = [other.clone(), tcp(1, 2, 2), tcp(2, 1, 0x12), arp, other];
+        assert_eq!(outputs("auto", &frames), [0, 0, 1, 1, 1], "all have one source MAC here");
+    }
+
+    #[test]
+    fn lists_of_ports_networks_and_macs() {
+        let frames = [udp(1, 2, [5000, 80]), udp(2, 1, [80, 5000]), frame(1, 2, ICMP, &[0; 8])];
+        assert_eq!(outputs("port", &frames), [0, 1, 0]);
+        assert_eq!(outputs("port=4000-5000", &frames), [1, 0, 0]);
+        assert_eq!(outputs("cidr=10.0.0.2,fd00::/8", &frames), [0, 1, 0]);
+        assert_eq!(outputs("mac=02:00:00:00:00:01", &frames), [1, 1, 1]);
+        assert_eq!(outputs("mac=02:00:00:00:00:02", &frames), [0, 0, 0]);
+        for word in
+            ["", "auto=1", "cidr", "mac=", "port=9-8", "cidr=10.0.0.0/8,", "mac=02:00:00:00:00", "regex=x"]
+        {
+            assert!(word.parse::<Rule>().is_err(), "{word}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_has_an_output(frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 0..9), rule in prop::sample::select(vec!["auto", "first", "port", "cidr=::/0", "mac=0:0:0:0:0:0"])) {
+            prop_assert!(outputs(rule, &frames).iter().all(|out| *out < 2));
+        }
+    }
+}

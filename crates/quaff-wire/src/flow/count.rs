@@ -1,0 +1,280 @@
+//! How many flows there are, counted as tcpreplay counts them, so that the figures can be compared.
+//!
+//! A flow is one direction of a 5-tuple; for ICMP and ICMPv6 type and code stand in the place of the
+//! ports. Tags and MPLS labels are stepped over. What is not IP is no flow; what is too short for the
+//! headers that it announces, or has a length where the EtherType belongs, is invalid. As there, the
+//! pieces of a datagram are not told from whole ones, and of IPv6 extensions only the first
+//! hop-by-hop header is read. A table keeps a hash of 64 bits for each flow, so two flows in some
+//! billions could be taken for one.
+
+use super::{FlowKey, FlowMap};
+use crate::layers::{ICMP, ICMPV6, TCP, UDP};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Flows and packets.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct FlowCounts {
+    /// Flows; one that comes again after it has expired counts again.
+    pub flows: u64,
+    /// Different flows.
+    pub unique: u64,
+    /// Flows that came again after they had expired.
+    pub expired: u64,
+    /// Packets that belong to a flow.
+    pub flow_packets: u64,
+    /// Packets that are not IP.
+    pub non_flow_packets: u64,
+    /// Packets whose headers cannot be read.
+    pub invalid_packets: u64,
+}
+
+/// Counts flows, one Ethernet frame after the other.
+#[derive(Debug, Default)]
+pub struct FlowCount {
+    /// When each flow was last seen, s.
+    seen: FlowMap<u64, u64>,
+    expiry_s: u64,
+    counts: FlowCounts,
+}
+
+impl FlowCount {
+    /// Flows that were silent for more than `expiry_s` have expired; 0: they never do.
+    pub fn new(expiry_s: u64) -> Self {
+        Self { expiry_s, ..Self::default() }
+    }
+
+    /// Counts a frame that was captured `time_s` after 1970. Says whether its flow is new.
+    pub fn add(&mut self, frame: &[u8], time_s: u64) -> bool {
+        let key = match key(frame) {
+            Ok(key) => key,
+            Err(not) => {
+                let count = match not {
+                    Not::Ip => &mut self.counts.non_flow_packets,
+                    Not::Valid => &mut self.counts.invalid_packets,
+                };
+                *count += 1;
+                return false;
+            }
+        };
+        self.counts.flow_packets += 1;
+        match self.seen.insert(key.hash64(0), time_s) {
+            None => {
+                self.counts.flows += 1;
+                self.counts.unique += 1;
+                return true;
+            }
+            Some(last_s) if self.expiry_s > 0 && time_s > last_s.saturating_add(self.expiry_s) => {
+                self.counts.flows += 1;
+                self.counts.expired += 1;
+            }
+            Some(_) => {}
+        }
+        false
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> FlowCounts {
+        self.counts
+    }
+}
+
+/// Why there is no flow.
+#[derive(Debug, PartialEq, Eq)]
+enum Not {
+    Ip,
+    Valid,
+}
+
+fn key(frame: &[u8]) -> Result<FlowKey, Not> {
+    const IPV4: u16 = 0x0800;
+    const IPV6: u16 = 0x86dd;
+    let (ethertype, network) = network(frame)?;
+    match ethertype {
+        IPV4 => {
+            let header = chunk::<20>(frame, network)?;
+            if header[0] >> 4 != 4 {
+                return Err(Not::Ip);
+            }
+            let ips = [12, 16].map(|at| Ipv4Addr::from_octets(part(&header, at)).into());
+            transport(frame, network + usize::from(header[0] & 15) * 4, header[9], ips)
+        }
+        IPV6 => {
+            let header = chunk::<40>(frame, network)?;
+            if header[0] >> 4 != 6 {
+                return Err(Not::Ip);
+            }
+            let ips = [8, 24].map(|at| Ipv6Addr::from_octets(part(&header, at)).into());
+            match header[6] {
+                0 => {
+                    let options = chunk::<2>(frame, network + 40)?;
+                    let bytes = (usize::from(options[1]) + 1) * 8;
+                    transport(frame, network + 40 + bytes, options[0], ips)
+                }
+                protocol => transport(frame, network + 40, protocol, ips),
+            }
+        }
+        _ => Err(Not::Ip),
+    }
+}
+
+/// What the network header is and where it begins, behind tags and labels.
+fn network(frame: &[u8]) -> Result<(u16, usize), Not> {
+    /// Shorter frames are not looked at.
+    const BYTES_MIN: usize = 19;
+    /// Up to here an EtherType is a length (IEEE 802.3), or nothing.
+    const TYPE_MIN: u16 = 1536;
+    let mut at = 14;
+    if frame.len() < BYTES_MIN {
+        return Err(Not::Valid);
+    }
+    let mut ethertype = be16(frame, at - 2)?;
+    loop {
+        match ethertype {
+            0x8100 | 0x88a8 | 0x9100 => {
+                ethertype = be16(frame, at + 2)?;
+                at += 4;
+            }
+            0x8847 | 0x8848 => (ethertype, at) = behind_labels(frame, at)?,
+            0..TYPE_MIN => return Err(Not::Valid),
+            _ => return Ok((ethertype, at)),
+        }
+    }
+}
+
+/// Steps over MPLS labels (RFC 3032), and over the Ethernet header of a pseudowire (RFC 4448).
+fn behind_labels(frame: &[u8], mut at: usize) -> Result<(u16, usize), Not> {
+    /// The Generic Associated Channel (RFC 5586).
+    const ASSOCIATED: u32 = 13;
+    loop {
+        let label = u32::from_be_bytes(chunk(frame, at)?);
+        at += 4;
+        if label >> 12 == ASSOCIATED {
+            return Err(Not::Valid);
+        }
+        if label & 0x100 != 0 {
+            break;
+        }
+    }
+    match chunk::<1>(frame, at)?[0] >> 4 {
+        4 => Ok((0x0800, at)),
+        6 => Ok((0x86dd, at)),
+        0 => Ok((be16(frame, at + 16)?, at + 18)),
+        _ => Err(Not::Valid),
+    }
+}
+
+fn transport(frame: &[u8], at: usize, protocol: u8, ips: [IpAddr; 2]) -> Result<FlowKey, Not> {
+    let word = |at| be16(frame, at);
+    let ports = match protocol {
+        TCP => chunk::<20>(frame, at).and_then(|_| Ok([word(at)?, word(at + 2)?]))?,
+        UDP => chunk::<8>(frame, at).and_then(|_| Ok([word(at)?, word(at + 2)?]))?,
+        ICMP | ICMPV6 => chunk::<4>(frame, at).map(|bytes| [bytes[0].into(), bytes[1].into()])?,
+        _ => [0, 0],
+    };
+    Ok(FlowKey::new(ips, ports, protocol))
+}
+
+fn chunk<const N: usize>(frame: &[u8], at: usize) -> Result<[u8; N], Not> {
+    frame.get(at..).and_then(|bytes| bytes.first_chunk()).copied().ok_or(Not::Valid)
+}
+
+/// `N` bytes of a header that is known to be long enough.
+fn part<const M: usize, const N: usize>(header: &[u8; M], at: usize) -> [u8; N] {
+    std::array::from_fn(|i| header[at + i])
+}
+
+fn be16(frame: &[u8], at: usize) -> Result<u16, Not> {
+    chunk(frame, at).map(u16::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tunnel::build;
+    use proptest::prelude::*;
+
+    const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+    fn udp(ports: [u16; 2]) -> Vec<u8> {
+        build::ipv4(A, B, UDP, &[], &build::udp(ports[0], ports[1], b"payload"))
+    }
+
+    fn ethernet(packet: &[u8]) -> Vec<u8> {
+        build::ethernet(&[], 0x0800, packet)
+    }
+
+    fn counted(frames: &[Vec<u8>]) -> FlowCounts {
+        let mut count = FlowCount::new(0);
+        frames.iter().for_each(|frame| _ = count.add(frame, 0));
+        count.counts()
+    }
+
+    #[test]
+    fn directions_are_two_flows_and_tags_make_no_difference() {
+        let there = ethernet(&udp([1, 2]));
+        let back = ethernet(&build::ipv4(B, A, UDP, &[], &build::udp(2, 1, b"answer")));
+        let tagged = build::ethernet(&[(0x88a8, 1), (0x8100, 2)], 0x0800, &udp([1, 2]));
+        let counts = counted(&[there, back, tagged]);
+        let expected = FlowCounts { flows: 2, unique: 2, flow_packets: 3, ..FlowCounts::default() };
+        assert_eq!(counts, expected);
+    }
+
+    #[test]
+    fn labels_are_stepped_over() {
+        let labelled =
+            |bytes: &[u8]| build::ethernet(&[], 0x8847, &[&[0, 1, 0, 64, 0, 2, 1, 64], bytes].concat());
+        let wire = [&[0; 4], &ethernet(&udp([1, 2]))[..]].concat();
+        let counts = counted(&[ethernet(&udp([1, 2])), labelled(&udp([1, 2])), labelled(&wire)]);
+        assert_eq!((counts.flows, counts.flow_packets), (1, 3));
+        assert_eq!(counted(&[labelled(&[0x10, 0, 0, 0])]).invalid_packets, 1);
+    }
+
+    #[test]
+    fn what_is_no_flow() {
+        let arp = build::ethernet(&[], 0x0806, &[0; 28]);
+        let ieee802_3 = build::ethernet(&[], 46, &[0x42; 46]);
+        let cut = ethernet(&udp([1, 2])[..24]);
+        let short = build::ethernet(&[], 0x0806, &[0; 4]);
+        let version = ethernet(&[0x50; 40]);
+        let counts = counted(&[arp, ieee802_3, cut, short, version]);
+        assert_eq!(counts, FlowCounts { non_flow_packets: 2, invalid_packets: 3, ..FlowCounts::default() });
+    }
+
+    #[test]
+    fn extensions_and_control_messages() {
+        let (a, b) = (Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED);
+        let v6 = |next, payload: &[u8]| build::ethernet(&[], 0x86dd, &build::ipv6(a, b, next, payload));
+        let plain = v6(UDP, &build::udp(1, 2, b"x"));
+        let options = v6(0, &build::ipv6_options(UDP, &build::udp(1, 2, b"x")));
+        let request = v6(ICMPV6, &[128, 0, 0, 0, 0, 1, 0, 1]);
+        let reply = v6(ICMPV6, &[129, 0, 0, 0, 0, 1, 0, 1]);
+        let counts = counted(&[plain, options, request.clone(), request, reply]);
+        assert_eq!((counts.flows, counts.flow_packets), (3, 5));
+    }
+
+    #[test]
+    fn a_flow_that_comes_late_counts_again() {
+        let mut count = FlowCount::new(10);
+        for time_s in [0, 10, 21, 22] {
+            count.add(&ethernet(&udp([1, 2])), time_s);
+        }
+        let counts = count.counts();
+        assert_eq!((counts.flows, counts.unique, counts.expired), (2, 1, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn every_packet_is_counted_once(mut frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..90), 0..20), ethertypes: [u8; 20]) {
+            const KNOWN: [u16; 5] = [0x0800, 0x86dd, 0x8100, 0x8847, 0x0806];
+            for (frame, choice) in frames.iter_mut().zip(ethertypes) {
+                if let Some(word) = frame.get_mut(12..14) {
+                    word.copy_from_slice(&KNOWN[usize::from(choice) % KNOWN.len()].to_be_bytes());
+                }
+            }
+            let counts = counted(&frames);
+            prop_assert_eq!(counts.flow_packets + counts.non_flow_packets + counts.invalid_packets, frames.len() as u64);
+            prop_assert!(counts.flows == counts.unique && counts.flows <= counts.flow_packets);
+        }
+    }
+}

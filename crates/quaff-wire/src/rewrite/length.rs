@@ -1,0 +1,62 @@
+//! Frames that the capture has cut: filled up, or made to say how long they are.
+
+use super::sums;
+use crate::layers::{self, Ip, UDP};
+
+/// What becomes of a frame of which the capture kept only the beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FixLength {
+    /// Filled up with zeros to its length on the wire; the transport's checksum is computed anew. One
+    /// that claims to have been longer than any link carries is not sent.
+    Pad,
+    /// The lengths in its headers become those of what is there, and the checksums with them.
+    Cut,
+    /// It is not sent.
+    Drop,
+}
+
+/// The largest IP packet, and room for what is before it: a file may claim any length.
+pub(super) const PAD_BYTES_MAX: usize = (1 << 16) + 64;
+
+/// Fills up to `wire_len`.
+pub(super) fn pad(frame: &mut Vec<u8>, wire_len: usize) {
+    frame.resize(wire_len, 0);
+    if let Some(layers) = layers::ethernet(frame) {
+        settle(frame, layers.network, layers.ip);
+    }
+}
+
+/// Shortens to `bytes`, lets the headers say so, and gives the new length.
+pub(super) fn cut(frame: &mut Vec<u8>, bytes: usize) -> usize {
+    frame.truncate(bytes);
+    let Some(layers) = layers::ethernet(frame) else { return frame.len() };
+    let Some(ip) = layers.ip else { return frame.len() };
+    let end = frame.len();
+    let (at, offset) = (layers.network, if ip.is_v6() { 4 } else { 2 });
+    if sums::declared_end(frame, at) > end {
+        let header = if ip.is_v6() { 40 } else { 0 };
+        put16(frame, at + offset, end - at - header);
+        let is_first = ip.fragment.is_none_or(|piece| piece.offset_bytes == 0);
+        if ip.protocol == UDP && is_first && ip.fragment.is_none() && ip.end >= ip.transport + 8 {
+            put16(frame, ip.transport + 4, end - ip.transport);
+        }
+    }
+    let ip = layers::ip(frame, at);
+    settle(frame, at, ip);
+    end
+}
+
+fn put16(frame: &mut [u8], at: usize, value: usize) {
+    frame[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
+}
+
+/// Checksums after a change of length. Of the first fragment of a UDP datagram over IPv4 nobody can
+/// know it; none (RFC 768) is better than a wrong one.
+fn settle(frame: &mut [u8], network: usize, ip: Option<Ip>) {
+    let Some(ip) = ip else { return };
+    sums::recompute(frame, network);
+    let is_first = ip.fragment.is_some_and(|piece| piece.offset_bytes == 0);
+    if is_first && !ip.is_v6() && ip.protocol == UDP && ip.end >= ip.transport + 8 {
+        frame[ip.transport + 6..ip.transport + 8].fill(0);
+    }
+}

@@ -1,0 +1,141 @@
+//! Changes frames on their way: addresses, ports, tags, hop limits, lengths, and the checksums with them.
+//!
+//! A [`Rewrite`] is a plan; [`Rewrite::apply`] carries it out on one Ethernet frame. A checksum follows
+//! what was changed under it (RFC 1624), so one that was wrong stays as wrong as it was, a fragment
+//! is as right as a whole datagram, and a frame without anything to change keeps every byte. Bytes of
+//! a tunnel's inside, and addresses that a payload speaks of, are left as they are. [`mtu`] makes
+//! frames fit a link.
+
+pub mod address;
+mod arp;
+mod field;
+mod length;
+pub mod mtu;
+mod network;
+pub mod port;
+mod sctp;
+mod stamped;
+mod sums;
+mod tag;
+
+pub use address::{AddressMap, AddressMaps, Cidr};
+pub use field::{TrafficClass, Ttl};
+pub use length::FixLength;
+pub use port::PortMap;
+pub use stamped::stamp;
+pub use tag::{TagEdit, TagFields};
+
+use crate::layers;
+
+/// What is wrong with the words of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{what}' {why}")]
+pub struct WordError {
+    what: String,
+    why: &'static str,
+}
+
+impl WordError {
+    fn new(what: &str, why: &'static str) -> Self {
+        Self { what: what.to_owned(), why }
+    }
+}
+
+/// What to change in each frame.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rewrite {
+    /// Destination MAC, for output 0 and for output 1.
+    pub dst_mac: [Option<[u8; 6]>; 2],
+    /// Source MAC, for output 0 and for output 1.
+    pub src_mac: [Option<[u8; 6]>; 2],
+    /// Source addresses, inside ARP too.
+    pub src_ip: AddressMaps,
+    /// Destination addresses, inside ARP too.
+    pub dst_ip: AddressMaps,
+    /// Ports of TCP, UDP and SCTP, both of them.
+    pub ports: Vec<PortMap>,
+    /// What is done to VLAN tags, one after the other.
+    pub tags: Vec<TagEdit>,
+    /// TTL of IPv4, hop limit of IPv6.
+    pub ttl: Option<Ttl>,
+    /// Type of service of IPv4, traffic class of IPv6.
+    pub traffic_class: Option<TrafficClass>,
+    /// Flow label of IPv6, 20 bits.
+    pub flow_label: Option<u32>,
+    /// What becomes of a frame that the capture has cut.
+    pub length: Option<FixLength>,
+    /// Whether checksums are computed anew, of every packet that is there as a whole.
+    pub fix_checksums: bool,
+}
+
+/// What became of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// To be sent.
+    Send {
+        /// Its length on the wire, without FCS; more than is there of it when it is still cut.
+        wire_len: u32,
+    },
+    /// Not to be sent, since it was cut, or longer than any frame can be.
+    Drop,
+}
+
+impl Rewrite {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether frames keep their length, so that [`Self::edit`] is all there is to do.
+    pub fn keeps_length(&self) -> bool {
+        self.tags.iter().all(|edit| matches!(edit, TagEdit::Set(_))) && self.length.is_none()
+    }
+
+    /// Changes a frame that goes out of output 0 or 1 and was `wire_len` bytes long on the wire.
+    pub fn apply(&self, frame: &mut Vec<u8>, wire_len: u32, out: u8) -> Verdict {
+        let before = frame.len();
+        for edit in &self.tags {
+            edit.resize(frame);
+        }
+        let mut wire_len = wire_len.max(before as u32) as usize + frame.len() - before;
+        if let Some(fix) = self.length
+            && wire_len > frame.len()
+        {
+            match fix {
+                FixLength::Drop => return Verdict::Drop,
+                FixLength::Pad if wire_len > length::PAD_BYTES_MAX => return Verdict::Drop,
+                FixLength::Pad => length::pad(frame, wire_len),
+                FixLength::Cut => wire_len = length::cut(frame, frame.len()),
+            }
+        }
+        self.edit(frame, out);
+        Verdict::Send { wire_len: wire_len as u32 }
+    }
+
+    /// Changes what does not change the frame's length.
+    pub fn edit(&self, frame: &mut [u8], out: u8) {
+        self.set_macs(frame, usize::from(out & 1));
+        for edit in &self.tags {
+            edit.set(frame);
+        }
+        let Some(layers) = layers::ethernet(frame) else { return };
+        match (layers.ip, layers.ethertype) {
+            (Some(ip), _) => {
+                self.edit_network(frame, layers.network, &ip);
+                if self.fix_checksums {
+                    sums::recompute(frame, layers.network);
+                }
+            }
+            (None, arp::ETHERTYPE) => arp::edit(self, frame, layers.network),
+            (None, _) => {}
+        }
+    }
+
+    fn set_macs(&self, frame: &mut [u8], out: usize) {
+        for (at, mac) in [(0, self.dst_mac[out]), (6, self.src_mac[out])] {
+            if let (Some(mac), Some(bytes)) = (mac, frame.get_mut(at..at + 6)) {
+                bytes.copy_from_slice(&mac);
+            }
+        }
+    }
+}

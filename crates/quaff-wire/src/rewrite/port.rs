@@ -1,0 +1,69 @@
+//! Which port stands in the place of which.
+
+use super::WordError;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// A rule for ports; the first that fits counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortMap {
+    from: Vec<RangeInclusive<u16>>,
+    /// The new port; with a width of more than one, each port of a range keeps its place in it.
+    to: u16,
+    is_range: bool,
+}
+
+impl PortMap {
+    /// The port in the place of this one, if the rule is about it.
+    pub fn get(&self, port: u16) -> Option<u16> {
+        let range = self.from.iter().find(|range| range.contains(&port))?;
+        Some(if self.is_range { self.to + (port - range.start()) } else { self.to })
+    }
+}
+
+impl FromStr for PortMap {
+    type Err = WordError;
+
+    /// `80:8080`, `8000,8080:80`, `8000-8999:80`, `8000-8999:9000-9999`.
+    fn from_str(word: &str) -> Result<Self, WordError> {
+        let no = |why| WordError::new(word, why);
+        let (from, to) =
+            word.rsplit_once(':').ok_or(no("is no map of ports: try 80:8080, or 8000-8999:9000-9999"))?;
+        let range = |word| range(word).ok_or(no("has what is no port and no range of ports"));
+        let from = from.split(',').map(range).collect::<Result<Vec<_>, _>>()?;
+        let to = range(to)?;
+        let is_range = to.start() != to.end();
+        if is_range && from.iter().any(|range| range.len() != to.len()) {
+            return Err(no("has ranges of different widths"));
+        }
+        Ok(Self { from, to: *to.start(), is_range })
+    }
+}
+
+fn range(word: &str) -> Option<RangeInclusive<u16>> {
+    let (first, last) = word.split_once('-').unwrap_or((word, word));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then_some(first..=last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_ports_lists_and_ranges() {
+        let to = |word: &str, port| word.parse::<PortMap>().unwrap().get(port);
+        assert_eq!([to("80:8080", 80), to("80:8080", 81)], [Some(8080), None]);
+        assert_eq!(to("8000,8080-8081:80", 8081), Some(80));
+        assert_eq!(to("8000-8999:80", 8500), Some(80));
+        assert_eq!(to("8000-8999:9000-9999", 8999), Some(9999));
+        assert_eq!(to("0-65535:0-65535", 65535), Some(65535));
+    }
+
+    #[test]
+    fn what_is_no_map_is_told() {
+        for word in ["", "80", "80:", ":80", "80:65536", "9-8:1", "1-2:1-3", "1,2-3:5-6", "a:b"] {
+            assert!(word.parse::<PortMap>().is_err(), "{word}");
+        }
+    }
+}

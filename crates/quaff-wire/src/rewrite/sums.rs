@@ -1,0 +1,90 @@
+//! Checksums of an IP packet, computed anew.
+
+use super::sctp;
+use crate::checksum;
+use crate::layers::{self, ICMP, ICMPV6, Ip, SCTP, TCP, UDP};
+
+/// UDP-Lite (RFC 3828) and DCCP (RFC 4340) have theirs where UDP has it.
+const DCCP: u8 = 33;
+const UDP_LITE: u8 = 136;
+
+/// Where, behind the beginning of the transport header, the checksum is that covers addresses too.
+pub(super) fn offset(ip: &Ip) -> Option<usize> {
+    match ip.protocol {
+        TCP => Some(16),
+        UDP | UDP_LITE | DCCP => Some(6),
+        ICMPV6 if ip.is_v6() => Some(2),
+        _ => None,
+    }
+}
+
+/// Where the packet at `at` ends by its own length, though its bytes may end before.
+pub(super) fn declared_end(frame: &[u8], at: usize) -> usize {
+    let word = |offset: usize| usize::from(u16::from_be_bytes([frame[at + offset], frame[at + offset + 1]]));
+    let (length, header) = if frame[at] >> 4 == 4 { (word(2), 0) } else { (word(4), 40) };
+    if length == 0 { frame.len() } else { at + header + length }
+}
+
+/// All of the packet at `at`: that of IPv4, and, when all bytes are there and it is no fragment, that of
+/// TCP, UDP (where there is one), ICMP, ICMPv6 or SCTP.
+pub(super) fn recompute(frame: &mut [u8], at: usize) {
+    let Some(ip) = layers::ip(frame, at) else { return };
+    if !ip.is_v6() {
+        recompute_header(frame, at);
+    }
+    if ip.fragment.is_none() && declared_end(frame, at) == ip.end {
+        recompute_transport(frame, &ip);
+    }
+}
+
+/// The checksum of the IPv4 header at `at`.
+pub(super) fn recompute_header(frame: &mut [u8], at: usize) {
+    let end = at + usize::from(frame[at] & 15) * 4;
+    let header = &mut frame[at..end];
+    header[10..12].fill(0);
+    let sum = !checksum::sum(header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+fn recompute_transport(frame: &mut [u8], ip: &Ip) {
+    let offset = match ip.protocol {
+        ICMP if !ip.is_v6() => 2,
+        TCP => 16,
+        UDP => 6,
+        ICMPV6 if ip.is_v6() => 2,
+        SCTP => return sctp::recompute(&mut frame[ip.transport..ip.end]),
+        _ => return,
+    };
+    let bytes = &mut frame[ip.transport..ip.end];
+    let bytes = match udp_length(bytes) {
+        Some(length) if ip.protocol == UDP => &mut bytes[..length],
+        _ => bytes,
+    };
+    let Some(old) = bytes.get_mut(offset..offset + 2) else { return };
+    if ip.protocol == UDP && old == [0, 0] {
+        return; // There is none (RFC 768).
+    }
+    old.fill(0);
+    let pseudo = if ip.protocol == ICMP { 0 } else { pseudo_header(ip, bytes.len()) };
+    let sum = match !checksum::add(pseudo, checksum::sum(bytes)) {
+        0 if ip.protocol == UDP => 0xffff,
+        sum => sum,
+    };
+    bytes[offset..offset + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// The length in a UDP header, when the datagram is not longer than what is there.
+fn udp_length(bytes: &[u8]) -> Option<usize> {
+    let length = usize::from(u16::from_be_bytes([*bytes.get(4)?, *bytes.get(5)?]));
+    (8..=bytes.len()).contains(&length).then_some(length)
+}
+
+/// The sum of the pseudo header (RFC 768, RFC 8200 section 8.1).
+fn pseudo_header(ip: &Ip, bytes: usize) -> u16 {
+    let addresses = ip.addresses.map(|address| match address {
+        std::net::IpAddr::V4(v4) => checksum::sum(&v4.octets()),
+        std::net::IpAddr::V6(v6) => checksum::sum(&v6.octets()),
+    });
+    let rest = checksum::fold(bytes as u64 + u64::from(ip.protocol));
+    checksum::add(checksum::add(addresses[0], addresses[1]), rest)
+}

@@ -1,0 +1,264 @@
+//! Rewritten frames, against what etherparse computes for them.
+
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use proptest::prelude::*;
+use quaff_wire::layers::{self, ICMP, ICMPV6, SCTP, TCP, UDP};
+use quaff_wire::rewrite::{AddressMaps, FixLength, Rewrite, TagEdit, TrafficClass, Ttl, Verdict};
+use quaff_wire::tunnel::build;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+fn maps(words: &[&str], seed: Option<u64>) -> AddressMaps {
+    AddressMaps::new(&words.iter().map(|word| word.parse().unwrap()).collect::<Vec<_>>(), seed)
+}
+
+fn addresses(words: &[&str], seed: Option<u64>) -> Rewrite {
+    Rewrite { src_ip: maps(words, seed), dst_ip: maps(words, seed), ..Rewrite::default() }
+}
+
+/// A packet of this protocol whose checksums are wrong.
+fn packet(is_v6: bool, ips: [u32; 2], protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let header: &[u8] = match protocol {
+        TCP => &[0x10, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 1, 0, 9, 9, 0, 0],
+        UDP => &build::udp(0x1000, 53, payload)[..8],
+        ICMP | ICMPV6 => &[8, 0, 9, 9, 0, 1, 0, 1],
+        SCTP => &[0x10, 0, 0, 80, 0, 0, 0, 1, 9, 9, 9, 9],
+        _ => &[],
+    };
+    let mut segment = [header, payload].concat();
+    if protocol == UDP {
+        segment[6] = 9;
+    }
+    if is_v6 {
+        let [a, b] = ips.map(|ip| Ipv6Addr::from(0x2001_0db8 << 96 | u128::from(ip)));
+        let protocol = if protocol == ICMP { ICMPV6 } else { protocol };
+        build::ethernet(&[], 0x86dd, &build::ipv6(a, b, protocol, &segment))
+    } else {
+        let [a, b] = ips.map(Ipv4Addr::from);
+        build::ethernet(&[], 0x0800, &build::ipv4(a, b, protocol, &[], &segment))
+    }
+}
+
+fn apply(plan: &Rewrite, frame: &[u8]) -> Vec<u8> {
+    let mut after = frame.to_vec();
+    let verdict = plan.apply(&mut after, frame.len() as u32, 0);
+    assert_eq!(verdict, Verdict::Send { wire_len: after.len() as u32 });
+    after
+}
+
+fn fixed(frame: &[u8]) -> Vec<u8> {
+    apply(&Rewrite { fix_checksums: true, ..Rewrite::default() }, frame)
+}
+
+/// Every checksum of the frame that etherparse knows is right.
+fn assert_right(frame: &[u8]) {
+    let parsed = SlicedPacket::from_ethernet(frame).unwrap();
+    let transport = parsed.transport.as_ref();
+    match parsed.net.as_ref().unwrap() {
+        NetSlice::Ipv4(ip) => {
+            let header = ip.header().to_header();
+            assert_eq!(header.header_checksum, header.calc_header_checksum());
+            match transport {
+                Some(TransportSlice::Tcp(tcp)) => {
+                    let right = tcp.to_header().calc_checksum_ipv4(&header, tcp.payload()).unwrap();
+                    assert_eq!(tcp.checksum(), right);
+                }
+                Some(TransportSlice::Udp(udp)) => {
+                    let right = udp.to_header().calc_checksum_ipv4(&header, udp.payload()).unwrap();
+                    assert_eq!(udp.checksum(), right);
+                }
+                Some(TransportSlice::Icmpv4(icmp)) => {
+                    assert_eq!(icmp.checksum(), icmp.icmp_type().calc_checksum(icmp.payload()));
+                }
+                _ => {}
+            }
+        }
+        NetSlice::Ipv6(ip) => {
+            let (header, ips) = (ip.header().to_header(), [ip.header().source(), ip.header().destination()]);
+            match transport {
+                Some(TransportSlice::Tcp(tcp)) => {
+                    let right = tcp.to_header().calc_checksum_ipv6(&header, tcp.payload()).unwrap();
+                    assert_eq!(tcp.checksum(), right);
+                }
+                Some(TransportSlice::Udp(udp)) => {
+                    let right = udp.to_header().calc_checksum_ipv6(&header, udp.payload()).unwrap();
+                    assert_eq!(udp.checksum(), right);
+                }
+                Some(TransportSlice::Icmpv6(icmp)) => assert!(icmp.is_checksum_valid(ips[0], ips[1])),
+                _ => {}
+            }
+        }
+        NetSlice::Arp(_) => {}
+    }
+}
+
+fn a_protocol() -> impl Strategy<Value = u8> {
+    prop::sample::select(vec![TCP, UDP, ICMP, SCTP, 89])
+}
+
+#[test]
+fn what_has_nothing_to_change_keeps_every_byte() {
+    for protocol in [TCP, UDP, ICMP, SCTP] {
+        let frame = packet(false, [0x0a00_0001, 0x0a00_0002], protocol, b"payload");
+        assert_eq!(apply(&Rewrite::default(), &frame), frame);
+        assert_eq!(apply(&addresses(&["1.2.3.4:5.6.7.8"], None), &frame), frame, "damage stays as it is");
+        assert!(Rewrite::default().is_empty());
+    }
+}
+
+#[test]
+fn a_checksum_of_none_stays_none() {
+    let mut frame = packet(false, [0x0a00_0001, 0x0a00_0002], UDP, b"payload");
+    frame[40..42].fill(0);
+    let plan =
+        Rewrite { fix_checksums: true, ports: vec!["53:5353".parse().unwrap()], ..addresses(&[], Some(5)) };
+    let after = apply(&plan, &frame);
+    assert_ne!(after[26..34], frame[26..34]);
+    assert_eq!(after[36..38], 5353u16.to_be_bytes());
+    assert_eq!(after[40..42], [0, 0]);
+}
+
+#[test]
+fn what_was_wrong_stays_as_wrong() {
+    let frame = packet(false, [0x0a00_0001, 0x0a00_0002], TCP, b"payload");
+    let plan = addresses(&["10.0.0.0/8:172.16.0.0/12"], None);
+    let [wrong, right] = [&frame, &fixed(&frame)].map(|frame| apply(&plan, frame));
+    let sum = |frame: &[u8]| u16::from_be_bytes([frame[50], frame[51]]);
+    assert_eq!(quaff_wire::checksum::subtract(sum(&wrong), sum(&right)), {
+        quaff_wire::checksum::subtract(sum(&frame), sum(&fixed(&frame)))
+    });
+    assert_right(&right);
+}
+
+#[test]
+fn only_the_first_fragment_has_a_checksum() {
+    let ips = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
+    let whole = fixed(&packet(false, ips.map(u32::from), UDP, &[7; 300]));
+    let plan =
+        Rewrite { ports: vec!["53:5353".parse().unwrap()], ..addresses(&["10.0.0.0/8:9.0.0.0/8"], None) };
+    let after = apply(&plan, &whole);
+    let pieces = |frame: &[u8]| {
+        let pieces = build::ipv4_fragments(&frame[14..], 64);
+        pieces.iter().map(|piece| build::ethernet(&[], 0x0800, piece)).collect::<Vec<_>>()
+    };
+    let rewritten: Vec<_> = pieces(&whole).iter().map(|piece| apply(&plan, piece)).collect();
+    assert_eq!(rewritten, pieces(&after), "pieces of what was rewritten are rewritten pieces");
+    assert_right(&after);
+}
+
+#[test]
+fn macs_by_output() {
+    let plan = Rewrite {
+        dst_mac: [Some([1; 6]), Some([2; 6])],
+        src_mac: [None, Some([3; 6])],
+        ..Rewrite::default()
+    };
+    let frame = packet(false, [1, 2], UDP, b"");
+    for (out, macs) in [(0, [[1; 6], [2, 0, 0, 0, 0, 1]]), (1, [[2; 6], [3; 6]])] {
+        let mut after = frame.clone();
+        plan.edit(&mut after, out);
+        assert_eq!(after[..12], macs.concat());
+        assert_eq!(after[12..], frame[12..]);
+    }
+}
+
+#[test]
+fn arp_follows_its_hosts() {
+    let mut message = vec![0, 1, 8, 0, 6, 4, 0, 1];
+    message.extend([[2, 0, 0, 0, 0, 1, 10, 0, 0, 1, 0, 0], [0, 0, 0, 0, 10, 0, 0, 2, 0, 0, 0, 0]].concat());
+    let plan = Rewrite { dst_ip: maps(&["10.0.0.0/8:192.0.0.0/8"], None), ..Rewrite::default() };
+    let after = apply(&plan, &build::ethernet(&[(0x8100, 3)], 0x0806, &message));
+    assert_eq!(after[18 + 14..18 + 18], [10, 0, 0, 1]);
+    assert_eq!(after[18 + 24..18 + 28], [192, 0, 0, 2]);
+}
+
+#[test]
+fn fields_of_ipv6() {
+    let plan = Rewrite {
+        ttl: Some(Ttl::Subtract(1)),
+        traffic_class: Some(TrafficClass::whole(0xab)),
+        flow_label: Some(0xf_1234),
+        ..Rewrite::default()
+    };
+    let after = apply(&plan, &packet(true, [1, 2], UDP, b""));
+    assert_eq!(after[14..18], [0x6a, 0xbf, 0x12, 0x34]);
+    assert_eq!(after[21], 63);
+}
+
+#[test]
+fn cut_frames_are_filled_up_shortened_or_left_out() {
+    let whole = fixed(&packet(false, [1, 2], UDP, &[0; 200]));
+    let plan = |length| Rewrite { length: Some(length), ..Rewrite::default() };
+    let run = |fix, bytes: usize| {
+        let mut frame = whole[..bytes].to_vec();
+        let verdict = plan(fix).apply(&mut frame, whole.len() as u32, 0);
+        (frame, verdict)
+    };
+    let bytes = whole.len() as u32;
+    assert_eq!(run(FixLength::Pad, 80), (whole.clone(), Verdict::Send { wire_len: bytes }));
+    assert_eq!(run(FixLength::Drop, 80).1, Verdict::Drop);
+    assert_eq!(run(FixLength::Drop, whole.len()).1, Verdict::Send { wire_len: bytes });
+    let (cut, verdict) = run(FixLength::Cut, 80);
+    assert_eq!(verdict, Verdict::Send { wire_len: 80 });
+    assert_eq!((&cut[16..18], &cut[38..40]), (&[0u8, 66][..], &[0u8, 46][..]), "both lengths");
+    assert_right(&cut);
+    let mut still = whole[..80].to_vec();
+    let tag = Rewrite { tags: vec!["push:5".parse().unwrap()], ..Rewrite::default() };
+    assert_eq!(
+        tag.apply(&mut still, bytes, 0),
+        Verdict::Send { wire_len: bytes + 4 },
+        "cut, and known to be"
+    );
+}
+
+proptest! {
+    #[test]
+    fn checksums_follow_what_changes(
+        is_v6: bool, ips: [u32; 2], protocol in a_protocol(), payload in prop::collection::vec(any::<u8>(), 0..100),
+        seed in prop::option::of(any::<u64>()), port: u16, ttl: u8, class: u8, tag: bool,
+    ) {
+        let frame = fixed(&packet(is_v6, ips, protocol, &payload));
+        assert_right(&frame);
+        let plan = Rewrite {
+            ports: vec![format!("80:{port}").parse().unwrap()],
+            ttl: Some(Ttl::Add(ttl)),
+            traffic_class: Some(TrafficClass::whole(class)),
+            tags: if tag { vec![TagEdit::Push("push:7".parse().map(|edit| match edit { TagEdit::Push(fields) => fields, _ => unreachable!() }).unwrap())] } else { vec![] },
+            ..addresses(&["0.0.0.0/1:10.0.0.0/8", "2001:db8::/96:fd00::/64"], seed)
+        };
+        let after = apply(&plan, &frame);
+        assert_right(&after);
+        prop_assert_eq!(&fixed(&after), &after, "as computed anew");
+        let layers = layers::ethernet(&after).unwrap();
+        let (before, ip) = (layers::ethernet(&frame).unwrap().ip.unwrap(), layers.ip.unwrap());
+        prop_assert_eq!(layers.tags, usize::from(tag));
+        prop_assert_eq!(&after[ip.transport + 20.min(ip.end - ip.transport)..], &frame[before.transport + 20.min(before.end - before.transport)..]);
+        if let Some([from, to]) = ip.ports(&after) {
+            let expected = before.ports(&frame).unwrap().map(|old| if old == 80 { port } else { old });
+            prop_assert_eq!([from, to], expected);
+        }
+    }
+
+    #[test]
+    fn whatever_comes_nothing_panics(mut frame in prop::collection::vec(any::<u8>(), 0..200), kind in 0usize..4, more in 0u32..2000, length in 0usize..4) {
+        if frame.len() > 14 {
+            let (ethertype, first): ([u8; 2], u8) = [([8, 0], 0x45), ([0x86, 0xdd], 0x60), ([0x81, 0], 0), ([8, 6], 0)][kind];
+            frame[12..14].copy_from_slice(&ethertype);
+            frame[14] = first | frame[14] & 1;
+        }
+        let plan = Rewrite {
+            dst_mac: [Some([1; 6]); 2],
+            ports: vec!["0-65535:7".parse().unwrap()],
+            tags: vec!["push:5".parse().unwrap(), "pop".parse().unwrap(), "set:9".parse().unwrap()],
+            ttl: Some(Ttl::Add(9)),
+            traffic_class: Some(TrafficClass::dscp(9)),
+            flow_label: Some(9),
+            length: [None, Some(FixLength::Pad), Some(FixLength::Cut), Some(FixLength::Drop)][length],
+            fix_checksums: true,
+            ..addresses(&[], Some(3))
+        };
+        let wire_len = frame.len() as u32 + more;
+        if let Verdict::Send { wire_len } = plan.apply(&mut frame, wire_len, 1) {
+            prop_assert!(frame.len() <= wire_len as usize);
+        }
+    }
+}
