@@ -20,10 +20,12 @@ pub mod pipe;
 pub mod probe;
 pub mod process;
 pub mod rtnl;
+mod shared;
 pub mod signal;
 pub mod stats;
 pub mod testing;
 pub mod topology;
+pub mod xdp;
 
 pub use error::{Error, Result, Try};
 pub use nix::errno::Errno;

@@ -25,3 +25,16 @@ pub struct LinkStats {
     /// Frames that could not be sent.
     pub tx_dropped: u64,
 }
+
+/// What became of the frames that a transmit ring has taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TxCounts {
+    /// Given back by the kernel as sent.
+    pub confirmed: u64,
+    /// Refused after they had been taken: the interface cannot carry them, or its driver dropped them.
+    pub refused: u64,
+    /// Still with the kernel.
+    pub pending: u64,
+    /// How often the kernel had no room further down, and was asked again.
+    pub retried: u64,
+}

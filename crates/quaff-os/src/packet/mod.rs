@@ -3,18 +3,21 @@
 //! [`RxRing`] is a TPACKET_V3 receive ring; [`block`] reads the blocks in it. The order of set-up
 //! is fixed by the type: filter, ring and time stamps are all in place before the socket is bound,
 //! so no packet can slip in that the plan did not ask for. [`CountingTap`] counts what others capture,
-//! [`TxSocket`] sends.
+//! [`TxSocket`] sends, and [`TxRing`] does by a ring in shared memory.
 
 pub mod block;
 mod ring;
+mod slots;
 pub(crate) mod socket;
 mod tap;
 mod tx;
+mod tx_ring;
 
 pub use ring::{RingPlan, RxRing, Wake};
 pub use socket::{KernelDrops, TimeSource};
 pub use tap::CountingTap;
-pub use tx::{BATCH_FRAMES, TxSocket};
+pub use tx::{BATCH_FRAMES, Qdisc, TxSocket};
+pub use tx_ring::TxRing;
 
 /// One instruction of classic BPF (`struct sock_filter`, linux/filter.h).
 pub type Insn = libc::sock_filter;

@@ -1,6 +1,6 @@
 //! The packet socket: each socket option is one function.
 
-use super::Insn;
+use super::{Insn, Qdisc};
 use crate::{Error, Result};
 use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -46,6 +46,12 @@ pub(super) fn open() -> Result<OwnedFd> {
 
 pub(super) fn set_version(fd: &OwnedFd) -> Result<()> {
     set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as i32), "use TPACKET_V3")
+}
+
+/// A transmit ring of fixed slots; TPACKET_V3 has nothing to offer there.
+pub(super) fn set_tx_ring(fd: &OwnedFd, request: &libc::tpacket_req) -> Result<()> {
+    set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as i32), "use TPACKET_V2")?;
+    set(fd, libc::PACKET_TX_RING, request, "make a transmit ring")
 }
 
 pub(super) fn set_ring(fd: &OwnedFd, request: &libc::tpacket_req3) -> Result<()> {
@@ -106,9 +112,10 @@ pub(super) fn set_receive_buffer_min(fd: &OwnedFd) -> Result<()> {
     set_at(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &1i32, "set a receive buffer")
 }
 
-/// Sent frames go to the driver at once, past queueing disciplines (and past taps on the way out).
-pub(super) fn set_qdisc_bypass(fd: &OwnedFd) -> Result<()> {
-    set(fd, libc::PACKET_QDISC_BYPASS, &1i32, "send past queueing disciplines")
+/// Sent frames go to the driver at once, past queueing disciplines (and past taps on the way out), or not.
+pub(super) fn set_qdisc(fd: &OwnedFd, qdisc: Qdisc) -> Result<()> {
+    let bypass = i32::from(qdisc == Qdisc::Bypass);
+    set(fd, libc::PACKET_QDISC_BYPASS, &bypass, "send past queueing disciplines")
 }
 
 /// Binds to one interface: packets flow from here on.

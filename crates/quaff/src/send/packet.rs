@@ -5,7 +5,7 @@ use super::pacer::{self, Pacer};
 use super::plan::Schedule;
 use super::state::{State, word};
 use quaff_os::clock::{self, steady_ns};
-use quaff_os::packet::{BATCH_FRAMES, TxSocket};
+use quaff_os::packet::{BATCH_FRAMES, Qdisc, TxSocket};
 use quaff_os::rtnl::Link;
 use quaff_os::{Errno, Error, Result};
 use quaff_wire::stamp::{LATE_NS_MAX, Stamp};
@@ -27,7 +27,7 @@ impl PacketSender {
     /// Opens the socket; nothing is sent yet.
     pub(super) fn new(stream: u16, schedule: &Schedule, link: &Link, frame: &Frame) -> Result<Self> {
         Ok(Self {
-            socket: TxSocket::open(link.index, &link.name)?,
+            socket: TxSocket::open(link.index, &link.name, Qdisc::Bypass)?,
             link: link.clone(),
             schedule: *schedule,
             stream,

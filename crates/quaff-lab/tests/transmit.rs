@@ -1,0 +1,227 @@
+//! The sockets that send, between two namespaces: what they say they sent is what arrives, to the
+//! byte and in order, and what cannot be sent is counted.
+
+use quaff_lab::lab::{RX_IF, TX_IF};
+use quaff_lab::{Lab, testing};
+use quaff_os::event::Event;
+use quaff_os::packet::block::Cursor;
+use quaff_os::packet::{Qdisc, RingPlan, RxRing, TimeSource, TxRing, TxSocket, accept};
+use quaff_os::rtnl::{self, Link, Rtnl};
+use quaff_os::stats::TxCounts;
+use quaff_os::xdp::{XdpMode, XdpTx};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const MTU: usize = 3000;
+/// What none of the frames are longer than: the MTU, the Ethernet header, one tag.
+const FRAME_BYTES_MAX: usize = MTU + 18;
+
+/// One of the sockets.
+enum Tx {
+    Socket(TxSocket),
+    Ring(TxRing),
+    Xdp(XdpTx),
+}
+
+impl Tx {
+    /// All there are, by name.
+    fn all(lab: &Lab) -> Vec<(String, Self)> {
+        let link = link(lab);
+        let open = || {
+            let mut all = Vec::new();
+            for qdisc in [Qdisc::Bypass, Qdisc::Through] {
+                let socket = TxSocket::open(link.index, TX_IF, qdisc).expect("a socket");
+                all.push((format!("socket {qdisc:?}"), Self::Socket(socket)));
+                let ring = TxRing::open(link.index, TX_IF, FRAME_BYTES_MAX, qdisc).expect("a ring");
+                all.push((format!("ring {qdisc:?}"), Self::Ring(ring)));
+            }
+            match XdpTx::open(link.index, TX_IF, 0, FRAME_BYTES_MAX) {
+                Ok(xdp) => all.push(("xdp".to_owned(), Self::Xdp(xdp))),
+                Err(error) if testing::is_refusal(&error) => {
+                    testing::skip("transmit: AF_XDP", &error.to_string());
+                }
+                Err(error) => panic!("{error}"),
+            }
+            all
+        };
+        lab.tx().run(open).expect("a thread in the namespace")
+    }
+
+    fn send<'a>(&mut self, frames: impl Iterator<Item = &'a [u8]>) -> quaff_os::Result<usize> {
+        match self {
+            Self::Socket(socket) => socket.send(frames),
+            Self::Ring(ring) => ring.send(frames),
+            Self::Xdp(xdp) => xdp.send(frames),
+        }
+    }
+
+    fn flush(&mut self) {
+        match self {
+            Self::Socket(_) => {}
+            Self::Ring(ring) => ring.flush().expect("a flush"),
+            Self::Xdp(xdp) => xdp.flush().expect("a flush"),
+        }
+    }
+
+    fn counts(&self) -> Option<TxCounts> {
+        match self {
+            Self::Socket(_) => None,
+            Self::Ring(ring) => Some(ring.counts()),
+            Self::Xdp(xdp) => Some(xdp.counts()),
+        }
+    }
+
+    /// Sends all frames, in order; those that are refused by name of their errno are left out.
+    fn send_all(&mut self, frames: &[Vec<u8>]) -> usize {
+        let (mut at, mut refused, begun) = (0, 0, Instant::now());
+        while at < frames.len() {
+            assert!(begun.elapsed() < PATIENCE, "no room for ever");
+            match self.send(frames[at..].iter().map(Vec::as_slice)) {
+                Ok(taken) => at += taken,
+                Err(error) if matches!(error.raw(), 90 | 22) => {
+                    refused += 1;
+                    at += 1;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        self.flush();
+        refused
+    }
+}
+
+fn link(lab: &Lab) -> Link {
+    lab.tx().run(|| rtnl::link(TX_IF)).expect("a thread in the namespace").expect("a link")
+}
+
+/// A frame that nobody but the receiving ring cares for, with its number and as many bytes more.
+fn frame(number: u32, bytes: usize) -> Vec<u8> {
+    let mut frame = vec![0x02, b'q', b'u', b'a', b'f', 2, 0x02, b'q', b'u', b'a', b'f', 1, 0x88, 0xb5];
+    frame.extend(number.to_be_bytes());
+    frame.extend((frame.len()..bytes).map(|at| (at as u32 * 7 + number) as u8));
+    frame
+}
+
+fn receiver(lab: &Lab) -> RxRing {
+    let plan = RingPlan {
+        block_bytes: 1 << 20,
+        block_count: 32,
+        retire_ms: 10,
+        promiscuous: true,
+        filter: vec![accept(u32::MAX)],
+        time_source: TimeSource::Host,
+    };
+    let open = || RxRing::open(rtnl::link(RX_IF)?.index, RX_IF, &plan);
+    lab.rx().run(open).expect("a thread in the namespace").expect("a ring")
+}
+
+/// Frames in a ring, until `count` are there, or nothing comes for a while.
+fn received(ring: &mut RxRing, count: usize) -> Vec<Vec<u8>> {
+    let bell = Event::new().expect("a bell");
+    let mut seen = Instant::now();
+    let mut frames = Vec::new();
+    while frames.len() < count && seen.elapsed() < Duration::from_secs(1) {
+        let Some(block) = ring.block() else {
+            ring.wait(&bell, Duration::from_millis(10)).expect("a wait");
+            continue;
+        };
+        Cursor::new(block).walk(block, u32::MAX, |packet| {
+            frames.push(block[packet.start as usize..][..packet.snaplen as usize].to_vec());
+        });
+        ring.release();
+        seen = Instant::now();
+    }
+    frames
+}
+
+#[test]
+fn all_arrives_to_the_byte_in_order_and_is_confirmed() {
+    let Some(lab) = testing::lab("all_arrives_to_the_byte_in_order_and_is_confirmed") else { return };
+    // Several times what the rings hold, of all sizes.
+    let frames: Vec<_> = (0..5000).map(|at| frame(at, 60 + (at as usize * 37) % (MTU - 60))).collect();
+    for (name, mut tx) in Tx::all(&lab) {
+        let mut ring = receiver(&lab);
+        assert_eq!(tx.send_all(&frames), 0, "{name}");
+        if let Some(counts) = tx.counts() {
+            let sent = TxCounts { confirmed: 5000, retried: counts.retried, ..TxCounts::default() };
+            assert_eq!(counts, sent, "{name}");
+        }
+        let arrived = received(&mut ring, frames.len());
+        assert_eq!(arrived.len(), frames.len(), "{name}");
+        for (at, (arrived, sent)) in arrived.iter().zip(&frames).enumerate() {
+            assert!(arrived == sent, "{name}: frame {at} is another");
+        }
+    }
+}
+
+#[test]
+fn frames_that_the_interface_cannot_carry_are_counted_and_the_others_arrive() {
+    let test = "frames_that_the_interface_cannot_carry_are_counted_and_the_others_arrive";
+    let Some(lab) = testing::lab(test) else { return };
+    // Every seventh is longer than the MTU permits, but fits a slot of a ring.
+    let bytes = |at: u32| if at % 7 == 3 { MTU + 15 } else { 100 };
+    let frames: Vec<_> = (0..700).map(|at| frame(at, bytes(at))).collect();
+    let fitting: Vec<_> = frames.iter().filter(|frame| frame.len() == 100).cloned().collect();
+    for (name, mut tx) in Tx::all(&lab) {
+        if matches!(tx, Tx::Xdp(_)) {
+            // AF_XDP takes them and loses them; who uses it has to look first.
+            continue;
+        }
+        let mut ring = receiver(&lab);
+        let refused = tx.send_all(&frames);
+        let later = tx.counts().map_or(0, |counts| counts.refused as usize);
+        assert_eq!(refused + later, 100, "{name}");
+        assert!(received(&mut ring, fitting.len()) == fitting, "{name}");
+    }
+}
+
+#[test]
+fn a_frame_too_long_for_a_slot_is_refused_alone() {
+    let Some(lab) = testing::lab("a_frame_too_long_for_a_slot_is_refused_alone") else { return };
+    let frames = [frame(0, 100), frame(1, 9000), frame(2, 100)];
+    for (name, mut tx) in Tx::all(&lab) {
+        let mut ring = receiver(&lab);
+        assert_eq!(tx.send_all(&frames), 1, "{name}");
+        assert!(received(&mut ring, 2) == [frames[0].clone(), frames[2].clone()], "{name}");
+    }
+}
+
+#[test]
+fn an_interface_that_goes_down_ends_it_with_an_error() {
+    let Some(lab) = testing::lab("an_interface_that_goes_down_ends_it_with_an_error") else { return };
+    let mut all = Tx::all(&lab);
+    let index = link(&lab).index;
+    let down = || Rtnl::open()?.set_up(index, false);
+    lab.tx().run(down).expect("a thread in the namespace").expect("switched off");
+    for (name, tx) in &mut all {
+        let error = tx.send([frame(0, 100)].iter().map(Vec::as_slice)).expect_err(name);
+        assert!(matches!(error.raw(), 100 | 6), "{name}: {error}");
+    }
+}
+
+#[test]
+fn veth_has_no_zero_copy_and_one_program_has_a_queue() {
+    let Some(lab) = testing::lab("veth_has_no_zero_copy_and_one_program_has_a_queue") else { return };
+    let index = link(&lab).index;
+    let open = |mode| XdpTx::open_in(index, TX_IF, 0, FRAME_BYTES_MAX, mode);
+    let try_all = || {
+        let copy = match open(XdpMode::Copy) {
+            Err(error) if testing::is_refusal(&error) => {
+                testing::skip("veth_has_no_zero_copy_and_one_program_has_a_queue", &error.to_string());
+                return;
+            }
+            copy => copy.expect("a socket"),
+        };
+        assert_eq!(copy.mode(), XdpMode::Copy);
+        assert!(open(XdpMode::Copy).is_err(), "the queue is taken");
+        drop(copy);
+        assert!(open(XdpMode::ZeroCopy).is_err());
+        let either = XdpTx::open(index, TX_IF, 0, FRAME_BYTES_MAX).expect("a socket");
+        assert_eq!((either.mode(), either.invalid().expect("statistics")), (XdpMode::Copy, 0));
+        drop(either);
+        assert!(XdpTx::open(index, TX_IF, 7, FRAME_BYTES_MAX).is_err(), "there is no such queue");
+        let jumbo = XdpTx::open(index, TX_IF, 0, 9018).expect_err("too long");
+        assert_eq!(jumbo.raw(), 90, "{jumbo}");
+    };
+    lab.tx().run(try_all).expect("a thread in the namespace");
+}

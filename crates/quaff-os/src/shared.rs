@@ -1,0 +1,133 @@
+//! Memory that the kernel and we look at together: a mapping of a descriptor, its indices and states
+//! read and written as atomic words, its bytes only where a ring's protocol has made them ours.
+
+use crate::{Error, Result};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
+
+/// A shared mapping with one owner here; unmapped on drop.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone; which thread holds it makes no difference.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    /// Maps `bytes` of what `fd` offers at `offset`, with the page tables filled.
+    pub(crate) fn map(fd: &OwnedFd, bytes: usize, offset: i64, what: &str) -> Result<Self> {
+        Self::new(fd.as_raw_fd(), bytes, offset, libc::MAP_SHARED | libc::MAP_POPULATE, what)
+    }
+
+    /// Memory of our own, for a test that plays the kernel.
+    #[cfg(test)]
+    pub(crate) fn anonymous(bytes: usize) -> Self {
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        Self::new(-1, bytes, 0, flags, "memory").expect("some memory")
+    }
+
+    fn new(fd: i32, bytes: usize, offset: i64, flags: i32, what: &str) -> Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping touches no memory that exists.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, offset) };
+        let failed = || Error::last(format!("map {what} of {bytes} bytes"));
+        if start == libc::MAP_FAILED {
+            return Err(failed());
+        }
+        Ok(Self { start: NonNull::new(start.cast()).ok_or_else(failed)?, bytes })
+    }
+
+    /// The 32-bit word at `at`.
+    ///
+    /// # Panics
+    /// When it is not inside, or not aligned.
+    #[inline]
+    pub(crate) fn word(&self, at: usize) -> &AtomicU32 {
+        assert!(at.is_multiple_of(4) && at + 4 <= self.bytes, "word {at} of {} bytes", self.bytes);
+        // SAFETY: inside the mapping and aligned, as was just asserted (a mapping begins at a page);
+        // both sides access it as one 32-bit word.
+        unsafe { AtomicU32::from_ptr(self.start.add(at).as_ptr().cast()) }
+    }
+
+    /// Writes bytes at `at`, which by the ring's protocol the kernel does not read or write now.
+    ///
+    /// # Panics
+    /// When they do not fit.
+    #[inline]
+    pub(crate) fn write(&mut self, at: usize, bytes: &[u8]) {
+        assert!(at.checked_add(bytes.len()).is_some_and(|end| end <= self.bytes));
+        // SAFETY: the range lies inside the mapping, as was just asserted; `bytes` is no part of it,
+        // since nobody is given a slice of it; and `&mut self` makes this our only access.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(at).as_ptr(), bytes.len()) }
+    }
+
+    /// Copies `len` bytes from `from` to `to`, both ours by the ring's protocol.
+    ///
+    /// # Panics
+    /// When one of the ranges is not inside.
+    pub(crate) fn copy(&mut self, from: usize, to: usize, len: usize) {
+        let inside = |at: usize| at.checked_add(len).is_some_and(|end| end <= self.bytes);
+        assert!(inside(from) && inside(to));
+        // SAFETY: both ranges lie inside the mapping, as was just asserted; ptr::copy lets them overlap.
+        unsafe { std::ptr::copy(self.start.add(from).as_ptr(), self.start.add(to).as_ptr(), len) }
+    }
+
+    /// Reads 8 bytes at `at`, which by the ring's protocol the kernel does not write now.
+    ///
+    /// # Panics
+    /// When they are not inside.
+    #[inline]
+    pub(crate) fn read_u64(&self, at: usize) -> u64 {
+        assert!(at.checked_add(8).is_some_and(|end| end <= self.bytes));
+        // SAFETY: inside the mapping, as was just asserted; any alignment will do.
+        unsafe { self.start.add(at).cast::<u64>().read_unaligned() }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made in `new` with this very size, and no borrow of it outlives self.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn words_and_bytes_are_the_same_memory() {
+        let mut shared = Shared::anonymous(4096);
+        shared.write(8, &[1, 0, 0, 0, 2, 0, 0, 0]);
+        assert_eq!(shared.word(12).load(Ordering::Relaxed), 2);
+        assert_eq!(shared.read_u64(8), 0x2_0000_0001);
+        shared.copy(8, 12, 8);
+        assert_eq!((shared.read_u64(8), shared.read_u64(12)), (0x1_0000_0001, 0x2_0000_0001));
+    }
+
+    #[test]
+    fn nothing_outside_is_touched() {
+        let past_the_end: [fn(&mut Shared) -> u64; 5] = [
+            |shared| shared.word(4096).load(Ordering::Relaxed).into(),
+            |shared| shared.word(2).load(Ordering::Relaxed).into(),
+            |shared| {
+                shared.write(4090, &[0; 7]);
+                0
+            },
+            |shared| {
+                shared.copy(0, 4090, 7);
+                0
+            },
+            |shared| shared.read_u64(4089),
+        ];
+        for access in past_the_end {
+            let mut shared = Shared::anonymous(4096);
+            let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| access(&mut shared)));
+            assert!(caught.is_err());
+        }
+    }
+}

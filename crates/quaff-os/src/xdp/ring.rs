@@ -1,0 +1,227 @@
+//! The two kinds of rings of an AF_XDP socket (linux/if_xdp.h): one that we fill and the kernel
+//! empties, and one the other way round. Both indices only grow, and wrap at 2^32.
+
+use crate::shared::Shared;
+use std::sync::atomic::{Ordering, fence};
+
+/// Where things are in a ring's memory (`struct xdp_ring_offset`).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    pub(super) producer: usize,
+    pub(super) consumer: usize,
+    pub(super) flags: usize,
+    pub(super) entries: usize,
+    /// How many entries: a power of two.
+    pub(super) count: u32,
+}
+
+/// A ring that we fill.
+#[derive(Debug)]
+pub(super) struct Producer {
+    memory: Shared,
+    layout: Layout,
+    /// Written so far, submitted or not.
+    written: u32,
+    /// Consumed by the kernel, as last seen.
+    consumed: u32,
+}
+
+/// A ring that we empty.
+#[derive(Debug)]
+pub(super) struct Consumer {
+    memory: Shared,
+    layout: Layout,
+    /// Produced by the kernel, as last seen.
+    produced: u32,
+    /// Taken by us.
+    taken: u32,
+}
+
+impl Producer {
+    pub(super) fn new(memory: Shared, layout: Layout) -> Self {
+        Self { memory, layout, written: 0, consumed: 0 }
+    }
+
+    /// Whether there is room for one more entry.
+    #[inline]
+    pub(super) fn has_room(&mut self) -> bool {
+        if self.written.wrapping_sub(self.consumed) < self.layout.count {
+            return true;
+        }
+        self.pending() < self.layout.count
+    }
+
+    /// Writes a descriptor (`struct xdp_desc`); the kernel does not see it before [`Producer::submit`].
+    #[inline]
+    pub(super) fn write(&mut self, address: u64, bytes: u32) {
+        let mut desc = [0; 16];
+        desc[..8].copy_from_slice(&address.to_ne_bytes());
+        desc[8..12].copy_from_slice(&bytes.to_ne_bytes());
+        let index = (self.written & (self.layout.count - 1)) as usize;
+        self.memory.write(self.layout.entries + index * desc.len(), &desc);
+        self.written = self.written.wrapping_add(1);
+    }
+
+    /// Shows the kernel what was written.
+    pub(super) fn submit(&self) {
+        // Read by the kernel on any core: Release, so that it sees the descriptors and the frames.
+        self.memory.word(self.layout.producer).store(self.written, Ordering::Release);
+    }
+
+    /// Entries that the kernel has not consumed yet.
+    pub(super) fn pending(&mut self) -> u32 {
+        // Written by the kernel: Acquire, so that an entry is written again only after it was read.
+        self.consumed = self.memory.word(self.layout.consumer).load(Ordering::Acquire);
+        self.written.wrapping_sub(self.consumed)
+    }
+
+    /// Whether the kernel wants a system call before it goes on (XDP_RING_NEED_WAKEUP).
+    pub(super) fn needs_wakeup(&self) -> bool {
+        // The kernel sets the flag and then looks at the ring; we submit and then look at the flag.
+        // Without a fence between, both might miss the other.
+        fence(Ordering::SeqCst);
+        self.memory.word(self.layout.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
+    }
+}
+
+impl Consumer {
+    pub(super) fn new(memory: Shared, layout: Layout) -> Self {
+        Self { memory, layout, produced: 0, taken: 0 }
+    }
+
+    /// The next address that the kernel is done with.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<u64> {
+        if self.taken == self.produced {
+            // Written by the kernel: Acquire, so that its entries are seen.
+            self.produced = self.memory.word(self.layout.producer).load(Ordering::Acquire);
+            if self.taken == self.produced {
+                return None;
+            }
+        }
+        let index = (self.taken & (self.layout.count - 1)) as usize;
+        let address = self.memory.read_u64(self.layout.entries + index * 8);
+        self.taken = self.taken.wrapping_add(1);
+        Some(address)
+    }
+
+    /// Gives the places of what was taken back to the kernel.
+    pub(super) fn release(&self) {
+        // Release, so that the kernel writes to a place only after we have read it.
+        self.memory.word(self.layout.consumer).store(self.taken, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(crate) fn layout(count: u32) -> Layout {
+        Layout { producer: 0, consumer: 64, flags: 128, entries: 192, count }
+    }
+
+    /// The kernel's end of the ring that we fill.
+    pub(crate) fn consume(ring: &Producer) -> Option<(u64, u32)> {
+        let word = |at: usize| ring.memory.word(at);
+        let at = word(ring.layout.consumer).load(Ordering::Acquire);
+        if at == word(ring.layout.producer).load(Ordering::Acquire) {
+            return None;
+        }
+        let entry = ring.layout.entries + (at & (ring.layout.count - 1)) as usize * 16;
+        let found = (ring.memory.read_u64(entry), ring.memory.read_u64(entry + 8) as u32);
+        word(ring.layout.consumer).store(at.wrapping_add(1), Ordering::Release);
+        Some(found)
+    }
+
+    /// The kernel's end of the ring that we empty; false when it is full.
+    pub(crate) fn produce(ring: &mut Consumer, address: u64) -> bool {
+        let at = ring.memory.word(ring.layout.producer).load(Ordering::Acquire);
+        let consumed = ring.memory.word(ring.layout.consumer).load(Ordering::Acquire);
+        if at.wrapping_sub(consumed) == ring.layout.count {
+            return false;
+        }
+        let entry = ring.layout.entries + (at & (ring.layout.count - 1)) as usize * 8;
+        ring.memory.write(entry, &address.to_ne_bytes());
+        ring.memory.word(ring.layout.producer).store(at.wrapping_add(1), Ordering::Release);
+        true
+    }
+
+    pub(crate) fn producer(count: u32) -> Producer {
+        Producer::new(Shared::anonymous(4096), layout(count))
+    }
+
+    pub(crate) fn consumer(count: u32) -> Consumer {
+        Consumer::new(Shared::anonymous(4096), layout(count))
+    }
+
+    proptest! {
+        /// Also where the indices wrap, entries come out once, in order, and only after they were submitted.
+        #[test]
+        fn a_filled_ring_hands_over_in_order(start in prop_oneof![Just(0u32), Just(u32::MAX - 5)],
+                                             steps in prop::collection::vec(0usize..3, 1..200)) {
+            let mut ring = producer(4);
+            (ring.written, ring.consumed) = (start, start);
+            for at in [ring.layout.producer, ring.layout.consumer] {
+                ring.memory.word(at).store(start, Ordering::Relaxed);
+            }
+            let (mut written, mut submitted, mut consumed) = (0u64, 0, 0);
+            for step in steps {
+                match step {
+                    0 if ring.has_room() => {
+                        ring.write(written * 2048, written as u32);
+                        written += 1;
+                    }
+                    0 => prop_assert_eq!(written - consumed, 4),
+                    1 => {
+                        ring.submit();
+                        submitted = written;
+                    }
+                    _ => {
+                        let expected = (consumed < submitted).then_some((consumed * 2048, consumed as u32));
+                        prop_assert_eq!(consume(&ring), expected);
+                        consumed += u64::from(expected.is_some());
+                    }
+                }
+            }
+            prop_assert_eq!(u64::from(ring.pending()), written - consumed);
+        }
+
+        #[test]
+        fn an_emptied_ring_hands_over_in_order(start in prop_oneof![Just(0u32), Just(u32::MAX - 5)],
+                                               steps in prop::collection::vec(0usize..3, 1..200)) {
+            let mut ring = consumer(4);
+            (ring.produced, ring.taken) = (start, start);
+            for at in [ring.layout.producer, ring.layout.consumer] {
+                ring.memory.word(at).store(start, Ordering::Relaxed);
+            }
+            let (mut produced, mut taken, mut released) = (0u64, 0, 0);
+            for step in steps {
+                match step {
+                    0 => {
+                        let room = produced - released < 4;
+                        prop_assert_eq!(produce(&mut ring, produced), room);
+                        produced += u64::from(room);
+                    }
+                    1 => {
+                        let expected = (taken < produced).then_some(taken);
+                        prop_assert_eq!(ring.take(), expected);
+                        taken += u64::from(expected.is_some());
+                    }
+                    _ => {
+                        ring.release();
+                        released = taken;
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_kernel_says_when_it_wants_to_be_called() {
+        let ring = producer(4);
+        assert!(!ring.needs_wakeup());
+        ring.memory.word(ring.layout.flags).store(libc::XDP_RING_NEED_WAKEUP, Ordering::Relaxed);
+        assert!(ring.needs_wakeup());
+    }
+}
