@@ -22,6 +22,9 @@ const LOOK_NS: u64 = 500_000_000;
 /// How long a full disk has to show the room that removed files made: a journal of a busy disk is not
 /// in a hurry, ns.
 const LATE_NS: u64 = 30_000_000_000;
+/// One file more goes for each such time in which that is of no use: the room may have been taken by
+/// another file of ours, ns.
+const MORE_NS: u64 = 2_000_000_000;
 /// How often it is asked meanwhile.
 const ASK: Duration = Duration::from_millis(100);
 /// Naming a file on a full disk: what a folder may need for it, bytes.
@@ -51,6 +54,8 @@ pub struct Folder {
     /// Room made on a full disk since something last fitted, bytes, and when that was.
     made: u64,
     made_ns: u64,
+    /// Since when nothing fits, steady ns; `None` when something did.
+    full_ns: Option<u64>,
     /// A file that could not be finished: path and why.
     pub trouble: Option<(PathBuf, io::Error)>,
     /// Open as long as we write here: its lock says so.
@@ -103,6 +108,7 @@ impl Folder {
             looked_ns: 0,
             made: 0,
             made_ns: 0,
+            full_ns: None,
             trouble: None,
             _lock: lock,
         })
@@ -212,11 +218,15 @@ impl Folder {
     /// when the rule does not allow it, when there is nothing left to remove, or when the room that
     /// was made is of no use.
     pub fn make_room(&mut self, bytes: u64) -> bool {
-        if self.made >= bytes.max(1) + self.opening.preallocate {
+        let now_ns = steady_ns();
+        if now_ns - *self.full_ns.get_or_insert(now_ns) >= LATE_NS {
+            return false;
+        }
+        if self.made >= bytes.max(1) + self.opening.preallocate && now_ns - self.made_ns < MORE_NS {
             // Enough for it has been removed, and for what the next file may have set aside of that
             // meanwhile. Some file systems take their time to give it back.
             std::thread::sleep(ASK);
-            return steady_ns() - self.made_ns < LATE_NS;
+            return true;
         }
         loop {
             let made = self.shelf.make_room(bytes);
@@ -226,14 +236,16 @@ impl Folder {
                 return true;
             }
             if !self.wait_for_one() {
-                return false;
+                // Nothing is left, but what went before may still make room.
+                std::thread::sleep(ASK);
+                return self.shelf.is_owed();
             }
         }
     }
 
     /// Hears that something fitted.
     pub fn has_room(&mut self) {
-        self.made = 0;
+        (self.made, self.full_ns) = (0, None);
     }
 
     /// Waits until every file is finished.
@@ -476,12 +488,26 @@ mod tests {
         assert_eq!(folder.pruned(), 4);
         assert!(folder.make_room(150), "they are given time to be freed");
         assert_eq!(folder.pruned(), 4);
-        folder.made_ns = 0;
+        folder.made_ns -= MORE_NS;
+        assert!(folder.make_room(50), "somebody else took it");
+        assert_eq!(folder.pruned(), 5);
+        folder.full_ns = folder.full_ns.map(|since_ns| since_ns - LATE_NS);
         assert!(!folder.make_room(150), "that was of no use");
         folder.has_room();
         assert!(folder.make_room(1));
-        assert_eq!((folder.pruned(), names(dir.path()).len()), (5, 5));
+        assert_eq!((folder.pruned(), names(dir.path()).len()), (6, 4));
         assert!(folder.make_room(1 << 20) && folder.pruned() == 10, "all there is");
-        assert!(!folder.make_room(1 << 20), "nothing is left");
+        assert!(folder.make_room(1 << 20), "nothing is left, but what went may still make room");
+        folder.full_ns = folder.full_ns.map(|since_ns| since_ns - LATE_NS);
+        assert!(!folder.make_room(1 << 20), "it does not");
+    }
+
+    #[test]
+    fn what_no_rule_allows_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut folder = folder(dir.path(), true, Retention::default()).unwrap();
+        write(&mut folder, 2);
+        assert!(!folder.make_room(1));
+        assert_eq!(folder.pruned(), 0);
     }
 }

@@ -106,6 +106,11 @@ impl Shelf {
         made
     }
 
+    /// Whether something was removed so lately that its room may not be there yet.
+    pub fn is_owed(&self) -> bool {
+        self.pruned > 0 && steady_ns() - self.owed.removed_ns < OWED_NS
+    }
+
     fn is_too_much(&self, open_files: u64, open_bytes: u64) -> bool {
         let files = self.rule.files.is_some_and(|most| self.files.len() as u64 + open_files > most);
         files || self.rule.bytes.is_some_and(|most| self.bytes + open_bytes > most)
