@@ -29,6 +29,7 @@ struct Cli {
 enum Command {
     Capture(cmd::capture::Args),
     Generate(cmd::generate::Args),
+    Replay(Box<cmd::replay::Args>),
     Gulp(cmd::gulp::Args),
     Extcap(cmd::extcap::Args),
     Verify(cmd::verify::Args),
@@ -51,6 +52,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Capture(args) => cmd::capture::run(args),
         Command::Generate(args) => cmd::generate::run(args),
+        Command::Replay(args) => cmd::replay::run(&args),
         Command::Gulp(args) => cmd::gulp::run(args),
         Command::Extcap(args) => cmd::extcap::run(args),
         Command::Verify(args) => cmd::verify::run(args),

@@ -246,6 +246,7 @@ fn verdict(report: &SendReport) -> String {
             Witness::Tap => "by a counting tap",
             Witness::RxOtherhostDropped => "by rx_otherhost_dropped",
             Witness::TxPackets => "by tx_packets",
+            Witness::Softnet => "by what the stack took in",
         }
         .to_owned(),
     ];

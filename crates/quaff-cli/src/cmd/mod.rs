@@ -7,4 +7,5 @@ pub(crate) mod generate;
 pub(crate) mod gulp;
 pub(crate) mod lab;
 pub(crate) mod pipe;
+pub(crate) mod replay;
 pub(crate) mod verify;

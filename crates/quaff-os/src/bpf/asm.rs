@@ -92,6 +92,8 @@ const JMP: u8 = 0x05;
 const LDX_MEM: u8 = 0x61;
 const ST_MEM: u8 = 0x62;
 const STX_MEM: u8 = 0x63;
+const STX_ATOMIC: u8 = 0xc3;
+const FETCH_ADD: i32 = 0x01;
 const LD_IMM64: u8 = 0x18;
 const MOV: u8 = 0xb0;
 const K: u8 = 0x00;
@@ -176,6 +178,21 @@ impl Asm {
         self.push(ST_MEM | size as u8, dst, 0, off, imm);
     }
 
+    /// `stack[slot] = src`; slots have 8 bytes, and there are 64.
+    pub fn spill(&mut self, slot: usize, src: Reg) {
+        self.stack(STX_MEM, Reg::R10, src as u8, slot);
+    }
+
+    /// `dst = stack[slot]`
+    pub fn fill(&mut self, dst: Reg, slot: usize) {
+        self.stack(LDX_MEM, dst, Reg::R10 as u8, slot);
+    }
+
+    /// `src = atomic_fetch_add((u64 *)(dst + off), src)`, ordered against all else (Linux 5.12).
+    pub fn atomic_fetch_add64(&mut self, dst: Reg, off: usize, src: Reg) {
+        self.push(STX_ATOMIC | Size::Dw as u8, dst, src as u8, off, FETCH_ADD);
+    }
+
     /// `if (dst op src) goto label`
     pub fn jmp_reg(&mut self, op: Jmp, dst: Reg, src: Reg, label: Label) {
         self.jump(JMP | op as u8 | X, dst, src as u8, 0, label);
@@ -219,6 +236,12 @@ impl Asm {
         self.insns.push(Insn { code, registers: registers(dst, src), off, imm });
     }
 
+    fn stack(&mut self, code: u8, dst: Reg, src: u8, slot: usize) {
+        let off = -8 - 8 * i16::try_from(slot).expect("a stack has 64 slots");
+        let registers = registers(dst, src);
+        self.insns.push(Insn { code: code | Size::Dw as u8, registers, off, imm: 0 });
+    }
+
     fn jump(&mut self, code: u8, dst: Reg, src: u8, imm: i32, label: Label) {
         self.jumps.push((self.insns.len(), label));
         self.push(code, dst, src, 0, imm);
@@ -249,6 +272,9 @@ mod tests {
         asm.st_mem(Size::H, Reg::R7, 12, 8);
         asm.alu64_imm(Alu::Rsh, Reg::R2, 16);
         asm.to_be(Reg::R1, 64);
+        asm.atomic_fetch_add64(Reg::R7, 8, Reg::R2);
+        asm.spill(1, Reg::R3);
+        asm.fill(Reg::R4, 0);
         asm.call(5);
         asm.exit();
         let expected = [
@@ -259,6 +285,9 @@ mod tests {
             (0x6a, 0x07, 12, 8),
             (0x77, 0x02, 0, 16),
             (0xdc, 0x01, 0, 64),
+            (0xdb, 0x27, 8, 1),
+            (0x7b, 0x3a, -16, 0),
+            (0x79, 0xa4, -8, 0),
             (0x85, 0x00, 0, 5),
             (0x95, 0x00, 0, 0),
         ];

@@ -64,6 +64,59 @@ impl ArrayMap {
         self.word(index).store(value, Ordering::Relaxed);
     }
 
+    /// Sets word `index` after all that this thread has written before: a program that reads the new
+    /// value by an atomic operation sees the rest too.
+    ///
+    /// # Panics
+    /// When there is no such word.
+    pub fn publish(&self, index: usize, value: u64) {
+        self.word(index).store(value, Ordering::Release);
+    }
+
+    /// Word `index` as it is now, before anything that this thread does later.
+    ///
+    /// # Panics
+    /// When there is no such word.
+    pub fn observe(&self, index: usize) -> u64 {
+        self.word(index).load(Ordering::Acquire)
+    }
+
+    /// Copies bytes to offset `at`. Whoever shares the map with a program sees to it that the program
+    /// does not read there meanwhile, or that it may read a mixture.
+    ///
+    /// # Panics
+    /// When they reach beyond the end.
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        let end = at.checked_add(bytes.len());
+        assert!(end.is_some_and(|end| end <= self.words * 8), "{} bytes at {at}", bytes.len());
+        // SAFETY: the range was just checked to be within the mapping, which only this value refers
+        // to; `&mut self` keeps other threads away, and no reference into the mapping is alive.
+        unsafe {
+            let to = self.start.as_ptr().cast::<u8>().add(at);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+    }
+
+    /// Copies bytes from offset `at`, as they are now.
+    ///
+    /// # Panics
+    /// When they reach beyond the end.
+    pub fn read(&self, at: usize, bytes: &mut [u8]) {
+        let end = at.checked_add(bytes.len());
+        assert!(end.is_some_and(|end| end <= self.words * 8), "{} bytes at {at}", bytes.len());
+        // SAFETY: the range was just checked to be within the mapping, and `bytes` is not in it, for
+        // no reference into the mapping is alive.
+        unsafe {
+            let from = self.start.as_ptr().cast::<u8>().add(at);
+            std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len());
+        }
+    }
+
+    /// Bytes in all.
+    pub fn bytes(&self) -> usize {
+        self.words * 8
+    }
+
     pub(super) fn raw_fd(&self) -> i32 {
         self.fd.as_raw_fd()
     }

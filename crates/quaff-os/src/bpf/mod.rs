@@ -13,10 +13,19 @@ pub use prog::{BATCH_FRAMES_MAX, LiveRun, Program};
 
 /// Number of the helper `u64 bpf_ktime_get_ns(void)`: CLOCK_MONOTONIC, ns.
 pub const HELPER_KTIME_GET_NS: i32 = 5;
+/// Number of `long bpf_redirect(u32 ifindex, u64 flags)`: [`XDP_REDIRECT`], from an XDP program.
+pub const HELPER_REDIRECT: i32 = 23;
+/// Number of `long bpf_xdp_adjust_tail(struct xdp_buff *, int delta)`: 0, or an error.
+pub const HELPER_XDP_ADJUST_TAIL: i32 = 65;
+/// Number of `long bpf_xdp_store_bytes(struct xdp_buff *, u32 offset, void *buf, u32 len)`: 0, or an
+/// error (Linux 5.18).
+pub const HELPER_XDP_STORE_BYTES: i32 = 190;
 /// What an XDP program returns to have a frame thrown away.
 pub const XDP_DROP: i32 = 1;
 /// What an XDP program returns to hand a frame to the stack.
 pub const XDP_PASS: i32 = 2;
+/// What an XDP program returns after a helper said where a frame is to go.
+pub const XDP_REDIRECT: i32 = 4;
 /// Where `struct xdp_md` keeps the frame's beginning and end (32 bits each).
 pub const XDP_MD_DATA: usize = 0;
 /// See [`XDP_MD_DATA`].

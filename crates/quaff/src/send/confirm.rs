@@ -8,10 +8,10 @@
 //! counter where every ns is wanted.
 
 use super::plan::{Schedule, SendPlan, Via};
-use quaff_os::Result;
 use quaff_os::packet::{CountingTap, Insn};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::stats::LinkStats;
+use quaff_os::{Result, Try};
 use quaff_wire::stamp::{PORT, STAMP_OFFSET};
 use quaff_wire::udp::{MIRROR_BYTES, TAG_BYTES, UDP_BYTES};
 use serde::Serialize;
@@ -33,12 +33,15 @@ pub enum Witness {
     RxOtherhostDropped,
     /// The interface's counter of packets sent, others' among them.
     TxPackets,
+    /// What the stack has taken in on all cores, others' among it (`/proc/net/softnet_stat`).
+    Softnet,
 }
 
 /// The witness and what it has counted before.
 pub(super) enum Confirm {
     Tap(CountingTap),
     Counter { rtnl: Rtnl, index: u32, witness: Witness, before: u64 },
+    Softnet(Softnet),
 }
 
 impl Confirm {
@@ -54,9 +57,24 @@ impl Confirm {
                 return Ok(Self::Tap(CountingTap::open(link.index, &link.name, Some(&filter))?));
             }
         };
+        Self::counter(witness, link)
+    }
+
+    /// A counter of the interface.
+    pub(super) fn counter(witness: Witness, link: &Link) -> Result<Self> {
         let mut rtnl = Rtnl::open()?;
         let before = counter(witness, &rtnl.stats(link.index)?);
         Ok(Self::Counter { rtnl, index: link.index, witness, before })
+    }
+
+    /// A tap for all that arrives on the interface.
+    pub(super) fn tap(link: &Link) -> Result<Self> {
+        Ok(Self::Tap(CountingTap::open(link.index, &link.name, Some(&arrivals()))?))
+    }
+
+    /// What the stack takes in.
+    pub(super) fn softnet() -> Result<Self> {
+        Softnet::open().map(Self::Softnet)
     }
 
     /// Who it is.
@@ -64,19 +82,26 @@ impl Confirm {
         match self {
             Self::Tap(_) => Witness::Tap,
             Self::Counter { witness, .. } => *witness,
+            Self::Softnet(_) => Witness::Softnet,
         }
     }
 
-    /// To be called each second: the tap's counter has 32 bits.
+    /// To be called each second: counters of 32 bits are among them.
     pub(super) fn poll(&mut self) -> Result<()> {
         match self {
             Self::Tap(tap) => tap.read().map(|_| ()),
+            Self::Softnet(softnet) => softnet.read().map(|_| ()),
             Self::Counter { .. } => Ok(()),
         }
     }
 
     /// What was counted in all; waits a little for counts that come late.
-    pub(super) fn finish(mut self, sent: u64) -> Result<u64> {
+    pub(super) fn finish(self, sent: u64) -> Result<u64> {
+        self.finish_within(sent, PATIENCE)
+    }
+
+    /// As [`Confirm::finish`], for somebody who waits no longer than this.
+    pub(super) fn finish_within(mut self, sent: u64, patience: Duration) -> Result<u64> {
         let begun = Instant::now();
         loop {
             let counted = match &mut self {
@@ -84,11 +109,12 @@ impl Confirm {
                 Self::Counter { rtnl, index, witness, before } => {
                     counter(*witness, &rtnl.stats(*index)?).saturating_sub(*before)
                 }
+                Self::Softnet(softnet) => softnet.read()?,
             };
-            if counted >= sent || begun.elapsed() > PATIENCE {
+            if counted >= sent || begun.elapsed() > patience {
                 return Ok(counted);
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 }
@@ -97,8 +123,37 @@ fn counter(witness: Witness, stats: &LinkStats) -> u64 {
     match witness {
         Witness::TxPackets => stats.tx_packets,
         Witness::RxOtherhostDropped => stats.rx_otherhost,
-        Witness::Tap => 0,
+        Witness::Tap | Witness::Softnet => 0,
     }
+}
+
+/// The first number of each core's line: packets that the stack has taken in, from all interfaces.
+#[derive(Debug)]
+pub(super) struct Softnet {
+    before: Vec<u32>,
+    total: u64,
+}
+
+impl Softnet {
+    fn open() -> Result<Self> {
+        Ok(Self { before: softnet()?, total: 0 })
+    }
+
+    /// Packets since it was opened. The kernel prints 32 bits of each.
+    fn read(&mut self) -> Result<u64> {
+        let now = softnet()?;
+        let more = now.iter().zip(&self.before).map(|(now, before)| u64::from(now.wrapping_sub(*before)));
+        self.total += more.sum::<u64>();
+        self.before = now;
+        Ok(self.total)
+    }
+}
+
+fn softnet() -> Result<Vec<u32>> {
+    const PATH: &str = "/proc/net/softnet_stat";
+    let text = std::fs::read_to_string(PATH).trying(|| format!("read {PATH}"))?;
+    let first = |line: &str| u32::from_str_radix(line.split_whitespace().next()?, 16).ok();
+    Ok(text.lines().filter_map(first).collect())
 }
 
 /// Frames reach the stack's IPv4 input, and are dropped and counted there.
@@ -118,16 +173,25 @@ fn ports_offset(plan: &SendPlan) -> usize {
     }
 }
 
+/// `SKF_AD_OFF + SKF_AD_PKTTYPE` and `PACKET_OUTGOING` (linux/filter.h, linux/if_packet.h).
+const PACKET_TYPE: u32 = 0xffff_f000 + 4;
+const OUTGOING: u32 = 4;
+const LDB_ABS: u16 = 0x30;
+const LDW_ABS: u16 = 0x20;
+const JEQ: u16 = 0x15;
+const RET: u16 = 0x06;
+
+const fn insn(code: u16, jt: u8, jf: u8, k: u32) -> Insn {
+    Insn { code, jt, jf, k }
+}
+
+/// Classic BPF: 1 for frames that come in, 0 for all else.
+fn arrivals() -> [Insn; 4] {
+    [insn(LDB_ABS, 0, 0, PACKET_TYPE), insn(JEQ, 1, 0, OUTGOING), insn(RET, 0, 0, 1), insn(RET, 0, 0, 0)]
+}
+
 /// Classic BPF: 1 for frames of this stream that come in, 0 for all else.
 fn stream_filter(stream: u16, ports_offset: usize) -> Vec<Insn> {
-    /// `SKF_AD_OFF + SKF_AD_PKTTYPE` and `PACKET_OUTGOING` (linux/filter.h, linux/if_packet.h).
-    const PACKET_TYPE: u32 = 0xffff_f000 + 4;
-    const OUTGOING: u32 = 4;
-    const LDB_ABS: u16 = 0x30;
-    const LDW_ABS: u16 = 0x20;
-    const JEQ: u16 = 0x15;
-    const RET: u16 = 0x06;
-    let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
     vec![
         insn(LDB_ABS, 0, 0, PACKET_TYPE),
         insn(JEQ, 3, 0, OUTGOING),

@@ -5,19 +5,30 @@
 //! interface by a packet socket, paced in user space. One thread sends; the caller's thread watches.
 //! Nothing here prints or reads arguments.
 
+mod arena;
 mod confirm;
+mod feed;
+mod files;
 mod histogram;
 mod inject;
 mod pacer;
 mod packet;
 mod plan;
 mod program;
+mod ranges;
+pub mod replay;
 mod report;
 mod state;
+mod timing;
 
+pub use arena::{Arena, Meta};
 pub use confirm::Witness;
+pub use feed::{Ahead, Feed, FeedTally, Way};
+pub use files::{FileFeed, FilePlan};
 pub use plan::{Length, Pace, PlanError, SendPlan, Via};
+pub use ranges::Ranges;
 pub use report::{Lateness, SendReport, Snapshot};
+pub use timing::{Due, LATE_NS, Late, Layer, Rate, Ratio, Timing};
 
 use confirm::Confirm;
 use inject::Injector;
@@ -42,6 +53,9 @@ pub enum SendError {
     /// The plan asks for what cannot be.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A file could not be read, or not further.
+    #[error(transparent)]
+    File(#[from] crate::source::file::Error),
     /// The kernel refused.
     #[error(transparent)]
     Os(#[from] quaff_os::Error),
@@ -52,6 +66,8 @@ pub enum SendError {
 pub enum Control {
     /// Go on.
     Go,
+    /// Let one more frame go, where frames wait for that.
+    Step,
     /// End early, with a report.
     Stop,
 }

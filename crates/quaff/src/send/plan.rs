@@ -3,6 +3,7 @@
 use quaff_os::rtnl::Link;
 use quaff_wire::udp::{FrameError, Headers, Tag};
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// `ARPHRD_ETHER`, linux/if_arp.h.
@@ -92,6 +93,16 @@ pub enum PlanError {
     Down { interface: String },
     #[error("nothing can be sent from {interface}: there is no carrier, the other end may be down")]
     NoCarrier { interface: String },
+    #[error("a frame of {bytes} bytes is larger than all memory there is for frames")]
+    FrameBytes { bytes: usize },
+    #[error("{}: packets of link type {linktype} are no Ethernet frames and cannot be sent", .path.display())]
+    LinkType { path: PathBuf, linktype: u16 },
+    #[error("nothing to send: no packet is left of what the files have")]
+    Empty,
+    #[error("what comes from a pipe can be sent again only when all of it fits into memory")]
+    Again,
+    #[error("a rate has to be above 0")]
+    Rate,
     #[error("{interface} does not carry Ethernet frames (its type is ARPHRD {arphrd})")]
     NotEthernet { interface: String, arphrd: u16 },
 }

@@ -117,7 +117,9 @@ impl SendReport {
     pub fn others(&self) -> u64 {
         match self.witness {
             Witness::Tap => 0,
-            Witness::TxPackets | Witness::RxOtherhostDropped => self.confirmed.saturating_sub(self.sent),
+            Witness::TxPackets | Witness::RxOtherhostDropped | Witness::Softnet => {
+                self.confirmed.saturating_sub(self.sent)
+            }
         }
     }
 }

@@ -25,8 +25,41 @@ pub(super) mod word {
     pub(crate) const LATE_SUM_NS: usize = 7;
     /// How often a frame was refused for want of room, and tried again.
     pub(crate) const RETRIED: usize = 8;
+    /// Bytes of the frames sent. From here on: replay only, where `SENT` also counts frames that
+    /// were taken and, for a reason of their own, not sent.
+    pub(crate) const BYTES: usize = 9;
+    /// Frames that were not sent because they were late.
+    pub(crate) const LATE_DROPPED: usize = 10;
+    /// Frames that the kernel did not take.
+    pub(crate) const FAILED: usize = 11;
+    /// How far deadlines were moved because frames were late, ns.
+    pub(crate) const SHIFTED_NS: usize = 12;
+    /// Late frames in a row, until now.
+    pub(crate) const BURST: usize = 13;
+    /// The most of them.
+    pub(crate) const BURST_MAX: usize = 14;
+    /// Passes that have ended.
+    pub(crate) const PASSES: usize = 15;
+    /// When the next frame is due, if that is worth a sleep; 0 otherwise.
+    pub(crate) const FAR_NS: usize = 16;
+    /// Where the next frame is in the map of frames.
+    pub(crate) const AT: usize = 17;
+    /// The moment from which deadlines of this pass count, ns.
+    pub(crate) const BASE_NS: usize = 18;
+    /// And the part of a ns, in 2^-32.
+    pub(crate) const BASE_FRACTION: usize = 19;
+    /// How long a pass takes, ns.
+    pub(crate) const PASS_NS: usize = 20;
+    /// And the part of a ns, in 2^-32.
+    pub(crate) const PASS_FRACTION: usize = 21;
+    /// Frames that were put into the map, written by who puts them there.
+    pub(crate) const READY: usize = 22;
+    /// What the sender has seen of that.
+    pub(crate) const SEEN: usize = 23;
+    /// How often there was none.
+    pub(crate) const STARVED: usize = 24;
     /// Counts of lateness, as `histogram` has them.
-    pub(crate) const HISTOGRAM: usize = 9;
+    pub(crate) const HISTOGRAM: usize = 25;
 }
 
 /// Words in all.
@@ -54,6 +87,22 @@ impl State {
         match self {
             Self::Kernel(map) => map.store(word, value),
             Self::User(words) => words[word].store(value, Ordering::Relaxed),
+        }
+    }
+
+    /// Sets a word behind all that was written before; see [`ArrayMap::publish`].
+    pub(super) fn publish(&self, word: usize, value: u64) {
+        match self {
+            Self::Kernel(map) => map.publish(word, value),
+            Self::User(words) => words[word].store(value, Ordering::Release),
+        }
+    }
+
+    /// A word, before all that is done later; see [`ArrayMap::observe`].
+    pub(super) fn observe(&self, word: usize) -> u64 {
+        match self {
+            Self::Kernel(map) => map.observe(word),
+            Self::User(words) => words[word].load(Ordering::Acquire),
         }
     }
 

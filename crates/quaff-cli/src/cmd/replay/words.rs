@@ -1,0 +1,109 @@
+//! How a replay ended, for people.
+
+use super::Args;
+use crate::show;
+use quaff::send::Witness;
+use quaff::send::replay::{ReplayReport, ReplayVia};
+
+pub(super) fn report(report: &ReplayReport, args: &Args) -> String {
+    let files = match args.files.as_slice() {
+        [one] => one.display().to_string(),
+        many => format!("{} files", many.len()),
+    };
+    let how = match report.via {
+        ReplayVia::Inject => "injected into",
+        ReplayVia::XdpRedirect => "sent by XDP from",
+    };
+    let names: Vec<_> = report.interfaces.iter().map(|one| one.name.as_str()).collect();
+    let mut text = format!(
+        "{files} {how} {}\n  in file    {}{}\n  intended   {}{}\n  sent       {}  ({})\n  \
+         confirmed  {}  ({})\n  time       {:.3} s, {}, {}\n",
+        names.join(" and "),
+        show::count(report.in_file),
+        left_out(report),
+        show::count(report.intended),
+        loops(report),
+        show::count(report.sent),
+        show::bytes(report.bytes),
+        show::count(report.confirmed),
+        verdict(report),
+        report.seconds,
+        show::pps(report.pps),
+        show::bits(report.bits_per_second),
+    );
+    text += &format!("  flows      {}\n", show::count(report.flows));
+    text += &pace(report);
+    if let Some(damage) = &report.damage {
+        text += &format!("  damage     {damage}\n");
+    }
+    text
+}
+
+/// What of the files was not to be sent.
+fn left_out(report: &ReplayReport) -> String {
+    let feed = &report.feed;
+    let parts = [
+        (feed.excluded, "left out by their number"),
+        (feed.link_type, "no Ethernet frames"),
+        (report.skipped.too_large, "larger than the MTU or a page"),
+        (report.skipped.too_short, "without an Ethernet header"),
+        (feed.cut, "cut when captured, and sent so"),
+    ];
+    let words: Vec<_> = parts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", show::count(count)))
+        .collect();
+    if words.is_empty() { String::new() } else { format!("  ({})", words.join(", ")) }
+}
+
+fn loops(report: &ReplayReport) -> String {
+    if report.loops > 1 { format!("  ({} loops)", show::count(report.loops)) } else { String::new() }
+}
+
+fn pace(report: &ReplayReport) -> String {
+    let mut text = String::new();
+    if let Some(error) = report.pace_error {
+        text += &format!("  pace       {:+.4} % off the time planned\n", error * 100.0);
+    }
+    if let Some(late) = report.lateness {
+        let [mean, p50, p99, max] = [late.mean_ns, late.p50_ns, late.p99_ns, late.max_ns].map(show::span_ns);
+        text += &format!("  late       mean {mean}, median {p50}, p99 {p99}, max {max}\n");
+    }
+    if report.longest_burst > 1 {
+        text += &format!("  burst      {} frames in a row were late\n", show::count(report.longest_burst));
+    }
+    if report.late_dropped > 0 {
+        text += &format!("  dropped    {} frames that were late\n", show::count(report.late_dropped));
+    }
+    if report.shifted_ns > 0 {
+        text += &format!("  shifted    by {} in all\n", show::span_ns(report.shifted_ns));
+    }
+    text
+}
+
+/// Who has confirmed, and what the counts mean together.
+fn verdict(report: &ReplayReport) -> String {
+    let mut words = vec![
+        match report.witness {
+            Witness::Tap => "by a counting tap",
+            Witness::RxOtherhostDropped => "by rx_otherhost_dropped",
+            Witness::TxPackets => "by tx_packets",
+            Witness::Softnet => "by what the stack took in",
+        }
+        .to_owned(),
+    ];
+    if report.others() > 0 {
+        words.push(format!("{} of them others'", show::count(report.others())));
+    }
+    if report.confirmed < report.sent || !report.interrupted && report.sent != report.intended {
+        words.push("the counts do not agree".to_owned());
+    }
+    if report.confirmed == 0 && report.sent > 0 && report.via == ReplayVia::XdpRedirect {
+        words.push("a veth's other end takes XDP frames only with NAPI: ethtool -K PEER gro on".to_owned());
+    }
+    if report.interrupted {
+        words.push("ended early".to_owned());
+    }
+    words.join(", ")
+}

@@ -1,0 +1,408 @@
+//! `quaff replay` from outside: the real command in a lab, held against a ring that is not its own,
+//! and against the files themselves.
+
+use quaff::source::file::CaptureFile;
+use quaff_lab::lab::{RX_IF, TX_IF};
+use quaff_lab::{Lab, LabPlan, Running, testing};
+use quaff_os::bpf::asm::{Asm, Reg};
+use quaff_os::bpf::{ArrayMap, Program, XDP_PASS};
+use quaff_os::event::Event;
+use quaff_os::netns::Netns;
+use quaff_os::packet::block::{Cursor, Packet};
+use quaff_os::packet::{RingPlan, RxRing, TimeSource, accept};
+use quaff_os::rtnl::{self, Rtnl};
+use quaff_os::signal::Signal;
+use quaff_wire::checksum;
+use quaff_wire::decode::Item;
+use serde_json::Value;
+use std::collections::HashSet;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// These tests want the machine for themselves: one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A lab whose kernel also permits BPF, or a skip.
+fn lab(test: &str) -> Option<Lab> {
+    match ArrayMap::new("quaff_test", 1) {
+        Err(error) if quaff_os::testing::is_refusal(&error) => {
+            testing::skip(test, &error.to_string());
+            None
+        }
+        Err(error) => panic!("{error}"),
+        Ok(_) => testing::lab_of(test, &LabPlan { mtu: 3000, ..LabPlan::default() }),
+    }
+}
+
+fn command(netns: &Netns, args: &str, files: &[&Path]) -> Command {
+    let mut command = netns.command(QUAFF).expect("a command");
+    command.arg("replay").args(args.split_whitespace()).args(files).arg("--json");
+    command
+}
+
+/// Runs `quaff replay ARGS FILES --json`; its report, and its exit code.
+fn replay(netns: &Netns, args: &str, files: &[&Path]) -> (Value, Option<i32>) {
+    let running = Running::start(command(netns, args, files)).expect("quaff runs");
+    let done = running.finish(PATIENCE).expect("quaff ends");
+    let report = serde_json::from_slice(&done.stdout);
+    (report.unwrap_or_else(|error| panic!("{args}: {error}: {done:?}")), done.status.code())
+}
+
+fn number(report: &Value, key: &str) -> u64 {
+    report[key].as_u64().unwrap_or_else(|| panic!("{key} in {report}"))
+}
+
+/// All counts are `count`.
+fn assert_agreed(report: &Value, code: Option<i32>, count: u64) {
+    for key in ["intended", "sent"] {
+        assert_eq!(number(report, key), count, "{key} in {report}");
+    }
+    // Others may use the same counter.
+    assert!(number(report, "confirmed") >= count, "{report}");
+    assert_eq!(code, Some(0), "{report}");
+}
+
+/// A pcap file (ns) with a frame for each time and content.
+fn pcap<'a>(frames: impl IntoIterator<Item = (u64, &'a [u8])>, linktype: u32) -> tempfile::NamedTempFile {
+    let mut bytes = Vec::new();
+    for word in [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144, linktype] {
+        bytes.extend(u32::to_le_bytes(word));
+    }
+    for (time_ns, frame) in frames {
+        let (seconds, ns, len) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000, frame.len());
+        for word in [seconds as u32, ns as u32, len as u32, len as u32] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(frame);
+    }
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), bytes).expect("written");
+    file
+}
+
+/// Ethernet, IPv4, UDP, with right checksums; different in each byte that may be.
+fn udp(number: u32, payload_bytes: usize) -> Vec<u8> {
+    let udp_bytes = 8 + payload_bytes;
+    let mut frame = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0];
+    frame.extend((20 + udp_bytes as u16).to_be_bytes());
+    frame.extend([0, 1, 0, 0, 64, 17, 0, 0]);
+    frame.extend([[10, 0, 0, 1 + (number % 50) as u8], [192, 0, 2, 7]].concat());
+    let header = !fold(&frame[14..34]);
+    frame[24..26].copy_from_slice(&header.to_be_bytes());
+    frame.extend([1000 + (number % 7) as u16, 53, udp_bytes as u16, 0].map(u16::to_be_bytes).concat());
+    frame.extend((0..payload_bytes).map(|at| (at as u32 ^ number) as u8));
+    let sum = !udp_sum(&frame);
+    frame[40..42].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+fn fold(bytes: &[u8]) -> u16 {
+    checksum::sum(bytes)
+}
+
+/// Over the pseudo header and the datagram: 0xffff when its checksum is right (RFC 768).
+fn udp_sum(frame: &[u8]) -> u16 {
+    let mut bytes = [&frame[26..34], &[0, 17], &frame[38..40], &frame[34..]].concat();
+    if bytes.len() % 2 == 1 {
+        bytes.push(0);
+    }
+    fold(&bytes)
+}
+
+fn ring(lab: &Lab) -> RxRing {
+    let plan = RingPlan {
+        block_bytes: 1 << 20,
+        block_count: 64,
+        retire_ms: 10,
+        promiscuous: false,
+        filter: vec![accept(u32::MAX)],
+        time_source: TimeSource::Host,
+    };
+    let open = || RxRing::open(rtnl::link(RX_IF)?.index, RX_IF, &plan);
+    lab.rx().run(open).expect("a thread in the namespace").expect("a ring")
+}
+
+/// The first `count` frames in a ring, with the VLAN tag put back that the kernel took out.
+fn received(mut ring: RxRing, count: usize) -> Vec<(u64, Vec<u8>)> {
+    let bell = Event::new().expect("a bell");
+    let begun = Instant::now();
+    let mut frames = Vec::new();
+    while frames.len() < count && begun.elapsed() < PATIENCE {
+        let Some(block) = ring.block() else {
+            ring.wait(&bell, Duration::from_millis(10)).expect("a wait");
+            continue;
+        };
+        Cursor::new(block).walk(block, u32::MAX, |packet| {
+            frames.push((packet.time_ns, whole(block, &packet)));
+        });
+        ring.release();
+    }
+    frames
+}
+
+fn whole(block: &[u8], packet: &Packet) -> Vec<u8> {
+    let mut frame = block[packet.start as usize..][..packet.snaplen as usize].to_vec();
+    if let Some((tpid, tci)) = packet.vlan {
+        let tag = [tpid.to_be_bytes(), tci.to_be_bytes()].concat();
+        frame.splice(12..12, tag);
+    }
+    frame
+}
+
+/// All packets of a file.
+fn packets(path: &Path) -> Vec<(u64, Vec<u8>)> {
+    let mut file = CaptureFile::open(path).expect("a file");
+    let mut packets = Vec::new();
+    let each = |packets: &mut Vec<_>, item: Item<'_>| {
+        if let Item::Frame(frame) = item {
+            packets.push((frame.time_ns, frame.data.to_vec()));
+        }
+    };
+    while file.pull(|item| each(&mut packets, item)).expect("a whole file") {}
+    packets
+}
+
+/// Has the receiver's driver take frames that are redirected to it: it needs a program for that.
+fn accept_redirected(lab: &Lab) -> Program {
+    let mut asm = Asm::new();
+    asm.mov64_imm(Reg::R0, XDP_PASS);
+    asm.exit();
+    let program = Program::load_xdp("quaff_pass", &asm.finish()).expect("a program");
+    let attach = || {
+        let mut rtnl = Rtnl::open()?;
+        let index = rtnl.link(RX_IF)?.index;
+        rtnl.set_xdp(index, Some(program.as_fd()))
+    };
+    lab.rx().run(attach).expect("a thread in the namespace").expect("attached");
+    program
+}
+
+#[test]
+fn real_traffic_arrives_byte_by_byte_in_order() {
+    let _alone = alone();
+    let test = "real_traffic_arrives_byte_by_byte_in_order";
+    let (Some(lab), Some(mix)) = (lab(test), testing::capture(test, "mix.pcap")) else { return };
+    let sent: Vec<_> = packets(&mix).into_iter().map(|(_, frame)| frame).collect();
+    let _program = accept_redirected(&lab);
+    for (args, netns, loops) in [
+        ("--inject rx0 --pps 100k --cpu 0", lab.rx(), 1),
+        ("--inject rx0 -t --loop 2", lab.rx(), 2),
+        ("--inject rx0 --pps 150k --loop 2 --memory 1M", lab.rx(), 2),
+        ("-o tx0 --pps 100k", lab.tx(), 1),
+    ] {
+        let ring = ring(&lab);
+        let (report, code) = replay(netns, args, &[&mix]);
+        let count = sent.len() * loops;
+        assert_agreed(&report, code, count as u64);
+        assert_eq!(number(&report, "in_file"), sent.len() as u64, "{args}");
+        let frames = received(ring, count);
+        assert_eq!(frames.len(), count, "{args}");
+        for (number, ((_, frame), expected)) in frames.iter().zip(sent.iter().cycle()).enumerate() {
+            assert!(frame == expected, "{args}: frame {number} is {frame:02x?}, not {expected:02x?}");
+        }
+    }
+}
+
+#[test]
+fn each_loop_has_flows_of_its_own_and_right_checksums() {
+    let _alone = alone();
+    let Some(lab) = lab("each_loop_has_flows_of_its_own_and_right_checksums") else { return };
+    let frames: Vec<_> = (0..2000).map(|number| udp(number, 18 + number as usize % 1200)).collect();
+    let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
+    let flow = |frame: &[u8]| frame[26..38].to_vec();
+    let flows: HashSet<_> = frames.iter().map(|frame| flow(frame)).collect();
+    for args in ["--inject rx0 --pps 100k", "--inject rx0 -t", "--inject rx0 --pps 100k --memory 1M"] {
+        let ring = ring(&lab);
+        let (report, code) = replay(lab.rx(), &format!("{args} --loop 3 --unique-ip"), &[file.path()]);
+        assert_agreed(&report, code, 6000);
+        assert_eq!(number(&report, "flows"), 3 * flows.len() as u64, "{args}");
+        let received = received(ring, 6000);
+        assert_eq!(received.len(), 6000, "{args}");
+        let mut seen = HashSet::new();
+        for (number, (_, frame)) in received.iter().enumerate() {
+            let (original, pass) = (&frames[number % 2000], (number / 2000) as u32);
+            assert_eq!(fold(&frame[14..34]), 0xffff, "{args}: header of frame {number}");
+            assert_eq!(udp_sum(frame), 0xffff, "{args}: datagram of frame {number}");
+            let ip = |frame: &[u8], at: usize| u32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
+            assert_eq!(ip(frame, 26), ip(original, 26) - pass, "{args}: frame {number}");
+            assert_eq!(ip(frame, 30), ip(original, 30) + pass, "{args}: frame {number}");
+            assert!(frame[..26] == original[..26] && frame[34..] == original[34..], "{args}: {number}");
+            seen.insert(flow(frame));
+        }
+        assert_eq!(seen.len(), 3 * flows.len(), "{args}");
+    }
+}
+
+#[test]
+fn captured_times_and_rates_are_kept() {
+    let _alone = alone();
+    let Some(lab) = lab("captured_times_and_rates_are_kept") else { return };
+    let frames: Vec<_> = (0..1000).map(|number| udp(number, 100)).collect();
+    // 1 ms apart, with a gap of 300 ms, which is slept through, in the middle.
+    let time_ns = |number: u64| number * 1_000_000 + if number >= 500 { 300_000_000 } else { 0 };
+    let file = pcap((0..).map(time_ns).zip(frames.iter().map(Vec::as_slice)), 1);
+    for (args, seconds) in [
+        ("", 1.299),
+        ("-x 2", 0.6495),
+        ("--pps 2000", 0.4995),
+        ("--mbps 1.136", 0.999),
+        ("--mbps 1.328 --layer 1", 0.999),
+        ("--util 50 --link 2.656M", 0.999),
+        ("--loop 2 --pps 2k", 0.9995),
+        ("--include 1-100 --loop 2", 0.198),
+    ] {
+        let kept = (0..3).any(|_| {
+            let (report, code) = replay(lab.rx(), &format!("--inject rx0 {args}"), &[file.path()]);
+            assert_agreed(&report, code, number(&report, "intended"));
+            let took = report["seconds"].as_f64().expect("a number");
+            (took - seconds).abs() < 0.001 && report["lateness"]["p50_ns"].as_u64() < Some(50_000)
+        });
+        if !kept && is_busy() {
+            return testing::skip("captured_times_and_rates_are_kept", "others want the cores too");
+        }
+        assert!(kept, "{args}: not within {seconds} s three times");
+    }
+}
+
+/// For more than a quarter of the last 10 s somebody waited for a core.
+fn is_busy() -> bool {
+    let told = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+    let percent = told.split("avg10=").nth(1).and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    percent.is_some_and(|percent: f64| percent > 25.0)
+}
+
+#[test]
+fn limits_and_what_is_left_out_are_told() {
+    let _alone = alone();
+    let Some(lab) = lab("limits_and_what_is_left_out_are_told") else { return };
+    let mut frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
+    let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
+    for (args, intended) in [
+        ("-t --limit 250 --loop 0", 250),
+        ("-t --include 10-19,100 --loop 3", 33),
+        ("-t --exclude 2-", 1),
+        ("--pps 1000 --duration 50ms --loop 0", 50),
+    ] {
+        let (report, code) = replay(lab.rx(), &format!("--inject rx0 {args}"), &[file.path()]);
+        assert_agreed(&report, code, intended);
+        assert_eq!(number(&report, "in_file"), 100, "{args}");
+    }
+    let (report, code) = replay(lab.rx(), "--inject rx0 -t --loop 0 --duration 300ms", &[file.path()]);
+    assert_agreed(&report, code, number(&report, "sent"));
+    assert!((0.29..0.4).contains(&report["seconds"].as_f64().unwrap()), "{report}");
+
+    frames.extend([vec![1; 13], vec![2; 3401], vec![3; 14]]);
+    let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
+    let (report, code) = replay(lab.rx(), "--inject rx0 -t", &[file.path()]);
+    assert_eq!((number(&report, "sent"), code), (101, Some(1)), "{report}");
+    assert_eq!(report["skipped"], serde_json::json!({"too_large": 1, "too_short": 1}));
+    let (report, _) = replay(lab.tx(), "-o tx0 -t --include 101-", &[file.path()]);
+    assert_eq!(report["skipped"]["too_large"], 1, "{report}");
+}
+
+#[test]
+fn a_signal_ends_a_run_at_once_with_a_true_report() {
+    let _alone = alone();
+    let Some(lab) = lab("a_signal_ends_a_run_at_once_with_a_true_report") else { return };
+    let frames: Vec<_> = (0..1000).map(|number| udp(number, 100)).collect();
+    let slow = (0..).map(|number: u64| number * 600_000_000_000);
+    let file = pcap(slow.zip(frames.iter().map(Vec::as_slice)), 1);
+    for args in ["-t --loop 0", "--pps 50k --loop 0 --unique-ip", "", "--pps 50k --loop 0 --memory 1M"] {
+        let args = format!("--inject rx0 {args}");
+        let running = Running::start(command(lab.rx(), &args, &[file.path()])).expect("quaff runs");
+        std::thread::sleep(Duration::from_millis(400));
+        running.signal(Signal::SIGINT).expect("a signal");
+        let begun = Instant::now();
+        let done = running.finish(PATIENCE).expect("quaff ends");
+        let took = begun.elapsed();
+        let report: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
+        assert_eq!((done.status.code(), &report["interrupted"]), (Some(0), &Value::Bool(true)), "{report}");
+        assert!(number(&report, "confirmed") >= number(&report, "sent"), "{report}");
+        assert!(number(&report, "sent") > 0, "{report}");
+        assert!(took < Duration::from_millis(if is_busy() { 1000 } else { 200 }), "{args}: {took:?}");
+    }
+}
+
+#[test]
+fn frames_go_one_at_a_time_and_come_from_a_pipe() {
+    let _alone = alone();
+    let Some(lab) = lab("frames_go_one_at_a_time_and_come_from_a_pipe") else { return };
+    let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
+    let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
+    let ring = ring(&lab);
+    let mut enter = command(lab.rx(), "--inject rx0 --one-at-a-time", &[file.path()]);
+    let mut child = enter.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("quaff runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(100));
+        std::io::Write::write_all(&mut stdin, b"\n").expect("heard");
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    drop(stdin);
+    let done = child.wait_with_output().expect("quaff ends");
+    let report: Value = serde_json::from_slice(&done.stdout).expect("a report");
+    assert_eq!((number(&report, "sent"), &report["interrupted"]), (3, &Value::Bool(true)), "{report}");
+    assert_eq!(received(ring, 3).len(), 3);
+
+    for (args, loops) in [("-t", 1), ("-t --loop 3", 3)] {
+        let mut piped = command(lab.rx(), &format!("--inject rx0 {args}"), &[Path::new("-")]);
+        piped.stdin(std::fs::File::open(file.path()).expect("a file"));
+        let done = Running::start_fed(piped).expect("quaff runs").finish(PATIENCE).expect("quaff ends");
+        let report: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
+        assert_agreed(&report, done.status.code(), 100 * loops);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_the_first_frame() {
+    let _alone = alone();
+    let Some(lab) = lab("what_cannot_be_is_refused_before_the_first_frame") else { return };
+    let frames: Vec<_> = (0..3).map(|number| udp(number, 100)).collect();
+    let good = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
+    let (raw, empty) = (pcap([(0, &[0x45; 40][..])], 101), pcap([], 1));
+    let none = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(none.path(), b"no capture at all, but some text").expect("written");
+    for (args, files, words) in [
+        ("--inject rx0", vec![good.path(), raw.path()], "link type 101"),
+        ("--inject rx0", vec![empty.path()], "no packet is left"),
+        ("--inject rx0 --exclude 1-", vec![good.path()], "no packet is left"),
+        ("--inject rx0", vec![good.path(), none.path()], "offset 0"),
+        ("--inject rx0", vec![Path::new("/no/such/file")], "/no/such/file"),
+        ("--inject rx1", vec![good.path()], "did you mean rx0"),
+    ] {
+        let done = Running::start(command(lab.rx(), args, &files)).unwrap().finish(PATIENCE).unwrap();
+        assert_eq!(done.status.code(), Some(2), "{args}: {done:?}");
+        assert!(done.stderr.contains(words), "{args}: {}", done.stderr);
+    }
+    assert_eq!(TX_IF, "tx0");
+}
+
+#[test]
+fn arguments_are_checked() {
+    for args in [
+        "f",
+        "-o a",
+        "-o a --inject b f",
+        "-o a --pps 1 --mbps 1 f",
+        "-o a --pps 0 f",
+        "-o a --util 50 f",
+        "-o a --layer 2 f",
+        "-o a --mbps 1 --layer 4 f",
+        "-o a --include 5-1 f",
+        "-o a --memory 1 f",
+        "--inject a --via auto f",
+    ] {
+        let done =
+            Command::new(QUAFF).arg("replay").args(args.split_whitespace()).output().expect("quaff runs");
+        assert_eq!(done.status.code(), Some(2), "{args}: {done:?}");
+    }
+}

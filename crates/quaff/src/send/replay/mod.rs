@@ -1,0 +1,210 @@
+//! Replaying: frames of a [`Feed`] onto an interface, each when it is due, and a [`ReplayReport`].
+//!
+//! [`passes`] repeats the source and leaves out what cannot be sent, [`Timing`] says when each frame
+//! is due, and the frames leave by a BPF program ([`kernel`]) that plays them out of a map. One thread
+//! sends; the caller's thread watches. Nothing here prints or reads arguments.
+
+mod kernel;
+mod passes;
+mod program;
+mod report;
+mod ring;
+mod unique;
+
+pub use passes::Skipped;
+pub use report::{InterfaceCount, ReplayReport};
+
+use super::confirm::{Confirm, Witness};
+use super::feed::Feed;
+use super::report::Snapshot;
+use super::state::{State, WORDS, word};
+use super::timing::{Late, Rate, Timing};
+use super::{CONFIRM_NS, Control, PlanError, SendError, WATCH_NS, plan};
+use crate::stop::{Reason, Stop};
+use passes::{Passes, Sizes};
+use quaff_os::bpf::ArrayMap;
+use quaff_os::clock::steady_ns;
+use quaff_os::interrupt::Interrupt;
+use quaff_os::rtnl::{self, Link};
+use serde::Serialize;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Up to this rate a tap has time to count each frame, per second.
+const TAP_PPS_MAX: f64 = 500_000.0;
+/// A run that was ended early waits no longer for its counters.
+const PATIENCE_STOPPED: Duration = Duration::from_millis(60);
+const PATIENCE: Duration = Duration::from_millis(2500);
+
+/// How frames leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplayVia {
+    /// They arrive on the interface, as if from the wire.
+    Inject,
+    /// They are sent from the interface by its driver, without passing the stack.
+    XdpRedirect,
+}
+
+/// How to replay.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplayPlan {
+    /// How frames leave.
+    pub via: ReplayVia,
+    /// The interface, by name.
+    pub interface: String,
+    /// How fast.
+    pub rate: Rate,
+    /// How often; `None` is until the watcher says stop.
+    pub loops: Option<u64>,
+    /// Each pass has addresses of its own.
+    pub unique_ip: bool,
+    /// No more frames than that, in all.
+    pub limit: Option<u64>,
+    /// No frame that is due later than that after the first one.
+    pub duration: Option<Duration>,
+    /// What is done about frames that are late.
+    pub late: Late,
+    /// A frame leaves when the watcher says so: [`Control::Step`].
+    pub stepwise: bool,
+    /// The core on which the sending thread runs.
+    pub core: Option<usize>,
+    /// Memory for frames, bytes. What does not fit streams through a part of it.
+    pub memory_bytes: usize,
+}
+
+/// What the threads of a run share.
+struct Shared<'a> {
+    plan: &'a ReplayPlan,
+    link: &'a Link,
+    state: State,
+    stop: Stop,
+    /// Frames that are to be sent in all; [`u64::MAX`] as long as nobody knows.
+    total: AtomicU64,
+    /// Nothing more will be sent.
+    over: AtomicBool,
+    interrupt: OnceLock<Interrupt>,
+}
+
+/// Sends all of `feed` as planned. `watch` is called all the while: it looks at how far we are, waits
+/// no longer than it is told, and says whether to go on. The stop should be the one that the feed
+/// listens to.
+pub fn run(
+    plan: &ReplayPlan,
+    feed: Box<dyn Feed>,
+    stop: Stop,
+    mut watch: impl FnMut(&Snapshot, Duration) -> Control,
+) -> Result<ReplayReport, SendError> {
+    let link = usable_link(plan)?;
+    let timing = Timing::new(plan.rate)?;
+    let passes = Passes::new(feed, sizes(plan, &link), plan.loops, plan.limit, plan.unique_ip);
+    let state = State::Kernel(ArrayMap::new("quaff_state", WORDS)?);
+    let (total, over) = (AtomicU64::new(u64::MAX), AtomicBool::new(false));
+    let shared = Shared { plan, link: &link, state, stop, total, over, interrupt: OnceLock::new() };
+    let mut confirm = witness(plan, &link)?;
+    let (passes, interrupted) = supervise(&shared, passes, timing, &mut confirm, &mut watch)?;
+    let who = confirm.witness();
+    let patience = if interrupted { PATIENCE_STOPPED } else { PATIENCE };
+    let confirmed = confirm.finish_within(report::sent(&shared.state), patience)?;
+    Ok(ReplayReport::new(&shared, &passes, (who, confirmed), interrupted))
+}
+
+fn usable_link(plan: &ReplayPlan) -> Result<Link, SendError> {
+    let link = rtnl::link(&plan.interface)?;
+    if !link.up {
+        return Err(PlanError::Down { interface: link.name }.into());
+    }
+    if plan.via != ReplayVia::Inject && !link.running {
+        return Err(PlanError::NoCarrier { interface: link.name }.into());
+    }
+    if !matches!(link.arphrd, plan::ARPHRD_ETHER | plan::ARPHRD_LOOPBACK) {
+        return Err(PlanError::NotEthernet { interface: link.name, arphrd: link.arphrd }.into());
+    }
+    Ok(link)
+}
+
+fn sizes(plan: &ReplayPlan, link: &Link) -> Sizes {
+    let mtu = (plan.via != ReplayVia::Inject).then_some(link.mtu);
+    Sizes { min: ring::FRAME_BYTES_MIN, max: ring::FRAME_BYTES_MAX, mtu }
+}
+
+/// Who counts what we send: see `confirm`.
+fn witness(plan: &ReplayPlan, link: &Link) -> Result<Confirm, SendError> {
+    let has_time = match plan.rate {
+        Rate::Frames(pps) => pps.value() <= TAP_PPS_MAX,
+        rate => rate.is_paced(),
+    };
+    Ok(match plan.via {
+        ReplayVia::XdpRedirect => Confirm::counter(Witness::TxPackets, link)?,
+        ReplayVia::Inject if has_time || plan.stepwise => Confirm::tap(link)?,
+        ReplayVia::Inject => Confirm::softnet()?,
+    })
+}
+
+/// Has one thread send while this one watches. Says whether the watcher ended it early.
+fn supervise(
+    shared: &Shared<'_>,
+    passes: Passes,
+    timing: Timing,
+    confirm: &mut Confirm,
+    watch: &mut impl FnMut(&Snapshot, Duration) -> Control,
+) -> Result<(Passes, bool), SendError> {
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| kernel::play(shared, passes, timing));
+        let (mut interrupted, mut watched) = (false, Ok(()));
+        let mut confirm_at_ns = steady_ns() + CONFIRM_NS;
+        while !sending.is_finished() {
+            let now_ns = steady_ns();
+            match watch(&shared.state.snapshot(now_ns), Duration::from_nanos(WATCH_NS)) {
+                Control::Go => {}
+                Control::Step => shared.step(),
+                Control::Stop => interrupted = true,
+            }
+            if now_ns >= confirm_at_ns && watched.is_ok() {
+                watched = confirm.poll();
+                confirm_at_ns = now_ns + CONFIRM_NS;
+            }
+            if interrupted || watched.is_err() {
+                shared.stop.raise(Reason::Signal);
+                shared.state.store(word::LIMIT, 0);
+            }
+            if shared.state.left().is_none() || shared.state.load(word::FAR_NS) > 0 {
+                shared.interrupt.get().inspect(|thread| thread.send());
+            }
+        }
+        // A panic in the thread is a defect; it goes on here.
+        let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        watched?;
+        Ok((sent?, interrupted))
+    })
+}
+
+impl Shared<'_> {
+    /// So many frames in all.
+    fn set_total(&self, total: u64) {
+        self.total.store(total, Ordering::Relaxed);
+        if !self.plan.stepwise && !self.stop.raised() {
+            self.state.store(word::LIMIT, total);
+        }
+    }
+
+    /// Whether nobody should send, or make ready, any more.
+    fn is_over(&self) -> bool {
+        self.stop.raised() || self.over.load(Ordering::Relaxed)
+    }
+
+    fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.state.store(word::LIMIT, 0);
+    }
+
+    fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    fn step(&self) {
+        let next = self.state.load(word::LIMIT).saturating_add(1);
+        self.state.store(word::LIMIT, next.min(self.total()));
+    }
+}

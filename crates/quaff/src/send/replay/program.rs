@@ -1,0 +1,388 @@
+//! The BPF program that plays frames out of a map, each when it is due.
+//!
+//! What is fixed for a run is compiled in; what changes are the words of [`word`]; the frames lie in
+//! a second map, as `ring` puts them there. One invocation handles one frame. In C it would be:
+//!
+//! ```c
+//! int replay(struct xdp_md *ctx)
+//! {
+//!     if (state.sent >= state.limit) return XDP_DROP;            // all sent, or told to stop
+//!     u64 now = bpf_ktime_get_ns();
+//!     if (!state.first_ns) state.first_ns = state.base_ns = now; // the anchor
+//!     if (STREAMED && state.sent == state.seen) {                // what is there is used up
+//!         state.seen = atomic_fetch_add(&state.ready, 0);
+//!         if (state.sent == state.seen) { state.starved++; return XDP_DROP; }
+//!     }
+//!     u64 at = state.at;
+//!     if (at > RING_BYTES - ITEM_BYTES_MAX) return XDP_DROP;     // never: for the verifier
+//!     struct item *item = ring + at;
+//!
+//!     u64 due = now;
+//!     if (PACED) due = state.base_ns + item->due_ns + (state.base_fraction + item->fraction >> 32);
+//!     if (STOP_AFTER_NS && due - state.first_ns >= STOP_AFTER_NS) { state.limit = 0; return XDP_DROP; }
+//!     if (due > now + FAR_NS) { state.far_ns = due; return XDP_DROP; }    // worth a sleep
+//!     for (u64 turns = SPIN_TURNS; now < due; now = bpf_ktime_get_ns())
+//!         if (--turns == 0) return XDP_DROP;                     // not yet: let the kernel look around
+//!
+//!     state.last_ns = now;
+//!     state.due_ns = due;
+//!     if (PACED) {
+//!         u64 late = now - due;
+//!         state.histogram[bucket(late)]++;
+//!         state.late_sum_ns += late;
+//!         if (late > state.late_max_ns) state.late_max_ns = late;
+//!         if (late < BURST_NS) state.burst = 0;
+//!         else if (++state.burst > state.burst_max) state.burst_max = state.burst;
+//!         if (SHIFT && late > LATE_NS) { state.base_ns += late; state.shifted_ns += late; }
+//!     }
+//!
+//!     u32 len = item->len;
+//!     if (len > FRAME_BYTES_MAX) return XDP_DROP;                // never: for the verifier
+//!     // A page comes back as the last receiver left it, so every byte is stored anew.
+//!     if (DROP && late > LATE_NS) state.late_dropped++;
+//!     else if (bpf_xdp_adjust_tail(ctx, len - FIRST_BYTES) || bpf_xdp_store_bytes(ctx, 0, item->frame, len))
+//!         state.failed++;
+//!     else { state.bytes += len; result = XDP_PASS; /* or bpf_redirect(IFINDEX, 0) */ }
+//!
+//!     if (UNIQUE && item->down) {                                // new flows in the next pass
+//!         u32 low = be32(ring[at + item->down]);
+//!         ring[at + item->down] = be32(low ? low - 1 : -2);      // `unique` says why
+//!         u32 high = be32(ring[at + item->up]);
+//!         ring[at + item->up] = be32(high + 1 ?: 1);
+//!     }
+//!     if (item->flags & LAST) {
+//!         u64 fraction = state.base_fraction + state.pass_fraction;
+//!         state.base_ns += state.pass_ns + (fraction >> 32);
+//!         state.base_fraction = (u32)fraction;
+//!         state.passes++;
+//!     }
+//!     state.at = item->next;
+//!     state.sent++;
+//!     return result;
+//! }
+//! ```
+
+use super::super::histogram::{BUCKETS, COARSE_SHIFT, FINE_BUCKETS, FINE_SHIFT};
+use super::super::state::word;
+use super::Late;
+use super::ring::{self, FRAME_BYTES_MAX, ITEM_BYTES_MAX, field};
+use quaff_os::bpf::asm::{Alu, Asm, Insn, Jmp, Label, Reg, Size};
+use quaff_os::bpf::{
+    ArrayMap, HELPER_KTIME_GET_NS, HELPER_REDIRECT, HELPER_XDP_ADJUST_TAIL, HELPER_XDP_STORE_BYTES, XDP_DROP,
+    XDP_PASS,
+};
+
+use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
+
+/// How often the clock is read before the kernel gets a chance to look for signals and other work.
+const SPIN_TURNS: i32 = 1000;
+/// A frame that is due later than this is worth a sleep, which costs some 30 ms, ns.
+const FAR_NS: i32 = 120_000_000;
+/// A frame that is later than this belongs to a burst, ns.
+const BURST_NS: i32 = 16_384;
+
+/// What is compiled into the program.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Constants {
+    /// Frames have deadlines.
+    pub(super) paced: bool,
+    /// Frames are put into the ring while it is played.
+    pub(super) streamed: bool,
+    /// Addresses change from pass to pass.
+    pub(super) unique: bool,
+    /// What is done about frames that are late.
+    pub(super) late: Late,
+    /// And what late is, ns.
+    pub(super) late_ns: i32,
+    /// The end of it all, ns after the first frame.
+    pub(super) stop_after_ns: Option<u64>,
+    /// The interface that frames leave by; `None`: they arrive where the program is run.
+    pub(super) redirect: Option<u32>,
+    /// Bytes of a frame when the program gets it.
+    pub(super) first_bytes: usize,
+}
+
+/// Slot of the stack: what is returned for the frame.
+const RESULT: usize = 0;
+/// Slot of the stack: how late the frame is.
+const LATE: usize = 1;
+
+/// The program of the module's text.
+pub(super) fn assemble(constants: &Constants, state: &ArrayMap, frames: &ArrayMap) -> Vec<Insn> {
+    let mut asm = Asm::new();
+    let drop = asm.label();
+    // R6 = the context, R7 = the state, throughout.
+    asm.mov64_reg(R6, R1);
+    asm.ld_map_value(R7, state, 0);
+    begin(&mut asm, constants, frames, drop);
+    wait_until_due(&mut asm, constants, state, drop);
+    send(&mut asm, constants, drop);
+    if constants.unique {
+        shift_addresses(&mut asm);
+    }
+    advance(&mut asm, constants.streamed);
+    asm.fill(R0, RESULT);
+    asm.exit();
+    asm.place(drop);
+    asm.mov64_imm(R0, XDP_DROP);
+    asm.exit();
+    asm.finish()
+}
+
+const fn at(word: usize) -> usize {
+    word * 8
+}
+
+/// `state[word] += change`
+fn add_to(asm: &mut Asm, word: usize, change: impl FnOnce(&mut Asm, Reg)) {
+    asm.ldx_mem(Size::Dw, R4, R7, at(word));
+    change(asm, R4);
+    asm.stx_mem(Size::Dw, R7, R4, at(word));
+}
+
+fn count(asm: &mut Asm, word: usize) {
+    add_to(asm, word, |asm, sum| asm.alu64_imm(Alu::Add, sum, 1));
+}
+
+/// R8 = the item, R9 = now. Leaves when there is none.
+fn begin(asm: &mut Asm, constants: &Constants, frames: &ArrayMap, drop: Label) {
+    asm.ldx_mem(Size::Dw, R1, R7, at(word::SENT));
+    asm.ldx_mem(Size::Dw, R2, R7, at(word::LIMIT));
+    asm.jmp_reg(Jmp::Jge, R1, R2, drop);
+    if constants.streamed {
+        wait_for_item(asm, drop);
+    }
+    let started = asm.label();
+    asm.call(HELPER_KTIME_GET_NS);
+    asm.mov64_reg(R9, R0);
+    asm.ldx_mem(Size::Dw, R1, R7, at(word::FIRST_NS));
+    asm.jmp_imm(Jmp::Jne, R1, 0, started);
+    asm.stx_mem(Size::Dw, R7, R9, at(word::FIRST_NS));
+    asm.stx_mem(Size::Dw, R7, R9, at(word::BASE_NS));
+    asm.place(started);
+    asm.ldx_mem(Size::Dw, R1, R7, at(word::AT));
+    asm.jmp_imm(Jmp::Jgt, R1, (frames.bytes() - ITEM_BYTES_MAX) as i32, drop);
+    asm.ld_map_value(R8, frames, 0);
+    asm.alu64_reg(Alu::Add, R8, R1);
+}
+
+/// Leaves when nothing is in the ring. R1 = frames sent.
+fn wait_for_item(asm: &mut Asm, drop: Label) {
+    let there = asm.label();
+    asm.ldx_mem(Size::Dw, R2, R7, at(word::SEEN));
+    asm.jmp_reg(Jmp::Jlt, R1, R2, there);
+    asm.mov64_imm(R2, 0);
+    asm.atomic_fetch_add64(R7, at(word::READY), R2);
+    asm.stx_mem(Size::Dw, R7, R2, at(word::SEEN));
+    asm.jmp_reg(Jmp::Jlt, R1, R2, there);
+    count(asm, word::STARVED);
+    asm.ja(drop);
+    asm.place(there);
+}
+
+/// R9 = due, R0 = now. Leaves when the frame is not due yet, or never.
+fn wait_until_due(asm: &mut Asm, constants: &Constants, state: &ArrayMap, drop: Label) {
+    asm.mov64_reg(R0, R9);
+    if constants.paced {
+        asm.ldx_mem(Size::Dw, R1, R7, at(word::BASE_FRACTION));
+        asm.ldx_mem(Size::W, R2, R8, field::FRACTION);
+        asm.alu64_reg(Alu::Add, R1, R2);
+        asm.alu64_imm(Alu::Rsh, R1, 32);
+        asm.ldx_mem(Size::Dw, R9, R8, field::DUE_NS);
+        asm.alu64_reg(Alu::Add, R9, R1);
+        asm.ldx_mem(Size::Dw, R1, R7, at(word::BASE_NS));
+        asm.alu64_reg(Alu::Add, R9, R1);
+    }
+    if let Some(stop_after_ns) = constants.stop_after_ns {
+        let goes_on = asm.label();
+        asm.mov64_reg(R1, R9);
+        asm.ldx_mem(Size::Dw, R2, R7, at(word::FIRST_NS));
+        asm.alu64_reg(Alu::Sub, R1, R2);
+        asm.ld_imm64(R2, stop_after_ns);
+        asm.jmp_reg(Jmp::Jlt, R1, R2, goes_on);
+        asm.mov64_imm(R1, 0);
+        asm.stx_mem(Size::Dw, R7, R1, at(word::LIMIT));
+        asm.ja(drop);
+        asm.place(goes_on);
+    }
+    if constants.paced {
+        spin(asm, state, drop);
+    }
+    asm.stx_mem(Size::Dw, R7, R0, at(word::LAST_NS));
+    asm.stx_mem(Size::Dw, R7, R9, at(word::DUE_NS));
+    if constants.paced {
+        count_lateness(asm, constants);
+    }
+}
+
+/// R0 = now, at or after R9. R7 counts the turns meanwhile.
+fn spin(asm: &mut Asm, state: &ArrayMap, drop: Label) {
+    let (near, again, due) = (asm.label(), asm.label(), asm.label());
+    asm.mov64_reg(R1, R0);
+    asm.alu64_imm(Alu::Add, R1, FAR_NS);
+    asm.jmp_reg(Jmp::Jle, R9, R1, near);
+    asm.stx_mem(Size::Dw, R7, R9, at(word::FAR_NS));
+    asm.ja(drop);
+    asm.place(near);
+    asm.mov64_imm(R7, SPIN_TURNS);
+    asm.place(again);
+    asm.jmp_reg(Jmp::Jge, R0, R9, due);
+    asm.alu64_imm(Alu::Sub, R7, 1);
+    asm.jmp_imm(Jmp::Jeq, R7, 0, drop);
+    asm.call(HELPER_KTIME_GET_NS);
+    asm.ja(again);
+    asm.place(due);
+    asm.ld_map_value(R7, state, 0);
+}
+
+/// R1 = late, kept on the stack too.
+fn count_lateness(asm: &mut Asm, constants: &Constants) {
+    let (coarse, counted, not_worse) = (asm.label(), asm.label(), asm.label());
+    asm.mov64_reg(R1, R0);
+    asm.alu64_reg(Alu::Sub, R1, R9);
+    asm.spill(LATE, R1);
+    asm.mov64_reg(R2, R1);
+    asm.alu64_imm(Alu::Rsh, R2, FINE_SHIFT);
+    asm.jmp_imm(Jmp::Jge, R2, FINE_BUCKETS as i32, coarse);
+    asm.ja(counted);
+    asm.place(coarse);
+    asm.alu64_imm(Alu::Rsh, R2, COARSE_SHIFT - FINE_SHIFT);
+    asm.alu64_imm(Alu::Add, R2, FINE_BUCKETS as i32);
+    asm.jmp_imm(Jmp::Jlt, R2, BUCKETS as i32, counted);
+    asm.mov64_imm(R2, BUCKETS as i32 - 1);
+    asm.place(counted);
+    asm.alu64_imm(Alu::Lsh, R2, 3);
+    asm.mov64_reg(R3, R7);
+    asm.alu64_reg(Alu::Add, R3, R2);
+    asm.ldx_mem(Size::Dw, R4, R3, at(word::HISTOGRAM));
+    asm.alu64_imm(Alu::Add, R4, 1);
+    asm.stx_mem(Size::Dw, R3, R4, at(word::HISTOGRAM));
+    add_to(asm, word::LATE_SUM_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
+    asm.ldx_mem(Size::Dw, R2, R7, at(word::LATE_MAX_NS));
+    asm.jmp_reg(Jmp::Jle, R1, R2, not_worse);
+    asm.stx_mem(Size::Dw, R7, R1, at(word::LATE_MAX_NS));
+    asm.place(not_worse);
+    count_burst(asm);
+    if constants.late == Late::Shift {
+        let in_time = asm.label();
+        asm.jmp_imm(Jmp::Jle, R1, constants.late_ns, in_time);
+        add_to(asm, word::BASE_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
+        add_to(asm, word::SHIFTED_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
+        asm.place(in_time);
+    }
+}
+
+/// How many frames in a row were late; R1 is how late this one was.
+fn count_burst(asm: &mut Asm) {
+    let in_time = asm.label();
+    asm.mov64_imm(R2, 0);
+    asm.jmp_imm(Jmp::Jlt, R1, BURST_NS, in_time);
+    asm.ldx_mem(Size::Dw, R2, R7, at(word::BURST));
+    asm.alu64_imm(Alu::Add, R2, 1);
+    asm.ldx_mem(Size::Dw, R3, R7, at(word::BURST_MAX));
+    asm.jmp_reg(Jmp::Jle, R2, R3, in_time);
+    asm.stx_mem(Size::Dw, R7, R2, at(word::BURST_MAX));
+    asm.place(in_time);
+    asm.stx_mem(Size::Dw, R7, R2, at(word::BURST));
+}
+
+/// Makes the frame of the item, and keeps on the stack what is to be returned for it.
+fn send(asm: &mut Asm, constants: &Constants, drop: Label) {
+    let (failed, sent, left_out) = (asm.label(), asm.label(), asm.label());
+    asm.mov64_imm(R1, XDP_DROP);
+    asm.spill(RESULT, R1);
+    asm.ldx_mem(Size::H, R9, R8, field::LEN);
+    asm.jmp_imm(Jmp::Jgt, R9, FRAME_BYTES_MAX as i32, drop);
+    asm.jmp_imm(Jmp::Jeq, R9, 0, drop);
+    if constants.paced && constants.late == Late::Drop {
+        let in_time = asm.label();
+        asm.fill(R1, LATE);
+        asm.jmp_imm(Jmp::Jle, R1, constants.late_ns, in_time);
+        count(asm, word::LATE_DROPPED);
+        asm.ja(left_out);
+        asm.place(in_time);
+    }
+    asm.mov64_reg(R1, R6);
+    asm.mov64_reg(R2, R9);
+    asm.alu64_imm(Alu::Sub, R2, constants.first_bytes as i32);
+    asm.call(HELPER_XDP_ADJUST_TAIL);
+    asm.jmp_imm(Jmp::Jne, R0, 0, failed);
+    asm.mov64_reg(R1, R6);
+    asm.mov64_imm(R2, 0);
+    asm.mov64_reg(R3, R8);
+    asm.alu64_imm(Alu::Add, R3, ring::HEADER_BYTES as i32);
+    asm.mov64_reg(R4, R9);
+    asm.call(HELPER_XDP_STORE_BYTES);
+    asm.jmp_imm(Jmp::Jeq, R0, 0, sent);
+    asm.place(failed);
+    count(asm, word::FAILED);
+    asm.ja(left_out);
+    asm.place(sent);
+    add_to(asm, word::BYTES, |asm, sum| asm.alu64_reg(Alu::Add, sum, R9));
+    match constants.redirect {
+        None => asm.mov64_imm(R0, XDP_PASS),
+        Some(ifindex) => {
+            asm.mov64_imm(R1, ifindex as i32);
+            asm.mov64_imm(R2, 0);
+            asm.call(HELPER_REDIRECT);
+        }
+    }
+    asm.spill(RESULT, R0);
+    asm.place(left_out);
+}
+
+/// Changes the addresses of the frame in the ring, for the next pass.
+fn shift_addresses(asm: &mut Asm) {
+    let done = asm.label();
+    for (place, change) in [(field::DOWN, -1), (field::UP, 1)] {
+        let in_range = asm.label();
+        asm.ldx_mem(Size::H, R1, R8, place);
+        asm.jmp_imm(Jmp::Jeq, R1, 0, done);
+        asm.jmp_imm(Jmp::Jgt, R1, FRAME_BYTES_MAX as i32 - 4, done);
+        asm.mov64_reg(R2, R8);
+        asm.alu64_reg(Alu::Add, R2, R1);
+        asm.ldx_mem(Size::W, R3, R2, ring::HEADER_BYTES);
+        asm.to_be(R3, 32);
+        // In arithmetic modulo 2^32 - 1, where 0 and 2^32 - 1 are the same.
+        if change < 0 {
+            asm.jmp_imm(Jmp::Jne, R3, 0, in_range);
+            asm.ld_imm64(R3, 0xffff_ffff);
+        } else {
+            asm.ld_imm64(R5, 0xffff_ffff);
+            asm.jmp_reg(Jmp::Jne, R3, R5, in_range);
+            asm.mov64_imm(R3, 0);
+        }
+        asm.place(in_range);
+        asm.alu64_imm(Alu::Add, R3, change);
+        asm.to_be(R3, 32);
+        asm.stx_mem(Size::W, R2, R3, ring::HEADER_BYTES);
+    }
+    asm.place(done);
+}
+
+/// Goes on to the next item.
+fn advance(asm: &mut Asm, streamed: bool) {
+    let not_last = asm.label();
+    asm.ldx_mem(Size::H, R1, R8, field::LAST);
+    asm.jmp_imm(Jmp::Jeq, R1, 0, not_last);
+    asm.ldx_mem(Size::Dw, R1, R7, at(word::BASE_FRACTION));
+    asm.ldx_mem(Size::Dw, R2, R7, at(word::PASS_FRACTION));
+    asm.alu64_reg(Alu::Add, R1, R2);
+    asm.mov32_reg(R2, R1);
+    asm.stx_mem(Size::Dw, R7, R2, at(word::BASE_FRACTION));
+    asm.alu64_imm(Alu::Rsh, R1, 32);
+    asm.ldx_mem(Size::Dw, R2, R7, at(word::PASS_NS));
+    asm.alu64_reg(Alu::Add, R1, R2);
+    add_to(asm, word::BASE_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
+    count(asm, word::PASSES);
+    asm.place(not_last);
+    asm.ldx_mem(Size::W, R1, R8, field::NEXT);
+    asm.stx_mem(Size::Dw, R7, R1, at(word::AT));
+    if streamed {
+        // The room of this item is filled anew by who sees that it was taken: a full barrier.
+        asm.mov64_imm(R1, 1);
+        asm.atomic_fetch_add64(R7, at(word::SENT), R1);
+    } else {
+        count(asm, word::SENT);
+    }
+}

@@ -1,0 +1,164 @@
+//! The ledger of a replay: in the files, intended, sent, confirmed; and how well the pace was kept.
+
+use super::super::confirm::Witness;
+use super::super::feed::FeedTally;
+use super::super::report::Lateness;
+use super::super::state::{State, word};
+use super::passes::{Passes, Skipped};
+use super::{ReplayVia, Shared};
+use serde::Serialize;
+
+/// How a replay ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReplayReport {
+    /// Packets in the files, read once.
+    pub in_file: u64,
+    /// Frames that were to be sent: all loops, without what the ranges leave out and what cannot be
+    /// sent. Of a run without a planned end, those it came to.
+    pub intended: u64,
+    /// Frames handed to the kernel.
+    pub sent: u64,
+    /// Frames that somebody else has counted.
+    pub confirmed: u64,
+    /// Who has counted them.
+    pub witness: Witness,
+    /// Bytes of the frames sent, without FCS.
+    pub bytes: u64,
+    /// From the first frame to the last, s.
+    pub seconds: f64,
+    /// Different flows (5-tuples, each direction for itself) among the frames sent.
+    pub flows: u64,
+    /// Frames per second: the gaps between the first and the last frame, over `seconds`.
+    pub pps: f64,
+    /// Bits per second of whole frames, without FCS.
+    pub bits_per_second: f64,
+    /// Passes through the files, the last one perhaps not to its end.
+    pub loops: u64,
+    /// The time taken over the time planned, minus 1; none for an unpaced run.
+    pub pace_error: Option<f64>,
+    /// How late frames were; none for an unpaced run.
+    pub lateness: Option<Lateness>,
+    /// The most frames in a row that were more than 16 µs late.
+    pub longest_burst: u64,
+    /// Frames that were not sent because they were late (`--late drop`).
+    pub late_dropped: u64,
+    /// How far deadlines were moved because frames were late (`--late shift`), ns.
+    pub shifted_ns: u64,
+    /// How often nothing was there to send, because the files could not be read fast enough.
+    pub starved: u64,
+    /// What became of packets before any was sent.
+    pub feed: FeedTally,
+    /// Frames of a pass that were not sent.
+    pub skipped: Skipped,
+    /// What was wrong with a file that could not be read to its end.
+    pub damage: Option<String>,
+    /// The watcher ended the run before all was sent.
+    pub interrupted: bool,
+    /// How frames left.
+    pub via: ReplayVia,
+    /// By which interface, and how many.
+    pub interfaces: Vec<InterfaceCount>,
+}
+
+/// Frames of one interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InterfaceCount {
+    /// Its name.
+    pub name: String,
+    /// Frames handed to the kernel.
+    pub sent: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Frames that the kernel refused.
+    pub failed: u64,
+    /// Frames that were refused for want of room, and tried again (ENOBUFS).
+    pub enobufs: u64,
+    /// The same, said by EAGAIN.
+    pub eagain: u64,
+}
+
+/// Frames handed to the kernel so far.
+pub(super) fn sent(state: &State) -> u64 {
+    let not_sent = state.load(word::LATE_DROPPED) + state.load(word::FAILED);
+    state.load(word::SENT).saturating_sub(not_sent)
+}
+
+impl ReplayReport {
+    pub(super) fn new(
+        shared: &Shared<'_>,
+        passes: &Passes,
+        (witness, confirmed): (Witness, u64),
+        stopped: bool,
+    ) -> Self {
+        let (plan, state) = (shared.plan, &shared.state);
+        let load = |word| state.load(word);
+        let (taken, sent, bytes) = (load(word::SENT), sent(state), load(word::BYTES));
+        let intended = match shared.total() {
+            u64::MAX => taken,
+            _ if plan.duration.is_some() => taken,
+            total => total,
+        };
+        let span_ns = load(word::LAST_NS).saturating_sub(load(word::FIRST_NS));
+        let seconds = span_ns as f64 / 1e9;
+        let per_second = |count: f64| if span_ns == 0 { 0.0 } else { count / seconds };
+        let pps = per_second(sent.saturating_sub(1) as f64);
+        let mean_bytes = bytes as f64 / sent.max(1) as f64;
+        let paced = plan.rate.is_paced() && taken > 0;
+        // All but the latest pass of frames that were put there once were played to their end.
+        let loops = (load(word::PASSES) + 1).min(plan.loops.unwrap_or(u64::MAX)).max(passes.ended());
+        Self {
+            in_file: passes.feed().tally().seen,
+            intended,
+            sent,
+            confirmed,
+            witness,
+            bytes,
+            seconds,
+            flows: passes.flows(taken),
+            pps,
+            bits_per_second: pps * mean_bytes * 8.0,
+            loops: if taken == 0 { 0 } else { loops },
+            pace_error: if paced { pace_error(state, span_ns) } else { None },
+            lateness: paced.then(|| state.lateness()),
+            longest_burst: load(word::BURST_MAX),
+            late_dropped: load(word::LATE_DROPPED),
+            shifted_ns: load(word::SHIFTED_NS),
+            starved: load(word::STARVED),
+            feed: passes.feed().tally(),
+            skipped: passes.skipped(),
+            damage: passes.feed().damage(),
+            interrupted: stopped && (shared.total() == u64::MAX || taken < intended),
+            via: plan.via,
+            interfaces: vec![InterfaceCount {
+                name: shared.link.name.clone(),
+                sent,
+                bytes,
+                failed: load(word::FAILED),
+                enobufs: 0,
+                eagain: 0,
+            }],
+        }
+    }
+
+    /// All that was intended was sent and confirmed, and nothing had to be left out.
+    ///
+    /// A run that was ended early only has to have confirmed what it sent. Counters may show more than
+    /// ours, because others use the interface too.
+    pub fn agrees(&self) -> bool {
+        let left_out = self.skipped.too_large + self.skipped.too_short + self.feed.link_type;
+        let complete = self.interrupted || self.sent == self.intended;
+        complete && self.confirmed >= self.sent && left_out == 0 && self.damage.is_none()
+    }
+
+    /// Frames of others that were counted meanwhile.
+    pub fn others(&self) -> u64 {
+        self.confirmed.saturating_sub(self.sent)
+    }
+}
+
+/// How much longer it took from the first frame to the last than it should have.
+fn pace_error(state: &State, span_ns: u64) -> Option<f64> {
+    let due_ns = state.load(word::DUE_NS).saturating_sub(state.load(word::FIRST_NS));
+    let planned_ns = due_ns.saturating_sub(state.load(word::SHIFTED_NS));
+    (planned_ns > 0).then(|| span_ns as f64 / planned_ns as f64 - 1.0)
+}

@@ -1,0 +1,162 @@
+//! Frames in a map, one item behind the other, as the program takes them out.
+//!
+//! An item never straddles the end of the map; each says where the next one is. Either all frames of
+//! a run are there from the beginning, and the last item leads back to the first; or they are put
+//! in while others are taken out, where [`Ring::has_room`] says so.
+
+use super::super::SendError;
+use super::super::timing::Due;
+use super::unique::Places;
+use quaff_os::bpf::ArrayMap;
+use std::collections::VecDeque;
+
+/// Frames of this size are accepted by all kernels that have live frames: page size (4096) minus
+/// headroom, `struct xdp_page_head` and `struct skb_shared_info`, which vary a little (6.18: 3408).
+pub(super) const FRAME_BYTES_MAX: usize = 3400;
+/// And shorter ones by none (`ETH_HLEN`).
+pub(super) const FRAME_BYTES_MIN: usize = 14;
+/// Before each frame.
+pub(super) const HEADER_BYTES: usize = 24;
+/// Room that there is for an item wherever one may begin.
+pub(super) const ITEM_BYTES_MAX: usize = HEADER_BYTES + FRAME_BYTES_MAX;
+
+/// What is before each frame, by its offset.
+pub(super) mod field {
+    /// When it is due after the anchor, or after its pass began: u64, ns.
+    pub(crate) const DUE_NS: usize = 0;
+    /// And the part of a ns: u32, 2^-32.
+    pub(crate) const FRACTION: usize = 8;
+    /// Where the next item is: u32.
+    pub(crate) const NEXT: usize = 12;
+    /// Bytes of the frame: u16.
+    pub(crate) const LEN: usize = 16;
+    /// Where in the frame the number lies that goes down from pass to pass: u16, 0 for none.
+    pub(crate) const DOWN: usize = 18;
+    /// And that which goes up.
+    pub(crate) const UP: usize = 20;
+    /// Whether a new pass begins behind it: u16.
+    pub(crate) const LAST: usize = 22;
+}
+
+/// The map, and what is in it.
+#[derive(Debug)]
+pub(super) struct Ring {
+    map: ArrayMap,
+    /// Where the next item goes.
+    at: usize,
+    /// Where the items begin that were not taken yet, the oldest first.
+    starts: VecDeque<u32>,
+    pushed: u64,
+    taken: u64,
+}
+
+impl Ring {
+    /// A map of so many bytes, rounded to whole pages.
+    pub(super) fn new(bytes: usize) -> Result<Self, SendError> {
+        let words = bytes.max(2 * ITEM_BYTES_MAX).next_multiple_of(4096) / 8;
+        let map = ArrayMap::new("quaff_frames", words)?;
+        Ok(Self { map, at: 0, starts: VecDeque::new(), pushed: 0, taken: 0 })
+    }
+
+    pub(super) fn map(&self) -> &ArrayMap {
+        &self.map
+    }
+
+    /// Frames put in so far.
+    pub(super) fn pushed(&self) -> u64 {
+        self.pushed
+    }
+
+    /// The program has taken so many in all.
+    pub(super) fn take(&mut self, taken: u64) {
+        while self.taken < taken && self.starts.pop_front().is_some() {
+            self.taken += 1;
+        }
+    }
+
+    /// Whether a frame of so many bytes can be put in now.
+    pub(super) fn has_room(&self, frame_bytes: usize) -> bool {
+        let Some(&oldest) = self.starts.front() else { return true };
+        let (oldest, (end, next)) = (oldest as usize, self.behind(frame_bytes));
+        // An empty ring is known by its items, so the next one must not begin where the oldest does.
+        if oldest < self.at { next != 0 || oldest != 0 } else { end < oldest }
+    }
+
+    /// Where an item put in now ends, and where the one behind it begins.
+    fn behind(&self, frame_bytes: usize) -> (usize, usize) {
+        let end = (self.at + HEADER_BYTES + frame_bytes).next_multiple_of(8);
+        let fits = end + ITEM_BYTES_MAX <= self.map.bytes();
+        (end, if fits { end } else { 0 })
+    }
+
+    /// Puts a frame of [`FRAME_BYTES_MIN`] to [`FRAME_BYTES_MAX`] bytes in, for which there is room.
+    pub(super) fn push(&mut self, frame: &[u8], due: Due, places: Places) {
+        let (_, next) = self.behind(frame.len());
+        let mut header = [0; HEADER_BYTES];
+        header[field::DUE_NS..][..8].copy_from_slice(&due.ns.to_ne_bytes());
+        header[field::FRACTION..][..4].copy_from_slice(&due.fraction.to_ne_bytes());
+        header[field::NEXT..][..4].copy_from_slice(&(next as u32).to_ne_bytes());
+        header[field::LEN..][..2].copy_from_slice(&(frame.len() as u16).to_ne_bytes());
+        header[field::DOWN..][..2].copy_from_slice(&places.down.to_ne_bytes());
+        header[field::UP..][..2].copy_from_slice(&places.up.to_ne_bytes());
+        self.map.write(self.at, &header);
+        self.map.write(self.at + HEADER_BYTES, frame);
+        self.starts.push_back(self.at as u32);
+        self.at = next;
+        self.pushed += 1;
+    }
+
+    /// All is there: the first item follows the latest one, in a new pass.
+    pub(super) fn close(&mut self) {
+        if let Some(latest) = self.starts.back() {
+            self.map.write(*latest as usize + field::NEXT, &0u32.to_ne_bytes());
+            self.map.write(*latest as usize + field::LAST, &1u16.to_ne_bytes());
+        }
+        self.starts = VecDeque::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_os::testing;
+
+    /// Items are taken by a reader that knows only the map, as the program does.
+    #[test]
+    fn what_goes_in_comes_out_however_far_the_reader_is_behind() {
+        let mut ring = match Ring::new(0) {
+            Ok(ring) => ring,
+            Err(SendError::Os(error)) if testing::is_refusal(&error) => {
+                return testing::skip("what_goes_in_comes_out", &error.to_string());
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let (mut at, mut taken) = (0, 0u64);
+        let len = |number: u64| 14 + (number * 7919 % 900) as usize;
+        for number in 0..5000u64 {
+            let frame = vec![number as u8; len(number)];
+            while !ring.has_room(frame.len()) {
+                // The reader takes up to three.
+                for _ in 0..=taken % 3 {
+                    if taken < number {
+                        let mut header = [0; HEADER_BYTES];
+                        ring.map.read(at, &mut header);
+                        let mut content = vec![0; len(taken)];
+                        ring.map.read(at + HEADER_BYTES, &mut content);
+                        let found = u16::from_ne_bytes([header[field::LEN], header[field::LEN + 1]]);
+                        assert_eq!(usize::from(found), len(taken));
+                        assert!(content.iter().all(|byte| *byte == taken as u8), "{taken}");
+                        assert_eq!(header[..8], taken.to_ne_bytes());
+                        let next = header[field::NEXT..][..4].try_into().unwrap();
+                        at = u32::from_ne_bytes(next) as usize;
+                        assert!(at + ITEM_BYTES_MAX <= ring.map.bytes());
+                        taken += 1;
+                    }
+                }
+                ring.take(taken);
+            }
+            ring.push(&frame, Due { ns: number, fraction: 0 }, Places::default());
+        }
+        assert!(taken > 4900, "{taken}: there is room for few");
+    }
+}

@@ -1,0 +1,116 @@
+//! New flows in each pass: the addresses of every frame move, and every checksum stays right.
+//!
+//! Of the two ends of a frame the lower one goes down by one, the higher one goes up by one. So the
+//! two directions of a conversation stay together, and the sum of both addresses stays what it was.
+//! That is reckoned modulo 2^32 - 1, where one's complement checksums (RFC 1071) cannot tell any
+//! difference; at the ends of the range 0 and 2^32 - 1 are the same number. Of an IPv6 address the
+//! last 32 bits move.
+
+use quaff_wire::layers;
+
+/// What addresses are reckoned by.
+const MODULUS: u32 = u32::MAX;
+
+/// Where in a frame the two numbers lie; 0 and 0 when there are none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Places {
+    /// The one that goes down.
+    pub(super) down: u16,
+    /// The one that goes up.
+    pub(super) up: u16,
+}
+
+/// Where the addresses of a frame lie.
+pub(super) fn places(frame: &[u8]) -> Places {
+    let Some(layers) = layers::ethernet(frame) else { return Places::default() };
+    let Some(ip) = layers.ip else { return Places::default() };
+    let [src, dst] = if ip.is_v6() { [8 + 12, 24 + 12] } else { [12, 16] }.map(|at| layers.network + at);
+    if dst + 4 > frame.len() {
+        return Places::default();
+    }
+    let [src_port, dst_port] = ip.ports(frame).unwrap_or_default();
+    let is_lower = (ip.addresses[0], src_port) <= (ip.addresses[1], dst_port);
+    let [src, dst] = [src as u16, dst as u16];
+    if is_lower { Places { down: src, up: dst } } else { Places { down: dst, up: src } }
+}
+
+/// Moves the addresses as the program does, by `passes` at once.
+pub(super) fn shift(frame: &mut [u8], places: Places, passes: u64) {
+    let by = (passes % u64::from(MODULUS)) as u32;
+    if places == Places::default() || passes == 0 {
+        return;
+    }
+    change(frame, places.down, |low| {
+        let moved = (u64::from(low) + u64::from(MODULUS) - u64::from(by)) % u64::from(MODULUS);
+        moved as u32
+    });
+    change(frame, places.up, |high| match ((u64::from(high) + u64::from(by)) % u64::from(MODULUS)) as u32 {
+        0 => MODULUS,
+        moved => moved,
+    });
+}
+
+fn change(frame: &mut [u8], at: u16, to: impl FnOnce(u32) -> u32) {
+    if let Some(bytes) = frame.get_mut(usize::from(at)..).and_then(|rest| rest.first_chunk_mut::<4>()) {
+        *bytes = to(u32::from_be_bytes(*bytes)).to_be_bytes();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// As the program has it.
+    fn one_down(low: u32) -> u32 {
+        if low == 0 { MODULUS - 1 } else { low - 1 }
+    }
+
+    fn one_up(high: u32) -> u32 {
+        if high == MODULUS { 1 } else { high + 1 }
+    }
+
+    fn sum(frame: &[u8]) -> u32 {
+        frame.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>() % 0xffff
+    }
+
+    proptest! {
+        #[test]
+        fn many_passes_at_once_are_as_many_one_by_one(
+            low in prop_oneof![Just(0), Just(1), Just(u32::MAX), any::<u32>()],
+            high in prop_oneof![Just(0), Just(u32::MAX - 1), Just(u32::MAX), any::<u32>()],
+            passes in 1u64..40,
+        ) {
+            let mut frame = [&[9, 9, 9, 9], &low.to_be_bytes()[..], &high.to_be_bytes()].concat();
+            let before = sum(&frame);
+            shift(&mut frame, Places { down: 4, up: 8 }, passes);
+            let (mut down, mut up) = (low, high);
+            for _ in 0..passes {
+                (down, up) = (one_down(down), one_up(up));
+            }
+            prop_assert_eq!(&frame[4..], [down.to_be_bytes(), up.to_be_bytes()].concat());
+            prop_assert_eq!(sum(&frame), before, "a checksum would see it");
+        }
+    }
+
+    #[test]
+    fn both_directions_move_alike() {
+        let frame = |src: [u8; 4], dst: [u8; 4], ports: [u16; 2]| {
+            let mut frame = vec![0; 12];
+            frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);
+            frame.extend([src, dst].concat());
+            frame.extend([ports[0].to_be_bytes(), ports[1].to_be_bytes(), [0, 8], [0, 0]].concat());
+            frame
+        };
+        let (client, server, ports) = ([10, 0, 0, 200], [10, 0, 0, 7], [40_000, 53]);
+        let there = places(&frame(client, server, ports));
+        let back = places(&frame(server, client, [53, 40_000]));
+        assert_eq!((there, back), (Places { down: 30, up: 26 }, Places { down: 26, up: 30 }));
+        // Where both addresses are the same, the ports decide.
+        let there = places(&frame(client, client, ports));
+        let back = places(&frame(client, client, [53, 40_000]));
+        assert_eq!((there, back), (Places { down: 30, up: 26 }, Places { down: 26, up: 30 }));
+        assert_eq!(places(&[0; 60]), Places::default());
+        assert_eq!(places(&frame(client, server, ports)[..31]), Places::default());
+    }
+}

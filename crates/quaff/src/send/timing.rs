@@ -1,0 +1,264 @@
+//! When each frame is due: absolute deadlines from one anchor, in whole numbers, without drift.
+//!
+//! A deadline is computed anew from all that went before (frames, bits, or time passed), never from
+//! the deadline before it, so errors do not add up however long a run is. All arithmetic is in 128
+//! bits and saturates.
+
+use super::arena::Meta;
+use super::plan::PlanError;
+use serde::Serialize;
+
+/// ns in a second.
+const SECOND_NS: u128 = 1_000_000_000;
+/// Preamble, start of frame, and the gap between two frames (IEEE 802.3), bytes.
+const WIRE_BYTES: u64 = 8 + 12;
+/// The frame check sequence, bytes.
+const FCS_BYTES: u64 = 4;
+/// The shortest frame on an Ethernet, without its FCS, bytes.
+const FRAME_BYTES_MIN: u64 = 60;
+/// An Ethernet header, bytes.
+const ETHERNET_BYTES: u64 = 14;
+
+/// A number as a fraction of two whole ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ratio {
+    /// Above the line.
+    pub num: u64,
+    /// Below the line; never 0.
+    pub den: u64,
+}
+
+/// What of a frame counts when bits are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(into = "u8")]
+pub enum Layer {
+    /// All the time it takes on the wire: preamble, padding, FCS and gap.
+    L1,
+    /// The frame without its FCS, as captures have it.
+    L2,
+    /// What is behind the Ethernet header.
+    L3,
+}
+
+/// How fast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rate {
+    /// As captured, times this.
+    Captured(Ratio),
+    /// So many frames a second.
+    Frames(Ratio),
+    /// So many bits a second.
+    Bits(Ratio, Layer),
+    /// Without any wait.
+    Topspeed,
+}
+
+/// What is done about frames that are more than [`LATE_NS`] late, after the machine was busy elsewhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Late {
+    /// They are sent at once, until the schedule is caught up with.
+    #[default]
+    Burst,
+    /// All that follows is later too: gaps stay as they should be.
+    Shift,
+    /// They are not sent.
+    Drop,
+}
+
+/// Frames that are later than this are late, ns.
+pub const LATE_NS: u64 = 1_000_000;
+
+/// A moment after the anchor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Due {
+    /// Whole ns.
+    pub ns: u64,
+    /// And the part of a ns, in 2^-32.
+    pub fraction: u32,
+}
+
+/// The deadlines of a run.
+#[derive(Debug, Clone)]
+pub struct Timing {
+    rate: Rate,
+    /// Frames, bits or ns that went before.
+    passed: u128,
+    /// Capture time of this pass's first frame, and what had passed before it.
+    first: Option<(u64, u128)>,
+}
+
+impl Ratio {
+    /// The nearest fraction of a number above 0, to nine digits behind the point; exact for what
+    /// people type.
+    pub fn of(value: f64) -> Option<Self> {
+        let den = [1_000_000_000, 1_000_000, 1000, 1].into_iter().find(|den| value * (*den as f64) < 1e18)?;
+        let num = (value * den as f64).round();
+        (num >= 1.0).then_some(Self { num: num as u64, den })
+    }
+
+    /// The number.
+    pub fn value(self) -> f64 {
+        self.num as f64 / self.den as f64
+    }
+}
+
+impl Layer {
+    /// Bits of a frame of so many bytes, as this layer counts them.
+    pub fn bits(self, frame_bytes: usize) -> u64 {
+        let bytes = frame_bytes as u64;
+        8 * match self {
+            Self::L1 => bytes.max(FRAME_BYTES_MIN) + FCS_BYTES + WIRE_BYTES,
+            Self::L2 => bytes,
+            Self::L3 => bytes.saturating_sub(ETHERNET_BYTES),
+        }
+    }
+}
+
+impl From<Layer> for u8 {
+    fn from(layer: Layer) -> Self {
+        match layer {
+            Layer::L1 => 1,
+            Layer::L2 => 2,
+            Layer::L3 => 3,
+        }
+    }
+}
+
+impl Rate {
+    /// So many percent of a link's bits, with all that a frame takes on the wire.
+    pub fn of_link(percent: f64, link_bps: f64) -> Option<Self> {
+        Ratio::of(link_bps * percent / 100.0).map(|bps| Self::Bits(bps, Layer::L1))
+    }
+
+    /// Whether there is anything to wait for.
+    pub fn is_paced(self) -> bool {
+        self != Self::Topspeed
+    }
+}
+
+impl Timing {
+    /// # Errors
+    /// For a rate of 0.
+    pub fn new(rate: Rate) -> Result<Self, PlanError> {
+        match rate {
+            Rate::Captured(ratio) | Rate::Frames(ratio) | Rate::Bits(ratio, _)
+                if ratio.num == 0 || ratio.den == 0 =>
+            {
+                Err(PlanError::Rate)
+            }
+            _ => Ok(Self { rate, passed: 0, first: None }),
+        }
+    }
+
+    /// When the next frame is due. Without a pace that is always the anchor.
+    pub fn due(&mut self, frame_bytes: usize, meta: &Meta) -> Due {
+        let at = match self.rate {
+            Rate::Captured(_) => {
+                let (first_ns, before) = *self.first.get_or_insert((meta.time_ns, self.passed));
+                before + u128::from(meta.time_ns.saturating_sub(first_ns))
+            }
+            _ => self.passed,
+        };
+        self.passed = match self.rate {
+            Rate::Captured(_) => self.passed.max(at),
+            Rate::Frames(_) => at + 1,
+            Rate::Bits(_, layer) => at + u128::from(layer.bits(frame_bytes)),
+            Rate::Topspeed => 0,
+        };
+        self.moment(at)
+    }
+
+    /// When the frame behind those seen so far would be due, if it came at once.
+    pub fn end(&self) -> Due {
+        self.moment(self.passed)
+    }
+
+    /// The next frame begins the file anew, and is due behind those before.
+    pub fn next_pass(&mut self) {
+        self.first = None;
+    }
+
+    fn moment(&self, units: u128) -> Due {
+        let (ratio, per_second) = match self.rate {
+            Rate::Captured(ratio) => (ratio, SECOND_NS),
+            Rate::Frames(ratio) | Rate::Bits(ratio, _) => (ratio, 1),
+            Rate::Topspeed => return Due::default(),
+        };
+        // Seconds are units * den / num. The num is below 2^94, so nothing below overflows 2^128.
+        let (num, den) = (u128::from(ratio.num) * per_second, u128::from(ratio.den));
+        let scaled = units.saturating_mul(den);
+        let (seconds, rest) = (scaled / num, scaled % num);
+        let ns = rest * SECOND_NS;
+        let whole_ns = seconds.saturating_mul(SECOND_NS).saturating_add(ns / num);
+        let fraction = ((ns % num) << 32) / num;
+        Due { ns: u64::try_from(whole_ns).unwrap_or(u64::MAX), fraction: fraction as u32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(time_ns: u64) -> Meta {
+        Meta { time_ns, ..Meta::default() }
+    }
+
+    fn ratio(value: f64) -> Ratio {
+        Ratio::of(value).unwrap()
+    }
+
+    #[test]
+    fn frames_per_second_do_not_drift() {
+        for pps in [0.5, 3.0, 100_000.0, 553_097.0, 1e6, 14_880_952.38] {
+            let mut timing = Timing::new(Rate::Frames(ratio(pps))).unwrap();
+            assert_eq!(timing.due(64, &meta(0)), Due::default());
+            // As if 2^63 frames had gone.
+            timing.passed = 1 << 63;
+            let due = timing.due(64, &meta(0));
+            let exact = (1u128 << 63) * 1_000_000_000 * 1_000_000_000 / ((pps * 1e9).round() as u128);
+            let expected = u64::try_from(exact).unwrap_or(u64::MAX);
+            assert!(due.ns.abs_diff(expected) <= 1, "{pps}: {} and {expected}", due.ns);
+        }
+        let mut timing = Timing::new(Rate::Frames(ratio(3.0))).unwrap();
+        let dues: Vec<_> = (0..4).map(|_| timing.due(64, &meta(0)).ns).collect();
+        assert_eq!(dues, [0, 333_333_333, 666_666_666, 1_000_000_000]);
+    }
+
+    #[test]
+    fn bits_are_those_of_the_layer() {
+        for (layer, bits) in [(Layer::L1, 1524 * 8), (Layer::L2, 1500 * 8), (Layer::L3, 1486 * 8)] {
+            let mut timing = Timing::new(Rate::Bits(ratio(1e9), layer)).unwrap();
+            timing.due(1500, &meta(0));
+            assert_eq!(timing.due(1500, &meta(0)).ns, bits, "{layer:?}");
+        }
+        assert_eq!(Layer::L1.bits(14), 84 * 8, "the shortest frame takes 84 bytes");
+        let Some(Rate::Bits(bps, Layer::L1)) = Rate::of_link(50.0, 1e9) else { panic!("a rate") };
+        assert_eq!(bps.value(), 5e8);
+    }
+
+    #[test]
+    fn captured_times_go_on_over_passes() {
+        let mut timing = Timing::new(Rate::Captured(ratio(2.0))).unwrap();
+        let mut dues = Vec::new();
+        for _ in 0..2 {
+            dues.extend([1000, 1010, 1007, 1021].map(|time_ns| timing.due(64, &meta(time_ns))));
+            timing.next_pass();
+        }
+        let half = 1 << 31;
+        let due = |ns, fraction| Due { ns, fraction };
+        let once = [due(0, 0), due(5, 0), due(3, half), due(10, half)];
+        let again = [due(10, half), due(15, half), due(14, 0), due(21, 0)];
+        assert_eq!(dues, [once, again].concat());
+        assert_eq!(timing.end(), due(21, 0));
+    }
+
+    #[test]
+    fn numbers_are_taken_as_typed() {
+        assert_eq!(ratio(0.1), Ratio { num: 100_000_000, den: 1_000_000_000 });
+        assert_eq!(ratio(553_097.25).value(), 553_097.25);
+        assert!(ratio(4e11).num > 0 && Ratio::of(1e-10).is_none() && Ratio::of(f64::NAN).is_none());
+        assert!(Ratio::of(-1.0).is_none() && Ratio::of(0.0).is_none());
+        assert!(Timing::new(Rate::Frames(Ratio { num: 0, den: 1 })).is_err());
+    }
+}
