@@ -44,6 +44,9 @@ const SET_ASIDE_BYTES: u64 = 256 << 20;
 const INTERFACE_BYTES: u64 = 512;
 /// How long nothing happens at the most before the sink looks around.
 const PATIENCE: Duration = Duration::from_millis(250);
+/// Files that may wait for their last writes. Each has room set aside, and on a full disk it would be the
+/// files to come that have it, and not the one being written.
+const ENDING_FILES_MAX: u64 = 4;
 
 /// One file in place, or a folder of files.
 #[derive(Debug)]
@@ -250,6 +253,9 @@ impl Files {
             return Ok(());
         }
         self.settle_ready()?;
+        while self.ending().files >= ENDING_FILES_MAX && !self.broken {
+            self.settle_or_wait()?;
+        }
         if !self.broken {
             self.end_current()?;
         }
