@@ -2,8 +2,9 @@
 
 use super::SendError;
 use super::arena::Arena;
+use super::ways::WayReport;
 use serde::Serialize;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 
 /// Where frames come from: files, or made up. They stream through arenas, so memory is bounded.
@@ -83,8 +84,11 @@ pub trait Way: Send {
     /// Takes frames, in order; says how many were taken. 0: no room now.
     fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize, quaff_os::Error>;
 
-    /// Has all that was taken leave.
+    /// Has all that was taken leave, or gives up when nothing moves.
     fn flush(&mut self) -> Result<(), quaff_os::Error>;
+
+    /// What there is to tell of it.
+    fn report(&self) -> WayReport;
 }
 
 /// A thread that fills arenas ahead of whoever sends them.
@@ -93,6 +97,7 @@ pub struct Ahead<F> {
     full: Receiver<Result<Arena, SendError>>,
     empty: SyncSender<Arena>,
     thread: JoinHandle<F>,
+    waits: u64,
 }
 
 impl<F: Feed + 'static> Ahead<F> {
@@ -105,13 +110,24 @@ impl<F: Feed + 'static> Ahead<F> {
             empty.try_send(arena).ok();
         }
         let thread = std::thread::spawn(move || run(feed, &to_fill, &filled));
-        Self { full, empty, thread }
+        Self { full, empty, thread, waits: 0 }
     }
 
     /// The next arena with frames, perhaps none; `None` at the end. Waits for it.
     #[allow(clippy::should_implement_trait, reason = "an arena has to be given back")]
     pub fn next(&mut self) -> Option<Result<Arena, SendError>> {
-        self.full.recv().ok()
+        match self.full.try_recv() {
+            Err(TryRecvError::Empty) => {
+                self.waits += 1;
+                self.full.recv().ok()
+            }
+            other => other.ok(),
+        }
+    }
+
+    /// How often the next arena was not there in time. The first one never is.
+    pub fn waits(&self) -> u64 {
+        self.waits.saturating_sub(1)
     }
 
     /// Gives an arena back, to be filled again.
@@ -122,7 +138,7 @@ impl<F: Feed + 'static> Ahead<F> {
 
     /// Ends it, wherever it is, and gives the source back.
     pub fn finish(self) -> F {
-        let Self { full, empty, thread } = self;
+        let Self { full, empty, thread, .. } = self;
         // Without arenas the thread ends; what it has filled is thrown away here.
         drop((full, empty));
         // A panic in the thread is a defect; it goes on here.

@@ -6,6 +6,7 @@
 //! Nothing here prints or reads arguments.
 
 mod arena;
+mod auto;
 mod confirm;
 mod feed;
 mod files;
@@ -15,11 +16,13 @@ mod pacer;
 mod packet;
 mod plan;
 mod program;
+mod pump;
 mod ranges;
 pub mod replay;
 mod report;
 mod state;
 mod timing;
+mod ways;
 
 pub use arena::{Arena, Meta};
 pub use confirm::Witness;
@@ -29,6 +32,7 @@ pub use plan::{Length, Pace, PlanError, SendPlan, Via};
 pub use ranges::Ranges;
 pub use report::{Lateness, SendReport, Snapshot};
 pub use timing::{Due, LATE_NS, Late, Layer, Rate, Ratio, Timing};
+pub use ways::{WayKind, WayReport};
 
 use confirm::Confirm;
 use inject::Injector;

@@ -101,6 +101,8 @@ pub enum PlanError {
     Empty,
     #[error("what comes from a pipe can be sent again only when all of it fits into memory")]
     Again,
+    #[error("two interfaces are sent by from user space; leave --via out, or choose another")]
+    TwoInterfaces,
     #[error("a rate has to be above 0")]
     Rate,
     #[error("{interface} does not carry Ethernet frames (its type is ARPHRD {arphrd})")]

@@ -13,6 +13,7 @@ pub(super) fn report(report: &ReplayReport, args: &Args) -> String {
     let how = match report.via {
         ReplayVia::Inject => "injected into",
         ReplayVia::XdpRedirect => "sent by XDP from",
+        ReplayVia::Auto | ReplayVia::User(_) => "sent from",
     };
     let names: Vec<_> = report.interfaces.iter().map(|one| one.name.as_str()).collect();
     let mut text = format!(
@@ -31,10 +32,36 @@ pub(super) fn report(report: &ReplayReport, args: &Args) -> String {
         show::pps(report.pps),
         show::bits(report.bits_per_second),
     );
+    text += &ways(report);
     text += &format!("  flows      {}\n", show::count(report.flows));
     text += &pace(report);
     if let Some(damage) = &report.damage {
         text += &format!("  damage     {damage}\n");
+    }
+    text
+}
+
+/// By which ways frames left from user space, and what was refused there.
+fn ways(report: &ReplayReport) -> String {
+    let mut text = String::new();
+    for one in &report.interfaces {
+        let Some(way) = &one.way else { continue };
+        let mut words = way.name.clone();
+        if report.interfaces.len() > 1 {
+            words = format!("{}: {} by {words}", one.name, show::count(one.sent));
+        }
+        for (count, what) in [(one.failed, "refused"), (way.pending, "not given back by the driver")] {
+            if count > 0 {
+                words += &format!(", {} {what}", show::count(count));
+            }
+        }
+        if one.enobufs + one.eagain > 0 {
+            words += &format!(", {} times no room", show::count(one.enobufs + one.eagain));
+        }
+        text += &format!("  way        {words}\n");
+    }
+    if let Some(why) = &report.why {
+        text += &format!("             ({why})\n");
     }
     text
 }

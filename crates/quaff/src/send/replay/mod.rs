@@ -1,8 +1,8 @@
 //! Replaying: frames of a [`Feed`] onto an interface, each when it is due, and a [`ReplayReport`].
 //!
 //! [`passes`] repeats the source and leaves out what cannot be sent, [`Timing`] says when each frame
-//! is due, and the frames leave by a BPF program ([`kernel`]) that plays them out of a map. One thread
-//! sends; the caller's thread watches. Nothing here prints or reads arguments.
+//! is due, and the frames leave by a BPF program ([`kernel`]) that plays them out of a map, or from user
+//! space ([`user`]). One thread sends; the caller's thread watches. Nothing here prints or reads arguments.
 
 mod kernel;
 mod passes;
@@ -10,15 +10,18 @@ mod program;
 mod report;
 mod ring;
 mod unique;
+mod user;
 
 pub use passes::Skipped;
 pub use report::{InterfaceCount, ReplayReport};
 
 use super::confirm::{Confirm, Witness};
 use super::feed::Feed;
+use super::pump::Outlet;
 use super::report::Snapshot;
 use super::state::{State, WORDS, word};
 use super::timing::{Late, Rate, Timing};
+use super::ways::WayKind;
 use super::{CONFIRM_NS, Control, PlanError, SendError, WATCH_NS, plan};
 use crate::stop::{Reason, Stop};
 use passes::{Passes, Sizes};
@@ -41,10 +44,15 @@ const PATIENCE: Duration = Duration::from_millis(2500);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplayVia {
+    /// They are sent from the interface by the fastest way that works: see [`run`].
+    Auto,
     /// They arrive on the interface, as if from the wire.
     Inject,
     /// They are sent from the interface by its driver, without passing the stack.
     XdpRedirect,
+    /// They are sent from the interface by user space.
+    #[serde(untagged)]
+    User(WayKind),
 }
 
 /// How to replay.
@@ -54,6 +62,8 @@ pub struct ReplayPlan {
     pub via: ReplayVia,
     /// The interface, by name.
     pub interface: String,
+    /// The interface of frames whose [`super::Meta::out`] is 1; only from user space.
+    pub interface2: Option<String>,
     /// How fast.
     pub rate: Rate,
     /// How often; `None` is until the watcher says stop.
@@ -78,6 +88,12 @@ pub struct ReplayPlan {
 struct Shared<'a> {
     plan: &'a ReplayPlan,
     link: &'a Link,
+    /// That, and the second interface, if there is one.
+    links: &'a [Link],
+    /// Why frames leave as they do, when that was not said in the plan.
+    why: Option<String>,
+    /// What was sent from user space, by interface.
+    outlets: OnceLock<Vec<Outlet>>,
     state: State,
     stop: Stop,
     /// Frames that are to be sent in all; [`u64::MAX`] as long as nobody knows.
@@ -90,28 +106,63 @@ struct Shared<'a> {
 /// Sends all of `feed` as planned. `watch` is called all the while: it looks at how far we are, waits
 /// no longer than it is told, and says whether to go on. The stop should be the one that the feed
 /// listens to.
+///
+/// [`ReplayVia::Auto`] becomes what is measured to be the fastest on the run's own first frames, or,
+/// where there is a pace to keep and so nothing to measure, the plainest.
 pub fn run(
     plan: &ReplayPlan,
     feed: Box<dyn Feed>,
     stop: Stop,
     mut watch: impl FnMut(&Snapshot, Duration) -> Control,
 ) -> Result<ReplayReport, SendError> {
-    let link = usable_link(plan)?;
+    let names = [Some(&plan.interface), plan.interface2.as_ref()];
+    let links = names.into_iter().flatten().map(|name| usable_link(plan, name));
+    let links = links.collect::<Result<Vec<_>, _>>()?;
+    let (via, why) = choose(plan);
+    let plan = &ReplayPlan { via, ..plan.clone() };
     let timing = Timing::new(plan.rate)?;
-    let passes = Passes::new(feed, sizes(plan, &link), plan.loops, plan.limit, plan.unique_ip);
-    let state = State::Kernel(ArrayMap::new("quaff_state", WORDS)?);
-    let (total, over) = (AtomicU64::new(u64::MAX), AtomicBool::new(false));
-    let shared = Shared { plan, link: &link, state, stop, total, over, interrupt: OnceLock::new() };
-    let mut confirm = witness(plan, &link)?;
-    let (passes, interrupted) = supervise(&shared, passes, timing, &mut confirm, &mut watch)?;
-    let who = confirm.witness();
+    let passes = Passes::new(feed, sizes(plan, &links), plan.loops, plan.limit, plan.unique_ip);
+    let state = match via {
+        ReplayVia::User(_) => State::new_user(),
+        _ => State::Kernel(ArrayMap::new("quaff_state", WORDS)?),
+    };
+    let shared = Shared {
+        plan,
+        link: &links[0],
+        links: &links,
+        why,
+        outlets: OnceLock::new(),
+        state,
+        stop,
+        total: AtomicU64::new(u64::MAX),
+        over: AtomicBool::new(false),
+        interrupt: OnceLock::new(),
+    };
+    let mut confirms = links.iter().map(|link| witness(plan, link)).collect::<Result<Vec<_>, _>>()?;
+    let (passes, interrupted) = supervise(&shared, passes, timing, &mut confirms, &mut watch)?;
+    let who = confirms[0].witness();
     let patience = if interrupted { PATIENCE_STOPPED } else { PATIENCE };
-    let confirmed = confirm.finish_within(report::sent(&shared.state), patience)?;
+    let mut confirmed = 0;
+    for (confirm, sent) in confirms.into_iter().zip(report::sent_by_interface(&shared)) {
+        confirmed += confirm.finish_within(sent, patience)?;
+    }
     Ok(ReplayReport::new(&shared, &passes, (who, confirmed), interrupted))
 }
 
-fn usable_link(plan: &ReplayPlan) -> Result<Link, SendError> {
-    let link = rtnl::link(&plan.interface)?;
+/// How frames leave, and why, when the plan does not say.
+fn choose(plan: &ReplayPlan) -> (ReplayVia, Option<String>) {
+    if plan.via != ReplayVia::Auto {
+        return (plan.via, None);
+    }
+    if plan.rate.is_paced() || plan.stepwise {
+        let why = "with a pace there is nothing to measure, and sendmmsg is done when it returns";
+        return (ReplayVia::User(WayKind::Sendmmsg), Some(why.to_owned()));
+    }
+    (ReplayVia::User(WayKind::Auto), None)
+}
+
+fn usable_link(plan: &ReplayPlan, name: &str) -> Result<Link, SendError> {
+    let link = rtnl::link(name)?;
     if !link.up {
         return Err(PlanError::Down { interface: link.name }.into());
     }
@@ -121,12 +172,19 @@ fn usable_link(plan: &ReplayPlan) -> Result<Link, SendError> {
     if !matches!(link.arphrd, plan::ARPHRD_ETHER | plan::ARPHRD_LOOPBACK) {
         return Err(PlanError::NotEthernet { interface: link.name, arphrd: link.arphrd }.into());
     }
+    if plan.interface2.is_some() && matches!(plan.via, ReplayVia::Inject | ReplayVia::XdpRedirect) {
+        return Err(PlanError::TwoInterfaces.into());
+    }
     Ok(link)
 }
 
-fn sizes(plan: &ReplayPlan, link: &Link) -> Sizes {
-    let mtu = (plan.via != ReplayVia::Inject).then_some(link.mtu);
-    Sizes { min: ring::FRAME_BYTES_MIN, max: ring::FRAME_BYTES_MAX, mtu }
+fn sizes(plan: &ReplayPlan, links: &[Link]) -> Sizes {
+    let mtu = links.iter().map(|link| link.mtu).min().filter(|_| plan.via != ReplayVia::Inject);
+    let max = match plan.via {
+        ReplayVia::User(_) => usize::MAX,
+        _ => ring::FRAME_BYTES_MAX,
+    };
+    Sizes { min: ring::FRAME_BYTES_MIN, max, mtu }
 }
 
 /// Who counts what we send: see `confirm`.
@@ -136,7 +194,9 @@ fn witness(plan: &ReplayPlan, link: &Link) -> Result<Confirm, SendError> {
         rate => rate.is_paced(),
     };
     Ok(match plan.via {
-        ReplayVia::XdpRedirect => Confirm::counter(Witness::TxPackets, link)?,
+        ReplayVia::Auto | ReplayVia::XdpRedirect | ReplayVia::User(_) => {
+            Confirm::counter(Witness::TxPackets, link)?
+        }
         ReplayVia::Inject if has_time || plan.stepwise => Confirm::tap(link)?,
         ReplayVia::Inject => Confirm::softnet()?,
     })
@@ -147,11 +207,14 @@ fn supervise(
     shared: &Shared<'_>,
     passes: Passes,
     timing: Timing,
-    confirm: &mut Confirm,
+    confirms: &mut [Confirm],
     watch: &mut impl FnMut(&Snapshot, Duration) -> Control,
 ) -> Result<(Passes, bool), SendError> {
     std::thread::scope(|scope| {
-        let sending = scope.spawn(|| kernel::play(shared, passes, timing));
+        let sending = scope.spawn(|| match shared.plan.via {
+            ReplayVia::User(kind) => user::play(shared, kind, passes, timing),
+            _ => kernel::play(shared, passes, timing),
+        });
         let (mut interrupted, mut watched) = (false, Ok(()));
         let mut confirm_at_ns = steady_ns() + CONFIRM_NS;
         while !sending.is_finished() {
@@ -162,7 +225,7 @@ fn supervise(
                 Control::Stop => interrupted = true,
             }
             if now_ns >= confirm_at_ns && watched.is_ok() {
-                watched = confirm.poll();
+                watched = confirms.iter_mut().try_for_each(Confirm::poll);
                 confirm_at_ns = now_ns + CONFIRM_NS;
             }
             if interrupted || watched.is_err() {

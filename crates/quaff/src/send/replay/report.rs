@@ -2,8 +2,10 @@
 
 use super::super::confirm::Witness;
 use super::super::feed::FeedTally;
+use super::super::pump::Outlet;
 use super::super::report::Lateness;
 use super::super::state::{State, word};
+use super::super::ways::WayReport;
 use super::passes::{Passes, Skipped};
 use super::{ReplayVia, Shared};
 use serde::Serialize;
@@ -56,6 +58,8 @@ pub struct ReplayReport {
     pub interrupted: bool,
     /// How frames left.
     pub via: ReplayVia,
+    /// Why so, when that was not asked for.
+    pub why: Option<String>,
     /// By which interface, and how many.
     pub interfaces: Vec<InterfaceCount>,
 }
@@ -73,14 +77,24 @@ pub struct InterfaceCount {
     pub failed: u64,
     /// Frames that were refused for want of room, and tried again (ENOBUFS).
     pub enobufs: u64,
-    /// The same, said by EAGAIN.
+    /// The same, said by EAGAIN, or by a ring that was full.
     pub eagain: u64,
+    /// How they left, and what else there is to know of that.
+    pub way: Option<WayReport>,
 }
 
 /// Frames handed to the kernel so far.
 pub(super) fn sent(state: &State) -> u64 {
     let not_sent = state.load(word::LATE_DROPPED) + state.load(word::FAILED);
     state.load(word::SENT).saturating_sub(not_sent)
+}
+
+/// The same of each interface.
+pub(super) fn sent_by_interface(shared: &Shared<'_>) -> Vec<u64> {
+    match shared.outlets.get() {
+        Some(outlets) => outlets.iter().map(|outlet| outlet.sent).collect(),
+        None => vec![sent(&shared.state)],
+    }
 }
 
 impl ReplayReport {
@@ -129,14 +143,8 @@ impl ReplayReport {
             damage: passes.feed().damage(),
             interrupted: stopped && (shared.total() == u64::MAX || taken < intended),
             via: plan.via,
-            interfaces: vec![InterfaceCount {
-                name: shared.link.name.clone(),
-                sent,
-                bytes,
-                failed: load(word::FAILED),
-                enobufs: 0,
-                eagain: 0,
-            }],
+            why: shared.why.clone().or_else(|| remark(shared)),
+            interfaces: interfaces(shared),
         }
     }
 
@@ -154,6 +162,36 @@ impl ReplayReport {
     pub fn others(&self) -> u64 {
         self.confirmed.saturating_sub(self.sent)
     }
+}
+
+fn interfaces(shared: &Shared<'_>) -> Vec<InterfaceCount> {
+    let of_outlet = |outlet: &Outlet| InterfaceCount {
+        name: outlet.interface.clone(),
+        sent: outlet.sent,
+        bytes: outlet.bytes,
+        failed: outlet.refused,
+        enobufs: outlet.way.retried_enobufs,
+        eagain: outlet.way.retried_eagain,
+        way: Some(outlet.way.clone()),
+    };
+    let state = &shared.state;
+    match shared.outlets.get() {
+        Some(outlets) => outlets.iter().map(of_outlet).collect(),
+        None => vec![InterfaceCount {
+            name: shared.link.name.clone(),
+            sent: sent(state),
+            bytes: state.load(word::BYTES),
+            failed: state.load(word::FAILED),
+            enobufs: 0,
+            eagain: 0,
+            way: None,
+        }],
+    }
+}
+
+/// What the first way has to say of itself.
+fn remark(shared: &Shared<'_>) -> Option<String> {
+    shared.outlets.get()?.first()?.way.remark.clone()
 }
 
 /// How much longer it took from the first frame to the last than it should have.

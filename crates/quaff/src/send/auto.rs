@@ -1,0 +1,226 @@
+//! The way that measures the others on the run's own first frames, and goes on with the fastest.
+//!
+//! Each way has the frames that come next for 100 ms; all of them count as sent, in their order, and
+//! nothing goes onto the wire that is not of the run. A way is flushed before the next one begins, so
+//! no frame overtakes another.
+
+use super::feed::Way;
+use super::ways::{WayKind, WayReport};
+use quaff_os::Result;
+use quaff_os::clock::steady_ns;
+use quaff_os::rtnl::Link;
+
+/// How long each way is measured, ns that it took, not that passed.
+const TRIAL_NS: u64 = 100_000_000;
+/// A way has to be faster by so much to be preferred to one that needs less of the machine.
+const MARGIN: f64 = 1.05;
+/// What is tried, the plainest first.
+const KINDS: [WayKind; 3] = [WayKind::Sendmmsg, WayKind::AfXdp, WayKind::TxRing];
+
+/// A way that is tried or was.
+struct Trial {
+    way: Box<dyn Way>,
+    frames: u64,
+    busy_ns: u64,
+}
+
+/// Several ways, one after the other, and then the best of them.
+pub(super) struct AutoWay {
+    trials: Vec<Trial>,
+    current: usize,
+    is_decided: bool,
+    remarks: Vec<String>,
+    /// What those have done that are closed.
+    closed: WayReport,
+}
+
+impl AutoWay {
+    /// Opens all ways that the interface has.
+    pub(super) fn open(link: &Link) -> Result<Self> {
+        let mut auto = Self::of(vec![KINDS[0].open(link)?]);
+        for kind in &KINDS[1..] {
+            match kind.open(link) {
+                Ok(way) => auto.add(way),
+                Err(error) => auto.remarks.push(format!("{} cannot be had ({})", kind.name(), error.errno)),
+            }
+        }
+        Ok(auto)
+    }
+
+    fn of(ways: Vec<Box<dyn Way>>) -> Self {
+        let mut auto = Self {
+            trials: Vec::new(),
+            current: 0,
+            is_decided: false,
+            remarks: Vec::new(),
+            closed: WayReport::default(),
+        };
+        ways.into_iter().for_each(|way| auto.add(way));
+        auto
+    }
+
+    fn add(&mut self, way: Box<dyn Way>) {
+        self.trials.push(Trial { way, frames: 0, busy_ns: 0 });
+    }
+
+    /// The current trial is over: the next one, or the verdict.
+    fn go_on(&mut self) -> Result<()> {
+        let trial = &mut self.trials[self.current];
+        let begun_ns = steady_ns();
+        trial.way.flush()?;
+        trial.busy_ns += steady_ns() - begun_ns;
+        self.remarks.push(format!("{} {:.0} kpps", trial.way.report().name, trial.pps() / 1e3));
+        if self.current + 1 < self.trials.len() {
+            self.current += 1;
+        } else {
+            self.decide();
+        }
+        Ok(())
+    }
+
+    /// Keeps the fastest, and closes the others.
+    fn decide(&mut self) {
+        let mut best = 0;
+        for at in 1..self.trials.len() {
+            if self.trials[at].pps() > self.trials[best].pps() * MARGIN {
+                best = at;
+            }
+        }
+        let kept = self.trials.swap_remove(best);
+        for trial in self.trials.drain(..) {
+            self.closed.add(&trial.way.report());
+        }
+        self.trials.push(kept);
+        self.current = 0;
+        self.is_decided = true;
+    }
+}
+
+impl Trial {
+    fn pps(&self) -> f64 {
+        self.frames as f64 * 1e9 / self.busy_ns.max(1) as f64
+    }
+}
+
+impl Way for AutoWay {
+    fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize> {
+        if self.is_decided {
+            return self.trials[self.current].way.send(frames);
+        }
+        if self.trials[self.current].busy_ns >= TRIAL_NS {
+            self.go_on()?;
+        }
+        let trial = &mut self.trials[self.current];
+        let begun_ns = steady_ns();
+        let taken = trial.way.send(frames)?;
+        trial.busy_ns += steady_ns() - begun_ns;
+        trial.frames += taken as u64;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.trials[self.current].way.flush()
+    }
+
+    fn report(&self) -> WayReport {
+        let current = self.trials[self.current].way.report();
+        let mut report = WayReport { name: current.name.clone(), ..self.closed.clone() };
+        for trial in &self.trials {
+            report.add(&trial.way.report());
+        }
+        let verdict = match (self.is_decided, self.remarks.is_empty()) {
+            (true, _) => format!("fastest of: {}", self.remarks.join(", ")),
+            (false, true) => "the run ended before others were tried".to_owned(),
+            (false, false) => format!("the run ended before all were tried; {}", self.remarks.join(", ")),
+        };
+        report.remark = Some(verdict);
+        report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    /// Takes so long for a frame, and notes its number.
+    struct Fake {
+        name: &'static str,
+        frame_us: u64,
+        wire: Arc<Mutex<Vec<u8>>>,
+        flushed: Arc<AtomicU64>,
+    }
+
+    impl Way for Fake {
+        fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize> {
+            let mut taken = 0;
+            for frame in frames.take(20) {
+                std::thread::sleep(Duration::from_micros(self.frame_us));
+                self.wire.lock().unwrap().push(frame[0]);
+                taken += 1;
+            }
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> Result<()> {
+            self.flushed.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn report(&self) -> WayReport {
+            WayReport { refused: 1, ..WayReport::new(self.name) }
+        }
+    }
+
+    fn auto(frame_us: [(&'static str, u64); 3]) -> (AutoWay, Arc<Mutex<Vec<u8>>>, Arc<AtomicU64>) {
+        let (wire, flushed) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<AtomicU64>::default());
+        let ways = frame_us.map(|(name, frame_us)| {
+            let (wire, flushed) = (wire.clone(), flushed.clone());
+            Box::new(Fake { name, frame_us, wire, flushed }) as Box<dyn Way>
+        });
+        (AutoWay::of(ways.into()), wire, flushed)
+    }
+
+    fn send(auto: &mut AutoWay, numbers: &mut u8) {
+        let frames: Vec<_> = (0..20).map(|at| [numbers.wrapping_add(at)]).collect();
+        let taken = auto.send(&mut frames.iter().map(|frame| &frame[..])).unwrap();
+        *numbers = numbers.wrapping_add(taken as u8);
+    }
+
+    #[test]
+    fn the_fastest_is_kept_and_no_frame_is_lost_or_overtaken() {
+        let (mut auto, wire, flushed) = auto([("slow", 2000), ("fast", 200), ("medium", 1000)]);
+        let mut numbers = 0;
+        while !auto.is_decided {
+            send(&mut auto, &mut numbers);
+        }
+        let report = auto.report();
+        assert_eq!((report.name.as_str(), report.refused), ("fast", 3), "closed ones count too");
+        assert!(report.remark.unwrap().starts_with("fastest of: slow "));
+        assert_eq!(flushed.load(Ordering::Relaxed), 3);
+        assert_eq!(auto.trials.len(), 1);
+        let wire = wire.lock().unwrap();
+        assert!(wire.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1)));
+        assert_eq!(*wire.last().unwrap(), numbers.wrapping_sub(1));
+    }
+
+    #[test]
+    fn the_plainest_is_kept_when_others_are_hardly_faster() {
+        let (mut auto, ..) = auto([("plain", 1000), ("same", 990), ("slow", 2000)]);
+        let mut numbers = 0;
+        while !auto.is_decided {
+            send(&mut auto, &mut numbers);
+        }
+        assert_eq!(auto.report().name, "plain");
+    }
+
+    #[test]
+    fn a_short_run_says_that_it_was_too_short() {
+        let (mut auto, ..) = auto([("plain", 1), ("other", 1), ("slow", 1)]);
+        send(&mut auto, &mut 0);
+        assert_eq!(auto.report().remark.as_deref(), Some("the run ended before others were tried"));
+        assert_eq!(auto.report().name, "plain");
+    }
+}

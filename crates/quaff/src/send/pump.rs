@@ -1,0 +1,502 @@
+//! The loop that sends from user space: frames out of arenas, each when it is due, by one way or two.
+//!
+//! One thread does it all, so frames leave in one order, whichever interface they leave by. A wait is
+//! slept until shortly before its end and spun from there. Only what is due goes into a call together.
+
+use super::arena::{Arena, Meta};
+use super::feed::Way;
+use super::histogram::bucket;
+use super::pacer::wait_until;
+use super::state::{State, word};
+use super::timing::{LATE_NS, Late, Timing};
+use super::ways::WayReport;
+use quaff_os::clock::{sleep_until, steady_ns};
+use quaff_os::rtnl::Link;
+use quaff_os::{Errno, Error};
+use std::ops::Range;
+use std::time::Duration;
+
+/// Frames that are offered in one call. Ways may take fewer.
+const BATCH_FRAMES: usize = 256;
+/// How often a way without room is asked again at once, before it is left alone for a while.
+const EAGER_TRIES: u32 = 32;
+/// And how long that is, ns.
+const PAUSE_NS: u64 = 20_000;
+/// A frame that is later than this belongs to a burst, ns; the BPF program counts the same way.
+const BURST_NS: u64 = 16_384;
+
+/// What was sent by one interface.
+#[derive(Debug, Clone)]
+pub(super) struct Outlet {
+    /// The interface.
+    pub(super) interface: String,
+    /// Frames that were sent, as far as the way onto the wire can tell.
+    pub(super) sent: u64,
+    /// Bytes of these, without FCS.
+    pub(super) bytes: u64,
+    /// Frames that the kernel refused: longer than the MTU allows, or without a whole header.
+    pub(super) refused: u64,
+    /// How they were sent.
+    pub(super) way: WayReport,
+}
+
+/// One interface, and what was sent by it.
+struct Out {
+    link: Link,
+    way: Box<dyn Way>,
+    taken: u64,
+    bytes: u64,
+    refused: u64,
+}
+
+/// The deadlines of a run, by the machine's clock.
+#[derive(Default)]
+struct Deadlines {
+    /// When the first frame was due, and what all later ones were shifted by. 0 before that.
+    anchor_ns: u64,
+    /// How long after that the next frame is due, where it was asked for already.
+    next_ns: Option<u64>,
+}
+
+impl Deadlines {
+    /// When the next frame is due, which is the one at `at`.
+    fn next(&mut self, arena: &Arena, at: usize, timing: &mut Timing) -> u64 {
+        let after_ns = *self.next_ns.get_or_insert_with(|| {
+            let (frame, meta) = arena.frame(at);
+            timing.due(frame.len(), &meta).ns
+        });
+        self.anchor_ns.saturating_add(after_ns)
+    }
+
+    /// Goes on to the frame behind it.
+    fn advance(&mut self) {
+        self.next_ns = None;
+    }
+}
+
+/// Sends frames by one interface, or by two.
+pub(super) struct Pump {
+    outs: Vec<Out>,
+    is_paced: bool,
+    late: Late,
+    stop_after_ns: Option<u64>,
+    deadlines: Deadlines,
+    /// When the frames of a call were due.
+    due_ns: [u64; BATCH_FRAMES],
+    /// Frames in a row that were late.
+    burst: u64,
+}
+
+impl Pump {
+    /// Will send by these interfaces, one or two; `Meta.out` says by which. Nothing leaves that is due
+    /// later than `duration` after the first frame.
+    pub(super) fn new(
+        outs: Vec<(Link, Box<dyn Way>)>,
+        is_paced: bool,
+        late: Late,
+        duration: Option<Duration>,
+    ) -> Self {
+        let out = |(link, way)| Out { link, way, taken: 0, bytes: 0, refused: 0 };
+        Self {
+            outs: outs.into_iter().map(out).collect(),
+            is_paced,
+            late,
+            stop_after_ns: duration.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+            deadlines: Deadlines::default(),
+            due_ns: [0; BATCH_FRAMES],
+            burst: 0,
+        }
+    }
+
+    /// Sends the frames of one arena from `from` on; says where it has ended, which is before the end
+    /// when all was sent that should be, or the watcher said stop.
+    ///
+    /// # Errors
+    /// What the kernel says that is not about a single frame: ENETDOWN, ENXIO.
+    pub(super) fn send(
+        &mut self,
+        arena: &Arena,
+        from: usize,
+        timing: &mut Timing,
+        state: &State,
+    ) -> Result<usize, Error> {
+        if self.deadlines.anchor_ns == 0 {
+            self.deadlines.anchor_ns = steady_ns();
+            state.store(word::FIRST_NS, self.deadlines.anchor_ns);
+        }
+        let mut at = from;
+        while at < arena.len() && state.left().is_some() {
+            if self.is_paced {
+                self.due_ns[0] = self.deadlines.next(arena, at, timing);
+                if self.is_over(self.due_ns[0], state) || !wait_until(state, self.due_ns[0]) {
+                    break;
+                }
+                let is_too_late = self.is_too_late(self.due_ns[0], state);
+                self.deadlines.advance();
+                if is_too_late {
+                    at += 1;
+                    continue;
+                }
+            }
+            let end = self.take_due(arena, at, timing, state);
+            at = self.send_range(arena, at..end, state)?;
+        }
+        Ok(at)
+    }
+
+    /// Has all leave that was taken, and says what became of it.
+    pub(super) fn finish(&mut self, state: &State) -> Result<Vec<Outlet>, Error> {
+        let outlets: Vec<_> = self.outs.iter_mut().map(Out::finish).collect::<Result<_, _>>()?;
+        // Until now these counted as sent.
+        let late = outlets.iter().map(|outlet| outlet.way.refused + outlet.way.pending).sum();
+        state.add(word::FAILED, late);
+        Ok(outlets)
+    }
+
+    /// Whether a frame that is due now would be behind the end of the run, which is then over.
+    fn is_over(&self, due_ns: u64, state: &State) -> bool {
+        let end_ns = self.stop_after_ns.map(|after_ns| state.load(word::FIRST_NS).saturating_add(after_ns));
+        let is_over = end_ns.is_some_and(|end_ns| due_ns >= end_ns);
+        if is_over {
+            state.store(word::LIMIT, 0);
+        }
+        is_over
+    }
+
+    /// Looks how late a frame is. `true`: it is to be left out.
+    fn is_too_late(&mut self, due_ns: u64, state: &State) -> bool {
+        let late_ns = steady_ns().saturating_sub(due_ns);
+        if late_ns <= LATE_NS {
+            return false;
+        }
+        match self.late {
+            Late::Burst => {}
+            Late::Shift => {
+                self.deadlines.anchor_ns += late_ns;
+                state.add(word::SHIFTED_NS, late_ns);
+            }
+            Late::Drop => {
+                state.add(word::LATE_DROPPED, 1);
+                state.add(word::SENT, 1);
+            }
+        }
+        self.late == Late::Drop
+    }
+
+    /// Notes the deadlines of the frames behind that at `start` that are due too, and leave by the same
+    /// interface; says where they end.
+    fn take_due(&mut self, arena: &Arena, start: usize, timing: &mut Timing, state: &State) -> usize {
+        let left = state.left().unwrap_or(0).min(BATCH_FRAMES as u64) as usize;
+        let most = arena.len().min(start + left);
+        let out = self.out_of(arena.frame(start).1);
+        let now_ns = steady_ns();
+        let mut end = start + 1;
+        while end < most && self.out_of(arena.frame(end).1) == out {
+            if self.is_paced {
+                let due_ns = self.deadlines.next(arena, end, timing);
+                if due_ns > now_ns {
+                    break;
+                }
+                self.due_ns[end - start] = due_ns;
+                self.deadlines.advance();
+            }
+            end += 1;
+        }
+        end
+    }
+
+    /// Sends frames by one interface, again and again until all are taken or refused; says where it
+    /// has ended, which is sooner when the watcher said stop.
+    fn send_range(&mut self, arena: &Arena, range: Range<usize>, state: &State) -> Result<usize, Error> {
+        let Range { start, end } = range;
+        let out = self.out_of(arena.frame(start).1);
+        let (mut at, mut tries) = (start, 0);
+        while at < end && state.left().is_some() {
+            let now_ns = steady_ns();
+            if !self.is_paced && self.is_over(now_ns, state) {
+                break;
+            }
+            let taken = self.outs[out].send(arena, at..end, state)?;
+            if taken == 0 {
+                tries += 1;
+                state.add(word::RETRIED, 1);
+                pause(tries);
+                continue;
+            }
+            state.store(word::LAST_NS, now_ns);
+            if self.is_paced {
+                state.store(word::DUE_NS, self.due_ns[at - start + taken - 1]);
+                self.record(at - start..at - start + taken, now_ns, state);
+            }
+            state.add(word::SENT, taken as u64);
+            (at, tries) = (at + taken, 0);
+        }
+        Ok(at)
+    }
+
+    /// Counts how late frames were.
+    fn record(&mut self, range: Range<usize>, now_ns: u64, state: &State) {
+        for due_ns in &self.due_ns[range] {
+            let late_ns = now_ns.saturating_sub(*due_ns);
+            state.add(word::HISTOGRAM + bucket(late_ns), 1);
+            state.add(word::LATE_SUM_NS, late_ns);
+            state.store(word::LATE_MAX_NS, state.load(word::LATE_MAX_NS).max(late_ns));
+            self.burst = if late_ns < BURST_NS { 0 } else { self.burst + 1 };
+            state.store(word::BURST_MAX, state.load(word::BURST_MAX).max(self.burst));
+        }
+    }
+
+    fn out_of(&self, meta: Meta) -> usize {
+        usize::from(meta.out).min(self.outs.len() - 1)
+    }
+}
+
+impl Out {
+    /// Offers frames once; says how many are done with, taken or refused.
+    fn send(&mut self, arena: &Arena, range: Range<usize>, state: &State) -> Result<usize, Error> {
+        let start = range.start;
+        match self.way.send(&mut range.map(|at| arena.frame(at).0)) {
+            Ok(taken) => {
+                let bytes: usize = (start..start + taken).map(|at| arena.frame(at).0.len()).sum();
+                self.taken += taken as u64;
+                self.bytes += bytes as u64;
+                state.add(word::BYTES, bytes as u64);
+                Ok(taken)
+            }
+            // Only the first one was looked at: the interface cannot carry it, or its header is not whole.
+            Err(error) if matches!(Errno::from_raw(error.raw()), Errno::EMSGSIZE | Errno::EINVAL) => {
+                self.refused += 1;
+                state.add(word::FAILED, 1);
+                Ok(1)
+            }
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    fn finish(&mut self) -> Result<Outlet, Error> {
+        self.way.flush()?;
+        let way = self.way.report();
+        Ok(Outlet {
+            interface: self.link.name.clone(),
+            sent: self.taken.saturating_sub(way.refused + way.pending),
+            bytes: self.bytes,
+            refused: self.refused + way.refused,
+            way,
+        })
+    }
+
+    fn explain(&self, error: Error) -> Error {
+        let name = &self.link.name;
+        match Errno::from_raw(error.raw()) {
+            Errno::ENETDOWN => error.advise(format!("switch it on with: ip link set {name} up")),
+            Errno::ENXIO | Errno::ENODEV => error.advise(format!("{name} is gone")),
+            _ => error,
+        }
+    }
+}
+
+/// Leaves a way alone that had no room, after a few tries for longer.
+fn pause(tries: u32) {
+    if tries < EAGER_TRIES {
+        std::hint::spin_loop();
+    } else {
+        sleep_until(steady_ns() + PAUSE_NS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::timing::{Rate, Ratio};
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::{Arc, Mutex};
+
+    /// What was sent, by all ways, in the order in which it was.
+    type Wire = Arc<Mutex<Vec<(u8, Vec<u8>, u64)>>>;
+
+    /// A way that takes frames a few at a time, at times none, and refuses long ones.
+    struct Fake {
+        number: u8,
+        most: usize,
+        calls: usize,
+        wire: Wire,
+    }
+
+    impl Way for Fake {
+        fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize, Error> {
+            self.calls += 1;
+            if self.calls.is_multiple_of(3) {
+                return Ok(0);
+            }
+            let mut taken = 0;
+            for frame in frames.take(self.most) {
+                if frame.len() > 100 {
+                    let refused =
+                        Error::new("send", std::io::Error::from_raw_os_error(Errno::EMSGSIZE as i32));
+                    return if taken == 0 { Err(refused) } else { Ok(taken) };
+                }
+                self.wire.lock().unwrap().push((self.number, frame.to_vec(), steady_ns()));
+                taken += 1;
+            }
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn report(&self) -> WayReport {
+            WayReport::new("fake")
+        }
+    }
+
+    fn link(name: &str) -> Link {
+        Link {
+            index: 1,
+            name: name.into(),
+            mac: [0; 6],
+            mtu: 1500,
+            arphrd: 1,
+            up: true,
+            running: true,
+            master: None,
+        }
+    }
+
+    fn pump(outs: u8, is_paced: bool, late: Late) -> (Pump, Wire, State) {
+        let wire = Wire::default();
+        let out = |number| {
+            let fake = Fake { number, most: 7, calls: 0, wire: wire.clone() };
+            (link(&format!("if{number}")), Box::new(fake) as Box<dyn Way>)
+        };
+        let pump = Pump::new((0..outs).map(out).collect(), is_paced, late, None);
+        let state = State::new_user();
+        state.store(word::LIMIT, u64::MAX);
+        (pump, wire, state)
+    }
+
+    fn topspeed() -> Timing {
+        Timing::new(Rate::Topspeed).unwrap()
+    }
+
+    fn pps(pps: f64) -> Timing {
+        Timing::new(Rate::Frames(Ratio::of(pps).unwrap())).unwrap()
+    }
+
+    proptest! {
+        /// Whatever leaves by which of two interfaces: all of it does, in one order, and what is refused
+        /// is counted where it would have left.
+        #[test]
+        fn two_interfaces_share_one_order(
+            frames in prop::collection::vec((0u8..2, prop_oneof![9 => 1usize..100, 1 => Just(101usize)]), 1..300)
+        ) {
+            let (mut pump, wire, state) = pump(2, false, Late::Burst);
+            let mut arena = Arena::new(1 << 16, 300);
+            for (at, (out, bytes)) in frames.iter().enumerate() {
+                let meta = Meta { out: *out, ..Meta::default() };
+                prop_assert!(arena.push(&vec![at as u8; *bytes], meta));
+            }
+            prop_assert_eq!(pump.send(&arena, 0, &mut topspeed(), &state).unwrap(), frames.len());
+            let expected: Vec<_> = frames
+                .iter()
+                .enumerate()
+                .filter(|(_, (_, bytes))| *bytes <= 100)
+                .map(|(at, (out, bytes))| (*out, vec![at as u8; *bytes]))
+                .collect();
+            let seen: Vec<_> = wire.lock().unwrap().iter().map(|(out, frame, _)| (*out, frame.clone())).collect();
+            prop_assert_eq!(&seen, &expected);
+            for (number, outlet) in (0..).zip(pump.finish(&state).unwrap()) {
+                let mine = expected.iter().filter(|(out, _)| *out == number);
+                prop_assert_eq!(outlet.sent, mine.clone().count() as u64);
+                prop_assert_eq!(outlet.bytes, mine.map(|(_, frame)| frame.len() as u64).sum::<u64>());
+                let all = frames.iter().filter(|(out, _)| *out == number).count() as u64;
+                prop_assert_eq!(outlet.refused, all - outlet.sent);
+            }
+            prop_assert_eq!(state.load(word::SENT), frames.len() as u64);
+            prop_assert_eq!(state.load(word::SENT) - state.load(word::FAILED), expected.len() as u64);
+        }
+    }
+
+    fn arena(frames: usize) -> Arena {
+        let mut arena = Arena::new(frames * 4, frames);
+        for at in 0..frames as u32 {
+            assert!(arena.push(&at.to_be_bytes(), Meta::default()));
+        }
+        arena
+    }
+
+    #[test]
+    fn nothing_leaves_before_it_is_due_and_arenas_go_on_from_each_other() {
+        let (mut pump, wire, state) = pump(1, true, Late::Burst);
+        let mut timing = pps(2000.0);
+        for _ in 0..3 {
+            assert_eq!(pump.send(&arena(20), 0, &mut timing, &state).unwrap(), 20);
+        }
+        let first_ns = state.load(word::FIRST_NS);
+        let wire = wire.lock().unwrap();
+        assert_eq!(wire.len(), 60);
+        for (at, (_, _, sent_ns)) in wire.iter().enumerate() {
+            assert!(*sent_ns >= first_ns + at as u64 * 500_000, "frame {at} left before it was due");
+        }
+        assert_eq!(state.load(word::DUE_NS), first_ns + 59 * 500_000);
+        let counted: u64 =
+            (0..super::super::histogram::BUCKETS).map(|at| state.load(word::HISTOGRAM + at)).sum();
+        assert_eq!(counted, 60);
+    }
+
+    /// Sends ten frames a millisecond apart, 20 ms after the first was due.
+    fn send_late(late: Late) -> (Vec<(u32, u64)>, State) {
+        let (mut pump, wire, state) = pump(1, true, late);
+        let begun_ns = steady_ns() - 20_000_000;
+        pump.deadlines.anchor_ns = begun_ns;
+        assert_eq!(pump.send(&arena(30), 0, &mut pps(1000.0), &state).unwrap(), 30);
+        let wire = wire.lock().unwrap();
+        let number = |frame: &[u8]| u32::from_be_bytes(frame.try_into().unwrap());
+        (wire.iter().map(|(_, frame, sent_ns)| (number(frame), sent_ns - begun_ns)).collect(), state)
+    }
+
+    #[test]
+    fn late_frames_leave_at_once() {
+        let (sent, state) = send_late(Late::Burst);
+        assert_eq!(sent.len(), 30);
+        assert!(sent[19].1 < 25_000_000 && sent[29].1 >= 29_000_000, "{sent:?}");
+        assert!(state.load(word::BURST_MAX) >= 19);
+    }
+
+    #[test]
+    fn late_frames_shift_all_behind_them() {
+        let (sent, state) = send_late(Late::Shift);
+        assert_eq!(sent.len(), 30);
+        assert!(sent.windows(2).all(|pair| pair[1].1 - pair[0].1 > 500_000), "{sent:?}");
+        assert!(state.load(word::SHIFTED_NS) >= 20_000_000);
+        assert!(sent[29].1 >= 49_000_000);
+    }
+
+    #[test]
+    fn late_frames_are_left_out_and_counted() {
+        let (sent, state) = send_late(Late::Drop);
+        let dropped = state.load(word::LATE_DROPPED);
+        assert!((19..30).contains(&dropped), "{dropped}");
+        assert_eq!(sent.len() as u64 + dropped, 30);
+        assert!(sent.iter().all(|(number, _)| *number >= 19));
+        assert_eq!(state.load(word::SENT), 30, "each frame is dealt with");
+    }
+
+    #[test]
+    fn the_limit_is_kept_and_a_stop_is_heard() {
+        let (mut pump, wire, state) = pump(1, false, Late::Burst);
+        state.store(word::LIMIT, 50);
+        assert_eq!(pump.send(&arena(100), 0, &mut topspeed(), &state).unwrap(), 50);
+        assert_eq!(wire.lock().unwrap().len(), 50);
+
+        let (mut slow, _, state) = self::pump(1, true, Late::Burst);
+        std::thread::scope(|scope| {
+            let begun_ns = steady_ns();
+            let sending = scope.spawn(|| slow.send(&arena(100), 0, &mut pps(0.1), &state));
+            sleep_until(begun_ns + 20_000_000);
+            state.store(word::LIMIT, 0);
+            assert_eq!(sending.join().unwrap().unwrap(), 1);
+            assert!(steady_ns() - begun_ns < 200_000_000);
+        });
+    }
+}

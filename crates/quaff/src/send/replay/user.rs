@@ -1,0 +1,194 @@
+//! Frames sent from user space: read ahead into arenas, and pumped onto the wire from there.
+//!
+//! A source that is sent again and again stays in memory when it fits; otherwise a thread reads ahead,
+//! and memory is that of the arenas that go round, however much is sent.
+
+use super::super::arena::Arena;
+use super::super::feed::{Ahead, Feed};
+use super::super::pump::Pump;
+use super::super::state::word;
+use super::super::timing::Timing;
+use super::super::ways::WayKind;
+use super::passes::Passes;
+use super::unique::{self, Places};
+use super::{PlanError, SendError, Shared};
+use crate::stop::Reason;
+use quaff_os::interrupt::Interrupt;
+use std::time::Duration;
+
+/// An arena: large enough that handing it over costs nothing, small enough to stay in a cache.
+const ARENA_BYTES: usize = 2 << 20;
+const ARENA_FRAMES: usize = 16_384;
+/// So many go round.
+const ARENAS: usize = 16;
+/// How often a run that waits for the word looks whether it was said.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The sending thread: opens the ways, reads, and sends until all is sent. Gives the passes back for
+/// what they have counted.
+pub(super) fn play(
+    shared: &Shared<'_>,
+    kind: WayKind,
+    mut passes: Passes,
+    timing: Timing,
+) -> Result<Passes, SendError> {
+    let here = Interrupt::here()?;
+    let plan = shared.plan;
+    let outs = shared.links.iter().map(|link| Ok((link.clone(), kind.open(link)?)));
+    let outs = outs.collect::<Result<_, quaff_os::Error>>()?;
+    let mut pump = Pump::new(outs, plan.rate.is_paced(), plan.late, plan.duration);
+    let held = if is_kept(shared, &passes) { Some(read_pass(shared, &mut passes)?) } else { None };
+    let ahead = match held {
+        Some(arenas) => Source::Kept(arenas, passes),
+        // The reader begins before this thread is pinned, or it would be pinned as well.
+        None => Source::Read(Ahead::start(passes, arenas())),
+    };
+    plan.core.map_or(Ok(()), quaff_os::cpu::pin)?;
+    shared.interrupt.get_or_init(|| here);
+    let passes = match ahead {
+        Source::Kept(arenas, passes) => {
+            send_kept(shared, arenas, &passes, timing, &mut pump)?;
+            passes
+        }
+        Source::Read(ahead) => send_read(shared, ahead, timing, &mut pump)?,
+    };
+    let outlets = pump.finish(&shared.state)?;
+    shared.outlets.get_or_init(|| outlets);
+    shared.end();
+    Ok(passes)
+}
+
+/// Where frames come from.
+enum Source {
+    Kept(Vec<Arena>, Passes),
+    Read(Ahead<Passes>),
+}
+
+fn arenas() -> Vec<Arena> {
+    (0..ARENAS).map(|_| Arena::new(ARENA_BYTES, ARENA_FRAMES)).collect()
+}
+
+/// Whether a pass is read once and kept.
+fn is_kept(shared: &Shared<'_>, passes: &Passes) -> bool {
+    let fits = |bytes: u64| bytes <= shared.plan.memory_bytes as u64;
+    // What cannot be read twice is kept in any case, or refused when it does not fit.
+    passes.loops() != Some(1) && passes.feed().bytes_hint().is_none_or(fits)
+}
+
+/// Reads one pass, all of it.
+fn read_pass(shared: &Shared<'_>, passes: &mut Passes) -> Result<Vec<Arena>, SendError> {
+    let mut arenas = Vec::new();
+    let mut bytes = 0;
+    while !shared.stop.raised() {
+        let mut arena = Arena::new(ARENA_BYTES, ARENA_FRAMES);
+        let more = passes.fill(&mut arena)?;
+        let ended = arena.ends_pass() || !more;
+        bytes += arena.bytes();
+        arenas.push(arena);
+        if ended {
+            return Ok(arenas);
+        }
+        if bytes > shared.plan.memory_bytes && passes.feed().bytes_hint().is_none() {
+            return Err(PlanError::Again.into());
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Sends a pass that is in memory, as often as is wanted.
+fn send_kept(
+    shared: &Shared<'_>,
+    mut arenas: Vec<Arena>,
+    passes: &Passes,
+    mut timing: Timing,
+    pump: &mut Pump,
+) -> Result<(), SendError> {
+    let frames: usize = arenas.iter().map(Arena::len).sum();
+    if frames == 0 && !shared.stop.raised() {
+        return Err(PlanError::Empty.into());
+    }
+    let all = passes.loops().map_or(u64::MAX, |loops| loops.saturating_mul(frames as u64));
+    shared.set_total(all.min(shared.plan.limit.unwrap_or(u64::MAX)));
+    let places = if shared.plan.unique_ip { places(&arenas) } else { Vec::new() };
+    for pass in 0..passes.loops().unwrap_or(u64::MAX) {
+        for (at, arena) in arenas.iter_mut().enumerate() {
+            if let (Some(places), true) = (places.get(at), pass > 0) {
+                move_on(arena, places);
+            }
+            if !send(shared, pump, arena, &mut timing)? {
+                return Ok(());
+            }
+        }
+        timing.next_pass();
+        shared.state.add(word::PASSES, 1);
+    }
+    Ok(())
+}
+
+/// Sends what is read ahead.
+fn send_read(
+    shared: &Shared<'_>,
+    mut ahead: Ahead<Passes>,
+    mut timing: Timing,
+    pump: &mut Pump,
+) -> Result<Passes, SendError> {
+    shared.set_total(u64::MAX);
+    let mut frames = 0;
+    let sent = loop {
+        let Some(arena) = ahead.next() else { break Ok(true) };
+        let arena = match arena {
+            Ok(arena) => arena,
+            Err(error) => break Err(error),
+        };
+        frames += arena.len() as u64;
+        match send(shared, pump, &arena, &mut timing) {
+            Ok(true) => {}
+            other => break other,
+        }
+        if arena.ends_pass() {
+            timing.next_pass();
+            shared.state.add(word::PASSES, 1);
+        }
+        ahead.give_back(arena);
+    };
+    shared.state.add(word::STARVED, ahead.waits());
+    match sent {
+        Ok(true) if !shared.stop.raised() => shared.set_total(frames),
+        // The reader may wait for what never comes.
+        _ => shared.stop.raise(Reason::Count),
+    }
+    let passes = ahead.finish();
+    sent?;
+    if frames == 0 && shared.total() == 0 {
+        return Err(PlanError::Empty.into());
+    }
+    Ok(passes)
+}
+
+/// Sends an arena; of a run that goes step by step, frame after frame as the watcher says.
+fn send(shared: &Shared<'_>, pump: &mut Pump, arena: &Arena, timing: &mut Timing) -> Result<bool, SendError> {
+    let mut from = 0;
+    loop {
+        from = pump.send(arena, from, timing, &shared.state)?;
+        if from == arena.len() {
+            return Ok(true);
+        }
+        let is_waiting = shared.plan.stepwise && shared.state.load(word::SENT) < shared.total();
+        if !is_waiting || shared.is_over() {
+            return Ok(false);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn places(arenas: &[Arena]) -> Vec<Vec<Places>> {
+    let of = |arena: &Arena| arena.frames().map(|(frame, _)| unique::places(frame)).collect();
+    arenas.iter().map(of).collect()
+}
+
+/// Gives the frames of an arena the addresses of the next pass.
+fn move_on(arena: &mut Arena, places: &[Places]) {
+    for (at, places) in places.iter().enumerate() {
+        unique::shift(arena.frame_mut(at).0, *places, 1);
+    }
+}

@@ -1,0 +1,310 @@
+//! The ways onto the wire from user space: sendmmsg(2) and TX_RING, past the queueing discipline or
+//! through it, and AF_XDP. Which is fastest depends on the driver; `auto` measures.
+
+use super::auto::AutoWay;
+use super::feed::Way;
+use quaff_os::packet::{Qdisc, TxRing, TxSocket};
+use quaff_os::rtnl::Link;
+use quaff_os::xdp::{FRAME_BYTES_MAX, XdpMode, XdpTx};
+use quaff_os::{Errno, Error, Result};
+use quaff_wire::layers;
+use serde::Serialize;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+
+/// More queues than that are not opened.
+const QUEUES_MAX: u32 = 64;
+
+/// A way onto the wire from user space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WayKind {
+    /// That which the run's own first frames prove to be the fastest.
+    Auto,
+    /// Many frames a call from a packet socket, past the queueing discipline.
+    Sendmmsg,
+    /// The same through the queueing discipline.
+    SendmmsgQdisc,
+    /// A packet socket's transmit ring, past the queueing discipline.
+    TxRing,
+    /// The same through the queueing discipline.
+    TxRingQdisc,
+    /// AF_XDP sockets: one for each queue where the driver can do zero-copy, so that frames between
+    /// the same two addresses keep their order and others may overtake each other; otherwise one.
+    AfXdp,
+    /// One AF_XDP socket, which keeps the order of all frames.
+    AfXdpQueue0,
+}
+
+/// How a way was used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct WayReport {
+    /// Its name.
+    pub name: String,
+    /// What else there is to know of it: why it was chosen, or how it was set up.
+    pub remark: Option<String>,
+    /// Frames that were taken, and refused or dropped after that.
+    pub refused: u64,
+    /// Frames that were taken, and that the driver had not given back at the end.
+    pub pending: u64,
+    /// How often there was no room: ENOBUFS.
+    pub retried_enobufs: u64,
+    /// How often there was no room: EAGAIN, and full rings.
+    pub retried_eagain: u64,
+}
+
+impl WayReport {
+    pub(super) fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    /// Counts what another way has done too.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.refused += other.refused;
+        self.pending += other.pending;
+        self.retried_enobufs += other.retried_enobufs;
+        self.retried_eagain += other.retried_eagain;
+    }
+}
+
+impl WayKind {
+    /// Its name, as people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Sendmmsg => "sendmmsg",
+            Self::SendmmsgQdisc => "sendmmsg-qdisc",
+            Self::TxRing => "tx-ring",
+            Self::TxRingQdisc => "tx-ring-qdisc",
+            Self::AfXdp => "af-xdp",
+            Self::AfXdpQueue0 => "af-xdp-queue0",
+        }
+    }
+
+    /// Opens it on an interface. Nothing is sent yet.
+    pub fn open(self, link: &Link) -> Result<Box<dyn Way>> {
+        Ok(match self {
+            Self::Auto => Box::new(AutoWay::open(link)?),
+            Self::Sendmmsg => Box::new(SocketWay::open(link, Qdisc::Bypass, self.name())?),
+            Self::SendmmsgQdisc => Box::new(SocketWay::open(link, Qdisc::Through, self.name())?),
+            Self::TxRing => Box::new(RingWay::open(link, Qdisc::Bypass, self.name())?),
+            Self::TxRingQdisc => Box::new(RingWay::open(link, Qdisc::Through, self.name())?),
+            Self::AfXdp => Box::new(XdpWay::open(link, true)?),
+            Self::AfXdpQueue0 => Box::new(XdpWay::open(link, false)?),
+        })
+    }
+}
+
+/// The longest frame that an interface carries: an MTU counts neither the Ethernet header nor one tag.
+pub(super) fn frame_bytes_max(link: &Link) -> usize {
+    link.mtu as usize + layers::ETHERNET_BYTES + layers::TAG_BYTES
+}
+
+/// Whether the kernel would send a frame on a link of this MTU: only a tagged one may have four
+/// bytes more (packet_extra_vlan_len_allowed() in net/packet/af_packet.c).
+pub(super) fn fits(frame: &[u8], mtu: u32) -> bool {
+    let untagged = mtu as usize + layers::ETHERNET_BYTES;
+    frame.len() <= untagged
+        || (frame.len() <= untagged + layers::TAG_BYTES && matches!(frame.get(12..14), Some([0x81, 0x00])))
+}
+
+/// sendmmsg(2).
+struct SocketWay {
+    socket: TxSocket,
+    report: WayReport,
+}
+
+impl SocketWay {
+    fn open(link: &Link, qdisc: Qdisc, name: &str) -> Result<Self> {
+        let socket = TxSocket::open(link.index, &link.name, qdisc)?;
+        Ok(Self { socket, report: WayReport::new(name) })
+    }
+}
+
+impl Way for SocketWay {
+    fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize> {
+        let refused = match self.socket.send(frames) {
+            Ok(taken) => return Ok(taken),
+            Err(error) => error,
+        };
+        match Errno::from_raw(refused.raw()) {
+            Errno::ENOBUFS => self.report.retried_enobufs += 1,
+            Errno::EAGAIN => self.report.retried_eagain += 1,
+            Errno::EINTR => {}
+            _ => return Err(refused),
+        }
+        Ok(0)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn report(&self) -> WayReport {
+        self.report.clone()
+    }
+}
+
+/// TX_RING.
+struct RingWay {
+    ring: TxRing,
+    name: &'static str,
+}
+
+impl RingWay {
+    fn open(link: &Link, qdisc: Qdisc, name: &'static str) -> Result<Self> {
+        Ok(Self { ring: TxRing::open(link.index, &link.name, frame_bytes_max(link), qdisc)?, name })
+    }
+}
+
+impl Way for RingWay {
+    fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize> {
+        self.ring.send(frames)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.ring.flush()
+    }
+
+    fn report(&self) -> WayReport {
+        let counts = self.ring.counts();
+        WayReport {
+            refused: counts.refused,
+            pending: counts.pending,
+            retried_eagain: counts.retried,
+            ..WayReport::new(self.name)
+        }
+    }
+}
+
+/// AF_XDP, a socket for each queue that is used.
+struct XdpWay {
+    queues: Vec<XdpTx>,
+    /// Frames were pushed to this queue since it was last kicked.
+    pushed: Vec<bool>,
+    mtu: u32,
+    name: String,
+    hash: RandomState,
+}
+
+impl XdpWay {
+    fn open(link: &Link, all_queues: bool) -> Result<Self> {
+        let frame_bytes = frame_bytes_max(link).min(FRAME_BYTES_MAX);
+        let open = |queue| XdpTx::open(link.index, &link.name, queue, frame_bytes);
+        let mut sockets = vec![open(0)?];
+        let mode = sockets[0].mode();
+        if all_queues && mode == XdpMode::ZeroCopy {
+            // The first queue that cannot be had is behind the last one that there is.
+            sockets.extend((1..QUEUES_MAX).map_while(|queue| open(queue).ok()));
+        }
+        let how = match mode {
+            XdpMode::ZeroCopy => format!("zero-copy, queues: {}", sockets.len()),
+            XdpMode::Copy => "the kernel copies".to_owned(),
+        };
+        Ok(Self {
+            pushed: vec![false; sockets.len()],
+            queues: sockets,
+            mtu: link.mtu,
+            name: format!("af-xdp ({how})"),
+            hash: RandomState::new(),
+        })
+    }
+
+    /// The queue of all frames between the same two addresses.
+    fn queue_of(&self, frame: &[u8]) -> usize {
+        if self.queues.len() == 1 {
+            return 0;
+        }
+        let Some(ip) = layers::ethernet(frame).and_then(|layers| layers.ip) else { return 0 };
+        let bits = |address| match address {
+            IpAddr::V4(address) => u128::from(address.to_bits()),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        let [one, other] = ip.addresses.map(bits);
+        self.hash.hash_one(one ^ other) as usize % self.queues.len()
+    }
+
+    /// Pushes a frame to its queue; `false` when there is no room. AF_XDP itself would take what
+    /// the interface cannot carry, and lose it without a word.
+    fn push(&mut self, frame: &[u8]) -> Result<bool> {
+        let refuse = |errno: Errno| {
+            Error::new(
+                format!("send a frame of {} bytes by AF_XDP", frame.len()),
+                std::io::Error::from(errno),
+            )
+        };
+        if frame.len() < layers::ETHERNET_BYTES {
+            return Err(refuse(Errno::EINVAL));
+        }
+        if !fits(frame, self.mtu) {
+            return Err(refuse(Errno::EMSGSIZE));
+        }
+        let queue = self.queue_of(frame);
+        let socket = &mut self.queues[queue];
+        if !socket.has_room()? {
+            return Ok(false);
+        }
+        socket.push(frame)?;
+        self.pushed[queue] = true;
+        Ok(true)
+    }
+}
+
+impl Way for XdpWay {
+    fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize> {
+        let mut taken = 0;
+        let mut refused = None;
+        for frame in frames {
+            match self.push(frame) {
+                Ok(true) => taken += 1,
+                Ok(false) => break,
+                Err(error) => {
+                    refused = Some(error);
+                    break;
+                }
+            }
+        }
+        for (socket, pushed) in self.queues.iter_mut().zip(&mut self.pushed) {
+            if std::mem::take(pushed) || taken == 0 {
+                socket.kick()?;
+            }
+        }
+        match refused {
+            Some(error) if taken == 0 => Err(error),
+            _ => Ok(taken),
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.queues.iter_mut().try_for_each(XdpTx::flush)
+    }
+
+    fn report(&self) -> WayReport {
+        let mut report = WayReport::new(&self.name);
+        for counts in self.queues.iter().map(XdpTx::counts) {
+            report.refused += counts.refused;
+            report.pending += counts.pending;
+            report.retried_eagain += counts.retried;
+        }
+        report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_may_be_on_top_of_the_mtu() {
+        let frame = |bytes, ethertype: [u8; 2]| {
+            let mut frame = vec![0; bytes];
+            frame[12..14].copy_from_slice(&ethertype);
+            frame
+        };
+        assert!(fits(&frame(1514, [8, 0]), 1500));
+        assert!(!fits(&frame(1515, [8, 0]), 1500));
+        assert!(fits(&frame(1518, [0x81, 0]), 1500));
+        assert!(!fits(&frame(1519, [0x81, 0]), 1500));
+        assert!(fits(&[0; 3], 1500));
+    }
+}
