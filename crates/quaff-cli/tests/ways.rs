@@ -1,0 +1,232 @@
+//! `quaff replay -o` by each way onto the wire: what the file holds arrives, to the byte and in order,
+//! and the counts agree.
+
+use quaff_lab::lab::{RX_IF, TX_IF};
+use quaff_lab::{Lab, LabPlan, Running, testing};
+use quaff_os::event::Event;
+use quaff_os::packet::block::Cursor;
+use quaff_os::packet::{RingPlan, RxRing, TimeSource, accept};
+use quaff_os::rtnl::{self, Rtnl};
+use quaff_os::signal::Signal;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
+const PATIENCE: Duration = Duration::from_secs(60);
+const WAYS: [&str; 7] =
+    ["auto", "sendmmsg", "sendmmsg-qdisc", "tx-ring", "tx-ring-qdisc", "af-xdp", "af-xdp-queue0"];
+
+/// These tests want the machine for themselves: one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A lab where AF_XDP is permitted too, or a skip.
+fn lab(test: &str) -> Option<Lab> {
+    let lab = testing::lab_of(test, &LabPlan { mtu: 1500, ..LabPlan::default() })?;
+    let open = || {
+        let index = rtnl::link(TX_IF)?.index;
+        quaff_os::xdp::XdpTx::open(index, TX_IF, 0, 1518).map(drop)
+    };
+    match lab.tx().run(open).expect("a thread in the namespace") {
+        Err(error) if testing::is_refusal(&error) => {
+            testing::skip(test, &error.to_string());
+            None
+        }
+        opened => opened.map(|()| lab).map_err(|error| panic!("{error}")).ok(),
+    }
+}
+
+/// A frame for nobody, with its number.
+fn frame(number: u32, bytes: usize) -> Vec<u8> {
+    let mut frame = vec![0x02, b'q', b'u', b'a', b'f', 2, 0x02, b'q', b'u', b'a', b'f', 1, 0x88, 0xb5];
+    frame.extend(number.to_be_bytes());
+    frame.extend((frame.len()..bytes).map(|at| (at as u32 * 7 + number) as u8));
+    frame
+}
+
+/// A capture of these frames, `gap_us` apart.
+fn pcap(dir: &Path, frames: &[Vec<u8>], gap_us: u32) -> PathBuf {
+    let mut bytes = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        bytes.extend(word.to_le_bytes());
+    }
+    for (at, frame) in (0u32..).zip(frames) {
+        let time_us = at * gap_us;
+        let len = frame.len() as u32;
+        for word in [1_700_000_000 + time_us / 1_000_000, time_us % 1_000_000, len, len] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(frame);
+    }
+    let path = dir.join("frames.pcap");
+    std::fs::write(&path, bytes).expect("written");
+    path
+}
+
+fn command(lab: &Lab, args: &str, file: &Path) -> Command {
+    let mut command = lab.command_tx(QUAFF).expect("a command");
+    command.arg("replay").args(args.split_whitespace()).arg("--json").arg(file);
+    command
+}
+
+/// Runs `quaff replay ARGS FILE --json`; its report, and its exit code.
+fn replay(lab: &Lab, args: &str, file: &Path) -> (Value, Option<i32>) {
+    let running = Running::start(command(lab, args, file)).expect("quaff runs");
+    let done = running.finish(PATIENCE).expect("quaff ends");
+    let report = serde_json::from_slice(&done.stdout);
+    (report.unwrap_or_else(|error| panic!("{args}: {error}: {done:?}")), done.status.code())
+}
+
+fn number(report: &Value, key: &str) -> u64 {
+    report[key].as_u64().unwrap_or_else(|| panic!("{key} in {report}"))
+}
+
+fn ring(lab: &Lab) -> RxRing {
+    let plan = RingPlan {
+        block_bytes: 1 << 20,
+        block_count: 32,
+        retire_ms: 10,
+        promiscuous: true,
+        filter: vec![accept(u32::MAX)],
+        time_source: TimeSource::Host,
+    };
+    let open = || RxRing::open(rtnl::link(RX_IF)?.index, RX_IF, &plan);
+    lab.rx().run(open).expect("a thread in the namespace").expect("a ring")
+}
+
+/// The first `count` frames in a ring, or those that come until nothing does for a second.
+fn received(ring: &mut RxRing, count: usize) -> Vec<Vec<u8>> {
+    let bell = Event::new().expect("a bell");
+    let mut seen = Instant::now();
+    let mut frames = Vec::new();
+    while frames.len() < count && seen.elapsed() < Duration::from_secs(1) {
+        let Some(block) = ring.block() else {
+            ring.wait(&bell, Duration::from_millis(10)).expect("a wait");
+            continue;
+        };
+        Cursor::new(block).walk(block, u32::MAX, |packet| {
+            frames.push(block[packet.start as usize..][..packet.snaplen as usize].to_vec());
+        });
+        ring.release();
+        seen = Instant::now();
+    }
+    frames
+}
+
+#[test]
+fn a_file_arrives_to_the_byte_by_each_way() {
+    let _alone = alone();
+    let Some(lab) = lab("a_file_arrives_to_the_byte_by_each_way") else { return };
+    let dir = TempDir::new().expect("a folder");
+    let frames: Vec<_> = (0..4000).map(|at| frame(at, 60 + at as usize * 37 % 1454)).collect();
+    let file = pcap(dir.path(), &frames, 20);
+    let bytes: usize = frames.iter().map(Vec::len).sum();
+    for way in WAYS {
+        for pace in ["-t", "--pps 50k", "-x 2", "-t --loop 3"] {
+            let mut ring = ring(&lab);
+            let (report, code) = replay(&lab, &format!("-o {TX_IF} --via {way} {pace}"), &file);
+            let loops = if pace.ends_with('3') { 3 } else { 1 };
+            let expected: Vec<_> = frames.iter().cycle().take(frames.len() * loops).cloned().collect();
+            for key in ["intended", "sent", "confirmed"] {
+                assert_eq!(number(&report, key), expected.len() as u64, "{way} {pace}: {report}");
+            }
+            assert_eq!(number(&report, "bytes"), (bytes * loops) as u64, "{way} {pace}: {report}");
+            assert_eq!(report["interfaces"][0]["sent"], expected.len(), "{way} {pace}: {report}");
+            assert_eq!(code, Some(0), "{way} {pace}: {report}");
+            assert!(received(&mut ring, expected.len()) == expected, "{way} {pace}");
+        }
+    }
+}
+
+#[test]
+fn auto_measures_on_the_frames_of_the_run_and_says_so() {
+    let _alone = alone();
+    let Some(lab) = lab("auto_measures_on_the_frames_of_the_run_and_says_so") else { return };
+    let dir = TempDir::new().expect("a folder");
+    let frames: Vec<_> = (0..1000).map(|at| frame(at, 200)).collect();
+    let file = pcap(dir.path(), &frames, 20);
+    let before = lab.stats_rx().expect("counters").rx_packets;
+    let (report, code) = replay(&lab, &format!("-o {TX_IF} -t --loop 0 --duration 1500ms"), &file);
+    let why = report["why"].as_str().expect("a reason");
+    assert!(why.starts_with("fastest of: sendmmsg "), "{why}");
+    assert!(why.contains("af-xdp") && why.contains("tx-ring"), "{why}");
+    assert_eq!(number(&report, "confirmed"), number(&report, "sent"), "{report}");
+    assert_eq!(lab.stats_rx().expect("counters").rx_packets - before, number(&report, "sent"), "{report}");
+    assert_eq!(code, Some(0), "{report}");
+
+    let (report, _) = replay(&lab, &format!("-o {TX_IF} --pps 1000 --limit 10"), &file);
+    assert_eq!(report["interfaces"][0]["way"]["name"], "sendmmsg", "{report}");
+    assert!(report["why"].as_str().expect("a reason").contains("pace"), "{report}");
+}
+
+#[test]
+fn an_interrupt_ends_each_way_at_once_with_a_true_report() {
+    let _alone = alone();
+    let Some(lab) = lab("an_interrupt_ends_each_way_at_once_with_a_true_report") else { return };
+    let dir = TempDir::new().expect("a folder");
+    let frames: Vec<_> = (0..1000).map(|at| frame(at, 200)).collect();
+    let file = pcap(dir.path(), &frames, 20);
+    for way in WAYS {
+        for pace in ["-t", "--pps 1000", "--pps 0.1"] {
+            let args = format!("-o {TX_IF} --via {way} {pace} --loop 0");
+            let before = lab.stats_rx().expect("counters").rx_packets;
+            let running = Running::start(command(&lab, &args, &file)).expect("quaff runs");
+            let begun = Instant::now();
+            while lab.stats_rx().expect("counters").rx_packets == before {
+                assert!(begun.elapsed() < PATIENCE, "{args}: nothing came");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            let signalled = Instant::now();
+            running.signal(Signal::SIGINT).expect("a signal");
+            let done = running.finish(Duration::from_secs(10)).expect("quaff ends soon");
+            let took = signalled.elapsed();
+            let report: Value = serde_json::from_slice(&done.stdout).expect("a report");
+            assert_eq!(report["interrupted"], true, "{args}: {report}");
+            let sent = number(&report, "sent");
+            assert_eq!(number(&report, "confirmed"), sent, "{args}: {report}");
+            assert_eq!(lab.stats_rx().expect("counters").rx_packets - before, sent, "{args}: {report}");
+            assert_eq!(done.status.code(), Some(0), "{args}: {report}");
+            // 0.2 s on a machine with nothing else to do.
+            assert!(took < Duration::from_secs(2), "{args} took {took:?}");
+        }
+    }
+}
+
+#[test]
+fn an_interface_that_goes_away_ends_the_run_with_a_word() {
+    let _alone = alone();
+    let Some(lab) = lab("an_interface_that_goes_away_ends_the_run_with_a_word") else { return };
+    let dir = TempDir::new().expect("a folder");
+    let file = pcap(dir.path(), &[frame(0, 200)], 20);
+    for way in ["sendmmsg", "tx-ring", "af-xdp"] {
+        let args = format!("-o {TX_IF} --via {way} --pps 1000 --loop 0");
+        let running = Running::start(command(&lab, &args, &file)).expect("quaff runs");
+        std::thread::sleep(Duration::from_millis(300));
+        set_up(&lab, false);
+        let done = running.finish(Duration::from_secs(10)).expect("quaff ends soon");
+        set_up(&lab, true);
+        assert_eq!(done.status.code(), Some(2), "{way}: {done:?}");
+        assert!(done.stderr.contains("ip link set tx0 up"), "{way}: {done:?}");
+        let begun = Instant::now();
+        while !lab.tx().run(|| rtnl::link(TX_IF).expect("a link").running).expect("a thread there") {
+            assert!(begun.elapsed() < PATIENCE, "the link stays down");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn set_up(lab: &Lab, up: bool) {
+    let set = || {
+        let mut rtnl = Rtnl::open()?;
+        let index = rtnl.link(TX_IF)?.index;
+        rtnl.set_up(index, up)
+    };
+    lab.tx().run(set).expect("a thread in the namespace").expect("set");
+}
