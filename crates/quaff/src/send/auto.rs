@@ -14,8 +14,8 @@ use quaff_os::rtnl::Link;
 const TRIAL_NS: u64 = 100_000_000;
 /// A way has to be faster by so much to be preferred to one that needs less of the machine.
 const MARGIN: f64 = 1.05;
-/// What is tried, the plainest first.
-const KINDS: [WayKind; 3] = [WayKind::Sendmmsg, WayKind::AfXdp, WayKind::TxRing];
+/// What is tried, the plainest first; each keeps the order of all frames.
+const KINDS: [WayKind; 3] = [WayKind::Sendmmsg, WayKind::AfXdpQueue0, WayKind::TxRing];
 
 /// A way that is tried or was.
 struct Trial {

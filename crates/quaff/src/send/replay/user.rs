@@ -34,6 +34,8 @@ pub(super) fn play(
 ) -> Result<Passes, SendError> {
     let here = Interrupt::here()?;
     let plan = shared.plan;
+    // Several queues have no order among each other.
+    let kind = if kind == WayKind::AfXdp && shared.links.len() > 1 { WayKind::AfXdpQueue0 } else { kind };
     let outs = shared.links.iter().map(|link| Ok((link.clone(), kind.open(link)?)));
     let outs = outs.collect::<Result<_, quaff_os::Error>>()?;
     let mut pump = Pump::new(outs, plan.rate.is_paced(), plan.late, plan.duration);
