@@ -27,6 +27,9 @@ const LATE_NS: u64 = 30_000_000_000;
 const MORE_NS: u64 = 2_000_000_000;
 /// How often it is asked meanwhile.
 const ASK: Duration = Duration::from_millis(100);
+/// Files that may wait for their last writes. Each has room set aside, and on a full disk it would be the
+/// files to come that have it, and not the one being written.
+const ENDING_FILES_MAX: u64 = 4;
 /// Naming a file on a full disk: what a folder may need for it, bytes.
 const NAME_BYTES: u64 = 64 << 10;
 
@@ -37,6 +40,8 @@ pub struct Folder {
     names: Names,
     /// After so many numbers they begin anew.
     wrap: u64,
+    /// So many files may be there.
+    files_max: u64,
     shelf: Shelf,
     keeper: Keeper,
     after: Option<After>,
@@ -96,6 +101,7 @@ impl Folder {
             opening,
             names,
             wrap: plan.retention.files.filter(|_| plan.wrap).unwrap_or(u64::MAX),
+            files_max: plan.retention.files.unwrap_or(u64::MAX),
             shelf,
             keeper,
             after,
@@ -121,6 +127,8 @@ impl Folder {
         self.prune(self.room(), ending);
         let mut fresh = self.take_opened()?;
         self.begin(&fresh.file, first)?;
+        // Meanwhile another one may have been finished, and its rule and its number are due.
+        self.prune(self.room(), ending);
         let path = self.name(&mut fresh, time_ns, ending)?;
         // Only now: a hidden file is never there twice.
         self.keeper.open_next();
@@ -146,8 +154,10 @@ impl Folder {
             match fresh.name(&path) {
                 Ok(()) => return Ok(path),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    taken += 1;
-                    path = self.path_instead(time_ns, taken, ending);
+                    let pruned = self.pruned();
+                    path = self.path_instead(time_ns, taken + 1, ending);
+                    // A file that went has freed a number, and it may be any of them.
+                    taken = if self.pruned() > pruned { 0 } else { taken + 1 };
                 }
                 Err(error) if is_full(&error) && self.make_room(NAME_BYTES) => {}
                 Err(error) => return Err(Error::path("name the file", path, error)),
@@ -197,6 +207,12 @@ impl Folder {
             self.looked_ns = now_ns;
             self.prune(current_bytes, ending);
         }
+    }
+
+    /// So many files may wait for their last writes when one more ends and the next begins: all of them
+    /// together are no more than the rule allows.
+    pub fn ending_max(&self) -> u64 {
+        (self.files_max - 1).clamp(1, ENDING_FILES_MAX)
     }
 
     /// What the next file may need.

@@ -44,9 +44,6 @@ const SET_ASIDE_BYTES: u64 = 256 << 20;
 const INTERFACE_BYTES: u64 = 512;
 /// How long nothing happens at the most before the sink looks around.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// Files that may wait for their last writes. Each has room set aside, and on a full disk it would be the
-/// files to come that have it, and not the one being written.
-const ENDING_FILES_MAX: u64 = 4;
 
 /// One file in place, or a folder of files.
 #[derive(Debug)]
@@ -253,7 +250,8 @@ impl Files {
             return Ok(());
         }
         self.settle_ready()?;
-        while self.ending().files >= ENDING_FILES_MAX && !self.broken {
+        let ending_max = self.folder.as_ref().map_or(u64::MAX, Folder::ending_max);
+        while self.ending().files >= ending_max && !self.broken {
             self.settle_or_wait()?;
         }
         if !self.broken {
