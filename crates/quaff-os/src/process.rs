@@ -9,13 +9,15 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-/// CPU time of a process, its threads and the children that it has waited for (getrusage(2)).
+/// CPU time and memory of a process, its threads and the children that it has waited for (getrusage(2)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// In its own code.
     pub user: Duration,
     /// In the kernel on its behalf.
     pub system: Duration,
+    /// The most memory that it had at once, bytes; not less than what its parent had had before.
+    pub memory_bytes_max: u64,
 }
 
 impl Usage {
@@ -118,7 +120,12 @@ pub fn reap(pid: u32) -> Result<Option<(ExitStatus, Usage)>> {
                 Duration::from_secs(time.tv_sec.unsigned_abs())
                     + Duration::from_micros(time.tv_usec.unsigned_abs())
             };
-            let usage = Usage { user: time(usage.ru_utime), system: time(usage.ru_stime) };
+            let usage = Usage {
+                user: time(usage.ru_utime),
+                system: time(usage.ru_stime),
+                // In KiB.
+                memory_bytes_max: usage.ru_maxrss as u64 * 1024,
+            };
             Ok(Some((ExitStatus::from_raw(status), usage)))
         }
         _ => Err(io::Error::last_os_error()).trying(tried),

@@ -131,8 +131,9 @@ pub(crate) struct Args {
 /// How frames leave by `-o`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Via {
-    /// At top speed the fastest of sendmmsg, af-xdp and tx-ring, each measured for 100 ms on the first
-    /// frames of the run; with a pace sendmmsg
+    /// By xdp-redirect where the driver can do that now; otherwise at top speed by the fastest of
+    /// sendmmsg, af-xdp-queue0 and tx-ring, each measured for 100 ms on the first frames of the run,
+    /// and with a pace by sendmmsg. The report says which, and why
     Auto,
     /// By the driver, from a program in the kernel, without passing the stack; the fastest where the
     /// driver takes frames from XDP programs

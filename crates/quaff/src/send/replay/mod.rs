@@ -22,7 +22,7 @@ use super::report::Snapshot;
 use super::state::{State, WORDS, word};
 use super::timing::{Late, Rate, Timing};
 use super::ways::WayKind;
-use super::{CONFIRM_NS, Control, PlanError, SendError, WATCH_NS, plan};
+use super::{CONFIRM_NS, Control, PlanError, SendError, WATCH_NS, plan, ways};
 use crate::stop::{Reason, Stop};
 use passes::{Passes, Sizes};
 use quaff_os::bpf::ArrayMap;
@@ -107,8 +107,9 @@ struct Shared<'a> {
 /// no longer than it is told, and says whether to go on. The stop should be the one that the feed
 /// listens to.
 ///
-/// [`ReplayVia::Auto`] becomes what is measured to be the fastest on the run's own first frames, or,
-/// where there is a pace to keep and so nothing to measure, the plainest.
+/// [`ReplayVia::Auto`] becomes [`ReplayVia::XdpRedirect`] where the driver can do that; otherwise what is
+/// measured to be the fastest on the run's own first frames, or, where there is a pace to keep and so
+/// nothing to measure, the plainest.
 pub fn run(
     plan: &ReplayPlan,
     feed: Box<dyn Feed>,
@@ -118,7 +119,7 @@ pub fn run(
     let names = [Some(&plan.interface), plan.interface2.as_ref()];
     let links = names.into_iter().flatten().map(|name| usable_link(plan, name));
     let links = links.collect::<Result<Vec<_>, _>>()?;
-    let (via, why) = choose(plan);
+    let (via, why) = choose(plan, &links);
     let plan = &ReplayPlan { via, ..plan.clone() };
     let timing = Timing::new(plan.rate)?;
     let passes = Passes::new(feed, sizes(plan, &links), plan.loops, plan.limit, plan.unique_ip);
@@ -149,16 +150,38 @@ pub fn run(
     Ok(ReplayReport::new(&shared, &passes, (who, confirmed), interrupted))
 }
 
-/// How frames leave, and why, when the plan does not say.
-fn choose(plan: &ReplayPlan) -> (ReplayVia, Option<String>) {
+/// How frames leave, and why, when the plan does not say: by the driver, where the kernel says that it
+/// takes frames from XDP programs now, which is faster than any way from user space.
+fn choose(plan: &ReplayPlan, links: &[Link]) -> (ReplayVia, Option<String>) {
     if plan.via != ReplayVia::Auto {
         return (plan.via, None);
     }
+    let not_by_xdp = match links {
+        [link] => redirect_obstacle(link),
+        _ => Some("there are two interfaces"),
+    };
+    let Some(obstacle) = not_by_xdp else {
+        let why = "the kernel says that the driver takes frames from XDP programs";
+        return (ReplayVia::XdpRedirect, Some(why.to_owned()));
+    };
     if plan.rate.is_paced() || plan.stepwise {
-        let why = "with a pace there is nothing to measure, and sendmmsg is done when it returns";
-        return (ReplayVia::User(WayKind::Sendmmsg), Some(why.to_owned()));
+        let why = format!("not by XDP: {obstacle}; with a pace, sendmmsg is the plainest");
+        return (ReplayVia::User(WayKind::Sendmmsg), Some(why));
     }
-    (ReplayVia::User(WayKind::Auto), None)
+    (ReplayVia::User(WayKind::Auto), Some(format!("not by XDP: {obstacle}")))
+}
+
+/// Why frames should not be sent by a BPF program from here.
+fn redirect_obstacle(link: &Link) -> Option<&'static str> {
+    if ways::frame_bytes_max(link) > ring::FRAME_BYTES_MAX {
+        return Some("frames of the interface may be larger than a page");
+    }
+    match quaff_os::xdp::xdp_features(link.index) {
+        Ok(features) if !features.takes_redirected => Some("the driver takes no frames from XDP programs"),
+        Err(_) => Some("the kernel does not tell whether the driver takes such frames"),
+        Ok(_) if ArrayMap::new("quaff_probe", 1).is_err() => Some("BPF is not permitted"),
+        Ok(_) => None,
+    }
 }
 
 fn usable_link(plan: &ReplayPlan, name: &str) -> Result<Link, SendError> {

@@ -143,7 +143,7 @@ impl ReplayReport {
             damage: passes.feed().damage(),
             interrupted: stopped && (shared.total() == u64::MAX || taken < intended),
             via: plan.via,
-            why: shared.why.clone().or_else(|| remark(shared)),
+            why: why(shared),
             interfaces: interfaces(shared),
         }
     }
@@ -189,9 +189,11 @@ fn interfaces(shared: &Shared<'_>) -> Vec<InterfaceCount> {
     }
 }
 
-/// What the first way has to say of itself.
-fn remark(shared: &Shared<'_>) -> Option<String> {
-    shared.outlets.get()?.first()?.way.remark.clone()
+/// Why frames left as they did, by what was known before and by what was measured.
+fn why(shared: &Shared<'_>) -> Option<String> {
+    let measured = shared.outlets.get().and_then(|outlets| outlets.first()?.way.remark.clone());
+    let words: Vec<_> = shared.why.iter().cloned().chain(measured).collect();
+    (!words.is_empty()).then(|| words.join("; "))
 }
 
 /// How much longer it took from the first frame to the last than it should have.
