@@ -34,6 +34,7 @@ enum Command {
     Extcap(cmd::extcap::Args),
     Verify(cmd::verify::Args),
     Pipe(cmd::pipe::Args),
+    Split(cmd::split::Args),
     Cores(cmd::cores::Args),
     Lab(cmd::lab::Args),
 }
@@ -57,6 +58,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Extcap(args) => cmd::extcap::run(args),
         Command::Verify(args) => cmd::verify::run(args),
         Command::Pipe(args) => cmd::pipe::run(args),
+        Command::Split(args) => cmd::split::run(args),
         Command::Cores(args) => cmd::cores::run(args),
         Command::Lab(args) => cmd::lab::run(args),
     }

@@ -19,6 +19,7 @@ fn help_reads_as_it_did() {
         "generate",
         "verify",
         "pipe",
+        "split",
         "cores",
         "lab",
         "lab up",

@@ -16,6 +16,7 @@ pub mod pcap;
 pub mod pcapng;
 pub mod record;
 pub mod rewrite;
+pub mod split;
 pub mod stamp;
 pub mod tunnel;
 pub mod udp;

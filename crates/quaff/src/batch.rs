@@ -27,7 +27,8 @@ pub struct Frame {
     pub tpid: u16,
     /// The tag: TCI.
     pub tci: u16,
-    /// [`Frame::OUTGOING`], [`Frame::HARDWARE_TIME`], [`Frame::ASIDE`].
+    /// [`Frame::OUTGOING`], [`Frame::HARDWARE_TIME`], [`Frame::ASIDE`]; the upper byte is
+    /// [`Frame::member`].
     pub flags: u16,
     /// The interface that it was seen on, by its number in [`crate::interfaces`].
     pub interface: u16,
@@ -84,6 +85,20 @@ impl Frame {
     pub const ASIDE: u16 = 4;
     /// Nobody knows which way it went.
     pub const NO_DIRECTION: u16 = 8;
+    /// The upper byte of the flags.
+    const MEMBER_SHIFT: u32 = 8;
+
+    /// The member of a bundle that takes it; 0 where there is none.
+    #[inline]
+    pub fn member(&self) -> usize {
+        (self.flags >> Self::MEMBER_SHIFT).into()
+    }
+
+    /// Gives it to a member.
+    #[inline]
+    pub fn set_member(&mut self, member: u8) {
+        self.flags = self.flags & 0xff | u16::from(member) << Self::MEMBER_SHIFT;
+    }
 
     /// The frame as it goes into a file.
     #[inline]

@@ -29,14 +29,36 @@ const LOOK_NS: u64 = 1_000_000_000;
 /// How long a lane that has no slab waits before it looks again. Its kernel ring holds much more.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 
+/// What becomes of the frames that a batch ends up with: one packer, or one for each member of a bundle.
+pub trait Packing: Send {
+    /// Packs what there is room for. What there is none for is at the end then; says how many are not.
+    fn pack(&mut self, memory: Memory<'_>, frames: &mut [Frame], now_ns: u64, wall_ns: u64) -> usize;
+    /// Counts frames for which there is no room.
+    fn lose(&mut self, frames: &[Frame]);
+    /// Notes that the kernel lost packets before the next one that is packed.
+    fn note_dropped(&mut self, packets: u64);
+    /// Does what is due by the clock; `count` says what the rest of the lane has counted.
+    fn tick(&mut self, now_ns: u64, wall_ns: u64, idle: bool, count: &dyn Fn(&mut Counts));
+    /// How long nothing will be due, ns.
+    fn patience_ns(&self, now_ns: u64, wall_ns: u64) -> u64;
+    /// Hands over the rest. Returns the last counts and the most slabs that were in use.
+    fn finish(self, wall_ns: u64, count: &dyn Fn(&mut Counts)) -> (Counts, u64);
+    /// Slabs of the buffer.
+    fn buffer_slabs(&self) -> u64;
+    /// Whether nobody takes anything any more.
+    fn is_abandoned(&self) -> bool;
+    /// Slabs in use now, the most that ever were, and packets lost.
+    fn gauge(&self) -> (u64, u64, u64);
+}
+
 /// One lane: a source, stages, a packer.
-pub struct Reader<S> {
+pub struct Reader<S, P = Packer> {
     /// Where packets come from.
     pub source: S,
     /// What is done to batches.
     pub stages: Vec<Box<dyn Stage>>,
     /// Where they go.
-    pub packer: Packer,
+    pub packer: P,
     /// Raised when the run is to end.
     pub stop: Stop,
     /// What others can see.
@@ -44,7 +66,7 @@ pub struct Reader<S> {
 }
 
 /// Runs a lane until its source ends. The source comes back, to be asked for its own tally.
-pub fn read<S: Source>(mut lane: Reader<S>) -> Result<(S, LaneTally)> {
+pub fn read<S: Source, P: Packing>(mut lane: Reader<S, P>) -> Result<(S, LaneTally)> {
     let mut hand = Hand { frames: Vec::with_capacity(BATCH_FRAMES as usize), ..Hand::default() };
     let mut tally = LaneTally { buffer_slabs: lane.packer.buffer_slabs(), ..LaneTally::default() };
     let ended = loop {
@@ -73,13 +95,13 @@ pub fn read<S: Source>(mut lane: Reader<S>) -> Result<(S, LaneTally)> {
         }
         let (now_ns, wall_ns) = (steady_ns(), lane.source.wall_ns());
         let (source, stages) = (&lane.source, &lane.stages);
-        lane.packer.tick(now_ns, wall_ns, pulled == Pull::Idle, |counts| count(source, stages, counts));
+        lane.packer.tick(now_ns, wall_ns, pulled == Pull::Idle, &|counts| count(source, stages, counts));
         show(&lane);
     };
     lane.packer.note_dropped(lane.source.take_dropped());
     let wall_ns = lane.source.wall_ns();
     let (source, stages) = (&lane.source, &lane.stages);
-    let (counts, buffer_high) = lane.packer.finish(wall_ns, |counts| count(source, stages, counts));
+    let (counts, buffer_high) = lane.packer.finish(wall_ns, &|counts| count(source, stages, counts));
     hand.sum_up(&mut tally);
     lane.stages.iter_mut().for_each(|stage| stage.sum_up(&mut tally));
     tally.packed = counts.packed;
@@ -121,7 +143,7 @@ impl Hand {
 }
 
 /// Takes a batch through the stages and packs what is left of it.
-fn work<S: Source>(lane: &mut Reader<S>, hand: &mut Hand, is_last: bool) {
+fn work<S: Source, P: Packing>(lane: &mut Reader<S, P>, hand: &mut Hand, is_last: bool) {
     let now_ns = hand.now_ns(lane.source.wall_ns());
     let bytes = lane.source.bytes();
     let mut batch = Batch { bytes, aside: &mut hand.aside, frames: &mut hand.frames, now_ns, is_last };
@@ -129,7 +151,7 @@ fn work<S: Source>(lane: &mut Reader<S>, hand: &mut Hand, is_last: bool) {
         stage.pass(&mut batch, &mut hand.removed);
     }
     hand.received += hand.frames.len() as u64;
-    pour(lane, &hand.frames, &hand.aside);
+    pour(lane, &mut hand.frames, &hand.aside);
     hand.aside.clear();
 }
 
@@ -140,12 +162,12 @@ fn count<S: Source>(source: &S, stages: &[Box<dyn Stage>], counts: &mut Counts) 
 
 /// Packs a batch. Without a slab it waits, while the kernel's ring fills; under pressure the rest of
 /// the batch is given up and counted.
-fn pour<S: Source>(lane: &mut Reader<S>, frames: &[Frame], aside: &[u8]) {
+fn pour<S: Source, P: Packing>(lane: &mut Reader<S, P>, frames: &mut [Frame], aside: &[u8]) {
     let mut left = frames;
     loop {
         let memory = Memory { bytes: lane.source.bytes(), aside };
         let packed = lane.packer.pack(memory, left, steady_ns(), lane.source.wall_ns());
-        left = &left[packed..];
+        left = &mut std::mem::take(&mut left)[packed..];
         if left.is_empty() {
             return;
         }
@@ -156,7 +178,7 @@ fn pour<S: Source>(lane: &mut Reader<S>, frames: &[Frame], aside: &[u8]) {
     }
 }
 
-fn show<S>(lane: &Reader<S>) {
+fn show<S, P: Packing>(lane: &Reader<S, P>) {
     let (now, high, lost) = lane.packer.gauge();
     lane.gauges.buffer_now.set(now);
     lane.gauges.buffer_high.set(high);

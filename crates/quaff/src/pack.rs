@@ -5,6 +5,7 @@
 
 use crate::batch::{Frame, Memory};
 use crate::chunk::{Chunk, Parcel, Supply};
+use crate::lane::Packing;
 use crate::plan::Format;
 use crate::tally::Counts;
 use quaff_os::event::Event;
@@ -369,6 +370,44 @@ impl Packer {
             "the ring to the writer has a place for every slab, for marks, and for the end"
         );
         self.bell.ring();
+    }
+}
+
+impl Packing for Packer {
+    fn pack(&mut self, memory: Memory<'_>, frames: &mut [Frame], now_ns: u64, wall_ns: u64) -> usize {
+        self.pack(memory, frames, now_ns, wall_ns)
+    }
+
+    fn lose(&mut self, frames: &[Frame]) {
+        self.lose(frames);
+    }
+
+    fn note_dropped(&mut self, packets: u64) {
+        self.note_dropped(packets);
+    }
+
+    fn tick(&mut self, now_ns: u64, wall_ns: u64, idle: bool, count: &dyn Fn(&mut Counts)) {
+        self.tick(now_ns, wall_ns, idle, count);
+    }
+
+    fn patience_ns(&self, now_ns: u64, wall_ns: u64) -> u64 {
+        self.patience_ns(now_ns, wall_ns)
+    }
+
+    fn finish(self, wall_ns: u64, count: &dyn Fn(&mut Counts)) -> (Counts, u64) {
+        self.finish(wall_ns, count)
+    }
+
+    fn buffer_slabs(&self) -> u64 {
+        self.buffer_slabs()
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.is_abandoned()
+    }
+
+    fn gauge(&self) -> (u64, u64, u64) {
+        self.gauge()
     }
 }
 

@@ -205,6 +205,8 @@ pub struct WriterTally {
     pub lost: u64,
     /// Packets that came after the reader of the output had gone. Nobody wanted them.
     pub after_close: u64,
+    /// Packets that cannot be sent from an interface: larger than its MTU allows, say.
+    pub unsendable: u64,
     /// Bytes written.
     pub bytes: u64,
     /// Files finished.

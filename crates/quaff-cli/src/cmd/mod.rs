@@ -8,4 +8,5 @@ pub(crate) mod gulp;
 pub(crate) mod lab;
 pub(crate) mod pipe;
 pub(crate) mod replay;
+pub(crate) mod split;
 pub(crate) mod verify;

@@ -6,11 +6,12 @@
 
 mod offline;
 mod outlet;
+pub mod split;
 
 use crate::gauge::{LaneGauges, WriterGauges};
 use crate::inner::{InnerFilter, KernelFilter, Place, kernel_filter};
 use crate::interfaces::Interfaces;
-use crate::lane::{self, Inlet, Reader, Writer};
+use crate::lane::{self, Inlet, Packing, Reader, Writer};
 use crate::pack::{PackPlan, Packer};
 use crate::plan::{CapturePlan, InterfacePlan, Output, RETIRE_MS};
 use crate::pool::{Arrived, LanePool, Pool, PoolPlan};
@@ -112,7 +113,7 @@ impl Capture {
         let mut inlets = Vec::new();
         for (lane, pool) in pools.into_iter().enumerate() {
             let (packer, inlet) = packer(&plan, &setting, lane, pool, &outlet, &bell);
-            parts.push(packer);
+            parts.push((packer, None));
             inlets.push(inlet);
         }
         let writing = outlet.describe();
@@ -375,18 +376,21 @@ fn start_writer(
     Ok(thread)
 }
 
+/// What a lane ends in: a last stage of its own, and what packs its frames.
+type End<P> = (P, Option<Box<dyn Stage>>);
+
 /// Starts all lanes. They capture at once, into the buffer.
-fn start_lanes(
+fn start_lanes<P: Packing + 'static>(
     lanes: &mut Vec<JoinHandle<Result<LaneTally>>>,
     plan: &CapturePlan,
     setting: &Setting,
     filters: Vec<KernelFilter>,
-    packers: Vec<Packer>,
+    ends: Vec<End<P>>,
     status: &Status,
     stop: &Stop,
 ) -> Result<()> {
     let quota = plan.count.map(Quota::new);
-    for (i, (packer, filter)) in packers.into_iter().zip(filters).enumerate() {
+    for (i, ((packer, last), filter)) in ends.into_iter().zip(filters).enumerate() {
         let hides_gaps = filter.inner.as_ref().is_some_and(Place::hides_gaps);
         let ring = RingPlan {
             block_bytes: plan.block_bytes,
@@ -396,6 +400,8 @@ fn start_lanes(
             filter: filter.insns,
             time_source: plan.time_source,
         };
+        let mut stages = stages(plan, setting, hides_gaps, status.lanes[i].clone(), quota.as_ref(), stop);
+        stages.extend(last);
         let lane = LaneStart {
             link: setting.links[i].clone(),
             ring,
@@ -405,7 +411,7 @@ fn start_lanes(
             number: i as u16,
             snaplen: plan.kernel_snaplen(),
             packer,
-            stages: stages(plan, setting, hides_gaps, status.lanes[i].clone(), quota.as_ref(), stop),
+            stages,
             gauges: status.lanes[i].clone(),
             stop: stop.clone(),
         };
@@ -422,7 +428,7 @@ fn give_up(error: Error, lanes: Vec<JoinHandle<Result<LaneTally>>>, stop: &Stop)
 }
 
 /// What a lane's thread begins with.
-struct LaneStart {
+struct LaneStart<P> {
     link: Link,
     ring: RingPlan,
     core: Option<usize>,
@@ -430,13 +436,13 @@ struct LaneStart {
     is_filtered: bool,
     number: u16,
     snaplen: u32,
-    packer: Packer,
+    packer: P,
     stages: Vec<Box<dyn Stage>>,
     gauges: Arc<LaneGauges>,
     stop: Stop,
 }
 
-impl LaneStart {
+impl<P: Packing + 'static> LaneStart<P> {
     /// Starts the thread and waits until it captures.
     fn start(self) -> Result<JoinHandle<Result<LaneTally>>> {
         let (ready, is_ready) = channel();

@@ -8,7 +8,7 @@ use super::outlet::Outlet;
 use super::{Capture, Setting, Status, give_up, packer, section, spawn, stages, start_pool, start_writer};
 use crate::inner::InnerFilter;
 use crate::interfaces::Interfaces;
-use crate::lane::{self, Reader};
+use crate::lane::{self, Packing, Reader};
 use crate::plan::{CapturePlan, Output, ReadPlan};
 use crate::sink::header::Heading;
 use crate::source::offline::Offline;
@@ -27,7 +27,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A packet is in the output after this time only where somebody waits for it.
-const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
+pub(super) const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Starts it: when this returns, the first packet has been found.
 pub(super) fn start(mut plan: CapturePlan, stop: Stop) -> Result<Capture> {
@@ -81,14 +81,14 @@ pub(super) fn start(mut plan: CapturePlan, stop: Stop) -> Result<Capture> {
 }
 
 /// Whether somebody writes the input just now.
-fn is_live(read: &ReadPlan) -> bool {
+pub(super) fn is_live(read: &ReadPlan) -> bool {
     let is_stream =
         |path: &Path| path.as_os_str() == "-" || !path.metadata().is_ok_and(|meta| meta.is_file());
     read.follow || read.files.iter().any(|path| is_stream(path))
 }
 
 /// A file that is read and emptied at once holds nothing for anybody.
-fn refuse_own_output(read: &ReadPlan, output: &Output) -> Result<()> {
+pub(super) fn refuse_own_output(read: &ReadPlan, output: &Output) -> Result<()> {
     let identity = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
     let is_read = |own: Option<_>| own.is_some() && read.files.iter().any(|path| identity(path) == own);
     let refused = match output {
@@ -121,7 +121,7 @@ fn refuse_own_output(read: &ReadPlan, output: &Output) -> Result<()> {
 }
 
 /// A pipe is waited for anyway, and one that is silent could not be left.
-fn refuse_followed_pipe(read: &ReadPlan) -> Result<()> {
+pub(super) fn refuse_followed_pipe(read: &ReadPlan) -> Result<()> {
     let is_file =
         |path: &PathBuf| path.as_os_str() != "-" && path.metadata().is_ok_and(|meta| meta.is_file());
     match read.files.iter().find(|path| read.follow && !is_file(path)) {
@@ -132,7 +132,7 @@ fn refuse_followed_pipe(read: &ReadPlan) -> Result<()> {
     }
 }
 
-fn setting(plan: &CapturePlan, interfaces: Interfaces, start_ns: u64, outlet: &Outlet) -> Setting {
+pub(super) fn setting(plan: &CapturePlan, interfaces: Interfaces, start_ns: u64, outlet: &Outlet) -> Setting {
     let heading = Heading {
         format: plan.format,
         section: section(),
@@ -146,8 +146,8 @@ fn setting(plan: &CapturePlan, interfaces: Interfaces, start_ns: u64, outlet: &O
     Setting { links: Vec::new(), interfaces, filter: None, inner: None, heading, slots, start_ns }
 }
 
-fn start_lane(
-    reader: Reader<Offline>,
+pub(super) fn start_lane<P: Packing + 'static>(
+    reader: Reader<Offline, P>,
     core: Option<usize>,
     tell: Sender<InputTally>,
 ) -> Result<JoinHandle<Result<LaneTally>>> {

@@ -12,6 +12,7 @@ use crate::sink::onlooker::Onlooker;
 use crate::sink::repack::Repack;
 use crate::sink::stream::Stream;
 use crate::sink::tee::Tee;
+use crate::sink::transmit::Transmit;
 use crate::stop::Stop;
 use crate::{Error, Result};
 use quaff_os::disk::{Disk, Lock, direct, lock_file, open_unnamed};
@@ -46,6 +47,7 @@ enum Kind {
     File(File, PathBuf),
     /// With the length of its slots, and what aligns them.
     Folder(Box<Folder>, Option<Duration>, Box<Names>),
+    Interface(Box<Transmit>),
 }
 
 impl Outlet {
@@ -67,6 +69,16 @@ impl Outlet {
         Ok(Self { kind, format, align, onlooker })
     }
 
+    /// A pipe to a process.
+    pub(super) fn process(pipe: File, format: Format) -> Self {
+        Self { kind: Kind::Stream(pipe), format, align: 1, onlooker: None }
+    }
+
+    /// An interface: its frames are packed as pcap, and go out without what is around them.
+    pub(super) fn interface(transmit: Transmit) -> Self {
+        Self { kind: Kind::Interface(Box::new(transmit)), format: Format::Pcap, align: 1, onlooker: None }
+    }
+
     pub(super) fn align(&self) -> usize {
         // pcap cannot be padded: its chunks are packed tightly and repacked by the sink.
         if self.format == Format::Pcapng { self.align } else { 1 }
@@ -84,6 +96,7 @@ impl Outlet {
     pub(super) fn describe(&self) -> String {
         match &self.kind {
             Kind::Stream(_) => STREAM.to_owned(),
+            Kind::Interface(_) => "an interface".to_owned(),
             _ => {
                 let engine = Event::new().map_or("pwrite", |bell| Disk::new(&bell).name());
                 let cache =
@@ -95,7 +108,7 @@ impl Outlet {
 
     /// What the user should know about it.
     pub(super) fn note(&self) -> Option<String> {
-        let is_cached = self.align == 1 && !matches!(self.kind, Kind::Stream(_));
+        let is_cached = self.align == 1 && !matches!(self.kind, Kind::Stream(_) | Kind::Interface(_));
         is_cached.then(|| {
             "the file system takes no direct writes: the page cache makes it slower, and kill -9 can cut the last block"
                 .to_owned()
@@ -131,6 +144,7 @@ impl Outlet {
                 Box::new(Files::in_place(file, path, parts(Disk::new(&bell)))?)
             }
             Kind::Folder(folder, ..) => Box::new(Files::in_folder(*folder, parts(Disk::new(&bell)))?),
+            Kind::Interface(transmit) => Box::new(transmit.shown_by(gauges.clone())),
         };
         let Some(out) = self.onlooker else { return Ok(sink) };
         Ok(Box::new(Tee::new(sink, Onlooker::start(out, stop)?, heading, gauges)))

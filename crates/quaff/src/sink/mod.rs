@@ -13,6 +13,7 @@
 //! | [`after`] | runs a command of the user's on each finished file |
 //! | [`tee`] | files on disk, and a copy for who looks on, which never holds them up |
 //! | [`onlooker`] | that copy: what its reader takes in time, the rest counted |
+//! | [`transmit`] | out of an interface, onto the wire |
 
 pub mod after;
 pub mod file;
@@ -25,6 +26,7 @@ pub mod repack;
 pub mod shelf;
 pub mod stream;
 pub mod tee;
+pub mod transmit;
 
 use crate::Result;
 use crate::chunk::Chunk;

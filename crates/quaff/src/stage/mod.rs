@@ -5,11 +5,13 @@ mod decap;
 mod inner;
 mod limit;
 mod slice;
+pub mod split;
 
 pub use decap::Decap;
 pub use inner::Inner;
 pub use limit::{Limit, Quota};
 pub use slice::Slice;
+pub use split::Split;
 
 use crate::batch::Batch;
 use crate::tally::{Counts, LaneTally, Removed};

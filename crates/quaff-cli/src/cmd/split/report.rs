@@ -1,0 +1,199 @@
+//! What `quaff split` says at the end: the shares as bars, then what is to be known of them.
+
+use crate::exit::Exit;
+use crate::show;
+use quaff::capture::split::{Largest, MemberReport, PeakReport, Report, SplitPlan};
+use quaff::stop::Reason;
+
+/// Cells of a bar.
+const BAR_CELLS: usize = 24;
+/// A name that is longer is cut in front.
+const NAME_CHARS_MAX: usize = 28;
+
+pub(super) fn print(report: &Report, plan: &SplitPlan, is_json: bool, is_quiet: bool) {
+    let text = match is_json {
+        true => serde_json::to_string(report).unwrap_or_default(),
+        false if is_quiet => report.failure.iter().map(|failure| format!("FAILED: {failure}")).collect(),
+        false => words(report, plan.is_dry()),
+    };
+    if text.is_empty() {
+        return;
+    }
+    if plan.takes_stdout() || is_quiet && !is_json { show::say(&text) } else { show::print(&text) }
+}
+
+/// What the report means for the exit status.
+pub(super) fn exit(report: &Report) -> Exit {
+    match &report.ended_by {
+        _ if report.failure.is_some() => Exit::Failed,
+        Some(Reason::InterfaceGone(_) | Reason::Failed(_)) => Exit::Failed,
+        _ if report.input.as_ref().is_some_and(|input| !input.is_whole()) => Exit::Loss,
+        _ if report.members.iter().any(|member| is_failure(member.gone.as_ref())) => Exit::Loss,
+        _ if report.lossless => Exit::Done,
+        _ => Exit::Loss,
+    }
+}
+
+fn is_failure(gone: Option<&Reason>) -> bool {
+    matches!(gone, Some(Reason::DiskFull | Reason::WriteError(_) | Reason::Failed(_)))
+}
+
+fn words(report: &Report, is_dry: bool) -> String {
+    let mut text = headline(report, is_dry);
+    let widest = report.members.iter().map(|member| short(&member.name).chars().count()).max().unwrap_or(0);
+    let most =
+        report.members.iter().map(|member| member.share_bytes.max(member.share_due)).fold(0.0, f64::max);
+    for member in &report.members {
+        text += &member_words(member, widest, most);
+    }
+    text += &balance_words(report);
+    text += &skipped_words(report);
+    for member in &report.members {
+        text += &gone_words(member);
+    }
+    for note in &report.notes {
+        text += &format!("  {note}\n");
+    }
+    for damage in report.input.iter().flat_map(|input| &input.damages) {
+        text += &format!("  DAMAGED: {damage}; what came before it is sorted\n");
+    }
+    if let Some(failure) = &report.failure {
+        text += &format!("  FAILED: {failure}\n");
+    }
+    text.trim_end().to_owned()
+}
+
+fn headline(report: &Report, is_dry: bool) -> String {
+    let (packets, members) = (show::count(report.offered), report.members.len());
+    let (would, by) = (if is_dry { "would go" } else { "went" }, &report.by);
+    let whole = if report.skipped == 0 { "all".to_owned() } else { show::count(report.out) };
+    format!("{packets} packets in, {whole} {would} to {members} members, by {by}\n")
+}
+
+fn member_words(member: &MemberReport, widest: usize, most: f64) -> String {
+    let name = short(&member.name);
+    let (packets, bytes) = (show::count(member.packets), show::bytes(member.bytes));
+    let bar = bar(member.share_bytes, member.share_due, most);
+    let shares = format!("{:>5.1} % {bytes:>9}  {bar}", 100.0 * member.share_bytes);
+    let peak = member.peaks.first().map(|peak| format!("  peak {}", show::bits(peak.bits_per_second)));
+    format!("  {name:<widest$}  {packets:>11}  {shares}{}\n", peak.unwrap_or_default())
+}
+
+/// A bar as long as a share of `most`, and a mark where it would end if all got what is due.
+fn bar(share: f64, due: f64, most: f64) -> String {
+    const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+    let eighths = |part: f64| (part / most.max(1e-9) * (BAR_CELLS * 8) as f64).round() as usize;
+    let (filled, mark) = (eighths(share), (eighths(due) / 8).min(BAR_CELLS - 1));
+    let cell = |at: usize| match filled.saturating_sub(at * 8) {
+        0 if at == mark => '│',
+        8.. => '█',
+        part => EIGHTHS[part],
+    };
+    (0..BAR_CELLS).map(cell).collect()
+}
+
+/// The end of a long name says more than its beginning.
+fn short(name: &str) -> String {
+    let chars = name.chars().count();
+    match chars.checked_sub(NAME_CHARS_MAX) {
+        None | Some(0) => name.to_owned(),
+        Some(more) => std::iter::once('…').chain(name.chars().skip(more + 1)).collect(),
+    }
+}
+
+fn balance_words(report: &Report) -> String {
+    let (packets, bytes) = (report.jain_packets, report.jain_bytes);
+    let mut text =
+        format!("  even to {packets:.3} in packets, {bytes:.3} in bytes (Jain's index: 1 is even)\n");
+    let at_least = if report.conversations_exact { "" } else { "about " };
+    text += &format!("  {at_least}{} conversations\n", show::count(report.conversations));
+    if let Some(largest) = &report.largest {
+        text += &format!("  the largest: {}\n", largest_words(largest));
+    }
+    let busiest = |at: usize| {
+        let of = |member: &MemberReport| member.peaks.get(at).map_or(0.0, |peak| peak.bits_per_second);
+        report.members.iter().max_by(|one, other| of(one).total_cmp(&of(other)))
+    };
+    for (at, all) in report.peaks.iter().enumerate() {
+        if let Some(member) = busiest(at).filter(|_| all.packets > 0) {
+            text += &peak_words(all, &member.peaks[at], &short(&member.name));
+        }
+    }
+    text
+}
+
+fn largest_words(largest: &Largest) -> String {
+    let unsure = match largest.unsure_bytes {
+        0 => String::new(),
+        bytes => format!(" (or up to {} more)", show::bytes(bytes)),
+    };
+    format!(
+        "{}, {:.1} % of the bytes{unsure}, at member {}",
+        largest.conversation,
+        100.0 * largest.share_bytes,
+        largest.member
+    )
+}
+
+fn peak_words(all: &PeakReport, member: &PeakReport, name: &str) -> String {
+    format!(
+        "  busiest {}: {} in all, {} of it at most at one, {name}\n",
+        show::span_ns((all.window_seconds * 1e9) as u64),
+        show::bits(all.bits_per_second),
+        show::bits(member.bits_per_second),
+    )
+}
+
+fn skipped_words(report: &Report) -> String {
+    let skipped = &report.skipped_by;
+    let mut text = String::new();
+    for (packets, what) in [
+        (skipped.nic_dropped, "LOST: the interface had no room"),
+        (skipped.kernel_dropped, "LOST: the kernel's ring had no room"),
+        (skipped.lost, "LOST: a member was too slow, or could not take them"),
+        (skipped.after_close, "LOST on their way to a member that had just gone"),
+        (skipped.unsendable, "not sent: larger than the interface's MTU allows"),
+        (skipped.unsuited, "of a link type that the output cannot hold beside the others"),
+        (skipped.filtered, "kept out by the filter"),
+        (skipped.after_count, "came after the end"),
+    ] {
+        if packets > 0 {
+            text += &format!("  {} {what}\n", show::count(packets));
+        }
+    }
+    text
+}
+
+fn gone_words(member: &MemberReport) -> String {
+    let name = &member.name;
+    let exit = match member.exit {
+        Some(status) if status != 0 => format!("  {name} ended with status {status}\n"),
+        _ => String::new(),
+    };
+    match &member.gone {
+        None => exit,
+        Some(Reason::OutputClosed) => format!("  {name} went away: its reader had ended\n{exit}"),
+        Some(Reason::DiskFull) => format!("  {name} went away: its disk is full\n{exit}"),
+        Some(Reason::WriteError(error) | Reason::Failed(error)) => {
+            format!("  {name} FAILED: {error}\n{exit}")
+        }
+        Some(other) => format!("  {name} went away: {other:?}\n{exit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_shows_the_share_and_what_is_due() {
+        assert_eq!(bar(0.5, 0.25, 0.5), "█".repeat(24));
+        assert_eq!(bar(0.25, 0.5, 0.5), format!("{}{}│", "█".repeat(12), " ".repeat(11)));
+        assert_eq!(bar(0.0, 0.0, 0.0).chars().count(), BAR_CELLS);
+        assert!(bar(1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0).ends_with('█'));
+        assert_eq!(
+            short("/a/folder/with/a/long/name/member-1.pcapng"),
+            "…ng/name/member-1.pcapng".to_owned()
+        );
+    }
+}

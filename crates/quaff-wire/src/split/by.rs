@@ -1,0 +1,70 @@
+//! The fields that decide, as people name them.
+
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// What of a frame says which member takes it. A frame that lacks a field goes by those it has: what
+/// is not IP goes by its MAC addresses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct By {
+    /// The MAC addresses.
+    pub macs: bool,
+    /// The IP addresses.
+    pub addresses: bool,
+    /// The IP addresses, the protocol, and the ports of TCP, UDP and SCTP.
+    pub ports: bool,
+}
+
+impl By {
+    /// Whether IP packets go by more than their MAC addresses.
+    pub fn has_addresses(self) -> bool {
+        self.addresses || self.ports
+    }
+}
+
+/// A word that names no field.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "\"{0}\" is nothing to split by; there are macs, addresses, ports (with addresses), and several with commas"
+)]
+pub struct UnknownField(pub String);
+
+impl FromStr for By {
+    type Err = UnknownField;
+
+    /// Words with commas between them; upper and lower case are the same.
+    fn from_str(words: &str) -> Result<Self, UnknownField> {
+        words.split(',').try_fold(Self::default(), |by, word| {
+            match word.trim().to_ascii_lowercase().as_str() {
+                "macs" => Ok(Self { macs: true, ..by }),
+                "addresses" => Ok(Self { addresses: true, ..by }),
+                "ports" => Ok(Self { ports: true, ..by }),
+                other => Err(UnknownField(other.to_owned())),
+            }
+        })
+    }
+}
+
+impl fmt::Display for By {
+    /// As [`FromStr`] reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields = [(self.macs, "macs"), (self.addresses, "addresses"), (self.ports, "ports")];
+        let names: Vec<_> = fields.iter().filter(|(is_in, _)| *is_in).map(|(_, name)| *name).collect();
+        f.write_str(&names.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_written_as_they_are_read() {
+        for words in ["macs", "addresses", "ports", "macs,addresses", "macs,ports", "macs,addresses,ports"] {
+            assert_eq!(words.parse::<By>().unwrap().to_string(), words);
+        }
+        assert_eq!("Ports, MACS".parse::<By>().unwrap().to_string(), "macs,ports");
+        assert!("".parse::<By>().is_err() && "ports,".parse::<By>().is_err() && "ip".parse::<By>().is_err());
+    }
+}

@@ -1,0 +1,170 @@
+//! What frames of a conversation have in common, whichever way they go.
+
+use crate::layers::{ICMP, ICMPV6, SCTP, TCP, UDP};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+/// Two MAC addresses, the lower one first.
+pub type Macs = [[u8; 6]; 2];
+
+/// A conversation: two ends, the lower one first, so that both directions have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// A frame that says nothing of an end. All of these are one.
+    Nothing,
+    /// MAC addresses.
+    Macs(Macs),
+    /// IP addresses.
+    Addresses([IpAddr; 2]),
+    /// IP addresses, and ports where the protocol has them (otherwise 0).
+    Ports {
+        /// Of IP.
+        protocol: u8,
+        /// Addresses and ports.
+        ends: [(IpAddr, u16); 2],
+    },
+}
+
+impl Key {
+    /// Of two MAC addresses.
+    pub fn macs(ends: Macs) -> Self {
+        Self::Macs(sorted(ends))
+    }
+
+    /// Of two IP addresses.
+    pub fn addresses(ends: [IpAddr; 2]) -> Self {
+        Self::Addresses(sorted(ends))
+    }
+
+    /// Of two IP addresses with ports.
+    pub fn ports(protocol: u8, ends: [(IpAddr, u16); 2]) -> Self {
+        Self::Ports { protocol, ends: sorted(ends) }
+    }
+
+    /// 64 bits of it, any of which depends on all of it. The same on every machine.
+    #[inline]
+    pub fn hash(&self, seed: u64) -> u64 {
+        match self {
+            Self::Nothing => mix(seed, 1),
+            Self::Macs(ends) => ends.iter().fold(mix(seed, 2), |sum, mac| mix(sum, of_mac(mac))),
+            Self::Addresses(ends) => ends.iter().fold(mix(seed, 3), address),
+            Self::Ports { protocol, ends } => {
+                let sum = mix(seed, 4 | u64::from(*protocol) << 8);
+                ends.iter().fold(sum, |sum, (ip, port)| mix(address(sum, ip), u64::from(*port)))
+            }
+        }
+    }
+}
+
+#[inline]
+fn address(sum: u64, ip: &IpAddr) -> u64 {
+    match ip {
+        IpAddr::V4(ip) => mix(sum, u64::from(ip.to_bits())),
+        IpAddr::V6(ip) => {
+            let bits = ip.to_bits();
+            mix(mix(sum, (bits >> 64) as u64), bits as u64)
+        }
+    }
+}
+
+fn of_mac(mac: &[u8; 6]) -> u64 {
+    mac.iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte))
+}
+
+/// The lower one first.
+pub(super) fn sorted<T: Ord>([one, other]: [T; 2]) -> [T; 2] {
+    if other < one { [other, one] } else { [one, other] }
+}
+
+/// One word of two: Stafford's variant 13 of the finalizer of MurmurHash3, over their sum with an odd
+/// constant between, as SplitMix64 has it.
+#[inline]
+pub fn mix(sum: u64, word: u64) -> u64 {
+    let mut z = (sum ^ word.wrapping_mul(0xd6e8_feb8_6659_fd93)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+impl fmt::Display for Key {
+    /// For instance `tcp 10.0.0.1:80 – 10.0.0.2:4711`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("frames without addresses"),
+            Self::Macs([one, other]) => write!(f, "{} – {}", Mac(one), Mac(other)),
+            Self::Addresses([one, other]) => write!(f, "{one} – {other}"),
+            Self::Ports { protocol, ends: [one, other] } if one.1 == 0 && other.1 == 0 => {
+                write!(f, "{} {} – {}", Protocol(*protocol), one.0, other.0)
+            }
+            Self::Ports { protocol, ends: [one, other] } => {
+                let (one, other) = (SocketAddr::from(*one), SocketAddr::from(*other));
+                write!(f, "{} {one} – {other}", Protocol(*protocol))
+            }
+        }
+    }
+}
+
+struct Mac<'a>(&'a [u8; 6]);
+
+impl fmt::Display for Mac<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+struct Protocol(u8);
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            TCP => f.write_str("tcp"),
+            UDP => f.write_str("udp"),
+            SCTP => f.write_str("sctp"),
+            ICMP => f.write_str("icmp"),
+            ICMPV6 => f.write_str("icmp6"),
+            other => write!(f, "protocol {other}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_directions_are_the_same_and_others_are_not() {
+        let [a, b]: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
+        let key = Key::ports(TCP, [(a, 80), (b, 4711)]);
+        assert_eq!(key, Key::ports(TCP, [(b, 4711), (a, 80)]));
+        let others = [
+            Key::ports(TCP, [(a, 4711), (b, 80)]),
+            Key::ports(UDP, [(a, 80), (b, 4711)]),
+            Key::addresses([a, b]),
+            Key::addresses([a, a]),
+            Key::macs([[1; 6], [2; 6]]),
+            Key::Nothing,
+        ];
+        for (at, other) in others.iter().enumerate() {
+            assert!(*other != key && other.hash(0) != key.hash(0), "{other}");
+            assert!(others[..at].iter().all(|earlier| earlier.hash(7) != other.hash(7)), "{other}");
+        }
+        assert_ne!(key.hash(0), key.hash(1));
+    }
+
+    /// Machines that share a feed have to agree, so a hash is for ever.
+    #[test]
+    fn the_hash_is_a_fixed_one() {
+        let key = Key::ports(TCP, [([10, 0, 0, 1].into(), 80), ([10, 0, 0, 2].into(), 4711)]);
+        assert_eq!(mix(0, 0), 0xe220_a839_7b1d_cdaf, "the first word of SplitMix64 of 0");
+        assert_eq!(key.hash(0), 0x115a_4848_e360_ee27);
+    }
+
+    #[test]
+    fn keys_have_names() {
+        let [a, b]: [IpAddr; 2] = [[10, 0, 0, 1].into(), "2001:db8::1".parse().unwrap()];
+        assert_eq!(Key::ports(6, [(b, 1), (a, 2)]).to_string(), "tcp 10.0.0.1:2 – [2001:db8::1]:1");
+        assert_eq!(Key::ports(47, [(a, 0), (b, 0)]).to_string(), "protocol 47 10.0.0.1 – 2001:db8::1");
+        assert_eq!(Key::macs([[0xff; 6], [1; 6]]).to_string(), "01:01:01:01:01:01 – ff:ff:ff:ff:ff:ff");
+    }
+}

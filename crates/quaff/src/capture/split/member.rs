@@ -1,0 +1,134 @@
+//! One member of a bundle: its output, opened; then a writer of its own, behind a buffer of its own.
+
+use super::plan::{Goal, MemberPlan, SplitPlan};
+use crate::capture::outlet::Outlet;
+use crate::capture::{Setting, Status, join, start_writer};
+use crate::gauge::WriterGauges;
+use crate::lane::Inlet;
+use crate::plan::CapturePlan;
+use crate::sink::transmit::Transmit;
+use crate::stage::split::Presence;
+use crate::stop::{Reason, Stop};
+use crate::tally::WriterTally;
+use crate::{Error, Result};
+use quaff_os::event::Event;
+use quaff_os::process::own_signals;
+use quaff_os::rtnl;
+use quaff_wire::linktype;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// A member whose output is open.
+pub(super) struct Opened {
+    pub(super) plan: CapturePlan,
+    pub(super) outlet: Outlet,
+    pub(super) bell: Event,
+    name: String,
+    presence: Presence,
+    child: Option<Child>,
+}
+
+/// A member that runs.
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) presence: Presence,
+    pub(super) gauges: Arc<WriterGauges>,
+    writer: JoinHandle<Result<WriterTally>>,
+    child: Option<Child>,
+}
+
+/// How a member ended.
+#[derive(Default)]
+pub(super) struct Ended {
+    pub(super) tally: WriterTally,
+    pub(super) reason: Option<Reason>,
+    pub(super) failure: Option<Error>,
+    /// The exit status of its command; `None` where there was none, or a signal ended it.
+    pub(super) exit: Option<i32>,
+}
+
+/// Opens the output of member `number`.
+pub(super) fn open(plan: &SplitPlan, number: usize, is_at_once: bool, stop: &Stop) -> Result<Opened> {
+    let member = &plan.members[number];
+    let capture = plan.capture_of(member, is_at_once);
+    let (bell, presence) = (Event::new()?, Presence::default());
+    let (outlet, child) = match &member.goal {
+        Goal::Command(command) => {
+            let (child, pipe) = run(command, number, plan.takes_stdout())?;
+            (Outlet::process(pipe, capture.format), Some(child))
+        }
+        Goal::Interface(name) => (Outlet::interface(transmit(name, &presence)?), None),
+        _ => (Outlet::open(&capture, &bell, stop)?, None),
+    };
+    Ok(Opened { plan: capture, outlet, bell, name: name(member, number), presence, child })
+}
+
+pub(super) fn name(member: &MemberPlan, number: usize) -> String {
+    member.goal.name(number)
+}
+
+fn transmit(name: &str, presence: &Presence) -> Result<Transmit> {
+    let link = rtnl::link(name)?;
+    if linktype::of_arphrd(link.arphrd) != Some(linktype::ETHERNET) {
+        return Err(Error::Plan(format!("{name}: frames can be sent from Ethernet interfaces only")));
+    }
+    Transmit::open(link, presence.clone())
+}
+
+/// Starts a command that reads packets from its stdin.
+fn run(command: &str, number: usize, is_stdout_taken: bool) -> Result<(Child, File)> {
+    let failed = |errno: io::Error| Error::path("run", command, errno);
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", command]).env("QUAFF_MEMBER", (number + 1).to_string()).stdin(Stdio::piped());
+    if is_stdout_taken {
+        shell.stdout(io::stderr().as_fd().try_clone_to_owned().map_err(failed)?);
+    }
+    // ^C on a terminal ends the split; its members read what is left, and end then.
+    shell.process_group(0);
+    own_signals(&mut shell);
+    let mut child = shell.spawn().map_err(failed)?;
+    let stdin = child.stdin.take().ok_or(Error::Defect("a command has no stdin".into()))?;
+    Ok((child, File::from(OwnedFd::from(stdin))))
+}
+
+impl Opened {
+    pub(super) fn presence(&self) -> &Presence {
+        &self.presence
+    }
+
+    /// Starts its writer, which takes what the lanes pack for it.
+    pub(super) fn start(self, setting: &Setting, inlets: Vec<Inlet>) -> Result<Member> {
+        let gauges = Arc::<WriterGauges>::default();
+        let status = Status { lanes: Vec::new(), writer: gauges.clone(), ring_blocks: 0, buffer_slabs: 0 };
+        let Self { plan, outlet, bell, name, presence, child } = self;
+        let writer = start_writer(&plan, setting, outlet, inlets, &bell, &presence.stop, &status)?;
+        Ok(Member { name, presence, gauges, writer, child })
+    }
+}
+
+impl Member {
+    /// Whether all that it was given is out.
+    pub(super) fn is_finished(&self) -> bool {
+        self.writer.is_finished()
+    }
+
+    /// Waits for its end, and for its command's.
+    pub(super) fn finish(self) -> Ended {
+        let (tally, failure) = match join(self.writer) {
+            Ok(tally) => (tally, None),
+            Err(error) => (WriterTally::default(), Some(error)),
+        };
+        let status = self.child.and_then(|mut child| child.wait().ok());
+        Ended {
+            tally,
+            failure,
+            reason: self.presence.stop.reason(),
+            exit: status.and_then(|status| status.code()),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What to split, as plain data, and what does not fit together.
+
+use crate::plan::{CapturePlan, Format, Output};
+use crate::stage::split::Sorting;
+use crate::{Error, Result};
+use quaff_wire::split::{MEMBERS_MAX, Rendezvous, WEIGHTS_MAX};
+use std::path::PathBuf;
+
+/// A split: one feed, sorted to members.
+#[derive(Debug, Clone)]
+pub struct SplitPlan {
+    /// Where the feed comes from, and what is common to all outputs; its own output is not used.
+    pub capture: CapturePlan,
+    /// How frames are sorted.
+    pub sorting: Sorting,
+    /// Who gets them.
+    pub members: Vec<MemberPlan>,
+}
+
+/// A member of a bundle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemberPlan {
+    /// Where its frames go.
+    pub goal: Goal,
+    /// Its share, beside the others'.
+    pub weight: u64,
+}
+
+/// Where a member's frames go.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Goal {
+    /// Into a file, a pipe or a device.
+    File(PathBuf),
+    /// To stdout.
+    Stdout,
+    /// Into the stdin of a command, in the shell's language.
+    Command(String),
+    /// Out of an interface.
+    Interface(String),
+    /// Nowhere: they are only counted. Either all members are so, or none.
+    Nowhere,
+}
+
+impl Goal {
+    /// What it is called: its path, its command, its interface; `member 3` where there is none.
+    pub(super) fn name(&self, number: usize) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Stdout => "stdout".into(),
+            Self::Command(command) => format!("{command} ({})", number + 1),
+            Self::Interface(name) => name.clone(),
+            Self::Nowhere => format!("member {}", number + 1),
+        }
+    }
+}
+
+impl SplitPlan {
+    /// Whether nothing is written.
+    pub fn is_dry(&self) -> bool {
+        self.members.iter().all(|member| member.goal == Goal::Nowhere)
+    }
+
+    /// Whether packets go to stdout.
+    pub fn takes_stdout(&self) -> bool {
+        self.members.iter().any(|member| member.goal == Goal::Stdout)
+    }
+
+    /// Whether the plan fits together.
+    pub fn validate(mut self) -> Result<Self> {
+        let refuse = |words: String| Err(Error::Plan(words));
+        if self.members.is_empty() {
+            return refuse(
+                "nobody to split among: give --members N, or outputs with -w, -o or --exec".into(),
+            );
+        }
+        if self.members.len() > MEMBERS_MAX {
+            return refuse(format!("{} members: {MEMBERS_MAX} is the most", self.members.len()));
+        }
+        for (number, member) in self.members.iter().enumerate() {
+            let is_same = |other: &MemberPlan| {
+                other.goal == member.goal && !matches!(member.goal, Goal::Nowhere | Goal::Command(_))
+            };
+            if self.members[..number].iter().any(is_same) {
+                let name = member.goal.name(number);
+                return refuse(format!("{name} is there twice; --weights gives an output a larger share"));
+            }
+            let is_source = |name: &String| self.capture.interfaces.iter().any(|source| source.name == *name);
+            if let Goal::Interface(name) = &member.goal
+                && is_source(name)
+            {
+                return refuse(format!("{name}: what is sent from it would be captured from it again"));
+            }
+        }
+        self.bundle()?;
+        self.capture = self.capture.validate()?;
+        Ok(self)
+    }
+
+    /// Who takes what.
+    pub(super) fn bundle(&self) -> Result<Rendezvous> {
+        let weights: Vec<_> = self.members.iter().map(|member| member.weight).collect();
+        Rendezvous::new(&weights, self.sorting.seed).ok_or_else(|| {
+            let words = "weights are whole numbers from 1 on, and in lowest terms no more than";
+            Error::Plan(format!("{words} {WEIGHTS_MAX} together"))
+        })
+    }
+
+    /// Whether a member is an interface.
+    pub(super) fn sends(&self) -> bool {
+        self.members.iter().any(|member| matches!(member.goal, Goal::Interface(_)))
+    }
+
+    /// The capture that one member sees: its share of the buffer, its output.
+    pub(super) fn capture_of(&self, member: &MemberPlan, is_at_once: bool) -> CapturePlan {
+        let plan = self.capture.clone();
+        let output = match &member.goal {
+            Goal::File(path) => Output::File(path.clone()),
+            _ => Output::Stdout,
+        };
+        let is_file =
+            matches!(&member.goal, Goal::File(path) if !path.metadata().is_ok_and(|meta| !meta.is_file()));
+        let flush = match &member.goal {
+            Goal::Interface(_) => super::SEND_FLUSH,
+            _ if is_at_once && is_file => super::super::offline::NEVER,
+            _ => plan.flush,
+        };
+        let format = if matches!(member.goal, Goal::Interface(_)) { Format::Pcap } else { plan.format };
+        CapturePlan { output, flush, format, buffer_bytes: plan.buffer_bytes / self.members.len(), ..plan }
+    }
+}
