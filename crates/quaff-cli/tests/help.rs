@@ -17,6 +17,7 @@ fn help_reads_as_it_did() {
         "gulp",
         "extcap",
         "generate",
+        "replay",
         "verify",
         "pipe",
         "split",

@@ -2,7 +2,7 @@
 //! and against the files themselves.
 
 use quaff::source::file::CaptureFile;
-use quaff_lab::lab::{RX_IF, TX_IF};
+use quaff_lab::lab::RX_IF;
 use quaff_lab::{Lab, LabPlan, Running, testing};
 use quaff_os::bpf::asm::{Asm, Reg};
 use quaff_os::bpf::{ArrayMap, Program, XDP_PASS};
@@ -355,8 +355,9 @@ fn frames_go_one_at_a_time_and_come_from_a_pipe() {
 
     for (args, loops) in [("-t", 1), ("-t --loop 3", 3)] {
         let mut piped = command(lab.rx(), &format!("--inject rx0 {args}"), &[Path::new("-")]);
-        piped.stdin(std::fs::File::open(file.path()).expect("a file"));
-        let done = Running::start_fed(piped).expect("quaff runs").finish(PATIENCE).expect("quaff ends");
+        // A pipe of a shell's making, which is what cannot be read twice.
+        let cat = Command::new("cat").arg(file.path()).stdout(Stdio::piped()).spawn().expect("cat runs");
+        let done = piped.stdin(cat.stdout.expect("a pipe")).output().expect("quaff runs");
         let report: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
         assert_agreed(&report, done.status.code(), 100 * loops);
     }
@@ -383,7 +384,6 @@ fn what_cannot_be_is_refused_before_the_first_frame() {
         assert_eq!(done.status.code(), Some(2), "{args}: {done:?}");
         assert!(done.stderr.contains(words), "{args}: {}", done.stderr);
     }
-    assert_eq!(TX_IF, "tx0");
 }
 
 #[test]
