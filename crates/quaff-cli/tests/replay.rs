@@ -142,7 +142,8 @@ fn received(mut ring: RxRing, count: usize) -> Vec<(u64, Vec<u8>)> {
             continue;
         };
         Cursor::new(block).walk(block, u32::MAX, |packet| {
-            frames.push((packet.time_ns, whole(block, &packet)));
+            let time_ns = u64::from(packet.sec) * 1_000_000_000 + u64::from(packet.nsec);
+            frames.push((time_ns, whole(block, &packet)));
         });
         ring.release();
     }

@@ -1,13 +1,12 @@
 //! A source as it is sent: again and again, up to a limit, without what cannot be sent.
 
-use super::super::arena::Arena;
+use super::super::arena::{Arena, Meta};
 use super::super::feed::Feed;
 use super::super::{PlanError, SendError};
 use super::unique;
-use quaff_wire::layers::{self, ETHERNET_BYTES, TAG_BYTES, TPIDS};
+use quaff_wire::flow::{FlowCount, FlowCounts};
+use quaff_wire::layers::{ETHERNET_BYTES, TAG_BYTES, TPIDS};
 use serde::Serialize;
-use std::collections::HashSet;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 /// What of the frames can be sent.
 #[derive(Debug, Clone, Copy)]
@@ -47,10 +46,10 @@ pub(super) struct Passes {
     frames: u64,
 }
 
-/// Different 5-tuples of a pass, in the order in which they come.
+/// Different flows of a pass, in the order in which they come.
 #[derive(Debug, Default)]
-pub(super) struct Flows {
-    seen: HashSet<u64, BuildHasherDefault<DefaultHasher>>,
+struct Flows {
+    count: FlowCount,
     /// At which frame each begins; the numbers rise.
     begin: Vec<u64>,
 }
@@ -118,12 +117,17 @@ impl Passes {
         once(self.frames) * (sent / self.frames) + once(sent % self.frames)
     }
 
+    /// Flows and packets of the first pass.
+    pub(super) fn flow_counts(&self) -> FlowCounts {
+        self.flows.count.counts()
+    }
+
     /// Leaves out what cannot be sent, and gives later passes their own addresses.
     fn prepare(&mut self, arena: &mut Arena) {
         let (sizes, is_first, pass) = (self.sizes, self.pass == 0, self.pass);
         let (skipped, flows, frames) = (&mut self.skipped, &mut self.flows, &mut self.frames);
         let (left, unique, counts_flows) = (&mut self.left, self.unique, self.feed.flows().is_none());
-        arena.retain(|frame, _| {
+        arena.retain(|frame, meta| {
             if frame.len() < sizes.min || !sizes.fits(frame) {
                 let which =
                     if frame.len() < sizes.min { &mut skipped.too_short } else { &mut skipped.too_large };
@@ -136,7 +140,7 @@ impl Passes {
             *left -= 1;
             if is_first {
                 if counts_flows {
-                    flows.note(frame, *frames);
+                    flows.note(frame, meta, *frames);
                 }
                 *frames += 1;
             } else if unique {
@@ -172,10 +176,8 @@ impl Feed for Passes {
 }
 
 impl Flows {
-    fn note(&mut self, frame: &[u8], number: u64) {
-        let Some(ip) = layers::ethernet(frame).and_then(|layers| layers.ip) else { return };
-        let key = self.seen.hasher().hash_one((ip.addresses, ip.protocol, ip.ports(frame)));
-        if self.seen.insert(key) {
+    fn note(&mut self, frame: &[u8], meta: &Meta, number: u64) {
+        if self.count.add(frame, meta.time_ns / 1_000_000_000) {
             self.begin.push(number);
         }
     }
@@ -183,7 +185,6 @@ impl Flows {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::arena::Meta;
     use super::*;
 
     /// Frames of these lengths, each of a flow of its own where there is room for one.

@@ -28,8 +28,14 @@ pub struct ReplayReport {
     pub bytes: u64,
     /// From the first frame to the last, s.
     pub seconds: f64,
-    /// Different flows (5-tuples, each direction for itself) among the frames sent.
+    /// Different flows among the frames sent: 5-tuples, each direction for itself.
     pub flows: u64,
+    /// Frames of the first pass that belong to a flow.
+    pub flow_packets: u64,
+    /// Frames of the first pass that are not IP.
+    pub non_flow_packets: u64,
+    /// Frames of the first pass whose headers cannot be read.
+    pub invalid_packets: u64,
     /// Frames per second: the gaps between the first and the last frame, over `seconds`.
     pub pps: f64,
     /// Bits per second of whole frames, without FCS.
@@ -118,6 +124,7 @@ impl ReplayReport {
         let pps = per_second(sent.saturating_sub(1) as f64);
         let mean_bytes = bytes as f64 / sent.max(1) as f64;
         let paced = plan.rate.is_paced() && taken > 0;
+        let counts = passes.flow_counts();
         // All but the latest pass of frames that were put there once were played to their end.
         let loops = (load(word::PASSES) + 1).min(plan.loops.unwrap_or(u64::MAX)).max(passes.ended());
         Self {
@@ -129,6 +136,9 @@ impl ReplayReport {
             bytes,
             seconds,
             flows: passes.flows(taken),
+            flow_packets: counts.flow_packets,
+            non_flow_packets: counts.non_flow_packets,
+            invalid_packets: counts.invalid_packets,
             pps,
             bits_per_second: pps * mean_bytes * 8.0,
             loops: if taken == 0 { 0 } else { loops },
