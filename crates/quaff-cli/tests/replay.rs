@@ -198,7 +198,7 @@ fn real_traffic_arrives_byte_by_byte_in_order() {
         ("--inject rx0 --pps 100k --cpu 0", lab.rx(), 1),
         ("--inject rx0 -t --loop 2", lab.rx(), 2),
         ("--inject rx0 --pps 150k --loop 2 --memory 1M", lab.rx(), 2),
-        ("-o tx0 --pps 100k", lab.tx(), 1),
+        ("-o tx0 --via xdp-redirect --pps 100k", lab.tx(), 1),
     ] {
         let ring = ring(&lab);
         let (report, code) = replay(netns, args, &[&mix]);
@@ -306,7 +306,7 @@ fn limits_and_what_is_left_out_are_told() {
     let (report, code) = replay(lab.rx(), "--inject rx0 -t", &[file.path()]);
     assert_eq!((number(&report, "sent"), code), (101, Some(1)), "{report}");
     assert_eq!(report["skipped"], serde_json::json!({"too_large": 1, "too_short": 1}));
-    let (report, _) = replay(lab.tx(), "-o tx0 -t --include 101-", &[file.path()]);
+    let (report, _) = replay(lab.tx(), "-o tx0 --via xdp-redirect -t --include 101-", &[file.path()]);
     assert_eq!(report["skipped"]["too_large"], 1, "{report}");
 }
 
@@ -357,8 +357,9 @@ fn frames_go_one_at_a_time_and_come_from_a_pipe() {
     for (args, loops) in [("-t", 1), ("-t --loop 3", 3)] {
         let mut piped = command(lab.rx(), &format!("--inject rx0 {args}"), &[Path::new("-")]);
         // A pipe of a shell's making, which is what cannot be read twice.
-        let cat = Command::new("cat").arg(file.path()).stdout(Stdio::piped()).spawn().expect("cat runs");
-        let done = piped.stdin(cat.stdout.expect("a pipe")).output().expect("quaff runs");
+        let mut cat = Command::new("cat").arg(file.path()).stdout(Stdio::piped()).spawn().expect("cat runs");
+        let done = piped.stdin(cat.stdout.take().expect("a pipe")).output().expect("quaff runs");
+        cat.wait().expect("cat has ended");
         let report: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
         assert_agreed(&report, done.status.code(), 100 * loops);
     }

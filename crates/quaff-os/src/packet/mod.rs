@@ -15,7 +15,7 @@ mod tx_ring;
 
 pub use ring::{RingPlan, RxRing, Wake};
 pub use socket::{KernelDrops, TimeSource};
-pub use tap::CountingTap;
+pub use tap::{CountingTap, has_listener};
 pub use tx::{BATCH_FRAMES, Qdisc, TxSocket};
 pub use tx_ring::TxRing;
 
