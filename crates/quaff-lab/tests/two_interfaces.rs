@@ -1,0 +1,171 @@
+//! A replay by two interfaces: frames leave in one order, whichever of the two they leave by.
+
+use quaff::send::replay::{ReplayPlan, ReplayVia, run};
+use quaff::send::{Arena, Control, Feed, Late, Meta, Rate, Ratio, SendError, WayKind};
+use quaff::stop::Stop;
+use quaff_lab::lab::{RX_IF, TX_IF};
+use quaff_lab::{Lab, testing};
+use quaff_os::event::Event;
+use quaff_os::packet::block::Cursor;
+use quaff_os::packet::{RingPlan, RxRing, TimeSource, accept};
+use quaff_os::rtnl::{self, Rtnl, VethEnd, VethPlan};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+const FRAMES: u32 = 5000;
+const OTHERS: [&str; 2] = ["tx1", "rx1"];
+
+/// Numbered frames, of which some leave by the second interface, alone and in rows.
+struct Mixed(u32);
+
+fn out(number: u32) -> u8 {
+    u8::from(number.is_multiple_of(3) || number % 100 > 60)
+}
+
+impl Feed for Mixed {
+    fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
+        while self.0 < FRAMES {
+            let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
+            frame.extend(self.0.to_be_bytes());
+            frame.resize(60 + self.0 as usize % 1000, 0);
+            let meta = Meta { out: out(self.0), wire_len: frame.len() as u32, ..Meta::default() };
+            if !arena.push(&frame, meta) {
+                return Ok(true);
+            }
+            self.0 += 1;
+        }
+        Ok(false)
+    }
+}
+
+/// Adds a second link to a lab.
+fn add_link(lab: &Lab) {
+    let end = |name, netns, mac| VethEnd { name, netns, mac };
+    let ends = [
+        end(OTHERS[0], lab.tx().as_fd(), [2, 0, 0, 0, 1, 1]),
+        end(OTHERS[1], lab.rx().as_fd(), [2, 0, 0, 0, 1, 2]),
+    ];
+    let mut rtnl = Rtnl::open().expect("a socket");
+    rtnl.create_veth(&VethPlan { ends, mtu: lab.mtu(), queues: 1 }).expect("a link");
+    for (netns, name) in [(lab.tx(), OTHERS[0]), (lab.rx(), OTHERS[1])] {
+        let up = || {
+            let mut rtnl = Rtnl::open()?;
+            let index = rtnl.link(name)?.index;
+            rtnl.set_up(index, true)
+        };
+        netns.run(up).expect("a thread in the namespace").expect("switched on");
+    }
+    let begun = Instant::now();
+    let is_running = || rtnl::link(OTHERS[0]).expect("a link").running;
+    while !lab.tx().run(is_running).expect("a thread in the namespace") {
+        assert!(begun.elapsed() < Duration::from_secs(5), "the link does not come up");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn ring(lab: &Lab, name: &str) -> RxRing {
+    let plan = RingPlan {
+        block_bytes: 1 << 20,
+        block_count: 16,
+        retire_ms: 10,
+        promiscuous: true,
+        filter: vec![accept(u32::MAX)],
+        time_source: TimeSource::Host,
+    };
+    let open = || RxRing::open(rtnl::link(name)?.index, name, &plan);
+    lab.rx().run(open).expect("a thread in the namespace").expect("a ring")
+}
+
+/// When which frames came: ns, number.
+fn received(mut ring: RxRing, count: usize) -> Vec<(u64, u32)> {
+    let bell = Event::new().expect("a bell");
+    let begun = Instant::now();
+    let mut frames = Vec::new();
+    while frames.len() < count && begun.elapsed() < Duration::from_secs(5) {
+        let Some(block) = ring.block() else {
+            ring.wait(&bell, Duration::from_millis(10)).expect("a wait");
+            continue;
+        };
+        Cursor::new(block).walk(block, u32::MAX, |packet| {
+            let frame = &block[packet.start as usize..][..packet.snaplen as usize];
+            if frame[12..14] == [0x88, 0xb5] {
+                let number = u32::from_be_bytes([frame[14], frame[15], frame[16], frame[17]]);
+                frames.push((u64::from(packet.sec) * 1_000_000_000 + u64::from(packet.nsec), number));
+            }
+        });
+        ring.release();
+    }
+    frames
+}
+
+fn plan(via: ReplayVia, rate: Rate) -> ReplayPlan {
+    ReplayPlan {
+        via,
+        interface: TX_IF.to_owned(),
+        interface2: Some(OTHERS[0].to_owned()),
+        rate,
+        loops: Some(1),
+        unique_ip: false,
+        limit: None,
+        duration: None,
+        late: Late::Burst,
+        stepwise: false,
+        core: None,
+        memory_bytes: 64 << 20,
+    }
+}
+
+#[test]
+fn frames_leave_in_one_order_by_whichever_interface() {
+    let Some(lab) = testing::lab("frames_leave_in_one_order_by_whichever_interface") else { return };
+    add_link(&lab);
+    let paced = Rate::Frames(Ratio { num: 50_000, den: 1 });
+    for (kind, rate) in [
+        (WayKind::Sendmmsg, Rate::Topspeed),
+        (WayKind::Sendmmsg, paced),
+        (WayKind::SendmmsgQdisc, Rate::Topspeed),
+        (WayKind::TxRing, Rate::Topspeed),
+        (WayKind::AfXdp, Rate::Topspeed),
+    ] {
+        let rings = [ring(&lab, RX_IF), ring(&lab, OTHERS[1])];
+        let plan = plan(ReplayVia::User(kind), rate);
+        let replay = || {
+            run(&plan, Box::new(Mixed(0)), Stop::default(), |_, wait| {
+                std::thread::sleep(wait.min(Duration::from_millis(5)));
+                Control::Go
+            })
+        };
+        let report = match lab.tx().run(replay).expect("a thread in the namespace") {
+            Err(SendError::Os(error)) if testing::is_refusal(&error) => {
+                testing::skip("frames_leave_in_one_order: AF_XDP", &error.to_string());
+                continue;
+            }
+            report => report.expect("a report"),
+        };
+        let second = (0..FRAMES).filter(|number| out(*number) == 1).count();
+        let counts = [FRAMES as usize - second, second];
+        assert_eq!((report.sent, report.confirmed), (FRAMES.into(), FRAMES.into()), "{kind:?}: {report:?}");
+        assert!(report.agrees(), "{kind:?}: {report:?}");
+        let mut all = Vec::new();
+        for ((which, ring), count) in (0..).zip(rings).zip(counts) {
+            assert_eq!(report.interfaces[usize::from(which)].sent, count as u64, "{kind:?}: {report:?}");
+            let frames = received(ring, count);
+            assert_eq!(frames.len(), count, "{kind:?}");
+            assert!(frames.iter().all(|(_, number)| out(*number) == which), "{kind:?}");
+            all.extend(frames);
+        }
+        all.sort_by_key(|(time_ns, number)| (*time_ns, *number));
+        let in_order = all.iter().map(|(_, number)| *number).eq(0..FRAMES);
+        assert!(in_order, "{kind:?}: {:?}", all.windows(2).find(|pair| pair[1].1 < pair[0].1));
+    }
+}
+
+#[test]
+fn ways_in_the_kernel_have_one_interface() {
+    let Some(lab) = testing::lab("ways_in_the_kernel_have_one_interface") else { return };
+    add_link(&lab);
+    let plan = plan(ReplayVia::XdpRedirect, Rate::Topspeed);
+    let replay = || run(&plan, Box::new(Mixed(0)), Stop::default(), |_, _| Control::Stop);
+    let error = lab.tx().run(replay).expect("a thread in the namespace").expect_err("refused");
+    assert!(error.to_string().contains("from user space"), "{error}");
+}
