@@ -311,6 +311,38 @@ fn limits_and_what_is_left_out_are_told() {
 }
 
 #[test]
+fn late_frames_are_sent_shifted_or_dropped_as_asked_for() {
+    let _alone = alone();
+    let Some(lab) = lab("late_frames_are_sent_shifted_or_dropped_as_asked_for") else { return };
+    let frames: Vec<_> = (0..1000).map(|number| udp(number, 100)).collect();
+    let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
+    // Faster than any machine: 20,000 frames in 0.2 ms.
+    for (late, code) in [("burst", 0), ("shift", 0), ("drop", 1)] {
+        let args = format!("--inject rx0 --pps 100M --loop 20 --late {late}");
+        let (report, ended) = replay(lab.rx(), &args, &[file.path()]);
+        let (sent, dropped) = (number(&report, "sent"), number(&report, "late_dropped"));
+        assert_eq!((sent + dropped, ended), (20_000, Some(code)), "{late}: {report}");
+        assert_eq!(dropped > 0, late == "drop", "{late}: {report}");
+        assert_eq!(number(&report, "shifted_ns") > 0, late == "shift", "{late}: {report}");
+        assert!(number(&report, "confirmed") >= sent && number(&report, "bytes") == sent * 142, "{report}");
+        assert!(number(&report, "longest_burst") > 100, "{late}: {report}");
+    }
+}
+
+#[test]
+fn what_is_before_the_damage_is_sent() {
+    let _alone = alone();
+    let Some(lab) = lab("what_is_before_the_damage_is_sent") else { return };
+    let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
+    let (torn, whole) = [0, 1].map(|_| pcap(frames.iter().map(|frame| (0, &frame[..])), 1)).into();
+    let bytes = std::fs::read(torn.path()).expect("a file");
+    std::fs::write(torn.path(), &bytes[..bytes.len() - 5]).expect("written");
+    let (report, code) = replay(lab.rx(), "--inject rx0 -t", &[torn.path(), whole.path()]);
+    assert_eq!((number(&report, "sent"), code), (199, Some(1)), "{report}");
+    assert!(report["damage"].as_str().is_some_and(|damage| damage.contains("offset")), "{report}");
+}
+
+#[test]
 fn a_signal_ends_a_run_at_once_with_a_true_report() {
     let _alone = alone();
     let Some(lab) = lab("a_signal_ends_a_run_at_once_with_a_true_report") else { return };

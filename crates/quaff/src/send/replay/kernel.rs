@@ -38,6 +38,10 @@ const BATCH_REDIRECT: u32 = 32;
 const BATCH_HEARD: u32 = 1;
 /// A paced frame may wait so long for others that leave with it, ns.
 const BATCH_NS: u64 = 4_000;
+/// How often the clock is read for a frame that is not due yet, some 20 to 50 µs; less where frames of
+/// the same batch wait for it meanwhile.
+const SPIN_TURNS: u32 = 1000;
+const SPIN_TURNS_MIN: u32 = 20;
 /// So long before its frame is due a call is made, which takes some ms to set up, ns.
 const LEAD_NS: u64 = 40_000_000;
 
@@ -216,8 +220,10 @@ impl Filler {
         let State::Kernel(state) = &shared.state else { return Err(PlanError::Empty.into()) };
         let plan = shared.plan;
         let first_bytes = if self.whole { self.longest_bytes } else { super::ring::FRAME_BYTES_MAX };
+        let paced = plan.rate.is_paced();
+        let batch = batch(shared, paced.then_some(mean_ns));
         let constants = Constants {
-            paced: plan.rate.is_paced(),
+            paced,
             streamed: !self.whole,
             unique: self.whole && plan.unique_ip,
             late: plan.late,
@@ -225,22 +231,24 @@ impl Filler {
             stop_after_ns: plan.duration.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
             redirect: (plan.via == ReplayVia::XdpRedirect).then_some(shared.link.index),
             first_bytes,
+            spin_turns: (SPIN_TURNS / (batch * batch)).max(SPIN_TURNS_MIN) as i32,
         };
         let insns = program::assemble(&constants, state, ring.map());
         let program = Program::load_xdp("quaff_replay", &insns)?;
-        let at_once = match plan.via {
-            ReplayVia::Inject if packet::has_listener(shared.link.index) => BATCH_HEARD,
-            ReplayVia::Inject => BATCH_INJECT,
-            _ => BATCH_REDIRECT,
-        };
-        let batch = match constants.paced {
-            true => (BATCH_NS / mean_ns.max(1)).clamp(1, at_once.into()) as u32,
-            false => at_once,
-        };
         // A program that may find nothing to do is run without end, and interrupted.
-        let exact = !constants.paced && self.whole && constants.stop_after_ns.is_none();
+        let exact = !paced && self.whole && constants.stop_after_ns.is_none();
         Ok((program, Run { first_bytes, batch, exact }))
     }
+}
+
+/// Frames that leave together, at a mean distance or without a pace.
+fn batch(shared: &Shared<'_>, mean_ns: Option<u64>) -> u32 {
+    let at_once = match shared.plan.via {
+        ReplayVia::Inject if packet::has_listener(shared.link.index) => BATCH_HEARD,
+        ReplayVia::Inject => BATCH_INJECT,
+        _ => BATCH_REDIRECT,
+    };
+    mean_ns.map_or(at_once, |mean_ns| (BATCH_NS / mean_ns.max(1)).clamp(1, at_once.into()) as u32)
 }
 
 /// How the program is run.

@@ -74,8 +74,6 @@ use quaff_os::bpf::{
 
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 
-/// How often the clock is read before the kernel gets a chance to look for signals and other work.
-const SPIN_TURNS: i32 = 1000;
 /// A frame that is due later than this is worth a sleep, which costs some 30 ms, ns.
 const FAR_NS: i32 = 120_000_000;
 /// A frame that is later than this belongs to a burst, ns.
@@ -100,6 +98,9 @@ pub(super) struct Constants {
     pub(super) redirect: Option<u32>,
     /// Bytes of a frame when the program gets it.
     pub(super) first_bytes: usize,
+    /// How often the clock is read before the kernel gets a chance to look for signals and other
+    /// work, and to hand on what is in its batch.
+    pub(super) spin_turns: i32,
 }
 
 /// Slot of the stack: what is returned for the frame.
@@ -206,7 +207,7 @@ fn wait_until_due(asm: &mut Asm, constants: &Constants, state: &ArrayMap, drop: 
         asm.place(goes_on);
     }
     if constants.paced {
-        spin(asm, state, drop);
+        spin(asm, constants, state, drop);
     }
     asm.stx_mem(Size::Dw, R7, R0, at(word::LAST_NS));
     asm.stx_mem(Size::Dw, R7, R9, at(word::DUE_NS));
@@ -216,7 +217,7 @@ fn wait_until_due(asm: &mut Asm, constants: &Constants, state: &ArrayMap, drop: 
 }
 
 /// R0 = now, at or after R9. R7 counts the turns meanwhile.
-fn spin(asm: &mut Asm, state: &ArrayMap, drop: Label) {
+fn spin(asm: &mut Asm, constants: &Constants, state: &ArrayMap, drop: Label) {
     let (near, again, due) = (asm.label(), asm.label(), asm.label());
     asm.mov64_reg(R1, R0);
     asm.alu64_imm(Alu::Add, R1, FAR_NS);
@@ -224,7 +225,7 @@ fn spin(asm: &mut Asm, state: &ArrayMap, drop: Label) {
     asm.stx_mem(Size::Dw, R7, R9, at(word::FAR_NS));
     asm.ja(drop);
     asm.place(near);
-    asm.mov64_imm(R7, SPIN_TURNS);
+    asm.mov64_imm(R7, constants.spin_turns);
     asm.place(again);
     asm.jmp_reg(Jmp::Jge, R0, R9, due);
     asm.alu64_imm(Alu::Sub, R7, 1);
