@@ -173,6 +173,8 @@ fn what_does_not_fit_together_is_refused() {
     let feed = dir.path().join("feed.pcap");
     std::fs::write(&feed, pcap(&made(1))).unwrap();
     let (feed, same) = (feed.to_str().unwrap(), dir.path().join("same").display().to_string());
+    let other = dir.path().join("other").display().to_string();
+    assert_eq!(split(&["--read", feed, "--members", "3", "--dir", &other]).0, 0);
     for (args, said) in [
         (&["--read", feed][..], "nobody to split among"),
         (&["--read", feed, "--dir", &same], "--members"),
@@ -187,6 +189,7 @@ fn what_does_not_fit_together_is_refused() {
         (&["--read", feed, "--members", "2", "--by", "port", "--dir", &same], "nothing to split by"),
         (&["-i", "lo", "-o", "lo"], "captured from it again"),
         (&["--read", feed, "-o", "no-such-interface"], "no-such-interface"),
+        (&["--read", feed, "--members", "2", "--dir", &other], "another split's"),
     ] {
         let (code, _, words) = split(args);
         assert!(code == 2 && words.contains(said), "{args:?}: {code} {words}");
@@ -332,6 +335,33 @@ fn an_interface_is_split_into_files() {
         }
     }
     assert!(streams.len() == 6 && streams.values().all(|received| *received == Some(5000)), "{streams:?}");
+}
+
+#[test]
+fn a_member_that_stands_still_costs_the_others_nothing() {
+    let Some(bench) = Bench::new("a_member_that_stands_still_costs_the_others_nothing", 1 << 28) else {
+        return;
+    };
+    let args = ["split", "-i", "rx0", "--by", "ports", "--buffer", "32M", "--ring", "16M", "--json"];
+    let commands = ["--exec", "exec cat >/dev/null", "--exec", "exec sleep 30 >/dev/null 2>&1"];
+    let mut running = Running::start(bench.quaff(&[&args[..], &commands].concat())).expect("quaff runs");
+    assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
+    for stream in 1..=8 {
+        bench.generate(&format!("--size 1000 --count 10000 --pps 50000 --stream {stream}"));
+    }
+    let asked = std::time::Instant::now();
+    let ended = interrupt(running);
+    assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
+    assert_exact(&ended.json);
+    let [one, other] = [0, 1].map(|member| &ended.json["members"][member]);
+    let of = |member: &Value, field: &str| member[field].as_u64().unwrap();
+    assert_eq!((ended.code, of(&ended.json["skipped_by"], "kernel_dropped")), (1, 0), "{}", ended.json);
+    assert!(of(one, "packets") > 10_000 && of(one, "written") == of(one, "packets"), "{one}");
+    assert!(
+        of(other, "lost") > 0 && of(other, "lost") == of(other, "packets") - of(other, "written"),
+        "{other}"
+    );
+    assert!(other["gone"]["write_error"].as_str().unwrap().contains("takes nothing"), "{other}");
 }
 
 /// What tshark shows of a frame: fields with a `|` between them, occurrences with commas.

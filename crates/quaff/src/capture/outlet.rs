@@ -40,6 +40,8 @@ pub(super) struct Outlet {
     align: usize,
     /// Where a copy goes.
     onlooker: Option<File>,
+    /// When it is raised, a reader that takes nothing is left.
+    run: Option<Stop>,
 }
 
 enum Kind {
@@ -66,17 +68,23 @@ impl Outlet {
                 (Kind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
             }
         };
-        Ok(Self { kind, format, align, onlooker })
+        Ok(Self { kind, format, align, onlooker, run: None })
     }
 
     /// A pipe to a process.
     pub(super) fn process(pipe: File, format: Format) -> Self {
-        Self { kind: Kind::Stream(pipe), format, align: 1, onlooker: None }
+        Self { kind: Kind::Stream(pipe), format, align: 1, onlooker: None, run: None }
     }
 
     /// An interface: its frames are packed as pcap, and go out without what is around them.
     pub(super) fn interface(transmit: Transmit) -> Self {
-        Self { kind: Kind::Interface(Box::new(transmit)), format: Format::Pcap, align: 1, onlooker: None }
+        let kind = Kind::Interface(Box::new(transmit));
+        Self { kind, format: Format::Pcap, align: 1, onlooker: None, run: None }
+    }
+
+    /// Leaves a reader that takes nothing once `run` is to end.
+    pub(super) fn until(self, run: &Stop) -> Self {
+        Self { run: Some(run.clone()), ..self }
     }
 
     pub(super) fn align(&self) -> usize {
@@ -137,7 +145,13 @@ impl Outlet {
             gauges: gauges.clone(),
         };
         let sink: Box<dyn Sink> = match self.kind {
-            Kind::Stream(out) => Box::new(Stream::new(out, heading.clone(), stop.clone(), gauges.clone())),
+            Kind::Stream(out) => {
+                let stream = Stream::new(out, heading.clone(), stop.clone(), gauges.clone());
+                Box::new(match self.run {
+                    Some(run) => stream.until(run),
+                    None => stream,
+                })
+            }
             Kind::File(file, path) => {
                 // What was in it goes only now, when everything else has worked.
                 file.set_len(0).map_err(|errno| Error::path("empty", &path, errno))?;

@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// How often we ask whether anybody still reads.
 const ASK_NS: u64 = 200_000_000;
+/// At the end of a run a reader that takes nothing for so long gets no more.
+const PATIENCE_NS: u64 = 2_000_000_000;
 
 /// An output that only goes forward.
 #[derive(Debug)]
@@ -36,9 +38,13 @@ pub struct Stream {
     /// It was the reader that closed it: whatever else ends the run, that is no loss.
     closed_by_reader: bool,
     asked_ns: u64,
+    /// When the reader took something last.
+    taken_ns: u64,
     home: VecDeque<(usize, Slab)>,
     tally: WriterTally,
     stop: Stop,
+    /// Once it is raised, a reader is not waited for any longer.
+    run: Option<Stop>,
     gauges: Arc<WriterGauges>,
 }
 
@@ -58,9 +64,18 @@ impl Stream {
             closed: false,
             closed_by_reader: false,
             asked_ns: 0,
+            taken_ns: 0,
+            run: None,
             home: VecDeque::new(),
             tally: WriterTally::default(),
         }
+    }
+
+    /// Leaves a reader that takes nothing once `run` is to end. That works where `out` does not block.
+    #[must_use]
+    pub fn until(mut self, run: Stop) -> Self {
+        self.run = Some(run);
+        self
     }
 
     fn begin(&mut self) {
@@ -107,11 +122,18 @@ impl Stream {
         while !bytes.is_empty() {
             match self.out.write(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(count) => bytes = &bytes[count..],
+                Ok(count) => {
+                    bytes = &bytes[count..];
+                    self.taken_ns = steady_ns();
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     let mut fds = [PollFd::new(self.out.as_fd(), PollFlags::POLLOUT)];
                     poll(&mut fds, PollTimeout::from(250u8))?;
+                    let is_late = steady_ns() - self.taken_ns > PATIENCE_NS;
+                    if is_late && self.run.as_ref().is_some_and(Stop::raised) {
+                        return Err(io::Error::new(ErrorKind::TimedOut, "its reader takes nothing any more"));
+                    }
                 }
                 Err(error) => return Err(error),
             }

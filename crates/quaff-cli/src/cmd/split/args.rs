@@ -206,8 +206,15 @@ impl Args {
     fn files(&self, dir: &Path, count: usize) -> anyhow::Result<Vec<Goal>> {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
         let (digits, extension) = (count.to_string().len(), self.format().extension());
-        let file = |number| Goal::File(dir.join(format!("member-{number:0digits$}.{extension}")));
-        Ok((1..=count).map(file).collect())
+        let file = |number| format!("member-{number:0digits$}.{extension}");
+        let files: Vec<_> = (1..=count).map(file).collect();
+        let entries = dir.read_dir().with_context(|| format!("cannot read the folder {}", dir.display()))?;
+        let found = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let is_other = |name: &String| name.starts_with("member-") && !files.contains(name);
+        if let Some(name) = found.into_iter().find(is_other) {
+            bail!("{}: {name} is another split's; give an empty folder, or remove it first", dir.display());
+        }
+        Ok(files.into_iter().map(|name| Goal::File(dir.join(name))).collect())
     }
 
     fn format(&self) -> Format {

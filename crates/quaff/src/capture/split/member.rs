@@ -11,10 +11,12 @@ use crate::stage::split::Presence;
 use crate::stop::{Reason, Stop};
 use crate::tally::WriterTally;
 use crate::{Error, Result};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use quaff_os::event::Event;
 use quaff_os::process::own_signals;
 use quaff_os::rtnl;
 use quaff_wire::linktype;
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -39,7 +41,7 @@ pub(super) struct Member {
     pub(super) presence: Presence,
     pub(super) gauges: Arc<WriterGauges>,
     writer: JoinHandle<Result<WriterTally>>,
-    child: Option<Child>,
+    child: RefCell<Option<Child>>,
 }
 
 /// How a member ended.
@@ -65,6 +67,7 @@ pub(super) fn open(plan: &SplitPlan, number: usize, is_at_once: bool, stop: &Sto
         Goal::Interface(name) => (Outlet::interface(transmit(name, &presence)?), None),
         _ => (Outlet::open(&capture, &bell, stop)?, None),
     };
+    let outlet = outlet.until(stop);
     Ok(Opened { plan: capture, outlet, bell, name: name(member, number), presence, child })
 }
 
@@ -93,7 +96,10 @@ fn run(command: &str, number: usize, is_stdout_taken: bool) -> Result<(Child, Fi
     own_signals(&mut shell);
     let mut child = shell.spawn().map_err(failed)?;
     let stdin = child.stdin.take().ok_or(Error::Defect("a command has no stdin".into()))?;
-    Ok((child, File::from(OwnedFd::from(stdin))))
+    let pipe = File::from(OwnedFd::from(stdin));
+    // Whoever reads nothing can be left at the end.
+    fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|errno| failed(errno.into()))?;
+    Ok((child, pipe))
 }
 
 impl Opened {
@@ -107,23 +113,34 @@ impl Opened {
         let status = Status { lanes: Vec::new(), writer: gauges.clone(), ring_blocks: 0, buffer_slabs: 0 };
         let Self { plan, outlet, bell, name, presence, child } = self;
         let writer = start_writer(&plan, setting, outlet, inlets, &bell, &presence.stop, &status)?;
-        Ok(Member { name, presence, gauges, writer, child })
+        Ok(Member { name, presence, gauges, writer, child: RefCell::new(child) })
     }
 }
 
 impl Member {
-    /// Whether all that it was given is out.
+    /// Whether all that it was given is out, and its command has ended.
     pub(super) fn is_finished(&self) -> bool {
         self.writer.is_finished()
+            && (self.is_given_up() || {
+                let mut child = self.child.borrow_mut();
+                child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
+            })
+    }
+
+    /// Whether its reader is not waited for: it took nothing any more.
+    fn is_given_up(&self) -> bool {
+        matches!(self.presence.stop.reason(), Some(Reason::WriteError(_)))
     }
 
     /// Waits for its end, and for its command's.
     pub(super) fn finish(self) -> Ended {
+        let is_given_up = self.writer.is_finished() && self.is_given_up();
         let (tally, failure) = match join(self.writer) {
             Ok(tally) => (tally, None),
             Err(error) => (WriterTally::default(), Some(error)),
         };
-        let status = self.child.and_then(|mut child| child.wait().ok());
+        let child = self.child.into_inner().filter(|_| !is_given_up);
+        let status = child.and_then(|mut child| child.wait().ok());
         Ended {
             tally,
             failure,
