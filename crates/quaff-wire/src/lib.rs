@@ -18,5 +18,6 @@ pub mod record;
 pub mod rewrite;
 pub mod split;
 pub mod stamp;
+pub mod synth;
 pub mod tunnel;
 pub mod udp;

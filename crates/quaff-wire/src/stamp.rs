@@ -1,7 +1,7 @@
 //! The stamp in each generated frame, by which `verify` knows it again.
 //!
-//! A generated frame is Ethernet, IPv4, UDP; the stamp is the first [`STAMP_BYTES`] bytes of the
-//! UDP payload, so that it fits the smallest frame (64 B without FCS = 14 + 20 + 8 + 22):
+//! A generated frame is Ethernet, IPv4 or IPv6, UDP; the stamp is the first [`STAMP_BYTES`] bytes of the
+//! UDP payload, so that it fits the smallest frame (64 B without FCS = 14 + 20 + 8 + 22; 84 B in IPv6):
 //!
 //! | offset | bytes | meaning |
 //! |---|---|---|
@@ -18,13 +18,19 @@
 //! [`read`] tells three kinds of frame apart. A flipped byte is noticed wherever a checksum covers
 //! it, that is everywhere behind the EtherType; in the EtherType and in the TPID of a VLAN tag too,
 //! because port and magic still stand where they must. The MAC addresses and the TCI of a tag have
-//! no checksum of their own (the FCS is gone by then): a flip there stays unseen.
+//! no checksum of their own (the FCS is gone by then): a flip there stays unseen, as it does in class,
+//! flow label and hop limit of IPv6.
 
 use crate::checksum;
 use crate::udp::{
     ETHERTYPE_IPV4, IPV4_BYTES, MACS_BYTES, PROTOCOL_UDP, TAG_BYTES, TAGS_MAX, TPID_CUSTOMER, TPID_SERVICE,
     UDP_BYTES,
 };
+
+/// EtherType of IPv6.
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+/// Bytes of an IPv6 header without extensions (RFC 8200).
+const IPV6_BYTES: usize = 40;
 
 /// Bytes of a stamp.
 pub const STAMP_BYTES: usize = 22;
@@ -130,9 +136,10 @@ fn corrupt_if(damaged: bool) -> Read {
 
 /// Port and magic stand where they would in a generated frame, whatever the headers say.
 fn resembles(frame: &[u8]) -> bool {
+    let is_ours = |magic| word(frame, magic) == Some(MAGIC) && word(frame, magic - 6) == Some(PORT);
     (0..=TAGS_MAX).any(|tags| {
         let magic = STAMP_OFFSET + tags * TAG_BYTES;
-        word(frame, magic) == Some(MAGIC) && word(frame, magic - 6) == Some(PORT)
+        is_ours(magic) || is_ours(magic + IPV6_BYTES - IPV4_BYTES)
     })
 }
 
@@ -142,10 +149,11 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
 
 /// A UDP datagram in a frame, found by its headers.
 struct Datagram<'a> {
-    /// The IPv4 header.
+    /// The IPv4 or IPv6 header.
     ip: &'a [u8],
     /// UDP header and payload, as far as both the capture and the IP length reach.
     udp: &'a [u8],
+    is_v4: bool,
     /// UDP length by the IP header: header and payload.
     length: usize,
     /// Bytes of it that were on the wire.
@@ -164,19 +172,18 @@ impl<'a> Datagram<'a> {
             }
         }
         let ip_offset = at + 2;
-        let fixed = frame.get(ip_offset..ip_offset + IPV4_BYTES)?;
-        let (version, header_bytes) = (fixed[0] >> 4, usize::from(fixed[0] & 0xf) * 4);
-        let fragment = u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff;
-        if ethertype != ETHERTYPE_IPV4 || version != 4 || fragment != 0 || fixed[9] != PROTOCOL_UDP {
-            return None;
-        }
-        let total_length = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
-        let length = total_length.checked_sub(header_bytes).filter(|length| *length >= UDP_BYTES)?;
+        let ip = frame.get(ip_offset..)?;
+        let (header_bytes, length) = match ethertype {
+            ETHERTYPE_IPV4 => udp_in_ipv4(ip)?,
+            ETHERTYPE_IPV6 => udp_in_ipv6(ip)?,
+            _ => return None,
+        };
         let udp_offset = ip_offset + header_bytes;
-        let udp = frame.get(udp_offset..).filter(|_| header_bytes >= IPV4_BYTES)?;
+        let udp = frame.get(udp_offset..).filter(|_| length >= UDP_BYTES)?;
         let on_wire = wire_len.max(frame.len()) - udp_offset;
         let udp = &udp[..udp.len().min(length)];
-        (udp.len() >= UDP_BYTES).then_some(Self { ip: &frame[ip_offset..udp_offset], udp, length, on_wire })
+        let (ip, is_v4) = (&frame[ip_offset..udp_offset], ethertype == ETHERTYPE_IPV4);
+        (udp.len() >= UDP_BYTES).then_some(Self { ip, udp, is_v4, length, on_wire })
     }
 
     fn stream(&self) -> u16 {
@@ -202,7 +209,8 @@ impl<'a> Datagram<'a> {
 
     fn lengths_agree(&self) -> bool {
         let udp_length = usize::from(u16::from_be_bytes([self.udp[4], self.udp[5]]));
-        udp_length == self.length && self.on_wire >= self.length && checksum::sum(self.ip) == 0xffff
+        let has_good_header = !self.is_v4 || checksum::sum(self.ip) == 0xffff;
+        udp_length == self.length && self.on_wire >= self.length && has_good_header
     }
 
     /// RFC 768: zero means that the sender made none.
@@ -212,7 +220,8 @@ impl<'a> Datagram<'a> {
 
     /// The sum under the UDP checksum; bytes that a snaplen cut are taken from the pattern.
     fn udp_sum(&self) -> u16 {
-        let pseudo = checksum::add(checksum::sum(&self.ip[12..20]), u16::from(PROTOCOL_UDP));
+        let addresses = if self.is_v4 { &self.ip[12..20] } else { &self.ip[8..40] };
+        let pseudo = checksum::add(checksum::sum(addresses), u16::from(PROTOCOL_UDP));
         let pseudo = checksum::add(pseudo, self.length as u16);
         let cut = pattern_sum(self.length - UDP_BYTES) - pattern_sum(self.udp.len() - UDP_BYTES);
         checksum::add(checksum::add(pseudo, checksum::fold(cut)), checksum::sum(self.udp))
@@ -234,6 +243,25 @@ impl<'a> Datagram<'a> {
         let whole = !self.has_checksum() || self.udp.len() < self.length || self.udp_sum() == 0xffff;
         self.port() == PORT && !whole
     }
+}
+
+/// Bytes of the header and of what follows it, of an IPv4 packet that is an unfragmented UDP datagram.
+fn udp_in_ipv4(ip: &[u8]) -> Option<(usize, usize)> {
+    let fixed = ip.first_chunk::<IPV4_BYTES>()?;
+    let (version, header_bytes) = (fixed[0] >> 4, usize::from(fixed[0] & 0xf) * 4);
+    let fragment = u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff;
+    if version != 4 || fragment != 0 || fixed[9] != PROTOCOL_UDP || header_bytes < IPV4_BYTES {
+        return None;
+    }
+    let total_length = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
+    Some((header_bytes, total_length.checked_sub(header_bytes)?))
+}
+
+/// The same of an IPv6 packet without extension headers.
+fn udp_in_ipv6(ip: &[u8]) -> Option<(usize, usize)> {
+    let fixed = ip.first_chunk::<IPV6_BYTES>()?;
+    let length = usize::from(u16::from_be_bytes([fixed[4], fixed[5]]));
+    (fixed[0] >> 4 == 6 && fixed[6] == PROTOCOL_UDP).then_some((IPV6_BYTES, length))
 }
 
 /// The sum of the big-endian words of a payload of `len` bytes whose byte `i` is `i mod 256`.

@@ -53,7 +53,10 @@ impl Confirm {
                 Witness::RxOtherhostDropped
             }
             Via::Inject => {
-                let filter = stream_filter(plan.stream, ports_offset(plan));
+                let filter = match plan.made.as_deref() {
+                    Some(recipe) => ends_filter(recipe.link.dst_mac, recipe.link.src_mac),
+                    None => stream_filter(plan.stream, ports_offset(plan)),
+                };
                 return Ok(Self::Tap(CountingTap::open(link.index, &link.name, Some(&filter))?));
             }
         };
@@ -186,18 +189,31 @@ const fn insn(code: u16, jt: u8, jf: u8, k: u32) -> Insn {
 }
 
 /// Classic BPF: 1 for frames that come in, 0 for all else.
-fn arrivals() -> [Insn; 4] {
-    [insn(LDB_ABS, 0, 0, PACKET_TYPE), insn(JEQ, 1, 0, OUTGOING), insn(RET, 0, 0, 1), insn(RET, 0, 0, 0)]
+fn arrivals() -> Vec<Insn> {
+    accept_incoming(&[])
 }
 
 /// Classic BPF: 1 for frames of this stream that come in, 0 for all else.
 fn stream_filter(stream: u16, ports_offset: usize) -> Vec<Insn> {
-    vec![
-        insn(LDB_ABS, 0, 0, PACKET_TYPE),
-        insn(JEQ, 3, 0, OUTGOING),
-        insn(LDW_ABS, 0, 0, ports_offset as u32),
-        insn(JEQ, 0, 1, u32::from(stream) << 16 | u32::from(PORT)),
-        insn(RET, 0, 0, 1),
-        insn(RET, 0, 0, 0),
-    ]
+    accept_incoming(&[(ports_offset as u32, u32::from(stream) << 16 | u32::from(PORT))])
+}
+
+/// The same for frames with these MAC addresses.
+fn ends_filter(dst: [u8; 6], src: [u8; 6]) -> Vec<Insn> {
+    let ends = [dst, src].concat();
+    let (words, _) = ends.as_chunks::<4>();
+    let words: Vec<_> = (0..).step_by(4).zip(words.iter().map(|word| u32::from_be_bytes(*word))).collect();
+    accept_incoming(&words)
+}
+
+/// 1 for frames that come in and have these words at these places.
+fn accept_incoming(words: &[(u32, u32)]) -> Vec<Insn> {
+    let end = 2 * words.len() as u8 + 1;
+    let mut program = vec![insn(LDB_ABS, 0, 0, PACKET_TYPE), insn(JEQ, end, 0, OUTGOING)];
+    for (at, (offset, word)) in (0u8..).zip(words) {
+        program.push(insn(LDW_ABS, 0, 0, *offset));
+        program.push(insn(JEQ, 0, end - 2 * at - 2, *word));
+    }
+    program.extend([insn(RET, 0, 0, 1), insn(RET, 0, 0, 0)]);
+    program
 }

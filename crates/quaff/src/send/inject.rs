@@ -5,13 +5,12 @@
 
 use super::pacer;
 use super::plan::Schedule;
-use super::program::{self, Constants};
+use super::program::{self, Constants, Template};
 use super::state::{State, WORDS, word};
 use quaff_os::bpf::{ArrayMap, LiveRun, Program};
 use quaff_os::clock;
 use quaff_os::rtnl::Link;
 use quaff_os::{Errno, Error, Result};
-use quaff_wire::udp::Frame;
 
 /// Frames of this size are accepted by all kernels that have live frames: page size (4096) minus
 /// headroom, `struct xdp_page_head` and `struct skb_shared_info`, which vary a little (6.18: 3408).
@@ -33,24 +32,24 @@ const FAR_NS: i32 = 25_000_000;
 /// A program, ready to run.
 pub(super) struct Injector {
     program: Program,
-    frame: Frame,
+    template: Template,
     ifindex: u32,
     schedule: Schedule,
 }
 
 impl Injector {
     /// Loads the program; nothing is sent yet.
-    pub(super) fn new(schedule: &Schedule, link: &Link, frame: Frame) -> Result<(Self, State)> {
+    pub(super) fn new(schedule: &Schedule, link: &Link, template: Template) -> Result<(Self, State)> {
         let map = ArrayMap::new("quaff_state", WORDS)?;
         let constants = Constants {
-            frame: &frame,
+            template: &template,
             interval: schedule.interval,
             far_ns: is_slow(schedule).then_some(FAR_NS),
             count: schedule.count,
             epoch_offset_ns: clock::epoch_offset_ns(),
         };
         let program = Program::load_xdp("quaff_generate", &program::assemble(&constants, &map))?;
-        Ok((Self { program, frame, ifindex: link.index, schedule: *schedule }, State::Kernel(map)))
+        Ok((Self { program, template, ifindex: link.index, schedule: *schedule }, State::Kernel(map)))
     }
 
     /// Injects until nothing is left to send.
@@ -62,7 +61,7 @@ impl Injector {
                 break;
             }
             let (repeat, batch) = (self.repeat(left), self.batch());
-            let run = LiveRun { ifindex: self.ifindex, frame: self.frame.bytes(), repeat, batch };
+            let run = LiveRun { ifindex: self.ifindex, frame: self.template.bytes(), repeat, batch };
             match self.program.run_live(run) {
                 Err(error) if error.raw() != Errno::EINTR as i32 => return Err(self.explain(error)),
                 _ => {}
@@ -91,7 +90,7 @@ impl Injector {
     fn explain(&self, error: Error) -> Error {
         if error.raw() != Errno::EINVAL as i32 {
             error
-        } else if self.frame.bytes().len() > FRAME_BYTES_SURE {
+        } else if self.template.bytes().len() > FRAME_BYTES_SURE {
             error.advise("the kernel injects frames of one page less its headroom; send larger ones with -o")
         } else {
             error.advise("BPF live frames need Linux 5.18 or newer")

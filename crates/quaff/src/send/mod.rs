@@ -21,6 +21,7 @@ mod ranges;
 pub mod replay;
 mod report;
 mod state;
+pub mod synth;
 mod timing;
 mod ways;
 
@@ -96,7 +97,7 @@ pub fn run(
         Some(session) => frame.mirrored(&headers, session),
         None => frame,
     };
-    let (sender, state) = prepare(plan, &schedule, &link, frame)?;
+    let (sender, state) = prepare(plan, &schedule, &link, &frame)?;
     let mut confirm = Confirm::open(plan, &schedule, &link)?;
     state.store(word::LIMIT, schedule.count.unwrap_or(u64::MAX));
     let interrupted = supervise(plan, &schedule, sender, &state, &mut confirm, &mut watch)?;
@@ -123,15 +124,16 @@ fn prepare(
     plan: &SendPlan,
     schedule: &Schedule,
     link: &Link,
-    frame: Frame,
+    frame: &Frame,
 ) -> Result<(Sender, State), SendError> {
     Ok(match plan.via {
         Via::Inject => {
-            let (injector, state) = Injector::new(schedule, link, frame)?;
+            let template = plan.template(frame)?;
+            let (injector, state) = Injector::new(schedule, link, template)?;
             (Sender::Inject(injector), state)
         }
         Via::Send => {
-            let sender = PacketSender::new(plan.stream, schedule, link, &frame)?;
+            let sender = PacketSender::new(plan.stream, schedule, link, frame)?;
             (Sender::Packet(sender), State::new_user())
         }
     })

@@ -1,7 +1,9 @@
 //! What to send, as plain data, and the checks that turn it into a schedule.
 
+use super::program::Template;
 use quaff_os::rtnl::Link;
-use quaff_wire::udp::{FrameError, Headers, Tag};
+use quaff_wire::synth::{New, Recipe, RecipeError, Synth};
+use quaff_wire::udp::{Frame, FrameError, Headers, Tag};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -75,6 +77,10 @@ pub struct SendPlan {
     pub tags: Vec<Tag>,
     /// Send the frames as a mirror port does, inside ERSPAN type II of this session.
     pub mirror: Option<u16>,
+    /// Frames of this recipe instead, which must differ by nothing but their flow
+    /// ([`Recipe::differs_only_by_flow`]); for [`Via::Inject`]. What is said of frames above must be true of
+    /// them too.
+    pub made: Option<Box<Recipe>>,
     /// The core on which the sending thread runs.
     pub core: Option<usize>,
 }
@@ -85,6 +91,10 @@ pub struct SendPlan {
 pub enum PlanError {
     #[error(transparent)]
     Frame(#[from] FrameError),
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    #[error("the frames of this recipe differ by more than their flow")]
+    Made,
     #[error("{0} frames per second cannot be kept; between {PPS_MIN} and {PPS_MAX} can be asked for")]
     Pace(f64),
     #[error("nothing to send: the count is 0")]
@@ -150,6 +160,24 @@ impl SendPlan {
         Ok(Schedule { interval, count, stop_after_ns })
     }
 
+    /// What the program is to know of the frames.
+    pub(super) fn template(&self, frame: &Frame) -> Result<Template, PlanError> {
+        let template = match self.made.as_deref() {
+            None => Template::of_frame(frame),
+            Some(recipe) if recipe.differs_only_by_flow() => {
+                let cycle = match recipe.flows.new {
+                    New::EachFrame => recipe.tuples.count(),
+                    _ => recipe.flows.concurrent,
+                };
+                let mut synth = Synth::new(recipe.clone())?;
+                let stamp = recipe.are_all_stamped().then_some(recipe.header_bytes() as usize);
+                Template::of_flows(synth.make(0).to_vec(), stamp, &recipe.tuples, cycle)
+            }
+            Some(_) => None,
+        };
+        template.ok_or(PlanError::Made)
+    }
+
     pub(super) fn headers(&self, link: &Link) -> Headers {
         let src_mac = match self.via {
             Via::Send => link.mac,
@@ -187,6 +215,7 @@ mod tests {
             src_ip: Ipv4Addr::LOCALHOST,
             dst_ip: Ipv4Addr::LOCALHOST,
             tags: vec![],
+            made: None,
             core: None,
         }
     }

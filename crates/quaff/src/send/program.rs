@@ -33,30 +33,42 @@
 //!         state.due_ns = due + (next >> 16);
 //!     }
 //!
+//!     // A page comes back as the last receiver left it (a stripped VLAN tag, a lower TTL), so
+//!     // every byte up to the end of the stamp is written anew.
+//!     memcpy(frame, HEADERS, HEADERS_BYTES);
+//!     u64 addresses = 0, ports = 0;                        // see steps.rs
+//!     step_tuple(frame, &addresses, &ports);
+//!     store_be(frame + IP + 10, ~fold(IP_BASE_SUM + addresses));
+//!
 //!     u64 intended = due + EPOCH_OFFSET;
 //!     u32 word = min(late, LATE_NS_MAX) | BOUNDED | (seq == COUNT - 1 ? LAST : 0);
-//!     u64 sum = BASE_SUM + hi32(seq) + lo32(seq) + hi32(intended) + lo32(intended) + word;
+//!     u64 sum = BASE_SUM + addresses + ports;
+//!     sum += hi32(seq) + lo32(seq) + hi32(intended) + lo32(intended) + word;
 //!     sum = fold(fold(fold(sum)));                         // RFC 1071
 //!     u16 checksum = ~sum ?: 0xffff;                       // RFC 768
 //!
-//!     // A page comes back as the last receiver left it (a stripped VLAN tag, a lower TTL), so
-//!     // every byte up to the end of the stamp is written anew.
-//!     memcpy(frame, HEADERS, CHECKSUM_OFFSET);
 //!     if (SEQUENCE_OFFSET) store_be(frame + SEQUENCE_OFFSET, (u32)seq);
-//!     store_be(frame + CHECKSUM_OFFSET, checksum, MAGIC, seq, intended, word);
+//!     store_be(frame + CHECKSUM_OFFSET, checksum);
+//!     store_be(frame + STAMP_OFFSET, MAGIC, seq, intended, word);
 //!     return XDP_PASS;
 //! }
 //! ```
+//!
+//! A frame without a stamp has none of the last line; a SYN has `(u32)seq` for its sequence number.
+
+mod steps;
+mod template;
+
+pub(super) use template::{Step, Template};
 
 use super::histogram::{BUCKETS, COARSE_SHIFT, FINE_BUCKETS, FINE_SHIFT};
 use super::state::word;
 use quaff_os::bpf::asm::{Alu, Asm, Insn, Jmp, Label, Reg, Size};
 use quaff_os::bpf::{ArrayMap, HELPER_KTIME_GET_NS, XDP_DROP, XDP_MD_DATA, XDP_MD_DATA_END, XDP_PASS};
-use quaff_wire::checksum;
-use quaff_wire::stamp::{BOUNDED, LAST, LATE_NS_MAX, MAGIC, STAMP_BYTES};
-use quaff_wire::udp::Frame;
+use quaff_wire::stamp::{BOUNDED, LAST, LATE_NS_MAX, MAGIC};
+use steps::step_tuple;
 
-use Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9};
+use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 
 /// How often the clock is read before the kernel gets a chance to look for signals and other work:
 /// some 20 to 50 µs. The verifier walks every turn, so this also bounds the time that loading takes.
@@ -65,8 +77,8 @@ const SPIN_TURNS: i32 = 1000;
 /// What is compiled into the program.
 #[derive(Debug)]
 pub(super) struct Constants<'a> {
-    /// The frame, for its headers and its checksum.
-    pub(super) frame: &'a Frame,
+    /// The frame, for its headers and its checksums.
+    pub(super) template: &'a Template,
     /// Between two frames, in 2^-16 ns; 0 is as fast as possible.
     pub(super) interval: u64,
     /// When the next frame is so far off, do not spin for it; where that is wanted.
@@ -85,8 +97,10 @@ pub(super) fn assemble(constants: &Constants<'_>, state: &ArrayMap) -> Vec<Insn>
     wait_until_due(&mut asm, constants, state, drop);
     count_lateness(&mut asm, constants);
     advance(&mut asm, constants);
-    sum(&mut asm, constants);
-    write_frame(&mut asm, constants);
+    write_headers(&mut asm, constants.template);
+    step_tuple(&mut asm, constants.template);
+    sum(&mut asm, constants.template);
+    write_rest(&mut asm, constants.template);
     asm.mov64_imm(R0, XDP_PASS);
     asm.exit();
     asm.place(drop);
@@ -104,7 +118,7 @@ fn check_bounds(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop
     asm.ldx_mem(Size::W, R7, R1, XDP_MD_DATA);
     asm.ldx_mem(Size::W, R2, R1, XDP_MD_DATA_END);
     asm.mov64_reg(R3, R7);
-    asm.alu64_imm(Alu::Add, R3, (constants.frame.stamp_offset() + STAMP_BYTES) as i32);
+    asm.alu64_imm(Alu::Add, R3, constants.template.rewritten_bytes() as i32);
     asm.jmp_reg(Jmp::Jgt, R3, R2, drop);
     asm.ld_map_value(R6, state, 0);
     asm.ldx_mem(Size::Dw, R1, R6, at(word::SENT));
@@ -217,55 +231,73 @@ fn advance(asm: &mut Asm, constants: &Constants<'_>) {
     asm.alu64_reg(Alu::Add, R9, R2);
 }
 
-/// R2 = the UDP checksum over the frame with R4, R8 and R9 in its stamp.
-fn sum(asm: &mut Asm, constants: &Constants<'_>) {
-    // 32-bit halves may stand for their two words: 2^16 is 1 in one's complement arithmetic.
-    asm.mov64_imm(R2, i32::from(checksum::add(constants.frame.base_sum(), MAGIC)));
-    for value in [R4, R9] {
-        asm.mov64_reg(R3, value);
-        asm.alu64_imm(Alu::Rsh, R3, 32);
-        asm.alu64_reg(Alu::Add, R2, R3);
-        asm.mov32_reg(R3, value);
-        asm.alu64_reg(Alu::Add, R2, R3);
+/// Writes all that is before the stamp, with checksums of 0.
+fn write_headers(asm: &mut Asm, template: &Template) {
+    let (words, rest) = template.headers().as_chunks::<4>();
+    for (i, word) in words.iter().enumerate() {
+        asm.st_mem(Size::W, R7, i * 4, i32::from_ne_bytes(*word));
     }
-    asm.alu64_reg(Alu::Add, R2, R8);
-    // Below 2^35, so three folds leave 16 bits.
+    if let [one, two] = rest {
+        asm.st_mem(Size::H, R7, words.len() * 4, i32::from(u16::from_ne_bytes([*one, *two])));
+    }
+}
+
+/// R2 = the checksum over the frame with R4, R8 and R9 in its stamp; from R5 (addresses) and R0
+/// (ports).
+fn sum(asm: &mut Asm, template: &Template) {
+    // 32-bit halves may stand for their two words: 2^16 is 1 in one's complement arithmetic.
+    asm.mov64_imm(R2, i32::from(template.base_sum()));
+    asm.alu64_reg(Alu::Add, R2, R5);
+    asm.alu64_reg(Alu::Add, R2, R0);
+    if template.stamp().is_some() {
+        for value in [R4, R9] {
+            asm.mov64_reg(R3, value);
+            asm.alu64_imm(Alu::Rsh, R3, 32);
+            asm.alu64_reg(Alu::Add, R2, R3);
+            asm.mov32_reg(R3, value);
+            asm.alu64_reg(Alu::Add, R2, R3);
+        }
+        asm.alu64_reg(Alu::Add, R2, R8);
+    }
+    if let Some(offset) = template.tcp_seq() {
+        asm.mov32_reg(R3, R4);
+        asm.alu64_reg(Alu::Add, R2, R3);
+        asm.to_be(R3, 32);
+        asm.stx_mem(Size::W, R7, R3, offset);
+    }
+    complement(asm);
+    let not_zero = asm.label();
+    asm.jmp_imm(Jmp::Jne, R2, 0, not_zero);
+    asm.mov64_imm(R2, 0xffff);
+    asm.place(not_zero);
+}
+
+/// R2 = the 16-bit complement of the sum in R2, which is below 2^35; R3 is lost.
+fn complement(asm: &mut Asm) {
+    // So three folds leave 16 bits.
     for _ in 0..3 {
         asm.mov64_reg(R3, R2);
         asm.alu64_imm(Alu::And, R3, 0xffff);
         asm.alu64_imm(Alu::Rsh, R2, 16);
         asm.alu64_reg(Alu::Add, R2, R3);
     }
-    let not_zero = asm.label();
     asm.alu64_imm(Alu::Xor, R2, 0xffff);
-    asm.jmp_imm(Jmp::Jne, R2, 0, not_zero);
-    asm.mov64_imm(R2, 0xffff);
-    asm.place(not_zero);
 }
 
-/// Writes headers, checksum and stamp.
-fn write_frame(asm: &mut Asm, constants: &Constants<'_>) {
-    let checksum_offset = constants.frame.checksum_offset();
-    let (headers, rest) = constants.frame.bytes()[..checksum_offset].as_chunks::<4>();
-    for (i, header) in headers.iter().enumerate() {
-        asm.st_mem(Size::W, R7, i * 4, i32::from_ne_bytes(*header));
-    }
-    if let [one, two] = rest {
-        asm.st_mem(Size::H, R7, headers.len() * 4, i32::from(u16::from_ne_bytes([*one, *two])));
-    }
-    if let Some(offset) = constants.frame.sequence_offset() {
+/// Writes checksum, mirror's number and stamp.
+fn write_rest(asm: &mut Asm, template: &Template) {
+    if let Some(offset) = template.mirror_number() {
         asm.mov32_reg(R3, R4);
         asm.to_be(R3, 32);
         asm.stx_mem(Size::W, R7, R3, offset);
     }
-    let stamp = constants.frame.stamp_offset();
+    asm.to_be(R2, 16);
+    asm.stx_mem(Size::H, R7, R2, template.checksum_offset());
+    let Some(stamp) = template.stamp() else { return };
     asm.st_mem(Size::H, R7, stamp, i32::from(MAGIC.to_be()));
-    for (size, bits, value, offset) in [
-        (Size::H, 16, R2, checksum_offset),
-        (Size::Dw, 64, R4, stamp + 2),
-        (Size::Dw, 64, R9, stamp + 10),
-        (Size::W, 32, R8, stamp + 18),
-    ] {
+    for (size, bits, value, offset) in
+        [(Size::Dw, 64, R4, stamp + 2), (Size::Dw, 64, R9, stamp + 10), (Size::W, 32, R8, stamp + 18)]
+    {
         asm.to_be(value, bits);
         asm.stx_mem(size, R7, value, offset);
     }

@@ -58,9 +58,16 @@ pub(super) mod word {
     pub(crate) const SEEN: usize = 23;
     /// How often there was none.
     pub(crate) const STARVED: usize = 24;
+    /// Flows begun since the 5-tuples began again. This and the next: generate only.
+    pub(crate) const FLOW: usize = 25;
+    /// The place of the next frame in each of the ranges that make its 5-tuple.
+    pub(crate) const DIGITS: usize = 26;
     /// Counts of lateness, as `histogram` has them.
-    pub(crate) const HISTOGRAM: usize = 25;
+    pub(crate) const HISTOGRAM: usize = DIGITS + super::DIGITS_MAX;
 }
+
+/// Addresses and ports of both ends.
+pub(super) const DIGITS_MAX: usize = 4;
 
 /// Words in all.
 pub(super) const WORDS: usize = word::HISTOGRAM + BUCKETS;

@@ -1,0 +1,158 @@
+//! `quaff generate`: made-up traffic, injected into or sent from an interface, exactly paced; or into a file.
+//!
+//! Three ways, the fastest that can do what is wanted: frames that are alike but for their stamps, and
+//! frames that also differ by their flow, are made by the BPF program that injects them; all others are
+//! made here, and replayed.
+
+mod args;
+mod recipe;
+mod report;
+mod watch;
+
+pub(crate) use args::Args;
+
+use crate::exit::Exit;
+use anyhow::Context as _;
+use quaff::send::synth::{self, Clock, Maker, WriteReport};
+use quaff::send::{self, Control, Length, Pace, SendPlan, SendReport, Snapshot, Via};
+use quaff_os::clock;
+use quaff_os::signal::{Signal, Signals};
+use quaff_wire::synth::{Made, Recipe, Synth};
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::time::Duration;
+use watch::Watch;
+
+/// Who sends what has no other sender: a locally administered address, 02, "quaf", 1.
+const SRC_MAC: [u8; 6] = [0x02, b'q', b'u', b'a', b'f', 1];
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
+    let is_paced = args.pps.is_some() || args.mbps.is_some();
+    let mut watch = Watch::new(signals, is_paced);
+    if let Some(path) = &args.write {
+        return write(&args, path, &mut watch);
+    }
+    if recipe::is_plain(&args) {
+        return send(&args, None, &mut watch);
+    }
+    let recipe = recipe::recipe(&args, SRC_MAC, 0)?;
+    if args.inject.is_some() && recipe.differs_only_by_flow() && args.shape == synth::Shape::Constant {
+        return send(&args, Some(recipe), &mut watch);
+    }
+    anyhow::bail!("not yet")
+}
+
+/// Frames that are made where they are sent.
+fn send(args: &Args, recipe: Option<Recipe>, watch: &mut Watch) -> anyhow::Result<Exit> {
+    // Nothing is drawn, so the recipe says what was made.
+    let stamped = recipe.as_ref().is_none_or(Recipe::are_all_stamped);
+    let tuples = recipe.as_ref().map(|recipe| (recipe.flows, recipe.tuples.count()));
+    let plan = plan(args, recipe);
+    let report = send::run(&plan, |snapshot, wait| watch.look(snapshot, wait));
+    watch.clear_line();
+    let report = report?;
+    let made = tuples.map(|(flows, count)| Made {
+        frames: report.sent,
+        bytes: report.sent * plan.frame_bytes as u64,
+        stamped: if stamped { report.sent } else { 0 },
+        flows: flows.begun(report.sent, 0).min(count),
+        ..Made::default()
+    });
+    print(args.json, &report, made.as_ref(), |report| report::in_words(report))?;
+    Ok(if report.agrees() { Exit::Done } else { Exit::Loss })
+}
+
+/// Prints a report, and what was made, where that says more.
+fn print<R: serde::Serialize>(
+    json: bool,
+    report: &R,
+    made: Option<&Made>,
+    in_words: impl FnOnce(&R) -> String,
+) -> anyhow::Result<()> {
+    if json {
+        let mut value = serde_json::to_value(report).context("write the report")?;
+        if let (Some(fields), Some(made)) = (value.as_object_mut(), made) {
+            fields.insert("made".into(), report::made_as_json(made));
+        }
+        println!("{value}");
+    } else {
+        print!("{}{}", in_words(report), made.map_or_else(String::new, report::made_in_words));
+    }
+    Ok(())
+}
+
+fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
+    let frame_bytes = recipe::single_bytes(args) as usize;
+    let pace = match recipe::pace(args) {
+        synth::Pace::Unpaced => Pace::Unpaced,
+        synth::Pace::Frames(pps) => Pace::PerSecond(pps),
+        synth::Pace::Bits { per_second, extra_bytes } => {
+            Pace::PerSecond(per_second / (f64::from(recipe::single_bytes(args) + extra_bytes) * 8.0))
+        }
+    };
+    let length = match (args.count, args.duration) {
+        (Some(count), _) => Length::Count(count),
+        (None, Some(duration)) => Length::Duration(duration),
+        (None, None) => Length::Endless,
+    };
+    let (via, interface) = match (&args.inject, &args.out) {
+        (Some(interface), _) => (Via::Inject, interface.clone()),
+        // The group has one of the two.
+        (None, out) => (Via::Send, out.clone().unwrap_or_default()),
+    };
+    let address = |given: Option<quaff_wire::synth::Addresses>, last| match given.map(|given| given.first) {
+        Some(IpAddr::V4(address)) => address,
+        _ => Ipv4Addr::new(198, 18, 0, last),
+    };
+    SendPlan {
+        via,
+        interface,
+        frame_bytes,
+        pace,
+        length,
+        stream: args.stream,
+        mirror: args.erspan,
+        dst_mac: args.dst_mac,
+        src_mac: args.src_mac,
+        src_ip: address(args.src_ip, 1),
+        dst_ip: address(args.dst_ip, 2),
+        tags: args.vlan.as_ref().map_or_else(Vec::new, |tags| tags.0.clone()),
+        made: recipe.map(Box::new),
+        core: args.cpu,
+    }
+}
+
+/// Frames into a file.
+fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
+    let start_ns = clock::epoch_offset_ns().wrapping_add(clock::steady_ns());
+    let mut maker = maker(args, recipe::recipe(args, SRC_MAC, start_ns)?)?;
+    let is_stdout = path.as_os_str() == "-";
+    let name = path.display().to_string();
+    let mut out: Box<dyn Write> = if is_stdout {
+        Box::new(std::io::stdout().lock())
+    } else {
+        Box::new(std::fs::File::create(path).with_context(|| format!("create {name}"))?)
+    };
+    let look = |report: &WriteReport| {
+        let elapsed_ns = (report.took_seconds * 1e9) as u64;
+        let snapshot = Snapshot { sent: report.sent, elapsed_ns, late_max_ns: 0, retried: 0 };
+        watch.look(&snapshot, Duration::ZERO)
+    };
+    let written = synth::write(&mut maker, &mut out, start_ns, look);
+    watch.clear_line();
+    let written = written.with_context(|| format!("write {name}"))?;
+    let (in_words, made) = (report::written_in_words(&written, &name), maker.made());
+    match is_stdout {
+        // The report must not be among the packets.
+        true => eprint!("{in_words}{}", report::made_in_words(&made)),
+        false => print(args.json, &written, Some(&made), |_| in_words)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn maker(args: &Args, recipe: Recipe) -> anyhow::Result<Maker> {
+    let clock = Clock::new(recipe::pace(args), recipe::shape(args), args.seed)?;
+    Ok(Maker::new(Synth::new(recipe)?, clock, recipe::until(args)))
+}

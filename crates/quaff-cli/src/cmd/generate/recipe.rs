@@ -1,0 +1,180 @@
+//! From the arguments to what is to be made, and when.
+
+use super::args::{Args, ContentKind, Mac, TcpKind};
+use anyhow::Context as _;
+use quaff::send::synth::{Pace, Shape, Until, learn};
+use quaff_wire::stamp::PORT;
+use quaff_wire::synth::{
+    Addresses, Content, Damage, Flows, Kind, Link, New, POOL_BYTES_MAX, Ports, Recipe, SIZE_MAX, Sizes,
+    Tunnel, Tuples,
+};
+use std::io::Read as _;
+use std::net::IpAddr;
+use std::path::Path;
+
+/// The FCS of a frame, bytes.
+const FCS_BYTES: u32 = 4;
+/// Limits of learned sizes: the smallest frame of Ethernet, and the largest of an MTU of 1500.
+const LEARNED_BYTES: (u32, u32) = (60, 1514);
+
+/// What is to be made. `src_mac` is who sends where nobody was named.
+pub(super) fn recipe(args: &Args, src_mac: Mac, start_ns: u64) -> anyhow::Result<Recipe> {
+    let is_own_port = args.src_port.is_some() || args.dst_port.is_some();
+    let learned = args.sizes_from.is_some();
+    let limits = |given: Option<u32>, learned_bytes, any| match given {
+        Some(bytes) if args.fcs => bytes.saturating_sub(FCS_BYTES),
+        Some(bytes) => bytes,
+        None if learned => learned_bytes,
+        None => any,
+    };
+    Ok(Recipe {
+        sizes: sizes(args)?,
+        size_limits: (
+            limits(args.size_min, LEARNED_BYTES.0, 1),
+            limits(args.size_max, LEARNED_BYTES.1, SIZE_MAX),
+        ),
+        content: content(args)?,
+        link: Link {
+            dst_mac: args.dst_mac,
+            src_mac: args.src_mac.unwrap_or(src_mac),
+            tags: args.vlan.as_ref().map_or_else(Vec::new, |tags| tags.0.clone()),
+            labels: args.mpls.clone(),
+        },
+        tunnel: args.erspan.map(Tunnel::Erspan).or(args.vxlan.map(Tunnel::Vxlan)),
+        tuples: tuples(args),
+        flows: Flows { concurrent: args.flows, new: args.new_flows },
+        kind: kind(args),
+        fragment: args.fragment,
+        damage: args.damage.unwrap_or(Damage::default()),
+        stream: (!args.no_stamp && !is_own_port).then_some(args.stream),
+        seed: args.seed,
+        start_ns,
+        count: args.count,
+    })
+}
+
+/// The frames are those of the first form: alike but for their stamps.
+pub(super) fn is_plain(args: &Args) -> bool {
+    let is_one = |addresses: Option<Addresses>| addresses.is_none_or(|addresses| addresses.count == 1);
+    let is_v4 = |addresses: Option<Addresses>| addresses.is_none_or(|addresses| addresses.first.is_ipv4());
+    let ends = [args.src_ip, args.dst_ip];
+    args.sizes_from.is_none()
+        && args.size.single().is_some()
+        && (args.size_min.is_none() && args.size_max.is_none() && !args.no_stamp)
+        && (args.src_port.is_none() && args.dst_port.is_none() && !args.ipv6)
+        && (ends.into_iter().all(is_one) && ends.into_iter().all(is_v4))
+        && args.flows == 1
+        && args.new_flows == New::Never
+        && (args.content == ContentKind::Counting && args.content_from.is_none())
+        && (kind(args) == Kind::Udp && args.fragment.is_none() && args.damage.is_none())
+        && (args.mpls.is_empty() && args.vxlan.is_none())
+        && args.shape == Shape::Constant
+}
+
+/// The pace, in frames or bits.
+pub(super) fn pace(args: &Args) -> Pace {
+    let extra_bytes = if args.fcs { FCS_BYTES } else { 0 };
+    match (args.pps, args.mbps) {
+        (Some(pps), _) => Pace::Frames(pps),
+        (None, Some(mbps)) => Pace::Bits { per_second: mbps * 1e6, extra_bytes },
+        (None, None) => Pace::Unpaced,
+    }
+}
+
+/// The shape, with the rate of a ramp in the unit of the pace.
+pub(super) fn shape(args: &Args) -> Shape {
+    match args.shape {
+        Shape::Ramp { from, rise_ns } if args.pps.is_none() => Shape::Ramp { from: from * 1e6, rise_ns },
+        shape => shape,
+    }
+}
+
+/// When all is made.
+pub(super) fn until(args: &Args) -> Until {
+    match (args.count, args.duration) {
+        (Some(count), _) => Until::Frames(count),
+        // Without a pace frames have no time; who sends them has to stop.
+        (None, Some(time)) if args.pps.is_some() || args.mbps.is_some() => {
+            Until::DueNs(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+        }
+        (None, _) => Until::Forever,
+    }
+}
+
+/// The one size of a plain run, without FCS.
+pub(super) fn single_bytes(args: &Args) -> u32 {
+    let bytes = args.size.single().unwrap_or(SIZE_MAX);
+    if args.fcs { bytes.saturating_sub(FCS_BYTES) } else { bytes }
+}
+
+fn sizes(args: &Args) -> anyhow::Result<Sizes> {
+    let sizes = match &args.sizes_from {
+        None if args.fcs => args.size.smaller_by(FCS_BYTES),
+        None => args.size.clone(),
+        // What a capture has are frames without FCS already.
+        Some(path) => learn(path)?.0,
+    };
+    if let Some(path) = &args.sizes_save {
+        save(&sizes, path, args.sizes_from.as_deref())?;
+    }
+    Ok(sizes)
+}
+
+fn save(sizes: &Sizes, path: &Path, from: Option<&Path>) -> anyhow::Result<()> {
+    let from = from.map_or_else(String::new, |from| format!("from {}, ", from.display()));
+    let remark = format!("{from}mean {:.1} bytes without FCS", sizes.mean(1, SIZE_MAX));
+    std::fs::write(path, sizes.to_text(&remark)).with_context(|| format!("write {}", path.display()))
+}
+
+fn content(args: &Args) -> anyhow::Result<Content> {
+    if let Some(path) = &args.content_from {
+        let reading = || format!("read {}", path.display());
+        let file = std::fs::File::open(path).with_context(reading)?;
+        let mut bytes = Vec::new();
+        file.take(POOL_BYTES_MAX as u64).read_to_end(&mut bytes).with_context(reading)?;
+        anyhow::ensure!(!bytes.is_empty(), "{} is empty", path.display());
+        return Ok(Content::Bytes(bytes));
+    }
+    Ok(match args.content {
+        ContentKind::Counting => Content::Counting,
+        ContentKind::Zeros => Content::Zeros,
+        ContentKind::Ones => Content::Ones,
+        ContentKind::Random => Content::Random,
+    })
+}
+
+fn kind(args: &Args) -> Kind {
+    match args.tcp {
+        Some(TcpKind::Syn) => Kind::TcpSyn,
+        Some(TcpKind::Talk) => Kind::TcpTalk { segments: args.segments },
+        None if args.icmp => Kind::Icmp,
+        None => Kind::Udp,
+    }
+}
+
+/// RFC 2544 and RFC 5180 set aside networks for such traffic.
+fn tuples(args: &Args) -> Tuples {
+    let is_v6 = args.ipv6 || [args.src_ip, args.dst_ip].into_iter().flatten().any(|end| end.first.is_ipv6());
+    let no_range_given = [args.src_ip, args.dst_ip].iter().all(Option::is_none)
+        && args.src_port.is_none_or(|ports| ports.count == 1)
+        && args.dst_port.is_none_or(|ports| ports.count == 1);
+    let has_flows = args.flows > 1 || args.new_flows != New::Never || matches!(args.tcp, Some(TcpKind::Talk));
+    let (src, dst) = match (is_v6, has_flows && no_range_given) {
+        (false, false) => (([198, 18, 0, 1].into(), 1), ([198, 18, 0, 2].into(), 1)),
+        (false, true) => (([198, 18, 0, 0].into(), 1 << 16), ([198, 19, 0, 0].into(), 1 << 16)),
+        (true, false) => ((v6(0, 1), 1), (v6(0, 2), 1)),
+        (true, true) => ((v6(0, 0), 1 << 16), (v6(1, 0), 1 << 16)),
+    };
+    let addresses = |(first, count)| Addresses { first, count };
+    Tuples {
+        src: args.src_ip.unwrap_or_else(|| addresses(src)),
+        dst: args.dst_ip.unwrap_or_else(|| addresses(dst)),
+        src_ports: args.src_port.unwrap_or(Ports::one(args.stream)),
+        dst_ports: args.dst_port.unwrap_or(Ports::one(PORT)),
+    }
+}
+
+/// 2001:2:0:NET::HOST.
+fn v6(net: u16, host: u16) -> IpAddr {
+    [0x2001, 2, 0, net, 0, 0, 0, host].into()
+}

@@ -1,0 +1,192 @@
+//! What frames carry behind their headers: a piece of a pool of bytes, whose checksum is known.
+//!
+//! However it was made, content is one pool that is made once. A frame takes a piece of it; the sum under
+//! a checksum is the difference of two sums that were taken ahead. So a frame costs one copy, and
+//! random content no more than zeros.
+
+use super::rng::Rng;
+use crate::checksum;
+
+/// The largest pool that is kept, bytes; of a longer file only the beginning is sent.
+pub const POOL_BYTES_MAX: usize = 1 << 20;
+/// Random content repeats after so many bytes, but begins anywhere in them.
+const RANDOM_BYTES: usize = 1 << 16;
+/// No piece is longer.
+const PIECE_BYTES_MAX: usize = 1 << 16;
+
+/// What frames carry.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Content {
+    /// Byte i has the value i mod 256, from the beginning of each payload.
+    #[default]
+    Counting,
+    /// 0x00.
+    Zeros,
+    /// 0xff.
+    Ones,
+    /// Random bytes.
+    Random,
+    /// These bytes, again and again, each frame going on where the last one ended.
+    Bytes(Vec<u8>),
+}
+
+/// Content, ready to be taken.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    /// The pool, and its beginning once more, so that no piece has to be put together of two.
+    bytes: Vec<u8>,
+    /// The sum of the bytes before each place, high and low bytes of words by their place.
+    sums: Vec<u64>,
+    period: usize,
+    next: Next,
+    at: usize,
+}
+
+/// Where the next frame's piece begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Beginning,
+    Behind,
+    Anywhere,
+}
+
+impl Pool {
+    /// `seed` is for random content. Bytes of a file that is empty count as zeros.
+    pub fn new(content: &Content, seed: u64) -> Self {
+        let (mut bytes, next) = match content {
+            Content::Counting => ((0..=255).collect(), Next::Beginning),
+            Content::Zeros => (vec![0], Next::Beginning),
+            Content::Ones => (vec![0xff], Next::Beginning),
+            Content::Random => {
+                let mut rng = Rng::new(seed);
+                let bytes = (0..RANDOM_BYTES / 8).flat_map(|_| rng.bits().to_le_bytes()).collect();
+                (bytes, Next::Anywhere)
+            }
+            Content::Bytes(bytes) if bytes.is_empty() => (vec![0], Next::Beginning),
+            Content::Bytes(bytes) => (bytes[..bytes.len().min(POOL_BYTES_MAX)].to_vec(), Next::Behind),
+        };
+        let period = bytes.len();
+        bytes.extend_from_within(..);
+        while bytes.len() < period + PIECE_BYTES_MAX {
+            bytes.extend_from_within(..bytes.len().min(period + PIECE_BYTES_MAX - bytes.len()));
+        }
+        bytes.truncate(period + PIECE_BYTES_MAX);
+        let mut sums = Vec::with_capacity(bytes.len() + 1);
+        let mut sum = 0u64;
+        sums.push(sum);
+        for (at, byte) in bytes.iter().enumerate() {
+            sum += u64::from(*byte) << if at % 2 == 0 { 8 } else { 0 };
+            sums.push(sum);
+        }
+        Self { bytes, sums, period, next, at: 0 }
+    }
+
+    /// Where the piece of the next payload begins: a payload of `len` bytes (below 64 KiB) whose first
+    /// `skip` bytes (an even number) are somebody else's.
+    pub fn take(&mut self, len: usize, skip: usize, rng: &mut Rng) -> Piece {
+        let len = len.min(PIECE_BYTES_MAX);
+        let skip = skip.min(len);
+        let start = match self.next {
+            // Places in the payload and in the pool agree.
+            Next::Beginning => skip % self.period,
+            Next::Anywhere => rng.below(self.period as u64) as usize,
+            Next::Behind => self.at,
+        };
+        if self.next == Next::Behind {
+            self.at = (self.at + len - skip) % self.period;
+        }
+        Piece { start, len: len - skip }
+    }
+
+    /// The bytes of a piece.
+    pub fn bytes(&self, piece: Piece) -> &[u8] {
+        &self.bytes[piece.start..piece.start + piece.len]
+    }
+
+    /// Their sum under a checksum, when they begin at an even place in it.
+    pub fn sum(&self, piece: Piece) -> u16 {
+        let sum = checksum::fold(self.sums[piece.start + piece.len] - self.sums[piece.start]);
+        // RFC 1071, section 2 (B): at an odd place high and low bytes have changed sides.
+        if piece.start % 2 == 0 { sum } else { sum.swap_bytes() }
+    }
+}
+
+/// A piece of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    start: usize,
+    len: usize,
+}
+
+impl Piece {
+    /// The piece one byte later in the pool.
+    pub(super) fn moved(self) -> Self {
+        // One place is always left: no piece that moves is of full length.
+        Self { start: self.start + 1, len: self.len }
+    }
+
+    /// Bytes of it.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// It has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rng::Rng;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn contents() -> impl Strategy<Value = Content> {
+        prop_oneof![
+            Just(Content::Counting),
+            Just(Content::Zeros),
+            Just(Content::Ones),
+            Just(Content::Random),
+            prop::collection::vec(any::<u8>(), 0..700).prop_map(Content::Bytes),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn sums_taken_ahead_are_those_of_the_bytes(
+            content in contents(), seed in any::<u64>(),
+            wanted in prop::collection::vec((0usize..3000, 0usize..12), 1..20),
+        ) {
+            let mut pool = Pool::new(&content, seed);
+            let mut rng = Rng::new(seed);
+            for (len, half) in wanted {
+                let piece = pool.take(len, half * 2, &mut rng);
+                prop_assert_eq!(piece.len(), len.saturating_sub(half * 2));
+                prop_assert_eq!(pool.sum(piece) % 0xffff, checksum::sum(pool.bytes(piece)) % 0xffff);
+                let later = piece.moved();
+                prop_assert_eq!(pool.sum(later) % 0xffff, checksum::sum(pool.bytes(later)) % 0xffff);
+            }
+        }
+    }
+
+    #[test]
+    fn counting_goes_by_the_place_in_the_payload() {
+        let mut pool = Pool::new(&Content::Counting, 0);
+        let piece = pool.take(300, 22, &mut Rng::new(0));
+        assert_eq!(pool.bytes(piece), (22..300).map(|i| i as u8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_file_goes_on_where_it_was_and_begins_again() {
+        let mut pool = Pool::new(&Content::Bytes(b"abcdefg".to_vec()), 0);
+        let mut rng = Rng::new(0);
+        let sent: Vec<u8> = [3, 0, 5, 9].into_iter().fold(Vec::new(), |mut sent, len| {
+            let piece = pool.take(len, 0, &mut rng);
+            sent.extend(pool.bytes(piece));
+            sent
+        });
+        assert_eq!(sent, b"abcdefgabcdefgabc");
+    }
+}

@@ -1,0 +1,34 @@
+//! Made-up traffic: frames of any sizes, flows, contents and protocols, one after the other.
+//!
+//! A [`Recipe`] says what is wanted, as plain data; a [`Synth`] makes frame after frame of it. The same
+//! recipe makes the same frames: what is random comes from its seed, and when a frame is due is for
+//! the caller to say. How fast frames leave is not the business of this room.
+//!
+//! UDP frames on the port of the stamp carry one (see [`crate::stamp`]) wherever it fits. Their numbers
+//! count stamped frames, so that what is too small for a stamp is not missed.
+
+mod alias;
+mod around;
+mod content;
+mod damage;
+mod flows;
+mod make;
+mod packet;
+mod recipe;
+mod rng;
+mod sizes;
+mod talk;
+mod tuples;
+
+pub use around::{Link, Tunnel};
+pub use content::{Content, POOL_BYTES_MAX, Piece, Pool};
+pub use damage::{Damage, DamageError, HARMS, Harm};
+pub use flows::{Flows, New};
+pub use make::{Made, Synth};
+pub use recipe::{FRAME_BYTES_MAX, Kind, Recipe, RecipeError};
+pub use rng::Rng;
+pub use sizes::{Class, HEADING, Histogram, SIZE_MAX, SizeSource, Sizes, SizesError, TextError};
+pub use tuples::{Addresses, Ports, RangeError, Tuple, Tuples};
+
+#[cfg(test)]
+mod tests;

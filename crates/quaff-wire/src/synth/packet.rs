@@ -1,0 +1,193 @@
+//! One IP packet, from a 5-tuple and a payload: IPv4 or IPv6; UDP, TCP or ICMP; right checksums.
+//!
+//! IPv4 is RFC 791, IPv6 RFC 8200, UDP RFC 768, TCP RFC 9293, ICMP RFC 792 and RFC 4443.
+
+use super::content::{Piece, Pool};
+use super::tuples::Tuple;
+use crate::checksum;
+use crate::layers::{ICMP, ICMPV6, TCP, UDP};
+use crate::stamp::STAMP_BYTES;
+use std::net::IpAddr;
+
+/// Bytes of headers without options or extensions.
+pub(super) const IPV4_BYTES: usize = 20;
+pub(super) const IPV6_BYTES: usize = 40;
+pub(super) const UDP_BYTES: usize = 8;
+pub(super) const TCP_BYTES: usize = 20;
+pub(super) const ICMP_BYTES: usize = 8;
+
+/// Flags of TCP.
+pub(super) const FIN: u8 = 0x01;
+pub(super) const SYN: u8 = 0x02;
+pub(super) const PSH: u8 = 0x08;
+pub(super) const ACK: u8 = 0x10;
+
+/// What is behind the IP header, without its payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transport {
+    Udp,
+    Tcp {
+        seq: u32,
+        ack: u32,
+        flags: u8,
+    },
+    /// An echo request.
+    Icmp {
+        id: u16,
+        seq: u16,
+    },
+}
+
+/// What is behind that.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Payload<'a> {
+    pub(super) stamp: Option<[u8; STAMP_BYTES]>,
+    pub(super) pool: &'a Pool,
+    pub(super) piece: Piece,
+}
+
+/// Where things are, from the beginning of the bytes that the packet was appended to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// The IP header.
+    pub(super) ip: usize,
+    /// What follows it.
+    pub(super) transport: usize,
+    /// The checksum of that; not in a fragment.
+    pub(super) checksum: Option<usize>,
+    /// Behind the last byte of the datagram.
+    pub(super) end: usize,
+}
+
+impl Transport {
+    /// Bytes of its header.
+    pub(super) fn header_bytes(self) -> usize {
+        match self {
+            Self::Udp => UDP_BYTES,
+            Self::Tcp { .. } => TCP_BYTES,
+            Self::Icmp { .. } => ICMP_BYTES,
+        }
+    }
+
+    fn protocol(self, is_v4: bool) -> u8 {
+        match self {
+            Self::Udp => UDP,
+            Self::Tcp { .. } => TCP,
+            Self::Icmp { .. } if is_v4 => ICMP,
+            Self::Icmp { .. } => ICMPV6,
+        }
+    }
+
+    /// The header, with a checksum of 0, and where that is.
+    fn header(self, tuple: &Tuple, bytes: usize) -> ([u8; TCP_BYTES], usize) {
+        let mut header = [0; TCP_BYTES];
+        let mut put = |at: usize, value: &[u8]| header[at..at + value.len()].copy_from_slice(value);
+        let [src, dst] = tuple.ports;
+        let checksum = match self {
+            Self::Udp => {
+                put(0, &src.to_be_bytes());
+                put(2, &dst.to_be_bytes());
+                put(4, &(bytes as u16).to_be_bytes());
+                6
+            }
+            Self::Tcp { seq, ack, flags } => {
+                put(0, &src.to_be_bytes());
+                put(2, &dst.to_be_bytes());
+                put(4, &seq.to_be_bytes());
+                put(8, &ack.to_be_bytes());
+                // Five words of header; the largest window without scaling.
+                put(12, &[5 << 4, flags, 0xff, 0xff]);
+                16
+            }
+            Self::Icmp { id, seq } => {
+                put(0, &[if tuple.addresses[0].is_ipv4() { 8 } else { 128 }]);
+                put(4, &id.to_be_bytes());
+                put(6, &seq.to_be_bytes());
+                2
+            }
+        };
+        (header, checksum)
+    }
+}
+
+impl Payload<'_> {
+    pub(super) fn len(&self) -> usize {
+        self.piece.len() + self.stamp.map_or(0, |_| STAMP_BYTES)
+    }
+}
+
+/// Appends a packet. With an `id` it may be fragmented, without one it must not be.
+pub(super) fn push(
+    out: &mut Vec<u8>,
+    tuple: &Tuple,
+    transport: Transport,
+    payload: &Payload<'_>,
+    id: Option<u16>,
+) -> Layout {
+    let is_v4 = tuple.addresses[0].is_ipv4();
+    let header_bytes = transport.header_bytes();
+    let bytes = header_bytes + payload.len();
+    let protocol = transport.protocol(is_v4);
+    let ip = out.len();
+    push_ip(out, tuple.addresses, protocol, bytes, id);
+    let at = out.len();
+    let (header, checksum_at) = transport.header(tuple, bytes);
+    let header = &header[..header_bytes];
+    // RFC 792: no pseudo header.
+    let mut sum = if protocol == ICMP { 0 } else { pseudo_sum(tuple.addresses, protocol, bytes) };
+    sum = checksum::add(sum, checksum::sum(header));
+    out.extend(header);
+    if let Some(stamp) = payload.stamp {
+        sum = checksum::add(sum, checksum::sum(&stamp));
+        out.extend(stamp);
+    }
+    sum = checksum::add(sum, payload.pool.sum(payload.piece));
+    out.extend_from_slice(payload.pool.bytes(payload.piece));
+    // RFC 768: a checksum that computes to zero is sent as all ones. For the others both are right.
+    let complement = if sum == 0xffff && transport == Transport::Udp { 0xffff } else { !sum };
+    out[at + checksum_at..][..2].copy_from_slice(&complement.to_be_bytes());
+    Layout { ip, transport: at, checksum: Some(at + checksum_at), end: out.len() }
+}
+
+fn push_ip(out: &mut Vec<u8>, addresses: [IpAddr; 2], protocol: u8, bytes: usize, id: Option<u16>) {
+    match addresses {
+        [IpAddr::V4(src), IpAddr::V4(dst)] => {
+            let mut header = [0u8; IPV4_BYTES];
+            header[0] = 0x45;
+            header[2..4].copy_from_slice(&((IPV4_BYTES + bytes) as u16).to_be_bytes());
+            header[4..6].copy_from_slice(&id.unwrap_or(0).to_be_bytes());
+            header[6] = if id.is_some() { 0 } else { 0x40 };
+            header[8] = 64;
+            header[9] = protocol;
+            header[12..16].copy_from_slice(&src.octets());
+            header[16..20].copy_from_slice(&dst.octets());
+            let checksum = !checksum::sum(&header);
+            header[10..12].copy_from_slice(&checksum.to_be_bytes());
+            out.extend(header);
+        }
+        [src, dst] => {
+            out.extend([0x60, 0, 0, 0]);
+            out.extend((bytes as u16).to_be_bytes());
+            out.extend([protocol, 64]);
+            out.extend(octets(src));
+            out.extend(octets(dst));
+        }
+    }
+}
+
+/// The 16 bytes of an IPv6 address. (One of the other family would come out mapped.)
+fn octets(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+fn pseudo_sum(addresses: [IpAddr; 2], protocol: u8, bytes: usize) -> u16 {
+    let sum = |address: IpAddr| match address {
+        IpAddr::V4(address) => checksum::sum(&address.octets()),
+        IpAddr::V6(address) => checksum::sum(&address.octets()),
+    };
+    let ends = checksum::add(sum(addresses[0]), sum(addresses[1]));
+    checksum::add(ends, checksum::fold(bytes as u64 + u64::from(protocol)))
+}

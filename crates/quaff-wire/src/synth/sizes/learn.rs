@@ -1,0 +1,97 @@
+//! The sizes of a capture, made small enough to be kept: frequent sizes exactly, the rest in bins.
+//!
+//! That is how createDist of the PAM 2007 study ("Packet capture in 10-Gigabit Ethernet environments
+//! using contemporary commodity hardware") described traffic to its generator.
+
+use super::{Class, SIZE_MAX, Sizes, SizesError};
+
+/// A size that is at least so large a share of all frames is kept exactly: 1 in 500.
+const EXACT_ONE_IN: u64 = 500;
+/// Other sizes are told apart no finer than that, bytes.
+const BIN_BYTES: u32 = 20;
+
+/// How often each size was seen.
+#[derive(Debug, Clone)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    frames: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: vec![0; SIZE_MAX as usize + 1], frames: 0 }
+    }
+}
+
+impl Histogram {
+    /// Counts a frame. What is larger than any frame counts as the largest, what is empty not at all.
+    pub fn add(&mut self, bytes: u32) {
+        if bytes > 0 {
+            self.counts[bytes.min(SIZE_MAX) as usize] += 1;
+            self.frames += 1;
+        }
+    }
+
+    /// Frames counted.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// The distribution to draw from. An error when nothing was counted.
+    pub fn sizes(&self) -> Result<Sizes, SizesError> {
+        let mut classes: Vec<Class> = Vec::new();
+        let mut bin = None;
+        for (size, count) in (0..).zip(&self.counts).filter(|(_, count)| **count > 0) {
+            if u128::from(*count) * u128::from(EXACT_ONE_IN) >= u128::from(self.frames) {
+                classes.push(Class::exact(size, *count));
+                // A bin does not reach over a size that is kept exactly.
+                bin = None;
+                continue;
+            }
+            match classes.last_mut() {
+                Some(class) if bin == Some(size / BIN_BYTES) => {
+                    class.last = size;
+                    class.weight += count;
+                }
+                _ => classes.push(Class::exact(size, *count)),
+            }
+            bin = Some(size / BIN_BYTES);
+        }
+        Sizes::drawn(classes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frequent_sizes_are_kept_and_the_rest_is_binned() {
+        let mut histogram = Histogram::default();
+        (0..5000).for_each(|_| histogram.add(60));
+        (0..4000).for_each(|_| histogram.add(1514));
+        for size in [81, 85, 90, 99, 100, 119, 0] {
+            histogram.add(size);
+        }
+        (0..900).for_each(|_| histogram.add(90));
+        let class = |first, last, weight| Class { first, last, weight };
+        let expected = [
+            class(60, 60, 5000),
+            class(81, 85, 2),
+            class(90, 90, 901),
+            class(99, 99, 1),
+            class(100, 119, 2),
+            class(1514, 1514, 4000),
+        ];
+        assert_eq!(histogram.sizes().unwrap().classes(), expected);
+        assert_eq!(histogram.frames(), 9906);
+    }
+
+    #[test]
+    fn nothing_is_no_distribution_and_giants_are_the_largest() {
+        let mut histogram = Histogram::default();
+        assert!(histogram.sizes().is_err());
+        histogram.add(1 << 20);
+        assert_eq!(histogram.sizes().unwrap().single(), Some(SIZE_MAX));
+    }
+}

@@ -1,0 +1,254 @@
+//! How large frames are: one size, several in turn, or drawn from a distribution.
+//!
+//! A size is that of a frame as captures have it: MAC addresses and VLAN tags are counted, the FCS is
+//! not. The named sets have the figures that are commonly printed for them, read in that same way.
+
+mod learn;
+mod text;
+
+pub use learn::Histogram;
+pub use text::{HEADING, TextError};
+
+use super::alias::Alias;
+use super::rng::Rng;
+
+/// No frame is larger.
+pub const SIZE_MAX: u32 = 65_535;
+
+/// Sizes from `first` to `last`, each as likely as the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Class {
+    /// The smallest, bytes.
+    pub first: u32,
+    /// The largest, bytes.
+    pub last: u32,
+    /// How often, beside other classes.
+    pub weight: u64,
+}
+
+impl Class {
+    fn exact(size: u32, weight: u64) -> Self {
+        Self { first: size, last: size, weight }
+    }
+
+    /// Sizes in it.
+    pub fn width(&self) -> u64 {
+        u64::from(self.last - self.first) + 1
+    }
+
+    fn is_valid(&self) -> bool {
+        1 <= self.first && self.first <= self.last && self.last <= SIZE_MAX
+    }
+}
+
+/// The sizes of frames.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sizes {
+    classes: Vec<Class>,
+    /// One class after the other, and each the same number of times, instead of drawn by weight.
+    in_turn: bool,
+}
+
+/// Why there are no such sizes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum SizesError {
+    #[error("'{0}' is not a size, such as 64, 64-1518 or 64:7, nor one of the sets {sets}", sets = SETS_NAMES)]
+    Unknown(String),
+    #[error("a frame has 1 to {SIZE_MAX} bytes, and a range begins with its smaller end: '{0}'")]
+    Range(String),
+    #[error("no size has any weight, or the weights are too large to be added")]
+    Weights,
+}
+
+/// Names of [`SETS`], for messages.
+const SETS_NAMES: &str = "rfc2544, imix, tolly, cisco, rpr3, rpr4";
+
+/// Sets by their names: size and weight. With weight 0 they come in turn.
+///
+/// RFC 2544 section 9.1 has the first; the mixes are those that traffic generators print.
+const SETS: [(&str, &[(u32, u64)]); 6] = [
+    ("rfc2544", &[(64, 0), (128, 0), (256, 0), (512, 0), (1024, 0), (1280, 0), (1518, 0)]),
+    ("imix", &[(64, 7), (570, 4), (1518, 1)]),
+    ("tolly", &[(64, 55), (78, 5), (576, 17), (1518, 23)]),
+    ("cisco", &[(64, 7), (594, 4), (1518, 1)]),
+    ("rpr3", &[(64, 60), (512, 20), (1518, 20)]),
+    ("rpr4", &[(64, 50), (512, 15), (1518, 15), (9218, 20)]),
+];
+
+impl Sizes {
+    /// Always this size.
+    pub fn one(size: u32) -> Self {
+        Self { classes: vec![Class::exact(size.clamp(1, SIZE_MAX), 1)], in_turn: true }
+    }
+
+    /// Drawn from classes by their weights.
+    pub fn drawn(classes: Vec<Class>) -> Result<Self, SizesError> {
+        let weights: Vec<_> = classes.iter().map(|class| class.weight).collect();
+        if let Some(class) = classes.iter().find(|class| !class.is_valid()) {
+            return Err(SizesError::Range(format!("{}-{}", class.first, class.last)));
+        }
+        Alias::new(&weights).ok_or(SizesError::Weights)?;
+        Ok(Self { classes, in_turn: false })
+    }
+
+    /// What people write: the name of a set; `64,128,256` in turn; `64:7,570:4,1518:1` drawn by
+    /// weight; `64-1518` drawn evenly.
+    pub fn parse(text: &str) -> Result<Self, SizesError> {
+        if let Some((_, set)) = SETS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
+            let classes: Vec<_> = set.iter().map(|(size, weight)| Class::exact(*size, *weight)).collect();
+            return Ok(Self { in_turn: set[0].1 == 0, classes });
+        }
+        let mut classes = Vec::new();
+        let mut in_turn = true;
+        for part in text.split(',') {
+            let (range, weight) = part.split_once(':').map_or((part, None), |(a, b)| (a, Some(b)));
+            in_turn &= weight.is_none() && !range.contains('-');
+            let unknown = || SizesError::Unknown(part.trim().to_owned());
+            let (first, last) = parse_range(range).ok_or_else(unknown)?;
+            let weight = weight.map_or(Ok(1), |weight| weight.trim().parse()).map_err(|_| unknown())?;
+            let class = Class { first, last, weight };
+            if !class.is_valid() {
+                return Err(SizesError::Range(range.trim().to_owned()));
+            }
+            classes.push(class);
+        }
+        if in_turn { Ok(Self { classes, in_turn }) } else { Self::drawn(classes) }
+    }
+
+    /// The same without so many bytes of each, 1 at least.
+    pub fn smaller_by(&self, bytes: u32) -> Self {
+        let less = |size: u32| size.saturating_sub(bytes).max(1);
+        let smaller = |class: &Class| Class { first: less(class.first), last: less(class.last), ..*class };
+        Self { classes: self.classes.iter().map(smaller).collect(), in_turn: self.in_turn }
+    }
+
+    /// The classes, in the order given.
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+
+    /// They come one after the other, not drawn.
+    pub fn in_turn(&self) -> bool {
+        self.in_turn
+    }
+
+    /// The size, where there is only one.
+    pub fn single(&self) -> Option<u32> {
+        let first = self.classes[0].first;
+        self.classes.iter().all(|class| class.first == first && class.last == first).then_some(first)
+    }
+
+    /// The mean size when none is below `min` or above `max`, bytes.
+    pub fn mean(&self, min: u32, max: u32) -> f64 {
+        let weight = |class: &Class| if self.in_turn { 1.0 } else { class.weight as f64 };
+        let mean = |class: &Class| {
+            let sum: u64 = (class.first..=class.last).map(|size| u64::from(size.max(min).min(max))).sum();
+            sum as f64 / class.width() as f64
+        };
+        let total: f64 = self.classes.iter().map(weight).sum();
+        self.classes.iter().map(|class| weight(class) * mean(class)).sum::<f64>() / total
+    }
+
+    /// The smallest and the largest of them, bytes.
+    pub fn bounds(&self) -> (u32, u32) {
+        let used = self.classes.iter().filter(|class| self.in_turn || class.weight > 0);
+        used.fold((SIZE_MAX, 1), |(min, max), class| (min.min(class.first), max.max(class.last)))
+    }
+
+    /// From where sizes come, one after the other.
+    pub fn source(&self) -> SizeSource {
+        let weights: Vec<_> = self.classes.iter().map(|class| class.weight).collect();
+        let alias = if self.in_turn { None } else { Alias::new(&weights) };
+        SizeSource { classes: self.classes.clone(), alias, at: 0 }
+    }
+}
+
+fn parse_range(text: &str) -> Option<(u32, u32)> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+}
+
+/// One size after the other.
+#[derive(Debug, Clone)]
+pub struct SizeSource {
+    classes: Vec<Class>,
+    /// `None`: in turn.
+    alias: Option<Alias>,
+    at: usize,
+}
+
+impl SizeSource {
+    /// The next size, bytes.
+    pub fn next(&mut self, rng: &mut Rng) -> u32 {
+        let at = match &self.alias {
+            Some(alias) => alias.draw(rng),
+            None => self.at,
+        };
+        self.at = if self.at + 1 == self.classes.len() { 0 } else { self.at + 1 };
+        let class = &self.classes[at];
+        match class.width() {
+            1 => class.first,
+            width => class.first + rng.below(width) as u32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!(Sizes::parse("64").unwrap(), Sizes::one(64));
+        assert!(Sizes::parse("64,128").unwrap().in_turn());
+        assert_eq!(Sizes::parse("64:7,570:4,1518:1").unwrap(), Sizes::parse("IMIX").unwrap());
+        assert_eq!(Sizes::parse("100-200").unwrap().bounds(), (100, 200));
+        assert_eq!(Sizes::parse("64,64").unwrap().single(), Some(64));
+        for wrong in ["", "x", "64,", "0", "65536", "200-100", "64:x", "64:0", "64:-1", "64-"] {
+            assert!(Sizes::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn means_are_those_of_the_classes() {
+        assert!((Sizes::parse("imix").unwrap().mean(1, SIZE_MAX) - 353.833).abs() < 0.001);
+        assert!((Sizes::parse("10-20").unwrap().mean(1, SIZE_MAX) - 15.0).abs() < 1e-9);
+        assert!((Sizes::parse("60,100").unwrap().mean(64, 90) - 77.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_sweep_goes_round() {
+        let mut source = Sizes::parse("rfc2544").unwrap().source();
+        let mut rng = Rng::new(0);
+        let sizes: Vec<_> = (0..8).map(|_| source.next(&mut rng)).collect();
+        assert_eq!(sizes, [64, 128, 256, 512, 1024, 1280, 1518, 64]);
+    }
+
+    /// Chi-square of what was drawn, in standard deviations from its mean (for many classes it is
+    /// nearly normal; for few, 5 is still far out).
+    #[test]
+    fn what_is_drawn_is_distributed_as_asked() {
+        for set in ["imix", "tolly", "cisco", "rpr3", "rpr4", "64-1518", "40-59:3,60:50,61-99:7"] {
+            let sizes = Sizes::parse(set).unwrap();
+            let mut source = sizes.source();
+            let mut rng = Rng::new(7);
+            let mut seen = vec![0u64; 10_000];
+            const DRAWS: u64 = 400_000;
+            (0..DRAWS).for_each(|_| seen[source.next(&mut rng) as usize] += 1);
+            let total: u64 = sizes.classes().iter().map(|class| class.weight).sum();
+            let (mut chi, mut cells, mut counted) = (0.0, 0, 0);
+            for class in sizes.classes() {
+                let expected = DRAWS as f64 * class.weight as f64 / total as f64 / class.width() as f64;
+                for size in class.first..=class.last {
+                    let count = seen[size as usize];
+                    chi += (count as f64 - expected).powi(2) / expected;
+                    (cells, counted) = (cells + 1, counted + count);
+                }
+            }
+            let freedom = f64::from(cells - 1).max(1.0);
+            assert!((chi - freedom) / (2.0 * freedom).sqrt() < 5.0, "{set}: {chi} for {freedom}");
+            assert_eq!(counted, DRAWS, "{set}: nothing else is drawn");
+        }
+    }
+}

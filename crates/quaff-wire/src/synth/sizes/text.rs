@@ -1,0 +1,129 @@
+//! A distribution of sizes as a small text file, for people and for the next run.
+//!
+//! ```text
+//! # quaff sizes 1
+//! 60 5000
+//! 81-85 2
+//! 1514 4000
+//! ```
+//!
+//! The first line is [`HEADING`]. A line has a size or a range of sizes (bytes of a frame without FCS,
+//! 1 to 65535), and how often, beside the other lines; sizes of a range are equally likely. Empty
+//! lines, and all behind a `#`, are for people. Order does not matter.
+
+use super::{Class, SIZE_MAX, Sizes, SizesError, parse_range};
+use std::fmt::Write as _;
+
+/// What such a file begins with.
+pub const HEADING: &str = "# quaff sizes 1";
+/// More lines than there are sizes are a mistake.
+const CLASSES_MAX: usize = SIZE_MAX as usize;
+
+/// What is wrong with a file of sizes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum TextError {
+    #[error("a file of sizes begins with the line '{HEADING}'")]
+    Heading,
+    #[error(
+        "line {line}: '{text}' is not a size or range (1 to {SIZE_MAX}) and how often, such as '64-79 12'"
+    )]
+    Line { line: usize, text: String },
+    #[error("more than {CLASSES_MAX} lines")]
+    Long,
+    #[error(transparent)]
+    Sizes(#[from] SizesError),
+}
+
+impl Sizes {
+    /// Reads such a file.
+    pub fn from_text(text: &str) -> Result<Self, TextError> {
+        let mut lines = text.lines().enumerate();
+        if lines.next().is_none_or(|(_, first)| first.trim_end() != HEADING) {
+            return Err(TextError::Heading);
+        }
+        let mut classes = Vec::new();
+        for (at, line) in lines {
+            let content = line.split('#').next().unwrap_or_default().trim();
+            if content.is_empty() {
+                continue;
+            }
+            let class = parse_line(content).filter(Class::is_valid);
+            let wrong = || TextError::Line { line: at + 1, text: shortened(content) };
+            classes.push(class.ok_or_else(wrong)?);
+            if classes.len() > CLASSES_MAX {
+                return Err(TextError::Long);
+            }
+        }
+        Ok(Self::drawn(classes)?)
+    }
+
+    /// Such a file, with `remark` for people in its second line.
+    pub fn to_text(&self, remark: &str) -> String {
+        let mut text = format!("{HEADING}\n");
+        if !remark.is_empty() {
+            let _ = writeln!(text, "# {}", remark.replace(['\n', '\r'], " "));
+        }
+        for Class { first, last, weight } in &self.classes {
+            let weight = if self.in_turn { &1 } else { weight };
+            let range = if first == last { first.to_string() } else { format!("{first}-{last}") };
+            let _ = writeln!(text, "{range} {weight}");
+        }
+        text
+    }
+}
+
+fn parse_line(line: &str) -> Option<Class> {
+    let mut words = line.split_whitespace();
+    let (first, last) = parse_range(words.next()?)?;
+    let weight = words.next()?.parse().ok()?;
+    words.next().is_none().then_some(Class { first, last, weight })
+}
+
+/// Foreign text in a message stays short.
+fn shortened(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn classes() -> impl Strategy<Value = Vec<Class>> {
+        let class = (1u32..2000, 0u32..50, 1u64..1 << 30).prop_map(|(first, more, weight)| Class {
+            first,
+            last: first + more,
+            weight,
+        });
+        prop::collection::vec(class, 1..30)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_saved_is_loaded(classes in classes(), remark in ".{0,40}") {
+            let sizes = Sizes::drawn(classes).unwrap();
+            prop_assert_eq!(Sizes::from_text(&sizes.to_text(&remark)), Ok(sizes));
+        }
+
+        #[test]
+        fn noise_is_refused_without_a_panic(noise in ".{0,200}") {
+            let _ = Sizes::from_text(&format!("{HEADING}\n{noise}"));
+            prop_assert!(Sizes::from_text(&noise).is_err());
+        }
+    }
+
+    #[test]
+    fn mistakes_are_told_by_their_line() {
+        let read = |body: &str| Sizes::from_text(&format!("{HEADING}\n{body}"));
+        assert!(read("# a remark\n\n64 7 # the smallest\r\n 65-100\t4\n").is_ok());
+        for (body, line) in
+            [("64 1\nx", 3), ("64", 2), ("0 1", 2), ("9-8 1", 2), ("64 1 1", 2), ("65536 1", 2)]
+        {
+            assert!(matches!(read(body), Err(TextError::Line { line: at, .. }) if at == line), "{body}");
+        }
+        assert_eq!(read(""), Err(TextError::Sizes(SizesError::Weights)));
+        assert_eq!(read("64 0"), Err(TextError::Sizes(SizesError::Weights)));
+        assert_eq!(Sizes::from_text("64 1\n"), Err(TextError::Heading));
+    }
+}

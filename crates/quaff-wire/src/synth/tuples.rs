@@ -1,0 +1,240 @@
+//! Which 5-tuples there are: ranges of addresses and ports, numbered.
+//!
+//! Flow 0 has the first of each range. Source addresses change first, then destination addresses, then
+//! source ports, then destination ports: as a counter whose lowest digit is on the left.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// More addresses of a range are never used: 2^32.
+const ADDRESSES_MAX: u64 = 1 << 32;
+
+/// Addresses that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addresses {
+    /// The first one.
+    pub first: IpAddr,
+    /// How many, 1 to 2^32.
+    pub count: u64,
+}
+
+/// Ports that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ports {
+    /// The first one.
+    pub first: u16,
+    /// How many, 1 to 65536.
+    pub count: u64,
+}
+
+/// All 5-tuples of a run, but for the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tuples {
+    /// Source addresses.
+    pub src: Addresses,
+    /// Destination addresses.
+    pub dst: Addresses,
+    /// Source ports.
+    pub src_ports: Ports,
+    /// Destination ports.
+    pub dst_ports: Ports,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tuple {
+    /// Source and destination, both of one family.
+    pub addresses: [IpAddr; 2],
+    /// Source and destination.
+    pub ports: [u16; 2],
+}
+
+/// Why a text is no range.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum RangeError {
+    #[error(
+        "'{0}' is no range of addresses; write 10.0.0.1, 10.0.0.0/16, 10.0.0.1-10.0.0.9 or the same in IPv6"
+    )]
+    Addresses(String),
+    #[error("'{0}' is no range of ports; write 5000 or 1024-65535")]
+    Ports(String),
+}
+
+impl Addresses {
+    /// Just this one.
+    pub fn one(address: impl Into<IpAddr>) -> Self {
+        Self { first: address.into(), count: 1 }
+    }
+
+    fn at(&self, offset: u64) -> IpAddr {
+        match self.first {
+            IpAddr::V4(first) => Ipv4Addr::from_bits(first.to_bits().wrapping_add(offset as u32)).into(),
+            IpAddr::V6(first) => Ipv6Addr::from_bits(first.to_bits().wrapping_add(offset.into())).into(),
+        }
+    }
+}
+
+impl FromStr for Addresses {
+    type Err = RangeError;
+
+    fn from_str(text: &str) -> Result<Self, RangeError> {
+        let wrong = || RangeError::Addresses(text.to_owned());
+        let address = |text: &str| text.trim().parse::<IpAddr>().map_err(|_| wrong());
+        if let Some((base, bits)) = text.split_once('/') {
+            let bits: u32 = bits.trim().parse().map_err(|_| wrong())?;
+            let address = address(base)?;
+            let width: u32 = if address.is_ipv4() { 32 } else { 128 };
+            let free = width.checked_sub(bits).ok_or_else(wrong)?;
+            let count = 1u64.checked_shl(free.min(32)).unwrap_or(ADDRESSES_MAX);
+            return Ok(Self { first: network(address, free), count });
+        }
+        match text.split_once('-') {
+            None => address(text).map(Self::one),
+            Some((first, last)) => {
+                let (first, last) = (address(first)?, address(last)?);
+                let span = match (first, last) {
+                    (IpAddr::V4(a), IpAddr::V4(b)) => b.to_bits().checked_sub(a.to_bits()).map(u128::from),
+                    (IpAddr::V6(a), IpAddr::V6(b)) => b.to_bits().checked_sub(a.to_bits()),
+                    _ => None,
+                };
+                let span = span.ok_or_else(wrong)?.min(u128::from(ADDRESSES_MAX - 1));
+                Ok(Self { first, count: span as u64 + 1 })
+            }
+        }
+    }
+}
+
+/// The address with its `free` lowest bits zero.
+fn network(address: IpAddr, free: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(free).unwrap_or(0);
+            Ipv4Addr::from_bits(address.to_bits() & mask).into()
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(free).unwrap_or(0);
+            Ipv6Addr::from_bits(address.to_bits() & mask).into()
+        }
+    }
+}
+
+impl fmt::Display for Addresses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.count {
+            1 => write!(f, "{}", self.first),
+            count => write!(f, "{}-{}", self.first, self.at(count - 1)),
+        }
+    }
+}
+
+impl Ports {
+    /// Just this one.
+    pub fn one(port: u16) -> Self {
+        Self { first: port, count: 1 }
+    }
+
+    fn at(&self, offset: u64) -> u16 {
+        self.first.wrapping_add(offset as u16)
+    }
+}
+
+impl FromStr for Ports {
+    type Err = RangeError;
+
+    fn from_str(text: &str) -> Result<Self, RangeError> {
+        let wrong = || RangeError::Ports(text.to_owned());
+        let port = |text: &str| text.trim().parse::<u16>().map_err(|_| wrong());
+        match text.split_once('-') {
+            None => port(text).map(Self::one),
+            Some((first, last)) => {
+                let (first, last) = (port(first)?, port(last)?);
+                let span = last.checked_sub(first).ok_or_else(wrong)?;
+                Ok(Self { first, count: u64::from(span) + 1 })
+            }
+        }
+    }
+}
+
+impl Tuples {
+    /// How many there are; 2^64 - 1 when there are more.
+    pub fn count(&self) -> u64 {
+        let ports = self.src_ports.count.saturating_mul(self.dst_ports.count);
+        self.src.count.saturating_mul(self.dst.count).saturating_mul(ports)
+    }
+
+    /// Both ends have addresses of one family.
+    pub fn are_of_one_family(&self) -> bool {
+        self.src.first.is_ipv4() == self.dst.first.is_ipv4()
+    }
+
+    /// That of flow `index`; they begin again behind the last.
+    pub fn at(&self, index: u64) -> Tuple {
+        let mut left = index;
+        let mut digit = |count: u64| {
+            if count == 1 {
+                return 0;
+            }
+            let digit = left % count;
+            left /= count;
+            digit
+        };
+        let addresses = [self.src.at(digit(self.src.count)), self.dst.at(digit(self.dst.count))];
+        let ports =
+            [self.src_ports.at(digit(self.src_ports.count)), self.dst_ports.at(digit(self.dst_ports.count))];
+        Tuple { addresses, ports }
+    }
+}
+
+impl Tuple {
+    /// The way back.
+    pub fn reversed(self) -> Self {
+        let ([src, dst], [src_port, dst_port]) = (self.addresses, self.ports);
+        Self { addresses: [dst, src], ports: [dst_port, src_port] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn addresses(text: &str) -> Addresses {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn ranges_are_read() {
+        assert_eq!(addresses("10.1.2.3/16").to_string(), "10.1.0.0-10.1.255.255");
+        assert_eq!(addresses("10.0.0.9-10.0.1.8").count, 256);
+        assert_eq!(addresses("10.0.0.9").count, 1);
+        assert_eq!(addresses("0.0.0.0/0").count, 1 << 32);
+        assert_eq!(addresses("2001:db8::/120").to_string(), "2001:db8::-2001:db8::ff");
+        assert_eq!(addresses("2001:db8::/32").count, 1 << 32);
+        assert_eq!(addresses("::/0").first, IpAddr::V6(Ipv6Addr::UNSPECIFIED));
+        for wrong in ["", "x", "10.0.0.0/33", "10.0.0.2-10.0.0.1", "10.0.0.1-::1", "::/129", "10.0.0.0/-1"] {
+            assert!(wrong.parse::<Addresses>().is_err(), "{wrong}");
+        }
+        assert_eq!("1-65535".parse::<Ports>().unwrap().count, 65_535);
+        for wrong in ["", "70000", "2-1", "-", "1-"] {
+            assert!(wrong.parse::<Ports>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_tuple_has_one_number() {
+        let tuples = Tuples {
+            src: addresses("10.0.0.254-10.0.1.1"),
+            dst: addresses("10.9.0.0/31"),
+            src_ports: "65535".parse().unwrap(),
+            dst_ports: "80-82".parse().unwrap(),
+        };
+        assert_eq!(tuples.count(), 24);
+        let all: HashSet<_> = (0..24).map(|index| format!("{:?}", tuples.at(index))).collect();
+        assert_eq!(all.len(), 24);
+        assert_eq!(tuples.at(24), tuples.at(0));
+        assert_eq!(tuples.at(3).addresses[0], IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1)));
+        assert_eq!(tuples.at(23).ports, [65_535, 82]);
+    }
+}

@@ -1,0 +1,224 @@
+//! A frame as the program knows it: what is fixed, where the rest goes, and the sums of what is fixed.
+
+use quaff_wire::checksum;
+use quaff_wire::layers::{self, TCP, UDP};
+use quaff_wire::stamp::{MAGIC, STAMP_BYTES};
+use quaff_wire::synth::{Addresses, Ports, Tuples};
+use quaff_wire::udp::{Frame, MIRROR_BYTES};
+use std::net::IpAddr;
+
+/// A frame whose headers are IPv4 and UDP or TCP.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Template {
+    bytes: Vec<u8>,
+    ip: usize,
+    /// Behind the IP header.
+    transport: usize,
+    is_tcp: bool,
+    stamp: Option<usize>,
+    mirror_number: Option<usize>,
+    steps: Vec<Step>,
+    /// After so many flows all begin again.
+    cycle: u64,
+    ip_base_sum: u16,
+    base_sum: u16,
+}
+
+/// A field that is another one in each flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Step {
+    pub(super) offset: usize,
+    /// An IPv4 address; otherwise a port.
+    pub(super) is_address: bool,
+    /// Its first value.
+    pub(super) first: u32,
+    /// How many it has.
+    pub(super) count: u64,
+}
+
+impl Template {
+    /// Every frame is of one flow.
+    pub(in super::super) fn of_frame(frame: &Frame) -> Option<Self> {
+        let inner = if frame.sequence_offset().is_some() { MIRROR_BYTES } else { 0 };
+        let mut template = Self::find(frame.bytes().to_vec(), inner, Some(frame.stamp_offset()))?;
+        template.mirror_number = frame.sequence_offset();
+        Some(template.summed())
+    }
+
+    /// Frames are of `cycle` flows in turn. `stamp` is where one goes. `None` for frames that are not of
+    /// this kind.
+    pub(in super::super) fn of_flows(
+        bytes: Vec<u8>,
+        stamp: Option<usize>,
+        tuples: &Tuples,
+        cycle: u64,
+    ) -> Option<Self> {
+        let mut template = Self::find(bytes, 0, stamp)?;
+        let (ip, transport) = (template.ip, template.transport);
+        template.steps = [
+            address_step(&tuples.src, ip + 12)?,
+            address_step(&tuples.dst, ip + 16)?,
+            port_step(&tuples.src_ports, transport),
+            port_step(&tuples.dst_ports, transport + 2),
+        ]
+        .into_iter()
+        .filter(|step| step.count > 1)
+        .collect();
+        template.cycle = cycle;
+        Some(template.summed())
+    }
+
+    fn find(bytes: Vec<u8>, inner: usize, stamp: Option<usize>) -> Option<Self> {
+        let found = layers::ethernet(bytes.get(inner..)?)?;
+        let ip = found.ip.filter(|ip| !ip.is_v6() && matches!(ip.protocol, UDP | TCP))?;
+        Some(Self {
+            ip: inner + found.network,
+            transport: inner + ip.transport,
+            is_tcp: ip.protocol == TCP,
+            stamp,
+            mirror_number: None,
+            steps: Vec::new(),
+            cycle: 1,
+            ip_base_sum: 0,
+            base_sum: 0,
+            bytes,
+        })
+    }
+
+    /// Empties all fields that the program fills in, and sums the rest.
+    fn summed(mut self) -> Self {
+        let end = self.datagram_end();
+        let clear = |bytes: &mut Vec<u8>, at: usize, len: usize| bytes[at..at + len].fill(0);
+        for step in &self.steps {
+            clear(&mut self.bytes, step.offset, if step.is_address { 4 } else { 2 });
+        }
+        let (checksum, seq) = (self.checksum_offset(), self.tcp_seq());
+        clear(&mut self.bytes, checksum, 2);
+        if let Some(seq) = seq {
+            clear(&mut self.bytes, seq, 4);
+        }
+        if let Some(stamp) = self.stamp {
+            clear(&mut self.bytes, stamp, STAMP_BYTES);
+        }
+        if !self.steps.is_empty() {
+            clear(&mut self.bytes, self.ip + 10, 2);
+        }
+        self.ip_base_sum = checksum::sum(&self.bytes[self.ip..self.transport]);
+        let addresses = checksum::sum(&self.bytes[self.ip + 12..self.ip + 20]);
+        let length = (end - self.transport) as u64;
+        let protocol = u64::from(self.bytes[self.ip + 9]);
+        let pseudo = checksum::add(addresses, checksum::fold(length + protocol));
+        self.base_sum = checksum::add(pseudo, checksum::sum(&self.bytes[self.transport..end]));
+        if self.stamp.is_some() {
+            self.base_sum = checksum::add(self.base_sum, MAGIC);
+        }
+        self
+    }
+
+    fn datagram_end(&self) -> usize {
+        let total = u16::from_be_bytes([self.bytes[self.ip + 2], self.bytes[self.ip + 3]]);
+        (self.ip + usize::from(total)).min(self.bytes.len())
+    }
+
+    /// The whole frame; what the program fills in is zero.
+    pub(in super::super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What is written anew each time: all but the payload behind the stamp.
+    pub(super) fn headers(&self) -> &[u8] {
+        const TCP_BYTES: usize = 20;
+        const UDP_BYTES: usize = 8;
+        &self.bytes[..self.transport + if self.is_tcp { TCP_BYTES } else { UDP_BYTES }]
+    }
+
+    /// Bytes of that, with the stamp.
+    pub(super) fn rewritten_bytes(&self) -> usize {
+        self.stamp.map_or(self.headers().len(), |stamp| stamp + STAMP_BYTES)
+    }
+
+    pub(super) fn stamp(&self) -> Option<usize> {
+        self.stamp
+    }
+
+    pub(super) fn mirror_number(&self) -> Option<usize> {
+        self.mirror_number
+    }
+
+    pub(super) fn tcp_seq(&self) -> Option<usize> {
+        self.is_tcp.then_some(self.transport + 4)
+    }
+
+    pub(super) fn checksum_offset(&self) -> usize {
+        self.transport + if self.is_tcp { 16 } else { 6 }
+    }
+
+    pub(super) fn ip_checksum_offset(&self) -> usize {
+        self.ip + 10
+    }
+
+    pub(super) fn base_sum(&self) -> u16 {
+        self.base_sum
+    }
+
+    pub(super) fn ip_base_sum(&self) -> u16 {
+        self.ip_base_sum
+    }
+
+    pub(super) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    pub(super) fn cycle(&self) -> u64 {
+        self.cycle
+    }
+}
+
+fn address_step(addresses: &Addresses, offset: usize) -> Option<Step> {
+    match addresses.first {
+        IpAddr::V4(first) => {
+            Some(Step { offset, is_address: true, first: first.to_bits(), count: addresses.count })
+        }
+        IpAddr::V6(_) => None,
+    }
+}
+
+fn port_step(ports: &Ports, offset: usize) -> Step {
+    Step { offset, is_address: false, first: u32::from(ports.first), count: ports.count }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_wire::stamp::Stamp;
+    use quaff_wire::udp::Headers;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn the_sums_are_those_of_the_frame() {
+        let headers = Headers {
+            dst_mac: [2; 6],
+            src_mac: [4; 6],
+            tags: Vec::new(),
+            src_ip: Ipv4Addr::new(198, 18, 0, 1),
+            dst_ip: Ipv4Addr::new(198, 18, 0, 2),
+            stream: 9,
+        };
+        for session in [None, Some(3)] {
+            let mut frame = Frame::new(&headers, 99).unwrap();
+            if let Some(session) = session {
+                frame = frame.mirrored(&headers, session);
+            }
+            let stamp = Stamp { stream: 9, seq: 5, intended_ns: 77, late_ns: 3, last: false, bounded: true };
+            frame.set(&stamp);
+            let template = Template::of_frame(&frame).expect("a template");
+            let at = template.checksum_offset();
+            assert_eq!(at, frame.checksum_offset());
+            let sum = checksum::add(template.base_sum(), checksum::sum(&stamp.encode()[2..]));
+            assert_eq!(frame.bytes()[at..at + 2], (!sum).to_be_bytes());
+            assert_eq!(template.rewritten_bytes(), frame.stamp_offset() + STAMP_BYTES);
+            let ip = template.ip_checksum_offset();
+            assert_eq!(template.headers()[ip..ip + 2], frame.bytes()[ip..ip + 2], "kept: nothing steps");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! When each frame is due, as a shape over time: even, random, in bursts, rising, on and off.
+//!
+//! A shape bends the times of an even pace. These are computed from all that went before, in whole
+//! numbers, so that nothing adds up to a drift.
+
+use quaff_wire::synth::Rng;
+
+const SECOND_NS: f64 = 1e9;
+/// Rates in millionths, so that 0.5 frames a second are a whole number too.
+const PARTS: f64 = 1e6;
+/// The row of random numbers for gaps.
+const PURPOSE: u64 = 4;
+
+/// How much per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pace {
+    /// As fast as possible.
+    Unpaced,
+    /// Frames.
+    Frames(f64),
+    /// Bits of whole frames; each counts `extra_bytes` more than it has (its FCS, or none).
+    Bits {
+        /// Each second.
+        per_second: f64,
+        /// Added to the length of every frame.
+        extra_bytes: u32,
+    },
+}
+
+/// How frames are spread over time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Shape {
+    /// Evenly.
+    #[default]
+    Constant,
+    /// At random, each gap independent of the others (exponentially distributed).
+    Poisson,
+    /// So many at once, then none until the pace allows as many again.
+    Bursts(u64),
+    /// From this rate, in the unit of the pace, evenly up (or down) to the pace, and on with that.
+    Ramp {
+        /// The rate of the first frame.
+        from: f64,
+        /// How long it takes, ns.
+        rise_ns: u64,
+    },
+    /// At the pace for so long, nothing for so long, and again.
+    OnOff {
+        /// ns.
+        on_ns: u64,
+        /// ns.
+        off_ns: u64,
+    },
+}
+
+/// Why there is no such shape.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum ShapeError {
+    #[error("a rate of {0} cannot be kept; between 0.0001 and 10^15 can be asked for")]
+    Rate(f64),
+    #[error("a shape needs a pace: say --pps or --mbps too")]
+    NoPace,
+    #[error("a burst has one frame at least, and a time that is on or rises is longer than 0")]
+    Nothing,
+}
+
+/// The times of frames, one after the other.
+#[derive(Debug, Clone)]
+pub struct Clock {
+    pace: Pace,
+    shape: Shape,
+    /// Frames or bits per second, in [`PARTS`].
+    rate: u128,
+    /// Frames or bits that went before.
+    done: u64,
+    frames: u64,
+    rng: Rng,
+    due_ns: u64,
+    /// The exact time of the random shape, ns.
+    random_ns: f64,
+}
+
+impl Clock {
+    /// Checks both; the first frame is due at 0.
+    pub fn new(pace: Pace, shape: Shape, seed: u64) -> Result<Self, ShapeError> {
+        let rate = match pace {
+            Pace::Unpaced if shape == Shape::Constant => 0.0,
+            Pace::Unpaced => return Err(ShapeError::NoPace),
+            Pace::Frames(rate) | Pace::Bits { per_second: rate, .. } => checked(rate)?,
+        };
+        match shape {
+            Shape::Bursts(0) | Shape::Ramp { rise_ns: 0, .. } | Shape::OnOff { on_ns: 0, .. } => {
+                return Err(ShapeError::Nothing);
+            }
+            Shape::Ramp { from, .. } => {
+                checked(from)?;
+            }
+            _ => {}
+        }
+        let rate = (rate * PARTS).round() as u128;
+        let rng = Rng::fork(seed, PURPOSE);
+        Ok(Self { pace, shape, rate, done: 0, frames: 0, rng, due_ns: 0, random_ns: 0.0 })
+    }
+
+    /// When the next frame is due, ns after the first.
+    pub fn due_ns(&self) -> u64 {
+        self.due_ns
+    }
+
+    /// A frame of so many bytes has its time; the next one gets its own.
+    pub fn advance(&mut self, frame_bytes: usize) {
+        let work = match self.pace {
+            Pace::Unpaced => return,
+            Pace::Frames(_) => 1,
+            Pace::Bits { extra_bytes, .. } => (frame_bytes as u64 + u64::from(extra_bytes)) * 8,
+        };
+        self.done += work;
+        self.frames += 1;
+        self.due_ns = match self.shape {
+            Shape::Constant => self.even_ns(),
+            Shape::Bursts(frames) if self.frames.is_multiple_of(frames) => self.even_ns(),
+            Shape::Bursts(_) => self.due_ns,
+            Shape::OnOff { on_ns, off_ns } => {
+                let even_ns = self.even_ns();
+                even_ns.saturating_add((even_ns / on_ns).saturating_mul(off_ns))
+            }
+            Shape::Poisson => {
+                let mean_ns = work as f64 * PARTS / self.rate as f64 * SECOND_NS;
+                // 1 minus it is never 0.
+                self.random_ns += -(1.0 - self.rng.unit()).ln() * mean_ns;
+                self.random_ns as u64
+            }
+            Shape::Ramp { from, rise_ns } => self.ramp_ns(from, rise_ns),
+        };
+    }
+
+    /// When as much as went before is done at the even pace.
+    fn even_ns(&self) -> u64 {
+        let scaled = u128::from(self.done) * (SECOND_NS * PARTS) as u128;
+        u64::try_from(scaled / self.rate).unwrap_or(u64::MAX)
+    }
+
+    /// After t of T from rate a to rate b, a t + (b - a) t² / 2T is done.
+    fn ramp_ns(&self, from: f64, rise_ns: u64) -> u64 {
+        let (done, to) = (self.done as f64, self.rate as f64 / PARTS);
+        let rise = rise_ns as f64 / SECOND_NS;
+        let risen = (from + to) / 2.0 * rise;
+        let seconds = if done >= risen {
+            rise + (done - risen) / to
+        } else {
+            // The root that does not cancel out, whatever the sign of the slope.
+            let slope = (to - from) / rise;
+            2.0 * done / (from + (from * from + 2.0 * slope * done).max(0.0).sqrt())
+        };
+        (seconds * SECOND_NS) as u64
+    }
+}
+
+fn checked(rate: f64) -> Result<f64, ShapeError> {
+    if (1e-4..=1e15).contains(&rate) { Ok(rate) } else { Err(ShapeError::Rate(rate)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(pace: Pace, shape: Shape, count: usize) -> Vec<u64> {
+        let mut clock = Clock::new(pace, shape, 1).unwrap();
+        (0..count)
+            .map(|_| {
+                let due_ns = clock.due_ns();
+                clock.advance(100);
+                due_ns
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_even_pace_does_not_drift() {
+        let all = times(Pace::Frames(3.0), Shape::Constant, 3_000_001);
+        assert_eq!((all[1], all[3_000_000]), (333_333_333, 1_000_000_000_000_000));
+        let bits = Pace::Bits { per_second: 8e6, extra_bytes: 4 };
+        assert_eq!(times(bits, Shape::Constant, 3), [0, 104_000, 208_000]);
+        assert_eq!(times(Pace::Unpaced, Shape::Constant, 3), [0, 0, 0]);
+    }
+
+    #[test]
+    fn bursts_come_together_at_the_mean_rate() {
+        let all = times(Pace::Frames(1000.0), Shape::Bursts(4), 9);
+        assert_eq!(all, [0, 0, 0, 0, 4_000_000, 4_000_000, 4_000_000, 4_000_000, 8_000_000]);
+    }
+
+    #[test]
+    fn on_and_off_take_turns() {
+        let shape = Shape::OnOff { on_ns: 2_000_000, off_ns: 10_000_000 };
+        let all = times(Pace::Frames(1000.0), shape, 5);
+        assert_eq!(all, [0, 1_000_000, 12_000_000, 13_000_000, 24_000_000]);
+    }
+
+    #[test]
+    fn ramps_rise_and_fall_and_go_on() {
+        for (from, to) in [(100.0, 900.0), (900.0, 100.0), (500.0, 500.0)] {
+            let shape = Shape::Ramp { from, rise_ns: 10_000_000_000 };
+            let all = times(Pace::Frames(to), shape, 6001);
+            assert!(all.windows(2).all(|pair| pair[0] <= pair[1]));
+            let within = |from_s: f64, to_s: f64| {
+                let range = from_s * SECOND_NS..to_s * SECOND_NS;
+                all.iter().filter(|due_ns| range.contains(&(**due_ns as f64))).count() as f64
+            };
+            assert!((within(0.0, 10.0) - 5000.0).abs() <= 1.0, "as many as at the mean rate");
+            assert!((within(4.5, 5.5) - 500.0).abs() <= 1.0, "half-way");
+            assert!((within(10.0, 11.0) - to).abs() <= 1.0, "and on");
+        }
+    }
+
+    #[test]
+    fn gaps_at_random_are_exponential() {
+        let all = times(Pace::Frames(1000.0), Shape::Poisson, 100_001);
+        let gaps: Vec<_> = all.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        assert!((mean - 1.0).abs() < 0.02, "{mean}");
+        // Chi-square over ten classes that are equally likely.
+        let mut seen = [0f64; 10];
+        gaps.iter().for_each(|gap| seen[((1.0 - (-gap).exp()) * 10.0) as usize] += 1.0);
+        let chi: f64 = seen.iter().map(|count| (count - 10_000.0).powi(2) / 10_000.0).sum();
+        assert!(chi < 33.7, "{chi}: beyond that with 9 degrees is one in 10,000");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let refused = |pace, shape| Clock::new(pace, shape, 1).is_err();
+        assert!(refused(Pace::Unpaced, Shape::Poisson));
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e16] {
+            assert!(refused(Pace::Frames(rate), Shape::Constant), "{rate}");
+            assert!(refused(Pace::Frames(1.0), Shape::Ramp { from: rate, rise_ns: 1 }), "{rate}");
+        }
+        assert!(refused(Pace::Frames(1.0), Shape::Bursts(0)));
+        assert!(refused(Pace::Frames(1.0), Shape::OnOff { on_ns: 0, off_ns: 1 }));
+    }
+}

@@ -1,0 +1,83 @@
+//! Made-up traffic into a capture file, as fast as it can be made: its packets have the times at which
+//! they would be sent.
+
+use super::super::Control;
+use super::Maker;
+use quaff_wire::pcap::encode::{self, Resolution};
+use quaff_wire::record::Record;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::time::Instant;
+
+/// LINKTYPE_ETHERNET.
+const ETHERNET: u16 = 1;
+/// What is collected for one write, bytes.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// What was written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct WriteReport {
+    /// Frames planned; without a plan, those written.
+    pub intended: u64,
+    /// Frames made.
+    pub sent: u64,
+    /// Frames that the file took.
+    pub confirmed: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// From the first frame to the last, by their times, s.
+    pub seconds: f64,
+    /// That it took, s.
+    pub took_seconds: f64,
+    /// The watcher ended it before all was made.
+    pub interrupted: bool,
+}
+
+/// Writes a pcap file with times in ns, `start_ns` being that of the first frame. `watch` is asked now
+/// and then whether to go on.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(
+    maker: &mut Maker,
+    out: &mut impl Write,
+    start_ns: u64,
+    mut watch: impl FnMut(&WriteReport) -> Control,
+) -> io::Result<WriteReport> {
+    let begun = Instant::now();
+    let mut report = WriteReport::default();
+    let mut room = Vec::with_capacity(WRITE_BYTES + (1 << 17));
+    room.extend(encode::file_header(Resolution::Nanoseconds, 0, ETHERNET));
+    let mut more = true;
+    while more {
+        while room.len() < WRITE_BYTES {
+            let Some((due_ns, frame)) = maker.make() else {
+                more = false;
+                break;
+            };
+            push(&mut room, start_ns.saturating_add(due_ns), frame);
+            report.sent += 1;
+            report.bytes += frame.len() as u64;
+            report.seconds = due_ns as f64 / 1e9;
+        }
+        out.write_all(&room)?;
+        room.clear();
+        report.confirmed = report.sent;
+        report.took_seconds = begun.elapsed().as_secs_f64();
+        if more && watch(&report) == Control::Stop {
+            report.interrupted = true;
+            break;
+        }
+    }
+    out.flush()?;
+    report.intended = maker.planned().unwrap_or(report.sent);
+    Ok(report)
+}
+
+/// Appends a record. A frame that was cut on purpose has no more bytes than it has.
+fn push(room: &mut Vec<u8>, time_ns: u64, bytes: &[u8]) {
+    let record = Record { time_ns, bytes, len: bytes.len() as u32, ..Record::default() };
+    let at = room.len();
+    room.resize(at + encode::record_bytes(bytes.len()), 0);
+    encode::record(&mut room[at..], Resolution::Nanoseconds, &record);
+}
