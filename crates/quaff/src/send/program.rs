@@ -59,7 +59,7 @@
 mod steps;
 mod template;
 
-pub(super) use template::{Step, Template};
+pub(super) use template::Template;
 
 use super::histogram::{BUCKETS, COARSE_SHIFT, FINE_BUCKETS, FINE_SHIFT};
 use super::state::word;

@@ -14,7 +14,7 @@ pub(crate) use args::Args;
 use crate::exit::Exit;
 use anyhow::Context as _;
 use quaff::send::synth::{self, Clock, Maker, WriteReport};
-use quaff::send::{self, Control, Length, Pace, SendPlan, SendReport, Snapshot, Via};
+use quaff::send::{self, Length, Pace, SendPlan, Snapshot, Via};
 use quaff_os::clock;
 use quaff_os::signal::{Signal, Signals};
 use quaff_wire::synth::{Made, Recipe, Synth};
