@@ -42,7 +42,6 @@ use plan::Schedule;
 use quaff_os::clock::steady_ns;
 use quaff_os::interrupt::Interrupt;
 use quaff_os::rtnl::{self, Link};
-use quaff_wire::udp::Frame;
 use state::{State, word};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -91,13 +90,7 @@ pub fn run(
 ) -> Result<SendReport, SendError> {
     let schedule = plan.schedule()?;
     let link = usable_link(plan)?;
-    let headers = plan.headers(&link);
-    let frame = Frame::new(&headers, plan.frame_bytes).map_err(PlanError::from)?;
-    let frame = match plan.mirror {
-        Some(session) => frame.mirrored(&headers, session),
-        None => frame,
-    };
-    let (sender, state) = prepare(plan, &schedule, &link, &frame)?;
+    let (sender, state) = prepare(plan, &schedule, &link)?;
     let mut confirm = Confirm::open(plan, &schedule, &link)?;
     state.store(word::LIMIT, schedule.count.unwrap_or(u64::MAX));
     let interrupted = supervise(plan, &schedule, sender, &state, &mut confirm, &mut watch)?;
@@ -120,20 +113,15 @@ fn usable_link(plan: &SendPlan) -> Result<Link, SendError> {
     Ok(link)
 }
 
-fn prepare(
-    plan: &SendPlan,
-    schedule: &Schedule,
-    link: &Link,
-    frame: &Frame,
-) -> Result<(Sender, State), SendError> {
+fn prepare(plan: &SendPlan, schedule: &Schedule, link: &Link) -> Result<(Sender, State), SendError> {
     Ok(match plan.via {
         Via::Inject => {
-            let template = plan.template(frame)?;
+            let template = plan.template(link)?;
             let (injector, state) = Injector::new(schedule, link, template)?;
             (Sender::Inject(injector), state)
         }
         Via::Send => {
-            let sender = PacketSender::new(plan.stream, schedule, link, frame)?;
+            let sender = PacketSender::new(plan.stream, schedule, link, &plan.frame(link)?)?;
             (Sender::Packet(sender), State::new_user())
         }
     })

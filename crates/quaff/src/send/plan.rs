@@ -93,7 +93,7 @@ pub enum PlanError {
     Frame(#[from] FrameError),
     #[error(transparent)]
     Recipe(#[from] RecipeError),
-    #[error("the frames of this recipe differ by more than their flow")]
+    #[error("such frames have to be made one by one")]
     Made,
     #[error("{0} frames per second cannot be kept; between {PPS_MIN} and {PPS_MAX} can be asked for")]
     Pace(f64),
@@ -160,10 +160,21 @@ impl SendPlan {
         Ok(Schedule { interval, count, stop_after_ns })
     }
 
+    /// The frames, but for their stamps.
+    pub(super) fn frame(&self, link: &Link) -> Result<Frame, PlanError> {
+        let headers = self.headers(link);
+        let frame = Frame::new(&headers, self.frame_bytes)?;
+        match (&self.made, self.mirror) {
+            (Some(_), _) => Err(PlanError::Made),
+            (None, Some(session)) => Ok(frame.mirrored(&headers, session)),
+            (None, None) => Ok(frame),
+        }
+    }
+
     /// What the program is to know of the frames.
-    pub(super) fn template(&self, frame: &Frame) -> Result<Template, PlanError> {
+    pub(super) fn template(&self, link: &Link) -> Result<Template, PlanError> {
         let template = match self.made.as_deref() {
-            None => Template::of_frame(frame),
+            None => Template::of_frame(&self.frame(link)?),
             Some(recipe) if recipe.differs_only_by_flow() => {
                 let cycle = match recipe.flows.new {
                     New::EachFrame => recipe.tuples.count(),

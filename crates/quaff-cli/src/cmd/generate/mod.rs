@@ -13,9 +13,12 @@ pub(crate) use args::Args;
 
 use crate::exit::Exit;
 use anyhow::Context as _;
-use quaff::send::synth::{self, Clock, Maker, WriteReport};
-use quaff::send::{self, Length, Pace, SendPlan, Snapshot, Via};
+use quaff::send::replay::{self, ReplayPlan, ReplayVia};
+use quaff::send::synth::{self, Clock, Maker, SynthFeed, WriteReport};
+use quaff::send::{self, Late, Length, Pace, Rate, Ratio, SendPlan, Snapshot, Via};
+use quaff::stop::Stop;
 use quaff_os::clock;
+use quaff_os::rtnl;
 use quaff_os::signal::{Signal, Signals};
 use quaff_wire::synth::{Made, Recipe, Synth};
 use std::io::Write;
@@ -24,6 +27,8 @@ use std::path::Path;
 use std::time::Duration;
 use watch::Watch;
 
+/// Memory for frames that are made ahead.
+const MEMORY_BYTES: usize = 64 << 20;
 /// Who sends what has no other sender: a locally administered address, 02, "quaf", 1.
 const SRC_MAC: [u8; 6] = [0x02, b'q', b'u', b'a', b'f', 1];
 
@@ -37,11 +42,61 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if recipe::is_plain(&args) {
         return send(&args, None, &mut watch);
     }
-    let recipe = recipe::recipe(&args, SRC_MAC, 0)?;
+    let recipe = recipe::recipe(&args, src_mac(&args)?, now_ns())?;
     if args.inject.is_some() && recipe.differs_only_by_flow() && args.shape == synth::Shape::Constant {
         return send(&args, Some(recipe), &mut watch);
     }
-    anyhow::bail!("not yet")
+    replay(&args, recipe, &mut watch)
+}
+
+/// ns since 1970.
+fn now_ns() -> u64 {
+    clock::epoch_offset_ns().wrapping_add(clock::steady_ns())
+}
+
+/// Who sends, when nobody was named.
+fn src_mac(args: &Args) -> anyhow::Result<[u8; 6]> {
+    Ok(match &args.out {
+        Some(interface) => rtnl::link(interface)?.mac,
+        None => SRC_MAC,
+    })
+}
+
+/// Frames that are made here, each with the time at which it is due.
+fn replay(args: &Args, recipe: Recipe, watch: &mut Watch) -> anyhow::Result<Exit> {
+    let feed = SynthFeed::new(maker(args, recipe)?);
+    let made = feed.made();
+    let plan = replay_plan(args);
+    let look = |snapshot: &Snapshot, wait| watch.look(snapshot, wait);
+    let report = replay::run(&plan, Box::new(feed), Stop::default(), look);
+    watch.clear_line();
+    let report = report?;
+    print(args.json, &report, Some(&made.get()), report::replayed_in_words)?;
+    Ok(if report.agrees() { Exit::Done } else { Exit::Loss })
+}
+
+fn replay_plan(args: &Args) -> ReplayPlan {
+    let is_paced = args.pps.is_some() || args.mbps.is_some();
+    let (via, interface) = match (&args.inject, &args.out) {
+        (Some(interface), _) => (ReplayVia::Inject, interface.clone()),
+        // The group has one of the two.
+        (None, out) => (ReplayVia::XdpRedirect, out.clone().unwrap_or_default()),
+    };
+    ReplayPlan {
+        via,
+        interface,
+        // Frames have their times already.
+        rate: if is_paced { Rate::Captured(Ratio { num: 1, den: 1 }) } else { Rate::Topspeed },
+        loops: Some(1),
+        unique_ip: false,
+        limit: None,
+        // Without a pace frames have no times, and the clock on the wall decides.
+        duration: args.duration.filter(|_| !is_paced),
+        late: Late::Burst,
+        stepwise: false,
+        core: args.cpu,
+        memory_bytes: MEMORY_BYTES,
+    }
 }
 
 /// Frames that are made where they are sent.
@@ -126,7 +181,7 @@ fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
 
 /// Frames into a file.
 fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
-    let start_ns = clock::epoch_offset_ns().wrapping_add(clock::steady_ns());
+    let start_ns = now_ns();
     let mut maker = maker(args, recipe::recipe(args, SRC_MAC, start_ns)?)?;
     let is_stdout = path.as_os_str() == "-";
     let name = path.display().to_string();

@@ -1,8 +1,9 @@
 //! Reports in words.
 
 use crate::show;
+use quaff::send::replay::{ReplayReport, ReplayVia};
 use quaff::send::synth::WriteReport;
-use quaff::send::{SendReport, Witness};
+use quaff::send::{Lateness, SendReport, Witness};
 use quaff_wire::synth::{HARMS, Made};
 
 /// The report of the plain stream.
@@ -25,10 +26,7 @@ pub(super) fn in_words(report: &SendReport) -> String {
     if let Some(error) = report.pace_error {
         text += &format!("  pace       {:+.4} % off the mean gap\n", error * 100.0);
     }
-    if let Some(late) = report.lateness {
-        let [mean, p50, p99, max] = [late.mean_ns, late.p50_ns, late.p99_ns, late.max_ns].map(nanoseconds);
-        text += &format!("  late       mean {mean}, median {p50}, p99 {p99}, max {max}\n");
-    }
+    text += &report.lateness.map_or_else(String::new, lateness);
     if report.retried > 0 {
         text += &format!("  retried    {} times for want of room\n", show::count(report.retried));
     }
@@ -37,8 +35,12 @@ pub(super) fn in_words(report: &SendReport) -> String {
 
 /// Who has confirmed, and what the three counts mean together.
 fn verdict(report: &SendReport) -> String {
+    conclude(report.witness, report.others(), report.agrees(), report.interrupted)
+}
+
+fn conclude(witness: Witness, others: u64, agrees: bool, interrupted: bool) -> String {
     let mut words = vec![
-        match report.witness {
+        match witness {
             Witness::Tap => "by a counting tap",
             Witness::RxOtherhostDropped => "by rx_otherhost_dropped",
             Witness::TxPackets => "by tx_packets",
@@ -46,26 +48,57 @@ fn verdict(report: &SendReport) -> String {
         }
         .to_owned(),
     ];
-    if report.others() > 0 {
-        words.push(format!("{} of them others'", show::count(report.others())));
+    if others > 0 {
+        words.push(format!("{} of them others'", show::count(others)));
     }
-    if !report.agrees() {
+    if !agrees {
         words.push("the counts do not agree".to_owned());
     }
-    if report.interrupted {
+    if interrupted {
         words.push("ended early".to_owned());
     }
     words.join(", ")
 }
 
-/// A span of time in the unit that reads best.
-pub(super) fn nanoseconds(ns: u64) -> String {
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        _ => format!("{:.2} s", ns as f64 / 1e9),
+fn lateness(late: Lateness) -> String {
+    let [mean, p50, p99, max] = [late.mean_ns, late.p50_ns, late.p99_ns, late.max_ns].map(show::span_ns);
+    format!("  late       mean {mean}, median {p50}, p99 {p99}, max {max}\n")
+}
+
+/// The report of frames that were made one by one.
+pub(super) fn replayed_in_words(report: &ReplayReport) -> String {
+    let how = if report.via == ReplayVia::Inject { "injected into" } else { "sent from" };
+    let names: Vec<_> = report.interfaces.iter().map(|one| one.name.as_str()).collect();
+    let mut text = format!(
+        "frames {how} {}\n  intended   {}\n  sent       {}  ({})\n  confirmed  {}  ({})\n  \
+         time       {:.3} s, {}, {}\n",
+        names.join(" and "),
+        show::count(report.intended),
+        show::count(report.sent),
+        show::bytes(report.bytes),
+        show::count(report.confirmed),
+        conclude(report.witness, report.others(), report.agrees(), report.interrupted),
+        report.seconds,
+        show::pps(report.pps),
+        show::bits(report.bits_per_second),
+    );
+    let left_out = report.skipped.too_large + report.skipped.too_short;
+    if left_out > 0 {
+        text += &format!(
+            "  left out   {}  (larger than the MTU or a page, or cut too short)\n",
+            show::count(left_out)
+        );
     }
+    if report.starved > 0 {
+        text += &format!(
+            "  starved    {} times: frames were not made fast enough\n",
+            show::count(report.starved)
+        );
+    }
+    if let Some(error) = report.pace_error {
+        text += &format!("  pace       {:+.4} % off the time planned\n", error * 100.0);
+    }
+    text + &report.lateness.map_or_else(String::new, lateness)
 }
 
 /// What came of writing to a file.
@@ -100,17 +133,4 @@ pub(super) fn made_as_json(made: &Made) -> serde_json::Value {
         "frames": made.frames, "bytes": made.bytes, "stamped": made.stamped, "flows": made.flows,
         "damaged": damaged,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_read_well() {
-        assert_eq!(nanoseconds(256), "256 ns");
-        assert_eq!(nanoseconds(27_392), "27.4 µs");
-        assert_eq!(nanoseconds(3_210_000), "3.2 ms");
-        assert_eq!(nanoseconds(1_500_000_000), "1.50 s");
-    }
 }

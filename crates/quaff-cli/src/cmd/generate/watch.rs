@@ -1,6 +1,5 @@
 //! Listens for signals while a run goes on, and writes the progress line.
 
-use super::report::nanoseconds;
 use crate::show;
 use quaff::send::{Control, Snapshot};
 use quaff_os::signal::{Signal, Signals};
@@ -49,7 +48,7 @@ impl Watch {
         let rate = (snapshot.sent - sent) as f64 / passed.as_secs_f64();
         let mut line = format!("sent {}  {}", show::count(snapshot.sent), show::pps(rate));
         if self.paced {
-            line += &format!("  latest {}", nanoseconds(snapshot.late_max_ns));
+            line += &format!("  latest {}", show::span_ns(snapshot.late_max_ns));
         }
         if snapshot.retried > 0 {
             line += &format!("  retried {}", show::count(snapshot.retried));

@@ -1,12 +1,14 @@
 //! Made-up traffic as something to be sent: frames of a recipe, each with the time at which it is due.
 //!
 //! The frames are made by [`quaff_wire::synth`]; here they get their time ([`Shape`]), and flow to
-//! whoever sends them or into a file ([`write()`]). [`learn()`] reads sizes from a capture.
+//! whoever sends them ([`SynthFeed`]) or into a file ([`write()`]). [`learn()`] reads sizes from a capture.
 
+mod feed;
 mod learn;
 mod shape;
 mod write;
 
+pub use feed::{MadeSoFar, SynthFeed};
 pub use learn::{LearnError, learn};
 pub use shape::{Clock, Pace, Shape, ShapeError};
 pub use write::{WriteReport, write};

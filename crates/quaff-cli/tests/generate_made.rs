@@ -1,0 +1,191 @@
+//! `quaff generate` in a lab, where frames differ: flows that the program in the kernel makes, and
+//! frames that are made one by one, held against what the same line writes into a file.
+
+mod receiver;
+
+use quaff_lab::lab::RX_IF;
+use quaff_lab::{Lab, LabPlan, Running, testing};
+use quaff_os::bpf::ArrayMap;
+use quaff_os::netns::Netns;
+use quaff_wire::checksum;
+use quaff_wire::layers::{self, Ip};
+use quaff_wire::stamp::{self, Read};
+use receiver::{received, ring};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// These tests want the machine for themselves: one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A lab whose kernel also permits BPF, or a skip.
+fn lab(test: &str) -> Option<Lab> {
+    match ArrayMap::new("quaff_test", 1) {
+        Err(error) if quaff_os::testing::is_refusal(&error) => {
+            testing::skip(test, &error.to_string());
+            None
+        }
+        Err(error) => panic!("{error}"),
+        Ok(_) => testing::lab_of(test, &LabPlan { mtu: 3000, ..LabPlan::default() }),
+    }
+}
+
+/// Runs `quaff generate --inject rx0 ARGS --json`; its report. All counts agree.
+fn inject(netns: &Netns, args: &str, count: u64) -> Value {
+    let mut command = netns.command(QUAFF).expect("a command");
+    command.args(["generate", "--inject", RX_IF, "--json"]).args(args.split_whitespace());
+    command.args(["--count", &count.to_string()]);
+    let done = Running::start(command).expect("quaff runs").finish(PATIENCE).expect("quaff ends");
+    let report: Value =
+        serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{args}: {error}: {done:?}"));
+    for key in ["intended", "sent"] {
+        assert_eq!(report[key], count, "{args}: {key} in {report}");
+    }
+    assert!(report["confirmed"].as_u64() >= Some(count), "{args}: {report}");
+    assert_eq!(done.status.code(), Some(0), "{args}: {report}");
+    report
+}
+
+/// The IP packet in a frame whose checksums are all right.
+fn whole(frame: &[u8]) -> Ip {
+    let layers = layers::ethernet(frame).expect("a frame");
+    let ip = layers.ip.expect("an IP packet");
+    assert_eq!(checksum::sum(&frame[layers.network..ip.transport]), 0xffff, "{frame:02x?}");
+    let addresses = checksum::sum(&frame[layers.network + 12..layers.network + 20]);
+    let bytes = (ip.end - ip.transport) as u64 + u64::from(ip.protocol);
+    let pseudo = checksum::add(addresses, checksum::fold(bytes));
+    let sum = checksum::add(pseudo, checksum::sum(&frame[ip.transport..ip.end]));
+    assert_eq!(sum, 0xffff, "{frame:02x?}");
+    ip
+}
+
+#[test]
+fn the_program_makes_every_flow_in_turn() {
+    let _alone = alone();
+    let Some(lab) = lab("the_program_makes_every_flow_in_turn") else { return };
+    for (args, count, flows) in [
+        ("--size 64 --flows 100", 3000, 100),
+        ("--size 64 --new-flows each", 5000, 5000),
+        ("--size 64 --new-flows each --src-ip 10.0.0.250-10.0.1.5 --dst-ip 10.2.0.0/29", 2000, 96),
+        ("--size 101 --content ones --flows 70000 --pps 50k", 2000, 2000),
+        ("--size 100 --vlan 5 --new-flows each", 2000, 2000),
+        ("--size 64 --dst-port 65530-65535 --flows 6", 600, 6),
+        ("--size 60 --no-stamp --new-flows each --content zeros", 2000, 2000),
+        ("--size 64 --tcp syn --src-ip 10.0.0.0/30 --src-port 1000-1499 --new-flows each", 3000, 2000),
+    ] {
+        let ring = ring(&lab);
+        let report = inject(lab.rx(), args, count);
+        let frames = received(ring, count as usize);
+        assert_eq!(frames.len() as u64, count, "{args}");
+        let tuples: Vec<_> = frames
+            .iter()
+            .map(|frame| {
+                let ip = whole(frame);
+                (ip.addresses, ip.ports(frame))
+            })
+            .collect();
+        let unique: HashSet<_> = tuples.iter().collect();
+        assert_eq!(unique.len(), flows, "{args}");
+        assert_eq!(report["made"]["flows"], flows, "{args}: {report}");
+        assert!(tuples.iter().zip(&tuples[flows..]).all(|(one, later)| one == later), "{args}: in turn");
+        let is_stamped = !["--no-stamp", "-port", "--tcp"].iter().any(|word| args.contains(word));
+        for (seq, frame) in (0..).zip(&frames) {
+            match stamp::read(frame, frame.len()) {
+                Read::Stamp(stamp) if is_stamped => assert_eq!(stamp.seq, seq, "{args}"),
+                Read::Foreign if !is_stamped => {}
+                other => panic!("{args}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn flows_of_the_program_are_those_that_are_written() {
+    let _alone = alone();
+    let Some(lab) = lab("flows_of_the_program_are_those_that_are_written") else { return };
+    let args = "--size 90 --no-stamp --src-ip 10.0.0.0/25 --dst-ip 10.1.0.0/28 --src-port 7-9 --flows 5000";
+    let ring = ring(&lab);
+    inject(lab.rx(), args, 6000);
+    assert_eq!(received(ring, 6000), written(args, 6000));
+}
+
+/// What the same line writes into a file.
+fn written(args: &str, count: u64) -> Vec<Vec<u8>> {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let mut command = Command::new(QUAFF);
+    command.args(["generate", "-w"]).arg(file.path()).args(args.split_whitespace());
+    let done = command.args(["--count", &count.to_string()]).output().expect("quaff runs");
+    assert!(done.status.success(), "{done:?}");
+    frames_of(file.path())
+}
+
+fn frames_of(path: &Path) -> Vec<Vec<u8>> {
+    let bytes = std::fs::read(path).expect("a file");
+    let (mut at, mut frames) = (24, Vec::new());
+    while at < bytes.len() {
+        let len = u32::from_ne_bytes(bytes[at + 8..at + 12].try_into().expect("4 bytes")) as usize;
+        frames.push(bytes[at + 16..at + 16 + len].to_vec());
+        at += 16 + len;
+    }
+    frames
+}
+
+#[test]
+fn frames_that_are_made_one_by_one_arrive_to_the_byte() {
+    let _alone = alone();
+    let Some(lab) = lab("frames_that_are_made_one_by_one_arrive_to_the_byte") else { return };
+    for args in [
+        "--size imix --content random --flows 50 --no-stamp",
+        "--size 100-2000 --tcp talk --flows 9 --pps 50k",
+        "--size 500,2500 --fragment 700 --no-stamp --shape poisson --pps 50k",
+        "--size 90-1000 -6 --vxlan 5 --flows 20 --no-stamp",
+        "--size 200 --vlan 5,6 --mpls 16 --no-stamp --content random",
+        "--size 64-300 --damage checksum=5%,flip=5%,ip-checksum=5% --no-stamp --shape bursts=10 --pps 50k",
+        "--size 80 --icmp --erspan 5 --flows 10",
+    ] {
+        let ring = ring(&lab);
+        inject(lab.rx(), args, 3000);
+        let (found, expected) = (received(ring, 3000), written(args, 3000));
+        assert_eq!(found.len(), expected.len(), "{args}");
+        for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert!(found == expected, "{args}: frame {number}\n{found:02x?}\n{expected:02x?}");
+        }
+    }
+}
+
+#[test]
+fn stamps_of_mixed_frames_are_numbered_and_new_flows_come_at_their_rate() {
+    let _alone = alone();
+    let Some(lab) = lab("stamps_of_mixed_frames_are_numbered_and_new_flows_come_at_their_rate") else {
+        return;
+    };
+    let ring = ring(&lab);
+    let args = "--size 50,100,600 --flows 20 --new-flows 1000 --pps 10k";
+    let report = inject(lab.rx(), args, 6000);
+    let frames = received(ring, 6000);
+    let stamps: Vec<_> = frames
+        .iter()
+        .filter_map(|frame| match stamp::read(frame, frame.len()) {
+            Read::Stamp(stamp) => Some(stamp),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(stamps.len(), 4000, "one of three has no room");
+    assert!(stamps.iter().zip(0..).all(|(stamp, seq)| stamp.seq == seq));
+    assert!(stamps.windows(2).all(|pair| pair[0].intended_ns < pair[1].intended_ns));
+    let unique: HashSet<[IpAddr; 2]> = frames.iter().map(|frame| whole(frame).addresses).collect();
+    // 0.6 s, and those of the beginning.
+    assert!((610..=620).contains(&unique.len()), "{}: {report}", unique.len());
+    assert!(report["made"]["flows"].as_u64().is_some_and(|flows| flows.abs_diff(unique.len() as u64) <= 20));
+    assert_eq!(report["made"]["stamped"], 4000);
+}
