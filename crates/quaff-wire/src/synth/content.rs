@@ -107,7 +107,7 @@ impl Pool {
     pub fn sum(&self, piece: Piece) -> u16 {
         let sum = checksum::fold(self.sums[piece.start + piece.len] - self.sums[piece.start]);
         // RFC 1071, section 2 (B): at an odd place high and low bytes have changed sides.
-        if piece.start % 2 == 0 { sum } else { sum.swap_bytes() }
+        if piece.start.is_multiple_of(2) { sum } else { sum.swap_bytes() }
     }
 }
 

@@ -160,7 +160,7 @@ impl Recipe {
             return Err(RecipeError::Label(*label));
         }
         match self.fragment {
-            Some(bytes) if (bytes as usize) < PIECE_UNIT => return Err(RecipeError::SmallPieces(bytes)),
+            Some(bytes) if (bytes as usize) < PIECE_UNIT => Err(RecipeError::SmallPieces(bytes)),
             _ if !self.tuples.are_of_one_family() => Err(RecipeError::Families),
             _ if wanted == 0 => Err(RecipeError::NoFlows),
             _ if wanted > there => Err(RecipeError::FewTuples { wanted, there }),

@@ -236,7 +236,7 @@ fn pieces_make_the_datagram() {
             let ip = layers::ethernet(frame).and_then(|layers| layers.ip).expect("IP");
             let piece = ip.fragment.expect("a piece");
             let bytes = ip.end - ip.transport;
-            assert!(bytes <= 296 && (bytes % 8 == 0 || !piece.more));
+            assert!(bytes <= 296 && (bytes.is_multiple_of(8) || !piece.more));
             let (sum, ends) = datagrams.entry(piece.id).or_default();
             *sum += bytes;
             *ends += usize::from(!piece.more);

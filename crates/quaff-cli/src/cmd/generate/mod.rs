@@ -80,11 +80,12 @@ fn replay_plan(args: &Args) -> ReplayPlan {
     let (via, interface) = match (&args.inject, &args.out) {
         (Some(interface), _) => (ReplayVia::Inject, interface.clone()),
         // The group has one of the two.
-        (None, out) => (ReplayVia::XdpRedirect, out.clone().unwrap_or_default()),
+        (None, out) => (ReplayVia::Auto, out.clone().unwrap_or_default()),
     };
     ReplayPlan {
         via,
         interface,
+        interface2: None,
         // Frames have their times already.
         rate: if is_paced { Rate::Captured(Ratio { num: 1, den: 1 }) } else { Rate::Topspeed },
         loops: Some(1),
@@ -115,7 +116,7 @@ fn send(args: &Args, recipe: Option<Recipe>, watch: &mut Watch) -> anyhow::Resul
         flows: flows.begun(report.sent, 0).min(count),
         ..Made::default()
     });
-    print(args.json, &report, made.as_ref(), |report| report::in_words(report))?;
+    print(args.json, &report, made.as_ref(), report::in_words)?;
     Ok(if report.agrees() { Exit::Done } else { Exit::Loss })
 }
 

@@ -5,8 +5,8 @@ use anyhow::Context as _;
 use quaff::send::synth::{Pace, Shape, Until, learn};
 use quaff_wire::stamp::PORT;
 use quaff_wire::synth::{
-    Addresses, Content, Damage, Flows, Kind, Link, New, POOL_BYTES_MAX, Ports, Recipe, SIZE_MAX, Sizes,
-    Tunnel, Tuples,
+    Addresses, Content, Flows, Kind, Link, New, POOL_BYTES_MAX, Ports, Recipe, SIZE_MAX, Sizes, Tunnel,
+    Tuples,
 };
 use std::io::Read as _;
 use std::net::IpAddr;
@@ -45,7 +45,7 @@ pub(super) fn recipe(args: &Args, src_mac: Mac, start_ns: u64) -> anyhow::Result
         flows: Flows { concurrent: args.flows, new: args.new_flows },
         kind: kind(args),
         fragment: args.fragment,
-        damage: args.damage.unwrap_or(Damage::default()),
+        damage: args.damage.unwrap_or_default(),
         stream: (!args.no_stamp && !is_own_port).then_some(args.stream),
         seed: args.seed,
         start_ns,
