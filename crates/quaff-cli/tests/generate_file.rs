@@ -53,7 +53,10 @@ fn tshark_finds_nothing_wrong() {
         ("--size 100 --icmp --ipv6", "eth:ethertype:ipv6:icmpv6:data"),
         ("--size 100,400 --mpls 16,17", "eth:ethertype:mpls:ip:udp:data"),
         ("--size 100,400 --erspan 7", "eth:ethertype:ip:gre:erspan:eth:ethertype:ip:udp:data"),
-        ("--size 100,400 --vxlan 7 --tcp syn", "eth:ethertype:ip:udp:vxlan:eth:ethertype:ip:tcp"),
+        (
+            "--size 100,400 --vxlan 7 --tcp syn --new-flows each",
+            "eth:ethertype:ip:udp:vxlan:eth:ethertype:ip:tcp",
+        ),
         ("--size 70-1400 --tcp talk --flows 7", "eth:ethertype:ip:tcp"),
         ("--size 90-1400 --tcp talk --flows 7 --ipv6 --segments 3", "eth:ethertype:ipv6:tcp"),
         ("--size 300-3000 --fragment 500", "eth:ethertype:ip"),

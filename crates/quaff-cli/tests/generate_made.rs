@@ -3,7 +3,7 @@
 
 mod receiver;
 
-use quaff_lab::lab::RX_IF;
+use quaff_lab::lab::{RX_IF, TX_IF};
 use quaff_lab::{Lab, LabPlan, Running, testing};
 use quaff_os::bpf::ArrayMap;
 use quaff_os::netns::Netns;
@@ -42,8 +42,12 @@ fn lab(test: &str) -> Option<Lab> {
 
 /// Runs `quaff generate --inject rx0 ARGS --json`; its report. All counts agree.
 fn inject(netns: &Netns, args: &str, count: u64) -> Value {
+    send(netns, ["--inject", RX_IF], args, count)
+}
+
+fn send(netns: &Netns, interface: [&str; 2], args: &str, count: u64) -> Value {
     let mut command = netns.command(QUAFF).expect("a command");
-    command.args(["generate", "--inject", RX_IF, "--json"]).args(args.split_whitespace());
+    command.args(["generate", "--json"]).args(interface).args(args.split_whitespace());
     command.args(["--count", &count.to_string()]);
     let done = Running::start(command).expect("quaff runs").finish(PATIENCE).expect("quaff ends");
     let report: Value =
@@ -160,6 +164,21 @@ fn frames_that_are_made_one_by_one_arrive_to_the_byte() {
         for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
             assert!(found == expected, "{args}: frame {number}\n{found:02x?}\n{expected:02x?}");
         }
+    }
+}
+
+#[test]
+fn frames_that_are_sent_arrive_to_the_byte() {
+    let _alone = alone();
+    let Some(lab) = lab("frames_that_are_sent_arrive_to_the_byte") else { return };
+    for args in [
+        "--size imix --content random --flows 50 --no-stamp --src-mac 02:00:00:00:00:07",
+        "--size 100-2000 --tcp talk --flows 9 --pps 50k --src-mac 02:00:00:00:00:07",
+        "--size 64 --new-flows each --no-stamp --pps 50k --src-mac 02:00:00:00:00:07",
+    ] {
+        let ring = ring(&lab);
+        send(lab.tx(), ["-o", TX_IF], args, 3000);
+        assert!(received(ring, 3000) == written(args, 3000), "{args}");
     }
 }
 
