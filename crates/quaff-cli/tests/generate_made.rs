@@ -84,6 +84,7 @@ fn the_program_makes_every_flow_in_turn() {
         ("--size 101 --content ones --flows 70000 --pps 50k", 2000, 2000),
         ("--size 100 --vlan 5 --new-flows each", 2000, 2000),
         ("--size 64 --dst-port 65530-65535 --flows 6", 600, 6),
+        ("--size 64 --fcs", 2000, 1),
         ("--size 60 --no-stamp --new-flows each --content zeros", 2000, 2000),
         ("--size 64 --tcp syn --src-ip 10.0.0.0/30 --src-port 1000-1499 --new-flows each", 3000, 2000),
     ] {
@@ -102,7 +103,7 @@ fn the_program_makes_every_flow_in_turn() {
         assert_eq!(unique.len(), flows, "{args}");
         assert_eq!(report["made"]["flows"], flows, "{args}: {report}");
         assert!(tuples.iter().zip(&tuples[flows..]).all(|(one, later)| one == later), "{args}: in turn");
-        let is_stamped = !["--no-stamp", "-port", "--tcp"].iter().any(|word| args.contains(word));
+        let is_stamped = !["--no-stamp", "--fcs", "-port", "--tcp"].iter().any(|word| args.contains(word));
         for (seq, frame) in (0..).zip(&frames) {
             match stamp::read(frame, frame.len()) {
                 Read::Stamp(stamp) if is_stamped => assert_eq!(stamp.seq, seq, "{args}"),

@@ -3,11 +3,12 @@
 use super::args::{Args, ContentKind, Mac, TcpKind};
 use anyhow::Context as _;
 use quaff::send::synth::{Pace, Shape, Until, learn};
-use quaff_wire::stamp::PORT;
+use quaff_wire::stamp::{FRAME_BYTES_MIN, PORT};
 use quaff_wire::synth::{
     Addresses, Content, Flows, Kind, Link, New, POOL_BYTES_MAX, Ports, Recipe, SIZE_MAX, Sizes, Tunnel,
     Tuples,
 };
+use quaff_wire::udp::TAG_BYTES;
 use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::Path;
@@ -58,9 +59,12 @@ pub(super) fn is_plain(args: &Args) -> bool {
     let is_one = |addresses: Option<Addresses>| addresses.is_none_or(|addresses| addresses.count == 1);
     let is_v4 = |addresses: Option<Addresses>| addresses.is_none_or(|addresses| addresses.first.is_ipv4());
     let ends = [args.src_ip, args.dst_ip];
+    let tags = args.vlan.as_ref().map_or(0, |tags| tags.0.len());
     args.sizes_from.is_none()
         && args.size.single().is_some()
         && (args.size_min.is_none() && args.size_max.is_none() && !args.no_stamp)
+        // What --fcs makes too small for a stamp goes without one.
+        && (!args.fcs || single_bytes(args) as usize >= FRAME_BYTES_MIN + tags * TAG_BYTES)
         && (args.src_port.is_none() && args.dst_port.is_none() && !args.ipv6)
         && (ends.into_iter().all(is_one) && ends.into_iter().all(is_v4))
         && args.flows == 1
