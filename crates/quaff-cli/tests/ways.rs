@@ -97,7 +97,8 @@ fn ring(lab: &Lab) -> RxRing {
     let plan = RingPlan {
         block_bytes: 1 << 20,
         block_count: 32,
-        retire_ms: 10,
+        // Nobody reads before the run is over, so a block has to last for a while.
+        retire_ms: 200,
         promiscuous: true,
         filter: vec![accept(u32::MAX)],
         time_source: TimeSource::Host,
@@ -179,6 +180,32 @@ fn auto_measures_on_the_frames_of_the_run_and_says_so() {
     let (report, code) = replay(&lab, &format!("-o {TX_IF} -t --loop 20"), &file);
     assert_eq!((&report["via"], code), (&Value::from("xdp-redirect"), Some(0)), "{report}");
     assert_eq!((number(&report, "sent"), number(&report, "confirmed")), (20_000, 20_000), "{report}");
+}
+
+#[test]
+fn what_a_full_queue_drops_is_sent_again() {
+    let _alone = alone();
+    let test = "what_a_full_queue_drops_is_sent_again";
+    let Some(lab) = lab(test) else { return };
+    let shape =
+        ["qdisc", "add", "dev", TX_IF, "root", "tbf", "rate", "20mbit", "burst", "10kb", "limit", "30kb"];
+    let status = lab.command_tx("tc").expect("a command").args(shape).status();
+    if !status.is_ok_and(|status| status.success()) {
+        return testing::skip(test, "there is no tc, or no tbf in this kernel");
+    }
+    let dir = TempDir::new().expect("a folder");
+    let frames: Vec<_> = (0..5000).map(|at| frame(at, 500)).collect();
+    let file = pcap(dir.path(), &frames, 20);
+    for way in ["sendmmsg-qdisc", "tx-ring-qdisc"] {
+        let mut ring = ring(&lab);
+        let (report, code) = replay(&lab, &format!("-o {TX_IF} --via {way} -t"), &file);
+        let one = &report["interfaces"][0];
+        assert!(number(one, "enobufs") + number(one, "eagain") > 0, "{way}: {report}");
+        assert_eq!((number(&report, "confirmed"), code), (5000, Some(0)), "{way}: {report}");
+        let arrived = received(&mut ring, frames.len());
+        let differs = arrived.iter().zip(&frames).position(|(arrived, sent)| arrived != sent);
+        assert_eq!((arrived.len(), differs), (frames.len(), None), "{way}");
+    }
 }
 
 #[test]
