@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -219,10 +219,24 @@ fn a_large_file_streams_through_little_memory() {
     }
     // Frame by frame, so that we take little memory ourselves.
     let file = write(dir.path(), (0..200_000).map(|at| frame(at, 1514)), 1).expect("written");
-    // Twice: the second time it begins to read while the first pass is still sent.
-    for (way, args) in [("sendmmsg", "--loop 2 --memory 64M"), ("tx-ring", "--limit 200k"), ("af-xdp", "")] {
+    let packed = dir.path().join("packed.pcap.gz");
+    let gzip =
+        Command::new("gzip").arg("-1c").arg(&file).stdout(File::create(&packed).expect("a file")).status();
+    let packed = gzip.is_ok_and(|status| status.success()).then_some(packed);
+    if packed.is_none() {
+        testing::skip("a_large_file_streams: gzip", "there is no gzip");
+    }
+    // Twice: the second time it begins to read while the first pass is still sent. A packed file looks
+    // as if it could be kept.
+    for (way, args, file) in [
+        ("sendmmsg", "--loop 2 --memory 64M", Some(&file)),
+        ("sendmmsg", "--loop 2 --memory 64M", packed.as_ref()),
+        ("tx-ring", "--limit 200k", Some(&file)),
+        ("af-xdp", "", Some(&file)),
+    ] {
+        let Some(file) = file else { continue };
         let args = format!("-o {TX_IF} -t --via {way} {args}");
-        let done = Running::start(command(&lab, &args, &file)).expect("quaff runs").finish(PATIENCE);
+        let done = Running::start(command(&lab, &args, file)).expect("quaff runs").finish(PATIENCE);
         let done = done.expect("quaff ends");
         let report: Value = serde_json::from_slice(&done.stdout).expect("a report");
         let loops = if args.contains("--loop 2") { 2 } else { 1 };
@@ -231,6 +245,49 @@ fn a_large_file_streams_through_little_memory() {
         let peak_mib = done.usage.memory_bytes_max >> 20;
         assert!(peak_mib < 200, "{way} took {peak_mib} MiB for a file of 300 MB");
     }
+}
+
+#[test]
+fn auto_sends_frames_that_af_xdp_cannot_carry() {
+    let _alone = alone();
+    let test = "auto_sends_frames_that_af_xdp_cannot_carry";
+    let Some(lab) = testing::lab_of(test, &LabPlan { mtu: 9000, ..LabPlan::default() }) else { return };
+    let dir = TempDir::new().expect("a folder");
+    let frames: Vec<_> = (0..1000).map(|at| frame(at, if at % 2 == 0 { 100 } else { 9000 })).collect();
+    let file = pcap(dir.path(), &frames, 20);
+    let (report, code) = replay(&lab, &format!("-o {TX_IF} -t --loop 0 --duration 600ms"), &file);
+    let why = report["why"].as_str().expect("a reason");
+    assert!(why.contains("af-xdp-queue0 carries no frames over 4096 bytes"), "{why}");
+    assert!(why.contains("fastest of"), "{why}");
+    assert_eq!(report["interfaces"][0]["failed"], 0, "{report}");
+    assert_eq!((number(&report, "confirmed"), code), (number(&report, "sent"), Some(0)), "{report}");
+}
+
+#[test]
+fn an_interrupt_ends_the_reading_of_what_is_to_be_kept() {
+    let _alone = alone();
+    let Some(lab) = lab("an_interrupt_ends_the_reading_of_what_is_to_be_kept") else { return };
+    let dir = TempDir::new().expect("a folder");
+    let file = pcap(dir.path(), &[frame(0, 100)], 20);
+    let mut command = command(&lab, &format!("-o {TX_IF} -t --loop 0 --via sendmmsg"), Path::new("-"));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("quaff runs");
+    // A file, and then nothing more, nor its end.
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(&std::fs::read(&file).expect("read")).expect("written");
+    std::thread::sleep(Duration::from_millis(700));
+    quaff_os::process::send(child.id(), Signal::SIGINT).expect("a signal");
+    let begun = Instant::now();
+    let ended = loop {
+        match child.try_wait().expect("a child") {
+            None if begun.elapsed() > Duration::from_secs(10) => break None,
+            None => std::thread::sleep(Duration::from_millis(5)),
+            ended => break ended,
+        }
+    };
+    if ended.is_none() {
+        child.kill().expect("killed");
+    }
+    assert!(ended.is_some(), "it goes on for ever");
 }
 
 #[test]

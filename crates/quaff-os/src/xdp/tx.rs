@@ -60,13 +60,19 @@ impl XdpTx {
     /// EINVAL when there is no such queue.
     pub fn open(ifindex: u32, name: &str, queue: u32, frame_bytes_max: usize) -> Result<Self> {
         let open = |mode| Self::open_in(ifindex, name, queue, frame_bytes_max, mode);
-        match open(XdpMode::ZeroCopy) {
+        match open(XdpMode::ZeroCopy).and_then(Self::proven) {
             // What a driver says that cannot do it is up to the driver.
             Err(error) if !matches!(error.raw(), libc::EPERM | libc::EBUSY | libc::EMSGSIZE) => {
                 open(XdpMode::Copy)
             }
             opened => opened,
         }
+    }
+
+    /// Some drivers have zero-copy only with an XDP program attached, and say so at the first wakeup.
+    fn proven(mut self) -> Result<Self> {
+        self.wake_up()?;
+        Ok(self)
     }
 
     /// As [`XdpTx::open`], in this mode or not at all.
@@ -222,16 +228,8 @@ impl XdpTx {
     fn push_on(&mut self) -> Result<()> {
         let mut pending = self.tx.pending();
         while pending > 0 && self.tx.needs_wakeup() {
-            // SAFETY: no data and no address are given; the kernel looks at the ring.
-            let sent = unsafe {
-                let (none, flags) = (std::ptr::null(), libc::MSG_DONTWAIT);
-                libc::sendto(self.fd.as_raw_fd(), none, 0, flags, std::ptr::null(), 0)
-            };
-            let error = (sent < 0).then(io::Error::last_os_error);
+            self.wake_up()?;
             let before = std::mem::replace(&mut pending, self.tx.pending());
-            if let Some(error) = error {
-                self.look_at(error)?;
-            }
             if pending == before {
                 self.retried += 1;
                 break;
@@ -240,22 +238,54 @@ impl XdpTx {
         Ok(())
     }
 
-    /// Most of what the kernel says only means that it has not sent all.
-    fn look_at(&mut self, error: io::Error) -> Result<()> {
-        match error.raw_os_error() {
-            // More is in the ring than one call sends, or there is no room further down.
-            Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => Ok(()),
-            // net/xdp/xsk.c: the driver has dropped the frame (NET_XMIT_DROP).
-            Some(libc::EBUSY) => {
+    /// Has the kernel look at the ring.
+    fn wake_up(&mut self) -> Result<()> {
+        // SAFETY: no data and no address are given; the kernel looks at the ring.
+        let sent = unsafe {
+            let (none, flags) = (std::ptr::null(), libc::MSG_DONTWAIT);
+            libc::sendto(self.fd.as_raw_fd(), none, 0, flags, std::ptr::null(), 0)
+        };
+        if sent >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match heard(error.raw_os_error().unwrap_or(0)) {
+            Heard::NotAll => Ok(()),
+            Heard::Dropped => {
                 self.dropped += u64::from(self.mode == XdpMode::Copy);
                 Ok(())
             }
-            _ => Err(self.error(error)),
+            Heard::Deaf => Err(self
+                .error(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
+                .advise("the driver has AF_XDP only with an XDP program attached; choose another way")),
+            Heard::Failed => Err(self.error(error)),
         }
     }
 
     fn error(&self, errno: io::Error) -> Error {
         Error::new(format!("send from {} by AF_XDP", self.name), errno)
+    }
+}
+
+/// What the kernel means by an error of a wakeup.
+#[derive(Debug, PartialEq, Eq)]
+enum Heard {
+    /// More is in the ring than one call sends, or there is no room further down.
+    NotAll,
+    /// net/xdp/xsk.c: the driver has dropped the frame (NET_XMIT_DROP).
+    Dropped,
+    /// The driver does not look at the ring. It is not about a frame, though EINVAL elsewhere is.
+    Deaf,
+    /// Anything else: the interface is down or gone.
+    Failed,
+}
+
+fn heard(errno: i32) -> Heard {
+    match errno {
+        libc::EAGAIN | libc::EINTR | libc::ENOBUFS => Heard::NotAll,
+        libc::EBUSY => Heard::Dropped,
+        libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP => Heard::Deaf,
+        _ => Heard::Failed,
     }
 }
 
@@ -270,5 +300,20 @@ fn bind(fd: &OwnedFd, ifindex: u32, name: &str, queue: u32, flags: u16) -> Resul
             }
             bound => return bound,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wakeup_never_says_that_a_frame_was_refused() {
+        // ixgbe, i40e and ice without an XDP program; who sends takes EINVAL for a frame's fault.
+        assert_eq!(heard(libc::EINVAL), Heard::Deaf);
+        assert_eq!(heard(libc::ENXIO), Heard::Failed);
+        assert_eq!(heard(libc::EAGAIN), Heard::NotAll);
+        assert_eq!(heard(libc::EBUSY), Heard::Dropped);
+        assert_eq!(heard(libc::ENETDOWN), Heard::Failed);
     }
 }

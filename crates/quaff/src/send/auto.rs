@@ -5,10 +5,11 @@
 //! no frame overtakes another.
 
 use super::feed::Way;
-use super::ways::{WayKind, WayReport};
-use quaff_os::Result;
+use super::ways::{WayKind, WayReport, frame_bytes_max};
 use quaff_os::clock::steady_ns;
 use quaff_os::rtnl::Link;
+use quaff_os::xdp::FRAME_BYTES_MAX;
+use quaff_os::{Error, Result};
 
 /// How long each way is measured, ns that it took, not that passed.
 const TRIAL_NS: u64 = 100_000_000;
@@ -22,6 +23,8 @@ struct Trial {
     way: Box<dyn Way>,
     frames: u64,
     busy_ns: u64,
+    /// It cannot send all that can be sent.
+    is_out: bool,
 }
 
 /// Several ways, one after the other, and then the best of them.
@@ -39,6 +42,10 @@ impl AutoWay {
     pub(super) fn open(link: &Link) -> Result<Self> {
         let mut auto = Self::of(vec![KINDS[0].open(link)?]);
         for kind in &KINDS[1..] {
+            if *kind == WayKind::AfXdpQueue0 && frame_bytes_max(link) > FRAME_BYTES_MAX {
+                auto.remarks.push(format!("{} carries no frames over {FRAME_BYTES_MAX} bytes", kind.name()));
+                continue;
+            }
             match kind.open(link) {
                 Ok(way) => auto.add(way),
                 Err(error) => auto.remarks.push(format!("{} cannot be had ({})", kind.name(), error.errno)),
@@ -60,7 +67,7 @@ impl AutoWay {
     }
 
     fn add(&mut self, way: Box<dyn Way>) {
-        self.trials.push(Trial { way, frames: 0, busy_ns: 0 });
+        self.trials.push(Trial { way, frames: 0, busy_ns: 0, is_out: false });
     }
 
     /// The current trial is over: the next one, or the verdict.
@@ -70,19 +77,33 @@ impl AutoWay {
         trial.way.flush()?;
         trial.busy_ns += steady_ns() - begun_ns;
         self.remarks.push(format!("{} {:.0} kpps", trial.way.report().name, trial.pps() / 1e3));
+        self.next();
+        Ok(())
+    }
+
+    /// The current way cannot send what comes: the next one has the same frames.
+    fn rule_out(&mut self, error: &Error) -> Result<()> {
+        let trial = &mut self.trials[self.current];
+        trial.is_out = true;
+        trial.way.flush().ok();
+        self.remarks.push(format!("{} does not work here ({})", trial.way.report().name, error.errno));
+        self.next();
+        Ok(())
+    }
+
+    fn next(&mut self) {
         if self.current + 1 < self.trials.len() {
             self.current += 1;
         } else {
             self.decide();
         }
-        Ok(())
     }
 
     /// Keeps the fastest, and closes the others.
     fn decide(&mut self) {
         let mut best = 0;
         for at in 1..self.trials.len() {
-            if self.trials[at].pps() > self.trials[best].pps() * MARGIN {
+            if !self.trials[at].is_out && self.trials[at].pps() > self.trials[best].pps() * MARGIN {
                 best = at;
             }
         }
@@ -112,10 +133,17 @@ impl Way for AutoWay {
         }
         let trial = &mut self.trials[self.current];
         let begun_ns = steady_ns();
-        let taken = trial.way.send(frames)?;
+        let sent = trial.way.send(frames);
         trial.busy_ns += steady_ns() - begun_ns;
-        trial.frames += taken as u64;
-        Ok(taken)
+        match sent {
+            Ok(taken) => {
+                trial.frames += taken as u64;
+                Ok(taken)
+            }
+            // The plainest way takes all that can be sent at all; one that does not is out.
+            Err(error) if self.current > 0 => self.rule_out(&error).map(|()| 0),
+            Err(error) => Err(error),
+        }
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -141,11 +169,12 @@ impl Way for AutoWay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaff_os::Errno;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
-    /// Takes so long for a frame, and notes its number.
+    /// Takes so long for a frame, and notes its number. 0: it refuses all.
     struct Fake {
         name: &'static str,
         frame_us: u64,
@@ -155,6 +184,9 @@ mod tests {
 
     impl Way for Fake {
         fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize> {
+            if self.frame_us == 0 {
+                return Err(Error::new("send", std::io::Error::from_raw_os_error(Errno::EMSGSIZE as i32)));
+            }
             let mut taken = 0;
             for frame in frames.take(20) {
                 std::thread::sleep(Duration::from_micros(self.frame_us));
@@ -214,6 +246,24 @@ mod tests {
             send(&mut auto, &mut numbers);
         }
         assert_eq!(auto.report().name, "plain");
+    }
+
+    #[test]
+    fn a_way_that_cannot_send_what_comes_is_out_and_costs_no_frame() {
+        for ways in
+            [[("plain", 1000), ("deaf", 0), ("slow", 2000)], [("plain", 1000), ("slow", 2000), ("deaf", 0)]]
+        {
+            let (mut auto, wire, _) = auto(ways);
+            let mut numbers = 0;
+            while !auto.is_decided {
+                send(&mut auto, &mut numbers);
+            }
+            assert_eq!(auto.report().name, "plain");
+            assert!(auto.report().remark.unwrap().contains("deaf does not work here"));
+            let wire = wire.lock().unwrap();
+            assert!(wire.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1)));
+            assert_eq!(*wire.last().unwrap(), numbers.wrapping_sub(1));
+        }
     }
 
     #[test]

@@ -155,12 +155,16 @@ impl Pump {
 
     /// Whether a frame that is due now would be behind the end of the run, which is then over.
     fn is_over(&self, due_ns: u64, state: &State) -> bool {
-        let end_ns = self.stop_after_ns.map(|after_ns| state.load(word::FIRST_NS).saturating_add(after_ns));
-        let is_over = end_ns.is_some_and(|end_ns| due_ns >= end_ns);
+        let is_over = self.is_past_end(due_ns, state);
         if is_over {
             state.store(word::LIMIT, 0);
         }
         is_over
+    }
+
+    fn is_past_end(&self, due_ns: u64, state: &State) -> bool {
+        let end_ns = self.stop_after_ns.map(|after_ns| state.load(word::FIRST_NS).saturating_add(after_ns));
+        end_ns.is_some_and(|end_ns| due_ns >= end_ns)
     }
 
     /// Looks how late a frame is. `true`: it is to be left out.
@@ -194,7 +198,9 @@ impl Pump {
         while end < most && self.out_of(arena.frame(end).1) == out {
             if self.is_paced {
                 let due_ns = self.deadlines.next(arena, end, timing);
-                if due_ns > now_ns {
+                // What is to be treated on its own will be the first one of its call.
+                let is_too_late = self.late != Late::Burst && now_ns.saturating_sub(due_ns) > LATE_NS;
+                if due_ns > now_ns || is_too_late || self.is_past_end(due_ns, state) {
                     break;
                 }
                 self.due_ns[end - start] = due_ns;
@@ -480,6 +486,33 @@ mod tests {
         assert_eq!(sent.len() as u64 + dropped, 30);
         assert!(sent.iter().all(|(number, _)| *number >= 19));
         assert_eq!(state.load(word::SENT), 30, "each frame is dealt with");
+    }
+
+    #[test]
+    fn a_duration_is_kept_to_the_frame_however_late_it_is() {
+        let (mut pump, wire, state) = pump(1, true, Late::Burst);
+        pump.stop_after_ns = Some(10_000_000);
+        // All are due long since, so that calls have many frames.
+        pump.deadlines.anchor_ns = steady_ns() - 500_000_000;
+        state.store(word::FIRST_NS, pump.deadlines.anchor_ns);
+        assert_eq!(pump.send(&arena(200), 0, &mut pps(1000.0), &state).unwrap(), 10);
+        assert_eq!(wire.lock().unwrap().len(), 10);
+    }
+
+    #[test]
+    fn a_late_frame_behind_one_in_time_is_left_out_too() {
+        let (mut pump, wire, state) = pump(1, true, Late::Drop);
+        let mut timing = Timing::new(Rate::Captured(Ratio { num: 1, den: 1 })).unwrap();
+        let mut arena = Arena::new(64, 8);
+        // The clock of the capture steps back by 50 ms and on again.
+        for (number, time_ms) in [(0u32, 0), (1, 60), (2, 10), (3, 60)] {
+            assert!(
+                arena.push(&number.to_be_bytes(), Meta { time_ns: time_ms * 1_000_000, ..Meta::default() })
+            );
+        }
+        assert_eq!(pump.send(&arena, 0, &mut timing, &state).unwrap(), 4);
+        let sent: Vec<_> = wire.lock().unwrap().iter().map(|(_, frame, _)| frame[3]).collect();
+        assert_eq!((sent, state.load(word::LATE_DROPPED)), (vec![0, 1, 3], 1));
     }
 
     #[test]

@@ -21,6 +21,8 @@ const ARENA_BYTES: usize = 2 << 20;
 const ARENA_FRAMES: usize = 16_384;
 /// So many go round.
 const ARENAS: usize = 16;
+/// What an arena knows of a frame besides its bytes takes about so many more.
+const ITEM_BYTES: usize = 40;
 /// How often a run that waits for the word looks whether it was said.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -39,20 +41,21 @@ pub(super) fn play(
     let outs = shared.links.iter().map(|link| Ok((link.clone(), kind.open(link)?)));
     let outs = outs.collect::<Result<_, quaff_os::Error>>()?;
     let mut pump = Pump::new(outs, plan.rate.is_paced(), plan.late, plan.duration);
-    let held = if is_kept(shared, &passes) { Some(read_pass(shared, &mut passes)?) } else { None };
-    let ahead = match held {
-        Some(arenas) => Source::Kept(arenas, passes),
+    let (kept, is_all) =
+        if is_kept(shared, &passes) { read_pass(shared, &mut passes)? } else { (vec![], false) };
+    let source = match is_all {
+        true => Source::Kept(kept, passes),
         // The reader begins before this thread is pinned, or it would be pinned as well.
-        None => Source::Read(Ahead::start(passes, arenas())),
+        false => Source::Read(kept, Ahead::start(passes, arenas())),
     };
     plan.core.map_or(Ok(()), quaff_os::cpu::pin)?;
     shared.interrupt.get_or_init(|| here);
-    let passes = match ahead {
+    let passes = match source {
         Source::Kept(arenas, passes) => {
             send_kept(shared, arenas, &passes, timing, &mut pump)?;
             passes
         }
-        Source::Read(ahead) => send_read(shared, ahead, timing, &mut pump)?,
+        Source::Read(first, ahead) => send_read(shared, first, ahead, timing, &mut pump)?,
     };
     let outlets = pump.finish(&shared.state)?;
     shared.outlets.get_or_init(|| outlets);
@@ -62,39 +65,44 @@ pub(super) fn play(
 
 /// Where frames come from.
 enum Source {
+    /// A whole pass is in memory.
     Kept(Vec<Arena>, Passes),
-    Read(Ahead<Passes>),
+    /// The beginning is; all that follows is read.
+    Read(Vec<Arena>, Ahead<Passes>),
 }
 
 fn arenas() -> Vec<Arena> {
     (0..ARENAS).map(|_| Arena::new(ARENA_BYTES, ARENA_FRAMES)).collect()
 }
 
-/// Whether a pass is read once and kept.
+/// Whether a pass should be read once and kept. A compressed file may turn out larger than it looks.
 fn is_kept(shared: &Shared<'_>, passes: &Passes) -> bool {
     let fits = |bytes: u64| bytes <= shared.plan.memory_bytes as u64;
     // What cannot be read twice is kept in any case, or refused when it does not fit.
     passes.loops() != Some(1) && passes.feed().bytes_hint().is_none_or(fits)
 }
 
-/// Reads one pass, all of it.
-fn read_pass(shared: &Shared<'_>, passes: &mut Passes) -> Result<Vec<Arena>, SendError> {
+/// Reads one pass, as much of it as there is memory for; says whether that is all.
+fn read_pass(shared: &Shared<'_>, passes: &mut Passes) -> Result<(Vec<Arena>, bool), SendError> {
     let mut arenas = Vec::new();
     let mut bytes = 0;
     while !shared.stop.raised() {
         let mut arena = Arena::new(ARENA_BYTES, ARENA_FRAMES);
         let more = passes.fill(&mut arena)?;
         let ended = arena.ends_pass() || !more;
-        bytes += arena.bytes();
-        arenas.push(arena);
-        if ended {
-            return Ok(arenas);
+        bytes += arena.bytes() + arena.len() * ITEM_BYTES;
+        if !arena.is_empty() || ended {
+            arenas.push(arena);
         }
-        if bytes > shared.plan.memory_bytes && passes.feed().bytes_hint().is_none() {
-            return Err(PlanError::Again.into());
+        if ended {
+            return Ok((arenas, true));
+        }
+        if bytes > shared.plan.memory_bytes {
+            let can_begin_anew = passes.feed().bytes_hint().is_some();
+            return if can_begin_anew { Ok((arenas, false)) } else { Err(PlanError::Again.into()) };
         }
     }
-    Ok(Vec::new())
+    Ok((Vec::new(), true))
 }
 
 /// Sends a pass that is in memory, as often as is wanted.
@@ -106,8 +114,8 @@ fn send_kept(
     pump: &mut Pump,
 ) -> Result<(), SendError> {
     let frames: usize = arenas.iter().map(Arena::len).sum();
-    if frames == 0 && !shared.stop.raised() {
-        return Err(PlanError::Empty.into());
+    if frames == 0 {
+        return if shared.stop.raised() { Ok(()) } else { Err(PlanError::Empty.into()) };
     }
     let all = passes.loops().map_or(u64::MAX, |loops| loops.saturating_mul(frames as u64));
     shared.set_total(all.min(shared.plan.limit.unwrap_or(u64::MAX)));
@@ -127,17 +135,21 @@ fn send_kept(
     Ok(())
 }
 
-/// Sends what is read ahead.
+/// Sends what was read first, and what is read ahead meanwhile.
 fn send_read(
     shared: &Shared<'_>,
+    first: Vec<Arena>,
     mut ahead: Ahead<Passes>,
     mut timing: Timing,
     pump: &mut Pump,
 ) -> Result<Passes, SendError> {
     shared.set_total(u64::MAX);
     let mut frames = 0;
+    let mut first = first.into_iter();
     let sent = loop {
-        let Some(arena) = ahead.next() else { break Ok(true) };
+        let kept = first.next();
+        let is_kept = kept.is_some();
+        let Some(arena) = kept.map(Ok).or_else(|| ahead.next()) else { break Ok(true) };
         let arena = match arena {
             Ok(arena) => arena,
             Err(error) => break Err(error),
@@ -151,7 +163,10 @@ fn send_read(
             timing.next_pass();
             shared.state.add(word::PASSES, 1);
         }
-        ahead.give_back(arena);
+        // Of the first ones each goes when it was sent.
+        if !is_kept {
+            ahead.give_back(arena);
+        }
     };
     shared.state.add(word::STARVED, ahead.waits());
     match sent {
