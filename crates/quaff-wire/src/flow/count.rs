@@ -1,11 +1,13 @@
-//! How many flows there are, counted as tcpreplay counts them, so that the figures can be compared.
+//! How many flows there are, as tcpreplay counts them, so that the figures can be compared.
 //!
 //! A flow is one direction of a 5-tuple; for ICMP and ICMPv6 type and code stand in the place of the
 //! ports. Tags and MPLS labels are stepped over. What is not IP is no flow; what is too short for the
-//! headers that it announces, or has a length where the EtherType belongs, is invalid. As there, the
-//! pieces of a datagram are not told from whole ones, and of IPv6 extensions only the first
-//! hop-by-hop header is read. A table keeps a hash of 64 bits for each flow, so two flows in some
-//! billions could be taken for one.
+//! headers that it announces is invalid. As there, the pieces of a datagram are not told from whole
+//! ones, and of IPv6 extensions only the first hop-by-hop header is read. A table keeps a hash of 64
+//! bits for each flow, so two flows in some billions could be taken for one.
+//!
+//! tcpreplay 4.4 takes most IPv6 for no flow, some frames of IEEE 802.3 for one, and short ICMP for
+//! invalid (docs/decisions, 0019). [`FlowCount::like_tcpreplay`] does so too, for who needs its figures.
 
 use super::{FlowKey, FlowMap};
 use crate::layers::{ICMP, ICMPV6, TCP, UDP};
@@ -34,6 +36,7 @@ pub struct FlowCount {
     /// When each flow was last seen, s.
     seen: FlowMap<u64, u64>,
     expiry_s: u64,
+    is_like_tcpreplay: bool,
     counts: FlowCounts,
 }
 
@@ -43,9 +46,14 @@ impl FlowCount {
         Self { expiry_s, ..Self::default() }
     }
 
+    /// The same, with the three mistakes of tcpreplay 4.4.
+    pub fn like_tcpreplay(expiry_s: u64) -> Self {
+        Self { is_like_tcpreplay: true, ..Self::new(expiry_s) }
+    }
+
     /// Counts a frame that was captured `time_s` after 1970. Says whether its flow is new.
     pub fn add(&mut self, frame: &[u8], time_s: u64) -> bool {
-        let key = match key(frame) {
+        let key = match key(frame, self.is_like_tcpreplay) {
             Ok(key) => key,
             Err(not) => {
                 let count = match not {
@@ -85,10 +93,24 @@ enum Not {
     Valid,
 }
 
-fn key(frame: &[u8]) -> Result<FlowKey, Not> {
+fn key(frame: &[u8], is_like_tcpreplay: bool) -> Result<FlowKey, Not> {
     const IPV4: u16 = 0x0800;
     const IPV6: u16 = 0x86dd;
-    let (ethertype, network) = network(frame)?;
+    let (mut ethertype, network) = network(frame)?;
+    // The longest header that there is, whatever the message.
+    let icmp_bytes = if is_like_tcpreplay { 28 } else { 4 };
+    if is_like_tcpreplay {
+        // Where there is a length in the place of the type (IEEE 802.3), it looks for an IP version
+        // behind it; the version of IPv6 it looks for in the first byte of the frame.
+        ethertype = match (ethertype, chunk::<1>(frame, network)?[0] >> 4) {
+            (..=1500, 4) => IPV4,
+            (..=1500, 6) => IPV6,
+            (ethertype, _) => ethertype,
+        };
+        if ethertype == IPV6 && frame[0] >> 4 != 6 {
+            return chunk::<40>(frame, network).and(Err(Not::Ip));
+        }
+    }
     match ethertype {
         IPV4 => {
             let header = chunk::<20>(frame, network)?;
@@ -96,7 +118,7 @@ fn key(frame: &[u8]) -> Result<FlowKey, Not> {
                 return Err(Not::Ip);
             }
             let ips = [12, 16].map(|at| Ipv4Addr::from_octets(part(&header, at)).into());
-            transport(frame, network + usize::from(header[0] & 15) * 4, header[9], ips)
+            transport(frame, network + usize::from(header[0] & 15) * 4, header[9], ips, icmp_bytes)
         }
         IPV6 => {
             let header = chunk::<40>(frame, network)?;
@@ -108,9 +130,9 @@ fn key(frame: &[u8]) -> Result<FlowKey, Not> {
                 0 => {
                     let options = chunk::<2>(frame, network + 40)?;
                     let bytes = (usize::from(options[1]) + 1) * 8;
-                    transport(frame, network + 40 + bytes, options[0], ips)
+                    transport(frame, network + 40 + bytes, options[0], ips, icmp_bytes)
                 }
-                protocol => transport(frame, network + 40, protocol, ips),
+                protocol => transport(frame, network + 40, protocol, ips, icmp_bytes),
             }
         }
         _ => Err(Not::Ip),
@@ -119,14 +141,7 @@ fn key(frame: &[u8]) -> Result<FlowKey, Not> {
 
 /// What the network header is and where it begins, behind tags and labels.
 fn network(frame: &[u8]) -> Result<(u16, usize), Not> {
-    /// Shorter frames are not looked at.
-    const BYTES_MIN: usize = 19;
-    /// Up to here an EtherType is a length (IEEE 802.3), or nothing.
-    const TYPE_MIN: u16 = 1536;
     let mut at = 14;
-    if frame.len() < BYTES_MIN {
-        return Err(Not::Valid);
-    }
     let mut ethertype = be16(frame, at - 2)?;
     loop {
         match ethertype {
@@ -135,7 +150,6 @@ fn network(frame: &[u8]) -> Result<(u16, usize), Not> {
                 at += 4;
             }
             0x8847 | 0x8848 => (ethertype, at) = behind_labels(frame, at)?,
-            0..TYPE_MIN => return Err(Not::Valid),
             _ => return Ok((ethertype, at)),
         }
     }
@@ -163,11 +177,18 @@ fn behind_labels(frame: &[u8], mut at: usize) -> Result<(u16, usize), Not> {
     }
 }
 
-fn transport(frame: &[u8], at: usize, protocol: u8, ips: [IpAddr; 2]) -> Result<FlowKey, Not> {
+fn transport(
+    frame: &[u8],
+    at: usize,
+    protocol: u8,
+    ips: [IpAddr; 2],
+    icmp_bytes: usize,
+) -> Result<FlowKey, Not> {
     let word = |at| be16(frame, at);
     let ports = match protocol {
         TCP => chunk::<20>(frame, at).and_then(|_| Ok([word(at)?, word(at + 2)?]))?,
         UDP => chunk::<8>(frame, at).and_then(|_| Ok([word(at)?, word(at + 2)?]))?,
+        ICMP | ICMPV6 if frame.len() < at + icmp_bytes => return Err(Not::Valid),
         ICMP | ICMPV6 => chunk::<4>(frame, at).map(|bytes| [bytes[0].into(), bytes[1].into()])?,
         _ => [0, 0],
     };
@@ -235,10 +256,10 @@ mod tests {
         let arp = build::ethernet(&[], 0x0806, &[0; 28]);
         let ieee802_3 = build::ethernet(&[], 46, &[0x42; 46]);
         let cut = ethernet(&udp([1, 2])[..24]);
-        let short = build::ethernet(&[], 0x0806, &[0; 4]);
+        let short = vec![8; 13];
         let version = ethernet(&[0x50; 40]);
         let counts = counted(&[arp, ieee802_3, cut, short, version]);
-        assert_eq!(counts, FlowCounts { non_flow_packets: 2, invalid_packets: 3, ..FlowCounts::default() });
+        assert_eq!(counts, FlowCounts { non_flow_packets: 3, invalid_packets: 2, ..FlowCounts::default() });
     }
 
     #[test]
@@ -251,6 +272,19 @@ mod tests {
         let reply = v6(ICMPV6, &[129, 0, 0, 0, 0, 1, 0, 1]);
         let counts = counted(&[plain, options, request.clone(), request, reply]);
         assert_eq!((counts.flows, counts.flow_packets), (3, 5));
+    }
+
+    #[test]
+    fn the_mistakes_of_tcpreplay() {
+        let mut v6 =
+            build::ethernet(&[], 0x86dd, &build::ipv6(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, 59, &[]));
+        let spanning_tree = build::ethernet(&[], 38, &[0x42; 46]);
+        let mut count = FlowCount::like_tcpreplay(0);
+        assert!(!count.add(&v6, 0) && count.add(&spanning_tree, 0));
+        v6[0] = 0x60;
+        assert!(count.add(&v6, 0));
+        let counts = count.counts();
+        assert_eq!((counts.flows, counts.flow_packets, counts.non_flow_packets), (2, 2, 1));
     }
 
     #[test]

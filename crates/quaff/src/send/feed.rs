@@ -2,6 +2,7 @@
 
 use super::SendError;
 use super::arena::Arena;
+use super::rewriting::RewriteTally;
 use super::ways::WayReport;
 use serde::Serialize;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -77,6 +78,8 @@ pub struct FeedTally {
     pub link_type: u64,
     /// Those that had been cut when they were captured, and are sent as they are.
     pub cut: u64,
+    /// What became of those that were rewritten.
+    pub rewritten: RewriteTally,
 }
 
 /// A way onto the wire from user space.

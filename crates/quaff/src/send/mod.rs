@@ -20,6 +20,7 @@ mod pump;
 mod ranges;
 pub mod replay;
 mod report;
+mod rewriting;
 mod state;
 pub mod synth;
 mod timing;
@@ -32,6 +33,7 @@ pub use files::{FileFeed, FilePlan};
 pub use plan::{Length, Pace, PlanError, SendPlan, Via};
 pub use ranges::Ranges;
 pub use report::{Lateness, SendReport, Snapshot};
+pub use rewriting::{RewritePlan, RewriteTally, Rewriting, SidesPlan};
 pub use timing::{Due, LATE_NS, Late, Layer, Rate, Ratio, Timing};
 pub use ways::{WayKind, WayReport};
 

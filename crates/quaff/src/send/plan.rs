@@ -105,6 +105,8 @@ pub enum PlanError {
     NoCarrier { interface: String },
     #[error("a frame of {bytes} bytes is larger than all memory there is for frames")]
     FrameBytes { bytes: usize },
+    #[error("a frame of {bytes} bytes does not fit the MTU of {mtu}, and it was said that this is an error")]
+    Mtu { bytes: usize, mtu: usize },
     #[error("{}: packets of link type {linktype} are no Ethernet frames and cannot be sent", .path.display())]
     LinkType { path: PathBuf, linktype: u16 },
     #[error("nothing to send: no packet is left of what the files have")]

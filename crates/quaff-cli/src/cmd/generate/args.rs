@@ -259,7 +259,7 @@ fn shape(text: &str) -> Result<Shape, String> {
     }
 }
 
-fn mac(text: &str) -> Result<Mac, String> {
+pub(crate) fn mac(text: &str) -> Result<Mac, String> {
     let wrong = || "write a MAC as six hexadecimal bytes, such as 02:00:00:00:00:01".to_owned();
     let bytes: Vec<u8> = text
         .split([':', '-'])

@@ -9,7 +9,7 @@ mod recipe;
 mod report;
 mod watch;
 
-pub(crate) use args::Args;
+pub(crate) use args::{Args, mac};
 
 use crate::exit::Exit;
 use anyhow::Context as _;

@@ -1,15 +1,17 @@
 //! `quaff replay`: capture files onto an interface, each packet when it is due.
 
+mod rewrite;
 mod watch;
 mod words;
 
 use crate::exit::Exit;
 use crate::units;
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use quaff::send::replay::{self, ReplayPlan, ReplayReport, ReplayVia};
-use quaff::send::{FileFeed, FilePlan, Late, Layer, Ranges, Rate, Ratio, WayKind};
+use quaff::send::{Feed, FileFeed, FilePlan, Late, Layer, Ranges, Rate, Ratio, Rewriting, WayKind};
 use quaff::stop::Stop;
+use quaff_os::rtnl;
 use quaff_os::signal::{Signal, Signals};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -111,6 +113,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RANGES")]
     pub(crate) exclude: Option<Ranges>,
 
+    #[command(flatten)]
+    pub(crate) rewrite: rewrite::RewriteArgs,
+
     /// What becomes of frames that are more than 1 ms late, because the machine was busy elsewhere
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = LateArg::Burst)]
     pub(crate) late: LateArg,
@@ -196,11 +201,26 @@ pub(crate) fn execute(args: &Args) -> anyhow::Result<ReplayReport> {
     let (plan, stop) = (plan(args)?, Stop::default());
     let files =
         FilePlan { files: args.files.clone(), include: args.include.clone(), exclude: args.exclude.clone() };
-    let feed = Box::new(FileFeed::open(files, stop.clone())?);
+    let feed = rewritten(FileFeed::open(files, stop.clone())?, args)?;
     let mut watch = Watch::new(signals, args);
     let report = replay::run(&plan, feed, stop, |snapshot, wait| watch.look(snapshot, wait));
     watch.clear_line();
     Ok(report?)
+}
+
+/// The feed with what is to be changed in its frames.
+fn rewritten(feed: FileFeed, args: &Args) -> anyhow::Result<Box<dyn Feed>> {
+    let mut mtu = u32::MAX;
+    for interface in [&args.inject, &args.out, &args.out2].into_iter().flatten() {
+        mtu = mtu.min(rtnl::link(interface)?.mtu);
+    }
+    let plan = args.rewrite.plan(mtu, args.out2.is_some());
+    if plan.stamp.is_some() && args.r#loop != 1 {
+        bail!(
+            "--stamp numbers the frames of one pass, and would number them again in the next: leave --loop out"
+        );
+    }
+    Ok(if plan.is_empty() { Box::new(feed) } else { Box::new(Rewriting::new(feed, plan)) })
 }
 
 fn plan(args: &Args) -> anyhow::Result<ReplayPlan> {

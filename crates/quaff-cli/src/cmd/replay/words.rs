@@ -75,12 +75,20 @@ fn left_out(report: &ReplayReport) -> String {
         (report.skipped.too_large, "larger than the MTU or a page"),
         (report.skipped.too_short, "without an Ethernet header"),
         (feed.cut, "cut when captured, and sent so"),
+        (feed.rewritten.cut_dropped, "cut when captured, and left out"),
+        (feed.rewritten.mtu_skipped, "longer than the MTU"),
+        (feed.rewritten.mtu_cut, "cut to the MTU"),
+        (feed.rewritten.unstamped, "without room for a stamp"),
     ];
-    let words: Vec<_> = parts
+    let mut words: Vec<_> = parts
         .into_iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{} {what}", show::count(count)))
         .collect();
+    if feed.rewritten.fragmented > 0 {
+        let [whole, pieces] = [feed.rewritten.fragmented, feed.rewritten.fragments].map(show::count);
+        words.push(format!("{whole} sent as {pieces} fragments"));
+    }
     if words.is_empty() { String::new() } else { format!("  ({})", words.join(", ")) }
 }
 

@@ -163,7 +163,10 @@ impl ReplayReport {
     /// A run that was ended early only has to have confirmed what it sent. Counters may show more than
     /// ours, because others use the interface too.
     pub fn agrees(&self) -> bool {
-        let left_out = self.skipped.too_large + self.skipped.too_short + self.feed.link_type;
+        let left_out = self.skipped.too_large
+            + self.skipped.too_short
+            + self.feed.link_type
+            + self.feed.rewritten.mtu_skipped;
         let complete = self.interrupted || self.sent == self.intended;
         complete && self.confirmed >= self.sent && left_out == 0 && self.damage.is_none()
     }

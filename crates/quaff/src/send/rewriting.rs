@@ -1,0 +1,391 @@
+//! Frames are changed between where they come from and where they are sent, so every way has it.
+//!
+//! For each frame: who sent it (which output), what is rewritten, what becomes of it when it is longer
+//! than the MTU, and the stamp. Where no length changes, frames are edited where they lie.
+
+use super::arena::{Arena, Meta};
+use super::feed::{Feed, FeedTally};
+use super::{PlanError, SendError};
+use quaff_wire::client::{Rule, Sides};
+use quaff_wire::rewrite::mtu::{Fit, Mtu, MtuCounts, MtuPolicy};
+use quaff_wire::rewrite::{self, Rewrite, Verdict};
+use quaff_wire::stamp::Stamp;
+use serde::Serialize;
+
+/// Frames are taken from the source through a room of this size.
+const ROOM_BYTES: usize = 1 << 20;
+const ROOM_FRAMES: usize = 4096;
+
+/// What to do to frames before they are sent.
+#[derive(Debug, Clone, Default)]
+pub struct RewritePlan {
+    /// What to change in each.
+    pub rewrite: Rewrite,
+    /// How client and server are told apart; without it frames keep the output that they have.
+    pub sides: Option<SidesPlan>,
+    /// The MTU in bytes, and what becomes of a frame that is longer.
+    pub mtu: Option<(usize, MtuPolicy)>,
+    /// The stream under which each frame gets the generator's stamp.
+    pub stamp: Option<u16>,
+}
+
+/// Which frame goes to which output.
+#[derive(Debug, Clone)]
+pub struct SidesPlan {
+    /// How clients are known.
+    pub rule: Rule,
+    /// The output for what the rule says nothing of.
+    pub other: u8,
+    /// Clients go to output 1 instead of 0.
+    pub reverse: bool,
+}
+
+/// What became of the frames of one pass.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct RewriteTally {
+    /// Left out, because the capture had cut them.
+    pub cut_dropped: u64,
+    /// Left out, because they were longer than the MTU.
+    pub mtu_skipped: u64,
+    /// Cut to the MTU.
+    pub mtu_cut: u64,
+    /// Sent as fragments.
+    pub fragmented: u64,
+    /// Those fragments.
+    pub fragments: u64,
+    /// Sent without a stamp, because there is no place for one in them.
+    pub unstamped: u64,
+}
+
+impl RewritePlan {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.rewrite.is_empty() && self.sides.is_none() && self.mtu.is_none() && self.stamp.is_none()
+    }
+
+    fn keeps_length(&self) -> bool {
+        self.rewrite.keeps_length() && self.mtu.is_none() && self.stamp.is_none()
+    }
+}
+
+/// A feed whose frames are changed.
+#[derive(Debug)]
+pub struct Rewriting<F> {
+    feed: F,
+    plan: RewritePlan,
+    sides: Option<Sides>,
+    mtu: Option<Mtu>,
+    /// Frames that are still to be changed, from `at` on.
+    room: Arena,
+    at: usize,
+    more: bool,
+    waiting: Waiting,
+    frame: Vec<u8>,
+    stamped: Vec<u8>,
+    seq: u64,
+    is_first_pass: bool,
+    tally: RewriteTally,
+}
+
+/// What is ready, and had no room yet.
+#[derive(Debug, Clone, Copy)]
+enum Waiting {
+    Nothing,
+    Whole(Meta),
+    /// The fragments from this one on.
+    Pieces(usize, Meta),
+}
+
+impl<F: Feed> Rewriting<F> {
+    /// Changes what comes from `feed`.
+    pub fn new(feed: F, plan: RewritePlan) -> Self {
+        let sides = plan.sides.as_ref().map(|sides| Sides::new(sides.rule.clone(), sides.other));
+        let mtu = plan.mtu.map(|(bytes, policy)| Mtu::new(bytes, policy));
+        Self {
+            feed,
+            plan,
+            sides,
+            mtu,
+            room: Arena::new(ROOM_BYTES, ROOM_FRAMES),
+            at: 0,
+            more: true,
+            waiting: Waiting::Nothing,
+            frame: Vec::new(),
+            stamped: Vec::new(),
+            seq: 0,
+            is_first_pass: true,
+            tally: RewriteTally::default(),
+        }
+    }
+
+    /// The output of a frame, and the edit of what keeps its length, where it lies.
+    fn edit(&mut self, arena: &mut Arena, from: usize) {
+        for at in from..arena.len() {
+            let (frame, meta) = arena.frame_mut(at);
+            meta.out = side(&mut self.sides, &self.plan, frame, meta.out);
+            self.plan.rewrite.edit(frame, meta.out);
+        }
+    }
+
+    /// Changes the next frame of the room, and has it wait.
+    fn change(&mut self) -> Result<(), SendError> {
+        let (frame, mut meta) = self.room.frame(self.at);
+        self.at += 1;
+        self.frame.clear();
+        self.frame.extend_from_slice(frame);
+        meta.out = side(&mut self.sides, &self.plan, frame, meta.out);
+        match self.plan.rewrite.apply(&mut self.frame, meta.wire_len, meta.out) {
+            Verdict::Send { wire_len } => meta.wire_len = wire_len,
+            Verdict::Drop => {
+                self.tally.cut_dropped += u64::from(self.is_first_pass);
+                return Ok(());
+            }
+        }
+        let Some(mtu) = &mut self.mtu else {
+            self.waiting = Waiting::Whole(meta);
+            return Ok(());
+        };
+        match mtu.fit(&mut self.frame, meta.wire_len) {
+            Fit::Whole => self.waiting = Waiting::Whole(meta),
+            Fit::Cut => {
+                meta.wire_len = self.frame.len() as u32;
+                self.waiting = Waiting::Whole(meta);
+            }
+            Fit::Pieces => self.waiting = Waiting::Pieces(0, meta),
+            Fit::Skipped => {}
+            Fit::Failed => {
+                let mtu = self.plan.mtu.map_or(0, |(mtu, _)| mtu);
+                return Err(PlanError::Mtu { bytes: self.frame.len(), mtu }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends what waits; `false` when there is no room for all of it.
+    fn append(&mut self, arena: &mut Arena) -> bool {
+        match self.waiting {
+            Waiting::Nothing => {}
+            Waiting::Whole(meta) => {
+                let frame = std::mem::take(&mut self.frame);
+                let has_room = self.append_one(arena, &frame, meta);
+                self.frame = frame;
+                if !has_room {
+                    return false;
+                }
+            }
+            Waiting::Pieces(first, meta) => {
+                let Some(mtu) = self.mtu.take() else { return true };
+                let left = mtu.pieces().iter().skip(first);
+                let fitting = |piece: &&[u8]| {
+                    let wire_len = piece.len() as u32;
+                    self.append_one(arena, piece, Meta { wire_len, ..meta })
+                };
+                let appended = first + left.take_while(fitting).count();
+                let has_room = appended == mtu.pieces().iter().count();
+                self.mtu = Some(mtu);
+                if !has_room {
+                    self.waiting = Waiting::Pieces(appended, meta);
+                    return false;
+                }
+            }
+        }
+        self.waiting = Waiting::Nothing;
+        true
+    }
+
+    fn append_one(&mut self, arena: &mut Arena, frame: &[u8], mut meta: Meta) -> bool {
+        let Some(stream) = self.plan.stamp else { return arena.push(frame, meta) };
+        self.stamped.clear();
+        self.stamped.extend_from_slice(frame);
+        let (seq, intended_ns) = (self.seq, meta.time_ns);
+        let stamp = Stamp { stream, seq, intended_ns, late_ns: 0, last: false, bounded: false };
+        let is_stamped = rewrite::stamp(&mut self.stamped, &stamp);
+        if is_stamped {
+            meta.wire_len = self.stamped.len() as u32;
+        }
+        let has_room = arena.push(&self.stamped, meta);
+        if has_room {
+            self.seq += u64::from(is_stamped);
+            self.tally.unstamped += u64::from(self.is_first_pass && !is_stamped);
+        }
+        has_room
+    }
+
+    /// What became of the frames of the first pass.
+    fn rewritten(&self) -> RewriteTally {
+        let Some(mtu) = self.mtu.as_ref().filter(|_| self.is_first_pass) else { return self.tally };
+        let MtuCounts { skipped, cut, fragmented, fragments } = mtu.counts();
+        RewriteTally { mtu_skipped: skipped, mtu_cut: cut, fragmented, fragments, ..self.tally }
+    }
+}
+
+impl<F: Feed> Feed for Rewriting<F> {
+    fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
+        if self.plan.keeps_length() {
+            let from = arena.len();
+            let more = self.feed.fill(arena)?;
+            self.edit(arena, from);
+            return Ok(more);
+        }
+        while self.append(arena) {
+            if self.at < self.room.len() {
+                self.change()?;
+                continue;
+            }
+            if !self.more {
+                return Ok(false);
+            }
+            self.room.clear();
+            self.at = 0;
+            self.more = self.feed.fill(&mut self.room)?;
+            if self.room.is_empty() {
+                return Ok(self.more);
+            }
+        }
+        if arena.is_empty() {
+            return Err(PlanError::FrameBytes { bytes: self.frame.len() }.into());
+        }
+        Ok(true)
+    }
+
+    fn rewind(&mut self) -> Result<bool, SendError> {
+        self.tally = self.rewritten();
+        self.is_first_pass = false;
+        // Numbers of fragments begin anew, so that each pass has the same frames.
+        self.mtu = self.plan.mtu.map(|(bytes, policy)| Mtu::new(bytes, policy));
+        self.room.clear();
+        (self.at, self.more, self.waiting) = (0, true, Waiting::Nothing);
+        self.feed.rewind()
+    }
+
+    fn bytes_hint(&self) -> Option<u64> {
+        self.feed.bytes_hint()
+    }
+
+    fn tally(&self) -> FeedTally {
+        let tally = self.feed.tally();
+        let cut = if self.plan.rewrite.length.is_some() { 0 } else { tally.cut };
+        FeedTally { cut, rewritten: self.rewritten(), ..tally }
+    }
+
+    fn damage(&self) -> Option<String> {
+        self.feed.damage()
+    }
+}
+
+fn side(sides: &mut Option<Sides>, plan: &RewritePlan, frame: &[u8], out: u8) -> u8 {
+    match (sides, &plan.sides) {
+        (Some(sides), Some(plan)) => sides.output(frame) ^ u8::from(plan.reverse),
+        _ => out,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_wire::rewrite::TagEdit;
+    use quaff_wire::stamp::{Read, read};
+    use quaff_wire::tunnel::build;
+    use std::net::Ipv4Addr;
+
+    /// Datagrams with so many bytes of payload, again in each pass.
+    #[derive(Debug)]
+    struct Payloads(Vec<usize>, usize);
+
+    fn frame(bytes: usize) -> Vec<u8> {
+        let [a, b] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
+        build::ethernet(&[], 0x0800, &build::ipv4(a, b, 17, &[], &build::udp(5000, 53, &vec![7; bytes])))
+    }
+
+    impl Feed for Payloads {
+        fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
+            while let Some(bytes) = self.0.get(self.1) {
+                let frame = frame(*bytes);
+                let meta = Meta { time_ns: self.1 as u64, wire_len: frame.len() as u32, out: 0 };
+                if !arena.push(&frame, meta) {
+                    return Ok(true);
+                }
+                self.1 += 1;
+            }
+            Ok(false)
+        }
+
+        fn rewind(&mut self) -> Result<bool, SendError> {
+            self.1 = 0;
+            Ok(true)
+        }
+    }
+
+    fn rewriting(payloads: &[usize], plan: RewritePlan) -> Rewriting<Payloads> {
+        Rewriting::new(Payloads(payloads.to_vec(), 0), plan)
+    }
+
+    /// A pass, through arenas with room for so many frames.
+    fn pass(feed: &mut impl Feed, frames: usize) -> Vec<(Vec<u8>, Meta)> {
+        let (mut arena, mut all) = (Arena::new(1 << 16, frames), Vec::new());
+        loop {
+            arena.clear();
+            let more = feed.fill(&mut arena).unwrap();
+            all.extend(arena.frames().map(|(frame, meta)| (frame.to_vec(), meta)));
+            if !more {
+                return all;
+            }
+        }
+    }
+
+    #[test]
+    fn fragments_come_in_order_however_small_the_arena() {
+        let plan = RewritePlan { mtu: Some((128, MtuPolicy::Fragment)), ..RewritePlan::default() };
+        for frames in [1, 2, 3, 100] {
+            let mut feed = rewriting(&[10, 300, 20, 500], plan.clone());
+            let all = pass(&mut feed, frames);
+            assert_eq!(
+                all.iter().map(|(_, meta)| meta.time_ns).collect::<Vec<_>>(),
+                [0, 1, 1, 1, 2, 3, 3, 3, 3, 3]
+            );
+            assert!(
+                all.iter().all(|(frame, meta)| frame.len() <= 142 && meta.wire_len as usize == frame.len())
+            );
+            let tally = RewriteTally { fragmented: 2, fragments: 8, ..RewriteTally::default() };
+            assert_eq!(feed.tally().rewritten, tally);
+            assert!(feed.rewind().unwrap());
+            assert_eq!(pass(&mut feed, frames), all, "the same again");
+            assert_eq!(feed.tally().rewritten, tally);
+        }
+    }
+
+    #[test]
+    fn in_place_and_through_the_room_come_to_the_same() {
+        let edits = Rewrite { ports: vec!["53:5353".parse().unwrap()], ..Rewrite::default() };
+        let sides = SidesPlan { rule: Rule::First, other: 0, reverse: true };
+        let plan = RewritePlan { rewrite: edits, sides: Some(sides), ..RewritePlan::default() };
+        let through = RewritePlan { mtu: Some((9000, MtuPolicy::Fail)), ..plan.clone() };
+        let there = pass(&mut rewriting(&[1, 2, 3], plan), 2);
+        assert_eq!(there, pass(&mut rewriting(&[1, 2, 3], through), 2));
+        assert!(there.iter().all(|(frame, meta)| frame[36..38] == [0x14, 0xe9] && meta.out == 1));
+    }
+
+    #[test]
+    fn stamps_are_numbered_through_all_passes() {
+        let tags: Vec<TagEdit> = vec!["push:5".parse().unwrap()];
+        let rewrite = Rewrite { tags, ..Rewrite::default() };
+        let mut feed =
+            rewriting(&[1, 100], RewritePlan { rewrite, stamp: Some(9), ..RewritePlan::default() });
+        let mut all = pass(&mut feed, 1);
+        feed.rewind().unwrap();
+        all.extend(pass(&mut feed, 1));
+        for (seq, (frame, meta)) in all.iter().enumerate() {
+            let Read::Stamp(stamp) = read(frame, meta.wire_len as usize) else { panic!("{seq}") };
+            assert_eq!((stamp.stream, stamp.seq, stamp.intended_ns), (9, seq as u64, seq as u64 % 2));
+        }
+        assert_eq!(all.len(), 4);
+    }
+
+    #[test]
+    fn what_does_not_fit_can_be_an_error() {
+        let plan = RewritePlan { mtu: Some((100, MtuPolicy::Fail)), ..RewritePlan::default() };
+        let mut feed = rewriting(&[1, 200], plan);
+        let error = feed.fill(&mut Arena::new(1000, 9)).unwrap_err();
+        assert!(error.to_string().contains("242 bytes"), "{error}");
+    }
+}
