@@ -12,6 +12,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+/// So many hosts are remembered; of those beyond it, each packet is judged by itself.
+const HOSTS_MAX: usize = 1 << 22;
+
 /// By what client and server are told apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rule {
@@ -125,15 +128,25 @@ impl Sides {
         } else {
             self.auto(addresses, ip.and_then(|ip| evidence(&ip, frame)))
         };
-        self.macs.insert(mac, is_server);
+        if self.macs.len() < HOSTS_MAX || self.macs.contains_key(&mac) {
+            self.macs.insert(mac, is_server);
+        }
         is_server.into()
+    }
+
+    fn has_room_for(&self, host: u64) -> bool {
+        self.hosts.len() < HOSTS_MAX || self.hosts.contains_key(&host)
     }
 
     fn first(&mut self, addresses: [IpAddr; 2]) -> bool {
         let [source, destination] = addresses.map(hash);
         let guess = |is_server| Host { is_server, is_sure: false };
-        let is_server = self.hosts.entry(source).or_insert(guess(false)).is_server;
-        self.hosts.entry(destination).or_insert(guess(true));
+        let is_server = self.hosts.get(&source).is_some_and(|host| host.is_server);
+        for (host, is_server) in [(source, false), (destination, true)] {
+            if self.has_room_for(host) {
+                self.hosts.entry(host).or_insert(guess(is_server));
+            }
+        }
         is_server
     }
 
@@ -151,8 +164,10 @@ impl Sides {
                 Host { is_server: other.is_some_and(|other| !other.is_server), is_sure: false }
             }
         };
-        self.hosts.insert(source, sender);
-        if is_one {
+        if self.has_room_for(source) {
+            self.hosts.insert(source, sender);
+        }
+        if is_one && self.has_room_for(destination) {
             let opposite = Host { is_server: !sender.is_server, is_sure: evidence.is_some() };
             let receiver = self.hosts.entry(destination).or_insert(opposite);
             if !receiver.is_sure && evidence.is_some() {

@@ -146,6 +146,35 @@ fn only_the_first_fragment_has_a_checksum() {
 }
 
 #[test]
+fn edits_of_tags_are_done_one_after_the_other() {
+    let frame = |tags: &[(u16, u16)]| build::ethernet(tags, 0x0800, b"payload");
+    let two = [(0x88a8, 7), (0x8100, 9)];
+    for (words, before, after) in [
+        (&["set:5", "pop"][..], &two[..], &[(0x8100, 9)][..]),
+        (&["pop", "set:5"], &two, &[(0x8100, 5)]),
+        (&["set:5", "push:100"], &two[1..], &[(0x88a8, 100), (0x8100, 5)]),
+        (&["push:100", "set:pcp=1"], &[], &[(0x8100, 0x2064)]),
+    ] {
+        let tags = words.iter().map(|word| word.parse().unwrap()).collect();
+        let plan = Rewrite { tags, ..Rewrite::default() };
+        assert_eq!(apply(&plan, &frame(before)), frame(after), "{words:?}");
+    }
+}
+
+#[test]
+fn protocols_of_routers_follow_addresses_of_ipv6() {
+    let plan = addresses(&["2001:db8::/32:fd00::/8"], None);
+    for (protocol, offset) in [(89, 12), (103, 2), (112, 6)] {
+        let before = packet(true, [1, 2], protocol, &[3; 40]);
+        let after = apply(&plan, &before);
+        // The sum over addresses and payload stays what it was, right or wrong.
+        let sum = |frame: &[u8]| quaff_wire::checksum::sum(&frame[22..]);
+        assert_ne!(before[54 + offset..56 + offset], after[54 + offset..56 + offset], "{protocol}");
+        assert_eq!(sum(&before), sum(&after), "{protocol}");
+    }
+}
+
+#[test]
 fn macs_by_output() {
     let plan = Rewrite {
         dst_mac: [Some([1; 6]), Some([2; 6])],

@@ -96,6 +96,7 @@ impl Rewrite {
         let before = frame.len();
         for edit in &self.tags {
             edit.resize(frame);
+            edit.set(frame);
         }
         let mut wire_len = wire_len.max(before as u32) as usize + frame.len() - before;
         if let Some(fix) = self.length
@@ -108,16 +109,21 @@ impl Rewrite {
                 FixLength::Cut => wire_len = length::cut(frame, frame.len()),
             }
         }
-        self.edit(frame, out);
+        self.edit_rest(frame, out);
         Verdict::Send { wire_len: wire_len as u32 }
     }
 
-    /// Changes what does not change the frame's length.
+    /// Changes a frame where it lies, by a plan that keeps lengths; of another one, all but the lengths.
     pub fn edit(&self, frame: &mut [u8], out: u8) {
-        self.set_macs(frame, usize::from(out & 1));
         for edit in &self.tags {
             edit.set(frame);
         }
+        self.edit_rest(frame, out);
+    }
+
+    /// All but tags and lengths.
+    fn edit_rest(&self, frame: &mut [u8], out: u8) {
+        self.set_macs(frame, usize::from(out & 1));
         let Some(layers) = layers::ethernet(frame) else { return };
         match (layers.ip, layers.ethertype) {
             (Some(ip), _) => {

@@ -7,13 +7,19 @@ use crate::layers::{self, ICMP, ICMPV6, Ip, SCTP, TCP, UDP};
 /// UDP-Lite (RFC 3828) and DCCP (RFC 4340) have theirs where UDP has it.
 const DCCP: u8 = 33;
 const UDP_LITE: u8 = 136;
+/// Over IPv6 these cover addresses too: OSPF (RFC 5340), PIM (RFC 7761), VRRP (RFC 9568).
+const OSPF: u8 = 89;
+const PIM: u8 = 103;
+const VRRP: u8 = 112;
 
 /// Where, behind the beginning of the transport header, the checksum is that covers addresses too.
 pub(super) fn offset(ip: &Ip) -> Option<usize> {
     match ip.protocol {
         TCP => Some(16),
         UDP | UDP_LITE | DCCP => Some(6),
-        ICMPV6 if ip.is_v6() => Some(2),
+        ICMPV6 | PIM if ip.is_v6() => Some(2),
+        OSPF if ip.is_v6() => Some(12),
+        VRRP if ip.is_v6() => Some(6),
         _ => None,
     }
 }
