@@ -366,6 +366,65 @@ fn a_signal_ends_a_run_at_once_with_a_true_report() {
 }
 
 #[test]
+fn a_signal_is_heard_whatever_is_waited_for() {
+    let _alone = alone();
+    let Some(lab) = lab("a_signal_is_heard_whatever_is_waited_for") else { return };
+    let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
+    let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
+    let dir = tempfile::tempdir().expect("a folder");
+    let fifo = dir.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo runs").success());
+    let pipe = Path::new("-");
+    for (args, netns, path) in [
+        ("-o tx0 --via sendmmsg --loop 0", lab.tx(), pipe),
+        ("--inject rx0 --loop 0", lab.rx(), pipe),
+        ("--inject rx0", lab.rx(), fifo.as_path()),
+        // The other end takes no such frames, so counters are waited for in vain.
+        ("-o tx0 --via xdp-redirect -t", lab.tx(), file.path()),
+    ] {
+        let mut command = command(netns, args, &[path]);
+        let (from, mut to) = std::io::pipe().expect("a pipe");
+        // The beginning of a file, and no more for now.
+        let bytes = std::fs::read(file.path()).expect("a file");
+        std::io::Write::write_all(&mut to, &bytes[..1000]).expect("room");
+        let child = command.stdin(from).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = child.expect("quaff runs");
+        std::thread::sleep(Duration::from_millis(600));
+        let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(killed.expect("kill runs").success(), "{args}: it has ended");
+        let begun = Instant::now();
+        let done = child.wait_with_output().expect("quaff ends");
+        let took = begun.elapsed();
+        let report: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
+        assert!(number(&report, "sent") <= 100, "{args}: {report}");
+        assert!(took < Duration::from_millis(if is_busy() { 1000 } else { 200 }), "{args}: {took:?}");
+        drop(to);
+    }
+}
+
+#[test]
+fn an_interface_that_goes_down_leaves_a_ledger() {
+    let _alone = alone();
+    let Some(lab) = lab("an_interface_that_goes_down_leaves_a_ledger") else { return };
+    let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
+    let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
+    let args = "-o tx0 --via sendmmsg --pps 1000 --loop 0";
+    let running = Running::start(command(lab.tx(), args, &[file.path()])).expect("quaff runs");
+    std::thread::sleep(Duration::from_millis(500));
+    let down = || {
+        let mut rtnl = Rtnl::open()?;
+        let index = rtnl.link("tx0")?.index;
+        rtnl.set_up(index, false)
+    };
+    lab.tx().run(down).expect("a thread in the namespace").expect("a link that goes down");
+    let done = running.finish(PATIENCE).expect("quaff ends");
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
+    assert_eq!(done.status.code(), Some(2), "{report}");
+    assert!(number(&report, "sent") > 0 && report["error"].is_string(), "{report}");
+    assert!(done.stderr.contains(report["error"].as_str().expect("words")), "{}", done.stderr);
+}
+
+#[test]
 fn frames_go_one_at_a_time_and_come_from_a_pipe() {
     let _alone = alone();
     let Some(lab) = lab("frames_go_one_at_a_time_and_come_from_a_pipe") else { return };

@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 /// Drivers may bring their counters up to date only so often, and another core may have to
 /// finish its part first.
 const PATIENCE: Duration = Duration::from_millis(2500);
+/// How often counters that lag behind are looked at.
+pub(super) const LOOK: Duration = Duration::from_millis(10);
 /// A paced run leaves a tap the time that it takes, when frames are so far apart, ns.
 const TAP_INTERVAL_NS: u64 = 2_000;
 
@@ -100,11 +102,20 @@ impl Confirm {
 
     /// What was counted in all; waits a little for counts that come late.
     pub(super) fn finish(self, sent: u64) -> Result<u64> {
-        self.finish_within(sent, PATIENCE)
+        self.finish_within(sent, PATIENCE, || {
+            std::thread::sleep(LOOK);
+            true
+        })
     }
 
-    /// As [`Confirm::finish`], for somebody who waits no longer than this.
-    pub(super) fn finish_within(mut self, sent: u64, patience: Duration) -> Result<u64> {
+    /// As [`Confirm::finish`], for somebody who waits no longer than this, and as long as `pause`,
+    /// which waits a little each time, is true.
+    pub(super) fn finish_within(
+        mut self,
+        sent: u64,
+        patience: Duration,
+        mut pause: impl FnMut() -> bool,
+    ) -> Result<u64> {
         let begun = Instant::now();
         loop {
             let counted = match &mut self {
@@ -114,10 +125,9 @@ impl Confirm {
                 }
                 Self::Softnet(softnet) => softnet.read()?,
             };
-            if counted >= sent || begun.elapsed() > patience {
+            if counted >= sent || begun.elapsed() > patience || !pause() {
                 return Ok(counted);
             }
-            std::thread::sleep(Duration::from_millis(10));
         }
     }
 }

@@ -14,6 +14,7 @@ use quaff_wire::decode::{Frame, Item};
 use quaff_wire::linktype;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// Two files of one capture follow each other with the gap that was between them, when it is not
@@ -40,6 +41,8 @@ pub struct FileFeed {
     stop: Stop,
     left: VecDeque<PathBuf>,
     file: Option<CaptureFile>,
+    /// A pipe that nobody writes into yet: its opening takes as long as that.
+    opening: Option<Receiver<quaff_os::Result<CaptureFile>>>,
     bytes: Option<u64>,
     /// Packets of this pass so far.
     number: u64,
@@ -73,6 +76,7 @@ impl FileFeed {
             stop,
             left,
             file: None,
+            opening: None,
             bytes,
             number: 0,
             is_first_pass: true,
@@ -134,8 +138,15 @@ impl FileFeed {
                     Err(error) => self.give_up(error)?,
                 }
             }
+            if let Some(opening) = &self.opening {
+                match opening.recv_timeout(LOOK) {
+                    Ok(file) => (self.file, self.opening) = (Some(file?), None),
+                    Err(_) => return Ok(Advance::Idle),
+                }
+                continue;
+            }
             let Some(path) = self.left.pop_front() else { return Ok(Advance::End) };
-            self.file = Some(CaptureFile::open_with(&path, options(&self.stop))?);
+            self.opening = Some(open(path, options(&self.stop))?);
         }
     }
 }
@@ -168,7 +179,7 @@ impl Feed for FileFeed {
             return Ok(false);
         }
         self.left = self.plan.files.iter().cloned().collect();
-        self.file = None;
+        (self.file, self.opening) = (None, None);
         self.number = 0;
         self.is_first_pass = false;
         self.clock = Clock::default();
@@ -208,6 +219,15 @@ impl Clock {
         self.last_ns = time_ns;
         Meta { time_ns, wire_len: frame.wire_len, out: 0 }
     }
+}
+
+/// Opens a file where nobody has to wait for it.
+fn open(path: PathBuf, options: Options) -> Result<Receiver<quaff_os::Result<CaptureFile>>, SendError> {
+    let (tell, told) = channel();
+    let tried = format!("start a thread that opens {}", path.display());
+    let run = move || drop(tell.send(CaptureFile::open_with(&path, options)));
+    std::thread::Builder::new().name("open".into()).spawn(run).trying(|| tried)?;
+    Ok(told)
 }
 
 fn options(stop: &Stop) -> Options {

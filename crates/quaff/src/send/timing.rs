@@ -8,6 +8,9 @@ use super::arena::Meta;
 use super::plan::PlanError;
 use serde::Serialize;
 
+/// A capture's clock that goes back by more than this was set; what comes then follows at once. Less
+/// is how packets of several queues are mixed, ns.
+const STEP_NS: u64 = 10_000_000;
 /// ns in a second.
 const SECOND_NS: u128 = 1_000_000_000;
 /// Preamble, start of frame, and the gap between two frames (IEEE 802.3), bytes.
@@ -86,6 +89,8 @@ pub struct Timing {
     passed: u128,
     /// Capture time of this pass's first frame, and what had passed before it.
     first: Option<(u64, u128)>,
+    /// The latest capture time since then, ns.
+    latest_ns: u64,
 }
 
 impl Ratio {
@@ -147,7 +152,7 @@ impl Timing {
             {
                 Err(PlanError::Rate)
             }
-            _ => Ok(Self { rate, passed: 0, first: None }),
+            _ => Ok(Self { rate, passed: 0, first: None, latest_ns: 0 }),
         }
     }
 
@@ -155,7 +160,13 @@ impl Timing {
     pub fn due(&mut self, frame_bytes: usize, meta: &Meta) -> Due {
         let at = match self.rate {
             Rate::Captured(_) => {
-                let (first_ns, before) = *self.first.get_or_insert((meta.time_ns, self.passed));
+                let was_set = self.latest_ns.saturating_sub(meta.time_ns) > STEP_NS;
+                let (first_ns, before) = match self.first {
+                    Some(first) if !was_set => first,
+                    _ => (meta.time_ns, self.passed),
+                };
+                self.first = Some((first_ns, before));
+                self.latest_ns = if was_set { meta.time_ns } else { self.latest_ns.max(meta.time_ns) };
                 before + u128::from(meta.time_ns.saturating_sub(first_ns))
             }
             _ => self.passed,
@@ -176,7 +187,7 @@ impl Timing {
 
     /// The next frame begins the file anew, and is due behind those before.
     pub fn next_pass(&mut self) {
-        self.first = None;
+        (self.first, self.latest_ns) = (None, 0);
     }
 
     fn moment(&self, units: u128) -> Due {
@@ -251,6 +262,17 @@ mod tests {
         let again = [due(10, half), due(15, half), due(14, 0), due(21, 0)];
         assert_eq!(dues, [once, again].concat());
         assert_eq!(timing.end(), due(21, 0));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_stops_nothing() {
+        let mut timing = Timing::new(Rate::Captured(Ratio { num: 1, den: 1 })).unwrap();
+        let hour = 3_600_000_000_000;
+        let times = [hour, hour + 5_000_000, hour + 1_000_000, hour + 6_000_000, 7, 1_000_007, hour];
+        let dues = times.map(|time_ns| timing.due(64, &meta(time_ns)).ns);
+        let set_at = 6_000_000;
+        let expected = [0, 5_000_000, 1_000_000, set_at, set_at, set_at + 1_000_000, set_at + hour - 7];
+        assert_eq!(dues, expected);
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod watch;
 mod words;
 
 use crate::exit::Exit;
-use crate::units;
+use crate::{show, units};
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use quaff::send::replay::{self, ReplayPlan, ReplayReport, ReplayVia};
@@ -191,6 +191,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         println!("{}", serde_json::to_string(&report).context("write the report")?);
     } else {
         print!("{}", words::report(&report, args));
+    }
+    if let Some(error) = &report.error {
+        show::say(&format!("quaff: {error}"));
+        return Ok(Exit::Failed);
     }
     Ok(if report.agrees() { Exit::Done } else { Exit::Loss })
 }

@@ -72,12 +72,12 @@ struct Filler {
     longest_bytes: usize,
 }
 
-/// The sending thread: reads ahead, loads the program, runs it until all is sent. Gives the passes
-/// back for what they have counted.
-pub(super) fn play(shared: &Shared<'_>, passes: Passes, timing: Timing) -> Result<Passes, SendError> {
+/// The sending thread: reads ahead, loads the program, runs it until all is sent. Keeps the passes for
+/// what they have counted.
+pub(super) fn play(shared: &Shared<'_>, passes: Passes, timing: Timing) -> Result<(), SendError> {
     let here = Interrupt::here()?;
     shared.plan.core.map_or(Ok(()), quaff_os::cpu::pin)?;
-    let mut ring = Ring::new(ring_bytes(shared, &passes))?;
+    let ring = Ring::new(ring_bytes(shared, &passes))?;
     let mut filler = Filler {
         passes,
         timing,
@@ -87,37 +87,9 @@ pub(super) fn play(shared: &Shared<'_>, passes: Passes, timing: Timing) -> Resul
         whole: true,
         longest_bytes: FRAME_BYTES_MIN,
     };
-    let filled = filler.prefill(&mut ring, shared)?;
-    if shared.stop.raised() {
-        return Ok(filler.passes);
-    }
-    if ring.pushed() == 0 && filled == Filled::End {
-        return Err(PlanError::Empty.into());
-    }
-    filler.whole = matches!(filled, Filled::Pass | Filled::End);
-    if !filler.whole && shared.plan.loops != Some(1) && filler.passes.feed().bytes_hint().is_none() {
-        return Err(PlanError::Again.into());
-    }
-    let mean_ns = filler.timing.end().ns / ring.pushed().max(1);
-    let (program, run) = filler.load(shared, &ring, mean_ns)?;
-    if filler.whole {
-        filler.close(shared, &mut ring);
-        shared.interrupt.get_or_init(|| here);
-        run_program(shared, &program, &run)?;
-        return Ok(filler.passes);
-    }
-    shared.state.publish(word::READY, ring.pushed());
-    shared.set_total(u64::MAX);
-    std::thread::scope(|scope| {
-        let filling = scope.spawn(|| filler.stream(ring, shared));
-        shared.interrupt.get_or_init(|| here);
-        let ran = run_program(shared, &program, &run);
-        shared.end();
-        // A panic in the thread is a defect; it goes on here.
-        let filled = filling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        ran?;
-        filled
-    })
+    let played = filler.play(shared, ring, here);
+    shared.keep(filler.passes);
+    played
 }
 
 /// Room for a whole pass, if that is not too much; otherwise a ring.
@@ -133,6 +105,38 @@ fn ring_bytes(shared: &Shared<'_>, passes: &Passes) -> usize {
 }
 
 impl Filler {
+    fn play(&mut self, shared: &Shared<'_>, mut ring: Ring, here: Interrupt) -> Result<(), SendError> {
+        let filled = self.prefill(&mut ring, shared)?;
+        if shared.stop.raised() {
+            return Ok(());
+        }
+        if ring.pushed() == 0 && filled == Filled::End {
+            return Err(PlanError::Empty.into());
+        }
+        self.whole = matches!(filled, Filled::Pass | Filled::End);
+        if !self.whole && shared.plan.loops != Some(1) && self.passes.feed().bytes_hint().is_none() {
+            return Err(PlanError::Again.into());
+        }
+        let mean_ns = self.timing.end().ns / ring.pushed().max(1);
+        let (program, run) = self.load(shared, &ring, mean_ns)?;
+        if self.whole {
+            self.close(shared, &mut ring);
+            shared.interrupt.get_or_init(|| here);
+            return run_program(shared, &program, &run);
+        }
+        shared.state.publish(word::READY, ring.pushed());
+        shared.set_total(u64::MAX);
+        std::thread::scope(|scope| {
+            let filling = scope.spawn(|| self.stream(ring, shared));
+            shared.interrupt.get_or_init(|| here);
+            let ran = run_program(shared, &program, &run);
+            shared.end();
+            // A panic in the thread is a defect; it goes on here.
+            let filled = filling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            ran.and(filled)
+        })
+    }
+
     /// Fills the ring before the first frame leaves: with a whole pass, or as far as it goes.
     fn prefill(&mut self, ring: &mut Ring, shared: &Shared<'_>) -> Result<Filled, SendError> {
         let until_ns = steady_ns() + PATIENCE_NS;
@@ -179,7 +183,7 @@ impl Filler {
     }
 
     /// Fills the ring while it is played.
-    fn stream(mut self, mut ring: Ring, shared: &Shared<'_>) -> Result<Passes, SendError> {
+    fn stream(&mut self, mut ring: Ring, shared: &Shared<'_>) -> Result<(), SendError> {
         let state = &shared.state;
         while !shared.is_over() {
             match self.fill(&mut ring, state) {
@@ -201,7 +205,7 @@ impl Filler {
                 }
             }
         }
-        Ok(self.passes)
+        Ok(())
     }
 
     /// All frames of a pass are there: how often they are played, and how long a pass takes.

@@ -15,7 +15,7 @@ mod user;
 pub use passes::Skipped;
 pub use report::{InterfaceCount, ReplayReport};
 
-use super::confirm::{Confirm, Witness};
+use super::confirm::{self, Confirm, Witness};
 use super::feed::Feed;
 use super::pump::Outlet;
 use super::report::Snapshot;
@@ -30,8 +30,8 @@ use quaff_os::clock::steady_ns;
 use quaff_os::interrupt::Interrupt;
 use quaff_os::rtnl::{self, Link};
 use serde::Serialize;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Up to this rate a tap has time to count each frame, per second.
@@ -100,6 +100,8 @@ struct Shared<'a> {
     total: AtomicU64,
     /// Nothing more will be sent.
     over: AtomicBool,
+    /// What the source has counted, when the sending thread is done with it.
+    passes: Mutex<Option<Passes>>,
     interrupt: OnceLock<Interrupt>,
 }
 
@@ -137,17 +139,42 @@ pub fn run(
         stop,
         total: AtomicU64::new(u64::MAX),
         over: AtomicBool::new(false),
+        passes: Mutex::new(None),
         interrupt: OnceLock::new(),
     };
     let mut confirms = links.iter().map(|link| witness(plan, link)).collect::<Result<Vec<_>, _>>()?;
-    let (passes, interrupted) = supervise(&shared, passes, timing, &mut confirms, &mut watch)?;
+    let (sent, interrupted) = supervise(&shared, passes, timing, &mut confirms, &mut watch)?;
+    let error = match (sent, shared.state.load(word::SENT)) {
+        (Err(error), 0) => return Err(error),
+        (sent, _) => sent.err(),
+    };
+    let kept = shared.passes.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(passes) = kept else { return Err(error.unwrap_or(PlanError::Empty.into())) };
+    let counted = confirm(&shared, confirms, interrupted, &mut watch)?;
+    Ok(ReplayReport::new(&shared, &passes, counted, interrupted, error))
+}
+
+/// What was counted by others. A signal ends the waiting for counters that lag behind.
+fn confirm(
+    shared: &Shared<'_>,
+    confirms: Vec<Confirm>,
+    interrupted: bool,
+    watch: &mut impl FnMut(&Snapshot, Duration) -> Control,
+) -> Result<(Witness, u64), SendError> {
     let who = confirms[0].witness();
     let patience = if interrupted { PATIENCE_STOPPED } else { PATIENCE };
+    let mut pause = || {
+        if interrupted {
+            std::thread::sleep(confirm::LOOK);
+            return true;
+        }
+        watch(&shared.state.snapshot(steady_ns()), confirm::LOOK) != Control::Stop
+    };
     let mut confirmed = 0;
-    for (confirm, sent) in confirms.into_iter().zip(report::sent_by_interface(&shared)) {
-        confirmed += confirm.finish_within(sent, patience)?;
+    for (confirm, sent) in confirms.into_iter().zip(report::sent_by_interface(shared)) {
+        confirmed += confirm.finish_within(sent, patience, &mut pause)?;
     }
-    Ok(ReplayReport::new(&shared, &passes, (who, confirmed), interrupted))
+    Ok((who, confirmed))
 }
 
 /// How frames leave, and why, when the plan does not say: by the driver, where the kernel says that it
@@ -232,7 +259,7 @@ fn supervise(
     timing: Timing,
     confirms: &mut [Confirm],
     watch: &mut impl FnMut(&Snapshot, Duration) -> Control,
-) -> Result<(Passes, bool), SendError> {
+) -> Result<(Result<(), SendError>, bool), SendError> {
     std::thread::scope(|scope| {
         let sending = scope.spawn(|| match shared.plan.via {
             ReplayVia::User(kind) => user::play(shared, kind, passes, timing),
@@ -262,7 +289,7 @@ fn supervise(
         // A panic in the thread is a defect; it goes on here.
         let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         watched?;
-        Ok((sent?, interrupted))
+        Ok((sent, interrupted))
     })
 }
 
@@ -273,6 +300,11 @@ impl Shared<'_> {
         if !self.plan.stepwise && !self.stop.raised() {
             self.state.store(word::LIMIT, total);
         }
+    }
+
+    /// Keeps what the source has counted.
+    fn keep(&self, passes: Passes) {
+        *self.passes.lock().unwrap_or_else(PoisonError::into_inner) = Some(passes);
     }
 
     /// Whether nobody should send, or make ready, any more.

@@ -1,5 +1,6 @@
 //! The ledger of a replay: in the files, intended, sent, confirmed; and how well the pace was kept.
 
+use super::super::SendError;
 use super::super::confirm::Witness;
 use super::super::feed::FeedTally;
 use super::super::pump::Outlet;
@@ -60,6 +61,8 @@ pub struct ReplayReport {
     pub skipped: Skipped,
     /// What was wrong with a file that could not be read to its end.
     pub damage: Option<String>,
+    /// Why not all could be sent.
+    pub error: Option<String>,
     /// The watcher ended the run before all was sent.
     pub interrupted: bool,
     /// How frames left.
@@ -109,6 +112,7 @@ impl ReplayReport {
         passes: &Passes,
         (witness, confirmed): (Witness, u64),
         stopped: bool,
+        error: Option<SendError>,
     ) -> Self {
         let (plan, state) = (shared.plan, &shared.state);
         let load = |word| state.load(word);
@@ -151,6 +155,7 @@ impl ReplayReport {
             feed: passes.feed().tally(),
             skipped: passes.skipped(),
             damage: passes.feed().damage(),
+            error: error.map(|error| error.to_string()),
             interrupted: stopped && (shared.total() == u64::MAX || taken < intended),
             via: plan.via,
             why: why(shared),
@@ -168,7 +173,11 @@ impl ReplayReport {
             + self.feed.link_type
             + self.feed.rewritten.mtu_skipped;
         let complete = self.interrupted || self.sent == self.intended;
-        complete && self.confirmed >= self.sent && left_out == 0 && self.damage.is_none()
+        complete
+            && self.confirmed >= self.sent
+            && left_out == 0
+            && self.damage.is_none()
+            && self.error.is_none()
     }
 
     /// Frames of others that were counted meanwhile.

@@ -26,14 +26,14 @@ const ITEM_BYTES: usize = 40;
 /// How often a run that waits for the word looks whether it was said.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The sending thread: opens the ways, reads, and sends until all is sent. Gives the passes back for
-/// what they have counted.
+/// The sending thread: opens the ways, reads, and sends until all is sent. Keeps the passes for what
+/// they have counted.
 pub(super) fn play(
     shared: &Shared<'_>,
     kind: WayKind,
     mut passes: Passes,
     timing: Timing,
-) -> Result<Passes, SendError> {
+) -> Result<(), SendError> {
     let here = Interrupt::here()?;
     let plan = shared.plan;
     // Several queues have no order among each other.
@@ -50,17 +50,21 @@ pub(super) fn play(
     };
     plan.core.map_or(Ok(()), quaff_os::cpu::pin)?;
     shared.interrupt.get_or_init(|| here);
-    let passes = match source {
+    let sent = match source {
         Source::Kept(arenas, passes) => {
-            send_kept(shared, arenas, &passes, timing, &mut pump)?;
-            passes
+            let sent = send_kept(shared, arenas, &passes, timing, &mut pump);
+            shared.keep(passes);
+            sent
         }
-        Source::Read(first, ahead) => send_read(shared, first, ahead, timing, &mut pump)?,
+        Source::Read(first, ahead) => send_read(shared, first, ahead, timing, &mut pump),
     };
-    let outlets = pump.finish(&shared.state)?;
-    shared.outlets.get_or_init(|| outlets);
+    let outlets = pump.finish(&shared.state);
     shared.end();
-    Ok(passes)
+    let finished = outlets.map(|outlets| {
+        shared.outlets.get_or_init(|| outlets);
+    });
+    sent?;
+    Ok(finished?)
 }
 
 /// Where frames come from.
@@ -142,7 +146,7 @@ fn send_read(
     mut ahead: Ahead<Passes>,
     mut timing: Timing,
     pump: &mut Pump,
-) -> Result<Passes, SendError> {
+) -> Result<(), SendError> {
     shared.set_total(u64::MAX);
     let mut frames = 0;
     let mut first = first.into_iter();
@@ -174,12 +178,12 @@ fn send_read(
         // The reader may wait for what never comes.
         _ => shared.stop.raise(Reason::Count),
     }
-    let passes = ahead.finish();
+    shared.keep(ahead.finish());
     sent?;
     if frames == 0 && shared.total() == 0 {
         return Err(PlanError::Empty.into());
     }
-    Ok(passes)
+    Ok(())
 }
 
 /// Sends an arena; of a run that goes step by step, frame after frame as the watcher says.
