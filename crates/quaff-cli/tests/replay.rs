@@ -448,11 +448,17 @@ fn frames_go_one_at_a_time_and_come_from_a_pipe() {
     for (args, loops) in [("-t", 1), ("-t --loop 3", 3)] {
         let mut piped = command(lab.rx(), &format!("--inject rx0 {args}"), &[Path::new("-")]);
         // A pipe of a shell's making, which is what cannot be read twice.
-        let mut cat = Command::new("cat").arg(file.path()).stdout(Stdio::piped()).spawn().expect("cat runs");
-        let done = piped.stdin(cat.stdout.take().expect("a pipe")).output().expect("quaff runs");
-        cat.wait().expect("cat has ended");
+        let mut shell = Command::new("sh")
+            .args(["-c", "head -c 5000 $0; sleep 0.7; tail -c +5001 $0"])
+            .arg(file.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell runs");
+        let done = piped.stdin(shell.stdout.take().expect("a pipe")).output().expect("quaff runs");
+        shell.wait().expect("it has ended");
         let report: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
         assert_agreed(&report, done.status.code(), 100 * loops);
+        assert_eq!(number(&report, "loops"), loops);
     }
 }
 
@@ -493,6 +499,7 @@ fn arguments_are_checked() {
         "-o a --include 5-1 f",
         "-o a --memory 1 f",
         "--inject a --via auto f",
+        "--inject a --one-at-a-time -",
     ] {
         let done =
             Command::new(QUAFF).arg("replay").args(args.split_whitespace()).output().expect("quaff runs");

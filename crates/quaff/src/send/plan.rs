@@ -115,6 +115,8 @@ pub enum PlanError {
     Again,
     #[error("two interfaces are sent by from user space; leave --via out, or choose another")]
     TwoInterfaces,
+    #[error("{interface} cannot be both interfaces")]
+    SameInterface { interface: String },
     #[error("a rate has to be above 0")]
     Rate,
     #[error("{interface} does not carry Ethernet frames (its type is ARPHRD {arphrd})")]

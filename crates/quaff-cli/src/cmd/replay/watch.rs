@@ -29,7 +29,7 @@ impl Watch {
             signals,
             stopping: false,
             is_line,
-            every: args.stats.or(is_line.then_some(PROGRESS)),
+            every: args.stats.map(|every| every.max(PROGRESS)).or(is_line.then_some(PROGRESS)),
             told: None,
             lines: args.one_at_a_time.then(lines),
         }

@@ -33,7 +33,8 @@ pub(super) fn report(report: &ReplayReport, args: &Args) -> String {
         show::bits(report.bits_per_second),
     );
     text += &ways(report);
-    text += &format!("  flows      {}\n", show::count(report.flows));
+    let more = if report.more_flows { " and more" } else { "" };
+    text += &format!("  flows      {}{more}\n", show::count(report.flows));
     text += &pace(report);
     if let Some(damage) = &report.damage {
         text += &format!("  damage     {damage}\n");

@@ -127,7 +127,10 @@ impl Filler {
         shared.state.publish(word::READY, ring.pushed());
         shared.set_total(u64::MAX);
         std::thread::scope(|scope| {
-            let filling = scope.spawn(|| self.stream(ring, shared));
+            let filling = scope.spawn(|| {
+                let _alarm = Alarm(shared);
+                self.stream(ring, shared)
+            });
             shared.interrupt.get_or_init(|| here);
             let ran = run_program(shared, &program, &run);
             shared.end();
@@ -140,7 +143,8 @@ impl Filler {
     /// Fills the ring before the first frame leaves: with a whole pass, or as far as it goes.
     fn prefill(&mut self, ring: &mut Ring, shared: &Shared<'_>) -> Result<Filled, SendError> {
         let until_ns = steady_ns() + PATIENCE_NS;
-        let is_endless = self.passes.feed().bytes_hint().is_none();
+        // What is sent again has to be there as a whole.
+        let is_endless = self.passes.feed().bytes_hint().is_none() && shared.plan.loops == Some(1);
         loop {
             match self.fill(ring, &shared.state)? {
                 Filled::Idle if shared.stop.raised() => return Ok(Filled::End),
@@ -253,6 +257,17 @@ fn batch(shared: &Shared<'_>, mean_ns: Option<u64>) -> u32 {
         _ => BATCH_REDIRECT,
     };
     mean_ns.map_or(at_once, |mean_ns| (BATCH_NS / mean_ns.max(1)).clamp(1, at_once.into()) as u32)
+}
+
+/// Ends the run when the thread that it lives on dies of a panic: the program would wait for ever.
+struct Alarm<'a>(&'a Shared<'a>);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end();
+        }
+    }
 }
 
 /// How the program is run.

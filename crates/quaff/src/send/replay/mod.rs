@@ -150,8 +150,8 @@ pub fn run(
     };
     let kept = shared.passes.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(passes) = kept else { return Err(error.unwrap_or(PlanError::Empty.into())) };
-    let counted = confirm(&shared, confirms, interrupted, &mut watch)?;
-    Ok(ReplayReport::new(&shared, &passes, counted, interrupted, error))
+    let (who, counted) = confirm(&shared, confirms, interrupted, &mut watch)?;
+    Ok(ReplayReport::new(&shared, &passes, (who, &counted), interrupted, error))
 }
 
 /// What was counted by others. A signal ends the waiting for counters that lag behind.
@@ -160,7 +160,7 @@ fn confirm(
     confirms: Vec<Confirm>,
     interrupted: bool,
     watch: &mut impl FnMut(&Snapshot, Duration) -> Control,
-) -> Result<(Witness, u64), SendError> {
+) -> Result<(Witness, Vec<u64>), SendError> {
     let who = confirms[0].witness();
     let patience = if interrupted { PATIENCE_STOPPED } else { PATIENCE };
     let mut pause = || {
@@ -170,11 +170,10 @@ fn confirm(
         }
         watch(&shared.state.snapshot(steady_ns()), confirm::LOOK) != Control::Stop
     };
-    let mut confirmed = 0;
-    for (confirm, sent) in confirms.into_iter().zip(report::sent_by_interface(shared)) {
-        confirmed += confirm.finish_within(sent, patience, &mut pause)?;
-    }
-    Ok((who, confirmed))
+    let sent = report::sent_by_interface(shared);
+    let counted = confirms.into_iter().zip(sent);
+    let counted = counted.map(|(confirm, sent)| confirm.finish_within(sent, patience, &mut pause));
+    Ok((who, counted.collect::<Result<_, _>>()?))
 }
 
 /// How frames leave, and why, when the plan does not say: by the driver, where the kernel says that it
@@ -221,6 +220,9 @@ fn usable_link(plan: &ReplayPlan, name: &str) -> Result<Link, SendError> {
     }
     if !matches!(link.arphrd, plan::ARPHRD_ETHER | plan::ARPHRD_LOOPBACK) {
         return Err(PlanError::NotEthernet { interface: link.name, arphrd: link.arphrd }.into());
+    }
+    if plan.interface2.as_ref() == Some(&plan.interface) {
+        return Err(PlanError::SameInterface { interface: link.name }.into());
     }
     if plan.interface2.is_some() && matches!(plan.via, ReplayVia::Inject | ReplayVia::XdpRedirect) {
         return Err(PlanError::TwoInterfaces.into());

@@ -46,6 +46,9 @@ pub(super) struct Passes {
     frames: u64,
 }
 
+/// More flows than that are not told from each other: some 60 bytes are kept for each.
+const FLOWS_MAX: usize = 4_000_000;
+
 /// Different flows of a pass, in the order in which they come.
 #[derive(Debug, Default)]
 struct Flows {
@@ -100,9 +103,14 @@ impl Passes {
         self.loops
     }
 
-    /// Passes that were given to their end.
-    pub(super) fn ended(&self) -> u64 {
-        self.pass + u64::from(self.pass_has_ended)
+    /// Passes that the first `sent` frames of all are.
+    pub(super) fn begun(&self, sent: u64) -> u64 {
+        sent.div_ceil(self.frames.max(1))
+    }
+
+    /// Whether there are more flows than were counted.
+    pub(super) fn has_more_flows(&self) -> bool {
+        self.flows.is_full()
     }
 
     /// Different flows in the first `sent` frames of all.
@@ -176,7 +184,14 @@ impl Feed for Passes {
 }
 
 impl Flows {
+    fn is_full(&self) -> bool {
+        self.begin.len() >= FLOWS_MAX
+    }
+
     fn note(&mut self, frame: &[u8], meta: &Meta, number: u64) {
+        if self.is_full() {
+            return;
+        }
         if self.count.add(frame, meta.time_ns / 1_000_000_000) {
             self.begin.push(number);
         }
@@ -238,7 +253,7 @@ mod tests {
         let mut three = passes(&[13, 14, 40, 75, 74, 101], 3, None, false);
         let (frames, ended) = all(&mut three);
         assert_eq!(frames, [(14, 0), (40, 40), (74, 74)].repeat(3));
-        assert_eq!((ended, three.ended()), (3, 3));
+        assert_eq!((ended, three.begun(9), three.begun(7), three.begun(3)), (3, 3, 3, 1));
         assert_eq!(three.skipped(), Skipped { too_large: 2, too_short: 1 });
         assert_eq!((three.flows(1), three.flows(2), three.flows(9)), (0, 1, 2));
 

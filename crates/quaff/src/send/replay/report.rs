@@ -14,7 +14,7 @@ use serde::Serialize;
 /// How a replay ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplayReport {
-    /// Packets in the files, read once.
+    /// Packets of the files, read once: all of them, unless a limit or a signal ended the reading.
     pub in_file: u64,
     /// Frames that were to be sent: all loops, without what the ranges leave out and what cannot be
     /// sent. Of a run without a planned end, those it came to.
@@ -29,8 +29,11 @@ pub struct ReplayReport {
     pub bytes: u64,
     /// From the first frame to the last, s.
     pub seconds: f64,
-    /// Different flows among the frames sent: 5-tuples, each direction for itself.
+    /// Different flows among the frames sent: 5-tuples, each direction for itself. With --unique-ip
+    /// those of a pass times the passes, of which some may by chance be the same.
     pub flows: u64,
+    /// There are more flows than that: not all were told from each other, to bound memory.
+    pub more_flows: bool,
     /// Frames of the first pass that belong to a flow.
     pub flow_packets: u64,
     /// Frames of the first pass that are not IP.
@@ -80,6 +83,8 @@ pub struct InterfaceCount {
     pub name: String,
     /// Frames handed to the kernel.
     pub sent: u64,
+    /// Frames that somebody else has counted there.
+    pub confirmed: u64,
     /// Their bytes.
     pub bytes: u64,
     /// Frames that the kernel refused.
@@ -110,7 +115,7 @@ impl ReplayReport {
     pub(super) fn new(
         shared: &Shared<'_>,
         passes: &Passes,
-        (witness, confirmed): (Witness, u64),
+        (witness, confirmed): (Witness, &[u64]),
         stopped: bool,
         error: Option<SendError>,
     ) -> Self {
@@ -129,23 +134,22 @@ impl ReplayReport {
         let mean_bytes = bytes as f64 / sent.max(1) as f64;
         let paced = plan.rate.is_paced() && taken > 0;
         let counts = passes.flow_counts();
-        // All but the latest pass of frames that were put there once were played to their end.
-        let loops = (load(word::PASSES) + 1).min(plan.loops.unwrap_or(u64::MAX)).max(passes.ended());
         Self {
             in_file: passes.feed().tally().seen,
             intended,
             sent,
-            confirmed,
+            confirmed: confirmed.iter().sum(),
             witness,
             bytes,
             seconds,
             flows: passes.flows(taken),
+            more_flows: passes.has_more_flows(),
             flow_packets: counts.flow_packets,
             non_flow_packets: counts.non_flow_packets,
             invalid_packets: counts.invalid_packets,
             pps,
             bits_per_second: pps * mean_bytes * 8.0,
-            loops: if taken == 0 { 0 } else { loops },
+            loops: passes.begun(taken),
             pace_error: if paced { pace_error(state, span_ns) } else { None },
             lateness: paced.then(|| state.lateness()),
             longest_burst: load(word::BURST_MAX),
@@ -156,10 +160,10 @@ impl ReplayReport {
             skipped: passes.skipped(),
             damage: passes.feed().damage(),
             error: error.map(|error| error.to_string()),
-            interrupted: stopped && (shared.total() == u64::MAX || taken < intended),
+            interrupted: stopped && taken != shared.total(),
             via: plan.via,
             why: why(shared),
-            interfaces: interfaces(shared),
+            interfaces: interfaces(shared, confirmed),
         }
     }
 
@@ -186,10 +190,11 @@ impl ReplayReport {
     }
 }
 
-fn interfaces(shared: &Shared<'_>) -> Vec<InterfaceCount> {
-    let of_outlet = |outlet: &Outlet| InterfaceCount {
+fn interfaces(shared: &Shared<'_>, confirmed: &[u64]) -> Vec<InterfaceCount> {
+    let of_outlet = |(outlet, confirmed): (&Outlet, &u64)| InterfaceCount {
         name: outlet.interface.clone(),
         sent: outlet.sent,
+        confirmed: *confirmed,
         bytes: outlet.bytes,
         failed: outlet.refused,
         enobufs: outlet.way.retried_enobufs,
@@ -198,10 +203,11 @@ fn interfaces(shared: &Shared<'_>) -> Vec<InterfaceCount> {
     };
     let state = &shared.state;
     match shared.outlets.get() {
-        Some(outlets) => outlets.iter().map(of_outlet).collect(),
+        Some(outlets) => outlets.iter().zip(confirmed).map(of_outlet).collect(),
         None => vec![InterfaceCount {
             name: shared.link.name.clone(),
             sent: sent(state),
+            confirmed: confirmed.iter().sum(),
             bytes: state.load(word::BYTES),
             failed: state.load(word::FAILED),
             enobufs: 0,
