@@ -202,7 +202,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 /// Does it all but telling how it ended.
 pub(crate) fn execute(args: &Args) -> anyhow::Result<ReplayReport> {
     if args.one_at_a_time && args.files.iter().any(|file| file.as_os_str() == "-") {
-        anyhow::bail!("standard input can be the file, or say when a frame goes, but not both");
+        bail!("standard input can be the file, or say when a frame goes, but not both");
     }
     let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
     let (plan, stop) = (plan(args)?, Stop::default());
