@@ -4,6 +4,7 @@
 //! number 0, so frames lost before the first file began are counted too. This room reads files and
 //! counts; it neither prints nor decides how a command ends.
 
+pub mod against;
 mod ledger;
 mod report;
 mod sequence;
@@ -52,9 +53,16 @@ pub fn verify(files: &[PathBuf], options: Options, mut progress: impl FnMut(Prog
     let (mut used, mut sum, mut errors, mut unreadable) = (0, Sum::default(), Vec::new(), false);
     for path in files {
         let before = sum.bytes;
-        let result = read_file(path, reading.clone(), &mut count, &mut sum, |now, frames| {
-            progress(Progress { bytes: used + now, frames });
-        });
+        count.books.begin();
+        let result = read_file(
+            path,
+            reading.clone(),
+            &mut sum,
+            |item| count.item(item),
+            |now, frames| {
+                progress(Progress { bytes: used + now, frames });
+            },
+        );
         used += path.metadata().map_or(0, |found| found.len());
         if let Err(error) = result {
             errors.push(error.to_string());
@@ -62,35 +70,42 @@ pub fn verify(files: &[PathBuf], options: Options, mut progress: impl FnMut(Prog
         }
     }
     let mut report = count.finish();
-    (report.bytes, report.jumps, report.notes) = (sum.bytes, sum.jumps, sum.notes);
+    (report.frames, report.bytes) = (sum.frames, sum.bytes);
+    (report.jumps, report.notes) = (sum.jumps, sum.notes);
     report.seconds = started.elapsed().as_secs_f64();
     report.error = (!errors.is_empty()).then(|| errors.join("; "));
     report.unreadable = unreadable;
     report.judge()
 }
 
-/// What was found in all files but frames.
+/// What was found in all files, whatever the frames are.
 #[derive(Debug, Default)]
 struct Sum {
+    frames: u64,
     /// Bytes of capture that made sense.
     bytes: u64,
     jumps: Jumps,
     notes: Vec<String>,
 }
 
-/// Reads one file; says how it ended.
+/// Hands what one file says to `each`; says how it ended. `progress` hears of bytes used of this file
+/// and frames of all.
 fn read_file(
     path: &Path,
     reading: file::Options,
-    count: &mut Count,
     sum: &mut Sum,
+    mut each: impl FnMut(Item<'_>),
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let mut file = CaptureFile::open_with(path, reading)?;
-    count.books.begin();
+    let frames = &mut sum.frames;
     let result = loop {
-        match file.pull(|item| count.item(item)) {
-            Ok(true) => progress(file.used(), count.frames),
+        let pulled = file.pull(|item| {
+            *frames += u64::from(matches!(item, Item::Frame(_)));
+            each(item);
+        });
+        match pulled {
+            Ok(true) => progress(file.used(), *frames),
             Ok(false) => break Ok(()),
             Err(error) => break Err(error),
         }
@@ -111,7 +126,6 @@ struct Count {
     /// Stream and place of the stamped frame before; nearly always those of the next one too.
     current: Option<(u16, usize)>,
     books: Books,
-    frames: u64,
     corrupt: u64,
     foreign: u64,
 }
@@ -124,7 +138,6 @@ impl Count {
             places: BTreeMap::new(),
             current: None,
             books: Books::default(),
-            frames: 0,
             corrupt: 0,
             foreign: 0,
         }
@@ -143,7 +156,6 @@ impl Count {
 
     #[inline]
     fn frame(&mut self, frame: &Frame<'_>) {
-        self.frames += 1;
         self.books.frame(frame);
         if frame.linktype != linktype::ETHERNET.linktype {
             self.foreign += 1;
@@ -195,7 +207,6 @@ impl Count {
             surplus: sum(|stream| stream.surplus),
             corrupt: self.corrupt,
             foreign: self.foreign,
-            frames: self.frames,
             end: streams.iter().map(|stream| stream.end).max(),
             gaps,
             streams,

@@ -1,0 +1,62 @@
+//! What a comparison with the file that was sent came to, in words.
+
+use super::{ledger_words, line, read_words, row, verdict};
+use crate::show;
+use quaff::verify::against::{Gaps, Matched, Quantiles, Run};
+use std::io::{Result, Write};
+
+pub(super) fn print(out: &mut impl Write, report: &Matched) -> Result<()> {
+    let frames = show::count(report.received);
+    verdict(out, &report.reasons, &format!("{frames} frames, none missing, none altered, none twice"))?;
+    let sent = if report.sent == report.in_file {
+        String::new()
+    } else {
+        format!("of {} in the file", show::count(report.in_file))
+    };
+    row(out, "sent", report.sent, &sent)?;
+    row(out, "received", report.received, "")?;
+    row(out, "lost", report.lost, &gap_words(&report.gaps))?;
+    row(out, "altered", report.altered, "")?;
+    row(out, "duplicates", report.duplicates, "")?;
+    row(out, "reordered", report.reordered, &late_words(&report.late))?;
+    if report.surplus > 0 {
+        row(out, "surplus", report.surplus, "not expected to be sent")?;
+    }
+    row(out, "extra", report.extra, "")?;
+    if report.spacing_error_ns.count > 0 {
+        line(out, "timing", &timing_words(&report.spacing_error_ns))?;
+    }
+    line(out, "ledger", &ledger_words(report.ledger.as_ref()))?;
+    report.notes.iter().try_for_each(|note| line(out, "note", note))?;
+    line(out, "read", &read_words(report.bytes, report.in_file + report.frames, report.seconds))
+}
+
+fn gap_words(gaps: &Gaps) -> String {
+    let run = |run: Run| match run.last - run.first {
+        0 => format!("frame {}", show::count(run.first)),
+        _ => format!("frames {} to {}", show::count(run.first), show::count(run.last)),
+    };
+    match (gaps.first, gaps.last) {
+        (Some(first), Some(last)) if first == last => format!("{} of the file", run(first)),
+        (Some(first), Some(last)) => {
+            format!("in {} gaps: {} of the file, … {}", show::count(gaps.count), run(first), run(last))
+        }
+        _ => String::new(),
+    }
+}
+
+fn late_words(late: &Quantiles) -> String {
+    match late.count {
+        0 => String::new(),
+        _ => format!("late by {} places (p50), {} at most", show::count(late.p50), show::count(late.max)),
+    }
+}
+
+fn timing_words(error: &Quantiles) -> String {
+    format!(
+        "the time between frames differs from the file's by {} (p50), {} (p99), {} at most",
+        show::span_ns(error.p50),
+        show::span_ns(error.p99),
+        show::span_ns(error.max),
+    )
+}

@@ -1,0 +1,333 @@
+//! `quaff verify`: is this capture complete?
+
+mod against;
+
+use crate::exit::Exit;
+use crate::show;
+use indicatif::{ProgressBar, ProgressStyle};
+use quaff::source::file;
+use quaff::stop::{Reason, Stop};
+use quaff::verify::against::{Matched, Options as Against};
+use quaff::verify::{self, End, Gap, Ledger, Options, Progress, Report};
+use quaff_os::signal::{Signal, Signals};
+use quaff_wire::fingerprint::Mask;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Tell whether a capture of generated or replayed traffic is complete, packet by packet.
+///
+/// Frames made by 'quaff generate' carry a stream number, a sequence number and a checksum. verify
+/// reads pcap and pcapng files, written by quaff or by any other tool, and says which of these
+/// frames are missing, which came twice, late or damaged, and when the first and the last hole were.
+/// Files may be compressed with gzip, zstd or lz4, which their first bytes tell.
+/// A stream begins at number 0, so frames that were lost before the first one in the file count too.
+///
+/// What a pcapng file says of itself (drop counts at packets, interface statistics) is set against
+/// what is in it: recorded drops that explain the holes, and counters that contradict the file.
+///
+/// Several FILEs are read in the order given, as one capture: give the files of a rotation together.
+///
+/// With --against, frames need no stamp: each is looked for in the file that was replayed, by its
+/// bytes. Which are missing, came twice, late or altered (they resemble one that is missing), and
+/// which have nothing to do with it; and by how much the time between frames differs from the file's.
+/// This takes 40 bytes of memory for each frame of that file, and none for the capture.
+///
+/// Exit status: 0 complete, 1 not complete, 2 a file could not be read at all.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Capture files, pcap or pcapng; '-' is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Print the result as one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+
+    /// Begin each stream at the lowest number in the files instead of 0: the older files were pruned
+    #[arg(long, conflicts_with = "against")]
+    from_first: bool,
+
+    /// Each stream must have exactly N frames, numbers 0 to N-1; without this, frames that are lost
+    /// at the very end of a stream are noticed only if its generator knew the length. With --against:
+    /// the first N frames were sent, over as many loops as that takes
+    #[arg(long, value_name = "N")]
+    expect: Option<u64>,
+
+    /// The file that was sent; when several were sent one behind the other, give each
+    #[arg(long, value_name = "FILE")]
+    against: Vec<PathBuf>,
+
+    /// That file was sent N times
+    #[arg(
+        long = "loop",
+        value_name = "N",
+        default_value_t = 1,
+        requires = "against",
+        conflicts_with = "expect"
+    )]
+    turns: u64,
+
+    /// Do not compare MAC addresses: a router in between changes them
+    #[arg(long, requires = "against")]
+    ignore_macs: bool,
+
+    /// Do not compare TTL and header checksum of IPv4, and the hop limit of IPv6
+    #[arg(long, requires = "against")]
+    ignore_ttl: bool,
+
+    /// Compare only the first N bytes of each frame: the capture has no more
+    #[arg(long, value_name = "N", requires = "against")]
+    snaplen: Option<usize>,
+
+    /// Behind damage, look for the next packet that makes sense, and go on
+    #[arg(long)]
+    salvage: bool,
+
+    /// At the end of a file, wait for more, until it is renamed or removed, or a signal ends it
+    #[arg(long)]
+    follow: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let stop = Stop::default();
+    let follow = args.follow;
+    let reading = file::Options { salvage: args.salvage, follow, stop: stop.clone() };
+    let work = move || {
+        if args.against.is_empty() {
+            let options = Options { from_first: args.from_first, expect: args.expect, reading };
+            return check(&args.files, options, args.json);
+        }
+        let mask = Mask { macs: args.ignore_macs, ttl: args.ignore_ttl, snaplen: args.snaplen };
+        let options = Against { turns: args.turns, expect: args.expect, mask, reading };
+        compare(&args.against, &args.files, options, args.json)
+    };
+    if !follow {
+        return work();
+    }
+    let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
+    let checking = std::thread::spawn(work);
+    while !checking.is_finished() {
+        if signals.next(Duration::from_millis(50))?.is_some() {
+            // Twice: whoever asks does not want to wait for the end of the file either.
+            if stop.raised() {
+                return Ok(Exit::Failed);
+            }
+            stop.raise(Reason::Signal);
+        }
+    }
+    checking.join().map_err(|_| anyhow::anyhow!("a defect of quaff: the reading panicked"))?
+}
+
+/// Reads `files`, and prints what there is to say of them.
+pub(crate) fn check(files: &[PathBuf], options: Options, json: bool) -> anyhow::Result<Exit> {
+    let bar = bar(files);
+    let report = verify::verify(files, options, |progress| tick(&bar, progress));
+    bar.finish_and_clear();
+    let is_silent = report.unreadable && report.frames == 0;
+    tell(&report, json, |out| if is_silent { Ok(()) } else { print(out, &report) })?;
+    Ok(conclude(report.complete, report.unreadable, report.error.as_deref()))
+}
+
+/// Sets `files` against those that were sent, and prints what there is to say of them.
+fn compare(sent: &[PathBuf], files: &[PathBuf], options: Against, json: bool) -> anyhow::Result<Exit> {
+    let bar = bar(&[sent, files].concat());
+    let report: Matched = verify::against::against(sent, files, options, |progress| tick(&bar, progress));
+    bar.finish_and_clear();
+    let is_silent = report.unreadable && report.frames == 0;
+    tell(&report, json, |out| if is_silent { Ok(()) } else { against::print(out, &report) })?;
+    Ok(conclude(report.complete, report.unreadable, report.error.as_deref()))
+}
+
+/// Prints a report as JSON, or in `words`.
+fn tell(
+    report: &impl serde::Serialize,
+    json: bool,
+    words: impl FnOnce(&mut std::io::StdoutLock<'_>) -> std::io::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let printed = if json {
+        serde_json::to_writer(&mut out, report).map_err(std::io::Error::from).and_then(|()| writeln!(out))
+    } else {
+        words(&mut out)
+    };
+    match printed {
+        // Nobody reads on: that is their success.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn conclude(complete: bool, unreadable: bool, error: Option<&str>) -> Exit {
+    if unreadable {
+        show::say(&format!("quaff: {}", error.unwrap_or("a file could not be read")));
+        return Exit::Failed;
+    }
+    if complete { Exit::Done } else { Exit::Loss }
+}
+
+/// Shown on a terminal only; of unknown length where a file has no size.
+fn bar(files: &[PathBuf]) -> ProgressBar {
+    let size = |file: &PathBuf| file.metadata().ok().filter(|found| found.is_file()).map(|found| found.len());
+    let (bar, line) = match files.iter().map(size).sum::<Option<u64>>() {
+        Some(bytes) => (ProgressBar::new(bytes), "{bar:30} {percent:>3} %  {msg}"),
+        None => (ProgressBar::no_length(), "{spinner} {msg}"),
+    };
+    bar.with_style(ProgressStyle::with_template(line).unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn tick(bar: &ProgressBar, progress: Progress) {
+    if !bar.is_hidden() && bar.elapsed() > Duration::from_millis(300) {
+        bar.set_position(progress.bytes);
+        let rate = progress.frames as f64 / bar.elapsed().as_secs_f64();
+        bar.set_message(format!("{} frames, {}", show::count(progress.frames), show::pps(rate)));
+    }
+}
+
+/// The first line, and the reasons below it when there are several.
+fn verdict(out: &mut impl Write, reasons: &[String], complete: &str) -> std::io::Result<()> {
+    match reasons {
+        [] => writeln!(out, "complete: {complete}"),
+        [reason] => writeln!(out, "NOT complete: {reason}"),
+        reasons => {
+            writeln!(out, "NOT complete:")?;
+            reasons.iter().try_for_each(|reason| writeln!(out, "- {reason}"))
+        }
+    }
+}
+
+fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
+    let frames = show::count(report.received);
+    let complete = format!("{frames} frames, none missing, none twice, none damaged");
+    verdict(out, &report.reasons, &complete)?;
+    if report.frames == 0 {
+        return Ok(());
+    }
+    row(out, "received", report.received, "")?;
+    let gaps = match report.gaps.count {
+        0 => String::new(),
+        1 => "in 1 gap".into(),
+        count => format!("in {} gaps", show::count(count)),
+    };
+    row(out, "lost", report.lost, &gaps)?;
+    print_gaps(out, report)?;
+    row(out, "duplicates", report.duplicates, "")?;
+    row(out, "reordered", report.reordered, "")?;
+    row(out, "corrupt", report.corrupt, "")?;
+    row(out, "not stamped", report.foreign, "")?;
+    print_streams(out, report)?;
+    if let Some(end) = report.end {
+        line(out, "end", end_words(end))?;
+    }
+    line(out, "ledger", &ledger_words(report.ledger.as_ref()))?;
+    report.notes.iter().try_for_each(|note| line(out, "note", note))?;
+    line(out, "read", &read_words(report.bytes, report.frames, report.seconds))
+}
+
+fn row(out: &mut impl Write, what: &str, count: u64, note: &str) -> std::io::Result<()> {
+    writeln!(out, "{}", format!("  {what:<12}{:>15}  {note}", show::count(count)).trim_end())
+}
+
+fn line(out: &mut impl Write, what: &str, words: &str) -> std::io::Result<()> {
+    writeln!(out, "  {what:<12}  {words}")
+}
+
+fn print_gaps(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
+    let (Some(first), Some(last)) = (&report.gaps.first, &report.gaps.last) else { return Ok(()) };
+    let many = report.streams.len() > 1;
+    if first == last {
+        row(out, "  the gap", first.frames, &gap_words(first, many))
+    } else {
+        row(out, "  first gap", first.frames, &gap_words(first, many))?;
+        row(out, "  last gap", last.frames, &gap_words(last, many))
+    }
+}
+
+fn gap_words(gap: &Gap, many: bool) -> String {
+    let stream = if many { format!("stream {}, ", gap.stream) } else { String::new() };
+    let numbers = match gap.frames {
+        1 => format!("number {}", show::count(gap.first)),
+        _ => format!("numbers {} to {}", show::count(gap.first), show::count(gap.last)),
+    };
+    let when = match (gap.before_ns, gap.after_ns) {
+        (Some(before), Some(after)) => {
+            format!("within {} from {}", show::span_ns(after.saturating_sub(before)), show::time_ns(before))
+        }
+        (None, Some(after)) => {
+            format!(
+                "before {}, when the first frame came (if older files were pruned: --from-first)",
+                show::time_ns(after)
+            )
+        }
+        (Some(before), None) => format!("after {}", show::time_ns(before)),
+        (None, None) => "at an unknown time".into(),
+    };
+    format!("{stream}{numbers}, {when}")
+}
+
+/// Each stream in a line, when there are several; the first few of very many.
+fn print_streams(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
+    const SHOWN_MAX: usize = 16;
+    if report.streams.len() < 2 {
+        return Ok(());
+    }
+    for stream in report.streams.iter().take(SHOWN_MAX) {
+        let what = format!("  {}", stream.stream);
+        let note = format!("lost {}, {}", show::count(stream.lost), end_words(stream.end));
+        row(out, &what, stream.received, &note)?;
+    }
+    match report.streams.len().saturating_sub(SHOWN_MAX) {
+        0 => Ok(()),
+        more => line(out, "  …", &format!("and {more} streams more; --json has them all")),
+    }
+}
+
+fn end_words(end: End) -> &'static str {
+    match end {
+        End::Seen => "the last frame was received",
+        End::Open => "open: the generator had no planned end",
+        End::Missing => "MISSING: the stream went on, and its last frame was not received",
+    }
+}
+
+fn ledger_words(ledger: Option<&Ledger>) -> String {
+    let Some(ledger) = ledger else { return "none: the files do not speak of drops".into() };
+    if !ledger.consistent {
+        return "CONTRADICTS the files, see above".into();
+    }
+    let places = [("interface", ledger.ifdrop), ("kernel", ledger.osdrop), ("buffer", ledger.undelivered)];
+    let places = places.iter().filter(|(_, drops)| *drops > 0);
+    let places: Vec<String> =
+        places.map(|(place, drops)| format!("{place} {}", show::count(*drops))).collect();
+    let drops = show::count(ledger.recorded_drops);
+    let mut words = match (ledger.recorded_drops, ledger.unexplained) {
+        (0, 0) => "agrees: no drops recorded, and nothing is missing".into(),
+        (_, 0) => format!("agrees: {drops} drops recorded ({}), and so many are missing", places.join(", ")),
+        (0, more) => format!("knows of no drops; {} frames are missing", show::count(more.unsigned_abs())),
+        (_, more) if more > 0 => {
+            let more = show::count(more.unsigned_abs());
+            format!("{drops} drops recorded ({}); {more} frames more are missing", places.join(", "))
+        }
+        (_, fewer) => {
+            let fewer = show::count(fewer.unsigned_abs());
+            format!(
+                "{drops} drops recorded ({}); {fewer} of them behind the last frame, or not stamped",
+                places.join(", ")
+            )
+        }
+    };
+    if ledger.frames_behind > 0 {
+        words += &format!("; it ends {} frames before the file does", show::count(ledger.frames_behind));
+    }
+    words
+}
+
+fn read_words(bytes: u64, frames: u64, seconds: f64) -> String {
+    let at_least = seconds.max(1e-9);
+    format!(
+        "{} in {seconds:.2} s: {}/s, {}",
+        show::bytes(bytes),
+        show::bytes((bytes as f64 / at_least) as u64),
+        show::pps(frames as f64 / at_least),
+    )
+}

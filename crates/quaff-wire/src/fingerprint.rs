@@ -1,0 +1,239 @@
+//! What a frame is known by again at the far end of a wire: a hash of its bytes, and a sketch for
+//! frames whose bytes were changed on the way.
+//!
+//! Short Ethernet frames count as padded with zeros, since cards pad them (IEEE 802.3, 3.2.8). No
+//! defence against somebody who makes frames collide: both files are the user's own.
+
+use crate::layers;
+use crate::linktype;
+
+/// The shortest Ethernet frame without its checksum; shorter ones are padded.
+const ETHERNET_BYTES_MIN: usize = 60;
+/// MAC addresses, tags and the fields of the IP header that a router changes lie in front of this.
+const HEAD_BYTES: usize = 128;
+/// Odd 64-bit numbers with as many ones as zeros.
+const KEYS: [u64; 4] =
+    [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93, 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db];
+
+/// What of a frame is not compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mask {
+    /// Both MAC addresses of an Ethernet frame.
+    pub macs: bool,
+    /// TTL and header checksum (RFC 791), or hop limit (RFC 8200), of the outermost IP header.
+    pub ttl: bool,
+    /// All bytes behind so many.
+    pub snaplen: Option<usize>,
+}
+
+/// A few words about a frame that has no equal: enough to find the one that it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sketch {
+    /// Hash of addresses, protocol and ports; of MAC addresses and EtherType where it is not IP.
+    pub flow: u32,
+    /// Hash of the second half of its bytes.
+    pub half: u16,
+    /// Bytes, at most 65,535.
+    pub len: u16,
+}
+
+/// Hash of the bytes of a frame, but for what `mask` leaves out.
+pub fn content(frame: &[u8], linktype: u16, mask: &Mask) -> u64 {
+    let is_ethernet = linktype == linktype::ETHERNET.linktype;
+    let is_short = is_ethernet && frame.len() < ETHERNET_BYTES_MIN;
+    let bytes = cut(frame, mask);
+    let is_as_it_is = !(is_short || mask.ttl || (is_ethernet && mask.macs));
+    if is_as_it_is {
+        return hash(&[], bytes, linktype.into());
+    }
+    let mut head = [0; HEAD_BYTES];
+    let head_bytes = bytes.len().min(HEAD_BYTES);
+    head[..head_bytes].copy_from_slice(&bytes[..head_bytes]);
+    if is_ethernet && mask.macs {
+        head[..12].fill(0);
+    }
+    if mask.ttl {
+        blank_ttl(&mut head, bytes, is_ethernet);
+    }
+    let padded = if is_short { ETHERNET_BYTES_MIN } else { head_bytes };
+    let padded = padded.min(mask.snaplen.unwrap_or(usize::MAX)).max(head_bytes);
+    hash(&head[..padded], &bytes[head_bytes..], linktype.into())
+}
+
+/// The sketch of a frame.
+pub fn sketch(frame: &[u8], linktype: u16, mask: &Mask) -> Sketch {
+    let is_ethernet = linktype == linktype::ETHERNET.linktype;
+    let frame = cut(frame, mask);
+    let len = if is_ethernet { frame.len().max(ETHERNET_BYTES_MIN) } else { frame.len() };
+    let half = hash(&[], &frame[frame.len() / 2..], 0) as u16;
+    let ip =
+        if is_ethernet { layers::ethernet(frame).and_then(|layers| layers.ip) } else { layers::ip(frame, 0) };
+    let flow = match ip {
+        Some(ip) => ip_flow(&ip, frame),
+        None if mask.macs && is_ethernet => hash(&[], frame.get(12..14).unwrap_or_default(), 1),
+        None => hash(&[], &frame[..frame.len().min(layers::ETHERNET_BYTES)], 1),
+    };
+    Sketch { flow: flow as u32, half, len: len.min(usize::from(u16::MAX)) as u16 }
+}
+
+fn cut<'a>(frame: &'a [u8], mask: &Mask) -> &'a [u8] {
+    &frame[..frame.len().min(mask.snaplen.unwrap_or(usize::MAX))]
+}
+
+fn ip_flow(ip: &layers::Ip, frame: &[u8]) -> u64 {
+    let mut key = [0; 40];
+    for (address, at) in ip.addresses.iter().zip([0, 16]) {
+        match address {
+            std::net::IpAddr::V4(address) => key[at..at + 4].copy_from_slice(&address.octets()),
+            std::net::IpAddr::V6(address) => key[at..at + 16].copy_from_slice(&address.octets()),
+        }
+    }
+    let [from, to] = ip.ports(frame).unwrap_or_default();
+    key[32..34].copy_from_slice(&from.to_be_bytes());
+    key[34..36].copy_from_slice(&to.to_be_bytes());
+    key[36] = ip.protocol;
+    hash(&[], &key, 2)
+}
+
+/// Blanks what each router changes, in a copy of the frame's first bytes.
+fn blank_ttl(head: &mut [u8; HEAD_BYTES], frame: &[u8], is_ethernet: bool) {
+    let network = if is_ethernet { layers::ethernet(frame).map(|layers| layers.network) } else { Some(0) };
+    let Some(network) = network.filter(|at| layers::ip(frame, *at).is_some()) else { return };
+    if network + 12 > HEAD_BYTES {
+        return;
+    }
+    match head[network] >> 4 {
+        4 => {
+            head[network + 8] = 0;
+            head[network + 10..network + 12].fill(0);
+        }
+        _ => head[network + 7] = 0,
+    }
+}
+
+/// A hash of two pieces; an empty one makes no difference. Frames that are compared are cut alike.
+fn hash(head: &[u8], rest: &[u8], seed: u64) -> u64 {
+    let mut state = mix(seed ^ KEYS[0], KEYS[1]);
+    for piece in [head, rest] {
+        state = if piece.is_empty() { state } else { update(state, piece) };
+    }
+    mix(state ^ KEYS[2], (head.len() + rest.len()) as u64 ^ KEYS[3])
+}
+
+fn update(state: u64, bytes: &[u8]) -> u64 {
+    let (mut one, mut two) = (state, state ^ KEYS[3]);
+    let mut steps = bytes.chunks_exact(32);
+    for step in &mut steps {
+        one = mix(word(step, 0) ^ KEYS[1], word(step, 8) ^ one);
+        two = mix(word(step, 16) ^ KEYS[2], word(step, 24) ^ two);
+    }
+    let rest = steps.remainder();
+    if !rest.is_empty() {
+        let mut last = [0; 32];
+        last[..rest.len()].copy_from_slice(rest);
+        one = mix(word(&last, 0) ^ KEYS[1], word(&last, 8) ^ one);
+        two = mix(word(&last, 16) ^ KEYS[2], word(&last, 24) ^ two);
+    }
+    one ^ two.rotate_left(23)
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+/// Both halves of a product, one over the other.
+fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ETHERNET: u16 = linktype::ETHERNET.linktype;
+
+    /// An IPv4 or IPv6 frame with UDP ports and a payload.
+    fn frame(v6: bool, payload: &[u8]) -> Vec<u8> {
+        let mut frame = vec![2; 12];
+        if v6 {
+            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, payload.len() as u8 + 8, layers::UDP, 64]);
+            frame.extend([7; 32]);
+        } else {
+            frame.extend([8, 0, 0x45, 0, 0, payload.len() as u8 + 28, 0, 1, 0, 0, 64, layers::UDP, 1, 2]);
+            frame.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+        }
+        frame.extend([0, 1, 0, 2, 0, 0, 0, 0]);
+        frame.extend(payload);
+        frame
+    }
+
+    #[test]
+    fn a_card_that_pads_does_not_change_a_frame() {
+        let short = frame(false, &[]);
+        let mut padded = short.clone();
+        padded.resize(60, 0);
+        for snaplen in [None, Some(40), Some(58), Some(60)] {
+            let mask = Mask { snaplen, ..Mask::default() };
+            let cut = &padded[..padded.len().min(snaplen.unwrap_or(60))];
+            assert_eq!(content(&short, ETHERNET, &mask), content(cut, ETHERNET, &mask), "{snaplen:?}");
+        }
+        padded.push(0);
+        assert_ne!(content(&short, ETHERNET, &Mask::default()), content(&padded, ETHERNET, &Mask::default()));
+        assert_ne!(content(&short, 101, &Mask::default()), content(&padded[..60], 101, &Mask::default()));
+    }
+
+    #[test]
+    fn a_router_changes_what_the_mask_leaves_out() {
+        let mask = Mask { macs: true, ttl: true, snaplen: None };
+        for (v6, ttl) in [(false, vec![22, 24, 25]), (true, vec![21])] {
+            for payload in [0, 3, 150] {
+                let sent = frame(v6, &vec![9; payload]);
+                for at in (0..12).chain(ttl.iter().copied()) {
+                    let mut got = sent.clone();
+                    got[at] ^= 1;
+                    assert_eq!(content(&sent, ETHERNET, &mask), content(&got, ETHERNET, &mask), "byte {at}");
+                    let all = Mask::default();
+                    assert_ne!(content(&sent, ETHERNET, &all), content(&got, ETHERNET, &all), "byte {at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_frame_resembles_what_it_was() {
+        let mask = Mask::default();
+        let sent = frame(false, &[9; 100]);
+        for at in 0..sent.len() {
+            let mut got = sent.clone();
+            got[at] ^= 0x10;
+            let (sent, got) = (sketch(&sent, ETHERNET, &mask), sketch(&got, ETHERNET, &mask));
+            assert!(sent.len == got.len && (sent.flow == got.flow || sent.half == got.half), "byte {at}");
+        }
+        let (sent, other) =
+            (sketch(&sent, ETHERNET, &mask), sketch(&frame(true, &[8; 100]), ETHERNET, &mask));
+        assert!(sent.flow != other.flow && sent.half != other.half);
+    }
+
+    proptest! {
+        #[test]
+        fn each_byte_counts(frame in prop::collection::vec(any::<u8>(), 1..300), at: prop::sample::Index, bit in 0..8u8) {
+            let mut other = frame.clone();
+            other[at.index(frame.len())] ^= 1 << bit;
+            let mask = Mask::default();
+            prop_assert_ne!(content(&frame, ETHERNET, &mask), content(&other, ETHERNET, &mask));
+            prop_assert_ne!(content(&frame, 101, &mask), content(&frame[1..], 101, &mask));
+        }
+
+        #[test]
+        fn whatever_the_bytes_nothing_panics(frame in prop::collection::vec(any::<u8>(), 0..200), macs: bool, ttl: bool, snaplen in 0usize..210) {
+            let mask = Mask { macs, ttl, snaplen: Some(snaplen) };
+            for linktype in [ETHERNET, 101] {
+                let cut = &frame[..frame.len().min(snaplen)];
+                prop_assert_eq!(content(&frame, linktype, &mask), content(cut, linktype, &mask));
+                let _ = sketch(&frame, linktype, &mask);
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What a file holds: for each frame a hash of its content, and where a content is to be found.
+//!
+//! 40 bytes of memory a frame, whatever its length; contents that stand more than once have a list.
+
+use quaff_wire::fingerprint::Sketch;
+use std::collections::HashMap;
+
+/// A frame of the file, and what became of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    /// How often it was received: each loop counts.
+    pub(super) got: u32,
+    /// Which loop saw it last; see [`Claim`].
+    claim: u32,
+    flow: u32,
+    half: u16,
+    len: u16,
+    /// Time since the frame before it in the file, ns.
+    pub(super) gap_ns: f32,
+}
+
+/// Which loop of the file a frame was last received in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// In none.
+    Free,
+    /// As it is in the file.
+    Same(u32),
+    /// By a frame that resembles it.
+    Alike(u32),
+}
+
+/// Set in [`Entry::claim`] when the claim is [`Claim::Alike`].
+const ALIKE: u32 = 1 << 31;
+/// So many loops can be told apart.
+pub(super) const LOOPS_MAX: u64 = (ALIKE - 1) as u64;
+
+impl Entry {
+    pub(super) fn new(sketch: Sketch, gap_ns: f32) -> Self {
+        Self { got: 0, claim: 0, flow: sketch.flow, half: sketch.half, len: sketch.len, gap_ns }
+    }
+
+    pub(super) fn sketch(&self) -> Sketch {
+        Sketch { flow: self.flow, half: self.half, len: self.len }
+    }
+
+    pub(super) fn claim(&self) -> Claim {
+        match self.claim {
+            0 => Claim::Free,
+            claim if claim & ALIKE != 0 => Claim::Alike((claim & !ALIKE) - 1),
+            claim => Claim::Same(claim - 1),
+        }
+    }
+
+    pub(super) fn set(&mut self, claim: Claim) {
+        self.claim = match claim {
+            Claim::Free => 0,
+            Claim::Same(turn) => turn + 1,
+            Claim::Alike(turn) => (turn + 1) | ALIKE,
+        };
+    }
+}
+
+/// All frames of the file, in order.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    contents: Vec<u64>,
+    pub(super) entries: Vec<Entry>,
+    /// Open addressing: the upper half of a content, and the place of its first frame plus one.
+    slots: Vec<u64>,
+    /// The places of contents that stand more than once, by the first of them.
+    repeats: HashMap<u32, Vec<u32>>,
+}
+
+impl Index {
+    /// Appends a frame; `false` when there is no room for more.
+    pub(super) fn push(&mut self, content: u64, entry: Entry) -> bool {
+        if self.contents.len() >= (u32::MAX - 1) as usize {
+            return false;
+        }
+        self.contents.push(content);
+        self.entries.push(entry);
+        true
+    }
+
+    /// Makes contents findable, once all frames are there.
+    pub(super) fn build(&mut self) {
+        self.slots = vec![0; self.contents.len() * 3 / 2 + 1];
+        for place in 0..self.contents.len() {
+            let content = self.contents[place];
+            let slot = self.slot(content);
+            match self.slots[slot] as u32 {
+                0 => self.slots[slot] = (content >> 32 << 32) | (place as u64 + 1),
+                first => self.repeats.entry(first - 1).or_insert_with(|| vec![first - 1]).push(place as u32),
+            }
+        }
+    }
+
+    /// The slot of a content, or the empty one where it would stand.
+    fn slot(&self, content: u64) -> usize {
+        let slots = self.slots.len();
+        // The content's share of 2^64, of the slots.
+        let spread = content.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut slot = ((u128::from(spread) * slots as u128) >> 64) as usize;
+        loop {
+            let found = self.slots[slot];
+            let is_it =
+                || found >> 32 == content >> 32 && self.contents[found as u32 as usize - 1] == content;
+            if found == 0 || is_it() {
+                return slot;
+            }
+            slot = if slot + 1 == slots { 0 } else { slot + 1 };
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.contents.len() as u64
+    }
+
+    /// Whether the frame at `place` has this content.
+    #[inline]
+    pub(super) fn is(&self, place: u64, content: u64) -> bool {
+        self.contents.get(place as usize) == Some(&content)
+    }
+
+    /// The first place with this content.
+    pub(super) fn find(&self, content: u64) -> Option<u32> {
+        (self.slots[self.slot(content)] as u32).checked_sub(1)
+    }
+
+    /// Whether the content whose first place this is stands more than once.
+    pub(super) fn is_repeated(&self, first: u32) -> bool {
+        self.repeats.contains_key(&first)
+    }
+
+    /// The contents that stand more than once: their places, each list in order.
+    pub(super) fn repeats(&self) -> impl Iterator<Item = &[u32]> {
+        self.repeats.values().map(Vec::as_slice)
+    }
+
+    pub(super) fn entry(&mut self, place: u64) -> &mut Entry {
+        &mut self.entries[place as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_are_found_again_with_all_their_places() {
+        let entry = Entry::new(Sketch { flow: 1, half: 2, len: 3 }, 0.0);
+        let mut index = Index::default();
+        let content = |n: u64| (n % 700).wrapping_mul(0x1234_5678_9abc_def1);
+        (0..1000).for_each(|n| assert!(index.push(content(n), entry)));
+        index.build();
+        for n in 0..700 {
+            assert_eq!(index.find(content(n)), Some(n as u32));
+            assert_eq!(index.is_repeated(n as u32), n < 300);
+        }
+        assert_eq!(index.find(5), None);
+        let mut repeats: Vec<_> = index.repeats().collect();
+        repeats.sort_unstable();
+        let expected: Vec<_> = (0..300).map(|n| [n, n + 700]).collect();
+        assert_eq!(repeats, expected);
+    }
+
+    #[test]
+    fn an_empty_file_holds_nothing() {
+        let mut index = Index::default();
+        index.build();
+        assert_eq!((index.find(0), index.len()), (None, 0));
+    }
+
+    #[test]
+    fn claims_come_back_as_they_were_set() {
+        let mut entry = Entry::new(Sketch { flow: 1, half: 2, len: 3 }, 0.0);
+        let last = LOOPS_MAX as u32 - 1;
+        for claim in [Claim::Same(0), Claim::Alike(0), Claim::Same(last), Claim::Alike(last), Claim::Free] {
+            entry.set(claim);
+            assert_eq!(entry.claim(), claim);
+        }
+    }
+}
