@@ -18,6 +18,7 @@ fn help_reads_as_it_did() {
         "extcap",
         "generate",
         "replay",
+        "tcpreplay",
         "verify",
         "pipe",
         "split",

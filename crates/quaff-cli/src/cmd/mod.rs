@@ -9,4 +9,5 @@ pub(crate) mod lab;
 pub(crate) mod pipe;
 pub(crate) mod replay;
 pub(crate) mod split;
+pub(crate) mod tcpreplay;
 pub(crate) mod verify;

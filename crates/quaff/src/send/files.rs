@@ -12,8 +12,10 @@ use crate::stop::Stop;
 use quaff_os::Try;
 use quaff_wire::decode::{Frame, Item};
 use quaff_wire::linktype;
+use quaff_wire::tcpprep::{Cache, Side};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -32,6 +34,8 @@ pub struct FilePlan {
     pub include: Option<Ranges>,
     /// None of these.
     pub exclude: Option<Ranges>,
+    /// Which interface each packet of a file leaves by, counted from 1 in each file anew.
+    pub sides: Option<Arc<Cache>>,
 }
 
 /// Files as a source of frames.
@@ -46,6 +50,8 @@ pub struct FileFeed {
     bytes: Option<u64>,
     /// Packets of this pass so far.
     number: u64,
+    /// Packets of this file so far.
+    in_file: u64,
     is_first_pass: bool,
     tally: FeedTally,
     clock: Clock,
@@ -79,6 +85,7 @@ impl FileFeed {
             opening: None,
             bytes,
             number: 0,
+            in_file: 0,
             is_first_pass: true,
             tally: FeedTally::default(),
             clock: Clock::default(),
@@ -92,12 +99,22 @@ impl FileFeed {
         let Some(file) = &mut self.file else { return Ok(true) };
         let (plan, tally, clock, held) = (&self.plan, &mut self.tally, &mut self.clock, &mut self.held);
         let (number, count) = (&mut self.number, u64::from(self.is_first_pass));
+        let (in_file, mut beyond) = (&mut self.in_file, None);
         let walked = file.walk(|item, _| {
             let Item::Frame(frame) = item else { return true };
-            *number += 1;
+            (*number, *in_file) = (*number + 1, *in_file + 1);
             tally.seen += count;
-            let meta = clock.meta(&frame);
-            if plan.leaves_out(*number) {
+            let mut meta = clock.meta(&frame);
+            let side = match plan.sides.as_ref().map(|sides| sides.side(*in_file).ok_or(sides.packets())) {
+                Some(Err(packets)) => {
+                    beyond = Some(packets);
+                    return false;
+                }
+                Some(Ok(side)) => side,
+                None => Side::Primary,
+            };
+            meta.out = u8::from(side == Side::Secondary);
+            if side == Side::NotSent || plan.leaves_out(*number) {
                 tally.excluded += count;
             } else if frame.linktype != linktype::ETHERNET.linktype {
                 tally.link_type += count;
@@ -111,6 +128,9 @@ impl FileFeed {
             true
         });
         let is_full = held.is_some();
+        if let Some(packets) = beyond {
+            return Err(PlanError::Sides { packets }.into());
+        }
         walked.or_else(|error| self.give_up(error))?;
         Ok(!is_full)
     }
@@ -147,6 +167,7 @@ impl FileFeed {
             }
             let Some(path) = self.left.pop_front() else { return Ok(Advance::End) };
             self.opening = Some(open(path, options(&self.stop))?);
+            self.in_file = 0;
         }
     }
 }
@@ -180,7 +201,7 @@ impl Feed for FileFeed {
         }
         self.left = self.plan.files.iter().cloned().collect();
         (self.file, self.opening) = (None, None);
-        self.number = 0;
+        (self.number, self.in_file) = (0, 0);
         self.is_first_pass = false;
         self.clock = Clock::default();
         self.held = None;
@@ -291,7 +312,7 @@ mod tests {
     fn feed(files: &[&tempfile::NamedTempFile], include: &str, exclude: &str) -> FileFeed {
         let ranges = |text: &str| (!text.is_empty()).then(|| text.parse().unwrap());
         let files = files.iter().map(|file| file.path().to_owned()).collect();
-        let plan = FilePlan { files, include: ranges(include), exclude: ranges(exclude) };
+        let plan = FilePlan { files, include: ranges(include), exclude: ranges(exclude), sides: None };
         FileFeed::open(plan, Stop::default()).unwrap()
     }
 
@@ -341,6 +362,36 @@ mod tests {
         let contents: Vec<_> = all(&mut feed, 100).into_iter().map(|(content, _)| content).collect();
         assert_eq!(contents, [b"b", b"d"]);
         assert_eq!((feed.tally().seen, feed.tally().excluded), (5, 3));
+    }
+
+    /// A cache file whose packets have these bits.
+    fn cache(packets: u64, sides: u8) -> Option<Arc<Cache>> {
+        let mut file = b"tcpprep\x0004\0\0".to_vec();
+        file.extend(packets.to_be_bytes());
+        file.extend([0, 4, 0, 0, sides]);
+        Some(Arc::new(Cache::read(&file).unwrap()))
+    }
+
+    #[test]
+    fn a_cache_says_which_interface_packets_leave_by() {
+        let file = file(1, &[(1, b"a"), (2, b"b"), (3, b"c")]);
+        let files = vec![file.path().to_owned(), file.path().to_owned()];
+        let open = |sides| {
+            let plan = FilePlan { files: files.clone(), sides, ..FilePlan::default() };
+            FileFeed::open(plan, Stop::default()).unwrap()
+        };
+        let mut feed = open(cache(3, 0b10_00_11));
+        for _ in 0..2 {
+            let mut arena = Arena::new(100, 10);
+            while feed.fill(&mut arena).unwrap() {}
+            let sent: Vec<_> = arena.frames().map(|(frame, meta)| (frame[0], meta.out)).collect();
+            assert_eq!(sent, [(b'a', 0), (b'c', 1), (b'a', 0), (b'c', 1)]);
+            assert!(feed.rewind().unwrap());
+        }
+        assert_eq!((feed.tally().seen, feed.tally().excluded), (6, 2));
+        let mut short = open(cache(2, 0b11_11));
+        let error = short.fill(&mut Arena::new(100, 10)).unwrap_err();
+        assert!(error.to_string().contains("2 packets"), "{error}");
     }
 
     #[test]

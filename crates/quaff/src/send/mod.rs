@@ -8,6 +8,7 @@
 mod arena;
 mod auto;
 mod confirm;
+mod dual;
 mod feed;
 mod files;
 mod histogram;
@@ -28,6 +29,7 @@ mod ways;
 
 pub use arena::{Arena, Meta};
 pub use confirm::Witness;
+pub use dual::DualFeed;
 pub use feed::{Ahead, Feed, FeedTally, Way};
 pub use files::{FileFeed, FilePlan};
 pub use plan::{Length, Pace, PlanError, SendPlan, Via};

@@ -117,6 +117,8 @@ pub enum PlanError {
     TwoInterfaces,
     #[error("{interface} cannot be both interfaces")]
     SameInterface { interface: String },
+    #[error("the cache file of tcpprep speaks of {packets} packets, and a file has more")]
+    Sides { packets: u64 },
     #[error("a rate has to be above 0")]
     Rate,
     #[error("{interface} does not carry Ethernet frames (its type is ARPHRD {arphrd})")]

@@ -6,10 +6,14 @@ use super::state::{State, word};
 use serde::Serialize;
 
 /// How far a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Frames sent so far.
     pub sent: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Passes through the source that have ended.
+    pub passes: u64,
     /// Since the first one, ns.
     pub elapsed_ns: u64,
     /// The largest lateness so far, ns.

@@ -127,6 +127,8 @@ impl State {
         let first_ns = self.load(word::FIRST_NS);
         Snapshot {
             sent: self.load(word::SENT),
+            bytes: self.load(word::BYTES),
+            passes: self.load(word::PASSES),
             elapsed_ns: if first_ns == 0 { 0 } else { now_ns.saturating_sub(first_ns) },
             late_max_ns: self.load(word::LATE_MAX_NS),
             retried: self.load(word::RETRIED),

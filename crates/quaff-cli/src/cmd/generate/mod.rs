@@ -198,7 +198,7 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
     };
     let look = |report: &WriteReport| {
         let elapsed_ns = (report.took_seconds * 1e9) as u64;
-        let snapshot = Snapshot { sent: report.sent, elapsed_ns, late_max_ns: 0, retried: 0 };
+        let snapshot = Snapshot { sent: report.sent, elapsed_ns, ..Snapshot::default() };
         watch.look(&snapshot, Duration::ZERO)
     };
     let written = synth::write(&mut maker, &mut out, start_ns, look);

@@ -9,11 +9,15 @@ use crate::{show, units};
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use quaff::send::replay::{self, ReplayPlan, ReplayReport, ReplayVia};
-use quaff::send::{Feed, FileFeed, FilePlan, Late, Layer, Ranges, Rate, Ratio, Rewriting, WayKind};
+use quaff::send::{
+    DualFeed, Feed, FileFeed, FilePlan, Late, Layer, Ranges, Rate, Ratio, Rewriting, Snapshot, WayKind,
+};
 use quaff::stop::Stop;
 use quaff_os::rtnl;
 use quaff_os::signal::{Signal, Signals};
-use std::path::PathBuf;
+use quaff_wire::tcpprep::Cache;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use watch::Watch;
 
@@ -60,6 +64,13 @@ pub(crate) struct Args {
     /// Frames leave in the order of the file, at any speed, whichever of the two they leave by.
     #[arg(long, value_name = "IF", requires = "out")]
     pub(crate) out2: Option<String>,
+    /// A cache file of tcpprep's, which says by which of two interfaces each packet of a file leaves
+    #[arg(long, value_name = "CACHE", requires = "out2")]
+    pub(crate) tcpprep: Option<PathBuf>,
+    /// A capture of the other direction, sent by --out2 at the same time, in the order of time; when
+    /// there are several, they follow each other
+    #[arg(long, value_name = "FILE", requires = "out2", conflicts_with = "tcpprep")]
+    pub(crate) dual: Vec<PathBuf>,
     /// How frames leave by -o
     #[arg(long, value_enum, value_name = "WAY", default_value_t = Via::Auto, conflicts_with = "inject")]
     pub(crate) via: Via,
@@ -125,6 +136,9 @@ pub(crate) struct Args {
     /// Write a line with what was sent every so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = units::duration)]
     pub(crate) stats: Option<Duration>,
+    /// Show no progress while sending
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
     /// Pin the sending thread to this core
     #[arg(long, value_name = "CORE")]
     pub(crate) cpu: Option<usize>,
@@ -200,34 +214,63 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// Does it all but telling how it ended.
-pub(crate) fn execute(args: &Args) -> anyhow::Result<ReplayReport> {
+fn execute(args: &Args) -> anyhow::Result<ReplayReport> {
+    execute_with(args, |feed| feed, |_| {})
+}
+
+/// The same for another command line: `wrap` may put something between the files and the wire, and
+/// `look` sees how far it has come.
+pub(crate) fn execute_with(
+    args: &Args,
+    wrap: impl FnOnce(Box<dyn Feed>) -> Box<dyn Feed>,
+    mut look: impl FnMut(&Snapshot),
+) -> anyhow::Result<ReplayReport> {
     if args.one_at_a_time && args.files.iter().any(|file| file.as_os_str() == "-") {
         bail!("standard input can be the file, or say when a frame goes, but not both");
     }
     let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
     let (plan, stop) = (plan(args)?, Stop::default());
-    let files =
-        FilePlan { files: args.files.clone(), include: args.include.clone(), exclude: args.exclude.clone() };
-    let feed = rewritten(FileFeed::open(files, stop.clone())?, args)?;
+    let feed = wrap(rewritten(source(args, &stop)?, args)?);
     let mut watch = Watch::new(signals, args);
-    let report = replay::run(&plan, feed, stop, |snapshot, wait| watch.look(snapshot, wait));
+    let report = replay::run(&plan, feed, stop, |snapshot, wait| {
+        look(snapshot);
+        watch.look(snapshot, wait)
+    });
     watch.clear_line();
     Ok(report?)
 }
 
 /// The feed with what is to be changed in its frames.
-fn rewritten(feed: FileFeed, args: &Args) -> anyhow::Result<Box<dyn Feed>> {
+fn rewritten(feed: Box<dyn Feed>, args: &Args) -> anyhow::Result<Box<dyn Feed>> {
     let mut mtu = u32::MAX;
     for interface in [&args.inject, &args.out, &args.out2].into_iter().flatten() {
         mtu = mtu.min(rtnl::link(interface)?.mtu);
     }
-    let plan = args.rewrite.plan(mtu, args.out2.is_some());
+    let plan = args.rewrite.plan(mtu, args.out2.is_some() && args.tcpprep.is_none() && args.dual.is_empty());
     if plan.stamp.is_some() && args.r#loop != 1 {
         bail!(
             "--stamp numbers the frames of one pass, and would number them again in the next: leave --loop out"
         );
     }
-    Ok(if plan.is_empty() { Box::new(feed) } else { Box::new(Rewriting::new(feed, plan)) })
+    Ok(if plan.is_empty() { feed } else { Box::new(Rewriting::new(feed, plan)) })
+}
+
+/// The files, or both directions of a link from their own.
+fn source(args: &Args, stop: &Stop) -> anyhow::Result<Box<dyn Feed>> {
+    let sides = args.tcpprep.as_deref().map(cache).transpose()?;
+    let (include, exclude) = (args.include.clone(), args.exclude.clone());
+    let plan = FilePlan { files: args.files.clone(), include, exclude, sides };
+    let other = FilePlan { files: args.dual.clone(), ..plan.clone() };
+    let feed = Box::new(FileFeed::open(plan, stop.clone())?);
+    if args.dual.is_empty() {
+        return Ok(feed);
+    }
+    Ok(Box::new(DualFeed::new(feed, Box::new(FileFeed::open(other, stop.clone())?))))
+}
+
+fn cache(path: &Path) -> anyhow::Result<Arc<Cache>> {
+    let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
+    Ok(Arc::new(Cache::read(&bytes).with_context(|| format!("read {}", path.display()))?))
 }
 
 fn plan(args: &Args) -> anyhow::Result<ReplayPlan> {

@@ -24,7 +24,7 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new(signals: Signals, args: &Args) -> Self {
-        let is_line = args.stats.is_none() && std::io::stderr().is_terminal();
+        let is_line = args.stats.is_none() && !args.quiet && std::io::stderr().is_terminal();
         Self {
             signals,
             stopping: false,

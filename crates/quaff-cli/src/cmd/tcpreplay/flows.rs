@@ -1,0 +1,163 @@
+//! Flow figures as tcpreplay has them: counted while the first loop is read.
+//!
+//! With -K tcpreplay counts one loop and, where each loop has flows of its own, multiplies. Without
+//! -K it counts the packets of all loops.
+
+use super::options::Options;
+use super::text::Flows;
+use quaff::send::replay::ReplayReport;
+use quaff::send::{Arena, Feed, FeedTally, Meta, SendError};
+use quaff_wire::flow::{FlowCount, FlowCounts};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What was counted, seen from both ends.
+#[derive(Debug, Clone)]
+pub(super) struct Shared {
+    counted: Arc<Mutex<Counted>>,
+    expiry_s: u64,
+    /// No more frames are counted than are sent.
+    limit: u64,
+    is_unique: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    counts: FlowCounts,
+    frames: u64,
+    /// The same for each interface: a flow belongs to the one that it came by first.
+    sides: [FlowCounts; 2],
+}
+
+/// A feed whose first pass is counted.
+pub(super) struct Counting {
+    feed: Box<dyn Feed>,
+    count: FlowCount,
+    frames: u64,
+    sides: [FlowCounts; 2],
+    is_first_pass: bool,
+    shared: Shared,
+}
+
+impl Shared {
+    pub(super) fn new(options: &Options) -> Self {
+        // What is preloaded is counted as a whole.
+        let limit = options.number("limit").filter(|_| !options.has("preload-pcap"));
+        Self {
+            counted: Arc::default(),
+            expiry_s: options.number("flow-expiry").unwrap_or(0),
+            limit: limit.unwrap_or(u64::MAX),
+            is_unique: options.has("unique-ip"),
+        }
+    }
+
+    /// The figures of the whole run.
+    pub(super) fn figures(&self, options: &Options, report: &ReplayReport) -> Flows {
+        let counted = self.counted();
+        let unique = self.unique(report);
+        let counts = if options.has("preload-pcap") {
+            scaled(counted.counts, unique, |packets| packets.saturating_mul(unique))
+        } else {
+            scaled(counted.counts, unique, |packets| counted.of_all(packets, report))
+        };
+        Flows { counts, expiry: self.expiry_s > 0 }
+    }
+
+    /// The figures of one of two interfaces.
+    pub(super) fn of_device(&self, place: usize, report: &ReplayReport) -> FlowCounts {
+        let counted = self.counted();
+        let counts = counted.sides.get(place).copied().unwrap_or_default();
+        scaled(counts, self.unique(report), |packets| counted.of_all(packets, report))
+    }
+
+    fn counted(&self) -> Counted {
+        *self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// So many loops have flows of their own.
+    fn unique(&self, report: &ReplayReport) -> u64 {
+        if self.is_unique { report.loops.max(1) } else { 1 }
+    }
+}
+
+impl Counting {
+    pub(super) fn new(feed: Box<dyn Feed>, shared: &Shared) -> Self {
+        let count = FlowCount::new(shared.expiry_s);
+        let sides = [FlowCounts::default(); 2];
+        Self { feed, count, frames: 0, sides, is_first_pass: true, shared: shared.clone() }
+    }
+
+    fn add(&mut self, frame: &[u8], meta: &Meta) {
+        let before = self.count.counts();
+        self.count.add(frame, meta.time_ns / 1_000_000_000);
+        self.frames += 1;
+        let after = self.count.counts();
+        let side = &mut self.sides[usize::from(meta.out.min(1))];
+        side.flows += after.flows - before.flows;
+        side.unique += after.unique - before.unique;
+        side.expired += after.expired - before.expired;
+        side.flow_packets += after.flow_packets - before.flow_packets;
+        side.non_flow_packets += after.non_flow_packets - before.non_flow_packets;
+        side.invalid_packets += after.invalid_packets - before.invalid_packets;
+    }
+}
+
+impl Counted {
+    /// Packets of one pass, in all that was sent.
+    fn of_all(&self, packets: u64, report: &ReplayReport) -> u64 {
+        let of_pass = self.frames.saturating_sub(report.skipped.too_large + report.skipped.too_short);
+        let all = u128::from(packets) * u128::from(report.sent);
+        all.checked_div(of_pass.into()).unwrap_or(0) as u64
+    }
+}
+
+fn scaled(counts: FlowCounts, unique: u64, of_all: impl Fn(u64) -> u64) -> FlowCounts {
+    FlowCounts {
+        flows: counts.flows.saturating_mul(unique),
+        unique: counts.unique.saturating_mul(unique),
+        expired: counts.expired.saturating_mul(unique),
+        flow_packets: of_all(counts.flow_packets),
+        non_flow_packets: of_all(counts.non_flow_packets),
+        invalid_packets: of_all(counts.invalid_packets),
+    }
+}
+
+impl Feed for Counting {
+    fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
+        let before = arena.len();
+        let more = self.feed.fill(arena)?;
+        if self.is_first_pass {
+            for at in before..arena.len() {
+                if self.frames == self.shared.limit {
+                    break;
+                }
+                let (frame, meta) = arena.frame(at);
+                self.add(frame, &meta);
+            }
+            *self.shared.counted.lock().unwrap_or_else(PoisonError::into_inner) =
+                Counted { counts: self.count.counts(), frames: self.frames, sides: self.sides };
+        }
+        Ok(more)
+    }
+
+    fn rewind(&mut self) -> Result<bool, SendError> {
+        self.is_first_pass = false;
+        self.feed.rewind()
+    }
+
+    fn bytes_hint(&self) -> Option<u64> {
+        self.feed.bytes_hint()
+    }
+
+    fn tally(&self) -> FeedTally {
+        self.feed.tally()
+    }
+
+    fn damage(&self) -> Option<String> {
+        self.feed.damage()
+    }
+
+    fn flows(&self) -> Option<u64> {
+        // So that nobody else counts them.
+        Some(self.count.counts().flows)
+    }
+}

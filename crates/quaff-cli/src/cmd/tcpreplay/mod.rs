@@ -1,0 +1,239 @@
+//! `quaff tcpreplay`: the old command line of tcpreplay, in quaff's own words.
+//!
+//! Arguments in, a native command line out, which is read and run like any other. What is tcpreplay's
+//! own is here: its final text, its flow figures, its statistics lines, and decoding by tcpdump.
+
+mod flows;
+mod native;
+mod options;
+mod stats;
+mod table;
+mod text;
+
+use crate::exit::Exit;
+use crate::show::{print, say};
+use crate::{Command, cmd};
+use anyhow::{Context as _, bail};
+use flows::Counting;
+use native::Native;
+use options::Options;
+use quaff::send::replay::ReplayReport;
+use quaff_os::rtnl;
+use stats::Stats;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process;
+use text::{Device, Totals};
+
+/// Folders are walked into this deep.
+const DEPTH_MAX: u32 = 40;
+
+/// tcpreplay's command line: every option of its manual, and its final text to the letter
+///
+/// tcpreplay's command lines work with 'quaff ' in front, and scripts that read its output read this.
+/// Packets leave by quaff's own ways and deadlines: several times faster, counted by who received
+/// them, and without drift. --native prints the native command that does the same. Exit status: 0
+/// done, 1 not all was sent, 2 failed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = OPTIONS, override_usage = "quaff tcpreplay [OPTIONS] FILE|DIR...")]
+pub(crate) struct Args {
+    /// tcpreplay's own options
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS", hide = true)]
+    options: Vec<OsString>,
+}
+
+const OPTIONS: &str = "\
+Where to:
+  -i, --intf1 IF         the interface; with two of them the one of the client
+  -I, --intf2 IF         the second interface, for -c or -2
+  -c, --cachefile FILE   tcpprep's file says which packet leaves by which
+  -2, --dualfile         files in pairs, one for each interface, by their times
+  -w, --write FILE       a pcap file instead
+  --listnics             list interfaces, and exit
+  --netmap, --xdp, --io-uring, --raw, and netmap:IF
+                         the fastest way onto the wire that works is taken, as without them
+
+How fast (as captured, unless one of these is given):
+  -x, --multiplier X     X times as fast
+  -p, --pps N            packets per second, perhaps a fraction
+  -M, --mbps N           megabits per second; 0 is as fast as possible
+  -t, --topspeed         as fast as possible
+  -o, --oneatatime       one for each Enter
+
+How much:
+  -l, --loop N           so many times; 0 is without end
+  --unique-ip            flows of its own for each loop
+  -L, --limit N          end after N packets
+  --duration N           end after N seconds
+  --pktlen               packets that were cut when captured get their length back, with zeros
+  --include, --exclude RANGES
+                         these packets only, or all but these: 1-5,7,100-
+
+What is printed:
+  -K, --preload-pcap     flows are those of one loop, as tcpreplay counts them with it
+  --no-flow-stats        no flow figures
+  --flow-expiry N        flows end after N seconds without a packet
+  --stats N              what was sent so far, each N seconds; 0 is after each loop
+  -v, --verbose          decode the packets with tcpdump; -A, --decode ARGS for it
+  -P, --pid              the number of the process
+  -q, --quiet            the statistics at the end, and nothing else
+  --native               print the native command that does the same, and exit
+  -V, --version; -h, -H, --help
+
+Accepted, and said to mean nothing here: -T, --timer; --maxsleep; --nm-delay; --pps-multi;
+--loopdelay-ms; --loopdelay-ns; --unique-ip-loops; --xdp-batch-size; --loss; -d, --dbug
+
+Examples:
+  quaff tcpreplay -i eth7 -tK --loop 50 --unique-ip smallFlows.pcap
+  quaff tcpreplay -i eth7 -K --mbps 3500 --loop 50 --unique-ip bigFlows.pcap
+  quaff tcpreplay --native -i eth7 -p 1000 trace.pcap";
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let options = match Options::read(&args.options) {
+        Ok(options) => options,
+        Err(mistakes) => bail!("{}\n'quaff tcpreplay --help' lists the options", mistakes.join("\nquaff: ")),
+    };
+    if let Some(exit) = tell(&options) {
+        return exit;
+    }
+    if !options.has("intf1") && !options.has("write") {
+        bail!("the intf1 option is required: -i IF says which interface");
+    }
+    if options.files.is_empty() {
+        bail!("there is nothing to send: name a file or a folder");
+    }
+    let files = files(&options.files)?;
+    let native = Native::of(&options, &files);
+    if !options.has("quiet") || options.has("native") {
+        native.notes.iter().for_each(|note| say(&format!("quaff: {note}")));
+    }
+    if options.has("native") {
+        print(&native.line());
+        return Ok(Exit::Done);
+    }
+    begin(&options, &files)?;
+    match crate::read(&native.args)? {
+        Command::Replay(args) => replay(&options, &args),
+        other => crate::run(other),
+    }
+}
+
+/// What is only asked for.
+fn tell(options: &Options) -> Option<anyhow::Result<Exit>> {
+    if options.has("version") {
+        say(concat!("tcpreplay version: 4.4.3 (quaff ", env!("CARGO_PKG_VERSION"), ")"));
+        say("Cache file supported: 04");
+        return Some(Ok(Exit::Done));
+    }
+    if ["help", "less-help", "more-help"].iter().any(|name| options.has(name)) {
+        return Some(help());
+    }
+    options.has("listnics").then(|| {
+        print("Available network interfaces:");
+        rtnl::links()?.iter().for_each(|link| print(&link.name));
+        Ok(Exit::Done)
+    })
+}
+
+/// Has clap print its help.
+fn help() -> anyhow::Result<Exit> {
+    match crate::read(&["tcpreplay", "--help"].map(OsString::from)) {
+        Err(error) if error.is::<clap::Error>() => Ok(error.downcast::<clap::Error>()?.print()?),
+        other => other.map(drop),
+    }
+    .map(|()| Exit::Done)
+}
+
+/// Files as they are, and what is in folders, in the order of names.
+fn files(named: &[OsString]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for name in named {
+        let path = PathBuf::from(name);
+        if name != "-" && path.metadata().with_context(|| format!("open {}", path.display()))?.is_dir() {
+            walk(&path, DEPTH_MAX, &mut files)?;
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn walk(dir: &Path, depth: u32, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let read = || -> std::io::Result<Vec<PathBuf>> {
+        let entries = std::fs::read_dir(dir)?.map(|entry| Ok(entry?.path()));
+        entries.collect()
+    };
+    let mut paths = read().with_context(|| format!("read {}", dir.display()))?;
+    paths.sort();
+    for path in paths {
+        if path.is_dir() && depth > 0 {
+            walk(&path, depth - 1, files)?;
+        } else if path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// What is said and done before the first packet.
+fn begin(options: &Options, files: &[PathBuf]) -> anyhow::Result<()> {
+    if options.has("pid") {
+        say(&format!("PID: {}", process::id()));
+    }
+    if options.has("preload-pcap") && !options.has("quiet") {
+        say("File Cache is enabled");
+    }
+    if options.has("verbose") {
+        for file in files {
+            let mut tcpdump = process::Command::new("tcpdump");
+            tcpdump.args(["-n", "-l"]).arg("-r").arg(file);
+            if let Some(args) = options.value("decode") {
+                tcpdump.args(args.to_string_lossy().split_whitespace());
+            }
+            tcpdump.status().context("run tcpdump, which decodes for --verbose")?;
+        }
+    }
+    Ok(())
+}
+
+fn replay(options: &Options, args: &cmd::replay::Args) -> anyhow::Result<Exit> {
+    let counts = (!options.has("no-flow-stats")).then(|| flows::Shared::new(options));
+    let mut stats = Stats::new(options);
+    let wrap = |feed| match &counts {
+        Some(counts) => Box::new(Counting::new(feed, counts)),
+        None => feed,
+    };
+    let report = cmd::replay::execute_with(args, wrap, |snapshot| stats.look(snapshot))?;
+    stats.end(&report);
+    let totals = totals(options, &report, counts.as_ref());
+    let text = totals.text();
+    if !text.is_empty() {
+        print(text.trim_end_matches('\n'));
+    }
+    Ok(if report.agrees() { Exit::Done } else { Exit::Loss })
+}
+
+fn totals(options: &Options, report: &ReplayReport, counts: Option<&flows::Shared>) -> Totals {
+    let flows = counts.map(|counts| counts.figures(options, report));
+    let of_device = |place: usize| {
+        let is_told = report.interfaces.len() > 1 && !options.has("preload-pcap");
+        counts.filter(|_| is_told).map(|counts| counts.of_device(place, report))
+    };
+    let devices = report.interfaces.iter().enumerate().map(|(place, one)| Device {
+        flows: of_device(place),
+        name: one.name.clone(),
+        successful: one.sent,
+        failed: one.failed,
+        truncated: 0,
+        enobufs: one.enobufs,
+        eagain: one.eagain,
+    });
+    Totals {
+        packets: report.sent,
+        bytes: report.bytes,
+        failed: report.interfaces.iter().map(|one| one.failed).sum(),
+        span_us: (report.seconds * 1e6).round() as u64,
+        flows,
+        devices: devices.collect(),
+    }
+}

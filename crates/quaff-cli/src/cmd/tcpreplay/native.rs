@@ -1,0 +1,254 @@
+//! The same in quaff's own words: tcpreplay's options in, a command line of `quaff` out.
+
+use super::options::Options;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+/// A command line, without the word `quaff`, and what there is to say about it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Native {
+    pub(super) args: Vec<OsString>,
+    /// What is not as it was, one line each.
+    pub(super) notes: Vec<String>,
+}
+
+/// Options that are accepted, and why nothing comes of them.
+const IDLE: [(&str, &str); 9] = [
+    ("timer", "frames leave by absolute deadlines, whatever the timer"),
+    ("maxsleep", "long gaps are kept as they are; --multiplier makes them shorter"),
+    ("nm-delay", "there is no driver to be loaded, so there is nothing to wait for"),
+    ("pps-multi", "each packet leaves when it is due, at any rate"),
+    ("dbug", "there are no debugging messages"),
+    ("xdp-batch-size", "batches are as large as they may be"),
+    ("loss", "no packets are left out at random"),
+    ("loopdelay-ms", "loops follow each other without a pause"),
+    ("loopdelay-ns", "loops follow each other without a pause"),
+];
+/// Options for other ways onto the wire.
+const WAYS: [&str; 4] = ["netmap", "xdp", "io-uring", "raw"];
+/// In front of the name of an interface these mean netmap.
+const NETMAP: [&str; 2] = ["netmap:", "vale:"];
+
+impl Native {
+    /// Translates. `files` are what the line names, folders walked through.
+    pub(super) fn of(options: &Options, files: &[PathBuf]) -> Self {
+        let mut native = Self::default();
+        match options.value("write") {
+            Some(file) => native.write(options, file, files),
+            None => native.replay(options, files),
+        }
+        for (name, why) in IDLE {
+            if options.has(name) {
+                native.note(format!("--{name} means nothing here: {why}"));
+            }
+        }
+        native
+    }
+
+    /// The line as one could type it.
+    pub(super) fn line(&self) -> String {
+        let words: Vec<_> = self.args.iter().map(|arg| quote(arg)).collect();
+        format!("quaff {}", words.join(" "))
+    }
+
+    fn replay(&mut self, options: &Options, files: &[PathBuf]) {
+        self.add(["replay", "--quiet"]);
+        let (interface, is_netmap) = interface(options);
+        self.value("-o", interface);
+        if let Some(interface) = options.value("intf2") {
+            self.value("--out2", interface);
+        }
+        if let Some(cache) = options.value("cachefile") {
+            self.value("--tcpprep", cache);
+        }
+        for name in WAYS.iter().filter(|name| options.has(name) || is_netmap && **name == "netmap") {
+            self.note(format!(
+                "--{name}: the fastest way onto the wire that works here is taken (--via auto)"
+            ));
+        }
+        self.rate(options);
+        if let Some(loops) = options.number("loop") {
+            self.value("--loop", loops.to_string());
+        }
+        if options.has("unique-ip") {
+            self.add(["--unique-ip"]);
+        }
+        if options.has("pktlen") {
+            self.add(["--fix-length", "pad"]);
+        }
+        if options.fraction("unique-ip-loops").is_some_and(|loops| loops > 1.0) {
+            self.note("--unique-ip-loops: each loop has addresses of its own".into());
+        }
+        for (name, unit) in [("limit", ""), ("duration", "s")] {
+            if let Some(number) = options.number(name) {
+                self.value(&format!("--{name}"), format!("{number}{unit}"));
+            }
+        }
+        for name in ["include", "exclude"] {
+            if let Some(ranges) = options.value(name) {
+                self.value(&format!("--{name}"), ranges);
+            }
+        }
+        // In pairs: one for each interface.
+        let pairs = if options.has("dualfile") { 2 } else { 1 };
+        for (place, file) in files.iter().enumerate() {
+            match place % pairs {
+                0 => self.args.push(operand(file)),
+                _ => self.value("--dual", file),
+            }
+        }
+    }
+
+    fn rate(&mut self, options: &Options) {
+        let is_nothing = |name: &str| options.fraction(name) == Some(0.0);
+        if options.has("oneatatime") {
+            self.add(["--one-at-a-time"]);
+            self.note("--oneatatime: Enter sends a packet; the end of the input ends it".into());
+        } else if options.has("topspeed") || is_nothing("mbps") || is_nothing("pps") {
+            self.add(["--topspeed"]);
+        } else {
+            for name in ["multiplier", "pps", "mbps"] {
+                if let Some(rate) = options.fraction(name) {
+                    self.value(&format!("--{name}"), rate.to_string());
+                }
+            }
+        }
+    }
+
+    /// `-w`: into a file instead of out of an interface.
+    fn write(&mut self, options: &Options, file: &OsStr, files: &[PathBuf]) {
+        self.add(["capture", "-qq"]);
+        for _ in 0..options.number("loop").unwrap_or(1) {
+            for from in files {
+                self.value("--read", from);
+            }
+        }
+        self.add(["--format", "pcap-us"]);
+        self.value("-w", file);
+        if options.number("loop") == Some(0) {
+            self.note("--loop 0: a file cannot be written for ever".into());
+        }
+        for name in ["unique-ip", "limit", "duration", "include", "exclude"] {
+            if options.has(name) {
+                self.note(format!("--write: --{name} is left out"));
+            }
+        }
+    }
+
+    fn add<const N: usize>(&mut self, args: [&str; N]) {
+        self.args.extend(args.iter().map(OsString::from));
+    }
+
+    /// An option and its value; in one word where the value could be taken for an option.
+    fn value(&mut self, option: &str, value: impl Into<OsString>) {
+        let value = value.into();
+        if value.as_encoded_bytes().starts_with(b"-") && value != "-" {
+            let mut word = OsString::from(option);
+            word.push(if option.starts_with("--") { "=" } else { "" });
+            word.push(value);
+            self.args.push(word);
+        } else {
+            self.args.extend([option.into(), value]);
+        }
+    }
+
+    fn note(&mut self, words: String) {
+        self.notes.push(words);
+    }
+}
+
+/// The primary interface, and whether its name asks for netmap.
+fn interface(options: &Options) -> (OsString, bool) {
+    let name = options.value("intf1").unwrap_or_default();
+    let text = name.to_string_lossy();
+    match NETMAP.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+        Some(rest) => (rest.into(), true),
+        None => (name.into(), false),
+    }
+}
+
+/// A file whose name is not taken for an option.
+fn operand(file: &std::path::Path) -> OsString {
+    let name = file.as_os_str();
+    if name.as_encoded_bytes().starts_with(b"-") && name != "-" {
+        return std::path::Path::new(".").join(file).into();
+    }
+    name.into()
+}
+
+/// A word as a shell needs it.
+fn quote(word: &OsStr) -> String {
+    let text = word.to_string_lossy();
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,+@%".contains(char);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn native(line: &str) -> Native {
+        let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        let options = Options::read(&args).unwrap_or_else(|mistakes| panic!("{line}: {mistakes:?}"));
+        let files: Vec<_> = options.files.iter().map(PathBuf::from).collect();
+        Native::of(&options, &files)
+    }
+
+    /// The lines of Tcpreplay's how-to, and each option.
+    #[test]
+    fn tcpreplays_lines_in_quaffs_words() {
+        for (tcpreplay, quaff) in [
+            ("-i eth7 -tK --loop 50 --unique-ip a.pcap", "-o eth7 --topspeed --loop 50 --unique-ip a.pcap"),
+            (
+                "-i eth7 -K --mbps 3500 --loop 50 --unique-ip a.pcap",
+                "-o eth7 --mbps 3500 --loop 50 --unique-ip a.pcap",
+            ),
+            (
+                "-i eth7 -tK --loop 50 --unique-ip --netmap a.pcap",
+                "-o eth7 --topspeed --loop 50 --unique-ip a.pcap",
+            ),
+            ("-i netmap:eth7 a.pcap", "-o eth7 a.pcap"),
+            ("-i a f", "-o a f"),
+            ("-i a -x 0.7 f", "-o a --multiplier 0.7 f"),
+            ("-i a -p 0.25 f g", "-o a --pps 0.25 f g"),
+            ("-i a -p 200 --pps-multi 10 f", "-o a --pps 200 f"),
+            ("-i a -M 0 f", "-o a --topspeed f"),
+            ("-i a -o f", "-o a --one-at-a-time f"),
+            ("-i a -l 0 -L 10 --duration 5 -", "-o a --loop 0 --limit 10 --duration 5s -"),
+            ("-i a --include 1-5,9 f", "-o a --include 1-5,9 f"),
+            ("-i a -qvPKW --no-flow-stats --stats 3 -T nano --maxsleep 9 f", "-o a f"),
+            ("-i a --pktlen f", "-o a --fix-length pad f"),
+            ("-i a -- -f", "-o a ./-f"),
+            ("-i a -I b -c c f", "-o a --out2 b --tcpprep c f"),
+            ("-i a -I b -2 f g h k", "-o a --out2 b f --dual g h --dual k"),
+        ] {
+            assert_eq!(
+                native(tcpreplay).line(),
+                format!("quaff replay --quiet {quaff}"),
+                "tcpreplay {tcpreplay}"
+            );
+        }
+        let line = native("-w out -l 2 a b").line();
+        assert_eq!(line, "quaff capture -qq --read a --read b --read a --read b --format pcap-us -w out");
+    }
+
+    #[test]
+    fn what_comes_to_nothing_is_said() {
+        for (line, notes) in [
+            ("-i a -tK f", 0),
+            ("-i a -T nano --maxsleep 9 --netmap --nm-delay 5 f", 4),
+            ("-i vale:a f", 1),
+            ("-i a -p 5 --pps-multi 2 f", 1),
+            ("-i a -l 2 --unique-ip --unique-ip-loops 2 f", 1),
+            ("-i a -l 2 --unique-ip --unique-ip-loops 1 f", 0),
+            ("-i a -o f", 1),
+            ("-w f -L 5 g", 1),
+        ] {
+            assert_eq!(native(line).notes.len(), notes, "{line}: {:?}", native(line).notes);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! tcpreplay's own command line, read as AutoOpts read it. No translation.
+//!
+//! Names may be abbreviated as long as they are unique, `_` is as good as `-`, a value stands behind
+//! `=` or in the next word, letters may share a dash.
+
+use super::table::{self, Kind, Spec};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// A command line of tcpreplay's: what was given, and the files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Options {
+    /// The last value of each option that was given; a flag's is empty.
+    given: BTreeMap<&'static str, OsString>,
+    /// Files and folders, in order.
+    pub(super) files: Vec<OsString>,
+}
+
+impl Options {
+    /// Reads a command line.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub(super) fn read(args: &[OsString]) -> Result<Self, Vec<String>> {
+        let (mut options, mut mistakes) = (Self::default(), Vec::new());
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let taken = match arg.as_bytes() {
+                b"--" => {
+                    options.files.extend(args.by_ref().cloned());
+                    Ok(())
+                }
+                [b'-', b'-', name @ ..] => options.long(name, &mut args),
+                [b'-', letters @ ..] if !letters.is_empty() => options.short(letters, &mut args),
+                _ => {
+                    options.files.push(arg.clone());
+                    Ok(())
+                }
+            };
+            mistakes.extend(taken.err());
+        }
+        mistakes.extend(options.mistakes());
+        if mistakes.is_empty() { Ok(options) } else { Err(mistakes) }
+    }
+
+    /// Whether an option was given.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.given.contains_key(name)
+    }
+
+    /// The value of an option, where it was given.
+    pub(super) fn value(&self, name: &str) -> Option<&OsStr> {
+        self.given.get(name).map(OsString::as_os_str)
+    }
+
+    /// The value of an option that is a whole number.
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        self.value(name).and_then(whole)
+    }
+
+    /// The value of an option that is a number, perhaps a fraction.
+    pub(super) fn fraction(&self, name: &str) -> Option<f64> {
+        self.value(name).and_then(fraction)
+    }
+
+    /// `--name`, `--name=value`, `--name value`
+    fn long<'a>(&mut self, word: &[u8], args: &mut impl Iterator<Item = &'a OsString>) -> Result<(), String> {
+        let (name, attached) = match word.iter().position(|byte| *byte == b'=') {
+            Some(at) => (&word[..at], Some(OsString::from_vec(word[at + 1..].to_vec()))),
+            None => (word, None),
+        };
+        let spec = table::by_name(&String::from_utf8_lossy(name))?;
+        let value = match (spec.kind, attached) {
+            (Kind::Flag, Some(_)) => return Err(format!("--{} takes no value", spec.name)),
+            (Kind::Flag | Kind::Perhaps, None) => OsString::new(),
+            (_, Some(value)) => value,
+            (_, None) => args.next().cloned().ok_or_else(|| format!("--{} needs a value", spec.name))?,
+        };
+        self.take(spec, value)
+    }
+
+    /// `-tK`, `-i eth0`, `-ieth0`
+    fn short<'a>(
+        &mut self,
+        mut letters: &[u8],
+        args: &mut impl Iterator<Item = &'a OsString>,
+    ) -> Result<(), String> {
+        while let [letter, rest @ ..] = letters {
+            let spec = table::by_letter(*letter)?;
+            letters = rest;
+            let value = match spec.kind {
+                Kind::Flag | Kind::Perhaps => OsString::new(),
+                _ => {
+                    letters = b"";
+                    let attached = (!rest.is_empty()).then(|| OsString::from_vec(rest.to_vec()));
+                    let value = attached.or_else(|| args.next().cloned());
+                    value.ok_or_else(|| format!("-{} needs a value", char::from(*letter)))?
+                }
+            };
+            self.take(spec, value)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, spec: &'static Spec, value: OsString) -> Result<(), String> {
+        let shown = value.display();
+        match spec.kind {
+            Kind::Number { least, most } if !whole(&value).is_some_and(|n| (least..=most).contains(&n)) => {
+                let range =
+                    if most == u64::MAX { format!("{least} or more") } else { format!("{least} to {most}") };
+                return Err(format!("--{}: '{shown}' is not a number of {range}", spec.name));
+            }
+            Kind::Fraction if fraction(&value).is_none() => {
+                return Err(format!("--{}: '{shown}' is not a number", spec.name));
+            }
+            _ => {}
+        }
+        if self.given.insert(spec.name, value).is_some() && spec.once {
+            return Err(format!("--{} was given twice", spec.name));
+        }
+        Ok(())
+    }
+
+    /// What does not go together.
+    fn mistakes(&self) -> Vec<String> {
+        let given = self.given.keys().filter_map(|name| table::by_name(name).ok());
+        let mut mistakes = Vec::new();
+        for spec in given {
+            let missing = spec.needs.iter().filter(|other| !self.has(other));
+            mistakes.extend(missing.map(|other| format!("--{} needs --{other}", spec.name)));
+            let clash = spec.never_with.iter().filter(|other| self.has(other) && **other > spec.name);
+            mistakes.extend(clash.map(|other| format!("--{} and --{other} do not go together", spec.name)));
+        }
+        if self.has("intf2") && !["cachefile", "dualfile"].iter().any(|name| self.has(name)) {
+            mistakes.push("--intf2 needs --cachefile or --dualfile".into());
+        }
+        if self.has("dualfile") && self.files.len() % 2 == 1 {
+            mistakes.push("--dualfile takes files in pairs: one for each interface".into());
+        }
+        if let Some(name) =
+            self.value("timer").filter(|name| !table::TIMERS.iter().any(|timer| timer == name))
+        {
+            mistakes.push(format!("--timer: '{}' is none of {}", name.display(), table::TIMERS.join(", ")));
+        }
+        if self.fraction("unique-ip-loops").is_some_and(|loops| loops < 1.0) {
+            mistakes.push("--unique-ip-loops: at least 1".into());
+        }
+        mistakes
+    }
+}
+
+/// A whole number, decimal or hexadecimal.
+fn whole(text: &OsStr) -> Option<u64> {
+    let text = text.to_str()?;
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn fraction(text: &OsStr) -> Option<f64> {
+    text.to_str()?.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Options, Vec<String>> {
+        let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        Options::read(&args)
+    }
+
+    #[track_caller]
+    fn mistakes(line: &str) -> Vec<String> {
+        read(line).expect_err(line)
+    }
+
+    #[test]
+    fn words_are_read_as_autoopts_reads_them() {
+        let options = read("-i eth7 -tK --loop 50 --unique-ip bigFlows.pcap").unwrap();
+        assert!(["topspeed", "preload-pcap", "unique-ip"].iter().all(|name| options.has(name)));
+        assert_eq!((options.value("intf1"), options.number("loop")), (Some("eth7".as_ref()), Some(50)));
+        assert_eq!(options.files, ["bigFlows.pcap"]);
+        let same = read("--intf1=eth7 --tops --preload_PCAP -l50 --unique-ip -- bigFlows.pcap").unwrap();
+        assert_eq!(same, options);
+        assert_eq!(read("-ieth7 -Ktl 50 --unique-ip bigFlows.pcap").unwrap(), options);
+        assert_eq!(read("-i eth7 a.pcap -tK - b").unwrap().files, ["a.pcap", "-", "b"]);
+        assert_eq!(read("-i a -2 -I b x y").unwrap().files.len(), 2);
+    }
+
+    #[test]
+    fn numbers_are_numbers() {
+        assert_eq!(read("-i a -M 3500.5").unwrap().fraction("mbps"), Some(3500.5));
+        assert_eq!(read("-i a -p 0.25").unwrap().fraction("pps"), Some(0.25));
+        assert_eq!(read("-i a -l 0x10").unwrap().number("loop"), Some(16));
+        for line in ["-l -1", "-l x", "-L 0", "-x fast", "--duration 0", "-d 6", "--stats", "-p nan", "-M -1"]
+        {
+            assert_eq!(mistakes(line).len(), 1, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_told() {
+        for (line, told) in [
+            ("-t -p 5", "--pps and --topspeed do not go together"),
+            ("-x 2 -M 5", "--mbps and --multiplier do not go together"),
+            ("--unique-ip", "--unique-ip needs --loop"),
+            ("-c f -i a", "--cachefile needs --intf2"),
+            ("-i a -I b f", "--intf2 needs --cachefile or --dualfile"),
+            ("-i a -I b -2 f", "--dualfile takes files in pairs: one for each interface"),
+            ("-A -e", "--decode needs --verbose"),
+            ("-t -t -i a -i b", "--intf1 was given twice"),
+            ("-T clock", "--timer: 'clock' is none of select, ioport, gtod, nano"),
+            ("--lo 5", "--lo could be --load-opts, --loop, --loopdelay-ms, --loopdelay-ns, --loss"),
+            ("--wrong", "there is no option --wrong"),
+            ("-z", "there is no option -z"),
+            ("--quiet=5", "--quiet takes no value"),
+            ("-i", "-i needs a value"),
+        ] {
+            assert_eq!(mistakes(line), [told], "{line}");
+        }
+    }
+
+    #[test]
+    fn several_mistakes_are_told_at_once() {
+        assert_eq!(mistakes("-t -x 1 -p 5 --nope").len(), 4);
+    }
+}
