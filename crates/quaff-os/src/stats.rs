@@ -35,6 +35,8 @@ pub struct TxCounts {
     pub refused: u64,
     /// Still with the kernel.
     pub pending: u64,
+    /// Bytes of those that were refused or are still with the kernel.
+    pub unsent_bytes: u64,
     /// How often the kernel had no room further down, and was asked again.
     pub retried: u64,
 }

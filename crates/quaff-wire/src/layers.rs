@@ -84,6 +84,14 @@ impl Ip {
     }
 }
 
+/// The longest frame, without FCS, that Linux sends on a link of this MTU and that begins as this one
+/// does: an MTU counts neither the Ethernet header nor one tag of IEEE 802.1Q, but those of 802.1ad and others
+/// (`packet_extra_vlan_len_allowed` in net/packet/af_packet.c).
+pub fn frame_bytes_max(frame: &[u8], mtu: usize) -> usize {
+    let is_tagged = be16(frame, ETHERNET_BYTES - 2) == Some(TPIDS[0]);
+    mtu + ETHERNET_BYTES + if is_tagged { TAG_BYTES } else { 0 }
+}
+
 /// The layers of an Ethernet frame; `None` when not even its header is there.
 pub fn ethernet(frame: &[u8]) -> Option<Layers> {
     let mut network = ETHERNET_BYTES;
@@ -221,6 +229,15 @@ mod tests {
         frame.extend([64, UDP, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 1, 1, 1, 1, 0, 1, 0, 2, 0, 8, 0, 0]);
         frame.extend([0; 20]);
         frame
+    }
+
+    #[test]
+    fn one_tag_of_802_1q_may_be_on_top_of_the_mtu() {
+        let frame = |ethertype: [u8; 2]| [[0; 12].as_slice(), &ethertype].concat();
+        assert_eq!(frame_bytes_max(&frame([8, 0]), 1500), 1514);
+        assert_eq!(frame_bytes_max(&frame([0x81, 0]), 1500), 1518);
+        assert_eq!(frame_bytes_max(&frame([0x88, 0xa8]), 1500), 1514);
+        assert_eq!(frame_bytes_max(&[], 1500), 1514);
     }
 
     #[test]

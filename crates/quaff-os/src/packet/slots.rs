@@ -65,6 +65,7 @@ impl Slots {
         self.memory.write(start + FRAME_START, frame);
         self.memory.word(start + field::LEN).store(frame.len() as u32, Ordering::Relaxed);
         self.taken += 1;
+        self.counts.unsent_bytes += frame.len() as u64;
         // Written by us, read by the kernel: Release, so that it sees the frame that goes with it.
         self.memory.word(start + field::STATUS).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
     }
@@ -72,6 +73,8 @@ impl Slots {
     /// Takes back the slots whose frames the kernel has sent.
     pub(super) fn reap(&mut self) {
         while self.taken > 0 && self.status(0) & BUSY == 0 {
+            let bytes = self.memory.word(self.start(0) + field::LEN).load(Ordering::Relaxed);
+            self.counts.unsent_bytes -= u64::from(bytes);
             self.oldest = (self.oldest + 1) % self.slot_count;
             self.taken -= 1;
             self.counts.confirmed += 1;
@@ -210,6 +213,8 @@ mod tests {
             }
             let fitting: Vec<_> = frames.iter().filter(|frame| frame.len() <= MTU).cloned().collect();
             prop_assert_eq!(slots.counts().confirmed, fitting.len() as u64);
+            let too_long = frames.iter().map(Vec::len).filter(|bytes| *bytes > MTU);
+            prop_assert_eq!(slots.counts().unsent_bytes, too_long.sum::<usize>() as u64);
             prop_assert_eq!(slots.counts().refused, (frames.len() - fitting.len()) as u64);
             prop_assert_eq!(kernel.wire, fitting);
         }
@@ -220,6 +225,6 @@ mod tests {
         let mut slots = slots();
         slots.push(&[1; 60]);
         assert!(!slots.take_out_refused());
-        assert_eq!(slots.counts(), TxCounts { pending: 1, ..TxCounts::default() });
+        assert_eq!(slots.counts(), TxCounts { pending: 1, unsent_bytes: 60, ..TxCounts::default() });
     }
 }

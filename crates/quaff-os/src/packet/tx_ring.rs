@@ -32,6 +32,8 @@ pub struct TxRing {
     slots: Slots,
     fd: OwnedFd,
     name: String,
+    /// What was wrong when frames had been taken already: for the next call to say.
+    failed: Option<Error>,
 }
 
 impl TxRing {
@@ -52,7 +54,12 @@ impl TxRing {
         socket::set_qdisc(&fd, qdisc)?;
         let memory = Shared::map(&fd, ring_bytes, 0, "a transmit ring")?;
         socket::bind_to_send(&fd, ifindex, name)?;
-        Ok(Self { slots: Slots::new(memory, slot_bytes, slot_count), fd, name: name.to_owned() })
+        Ok(Self {
+            slots: Slots::new(memory, slot_bytes, slot_count),
+            fd,
+            name: name.to_owned(),
+            failed: None,
+        })
     }
 
     /// Queues frames, link header first, as long as there is room, and has the kernel send them;
@@ -60,8 +67,12 @@ impl TxRing {
     /// [`TxRing::counts`], where it is also told how often it had no room further down.
     ///
     /// # Errors
-    /// EMSGSIZE when the first frame is longer than a slot; ENETDOWN and the like.
+    /// EMSGSIZE when the first frame is longer than a slot. ENETDOWN and the like, at the latest one
+    /// call after the frames were taken that met it.
     pub fn send<'a>(&mut self, mut frames: impl Iterator<Item = &'a [u8]>) -> Result<usize> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         if !self.slots.has_room() {
             self.push_on()?;
         }
@@ -77,7 +88,10 @@ impl TxRing {
             self.slots.push(frame);
             taken += 1;
         }
-        self.push_on()?;
+        match self.push_on() {
+            Err(error) if taken > 0 => self.failed = Some(error),
+            pushed => pushed?,
+        }
         Ok(taken)
     }
 

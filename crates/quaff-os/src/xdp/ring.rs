@@ -75,6 +75,12 @@ impl Producer {
         self.written.wrapping_sub(self.consumed)
     }
 
+    /// Bytes of the frame that the kernel has consumed last, as seen by [`Producer::pending`].
+    pub(super) fn last_consumed_bytes(&self) -> u32 {
+        let index = (self.consumed.wrapping_sub(1) & (self.layout.count - 1)) as usize;
+        self.memory.read_u64(self.layout.entries + index * 16 + 8) as u32
+    }
+
     /// Whether the kernel wants a system call before it goes on (XDP_RING_NEED_WAKEUP).
     pub(super) fn needs_wakeup(&self) -> bool {
         // The kernel sets the flag and then looks at the ring; we submit and then look at the flag.
@@ -180,6 +186,10 @@ pub(super) mod tests {
                     _ => {
                         let expected = (consumed < submitted).then_some((consumed * 2048, consumed as u32));
                         prop_assert_eq!(consume(&ring), expected);
+                        if let Some((_, bytes)) = expected {
+                            ring.pending();
+                            prop_assert_eq!(ring.last_consumed_bytes(), bytes);
+                        }
                         consumed += u64::from(expected.is_some());
                     }
                 }

@@ -47,6 +47,8 @@ pub struct XdpTx {
     /// Frames that the driver has dropped, though the kernel gave their chunks back.
     dropped: u64,
     taken: u64,
+    /// Bytes of frames that were taken, and not confirmed.
+    unsent_bytes: u64,
     retried: u64,
     name: String,
 }
@@ -112,6 +114,7 @@ impl XdpTx {
             frame_bytes_max,
             dropped: 0,
             taken: 0,
+            unsent_bytes: 0,
             retried: 0,
             name: name.to_owned(),
         })
@@ -163,6 +166,7 @@ impl XdpTx {
         }
         self.tx.write(self.umem.write(frame), frame.len() as u32);
         self.taken += 1;
+        self.unsent_bytes += frame.len() as u64;
         Ok(())
     }
 
@@ -201,6 +205,7 @@ impl XdpTx {
             confirmed: (self.taken - pending).saturating_sub(self.dropped),
             refused: self.dropped,
             pending,
+            unsent_bytes: self.unsent_bytes,
             retried: self.retried,
         }
     }
@@ -214,7 +219,7 @@ impl XdpTx {
     fn reap(&mut self) -> Result<()> {
         let mut any = false;
         while let Some(address) = self.done.take() {
-            self.umem.land(address)?;
+            self.unsent_bytes -= u64::from(self.umem.land(address)?);
             any = true;
         }
         if any {
@@ -252,7 +257,12 @@ impl XdpTx {
         match heard(error.raw_os_error().unwrap_or(0)) {
             Heard::NotAll => Ok(()),
             Heard::Dropped => {
-                self.dropped += u64::from(self.mode == XdpMode::Copy);
+                if self.mode == XdpMode::Copy {
+                    self.tx.pending();
+                    self.dropped += 1;
+                    // Its chunk comes back all the same.
+                    self.unsent_bytes += u64::from(self.tx.last_consumed_bytes());
+                }
                 Ok(())
             }
             Heard::Deaf => Err(self

@@ -11,7 +11,8 @@ use std::io;
 pub(super) struct Umem {
     memory: Slab,
     chunk_bytes: usize,
-    in_flight: Vec<bool>,
+    /// Bytes of the frame that is in flight from each chunk, if one is.
+    in_flight: Vec<Option<u32>>,
     next: usize,
     flying: usize,
 }
@@ -21,7 +22,7 @@ impl Umem {
     pub(super) fn new(chunk_bytes: usize, chunk_count: usize) -> Result<Self> {
         let memory = Slab::new(chunk_bytes * chunk_count)?;
         memory.populate()?;
-        Ok(Self { memory, chunk_bytes, in_flight: vec![false; chunk_count], next: 0, flying: 0 })
+        Ok(Self { memory, chunk_bytes, in_flight: vec![None; chunk_count], next: 0, flying: 0 })
     }
 
     /// All of it.
@@ -37,7 +38,7 @@ impl Umem {
     /// Whether the next chunk is ours.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
-        !self.in_flight[self.next]
+        self.in_flight[self.next].is_none()
     }
 
     /// Writes a frame into the next chunk, which is in flight from here on; says where it lies.
@@ -49,25 +50,24 @@ impl Umem {
         assert!(self.has_room() && frame.len() <= self.chunk_bytes);
         let start = self.next * self.chunk_bytes;
         self.memory[start..start + frame.len()].copy_from_slice(frame);
-        self.in_flight[self.next] = true;
+        self.in_flight[self.next] = Some(frame.len() as u32);
         self.flying += 1;
         self.next = (self.next + 1) % self.in_flight.len();
         start as u64
     }
 
-    /// Takes a chunk back that the kernel is done with.
+    /// Takes a chunk back that the kernel is done with; says how many bytes its frame had.
     ///
     /// # Errors
     /// When the kernel names one that it does not have.
     #[inline]
-    pub(super) fn land(&mut self, address: u64) -> Result<()> {
-        match self.in_flight.get_mut(address as usize / self.chunk_bytes) {
-            Some(flying) if *flying => {
-                *flying = false;
+    pub(super) fn land(&mut self, address: u64) -> Result<u32> {
+        match self.in_flight.get_mut(address as usize / self.chunk_bytes).and_then(Option::take) {
+            Some(bytes) => {
                 self.flying -= 1;
-                Ok(())
+                Ok(bytes)
             }
-            _ => Err(Error::new(
+            None => Err(Error::new(
                 format!("take back the frame at {address} of an AF_XDP socket's memory"),
                 io::Error::from_raw_os_error(libc::EFAULT),
             )),
@@ -117,7 +117,7 @@ mod tests {
                         prop_assert!(produce(&mut done, address));
                         let taken = done.take().unwrap();
                         done.release();
-                        umem.land(taken).unwrap();
+                        prop_assert_eq!(umem.land(taken).unwrap(), 8);
                     },
                 }
                 prop_assert_eq!(umem.flying() as u64, written - seen + with_kernel.len() as u64);

@@ -6,7 +6,7 @@
 //! checksum of the transport covers the whole datagram, so it stays.
 
 use super::{length, sums};
-use crate::layers::{self, ETHERNET_BYTES, Ip, TAG_BYTES};
+use crate::layers::{self, ETHERNET_BYTES, Ip};
 use std::ops::Range;
 use std::str::FromStr;
 
@@ -153,8 +153,7 @@ impl Mtu {
 
     /// The longest frame with the tags of this one.
     fn longest(&self, frame: &[u8]) -> usize {
-        let is_tagged = layers::ethernet(frame).is_some_and(|layers| layers.tags > 0);
-        self.bytes + ETHERNET_BYTES + if is_tagged { TAG_BYTES } else { 0 }
+        layers::frame_bytes_max(frame, self.bytes)
     }
 
     fn fragment(&mut self, frame: &[u8]) -> Option<()> {

@@ -150,6 +150,7 @@ impl Pump {
         // Until now these counted as sent.
         let late = outlets.iter().map(|outlet| outlet.way.refused + outlet.way.pending).sum();
         state.add(word::FAILED, late);
+        state.store(word::BYTES, outlets.iter().map(|outlet| outlet.bytes).sum());
         Ok(outlets)
     }
 
@@ -285,7 +286,7 @@ impl Out {
         Ok(Outlet {
             interface: self.link.name.clone(),
             sent: self.taken.saturating_sub(way.refused + way.pending),
-            bytes: self.bytes,
+            bytes: self.bytes.saturating_sub(way.unsent_bytes),
             refused: self.refused + way.refused,
             way,
         })

@@ -47,6 +47,8 @@ pub struct WayReport {
     pub refused: u64,
     /// Frames that were taken, and that the driver had not given back at the end.
     pub pending: u64,
+    /// Bytes of those frames.
+    pub unsent_bytes: u64,
     /// How often there was no room: ENOBUFS.
     pub retried_enobufs: u64,
     /// How often there was no room: EAGAIN, and full rings.
@@ -62,6 +64,7 @@ impl WayReport {
     pub(super) fn add(&mut self, other: &Self) {
         self.refused += other.refused;
         self.pending += other.pending;
+        self.unsent_bytes += other.unsent_bytes;
         self.retried_enobufs += other.retried_enobufs;
         self.retried_eagain += other.retried_eagain;
     }
@@ -98,14 +101,6 @@ impl WayKind {
 /// The longest frame that an interface carries: an MTU counts neither the Ethernet header nor one tag.
 pub(super) fn frame_bytes_max(link: &Link) -> usize {
     link.mtu as usize + layers::ETHERNET_BYTES + layers::TAG_BYTES
-}
-
-/// Whether the kernel would send a frame on a link of this MTU: only a tagged one may have four
-/// bytes more (packet_extra_vlan_len_allowed() in net/packet/af_packet.c).
-pub(super) fn fits(frame: &[u8], mtu: u32) -> bool {
-    let untagged = mtu as usize + layers::ETHERNET_BYTES;
-    frame.len() <= untagged
-        || (frame.len() <= untagged + layers::TAG_BYTES && matches!(frame.get(12..14), Some([0x81, 0x00])))
 }
 
 /// sendmmsg(2).
@@ -171,6 +166,7 @@ impl Way for RingWay {
         WayReport {
             refused: counts.refused,
             pending: counts.pending,
+            unsent_bytes: counts.unsent_bytes,
             retried_eagain: counts.retried,
             ..WayReport::new(self.name)
         }
@@ -185,6 +181,8 @@ struct XdpWay {
     mtu: u32,
     name: String,
     hash: RandomState,
+    /// What was wrong when frames had been taken already.
+    failed: Option<Error>,
 }
 
 impl XdpWay {
@@ -207,6 +205,7 @@ impl XdpWay {
             mtu: link.mtu,
             name: format!("af-xdp ({how})"),
             hash: RandomState::new(),
+            failed: None,
         })
     }
 
@@ -236,7 +235,7 @@ impl XdpWay {
         if frame.len() < layers::ETHERNET_BYTES {
             return Err(refuse(Errno::EINVAL));
         }
-        if !fits(frame, self.mtu) {
+        if frame.len() > layers::frame_bytes_max(frame, self.mtu as usize) {
             return Err(refuse(Errno::EMSGSIZE));
         }
         let queue = self.queue_of(frame);
@@ -252,6 +251,9 @@ impl XdpWay {
 
 impl Way for XdpWay {
     fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         let mut taken = 0;
         let mut refused = None;
         for frame in frames {
@@ -264,10 +266,16 @@ impl Way for XdpWay {
                 }
             }
         }
+        let mut kicked = Ok(());
         for (socket, pushed) in self.queues.iter_mut().zip(&mut self.pushed) {
             if std::mem::take(pushed) || taken == 0 {
-                socket.kick()?;
+                kicked = kicked.and(socket.kick());
             }
+        }
+        match kicked {
+            // What was taken is taken; the next call says it.
+            Err(error) if taken > 0 => self.failed = Some(error),
+            kicked => kicked?,
         }
         match refused {
             Some(error) if taken == 0 => Err(error),
@@ -284,27 +292,9 @@ impl Way for XdpWay {
         for counts in self.queues.iter().map(XdpTx::counts) {
             report.refused += counts.refused;
             report.pending += counts.pending;
+            report.unsent_bytes += counts.unsent_bytes;
             report.retried_eagain += counts.retried;
         }
         report
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tag_may_be_on_top_of_the_mtu() {
-        let frame = |bytes, ethertype: [u8; 2]| {
-            let mut frame = vec![0; bytes];
-            frame[12..14].copy_from_slice(&ethertype);
-            frame
-        };
-        assert!(fits(&frame(1514, [8, 0]), 1500));
-        assert!(!fits(&frame(1515, [8, 0]), 1500));
-        assert!(fits(&frame(1518, [0x81, 0]), 1500));
-        assert!(!fits(&frame(1519, [0x81, 0]), 1500));
-        assert!(fits(&[0; 3], 1500));
     }
 }

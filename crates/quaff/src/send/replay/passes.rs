@@ -5,7 +5,7 @@ use super::super::feed::Feed;
 use super::super::{PlanError, SendError};
 use super::unique;
 use quaff_wire::flow::{FlowCount, FlowCounts};
-use quaff_wire::layers::{ETHERNET_BYTES, TAG_BYTES, TPIDS};
+use quaff_wire::layers;
 use serde::Serialize;
 
 /// What of the frames can be sent.
@@ -59,10 +59,8 @@ struct Flows {
 
 impl Sizes {
     fn fits(&self, frame: &[u8]) -> bool {
-        let tag =
-            frame.get(12..14).is_some_and(|kind| TPIDS.contains(&u16::from_be_bytes([kind[0], kind[1]])));
-        let headers = ETHERNET_BYTES + if tag { TAG_BYTES } else { 0 };
-        frame.len() <= self.max && self.mtu.is_none_or(|mtu| frame.len() <= mtu as usize + headers)
+        let fits_mtu = |mtu: u32| frame.len() <= layers::frame_bytes_max(frame, mtu as usize);
+        frame.len() <= self.max && self.mtu.is_none_or(fits_mtu)
     }
 }
 
