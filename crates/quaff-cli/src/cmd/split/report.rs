@@ -193,7 +193,7 @@ mod tests {
         assert!(bar(1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0).ends_with('█'));
         assert_eq!(
             short("/a/folder/with/a/long/name/member-1.pcapng"),
-            "…ng/name/member-1.pcapng".to_owned()
+            "…a/long/name/member-1.pcapng".to_owned()
         );
     }
 }
