@@ -196,7 +196,7 @@ impl Series {
         if let (Some(folder), Some(current)) = (&mut self.folder, self.current.take()) {
             self.files += 1;
             folder.finish(current.file, current.path, current.offset + bytes_left);
-            folder.tick(0, Ending::default());
+            folder.hear_all();
         }
         self.trouble()
     }

@@ -195,13 +195,18 @@ impl Folder {
         let _ = std::fs::remove_file(part_of(path));
     }
 
-    /// Hears what the keeper has done, and holds the rule against the disk now and then.
-    /// `current_bytes` are those of the file being written.
-    pub fn tick(&mut self, current_bytes: u64, ending: Ending) {
+    /// Hears what the keeper has done.
+    pub fn hear_all(&mut self) {
         while let Some(kept) = self.keeper.done() {
             self.hear(kept);
         }
         self.free_stuck();
+    }
+
+    /// The same, and holds the rule against the disk now and then. For when a file is being written,
+    /// which counts: `current_bytes` are its own.
+    pub fn tick(&mut self, current_bytes: u64, ending: Ending) {
+        self.hear_all();
         let now_ns = steady_ns();
         if now_ns - self.looked_ns >= LOOK_NS {
             self.looked_ns = now_ns;

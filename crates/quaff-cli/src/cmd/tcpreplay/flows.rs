@@ -81,7 +81,7 @@ impl Shared {
 
 impl Counting {
     pub(super) fn new(feed: Box<dyn Feed>, shared: &Shared) -> Self {
-        let count = FlowCount::new(shared.expiry_s);
+        let count = FlowCount::like_tcpreplay(shared.expiry_s);
         let sides = [FlowCounts::default(); 2];
         Self { feed, count, frames: 0, sides, is_first_pass: true, shared: shared.clone() }
     }

@@ -337,7 +337,11 @@ impl Sink for Files {
     fn tick(&mut self) -> Result<()> {
         let ending = self.ending();
         if let Some(folder) = &mut self.folder {
-            folder.tick(self.current.offset, ending);
+            if self.ended {
+                folder.hear_all();
+            } else {
+                folder.tick(self.current.offset, ending);
+            }
             if let Some((path, error)) = &folder.trouble {
                 self.stop.raise(Reason::WriteError(format!("{}: {error}", path.display())));
             }
