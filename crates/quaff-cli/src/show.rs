@@ -67,6 +67,17 @@ fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
     }
 }
 
+/// A word as a shell needs it.
+pub(crate) fn quote(word: &std::ffi::OsStr) -> String {
+    let text = word.to_string_lossy();
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,+@%".contains(char);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

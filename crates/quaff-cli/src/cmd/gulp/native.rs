@@ -1,6 +1,7 @@
 //! The same in quaff's own words: Gulp's options in, a command line of `quaff` out.
 
 use super::options::{Options, Status};
+use crate::show::quote;
 use std::ffi::{OsStr, OsString};
 
 /// The smallest file of a rotation, MB.
@@ -151,17 +152,6 @@ fn idle(letter: u8) -> &'static str {
         b'q' => "a full buffer is counted, not warned about",
         b'z' => "the size of writes follows the disk",
         _ => "it has no successor",
-    }
-}
-
-/// A word as a shell needs it.
-fn quote(word: &OsStr) -> String {
-    let text = word.to_string_lossy();
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,+@%".contains(char);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.into_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The same in quaff's own words: tcpreplay's options in, a command line of `quaff` out.
 
 use super::options::Options;
+use crate::show::quote;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
@@ -174,17 +175,6 @@ fn operand(file: &std::path::Path) -> OsString {
         return std::path::Path::new(".").join(file).into();
     }
     name.into()
-}
-
-/// A word as a shell needs it.
-fn quote(word: &OsStr) -> String {
-    let text = word.to_string_lossy();
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,+@%".contains(char);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.into_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
 }
 
 #[cfg(test)]
