@@ -1,0 +1,218 @@
+//! What a bench is to run, as plain data: workloads, settings, capturers, order. Nothing is run here.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A whole bench.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// What it is called: the preset's name, or `custom`.
+    pub name: String,
+    /// A heading for its report.
+    pub title: String,
+    /// What it was taken from, with that one's own numbers.
+    #[serde(default)]
+    pub source: Option<Source>,
+    /// Where the frames go.
+    #[serde(default)]
+    pub bed: Bed,
+    /// Names of those that are measured, in the order of the tables.
+    pub rivals: Vec<String>,
+    /// How often each case is run.
+    #[serde(default = "runs_default")]
+    pub runs: u32,
+    /// The order within a round is drawn from it.
+    #[serde(default)]
+    pub seed: u64,
+    /// The cases: each of these with each of the rivals.
+    pub sweeps: Vec<Sweep>,
+}
+
+/// Workloads that belong on one picture, under one setting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// What sets it apart from the others: "2 cores", "1 MiB of buffer". Empty for the only one.
+    #[serde(default)]
+    pub series: String,
+    /// Sizes of frames.
+    pub sizes: Vec<Size>,
+    /// How fast they come.
+    pub rates: Vec<Rate>,
+    /// How many, or how long.
+    pub amount: Amount,
+    /// What is the same for all of them.
+    #[serde(default)]
+    pub setting: Setting,
+    /// Only these rivals; empty for all of the plan's.
+    #[serde(default)]
+    pub rivals: Vec<String>,
+}
+
+/// Sizes of frames, bytes without FCS.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Size {
+    /// All the same.
+    Bytes(u32),
+    /// A mix that `quaff generate --size` knows by name: imix, tolly, cisco, rpr.
+    Mix(String),
+    /// A distribution of sizes in a file (`quaff generate --sizes-from`).
+    From(String),
+    /// A capture that is replayed.
+    Replay(String),
+}
+
+/// How fast frames come.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rate {
+    /// As fast as they can be sent.
+    Max,
+    /// Frames/s.
+    Pps(u64),
+    /// Mbit/s of frames without FCS (layer 2).
+    Mbps(f64),
+    /// Percent of a link's rate, layer 1: with preamble, FCS and gap.
+    Util {
+        /// 0 to 100 and above.
+        percent: f64,
+        /// The link, Mbit/s.
+        link_mbps: f64,
+    },
+}
+
+/// How many frames, or how long.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Amount {
+    /// Frames.
+    Frames(u64),
+    /// s; at [`Rate::Max`] as many frames as the null calibration sent in that time.
+    Seconds(f64),
+}
+
+/// What a capturer is given and asked to do. The default is: each with its own defaults, whole frames to disk.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Setting {
+    /// MiB of buffer; `None`: its own default.
+    pub buffer_mib: Option<u64>,
+    /// How many capture at once.
+    pub capturers: u32,
+    /// The filter.
+    pub filter: Filter,
+    /// Extra copies of each packet in memory, where it can (quaff, the built-in reader).
+    pub copies: u32,
+    /// zlib's level at which each packet is compressed, 0 for none, where it can.
+    pub compression: u32,
+    /// Bytes kept of each packet; `None`: all.
+    pub snaplen: Option<u32>,
+    /// Where packets go.
+    pub output: Output,
+    /// Cores for generator and capturer together: 2, or 1 for both on the same.
+    pub cores: u32,
+}
+
+/// A filter, by its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Filter {
+    /// None.
+    #[default]
+    None,
+    /// Accepts every frame, after some 50 instructions.
+    AcceptAll,
+    /// Rejects every frame.
+    RejectAll,
+}
+
+/// Where packets go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Output {
+    /// A file on a disk.
+    #[default]
+    Disk,
+    /// /dev/null: what was captured is the tool's own word then.
+    Null,
+    /// A pipe, into a process that counts.
+    Pipe,
+    /// The words on a screen, into /dev/null.
+    Screen,
+}
+
+/// How frames get from the sender to the capturer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bed {
+    /// Straight onto the capturer's interface.
+    #[default]
+    Direct,
+    /// Two endpoints through a bridge; a mirror of the port feeds the capturer.
+    Span,
+    /// Two endpoints through a forwarder that copies both directions.
+    Tap,
+    /// Real interfaces of this machine, or of another one that ssh reaches.
+    Real {
+        /// The interface that sends.
+        send_on: String,
+        /// Interfaces that receive, each measured in its turn.
+        receive_on: Vec<String>,
+        /// `user@host` of the sender, with the same quaff in its PATH; `None`: this machine.
+        sender: Option<String>,
+    },
+}
+
+/// What a plan was taken from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// Title, who, when.
+    pub title: String,
+    /// What was measured there, on what, in a sentence or two.
+    pub what: String,
+    /// Its own numbers.
+    #[serde(default)]
+    pub rows: Vec<SourceRow>,
+}
+
+/// One number of a source.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceRow {
+    /// What was under test.
+    pub rival: String,
+    /// Bytes of frames with FCS as there, when it is one.
+    #[serde(default)]
+    pub size: Option<u32>,
+    /// The rate there, in its words: "1 Gbit/s", "18 Mbit/s".
+    #[serde(default)]
+    pub rate: String,
+    /// Lost of offered, 0 to 1.
+    #[serde(default)]
+    pub loss: Option<f64>,
+    /// Other figures by their names, in the source's units: "received %", "CPU %".
+    #[serde(default)]
+    pub figures: BTreeMap<String, f64>,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self {
+            buffer_mib: None,
+            capturers: 1,
+            filter: Filter::None,
+            copies: 0,
+            compression: 0,
+            snaplen: None,
+            output: Output::Disk,
+            cores: 2,
+        }
+    }
+}
+
+fn runs_default() -> u32 {
+    5
+}

@@ -1,0 +1,255 @@
+//! What came of a bench, as plain data: `result.json`. Shapes and units only; nothing is computed here.
+//!
+//! Losses are ratios, 0 to 1. Times are s, sizes bytes without FCS, rates 1/s. A field that could not be
+//! measured is null and a note says why.
+
+use super::plan::{Plan, Setting};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of this shape.
+pub const FORMAT: u32 = 1;
+
+/// All of a bench.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// What was to be run.
+    pub plan: Plan,
+    /// The command line.
+    pub command: Vec<String>,
+    /// When it began, RFC 3339, UTC.
+    pub begun: String,
+    /// How long it took, s.
+    pub seconds: f64,
+    /// It was ended before all was run.
+    pub interrupted: bool,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Who was measured, and who could not be.
+    pub rivals: Vec<RivalFacts>,
+    /// What the generator did with nobody listening.
+    pub calibration: Vec<Calibration>,
+    /// What was measured.
+    pub cases: Vec<Case>,
+    /// Highest rates without loss.
+    #[serde(default)]
+    pub searches: Vec<Search>,
+    /// Longest bursts without loss.
+    #[serde(default)]
+    pub bursts: Vec<Burst>,
+    /// What a reader has to know: warnings as sentences.
+    pub notes: Vec<String>,
+}
+
+/// The machine, by name and value, for people and for comparing: kernel, CPU, cores, governor, clock source,
+/// virtualisation, memory, disk, NIC, driver, offloads, rings.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Name → value.
+    #[serde(flatten)]
+    pub facts: BTreeMap<String, String>,
+}
+
+/// One that was to be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RivalFacts {
+    /// Its name in tables.
+    pub name: String,
+    /// What it says of its version.
+    pub version: Option<String>,
+    /// The command line of its first run.
+    pub command: Vec<String>,
+    /// Why it was left out; `None` when it was measured.
+    pub absent: Option<String>,
+}
+
+/// The generator alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Mean bytes of a frame.
+    pub size: u32,
+    /// The name of the mix or file; `None` for frames of one size.
+    pub mix: Option<String>,
+    /// Frames/s that were wanted; `None`: as fast as possible.
+    pub pps: Option<u64>,
+    /// Frames/s that arrived at the interface.
+    pub offered_pps: f64,
+    /// What was sent and did not arrive, 0 to 1.
+    pub lost: f64,
+    /// How far the mean rate is from the wanted one, 0 to 1; `None` as fast as possible.
+    pub pace_error: Option<f64>,
+}
+
+/// One rival on one workload under one setting: a point of a curve, a row of a table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// Who.
+    pub rival: String,
+    /// The sweep's series.
+    pub series: String,
+    /// Mean bytes of a frame.
+    pub size: u32,
+    /// The name of the mix or file; `None` for frames of one size.
+    pub mix: Option<String>,
+    /// Frames/s that were wanted; `None`: as fast as possible.
+    pub pps: Option<u64>,
+    /// The rate in the words that it was asked in: "400 kpps", "950 Mbit/s", "as fast as possible".
+    pub rate: String,
+    /// The interface, on a bed with several.
+    #[serde(default)]
+    pub interface: Option<String>,
+    /// What the rival was given and asked.
+    pub setting: Setting,
+    /// All runs, in the order of time.
+    pub runs: Vec<Run>,
+    /// The mean of the losses without the best and the worst; of fewer than three runs the mean of all.
+    pub loss_trimmed: Option<f64>,
+    /// The median of the losses.
+    pub loss_median: Option<f64>,
+    /// Smallest and largest loss.
+    pub loss_spread: Option<[f64; 2]>,
+    /// CPU of the capturer's process per second of traffic, 1 = a core; median.
+    pub cpu_median: Option<f64>,
+    /// What kept the figure from being better.
+    pub limited_by: LimitedBy,
+    /// What went wrong, and what to know: one sentence each.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// What a result was limited by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitedBy {
+    /// Nothing: all that was wanted was sent, and captured.
+    Nothing,
+    /// Frames could not be sent as fast as wanted: a result without loss is none about that rate.
+    Generator,
+    /// Frames were lost before the capturer: at the interface, in the kernel's queue.
+    Receiver,
+    /// What was under test lost frames.
+    Rival,
+    /// It could not be told, or no run came to its end.
+    Unknown,
+}
+
+/// One run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Which round, from 1.
+    pub round: u32,
+    /// Frames that were to be sent.
+    pub intended: u64,
+    /// Frames that arrived at the receiving interface.
+    pub offered: u64,
+    /// Frames counted in the file (or as `counted_by` says); of several capturers their mean.
+    pub captured: Option<u64>,
+    /// `file`, `pipe` or `tool`.
+    pub counted_by: String,
+    /// What the tool says that it has dropped; `None`: it says nothing.
+    pub tool_drops: Option<u64>,
+    /// Lost of offered, 0 to 1; `None` where nothing was to be captured or the run failed.
+    pub loss: Option<f64>,
+    /// From the first frame to the last, s.
+    pub seconds: f64,
+    /// CPU time of the capturer's processes in their own code, from the first frame on, s.
+    pub cpu_user_s: f64,
+    /// And in the kernel, s.
+    pub cpu_system_s: f64,
+    /// CPU time before the first frame, s.
+    pub cpu_startup_s: f64,
+    /// Each core, while frames came.
+    pub cores: Vec<CoreUse>,
+    /// CPU of the whole machine every 0.5 s while frames came: busy, 0 to 1 of all cores.
+    pub busy_samples: Vec<f64>,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Of several capturers at once: what each lost, 0 to 1.
+    #[serde(default)]
+    pub each_loss: Vec<f64>,
+    /// Lost before the capturer's socket: at the interface or in the kernel's queue (softnet), frames.
+    #[serde(default)]
+    pub receiver_drops: u64,
+    /// Why it says nothing.
+    pub failed: Option<String>,
+}
+
+/// One core, shares of its time, 0 to 1 (/proc/stat).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CoreUse {
+    /// Its number.
+    pub core: usize,
+    /// In programs.
+    pub user: f64,
+    /// In the kernel for programs.
+    pub system: f64,
+    /// In interrupts.
+    pub irq: f64,
+    /// In soft interrupts.
+    pub softirq: f64,
+    /// Taken by the host of a virtual machine.
+    pub steal: f64,
+    /// In nothing.
+    pub idle: f64,
+}
+
+/// The highest rate without loss (or with less than a goal) that a search found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// Who.
+    pub rival: String,
+    /// Bytes of a frame.
+    pub size: u32,
+    /// `rfc2544` or `mlr` (RFC 9971).
+    pub method: String,
+    /// The highest rate at which the goal was met, frames/s; `None`: at none.
+    pub lower_pps: Option<f64>,
+    /// The lowest at which it was not, frames/s; `None`: it was met at the most that could be sent.
+    pub upper_pps: Option<f64>,
+    /// As fast as possible in the null calibration, frames/s.
+    pub max_pps: f64,
+    /// (upper − lower) / upper that was wanted.
+    pub width: f64,
+    /// What it was limited by: the generator, when the most that could be sent was met.
+    pub limited_by: LimitedBy,
+    /// All trials, in the order of time.
+    pub trials: Vec<TrialRow>,
+    /// The result of a second, independent search, frames/s, and how far the two differ, 0 to 1.
+    pub again: Option<[f64; 2]>,
+    /// Whatever one has to know.
+    pub notes: Vec<String>,
+}
+
+/// One trial of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TrialRow {
+    /// Frames/s that were wanted.
+    pub pps: f64,
+    /// How long, s.
+    pub seconds: f64,
+    /// Frames/s that arrived.
+    pub offered_pps: f64,
+    /// Lost of offered, 0 to 1.
+    pub loss: f64,
+}
+
+/// Back-to-back frames (RFC 2544 §26.4, RFC 9004).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Burst {
+    /// Who.
+    pub rival: String,
+    /// Bytes of a frame.
+    pub size: u32,
+    /// The longest burst without loss of each repetition, frames.
+    pub frames: Vec<u64>,
+    /// The most that was tried, frames.
+    pub frames_max: u64,
+    /// Frames/s within a burst.
+    pub pps: f64,
+    /// Buffer time, s: mean of `frames` / `pps` (RFC 9004 §5.4), and corrected by the throughput where known.
+    pub buffer_s: Option<f64>,
+    /// The corrected one.
+    pub buffer_corrected_s: Option<f64>,
+}
