@@ -17,6 +17,7 @@ pub mod probe;
 mod registry;
 pub mod rival;
 pub mod running;
+pub mod stats;
 pub mod testing;
 
 pub use error::{Error, Result};

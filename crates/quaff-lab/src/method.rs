@@ -20,32 +20,7 @@ pub mod pipeline;
 mod place;
 mod run;
 
+pub use crate::stats::median;
 pub use generator::{Sent, Traffic};
 pub use place::{Place, RunDir};
 pub use run::{Bench, Cores, Outcome, Stage, Watch};
-
-/// The number in the middle; the mean of the two there when there is an even number of them. `None`
-/// for none.
-pub fn median(numbers: &[f64]) -> Option<f64> {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        even if even.is_multiple_of(2) => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
-        _ => Some(sorted[middle]),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[3.0]), Some(3.0));
-        assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[9.0, 1.0, 2.0, 4.0]), Some(3.0));
-    }
-}

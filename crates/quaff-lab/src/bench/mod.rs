@@ -11,3 +11,4 @@
 
 pub mod plan;
 pub mod result;
+pub mod summary;

@@ -1,0 +1,76 @@
+//! Numbers out of runs: means, medians, spreads, quantiles, and whether two series differ. Pure arithmetic
+//! over slices; where the numbers come from and what they mean is not known here.
+//!
+//! Nothing is ever made of no numbers: an empty slice gives `None`.
+
+mod rank;
+
+pub use rank::{RANKED_MAX, Ranked, mann_whitney};
+
+/// Below this there is no best and no worst to leave out.
+const TRIMMED_MIN: usize = 3;
+
+/// The mean of all.
+pub fn mean(numbers: &[f64]) -> Option<f64> {
+    (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
+}
+
+/// The mean without the smallest and the largest number; of fewer than three the mean of all.
+pub fn trimmed_mean(numbers: &[f64]) -> Option<f64> {
+    let sorted = sorted(numbers);
+    match sorted.len() {
+        ..TRIMMED_MIN => mean(&sorted),
+        count => mean(&sorted[1..count - 1]),
+    }
+}
+
+/// The number in the middle; the mean of the two there when there is an even number of them.
+pub fn median(numbers: &[f64]) -> Option<f64> {
+    quantile(numbers, 0.5)
+}
+
+/// The number below which the share `at`, 0 to 1, of all lies; between two numbers in proportion
+/// (Hyndman and Fan 1996, definition 7).
+pub fn quantile(numbers: &[f64], at: f64) -> Option<f64> {
+    let sorted = sorted(numbers);
+    let last = sorted.len().checked_sub(1)?;
+    let place = at.clamp(0.0, 1.0) * last as f64;
+    let (below, share) = (place.floor() as usize, place.fract());
+    let above = (below + 1).min(last);
+    Some(sorted[below] + (sorted[above] - sorted[below]) * share)
+}
+
+/// The smallest and the largest.
+pub fn spread(numbers: &[f64]) -> Option<[f64; 2]> {
+    let sorted = sorted(numbers);
+    Some([*sorted.first()?, *sorted.last()?])
+}
+
+/// The standard deviation of what the numbers are a sample of (n − 1); `None` for fewer than two.
+pub fn std_dev(numbers: &[f64]) -> Option<f64> {
+    let mean = mean(numbers)?;
+    let degrees = numbers.len() - 1;
+    let squares: f64 = numbers.iter().map(|number| (number - mean).powi(2)).sum();
+    (degrees > 0).then(|| (squares / degrees as f64).sqrt())
+}
+
+/// Lost of offered, 0 to 1 (RFC 2544 §26.3). Who has more than was offered has lost nothing; where nothing
+/// was offered nothing can be said.
+pub fn loss_ratio(offered: u64, captured: u64) -> Option<f64> {
+    (offered > 0).then(|| offered.saturating_sub(captured) as f64 / offered as f64)
+}
+
+/// How far two numbers are apart, as a share of the larger, 0 to 1 for numbers of one sign.
+pub fn difference(one: f64, other: f64) -> f64 {
+    let larger = one.abs().max(other.abs());
+    if larger == 0.0 { 0.0 } else { (one - other).abs() / larger }
+}
+
+fn sorted(numbers: &[f64]) -> Vec<f64> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+#[cfg(test)]
+mod tests;
