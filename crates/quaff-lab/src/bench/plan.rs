@@ -26,7 +26,11 @@ pub struct Plan {
     #[serde(default)]
     pub seed: u64,
     /// The cases: each of these with each of the rivals.
+    #[serde(default)]
     pub sweeps: Vec<Sweep>,
+    /// What is to be found by searches, after the cases.
+    #[serde(default)]
+    pub finds: Vec<Find>,
 }
 
 /// Workloads that belong on one picture, under one setting.
@@ -48,6 +52,62 @@ pub struct Sweep {
     /// Only these rivals; empty for all of the plan's.
     #[serde(default)]
     pub rivals: Vec<String>,
+}
+
+/// Something that takes many trials to find, for each of the sizes and each of the rivals.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Find {
+    /// What.
+    pub what: Wanted,
+    /// How the highest rate is searched.
+    #[serde(default)]
+    pub method: Method,
+    /// Sizes of frames.
+    pub sizes: Vec<Size>,
+    /// What is the same for all of them.
+    #[serde(default)]
+    pub setting: Setting,
+    /// Only these rivals; empty for all of the plan's.
+    #[serde(default)]
+    pub rivals: Vec<String>,
+    /// How long the trials are that a result rests on, s; a burst is at most this long. A buffer hides for a
+    /// while that a rate is too high: the longer, the less of it.
+    #[serde(default = "find_seconds_default")]
+    pub seconds: f64,
+    /// Loss that is still taken for none, 0 to 1.
+    #[serde(default)]
+    pub goal_loss: f64,
+    /// (upper − lower) / upper at which a search is done; a curve descends by this share of the highest rate.
+    #[serde(default = "find_width_default")]
+    pub width: f64,
+    /// Independent searches for the highest rate; repetitions of a burst; runs of each rate of a curve. `None`: 2,
+    /// 5 and 1.
+    #[serde(default)]
+    pub repeats: Option<u32>,
+}
+
+/// What is to be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wanted {
+    /// The highest rate without loss.
+    Max,
+    /// The longest burst without loss (RFC 2544 §26.4, RFC 9004).
+    Burst,
+    /// The loss at each rate, from the highest down (RFC 2544 §26.3).
+    Curve,
+}
+
+/// How the highest rate is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// RFC 9971: short trials first, and a rate is refused by two lossy trials, not by one.
+    #[default]
+    Mlr,
+    /// RFC 2544 §26.1: one lossy trial refuses a rate.
+    Rfc2544,
 }
 
 /// Sizes of frames, bytes without FCS.
@@ -215,4 +275,12 @@ impl Default for Setting {
 
 fn runs_default() -> u32 {
     5
+}
+
+fn find_seconds_default() -> f64 {
+    3.0
+}
+
+fn find_width_default() -> f64 {
+    0.05
 }
