@@ -10,5 +10,6 @@
 //! the file. What a tool says of itself stands beside it as its own word.
 
 pub mod plan;
+pub mod preset;
 pub mod result;
 pub mod summary;

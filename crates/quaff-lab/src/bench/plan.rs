@@ -1,5 +1,15 @@
 //! What a bench is to run, as plain data: workloads, settings, capturers, order. Nothing is run here.
 
+mod check;
+mod cost;
+mod read;
+mod words;
+
+pub use cost::Cost;
+pub use read::{PlanError, read};
+
+pub(super) use read::from_toml;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -31,6 +41,9 @@ pub struct Plan {
     /// What is to be found by searches, after the cases.
     #[serde(default)]
     pub finds: Vec<Find>,
+    /// What a reader has to know of it: what cannot be run yet, what stands in for what. One sentence each.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// Workloads that belong on one picture, under one setting.
@@ -46,6 +59,9 @@ pub struct Sweep {
     pub rates: Vec<Rate>,
     /// How many, or how long.
     pub amount: Amount,
+    /// What is behind the headers of made-up frames.
+    #[serde(default)]
+    pub content: Content,
     /// What is the same for all of them.
     #[serde(default)]
     pub setting: Setting,
@@ -151,6 +167,19 @@ pub enum Amount {
     Frames(u64),
     /// s; at [`Rate::Max`] as many frames as the null calibration sent in that time.
     Seconds(f64),
+}
+
+/// What is behind the headers and the stamp of a made-up frame (`quaff generate --content`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// Byte i has the value i mod 256.
+    #[default]
+    Counting,
+    /// 0x00.
+    Zeros,
+    /// Random bytes, which nobody can compress.
+    Random,
 }
 
 /// What a capturer is given and asked to do. The default is: each with its own defaults, whole frames to disk.
