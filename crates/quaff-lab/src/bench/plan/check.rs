@@ -31,15 +31,13 @@ impl Plan {
                 "" => what,
                 series => format!("in the series {series:?}, {what}"),
             })?;
-            let unknown = sweep.rivals.iter().find(|name| !self.rivals.contains(name));
-            ensure(unknown.is_none(), || {
-                format!(
-                    "{} is to be measured in a sweep, but not in the plan",
-                    unknown.map_or("", |name| name)
-                )
-            })?;
         }
-        Ok(())
+        let parts = self.sweeps.iter().map(|sweep| &sweep.rivals);
+        let mut named = parts.chain(self.finds.iter().map(|find| &find.rivals)).flatten();
+        match named.find(|name| !self.rivals.contains(name)) {
+            Some(name) => Err(format!("{name} is to be measured in a part of it, but not in the whole")),
+            None => Ok(()),
+        }
     }
 }
 
@@ -164,7 +162,9 @@ mod tests {
             ("none from 0 to 1", |plan| plan.finds = vec![Find { goal_loss: 1.0, ..find() }]),
             ("not 0", |plan| plan.finds = vec![Find { width: 0.0, ..find() }]),
             ("repeated 0 times", |plan| plan.finds = vec![Find { repeats: Some(0), ..find() }]),
-            ("tcpdump is to be measured", |plan| plan.finds = vec![Find { rivals: vec!["tcpdump".into()], ..find() }]),
+            ("tcpdump is to be measured", |plan| {
+                plan.finds = vec![Find { rivals: vec!["tcpdump".into()], ..find() }]
+            }),
             ("there are no sizes", |plan| plan.sweeps[0].sizes.clear()),
             ("no rates", |plan| plan.sweeps[0].rates.clear()),
             ("not 59", |plan| plan.sweeps[0].sizes = vec![Size::Bytes(59)]),

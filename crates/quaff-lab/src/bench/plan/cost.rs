@@ -1,6 +1,6 @@
 //! What a plan will take: runs, time, room on the disk. An estimate, made before anything runs.
 
-use super::{Amount, Output, Plan, Rate, Size, Sweep};
+use super::{Amount, Output, Plan, Rate, Size, Sweep, Wanted};
 
 /// As fast as possible is taken for that many frames/s.
 const PPS_MAX: f64 = 1_500_000.0;
@@ -11,6 +11,9 @@ const RUN_SECONDS: f64 = 3.0;
 const FILE_BYTES: f64 = 500.0;
 /// What a capture file has beside each frame, bytes.
 const RECORD_BYTES: f64 = 64.0;
+
+/// Trials until a search is done, by experience.
+const TRIALS: f64 = 12.0;
 
 /// What a plan will take, about.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -42,13 +45,30 @@ impl Plan {
                 cost.bytes_max = cost.bytes_max.max(sweep.bytes(size, frames));
             }
         }
+        for find in &self.finds {
+            let rivals = self.named(&find.rivals).count() as f64;
+            let (trials, repeats_default) = match find.what {
+                Wanted::Max => (TRIALS, 2),
+                Wanted::Burst => (TRIALS, 5),
+                // Down by steps, until twice nothing is lost.
+                Wanted::Curve => (1.0 / find.width.max(0.01), 1),
+            };
+            let repeats = f64::from(find.repeats.unwrap_or(repeats_default));
+            let all = rivals * find.sizes.len() as f64 * trials * repeats;
+            cost.seconds += all * (find.seconds + RUN_SECONDS);
+        }
         cost
+    }
+
+    /// Those of the plan that are `wanted`, in the order of the tables; all when nobody is.
+    fn named<'a>(&'a self, wanted: &'a [String]) -> impl Iterator<Item = &'a str> {
+        let is_wanted = |name: &&String| wanted.is_empty() || wanted.contains(name);
+        self.rivals.iter().filter(is_wanted).map(String::as_str)
     }
 
     /// Those that are measured in `sweep`, in the order of the tables.
     pub fn rivals_of<'a>(&'a self, sweep: &'a Sweep) -> impl Iterator<Item = &'a str> {
-        let wanted = |name: &&String| sweep.rivals.is_empty() || sweep.rivals.contains(name);
-        self.rivals.iter().filter(wanted).map(String::as_str)
+        self.named(&sweep.rivals)
     }
 }
 
