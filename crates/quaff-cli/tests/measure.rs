@@ -3,6 +3,7 @@
 
 mod support;
 
+use quaff_lab::bed::Direct;
 use quaff_lab::method::{self, Cores, Place, Traffic};
 use quaff_lab::rival::{Rival, shipped};
 use quaff_lab::{Running, lab, testing};
@@ -95,8 +96,9 @@ fn what_is_counted_is_in_the_file_whatever_the_tool_says() {
     let place = Place::find(Some(bench.dir.path())).expect("a place");
     let quaff = Path::new(QUAFF);
     let cores = Cores::pick().expect("a core");
-    let method = method::Bench { quaff, lab: &bench.lab, place: &place, cores };
-    let traffic = Traffic { frame_bytes: 512, pps: Some(50_000), count: 20_000, mirrored: false };
+    let site = Direct::new(bench.lab, quaff.to_owned());
+    let method = method::Bench { site: &site, place: &place, cores };
+    let traffic = Traffic::bytes(512, Some(50_000), 20_000);
     let whole = shipped(quaff).swap_remove(0);
     // It cuts frames off before their stamps, and is proud of having lost none.
     let args = &["capture", "-i", "{interface}", "-w", "{file}", "--json", "-s", "48"];

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bed;
 pub mod bench;
 mod error;
 pub mod lab;

@@ -16,11 +16,17 @@ mod count;
 pub mod fio;
 mod generator;
 mod growth;
+mod meter;
 pub mod pipeline;
 mod place;
 mod run;
+mod site;
 
 pub use crate::stats::median;
-pub use generator::{Sent, Traffic};
+pub use generator::Traffic;
 pub use place::{Place, RunDir};
 pub use run::{Bench, Cores, Outcome, Stage, Watch};
+pub use site::{Sent, Site};
+
+pub(crate) use meter::Meter;
+pub(crate) use run::pause;

@@ -1,23 +1,27 @@
-//! The traffic of a run: `quaff generate` on a core of its own, and what it reports.
+//! The traffic of a run, and the words that have `quaff generate` or `quaff replay` send it.
 
-use super::run::{Bench, Stage, Watch, pause};
-use crate::lab::RX_IF;
-use crate::{Error, Result, Running};
-use quaff_os::process::pin;
-use quaff_os::signal::Signal;
-use serde::{Deserialize, Serialize};
-use std::os::unix::process::CommandExt;
-use std::time::{Duration, Instant};
+use crate::bed::Out;
+use crate::bench::plan::{Content, Size};
+use crate::{Error, Result};
+use quaff::send::synth::learn;
+use quaff_wire::stamp::FRAME_BYTES_MIN;
+use quaff_wire::synth::{SIZE_MAX, Sizes};
+use serde::Serialize;
+use std::path::Path;
 
-/// How long a generator may take to set up, and to report.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Nothing that we measure is sent slower than this, frames/s.
-const PPS_MIN: u64 = 10_000;
+/// Limits of sizes that are learned from a file: those of `quaff generate --sizes-from`.
+const LEARNED_BYTES: (u32, u32) = (60, 1514);
 
 /// Frames that are to arrive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Traffic {
-    /// Bytes of each, without FCS.
+    /// Their sizes.
+    #[serde(skip)]
+    pub size: Size,
+    /// What is in them, where they are made up.
+    #[serde(skip)]
+    pub content: Content,
+    /// Bytes of each, without FCS; of several sizes their mean.
     pub frame_bytes: u32,
     /// How many a second; `None` is as fast as possible.
     pub pps: Option<u64>,
@@ -27,20 +31,39 @@ pub struct Traffic {
     pub mirrored: bool,
 }
 
-/// What a generator says that it has done.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Sent {
-    /// Frames that it was to send.
-    pub intended: u64,
-    /// Frames handed to the kernel.
-    pub sent: u64,
-    /// Frames counted by the interface: what capturers were offered.
-    pub confirmed: u64,
-    /// From the first to the last, s.
-    pub seconds: f64,
-}
-
 impl Traffic {
+    /// Frames of one size.
+    pub fn bytes(frame_bytes: u32, pps: Option<u64>, count: u64) -> Self {
+        Self {
+            size: Size::Bytes(frame_bytes),
+            content: Content::default(),
+            frame_bytes,
+            pps,
+            count,
+            mirrored: false,
+        }
+    }
+
+    /// Frames of whichever size.
+    ///
+    /// # Errors
+    /// No mix of that name; a file that cannot be read.
+    pub fn new(size: &Size, pps: Option<u64>, count: u64) -> Result<Self> {
+        let frame_bytes = mean_bytes(size)?;
+        Ok(Self { size: size.clone(), content: Content::default(), frame_bytes, pps, count, mirrored: false })
+    }
+
+    /// Whether each frame carries a stamp: the others are counted as they are.
+    pub fn is_stamped(&self) -> bool {
+        match &self.size {
+            Size::Bytes(bytes) => *bytes as usize >= FRAME_BYTES_MIN,
+            Size::Mix(name) => {
+                Sizes::parse(name).is_ok_and(|sizes| sizes.bounds().0 as usize >= FRAME_BYTES_MIN)
+            }
+            Size::From(_) | Size::Replay(_) => false,
+        }
+    }
+
     /// The bytes that a pcapng file needs for it, and some more.
     pub fn file_bytes(&self) -> u64 {
         /// An Enhanced Packet Block with two options, and its share of a chunk's padding.
@@ -50,43 +73,73 @@ impl Traffic {
         let mirror_bytes = if self.mirrored { MIRROR_BYTES } else { 0 };
         self.count * (u64::from(self.frame_bytes) + mirror_bytes + RECORD_BYTES) + (16 << 20)
     }
-}
 
-/// Sends `traffic`, on the generator's core, to the lab's receiving interface.
-pub(super) fn send(
-    bench: &Bench<'_>,
-    traffic: &Traffic,
-    watch: Watch<'_>,
-    look: &mut dyn FnMut(),
-) -> Result<Sent> {
-    let mut command = bench.lab.command_rx(bench.quaff)?;
-    command.args(["generate", "--inject", RX_IF, "--json", "--size", &traffic.frame_bytes.to_string()]);
-    command.args(["--count", &traffic.count.to_string()]);
-    if let Some(pps) = traffic.pps {
-        command.args(["--pps", &pps.to_string()]);
-    }
-    if traffic.mirrored {
-        command.args(["--erspan", "1"]);
-    }
-    pin(&mut command, bench.cores.generator);
-    // Ctrl-C is ours to hear.
-    command.process_group(0);
-    let mut running = Running::start(command)?;
-    let end = Instant::now() + PATIENCE + Duration::from_secs(traffic.count / traffic.pps.unwrap_or(PPS_MIN));
-    while !running.has_ended()? {
-        if Instant::now() > end {
-            running.signal(Signal::SIGINT)?;
-            return Err(failed(format!("still runs after {PATIENCE:?} more than it should")));
+    /// What our program is told; `stream` numbers the stamps.
+    pub(crate) fn words(&self, out: Out<'_>, stream: u16) -> Vec<String> {
+        let [way, interface] = match out {
+            Out::Inject(interface) => ["--inject", interface],
+            Out::Send(interface) => ["-o", interface],
+        };
+        let pps = self.pps.map(|pps| ["--pps".to_owned(), pps.to_string()]);
+        let count = self.count.to_string();
+        let words = |given: &[&str]| given.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let mut all = match &self.size {
+            Size::Replay(file) => {
+                let mut all =
+                    words(&["replay", way, interface, "--json", "--quiet", "--loop", "0", "--limit"]);
+                all.extend([count, file.clone()]);
+                if pps.is_none() {
+                    all.push("--topspeed".into());
+                }
+                all
+            }
+            made => {
+                let mut all = words(&["generate", way, interface, "--json", "--count"]);
+                all.push(count);
+                all.extend(match made {
+                    Size::From(file) => ["--sizes-from".to_owned(), file.clone()],
+                    Size::Mix(name) => ["--size".to_owned(), name.clone()],
+                    _ => ["--size".to_owned(), self.frame_bytes.to_string()],
+                });
+                if self.content != Content::default() {
+                    all.extend(words(&["--content", self.content.word()]));
+                }
+                all.extend(if self.is_stamped() {
+                    vec!["--stream".to_owned(), stream.to_string()]
+                } else {
+                    vec!["--no-stamp".to_owned()]
+                });
+                all
+            }
+        };
+        all.extend(pps.into_iter().flatten());
+        if self.mirrored {
+            all.extend(["--erspan".to_owned(), "1".to_owned()]);
         }
-        look();
-        pause(watch, Stage::Sending)?;
+        all
     }
-    let finished = running.finish(PATIENCE)?;
-    serde_json::from_slice(&finished.stdout).map_err(|_| failed(finished.stderr.trim().to_owned()))
 }
 
-fn failed(what: String) -> Error {
-    Error::Rival { name: "the generator".into(), what }
+/// The mean of a size, bytes.
+fn mean_bytes(size: &Size) -> Result<u32> {
+    let mean = match size {
+        Size::Bytes(bytes) => return Ok(*bytes),
+        Size::Mix(name) => {
+            let sizes = Sizes::parse(name).map_err(|error| wrong(name, &error))?;
+            sizes.mean(1, SIZE_MAX)
+        }
+        Size::From(file) => learned(file)?.mean(LEARNED_BYTES.0, LEARNED_BYTES.1),
+        Size::Replay(file) => learned(file)?.mean(1, SIZE_MAX),
+    };
+    Ok(mean.round() as u32)
+}
+
+fn learned(file: &str) -> Result<Sizes> {
+    learn(Path::new(file)).map(|(sizes, _)| sizes).map_err(|error| wrong(file, &error))
+}
+
+fn wrong(name: &str, error: &dyn std::fmt::Display) -> Error {
+    Error::Rival { name: "the generator".into(), what: format!("{name}: {error}") }
 }
 
 #[cfg(test)]
@@ -94,17 +147,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_read() {
-        let said = r#"{"intended":1000000,"sent":1000000,"confirmed":999999,"seconds":2.499997509,"pps":399999.9985599986,
-            "bits_per_second":4799999982.719983,"pace_error":3.6e-9,"lateness":{"mean_ns":361,"p50_ns":256,"p99_ns":14080,
-            "max_ns":119359},"retried":0,"interrupted":false,"via":"inject","interface":"rx0","frame_bytes":1500,"stream":1}"#;
-        let sent: Sent = serde_json::from_str(said).expect("a report");
-        assert_eq!((sent.intended, sent.sent, sent.confirmed), (1_000_000, 1_000_000, 999_999));
+    fn a_file_has_room_for_its_frames() {
+        let traffic = Traffic::bytes(1500, None, 3_000_000);
+        assert!(traffic.file_bytes() > 3_000_000 * 1536);
     }
 
     #[test]
-    fn a_file_has_room_for_its_frames() {
-        let traffic = Traffic { frame_bytes: 1500, pps: None, count: 3_000_000, mirrored: false };
-        assert!(traffic.file_bytes() > 3_000_000 * 1536);
+    fn the_generator_is_told_what_is_wanted() {
+        let words = |traffic: &Traffic, out| traffic.words(out, 7).join(" ");
+        assert_eq!(
+            words(&Traffic::bytes(512, Some(1000), 5), Out::Inject("rx0")),
+            "generate --inject rx0 --json --count 5 --size 512 --stream 7 --pps 1000"
+        );
+        assert_eq!(
+            words(&Traffic { mirrored: true, ..Traffic::bytes(60, None, 5) }, Out::Send("tx0")),
+            "generate -o tx0 --json --count 5 --size 60 --no-stamp --erspan 1"
+        );
+        let zeros = Traffic { content: Content::Zeros, ..Traffic::bytes(64, None, 5) };
+        assert_eq!(
+            words(&zeros, Out::Inject("rx0")),
+            "generate --inject rx0 --json --count 5 --size 64 --content zeros --stream 7"
+        );
+        let mix = Traffic::new(&Size::Mix("imix".into()), None, 5).expect("a mix");
+        assert_eq!((mix.frame_bytes, mix.is_stamped()), (354, true));
+        assert_eq!(
+            words(&mix, Out::Inject("rx0")),
+            "generate --inject rx0 --json --count 5 --size imix --stream 7"
+        );
+        let replay = Traffic { size: Size::Replay("a.pcap".into()), ..mix };
+        assert_eq!(
+            words(&replay, Out::Inject("rx0")),
+            "replay --inject rx0 --json --quiet --loop 0 --limit 5 a.pcap --topspeed"
+        );
+        assert_eq!(
+            words(&Traffic { pps: Some(9), ..replay }, Out::Send("tx0")),
+            "replay -o tx0 --json --quiet --loop 0 --limit 5 a.pcap --pps 9"
+        );
+    }
+
+    #[test]
+    fn what_is_no_size_is_an_error() {
+        for size in [Size::Mix("imax".into()), Size::From("/no/such".into()), Size::Replay("/no/such".into())]
+        {
+            let error = Traffic::new(&size, None, 1).expect_err("nothing of that name");
+            assert!(error.to_string().starts_with("the generator: "), "{error}");
+        }
     }
 }

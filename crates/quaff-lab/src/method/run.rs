@@ -1,10 +1,10 @@
 //! One run: a capturer on its core, traffic from another core, and what is in its file at the end.
 
 use super::count::count;
-use super::generator::{self, Traffic};
+use super::generator::Traffic;
 use super::growth::Growth;
 use super::place::{Place, RunDir};
-use crate::lab::{Lab, RX_IF};
+use super::site::Site;
 use crate::rival::{Places, Ready, Rival, Stop};
 use crate::running::{Finished, Running};
 use crate::{Error, Result};
@@ -50,12 +50,10 @@ pub enum Stage {
 }
 
 /// What is used in all runs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Bench<'a> {
-    /// Our own program, which generates.
-    pub quaff: &'a Path,
-    /// Where the capturer runs, in the receiving namespace.
-    pub lab: &'a Lab,
+    /// Where the capturer runs, and frames arrive.
+    pub site: &'a dyn Site,
     /// Where its files go.
     pub place: &'a Place,
     /// Who runs on which core.
@@ -160,7 +158,7 @@ impl Bench<'_> {
         ready(&mut capturing, rival, watch)?;
         let startup_seconds = on_core(capturing.pid())?.as_secs_f64();
         let mut growth = Growth::new(dir.path());
-        let sent = generator::send(self, traffic, watch, &mut || growth.look())?;
+        let sent = self.site.send(traffic, self.cores.generator, watch, &mut || growth.look())?;
         settle(&mut growth, &mut capturing, rival, watch)?;
         let finished = stop(capturing, rival, watch)?;
         let counted = count(&dir.files()?, rival.output, watch)?;
@@ -168,12 +166,12 @@ impl Bench<'_> {
         let said = [String::from_utf8_lossy(&finished.stdout), finished.stderr.as_str().into()].concat();
         let outcome = Outcome {
             rival: rival.name.into(),
-            traffic: *traffic,
+            traffic: traffic.clone(),
             buffer_mib,
-            offered: sent.confirmed,
+            offered: sent.offered,
             seconds: sent.seconds,
             in_file: counted.frames,
-            lost: sent.confirmed.saturating_sub(counted.frames),
+            lost: sent.offered.saturating_sub(counted.frames),
             own_drops: rival.drops.read(&said),
             startup_seconds,
             user_seconds: finished.usage.user.as_secs_f64(),
@@ -206,16 +204,16 @@ impl Bench<'_> {
             let path = dir.path().join(name);
             fs::create_dir(&path).trying(|| format!("create {}", path.display()))?;
         }
-        let places = Places { interface: RX_IF, dir: dir.path(), buffer_mib, filter: None };
+        let places = Places { interface: self.site.interface(), dir: dir.path(), buffer_mib, filter: None };
         let (program, args) = rival.command_line(program, &places);
-        let mut command = self.lab.command_rx(program)?;
+        let mut command = self.site.command(Path::new(&program))?;
         command.args(args);
         start_on(command, self.cores.capturer)
     }
 }
 
 /// Says what goes on, and waits a moment.
-pub(super) fn pause(watch: Watch<'_>, stage: Stage) -> Result<()> {
+pub(crate) fn pause(watch: Watch<'_>, stage: Stage) -> Result<()> {
     if !watch(stage) {
         return Err(Error::Interrupted);
     }

@@ -6,6 +6,7 @@
 //! [`TxSocket`] sends, and [`TxRing`] does by a ring in shared memory.
 
 pub mod block;
+mod promiscuous;
 mod ring;
 mod slots;
 pub(crate) mod socket;
@@ -13,6 +14,7 @@ mod tap;
 mod tx;
 mod tx_ring;
 
+pub use promiscuous::Promiscuous;
 pub use ring::{RingPlan, RxRing, Wake};
 pub use socket::{KernelDrops, TimeSource};
 pub use tap::{CountingTap, has_listener};

@@ -211,7 +211,7 @@ impl Bench<'_> {
     }
 
     fn traffic(&self, frame_bytes: u32, pps: Option<u64>, count: u64) -> Traffic {
-        Traffic { frame_bytes, pps, count: self.args.count.unwrap_or(count), mirrored: false }
+        Traffic::bytes(frame_bytes, pps, self.args.count.unwrap_or(count))
     }
 
     /// As many rounds as there are to be, in each of them each capturer once.

@@ -92,8 +92,7 @@ fn traffic(setup: &Setup, args: &Args) -> anyhow::Result<Vec<Traffic>> {
     let mut traffic = Vec::new();
     for (frame_bytes, pps, count) in TRAFFIC.into_iter().filter(|(size, ..)| args.sizes.contains(size)) {
         let pps = Some(pps).filter(|pps| *pps > 0);
-        let mut one =
-            Traffic { frame_bytes, pps, count: count.min(args.count.unwrap_or(count)), mirrored: false };
+        let mut one = Traffic::bytes(frame_bytes, pps, count.min(args.count.unwrap_or(count)));
         if one.file_bytes() > room_bytes {
             one.count = (one.count as f64 * room_bytes as f64 / one.file_bytes() as f64) as u64;
             let parent = setup.place.parent().display();
@@ -141,7 +140,7 @@ impl Demo {
     /// the host to find it, and that is not the capturer's work.
     fn warm_up(&self, progress: &Progress) -> quaff_lab::Result<()> {
         progress.about("warming up".into());
-        let traffic = Traffic { frame_bytes: 64, pps: None, count: COUNT_MIN, mirrored: false };
+        let traffic = Traffic::bytes(64, None, COUNT_MIN);
         self.setup.run(&self.setup.present[0], &traffic, Some(BUFFER_MIB), progress).map(|_| ())
     }
 

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use quaff_lab::bed::Direct;
 use quaff_lab::method::pipeline::{Feed, Middle, Stripper};
 use quaff_lab::method::{Bench, Cores, Outcome, Place, RunDir, Stage, Traffic, fio};
 use quaff_lab::rival::{Rival, shipped};
@@ -22,7 +23,7 @@ pub(super) struct Present {
 pub(super) struct Setup {
     signals: Signals,
     quaff: PathBuf,
-    lab: Lab,
+    bed: Direct,
     pub(super) place: Place,
     pub(super) cores: Cores,
     pub(super) present: Vec<Present>,
@@ -54,8 +55,8 @@ impl Setup {
             }
         }
         let place = Place::find(dir)?;
-        let lab = Lab::create(&LabPlan::default())?;
-        Ok(Self { signals, quaff, lab, place, cores: Cores::pick()?, present, absent })
+        let bed = Direct::new(Lab::create(&LabPlan::default())?, quaff.clone());
+        Ok(Self { signals, quaff, bed, place, cores: Cores::pick()?, present, absent })
     }
 
     /// One run; a signal ends it.
@@ -130,7 +131,7 @@ impl Setup {
     }
 
     fn bench(&self) -> Bench<'_> {
-        Bench { quaff: &self.quaff, lab: &self.lab, place: &self.place, cores: self.cores }
+        Bench { site: &self.bed, place: &self.place, cores: self.cores }
     }
 }
 

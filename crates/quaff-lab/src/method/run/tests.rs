@@ -92,7 +92,7 @@ fn time_on_core_is_read() {
 
 #[test]
 fn losses_are_told_in_percent_of_what_was_offered() {
-    let traffic = Traffic { frame_bytes: 64, pps: None, count: 1000, mirrored: false };
+    let traffic = Traffic::bytes(64, None, 1000);
     let outcome = Outcome {
         rival: "fake".into(),
         traffic,

@@ -185,7 +185,7 @@ mod tests {
     fn series(name: &str, lost: &[u64]) -> Series {
         let run = |lost: &u64| Outcome {
             rival: name.into(),
-            traffic: Traffic { frame_bytes: 512, pps: None, count: OFFERED, mirrored: false },
+            traffic: Traffic::bytes(512, None, OFFERED),
             buffer_mib: None,
             offered: OFFERED,
             seconds: 1.0,

@@ -99,7 +99,7 @@ mod tests {
     fn outcome(rival: &str, offered: u64, in_file: u64, own_drops: Option<u64>) -> Outcome {
         Outcome {
             rival: rival.into(),
-            traffic: Traffic { frame_bytes: 1500, pps: Some(400_000), count: offered, mirrored: false },
+            traffic: Traffic::bytes(1500, Some(400_000), offered),
             buffer_mib: Some(256),
             offered,
             seconds: offered as f64 / 400_000.0,

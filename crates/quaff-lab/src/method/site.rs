@@ -1,0 +1,44 @@
+//! Where a capturer runs and frames arrive; and what is known of them when they have.
+
+use super::generator::Traffic;
+use super::run::Watch;
+use crate::Result;
+use crate::bench::result::CoreUse;
+use std::path::Path;
+use std::process::Command;
+
+/// A place in which capturers are measured: a bed of the lab, or interfaces of this machine.
+pub trait Site {
+    /// The interface to capture from.
+    fn interface(&self) -> &str;
+
+    /// A command that will run where that interface is.
+    fn command(&self, program: &Path) -> Result<Command>;
+
+    /// Has `traffic` arrive there, sent from `core`. Returns when the last frame has, and who sent has ended.
+    /// `look` is called all the while.
+    ///
+    /// # Errors
+    /// The sender fails, or the watch wants no more.
+    fn send(&self, traffic: &Traffic, core: usize, watch: Watch<'_>, look: &mut dyn FnMut()) -> Result<Sent>;
+}
+
+/// What came of sending.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sent {
+    /// Frames that were to be sent.
+    pub intended: u64,
+    /// Frames handed to the kernel that sends.
+    pub sent: u64,
+    /// Frames that came to the receiving interface: what capturers were offered.
+    pub offered: u64,
+    /// From the first to the last, s.
+    pub seconds: f64,
+    /// Frames that were lost before a capturer's socket: on the way, at the interface for want of room, in
+    /// the kernel's queue.
+    pub receiver_drops: u64,
+    /// Each core, while frames came; empty when that was too short to tell.
+    pub cores: Vec<CoreUse>,
+    /// How busy all cores together were, each 0.5 s, 0 to 1.
+    pub busy_samples: Vec<f64>,
+}
