@@ -101,10 +101,11 @@ fn what_is_counted_is_in_the_file_whatever_the_tool_says() {
     let traffic = Traffic::bytes(512, Some(50_000), 20_000);
     let whole = shipped(quaff).swap_remove(0);
     // It cuts frames off before their stamps, and is proud of having lost none.
-    let args = &["capture", "-i", "{interface}", "-w", "{file}", "--json", "-s", "48"];
-    let cutting = Rival { name: "cutting", args, ..whole.clone() };
+    let args = ["capture", "-i", "{interface}", "--json", "-s", "48"].map(str::to_owned).to_vec();
+    let cutting = Rival { name: "cutting".into(), args, ..whole.clone() };
     for (rival, in_file) in [(whole, 20_000), (cutting, 0)] {
-        let (outcome, files) = method.run(&rival, quaff, &traffic, Some(64), &mut |_| true).expect("a run");
+        let (outcome, files) =
+            method.capture(&rival, quaff, &traffic, Some(64), &mut |_| true).expect("a run");
         assert_eq!(outcome.offered, 20_000);
         assert_eq!((outcome.in_file, outcome.lost), (in_file, 20_000 - in_file), "{}", rival.name);
         assert_eq!(outcome.own_drops, Some(0));

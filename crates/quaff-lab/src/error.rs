@@ -39,6 +39,22 @@ pub enum Error {
         /// What went wrong, with the last that it said.
         what: String,
     },
+    /// A description of a capturer is wrong.
+    #[error("{place}: {what}")]
+    Description {
+        /// File, line and key, or the command.
+        place: String,
+        /// What is wrong there.
+        what: String,
+    },
+    /// There is no capturer of that name.
+    #[error("there is no capturer {name}; there is {}", .known.join(", "))]
+    NoRival {
+        /// The name that was asked for.
+        name: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
     /// There is no disk to write to, or too little of it.
     #[error("{0}")]
     Place(String),

@@ -18,6 +18,7 @@ pub mod probe;
 mod registry;
 pub mod rival;
 pub mod running;
+pub mod slow;
 pub mod stats;
 pub mod testing;
 

@@ -1,5 +1,6 @@
 //! What to run, as plain data: every size is a limit, chosen once, checked once, and can be printed.
 
+use crate::stage::LoadPlan;
 use crate::{Error, Result};
 use quaff_os::packet::TimeSource;
 use quaff_wire::tunnel::Kinds;
@@ -142,6 +143,8 @@ pub struct CapturePlan {
     pub inner: Option<InnerPlan>,
     /// Bytes kept of each packet; [`SNAPLEN_MAX`] is all.
     pub snaplen: u32,
+    /// Work on each packet, for measurements.
+    pub load: LoadPlan,
     /// Whether to see frames addressed to others.
     pub promiscuous: bool,
     /// Whose clock.

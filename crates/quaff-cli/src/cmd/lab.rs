@@ -4,6 +4,7 @@ mod bench;
 mod demo;
 mod measure;
 mod probe;
+mod recvfrom;
 mod run;
 
 use crate::exit::Exit;
@@ -33,6 +34,8 @@ enum Verb {
     Probe(probe::Args),
     Demo(demo::Args),
     Bench(bench::Args),
+    #[command(hide = true)]
+    Recvfrom(recvfrom::Args),
 }
 
 /// Make a lab that stays until it is taken down
@@ -84,6 +87,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Verb::Probe(args) => probe::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Bench(args) => bench::run(&args),
+        Verb::Recvfrom(args) => recvfrom::run(args),
     }
 }
 

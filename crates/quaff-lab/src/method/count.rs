@@ -1,7 +1,7 @@
 //! How many of the frames that were sent are in the files, by our own reading of each of them.
 
 use super::run::Watch;
-use crate::rival::Output;
+use crate::rival::Format;
 use crate::{Error, Result};
 use quaff::verify::{self, Options};
 use quaff_os::Try;
@@ -30,11 +30,11 @@ pub(super) struct Counted {
 ///
 /// # Errors
 /// A file that cannot be read, or not to its end.
-pub(super) fn count(files: &[PathBuf], output: Output, watch: Watch<'_>) -> Result<Counted> {
+pub(super) fn count(files: &[PathBuf], format: Format, watch: Watch<'_>) -> Result<Counted> {
     let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|found| found.len()).sum();
-    let (frames, accounted) = match output {
-        Output::Capture => in_captures(files, watch)?,
-        Output::Blocks => (files.iter().map(|file| in_blocks(file)).sum::<Result<u64>>()?, None),
+    let (frames, accounted) = match format {
+        Format::Capture => in_captures(files, watch)?,
+        Format::Blocks => (files.iter().map(|file| in_blocks(file)).sum::<Result<u64>>()?, None),
     };
     Ok(Counted { frames, bytes, accounted })
 }
@@ -103,12 +103,12 @@ mod tests {
         }
         fs::write(&path, &bytes).expect("written");
         let files = files(dir.path()).expect("listed");
-        let counted = count(&files, Output::Blocks, &mut |_| true).expect("counted");
+        let counted = count(&files, Format::Blocks, &mut |_| true).expect("counted");
         assert_eq!(counted, Counted { frames: 668, bytes: 3 << 20, accounted: None });
 
         bytes[1 << 20] = 9;
         fs::write(&path, &bytes).expect("written");
-        let error = count(&files, Output::Blocks, &mut |_| true).expect_err("no version 9");
+        let error = count(&files, Format::Blocks, &mut |_| true).expect_err("no version 9");
         assert!(error.to_string().contains("offset 1048576"), "{error}");
     }
 
@@ -117,6 +117,6 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         fs::write(dir.path().join("capture"), "not one").expect("written");
         let files = files(dir.path()).expect("listed");
-        assert!(count(&files, Output::Capture, &mut |_| true).is_err());
+        assert!(count(&files, Format::Capture, &mut |_| true).is_err());
     }
 }

@@ -5,6 +5,7 @@ use super::generator::Traffic;
 use super::growth::Growth;
 use super::place::{Place, RunDir};
 use super::site::Site;
+use crate::bench::plan::Setting;
 use crate::rival::{Places, Ready, Rival, Stop};
 use crate::running::{Finished, Running};
 use crate::{Error, Result};
@@ -145,7 +146,7 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// The rival does not start, get ready or end; the generator fails; the watch wants no more.
-    pub fn run(
+    pub fn capture(
         &self,
         rival: &Rival,
         program: &Path,
@@ -161,18 +162,18 @@ impl Bench<'_> {
         let sent = self.site.send(traffic, self.cores.generator, watch, &mut || growth.look())?;
         settle(&mut growth, &mut capturing, rival, watch)?;
         let finished = stop(capturing, rival, watch)?;
-        let counted = count(&dir.files()?, rival.output, watch)?;
+        let counted = count(&dir.files()?, rival.format, watch)?;
         pause(watch, Stage::Counting)?;
         let said = [String::from_utf8_lossy(&finished.stdout), finished.stderr.as_str().into()].concat();
         let outcome = Outcome {
-            rival: rival.name.into(),
+            rival: rival.name.clone(),
             traffic: traffic.clone(),
             buffer_mib,
             offered: sent.offered,
             seconds: sent.seconds,
             in_file: counted.frames,
             lost: sent.offered.saturating_sub(counted.frames),
-            own_drops: rival.drops.read(&said),
+            own_drops: rival.drops.as_ref().and_then(|drops| drops.read(&said)),
             startup_seconds,
             user_seconds: finished.usage.user.as_secs_f64(),
             system_seconds: finished.usage.system.as_secs_f64(),
@@ -200,11 +201,13 @@ impl Bench<'_> {
     }
 
     fn start(&self, rival: &Rival, program: &Path, dir: &RunDir, buffer_mib: Option<u64>) -> Result<Running> {
-        for name in rival.dirs {
+        for name in &rival.dirs {
             let path = dir.path().join(name);
             fs::create_dir(&path).trying(|| format!("create {}", path.display()))?;
         }
-        let places = Places { interface: self.site.interface(), dir: dir.path(), buffer_mib, filter: None };
+        let setting = Setting { buffer_mib, ..Setting::default() };
+        let core = self.cores.capturer;
+        let places = Places { interface: self.site.interface(), dir: dir.path(), core, setting: &setting };
         let (program, args) = rival.command_line(program, &places);
         let mut command = self.site.command(Path::new(&program))?;
         command.args(args);
@@ -230,7 +233,7 @@ fn start_on(mut command: Command, core: usize) -> Result<Running> {
 
 fn ready(capturing: &mut Running, rival: &Rival, watch: Watch<'_>) -> Result<()> {
     let begun = Instant::now();
-    while !is_ready(capturing, rival.ready) {
+    while !is_ready(capturing, &rival.ready, begun) {
         if capturing.has_ended()? {
             // Its last words are still on their way.
             capturing.hears("\n\n", LOOK);
@@ -245,13 +248,14 @@ fn ready(capturing: &mut Running, rival: &Rival, watch: Watch<'_>) -> Result<()>
     Ok(())
 }
 
-fn is_ready(capturing: &mut Running, ready: Ready) -> bool {
+fn is_ready(capturing: &mut Running, ready: &Ready, begun: Instant) -> bool {
     match ready {
         Ready::Says(words) => capturing.hears(words, Duration::ZERO),
         Ready::Socket => {
             let path = format!("/proc/{}/net/packet", capturing.pid());
             fs::read_to_string(path).is_ok_and(|table| has_socket(&table))
         }
+        Ready::AfterMs(ms) => begun.elapsed() >= Duration::from_millis(*ms),
     }
 }
 
@@ -268,7 +272,7 @@ fn has_socket(table: &str) -> bool {
 
 fn settle(growth: &mut Growth<'_>, capturing: &mut Running, rival: &Rival, watch: Watch<'_>) -> Result<()> {
     let begun = Instant::now();
-    while begun.elapsed() < rival.settle || growth.still() < rival.settle {
+    while begun.elapsed() < rival.settle() || growth.still() < rival.settle() {
         if begun.elapsed() > GROWTH_MAX {
             return Err(failed(rival, "writes on without traffic", ""));
         }
@@ -284,6 +288,7 @@ fn settle(growth: &mut Growth<'_>, capturing: &mut Running, rival: &Rival, watch
 fn stop(mut capturing: Running, rival: &Rival, watch: Watch<'_>) -> Result<Finished> {
     capturing.signal(match rival.stop {
         Stop::Interrupt => Signal::SIGINT,
+        Stop::Terminate => Signal::SIGTERM,
         Stop::Kill => Signal::SIGKILL,
     })?;
     let begun = Instant::now();
@@ -309,7 +314,7 @@ fn on_core(pid: u32) -> Result<Duration> {
 
 fn failed(rival: &Rival, what: &str, heard: &str) -> Error {
     let last = heard.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing");
-    Error::Rival { name: rival.name.into(), what: format!("{what}: {last}") }
+    Error::Rival { name: rival.name.clone(), what: format!("{what}: {last}") }
 }
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 //! [`RxRing`] is a TPACKET_V3 receive ring; [`block`] reads the blocks in it. The order of set-up
 //! is fixed by the type: filter, ring and time stamps are all in place before the socket is bound,
 //! so no packet can slip in that the plan did not ask for. [`CountingTap`] counts what others capture,
-//! [`TxSocket`] sends, and [`TxRing`] does by a ring in shared memory.
+//! [`TxSocket`] sends, and [`TxRing`] does by a ring in shared memory. [`Receiver`] is the slow way in: a system call
+//! for each packet.
 
 pub mod block;
 mod promiscuous;
+mod receive;
 mod ring;
 mod slots;
 pub(crate) mod socket;
@@ -15,6 +17,7 @@ mod tx;
 mod tx_ring;
 
 pub use promiscuous::Promiscuous;
+pub use receive::Receiver;
 pub use ring::{RingPlan, RxRing, Wake};
 pub use socket::{KernelDrops, TimeSource};
 pub use tap::{CountingTap, has_listener};

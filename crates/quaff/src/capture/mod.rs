@@ -18,7 +18,7 @@ use crate::pool::{Arrived, LanePool, Pool, PoolPlan};
 use crate::sink::file::Slots;
 use crate::sink::header::Heading;
 use crate::source::afpacket::{AfPacket, Opening};
-use crate::stage::{Decap, Inner, Limit, Quota, Slice, Stage};
+use crate::stage::{Decap, Inner, Limit, Load, Quota, Slice, Stage};
 use crate::stop::{Alarm, Reason, Stop};
 use crate::tally::{InputTally, LaneTally, Ledger, WriterTally};
 use crate::{Error, Result};
@@ -334,6 +334,9 @@ fn stages(
     }
     if plan.snaplen < crate::plan::SNAPLEN_MAX {
         stages.push(Box::new(Slice { snaplen: plan.snaplen }));
+    }
+    if !plan.load.is_none() {
+        stages.push(Box::new(Load::new(plan.load, crate::plan::SNAPLEN_MAX as usize)));
     }
     if let Some(quota) = quota {
         stages.push(Box::new(Limit::new(quota.clone(), stop.clone())));

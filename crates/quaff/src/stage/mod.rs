@@ -4,12 +4,14 @@
 mod decap;
 mod inner;
 mod limit;
+mod load;
 mod slice;
 pub mod split;
 
 pub use decap::Decap;
 pub use inner::Inner;
 pub use limit::{Limit, Quota};
+pub use load::{Load, LoadPlan};
 pub use slice::Slice;
 pub use split::Split;
 

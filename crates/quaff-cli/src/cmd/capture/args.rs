@@ -8,6 +8,7 @@ use quaff::plan::{
     POPULATE_BYTES, READ_BUFFER_BYTES, ReadPlan, Retention, SNAPLEN_MAX, default_buffer_bytes,
     default_ring_bytes,
 };
+use quaff::stage::LoadPlan;
 use quaff_os::packet::TimeSource;
 use quaff_os::topology::{Nic, Topology, advise};
 use quaff_wire::tunnel::Kinds;
@@ -180,6 +181,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PRIO", num_args = 0..=1, default_missing_value = "10", value_parser = clap::value_parser!(i32).range(1..=99), help_heading = "Machine")]
     rt: Option<i32>,
 
+    /// Copy each packet N times more, for 'quaff bench'
+    #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
+    copies: u32,
+    /// Compress each packet at zlib's LEVEL and throw the result away, for 'quaff bench'
+    #[arg(long, value_name = "LEVEL", default_value_t = 0, hide = true, value_parser = clap::value_parser!(u32).range(0..=9))]
+    compress: u32,
+
     /// Print what would be done, and how long a disk may stand still, and exit
     #[arg(long, help_heading = "Words")]
     pub(crate) explain: bool,
@@ -288,6 +296,7 @@ impl Args {
             }),
             inner: self.inner(),
             snaplen: if self.snaplen == 0 { SNAPLEN_MAX } else { self.snaplen },
+            load: LoadPlan { copies: self.copies, compression: self.compress },
             promiscuous: !self.no_promiscuous,
             time_source: match self.time_stamp_type {
                 TimeStampType::Host => TimeSource::Host,

@@ -72,7 +72,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let setup = Setup::new(&NAMES, args.dir.as_deref())?;
     for rival in &setup.absent {
-        eprintln!("quaff: {} is not installed (apt-get install {})", rival.name, rival.package);
+        eprintln!("quaff: {} is not installed ({})", rival.name, rival.install);
     }
     let progress = Progress::new(0);
     let mut bench =

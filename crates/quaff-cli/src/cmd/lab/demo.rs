@@ -2,12 +2,13 @@
 
 mod table;
 
-use super::measure::{Present, Progress, Setup, rate_words};
+use super::measure::{Progress, Setup, rate_words};
 use crate::cmd::verify;
 use crate::exit::Exit;
 use crate::show;
 use quaff_lab::Error;
 use quaff_lab::method::{RunDir, Traffic};
+use quaff_lab::rival::Present;
 use quaff_os::rtnl::{self, Link};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -183,8 +184,7 @@ impl Demo {
             place.parent().display(),
         ));
         for rival in absent {
-            text +=
-                &format!("Not installed, so left out: {} (apt-get install {})\n", rival.name, rival.package);
+            text += &format!("Not installed, so left out: {} ({})\n", rival.name, rival.install);
         }
         text
     }
@@ -200,7 +200,7 @@ impl Demo {
         ));
         let mut text = format!("\n{}\n", self.style.dim(legend.trim_end()));
         for Present { rival, .. } in &self.setup.present {
-            let Some((offered, in_file)) = self.totals.get(rival.name) else { continue };
+            let Some((offered, in_file)) = self.totals.get(&rival.name) else { continue };
             let all = show::count(*offered);
             text += &match offered.saturating_sub(*in_file) {
                 0 => self.style.good(&format!("\n  {:12}has all {all} frames", rival.name)),

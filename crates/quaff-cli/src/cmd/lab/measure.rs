@@ -1,23 +1,16 @@
 //! What `demo` and `bench` share: signals, a lab, a disk, the capturers that are installed; and a
 //! progress line over many runs.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use quaff_lab::bed::Direct;
 use quaff_lab::method::pipeline::{Feed, Middle, Stripper};
 use quaff_lab::method::{Bench, Cores, Outcome, Place, RunDir, Stage, Traffic, fio};
-use quaff_lab::rival::{Rival, shipped};
+use quaff_lab::rival::{self, Present, Rival, shipped};
 use quaff_lab::{Lab, LabPlan};
 use quaff_os::signal::{Signal, Signals};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// A capturer that is installed.
-pub(super) struct Present {
-    pub(super) rival: Rival,
-    pub(super) program: PathBuf,
-    pub(super) version: Option<String>,
-}
 
 /// All that a measurement needs, taken down when it is dropped.
 pub(super) struct Setup {
@@ -36,24 +29,7 @@ impl Setup {
         // Before the first thread: from here on a signal is something to read.
         let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
         let quaff = std::env::current_exe().context("find the program that runs")?;
-        let mut all = shipped(&quaff);
-        let known = |name: &&&str| !all.iter().any(|rival| rival.name == **name);
-        if let Some(unknown) = names.iter().find(known) {
-            let known: Vec<_> = all.iter().map(|rival| rival.name).collect();
-            bail!("there is no capturer {unknown}; there is {}", known.join(", "));
-        }
-        all.retain(|rival| names.contains(&rival.name));
-        all.sort_by_key(|rival| names.iter().position(|name| *name == rival.name));
-        let (mut present, mut absent) = (Vec::new(), Vec::new());
-        for rival in all {
-            match rival.find() {
-                Some(program) => {
-                    let version = rival.version(&program);
-                    present.push(Present { rival, program, version });
-                }
-                None => absent.push(rival),
-            }
-        }
+        let rival::Resolved { present, absent } = rival::resolve(names, &shipped(&quaff))?;
         let place = Place::find(dir)?;
         let bed = Direct::new(Lab::create(&LabPlan::default())?, quaff.clone());
         Ok(Self { signals, quaff, bed, place, cores: Cores::pick()?, present, absent })
@@ -68,8 +44,8 @@ impl Setup {
         progress: &Progress,
     ) -> quaff_lab::Result<(Outcome, RunDir)> {
         let Present { rival, program, .. } = rival;
-        self.bench().run(rival, program, traffic, buffer_mib, &mut |stage| {
-            progress.stage(rival.name, stage);
+        self.bench().capture(rival, program, traffic, buffer_mib, &mut |stage| {
+            progress.stage(&rival.name, stage);
             self.goes_on()
         })
     }

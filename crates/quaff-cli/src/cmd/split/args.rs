@@ -8,6 +8,7 @@ use quaff::plan::{
     BLOCK_BYTES, CapturePlan, Format, InterfacePlan, Output, POPULATE_BYTES, ReadPlan, SNAPLEN_MAX,
     default_buffer_bytes, default_ring_bytes,
 };
+use quaff::stage::LoadPlan;
 use quaff::stage::split::Sorting;
 use quaff_os::packet::TimeSource;
 use quaff_wire::split::By;
@@ -249,6 +250,7 @@ impl Args {
             decap: None,
             inner: None,
             snaplen: SNAPLEN_MAX,
+            load: LoadPlan::default(),
             promiscuous: !self.no_promiscuous,
             time_source: TimeSource::Host,
             ring_bytes: self.ring.map_or_else(|| default_ring_bytes(free_bytes), |bytes| bytes as usize),

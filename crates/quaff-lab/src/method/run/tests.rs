@@ -5,8 +5,8 @@ use crate::rival::{Counter, shipped};
 
 fn fake(ready: Ready) -> Rival {
     let quaff = shipped(Path::new("quaff")).swap_remove(0);
-    let settle = Duration::from_millis(200);
-    Rival { name: "fake", ready, settle, drops: Counter::Before("packets lost"), ..quaff }
+    let drops = Some(Counter::Before("packets lost".into()));
+    Rival { name: "fake".into(), ready, settle_ms: 200, drops, ..quaff }
 }
 
 fn sh(script: &str) -> Running {
@@ -29,7 +29,7 @@ fn a_capturer_is_started_watched_and_stopped() {
          echo capturing >&2; (sleep 0.4; echo 1 >> {0}; sleep 0.2; echo 2 >> {0}) & while :; do sleep 0.01; done",
         file.display()
     );
-    let rival = fake(Ready::Says("capturing"));
+    let rival = fake(Ready::Says("capturing".into()));
     let mut capturing = sh(&script);
     ready(&mut capturing, &rival, &mut go).expect("it is ready");
     let mut growth = Growth::new(dir.path());
@@ -37,12 +37,12 @@ fn a_capturer_is_started_watched_and_stopped() {
     assert_eq!(fs::read_to_string(&file).expect("it wrote"), "1\n2\n", "it was given the time it needs");
     let finished = stop(capturing, &rival, &mut go).expect("it ends");
     assert_eq!(finished.status.code(), Some(3));
-    assert_eq!(rival.drops.read(&finished.stderr), Some(17));
+    assert_eq!(rival.drops.as_ref().and_then(|drops| drops.read(&finished.stderr)), Some(17));
 }
 
 #[test]
 fn one_that_ends_too_soon_is_told_with_its_last_words() {
-    let rival = fake(Ready::Says("capturing"));
+    let rival = fake(Ready::Says("capturing".into()));
     let mut capturing = sh("echo no such device >&2; echo >&2; exit 1");
     let error = ready(&mut capturing, &rival, &mut go).expect_err("it cannot");
     assert_eq!(error.to_string(), "fake: ended before it captured: no such device");

@@ -1,0 +1,64 @@
+//! `quaff lab recvfrom`: slow sniffing, to be measured beside the others.
+
+use crate::exit::Exit;
+use crate::units;
+use quaff::stage::LoadPlan;
+use quaff_lab::slow::{self, SNAPLEN_MAX, SlowPlan};
+use quaff_os::signal::{Signal, Signals};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Capture one packet after the other, as it was done before rings
+///
+/// One recvfrom(2) for each packet, on a plain packet socket, and buffered writes into a pcap file: the slow
+/// sniffing that 'quaff bench' measures others beside. SIGINT or SIGTERM ends it; it prints a JSON object with
+/// "captured" and "dropped" then, on stderr when packets go to stdout.
+///
+/// Exit status: 0 nothing was dropped, 1 something was, 2 it failed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Interface to capture from
+    #[arg(short, long, value_name = "IF")]
+    interface: String,
+    /// Write to FILE; - is stdout
+    #[arg(short, long, value_name = "FILE")]
+    write: PathBuf,
+    /// Keep only packets that match a tcpdump expression
+    #[arg(short, long, value_name = "EXPR")]
+    filter: Option<String>,
+    /// Keep only the first BYTES of each packet
+    #[arg(short, long, value_name = "BYTES", default_value_t = SNAPLEN_MAX, value_parser = clap::value_parser!(u32).range(1..=i64::from(SNAPLEN_MAX)))]
+    snaplen: u32,
+    /// Size of the socket's buffer [default: net.core.rmem_default]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
+    buffer: Option<u64>,
+    /// Copy each packet N times more
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    copies: u32,
+    /// Compress each packet at zlib's LEVEL, and throw the result away
+    #[arg(long, value_name = "LEVEL", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=9))]
+    compress: u32,
+}
+
+pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
+    let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
+    let takes_stdout = args.write.as_os_str() == "-";
+    let plan = SlowPlan {
+        interface: args.interface,
+        write: args.write,
+        filter: args.filter,
+        snaplen: args.snaplen,
+        buffer_bytes: args.buffer.map(|bytes| bytes as usize),
+        load: LoadPlan { copies: args.copies, compression: args.compress },
+    };
+    // Who cannot hear is not asked.
+    let goes_on = || matches!(signals.next(Duration::ZERO), Ok(None) | Err(_));
+    let report = slow::capture(&plan, || eprintln!("capturing"), goes_on)?;
+    let said = serde_json::to_string(&report)?;
+    if takes_stdout {
+        eprintln!("{said}")
+    } else {
+        println!("{said}")
+    }
+    Ok(if report.dropped == 0 { Exit::Done } else { Exit::Loss })
+}

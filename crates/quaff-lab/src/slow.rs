@@ -1,0 +1,132 @@
+//! Slow sniffing: a capture as it was done before rings, one recvfrom(2) for each packet and buffered writes,
+//! so that there is something to measure fast ones beside. Each packet has the time at which it got here.
+
+use crate::{Error, Result};
+use quaff::stage::{Load, LoadPlan};
+use quaff_os::clock::wall_ns;
+use quaff_os::packet::{Insn, Receiver, accept};
+use quaff_os::{Try, filter, rtnl};
+use quaff_wire::linktype;
+use quaff_wire::pcap::encode::{self, Resolution};
+use quaff_wire::record::Record;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What tcpdump calls unlimited.
+pub const SNAPLEN_MAX: u32 = 262_144;
+/// How long it waits for a packet before it looks whether it is to end.
+const WAIT: Duration = Duration::from_millis(100);
+/// And after how many packets it looks, when they come without a pause.
+const LOOK_PACKETS: u64 = 256;
+
+/// What to capture, and what to do with it.
+#[derive(Debug, Clone)]
+pub struct SlowPlan {
+    /// The interface.
+    pub interface: String,
+    /// Where the pcap file goes; `-` is stdout.
+    pub write: PathBuf,
+    /// A tcpdump expression.
+    pub filter: Option<String>,
+    /// Bytes kept of each packet.
+    pub snaplen: u32,
+    /// Bytes of the socket's buffer; `None`: as the kernel has it.
+    pub buffer_bytes: Option<usize>,
+    /// Work on each packet.
+    pub load: LoadPlan,
+}
+
+/// What came of it, packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct SlowReport {
+    /// In the file.
+    pub captured: u64,
+    /// The socket had no room for them.
+    pub dropped: u64,
+}
+
+/// Captures until `goes_on` says no more and the socket is empty. `ready` is called when each packet is seen.
+///
+/// # Errors
+/// No such interface, a filter that is none, what the kernel refuses, a file that cannot be written.
+pub fn capture(plan: &SlowPlan, ready: impl FnOnce(), goes_on: impl Fn() -> bool) -> Result<SlowReport> {
+    let link = rtnl::link(&plan.interface)?;
+    let mut out = Out::open(&plan.write, plan.snaplen)?;
+    let mut receiver = Receiver::open(link.index, &plan.interface, &program(plan)?, plan.buffer_bytes)?;
+    receiver.set_wait(WAIT)?;
+    ready();
+    let mut load = (!plan.load.is_none()).then(|| Load::new(plan.load, plan.snaplen as usize));
+    let (mut report, mut packet, mut is_open) = (SlowReport::default(), vec![0; plan.snaplen as usize], true);
+    loop {
+        let received = receiver.receive(&mut packet)?;
+        if let Some(len) = received {
+            let bytes = &packet[..len.min(packet.len())];
+            if let Some(load) = &mut load {
+                load.work(bytes);
+            }
+            out.write(bytes, len as u32)?;
+            report.captured += 1;
+        } else if !is_open {
+            break;
+        }
+        if is_open && (received.is_none() || report.captured.is_multiple_of(LOOK_PACKETS)) {
+            // The kernel counts in 32 bits.
+            report.dropped += receiver.statistics()?.drops;
+            if !goes_on() {
+                is_open = false;
+                receiver.close()?;
+            }
+        }
+    }
+    report.dropped += receiver.statistics()?.drops;
+    out.end()?;
+    Ok(report)
+}
+
+fn program(plan: &SlowPlan) -> Result<Vec<Insn>> {
+    let Some(expression) = &plan.filter else { return Ok(vec![accept(plan.snaplen)]) };
+    let what = |error: filter::FilterError| Error::Description {
+        place: format!("the filter {expression:?}"),
+        what: error.to_string(),
+    };
+    filter::compile(&plan.interface, linktype::dlt_of(linktype::ETHERNET.linktype), expression, plan.snaplen)
+        .map_err(what)
+}
+
+/// The file.
+struct Out {
+    name: String,
+    file: BufWriter<Box<dyn Write>>,
+    record: Vec<u8>,
+}
+
+impl Out {
+    fn open(path: &Path, snaplen: u32) -> Result<Self> {
+        let name = path.display().to_string();
+        let file: Box<dyn Write> = if path == Path::new("-") {
+            Box::new(io::stdout().lock())
+        } else {
+            Box::new(File::create(path).trying(|| format!("create {name}"))?)
+        };
+        let record = vec![0; encode::record_bytes(snaplen as usize)];
+        let mut out = Self { name, file: BufWriter::new(file), record };
+        let header = encode::file_header(Resolution::Nanoseconds, snaplen, linktype::ETHERNET.linktype);
+        out.file.write_all(&header).trying(|| format!("write {}", out.name))?;
+        // A reader at the other end of a pipe sees at once what is coming.
+        out.file.flush().trying(|| format!("write {}", out.name))?;
+        Ok(out)
+    }
+
+    fn write(&mut self, bytes: &[u8], len: u32) -> Result<()> {
+        let packet = Record { time_ns: wall_ns(), bytes, len, ..Record::default() };
+        let used = encode::record(&mut self.record, Resolution::Nanoseconds, &packet);
+        Ok(self.file.write_all(&self.record[..used]).trying(|| format!("write {}", self.name))?)
+    }
+
+    fn end(mut self) -> Result<()> {
+        Ok(self.file.flush().trying(|| format!("write {}", self.name))?)
+    }
+}

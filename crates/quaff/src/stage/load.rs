@@ -1,0 +1,93 @@
+//! Work on each frame that changes nothing: what a slow application would do with it. For measurements only.
+
+use super::Stage;
+use crate::batch::Batch;
+use crate::tally::Removed;
+use flate2::{Compress, Compression, FlushCompress};
+use std::hint::black_box;
+
+/// What is to be done with each frame.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LoadPlan {
+    /// How often its bytes are copied.
+    pub copies: u32,
+    /// zlib's level at which they are compressed, 1 to 9; 0 is not at all.
+    pub compression: u32,
+}
+
+/// Does it, and throws the result away.
+pub struct Load {
+    copies: u32,
+    compress: Option<Compress>,
+    scratch: Vec<u8>,
+}
+
+impl LoadPlan {
+    /// Whether there is nothing to do.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Load {
+    /// For frames of up to `frame_bytes_max`, of which more are cut off.
+    pub fn new(plan: LoadPlan, frame_bytes_max: usize) -> Self {
+        let level = Compression::new(plan.compression.min(9));
+        Self {
+            copies: plan.copies,
+            compress: (plan.compression > 0).then(|| Compress::new(level, true)),
+            // What does not get smaller gets larger by a little (RFC 1950, RFC 1951).
+            scratch: vec![0; frame_bytes_max + frame_bytes_max / 8 + 64],
+        }
+    }
+
+    /// Works on one frame. Returns how many bytes zlib made of it, 0 without compression.
+    pub fn work(&mut self, bytes: &[u8]) -> u64 {
+        let bytes = &bytes[..bytes.len().min(self.scratch.len())];
+        for _ in 0..self.copies {
+            // Each of them is to happen, though nobody reads it.
+            black_box(&mut self.scratch)[..bytes.len()].copy_from_slice(black_box(bytes));
+        }
+        let Some(compress) = &mut self.compress else { return 0 };
+        compress.reset();
+        // There is room for all of it, so that it cannot fail; and nobody wants the result.
+        let _ = compress.compress(bytes, black_box(&mut self.scratch), FlushCompress::Finish);
+        compress.total_out()
+    }
+}
+
+impl Stage for Load {
+    fn pass(&mut self, batch: &mut Batch<'_>, _removed: &mut Removed) {
+        let memory = batch.memory();
+        for frame in batch.frames.iter() {
+            let bytes = memory.of(frame);
+            self.work(&bytes[..bytes.len().min(frame.keep as usize)]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_frame_is_copied_and_compressed() {
+        let mut load = Load::new(LoadPlan { copies: 2, compression: 3 }, 1500);
+        let frame: Vec<u8> = (0..200).collect();
+        load.work(&frame);
+        // The compressed bytes lie over the first of the copied ones, and the rest of those is still there.
+        let mut plain = Load::new(LoadPlan { copies: 1, compression: 0 }, 1500);
+        assert_eq!(plain.work(&frame), 0);
+        assert_eq!(plain.scratch[..200], frame);
+        let small = load.work(&[7; 1500]);
+        assert!((10..100).contains(&small), "{small}");
+        assert_eq!(load.work(&[7; 1500]), small, "each frame begins anew");
+        assert!(load.work(&[1; 9000]) > 0, "of one that is too long, the rest is left");
+    }
+
+    #[test]
+    fn nothing_is_the_default() {
+        assert!(LoadPlan::default().is_none());
+        assert!(!LoadPlan { copies: 1, compression: 0 }.is_none());
+    }
+}
