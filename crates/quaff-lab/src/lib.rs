@@ -19,6 +19,7 @@ mod registry;
 pub mod rival;
 pub mod running;
 pub mod slow;
+pub mod search;
 pub mod stats;
 pub mod testing;
 

@@ -1,0 +1,113 @@
+//! What the trials at one load say of it under one goal: load classification and conditional throughput, as
+//! the code in the appendices of RFC 9971 computes them.
+
+use super::Goal;
+use crate::search::Measured;
+
+/// What a load is under a goal ("Load Classification").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// It is certain to meet the goal.
+    Lower,
+    /// It is certain to fail it.
+    Upper,
+    /// More trials are needed.
+    Undecided,
+}
+
+/// Times of the trials at one load under one goal, s.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Sums {
+    pub(super) full_high_s: f64,
+    pub(super) full_low_s: f64,
+    pub(super) short_high_s: f64,
+    pub(super) short_low_s: f64,
+}
+
+/// What follows from [`Sums`], by the names of RFC 9971's "Load Classification Logic".
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Estimate {
+    pub(super) balancing_s: f64,
+    pub(super) positive_excess_s: f64,
+    pub(super) effective_high_s: f64,
+    pub(super) effective_full_s: f64,
+    pub(super) effective_whole_s: f64,
+    pub(super) missing_s: f64,
+    pub(super) pessimistic_high_s: f64,
+}
+
+impl Sums {
+    /// Of trials that were all at one load.
+    pub(super) fn of<'a>(goal: &Goal, trials: impl IntoIterator<Item = &'a Measured>) -> Self {
+        let mut sums = Self::default();
+        for trial in trials {
+            let sum = match (goal.is_full(trial), trial.loss > goal.loss_ratio) {
+                (true, true) => &mut sums.full_high_s,
+                (true, false) => &mut sums.full_low_s,
+                (false, true) => &mut sums.short_high_s,
+                (false, false) => &mut sums.short_low_s,
+            };
+            *sum += trial.effective_s;
+        }
+        sums
+    }
+
+    pub(super) fn estimate(&self, goal: &Goal) -> Estimate {
+        let balancing_s = self.short_low_s * goal.exceed_ratio / (1.0 - goal.exceed_ratio);
+        let positive_excess_s = (self.short_high_s - balancing_s).max(0.0);
+        let effective_high_s = self.full_high_s + positive_excess_s;
+        let effective_full_s = self.full_low_s + effective_high_s;
+        let effective_whole_s = effective_full_s.max(goal.duration_sum_s);
+        Estimate {
+            balancing_s,
+            positive_excess_s,
+            effective_high_s,
+            effective_full_s,
+            effective_whole_s,
+            missing_s: effective_whole_s - effective_full_s,
+            pessimistic_high_s: effective_whole_s - self.full_low_s,
+        }
+    }
+}
+
+impl Estimate {
+    pub(super) fn bound(&self, goal: &Goal) -> Bound {
+        let quantile_s = self.effective_whole_s * goal.exceed_ratio;
+        let optimistic = self.effective_high_s <= quantile_s;
+        let pessimistic = self.pessimistic_high_s <= quantile_s;
+        match (optimistic, pessimistic) {
+            (true, true) => Bound::Lower,
+            (false, false) => Bound::Upper,
+            _ => Bound::Undecided,
+        }
+    }
+}
+
+/// What `trials`, all at one load, make of it (RFC 9971, "Load Classification Code").
+pub fn classify<'a>(goal: &Goal, trials: impl IntoIterator<Item = &'a Measured>) -> Bound {
+    Sums::of(goal, trials).estimate(goal).bound(goal)
+}
+
+/// A typical forwarding rate at `load`, out of `trials` there, frames/s (RFC 9971, "Conditional Throughput
+/// Code"); `None` without a full-length trial.
+pub fn conditional_throughput<'a>(
+    goal: &Goal,
+    load: f64,
+    trials: impl IntoIterator<Item = &'a Measured>,
+) -> Option<f64> {
+    let mut full: Vec<_> = trials.into_iter().filter(|trial| goal.is_full(trial)).collect();
+    full.sort_by(|one, other| one.loss.total_cmp(&other.loss));
+    let full_s: f64 = full.iter().map(|trial| trial.effective_s).sum();
+    let mut remaining_s = full_s.max(goal.duration_sum_s) * (1.0 - goal.exceed_ratio);
+    let mut quantile_loss = None;
+    for trial in full {
+        if quantile_loss.is_some() && remaining_s <= 0.0 {
+            break;
+        }
+        quantile_loss = Some(trial.loss);
+        remaining_s -= trial.effective_s;
+    }
+    // Trials that nobody made count as if they had lost everything.
+    let loss = if remaining_s > 0.0 { 1.0 } else { quantile_loss? };
+    quantile_loss.map(|_| load * (1.0 - loss))
+}

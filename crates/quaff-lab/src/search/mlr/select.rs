@@ -1,0 +1,79 @@
+//! Which load is tried next under one target: first what was begun, then what the target before found, then
+//! a step.
+
+use super::Goal;
+use super::classify::{Bound, Sums};
+use crate::search::step::{self, Known, Range};
+use crate::search::{Bounds, Measured};
+
+/// All loads that were tried, and what they are under a target.
+#[derive(Debug)]
+pub(super) struct Seen<'a> {
+    target: &'a Goal,
+    /// Ascending.
+    loads: Vec<Load>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    load: f64,
+    bound: Bound,
+    /// Whether this very target has begun with it.
+    has_full: bool,
+}
+
+impl<'a> Seen<'a> {
+    pub(super) fn of(target: &'a Goal, results: &[Measured]) -> Self {
+        let mut loads: Vec<f64> = results.iter().map(|measured| measured.trial.load).collect();
+        loads.sort_by(f64::total_cmp);
+        loads.dedup();
+        let seen = |load: f64| {
+            let here = || results.iter().filter(|measured| measured.trial.load == load);
+            let bound = Sums::of(target, here()).estimate(target).bound(target);
+            Load { load, bound, has_full: here().any(|measured| target.is_full(measured)) }
+        };
+        Self { target, loads: loads.into_iter().map(seen).collect() }
+    }
+
+    /// The relevant bounds: the smallest upper one, and the largest lower one below it.
+    pub(super) fn bounds(&self) -> Bounds {
+        let upper = self.all(Bound::Upper).next();
+        let lower = self.all(Bound::Lower).filter(|load| upper.is_none_or(|upper| *load < upper)).last();
+        Bounds { lower, upper }
+    }
+
+    /// What to try next; `None` when the bounds are as close as the target wants, or stand at the end of the
+    /// range. `hints` ascend.
+    pub(super) fn next(&self, hints: &[f64], min: f64, max: f64) -> Option<f64> {
+        let bounds = self.bounds();
+        let range = Range { min, max, width: self.target.width };
+        if bounds.width().is_some_and(|width| width <= self.target.width) {
+            return None;
+        }
+        self.begun(bounds).or_else(|| self.hinted(hints, bounds, &range)).or_else(|| {
+            let count = |bound| self.all(bound).count();
+            step::next(&Known { bounds, goods: count(Bound::Lower), bads: count(Bound::Upper) }, &range)
+        })
+    }
+
+    /// The smallest load that is not decided although a full-length trial was made there.
+    fn begun(&self, bounds: Bounds) -> Option<f64> {
+        let undecided = |load: &&Load| load.bound == Bound::Undecided && load.has_full;
+        self.loads.iter().filter(undecided).map(|load| load.load).find(|load| is_open(*load, bounds))
+    }
+
+    /// The smallest of the loads that the target before has found, when this one does not know it.
+    fn hinted(&self, hints: &[f64], bounds: Bounds, range: &Range) -> Option<f64> {
+        let within = |hint: &f64| hint.round().clamp(range.min, range.max);
+        hints.iter().map(within).find(|hint| is_open(*hint, bounds))
+    }
+
+    fn all(&self, bound: Bound) -> impl Iterator<Item = f64> + '_ {
+        self.loads.iter().filter(move |load| load.bound == bound).map(|load| load.load)
+    }
+}
+
+/// Whether a load lies where the bounds leave it open what it is.
+fn is_open(load: f64, bounds: Bounds) -> bool {
+    bounds.lower.is_none_or(|lower| load > lower) && bounds.upper.is_none_or(|upper| load < upper)
+}
