@@ -18,8 +18,8 @@ pub mod probe;
 mod registry;
 pub mod rival;
 pub mod running;
-pub mod slow;
 pub mod search;
+pub mod slow;
 pub mod stats;
 pub mod testing;
 

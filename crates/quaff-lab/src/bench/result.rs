@@ -218,8 +218,32 @@ pub struct Search {
     pub trials: Vec<TrialRow>,
     /// The result of a second, independent search, frames/s, and how far the two differ, 0 to 1.
     pub again: Option<[f64; 2]>,
+    /// The trials of that one.
+    #[serde(default)]
+    pub trials_again: Vec<TrialRow>,
+    /// What a rate had to stand (RFC 9971: to be reported); `None` where no rate was searched.
+    #[serde(default)]
+    pub goal: Option<GoalRow>,
+    /// A typical rate of captured frames at `lower_pps`, frames/s ("Conditional Throughput", RFC 9971).
+    #[serde(default)]
+    pub throughput_pps: Option<f64>,
     /// Whatever one has to know.
     pub notes: Vec<String>,
+}
+
+/// What a rate had to stand ("Search Goal", RFC 9971).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GoalRow {
+    /// A result rests on trials of this length, s.
+    pub final_seconds: f64,
+    /// So much time of them decides, s.
+    pub duration_sum_s: f64,
+    /// Loss that is still taken for none, 0 to 1.
+    pub loss_ratio: f64,
+    /// The share of that time that may have lost more, 0 to 1.
+    pub exceed_ratio: f64,
+    /// The first trials are this long, s.
+    pub initial_seconds: f64,
 }
 
 /// One trial of a search.
@@ -252,4 +276,7 @@ pub struct Burst {
     pub buffer_s: Option<f64>,
     /// The corrected one.
     pub buffer_corrected_s: Option<f64>,
+    /// Whatever one has to know.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
