@@ -12,7 +12,9 @@
 //!
 //! What a tool says about its losses is kept beside that, as its own word.
 
+pub mod consumer;
 mod count;
+pub mod delivery;
 pub mod fio;
 mod generator;
 mod growth;

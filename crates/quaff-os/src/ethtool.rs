@@ -160,6 +160,12 @@ impl Ethtool {
         Ok(())
     }
 
+    /// Turns on, or off, that received frames are put together (GRO). A veth with GRO on receives as a
+    /// network card does, by NAPI, and takes frames that XDP programs redirect to it.
+    pub fn set_gro(&self, on: bool) -> Result<()> {
+        self.ask(ETHTOOL_SGRO, if on { "turn on GRO" } else { "turn off GRO" }, &mut [0, on.into()])
+    }
+
     /// A command with one word, `struct ethtool_value`, that goes in as zero.
     fn value(&self, command: u32, what: &str) -> Result<Option<u32>> {
         let mut words = [0; 2];

@@ -1,10 +1,11 @@
-//! How fast the disk takes what is written past the page cache: fio's answer.
+//! How fast the disk takes and gives what goes past the page cache: fio's answer.
 
 use super::place::Place;
 use super::run::{Stage, Watch, pause};
 use crate::{Error, Result, Running};
 use quaff_os::process::pin;
 use serde_json::Value;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -14,24 +15,33 @@ pub const FIO: &str = "fio";
 /// Has fio write `bytes` in 4 MiB pieces with O_DIRECT, from `core`; returns bytes/s.
 pub fn write_rate(place: &Place, bytes: u64, core: usize, watch: Watch<'_>) -> Result<f64> {
     let dir = place.run_dir()?;
+    let args = [format!("--size={bytes}"), format!("--directory={}", dir.path().display())];
+    rate("write", &args, core, watch)
+}
+
+/// Has fio read all of `file` in 4 MiB pieces with O_DIRECT, from `core`; returns bytes/s.
+pub fn read_rate(file: &Path, core: usize, watch: Watch<'_>) -> Result<f64> {
+    rate("read", &["--readonly".into(), format!("--filename={}", file.display())], core, watch)
+}
+
+fn rate(how: &str, args: &[String], core: usize, watch: Watch<'_>) -> Result<f64> {
     let mut command = Command::new(FIO);
-    command.args(["--name=quaff", "--rw=write", "--bs=4M", "--direct=1", "--ioengine=io_uring"]);
-    command.args(["--iodepth=4", "--output-format=json", &format!("--size={bytes}")]);
-    command.arg(format!("--directory={}", dir.path().display()));
+    command.args(["--name=quaff", "--bs=4M", "--direct=1", "--ioengine=io_uring", "--iodepth=4"]);
+    command.args(["--output-format=json", &format!("--rw={how}")]).args(args);
     pin(&mut command, core);
     let mut running = Running::start(command)?;
     while !running.has_ended()? {
         pause(watch, Stage::Sending)?;
     }
     let finished = running.finish(Duration::from_secs(5))?;
-    rate_in(&String::from_utf8_lossy(&finished.stdout))
+    rate_in(how, &String::from_utf8_lossy(&finished.stdout))
         .ok_or_else(|| Error::Rival { name: FIO.into(), what: finished.stderr.trim().to_owned() })
 }
 
 /// fio may say something before its JSON.
-fn rate_in(said: &str) -> Option<f64> {
+fn rate_in(how: &str, said: &str) -> Option<f64> {
     let report: Value = serde_json::from_str(&said[said.find('{')?..]).ok()?;
-    report["jobs"][0]["write"]["bw_bytes"].as_f64().filter(|rate| *rate > 0.0)
+    report["jobs"][0][how]["bw_bytes"].as_f64().filter(|rate| *rate > 0.0)
 }
 
 #[cfg(test)]
@@ -43,8 +53,8 @@ mod tests {
         let said = r#"note: both iodepth >= 1 and synchronous I/O engine are selected
 { "fio version" : "fio-3.33", "jobs" : [ { "jobname" : "quaff", "error" : 0,
   "write" : { "io_bytes" : 268435456, "bw_bytes" : 2191146327, "bw" : 2139791, "iops" : 522.4 } } ] }"#;
-        assert_eq!(rate_in(said), Some(2_191_146_327.0));
-        assert_eq!(rate_in("fio: no such engine"), None);
-        assert_eq!(rate_in("{}"), None);
+        assert_eq!(rate_in("write", said), Some(2_191_146_327.0));
+        assert_eq!(rate_in("write", "fio: no such engine"), None);
+        assert_eq!(rate_in("read", "{}"), None);
     }
 }

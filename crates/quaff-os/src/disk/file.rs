@@ -107,6 +107,13 @@ pub(super) fn hold_back_sigxfsz() {
     let _ = SigSet::from(Signal::SIGXFSZ).thread_block();
 }
 
+/// Has the page cache let go of what it holds of a file that nobody writes.
+pub fn forget(path: &Path) -> Result<()> {
+    let tried = || format!("have the page cache let go of {}", path.display());
+    let file = File::open(path).trying(tried)?;
+    nix::fcntl::posix_fadvise(&file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED).trying(tried)
+}
+
 /// Whether a path names something, a dangling link included.
 pub fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()

@@ -11,8 +11,8 @@ mod uring;
 mod watch;
 
 pub use file::{
-    Direct, Lock, Space, direct, exists, is_memory, link_unnamed, lock_file, open_unnamed, preallocate,
-    space, sync_all,
+    Direct, Lock, Space, direct, exists, forget, is_memory, link_unnamed, lock_file, open_unnamed,
+    preallocate, space, sync_all,
 };
 pub use read::Reader;
 pub use watch::Watch;

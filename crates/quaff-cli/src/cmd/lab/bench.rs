@@ -3,6 +3,7 @@
 mod check;
 mod decap;
 mod pipe;
+mod replay;
 
 use super::measure::{Progress, Setup, rate_words};
 use crate::exit::Exit;
@@ -14,6 +15,7 @@ use pipe::Rates;
 use quaff_lab::Error;
 use quaff_lab::method::{Traffic, fio};
 use quaff_lab::rival::PIPED;
+use replay::Sent;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -52,12 +54,21 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
     /// Only these: 1 400 kpps, 2 small frames at full speed, 3 large ones, 4 CPU, 8 idle, 32 tunnels, 33 tunnels in a
-    /// file, 34 pipe
-    #[arg(long, value_name = "N[,N]", value_delimiter = ',', default_value = "1,2,3,4,8,32,33,34")]
+    /// file, 34 pipe, 41 replay at full speed, 42 what arrives of it, 43 its pace, 44 new flows, 45 a file of 30 GB,
+    /// 48 interrupts
+    #[arg(
+        long,
+        value_name = "N[,N]",
+        value_delimiter = ',',
+        default_value = "1,2,3,4,8,32,33,34,41,42,43,44,48"
+    )]
     only: Vec<u8>,
-    /// The run of 20 GB too
+    /// The long runs too: 20 GB captured, a file replayed in its own time
     #[arg(long)]
     long: bool,
+    /// The capture that is replayed [default: mix.pcap of $QUAFF_CAPTURES, or one that is made]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
     /// Print all numbers as one JSON object instead
     #[arg(long)]
     json: bool,
@@ -75,8 +86,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         eprintln!("quaff: {} is not installed ({})", rival.name, rival.install);
     }
     let progress = Progress::new(0);
-    let mut bench =
-        Bench { args, setup, progress, checks: Vec::new(), series: Vec::new(), rates: Vec::new() };
+    let mut bench = Bench {
+        args,
+        setup,
+        progress,
+        checks: Vec::new(),
+        series: Vec::new(),
+        rates: Vec::new(),
+        sent: Vec::new(),
+    };
     let done = bench.all();
     bench.progress.end();
     match done {
@@ -86,7 +104,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.json {
         println!(
             "{}",
-            serde_json::json!({ "checks": bench.checks, "series": bench.series, "pipes": bench.rates })
+            serde_json::json!({ "checks": bench.checks, "series": bench.series, "pipes": bench.rates, "sent": bench.sent })
         );
     } else {
         println!("{}", table(&bench.checks).trim_fmt());
@@ -104,6 +122,8 @@ struct Bench<'a> {
     series: Vec<Series>,
     /// Each run of each program in the middle of a pipeline.
     rates: Vec<Rates>,
+    /// Each run of each sender.
+    sent: Vec<Sent>,
 }
 
 impl Bench<'_> {
@@ -137,6 +157,30 @@ impl Bench<'_> {
         }
         if pipes {
             self.pipes()?;
+        }
+        self.senders()
+    }
+
+    fn senders(&mut self) -> quaff_lab::Result<()> {
+        let [speed, fidelity, pace, flows, interrupts] =
+            [41, 42, 43, 44, 48].map(|number| self.args.only.contains(&number));
+        if speed {
+            self.replay_speed()?;
+        }
+        if fidelity {
+            self.replay_fidelity()?;
+        }
+        if pace {
+            self.replay_pace()?;
+        }
+        if flows {
+            self.new_flows()?;
+        }
+        if self.args.only.contains(&45) {
+            self.large_file()?;
+        }
+        if interrupts {
+            self.interrupts()?;
         }
         Ok(())
     }

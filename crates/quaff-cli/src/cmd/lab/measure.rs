@@ -4,10 +4,12 @@
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use quaff_lab::bed::Direct;
+use quaff_lab::method::consumer::Kind;
+use quaff_lab::method::delivery::{self, Delivered, Post, Sender};
 use quaff_lab::method::pipeline::{Feed, Middle, Stripper};
 use quaff_lab::method::{Bench, Cores, Outcome, Place, RunDir, Stage, Traffic, fio};
 use quaff_lab::rival::{self, Present, Rival, shipped};
-use quaff_lab::{Lab, LabPlan};
+use quaff_lab::{Error, Lab, LabPlan};
 use quaff_os::signal::{Signal, Signals};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -100,10 +102,58 @@ impl Setup {
         })
     }
 
+    /// Bytes/s that fio reads of a file; `None` without fio. A signal ends it.
+    pub(super) fn read_rate(&self, file: &Path, progress: &Progress) -> quaff_lab::Result<Option<f64>> {
+        let rate = fio::read_rate(file, self.cores.capturer, &mut |_| {
+            progress.say("fio reads");
+            self.goes_on()
+        });
+        match rate {
+            Err(Error::Os(error)) if error.errno.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            rate => rate.map(Some),
+        }
+    }
+
+    /// What arrives of what a sender sends; a signal ends it.
+    pub(super) fn deliver(
+        &self,
+        sender: &Sender,
+        file: &Path,
+        kind: Kind,
+        progress: &Progress,
+    ) -> quaff_lab::Result<Delivered> {
+        sender.deliver(&self.post(), file, kind, &mut |_| {
+            progress.say(&format!(": {}", sender.name));
+            self.goes_on()
+        })
+    }
+
+    /// What `quaff verify --against` says of a file that was sent and captured; a signal ends it.
+    pub(super) fn replay_and_capture(
+        &self,
+        sender: &Sender,
+        file: &Path,
+        progress: &Progress,
+    ) -> quaff_lab::Result<serde_json::Value> {
+        delivery::replay_and_capture(&self.post(), sender, file, &mut |_| {
+            progress.say("");
+            self.goes_on()
+        })
+    }
+
+    /// Whether an XDP program is at either end of the lab.
+    pub(super) fn has_xdp(&self) -> quaff_lab::Result<bool> {
+        delivery::has_xdp(self.bed.lab())
+    }
+
     /// Whether no signal has asked us to end.
     pub(super) fn goes_on(&self) -> bool {
         // Who cannot hear is not asked.
         matches!(self.signals.next(Duration::ZERO), Ok(None) | Err(_))
+    }
+
+    fn post(&self) -> Post<'_> {
+        Post { quaff: &self.quaff, lab: self.bed.lab(), place: &self.place, cores: self.cores }
     }
 
     fn bench(&self) -> Bench<'_> {

@@ -1,0 +1,192 @@
+//! What stands at the receiving end of a lab while a sender is measured, and counts there: the kernel's
+//! stack, or an XDP program that looks at each frame and drops it. Nothing is sent here.
+//!
+//! ```c
+//! frame = data; if (frame + 38 > data_end) return XDP_DROP;
+//! n = state.frames++;
+//! if (TIMES) { now = bpf_ktime_get_ns(); if (n == 0) state.first_ns = now; state.last_ns = now; }
+//! if (FLOWS && n < FLOWS_MAX) tuples[n] = { source, destination, ports };  // as IPv4 and UDP have them
+//! return XDP_DROP;
+//! ```
+
+use crate::lab::{Lab, RX_IF};
+use crate::{Error, Result};
+use quaff_os::bpf::asm::{Alu, Asm, Insn, Jmp, Reg, Size};
+use quaff_os::bpf::{ArrayMap, HELPER_KTIME_GET_NS, Program, XDP_DROP, XDP_MD_DATA, XDP_MD_DATA_END};
+use quaff_os::ethtool::Ethtool;
+use quaff_os::rtnl::Rtnl;
+use std::collections::HashSet;
+use std::os::fd::AsFd;
+
+use Reg::{R0, R1, R2, R3, R6, R7, R8};
+
+/// Words of the state.
+mod word {
+    pub(super) const FRAMES: usize = 0;
+    pub(super) const FIRST_NS: usize = 1;
+    pub(super) const LAST_NS: usize = 2;
+    pub(super) const WORDS: usize = 3;
+}
+
+/// How many frames' addresses are kept.
+pub const FLOWS_MAX: u64 = 6_000_000;
+/// Bytes of what is kept of each: two addresses and two ports, padded.
+const TUPLE_BYTES: usize = 16;
+/// The shortest frame of which addresses and ports can be read: Ethernet, IPv4 and two ports.
+const FRAME_BYTES_MIN: i32 = 38;
+
+/// Who takes the frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The stack, as a lab has it: without GRO.
+    Stack,
+    /// The stack of an interface with GRO on, as a network card's is; only such a veth takes frames that are
+    /// redirected to it.
+    StackGro,
+    /// An XDP program that counts and drops.
+    Xdp,
+    /// The same, and it reads the clock for each frame.
+    XdpTimes,
+    /// The same, and it keeps addresses and ports of the first [`FLOWS_MAX`] frames.
+    XdpFlows,
+}
+
+/// A receiving end that counts, as it was before when this is dropped.
+#[derive(Debug)]
+pub struct Consumer<'a> {
+    lab: &'a Lab,
+    kind: Kind,
+    before: u64,
+    state: ArrayMap,
+    tuples: Option<ArrayMap>,
+    program: Option<Program>,
+}
+
+impl<'a> Consumer<'a> {
+    /// Puts `kind` at the lab's receiving interface.
+    ///
+    /// # Errors
+    /// The kernel refuses the program.
+    pub fn attach(lab: &'a Lab, kind: Kind) -> Result<Self> {
+        let state = ArrayMap::new("quaff_consumer", word::WORDS)?;
+        let tuples = match kind {
+            Kind::XdpFlows => Some(ArrayMap::new("quaff_tuples", FLOWS_MAX as usize * TUPLE_BYTES / 8)?),
+            _ => None,
+        };
+        let program = match kind {
+            Kind::Stack | Kind::StackGro => None,
+            _ => {
+                let insns = assemble(&state, kind == Kind::XdpTimes, tuples.as_ref());
+                Some(Program::load_xdp("quaff_consumer", &insns)?)
+            }
+        };
+        let mut consumer = Self { lab, kind, before: 0, state, tuples, program };
+        consumer.put(true)?;
+        consumer.before = consumer.stack_frames()?;
+        Ok(consumer)
+    }
+
+    /// Frames that have arrived since it was put there.
+    pub fn frames(&self) -> Result<u64> {
+        match self.program {
+            Some(_) => Ok(self.state.load(word::FRAMES)),
+            None => Ok(self.stack_frames()? - self.before),
+        }
+    }
+
+    /// From the first frame to the last, s, by the program's clock; for [`Kind::XdpTimes`].
+    pub fn span_seconds(&self) -> f64 {
+        self.state.load(word::LAST_NS).saturating_sub(self.state.load(word::FIRST_NS)) as f64 / 1e9
+    }
+
+    /// How many different addresses and ports the frames had; for [`Kind::XdpFlows`].
+    ///
+    /// # Errors
+    /// More frames came than it keeps.
+    pub fn flows(&self) -> Result<u64> {
+        let frames = self.frames()?;
+        let Some(tuples) = self.tuples.as_ref().filter(|_| frames <= FLOWS_MAX) else {
+            let what = format!("{frames} frames came, and flows are counted among {FLOWS_MAX}");
+            return Err(Error::Rival { name: "the consumer".into(), what });
+        };
+        let words = |at: usize| [tuples.load(2 * at), tuples.load(2 * at + 1)];
+        Ok((0..frames as usize).map(words).collect::<HashSet<_>>().len() as u64)
+    }
+
+    fn stack_frames(&self) -> Result<u64> {
+        Ok(self.lab.stats_rx()?.rx_packets)
+    }
+
+    fn put(&self, there: bool) -> Result<()> {
+        let (kind, program) = (self.kind, self.program.as_ref());
+        Ok(self.lab.rx().run(|| {
+            if kind == Kind::StackGro {
+                Ethtool::open(RX_IF)?.set_gro(there)?;
+            }
+            if let Some(program) = program {
+                let mut rtnl = Rtnl::open()?;
+                let index = rtnl.link(RX_IF)?.index;
+                rtnl.set_xdp(index, there.then(|| program.as_fd()))?;
+            }
+            Ok::<_, quaff_os::Error>(())
+        })??)
+    }
+}
+
+impl Drop for Consumer<'_> {
+    fn drop(&mut self) {
+        // What cannot be undone goes with the lab.
+        let _ = self.put(false);
+    }
+}
+
+fn assemble(state: &ArrayMap, times: bool, tuples: Option<&ArrayMap>) -> Vec<Insn> {
+    let mut asm = Asm::new();
+    let drop = asm.label();
+    // R6 = the frame, R7 = the state, R8 = its number.
+    asm.ldx_mem(Size::W, R6, R1, XDP_MD_DATA);
+    asm.ldx_mem(Size::W, R2, R1, XDP_MD_DATA_END);
+    asm.mov64_reg(R3, R6);
+    asm.alu64_imm(Alu::Add, R3, FRAME_BYTES_MIN);
+    asm.jmp_reg(Jmp::Jgt, R3, R2, drop);
+    asm.ld_map_value(R7, state, 0);
+    asm.ldx_mem(Size::Dw, R8, R7, word::FRAMES * 8);
+    if let Some(tuples) = tuples {
+        keep_tuple(&mut asm, tuples);
+    }
+    if times {
+        keep_times(&mut asm);
+    }
+    asm.alu64_imm(Alu::Add, R8, 1);
+    asm.stx_mem(Size::Dw, R7, R8, word::FRAMES * 8);
+    asm.place(drop);
+    asm.mov64_imm(R0, XDP_DROP);
+    asm.exit();
+    asm.finish()
+}
+
+/// `tuples[R8] = …` when there is room.
+fn keep_tuple(asm: &mut Asm, tuples: &ArrayMap) {
+    /// Where IPv4 has its addresses behind Ethernet, and UDP behind 20 bytes of that its ports.
+    const ADDRESSES: [usize; 3] = [26, 30, 34];
+    let full = asm.label();
+    asm.jmp_imm(Jmp::Jge, R8, FLOWS_MAX as i32, full);
+    asm.mov64_reg(R2, R8);
+    asm.alu64_imm(Alu::Lsh, R2, TUPLE_BYTES.ilog2() as i32);
+    asm.ld_map_value(R1, tuples, 0);
+    asm.alu64_reg(Alu::Add, R1, R2);
+    for (number, from) in ADDRESSES.into_iter().enumerate() {
+        asm.ldx_mem(Size::W, R3, R6, from);
+        asm.stx_mem(Size::W, R1, R3, number * 4);
+    }
+    asm.place(full);
+}
+
+fn keep_times(asm: &mut Asm) {
+    let not_first = asm.label();
+    asm.call(HELPER_KTIME_GET_NS);
+    asm.jmp_imm(Jmp::Jne, R8, 0, not_first);
+    asm.stx_mem(Size::Dw, R7, R0, word::FIRST_NS * 8);
+    asm.place(not_first);
+    asm.stx_mem(Size::Dw, R7, R0, word::LAST_NS * 8);
+}
