@@ -183,6 +183,7 @@ impl Pump {
             Late::Drop => {
                 state.add(word::LATE_DROPPED, 1);
                 state.add(word::SENT, 1);
+                self.record(late_ns, state);
             }
         }
         self.late == Late::Drop
@@ -233,7 +234,9 @@ impl Pump {
             state.store(word::LAST_NS, now_ns);
             if self.is_paced {
                 state.store(word::DUE_NS, self.due_ns[at - start + taken - 1]);
-                self.record(at - start..at - start + taken, now_ns, state);
+                for number in at - start..at - start + taken {
+                    self.record(now_ns.saturating_sub(self.due_ns[number]), state);
+                }
             }
             state.add(word::SENT, taken as u64);
             (at, tries) = (at + taken, 0);
@@ -241,16 +244,13 @@ impl Pump {
         Ok(at)
     }
 
-    /// Counts how late frames were.
-    fn record(&mut self, range: Range<usize>, now_ns: u64, state: &State) {
-        for due_ns in &self.due_ns[range] {
-            let late_ns = now_ns.saturating_sub(*due_ns);
-            state.add(word::HISTOGRAM + bucket(late_ns), 1);
-            state.add(word::LATE_SUM_NS, late_ns);
-            state.store(word::LATE_MAX_NS, state.load(word::LATE_MAX_NS).max(late_ns));
-            self.burst = if late_ns < BURST_NS { 0 } else { self.burst + 1 };
-            state.store(word::BURST_MAX, state.load(word::BURST_MAX).max(self.burst));
-        }
+    /// Counts how late a frame was that is dealt with.
+    fn record(&mut self, late_ns: u64, state: &State) {
+        state.add(word::HISTOGRAM + bucket(late_ns), 1);
+        state.add(word::LATE_SUM_NS, late_ns);
+        state.store(word::LATE_MAX_NS, state.load(word::LATE_MAX_NS).max(late_ns));
+        self.burst = if late_ns < BURST_NS { 0 } else { self.burst + 1 };
+        state.store(word::BURST_MAX, state.load(word::BURST_MAX).max(self.burst));
     }
 
     fn out_of(&self, meta: Meta) -> usize {
@@ -487,6 +487,8 @@ mod tests {
         assert_eq!(sent.len() as u64 + dropped, 30);
         assert!(sent.iter().all(|(number, _)| *number >= 19));
         assert_eq!(state.load(word::SENT), 30, "each frame is dealt with");
+        let lateness = state.lateness();
+        assert!(lateness.max_ns >= 19_000_000, "those left out are the late ones: {lateness:?}");
     }
 
     #[test]

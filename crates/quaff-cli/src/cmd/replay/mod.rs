@@ -54,81 +54,83 @@ pub(crate) struct Args {
     pub(crate) files: Vec<PathBuf>,
 
     /// Send the frames from this interface
-    #[arg(short = 'o', long = "out", value_name = "IF", group = "interface")]
+    #[arg(short = 'o', long = "out", value_name = "IF", group = "interface", help_heading = "Where")]
     pub(crate) out: Option<String>,
     /// Have the frames arrive on this interface, as if from the wire
-    #[arg(long, value_name = "IF", group = "interface")]
+    ///
+    /// Begin captures first: of frames that arrive while one begins, eight at most may come out of order.
+    #[arg(long, value_name = "IF", group = "interface", help_heading = "Where")]
     pub(crate) inject: Option<String>,
     /// A second interface, for the frames of the other side of each conversation
     ///
     /// Frames leave in the order of the file, at any speed, whichever of the two they leave by.
-    #[arg(long, value_name = "IF", requires = "out")]
+    #[arg(long, value_name = "IF", requires = "out", help_heading = "Where")]
     pub(crate) out2: Option<String>,
     /// A cache file of tcpprep's, which says by which of two interfaces each packet of a file leaves
-    #[arg(long, value_name = "CACHE", requires = "out2")]
+    #[arg(long, value_name = "CACHE", requires = "out2", help_heading = "Where")]
     pub(crate) tcpprep: Option<PathBuf>,
     /// A capture of the other direction, sent by --out2 at the same time, in the order of time; when
     /// there are several, they follow each other
-    #[arg(long, value_name = "FILE", requires = "out2", conflicts_with = "tcpprep")]
+    #[arg(long, value_name = "FILE", requires = "out2", conflicts_with = "tcpprep", help_heading = "Where")]
     pub(crate) dual: Vec<PathBuf>,
     /// How frames leave by -o
-    #[arg(long, value_enum, value_name = "WAY", default_value_t = Via::Auto, conflicts_with = "inject")]
+    #[arg(long, value_enum, value_name = "WAY", default_value_t = Via::Auto, conflicts_with = "inject", help_heading = "Where")]
     pub(crate) via: Via,
 
     /// So many times as fast as captured, such as 2 or 0.5
-    #[arg(short = 'x', long, value_name = "FACTOR", value_parser = ratio, group = "rate")]
+    #[arg(short = 'x', long, value_name = "FACTOR", value_parser = ratio, group = "rate", help_heading = "Pace")]
     pub(crate) multiplier: Option<Ratio>,
     /// Frames per second, such as 20, 0.5, 400k or 1.5M
-    #[arg(long, value_name = "RATE", value_parser = ratio, group = "rate")]
+    #[arg(long, value_name = "RATE", value_parser = ratio, group = "rate", help_heading = "Pace")]
     pub(crate) pps: Option<Ratio>,
     /// Megabits per second (10^6), of what --layer says
-    #[arg(long, value_name = "RATE", value_parser = ratio, group = "rate")]
+    #[arg(long, value_name = "RATE", value_parser = ratio, group = "rate", help_heading = "Pace")]
     pub(crate) mbps: Option<Ratio>,
     /// What --mbps counts of a frame: 1 all that it takes on the wire (preamble, FCS and gap: 24 bytes
     /// more), 2 the frame as captured, without FCS, 3 what is behind its Ethernet header
-    #[arg(long, value_name = "LAYER", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=3), requires = "mbps")]
+    #[arg(long, value_name = "LAYER", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=3), requires = "mbps", help_heading = "Pace")]
     pub(crate) layer: u8,
     /// Percent of the link's speed, with all that a frame takes on the wire
-    #[arg(long, value_name = "PERCENT", value_parser = units::decimal, group = "rate", requires = "link")]
+    #[arg(long, value_name = "PERCENT", value_parser = units::decimal, group = "rate", requires = "link", help_heading = "Pace")]
     pub(crate) util: Option<f64>,
     /// The link's speed in bits per second, such as 1G or 100M
-    #[arg(long, value_name = "SPEED", value_parser = units::decimal, requires = "util")]
+    #[arg(long, value_name = "SPEED", value_parser = units::decimal, requires = "util", help_heading = "Pace")]
     pub(crate) link: Option<f64>,
     /// As fast as possible
-    #[arg(short = 't', long, group = "rate")]
+    #[arg(short = 't', long, group = "rate", help_heading = "Pace")]
     pub(crate) topspeed: bool,
     /// One frame for each line on standard input: press Enter
-    #[arg(long, group = "rate")]
+    #[arg(long, group = "rate", help_heading = "Pace")]
     pub(crate) one_at_a_time: bool,
 
     /// How often the files are sent; 0 is until SIGINT
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = units::whole)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = units::whole, help_heading = "How much")]
     pub(crate) r#loop: u64,
     /// Give each loop flows of its own
     ///
     /// From loop to loop the lower address of each packet goes down by one and the higher one up by
     /// one (of IPv6 addresses the last 32 bits), so that both directions of a conversation stay
     /// together and all checksums stay as right as they were.
-    #[arg(long)]
+    #[arg(long, help_heading = "How much")]
     pub(crate) unique_ip: bool,
     /// End after so long, such as 5s, 1.5m or 250ms
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "How much")]
     pub(crate) duration: Option<Duration>,
     /// End after so many frames, such as 1000 or 3M
-    #[arg(long, value_name = "N", value_parser = units::whole)]
+    #[arg(long, value_name = "N", value_parser = units::whole, help_heading = "How much")]
     pub(crate) limit: Option<u64>,
     /// Only these packets, counted from 1 through all files: such as 1-5,7,100-
-    #[arg(long, value_name = "RANGES")]
+    #[arg(long, value_name = "RANGES", help_heading = "How much")]
     pub(crate) include: Option<Ranges>,
     /// None of these packets
-    #[arg(long, value_name = "RANGES")]
+    #[arg(long, value_name = "RANGES", help_heading = "How much")]
     pub(crate) exclude: Option<Ranges>,
 
     #[command(flatten)]
     pub(crate) rewrite: rewrite::RewriteArgs,
 
     /// What becomes of frames that are more than 1 ms late, because the machine was busy elsewhere
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = LateArg::Burst)]
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = LateArg::Burst, help_heading = "Pace")]
     pub(crate) late: LateArg,
     /// Memory for frames; what does not fit streams through a part of it
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = memory)]

@@ -14,7 +14,8 @@ use serde::Serialize;
 /// How a replay ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplayReport {
-    /// Packets of the files, read once: all of them, unless a limit or a signal ended the reading.
+    /// Packets of the files, read once: all of them, or those that were read, which is somewhat ahead of
+    /// what is sent, when a limit or a signal ended it.
     pub in_file: u64,
     /// Frames that were to be sent: all loops, without what the ranges leave out and what cannot be
     /// sent. Of a run without a planned end, those it came to.

@@ -17,6 +17,8 @@ pub(super) const FRAME_BYTES_MAX: usize = 3400;
 pub(super) const FRAME_BYTES_MIN: usize = 14;
 /// Before each frame.
 pub(super) const HEADER_BYTES: usize = 24;
+/// A later deadline is never: with the time of the first frame it still is a number, ns.
+const DUE_NS_MAX: u64 = u64::MAX / 2;
 /// Room that there is for an item wherever one may begin.
 pub(super) const ITEM_BYTES_MAX: usize = HEADER_BYTES + FRAME_BYTES_MAX;
 
@@ -93,7 +95,7 @@ impl Ring {
     pub(super) fn push(&mut self, frame: &[u8], due: Due, places: Places) {
         let (_, next) = self.behind(frame.len());
         let mut header = [0; HEADER_BYTES];
-        header[field::DUE_NS..][..8].copy_from_slice(&due.ns.to_ne_bytes());
+        header[field::DUE_NS..][..8].copy_from_slice(&due.ns.min(DUE_NS_MAX).to_ne_bytes());
         header[field::FRACTION..][..4].copy_from_slice(&due.fraction.to_ne_bytes());
         header[field::NEXT..][..4].copy_from_slice(&(next as u32).to_ne_bytes());
         header[field::LEN..][..2].copy_from_slice(&(frame.len() as u16).to_ne_bytes());
