@@ -1,9 +1,11 @@
 //! The plain bed: frames are injected into the capturer's own interface, as if from the wire.
 
 use super::sending::{self, Out};
+use crate::bench::interface_facts;
 use crate::lab::RX_IF;
 use crate::method::{Sent, Site, Traffic, Watch};
 use crate::{Lab, Result};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -33,6 +35,10 @@ impl Site for Direct {
 
     fn command(&self, program: &Path) -> Result<Command> {
         self.lab.command_rx(program)
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.lab.rx().run(|| interface_facts(RX_IF)).unwrap_or_default()
     }
 
     fn send(&self, traffic: &Traffic, core: usize, watch: Watch<'_>, look: &mut dyn FnMut()) -> Result<Sent> {

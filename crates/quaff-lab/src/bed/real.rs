@@ -6,11 +6,13 @@
 
 use super::arrivals::Arrivals;
 use super::sending::{self, Out};
+use crate::bench::interface_facts;
 use crate::bench::plan::Size;
 use crate::method::{Sent, Site, Traffic, Watch};
 use crate::{Error, Result};
 use quaff_os::packet::Promiscuous;
 use quaff_os::rtnl;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -68,6 +70,10 @@ impl Site for Real {
 
     fn command(&self, program: &Path) -> Result<Command> {
         Ok(Command::new(program))
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        interface_facts(&self.receive_on)
     }
 
     fn send(&self, traffic: &Traffic, core: usize, watch: Watch<'_>, look: &mut dyn FnMut()) -> Result<Sent> {

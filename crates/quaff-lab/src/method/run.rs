@@ -50,6 +50,19 @@ pub enum Stage {
     Counting,
 }
 
+impl Stage {
+    /// What a capturer does meanwhile, in words behind its name.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Starting => "starts",
+            Self::Sending => "captures",
+            Self::Settling => "writes what it still has",
+            Self::Stopping => "ends",
+            Self::Counting => "has ended; counting the frames in its file",
+        }
+    }
+}
+
 /// What is used in all runs.
 #[derive(Clone, Copy)]
 pub struct Bench<'a> {

@@ -4,6 +4,7 @@ use super::generator::Traffic;
 use super::run::Watch;
 use crate::Result;
 use crate::bench::result::CoreUse;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -14,6 +15,9 @@ pub trait Site {
 
     /// A command that will run where that interface is.
     fn command(&self, program: &Path) -> Result<Command>;
+
+    /// What there is to know of it: driver, offloads, rings, by name and value.
+    fn facts(&self) -> BTreeMap<String, String>;
 
     /// Has `traffic` arrive there, sent from `core`. Returns when the last frame has, and who sent has ended.
     /// `look` is called all the while.

@@ -187,14 +187,7 @@ impl Progress {
     }
 
     fn stage(&self, rival: &str, stage: Stage) {
-        let doing = match stage {
-            Stage::Starting => "starts",
-            Stage::Sending => "captures",
-            Stage::Settling => "writes what it still has",
-            Stage::Stopping => "ends",
-            Stage::Counting => "has ended; counting the frames in its file",
-        };
-        self.say(&format!(": {rival} {doing}"));
+        self.say(&format!(": {rival} {}", stage.words()));
     }
 
     fn say(&self, words: &str) {

@@ -1,0 +1,178 @@
+//! What a bench needs while it runs: a bed that is up, a place on a disk, the capturers that are here. All of
+//! it goes when this is dropped.
+
+use super::machine;
+use super::plan::{Bed, Plan, Setting};
+use super::result::{Machine, RivalFacts, Run};
+use super::runner::Booth;
+use crate::bed::{Direct, Real};
+use crate::method::{Bench, Cores, Place, Sent, Site, Traffic, Watch};
+use crate::rival::{Places, Present, Resolved, Rival, resolve};
+use crate::{Error, Lab, LabPlan, Result};
+use std::path::{Path, PathBuf};
+
+/// What a bench is given by whoever runs it.
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    /// Our own program, which generates and captures.
+    pub quaff: PathBuf,
+    /// Where the files of captures go meanwhile; `None`: here or `/var/tmp`.
+    pub dir: Option<PathBuf>,
+    /// The command line, for the report.
+    pub command: Vec<String>,
+    /// All capturers that are known, the user's own among them.
+    pub rivals: Vec<Rival>,
+}
+
+/// A bed and the capturers on it.
+pub struct Session {
+    sites: Vec<Box<dyn Site>>,
+    /// The names of receiving interfaces, where there may be several.
+    interfaces: Vec<Option<String>>,
+    place: Place,
+    cores: Cores,
+    resolved: Resolved,
+}
+
+impl Session {
+    /// Brings the plan's bed up, and looks for the capturers that it or one of its parts names.
+    ///
+    /// # Errors
+    /// A capturer that nobody knows; no lab, no place on a disk, no such interface.
+    pub fn open(plan: &Plan, context: &Context) -> Result<Self> {
+        let resolved = resolve(&plan.rivals, &context.rivals)?;
+        let place = Place::find(context.dir.as_deref())?;
+        let (sites, interfaces) = sites(&plan.bed, &context.quaff)?;
+        Ok(Self { sites, interfaces, place, cores: Cores::pick()?, resolved })
+    }
+
+    /// Names of the capturers that are here, in the order of the plan.
+    pub fn present(&self) -> Vec<&str> {
+        self.resolved.present.iter().map(|present| present.rival.name.as_str()).collect()
+    }
+
+    /// The receiving interfaces, each measured in its turn; one without a name in the lab.
+    pub fn interfaces(&self) -> &[Option<String>] {
+        &self.interfaces
+    }
+
+    /// Whether a capturer that is here can do what `setting` asks.
+    ///
+    /// # Errors
+    /// A sentence that says what it cannot do.
+    pub fn can(&self, rival: &str, setting: &Setting) -> Result<(), String> {
+        self.find(rival).map_err(|error| error.to_string())?.rival.can(setting)
+    }
+
+    /// Who is measured, with the command line under `setting`; and who is not.
+    pub fn rivals(&self, setting: &Setting) -> Vec<RivalFacts> {
+        let here = self.resolved.present.iter().map(|present| self.facts(present, setting));
+        let absent = self.resolved.absent.iter().map(|rival| RivalFacts {
+            name: rival.name.clone(),
+            version: None,
+            command: Vec::new(),
+            absent: Some(match rival.install.as_str() {
+                "" => "it is not installed".to_owned(),
+                install => format!("it is not installed ({install})"),
+            }),
+        });
+        here.chain(absent).collect()
+    }
+
+    /// The machine, its disk and its receiving interfaces.
+    pub fn machine(&self) -> Machine {
+        let mut machine = machine::machine(self.place.path());
+        for site in &self.sites {
+            machine.facts.extend(site.facts());
+        }
+        let Cores { generator, capturer } = self.cores;
+        machine.facts.insert("generator on core".into(), generator.to_string());
+        machine.facts.insert("capturers on core".into(), capturer.to_string());
+        machine
+    }
+
+    fn facts(&self, present: &Present, setting: &Setting) -> RivalFacts {
+        let Present { rival, program, version } = present;
+        let interface = self.sites.first().map_or("", |site| site.interface());
+        let places = Places { interface, dir: Path::new("DIR"), core: self.cores.capturer, setting };
+        let (program, args) = rival.command_line(program, &places);
+        let words = [program].into_iter().chain(args).map(|word| word.to_string_lossy().into_owned());
+        RivalFacts {
+            name: rival.name.clone(),
+            version: version.clone(),
+            command: words.collect(),
+            absent: None,
+        }
+    }
+
+    fn find(&self, rival: &str) -> Result<&Present> {
+        let here = |present: &&Present| present.rival.name == rival;
+        let known = || self.present().into_iter().map(str::to_owned).collect();
+        self.resolved
+            .present
+            .iter()
+            .find(here)
+            .ok_or_else(|| Error::NoRival { name: rival.into(), known: known() })
+    }
+
+    /// Generator and capturer on two cores, or both on one.
+    fn cores(&self, setting: &Setting) -> Cores {
+        let Cores { generator, capturer } = self.cores;
+        Cores { generator: if setting.cores == 1 { capturer } else { generator }, capturer }
+    }
+}
+
+impl Booth for Session {
+    fn null(&mut self, traffic: &Traffic, interface: usize, watch: Watch<'_>) -> Result<Sent> {
+        self.sites[interface].send(traffic, self.cores.generator, watch, &mut || {})
+    }
+
+    fn run(
+        &mut self,
+        rival: &str,
+        traffic: &Traffic,
+        setting: &Setting,
+        interface: usize,
+        watch: Watch<'_>,
+    ) -> Result<Run> {
+        let Present { rival, program, .. } = self.find(rival)?;
+        let site = self.sites[interface].as_ref();
+        let bench = Bench { site, place: &self.place, cores: self.cores(setting) };
+        let (outcome, _dir) = bench.capture(rival, program, traffic, setting.buffer_mib, watch)?;
+        Ok(Run {
+            intended: traffic.count,
+            offered: outcome.offered,
+            captured: Some(outcome.in_file),
+            counted_by: "file".into(),
+            tool_drops: outcome.own_drops,
+            loss: Some(outcome.lost as f64 / outcome.offered.max(1) as f64),
+            seconds: outcome.seconds,
+            cpu_user_s: outcome.user_seconds,
+            cpu_system_s: outcome.system_seconds,
+            cpu_startup_s: outcome.startup_seconds,
+            bytes: outcome.bytes,
+            ..Run::default()
+        })
+    }
+
+    fn free(&self) -> Result<(u64, String)> {
+        Ok((self.place.free_bytes()?, self.place.parent().display().to_string()))
+    }
+}
+
+type Sites = (Vec<Box<dyn Site>>, Vec<Option<String>>);
+
+fn sites(bed: &Bed, quaff: &Path) -> Result<Sites> {
+    let one = |site: Box<dyn Site>| (vec![site], vec![None]);
+    match bed {
+        Bed::Direct => Ok(one(Box::new(Direct::new(Lab::create(&LabPlan::default())?, quaff.to_owned())))),
+        Bed::Span | Bed::Tap => Err(Error::Place("beds with two ends are not there yet".into())),
+        Bed::Real { send_on, receive_on, sender } => {
+            let real = |receive_on: &String| -> Result<Box<dyn Site>> {
+                Ok(Box::new(Real::new(quaff.to_owned(), send_on, receive_on, sender.as_deref())?))
+            };
+            let sites = receive_on.iter().map(real).collect::<Result<_>>()?;
+            Ok((sites, receive_on.iter().cloned().map(Some).collect()))
+        }
+    }
+}
