@@ -200,8 +200,14 @@ pub struct CoreUse {
 pub struct Search {
     /// Who.
     pub rival: String,
-    /// Bytes of a frame.
+    /// Mean bytes of a frame.
     pub size: u32,
+    /// The name of the mix or file; `None` for frames of one size.
+    #[serde(default)]
+    pub mix: Option<String>,
+    /// What the rival was given and asked.
+    #[serde(default)]
+    pub setting: Setting,
     /// `rfc2544` or `mlr` (RFC 9971).
     pub method: String,
     /// The highest rate at which the goal was met, frames/s; `None`: at none.
@@ -264,8 +270,14 @@ pub struct TrialRow {
 pub struct Burst {
     /// Who.
     pub rival: String,
-    /// Bytes of a frame.
+    /// Mean bytes of a frame.
     pub size: u32,
+    /// The name of the mix or file; `None` for frames of one size.
+    #[serde(default)]
+    pub mix: Option<String>,
+    /// What the rival was given and asked.
+    #[serde(default)]
+    pub setting: Setting,
     /// The longest burst without loss of each repetition, frames.
     pub frames: Vec<u64>,
     /// The most that was tried, frames.

@@ -1,9 +1,18 @@
 //! Highest rates, longest bursts and loss curves of rivals: [`crate::search`] says what to try, a [`Measurer`]
 //! runs it, and what was found goes into the report.
+//!
+//! Searches of one rival and one size stand far apart in time: all rivals take their turn on all sizes before
+//! the second search of the first begins. What the machine does for a while then shows as a difference.
 
-use super::plan::{Setting, Size};
-use super::result::Run;
-use crate::Result;
+mod burst;
+mod curve;
+mod highest;
+mod line;
+
+use super::plan::{Find, Plan, Setting, Size, Wanted};
+use super::result::{Report, Run};
+use crate::{Error, Result};
+use line::{Line, Stop};
 
 /// One run that a search asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +46,52 @@ pub trait Measurer {
     /// The most frames of one run that there is room for; `None`: as many as one likes.
     fn frames_max(&mut self, size: &Size, setting: &Setting) -> Option<u64>;
 
-    /// What is being searched, for a progress line: "dumpcap, 64 B, highest rate: trial 7".
+    /// What is being searched, for a progress line: "dumpcap, 64 B, highest rate, trial 7".
     fn about(&mut self, words: &str);
 }
+
+/// Finds all that `plan` wants found. Results are in `report` as soon as they are known, those of a search that
+/// was ended early too, with a note.
+///
+/// # Errors
+/// [`Error::Interrupted`].
+pub fn find(plan: &Plan, measurer: &mut dyn Measurer, report: &mut Report) -> Result<()> {
+    for find in &plan.finds {
+        let ended = match find.what {
+            Wanted::Max => highest::all(find, &rivals(plan, find, report), measurer, report),
+            Wanted::Burst => burst::all(find, &rivals(plan, find, report), measurer, report),
+            Wanted::Curve => curve::all(find, &rivals(plan, find, report), measurer, report),
+        };
+        ended?;
+    }
+    Ok(())
+}
+
+/// Those that take part: wanted, and not absent.
+fn rivals(plan: &Plan, find: &Find, report: &Report) -> Vec<String> {
+    let wanted = |name: &&String| find.rivals.is_empty() || find.rivals.contains(name);
+    let absent =
+        |name: &&String| report.rivals.iter().any(|facts| facts.name == **name && facts.absent.is_some());
+    plan.rivals.iter().filter(wanted).filter(|name| !absent(name)).cloned().collect()
+}
+
+/// Each size with each rival, in the order of a table. The first error ends it.
+fn each<'a>(
+    find: &'a Find,
+    rivals: &'a [String],
+    mut search: impl FnMut(Line<'a>) -> Result<(), Stop>,
+) -> Result<()> {
+    for size in &find.sizes {
+        for rival in rivals {
+            if let Err(Stop::Interrupted) = search(Line::new(rival, size, find)) {
+                return Err(Error::Interrupted);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;

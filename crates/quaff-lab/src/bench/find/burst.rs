@@ -1,0 +1,103 @@
+//! Back-to-back frames: the longest burst that a rival takes without a loss, several times over, and the time
+//! of buffer that follows (RFC 2544 §26.4, RFC 9004).
+
+use super::line::{Line, Stop};
+use super::{Measurer, each};
+use crate::Result;
+use crate::bench::plan::Find;
+use crate::bench::result::{Burst as BurstRow, Report};
+use crate::search::{Burst, BurstPlan, corrected_buffer_s};
+use crate::stats::{mean, median};
+
+/// Repetitions when nobody says how many; RFC 2544 wants 50.
+const REPEATS: u32 = 5;
+/// The shortest burst, frames: what any ring takes.
+const FRAMES_MIN: u64 = 64;
+/// A length is too long when it lost so often in a row.
+const TRIES: u32 = 2;
+
+/// All rivals on all sizes.
+pub(super) fn all(
+    find: &Find,
+    rivals: &[String],
+    measurer: &mut dyn Measurer,
+    report: &mut Report,
+) -> Result<()> {
+    each(find, rivals, |mut line| {
+        let mut bursts = Bursts::default();
+        let ended = bursts.search(&mut line, measurer);
+        match &ended {
+            Err(Stop::Interrupted) => line.note("The search was interrupted.".into()),
+            Err(Stop::Failed(sentence)) => line.note(sentence.clone()),
+            Ok(()) => (),
+        }
+        let row = bursts.row(line, report);
+        report.bursts.push(row);
+        ended
+    })
+}
+
+#[derive(Default)]
+struct Bursts {
+    frames: Vec<u64>,
+    frames_max: u64,
+    /// Of each burst, frames/s.
+    offered_pps: Vec<f64>,
+}
+
+impl Bursts {
+    fn search(&mut self, line: &mut Line<'_>, measurer: &mut dyn Measurer) -> Result<(), Stop> {
+        let max_pps = measurer.max_pps(line.size)?;
+        let seconds = line.seconds(measurer, line.find.seconds, max_pps);
+        self.frames_max = ((max_pps * seconds) as u64).max(FRAMES_MIN);
+        for _ in 0..line.find.repeats.unwrap_or(REPEATS).max(1) {
+            let mut burst = Burst::new(BurstPlan {
+                min: FRAMES_MIN,
+                max: self.frames_max,
+                width: line.find.width,
+                tries: TRIES,
+                // Each repetition finds out for itself; it only begins where the one before ended.
+                start: self.frames.last().copied(),
+            });
+            while let Some(frames) = burst.next() {
+                let tried = line.trial(measurer, "longest burst", None, max_pps, frames)?;
+                burst.tell(frames, tried.loss <= line.find.goal_loss);
+                self.offered_pps.extend((tried.row.offered_pps > 0.0).then_some(tried.row.offered_pps));
+            }
+            self.frames.push(burst.frames());
+        }
+        Ok(())
+    }
+
+    fn row(self, mut line: Line<'_>, report: &Report) -> BurstRow {
+        let Self { frames, frames_max, offered_pps } = self;
+        let pps = median(&offered_pps).unwrap_or(0.0);
+        let size = line.frame_bytes().unwrap_or_default();
+        let numbers: Vec<_> = frames.iter().map(|frames| *frames as f64).collect();
+        let never_full = frames.contains(&frames_max);
+        if never_full {
+            line.note("The longest burst that was tried lost nothing: its buffer was never full.".into());
+        }
+        let mean = mean(&numbers).filter(|_| pps > 0.0 && !never_full);
+        let same = |rival: &str, bytes| rival == line.rival && bytes == size;
+        let throughput = report
+            .searches
+            .iter()
+            .find(|found| same(&found.rival, found.size) && found.setting == line.find.setting)
+            .and_then(|found| found.lower_pps);
+        BurstRow {
+            rival: line.rival.into(),
+            size,
+            mix: line.size.mix().map(str::to_owned),
+            setting: line.find.setting.clone(),
+            frames,
+            frames_max,
+            pps,
+            buffer_s: mean.map(|frames| frames / pps),
+            buffer_corrected_s: mean
+                .zip(throughput)
+                .and_then(|(frames, throughput)| corrected_buffer_s(frames, pps, throughput)),
+            notes: line.notes,
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The highest rate without loss, searched several times over. This is the Manager of RFC 9971: it warms up,
+//! learns from that what can be offered, states the goal, and reports all of it.
+
+use super::line::{Line, Stop, Tried, words};
+use super::{Measurer, each};
+use crate::Result;
+use crate::bench::plan::{Find, Method};
+use crate::bench::result::{GoalRow, LimitedBy, Report, Search as SearchRow, TrialRow};
+use crate::search::mlr::{Controller, Goal, Input};
+use crate::search::{Binary, BinaryPlan, Bounds, Measured, Search};
+use crate::stats::difference;
+
+/// Independent searches when nobody says how many.
+const REPEATS: u32 = 2;
+/// Two searches that differ by more are told apart by noise.
+const AGREEMENT: f64 = 0.10;
+/// Trials of the coarse target and of the warm-up are this share of the full ones.
+const INITIAL_SHARE: f64 = 1.0 / 3.0;
+/// Full-length trials of the same rate, in units of their length: two, of which one may be lossy.
+const DURATION_SUM: f64 = 2.0;
+/// The lowest rate that is tried, as a share of the highest.
+const MIN_SHARE: f64 = 0.001;
+/// And in frames/s.
+const MIN_PPS: f64 = 1000.0;
+/// Coarser targets before the goal.
+const PRECEDING: u32 = 1;
+/// More trials than any search needs that makes headway.
+const TRIALS_MAX: usize = 100;
+
+/// One search.
+struct Pass<'a> {
+    line: Line<'a>,
+    goal: Goal,
+    max_pps: f64,
+    /// As fast as possible; it does not count.
+    warm_up: Option<TrialRow>,
+    tried: Vec<Tried>,
+    bounds: Bounds,
+    throughput_pps: Option<f64>,
+}
+
+/// Either way to search.
+enum Engine {
+    Mlr(Controller),
+    Binary(Binary),
+}
+
+/// All rivals on all sizes, several times over.
+pub(super) fn all(
+    find: &Find,
+    rivals: &[String],
+    measurer: &mut dyn Measurer,
+    report: &mut Report,
+) -> Result<()> {
+    let first = report.searches.len();
+    for repeat in 0..find.repeats.unwrap_or(REPEATS).max(1) {
+        let mut at = first;
+        each(find, rivals, |line| {
+            let mut pass = Pass::new(line);
+            let ended = pass.search(measurer);
+            if let Err(stop) = &ended {
+                pass.line.note(stop_words(stop));
+            }
+            match report.searches.get_mut(at).filter(|_| repeat > 0) {
+                Some(found) if ended.is_ok() => pass.again(found),
+                // A search that was ended early has no result to compare.
+                Some(found) => found.notes.extend(pass.line.notes),
+                None => report.searches.push(pass.row()),
+            }
+            at += 1;
+            ended
+        })?;
+    }
+    Ok(())
+}
+
+fn stop_words(stop: &Stop) -> String {
+    match stop {
+        Stop::Interrupted => "The search was interrupted.".into(),
+        Stop::Failed(sentence) => sentence.clone(),
+    }
+}
+
+impl<'a> Pass<'a> {
+    fn new(line: Line<'a>) -> Self {
+        let (full_s, find) = (line.find.seconds, line.find);
+        let exceed_ratio = if find.method == Method::Mlr { 0.5 } else { 0.0 };
+        let sum = if find.method == Method::Mlr { DURATION_SUM } else { 1.0 };
+        let goal = Goal {
+            final_s: full_s,
+            duration_sum_s: full_s * sum,
+            loss_ratio: find.goal_loss,
+            exceed_ratio,
+            initial_s: full_s * INITIAL_SHARE,
+            width: find.width,
+        };
+        let bounds = Bounds::default();
+        Self { line, goal, max_pps: 0.0, warm_up: None, tried: Vec::new(), bounds, throughput_pps: None }
+    }
+
+    /// Runs the search. What it knows by then stays, however it ends.
+    fn search(&mut self, measurer: &mut dyn Measurer) -> Result<(), Stop> {
+        self.max_pps = measurer.max_pps(self.line.size)?;
+        let warm_up = self.warm_up(measurer)?;
+        self.warm_up = Some(warm_up.row);
+        let offered = warm_up.row.offered_pps;
+        let (max, start) = match warm_up.run.failed {
+            Some(_) => (self.max_pps.round(), None),
+            None => (offered.round(), Some(offered * (1.0 - warm_up.row.loss))),
+        };
+        if max < MIN_PPS {
+            return Err(Stop::Failed(format!("Only {max} frames/s could be sent.")));
+        }
+        self.limit_seconds(measurer, max);
+        let mut engine = self.engine(max, start);
+        while let Some(trial) = engine.search().next() {
+            let paced = (trial.load < max).then_some(trial.load);
+            let count = (trial.load * trial.seconds).round() as u64;
+            let tried = self.line.trial(measurer, "highest rate", paced, max, count)?;
+            engine.search().tell(Measured::new(trial, tried.loss));
+            self.tried.push(tried);
+            (self.bounds, self.throughput_pps) = engine.found();
+        }
+        Ok(())
+    }
+
+    /// As fast as possible. It tells what can be offered with this rival listening, and does not count.
+    fn warm_up(&mut self, measurer: &mut dyn Measurer) -> Result<Tried, Stop> {
+        let seconds = self.line.seconds(measurer, self.goal.initial_s, self.max_pps);
+        let count = (self.max_pps * seconds) as u64;
+        self.line.trial(measurer, "highest rate", None, self.max_pps, count)
+    }
+
+    /// Shorter trials where the disk has no room for full ones.
+    fn limit_seconds(&mut self, measurer: &mut dyn Measurer, max: f64) {
+        let share = self.line.seconds(measurer, self.goal.final_s, max) / self.goal.final_s;
+        let Goal { final_s, duration_sum_s, initial_s, .. } = &mut self.goal;
+        for seconds in [final_s, duration_sum_s, initial_s] {
+            *seconds *= share;
+        }
+    }
+
+    fn engine(&self, max: f64, start: Option<f64>) -> Engine {
+        let (goal, min) = (self.goal, (max * MIN_SHARE).round().max(MIN_PPS));
+        match self.line.find.method {
+            Method::Mlr => Engine::Mlr(Controller::new(Input {
+                goals: vec![goal],
+                min,
+                max,
+                start,
+                preceding: PRECEDING,
+                trials_max: TRIALS_MAX,
+            })),
+            Method::Rfc2544 => Engine::Binary(Binary::new(BinaryPlan {
+                min,
+                max,
+                seconds: goal.initial_s,
+                final_seconds: goal.final_s,
+                width: goal.width,
+                loss: goal.loss_ratio,
+            })),
+        }
+    }
+
+    /// Frames/s without loss. At the most that can be sent it is what was offered, not what was wanted.
+    fn lower_pps(&self) -> Option<f64> {
+        let lower = self.bounds.lower?;
+        let there = self.tried.iter().filter(|tried| tried.row.pps == lower);
+        let good =
+            there.filter(|tried| tried.loss <= self.goal.loss_ratio).map(|tried| tried.row.offered_pps);
+        if self.bounds.upper.is_some() { Some(lower) } else { good.min_by(f64::total_cmp) }
+    }
+
+    fn limited_by(&self) -> LimitedBy {
+        let Some(upper) = self.bounds.upper else {
+            return if self.bounds.lower.is_some() { LimitedBy::Generator } else { LimitedBy::Unknown };
+        };
+        let lossy = |tried: &&Tried| tried.row.pps == upper && tried.loss > self.goal.loss_ratio;
+        let worst = self.tried.iter().filter(lossy).max_by(|one, other| one.loss.total_cmp(&other.loss));
+        worst.map_or(LimitedBy::Unknown, |tried| tried.limited_by)
+    }
+
+    fn row(mut self) -> SearchRow {
+        let limited_by = self.limited_by();
+        if self.bounds.width().is_some_and(|width| width > self.goal.width) {
+            self.line.note("Irregular: it ended before its bounds were as close as wanted.".into());
+        }
+        match (limited_by, self.bounds.upper) {
+            (LimitedBy::Generator, None) => {
+                self.line
+                    .note("Nothing was lost at the most that could be sent: the limit lies above it.".into());
+            }
+            (LimitedBy::Generator, upper) => {
+                self.line.note(format!("Frames could not be sent as fast as {}.", words(upper)));
+            }
+            _ => (),
+        }
+        let goal = GoalRow {
+            final_seconds: self.goal.final_s,
+            duration_sum_s: self.goal.duration_sum_s,
+            loss_ratio: self.goal.loss_ratio,
+            exceed_ratio: self.goal.exceed_ratio,
+            initial_seconds: self.goal.initial_s,
+        };
+        let method = match self.line.find.method {
+            Method::Mlr => "mlr",
+            Method::Rfc2544 => "rfc2544",
+        };
+        SearchRow {
+            rival: self.line.rival.into(),
+            size: self.line.frame_bytes().unwrap_or_default(),
+            mix: self.line.size.mix().map(str::to_owned),
+            setting: self.line.find.setting.clone(),
+            method: method.into(),
+            lower_pps: self.lower_pps(),
+            upper_pps: self.bounds.upper,
+            max_pps: self.max_pps,
+            width: self.goal.width,
+            limited_by,
+            trials: self.rows(),
+            again: None,
+            trials_again: Vec::new(),
+            goal: Some(goal),
+            throughput_pps: self.throughput_pps.filter(|_| self.bounds.upper.is_some()),
+            notes: self.line.notes,
+        }
+    }
+
+    fn rows(&self) -> Vec<TrialRow> {
+        self.warm_up.into_iter().chain(self.tried.iter().map(|tried| tried.row)).collect()
+    }
+
+    /// Sets a later search beside the first one; of several the one that is farthest off stays.
+    fn again(self, found: &mut SearchRow) {
+        let (first, again) = (found.lower_pps.unwrap_or(0.0), self.lower_pps().unwrap_or(0.0));
+        let apart = difference(first, again);
+        for note in &self.line.notes {
+            if !found.notes.contains(note) {
+                found.notes.push(note.clone());
+            }
+        }
+        if found.again.is_some_and(|[_, farthest]| farthest >= apart) {
+            return;
+        }
+        found.again = Some([again, apart]);
+        found.trials_again = self.rows();
+        let noise = "This machine is too noisy:";
+        found.notes.retain(|note| !note.starts_with(noise));
+        if apart > AGREEMENT {
+            let percent = apart * 100.0;
+            found.notes.push(format!("{noise} two searches differ by {percent:.0} %."));
+        }
+    }
+}
+
+impl Engine {
+    fn search(&mut self) -> &mut dyn Search {
+        match self {
+            Self::Mlr(controller) => controller,
+            Self::Binary(binary) => binary,
+        }
+    }
+
+    fn found(&self) -> (Bounds, Option<f64>) {
+        match self {
+            Self::Mlr(controller) => controller
+                .goal_results()
+                .first()
+                .map_or((Bounds::default(), None), |result| (result.bounds, result.conditional_throughput)),
+            // Of a loss-free rate all frames are forwarded.
+            Self::Binary(binary) => (binary.bounds(), binary.bounds().lower),
+        }
+    }
+}
