@@ -9,6 +9,7 @@
 //! measured of one run is counted by us: what was offered at the receiving interface, what was captured in
 //! the file. What a tool says of itself stands beside it as its own word.
 
+pub mod compare;
 pub mod find;
 mod jobs;
 mod left;
