@@ -97,7 +97,7 @@ fn what_is_counted_is_in_the_file_whatever_the_tool_says() {
     let quaff = Path::new(QUAFF);
     let cores = Cores::pick().expect("a core");
     let site = Direct::new(bench.lab, quaff.to_owned());
-    let method = method::Bench { site: &site, place: &place, cores };
+    let method = method::Bench { site: &site, quaff, place: &place, cores };
     let traffic = Traffic::bytes(512, Some(50_000), 20_000);
     let whole = shipped(quaff).swap_remove(0);
     // It cuts frames off before their stamps, and is proud of having lost none.

@@ -12,12 +12,15 @@
 //!
 //! What a tool says about its losses is kept beside that, as its own word.
 
+mod capturer;
 pub mod consumer;
 mod count;
 pub mod delivery;
 pub mod fio;
 mod generator;
 mod growth;
+mod mark;
+mod measure;
 mod meter;
 pub mod pipeline;
 mod place;

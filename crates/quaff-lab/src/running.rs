@@ -5,23 +5,42 @@ use crate::{Error, Result};
 use quaff_os::Try;
 use quaff_os::process::{Usage, end_with_parent, own_signals, reap, send};
 use quaff_os::signal::Signal;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+/// Of what a command writes, at least so much is kept, the last of it, bytes: one that never stops talking
+/// takes no more of our memory than twice that.
+const KEPT_BYTES: usize = 1 << 20;
+/// What is read of it at once, bytes.
+const PIECE_BYTES: usize = 64 << 10;
 
-/// A command that runs, with all that it writes collected.
+/// A command that runs, with what it writes collected.
 #[derive(Debug)]
 pub struct Running {
     tried: String,
     child: Child,
-    stdout: Receiver<Vec<u8>>,
-    stderr: Receiver<String>,
+    stdout: Arc<Words>,
+    stderr: Arc<Words>,
     heard: String,
     /// Once it has ended; from then on its process id may be another's.
     ended: Option<(ExitStatus, Usage)>,
+}
+
+/// What a command writes to one of its ends.
+#[derive(Debug, Default)]
+struct Words {
+    said: Mutex<Said>,
+    /// Rung at each change.
+    more: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Said {
+    bytes: Vec<u8>,
+    is_over: bool,
 }
 
 /// How a command ended, and what it wrote.
@@ -31,34 +50,26 @@ pub struct Finished {
     pub status: ExitStatus,
     /// The CPU time that it has used.
     pub usage: Usage,
-    /// All that it wrote to stdout.
+    /// What it wrote to stdout, the last MiB of it at least.
     pub stdout: Vec<u8>,
-    /// All that it wrote to stderr.
+    /// What it wrote to stderr, the last MiB of it at least.
     pub stderr: String,
 }
 
 impl Running {
     /// Starts `command` with stdin empty, and stdout and stderr collected.
-    pub fn start(mut command: Command) -> Result<Self> {
+    pub fn start(command: Command) -> Result<Self> {
+        Self::start_with(command, Stdio::null(), None)
+    }
+
+    /// Starts `command`; what it writes to a given `stdout` is not collected.
+    pub fn start_with(mut command: Command, stdin: Stdio, stdout: Option<Stdio>) -> Result<Self> {
         let tried = format!("run {}", command.get_program().display());
         own_signals(&mut command);
         end_with_parent(&mut command, Signal::SIGKILL);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(stdin).stdout(stdout.unwrap_or_else(Stdio::piped)).stderr(Stdio::piped());
         let mut child = command.spawn().trying(|| tried.as_str())?;
-        let stdout = collect(child.stdout.take(), |mut from, to| {
-            let mut bytes = Vec::new();
-            // A pipe that breaks ends what there is to collect.
-            let _ = from.read_to_end(&mut bytes);
-            let _ = to.send(bytes);
-        });
-        let stderr = collect(child.stderr.take(), |from, to| {
-            let mut from = BufReader::new(from);
-            let mut line = Vec::new();
-            while from.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-                let _ = to.send(String::from_utf8_lossy(&line).into_owned());
-                line.clear();
-            }
-        });
+        let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
         Ok(Self { tried, child, stdout, stderr, heard: String::new(), ended: None })
     }
 
@@ -70,15 +81,10 @@ impl Running {
     /// Waits until a line on stderr holds `text`, at most `wait`; returns whether it came.
     pub fn hears(&mut self, text: &str, wait: Duration) -> bool {
         let end = Instant::now() + wait;
-        loop {
-            if self.heard.lines().any(|line| line.contains(text)) {
-                return true;
-            }
-            match self.stderr.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(line) => self.heard.push_str(&line),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return false,
-            }
-        }
+        let holds = |said: &Said| lines(&said.bytes).contains(text);
+        let said = self.stderr.wait_until(end, holds);
+        self.heard = lines(&said.bytes);
+        self.heard.contains(text)
     }
 
     /// What was heard on stderr so far.
@@ -120,30 +126,75 @@ impl Running {
                 None => return Err(late(&self.tried, "it still runs")),
             }
         };
-        let left = || end.saturating_duration_since(Instant::now());
-        let open = |_| late(&self.tried, "its output is still open");
-        let stdout = self.stdout.recv_timeout(left()).map_err(open)?;
-        let mut stderr = std::mem::take(&mut self.heard);
-        loop {
-            match self.stderr.recv_timeout(left()) {
-                Ok(line) => stderr.push_str(&line),
-                Err(RecvTimeoutError::Disconnected) => return Ok(Finished { status, usage, stdout, stderr }),
-                Err(timeout) => return Err(open(timeout)),
+        let [stdout, stderr] = [&self.stdout, &self.stderr].map(|words| {
+            let said = words.wait_until(end, |_| false);
+            said.is_over.then(|| said.bytes.clone())
+        });
+        match (stdout, stderr) {
+            (Some(stdout), Some(stderr)) => {
+                Ok(Finished { status, usage, stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
             }
+            _ => Err(late(&self.tried, "its output is still open")),
         }
     }
 }
 
-/// Reads a pipe on a thread of its own, so that nobody has to read it for the command to go on.
-fn collect<P: Send + 'static, T: Send + 'static>(
-    pipe: Option<P>,
-    read: impl FnOnce(P, Sender<T>) + Send + 'static,
-) -> Receiver<T> {
-    let (to, from) = channel();
-    if let Some(pipe) = pipe {
-        std::thread::spawn(move || read(pipe, to));
+/// Whole lines only: half a word is not what it said.
+fn lines(bytes: &[u8]) -> String {
+    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+impl Words {
+    fn lock(&self) -> MutexGuard<'_, Said> {
+        // It holds bytes: whoever panicked left them whole.
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    from
+
+    /// Waits until `is_enough`, all is said, or `end`.
+    fn wait_until(&self, end: Instant, is_enough: impl Fn(&Said) -> bool) -> MutexGuard<'_, Said> {
+        let left = end.saturating_duration_since(Instant::now());
+        let waited =
+            self.more.wait_timeout_while(self.lock(), left, |said| !said.is_over && !is_enough(said));
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn add(&self, piece: &[u8]) {
+        let mut said = self.lock();
+        said.bytes.extend_from_slice(piece);
+        if said.bytes.len() > 2 * KEPT_BYTES {
+            let old = said.bytes.len() - KEPT_BYTES;
+            said.bytes.drain(..old);
+        }
+        self.more.notify_all();
+    }
+
+    fn end(&self) {
+        self.lock().is_over = true;
+        self.more.notify_all();
+    }
+}
+
+/// Reads a pipe on a thread of its own, so that nobody has to read it for the command to go on.
+fn collect(pipe: Option<impl Read + Send + 'static>) -> Arc<Words> {
+    let words = Arc::new(Words::default());
+    let Some(mut pipe) = pipe else {
+        words.end();
+        return words;
+    };
+    let ours = words.clone();
+    std::thread::spawn(move || {
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            match pipe.read(&mut piece) {
+                Ok(bytes @ 1..) => ours.add(&piece[..bytes]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A pipe that breaks ends what there is to collect.
+                Ok(0) | Err(_) => break ours.end(),
+            }
+        }
+    });
+    words
 }
 
 impl Drop for Running {
@@ -191,6 +242,25 @@ mod tests {
         let (busy, idle) = (used(busy), used(idle));
         assert!(busy > idle, "{busy:?} {idle:?}");
         assert!(idle < Duration::from_millis(100), "{idle:?}");
+    }
+
+    #[test]
+    fn of_one_that_talks_without_end_the_last_is_kept() {
+        let mut running =
+            sh("echo begun >&2; yes nonsense | head -c 30000000 >&2; echo enough >&2; read nothing");
+        assert!(running.hears("enough", Duration::from_secs(20)));
+        assert!(running.heard().len() <= 2 * KEPT_BYTES);
+        let finished = running.finish(Duration::from_secs(5)).expect("it ends");
+        assert!(finished.stderr.len() >= KEPT_BYTES && finished.stderr.ends_with("enough\n"));
+    }
+
+    #[test]
+    fn what_goes_elsewhere_is_not_collected() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo out; echo err >&2"]);
+        let running = Running::start_with(command, Stdio::null(), Some(Stdio::null())).expect("sh runs");
+        let finished = running.finish(Duration::from_secs(5)).expect("it ends");
+        assert_eq!((finished.stdout.as_slice(), finished.stderr.as_str()), (b"".as_slice(), "err\n"));
     }
 
     #[test]

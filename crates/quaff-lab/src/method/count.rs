@@ -18,7 +18,7 @@ const BLOCK_VERSION: u32 = 2;
 /// What was found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counted {
-    /// Different frames of those that were sent; for blocks, all frames.
+    /// Different frames of those that were sent; for blocks and without stamps, all frames.
     pub(super) frames: u64,
     /// The size of all files, bytes.
     pub(super) bytes: u64,
@@ -26,14 +26,19 @@ pub(super) struct Counted {
     pub(super) accounted: Option<bool>,
 }
 
-/// Counts in all `files`.
+/// Counts in all `files`: different stamped frames, or where they have no stamps all frames.
 ///
 /// # Errors
 /// A file that cannot be read, or not to its end.
-pub(super) fn count(files: &[PathBuf], format: Format, watch: Watch<'_>) -> Result<Counted> {
+pub(super) fn count(
+    files: &[PathBuf],
+    format: Format,
+    is_stamped: bool,
+    watch: Watch<'_>,
+) -> Result<Counted> {
     let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|found| found.len()).sum();
     let (frames, accounted) = match format {
-        Format::Capture => in_captures(files, watch)?,
+        Format::Capture => in_captures(files, is_stamped, watch)?,
         Format::Blocks => (files.iter().map(|file| in_blocks(file)).sum::<Result<u64>>()?, None),
     };
     Ok(Counted { frames, bytes, accounted })
@@ -50,7 +55,7 @@ pub(super) fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn in_captures(files: &[PathBuf], watch: Watch<'_>) -> Result<(u64, Option<bool>)> {
+fn in_captures(files: &[PathBuf], is_stamped: bool, watch: Watch<'_>) -> Result<(u64, Option<bool>)> {
     let report = verify::verify(files, Options::default(), |_| {
         // A reader cannot be stopped; the next wait will see that it should have been.
         let _ = watch(super::Stage::Counting);
@@ -61,7 +66,7 @@ fn in_captures(files: &[PathBuf], watch: Watch<'_>) -> Result<(u64, Option<bool>
         Some(error) if report.unreadable => Err(Error::Rival { name: "the file".into(), what: error }),
         _ => {
             let agrees = |ledger: verify::Ledger| ledger.consistent && ledger.unexplained == 0;
-            Ok((report.received, report.ledger.map(agrees)))
+            Ok((if is_stamped { report.received } else { report.frames }, report.ledger.map(agrees)))
         }
     }
 }
@@ -103,12 +108,12 @@ mod tests {
         }
         fs::write(&path, &bytes).expect("written");
         let files = files(dir.path()).expect("listed");
-        let counted = count(&files, Format::Blocks, &mut |_| true).expect("counted");
+        let counted = count(&files, Format::Blocks, true, &mut |_| true).expect("counted");
         assert_eq!(counted, Counted { frames: 668, bytes: 3 << 20, accounted: None });
 
         bytes[1 << 20] = 9;
         fs::write(&path, &bytes).expect("written");
-        let error = count(&files, Format::Blocks, &mut |_| true).expect_err("no version 9");
+        let error = count(&files, Format::Blocks, true, &mut |_| true).expect_err("no version 9");
         assert!(error.to_string().contains("offset 1048576"), "{error}");
     }
 
@@ -117,6 +122,6 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         fs::write(dir.path().join("capture"), "not one").expect("written");
         let files = files(dir.path()).expect("listed");
-        assert!(count(&files, Format::Capture, &mut |_| true).is_err());
+        assert!(count(&files, Format::Capture, true, &mut |_| true).is_err());
     }
 }

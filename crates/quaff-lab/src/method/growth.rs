@@ -1,31 +1,36 @@
 //! How the files of a capturer grow: from outside, by their sizes.
 
 use super::count::files;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Looks at all files in a directory.
 #[derive(Debug)]
-pub(super) struct Growth<'a> {
-    dir: &'a Path,
+pub(super) struct Growth {
+    dir: PathBuf,
     bytes: u64,
     first: Option<Instant>,
     last: Instant,
 }
 
-impl<'a> Growth<'a> {
-    pub(super) fn new(dir: &'a Path) -> Self {
-        Self { dir, bytes: size(dir), first: None, last: Instant::now() }
+impl Growth {
+    pub(super) fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), bytes: size(dir), first: None, last: Instant::now() }
     }
 
     /// Looks once more.
     pub(super) fn look(&mut self) {
-        let bytes = size(self.dir);
+        let bytes = size(&self.dir);
         if bytes != self.bytes {
             self.bytes = bytes;
             self.last = Instant::now();
             self.first.get_or_insert(self.last);
         }
+    }
+
+    /// How large they were at the last look, bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// How long nothing has changed.

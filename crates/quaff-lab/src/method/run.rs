@@ -1,36 +1,20 @@
 //! One run: a capturer on its core, traffic from another core, and what is in its file at the end.
 
+use super::capturer::{Capturer, Ended, on_core};
 use super::count::count;
 use super::generator::Traffic;
-use super::growth::Growth;
 use super::place::{Place, RunDir};
 use super::site::Site;
 use crate::bench::plan::Setting;
-use crate::rival::{Places, Ready, Rival, Stop};
-use crate::running::{Finished, Running};
+use crate::rival::Rival;
 use crate::{Error, Result};
-use quaff_os::process::pin;
-use quaff_os::signal::Signal;
-use quaff_os::{Try, cpu};
+use quaff_os::cpu;
 use serde::Serialize;
-use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Between two looks at what goes on.
-const LOOK: Duration = Duration::from_millis(20);
-/// How long a capturer may take to be ready.
-const READY_MAX: Duration = Duration::from_secs(30);
-/// From the sign that a capturer gives to the first frame: some give it a moment too early.
-const READY_SETTLE: Duration = Duration::from_millis(300);
-/// How long files may go on growing after the last frame.
-const GROWTH_MAX: Duration = Duration::from_secs(120);
-/// How long a capturer may take to end.
-const END_MAX: Duration = Duration::from_secs(120);
-/// How long the last words of one that has ended may take to get here.
-const WORDS_MAX: Duration = Duration::from_secs(5);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// Told at each look what goes on; `false` ends the run.
 pub type Watch<'a> = &'a mut dyn FnMut(Stage) -> bool;
@@ -68,6 +52,8 @@ impl Stage {
 pub struct Bench<'a> {
     /// Where the capturer runs, and frames arrive.
     pub site: &'a dyn Site,
+    /// Our own program, which counts what comes through a pipe.
+    pub quaff: &'a Path,
     /// Where its files go.
     pub place: &'a Place,
     /// Who runs on which core.
@@ -155,7 +141,8 @@ impl Cores {
 }
 
 impl Bench<'_> {
-    /// One run of `rival`, found at `program`. Its files are there until the directory is dropped.
+    /// One run of `rival`, found at `program`, for which nothing may go wrong. Its files are there until the
+    /// directory is dropped.
     ///
     /// # Errors
     /// The rival does not start, get ready or end; the generator fails; the watch wants no more.
@@ -167,17 +154,15 @@ impl Bench<'_> {
         buffer_mib: Option<u64>,
         watch: Watch<'_>,
     ) -> Result<(Outcome, RunDir)> {
-        let dir = self.place.run_dir()?;
-        let mut capturing = self.start(rival, program, &dir, buffer_mib)?;
-        ready(&mut capturing, rival, watch)?;
-        let startup_seconds = on_core(capturing.pid())?.as_secs_f64();
-        let mut growth = Growth::new(dir.path());
-        let sent = self.site.send(traffic, self.cores.generator, watch, &mut || growth.look())?;
-        settle(&mut growth, &mut capturing, rival, watch)?;
-        let finished = stop(capturing, rival, watch)?;
-        let counted = count(&dir.files()?, rival.format, watch)?;
+        let setting = Setting { buffer_mib, ..Setting::default() };
+        let mut capturer = Capturer::start(self, rival, program, &setting, self.cores.capturer)?;
+        capturer.ready(watch)?;
+        let sent = self.site.send(traffic, self.cores.generator, watch, &mut || capturer.look())?;
+        capturer.settle(traffic.file_bytes(), watch)?;
+        let Ended { usage, startup, said, writing, dir, .. } = capturer.stop(watch)?;
+        let is_stamped = traffic.mirrored || traffic.is_stamped();
+        let counted = count(&dir.files()?, rival.format, is_stamped, watch)?;
         pause(watch, Stage::Counting)?;
-        let said = [String::from_utf8_lossy(&finished.stdout), finished.stderr.as_str().into()].concat();
         let outcome = Outcome {
             rival: rival.name.clone(),
             traffic: traffic.clone(),
@@ -187,11 +172,11 @@ impl Bench<'_> {
             in_file: counted.frames,
             lost: sent.offered.saturating_sub(counted.frames),
             own_drops: rival.drops.as_ref().and_then(|drops| drops.read(&said)),
-            startup_seconds,
-            user_seconds: finished.usage.user.as_secs_f64(),
-            system_seconds: finished.usage.system.as_secs_f64(),
+            startup_seconds: startup.total(),
+            user_seconds: usage.user.as_secs_f64(),
+            system_seconds: usage.system.as_secs_f64(),
             bytes: counted.bytes,
-            writing_seconds: growth.span().as_secs_f64(),
+            writing_seconds: writing.as_secs_f64(),
             accounted: counted.accounted,
         };
         Ok((outcome, dir))
@@ -199,32 +184,18 @@ impl Bench<'_> {
 
     /// CPU time that `rival` uses for `idle` without a single frame, from when it is ready.
     pub fn idle(&self, rival: &Rival, program: &Path, idle: Duration, watch: Watch<'_>) -> Result<Duration> {
-        let dir = self.place.run_dir()?;
-        let mut capturing = self.start(rival, program, &dir, None)?;
-        ready(&mut capturing, rival, watch)?;
-        let pid = capturing.pid();
+        let setting = Setting::default();
+        let mut capturer = Capturer::start(self, rival, program, &setting, self.cores.capturer)?;
+        capturer.ready(watch)?;
+        let pid = capturer.pid()?;
         let before = on_core(pid)?;
         let end = Instant::now() + idle;
         while Instant::now() < end {
             pause(watch, Stage::Sending)?;
         }
         let used = on_core(pid)?.saturating_sub(before);
-        stop(capturing, rival, watch)?;
+        capturer.stop(watch)?;
         Ok(used)
-    }
-
-    fn start(&self, rival: &Rival, program: &Path, dir: &RunDir, buffer_mib: Option<u64>) -> Result<Running> {
-        for name in &rival.dirs {
-            let path = dir.path().join(name);
-            fs::create_dir(&path).trying(|| format!("create {}", path.display()))?;
-        }
-        let setting = Setting { buffer_mib, ..Setting::default() };
-        let core = self.cores.capturer;
-        let places = Places { interface: self.site.interface(), dir: dir.path(), core, setting: &setting };
-        let (program, args) = rival.command_line(program, &places);
-        let mut command = self.site.command(Path::new(&program))?;
-        command.args(args);
-        start_on(command, self.cores.capturer)
     }
 }
 
@@ -235,99 +206,6 @@ pub(crate) fn pause(watch: Watch<'_>, stage: Stage) -> Result<()> {
     }
     std::thread::sleep(LOOK);
     Ok(())
-}
-
-fn start_on(mut command: Command, core: usize) -> Result<Running> {
-    pin(&mut command, core);
-    // Ctrl-C is ours to hear.
-    command.process_group(0);
-    Running::start(command)
-}
-
-fn ready(capturing: &mut Running, rival: &Rival, watch: Watch<'_>) -> Result<()> {
-    let begun = Instant::now();
-    while !is_ready(capturing, &rival.ready, begun) {
-        if capturing.has_ended()? {
-            // Its last words are still on their way.
-            capturing.hears("\n\n", LOOK);
-            return Err(failed(rival, "ended before it captured", capturing.heard()));
-        }
-        if begun.elapsed() > READY_MAX {
-            return Err(failed(rival, "does not begin to capture", capturing.heard()));
-        }
-        pause(watch, Stage::Starting)?;
-    }
-    std::thread::sleep(READY_SETTLE);
-    Ok(())
-}
-
-fn is_ready(capturing: &mut Running, ready: &Ready, begun: Instant) -> bool {
-    match ready {
-        Ready::Says(words) => capturing.hears(words, Duration::ZERO),
-        Ready::Socket => {
-            let path = format!("/proc/{}/net/packet", capturing.pid());
-            fs::read_to_string(path).is_ok_and(|table| has_socket(&table))
-        }
-        Ready::AfterMs(ms) => begun.elapsed() >= Duration::from_millis(*ms),
-    }
-}
-
-/// Whether a table of packet sockets (`packet_seq_show`, net/packet/af_packet.c) has one that is
-/// bound to an interface and runs.
-fn has_socket(table: &str) -> bool {
-    table.lines().skip(1).any(|line| {
-        let fields: Vec<_> = line.split_whitespace().collect();
-        let field = |at: usize| fields.get(at).copied().unwrap_or("0");
-        let (interface, running) = (field(4), field(5));
-        interface != "0" && running == "1"
-    })
-}
-
-fn settle(growth: &mut Growth<'_>, capturing: &mut Running, rival: &Rival, watch: Watch<'_>) -> Result<()> {
-    let begun = Instant::now();
-    while begun.elapsed() < rival.settle() || growth.still() < rival.settle() {
-        if begun.elapsed() > GROWTH_MAX {
-            return Err(failed(rival, "writes on without traffic", ""));
-        }
-        if capturing.has_ended()? {
-            return Err(failed(rival, "ended while it was to capture", capturing.heard()));
-        }
-        growth.look();
-        pause(watch, Stage::Settling)?;
-    }
-    Ok(())
-}
-
-fn stop(mut capturing: Running, rival: &Rival, watch: Watch<'_>) -> Result<Finished> {
-    capturing.signal(match rival.stop {
-        Stop::Interrupt => Signal::SIGINT,
-        Stop::Terminate => Signal::SIGTERM,
-        Stop::Kill => Signal::SIGKILL,
-    })?;
-    let begun = Instant::now();
-    while !capturing.has_ended()? && begun.elapsed() < END_MAX {
-        pause(watch, Stage::Stopping)?;
-    }
-    capturing.finish(WORDS_MAX)
-}
-
-/// Time that the threads of a process have run, now (`/proc/PID/task/TID/schedstat`, first field, ns).
-fn on_core(pid: u32) -> Result<Duration> {
-    let dir = format!("/proc/{pid}/task");
-    let tried = || format!("read the CPU time of process {pid}");
-    let mut sum_ns = 0;
-    for task in fs::read_dir(dir).trying(tried)? {
-        let path = task.trying(tried)?.path().join("schedstat");
-        // A thread that ends meanwhile has nothing more to tell.
-        let said = fs::read_to_string(path).unwrap_or_default();
-        sum_ns += said.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
-    }
-    Ok(Duration::from_nanos(sum_ns))
-}
-
-fn failed(rival: &Rival, what: &str, heard: &str) -> Error {
-    let last = heard.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing");
-    Error::Rival { name: rival.name.clone(), what: format!("{what}: {last}") }
 }
 
 #[cfg(test)]

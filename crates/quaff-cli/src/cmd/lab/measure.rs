@@ -157,7 +157,7 @@ impl Setup {
     }
 
     fn bench(&self) -> Bench<'_> {
-        Bench { site: &self.bed, place: &self.place, cores: self.cores }
+        Bench { site: &self.bed, quaff: &self.quaff, place: &self.place, cores: self.cores }
     }
 }
 

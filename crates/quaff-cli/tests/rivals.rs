@@ -1,0 +1,125 @@
+//! Real capturers, real packets, in a lab: what they have is counted by us, whatever they say of it.
+
+mod support;
+
+use quaff_lab::bed::Direct;
+use quaff_lab::bench::plan::{Filter, Output, Setting};
+use quaff_lab::bench::result::Run;
+use quaff_lab::method::{self, Cores, Place, Traffic};
+use quaff_lab::rival::{self, Rival, resolve, shipped};
+use quaff_lab::testing::skip;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use support::{Bench, QUAFF};
+
+const COUNT: u64 = 20_000;
+
+/// One at a time, as in `support`.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A lab in which rivals are measured.
+struct Stand {
+    site: Direct,
+    place: Place,
+    dir: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Stand {
+    fn new(test: &str) -> Option<Self> {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let Bench { lab, dir, .. } = Bench::new(test, 1 << 30)?;
+        let place = Place::find(Some(dir.path())).expect("a place");
+        Some(Self { site: Direct::new(lab, PathBuf::from(QUAFF)), place, dir, _turn: turn })
+    }
+
+    fn run(&self, rival: &Rival, setting: &Setting) -> Run {
+        let cores = Cores::pick().expect("a core");
+        let quaff = Path::new(QUAFF);
+        let bench = method::Bench { site: &self.site, quaff, place: &self.place, cores };
+        let traffic = Traffic::bytes(256, Some(20_000), COUNT);
+        let program = rival.find().expect("it is here");
+        bench.run(rival, &program, &traffic, setting, &mut |_| true).expect("a result")
+    }
+}
+
+fn to(output: Output) -> Setting {
+    Setting { output, ..Setting::default() }
+}
+
+/// Those of these names that are installed; the others are told as skipped.
+fn installed(test: &str, names: &[&str]) -> Vec<Rival> {
+    let found = resolve(names, &shipped(Path::new(QUAFF))).expect("all are shipped");
+    for rival in found.absent {
+        skip(test, &format!("{} is not installed ({})", rival.name, rival.install));
+    }
+    found.present.into_iter().map(|present| present.rival).collect()
+}
+
+#[test]
+fn a_liar_is_seen_through() {
+    let Some(stand) = Stand::new("a_liar_is_seen_through") else { return };
+    // It throws every tenth packet away, and says that it has lost none.
+    let script = stand.dir.path().join("liar");
+    let text =
+        format!("#!/bin/sh\nexec '{QUAFF}' capture -q -i \"$1\" -w \"$2\" --json -f 'udp[16:2] % 10 != 0'\n");
+    std::fs::write(&script, text).expect("written");
+    let command = format!("liar=sh {} {{interface}} {{file}}", script.display());
+    let liar = Rival {
+        drops: Some(rival::Counter::Json(vec!["lost".into()])),
+        ..rival::from_command(&command, Path::new(QUAFF)).expect("a command")
+    };
+    let run = stand.run(&liar, &Setting::default());
+    assert_eq!(run.failed, None);
+    assert_eq!((run.offered, run.captured, run.tool_drops), (COUNT, Some(COUNT * 9 / 10), Some(0)));
+    assert_eq!((run.loss, run.counted_by.as_str()), (Some(0.1), "file"));
+}
+
+#[test]
+fn each_rival_is_measured_in_each_way_that_it_knows() {
+    let test = "each_rival_is_measured_in_each_way_that_it_knows";
+    let Some(stand) = Stand::new(test) else { return };
+    let names = ["quaff", "tcpdump", "dumpcap", "tshark", "netsniff-ng", "stenographer", "gulp", "recvfrom"];
+    for rival in installed(test, &names) {
+        for (output, counted_by) in
+            [(Output::Disk, "file"), (Output::Null, "tool"), (Output::Pipe, "pipe"), (Output::Screen, "tool")]
+        {
+            let setting = Setting { buffer_mib: Some(64), ..to(output) };
+            if rival.can(&setting).is_err() {
+                continue;
+            }
+            let run = stand.run(&rival, &setting);
+            let what = format!("{} {output:?}: {run:?}", rival.name);
+            assert_eq!(run.failed, None, "{what}");
+            assert_eq!((run.offered, run.counted_by.as_str()), (COUNT, counted_by), "{what}");
+            // This machine may be busy; what was captured is some of what there was.
+            let captured = run.captured.expect("counted");
+            assert!(captured > COUNT / 10 && captured <= COUNT, "{what}");
+            assert!(run.cpu_user_s + run.cpu_system_s > 0.0 && run.seconds > 0.5, "{what}");
+            assert_eq!(run.bytes > captured * 256, output == Output::Disk, "{what}");
+        }
+    }
+}
+
+#[test]
+fn what_is_asked_of_ours_is_done() {
+    let Some(stand) = Stand::new("what_is_asked_of_ours_is_done") else { return };
+    let all = shipped(Path::new(QUAFF));
+    for name in ["quaff", "recvfrom"] {
+        let rival = all.iter().find(|rival| rival.name == name).expect("shipped");
+        let plain = Setting { buffer_mib: Some(64), ..Setting::default() };
+        let nothing = stand.run(rival, &Setting { filter: Filter::RejectAll, ..plain.clone() });
+        assert_eq!((nothing.failed, nothing.captured, nothing.loss), (None, Some(0), None), "{name}");
+        let accepted = stand.run(rival, &Setting { filter: Filter::AcceptAll, ..plain.clone() });
+        assert_eq!((accepted.failed, accepted.captured), (None, Some(COUNT)), "{name}");
+        let short = stand.run(rival, &Setting { snaplen: Some(48), ..plain.clone() });
+        assert_eq!((short.failed, short.captured), (None, Some(COUNT)), "{name}");
+        assert!(short.bytes < accepted.bytes, "{name}");
+        let laden = stand.run(rival, &Setting { copies: 25, compression: 9, ..plain.clone() });
+        assert_eq!(laden.failed, None, "{name}");
+        let used = |run: &Run| run.cpu_user_s / run.captured.unwrap_or(1).max(1) as f64;
+        assert!(used(&laden) > 2.0 * used(&accepted), "{name}: {laden:?} {accepted:?}");
+        let two = stand.run(rival, &Setting { capturers: 2, ..plain });
+        assert_eq!((two.failed, two.each_loss.len()), (None, 2), "{name}");
+    }
+}

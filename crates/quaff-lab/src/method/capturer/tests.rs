@@ -1,0 +1,53 @@
+//! What the kernel says of processes and their sockets.
+
+use super::*;
+
+fn sh(script: &str) -> Running {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    Running::start(command).expect("sh runs")
+}
+
+#[test]
+fn bound_sockets_are_seen() {
+    let head = "sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n";
+    let line = |interface, running| {
+        format!("{head}00000000a66a9b41 3      3    0003   {interface}     {running} 0      0      137247\n")
+    };
+    assert!(bound_sockets(head).is_empty());
+    assert!(bound_sockets("").is_empty());
+    assert!(bound_sockets(&line(0, 1)).is_empty());
+    assert!(bound_sockets(&line(2, 0)).is_empty());
+    assert_eq!(bound_sockets(&line(2, 1)), [137_247]);
+}
+
+#[test]
+fn time_on_core_is_read() {
+    let busy = sh("while :; do :; done");
+    std::thread::sleep(Duration::from_millis(300));
+    let used = on_core(busy.pid()).expect("it runs");
+    assert!(used > Duration::from_millis(20), "{used:?}");
+    let parted = cpu_split(busy.pid()).expect("it runs");
+    assert!(parted.total() >= used.as_secs_f64(), "{parted:?}");
+    let pid = busy.pid();
+    drop(busy);
+    assert!(on_core(pid).is_err());
+}
+
+#[test]
+fn time_is_parted_as_the_kernel_has_it() {
+    let stat = "7 (a) b) R 1 7 7 0 -1 4194304 90 0 0 0 30 10 0 0 20 0 1 0 100 0 0";
+    assert_eq!(split(0.5, stat), Cpu { user: 0.375, system: 0.125 });
+    assert_eq!(split(0.5, ""), Cpu { user: 0.25, system: 0.25 });
+}
+
+#[test]
+fn one_that_has_nothing_to_do_is_done() {
+    let settle = Duration::from_millis(20);
+    let mut work = Work { at: Instant::now(), used: Duration::ZERO };
+    assert!(!work.is_done(settle, || Duration::ZERO), "that was too short to tell");
+    std::thread::sleep(settle);
+    assert!(!work.is_done(settle, || Duration::from_millis(10)));
+    std::thread::sleep(settle);
+    assert!(work.is_done(settle, || Duration::from_millis(10)));
+}
