@@ -26,7 +26,7 @@
 //! screen = ["-l"]                           # words on stdout
 //!
 //! [options]                                 # as above
-//! buffer = ["-B", "{mib}"]                  # {kib}; {quarter} and {rest}, MiB that sum up to {mib}
+//! buffer = ["-B", "{mib}"]                  # {kib}; {half}; {quarter} and {rest}, which sum up to {mib}
 //! snaplen = ["-s", "{snaplen}"]             # bytes
 //! filter = ["{filter}"]                     # a tcpdump expression, one argument
 //! copies = ["--copies", "{copies}"]         # more copies of each packet in memory
@@ -126,7 +126,7 @@ pub struct Outputs {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// A buffer; places `{mib}`, `{kib}`, and `{quarter}` and `{rest}`, which are MiB that sum up to `{mib}`.
+    /// A buffer; places `{mib}`, `{kib}`, `{half}`, and `{quarter}` and `{rest}`, which are MiB that sum up to `{mib}`.
     pub buffer: Option<Vec<String>>,
     /// Less of each packet; place `{snaplen}`, bytes.
     pub snaplen: Option<Vec<String>>,

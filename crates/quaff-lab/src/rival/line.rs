@@ -85,8 +85,13 @@ impl Rival {
         args.extend(self.output_args(self.output_under(setting)).into_iter().flatten());
         if let (Some(mib), Some(buffer)) = (setting.buffer_mib, &self.options.buffer) {
             let quarter = mib / 4;
-            let sizes =
-                [("{mib}", mib), ("{kib}", mib << 10), ("{quarter}", quarter), ("{rest}", mib - quarter)];
+            let sizes = [
+                ("{mib}", mib),
+                ("{kib}", mib << 10),
+                ("{half}", mib / 2),
+                ("{quarter}", quarter),
+                ("{rest}", mib - quarter),
+            ];
             fill.extend(sizes.map(|(place, size)| (place, size.to_string())));
             args.extend(buffer);
         }
@@ -212,7 +217,7 @@ fn lists_mut(rival: &mut Rival) -> Vec<(&'static [&'static str], &mut Vec<String
         (none, &mut output.null),
         (none, &mut output.pipe),
         (none, &mut output.screen),
-        (&["mib", "kib", "quarter", "rest"], &mut options.buffer),
+        (&["mib", "kib", "half", "quarter", "rest"], &mut options.buffer),
         (&["snaplen"], &mut options.snaplen),
         (&["copies"], &mut options.copies),
         (&["compression"], &mut options.compression),

@@ -54,7 +54,7 @@ fn places_are_filled() {
         line("netsniff-ng", &buffer(256)),
         "netsniff-ng --in rx0 -s --out /data/7/capture --ring-size 256MiB"
     );
-    assert!(line("stenographer", &buffer(256)).ends_with(" --dir=/data/7 --blocks=256"));
+    assert!(line("stenographer", &buffer(256)).ends_with(" --dir=/data/7 --blocks=256 --aiops=128"));
     assert_eq!(line("gulp", &buffer(256)), "gulp -i rx0 -o /data/7 -n capture -r 256");
     let load = Setting { copies: 25, compression: 3, ..Setting::default() };
     assert_eq!(
