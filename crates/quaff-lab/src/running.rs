@@ -108,6 +108,11 @@ impl Running {
         Ok(self.ended.is_some())
     }
 
+    /// How it has ended, once that was [seen](Self::has_ended).
+    pub fn status(&self) -> Option<ExitStatus> {
+        self.ended.map(|(status, _)| status)
+    }
+
     /// Waits for its end and the end of what it writes, at most `wait`; kills it when it takes longer.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 mod check;
 mod cost;
+mod filter;
 mod read;
 mod words;
 
@@ -12,13 +13,6 @@ pub(super) use read::from_toml;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// Hardware addresses are locally administered ones, of groups, so that no station sends from them.
-const ACCEPT_ALL: &str = "not (\
-    ether src 03:00:00:00:00:01 or ether src 03:00:01:00:00:02 or ether src 03:00:02:00:00:03 or \
-    ether src 03:00:03:00:00:04 or ether src 03:00:04:00:00:05 or ether src 03:00:05:00:00:06 or \
-    ether src 03:00:06:00:00:07 or ether src 03:00:07:00:00:08 or ether src 03:00:08:00:00:09 or \
-    ether src 03:00:09:00:00:0a or ether src 03:00:0a:00:00:0b or ether src 03:00:0b:00:00:0c)";
 
 /// A whole bench.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -305,21 +299,6 @@ impl Default for Setting {
             snaplen: None,
             output: Output::Disk,
             cores: 2,
-        }
-    }
-}
-
-impl Filter {
-    /// The tcpdump expression; `None` for no filter.
-    ///
-    /// [`AcceptAll`](Self::AcceptAll) compares the source with addresses that nobody has, two loads and two
-    /// jumps each, which libpcap's optimizer cannot do away with: 51 instructions are run on every frame.
-    pub fn expression(self) -> Option<&'static str> {
-        match self {
-            Self::None => None,
-            Self::AcceptAll => Some(ACCEPT_ALL),
-            // No frame is as long as that.
-            Self::RejectAll => Some("len > 1000000"),
         }
     }
 }

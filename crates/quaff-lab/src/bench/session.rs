@@ -26,6 +26,7 @@ pub struct Context {
 
 /// A bed and the capturers on it.
 pub struct Session {
+    quaff: PathBuf,
     sites: Vec<Box<dyn Site>>,
     /// The names of receiving interfaces, where there may be several.
     interfaces: Vec<Option<String>>,
@@ -43,7 +44,8 @@ impl Session {
         let resolved = resolve(&plan.rivals, &context.rivals)?;
         let place = Place::find(context.dir.as_deref())?;
         let (sites, interfaces) = sites(&plan.bed, &context.quaff)?;
-        Ok(Self { sites, interfaces, place, cores: Cores::pick()?, resolved })
+        let quaff = context.quaff.clone();
+        Ok(Self { quaff, sites, interfaces, place, cores: Cores::pick()?, resolved })
     }
 
     /// Names of the capturers that are here, in the order of the plan.
@@ -137,22 +139,8 @@ impl Booth for Session {
     ) -> Result<Run> {
         let Present { rival, program, .. } = self.find(rival)?;
         let site = self.sites[interface].as_ref();
-        let bench = Bench { site, place: &self.place, cores: self.cores(setting) };
-        let (outcome, _dir) = bench.capture(rival, program, traffic, setting.buffer_mib, watch)?;
-        Ok(Run {
-            intended: traffic.count,
-            offered: outcome.offered,
-            captured: Some(outcome.in_file),
-            counted_by: "file".into(),
-            tool_drops: outcome.own_drops,
-            loss: Some(outcome.lost as f64 / outcome.offered.max(1) as f64),
-            seconds: outcome.seconds,
-            cpu_user_s: outcome.user_seconds,
-            cpu_system_s: outcome.system_seconds,
-            cpu_startup_s: outcome.startup_seconds,
-            bytes: outcome.bytes,
-            ..Run::default()
-        })
+        let bench = Bench { site, quaff: &self.quaff, place: &self.place, cores: self.cores(setting) };
+        bench.run(rival, program, traffic, setting, watch)
     }
 
     fn free(&self) -> Result<(u64, String)> {

@@ -24,8 +24,6 @@ const READY_SETTLE: Duration = Duration::from_millis(300);
 const WRITING_MAX: Duration = Duration::from_secs(60);
 /// More than so many times what is in the frames is no capture of them.
 const BYTES_FACTOR_MAX: u64 = 4;
-/// How long what a capturer has started may go on when it has ended itself.
-const HELPERS_MAX: Duration = Duration::from_secs(5);
 /// How long the last words of one that has ended may take to get here.
 const WORDS_MAX: Duration = Duration::from_secs(5);
 /// Of its time, what one that has nothing to do still uses.
@@ -117,7 +115,7 @@ impl<'a> Capturer<'a> {
             if self.running()?.has_ended()? {
                 // Its last words are still on their way.
                 self.running()?.hears("\n\n", LOOK);
-                return Err(self.failed("ended before it captured"));
+                return Err(self.ended("ended before it captured"));
             }
             if begun.elapsed() > self.rival.patience() {
                 let patience = self.rival.patience();
@@ -149,7 +147,7 @@ impl<'a> Capturer<'a> {
         loop {
             if self.running()?.has_ended()? {
                 self.running()?.hears("\n\n", LOOK);
-                return Err(self.failed("ended while it was to capture"));
+                return Err(self.ended("ended while it was to capture"));
             }
             self.growth.look();
             if self.growth.bytes() > bytes.saturating_mul(BYTES_FACTOR_MAX) {
@@ -184,12 +182,8 @@ impl<'a> Capturer<'a> {
             }
             pause(watch, Stage::Stopping)?;
         }
-        let begun = Instant::now();
-        while begun.elapsed() < HELPERS_MAX && !self.mark.carriers().is_empty() {
-            pause(watch, Stage::Stopping)?;
-        }
+        self.wait_for_helpers(watch)?;
         self.mark.kill_all();
-        self.growth.look();
         let (Some(running), Some(dir)) = (self.running.take(), self.dir.take()) else {
             return Err(self.failed("has ended before"));
         };
@@ -203,6 +197,20 @@ impl<'a> Capturer<'a> {
             writing: self.growth.span(),
             dir,
         })
+    }
+
+    /// Who is behind it, at the other end of a pipe for instance, may still have something to write.
+    fn wait_for_helpers(&mut self, watch: Watch<'_>) -> Result<()> {
+        let (begun, settle) = (Instant::now(), self.rival.settle());
+        while !self.mark.carriers().is_empty() && begun.elapsed() < WRITING_MAX {
+            self.growth.look();
+            if begun.elapsed() >= settle && self.growth.still() >= settle {
+                break;
+            }
+            pause(watch, Stage::Stopping)?;
+        }
+        self.growth.look();
+        Ok(())
     }
 
     fn is_ready(&mut self, begun: Instant) -> bool {
@@ -225,6 +233,13 @@ impl<'a> Capturer<'a> {
 
     fn running(&mut self) -> Result<&mut Running> {
         self.running.as_mut().ok_or_else(|| failed(self.rival, "has ended", ""))
+    }
+
+    /// It has ended: how, and with which last words.
+    fn ended(&self, what: &str) -> Error {
+        let status = self.running.as_ref().and_then(Running::status);
+        let how = status.map(|status| format!(" ({status})")).unwrap_or_default();
+        self.failed(&format!("{what}{how}"))
     }
 
     fn failed(&self, what: &str) -> Error {

@@ -88,14 +88,15 @@ mod tests {
         mark.put_on(&mut command);
         command.status().expect("sh runs");
         let begun = Instant::now();
-        while mark.carriers().len() < 3 && begun.elapsed() < Duration::from_secs(5) {
+        while mark.carriers().len() < 2 && begun.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(LOOK);
         }
-        assert_eq!(mark.carriers().len(), 3);
+        // Shells differ in whether they stay for the last command.
+        assert!(mark.carriers().len() >= 2);
         assert!(other.carriers().is_empty());
         assert!(!mark.holds_socket(&[1]));
         other.kill_all();
-        assert_eq!(mark.carriers().len(), 3);
+        assert!(mark.carriers().len() >= 2);
         mark.kill_all();
         assert!(mark.carriers().is_empty());
     }
