@@ -16,6 +16,7 @@ pub mod lab;
 pub mod method;
 pub mod probe;
 mod registry;
+pub mod report;
 pub mod rival;
 pub mod running;
 pub mod search;

@@ -1,10 +1,13 @@
 //! What tests need of the machine: a lab, room on a disk, captures; and how they say that they
 //! could not have it.
 
+mod sample;
+
 use crate::{Error, Lab, LabPlan};
 use std::path::{Path, PathBuf};
 
 pub use quaff_os::testing::{is_refusal, skip};
+pub use sample::sample_report;
 
 /// A lab for `test`, or `None` after a skip that says why this machine permits none.
 pub fn lab(test: &str) -> Option<Lab> {

@@ -1,0 +1,140 @@
+//! SVG, written by hand: a few shapes, and the one place where text is escaped.
+
+use std::fmt::Write;
+
+/// What is inside of a picture, so far.
+#[derive(Debug, Default)]
+pub(in crate::report) struct Svg {
+    body: String,
+}
+
+/// Where a text stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::report) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Svg {
+    pub(in crate::report) fn line(&mut self, class: &str, [x1, y1]: [f64; 2], [x2, y2]: [f64; 2]) {
+        let (x1, y1, x2, y2) = (n(x1), n(y1), n(x2), n(y2));
+        let _ = write!(self.body, "<path class=\"{class}\" d=\"M{x1} {y1}L{x2} {y2}\"/>");
+    }
+
+    pub(in crate::report) fn path(&mut self, class: &str, d: &str) {
+        let _ = write!(self.body, "<path class=\"{class}\" d=\"{d}\"/>");
+    }
+
+    pub(in crate::report) fn rect(&mut self, class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2]) {
+        let (x, y, width, height) = (n(x), n(y), n(width.max(0.0)), n(height.max(0.0)));
+        let _ = write!(
+            self.body,
+            "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>"
+        );
+    }
+
+    pub(in crate::report) fn text(&mut self, class: &str, anchor: Anchor, [x, y]: [f64; 2], words: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " mid",
+            Anchor::End => " end",
+        };
+        let (x, y, words) = (n(x), n(y), escape(words));
+        let _ = write!(self.body, "<text class=\"{class}{anchor}\" x=\"{x}\" y=\"{y}\">{words}</text>");
+    }
+
+    /// Begins a group: `attributes` are names and values.
+    pub(in crate::report) fn open(&mut self, class: &str, attributes: &[(&str, &str)]) {
+        let _ = write!(self.body, "<g class=\"{class}\"");
+        for (name, value) in attributes {
+            let _ = write!(self.body, " {name}=\"{}\"", escape(value));
+        }
+        self.body.push('>');
+    }
+
+    /// A text that a browser shows over the group it stands in.
+    pub(in crate::report) fn title(&mut self, words: &str) {
+        let _ = write!(self.body, "<title>{}</title>", escape(words));
+    }
+
+    pub(in crate::report) fn close(&mut self) {
+        self.body.push_str("</g>\n");
+    }
+
+    pub(in crate::report) fn into_body(self) -> String {
+        self.body
+    }
+}
+
+/// Text as it may stand in an element or in an attribute. Control characters, which XML forbids, become
+/// U+FFFD.
+pub(in crate::report) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\t' | '\n' | '\r' => out.push(' '),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// About how wide a text of `px` is in a sans serif. A picture is laid out without knowing the font.
+pub(in crate::report) fn width_of(words: &str, px: f64) -> f64 {
+    let em = |char: char| match char {
+        'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | '\'' | '|' => 0.32,
+        'f' | 't' | 'r' | ' ' | '-' | '(' | ')' | '/' => 0.4,
+        'm' | 'w' | 'M' | 'W' | '%' => 0.88,
+        c if c.is_uppercase() => 0.7,
+        _ => 0.58,
+    };
+    words.chars().map(em).sum::<f64>() * px
+}
+
+/// `words`, or as much of them as fits `width`, with an ellipsis.
+pub(in crate::report) fn fitted(words: &str, px: f64, width: f64) -> String {
+    if width_of(words, px) <= width {
+        return words.into();
+    }
+    let mut short: String = words.into();
+    while !short.is_empty() && width_of(&short, px) > width - px * 0.8 {
+        short.pop();
+    }
+    short.trim_end().to_owned() + "…"
+}
+
+/// A coordinate with one digit behind the point.
+pub(in crate::report) fn n(value: f64) -> String {
+    let text = format!("{value:.1}");
+    let text = text.strip_suffix(".0").unwrap_or(&text);
+    if text == "-0" { "0".into() } else { text.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_escapes() {
+        assert_eq!(escape("<script>'&\"\u{1}\n"), "&lt;script&gt;&#39;&amp;&quot;\u{fffd} ");
+    }
+
+    #[test]
+    fn long_words_are_cut_to_fit() {
+        assert_eq!(fitted("quaff", 12.0, 100.0), "quaff");
+        let cut = fitted("a very long name of a capturer", 12.0, 80.0);
+        assert!(cut.ends_with('…') && width_of(&cut, 12.0) <= 82.0, "{cut}");
+    }
+
+    #[test]
+    fn coordinates_are_short() {
+        assert_eq!([n(1.0), n(1.26), n(-0.01)], ["1", "1.3", "0"]);
+    }
+}

@@ -1,0 +1,237 @@
+//! The words of a report that are neither table nor picture, and all of it as Markdown.
+
+use super::charts::Section;
+use super::table::Table;
+use super::tables;
+use super::view::{View, failure, is_lossless};
+use super::words::{count, quote, rate, sentence, span};
+use crate::bench::plan::Bed;
+use crate::bench::result::{LimitedBy, Report, Search};
+use std::fmt::Write;
+
+/// The whole report as Markdown; pictures are links to the files beside it.
+pub(super) fn paper(report: &Report, sections: &[Section]) -> String {
+    let mut out = format!("# {}\n\n{}\n\n", plain(&report.plan.title), plain(&byline(report)));
+    for line in findings(report) {
+        let _ = writeln!(out, "- {}", plain(&line));
+    }
+    let _ = writeln!(out, "\n{}", tables::summary(report).markdown());
+    let warnings = warnings(report);
+    if !warnings.is_empty() {
+        out += "## To know\n\n";
+        for line in warnings {
+            let _ = writeln!(out, "- {}", plain(&line));
+        }
+        out.push('\n');
+    }
+    let tables = open_tables(report);
+    for section in sections {
+        let _ = writeln!(out, "## {}\n", section.title);
+        for chart in &section.charts {
+            let _ = writeln!(
+                out,
+                "![{0}]({1}.svg)\n\n*{0}.* {2}\n",
+                plain(&chart.title),
+                chart.name,
+                chart.caption
+            );
+        }
+        if let Some(table) = tables.iter().find(|table| table.title == section.title) {
+            let _ = writeln!(out, "{}", table.markdown());
+        }
+    }
+    for table in tables.iter().filter(|table| !sections.iter().any(|section| section.title == table.title)) {
+        out += &titled(table);
+    }
+    out += "## How it was measured\n\n";
+    for line in method(report) {
+        let _ = writeln!(out, "- {line}");
+    }
+    let _ = writeln!(out, "\n```\n{}\n```\n", command(report));
+    for table in folded_tables(report) {
+        let body = titled(&table);
+        let body = body.split_once('\n').map_or("", |(_, rest)| rest);
+        let _ = writeln!(out, "<details><summary>{}</summary>\n{body}</details>\n", table.title);
+    }
+    out
+}
+
+/// Tables that everybody reads.
+pub(super) fn open_tables(report: &Report) -> Vec<Table> {
+    let all = [
+        tables::source(report),
+        tables::searches(report),
+        tables::bursts(report),
+        tables::cases(report),
+        tables::rivals(report),
+        tables::calibration(report),
+        tables::machine(report),
+    ];
+    all.into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+/// Tables for who checks.
+pub(super) fn folded_tables(report: &Report) -> Vec<Table> {
+    let all = [tables::runs(report), tables::trials(report)];
+    all.into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+/// When, how long, where.
+pub(super) fn byline(report: &Report) -> String {
+    let fact = |name: &str| report.machine.facts.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+    let facts = ["cpu", "kernel", "virtualisation"].into_iter().filter_map(fact);
+    let facts: Vec<&str> = facts.map(|(_, value)| value.as_str()).collect();
+    let begun = report.begun.replace('T', " ").replace('Z', " UTC");
+    [format!("{begun}, {}", span(report.seconds)), facts.join(" · ")]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" · ")
+}
+
+/// What it comes to, in a few sentences.
+pub(super) fn findings(report: &Report) -> Vec<String> {
+    let view = View::new(report);
+    let mut of: Vec<(&str, usize, usize)> = view
+        .names
+        .iter()
+        .map(|name| {
+            let lossless = view.cases_of(name).filter(|case| is_lossless(case)).count();
+            (*name, lossless, view.cases_of(name).count())
+        })
+        .filter(|(_, _, cases)| *cases > 0)
+        .collect();
+    of.sort_by(|a, b| (b.1 * a.2.max(1)).cmp(&(a.1 * b.2.max(1))));
+    let mut out = Vec::new();
+    if !of.is_empty() {
+        let words: Vec<String> = of.iter().map(|(name, n, all)| format!("{name} in {n} of {all}")).collect();
+        out.push(format!("Cases in which not one frame was lost, in any run: {}.", words.join(", ")));
+    }
+    out.extend(search_findings(report));
+    out
+}
+
+/// At each size that was searched: the best, and how far behind the next one is.
+fn search_findings(report: &Report) -> Vec<String> {
+    let frames = super::view::distinct(report.searches.iter().map(tables::found));
+    frames.iter().filter_map(|frames| search_finding(report, frames)).collect()
+}
+
+fn search_finding(report: &Report, frames: &str) -> Option<String> {
+    let here = report.searches.iter().filter(|search| tables::found(search) == frames);
+    let mut found: Vec<&Search> =
+        here.filter(|search| search.lower_pps.is_some_and(|pps| pps > 0.0)).collect();
+    found.sort_by(|a, b| b.lower_pps.unwrap_or(0.0).total_cmp(&a.lower_pps.unwrap_or(0.0)));
+    // Who was stopped by the generator is not told apart from others that were.
+    let (limited, rest): (Vec<&Search>, Vec<&Search>) =
+        found.into_iter().partition(|search| search.limited_by == LimitedBy::Generator);
+    let begin = format!("Highest rate without loss at {frames}:");
+    let next = |most: f64, least: &str| {
+        let behind = rest.iter().find(|search| search.lower_pps.unwrap_or(0.0) < most)?;
+        let pps = behind.lower_pps?;
+        let ratio = super::words::significant(most / pps);
+        Some(format!(", {least}{ratio} × that of {} ({})", behind.rival, rate(pps)))
+    };
+    if let Some(least) = limited.iter().filter_map(|search| search.lower_pps).reduce(f64::min) {
+        let names: Vec<&str> = limited.iter().map(|search| search.rival.as_str()).collect();
+        let names = names.join(", ");
+        let beside = next(least, "at least ").unwrap_or_default();
+        return Some(format!("{begin} {names} at the generator's limit, {}{beside}.", rate(least)));
+    }
+    let best = rest.first()?;
+    let beside = best.lower_pps.and_then(|most| next(most, "")).unwrap_or_default();
+    Some(format!("{begin} {} with {}{beside}.", best.rival, tables::highest_words(best)))
+}
+
+/// What a reader has to know before citing a number.
+pub(super) fn warnings(report: &Report) -> Vec<String> {
+    let view = View::new(report);
+    let mut out = Vec::new();
+    if report.interrupted {
+        out.push(
+            "It was interrupted: what had been measured until then is shown, the rest is missing.".into(),
+        );
+    }
+    for rival in &report.rivals {
+        out.extend(rival.absent.as_ref().map(|why| format!("{} was left out: {why}", rival.name)));
+    }
+    out.extend(report.plan.notes.iter().chain(&report.notes).cloned());
+    for case in &report.cases {
+        let who = || format!("{}, {}", case.rival, view.workload(case));
+        let failed = case.runs.iter().filter(|run| run.failed.is_some()).count();
+        if let Some(why) = failure(case) {
+            out.push(format!("{}: {failed} of {} runs failed: {why}", who(), case.runs.len()));
+        }
+        out.extend(case.notes.iter().map(|note| format!("{}: {note}", who())));
+    }
+    for search in &report.searches {
+        let who = || format!("{}, search at {}", search.rival, tables::found(search));
+        out.extend(search.notes.iter().map(|note| format!("{}: {note}", who())));
+    }
+    for burst in &report.bursts {
+        let who = || format!("{}, bursts of {} B", burst.rival, burst.size);
+        out.extend(burst.notes.iter().map(|note| format!("{}: {note}", who())));
+    }
+    out.iter().map(|line| sentence(line)).collect()
+}
+
+/// How it was measured, in sentences that hold for every report, and those that hold for this one.
+pub(super) fn method(report: &Report) -> Vec<String> {
+    let plan = &report.plan;
+    let bed = match &plan.bed {
+        Bed::Direct => {
+            "Frames arrive straight on the capturer's interface, in a namespace of its own.".into()
+        }
+        Bed::Span => "Two endpoints talk through a bridge; a mirror of the port feeds the capturer.".into(),
+        Bed::Tap => {
+            "Two endpoints talk through a forwarder that copies both directions to the capturer.".into()
+        }
+        Bed::Real { send_on, receive_on, sender } => {
+            let from = sender.as_ref().map(|host| format!(" of {host}")).unwrap_or_default();
+            format!("Frames leave on {send_on}{from} and arrive on {}.", receive_on.join(", "))
+        }
+    };
+    vec![
+        bed,
+        "What was offered is counted at the receiving interface, what was captured in the file that the capturer \
+         wrote. Lost = (offered − captured) / offered."
+            .into(),
+        format!(
+            "Each case ran {} times, in rounds: every case once, in an order drawn from the seed {}, then again. A \
+             first run of each to warm up is not counted.",
+            plan.runs, plan.seed
+        ),
+        "The loss that stands for a case is the mean of its runs without the best and the worst; its median, both \
+         ends of its spread and every run stand beside it."
+            .into(),
+        "A capturer's own drop counter is taken for no more than its word, and judged by what was really lost.".into(),
+        "CPU is the user and system time of the capturer's processes while frames came, per second. Soft interrupts \
+         are those of all cores, the generator's share with them."
+            .into(),
+        "The generator ran first with nobody listening. Where it was slower than asked, a result without loss says \
+         nothing about the rate that was asked; it is drawn hollow and never called a maximum."
+            .into(),
+        "Sizes of frames are without the 4 bytes of FCS.".into(),
+        format!(
+            "{} runs of {} cases in {}.",
+            count(report.cases.iter().map(|case| case.runs.len() as u64).sum()),
+            count(report.cases.len() as u64),
+            span(report.seconds)
+        ),
+    ]
+}
+
+/// The command line, as a shell takes it.
+pub(super) fn command(report: &Report) -> String {
+    report.command.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn titled(table: &Table) -> String {
+    let note = if table.note.is_empty() { String::new() } else { format!("{}\n\n", plain(&table.note)) };
+    format!("## {}\n\n{note}{}\n", table.title, table.markdown())
+}
+
+/// Words of others, as Markdown takes them for words.
+fn plain(words: &str) -> String {
+    words.replace(['\n', '\r'], " ").replace('<', "&lt;")
+}

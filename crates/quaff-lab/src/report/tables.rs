@@ -1,0 +1,367 @@
+//! The tables of a report: the same for the terminal, for Markdown and for the page.
+
+use super::table::Table;
+use super::view::{
+    View, cpu_per_packet, distinct, failure, found_words, frames_words, is_lossless, limit_words,
+    offered_pps, parse_rate, size_words, softirq, told, whole,
+};
+use super::words::{count, percent, percents, quote, rate, significant};
+use crate::bench::plan::SourceRow;
+use crate::bench::result::{Case, LimitedBy, Report, Search};
+use crate::stats::median;
+
+const NONE: &str = "–";
+
+/// A row for each capturer: how much it lost, what it took, and whether its own drop counter tells the truth.
+pub fn summary(report: &Report) -> Table {
+    let view = View::new(report);
+    let heads = [
+        "capturer",
+        ">cases",
+        ">none lost in",
+        ">median lost",
+        ">most lost",
+        "where",
+        ">CPU per packet",
+        "its own drop counter",
+        ">runs that failed",
+    ];
+    let mut table = Table::new("At a glance", &heads);
+    for name in &view.names {
+        let cases: Vec<&Case> = view.cases_of(name).collect();
+        if cases.is_empty() {
+            continue;
+        }
+        let losses: Vec<f64> = cases.iter().filter_map(|case| case.loss_trimmed).collect();
+        let worst = cases.iter().max_by(|a, b| a.loss_trimmed.total_cmp_none(b.loss_trimmed));
+        let worst = worst.filter(|case| case.loss_trimmed.is_some_and(|loss| loss > 0.0));
+        let failed = cases.iter().flat_map(|case| &case.runs).filter(|run| run.failed.is_some()).count();
+        let counter = told(cases.iter().flat_map(|case| &case.runs));
+        let row = [
+            (*name).into(),
+            cases.len().to_string(),
+            cases.iter().filter(|case| is_lossless(case)).count().to_string(),
+            or_none(median(&losses).map(percent)),
+            or_none(losses.iter().copied().reduce(f64::max).map(percent)),
+            or_none(worst.map(|case| view.workload(case))),
+            or_none(cpu_per_packet(cases.iter().copied()).map(|ns| format!("{} ns", significant(ns)))),
+            counter.map_or("says nothing".into(), |told| told.words()),
+            if failed == 0 { NONE.into() } else { failed.to_string() },
+        ];
+        table.push(Some(view.style(name)), row);
+    }
+    table.without_empty()
+}
+
+/// A row for each case.
+pub fn cases(report: &Report) -> Table {
+    let view = View::new(report);
+    let heads = [
+        "capturer",
+        "series",
+        "interface",
+        "setting",
+        ">frames",
+        "asked",
+        ">offered",
+        ">lost",
+        ">median",
+        ">spread",
+        "its own counter",
+        ">CPU, % of a core",
+        ">soft interrupts, %",
+        "limited by",
+        ">runs",
+    ];
+    let mut table = Table::new("Every case", &heads);
+    for case in &report.cases {
+        let row = [
+            case.rival.clone(),
+            case.series.clone(),
+            case.interface.clone().unwrap_or_default(),
+            case.setting.words().join(", "),
+            size_words(case),
+            case.rate.clone(),
+            or_none(offered_pps(case).map(rate)),
+            case.loss_trimmed.map_or_else(|| failure(case).map_or(NONE, |_| "failed").into(), percent),
+            or_none(case.loss_median.map(percent)),
+            or_none(case.loss_spread.map(percents)),
+            told(case.runs.iter()).map_or(NONE.into(), |told| told.words()),
+            or_none(case.cpu_median.map(|cores| significant(cores * 100.0))),
+            or_none(softirq(case).map(|cores| significant(cores * 100.0))),
+            limit_words(case.limited_by).into(),
+            runs_words(case),
+        ];
+        table.push(Some(view.style(&case.rival)), row);
+    }
+    table.without_empty()
+}
+
+/// A row for each search of the highest rate without loss.
+pub fn searches(report: &Report) -> Table {
+    let view = View::new(report);
+    let heads = [
+        "capturer",
+        ">frames",
+        "method",
+        ">loss allowed",
+        ">highest without loss",
+        ">Gbit/s",
+        ">lowest with loss",
+        ">second search",
+        ">apart",
+        ">trials",
+        "limited by",
+        ">beside the best",
+    ];
+    let mut table = Table::new("Highest rate without loss", &heads);
+    for search in &report.searches {
+        let what = found(search);
+        let best = report.searches.iter().filter(|other| found(other) == what);
+        let best = best.filter_map(|other| other.lower_pps).fold(0.0, f64::max);
+        let gbps = |pps: f64| significant(pps * f64::from(search.size) * 8.0 / 1e9);
+        let row = [
+            search.rival.clone(),
+            what,
+            method_words(search),
+            or_none(search.goal.filter(|goal| goal.loss_ratio > 0.0).map(|goal| percent(goal.loss_ratio))),
+            highest_words(search),
+            or_none(search.lower_pps.map(gbps)),
+            search.upper_pps.map_or("none found".into(), rate),
+            or_none(search.again.map(|again| rate(again[0]))),
+            or_none(search.again.map(|again| percent(again[1]))),
+            search.trials.len().to_string(),
+            limit_words(search.limited_by).into(),
+            or_none(
+                search.lower_pps.filter(|_| best > 0.0).map(|pps| format!("{} ×", significant(pps / best))),
+            ),
+        ];
+        table.push(Some(view.style(&search.rival)), row);
+    }
+    table.without_empty()
+}
+
+/// A row for each search of the longest burst without loss.
+pub fn bursts(report: &Report) -> Table {
+    let view = View::new(report);
+    let heads = [
+        "capturer",
+        ">frames",
+        ">longest burst, median",
+        ">from – to",
+        ">repeated",
+        ">at",
+        ">buffer time",
+        ">corrected",
+    ];
+    let mut table = Table::new("Longest burst without loss", &heads);
+    let ms = |seconds: f64| format!("{} ms", significant(seconds * 1e3));
+    for burst in &report.bursts {
+        let most = burst.frames_max;
+        let frames = |n: u64| if n >= most { format!("≥ {}", count(most)) } else { count(n) };
+        let median = median(&burst.frames.iter().map(|n| *n as f64).collect::<Vec<_>>());
+        let (low, high) = (burst.frames.iter().min(), burst.frames.iter().max());
+        let row = [
+            burst.rival.clone(),
+            found_words(burst.size, burst.mix.as_deref(), &burst.setting),
+            or_none(median.map(|n| frames(n as u64))),
+            or_none(low.zip(high).map(|(low, high)| format!("{} – {}", frames(*low), frames(*high)))),
+            burst.frames.len().to_string(),
+            rate(burst.pps),
+            or_none(burst.buffer_s.map(ms)),
+            or_none(burst.buffer_corrected_s.map(ms)),
+        ];
+        table.push(Some(view.style(&burst.rival)), row);
+    }
+    table.without_empty()
+}
+
+/// The source's own numbers, and ours of the same frames at the same rate.
+pub fn source(report: &Report) -> Table {
+    let Some(source) = &report.plan.source else { return Table::default() };
+    let view = View::new(report);
+    let named = distinct(source.rows.iter().flat_map(|row| row.figures.keys()));
+    let mut heads: Vec<String> =
+        ["there", ">frames, with FCS", "rate", ">lost there"].map(String::from).into();
+    heads.extend(named.iter().map(|name| format!(">{name}")));
+    heads.extend(view.names.iter().map(|name| format!(">{name} here")));
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut table = Table::new("The source's own numbers, and ours", &heads);
+    table.note = format!("{}. {}", source.title.trim_end_matches('.'), source.what);
+    for row in &source.rows {
+        let mut cells = vec![
+            row.rival.clone(),
+            row.size.map_or(NONE.into(), |bytes| format!("{bytes} B")),
+            row.rate.clone(),
+            or_none(row.loss.map(percent)),
+        ];
+        cells.extend(named.iter().map(|name| or_none(row.figures.get(*name).copied().map(significant))));
+        cells.extend(view.names.iter().map(|name| {
+            let same = view.cases_of(name).find(|case| is_same_workload(row, case));
+            or_none(same.and_then(|case| case.loss_trimmed).map(percent))
+        }));
+        table.rows.push(super::table::Row { style: None, cells });
+    }
+    table.without_empty()
+}
+
+/// Whether a source's row is about the frames and the rate of a case.
+pub(super) fn is_same_workload(row: &SourceRow, case: &Case) -> bool {
+    let Some(size) = row.size else { return false };
+    if case.mix.is_some() || case.size + 4 != size {
+        return false;
+    }
+    let near = |read: f64| case.pps.is_some_and(|pps| (pps as f64 / read - 1.0).abs() < 0.01);
+    row.rate == case.rate || parse_rate(&row.rate, f64::from(size)).is_some_and(near)
+}
+
+/// What the generator did with nobody listening.
+pub fn calibration(report: &Report) -> Table {
+    let heads = [">frames", "asked", ">arrived", ">lost on the way", ">mean rate off by"];
+    let mut table = Table::new("The generator alone", &heads);
+    for row in &report.calibration {
+        let size = frames_words(row.size, row.mix.as_deref());
+        let asked = row.pps.map_or("as fast as possible".into(), |pps| rate(pps as f64));
+        let off = or_none(row.pace_error.map(percent));
+        table.push(None, [size, asked, rate(row.offered_pps), percent(row.lost), off]);
+    }
+    table
+}
+
+/// Who was measured, with versions and commands, and who could not be.
+pub fn rivals(report: &Report) -> Table {
+    let view = View::new(report);
+    let mut table = Table::new("Who was measured", &["capturer", "version", "command of its first run"]);
+    for rival in &report.rivals {
+        let command = match &rival.absent {
+            Some(why) => format!("left out: {why}"),
+            None => rival.command.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" "),
+        };
+        let version = rival.version.clone().unwrap_or_else(|| NONE.into());
+        table.push(Some(view.style(&rival.name)), [rival.name.clone(), version, command]);
+    }
+    table
+}
+
+/// The machine.
+pub fn machine(report: &Report) -> Table {
+    let mut table = Table::new("The machine", &["fact", "value"]);
+    for (name, value) in &report.machine.facts {
+        table.push(None, [name.clone(), value.clone()]);
+    }
+    table
+}
+
+/// Every run as it was counted.
+pub fn runs(report: &Report) -> Table {
+    let view = View::new(report);
+    let heads = [
+        "capturer",
+        "case",
+        ">round",
+        ">offered",
+        ">captured",
+        "counted by",
+        ">lost",
+        ">says it dropped",
+        ">seconds",
+        ">user s",
+        ">system s",
+        ">startup s",
+        ">MB written",
+        ">lost before it",
+        "failed",
+    ];
+    let mut table = Table::new("Every run", &heads);
+    for case in &report.cases {
+        for run in &case.runs {
+            let row = [
+                case.rival.clone(),
+                view.workload(case),
+                run.round.to_string(),
+                count(run.offered),
+                or_none(run.captured.map(count)),
+                run.counted_by.clone(),
+                or_none(run.loss.map(percent)),
+                or_none(run.tool_drops.map(count)),
+                format!("{:.3}", run.seconds),
+                format!("{:.3}", run.cpu_user_s),
+                format!("{:.3}", run.cpu_system_s),
+                format!("{:.3}", run.cpu_startup_s),
+                format!("{:.1}", run.bytes as f64 / 1e6),
+                if run.receiver_drops == 0 { NONE.into() } else { count(run.receiver_drops) },
+                run.failed.clone().unwrap_or_default(),
+            ];
+            table.push(Some(view.style(&case.rival)), row);
+        }
+    }
+    table.without_empty()
+}
+
+/// Every trial of every search.
+pub fn trials(report: &Report) -> Table {
+    let view = View::new(report);
+    let heads = ["capturer", ">frames", "search", ">trial", ">wanted", ">arrived", ">seconds", ">lost"];
+    let mut table = Table::new("Every trial", &heads);
+    for search in &report.searches {
+        let first = search.trials.iter().enumerate().map(|(i, trial)| ("first", i, trial));
+        let second = search.trials_again.iter().enumerate().map(|(i, trial)| ("second", i, trial));
+        for (which, i, trial) in first.chain(second) {
+            let row = [
+                search.rival.clone(),
+                found(search),
+                which.into(),
+                (i + 1).to_string(),
+                rate(trial.pps),
+                rate(trial.offered_pps),
+                significant(trial.seconds),
+                percent(trial.loss),
+            ];
+            table.push(Some(view.style(&search.rival)), row);
+        }
+    }
+    table
+}
+
+/// What a search found. What the generator limited is no maximum, and does not read as one.
+pub(super) fn highest_words(search: &Search) -> String {
+    match (search.lower_pps, search.limited_by) {
+        (None, _) => "at none".into(),
+        (Some(pps), LimitedBy::Generator) => format!("≥ {}", rate(pps)),
+        (Some(pps), _) => rate(pps),
+    }
+}
+
+/// What a search was about.
+pub(super) fn found(search: &Search) -> String {
+    found_words(search.size, search.mix.as_deref(), &search.setting)
+}
+
+fn method_words(search: &Search) -> String {
+    match search.method.as_str() {
+        "rfc2544" => "RFC 2544 §26.1".into(),
+        "mlr" => "RFC 9971".into(),
+        other => other.into(),
+    }
+}
+
+/// How many runs came to their end, of how many.
+fn runs_words(case: &Case) -> String {
+    let (whole, all) = (whole(case).count(), case.runs.len());
+    if whole == all { all.to_string() } else { format!("{whole} of {all}") }
+}
+
+fn or_none(words: Option<String>) -> String {
+    words.unwrap_or_else(|| NONE.into())
+}
+
+/// Order of losses with those that are not known first.
+trait TotalOrder {
+    fn total_cmp_none(self, other: Self) -> std::cmp::Ordering;
+}
+
+impl TotalOrder for Option<f64> {
+    fn total_cmp_none(self, other: Self) -> std::cmp::Ordering {
+        self.unwrap_or(-1.0).total_cmp(&other.unwrap_or(-1.0))
+    }
+}

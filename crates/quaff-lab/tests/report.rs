@@ -1,0 +1,268 @@
+//! The report of a bench: files that say the same as the result, and a page that a browser draws.
+//!
+//! `QUAFF_SAMPLE_OUT=DIR cargo test -p quaff-lab --test report` leaves the sample's report in DIR, to be looked at.
+
+use quaff_lab::bench::result::Report;
+use quaff_lab::report;
+use quaff_lab::testing::{sample_report, skip};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_folder_has_all_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = std::env::var("QUAFF_SAMPLE_OUT").map_or(dir.path().join("out"), Into::into);
+    fs::create_dir_all(&out).unwrap();
+    fs::write(out.join("figure-99-of-an-earlier-report.svg"), "").unwrap();
+    let files = report::write(&sample_report(), &out).unwrap();
+    let names: Vec<String> = files.iter().map(|file| name(file)).collect();
+    assert_eq!(names[..3], ["result.json", "report.md", "report.html"]);
+    assert!(names.len() > 10, "{names:?}");
+    let mut there: Vec<String> =
+        fs::read_dir(&out).unwrap().map(|entry| name(&entry.unwrap().path())).collect();
+    there.retain(|name| names.contains(name) || name.starts_with("figure-"));
+    assert_eq!(there.len(), names.len(), "{there:?}");
+    assert_eq!(report::read(&out).unwrap(), sample_report());
+    let paper = fs::read_to_string(out.join("report.md")).unwrap();
+    for picture in names.iter().filter(|name| name.ends_with(".svg")) {
+        assert!(paper.contains(&format!("]({picture})")), "{picture} is not in report.md");
+    }
+}
+
+#[test]
+fn the_same_result_gives_the_same_bytes() {
+    let [one, other] = [0, 1].map(|_| tempfile::tempdir().unwrap());
+    let files = report::write(&sample_report(), one.path()).unwrap();
+    report::write(&report::read(one.path()).unwrap(), other.path()).unwrap();
+    for file in files {
+        let again = fs::read(other.path().join(name(&file))).unwrap();
+        assert!(fs::read(&file).unwrap() == again, "{} differs", file.display());
+    }
+}
+
+#[test]
+fn what_is_no_result_is_refused_with_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("result.json");
+    assert!(report::read(dir.path()).unwrap_err().to_string().contains("result.json"));
+    fs::write(&file, "{\"format\":").unwrap();
+    assert!(report::read(&file).unwrap_err().to_string().contains("no result of a bench"));
+    let later = Report { format: 99, ..sample_report() };
+    fs::write(&file, serde_json::to_vec(&later).unwrap()).unwrap();
+    assert!(report::read(&file).unwrap_err().to_string().contains("format 99"));
+}
+
+#[test]
+fn a_bench_that_was_interrupted_at_once_has_a_report_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut empty = sample_report();
+    (empty.cases, empty.searches, empty.bursts, empty.calibration) = (vec![], vec![], vec![], vec![]);
+    empty.interrupted = true;
+    let files = report::write(&empty, dir.path()).unwrap();
+    assert_eq!(files.len(), 3, "a picture of nothing: {files:?}");
+    assert!(fs::read_to_string(&files[1]).unwrap().contains("It was interrupted"));
+}
+
+#[test]
+fn what_others_say_of_themselves_is_text() {
+    const EVIL: &str = "x</title><script>alert(1)</script><img src=x onerror='alert(2)'>";
+    let dir = tempfile::tempdir().unwrap();
+    let mut report = sample_report();
+    report.plan.title = EVIL.into();
+    report.notes = vec![EVIL.into()];
+    report.rivals[0].version = Some(EVIL.into());
+    for case in report.cases.iter_mut().take(100) {
+        (case.rival, case.series) = (EVIL.into(), EVIL.into());
+    }
+    for file in &report::write(&report, dir.path()).unwrap()[1..] {
+        let text = fs::read_to_string(file).unwrap();
+        assert!(!text.contains("<script>") && !text.contains("<img"), "{}", file.display());
+    }
+}
+
+#[test]
+fn the_page_asks_nothing_of_a_network() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = page_in(dir.path());
+    assert!(page.contains("default-src 'none'"));
+    assert!(!page.contains(" style=\"") && !page.contains(" onclick"), "the policy refuses these");
+    for way in ["src=", "url(", "@import", "fetch(", "href=\"http"] {
+        assert!(!page.contains(way), "{way}");
+    }
+}
+
+#[test]
+fn every_fragment_is_on_the_page_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = page_in(dir.path());
+    for link in page.split("href=\"#").skip(1) {
+        let id = link.split('"').next().unwrap();
+        assert_eq!(page.matches(&format!(" id=\"{id}\"")).count(), 1, "{id}");
+    }
+}
+
+#[test]
+fn a_browser_draws_the_page_and_shows_values() {
+    const TEST: &str = "a_browser_draws_the_page_and_shows_values";
+    let Some(browser) = browser(TEST) else { return };
+    for width in [400, 1600] {
+        let seen = look(&browser, width);
+        assert!(!seen.log.contains("CONSOLE"), "at {width} px: {}", seen.log);
+        assert_eq!(seen.number("pictures"), seen.number("figures"), "{seen:?}");
+        assert!(seen.number("figures") > 8.0, "{seen:?}");
+        assert!(seen.number("marks-without-size") == 0.0, "{seen:?}");
+        assert!(seen.number("smallest-text-px") >= 9.5, "{seen:?}");
+        assert!(seen.number("beyond-the-edge-px") <= 0.0, "{seen:?}");
+        let curve = seen.line("hover-curve");
+        assert!(curve.contains("quaff") && curve.contains("0 % (5 runs) lost"), "{seen:?}");
+        assert!(curve.contains("% of a core"), "{seen:?}");
+        assert!(seen.line("hover-cell").contains("quaff"), "{seen:?}");
+        assert!(seen.line("hover-bar").contains(" % "), "{seen:?}");
+        assert!(seen.line("keys").contains("800 Mbit/s"), "{seen:?}");
+        assert!(seen.line("after-escape").contains("hidden"), "{seen:?}");
+        assert_ne!(seen.line("light"), seen.line("dark"), "{seen:?}");
+        assert_eq!(seen.number("svg-files"), seen.number("figures"), "{seen:?}");
+    }
+}
+
+/// Runs inside of the page, and tells the frame around it what it found.
+const PROBE: &str = r##"
+addEventListener("load", () => setTimeout(() => {
+  const say = (name, value) => parent.postMessage(name + ": " + value, "*");
+  const tip = document.getElementById("tip");
+  const text = () => tip.hidden ? "hidden" : tip.textContent;
+  const pictures = [...document.querySelectorAll("svg.pic")].filter((svg) => svg.getBoundingClientRect().width > 0);
+  say("figures", document.querySelectorAll("figure").length);
+  say("pictures", pictures.filter((svg) => svg.getBoundingClientRect().height > 80).length);
+  const marks = pictures.flatMap((svg) => [...svg.querySelectorAll(".m")]);
+  say("marks-without-size", marks.filter((mark) => mark.getBoundingClientRect().width < 2).length);
+  const sizes = pictures.flatMap((svg) => {
+    const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+    return [...svg.querySelectorAll("text")].map((words) => parseFloat(getComputedStyle(words).fontSize) * scale);
+  });
+  say("smallest-text-px", Math.min(...sizes));
+  say("beyond-the-edge-px", document.documentElement.scrollWidth - innerWidth);
+  const hover = (mark) => {
+    mark.scrollIntoView({ block: "center", behavior: "instant" });
+    const box = mark.getBoundingClientRect();
+    const at = { clientX: box.x + box.width / 2, clientY: box.y + box.height / 2 };
+    mark.dispatchEvent(new PointerEvent("pointermove", { ...at, bubbles: true, pointerType: "mouse" }));
+    return text();
+  };
+  const holding = (part) => pictures.find((svg) => svg.querySelector(part));
+  const curve = holding(".l");
+  say("hover-curve", hover(curve.querySelector(".col .m")));
+  say("hover-cell", hover(holding(".cell").querySelector(".cell rect")));
+  say("hover-bar", hover(holding(".bar").querySelector(".bar")));
+  curve.focus();
+  const press = (key) => curve.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  press("ArrowRight");
+  press("ArrowRight");
+  say("keys", document.getElementById("live").textContent);
+  press("Escape");
+  say("after-escape", text());
+  const paper = () => getComputedStyle(document.documentElement).backgroundColor;
+  document.documentElement.dataset.theme = "light";
+  say("light", paper());
+  document.getElementById("theme").click();
+  say("dark", paper());
+  say("done", 1);
+}, 50));
+"##;
+
+/// What a browser said of a page.
+#[derive(Debug)]
+struct Seen {
+    lines: Vec<String>,
+    log: String,
+}
+
+impl Seen {
+    fn line(&self, name: &str) -> &str {
+        let begin = format!("{name}: ");
+        let line = self.lines.iter().find_map(|line| line.strip_prefix(&begin));
+        line.unwrap_or_else(|| panic!("the page did not say {name}: {self:?}"))
+    }
+
+    fn number(&self, name: &str) -> f64 {
+        self.line(name).parse().unwrap()
+    }
+}
+
+/// Opens the sample's page in a frame of `width`, with the probe in it; and each picture's file.
+fn look(browser: &Path, width: u32) -> Seen {
+    let dir = tempfile::tempdir().unwrap();
+    let page = page_in(dir.path());
+    let nonce = page.split("nonce-").nth(1).unwrap().split('\'').next().unwrap();
+    let probe = format!("<script nonce=\"{nonce}\">{PROBE}</script></body>");
+    fs::write(dir.path().join("probed.html"), page.replace("</body>", &probe)).unwrap();
+    let images: String = pictures(dir.path()).iter().map(|name| format!("<img src=\"{name}\">")).collect();
+    let around = format!(
+        "<!doctype html><ul id=said></ul><iframe src=probed.html style=\"border:0;width:{width}px;height:900px\">\
+         </iframe><div>{images}</div><script>\
+         const say = (words) => {{ const li = document.createElement('li'); li.textContent = words;\
+           document.getElementById('said').append(li); }};\
+         addEventListener('message', (event) => say(event.data));\
+         addEventListener('load', () => say('svg-files: ' +\
+           [...document.images].filter((image) => image.naturalWidth > 300).length));\
+         </script>"
+    );
+    let frame = dir.path().join("around.html");
+    fs::write(&frame, around).unwrap();
+    let (dom, log) = dump(browser, &frame, dir.path());
+    let said = |line: &str| line.split("</li>").next().map(String::from);
+    Seen { lines: dom.split("<li>").skip(1).filter_map(said).collect(), log }
+}
+
+/// The page after its scripts have run, and what the browser logged.
+fn dump(browser: &Path, page: &Path, dir: &Path) -> (String, String) {
+    let (dom, log) = (dir.join("dom"), dir.join("log"));
+    let mut child = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"])
+        .args(["--window-size=1700,1000", "--virtual-time-budget=5000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", dir.join("profile").display()))
+        .arg(format!("file://{}", page.display()))
+        .stdin(Stdio::null())
+        .stdout(fs::File::create(&dom).unwrap())
+        .stderr(fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let end = Instant::now() + Duration::from_secs(120);
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > end {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("{} did not end in 120 s: {}", browser.display(), fs::read_to_string(&log).unwrap());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let read = |path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
+    (read(&dom), read(&log))
+}
+
+fn browser(test: &str) -> Option<PathBuf> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let paths: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+    let all = names.iter().flat_map(|name| paths.iter().map(move |path| path.join(name)));
+    let found = all.into_iter().find(|path| path.is_file());
+    if found.is_none() {
+        skip(test, "there is no chromium here");
+    }
+    found
+}
+
+fn page_in(dir: &Path) -> String {
+    report::write(&sample_report(), dir).unwrap();
+    fs::read_to_string(dir.join("report.html")).unwrap()
+}
+
+fn pictures(dir: &Path) -> Vec<String> {
+    let names = fs::read_dir(dir).unwrap().map(|entry| name(&entry.unwrap().path()));
+    names.filter(|name| name.ends_with(".svg")).collect()
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}
