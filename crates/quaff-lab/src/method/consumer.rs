@@ -12,7 +12,9 @@
 use crate::lab::{Lab, RX_IF};
 use crate::{Error, Result};
 use quaff_os::bpf::asm::{Alu, Asm, Insn, Jmp, Reg, Size};
-use quaff_os::bpf::{ArrayMap, HELPER_KTIME_GET_NS, Program, XDP_DROP, XDP_MD_DATA, XDP_MD_DATA_END};
+use quaff_os::bpf::{
+    ArrayMap, HELPER_KTIME_GET_NS, Program, XDP_DROP, XDP_MD_DATA, XDP_MD_DATA_END, XDP_PASS,
+};
 use quaff_os::ethtool::Ethtool;
 use quaff_os::rtnl::Rtnl;
 use std::collections::HashSet;
@@ -43,6 +45,8 @@ pub enum Kind {
     /// The stack of an interface with GRO on, as a network card's is; only such a veth takes frames that are
     /// redirected to it.
     StackGro,
+    /// The stack, behind an XDP program that passes all to it: such a veth takes redirected frames too.
+    StackXdp,
     /// An XDP program that counts and drops.
     Xdp,
     /// The same, and it reads the clock for each frame.
@@ -75,6 +79,7 @@ impl<'a> Consumer<'a> {
         };
         let program = match kind {
             Kind::Stack | Kind::StackGro => None,
+            Kind::StackXdp => Some(Program::load_xdp("quaff_pass", &pass())?),
             _ => {
                 let insns = assemble(&state, kind == Kind::XdpTimes, tuples.as_ref());
                 Some(Program::load_xdp("quaff_consumer", &insns)?)
@@ -88,9 +93,9 @@ impl<'a> Consumer<'a> {
 
     /// Frames that have arrived since it was put there.
     pub fn frames(&self) -> Result<u64> {
-        match self.program {
-            Some(_) => Ok(self.state.load(word::FRAMES)),
-            None => Ok(self.stack_frames()? - self.before),
+        match self.kind {
+            Kind::Stack | Kind::StackGro | Kind::StackXdp => Ok(self.stack_frames()? - self.before),
+            _ => Ok(self.state.load(word::FRAMES)),
         }
     }
 
@@ -138,6 +143,13 @@ impl Drop for Consumer<'_> {
         // What cannot be undone goes with the lab.
         let _ = self.put(false);
     }
+}
+
+fn pass() -> Vec<Insn> {
+    let mut asm = Asm::new();
+    asm.mov64_imm(R0, XDP_PASS);
+    asm.exit();
+    asm.finish()
 }
 
 fn assemble(state: &ArrayMap, times: bool, tuples: Option<&ArrayMap>) -> Vec<Insn> {

@@ -42,8 +42,8 @@ pub struct Sender {
     pub name: &'static str,
     /// Program and arguments.
     pub words: Vec<String>,
-    /// It runs where frames are received: it injects.
-    pub injects: bool,
+    /// It has the generator's core and no other.
+    pub pinned: bool,
     /// When it gets a SIGINT; `None`: it ends by itself.
     pub interrupt_after: Option<Duration>,
 }
@@ -76,7 +76,7 @@ impl Sender {
     /// A sender from a line of words.
     pub fn new(name: &'static str, line: &str) -> Self {
         let words = line.split_whitespace().map(str::to_owned).collect();
-        Self { name, words, injects: false, interrupt_after: None }
+        Self { name, words, pinned: true, interrupt_after: None }
     }
 
     /// Has it send `file` to a receiver of that kind, on the generator's core.
@@ -137,10 +137,11 @@ impl Sender {
             |word: &String| places.iter().fold(word.clone(), |word, (place, to)| word.replace(place, to));
         let words: Vec<_> = self.words.iter().map(fill).collect();
         let (program, args) = words.split_first().ok_or_else(|| self.failed("no words"))?;
-        let netns = if self.injects { post.lab.rx() } else { post.lab.tx() };
-        let mut command = netns.command(program)?;
+        let mut command = post.lab.command_tx(program)?;
         command.args(args);
-        pin(&mut command, post.cores.generator);
+        if self.pinned {
+            pin(&mut command, post.cores.generator);
+        }
         // Ctrl-C is ours to hear.
         command.process_group(0);
         Running::start(command)

@@ -63,7 +63,7 @@ pub(crate) struct Args {
         default_value = "1,2,3,4,8,32,33,34,41,42,43,44,48"
     )]
     only: Vec<u8>,
-    /// The long runs too: 20 GB captured, a file replayed in its own time
+    /// The long runs too: with 3, 20 GB captured; with 42, a file replayed in its own time
     #[arg(long)]
     long: bool,
     /// The capture that is replayed [default: mix.pcap of $QUAFF_CAPTURES, or one that is made]
@@ -140,7 +140,7 @@ impl Bench<'_> {
         if full_speed {
             self.full_speed()?;
         }
-        if self.args.long {
+        if self.args.long && full_speed {
             self.long()?;
         }
         if cpu {
