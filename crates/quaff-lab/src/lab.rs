@@ -3,7 +3,10 @@
 //! The sending namespace `NAME-tx` holds `tx0` (198.18.0.1), the receiving one `NAME-rx` holds `rx0`
 //! (198.18.0.2; 198.18.0.0/15 is for benchmarks, RFC 2544 appendix C.2.2). Both are without IPv6,
 //! know each other's hardware address for good, answer nothing with ICMP errors, and have no
-//! offloads: what `rx0` counts is what was sent to it. This room prints nothing and runs nothing.
+//! offloads: what `rx0` counts is what was sent to it. A [`Layout`] may put a second sender, and a switch or a
+//! tap, between them. This room prints nothing and runs nothing.
+
+mod between;
 
 use crate::registry::{self, Entry, Found, Hold, Record};
 use crate::{Error, Result};
@@ -24,6 +27,8 @@ use std::time::{Duration, Instant};
 
 /// The interface in the sending namespace.
 pub const TX_IF: &str = "tx0";
+/// The interface in the other sending namespace of a [`Layout`] that has two.
+pub const FAR_IF: &str = "tx1";
 /// The interface in the receiving namespace.
 pub const RX_IF: &str = "rx0";
 /// The hardware address of [`TX_IF`]: locally administered.
@@ -68,11 +73,25 @@ pub struct LabPlan {
     pub mtu: u32,
     /// Transmit and receive queues of each end.
     pub queues: u32,
+    /// What is between the ends.
+    pub layout: Layout,
+}
+
+/// What is between those who send and those who receive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// Nothing: a sender, a receiver, and the link.
+    #[default]
+    Pair,
+    /// Two senders through a bridge, which mirrors one of its ports to the receiver.
+    Span,
+    /// Two senders through a tap, which shows both directions to the receiver.
+    Tap,
 }
 
 impl Default for LabPlan {
     fn default() -> Self {
-        Self { name: None, mtu: MTU_DEFAULT, queues: 1 }
+        Self { name: None, mtu: MTU_DEFAULT, queues: 1, layout: Layout::Pair }
     }
 }
 
@@ -103,6 +122,7 @@ pub struct LabInfo {
 pub struct Lab {
     name: String,
     tx: Netns,
+    far: Option<Netns>,
     rx: Netns,
     record: Record,
     /// Ours to take down; `None` once that was done.
@@ -127,7 +147,7 @@ impl Lab {
         let record = Record { mtu: plan.mtu, persistent: false, pid: std::process::id() };
         entry.write(&record)?;
         match build(&name, plan) {
-            Ok((tx, rx)) => Ok(Self { name, tx, rx, record, owned: Some(entry), _used: None }),
+            Ok((tx, far, rx)) => Ok(Self { name, tx, far, rx, record, owned: Some(entry), _used: None }),
             Err(error) => {
                 // The first error is the one to tell; what stays behind is swept by the next lab.
                 let _ = demolish(&name).and_then(|()| entry.remove());
@@ -144,6 +164,7 @@ impl Lab {
             Found::InUse => Err(in_use(name)),
             Found::Locked(mut entry) => Ok(Self {
                 tx: Netns::open(&tx_name(name))?,
+                far: Netns::open(&far_name(name)).ok(),
                 rx: Netns::open(&rx_name(name))?,
                 name: name.to_owned(),
                 record: entry.read().unwrap_or_default(),
@@ -158,7 +179,8 @@ impl Lab {
         check_name(name)?;
         let record = registry::glance(name).ok_or_else(|| unknown(name))?;
         let (tx, rx) = (Netns::open(&tx_name(name))?, Netns::open(&rx_name(name))?);
-        Ok(Self { name: name.to_owned(), tx, rx, record, owned: None, _used: None })
+        let far = Netns::open(&far_name(name)).ok();
+        Ok(Self { name: name.to_owned(), tx, far, rx, record, owned: None, _used: None })
     }
 
     /// Its name.
@@ -169,6 +191,11 @@ impl Lab {
     /// The sending namespace, with [`TX_IF`].
     pub fn tx(&self) -> &Netns {
         &self.tx
+    }
+
+    /// The other sending namespace, with [`FAR_IF`], of a layout that has two.
+    pub fn far(&self) -> Option<&Netns> {
+        self.far.as_ref()
     }
 
     /// The receiving namespace, with [`RX_IF`].
@@ -295,7 +322,11 @@ fn check_name(name: &str) -> Result<()> {
     if good { Ok(()) } else { Err(Error::Name(name.to_owned())) }
 }
 
-fn build(name: &str, plan: &LabPlan) -> Result<(Netns, Netns)> {
+fn build(name: &str, plan: &LabPlan) -> Result<(Netns, Option<Netns>, Netns)> {
+    if plan.layout != Layout::Pair {
+        let (tx, far, rx) = between::build(name, plan)?;
+        return Ok((tx, Some(far), rx));
+    }
     let tx = Netns::create(&tx_name(name))?;
     let rx = Netns::create(&rx_name(name))?;
     for netns in [&tx, &rx] {
@@ -313,7 +344,7 @@ fn build(name: &str, plan: &LabPlan) -> Result<(Netns, Netns)> {
     rx.run(|| set_up_end(RX_IF, RX_IP, (TX_IP, TX_MAC)))??;
     tx.run(|| wait_until_running(TX_IF))??;
     rx.run(|| wait_until_running(RX_IF))??;
-    Ok((tx, rx))
+    Ok((tx, None, rx))
 }
 
 /// In the calling thread's namespace, before it has a link.
@@ -359,8 +390,15 @@ fn wait_until_running(name: &str) -> Result<()> {
 /// Takes down whatever there is of a lab. The link goes first, so that what still runs in there
 /// neither sends nor receives any more.
 fn demolish(name: &str) -> Result<()> {
-    for (netns, end) in [(rx_name(name), RX_IF), (tx_name(name), TX_IF)] {
-        if let Ok(netns) = Netns::open(&netns) {
+    let all = [
+        (rx_name(name), Some(RX_IF)),
+        (tx_name(name), Some(TX_IF)),
+        (far_name(name), Some(FAR_IF)),
+        // What was there went with the other ends.
+        (mid_name(name), None),
+    ];
+    for (netns, end) in all {
+        if let (Ok(netns), Some(end)) = (Netns::open(&netns), end) {
             // The other end's turn may have deleted it, or it was never made.
             let _ = netns.run(|| {
                 let mut rtnl = Rtnl::open()?;
@@ -411,6 +449,14 @@ fn is_there(name: &str) -> bool {
 
 fn tx_name(name: &str) -> String {
     format!("{name}-tx")
+}
+
+fn far_name(name: &str) -> String {
+    format!("{name}-far")
+}
+
+fn mid_name(name: &str) -> String {
+    format!("{name}-mid")
 }
 
 fn rx_name(name: &str) -> String {

@@ -1,6 +1,6 @@
 //! Labs on the real kernel.
 
-use quaff_lab::lab::{self, RX_IF, RX_IP, RX_MAC, TX_IF, TX_IP, TX_MAC};
+use quaff_lab::lab::{self, FAR_IF, Layout, RX_IF, RX_IP, RX_MAC, TX_IF, TX_IP, TX_MAC};
 use quaff_lab::testing::{lab, lab_of};
 use quaff_lab::{Error, Lab, LabPlan};
 use quaff_os::bpf::asm::{Asm, Reg};
@@ -178,4 +178,33 @@ fn the_link_takes_a_native_xdp_program_unless_its_frames_are_too_large() {
     let attach =
         || Rtnl::open().unwrap().set_xdp(link(RX_IF).unwrap().index, Some(drop_all.as_fd())).map(drop);
     assert!(large.rx().run(attach).unwrap().is_err());
+}
+
+#[test]
+fn a_switch_and_a_tap_show_both_directions_to_the_third() {
+    for layout in [Layout::Span, Layout::Tap] {
+        let plan = LabPlan { layout, ..LabPlan::default() };
+        let Some(lab) = lab_of("a_switch_and_a_tap_show_both_directions_to_the_third", &plan) else { return };
+        let far = lab.far().expect("a second end");
+        let count = |netns: &Netns, name: &'static str| {
+            netns.run(|| CountingTap::open(link(name).unwrap().index, name, None).unwrap()).unwrap()
+        };
+        let (mut near, mut other, mut seen) =
+            (count(lab.tx(), TX_IF), count(far, FAR_IF), count(lab.rx(), RX_IF));
+        for (netns, name, frames) in [(lab.tx(), TX_IF, 30), (far, FAR_IF, 12)] {
+            let sender = netns.run(|| FrameSender::open(link(name).unwrap().index).unwrap()).unwrap();
+            (0..frames).for_each(|_| sender.send(&frame(200)).unwrap());
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        // A tap on a sender's interface counts what it has sent, too.
+        let counts = [near.read().unwrap(), other.read().unwrap(), seen.read().unwrap()];
+        assert_eq!(
+            counts,
+            [42, 42, 42],
+            "{layout:?}: frames pass in both directions, and each is shown once"
+        );
+        let names = ["tx", "far", "mid", "rx"].map(|part| format!("{}-{part}", lab.name()));
+        lab.down().unwrap();
+        assert!(names.iter().all(|name| Netns::open(name).is_err()), "{layout:?}");
+    }
 }

@@ -4,11 +4,13 @@
 //! One blocking socket, no runtime. A [`Rtnl`] speaks for the network namespace in which it was
 //! opened, whichever thread uses it later. This room never decides what a name or an address means.
 
+mod between;
 mod change;
 mod near;
 mod reply;
 mod socket;
 
+pub use between::Hook;
 pub use change::{VethEnd, VethPlan};
 
 use crate::stats::LinkStats;

@@ -16,6 +16,8 @@ const NULL_FRAMES: u64 = 2_000_000;
 pub(super) struct Jobs {
     /// What the generator sends with nobody listening; its count is that of the calibration.
     pub(super) workloads: Vec<Workload>,
+    /// The names of the interfaces, where there are several.
+    interfaces: Vec<Option<String>>,
     /// The cases, in the order of the plan; each with its job, by index.
     pub(super) cases: Vec<Case>,
     pub(super) jobs: Vec<Job>,
@@ -50,7 +52,7 @@ impl Jobs {
         interfaces: &[Option<String>],
         can: &dyn Fn(&str, &Setting) -> Result<(), String>,
     ) -> Result<Self> {
-        let mut jobs = Self::default();
+        let mut jobs = Self { interfaces: interfaces.to_vec(), ..Self::default() };
         for sweep in &plan.sweeps {
             let here = plan.rivals_of(sweep).filter(|name| rivals.contains(name));
             let (able, unable): (Vec<_>, Vec<_>) =
@@ -92,6 +94,11 @@ impl Jobs {
         draw.shuffle(&mut groups);
         groups.iter_mut().for_each(|group| draw.shuffle(group));
         groups.concat()
+    }
+
+    /// The name of a workload's interface, where there are several.
+    pub(super) fn interface(&self, workload: usize) -> Option<&str> {
+        self.interfaces[self.workloads[workload].interface].as_deref()
     }
 
     fn workload(&mut self, wanted: Workload) -> usize {

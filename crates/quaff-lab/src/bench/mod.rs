@@ -11,6 +11,7 @@
 
 pub mod compare;
 pub mod find;
+mod finder;
 mod jobs;
 mod left;
 mod limit;
@@ -27,10 +28,12 @@ pub use session::{Context, Session};
 
 pub(crate) use machine::interface as interface_facts;
 
-use crate::Result;
+use crate::{Error, Result};
+use finder::Finder;
 use jobs::Jobs;
 use plan::{Plan, Setting};
 use result::{FORMAT, Report};
+use runner::Booth as _;
 use std::time::Instant;
 
 /// Runs all of a plan. What was measured is returned also when it was interrupted.
@@ -59,7 +62,13 @@ pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Re
         bursts: Vec::new(),
         notes: Vec::new(),
     };
-    let done = runner::rounds(plan, jobs, &mut session, &mut report, events);
+    runner::rounds(plan, jobs, &mut session, &mut report, events)?;
+    if !report.interrupted {
+        match find::find(plan, &mut Finder::new(&mut session, events), &mut report) {
+            Err(Error::Interrupted) => report.interrupted = true,
+            done => done?,
+        }
+    }
     report.seconds = clock.elapsed().as_secs_f64();
-    done.map(|()| report)
+    Ok(report)
 }

@@ -57,6 +57,9 @@ pub(super) trait Booth {
         watch: Watch<'_>,
     ) -> Result<Run>;
 
+    /// Whether `rival` can do what `setting` asks; a sentence when it cannot.
+    fn can(&self, rival: &str, setting: &Setting) -> Result<(), String>;
+
     /// Bytes free for files, and where.
     fn free(&self) -> Result<(u64, String)>;
 }
@@ -78,6 +81,8 @@ pub(super) fn rounds(
         nulls: Vec::new(),
         wanted: Vec::new(),
         left: Left::default(),
+        limits: Vec::new(),
+        stolen: None,
     };
     match rounds.all() {
         Err(Error::Interrupted) => {
@@ -100,6 +105,9 @@ struct Rounds<'a> {
     /// Which cases are run.
     wanted: Vec<bool>,
     left: Left,
+    /// What was said last of each case's limit, and of time that was taken away.
+    limits: Vec<Option<String>>,
+    stolen: Option<String>,
 }
 
 impl Rounds<'_> {
@@ -144,8 +152,9 @@ impl Rounds<'_> {
                 }
                 Ok(sent) => {
                     let calibration = calibration(&workload.traffic, &sent);
-                    if let Some(note) = doubt(&calibration) {
-                        self.note(note);
+                    if let Some(doubt) = doubt(&calibration) {
+                        let interface = self.jobs.interface(at).map(|name| format!("{name}: "));
+                        self.note(interface.unwrap_or_default() + &doubt);
                     }
                     let null_pps = calibration.offered_pps;
                     self.report.calibration.push(calibration);
@@ -271,25 +280,24 @@ impl Rounds<'_> {
         rest.iter().map(|case| one(*case)).sum::<Duration>() + all * rounds
     }
 
-    /// Says of each case what it was limited by, and of the machine what disturbed it.
+    /// Says of each case what it was limited by, and of the machine what disturbed it, by all that is known now.
     fn conclude(&mut self) {
-        for case in &mut self.report.cases {
+        self.limits.resize(self.report.cases.len(), None);
+        for (case, said) in self.report.cases.iter_mut().zip(&mut self.limits) {
             let (limited_by, note) = limit(case);
             case.limited_by = limited_by;
-            case.notes.retain(|known| {
-                !known.starts_with("Frames came at ") && !known.ends_with("as far as the interface.")
-            });
-            case.notes.extend(note);
+            replace(&mut case.notes, said, note);
         }
         let runs = self.report.cases.iter().flat_map(|case| &case.runs);
         let stolen = runs.flat_map(|run| &run.cores).map(|core| core.steal).fold(0.0, f64::max);
-        self.report.notes.retain(|note| !note.starts_with(STOLEN));
-        if stolen > STEAL_TOLERANCE {
-            self.report.notes.push(format!(
-                "{STOLEN} up to {:.0} % of a core's time in a run: compare only what lies far apart.",
-                100.0 * stolen
-            ));
-        }
+        let note = (stolen > STEAL_TOLERANCE).then(|| {
+            let percent = 100.0 * stolen;
+            format!(
+                "The host of this virtual machine took up to {percent:.0} % of a core's time in a run: compare \
+                 only what lies far apart."
+            )
+        });
+        replace(&mut self.report.notes, &mut self.stolen, note);
     }
 
     fn note(&mut self, note: String) {
@@ -298,7 +306,12 @@ impl Rounds<'_> {
     }
 }
 
-const STOLEN: &str = "The host of this virtual machine took";
+/// Takes back what was said before, and says what there is to say now.
+fn replace(notes: &mut Vec<String>, said: &mut Option<String>, now: Option<String>) {
+    notes.retain(|note| Some(note) != said.as_ref());
+    notes.extend(now.clone());
+    *said = now;
+}
 
 /// What the generator alone came to.
 pub(super) fn calibration(traffic: &Traffic, sent: &Sent) -> Calibration {

@@ -5,7 +5,8 @@ use super::machine;
 use super::plan::{Bed, Plan, Setting};
 use super::result::{Machine, RivalFacts, Run};
 use super::runner::Booth;
-use crate::bed::{Direct, Real};
+use crate::bed::{Between, Direct, Real};
+use crate::lab::Layout;
 use crate::method::{Bench, Cores, Place, Sent, Site, Traffic, Watch};
 use crate::rival::{Places, Present, Resolved, Rival, resolve};
 use crate::{Error, Lab, LabPlan, Result};
@@ -56,14 +57,6 @@ impl Session {
     /// The receiving interfaces, each measured in its turn; one without a name in the lab.
     pub fn interfaces(&self) -> &[Option<String>] {
         &self.interfaces
-    }
-
-    /// Whether a capturer that is here can do what `setting` asks.
-    ///
-    /// # Errors
-    /// A sentence that says what it cannot do.
-    pub fn can(&self, rival: &str, setting: &Setting) -> Result<(), String> {
-        self.find(rival).map_err(|error| error.to_string())?.rival.can(setting)
     }
 
     /// Who is measured, with the command line under `setting`; and who is not.
@@ -143,6 +136,10 @@ impl Booth for Session {
         bench.run(rival, program, traffic, setting, watch)
     }
 
+    fn can(&self, rival: &str, setting: &Setting) -> Result<(), String> {
+        self.find(rival).map_err(|error| error.to_string())?.rival.can(setting)
+    }
+
     fn free(&self) -> Result<(u64, String)> {
         Ok((self.place.free_bytes()?, self.place.parent().display().to_string()))
     }
@@ -152,9 +149,11 @@ type Sites = (Vec<Box<dyn Site>>, Vec<Option<String>>);
 
 fn sites(bed: &Bed, quaff: &Path) -> Result<Sites> {
     let one = |site: Box<dyn Site>| (vec![site], vec![None]);
+    let lab = |layout| Lab::create(&LabPlan { layout, ..LabPlan::default() });
     match bed {
-        Bed::Direct => Ok(one(Box::new(Direct::new(Lab::create(&LabPlan::default())?, quaff.to_owned())))),
-        Bed::Span | Bed::Tap => Err(Error::Place("beds with two ends are not there yet".into())),
+        Bed::Direct => Ok(one(Box::new(Direct::new(lab(Layout::Pair)?, quaff.to_owned())))),
+        Bed::Span => Ok(one(Box::new(Between::new(lab(Layout::Span)?, quaff.to_owned())?))),
+        Bed::Tap => Ok(one(Box::new(Between::new(lab(Layout::Tap)?, quaff.to_owned())?))),
         Bed::Real { send_on, receive_on, sender } => {
             let real = |receive_on: &String| -> Result<Box<dyn Site>> {
                 Ok(Box::new(Real::new(quaff.to_owned(), send_on, receive_on, sender.as_deref())?))

@@ -11,6 +11,11 @@ mod sys;
 pub use map::ArrayMap;
 pub use prog::{BATCH_FRAMES_MAX, LiveRun, Program};
 
+/// Number of `long bpf_clone_redirect(struct sk_buff *, u32 ifindex, u64 flags)`: a copy leaves by another
+/// interface, and the frame goes on.
+pub const HELPER_CLONE_REDIRECT: i32 = 13;
+/// What a tc program returns to let a frame go on (`TC_ACT_OK`, linux/pkt_cls.h).
+pub const TC_ACT_OK: i32 = 0;
 /// Number of the helper `u64 bpf_ktime_get_ns(void)`: CLOCK_MONOTONIC, ns.
 pub const HELPER_KTIME_GET_NS: i32 = 5;
 /// Number of `long bpf_redirect(u32 ifindex, u64 flags)`: [`XDP_REDIRECT`], from an XDP program.

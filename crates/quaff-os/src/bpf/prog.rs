@@ -1,4 +1,4 @@
-//! XDP programs: loaded, and run on frames that user space makes.
+//! Programs: loaded; those for XDP also run on frames that user space makes.
 
 use super::asm::Insn;
 use super::sys::{self, ProgLoad, ProgRun, XdpMd};
@@ -13,7 +13,7 @@ const LOG_BYTES: usize = 1 << 20;
 /// Lines of it that are worth repeating: the last ones name the trouble.
 const LOG_LINES: usize = 12;
 
-/// A loaded XDP program.
+/// A loaded program.
 #[derive(Debug)]
 pub struct Program {
     fd: OwnedFd,
@@ -35,10 +35,19 @@ pub struct LiveRun<'a> {
 impl Program {
     /// Loads an XDP program. A refusal by the verifier carries the end of its log.
     pub fn load_xdp(name: &str, insns: &[Insn]) -> Result<Self> {
-        match load(name, insns, &mut []) {
+        Self::load(sys::BPF_PROG_TYPE_XDP, name, insns)
+    }
+
+    /// Loads a program that says what becomes of an interface's frames ([`crate::rtnl::Rtnl::set_program`]).
+    pub fn load_tc(name: &str, insns: &[Insn]) -> Result<Self> {
+        Self::load(sys::BPF_PROG_TYPE_SCHED_CLS, name, insns)
+    }
+
+    fn load(prog_type: u32, name: &str, insns: &[Insn]) -> Result<Self> {
+        match load(prog_type, name, insns, &mut []) {
             Err(error) if matches!(error.raw(), libc::EINVAL | libc::EACCES | libc::E2BIG) => {
                 let mut log = vec![0; LOG_BYTES];
-                match load(name, insns, &mut log) {
+                match load(prog_type, name, insns, &mut log) {
                     Ok(fd) => Ok(Self { fd }),
                     Err(error) => Err(error.advise(format!("the verifier says:\n{}", tail(&log)))),
                 }
@@ -78,9 +87,9 @@ impl AsFd for Program {
     }
 }
 
-fn load(name: &str, insns: &[Insn], log: &mut [u8]) -> Result<OwnedFd> {
+fn load(prog_type: u32, name: &str, insns: &[Insn], log: &mut [u8]) -> Result<OwnedFd> {
     let mut attr = ProgLoad {
-        prog_type: sys::BPF_PROG_TYPE_XDP,
+        prog_type,
         insn_cnt: insns.len() as u32,
         insns: insns.as_ptr() as u64,
         license: c"MIT".as_ptr() as u64,

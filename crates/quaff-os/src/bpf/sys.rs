@@ -9,6 +9,7 @@ pub(super) const BPF_PROG_LOAD: i32 = 5;
 pub(super) const BPF_PROG_RUN: i32 = 10;
 pub(super) const BPF_MAP_TYPE_ARRAY: u32 = 2;
 pub(super) const BPF_F_MMAPABLE: u32 = 1 << 10;
+pub(super) const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 pub(super) const BPF_PROG_TYPE_XDP: u32 = 6;
 pub(super) const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 

@@ -135,7 +135,7 @@ impl Rtnl {
     }
 }
 
-fn on(index: u32) -> LinkMessage {
+pub(super) fn on(index: u32) -> LinkMessage {
     let mut message = LinkMessage::default();
     message.header.index = index;
     message

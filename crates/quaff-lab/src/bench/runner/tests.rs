@@ -1,7 +1,10 @@
 //! Rounds with a fake booth: what is run in which order, what is kept, and when it is given up.
 
 use super::*;
+use crate::bench::find::{Measurer, Workload};
+use crate::bench::finder::Finder;
 use crate::bench::jobs::tests::plan;
+use crate::bench::plan::{Output, Size};
 use crate::bench::result::{CoreUse, FORMAT, LimitedBy, Machine};
 use std::collections::BTreeMap;
 
@@ -54,6 +57,13 @@ impl Booth for Fake {
         let cores = vec![CoreUse { steal: self.steal, ..CoreUse::default() }];
         let all = traffic.count;
         Ok(Run { intended: all, offered: all, captured, loss: Some(loss), seconds, cores, ..Run::default() })
+    }
+
+    fn can(&self, rival: &str, setting: &Setting) -> Result<(), String> {
+        match (rival, setting.compression) {
+            ("other", 1..) => Err("other does not compress each packet".into()),
+            _ => Ok(()),
+        }
     }
 
     fn free(&self) -> Result<(u64, String)> {
@@ -235,4 +245,30 @@ fn a_generator_that_is_too_slow_alone_is_told_of() {
     assert!(doubt(&slow).is_some_and(|note| note.contains("20.0 % off")));
     let lossy = calibration(&traffic, &Sent { offered: 1000, seconds: 2.0, ..sent });
     assert!(doubt(&lossy).is_some_and(|note| note.contains("50.00 % of the frames")));
+}
+
+#[test]
+fn searches_ask_the_same_booth() {
+    let (mut booth, mut ear) = (roomy(), Ear { looks_max: Some(2), ..Ear::default() });
+    booth.free = 10 << 30;
+    let mut finder = Finder::new(&mut booth, &mut ear);
+    let (size, setting) = (Size::Bytes(936), Setting::default());
+    let workload = Workload { rival: "other", size: &size, pps: Some(1000), count: 500, setting: &setting };
+    finder.about("other, 936 B: trial 1");
+    assert_eq!(finder.max_pps(&size).expect("a rate"), 2e6);
+    assert_eq!(finder.max_pps(&size).expect("it is known"), 2e6);
+    assert_eq!(finder.measure(&workload).expect("a run").offered, 500);
+    // 9 GiB for frames of 936 bytes, each with 64 beside it.
+    let most = finder.frames_max(&size, &setting).expect("a disk has an end");
+    assert!((9_600_000..9_700_000).contains(&most), "{most}");
+    assert_eq!(finder.frames_max(&size, &Setting { output: Output::Null, ..Setting::default() }), None);
+    let zlib = Setting { compression: 6, ..Setting::default() };
+    let error = finder.measure(&Workload { setting: &zlib, ..workload }).expect_err("it cannot");
+    assert!(error.to_string().contains("other does not compress"), "{error}");
+    assert!(matches!(finder.measure(&workload), Err(Error::Interrupted)), "the third look says no");
+    assert_eq!((booth.nulls, booth.ran.len()), (1, 1));
+    assert_eq!(
+        ear.stages[..2],
+        ["the generator sends with nobody listening", "other, 936 B: trial 1 starts"]
+    );
 }

@@ -1,0 +1,208 @@
+//! A bench on each of its beds, with few frames: what is offered, what is captured, and that nothing is left.
+
+mod support;
+
+use quaff_lab::bench::plan::{Amount, Bed, Output, Plan, Rate, Setting, Size, Sweep};
+use quaff_lab::bench::result::{Case, LimitedBy, Report, Run};
+use quaff_lab::bench::{Context, Events, run};
+use quaff_lab::rival::{from_command, shipped};
+use quaff_lab::{Running, testing};
+use quaff_os::netns;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+use support::{Bench, PATIENCE, QUAFF};
+
+const FRAMES: u64 = 10_000;
+/// Where a test that calls itself in another namespace is told to write its report.
+const REPORT: &str = "QUAFF_TEST_REPORT";
+
+fn plan(bed: Bed, rivals: &[&str]) -> Plan {
+    let sweep = Sweep {
+        series: String::new(),
+        sizes: vec![Size::Bytes(512)],
+        rates: vec![Rate::Pps(20_000)],
+        amount: Amount::Frames(FRAMES),
+        content: Default::default(),
+        setting: Setting::default(),
+        rivals: Vec::new(),
+    };
+    Plan {
+        name: "custom".into(),
+        title: "A test".into(),
+        source: None,
+        bed,
+        rivals: rivals.iter().map(|name| (*name).to_owned()).collect(),
+        runs: 1,
+        seed: 1,
+        sweeps: vec![sweep],
+        finds: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+fn context(dir: &Path) -> Context {
+    let quaff = Path::new(QUAFF);
+    Context {
+        quaff: quaff.to_owned(),
+        dir: Some(dir.to_owned()),
+        command: vec!["test".into()],
+        rivals: shipped(quaff),
+    }
+}
+
+/// Says no after so many runs.
+#[derive(Default)]
+struct Ear {
+    runs: usize,
+    runs_max: Option<usize>,
+    notes: Vec<String>,
+}
+
+impl Events for Ear {
+    fn run_done(&mut self, _: &Case, _: &Run, _: Option<Duration>) {
+        self.runs += 1;
+    }
+    fn note(&mut self, sentence: &str) {
+        self.notes.push(sentence.to_owned());
+    }
+    fn goes_on(&mut self) -> bool {
+        self.runs_max.is_none_or(|max| self.runs < max)
+    }
+}
+
+/// All that was sent came, and quaff has it.
+fn assert_complete(report: &Report) {
+    let [case] = report.cases.as_slice() else { panic!("one case: {report:?}") };
+    let [run] = case.runs.as_slice() else { panic!("one run: {case:?}") };
+    assert_eq!(run.failed, None, "{case:?}");
+    assert_eq!((run.intended, run.offered, run.captured), (FRAMES, FRAMES, Some(FRAMES)), "{run:?}");
+    assert_eq!((run.loss, case.loss_trimmed, run.receiver_drops), (Some(0.0), Some(0.0), 0));
+    assert!(run.seconds > 0.3, "{}", run.seconds);
+    // A machine that is busy elsewhere may send too slowly.
+    assert!(matches!(case.limited_by, LimitedBy::Nothing | LimitedBy::Generator), "{case:?}");
+    let [null] = report.calibration.as_slice() else { panic!("one workload: {report:?}") };
+    assert_eq!((null.size, null.pps, null.lost), (512, Some(20_000), 0.0));
+    assert!(null.offered_pps > 10_000.0, "{null:?}");
+    assert!(report.machine.facts.contains_key("kernel") && !report.interrupted);
+}
+
+#[test]
+fn each_bed_of_the_lab_offers_all_that_is_sent() {
+    let Some(bench) = Bench::new("each_bed_of_the_lab_offers_all_that_is_sent", 1 << 30) else { return };
+    let before = netns::names().expect("a list").len();
+    for bed in [Bed::Direct, Bed::Span, Bed::Tap] {
+        let report = run(&plan(bed, &["quaff"]), &context(bench.dir.path()), &mut Ear::default());
+        let report = report.expect("a report");
+        assert_complete(&report);
+        assert_eq!(report.machine.facts.get("rx0 driver").map(String::as_str), Some("veth"));
+        assert_eq!(report.rivals[0].absent, None);
+        assert!(report.rivals[0].command.contains(&"rx0".to_owned()), "{:?}", report.rivals);
+    }
+    assert_eq!(netns::names().expect("a list").len(), before, "nothing is left");
+    assert_eq!(bench.dir.path().read_dir().expect("a directory").count(), 0);
+}
+
+#[test]
+fn mixes_and_small_frames_are_counted_too() {
+    let Some(bench) = Bench::new("mixes_and_small_frames_are_counted_too", 1 << 30) else { return };
+    let mut plan = plan(Bed::Direct, &["quaff"]);
+    plan.sweeps[0].sizes = vec![Size::Bytes(60), Size::Mix("imix".into())];
+    plan.sweeps[0].amount = Amount::Seconds(0.25);
+    let report = run(&plan, &context(bench.dir.path()), &mut Ear::default()).expect("a report");
+    for (case, size) in report.cases.iter().zip([60, 354]) {
+        let run = &case.runs[0];
+        assert_eq!(
+            (case.size, run.intended, run.offered, run.captured),
+            (size, 5000, 5000, Some(5000)),
+            "{run:?}"
+        );
+    }
+}
+
+#[test]
+fn what_was_measured_before_an_interruption_is_kept() {
+    let Some(bench) = Bench::new("what_was_measured_before_an_interruption_is_kept", 1 << 30) else { return };
+    let before = netns::names().expect("a list").len();
+    let plan = Plan { runs: 5, ..plan(Bed::Span, &["quaff"]) };
+    let mut ear = Ear { runs_max: Some(2), ..Ear::default() };
+    let report = run(&plan, &context(bench.dir.path()), &mut ear).expect("a report all the same");
+    assert!(report.interrupted);
+    assert_eq!((report.cases[0].runs.len(), report.cases[0].loss_median), (2, Some(0.0)));
+    assert_eq!(netns::names().expect("a list").len(), before, "nothing is left");
+    assert_eq!(bench.dir.path().read_dir().expect("a directory").count(), 0);
+}
+
+#[test]
+fn one_that_cannot_or_does_not_work_is_told_of_and_the_others_go_on() {
+    let test = "one_that_cannot_or_does_not_work_is_told_of_and_the_others_go_on";
+    let Some(bench) = Bench::new(test, 1 << 30) else { return };
+    let mut context = context(bench.dir.path());
+    let broken = from_command("broken=false {interface} {file}", Path::new(QUAFF)).expect("a command");
+    context.rivals.push(broken);
+    let mut plan = plan(Bed::Direct, &["broken", "quaff", "dumpcap"]);
+    let null = Setting { output: Output::Null, compression: 6, ..Setting::default() };
+    plan.sweeps.push(Sweep {
+        series: "zlib".into(),
+        setting: null,
+        rivals: vec!["dumpcap".into()],
+        ..plan.sweeps[0].clone()
+    });
+    let mut ear = Ear::default();
+    let report = run(&plan, &context, &mut ear).expect("a report");
+    let of = |name: &str| report.cases.iter().find(|case| case.rival == name);
+    let broken = of("broken").expect("a case");
+    assert!(broken.runs[0].failed.is_some() && broken.limited_by == LimitedBy::Unknown, "{broken:?}");
+    assert!(!broken.notes.is_empty(), "{broken:?}");
+    assert_eq!(of("quaff").expect("a case").loss_trimmed, Some(0.0));
+    match report.rivals.iter().any(|rival| rival.name == "dumpcap" && rival.absent.is_some()) {
+        true => testing::skip(test, "there is no dumpcap"),
+        false => assert!(report.notes.iter().any(|note| note.contains("cases of \"zlib\" are left out"))),
+    }
+    assert_eq!(report.notes, ear.notes);
+}
+
+/// A sender behind ssh: a script in the place of ssh runs the words in the lab's other namespace, and we run
+/// in the receiving one.
+#[test]
+fn a_sender_behind_ssh_is_asked_for_its_frames() {
+    let Some(bench) = Bench::new("a_sender_behind_ssh_is_asked_for_its_frames", 1 << 30) else { return };
+    let path = bench.dir.path();
+    let bin = path.join("bin");
+    fs::create_dir(&bin).expect("made");
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" > {}/words\nwhile [ \"$1\" != -- ]; do shift; done; shift\n\
+         exec nsenter --net=/run/netns/{} \"$@\"\n",
+        path.display(),
+        bench.lab.tx().name()
+    );
+    fs::write(bin.join("ssh"), script).expect("written");
+    fs::set_permissions(bin.join("ssh"), fs::Permissions::from_mode(0o755)).expect("made executable");
+    std::os::unix::fs::symlink(QUAFF, bin.join("quaff")).expect("linked");
+    let mut command = bench.lab.command_rx(std::env::current_exe().expect("this test")).expect("a command");
+    command.args(["--ignored", "--exact", "as_a_receiver", "--nocapture"]);
+    let others = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{}:{others}", bin.display())).env(REPORT, path.join("report"));
+    let finished = Running::start(command).expect("it runs").finish(PATIENCE).expect("it ends");
+    let said = String::from_utf8_lossy(&finished.stdout).into_owned();
+    assert!(finished.status.success(), "{said}{}", finished.stderr);
+    let report: Report =
+        serde_json::from_slice(&fs::read(path.join("report")).expect("a report")).expect("JSON");
+    assert_complete(&report);
+    assert_eq!(report.cases[0].interface.as_deref(), Some("rx0"));
+    let words = fs::read_to_string(path.join("words")).expect("ssh was asked");
+    assert!(words.contains("me@there -- quaff generate -o tx0 --json --count"), "{words}");
+}
+
+#[test]
+#[ignore = "called by a_sender_behind_ssh_is_asked_for_its_frames, in another namespace"]
+fn as_a_receiver() {
+    let Some(to) = std::env::var_os(REPORT) else { return };
+    let to = Path::new(&to);
+    let bed =
+        Bed::Real { send_on: "tx0".into(), receive_on: vec!["rx0".into()], sender: Some("me@there".into()) };
+    let dir = to.parent().expect("a directory");
+    let report = run(&plan(bed, &["quaff"]), &context(dir), &mut Ear::default()).expect("a report");
+    fs::write(to, serde_json::to_vec(&report).expect("JSON")).expect("written");
+}

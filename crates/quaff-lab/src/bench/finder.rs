@@ -1,0 +1,77 @@
+//! What searches ask for, done by the bench's own booth: trials on the first interface, while the watcher is told.
+
+use super::find::{Measurer, Workload};
+use super::jobs::{null_frames, room};
+use super::plan::{Setting, Size};
+use super::result::Run;
+use super::runner::{Booth, Events};
+use crate::method::{Stage, Traffic};
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+
+/// Searches are on the first interface.
+const INTERFACE: usize = 0;
+/// Of the free room, so much is left to others: a tenth.
+const ROOM_KEPT: u64 = 10;
+
+/// A booth that searches can ask.
+pub(super) struct Finder<'a> {
+    booth: &'a mut dyn Booth,
+    events: &'a mut dyn Events,
+    /// What is being searched.
+    about: String,
+    /// What the generator does alone, frames/s.
+    nulls: BTreeMap<Size, f64>,
+}
+
+impl<'a> Finder<'a> {
+    pub(super) fn new(booth: &'a mut dyn Booth, events: &'a mut dyn Events) -> Self {
+        Self { booth, events, about: String::new(), nulls: BTreeMap::new() }
+    }
+}
+
+impl Measurer for Finder<'_> {
+    fn measure(&mut self, workload: &Workload<'_>) -> Result<Run> {
+        let Workload { rival, size, pps, count, setting } = *workload;
+        let cannot = |what| Error::Rival { name: rival.to_owned(), what };
+        self.booth.can(rival, setting).map_err(cannot)?;
+        let traffic = Traffic::new(size, pps, count)?;
+        let (free, place) = self.booth.free()?;
+        if room(&traffic, setting) > free {
+            return Err(Error::Place(format!("no room left in {place}")));
+        }
+        let events = &mut *self.events;
+        let about = if self.about.is_empty() { rival } else { &self.about };
+        let mut watch = |stage: Stage| {
+            events.stage(about, stage.words());
+            events.goes_on()
+        };
+        self.booth.run(rival, &traffic, setting, INTERFACE, &mut watch)
+    }
+
+    fn max_pps(&mut self, size: &Size) -> Result<f64> {
+        if let Some(known) = self.nulls.get(size) {
+            return Ok(*known);
+        }
+        self.events.stage("the generator", "sends with nobody listening");
+        let traffic = Traffic::new(size, None, null_frames(None))?;
+        let events = &mut *self.events;
+        let sent = self.booth.null(&traffic, INTERFACE, &mut |_| events.goes_on())?;
+        let pps = sent.offered as f64 / sent.seconds.max(1e-9);
+        self.nulls.insert(size.clone(), pps);
+        Ok(pps)
+    }
+
+    fn frames_max(&mut self, size: &Size, setting: &Setting) -> Option<u64> {
+        let (free, _) = self.booth.free().ok()?;
+        let free = free - free / ROOM_KEPT;
+        let of = |frames| Traffic::new(size, None, frames).map(|traffic| room(&traffic, setting)).ok();
+        let (none, million) = (of(0)?, of(1_000_000)?);
+        let per_million = million.checked_sub(none).filter(|bytes| *bytes > 0)?;
+        Some((free.saturating_sub(none) as f64 / per_million as f64 * 1e6) as u64)
+    }
+
+    fn about(&mut self, words: &str) {
+        words.clone_into(&mut self.about);
+    }
+}

@@ -1,0 +1,122 @@
+//! Labs of two ends with something between them, which shows what passes to a third: a capturer.
+//!
+//! ```text
+//!    NAME-tx      NAME-mid                       NAME-far
+//!    tx0 ──────── a0 ═══ bridge or wire ═══ b0 ──────── tx1
+//!                        │ copies
+//!                        m0 ──────── rx0  NAME-rx
+//! ```
+//!
+//! A copy is made by a program at the hooks of tc(8): as a switch mirrors a port, what comes in by it and what
+//! leaves by it; or as a tap does, what comes in from either side.
+
+use super::{
+    FAR_IF, LabPlan, Layout, PREFIX_BITS, RX_IF, RX_MAC, TX_IF, TX_IP, TX_MAC, far_name, mid_name, rx_name,
+    silence, tx_name, wait_until_running,
+};
+use crate::Result;
+use quaff_os::bpf::asm::{Asm, Reg};
+use quaff_os::bpf::{HELPER_CLONE_REDIRECT, HELPER_REDIRECT, Program, TC_ACT_OK};
+use quaff_os::ethtool::Ethtool;
+use quaff_os::netns::Netns;
+use quaff_os::rtnl::{Hook, Rtnl, VethEnd, VethPlan};
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+
+/// The ports in the middle: towards the two ends, and towards the capturer.
+const PORTS: [&str; 3] = ["a0", "b0", "m0"];
+const BRIDGE: &str = "br0";
+/// The address of [`FAR_IF`].
+const FAR_IP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 3);
+const FAR_MAC: [u8; 6] = [0x02, 0x71, 0x75, 0x00, 0x00, 0x03];
+
+/// Makes all four namespaces; returns those of the ends and of the capturer.
+pub(super) fn build(name: &str, plan: &LabPlan) -> Result<(Netns, Netns, Netns)> {
+    let LabPlan { mtu, queues, layout, .. } = *plan;
+    let tx = Netns::create(&tx_name(name))?;
+    let far = Netns::create(&far_name(name))?;
+    let mid = Netns::create(&mid_name(name))?;
+    let rx = Netns::create(&rx_name(name))?;
+    for netns in [&tx, &far, &mid, &rx] {
+        netns.run(silence)??;
+    }
+    let ends = [(&tx, TX_IF, TX_MAC), (&far, FAR_IF, FAR_MAC), (&rx, RX_IF, RX_MAC)];
+    let mut rtnl = Rtnl::open()?;
+    for ((netns, end, mac), (number, port)) in ends.into_iter().zip((0x11..).zip(PORTS)) {
+        let port = VethEnd { name: port, netns: mid.as_fd(), mac: [0x02, 0x71, 0x75, 0, 0, number] };
+        rtnl.create_veth(&VethPlan {
+            ends: [VethEnd { name: end, netns: netns.as_fd(), mac }, port],
+            mtu,
+            queues,
+        })?;
+    }
+    tx.run(|| up(TX_IF, Some((TX_IP, FAR_IP, FAR_MAC))))??;
+    far.run(|| up(FAR_IF, Some((FAR_IP, TX_IP, TX_MAC))))??;
+    rx.run(|| up(RX_IF, None))??;
+    mid.run(|| join(layout))??;
+    for (netns, end, _) in ends {
+        netns.run(|| wait_until_running(end))??;
+    }
+    Ok((tx, far, rx))
+}
+
+/// An interface without offloads; of an end also its address, and who the other one is.
+fn up(name: &str, addresses: Option<(Ipv4Addr, Ipv4Addr, [u8; 6])>) -> Result<()> {
+    let mut rtnl = Rtnl::open()?;
+    let link = rtnl.link(name)?;
+    Ethtool::open(name)?.turn_off_offloads()?;
+    rtnl.set_up(link.index, true)?;
+    if let Some((address, peer, peer_mac)) = addresses {
+        rtnl.add_address(link.index, address, PREFIX_BITS)?;
+        rtnl.add_neighbour(link.index, peer, peer_mac)?;
+    }
+    Ok(())
+}
+
+/// Joins the ports, in the namespace in the middle.
+fn join(layout: Layout) -> Result<()> {
+    PORTS.iter().try_for_each(|port| up(port, None))?;
+    let mut rtnl = Rtnl::open()?;
+    let mut index = |name| rtnl.link(name).map(|link| link.index);
+    let [a, b, mirror] = [index(PORTS[0])?, index(PORTS[1])?, index(PORTS[2])?];
+    match layout {
+        Layout::Tap => {
+            // Each side's frames leave by the other, and a copy to the capturer.
+            for (from, to) in [(a, b), (b, a)] {
+                rtnl.add_clsact(from)?;
+                rtnl.set_program(from, Hook::Ingress, &copy(mirror, Some(to))?)?;
+            }
+        }
+        Layout::Pair | Layout::Span => {
+            rtnl.create_bridge(BRIDGE)?;
+            let bridge = rtnl.link(BRIDGE)?.index;
+            for port in [a, b] {
+                rtnl.set_bridge(port, bridge)?;
+            }
+            rtnl.set_up(bridge, true)?;
+            rtnl.add_clsact(a)?;
+            let program = copy(mirror, None)?;
+            rtnl.set_program(a, Hook::Ingress, &program)?;
+            rtnl.set_program(a, Hook::Egress, &program)?;
+        }
+    }
+    PORTS.iter().try_for_each(|port| wait_until_running(port))
+}
+
+/// A copy of each frame leaves by `mirror`; the frame itself goes on, or leaves by `to`.
+fn copy(mirror: u32, to: Option<u32>) -> Result<Program> {
+    let mut asm = Asm::new();
+    asm.mov64_imm(Reg::R2, mirror as i32);
+    asm.mov64_imm(Reg::R3, 0);
+    asm.call(HELPER_CLONE_REDIRECT);
+    match to {
+        Some(to) => {
+            asm.mov64_imm(Reg::R1, to as i32);
+            asm.mov64_imm(Reg::R2, 0);
+            asm.call(HELPER_REDIRECT);
+        }
+        None => asm.mov64_imm(Reg::R0, TC_ACT_OK),
+    }
+    asm.exit();
+    Ok(Program::load_tc("quaff_copy", &asm.finish())?)
+}
