@@ -1,17 +1,15 @@
 //! `quaff generate` from outside: the real command in a lab, held against counters and a ring that
 //! are not its own.
 
-mod receiver;
-
 use quaff_lab::lab::{RX_IF, TX_IF, TX_MAC};
-use quaff_lab::{Lab, LabPlan, Running, testing};
+use quaff_lab::testing::{self, Receiver};
+use quaff_lab::{Lab, LabPlan, Running};
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl::{self, Rtnl};
 use quaff_os::signal::Signal;
 use quaff_os::{bpf::ArrayMap, netns::Netns};
 use quaff_wire::stamp::{Read, Stamp, read};
 use quaff_wire::udp::{Frame, Headers, TPID_CUSTOMER, TPID_SERVICE, Tag};
-use receiver::{received, ring};
 use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::process::{Command, Output};
@@ -138,11 +136,11 @@ fn a_receiver_gets_the_frames_of_the_template_to_the_byte() {
         ("-o tx0 --size 1501", 1501, &vec![]),
         ("-o tx0 --size 200 --vlan 5,6 --pps 20k", 200, &two),
     ] {
-        let ring = ring(&lab);
+        let receiver = Receiver::at(&lab, RX_IF);
         let (netns, src_mac) = if args.starts_with("-o") { (lab.tx(), TX_MAC) } else { (lab.rx(), SRC_MAC) };
         let (report, code) = generate(netns, &format!("{args} --count 2000 --stream 99"));
         assert_agreed(&report, code, 2000);
-        let frames = received(ring, 2000);
+        let frames = receiver.bytes(2000);
         assert_eq!(frames.len(), 2000, "{args}");
         let src_ip = Ipv4Addr::new(198, 18, 0, 1);
         let dst_ip = Ipv4Addr::new(198, 18, 0, 2);

@@ -1,16 +1,14 @@
 //! `quaff generate` in a lab, where frames differ: flows that the program in the kernel makes, and
 //! frames that are made one by one, held against what the same line writes into a file.
 
-mod receiver;
-
 use quaff_lab::lab::{RX_IF, TX_IF};
-use quaff_lab::{Lab, LabPlan, Running, testing};
+use quaff_lab::testing::{self, Receiver};
+use quaff_lab::{Lab, LabPlan, Running};
 use quaff_os::bpf::ArrayMap;
 use quaff_os::netns::Netns;
 use quaff_wire::checksum;
 use quaff_wire::layers::{self, Ip};
 use quaff_wire::stamp::{self, Read};
-use receiver::{received, ring};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -88,9 +86,9 @@ fn the_program_makes_every_flow_in_turn() {
         ("--size 60 --no-stamp --new-flows each --content zeros", 2000, 2000),
         ("--size 64 --tcp syn --src-ip 10.0.0.0/30 --src-port 1000-1499 --new-flows each", 3000, 2000),
     ] {
-        let ring = ring(&lab);
+        let receiver = Receiver::at(&lab, RX_IF);
         let report = inject(lab.rx(), args, count);
-        let frames = received(ring, count as usize);
+        let frames = receiver.bytes(count as usize);
         assert_eq!(frames.len() as u64, count, "{args}");
         let tuples: Vec<_> = frames
             .iter()
@@ -119,9 +117,9 @@ fn flows_of_the_program_are_those_that_are_written() {
     let _alone = alone();
     let Some(lab) = lab("flows_of_the_program_are_those_that_are_written") else { return };
     let args = "--size 90 --no-stamp --src-ip 10.0.0.0/25 --dst-ip 10.1.0.0/28 --src-port 7-9 --flows 5000";
-    let ring = ring(&lab);
+    let receiver = Receiver::at(&lab, RX_IF);
     inject(lab.rx(), args, 6000);
-    assert_eq!(received(ring, 6000), written(args, 6000));
+    assert_eq!(receiver.bytes(6000), written(args, 6000));
 }
 
 /// What the same line writes into a file.
@@ -158,9 +156,9 @@ fn frames_that_are_made_one_by_one_arrive_to_the_byte() {
         "--size 64-300 --damage checksum=5%,flip=5%,ip-checksum=5% --no-stamp --shape bursts=10 --pps 50k",
         "--size 80 --icmp --erspan 5 --flows 10",
     ] {
-        let ring = ring(&lab);
+        let receiver = Receiver::at(&lab, RX_IF);
         inject(lab.rx(), args, 3000);
-        let (found, expected) = (received(ring, 3000), written(args, 3000));
+        let (found, expected) = (receiver.bytes(3000), written(args, 3000));
         assert_eq!(found.len(), expected.len(), "{args}");
         for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
             assert!(found == expected, "{args}: frame {number}\n{found:02x?}\n{expected:02x?}");
@@ -177,9 +175,9 @@ fn frames_that_are_sent_arrive_to_the_byte() {
         "--size 100-2000 --tcp talk --flows 9 --pps 50k --src-mac 02:00:00:00:00:07",
         "--size 64 --new-flows each --no-stamp --pps 50k --src-mac 02:00:00:00:00:07",
     ] {
-        let ring = ring(&lab);
+        let receiver = Receiver::at(&lab, RX_IF);
         send(lab.tx(), ["-o", TX_IF], args, 3000);
-        assert!(received(ring, 3000) == written(args, 3000), "{args}");
+        assert!(receiver.bytes(3000) == written(args, 3000), "{args}");
     }
 }
 
@@ -189,10 +187,10 @@ fn stamps_of_mixed_frames_are_numbered_and_new_flows_come_at_their_rate() {
     let Some(lab) = lab("stamps_of_mixed_frames_are_numbered_and_new_flows_come_at_their_rate") else {
         return;
     };
-    let ring = ring(&lab);
+    let receiver = Receiver::at(&lab, RX_IF);
     let args = "--size 50,100,600 --flows 20 --new-flows 10k --pps 100k";
     let report = inject(lab.rx(), args, 6000);
-    let frames = received(ring, 6000);
+    let frames = receiver.bytes(6000);
     let stamps: Vec<_> = frames
         .iter()
         .filter_map(|frame| match stamp::read(frame, frame.len()) {

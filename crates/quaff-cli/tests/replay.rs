@@ -3,14 +3,12 @@
 
 use quaff::source::file::CaptureFile;
 use quaff_lab::lab::RX_IF;
-use quaff_lab::{Lab, LabPlan, Running, testing};
+use quaff_lab::testing::{self, Receiver};
+use quaff_lab::{Lab, LabPlan, Running};
 use quaff_os::bpf::asm::{Asm, Reg};
 use quaff_os::bpf::{ArrayMap, Program, XDP_PASS};
-use quaff_os::event::Event;
 use quaff_os::netns::Netns;
-use quaff_os::packet::block::{Cursor, Packet};
-use quaff_os::packet::{RingPlan, RxRing, TimeSource, accept};
-use quaff_os::rtnl::{self, Rtnl};
+use quaff_os::rtnl::Rtnl;
 use quaff_os::signal::Signal;
 use quaff_wire::checksum;
 use quaff_wire::decode::Item;
@@ -118,48 +116,6 @@ fn udp_sum(frame: &[u8]) -> u16 {
     fold(&bytes)
 }
 
-fn ring(lab: &Lab) -> RxRing {
-    let plan = RingPlan {
-        block_bytes: 1 << 20,
-        // Nobody reads meanwhile, and from three quarters on the kernel may drop what there is room for.
-        block_count: 128,
-        retire_ms: 10,
-        promiscuous: false,
-        filter: vec![accept(u32::MAX)],
-        time_source: TimeSource::Host,
-    };
-    let open = || RxRing::open(rtnl::link(RX_IF)?.index, RX_IF, &plan);
-    lab.rx().run(open).expect("a thread in the namespace").expect("a ring")
-}
-
-/// The first `count` frames in a ring, with the VLAN tag put back that the kernel took out.
-fn received(mut ring: RxRing, count: usize) -> Vec<(u64, Vec<u8>)> {
-    let bell = Event::new().expect("a bell");
-    let begun = Instant::now();
-    let mut frames = Vec::new();
-    while frames.len() < count && begun.elapsed() < PATIENCE {
-        let Some(block) = ring.block() else {
-            ring.wait(&bell, Duration::from_millis(10)).expect("a wait");
-            continue;
-        };
-        Cursor::new(block).walk(block, u32::MAX, |packet| {
-            let time_ns = u64::from(packet.sec) * 1_000_000_000 + u64::from(packet.nsec);
-            frames.push((time_ns, whole(block, &packet)));
-        });
-        ring.release();
-    }
-    frames
-}
-
-fn whole(block: &[u8], packet: &Packet) -> Vec<u8> {
-    let mut frame = block[packet.start as usize..][..packet.snaplen as usize].to_vec();
-    if let Some((tpid, tci)) = packet.vlan {
-        let tag = [tpid.to_be_bytes(), tci.to_be_bytes()].concat();
-        frame.splice(12..12, tag);
-    }
-    frame
-}
-
 /// All packets of a file.
 fn packets(path: &Path) -> Vec<(u64, Vec<u8>)> {
     let mut file = CaptureFile::open(path).expect("a file");
@@ -201,12 +157,12 @@ fn real_traffic_arrives_byte_by_byte_in_order() {
         ("--inject rx0 --pps 150k --loop 2 --memory 1M", lab.rx(), 2),
         ("-o tx0 --via xdp-redirect --pps 100k", lab.tx(), 1),
     ] {
-        let ring = ring(&lab);
+        let receiver = Receiver::at(&lab, RX_IF);
         let (report, code) = replay(netns, args, &[&mix]);
         let count = sent.len() * loops;
         assert_agreed(&report, code, count as u64);
         assert_eq!(number(&report, "in_file"), sent.len() as u64, "{args}");
-        let frames = received(ring, count);
+        let frames = receiver.frames(count);
         assert_eq!(frames.len(), count, "{args}");
         for (number, ((_, frame), expected)) in frames.iter().zip(sent.iter().cycle()).enumerate() {
             assert!(frame == expected, "{args}: frame {number} is {frame:02x?}, not {expected:02x?}");
@@ -223,11 +179,11 @@ fn each_loop_has_flows_of_its_own_and_right_checksums() {
     let flow = |frame: &[u8]| frame[26..38].to_vec();
     let flows: HashSet<_> = frames.iter().map(|frame| flow(frame)).collect();
     for args in ["--inject rx0 --pps 100k", "--inject rx0 -t", "--inject rx0 --pps 100k --memory 1M"] {
-        let ring = ring(&lab);
+        let receiver = Receiver::at(&lab, RX_IF);
         let (report, code) = replay(lab.rx(), &format!("{args} --loop 3 --unique-ip"), &[file.path()]);
         assert_agreed(&report, code, 6000);
         assert_eq!(number(&report, "flows"), 3 * flows.len() as u64, "{args}");
-        let received = received(ring, 6000);
+        let received = receiver.frames(6000);
         assert_eq!(received.len(), 6000, "{args}");
         let mut seen = HashSet::new();
         for (number, (_, frame)) in received.iter().enumerate() {
@@ -431,7 +387,7 @@ fn frames_go_one_at_a_time_and_come_from_a_pipe() {
     let Some(lab) = lab("frames_go_one_at_a_time_and_come_from_a_pipe") else { return };
     let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
     let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
-    let ring = ring(&lab);
+    let receiver = Receiver::at(&lab, RX_IF);
     let mut enter = command(lab.rx(), "--inject rx0 --one-at-a-time", &[file.path()]);
     let mut child = enter.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("quaff runs");
     let mut stdin = child.stdin.take().expect("a pipe");
@@ -444,7 +400,7 @@ fn frames_go_one_at_a_time_and_come_from_a_pipe() {
     let done = child.wait_with_output().expect("quaff ends");
     let report: Value = serde_json::from_slice(&done.stdout).expect("a report");
     assert_eq!((number(&report, "sent"), &report["interrupted"]), (3, &Value::Bool(true)), "{report}");
-    assert_eq!(received(ring, 3).len(), 3);
+    assert_eq!(receiver.frames(3).len(), 3);
 
     for (args, loops) in [("-t", 1), ("-t --loop 3", 3)] {
         let mut piped = command(lab.rx(), &format!("--inject rx0 {args}"), &[Path::new("-")]);

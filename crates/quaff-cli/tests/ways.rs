@@ -2,10 +2,8 @@
 //! and the counts agree.
 
 use quaff_lab::lab::{RX_IF, TX_IF};
-use quaff_lab::{Lab, LabPlan, Running, testing};
-use quaff_os::event::Event;
-use quaff_os::packet::block::Cursor;
-use quaff_os::packet::{RingPlan, RxRing, TimeSource, accept};
+use quaff_lab::testing::{self, Receiver};
+use quaff_lab::{Lab, LabPlan, Running};
 use quaff_os::rtnl::{self, Rtnl};
 use quaff_os::signal::Signal;
 use serde_json::Value;
@@ -93,39 +91,6 @@ fn number(report: &Value, key: &str) -> u64 {
     report[key].as_u64().unwrap_or_else(|| panic!("{key} in {report}"))
 }
 
-fn ring(lab: &Lab) -> RxRing {
-    let plan = RingPlan {
-        block_bytes: 1 << 20,
-        block_count: 32,
-        // Nobody reads before the run is over, so a block has to last for a while.
-        retire_ms: 200,
-        promiscuous: true,
-        filter: vec![accept(u32::MAX)],
-        time_source: TimeSource::Host,
-    };
-    let open = || RxRing::open(rtnl::link(RX_IF)?.index, RX_IF, &plan);
-    lab.rx().run(open).expect("a thread in the namespace").expect("a ring")
-}
-
-/// The first `count` frames in a ring, or those that come until nothing does for a second.
-fn received(ring: &mut RxRing, count: usize) -> Vec<Vec<u8>> {
-    let bell = Event::new().expect("a bell");
-    let mut seen = Instant::now();
-    let mut frames = Vec::new();
-    while frames.len() < count && seen.elapsed() < Duration::from_secs(1) {
-        let Some(block) = ring.block() else {
-            ring.wait(&bell, Duration::from_millis(10)).expect("a wait");
-            continue;
-        };
-        Cursor::new(block).walk(block, u32::MAX, |packet| {
-            frames.push(block[packet.start as usize..][..packet.snaplen as usize].to_vec());
-        });
-        ring.release();
-        seen = Instant::now();
-    }
-    frames
-}
-
 #[test]
 fn a_file_arrives_to_the_byte_by_each_way() {
     let _alone = alone();
@@ -136,7 +101,7 @@ fn a_file_arrives_to_the_byte_by_each_way() {
     let bytes: usize = frames.iter().map(Vec::len).sum();
     for way in WAYS {
         for pace in ["-t", "--pps 50k", "-x 2", "-t --loop 3"] {
-            let mut ring = ring(&lab);
+            let receiver = Receiver::at(&lab, RX_IF);
             let (report, code) = replay(&lab, &format!("-o {TX_IF} --via {way} {pace}"), &file);
             let loops = if pace.ends_with('3') { 3 } else { 1 };
             let expected: Vec<_> = frames.iter().cycle().take(frames.len() * loops).cloned().collect();
@@ -146,7 +111,7 @@ fn a_file_arrives_to_the_byte_by_each_way() {
             assert_eq!(number(&report, "bytes"), (bytes * loops) as u64, "{way} {pace}: {report}");
             assert_eq!(report["interfaces"][0]["sent"], expected.len(), "{way} {pace}: {report}");
             assert_eq!(code, Some(0), "{way} {pace}: {report}");
-            assert!(received(&mut ring, expected.len()) == expected, "{way} {pace}");
+            assert!(receiver.bytes(expected.len()) == expected, "{way} {pace}");
         }
     }
 }
@@ -197,12 +162,12 @@ fn what_a_full_queue_drops_is_sent_again() {
     let frames: Vec<_> = (0..5000).map(|at| frame(at, 500)).collect();
     let file = pcap(dir.path(), &frames, 20);
     for way in ["sendmmsg-qdisc", "tx-ring-qdisc"] {
-        let mut ring = ring(&lab);
+        let receiver = Receiver::at(&lab, RX_IF);
         let (report, code) = replay(&lab, &format!("-o {TX_IF} --via {way} -t"), &file);
         let one = &report["interfaces"][0];
         assert!(number(one, "enobufs") + number(one, "eagain") > 0, "{way}: {report}");
         assert_eq!((number(&report, "confirmed"), code), (5000, Some(0)), "{way}: {report}");
-        let arrived = received(&mut ring, frames.len());
+        let arrived = receiver.bytes(frames.len());
         let differs = arrived.iter().zip(&frames).position(|(arrived, sent)| arrived != sent);
         assert_eq!((arrived.len(), differs), (frames.len(), None), "{way}");
     }

@@ -1,12 +1,14 @@
 //! What tests need of the machine: a lab, room on a disk, captures; and how they say that they
 //! could not have it.
 
+mod receiver;
 mod sample;
 
 use crate::{Error, Lab, LabPlan};
 use std::path::{Path, PathBuf};
 
 pub use quaff_os::testing::{is_refusal, skip};
+pub use receiver::Receiver;
 pub use sample::sample_report;
 
 /// A lab for `test`, or `None` after a skip that says why this machine permits none.

@@ -1,11 +1,10 @@
 //! The sockets that send, between two namespaces: what they say they sent is what arrives, to the
 //! byte and in order, and what cannot be sent is counted.
 
+use quaff_lab::Lab;
 use quaff_lab::lab::{RX_IF, TX_IF};
-use quaff_lab::{Lab, testing};
-use quaff_os::event::Event;
-use quaff_os::packet::block::Cursor;
-use quaff_os::packet::{Qdisc, RingPlan, RxRing, TimeSource, TxRing, TxSocket, accept};
+use quaff_lab::testing::{self, Receiver};
+use quaff_os::packet::{Qdisc, TxRing, TxSocket};
 use quaff_os::rtnl::{self, Link, Rtnl};
 use quaff_os::stats::TxCounts;
 use quaff_os::xdp::{XdpMode, XdpTx};
@@ -102,51 +101,19 @@ fn frame(number: u32, bytes: usize) -> Vec<u8> {
     frame
 }
 
-fn receiver(lab: &Lab) -> RxRing {
-    let plan = RingPlan {
-        block_bytes: 1 << 20,
-        block_count: 32,
-        retire_ms: 10,
-        promiscuous: true,
-        filter: vec![accept(u32::MAX)],
-        time_source: TimeSource::Host,
-    };
-    let open = || RxRing::open(rtnl::link(RX_IF)?.index, RX_IF, &plan);
-    lab.rx().run(open).expect("a thread in the namespace").expect("a ring")
-}
-
-/// Frames in a ring, until `count` are there, or nothing comes for a while.
-fn received(ring: &mut RxRing, count: usize) -> Vec<Vec<u8>> {
-    let bell = Event::new().expect("a bell");
-    let mut seen = Instant::now();
-    let mut frames = Vec::new();
-    while frames.len() < count && seen.elapsed() < Duration::from_secs(1) {
-        let Some(block) = ring.block() else {
-            ring.wait(&bell, Duration::from_millis(10)).expect("a wait");
-            continue;
-        };
-        Cursor::new(block).walk(block, u32::MAX, |packet| {
-            frames.push(block[packet.start as usize..][..packet.snaplen as usize].to_vec());
-        });
-        ring.release();
-        seen = Instant::now();
-    }
-    frames
-}
-
 #[test]
 fn all_arrives_to_the_byte_in_order_and_is_confirmed() {
     let Some(lab) = testing::lab("all_arrives_to_the_byte_in_order_and_is_confirmed") else { return };
     // Several times what the rings hold, of all sizes.
     let frames: Vec<_> = (0..5000).map(|at| frame(at, 60 + (at as usize * 37) % (MTU - 60))).collect();
     for (name, mut tx) in Tx::all(&lab) {
-        let mut ring = receiver(&lab);
+        let receiver = Receiver::at(&lab, RX_IF);
         assert_eq!(tx.send_all(&frames), 0, "{name}");
         if let Some(counts) = tx.counts() {
             let sent = TxCounts { confirmed: 5000, retried: counts.retried, ..TxCounts::default() };
             assert_eq!(counts, sent, "{name}");
         }
-        let arrived = received(&mut ring, frames.len());
+        let arrived = receiver.bytes(frames.len());
         assert_eq!(arrived.len(), frames.len(), "{name}");
         for (at, (arrived, sent)) in arrived.iter().zip(&frames).enumerate() {
             assert!(arrived == sent, "{name}: frame {at} is another");
@@ -167,11 +134,11 @@ fn frames_that_the_interface_cannot_carry_are_counted_and_the_others_arrive() {
             // AF_XDP takes them and loses them; who uses it has to look first.
             continue;
         }
-        let mut ring = receiver(&lab);
+        let receiver = Receiver::at(&lab, RX_IF);
         let refused = tx.send_all(&frames);
         let later = tx.counts().map_or(0, |counts| counts.refused as usize);
         assert_eq!(refused + later, 100, "{name}");
-        assert!(received(&mut ring, fitting.len()) == fitting, "{name}");
+        assert!(receiver.bytes(fitting.len()) == fitting, "{name}");
     }
 }
 
@@ -180,9 +147,9 @@ fn a_frame_too_long_for_a_slot_is_refused_alone() {
     let Some(lab) = testing::lab("a_frame_too_long_for_a_slot_is_refused_alone") else { return };
     let frames = [frame(0, 100), frame(1, 9000), frame(2, 100)];
     for (name, mut tx) in Tx::all(&lab) {
-        let mut ring = receiver(&lab);
+        let receiver = Receiver::at(&lab, RX_IF);
         assert_eq!(tx.send_all(&frames), 1, "{name}");
-        assert!(received(&mut ring, 2) == [frames[0].clone(), frames[2].clone()], "{name}");
+        assert!(receiver.bytes(2) == [frames[0].clone(), frames[2].clone()], "{name}");
     }
 }
 

@@ -3,11 +3,9 @@
 use quaff::send::replay::{ReplayPlan, ReplayVia, run};
 use quaff::send::{Arena, Control, Feed, Late, Meta, Rate, Ratio, SendError, WayKind};
 use quaff::stop::Stop;
+use quaff_lab::Lab;
 use quaff_lab::lab::{RX_IF, TX_IF};
-use quaff_lab::{Lab, testing};
-use quaff_os::event::Event;
-use quaff_os::packet::block::Cursor;
-use quaff_os::packet::{RingPlan, RxRing, TimeSource, accept};
+use quaff_lab::testing::{self, Receiver};
 use quaff_os::rtnl::{self, Rtnl, VethEnd, VethPlan};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -63,39 +61,11 @@ fn add_link(lab: &Lab) {
     }
 }
 
-fn ring(lab: &Lab, name: &str) -> RxRing {
-    let plan = RingPlan {
-        block_bytes: 1 << 20,
-        block_count: 16,
-        retire_ms: 10,
-        promiscuous: true,
-        filter: vec![accept(u32::MAX)],
-        time_source: TimeSource::Host,
-    };
-    let open = || RxRing::open(rtnl::link(name)?.index, name, &plan);
-    lab.rx().run(open).expect("a thread in the namespace").expect("a ring")
-}
-
 /// When which frames came: ns, number.
-fn received(mut ring: RxRing, count: usize) -> Vec<(u64, u32)> {
-    let bell = Event::new().expect("a bell");
-    let begun = Instant::now();
-    let mut frames = Vec::new();
-    while frames.len() < count && begun.elapsed() < Duration::from_secs(5) {
-        let Some(block) = ring.block() else {
-            ring.wait(&bell, Duration::from_millis(10)).expect("a wait");
-            continue;
-        };
-        Cursor::new(block).walk(block, u32::MAX, |packet| {
-            let frame = &block[packet.start as usize..][..packet.snaplen as usize];
-            if frame[12..14] == [0x88, 0xb5] {
-                let number = u32::from_be_bytes([frame[14], frame[15], frame[16], frame[17]]);
-                frames.push((u64::from(packet.sec) * 1_000_000_000 + u64::from(packet.nsec), number));
-            }
-        });
-        ring.release();
-    }
-    frames
+fn received(receiver: Receiver, count: usize) -> Vec<(u64, u32)> {
+    let number = |frame: &[u8]| u32::from_be_bytes([frame[14], frame[15], frame[16], frame[17]]);
+    let ours = receiver.frames(count).into_iter().filter(|(_, frame)| frame[12..14] == [0x88, 0xb5]);
+    ours.map(|(time_ns, frame)| (time_ns, number(&frame))).collect()
 }
 
 fn plan(via: ReplayVia, rate: Rate) -> ReplayPlan {
@@ -127,7 +97,7 @@ fn frames_leave_in_one_order_by_whichever_interface() {
         (WayKind::TxRing, Rate::Topspeed),
         (WayKind::AfXdp, Rate::Topspeed),
     ] {
-        let rings = [ring(&lab, RX_IF), ring(&lab, OTHERS[1])];
+        let receivers = [RX_IF, OTHERS[1]].map(|name| Receiver::at(&lab, name));
         let plan = plan(ReplayVia::User(kind), rate);
         let replay = || {
             run(&plan, Box::new(Mixed(0)), Stop::default(), |_, wait| {
@@ -147,9 +117,9 @@ fn frames_leave_in_one_order_by_whichever_interface() {
         assert_eq!((report.sent, report.confirmed), (FRAMES.into(), FRAMES.into()), "{kind:?}: {report:?}");
         assert!(report.agrees(), "{kind:?}: {report:?}");
         let mut all = Vec::new();
-        for ((which, ring), count) in (0..).zip(rings).zip(counts) {
+        for ((which, receiver), count) in (0..).zip(receivers).zip(counts) {
             assert_eq!(report.interfaces[usize::from(which)].sent, count as u64, "{kind:?}: {report:?}");
-            let frames = received(ring, count);
+            let frames = received(receiver, count);
             assert_eq!(frames.len(), count, "{kind:?}");
             assert!(frames.iter().all(|(_, number)| out(*number) == which), "{kind:?}");
             all.extend(frames);
