@@ -140,6 +140,8 @@ mod tests {
         let found = search(PLAN, loss);
         let Bounds { lower: Some(lower), upper: Some(upper) } = found.bounds() else { panic!("bounds") };
         assert!(lower <= 500.0 && upper > 500.0 && (upper - lower) / upper <= PLAN.width, "{lower} {upper}");
+        // From where it was refuted the halving begins anew; it does not creep down.
+        assert!(found.results().len() <= 20, "{} trials", found.results().len());
         let last = found.results().last().expect("a trial");
         assert_eq!((last.trial.load, last.trial.seconds, last.loss), (lower, 60.0, 0.0));
     }

@@ -39,7 +39,7 @@ impl Burst {
         let Some(&(frames, passed)) = self.results.last() else {
             return Some(self.plan.start.unwrap_or(self.plan.max).clamp(self.plan.min, self.plan.max));
         };
-        if !passed && !self.passed(frames) && !self.failed(frames) {
+        if !passed && !self.failed(frames) {
             return Some(frames);
         }
         let lengths = self.lengths();
@@ -88,7 +88,7 @@ impl Burst {
 
     fn failed(&self, frames: u64) -> bool {
         let lost = self.results.iter().filter(|result| **result == (frames, false)).count();
-        !self.passed(frames) && lost >= self.plan.tries.max(1) as usize
+        lost >= self.plan.tries.max(1) as usize
     }
 }
 

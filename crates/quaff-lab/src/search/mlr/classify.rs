@@ -101,7 +101,7 @@ pub fn conditional_throughput<'a>(
     let mut remaining_s = full_s.max(goal.duration_sum_s) * (1.0 - goal.exceed_ratio);
     let mut quantile_loss = None;
     for trial in full {
-        if quantile_loss.is_some() && remaining_s <= 0.0 {
+        if remaining_s <= 0.0 {
             break;
         }
         quantile_loss = Some(trial.loss);

@@ -1,8 +1,8 @@
-//! Which load is tried next under one target: first what was begun, then what the target before found, then
-//! a step.
+//! Which load is tried next under one target: what the target before found, then a step. A load that is not
+//! decided yet moves no bound, so that it comes out again.
 
 use super::Goal;
-use super::classify::{Bound, Sums};
+use super::{Bound, classify};
 use crate::search::step::{self, Known, Range};
 use crate::search::{Bounds, Measured};
 
@@ -18,8 +18,6 @@ pub(super) struct Seen<'a> {
 struct Load {
     load: f64,
     bound: Bound,
-    /// Whether this very target has begun with it.
-    has_full: bool,
 }
 
 impl<'a> Seen<'a> {
@@ -28,9 +26,8 @@ impl<'a> Seen<'a> {
         loads.sort_by(f64::total_cmp);
         loads.dedup();
         let seen = |load: f64| {
-            let here = || results.iter().filter(|measured| measured.trial.load == load);
-            let bound = Sums::of(target, here()).estimate(target).bound(target);
-            Load { load, bound, has_full: here().any(|measured| target.is_full(measured)) }
+            let here = results.iter().filter(|measured| measured.trial.load == load);
+            Load { load, bound: classify(target, here) }
         };
         Self { target, loads: loads.into_iter().map(seen).collect() }
     }
@@ -50,16 +47,10 @@ impl<'a> Seen<'a> {
         if bounds.width().is_some_and(|width| width <= self.target.width) {
             return None;
         }
-        self.begun(bounds).or_else(|| self.hinted(hints, bounds, &range)).or_else(|| {
+        self.hinted(hints, bounds, &range).or_else(|| {
             let count = |bound| self.all(bound).count();
             step::next(&Known { bounds, goods: count(Bound::Lower), bads: count(Bound::Upper) }, &range)
         })
-    }
-
-    /// The smallest load that is not decided although a full-length trial was made there.
-    fn begun(&self, bounds: Bounds) -> Option<f64> {
-        let undecided = |load: &&Load| load.bound == Bound::Undecided && load.has_full;
-        self.loads.iter().filter(undecided).map(|load| load.load).find(|load| is_open(*load, bounds))
     }
 
     /// The smallest of the loads that the target before has found, when this one does not know it.

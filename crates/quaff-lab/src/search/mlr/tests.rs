@@ -163,6 +163,19 @@ fn a_search_that_is_cut_short_says_what_it_has() {
 }
 
 #[test]
+fn bounds_that_are_far_apart_are_irregular() {
+    let measured = |load, loss| Measured::new(Trial { load, seconds: 8.0 }, loss);
+    let mut controller = Controller::new(input(&[GOAL]));
+    controller.tell(measured(500_000.0, 0.0));
+    controller.tell(measured(520_000.0, 0.1));
+    let wide = controller.goal_results()[0];
+    assert_eq!(wide.bounds, Bounds { lower: Some(500_000.0), upper: Some(520_000.0) });
+    assert!(!wide.regular);
+    controller.tell(measured(510_000.0, 0.0));
+    assert!(controller.goal_results()[0].regular);
+}
+
+#[test]
 fn targets_grow_towards_the_goal() {
     let targets = GOAL.targets(2);
     let shape: Vec<_> = targets.iter().map(|goal| (goal.final_s, goal.duration_sum_s, goal.width)).collect();
