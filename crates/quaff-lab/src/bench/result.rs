@@ -220,7 +220,14 @@ pub struct Search {
     pub width: f64,
     /// What it was limited by: the generator, when the most that could be sent was met.
     pub limited_by: LimitedBy,
-    /// All trials, in the order of time.
+    /// Both bounds exist and are as close as wanted. If not, the result is irregular (RFC 9971) and has to be
+    /// marked so wherever it is shown.
+    #[serde(default)]
+    pub regular: bool,
+    /// As fast as possible, before all others: it tells what can be offered, and does not count.
+    #[serde(default)]
+    pub warm_up: Option<TrialRow>,
+    /// All trials that count, in the order of time.
     pub trials: Vec<TrialRow>,
     /// The result of a second, independent search, frames/s, and how far the two differ, 0 to 1.
     pub again: Option<[f64; 2]>,

@@ -214,6 +214,13 @@ fn searches(size: u32, dice: &mut Dice) -> Vec<Search> {
             max_pps: GENERATOR_PPS,
             width: 0.01,
             limited_by: if is_limit { LimitedBy::Generator } else { LimitedBy::Rival },
+            regular: !is_limit,
+            warm_up: Some(TrialRow {
+                pps: GENERATOR_PPS,
+                seconds: 0.3,
+                offered_pps: GENERATOR_PPS,
+                loss: 0.2,
+            }),
             trials: (1..=7).map(|i| trial(found, i)).collect(),
             again: Some([second, crate::stats::difference(found, second)]),
             trials_again: (1..=5).map(|i| trial(second, i)).collect(),

@@ -5,7 +5,7 @@
 
 mod rows;
 
-use super::plan::Setting;
+use super::plan::{Amount, Bed, Find, Method, Plan, Setting, Wanted};
 use super::result::Report;
 use crate::stats::mann_whitney;
 use serde::Serialize;
@@ -155,12 +155,63 @@ fn said(report: &Report) -> BTreeMap<String, String> {
         let said = rival.version.clone().or(rival.absent.clone());
         all.extend(said.map(|said| (format!("version of {}", rival.name), said)));
     }
-    all.insert("runs of a case".into(), report.plan.runs.to_string());
+    all.extend(planned(&report.plan));
     all
+}
+
+/// What of a plan is not part of the names that figures are compared by.
+fn planned(plan: &Plan) -> Vec<(String, String)> {
+    let mut all =
+        vec![("runs of a case".to_owned(), plan.runs.to_string()), ("bed".to_owned(), bed_words(&plan.bed))];
+    let amounts = plan.sweeps.iter().zip(1..);
+    all.extend(amounts.map(|(sweep, at)| (format!("amount, part {at}"), amount_words(sweep.amount))));
+    all.extend(plan.finds.iter().zip(1..).map(|(find, at)| find_words(find, at)));
+    all
+}
+
+fn bed_words(bed: &Bed) -> String {
+    match bed {
+        Bed::Direct => "direct".into(),
+        Bed::Span => "span".into(),
+        Bed::Tap => "tap".into(),
+        Bed::Real { send_on, receive_on, sender } => {
+            let from = sender.as_deref().map(|sender| format!("{sender}: ")).unwrap_or_default();
+            format!("{from}{send_on} to {}", receive_on.join(", "))
+        }
+    }
+}
+
+fn amount_words(amount: Amount) -> String {
+    match amount {
+        Amount::Frames(frames) => format!("{frames} frames"),
+        Amount::Seconds(seconds) => format!("{seconds} s"),
+    }
+}
+
+fn find_words(find: &Find, at: usize) -> (String, String) {
+    let what = match find.what {
+        Wanted::Max => "highest rate",
+        Wanted::Burst => "longest burst",
+        Wanted::Curve => "loss curve",
+    };
+    let method = match find.method {
+        Method::Mlr => "mlr",
+        Method::Rfc2544 => "rfc2544",
+    };
+    let (loss, width) = (find.goal_loss * 100.0, find.width * 100.0);
+    let words =
+        format!("{method}, trials of {} s, loss up to {loss} %, bounds within {width} %", find.seconds);
+    (format!("search {at}, {what}"), words)
 }
 
 fn notes(a: &Report, b: &Report, rows: &[Row]) -> Vec<String> {
     let mut notes = Vec::new();
+    if a.plan.bed != b.plan.bed {
+        notes.push(
+            "B was measured on another bed than A: no figure of one is comparable to one of the other."
+                .into(),
+        );
+    }
     for (name, report) in [("A", a), ("B", b)] {
         if report.interrupted {
             notes.push(format!("{name} was ended before all was run."));

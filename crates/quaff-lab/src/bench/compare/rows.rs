@@ -2,7 +2,7 @@
 
 use super::{Figure, Row, Side, Verdict, ranked};
 use crate::bench::plan::Setting;
-use crate::bench::result::{Burst, Case, Report, Search};
+use crate::bench::result::{Burst, Case, LimitedBy, Report, Search};
 use crate::bench::summary::{cpu, losses};
 use crate::stats::{median, spread};
 
@@ -100,6 +100,8 @@ fn of_case(case: &Case) -> impl Iterator<Item = Known> {
 fn of_search(search: &Search) -> Option<Known> {
     let lowers: Vec<_> = search.lower_pps.into_iter().chain(search.again.map(|[again, _]| again)).collect();
     let [least, most] = spread(&lowers)?;
+    // Where the generator could do no more, nobody knows how much more the rival can.
+    let at_least = search.upper_pps.is_none() || search.limited_by == LimitedBy::Generator;
     // The second search has no upper bound of its own here: it is as wide as was wanted.
     let upper = search.upper_pps.unwrap_or(most).max(most / (1.0 - search.width.clamp(0.0, 0.5)));
     Some(Known {
@@ -113,7 +115,7 @@ fn of_search(search: &Search) -> Option<Known> {
             interface: None,
             setting: search.setting.clone(),
         },
-        data: Data::Bounds { lowers, range: [least, upper], at_least: search.upper_pps.is_none() },
+        data: Data::Bounds { lowers, range: [least, upper], at_least },
     })
 }
 

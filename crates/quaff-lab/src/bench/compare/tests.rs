@@ -61,6 +61,8 @@ fn search(lower: Option<f64>, upper: Option<f64>, again: Option<[f64; 2]>) -> Se
         max_pps: 3e6,
         width: 0.05,
         limited_by: LimitedBy::Rival,
+        regular: upper.is_some(),
+        warm_up: None,
         trials: Vec::new(),
         again,
         trials_again: Vec::new(),
@@ -160,6 +162,10 @@ fn searches_differ_when_their_bounds_do_not_touch() {
     assert_eq!(verdict(open(600e3), around(500e3)), Verdict::Worse);
     assert_eq!(verdict(around(500e3), open(600e3)), Verdict::Better);
     assert_eq!(verdict(open(500e3), open(600e3)), Verdict::Same);
+    // Nor where the generator was too slow to go on.
+    let slow = |lower| Search { limited_by: LimitedBy::Generator, ..around(lower) };
+    assert_eq!(verdict(slow(400e3), around(500e3)), Verdict::Same);
+    assert_eq!(verdict(slow(600e3), around(500e3)), Verdict::Worse);
     // Without a lower bound there is nothing to compare.
     assert!(compare(&with(search(None, Some(1000.0), None)), &with(around(1e5))).rows.is_empty());
 }
@@ -202,6 +208,27 @@ fn circumstances_that_differ_are_told() {
         |name: &str, a: &str, b: &str| Fact { name: name.into(), a: Some(a.into()), b: Some(b.into()) };
     assert_eq!(compared.facts, [fact("kernel", "6.18", "6.19"), fact("version of one", "1.0", "1.1")]);
     assert_eq!(compared.notes, ["B was ended before all was run."]);
+}
+
+#[test]
+fn what_was_run_differently_is_told_and_another_bed_is_a_warning() {
+    let find: crate::bench::plan::Find =
+        serde_json::from_value(serde_json::json!({ "what": "max", "sizes": [{ "bytes": 64 }] }))
+            .expect("a find");
+    let with = |seconds, bed| {
+        let mut report = report(Vec::new());
+        report.plan.finds = vec![crate::bench::plan::Find { seconds, ..find.clone() }];
+        report.plan.bed = bed;
+        report
+    };
+    let compared = compare(&with(3.0, Bed::Direct), &with(60.0, Bed::Span));
+    let names: Vec<_> = compared.facts.iter().map(|fact| fact.name.as_str()).collect();
+    assert_eq!(names, ["bed", "search 1, highest rate"]);
+    let last = compared.facts[1].b.as_deref();
+    assert_eq!(last, Some("mlr, trials of 60 s, loss up to 0 %, bounds within 5 %"));
+    assert!(compared.notes[0].contains("another bed"), "{:?}", compared.notes);
+    let same = compare(&with(3.0, Bed::Direct), &with(3.0, Bed::Direct));
+    assert!(same.facts.is_empty() && same.notes.is_empty());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::line::{Line, Stop};
 use super::{Measurer, each};
 use crate::Result;
 use crate::bench::plan::Find;
-use crate::bench::result::{Burst as BurstRow, Report};
+use crate::bench::result::{Burst as BurstRow, LimitedBy, Report};
 use crate::search::{Burst, BurstPlan, corrected_buffer_s};
 use crate::stats::{mean, median};
 
@@ -84,6 +84,8 @@ impl Bursts {
             .searches
             .iter()
             .find(|found| same(&found.rival, found.size) && found.setting == line.find.setting)
+            // What the generator limited is no throughput of the rival's.
+            .filter(|found| found.regular && found.limited_by == LimitedBy::Rival)
             .and_then(|found| found.lower_pps);
         BurstRow {
             rival: line.rival.into(),

@@ -53,6 +53,7 @@ pub(super) fn all(
     report: &mut Report,
 ) -> Result<()> {
     let first = report.searches.len();
+    report.notes.extend(caution(find).filter(|note| !report.notes.contains(note)));
     for repeat in 0..find.repeats.unwrap_or(REPEATS).max(1) {
         let mut at = first;
         each(find, rivals, |line| {
@@ -72,6 +73,23 @@ pub(super) fn all(
         })?;
     }
     Ok(())
+}
+
+/// What such a search does not say. RFC 2544 §24 wants 60 s of the trial that a result rests on.
+fn caution(find: &Find) -> Option<String> {
+    const RFC2544_SECONDS: f64 = 60.0;
+    let (seconds, loss) = (find.seconds, find.goal_loss * 100.0);
+    match find.method {
+        Method::Mlr => Some(format!(
+            "Highest rates by RFC 9971: a rate stands when in trials of {seconds} s, two of them at most, no more than \
+             one lost more than {loss} %."
+        )),
+        Method::Rfc2544 if seconds < RFC2544_SECONDS => Some(format!(
+            "Highest rates by RFC 2544 §26.1 with trials of {seconds} s instead of the 60 s of its §24: they comply \
+             with it conditionally at most."
+        )),
+        Method::Rfc2544 => None,
+    }
 }
 
 fn stop_words(stop: &Stop) -> String {
@@ -182,7 +200,8 @@ impl<'a> Pass<'a> {
 
     fn row(mut self) -> SearchRow {
         let limited_by = self.limited_by();
-        if self.bounds.width().is_some_and(|width| width > self.goal.width) {
+        let regular = self.bounds.width().is_some_and(|width| width <= self.goal.width);
+        if self.bounds.width().is_some() && !regular {
             self.line.note("Irregular: it ended before its bounds were as close as wanted.".into());
         }
         match (limited_by, self.bounds.upper) {
@@ -217,6 +236,8 @@ impl<'a> Pass<'a> {
             max_pps: self.max_pps,
             width: self.goal.width,
             limited_by,
+            regular,
+            warm_up: self.warm_up,
             trials: self.rows(),
             again: None,
             trials_again: Vec::new(),
@@ -227,7 +248,7 @@ impl<'a> Pass<'a> {
     }
 
     fn rows(&self) -> Vec<TrialRow> {
-        self.warm_up.into_iter().chain(self.tried.iter().map(|tried| tried.row)).collect()
+        self.tried.iter().map(|tried| tried.row).collect()
     }
 
     /// Sets a later search beside the first one; of several the one that is farthest off stays.

@@ -6,7 +6,7 @@ use crate::bench::result::{LimitedBy, Run, TrialRow};
 use crate::method::Traffic;
 use crate::{Error, Result};
 
-/// So many failed runs in a row end a search: the rival does not work, whatever the rate.
+/// More failed runs in a row than this end a search: the rival does not work, whatever the rate.
 const FAILURES_MAX: u32 = 3;
 /// Frames that come slower than this share of what was wanted are another rate (RFC 2285 §3.5.2).
 const OFFERED_MIN: f64 = 0.98;
@@ -97,6 +97,10 @@ impl<'a> Line<'a> {
         let row = TrialRow { pps: wanted, seconds: run.seconds, offered_pps, loss };
         let slow = pps.is_some_and(|pps| run.failed.is_none() && offered_pps < pps * OFFERED_MIN);
         let limited_by = limited_by(&run, slow, pps.is_none());
+        if slow {
+            let (reached, rate) = (100.0 * offered_pps / wanted, words(pps));
+            self.note(format!("At {rate} frames came at {reached:.0} % of the rate."));
+        }
         let unsent = if slow { 1.0 - offered_pps / wanted } else { 0.0 };
         Ok(Tried { row, run, loss: loss.max(unsent), limited_by })
     }
@@ -132,7 +136,9 @@ fn limited_by(run: &Run, slow: bool, as_fast_as_possible: bool) -> LimitedBy {
     let lost = run.offered.saturating_sub(run.captured.unwrap_or(0));
     match run.loss {
         _ if run.failed.is_some() => LimitedBy::Unknown,
-        Some(loss) if loss > 0.0 && run.receiver_drops * 2 >= lost => LimitedBy::Receiver,
+        Some(loss) if loss > 0.0 && run.receiver_drops > 0 && run.receiver_drops * 2 >= lost => {
+            LimitedBy::Receiver
+        }
         Some(loss) if loss > 0.0 => LimitedBy::Rival,
         Some(_) if slow || as_fast_as_possible => LimitedBy::Generator,
         Some(_) => LimitedBy::Nothing,

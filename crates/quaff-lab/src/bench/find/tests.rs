@@ -32,6 +32,9 @@ fn the_highest_rate_is_found_twice_and_agrees() {
             let [again, apart] = search.again.expect("a second search");
             assert!(apart < 0.05 && (again - limit).abs() < 0.06 * limit, "{again} {apart}");
             assert!(search.trials.len() > 3 && search.trials_again.len() > 3);
+            assert!(search.regular && search.warm_up.is_some_and(|trial| trial.offered_pps == 1.5e6));
+            // Whoever reckons with what is there finds the same: no trial that counts lost at the lower bound.
+            assert!(search.trials.iter().all(|trial| trial.pps != lower || trial.loss == 0.0));
             assert!(search.notes.is_empty(), "{:?}", search.notes);
             assert_eq!(search.max_pps, 3e6);
         }
@@ -66,6 +69,9 @@ fn one_that_takes_all_that_can_be_sent_is_limited_by_the_generator() {
         let search = &report.searches[0];
         assert_eq!((search.lower_pps, search.upper_pps), (Some(1.5e6), None));
         assert_eq!((search.limited_by, search.throughput_pps), (LimitedBy::Generator, None));
+        assert!(!search.regular);
+        let caution = if method == Method::Mlr { "two of them at most" } else { "conditionally" };
+        assert!(has_note(&report.notes, caution), "{:?}", report.notes);
         assert!(has_note(&search.notes, "limit lies above"), "{:?}", search.notes);
     }
 }
@@ -142,7 +148,8 @@ fn an_interrupted_search_keeps_what_it_knows() {
     let (report, ended) = found(&mut machine, vec![wanted(Wanted::Max), wanted(Wanted::Burst)]);
     assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
     assert_eq!((report.searches.len(), report.bursts.len()), (1, 0));
-    assert_eq!(report.searches[0].trials.len(), 6);
+    assert_eq!(report.searches[0].trials.len(), 5, "one of six was the warm-up");
+    assert!(!report.searches[0].regular);
     assert!(has_note(&report.searches[0].notes, "interrupted"), "{:?}", report.searches[0].notes);
     assert_eq!(report.searches[0].again, None);
 }

@@ -130,7 +130,7 @@ const TABLES: [Table; 6] = [
         pessimistic_high_s: [120.0, 120.0, 60.0, 45.0],
         optimistic_percent: [100.0, 50.0, 33.333, 42.857],
         pessimistic_percent: [100.0, 100.0, 33.333, 42.857],
-        // The RFC's table and its text say so of "20% exceed"; see `twenty_percent_at_points_five_and_six`.
+        // The RFC's table and its text say so of "20% exceed"; see `AT_ODDS`.
         bound: [Upper, Undecided, Lower, Lower],
     },
     Table {
