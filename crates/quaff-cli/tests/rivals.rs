@@ -79,13 +79,28 @@ fn a_liar_is_seen_through() {
 fn each_rival_is_measured_in_each_way_that_it_knows() {
     let test = "each_rival_is_measured_in_each_way_that_it_knows";
     let Some(stand) = Stand::new(test) else { return };
-    let names = ["quaff", "tcpdump", "dumpcap", "tshark", "netsniff-ng", "stenographer", "gulp", "recvfrom"];
+    let names = [
+        "quaff",
+        "tcpdump",
+        "dumpcap",
+        "tshark",
+        "tshark-screen",
+        "netsniff-ng",
+        "stenographer",
+        "gulp",
+        "recvfrom",
+    ];
     for rival in installed(test, &names) {
-        for (output, counted_by) in
-            [(Output::Disk, "file"), (Output::Null, "tool"), (Output::Pipe, "pipe"), (Output::Screen, "tool")]
-        {
+        let only_screen = rival.name == "tshark-screen";
+        for (output, counted_by) in [
+            (Output::Disk, "file"),
+            (Output::Null, "tool"),
+            (Output::Pipe, "pipe"),
+            (Output::Screen, "lines"),
+        ] {
             let setting = Setting { buffer_mib: Some(64), ..to(output) };
-            if rival.can(&setting).is_err() {
+            // One that has no file of its own writes to the screen where others write to disk.
+            if rival.can(&setting).is_err() || only_screen && output == Output::Disk {
                 continue;
             }
             let run = stand.run(&rival, &setting);

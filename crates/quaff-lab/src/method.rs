@@ -33,5 +33,6 @@ pub use place::{Place, RunDir};
 pub use run::{Bench, Cores, Outcome, Stage, Watch};
 pub use site::{Sent, Site};
 
+pub(crate) use mark::Mark;
 pub(crate) use meter::Meter;
 pub(crate) use run::pause;

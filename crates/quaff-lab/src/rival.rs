@@ -23,7 +23,7 @@
 //! disk = ["-w", "{file}"]                   # or {dir}, the directory of the run
 //! null = ["-w", "/dev/null"]
 //! pipe = ["-w", "-"]                        # packets on stdout
-//! screen = ["-l"]                           # words on stdout
+//! screen = ["-l"]                           # words on stdout, a line for each packet
 //!
 //! [options]                                 # as above
 //! buffer = ["-B", "{mib}"]                  # {kib}; {half}; {quarter} and {rest}, which sum up to {mib}
@@ -45,10 +45,13 @@ pub use line::Places;
 pub use own::from_command;
 pub use resolve::{Present, Resolved, resolve};
 
+use crate::method::Mark;
+use crate::running::{Finished, Running};
 use serde::Deserialize;
 use std::env;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 /// The name of tcpdump with our ring behind it.
@@ -58,6 +61,9 @@ pub const PIPED: &str = "tcpdump | quaff pipe";
 const ROOT_DIRS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 /// The most that is read of what a tool says of its version.
 const VERSION_CHARS_MAX: usize = 40;
+
+/// How long it may take to say it: some capture instead.
+const VERSION_MAX: Duration = Duration::from_secs(5);
 
 /// A capturer. Arguments hold places, words in braces, that [`Rival::command_line`] fills.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -118,7 +124,7 @@ pub struct Outputs {
     pub null: Option<Vec<String>>,
     /// Packets to its stdout, which is a pipe.
     pub pipe: Option<Vec<String>>,
-    /// Words about packets to its stdout, which is /dev/null.
+    /// A line for each packet to its stdout, which is a pipe.
     pub screen: Option<Vec<String>>,
 }
 
@@ -185,13 +191,20 @@ impl Rival {
         dirs.iter().map(|dir| dir.join(&self.program)).find(|file| file.is_file())
     }
 
-    /// The version that it says it is; `None` when it says nothing that looks like one.
+    /// The version that it says it is; `None` when it says nothing that looks like one, or not soon.
     pub fn version(&self, program: &Path) -> Option<String> {
         let (asked, args) = self.version.split_first()?;
-        let asked = if asked == "{program}" { program.as_os_str() } else { asked.as_ref() };
-        let output = Command::new(asked).args(args).stdin(Stdio::null()).output().ok()?;
-        let said = [output.stdout, output.stderr].concat();
-        version_in(&String::from_utf8_lossy(&said)).map(str::to_owned)
+        let mut command =
+            Command::new(if asked == "{program}" { program.as_os_str() } else { asked.as_ref() });
+        let mark = Mark::new();
+        mark.put_on(command.args(args));
+        // Ctrl-C is ours to hear.
+        command.process_group(0);
+        let finished = Running::start(command).and_then(|running| running.finish(VERSION_MAX));
+        mark.kill_all();
+        let Finished { stdout, stderr, .. } = finished.ok()?;
+        let said = String::from_utf8_lossy(&stdout).into_owned() + &stderr;
+        version_in(&said).map(str::to_owned)
     }
 
     /// How long its files must stand still.

@@ -229,7 +229,7 @@ pub enum Output {
     Null,
     /// A pipe, into a process that counts.
     Pipe,
-    /// The words on a screen, into /dev/null.
+    /// A line of words for each packet, as on a screen: into a pipe, where the lines are counted.
     Screen,
 }
 

@@ -146,7 +146,7 @@ pub struct Run {
     pub offered: u64,
     /// Frames counted in the file (or as `counted_by` says); of several capturers their mean.
     pub captured: Option<u64>,
-    /// `file`, `pipe` or `tool`.
+    /// `file`, `pipe`, `lines` (of words on a screen) or `tool`.
     pub counted_by: String,
     /// What the tool says that it has dropped; `None`: it says nothing.
     pub tool_drops: Option<u64>,

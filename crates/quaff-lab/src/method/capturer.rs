@@ -97,8 +97,10 @@ impl<'a> Capturer<'a> {
         command.env("TMPDIR", dir.path());
         mark.put_on(&mut command);
         let (reader, stdout) = match output {
-            Output::Pipe => read_pipe(bench.quaff, core).map(|(reader, pipe)| (Some(reader), Some(pipe)))?,
-            Output::Screen => (None, Some(Stdio::null())),
+            Output::Pipe | Output::Screen => {
+                let (reader, pipe) = read_pipe(output, bench.quaff, bench.reader_core(setting, core)?)?;
+                (Some(reader), Some(pipe))
+            }
             Output::Disk | Output::Null => (None, None),
         };
         let growth = Growth::new(dir.path());
@@ -294,12 +296,16 @@ fn start_on(mut command: Command, core: usize, stdin: Stdio, stdout: Option<Stdi
     Running::start_with(command, stdin, stdout)
 }
 
-/// A process that counts what comes through a pipe, and the pipe's other end.
-fn read_pipe(quaff: &Path, core: usize) -> Result<(Running, Stdio)> {
+/// A process that counts what comes through a pipe, packets or lines with words; and the pipe's other end.
+fn read_pipe(output: Output, quaff: &Path, core: usize) -> Result<(Running, Stdio)> {
     let tried = || "make a pipe for a capturer";
     let (from, to) = io::pipe().trying(tried)?;
-    let mut command = Command::new(quaff);
-    command.args(["verify", "--json", "-"]);
+    let mut command = Command::new(if output == Output::Screen { "grep".as_ref() } else { quaff });
+    match output {
+        // In whichever language: a line is a line.
+        Output::Screen => command.args(["-c", "."]).env("LC_ALL", "C"),
+        _ => command.args(["verify", "--json", "-"]),
+    };
     Ok((start_on(command, core, from.into(), None)?, to.into()))
 }
 

@@ -1,6 +1,6 @@
 //! How many of the frames that were sent are in the files, by our own reading of each of them.
 
-use super::run::Watch;
+use super::run::{Stage, Watch, pause};
 use crate::rival::Format;
 use crate::{Error, Result};
 use quaff::verify::{self, Options};
@@ -14,6 +14,11 @@ use std::path::{Path, PathBuf};
 const BLOCK_BYTES: u64 = 1 << 20;
 /// `TPACKET_V3`, the version that a block says (struct tpacket_block_desc, linux/if_packet.h).
 const BLOCK_VERSION: u32 = 2;
+
+/// How deep a capturer's directories are looked through.
+const DEPTH_MAX: usize = 4;
+/// How many of its files are looked at, at the most.
+const FILES_MAX: usize = 10_000;
 
 /// What was found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,29 +49,49 @@ pub(super) fn count(
     Ok(Counted { frames, bytes, accounted })
 }
 
-/// All files in `dir` and in the directories that are in it, by name.
+/// All regular files in `dir` and in the directories in it, by name. Links are not followed, and whatever else a
+/// capturer may have made there, a FIFO for instance, is no file.
 pub(super) fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.is_dir() { found.extend(files(&path)?) } else { found.push(path) }
-    }
+    add_files(dir, DEPTH_MAX, &mut found)?;
     found.sort();
     Ok(found)
 }
 
+fn add_files(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_file() && found.len() < FILES_MAX {
+            found.push(entry.path());
+        } else if kind.is_dir() && depth > 0 {
+            add_files(&entry.path(), depth - 1, found)?;
+        }
+    }
+    Ok(())
+}
+
 fn in_captures(files: &[PathBuf], is_stamped: bool, watch: Watch<'_>) -> Result<(u64, Option<bool>)> {
-    let report = verify::verify(files, Options::default(), |_| {
-        // A reader cannot be stopped; the next wait will see that it should have been.
-        let _ = watch(super::Stage::Counting);
-    });
+    let files = files.to_vec();
+    // A reader cannot be stopped. Who wants no more does not wait for it; it ends by itself.
+    let reading = std::thread::spawn(move || verify::verify(&files, Options::default(), |_| {}));
+    loop {
+        pause(watch, Stage::Counting)?;
+        if reading.is_finished() {
+            break;
+        }
+    }
+    let defect =
+        |_| Error::Rival { name: "the file".into(), what: "a defect of quaff: the reading panicked".into() };
+    let report = reading.join().map_err(defect)?;
     match report.error {
         // A writer that was stopped in the middle of a record leaves a file that is not quite whole,
         // and the frames before that are captured all the same.
         Some(error) if report.unreadable => Err(Error::Rival { name: "the file".into(), what: error }),
         _ => {
             let agrees = |ledger: verify::Ledger| ledger.consistent && ledger.unexplained == 0;
-            Ok((if is_stamped { report.received } else { report.frames }, report.ledger.map(agrees)))
+            let frames = if is_stamped { report.received } else { report.frames };
+            Ok((frames, report.ledger.map(agrees)))
         }
     }
 }
@@ -115,6 +140,30 @@ mod tests {
         fs::write(&path, &bytes).expect("written");
         let error = count(&files, Format::Blocks, true, &mut |_| true).expect_err("no version 9");
         assert!(error.to_string().contains("offset 1048576"), "{error}");
+    }
+
+    #[test]
+    fn only_files_are_files() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| dir.path().join(name);
+        fs::create_dir_all(path("a/b/c/d/e/f")).expect("made");
+        for name in ["1", "a/2", "a/b/c/d/e/f/too-deep"] {
+            fs::write(path(name), "x").expect("written");
+        }
+        std::os::unix::fs::symlink("/dev/zero", path("zero")).expect("linked");
+        std::os::unix::fs::symlink(".", path("loop")).expect("linked");
+        let made = std::process::Command::new("mkfifo").arg(path("fifo")).status().expect("mkfifo runs");
+        assert!(made.success());
+        assert_eq!(files(dir.path()).expect("listed"), [path("1"), path("a/2")]);
+    }
+
+    #[test]
+    fn a_reading_is_not_waited_for_by_who_wants_no_more() {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(dir.path().join("capture"), "not one").expect("written");
+        let files = files(dir.path()).expect("listed");
+        let stopped = count(&files, Format::Capture, true, &mut |_| false);
+        assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
     }
 
     #[test]

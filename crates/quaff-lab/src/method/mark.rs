@@ -22,23 +22,23 @@ static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// A mark that nobody else has.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(crate) struct Mark {
     value: String,
 }
 
 impl Mark {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         Self { value: format!("{}.{number}", std::process::id()) }
     }
 
     /// Puts it on a command.
-    pub(super) fn put_on(&self, command: &mut Command) {
+    pub(crate) fn put_on(&self, command: &mut Command) {
         command.env(VARIABLE, &self.value);
     }
 
     /// The processes that carry it. One that has ended carries nothing.
-    pub(super) fn carriers(&self) -> Vec<u32> {
+    pub(crate) fn carriers(&self) -> Vec<u32> {
         let wanted = format!("{VARIABLE}={}", self.value);
         let is_marked = |environ: &[u8]| environ.split(|byte| *byte == 0).any(|var| var == wanted.as_bytes());
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -49,7 +49,7 @@ impl Mark {
     }
 
     /// Whether one of them has one of these sockets (inodes) open.
-    pub(super) fn holds_socket(&self, inodes: &[u64]) -> bool {
+    pub(crate) fn holds_socket(&self, inodes: &[u64]) -> bool {
         let names: Vec<_> = inodes.iter().map(|inode| format!("socket:[{inode}]")).collect();
         let is_one = |target: &OsStr| names.iter().any(|name| target.as_bytes() == name.as_bytes());
         self.carriers().iter().any(|pid| {
@@ -59,7 +59,7 @@ impl Mark {
     }
 
     /// Kills all that carry it, also those that are being started meanwhile.
-    pub(super) fn kill_all(&self) {
+    pub(crate) fn kill_all(&self) {
         let begun = Instant::now();
         loop {
             let carriers = self.carriers();

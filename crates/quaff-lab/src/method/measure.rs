@@ -58,7 +58,8 @@ impl Bench<'_> {
         let counted_by = match rival.output_under(setting) {
             Output::Disk => "file",
             Output::Pipe => "pipe",
-            Output::Null | Output::Screen => "tool",
+            Output::Screen => "lines",
+            Output::Null => "tool",
         };
         let mut run = Run { intended: traffic.count, counted_by: counted_by.into(), ..Run::default() };
         if let Err(cannot) = rival.can(setting) {
@@ -119,10 +120,22 @@ impl Bench<'_> {
             return Ok(vec![self.cores.generator]);
         }
         let mut cores = vec![self.cores.capturer];
-        let others = cpu::allowed()?.into_iter();
-        cores.extend(others.filter(|core| ![self.cores.generator, self.cores.capturer].contains(core)));
+        cores.extend(self.other_cores()?);
         cores.truncate((setting.cores as usize).saturating_sub(1).max(1));
         Ok(cores)
+    }
+
+    /// The core of who reads a pipe: one that nobody else has, or else the one of the capturer, as when both are
+    /// one machine's work. The generator keeps its core, which it needs for its pace.
+    pub(super) fn reader_core(&self, setting: &Setting, capturer: usize) -> Result<usize> {
+        let taken = self.cores_of(setting)?;
+        Ok(self.other_cores()?.into_iter().find(|core| !taken.contains(core)).unwrap_or(capturer))
+    }
+
+    /// Cores that this process may use, but for the two.
+    fn other_cores(&self) -> Result<Vec<usize>> {
+        let taken = [self.cores.generator, self.cores.capturer];
+        Ok(cpu::allowed()?.into_iter().filter(|core| !taken.contains(core)).collect())
     }
 }
 
@@ -184,7 +197,12 @@ fn find(rival: &Rival, setting: &Setting, is_stamped: bool, ended: Ended, watch:
                 Err(_) => return Err(failed(rival, "nothing came through its pipe", &ended.said)),
             }
         }
-        Output::Null | Output::Screen => {
+        Output::Screen => {
+            let lines = ended.read.unwrap_or_default();
+            let nothing = || failed(rival, "nothing came to its screen", &ended.said);
+            (lines.trim().parse().map_err(|_| nothing())?, 0)
+        }
+        Output::Null => {
             let captured = rival.captured.as_ref().and_then(|captured| captured.read(&ended.said));
             let silent = || failed(rival, "does not say how many packets it captured", &ended.said);
             (captured.ok_or_else(silent)?, 0)

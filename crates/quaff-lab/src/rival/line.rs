@@ -3,10 +3,15 @@
 use super::{Counter, Rival};
 use crate::bench::plan::{Output, Setting};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Places that every argument may have.
 const COMMON: [&str; 5] = ["interface", "file", "dir", "core", "quaff"];
+
+/// The longest that files may have to stand still, ms.
+const SETTLE_MS_MAX: u64 = 60_000;
+/// The longest that one may take to be ready, or to end, s.
+const PATIENCE_S_MAX: u64 = 600;
 
 /// What the places in a rival's arguments stand for.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +55,7 @@ impl Rival {
             Output::Pipe => return not("does not write packets to a pipe"),
             Output::Screen => return not("prints no packets"),
         }
-        if matches!(output, Output::Null | Output::Screen) && self.captured.is_none() {
+        if output == Output::Null && self.captured.is_none() {
             return not("does not say how many packets it captured, and nothing of them is kept");
         }
         if setting.buffer_mib.is_some() && options.buffer.is_none() {
@@ -186,6 +191,15 @@ pub(super) fn check(rival: &Rival) -> Result<(), (String, String)> {
     if !says(&rival.args, "{interface}") {
         return wrong("args", "nothing says {interface}: it would not know where to capture".into());
     }
+    if let Some(dir) = rival.dirs.iter().find(|dir| !is_inside(dir)) {
+        return wrong("dirs", format!("{dir:?} is not inside {{dir}}"));
+    }
+    if rival.settle_ms > SETTLE_MS_MAX {
+        return wrong("settle_ms", format!("at most {SETTLE_MS_MAX}"));
+    }
+    if rival.patience_s > PATIENCE_S_MAX {
+        return wrong("patience_s", format!("at most {PATIENCE_S_MAX}"));
+    }
     let output = &rival.output;
     if let Some(disk) = &output.disk
         && ![disk, &rival.args].iter().any(|args| says(args, "{file}") || says(args, "{dir}"))
@@ -206,6 +220,11 @@ pub(super) fn check(rival: &Rival) -> Result<(), (String, String)> {
         return wrong("drops", "a counter needs words to look for".into());
     }
     Ok(())
+}
+
+/// Whether it names something below the directory that it is looked for in.
+fn is_inside(dir: &str) -> bool {
+    !dir.is_empty() && Path::new(dir).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// Every list of arguments, with the places that are its own.

@@ -158,6 +158,10 @@ fn a_mistake_is_told_with_file_line_and_key() {
         ("\"{interface}\"", "\"x\"", "line 3, key `args`: nothing says {interface}"),
         ("name = \"mine\"", "name = \"\"", "line 1, key `name`: a capturer needs a name"),
         ("disk = [\"-w\", \"{file}\"]", "", "it has no output"),
+        ("ready", "dirs = [\"a\", \"../x\"]\nready", "line 4, key `dirs`: \"../x\" is not inside {dir}"),
+        ("ready", "dirs = [\"/etc/x\"]\nready", "line 4, key `dirs`: \"/etc/x\" is not inside {dir}"),
+        ("ready", "settle_ms = 60001\nready", "line 4, key `settle_ms`: at most 60000"),
+        ("ready", "patience_s = 601\nready", "line 4, key `patience_s`: at most 600"),
         ("name = \"mine\"", "name = \"mine", "mine.toml, line 1, key `name`: "),
         ("ready", "drops = { before = \"\" }\nready", "line 4, key `drops`: a counter needs words"),
     ] {
@@ -199,6 +203,20 @@ fn versions_are_found_in_what_is_said() {
     ] {
         assert_eq!(version_in(said), version, "{said}");
     }
+}
+
+#[test]
+fn one_that_does_not_say_its_version_is_not_waited_for() {
+    let asks = |words: &[&str]| {
+        let version = words.iter().map(|word| (*word).to_owned()).collect();
+        Rival { version, ..of("tcpdump") }.version(Path::new("sh"))
+    };
+    assert_eq!(asks(&["{program}", "-c", "echo mine 7.1 >&2"]).as_deref(), Some("7.1"));
+    let begun = std::time::Instant::now();
+    assert_eq!(asks(&["{program}", "-c", "echo 7.1; sleep 60 & sleep 61"]), None);
+    assert!(begun.elapsed() < 4 * VERSION_MAX, "{:?}", begun.elapsed());
+    assert_eq!(asks(&["/no/such/program"]), None);
+    assert_eq!(asks(&[]), None);
 }
 
 #[test]

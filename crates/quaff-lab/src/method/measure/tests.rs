@@ -146,18 +146,31 @@ fn where_nothing_is_kept_its_own_word_counts() {
         "echo capturing >&2; trap 'echo packets got: 900 >&2; echo 17 packets lost >&2; exit 3' INT
          while :; do sleep 0.1; done",
     );
-    for output in [Output::Null, Output::Screen] {
-        let run = run_under(&rival, &Setting { output, ..Setting::default() });
-        assert_eq!(run.failed, None);
-        assert_eq!((run.captured, run.tool_drops, run.loss), (Some(900), Some(17), Some(0.1)));
-        assert_eq!((run.counted_by.as_str(), run.offered), ("tool", OFFERED));
-    }
+    let run = run_under(&rival, &Setting { output: Output::Null, ..Setting::default() });
+    assert_eq!(run.failed, None);
+    assert_eq!((run.captured, run.tool_drops, run.loss), (Some(900), Some(17), Some(0.1)));
+    assert_eq!((run.counted_by.as_str(), run.offered), ("tool", OFFERED));
     let mute = script("echo capturing >&2; trap 'exit 0' INT; while :; do sleep 0.1; done");
     let run = run_under(&mute, &Setting { output: Output::Null, ..Setting::default() });
     let failed = run.failed.expect("nobody counts");
     assert_eq!(failed, "does not say how many packets it captured: capturing");
     let run = run_under(&mute, &Setting { output: Output::Pipe, ..Setting::default() });
     assert_eq!(run.failed.as_deref(), Some("fake does not write packets to a pipe"));
+}
+
+#[test]
+fn lines_on_a_screen_are_counted_whatever_it_says() {
+    let screen = Setting { output: Output::Screen, ..Setting::default() };
+    let rival = script(
+        "echo capturing >&2; trap 'echo; echo packets got: 1000 >&2; exit' INT
+         seq 700; while :; do sleep 0.1; done",
+    );
+    let run = run_under(&rival, &screen);
+    assert_eq!(run.failed, None);
+    assert_eq!((run.captured, run.loss), (Some(700), Some(0.3)));
+    assert_eq!(run.counted_by, "lines");
+    let blank = script("echo capturing >&2; trap 'exit 0' INT; while :; do sleep 0.1; done");
+    assert_eq!(run_under(&blank, &screen).captured, Some(0));
 }
 
 #[test]
