@@ -13,11 +13,15 @@ mod palette;
 mod paper;
 mod table;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod view;
 pub mod words;
 
 pub use table::{Column, Row, Table};
-pub use tables::{bursts, calibration, cases, machine, rivals, runs, searches, source, summary, trials};
+pub use tables::{
+    bursts, calibration, cases, cores, machine, rivals, runs, searches, source, summary, trials,
+};
 
 use crate::bench::result::{FORMAT, Report};
 use crate::{Error, Result};

@@ -72,7 +72,7 @@ pub(super) fn open_tables(report: &Report) -> Vec<Table> {
 
 /// Tables for who checks.
 pub(super) fn folded_tables(report: &Report) -> Vec<Table> {
-    let all = [tables::runs(report), tables::trials(report)];
+    let all = [tables::runs(report), tables::cores(report), tables::trials(report)];
     all.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 

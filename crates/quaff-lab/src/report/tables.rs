@@ -7,7 +7,7 @@ use super::view::{
 };
 use super::words::{count, percent, percents, quote, rate, significant};
 use crate::bench::plan::SourceRow;
-use crate::bench::result::{Case, LimitedBy, Report, Search};
+use crate::bench::result::{Case, CoreUse, LimitedBy, Report, Search};
 use crate::stats::median;
 
 const NONE: &str = "–";
@@ -291,6 +291,48 @@ pub fn runs(report: &Report) -> Table {
                 format!("{:.1}", run.bytes as f64 / 1e6),
                 if run.receiver_drops == 0 { NONE.into() } else { count(run.receiver_drops) },
                 run.failed.clone().unwrap_or_default(),
+            ];
+            table.push(Some(view.style(&case.rival)), row);
+        }
+    }
+    table.without_empty()
+}
+
+/// Each core of each case: where its time went, the median of the runs.
+pub fn cores(report: &Report) -> Table {
+    let view = View::new(report);
+    let heads = [
+        "capturer",
+        "case",
+        ">core",
+        ">user, %",
+        ">system, %",
+        ">interrupts, %",
+        ">soft interrupts, %",
+        ">stolen by the host, %",
+        ">idle, %",
+        ">all cores busy at most, %",
+    ];
+    let mut table = Table::new("Every core", &heads);
+    for case in &report.cases {
+        let uses = || whole(case).flat_map(|run| &run.cores);
+        let busiest = whole(case).flat_map(|run| run.busy_samples.iter().copied()).reduce(f64::max);
+        for core in distinct(uses().map(|core| core.core)) {
+            let share = |of: fn(&CoreUse) -> f64| {
+                let values: Vec<f64> = uses().filter(|one| one.core == core).map(of).collect();
+                or_none(median(&values).map(|share| format!("{:.1}", share * 100.0)))
+            };
+            let row = [
+                case.rival.clone(),
+                view.workload(case),
+                core.to_string(),
+                share(|core| core.user),
+                share(|core| core.system),
+                share(|core| core.irq),
+                share(|core| core.softirq),
+                share(|core| core.steal),
+                share(|core| core.idle),
+                or_none(busiest.map(|share| format!("{:.1}", share * 100.0))),
             ];
             table.push(Some(view.style(&case.rival)), row);
         }
