@@ -6,10 +6,10 @@ use super::chart::heat::{Cell, Heat, Map};
 use super::chart::mark::SOURCE;
 use super::chart::scale::{Scale, Unit};
 use super::chart::{Chart, Shape};
-use super::tables::{found, highest_words, is_same_workload};
+use super::tables::{found, has_one_size, highest_words, is_same_workload, source_loss};
 use super::view::{
-    View, cpu_of, distinct, failure, found_words, limit_words, loss_words, offered_pps, rate_words,
-    size_words, whole,
+    View, cpu_of, distinct, failure, fell_short, found_words, is_own_word, limit_words, loss_words,
+    offered_pps, rate_words, size_words, whole,
 };
 use super::words::{count, percent, rate, significant, slug};
 use crate::bench::result::{Burst, Case, LimitedBy, Report};
@@ -129,7 +129,7 @@ fn heat(
     let cell = |name: &str, row: &str, rate: &str| {
         let is = |case: &&&Case| case.rival == name && row_of(case) == row && case.rate == rate;
         let case = cases.iter().find(is)?;
-        let doubt = case.limited_by == LimitedBy::Generator;
+        let doubt = fell_short(case);
         (case.loss_trimmed.is_some() || failure(case).is_some()).then(|| Cell {
             value: case.loss_trimmed,
             doubt,
@@ -149,9 +149,9 @@ fn heat(
         maps: names.iter().map(map).collect(),
         rows: rows.clone(),
     };
-    let caption = "The number in a cell is the loss in percent. A cut corner: the generator was slower than asked. \
+    let caption = "The number in a cell is the loss in percent. A cut corner: frames came more slowly than asked. \
                    ×: the capturer failed.";
-    Some(chart(title, caption, Shape::Heat(heat)))
+    Some(chart(title, &caption_of(caption, cases.iter().copied()), Shape::Heat(heat)))
 }
 
 /// Rates without the unit that all of them have, and that unit for the axis.
@@ -203,14 +203,14 @@ fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
         (!points.is_empty()).then(|| Line { style: view.style(name), name: name.into(), points })
     };
     let lost = |case: &Case| {
-        let (y, spread, hollow) = (case.loss_trimmed?, case.loss_spread, is_limited(case));
+        let (y, spread, hollow) = (case.loss_trimmed?, case.loss_spread, fell_short(case));
         let words = format!("{} lost", loss_words(case));
         Some(Point { column: column(case), x: x_of(case)?, y, spread, hollow, words })
     };
     let took = |case: &Case| {
         let y = case.cpu_median?;
         let spread = spread(&summary::cpu(&case.runs));
-        let words = format!("{} % of a core", significant(y * 100.0));
+        let words = format!("{} % of a core{}", significant(y * 100.0), of_all(case));
         Some(Point { column: column(case), x: x_of(case)?, y, spread, hollow: false, words })
     };
     let panel = |label: &str, y, height, point: &dyn Fn(&Case) -> Option<Point>| Panel {
@@ -225,14 +225,32 @@ fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
     ];
     let columns = rates.iter().map(|rate| format!("{rate}, {}", group.size)).collect();
     let caption = "Points: mean of the runs without best and worst for loss, median for CPU. Vertical strokes: from the \
-                   best run to the worst. Hollow: the generator was slower than asked. The rate is the one that \
+                   best run to the worst. Hollow: frames came more slowly than asked. The rate is the one that \
                    arrived.";
     let x_label = format!("offered, {unit}");
-    chart(titled([&group.place, &group.size]), caption, Shape::Curves(Curves { x_label, x, columns, panels }))
+    let caption = caption_of(caption, group.cases.iter().copied());
+    chart(
+        titled([&group.place, &group.size]),
+        &caption,
+        Shape::Curves(Curves { x_label, x, columns, panels }),
+    )
 }
 
-fn is_limited(case: &Case) -> bool {
-    case.limited_by == LimitedBy::Generator
+/// Said of the CPU of several capturers.
+fn of_all(case: &Case) -> String {
+    match case.setting.capturers {
+        0 | 1 => String::new(),
+        all => format!(" for all {all} together"),
+    }
+}
+
+/// Said of a picture when some of what it shows is the capturers' own word.
+const OWN_WORD: &str = " Where nothing was kept (¹), what was captured is the capturer's own word.";
+
+/// `caption`, with what a reader has to know of how `cases` were counted.
+fn caption_of<'a>(caption: &str, mut cases: impl Iterator<Item = &'a Case>) -> String {
+    let end = if cases.any(is_own_word) { OWN_WORD } else { "" };
+    format!("{caption}{end}")
 }
 
 /// One panel for each workload of `groups`, in pictures of a readable size.
@@ -259,6 +277,7 @@ fn panels<'a, 'b>(
 fn loss_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
     let bar = |case: &Case| {
         let words = match (case.loss_trimmed, failure(case)) {
+            (Some(loss), _) if is_own_word(case) => format!("{} ¹", percent(loss)),
             (Some(loss), _) => percent(loss),
             (None, Some(why)) => format!("failed: {why}"),
             (None, None) => return None,
@@ -269,33 +288,38 @@ fn loss_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
             parts: case.loss_trimmed.into_iter().collect(),
             spread: case.loss_spread,
             dots: whole(case).filter_map(|run| run.loss).collect(),
-            hollow: is_limited(case),
+            hollow: fell_short(case),
             words,
             long: format!("{} lost, at {}", loss_words(case), rate_words(case)),
         })
     };
     let mut panels = panels(view, groups, bar);
     let mut theirs = false;
+    let one_size = has_one_size(view.report);
     for (_, panel, cases) in &mut panels {
-        let source = source_bars(view, cases);
+        let source = source_bars(view, cases, one_size);
         theirs |= !source.is_empty();
         panel.bars.extend(source);
     }
     let caption = format!(
         "Bar: mean of the runs without best and worst. Line: from the best run to the worst. Dots: the runs, where they lie apart. \
-         Hollow: the generator was slower than asked.{}",
+         Hollow: frames came more slowly than asked.{}",
         if theirs { " †: the source's own number, measured there." } else { "" }
     );
     let label = "lost of what was offered, %";
+    let caption = caption_of(&caption, groups.iter().flat_map(|group| group.cases.iter().copied()));
     sheets("Loss", label, &caption, Scale::of_ratio, panels.into_iter().map(|(_, panel, _)| panel).collect())
 }
 
 /// What the source printed for the same frames at the same rate.
-fn source_bars(view: &View, cases: &[&Case]) -> Vec<Bar> {
+fn source_bars(view: &View, cases: &[&Case], one_size: bool) -> Vec<Bar> {
     let Some(source) = &view.report.plan.source else { return Vec::new() };
-    let same = source.rows.iter().filter(|row| cases.first().is_some_and(|case| is_same_workload(row, case)));
+    let same = source
+        .rows
+        .iter()
+        .filter(|row| cases.first().is_some_and(|case| is_same_workload(row, case, one_size)));
     let bar = |row: &crate::bench::plan::SourceRow| {
-        let loss = row.loss?;
+        let loss = source_loss(row)?;
         Some(Bar {
             style: SOURCE,
             name: format!("{} †", row.rival),
@@ -327,8 +351,9 @@ fn cpu_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
             hollow: false,
             words: format!("{} %", percent(total)),
             long: format!(
-                "{} % of a core: {} % its own code, {} % the kernel",
+                "{} % of a core{}: {} % its own code, {} % the kernel",
                 percent(total),
+                of_all(case),
                 percent(user),
                 percent(system)
             ),

@@ -39,8 +39,7 @@ const FILE_WIDTH: f64 = 760.0;
 /// When a file cannot be written.
 pub fn write(report: &Report, dir: &Path) -> Result<Vec<PathBuf>> {
     fs::create_dir_all(dir).trying(|| format!("make the folder {}", dir.display()))?;
-    let json = serde_json::to_vec_pretty(report).map_err(|error| Error::Place(error.to_string()))?;
-    let mut files = vec![put(dir, "result.json", &json)?];
+    let mut files = vec![keep(report, dir)?];
     let sections = charts::charts(report);
     files.push(put(dir, "report.md", paper::paper(report, &sections).as_bytes())?);
     files.push(put(dir, "report.html", page::page(report, &sections).as_bytes())?);
@@ -60,12 +59,35 @@ pub fn read(path: &Path) -> Result<Report> {
     let file = if path.is_dir() { path.join("result.json") } else { path.into() };
     let bytes = fs::read(&file).trying(|| format!("read {}", file.display()))?;
     let report: Report = serde_json::from_slice(&bytes)
+        .and_then(|all: serde_json::Value| serde_json::from_value(cleaned(all)))
         .map_err(|error| Error::Place(format!("{} is no result of a bench: {error}", file.display())))?;
     if report.format > FORMAT {
         let what = format!("{} is of format {}; this quaff reads {FORMAT}", file.display(), report.format);
         return Err(Error::Place(what));
     }
     Ok(report)
+}
+
+/// The same without control characters in its words: it may be somebody else's, and is shown on a terminal.
+fn cleaned(value: serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::String(words) => Value::String(words::clean(&words)),
+        Value::Array(all) => Value::Array(all.into_iter().map(cleaned).collect()),
+        Value::Object(all) => Value::Object(
+            all.into_iter().map(|(name, value)| (words::clean(&name), cleaned(value))).collect(),
+        ),
+        other => other,
+    }
+}
+
+/// Writes `result.json` alone, while more is to come: what was there before stays until all of it is written.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn keep(report: &Report, dir: &Path) -> Result<PathBuf> {
+    let json = serde_json::to_vec_pretty(report).map_err(|error| Error::Place(error.to_string()))?;
+    put(dir, "result.json", &json)
 }
 
 /// Writes a file under a passing name first, so that there is never half of one.

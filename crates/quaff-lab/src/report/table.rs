@@ -1,6 +1,7 @@
 //! A table as plain strings: the same rows for the terminal, for Markdown and for the page.
 
 use super::chart::svg::escape;
+use super::words::{clean, plain};
 use std::fmt::Write;
 
 /// A table.
@@ -45,7 +46,8 @@ impl Table {
     }
 
     pub(super) fn push<const N: usize>(&mut self, style: Option<usize>, cells: [String; N]) {
-        self.rows.push(Row { style, cells: cells.into() });
+        debug_assert_eq!(cells.len(), self.columns.len(), "{}", self.title);
+        self.rows.push(Row { style, cells: cells.map(|cell| clean(&cell)).into() });
     }
 
     /// Leaves out columns whose cells say the same nothing in each row: empty, or a dash.
@@ -63,7 +65,7 @@ impl Table {
 
     /// As GitHub's Markdown has tables.
     pub(super) fn markdown(&self) -> String {
-        let cell = |text: &str| text.replace('|', "\\|").replace(['\n', '\r'], " ").replace('<', "&lt;");
+        let cell = plain;
         let line = |cells: &mut dyn Iterator<Item = String>| {
             format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
         };
@@ -119,7 +121,7 @@ mod tests {
         let mut table = Table::new("T", &["name", ">lost", ">empty"]);
         table.push(None, ["a|b <x>".into(), "0 %".into(), "–".into()]);
         let table = table.without_empty();
-        assert_eq!(table.markdown(), "| name | lost |\n| --- | ---: |\n| a\\|b &lt;x> | 0 % |\n");
+        assert_eq!(table.markdown(), "| name | lost |\n| --- | ---: |\n| a\\|b \\<x> | 0 % |\n");
         let html = table.html();
         assert!(html.contains("<th scope=\"row\">a|b &lt;x&gt;</th><td class=\"r zero\">0 %</td>"), "{html}");
     }

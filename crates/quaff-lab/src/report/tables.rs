@@ -2,10 +2,10 @@
 
 use super::table::Table;
 use super::view::{
-    View, cpu_per_packet, distinct, failure, found_words, frames_words, is_lossless, limit_words,
-    offered_pps, parse_rate, size_words, softirq, told, whole,
+    View, bits, can_lose, cpu_per_packet, distinct, failure, fell_short, found_words, frames_words,
+    is_lossless, limit_words, offered_pps, parse_rate, size_words, softirq, told, whole,
 };
-use super::words::{count, percent, percents, quote, rate, significant};
+use super::words::{clean, count, percent, percents, quote, rate, significant};
 use crate::bench::plan::SourceRow;
 use crate::bench::result::{Case, CoreUse, LimitedBy, Report, Search};
 use crate::stats::median;
@@ -40,7 +40,7 @@ pub fn summary(report: &Report) -> Table {
         let row = [
             (*name).into(),
             cases.len().to_string(),
-            cases.iter().filter(|case| is_lossless(case)).count().to_string(),
+            none_lost_words(&cases),
             or_none(median(&losses).map(percent)),
             or_none(losses.iter().copied().reduce(f64::max).map(percent)),
             or_none(worst.map(|case| view.workload(case))),
@@ -67,6 +67,7 @@ pub fn cases(report: &Report) -> Table {
         ">lost",
         ">median",
         ">spread",
+        "counted by",
         "its own counter",
         ">CPU, % of a core",
         ">soft interrupts, %",
@@ -86,6 +87,7 @@ pub fn cases(report: &Report) -> Table {
             case.loss_trimmed.map_or_else(|| failure(case).map_or(NONE, |_| "failed").into(), percent),
             or_none(case.loss_median.map(percent)),
             or_none(case.loss_spread.map(percents)),
+            distinct(whole(case).map(|run| run.counted_by.as_str())).join(", "),
             told(case.runs.iter()).map_or(NONE.into(), |told| told.words()),
             or_none(case.cpu_median.map(|cores| significant(cores * 100.0))),
             or_none(softirq(case).map(|cores| significant(cores * 100.0))),
@@ -105,18 +107,24 @@ pub fn searches(report: &Report) -> Table {
         ">frames",
         "method",
         ">loss allowed",
+        ">trials of",
+        ">that decide",
+        ">may lose more",
+        ">width",
         ">highest without loss",
         ">Gbit/s",
+        ">typical",
         ">lowest with loss",
         ">second search",
         ">apart",
         ">trials",
         "limited by",
+        ">generator alone",
         ">beside the best",
     ];
     let mut table = Table::new("Highest rate without loss", &heads);
     for search in &report.searches {
-        let what = found(search);
+        let (what, goal) = (found(search), search.goal);
         let best = report.searches.iter().filter(|other| found(other) == what);
         let best = best.filter_map(|other| other.lower_pps).fold(0.0, f64::max);
         let gbps = |pps: f64| significant(pps * f64::from(search.size) * 8.0 / 1e9);
@@ -124,14 +132,20 @@ pub fn searches(report: &Report) -> Table {
             search.rival.clone(),
             what,
             method_words(search),
-            or_none(search.goal.filter(|goal| goal.loss_ratio > 0.0).map(|goal| percent(goal.loss_ratio))),
+            or_none(goal.map(|goal| percent(goal.loss_ratio))),
+            or_none(goal.map(|goal| first_and_last(goal.initial_seconds, goal.final_seconds))),
+            or_none(goal.map(|goal| format!("{} s", significant(goal.duration_sum_s)))),
+            or_none(goal.map(|goal| percent(goal.exceed_ratio))),
+            percent(search.width),
             highest_words(search),
             or_none(search.lower_pps.map(gbps)),
+            or_none(search.throughput_pps.map(rate)),
             search.upper_pps.map_or("none found".into(), rate),
             or_none(search.again.map(|again| rate(again[0]))),
             or_none(search.again.map(|again| percent(again[1]))),
             search.trials.len().to_string(),
             limit_words(search.limited_by).into(),
+            rate(search.max_pps),
             or_none(
                 search.lower_pps.filter(|_| best > 0.0).map(|pps| format!("{} ×", significant(pps / best))),
             ),
@@ -180,6 +194,7 @@ pub fn bursts(report: &Report) -> Table {
 pub fn source(report: &Report) -> Table {
     let Some(source) = &report.plan.source else { return Table::default() };
     let view = View::new(report);
+    let one_size = has_one_size(report);
     let named = distinct(source.rows.iter().flat_map(|row| row.figures.keys()));
     let mut heads: Vec<String> =
         ["there", ">frames, with FCS", "rate", ">lost there"].map(String::from).into();
@@ -193,21 +208,39 @@ pub fn source(report: &Report) -> Table {
             row.rival.clone(),
             row.size.map_or(NONE.into(), |bytes| format!("{bytes} B")),
             row.rate.clone(),
-            or_none(row.loss.map(percent)),
+            or_none(source_loss(row).map(percent)),
         ];
         cells.extend(named.iter().map(|name| or_none(row.figures.get(*name).copied().map(significant))));
         cells.extend(view.names.iter().map(|name| {
-            let same = view.cases_of(name).find(|case| is_same_workload(row, case));
+            let same = view.cases_of(name).find(|case| is_same_workload(row, case, one_size));
             or_none(same.and_then(|case| case.loss_trimmed).map(percent))
         }));
         table.rows.push(super::table::Row { style: None, cells });
     }
+    for cell in table.rows.iter_mut().flat_map(|row| &mut row.cells) {
+        *cell = clean(cell);
+    }
     table.without_empty()
 }
 
-/// Whether a source's row is about the frames and the rate of a case.
-pub(super) fn is_same_workload(row: &SourceRow, case: &Case) -> bool {
-    let Some(size) = row.size else { return false };
+/// What a source's row says of loss: itself, or by what was received.
+pub(super) fn source_loss(row: &SourceRow) -> Option<f64> {
+    row.loss.or_else(|| row.figures.get("received %").map(|percent| 1.0 - percent / 100.0))
+}
+
+/// Whether all cases are about the same frames.
+pub(super) fn has_one_size(report: &Report) -> bool {
+    distinct(report.cases.iter().map(size_words)).len() == 1
+}
+
+/// Whether a source's row is about the frames and the rate of a case. A row without a size is about a
+/// mix, or about the only frames that there are.
+pub(super) fn is_same_workload(row: &SourceRow, case: &Case, one_size: bool) -> bool {
+    let Some(size) = row.size else {
+        let ours = case.pps.map(|pps| pps as f64 * f64::from(case.size) * 8.0);
+        let near = bits(&row.rate).zip(ours).is_some_and(|(there, here)| (here / there - 1.0).abs() < 0.01);
+        return (case.mix.is_some() || one_size) && (near || !row.rate.is_empty() && row.rate == case.rate);
+    };
     if case.mix.is_some() || case.size + 4 != size {
         return false;
     }
@@ -365,13 +398,37 @@ pub fn trials(report: &Report) -> Table {
     table
 }
 
-/// What a search found. What the generator limited is no maximum, and does not read as one.
+/// What a search found. What the generator limited is no maximum, and does not read as one; what came of
+/// a search that did not get as far as it was to is marked (RFC 9971: an irregular goal result).
 pub(super) fn highest_words(search: &Search) -> String {
     match (search.lower_pps, search.limited_by) {
-        (None, _) => "at none".into(),
-        (Some(pps), LimitedBy::Generator) => format!("≥ {}", rate(pps)),
+        (None, _) => "irregular: at none".into(),
+        (Some(pps), LimitedBy::Generator) => format!("irregular: ≥ {}", rate(pps)),
+        (Some(pps), _) if is_irregular(search) => format!("irregular: {}", rate(pps)),
         (Some(pps), _) => rate(pps),
     }
+}
+
+/// Whether there is no lower bound, no upper one, or more between them than was wanted.
+pub(super) fn is_irregular(search: &Search) -> bool {
+    let apart = search.lower_pps.zip(search.upper_pps).map(|(lower, upper)| (upper - lower) / upper);
+    apart.is_none_or(|apart| apart > search.width * 1.001) || search.limited_by == LimitedBy::Generator
+}
+
+/// How many of the cases in which something could be lost lost nothing in any run.
+pub(super) fn none_lost_words(cases: &[&Case]) -> String {
+    let none = cases.iter().filter(|case| is_lossless(case));
+    let (all, short) =
+        (cases.iter().filter(|case| can_lose(case)).count(), none.clone().filter(|case| fell_short(case)));
+    match short.count() {
+        0 => format!("{} of {all}", none.count()),
+        short => format!("{} of {all} ({short} slower than asked)", none.count()),
+    }
+}
+
+fn first_and_last(first: f64, last: f64) -> String {
+    let (first, last) = (significant(first), significant(last));
+    if first == last { format!("{last} s") } else { format!("{first}, at last {last} s") }
 }
 
 /// What a search was about.

@@ -33,6 +33,7 @@ fn run(round: u32, captured: Option<u64>, tool_drops: Option<u64>) -> Run {
         seconds: 2.0,
         cpu_user_s: 0.2,
         cpu_system_s: 0.3,
+        counted_by: "file".into(),
         failed: captured.is_none().then(|| "it crashed".into()),
         ..Run::default()
     }
@@ -50,7 +51,7 @@ fn a_liar_is_shown() {
     let runs = [(Some(900), Some(0)); 5];
     let report = report_of("liar", &runs);
     let summary = tables::summary(&report);
-    assert_eq!(cell(&summary, "none lost in"), "0");
+    assert_eq!(cell(&summary, "none lost in"), "0 of 1");
     assert_eq!(cell(&summary, "most lost"), "10 %");
     assert_eq!(cell(&summary, "its own drop counter"), "0 of 500 lost");
     assert_eq!(cell(&tables::cases(&report), "its own counter"), "0 of 500 lost");
@@ -76,8 +77,56 @@ fn who_lost_in_one_run_of_five_has_not_lost_nothing() {
     let runs = [1000, 1000, 1000, 1000, 999].map(|captured| (Some(captured), Some(0)));
     let report = report_of("one", &runs);
     assert_eq!(cell(&tables::cases(&report), "lost"), "0 %", "trimmed");
-    assert_eq!(cell(&tables::summary(&report), "none lost in"), "0");
+    assert_eq!(cell(&tables::summary(&report), "none lost in"), "0 of 1");
     assert!(paper::findings(&report)[0].contains("one in 0 of 1"));
+}
+
+#[test]
+fn what_nobody_counted_is_called_its_own_word() {
+    let mut report = report_of("one", &[(Some(900), Some(100)); 5]);
+    let said = |report: &Report| paper::method(report)[2].clone();
+    assert!(
+        said(&report).starts_with("In every case what was captured is counted by us"),
+        "{}",
+        said(&report)
+    );
+    for run in &mut report.cases[0].runs {
+        run.counted_by = "tool".into();
+    }
+    assert!(said(&report).starts_with("Nothing was kept"), "{}", said(&report));
+    assert_eq!(cell(&tables::cases(&report), "counted by"), "tool");
+    assert_eq!(cell(&tables::summary(&report), "its own drop counter"), "says nothing");
+    let captions: Vec<String> = charts::charts(&report)
+        .into_iter()
+        .flat_map(|section| section.charts)
+        .map(|chart| chart.caption)
+        .collect();
+    assert!(captions[0].contains("own word"), "{captions:?}");
+}
+
+#[test]
+fn a_crash_among_clean_runs_is_no_case_without_loss() {
+    let report = report_of("one", &[(Some(1000), Some(0)), (None, None)]);
+    assert_eq!(cell(&tables::summary(&report), "none lost in"), "0 of 1");
+}
+
+#[test]
+fn several_capturers_share_their_cpu_time() {
+    let mut report = report_of("one", &[(Some(1000), None)]);
+    report.cases[0].setting.capturers = 4;
+    // 0.5 s for 4 × 1000 packets.
+    assert_eq!(cell(&tables::summary(&report), "CPU per packet"), "125000 ns");
+}
+
+#[test]
+fn frames_that_came_slower_than_asked_are_marked_though_some_were_lost() {
+    let mut report = report_of("one", &[(Some(1000), Some(0))]);
+    assert_eq!(super::view::offered_pps(&report.cases[0]), Some(500.0));
+    (report.cases[0].pps, report.cases[0].limited_by) = (Some(1000), LimitedBy::Rival);
+    assert!(super::view::fell_short(&report.cases[0]));
+    assert_eq!(cell(&tables::summary(&report), "none lost in"), "1 of 1 (1 slower than asked)");
+    report.cases[0].pps = Some(500);
+    assert!(!super::view::fell_short(&report.cases[0]));
 }
 
 #[test]
@@ -111,7 +160,7 @@ fn what_the_generator_limited_is_no_maximum() {
         notes: vec![],
     };
     report.searches = vec![search("one", 1.6e6, LimitedBy::Generator)];
-    assert_eq!(cell(&tables::searches(&report), "highest without loss"), "≥ 1.6 Mpps");
+    assert_eq!(cell(&tables::searches(&report), "highest without loss"), "irregular: ≥ 1.6 Mpps");
     report.searches.push(search("other", 8e5, LimitedBy::Rival));
     let said = paper::findings(&report);
     let expected = "Highest rate without loss at 60 B: one at the generator's limit, 1.6 Mpps, at least 2 × that of \
@@ -131,12 +180,19 @@ fn a_sources_row_stands_beside_the_same_frames_at_the_same_rate() {
         figures: BTreeMap::new(),
     };
     for same in ["50 % of 1 Gbit/s", "117,489 pps", "117.5 kpps", "50 %"] {
-        assert!(tables::is_same_workload(&row(512, same), &case), "{same}");
+        assert!(tables::is_same_workload(&row(512, same), &case, false), "{same}");
     }
     for other in ["35 % of 1 Gbit/s", "82,224 pps", "fast"] {
-        assert!(!tables::is_same_workload(&row(512, other), &case), "{other}");
+        assert!(!tables::is_same_workload(&row(512, other), &case, false), "{other}");
     }
-    assert!(!tables::is_same_workload(&row(256, "117,489 pps"), &case));
+    // A row without a size is about a mix, or about the only frames that there are.
+    let row_of_bits = SourceRow { size: None, ..row(0, "477.45 Mbps") };
+    assert!(tables::is_same_workload(&row_of_bits, &case, true));
+    assert!(!tables::is_same_workload(&row_of_bits, &case, false));
+    let received =
+        SourceRow { loss: None, figures: [("received %".into(), 97.5)].into(), ..row(512, "50 %") };
+    assert!((tables::source_loss(&received).unwrap() - 0.025).abs() < 1e-9);
+    assert!(!tables::is_same_workload(&row(256, "117,489 pps"), &case, false));
 }
 
 #[test]

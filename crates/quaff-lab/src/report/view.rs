@@ -99,8 +99,24 @@ pub(super) fn whole(case: &Case) -> impl Iterator<Item = &Run> {
 
 /// Whether all of its runs ended well, and none of them lost a frame.
 pub(super) fn is_lossless(case: &Case) -> bool {
-    let mut losses = whole(case).filter_map(|run| run.loss).peekable();
-    losses.peek().is_some() && losses.all(|loss| loss == 0.0)
+    !case.runs.is_empty() && case.runs.iter().all(|run| run.failed.is_none() && run.loss == Some(0.0))
+}
+
+/// Whether there was something to be lost.
+pub(super) fn can_lose(case: &Case) -> bool {
+    case.runs.iter().any(|run| run.loss.is_some() || run.failed.is_some())
+}
+
+/// Whether frames came more slowly than was asked, by more than 1 %, or the generator was the limit: what
+/// was lost or not says nothing of the rate that was asked.
+pub(super) fn fell_short(case: &Case) -> bool {
+    let short = case.pps.zip(offered_pps(case)).is_some_and(|(pps, came)| came < 0.99 * pps as f64);
+    short || case.limited_by == LimitedBy::Generator
+}
+
+/// Whether what was captured is no more than the capturer's own word: nothing was kept that could be counted.
+pub(super) fn is_own_word(case: &Case) -> bool {
+    whole(case).any(|run| run.counted_by == "tool")
 }
 
 /// Frames/s that arrived: the median of the runs.
@@ -117,7 +133,9 @@ pub(super) fn cpu_of(run: &Run) -> Option<[f64; 2]> {
 /// CPU time for each packet captured, ns: the median of the cases.
 pub(super) fn cpu_per_packet<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<f64> {
     let of = |case: &Case| {
+        // Of several capturers `captured` is the mean, and the time is that of all.
         let packets: u64 = whole(case).filter_map(|run| run.captured).sum();
+        let packets = packets * u64::from(case.setting.capturers.max(1));
         let seconds: f64 = whole(case).map(|run| run.cpu_user_s + run.cpu_system_s).sum();
         (packets > 0).then(|| seconds * 1e9 / packets as f64)
     };
@@ -130,39 +148,65 @@ pub(super) fn softirq(case: &Case) -> Option<f64> {
     median(&whole(case).filter(|run| !run.cores.is_empty()).map(of).collect::<Vec<_>>())
 }
 
-/// A capturer's own drop counter beside what was lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A capturer's own drop counter beside what was lost. Each run is judged for itself: what it said too much in
+/// one does not make up for what it kept silent about in another.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Told {
-    pub(super) told: u64,
+    /// Runs that could be judged, and those in which it was right: within 1 %, or three frames.
+    pub(super) runs: u64,
+    pub(super) right: u64,
+    /// Frames lost in all of them.
     pub(super) lost: u64,
+    /// Said and lost where it said too little.
+    pub(super) less: [u64; 2],
+    /// Said and lost where it said too much.
+    pub(super) more: [u64; 2],
 }
 
-/// What it said in all runs where it said something and where we could count; `None`: in none.
+/// What it said in all runs where it said something and where we could count; `None`: in none. Where the
+/// count is its own word too, there is nothing to judge it by.
 pub(super) fn told<'a>(runs: impl Iterator<Item = &'a Run>) -> Option<Told> {
-    let of = |run: &Run| Some((run.tool_drops?, run.offered.saturating_sub(run.captured?)));
-    let sum = |sum: Option<Told>, (told, lost): (u64, u64)| {
-        let so_far = sum.unwrap_or(Told { told: 0, lost: 0 });
-        Some(Told { told: so_far.told + told, lost: so_far.lost + lost })
-    };
-    runs.filter(|run| run.failed.is_none()).filter_map(of).fold(None, sum)
+    let counted = runs.filter(|run| run.failed.is_none() && run.counted_by != "tool");
+    let mut sum = Told::default();
+    for (told, lost) in
+        counted.filter_map(|run| Some((run.tool_drops?, run.offered.saturating_sub(run.captured?))))
+    {
+        sum.runs += 1;
+        sum.lost += lost;
+        let side = match told {
+            _ if told.abs_diff(lost) <= (lost / 100).max(3) => {
+                sum.right += 1;
+                continue;
+            }
+            less if less < lost => &mut sum.less,
+            _ => &mut sum.more,
+        };
+        side[0] += told;
+        side[1] += lost;
+    }
+    (sum.runs > 0).then_some(sum)
 }
 
 impl Told {
-    /// Within 1 %, or three frames.
-    pub(super) fn is_right(self) -> bool {
-        self.told.abs_diff(self.lost) <= (self.lost / 100).max(3)
-    }
-
-    /// "right", "0 of 31,234 lost", "48 % of 31,234 lost", "3.1 × the 400 lost".
+    /// "right", "0 of 31,234 lost", "right in 12 of 15 runs; else 48 % of 31,234 lost".
     pub(super) fn words(self) -> String {
-        let lost = count(self.lost);
-        match (self.told, self.lost) {
-            (0, 0) => "right: none".into(),
-            _ if self.is_right() => "right".into(),
-            (0, _) => format!("0 of {lost} lost"),
-            (told, 0) => format!("{}, and none was lost", count(told)),
-            (told, all) if told < all => format!("{} of {lost} lost", percent(told as f64 / all as f64)),
-            (told, all) => format!("{} × the {lost} lost", significant(told as f64 / all as f64)),
+        if self.right == self.runs {
+            return if self.lost == 0 { "right: none" } else { "right" }.into();
+        }
+        let [told, lost] = self.less;
+        let less = (lost > 0).then(|| match told {
+            0 => format!("0 of {} lost", count(lost)),
+            told => format!("{} of {} lost", percent(told as f64 / lost as f64), count(lost)),
+        });
+        let [told, lost] = self.more;
+        let more = (told > 0).then(|| match lost {
+            0 => format!("{}, and none was lost", count(told)),
+            lost => format!("{} × the {} lost", significant(told as f64 / lost as f64), count(lost)),
+        });
+        let wrong = less.into_iter().chain(more).collect::<Vec<_>>().join("; ");
+        match self.right {
+            0 => wrong,
+            right => format!("right in {right} of {} runs; else {wrong}", self.runs),
         }
     }
 }
@@ -184,8 +228,10 @@ pub(super) fn loss_words(case: &Case) -> String {
     let limit = match case.limited_by {
         LimitedBy::Generator => "; the generator was the limit",
         LimitedBy::Receiver => "; lost before the capturer",
+        _ if fell_short(case) => "; slower than asked",
         _ => "",
     };
+    let runs = if is_own_word(case) { format!("{runs}, by its own word") } else { runs };
     match (case.loss_trimmed, case.loss_spread) {
         (Some(loss), Some(spread)) if spread[0] < spread[1] => {
             format!("{} ({}, {runs}){limit}", percent(loss), super::words::percents(spread))
@@ -218,8 +264,10 @@ pub(super) fn parse_rate(words: &str, bytes: f64) -> Option<f64> {
     }
 }
 
-fn bits(words: &str) -> Option<f64> {
-    let (number, unit) = split(words)?;
+/// Bits/s in such words.
+pub(super) fn bits(words: &str) -> Option<f64> {
+    let words = words.replace(',', "").to_lowercase();
+    let (number, unit) = split(&words)?;
     let unit = unit.trim_end_matches("it/s").trim_end_matches("ps").trim_end_matches("/s");
     let power = ["b", "kb", "mb", "gb", "tb"].iter().position(|known| *known == unit)?;
     Some(number * 1000f64.powi(power as i32))
@@ -246,24 +294,43 @@ pub(super) fn rate_words(case: &Case) -> String {
 mod tests {
     use super::*;
 
+    fn run(told: u64, lost: u64) -> Run {
+        let counted_by = "file".into();
+        Run {
+            offered: 100_000,
+            captured: Some(100_000 - lost),
+            tool_drops: Some(told),
+            counted_by,
+            ..Run::default()
+        }
+    }
+
     #[test]
-    fn a_counter_is_judged_by_what_was_lost() {
-        let words = |told, lost| Told { told, lost }.words();
-        assert_eq!(words(0, 0), "right: none");
-        assert_eq!(words(31_230, 31_234), "right");
-        assert_eq!(words(0, 31_234), "0 of 31,234 lost");
-        assert_eq!(words(15_000, 31_250), "48 % of 31,250 lost");
-        assert_eq!(words(1240, 400), "3.1 × the 400 lost");
-        assert_eq!(words(7, 0), "7, and none was lost");
+    fn a_counter_is_judged_by_what_was_lost_in_each_run() {
+        let words = |runs: &[(u64, u64)]| {
+            let runs: Vec<Run> = runs.iter().map(|(told, lost)| run(*told, *lost)).collect();
+            told(runs.iter()).unwrap().words()
+        };
+        assert_eq!(words(&[(0, 0), (0, 0)]), "right: none");
+        assert_eq!(words(&[(31_230, 31_234), (2, 0)]), "right");
+        assert_eq!(words(&[(0, 31_234)]), "0 of 31,234 lost");
+        assert_eq!(words(&[(15_000, 31_250)]), "48 % of 31,250 lost");
+        assert_eq!(words(&[(1240, 400)]), "3.1 × the 400 lost");
+        assert_eq!(words(&[(7, 0)]), "7, and none was lost");
+        // As much too many as too few is not right.
+        assert_eq!(words(&[(60_000, 10_000), (0, 50_000)]), "0 of 50,000 lost; 6 × the 10,000 lost");
+        assert_eq!(words(&[(9, 9), (0, 50)]), "right in 1 of 2 runs; else 0 of 50 lost");
     }
 
     #[test]
     fn what_failed_or_was_not_counted_does_not_speak_for_a_counter() {
-        let run = |offered, captured, tool_drops| Run { offered, captured, tool_drops, ..Run::default() };
-        let failed = Run { failed: Some("hung".into()), ..run(100, Some(0), Some(0)) };
-        let all = [run(100, Some(90), Some(3)), run(100, None, Some(9)), run(100, Some(80), None), failed];
-        assert_eq!(told(all.iter()), Some(Told { told: 3, lost: 10 }));
-        assert_eq!(told(all[3..].iter()), None);
+        let failed = Run { failed: Some("hung".into()), ..run(0, 100) };
+        let own_word = Run { counted_by: "tool".into(), ..run(5, 5) };
+        let uncounted = Run { captured: None, ..run(9, 9) };
+        let silent = Run { tool_drops: None, ..run(9, 9) };
+        let all = [failed, own_word, uncounted, silent, run(3, 10)];
+        assert_eq!(told(all.iter()).map(|told| (told.runs, told.lost, told.less)), Some((1, 10, [3, 10])));
+        assert_eq!(told(all[..4].iter()), None);
     }
 
     #[test]

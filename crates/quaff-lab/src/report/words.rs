@@ -95,6 +95,30 @@ pub(super) fn quote(word: &str) -> String {
     }
 }
 
+/// Words of others, fit for a terminal and a page: control characters, and those that turn the direction
+/// of writing, become U+FFFD; ends of lines become spaces.
+pub fn clean(words: &str) -> String {
+    let one = |c: char| match c {
+        '\t' | '\n' | '\r' => ' ',
+        c if c.is_control() => '\u{fffd}',
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+        c => c,
+    };
+    words.chars().map(one).collect()
+}
+
+/// Words as Markdown takes them for words.
+pub(super) fn plain(words: &str) -> String {
+    let mut out = String::with_capacity(words.len());
+    for char in clean(words).chars() {
+        if "\\`*_[]!#<|~".contains(char) {
+            out.push('\\');
+        }
+        out.push(char);
+    }
+    out
+}
+
 /// With a full stop. The first letter stays as it is: it may be that of a name.
 pub(super) fn sentence(words: &str) -> String {
     let end = if words.ends_with(['.', '!', '?', ':']) { "" } else { "." };
@@ -133,6 +157,12 @@ mod tests {
         assert_eq!(span(4.25), "4.25 s");
         assert_eq!(span(125.0), "2 min 5 s");
         assert_eq!(span(4320.0), "1 h 12 min");
+    }
+
+    #[test]
+    fn words_of_others_stay_words() {
+        assert_eq!(clean("a\u{1b}]52;c;x\u{7}b\u{202e}\n"), "a\u{fffd}]52;c;x\u{fffd}b\u{fffd} ");
+        assert_eq!(plain("![x](http://y) <b> `c`"), "\\!\\[x\\](http://y) \\<b> \\`c\\`");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! SVG, written by hand: a few shapes, and the one place where text is escaped.
 
+use crate::report::words::clean;
 use std::fmt::Write;
 
 /// What is inside of a picture, so far.
@@ -71,15 +72,13 @@ impl Svg {
 /// U+FFFD.
 pub(in crate::report) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for char in text.chars() {
+    for char in clean(text).chars() {
         match char {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            '\t' | '\n' | '\r' => out.push(' '),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
