@@ -379,9 +379,10 @@ pub fn trials(report: &Report) -> Table {
     let heads = ["capturer", ">frames", "search", ">trial", ">wanted", ">arrived", ">seconds", ">lost"];
     let mut table = Table::new("Every trial", &heads);
     for search in &report.searches {
+        let warm_up = search.warm_up.iter().map(|trial| ("warm-up", 0, trial));
         let first = search.trials.iter().enumerate().map(|(i, trial)| ("first", i, trial));
         let second = search.trials_again.iter().enumerate().map(|(i, trial)| ("second", i, trial));
-        for (which, i, trial) in first.chain(second) {
+        for (which, i, trial) in warm_up.chain(first).chain(second) {
             let row = [
                 search.rival.clone(),
                 found(search),
@@ -404,15 +405,9 @@ pub(super) fn highest_words(search: &Search) -> String {
     match (search.lower_pps, search.limited_by) {
         (None, _) => "irregular: at none".into(),
         (Some(pps), LimitedBy::Generator) => format!("irregular: ≥ {}", rate(pps)),
-        (Some(pps), _) if is_irregular(search) => format!("irregular: {}", rate(pps)),
+        (Some(pps), _) if !search.regular => format!("irregular: {}", rate(pps)),
         (Some(pps), _) => rate(pps),
     }
-}
-
-/// Whether there is no lower bound, no upper one, or more between them than was wanted.
-pub(super) fn is_irregular(search: &Search) -> bool {
-    let apart = search.lower_pps.zip(search.upper_pps).map(|(lower, upper)| (upper - lower) / upper);
-    apart.is_none_or(|apart| apart > search.width * 1.001) || search.limited_by == LimitedBy::Generator
 }
 
 /// How many of the cases in which something could be lost lost nothing in any run.

@@ -155,6 +155,8 @@ fn what_the_generator_limited_is_no_maximum() {
         trials: vec![],
         again: None,
         trials_again: vec![],
+        regular: limited_by == LimitedBy::Rival,
+        warm_up: None,
         goal: None,
         throughput_pps: None,
         notes: vec![],
