@@ -36,6 +36,7 @@ enum Command {
     Verify(cmd::verify::Args),
     Pipe(cmd::pipe::Args),
     Split(cmd::split::Args),
+    Bench(cmd::bench::Args),
     Cores(cmd::cores::Args),
     Lab(cmd::lab::Args),
 }
@@ -61,6 +62,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Verify(args) => cmd::verify::run(args),
         Command::Pipe(args) => cmd::pipe::run(args),
         Command::Split(args) => cmd::split::run(args),
+        Command::Bench(args) => cmd::bench::run(&args),
         Command::Cores(args) => cmd::cores::run(args),
         Command::Lab(args) => cmd::lab::run(args),
     }

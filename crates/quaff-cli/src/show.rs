@@ -4,12 +4,23 @@ use std::io::Write;
 
 /// Prints a line on stderr. That nobody listens is no reason to fail.
 pub(crate) fn say(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", harmless(line));
 }
 
 /// Prints a line on stdout. That nobody listens is no reason to fail.
 pub(crate) fn print(line: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{line}");
+    let _ = writeln!(std::io::stdout().lock(), "{}", harmless(line));
+}
+
+/// Text without what a terminal would obey: names, versions and last words are other people's.
+fn harmless(text: &str) -> String {
+    let obeys = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || is_bidi(c);
+    text.chars().map(|c| if obeys(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Turns the direction in which what follows is written (UAX 9, section 2).
+fn is_bidi(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// `1234567` as `1,234,567`.
@@ -67,6 +78,23 @@ fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
     }
 }
 
+/// Breaks lines where they get longer than `columns`, between words.
+pub(crate) fn wrap(columns: usize, text: &str) -> String {
+    let (mut wrapped, mut at) = (String::new(), 0);
+    for word in text.split_whitespace() {
+        let width = word.chars().count();
+        let between = match at {
+            0 => "",
+            at if at + 1 + width > columns => "\n",
+            _ => " ",
+        };
+        at = if between == "\n" { width } else { at + between.len() + width };
+        wrapped += between;
+        wrapped += word;
+    }
+    wrapped + "\n"
+}
+
 /// A word as a shell needs it.
 pub(crate) fn quote(word: &std::ffi::OsStr) -> String {
     let text = word.to_string_lossy();
@@ -81,6 +109,25 @@ pub(crate) fn quote(word: &std::ffi::OsStr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_broken_between_words() {
+        let wrapped = wrap(79, &"word ".repeat(40));
+        assert!(wrapped.lines().all(|line| line.len() <= 79 && !line.ends_with(' ')), "{wrapped}");
+        assert_eq!(wrapped.split_whitespace().count(), 40);
+        assert_eq!(wrapped.lines().count(), 3);
+        let long = "x".repeat(200);
+        assert_eq!(wrap(79, &format!("a {long} b")), format!("a\n{long}\nb\n"));
+    }
+
+    #[test]
+    fn a_terminal_obeys_nobody_elses_words() {
+        assert_eq!(harmless("a\tb\nµ – 1 %"), "a\tb\nµ – 1 %");
+        assert_eq!(
+            harmless("x\u{1b}]52;c;eA==\u{7}y\u{9b}z\u{202e}w\r"),
+            "x\u{fffd}]52;c;eA==\u{fffd}y\u{fffd}z\u{fffd}w\u{fffd}"
+        );
+    }
 
     #[test]
     fn numbers_read_well() {

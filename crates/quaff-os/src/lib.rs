@@ -23,6 +23,7 @@ pub mod rtnl;
 mod shared;
 pub mod signal;
 pub mod stats;
+pub mod terminal;
 pub mod testing;
 pub mod topology;
 pub mod xdp;

@@ -1,5 +1,6 @@
 //! One file a subcommand: its arguments, and how they become a plan.
 
+pub(crate) mod bench;
 pub(crate) mod capture;
 pub(crate) mod cores;
 pub(crate) mod extcap;

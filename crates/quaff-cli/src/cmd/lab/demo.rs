@@ -175,14 +175,17 @@ impl Demo {
             format!("{} {version}", present.rival.name)
         };
         let names: Vec<_> = present.iter().map(named).collect();
-        let mut text = wrap(&format!(
-            "The same traffic to each of {}. Each has core {}, {BUFFER_MIB} MiB of buffer and the same disk; \
+        let mut text = show::wrap(
+            table::WIDTH,
+            &format!(
+                "The same traffic to each of {}. Each has core {}, {BUFFER_MIB} MiB of buffer and the same disk; \
              frames arrive from core {}. The files go to {}, and are removed.",
-            names.join(", "),
-            cores.capturer,
-            cores.generator,
-            place.parent().display(),
-        ));
+                names.join(", "),
+                cores.capturer,
+                cores.generator,
+                place.parent().display(),
+            ),
+        );
         for rival in absent {
             text += &format!("Not installed, so left out: {} ({})\n", rival.name, rival.install);
         }
@@ -193,11 +196,14 @@ impl Demo {
         let buffer =
             |present: &Present| format!("{} {}", present.rival.name, present.rival.buffer_words(BUFFER_MIB));
         let buffers: Vec<_> = self.setup.present.iter().map(buffer).collect();
-        let legend = wrap(&format!(
-            "lost: what is missing in the file, which we read and count ourselves. own drops: what the tool \
+        let legend = show::wrap(
+            table::WIDTH,
+            &format!(
+                "lost: what is missing in the file, which we read and count ourselves. own drops: what the tool \
              says that it lost. CPU s: user and system time of its process. Buffers: {}.",
-            buffers.join(", ")
-        ));
+                buffers.join(", ")
+            ),
+        );
         let mut text = format!("\n{}\n", self.style.dim(legend.trim_end()));
         for Present { rival, .. } in &self.setup.present {
             let Some((offered, in_file)) = self.totals.get(&rival.name) else { continue };
@@ -233,23 +239,6 @@ impl Demo {
     }
 }
 
-/// Breaks lines where they get too long, between words.
-fn wrap(text: &str) -> String {
-    let (mut wrapped, mut at) = (String::new(), 0);
-    for word in text.split_whitespace() {
-        let width = word.chars().count();
-        let between = match at {
-            0 => "",
-            at if at + 1 + width > table::WIDTH => "\n",
-            _ => " ",
-        };
-        at = if between == "\n" { width } else { at + between.len() + width };
-        wrapped += between;
-        wrapped += word;
-    }
-    wrapped + "\n"
-}
-
 /// What to type for this program: from here, when it is below.
 fn program() -> String {
     let (exe, here) = (std::env::current_exe().ok(), std::env::current_dir().ok());
@@ -266,17 +255,6 @@ fn interface(links: &[Link]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_are_broken_between_words() {
-        let words = "word ".repeat(40);
-        let wrapped = wrap(&words);
-        assert!(wrapped.lines().all(|line| line.len() <= table::WIDTH && !line.ends_with(' ')), "{wrapped}");
-        assert_eq!(wrapped.split_whitespace().count(), 40);
-        assert_eq!(wrapped.lines().count(), 3);
-        let long = "x".repeat(200);
-        assert_eq!(wrap(&format!("a {long} b")), format!("a\n{long}\nb\n"));
-    }
 
     #[test]
     fn an_interface_is_offered_that_is_there() {

@@ -1,6 +1,6 @@
 //! Whether a plan makes sense. It is asked once, when it is read or made.
 
-use super::{Amount, Find, Plan, PlanError, Rate, Setting, Size, Sweep};
+use super::{Amount, Bed, Find, Plan, PlanError, Rate, Setting, Size, Sweep};
 use quaff_wire::synth::Sizes;
 
 /// The smallest frame of Ethernet without its FCS, bytes (IEEE 802.3).
@@ -9,6 +9,11 @@ const FRAME_BYTES_MIN: u32 = 60;
 const FRAME_BYTES_MAX: u32 = 9230;
 /// More at once would only measure the scheduler.
 const CAPTURERS_MAX: u32 = 64;
+/// More is a mistake.
+const RUNS_MAX: u32 = 1000;
+const COPIES_MAX: u32 = 100_000;
+const FRAMES_MAX: f64 = 1e12;
+const SECONDS_MAX: f64 = 86_400.0;
 /// zlib's.
 const LEVEL_MAX: u32 = 9;
 
@@ -23,7 +28,15 @@ impl Plan {
 
     fn sense(&self) -> Result<(), String> {
         ensure(!self.rivals.is_empty(), || "nobody is to be measured".into())?;
-        ensure(self.runs > 0, || "each case is run 0 times".into())?;
+        let twice = |(at, name): &(usize, &String)| self.rivals[..*at].contains(name);
+        let twice = self.rivals.iter().enumerate().find(twice);
+        ensure(twice.is_none(), || format!("{} is named twice", twice.map_or("", |(_, name)| name)))?;
+        ensure((1..=RUNS_MAX).contains(&self.runs), || {
+            format!("each case is run 1 to {RUNS_MAX} times, not {} times", self.runs)
+        })?;
+        if let Bed::Real { receive_on, .. } = &self.bed {
+            ensure(!receive_on.is_empty(), || "no interface receives".into())?;
+        }
         ensure(!self.sweeps.is_empty() || !self.finds.is_empty(), || "nothing is to be run".into())?;
         self.finds.iter().try_for_each(Find::sense)?;
         for sweep in &self.sweeps {
@@ -47,11 +60,12 @@ impl Sweep {
         ensure(!self.rates.is_empty(), || "there are no rates".into())?;
         self.sizes.iter().try_for_each(size)?;
         self.rates.iter().try_for_each(rate)?;
-        let amount = match self.amount {
-            Amount::Frames(frames) => frames as f64,
-            Amount::Seconds(seconds) => seconds,
+        let (amount, most) = match self.amount {
+            Amount::Frames(frames) => (frames as f64, FRAMES_MAX),
+            Amount::Seconds(seconds) => (seconds, SECONDS_MAX),
         };
-        ensure(amount.is_finite() && amount > 0.0, || "a run has no frames".into())?;
+        ensure(amount > 0.0, || "a run has no frames".into())?;
+        ensure(amount <= most, || "a run has at most 10^12 frames and lasts at most a day".into())?;
         setting(&self.setting)
     }
 }
@@ -61,12 +75,15 @@ impl Find {
         let is_share = |number: f64| (0.0..1.0).contains(&number);
         ensure(!self.sizes.is_empty(), || "a search has no sizes".into())?;
         self.sizes.iter().try_for_each(size)?;
-        ensure(self.seconds.is_finite() && self.seconds > 0.0, || "a trial takes no time".into())?;
+        ensure(self.seconds > 0.0, || "a trial takes no time".into())?;
+        ensure(self.seconds <= SECONDS_MAX, || "a trial takes more than a day".into())?;
         ensure(is_share(self.goal_loss), || format!("a loss of {} is none from 0 to 1", self.goal_loss))?;
         ensure(is_share(self.width) && self.width > 0.0, || {
             format!("a search is done at a width between 0 and 1, not {}", self.width)
         })?;
-        ensure(self.repeats != Some(0), || "a search is repeated 0 times".into())?;
+        ensure(self.repeats.is_none_or(|repeats| (1..=RUNS_MAX).contains(&repeats)), || {
+            format!("a search is repeated 1 to {RUNS_MAX} times, not {} times", self.repeats.unwrap_or(0))
+        })?;
         setting(&self.setting)
     }
 }
@@ -87,11 +104,12 @@ fn rate(rate: &Rate) -> Result<(), String> {
 }
 
 fn setting(setting: &Setting) -> Result<(), String> {
-    let Setting { buffer_mib, capturers, compression, snaplen, cores, .. } = setting;
+    let Setting { buffer_mib, capturers, copies, compression, snaplen, cores, .. } = setting;
     ensure(*buffer_mib != Some(0), || "a buffer of 0 MiB holds nothing".into())?;
     ensure((1..=CAPTURERS_MAX).contains(capturers), || {
         format!("1 to {CAPTURERS_MAX} capture at once, not {capturers}")
     })?;
+    ensure(*copies <= COPIES_MAX, || format!("{copies} extra copies are more than anybody makes"))?;
     ensure(*compression <= LEVEL_MAX, || format!("zlib has levels up to {LEVEL_MAX}, not {compression}"))?;
     ensure(*snaplen != Some(0), || "0 bytes of each packet are nothing".into())?;
     ensure((1..=2).contains(cores), || format!("generator and capturer have 1 or 2 cores, not {cores}"))
@@ -103,7 +121,7 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Bed, Content, Method, Wanted};
+    use super::super::{Content, Method, Wanted};
     use super::*;
 
     fn plan() -> Plan {
@@ -155,13 +173,13 @@ mod tests {
         assert_eq!(said(|_| ()), "nothing");
         for (sentence, worse) in [
             ("nobody", (|plan| plan.rivals.clear()) as fn(&mut Plan)),
-            ("0 times", |plan| plan.runs = 0),
+            ("not 0 times", |plan| plan.runs = 0),
             ("nothing is to be run", |plan| plan.sweeps.clear()),
             ("a search has no sizes", |plan| plan.finds = vec![Find { sizes: Vec::new(), ..find() }]),
             ("takes no time", |plan| plan.finds = vec![Find { seconds: 0.0, ..find() }]),
             ("none from 0 to 1", |plan| plan.finds = vec![Find { goal_loss: 1.0, ..find() }]),
             ("not 0", |plan| plan.finds = vec![Find { width: 0.0, ..find() }]),
-            ("repeated 0 times", |plan| plan.finds = vec![Find { repeats: Some(0), ..find() }]),
+            ("not 0 times", |plan| plan.finds = vec![Find { repeats: Some(0), ..find() }]),
             ("tcpdump is to be measured", |plan| {
                 plan.finds = vec![Find { rivals: vec!["tcpdump".into()], ..find() }]
             }),
@@ -176,7 +194,17 @@ mod tests {
                 plan.sweeps[0].rates = vec![Rate::Util { percent: -1.0, link_mbps: 1e3 }];
             }),
             ("no frames", |plan| plan.sweeps[0].amount = Amount::Frames(0)),
-            ("no frames", |plan| plan.sweeps[0].amount = Amount::Seconds(f64::INFINITY)),
+            ("at most a day", |plan| plan.sweeps[0].amount = Amount::Seconds(f64::INFINITY)),
+            ("no frames", |plan| plan.sweeps[0].amount = Amount::Seconds(f64::NAN)),
+            ("10^12 frames", |plan| plan.sweeps[0].amount = Amount::Frames(u64::MAX)),
+            ("quaff is named twice", |plan| plan.rivals = vec!["quaff".into(), "quaff".into()]),
+            ("not 2000 times", |plan| plan.runs = 2000),
+            ("no interface receives", |plan| {
+                let send_on = "eth0".into();
+                plan.bed = Bed::Real { send_on, receive_on: Vec::new(), sender: None };
+            }),
+            ("than anybody makes", |plan| plan.sweeps[0].setting.copies = 1_000_000),
+            ("more than a day", |plan| plan.finds = vec![Find { seconds: 1e9, ..find() }]),
             ("holds nothing", |plan| plan.sweeps[0].setting.buffer_mib = Some(0)),
             ("not 65", |plan| plan.sweeps[0].setting.capturers = 65),
             ("not 0", |plan| plan.sweeps[0].setting.capturers = 0),

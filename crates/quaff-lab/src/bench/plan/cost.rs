@@ -6,7 +6,7 @@ use super::{Amount, Output, Plan, Rate, Size, Sweep, Wanted};
 const PPS_MAX: f64 = 1_500_000.0;
 /// What a run takes beside its frames, s: a capturer starts, writes what it still has and ends, its file is
 /// read.
-const RUN_SECONDS: f64 = 3.0;
+const RUN_SECONDS: f64 = 2.0;
 /// Mean bytes of a frame out of a file that nobody has read yet.
 const FILE_BYTES: f64 = 500.0;
 /// What a capture file has beside each frame, bytes.
@@ -124,8 +124,8 @@ mod tests {
         .expect("a plan");
         let cost = plan.cost();
         assert_eq!((cost.cases, cost.runs), (5, 20));
-        // (2 × 4 + 1) × (1 + 3), the same × (15 + 3), (4 + 1) × (2 + 3), and the warm-up.
-        assert!((cost.seconds - (36.0 + 162.0 + 25.0 + 3.0)).abs() < 1e-9, "{cost:?}");
+        // (2 × 4 + 1) × (1 + 2), the same × (15 + 2), (4 + 1) × (2 + 2), and the warm-up.
+        assert!((cost.seconds - (27.0 + 153.0 + 20.0 + 2.0)).abs() < 1e-9, "{cost:?}");
         assert!((cost.bytes_max - 1.5e9).abs() < 1.0, "{cost:?}");
     }
 }

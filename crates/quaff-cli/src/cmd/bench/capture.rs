@@ -1,0 +1,210 @@
+//! `quaff bench capture`: from arguments to a folder with a report.
+
+use super::args::Args;
+use super::plan::plan;
+use super::progress::Progress;
+use super::table;
+use crate::exit::Exit;
+use crate::show;
+use anyhow::{Context as _, bail, ensure};
+use quaff_lab::bench::plan::{Bed, Plan};
+use quaff_lab::bench::result::{Case, Report, Run};
+use quaff_lab::bench::{self, Context};
+use quaff_lab::report;
+use quaff_lab::rival::{self, Rival};
+use quaff_os::signal::{Signal, Signals};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The one that is to lose nothing.
+const OURS: &str = "quaff";
+/// The file that holds everything.
+const RESULT: &str = "result.json";
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    // Before the first thread: from here on a signal is something to read.
+    let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
+    let quaff = std::env::current_exe().context("find the program that runs")?;
+    let own = own(args, &quaff)?;
+    let names: Vec<_> = own.iter().map(|rival| rival.name.clone()).collect();
+    let plan = plan(args, &names)?;
+    if args.print_plan {
+        return print_plan(&plan);
+    }
+    let rivals = rival::shipped(&quaff).into_iter().chain(own).collect();
+    let out = Folder::make(args.out.as_deref(), &plan.name)?;
+    let command = std::env::args().collect();
+    let context = Context { quaff, dir: args.dir.clone(), command, rivals };
+    introduce(&plan, &out);
+    let mut progress = Progress::new(signals, out.path.join(RESULT), args.quiet);
+    let report = bench::run(&plan, &context, &mut progress);
+    progress.end();
+    let report = report?;
+    if report.interrupted && !has_figures(&report) {
+        bail!("interrupted before anything was measured; all that was made is removed");
+    }
+    let files = report::write(&report, &out.path)?;
+    out.keep();
+    print(args, &report, &files)
+}
+
+/// The capturers that the user describes.
+fn own(args: &Args, quaff: &Path) -> anyhow::Result<Vec<Rival>> {
+    let files = args.rival_file.iter().map(|file| rival::read(file, quaff));
+    let commands = args.command.iter().map(|words| rival::from_command(words, quaff));
+    Ok(files.chain(commands).collect::<Result<_, _>>()?)
+}
+
+fn print_plan(plan: &Plan) -> anyhow::Result<Exit> {
+    let cost = plan.cost();
+    let took = table::about(cost.seconds);
+    let room = show::bytes(cost.bytes_max as u64);
+    let (cases, runs) = (show::count(cost.cases), show::count(cost.runs));
+    show::print(&format!("# {cases} cases, {runs} runs, about {took}; room for files: {room}"));
+    show::print(plan.to_toml().context("write the plan")?.trim_end());
+    Ok(Exit::Done)
+}
+
+/// What is going to happen, on stderr.
+fn introduce(plan: &Plan, out: &Folder) {
+    let cost = plan.cost();
+    let (took, rivals) = (table::about(cost.seconds), plan.rivals.join(", "));
+    show::say(&format!(
+        "{} ({}): {rivals}; about {took}, into {}",
+        plan.title,
+        plan.name,
+        out.path.display()
+    ));
+    show::say("");
+}
+
+fn print(args: &Args, report: &Report, files: &[PathBuf]) -> anyhow::Result<Exit> {
+    if args.json {
+        show::print(&serde_json::to_string_pretty(report).context("write the result")?);
+    } else {
+        show::print(&table::whole(report, false));
+    }
+    let page = files.iter().find(|file| file.extension().is_some_and(|kind| kind == "html"));
+    if let Some(page) = page {
+        show::say(&format!("\nThe report is {}", page.display()));
+    }
+    Ok(verdict(report))
+}
+
+fn has_figures(report: &Report) -> bool {
+    report.cases.iter().any(|case| !case.runs.is_empty())
+        || !report.searches.is_empty()
+        || !report.bursts.is_empty()
+}
+
+/// How it ends: with loss when quaff lost frames that reached it, or did not get through a run. A curve goes
+/// where frames are lost, so its points say nothing here. What is not whole is told from what is.
+pub(super) fn verdict(report: &Report) -> Exit {
+    if report.interrupted || !has_figures(report) {
+        return Exit::Failed;
+    }
+    let is_asked = |case: &&Case| report.plan.sweeps.iter().any(|sweep| sweep.series == case.series);
+    let ours = report.cases.iter().filter(|case| case.rival == OURS).filter(is_asked);
+    let is_real = matches!(report.plan.bed, Bed::Real { .. });
+    let is_bad = |run: &Run| {
+        // What a card or the kernel's queue dropped nobody can capture.
+        let excused = if is_real { run.receiver_drops } else { 0 };
+        let lost = run.captured.map_or(u64::MAX, |captured| run.offered.saturating_sub(captured));
+        run.failed.is_some() || (run.loss.is_some_and(|loss| loss > 0.0) && lost > excused)
+    };
+    if ours.flat_map(|case| &case.runs).any(is_bad) { Exit::Loss } else { Exit::Done }
+}
+
+/// The folder of a result. What was made for a bench that came to nothing goes again.
+struct Folder {
+    path: PathBuf,
+    made: bool,
+}
+
+impl Folder {
+    /// Makes it, before anything is measured for it.
+    fn make(wanted: Option<&Path>, name: &str) -> anyhow::Result<Self> {
+        let path = wanted.map_or_else(|| by_time(name), Path::to_owned);
+        let made = !path.exists();
+        fs::create_dir_all(&path).with_context(|| format!("make the folder {}", path.display()))?;
+        let result = path.join(RESULT);
+        ensure!(!result.exists(), "there is a result already, {}; say another --out", result.display());
+        Ok(Self { path, made })
+    }
+
+    fn keep(mut self) {
+        self.made = false;
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.made {
+            // Whoever put something into it keeps it.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+/// `bench-quick-20261120-190405`.
+fn by_time(name: &str) -> PathBuf {
+    let now = jiff::Zoned::now();
+    format!("bench-{name}-{}", now.strftime("%Y%m%d-%H%M%S")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_lab::testing::sample_report;
+
+    #[test]
+    fn only_what_quaff_lost_itself_is_a_loss() {
+        let mut report = sample_report();
+        let ours = report.cases.iter().position(|case| case.rival == OURS).expect("ours");
+        report.cases.truncate(ours + 1);
+        report.plan.sweeps.truncate(1);
+        report.interrupted = false;
+        report.plan.sweeps[0].series.clone_from(&report.cases[ours].series);
+        let lossless =
+            Run { offered: 100, captured: Some(100), loss: Some(0.0), failed: None, ..Run::default() };
+        let lossy = Run { captured: Some(90), loss: Some(0.1), ..lossless.clone() };
+        let of = |runs: &[Run], bed: &Bed, series: &str| {
+            let mut report = report.clone();
+            report.plan.bed = bed.clone();
+            report.cases[ours].runs = runs.to_vec();
+            series.clone_into(&mut report.cases[ours].series);
+            verdict(&report)
+        };
+        let series = report.cases[ours].series.clone();
+        assert_eq!(verdict(&Report { interrupted: true, ..report.clone() }), Exit::Failed, "half a bench");
+        assert_eq!(of(std::slice::from_ref(&lossless), &Bed::Direct, &series), Exit::Done);
+        assert_eq!(
+            of(&[lossless.clone(), lossy.clone()], &Bed::Direct, &series),
+            Exit::Loss,
+            "one of them did"
+        );
+        assert_eq!(of(std::slice::from_ref(&lossy), &Bed::Direct, "another"), Exit::Done, "a curve's");
+        let before = Run { receiver_drops: 10, ..lossy.clone() };
+        assert_eq!(of(std::slice::from_ref(&before), &Bed::Span, &series), Exit::Loss, "never offered");
+        let real = Bed::Real { send_on: "a".into(), receive_on: vec!["b".into()], sender: None };
+        assert_eq!(of(std::slice::from_ref(&before), &real, &series), Exit::Done, "the card did");
+        assert_eq!(of(&[lossy], &real, &series), Exit::Loss);
+        let failed = Run { failed: Some("it crashed".into()), ..lossless };
+        assert_eq!(of(&[failed], &Bed::Direct, &series), Exit::Loss);
+    }
+
+    #[test]
+    fn a_folder_that_came_to_nothing_goes_and_a_result_is_never_written_over() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = parent.path().join("out");
+        drop(Folder::make(Some(&path), "quick").expect("made"));
+        assert!(!path.exists());
+        Folder::make(Some(&path), "quick").expect("made").keep();
+        assert!(path.exists());
+        drop(Folder::make(Some(&path), "quick").expect("it is empty"));
+        assert!(path.exists(), "it was there before");
+        fs::write(path.join(RESULT), "{}").expect("written");
+        let said = Folder::make(Some(&path), "quick").err().expect("refused").to_string();
+        assert!(said.contains("--out"), "{said}");
+    }
+}

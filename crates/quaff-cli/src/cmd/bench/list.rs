@@ -1,0 +1,90 @@
+//! `quaff bench list`: what can be measured, and with whom.
+
+use super::table;
+use crate::exit::Exit;
+use crate::show;
+use anyhow::Context;
+use quaff_lab::bench::plan::Plan;
+use quaff_lab::bench::preset;
+use quaff_lab::rival::{Rival, shipped};
+use serde::Serialize;
+
+/// List the presets, and the capturers that are known here
+///
+/// How long a preset takes is an estimate for a machine on which all its capturers are installed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print a JSON object instead
+    #[arg(long)]
+    json: bool,
+}
+
+/// A preset.
+#[derive(Debug, Serialize)]
+struct PresetRow {
+    name: String,
+    title: String,
+    source: Option<String>,
+    rivals: Vec<String>,
+    runs: u64,
+    /// About, s.
+    seconds: f64,
+    notes: Vec<String>,
+}
+
+/// A capturer.
+#[derive(Debug, Serialize)]
+struct RivalRow {
+    name: String,
+    installed: bool,
+    version: Option<String>,
+    install: String,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let quaff = std::env::current_exe().context("find the program that runs")?;
+    let plans = preset::names().filter_map(preset::preset).collect::<Result<Vec<_>, _>>()?;
+    let presets: Vec<_> = plans.into_iter().map(preset_row).collect();
+    let rivals: Vec<_> = shipped(&quaff).into_iter().filter(|rival| !rival.hidden).map(rival_row).collect();
+    if args.json {
+        show::print(&serde_json::json!({ "presets": presets, "rivals": rivals }).to_string());
+        return Ok(Exit::Done);
+    }
+    let rows = presets.iter().map(|preset| {
+        let words = [preset.title.as_str(), preset.source.as_deref().unwrap_or("")];
+        let words: Vec<_> = words.into_iter().filter(|words| !words.is_empty()).collect();
+        vec![preset.name.clone(), table::about(preset.seconds), words.join("\n")]
+    });
+    show::print(&table::plain(&["preset", "takes about", "what it measures"], rows));
+    let rows = rivals.iter().map(|rival| {
+        let state = match (rival.installed, &rival.version) {
+            (true, Some(version)) => version.clone(),
+            (true, None) => "installed".into(),
+            (false, _) if rival.install.is_empty() => "not installed".into(),
+            (false, _) => format!("not installed: {}", rival.install),
+        };
+        vec![rival.name.clone(), state]
+    });
+    show::print(&format!("\n{}", table::plain(&["capturer", "here"], rows)));
+    show::print("\nYour own: --command 'NAME=WORDS' or --rival-file FILE.toml; docs/rivals.md says how.");
+    Ok(Exit::Done)
+}
+
+fn preset_row(plan: Plan) -> PresetRow {
+    let cost = plan.cost();
+    PresetRow {
+        name: plan.name,
+        title: plan.title,
+        source: plan.source.map(|source| source.title),
+        rivals: plan.rivals,
+        runs: cost.runs,
+        seconds: cost.seconds,
+        notes: plan.notes,
+    }
+}
+
+fn rival_row(rival: Rival) -> RivalRow {
+    let program = rival.find();
+    let version = program.as_ref().and_then(|program| rival.version(program));
+    RivalRow { installed: program.is_some(), version, name: rival.name, install: rival.install }
+}

@@ -1,0 +1,168 @@
+//! Values of `quaff bench capture` as people type them: lists, ranges in steps, words.
+
+use crate::units;
+pub(super) use quaff_lab::bench::plan::Content;
+use quaff_lab::bench::plan::{Bed, Filter, Method, Output, Rate, Size};
+
+/// More rates than this in one range are a mistake.
+const STEPS_MAX: f64 = 1000.0;
+
+/// Values behind one flag. A type of its own, or clap would take it for a flag that is said several times.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct List<T>(pub(super) Vec<T>);
+
+/// A bed in the lab.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct LabBed(pub(super) Bed);
+
+pub(super) fn size(text: &str) -> Result<Size, String> {
+    match text.parse() {
+        Ok(bytes) => Ok(Size::Bytes(bytes)),
+        Err(_) => {
+            let size = Size::Mix(text.to_owned());
+            let unknown = || format!("'{text}' is no size and no mix that I know");
+            size.mean_bytes().map(|_| size).ok_or_else(unknown)
+        }
+    }
+}
+
+pub(super) fn pps(text: &str) -> Result<List<Rate>, String> {
+    rates(text, |pps| Rate::Pps(pps.round() as u64))
+}
+
+pub(super) fn mbps(text: &str) -> Result<List<Rate>, String> {
+    rates(text, Rate::Mbps)
+}
+
+/// Percent of a link that is said elsewhere: a gigabit until then.
+pub(super) fn percent(text: &str) -> Result<List<Rate>, String> {
+    rates(text, |percent| Rate::Util { percent, link_mbps: 1000.0 })
+}
+
+pub(super) fn buffers(text: &str) -> Result<List<Option<u64>>, String> {
+    list(text, |word| match word {
+        "own" => Ok(None),
+        size => match units::bytes(size)? {
+            bytes if bytes > 0 && bytes % (1 << 20) == 0 => Ok(Some(bytes >> 20)),
+            _ => Err(format!("'{size}' is not a whole number of MiB, such as 256M")),
+        },
+    })
+}
+
+pub(super) fn snaplens(text: &str) -> Result<List<Option<u32>>, String> {
+    list(text, |word| match word {
+        "full" => Ok(None),
+        bytes => number(bytes).map(Some),
+    })
+}
+
+pub(super) fn numbers(text: &str) -> Result<List<u32>, String> {
+    list(text, number)
+}
+
+pub(super) fn filters(text: &str) -> Result<List<Filter>, String> {
+    list(text, |word| match word {
+        "none" => Ok(Filter::None),
+        "accept" => Ok(Filter::AcceptAll),
+        "reject" => Ok(Filter::RejectAll),
+        _ => Err(format!("'{word}' is none of none, accept, reject")),
+    })
+}
+
+pub(super) fn outputs(text: &str) -> Result<List<Output>, String> {
+    list(text, |word| match word {
+        "disk" => Ok(Output::Disk),
+        "null" => Ok(Output::Null),
+        "pipe" => Ok(Output::Pipe),
+        "screen" => Ok(Output::Screen),
+        _ => Err(format!("'{word}' is none of disk, null, pipe, screen")),
+    })
+}
+
+pub(super) fn content(word: &str) -> Result<Content, String> {
+    let all = [Content::Counting, Content::Zeros, Content::Random];
+    let known = all.into_iter().find(|content| content.word() == word);
+    known.ok_or_else(|| format!("'{word}' is none of counting, zeros, random"))
+}
+
+pub(super) fn bed(word: &str) -> Result<LabBed, String> {
+    match word {
+        "direct" => Ok(LabBed(Bed::Direct)),
+        "span" => Ok(LabBed(Bed::Span)),
+        "tap" => Ok(LabBed(Bed::Tap)),
+        _ => Err(format!("'{word}' is none of direct, span, tap; real interfaces are --send-on's")),
+    }
+}
+
+pub(super) fn method(word: &str) -> Result<Method, String> {
+    match word {
+        "mlr" => Ok(Method::Mlr),
+        "rfc2544" => Ok(Method::Rfc2544),
+        _ => Err(format!("'{word}' is none of mlr, rfc2544")),
+    }
+}
+
+fn number(word: &str) -> Result<u32, String> {
+    word.parse().map_err(|_| format!("'{word}' is not a whole number"))
+}
+
+fn list<T>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<List<T>, String> {
+    text.split(',').map(|word| read(word.trim())).collect::<Result<_, _>>().map(List)
+}
+
+/// `max`, numbers, and ranges `FROM-TO/STEP`, both ends included.
+fn rates(text: &str, rate: impl Fn(f64) -> Rate) -> Result<List<Rate>, String> {
+    let mut all = Vec::new();
+    for word in text.split(',').map(str::trim) {
+        match word.split_once('/') {
+            None if word == "max" => all.push(Rate::Max),
+            None => all.push(rate(units::decimal(word)?)),
+            Some((range, step)) => all.extend(steps(word, range, step)?.into_iter().map(&rate)),
+        }
+    }
+    Ok(List(all))
+}
+
+fn steps(word: &str, range: &str, step: &str) -> Result<Vec<f64>, String> {
+    let (from, to) = range.split_once('-').ok_or_else(|| format!("'{word}' is no range FROM-TO/STEP"))?;
+    let (from, to, step) = (units::decimal(from)?, units::decimal(to)?, units::decimal(step)?);
+    let count = (to - from) / step;
+    if !(0.0..STEPS_MAX).contains(&count) {
+        return Err(format!("'{word}' is no range of some steps upwards"));
+    }
+    // A hair more, so that the last step is not lost to rounding.
+    Ok((0..=(count + 1e-9) as u32).map(|at| from + f64::from(at) * step).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_numbers_ranges_and_as_fast_as_possible() {
+        assert_eq!(pps("400k,max"), Ok(List(vec![Rate::Pps(400_000), Rate::Max])));
+        let pam = mbps("50-950/50").expect("a range").0;
+        assert_eq!((pam.len(), pam[0], pam[18]), (19, Rate::Mbps(50.0), Rate::Mbps(950.0)));
+        assert_eq!(percent("37.2"), Ok(List(vec![Rate::Util { percent: 37.2, link_mbps: 1000.0 }])));
+        assert_eq!(pps("0.1-0.3/0.1").map(|all| all.0.len()), Ok(3));
+        for wrong in ["", "fast", "10-5/1", "1-5/0", "1/2", "1-1M/1"] {
+            assert!(pps(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn words_and_numbers_of_the_others() {
+        assert_eq!(size("64"), Ok(Size::Bytes(64)));
+        assert_eq!(size("imix"), Ok(Size::Mix("imix".into())));
+        assert!(size("imx").is_err());
+        assert_eq!(buffers("own,1M,2G"), Ok(List(vec![None, Some(1), Some(2048)])));
+        assert!(buffers("1k").is_err() && buffers("0").is_err());
+        assert_eq!(snaplens("76,full"), Ok(List(vec![Some(76), None])));
+        assert_eq!(filters("none,accept"), Ok(List(vec![Filter::None, Filter::AcceptAll])));
+        assert!(filters("all").is_err() && outputs("printer").is_err() && numbers("two").is_err());
+        assert_eq!(outputs("null,pipe"), Ok(List(vec![Output::Null, Output::Pipe])));
+        assert_eq!(content("zeros"), Ok(Content::Zeros));
+        assert_eq!(bed("tap"), Ok(LabBed(Bed::Tap)));
+        assert!(bed("real").is_err() && method("guess").is_err() && content("noise").is_err());
+    }
+}

@@ -1,0 +1,164 @@
+//! `quaff bench capture` in a lab, with few frames: what is in the folder, what an interruption leaves, and
+//! capturers that do not do what they should.
+
+mod support;
+
+use quaff_lab::{Running, lab};
+use quaff_os::signal::Signal;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use support::{Bench, PATIENCE, QUAFF};
+
+/// `quaff bench capture ARGS --json --out DIR/out --dir DIR`.
+fn start(dir: &Path, args: &[&str]) -> Running {
+    let mut command = Command::new(QUAFF);
+    command.args(["bench", "capture", "--json"]).args(args);
+    command.arg("--out").arg(dir.join("out")).arg("--dir").arg(dir);
+    Running::start(command).expect("quaff runs")
+}
+
+/// Exit status, result.json, what it said.
+fn measured(dir: &Path, args: &[&str]) -> (i32, Value, String) {
+    let finished = start(dir, args).finish(PATIENCE * 2).expect("it ends");
+    let json = serde_json::from_slice(&finished.stdout).unwrap_or(Value::Null);
+    (finished.status.code().unwrap_or(-1), json, finished.stderr)
+}
+
+fn case<'a>(report: &'a Value, rival: &str) -> &'a Value {
+    let cases = report["cases"].as_array().expect("cases");
+    cases.iter().find(|case| case["rival"] == rival).unwrap_or_else(|| panic!("{rival}: {report}"))
+}
+
+/// The folder holds the result only; no lab is held by process `pid`.
+fn assert_nothing_is_left(dir: &Path, pid: u32) {
+    let left: Vec<_> =
+        dir.read_dir().expect("a directory").flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| name == "out" || name == "scripts"), "{left:?}");
+    assert!(lab::list().expect("a list").iter().all(|lab| lab.pid != pid));
+}
+
+fn script(dir: &Path, name: &str, text: &str) -> String {
+    let scripts = dir.join("scripts");
+    fs::create_dir_all(&scripts).expect("a folder");
+    let path = scripts.join(name);
+    fs::write(&path, text).expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
+    path.display().to_string()
+}
+
+#[test]
+fn a_bench_leaves_a_folder_with_everything() {
+    let Some(bench) = Bench::new("a_bench_leaves_a_folder_with_everything", 1 << 30) else { return };
+    let dir = bench.dir.path();
+    let args = ["--rivals", "quaff", "--sizes", "64,512", "--pps", "100k", "--count", "20k", "--runs", "3"];
+    let running = start(dir, &args);
+    let pid = running.pid();
+    let finished = running.finish(PATIENCE * 2).expect("it ends");
+    let report: Value = serde_json::from_slice(&finished.stdout).expect("JSON");
+    assert_eq!(finished.status.code(), Some(0), "{report} {}", finished.stderr);
+    assert_eq!(report["cases"].as_array().map(Vec::len), Some(2), "{report}");
+    for case in report["cases"].as_array().expect("cases") {
+        assert_eq!(case["loss_trimmed"], 0.0, "{case}");
+        assert_eq!(case["runs"].as_array().map(Vec::len), Some(3), "{case}");
+        for run in case["runs"].as_array().expect("runs") {
+            assert_eq!((&run["offered"], &run["captured"]), (&20_000.into(), &20_000.into()), "{run}");
+        }
+    }
+    let out = dir.join("out");
+    let kept: Value =
+        serde_json::from_slice(&fs::read(out.join("result.json")).expect("kept")).expect("JSON");
+    assert_eq!(kept, report);
+    for name in ["report.md", "report.html"] {
+        assert!(out.join(name).metadata().is_ok_and(|file| file.len() > 1000), "{name}");
+    }
+    assert!(finished.stderr.contains("capturer"), "a row for each run: {}", finished.stderr);
+    assert_nothing_is_left(dir, pid);
+}
+
+#[test]
+fn what_was_measured_before_an_interruption_is_kept_and_shown() {
+    let test = "what_was_measured_before_an_interruption_is_kept_and_shown";
+    let Some(bench) = Bench::new(test, 1 << 30) else { return };
+    let dir = bench.dir.path();
+    let args = ["--rivals", "quaff", "--sizes", "64", "--pps", "20k", "--count", "20k", "--runs", "500"];
+    let mut running = start(dir, &args);
+    let pid = running.pid();
+    // Two rows: the heading, and the first run.
+    assert!(running.hears("quaff           20 kpps", PATIENCE), "{}", running.heard());
+    running.signal(Signal::SIGINT).expect("sent");
+    let finished = running.finish(Duration::from_secs(60)).expect("it ends soon");
+    let report: Value = serde_json::from_slice(&finished.stdout).expect("JSON");
+    assert_eq!(finished.status.code(), Some(2), "{} {}", report, finished.stderr);
+    assert_eq!(report["interrupted"], true);
+    let runs = case(&report, "quaff")["runs"].as_array().map_or(0, Vec::len);
+    assert!((1..500).contains(&runs), "{report}");
+    assert!(dir.join("out/report.html").exists());
+    assert_nothing_is_left(dir, pid);
+}
+
+#[test]
+fn interrupted_before_the_first_run_it_leaves_nothing() {
+    let test = "interrupted_before_the_first_run_it_leaves_nothing";
+    let Some(bench) = Bench::new(test, 1 << 30) else { return };
+    let dir = bench.dir.path();
+    let mut running = start(dir, &["--rivals", "quaff", "--sizes", "64", "--pps", "10k", "--count", "100k"]);
+    let pid = running.pid();
+    assert!(running.hears("into", PATIENCE), "{}", running.heard());
+    std::thread::sleep(Duration::from_millis(500));
+    running.signal(Signal::SIGINT).expect("sent");
+    let finished = running.finish(Duration::from_secs(60)).expect("it ends soon");
+    assert_eq!(finished.status.code(), Some(2), "{}", finished.stderr);
+    assert!(finished.stderr.contains("interrupted"), "{}", finished.stderr);
+    assert!(!dir.join("out").exists());
+    assert_nothing_is_left(dir, pid);
+}
+
+/// A capturer that does not do what it should is a line, and the others are measured.
+#[test]
+fn a_capturer_that_fails_is_told_and_the_run_goes_on() {
+    let test = "a_capturer_that_fails_is_told_and_the_run_goes_on";
+    let Some(bench) = Bench::new(test, 1 << 30) else { return };
+    let dir = bench.dir.path();
+    let crash = script(dir, "crash", "#!/bin/sh\necho oh no >&2\nexit 3\n");
+    let command = format!("crash={crash} {{interface}} {{file}}");
+    let gone = "gone=/nonexistent/capturer {interface} {file}";
+    let (code, report, said) = measured(
+        dir,
+        &[
+            "--rivals",
+            "quaff,crash,gone",
+            "--command",
+            &command,
+            "--command",
+            gone,
+            "--sizes",
+            "64",
+            "--pps",
+            "100k",
+            "--count",
+            "20k",
+            "--runs",
+            "1",
+        ],
+    );
+    assert_eq!(code, 0, "{report} {said}");
+    assert_eq!(case(&report, "quaff")["loss_trimmed"], 0.0, "{report}");
+    let failed = &case(&report, "crash")["runs"][0]["failed"];
+    assert!(failed.as_str().is_some_and(|why| why.contains("oh no")), "{report}");
+    assert!(said.contains("failed"), "{said}");
+    let absent = report["rivals"].as_array().expect("rivals").iter().find(|rival| rival["name"] == "gone");
+    assert!(absent.is_some_and(|rival| rival["absent"].is_string()), "{report}");
+}
+
+#[test]
+fn nobody_knows_such_a_capturer() {
+    let dir = support::folder();
+    let (code, _, said) = measured(dir.path(), &["--rivals", "quaff,tcpdunp"]);
+    assert_eq!(code, 2);
+    assert!(said.contains("tcpdunp"), "{said}");
+    assert!(!dir.path().join("out").exists(), "nothing was measured");
+}

@@ -1,0 +1,9 @@
+//! The terminal that somebody looks at.
+
+/// Columns of the terminal that stdout is (ioctl_tty(2), TIOCGWINSZ); `None` when it is none.
+pub fn columns() -> Option<u16> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: TIOCGWINSZ writes one winsize, which is ours and lives longer than the call.
+    let done = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) };
+    (done == 0 && size.ws_col > 0).then_some(size.ws_col)
+}
