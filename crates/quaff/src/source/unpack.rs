@@ -162,7 +162,8 @@ impl Unpack {
 
     /// Bytes of the compressed file used so far.
     pub fn offset(&self) -> u64 {
-        self.packed().position()
+        let held = if let Kind::Zstd(zstd) = &self.kind { zstd.held() } else { 0 };
+        self.packed().position() - held as u64
     }
 
     fn step(&mut self, out: &mut [u8]) -> Result<Step, Fault> {

@@ -172,11 +172,26 @@ fn files_of_the_tools_are_read() {
     }
 }
 
+/// Gives its bytes in pieces of this size.
+struct Pieces(std::io::Cursor<Vec<u8>>, usize);
+
+impl std::io::Read for Pieces {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let size = out.len().min(self.1);
+        self.0.read(&mut out[..size])
+    }
+}
+
 /// What a zstd frame holds before something that makes no sense, into `room` bytes at a time.
 fn unpacked(bytes: &[u8], room: usize) -> Vec<u8> {
+    unpacked_from(bytes, room, usize::MAX)
+}
+
+/// The same, when it comes in pieces.
+fn unpacked_from(bytes: &[u8], room: usize, piece_bytes: usize) -> Vec<u8> {
     let mut slab = Slab::new(4096).unwrap();
     slab[..4].copy_from_slice(&bytes[..4]);
-    let rest = std::io::Cursor::new(bytes[4..].to_vec());
+    let rest = Pieces(std::io::Cursor::new(bytes[4..].to_vec()), piece_bytes);
     let mut unpack = Unpack::new(Packing::Zstd, Box::new(rest), slab, 4).unwrap();
     let (mut all, mut out) = (Vec::new(), vec![0; room]);
     loop {
@@ -198,5 +213,25 @@ fn an_error_in_one_block_costs_nothing_of_the_one_before() {
         for room in [1, 100, 999, 1000, 1001, 4096] {
             assert_eq!(unpacked(&bytes, room), vec![7; 1000], "{room} {bytes:x?}");
         }
+    }
+}
+
+#[test]
+fn a_frame_that_contradicts_itself_is_the_same_in_whatever_pieces_it_comes() {
+    // It says that it holds 256 bytes; its block, as it is, has 320.
+    let head = [0x28, 0xB5, 0x2F, 0xFD, 0x54, 0, 0, 0, 0, 0x0A, 0];
+    let bytes = [&head[..], &[1; 320], &[1, 0, 0], &[0; 4]].concat();
+    let whole = unpacked(&bytes, 4096);
+    for piece_bytes in [1, 7, 64, 300] {
+        assert_eq!(unpacked_from(&bytes, 4096, piece_bytes), whole, "{piece_bytes}");
+    }
+}
+
+#[test]
+fn a_frame_to_be_skipped_may_be_of_any_size() {
+    let skipped = [&[0x50, 0x2A, 0x4D, 0x18, 0, 0, 16, 0][..], &vec![9; 1 << 20]].concat();
+    let bytes = [zstd(b"before"), skipped, zstd(b"behind"), vec![1, 2, 3, 4, 5, 6]].concat();
+    for piece_bytes in [1000, usize::MAX] {
+        assert_eq!(unpacked_from(&bytes, 4096, piece_bytes), b"beforebehind");
     }
 }
