@@ -99,7 +99,7 @@ impl Bursts {
             buffer_corrected_s: mean
                 .zip(throughput)
                 .and_then(|(frames, throughput)| corrected_buffer_s(frames, pps, throughput)),
-            notes: line.notes,
+            notes: line.take_notes(),
         }
     }
 }

@@ -107,7 +107,7 @@ impl Sweep {
             loss_spread: None,
             cpu_median: None,
             limited_by: worst.map_or(LimitedBy::Unknown, |tried| tried.limited_by),
-            notes: std::mem::take(&mut line.notes),
+            notes: line.take_notes(),
         };
         summarise(&mut case);
         case

@@ -24,6 +24,8 @@ pub(super) struct Machine {
     pub(super) null_pps: f64,
     /// And with somebody.
     pub(super) offered_pps: f64,
+    /// And when it is to keep a pace.
+    pub(super) paced_pps: f64,
     pub(super) frames_max: Option<u64>,
     /// What every rival can do is multiplied by this after so many runs.
     pub(super) changes: Option<(usize, f64)>,
@@ -41,6 +43,7 @@ pub(super) fn machine<const N: usize>(rivals: [(&'static str, f64); N]) -> Machi
         rivals: rivals.into_iter().map(|(name, throughput_pps)| (name, ability(throughput_pps))).collect(),
         null_pps: 3e6,
         offered_pps: 1.5e6,
+        paced_pps: f64::INFINITY,
         frames_max: None,
         changes: None,
         interrupted_after: None,
@@ -60,7 +63,9 @@ impl Measurer for Machine {
         self.runs.push((workload.rival.into(), workload.pps, workload.count));
         let ability = self.rivals[workload.rival];
         let (throughput, count) = (ability.throughput_pps * change, workload.count as f64);
-        let pps = workload.pps.map_or(self.offered_pps, |pps| (pps as f64).min(self.offered_pps));
+        let pps = workload
+            .pps
+            .map_or(self.offered_pps, |pps| (pps as f64).min(self.offered_pps).min(self.paced_pps));
         let captured = (ability.buffer + throughput * count / pps).min(count).round();
         let failed = (pps >= ability.crashes_at).then(|| "segmentation fault".to_owned());
         Ok(Run {

@@ -65,7 +65,7 @@ pub(super) fn all(
             match report.searches.get_mut(at).filter(|_| repeat > 0) {
                 Some(found) if ended.is_ok() => pass.again(found),
                 // A search that was ended early has no result to compare.
-                Some(found) => found.notes.extend(pass.line.notes),
+                Some(found) => found.notes.extend(pass.line.take_notes()),
                 None => report.searches.push(pass.row()),
             }
             at += 1;
@@ -243,7 +243,7 @@ impl<'a> Pass<'a> {
             trials_again: Vec::new(),
             goal: Some(goal),
             throughput_pps: self.throughput_pps.filter(|_| self.bounds.upper.is_some()),
-            notes: self.line.notes,
+            notes: self.line.take_notes(),
         }
     }
 
@@ -252,12 +252,12 @@ impl<'a> Pass<'a> {
     }
 
     /// Sets a later search beside the first one; of several the one that is farthest off stays.
-    fn again(self, found: &mut SearchRow) {
+    fn again(mut self, found: &mut SearchRow) {
         let (first, again) = (found.lower_pps.unwrap_or(0.0), self.lower_pps().unwrap_or(0.0));
         let apart = difference(first, again);
-        for note in &self.line.notes {
-            if !found.notes.contains(note) {
-                found.notes.push(note.clone());
+        for note in self.line.take_notes() {
+            if !found.notes.contains(&note) {
+                found.notes.push(note);
             }
         }
         if found.again.is_some_and(|[_, farthest]| farthest >= apart) {

@@ -28,6 +28,8 @@ pub(super) struct Line<'a> {
     pub(super) find: &'a Find,
     /// What a reader has to know.
     pub(super) notes: Vec<String>,
+    /// How far the slowest trial since the last notes fell short of its rate, 0 to 1.
+    unsent_most: f64,
     failures: u32,
     made: usize,
 }
@@ -45,7 +47,7 @@ pub(super) struct Tried {
 
 impl<'a> Line<'a> {
     pub(super) fn new(rival: &'a str, size: &'a Size, find: &'a Find) -> Self {
-        Self { rival, size, find, notes: Vec::new(), failures: 0, made: 0 }
+        Self { rival, size, find, notes: Vec::new(), unsent_most: 0.0, failures: 0, made: 0 }
     }
 
     /// Mean bytes of a frame.
@@ -97,11 +99,8 @@ impl<'a> Line<'a> {
         let row = TrialRow { pps: wanted, seconds: run.seconds, offered_pps, loss };
         let slow = pps.is_some_and(|pps| run.failed.is_none() && offered_pps < pps * OFFERED_MIN);
         let limited_by = limited_by(&run, slow, pps.is_none());
-        if slow {
-            let (reached, rate) = (100.0 * offered_pps / wanted, words(pps));
-            self.note(format!("At {rate} frames came at {reached:.0} % of the rate."));
-        }
         let unsent = if slow { 1.0 - offered_pps / wanted } else { 0.0 };
+        self.unsent_most = self.unsent_most.max(unsent);
         Ok(Tried { row, run, loss: loss.max(unsent), limited_by })
     }
 
@@ -110,6 +109,17 @@ impl<'a> Line<'a> {
         if !self.notes.contains(&sentence) {
             self.notes.push(sentence);
         }
+    }
+
+    /// All sentences so far; those to come are told apart from them.
+    pub(super) fn take_notes(&mut self) -> Vec<String> {
+        let reached = 100.0 * (1.0 - std::mem::take(&mut self.unsent_most));
+        if reached < 100.0 * OFFERED_MIN {
+            self.note(format!(
+                "Frames came at {reached:.0} % of the rate that was wanted, where it was worst."
+            ));
+        }
+        std::mem::take(&mut self.notes)
     }
 
     /// So many frames fit into a trial at `pps`, and at most `seconds` of them.

@@ -234,6 +234,18 @@ fn a_curve_descends_until_nothing_is_lost() {
 }
 
 #[test]
+fn a_rate_that_never_came_is_told() {
+    // The generator has 3 Mpps when first asked, 1.5 as fast as possible, and 1.2 when it keeps a pace.
+    let mut machine = machine([("one", 1_000_000.0)]);
+    machine.paced_pps = 1_200_000.0;
+    let (report, _) = found(&mut machine, vec![wanted(Wanted::Curve)]);
+    let slow = &report.cases[1];
+    assert_eq!((slow.pps, slow.limited_by), (Some(1_350_000), LimitedBy::Rival));
+    assert!(has_note(&slow.notes, "Frames came at 89 % of the rate"), "{:?}", slow.notes);
+    assert!(report.cases[3].notes.is_empty(), "{:?}", report.cases[3].notes);
+}
+
+#[test]
 fn a_curve_that_is_interrupted_keeps_its_points() {
     let mut machine = machine([("one", 1_000_000.0)]);
     machine.interrupted_after = Some(5);
