@@ -149,7 +149,7 @@ fn heat(
         maps: names.iter().map(map).collect(),
         rows: rows.clone(),
     };
-    let caption = "The number in a cell is the loss in percent. A cut corner: frames came more slowly than asked. \
+    let caption = "The number in a cell is the loss in percent. A cut corner: the generator was at its limit. \
                    ×: the capturer failed.";
     Some(chart(title, &caption_of(caption, cases.iter().copied()), Shape::Heat(heat)))
 }
@@ -225,7 +225,7 @@ fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
     ];
     let columns = rates.iter().map(|rate| format!("{rate}, {}", group.size)).collect();
     let caption = "Points: mean of the runs without best and worst for loss, median for CPU. Vertical strokes: from the \
-                   best run to the worst. Hollow: frames came more slowly than asked. The rate is the one that \
+                   best run to the worst. Hollow: the generator was at its limit. The rate is the one that \
                    arrived.";
     let x_label = format!("offered, {unit}");
     let caption = caption_of(caption, group.cases.iter().copied());
@@ -277,8 +277,7 @@ fn panels<'a, 'b>(
 fn loss_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
     let bar = |case: &Case| {
         let words = match (case.loss_trimmed, failure(case)) {
-            (Some(loss), _) if is_own_word(case) => format!("{} ¹", percent(loss)),
-            (Some(loss), _) => percent(loss),
+            (Some(loss), _) => bar_words(case, loss),
             (None, Some(why)) => format!("failed: {why}"),
             (None, None) => return None,
         };
@@ -303,12 +302,21 @@ fn loss_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
     }
     let caption = format!(
         "Bar: mean of the runs without best and worst. Line: from the best run to the worst. Dots: the runs, where they lie apart. \
-         Hollow: frames came more slowly than asked.{}",
+         Hollow: the generator was at its limit.{}",
         if theirs { " †: the source's own number, measured there." } else { "" }
     );
     let label = "lost of what was offered, %";
     let caption = caption_of(&caption, groups.iter().flat_map(|group| group.cases.iter().copied()));
     sheets("Loss", label, &caption, Scale::of_ratio, panels.into_iter().map(|(_, panel, _)| panel).collect())
+}
+
+/// The loss, and of which rate where that is not the one in the heading: rivals take a different share of
+/// the generator's time, and are offered different rates then.
+fn bar_words(case: &Case, loss: f64) -> String {
+    let of = offered_pps(case).filter(|_| case.pps.is_none() || fell_short(case));
+    let of = of.map(|pps| format!(" of {}", rate(pps))).unwrap_or_default();
+    let own_word = if is_own_word(case) { " ¹" } else { "" };
+    format!("{}{of}{own_word}", percent(loss))
 }
 
 /// What the source printed for the same frames at the same rate.

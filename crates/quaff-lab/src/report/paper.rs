@@ -81,9 +81,15 @@ pub(super) fn folded_tables(report: &Report) -> Vec<Table> {
 
 /// When, how long, where.
 pub(super) fn byline(report: &Report) -> String {
-    let fact = |name: &str| report.machine.facts.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-    let facts = ["cpu", "kernel", "virtualisation"].into_iter().filter_map(fact);
-    let facts: Vec<&str> = facts.map(|(_, value)| value.as_str()).collect();
+    let fact = |name: &str| {
+        let mut facts = report.machine.facts.iter();
+        facts.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
+    };
+    let kernel =
+        |kernel: String| if kernel.starts_with("Linux") { kernel } else { format!("Linux {kernel}") };
+    let cores = |cores: String| if cores == "1" { "1 core".into() } else { format!("{cores} cores") };
+    let facts = [fact("cpu"), fact("cores").map(cores), fact("virtualisation"), fact("kernel").map(kernel)];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
     let begun = report.begun.replace('T', " ").replace('Z', " UTC");
     [format!("{begun}, {}", span(report.seconds)), facts.join(" · ")]
         .into_iter()
@@ -230,7 +236,7 @@ pub(super) fn method(report: &Report) -> Vec<String> {
 fn counted(report: &Report) -> String {
     let counted: Vec<&Case> = report.cases.iter().filter(|case| can_lose(case)).collect();
     let own = counted.iter().filter(|case| is_own_word(case)).count();
-    let rest = "what was captured is counted by us, in the file that the capturer wrote, or as it came through the pipe";
+    let rest = "what was captured is counted by us, in the file that the capturer wrote, or as it came through the pipe or onto the screen";
     match own {
         0 => format!("In every case {rest}."),
         own if own == counted.len() => {

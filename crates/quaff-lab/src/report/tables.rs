@@ -5,9 +5,9 @@ use super::view::{
     View, bits, can_lose, cpu_per_packet, distinct, failure, fell_short, found_words, frames_words,
     is_lossless, limit_words, offered_pps, parse_rate, size_words, softirq, told, whole,
 };
-use super::words::{clean, count, percent, percents, quote, rate, significant};
+use super::words::{clean, count, percent, percents, quote, rate, significant, span};
 use crate::bench::plan::SourceRow;
-use crate::bench::result::{Case, CoreUse, LimitedBy, Report, Search};
+use crate::bench::result::{Case, CoreUse, GoalRow, LimitedBy, Report, Search};
 use crate::stats::median;
 
 const NONE: &str = "–";
@@ -106,12 +106,8 @@ pub fn searches(report: &Report) -> Table {
         "capturer",
         ">frames",
         "method",
-        ">loss allowed",
-        ">trials of",
-        ">that decide",
-        ">may lose more",
-        ">width",
         ">highest without loss",
+        ">beside the best",
         ">Gbit/s",
         ">typical",
         ">lowest with loss",
@@ -120,24 +116,22 @@ pub fn searches(report: &Report) -> Table {
         ">trials",
         "limited by",
         ">generator alone",
-        ">beside the best",
+        "goal",
     ];
     let mut table = Table::new("Highest rate without loss", &heads);
     for search in &report.searches {
-        let (what, goal) = (found(search), search.goal);
+        let what = found(search);
         let best = report.searches.iter().filter(|other| found(other) == what);
         let best = best.filter_map(|other| other.lower_pps).fold(0.0, f64::max);
+        let beside =
+            search.lower_pps.filter(|_| best > 0.0).map(|pps| format!("{} ×", significant(pps / best)));
         let gbps = |pps: f64| significant(pps * f64::from(search.size) * 8.0 / 1e9);
         let row = [
             search.rival.clone(),
             what,
             method_words(search),
-            or_none(goal.map(|goal| percent(goal.loss_ratio))),
-            or_none(goal.map(|goal| first_and_last(goal.initial_seconds, goal.final_seconds))),
-            or_none(goal.map(|goal| format!("{} s", significant(goal.duration_sum_s)))),
-            or_none(goal.map(|goal| percent(goal.exceed_ratio))),
-            percent(search.width),
             highest_words(search),
+            or_none(beside),
             or_none(search.lower_pps.map(gbps)),
             or_none(search.throughput_pps.map(rate)),
             search.upper_pps.map_or("none found".into(), rate),
@@ -146,13 +140,21 @@ pub fn searches(report: &Report) -> Table {
             search.trials.len().to_string(),
             limit_words(search.limited_by).into(),
             rate(search.max_pps),
-            or_none(
-                search.lower_pps.filter(|_| best > 0.0).map(|pps| format!("{} ×", significant(pps / best))),
-            ),
+            or_none(search.goal.map(|goal| goal_words(&goal, search.width))),
         ];
         table.push(Some(view.style(&search.rival)), row);
     }
     table.without_empty()
+}
+
+/// What a rate had to stand, all of it (RFC 9971: to be reported).
+fn goal_words(goal: &GoalRow, width: f64) -> String {
+    let [first, last, sum] = [goal.initial_seconds, goal.final_seconds, goal.duration_sum_s].map(span);
+    let from = if first == last { String::new() } else { format!("{first} to ") };
+    let [lost, exceed, width] = [goal.loss_ratio, goal.exceed_ratio, width].map(percent);
+    format!(
+        "{lost} lost; trials of {from}{last}, {sum} decide, {exceed} of that may lose more; width {width}"
+    )
 }
 
 /// A row for each search of the longest burst without loss.
@@ -417,13 +419,8 @@ pub(super) fn none_lost_words(cases: &[&Case]) -> String {
         (cases.iter().filter(|case| can_lose(case)).count(), none.clone().filter(|case| fell_short(case)));
     match short.count() {
         0 => format!("{} of {all}", none.count()),
-        short => format!("{} of {all} ({short} slower than asked)", none.count()),
+        short => format!("{} of {all} ({short} at the generator's limit)", none.count()),
     }
-}
-
-fn first_and_last(first: f64, last: f64) -> String {
-    let (first, last) = (significant(first), significant(last));
-    if first == last { format!("{last} s") } else { format!("{first}, at last {last} s") }
 }
 
 /// What a search was about.

@@ -2,7 +2,7 @@
 
 use super::{charts, paper, tables};
 use crate::bench::plan::SourceRow;
-use crate::bench::result::{Case, LimitedBy, Report, Run, Search};
+use crate::bench::result::{Case, GoalRow, LimitedBy, Report, Run, Search};
 use crate::bench::summary::summarise;
 use crate::testing::sample_report;
 use std::collections::BTreeMap;
@@ -124,7 +124,7 @@ fn frames_that_came_slower_than_asked_are_marked_though_some_were_lost() {
     assert_eq!(super::view::offered_pps(&report.cases[0]), Some(500.0));
     (report.cases[0].pps, report.cases[0].limited_by) = (Some(1000), LimitedBy::Rival);
     assert!(super::view::fell_short(&report.cases[0]));
-    assert_eq!(cell(&tables::summary(&report), "none lost in"), "1 of 1 (1 slower than asked)");
+    assert_eq!(cell(&tables::summary(&report), "none lost in"), "1 of 1 (1 at the generator's limit)");
     report.cases[0].pps = Some(500);
     assert!(!super::view::fell_short(&report.cases[0]));
 }
@@ -163,6 +163,17 @@ fn what_the_generator_limited_is_no_maximum() {
     };
     report.searches = vec![search("one", 1.6e6, LimitedBy::Generator)];
     assert_eq!(cell(&tables::searches(&report), "highest without loss"), "irregular: ≥ 1.6 Mpps");
+    let goal = GoalRow {
+        final_seconds: 60.0,
+        duration_sum_s: 120.0,
+        loss_ratio: 0.0,
+        exceed_ratio: 0.5,
+        initial_seconds: 1.0,
+    };
+    report.searches[0].goal = Some(goal);
+    let expected =
+        "0 % lost; trials of 1 s to 1 min 0 s, 2 min 0 s decide, 50 % of that may lose more; width 1 %";
+    assert_eq!(cell(&tables::searches(&report), "goal"), expected);
     report.searches.push(search("other", 8e5, LimitedBy::Rival));
     let said = paper::findings(&report);
     let expected = "Highest rate without loss at 60 B: one at the generator's limit, 1.6 Mpps, at least 2 × that of \

@@ -228,7 +228,7 @@ pub(super) fn loss_words(case: &Case) -> String {
     let limit = match case.limited_by {
         LimitedBy::Generator => "; the generator was the limit",
         LimitedBy::Receiver => "; lost before the capturer",
-        _ if fell_short(case) => "; slower than asked",
+        _ if fell_short(case) => "; frames came more slowly than asked",
         _ => "",
     };
     let runs = if is_own_word(case) { format!("{runs}, by its own word") } else { runs };

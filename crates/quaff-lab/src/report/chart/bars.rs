@@ -79,7 +79,7 @@ fn frame(bars: &Bars, width: f64) -> Frame {
     let label = (widest(|bar| &bar.name) + 26.0).min(panel * 0.36);
     // Why there is no bar has the room of the bar.
     let value = widest(|bar| if bar.parts.is_empty() { "" } else { &bar.words }) + 12.0;
-    let value = value.min(panel * 0.32);
+    let value = value.min(panel * 0.4);
     Frame { across, panel, label, bar: panel - label - value }
 }
 
