@@ -3,7 +3,7 @@
 mod support;
 
 use quaff_lab::bed::Direct;
-use quaff_lab::bench::plan::{Filter, Output, Setting};
+use quaff_lab::bench::plan::{Content, Filter, Output, Setting};
 use quaff_lab::bench::result::Run;
 use quaff_lab::method::{self, Cores, Place, Traffic};
 use quaff_lab::rival::{self, Rival, resolve, shipped};
@@ -34,10 +34,14 @@ impl Stand {
     }
 
     fn run(&self, rival: &Rival, setting: &Setting) -> Run {
+        self.run_of(Content::Counting, rival, setting)
+    }
+
+    fn run_of(&self, content: Content, rival: &Rival, setting: &Setting) -> Run {
         let cores = Cores::pick().expect("a core");
         let quaff = Path::new(QUAFF);
         let bench = method::Bench { site: &self.site, quaff, place: &self.place, cores };
-        let traffic = Traffic::bytes(256, Some(20_000), COUNT);
+        let traffic = Traffic { content, ..Traffic::bytes(256, Some(20_000), COUNT) };
         let program = rival.find().expect("it is here");
         bench.run(rival, &program, &traffic, setting, &mut |_| true).expect("a result")
     }
@@ -134,6 +138,11 @@ fn what_is_asked_of_ours_is_done() {
         let short = stand.run(rival, &Setting { snaplen: Some(48), ..plain.clone() });
         assert_eq!((short.failed.as_deref(), short.captured), (None, Some(COUNT)), "{name}");
         assert!(short.bytes < accepted.bytes, "{name}");
+        let stamped = Setting { snaplen: Some(76), ..plain.clone() };
+        for content in [Content::Counting, Content::Zeros] {
+            let short = stand.run_of(content, rival, &stamped);
+            assert_eq!((short.failed.as_deref(), short.captured), (None, Some(COUNT)), "{name}");
+        }
         let laden = stand.run(rival, &Setting { copies: 25, compression: 9, ..plain.clone() });
         assert_eq!(laden.failed.as_deref(), None, "{name}");
         let used = |run: &Run| run.cpu_user_s / run.captured.unwrap_or(1).max(1) as f64;

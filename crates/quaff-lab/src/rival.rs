@@ -14,6 +14,8 @@
 //! settle_ms = 700                           # its files stand still so long before it has written all
 //! patience_s = 30                           # it may take so long to be ready, and to end
 //! stop = "interrupt"                        # or "terminate", "kill"
+//! buffer_min_mib = 32                      # it cannot be told less
+//! own_buffer = "2 MiB"                      # what it has when it is told nothing, in words
 //! dirs = ["PKT0"]                           # directories that it wants to find in {dir}
 //! format = "capture"                        # pcap or pcapng; or "blocks" (TPACKET_V3, as Stenographer)
 //! drops = { before = "packets dropped" }    # its own word for what it lost: a number before words,
@@ -89,6 +91,12 @@ pub struct Rival {
     /// The arguments for whatever else it is asked to do.
     #[serde(default)]
     pub options: Options,
+    /// The least buffer that it can be told, MiB: below, it would be given more than the others.
+    #[serde(default)]
+    pub buffer_min_mib: u64,
+    /// The buffer that it has when it is told none, in words; empty where nobody knows.
+    #[serde(default)]
+    pub own_buffer: String,
     /// Directories that it wants to find in `{dir}`.
     #[serde(default)]
     pub dirs: Vec<String>,

@@ -83,6 +83,11 @@ impl Session {
         let Cores { generator, capturer } = self.cores;
         machine.facts.insert("generator on core".into(), generator.to_string());
         machine.facts.insert("capturers on core".into(), capturer.to_string());
+        for Present { rival, .. } in
+            self.resolved.present.iter().filter(|one| !one.rival.own_buffer.is_empty())
+        {
+            machine.facts.insert(format!("buffer of {}, its own", rival.name), rival.own_buffer.clone());
+        }
         machine
     }
 

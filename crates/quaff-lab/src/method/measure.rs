@@ -6,7 +6,7 @@ use super::count::count;
 use super::generator::Traffic;
 use super::run::{Bench, Stage, Watch, pause};
 use super::site::Sent;
-use crate::bench::plan::{Filter, Output, Setting};
+use crate::bench::plan::{Content, Filter, Output, Setting, Size};
 use crate::bench::result::Run;
 use crate::rival::Rival;
 use crate::{Error, Result};
@@ -139,9 +139,12 @@ impl Bench<'_> {
     }
 }
 
-/// Whether frames are known by their stamps, which a snaplen may cut off.
+/// Whether frames are known by their stamps. A snaplen may cut them off; and of a frame that is cut behind its
+/// stamp the checksum can be proved only where the bytes that are gone are known, as those that count are.
 fn is_stamped(traffic: &Traffic, setting: &Setting) -> bool {
-    traffic.is_stamped() && setting.snaplen.is_none_or(|bytes| bytes as usize >= FRAME_BYTES_MIN)
+    let is_whole = |bytes: u32| matches!(traffic.size, Size::Bytes(size) if size <= bytes);
+    let is_known = |bytes: u32| traffic.content == Content::Counting && bytes as usize >= FRAME_BYTES_MIN;
+    traffic.is_stamped() && setting.snaplen.is_none_or(|bytes| is_whole(bytes) || is_known(bytes))
 }
 
 fn note_sent(run: &mut Run, sent: Sent) {

@@ -8,6 +8,8 @@ use std::path::{Component, Path, PathBuf};
 /// Places that every argument may have.
 const COMMON: [&str; 5] = ["interface", "file", "dir", "core", "quaff"];
 
+/// Who is not a capturer: what goes wrong with them is not to be a capturer's fault.
+const OTHERS: [&str; 2] = ["the generator", "the file"];
 /// The longest that files may have to stand still, ms.
 const SETTLE_MS_MAX: u64 = 60_000;
 /// The longest that one may take to be ready, or to end, s.
@@ -60,6 +62,9 @@ impl Rival {
         }
         if setting.buffer_mib.is_some() && options.buffer.is_none() {
             return not("cannot be told the size of its buffer");
+        }
+        if setting.buffer_mib.is_some_and(|mib| mib < self.buffer_min_mib) {
+            return not(&format!("cannot be told a buffer of less than {} MiB", self.buffer_min_mib));
         }
         if setting.filter.expression().is_some() && options.filter.is_none() {
             return not("takes no tcpdump filter");
@@ -173,6 +178,9 @@ pub(super) fn check(rival: &Rival) -> Result<(), (String, String)> {
     let wrong = |word: &str, what: String| Err((word.to_owned(), what));
     if rival.name.trim().is_empty() {
         return wrong("name", "a capturer needs a name".into());
+    }
+    if OTHERS.contains(&rival.name.as_str()) {
+        return wrong("name", format!("{:?} is what others are called here", rival.name));
     }
     let mut copy = rival.clone();
     for (places, args) in lists_mut(&mut copy) {

@@ -32,6 +32,8 @@ pub fn from_command(text: &str, quaff: &Path) -> Result<Rival> {
         args: words,
         output: Outputs { disk: Some(Vec::new()), ..Outputs::default() },
         options: Options::default(),
+        buffer_min_mib: 0,
+        own_buffer: String::new(),
         dirs: Vec::new(),
         ready: Ready::Socket,
         settle_ms: settle_ms(),

@@ -116,6 +116,8 @@ fn what_one_cannot_do_is_a_sentence() {
     assert!(cannot("dumpcap", to(Output::Screen)).contains("prints no packets"));
     assert!(cannot("netsniff-ng", to(Output::Null)).contains("/dev/null"));
     assert!(cannot("tshark-screen", to(Output::Null)).contains("/dev/null"));
+    assert_eq!(cannot("quaff", buffer(31)), "quaff cannot be told a buffer of less than 32 MiB");
+    assert_eq!(of("quaff").can(&buffer(32)), Ok(()));
     let mute = Rival { captured: None, ..of("tcpdump") };
     assert!(mute.can(&to(Output::Null)).expect_err("nobody counts").contains("how many"));
     for name in ["quaff", "tcpdump", "dumpcap", "tshark", "recvfrom"] {
@@ -162,6 +164,7 @@ fn a_mistake_is_told_with_file_line_and_key() {
         ("ready", "dirs = [\"/etc/x\"]\nready", "line 4, key `dirs`: \"/etc/x\" is not inside {dir}"),
         ("ready", "settle_ms = 60001\nready", "line 4, key `settle_ms`: at most 60000"),
         ("ready", "patience_s = 601\nready", "line 4, key `patience_s`: at most 600"),
+        ("name = \"mine\"", "name = \"the generator\"", "line 1, key `name`: \"the generator\" is what"),
         ("name = \"mine\"", "name = \"mine", "mine.toml, line 1, key `name`: "),
         ("ready", "drops = { before = \"\" }\nready", "line 4, key `drops`: a counter needs words"),
     ] {

@@ -203,6 +203,9 @@ fn a_stamp_that_a_snaplen_cuts_off_is_none() {
     assert!(is_stamped(&traffic, &Setting::default()) && is_stamped(&traffic, &cut(64)));
     assert!(!is_stamped(&traffic, &cut(63)));
     assert!(!is_stamped(&Traffic::bytes(60, None, 1), &Setting::default()));
+    let zeros = Traffic { content: Content::Zeros, ..traffic };
+    assert!(is_stamped(&zeros, &Setting::default()) && is_stamped(&zeros, &cut(512)));
+    assert!(!is_stamped(&zeros, &cut(511)), "what was cut off is not known");
 }
 
 #[test]
