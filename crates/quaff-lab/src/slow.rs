@@ -86,13 +86,14 @@ pub fn capture(plan: &SlowPlan, ready: impl FnOnce(), goes_on: impl Fn() -> bool
     Ok(report)
 }
 
+/// Whole packets: one that the kernel had cut would not say how long it was.
 fn program(plan: &SlowPlan) -> Result<Vec<Insn>> {
-    let Some(expression) = &plan.filter else { return Ok(vec![accept(plan.snaplen)]) };
+    let Some(expression) = &plan.filter else { return Ok(vec![accept(SNAPLEN_MAX)]) };
     let what = |error: filter::FilterError| Error::Description {
         place: format!("the filter {expression:?}"),
         what: error.to_string(),
     };
-    filter::compile(&plan.interface, linktype::dlt_of(linktype::ETHERNET.linktype), expression, plan.snaplen)
+    filter::compile(&plan.interface, linktype::dlt_of(linktype::ETHERNET.linktype), expression, SNAPLEN_MAX)
         .map_err(what)
 }
 
