@@ -39,6 +39,23 @@ fn assert_nothing_is_left(dir: &Path, pid: u32) {
         dir.read_dir().expect("a directory").flatten().map(|entry| entry.file_name()).collect();
     assert!(left.iter().all(|name| name == "out" || name == "scripts"), "{left:?}");
     assert!(lab::list().expect("a list").iter().all(|lab| lab.pid != pid));
+    // Who was started for a run carries a mark; it may take a moment to be gone.
+    let end = std::time::Instant::now() + Duration::from_secs(5);
+    while !started_by(pid).is_empty() && std::time::Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(started_by(pid).is_empty(), "{:?} still run", started_by(pid));
+}
+
+/// Processes that `quaff bench`, process `pid`, started for its runs.
+fn started_by(pid: u32) -> Vec<String> {
+    let mark = format!("QUAFF_LAB_RUN={pid}.");
+    let processes = fs::read_dir("/proc").expect("/proc").flatten();
+    let is_marked = |path: &std::path::PathBuf| {
+        let environ = fs::read(path.join("environ")).unwrap_or_default();
+        environ.split(|byte| *byte == 0).any(|word| word.starts_with(mark.as_bytes()))
+    };
+    processes.map(|entry| entry.path()).filter(is_marked).map(|path| path.display().to_string()).collect()
 }
 
 fn script(dir: &Path, name: &str, text: &str) -> String {
@@ -161,4 +178,21 @@ fn nobody_knows_such_a_capturer() {
     assert_eq!(code, 2);
     assert!(said.contains("tcpdunp"), "{said}");
     assert!(!dir.path().join("out").exists(), "nothing was measured");
+}
+
+#[test]
+fn whenever_it_is_interrupted_nothing_is_left() {
+    let Some(bench) = Bench::new("whenever_it_is_interrupted_nothing_is_left", 1 << 30) else { return };
+    for delay_ms in [0, 300, 700, 1200, 1800, 2500, 3500] {
+        let dir = tempfile::tempdir_in(bench.dir.path()).expect("a folder");
+        let args = ["--rivals", "quaff,tcpdump", "--sizes", "64", "--pps", "50k", "--count", "20k"];
+        let mut running = start(dir.path(), &args);
+        let pid = running.pid();
+        assert!(running.hears("into", PATIENCE), "{}", running.heard());
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        running.signal(Signal::SIGINT).expect("sent");
+        let finished = running.finish(Duration::from_secs(60)).expect("it ends soon");
+        assert_eq!(finished.status.code(), Some(2), "{delay_ms} ms: {}", finished.stderr);
+        assert_nothing_is_left(dir.path(), pid);
+    }
 }

@@ -143,7 +143,8 @@ pub(crate) struct Args {
 
     /// Find the highest rate without loss of each, by MLRsearch (RFC 9971), or with =rfc2544 by §26.1
     ///
-    /// Searches come after the cases of a preset or a file; alone, they are all that is run.
+    /// Searches come after the cases of a preset or a file; alone, they are all that is run. Each capturer
+    /// has 256 MiB of buffer in them, unless --buffer says otherwise.
     #[arg(
         long,
         value_name = "METHOD",

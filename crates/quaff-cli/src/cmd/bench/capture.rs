@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let command = std::env::args().collect();
     let context = Context { quaff, dir: args.dir.clone(), command, rivals };
     introduce(&plan, &out);
-    let mut progress = Progress::new(signals, out.path.join(RESULT), args.quiet);
+    let mut progress = Progress::new(signals, out.path.clone(), args.quiet);
     let report = bench::run(&plan, &context, &mut progress);
     progress.end();
     let report = report?;

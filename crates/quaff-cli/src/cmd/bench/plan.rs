@@ -21,6 +21,8 @@ const RUNS: u32 = 5;
 const FCS_BYTES: u32 = 4;
 /// A trial that a result of a search rests on, s.
 const TRIAL_SECONDS: f64 = 3.0;
+/// The buffer of each in searches when nobody says, MiB.
+const FIND_BUFFER_MIB: u64 = 256;
 /// (upper - lower) / upper at which a search ends.
 const WIDTH_MAX: f64 = 0.05;
 /// Steps of a loss curve, as a share of the highest rate (RFC 2544 section 26.3: at most 10 %).
@@ -229,6 +231,8 @@ fn find(plan: &mut Plan, args: &Args) {
     if wanted.is_empty() {
         return;
     }
+    // With own buffers a search would compare how much memory each takes.
+    let buffer_mib = args.buffer.is_none().then_some(FIND_BUFFER_MIB);
     for (what, method, width) in wanted {
         let seconds = args.trial.map_or(TRIAL_SECONDS, |trial| trial.as_secs_f64());
         let goal_loss = args.goal_loss.unwrap_or(0.0) / 100.0;
@@ -236,7 +240,7 @@ fn find(plan: &mut Plan, args: &Args) {
             what,
             method,
             sizes: sweep.sizes.clone(),
-            setting: sweep.setting.clone(),
+            setting: Setting { buffer_mib: sweep.setting.buffer_mib.or(buffer_mib), ..sweep.setting.clone() },
             rivals: sweep.rivals.clone(),
             seconds,
             goal_loss,

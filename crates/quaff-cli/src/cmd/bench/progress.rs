@@ -6,15 +6,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quaff_lab::bench::Events;
 use quaff_lab::bench::plan::Plan;
 use quaff_lab::bench::result::{Case, Report, Run};
-use quaff_lab::report::words;
+use quaff_lab::report::{self, words};
 use quaff_os::signal::Signals;
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Columns of the rows: what, how wide. The first two are words, the others numbers.
 const COLUMNS: [(&str, usize); 6] =
-    [("round", 7), ("frames", 8), ("offered", 12), ("lost", 10), ("own drops", 12), ("CPU", 8)];
+    [("round", 7), ("frames", 10), ("offered", 12), ("lost", 10), ("own drops", 12), ("CPU", 8)];
 /// Columns for a capturer's name and for the rate.
 const NAME_WIDTH: usize = 16;
 const RATE_WIDTH: usize = 24;
@@ -26,18 +25,18 @@ pub(super) struct Progress {
     quiet: bool,
     /// Of the rows so far: which series they are about; `None` when there is none yet.
     series: Option<String>,
-    /// Where what was measured so far is kept.
-    result: PathBuf,
+    /// The folder in which what was measured so far is kept.
+    out: PathBuf,
     interrupted: bool,
 }
 
 impl Progress {
-    pub(super) fn new(signals: Signals, result: PathBuf, quiet: bool) -> Self {
+    pub(super) fn new(signals: Signals, out: PathBuf, quiet: bool) -> Self {
         let line = "{spinner} {bar:20} {pos}/{len}  {prefix}{wide_msg}";
         let style = ProgressStyle::with_template(line).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::new(0).with_style(style.progress_chars("━╸ "));
         bar.enable_steady_tick(Duration::from_millis(100));
-        Self { signals, bar, quiet, series: None, result, interrupted: false }
+        Self { signals, bar, quiet, series: None, out, interrupted: false }
     }
 
     /// Takes the line away.
@@ -94,11 +93,8 @@ impl Events for Progress {
 
     /// Who is killed before the end has the runs of all rounds until then.
     fn so_far(&mut self, report: &Report) {
-        let Ok(json) = serde_json::to_vec_pretty(report) else { return };
-        // What was there stays whole until what is new is.
-        let part = self.result.with_extension("json.part");
-        if let Err(error) = fs::write(&part, json).and_then(|()| fs::rename(&part, &self.result)) {
-            self.print(&format!("quaff: write {}: {error}", self.result.display()));
+        if let Err(error) = report::keep(report, &self.out) {
+            self.print(&format!("quaff: {error}"));
         }
     }
 

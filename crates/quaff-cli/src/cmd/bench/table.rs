@@ -51,7 +51,7 @@ fn notes(report: &Report) -> Option<String> {
         .filter_map(|rival| rival.absent.as_ref().map(|why| format!("{} was left out: {why}", rival.name)));
     let notes: Vec<_> = absent
         .chain(report.plan.notes.iter().chain(&report.notes).cloned())
-        .map(|note| format!("- {note}"))
+        .map(|note| wrapped("- ", &note))
         .collect();
     (!notes.is_empty()).then(|| notes.join("\n"))
 }

@@ -55,7 +55,7 @@ pub(crate) struct Args {
 
     /// Bytes of a frame: one size; 64,128,256 in turn; 64-1500 at random; 64:7,570:4 by weight; or a set
     ///
-    /// Sets: rfc2544 (64 to 1518 in turn), imix (64, 570, 1518 as 7:4:1), imix1500 (the same less an FCS), cisco (64, 594, 1518 as 7:4:1),
+    /// Sets: rfc2544 (64 to 1518 in turn), imix (64, 570, 1518 as 7:4:1), imix1500 (64, 570, 1514), cisco (64, 594, 1518 as 7:4:1),
     /// tolly (64, 78, 576, 1518 as 55:5:17:23), rpr3 (64, 512, 1518 as 60:20:20), rpr4 (64, 512, 1518,
     /// 9218 as 50:15:15:20). VLAN tags are counted, the FCS is not (but see --fcs), nor are the headers of
     /// --erspan and --vxlan. Injected frames have to fit a page of the kernel's with its headroom: about

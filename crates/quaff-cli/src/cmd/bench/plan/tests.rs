@@ -117,6 +117,8 @@ fn searches_alone_are_all_that_is_run() {
     let find = &alone.finds[0];
     assert_eq!((find.what, find.method), (Wanted::Max, Method::Mlr));
     assert_eq!((find.sizes.len(), find.seconds, find.goal_loss), (2, 1.0, 0.005));
+    assert_eq!(find.setting.buffer_mib, Some(256), "the same for each");
+    assert_eq!(planned("--find-max --buffer own").finds[0].setting.buffer_mib, None);
     assert_eq!(planned("--find-max=rfc2544").finds[0].method, Method::Rfc2544);
     let both = planned("--preset quick --curve --buffer own,64M");
     assert_eq!((both.sweeps.len(), both.finds.len()), (4, 2), "{both:?}");
