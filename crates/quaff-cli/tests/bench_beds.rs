@@ -2,16 +2,19 @@
 
 mod support;
 
+use quaff_lab::bed::Real;
 use quaff_lab::bench::plan::{Amount, Bed, Output, Plan, Rate, Setting, Size, Sweep};
 use quaff_lab::bench::result::{Case, LimitedBy, Report, Run};
 use quaff_lab::bench::{Context, Events, run};
+use quaff_lab::method::{Site, Traffic};
 use quaff_lab::rival::{from_command, shipped};
+use quaff_lab::running::Finished;
 use quaff_lab::{Running, testing};
 use quaff_os::netns;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{Bench, PATIENCE, QUAFF};
 
 const FRAMES: u64 = 10_000;
@@ -163,17 +166,15 @@ fn one_that_cannot_or_does_not_work_is_told_of_and_the_others_go_on() {
     assert_eq!(report.notes, ear.notes);
 }
 
-/// A sender behind ssh: a script in the place of ssh runs the words in the lab's other namespace, and we run
-/// in the receiving one.
-#[test]
-fn a_sender_behind_ssh_is_asked_for_its_frames() {
-    let Some(bench) = Bench::new("a_sender_behind_ssh_is_asked_for_its_frames", 1 << 30) else { return };
+/// Runs one of the tests below in the receiving namespace, where a script in the place of ssh runs the words that
+/// it is given in the lab's other namespace.
+fn behind_ssh(bench: &Bench, test: &str) -> Finished {
     let path = bench.dir.path();
     let bin = path.join("bin");
     fs::create_dir(&bin).expect("made");
     let script = format!(
         "#!/bin/sh\necho \"$@\" > {}/words\nwhile [ \"$1\" != -- ]; do shift; done; shift\n\
-         exec nsenter --net=/run/netns/{} \"$@\"\n",
+         exec nsenter --net=/run/netns/{} sh -c \"$*\"\n",
         path.display(),
         bench.lab.tx().name()
     );
@@ -181,10 +182,17 @@ fn a_sender_behind_ssh_is_asked_for_its_frames() {
     fs::set_permissions(bin.join("ssh"), fs::Permissions::from_mode(0o755)).expect("made executable");
     std::os::unix::fs::symlink(QUAFF, bin.join("quaff")).expect("linked");
     let mut command = bench.lab.command_rx(std::env::current_exe().expect("this test")).expect("a command");
-    command.args(["--ignored", "--exact", "as_a_receiver", "--nocapture"]);
+    command.args(["--ignored", "--exact", test, "--nocapture"]);
     let others = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{}:{others}", bin.display())).env(REPORT, path.join("report"));
-    let finished = Running::start(command).expect("it runs").finish(PATIENCE).expect("it ends");
+    Running::start(command).expect("it runs").finish(PATIENCE).expect("it ends")
+}
+
+#[test]
+fn a_sender_behind_ssh_is_asked_for_its_frames() {
+    let Some(bench) = Bench::new("a_sender_behind_ssh_is_asked_for_its_frames", 1 << 30) else { return };
+    let path = bench.dir.path();
+    let finished = behind_ssh(&bench, "as_a_receiver");
     let said = String::from_utf8_lossy(&finished.stdout).into_owned();
     assert!(finished.status.success(), "{said}{}", finished.stderr);
     let report: Report =
@@ -192,7 +200,37 @@ fn a_sender_behind_ssh_is_asked_for_its_frames() {
     assert_complete(&report);
     assert_eq!(report.cases[0].interface.as_deref(), Some("rx0"));
     let words = fs::read_to_string(path.join("words")).expect("ssh was asked");
-    assert!(words.contains("me@there -- quaff generate -o tx0 --json --count"), "{words}");
+    assert!(words.contains("exec quaff generate -o tx0 --json --count"), "{words}");
+    assert!(report.cases[0].runs[0].command.contains(&"rx0".to_owned()), "{:?}", report.cases[0].runs[0]);
+}
+
+/// The script that stands for ssh is killed with us, and the sender behind it has to notice by itself.
+#[test]
+fn a_sender_behind_ssh_ends_when_the_line_does() {
+    let Some(bench) = Bench::new("a_sender_behind_ssh_ends_when_the_line_does", 1 << 20) else { return };
+    let before = bench.lab.stats_tx().expect("counters").tx_packets;
+    let finished = behind_ssh(&bench, "as_an_impatient_receiver");
+    assert!(finished.status.success(), "{}{}", String::from_utf8_lossy(&finished.stdout), finished.stderr);
+    std::thread::sleep(Duration::from_millis(500));
+    let sent = || bench.lab.stats_tx().expect("counters").tx_packets - before;
+    let then = sent();
+    std::thread::sleep(Duration::from_secs(1));
+    let now = sent();
+    assert!(then > 0 && then < 600_000, "{then}");
+    assert_eq!(then, now, "nobody sends any more");
+}
+
+#[test]
+#[ignore = "called by a_sender_behind_ssh_ends_when_the_line_does, in another namespace"]
+fn as_an_impatient_receiver() {
+    if std::env::var_os(REPORT).is_none() {
+        return;
+    }
+    let site = Real::new(QUAFF.into(), "tx0", "rx0", Some("me@there")).expect("names that will do");
+    let traffic = Traffic::bytes(64, Some(1000), 600_000);
+    let begun = Instant::now();
+    let ended = site.send(&traffic, 0, &mut |_| begun.elapsed() < Duration::from_secs(3), &mut || {});
+    assert!(matches!(ended, Err(quaff_lab::Error::Interrupted)), "{ended:?}");
 }
 
 #[test]

@@ -144,7 +144,8 @@ impl Lab {
         }
         sweep();
         let (name, mut entry) = claim(plan.name.as_deref())?;
-        let record = Record { mtu: plan.mtu, persistent: false, pid: std::process::id() };
+        let is_between = plan.layout != Layout::Pair;
+        let record = Record { mtu: plan.mtu, persistent: false, pid: std::process::id(), is_between };
         entry.write(&record)?;
         match build(&name, plan) {
             Ok((tx, far, rx)) => Ok(Self { name, tx, far, rx, record, owned: Some(entry), _used: None }),
@@ -397,7 +398,9 @@ fn demolish(name: &str) -> Result<()> {
         // What was there went with the other ends.
         (mid_name(name), None),
     ];
-    for (netns, end) in all {
+    // Whoever else calls a namespace of theirs like that keeps it.
+    let is_between = registry::glance(name).is_some_and(|record| record.is_between);
+    for (netns, end) in all.into_iter().take(if is_between { 4 } else { 2 }) {
         if let (Ok(netns), Some(end)) = (Netns::open(&netns), end) {
             // The other end's turn may have deleted it, or it was never made.
             let _ = netns.run(|| {

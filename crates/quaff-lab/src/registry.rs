@@ -31,6 +31,9 @@ pub(crate) struct Record {
     pub(crate) persistent: bool,
     /// The process that made it.
     pub(crate) pid: u32,
+    /// It has two senders, and something between them.
+    #[serde(default)]
+    pub(crate) is_between: bool,
 }
 
 /// The file of a lab, locked.

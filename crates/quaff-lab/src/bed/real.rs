@@ -1,8 +1,8 @@
 //! Real interfaces: of this machine, or sent from another one that ssh reaches.
 //!
 //! The sender is `quaff generate -o IF`, here or there: the same program, found in the PATH of the other
-//! machine. It is never given anything to write, and ends with its own count of frames even when the line
-//! to it breaks.
+//! machine. There it is told to end (SIGINT) as soon as its standard input does: when we end, however that
+//! is, and when the line breaks.
 
 use super::arrivals::Arrivals;
 use super::sending::{self, Out};
@@ -58,7 +58,10 @@ impl Real {
             return Err(Error::Rival { name: "the sender".into(), what });
         }
         let mut command = Command::new(SSH[0]);
-        command.args(&SSH[1..]).args([host, "--", REMOTE_QUAFF]).args(words);
+        // No word of ours has anything in it that a shell would take for more: sizes were read as such.
+        let sends = format!("{REMOTE_QUAFF} {}", words.join(" "));
+        let line = format!("exec sh -c 'exec 3<&0; (cat <&3; kill -INT $$) >/dev/null 2>&1 & exec {sends}'");
+        command.args(&SSH[1..]).args([host, "--", &line]);
         Ok(command)
     }
 }
@@ -73,7 +76,11 @@ impl Site for Real {
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        interface_facts(&self.receive_on)
+        let mut facts = interface_facts(&self.receive_on);
+        if self.sender.is_none() {
+            facts.extend(interface_facts(&self.send_on));
+        }
+        facts
     }
 
     fn send(&self, traffic: &Traffic, core: usize, watch: Watch<'_>, look: &mut dyn FnMut()) -> Result<Sent> {
@@ -87,7 +94,8 @@ impl Site for Real {
         let arrived = arrivals.finish(said.confirmed)?;
         // On a wire with others' traffic more arrives than was sent.
         let offered = arrived.frames.min(said.confirmed);
-        Ok(Sent { offered, receiver_drops: arrived.dropped, ..said.into() })
+        let others = arrived.frames.saturating_sub(said.confirmed);
+        Ok(Sent { offered, others, receiver_drops: arrived.dropped.min(offered), ..said.into() })
     }
 }
 
@@ -124,8 +132,8 @@ mod tests {
         assert_eq!(command.get_program(), "ssh");
         assert_eq!(
             words.join(" "),
-            "-o BatchMode=yes -o ConnectTimeout=10 me@there -- quaff generate -o eth1 --json --count 5 \
-             --size 64 --stream 1 --pps 9"
+            "-o BatchMode=yes -o ConnectTimeout=10 me@there -- exec sh -c 'exec 3<&0; (cat <&3; kill -INT $$) \
+             >/dev/null 2>&1 & exec quaff generate -o eth1 --json --count 5 --size 64 --stream 1 --pps 9'"
         );
         let file = Traffic { size: Size::Replay("a.pcap".into()), ..Traffic::bytes(64, None, 5) };
         assert!(

@@ -6,7 +6,7 @@ use quaff_os::process::pin;
 use quaff_os::signal::Signal;
 use serde::Deserialize;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a sender may take to set up, and to report.
@@ -84,6 +84,7 @@ impl From<Said> for Sent {
             offered: said.confirmed,
             seconds: said.seconds,
             receiver_drops: 0,
+            others: 0,
             cores,
             busy_samples,
         }
@@ -96,7 +97,8 @@ fn start(mut command: Command, core: Option<usize>) -> Result<Running> {
     }
     // Ctrl-C is ours to hear.
     command.process_group(0);
-    Running::start(command)
+    // A sender behind ssh ends with its stdin: it stays open for as long as we are there.
+    Running::start_with(command, Stdio::piped(), None)
 }
 
 fn all_ended(running: &mut [Running]) -> Result<bool> {

@@ -3,8 +3,8 @@
 use super::find::{Measurer, Workload};
 use super::jobs::{null_frames, room};
 use super::plan::{Setting, Size};
-use super::result::Run;
-use super::runner::{Booth, Events};
+use super::result::{Calibration, Run};
+use super::runner::{Booth, Events, calibration};
 use crate::method::{Stage, Traffic};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -20,13 +20,18 @@ pub(super) struct Finder<'a> {
     events: &'a mut dyn Events,
     /// What is being searched.
     about: String,
-    /// What the generator does alone, frames/s.
-    nulls: BTreeMap<Size, f64>,
+    /// What the generator does alone.
+    nulls: BTreeMap<Size, Calibration>,
 }
 
 impl<'a> Finder<'a> {
     pub(super) fn new(booth: &'a mut dyn Booth, events: &'a mut dyn Events) -> Self {
         Self { booth, events, about: String::new(), nulls: BTreeMap::new() }
+    }
+
+    /// What the generator did alone at all sizes that were searched at.
+    pub(super) fn calibrations(self) -> impl Iterator<Item = Calibration> {
+        self.nulls.into_values()
     }
 }
 
@@ -51,14 +56,15 @@ impl Measurer for Finder<'_> {
 
     fn max_pps(&mut self, size: &Size) -> Result<f64> {
         if let Some(known) = self.nulls.get(size) {
-            return Ok(*known);
+            return Ok(known.offered_pps);
         }
         self.events.stage("the generator", "sends with nobody listening");
         let traffic = Traffic::new(size, None, null_frames(None))?;
         let events = &mut *self.events;
         let sent = self.booth.null(&traffic, INTERFACE, &mut |_| events.goes_on())?;
-        let pps = sent.offered as f64 / sent.seconds.max(1e-9);
-        self.nulls.insert(size.clone(), pps);
+        let null = calibration(&traffic, &sent);
+        let pps = null.offered_pps;
+        self.nulls.insert(size.clone(), null);
         Ok(pps)
     }
 

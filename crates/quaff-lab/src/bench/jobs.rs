@@ -134,7 +134,7 @@ impl Job {
 /// The room that the files of a run take, bytes.
 pub(super) fn room(traffic: &Traffic, setting: &Setting) -> u64 {
     match setting.output {
-        Output::Disk => traffic.file_bytes() * u64::from(setting.capturers.max(1)),
+        Output::Disk => traffic.file_bytes().saturating_mul(u64::from(setting.capturers.max(1))),
         Output::Null | Output::Pipe | Output::Screen => 0,
     }
 }
@@ -293,6 +293,7 @@ pub(super) mod tests {
         let traffic = Traffic::bytes(1000, None, 1_000_000);
         let four = Setting { capturers: 4, ..Setting::default() };
         assert!(room(&traffic, &four) > 4_000_000_000);
+        assert_eq!(room(&Traffic { count: u64::MAX, ..traffic.clone() }, &four), u64::MAX);
         assert_eq!(room(&traffic, &Setting { output: Output::Null, ..four }), 0);
     }
 }

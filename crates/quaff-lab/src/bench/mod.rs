@@ -31,8 +31,8 @@ pub(crate) use machine::interface as interface_facts;
 use crate::{Error, Result};
 use finder::Finder;
 use jobs::Jobs;
-use plan::{Plan, Setting};
-use result::{FORMAT, Report};
+use plan::Plan;
+use result::{Calibration, FORMAT, Report};
 use runner::Booth as _;
 use std::time::Instant;
 
@@ -46,7 +46,6 @@ pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Re
     let jobs = Jobs::of(plan, &session.present(), session.interfaces(), &|rival, setting| {
         session.can(rival, setting)
     })?;
-    let setting = plan.sweeps.first().map_or_else(Setting::default, |sweep| sweep.setting.clone());
     let mut report = Report {
         format: FORMAT,
         plan: plan.clone(),
@@ -55,7 +54,7 @@ pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Re
         seconds: 0.0,
         interrupted: false,
         machine: session.machine(),
-        rivals: session.rivals(&setting),
+        rivals: session.rivals(plan),
         calibration: Vec::new(),
         cases: Vec::new(),
         searches: Vec::new(),
@@ -64,11 +63,37 @@ pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Re
     };
     runner::rounds(plan, jobs, &mut session, &mut report, events)?;
     if !report.interrupted {
-        match find::find(plan, &mut Finder::new(&mut session, events), &mut report) {
-            Err(Error::Interrupted) => report.interrupted = true,
-            done => done?,
-        }
+        search(plan, &mut session, &mut report, events)?;
     }
     report.seconds = clock.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// Each of a plan's searches; what was found so far is shown after each.
+fn search(plan: &Plan, session: &mut Session, report: &mut Report, events: &mut dyn Events) -> Result<()> {
+    if let ([_, _, ..], false) = (session.interfaces(), plan.finds.is_empty()) {
+        let first = session.interfaces()[0].as_deref().unwrap_or_default();
+        report.notes.push(format!("Searches were made on {first} alone."));
+    }
+    for find in &plan.finds {
+        let one = Plan { finds: vec![find.clone()], ..plan.clone() };
+        let mut finder = Finder::new(session, events);
+        let found = find::find(&one, &mut finder, report);
+        for null in finder.calibrations() {
+            let is_known =
+                |known: &Calibration| (known.size, &known.mix, known.pps) == (null.size, &null.mix, null.pps);
+            if !report.calibration.iter().any(is_known) {
+                report.calibration.push(null);
+            }
+        }
+        match found {
+            Err(Error::Interrupted) => {
+                report.interrupted = true;
+                return Ok(());
+            }
+            found => found?,
+        }
+        events.so_far(report);
+    }
+    Ok(())
 }

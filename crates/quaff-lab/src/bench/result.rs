@@ -169,9 +169,19 @@ pub struct Run {
     /// Of several capturers at once: what each lost, 0 to 1.
     #[serde(default)]
     pub each_loss: Vec<f64>,
-    /// Lost before the capturer's socket: at the interface or in the kernel's queue (softnet), frames.
+    /// Of `offered`, lost before the capturer's socket: at the interface or in the kernel's queue (softnet), frames.
+    /// What did not get as far as the interface is `sent` − `offered`.
     #[serde(default)]
     pub receiver_drops: u64,
+    /// Frames handed to the kernel that sends; 0 in results that did not know.
+    #[serde(default)]
+    pub sent: u64,
+    /// Frames that came to the interface beside those that were sent: others'.
+    #[serde(default)]
+    pub others: u64,
+    /// The capturer's command line, with DIR for the directory of its files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// Why it says nothing.
     pub failed: Option<String>,
 }

@@ -16,6 +16,12 @@ const CASE_STRIKES: usize = 2;
 const RIVAL_STRIKES: usize = 5;
 /// What the generator alone has to reach of the rate that is wanted, of 1.
 const PACE_TOLERANCE: f64 = 0.01;
+/// So far may the generator alone have drifted from the beginning to the end, of 1.
+const DRIFT_TOLERANCE: f64 = 0.1;
+/// A run to warm up has at most so many frames, and lasts at most a second.
+const WARM_FRAMES: u64 = 100_000;
+/// How often what there is is shown.
+const SO_FAR: Duration = Duration::from_secs(10);
 /// Time that the host of a virtual machine may take from a core before it is worth a word, of 1.
 const STEAL_TOLERANCE: f64 = 0.02;
 
@@ -33,7 +39,7 @@ pub trait Events {
     /// A sentence that belongs into the report, too.
     fn note(&mut self, _sentence: &str) {}
 
-    /// After each round: all there is, as the report has it.
+    /// All there is, as the report has it: each 10 s or so, and after each round.
     fn so_far(&mut self, _report: &Report) {}
 
     /// Asked all the while; `false` ends the bench, and what was measured is kept.
@@ -82,7 +88,9 @@ pub(super) fn rounds(
         wanted: Vec::new(),
         left: Left::default(),
         limits: Vec::new(),
-        stolen: None,
+        stolen: Vec::new(),
+        strikes: Vec::new(),
+        shown: Instant::now(),
     };
     match rounds.all() {
         Err(Error::Interrupted) => {
@@ -106,13 +114,18 @@ struct Rounds<'a> {
     wanted: Vec<bool>,
     left: Left,
     /// What was said last of each case's limit, and of time that was taken away.
-    limits: Vec<Option<String>>,
-    stolen: Option<String>,
+    limits: Vec<Vec<String>>,
+    stolen: Vec<String>,
+    /// Of each case: how often its rival failed.
+    strikes: Vec<usize>,
+    /// When the report was shown last.
+    shown: Instant,
 }
 
 impl Rounds<'_> {
     fn all(&mut self) -> Result<()> {
         self.report.cases = std::mem::take(&mut self.jobs.cases);
+        self.strikes = vec![0; self.report.cases.len()];
         for note in std::mem::take(&mut self.jobs.notes) {
             self.note(note);
         }
@@ -125,16 +138,15 @@ impl Rounds<'_> {
         for round in 1..=self.plan.runs {
             let mut order = self.jobs.order(&self.report.cases, self.plan.seed, round);
             order.retain(|case| self.wanted[*case]);
-            if let (1, Some(first)) = (round, order.first()) {
-                self.warm_up(*first)?;
+            if round == 1 {
+                self.warm_up(&order)?;
             }
             for (at, case) in order.iter().enumerate() {
                 self.run(*case, round, &order[at + 1..])?;
             }
-            self.conclude();
-            self.events.so_far(self.report);
+            self.show();
         }
-        Ok(())
+        self.calibrate_again()
     }
 
     /// The generator with nobody listening, once for each workload.
@@ -191,12 +203,23 @@ impl Rounds<'_> {
         Ok(fits)
     }
 
-    /// The first run of all is not counted: programs and files come from the disk, memory is touched.
-    fn warm_up(&mut self, case: usize) -> Result<()> {
-        match self.measure(case) {
-            Err(Error::Interrupted) => Err(Error::Interrupted),
-            _ => Ok(()),
+    /// The first, short run of each rival is not counted: programs and files come from the disk, memory is touched.
+    fn warm_up(&mut self, order: &[usize]) -> Result<()> {
+        let mut warm = Vec::new();
+        for case in order {
+            let rival = self.report.cases[*case].rival.clone();
+            if warm.contains(&rival) {
+                continue;
+            }
+            let traffic = self.traffic(*case);
+            let most = traffic.pps.map_or(WARM_FRAMES, |pps| pps.min(WARM_FRAMES));
+            let count = traffic.count.min(most.max(1));
+            if let Err(Error::Interrupted) = self.measure(*case, Traffic { count, ..traffic }) {
+                return Err(Error::Interrupted);
+            }
+            warm.push(rival);
         }
+        Ok(())
     }
 
     fn run(&mut self, case: usize, round: u32, rest: &[usize]) -> Result<()> {
@@ -204,32 +227,37 @@ impl Rounds<'_> {
             return Ok(());
         }
         let begun = Instant::now();
-        let run = match self.measure(case) {
+        let run = match self.measure(case, self.traffic(case)) {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
+            // Not the rival's fault.
             Err(error) => Run { failed: Some(error.to_string()), ..Run::default() },
-            Ok(run) => run,
+            Ok(run) => {
+                self.strikes[case] += usize::from(run.failed.is_some());
+                run
+            }
         };
         self.left.took(case, begun.elapsed());
-        let run = Run { round, ..run };
         let took = &mut self.report.cases[case];
         if let Some(why) = &run.failed {
-            let note = format!("{why}.").replace("..", ".");
+            let note = format!("{}.", why.trim_end_matches('.'));
             if !took.notes.contains(&note) {
                 took.notes.push(note);
             }
         }
-        took.runs.push(run);
+        took.runs.push(Run { round, ..run });
         summarise(took);
         let left = self.left(rest, round);
         let took = &self.report.cases[case];
         if let Some(run) = took.runs.last() {
             self.events.run_done(took, run, Some(left));
         }
+        if self.shown.elapsed() > SO_FAR {
+            self.show();
+        }
         Ok(())
     }
 
-    fn measure(&mut self, case: usize) -> Result<Run> {
-        let traffic = self.traffic(case);
+    fn measure(&mut self, case: usize, traffic: Traffic) -> Result<Run> {
         let (free, place) = self.booth.free()?;
         let Case { rival, setting, .. } = &self.report.cases[case];
         if room(&traffic, setting) > free {
@@ -254,18 +282,47 @@ impl Rounds<'_> {
 
     /// One that never works is not waited for again and again.
     fn is_given_up(&mut self, case: usize) -> bool {
-        let failures = |cases: &[&Case]| {
-            let runs = || cases.iter().flat_map(|case| &case.runs);
-            if runs().all(|run| run.failed.is_some()) { runs().count() } else { 0 }
-        };
+        let works = |case: &Case| case.runs.iter().any(|run| run.failed.is_none());
         let this = &self.report.cases[case];
-        let all: Vec<_> = self.report.cases.iter().filter(|other| other.rival == this.rival).collect();
-        let is_over = failures(&[this]) >= CASE_STRIKES || failures(&all) >= RIVAL_STRIKES;
+        let same = |at: &usize| self.report.cases[*at].rival == this.rival;
+        let all: Vec<_> = (0..self.report.cases.len()).filter(same).collect();
+        let strikes: usize = all.iter().map(|at| self.strikes[*at]).sum();
+        let never = !all.iter().any(|at| works(&self.report.cases[*at]));
+        let is_over = self.strikes[case] >= CASE_STRIKES && !works(this) || strikes >= RIVAL_STRIKES && never;
         let note = "It was given up: no run came to its end.".to_owned();
         if is_over && !this.notes.contains(&note) {
             self.report.cases[case].notes.push(note);
         }
         is_over
+    }
+
+    /// The first workload once more with nobody listening: has the machine changed meanwhile?
+    fn calibrate_again(&mut self) -> Result<()> {
+        let Some(at) = self.nulls.iter().position(Option::is_some) else { return Ok(()) };
+        let (workload, before) = (self.jobs.workloads[at].clone(), self.nulls[at].unwrap_or(0.0));
+        let events = &mut *self.events;
+        events.stage("the generator", "sends once more with nobody listening");
+        let sent = self.booth.null(&workload.traffic, workload.interface, &mut |_| events.goes_on());
+        let after = match sent {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(_) => return Ok(()),
+            Ok(sent) => calibration(&workload.traffic, &sent).offered_pps,
+        };
+        let drift = (after / before.max(1e-9) - 1.0).abs();
+        if drift > DRIFT_TOLERANCE {
+            self.note(format!(
+                "{}: with nobody listening {before:.0} frames/s came at the beginning and {after:.0} at the end: the \
+                 machine is not the same all the time.",
+                words(&workload.traffic)
+            ));
+        }
+        Ok(())
+    }
+
+    fn show(&mut self) {
+        self.conclude();
+        self.events.so_far(self.report);
+        self.shown = Instant::now();
     }
 
     fn left(&self, rest: &[usize], round: u32) -> Duration {
@@ -282,11 +339,11 @@ impl Rounds<'_> {
 
     /// Says of each case what it was limited by, and of the machine what disturbed it, by all that is known now.
     fn conclude(&mut self) {
-        self.limits.resize(self.report.cases.len(), None);
+        self.limits.resize(self.report.cases.len(), Vec::new());
         for (case, said) in self.report.cases.iter_mut().zip(&mut self.limits) {
-            let (limited_by, note) = limit(case);
+            let (limited_by, notes) = limit(case);
             case.limited_by = limited_by;
-            replace(&mut case.notes, said, note);
+            replace(&mut case.notes, said, notes);
         }
         let runs = self.report.cases.iter().flat_map(|case| &case.runs);
         let stolen = runs.flat_map(|run| &run.cores).map(|core| core.steal).fold(0.0, f64::max);
@@ -297,7 +354,7 @@ impl Rounds<'_> {
                  only what lies far apart."
             )
         });
-        replace(&mut self.report.notes, &mut self.stolen, note);
+        replace(&mut self.report.notes, &mut self.stolen, note.into_iter().collect());
     }
 
     fn note(&mut self, note: String) {
@@ -307,9 +364,9 @@ impl Rounds<'_> {
 }
 
 /// Takes back what was said before, and says what there is to say now.
-fn replace(notes: &mut Vec<String>, said: &mut Option<String>, now: Option<String>) {
-    notes.retain(|note| Some(note) != said.as_ref());
-    notes.extend(now.clone());
+fn replace(notes: &mut Vec<String>, said: &mut Vec<String>, now: Vec<String>) {
+    notes.retain(|note| !said.contains(note));
+    notes.extend_from_slice(&now);
     *said = now;
 }
 

@@ -59,9 +59,9 @@ impl Session {
         &self.interfaces
     }
 
-    /// Who is measured, with the command line under `setting`; and who is not.
-    pub fn rivals(&self, setting: &Setting) -> Vec<RivalFacts> {
-        let here = self.resolved.present.iter().map(|present| self.facts(present, setting));
+    /// Who is measured, with the first command line that `plan` wants of it; and who is not.
+    pub fn rivals(&self, plan: &Plan) -> Vec<RivalFacts> {
+        let here = self.resolved.present.iter().map(|present| self.facts(present, plan));
         let absent = self.resolved.absent.iter().map(|rival| RivalFacts {
             name: rival.name.clone(),
             version: None,
@@ -91,18 +91,28 @@ impl Session {
         machine
     }
 
-    fn facts(&self, present: &Present, setting: &Setting) -> RivalFacts {
-        let Present { rival, program, version } = present;
-        let interface = self.sites.first().map_or("", |site| site.interface());
-        let places = Places { interface, dir: Path::new("DIR"), core: self.cores.capturer, setting };
-        let (program, args) = rival.command_line(program, &places);
-        let words = [program].into_iter().chain(args).map(|word| word.to_string_lossy().into_owned());
+    fn facts(&self, present: &Present, plan: &Plan) -> RivalFacts {
+        let Present { rival, version, .. } = present;
+        // The first that it is asked and can do; all others are with their runs.
+        let asked = plan.sweeps.iter().filter(|sweep| plan.rivals_of(sweep).any(|name| name == rival.name));
+        let searched = plan.finds.iter().map(|find| &find.setting);
+        let first =
+            asked.map(|sweep| &sweep.setting).chain(searched).find(|setting| rival.can(setting).is_ok());
         RivalFacts {
             name: rival.name.clone(),
             version: version.clone(),
-            command: words.collect(),
+            command: first.map_or_else(Vec::new, |setting| self.command(present, setting, 0)),
             absent: None,
         }
+    }
+
+    /// What is run, with DIR for the directory of its files.
+    fn command(&self, present: &Present, setting: &Setting, interface: usize) -> Vec<String> {
+        let interface = self.sites.get(interface).map_or("", |site| site.interface());
+        let core = self.cores(setting).capturer;
+        let places = Places { interface, dir: Path::new("DIR"), core, setting };
+        let (program, args) = present.rival.command_line(&present.program, &places);
+        [program].into_iter().chain(args).map(|word| word.to_string_lossy().into_owned()).collect()
     }
 
     fn find(&self, rival: &str) -> Result<&Present> {
@@ -135,10 +145,12 @@ impl Booth for Session {
         interface: usize,
         watch: Watch<'_>,
     ) -> Result<Run> {
-        let Present { rival, program, .. } = self.find(rival)?;
+        let present = self.find(rival)?;
+        let Present { rival, program, .. } = present;
         let site = self.sites[interface].as_ref();
         let bench = Bench { site, quaff: &self.quaff, place: &self.place, cores: self.cores(setting) };
-        bench.run(rival, program, traffic, setting, watch)
+        let run = bench.run(rival, program, traffic, setting, watch)?;
+        Ok(Run { command: self.command(present, setting, interface), ..run })
     }
 
     fn can(&self, rival: &str, setting: &Setting) -> Result<(), String> {

@@ -71,7 +71,8 @@ impl Traffic {
         /// Ethernet, IPv4, GRE and ERSPAN.
         const MIRROR_BYTES: u64 = 50;
         let mirror_bytes = if self.mirrored { MIRROR_BYTES } else { 0 };
-        self.count * (u64::from(self.frame_bytes) + mirror_bytes + RECORD_BYTES) + (16 << 20)
+        let each = u64::from(self.frame_bytes) + mirror_bytes + RECORD_BYTES;
+        self.count.saturating_mul(each).saturating_add(16 << 20)
     }
 
     /// What our program is told; `stream` numbers the stamps.
@@ -150,6 +151,7 @@ mod tests {
     fn a_file_has_room_for_its_frames() {
         let traffic = Traffic::bytes(1500, None, 3_000_000);
         assert!(traffic.file_bytes() > 3_000_000 * 1536);
+        assert_eq!(Traffic::bytes(1500, None, u64::MAX).file_bytes(), u64::MAX);
     }
 
     #[test]

@@ -151,6 +151,7 @@ fn note_sent(run: &mut Run, sent: Sent) {
     run.offered = sent.offered;
     run.seconds = sent.seconds;
     run.receiver_drops = sent.receiver_drops;
+    (run.sent, run.others) = (sent.sent, sent.others);
     run.cores = sent.cores;
     run.busy_samples = sent.busy_samples;
 }

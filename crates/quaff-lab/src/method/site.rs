@@ -38,9 +38,11 @@ pub struct Sent {
     pub offered: u64,
     /// From the first to the last, s.
     pub seconds: f64,
-    /// Frames that were lost before a capturer's socket: on the way, at the interface for want of room, in
-    /// the kernel's queue.
+    /// Of those offered, lost before a capturer's socket: at the interface for want of room, in the kernel's
+    /// queue.
     pub receiver_drops: u64,
+    /// Frames that came beside those that were sent: others'.
+    pub others: u64,
     /// Each core, while frames came; empty when that was too short to tell.
     pub cores: Vec<CoreUse>,
     /// How busy all cores together were, each 0.5 s, 0 to 1.

@@ -20,6 +20,10 @@ struct Fake {
     free: u64,
     steal: f64,
     null_fails: Option<u32>,
+    /// From the fifth time on the generator is so much slower.
+    slower: f64,
+    /// Not its own fault.
+    no_lab: bool,
 }
 
 impl Booth for Fake {
@@ -31,7 +35,8 @@ impl Booth for Fake {
         if self.null_fails == Some(traffic.frame_bytes) {
             return Err(Error::Rival { name: "the generator".into(), what: "frames do not fit".into() });
         }
-        let seconds = traffic.count as f64 / traffic.pps.map_or(2e6, |pps| pps as f64);
+        let slower = if self.nulls > 4 { 1.0 + self.slower } else { 1.0 };
+        let seconds = slower * traffic.count as f64 / traffic.pps.map_or(2e6, |pps| pps as f64);
         let all = traffic.count;
         Ok(Sent { intended: all, sent: all, offered: all, seconds, ..Sent::default() })
     }
@@ -46,6 +51,9 @@ impl Booth for Fake {
     ) -> Result<Run> {
         if !watch(Stage::Starting) {
             return Err(Error::Interrupted);
+        }
+        if self.no_lab {
+            return Err(Error::Place("the disk is gone".into()));
         }
         self.ran.push((rival.to_owned(), traffic.frame_bytes, traffic.pps, traffic.count));
         if let Some(what) = self.broken.get(rival) {
@@ -135,19 +143,20 @@ fn each_case_is_run_as_often_as_the_plan_says_after_one_warm_up() {
     let (mut booth, mut ear) = (roomy(), Ear::default());
     booth.losses.insert("other", 25);
     let report = bench(&plan(), &mut booth, &mut ear).expect("a report");
-    assert_eq!((booth.nulls, booth.ran.len()), (4, 1 + 8 * 3));
+    assert_eq!((booth.nulls, booth.ran.len()), (4 + 1, 2 + 8 * 3));
     assert_eq!((ear.begun, ear.so_far), (vec![24], vec![8, 16, 24]));
-    assert_eq!(booth.ran[0], booth.ran[1], "the warm-up is the first run");
+    assert_ne!(booth.ran[0].0, booth.ran[1].0, "each is warmed up");
+    assert!(booth.ran[..2].iter().all(|ran| ran.3 <= 5000));
     assert_eq!(report.calibration.len(), 4);
     assert!(report.cases.iter().all(|case| case.runs.iter().map(|run| run.round).eq(1..=3)));
     // Each round has each case once, whatever the order.
-    for round in booth.ran[1..].chunks(8) {
+    for round in booth.ran[2..].chunks(8) {
         let mut all = round.to_vec();
         all.sort();
         all.dedup();
         assert_eq!(all.len(), 8);
     }
-    assert_ne!(booth.ran[1..9], booth.ran[9..17], "another order in another round");
+    assert_ne!(booth.ran[2..10], booth.ran[10..18], "another order in another round");
     let of = |rival: &str, pps| {
         report.cases.iter().find(|case| case.rival == rival && case.pps == pps).expect("a case")
     };
@@ -165,8 +174,8 @@ fn each_case_is_run_as_often_as_the_plan_says_after_one_warm_up() {
 
 #[test]
 fn an_interruption_keeps_what_there_is() {
-    // Four calibrations and the warm-up look once each, then five runs.
-    let (mut booth, mut ear) = (roomy(), Ear { looks_max: Some(10), ..Ear::default() });
+    // Four calibrations and two warm-ups look once each, then five runs.
+    let (mut booth, mut ear) = (roomy(), Ear { looks_max: Some(11), ..Ear::default() });
     let report = bench(&plan(), &mut booth, &mut ear).expect("a report all the same");
     assert!(report.interrupted);
     assert_eq!(report.cases.iter().map(|case| case.runs.len()).sum::<usize>(), 5);
@@ -197,6 +206,21 @@ fn one_that_never_works_is_given_up_and_the_others_go_on() {
         other.notes
     );
     assert_eq!((other.limited_by, other.loss_median), (LimitedBy::Unknown, None));
+}
+
+#[test]
+fn what_is_not_their_fault_counts_against_nobody() {
+    let (mut booth, mut ear) = (Fake { no_lab: true, ..roomy() }, Ear::default());
+    let report = bench(&Plan { runs: 4, ..plan() }, &mut booth, &mut ear).expect("a report");
+    assert!(report.cases.iter().all(|case| case.runs.len() == 4), "all were tried again and again");
+    assert_eq!(report.cases[0].notes, ["the disk is gone."]);
+}
+
+#[test]
+fn a_machine_that_changes_meanwhile_is_told_of() {
+    let (mut booth, mut ear) = (Fake { slower: 0.5, ..roomy() }, Ear::default());
+    let report = bench(&plan(), &mut booth, &mut ear).expect("a report");
+    assert!(report.notes[0].contains("2000000 frames/s came at the beginning"), "{:?}", report.notes);
 }
 
 #[test]
