@@ -60,7 +60,10 @@ impl Real {
         let mut command = Command::new(SSH[0]);
         // No word of ours has anything in it that a shell would take for more: sizes were read as such.
         let sends = format!("{REMOTE_QUAFF} {}", words.join(" "));
-        let line = format!("exec sh -c 'exec 3<&0; (cat <&3; kill -INT $$) >/dev/null 2>&1 & exec {sends}'");
+        let line = format!(
+            "exec sh -c 'exec 3<&0; {sends} & p=$!; (cat <&3; kill -INT $p) >/dev/null 2>&1 & w=$!; wait $p; r=$?; \
+             kill $w; exit $r'"
+        );
         command.args(&SSH[1..]).args([host, "--", &line]);
         Ok(command)
     }
@@ -132,8 +135,9 @@ mod tests {
         assert_eq!(command.get_program(), "ssh");
         assert_eq!(
             words.join(" "),
-            "-o BatchMode=yes -o ConnectTimeout=10 me@there -- exec sh -c 'exec 3<&0; (cat <&3; kill -INT $$) \
-             >/dev/null 2>&1 & exec quaff generate -o eth1 --json --count 5 --size 64 --stream 1 --pps 9'"
+            "-o BatchMode=yes -o ConnectTimeout=10 me@there -- exec sh -c 'exec 3<&0; quaff generate -o eth1 \
+             --json --count 5 --size 64 --stream 1 --pps 9 & p=$!; (cat <&3; kill -INT $p) >/dev/null 2>&1 & w=$!; \
+             wait $p; r=$?; kill $w; exit $r'"
         );
         let file = Traffic { size: Size::Replay("a.pcap".into()), ..Traffic::bytes(64, None, 5) };
         assert!(

@@ -90,6 +90,7 @@ pub(super) fn rounds(
         limits: Vec::new(),
         stolen: Vec::new(),
         strikes: Vec::new(),
+        faults: Vec::new(),
         shown: Instant::now(),
     };
     match rounds.all() {
@@ -116,8 +117,9 @@ struct Rounds<'a> {
     /// What was said last of each case's limit, and of time that was taken away.
     limits: Vec<Vec<String>>,
     stolen: Vec<String>,
-    /// Of each case: how often its rival failed.
+    /// Of each case: how often its rival failed, and how often what is not its fault.
     strikes: Vec<usize>,
+    faults: Vec<usize>,
     /// When the report was shown last.
     shown: Instant,
 }
@@ -126,6 +128,7 @@ impl Rounds<'_> {
     fn all(&mut self) -> Result<()> {
         self.report.cases = std::mem::take(&mut self.jobs.cases);
         self.strikes = vec![0; self.report.cases.len()];
+        self.faults = self.strikes.clone();
         for note in std::mem::take(&mut self.jobs.notes) {
             self.note(note);
         }
@@ -230,7 +233,10 @@ impl Rounds<'_> {
         let run = match self.measure(case, self.traffic(case)) {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             // Not the rival's fault.
-            Err(error) => Run { failed: Some(error.to_string()), ..Run::default() },
+            Err(error) => {
+                self.faults[case] += 1;
+                Run { failed: Some(error.to_string()), ..Run::default() }
+            }
             Ok(run) => {
                 self.strikes[case] += usize::from(run.failed.is_some());
                 run
