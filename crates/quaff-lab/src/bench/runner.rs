@@ -294,7 +294,8 @@ impl Rounds<'_> {
         let all: Vec<_> = (0..self.report.cases.len()).filter(same).collect();
         let strikes: usize = all.iter().map(|at| self.strikes[*at]).sum();
         let never = !all.iter().any(|at| works(&self.report.cases[*at]));
-        let is_over = self.strikes[case] >= CASE_STRIKES && !works(this) || strikes >= RIVAL_STRIKES && never;
+        let ends_case = self.strikes[case] + self.faults[case] >= CASE_STRIKES && !works(this);
+        let is_over = ends_case || strikes >= RIVAL_STRIKES && never;
         let note = "It was given up: no run came to its end.".to_owned();
         if is_over && !this.notes.contains(&note) {
             self.report.cases[case].notes.push(note);
