@@ -180,6 +180,32 @@ fn nobody_knows_such_a_capturer() {
     assert!(!dir.path().join("out").exists(), "nothing was measured");
 }
 
+/// Every tenth packet is thrown away, and nothing is said of it: the figures, and the table, show the lie.
+#[test]
+fn a_liar_is_shown() {
+    let Some(bench) = Bench::new("a_liar_is_shown", 1 << 30) else { return };
+    let dir = bench.dir.path();
+    let file = script(
+        dir,
+        "liar.toml",
+        "name = 'liar'\nprogram = '{quaff}'\nready = { says = 'capturing' }\ndrops = { json = ['lost'] }\n\
+         args = ['capture', '-i', '{interface}', '--json', '-f', 'udp[16:2] % 10 != 0']\n\
+         [output]\ndisk = ['-w', '{file}']\n",
+    );
+    let args = ["--rivals", "quaff,liar", "--rival-file", &file, "--sizes", "64", "--pps", "100k"];
+    let (code, report, said) = measured(dir, &[&args[..], &["--count", "20k", "--runs", "3"]].concat());
+    assert_eq!(code, 0, "{report} {said}");
+    let liar = case(&report, "liar");
+    assert_eq!(liar["loss_trimmed"], 0.1, "{liar}");
+    assert_eq!((&liar["runs"][0]["captured"], &liar["runs"][0]["tool_drops"]), (&18_000.into(), &0.into()));
+    let out = dir.join("out").display().to_string();
+    let shown = support::run(Command::new(QUAFF).args(["bench", "show", &out]));
+    let row = shown.lines().find(|line| line.contains("64 B")).unwrap_or_default().replace('\u{a0}', " ");
+    assert!(row.ends_with(" 10 %"), "{shown}");
+    let glance = shown.lines().find(|line| line.trim_start().starts_with("liar")).unwrap_or_default();
+    assert!(glance.contains("0 of 6,000 lost"), "{shown}");
+}
+
 #[test]
 fn whenever_it_is_interrupted_nothing_is_left() {
     let Some(bench) = Bench::new("whenever_it_is_interrupted_nothing_is_left", 1 << 30) else { return };
