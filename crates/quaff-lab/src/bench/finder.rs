@@ -3,7 +3,7 @@
 use super::find::{Measurer, Workload};
 use super::jobs::{null_frames, room};
 use super::plan::{Setting, Size};
-use super::result::{Calibration, Run};
+use super::result::{Calibration, Report, Run};
 use super::runner::{Booth, Events, calibration};
 use crate::method::{Stage, Traffic};
 use crate::{Error, Result};
@@ -79,5 +79,9 @@ impl Measurer for Finder<'_> {
 
     fn about(&mut self, words: &str) {
         words.clone_into(&mut self.about);
+    }
+
+    fn found(&mut self, report: &Report) {
+        self.events.so_far(report);
     }
 }

@@ -33,6 +33,7 @@ pub(super) fn all(
         }
         let row = bursts.row(line, report);
         report.bursts.push(row);
+        measurer.found(report);
         ended
     })
 }

@@ -26,6 +26,7 @@ pub(super) fn all(
         if let Err(Stop::Failed(sentence)) = &ended {
             report.notes.push(format!("{}, {SERIES}: {sentence}", line.rival));
         }
+        measurer.found(report);
         ended
     })
 }

@@ -35,6 +35,8 @@ pub(super) struct Machine {
     pub(super) receiver_share: f64,
     pub(super) runs: Vec<(String, Option<u64>, u64)>,
     pub(super) said: Vec<String>,
+    /// Searches in the report, each time it was told of.
+    pub(super) told: Vec<usize>,
 }
 
 pub(super) fn machine<const N: usize>(rivals: [(&'static str, f64); N]) -> Machine {
@@ -50,6 +52,7 @@ pub(super) fn machine<const N: usize>(rivals: [(&'static str, f64); N]) -> Machi
         receiver_share: 0.0,
         runs: Vec::new(),
         said: Vec::new(),
+        told: Vec::new(),
     }
 }
 
@@ -88,6 +91,10 @@ impl Measurer for Machine {
 
     fn frames_max(&mut self, _size: &Size, _setting: &Setting) -> Option<u64> {
         self.frames_max
+    }
+
+    fn found(&mut self, report: &Report) {
+        self.told.push(report.searches.len());
     }
 
     fn about(&mut self, words: &str) {

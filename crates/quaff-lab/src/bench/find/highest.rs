@@ -53,7 +53,11 @@ pub(super) fn all(
     report: &mut Report,
 ) -> Result<()> {
     let first = report.searches.len();
-    report.notes.extend(caution(find).filter(|note| !report.notes.contains(note)));
+    for note in caution(find).into_iter().chain(own_buffers(find)) {
+        if !report.notes.contains(&note) {
+            report.notes.push(note);
+        }
+    }
     for repeat in 0..find.repeats.unwrap_or(REPEATS).max(1) {
         let mut at = first;
         each(find, rivals, |line| {
@@ -69,6 +73,7 @@ pub(super) fn all(
                 None => report.searches.push(pass.row()),
             }
             at += 1;
+            measurer.found(report);
             ended
         })?;
     }
@@ -90,6 +95,17 @@ fn caution(find: &Find) -> Option<String> {
         )),
         Method::Rfc2544 => None,
     }
+}
+
+/// Buffers that are not of one size are a ratio of their own.
+fn own_buffers(find: &Find) -> Option<String> {
+    find.setting.buffer_mib.is_none().then(|| {
+        format!(
+            "Highest rates with the buffer that is each capturer's own default: where {} s of frames fit into it, \
+             the rate is one of memory, not of capturing.",
+            find.seconds
+        )
+    })
 }
 
 fn stop_words(stop: &Stop) -> String {
@@ -204,6 +220,7 @@ impl<'a> Pass<'a> {
         if self.bounds.width().is_some() && !regular {
             self.line.note("Irregular: it ended before its bounds were as close as wanted.".into());
         }
+        self.note_buffer();
         match (limited_by, self.bounds.upper) {
             (LimitedBy::Generator, None) => {
                 self.line
@@ -244,6 +261,16 @@ impl<'a> Pass<'a> {
             goal: Some(goal),
             throughput_pps: self.throughput_pps.filter(|_| self.bounds.upper.is_some()),
             notes: self.line.take_notes(),
+        }
+    }
+
+    /// A trial that fits into the buffer says nothing about a longer one.
+    fn note_buffer(&mut self) {
+        let (Some(mib), Some(pps)) = (self.line.find.setting.buffer_mib, self.lower_pps()) else { return };
+        let trial_bytes = pps * self.goal.final_s * f64::from(self.line.frame_bytes().unwrap_or_default());
+        if trial_bytes < (mib << 20) as f64 {
+            self.line
+                .note(format!("A whole trial fits into the buffer of {mib} MiB: a longer one may lose."));
         }
     }
 

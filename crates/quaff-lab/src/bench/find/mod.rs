@@ -48,6 +48,9 @@ pub trait Measurer {
 
     /// What is being searched, for a progress line: "dumpcap, 64 B, highest rate, trial 7".
     fn about(&mut self, words: &str);
+
+    /// A search has come to its end: all there is, as the report has it.
+    fn found(&mut self, _report: &Report) {}
 }
 
 /// Finds all that `plan` wants found. Results are in `report` as soon as they are known, those of a search that

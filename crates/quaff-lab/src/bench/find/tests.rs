@@ -42,6 +42,7 @@ fn the_highest_rate_is_found_twice_and_agrees() {
         let turns: Vec<_> =
             machine.runs.chunk_by(|one, other| one.0 == other.0).map(|runs| &runs[0].0).collect();
         assert_eq!(turns, ["one", "other", "one", "other"]);
+        assert_eq!(machine.told, [1, 2, 2, 2], "after each search");
         assert!(machine.said[0].contains("one, 64 B, highest rate, trial 1"), "{}", machine.said[0]);
     }
 }
@@ -127,6 +128,20 @@ fn one_that_crashes_at_a_rate_is_searched_below_and_one_that_never_works_is_give
         report.searches[0].notes
     );
     assert!(machine.runs.len() <= 8, "{} runs of one that does not work", machine.runs.len());
+}
+
+#[test]
+fn a_trial_that_fits_into_the_buffer_is_called_so() {
+    let notes = |buffer_mib| {
+        let setting = Setting { buffer_mib, ..Setting::default() };
+        let mut machine = machine([("one", 400_000.0)]);
+        let (report, _) = found(&mut machine, vec![Find { setting, ..wanted(Wanted::Max) }]);
+        (report.searches[0].notes.clone(), report.notes)
+    };
+    // 3 s of 400 k frames of 64 bytes are 73 MiB.
+    assert!(has_note(&notes(Some(256)).0, "fits into the buffer of 256 MiB"));
+    assert!(!has_note(&notes(Some(64)).0, "fits into"));
+    assert!(has_note(&notes(None).1, "own default") && !has_note(&notes(Some(64)).1, "own default"));
 }
 
 #[test]
