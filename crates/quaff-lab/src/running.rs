@@ -81,10 +81,10 @@ impl Running {
     /// Waits until a line on stderr holds `text`, at most `wait`; returns whether it came.
     pub fn hears(&mut self, text: &str, wait: Duration) -> bool {
         let end = Instant::now() + wait;
-        let holds = |said: &Said| lines(&said.bytes).contains(text);
-        let said = self.stderr.wait_until(end, holds);
+        let is_in = |heard: &str| heard.lines().any(|line| line.contains(text));
+        let said = self.stderr.wait_until(end, |said| is_in(&lines(&said.bytes)));
         self.heard = lines(&said.bytes);
-        self.heard.contains(text)
+        is_in(&self.heard)
     }
 
     /// What was heard on stderr so far.
@@ -220,6 +220,14 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         Running::start(command).expect("sh runs")
+    }
+
+    #[test]
+    fn any_line_is_waited_for() {
+        let mut running = sh("sleep 0.1; echo now >&2; sleep 60");
+        assert!(!running.hears("", Duration::from_millis(1)));
+        assert!(running.hears("", Duration::from_secs(10)));
+        assert_eq!(running.heard(), "now\n");
     }
 
     #[test]
