@@ -11,9 +11,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
-/// Of what a command writes, at least so much is kept, the last of it, bytes: one that never stops talking
-/// takes no more of our memory than twice that.
+/// Of what a command writes to stderr, at least so much is kept, the last of it, bytes: one that never stops
+/// talking takes no more of our memory than twice that.
 const KEPT_BYTES: usize = 1 << 20;
+/// The same of stdout, where more is asked for: packets, reports.
+const KEPT_STDOUT_BYTES: usize = 64 << 20;
 /// What is read of it at once, bytes.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -50,7 +52,7 @@ pub struct Finished {
     pub status: ExitStatus,
     /// The CPU time that it has used.
     pub usage: Usage,
-    /// What it wrote to stdout, the last MiB of it at least.
+    /// What it wrote to stdout, the last 64 MiB of it at least.
     pub stdout: Vec<u8>,
     /// What it wrote to stderr, the last MiB of it at least.
     pub stderr: String,
@@ -69,7 +71,8 @@ impl Running {
         end_with_parent(&mut command, Signal::SIGKILL);
         command.stdin(stdin).stdout(stdout.unwrap_or_else(Stdio::piped)).stderr(Stdio::piped());
         let mut child = command.spawn().trying(|| tried.as_str())?;
-        let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
+        let stdout = collect(child.stdout.take(), KEPT_STDOUT_BYTES);
+        let stderr = collect(child.stderr.take(), KEPT_BYTES);
         Ok(Self { tried, child, stdout, stderr, heard: String::new(), ended: None })
     }
 
@@ -164,11 +167,11 @@ impl Words {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    fn add(&self, piece: &[u8]) {
+    fn add(&self, piece: &[u8], kept_bytes: usize) {
         let mut said = self.lock();
         said.bytes.extend_from_slice(piece);
-        if said.bytes.len() > 2 * KEPT_BYTES {
-            let old = said.bytes.len() - KEPT_BYTES;
+        if said.bytes.len() > 2 * kept_bytes {
+            let old = said.bytes.len() - kept_bytes;
             said.bytes.drain(..old);
         }
         self.more.notify_all();
@@ -181,7 +184,7 @@ impl Words {
 }
 
 /// Reads a pipe on a thread of its own, so that nobody has to read it for the command to go on.
-fn collect(pipe: Option<impl Read + Send + 'static>) -> Arc<Words> {
+fn collect(pipe: Option<impl Read + Send + 'static>, kept_bytes: usize) -> Arc<Words> {
     let words = Arc::new(Words::default());
     let Some(mut pipe) = pipe else {
         words.end();
@@ -192,7 +195,7 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> Arc<Words> {
         let mut piece = vec![0; PIECE_BYTES];
         loop {
             match pipe.read(&mut piece) {
-                Ok(bytes @ 1..) => ours.add(&piece[..bytes]),
+                Ok(bytes @ 1..) => ours.add(&piece[..bytes], kept_bytes),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // A pipe that breaks ends what there is to collect.
                 Ok(0) | Err(_) => break ours.end(),
