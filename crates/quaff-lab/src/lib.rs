@@ -20,6 +20,7 @@ pub mod report;
 pub mod rival;
 pub mod running;
 pub mod search;
+pub mod service;
 pub mod slow;
 pub mod stats;
 pub mod testing;

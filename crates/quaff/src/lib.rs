@@ -33,6 +33,7 @@ pub mod source;
 pub mod stage;
 pub mod stop;
 pub mod tally;
+pub mod trial;
 pub mod verify;
 
 pub use error::{Error, Result};
