@@ -13,7 +13,7 @@ demo: deps-demo build ## capture beside tcpdump and dumpcap in a lab, and show t
 test: deps-test ## all tests, with real packets in network namespaces (root)
 	scripts/test
 
-bench: deps-bench build ## what quaff promises, measured beside its rivals (root, 10 minutes; BENCH=--long for 20 GB)
+bench: deps-bench build ## what quaff promises, measured beside its rivals (root, half an hour; BENCH=--long for 20 GB)
 	$(QUAFF) lab bench $(BENCH)
 
 soak: deps-test ## the long runs: 200 random kill -9 (root, 15 minutes)

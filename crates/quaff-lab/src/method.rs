@@ -31,8 +31,9 @@ pub use crate::stats::median;
 pub use generator::Traffic;
 pub use place::{Place, RunDir};
 pub use run::{Bench, Cores, Outcome, Stage, Watch};
-pub use site::{Sent, Site};
+pub use site::{Sampled, Sent, Site};
 
 pub(crate) use mark::Mark;
 pub(crate) use meter::Meter;
+pub(crate) use pipeline::come_to_rest;
 pub(crate) use run::pause;

@@ -77,7 +77,7 @@ pub(super) fn send(
 impl From<Said> for Sent {
     fn from(said: Said) -> Self {
         let span = Duration::try_from_secs_f64(said.seconds).unwrap_or_default();
-        let (cores, busy_samples) = said.meter.map(|meter| meter.finish(span)).unwrap_or_default();
+        let (cores, samples) = said.meter.map(|meter| meter.finish(span)).unwrap_or_default();
         Self {
             intended: said.intended,
             sent: said.sent,
@@ -86,7 +86,7 @@ impl From<Said> for Sent {
             receiver_drops: 0,
             others: 0,
             cores,
-            busy_samples,
+            samples,
         }
     }
 }

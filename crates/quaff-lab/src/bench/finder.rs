@@ -8,6 +8,7 @@ use super::runner::{Booth, Events, calibration};
 use crate::method::{Stage, Traffic};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// Searches are on the first interface.
 const INTERFACE: usize = 0;
@@ -20,13 +21,28 @@ pub(super) struct Finder<'a> {
     events: &'a mut dyn Events,
     /// What is being searched.
     about: String,
+    /// Searches to be made in all.
+    of: usize,
+    /// Those that were made.
+    done: usize,
+    begun: Instant,
     /// What the generator does alone.
     nulls: BTreeMap<Size, Calibration>,
 }
 
 impl<'a> Finder<'a> {
-    pub(super) fn new(booth: &'a mut dyn Booth, events: &'a mut dyn Events) -> Self {
-        Self { booth, events, about: String::new(), nulls: BTreeMap::new() }
+    /// Will be asked for so many searches.
+    pub(super) fn new(booth: &'a mut dyn Booth, events: &'a mut dyn Events, of: usize) -> Self {
+        let begun = Instant::now();
+        Self { booth, events, about: String::new(), of, done: 0, begun, nulls: BTreeMap::new() }
+    }
+
+    /// "search 3 of 24, 18 min left: ", by what those before it took.
+    fn place(&self) -> String {
+        let number = (self.done + 1).min(self.of);
+        let left = self.begun.elapsed().as_secs_f64() * (self.of - number + 1) as f64 / self.done as f64;
+        let left = if self.done > 0 { format!(", {} min left", (left / 60.0).ceil()) } else { String::new() };
+        format!("search {number} of {}{left}: ", self.of)
     }
 
     /// What the generator did alone at all sizes that were searched at.
@@ -78,10 +94,11 @@ impl Measurer for Finder<'_> {
     }
 
     fn about(&mut self, words: &str) {
-        words.clone_into(&mut self.about);
+        self.about = self.place() + words;
     }
 
     fn found(&mut self, report: &Report) {
+        self.done += 1;
         self.events.so_far(report);
     }
 }

@@ -2,7 +2,7 @@
 //! nothing is run here.
 
 use super::plan::{Amount, Output, Plan, Setting, Size, Sweep};
-use super::result::{Case, LimitedBy};
+use super::result::Case;
 use crate::Result;
 use crate::method::Traffic;
 
@@ -162,13 +162,7 @@ fn case(
         rate,
         interface,
         setting: sweep.setting.clone(),
-        runs: Vec::new(),
-        loss_trimmed: None,
-        loss_median: None,
-        loss_spread: None,
-        cpu_median: None,
-        limited_by: LimitedBy::Unknown,
-        notes: Vec::new(),
+        ..Case::default()
     }
 }
 

@@ -75,25 +75,20 @@ fn search(plan: &Plan, session: &mut Session, report: &mut Report, events: &mut 
         let first = session.interfaces()[0].as_deref().unwrap_or_default();
         report.notes.push(format!("Searches were made on {first} alone."));
     }
-    for find in &plan.finds {
-        let one = Plan { finds: vec![find.clone()], ..plan.clone() };
-        let mut finder = Finder::new(session, events);
-        let found = find::find(&one, &mut finder, report);
-        for null in finder.calibrations() {
-            let is_known =
-                |known: &Calibration| (known.size, &known.mix, known.pps) == (null.size, &null.mix, null.pps);
-            if !report.calibration.iter().any(is_known) {
-                report.calibration.push(null);
-            }
+    let of = find::count(plan, report);
+    let mut finder = Finder::new(session, events, of);
+    let found = find::find(plan, &mut finder, report);
+    for null in finder.calibrations() {
+        let is_known =
+            |known: &Calibration| (known.size, &known.mix, known.pps) == (null.size, &null.mix, null.pps);
+        if !report.calibration.iter().any(is_known) {
+            report.calibration.push(null);
         }
-        match found {
-            Err(Error::Interrupted) => {
-                report.interrupted = true;
-                return Ok(());
-            }
-            found => found?,
-        }
-        events.so_far(report);
     }
+    match found {
+        Err(Error::Interrupted) => report.interrupted = true,
+        found => found?,
+    }
+    events.so_far(report);
     Ok(())
 }

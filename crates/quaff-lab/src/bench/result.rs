@@ -83,7 +83,7 @@ pub struct Calibration {
 }
 
 /// One rival on one workload under one setting: a point of a curve, a row of a table.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     /// Who.
     pub rival: String,
@@ -120,7 +120,7 @@ pub struct Case {
 }
 
 /// What a result was limited by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitedBy {
     /// Nothing: all that was wanted was sent, and captured.
@@ -132,6 +132,7 @@ pub enum LimitedBy {
     /// What was under test lost frames.
     Rival,
     /// It could not be told, or no run came to its end.
+    #[default]
     Unknown,
 }
 
@@ -162,8 +163,9 @@ pub struct Run {
     pub cpu_startup_s: f64,
     /// Each core, while frames came.
     pub cores: Vec<CoreUse>,
-    /// CPU of the whole machine every 0.5 s while frames came: busy, 0 to 1 of all cores.
-    pub busy_samples: Vec<f64>,
+    /// The same each 0.5 s, and what the capturer used of it (PAM 2007's cpusage).
+    #[serde(default)]
+    pub samples: Vec<Sample>,
     /// Bytes written.
     pub bytes: u64,
     /// Of several capturers at once: what each lost, 0 to 1.
@@ -184,6 +186,28 @@ pub struct Run {
     pub command: Vec<String>,
     /// Why it says nothing.
     pub failed: Option<String>,
+    /// That was not the capturer's doing: the generator failed, or the disk was full.
+    #[serde(default)]
+    pub failed_outside: bool,
+}
+
+/// A part of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// When it ended, s after the first frame.
+    pub at_s: f64,
+    /// Each core.
+    pub cores: Vec<CoreUse>,
+    /// CPU of the capturer's processes, 1 = a core; `None` where nobody captured.
+    pub capturer: Option<f64>,
+}
+
+impl Sample {
+    /// How busy all cores together were, 0 to 1.
+    pub fn busy(&self) -> f64 {
+        let idle: f64 = self.cores.iter().map(|core| core.idle).sum();
+        1.0 - idle / self.cores.len().max(1) as f64
+    }
 }
 
 /// One core, shares of its time, 0 to 1 (/proc/stat).

@@ -235,7 +235,7 @@ impl Rounds<'_> {
             // Not the rival's fault.
             Err(error) => {
                 self.faults[case] += 1;
-                Run { failed: Some(error.to_string()), ..Run::default() }
+                Run { failed: Some(error.to_string()), failed_outside: true, ..Run::default() }
             }
             Ok(run) => {
                 self.strikes[case] += usize::from(run.failed.is_some());

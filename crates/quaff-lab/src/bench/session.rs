@@ -7,7 +7,7 @@ use super::result::{Machine, RivalFacts, Run};
 use super::runner::Booth;
 use crate::bed::{Between, Direct, Real};
 use crate::lab::Layout;
-use crate::method::{Bench, Cores, Place, Sent, Site, Traffic, Watch};
+use crate::method::{Bench, Cores, Place, Sent, Site, Traffic, Watch, come_to_rest};
 use crate::rival::{Places, Present, Resolved, Rival, resolve};
 use crate::{Error, Lab, LabPlan, Result};
 use std::path::{Path, PathBuf};
@@ -147,6 +147,7 @@ impl Booth for Session {
     ) -> Result<Run> {
         let present = self.find(rival)?;
         let Present { rival, program, .. } = present;
+        come_to_rest(self.place.path())?;
         let site = self.sites[interface].as_ref();
         let bench = Bench { site, quaff: &self.quaff, place: &self.place, cores: self.cores(setting) };
         let run = bench.run(rival, program, traffic, setting, watch)?;

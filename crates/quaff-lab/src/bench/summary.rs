@@ -26,31 +26,13 @@ pub fn cpu(runs: &[Run]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::plan::Setting;
-    use crate::bench::result::LimitedBy;
 
     fn run(loss: Option<f64>, cpu_user_s: f64) -> Run {
         Run { loss, seconds: 2.0, cpu_user_s, cpu_system_s: 0.4, ..Run::default() }
     }
 
     fn case(runs: Vec<Run>) -> Case {
-        Case {
-            rival: "one".into(),
-            series: String::new(),
-            size: 64,
-            mix: None,
-            pps: None,
-            rate: "as fast as possible".into(),
-            interface: None,
-            setting: Setting::default(),
-            runs,
-            loss_trimmed: None,
-            loss_median: None,
-            loss_spread: None,
-            cpu_median: None,
-            limited_by: LimitedBy::Unknown,
-            notes: Vec::new(),
-        }
+        Case { rival: "one".into(), size: 64, rate: "as fast as possible".into(), runs, ..Case::default() }
     }
 
     #[test]

@@ -26,6 +26,8 @@ const WRITING_MAX: Duration = Duration::from_secs(60);
 const BYTES_FACTOR_MAX: u64 = 4;
 /// How long the last words of one that has ended may take to get here.
 const WORDS_MAX: Duration = Duration::from_secs(5);
+/// Between two looks at what it uses.
+const USED_EVERY: Duration = Duration::from_millis(100);
 /// Of its time, what one that has nothing to do still uses.
 const IDLE_SHARE: f64 = 0.02;
 
@@ -39,6 +41,10 @@ pub(super) struct Capturer<'a> {
     reader: Option<Running>,
     growth: Growth,
     startup: Cpu,
+    /// Its processes as of the first frame.
+    pids: Vec<u32>,
+    /// What these had used, and when.
+    used: Vec<(Instant, Duration)>,
     dir: Option<RunDir>,
 }
 
@@ -68,6 +74,10 @@ pub(super) struct Ended {
 impl Cpu {
     pub(super) fn total(self) -> f64 {
         self.user + self.system
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { user: self.user + other.user, system: self.system + other.system }
     }
 }
 
@@ -106,8 +116,18 @@ impl<'a> Capturer<'a> {
         let growth = Growth::new(dir.path());
         let running = start_on(command, core, Stdio::null(), stdout)
             .map_err(|error| failed(rival, "cannot be started", &error.to_string()))?;
-        let startup = Cpu::default();
-        Ok(Self { rival, output, mark, running: Some(running), reader, growth, startup, dir: Some(dir) })
+        Ok(Self {
+            rival,
+            output,
+            mark,
+            running: Some(running),
+            reader,
+            growth,
+            startup: Cpu::default(),
+            pids: Vec::new(),
+            used: Vec::new(),
+            dir: Some(dir),
+        })
     }
 
     /// Waits until it captures.
@@ -126,9 +146,10 @@ impl<'a> Capturer<'a> {
             pause(watch, Stage::Starting)?;
         }
         std::thread::sleep(READY_SETTLE);
-        let pid = self.running()?.pid();
+        self.pids = self.mark.carriers();
         // One that has ended by now is told of when it is to write.
-        self.startup = cpu_split(pid).unwrap_or_default();
+        let startups = self.pids.iter().filter_map(|pid| cpu_split(*pid).ok());
+        self.startup = startups.fold(Cpu::default(), Cpu::plus);
         Ok(())
     }
 
@@ -137,9 +158,25 @@ impl<'a> Capturer<'a> {
         Ok(self.running()?.pid())
     }
 
-    /// Looks how its files grow.
+    /// Looks how its files grow, and now and then what it uses.
     pub(super) fn look(&mut self) {
         self.growth.look();
+        let is_due = |(at, _): &(Instant, Duration)| at.elapsed() >= USED_EVERY;
+        if self.used.last().is_none_or(is_due) {
+            let used = self.pids.iter().filter_map(|pid| on_core(*pid).ok()).sum();
+            self.used.push((Instant::now(), used));
+        }
+    }
+
+    /// CPU that it used between two moments, 1 = a core, by the looks next to them; `None` when there were none.
+    pub(super) fn used_between(&self, from: Instant, to: Instant) -> Option<f64> {
+        let near = |moment: Instant| {
+            let distance = |(at, _): &&(Instant, Duration)| at.max(&moment).duration_since(*at.min(&moment));
+            self.used.iter().min_by_key(distance)
+        };
+        let ((from, before), (to, after)) = (near(from)?, near(to)?);
+        let span = to.duration_since(*from).as_secs_f64();
+        (span > 0.0).then(|| after.saturating_sub(*before).as_secs_f64() / span)
     }
 
     /// Waits until it has written what it has, of frames that take `bytes` in a file.

@@ -5,9 +5,9 @@ use super::capturer::{Capturer, Ended, failed};
 use super::count::count;
 use super::generator::Traffic;
 use super::run::{Bench, Stage, Watch, pause};
-use super::site::Sent;
+use super::site::{Sampled, Sent};
 use crate::bench::plan::{Content, Filter, Output, Setting, Size};
-use crate::bench::result::Run;
+use crate::bench::result::{Run, Sample};
 use crate::rival::Rival;
 use crate::{Error, Result};
 use quaff_os::cpu;
@@ -91,6 +91,7 @@ impl Bench<'_> {
         }
         let mut look = || capturers.iter_mut().for_each(Capturer::look);
         let sent = self.site.send(traffic, self.cores.generator, watch, &mut look)?;
+        run.samples = samples(&sent.samples, &capturers);
         note_sent(run, sent);
         let bytes_max = traffic.file_bytes().saturating_add(FILE_SLACK_BYTES);
         for capturer in &mut capturers {
@@ -147,13 +148,23 @@ fn is_stamped(traffic: &Traffic, setting: &Setting) -> bool {
     traffic.is_stamped() && setting.snaplen.is_none_or(|bytes| is_whole(bytes) || is_known(bytes))
 }
 
+/// What the machine did in each part of the run, and what all capturers together used of it.
+fn samples(sampled: &[Sampled], capturers: &[Capturer<'_>]) -> Vec<Sample> {
+    let Some(begun) = sampled.first().map(|first| first.from) else { return Vec::new() };
+    let one = |Sampled { from, to, cores }: &Sampled| Sample {
+        at_s: (*to - begun).as_secs_f64(),
+        cores: cores.clone(),
+        capturer: capturers.iter().map(|capturer| capturer.used_between(*from, *to)).sum(),
+    };
+    sampled.iter().map(one).collect()
+}
+
 fn note_sent(run: &mut Run, sent: Sent) {
     run.offered = sent.offered;
     run.seconds = sent.seconds;
     run.receiver_drops = sent.receiver_drops;
     (run.sent, run.others) = (sent.sent, sent.others);
     run.cores = sent.cores;
-    run.busy_samples = sent.busy_samples;
 }
 
 /// Means over all of them; what they lost each by each.

@@ -4,6 +4,7 @@
 //! while, and afterwards the time in which frames came is found: as long as the sender says that it was,
 //! and where the cores were busiest.
 
+use super::site::Sampled;
 use crate::bench::result::CoreUse;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -49,15 +50,12 @@ impl Meter {
         }
     }
 
-    /// Each core's shares, and samples of all together, over the `span` in which they were busiest.
-    pub(crate) fn finish(mut self, span: Duration) -> (Vec<CoreUse>, Vec<f64>) {
+    /// Each core's shares, and samples of them, over the `span` in which they were busiest.
+    pub(crate) fn finish(mut self, span: Duration) -> (Vec<CoreUse>, Vec<Sampled>) {
         self.look();
-        match busiest(&self.notes, span) {
-            Some((from, to)) => {
-                (shares(&self.notes[from].1, &self.notes[to].1), samples(&self.notes[from..=to]))
-            }
-            None => (Vec::new(), Vec::new()),
-        }
+        let Some((from, to)) = busiest(&self.notes, span) else { return (Vec::new(), Vec::new()) };
+        let all = shares(&self.notes[from].1, &self.notes[to].1);
+        (all, samples(self.begun, &self.notes[from..=to]))
     }
 }
 
@@ -114,14 +112,13 @@ fn shares(from: &[Ticks], to: &[Ticks]) -> Vec<CoreUse> {
     from.iter().zip(to).filter(|(from, to)| from.core == to.core).map(share).collect()
 }
 
-fn samples(notes: &[(Duration, Vec<Ticks>)]) -> Vec<f64> {
+fn samples(begun: Instant, notes: &[(Duration, Vec<Ticks>)]) -> Vec<Sampled> {
     let mut samples = Vec::new();
     let Some(mut from) = notes.first() else { return samples };
     for note in notes {
         if note.0 >= from.0 + SAMPLE {
             let cores = shares(&from.1, &note.1);
-            let idle: f64 = cores.iter().map(|core| core.idle).sum();
-            samples.push(1.0 - idle / cores.len().max(1) as f64);
+            samples.push(Sampled { from: begun + from.0, to: begun + note.0, cores });
             from = note;
         }
     }
@@ -159,7 +156,11 @@ mod tests {
         assert_eq!((from, to), (10, 20));
         let cores = shares(&notes[from].1, &notes[to].1);
         assert_eq!((cores[0].user, cores[0].idle, cores[1].idle), (1.0, 0.0, 1.0));
-        assert_eq!(samples(&notes[from..=to]), [0.5, 0.5]);
+        let begun = Instant::now();
+        let samples = samples(begun, &notes[from..=to]);
+        let user: Vec<_> = samples.iter().map(|sample| [0, 1].map(|core| sample.cores[core].user)).collect();
+        assert_eq!(user, [[1.0, 0.0], [1.0, 0.0]]);
+        assert_eq!(samples[1].to - begun, Duration::from_secs(2));
         assert_eq!(busiest(&notes, Duration::from_millis(50)), None);
         let (from, to) = busiest(&notes, Duration::from_secs(9)).expect("all there is");
         assert_eq!((from, to), (0, 30));

@@ -155,7 +155,7 @@ fn into_memory(path: &Path) -> Result<u64> {
 }
 
 /// What the one before left to write is not the next one's.
-fn come_to_rest(dir: &Path) -> Result<()> {
+pub(crate) fn come_to_rest(dir: &Path) -> Result<()> {
     let settled = File::open(dir).and_then(|dir| disk::sync_all(&dir));
     Ok(settled.map_err(|errno| quaff_os::Error::new("bring the disk to rest", errno))?)
 }

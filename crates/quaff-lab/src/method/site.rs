@@ -7,6 +7,7 @@ use crate::bench::result::CoreUse;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 /// A place in which capturers are measured: a bed of the lab, or interfaces of this machine.
 pub trait Site {
@@ -27,6 +28,17 @@ pub trait Site {
     fn send(&self, traffic: &Traffic, core: usize, watch: Watch<'_>, look: &mut dyn FnMut()) -> Result<Sent>;
 }
 
+/// Each core between two moments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampled {
+    /// From here.
+    pub from: Instant,
+    /// To here.
+    pub to: Instant,
+    /// Meanwhile.
+    pub cores: Vec<CoreUse>,
+}
+
 /// What came of sending.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sent {
@@ -45,6 +57,6 @@ pub struct Sent {
     pub others: u64,
     /// Each core, while frames came; empty when that was too short to tell.
     pub cores: Vec<CoreUse>,
-    /// How busy all cores together were, each 0.5 s, 0 to 1.
-    pub busy_samples: Vec<f64>,
+    /// The same for each 0.5 s.
+    pub samples: Vec<Sampled>,
 }

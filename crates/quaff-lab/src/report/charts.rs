@@ -193,8 +193,7 @@ fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
         let bytes = if in_bits { f64::from(case.size) } else { 1.0 };
         arrived(case).map(|pps| pps * bytes / divide)
     };
-    let top = group.cases.iter().filter_map(|case| x_of(case)).fold(1.0, f64::max);
-    let x = Scale { top, unit: Unit::Number };
+    let x = Scale::of_values(group.cases.iter().filter_map(|case| x_of(case)));
     let column = |case: &Case| rates.iter().position(|rate| *rate == case.rate).unwrap_or(0);
     let line = |name: &str, point: &dyn Fn(&Case) -> Option<Point>| {
         let mut points: Vec<Point> =
@@ -227,7 +226,8 @@ fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
     let caption = "Points: mean of the runs without best and worst for loss, median for CPU. Vertical strokes: from the \
                    best run to the worst. Hollow: the generator was at its limit. The rate is the one that \
                    arrived.";
-    let x_label = format!("offered, {unit}");
+    let how = if x.is_logarithmic() { " (logarithmic)" } else { "" };
+    let x_label = format!("offered, {unit}{how}");
     let caption = caption_of(caption, group.cases.iter().copied());
     chart(
         titled([&group.place, &group.size]),

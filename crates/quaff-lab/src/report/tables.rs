@@ -7,7 +7,7 @@ use super::view::{
 };
 use super::words::{clean, count, percent, percents, quote, rate, significant, span};
 use crate::bench::plan::SourceRow;
-use crate::bench::result::{Case, CoreUse, GoalRow, LimitedBy, Report, Search};
+use crate::bench::result::{Case, CoreUse, GoalRow, LimitedBy, Report, Sample, Search};
 use crate::stats::median;
 
 const NONE: &str = "–";
@@ -347,11 +347,15 @@ pub fn cores(report: &Report) -> Table {
         ">stolen by the host, %",
         ">idle, %",
         ">all cores busy at most, %",
+        ">capturer at most, %",
     ];
     let mut table = Table::new("Every core", &heads);
     for case in &report.cases {
         let uses = || whole(case).flat_map(|run| &run.cores);
-        let busiest = whole(case).flat_map(|run| run.busy_samples.iter().copied()).reduce(f64::max);
+        let samples = || whole(case).flat_map(|run| &run.samples);
+        let most = |share: Option<f64>| or_none(share.map(|share| format!("{:.1}", share * 100.0)));
+        let busiest = samples().map(Sample::busy).reduce(f64::max);
+        let capturer = samples().filter_map(|sample| sample.capturer).reduce(f64::max);
         for core in distinct(uses().map(|core| core.core)) {
             let share = |of: fn(&CoreUse) -> f64| {
                 let values: Vec<f64> = uses().filter(|one| one.core == core).map(of).collect();
@@ -367,7 +371,8 @@ pub fn cores(report: &Report) -> Table {
                 share(|core| core.softirq),
                 share(|core| core.steal),
                 share(|core| core.idle),
-                or_none(busiest.map(|share| format!("{:.1}", share * 100.0))),
+                most(busiest),
+                most(capturer),
             ];
             table.push(Some(view.style(&case.rival)), row);
         }

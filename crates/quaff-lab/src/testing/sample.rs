@@ -3,8 +3,8 @@
 
 use crate::bench::plan::{Amount, Content, Plan, Rate, Setting, Size, Source, SourceRow, Sweep};
 use crate::bench::result::{
-    Burst, Calibration, Case, CoreUse, FORMAT, GoalRow, LimitedBy, Machine, Report, RivalFacts, Run, Search,
-    TrialRow,
+    Burst, Calibration, Case, CoreUse, FORMAT, GoalRow, LimitedBy, Machine, Report, RivalFacts, Run, Sample,
+    Search, TrialRow,
 };
 use crate::bench::summary::summarise;
 use crate::stats::loss_ratio;
@@ -141,18 +141,11 @@ fn case(
         rival: model.name.into(),
         series: series.into(),
         size,
-        mix: None,
         pps: pps.map(|pps| pps as u64),
         rate: rate.into(),
-        interface: None,
-        setting: Setting::default(),
         runs,
-        loss_trimmed: None,
-        loss_median: None,
-        loss_spread: None,
-        cpu_median: None,
         limited_by: LimitedBy::Nothing,
-        notes: Vec::new(),
+        ..Case::default()
     };
     summarise(&mut case);
     case.limited_by = match case.loss_trimmed {
@@ -183,21 +176,21 @@ fn run(model: &Model, round: u32, size: u32, pps: f64, ns: f64, dice: &mut Dice)
         cpu_user_s: cpu * seconds * 0.3,
         cpu_system_s: cpu * seconds * 0.7,
         cpu_startup_s: 0.06,
-        cores: vec![
-            CoreUse { core: 0, system: 0.5, softirq: 0.4, idle: 0.1, ..CoreUse::default() },
-            CoreUse {
-                core: 1,
-                user: cpu * 0.3,
-                system: cpu * 0.7,
-                softirq: 0.02,
-                idle: 1.0 - cpu,
-                ..CoreUse::default()
-            },
-        ],
-        busy_samples: vec![0.9, 0.92, 0.93, 0.9],
+        cores: cores(cpu),
+        samples: (1..=4)
+            .map(|half| Sample { at_s: f64::from(half) / 2.0, cores: cores(cpu), capturer: Some(cpu) })
+            .collect(),
         bytes: captured * u64::from(size + 16),
         ..Run::default()
     }
+}
+
+/// The generator's core and the capturer's.
+fn cores(cpu: f64) -> Vec<CoreUse> {
+    let generator = CoreUse { core: 0, system: 0.5, softirq: 0.4, idle: 0.1, ..CoreUse::default() };
+    let (user, system) = (cpu * 0.3, cpu * 0.7);
+    let capturer = CoreUse { core: 1, user, system, softirq: 0.02, idle: 1.0 - cpu, ..CoreUse::default() };
+    vec![generator, capturer]
 }
 
 fn searches(size: u32, dice: &mut Dice) -> Vec<Search> {

@@ -110,7 +110,8 @@ pub(super) fn verdict(report: &Report) -> Exit {
         // What a card or the kernel's queue dropped nobody can capture.
         let excused = if is_real { run.receiver_drops } else { 0 };
         let lost = run.captured.map_or(u64::MAX, |captured| run.offered.saturating_sub(captured));
-        run.failed.is_some() || (run.loss.is_some_and(|loss| loss > 0.0) && lost > excused)
+        let has_failed = run.failed.is_some() && !run.failed_outside;
+        has_failed || (run.loss.is_some_and(|loss| loss > 0.0) && lost > excused)
     };
     if ours.flat_map(|case| &case.runs).any(is_bad) { Exit::Loss } else { Exit::Done }
 }
@@ -190,6 +191,8 @@ mod tests {
         assert_eq!(of(std::slice::from_ref(&before), &real, &series), Exit::Done, "the card did");
         assert_eq!(of(&[lossy], &real, &series), Exit::Loss);
         let failed = Run { failed: Some("it crashed".into()), ..lossless };
+        let outside = Run { failed_outside: true, ..failed.clone() };
+        assert_eq!(of(&[outside], &Bed::Direct, &series), Exit::Done);
         assert_eq!(of(&[failed], &Bed::Direct, &series), Exit::Loss);
     }
 

@@ -105,26 +105,21 @@ fn loss(case: &Case) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_lab::bench::plan::Setting;
     use quaff_lab::bench::result::Run;
 
     fn case(rival: &str, size: u32, loss: Option<f64>, spread: Option<[f64; 2]>) -> Case {
         Case {
             rival: rival.into(),
-            series: String::new(),
             size,
-            mix: None,
             pps: Some(1),
             rate: "400 kpps".into(),
-            interface: None,
-            setting: Setting::default(),
             runs: vec![Run::default()],
             loss_trimmed: loss,
             loss_median: loss,
             loss_spread: spread,
             cpu_median: Some(0.25),
             limited_by: LimitedBy::Nothing,
-            notes: Vec::new(),
+            ..Case::default()
         }
     }
 

@@ -141,26 +141,14 @@ fn size(case: &Case) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_lab::bench::plan::Setting;
-    use quaff_lab::bench::result::LimitedBy;
 
     fn case() -> Case {
         Case {
             rival: "tcpdump".into(),
-            series: String::new(),
             size: 1500,
-            mix: None,
             pps: Some(400_000),
             rate: "400 kpps".into(),
-            interface: None,
-            setting: Setting::default(),
-            runs: Vec::new(),
-            loss_trimmed: None,
-            loss_median: None,
-            loss_spread: None,
-            cpu_median: None,
-            limited_by: LimitedBy::Unknown,
-            notes: Vec::new(),
+            ..Case::default()
         }
     }
 

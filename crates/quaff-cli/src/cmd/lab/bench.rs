@@ -44,8 +44,8 @@ const EASY_PPS: u64 = 200_000;
 /// Measure what must hold of quaff beside its rivals
 ///
 /// Each line is one thing that must hold, with what was measured. Capturers take turns on the same
-/// core, the same traffic and the same disk, and numbers are medians over the runs. It takes about a
-/// quarter of an hour, needs root and some 6 GiB of disk (24 with --long), and leaves nothing behind.
+/// core, the same traffic and the same disk, and numbers are medians over the runs. It takes about
+/// half an hour, needs root and some 6 GiB of disk (24 with --long), and leaves nothing behind.
 ///
 /// Exit status: 0 all holds, 1 something does not, 2 it could not be measured.
 #[derive(Debug, clap::Args)]

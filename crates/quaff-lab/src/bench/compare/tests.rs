@@ -32,20 +32,12 @@ fn case(rival: &str, runs: &[(f64, f64)]) -> Case {
     };
     Case {
         rival: rival.into(),
-        series: String::new(),
         size: 512,
-        mix: None,
         pps: Some(400_000),
         rate: "400 kpps".into(),
-        interface: None,
-        setting: Setting::default(),
         runs: runs.iter().map(run).collect(),
-        loss_trimmed: None,
-        loss_median: None,
-        loss_spread: None,
-        cpu_median: None,
         limited_by: LimitedBy::Nothing,
-        notes: Vec::new(),
+        ..Case::default()
     }
 }
 

@@ -100,15 +100,11 @@ impl Sweep {
             mix: line.size.mix().map(str::to_owned),
             pps: pps.map(|pps| pps as u64),
             rate: words(pps),
-            interface: None,
             setting: line.find.setting.clone(),
             runs: tried.iter().zip(1..).map(number).collect(),
-            loss_trimmed: None,
-            loss_median: None,
-            loss_spread: None,
-            cpu_median: None,
             limited_by: worst.map_or(LimitedBy::Unknown, |tried| tried.limited_by),
             notes: line.take_notes(),
+            ..Case::default()
         };
         summarise(&mut case);
         case

@@ -45,6 +45,11 @@ enum Engine {
     Binary(Binary),
 }
 
+/// How many independent searches are made for each result.
+pub(super) fn repeats(find: &Find) -> u32 {
+    find.repeats.unwrap_or(REPEATS).max(1)
+}
+
 /// All rivals on all sizes, several times over.
 pub(super) fn all(
     find: &Find,
@@ -58,7 +63,7 @@ pub(super) fn all(
             report.notes.push(note);
         }
     }
-    for repeat in 0..find.repeats.unwrap_or(REPEATS).max(1) {
+    for repeat in 0..repeats(find) {
         let mut at = first;
         each(find, rivals, |line| {
             let mut pass = Pass::new(line);

@@ -70,6 +70,15 @@ pub fn find(plan: &Plan, measurer: &mut dyn Measurer, report: &mut Report) -> Re
     Ok(())
 }
 
+/// How many searches [`find()`] will make.
+pub(super) fn count(plan: &Plan, report: &Report) -> usize {
+    let of = |find: &Find| {
+        let each = find.sizes.len() * rivals(plan, find, report).len();
+        if find.what == Wanted::Max { each * highest::repeats(find) as usize } else { each }
+    };
+    plan.finds.iter().map(of).sum()
+}
+
 /// Those that take part: wanted, and not absent.
 fn rivals(plan: &Plan, find: &Find, report: &Report) -> Vec<String> {
     let wanted = |name: &&String| find.rivals.is_empty() || find.rivals.contains(name);

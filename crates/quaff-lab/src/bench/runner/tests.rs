@@ -275,7 +275,7 @@ fn a_generator_that_is_too_slow_alone_is_told_of() {
 fn searches_ask_the_same_booth() {
     let (mut booth, mut ear) = (roomy(), Ear { looks_max: Some(2), ..Ear::default() });
     booth.free = 10 << 30;
-    let mut finder = Finder::new(&mut booth, &mut ear);
+    let mut finder = Finder::new(&mut booth, &mut ear, 2);
     let (size, setting) = (Size::Bytes(936), Setting::default());
     let workload = Workload { rival: "other", size: &size, pps: Some(1000), count: 500, setting: &setting };
     finder.about("other, 936 B: trial 1");
@@ -293,6 +293,6 @@ fn searches_ask_the_same_booth() {
     assert_eq!((booth.nulls, booth.ran.len()), (1, 1));
     assert_eq!(
         ear.stages[..2],
-        ["the generator sends with nobody listening", "other, 936 B: trial 1 starts"]
+        ["the generator sends with nobody listening", "search 1 of 2: other, 936 B: trial 1 starts"]
     );
 }

@@ -1,6 +1,8 @@
-//! Axes: all begin at zero, end at a round number, and have a few round ticks.
+//! Axes: they begin at zero, end at a round number, and have a few round ticks. An axis of rates that would crowd
+//! at its left end is logarithmic; one of what was measured never is.
 
 use crate::report::words::{percent_bare, significant};
+use crate::stats::{median, spread};
 
 /// What an axis counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,20 +13,41 @@ pub(in crate::report) enum Unit {
     Number,
 }
 
-/// From zero to `top`.
+/// From `bottom` to `top`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::report) struct Scale {
-    pub(in crate::report) top: f64,
-    pub(in crate::report) unit: Unit,
+    /// 0; above 0 the axis is logarithmic.
+    bottom: f64,
+    top: f64,
+    unit: Unit,
 }
 
+/// Values crowd when their middle one is so far down a linear axis.
+const CROWDED: f64 = 0.3;
+/// And when the largest is so many times the smallest.
+const DECADE: f64 = 10.0;
+
 impl Scale {
+    /// An axis for values above 0, up to the largest of them: linear, unless most of them would crowd in its
+    /// lower part.
+    pub(in crate::report) fn of_values(values: impl Iterator<Item = f64>) -> Self {
+        let values: Vec<f64> = values.filter(|value| *value > 0.0).collect();
+        let [low, top] = spread(&values).unwrap_or([1.0, 1.0]);
+        let is_crowded = top > DECADE * low && median(&values).is_some_and(|middle| middle < CROWDED * top);
+        Self { bottom: if is_crowded { low } else { 0.0 }, top, unit: Unit::Number }
+    }
+
+    /// Whether equal ways are equal ratios.
+    pub(in crate::report) fn is_logarithmic(self) -> bool {
+        self.bottom > 0.0
+    }
+
     /// An axis that has room for `max`.
     pub(in crate::report) fn over(max: f64, unit: Unit) -> Self {
         let floor = if unit == Unit::Percent { 0.01 } else { 1e-9 };
         let max = if max.is_finite() { max.max(floor) } else { floor };
         let step = step(max, 4.0);
-        Self { top: (max / step - 1e-9).ceil().max(1.0) * step, unit }
+        Self { bottom: 0.0, top: (max / step - 1e-9).ceil().max(1.0) * step, unit }
     }
 
     /// As [`Scale::over`], and never beyond 100 %.
@@ -35,14 +58,34 @@ impl Scale {
 
     /// Where `value` stands, of `length`.
     pub(in crate::report) fn at(self, value: f64, length: f64) -> f64 {
-        (value / self.top).clamp(0.0, 1.0) * length
+        let share = match self.is_logarithmic() {
+            true => (value.max(self.bottom) / self.bottom).ln() / (self.top / self.bottom).ln(),
+            false => value / self.top,
+        };
+        share.clamp(0.0, 1.0) * length
     }
 
-    /// Some `wanted` ticks, from zero on.
+    /// Some `wanted` ticks: from zero on, or round numbers within a logarithmic axis.
     pub(in crate::report) fn ticks(self, wanted: f64) -> Vec<f64> {
+        if self.is_logarithmic() {
+            return [&[1.0, 2.0, 5.0][..], &[1.0, 3.0], &[1.0]]
+                .into_iter()
+                .map(|digits| self.round_numbers(digits))
+                .find(|ticks| ticks.len() as f64 <= wanted + 1.0)
+                .unwrap_or_default();
+        }
         let step = step(self.top, wanted);
         let last = (self.top / step + 1e-9).floor() as usize;
         (0..=last).map(|i| i as f64 * step).collect()
+    }
+
+    /// These digits times the powers of ten, as far as they are on the axis.
+    fn round_numbers(self, digits: &[f64]) -> Vec<f64> {
+        let powers = (self.bottom.log10().floor() as i32)..=(self.top.log10().ceil() as i32);
+        powers
+            .flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)))
+            .filter(|tick| (self.bottom..=self.top).contains(tick))
+            .collect()
     }
 
     /// What is written at a tick.
@@ -79,6 +122,19 @@ mod tests {
 
     #[test]
     fn what_is_beyond_an_axis_stays_on_the_picture() {
-        assert_eq!(Scale { top: 1.0, unit: Unit::Number }.at(7.0, 100.0), 100.0);
+        assert_eq!(Scale::of_values([1.0].into_iter()).at(7.0, 100.0), 100.0);
+        let logarithmic = Scale::of_values([50.0, 60.0, 70.0, 5000.0].into_iter());
+        assert_eq!([1.0, 9000.0].map(|value| logarithmic.at(value, 100.0)), [0.0, 100.0]);
+    }
+
+    #[test]
+    fn rates_that_would_crowd_stand_apart() {
+        let paper = (1..20).map(|step| f64::from(step) * 50.0);
+        assert!(!Scale::of_values(paper.clone()).is_logarithmic());
+        let scale = Scale::of_values(paper.chain([2000.0, 3000.0, 4000.0, 5000.0]));
+        assert!(scale.is_logarithmic());
+        assert_eq!(scale.ticks(7.0), [50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0]);
+        assert_eq!(scale.ticks(4.0), [100.0, 300.0, 1000.0, 3000.0]);
+        assert!((scale.at(500.0, 2.0) - 1.0).abs() < 1e-9);
     }
 }
