@@ -19,7 +19,7 @@ use crate::stats::{median, spread};
 /// A rate is a curve from so many points on.
 const CURVE_POINTS: usize = 4;
 /// So many panels of bars are one picture.
-const BAR_PANELS: usize = 8;
+const BAR_PANELS: usize = 9;
 /// So many of a source's rows stand beside ours.
 const SOURCE_BARS: usize = 4;
 

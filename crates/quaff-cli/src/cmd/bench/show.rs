@@ -20,10 +20,16 @@ pub(crate) struct Args {
     /// Print result.json instead
     #[arg(long)]
     json: bool,
+    /// Write the report and its pictures once more as well, as this version draws them
+    #[arg(long, value_name = "DIR")]
+    write: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let report = report::read(&args.dir)?;
+    if let Some(dir) = &args.write {
+        report::write(&report, dir)?;
+    }
     if args.json {
         show::print(&serde_json::to_string_pretty(&report).context("write the result")?);
     } else {

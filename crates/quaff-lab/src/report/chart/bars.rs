@@ -46,6 +46,8 @@ const FOOT: f64 = 34.0;
 const GAP: f64 = 28.0;
 const BAR: f64 = 10.0;
 const DOTS_APART: f64 = 12.0;
+/// A panel is about so wide.
+const PANEL: f64 = 480.0;
 
 /// Where things stand in each panel.
 struct Frame {
@@ -72,14 +74,14 @@ pub(super) fn draw(bars: &Bars, width: f64, target: Target) -> Drawn {
 }
 
 fn frame(bars: &Bars, width: f64) -> Frame {
-    let across = super::across(bars.panels.len(), ((width / 340.0) as usize).clamp(1, 4));
+    let across = super::across(bars.panels.len(), ((width / PANEL).round() as usize).clamp(1, 3));
     let panel = (width - GAP * (across - 1) as f64) / across as f64;
     let all = || bars.panels.iter().flat_map(|panel| &panel.bars);
     let widest = |words: fn(&Bar) -> &str| all().map(|bar| width_of(words(bar), 12.0)).fold(0.0, f64::max);
-    let label = (widest(|bar| &bar.name) + 26.0).min(panel * 0.36);
+    let label = (widest(|bar| &bar.name) + 26.0).min(panel * 0.32);
     // Why there is no bar has the room of the bar.
     let value = widest(|bar| if bar.parts.is_empty() { "" } else { &bar.words }) + 12.0;
-    let value = value.min(panel * 0.4);
+    let value = value.min(panel * 0.3);
     Frame { across, panel, label, bar: panel - label - value }
 }
 
