@@ -7,12 +7,14 @@
 pub mod checksum;
 pub mod client;
 pub mod cut;
+mod datagram;
 pub mod decode;
 pub mod filter;
 pub mod fingerprint;
 pub mod flow;
 pub mod layers;
 pub mod linktype;
+pub mod mark;
 pub mod pcap;
 pub mod pcapng;
 pub mod record;

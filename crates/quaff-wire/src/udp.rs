@@ -117,9 +117,9 @@ impl Frame {
         let mut bytes = Vec::with_capacity(frame_bytes);
         push_ethernet(&mut bytes, headers);
         let ip_bytes = (frame_bytes - bytes.len()) as u16;
-        push_ipv4(&mut bytes, headers, ip_bytes);
+        push_ipv4(&mut bytes, headers, 0, ip_bytes);
         let udp_offset = bytes.len();
-        push_udp(&mut bytes, headers, ip_bytes - IPV4_BYTES as u16);
+        push_udp(&mut bytes, headers, PORT, ip_bytes - IPV4_BYTES as u16);
         let stamp_offset = bytes.len();
         bytes.extend([0; STAMP_BYTES]);
         bytes.extend((STAMP_BYTES..frame_bytes - stamp_offset).map(|i| i as u8));
@@ -185,7 +185,7 @@ impl Frame {
     }
 }
 
-fn push_ethernet(bytes: &mut Vec<u8>, headers: &Headers) {
+pub(crate) fn push_ethernet(bytes: &mut Vec<u8>, headers: &Headers) {
     bytes.extend(headers.dst_mac);
     bytes.extend(headers.src_mac);
     for tag in &headers.tags {
@@ -195,10 +195,11 @@ fn push_ethernet(bytes: &mut Vec<u8>, headers: &Headers) {
     bytes.extend(ETHERTYPE_IPV4.to_be_bytes());
 }
 
-/// RFC 791 section 3.1: no options, identification 0, don't fragment, TTL 64.
-fn push_ipv4(bytes: &mut Vec<u8>, headers: &Headers, total_length: u16) {
+/// RFC 791 section 3.1: no options, identification 0, don't fragment, TTL 64; the code point of RFC 2474.
+pub(crate) fn push_ipv4(bytes: &mut Vec<u8>, headers: &Headers, dscp: u8, total_length: u16) {
     let mut header = [0u8; IPV4_BYTES];
     header[0] = 0x45;
+    header[1] = dscp << 2;
     header[2..4].copy_from_slice(&total_length.to_be_bytes());
     header[6] = 0x40;
     header[8] = 64;
@@ -211,14 +212,14 @@ fn push_ipv4(bytes: &mut Vec<u8>, headers: &Headers, total_length: u16) {
 }
 
 /// RFC 768, with a checksum of zero that [`Frame::set`] fills in.
-fn push_udp(bytes: &mut Vec<u8>, headers: &Headers, length: u16) {
-    for word in [headers.stream, PORT, length, 0] {
+pub(crate) fn push_udp(bytes: &mut Vec<u8>, headers: &Headers, port: u16, length: u16) {
+    for word in [headers.stream, port, length, 0] {
         bytes.extend(word.to_be_bytes());
     }
 }
 
 /// The part of an IPv4 header that the UDP checksum covers (RFC 768).
-fn pseudo_header_sum(headers: &Headers, udp_length: u16) -> u16 {
+pub(crate) fn pseudo_header_sum(headers: &Headers, udp_length: u16) -> u16 {
     let addresses =
         checksum::add(checksum::sum(&headers.src_ip.octets()), checksum::sum(&headers.dst_ip.octets()));
     checksum::add(addresses, checksum::add(u16::from(PROTOCOL_UDP), udp_length))

@@ -11,6 +11,9 @@ pub enum TimeSource {
     /// The kernel's, when the packet reaches the stack.
     #[default]
     Host,
+    /// The kernel's, when the driver hands the packet over, before it waits for the stack
+    /// (SOF_TIMESTAMPING_RX_SOFTWARE). While such a socket is open every packet of the machine is stamped.
+    Arrival,
     /// The adapter's own (SOF_TIMESTAMPING_RAW_HARDWARE).
     Adapter,
 }
@@ -72,14 +75,20 @@ pub(super) fn set_promiscuous(fd: &OwnedFd, ifindex: u32) -> Result<()> {
     set(fd, libc::PACKET_ADD_MEMBERSHIP, &request, "set promiscuous mode (-p leaves it alone)")
 }
 
-/// PACKET_TIMESTAMP, and for the adapter's clock SIOCSHWTSTAMP on the interface.
+/// Nothing, SO_TIMESTAMPING, or PACKET_TIMESTAMP and SIOCSHWTSTAMP on the interface.
 pub(super) fn set_time_source(fd: &OwnedFd, name: &str, source: TimeSource) -> Result<()> {
-    if source == TimeSource::Host {
-        return Ok(());
+    match source {
+        TimeSource::Host => Ok(()),
+        TimeSource::Arrival => {
+            let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+            set_at(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "have packets stamped on arrival")
+        }
+        TimeSource::Adapter => {
+            enable_hardware_stamps(fd, name)?;
+            let flags = libc::SOF_TIMESTAMPING_RAW_HARDWARE as i32;
+            set(fd, libc::PACKET_TIMESTAMP, &flags, "take the adapter's time stamps")
+        }
     }
-    enable_hardware_stamps(fd, name)?;
-    let flags = libc::SOF_TIMESTAMPING_RAW_HARDWARE as i32;
-    set(fd, libc::PACKET_TIMESTAMP, &flags, "take the adapter's time stamps")
 }
 
 fn enable_hardware_stamps(fd: &OwnedFd, name: &str) -> Result<()> {

@@ -58,6 +58,20 @@ impl TxSocket {
         // SAFETY: the first `count` messages point to iovecs that point to frames, all of which live
         // until the call returns; the kernel reads them, and writes only `msg_len`.
         let sent = unsafe { libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), count, 0) };
-        usize::try_from(sent).map_err(|_| Error::last(format!("send from {}", self.name)))
+        usize::try_from(sent).map_err(|_| self.refused())
+    }
+
+    /// Sends one whole frame, by send(2): the shortest way there is for a frame that goes alone.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_one(&self, frame: &[u8]) -> Result<()> {
+        // SAFETY: the kernel reads `frame.len()` bytes of `frame`.
+        let sent = unsafe { libc::send(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        if sent < 0 { Err(self.refused()) } else { Ok(()) }
+    }
+
+    fn refused(&self) -> Error {
+        Error::last(format!("send from {}", self.name))
     }
 }

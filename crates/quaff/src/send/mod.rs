@@ -93,7 +93,7 @@ pub fn run(
     mut watch: impl FnMut(&Snapshot, Duration) -> Control,
 ) -> Result<SendReport, SendError> {
     let schedule = plan.schedule()?;
-    let link = usable_link(plan)?;
+    let link = usable_link(&plan.interface, plan.via == Via::Send)?;
     let (sender, state) = prepare(plan, &schedule, &link)?;
     let mut confirm = Confirm::open(plan, &schedule, &link)?;
     state.store(word::LIMIT, schedule.count.unwrap_or(u64::MAX));
@@ -103,12 +103,13 @@ pub fn run(
     Ok(SendReport::new(plan, &schedule, &state, (witness, confirmed), interrupted))
 }
 
-fn usable_link(plan: &SendPlan) -> Result<Link, SendError> {
-    let link = rtnl::link(&plan.interface)?;
+/// An interface that is up and carries Ethernet frames; with a carrier, where that is needed.
+pub(crate) fn usable_link(interface: &str, needs_carrier: bool) -> Result<Link, SendError> {
+    let link = rtnl::link(interface)?;
     if !link.up {
         return Err(PlanError::Down { interface: link.name }.into());
     }
-    if plan.via == Via::Send && !link.running {
+    if needs_carrier && !link.running {
         return Err(PlanError::NoCarrier { interface: link.name }.into());
     }
     if !matches!(link.arphrd, plan::ARPHRD_ETHER | plan::ARPHRD_LOOPBACK) {

@@ -1,6 +1,18 @@
 //! What a trial is to send, as plain data.
 
+use quaff_wire::mark::FRAME_BYTES_MIN;
+use quaff_wire::udp::FRAME_BYTES_MAX;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+
+/// VLAN ids, priorities and code points are below these (IEEE 802.1Q, RFC 2474).
+const VLAN_IDS: u16 = 4096;
+const PRIORITIES: u8 = 8;
+const DSCPS: u8 = 64;
+/// Rates above that are none: keeps an interval above zero.
+const PPS_MAX: f64 = 1e9;
+/// No phase is longer, s: a year.
+const SECONDS_MAX: f64 = 366.0 * 86_400.0;
 
 /// One trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -11,6 +23,10 @@ pub struct TrialPlan {
     pub residual_s: f64,
     /// Write down the tally of each second. Without it a trial of a day takes no more memory than one of a second.
     pub is_by_second: bool,
+    /// Take times of arrival from the receiving card's clock, where it has one. Delays are then as right as that clock
+    /// is kept with the system's (ptp4l, phc2sys); their variation is right in any case.
+    #[serde(default)]
+    pub hardware_time: bool,
 }
 
 /// An interface, here or in a named network namespace.
@@ -43,7 +59,7 @@ pub struct Direction {
 pub struct StreamPlan {
     /// Its id, the stamp's.
     pub id: u16,
-    /// Bytes of a frame without FCS, 64 or more so that a stamp fits (68 with a tag); several: in turns.
+    /// Bytes of a frame without FCS, its tag included, 60 to 9000; several: in turns.
     pub sizes: Vec<u32>,
     /// One after the other.
     pub phases: Vec<Phase>,
@@ -60,7 +76,7 @@ pub struct StreamPlan {
 pub struct Phase {
     /// How much is sent.
     pub length: Length,
-    /// Frames/s; `None`: as fast as possible. 0: nothing is sent for so long.
+    /// Frames/s; `None`: as fast as possible. 0: nothing is sent for so long, which is left out at the end of a stream.
     pub pps: Option<f64>,
 }
 
@@ -68,8 +84,159 @@ pub struct Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Length {
-    /// For so long, s.
+    /// For so long by the clock, s. What a sender that was held up could not send in time is left out, so that nothing
+    /// is sent faster than asked for and nothing takes longer.
     Seconds(f64),
-    /// So many frames.
+    /// So many frames, however long that takes.
     Frames(u64),
+}
+
+/// What a plan asked for that cannot be.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum PlanError {
+    #[error("a trial needs a direction, and each direction a stream")]
+    Nothing,
+    #[error("two streams of a trial have the id {0}")]
+    Id(u16),
+    #[error(
+        "stream {id}: its frames have to have {FRAME_BYTES_MIN} to {FRAME_BYTES_MAX} bytes without FCS, not {bytes}"
+    )]
+    Size { id: u16, bytes: u32 },
+    #[error("stream {id}: no frame size is given")]
+    NoSize { id: u16 },
+    #[error("stream {id}: a phase needs a length above 0 and a rate that is not below 0, and frames need a rate above 0")]
+    Phase { id: u16 },
+    #[error("stream {id}: a VLAN id is below {VLAN_IDS}, a priority below {PRIORITIES}, a code point below {DSCPS}")]
+    Mark { id: u16 },
+    #[error("residual frames cannot be waited for {0} s")]
+    Residual(f64),
+    #[error("a frame of {bytes} bytes does not fit the MTU of {interface}, {mtu}: ip link set {interface} mtu {needed}")]
+    Mtu { interface: String, bytes: u32, mtu: u32, needed: u32 },
+}
+
+impl TrialPlan {
+    /// Whether it can be run, as far as that can be told without the interfaces.
+    pub fn check(&self) -> Result<(), PlanError> {
+        if self.directions.is_empty() || self.directions.iter().any(|direction| direction.streams.is_empty()) {
+            return Err(PlanError::Nothing);
+        }
+        if !(0.0..=SECONDS_MAX).contains(&self.residual_s) {
+            return Err(PlanError::Residual(self.residual_s));
+        }
+        let mut ids = HashSet::new();
+        for stream in self.directions.iter().flat_map(|direction| &direction.streams) {
+            if !ids.insert(stream.id) {
+                return Err(PlanError::Id(stream.id));
+            }
+            stream.check()?;
+        }
+        Ok(())
+    }
+}
+
+impl StreamPlan {
+    /// How many frames it has, where that is known from the start.
+    pub(super) fn frames(&self) -> Option<u64> {
+        self.phases.iter().map(Phase::frames).sum()
+    }
+
+    fn check(&self) -> Result<(), PlanError> {
+        let id = self.id;
+        if self.sizes.is_empty() {
+            return Err(PlanError::NoSize { id });
+        }
+        let fits = |bytes: &&u32| (FRAME_BYTES_MIN..=FRAME_BYTES_MAX).contains(&(**bytes as usize));
+        if let Some(&bytes) = self.sizes.iter().find(|bytes| !fits(bytes)) {
+            return Err(PlanError::Size { id, bytes });
+        }
+        if self.phases.is_empty() || !self.phases.iter().all(Phase::is_possible) {
+            return Err(PlanError::Phase { id });
+        }
+        let is_tag = |(vlan, priority)| vlan < VLAN_IDS && priority < PRIORITIES;
+        if !self.vlan.is_none_or(is_tag) || self.dscp >= DSCPS {
+            return Err(PlanError::Mark { id });
+        }
+        Ok(())
+    }
+}
+
+impl Phase {
+    /// How many frames it has, where that is known from the start.
+    pub(super) fn frames(&self) -> Option<u64> {
+        match (self.length, self.pps) {
+            (Length::Frames(frames), _) => Some(frames),
+            (Length::Seconds(_), None) => None,
+            (Length::Seconds(_), Some(0.0)) => Some(0),
+            (Length::Seconds(seconds), Some(pps)) => Some((seconds * pps).round().max(1.0) as u64),
+        }
+    }
+
+    fn is_possible(&self) -> bool {
+        let has_rate = self.pps.is_none_or(|pps| (0.0..=PPS_MAX).contains(&pps));
+        has_rate
+            && match self.length {
+                Length::Seconds(seconds) => seconds > 0.0 && seconds <= SECONDS_MAX,
+                Length::Frames(frames) => frames > 0 && self.pps != Some(0.0),
+            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream() -> StreamPlan {
+        let phases = vec![Phase { length: Length::Seconds(1.0), pps: Some(10.0) }];
+        StreamPlan { id: 1, sizes: vec![60], phases, vlan: None, dscp: 0 }
+    }
+
+    fn plan(streams: Vec<StreamPlan>) -> TrialPlan {
+        let end = |name: &str| End { netns: None, interface: name.into() };
+        let direction =
+            Direction { from: end("a"), to: end("b"), streams, tx_core: None, rx_core: None };
+        TrialPlan { directions: vec![direction], residual_s: 2.0, is_by_second: false, hardware_time: false }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        assert_eq!(plan(vec![stream()]).check(), Ok(()));
+        assert_eq!(plan(vec![]).check(), Err(PlanError::Nothing));
+        assert_eq!(plan(vec![stream(), stream()]).check(), Err(PlanError::Id(1)));
+        let late = TrialPlan { residual_s: f64::NAN, ..plan(vec![stream()]) };
+        assert!(matches!(late.check(), Err(PlanError::Residual(_))));
+        for bytes in [59, 9001] {
+            let small = StreamPlan { sizes: vec![60, bytes], ..stream() };
+            assert_eq!(plan(vec![small]).check(), Err(PlanError::Size { id: 1, bytes }));
+        }
+        assert_eq!(plan(vec![StreamPlan { sizes: vec![], ..stream() }]).check(), Err(PlanError::NoSize { id: 1 }));
+        for (vlan, dscp) in [(Some((4096, 0)), 0), (Some((1, 8)), 0), (None, 64)] {
+            let marked = StreamPlan { vlan, dscp, ..stream() };
+            assert_eq!(plan(vec![marked]).check(), Err(PlanError::Mark { id: 1 }));
+        }
+        let phases = [
+            (Length::Seconds(0.0), Some(1.0)),
+            (Length::Seconds(f64::NAN), None),
+            (Length::Seconds(f64::INFINITY), None),
+            (Length::Seconds(1.0), Some(-1.0)),
+            (Length::Seconds(1.0), Some(f64::NAN)),
+            (Length::Seconds(1.0), Some(1e10)),
+            (Length::Frames(0), None),
+            (Length::Frames(1), Some(0.0)),
+        ];
+        for (length, pps) in phases {
+            let phased = StreamPlan { phases: vec![Phase { length, pps }], ..stream() };
+            assert_eq!(plan(vec![phased]).check(), Err(PlanError::Phase { id: 1 }), "{length:?} {pps:?}");
+        }
+    }
+
+    #[test]
+    fn frames_are_known_where_there_is_a_pace() {
+        let frames = |length, pps| Phase { length, pps }.frames();
+        assert_eq!(frames(Length::Seconds(2.0), Some(1000.5)), Some(2001));
+        assert_eq!(frames(Length::Seconds(0.1), Some(1.0)), Some(1));
+        assert_eq!(frames(Length::Seconds(5.0), Some(0.0)), Some(0));
+        assert_eq!(frames(Length::Seconds(5.0), None), None);
+        assert_eq!(frames(Length::Frames(9), None), Some(9));
+    }
 }

@@ -20,11 +20,13 @@ pub struct DirectionReport {
     pub tx_clock: String,
     /// Who read it when it arrived: `kernel` or `hardware`.
     pub rx_clock: String,
-    /// Frames to the receiving interface that were none of these.
+    /// Frames to the receiving interface that were none of these: somebody else's, an earlier trial's, and such of this
+    /// one as came more than two million frames behind others of their stream (they count as lost).
     pub foreign: u64,
     /// Frames of ours with other bytes than were sent.
     pub corrupt: u64,
-    /// Frames that arrived and that the meter did not get: they are no loss of the path (`PACKET_STATISTICS`).
+    /// Frames that arrived and that the meter did not get (`PACKET_STATISTICS`). They count as lost, and are no loss of
+    /// the path.
     pub meter_dropped: u64,
     /// The same that the receiving interface counted as dropped.
     pub nic_dropped: u64,
@@ -82,7 +84,7 @@ pub struct Tally {
     pub delay_ns: Option<[f64; 3]>,
 }
 
-/// One-way delays and their variation, ns. Frames are in the order of arrival of those that were in order.
+/// One-way delays and their variation, ns, of frames in the order of their arrival; those that came twice count once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Delays {
     /// Smallest, mean, largest.
@@ -91,11 +93,11 @@ pub struct Delays {
     pub quantiles: Vec<(f64, f64)>,
     /// PDV, above the smallest delay (RFC 5481 §4.2): mean, largest.
     pub pdv: [f64; 2],
-    /// |IPDV|, between frames next to each other (RFC 3393, RFC 5481 §4.1): mean, largest.
+    /// |IPDV|, between frames that were sent and arrived next to each other (RFC 3393, RFC 5481 §4.1): mean, largest.
     pub ipdv: [f64; 2],
-    /// Jitter by RFC 4689 §3.2.5: the same of frames received in a row: mean, largest.
+    /// Jitter by RFC 4689 §3.2.5: the same of any two that arrived in a row: mean, largest.
     pub jitter_4689: [f64; 2],
-    /// Smoothed (RFC 3550 §6.4.1, A.8): at the end, largest.
+    /// Smoothed (RFC 3550 §6.4.1, A.8), of any that arrived in a row: at the end, largest.
     pub jitter_3550: [f64; 2],
     /// (upper bound ns, frames) for a picture, at most 200, of the delay.
     pub histogram: Vec<(f64, u64)>,

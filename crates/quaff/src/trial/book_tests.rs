@@ -1,0 +1,150 @@
+//! Streams that are sent and lost by hand, and what the book says of them.
+
+use super::super::plan::{Length, Phase};
+use super::super::report::Tally;
+use super::super::tally::{SECOND_NS, Sent};
+use super::*;
+
+const BEGUN_NS: u64 = 1_800_000_000_000_000_000;
+const MS: u64 = 1_000_000;
+
+/// A sender, and a path that a test decides about.
+struct Path {
+    plan: StreamPlan,
+    log: StreamLog,
+    by: Seconds,
+    sent: SentStream,
+    times: Vec<u64>,
+}
+
+impl Path {
+    fn new(phases: usize) -> Self {
+        let phase = Phase { length: Length::Seconds(1.0), pps: None };
+        Self {
+            plan: StreamPlan { id: 7, sizes: vec![60, 100], phases: vec![phase; phases], vlan: None, dscp: 0 },
+            log: StreamLog::new(phases, None),
+            by: Seconds::new(BEGUN_NS, 60.0),
+            sent: SentStream { phases: vec![Sent::default(); phases], seconds: vec![] },
+            times: vec![],
+        }
+    }
+
+    /// Sends frames, each so long after the beginning.
+    fn send(&mut self, phase: usize, at_ns: impl IntoIterator<Item = u64>) {
+        self.log.begin(phase, self.times.len() as u64);
+        for after_ns in at_ns {
+            let (seq, sent_ns) = (self.times.len() as u64, BEGUN_NS + after_ns);
+            let bytes = self.plan.sizes[seq as usize % 2];
+            self.log.note(seq, sent_ns);
+            self.sent.phases[phase].take(bytes, sent_ns);
+            at(&mut self.sent.seconds, self.by.of(sent_ns)).take(bytes, sent_ns);
+            self.times.push(sent_ns);
+        }
+    }
+
+    /// Has frames arrive in this order with these delays, and reads the book.
+    fn receive(&self, frames: impl IntoIterator<Item = (u64, u64)>) -> StreamReport {
+        let mut book = Book::new(&self.plan, &self.log, BEGUN_NS, Some(self.by));
+        for (seq, delay_ns) in frames {
+            let sent_ns = self.times[seq as usize];
+            assert!(book.take(&Mark { stream: 7, seq, sent_ns }, sent_ns + delay_ns));
+        }
+        book.finish(&self.sent).unwrap()
+    }
+}
+
+fn lost(tally: &Tally) -> (u64, u64, u64) {
+    let after = |time_ns: u64| time_ns.saturating_sub(BEGUN_NS);
+    (tally.lost, after(tally.first_lost_ns), after(tally.last_lost_ns))
+}
+
+#[test]
+fn a_stream_through_a_bad_path() {
+    let mut path = Path::new(2);
+    path.send(0, (0..10).map(|at| at * 100 * MS));
+    path.send(1, (0..10).map(|at| 1000 * MS + at * 50 * MS));
+    // 2 and 3 are lost, 9, 10 and 11 (over the change of phase), and the last one; 5 comes behind 6, 7 twice.
+    let order = [0, 1, 4, 6, 5, 7, 7, 8, 12, 13, 14, 15, 16, 17, 18];
+    let report = path.receive(order.map(|seq| (seq, 5000 + seq)));
+    let total = &report.total;
+    assert_eq!((total.sent, total.received, total.lost), (20, 14, 6));
+    assert_eq!((total.duplicates, total.reordered), (1, 1));
+    assert_eq!((total.sent_bytes, total.received_bytes), (1600, 8 * 60 + 6 * 100));
+    assert_eq!((report.loss_periods, report.loss_period_max), (3, 3));
+    assert_eq!(lost(total), (6, 200 * MS, 1450 * MS));
+    assert_eq!([total.first_ns, total.last_ns], [BEGUN_NS, BEGUN_NS + 1450 * MS]);
+    assert_eq!(total.arrived_ns, [BEGUN_NS + 5000, BEGUN_NS + 1400 * MS + 5018]);
+    assert_eq!(report.phases.iter().map(lost).collect::<Vec<_>>(), [
+        (3, 200 * MS, 900 * MS),
+        (3, 1000 * MS, 1450 * MS)
+    ]);
+    assert_eq!(report.seconds.iter().map(lost).collect::<Vec<_>>(), [
+        (3, 200 * MS, 900 * MS),
+        (3, 1000 * MS, 1450 * MS)
+    ]);
+    assert_eq!(report.phases[0].delay_ns.unwrap()[0], 5000.0);
+    assert_eq!(report.seconds[1].delay_ns.unwrap()[2], 5018.0);
+    assert_eq!((report.phases[0].duplicates, report.phases[0].reordered), (1, 1));
+    assert_eq!(report.delay.unwrap().delay[2], 5018.0);
+}
+
+#[test]
+fn an_outage_is_right_to_the_second() {
+    let mut path = Path::new(1);
+    // 1000 frames a second for 20 s; what is sent from 3.5 to 15.5 s is lost.
+    path.send(0, (0..20_000).map(|at| at * MS));
+    let report = path.receive((0..3500).chain(15_500..20_000).map(|seq| (seq, 10_000)));
+    let lost_by_second: Vec<_> = report.seconds.iter().map(|second| second.lost).collect();
+    let mut expected = vec![0; 20];
+    expected[3] = 500;
+    expected[4..15].fill(1000);
+    expected[15] = 500;
+    assert_eq!(lost_by_second, expected);
+    assert_eq!(lost(&report.seconds[3]), (500, 3500 * MS, 3999 * MS));
+    assert_eq!(lost(&report.seconds[9]), (1000, 9000 * MS, 9999 * MS));
+    assert_eq!(lost(&report.seconds[15]), (500, 15_000 * MS, 15_499 * MS));
+    assert_eq!((report.loss_periods, report.loss_period_max), (1, 12_000));
+}
+
+#[test]
+fn a_gap_that_the_log_has_forgotten_is_told_by_its_ends() {
+    let mut path = Path::new(1);
+    let frames = 7 << 20;
+    path.send(0, (0..frames).map(|at| at * 1000));
+    let report = path.receive((0..10).chain([frames - 1]).map(|seq| (seq, 10_000)));
+    let (count, first_ns, last_ns) = lost(&report.total);
+    assert_eq!((count, report.loss_periods, report.loss_period_max), (frames - 11, 1, frames - 11));
+    assert!(first_ns.abs_diff(10_000) <= 1, "{first_ns}");
+    assert_eq!(last_ns, (frames - 2) * 1000);
+}
+
+#[test]
+fn nothing_of_all_arrives() {
+    let mut path = Path::new(1);
+    path.send(0, (0..2500).map(|at| at * MS));
+    let report = path.receive([]);
+    assert_eq!(lost(&report.total), (2500, 0, 2499 * MS));
+    assert_eq!((report.total.delay_ns, report.total.arrived_ns), (None, [0, 0]));
+    assert!(report.delay.is_none());
+    assert_eq!(report.seconds.iter().map(|second| second.lost).collect::<Vec<_>>(), [1000, 1000, 500]);
+    assert_eq!((report.loss_periods, report.loss_period_max), (1, 2500));
+}
+
+#[test]
+fn nothing_is_sent() {
+    let report = Path::new(2).receive([]);
+    assert_eq!((report.total, report.loss_periods), (Tally::default(), 0));
+}
+
+#[test]
+fn what_was_not_sent_is_none_of_ours() {
+    let mut path = Path::new(1);
+    path.send(0, [0, MS]);
+    let mut book = Book::new(&path.plan, &path.log, BEGUN_NS, None);
+    assert!(!book.take(&Mark { stream: 7, seq: 2, sent_ns: BEGUN_NS }, BEGUN_NS));
+    assert_eq!(book.received(), 0);
+    // A frame that says another second than it was sent in is noticed where seconds are counted.
+    let mut book = Book::new(&path.plan, &path.log, BEGUN_NS, Some(path.by));
+    assert!(book.take(&Mark { stream: 7, seq: 1, sent_ns: BEGUN_NS + 9 * SECOND_NS }, BEGUN_NS));
+    assert!(book.finish(&path.sent).unwrap_err().contains("stream 7"));
+}

@@ -1,0 +1,228 @@
+//! The two ends of a direction: sockets in the namespaces where the interfaces are, and what stands in the frames.
+//!
+//! Frames have hardware addresses that nobody has, made of those of the interfaces. So what arrives is never answered or
+//! routed by the receiving machine, and its stack drops it at once, which leaves the machine to the meter. A switch in
+//! between learns where they belong from the frames of the other direction, or from a learning frame (RFC 2544 §23 b).
+
+use super::TrialError;
+use super::filter::{self, LEARNING};
+use super::plan::{Direction, End, Length, PlanError, StreamPlan, TrialPlan};
+use crate::gauge::LaneGauges;
+use crate::send::usable_link;
+use crate::source::afpacket::{AfPacket, Opening};
+use crate::stop::Stop;
+use quaff_os::clock::steady_ns;
+use quaff_os::ethtool::Ethtool;
+use quaff_os::event::Event;
+use quaff_os::netns::Netns;
+use quaff_os::packet::{Qdisc, RingPlan, TimeSource, TxSocket};
+use quaff_os::rtnl::Link;
+use quaff_wire::mark::{FRAME_BYTES_MIN, Frame};
+use quaff_wire::udp::{ETHERNET_BYTES, Headers, TAG_BYTES, TPID_CUSTOMER, Tag};
+use std::net::Ipv4Addr;
+
+/// Bytes of a block of the meter's ring.
+const BLOCK_BYTES: usize = 128 << 10;
+/// Blocks of the ring: 8 to 64 MiB.
+const BLOCKS: std::ops::RangeInclusive<usize> = 64..=512;
+/// The ring holds what comes in so long, s: a machine of two cores is busy elsewhere at times.
+const RING_S: f64 = 0.25;
+/// What a frame takes in the ring beside its bytes.
+const RING_FRAME_BYTES: f64 = 96.0;
+/// Nothing that sends without a pace is faster, frames/s.
+const PPS_UNPACED: f64 = 1e6;
+/// A block with frames in it is handed over after that, ms.
+const RETIRE_MS: u32 = 1;
+/// Benchmarks' own addresses (RFC 2544 appendix C.2.2).
+const IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
+/// Switches forget after five minutes; a learning frame is sent that often, ns.
+const LEARNING_NS: u64 = 60_000_000_000;
+
+/// Both ends of a direction, open: from here on its meter's ring fills.
+pub(super) struct Ends {
+    pub(super) tx: (TxSocket, Link),
+    pub(super) source: AfPacket,
+    /// One frame of each size of each stream.
+    pub(super) frames: Vec<Vec<Frame>>,
+    /// `None` where the other direction is tested too.
+    pub(super) teacher: Option<Teacher>,
+}
+
+/// Sends learning frames from the receiving end.
+pub(super) struct Teacher {
+    socket: TxSocket,
+    frame: [u8; FRAME_BYTES_MIN],
+    next_ns: u64,
+}
+
+impl Ends {
+    /// Opens both ends, and says where the frames belong.
+    pub(super) fn open(plan: &TrialPlan, direction: &Direction) -> Result<Self, TrialError> {
+        let tx = within(&direction.from, || open_tx(direction))?;
+        let (rx_link, source) = within(&direction.to, || open_rx(plan, direction))?;
+        let macs = [invented(tx.1.mac), invented(rx_link.mac)];
+        let frames = direction.streams.iter().map(|stream| frames(stream, macs)).collect::<Result<_, _>>()?;
+        let is_back = |other: &Direction| other.from == direction.to && other.to == direction.from;
+        let teacher = match plan.directions.iter().any(is_back) {
+            true => None,
+            false => Some(within(&direction.to, || Teacher::open(&rx_link, macs))?),
+        };
+        Ok(Self { tx, source, frames, teacher })
+    }
+}
+
+impl Teacher {
+    fn open(link: &Link, [from, to]: [[u8; 6]; 2]) -> Result<Self, TrialError> {
+        let mut frame = [0; FRAME_BYTES_MIN];
+        frame[..6].copy_from_slice(&from);
+        frame[6..12].copy_from_slice(&to);
+        frame[12..14].copy_from_slice(&LEARNING.to_be_bytes());
+        let socket = TxSocket::open(link.index, &link.name, Qdisc::Bypass)?;
+        Ok(Self { socket, frame, next_ns: 0 })
+    }
+
+    /// Sends a learning frame when it is time for one.
+    pub(super) fn teach(&mut self) {
+        let now_ns = steady_ns();
+        if now_ns >= self.next_ns {
+            self.next_ns = now_ns + LEARNING_NS;
+            // A switch that was not taught sends frames to all its ports, which is no failure of the trial.
+            let _ = self.socket.send_one(&self.frame);
+        }
+    }
+}
+
+/// Runs `work` where the end is.
+fn within<T: Send>(
+    end: &End,
+    work: impl FnOnce() -> Result<T, TrialError> + Send,
+) -> Result<T, TrialError> {
+    match &end.netns {
+        None => work(),
+        Some(name) => Netns::open(name)?.run(work)?,
+    }
+}
+
+fn open_tx(direction: &Direction) -> Result<(TxSocket, Link), TrialError> {
+    let link = usable_link(&direction.from.interface, true)?;
+    let needed = direction.streams.iter().map(needed_mtu).max().unwrap_or(0);
+    if needed > link.mtu {
+        let bytes = direction.streams.iter().flat_map(|stream| &stream.sizes).copied().max().unwrap_or(0);
+        return Err(PlanError::Mtu { interface: link.name, bytes, mtu: link.mtu, needed }.into());
+    }
+    Ok((TxSocket::open(link.index, &link.name, Qdisc::Bypass)?, link))
+}
+
+/// An MTU counts neither the Ethernet header nor one tag.
+fn needed_mtu(stream: &StreamPlan) -> u32 {
+    let tag_bytes = if stream.vlan.is_some() { TAG_BYTES } else { 0 };
+    stream.sizes.iter().max().map_or(0, |bytes| bytes.saturating_sub((ETHERNET_BYTES + tag_bytes) as u32))
+}
+
+fn open_rx(plan: &TrialPlan, direction: &Direction) -> Result<(Link, AfPacket), TrialError> {
+    let link = usable_link(&direction.to.interface, true)?;
+    let has_clock = || Ethtool::open(&link.name).and_then(|it| it.timestamping());
+    let is_hardware = plan.hardware_time && has_clock()?.hardware_rx_all;
+    let ring = RingPlan {
+        block_bytes: BLOCK_BYTES,
+        block_count: blocks(&direction.streams),
+        retire_ms: RETIRE_MS,
+        promiscuous: true,
+        filter: filter::program(),
+        time_source: if is_hardware { TimeSource::Adapter } else { TimeSource::Arrival },
+    };
+    let opening = Opening {
+        link: link.clone(),
+        ring: &ring,
+        is_filtered: false,
+        number: 0,
+        snaplen: u32::MAX,
+        stop: Stop::default(),
+        gauges: LaneGauges::default().into(),
+    };
+    Ok((link, AfPacket::open(opening, Event::new()?)?))
+}
+
+/// Blocks for what the streams send at their fastest.
+fn blocks(streams: &[StreamPlan]) -> usize {
+    let bytes_s = |stream: &StreamPlan| {
+        let pps = stream.phases.iter().map(|phase| phase.pps.unwrap_or(PPS_UNPACED)).fold(0.0, f64::max);
+        let mean_bytes = stream.sizes.iter().map(|bytes| f64::from(*bytes)).sum::<f64>() / stream.sizes.len() as f64;
+        pps.min(PPS_UNPACED) * (mean_bytes + RING_FRAME_BYTES)
+    };
+    let bytes = streams.iter().map(bytes_s).sum::<f64>() * RING_S;
+    ((bytes / BLOCK_BYTES as f64) as usize).clamp(*BLOCKS.start(), *BLOCKS.end())
+}
+
+/// A locally administered unicast address that is another one than the interface's, and always the same for it.
+fn invented(mut mac: [u8; 6]) -> [u8; 6] {
+    mac[0] = (mac[0] | 2) ^ 0x40;
+    mac
+}
+
+fn frames(stream: &StreamPlan, [src_mac, dst_mac]: [[u8; 6]; 2]) -> Result<Vec<Frame>, TrialError> {
+    let tag = |(id, priority): (u16, u8)| Tag { tpid: TPID_CUSTOMER, tci: u16::from(priority) << 13 | id };
+    let headers = Headers {
+        dst_mac,
+        src_mac,
+        tags: stream.vlan.map(tag).into_iter().collect(),
+        src_ip: IPS[0],
+        dst_ip: IPS[1],
+        stream: stream.id,
+    };
+    let frame = |bytes: &u32| {
+        let wrong = |_| PlanError::Size { id: stream.id, bytes: *bytes };
+        Frame::new(&headers, stream.dscp, *bytes as usize).map_err(wrong)
+    };
+    Ok(stream.sizes.iter().map(frame).collect::<Result<_, _>>()?)
+}
+
+/// How long all of it takes at the least, where that is known, s.
+pub(super) fn planned_s(plan: &TrialPlan) -> f64 {
+    let phase_s = |phase: &super::plan::Phase| match (phase.length, phase.pps) {
+        (Length::Seconds(seconds), _) => seconds,
+        (Length::Frames(frames), Some(pps)) => frames as f64 / pps,
+        (Length::Frames(_), None) => 0.0,
+    };
+    let streams = plan.directions.iter().flat_map(|direction| &direction.streams);
+    streams.map(|stream| stream.phases.iter().map(phase_s).sum()).fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Phase;
+    use super::*;
+
+    fn stream(sizes: Vec<u32>, pps: Option<f64>) -> StreamPlan {
+        let phases = vec![Phase { length: Length::Seconds(1.0), pps }];
+        StreamPlan { id: 3, sizes, phases, vlan: Some((100, 5)), dscp: 46 }
+    }
+
+    #[test]
+    fn an_invented_address_is_nobodys() {
+        for mac in [[0; 6], [2, 0x71, 0x75, 0, 0, 1], [0x3c, 0xec, 0xef, 1, 2, 3], [0x42, 0, 0, 0, 0, 1]] {
+            let made = invented(mac);
+            assert_eq!((made[0] & 3, &made[1..]), (2, &mac[1..]), "local and unicast");
+            assert_ne!(made, mac);
+        }
+    }
+
+    #[test]
+    fn the_ring_is_as_large_as_the_load() {
+        assert_eq!(blocks(&[stream(vec![60], Some(10.0))]), 64);
+        assert_eq!(blocks(&[stream(vec![1514], None)]), 512);
+        let middle = blocks(&[stream(vec![60, 1000], Some(80_000.0)), stream(vec![60], Some(1000.0))]);
+        assert!((80..110).contains(&middle), "{middle}");
+    }
+
+    #[test]
+    fn frames_carry_tag_and_code_point() {
+        let frames = frames(&stream(vec![60, 200], None), [[2; 6], [4; 6]]).unwrap();
+        assert_eq!(frames.iter().map(|frame| frame.bytes().len()).collect::<Vec<_>>(), [60, 200]);
+        let bytes = frames[0].bytes();
+        assert_eq!(bytes[..12], [4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2]);
+        assert_eq!(bytes[12..16], [0x81, 0, 0xa0, 100]);
+        assert_eq!(bytes[19], 46 << 2);
+        assert_eq!(needed_mtu(&stream(vec![60, 1518], None)), 1500);
+    }
+}

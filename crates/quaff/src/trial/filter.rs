@@ -1,0 +1,100 @@
+//! What the kernel does with frames before a meter sees them: those of a trial whole, of others a byte each, so that they
+//! can be counted and cost next to nothing, and none of those that leave.
+
+use quaff_os::packet::Insn;
+use quaff_wire::mark::{MAGIC, MARK_OFFSET, PORT};
+use quaff_wire::udp::TAG_BYTES;
+
+/// The EtherType of learning frames (IEEE 802 local experimental), which no meter counts.
+pub(super) const LEARNING: u16 = 0x88b5;
+/// Of a frame that is none of the trial's so much is kept.
+pub(super) const FOREIGN_BYTES: u32 = 1;
+/// Where the EtherType stands.
+const TYPE_OFFSET: u32 = 12;
+/// Where the UDP destination port stands, of a frame whose outer tag the kernel has taken out.
+const PORT_OFFSET: u32 = MARK_OFFSET as u32 - 6;
+/// Loads from shorter frames would fail, which rejects.
+const LEN_MIN: u32 = (MARK_OFFSET + TAG_BYTES + 2) as u32;
+
+/// `SKF_AD_OFF + SKF_AD_PKTTYPE` and `PACKET_OUTGOING` (linux/filter.h, linux/if_packet.h).
+const PACKET_TYPE: u32 = 0xffff_f000 + 4;
+const OUTGOING: u32 = 4;
+const LDB_ABS: u16 = 0x30;
+const LDH_ABS: u16 = 0x28;
+const LD_LEN: u16 = 0x80;
+const JEQ: u16 = 0x15;
+const JGE: u16 = 0x35;
+const RET: u16 = 0x06;
+
+/// The program. One of port and magic is enough, or damage would go unseen.
+pub(super) fn program() -> Vec<Insn> {
+    let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
+    let (port, magic) = (u32::from(PORT), u32::from(MAGIC));
+    let (magic_offset, tag_bytes) = (MARK_OFFSET as u32, TAG_BYTES as u32);
+    vec![
+        insn(LDB_ABS, 0, 0, PACKET_TYPE),
+        insn(JEQ, 15, 0, OUTGOING),
+        insn(LD_LEN, 0, 0, 0),
+        insn(JGE, 0, 10, LEN_MIN),
+        insn(LDH_ABS, 0, 0, TYPE_OFFSET),
+        insn(JEQ, 11, 0, LEARNING.into()),
+        insn(LDH_ABS, 0, 0, PORT_OFFSET),
+        insn(JEQ, 8, 0, port),
+        insn(LDH_ABS, 0, 0, magic_offset),
+        insn(JEQ, 6, 0, magic),
+        insn(LDH_ABS, 0, 0, PORT_OFFSET + tag_bytes),
+        insn(JEQ, 4, 0, port),
+        insn(LDH_ABS, 0, 0, magic_offset + tag_bytes),
+        insn(JEQ, 2, 0, magic),
+        insn(RET, 0, 0, FOREIGN_BYTES),
+        insn(RET, 0, 0, 0),
+        insn(RET, 0, 0, u32::MAX),
+        insn(RET, 0, 0, 0),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_os::testing::KernelFilter;
+    use quaff_wire::mark::{Frame, Mark};
+    use quaff_wire::udp::{Headers, TPID_CUSTOMER, Tag};
+    use std::net::Ipv4Addr;
+
+    fn frame(tags: usize) -> Vec<u8> {
+        let headers = Headers {
+            dst_mac: [2; 6],
+            src_mac: [4; 6],
+            tags: vec![Tag { tpid: TPID_CUSTOMER, tci: 9 }; tags],
+            src_ip: Ipv4Addr::new(198, 18, 0, 1),
+            dst_ip: Ipv4Addr::new(198, 18, 0, 2),
+            stream: 5,
+        };
+        let mut frame = Frame::new(&headers, 0, 100).unwrap();
+        frame.set(&Mark { stream: 5, seq: 1, sent_ns: 2 });
+        frame.bytes().to_vec()
+    }
+
+    #[test]
+    fn the_kernel_keeps_ours_and_a_byte_of_others() {
+        let kernel = KernelFilter::new(&program()).unwrap();
+        let changed = |at: usize, bytes: &[u8]| {
+            let mut frame = frame(0);
+            frame[at..at + bytes.len()].copy_from_slice(bytes);
+            frame
+        };
+        let cases = [
+            (frame(0), 100, "ours"),
+            (frame(1), 100, "ours, with an inner tag"),
+            (changed(36, &[0, 53]), 100, "another port, our magic"),
+            (changed(42, &[0, 0]), 100, "our port, another magic"),
+            (changed(36, &[0, 53, 0, 0, 0, 0, 0, 0]), 1, "neither"),
+            (frame(0)[..47].to_vec(), 1, "too short"),
+            (vec![0; 14], 1, "very short"),
+            (changed(12, &LEARNING.to_be_bytes()), 0, "a learning frame"),
+        ];
+        for (frame, expected, what) in cases {
+            assert_eq!(kernel.run(&frame).unwrap(), expected, "{what}");
+        }
+    }
+}

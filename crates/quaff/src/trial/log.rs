@@ -1,0 +1,150 @@
+//! What a sender writes down for its meter while both run: where phases begin, and when each frame left.
+//!
+//! A meter learns of a lost frame only by the ones behind it, and wants to know when that frame was sent. The log keeps
+//! the times of the latest frames, of each one for as long as that takes little memory, otherwise of every sixteenth.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Times that are kept, 2 MiB.
+const TIMES_MAX: u64 = 1 << 18;
+/// Of a stream that is longer, the time of one in 2^SHIFT frames is kept: of its last four million.
+const SHIFT: u32 = 4;
+
+/// The log of one stream. One thread writes it.
+#[derive(Debug)]
+pub(super) struct StreamLog {
+    /// The number of the first frame of each phase; `u64::MAX` as long as it has not begun.
+    starts: Box<[AtomicU64]>,
+    /// Numbers below this one may be on their way.
+    end: AtomicU64,
+    times: Box<[AtomicU64]>,
+    shift: u32,
+}
+
+impl StreamLog {
+    /// For a stream of so many phases and frames, where these are known.
+    pub(super) fn new(phases: usize, frames: Option<u64>) -> Self {
+        let kept = frames.unwrap_or(u64::MAX).min(TIMES_MAX).max(1);
+        let is_whole = frames.is_some_and(|frames| frames <= TIMES_MAX);
+        Self {
+            starts: (0..phases).map(|_| AtomicU64::new(u64::MAX)).collect(),
+            end: AtomicU64::new(0),
+            times: (0..kept).map(|_| AtomicU64::new(0)).collect(),
+            shift: if is_whole { 0 } else { SHIFT },
+        }
+    }
+
+    /// Phase `phase` begins with frame `seq`. Until that frame has been sent it may be said again.
+    pub(super) fn begin(&self, phase: usize, seq: u64) {
+        self.starts[phase].store(seq, Ordering::Relaxed);
+    }
+
+    /// Frame `seq` is about to leave, again perhaps; those behind it have not.
+    #[inline]
+    pub(super) fn note(&self, seq: u64, sent_ns: u64) {
+        if seq & self.mask() == 0 {
+            let slot = (seq >> self.shift) % self.times.len() as u64;
+            self.times[slot as usize].store(sent_ns, Ordering::Relaxed);
+        }
+        // Written by the sender before the frame leaves, read by the meter when it has come: Release, so that what was
+        // noted above is there for whoever sees the number.
+        self.end.store(seq + 1, Ordering::Release);
+    }
+
+    /// Numbers below that may have been sent.
+    #[inline]
+    pub(super) fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// The phase that a frame was sent in, which is probably `hint`.
+    #[inline]
+    pub(super) fn phase_of(&self, seq: u64, hint: usize) -> usize {
+        if self.start(hint) <= seq && seq < self.start(hint + 1) {
+            return hint;
+        }
+        // The last one that has begun: phases without a frame begin where the next one does.
+        (0..self.starts.len()).rev().find(|phase| self.start(*phase) <= seq).unwrap_or(0)
+    }
+
+    /// The numbers of a phase: its first, and the first behind it.
+    pub(super) fn range_of(&self, phase: usize) -> (u64, u64) {
+        (self.start(phase), self.start(phase + 1))
+    }
+
+    /// When a frame was sent, ns since 1970; between two times that were kept they are taken as even. `None` when it is
+    /// not known any more.
+    pub(super) fn sent_ns(&self, seq: u64) -> Option<u64> {
+        let (slot, last) = (seq >> self.shift, self.end().checked_sub(1)? >> self.shift);
+        // The oldest one may be written anew while we look.
+        let is_gone = self.shift > 0 && (last + 1).saturating_sub(slot) >= self.times.len() as u64;
+        if slot > last || is_gone {
+            return None;
+        }
+        let time = |slot: u64| self.times[(slot % self.times.len() as u64) as usize].load(Ordering::Relaxed);
+        let (before_ns, into) = (time(slot), seq & self.mask());
+        if into == 0 || slot == last {
+            return Some(before_ns);
+        }
+        let span_ns = time(slot + 1).saturating_sub(before_ns);
+        Some(before_ns + (u128::from(span_ns) * u128::from(into) >> self.shift) as u64)
+    }
+
+    fn start(&self, phase: usize) -> u64 {
+        self.starts.get(phase).map_or(u64::MAX, |start| start.load(Ordering::Relaxed))
+    }
+
+    fn mask(&self) -> u64 {
+        (1 << self.shift) - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(frames: Option<u64>, sent: u64) -> StreamLog {
+        let log = StreamLog::new(1, frames);
+        log.begin(0, 0);
+        (0..sent).for_each(|seq| log.note(seq, 1_000_000 + 10 * seq));
+        log
+    }
+
+    #[test]
+    fn each_time_of_a_short_stream_is_known() {
+        let log = log(Some(1000), 1000);
+        assert!((0..1000).all(|seq| log.sent_ns(seq) == Some(1_000_000 + 10 * seq)));
+        assert_eq!((log.sent_ns(1000), log.end()), (None, 1000));
+        let log = self::log(Some(TIMES_MAX), TIMES_MAX);
+        assert_eq!(log.sent_ns(0), Some(1_000_000));
+    }
+
+    #[test]
+    fn of_a_long_stream_the_latest_are_known() {
+        let sent = 3 * (TIMES_MAX << SHIFT) + 5;
+        for frames in [None, Some(1 << 40)] {
+            let log = log(frames, sent);
+            let first = sent - (TIMES_MAX << SHIFT) + 64;
+            let last = (sent - 1) & !15;
+            assert!((first..last).step_by(7).all(|seq| log.sent_ns(seq) == Some(1_000_000 + 10 * seq)));
+            assert_eq!(log.sent_ns(last + 3), Some(1_000_000 + 10 * last), "what comes next is not known");
+            assert_eq!((log.sent_ns(0), log.sent_ns(first - 200)), (None, None), "written over");
+        }
+    }
+
+    #[test]
+    fn phases_are_found_whatever_the_hint() {
+        let log = StreamLog::new(5, None);
+        // The third phase has no frame, the fifth has not begun.
+        for (phase, seq) in [(0, 0), (1, 10), (2, 20), (3, 20)] {
+            log.begin(phase, seq);
+        }
+        for hint in 0..5 {
+            let phases = [0, 9, 10, 19, 20, 1000].map(|seq| log.phase_of(seq, hint));
+            assert_eq!(phases, [0, 0, 1, 1, 3, 3], "hint {hint}");
+        }
+        log.begin(3, 25);
+        log.begin(4, 30);
+        assert_eq!([24, 25, 30].map(|seq| log.phase_of(seq, 2)), [2, 3, 4], "said again");
+    }
+}

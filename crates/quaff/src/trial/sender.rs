@@ -1,0 +1,270 @@
+//! The sender of one direction: one thread, all its streams, each frame when its stream's timetable says.
+//!
+//! Only what is due goes into a call, a few frames at most, and the time in a mark is read right before the call: a
+//! sender that is not pressed sends frames one by one, as they fall due. A wait is slept until shortly before its end
+//! and spun from there.
+
+use super::log::StreamLog;
+use super::plan::StreamPlan;
+use super::tally::{Seconds, Sent, at};
+use super::timetable::{Due, Place, Timetable};
+use super::{Board, LaneBoard};
+use quaff_os::clock::{self, steady_ns, wall_ns};
+use quaff_os::packet::TxSocket;
+use quaff_os::rtnl::Link;
+use quaff_os::{Errno, Error, Result};
+use quaff_wire::mark::{Frame, Mark};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// Frames that one call takes. A call of 64 is hardly faster than calls of one, and the last frame of it leaves 80 µs
+/// after its mark says.
+const CALL_FRAMES: usize = 8;
+/// Waking up takes so long at times; the rest of a wait is spun, ns.
+const SPIN_NS: u64 = 100_000;
+/// No sleep is longer, so that a stop is seen in time.
+const SLEEP_NS: u64 = 20_000_000;
+/// How long a socket without room is asked again and again, before all is looked at anew, ns.
+const NO_ROOM_NS: u64 = 1_000_000;
+
+/// What was sent of one stream.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SentStream {
+    pub(super) phases: Vec<Sent>,
+    pub(super) seconds: Vec<Sent>,
+}
+
+/// A stream, as its sender has it.
+struct Outgoing<'a> {
+    id: u16,
+    log: &'a StreamLog,
+    timetable: Timetable,
+    /// As many of each size as a call takes.
+    frames: Vec<Vec<Frame>>,
+    next: Option<Due>,
+    /// Frames that the kernel took, which is the next number.
+    taken: u64,
+    /// So many phases have begun: a frame of the last one was taken.
+    begun: usize,
+    /// Frames of the call that is being marked, and phases that will have begun with them.
+    ready: (u64, usize),
+    sent: SentStream,
+}
+
+/// A frame of a call.
+#[derive(Clone, Copy)]
+struct Slot {
+    stream: usize,
+    /// Which of its sizes.
+    size: usize,
+    due: Due,
+    /// Where the stream was before.
+    place: Place,
+}
+
+/// The sender of one direction.
+pub(super) struct Sender<'a> {
+    socket: TxSocket,
+    link: Link,
+    streams: Vec<Outgoing<'a>>,
+    call: Vec<Slot>,
+    by: Option<Seconds>,
+    board: &'a Board,
+    lane: &'a LaneBoard,
+    late_max_ns: u64,
+}
+
+/// What a sender needs to know of a stream.
+pub(super) struct Template<'a> {
+    pub(super) plan: &'a StreamPlan,
+    pub(super) log: &'a StreamLog,
+    /// One frame of each size.
+    pub(super) frames: Vec<Frame>,
+}
+
+impl<'a> Sender<'a> {
+    /// Will send from `begin_ns` (CLOCK_MONOTONIC) on.
+    pub(super) fn new(
+        (socket, link): (TxSocket, Link),
+        templates: Vec<Template<'a>>,
+        begin_ns: u64,
+        by: Option<Seconds>,
+        (board, lane): (&'a Board, &'a LaneBoard),
+    ) -> Self {
+        let count = templates.len() as f64;
+        let stream = |(number, template): (usize, Template<'a>)| Outgoing {
+            id: template.plan.id,
+            log: template.log,
+            timetable: Timetable::new(template.plan.phases.clone(), number as f64 / count, begin_ns),
+            frames: template.frames.into_iter().map(|frame| vec![frame; CALL_FRAMES]).collect(),
+            next: None,
+            taken: 0,
+            begun: 0,
+            ready: (0, 0),
+            sent: SentStream {
+                phases: vec![Sent::default(); template.plan.phases.len()],
+                seconds: Vec::new(),
+            },
+        };
+        let streams = templates.into_iter().enumerate().map(stream).collect();
+        Self {
+            socket,
+            link,
+            streams,
+            call: Vec::with_capacity(CALL_FRAMES),
+            by,
+            board,
+            lane,
+            late_max_ns: 0,
+        }
+    }
+
+    /// Sends until nothing is left to send, or somebody says stop. What was sent of each stream, and the longest that a
+    /// frame was late, ns.
+    pub(super) fn run(mut self) -> Result<(Vec<SentStream>, u64)> {
+        while !self.board.is_stopped() {
+            let Some(due_ns) = self.look(steady_ns()) else { break };
+            if self.wait_until(due_ns) {
+                self.make_ready();
+                self.send()?;
+            }
+        }
+        Ok((self.streams.into_iter().map(|stream| stream.sent).collect(), self.late_max_ns))
+    }
+
+    /// Looks when each stream's next frame is due; when the first of them is, or `None` when no stream has one.
+    fn look(&mut self, now_ns: u64) -> Option<u64> {
+        for stream in &mut self.streams {
+            stream.next = stream.timetable.next(now_ns);
+        }
+        self.streams.iter().filter_map(|stream| stream.next).map(|due| due.due_ns).min()
+    }
+
+    /// `false` when somebody said stop.
+    fn wait_until(&self, due_ns: u64) -> bool {
+        loop {
+            let now_ns = steady_ns();
+            if now_ns + SPIN_NS >= due_ns {
+                break;
+            }
+            clock::sleep_until((due_ns - SPIN_NS).min(now_ns + SLEEP_NS));
+            if self.board.is_stopped() {
+                return false;
+            }
+        }
+        while steady_ns() < due_ns {
+            std::hint::spin_loop();
+        }
+        true
+    }
+
+    /// Collects what is due, the longest due first.
+    fn make_ready(&mut self) {
+        let now_ns = steady_ns();
+        self.call.clear();
+        while self.call.len() < CALL_FRAMES {
+            let dues = self.streams.iter().enumerate().filter_map(|(at, stream)| Some((stream.next?, at)));
+            let Some((due, at)) = dues.min_by_key(|(due, _)| due.due_ns).filter(|(due, _)| due.due_ns <= now_ns)
+            else {
+                break;
+            };
+            let stream = &mut self.streams[at];
+            let ahead = self.call.iter().filter(|slot| slot.stream == at).count() as u64;
+            let size = ((stream.taken + ahead) % stream.frames.len() as u64) as usize;
+            self.call.push(Slot { stream: at, size, due, place: stream.timetable.place() });
+            stream.timetable.take();
+            stream.next = stream.timetable.next(now_ns);
+            if due.is_paced {
+                self.late_max_ns = self.late_max_ns.max(now_ns - due.due_ns);
+            }
+        }
+    }
+
+    /// Sends what was made ready. What there is no room for goes back to its streams, which may find that its time is
+    /// over.
+    fn send(&mut self) -> Result<()> {
+        let (mut at, mut full_since_ns) = (0, None);
+        while at < self.call.len() {
+            let sent_ns = self.mark(at);
+            match self.offer(at) {
+                Ok(taken) => {
+                    self.count(at..at + taken, sent_ns);
+                    (at, full_since_ns) = (at + taken, None);
+                    continue;
+                }
+                Err(error) => match Errno::from_raw(error.raw()) {
+                    Errno::ENOBUFS | Errno::EAGAIN | Errno::EINTR => {}
+                    _ => return Err(self.explain(error)),
+                },
+            }
+            let now_ns = steady_ns();
+            if now_ns - *full_since_ns.get_or_insert(now_ns) > NO_ROOM_NS {
+                self.give_back(at);
+                // There is none for longer, as when a link is down: no need to burn a core.
+                clock::sleep_until(now_ns + NO_ROOM_NS);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks the frames of the call from `from` on with their numbers and with what time it is now.
+    fn mark(&mut self, from: usize) -> u64 {
+        for stream in &mut self.streams {
+            stream.ready = (0, stream.begun);
+        }
+        let sent_ns = wall_ns();
+        for (place, slot) in self.call.iter().enumerate().skip(from) {
+            let stream = &mut self.streams[slot.stream];
+            let seq = stream.taken + stream.ready.0;
+            stream.ready.0 += 1;
+            while stream.ready.1 <= slot.due.phase {
+                stream.log.begin(stream.ready.1, seq);
+                stream.ready.1 += 1;
+            }
+            stream.log.note(seq, sent_ns);
+            stream.frames[slot.size][place].set(&Mark { stream: stream.id, seq, sent_ns });
+        }
+        sent_ns
+    }
+
+    /// Offers the frames of the call from `from` on; says how many were taken.
+    fn offer(&self, from: usize) -> Result<usize> {
+        let frames = self.call.iter().enumerate().skip(from);
+        let mut bytes = frames.map(|(place, slot)| self.streams[slot.stream].frames[slot.size][place].bytes());
+        if self.call.len() - from == 1 {
+            return bytes.next().map_or(Ok(0), |frame| self.socket.send_one(frame).map(|()| 1));
+        }
+        self.socket.send(bytes)
+    }
+
+    fn count(&mut self, taken: Range<usize>, sent_ns: u64) {
+        for slot in &self.call[taken.clone()] {
+            let stream = &mut self.streams[slot.stream];
+            let bytes = stream.frames[slot.size][0].bytes().len() as u32;
+            stream.taken += 1;
+            stream.begun = stream.begun.max(slot.due.phase + 1);
+            stream.sent.phases[slot.due.phase].take(bytes, sent_ns);
+            if let Some(by) = &self.by {
+                at(&mut stream.sent.seconds, by.of(sent_ns)).take(bytes, sent_ns);
+            }
+        }
+        let sent = self.lane.sent.load(Ordering::Relaxed) + taken.len() as u64;
+        self.lane.sent.store(sent, Ordering::Relaxed);
+    }
+
+    fn give_back(&mut self, from: usize) {
+        for slot in self.call[from..].iter().rev() {
+            self.streams[slot.stream].timetable.go_back(slot.place);
+        }
+    }
+
+    fn explain(&self, error: Error) -> Error {
+        let name = &self.link.name;
+        match Errno::from_raw(error.raw()) {
+            Errno::ENETDOWN => error.advise(format!("switch it on with: ip link set {name} up")),
+            Errno::ENXIO | Errno::ENODEV => error.advise(format!("{name} is gone")),
+            _ => error,
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Any frame is read without a panic; a mark survives being written and read again.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use quaff_wire::mark::{Mark, Read, read};
+
+fuzz_target!(|input: (u16, u64, &[u8])| {
+    let (wire_len, arrived_ns, frame) = input;
+    if let Read::Mark(mark) = read(frame, wire_len.into(), arrived_ns) {
+        assert_eq!(Mark::decode(mark.stream, &mark.encode(), arrived_ns), Some(mark));
+    }
+});
