@@ -130,7 +130,9 @@ fn what_is_not_ours_is_told_apart() {
             is_sent = true;
             let send = || {
                 let sender = FrameSender::open(rtnl::link(TX_IF)?.index)?;
-                [&other[..], &other, earlier.bytes(), &damaged].iter().try_for_each(|frame| sender.send(frame))
+                [&other[..], &other, earlier.bytes(), &damaged]
+                    .iter()
+                    .try_for_each(|frame| sender.send(frame))
             };
             lab.tx().run(send).expect("a thread in the namespace").expect("sent");
         }
@@ -211,7 +213,8 @@ fn what_cannot_be_is_said() {
 fn the_meter_keeps_up_with_the_sender() {
     let Some(lab) = testing::lab("trial: speed") else { return };
     let mut direction = there(&lab, vec![stream(1, 60, Length::Seconds(2.0), None)]);
-    (direction.tx_core, direction.rx_core) = (Some(0), quaff_os::cpu::allowed().expect("cores").get(1).copied());
+    (direction.tx_core, direction.rx_core) =
+        (Some(0), quaff_os::cpu::allowed().expect("cores").get(1).copied());
     let fast = plan(vec![direction]);
     // A machine that is busy elsewhere may spoil one.
     let mut figures = Vec::new();
@@ -234,7 +237,9 @@ fn the_meter_keeps_up_with_the_sender() {
 #[ignore = "it measures; run it alone"]
 fn null_calibration() {
     let Some(lab) = testing::lab("trial: null") else { return };
-    for (size, pps) in [(60, 100.0), (60, 1000.0), (60, 10_000.0), (60, 100_000.0), (60, 300_000.0), (1514, 1000.0)] {
+    for (size, pps) in
+        [(60, 100.0), (60, 1000.0), (60, 10_000.0), (60, 100_000.0), (60, 300_000.0), (1514, 1000.0)]
+    {
         let mut direction = there(&lab, vec![stream(1, size, Length::Seconds(2.0), Some(pps))]);
         (direction.tx_core, direction.rx_core) = (Some(0), Some(1));
         let report = run(&plan(vec![direction]));
@@ -243,7 +248,12 @@ fn null_calibration() {
         let delay = stream.delay.as_ref().expect("frames arrived");
         eprintln!(
             "{size} B at {pps}/s: sent {} lost {} late max {} ns; delay {:?}, quantiles {:?}, pdv {:?}",
-            stream.total.sent, stream.total.lost, direction.late_max_ns, delay.delay, delay.quantiles, delay.pdv
+            stream.total.sent,
+            stream.total.lost,
+            direction.late_max_ns,
+            delay.delay,
+            delay.quantiles,
+            delay.pdv
         );
     }
 }

@@ -57,8 +57,7 @@ fn corrupt_if<'a>(damaged: bool) -> Told<'a> {
 
 /// Port and magic stand where they would in a frame of ours, whatever the headers say.
 fn resembles(frame: &[u8], kind: &Kind) -> bool {
-    let is_ours =
-        |magic| word(frame, magic) == Some(kind.magic) && word(frame, magic - 6) == Some(kind.port);
+    let is_ours = |magic| word(frame, magic) == Some(kind.magic) && word(frame, magic - 6) == Some(kind.port);
     (0..=TAGS_MAX).any(|tags| {
         let magic = PAYLOAD_OFFSET + tags * TAG_BYTES;
         is_ours(magic) || is_ours(magic + IPV6_BYTES - IPV4_BYTES)

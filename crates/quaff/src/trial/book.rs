@@ -130,7 +130,10 @@ impl<'a> Book<'a> {
         let join = |sent: &[_], got: &[_]| tally::join(sent, got).map_err(name);
         let total = join(&[all_sent], &[all_got])?.remove(0);
         if total.received != self.received {
-            return Err(name(format!("{} frames were received and {} counted", self.received, total.received)));
+            return Err(name(format!(
+                "{} frames were received and {} counted",
+                self.received, total.received
+            )));
         }
         Ok(StreamReport {
             id: self.id,
@@ -171,7 +174,7 @@ impl Pages<'_> {
             if first > last {
                 continue;
             }
-            for sent_ns in [first, last].into_iter().filter_map(|seq| self.sent_ns(seq)) {
+            for sent_ns in [first, last].map(|seq| self.sent_ns(seq)).into_iter().flatten() {
                 self.phases[phase].lose(sent_ns);
             }
         }
@@ -179,7 +182,8 @@ impl Pages<'_> {
     }
 
     fn lose_by_second(&mut self, first: u64, last: u64) {
-        let (Some(by), Some(first_ns), Some(last_ns)) = (self.by, self.sent_ns(first), self.sent_ns(last)) else {
+        let (Some(by), Some(first_ns), Some(last_ns)) = (self.by, self.sent_ns(first), self.sent_ns(last))
+        else {
             return;
         };
         for second in by.of(first_ns)..=by.of(last_ns) {
@@ -194,7 +198,8 @@ impl Pages<'_> {
     fn sent_ns(&self, seq: u64) -> Option<u64> {
         self.log.sent_ns(seq).or_else(|| {
             let [(before, before_ns), (behind, behind_ns)] = self.gap;
-            let share = (before < seq && seq < behind).then(|| (seq - before) as f64 / (behind - before) as f64)?;
+            let share =
+                (before < seq && seq < behind).then(|| (seq - before) as f64 / (behind - before) as f64)?;
             Some(before_ns + (behind_ns.saturating_sub(before_ns) as f64 * share) as u64)
         })
     }

@@ -21,7 +21,13 @@ impl Path {
     fn new(phases: usize) -> Self {
         let phase = Phase { length: Length::Seconds(1.0), pps: None };
         Self {
-            plan: StreamPlan { id: 7, sizes: vec![60, 100], phases: vec![phase; phases], vlan: None, dscp: 0 },
+            plan: StreamPlan {
+                id: 7,
+                sizes: vec![60, 100],
+                phases: vec![phase; phases],
+                vlan: None,
+                dscp: 0,
+            },
             log: StreamLog::new(phases, None),
             by: Seconds::new(BEGUN_NS, 60.0),
             sent: SentStream { phases: vec![Sent::default(); phases], seconds: vec![] },
@@ -74,14 +80,14 @@ fn a_stream_through_a_bad_path() {
     assert_eq!(lost(total), (6, 200 * MS, 1450 * MS));
     assert_eq!([total.first_ns, total.last_ns], [BEGUN_NS, BEGUN_NS + 1450 * MS]);
     assert_eq!(total.arrived_ns, [BEGUN_NS + 5000, BEGUN_NS + 1400 * MS + 5018]);
-    assert_eq!(report.phases.iter().map(lost).collect::<Vec<_>>(), [
-        (3, 200 * MS, 900 * MS),
-        (3, 1000 * MS, 1450 * MS)
-    ]);
-    assert_eq!(report.seconds.iter().map(lost).collect::<Vec<_>>(), [
-        (3, 200 * MS, 900 * MS),
-        (3, 1000 * MS, 1450 * MS)
-    ]);
+    assert_eq!(
+        report.phases.iter().map(lost).collect::<Vec<_>>(),
+        [(3, 200 * MS, 900 * MS), (3, 1000 * MS, 1450 * MS)]
+    );
+    assert_eq!(
+        report.seconds.iter().map(lost).collect::<Vec<_>>(),
+        [(3, 200 * MS, 900 * MS), (3, 1000 * MS, 1450 * MS)]
+    );
     assert_eq!(report.phases[0].delay_ns.unwrap()[0], 5000.0);
     assert_eq!(report.seconds[1].delay_ns.unwrap()[2], 5018.0);
     assert_eq!((report.phases[0].duplicates, report.phases[0].reordered), (1, 1));

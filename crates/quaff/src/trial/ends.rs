@@ -93,10 +93,7 @@ impl Teacher {
 }
 
 /// Runs `work` where the end is.
-fn within<T: Send>(
-    end: &End,
-    work: impl FnOnce() -> Result<T, TrialError> + Send,
-) -> Result<T, TrialError> {
+fn within<T: Send>(end: &End, work: impl FnOnce() -> Result<T, TrialError> + Send) -> Result<T, TrialError> {
     match &end.netns {
         None => work(),
         Some(name) => Netns::open(name)?.run(work)?,
@@ -147,7 +144,8 @@ fn open_rx(plan: &TrialPlan, direction: &Direction) -> Result<(Link, AfPacket), 
 fn blocks(streams: &[StreamPlan]) -> usize {
     let bytes_s = |stream: &StreamPlan| {
         let pps = stream.phases.iter().map(|phase| phase.pps.unwrap_or(PPS_UNPACED)).fold(0.0, f64::max);
-        let mean_bytes = stream.sizes.iter().map(|bytes| f64::from(*bytes)).sum::<f64>() / stream.sizes.len() as f64;
+        let mean_bytes =
+            stream.sizes.iter().map(|bytes| f64::from(*bytes)).sum::<f64>() / stream.sizes.len() as f64;
         pps.min(PPS_UNPACED) * (mean_bytes + RING_FRAME_BYTES)
     };
     let bytes = streams.iter().map(bytes_s).sum::<f64>() * RING_S;

@@ -147,10 +147,7 @@ struct Begin {
 ///
 /// # Errors
 /// A plan or an interface that will not do, and what the kernel refuses meanwhile.
-pub fn run(
-    plan: &TrialPlan,
-    mut watch: impl FnMut(&Progress) -> bool,
-) -> Result<TrialReport, TrialError> {
+pub fn run(plan: &TrialPlan, mut watch: impl FnMut(&Progress) -> bool) -> Result<TrialReport, TrialError> {
     plan.check()?;
     let ends =
         plan.directions.iter().map(|direction| Ends::open(plan, direction)).collect::<Result<Vec<_>, _>>()?;
@@ -197,9 +194,9 @@ impl<'a> Lane<'a> {
     ) -> (Sender<'a>, Meter<'a>, Option<Teacher>) {
         let by = plan.is_by_second.then(|| Seconds::new(begin.wall_ns, planned_s(plan)));
         let streams = || self.plan.streams.iter().zip(&self.logs);
-        let templates = streams().zip(ends.frames).map(|((plan, log), frames)| Template { plan, log, frames });
-        let sender =
-            Sender::new(ends.tx, templates.collect(), begin.steady_ns, by, (board, &self.board));
+        let templates =
+            streams().zip(ends.frames).map(|((plan, log), frames)| Template { plan, log, frames });
+        let sender = Sender::new(ends.tx, templates.collect(), begin.steady_ns, by, (board, &self.board));
         let meter = Meter {
             source: ends.source,
             books: streams().map(|(plan, log)| Book::new(plan, log, begin.wall_ns, by)).collect(),
@@ -260,7 +257,8 @@ fn supervise(
             !watch(&progress(lanes, begin, now_ns))
         };
         // A meter that ends before its sender has lost its interface; a sender that fails must not be waited for.
-        let is_blind = threads.iter().any(|threads| threads.meter.is_finished() && !threads.sender.is_finished());
+        let is_blind =
+            threads.iter().any(|threads| threads.meter.is_finished() && !threads.sender.is_finished());
         if (is_told || is_blind) && is_sending() {
             interrupted = true;
             board.stopped.store(true, Ordering::Relaxed);

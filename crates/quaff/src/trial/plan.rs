@@ -105,20 +105,27 @@ pub enum PlanError {
     Size { id: u16, bytes: u32 },
     #[error("stream {id}: no frame size is given")]
     NoSize { id: u16 },
-    #[error("stream {id}: a phase needs a length above 0 and a rate that is not below 0, and frames need a rate above 0")]
+    #[error(
+        "stream {id}: a phase needs a length above 0 and a rate that is not below 0, and frames need a rate above 0"
+    )]
     Phase { id: u16 },
-    #[error("stream {id}: a VLAN id is below {VLAN_IDS}, a priority below {PRIORITIES}, a code point below {DSCPS}")]
+    #[error(
+        "stream {id}: a VLAN id is below {VLAN_IDS}, a priority below {PRIORITIES}, a code point below {DSCPS}"
+    )]
     Mark { id: u16 },
     #[error("residual frames cannot be waited for {0} s")]
     Residual(f64),
-    #[error("a frame of {bytes} bytes does not fit the MTU of {interface}, {mtu}: ip link set {interface} mtu {needed}")]
+    #[error(
+        "a frame of {bytes} bytes does not fit the MTU of {interface}, {mtu}: ip link set {interface} mtu {needed}"
+    )]
     Mtu { interface: String, bytes: u32, mtu: u32, needed: u32 },
 }
 
 impl TrialPlan {
     /// Whether it can be run, as far as that can be told without the interfaces.
     pub fn check(&self) -> Result<(), PlanError> {
-        if self.directions.is_empty() || self.directions.iter().any(|direction| direction.streams.is_empty()) {
+        if self.directions.is_empty() || self.directions.iter().any(|direction| direction.streams.is_empty())
+        {
             return Err(PlanError::Nothing);
         }
         if !(0.0..=SECONDS_MAX).contains(&self.residual_s) {
@@ -193,8 +200,7 @@ mod tests {
 
     fn plan(streams: Vec<StreamPlan>) -> TrialPlan {
         let end = |name: &str| End { netns: None, interface: name.into() };
-        let direction =
-            Direction { from: end("a"), to: end("b"), streams, tx_core: None, rx_core: None };
+        let direction = Direction { from: end("a"), to: end("b"), streams, tx_core: None, rx_core: None };
         TrialPlan { directions: vec![direction], residual_s: 2.0, is_by_second: false, hardware_time: false }
     }
 
@@ -209,7 +215,10 @@ mod tests {
             let small = StreamPlan { sizes: vec![60, bytes], ..stream() };
             assert_eq!(plan(vec![small]).check(), Err(PlanError::Size { id: 1, bytes }));
         }
-        assert_eq!(plan(vec![StreamPlan { sizes: vec![], ..stream() }]).check(), Err(PlanError::NoSize { id: 1 }));
+        assert_eq!(
+            plan(vec![StreamPlan { sizes: vec![], ..stream() }]).check(),
+            Err(PlanError::NoSize { id: 1 })
+        );
         for (vlan, dscp) in [(Some((4096, 0)), 0), (Some((1, 8)), 0), (None, 64)] {
             let marked = StreamPlan { vlan, dscp, ..stream() };
             assert_eq!(plan(vec![marked]).check(), Err(PlanError::Mark { id: 1 }));

@@ -107,16 +107,7 @@ impl<'a> Sender<'a> {
             },
         };
         let streams = templates.into_iter().enumerate().map(stream).collect();
-        Self {
-            socket,
-            link,
-            streams,
-            call: Vec::with_capacity(CALL_FRAMES),
-            by,
-            board,
-            lane,
-            late_max_ns: 0,
-        }
+        Self { socket, link, streams, call: Vec::with_capacity(CALL_FRAMES), by, board, lane, late_max_ns: 0 }
     }
 
     /// Sends until nothing is left to send, or somebody says stop. What was sent of each stream, and the longest that a
@@ -164,7 +155,8 @@ impl<'a> Sender<'a> {
         self.call.clear();
         while self.call.len() < CALL_FRAMES {
             let dues = self.streams.iter().enumerate().filter_map(|(at, stream)| Some((stream.next?, at)));
-            let Some((due, at)) = dues.min_by_key(|(due, _)| due.due_ns).filter(|(due, _)| due.due_ns <= now_ns)
+            let Some((due, at)) =
+                dues.min_by_key(|(due, _)| due.due_ns).filter(|(due, _)| due.due_ns <= now_ns)
             else {
                 break;
             };
@@ -231,7 +223,8 @@ impl<'a> Sender<'a> {
     /// Offers the frames of the call from `from` on; says how many were taken.
     fn offer(&self, from: usize) -> Result<usize> {
         let frames = self.call.iter().enumerate().skip(from);
-        let mut bytes = frames.map(|(place, slot)| self.streams[slot.stream].frames[slot.size][place].bytes());
+        let mut bytes =
+            frames.map(|(place, slot)| self.streams[slot.stream].frames[slot.size][place].bytes());
         if self.call.len() - from == 1 {
             return bytes.next().map_or(Ok(0), |frame| self.socket.send_one(frame).map(|()| 1));
         }

@@ -154,9 +154,7 @@ pub(super) fn total(sent: &[Sent], got: &[Got]) -> (Sent, Got) {
         all.1.duplicates += one.duplicates;
         all.1.reordered += one.reordered;
         all.1.delay.add(&one.delay);
-        for (range, other) in
-            [(&mut all.1.arrived_ns, one.arrived_ns), (&mut all.1.lost_ns, one.lost_ns)]
-        {
+        for (range, other) in [(&mut all.1.arrived_ns, one.arrived_ns), (&mut all.1.lost_ns, one.lost_ns)] {
             if other[1] > 0 {
                 widen(range, other[0]);
                 widen(range, other[1]);
@@ -238,7 +236,10 @@ mod tests {
     #[test]
     fn a_clock_that_was_set_makes_no_endless_list() {
         let seconds = Seconds::new(1000, 5.0);
-        assert_eq!([0, 1000, 1000 + SECOND_NS - 1, 1000 + SECOND_NS].map(|time| seconds.of(time)), [0, 0, 0, 1]);
+        assert_eq!(
+            [0, 1000, 1000 + SECOND_NS - 1, 1000 + SECOND_NS].map(|time| seconds.of(time)),
+            [0, 0, 0, 1]
+        );
         assert_eq!(seconds.of(u64::MAX), 3605);
         assert_eq!(seconds.start_ns(1), 1000 + SECOND_NS);
         let mut list = vec![0u8];

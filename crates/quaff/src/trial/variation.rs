@@ -69,8 +69,8 @@ pub(super) struct Variation {
 
 impl Variation {
     pub(super) fn new() -> Self {
-        let histogram =
-            Histogram::new_with_bounds(1, DELAY_NS_MAX, DIGITS).expect("the bounds are constants that will do");
+        let histogram = Histogram::new_with_bounds(1, DELAY_NS_MAX, DIGITS)
+            .expect("the bounds are constants that will do");
         Self {
             histogram,
             all: Range::default(),
@@ -162,7 +162,8 @@ mod tests {
         assert_eq!(figures.ipdv, [70.0, 80.0]);
         // 80, 60, 80, 300.
         assert_eq!(figures.jitter_4689, [130.0, 300.0]);
-        let smoothed: f64 = [80.0, 60.0, 80.0, 300.0].iter().fold(0.0, |jitter, d| jitter + (d - jitter) / 16.0);
+        let smoothed: f64 =
+            [80.0, 60.0, 80.0, 300.0].iter().fold(0.0, |jitter, d| jitter + (d - jitter) / 16.0);
         assert_eq!(smoothed, 30.853_271_484_375);
         assert_eq!(figures.jitter_3550, [smoothed; 2]);
     }
