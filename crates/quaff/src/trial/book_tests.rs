@@ -18,7 +18,8 @@ struct Path {
 }
 
 impl Path {
-    fn new(phases: usize) -> Self {
+    /// For so many frames, where that is known.
+    fn new(phases: usize, frames: Option<u64>) -> Self {
         let phase = Phase { length: Length::Seconds(1.0), pps: None };
         Self {
             plan: StreamPlan {
@@ -28,7 +29,7 @@ impl Path {
                 vlan: None,
                 dscp: 0,
             },
-            log: StreamLog::new(phases, None),
+            log: StreamLog::new(phases, frames),
             by: Seconds::new(BEGUN_NS, 60.0),
             sent: SentStream { phases: vec![Sent::default(); phases], seconds: vec![] },
             times: vec![],
@@ -66,7 +67,7 @@ fn lost(tally: &Tally) -> (u64, u64, u64) {
 
 #[test]
 fn a_stream_through_a_bad_path() {
-    let mut path = Path::new(2);
+    let mut path = Path::new(2, Some(20));
     path.send(0, (0..10).map(|at| at * 100 * MS));
     path.send(1, (0..10).map(|at| 1000 * MS + at * 50 * MS));
     // 2 and 3 are lost, 9, 10 and 11 (over the change of phase), and the last one; 5 comes behind 6, 7 twice.
@@ -96,7 +97,7 @@ fn a_stream_through_a_bad_path() {
 
 #[test]
 fn an_outage_is_right_to_the_second() {
-    let mut path = Path::new(1);
+    let mut path = Path::new(1, None);
     // 1000 frames a second for 20 s; what is sent from 3.5 to 15.5 s is lost.
     path.send(0, (0..20_000).map(|at| at * MS));
     let report = path.receive((0..3500).chain(15_500..20_000).map(|seq| (seq, 10_000)));
@@ -114,7 +115,7 @@ fn an_outage_is_right_to_the_second() {
 
 #[test]
 fn a_gap_that_the_log_has_forgotten_is_told_by_its_ends() {
-    let mut path = Path::new(1);
+    let mut path = Path::new(1, None);
     let frames = 7 << 20;
     path.send(0, (0..frames).map(|at| at * 1000));
     let report = path.receive((0..10).chain([frames - 1]).map(|seq| (seq, 10_000)));
@@ -126,7 +127,7 @@ fn a_gap_that_the_log_has_forgotten_is_told_by_its_ends() {
 
 #[test]
 fn nothing_of_all_arrives() {
-    let mut path = Path::new(1);
+    let mut path = Path::new(1, None);
     path.send(0, (0..2500).map(|at| at * MS));
     let report = path.receive([]);
     assert_eq!(lost(&report.total), (2500, 0, 2499 * MS));
@@ -138,13 +139,13 @@ fn nothing_of_all_arrives() {
 
 #[test]
 fn nothing_is_sent() {
-    let report = Path::new(2).receive([]);
+    let report = Path::new(2, None).receive([]);
     assert_eq!((report.total, report.loss_periods), (Tally::default(), 0));
 }
 
 #[test]
 fn what_was_not_sent_is_none_of_ours() {
-    let mut path = Path::new(1);
+    let mut path = Path::new(1, None);
     path.send(0, [0, MS]);
     let mut book = Book::new(&path.plan, &path.log, BEGUN_NS, None);
     assert!(!book.take(&Mark { stream: 7, seq: 2, sent_ns: BEGUN_NS }, BEGUN_NS));

@@ -19,6 +19,8 @@ pub(super) struct StreamLog {
     end: AtomicU64,
     times: Box<[AtomicU64]>,
     shift: u32,
+    /// When the newest was sent.
+    newest_ns: AtomicU64,
 }
 
 impl StreamLog {
@@ -31,6 +33,7 @@ impl StreamLog {
             end: AtomicU64::new(0),
             times: (0..kept).map(|_| AtomicU64::new(0)).collect(),
             shift: if is_whole { 0 } else { SHIFT },
+            newest_ns: AtomicU64::new(0),
         }
     }
 
@@ -46,6 +49,7 @@ impl StreamLog {
             let slot = (seq >> self.shift) % self.times.len() as u64;
             self.times[slot as usize].store(sent_ns, Ordering::Relaxed);
         }
+        self.newest_ns.store(sent_ns, Ordering::Relaxed);
         // Written by the sender before the frame leaves, read by the meter when it has come: Release, so that what was
         // noted above is there for whoever sees the number.
         self.end.store(seq + 1, Ordering::Release);
@@ -75,19 +79,21 @@ impl StreamLog {
     /// When a frame was sent, ns since 1970; between two times that were kept they are taken as even. `None` when it is
     /// not known any more.
     pub(super) fn sent_ns(&self, seq: u64) -> Option<u64> {
-        let (slot, last) = (seq >> self.shift, self.end().checked_sub(1)? >> self.shift);
+        let newest = self.end().checked_sub(1)?;
+        let (slot, last) = (seq >> self.shift, newest >> self.shift);
         // The oldest one may be written anew while we look.
         let is_gone = self.shift > 0 && (last + 1).saturating_sub(slot) >= self.times.len() as u64;
-        if slot > last || is_gone {
+        if seq > newest || is_gone {
             return None;
         }
         let time = |slot: u64| self.times[(slot % self.times.len() as u64) as usize].load(Ordering::Relaxed);
         let (before_ns, into) = (time(slot), seq & self.mask());
-        if into == 0 || slot == last {
-            return Some(before_ns);
-        }
-        let span_ns = time(slot + 1).saturating_sub(before_ns);
-        Some(before_ns + (u128::from(span_ns) * u128::from(into) >> self.shift) as u64)
+        let (after_ns, frames) = match slot == last {
+            true => (self.newest_ns.load(Ordering::Relaxed), newest & self.mask()),
+            false => (time(slot + 1), 1 << self.shift),
+        };
+        let span_ns = u128::from(after_ns.saturating_sub(before_ns)) * u128::from(into);
+        Some(before_ns + (span_ns / u128::from(frames.max(1))) as u64)
     }
 
     fn start(&self, phase: usize) -> u64 {
@@ -127,7 +133,8 @@ mod tests {
             let first = sent - (TIMES_MAX << SHIFT) + 64;
             let last = (sent - 1) & !15;
             assert!((first..last).step_by(7).all(|seq| log.sent_ns(seq) == Some(1_000_000 + 10 * seq)));
-            assert_eq!(log.sent_ns(last + 3), Some(1_000_000 + 10 * last), "what comes next is not known");
+            assert_eq!(log.sent_ns(last + 3), Some(1_000_000 + 10 * (last + 3)));
+            assert_eq!(log.sent_ns(sent), None);
             assert_eq!((log.sent_ns(0), log.sent_ns(first - 200)), (None, None), "written over");
         }
     }
