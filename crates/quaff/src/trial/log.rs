@@ -26,7 +26,7 @@ pub(super) struct StreamLog {
 impl StreamLog {
     /// For a stream of so many phases and frames, where these are known.
     pub(super) fn new(phases: usize, frames: Option<u64>) -> Self {
-        let kept = frames.unwrap_or(u64::MAX).min(TIMES_MAX).max(1);
+        let kept = frames.unwrap_or(u64::MAX).clamp(1, TIMES_MAX);
         let is_whole = frames.is_some_and(|frames| frames <= TIMES_MAX);
         Self {
             starts: (0..phases).map(|_| AtomicU64::new(u64::MAX)).collect(),
