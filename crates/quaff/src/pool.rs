@@ -1,8 +1,8 @@
 //! The buffer: slabs that are populated and locked before they are needed.
 //!
 //! A part of it is ready before the first packet. A thread, on other cores than the lanes' where it
-//! can, keeps as much ready beyond what is in use as arrives in a quarter of a second, at full speed;
-//! the rest it makes ready with a tiny share of a core. Touching memory costs CPU time (seconds per
+//! can, keeps as much ready beyond what is in use as arrives in a quarter of a second, at full speed while
+//! something arrives; the rest it makes ready with a tiny share of a core. Touching memory costs CPU time (seconds per
 //! GiB on a virtual machine whose host has to find the pages), and a disk that keeps up never needs it.
 
 use crate::chunk::Supply;
@@ -67,6 +67,8 @@ struct Fresh {
     arrived: Arrived,
     /// What that said when it was last asked.
     arrived_bytes: u64,
+    /// Nothing came between the last two looks: what is ready is enough until something does.
+    is_calm: bool,
 }
 
 impl Pool {
@@ -81,7 +83,7 @@ impl Pool {
         for arrived in arrived {
             let (home, from_home) = RingBuffer::new(count);
             let (to_lane, fresh) = RingBuffer::new(count);
-            let mut end = Fresh { to_lane, left: count, ready, arrived, arrived_bytes: 0 };
+            let mut end = Fresh { to_lane, left: count, ready, arrived, arrived_bytes: 0, is_calm: false };
             // One slab comes home again and again: with it a lane can end what it has begun.
             while end.left == count || end.is_short() && !stop.raised() {
                 end.add(&mut maker)?;
@@ -140,15 +142,16 @@ fn prepare(mut maker: Maker, mut lanes: Vec<Fresh>, share: u32, bell: &Event, st
 }
 
 impl Fresh {
-    /// Whether less is ready than should be.
+    /// Whether less is ready than should be, and it may be wanted.
     fn is_short(&self) -> bool {
-        self.left > 0 && self.to_lane.buffer().capacity() - self.to_lane.slots() < self.ready
+        !self.is_calm && self.left > 0 && self.to_lane.buffer().capacity() - self.to_lane.slots() < self.ready
     }
 
     /// Keeps as much ready as arrives in a moment at the rate of the last one.
     fn look(&mut self, since: Duration, slab_bytes: usize) {
         let arrived_bytes = (self.arrived)();
         let arrived = (arrived_bytes - self.arrived_bytes) as f64;
+        self.is_calm = arrived_bytes == self.arrived_bytes;
         self.arrived_bytes = arrived_bytes;
         let reserve_bytes = arrived * RESERVE.as_secs_f64() / since.as_secs_f64();
         self.ready = self.ready.max((reserve_bytes / slab_bytes as f64) as usize);
