@@ -26,6 +26,8 @@ const WRITING_MAX: Duration = Duration::from_secs(60);
 const BYTES_FACTOR_MAX: u64 = 4;
 /// How long the last words of one that has ended may take to get here.
 const WORDS_MAX: Duration = Duration::from_secs(5);
+/// USER_HZ, the same on all machines that quaff runs on.
+const TICKS_PER_SECOND: f64 = 100.0;
 /// Between two looks at what it uses.
 const USED_EVERY: Duration = Duration::from_millis(100);
 /// Of its time, what one that has nothing to do still uses.
@@ -380,7 +382,8 @@ pub(super) fn on_core(pid: u32) -> Result<Duration> {
     Ok(Duration::from_nanos(sum_ns))
 }
 
-/// The same, parted as the kernel has it in ticks (`/proc/PID/stat`, utime and stime, proc_pid_stat(5)).
+/// The same with the threads that have ended, which only the kernel's ticks still tell of; parted as these are
+/// (`/proc/PID/stat`, utime and stime, proc_pid_stat(5)).
 fn cpu_split(pid: u32) -> Result<Cpu> {
     let total = on_core(pid)?.as_secs_f64();
     let tried = || format!("read the CPU time of process {pid}");
@@ -394,6 +397,7 @@ fn split(total: f64, stat: &str) -> Cpu {
     let ticks = |at: usize| behind.split_whitespace().nth(at).and_then(|word| word.parse::<f64>().ok());
     let (user, system) = (ticks(11).unwrap_or(0.0), ticks(12).unwrap_or(0.0));
     let share = if user + system > 0.0 { user / (user + system) } else { 0.5 };
+    let total = total.max((user + system) / TICKS_PER_SECOND);
     Cpu { user: total * share, system: total * (1.0 - share) }
 }
 

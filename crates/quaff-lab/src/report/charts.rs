@@ -172,11 +172,26 @@ fn short_rates(rates: &[&str]) -> (Vec<String>, String) {
 }
 
 fn curves(view: &View, groups: &[Group]) -> Vec<Chart> {
-    let cases = || groups.iter().flat_map(|group| group.cases.iter().copied());
-    let highest = |case: &Case| case.loss_spread.map(|spread| spread[1]).or(case.loss_trimmed);
-    let loss = Scale::of_ratio(cases().filter_map(highest).fold(0.0, f64::max));
-    let cpu = Scale::over(cases().filter_map(|case| case.cpu_median).fold(0.0, f64::max), Unit::Percent);
-    groups.iter().map(|group| curve(view, group, loss, cpu)).collect()
+    let lost = |case: &Case| case.loss_spread.map(|spread| spread[1]).or(case.loss_trimmed);
+    let used = |case: &Case| case.cpu_median;
+    let most = |group: &Group, figure: &dyn Fn(&Case) -> Option<f64>| {
+        group.cases.iter().filter_map(|case| figure(case)).fold(0.0, f64::max)
+    };
+    let most_of_all = |figure: &dyn Fn(&Case) -> Option<f64>| {
+        groups.iter().map(|group| most(group, figure)).fold(0.0, f64::max)
+    };
+    let (all_lost, all_used) = (most_of_all(&lost), most_of_all(&used));
+    let draw = |group: &Group| {
+        let loss = Scale::of_ratio(reach(most(group, &lost), all_lost));
+        let cpu = Scale::over(reach(most(group, &used), all_used), Unit::Percent);
+        curve(view, group, loss, cpu)
+    };
+    groups.iter().map(draw).collect()
+}
+
+/// Pictures that lie beside each other have one scale, but one with much smaller figures has its own.
+fn reach(most: f64, most_of_all: f64) -> f64 {
+    if most * 4.0 < most_of_all { most } else { most_of_all }
 }
 
 fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
@@ -225,7 +240,7 @@ fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
     let columns = rates.iter().map(|rate| format!("{rate}, {}", group.size)).collect();
     let caption = "Points: mean of the runs without best and worst for loss, median for CPU. Vertical strokes: from the \
                    best run to the worst. Hollow: the generator was at its limit. The rate is the one that \
-                   arrived.";
+                   arrived. A picture with much smaller figures than others has scales of its own.";
     let how = if x.is_logarithmic() { " (logarithmic)" } else { "" };
     let x_label = format!("offered, {unit}{how}");
     let caption = caption_of(caption, group.cases.iter().copied());

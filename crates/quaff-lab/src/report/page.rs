@@ -100,15 +100,19 @@ fn header(out: &mut String, report: &Report, sections: &[Section]) {
 }
 
 fn warnings(out: &mut String, report: &Report) {
-    let lines = paper::warnings(report);
-    if lines.is_empty() {
+    let warnings = paper::warnings(report);
+    if warnings.is_empty() {
         return;
     }
-    out.push_str("<section class=\"warn\"><h2>To know</h2>\n<ul>\n");
-    for line in lines {
-        let _ = writeln!(out, "<li>{}</li>", escape(&line));
+    let list = |lines: &[String]| {
+        let items: String = lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+        format!("<ul>\n{items}</ul>")
+    };
+    let _ = write!(out, "<section class=\"warn\"><h2>To know</h2>\n{}", list(&warnings.first));
+    if let Some(summary) = warnings.summary() {
+        let _ = write!(out, "<details><summary>{summary}</summary>{}</details>", list(&warnings.single));
     }
-    out.push_str("</ul></section>\n");
+    out.push_str("</section>\n");
 }
 
 /// The pictures of a section, and the table of the same numbers. What all pictures say is said once.

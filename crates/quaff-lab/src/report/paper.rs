@@ -17,12 +17,16 @@ pub(super) fn paper(report: &Report, sections: &[Section]) -> String {
     }
     let _ = writeln!(out, "\n{}", tables::summary(report).markdown());
     let warnings = warnings(report);
+    let list = |lines: &[String]| lines.iter().map(|line| format!("- {}\n", plain(line))).collect::<String>();
     if !warnings.is_empty() {
-        out += "## To know\n\n";
-        for line in warnings {
-            let _ = writeln!(out, "- {}", plain(&line));
-        }
-        out.push('\n');
+        let _ = writeln!(out, "## To know\n\n{}", list(&warnings.first));
+    }
+    if let Some(summary) = warnings.summary() {
+        let _ = writeln!(
+            out,
+            "<details><summary>{summary}</summary>\n\n{}\n</details>\n",
+            list(&warnings.single)
+        );
     }
     let tables = open_tables(report);
     for section in sections {
@@ -152,8 +156,34 @@ fn search_finding(report: &Report, frames: &str) -> Option<String> {
     Some(format!("{begin} {} with {}{beside}.", best.rival, tables::highest_words(best)))
 }
 
+/// More remarks on single cases than this are folded.
+const REMARKS_MAX: usize = 8;
+
 /// What a reader has to know before citing a number.
-pub(super) fn warnings(report: &Report) -> Vec<String> {
+#[derive(Debug, Default)]
+pub(super) struct Warnings {
+    /// What everybody reads.
+    pub(super) first: Vec<String>,
+    /// Remarks on single cases, when there are many.
+    pub(super) single: Vec<String>,
+}
+
+impl Warnings {
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.single.is_empty()
+    }
+
+    /// What stands over the remarks on single cases; `None` when there are none.
+    pub(super) fn summary(&self) -> Option<String> {
+        let count = self.single.len();
+        (count > 0).then(|| {
+            format!("{count} remarks on single cases: rates that were not reached, runs that differ")
+        })
+    }
+}
+
+/// What a reader has to know of a report.
+pub(super) fn warnings(report: &Report) -> Warnings {
     let view = View::new(report);
     let mut out = Vec::new();
     if report.interrupted {
@@ -165,13 +195,17 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
         out.extend(rival.absent.as_ref().map(|why| format!("{} was left out: {why}", rival.name)));
     }
     out.extend(report.plan.notes.iter().chain(&report.notes).cloned());
+    let mut single = Vec::new();
     for case in &report.cases {
         let who = || format!("{}, {}", case.rival, view.workload(case));
         let failed = case.runs.iter().filter(|run| run.failed.is_some()).count();
         if let Some(why) = failure(case) {
             out.push(format!("{}: {failed} of {} runs failed: {why}", who(), case.runs.len()));
         }
-        out.extend(case.notes.iter().map(|note| format!("{}: {note}", who())));
+        single.extend(case.notes.iter().map(|note| format!("{}: {note}", who())));
+    }
+    if single.len() <= REMARKS_MAX {
+        out.append(&mut single);
     }
     for search in &report.searches {
         let who = || format!("{}, search at {}", search.rival, tables::found(search));
@@ -181,7 +215,8 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
         let who = || format!("{}, bursts of {} B", burst.rival, burst.size);
         out.extend(burst.notes.iter().map(|note| format!("{}: {note}", who())));
     }
-    out.iter().map(|line| sentence(line)).collect()
+    let sentences = |lines: Vec<String>| lines.iter().map(|line| sentence(line)).collect();
+    Warnings { first: sentences(out), single: sentences(single) }
 }
 
 /// How it was measured, in sentences that hold for every report, and those that hold for this one.

@@ -135,7 +135,10 @@ fn a_case_that_failed_is_named_and_no_figure_is_made_of_it() {
     assert_eq!(cell(&tables::cases(&report), "lost"), "failed");
     assert_eq!(cell(&tables::cases(&report), "runs"), "0 of 2");
     let warnings = paper::warnings(&report);
-    assert!(warnings.iter().any(|line| line.contains("2 of 2 runs failed: it crashed.")), "{warnings:?}");
+    assert!(
+        warnings.first.iter().any(|line| line.contains("2 of 2 runs failed: it crashed.")),
+        "{warnings:?}"
+    );
 }
 
 #[test]
