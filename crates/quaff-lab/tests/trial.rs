@@ -1,5 +1,7 @@
 //! Trials over the link of a lab, with real packets: all that is sent is received or lost, by stream, phase and second.
 
+#![allow(clippy::print_stderr, reason = "what was measured is worth knowing")]
+
 use quaff::trial::plan::{Direction, End, Length, Phase, StreamPlan, TrialPlan};
 use quaff::trial::report::{StreamReport, Tally, TrialReport};
 use quaff::trial::{self, TrialError};
