@@ -142,9 +142,10 @@ fn prepare(mut maker: Maker, mut lanes: Vec<Fresh>, share: u32, bell: &Event, st
 }
 
 impl Fresh {
-    /// Whether less is ready than should be, and it may be wanted.
+    /// Whether less is ready than should be, and it may be wanted: the first packet after a silence ends that.
     fn is_short(&self) -> bool {
-        !self.is_calm && self.left > 0 && self.to_lane.buffer().capacity() - self.to_lane.slots() < self.ready
+        let ready = self.to_lane.buffer().capacity() - self.to_lane.slots();
+        self.left > 0 && ready < self.ready && (!self.is_calm || (self.arrived)() != self.arrived_bytes)
     }
 
     /// Keeps as much ready as arrives in a moment at the rate of the last one.
@@ -175,5 +176,31 @@ impl Maker {
             self.refused = Some(format!("the buffer is not locked and could be swapped out: {error}"));
         }
         Ok(slab)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn nothing_is_urgent_while_nothing_comes_and_all_is_with_the_next_packet() {
+        let bytes = Arc::new(AtomicU64::new(0));
+        let seen = bytes.clone();
+        let arrived: Arrived = Box::new(move || seen.load(Ordering::Relaxed));
+        let (to_lane, _lane) = RingBuffer::new(64);
+        let mut fresh = Fresh { to_lane, left: 64, ready: 2, arrived, arrived_bytes: 0, is_calm: false };
+        assert!(fresh.is_short(), "before the first look");
+        fresh.look(LOOK, 1 << 20);
+        assert!(!fresh.is_short(), "nothing has come");
+        bytes.store(8 << 20, Ordering::Relaxed);
+        assert!(fresh.is_short(), "at once, before the next look");
+        fresh.look(LOOK, 1 << 20);
+        // 8 MiB in 100 ms are 20 in a quarter of a second.
+        assert!(fresh.is_short() && fresh.ready == 20, "{}", fresh.ready);
+        fresh.look(LOOK, 1 << 20);
+        assert!(!fresh.is_short() && fresh.ready == 20, "silence again: less hurry, no smaller reserve");
     }
 }
