@@ -273,6 +273,10 @@ impl Source for AfPacket {
                 continue;
             };
             if self.is_drained(closed_ns)? {
+                // A thread that was not on a core for long may be late without having looked.
+                if self.ring.block().is_some() {
+                    continue;
+                }
                 return Ok(Pull::End);
             }
             self.wait(Duration::from_millis(5))?;

@@ -228,5 +228,4 @@ impl Runs {
 }
 
 #[cfg(test)]
-#[path = "book_tests.rs"]
 mod tests;

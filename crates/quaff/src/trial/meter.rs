@@ -4,7 +4,7 @@
 
 use super::book::Book;
 use super::filter::FOREIGN_BYTES;
-use super::{Board, LaneBoard};
+use super::{Board, LaneBoard, START_NS};
 use crate::batch::{BATCH_FRAMES, Frame, Memory};
 use crate::source::afpacket::AfPacket;
 use crate::source::{Pull, Source};
@@ -16,9 +16,10 @@ use std::time::Duration;
 /// How long it waits for frames before it looks around.
 const WAIT: Duration = Duration::from_millis(5);
 /// When all have come, what comes twice may still be on its way, ns.
-const LINGER_NS: u64 = 10_000_000;
-/// A mark's time may be so much before the beginning, should a clock be adjusted at that moment, ns.
-const SLACK_NS: u64 = 1_000_000;
+const LINGER_NS: u64 = 25_000_000;
+/// A mark's time may be so much before the beginning, should a clock be adjusted at that moment, ns. Nothing is sent in
+/// twice that time before a beginning.
+const SLACK_NS: u64 = START_NS / 2;
 
 /// The meter of one direction.
 pub(super) struct Meter<'a> {

@@ -4,6 +4,8 @@ use super::super::plan::{Length, Phase};
 use super::super::report::Tally;
 use super::super::tally::{SECOND_NS, Sent};
 use super::*;
+use proptest::prelude::*;
+use std::collections::HashSet;
 
 const BEGUN_NS: u64 = 1_800_000_000_000_000_000;
 const MS: u64 = 1_000_000;
@@ -154,4 +156,62 @@ fn what_was_not_sent_is_none_of_ours() {
     let mut book = Book::new(&path.plan, &path.log, BEGUN_NS, Some(path.by));
     assert!(book.take(&Mark { stream: 7, seq: 1, sent_ns: BEGUN_NS + 9 * SECOND_NS }, BEGUN_NS));
     assert!(book.finish(&path.sent).unwrap_err().contains("stream 7"));
+}
+
+/// A frame of a random stream: how long after the one before it is sent (ms), how often it arrives, how long it takes.
+type Fate = (u64, u8, u64);
+
+/// Lost frames as (count, first and last time of sending).
+fn lost_of(times: impl Iterator<Item = u64>) -> (u64, u64, u64) {
+    times.fold((0, 0, 0), |(count, first, _), time_ns| (count + 1, if count == 0 { time_ns } else { first }, time_ns))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn same_as_a_naive_list(
+        fates in prop::collection::vec((1u64..400, 0u8..4, 1u64..1500), 0..150),
+        cuts in prop::collection::vec(0usize..150, 2),
+    ) {
+        let fates: Vec<Fate> = fates;
+        let (first, second) = (cuts[0].min(cuts[1]).min(fates.len()), cuts[0].max(cuts[1]).min(fates.len()));
+        let phase_of = |seq: usize| usize::from(seq >= first) + usize::from(seq >= second);
+        let times: Vec<_> = fates.iter().scan(0, |at, fate| { *at += fate.0 * MS; Some(*at) }).collect();
+        let mut path = Path::new(3, Some(fates.len() as u64));
+        path.send(0, times[..first].iter().copied());
+        path.send(1, times[first..second].iter().copied());
+        path.send(2, times[second..].iter().copied());
+        // 3 times of 4 a frame arrives at least once.
+        let mut arrivals: Vec<_> = (0..).zip(&fates).flat_map(|(seq, &(_, copies, delay_ms))| {
+            let sent = times[seq];
+            (0..u64::from(copies)).map(move |copy| (sent + (delay_ms + copy) * MS, seq as u64, delay_ms + copy))
+        }).collect();
+        arrivals.sort_unstable();
+        let report = path.receive(arrivals.iter().map(|&(_, seq, delay_ms)| (seq, delay_ms * MS)));
+
+        let (mut seen, mut next) = (HashSet::new(), 0);
+        let (mut duplicates, mut reordered) = (vec![0; 3], vec![0; 3]);
+        for &(_, seq, _) in &arrivals {
+            let phase = phase_of(seq as usize);
+            let is_new = seen.insert(seq);
+            duplicates[phase] += u64::from(!is_new);
+            reordered[phase] += u64::from(is_new && seq < next);
+            next = next.max(seq + 1);
+        }
+        let missing: Vec<_> = (0..fates.len()).filter(|seq| !seen.contains(&(*seq as u64))).collect();
+        for (phase, tally) in report.phases.iter().enumerate() {
+            let mine = missing.iter().filter(|seq| phase_of(**seq) == phase).map(|seq| times[*seq]);
+            prop_assert_eq!(lost(tally), lost_of(mine));
+            prop_assert_eq!((tally.duplicates, tally.reordered), (duplicates[phase], reordered[phase]));
+        }
+        for (second, tally) in report.seconds.iter().enumerate() {
+            let mine = missing.iter().map(|seq| times[*seq]).filter(|time| time / SECOND_NS == second as u64);
+            // Inside a run of lost frames a second begins with the first that was sent in it.
+            prop_assert_eq!(lost(tally), lost_of(mine), "second {}", second);
+        }
+        prop_assert_eq!(lost(&report.total), lost_of(missing.iter().map(|seq| times[*seq])));
+        let is_new_run = |at: &usize| *at == 0 || missing[*at] != missing[*at - 1] + 1;
+        prop_assert_eq!(report.loss_periods, (0..missing.len()).filter(is_new_run).count() as u64);
+    }
 }
