@@ -185,7 +185,8 @@ impl<'a> Sender<'a> {
                     continue;
                 }
                 Err(error) => match Errno::from_raw(error.raw()) {
-                    Errno::ENOBUFS | Errno::EAGAIN | Errno::EINTR => {}
+                    // An interface that went down may come back: that is an outage, and no end.
+                    Errno::ENOBUFS | Errno::EAGAIN | Errno::EINTR | Errno::ENETDOWN => {}
                     _ => return Err(self.explain(error)),
                 },
             }
@@ -253,10 +254,8 @@ impl<'a> Sender<'a> {
     }
 
     fn explain(&self, error: Error) -> Error {
-        let name = &self.link.name;
         match Errno::from_raw(error.raw()) {
-            Errno::ENETDOWN => error.advise(format!("switch it on with: ip link set {name} up")),
-            Errno::ENXIO | Errno::ENODEV => error.advise(format!("{name} is gone")),
+            Errno::ENXIO | Errno::ENODEV => error.advise(format!("{} is gone", self.link.name)),
             _ => error,
         }
     }

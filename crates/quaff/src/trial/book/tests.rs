@@ -183,7 +183,7 @@ proptest! {
         path.send(1, times[first..second].iter().copied());
         path.send(2, times[second..].iter().copied());
         // 3 times of 4 a frame arrives at least once.
-        let mut arrivals: Vec<_> = (0..).zip(&fates).flat_map(|(seq, &(_, copies, delay_ms))| {
+        let mut arrivals: Vec<_> = (0usize..).zip(&fates).flat_map(|(seq, &(_, copies, delay_ms))| {
             let sent = times[seq];
             (0..u64::from(copies)).map(move |copy| (sent + (delay_ms + copy) * MS, seq as u64, delay_ms + copy))
         }).collect();
