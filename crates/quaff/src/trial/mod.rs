@@ -110,6 +110,12 @@ impl Board {
     }
 }
 
+impl LaneBoard {
+    fn is_done(&self) -> bool {
+        self.done_ns.load(Ordering::Relaxed) > 0
+    }
+}
+
 /// Tells the meter that its sender has ended, whatever it ended of.
 struct Done<'a>(&'a LaneBoard);
 
@@ -246,20 +252,21 @@ fn supervise(
     (board, begin): (&Board, Begin),
     watch: &mut impl FnMut(&Progress) -> bool,
 ) -> bool {
-    let is_sending = || threads.iter().any(|threads| !threads.sender.is_finished());
-    let is_reading = || threads.iter().any(|threads| !threads.meter.is_finished());
+    let is_running = |threads: &Threads<'_, '_>| !threads.sender.is_finished() || !threads.meter.is_finished();
+    let is_sending = || lanes.iter().any(|lane| !lane.board.is_done());
     let (mut interrupted, mut watch_ns) = (false, 0);
-    while is_sending() || is_reading() {
+    while threads.iter().any(is_running) {
         teachers.iter_mut().for_each(Teacher::teach);
         let now_ns = steady_ns();
         let is_told = now_ns >= watch_ns && {
             watch_ns = now_ns + WATCH_NS;
             !watch(&progress(lanes, begin, now_ns))
         };
-        // A meter that ends before its sender has lost its interface; a sender that fails must not be waited for.
-        let is_blind =
-            threads.iter().any(|threads| threads.meter.is_finished() && !threads.sender.is_finished());
-        if (is_told || is_blind) && is_sending() {
+        // A meter that ends before its sender has lost its interface.
+        let is_blind = |(lane, threads): (&Lane<'_>, &Threads<'_, '_>)| {
+            threads.meter.is_finished() && !lane.board.is_done()
+        };
+        if (is_told || lanes.iter().zip(threads).any(is_blind)) && is_sending() {
             interrupted = true;
             board.stopped.store(true, Ordering::Relaxed);
         }
