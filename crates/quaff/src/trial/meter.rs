@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long it waits for frames before it looks around.
-const WAIT: Duration = Duration::from_millis(5);
+const WAIT: Duration = Duration::from_millis(10);
 /// When all have come, what comes twice may still be on its way, ns.
 const LINGER_NS: u64 = 25_000_000;
 /// A mark's time may be so much before the beginning, should a clock be adjusted at that moment, ns. Nothing is sent in

@@ -41,7 +41,7 @@ use tally::Seconds;
 /// All threads are there by then, ns.
 const START_NS: u64 = 20_000_000;
 /// How soon the end of a trial is noticed.
-const LOOK: Duration = Duration::from_millis(5);
+const LOOK: Duration = Duration::from_millis(10);
 /// How often the watcher is asked, ns.
 const WATCH_NS: u64 = 100_000_000;
 
