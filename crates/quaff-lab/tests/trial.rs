@@ -45,10 +45,11 @@ fn run(plan: &TrialPlan) -> TrialReport {
 fn check(stream: &StreamReport) {
     let sums = |tally: &Tally| {
         assert_eq!(tally.sent, tally.received + tally.lost, "{tally:?}");
-        [tally.sent, tally.received, tally.lost, tally.duplicates, tally.reordered, tally.sent_bytes]
+        let Tally { sent, received, lost, duplicates, reordered, sent_bytes, refused, left_out, .. } = *tally;
+        [sent, received, lost, duplicates, reordered, sent_bytes, refused, left_out]
     };
     let add = |tallies: &[Tally]| {
-        tallies.iter().map(sums).fold([0; 6], |all, one| std::array::from_fn(|at| all[at] + one[at]))
+        tallies.iter().map(sums).fold([0; 8], |all, one| std::array::from_fn(|at| all[at] + one[at]))
     };
     assert_eq!(add(&stream.phases), sums(&stream.total));
     assert_eq!(add(&stream.seconds), sums(&stream.total));
@@ -110,8 +111,11 @@ fn both_ways_at_once_all_frames_arrive() {
 #[test]
 fn what_is_not_ours_is_told_apart() {
     let Some(lab) = testing::lab("trial: others' frames") else { return };
+    // The address that a trial's frames have there.
+    let [first, rest @ ..] = RX_MAC;
+    let dst_mac = [&[first ^ 0x40][..], &rest].concat().try_into().expect("six bytes");
     let headers = Headers {
-        dst_mac: RX_MAC,
+        dst_mac,
         src_mac: TX_MAC,
         tags: vec![],
         src_ip: Ipv4Addr::new(198, 18, 0, 1),
@@ -187,12 +191,59 @@ fn a_link_that_goes_down_is_an_outage_and_no_burst_comes_after_it() {
         let stream = &report.directions[0].streams[0];
         check(stream);
         assert!(changes.is_empty() && !report.interrupted);
-        // What the kernel did not take was not sent, and is not made up for.
-        assert!((1500..2500).contains(&stream.total.sent), "{interface}: {:?}", stream.total);
+        // What the kernel did not take was not sent, is counted where it was due, and is not made up for.
+        let Tally { sent, refused, left_out, .. } = stream.total;
+        assert!((1500..2500).contains(&sent) && (500..1500).contains(&refused), "{interface}: {:?}", stream.total);
+        assert_eq!(sent + refused + left_out, 3000, "{interface}");
+        assert!(stream.seconds[0].refused > 500, "{interface}: {:?}", stream.seconds);
         assert!(stream.seconds.iter().all(|second| second.sent <= 2010), "{interface}: {:?}", stream.seconds);
         let ns = stream.total.last_ns - stream.total.first_ns;
         assert!((1_400_000_000..1_600_000_000).contains(&ns), "{interface}: {ns}");
     }
+}
+
+#[test]
+fn frames_over_a_dead_link_are_given_up() {
+    let Some(lab) = testing::lab("trial: dead link") else { return };
+    let burst = stream(1, 60, Length::Frames(1_000_000), Some(1000.0));
+    let begun = Instant::now();
+    let mut is_dead = false;
+    let report = trial::run(&plan(vec![there(&lab, vec![burst])]), |now| {
+        if !is_dead && now.elapsed_s > 0.2 {
+            is_dead = true;
+            let down = || {
+                let mut rtnl = Rtnl::open()?;
+                let index = rtnl.link(RX_IF)?.index;
+                rtnl.set_up(index, false)
+            };
+            lab.rx().run(down).expect("a thread in the namespace").expect("down");
+        }
+        true
+    });
+    let total = report.expect("a report").directions.remove(0).streams.remove(0).total;
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(total.sent < 2000 && total.sent + total.refused == 1_000_000, "{total:?}");
+}
+
+#[test]
+fn an_interface_that_goes_away_is_an_error() {
+    let Some(lab) = testing::lab("trial: removed") else { return };
+    let long = stream(1, 60, Length::Seconds(60.0), Some(1000.0));
+    let mut is_gone = false;
+    let result = trial::run(&plan(vec![there(&lab, vec![long])]), |now| {
+        if !is_gone && now.elapsed_s > 0.2 {
+            is_gone = true;
+            let remove = || {
+                let mut rtnl = Rtnl::open()?;
+                let index = rtnl.link(RX_IF)?.index;
+                rtnl.delete(index)
+            };
+            lab.rx().run(remove).expect("a thread in the namespace").expect("removed");
+        }
+        true
+    });
+    let error = result.expect_err("it is gone").to_string();
+    assert!(error.contains("gone") || error.contains("went away"), "{error}");
 }
 
 #[test]

@@ -85,6 +85,11 @@ impl<'a> Book<'a> {
         self.received
     }
 
+    /// The longest that one took, ns.
+    pub(super) fn delay_max_ns(&self) -> u64 {
+        self.variation.max_ns()
+    }
+
     /// Takes a frame that arrived then; `false` when it is none of this trial's, or was given up.
     #[inline]
     pub(super) fn take(&mut self, mark: &Mark, arrived_ns: u64) -> bool {

@@ -19,6 +19,7 @@ use quaff_os::packet::{Qdisc, RingPlan, TimeSource, TxSocket};
 use quaff_os::rtnl::Link;
 use quaff_wire::mark::{FRAME_BYTES_MIN, Frame};
 use quaff_wire::udp::{ETHERNET_BYTES, Headers, TAG_BYTES, TPID_CUSTOMER, Tag};
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 /// Bytes of a block of the meter's ring.
@@ -49,10 +50,10 @@ pub(super) struct Ends {
     pub(super) teacher: Option<Teacher>,
 }
 
-/// Sends learning frames from the receiving end.
+/// Sends learning frames from the receiving end, one for each VLAN that the streams are in.
 pub(super) struct Teacher {
     socket: TxSocket,
-    frame: [u8; FRAME_BYTES_MIN],
+    frames: Vec<Vec<u8>>,
     next_ns: u64,
 }
 
@@ -66,31 +67,46 @@ impl Ends {
         let is_back = |other: &Direction| other.from == direction.to && other.to == direction.from;
         let teacher = match plan.directions.iter().any(is_back) {
             true => None,
-            false => Some(within(&direction.to, || Teacher::open(&rx_link, macs))?),
+            false => Some(within(&direction.to, || Teacher::open(&rx_link, macs, &direction.streams))?),
         };
         Ok(Self { tx, source, frames, teacher })
     }
 }
 
 impl Teacher {
-    fn open(link: &Link, [from, to]: [[u8; 6]; 2]) -> Result<Self, TrialError> {
-        let mut frame = [0; FRAME_BYTES_MIN];
-        frame[..6].copy_from_slice(&from);
-        frame[6..12].copy_from_slice(&to);
-        frame[12..14].copy_from_slice(&LEARNING.to_be_bytes());
+    fn open(link: &Link, macs: [[u8; 6]; 2], streams: &[StreamPlan]) -> Result<Self, TrialError> {
         let socket = TxSocket::open(link.index, &link.name, Qdisc::Bypass)?;
-        Ok(Self { socket, frame, next_ns: 0 })
+        Ok(Self { socket, frames: learning_frames(macs, streams), next_ns: 0 })
     }
 
-    /// Sends a learning frame when it is time for one.
+    /// Sends learning frames when it is time for some.
     pub(super) fn teach(&mut self) {
         let now_ns = steady_ns();
         if now_ns >= self.next_ns {
             self.next_ns = now_ns + LEARNING_NS;
-            // A switch that was not taught sends frames to all its ports, which is no failure of the trial.
-            let _ = self.socket.send_one(&self.frame);
+            for frame in &self.frames {
+                // A switch that was not taught sends frames to all its ports, which is no failure of the trial.
+                let _ = self.socket.send_one(frame);
+            }
         }
     }
+}
+
+fn learning_frames([from, to]: [[u8; 6]; 2], streams: &[StreamPlan]) -> Vec<Vec<u8>> {
+    let vlans: BTreeSet<_> = streams.iter().map(|stream| stream.vlan).collect();
+    let frame = |tag: Option<Tag>| {
+        let mut frame = [from, to].concat();
+        for word in tag.into_iter().flat_map(|tag| [tag.tpid, tag.tci]).chain([LEARNING]) {
+            frame.extend(word.to_be_bytes());
+        }
+        frame.resize(FRAME_BYTES_MIN, 0);
+        frame
+    };
+    vlans.into_iter().map(|vlan| frame(vlan.map(tag))).collect()
+}
+
+fn tag((id, priority): (u16, u8)) -> Tag {
+    Tag { tpid: TPID_CUSTOMER, tci: u16::from(priority) << 13 | id }
 }
 
 /// Runs `work` where the end is.
@@ -126,7 +142,7 @@ fn open_rx(plan: &TrialPlan, direction: &Direction) -> Result<(Link, AfPacket), 
         block_count: blocks(&direction.streams),
         retire_ms: RETIRE_MS,
         promiscuous: true,
-        filter: filter::program(),
+        filter: filter::program(invented(link.mac)),
         time_source: if is_hardware { TimeSource::Adapter } else { TimeSource::Arrival },
     };
     let opening = Opening {
@@ -160,7 +176,6 @@ fn invented(mut mac: [u8; 6]) -> [u8; 6] {
 }
 
 fn frames(stream: &StreamPlan, [src_mac, dst_mac]: [[u8; 6]; 2]) -> Result<Vec<Frame>, TrialError> {
-    let tag = |(id, priority): (u16, u8)| Tag { tpid: TPID_CUSTOMER, tci: u16::from(priority) << 13 | id };
     let headers = Headers {
         dst_mac,
         src_mac,
@@ -204,6 +219,15 @@ mod tests {
             assert_eq!((made[0] & 3, &made[1..]), (2, &mac[1..]), "local and unicast");
             assert_ne!(made, mac);
         }
+    }
+
+    #[test]
+    fn each_vlan_is_taught_once() {
+        let plain = StreamPlan { vlan: None, ..stream(vec![60], None) };
+        let frames = learning_frames([[4; 6], [2; 6]], &[stream(vec![60], None), plain, stream(vec![60], None)]);
+        assert_eq!(frames.iter().map(Vec::len).collect::<Vec<_>>(), [60, 60]);
+        assert_eq!(frames[0][..14], [4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2, 0x88, 0xb5]);
+        assert_eq!(frames[1][12..18], [0x81, 0, 0xa0, 100, 0x88, 0xb5]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ const LEN_MIN: u32 = (MARK_OFFSET + TAG_BYTES + 2) as u32;
 /// `SKF_AD_OFF + SKF_AD_PKTTYPE` and `PACKET_OUTGOING` (linux/filter.h, linux/if_packet.h).
 const PACKET_TYPE: u32 = 0xffff_f000 + 4;
 const OUTGOING: u32 = 4;
+const LDW_ABS: u16 = 0x20;
 const LDB_ABS: u16 = 0x30;
 const LDH_ABS: u16 = 0x28;
 const LD_LEN: u16 = 0x80;
@@ -26,28 +27,32 @@ const JEQ: u16 = 0x15;
 const JGE: u16 = 0x35;
 const RET: u16 = 0x06;
 
-/// The program. One of port and magic is enough, or damage would go unseen.
-pub(super) fn program() -> Vec<Insn> {
+/// The program, for frames to this address. One of port and magic is enough, or damage would go unseen.
+pub(super) fn program(dst_mac: [u8; 6]) -> Vec<Insn> {
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
     let (port, magic) = (u32::from(PORT), u32::from(MAGIC));
     let (magic_offset, tag_bytes) = (MARK_OFFSET as u32, TAG_BYTES as u32);
+    let [a, b, c, d, e, f] = dst_mac;
     vec![
         insn(LDB_ABS, 0, 0, PACKET_TYPE),
-        insn(JEQ, 15, 0, OUTGOING),
+        insn(JEQ, 18, 0, OUTGOING),
         insn(LD_LEN, 0, 0, 0),
-        insn(JGE, 0, 10, LEN_MIN),
+        insn(JGE, 0, 14, LEN_MIN),
         insn(LDH_ABS, 0, 0, TYPE_OFFSET),
-        insn(JEQ, 11, 0, LEARNING.into()),
+        insn(JEQ, 14, 0, LEARNING.into()),
+        insn(LDW_ABS, 0, 0, 0),
+        insn(JEQ, 0, 10, u32::from_be_bytes([a, b, c, d])),
+        insn(LDH_ABS, 0, 0, 4),
+        insn(JEQ, 0, 8, u16::from_be_bytes([e, f]).into()),
         insn(LDH_ABS, 0, 0, PORT_OFFSET),
-        insn(JEQ, 8, 0, port),
+        insn(JEQ, 7, 0, port),
         insn(LDH_ABS, 0, 0, magic_offset),
-        insn(JEQ, 6, 0, magic),
+        insn(JEQ, 5, 0, magic),
         insn(LDH_ABS, 0, 0, PORT_OFFSET + tag_bytes),
-        insn(JEQ, 4, 0, port),
+        insn(JEQ, 3, 0, port),
         insn(LDH_ABS, 0, 0, magic_offset + tag_bytes),
-        insn(JEQ, 2, 0, magic),
+        insn(JEQ, 1, 0, magic),
         insn(RET, 0, 0, FOREIGN_BYTES),
-        insn(RET, 0, 0, 0),
         insn(RET, 0, 0, u32::MAX),
         insn(RET, 0, 0, 0),
     ]
@@ -77,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_kernel_keeps_ours_and_a_byte_of_others() {
-        let kernel = KernelFilter::new(&program()).unwrap();
+        let kernel = KernelFilter::new(&program([2; 6])).unwrap();
         let changed = |at: usize, bytes: &[u8]| {
             let mut frame = frame(0);
             frame[at..at + bytes.len()].copy_from_slice(bytes);
@@ -89,6 +94,8 @@ mod tests {
             (changed(36, &[0, 53]), 100, "another port, our magic"),
             (changed(42, &[0, 0]), 100, "our port, another magic"),
             (changed(36, &[0, 53, 0, 0, 0, 0, 0, 0]), 1, "neither"),
+            (changed(3, &[3]), 1, "to somebody else"),
+            (changed(5, &[3]), 1, "to somebody else"),
             (frame(0)[..47].to_vec(), 1, "too short"),
             (vec![0; 14], 1, "very short"),
             (changed(12, &LEARNING.to_be_bytes()), 0, "a learning frame"),

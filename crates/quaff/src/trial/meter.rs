@@ -4,7 +4,8 @@
 
 use super::book::Book;
 use super::filter::FOREIGN_BYTES;
-use super::{Board, LaneBoard, START_NS};
+use super::softnet::Softnet;
+use super::{Board, LaneBoard, START_NS, TrialError};
 use crate::batch::{BATCH_FRAMES, Frame, Memory};
 use crate::source::afpacket::AfPacket;
 use crate::source::{Pull, Source};
@@ -53,8 +54,12 @@ struct Others {
 }
 
 impl<'a> Meter<'a> {
-    /// Reads until the end, which comes earlier when the interface goes away.
-    pub(super) fn run(mut self) -> crate::Result<Metered<'a>> {
+    /// Reads until the end.
+    ///
+    /// # Errors
+    /// The ring's, and that the interface went away.
+    pub(super) fn run(mut self) -> Result<Metered<'a>, TrialError> {
+        let softnet = Softnet::read();
         let mut frames = Vec::with_capacity(BATCH_FRAMES as usize);
         let mut others = Others::default();
         let (mut complete_since_ns, mut is_closed) = (None, false);
@@ -75,12 +80,15 @@ impl<'a> Meter<'a> {
             }
         }
         let tally = self.source.finish()?;
+        if !is_closed {
+            return Err(TrialError::Gone(tally.interface));
+        }
         Ok(Metered {
             books: self.books,
             foreign: others.foreign,
             corrupt: others.corrupt,
             meter_dropped: tally.kernel_dropped,
-            nic_dropped: tally.nic_dropped,
+            nic_dropped: tally.nic_dropped + Softnet::read().dropped_since(&softnet),
             is_hardware_timed: others.is_hardware_timed,
         })
     }
@@ -100,7 +108,10 @@ impl<'a> Meter<'a> {
         if self.received() < self.lane.sent.load(Ordering::Relaxed) {
             return self.board.is_abandoned() || now_ns - done_ns >= self.residual_ns;
         }
-        now_ns - *complete_since_ns.get_or_insert(now_ns) >= LINGER_NS
+        // What goes round in a circle comes again after about as long as it took the first time.
+        let delay_ns = self.books.iter().map(Book::delay_max_ns).max().unwrap_or(0);
+        let linger_ns = (LINGER_NS + delay_ns).min(LINGER_NS.max(self.residual_ns));
+        now_ns - *complete_since_ns.get_or_insert(now_ns) >= linger_ns
     }
 }
 

@@ -18,6 +18,7 @@ mod meter;
 pub mod plan;
 pub mod report;
 mod sender;
+mod softnet;
 mod tally;
 mod timetable;
 mod variation;
@@ -38,8 +39,9 @@ use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 use tally::Seconds;
 
-/// All threads are there by then, ns.
+/// All threads are there by then, ns: so long, and longer for each stream, whose memory is touched.
 const START_NS: u64 = 20_000_000;
+const START_STREAM_NS: u64 = 2_000_000;
 /// How soon the end of a trial is noticed.
 const LOOK: Duration = Duration::from_millis(10);
 /// How often the watcher is asked, ns.
@@ -60,6 +62,9 @@ pub enum TrialError {
     /// The meter's ring failed.
     #[error(transparent)]
     Ring(#[from] crate::Error),
+    /// It went away for good while it was needed.
+    #[error("{0} went away in the middle of a trial")]
+    Gone(String),
     /// More came than was sent.
     #[error("the sums do not hold: {0}; does another trial with the same ids send to this interface?")]
     Sums(String),
@@ -159,8 +164,9 @@ pub fn run(plan: &TrialPlan, mut watch: impl FnMut(&Progress) -> bool) -> Result
         plan.directions.iter().map(|direction| Ends::open(plan, direction)).collect::<Result<Vec<_>, _>>()?;
     let lanes: Vec<_> = plan.directions.iter().map(Lane::new).collect();
     let board = Board::default();
-    let now_ns = steady_ns();
-    let begin = Begin { steady_ns: now_ns + START_NS, wall_ns: wall_ns() + START_NS };
+    let streams: usize = lanes.iter().map(|lane| lane.logs.len()).sum();
+    let start_ns = START_NS + START_STREAM_NS * streams as u64;
+    let begin = Begin { steady_ns: steady_ns() + start_ns, wall_ns: wall_ns() + start_ns };
     std::thread::scope(|scope| {
         let (mut threads, mut teachers) = (Vec::new(), Vec::new());
         for (lane, ends) in lanes.iter().zip(ends) {
@@ -168,7 +174,7 @@ pub fn run(plan: &TrialPlan, mut watch: impl FnMut(&Progress) -> bool) -> Result
             teachers.extend(teacher);
             let (tx_core, rx_core) = (lane.plan.tx_core, lane.plan.rx_core);
             let board = &board;
-            let meter = scope.spawn(move || on(rx_core, || Ok(meter.run()?)).inspect_err(|_| board.fail()));
+            let meter = scope.spawn(move || on(rx_core, || meter.run()).inspect_err(|_| board.fail()));
             let sender = scope.spawn(move || {
                 let _done = Done(&lane.board);
                 on(tx_core, || sender.run()).inspect_err(|_| board.fail())
@@ -202,7 +208,7 @@ impl<'a> Lane<'a> {
         let streams = || self.plan.streams.iter().zip(&self.logs);
         let templates =
             streams().zip(ends.frames).map(|((plan, log), frames)| Template { plan, log, frames });
-        let sender = Sender::new(ends.tx, templates.collect(), begin.steady_ns, by, (board, &self.board));
+        let sender = Sender::new(ends.tx, templates.collect(), begin, by, (board, &self.board));
         let meter = Meter {
             source: ends.source,
             books: streams().map(|(plan, log)| Book::new(plan, log, begin.wall_ns, by)).collect(),
@@ -262,11 +268,7 @@ fn supervise(
             watch_ns = now_ns + WATCH_NS;
             !watch(&progress(lanes, begin, now_ns))
         };
-        // A meter that ends before its sender has lost its interface.
-        let is_blind = |(lane, threads): (&Lane<'_>, &Threads<'_, '_>)| {
-            threads.meter.is_finished() && !lane.board.is_done()
-        };
-        if (is_told || lanes.iter().zip(threads).any(is_blind)) && is_sending() {
+        if is_told && is_sending() {
             interrupted = true;
             board.stopped.store(true, Ordering::Relaxed);
         }

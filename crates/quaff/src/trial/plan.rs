@@ -9,8 +9,8 @@ use std::collections::HashSet;
 const VLAN_IDS: u16 = 4096;
 const PRIORITIES: u8 = 8;
 const DSCPS: u8 = 64;
-/// Rates above that are none: keeps an interval above zero.
-const PPS_MAX: f64 = 1e9;
+/// Rates outside of that are none: an interval is above zero, and no longer than twelve days.
+const PPS: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
 /// No phase is longer, s: a year.
 const SECONDS_MAX: f64 = 366.0 * 86_400.0;
 
@@ -145,7 +145,7 @@ impl TrialPlan {
 impl StreamPlan {
     /// How many frames it has, where that is known from the start.
     pub(super) fn frames(&self) -> Option<u64> {
-        self.phases.iter().map(Phase::frames).sum()
+        self.phases.iter().try_fold(0u64, |all, phase| Some(all.saturating_add(phase.frames()?)))
     }
 
     fn check(&self) -> Result<(), PlanError> {
@@ -180,7 +180,7 @@ impl Phase {
     }
 
     fn is_possible(&self) -> bool {
-        let has_rate = self.pps.is_none_or(|pps| (0.0..=PPS_MAX).contains(&pps));
+        let has_rate = self.pps.is_none_or(|pps| pps == 0.0 || PPS.contains(&pps));
         has_rate
             && match self.length {
                 Length::Seconds(seconds) => seconds > 0.0 && seconds <= SECONDS_MAX,
@@ -230,6 +230,7 @@ mod tests {
             (Length::Seconds(1.0), Some(-1.0)),
             (Length::Seconds(1.0), Some(f64::NAN)),
             (Length::Seconds(1.0), Some(1e10)),
+            (Length::Seconds(1.0), Some(1e-300)),
             (Length::Frames(0), None),
             (Length::Frames(1), Some(0.0)),
         ];
@@ -247,5 +248,7 @@ mod tests {
         assert_eq!(frames(Length::Seconds(5.0), Some(0.0)), Some(0));
         assert_eq!(frames(Length::Seconds(5.0), None), None);
         assert_eq!(frames(Length::Frames(9), None), Some(9));
+        let endless = Phase { length: Length::Frames(u64::MAX), pps: None };
+        assert_eq!(StreamPlan { phases: vec![endless; 2], ..stream() }.frames(), Some(u64::MAX));
     }
 }

@@ -28,7 +28,8 @@ pub struct DirectionReport {
     /// Frames that arrived and that the meter did not get (`PACKET_STATISTICS`). They count as lost, and are no loss of
     /// the path.
     pub meter_dropped: u64,
-    /// The same that the receiving interface counted as dropped.
+    /// The same that the receiving interface counted as dropped, or this machine's queue in front of its stack (of any
+    /// interface: `softnet_stat`, `netdev_max_backlog`).
     pub nic_dropped: u64,
     /// How late frames were sent by the sender's own word: the longest, ns.
     pub late_max_ns: u64,
@@ -66,6 +67,12 @@ pub struct Tally {
     pub received_bytes: u64,
     /// Those that did not.
     pub lost: u64,
+    /// Frames that were due and could not be sent, as the interface was down or had no carrier; not among `sent`.
+    #[serde(default)]
+    pub refused: u64,
+    /// Frames that were due and were left out, as the sender was held up; not among `sent`.
+    #[serde(default)]
+    pub left_out: u64,
     /// Frames that arrived once more (RFC 5560).
     pub duplicates: u64,
     /// Frames that arrived behind one that was sent later (RFC 4737).

@@ -8,7 +8,7 @@ use super::log::StreamLog;
 use super::plan::StreamPlan;
 use super::tally::{Seconds, Sent, at};
 use super::timetable::{Due, Place, Timetable};
-use super::{Board, LaneBoard};
+use super::{Begin, Board, LaneBoard};
 use quaff_os::clock::{self, steady_ns, wall_ns};
 use quaff_os::packet::TxSocket;
 use quaff_os::rtnl::Link;
@@ -26,6 +26,8 @@ const SPIN_NS: u64 = 100_000;
 const SLEEP_NS: u64 = 20_000_000;
 /// How long a socket without room is asked again and again, before all is looked at anew, ns.
 const NO_ROOM_NS: u64 = 1_000_000;
+/// So long a phase of so many frames waits for an interface that takes none, ns.
+const GIVE_UP_NS: u64 = 2_000_000_000;
 
 /// What was sent of one stream.
 #[derive(Debug, Clone, Default)]
@@ -68,9 +70,12 @@ pub(super) struct Sender<'a> {
     link: Link,
     streams: Vec<Outgoing<'a>>,
     call: Vec<Slot>,
+    begin: Begin,
     by: Option<Seconds>,
     board: &'a Board,
     lane: &'a LaneBoard,
+    /// Since then the interface takes nothing, CLOCK_MONOTONIC ns.
+    refused_since_ns: Option<u64>,
     late_max_ns: u64,
 }
 
@@ -83,11 +88,11 @@ pub(super) struct Template<'a> {
 }
 
 impl<'a> Sender<'a> {
-    /// Will send from `begin_ns` (CLOCK_MONOTONIC) on.
+    /// Will send from `begin` on.
     pub(super) fn new(
         (socket, link): (TxSocket, Link),
         templates: Vec<Template<'a>>,
-        begin_ns: u64,
+        begin: Begin,
         by: Option<Seconds>,
         (board, lane): (&'a Board, &'a LaneBoard),
     ) -> Self {
@@ -95,7 +100,7 @@ impl<'a> Sender<'a> {
         let stream = |(number, template): (usize, Template<'a>)| Outgoing {
             id: template.plan.id,
             log: template.log,
-            timetable: Timetable::new(template.plan.phases.clone(), number as f64 / count, begin_ns),
+            timetable: Timetable::new(template.plan.phases.clone(), number as f64 / count, begin.steady_ns),
             frames: template.frames.into_iter().map(|frame| vec![frame; CALL_FRAMES]).collect(),
             next: None,
             taken: 0,
@@ -107,14 +112,27 @@ impl<'a> Sender<'a> {
             },
         };
         let streams = templates.into_iter().enumerate().map(stream).collect();
-        Self { socket, link, streams, call: Vec::with_capacity(CALL_FRAMES), by, board, lane, late_max_ns: 0 }
+        Self {
+            socket,
+            link,
+            streams,
+            call: Vec::with_capacity(CALL_FRAMES),
+            begin,
+            by,
+            board,
+            lane,
+            refused_since_ns: None,
+            late_max_ns: 0,
+        }
     }
 
     /// Sends until nothing is left to send, or somebody says stop. What was sent of each stream, and the longest that a
     /// frame was late, ns.
     pub(super) fn run(mut self) -> Result<(Vec<SentStream>, u64)> {
         while !self.board.is_stopped() {
-            let Some(due_ns) = self.look(steady_ns()) else { break };
+            let due_ns = self.look(steady_ns());
+            self.note_left_out();
+            let Some(due_ns) = due_ns else { break };
             if self.wait_until(due_ns) {
                 self.make_ready();
                 self.send()?;
@@ -125,10 +143,35 @@ impl<'a> Sender<'a> {
 
     /// Looks when each stream's next frame is due; when the first of them is, or `None` when no stream has one.
     fn look(&mut self, now_ns: u64) -> Option<u64> {
+        let is_dead = self.refused_since_ns.is_some_and(|since_ns| now_ns - since_ns > GIVE_UP_NS);
         for stream in &mut self.streams {
+            if is_dead {
+                stream.timetable.give_up(now_ns);
+            }
             stream.next = stream.timetable.next(now_ns);
         }
         self.streams.iter().filter_map(|stream| stream.next).map(|due| due.due_ns).min()
+    }
+
+    /// Counts what was due and is not sent, where and when it was due.
+    fn note_left_out(&mut self) {
+        let is_refused = self.refused_since_ns.is_some();
+        for stream in &mut self.streams {
+            let sent = &mut stream.sent;
+            for gap in stream.timetable.left_out() {
+                let note = |of: &mut Sent, frames: u64| {
+                    let count = if is_refused { &mut of.refused } else { &mut of.left_out };
+                    *count += frames;
+                };
+                note(&mut sent.phases[gap.phase], gap.frames);
+                let first_ns = gap.due_ns.wrapping_sub(self.begin.steady_ns).wrapping_add(self.begin.wall_ns);
+                if let Some(by) = &self.by {
+                    by.split(first_ns, gap.interval_ns, gap.frames, |second, frames| {
+                        note(at(&mut sent.seconds, second), frames);
+                    });
+                }
+            }
+        }
     }
 
     /// `false` when somebody said stop.
@@ -193,6 +236,7 @@ impl<'a> Sender<'a> {
             let now_ns = steady_ns();
             if now_ns - *full_since_ns.get_or_insert(now_ns) > NO_ROOM_NS {
                 self.give_back(at);
+                self.refused_since_ns.get_or_insert(now_ns);
                 // There is none for longer, as when a link is down: no need to burn a core.
                 clock::sleep_until(now_ns + NO_ROOM_NS);
                 return Ok(());
@@ -243,6 +287,7 @@ impl<'a> Sender<'a> {
                 at(&mut stream.sent.seconds, by.of(sent_ns)).take(bytes, sent_ns);
             }
         }
+        self.refused_since_ns = None;
         let sent = self.lane.sent.load(Ordering::Relaxed) + taken.len() as u64;
         self.lane.sent.store(sent, Ordering::Relaxed);
     }

@@ -15,6 +15,10 @@ pub(super) struct Sent {
     pub(super) bytes: u64,
     pub(super) first_ns: u64,
     pub(super) last_ns: u64,
+    /// Due, and not sent: the interface could not.
+    pub(super) refused: u64,
+    /// Due, and not sent: the sender was held up.
+    pub(super) left_out: u64,
 }
 
 impl Sent {
@@ -84,6 +88,27 @@ impl Seconds {
         (sent_ns.saturating_sub(self.base_ns) / SECOND_NS).min(self.last) as usize
     }
 
+    /// Shares frames at even distances out among the seconds that they are in: (second, frames).
+    pub(super) fn split(
+        &self,
+        first_ns: u64,
+        interval_ns: f64,
+        frames: u64,
+        mut share: impl FnMut(usize, u64),
+    ) {
+        let mut done = 0;
+        while done < frames {
+            let time_ns = |frame: u64| first_ns.saturating_add((frame as f64 * interval_ns) as u64);
+            let second = self.of(time_ns(done));
+            let left_ns = self.start_ns(second + 1).saturating_sub(time_ns(done));
+            let is_last = interval_ns <= 0.0 || second as u64 == self.last;
+            let within = if is_last { frames } else { (left_ns as f64 / interval_ns).ceil().max(1.0) as u64 };
+            let many = within.min(frames - done);
+            share(second, many);
+            done += many;
+        }
+    }
+
     /// When a second begins.
     pub(super) fn start_ns(&self, second: usize) -> u64 {
         self.base_ns + second as u64 * SECOND_NS
@@ -126,6 +151,8 @@ fn tally(sent: &Sent, got: &Got) -> Result<Tally, String> {
         received: got.frames,
         received_bytes: got.bytes,
         lost,
+        refused: sent.refused,
+        left_out: sent.left_out,
         duplicates: got.duplicates,
         reordered: got.reordered,
         first_ns: sent.first_ns,
@@ -140,13 +167,15 @@ fn tally(sent: &Sent, got: &Got) -> Result<Tally, String> {
 /// All phases together, from both sides.
 pub(super) fn total(sent: &[Sent], got: &[Got]) -> (Sent, Got) {
     let mut all = (Sent::default(), Got::default());
-    for one in sent.iter().filter(|one| one.frames > 0) {
+    for one in sent {
         if all.0.frames == 0 {
             all.0.first_ns = one.first_ns;
         }
         all.0.frames += one.frames;
         all.0.bytes += one.bytes;
-        all.0.last_ns = one.last_ns;
+        all.0.last_ns = all.0.last_ns.max(one.last_ns);
+        all.0.refused += one.refused;
+        all.0.left_out += one.left_out;
     }
     for one in got {
         all.1.frames += one.frames;
@@ -227,10 +256,29 @@ mod tests {
     fn phases_add_up() {
         let mut late = got(&[3, 40]);
         late.lose(500);
-        let (sent, got) = total(&[sent(&[]), sent(&[10, 20]), sent(&[30])], &[got(&[]), late, got(&[8])]);
+        let refused = Sent { refused: 5, left_out: 2, ..Sent::default() };
+        let (sent, got) =
+            total(&[sent(&[]), sent(&[10, 20]), sent(&[30]), refused], &[got(&[]), late, got(&[8])]);
         assert_eq!((sent.frames, sent.first_ns, sent.last_ns), (3, 10, 30));
+        assert_eq!((sent.refused, sent.left_out), (5, 2));
         assert_eq!((got.frames, got.arrived_ns, got.lost_ns), (3, [1003, 1040], [500, 500]));
         assert_eq!(got.delay.figures(), Some([3.0, 17.0, 40.0]));
+    }
+
+    #[test]
+    fn frames_are_shared_out_among_seconds() {
+        let seconds = Seconds::new(1000, 5.0);
+        let split = |first_ns: u64, interval_ns: f64, frames: u64| {
+            let mut shares = Vec::new();
+            seconds.split(1000 + first_ns, interval_ns, frames, |second, frames| shares.push((second, frames)));
+            shares
+        };
+        assert_eq!(split(500_000_000, 1e8, 12), [(0, 5), (1, 7)]);
+        assert_eq!(split(500_000_000, 1e8, 16), [(0, 5), (1, 10), (2, 1)]);
+        assert_eq!(split(0, 3e9, 3), [(0, 1), (3, 1), (6, 1)]);
+        assert_eq!(split(7, 0.0, 9), [(0, 9)]);
+        assert_eq!(split(u64::MAX / 2, 1e8, 1 << 40), [(3605, 1 << 40)]);
+        assert_eq!(split(0, 1e8, 0), []);
     }
 
     #[test]

@@ -5,13 +5,16 @@
 //!   begins at 0           │ 2 s                 │ 3 s
 //! ```
 //!
-//! Who was held up does not make up for it by a burst that nobody asked for: at most [`LATE_NS`] is caught up with. What
-//! a phase of so many seconds had due before that is left out; a phase of so many frames goes on later.
+//! Who was held up does not make up for it by a burst that nobody asked for: at most [`LATE_NS`] or one interval is
+//! caught up with, whichever is longer. What a phase of so many seconds had due before that is left out, and told; a
+//! phase of so many frames goes on later.
 
 use super::plan::{Length, Phase};
 
-/// Frames that are later than this are late, ns.
-pub(super) const LATE_NS: u64 = 1_000_000;
+/// Frames that are later than this, and than an interval, are too late, ns.
+const LATE_NS: u64 = 100_000;
+/// So long after its end a phase's last frames may still leave, ns.
+const GRACE_NS: u64 = 1_000_000;
 const SECOND_NS: f64 = 1e9;
 
 /// The next frame of a stream.
@@ -33,6 +36,21 @@ pub(super) struct Place {
     begun_ns: u64,
     /// Frames of the phase that were taken, or left out.
     taken: u64,
+    /// So often frames had been left out.
+    gaps: usize,
+}
+
+/// Frames that are left out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct LeftOut {
+    /// The phase that they were due in.
+    pub(super) phase: usize,
+    /// How many.
+    pub(super) frames: u64,
+    /// When the first of them was due, CLOCK_MONOTONIC ns.
+    pub(super) due_ns: u64,
+    /// And how far they are apart.
+    pub(super) interval_ns: f64,
 }
 
 /// The phases of a stream.
@@ -42,22 +60,42 @@ pub(super) struct Timetable {
     /// By how much of an interval its frames are behind the beginning: streams of equal rates do not collide.
     stagger: f64,
     place: Place,
+    left_out: Vec<LeftOut>,
 }
 
 impl Timetable {
     /// Phases that begin at `begin_ns`; `stagger` is 0 to 1.
     pub(super) fn new(phases: Vec<Phase>, stagger: f64, begin_ns: u64) -> Self {
-        Self { phases, stagger, place: Place { phase: 0, begun_ns: begin_ns, taken: 0 } }
+        let place = Place { phase: 0, begun_ns: begin_ns, taken: 0, gaps: 0 };
+        Self { phases, stagger, place, left_out: Vec::new() }
     }
 
     /// Where it is now.
     pub(super) fn place(&self) -> Place {
-        self.place
+        Place { gaps: self.left_out.len(), ..self.place }
     }
 
-    /// Goes back to where it was.
+    /// Goes back to where it was since [`Self::left_out`] was last asked.
     pub(super) fn go_back(&mut self, place: Place) {
         self.place = place;
+        self.left_out.truncate(place.gaps);
+    }
+
+    /// What was left out since this was last asked.
+    pub(super) fn left_out(&mut self) -> std::vec::Drain<'_, LeftOut> {
+        self.left_out.drain(..)
+    }
+
+    /// Leaves out the rest of a phase that has begun and would not end by the clock.
+    pub(super) fn give_up(&mut self, now_ns: u64) {
+        let Place { phase: at, begun_ns, taken, .. } = self.place;
+        if let Some(Phase { length: Length::Frames(frames), .. }) = self.phases.get(at)
+            && begun_ns <= now_ns
+        {
+            let rest = frames.saturating_sub(taken);
+            self.place.taken += rest;
+            self.left_out.push(LeftOut { phase: at, frames: rest, due_ns: now_ns, interval_ns: 0.0 });
+        }
     }
 
     /// The next frame was taken.
@@ -79,38 +117,55 @@ impl Timetable {
 
     /// When the next frame of the phase is due, if there is one.
     fn due(&mut self, phase: &Phase, now_ns: u64) -> Option<u64> {
-        let Place { begun_ns, taken, .. } = self.place;
-        let is_over = match phase.length {
-            Length::Seconds(seconds) if phase.pps.is_none() => now_ns >= begun_ns + ns(seconds),
-            _ => phase.frames().is_some_and(|frames| taken >= frames),
+        let begun_ns = self.place.begun_ns;
+        let Some(pps) = phase.pps else {
+            let is_over = match phase.length {
+                Length::Seconds(seconds) => now_ns >= begun_ns.saturating_add(ns(seconds)),
+                Length::Frames(frames) => self.place.taken >= frames,
+            };
+            return (!is_over).then_some(begun_ns.max(now_ns));
         };
-        if is_over {
+        let left = phase.frames().unwrap_or(0).saturating_sub(self.place.taken);
+        if left == 0 {
             return None;
         }
-        let Some(pps) = phase.pps else { return Some(begun_ns.max(now_ns)) };
         let interval_ns = SECOND_NS / pps;
-        let due_ns = begun_ns + ((taken as f64 + self.stagger) * interval_ns) as u64;
+        let due_ns = self.due_ns(phase, interval_ns);
         let late_ns = now_ns.saturating_sub(due_ns);
-        if late_ns <= LATE_NS {
+        let is_late = late_ns > LATE_NS && late_ns as f64 > interval_ns;
+        let Length::Seconds(seconds) = phase.length else {
+            self.place.begun_ns += if is_late { late_ns } else { 0 };
+            return Some(if is_late { now_ns } else { due_ns });
+        };
+        let is_over = now_ns > begun_ns.saturating_add(ns(seconds)).saturating_add(GRACE_NS);
+        let too_late = if is_over { left } else { ((late_ns as f64 / interval_ns) as u64).min(left) };
+        if !is_over && !is_late {
             return Some(due_ns);
         }
-        match phase.length {
-            Length::Frames(_) => self.place.begun_ns += late_ns,
-            // A phase that lasts still has its first frame: one that is sent once a day is not left out for a hiccup.
-            Length::Seconds(seconds) if taken == 0 && now_ns < begun_ns + ns(seconds) => return Some(due_ns),
-            Length::Seconds(_) => self.place.taken += (late_ns as f64 / interval_ns).ceil() as u64,
-        }
-        self.due(phase, now_ns)
+        self.left_out.push(LeftOut { phase: self.place.phase, frames: too_late, due_ns, interval_ns });
+        self.place.taken += too_late;
+        (too_late < left).then(|| self.due_ns(phase, interval_ns))
+    }
+
+    /// When the frame behind those taken is due, of a phase with a pace.
+    fn due_ns(&self, phase: &Phase, interval_ns: f64) -> u64 {
+        let place_ns = |within_ns: f64| self.place.taken as f64 * interval_ns + self.stagger * within_ns;
+        let after_ns = match phase.length {
+            Length::Frames(_) => place_ns(interval_ns),
+            // A phase may be shorter than an interval, or have a part of one at its end: its frames are within it.
+            Length::Seconds(seconds) => place_ns(interval_ns.min(seconds * SECOND_NS)).min(seconds * SECOND_NS),
+        };
+        self.place.begun_ns.saturating_add(after_ns as u64)
     }
 
     fn advance(&mut self, phase: &Phase, now_ns: u64) {
         let Place { phase: at, begun_ns, .. } = self.place;
         let begun_ns = match (phase.length, phase.pps) {
-            (Length::Seconds(seconds), _) => begun_ns + ns(seconds),
-            (Length::Frames(frames), Some(pps)) => begun_ns + ns(frames as f64 / pps),
+            (Length::Seconds(seconds), _) => begun_ns.saturating_add(ns(seconds)),
+            (Length::Frames(frames), Some(pps)) => begun_ns.saturating_add(ns(frames as f64 / pps)),
             (Length::Frames(_), None) => begun_ns.max(now_ns),
         };
-        self.place = Place { phase: at + 1, begun_ns, taken: 0 };
+        self.place = Place { phase: at + 1, begun_ns, taken: 0, ..self.place };
     }
 }
 
@@ -183,30 +238,69 @@ mod tests {
         let second = |length| {
             let mut timetable = Timetable::new(vec![phase(length, Some(1000.0))], 0.0, BEGIN_NS);
             timetable.take();
-            all(&mut timetable, BEGIN_NS + 100_500_000)
+            let all = all(&mut timetable, BEGIN_NS + 100_500_000);
+            (all, timetable.left_out().collect::<Vec<_>>())
         };
-        // Frame 1 was due at 1 ms, and it is 100.5: the next one in time is 101.
-        let left_out = second(Length::Seconds(0.2));
-        assert_eq!((left_out[0], left_out.len()), ((0, 101_000_000), 99));
-        assert_eq!(left_out[98], (0, 199_000_000));
-        let later = second(Length::Frames(200));
+        // Frame 1 was due at 1 ms, and it is 100.5: frame 100 is the latest one that is due.
+        let (sent, left_out) = second(Length::Seconds(0.2));
+        assert_eq!((sent[0], sent.len()), ((0, 100_000_000), 100));
+        assert_eq!(sent[99], (0, 199_000_000));
+        let expected = LeftOut { phase: 0, frames: 99, due_ns: BEGIN_NS + 1_000_000, interval_ns: 1e6 };
+        assert_eq!(left_out, [expected]);
+        let (later, left_out) = second(Length::Frames(200));
         assert_eq!((later[0], later.len()), ((0, 100_500_000), 199));
-        assert_eq!(later[198], (0, 298_500_000));
+        assert_eq!((later[198], left_out.len()), ((0, 298_500_000), 0));
     }
 
     #[test]
     fn a_little_is_caught_up_with() {
-        let mut timetable = Timetable::new(vec![phase(Length::Seconds(1.0), Some(10_000.0))], 0.0, BEGIN_NS);
-        timetable.take();
-        let frames = all(&mut timetable, BEGIN_NS + 1_000_000);
-        assert_eq!((frames[0], frames.len()), ((0, 100_000), 9999));
+        let first = |pps, late_ns| {
+            let mut timetable = Timetable::new(vec![phase(Length::Seconds(1.0), Some(pps))], 0.0, BEGIN_NS);
+            timetable.take();
+            let due_ns = timetable.next(BEGIN_NS + late_ns).unwrap().due_ns;
+            (due_ns - BEGIN_NS, timetable.left_out().map(|gap| gap.frames).sum::<u64>())
+        };
+        assert_eq!(first(100_000.0, 110_000), (10_000, 0), "a tenth of a ms");
+        assert_eq!(first(100_000.0, 120_000), (120_000, 11), "more");
+        assert_eq!(first(10.0, 199_000_000), (100_000_000, 0), "an interval");
+        assert_eq!(first(10.0, 301_000_000), (300_000_000, 2), "more");
     }
 
     #[test]
-    fn a_phase_that_lasts_still_has_its_first_frame() {
-        let phases = vec![phase(Length::Seconds(1.0), Some(100.0)), phase(Length::Seconds(1.0), Some(1.0))];
-        let frames = all(&mut Timetable::new(phases, 0.0, BEGIN_NS), BEGIN_NS + 1_500_000_000);
-        assert_eq!(frames, [(1, 1_000_000_000)]);
+    fn what_is_not_sent_by_the_end_of_a_phase_is_left_out() {
+        let phases = vec![phase(Length::Seconds(1.0), Some(100.0)), phase(Length::Seconds(1.0), Some(0.5))];
+        let mut timetable = Timetable::new(phases, 0.0, BEGIN_NS);
+        let frames = all(&mut timetable, BEGIN_NS + 1_500_000_000);
+        assert_eq!(frames, [(1, 1_000_000_000)], "that of the second phase is still within an interval");
+        let expected = LeftOut { phase: 0, frames: 100, due_ns: BEGIN_NS, interval_ns: 1e7 };
+        assert_eq!(timetable.left_out().collect::<Vec<_>>(), [expected]);
+    }
+
+    #[test]
+    fn a_phase_shorter_than_an_interval_has_its_frame_within() {
+        let phases = vec![phase(Length::Seconds(10.0), Some(0.001))];
+        assert_eq!(all(&mut Timetable::new(phases, 0.5, BEGIN_NS), BEGIN_NS), [(0, 5_000_000_000)]);
+        let phases = vec![phase(Length::Seconds(2.6), Some(1.0)), phase(Length::Frames(1), None)];
+        let frames = all(&mut Timetable::new(phases, 0.9, BEGIN_NS), BEGIN_NS);
+        assert_eq!(frames[1..], [(0, 1_900_000_000), (0, 2_600_000_000), (1, 2_600_000_000)]);
+    }
+
+    #[test]
+    fn a_phase_of_frames_can_be_given_up() {
+        for pps in [None, Some(10.0)] {
+            let phases = vec![phase(Length::Frames(100), pps), phase(Length::Seconds(1.0), Some(1.0))];
+            let mut timetable = Timetable::new(phases, 0.0, BEGIN_NS);
+            timetable.next(BEGIN_NS).unwrap();
+            timetable.take();
+            let place = timetable.place();
+            timetable.give_up(BEGIN_NS + 5);
+            assert_eq!(timetable.left_out.iter().map(|gap| gap.frames).sum::<u64>(), 99, "{pps:?}");
+            assert_eq!(timetable.next(BEGIN_NS + 5).unwrap().phase, 1);
+            timetable.give_up(BEGIN_NS + 5);
+            assert_eq!(timetable.left_out.len(), 1, "what has not begun, or ends by the clock, is left alone");
+            timetable.go_back(place);
+            assert_eq!((timetable.left_out.len(), timetable.next(BEGIN_NS).unwrap().phase), (0, 0));
+        }
     }
 
     #[test]

@@ -100,6 +100,11 @@ impl Variation {
         }
     }
 
+    /// The largest delay; 0 when nothing came.
+    pub(super) fn max_ns(&self) -> u64 {
+        u64::try_from(self.all.max).unwrap_or(0)
+    }
+
     /// All figures; `None` when nothing came.
     pub(super) fn figures(&self) -> Option<Delays> {
         let delay @ [min, mean, max] = self.all.figures()?;
