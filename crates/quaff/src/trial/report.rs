@@ -31,7 +31,8 @@ pub struct DirectionReport {
     /// The same that the receiving interface counted as dropped, or this machine's queue in front of its stack (of any
     /// interface: `softnet_stat`, `netdev_max_backlog`).
     pub nic_dropped: u64,
-    /// How late frames were sent by the sender's own word: the longest, ns.
+    /// How late the sender was by its own word, ns: the longest, of frames too that were left out for it; without a pace
+    /// the longest that it did not send. An interface that took nothing is not meant.
     pub late_max_ns: u64,
 }
 

@@ -44,6 +44,8 @@ struct Outgoing<'a> {
     /// As many of each size as a call takes.
     frames: Vec<Vec<Frame>>,
     next: Option<Due>,
+    /// The phase of the frame that was made ready last, and when that was.
+    last: Option<(usize, u64)>,
     /// Frames that the kernel took, which is the next number.
     taken: u64,
     /// So many phases have begun: a frame of the last one was taken.
@@ -103,6 +105,7 @@ impl<'a> Sender<'a> {
             timetable: Timetable::new(template.plan.phases.clone(), number as f64 / count, begin.steady_ns),
             frames: template.frames.into_iter().map(|frame| vec![frame; CALL_FRAMES]).collect(),
             next: None,
+            last: None,
             taken: 0,
             begun: 0,
             ready: (0, 0),
@@ -157,6 +160,9 @@ impl<'a> Sender<'a> {
     fn note_left_out(&mut self) {
         let is_refused = self.refused_since_ns.is_some();
         for stream in &mut self.streams {
+            let late_ns = stream.timetable.late_max_ns();
+            // An interface that takes nothing is not the sender's lateness.
+            self.late_max_ns = self.late_max_ns.max(if is_refused { 0 } else { late_ns });
             let sent = &mut stream.sent;
             for gap in stream.timetable.left_out() {
                 let note = |of: &mut Sent, frames: u64| {
@@ -209,9 +215,14 @@ impl<'a> Sender<'a> {
             self.call.push(Slot { stream: at, size, due, place: stream.timetable.place() });
             stream.timetable.take();
             stream.next = stream.timetable.next(now_ns);
-            if due.is_paced {
-                self.late_max_ns = self.late_max_ns.max(now_ns - due.due_ns);
-            }
+            // Without a pace a frame is due right behind the one before it.
+            let due_ns = match stream.last.replace((due.phase, now_ns)) {
+                _ if due.is_paced => due.due_ns,
+                Some((phase, last_ns)) if phase == due.phase => last_ns,
+                _ => now_ns,
+            };
+            let late_ns = now_ns - due_ns;
+            self.late_max_ns = self.late_max_ns.max(late_ns);
         }
     }
 
@@ -294,7 +305,9 @@ impl<'a> Sender<'a> {
 
     fn give_back(&mut self, from: usize) {
         for slot in self.call[from..].iter().rev() {
-            self.streams[slot.stream].timetable.go_back(slot.place);
+            let stream = &mut self.streams[slot.stream];
+            stream.timetable.go_back(slot.place);
+            stream.last = None;
         }
     }
 

@@ -61,13 +61,15 @@ pub(super) struct Timetable {
     stagger: f64,
     place: Place,
     left_out: Vec<LeftOut>,
+    /// The longest that a frame was too late, ns.
+    late_max_ns: u64,
 }
 
 impl Timetable {
     /// Phases that begin at `begin_ns`; `stagger` is 0 to 1.
     pub(super) fn new(phases: Vec<Phase>, stagger: f64, begin_ns: u64) -> Self {
         let place = Place { phase: 0, begun_ns: begin_ns, taken: 0, gaps: 0 };
-        Self { phases, stagger, place, left_out: Vec::new() }
+        Self { phases, stagger, place, left_out: Vec::new(), late_max_ns: 0 }
     }
 
     /// Where it is now.
@@ -79,6 +81,11 @@ impl Timetable {
     pub(super) fn go_back(&mut self, place: Place) {
         self.place = place;
         self.left_out.truncate(place.gaps);
+    }
+
+    /// The longest that a frame was too late, so that it was left out or all went on later, since this was last asked, ns.
+    pub(super) fn late_max_ns(&mut self) -> u64 {
+        std::mem::take(&mut self.late_max_ns)
     }
 
     /// What was left out since this was last asked.
@@ -133,6 +140,9 @@ impl Timetable {
         let due_ns = self.due_ns(phase, interval_ns);
         let late_ns = now_ns.saturating_sub(due_ns);
         let is_late = late_ns > LATE_NS && late_ns as f64 > interval_ns;
+        if is_late {
+            self.late_max_ns = self.late_max_ns.max(late_ns);
+        }
         let Length::Seconds(seconds) = phase.length else {
             self.place.begun_ns += if is_late { late_ns } else { 0 };
             return Some(if is_late { now_ns } else { due_ns });
@@ -239,6 +249,7 @@ mod tests {
             let mut timetable = Timetable::new(vec![phase(length, Some(1000.0))], 0.0, BEGIN_NS);
             timetable.take();
             let all = all(&mut timetable, BEGIN_NS + 100_500_000);
+            assert_eq!((timetable.late_max_ns(), timetable.late_max_ns()), (99_500_000, 0));
             (all, timetable.left_out().collect::<Vec<_>>())
         };
         // Frame 1 was due at 1 ms, and it is 100.5: frame 100 is the latest one that is due.
