@@ -275,7 +275,7 @@ fn the_meter_keeps_up_with_the_sender() {
         let total = &direction.streams[0].total;
         let mpps = total.sent as f64 / (total.last_ns - total.first_ns) as f64 * 1e3;
         figures.push(format!("{mpps:.3} Mpps, lost {}, dropped {}", total.lost, direction.meter_dropped));
-        if direction.meter_dropped == 0 && total.lost == 0 && mpps > 0.1 {
+        if direction.meter_dropped == 0 && total.lost == 0 && mpps > 0.3 {
             eprintln!("{figures:?}");
             return;
         }

@@ -221,8 +221,9 @@ impl<'a> Sender<'a> {
                 Some((phase, last_ns)) if phase == due.phase => last_ns,
                 _ => now_ns,
             };
-            let late_ns = now_ns - due_ns;
-            self.late_max_ns = self.late_max_ns.max(late_ns);
+            if self.refused_since_ns.is_none() {
+                self.late_max_ns = self.late_max_ns.max(now_ns - due_ns);
+            }
         }
     }
 
