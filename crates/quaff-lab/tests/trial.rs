@@ -193,7 +193,11 @@ fn a_link_that_goes_down_is_an_outage_and_no_burst_comes_after_it() {
         assert!(changes.is_empty() && !report.interrupted);
         // What the kernel did not take was not sent, is counted where it was due, and is not made up for.
         let Tally { sent, refused, left_out, .. } = stream.total;
-        assert!((1500..2500).contains(&sent) && (500..1500).contains(&refused), "{interface}: {:?}", stream.total);
+        assert!(
+            (1500..2500).contains(&sent) && (500..1500).contains(&refused),
+            "{interface}: {:?}",
+            stream.total
+        );
         assert_eq!(sent + refused + left_out, 3000, "{interface}");
         assert!(stream.seconds[0].refused > 500, "{interface}: {:?}", stream.seconds);
         assert!(stream.seconds.iter().all(|second| second.sent <= 2010), "{interface}: {:?}", stream.seconds);

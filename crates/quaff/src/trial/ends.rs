@@ -224,7 +224,8 @@ mod tests {
     #[test]
     fn each_vlan_is_taught_once() {
         let plain = StreamPlan { vlan: None, ..stream(vec![60], None) };
-        let frames = learning_frames([[4; 6], [2; 6]], &[stream(vec![60], None), plain, stream(vec![60], None)]);
+        let frames =
+            learning_frames([[4; 6], [2; 6]], &[stream(vec![60], None), plain, stream(vec![60], None)]);
         assert_eq!(frames.iter().map(Vec::len).collect::<Vec<_>>(), [60, 60]);
         assert_eq!(frames[0][..14], [4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2, 0x88, 0xb5]);
         assert_eq!(frames[1][12..18], [0x81, 0, 0xa0, 100, 0x88, 0xb5]);

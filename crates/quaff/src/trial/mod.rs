@@ -258,7 +258,8 @@ fn supervise(
     (board, begin): (&Board, Begin),
     watch: &mut impl FnMut(&Progress) -> bool,
 ) -> bool {
-    let is_running = |threads: &Threads<'_, '_>| !threads.sender.is_finished() || !threads.meter.is_finished();
+    let is_running =
+        |threads: &Threads<'_, '_>| !threads.sender.is_finished() || !threads.meter.is_finished();
     let is_sending = || lanes.iter().any(|lane| !lane.board.is_done());
     let (mut interrupted, mut watch_ns) = (false, 0);
     while threads.iter().any(is_running) {

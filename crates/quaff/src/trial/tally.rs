@@ -270,7 +270,8 @@ mod tests {
         let seconds = Seconds::new(1000, 5.0);
         let split = |first_ns: u64, interval_ns: f64, frames: u64| {
             let mut shares = Vec::new();
-            seconds.split(1000 + first_ns, interval_ns, frames, |second, frames| shares.push((second, frames)));
+            seconds
+                .split(1000 + first_ns, interval_ns, frames, |second, frames| shares.push((second, frames)));
             shares
         };
         assert_eq!(split(500_000_000, 1e8, 12), [(0, 5), (1, 7)]);

@@ -163,7 +163,9 @@ impl Timetable {
         let after_ns = match phase.length {
             Length::Frames(_) => place_ns(interval_ns),
             // A phase may be shorter than an interval, or have a part of one at its end: its frames are within it.
-            Length::Seconds(seconds) => place_ns(interval_ns.min(seconds * SECOND_NS)).min(seconds * SECOND_NS),
+            Length::Seconds(seconds) => {
+                place_ns(interval_ns.min(seconds * SECOND_NS)).min(seconds * SECOND_NS)
+            }
         };
         self.place.begun_ns.saturating_add(after_ns as u64)
     }
@@ -308,7 +310,11 @@ mod tests {
             assert_eq!(timetable.left_out.iter().map(|gap| gap.frames).sum::<u64>(), 99, "{pps:?}");
             assert_eq!(timetable.next(BEGIN_NS + 5).unwrap().phase, 1);
             timetable.give_up(BEGIN_NS + 5);
-            assert_eq!(timetable.left_out.len(), 1, "what has not begun, or ends by the clock, is left alone");
+            assert_eq!(
+                timetable.left_out.len(),
+                1,
+                "what has not begun, or ends by the clock, is left alone"
+            );
             timetable.go_back(place);
             assert_eq!((timetable.left_out.len(), timetable.next(BEGIN_NS).unwrap().phase), (0, 0));
         }

@@ -163,7 +163,9 @@ type Fate = (u64, u8, u64);
 
 /// Lost frames as (count, first and last time of sending).
 fn lost_of(times: impl Iterator<Item = u64>) -> (u64, u64, u64) {
-    times.fold((0, 0, 0), |(count, first, _), time_ns| (count + 1, if count == 0 { time_ns } else { first }, time_ns))
+    times.fold((0, 0, 0), |(count, first, _), time_ns| {
+        (count + 1, if count == 0 { time_ns } else { first }, time_ns)
+    })
 }
 
 proptest! {
