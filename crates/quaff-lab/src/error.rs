@@ -58,6 +58,9 @@ pub enum Error {
     /// There is no disk to write to, or too little of it.
     #[error("{0}")]
     Place(String),
+    /// A service test cannot be made.
+    #[error("{0}")]
+    Service(String),
     /// The caller wanted no more.
     #[error("interrupted")]
     Interrupted,

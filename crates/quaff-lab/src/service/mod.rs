@@ -4,6 +4,31 @@
 //!    plan ──▶ null calibration ──▶ tests, each of many trials (quaff::trial) ──▶ report
 //!    (data)   (a bare link)        throughput, latency, …, configuration, performance   (data)
 //! ```
+//!
+//! Who makes a trial is a [`Prober`]: a session of real interfaces, or a path in numbers in tests. Methods know
+//! nothing of namespaces and threads; they ask for streams, and judge what came of them. What the instrument could
+//! not send or could not receive is never called the path's loss: it is said, and not judged.
 
+mod availability;
+mod events;
+mod figures;
+mod frames;
+mod look;
+mod null;
+mod overall;
 pub mod plan;
+pub mod preset;
+mod prober;
 pub mod result;
+mod rfc2544;
+mod rig;
+mod run;
+#[cfg(test)]
+mod sim;
+mod verdict;
+mod y1564;
+
+pub use events::{Events, Line, Now};
+pub use overall::overall;
+pub use prober::{Ask, Over, Prober};
+pub use run::{Context, run_over};

@@ -1,5 +1,13 @@
 //! What a service test is to do, as plain data: services, limits, tests. Also the shape of a preset's TOML.
 
+mod check;
+mod cost;
+mod read;
+
+pub use read::read;
+
+pub(super) use read::from_toml;
+
 use crate::bench::plan::Source;
 use quaff::trial::plan::End;
 use serde::{Deserialize, Serialize};
@@ -30,9 +38,12 @@ pub struct Plan {
     pub services: Vec<Service>,
     /// In this order.
     pub tests: Vec<Test>,
-    /// How often all of it is done.
+    /// How often the performance test is done. The others have repetitions of their own, and are done once.
     #[serde(default = "one")]
     pub runs: u32,
+    /// Between two trials nothing is sent for so long, s (RFC 2544 §23 e: 5).
+    #[serde(default)]
+    pub pause_s: f64,
     /// What a reader has to know of it. One sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -88,6 +99,10 @@ pub struct Service {
     #[allow(missing_docs, reason = "with cbs_bytes")]
     #[serde(default)]
     pub ebs_bytes: u64,
+    /// What is above CIR and EIR has to be dropped. Without it the policing test is made, and judged only by what
+    /// has to arrive.
+    #[serde(default = "yes")]
+    pub is_policed: bool,
     /// 802.1Q: VLAN id and priority.
     #[serde(default)]
     pub vlan: Option<(u16, u8)>,
@@ -185,4 +200,8 @@ pub enum Test {
 
 fn one() -> u32 {
     1
+}
+
+fn yes() -> bool {
+    true
 }

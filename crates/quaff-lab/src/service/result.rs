@@ -67,7 +67,7 @@ pub struct Null {
 }
 
 /// Which way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
     /// From `from` to `to`.
@@ -232,6 +232,9 @@ pub struct Figures {
     pub availability: Option<f64>,
     /// Seconds that were not.
     pub unavailable_s: u64,
+    /// Frames sent and lost in these. They are in no other figure but the rates.
+    #[serde(default)]
+    pub unavailable: [u64; 2],
     /// Seconds in which more than half was lost (severely errored).
     pub severely_errored_s: u64,
     /// Shares of frames within the limits of delay and of its variation, 0 to 1 (the whitepaper's "%").

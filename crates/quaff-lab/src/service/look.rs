@@ -1,0 +1,120 @@
+//! What a trial says of the path, and what only of the instrument: frames that were never sent, and frames that
+//! arrived and that the meter did not get, are no loss of the path.
+
+use quaff::trial::report::{DirectionReport, StreamReport, Tally};
+
+/// Frames that come slower than this share of what was wanted are another rate (RFC 2285 §3.5.2).
+pub(super) const OFFERED_MIN: f64 = 0.98;
+
+/// Who lost what was lost, or kept more from being sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// All that was wanted was sent, and arrived.
+    Nothing,
+    /// The path lost frames.
+    Path,
+    /// Frames could not be sent as fast as wanted.
+    Generator,
+    /// Frames arrived, and the meter had no room for them.
+    Meter,
+}
+
+/// A stream at one rate, looked at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Seen {
+    /// Frames/s that were wanted.
+    pub(super) wanted_pps: f64,
+    /// Frames/s that were sent (RFC 2285 §3.5.2: offered load).
+    pub(super) offered_pps: f64,
+    /// Frames sent.
+    pub(super) sent: u64,
+    /// Frames that the path lost for certain.
+    pub(super) lost: u64,
+    /// `lost` of `sent`, 0 to 1.
+    pub(super) loss: f64,
+    /// Loss as a search has to see it, 0 to 1: what was not sent in time and what the meter lost prove nothing of
+    /// this rate (RFC 9971, "Measurer").
+    pub(super) unproven: f64,
+    /// What it was limited by.
+    pub(super) limit: Limit,
+}
+
+/// A stream that was sent at one rate; `seconds` of it where it was sent by time, else the rate is that of its frames.
+pub(super) fn look(
+    direction: &DirectionReport,
+    stream: &StreamReport,
+    wanted_pps: f64,
+    seconds: Option<f64>,
+) -> Seen {
+    let Tally { sent, lost: missing, .. } = stream.total;
+    let offered_pps = seconds.map_or_else(|| pace(&stream.total, wanted_pps), |s| sent as f64 / s);
+    let lost = path_lost(direction, missing);
+    let ratio = |frames: u64| if sent > 0 { frames as f64 / sent as f64 } else { 0.0 };
+    let slow = offered_pps < wanted_pps * OFFERED_MIN;
+    let unsent = if slow { 1.0 - offered_pps / wanted_pps } else { 0.0 };
+    let limit = match (lost > 0, missing > 0) {
+        (true, _) => Limit::Path,
+        (false, true) => Limit::Meter,
+        (false, false) if slow => Limit::Generator,
+        (false, false) => Limit::Nothing,
+    };
+    let unproven = ratio(missing).max(unsent);
+    Seen { wanted_pps, offered_pps, sent, lost, loss: ratio(lost), unproven, limit }
+}
+
+/// Of the frames that are missing, those that the meter cannot have lost.
+pub(super) fn path_lost(direction: &DirectionReport, missing: u64) -> u64 {
+    missing.saturating_sub(meter_lost(direction))
+}
+
+/// Frames that arrived and that the meter did not get.
+pub(super) fn meter_lost(direction: &DirectionReport) -> u64 {
+    direction.meter_dropped.saturating_add(direction.nic_dropped)
+}
+
+/// Frames/s from the first frame to the last; of one frame nobody knows, and it is taken for what was wanted.
+pub(super) fn pace(tally: &Tally, wanted_pps: f64) -> f64 {
+    let ns = tally.last_ns.saturating_sub(tally.first_ns);
+    if tally.sent > 1 && ns > 0 { (tally.sent - 1) as f64 * 1e9 / ns as f64 } else { wanted_pps }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sim;
+    use super::*;
+
+    fn seen(sent: u64, lost: u64, meter_dropped: u64) -> Seen {
+        let total = Tally { sent, lost, received: sent - lost, ..Tally::default() };
+        let stream = StreamReport { total, ..sim::no_stream(1) };
+        let direction = DirectionReport { meter_dropped, ..sim::direction(vec![stream.clone()]) };
+        look(&direction, &stream, 1000.0, Some(1.0))
+    }
+
+    #[test]
+    fn what_the_meter_lost_is_not_the_paths() {
+        let both = seen(1000, 30, 10);
+        assert_eq!((both.lost, both.limit), (20, Limit::Path));
+        assert!((both.loss - 0.02).abs() < 1e-12 && (both.unproven - 0.03).abs() < 1e-12);
+        let meter = seen(1000, 10, 10);
+        assert_eq!((meter.lost, meter.loss, meter.limit), (0, 0.0, Limit::Meter));
+        // But it proves nothing of the rate either.
+        assert!(meter.unproven > 0.0);
+    }
+
+    #[test]
+    fn a_rate_that_was_not_sent_is_not_proven() {
+        let slow = seen(900, 0, 0);
+        assert_eq!((slow.offered_pps, slow.limit, slow.loss), (900.0, Limit::Generator, 0.0));
+        assert!((slow.unproven - 0.1).abs() < 1e-12);
+        assert_eq!(seen(985, 0, 0).unproven, 0.0);
+        assert_eq!(seen(1000, 0, 0).limit, Limit::Nothing);
+        assert_eq!(seen(0, 0, 0).unproven, 1.0);
+    }
+
+    #[test]
+    fn the_pace_is_that_of_the_gaps() {
+        let tally = Tally { sent: 11, first_ns: 5, last_ns: 1_000_000_005, ..Tally::default() };
+        assert_eq!(pace(&tally, 7.0), 10.0);
+        assert_eq!(pace(&Tally { sent: 1, ..tally }, 7.0), 7.0);
+    }
+}

@@ -1,0 +1,150 @@
+//! The instrument alone: the same ends joined by nothing but a link. What it adds to a delay, and how fast it can
+//! send and receive, are its own figures, and not the path's.
+
+use super::frames::{for_s, id, line_pps, mean_size, pps, stream};
+use super::look::{Limit, look};
+use super::plan::{Plan, Test};
+use super::result::{Null, Way};
+use super::rig::Rig;
+use crate::Result;
+use quaff::trial::plan::{Length, Phase};
+use quaff::trial::report::Delays;
+use std::collections::BTreeSet;
+
+/// How long a trial of the calibration is, s.
+pub(super) const TRIAL_S: f64 = 1.0;
+/// Delays are measured for so long, s.
+pub(super) const DELAY_S: f64 = 2.0;
+/// And at so many frames/s at most: at higher rates frames wait for each other in the instrument.
+const DELAY_PPS_MAX: f64 = 10_000.0;
+/// After a loss this share of what arrived is tried.
+const STEP_DOWN: f64 = 0.95;
+/// So often at most.
+const TRIES: usize = 5;
+
+/// Measures it; `None` where there is no bare link, and a note says so.
+pub(super) fn calibrate(rig: &mut Rig<'_>) -> Result<Option<Null>> {
+    if !rig.has_null() {
+        rig.note(
+            "There is no bare link between these ends: what the instrument itself adds to a delay is not known, and \
+             is in the figures."
+                .into(),
+        );
+        return Ok(None);
+    }
+    let mut max_pps = Vec::new();
+    for size in searched_sizes(rig.plan) {
+        let most = highest(rig, size)?;
+        rig.null_pps.insert(size, most);
+        max_pps.push((size, most));
+    }
+    let (size, pps) = delay_load(rig.plan, rig.link_mbps);
+    let delays = delays(rig, size, pps.min(DELAY_PPS_MAX))?;
+    let ms = |ns: f64| ns / 1e6;
+    Ok(delays.map(|delays| Null {
+        delay_ms: [delays.delay[0], delays.delay[1], delays.delay[2], median(&delays)].map(ms),
+        delay_variation_ms: delays.pdv.map(ms),
+        max_pps,
+    }))
+}
+
+/// Delays of the bare link under such a load; `None` when nothing arrived.
+pub(super) fn delays(rig: &mut Rig<'_>, size: u32, pps: f64) -> Result<Option<Delays>> {
+    let stream = stream(id(Way::There, 0), size, vec![for_s(DELAY_S, pps)]);
+    let mut report = rig.null_trial("null calibration, delay", DELAY_S, stream)?;
+    let first = report.directions.pop().and_then(|direction| direction.streams.into_iter().next());
+    Ok(first.and_then(|stream| stream.delay))
+}
+
+/// The median, ns.
+pub(super) fn median(delays: &Delays) -> f64 {
+    let half = delays.quantiles.iter().find(|(at, _)| *at == 0.5);
+    half.map_or(delays.delay[1], |(_, ns)| *ns)
+}
+
+/// The highest rate that could be sent and received, frames/s.
+fn highest(rig: &mut Rig<'_>, size: u32) -> Result<f64> {
+    let mut pps = None;
+    let mut reached = 0.0;
+    for _ in 0..TRIES {
+        let phase = Phase { length: Length::Seconds(TRIAL_S), pps };
+        let what = format!("null calibration, highest rate, {size} B");
+        let stream = stream(id(Way::There, 0), size, vec![phase]);
+        let report = rig.null_trial(&what, TRIAL_S, stream)?;
+        let Some((direction, stream)) =
+            report.directions.first().and_then(|there| Some((there, there.streams.first()?)))
+        else {
+            break;
+        };
+        let seen = look(direction, stream, pps.unwrap_or(0.0), Some(TRIAL_S));
+        reached = stream.total.received as f64 / TRIAL_S;
+        if matches!(seen.limit, Limit::Nothing | Limit::Generator) {
+            break;
+        }
+        pps = Some((reached * STEP_DOWN).max(1.0));
+    }
+    Ok(reached)
+}
+
+/// Sizes of which a highest rate is sought.
+fn searched_sizes(plan: &Plan) -> BTreeSet<u32> {
+    let of = |test: &Test| match test {
+        Test::Throughput { sizes, .. }
+        | Test::Latency { sizes, .. }
+        | Test::FrameLoss { sizes, .. }
+        | Test::BackToBack { sizes, .. }
+        | Test::Recovery { sizes, .. } => sizes.clone(),
+        Test::Configuration { .. } | Test::Performance { .. } => Vec::new(),
+    };
+    plan.tests.iter().flat_map(of).collect()
+}
+
+/// Size and rate, frames/s, of the first service; of a plan without one its first size at a tenth of the line.
+fn delay_load(plan: &Plan, link_mbps: f64) -> (u32, f64) {
+    if let Some(service) = plan.services.first() {
+        let mean = mean_size(&service.sizes).round();
+        return (mean as u32, pps(service.cir_mbps, mean));
+    }
+    let size = searched_sizes(plan).first().copied().unwrap_or(512);
+    (size, line_pps(link_mbps, f64::from(size)) / 10.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sim::{Sim, quiet, sizes_plan};
+    use super::*;
+
+    #[test]
+    fn the_instruments_own_figures_are_found() {
+        let mut sim = Sim { generator_pps: 3000.0, null_delay_ns: 40_000.0, ..Sim::default() };
+        let plan = sizes_plan(&[64, 512]);
+        let mut events = quiet();
+        let mut rig = Rig::new(&plan, &mut sim, &mut events);
+        let null = calibrate(&mut rig).expect("measured").expect("a bare link");
+        assert_eq!(null.max_pps.len(), 2);
+        assert!(null.max_pps.iter().all(|(_, pps)| (pps - 3000.0).abs() < 5.0), "{null:?}");
+        assert_eq!(null.max_pps[0].0, 64);
+        assert!((null.delay_ms[0] - 0.04).abs() < 1e-9 && (null.delay_ms[3] - 0.04).abs() < 1e-3, "{null:?}");
+    }
+
+    #[test]
+    fn a_meter_that_is_slower_is_the_limit() {
+        let mut sim = Sim { generator_pps: 3000.0, meter_pps: 1000.0, ..Sim::default() };
+        let plan = sizes_plan(&[512]);
+        let mut events = quiet();
+        let mut rig = Rig::new(&plan, &mut sim, &mut events);
+        let null = calibrate(&mut rig).expect("measured").expect("a bare link");
+        let pps = null.max_pps[0].1;
+        assert!(pps <= 1000.0 && pps > 800.0, "{pps}");
+    }
+
+    #[test]
+    fn without_a_bare_link_it_is_said() {
+        let mut sim = Sim { has_null: false, ..Sim::default() };
+        let plan = sizes_plan(&[512]);
+        let mut events = quiet();
+        let mut rig = Rig::new(&plan, &mut sim, &mut events);
+        assert_eq!(calibrate(&mut rig).expect("measured"), None);
+        assert!(rig.notes.iter().any(|note| note.contains("no bare link")), "{:?}", rig.notes);
+    }
+}

@@ -1,0 +1,158 @@
+//! Back-to-back frames (RFC 2544 §26.4, RFC 9004): the longest burst at the line's rate that comes through whole,
+//! several times over, and the time of buffer that follows.
+
+use super::known;
+use crate::Result;
+use crate::search::{Burst, BurstPlan, corrected_buffer_s};
+use crate::service::frames::{frames_at, id, number, pps_words, stream, way_words};
+use crate::service::look::{Limit, OFFERED_MIN, look};
+use crate::service::result::{BackToBack, Report, Way};
+use crate::service::rig::{Rig, firsts};
+use crate::stats::{mean, median};
+use std::collections::BTreeMap;
+
+/// The shortest burst.
+const FRAMES_MIN: u64 = 2;
+/// Bounds this close are close enough: (upper − lower) / upper.
+const WIDTH: f64 = 0.01;
+/// A length is too long when it lost so often without ever passing.
+const TRIES: u32 = 2;
+/// A burst that only the meter spoilt is sent again so often in all repetitions.
+const RETRIES: u32 = 5;
+
+/// One way of one size.
+struct Side {
+    frames: Vec<u64>,
+    frames_max: u64,
+    /// Of each burst, frames/s.
+    pace: Vec<f64>,
+    retries: u32,
+    /// Some length was refused by the meter, and not by the path.
+    is_spoilt: bool,
+}
+
+/// All sizes.
+pub(super) fn all(
+    sizes: &[u32],
+    seconds: f64,
+    repeats: u32,
+    rig: &mut Rig<'_>,
+    report: &mut Report,
+) -> Result<()> {
+    for &size in sizes {
+        let frames_max = ((rig.line_pps(size) * seconds) as u64).max(FRAMES_MIN);
+        let side = || Side { frames: Vec::new(), frames_max, pace: Vec::new(), retries: RETRIES, is_spoilt: false };
+        let mut sides: BTreeMap<Way, Side> = rig.ways().iter().map(|way| (*way, side())).collect();
+        let mut ended = Ok(());
+        for repeat in 1..=repeats {
+            ended = search(size, (repeat, repeats), rig, &mut sides);
+            if ended.is_err() {
+                break;
+            }
+        }
+        for (way, side) in sides {
+            if side.frames.is_empty() {
+                continue;
+            }
+            let row = row(size, way, side, rig, report);
+            rig.line("back-to-back", format!("{size} B, {}", way_words(way)), words(&row), None);
+            report.back_to_back.push(row);
+        }
+        ended?;
+    }
+    Ok(())
+}
+
+/// One repetition: a search of each way, both at the same time.
+fn search(
+    size: u32,
+    (repeat, repeats): (u32, u32),
+    rig: &mut Rig<'_>,
+    sides: &mut BTreeMap<Way, Side>,
+) -> Result<()> {
+    let mut bursts: BTreeMap<Way, Burst> = sides.iter().map(|(way, side)| (*way, side.burst())).collect();
+    let pps = rig.line_pps(size);
+    loop {
+        let next: BTreeMap<Way, u64> =
+            bursts.iter().filter_map(|(way, burst)| Some((*way, burst.next()?))).collect();
+        let Some(longest) = next.values().max() else { break };
+        let what = format!("back-to-back, {size} B, search {repeat} of {repeats}, {longest} frames");
+        let report = rig.whole(&what, *longest as f64 / pps, |way| {
+            let phases = next.get(&way).map(|frames| vec![frames_at(*frames, pps)]);
+            phases.into_iter().map(|phases| stream(id(way, 0), size, phases)).collect()
+        })?;
+        let sent: Vec<Way> = next.keys().copied().collect();
+        for (way, direction, stream) in firsts(&report, &sent) {
+            let seen = look(direction, stream, pps, None);
+            let (Some(burst), Some(side)) = (bursts.get_mut(&way), sides.get_mut(&way)) else { continue };
+            side.pace.push(seen.offered_pps);
+            if seen.limit == Limit::Meter {
+                side.is_spoilt |= side.retries == 0;
+                if side.retries > 0 {
+                    side.retries -= 1;
+                    continue;
+                }
+            }
+            burst.tell(next[&way], stream.total.lost == 0);
+        }
+    }
+    for (way, burst) in bursts {
+        sides.entry(way).and_modify(|side| side.frames.push(burst.frames()));
+    }
+    Ok(())
+}
+
+impl Side {
+    /// Each repetition finds out for itself; it only begins where the one before ended.
+    fn burst(&self) -> Burst {
+        Burst::new(BurstPlan {
+            min: FRAMES_MIN,
+            max: self.frames_max,
+            width: WIDTH,
+            tries: TRIES,
+            start: self.frames.last().copied().filter(|frames| *frames > 0),
+        })
+    }
+}
+
+fn row(size: u32, way: Way, side: Side, rig: &mut Rig<'_>, report: &Report) -> BackToBack {
+    let Side { frames, frames_max, pace, is_spoilt, .. } = side;
+    let (pps, line_pps) = (median(&pace).unwrap_or(0.0), rig.line_pps(size));
+    let of = format!("{size} B, {}", way_words(way));
+    if pps < line_pps * OFFERED_MIN {
+        rig.note(format!(
+            "Bursts of {of} came at {}, the line's rate is {}: the instrument sends no faster.",
+            pps_words(pps),
+            pps_words(line_pps)
+        ));
+    }
+    if is_spoilt {
+        rig.note(format!("Bursts of {of}: the meter had no room for some; longer ones may come through the path."));
+    }
+    let numbers: Vec<f64> = frames.iter().map(|frames| *frames as f64).collect();
+    // A buffer that was never full has no length, and one that the meter spoilt is not the path's.
+    let is_known = !frames.contains(&frames_max) && !is_spoilt && pps > 0.0;
+    let mean = mean(&numbers).filter(|_| is_known);
+    let throughput = known(report, size, way).filter(|row| row.regular).and_then(|row| row.pps);
+    BackToBack {
+        size,
+        way,
+        frames,
+        frames_max,
+        pps,
+        buffer_s: mean.map(|frames| frames / pps),
+        buffer_corrected_s: mean
+            .zip(throughput)
+            .and_then(|(frames, throughput)| corrected_buffer_s(frames, pps, throughput)),
+    }
+}
+
+fn words(row: &BackToBack) -> String {
+    let frames: Vec<f64> = row.frames.iter().map(|frames| *frames as f64).collect();
+    let mean = number(mean(&frames).unwrap_or(0.0).round());
+    if row.frames.contains(&row.frames_max) {
+        return format!("at least {mean} frames: the longest burst that was tried came through");
+    }
+    let buffer = row.buffer_corrected_s.or(row.buffer_s);
+    format!("{mean} frames{}", buffer.map_or(String::new(), |s| format!(", {} ms of buffer", number(s * 1e3))))
+}

@@ -1,0 +1,160 @@
+//! System recovery (RFC 2544 §26.5): 110 % of the throughput, then half of that; how long frames are still lost. Both
+//! are phases of one stream: the change of rate is the first frame of the second one.
+
+use super::known;
+use crate::Result;
+use crate::service::frames::{for_s, id, number, stream, way_words};
+use crate::service::look::path_lost;
+use crate::service::result::{Recovery, Report, Way};
+use crate::service::rig::{Rig, firsts};
+use crate::stats::mean;
+use quaff::trial::report::{DirectionReport, StreamReport, Tally};
+use std::collections::BTreeMap;
+
+/// Of the throughput (§26.5).
+const OVERLOAD: f64 = 1.1;
+/// Of the overload.
+const AFTER: f64 = 0.5;
+/// After the change frames are watched for this share of the overload's time, and so long at least, s.
+const WATCH_SHARE: f64 = 0.5;
+const WATCH_MIN_S: f64 = 2.0;
+/// Frames lost in this last share of the watch: recovery had not ended.
+const END_SHARE: f64 = 0.98;
+
+/// What was measured one way.
+#[derive(Default)]
+struct Side {
+    overload_pps: Vec<f64>,
+    seconds: Vec<f64>,
+    notes: Vec<String>,
+}
+
+/// All sizes.
+pub(super) fn all(
+    sizes: &[u32],
+    seconds: f64,
+    repeats: u32,
+    rig: &mut Rig<'_>,
+    report: &mut Report,
+) -> Result<()> {
+    for &size in sizes {
+        let throughput: BTreeMap<Way, f64> =
+            rig.ways().iter().filter_map(|way| Some((*way, known(report, size, *way)?.pps?))).collect();
+        if throughput.len() < rig.ways().len() {
+            rig.note(format!("{size} B: without a throughput there is no overload to recover from."));
+            continue;
+        }
+        let mut sides: BTreeMap<Way, Side> = BTreeMap::new();
+        let ended = repeat(size, seconds, repeats, &throughput, rig, &mut sides);
+        for (way, side) in sides {
+            let row = side.row(size, way);
+            let what = format!("{size} B, {}", way_words(way));
+            let mean = mean(&row.seconds).map_or("not measured".into(), |s| format!("{} ms", number(s * 1e3)));
+            rig.line("recovery", what, mean, None);
+            report.recovery.push(row);
+        }
+        ended?;
+    }
+    Ok(())
+}
+
+fn repeat(
+    size: u32,
+    seconds: f64,
+    repeats: u32,
+    throughput: &BTreeMap<Way, f64>,
+    rig: &mut Rig<'_>,
+    sides: &mut BTreeMap<Way, Side>,
+) -> Result<()> {
+    let line_pps = rig.line_pps(size);
+    let watch_s = (seconds * WATCH_SHARE).max(WATCH_MIN_S);
+    for repeat in 1..=repeats {
+        let what = format!("recovery, {size} B, trial {repeat} of {repeats}");
+        let report = rig.whole(&what, seconds + watch_s, |way| {
+            let overload = (throughput[&way] * OVERLOAD).min(line_pps);
+            let phases = vec![for_s(seconds, overload), for_s(watch_s, overload * AFTER)];
+            vec![stream(id(way, 0), size, phases)]
+        })?;
+        for (way, direction, stream) in firsts(&report, rig.ways()) {
+            sides.entry(way).or_default().take(direction, stream, seconds);
+        }
+    }
+    Ok(())
+}
+
+impl Side {
+    fn take(&mut self, direction: &DirectionReport, stream: &StreamReport, seconds: f64) {
+        let [overload, after] = stream.phases.as_slice() else { return };
+        self.overload_pps.push(overload.sent as f64 / seconds);
+        if path_lost(direction, overload.lost) == 0 {
+            self.note("The overload lost nothing: the line or the instrument is the limit.");
+        }
+        if after.lost > 0 && path_lost(direction, after.lost) == 0 {
+            self.note("After the overload the meter had no room for some frames: that trial does not count.");
+            return;
+        }
+        let recovery_s = recovery_s(after);
+        if recovery_s >= (after.last_ns.saturating_sub(after.first_ns)) as f64 / 1e9 * END_SHARE && after.lost > 0 {
+            self.note("Frames were lost until the end of the trial: recovery takes longer than was watched.");
+        }
+        self.seconds.push(recovery_s);
+    }
+
+    fn note(&mut self, sentence: &str) {
+        if !self.notes.iter().any(|note| note == sentence) {
+            self.notes.push(sentence.into());
+        }
+    }
+
+    fn row(self, size: u32, way: Way) -> Recovery {
+        let overload_pps = mean(&self.overload_pps).unwrap_or(0.0);
+        Recovery { size, way, overload_pps, seconds: self.seconds, notes: self.notes }
+    }
+}
+
+/// From the first frame at the lower rate to the last one that was lost, by when they were sent, s.
+fn recovery_s(after: &Tally) -> f64 {
+    let lost_ns = after.last_lost_ns.saturating_sub(after.first_ns);
+    if after.lost > 0 { lost_ns as f64 / 1e9 } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::sim;
+    use super::*;
+
+    fn taken(overload: Tally, after: Tally, meter_dropped: u64) -> Side {
+        let stream = StreamReport { phases: vec![overload, after], ..sim::no_stream(1) };
+        let direction = DirectionReport { meter_dropped, ..sim::direction(Vec::new()) };
+        let mut side = Side::default();
+        side.take(&direction, &stream, 2.0);
+        side
+    }
+
+    #[test]
+    fn it_is_over_with_the_last_lost_frame() {
+        let overload = Tally { sent: 2200, lost: 200, ..Tally::default() };
+        let after = Tally {
+            sent: 1100,
+            lost: 30,
+            first_ns: 2_000_000_000,
+            first_lost_ns: 2_000_000_000,
+            last_lost_ns: 2_250_000_000,
+            last_ns: 4_000_000_000,
+            ..Tally::default()
+        };
+        let side = taken(overload.clone(), after.clone(), 0);
+        assert_eq!((side.seconds, side.overload_pps, side.notes.len()), (vec![0.25], vec![1100.0], 0));
+        // None was lost after the change.
+        let none = taken(overload.clone(), Tally { lost: 0, last_lost_ns: 0, ..after.clone() }, 0);
+        assert_eq!((none.seconds, none.notes.len()), (vec![0.0], 0));
+        // It went on to the end.
+        let on = taken(overload.clone(), Tally { last_lost_ns: 3_999_000_000, ..after.clone() }, 0);
+        assert!(on.notes[0].contains("until the end"), "{:?}", on.notes);
+        // The meter's own loss is no recovery.
+        let meter = taken(overload, Tally { lost: 5, ..after.clone() }, 5);
+        assert!(meter.seconds.is_empty() && meter.notes[0].contains("does not count"), "{:?}", meter.notes);
+        let idle = taken(Tally::default(), Tally { lost: 0, ..after }, 0);
+        assert!(idle.notes[0].contains("lost nothing"), "{:?}", idle.notes);
+    }
+}

@@ -1,0 +1,307 @@
+//! Throughput (RFC 2544 §26.1; RFC 9971): the highest rate without loss, for each size. A search of each way by
+//! itself, both at the same time; then the results of both together, once more.
+
+use crate::bench::plan::Method;
+use crate::bench::result::TrialRow;
+use crate::search::mlr::{Controller, Goal, Input};
+use crate::search::{Binary, BinaryPlan, Bounds, Measured, Search, Trial};
+use crate::service::frames::{for_s, id, number, pps_words, stream, way_words};
+use crate::service::look::{Limit, OFFERED_MIN, Seen, look};
+use crate::service::result::{Report, Throughput, Way};
+use crate::service::rig::{Rig, firsts};
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+
+/// Trials on the way are this share of the full ones, and last this long at least, s.
+const INITIAL_SHARE: f64 = 1.0 / 6.0;
+const INITIAL_MIN_S: f64 = 1.0;
+/// RFC 9971: full-length trials of the same rate, in units of their length: two, of which one may be lossy.
+const DURATION_SUM: f64 = 2.0;
+const EXCEED_RATIO: f64 = 0.5;
+/// Coarser targets before the goal.
+const PRECEDING: u32 = 1;
+/// More trials than any search needs that makes headway.
+const TRIALS_MAX: usize = 100;
+/// The lowest rate that is tried, as a share of the highest.
+const MIN_SHARE: f64 = 0.001;
+/// A trial that only the instrument spoilt is made again so often, where the instrument can do better.
+const RETRIES: u32 = 3;
+/// It can do better below this share of its highest rate.
+const EASY_SHARE: f64 = 0.95;
+/// RFC 2544 §24 wants so much of the trial that a result rests on, s.
+const RFC2544_SECONDS: f64 = 60.0;
+
+/// What is sought.
+pub(super) struct Wanted {
+    pub(super) method: Method,
+    pub(super) seconds: f64,
+    pub(super) width: f64,
+}
+
+/// One way of one size.
+struct Side {
+    way: Way,
+    engine: Engine,
+    max_pps: f64,
+    tried: Vec<(Trial, Seen)>,
+    retries: u32,
+    notes: Vec<String>,
+}
+
+/// Either way to search.
+enum Engine {
+    Mlr(Controller),
+    Binary(Binary),
+}
+
+/// All sizes.
+pub(super) fn all(sizes: &[u32], wanted: &Wanted, rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
+    caution(wanted, rig);
+    for &size in sizes {
+        let mut sides = Vec::new();
+        let ended = search(size, wanted, rig, &mut sides);
+        for mut side in sides {
+            if ended.is_err() {
+                side.notes.push("The search was ended early.".into());
+            }
+            let row = side.row(size, wanted, rig);
+            let what = format!("{size} B, {}", way_words(row.way));
+            rig.line("throughput", what, words(&row), None);
+            report.throughput.push(row);
+        }
+        ended?;
+    }
+    Ok(())
+}
+
+/// What such a search does not say.
+fn caution(wanted: &Wanted, rig: &mut Rig<'_>) {
+    let seconds = wanted.seconds;
+    match wanted.method {
+        Method::Mlr => rig.note(format!(
+            "Throughput by RFC 9971: a rate stands when of at most two trials of {seconds} s no more than one has lost \
+             a frame."
+        )),
+        Method::Rfc2544 if seconds < RFC2544_SECONDS => rig.note(format!(
+            "Throughput by RFC 2544 §26.1 with trials of {seconds} s instead of the 60 s of its §24: it complies \
+             conditionally at most."
+        )),
+        Method::Rfc2544 => (),
+    }
+}
+
+fn search(size: u32, wanted: &Wanted, rig: &mut Rig<'_>, sides: &mut Vec<Side>) -> Result<()> {
+    *sides = warm_up(size, wanted, rig)?;
+    for made in 1.. {
+        let next: BTreeMap<Way, Trial> =
+            sides.iter().filter_map(|side| Some((side.way, side.engine.next()?))).collect();
+        if next.is_empty() || made > TRIALS_MAX {
+            break;
+        }
+        // Who has found its rate goes on at it, so that the other is measured beside it to the end.
+        let seconds = next.values().map(|trial| trial.seconds).fold(0.0, f64::max);
+        let beside = |side: &Side| Some((side.way, Trial { load: side.engine.bounds().lower?, seconds }));
+        let mut loads: BTreeMap<Way, Trial> = sides.iter().filter_map(beside).collect();
+        loads.extend(next.iter());
+        let loudest = next.values().map(|trial| trial.load).fold(0.0, f64::max);
+        let what = format!("throughput, {size} B, trial {made} at {}", pps_words(loudest));
+        for (way, seen) in trial(&what, size, &loads, rig)? {
+            let side = sides.iter_mut().find(|side| side.way == way);
+            if let (Some(side), Some(trial)) = (side, next.get(&way)) {
+                side.tell(*trial, seen);
+            }
+        }
+    }
+    together(size, wanted, rig, sides)
+}
+
+/// As fast as possible. It does not count; it tells what can be sent, and where to begin.
+fn warm_up(size: u32, wanted: &Wanted, rig: &mut Rig<'_>) -> Result<Vec<Side>> {
+    let load = rig.max_pps(size).floor().max(1.0);
+    let seconds = initial_s(wanted.seconds);
+    let loads = rig.ways().iter().map(|way| (*way, Trial { load, seconds })).collect();
+    let seen = trial(&format!("throughput, {size} B, warm-up"), size, &loads, rig)?;
+    Ok(seen.into_iter().map(|(way, seen)| Side::new(way, &seen, wanted)).collect())
+}
+
+/// What was found each way is sent both ways at once: what both share may not carry both.
+fn together(size: u32, wanted: &Wanted, rig: &mut Rig<'_>, sides: &mut [Side]) -> Result<()> {
+    let found = |side: &Side| {
+        let load = side.engine.bounds().lower?;
+        Some((side.way, Trial { load, seconds: wanted.seconds }))
+    };
+    let loads: BTreeMap<Way, Trial> = sides.iter().filter_map(found).collect();
+    if loads.len() < 2 {
+        return Ok(());
+    }
+    for (way, seen) in trial(&format!("throughput, {size} B, both ways at once"), size, &loads, rig)? {
+        if let Some(side) = sides.iter_mut().find(|side| side.way == way)
+            && seen.limit == Limit::Path
+        {
+            let percent = number(seen.loss * 100.0);
+            side.notes.push(format!("With the results of both ways sent at once {percent} % were lost."));
+        }
+    }
+    Ok(())
+}
+
+fn trial(
+    what: &str,
+    size: u32,
+    loads: &BTreeMap<Way, Trial>,
+    rig: &mut Rig<'_>,
+) -> Result<Vec<(Way, Seen)>> {
+    let seconds = loads.values().map(|trial| trial.seconds).fold(0.0, f64::max);
+    let report = rig.whole(what, seconds, |way| {
+        let phases = loads.get(&way).map(|trial| vec![for_s(trial.seconds, trial.load)]);
+        phases.into_iter().map(|phases| stream(id(way, 0), size, phases)).collect()
+    })?;
+    // A way without a stream has no direction in the report.
+    let sent: Vec<Way> = rig.ways().iter().copied().filter(|way| loads.contains_key(way)).collect();
+    if sent.len() != report.directions.len() {
+        return Err(Error::Service("a trial has other directions than were asked for".into()));
+    }
+    let look = |(way, direction, stream)| {
+        let Trial { load, seconds } = loads[&way];
+        (way, look(direction, stream, load, Some(seconds)))
+    };
+    Ok(firsts(&report, &sent).map(look).collect())
+}
+
+fn initial_s(seconds: f64) -> f64 {
+    (seconds * INITIAL_SHARE).max(INITIAL_MIN_S).min(seconds)
+}
+
+impl Side {
+    /// A search whose highest load is what was sent in the warm-up, and that begins at what came through then.
+    fn new(way: Way, warm: &Seen, wanted: &Wanted) -> Self {
+        let max_pps = warm.offered_pps.min(warm.wanted_pps).round().max(1.0);
+        // A load that was sent to within the tolerance is the one that was wanted.
+        let max_pps = if warm.offered_pps >= warm.wanted_pps * OFFERED_MIN { warm.wanted_pps } else { max_pps };
+        let min = (max_pps * MIN_SHARE).max(1.0 / initial_s(wanted.seconds)).ceil().min(max_pps);
+        let Wanted { method, seconds, width } = *wanted;
+        let engine = match method {
+            Method::Mlr => Engine::Mlr(Controller::new(Input {
+                goals: vec![Goal {
+                    final_s: seconds,
+                    duration_sum_s: seconds * DURATION_SUM,
+                    loss_ratio: 0.0,
+                    exceed_ratio: EXCEED_RATIO,
+                    initial_s: initial_s(seconds),
+                    width,
+                }],
+                min,
+                max: max_pps,
+                start: Some(warm.offered_pps * (1.0 - warm.loss)),
+                preceding: PRECEDING,
+                trials_max: TRIALS_MAX,
+            })),
+            Method::Rfc2544 => Engine::Binary(Binary::new(BinaryPlan {
+                min,
+                max: max_pps,
+                seconds: initial_s(seconds),
+                final_seconds: seconds,
+                width,
+                loss: 0.0,
+            })),
+        };
+        Self { way, engine, max_pps, tried: Vec::new(), retries: RETRIES, notes: Vec::new() }
+    }
+
+    fn tell(&mut self, trial: Trial, seen: Seen) {
+        self.tried.push((trial, seen));
+        let is_spoilt = matches!(seen.limit, Limit::Generator | Limit::Meter) && seen.unproven > 0.0;
+        if is_spoilt && self.retries > 0 && trial.load <= self.max_pps * EASY_SHARE {
+            self.retries -= 1;
+            return;
+        }
+        self.engine.tell(Measured::new(trial, seen.unproven));
+    }
+
+    /// Whether the path lost frames at `load`: then the bound is its own, and not the instrument's.
+    fn path_lost(&self, load: f64) -> bool {
+        self.tried.iter().any(|(trial, seen)| trial.load == load && seen.limit == Limit::Path)
+    }
+
+    fn row(mut self, size: u32, wanted: &Wanted, rig: &Rig<'_>) -> Throughput {
+        let bounds = self.engine.bounds();
+        let upper_pps = bounds.upper.filter(|upper| self.path_lost(*upper));
+        let line_pps = rig.line_pps(size);
+        self.notes.extend(limit_words(&bounds, upper_pps, line_pps));
+        let row = |(trial, seen): &(Trial, Seen)| TrialRow {
+            pps: trial.load,
+            seconds: trial.seconds,
+            offered_pps: seen.offered_pps,
+            loss: seen.loss,
+        };
+        let regular = upper_pps.is_some() && bounds.width().is_some_and(|width| width <= wanted.width);
+        if upper_pps.is_some() && bounds.lower.is_some() && !regular {
+            self.notes.push("Irregular: it ended before its bounds were as close as wanted.".into());
+        }
+        Throughput {
+            size,
+            way: self.way,
+            method: if wanted.method == Method::Mlr { "mlr" } else { "rfc2544" }.into(),
+            pps: bounds.lower,
+            upper_pps,
+            line_pps,
+            regular,
+            trials: self.tried.iter().map(row).collect(),
+            notes: self.notes,
+        }
+    }
+}
+
+/// Who was the limit, where it was not the path.
+fn limit_words(bounds: &Bounds, upper_pps: Option<f64>, line_pps: f64) -> Option<String> {
+    match (bounds.lower, bounds.upper) {
+        _ if upper_pps.is_some() => None,
+        (Some(lower), None) if lower >= line_pps * OFFERED_MIN => {
+            Some("Nothing was lost at the line's full rate: the line is the limit.".into())
+        }
+        (Some(_), None) => {
+            Some("Nothing was lost at the most that could be sent: the instrument is the limit.".into())
+        }
+        (Some(_), Some(upper)) => Some(format!(
+            "At {} and above not all could be sent or received by the instrument itself: it is the limit, and not \
+             the path.",
+            pps_words(upper)
+        )),
+        (None, _) => Some("The instrument could not prove any rate.".into()),
+    }
+}
+
+fn words(row: &Throughput) -> String {
+    match (row.pps, row.upper_pps) {
+        (Some(pps), Some(_)) => pps_words(pps),
+        (Some(pps), None) if pps >= row.line_pps * OFFERED_MIN => format!("{}, the line's full rate", pps_words(pps)),
+        (Some(pps), None) => format!("at least {}: the instrument is the limit", pps_words(pps)),
+        (None, Some(upper)) => format!("none: {} lost frames", pps_words(upper)),
+        (None, None) => "not found".into(),
+    }
+}
+
+impl Engine {
+    fn next(&self) -> Option<Trial> {
+        match self {
+            Self::Mlr(controller) => controller.next(),
+            Self::Binary(binary) => binary.next(),
+        }
+    }
+
+    fn tell(&mut self, measured: Measured) {
+        match self {
+            Self::Mlr(controller) => controller.tell(measured),
+            Self::Binary(binary) => binary.tell(measured),
+        }
+    }
+
+    fn bounds(&self) -> Bounds {
+        match self {
+            Self::Mlr(controller) => {
+                controller.goal_results().first().map_or(Bounds::default(), |result| result.bounds)
+            }
+            Self::Binary(binary) => binary.bounds(),
+        }
+    }
+}

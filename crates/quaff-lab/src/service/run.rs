@@ -1,0 +1,150 @@
+//! A service test from its plan to its report: the instrument alone, then each test of the plan in its order. What
+//! was measured is kept, however it ends.
+
+use super::events::Events;
+use super::frames::{frames_at, id, service_stream, stream, way_words};
+use super::plan::{Plan, Test};
+use super::prober::Prober;
+use super::result::{FORMAT, Report, Way};
+use super::rig::{Rig, firsts};
+use super::{null, rfc2544, y1564};
+use crate::{Error, Result};
+use quaff::trial::plan::{End, StreamPlan};
+
+/// So many frames show whether anything comes through at all, at so many frames/s.
+const GREETING_FRAMES: u64 = 10;
+const GREETING_PPS: f64 = 100.0;
+/// So often: a port may have to learn, or to come up.
+const GREETINGS: usize = 3;
+/// The size of these, where no service says another.
+const GREETING_SIZE: u32 = 64;
+
+/// What a service test is given by whoever runs it.
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    /// The command line, for the report.
+    pub command: Vec<String>,
+    /// Two ends that are joined by nothing but a link, where the plan's path is of interfaces that are there.
+    pub null: Option<[End; 2]>,
+}
+
+/// Runs all of a plan with trials of `prober`. What was measured is returned also when it was interrupted.
+///
+/// # Errors
+/// The plan makes no sense, nothing comes through the path, or nothing could be measured.
+pub fn run_over(
+    plan: &Plan,
+    context: &Context,
+    prober: &mut dyn Prober,
+    events: &mut dyn Events,
+) -> Result<Report> {
+    plan.check().map_err(|error| Error::Service(error.to_string()))?;
+    let begun = jiff::Timestamp::now();
+    let mut rig = Rig::new(plan, prober, events);
+    let mut report = Report {
+        format: FORMAT,
+        plan: plan.clone(),
+        command: context.command.clone(),
+        begun: format!("{begun:.0}"),
+        seconds: 0.0,
+        interrupted: false,
+        machine: rig.machine(),
+        null: None,
+        throughput: Vec::new(),
+        latency: Vec::new(),
+        frame_loss: Vec::new(),
+        back_to_back: Vec::new(),
+        recovery: Vec::new(),
+        configuration: Vec::new(),
+        performance: Vec::new(),
+        passed: None,
+        notes: Vec::new(),
+    };
+    match all(&mut rig, &mut report) {
+        Err(Error::Interrupted) => report.interrupted = true,
+        done => done?,
+    }
+    rig.show(&mut report);
+    Ok(report)
+}
+
+fn all(rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
+    greet(rig)?;
+    report.null = null::calibrate(rig)?;
+    rig.part_done();
+    let mut fault = None;
+    for test in &rig.plan.tests {
+        match rfc2544::run(test, rig, report).and_then(|()| y1564::run(test, rig, report)) {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            // What one test cannot do says nothing of the others.
+            Err(error) => {
+                rig.note(format!("The test of {} was ended: {error}.", name(test)));
+                fault = Some(error);
+            }
+            Ok(()) => (),
+        }
+        rig.part_done();
+        rig.show(report);
+    }
+    match fault {
+        Some(error) if is_empty(report) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Some frames each way that is tested: where none comes through, nothing can be measured.
+fn greet(rig: &mut Rig<'_>) -> Result<()> {
+    let mut silent = Vec::new();
+    for _ in 0..GREETINGS {
+        let plan = rig.plan;
+        let seconds = GREETING_FRAMES as f64 / GREETING_PPS;
+        let report = rig.whole("whether frames come through", seconds, |way| vec![greeting(plan, way)])?;
+        let silent_way = |(way, _, stream): (Way, _, &quaff::trial::report::StreamReport)| {
+            (stream.total.received == 0).then_some(way)
+        };
+        silent = firsts(&report, rig.ways()).filter_map(silent_way).collect();
+        if silent.is_empty() {
+            return Ok(());
+        }
+    }
+    let ways: Vec<_> = silent.into_iter().map(way_words).collect();
+    let ways = ways.join(" nor ");
+    Err(Error::Service(format!(
+        "no frame comes through the path, {ways}; look whether both interfaces are up and what is between them"
+    )))
+}
+
+/// As the first service sends them, since a path may carry its VLAN alone.
+fn greeting(plan: &Plan, way: Way) -> StreamPlan {
+    let phases = vec![frames_at(GREETING_FRAMES, GREETING_PPS)];
+    match plan.services.first() {
+        Some(service) => service_stream(service, id(way, 0), phases),
+        None => stream(id(way, 0), GREETING_SIZE, phases),
+    }
+}
+
+fn name(test: &Test) -> &'static str {
+    match test {
+        Test::Throughput { .. } => "throughput",
+        Test::Latency { .. } => "latency",
+        Test::FrameLoss { .. } => "frame loss",
+        Test::BackToBack { .. } => "back-to-back frames",
+        Test::Recovery { .. } => "recovery",
+        Test::Configuration { .. } => "the configuration",
+        Test::Performance { .. } => "performance",
+    }
+}
+
+fn is_empty(report: &Report) -> bool {
+    let Report { throughput, latency, frame_loss, back_to_back, recovery, configuration, performance, .. } = report;
+    throughput.is_empty()
+        && latency.is_empty()
+        && frame_loss.is_empty()
+        && back_to_back.is_empty()
+        && recovery.is_empty()
+        && configuration.is_empty()
+        && performance.is_empty()
+}
+
+#[cfg(test)]
+mod tests;

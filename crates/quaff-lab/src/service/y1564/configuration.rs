@@ -1,0 +1,228 @@
+//! The service configuration test (ITU-T Y.1564 §8.1): the CIR in steps, CIR and EIR together, more than both, and
+//! bursts of the committed and the excess size.
+
+use super::lines;
+use crate::Result;
+use crate::service::figures;
+use crate::service::frames::{
+    for_s, frames_at, id, line_pps, mean_size, number, pps, pps_words, service_stream, way_words,
+};
+use crate::service::look::{OFFERED_MIN, meter_lost, pace};
+use crate::service::plan::{Limits, Service};
+use crate::service::result::{Figures, Report, Step};
+use crate::service::rig::{Rig, firsts, whole};
+use crate::service::verdict::{Rates, Verdict};
+use quaff::trial::plan::Phase;
+use quaff::trial::report::{DirectionReport, StreamReport};
+
+/// So much more than CIR and EIR is sent to see whether it is dropped: of the EIR, or of the CIR where the EIR is
+/// less than [`SMALL_EIR`] of it.
+const OVERLOAD: f64 = 0.25;
+const SMALL_EIR: f64 = 0.2;
+/// Tokens are waited for a little longer than they take to come back.
+const REFILL: f64 = 1.05;
+/// At most so many bursts.
+const BURSTS_MAX: f64 = 50.0;
+
+/// A step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::service) enum Kind {
+    /// A share of the CIR.
+    Cir(f64),
+    /// CIR and EIR.
+    Eir,
+    /// More than both.
+    Policing,
+    /// Bursts of the committed size.
+    Cbs,
+    /// Bursts of committed and excess size together.
+    Ebs,
+}
+
+/// What a step sends.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::service) struct Load {
+    /// Mbit/s, on the average.
+    pub(in crate::service) mbps: f64,
+    pub(in crate::service) phases: Vec<Phase>,
+    /// How long, s.
+    pub(in crate::service) seconds: f64,
+    /// How often a burst comes.
+    bursts: u64,
+}
+
+/// All services, one after the other.
+pub(super) fn all(seconds: f64, shares: &[f64], rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
+    for (number, service) in rig.plan.services.iter().enumerate() {
+        for kind in Kind::all(service, shares) {
+            step(kind, (number, service), seconds, rig, report)?;
+        }
+    }
+    Ok(())
+}
+
+fn step(
+    kind: Kind,
+    (number, service): (usize, &Service),
+    seconds: f64,
+    rig: &mut Rig<'_>,
+    report: &mut Report,
+) -> Result<()> {
+    let (name, words) = (&service.name, kind.words());
+    let Some(load) = kind.load(service, seconds, rig.link_mbps) else {
+        rig.note(format!("{name}, {words}: not tested, the line's rate is lower."));
+        return Ok(());
+    };
+    let what = format!("configuration, {name}, {words}");
+    let trial = rig.trial(&what, load.seconds, true, |way| {
+        vec![service_stream(service, id(way, number), load.phases.clone())]
+    })?;
+    let trial = whole(trial)?;
+    for (way, direction, stream) in firsts(&trial, rig.ways()) {
+        let figures = figures::of_step(stream, load.mbps, &service.limits);
+        let mut verdict = judge(kind, service, &load, &figures, direction, stream);
+        if let Some(slow) = slow(kind, service, &load, &figures, stream, rig.link_mbps) {
+            verdict.keep_failed();
+            verdict.notes.push(slow);
+        }
+        for note in verdict.notes {
+            rig.note(format!("{name}, {words}, {}: {note}", way_words(way)));
+        }
+        lines("configuration", &format!("{name}, {words}"), way, &verdict.checks, rig);
+        let (service, what) = (name.clone(), words.clone());
+        report.configuration.push(Step { service, way, what, figures, checks: verdict.checks });
+    }
+    Ok(())
+}
+
+fn judge(
+    kind: Kind,
+    service: &Service,
+    load: &Load,
+    figures: &Figures,
+    direction: &DirectionReport,
+    stream: &StreamReport,
+) -> Verdict {
+    let Service { cir_mbps: cir, eir_mbps: eir, limits, .. } = service;
+    let tolerated = 1.0 - limits.loss_ratio.unwrap_or(0.0);
+    let meter_lost = meter_lost(direction);
+    let of_rates = |max_mbps: Option<f64>| {
+        let mut verdict = Verdict::default();
+        verdict.rate(Rates { min_mbps: cir * tolerated, max_mbps }, figures, meter_lost);
+        verdict
+    };
+    match kind {
+        Kind::Cir(_) => {
+            let mut verdict = Verdict::of(limits, figures, meter_lost);
+            verdict.rate(Rates { min_mbps: load.mbps * tolerated, max_mbps: None }, figures, meter_lost);
+            verdict
+        }
+        Kind::Eir => of_rates(service.is_policed.then_some(cir + eir)),
+        Kind::Policing => of_rates(service.is_policed.then(|| cir + eir + bursts_mbps(service, load.seconds))),
+        // Within the committed burst size nothing may be lost.
+        Kind::Cbs => {
+            let loss_ratio = Some(limits.loss_ratio.unwrap_or(0.0));
+            Verdict::of(&Limits { loss_ratio, ..Limits::default() }, figures, meter_lost)
+        }
+        Kind::Ebs => {
+            let mut verdict = Verdict::default();
+            let committed = load.bursts * frames(service.cbs_bytes, service);
+            let received = stream.total.received + meter_lost;
+            verdict.frames((committed as f64 * tolerated).floor() as u64, received);
+            verdict
+        }
+    }
+}
+
+/// What bursts add to a policed rate in so many seconds, Mbit/s.
+fn bursts_mbps(service: &Service, seconds: f64) -> f64 {
+    (service.cbs_bytes + service.ebs_bytes) as f64 * 8.0 / seconds / 1e6
+}
+
+/// Why what passed proves nothing: it was not sent as fast as it was to.
+fn slow(
+    kind: Kind,
+    service: &Service,
+    load: &Load,
+    figures: &Figures,
+    stream: &StreamReport,
+    link_mbps: f64,
+) -> Option<String> {
+    if matches!(kind, Kind::Cbs | Kind::Ebs) {
+        let line = line_pps(link_mbps, mean_size(&service.sizes));
+        let pace = stream.phases.first().map_or(line, |burst| pace(burst, line));
+        return (pace < line * OFFERED_MIN).then(|| {
+            let (pace, line) = (pps_words(pace), pps_words(line));
+            format!("bursts came at {pace} instead of {line}; only what failed is judged.")
+        });
+    }
+    (figures.sent_mbps < load.mbps * OFFERED_MIN).then(|| {
+        let (sent, asked) = (number(figures.sent_mbps), number(load.mbps));
+        format!("{sent} Mbit/s were sent instead of {asked}: the instrument is the limit; only what failed is judged.")
+    })
+}
+
+/// So many frames of a service are so many bytes at most.
+fn frames(bytes: u64, service: &Service) -> u64 {
+    ((bytes as f64 / mean_size(&service.sizes)).floor() as u64).max(1)
+}
+
+impl Kind {
+    /// All steps of a service.
+    pub(in crate::service) fn all(service: &Service, shares: &[f64]) -> Vec<Self> {
+        let mut kinds: Vec<Self> = shares.iter().map(|share| Self::Cir(*share)).collect();
+        kinds.extend((service.eir_mbps > 0.0).then_some(Self::Eir));
+        kinds.push(Self::Policing);
+        kinds.extend((service.cbs_bytes > 0).then_some(Self::Cbs));
+        kinds.extend((service.ebs_bytes > 0).then_some(Self::Ebs));
+        kinds
+    }
+
+    /// What it sends; `None`: it is more than the line carries, or than nothing.
+    pub(in crate::service) fn load(self, service: &Service, seconds: f64, link_mbps: f64) -> Option<Load> {
+        let Service { cir_mbps: cir, eir_mbps: eir, cbs_bytes, ebs_bytes, .. } = service;
+        let excess = if *eir >= cir * SMALL_EIR { eir } else { cir };
+        match self {
+            Self::Cir(share) => rate(cir * share, service, seconds, link_mbps),
+            Self::Eir => rate(cir + eir, service, seconds, link_mbps),
+            Self::Policing => rate(cir + eir + OVERLOAD * excess, service, seconds, link_mbps),
+            Self::Cbs => Some(bursts(*cbs_bytes, service, seconds, link_mbps)),
+            Self::Ebs => Some(bursts(cbs_bytes + ebs_bytes, service, seconds, link_mbps)),
+        }
+    }
+
+    /// `CIR 25 %`, `CIR`, `CIR+EIR`, `policing`, `CBS`, `EBS`.
+    fn words(self) -> String {
+        match self {
+            Self::Cir(1.0) => "CIR".into(),
+            Self::Cir(share) => format!("CIR {} %", number(share * 100.0)),
+            Self::Eir => "CIR+EIR".into(),
+            Self::Policing => "policing".into(),
+            Self::Cbs => "CBS".into(),
+            Self::Ebs => "EBS".into(),
+        }
+    }
+}
+
+fn rate(mbps: f64, service: &Service, seconds: f64, link_mbps: f64) -> Option<Load> {
+    let size = mean_size(&service.sizes);
+    let pps = pps(mbps, size);
+    let phases = vec![for_s(seconds, pps)];
+    // Rates are given with few digits: one above the line's by less than the tolerance is the line's.
+    (pps * OFFERED_MIN <= line_pps(link_mbps, size)).then_some(Load { mbps, phases, seconds, bursts: 0 })
+}
+
+/// Bursts at the line's rate, each after all tokens of the one before have come back.
+fn bursts(bytes: u64, service: &Service, seconds: f64, link_mbps: f64) -> Load {
+    let line = line_pps(link_mbps, mean_size(&service.sizes));
+    let count = frames(bytes, service);
+    let burst_s = count as f64 / line;
+    let refill_s = |bytes: u64, mbps: f64| if mbps > 0.0 { bytes as f64 * 8.0 / (mbps * 1e6) } else { 0.0 };
+    let committed_s = refill_s(service.cbs_bytes, service.cir_mbps);
+    let pause_s = committed_s.max(refill_s(service.ebs_bytes, service.eir_mbps)) * REFILL;
+    let bursts = (seconds / (burst_s + pause_s)).floor().clamp(1.0, BURSTS_MAX);
+    let phases = (0..bursts as usize).flat_map(|_| [frames_at(count, line), for_s(pause_s, 0.0)]).collect();
+    let bits = count as f64 * mean_size(&service.sizes) * 8.0;
+    let once_s = burst_s + pause_s;
+    Load { mbps: bits / once_s / 1e6, phases, seconds: bursts * once_s, bursts: bursts as u64 }
+}

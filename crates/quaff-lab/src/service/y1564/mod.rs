@@ -1,0 +1,33 @@
+//! ITU-T Y.1564: the service configuration test, one service at a time, and the service performance test, all at
+//! once. Frames carry no colour: the tests are those for services that do not look at one.
+
+mod configuration;
+mod performance;
+
+use super::plan::Test;
+use super::result::{Check, Report, Way};
+use super::rig::Rig;
+use crate::Result;
+use crate::service::frames::way_words;
+
+/// Runs `test`, if it is one of these; its rows are in `report`.
+pub(super) fn run(test: &Test, rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
+    match test {
+        Test::Configuration { seconds, steps } => configuration::all(*seconds, steps, rig, report),
+        Test::Performance { seconds } => performance::all(*seconds, rig, report),
+        _ => Ok(()),
+    }
+}
+
+pub(super) use configuration::Kind;
+
+/// Each check as a result.
+fn lines(test: &str, of: &str, way: Way, checks: &[Check], rig: &mut Rig<'_>) {
+    for check in checks {
+        let what = format!("{of}, {}, {}", way_words(way), check.what);
+        rig.line(test, what, format!("{} ({})", check.measured, check.limit), Some(check.passed));
+    }
+}
+
+#[cfg(test)]
+mod tests;

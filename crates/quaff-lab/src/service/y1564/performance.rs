@@ -1,0 +1,92 @@
+//! The service performance test (ITU-T Y.1564 §8.2): all services at once at their CIR, as often as the plan has runs.
+
+use super::lines;
+use crate::service::figures;
+use crate::service::frames::{for_s, id, line_pps, mean_size, number, pps, service_stream, way_words};
+use crate::service::look::{OFFERED_MIN, meter_lost};
+use crate::service::plan::{Plan, Service};
+use crate::service::result::{Performance, Report, Way};
+use crate::service::rig::Rig;
+use crate::service::verdict::Verdict;
+use crate::{Error, Result};
+use quaff::trial::report::{DirectionReport, StreamReport};
+
+/// All runs. Of one that was ended early what was measured is kept.
+pub(super) fn all(seconds: f64, rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
+    let plan = rig.plan;
+    too_much(plan, rig);
+    for run in 1..=plan.runs {
+        let begun = format!("{:.0}", jiff::Timestamp::now());
+        let what = format!("performance, run {run} of {}", plan.runs);
+        let trial = rig.trial(&what, seconds, true, |way| {
+            let stream = |(number, service): (usize, &Service)| {
+                let pps = pps(service.cir_mbps, mean_size(&service.sizes));
+                service_stream(service, id(way, number), vec![for_s(seconds, pps)])
+            };
+            plan.services.iter().enumerate().map(stream).collect()
+        })?;
+        for (way, direction) in rig.ways().iter().zip(&trial.directions) {
+            for (service, stream) in plan.services.iter().zip(&direction.streams) {
+                if stream.total.sent == 0 && trial.interrupted {
+                    continue;
+                }
+                let row = row((run, &begun), (service, *way), seconds, direction, stream, rig);
+                let of = if plan.runs > 1 { format!("{}, run {run}", service.name) } else { service.name.clone() };
+                lines("performance", &of, *way, &row.checks, rig);
+                report.performance.push(row);
+            }
+        }
+        rig.show(report);
+        if trial.interrupted {
+            return Err(Error::Interrupted);
+        }
+    }
+    Ok(())
+}
+
+fn row(
+    (run, begun): (u32, &str),
+    (service, way): (&Service, Way),
+    seconds: f64,
+    direction: &DirectionReport,
+    stream: &StreamReport,
+    rig: &mut Rig<'_>,
+) -> Performance {
+    let asked = service.cir_mbps;
+    let (figures, seconds) = figures::of_performance(stream, asked, seconds, &service.limits);
+    let mut verdict = Verdict::of(&service.limits, &figures, meter_lost(direction));
+    if figures.sent_mbps < asked * OFFERED_MIN {
+        verdict.keep_failed();
+        verdict.notes.push(format!(
+            "{} Mbit/s were sent instead of {}: the instrument is the limit; only what failed is judged.",
+            number(figures.sent_mbps),
+            number(asked)
+        ));
+    }
+    for note in verdict.notes {
+        rig.note(format!("{}, {}, run {run}: {note}", service.name, way_words(way)));
+    }
+    Performance {
+        run,
+        service: service.name.clone(),
+        way,
+        begun: begun.into(),
+        figures,
+        limits: service.limits,
+        checks: verdict.checks,
+        seconds,
+    }
+}
+
+/// Services that do not fit on the line together fail by the plan, not by the path.
+fn too_much(plan: &Plan, rig: &mut Rig<'_>) {
+    let line_bits = |service: &Service| {
+        let size = mean_size(&service.sizes);
+        pps(service.cir_mbps, size) / line_pps(rig.link_mbps, size)
+    };
+    let load: f64 = plan.services.iter().map(line_bits).sum();
+    if load * OFFERED_MIN > 1.0 {
+        let percent = number((load * 100.0).round());
+        rig.note(format!("All services together are {percent} % of the line's rate: they do not fit on it."));
+    }
+}
