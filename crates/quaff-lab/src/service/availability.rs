@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn the_share_is_that_of_seconds() {
-        let seconds: Vec<(u64, u64)> = (0..60).map(|s| if (20..32).contains(&s) { (10, 10) } else { (10, 0) }).collect();
+        let seconds: Vec<(u64, u64)> =
+            (0..60).map(|s| if (20..32).contains(&s) { (10, 10) } else { (10, 0) }).collect();
         let found = Availability::of(&seconds);
         assert_eq!(found.unavailable_s(), 12);
         assert!((found.ratio().expect("a share") - 0.8).abs() < 1e-12);

@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn half_a_second_at_the_end_is_no_slow_second() {
-        let half = Tally { sent: 50, sent_bytes: 6050, received: 50, received_bytes: 6050, ..Tally::default() };
+        let half =
+            Tally { sent: 50, sent_bytes: 6050, received: 50, received_bytes: 6050, ..Tally::default() };
         let mut stream = stream(vec![second(0, [1e6; 3]), second(0, [1e6; 3]), half]);
         stream.total.last_ns = 2_490_000_000;
         let (figures, _) = of_performance(&stream, 0.1, 60.0, &Limits::default());
@@ -256,8 +257,7 @@ mod tests {
 
     #[test]
     fn nothing_that_was_sent_is_nothing() {
-        let (figures, pictures) =
-            of_performance(&sim::no_stream(1), 0.1, 10.0, &Limits::default());
+        let (figures, pictures) = of_performance(&sim::no_stream(1), 0.1, 10.0, &Limits::default());
         assert_eq!((figures.sent, figures.delay_ms, figures.availability), (0, None, None));
         assert!(pictures.is_empty());
         assert_eq!(figures.received_mbps, [0.0; 3]);

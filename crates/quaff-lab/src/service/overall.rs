@@ -21,7 +21,13 @@ pub fn overall(report: &Report) -> Vec<Performance> {
 
 fn line(runs: &[&Performance]) -> Option<Performance> {
     let first = runs.first()?;
-    Some(Performance { run: 0, figures: figures(runs), checks: checks(runs), seconds: Vec::new(), ..(*first).clone() })
+    Some(Performance {
+        run: 0,
+        figures: figures(runs),
+        checks: checks(runs),
+        seconds: Vec::new(),
+        ..(*first).clone()
+    })
 }
 
 fn figures(runs: &[&Performance]) -> Figures {
@@ -66,7 +72,8 @@ fn triple(all: &[[f64; 3]]) -> Option<[f64; 3]> {
 fn others(runs: &[&Performance]) -> Option<[f64; 6]> {
     let all: Vec<[f64; 6]> = runs.iter().filter_map(|run| run.figures.others_ms).collect();
     let column = |at: usize| all.iter().map(|row| row[at]).collect::<Vec<_>>();
-    let of = |at: usize| if at % 2 == 0 { mean(&column(at)) } else { column(at).into_iter().reduce(f64::max) };
+    let of =
+        |at: usize| if at % 2 == 0 { mean(&column(at)) } else { column(at).into_iter().reduce(f64::max) };
     Some([of(0)?, of(1)?, of(2)?, of(3)?, of(4)?, of(5)?])
 }
 
@@ -121,7 +128,12 @@ mod tests {
                 ..Figures::default()
             },
             limits: Limits::default(),
-            checks: vec![Check { what: "FLR".into(), limit: String::new(), measured: rate.to_string(), passed }],
+            checks: vec![Check {
+                what: "FLR".into(),
+                limit: String::new(),
+                measured: rate.to_string(),
+                passed,
+            }],
             seconds: (0..10).map(second).collect(),
         }
     }
@@ -129,7 +141,8 @@ mod tests {
     #[test]
     fn the_overall_line_is_that_of_all_runs() {
         let mut report = sim::report(&sim::sizes_plan(&[64]));
-        report.performance = vec![run(1, 100.0, 0, 0, true), run(2, 104.0, 30, 10, false), run(3, 90.0, 0, 0, true)];
+        report.performance =
+            vec![run(1, 100.0, 0, 0, true), run(2, 104.0, 30, 10, false), run(3, 90.0, 0, 0, true)];
         report.performance.push(Performance { way: Way::Back, ..run(1, 7.0, 0, 0, true) });
         let lines = overall(&report);
         assert_eq!(lines.len(), 2);

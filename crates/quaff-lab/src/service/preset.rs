@@ -10,7 +10,11 @@ const PRESETS: [(&str, &str, &str); 3] = [
         include_str!("../../services/whitepaper.toml"),
         include_str!("../../services/whitepaper-short.toml"),
     ),
-    ("rfc2544", include_str!("../../services/rfc2544.toml"), include_str!("../../services/rfc2544-short.toml")),
+    (
+        "rfc2544",
+        include_str!("../../services/rfc2544.toml"),
+        include_str!("../../services/rfc2544-short.toml"),
+    ),
     ("y1564", include_str!("../../services/y1564.toml"), include_str!("../../services/y1564-short.toml")),
 ];
 
@@ -45,9 +49,8 @@ mod tests {
                 assert_eq!(plan(name, is_short).name, name);
             }
             // The short one has the same tests in the same order.
-            let kinds = |is_short| {
-                plan(name, is_short).tests.iter().map(std::mem::discriminant).collect::<Vec<_>>()
-            };
+            let kinds =
+                |is_short| plan(name, is_short).tests.iter().map(std::mem::discriminant).collect::<Vec<_>>();
             assert_eq!(kinds(false), kinds(true), "{name}");
         }
         assert!(preset("whitepapers", false).is_none());
@@ -67,7 +70,10 @@ mod tests {
         for test in &plan.tests {
             match test {
                 Test::Throughput { sizes: these, seconds, method, .. } => {
-                    assert_eq!((these.as_slice(), *method), (&sizes[..], crate::bench::plan::Method::Rfc2544));
+                    assert_eq!(
+                        (these.as_slice(), *method),
+                        (&sizes[..], crate::bench::plan::Method::Rfc2544)
+                    );
                     assert!(*seconds >= 60.0);
                 }
                 Test::Latency { sizes: these, seconds, repeats } => {

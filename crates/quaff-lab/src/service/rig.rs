@@ -119,12 +119,7 @@ impl<'a> Rig<'a> {
     }
 
     /// A trial over the bare link, there only.
-    pub(super) fn null_trial(
-        &mut self,
-        what: &str,
-        seconds: f64,
-        stream: StreamPlan,
-    ) -> Result<TrialReport> {
+    pub(super) fn null_trial(&mut self, what: &str, seconds: f64, stream: StreamPlan) -> Result<TrialReport> {
         let (there, back) = (vec![stream], Vec::new());
         let ask = Ask { over: Over::Null, there, back, residual_s: RESIDUAL_S, is_by_second: false };
         whole(self.ask(what, seconds, &ask)?)

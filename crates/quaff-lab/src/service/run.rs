@@ -136,7 +136,9 @@ fn name(test: &Test) -> &'static str {
 }
 
 fn is_empty(report: &Report) -> bool {
-    let Report { throughput, latency, frame_loss, back_to_back, recovery, configuration, performance, .. } = report;
+    let Report {
+        throughput, latency, frame_loss, back_to_back, recovery, configuration, performance, ..
+    } = report;
     throughput.is_empty()
         && latency.is_empty()
         && frame_loss.is_empty()

@@ -208,7 +208,8 @@ mod tests {
     #[test]
     fn words_are_those_of_the_limit() {
         let verdict = Verdict::of(&LIMITS, &figures(), 0);
-        let words: Vec<_> = verdict.checks.iter().map(|check| (check.limit.as_str(), check.measured.as_str())).collect();
+        let words: Vec<_> =
+            verdict.checks.iter().map(|check| (check.limit.as_str(), check.measured.as_str())).collect();
         assert_eq!(
             words,
             [

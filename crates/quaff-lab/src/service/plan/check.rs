@@ -140,7 +140,9 @@ fn some_services(services: &[Service]) -> Result<(), String> {
 }
 
 fn rate(what: &str, mbps: f64) -> Result<(), String> {
-    ensure(mbps > 0.0 && mbps <= MBPS_MAX, || format!("{what} has a rate up to {MBPS_MAX} Mbit/s, not {mbps}"))
+    ensure(mbps > 0.0 && mbps <= MBPS_MAX, || {
+        format!("{what} has a rate up to {MBPS_MAX} Mbit/s, not {mbps}")
+    })
 }
 
 fn seconds(seconds: f64) -> Result<(), String> {

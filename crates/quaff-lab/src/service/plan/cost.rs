@@ -56,7 +56,8 @@ impl Plan {
                 sizes * f64::from(*repeats) * (seconds * 1.5 + beside_s + RESIDUAL_S)
             }
             Test::Configuration { seconds, steps } => {
-                let kinds = self.services.iter().map(|service| Kind::all(service, steps).len()).sum::<usize>();
+                let kinds =
+                    self.services.iter().map(|service| Kind::all(service, steps).len()).sum::<usize>();
                 kinds as f64 * (seconds + beside_s)
             }
             Test::Performance { seconds } => f64::from(self.runs) * (seconds + beside_s),

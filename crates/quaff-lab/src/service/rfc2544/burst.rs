@@ -41,7 +41,8 @@ pub(super) fn all(
 ) -> Result<()> {
     for &size in sizes {
         let frames_max = ((rig.line_pps(size) * seconds) as u64).max(FRAMES_MIN);
-        let side = || Side { frames: Vec::new(), frames_max, pace: Vec::new(), retries: RETRIES, is_spoilt: false };
+        let side =
+            || Side { frames: Vec::new(), frames_max, pace: Vec::new(), retries: RETRIES, is_spoilt: false };
         let mut sides: BTreeMap<Way, Side> = rig.ways().iter().map(|way| (*way, side())).collect();
         let mut ended = Ok(());
         for repeat in 1..=repeats {
@@ -127,7 +128,9 @@ fn row(size: u32, way: Way, side: Side, rig: &mut Rig<'_>, report: &Report) -> B
         ));
     }
     if is_spoilt {
-        rig.note(format!("Bursts of {of}: the meter had no room for some; longer ones may come through the path."));
+        rig.note(format!(
+            "Bursts of {of}: the meter had no room for some; longer ones may come through the path."
+        ));
     }
     let numbers: Vec<f64> = frames.iter().map(|frames| *frames as f64).collect();
     // A buffer that was never full has no length, and one that the meter spoilt is not the path's.
@@ -154,5 +157,8 @@ fn words(row: &BackToBack) -> String {
         return format!("at least {mean} frames: the longest burst that was tried came through");
     }
     let buffer = row.buffer_corrected_s.or(row.buffer_s);
-    format!("{mean} frames{}", buffer.map_or(String::new(), |s| format!(", {} ms of buffer", number(s * 1e3))))
+    format!(
+        "{mean} frames{}",
+        buffer.map_or(String::new(), |s| format!(", {} ms of buffer", number(s * 1e3)))
+    )
 }

@@ -109,10 +109,7 @@ mod tests {
     #[test]
     fn a_histogram_stays_small_and_loses_no_frame() {
         let bars = |from: u32| (0..150).map(|bar| (f64::from(from + bar * 2), 1)).collect::<Vec<_>>();
-        let parts = [
-            (delays([0.0, 1.0, 300.0], &bars(0)), 150),
-            (delays([0.0, 1.0, 301.0], &bars(1)), 150),
-        ];
+        let parts = [(delays([0.0, 1.0, 300.0], &bars(0)), 150), (delays([0.0, 1.0, 301.0], &bars(1)), 150)];
         let both = merge(&parts).expect("delays");
         assert!(both.histogram.len() <= BARS_MAX);
         assert_eq!(both.histogram.iter().map(|bar| bar.1).sum::<u64>(), 300);

@@ -41,7 +41,8 @@ pub(super) fn all(
         };
         for (way, side) in sides {
             let Some(row) = row(size, way, loads[&way], side, null_ms, rig) else { continue };
-            let tagged = mean(&row.tagged_ms).map_or("no tagged frame".into(), |ms| format!("{} ms", number(ms)));
+            let tagged =
+                mean(&row.tagged_ms).map_or("no tagged frame".into(), |ms| format!("{} ms", number(ms)));
             rig.line("latency", format!("{size} B, {}", way_words(way)), tagged, None);
             report.latency.push(row);
         }

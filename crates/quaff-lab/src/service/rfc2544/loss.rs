@@ -64,8 +64,7 @@ fn point(
     let load = pps / line_pps;
     let percent = number((load * 100.0).round());
     let what = format!("frame loss, {size} B, {percent} % of the line's rate");
-    let trial =
-        rig.whole(&what, seconds, |way| vec![stream(id(way, 0), size, vec![for_s(seconds, pps)])])?;
+    let trial = rig.whole(&what, seconds, |way| vec![stream(id(way, 0), size, vec![for_s(seconds, pps)])])?;
     let mut all = Vec::new();
     for (way, direction, stream) in firsts(&trial, rig.ways()) {
         let seen = look(direction, stream, pps, Some(seconds));

@@ -49,7 +49,8 @@ pub(super) fn all(
         for (way, side) in sides {
             let row = side.row(size, way);
             let what = format!("{size} B, {}", way_words(way));
-            let mean = mean(&row.seconds).map_or("not measured".into(), |s| format!("{} ms", number(s * 1e3)));
+            let mean =
+                mean(&row.seconds).map_or("not measured".into(), |s| format!("{} ms", number(s * 1e3)));
             rig.line("recovery", what, mean, None);
             report.recovery.push(row);
         }
@@ -94,7 +95,9 @@ impl Side {
             return;
         }
         let recovery_s = recovery_s(after);
-        if recovery_s >= (after.last_ns.saturating_sub(after.first_ns)) as f64 / 1e9 * END_SHARE && after.lost > 0 {
+        if recovery_s >= (after.last_ns.saturating_sub(after.first_ns)) as f64 / 1e9 * END_SHARE
+            && after.lost > 0
+        {
             self.note("Frames were lost until the end of the trial: recovery takes longer than was watched.");
         }
         self.seconds.push(recovery_s);

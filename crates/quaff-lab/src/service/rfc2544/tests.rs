@@ -152,10 +152,8 @@ fn loads_that_cannot_be_sent_are_not_points_of_a_curve() {
 
 #[test]
 fn bursts_fill_the_buffer_and_the_throughput_corrects_them() {
-    let tests = vec![
-        throughput(64, Method::Rfc2544),
-        Test::BackToBack { sizes: vec![64], seconds: 2.0, repeats: 3 },
-    ];
+    let tests =
+        vec![throughput(64, Method::Rfc2544), Test::BackToBack { sizes: vec![64], seconds: 2.0, repeats: 3 }];
     let mut sim = Sim { forwards_pps: [5000.0; 2], queue: 1000.0, ..Sim::default() };
     let (report, _) = run_all(tests, &mut sim);
     let [row] = report.back_to_back.as_slice() else { panic!("{:?}", report.back_to_back) };
@@ -188,8 +186,10 @@ fn recovery_is_the_time_that_a_full_queue_takes() {
     assert_eq!((row.seconds.as_slice(), row.notes.len()), (&[0.0; 2][..], 0));
     assert!((row.overload_pps - 5500.0).abs() < 60.0, "{row:?}");
     // Where the line is the limit there is no overload.
-    let tests =
-        vec![throughput(1518, Method::Rfc2544), Test::Recovery { sizes: vec![1518], seconds: 2.0, repeats: 1 }];
+    let tests = vec![
+        throughput(1518, Method::Rfc2544),
+        Test::Recovery { sizes: vec![1518], seconds: 2.0, repeats: 1 },
+    ];
     let (report, _) = run_all(tests, &mut Sim::default());
     assert!(report.recovery[0].notes[0].contains("lost nothing"), "{:?}", report.recovery);
 }

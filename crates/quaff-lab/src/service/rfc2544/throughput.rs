@@ -145,12 +145,7 @@ fn together(size: u32, wanted: &Wanted, rig: &mut Rig<'_>, sides: &mut [Side]) -
     Ok(())
 }
 
-fn trial(
-    what: &str,
-    size: u32,
-    loads: &BTreeMap<Way, Trial>,
-    rig: &mut Rig<'_>,
-) -> Result<Vec<(Way, Seen)>> {
+fn trial(what: &str, size: u32, loads: &BTreeMap<Way, Trial>, rig: &mut Rig<'_>) -> Result<Vec<(Way, Seen)>> {
     let seconds = loads.values().map(|trial| trial.seconds).fold(0.0, f64::max);
     let report = rig.whole(what, seconds, |way| {
         let phases = loads.get(&way).map(|trial| vec![for_s(trial.seconds, trial.load)]);
@@ -177,7 +172,8 @@ impl Side {
     fn new(way: Way, warm: &Seen, wanted: &Wanted) -> Self {
         let max_pps = warm.offered_pps.min(warm.wanted_pps).round().max(1.0);
         // A load that was sent to within the tolerance is the one that was wanted.
-        let max_pps = if warm.offered_pps >= warm.wanted_pps * OFFERED_MIN { warm.wanted_pps } else { max_pps };
+        let max_pps =
+            if warm.offered_pps >= warm.wanted_pps * OFFERED_MIN { warm.wanted_pps } else { max_pps };
         let min = (max_pps * MIN_SHARE).max(1.0 / initial_s(wanted.seconds)).ceil().min(max_pps);
         let Wanted { method, seconds, width } = *wanted;
         let engine = match method {
@@ -274,7 +270,9 @@ fn limit_words(bounds: &Bounds, upper_pps: Option<f64>, line_pps: f64) -> Option
 fn words(row: &Throughput) -> String {
     match (row.pps, row.upper_pps) {
         (Some(pps), Some(_)) => pps_words(pps),
-        (Some(pps), None) if pps >= row.line_pps * OFFERED_MIN => format!("{}, the line's full rate", pps_words(pps)),
+        (Some(pps), None) if pps >= row.line_pps * OFFERED_MIN => {
+            format!("{}, the line's full rate", pps_words(pps))
+        }
         (Some(pps), None) => format!("at least {}: the instrument is the limit", pps_words(pps)),
         (None, Some(upper)) => format!("none: {} lost frames", pps_words(upper)),
         (None, None) => "not found".into(),

@@ -31,7 +31,8 @@ fn all_of_a_plan_is_in_its_report() {
     let report = ran(&plan, &mut Sim::default(), &mut watcher);
     assert_eq!((report.format, report.interrupted, report.passed), (FORMAT, false, None));
     assert!(report.null.is_some());
-    let rows = [report.throughput.len(), report.latency.len(), report.back_to_back.len(), report.recovery.len()];
+    let rows =
+        [report.throughput.len(), report.latency.len(), report.back_to_back.len(), report.recovery.len()];
     assert_eq!(rows, [4; 4], "two sizes, two ways");
     assert!(report.frame_loss.len() >= 8);
     // What the prober knows, and who read the clocks.
@@ -80,7 +81,8 @@ fn a_service_greets_with_its_own_tag() {
 
 #[test]
 fn what_one_test_cannot_do_does_not_end_the_others() {
-    let tests = vec![Test::Configuration { seconds: 1.0, steps: vec![1.0] }, Test::Performance { seconds: 1.0 }];
+    let tests =
+        vec![Test::Configuration { seconds: 1.0, steps: vec![1.0] }, Test::Performance { seconds: 1.0 }];
     let plan = services_plan(vec![service("A", 2.0)], tests);
     // Greeting, null delay, and the first step.
     let report = ran(&plan, &mut Sim { fails_at: Some(2), ..Sim::default() }, &mut quiet());
@@ -161,7 +163,10 @@ fn the_short_presets_run_from_end_to_end() {
         let mut sim = Sim::default();
         let report = ran(&plan, &mut sim, &mut quiet());
         assert!(report.passed != Some(false), "{name}: {report:?}");
-        assert_eq!(report.performance.len(), if plan.services.is_empty() { 0 } else { plan.services.len() * plan.runs as usize });
+        assert_eq!(
+            report.performance.len(),
+            if plan.services.is_empty() { 0 } else { plan.services.len() * plan.runs as usize }
+        );
         assert!(sim.asked.iter().any(|ask| ask.over == Over::Null), "{name}");
     }
 }

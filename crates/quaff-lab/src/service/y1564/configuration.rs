@@ -118,7 +118,9 @@ fn judge(
             verdict
         }
         Kind::Eir => of_rates(service.is_policed.then_some(cir + eir)),
-        Kind::Policing => of_rates(service.is_policed.then(|| cir + eir + bursts_mbps(service, load.seconds))),
+        Kind::Policing => {
+            of_rates(service.is_policed.then(|| cir + eir + bursts_mbps(service, load.seconds)))
+        }
         // Within the committed burst size nothing may be lost.
         Kind::Cbs => {
             let loss_ratio = Some(limits.loss_ratio.unwrap_or(0.0));

@@ -31,7 +31,8 @@ pub(super) fn all(seconds: f64, rig: &mut Rig<'_>, report: &mut Report) -> Resul
                     continue;
                 }
                 let row = row((run, &begun), (service, *way), seconds, direction, stream, rig);
-                let of = if plan.runs > 1 { format!("{}, run {run}", service.name) } else { service.name.clone() };
+                let of =
+                    if plan.runs > 1 { format!("{}, run {run}", service.name) } else { service.name.clone() };
                 lines("performance", &of, *way, &row.checks, rig);
                 report.performance.push(row);
             }

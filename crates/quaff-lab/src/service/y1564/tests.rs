@@ -113,7 +113,9 @@ fn bursts_come_again_when_their_tokens_have() {
     // Ten frames in 8.16 ms, then 10 500 B at 2 Mbit/s are 42 ms, and a twentieth of it: 52.26 ms, 76 times; 50 at most.
     assert_eq!(load.phases.len(), 100);
     assert_eq!(load.phases[0].length, quaff::trial::plan::Length::Frames(10));
-    let quaff::trial::plan::Length::Seconds(pause_s) = load.phases[1].length else { panic!("{:?}", load.phases[1]) };
+    let quaff::trial::plan::Length::Seconds(pause_s) = load.phases[1].length else {
+        panic!("{:?}", load.phases[1])
+    };
     assert!((pause_s - 0.0441).abs() < 1e-9, "{pause_s}");
     // At least one, however short the step.
     assert_eq!(Kind::Cbs.load(&service, 0.01, 10.0).expect("a load").phases.len(), 2);
@@ -156,11 +158,15 @@ fn all_services_are_sent_at_once_and_judged_one_by_one() {
     ended.expect("measured");
     assert_eq!(sim.asked.len(), 2);
     assert!(sim.asked.iter().all(|ask| ask.there.len() == 2 && ask.back.len() == 2 && ask.is_by_second));
-    let mut ids: Vec<u16> = sim.asked[0].there.iter().chain(&sim.asked[0].back).map(|stream| stream.id).collect();
+    let mut ids: Vec<u16> =
+        sim.asked[0].there.iter().chain(&sim.asked[0].back).map(|stream| stream.id).collect();
     ids.dedup();
     assert_eq!(ids.len(), 4, "ids differ");
-    let rows: Vec<_> =
-        report.performance.iter().map(|row| (row.run, row.service.as_str(), row.way, failed(&row.checks))).collect();
+    let rows: Vec<_> = report
+        .performance
+        .iter()
+        .map(|row| (row.run, row.service.as_str(), row.way, failed(&row.checks)))
+        .collect();
     let run = |run| {
         [
             (run, "Voice", Way::There, vec!["FTD"]),
@@ -175,7 +181,12 @@ fn all_services_are_sent_at_once_and_judged_one_by_one() {
     assert_eq!(data.sent, 1500);
     assert!((data.sent_mbps - 2.0).abs() < 0.01 && (data.received_mbps[0] - 2.0).abs() < 0.02, "{data:?}");
     assert_eq!((watcher.shown, report.passed), (2, Some(false)));
-    assert!(watcher.lines.iter().any(|line| line.what == "Voice, run 1, there, FTD" && line.passed == Some(false)));
+    assert!(
+        watcher
+            .lines
+            .iter()
+            .any(|line| line.what == "Voice, run 1, there, FTD" && line.passed == Some(false))
+    );
 }
 
 #[test]
