@@ -187,19 +187,19 @@ mod tests {
 
     #[test]
     fn an_outage_is_in_the_availability_and_not_in_the_loss() {
-        let mut seconds = vec![second(0, [1e6, 2e6, 3e6]); 30];
+        let mut seconds = vec![second(0, [1e6, 2e6, 3e6]); 40];
         seconds[3] = second(10, [0.5e6, 1e6, 9e6]);
         seconds[10..22].fill(second(100, [0.0; 3]));
         // A frame that came through in the outage, late.
         seconds[15] = second(99, [80e6; 3]);
-        let (figures, pictures) = of_performance(&stream(seconds), 0.1, 30.0, &Limits::default());
+        let (figures, pictures) = of_performance(&stream(seconds), 0.1, 40.0, &Limits::default());
         assert_eq!((figures.unavailable_s, figures.severely_errored_s), (12, 12));
-        assert!((figures.availability.expect("asked") - 0.6).abs() < 1e-12);
-        assert_eq!((figures.sent, figures.lost, figures.unavailable), (1800, 10, [1200, 1199]));
-        assert!((figures.loss - 10.0 / 1800.0).abs() < 1e-12);
-        // 17 × 100 frames of 2 ms and 90 of 1 ms.
+        assert!((figures.availability.expect("asked") - 0.7).abs() < 1e-12);
+        assert_eq!((figures.sent, figures.lost, figures.unavailable), (2800, 10, [1200, 1199]));
+        assert!((figures.loss - 10.0 / 2800.0).abs() < 1e-12);
+        // 27 × 100 frames of 2 ms and 90 of 1 ms.
         let [min, mean, max] = figures.delay_ms.expect("delays");
-        assert!((mean - (1700.0 * 2.0 + 90.0) / 1790.0).abs() < 1e-9, "{mean}");
+        assert!((mean - (2700.0 * 2.0 + 90.0) / 2790.0).abs() < 1e-9, "{mean}");
         assert_eq!((min, max), (0.5, 9.0));
         let variation = figures.delay_variation_ms.expect("variation");
         assert_eq!((variation[0], variation[2]), (0.0, 8.5));

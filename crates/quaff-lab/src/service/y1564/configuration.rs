@@ -106,15 +106,17 @@ fn judge(
     let Service { cir_mbps: cir, eir_mbps: eir, limits, .. } = service;
     let tolerated = 1.0 - limits.loss_ratio.unwrap_or(0.0);
     let meter_lost = meter_lost(direction);
+    // What was not sent cannot arrive.
+    let min_mbps = |asked: f64| asked.min(figures.sent_mbps) * tolerated;
     let of_rates = |max_mbps: Option<f64>| {
         let mut verdict = Verdict::default();
-        verdict.rate(Rates { min_mbps: cir * tolerated, max_mbps }, figures, meter_lost);
+        verdict.rate(Rates { min_mbps: min_mbps(*cir), max_mbps }, figures, meter_lost);
         verdict
     };
     match kind {
         Kind::Cir(_) => {
             let mut verdict = Verdict::of(limits, figures, meter_lost);
-            verdict.rate(Rates { min_mbps: load.mbps * tolerated, max_mbps: None }, figures, meter_lost);
+            verdict.rate(Rates { min_mbps: min_mbps(load.mbps), max_mbps: None }, figures, meter_lost);
             verdict
         }
         Kind::Eir => of_rates(service.is_policed.then_some(cir + eir)),
