@@ -144,11 +144,26 @@ impl<'a> Rig<'a> {
         for direction in &report.directions {
             self.clocks.insert(("time of sending", direction.tx_clock.clone()));
             self.clocks.insert(("time of arrival", direction.rx_clock.clone()));
-            if direction.corrupt > 0 {
-                self.note("Frames arrived with other bytes than were sent.".into());
+        }
+        self.oddities(&report);
+        Ok(report)
+    }
+
+    /// What RFC 2544 §10 wants told beside losses.
+    fn oddities(&mut self, report: &TrialReport) {
+        let streams = || report.directions.iter().flat_map(|direction| &direction.streams);
+        for (was, sentence) in [
+            (streams().any(|stream| stream.total.duplicates > 0), "Some frames arrived more than once."),
+            (streams().any(|stream| stream.total.reordered > 0), "Some frames arrived behind later ones."),
+            (
+                report.directions.iter().any(|direction| direction.corrupt > 0),
+                "Some frames arrived with other bytes than were sent.",
+            ),
+        ] {
+            if was {
+                self.note(sentence.into());
             }
         }
-        Ok(report)
     }
 
     fn pause(&mut self) -> Result<()> {

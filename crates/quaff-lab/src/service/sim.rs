@@ -37,6 +37,10 @@ pub(super) struct Sim {
     pub(super) is_one_way: bool,
     pub(super) has_null: bool,
     pub(super) link_mbps: Option<f64>,
+    /// In the trials of these numbers, from 0, the generator reaches half of its rate.
+    pub(super) slow_in: Vec<usize>,
+    /// Frames arrive more than once, and behind later ones.
+    pub(super) is_untidy: bool,
     /// The trial of this number, from 0, cannot be made.
     pub(super) fails_at: Option<usize>,
     /// What was asked for.
@@ -58,6 +62,8 @@ impl Default for Sim {
             is_one_way: false,
             has_null: true,
             link_mbps: None,
+            slow_in: Vec::new(),
+            is_untidy: false,
             fails_at: None,
             asked: Vec::new(),
         }
@@ -149,6 +155,8 @@ impl Sim {
         }
         for (stream, delays) in report.streams.iter_mut().zip(delays) {
             stream.delay = self::delays(delays);
+            stream.total.duplicates = u64::from(self.is_untidy);
+            stream.total.reordered = u64::from(self.is_untidy);
         }
         report
     }
@@ -158,6 +166,8 @@ impl Sim {
         let (mut begun_s, mut frames) = (0.0, Vec::<Frame>::new());
         for (phase, this) in plan.phases.iter().enumerate() {
             let pps = this.pps.unwrap_or(f64::INFINITY).min(self.generator_pps);
+            let is_slow = self.slow_in.contains(&(self.asked.len() - 1));
+            let pps = if is_slow { pps / 2.0 } else { pps };
             let count = match this.length {
                 Length::Seconds(seconds) => (seconds * pps + 1e-6).floor() as u64,
                 Length::Frames(count) => count,

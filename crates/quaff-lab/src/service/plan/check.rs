@@ -3,9 +3,9 @@
 use super::{Limits, Path, Plan, Service, Test};
 use crate::bench::plan::PlanError;
 
-/// Bytes of a frame with FCS: the smallest of Ethernet (IEEE 802.3), and the largest that a link here may have.
+/// Bytes of a frame with FCS: the smallest of Ethernet (IEEE 802.3), and the largest that a trial sends.
 const SIZE_MIN: u32 = 64;
-const SIZE_MAX: u32 = 9234;
+const SIZE_MAX: u32 = 9004;
 /// More is a mistake.
 const SERVICES_MAX: usize = 100;
 const COUNT_MAX: u32 = 1000;

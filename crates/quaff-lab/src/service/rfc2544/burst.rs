@@ -5,7 +5,7 @@ use super::known;
 use crate::Result;
 use crate::search::{Burst, BurstPlan, corrected_buffer_s};
 use crate::service::frames::{frames_at, id, number, pps_words, stream, way_words};
-use crate::service::look::{Limit, OFFERED_MIN, look};
+use crate::service::look::{Limit, OFFERED_MIN, Seen, look};
 use crate::service::result::{BackToBack, Report, Way};
 use crate::service::rig::{Rig, firsts};
 use crate::stats::{mean, median};
@@ -17,8 +17,8 @@ const FRAMES_MIN: u64 = 2;
 const WIDTH: f64 = 0.01;
 /// A length is too long when it lost so often without ever passing.
 const TRIES: u32 = 2;
-/// A burst that only the meter spoilt is sent again so often in all repetitions.
-const RETRIES: u32 = 5;
+/// So many bursts that only the instrument spoilt are sent again, in all repetitions together.
+const RETRIES: u32 = 10;
 
 /// One way of one size.
 struct Side {
@@ -86,15 +86,9 @@ fn search(
         for (way, direction, stream) in firsts(&report, &sent) {
             let seen = look(direction, stream, pps, None);
             let (Some(burst), Some(side)) = (bursts.get_mut(&way), sides.get_mut(&way)) else { continue };
-            side.pace.push(seen.offered_pps);
-            if seen.limit == Limit::Meter {
-                side.is_spoilt |= side.retries == 0;
-                if side.retries > 0 {
-                    side.retries -= 1;
-                    continue;
-                }
+            if !side.is_to_be_sent_again(&seen) {
+                burst.tell(next[&way], stream.total.lost == 0);
             }
-            burst.tell(next[&way], stream.total.lost == 0);
         }
     }
     for (way, burst) in bursts {
@@ -104,6 +98,19 @@ fn search(
 }
 
 impl Side {
+    /// Whether it says nothing of the path: the meter had no room, or its sender was held up and what came through
+    /// came with a gap.
+    fn is_to_be_sent_again(&mut self, seen: &Seen) -> bool {
+        let fastest = self.pace.iter().copied().fold(0.0, f64::max);
+        self.pace.push(seen.offered_pps);
+        let is_held_up = seen.limit == Limit::Generator && fastest >= seen.wanted_pps * OFFERED_MIN;
+        let is_spoilt = seen.limit == Limit::Meter || is_held_up;
+        self.is_spoilt |= seen.limit == Limit::Meter && self.retries == 0;
+        let again = is_spoilt && self.retries > 0;
+        self.retries -= u32::from(again);
+        again
+    }
+
     /// Each repetition finds out for itself; it only begins where the one before ended.
     fn burst(&self) -> Burst {
         Burst::new(BurstPlan {

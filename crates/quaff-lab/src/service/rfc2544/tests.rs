@@ -78,6 +78,35 @@ fn the_instruments_limit_is_never_the_paths() {
 }
 
 #[test]
+fn a_sender_that_was_held_up_is_given_another_try() {
+    // Two trials of the calibration; the warm-up, and two trials of the search are slow.
+    for slow_in in [vec![2], vec![3], vec![5, 6]] {
+        let mut sim = Sim { forwards_pps: [3000.0; 2], slow_in: slow_in.clone(), ..Sim::default() };
+        let (report, _) = run_all(vec![throughput(64, Method::Rfc2544)], &mut sim);
+        let row = &report.throughput[0];
+        assert!(row.regular && row.pps.is_some_and(|pps| (2970.0..=3002.0).contains(&pps)), "{slow_in:?}: {row:?}");
+    }
+    // A burst with gaps comes through a queue that it would have filled.
+    for slow_in in [vec![], vec![4], vec![5, 7]] {
+        let tests = vec![Test::BackToBack { sizes: vec![64], seconds: 2.0, repeats: 1 }];
+        let mut sim =
+            Sim { forwards_pps: [5000.0; 2], queue: 1000.0, slow_in: slow_in.clone(), ..Sim::default() };
+        let (report, _) = run_all(tests, &mut sim);
+        let frames = &report.back_to_back[0].frames;
+        assert!((1485..=1510).contains(&frames[0]), "{slow_in:?}: {frames:?}");
+    }
+}
+
+#[test]
+fn what_arrives_twice_or_late_is_told() {
+    let (_, notes) = run_all(vec![throughput(1518, Method::Mlr)], &mut Sim { is_untidy: true, ..Sim::default() });
+    assert!(notes.iter().any(|note| note.contains("more than once")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("behind later ones")), "{notes:?}");
+    let (_, notes) = run_all(vec![throughput(1518, Method::Mlr)], &mut Sim::default());
+    assert!(!notes.iter().any(|note| note.contains("Some frames")), "{notes:?}");
+}
+
+#[test]
 fn each_way_has_a_rate_of_its_own() {
     let mut sim = Sim { forwards_pps: [3000.0, 500.0], ..Sim::default() };
     let mut plan = sim::plan(Vec::new(), vec![throughput(64, Method::Rfc2544)]);

@@ -24,10 +24,8 @@ const PRECEDING: u32 = 1;
 const TRIALS_MAX: usize = 100;
 /// The lowest rate that is tried, as a share of the highest.
 const MIN_SHARE: f64 = 0.001;
-/// A trial that only the instrument spoilt is made again so often, where the instrument can do better.
-const RETRIES: u32 = 3;
-/// It can do better below this share of its highest rate.
-const EASY_SHARE: f64 = 0.95;
+/// In a search so many trials that only the instrument spoilt are made again; and so many warm-ups that were slow.
+const RETRIES: u32 = 2;
 /// RFC 2544 §24 wants so much of the trial that a result rests on, s.
 const RFC2544_SECONDS: f64 = 60.0;
 
@@ -42,7 +40,6 @@ pub(super) struct Wanted {
 struct Side {
     way: Way,
     engine: Engine,
-    max_pps: f64,
     tried: Vec<(Trial, Seen)>,
     retries: u32,
     notes: Vec<String>,
@@ -120,8 +117,20 @@ fn warm_up(size: u32, wanted: &Wanted, rig: &mut Rig<'_>) -> Result<Vec<Side>> {
     let load = rig.max_pps(size).floor().max(1.0);
     let seconds = initial_s(wanted.seconds);
     let loads = rig.ways().iter().map(|way| (*way, Trial { load, seconds })).collect();
-    let seen = trial(&format!("throughput, {size} B, warm-up"), size, &loads, rig)?;
-    Ok(seen.into_iter().map(|(way, seen)| Side::new(way, &seen, wanted)).collect())
+    let mut best: BTreeMap<Way, Seen> = BTreeMap::new();
+    for _ in 0..=RETRIES {
+        // A sender that was held up once can do better.
+        for (way, seen) in trial(&format!("throughput, {size} B, warm-up"), size, &loads, rig)? {
+            let known = best.entry(way).or_insert(seen);
+            if seen.offered_pps > known.offered_pps {
+                *known = seen;
+            }
+        }
+        if best.values().all(|seen| seen.offered_pps >= load * OFFERED_MIN) {
+            break;
+        }
+    }
+    Ok(best.into_iter().map(|(way, seen)| Side::new(way, &seen, wanted)).collect())
 }
 
 /// What was found each way is sent both ways at once: what both share may not carry both.
@@ -201,13 +210,13 @@ impl Side {
                 loss: 0.0,
             })),
         };
-        Self { way, engine, max_pps, tried: Vec::new(), retries: RETRIES, notes: Vec::new() }
+        Self { way, engine, tried: Vec::new(), retries: RETRIES, notes: Vec::new() }
     }
 
     fn tell(&mut self, trial: Trial, seen: Seen) {
         self.tried.push((trial, seen));
         let is_spoilt = matches!(seen.limit, Limit::Generator | Limit::Meter) && seen.unproven > 0.0;
-        if is_spoilt && self.retries > 0 && trial.load <= self.max_pps * EASY_SHARE {
+        if is_spoilt && self.retries > 0 {
             self.retries -= 1;
             return;
         }
