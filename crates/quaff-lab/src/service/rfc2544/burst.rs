@@ -26,6 +26,8 @@ struct Side {
     frames_max: u64,
     /// Of each burst, frames/s.
     pace: Vec<f64>,
+    /// What the instrument is known to send, frames/s.
+    fastest_pps: f64,
     retries: u32,
     /// Some length was refused by the meter, and not by the path.
     is_spoilt: bool,
@@ -41,8 +43,8 @@ pub(super) fn all(
 ) -> Result<()> {
     for &size in sizes {
         let frames_max = ((rig.line_pps(size) * seconds) as u64).max(FRAMES_MIN);
-        let side =
-            || Side { frames: Vec::new(), frames_max, pace: Vec::new(), retries: RETRIES, is_spoilt: false };
+        let fastest_pps = rig.null_pps.get(&size).copied().unwrap_or(0.0);
+        let side = || Side::new(frames_max, fastest_pps);
         let mut sides: BTreeMap<Way, Side> = rig.ways().iter().map(|way| (*way, side())).collect();
         let mut ended = Ok(());
         for repeat in 1..=repeats {
@@ -98,12 +100,18 @@ fn search(
 }
 
 impl Side {
+    fn new(frames_max: u64, fastest_pps: f64) -> Self {
+        let (frames, pace) = (Vec::new(), Vec::new());
+        Self { frames, frames_max, pace, fastest_pps, retries: RETRIES, is_spoilt: false }
+    }
+
     /// Whether it says nothing of the path: the meter had no room, or its sender was held up and what came through
     /// came with a gap.
     fn is_to_be_sent_again(&mut self, seen: &Seen) -> bool {
-        let fastest = self.pace.iter().copied().fold(0.0, f64::max);
         self.pace.push(seen.offered_pps);
-        let is_held_up = seen.limit == Limit::Generator && fastest >= seen.wanted_pps * OFFERED_MIN;
+        self.fastest_pps = self.fastest_pps.max(seen.offered_pps);
+        let can = self.fastest_pps >= seen.wanted_pps * OFFERED_MIN;
+        let is_held_up = seen.limit == Limit::Generator && can;
         let is_spoilt = seen.limit == Limit::Meter || is_held_up;
         self.is_spoilt |= seen.limit == Limit::Meter && self.retries == 0;
         let again = is_spoilt && self.retries > 0;
