@@ -12,6 +12,7 @@ use crate::service::plan::{Limits, Service};
 use crate::service::result::{Figures, Report, Step};
 use crate::service::rig::{Rig, firsts, whole};
 use crate::service::verdict::{Rates, Verdict};
+use crate::stats::median;
 use quaff::trial::plan::Phase;
 use quaff::trial::report::{DirectionReport, StreamReport};
 
@@ -154,7 +155,9 @@ fn slow(
 ) -> Option<String> {
     if matches!(kind, Kind::Cbs | Kind::Ebs) {
         let line = line_pps(link_mbps, mean_size(&service.sizes));
-        let pace = stream.phases.first().map_or(line, |burst| pace(burst, line));
+        // Every other phase is a pause. Of short bursts one alone says little.
+        let paces: Vec<f64> = stream.phases.iter().step_by(2).map(|burst| pace(burst, line)).collect();
+        let pace = median(&paces).unwrap_or(line);
         return (pace < line * OFFERED_MIN).then(|| {
             let (pace, line) = (pps_words(pace), pps_words(line));
             format!("bursts came at {pace} instead of {line}; only what failed is judged.")
@@ -168,7 +171,7 @@ fn slow(
 
 /// So many frames of a service are so many bytes at most.
 fn frames(bytes: u64, service: &Service) -> u64 {
-    ((bytes as f64 / mean_size(&service.sizes)).floor() as u64).max(1)
+    (bytes as f64 / mean_size(&service.sizes)).floor() as u64
 }
 
 impl Kind {
@@ -219,7 +222,7 @@ fn rate(mbps: f64, service: &Service, seconds: f64, link_mbps: f64) -> Option<Lo
 /// Bursts at the line's rate, each after all tokens of the one before have come back.
 fn bursts(bytes: u64, service: &Service, seconds: f64, link_mbps: f64) -> Load {
     let line = line_pps(link_mbps, mean_size(&service.sizes));
-    let count = frames(bytes, service);
+    let count = frames(bytes, service).max(1);
     let burst_s = count as f64 / line;
     let refill_s = |bytes: u64, mbps: f64| if mbps > 0.0 { bytes as f64 * 8.0 / (mbps * 1e6) } else { 0.0 };
     let committed_s = refill_s(service.cbs_bytes, service.cir_mbps);
