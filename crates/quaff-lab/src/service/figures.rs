@@ -10,8 +10,8 @@ use quaff::trial::report::{Delays, StreamReport, Tally};
 /// A second is whole when so much of it, s, is missing at most.
 const SECOND_TOLERANCE: f64 = 0.01;
 
-/// Of a step of the configuration test; availability is not asked there.
-pub(super) fn of_step(stream: &StreamReport, asked_mbps: f64, limits: &Limits) -> Figures {
+/// Of a step of the configuration test of so many seconds; availability is not asked there.
+pub(super) fn of_step(stream: &StreamReport, asked_mbps: f64, seconds: f64, limits: &Limits) -> Figures {
     let Tally { sent, lost, .. } = stream.total;
     let delay = stream.delay.as_ref();
     Figures {
@@ -20,11 +20,17 @@ pub(super) fn of_step(stream: &StreamReport, asked_mbps: f64, limits: &Limits) -
         loss: ratio(lost, sent),
         delay_ms: delay.map(|delays| delays.delay.map(ms)),
         delay_variation_ms: delay.map(|delays| [0.0, delays.pdv[0], delays.pdv[1]].map(ms)),
-        ..common(stream, asked_mbps, limits)
+        ..common(stream, asked_mbps, seconds, limits)
     }
 }
 
-/// Of the performance test, which was to send for `asked_s`; and each second for a picture.
+/// What came out of the path, Mbit/s: by the time in which it was sent or came, whichever is longer.
+pub(super) fn most_mbps(stream: &StreamReport, seconds: f64) -> f64 {
+    let Tally { received_bytes, received, arrived_ns: [first, last], .. } = stream.total;
+    mbps(received_bytes, received, seconds.max(last.saturating_sub(first) as f64 / 1e9))
+}
+
+/// Of the performance test, which sent or was to send for `asked_s`; and each second for a picture.
 pub(super) fn of_performance(
     stream: &StreamReport,
     asked_mbps: f64,
@@ -50,7 +56,7 @@ pub(super) fn of_performance(
         unavailable_s: availability.unavailable_s(),
         unavailable: [all.sent.saturating_sub(sent), all.lost.saturating_sub(lost)],
         severely_errored_s: availability.severely_errored_s,
-        ..common(stream, asked_mbps, limits)
+        ..common(stream, asked_mbps, asked_s, limits)
     };
     let second = |(tally, available): (&Tally, bool)| Second {
         sent: tally.sent,
@@ -62,9 +68,8 @@ pub(super) fn of_performance(
 }
 
 /// What is asked of both.
-fn common(stream: &StreamReport, asked_mbps: f64, limits: &Limits) -> Figures {
+fn common(stream: &StreamReport, asked_mbps: f64, seconds: f64, limits: &Limits) -> Figures {
     let all = &stream.total;
-    let seconds = sending_s(all);
     let delay = stream.delay.as_ref();
     Figures {
         asked_mbps,
@@ -78,8 +83,16 @@ fn common(stream: &StreamReport, asked_mbps: f64, limits: &Limits) -> Figures {
     }
 }
 
+/// Seconds in which less than half of what was due was sent: of `asked_s`, the whole ones.
+pub(super) fn unsent_s(stream: &StreamReport, due_pps: f64, asked_s: f64) -> u64 {
+    let sent = |second: usize| stream.seconds.get(second).map_or(0, |tally| tally.sent);
+    // A stream of less than two frames/s has seconds without one.
+    let due = (due_pps / 2.0).floor();
+    (0..asked_s.floor() as usize).filter(|second| (sent(*second) as f64) < due).count() as u64
+}
+
 /// From the first frame to one gap behind the last, s.
-fn sending_s(tally: &Tally) -> f64 {
+pub(super) fn sending_s(tally: &Tally) -> f64 {
     let ns = tally.last_ns.saturating_sub(tally.first_ns) as f64;
     if tally.sent > 1 { ns / 1e9 * tally.sent as f64 / (tally.sent - 1) as f64 } else { 0.0 }
 }
@@ -88,15 +101,22 @@ fn sending_s(tally: &Tally) -> f64 {
 fn received_mbps(stream: &StreamReport, seconds: f64) -> [f64; 3] {
     let all = &stream.total;
     let mean = mbps(all.received_bytes, all.received, seconds);
-    let whole = ((seconds + SECOND_TOLERANCE).floor() as usize).min(stream.seconds.len());
-    let rates = stream.seconds[..whole].iter().map(|tally| mbps(tally.received_bytes, tally.received, 1.0));
+    let whole = (seconds + SECOND_TOLERANCE).floor() as usize;
+    let rate = |tally: Option<&Tally>| tally.map_or(0.0, |tally| mbps(tally.received_bytes, tally.received, 1.0));
+    // Without a tally of seconds there is only the mean.
+    let whole = if stream.seconds.is_empty() { 0 } else { whole };
+    let rates = (0..whole).map(|second| rate(stream.seconds.get(second)));
     rates.fold([mean; 3], |[min, mean, max], rate| [min.min(rate), mean, max.max(rate)])
 }
 
 /// What came behind the last second that was asked for belongs to that one.
 fn whole_seconds(seconds: &[Tally], asked_s: f64) -> Vec<Tally> {
-    let count = (asked_s.ceil() as usize).max(1);
+    let count = ((asked_s - SECOND_TOLERANCE).ceil() as usize).max(1);
     let mut whole: Vec<Tally> = seconds.iter().take(count).cloned().collect();
+    // Seconds in which nothing could be sent any more were asked for, too.
+    if !whole.is_empty() {
+        whole.resize(count, Tally::default());
+    }
     if let Some(last) = whole.last_mut() {
         for late in seconds.iter().skip(count).filter(|tally| tally.sent > 0) {
             let delay_ns = joined(&[&*last, late]);
@@ -222,12 +242,34 @@ mod tests {
     }
 
     #[test]
+    fn a_link_that_dies_is_seen_by_what_could_not_be_sent() {
+        // Dead from the fourth second of ten on: nothing was sent, so nothing was lost.
+        let stream = stream(vec![second(0, [1e6; 3]); 4]);
+        let (figures, pictures) = of_performance(&stream, 0.1, 10.0, &Limits::default());
+        assert_eq!((pictures.len(), figures.lost), (10, 0));
+        assert!((figures.sent_mbps - 0.04).abs() < 1e-12, "{figures:?}");
+        assert_eq!(unsent_s(&stream, 100.0, 10.0), 6);
+        assert_eq!(unsent_s(&stream, 100.0, 4.9), 0);
+        // One frame/s may miss a second.
+        assert_eq!(unsent_s(&stream, 1.0, 10.0), 0);
+    }
+
+    #[test]
+    fn what_waited_came_out_no_faster_than_it_came() {
+        let mut stream = stream(vec![second(0, [1e6; 3])]);
+        stream.total.arrived_ns = [5_000_000_000, 7_000_000_000];
+        assert!((most_mbps(&stream, 1.0) - 0.05).abs() < 1e-12);
+        stream.total.arrived_ns = [0; 2];
+        assert!((most_mbps(&stream, 1.0) - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
     fn half_a_second_at_the_end_is_no_slow_second() {
         let half =
             Tally { sent: 50, sent_bytes: 6050, received: 50, received_bytes: 6050, ..Tally::default() };
         let mut stream = stream(vec![second(0, [1e6; 3]), second(0, [1e6; 3]), half]);
         stream.total.last_ns = 2_490_000_000;
-        let (figures, _) = of_performance(&stream, 0.1, 60.0, &Limits::default());
+        let (figures, _) = of_performance(&stream, 0.1, 2.5, &Limits::default());
         for rate in figures.received_mbps {
             assert!((rate - 0.1).abs() < 1e-12, "{figures:?}");
         }
@@ -250,7 +292,7 @@ mod tests {
         assert_eq!(within(&delays, &limits(Some(30.0), None)), [Some(1.0), None]);
         assert_eq!(others_ms(&delays), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         let stream = StreamReport { delay: Some(delays), ..stream(vec![second(0, [1e6; 3])]) };
-        let step = of_step(&stream, 0.1, &limits(None, None));
+        let step = of_step(&stream, 0.1, 1.0, &limits(None, None));
         assert_eq!(step.delay_variation_ms, Some([0.0, 2.0, 29.0]));
         assert_eq!((step.availability, step.within), (None, [None, None]));
     }

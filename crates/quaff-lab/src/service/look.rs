@@ -5,6 +5,8 @@ use quaff::trial::report::{DirectionReport, StreamReport, Tally};
 
 /// Frames that come slower than this share of what was wanted are another rate (RFC 2285 §3.5.2).
 pub(super) const OFFERED_MIN: f64 = 0.98;
+/// The same as a tolerance.
+pub(super) const OFFERED_TOLERANCE: f64 = 1.0 - OFFERED_MIN;
 
 /// Who lost what was lost, or kept more from being sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +20,11 @@ pub(super) enum Limit {
     /// Frames arrived, and the meter had no room for them.
     Meter,
 }
+
+/// A sender that is later than this makes up for it in a burst, ns.
+const LATE_NS: u64 = 100_000;
+/// It makes up for so much at most, ns.
+const CATCH_UP_NS: u64 = 1_000_000;
 
 /// A stream at one rate, looked at.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,29 +44,42 @@ pub(super) struct Seen {
     pub(super) unproven: f64,
     /// What it was limited by.
     pub(super) limit: Limit,
+    /// It was sent more slowly than wanted.
+    pub(super) is_slow: bool,
+    /// The sender was held up, and what was lost is not more than what it made up for in a burst.
+    pub(super) is_doubtful: bool,
 }
 
 /// A stream that was sent at one rate; `seconds` of it where it was sent by time, else the rate is that of its frames.
+/// What is missing of the rate by `tolerance`, 0 to 1, is not.
 pub(super) fn look(
     direction: &DirectionReport,
     stream: &StreamReport,
     wanted_pps: f64,
     seconds: Option<f64>,
+    tolerance: f64,
 ) -> Seen {
     let Tally { sent, lost: missing, .. } = stream.total;
     let offered_pps = seconds.map_or_else(|| pace(&stream.total, wanted_pps), |s| sent as f64 / s);
     let lost = path_lost(direction, missing);
     let ratio = |frames: u64| if sent > 0 { frames as f64 / sent as f64 } else { 0.0 };
-    let slow = offered_pps < wanted_pps * OFFERED_MIN;
-    let unsent = if slow { 1.0 - offered_pps / wanted_pps } else { 0.0 };
+    let is_slow = offered_pps < wanted_pps * (1.0 - tolerance);
+    let unsent = if is_slow { 1.0 - offered_pps / wanted_pps } else { 0.0 };
     let limit = match (lost > 0, missing > 0) {
         (true, _) => Limit::Path,
         (false, true) => Limit::Meter,
-        (false, false) if slow => Limit::Generator,
+        (false, false) if is_slow => Limit::Generator,
         (false, false) => Limit::Nothing,
     };
     let unproven = ratio(missing).max(unsent);
-    Seen { wanted_pps, offered_pps, sent, lost, loss: ratio(lost), unproven, limit }
+    let is_doubtful = lost > 0 && lost <= caught_up(direction, offered_pps);
+    Seen { wanted_pps, offered_pps, sent, lost, loss: ratio(lost), unproven, limit, is_slow, is_doubtful }
+}
+
+/// Frames that the sender may have sent in a burst, to make up for a time in which it was held up.
+pub(super) fn caught_up(direction: &DirectionReport, pps: f64) -> u64 {
+    let late_ns = direction.late_max_ns.min(CATCH_UP_NS);
+    if late_ns > LATE_NS { (late_ns as f64 / 1e9 * pps).ceil() as u64 } else { 0 }
 }
 
 /// Of the frames that are missing, those that the meter cannot have lost.
@@ -87,7 +107,7 @@ mod tests {
         let total = Tally { sent, lost, received: sent - lost, ..Tally::default() };
         let stream = StreamReport { total, ..sim::no_stream(1) };
         let direction = DirectionReport { meter_dropped, ..sim::direction(vec![stream.clone()]) };
-        look(&direction, &stream, 1000.0, Some(1.0))
+        look(&direction, &stream, 1000.0, Some(1.0), OFFERED_TOLERANCE)
     }
 
     #[test]
@@ -109,6 +129,20 @@ mod tests {
         assert_eq!(seen(985, 0, 0).unproven, 0.0);
         assert_eq!(seen(1000, 0, 0).limit, Limit::Nothing);
         assert_eq!(seen(0, 0, 0).unproven, 1.0);
+    }
+
+    #[test]
+    fn what_a_burst_of_the_sender_may_have_cost_is_in_doubt() {
+        let seen = |lost: u64, late_max_ns: u64| {
+            let total = Tally { sent: 1000, lost, received: 1000 - lost, ..Tally::default() };
+            let stream = StreamReport { total, ..sim::no_stream(1) };
+            let direction = DirectionReport { late_max_ns, ..sim::direction(Vec::new()) };
+            look(&direction, &stream, 10_000.0, Some(0.1), OFFERED_TOLERANCE).is_doubtful
+        };
+        // 0.5 ms at 10 kpps are five frames; never more than 1 ms of them is made up for.
+        assert!(seen(5, 500_000) && !seen(6, 500_000) && !seen(0, 500_000));
+        assert!(seen(10, 50_000_000) && !seen(11, 50_000_000));
+        assert!(!seen(1, 90_000));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! send and receive, are its own figures, and not the path's.
 
 use super::frames::{for_s, id, line_pps, mean_size, pps, stream};
-use super::look::{Limit, look};
+use super::look::{Limit, OFFERED_TOLERANCE, look};
 use super::plan::{Plan, Test};
 use super::result::{Null, Way};
 use super::rig::Rig;
@@ -76,7 +76,7 @@ fn highest(rig: &mut Rig<'_>, size: u32) -> Result<f64> {
         else {
             break;
         };
-        let seen = look(direction, stream, pps.unwrap_or(0.0), Some(TRIAL_S));
+        let seen = look(direction, stream, pps.unwrap_or(0.0), Some(TRIAL_S), OFFERED_TOLERANCE);
         reached = stream.total.received as f64 / TRIAL_S;
         if matches!(seen.limit, Limit::Nothing | Limit::Generator) {
             break;

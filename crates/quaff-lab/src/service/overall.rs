@@ -90,7 +90,7 @@ fn smallest(runs: &[&Performance], of: &dyn Fn(&Figures) -> Option<f64>) -> Opti
     runs.iter().filter_map(|run| of(&run.figures)).reduce(f64::min)
 }
 
-/// Each check as its worst run has it: the first that failed, or the first of all.
+/// Each check as its worst run has it: the first that failed, or the first of all; none that some run could not judge.
 fn checks(runs: &[&Performance]) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
     for check in runs.iter().flat_map(|run| &run.checks) {
@@ -100,6 +100,8 @@ fn checks(runs: &[&Performance]) -> Vec<Check> {
             None => checks.push(check.clone()),
         }
     }
+    let count = |what: &str| runs.iter().flat_map(|run| &run.checks).filter(|check| check.what == what).count();
+    checks.retain(|check| !check.passed || count(&check.what) == runs.len());
     checks
 }
 

@@ -49,8 +49,15 @@ pub struct Report {
     /// A row for each run, service and direction.
     #[serde(default)]
     pub performance: Vec<Performance>,
-    /// All that was judged passed; `None` when nothing was.
+    /// Whether all limits were kept: `false` when one was not; `None` when nothing was judged, when something that was
+    /// to be judged was not, or when it was interrupted.
     pub passed: Option<bool>,
+    /// Limits that could not be judged, and tests that ended in an error: one sentence each.
+    #[serde(default)]
+    pub unjudged: Vec<String>,
+    /// The link's speed by which line rates are reckoned, Mbit/s of layer 1.
+    #[serde(default)]
+    pub link_mbps: f64,
     /// What a reader has to know: warnings as sentences.
     pub notes: Vec<String>,
 }
@@ -232,7 +239,8 @@ pub struct Figures {
     pub availability: Option<f64>,
     /// Seconds that were not.
     pub unavailable_s: u64,
-    /// Frames sent and lost in these. They are in no other figure but the rates.
+    /// Frames sent and lost in these. They are not in `sent`, `lost`, `loss`, `delay_ms` and `delay_variation_ms`; all
+    /// other figures are of all frames.
     #[serde(default)]
     pub unavailable: [u64; 2],
     /// Seconds in which more than half was lost (severely errored).

@@ -26,8 +26,12 @@ pub(super) struct Rig<'a> {
     pub(super) link_mbps: f64,
     /// The highest rate of the instrument alone, frames/s, by size.
     pub(super) null_pps: BTreeMap<u32, f64>,
+    /// Mean delay and largest variation of the bare link, ms; 0 where there is none.
+    pub(super) null_ms: [f64; 2],
     /// What a reader has to know.
     pub(super) notes: Vec<String>,
+    /// What was to be judged, and was not.
+    unjudged: Vec<String>,
     /// Who read the clocks.
     pub(super) clocks: BTreeSet<(&'static str, String)>,
     prober: &'a mut dyn Prober,
@@ -61,7 +65,9 @@ impl<'a> Rig<'a> {
             plan,
             link_mbps: said.unwrap_or(LINK_MBPS),
             null_pps: BTreeMap::new(),
+            null_ms: [0.0; 2],
             notes,
+            unjudged: Vec::new(),
             clocks: BTreeSet::new(),
             prober,
             events,
@@ -159,6 +165,10 @@ impl<'a> Rig<'a> {
                 report.directions.iter().any(|direction| direction.corrupt > 0),
                 "Some frames arrived with other bytes than were sent.",
             ),
+            (
+                report.directions.iter().any(|direction| direction.foreign > 0),
+                "Frames of others arrived meanwhile.",
+            ),
         ] {
             if was {
                 self.note(sentence.into());
@@ -195,6 +205,14 @@ impl<'a> Rig<'a> {
         }
     }
 
+    /// What was to be judged, and was not: a sentence, once.
+    pub(super) fn unjudged(&mut self, sentence: String) {
+        if !self.unjudged.contains(&sentence) {
+            self.note(sentence.clone());
+            self.unjudged.push(sentence);
+        }
+    }
+
     /// A result that is known.
     pub(super) fn line(&mut self, test: &str, what: String, measured: String, passed: Option<bool>) {
         self.events.line(&Line { test: test.into(), what, measured, passed });
@@ -204,6 +222,8 @@ impl<'a> Rig<'a> {
     pub(super) fn show(&mut self, report: &mut Report) {
         report.seconds = self.begun.elapsed().as_secs_f64();
         report.notes.clone_from(&self.notes);
+        report.unjudged.clone_from(&self.unjudged);
+        report.link_mbps = self.link_mbps;
         report.passed = passed(report);
         for (what, who) in &self.clocks {
             let fact = report.machine.facts.entry((*what).into()).or_default();

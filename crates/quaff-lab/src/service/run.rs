@@ -58,6 +58,8 @@ pub fn run_over(
         configuration: Vec::new(),
         performance: Vec::new(),
         passed: None,
+        unjudged: Vec::new(),
+        link_mbps: rig.link_mbps,
         notes: Vec::new(),
     };
     match all(&mut rig, &mut report) {
@@ -71,6 +73,7 @@ pub fn run_over(
 fn all(rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
     greet(rig)?;
     report.null = null::calibrate(rig)?;
+    rig.null_ms = report.null.as_ref().map_or([0.0; 2], |null| [null.delay_ms[1], null.delay_variation_ms[1]]);
     rig.part_done();
     let mut fault = None;
     for test in &rig.plan.tests {
@@ -78,7 +81,7 @@ fn all(rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             // What one test cannot do says nothing of the others.
             Err(error) => {
-                rig.note(format!("The test of {} was ended: {error}.", name(test)));
+                rig.unjudged(format!("The test of {} was ended: {error}.", name(test)));
                 fault = Some(error);
             }
             Ok(()) => (),

@@ -368,6 +368,8 @@ pub(super) fn report(plan: &Plan) -> Report {
         configuration: Vec::new(),
         performance: Vec::new(),
         passed: None,
+        unjudged: Vec::new(),
+        link_mbps: 0.0,
         notes: Vec::new(),
     }
 }

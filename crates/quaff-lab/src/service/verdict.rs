@@ -5,8 +5,21 @@ use super::frames::number;
 use super::plan::Limits;
 use super::result::{Check, Figures, Report};
 
-/// A rate is reached when so much of it, of 1, is missing at most; and kept when it is not exceeded by more.
+/// A rate is kept when it is not exceeded by more than this share of it.
 const RATE_TOLERANCE: f64 = 0.01;
+/// So many frames may be missing of a rate: they are on one side or the other of a beginning or an end.
+const SLACK_FRAMES: f64 = 2.0;
+
+/// What the instrument itself may have done to the figures.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Doubt {
+    /// Frames that the meter had no room for, or that the sender's own bursts may have cost.
+    pub(super) frames: u64,
+    /// Mean delay and largest variation of the bare link, ms.
+    pub(super) null_ms: [f64; 2],
+    /// Seconds in which less than half of what was due was sent.
+    pub(super) unsent_s: u64,
+}
 
 /// What was judged, and what could not be.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -21,43 +34,52 @@ pub(super) struct Verdict {
 pub(super) struct Rates {
     pub(super) min_mbps: f64,
     pub(super) max_mbps: Option<f64>,
+    /// What came out of the path, by the time in which it came: what waited in a queue comes out later.
+    pub(super) most_mbps: f64,
+    /// A frame.
+    pub(super) frame_mbps: f64,
 }
 
 impl Verdict {
-    /// FLR, FTD, FDV and AVAIL, of those that have a limit. `meter_lost` frames arrived, and are among the lost ones.
-    pub(super) fn of(limits: &Limits, figures: &Figures, meter_lost: u64) -> Self {
+    /// FLR, FTD, FDV and AVAIL, of those that have a limit.
+    pub(super) fn of(limits: &Limits, figures: &Figures, doubt: &Doubt) -> Self {
         let mut verdict = Self::default();
         if let Some(limit) = limits.loss_ratio {
-            verdict.loss(limit, figures, meter_lost);
+            verdict.loss(limit, figures, doubt);
         }
-        let at_most = |what: &str, limit: Option<f64>, measured: Option<f64>| {
-            let limit = limit?;
-            let words = measured.map_or("nothing arrived".into(), |ms| format!("{} ms", number(ms)));
-            let passed = measured.is_some_and(|ms| ms <= limit);
-            Some(check(what, format!("at most {} ms", number(limit)), words, passed))
-        };
+        let [null_delay, null_variation] = doubt.null_ms;
         let delay = figures.delay_ms.map(|[_, mean, _]| mean);
         let variation = figures.delay_variation_ms.map(|[_, _, max]| max);
-        verdict.checks.extend(at_most("FTD", limits.delay_ms, delay));
-        verdict.checks.extend(at_most("FDV", limits.delay_variation_ms, variation));
-        if let (Some(limit), Some(availability)) = (limits.availability, figures.availability) {
-            verdict.availability(limit, availability, meter_lost);
-        }
+        verdict.time("FTD", limits.delay_ms, delay, null_delay);
+        verdict.time("FDV", limits.delay_variation_ms, variation, null_variation);
+        verdict.available(limits, figures, doubt);
         verdict
     }
 
-    /// An information rate that arrived.
-    pub(super) fn rate(&mut self, rates: Rates, figures: &Figures, meter_lost: u64) {
-        let [_, received, _] = figures.received_mbps;
-        let Rates { min_mbps, max_mbps } = rates;
-        let enough = received >= min_mbps * (1.0 - RATE_TOLERANCE);
-        if !enough && meter_lost > 0 {
-            self.notes.push(format!(
-                "the rate was not judged: {meter_lost} frames arrived, and the meter had no room for them."
-            ));
+    /// A time that is not to be exceeded; of the bare link it is `null_ms`.
+    fn time(&mut self, what: &str, limit: Option<f64>, measured: Option<f64>, null_ms: f64) {
+        let Some(limit) = limit else { return };
+        let passed = measured.is_some_and(|ms| ms <= limit);
+        if !passed && measured.is_some_and(|ms| ms - null_ms <= limit) {
+            let null_ms = number(null_ms);
+            self.notes.push(format!("{what} was not judged: of the bare link alone it is {null_ms} ms."));
             return;
         }
-        let not_too_much = max_mbps.is_none_or(|max| received <= max * (1.0 + RATE_TOLERANCE));
+        let words = measured.map_or("nothing arrived".into(), |ms| format!("{} ms", number(ms)));
+        self.checks.push(check(what, format!("at most {} ms", number(limit)), words, passed));
+    }
+
+    /// An information rate that arrived; a frame is so many Mbit/s of it. `most_mbps` is the highest that can have come
+    /// out of the path.
+    pub(super) fn rate(&mut self, rates: Rates, figures: &Figures, doubt: &Doubt) {
+        let [_, received, _] = figures.received_mbps;
+        let Rates { min_mbps, max_mbps, most_mbps, frame_mbps } = rates;
+        let enough = received >= min_mbps - SLACK_FRAMES * frame_mbps;
+        if !enough && doubt.frames > 0 {
+            self.notes.push(format!("the rate was not judged: {}", doubt.words()));
+            return;
+        }
+        let not_too_much = max_mbps.is_none_or(|max| most_mbps <= max * (1.0 + RATE_TOLERANCE));
         let limit = match max_mbps {
             Some(max) => format!("{} to {} Mbit/s", number(min_mbps), number(max)),
             None => format!("at least {} Mbit/s", number(min_mbps)),
@@ -67,9 +89,9 @@ impl Verdict {
     }
 
     /// Frames that have to come through at least.
-    pub(super) fn frames(&mut self, min: u64, received: u64) {
+    pub(super) fn frames(&mut self, what: &str, min: u64, received: u64) {
         let (limit, measured) = (format!("at least {min} frames"), format!("{received} frames"));
-        self.checks.push(check("IR", limit, measured, received >= min));
+        self.checks.push(check(what, limit, measured, received >= min));
     }
 
     /// It was sent more slowly than was wanted: what passed proves nothing.
@@ -77,13 +99,15 @@ impl Verdict {
         self.checks.retain(|check| !check.passed);
     }
 
-    fn loss(&mut self, limit: f64, figures: &Figures, meter_lost: u64) {
-        let certain = figures.lost.saturating_sub(meter_lost);
+    fn loss(&mut self, limit: f64, figures: &Figures, doubt: &Doubt) {
+        let certain = figures.lost.saturating_sub(doubt.frames);
         let certain_ratio = if figures.sent > 0 { certain as f64 / figures.sent as f64 } else { 0.0 };
         if figures.loss > limit && certain_ratio <= limit {
-            self.notes.push(format!(
-                "the loss was not judged: {meter_lost} frames arrived, and the meter had no room for them."
-            ));
+            self.notes.push(format!("the loss was not judged: {}", doubt.words()));
+            return;
+        }
+        if doubt.unsent_s > 0 && figures.loss <= limit {
+            self.notes.push(format!("the loss was not judged: {}", doubt.unsent_words()));
             return;
         }
         let measured = if figures.sent > 0 { number(figures.loss) } else { "nothing was sent".into() };
@@ -91,12 +115,22 @@ impl Verdict {
         self.checks.push(check("FLR", format!("at most {}", number(limit)), measured, passed));
     }
 
-    fn availability(&mut self, limit: f64, availability: f64, meter_lost: u64) {
+    /// Loss, delay and variation are of available seconds: who has a limit for one of them has one for outages, too.
+    fn available(&mut self, limits: &Limits, figures: &Figures, doubt: &Doubt) {
+        let Some(availability) = figures.availability else { return };
+        let has_limits = limits.loss_ratio.is_some()
+            || limits.delay_ms.is_some()
+            || limits.delay_variation_ms.is_some();
+        let implied = (has_limits && figures.unavailable_s > 0).then_some(1.0);
+        let Some(limit) = limits.availability.or(implied) else { return };
         let passed = availability >= limit;
-        if !passed && meter_lost > 0 {
-            self.notes.push(format!(
-                "the availability was not judged: {meter_lost} frames arrived, and the meter had no room for them."
-            ));
+        let why = match (passed, doubt.unsent_s, doubt.frames) {
+            (true, 1.., _) => Some(doubt.unsent_words()),
+            (false, _, 1..) => Some(doubt.words()),
+            _ => None,
+        };
+        if let Some(why) = why {
+            self.notes.push(format!("the availability was not judged: {why}"));
             return;
         }
         let percent = |share: f64| format!("{} %", percent_digits(share));
@@ -105,12 +139,28 @@ impl Verdict {
     }
 }
 
-/// Whether all that was judged passed; `None` when nothing was.
+impl Doubt {
+    fn words(&self) -> String {
+        let frames = self.frames;
+        format!("up to {frames} of the missing frames may be the instrument's own (its meter's room, its sender's bursts).")
+    }
+
+    fn unsent_words(&self) -> String {
+        format!("in {} s less than half of what was due could be sent; nothing is known of them.", self.unsent_s)
+    }
+}
+
+/// Whether all limits were kept; `None` when nothing was judged, or not all that was to be.
 pub(super) fn passed(report: &Report) -> Option<bool> {
     let steps = report.configuration.iter().flat_map(|step| &step.checks);
     let runs = report.performance.iter().flat_map(|run| &run.checks);
-    let mut checks = steps.chain(runs).map(|check| check.passed).peekable();
-    checks.peek().is_some().then(|| checks.all(|passed| passed))
+    let checks: Vec<bool> = steps.chain(runs).map(|check| check.passed).collect();
+    let is_whole = report.unjudged.is_empty() && !report.interrupted;
+    match (checks.contains(&false), checks.is_empty()) {
+        (true, _) => Some(false),
+        (false, false) if is_whole => Some(true),
+        _ => None,
+    }
 }
 
 /// A share in percent: 99.99 and 99.999 differ.
@@ -148,7 +198,7 @@ mod tests {
     }
 
     fn passed_of(limits: &Limits, figures: &Figures) -> Vec<(String, bool)> {
-        let verdict = Verdict::of(limits, figures, 0);
+        let verdict = Verdict::of(limits, figures, &Doubt::default());
         verdict.checks.into_iter().map(|check| (check.what, check.passed)).collect()
     }
 
@@ -179,35 +229,71 @@ mod tests {
     #[test]
     fn what_the_meter_may_have_lost_is_not_judged() {
         let lossy = Figures { lost: 400, loss: 0.004, availability: Some(0.5), ..figures() };
-        let verdict = Verdict::of(&LIMITS, &lossy, 100);
+        let doubt = |frames| Doubt { frames, ..Doubt::default() };
+        let verdict = Verdict::of(&LIMITS, &lossy, &doubt(100));
         let judged: Vec<_> = verdict.checks.iter().map(|check| check.what.as_str()).collect();
         assert_eq!((judged, verdict.notes.len()), (vec!["FTD", "FDV"], 2));
         // More was lost than the meter can have.
-        let verdict = Verdict::of(&LIMITS, &lossy, 99);
+        let verdict = Verdict::of(&LIMITS, &lossy, &doubt(99));
         assert!(!verdict.checks[0].passed && verdict.checks[0].what == "FLR");
         // It passes with all of it.
-        assert!(Verdict::of(&LIMITS, &figures(), 100).checks[0].passed);
+        assert!(Verdict::of(&LIMITS, &figures(), &doubt(100)).checks[0].passed);
     }
 
     #[test]
     fn a_rate_has_to_arrive_and_a_policed_one_not_to_exceed_its_profile() {
         let judged = |min_mbps, max_mbps| {
             let mut verdict = Verdict::default();
-            verdict.rate(Rates { min_mbps, max_mbps }, &figures(), 0);
+            let rates = Rates { min_mbps, max_mbps, most_mbps: 100.0, frame_mbps: 0.01 };
+            verdict.rate(rates, &figures(), &Doubt::default());
             verdict.checks[0].passed
         };
         // 100 Mbit/s arrived.
-        assert!(judged(100.9, None) && !judged(101.1, None));
+        assert!(judged(100.015, None) && !judged(100.03, None));
         assert!(judged(50.0, Some(99.1)) && !judged(50.0, Some(98.9)));
         assert!(judged(50.0, Some(200.0)));
-        let mut slow = Verdict::of(&LIMITS, &Figures { lost: 400, loss: 0.004, ..figures() }, 0);
+        let mut slow = Verdict::of(&LIMITS, &Figures { lost: 400, loss: 0.004, ..figures() }, &Doubt::default());
         slow.keep_failed();
         assert_eq!(slow.checks.len(), 1);
     }
 
     #[test]
+    fn an_outage_is_no_way_to_pass() {
+        // No limit of availability: but there is one of loss, and a second of outage is none that keeps it.
+        let limits = Limits { availability: None, ..LIMITS };
+        assert_eq!(passed_of(&limits, &figures()).len(), 3);
+        let out = Figures { unavailable_s: 12, availability: Some(0.98), ..figures() };
+        assert_eq!(passed_of(&limits, &out).last(), Some(&("AVAIL".to_owned(), false)));
+        assert!(passed_of(&Limits::default(), &out).is_empty());
+    }
+
+    #[test]
+    fn seconds_in_which_nothing_was_sent_prove_nothing() {
+        let doubt = Doubt { unsent_s: 12, ..Doubt::default() };
+        let verdict = Verdict::of(&LIMITS, &Figures { availability: Some(1.0), ..figures() }, &doubt);
+        let judged: Vec<_> = verdict.checks.iter().map(|check| check.what.as_str()).collect();
+        assert_eq!((judged, verdict.notes.len()), (vec!["FTD", "FDV"], 2));
+        // What fails all the same has failed.
+        let bad = Figures { loss: 0.1, lost: 10_000, availability: Some(0.5), ..figures() };
+        let verdict = Verdict::of(&LIMITS, &bad, &doubt);
+        assert_eq!(verdict.checks.iter().filter(|check| !check.passed).count(), 2);
+    }
+
+    #[test]
+    fn what_the_bare_link_has_too_is_not_the_paths() {
+        let slow = Figures {
+            delay_ms: Some([1.0, 100.5, 500.0]),
+            delay_variation_ms: Some([0.0, 5.0, 25.0]),
+            ..figures()
+        };
+        let doubt = |delay, variation| Doubt { null_ms: [delay, variation], ..Doubt::default() };
+        assert_eq!(Verdict::of(&LIMITS, &slow, &doubt(0.6, 5.0)).notes.len(), 2);
+        assert_eq!(Verdict::of(&LIMITS, &slow, &doubt(0.4, 4.9)).notes.len(), 0);
+    }
+
+    #[test]
     fn words_are_those_of_the_limit() {
-        let verdict = Verdict::of(&LIMITS, &figures(), 0);
+        let verdict = Verdict::of(&LIMITS, &figures(), &Doubt::default());
         let words: Vec<_> =
             verdict.checks.iter().map(|check| (check.limit.as_str(), check.measured.as_str())).collect();
         assert_eq!(

@@ -13,6 +13,8 @@ const SECONDS_MAX: f64 = 86_400.0;
 const PAUSE_MAX_S: f64 = 600.0;
 const MBPS_MAX: f64 = 1e6;
 const BURST_BYTES_MAX: u64 = 1 << 30;
+/// So long is waited for the tokens of a burst, s.
+const REFILL_MAX_S: f64 = 60.0;
 /// The coarsest step of a loss curve, of the line's rate (RFC 2544 §26.3).
 const STEP_MAX: f64 = 0.1;
 /// The last id of a VLAN, priority, and code point (IEEE 802.1Q, RFC 2474).
@@ -66,6 +68,14 @@ impl Service {
         }
         ensure(*cbs_bytes <= BURST_BYTES_MAX && *ebs_bytes <= BURST_BYTES_MAX, || {
             format!("a burst has more than {BURST_BYTES_MAX} bytes")
+        })?;
+        let largest = u64::from(self.sizes.iter().copied().max().unwrap_or(0));
+        let holds = |bytes: &u64| *bytes == 0 || *bytes >= largest;
+        ensure(holds(cbs_bytes) && holds(ebs_bytes), || "a burst is shorter than a frame".into())?;
+        let refill_s = |bytes: &u64, mbps: &f64| if *mbps > 0.0 { *bytes as f64 * 8.0 / (mbps * 1e6) } else { 0.0 };
+        let longest_s = refill_s(cbs_bytes, cir_mbps).max(refill_s(ebs_bytes, eir_mbps));
+        ensure(longest_s <= REFILL_MAX_S, || {
+            format!("a burst takes {longest_s:.0} s until it may come again, more than {REFILL_MAX_S} s")
         })?;
         ensure(vlan.is_none_or(|(id, priority)| id <= VLAN_MAX && priority <= PRIORITY_MAX), || {
             format!("a VLAN has an id up to {VLAN_MAX} and a priority up to {PRIORITY_MAX}")
@@ -190,6 +200,8 @@ mod tests {
             (with(&|plan| plan.services[0].sizes.clear()), "no sizes"),
             (with(&|plan| plan.services[0].cir_mbps = 0.0), "the CIR"),
             (with(&|plan| plan.services[0].eir_mbps = -1.0), "the EIR"),
+            (with(&|plan| plan.services[0].cbs_bytes = 999), "shorter than a frame"),
+            (with(&|plan| plan.services[0].cbs_bytes = 100_000_000), "may come again"),
             (with(&|plan| plan.services[0].vlan = Some((4095, 0))), "VLAN"),
             (with(&|plan| plan.services[0].dscp = 64), "DSCP"),
             (with(&|plan| plan.services[0].limits.loss_ratio = Some(1.5)), "loss or availability"),

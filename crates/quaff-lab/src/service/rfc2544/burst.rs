@@ -5,7 +5,7 @@ use super::known;
 use crate::Result;
 use crate::search::{Burst, BurstPlan, corrected_buffer_s};
 use crate::service::frames::{frames_at, id, number, pps_words, stream, way_words};
-use crate::service::look::{Limit, OFFERED_MIN, Seen, look};
+use crate::service::look::{Limit, OFFERED_MIN, OFFERED_TOLERANCE, Seen, look};
 use crate::service::result::{BackToBack, Report, Way};
 use crate::service::rig::{Rig, firsts};
 use crate::stats::{mean, median};
@@ -17,19 +17,22 @@ const FRAMES_MIN: u64 = 2;
 const WIDTH: f64 = 0.01;
 /// A length is too long when it lost so often without ever passing.
 const TRIES: u32 = 2;
-/// So many bursts that only the instrument spoilt are sent again, in all repetitions together.
+/// So many bursts that only the instrument spoilt are sent again, in each repetition.
 const RETRIES: u32 = 10;
+/// A sender that was later than this in a burst has made a gap, ns; or than this share of the burst.
+const GAP_NS: f64 = 100_000.0;
+const GAP_SHARE: f64 = 0.01;
 
 /// One way of one size.
 struct Side {
     frames: Vec<u64>,
     frames_max: u64,
-    /// Of each burst, frames/s.
-    pace: Vec<f64>,
+    /// Of each burst: frames, and frames/s.
+    pace: Vec<(u64, f64)>,
     /// What the instrument is known to send, frames/s.
     fastest_pps: f64,
     retries: u32,
-    /// Some length was refused by the meter, and not by the path.
+    /// Some length was refused by the meter and not by the path, or came through with a gap.
     is_spoilt: bool,
 }
 
@@ -73,6 +76,7 @@ fn search(
     rig: &mut Rig<'_>,
     sides: &mut BTreeMap<Way, Side>,
 ) -> Result<()> {
+    sides.values_mut().for_each(|side| side.retries = RETRIES);
     let mut bursts: BTreeMap<Way, Burst> = sides.iter().map(|(way, side)| (*way, side.burst())).collect();
     let pps = rig.line_pps(size);
     loop {
@@ -86,9 +90,9 @@ fn search(
         })?;
         let sent: Vec<Way> = next.keys().copied().collect();
         for (way, direction, stream) in firsts(&report, &sent) {
-            let seen = look(direction, stream, pps, None);
+            let seen = look(direction, stream, pps, None, OFFERED_TOLERANCE);
             let (Some(burst), Some(side)) = (bursts.get_mut(&way), sides.get_mut(&way)) else { continue };
-            if !side.is_to_be_sent_again(&seen) {
+            if !side.is_to_be_sent_again(next[&way], &seen, direction.late_max_ns) {
                 burst.tell(next[&way], stream.total.lost == 0);
             }
         }
@@ -107,13 +111,15 @@ impl Side {
 
     /// Whether it says nothing of the path: the meter had no room, or its sender was held up and what came through
     /// came with a gap.
-    fn is_to_be_sent_again(&mut self, seen: &Seen) -> bool {
-        self.pace.push(seen.offered_pps);
-        self.fastest_pps = self.fastest_pps.max(seen.offered_pps);
+    fn is_to_be_sent_again(&mut self, frames: u64, seen: &Seen, late_max_ns: u64) -> bool {
+        self.pace.push((frames, seen.offered_pps));
+        let burst_ns = frames as f64 / seen.wanted_pps * 1e9;
+        let has_gap = late_max_ns as f64 > GAP_NS.max(burst_ns * GAP_SHARE);
+        // Who never sends at the line's rate is late all the time; that is said of all its bursts.
         let can = self.fastest_pps >= seen.wanted_pps * OFFERED_MIN;
-        let is_held_up = seen.limit == Limit::Generator && can;
+        let is_held_up = can && seen.lost == 0 && (seen.is_slow || has_gap);
         let is_spoilt = seen.limit == Limit::Meter || is_held_up;
-        self.is_spoilt |= seen.limit == Limit::Meter && self.retries == 0;
+        self.is_spoilt |= is_spoilt && self.retries == 0;
         let again = is_spoilt && self.retries > 0;
         self.retries -= u32::from(again);
         again
@@ -133,7 +139,7 @@ impl Side {
 
 fn row(size: u32, way: Way, side: Side, rig: &mut Rig<'_>, report: &Report) -> BackToBack {
     let Side { frames, frames_max, pace, is_spoilt, .. } = side;
-    let (pps, line_pps) = (median(&pace).unwrap_or(0.0), rig.line_pps(size));
+    let (pps, line_pps) = (long_pace(&frames, &pace), rig.line_pps(size));
     let of = format!("{size} B, {}", way_words(way));
     if pps < line_pps * OFFERED_MIN {
         rig.note(format!(
@@ -144,7 +150,7 @@ fn row(size: u32, way: Way, side: Side, rig: &mut Rig<'_>, report: &Report) -> B
     }
     if is_spoilt {
         rig.note(format!(
-            "Bursts of {of}: the meter had no room for some; longer ones may come through the path."
+            "Bursts of {of}: the meter had no room for some, or some came with a gap; their length is not the path's."
         ));
     }
     let numbers: Vec<f64> = frames.iter().map(|frames| *frames as f64).collect();
@@ -163,6 +169,13 @@ fn row(size: u32, way: Way, side: Side, rig: &mut Rig<'_>, report: &Report) -> B
             .zip(throughput)
             .and_then(|(frames, throughput)| corrected_buffer_s(frames, pps, throughput)),
     }
+}
+
+/// The pace of bursts at least half as long as the longest result, frames/s: of a few frames it says little.
+fn long_pace(found: &[u64], pace: &[(u64, f64)]) -> f64 {
+    let long = found.iter().max().map_or(0, |frames| frames / 2);
+    let paces: Vec<f64> = pace.iter().filter(|(frames, _)| *frames >= long).map(|(_, pps)| *pps).collect();
+    median(&paces).unwrap_or(0.0)
 }
 
 fn words(row: &BackToBack) -> String {

@@ -4,7 +4,7 @@
 use super::{delays, known};
 use crate::Result;
 use crate::service::frames::{for_s, frames_at, id, number, stream, way_words};
-use crate::service::look::{Limit, look};
+use crate::service::look::{Limit, OFFERED_TOLERANCE, look};
 use crate::service::null;
 use crate::service::result::{Latency, Report, Way};
 use crate::service::rig::{Rig, firsts};
@@ -31,6 +31,11 @@ pub(super) fn all(
     rig: &mut Rig<'_>,
     report: &mut Report,
 ) -> Result<()> {
+    rig.note(
+        "Latency is from the call that sends a frame to the time at which the receiving kernel or card had it: on a \
+         wire the frame's own time on both links is in it, as for bit-forwarding devices (RFC 1242 §3.8)."
+            .into(),
+    );
     for &size in sizes {
         let Some(loads) = loads(size, rig, report) else { continue };
         let mut sides: BTreeMap<Way, Side> = BTreeMap::new();
@@ -40,6 +45,10 @@ pub(super) fn all(
             Err(_) => None,
         };
         for (way, side) in sides {
+            if ended.is_ok() && side.tagged_ms.len() < repeats as usize {
+                let (came, of) = (side.tagged_ms.len(), format!("{size} B, {}", way_words(way)));
+                rig.note(format!("{of}: {came} of {repeats} tagged frames arrived; the latency is the mean of these."));
+            }
             let Some(row) = row(size, way, loads[&way], side, null_ms, rig) else { continue };
             let tagged =
                 mean(&row.tagged_ms).map_or("no tagged frame".into(), |ms| format!("{} ms", number(ms)));
@@ -97,7 +106,8 @@ fn take(
 ) {
     for (way, direction, stream) in firsts(report, ways) {
         let side = sides.entry(way).or_default();
-        side.lost |= look(direction, stream, loads[&way], Some(seconds)).limit == Limit::Path;
+        let seen = look(direction, stream, loads[&way], Some(seconds), OFFERED_TOLERANCE);
+        side.lost |= seen.limit == Limit::Path;
         side.delays.extend(stream.delay.clone().map(|delays| (delays, stream.total.received)));
         let tagged = direction.streams.get(1).and_then(|stream| stream.delay.as_ref());
         side.tagged_ms.extend(tagged.map(|delays| delays.delay[1] / 1e6));

@@ -4,7 +4,7 @@
 use super::known;
 use crate::Result;
 use crate::service::frames::{for_s, id, number, stream, way_words};
-use crate::service::look::path_lost;
+use crate::service::look::{meter_lost, path_lost};
 use crate::service::result::{Recovery, Report, Way};
 use crate::service::rig::{Rig, firsts};
 use crate::stats::mean;
@@ -90,8 +90,9 @@ impl Side {
         if path_lost(direction, overload.lost) == 0 {
             self.note("The overload lost nothing: the line or the instrument is the limit.");
         }
-        if after.lost > 0 && path_lost(direction, after.lost) == 0 {
-            self.note("After the overload the meter had no room for some frames: that trial does not count.");
+        // Nobody knows which of the missing frames are the meter's.
+        if after.lost > 0 && meter_lost(direction) > 0 {
+            self.note("The meter had no room for some frames: a trial does not count.");
             return;
         }
         let recovery_s = recovery_s(after);

@@ -6,7 +6,7 @@ use crate::bench::result::TrialRow;
 use crate::search::mlr::{Controller, Goal, Input};
 use crate::search::{Binary, BinaryPlan, Bounds, Measured, Search, Trial};
 use crate::service::frames::{for_s, id, number, pps_words, stream, way_words};
-use crate::service::look::{Limit, OFFERED_MIN, Seen, look};
+use crate::service::look::{Limit, Seen, look};
 use crate::service::result::{Report, Throughput, Way};
 use crate::service::rig::{Rig, firsts};
 use crate::{Error, Result};
@@ -25,7 +25,13 @@ const TRIALS_MAX: usize = 100;
 /// The lowest rate that is tried, as a share of the highest.
 const MIN_SHARE: f64 = 0.001;
 /// In a search so many trials that only the instrument spoilt are made again; and so many warm-ups that were slow.
-const RETRIES: u32 = 2;
+const RETRIES: u32 = 5;
+const WARM_UPS: u32 = 3;
+/// Of the width that is wanted, this share is for rates that were sent a little more slowly than wanted, and the rest
+/// for the bounds.
+const PACE_SHARE: f64 = 0.25;
+/// Who the limit is where it is neither the path nor the instrument.
+const LINE_IS_THE_LIMIT: &str = "Nothing was lost at the line's full rate: the line is the limit.";
 /// RFC 2544 §24 wants so much of the trial that a result rests on, s.
 const RFC2544_SECONDS: f64 = 60.0;
 
@@ -40,6 +46,7 @@ pub(super) struct Wanted {
 struct Side {
     way: Way,
     engine: Engine,
+    width: f64,
     tried: Vec<(Trial, Seen)>,
     retries: u32,
     notes: Vec<String>,
@@ -61,7 +68,7 @@ pub(super) fn all(sizes: &[u32], wanted: &Wanted, rig: &mut Rig<'_>, report: &mu
             if ended.is_err() {
                 side.notes.push("The search was ended early.".into());
             }
-            let row = side.row(size, wanted, rig);
+            let row = side.row(size, wanted.method, rig);
             let what = format!("{size} B, {}", way_words(row.way));
             rig.line("throughput", what, words(&row), None);
             report.throughput.push(row);
@@ -102,7 +109,7 @@ fn search(size: u32, wanted: &Wanted, rig: &mut Rig<'_>, sides: &mut Vec<Side>) 
         loads.extend(next.iter());
         let loudest = next.values().map(|trial| trial.load).fold(0.0, f64::max);
         let what = format!("throughput, {size} B, trial {made} at {}", pps_words(loudest));
-        for (way, seen) in trial(&what, size, &loads, rig)? {
+        for (way, seen) in trial(&what, size, wanted.width, &loads, rig)? {
             let side = sides.iter_mut().find(|side| side.way == way);
             if let (Some(side), Some(trial)) = (side, next.get(&way)) {
                 side.tell(*trial, seen);
@@ -118,15 +125,16 @@ fn warm_up(size: u32, wanted: &Wanted, rig: &mut Rig<'_>) -> Result<Vec<Side>> {
     let seconds = initial_s(wanted.seconds);
     let loads = rig.ways().iter().map(|way| (*way, Trial { load, seconds })).collect();
     let mut best: BTreeMap<Way, Seen> = BTreeMap::new();
-    for _ in 0..=RETRIES {
+    for _ in 0..WARM_UPS {
         // A sender that was held up once can do better.
-        for (way, seen) in trial(&format!("throughput, {size} B, warm-up"), size, &loads, rig)? {
+        let what = format!("throughput, {size} B, warm-up");
+        for (way, seen) in trial(&what, size, wanted.width, &loads, rig)? {
             let known = best.entry(way).or_insert(seen);
             if seen.offered_pps > known.offered_pps {
                 *known = seen;
             }
         }
-        if best.values().all(|seen| seen.offered_pps >= load * OFFERED_MIN) {
+        if best.values().all(|seen| !seen.is_slow) {
             break;
         }
     }
@@ -143,7 +151,8 @@ fn together(size: u32, wanted: &Wanted, rig: &mut Rig<'_>, sides: &mut [Side]) -
     if loads.len() < 2 {
         return Ok(());
     }
-    for (way, seen) in trial(&format!("throughput, {size} B, both ways at once"), size, &loads, rig)? {
+    let what = format!("throughput, {size} B, both ways at once");
+    for (way, seen) in trial(&what, size, wanted.width, &loads, rig)? {
         if let Some(side) = sides.iter_mut().find(|side| side.way == way)
             && seen.limit == Limit::Path
         {
@@ -154,7 +163,13 @@ fn together(size: u32, wanted: &Wanted, rig: &mut Rig<'_>, sides: &mut [Side]) -
     Ok(())
 }
 
-fn trial(what: &str, size: u32, loads: &BTreeMap<Way, Trial>, rig: &mut Rig<'_>) -> Result<Vec<(Way, Seen)>> {
+fn trial(
+    what: &str,
+    size: u32,
+    width: f64,
+    loads: &BTreeMap<Way, Trial>,
+    rig: &mut Rig<'_>,
+) -> Result<Vec<(Way, Seen)>> {
     let seconds = loads.values().map(|trial| trial.seconds).fold(0.0, f64::max);
     let report = rig.whole(what, seconds, |way| {
         let phases = loads.get(&way).map(|trial| vec![for_s(trial.seconds, trial.load)]);
@@ -167,7 +182,7 @@ fn trial(what: &str, size: u32, loads: &BTreeMap<Way, Trial>, rig: &mut Rig<'_>)
     }
     let look = |(way, direction, stream)| {
         let Trial { load, seconds } = loads[&way];
-        (way, look(direction, stream, load, Some(seconds)))
+        (way, look(direction, stream, load, Some(seconds), width * PACE_SHARE))
     };
     Ok(firsts(&report, &sent).map(look).collect())
 }
@@ -179,12 +194,11 @@ fn initial_s(seconds: f64) -> f64 {
 impl Side {
     /// A search whose highest load is what was sent in the warm-up, and that begins at what came through then.
     fn new(way: Way, warm: &Seen, wanted: &Wanted) -> Self {
-        let max_pps = warm.offered_pps.min(warm.wanted_pps).round().max(1.0);
         // A load that was sent to within the tolerance is the one that was wanted.
-        let max_pps =
-            if warm.offered_pps >= warm.wanted_pps * OFFERED_MIN { warm.wanted_pps } else { max_pps };
+        let max_pps = if warm.is_slow { warm.offered_pps.floor().max(1.0) } else { warm.wanted_pps };
         let min = (max_pps * MIN_SHARE).max(1.0 / initial_s(wanted.seconds)).ceil().min(max_pps);
-        let Wanted { method, seconds, width } = *wanted;
+        let Wanted { method, seconds, .. } = *wanted;
+        let width = wanted.width * (1.0 - PACE_SHARE);
         let engine = match method {
             Method::Mlr => Engine::Mlr(Controller::new(Input {
                 goals: vec![Goal {
@@ -210,12 +224,12 @@ impl Side {
                 loss: 0.0,
             })),
         };
-        Self { way, engine, tried: Vec::new(), retries: RETRIES, notes: Vec::new() }
+        Self { way, engine, width, tried: Vec::new(), retries: RETRIES, notes: Vec::new() }
     }
 
     fn tell(&mut self, trial: Trial, seen: Seen) {
         self.tried.push((trial, seen));
-        let is_spoilt = matches!(seen.limit, Limit::Generator | Limit::Meter) && seen.unproven > 0.0;
+        let is_spoilt = seen.is_slow || seen.is_doubtful || seen.limit == Limit::Meter;
         if is_spoilt && self.retries > 0 {
             self.retries -= 1;
             return;
@@ -223,12 +237,21 @@ impl Side {
         self.engine.tell(Measured::new(trial, seen.unproven));
     }
 
-    /// Whether the path lost frames at `load`: then the bound is its own, and not the instrument's.
+    /// Whether the path lost frames at `load`, and that was sent: then the bound is its own, and not the instrument's.
     fn path_lost(&self, load: f64) -> bool {
-        self.tried.iter().any(|(trial, seen)| trial.load == load && seen.limit == Limit::Path)
+        self.at(load).any(|seen| seen.limit == Limit::Path && !seen.is_slow && !seen.is_doubtful)
     }
 
-    fn row(mut self, size: u32, wanted: &Wanted, rig: &Rig<'_>) -> Throughput {
+    /// The lowest rate that was sent in trials without loss at `load`, frames/s: what they prove.
+    fn proven_pps(&self, load: f64) -> f64 {
+        self.at(load).filter(|seen| seen.unproven <= 0.0).map(|seen| seen.offered_pps).fold(load, f64::min)
+    }
+
+    fn at(&self, load: f64) -> impl Iterator<Item = &Seen> {
+        self.tried.iter().filter(move |(trial, _)| trial.load == load).map(|(_, seen)| seen)
+    }
+
+    fn row(mut self, size: u32, method: Method, rig: &Rig<'_>) -> Throughput {
         let bounds = self.engine.bounds();
         let upper_pps = bounds.upper.filter(|upper| self.path_lost(*upper));
         let line_pps = rig.line_pps(size);
@@ -239,15 +262,19 @@ impl Side {
             offered_pps: seen.offered_pps,
             loss: seen.loss,
         };
-        let regular = upper_pps.is_some() && bounds.width().is_some_and(|width| width <= wanted.width);
+        let regular = upper_pps.is_some() && bounds.width().is_some_and(|width| width <= self.width);
         if upper_pps.is_some() && bounds.lower.is_some() && !regular {
             self.notes.push("Irregular: it ended before its bounds were as close as wanted.".into());
+        }
+        if let Some(typical_pps) = self.engine.conditional_throughput().filter(|_| upper_pps.is_some()) {
+            let words = pps_words(typical_pps);
+            self.notes.push(format!("A typical rate of what comes through is {words} (RFC 9971)."));
         }
         Throughput {
             size,
             way: self.way,
-            method: if wanted.method == Method::Mlr { "mlr" } else { "rfc2544" }.into(),
-            pps: bounds.lower,
+            method: if method == Method::Mlr { "mlr" } else { "rfc2544" }.into(),
+            pps: bounds.lower.map(|load| self.proven_pps(load)),
             upper_pps,
             line_pps,
             regular,
@@ -261,8 +288,9 @@ impl Side {
 fn limit_words(bounds: &Bounds, upper_pps: Option<f64>, line_pps: f64) -> Option<String> {
     match (bounds.lower, bounds.upper) {
         _ if upper_pps.is_some() => None,
-        (Some(lower), None) if lower >= line_pps * OFFERED_MIN => {
-            Some("Nothing was lost at the line's full rate: the line is the limit.".into())
+        // Loads are whole numbers: the highest below the line's rate is the line's.
+        (Some(lower), None) if lower + 1.0 > line_pps => {
+            Some(LINE_IS_THE_LIMIT.into())
         }
         (Some(_), None) => {
             Some("Nothing was lost at the most that could be sent: the instrument is the limit.".into())
@@ -279,7 +307,7 @@ fn limit_words(bounds: &Bounds, upper_pps: Option<f64>, line_pps: f64) -> Option
 fn words(row: &Throughput) -> String {
     match (row.pps, row.upper_pps) {
         (Some(pps), Some(_)) => pps_words(pps),
-        (Some(pps), None) if pps >= row.line_pps * OFFERED_MIN => {
+        (Some(pps), None) if row.notes.iter().any(|note| note == LINE_IS_THE_LIMIT) => {
             format!("{}, the line's full rate", pps_words(pps))
         }
         (Some(pps), None) => format!("at least {}: the instrument is the limit", pps_words(pps)),
@@ -309,6 +337,14 @@ impl Engine {
                 controller.goal_results().first().map_or(Bounds::default(), |result| result.bounds)
             }
             Self::Binary(binary) => binary.bounds(),
+        }
+    }
+
+    /// Frames/s; RFC 9971 wants it told.
+    fn conditional_throughput(&self) -> Option<f64> {
+        match self {
+            Self::Mlr(controller) => controller.goal_results().first()?.conditional_throughput,
+            Self::Binary(_) => None,
         }
     }
 }

@@ -53,6 +53,10 @@ fn a_verdict_is_that_of_all_checks() {
     let tests = || vec![Test::Performance { seconds: 2.0 }];
     let report = ran(&services_plan(services(), tests()), &mut Sim::default(), &mut quiet());
     assert_eq!(report.passed, Some(true));
+    // Half of the performance test is no verdict.
+    let mut watcher = Watcher { ends_in: Some(3), ..Watcher::default() };
+    let report = ran(&services_plan(services(), tests()), &mut Sim::default(), &mut watcher);
+    assert_eq!((report.performance.len(), report.interrupted, report.passed), (1, true, None));
     let mut lossy = Sim { loses_every: Some(20), ..Sim::default() };
     let report = ran(&services_plan(services(), tests()), &mut lossy, &mut quiet());
     assert_eq!(report.passed, Some(false));
@@ -88,6 +92,9 @@ fn what_one_test_cannot_do_does_not_end_the_others() {
     let report = ran(&plan, &mut Sim { fails_at: Some(2), ..Sim::default() }, &mut quiet());
     assert_eq!((report.configuration.len(), report.performance.len()), (0, 1));
     assert!(report.notes.iter().any(|note| note.contains("the interface is gone")), "{:?}", report.notes);
+    // What was judged passed; that is not all that was to be.
+    assert!(!report.performance[0].checks.is_empty() && report.unjudged.len() == 1);
+    assert_eq!(report.passed, None);
     // When there was nothing else, it is an error.
     let plan = services_plan(vec![service("A", 2.0)], vec![Test::Performance { seconds: 1.0 }]);
     let mut sim = Sim { fails_at: Some(2), ..Sim::default() };

@@ -7,11 +7,11 @@ use crate::service::figures;
 use crate::service::frames::{
     for_s, frames_at, id, line_pps, mean_size, number, pps, pps_words, service_stream, way_words,
 };
-use crate::service::look::{OFFERED_MIN, meter_lost, pace};
+use crate::service::look::{OFFERED_MIN, caught_up, meter_lost, pace};
 use crate::service::plan::{Limits, Service};
 use crate::service::result::{Figures, Report, Step};
 use crate::service::rig::{Rig, firsts, whole};
-use crate::service::verdict::{Rates, Verdict};
+use crate::service::verdict::{Doubt, Rates, Verdict};
 use crate::stats::median;
 use quaff::trial::plan::Phase;
 use quaff::trial::report::{DirectionReport, StreamReport};
@@ -20,6 +20,8 @@ use quaff::trial::report::{DirectionReport, StreamReport};
 /// less than [`SMALL_EIR`] of it.
 const OVERLOAD: f64 = 0.25;
 const SMALL_EIR: f64 = 0.2;
+/// An overload of which more than this share may pass does not show whether anybody polices.
+const POLICED_MAX: f64 = 0.97;
 /// Tokens are waited for a little longer than they take to come back.
 const REFILL: f64 = 1.05;
 /// At most so many bursts.
@@ -71,7 +73,9 @@ fn step(
 ) -> Result<()> {
     let (name, words) = (&service.name, kind.words());
     let Some(load) = kind.load(service, seconds, rig.link_mbps) else {
-        rig.note(format!("{name}, {words}: not tested, the line's rate is lower."));
+        let sentence = format!("{name}, {words}: not tested, the line's rate is lower.");
+        // What is above the line's rate is policed by the line.
+        if kind == Kind::Policing { rig.note(sentence) } else { rig.unjudged(sentence) }
         return Ok(());
     };
     let what = format!("configuration, {name}, {words}");
@@ -80,14 +84,14 @@ fn step(
     })?;
     let trial = whole(trial)?;
     for (way, direction, stream) in firsts(&trial, rig.ways()) {
-        let figures = figures::of_step(stream, load.mbps, &service.limits);
-        let mut verdict = judge(kind, service, &load, &figures, direction, stream);
+        let figures = figures::of_step(stream, load.mbps, load.seconds, &service.limits);
+        let mut verdict = judge(kind, service, &load, &figures, (direction, stream), rig.null_ms);
         if let Some(slow) = slow(kind, service, &load, &figures, stream, rig.link_mbps) {
             verdict.keep_failed();
             verdict.notes.push(slow);
         }
         for note in verdict.notes {
-            rig.note(format!("{name}, {words}, {}: {note}", way_words(way)));
+            rig.unjudged(format!("{name}, {words}, {}: {note}", way_words(way)));
         }
         lines("configuration", &format!("{name}, {words}"), way, &verdict.checks, rig);
         let (service, what) = (name.clone(), words.clone());
@@ -101,39 +105,53 @@ fn judge(
     service: &Service,
     load: &Load,
     figures: &Figures,
-    direction: &DirectionReport,
-    stream: &StreamReport,
+    (direction, stream): (&DirectionReport, &StreamReport),
+    null_ms: [f64; 2],
 ) -> Verdict {
     let Service { cir_mbps: cir, eir_mbps: eir, limits, .. } = service;
     let tolerated = 1.0 - limits.loss_ratio.unwrap_or(0.0);
-    let meter_lost = meter_lost(direction);
-    // What was not sent cannot arrive.
-    let min_mbps = |asked: f64| asked.min(figures.sent_mbps) * tolerated;
+    let size = mean_size(&service.sizes);
+    let frames_lost = meter_lost(direction) + caught_up(direction, pps(load.mbps, size));
+    let doubt = Doubt { frames: frames_lost, null_ms, unsent_s: 0 };
+    let rates = |asked: f64, max_mbps: Option<f64>| Rates {
+        // What was not sent cannot arrive.
+        min_mbps: asked.min(figures.sent_mbps) * tolerated,
+        max_mbps,
+        most_mbps: figures::most_mbps(stream, load.seconds),
+        frame_mbps: size * 8.0 / load.seconds / 1e6,
+    };
     let of_rates = |max_mbps: Option<f64>| {
         let mut verdict = Verdict::default();
-        verdict.rate(Rates { min_mbps: min_mbps(*cir), max_mbps }, figures, meter_lost);
+        // What is hardly less than was sent is no bound.
+        let is_bound = max_mbps.is_none_or(|max| max < figures.sent_mbps * POLICED_MAX);
+        if !is_bound {
+            let what = "whether the excess is dropped was not judged: with its bursts all of it may pass.";
+            verdict.notes.push(what.into());
+        }
+        verdict.rate(rates(*cir, max_mbps.filter(|_| is_bound)), figures, &doubt);
         verdict
     };
     match kind {
         Kind::Cir(_) => {
-            let mut verdict = Verdict::of(limits, figures, meter_lost);
-            verdict.rate(Rates { min_mbps: min_mbps(load.mbps), max_mbps: None }, figures, meter_lost);
+            let mut verdict = Verdict::of(limits, figures, &doubt);
+            verdict.rate(rates(load.mbps, None), figures, &doubt);
             verdict
         }
-        Kind::Eir => of_rates(service.is_policed.then_some(cir + eir)),
+        // No more than CIR and EIR was sent.
+        Kind::Eir => of_rates(None),
         Kind::Policing => {
             of_rates(service.is_policed.then(|| cir + eir + bursts_mbps(service, load.seconds)))
         }
         // Within the committed burst size nothing may be lost.
         Kind::Cbs => {
             let loss_ratio = Some(limits.loss_ratio.unwrap_or(0.0));
-            Verdict::of(&Limits { loss_ratio, ..Limits::default() }, figures, meter_lost)
+            Verdict::of(&Limits { loss_ratio, ..Limits::default() }, figures, &doubt)
         }
         Kind::Ebs => {
             let mut verdict = Verdict::default();
             let committed = load.bursts * frames(service.cbs_bytes, service);
-            let received = stream.total.received + meter_lost;
-            verdict.frames((committed as f64 * tolerated).floor() as u64, received);
+            let received = stream.total.received + meter_lost(direction);
+            verdict.frames("CBS", (committed as f64 * tolerated).floor() as u64, received);
             verdict
         }
     }
@@ -155,8 +173,8 @@ fn slow(
 ) -> Option<String> {
     if matches!(kind, Kind::Cbs | Kind::Ebs) {
         let line = line_pps(link_mbps, mean_size(&service.sizes));
-        // Every other phase is a pause. Of short bursts one alone says little.
-        let paces: Vec<f64> = stream.phases.iter().step_by(2).map(|burst| pace(burst, line)).collect();
+        // A pause comes before each. Of short bursts one alone says little.
+        let paces: Vec<f64> = stream.phases.iter().skip(1).step_by(2).map(|burst| pace(burst, line)).collect();
         let pace = median(&paces).unwrap_or(line);
         return (pace < line * OFFERED_MIN).then(|| {
             let (pace, line) = (pps_words(pace), pps_words(line));
@@ -165,13 +183,13 @@ fn slow(
     }
     (figures.sent_mbps < load.mbps * OFFERED_MIN).then(|| {
         let (sent, asked) = (number(figures.sent_mbps), number(load.mbps));
-        format!("{sent} Mbit/s were sent instead of {asked}: the instrument is the limit; only what failed is judged.")
+        format!("{sent} Mbit/s were sent instead of {asked}: the instrument or its link is the limit; only what failed is judged.")
     })
 }
 
-/// So many frames of a service are so many bytes at most.
+/// So many frames of a service are so many bytes at most, whichever sizes they have.
 fn frames(bytes: u64, service: &Service) -> u64 {
-    (bytes as f64 / mean_size(&service.sizes)).floor() as u64
+    bytes / u64::from(service.sizes.iter().copied().max().unwrap_or(1))
 }
 
 impl Kind {
@@ -219,7 +237,7 @@ fn rate(mbps: f64, service: &Service, seconds: f64, link_mbps: f64) -> Option<Lo
     (pps * OFFERED_MIN <= line_pps(link_mbps, size)).then_some(Load { mbps, phases, seconds, bursts: 0 })
 }
 
-/// Bursts at the line's rate, each after all tokens of the one before have come back.
+/// Bursts at the line's rate, each after all tokens have come back, those that a step before took among them.
 fn bursts(bytes: u64, service: &Service, seconds: f64, link_mbps: f64) -> Load {
     let line = line_pps(link_mbps, mean_size(&service.sizes));
     let count = frames(bytes, service).max(1);
@@ -228,7 +246,7 @@ fn bursts(bytes: u64, service: &Service, seconds: f64, link_mbps: f64) -> Load {
     let committed_s = refill_s(service.cbs_bytes, service.cir_mbps);
     let pause_s = committed_s.max(refill_s(service.ebs_bytes, service.eir_mbps)) * REFILL;
     let bursts = (seconds / (burst_s + pause_s)).floor().clamp(1.0, BURSTS_MAX);
-    let phases = (0..bursts as usize).flat_map(|_| [frames_at(count, line), for_s(pause_s, 0.0)]).collect();
+    let phases = (0..bursts as usize).flat_map(|_| [for_s(pause_s, 0.0), frames_at(count, line)]).collect();
     let bits = count as f64 * mean_size(&service.sizes) * 8.0;
     let once_s = burst_s + pause_s;
     Load { mbps: bits / once_s / 1e6, phases, seconds: bursts * once_s, bursts: bursts as u64 }

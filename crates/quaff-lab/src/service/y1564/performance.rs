@@ -3,11 +3,11 @@
 use super::lines;
 use crate::service::figures;
 use crate::service::frames::{for_s, id, line_pps, mean_size, number, pps, service_stream, way_words};
-use crate::service::look::{OFFERED_MIN, meter_lost};
+use crate::service::look::{OFFERED_MIN, caught_up, meter_lost};
 use crate::service::plan::{Plan, Service};
 use crate::service::result::{Performance, Report, Way};
 use crate::service::rig::Rig;
-use crate::service::verdict::Verdict;
+use crate::service::verdict::{Doubt, Verdict};
 use crate::{Error, Result};
 use quaff::trial::report::{DirectionReport, StreamReport};
 
@@ -30,7 +30,10 @@ pub(super) fn all(seconds: f64, rig: &mut Rig<'_>, report: &mut Report) -> Resul
                 if stream.total.sent == 0 && trial.interrupted {
                     continue;
                 }
-                let row = row((run, &begun), (service, *way), seconds, direction, stream, rig);
+                // Who was ended early was to send until then.
+                let asked_s =
+                    if trial.interrupted { figures::sending_s(&stream.total).min(seconds) } else { seconds };
+                let row = row((run, &begun), (service, *way), asked_s, direction, stream, rig);
                 let of =
                     if plan.runs > 1 { format!("{}, run {run}", service.name) } else { service.name.clone() };
                 lines("performance", &of, *way, &row.checks, rig);
@@ -48,24 +51,30 @@ pub(super) fn all(seconds: f64, rig: &mut Rig<'_>, report: &mut Report) -> Resul
 fn row(
     (run, begun): (u32, &str),
     (service, way): (&Service, Way),
-    seconds: f64,
+    asked_s: f64,
     direction: &DirectionReport,
     stream: &StreamReport,
     rig: &mut Rig<'_>,
 ) -> Performance {
     let asked = service.cir_mbps;
-    let (figures, seconds) = figures::of_performance(stream, asked, seconds, &service.limits);
-    let mut verdict = Verdict::of(&service.limits, &figures, meter_lost(direction));
+    let due_pps = pps(asked, mean_size(&service.sizes));
+    let doubt = Doubt {
+        frames: meter_lost(direction) + caught_up(direction, due_pps),
+        null_ms: rig.null_ms,
+        unsent_s: figures::unsent_s(stream, due_pps, asked_s),
+    };
+    let (figures, seconds) = figures::of_performance(stream, asked, asked_s, &service.limits);
+    let mut verdict = Verdict::of(&service.limits, &figures, &doubt);
     if figures.sent_mbps < asked * OFFERED_MIN {
         verdict.keep_failed();
         verdict.notes.push(format!(
-            "{} Mbit/s were sent instead of {}: the instrument is the limit; only what failed is judged.",
+            "{} Mbit/s were sent instead of {}: the instrument or its link is the limit; only what failed is judged.",
             number(figures.sent_mbps),
             number(asked)
         ));
     }
     for note in verdict.notes {
-        rig.note(format!("{}, {}, run {run}: {note}", service.name, way_words(way)));
+        rig.unjudged(format!("{}, {}, run {run}: {note}", service.name, way_words(way)));
     }
     Performance {
         run,
