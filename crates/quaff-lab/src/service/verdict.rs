@@ -75,7 +75,8 @@ impl Verdict {
         let [_, received, _] = figures.received_mbps;
         let Rates { min_mbps, max_mbps, most_mbps, frame_mbps } = rates;
         let enough = received >= min_mbps - SLACK_FRAMES * frame_mbps;
-        if !enough && doubt.frames > 0 {
+        let doubtful_mbps = (SLACK_FRAMES + doubt.frames as f64) * frame_mbps;
+        if !enough && received >= min_mbps - doubtful_mbps {
             self.notes.push(format!("the rate was not judged: {}", doubt.words()));
             return;
         }
@@ -124,9 +125,12 @@ impl Verdict {
         let implied = (has_limits && figures.unavailable_s > 0).then_some(1.0);
         let Some(limit) = limits.availability.or(implied) else { return };
         let passed = availability >= limit;
-        let why = match (passed, doubt.unsent_s, doubt.frames) {
-            (true, 1.., _) => Some(doubt.unsent_words()),
-            (false, _, 1..) => Some(doubt.words()),
+        // Without the frames in doubt not more than half was lost.
+        let [sent, lost] = figures.unavailable;
+        let is_explained = doubt.frames > 0 && lost.saturating_sub(doubt.frames) * 2 <= sent;
+        let why = match passed {
+            true if doubt.unsent_s > 0 => Some(doubt.unsent_words()),
+            false if is_explained => Some(doubt.words()),
             _ => None,
         };
         if let Some(why) = why {
@@ -265,6 +269,23 @@ mod tests {
         let out = Figures { unavailable_s: 12, availability: Some(0.98), ..figures() };
         assert_eq!(passed_of(&limits, &out).last(), Some(&("AVAIL".to_owned(), false)));
         assert!(passed_of(&Limits::default(), &out).is_empty());
+    }
+
+    #[test]
+    fn an_outage_is_more_than_a_few_frames_in_doubt() {
+        let doubt = Doubt { frames: 100, ..Doubt::default() };
+        let out = Figures { availability: Some(0.5), unavailable: [3000, 3000], ..figures() };
+        assert!(Verdict::of(&LIMITS, &out, &doubt).checks.iter().any(|check| check.what == "AVAIL"));
+        let few = Figures { unavailable: [30, 30], ..out };
+        assert!(!Verdict::of(&LIMITS, &few, &doubt).checks.iter().any(|check| check.what == "AVAIL"));
+        // The same of a rate: 100 frames of 0.01 Mbit/s are a megabit.
+        let judged = |min_mbps| {
+            let mut verdict = Verdict::default();
+            let rates = Rates { min_mbps, max_mbps: None, most_mbps: 100.0, frame_mbps: 0.01 };
+            verdict.rate(rates, &figures(), &doubt);
+            verdict.checks.first().map(|check| check.passed)
+        };
+        assert_eq!([judged(100.0), judged(100.9), judged(101.1)], [Some(true), None, Some(false)]);
     }
 
     #[test]

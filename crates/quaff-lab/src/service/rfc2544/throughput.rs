@@ -237,9 +237,11 @@ impl Side {
         self.engine.tell(Measured::new(trial, seen.unproven));
     }
 
-    /// Whether the path lost frames at `load`, and that was sent: then the bound is its own, and not the instrument's.
+    /// Whether the path lost frames at `load`, and that was sent: then the bound is its own, and not the instrument's. A
+    /// loss that a burst of the sender may have cost counts when it comes again, or when there were too many of these.
     fn path_lost(&self, load: f64) -> bool {
-        self.at(load).any(|seen| seen.limit == Limit::Path && !seen.is_slow && !seen.is_doubtful)
+        let lossy = || self.at(load).filter(|seen| seen.limit == Limit::Path && !seen.is_slow);
+        lossy().any(|seen| !seen.is_doubtful || self.retries == 0) || lossy().count() > 1
     }
 
     /// The lowest rate that was sent in trials without loss at `load`, frames/s: what they prove.
