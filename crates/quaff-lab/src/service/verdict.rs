@@ -127,7 +127,7 @@ impl Verdict {
         let passed = availability >= limit;
         // Without the frames in doubt not more than half was lost.
         let [sent, lost] = figures.unavailable;
-        let is_explained = doubt.frames > 0 && lost.saturating_sub(doubt.frames) * 2 <= sent;
+        let is_explained = lost > 0 && doubt.frames > 0 && lost.saturating_sub(doubt.frames) * 2 <= sent;
         let why = match passed {
             true if doubt.unsent_s > 0 => Some(doubt.unsent_words()),
             false if is_explained => Some(doubt.words()),
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_the_meter_may_have_lost_is_not_judged() {
-        let lossy = Figures { lost: 400, loss: 0.004, availability: Some(0.5), ..figures() };
+        let lossy = Figures { lost: 400, loss: 0.004, availability: Some(0.5), unavailable: [50, 50], ..figures() };
         let doubt = |frames| Doubt { frames, ..Doubt::default() };
         let verdict = Verdict::of(&LIMITS, &lossy, &doubt(100));
         let judged: Vec<_> = verdict.checks.iter().map(|check| check.what.as_str()).collect();
