@@ -53,6 +53,9 @@ impl Verdict {
         verdict.time("FTD", limits.delay_ms, delay, null_delay);
         verdict.time("FDV", limits.delay_variation_ms, variation, null_variation);
         verdict.available(limits, figures, doubt);
+        if doubt.unsent_s > 0 && verdict.notes.is_empty() {
+            verdict.notes.push(doubt.unsent_words());
+        }
         verdict
     }
 
@@ -62,7 +65,7 @@ impl Verdict {
         let passed = measured.is_some_and(|ms| ms <= limit);
         if !passed && measured.is_some_and(|ms| ms - null_ms <= limit) {
             let null_ms = number(null_ms);
-            self.notes.push(format!("{what} was not judged: of the bare link alone it is {null_ms} ms."));
+            self.notes.push(format!("{what} was not judged: of the bare link alone, at no higher a rate, it is {null_ms} ms."));
             return;
         }
         let words = measured.map_or("nothing arrived".into(), |ms| format!("{} ms", number(ms)));

@@ -20,8 +20,8 @@ const TRIES: u32 = 2;
 /// So many bursts that only the instrument spoilt are sent again, in each repetition.
 const RETRIES: u32 = 10;
 /// A sender that was later than this in a burst has made a gap, ns; or than this share of the burst.
-const GAP_NS: f64 = 100_000.0;
-const GAP_SHARE: f64 = 0.01;
+const GAP_NS: f64 = 250_000.0;
+const GAP_SHARE: f64 = 0.002;
 
 /// One way of one size.
 struct Side {
@@ -115,9 +115,9 @@ impl Side {
         self.pace.push((frames, seen.offered_pps));
         let burst_ns = frames as f64 / seen.wanted_pps * 1e9;
         let has_gap = late_max_ns as f64 > GAP_NS.max(burst_ns * GAP_SHARE);
-        // Who never sends at the line's rate is late all the time; that is said of all its bursts.
+        // Who never sends at the line's rate is slow all the time; that is said of all its bursts.
         let can = self.fastest_pps >= seen.wanted_pps * OFFERED_MIN;
-        let is_held_up = can && seen.lost == 0 && (seen.is_slow || has_gap);
+        let is_held_up = seen.lost == 0 && (has_gap || seen.is_slow && can);
         let is_spoilt = seen.limit == Limit::Meter || is_held_up;
         self.is_spoilt |= is_spoilt && self.retries == 0;
         let again = is_spoilt && self.retries > 0;
