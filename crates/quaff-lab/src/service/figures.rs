@@ -12,7 +12,7 @@ const SECOND_TOLERANCE: f64 = 0.01;
 
 /// Of a step of the configuration test of so many seconds; availability is not asked there.
 pub(super) fn of_step(stream: &StreamReport, asked_mbps: f64, seconds: f64, limits: &Limits) -> Figures {
-    let Tally { sent, lost, .. } = stream.total;
+    let (sent, lost) = counts(&stream.total);
     let delay = stream.delay.as_ref();
     Figures {
         sent,
@@ -38,13 +38,13 @@ pub(super) fn of_performance(
     limits: &Limits,
 ) -> (Figures, Vec<Second>) {
     let tallies = whole_seconds(&stream.seconds, asked_s);
-    let counts: Vec<(u64, u64)> = tallies.iter().map(|tally| (tally.sent, tally.lost)).collect();
-    let availability = Availability::of(&counts);
+    let each: Vec<(u64, u64)> = tallies.iter().map(counts).collect();
+    let availability = Availability::of(&each);
     let marked = || tallies.iter().zip(availability.available.iter().copied());
     let available: Vec<&Tally> = marked().filter(|(_, is)| *is).map(|(tally, _)| tally).collect();
     let sum = |of: &dyn Fn(&Tally) -> u64| available.iter().map(|tally| of(tally)).sum::<u64>();
-    let (sent, lost) = (sum(&|tally| tally.sent), sum(&|tally| tally.lost));
-    let all = &stream.total;
+    let (sent, lost) = (sum(&|tally| counts(tally).0), sum(&|tally| counts(tally).1));
+    let (all_sent, all_lost) = counts(&stream.total);
     let delay_ms = joined(&available).map(|delay| delay.map(ms));
     let figures = Figures {
         sent,
@@ -54,17 +54,22 @@ pub(super) fn of_performance(
         delay_variation_ms: delay_ms.map(|[min, mean, max]| [0.0, mean - min, max - min]),
         availability: availability.ratio(),
         unavailable_s: availability.unavailable_s(),
-        unavailable: [all.sent.saturating_sub(sent), all.lost.saturating_sub(lost)],
+        unavailable: [all_sent.saturating_sub(sent), all_lost.saturating_sub(lost)],
         severely_errored_s: availability.severely_errored_s,
         ..common(stream, asked_mbps, asked_s, limits)
     };
     let second = |(tally, available): (&Tally, bool)| Second {
-        sent: tally.sent,
-        lost: tally.lost,
+        sent: counts(tally).0,
+        lost: counts(tally).1,
         delay_ms: tally.delay_ns.map(|delay| delay.map(ms)),
         available,
     };
     (figures, marked().map(second).collect())
+}
+
+/// Frames sent and lost. What a dead link did not take was due and did not arrive: it is lost as any other.
+fn counts(tally: &Tally) -> (u64, u64) {
+    (tally.sent + tally.refused, tally.lost + tally.refused)
 }
 
 /// What is asked of both.
@@ -83,9 +88,9 @@ fn common(stream: &StreamReport, asked_mbps: f64, seconds: f64, limits: &Limits)
     }
 }
 
-/// Seconds in which less than half of what was due was sent: of `asked_s`, the whole ones.
+/// Seconds in which less than half of what was due was sent, since the sender was held up: of `asked_s`, the whole ones.
 pub(super) fn unsent_s(stream: &StreamReport, due_pps: f64, asked_s: f64) -> u64 {
-    let sent = |second: usize| stream.seconds.get(second).map_or(0, |tally| tally.sent);
+    let sent = |second: usize| stream.seconds.get(second).map_or(0, |tally| counts(tally).0);
     // A stream of less than two frames/s has seconds without one.
     let due = (due_pps / 2.0).floor();
     (0..asked_s.floor() as usize).filter(|second| (sent(*second) as f64) < due).count() as u64
@@ -122,6 +127,7 @@ fn whole_seconds(seconds: &[Tally], asked_s: f64) -> Vec<Tally> {
             let delay_ns = joined(&[&*last, late]);
             *last = Tally {
                 sent: last.sent + late.sent,
+                refused: last.refused + late.refused,
                 lost: last.lost + late.lost,
                 received: last.received + late.received,
                 delay_ns,
@@ -193,6 +199,7 @@ mod tests {
     fn stream(seconds: Vec<Tally>) -> StreamReport {
         let sum = |of: fn(&Tally) -> u64| seconds.iter().map(of).sum::<u64>();
         let total = Tally {
+            refused: sum(|tally| tally.refused),
             sent: sum(|tally| tally.sent),
             sent_bytes: sum(|tally| tally.sent_bytes),
             received: sum(|tally| tally.received),
@@ -252,6 +259,17 @@ mod tests {
         assert_eq!(unsent_s(&stream, 100.0, 4.9), 0);
         // One frame/s may miss a second.
         assert_eq!(unsent_s(&stream, 1.0, 10.0), 0);
+    }
+
+    #[test]
+    fn a_link_that_takes_nothing_is_unavailable() {
+        let dead = Tally { refused: 100, ..Tally::default() };
+        let mut seconds = vec![second(0, [1e6; 3]); 40];
+        seconds[5..17].fill(dead);
+        let stream = stream(seconds);
+        let (figures, _) = of_performance(&stream, 0.1, 40.0, &Limits::default());
+        assert_eq!((figures.unavailable_s, figures.lost, figures.unavailable), (12, 0, [1200, 1200]));
+        assert_eq!(unsent_s(&stream, 100.0, 40.0), 0);
     }
 
     #[test]

@@ -22,9 +22,9 @@ pub(super) enum Limit {
 }
 
 /// A sender that is later than this makes up for it in a burst, ns.
-const LATE_NS: u64 = 100_000;
+const LATE_NS: u64 = 50_000;
 /// It makes up for so much at most, ns.
-const CATCH_UP_NS: u64 = 1_000_000;
+const CATCH_UP_NS: u64 = 100_000;
 
 /// A stream at one rate, looked at.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -59,7 +59,9 @@ pub(super) fn look(
     seconds: Option<f64>,
     tolerance: f64,
 ) -> Seen {
-    let Tally { sent, lost: missing, .. } = stream.total;
+    // What a dead link did not take was due, and did not arrive.
+    let Tally { refused, .. } = stream.total;
+    let (sent, missing) = (stream.total.sent + refused, stream.total.lost + refused);
     let offered_pps = seconds.map_or_else(|| pace(&stream.total, wanted_pps), |s| sent as f64 / s);
     let lost = path_lost(direction, missing);
     let ratio = |frames: u64| if sent > 0 { frames as f64 / sent as f64 } else { 0.0 };
@@ -122,6 +124,14 @@ mod tests {
     }
 
     #[test]
+    fn what_a_dead_link_refused_is_lost_by_the_path() {
+        let total = Tally { sent: 600, received: 600, refused: 400, ..Tally::default() };
+        let stream = StreamReport { total, ..sim::no_stream(1) };
+        let seen = look(&sim::direction(Vec::new()), &stream, 1000.0, Some(1.0), OFFERED_TOLERANCE);
+        assert_eq!((seen.limit, seen.is_slow, seen.lost), (Limit::Path, false, 400));
+    }
+
+    #[test]
     fn a_rate_that_was_not_sent_is_not_proven() {
         let slow = seen(900, 0, 0);
         assert_eq!((slow.offered_pps, slow.limit, slow.loss), (900.0, Limit::Generator, 0.0));
@@ -137,12 +147,12 @@ mod tests {
             let total = Tally { sent: 1000, lost, received: 1000 - lost, ..Tally::default() };
             let stream = StreamReport { total, ..sim::no_stream(1) };
             let direction = DirectionReport { late_max_ns, ..sim::direction(Vec::new()) };
-            look(&direction, &stream, 10_000.0, Some(0.1), OFFERED_TOLERANCE).is_doubtful
+            look(&direction, &stream, 100_000.0, Some(0.01), OFFERED_TOLERANCE).is_doubtful
         };
-        // 0.5 ms at 10 kpps are five frames; never more than 1 ms of them is made up for.
-        assert!(seen(5, 500_000) && !seen(6, 500_000) && !seen(0, 500_000));
+        // 60 µs at 100 kpps are six frames; never more than 100 µs of them is made up for.
+        assert!(seen(6, 60_000) && !seen(7, 60_000) && !seen(0, 60_000));
         assert!(seen(10, 50_000_000) && !seen(11, 50_000_000));
-        assert!(!seen(1, 90_000));
+        assert!(!seen(1, 40_000));
     }
 
     #[test]

@@ -219,9 +219,9 @@ pub struct Figures {
     pub sent_mbps: f64,
     /// That arrived: smallest, mean and largest of a second.
     pub received_mbps: [f64; 3],
-    /// Frames sent.
+    /// Frames sent, and those that were due and that a dead link did not take.
     pub sent: u64,
-    /// Frames lost, and their ratio to those sent.
+    /// Frames lost, those that a dead link did not take among them, and their ratio to those sent.
     pub lost: u64,
     #[allow(missing_docs, reason = "with lost")]
     pub loss: f64,

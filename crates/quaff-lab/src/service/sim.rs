@@ -31,6 +31,8 @@ pub(super) struct Sim {
     pub(super) loses_every: Option<u64>,
     /// Nothing comes through from then to then, s from the first frame of a trial.
     pub(super) outage_s: Option<[f64; 2]>,
+    /// The link takes nothing from then to then, s from the first frame of a trial.
+    pub(super) refuses_s: Option<[f64; 2]>,
     /// Information rate and burst size, Mbit/s and bytes: what is above it is dropped.
     pub(super) policer: Option<(f64, f64)>,
     /// Nothing comes back.
@@ -58,6 +60,7 @@ impl Default for Sim {
             null_delay_ns: 20_000.0,
             loses_every: None,
             outage_s: None,
+            refuses_s: None,
             policer: None,
             is_one_way: false,
             has_null: true,
@@ -140,6 +143,11 @@ impl Sim {
         let tokens = self.policer.map_or(0.0, |(_, burst)| burst);
         let mut state = State { tokens, metered: METER_FRAMES, ..State::default() };
         for frame in frames.iter().filter(|frame| frame.at_s <= end_s) {
+            let is_refused = self.refuses_s.is_some_and(|[from, to]| (from..to).contains(&frame.at_s));
+            if is_refused && ask.over == Over::Path {
+                refuse(&mut report.streams[frame.stream], frame, ask.is_by_second);
+                continue;
+            }
             let arrived = match ask.over {
                 Over::Null => Some(self.null_delay_ns),
                 Over::Path => self.through(frame, way, &mut state),
@@ -224,14 +232,29 @@ impl Sim {
 
 /// Into the tallies of a stream.
 fn note(stream: &mut StreamReport, frame: &Frame, delay_ns: Option<f64>, is_by_second: bool) {
+    for tally in tallies(stream, frame, is_by_second) {
+        count(tally, frame, delay_ns);
+    }
+}
+
+fn refuse(stream: &mut StreamReport, frame: &Frame, is_by_second: bool) {
+    for tally in tallies(stream, frame, is_by_second) {
+        tally.refused += 1;
+    }
+}
+
+/// Those that a frame belongs to.
+fn tallies<'s>(
+    stream: &'s mut StreamReport,
+    frame: &Frame,
+    is_by_second: bool,
+) -> impl Iterator<Item = &'s mut Tally> {
     let second = frame.at_s as usize;
     if is_by_second && stream.seconds.len() <= second {
         stream.seconds.resize(second + 1, Tally::default());
     }
     let by_second = stream.seconds.get_mut(second);
-    for tally in [&mut stream.total, &mut stream.phases[frame.phase]].into_iter().chain(by_second) {
-        count(tally, frame, delay_ns);
-    }
+    [&mut stream.total, &mut stream.phases[frame.phase]].into_iter().chain(by_second)
 }
 
 fn count(tally: &mut Tally, frame: &Frame, delay_ns: Option<f64>) {

@@ -93,7 +93,7 @@ fn search(
             let seen = look(direction, stream, pps, None, OFFERED_TOLERANCE);
             let (Some(burst), Some(side)) = (bursts.get_mut(&way), sides.get_mut(&way)) else { continue };
             if !side.is_to_be_sent_again(next[&way], &seen, direction.late_max_ns) {
-                burst.tell(next[&way], stream.total.lost == 0);
+                burst.tell(next[&way], stream.total.lost + stream.total.refused == 0);
             }
         }
     }

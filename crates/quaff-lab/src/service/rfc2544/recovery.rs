@@ -90,6 +90,10 @@ impl Side {
         if path_lost(direction, overload.lost) == 0 {
             self.note("The overload lost nothing: the line or the instrument is the limit.");
         }
+        if overload.refused + after.refused > 0 {
+            self.note("The link was dead for a while: a trial does not count.");
+            return;
+        }
         // Nobody knows which of the missing frames are the meter's.
         if after.lost > 0 && meter_lost(direction) > 0 {
             self.note("The meter had no room for some frames: a trial does not count.");

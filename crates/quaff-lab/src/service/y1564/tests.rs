@@ -209,6 +209,24 @@ fn an_outage_of_twelve_seconds_is_twelve_seconds_of_unavailability() {
 }
 
 #[test]
+fn a_dead_link_is_an_outage_and_no_pass() {
+    let plan = services_plan(vec![service("A", 2.0)], vec![Test::Performance { seconds: 40.0 }]);
+    let mut sim = Sim { refuses_s: Some([15.0, 27.0]), ..Sim::default() };
+    let (report, _, ended) = run_with(&plan, &mut sim, &mut quiet());
+    ended.expect("measured");
+    let row = &report.performance[0];
+    assert_eq!((row.figures.unavailable_s, row.figures.unavailable), (12, [3000, 3000]));
+    assert_eq!(failed(&row.checks), ["AVAIL"]);
+    assert_eq!(report.passed, Some(false));
+    // To the end; and too short for an outage.
+    for (refuses_s, wrong) in [([30.0, 50.0], "AVAIL"), ([15.0, 15.4], "FLR")] {
+        let mut sim = Sim { refuses_s: Some(refuses_s), ..Sim::default() };
+        let (report, ..) = run_with(&plan, &mut sim, &mut quiet());
+        assert_eq!(failed(&report.performance[0].checks), [wrong], "{refuses_s:?}");
+    }
+}
+
+#[test]
 fn a_run_that_was_ended_early_is_kept() {
     let mut plan = services_plan(vec![service("A", 2.0)], vec![Test::Performance { seconds: 10.0 }]);
     plan.runs = 3;
