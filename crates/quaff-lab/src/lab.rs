@@ -3,8 +3,8 @@
 //! The sending namespace `NAME-tx` holds `tx0` (198.18.0.1), the receiving one `NAME-rx` holds `rx0`
 //! (198.18.0.2; 198.18.0.0/15 is for benchmarks, RFC 2544 appendix C.2.2). Both are without IPv6,
 //! know each other's hardware address for good, answer nothing with ICMP errors, and have no
-//! offloads: what `rx0` counts is what was sent to it. A [`Layout`] may put a second sender, and a switch or a
-//! tap, between them. This room prints nothing and runs nothing.
+//! offloads: what `rx0` counts is what was sent to it. A [`Layout`] may add a second end and put something
+//! between the two: a switch, a tap, or whatever is run there. This room prints nothing and runs nothing.
 
 mod between;
 
@@ -29,6 +29,8 @@ use std::time::{Duration, Instant};
 pub const TX_IF: &str = "tx0";
 /// The interface in the other sending namespace of a [`Layout`] that has two.
 pub const FAR_IF: &str = "tx1";
+/// The ports in the middle of a [`Layout`] that has one: towards [`TX_IF`], and towards [`FAR_IF`].
+pub const MIDDLE_IFS: [&str; 2] = ["a0", "b0"];
 /// The interface in the receiving namespace.
 pub const RX_IF: &str = "rx0";
 /// The hardware address of [`TX_IF`]: locally administered.
@@ -87,6 +89,11 @@ pub enum Layout {
     Span,
     /// Two senders through a tap, which shows both directions to the receiver.
     Tap,
+    /// Two ends through a bridge. Nobody is shown anything: the receiving namespace is idle.
+    Bridge,
+    /// Two ends whose links end in [`MIDDLE_IFS`] of the namespace in the middle, which nothing joins: what passes
+    /// between them is for the caller to forward.
+    Apart,
 }
 
 impl Default for LabPlan {
@@ -121,14 +128,32 @@ pub struct LabInfo {
 #[derive(Debug)]
 pub struct Lab {
     name: String,
-    tx: Netns,
-    far: Option<Netns>,
-    rx: Netns,
+    rooms: Rooms,
     record: Record,
     /// Ours to take down; `None` once that was done.
     owned: Option<Entry>,
     /// Holds the lab of another while we use it.
     _used: Option<Entry>,
+}
+
+/// The namespaces of a lab; one of two ends with nothing between them has neither `far` nor `mid`.
+#[derive(Debug)]
+struct Rooms {
+    tx: Netns,
+    far: Option<Netns>,
+    mid: Option<Netns>,
+    rx: Netns,
+}
+
+impl Rooms {
+    fn open(name: &str) -> Result<Self> {
+        Ok(Self {
+            tx: Netns::open(&tx_name(name))?,
+            far: Netns::open(&far_name(name)).ok(),
+            mid: Netns::open(&mid_name(name)).ok(),
+            rx: Netns::open(&rx_name(name))?,
+        })
+    }
 }
 
 impl Lab {
@@ -148,7 +173,7 @@ impl Lab {
         let record = Record { mtu: plan.mtu, persistent: false, pid: std::process::id(), is_between };
         entry.write(&record)?;
         match build(&name, plan) {
-            Ok((tx, far, rx)) => Ok(Self { name, tx, far, rx, record, owned: Some(entry), _used: None }),
+            Ok(rooms) => Ok(Self { name, rooms, record, owned: Some(entry), _used: None }),
             Err(error) => {
                 // The first error is the one to tell; what stays behind is swept by the next lab.
                 let _ = demolish(&name).and_then(|()| entry.remove());
@@ -164,9 +189,7 @@ impl Lab {
             Found::None => Err(unknown(name)),
             Found::InUse => Err(in_use(name)),
             Found::Locked(mut entry) => Ok(Self {
-                tx: Netns::open(&tx_name(name))?,
-                far: Netns::open(&far_name(name)).ok(),
-                rx: Netns::open(&rx_name(name))?,
+                rooms: Rooms::open(name)?,
                 name: name.to_owned(),
                 record: entry.read().unwrap_or_default(),
                 owned: None,
@@ -179,9 +202,7 @@ impl Lab {
     pub fn join(name: &str) -> Result<Self> {
         check_name(name)?;
         let record = registry::glance(name).ok_or_else(|| unknown(name))?;
-        let (tx, rx) = (Netns::open(&tx_name(name))?, Netns::open(&rx_name(name))?);
-        let far = Netns::open(&far_name(name)).ok();
-        Ok(Self { name: name.to_owned(), tx, far, rx, record, owned: None, _used: None })
+        Ok(Self { name: name.to_owned(), rooms: Rooms::open(name)?, record, owned: None, _used: None })
     }
 
     /// Its name.
@@ -191,17 +212,22 @@ impl Lab {
 
     /// The sending namespace, with [`TX_IF`].
     pub fn tx(&self) -> &Netns {
-        &self.tx
+        &self.rooms.tx
     }
 
     /// The other sending namespace, with [`FAR_IF`], of a layout that has two.
     pub fn far(&self) -> Option<&Netns> {
-        self.far.as_ref()
+        self.rooms.far.as_ref()
+    }
+
+    /// The namespace between these two, with [`MIDDLE_IFS`].
+    pub fn mid(&self) -> Option<&Netns> {
+        self.rooms.mid.as_ref()
     }
 
     /// The receiving namespace, with [`RX_IF`].
     pub fn rx(&self) -> &Netns {
-        &self.rx
+        &self.rooms.rx
     }
 
     /// The MTU of both ends, bytes.
@@ -211,22 +237,22 @@ impl Lab {
 
     /// A command that will run in the sending namespace.
     pub fn command_tx(&self, program: impl AsRef<OsStr>) -> Result<Command> {
-        Ok(self.tx.command(program)?)
+        Ok(self.tx().command(program)?)
     }
 
     /// A command that will run in the receiving namespace.
     pub fn command_rx(&self, program: impl AsRef<OsStr>) -> Result<Command> {
-        Ok(self.rx.command(program)?)
+        Ok(self.rx().command(program)?)
     }
 
     /// The counters of [`TX_IF`].
     pub fn stats_tx(&self) -> Result<LinkStats> {
-        stats(&self.tx, TX_IF)
+        stats(self.tx(), TX_IF)
     }
 
     /// The counters of [`RX_IF`].
     pub fn stats_rx(&self) -> Result<LinkStats> {
-        stats(&self.rx, RX_IF)
+        stats(self.rx(), RX_IF)
     }
 
     /// Leaves the lab up for others, until it is [taken down](down).
@@ -323,10 +349,9 @@ fn check_name(name: &str) -> Result<()> {
     if good { Ok(()) } else { Err(Error::Name(name.to_owned())) }
 }
 
-fn build(name: &str, plan: &LabPlan) -> Result<(Netns, Option<Netns>, Netns)> {
+fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
     if plan.layout != Layout::Pair {
-        let (tx, far, rx) = between::build(name, plan)?;
-        return Ok((tx, Some(far), rx));
+        return between::build(name, plan);
     }
     let tx = Netns::create(&tx_name(name))?;
     let rx = Netns::create(&rx_name(name))?;
@@ -345,7 +370,7 @@ fn build(name: &str, plan: &LabPlan) -> Result<(Netns, Option<Netns>, Netns)> {
     rx.run(|| set_up_end(RX_IF, RX_IP, (TX_IP, TX_MAC)))??;
     tx.run(|| wait_until_running(TX_IF))??;
     rx.run(|| wait_until_running(RX_IF))??;
-    Ok((tx, None, rx))
+    Ok(Rooms { tx, far: None, mid: None, rx })
 }
 
 /// In the calling thread's namespace, before it has a link.

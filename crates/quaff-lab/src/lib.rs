@@ -12,6 +12,7 @@
 pub mod bed;
 pub mod bench;
 mod error;
+pub mod forwarder;
 pub mod lab;
 pub mod method;
 pub mod probe;

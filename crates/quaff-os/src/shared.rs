@@ -75,6 +75,17 @@ impl Shared {
         unsafe { std::ptr::copy(self.start.add(from).as_ptr(), self.start.add(to).as_ptr(), len) }
     }
 
+    /// Appends `len` bytes at `at` to `to`, which by the ring's protocol the kernel does not write now.
+    ///
+    /// # Panics
+    /// When they are not inside.
+    pub(crate) fn read(&self, at: usize, len: usize, to: &mut Vec<u8>) {
+        assert!(at.checked_add(len).is_some_and(|end| end <= self.bytes));
+        // SAFETY: the range lies inside the mapping, as was just asserted; the caller keeps to the ring's
+        // protocol, by which the kernel leaves it alone, and the slice is gone when this returns.
+        to.extend_from_slice(unsafe { std::slice::from_raw_parts(self.start.add(at).as_ptr(), len) });
+    }
+
     /// Reads 8 bytes at `at`, which by the ring's protocol the kernel does not write now.
     ///
     /// # Panics
@@ -107,11 +118,14 @@ mod tests {
         assert_eq!(shared.read_u64(8), 0x2_0000_0001);
         shared.copy(8, 12, 8);
         assert_eq!((shared.read_u64(8), shared.read_u64(12)), (0x1_0000_0001, 0x2_0000_0001));
+        let mut bytes = vec![7];
+        shared.read(15, 2, &mut bytes);
+        assert_eq!(bytes, [7, 0, 2]);
     }
 
     #[test]
     fn nothing_outside_is_touched() {
-        let past_the_end: [fn(&mut Shared) -> u64; 5] = [
+        let past_the_end: [fn(&mut Shared) -> u64; 6] = [
             |shared| shared.word(4096).load(Ordering::Relaxed).into(),
             |shared| shared.word(2).load(Ordering::Relaxed).into(),
             |shared| {
@@ -123,6 +137,10 @@ mod tests {
                 0
             },
             |shared| shared.read_u64(4089),
+            |shared| {
+                shared.read(4090, 7, &mut Vec::new());
+                0
+            },
         ];
         for access in past_the_end {
             let mut shared = Shared::anonymous(4096);

@@ -1,4 +1,4 @@
-//! Labs of two ends with something between them, which shows what passes to a third: a capturer.
+//! Labs of two ends with something between them, which may show what passes to a third: a capturer.
 //!
 //! ```text
 //!    NAME-tx      NAME-mid                       NAME-far
@@ -8,11 +8,12 @@
 //! ```
 //!
 //! A copy is made by a program at the hooks of tc(8): as a switch mirrors a port, what comes in by it and what
-//! leaves by it; or as a tap does, what comes in from either side.
+//! leaves by it; or as a tap does, what comes in from either side. A plain bridge makes none, and ports that are
+//! apart are joined by whoever forwards between them.
 
 use super::{
-    FAR_IF, LabPlan, Layout, PREFIX_BITS, RX_IF, RX_MAC, TX_IF, TX_IP, TX_MAC, far_name, mid_name, rx_name,
-    silence, tx_name, wait_until_running,
+    FAR_IF, LabPlan, Layout, MIDDLE_IFS, PREFIX_BITS, RX_IF, RX_MAC, Rooms, TX_IF, TX_IP, TX_MAC, far_name,
+    mid_name, rx_name, silence, tx_name, wait_until_running,
 };
 use crate::Result;
 use quaff_os::bpf::asm::{Asm, Reg};
@@ -24,14 +25,14 @@ use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 
 /// The ports in the middle: towards the two ends, and towards the capturer.
-const PORTS: [&str; 3] = ["a0", "b0", "m0"];
+const PORTS: [&str; 3] = [MIDDLE_IFS[0], MIDDLE_IFS[1], "m0"];
 const BRIDGE: &str = "br0";
 /// The address of [`FAR_IF`].
 const FAR_IP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 3);
 const FAR_MAC: [u8; 6] = [0x02, 0x71, 0x75, 0x00, 0x00, 0x03];
 
-/// Makes all four namespaces; returns those of the ends and of the capturer.
-pub(super) fn build(name: &str, plan: &LabPlan) -> Result<(Netns, Netns, Netns)> {
+/// Makes all four namespaces.
+pub(super) fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
     let LabPlan { mtu, queues, layout, .. } = *plan;
     let tx = Netns::create(&tx_name(name))?;
     let far = Netns::create(&far_name(name))?;
@@ -57,7 +58,7 @@ pub(super) fn build(name: &str, plan: &LabPlan) -> Result<(Netns, Netns, Netns)>
     for (netns, end, _) in ends {
         netns.run(|| wait_until_running(end))??;
     }
-    Ok((tx, far, rx))
+    Ok(Rooms { tx, far: Some(far), mid: Some(mid), rx })
 }
 
 /// An interface without offloads; of an end also its address, and who the other one is.
@@ -87,18 +88,21 @@ fn join(layout: Layout) -> Result<()> {
                 rtnl.set_program(from, Hook::Ingress, &copy(mirror, Some(to))?)?;
             }
         }
-        Layout::Pair | Layout::Span => {
+        Layout::Span | Layout::Bridge => {
             rtnl.create_bridge(BRIDGE)?;
             let bridge = rtnl.link(BRIDGE)?.index;
             for port in [a, b] {
                 rtnl.set_bridge(port, bridge)?;
             }
             rtnl.set_up(bridge, true)?;
-            rtnl.add_clsact(a)?;
-            let program = copy(mirror, None)?;
-            rtnl.set_program(a, Hook::Ingress, &program)?;
-            rtnl.set_program(a, Hook::Egress, &program)?;
+            if layout == Layout::Span {
+                rtnl.add_clsact(a)?;
+                let program = copy(mirror, None)?;
+                rtnl.set_program(a, Hook::Ingress, &program)?;
+                rtnl.set_program(a, Hook::Egress, &program)?;
+            }
         }
+        Layout::Pair | Layout::Apart => {}
     }
     PORTS.iter().try_for_each(|port| wait_until_running(port))
 }

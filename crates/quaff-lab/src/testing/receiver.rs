@@ -3,6 +3,7 @@
 
 use crate::Lab;
 use quaff_os::event::Event;
+use quaff_os::netns::Netns;
 use quaff_os::packet::block::{Cursor, Packet};
 use quaff_os::packet::{RingPlan, RxRing, TimeSource, accept};
 use quaff_os::rtnl;
@@ -20,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Frames with the times at which they came, ns since 1970.
 type Frames = Vec<(u64, Vec<u8>)>;
 
-/// A ring at an interface in the receiving namespace, and its reader.
+/// A ring at an interface of a lab, and its reader.
 #[derive(Debug)]
 pub struct Receiver {
     arrived: Arc<Mutex<Frames>>,
@@ -30,11 +31,19 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Takes in all that arrives at `interface` from now on.
+    /// Takes in all that arrives at `interface` of the receiving namespace from now on.
     ///
     /// # Panics
     /// When there is no such interface, or no ring for it.
     pub fn at(lab: &Lab, interface: &str) -> Self {
+        Self::within(lab.rx(), interface)
+    }
+
+    /// The same in any namespace.
+    ///
+    /// # Panics
+    /// As [`Receiver::at`].
+    pub fn within(netns: &Netns, interface: &str) -> Self {
         let plan = RingPlan {
             block_bytes: 1 << 20,
             block_count: 64,
@@ -44,7 +53,7 @@ impl Receiver {
             time_source: TimeSource::Host,
         };
         let open = || RxRing::open(rtnl::link(interface)?.index, interface, &plan);
-        let ring = lab.rx().run(open).expect("a thread in the namespace").expect("a ring");
+        let ring = netns.run(open).expect("a thread in the namespace").expect("a ring");
         let (arrived, over) = (Arc::default(), Arc::new(AtomicBool::new(false)));
         let thread = {
             let (arrived, over) = (Arc::clone(&arrived), Arc::clone(&over));

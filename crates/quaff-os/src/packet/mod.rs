@@ -4,12 +4,13 @@
 //! is fixed by the type: filter, ring and time stamps are all in place before the socket is bound,
 //! so no packet can slip in that the plan did not ask for. [`CountingTap`] counts what others capture,
 //! [`TxSocket`] sends, and [`TxRing`] does by a ring in shared memory. [`Receiver`] is the slow way in: a system call
-//! for each packet.
+//! for each packet. [`RxSlots`] is for whoever cannot wait for a block to be full.
 
 pub mod block;
 mod promiscuous;
 mod receive;
 mod ring;
+mod rx_slots;
 mod slots;
 pub(crate) mod socket;
 mod tap;
@@ -19,6 +20,7 @@ mod tx_ring;
 pub use promiscuous::Promiscuous;
 pub use receive::Receiver;
 pub use ring::{RingPlan, RxRing, Wake};
+pub use rx_slots::{Arrival, RxSlots};
 pub use socket::{KernelDrops, TimeSource};
 pub use tap::{CountingTap, has_listener};
 pub use tx::{BATCH_FRAMES, Qdisc, TxSocket};

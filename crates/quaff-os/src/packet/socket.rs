@@ -61,6 +61,12 @@ pub(super) fn set_ring(fd: &OwnedFd, request: &libc::tpacket_req3) -> Result<()>
     set(fd, libc::PACKET_RX_RING, request, "make a receive ring")
 }
 
+/// A receive ring of fixed slots, one for each frame.
+pub(super) fn set_rx_slots(fd: &OwnedFd, request: &libc::tpacket_req) -> Result<()> {
+    set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as i32), "use TPACKET_V2")?;
+    set(fd, libc::PACKET_RX_RING, request, "make a receive ring")
+}
+
 /// SO_ATTACH_FILTER; the kernel replaces a filter atomically and keeps a copy of the program.
 pub(crate) fn attach_filter(fd: &OwnedFd, program: &[Insn]) -> Result<()> {
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
