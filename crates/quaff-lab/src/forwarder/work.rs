@@ -98,7 +98,11 @@ impl Lane {
         }
         let mut sent = 0;
         while sent < self.batch.len() {
-            match self.tx.send(self.batch[sent..].iter().map(Vec::as_slice)) {
+            let taken = match &self.batch[sent..] {
+                [frame] => self.tx.send_one(frame).map(|()| 1),
+                frames => self.tx.send(frames.iter().map(Vec::as_slice)),
+            };
+            match taken {
                 Ok(taken) => sent += taken,
                 Err(error) if AGAIN.contains(&error.raw()) => {}
                 Err(error) => return Err(error.into()),

@@ -9,7 +9,7 @@
 //! its block to be full or its time to be up. For that each frame costs a whole slot. Frames are copied out one
 //! by one, in order.
 
-use super::{KernelDrops, accept, socket};
+use super::{KernelDrops, TimeSource, accept, socket};
 use crate::mem::page_bytes;
 use crate::shared::Shared;
 use crate::{Error, Result};
@@ -44,7 +44,7 @@ const ETH_P_8021Q: u16 = 0x8100;
 /// A frame that was taken out of the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// When the kernel took it in, ns since 1970.
+    /// When it came by the ring's clock, ns since 1970.
     pub time_ns: u64,
     /// Bytes on the wire (without the tag in `vlan`); a slot that was too small holds less.
     pub len: u32,
@@ -68,17 +68,24 @@ pub struct RxSlots {
 
 impl RxSlots {
     /// Makes a ring of at least `ring_bytes`, with slots for frames up to `frame_bytes_max`: from the return on,
-    /// all that passes the interface arrives, in promiscuous mode.
+    /// all that passes the interface arrives, in promiscuous mode, stamped by the clock of `time_source`.
     ///
     /// # Errors
     /// What the kernel refuses: `ENOMEM` for a ring that is too large, `EPERM` without CAP_NET_RAW.
-    pub fn open(ifindex: u32, name: &str, frame_bytes_max: usize, ring_bytes: usize) -> Result<Self> {
+    pub fn open(
+        ifindex: u32,
+        name: &str,
+        time_source: TimeSource,
+        frame_bytes_max: usize,
+        ring_bytes: usize,
+    ) -> Result<Self> {
         let slot_bytes = (HEAD_BYTES + frame_bytes_max).next_power_of_two();
         let block_bytes = slot_bytes.max(BLOCK_BYTES).max(page_bytes());
         let ring_bytes = ring_bytes.max(1).next_multiple_of(block_bytes);
         let slot_count = ring_bytes / slot_bytes;
         let fd = socket::open()?;
         socket::attach_filter(&fd, &[accept(u32::MAX)])?;
+        socket::set_time_source(&fd, name, time_source)?;
         socket::set_rx_slots(
             &fd,
             &libc::tpacket_req {
