@@ -64,7 +64,7 @@ pub struct Rules {
 /// A while in which nothing passes, by the times at which frames come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {
-    /// It begins so long after the first frame that ever came.
+    /// It begins so long after the first frame that came behind a second of silence, or ever.
     pub after: Duration,
     /// And takes so long.
     pub lasts: Duration,

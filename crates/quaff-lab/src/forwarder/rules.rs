@@ -3,6 +3,8 @@
 use super::{Bucket, Counts, Outage, Rules};
 use std::time::Duration;
 
+/// Frames that come after so long begin anew, as far as an outage is concerned, ns.
+const SILENCE_NS: u64 = 1_000_000_000;
 /// What a frame costs, in the unit of [`Tokens`].
 const FRAME: u128 = 1_000_000_000;
 
@@ -20,7 +22,9 @@ pub(super) enum Fate {
 pub(super) struct Judge {
     rules: Rules,
     tokens: Option<Tokens>,
-    first_ns: Option<u64>,
+    /// When the first frame behind the latest silence came, and the latest of all.
+    first_ns: u64,
+    last_ns: Option<u64>,
     /// Frames that came to the rules that count.
     to_drop: u64,
     to_duplicate: u64,
@@ -30,14 +34,24 @@ pub(super) struct Judge {
 impl Judge {
     pub(super) fn new(rules: &Rules) -> Self {
         let tokens = rules.bucket.map(Tokens::new);
-        Self { rules: rules.clone(), tokens, first_ns: None, to_drop: 0, to_duplicate: 0, to_delay: 0 }
+        Self {
+            rules: rules.clone(),
+            tokens,
+            first_ns: 0,
+            last_ns: None,
+            to_drop: 0,
+            to_duplicate: 0,
+            to_delay: 0,
+        }
     }
 
     /// A frame came at `time_ns`; `counts` are told.
     pub(super) fn judge(&mut self, time_ns: u64, counts: &mut Counts) -> Fate {
         counts.received += 1;
-        let first_ns = *self.first_ns.get_or_insert(time_ns);
-        if self.rules.outage.is_some_and(|outage| covers(&outage, time_ns.saturating_sub(first_ns))) {
+        if self.last_ns.replace(time_ns).is_none_or(|last_ns| time_ns.saturating_sub(last_ns) >= SILENCE_NS) {
+            self.first_ns = time_ns;
+        }
+        if self.rules.outage.is_some_and(|outage| covers(&outage, time_ns.saturating_sub(self.first_ns))) {
             counts.in_outage += 1;
             return Fate::Lost;
         }
@@ -160,6 +174,17 @@ mod tests {
         // At 3 and 4 ms nothing passes, and those do not count for the next rule: its fourth is that at 5 ms.
         assert_eq!(passed, [true, true, true, false, false, false, true, true]);
         assert_eq!((counts.in_outage, counts.dropped), (2, 1));
+    }
+
+    #[test]
+    fn after_a_silence_the_outage_comes_again() {
+        let outage = Outage { after: Duration::from_millis(1), lasts: Duration::from_secs(5) };
+        let rules = Rules { outage: Some(outage), ..Rules::default() };
+        // What comes in an outage is no silence.
+        let times_ms = [0, 1, 900, 1800, 3000, 3001, 3002];
+        let (found, _) = fates(&rules, times_ms.into_iter().map(|ms| ms * MS));
+        let passed: Vec<_> = due(&found).into_iter().map(|due| due.is_some()).collect();
+        assert_eq!(passed, [true, false, false, false, true, false, false]);
     }
 
     #[test]
