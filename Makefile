@@ -16,8 +16,9 @@ test: deps-test ## all tests, with real packets in network namespaces (root)
 bench: deps-bench build ## what quaff promises, measured beside its rivals (root, half an hour; BENCH=--long for 20 GB)
 	$(QUAFF) lab bench $(BENCH)
 
-soak: deps-test ## the long runs: 200 random kill -9 (root, 15 minutes)
+soak: deps-test ## the long runs: 200 random kill -9, searches for known rates, short service profiles (root, half an hour)
 	QUAFF_KILLS=200 cargo test -p quaff-cli --test capture_rotation -- --nocapture kill_9
+	cargo test -p quaff-lab --test service_methods -- --nocapture --ignored
 
 fuzz: ## a minute of fuzzing for each reader
 	cd fuzz && for target in decode salvage unpack stamp mark split filter cut rewrite client fingerprint tcpprep sizes; do ./run $$target $(or $(FUZZ_SECONDS),60) || exit; done

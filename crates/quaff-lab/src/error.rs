@@ -61,6 +61,17 @@ pub enum Error {
     /// A service test cannot be made.
     #[error("{0}")]
     Service(String),
+    /// An end of a path cannot be used.
+    #[error("{end}: {what}")]
+    End {
+        /// Which, as people write it.
+        end: String,
+        /// Why, and what to do.
+        what: String,
+    },
+    /// A trial could not be made.
+    #[error(transparent)]
+    Trial(#[from] quaff::trial::TrialError),
     /// The caller wanted no more.
     #[error("interrupted")]
     Interrupted,

@@ -21,7 +21,7 @@ const LINES: [(&str, &str); 9] = [
 ];
 
 /// This machine; `dir` is where files go.
-pub(super) fn machine(dir: &Path) -> Machine {
+pub(crate) fn machine(dir: &Path) -> Machine {
     let mut facts = BTreeMap::new();
     let mut fact = |name: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {

@@ -26,7 +26,7 @@ pub mod summary;
 pub use runner::Events;
 pub use session::{Context, Session};
 
-pub(crate) use machine::interface as interface_facts;
+pub(crate) use machine::{interface as interface_facts, machine as machine_facts};
 
 use crate::{Error, Result};
 use finder::Finder;

@@ -23,6 +23,7 @@ pub mod result;
 mod rfc2544;
 mod rig;
 mod run;
+mod session;
 #[cfg(test)]
 mod sim;
 mod verdict;
@@ -32,3 +33,4 @@ pub use events::{Events, Line, Now};
 pub use overall::overall;
 pub use prober::{Ask, Over, Prober};
 pub use run::{Context, run_over};
+pub use session::{Session, run};

@@ -1,0 +1,103 @@
+//! A path that does what it is told, and what trials over it say it did.
+
+mod through;
+
+use quaff::trial::plan::{Length, Phase, StreamPlan};
+use quaff::trial::report::{StreamReport, TrialReport};
+use quaff_lab::LabPlan;
+use quaff_lab::forwarder::Rules;
+use quaff_lab::service::plan::Path;
+use quaff_lab::service::{Ask, Over, Prober, Session};
+use quaff_lab::testing::lab_of;
+use std::time::Duration;
+use through::{Bed, TRIES, turn};
+
+fn ask(over: Over, frames: u64, pps: f64) -> Ask {
+    let phases = vec![Phase { length: Length::Frames(frames), pps: Some(pps) }];
+    let stream = StreamPlan { id: 7, sizes: vec![124], phases, vlan: None, dscp: 0 };
+    Ask { over, there: vec![stream], back: Vec::new(), residual_s: 0.5, is_by_second: false }
+}
+
+fn trial(session: &mut Session, ask: &Ask) -> TrialReport {
+    session.trial(ask, &mut |_| true).expect("a trial")
+}
+
+fn only(report: &TrialReport) -> &StreamReport {
+    let [direction] = &report.directions[..] else { panic!("one direction: {report:?}") };
+    assert_eq!((direction.meter_dropped, direction.corrupt), (0, 0), "{direction:?}");
+    let [stream] = &direction.streams[..] else { panic!("one stream: {direction:?}") };
+    stream
+}
+
+fn median_ns(report: &TrialReport) -> f64 {
+    let delays = only(report).delay.as_ref().expect("something arrived");
+    delays.quantiles.iter().find(|(share, _)| *share == 0.5).expect("a median").1
+}
+
+#[test]
+fn loss_doubles_and_reordering_are_found_exactly_as_they_were_made() {
+    let Some(bed) = Bed::new("loss_doubles_and_reordering_are_found_exactly_as_they_were_made") else { return };
+    let rules = Rules {
+        drop_every: 50,
+        duplicate_every: 199,
+        delay_every: 401,
+        delay: Duration::from_millis(10),
+        hold: Duration::from_millis(2),
+        ..Rules::default()
+    };
+    // 3920 frames pass, and of these none is both doubled and held longer.
+    let ask = ask(Over::Path, 4000, 2000.0);
+    let (report, counts) = bed.with(rules, || trial(&mut bed.session(), &ask));
+    assert_eq!((counts.dropped, counts.passed, counts.duplicated, counts.delayed), (80, 3920, 19, 9));
+    let stream = only(&report);
+    let total = &stream.total;
+    assert_eq!((total.sent, total.received, total.lost), (4000, 3920, 80), "{stream:?}");
+    assert_eq!((total.duplicates, total.reordered), (19, 9), "{stream:?}");
+    assert_eq!((stream.loss_periods, stream.loss_period_max), (80, 1), "{stream:?}");
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "what was measured is worth knowing")]
+fn the_delay_is_what_the_path_holds_and_the_instrument_adds() {
+    let Some(bed) = Bed::new("the_delay_is_what_the_path_holds_and_the_instrument_adds") else { return };
+    let hold = Duration::from_millis(5);
+    let mut seen = Vec::new();
+    let is_right = (0..TRIES).any(|_| {
+        let null = trial(&mut bed.session(), &ask(Over::Null, 1000, 1000.0));
+        let rules = Rules { hold, ..Rules::default() };
+        let ask = ask(Over::Path, 1000, 1000.0);
+        let (report, counts) = bed.with(rules, || trial(&mut bed.session(), &ask));
+        assert_eq!((only(&null).total.lost, only(&report).total.lost), (0, 0), "{null:?} {report:?}");
+        let (null_ns, ns) = (median_ns(&null), median_ns(&report));
+        seen.push((null_ns, ns, counts.late_ns));
+        (ns - null_ns - hold.as_nanos() as f64).abs() <= 20_000.0
+    });
+    let words = format!("median ns: null, through 5 ms; late by the device's own word: {seen:?}");
+    assert!(is_right, "{words}");
+    eprintln!("{words}");
+}
+
+#[test]
+fn beds_of_a_lab_lose_nothing_either_way() {
+    let _turn = turn();
+    if lab_of("beds_of_a_lab_lose_nothing_either_way", &LabPlan::default()).is_none() {
+        return;
+    }
+    for path in [Path::Link, Path::Bridge, Path::Tap] {
+        let mut session = Session::open(&path, None).expect("a path");
+        assert!(session.has_null() && session.link_mbps().is_none());
+        let there = ask(Over::Path, 1000, 5000.0);
+        let back = StreamPlan { id: 8, vlan: Some((100, 5)), ..there.there[0].clone() };
+        let both = Ask { back: vec![back], ..there };
+        for over in [Over::Path, Over::Null] {
+            let report = trial(&mut session, &Ask { over, ..both.clone() });
+            let found: Vec<_> = report.directions.iter().map(|way| &way.streams[0]).collect();
+            assert_eq!([found[0].id, found[1].id], [7, 8]);
+            for stream in found {
+                assert_eq!((stream.total.sent, stream.total.lost), (1000, 0), "{path:?} {over:?}: {stream:?}");
+            }
+        }
+        let facts = session.machine().facts;
+        assert!(facts.keys().any(|name| name == "from tx0, MTU"), "{facts:?}");
+    }
+}
