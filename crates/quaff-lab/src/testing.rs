@@ -3,6 +3,7 @@
 
 mod receiver;
 mod sample;
+mod service;
 
 use crate::{Error, Lab, LabPlan};
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 pub use quaff_os::testing::{is_refusal, skip};
 pub use receiver::Receiver;
 pub use sample::sample_report;
+pub use service::sample_service_report;
 
 /// A lab for `test`, or `None` after a skip that says why this machine permits none.
 pub fn lab(test: &str) -> Option<Lab> {

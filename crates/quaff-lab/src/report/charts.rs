@@ -231,6 +231,7 @@ fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
         label: label.into(),
         y,
         height,
+        limits: Vec::new(),
         lines: view.names.iter().filter_map(|name| line(name, point)).collect(),
     };
     let panels = vec![
@@ -247,7 +248,7 @@ fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
     chart(
         titled([&group.place, &group.size]),
         &caption,
-        Shape::Curves(Curves { x_label, x, columns, panels }),
+        Shape::Curves(Curves { x_label, x, columns, panels, gaps: Vec::new(), is_dense: false }),
     )
 }
 

@@ -44,7 +44,7 @@ const INKS: [Colour; 9] = [
     ("i8", "#ffffff", "#1b0f00"),
 ];
 
-const PAPER: [Colour; 9] = [
+const PAPER: [Colour; 11] = [
     ("paper", "#ffffff", "#14171c"),
     ("panel", "#f5f6f8", "#1c2027"),
     ("ink", "#16191d", "#eceff3"),
@@ -54,6 +54,8 @@ const PAPER: [Colour; 9] = [
     ("base", "#7d8792", "#78828e"),
     ("link", "#0a4f94", "#6db6ff"),
     ("warn", "#8a4b00", "#ffb45c"),
+    ("good", "#1a7f37", "#4cc36a"),
+    ("bad", "#b3261e", "#ff7a6e"),
 ];
 
 /// Where the rules of pictures are: shared by the page and by the files.
@@ -129,6 +131,11 @@ mod tests {
     fn all_that_is_drawn_stands_out_from_its_paper() {
         for (name, light, dark) in RIVALS {
             assert!(contrast(light, "#ffffff") >= 3.0 && contrast(dark, "#14171c") >= 3.0, "{name}");
+        }
+        for (name, light, dark) in
+            PAPER.into_iter().filter(|(name, ..)| ["warn", "good", "bad"].contains(name))
+        {
+            assert!(contrast(light, "#ffffff") >= 4.5 && contrast(dark, "#14171c") >= 4.5, "{name} is text");
         }
         for (shade, ink) in SHADES.iter().zip(INKS) {
             let (on_light, on_dark) = (contrast(shade.1, ink.1), contrast(shade.2, ink.2));

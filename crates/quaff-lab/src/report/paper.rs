@@ -2,65 +2,22 @@
 
 use super::charts::Section;
 use super::table::Table;
-use super::tables;
 use super::view::{View, can_lose, failure, is_lossless, is_own_word};
-use super::words::{clean, count, plain, quote, rate, sentence, span};
+use super::words::{count, plain, rate, sentence, span};
+use super::{shell, tables};
 use crate::bench::plan::Bed;
 use crate::bench::result::{Case, LimitedBy, Report, Search};
-use std::fmt::Write;
 
 /// The whole report as Markdown; pictures are links to the files beside it.
 pub(super) fn paper(report: &Report, sections: &[Section]) -> String {
     let mut out = format!("# {}\n\n{}\n\n", plain(&report.plan.title), plain(&byline(report)));
-    for line in findings(report) {
-        let _ = writeln!(out, "- {}", plain(&line));
-    }
-    let _ = writeln!(out, "\n{}", tables::summary(report).markdown());
+    out += &shell::listed(&findings(report));
+    out += &format!("\n{}\n", tables::summary(report).markdown());
     let warnings = warnings(report);
-    let list = |lines: &[String]| lines.iter().map(|line| format!("- {}\n", plain(line))).collect::<String>();
-    if !warnings.is_empty() {
-        let _ = writeln!(out, "## To know\n\n{}", list(&warnings.first));
-    }
-    if let Some(summary) = warnings.summary() {
-        let _ = writeln!(
-            out,
-            "<details><summary>{summary}</summary>\n\n{}\n</details>\n",
-            list(&warnings.single)
-        );
-    }
-    let tables = open_tables(report);
-    for section in sections {
-        let _ = writeln!(out, "## {}\n", section.title);
-        for chart in &section.charts {
-            let _ = writeln!(
-                out,
-                "![{0}]({1}.svg)\n\n*{0}.* {2}\n",
-                plain(&chart.title),
-                chart.name,
-                chart.caption
-            );
-        }
-        if let Some(table) = tables.iter().find(|table| table.title == section.title) {
-            let _ = writeln!(out, "{}", table.markdown());
-        }
-    }
-    for table in tables.iter().filter(|table| !sections.iter().any(|section| section.title == table.title)) {
-        out += &titled(table);
-    }
-    out += "## How it was measured\n\n";
-    for line in method(report) {
-        let _ = writeln!(out, "- {line}");
-    }
-    let command = command(report);
-    // A fence that nothing in it can end.
-    let fence = "`".repeat(3.max(longest_run(&command, '`') + 1));
-    let _ = writeln!(out, "\n{fence}\n{command}\n{fence}\n");
-    for table in folded_tables(report) {
-        let body = titled(&table);
-        let body = body.split_once('\n').map_or("", |(_, rest)| rest);
-        let _ = writeln!(out, "<details><summary>{}</summary>\n{body}</details>\n", table.title);
-    }
-    out
+    out += &shell::warned(&warnings.first, warnings.folded());
+    out += &shell::linked(sections, &open_tables(report));
+    out += &shell::methodical(&method(report), &report.command);
+    out + &shell::collapsed(&folded_tables(report))
 }
 
 /// Tables that everybody reads.
@@ -85,21 +42,7 @@ pub(super) fn folded_tables(report: &Report) -> Vec<Table> {
 
 /// When, how long, where.
 pub(super) fn byline(report: &Report) -> String {
-    let fact = |name: &str| {
-        let mut facts = report.machine.facts.iter();
-        facts.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
-    };
-    let kernel =
-        |kernel: String| if kernel.starts_with("Linux") { kernel } else { format!("Linux {kernel}") };
-    let cores = |cores: String| if cores == "1" { "1 core".into() } else { format!("{cores} cores") };
-    let facts = [fact("cpu"), fact("cores").map(cores), fact("virtualisation"), fact("kernel").map(kernel)];
-    let facts: Vec<String> = facts.into_iter().flatten().collect();
-    let begun = report.begun.replace('T', " ").replace('Z', " UTC");
-    [format!("{begun}, {}", span(report.seconds)), facts.join(" · ")]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(" · ")
+    shell::byline(&report.begun, report.seconds, &report.machine)
 }
 
 /// What it comes to, in a few sentences.
@@ -169,16 +112,12 @@ pub(super) struct Warnings {
 }
 
 impl Warnings {
-    pub(super) fn is_empty(&self) -> bool {
-        self.first.is_empty() && self.single.is_empty()
-    }
-
-    /// What stands over the remarks on single cases; `None` when there are none.
-    pub(super) fn summary(&self) -> Option<String> {
+    /// The remarks on single cases, and what stands over them; `None` when there are none.
+    pub(super) fn folded(&self) -> Option<(String, &[String])> {
         let count = self.single.len();
-        (count > 0).then(|| {
-            format!("{count} remarks on single cases: rates that were not reached, runs that differ")
-        })
+        let title =
+            || format!("{count} remarks on single cases: rates that were not reached, runs that differ");
+        (count > 0).then(|| (title(), &self.single[..]))
     }
 }
 
@@ -283,18 +222,4 @@ fn counted(report: &Report) -> String {
             counted.len()
         ),
     }
-}
-
-/// The command line, as a shell takes it.
-pub(super) fn command(report: &Report) -> String {
-    clean(&report.command.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" "))
-}
-
-fn titled(table: &Table) -> String {
-    let note = if table.note.is_empty() { String::new() } else { format!("{}\n\n", plain(&table.note)) };
-    format!("## {}\n\n{note}{}\n", table.title, table.markdown())
-}
-
-fn longest_run(text: &str, of: char) -> usize {
-    text.split(|c| c != of).map(|run| run.chars().count()).max().unwrap_or(0)
 }

@@ -4,6 +4,13 @@ use super::chart::svg::escape;
 use super::words::{clean, plain};
 use std::fmt::Write;
 
+/// The heading of a column of verdicts, and what stands in it: `open` where not all that was to be judged could be,
+/// a dash where nothing was.
+pub(super) const VERDICT: &str = "verdict";
+pub(super) const PASS: &str = "pass";
+pub(super) const FAIL: &str = "FAIL";
+pub(super) const OPEN: &str = "open";
+
 /// A table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
@@ -20,6 +27,8 @@ pub struct Table {
 /// A column of a [`Table`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
+    /// What it has in common with the columns beside it; empty for nothing.
+    pub group: String,
     /// Its heading, with the unit where its cells have none.
     pub head: String,
     /// Whether it holds numbers, which stand at the right.
@@ -31,23 +40,28 @@ pub struct Column {
 pub struct Row {
     /// The colour and sign of the rival that it is about, by number, as in the pictures.
     pub style: Option<usize>,
+    /// It sums up others.
+    pub is_total: bool,
     /// Its cells.
     pub cells: Vec<String>,
 }
 
 impl Table {
-    /// A table without rows; a heading that begins with `>` is a column of numbers.
+    /// A table without rows; a heading that begins with `>` is a column of numbers, and what stands before a
+    /// `|` in it is a group.
     pub(super) fn new(title: &str, heads: &[&str]) -> Self {
-        let column = |head: &&str| match head.strip_prefix('>') {
-            Some(head) => Column { head: head.into(), right: true },
-            None => Column { head: (*head).into(), right: false },
+        let column = |head: &&str| {
+            let (right, words) = head.strip_prefix('>').map_or((false, *head), |head| (true, head));
+            let (group, head) = words.split_once('|').unwrap_or(("", words));
+            Column { group: group.into(), head: head.into(), right }
         };
         Self { title: title.into(), columns: heads.iter().map(column).collect(), ..Self::default() }
     }
 
     pub(super) fn push<const N: usize>(&mut self, style: Option<usize>, cells: [String; N]) {
         debug_assert_eq!(cells.len(), self.columns.len(), "{}", self.title);
-        self.rows.push(Row { style, cells: cells.map(|cell| clean(&cell)).into() });
+        let cells = cells.map(|cell| clean(&cell)).into();
+        self.rows.push(Row { style, is_total: false, cells });
     }
 
     /// Leaves out columns whose cells say the same nothing in each row: empty, or a dash.
@@ -69,7 +83,7 @@ impl Table {
         let line = |cells: &mut dyn Iterator<Item = String>| {
             format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
         };
-        let mut out = line(&mut self.columns.iter().map(|column| cell(&column.head)));
+        let mut out = line(&mut self.columns.iter().map(|column| cell(&column.words())));
         out += &line(&mut self.columns.iter().map(|c| if c.right { "---:" } else { "---" }.into()));
         for row in &self.rows {
             out += &line(&mut row.cells.iter().map(|text| cell(text)));
@@ -80,36 +94,71 @@ impl Table {
     /// As a table of the page. The first column names its row.
     pub(super) fn html(&self) -> String {
         let mut out = String::from("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"");
-        let _ = write!(out, "{}\"><table><thead><tr>", escape(&self.title));
-        for column in &self.columns {
-            let class = if column.right { " class=\"r\"" } else { "" };
+        let _ = write!(out, "{}\"><table><thead>{}<tr>", escape(&self.title), self.html_groups());
+        for (i, column) in self.columns.iter().enumerate() {
+            let class = classes(&[(column.right, "r"), (self.begins(i), "g")]);
             let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(&column.head));
         }
         out += "</tr></thead><tbody>\n";
         for row in &self.rows {
-            out += "<tr>";
-            for (i, (text, column)) in row.cells.iter().zip(&self.columns).enumerate() {
-                out += &html_cell(i, text, column, row.style);
+            out += &format!("<tr{}>", classes(&[(row.is_total, "total")]));
+            for (i, text) in row.cells.iter().enumerate().take(self.columns.len()) {
+                out += &self.html_cell(i, text, row.style);
             }
             out += "</tr>\n";
         }
         out + "</tbody></table></div>\n"
     }
+
+    /// The line of groups over the headings; nothing where no column has one.
+    fn html_groups(&self) -> String {
+        if self.columns.iter().all(|column| column.group.is_empty()) {
+            return String::new();
+        }
+        let groups = self.columns.chunk_by(|a, b| a.group == b.group).map(|run| {
+            let class = if run[0].group.is_empty() { "" } else { " class=\"g\" scope=\"colgroup\"" };
+            format!("<th colspan=\"{}\"{class}>{}</th>", run.len(), escape(&run[0].group))
+        });
+        format!("<tr class=\"groups\">{}</tr>", groups.collect::<String>())
+    }
+
+    /// Whether a group begins with this column.
+    fn begins(&self, i: usize) -> bool {
+        let group = &self.columns[i].group;
+        !group.is_empty() && (i == 0 || self.columns[i - 1].group != *group)
+    }
+
+    fn html_cell(&self, i: usize, text: &str, style: Option<usize>) -> String {
+        let column = &self.columns[i];
+        let is_loss = column.head.contains("lost") || column.head.ends_with("here");
+        let class = classes(&[
+            (column.right, "r"),
+            (self.begins(i), "g"),
+            (is_loss && column.right && text == "0 %", "zero"),
+            (column.head == VERDICT && text == PASS, "pass"),
+            (column.head == VERDICT && text == FAIL, "fail"),
+            (column.head == VERDICT && text == OPEN, "open"),
+        ]);
+        let text = escape(text);
+        match (i, style) {
+            (0, Some(style)) => format!("<th scope=\"row\">{}{text}</th>", super::chart::mark::chip(style)),
+            (0, None) => format!("<th scope=\"row\">{text}</th>"),
+            _ => format!("<td{class}>{text}</td>"),
+        }
+    }
 }
 
-fn html_cell(i: usize, text: &str, column: &Column, style: Option<usize>) -> String {
-    let is_loss = column.head.contains("lost") || column.head.ends_with("here");
-    let class = match (column.right, text) {
-        (true, "0 %") if is_loss => " class=\"r zero\"",
-        (true, _) => " class=\"r\"",
-        (false, _) => "",
-    };
-    let text = escape(text);
-    match (i, style) {
-        (0, Some(style)) => format!("<th scope=\"row\">{}{text}</th>", super::chart::mark::chip(style)),
-        (0, None) => format!("<th scope=\"row\">{text}</th>"),
-        _ => format!("<td{class}>{text}</td>"),
+impl Column {
+    /// Its group and its heading.
+    pub fn words(&self) -> String {
+        if self.group.is_empty() { self.head.clone() } else { format!("{} {}", self.group, self.head) }
     }
+}
+
+/// The attribute with those that hold; nothing when none does.
+fn classes(all: &[(bool, &str)]) -> String {
+    let held: Vec<&str> = all.iter().filter(|(holds, _)| *holds).map(|(_, name)| *name).collect();
+    if held.is_empty() { String::new() } else { format!(" class=\"{}\"", held.join(" ")) }
 }
 
 #[cfg(test)]
@@ -124,5 +173,20 @@ mod tests {
         assert_eq!(table.markdown(), "| name | lost |\n| --- | ---: |\n| a\\|b \\<x> | 0 % |\n");
         let html = table.html();
         assert!(html.contains("<th scope=\"row\">a|b &lt;x&gt;</th><td class=\"r zero\">0 %</td>"), "{html}");
+    }
+    #[test]
+    fn groups_stand_over_their_columns_and_verdicts_are_marked() {
+        let mut table = Table::new("T", &["run", ">delay, ms|min", ">delay, ms|max", "verdict"]);
+        table.push(None, ["1".into(), "0.1".into(), "0.2".into(), "FAIL".into()]);
+        table.rows[0].is_total = true;
+        let html = table.html();
+        let groups = "<tr class=\"groups\"><th colspan=\"1\"></th><th colspan=\"2\" class=\"g\" scope=\"colgroup\">\
+                      delay, ms</th><th colspan=\"1\"></th></tr>";
+        assert!(html.contains(groups), "{html}");
+        assert!(
+            html.contains("<td class=\"fail\">FAIL</td>") && html.contains("<tr class=\"total\">"),
+            "{html}"
+        );
+        assert!(table.markdown().starts_with("| run | delay, ms min | delay, ms max | verdict |"));
     }
 }

@@ -217,7 +217,7 @@ pub fn source(report: &Report) -> Table {
             let same = view.cases_of(name).find(|case| is_same_workload(row, case, one_size));
             or_none(same.and_then(|case| case.loss_trimmed).map(percent))
         }));
-        table.rows.push(super::table::Row { style: None, cells });
+        table.rows.push(super::table::Row { style: None, is_total: false, cells });
     }
     for cell in table.rows.iter_mut().flat_map(|row| &mut row.cells) {
         *cell = clean(cell);
@@ -280,11 +280,7 @@ pub fn rivals(report: &Report) -> Table {
 
 /// The machine.
 pub fn machine(report: &Report) -> Table {
-    let mut table = Table::new("The machine", &["fact", "value"]);
-    for (name, value) in &report.machine.facts {
-        table.push(None, [name.clone(), value.clone()]);
-    }
-    table
+    super::shell::machine(&report.machine)
 }
 
 /// Every run as it was counted.

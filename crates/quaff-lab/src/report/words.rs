@@ -59,6 +59,29 @@ pub fn span(seconds: f64) -> String {
     }
 }
 
+/// A time in ms, with the unit that suits it: `850 ns`, `14.2 µs`, `1.23 ms`, `2.1 s`.
+pub fn delay(ms: f64) -> String {
+    let (value, unit) = match ms.abs() {
+        0.0 => return "0".into(),
+        ms if ms < 0.000_999_5 => (ms * 1e6, "ns"),
+        ms if ms < 0.999_5 => (ms * 1e3, "µs"),
+        ms if ms < 999.5 => (ms, "ms"),
+        ms => (ms / 1e3, "s"),
+    };
+    format!("{}{} {unit}", if ms < 0.0 { "−" } else { "" }, significant(value))
+}
+
+/// A time in ms as a column of ms has it, to the µs: `0.014`, `<0.001`, `12.35`.
+pub fn millis(ms: f64) -> String {
+    match ms.abs() {
+        0.0 => "0".into(),
+        v if v < 0.000_5 => "<0.001".into(),
+        v if v < 10.0 => format!("{ms:.3}"),
+        v if v < 100.0 => format!("{ms:.2}"),
+        _ => format!("{ms:.1}"),
+    }
+}
+
 /// Three digits that matter: `0.412`, `1.65`, `14.9`, `400`.
 pub(super) fn significant(value: f64) -> String {
     match value.abs() {
@@ -157,6 +180,19 @@ mod tests {
         assert_eq!(span(4.25), "4.25 s");
         assert_eq!(span(125.0), "2 min 5 s");
         assert_eq!(span(4320.0), "1 h 12 min");
+    }
+
+    #[test]
+    fn delays_have_the_unit_that_suits_them() {
+        assert_eq!(
+            [0.0, 0.000_85, 0.0142, 0.999_9, 12.346, 2100.0].map(delay),
+            ["0", "850 ns", "14.2 µs", "1 ms", "12.3 ms", "2.1 s"]
+        );
+        assert_eq!(delay(-0.25), "−250 µs");
+        assert_eq!(
+            [0.0, 0.000_2, 0.014, 12.346, 100.0].map(millis),
+            ["0", "<0.001", "0.014", "12.35", "100.0"]
+        );
     }
 
     #[test]

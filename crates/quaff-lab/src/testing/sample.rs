@@ -343,11 +343,15 @@ fn plan() -> Plan {
 }
 
 /// Numbers that look like chance and are the same each time.
-struct Dice(u64);
+pub(super) struct Dice(u64);
 
 impl Dice {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     /// Near 1: at most `off` away.
-    fn near(&mut self, off: f64) -> f64 {
+    pub(super) fn near(&mut self, off: f64) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         1.0 + ((self.0 >> 33) as f64 / f64::from(1u32 << 31) * 2.0 - 1.0) * off
     }

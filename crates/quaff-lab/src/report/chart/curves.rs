@@ -1,6 +1,7 @@
-//! Lines over an axis, one panel above the other on the same axis: loss, and the CPU that it took.
+//! Lines over an axis, one panel above the other on the same axis: loss, and the CPU that it took; or a value
+//! of each second, with what was out of order meanwhile shaded.
 
-use super::mark::{class, sign};
+use super::mark::{SOURCE, class, sign};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, fitted, n, width_of};
 use super::{Drawn, Target, open_column, open_mark};
@@ -14,6 +15,17 @@ pub(in crate::report) struct Curves {
     /// What stands together: a heading for each.
     pub(in crate::report) columns: Vec<String>,
     pub(in crate::report) panels: Vec<Panel>,
+    /// Where the axis is shaded, and what is said of it there.
+    pub(in crate::report) gaps: Vec<Gap>,
+    /// Many points beside each other: no signs, spreads are bands, and lines break where a column has no point.
+    pub(in crate::report) is_dense: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::report) struct Gap {
+    pub(in crate::report) from: f64,
+    pub(in crate::report) to: f64,
+    pub(in crate::report) words: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +34,9 @@ pub(in crate::report) struct Panel {
     pub(in crate::report) y: Scale,
     /// px.
     pub(in crate::report) height: f64,
+    /// What must not be passed, and its name.
+    pub(in crate::report) limits: Vec<(f64, String)>,
+    /// The style [`SOURCE`] is dashed and has no signs: what could be, beside what was measured.
     pub(in crate::report) lines: Vec<Line>,
 }
 
@@ -63,6 +78,7 @@ struct Frame {
 pub(super) fn draw(curves: &Curves, width: f64, target: Target) -> Drawn {
     let frame = frame(curves, width);
     let mut svg = Svg::default();
+    gaps(&mut svg, &frame, curves);
     for (panel, top) in curves.panels.iter().zip(&frame.tops) {
         axes(&mut svg, &frame, panel, *top);
     }
@@ -73,7 +89,9 @@ pub(super) fn draw(curves: &Curves, width: f64, target: Target) -> Drawn {
         }
         names(&mut svg, &frame, curves, panel, *top);
     }
-    for column in 0..curves.columns.len() {
+    // What has no signs has nothing to point at in a file.
+    let columns = if curves.is_dense && target == Target::File { 0 } else { curves.columns.len() };
+    for column in 0..columns {
         marks(&mut svg, &frame, curves, target, column);
     }
     Drawn { height: frame.bottom + 38.0, svg }
@@ -83,7 +101,7 @@ fn frame(curves: &Curves, width: f64) -> Frame {
     let lines = || curves.panels.iter().flat_map(|panel| &panel.lines);
     let widest = lines().map(|line| width_of(&line.name, PX)).fold(0.0, f64::max);
     let label_width = widest.min(width * 0.26);
-    let left = 34.0;
+    let left = curves.panels.iter().map(tick_width).fold(34.0, f64::max);
     let mut tops = Vec::new();
     let mut y = TOP;
     for panel in &curves.panels {
@@ -92,6 +110,11 @@ fn frame(curves: &Curves, width: f64) -> Frame {
     }
     let radius = if width < 500.0 { 2.4 } else { 3.2 };
     Frame { left, width: width - left - label_width - 26.0, label_width, tops, bottom: y - GAP, radius }
+}
+
+fn tick_width(panel: &Panel) -> f64 {
+    let ticks = panel.y.ticks(panel.height / 45.0);
+    ticks.into_iter().map(|tick| width_of(&panel.y.label(tick), 11.0) + 9.0).fold(0.0, f64::max)
 }
 
 impl Frame {
@@ -109,9 +132,30 @@ fn axes(svg: &mut Svg, frame: &Frame, panel: &Panel, top: f64) {
     svg.text("lab", Anchor::Start, [2.0, top - 11.0], &panel.label);
     for tick in panel.y.ticks(panel.height / 45.0) {
         let y = top + panel.height - panel.y.at(tick, panel.height);
-        let class = if tick == 0.0 { "base" } else { "grid" };
-        svg.line(class, [frame.left, y], [frame.right(), y]);
+        svg.line("grid", [frame.left, y], [frame.right(), y]);
         svg.text("tick", Anchor::End, [frame.left - 6.0, y + 4.0], &panel.y.label(tick));
+    }
+    let bottom = top + panel.height;
+    svg.line("base", [frame.left, bottom], [frame.right(), bottom]);
+    for (limit, words) in &panel.limits {
+        let y = bottom - panel.y.at(*limit, panel.height);
+        svg.line("limit", [frame.left, y], [frame.right(), y]);
+        svg.text("val soft", Anchor::End, [frame.right() - 2.0, y - 4.0], words);
+    }
+}
+
+/// Shades behind the panels; the words stand over the uppermost where there is room.
+fn gaps(svg: &mut Svg, frame: &Frame, curves: &Curves) {
+    let Some(top) = frame.tops.first() else { return };
+    for gap in &curves.gaps {
+        let [from, to] = [gap.from, gap.to].map(|x| frame.left + curves.x.at(x, frame.width));
+        for (panel, top) in curves.panels.iter().zip(&frame.tops) {
+            svg.rect("gap", [from, *top], [(to - from).max(1.5), panel.height]);
+        }
+        let half = width_of(&gap.words, 11.0) / 2.0;
+        let middle =
+            ((from + to) / 2.0).clamp(frame.left + half, (frame.right() - half).max(frame.left + half));
+        svg.text("alarm", Anchor::Middle, [middle, top + 12.0], &gap.words);
     }
 }
 
@@ -127,12 +171,20 @@ fn x_axis(svg: &mut Svg, frame: &Frame, curves: &Curves) {
 
 fn draw_line(svg: &mut Svg, frame: &Frame, curves: &Curves, panel: &Panel, top: f64, line: &Line) {
     svg.open(&class(line.style), &[]);
+    if curves.is_dense {
+        band(svg, frame, curves, panel, top, line);
+    }
     let mut path = String::new();
+    let mut last = None;
     for point in &line.points {
         let [x, y] = frame.place(curves, panel, top, point.x, point.y);
-        path.push(if path.is_empty() { 'M' } else { 'L' });
-        path += &format!("{} {}", n(x), n(y));
-        if let Some([low, high]) = point.spread.filter(|[low, high]| high > low) {
+        let follows = last.is_some_and(|last| !curves.is_dense || last + 1 == point.column);
+        // A point by itself is a dot.
+        let at = if follows { "L" } else { "M" };
+        let dot = if !follows && curves.is_dense { "h0" } else { "" };
+        path += &format!("{at}{} {}{dot}", n(x), n(y));
+        last = Some(point.column);
+        if let Some([low, high]) = point.spread.filter(|[low, high]| high > low && !curves.is_dense) {
             let [_, low] = frame.place(curves, panel, top, point.x, low);
             let [_, high] = frame.place(curves, panel, top, point.x, high);
             svg.line("spread", [x, low], [x, high]);
@@ -140,6 +192,22 @@ fn draw_line(svg: &mut Svg, frame: &Frame, curves: &Curves, panel: &Panel, top: 
     }
     svg.path("l", &path);
     svg.close();
+}
+
+/// From the smallest to the largest, as far as points follow each other.
+fn band(svg: &mut Svg, frame: &Frame, curves: &Curves, panel: &Panel, top: f64, line: &Line) {
+    for run in line.points.chunk_by(|a, b| a.column + 1 == b.column) {
+        let edge = |point: &Point, which: usize| {
+            let y = point.spread.map_or(point.y, |spread| spread[which]);
+            let [x, y] = frame.place(curves, panel, top, point.x, y);
+            format!("{} {}", n(x), n(y))
+        };
+        if run.len() > 1 && run.iter().any(|point| point.spread.is_some()) {
+            let upper = run.iter().map(|point| edge(point, 1));
+            let lower = run.iter().rev().map(|point| edge(point, 0));
+            svg.path("band", &format!("M{}z", upper.chain(lower).collect::<Vec<_>>().join("L")));
+        }
+    }
 }
 
 /// The name of each line at its end, pushed apart where they would touch.
@@ -207,7 +275,9 @@ fn marks(svg: &mut Svg, frame: &Frame, curves: &Curves, target: Target, column: 
                 let hollow = if point.hollow { "m hollow" } else { "m" };
                 let words = [heading.as_str(), &line.name, &point.words];
                 open_mark(svg, target, &class(line.style), words);
-                svg.path(hollow, &sign(line.style, at, frame.radius));
+                if line.style != SOURCE && !curves.is_dense {
+                    svg.path(hollow, &sign(line.style, at, frame.radius));
+                }
                 svg.close();
             }
         }

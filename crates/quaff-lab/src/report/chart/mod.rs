@@ -1,15 +1,17 @@
-//! Pictures as plain data, and their drawing as SVG at any width. They know nothing of a bench.
+//! Pictures as plain data, and their drawing as SVG at any width. They know nothing of a bench or of a service.
 
 pub(super) mod bars;
 pub(super) mod curves;
 pub(super) mod heat;
 pub(super) mod mark;
+pub(super) mod ranges;
 pub(super) mod scale;
 pub(super) mod svg;
 
 use bars::Bars;
 use curves::Curves;
 use heat::Heat;
+use ranges::Ranges;
 use svg::{Svg, escape, n};
 
 /// A picture with its words.
@@ -30,6 +32,7 @@ pub(super) enum Shape {
     Curves(Curves),
     Heat(Heat),
     Bars(Bars),
+    Ranges(Ranges),
 }
 
 /// Who a picture is drawn for.
@@ -57,6 +60,7 @@ impl Chart {
             Shape::Curves(_) => false,
             Shape::Heat(heat) => heat.maps.len() > 2,
             Shape::Bars(bars) => bars.panels.len() > 2,
+            Shape::Ranges(ranges) => ranges.panels.len() > 2,
         }
     }
 
@@ -67,6 +71,7 @@ impl Chart {
             Shape::Curves(curves) => curves::draw(curves, room, target),
             Shape::Heat(heat) => heat::draw(heat, room, target),
             Shape::Bars(bars) => bars::draw(bars, room, target),
+            Shape::Ranges(ranges) => ranges::draw(ranges, room, target),
         };
         match target {
             Target::Page => self.for_page(width, drawn),

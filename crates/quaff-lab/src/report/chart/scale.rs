@@ -1,7 +1,7 @@
 //! Axes: they begin at zero, end at a round number, and have a few round ticks. An axis of rates that would crowd
-//! at its left end is logarithmic; one of what was measured never is.
+//! at its left end is logarithmic; so is one of delays, which span decades. One of loss never is.
 
-use crate::report::words::{percent_bare, significant};
+use crate::report::words::{delay, percent_bare, significant};
 use crate::stats::{median, spread};
 
 /// What an axis counts.
@@ -11,6 +11,8 @@ pub(in crate::report) enum Unit {
     Percent,
     /// A number as it is.
     Number,
+    /// A time in ms, shown with the unit that suits it.
+    Delay,
 }
 
 /// From `bottom` to `top`.
@@ -35,6 +37,25 @@ impl Scale {
         let [low, top] = spread(&values).unwrap_or([1.0, 1.0]);
         let is_crowded = top > DECADE * low && median(&values).is_some_and(|middle| middle < CROWDED * top);
         Self { bottom: if is_crowded { low } else { 0.0 }, top, unit: Unit::Number }
+    }
+
+    /// A logarithmic axis with round ends that has room for all of `values` above 0.
+    pub(in crate::report) fn log(values: impl Iterator<Item = f64>, unit: Unit) -> Self {
+        let values: Vec<f64> = values.filter(|value| value.is_finite() && *value > 0.0).collect();
+        let [low, high] = spread(&values).unwrap_or([1.0, 10.0]);
+        let bottom = round_down(low);
+        let top = 1.0 / round_down(1.0 / high);
+        Self { bottom, top: if top > bottom * 1.5 { top } else { bottom * 10.0 }, unit }
+    }
+
+    /// An axis from zero that ends right there.
+    pub(in crate::report) fn up_to(top: f64, unit: Unit) -> Self {
+        Self { bottom: 0.0, top, unit }
+    }
+
+    /// Where it begins and where it ends.
+    pub(in crate::report) fn ends(self) -> [f64; 2] {
+        [self.bottom, self.top]
     }
 
     /// Whether equal ways are equal ratios.
@@ -68,11 +89,10 @@ impl Scale {
     /// Some `wanted` ticks: from zero on, or round numbers within a logarithmic axis.
     pub(in crate::report) fn ticks(self, wanted: f64) -> Vec<f64> {
         if self.is_logarithmic() {
-            return [&[1.0, 2.0, 5.0][..], &[1.0, 3.0], &[1.0]]
-                .into_iter()
-                .map(|digits| self.round_numbers(digits))
-                .find(|ticks| ticks.len() as f64 <= wanted + 1.0)
-                .unwrap_or_default();
+            let few = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0], &[1.0]].into_iter();
+            let few =
+                few.map(|digits| self.round_numbers(digits)).find(|ticks| ticks.len() as f64 <= wanted + 1.0);
+            return few.unwrap_or_else(|| self.powers(wanted));
         }
         let step = step(self.top, wanted);
         let last = (self.top / step + 1e-9).floor() as usize;
@@ -82,19 +102,38 @@ impl Scale {
     /// These digits times the powers of ten, as far as they are on the axis.
     fn round_numbers(self, digits: &[f64]) -> Vec<f64> {
         let powers = (self.bottom.log10().floor() as i32)..=(self.top.log10().ceil() as i32);
+        // A hair more, so that an end is not lost to rounding.
+        let on_axis = (self.bottom * (1.0 - 1e-9))..=(self.top * (1.0 + 1e-9));
         powers
             .flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)))
-            .filter(|tick| (self.bottom..=self.top).contains(tick))
+            .filter(|tick| on_axis.contains(tick))
             .collect()
+    }
+
+    /// Some of the powers of ten, where there are too many of them.
+    fn powers(self, wanted: f64) -> Vec<f64> {
+        let all = self.round_numbers(&[1.0]);
+        let every = (all.len() as f64 / wanted.max(1.0)).ceil() as usize;
+        all.into_iter().step_by(every.max(1)).collect()
     }
 
     /// What is written at a tick.
     pub(in crate::report) fn label(self, value: f64) -> String {
         match self.unit {
+            // Only axes go below a hundredth of a percent.
+            Unit::Percent if value > 0.0 && value < 0.000_1 => format!("{}", (value * 1e11).round() / 1e9),
             Unit::Percent => percent_bare((value * 1e9).round() / 1e9),
             Unit::Number => significant(value),
+            Unit::Delay => delay(value),
         }
     }
+}
+
+/// 1, 2 or 5 times a power of ten, not above `value`.
+fn round_down(value: f64) -> f64 {
+    let power = 10f64.powf((value * (1.0 + 1e-9)).log10().floor());
+    let digits = [5.0, 2.0, 1.0];
+    digits.into_iter().find(|digit| digit * power <= value * (1.0 + 1e-9)).unwrap_or(1.0) * power
 }
 
 /// A round step: 1, 2, 2.5 or 5 times a power of ten, about `wanted` of them in `max`.
@@ -136,5 +175,21 @@ mod tests {
         assert_eq!(scale.ticks(7.0), [50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0]);
         assert_eq!(scale.ticks(4.0), [100.0, 300.0, 1000.0, 3000.0]);
         assert!((scale.at(500.0, 2.0) - 1.0).abs() < 1e-9);
+    }
+    #[test]
+    fn an_axis_of_delays_has_round_ends_and_ticks() {
+        let scale = Scale::log([0.012, 0.7, 0.0].into_iter(), Unit::Delay);
+        let [bottom, top] = scale.ends();
+        assert!((bottom - 0.01).abs() < 1e-9 && (top - 1.0).abs() < 1e-9, "{scale:?}");
+        let labels: Vec<String> = scale.ticks(9.0).into_iter().map(|tick| scale.label(tick)).collect();
+        assert_eq!(labels, ["10 µs", "20 µs", "50 µs", "100 µs", "200 µs", "500 µs", "1 ms"]);
+        assert_eq!(
+            [0.001, 0.01, 0.1, 1.0].map(|value| scale.at(value, 100.0).round()),
+            [0.0, 0.0, 50.0, 100.0]
+        );
+        let wide = Scale::log([1e-6, 1.0].into_iter(), Unit::Percent);
+        assert_eq!(wide.ticks(3.0).len(), 3);
+        assert_eq!(wide.label(1e-6), "0.0001");
+        assert_eq!(Scale::log(std::iter::empty(), Unit::Number).ends(), [1.0, 10.0]);
     }
 }

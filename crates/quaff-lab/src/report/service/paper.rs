@@ -1,0 +1,213 @@
+//! The words of a service test's report that are neither table nor picture, and all of it as Markdown.
+
+use super::view::{View, share_bare};
+use super::{tables, trials};
+use crate::report::charts::Section;
+use crate::report::shell;
+use crate::report::table::Table;
+use crate::report::view::distinct;
+use crate::report::words::{count, delay, plain, rate, sentence, span};
+use crate::service::plan::{Path, Ways};
+use crate::service::result::Report;
+
+/// The whole report as Markdown; pictures are links to the files beside it.
+pub(super) fn paper(report: &Report, sections: &[Section]) -> String {
+    let mut out = format!("# {}\n\n{}\n\n", plain(&report.plan.title), plain(&byline(report)));
+    out += &shell::listed(&findings(report));
+    for table in first_tables(report) {
+        out += &format!("\n## {}\n\n{}\n", table.title, table.markdown());
+    }
+    out += "\n";
+    out += &shell::warned(&warnings(report), None);
+    out += &shell::linked(sections, &open_tables(report));
+    out += &shell::methodical(&method(report), &report.command);
+    out + &shell::collapsed(&folded_tables(report))
+}
+
+/// Tables before everything else: what it came to, and the service's own as the instruments of its trade print it.
+pub(super) fn first_tables(report: &Report) -> Vec<Table> {
+    filled([tables::glance(report), tables::performance(report, false), tables::checks(report, true)])
+}
+
+/// Tables that everybody reads.
+pub(super) fn open_tables(report: &Report) -> Vec<Table> {
+    filled([
+        tables::source(report),
+        tables::configuration(report, false),
+        trials::throughput(report),
+        trials::latency(report, false),
+        trials::frame_loss(report),
+        trials::back_to_back(report),
+        trials::recovery(report),
+        tables::variation(report),
+        tables::services(report),
+        tables::null(report),
+        super::machine(report),
+    ])
+}
+
+/// Tables for who checks.
+pub(super) fn folded_tables(report: &Report) -> Vec<Table> {
+    filled([tables::checks(report, false), trials::trials(report)])
+}
+
+fn filled<const N: usize>(tables: [Table; N]) -> Vec<Table> {
+    tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+/// When, how long, where.
+pub(super) fn byline(report: &Report) -> String {
+    shell::byline(&report.begun, report.seconds, &report.machine)
+}
+
+/// What it comes to, in a few sentences; the verdict first.
+pub(super) fn findings(report: &Report) -> Vec<String> {
+    let view = View::new(report);
+    let steps = report.configuration.iter().flat_map(|step| &step.checks);
+    let checks: Vec<_> = steps.chain(report.performance.iter().flat_map(|line| &line.checks)).collect();
+    let failed = checks.iter().filter(|check| !check.passed).count();
+    let (held, all, path) = (checks.len() - failed, checks.len(), view.path());
+    let first = match (report.passed, all) {
+        (Some(true), _) => format!("Passed: all {all} limits held, over {path}."),
+        (Some(false), _) => format!("Failed: {failed} of {all} limits did not hold, over {path}."),
+        (None, 0) => format!("Frames went over {path}; nothing was judged."),
+        (None, _) => {
+            format!("Not all was judged: {held} of the {all} limits that could be judged held, over {path}.")
+        }
+    };
+    let mut out = vec![first];
+    out.extend(outages(report, &view));
+    out.extend(report.null.as_ref().map(|null| {
+        format!(
+            "Over nothing but a link the instrument alone shows a delay of {} (median), up to {}.",
+            delay(null.delay_ms[3]),
+            delay(null.delay_ms[2])
+        )
+    }));
+    out
+}
+
+/// Services that were not available all the time.
+fn outages(report: &Report, view: &View) -> Vec<String> {
+    let out = report.performance.iter().filter(|line| line.figures.unavailable_s > 0).map(|line| {
+        let (who, figures) = (view.with_way(&line.service, line.way), &line.figures);
+        let share = figures.availability.map(|share| format!(", {} % available", share_bare(share)));
+        let lost = match figures.unavailable[1] {
+            0 => String::new(),
+            lost => {
+                format!("; {} frames were lost meanwhile, and are neither in loss nor in delays", count(lost))
+            }
+        };
+        let (share, seconds) = (share.unwrap_or_default(), figures.unavailable_s);
+        format!("{who}, run {}: unavailable for {seconds} s{share}{lost}.", line.run)
+    });
+    out.collect()
+}
+
+/// Notes of a test, each once, with the sizes that it is about.
+fn noted<'a>(test: &str, all: impl Iterator<Item = (String, &'a [String])>) -> Vec<String> {
+    let mut notes: Vec<(&str, Vec<String>)> = Vec::new();
+    for (who, said) in all {
+        for note in said {
+            match notes.iter_mut().find(|(known, _)| known == note) {
+                Some((_, sizes)) => sizes.push(who.clone()),
+                None => notes.push((note.as_str(), vec![who.clone()])),
+            }
+        }
+    }
+    notes.into_iter().map(|(note, sizes)| format!("{test}, {}: {note}", sizes.join("; "))).collect()
+}
+
+/// What a reader has to know before citing a number.
+pub(super) fn warnings(report: &Report) -> Vec<String> {
+    let view = View::new(report);
+    let mut out = Vec::new();
+    if report.interrupted {
+        out.push(
+            "It was interrupted: what had been measured until then is shown, the rest is missing.".into(),
+        );
+    }
+    out.extend(report.unjudged.iter().map(|what| format!("Not judged: {what}")));
+    if report.null.is_none() {
+        out.push("The instrument alone was not measured: what it adds to delays is not known".into());
+    }
+    out.extend(report.plan.notes.iter().chain(&report.notes).cloned());
+    let found = report.throughput.iter().map(|found| (view.sized(found.size, found.way), &found.notes[..]));
+    out.extend(noted("Throughput", found));
+    let found = report.recovery.iter().map(|found| (view.sized(found.size, found.way), &found.notes[..]));
+    out.extend(noted("Recovery", found));
+    distinct(out.iter().map(|line| sentence(line)))
+}
+
+/// How it was measured, in sentences that hold for every report, and those that hold for this one.
+pub(super) fn method(report: &Report) -> Vec<String> {
+    let mut out = vec![path(report)];
+    out.push(match report.plan.ways {
+        Ways::There => "Frames went one way.".into(),
+        Ways::Both => "Frames went both ways at the same time; each way has its own verdict.".into(),
+    });
+    out.extend(
+        [
+            "Every frame carries its stream, its number and the time at which it was sent. Lost is what was sent and did not \
+             arrive within the time that a trial waits for it; sent = received + lost, frame by frame.",
+            "The time of sending is read just before the call that sends; the time of receiving is the kernel's, or the \
+             card's where the machine's facts say so. Both clocks are one where both ends are on one machine.",
+            "Latency is the time from just before the call that sends a frame to the kernel's time of receiving it; the frame's \
+             own time on the line is in it, so it is neither of RFC 1242's two, which only hardware tells apart.",
+            "What the meter itself missed is no loss of the path: it is counted apart, and makes a note.",
+            "Sizes of frames are with the 4 bytes of FCS. Rates in Mbit/s are of frames with FCS (layer 2); shares of the \
+             line are of layer 1, with preamble and gap.",
+        ]
+        .map(String::from),
+    );
+    if !report.performance.is_empty() {
+        out.push(
+            "A second in which more than half of the frames were lost is severely errored; ten of them in a row begin an \
+             unavailable time, ten others end it (Y.1563). Loss, delay and variation are those of available seconds."
+                .into(),
+        );
+    }
+    if !report.throughput.is_empty() {
+        let line = "A rate that only the line or the instrument limited is a lower bound of the path's, and is called so.";
+        out.push(line.into());
+    }
+    out.extend(report.null.as_ref().and_then(|null| {
+        let most: Vec<String> =
+            null.max_pps.iter().map(|(size, pps)| format!("{} at {size} B", rate(*pps))).collect();
+        let words =
+            || format!("The instrument alone sends and receives without loss up to {}.", most.join(", "));
+        (!most.is_empty()).then(words)
+    }));
+    let runs = report.plan.runs;
+    let times = if runs == 1 { "Once".into() } else { format!("{runs} runs") };
+    out.push(format!("{times}, in {}.", span(report.seconds)));
+    out
+}
+
+fn path(report: &Report) -> String {
+    let view = View::new(report);
+    match &report.plan.path {
+        Path::Link => "Two ends in namespaces of their own, joined by nothing but a link.".into(),
+        Path::Bridge => "Two ends in namespaces of their own, joined by a bridge.".into(),
+        Path::Tap => {
+            "Two ends in namespaces of their own, and between them a tap that shows both directions to a \
+                      third."
+                .into()
+        }
+        Path::Between { .. } => format!("Between interfaces that were there: {}.", view.path()),
+    }
+}
+
+/// The one word over everything, with its class: `pass`, `fail`, `open`, `none`.
+pub(super) fn banner(report: &Report) -> [&'static str; 2] {
+    let steps = report.configuration.iter().map(|step| &step.checks);
+    let mut checks = steps.chain(report.performance.iter().map(|line| &line.checks));
+    let is_judged = checks.any(|checks| !checks.is_empty()) || !report.unjudged.is_empty();
+    match report.passed {
+        Some(false) => ["fail", "✗ Failed"],
+        _ if report.interrupted => ["open", "Interrupted"],
+        Some(true) => ["pass", "✓ Passed"],
+        None if is_judged => ["open", "Not all was judged"],
+        None => ["none", "Measured, not judged"],
+    }
+}

@@ -1,0 +1,222 @@
+//! Pictures of a performance test second by second: what arrived, what was lost, how late, and when the service
+//! was not available.
+
+use super::charts::chart;
+use super::view::{View, mbps};
+use crate::report::chart::curves::{Curves, Gap, Line, Panel, Point};
+use crate::report::chart::scale::{Scale, Unit};
+use crate::report::chart::{Chart, Shape};
+use crate::report::view::distinct;
+use crate::report::words::{delay, percent, span};
+use crate::service::result::{Performance, Second, Way};
+
+/// At most so many points of a line: longer tests have several seconds in each.
+const POINTS: usize = 120;
+
+/// Some seconds of a service as one point.
+struct Spell {
+    /// The first second, and the one behind the last.
+    from: usize,
+    to: usize,
+    /// Mbit/s that arrived: smallest, mean, largest of a second.
+    received: [f64; 3],
+    /// 0 to 1; `None` when nothing was sent.
+    loss: Option<f64>,
+    /// ms; `None` when nothing arrived.
+    delay: Option<[f64; 3]>,
+}
+
+/// A picture for each run and way, with a line for each service.
+pub(super) fn timelines(view: &View) -> Vec<Chart> {
+    let all = &view.report.performance;
+    let runs = distinct(all.iter().map(|line| line.run));
+    let pairs = runs.iter().flat_map(|run| view.ways().into_iter().map(|way| (*run, way)));
+    let several = runs.len() > 1;
+    pairs.filter_map(|(run, way)| timeline(view, run, way, several)).collect()
+}
+
+fn timeline(view: &View, run: u32, way: Way, several: bool) -> Option<Chart> {
+    let has_seconds = |line: &&Performance| line.run == run && line.way == way && !line.seconds.is_empty();
+    let here: Vec<&Performance> = view.report.performance.iter().filter(has_seconds).collect();
+    let longest = here.iter().map(|line| line.seconds.len()).max()?;
+    let each = longest.div_ceil(POINTS);
+    let (divide, x_label) = match longest {
+        0..=600 => (1.0, "s"),
+        601..=7200 => (60.0, "min"),
+        _ => (3600.0, "h"),
+    };
+    let all: Vec<(&Performance, Vec<Spell>)> =
+        here.iter().map(|line| (*line, spells(line, frame_bits(view, line), each))).collect();
+    let points = |value: &dyn Fn(&Spell) -> Option<([f64; 3], String)>| {
+        let line = |(line, spells): &(&Performance, Vec<Spell>)| {
+            let point = |spell: &Spell| {
+                let ([low, y, high], words) = value(spell)?;
+                let x = (spell.from + spell.to) as f64 / 2.0 / divide;
+                let spread = (high > low).then_some([low, high]);
+                Some(Point { column: spell.from / each, x, y, spread, hollow: false, words })
+            };
+            let points = spells.iter().filter_map(point).collect();
+            Line { style: view.service_style(&line.service), name: line.service.clone(), points }
+        };
+        let mut lines: Vec<Line> = all.iter().map(line).collect();
+        lines.retain(|line| !line.points.is_empty());
+        lines
+    };
+    let panels = panels(&all, &here, &points);
+    let column = |i: usize| match each {
+        1 => format!("second {}", i + 1),
+        _ => format!("seconds {} to {}", i * each + 1, ((i + 1) * each).min(longest)),
+    };
+    let curves = Curves {
+        x_label: x_label.into(),
+        x: Scale::up_to(longest as f64 / divide, Unit::Number),
+        columns: (0..longest.div_ceil(each)).map(column).collect(),
+        panels,
+        gaps: gaps(&here, divide),
+        is_dense: true,
+    };
+    let begin = if several { format!("Run {run}") } else { "Second by second".into() };
+    let caption = "Bands: from the smallest to the largest of those seconds, of the delay of all their frames. Shaded: \
+                   unavailable (Y.1563).";
+    Some(chart(&view.with_way(&begin, way), caption, Shape::Curves(curves)))
+}
+
+type Points<'a> = dyn Fn(&dyn Fn(&Spell) -> Option<([f64; 3], String)>) -> Vec<Line> + 'a;
+
+fn panels(all: &[(&Performance, Vec<Spell>)], here: &[&Performance], points: &Points<'_>) -> Vec<Panel> {
+    let spells = || all.iter().flat_map(|(_, spells)| spells);
+    let fastest = spells().map(|spell| spell.received[2]).fold(0.0, f64::max);
+    let lossiest = spells().filter_map(|spell| spell.loss).fold(0.0, f64::max);
+    let delays = Scale::log(
+        spells().filter_map(|spell| spell.delay).flat_map(|[low, _, high]| [low, high]),
+        Unit::Delay,
+    );
+    let limits = distinct(here.iter().filter_map(|line| line.limits.delay_ms));
+    let [least, most] = delays.ends();
+    let limits = limits.into_iter().filter(|ms| (least..=most).contains(ms));
+    let limits = limits.map(|ms| (ms, format!("limit {}", delay(ms)))).collect();
+    let panel =
+        |label: &str, y, height, limits, lines| Panel { label: label.into(), y, height, limits, lines };
+    vec![
+        panel(
+            "Received, Mbit/s",
+            Scale::over(fastest, Unit::Number),
+            120.0,
+            Vec::new(),
+            points(&|spell| Some((spell.received, format!("{} Mbit/s", mbps(spell.received[1]))))),
+        ),
+        panel(
+            "Lost of what was sent, %",
+            Scale::of_ratio(lossiest),
+            70.0,
+            Vec::new(),
+            points(&|spell| spell.loss.map(|loss| ([loss; 3], format!("{} lost", percent(loss))))),
+        ),
+        panel(
+            "One-way delay",
+            delays,
+            150.0,
+            limits,
+            points(&|spell| {
+                let [low, mean, high] = spell.delay?;
+                let words = format!("{} ({} to {})", delay(mean), delay(low), delay(high));
+                Some(([low, mean, high], words))
+            }),
+        ),
+    ]
+}
+
+/// Mean bits of a frame of this service, with FCS.
+fn frame_bits(view: &View, line: &Performance) -> f64 {
+    let service = view.report.plan.services.iter().find(|service| service.name == line.service);
+    let sizes = service.map_or(&[][..], |service| &service.sizes);
+    let bytes: f64 = sizes.iter().map(|bytes| f64::from(*bytes)).sum();
+    bytes * 8.0 / sizes.len().max(1) as f64
+}
+
+/// The seconds of a line in spells of `each`.
+fn spells(line: &Performance, frame_bits: f64, each: usize) -> Vec<Spell> {
+    let spell = |(i, seconds): (usize, &[Second])| {
+        let rate = |second: &Second| second.sent.saturating_sub(second.lost) as f64 * frame_bits / 1e6;
+        let rates: Vec<f64> = seconds.iter().map(rate).collect();
+        let [mean, low, high] = super::view::mean_and_ends(&rates).unwrap_or_default();
+        let sent: u64 = seconds.iter().map(|second| second.sent).sum();
+        let lost: u64 = seconds.iter().map(|second| second.lost).sum();
+        Spell {
+            from: i * each,
+            to: i * each + seconds.len(),
+            received: [low, mean, high],
+            loss: (sent > 0).then(|| lost as f64 / sent as f64),
+            delay: delays(seconds),
+        }
+    };
+    line.seconds.chunks(each.max(1)).enumerate().map(spell).collect()
+}
+
+/// Smallest, mean by frames, largest of some seconds.
+fn delays(seconds: &[Second]) -> Option<[f64; 3]> {
+    let arrived = seconds.iter().filter_map(|second| {
+        let frames = second.sent.saturating_sub(second.lost).max(1) as f64;
+        second.delay_ms.map(|delay| (frames, delay))
+    });
+    let (mut frames, mut sum, mut ends) = (0.0, 0.0, None::<[f64; 2]>);
+    for (count, [low, mean, high]) in arrived {
+        frames += count;
+        sum += count * mean;
+        ends = Some(ends.map_or([low, high], |[a, b]| [a.min(low), b.max(high)]));
+    }
+    ends.map(|[low, high]| [low, sum / frames, high])
+}
+
+/// When any of the services was not available, each time once.
+fn gaps(here: &[&Performance], divide: f64) -> Vec<Gap> {
+    let mut all: Vec<[usize; 2]> = Vec::new();
+    for line in here {
+        let mut from = 0;
+        for run in line.seconds.chunk_by(|a, b| a.available == b.available) {
+            let gap = [from, from + run.len()];
+            if !run[0].available && !all.contains(&gap) {
+                all.push(gap);
+            }
+            from += run.len();
+        }
+    }
+    let gap = |[from, to]: [usize; 2]| Gap {
+        from: from as f64 / divide,
+        to: to as f64 / divide,
+        words: format!("unavailable {}", span((to - from) as f64)),
+    };
+    all.into_iter().map(gap).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(sent: u64, lost: u64, delay_ms: Option<[f64; 3]>) -> Second {
+        Second { sent, lost, delay_ms, available: lost < sent }
+    }
+
+    #[test]
+    fn seconds_are_put_together_by_their_frames() {
+        let seconds = [
+            second(100, 0, Some([1.0, 2.0, 3.0])),
+            second(300, 0, Some([0.5, 4.0, 9.0])),
+            second(10, 10, None),
+        ];
+        assert_eq!(delays(&seconds), Some([0.5, 3.5, 9.0]));
+        assert_eq!(delays(&seconds[2..]), None);
+    }
+
+    #[test]
+    fn an_outage_of_several_services_is_shaded_once() {
+        let line = |lost: &[u64]| Performance {
+            seconds: lost.iter().map(|lost| second(10, *lost, None)).collect(),
+            ..crate::testing::sample_service_report().performance[0].clone()
+        };
+        let (one, other) = (line(&[0, 10, 10, 0, 0]), line(&[0, 10, 10, 0, 10]));
+        let words: Vec<_> =
+            gaps(&[&one, &other], 1.0).into_iter().map(|gap| (gap.from, gap.to, gap.words)).collect();
+        assert_eq!(words, [(1.0, 3.0, "unavailable 2 s".into()), (4.0, 5.0, "unavailable 1 s".into())]);
+    }
+}

@@ -1,0 +1,218 @@
+//! Words and figures that both the tables and the pictures of a service test take from here, so that they agree.
+
+use crate::report::table::{FAIL, OPEN, PASS};
+use crate::report::view::distinct;
+use crate::report::words::{count, percent};
+use crate::service::plan::{Limits, Path, Ways};
+use crate::service::result::{Check, Figures, Performance, Report, Way};
+
+/// What stands where there is nothing.
+pub(super) const NONE: &str = "–";
+/// Bits/s of a link when nobody says, Mbit/s.
+const LINK_MBPS: f64 = 1000.0;
+/// What a frame takes on a wire beside itself: preamble, start of frame and gap, bytes.
+const WIRE_BYTES: f64 = 20.0;
+
+/// A report, and which service and which size has which colour.
+pub(super) struct View<'a> {
+    pub(super) report: &'a Report,
+    /// In the order of the plan, then of appearance.
+    pub(super) services: Vec<&'a str>,
+    /// Bytes with FCS, the smallest first.
+    pub(super) sizes: Vec<u32>,
+    /// Frames went both ways.
+    pub(super) is_both: bool,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(report: &'a Report) -> Self {
+        let planned = report.plan.services.iter().map(|service| service.name.as_str());
+        let steps = report.configuration.iter().map(|step| step.service.as_str());
+        let lines = report.performance.iter().map(|line| line.service.as_str());
+        let all = report.throughput.iter().map(|row| (row.size, row.way));
+        let all = all.chain(report.latency.iter().map(|row| (row.size, row.way)));
+        let all = all.chain(report.frame_loss.iter().map(|row| (row.size, row.way)));
+        let all = all.chain(report.back_to_back.iter().map(|row| (row.size, row.way)));
+        let all = all.chain(report.recovery.iter().map(|row| (row.size, row.way)));
+        let mut sizes = distinct(all.map(|(size, _)| size));
+        sizes.sort_unstable();
+        Self {
+            report,
+            services: distinct(planned.chain(steps).chain(lines)),
+            sizes,
+            is_both: report.plan.ways == Ways::Both,
+        }
+    }
+
+    pub(super) fn service_style(&self, name: &str) -> usize {
+        self.services.iter().position(|known| *known == name).unwrap_or(self.services.len())
+    }
+
+    pub(super) fn size_style(&self, size: u32) -> usize {
+        self.sizes.iter().position(|known| *known == size).unwrap_or(self.sizes.len())
+    }
+
+    /// The ways that there are.
+    pub(super) fn ways(&self) -> Vec<Way> {
+        if self.is_both { vec![Way::There, Way::Back] } else { vec![Way::There] }
+    }
+
+    /// The way as a title has it; nothing where there is only one.
+    pub(super) fn way(&self, way: Way) -> &'static str {
+        match (self.is_both, way) {
+            (false, _) => "",
+            (true, Way::There) => "there",
+            (true, Way::Back) => "back",
+        }
+    }
+
+    /// `words` with the way behind them where there are two.
+    pub(super) fn with_way(&self, words: &str, way: Way) -> String {
+        match self.way(way) {
+            "" => words.into(),
+            way => format!("{words}, {way}"),
+        }
+    }
+
+    /// "512 B, back".
+    pub(super) fn sized(&self, size: u32, way: Way) -> String {
+        self.with_way(&format!("{size} B"), way)
+    }
+
+    /// The highest rate of frames on the line, frames/s; `size` is bytes with FCS.
+    pub(super) fn line_pps(&self, size: u32) -> f64 {
+        let found = self.report.throughput.iter().find(|row| row.size == size && row.line_pps > 0.0);
+        let said = Some(self.report.link_mbps).filter(|mbps| *mbps > 0.0);
+        let link = said.or(self.report.plan.link_mbps).unwrap_or(LINK_MBPS);
+        found.map_or_else(|| link * 1e6 / 8.0 / (f64::from(size) + WIRE_BYTES), |row| row.line_pps)
+    }
+
+    /// Where frames went, in words.
+    pub(super) fn path(&self) -> String {
+        match &self.report.plan.path {
+            Path::Link => "a link".into(),
+            Path::Bridge => "a bridge".into(),
+            Path::Tap => "a tap".into(),
+            Path::Between { from, to } => {
+                let end = |end: &quaff::trial::plan::End| match &end.netns {
+                    Some(netns) => format!("{netns}/{}", end.interface),
+                    None => end.interface.clone(),
+                };
+                format!("{} to {}", end(from), end(to))
+            }
+        }
+    }
+}
+
+/// What came of some limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// All held.
+    Pass,
+    /// One did not.
+    Fail,
+    /// Those that could be judged held, and there are others.
+    Open,
+    /// There was nothing to judge by.
+    None,
+}
+
+impl Verdict {
+    /// Of checks alone.
+    pub(super) fn of(checks: &[Check]) -> Self {
+        match (checks.is_empty(), checks.iter().all(|check| check.passed)) {
+            (true, _) => Self::None,
+            (false, true) => Self::Pass,
+            (false, false) => Self::Fail,
+        }
+    }
+
+    /// Of a line of the performance test: what has a limit and no check could not be judged.
+    pub(super) fn of_line(line: &Performance) -> Self {
+        let wanted = limited(&line.limits);
+        let is_judged = |what: &&str| line.checks.iter().any(|check| check.what == **what);
+        match Self::of(&line.checks) {
+            Self::Pass | Self::None if !wanted.iter().all(|what| is_judged(what)) => Self::Open,
+            verdict => verdict,
+        }
+    }
+
+    /// Of several: the worst.
+    pub(super) fn of_all(all: impl Iterator<Item = Self>) -> Self {
+        let all: Vec<Self> = all.collect();
+        let worst = [Self::Fail, Self::Open, Self::Pass].into_iter().find(|verdict| all.contains(verdict));
+        worst.unwrap_or(Self::None)
+    }
+
+    /// Of all runs of the service and way of `line`.
+    pub(super) fn of_runs(report: &Report, line: &Performance) -> Self {
+        let is_same = |run: &&Performance| run.service == line.service && run.way == line.way;
+        Self::of_all(report.performance.iter().filter(is_same).map(Self::of_line))
+    }
+
+    /// As a cell has it.
+    pub(super) fn words(self) -> String {
+        let words = match self {
+            Self::Pass => PASS,
+            Self::Fail => FAIL,
+            Self::Open => OPEN,
+            Self::None => NONE,
+        };
+        words.into()
+    }
+}
+
+/// The checks that these limits want.
+fn limited(limits: &Limits) -> Vec<&'static str> {
+    let all = [
+        limits.delay_ms.map(|_| "FTD"),
+        limits.delay_variation_ms.map(|_| "FDV"),
+        limits.loss_ratio.map(|_| "FLR"),
+        limits.availability.map(|_| "AVAIL"),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Mbit/s to the hundredth, as the meters of networks print it.
+pub(super) fn mbps(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+/// A share that may be as near to everything as it likes: `100`, `99.9987`, without the sign.
+pub(super) fn share_bare(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent >= 100.0 {
+        return "100".into();
+    }
+    // Never rounded up to all of it.
+    let text = format!("{:.4}", (percent * 1e4).floor() / 1e4);
+    text.trim_end_matches('0').trim_end_matches('.').into()
+}
+
+/// Lost frames and their ratio: "none", "12 (0.24 %)".
+pub(super) fn lost_words(figures: &Figures) -> String {
+    match figures.lost {
+        0 => "none".into(),
+        lost => format!("{} ({})", count(lost), percent(figures.loss)),
+    }
+}
+
+/// Smallest, mean and largest as cells, or three dashes.
+pub(super) fn three(values: Option<[f64; 3]>, words: fn(f64) -> String) -> [String; 3] {
+    values.map_or_else(|| [NONE, NONE, NONE].map(String::from), |values| values.map(words))
+}
+
+pub(super) fn or_none(words: Option<String>) -> String {
+    words.unwrap_or_else(|| NONE.into())
+}
+
+/// Mean, smallest, largest; `None` of nothing.
+pub(super) fn mean_and_ends(values: &[f64]) -> Option<[f64; 3]> {
+    if values.is_empty() {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let ends =
+        values.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], v| [low.min(*v), high.max(*v)]);
+    Some([mean, ends[0], ends[1]])
+}
