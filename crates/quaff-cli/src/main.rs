@@ -6,7 +6,9 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the command line is where quaff prints")]
 
 mod cmd;
+mod drawn;
 mod exit;
+mod folder;
 mod show;
 mod units;
 
@@ -37,6 +39,7 @@ enum Command {
     Pipe(cmd::pipe::Args),
     Split(cmd::split::Args),
     Bench(cmd::bench::Args),
+    Service(Box<cmd::service::Args>),
     Cores(cmd::cores::Args),
     Lab(cmd::lab::Args),
 }
@@ -63,6 +66,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Pipe(args) => cmd::pipe::run(args),
         Command::Split(args) => cmd::split::run(args),
         Command::Bench(args) => cmd::bench::run(&args),
+        Command::Service(args) => cmd::service::run(&args),
         Command::Cores(args) => cmd::cores::run(args),
         Command::Lab(args) => cmd::lab::run(args),
     }

@@ -9,6 +9,7 @@ pub(crate) mod gulp;
 pub(crate) mod lab;
 pub(crate) mod pipe;
 pub(crate) mod replay;
+pub(crate) mod service;
 pub(crate) mod split;
 pub(crate) mod tcpreplay;
 pub(crate) mod verify;

@@ -4,22 +4,21 @@ use super::args::Args;
 use super::plan::plan;
 use super::progress::Progress;
 use super::table;
+use crate::drawn::about;
 use crate::exit::Exit;
+use crate::folder::Folder;
 use crate::show;
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 use quaff_lab::bench::plan::{Bed, Plan};
 use quaff_lab::bench::result::{Case, Report, Run};
 use quaff_lab::bench::{self, Context};
 use quaff_lab::report;
 use quaff_lab::rival::{self, Rival};
 use quaff_os::signal::{Signal, Signals};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The one that is to lose nothing.
 const OURS: &str = "quaff";
-/// The file that holds everything.
-const RESULT: &str = "result.json";
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     // Before the first thread: from here on a signal is something to read.
@@ -32,7 +31,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         return print_plan(&plan);
     }
     let rivals = rival::shipped(&quaff).into_iter().chain(own).collect();
-    let out = Folder::make(args.out.as_deref(), &plan.name)?;
+    let out = Folder::make(args.out.as_deref(), &format!("bench-{}", plan.name))?;
     let command = std::env::args().collect();
     let context = Context { quaff, dir: args.dir.clone(), command, rivals };
     introduce(&plan, &out);
@@ -57,7 +56,7 @@ fn own(args: &Args, quaff: &Path) -> anyhow::Result<Vec<Rival>> {
 
 fn print_plan(plan: &Plan) -> anyhow::Result<Exit> {
     let cost = plan.cost();
-    let took = table::about(cost.seconds);
+    let took = about(cost.seconds);
     let room = show::bytes(cost.bytes_max as u64);
     let (cases, runs) = (show::count(cost.cases), show::count(cost.runs));
     show::print(&format!("# {cases} cases, {runs} runs, about {took}; room for files: {room}"));
@@ -68,7 +67,7 @@ fn print_plan(plan: &Plan) -> anyhow::Result<Exit> {
 /// What is going to happen, on stderr.
 fn introduce(plan: &Plan, out: &Folder) {
     let cost = plan.cost();
-    let (took, rivals) = (table::about(cost.seconds), plan.rivals.join(", "));
+    let (took, rivals) = (about(cost.seconds), plan.rivals.join(", "));
     show::say(&format!(
         "{} ({}): {rivals}; about {took}, into {}",
         plan.title,
@@ -116,43 +115,6 @@ pub(super) fn verdict(report: &Report) -> Exit {
     if ours.flat_map(|case| &case.runs).any(is_bad) { Exit::Loss } else { Exit::Done }
 }
 
-/// The folder of a result. What was made for a bench that came to nothing goes again.
-struct Folder {
-    path: PathBuf,
-    made: bool,
-}
-
-impl Folder {
-    /// Makes it, before anything is measured for it.
-    fn make(wanted: Option<&Path>, name: &str) -> anyhow::Result<Self> {
-        let path = wanted.map_or_else(|| by_time(name), Path::to_owned);
-        let made = !path.exists();
-        fs::create_dir_all(&path).with_context(|| format!("make the folder {}", path.display()))?;
-        let result = path.join(RESULT);
-        ensure!(!result.exists(), "there is a result already, {}; say another --out", result.display());
-        Ok(Self { path, made })
-    }
-
-    fn keep(mut self) {
-        self.made = false;
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if self.made {
-            // Whoever put something into it keeps it.
-            let _ = fs::remove_dir(&self.path);
-        }
-    }
-}
-
-/// `bench-quick-20261120-190405`.
-fn by_time(name: &str) -> PathBuf {
-    let now = jiff::Zoned::now();
-    format!("bench-{name}-{}", now.strftime("%Y%m%d-%H%M%S")).into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,20 +156,5 @@ mod tests {
         let outside = Run { failed_outside: true, ..failed.clone() };
         assert_eq!(of(&[outside], &Bed::Direct, &series), Exit::Done);
         assert_eq!(of(&[failed], &Bed::Direct, &series), Exit::Loss);
-    }
-
-    #[test]
-    fn a_folder_that_came_to_nothing_goes_and_a_result_is_never_written_over() {
-        let parent = tempfile::tempdir().expect("a folder");
-        let path = parent.path().join("out");
-        drop(Folder::make(Some(&path), "quick").expect("made"));
-        assert!(!path.exists());
-        Folder::make(Some(&path), "quick").expect("made").keep();
-        assert!(path.exists());
-        drop(Folder::make(Some(&path), "quick").expect("it is empty"));
-        assert!(path.exists(), "it was there before");
-        fs::write(path.join(RESULT), "{}").expect("written");
-        let said = Folder::make(Some(&path), "quick").err().expect("refused").to_string();
-        assert!(said.contains("--out"), "{said}");
     }
 }

@@ -1,6 +1,6 @@
 //! `quaff bench compare`: what changed between two results, and whether it is more than their spread.
 
-use super::table;
+use crate::drawn;
 use crate::exit::Exit;
 use crate::show;
 use anyhow::Context;
@@ -51,16 +51,16 @@ fn in_words(comparison: &Comparison, all: bool) -> String {
     let rows: Vec<_> = comparison.rows.iter().filter(shown).map(cells).collect();
     if !rows.is_empty() {
         let heads = ["capturer", "what", "frames", "asked", "series", "A", "B", "B is", "by chance"];
-        parts.push(table::plain(&heads, rows.into_iter()));
+        parts.push(drawn::plain(&heads, rows.into_iter()));
     }
     if !comparison.facts.is_empty() {
-        parts.push(table::plain(&["differs", "A", "B"], comparison.facts.iter().map(fact)));
+        parts.push(drawn::plain(&["differs", "A", "B"], comparison.facts.iter().map(fact)));
     }
     let only = |side: &str, cases: &[String]| {
-        (!cases.is_empty()).then(|| table::wrapped("- ", &format!("Only {side} has {}.", cases.join("; "))))
+        (!cases.is_empty()).then(|| drawn::wrapped("- ", &format!("Only {side} has {}.", cases.join("; "))))
     };
     let only = [only("A", &comparison.only_a), only("B", &comparison.only_b)];
-    let notes = comparison.notes.iter().map(|note| table::wrapped("- ", note));
+    let notes = comparison.notes.iter().map(|note| drawn::wrapped("- ", note));
     let notes: Vec<_> = only.into_iter().flatten().chain(notes).collect();
     if !notes.is_empty() {
         parts.push(notes.join("\n"));
@@ -82,7 +82,7 @@ fn counts(comparison: &Comparison) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, words)| format!("{count} {words}"))
         .collect();
-    table::wrapped("", &format!("Of {all} figures that both have: {}.", words.join(", ")))
+    drawn::wrapped("", &format!("Of {all} figures that both have: {}.", words.join(", ")))
 }
 
 fn cells(row: &Row) -> Vec<String> {

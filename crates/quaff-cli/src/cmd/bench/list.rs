@@ -1,6 +1,6 @@
 //! `quaff bench list`: what can be measured, and with whom.
 
-use super::table;
+use crate::drawn;
 use crate::exit::Exit;
 use crate::show;
 use anyhow::Context;
@@ -53,9 +53,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let rows = presets.iter().map(|preset| {
         let words = [preset.title.as_str(), preset.source.as_deref().unwrap_or("")];
         let words: Vec<_> = words.into_iter().filter(|words| !words.is_empty()).collect();
-        vec![preset.name.clone(), table::about(preset.seconds), words.join("\n")]
+        vec![preset.name.clone(), drawn::about(preset.seconds), words.join("\n")]
     });
-    show::print(&table::plain(&["preset", "takes about", "what it measures"], rows));
+    show::print(&drawn::plain(&["preset", "takes about", "what it measures"], rows));
     let rows = rivals.iter().map(|rival| {
         let state = match (rival.installed, &rival.version) {
             (true, Some(version)) => version.clone(),
@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         };
         vec![rival.name.clone(), state]
     });
-    show::print(&format!("\n{}", table::plain(&["capturer", "here"], rows)));
+    show::print(&format!("\n{}", drawn::plain(&["capturer", "here"], rows)));
     show::print("\nYour own: --command 'NAME=WORDS' or --rival-file FILE.toml; docs/rivals.md says how.");
     Ok(Exit::Done)
 }

@@ -1,6 +1,6 @@
 //! What one sees while a bench runs: a row for each run that ended, and below them how far it has come.
 
-use super::table;
+use crate::drawn;
 use crate::show;
 use indicatif::{ProgressBar, ProgressStyle};
 use quaff_lab::bench::Events;
@@ -82,7 +82,7 @@ impl Events for Progress {
     fn run_done(&mut self, case: &Case, run: &Run, left: Option<Duration>) {
         self.bar.inc(1);
         self.bar.set_prefix(
-            left.map_or_else(String::new, |left| format!("{} left  ", table::about(left.as_secs_f64()))),
+            left.map_or_else(String::new, |left| format!("{} left  ", drawn::about(left.as_secs_f64()))),
         );
         if self.quiet {
             return;

@@ -1,0 +1,58 @@
+//! `quaff service list`: what can be tested by name.
+
+use crate::drawn::{about, plain};
+use crate::exit::Exit;
+use crate::show;
+use anyhow::Context;
+use quaff_lab::service::preset;
+use serde::Serialize;
+
+/// List the presets
+///
+/// How long each takes is an estimate: in full, and with --short.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Print a JSON array instead
+    #[arg(long)]
+    json: bool,
+}
+
+/// A preset.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: &'static str,
+    title: String,
+    source: Option<String>,
+    /// About, s: in full, and with `--short`.
+    seconds: f64,
+    seconds_short: f64,
+    notes: Vec<String>,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let rows = preset::names().map(row).collect::<anyhow::Result<Vec<_>>>()?;
+    if args.json {
+        show::print(&serde_json::to_string(&rows).context("write the list")?);
+        return Ok(Exit::Done);
+    }
+    let words = rows.iter().map(|row| {
+        let what = [row.title.as_str(), row.source.as_deref().unwrap_or("")];
+        let what: Vec<_> = what.into_iter().filter(|words| !words.is_empty()).collect();
+        vec![row.name.to_owned(), about(row.seconds), about(row.seconds_short), what.join("\n")]
+    });
+    show::print(&plain(&["preset", "takes about", "--short", "what it tests"], words));
+    Ok(Exit::Done)
+}
+
+fn row(name: &'static str) -> anyhow::Result<Row> {
+    let plan = |is_short| preset::preset(name, is_short).context("a preset that is listed");
+    let (full, short) = (plan(false)??, plan(true)??);
+    Ok(Row {
+        name,
+        seconds: full.seconds(),
+        seconds_short: short.seconds(),
+        title: full.title,
+        source: full.source.map(|source| source.title),
+        notes: full.notes,
+    })
+}

@@ -1,0 +1,126 @@
+//! From flags to a plan: a preset or a file to begin with, and what the flags change of it.
+
+use super::args::TestArgs;
+use anyhow::{bail, ensure};
+use quaff_lab::service::plan::{self, Limits, Path, Plan, Test, Ways};
+use quaff_lab::service::preset;
+use std::time::Duration;
+
+/// What is tested when nobody says.
+const PRESET: &str = "rfc2544";
+/// And when services are named.
+const PRESET_OF_SERVICES: &str = "y1564";
+/// Words of notes of presets that are about the lab.
+const OF_LAB: [&str; 2] = ["of the lab", "of one machine"];
+
+/// The plan that the flags ask for.
+pub(super) fn plan(args: &TestArgs) -> anyhow::Result<Plan> {
+    let mut plan = begun(args)?;
+    place(&mut plan, args)?;
+    services(&mut plan, args)?;
+    performance(&mut plan, args)?;
+    plan.link_mbps = args.link.or(plan.link_mbps);
+    if args.both {
+        plan.ways = Ways::Both;
+    }
+    plan.check()?;
+    Ok(plan)
+}
+
+/// What the flags begin with.
+fn begun(args: &TestArgs) -> anyhow::Result<Plan> {
+    if let Some(file) = &args.plan {
+        return Ok(plan::read(file)?);
+    }
+    let (name, is_short) = match &args.preset {
+        Some(name) => (name.as_str(), args.short),
+        None if args.service.is_empty() => (PRESET, true),
+        None => (PRESET_OF_SERVICES, args.short),
+    };
+    match preset::preset(name, is_short) {
+        Some(plan) => Ok(plan?),
+        None => {
+            bail!("there is no preset {name}; there is {}", preset::names().collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+fn place(plan: &mut Plan, args: &TestArgs) -> anyhow::Result<()> {
+    if let Some(bed) = &args.bed {
+        plan.path = bed.0.clone();
+    }
+    if let (Some(from), Some(to)) = (&args.from, &args.to) {
+        plan.path = Path::Between { from: from.clone(), to: to.clone() };
+        if args.plan.is_none() {
+            leave_lab(plan);
+        }
+    }
+    let is_real = matches!(plan.path, Path::Between { .. });
+    ensure!(
+        is_real || args.null_from.is_none(),
+        "--null-from is for interfaces that are there (--from, --to); a lab makes its own link"
+    );
+    Ok(())
+}
+
+/// A preset's link, its notes and what nobody polices are the lab's; a path that is there has its own.
+fn leave_lab(plan: &mut Plan) {
+    plan.link_mbps = None;
+    plan.notes.retain(|note| !OF_LAB.iter().any(|words| note.contains(words)));
+    plan.services.iter_mut().for_each(|service| service.is_policed = true);
+}
+
+/// Named services take the place of those that are there, with no limits but those of the flags.
+fn services(plan: &mut Plan, args: &TestArgs) -> anyhow::Result<()> {
+    let is_of_services = |test: &Test| matches!(test, Test::Configuration { .. } | Test::Performance { .. });
+    if !args.service.is_empty() {
+        ensure!(
+            plan.tests.iter().any(is_of_services),
+            "{} tests no services; --preset {PRESET_OF_SERVICES} does",
+            plan.name
+        );
+        plan.services.clone_from(&args.service);
+        // Nothing in the lab drops what is above a service's rates.
+        let is_policed = matches!(plan.path, Path::Between { .. });
+        plan.services.iter_mut().for_each(|service| service.is_policed = is_policed);
+    }
+    let limits = given(args);
+    for service in &mut plan.services {
+        let known = service.limits;
+        service.limits = Limits {
+            delay_ms: limits.delay_ms.or(known.delay_ms),
+            delay_variation_ms: limits.delay_variation_ms.or(known.delay_variation_ms),
+            loss_ratio: limits.loss_ratio.or(known.loss_ratio),
+            availability: limits.availability.or(known.availability),
+        };
+    }
+    Ok(())
+}
+
+fn given(args: &TestArgs) -> Limits {
+    let ms = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64() * 1e3);
+    Limits {
+        delay_ms: ms(args.max_delay),
+        delay_variation_ms: ms(args.max_variation),
+        loss_ratio: args.max_loss,
+        availability: args.min_availability,
+    }
+}
+
+/// How long the performance test is, and how often.
+fn performance(plan: &mut Plan, args: &TestArgs) -> anyhow::Result<()> {
+    let mut has_any = false;
+    for test in &mut plan.tests {
+        if let Test::Performance { seconds } = test {
+            *seconds = args.duration.map_or(*seconds, |wanted| wanted.as_secs_f64());
+            has_any = true;
+        }
+    }
+    plan.runs = args.runs.unwrap_or(plan.runs);
+    ensure!(
+        has_any || (args.duration.is_none() && args.runs.is_none()),
+        "{} has no service performance test that --duration or --runs could be of",
+        plan.name
+    );
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! The folder of a result. What was made for one that came to nothing goes again.
+
+use anyhow::{Context as _, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The file that holds everything.
+const RESULT: &str = "result.json";
+
+/// A folder for a result.
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    made: bool,
+}
+
+impl Folder {
+    /// Makes it, before anything is measured for it: the one that is wanted, or `STEM-TIME`.
+    pub(crate) fn make(wanted: Option<&Path>, stem: &str) -> anyhow::Result<Self> {
+        let path = wanted.map_or_else(|| by_time(stem), Path::to_owned);
+        let made = !path.exists();
+        fs::create_dir_all(&path).with_context(|| format!("make the folder {}", path.display()))?;
+        let result = path.join(RESULT);
+        ensure!(!result.exists(), "there is a result already, {}; say another --out", result.display());
+        Ok(Self { path, made })
+    }
+
+    /// Leaves it where it is.
+    pub(crate) fn keep(mut self) {
+        self.made = false;
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.made {
+            // Whoever put something into it keeps it.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+/// `bench-quick-20261120-190405`.
+fn by_time(stem: &str) -> PathBuf {
+    let now = jiff::Zoned::now();
+    format!("{stem}-{}", now.strftime("%Y%m%d-%H%M%S")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_came_to_nothing_goes_and_a_result_is_never_written_over() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = parent.path().join("out");
+        drop(Folder::make(Some(&path), "quick").expect("made"));
+        assert!(!path.exists());
+        Folder::make(Some(&path), "quick").expect("made").keep();
+        assert!(path.exists());
+        drop(Folder::make(Some(&path), "quick").expect("it is empty"));
+        assert!(path.exists(), "it was there before");
+        fs::write(path.join(RESULT), "{}").expect("written");
+        let said = Folder::make(Some(&path), "quick").err().expect("refused").to_string();
+        assert!(said.contains("--out"), "{said}");
+    }
+}
