@@ -3,8 +3,8 @@
 mod through;
 
 use quaff::trial::plan::End;
-use quaff_lab::forwarder::{Bucket, Outage, Rules};
 use quaff_lab::LabPlan;
+use quaff_lab::forwarder::{Bucket, Outage, Rules};
 use quaff_lab::service::plan::{Plan, Test};
 use quaff_lab::service::result::{Report, Throughput};
 use quaff_lab::service::{Context, Events, preset, run};
@@ -42,8 +42,7 @@ fn an_outage_of_twelve_seconds_is_unavailable_for_twelve_seconds() {
         "[[services]]\nname = \"Data\"\nsizes = [500]\ncir_mbps = 8.0\n\
          limits = { loss_ratio = 0.001, availability = 0.9, delay_ms = 10.0 }\n",
     );
-    let outage =
-        Outage { after: Duration::from_micros(3_000_000 - 250), lasts: Duration::from_secs(12) };
+    let outage = Outage { after: Duration::from_micros(3_000_000 - 250), lasts: Duration::from_secs(12) };
     let rules = Rules { outage: Some(outage), hold: Duration::from_millis(1), ..Rules::default() };
     let mut seen = Vec::new();
     let is_right = (0..2).any(|_| {
@@ -52,7 +51,8 @@ fn an_outage_of_twelve_seconds_is_unavailable_for_twelve_seconds() {
         let available: Vec<_> = line.seconds.iter().map(|second| second.available).collect();
         let expected: Vec<_> = (0..26).map(|second| !(3..15).contains(&second)).collect();
         seen.push((counts, line.figures.clone(), line.checks.clone()));
-        let passed = |what: &str| line.checks.iter().find(|check| check.what == what).map(|check| check.passed);
+        let passed =
+            |what: &str| line.checks.iter().find(|check| check.what == what).map(|check| check.passed);
         available[..26.min(available.len())] == expected
             && line.figures.unavailable_s == 12
             && line.figures.availability.is_some_and(|share| (share - 14.0 / 26.0).abs() < 1e-9)
@@ -88,8 +88,15 @@ fn a_report_names_what_the_path_did() {
         let [line] = &report.performance[..] else { panic!("one line: {report:?}") };
         let figures = &line.figures;
         assert_eq!(figures.lost, counts.dropped, "{figures:?} {counts:?}");
-        assert_eq!((figures.duplicates, figures.reordered), (counts.duplicated, counts.delayed), "{figures:?}");
-        assert!(figures.sent < counts.received && figures.sent + 100 > counts.received, "{figures:?} {counts:?}");
+        assert_eq!(
+            (figures.duplicates, figures.reordered),
+            (counts.duplicated, counts.delayed),
+            "{figures:?}"
+        );
+        assert!(
+            figures.sent < counts.received && figures.sent + 100 > counts.received,
+            "{figures:?} {counts:?}"
+        );
         let null_ms = report.null.as_ref().expect("a bare link").delay_ms;
         let least_ms = figures.delay_ms.expect("something arrived")[0];
         seen.push((null_ms, figures.delay_ms));
@@ -165,7 +172,10 @@ fn all_short_profiles_together_take_less_than_ten_minutes() {
     for name in preset::names() {
         let plan = preset::preset(name, true).expect("known").expect("understood");
         let report = run(&plan, &Context::default(), &mut Quiet).expect("a report");
-        eprintln!("{name} over {:?}: {:.0} s, passed {:?}\n{:#?}", plan.path, report.seconds, report.passed, report.notes);
+        eprintln!(
+            "{name} over {:?}: {:.0} s, passed {:?}\n{:#?}",
+            plan.path, report.seconds, report.passed, report.notes
+        );
         seconds += report.seconds;
         for test in &plan.tests {
             let rows = match test {

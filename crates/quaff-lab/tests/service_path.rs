@@ -36,7 +36,9 @@ fn median_ns(report: &TrialReport) -> f64 {
 
 #[test]
 fn loss_doubles_and_reordering_are_found_exactly_as_they_were_made() {
-    let Some(bed) = Bed::new("loss_doubles_and_reordering_are_found_exactly_as_they_were_made") else { return };
+    let Some(bed) = Bed::new("loss_doubles_and_reordering_are_found_exactly_as_they_were_made") else {
+        return;
+    };
     let rules = Rules {
         drop_every: 50,
         duplicate_every: 199,
@@ -94,7 +96,11 @@ fn beds_of_a_lab_lose_nothing_either_way() {
             let found: Vec<_> = report.directions.iter().map(|way| &way.streams[0]).collect();
             assert_eq!([found[0].id, found[1].id], [7, 8]);
             for stream in found {
-                assert_eq!((stream.total.sent, stream.total.lost), (1000, 0), "{path:?} {over:?}: {stream:?}");
+                assert_eq!(
+                    (stream.total.sent, stream.total.lost),
+                    (1000, 0),
+                    "{path:?} {over:?}: {stream:?}"
+                );
             }
         }
         let facts = session.machine().facts;

@@ -107,7 +107,8 @@ fn received_mbps(stream: &StreamReport, seconds: f64) -> [f64; 3] {
     let all = &stream.total;
     let mean = mbps(all.received_bytes, all.received, seconds);
     let whole = (seconds + SECOND_TOLERANCE).floor() as usize;
-    let rate = |tally: Option<&Tally>| tally.map_or(0.0, |tally| mbps(tally.received_bytes, tally.received, 1.0));
+    let rate =
+        |tally: Option<&Tally>| tally.map_or(0.0, |tally| mbps(tally.received_bytes, tally.received, 1.0));
     // Without a tally of seconds there is only the mean.
     let whole = if stream.seconds.is_empty() { 0 } else { whole };
     let rates = (0..whole).map(|second| rate(stream.seconds.get(second)));

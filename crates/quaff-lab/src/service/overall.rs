@@ -100,7 +100,8 @@ fn checks(runs: &[&Performance]) -> Vec<Check> {
             None => checks.push(check.clone()),
         }
     }
-    let count = |what: &str| runs.iter().flat_map(|run| &run.checks).filter(|check| check.what == what).count();
+    let count =
+        |what: &str| runs.iter().flat_map(|run| &run.checks).filter(|check| check.what == what).count();
     checks.retain(|check| !check.passed || count(&check.what) == runs.len());
     checks
 }

@@ -73,7 +73,8 @@ pub fn run_over(
 fn all(rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
     greet(rig)?;
     report.null = null::calibrate(rig)?;
-    rig.null_ms = report.null.as_ref().map_or([0.0; 2], |null| [null.delay_ms[1], null.delay_variation_ms[1]]);
+    rig.null_ms =
+        report.null.as_ref().map_or([0.0; 2], |null| [null.delay_ms[1], null.delay_variation_ms[1]]);
     rig.part_done();
     let mut fault = None;
     for test in &rig.plan.tests {

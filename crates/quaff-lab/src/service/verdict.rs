@@ -65,7 +65,9 @@ impl Verdict {
         let passed = measured.is_some_and(|ms| ms <= limit);
         if !passed && measured.is_some_and(|ms| ms - null_ms <= limit) {
             let null_ms = number(null_ms);
-            self.notes.push(format!("{what} was not judged: of the bare link alone, at no higher a rate, it is {null_ms} ms."));
+            self.notes.push(format!(
+                "{what} was not judged: of the bare link alone, at no higher a rate, it is {null_ms} ms."
+            ));
             return;
         }
         let words = measured.map_or("nothing arrived".into(), |ms| format!("{} ms", number(ms)));
@@ -122,9 +124,8 @@ impl Verdict {
     /// Loss, delay and variation are of available seconds: who has a limit for one of them has one for outages, too.
     fn available(&mut self, limits: &Limits, figures: &Figures, doubt: &Doubt) {
         let Some(availability) = figures.availability else { return };
-        let has_limits = limits.loss_ratio.is_some()
-            || limits.delay_ms.is_some()
-            || limits.delay_variation_ms.is_some();
+        let has_limits =
+            limits.loss_ratio.is_some() || limits.delay_ms.is_some() || limits.delay_variation_ms.is_some();
         let implied = (has_limits && figures.unavailable_s > 0).then_some(1.0);
         let Some(limit) = limits.availability.or(implied) else { return };
         let passed = availability >= limit;
@@ -149,11 +150,16 @@ impl Verdict {
 impl Doubt {
     fn words(&self) -> String {
         let frames = self.frames;
-        format!("up to {frames} of the missing frames may be the instrument's own (its meter's room, its sender's bursts).")
+        format!(
+            "up to {frames} of the missing frames may be the instrument's own (its meter's room, its sender's bursts)."
+        )
     }
 
     fn unsent_words(&self) -> String {
-        format!("in {} s less than half of what was due could be sent; nothing is known of them.", self.unsent_s)
+        format!(
+            "in {} s less than half of what was due could be sent; nothing is known of them.",
+            self.unsent_s
+        )
     }
 }
 
@@ -235,7 +241,8 @@ mod tests {
 
     #[test]
     fn what_the_meter_may_have_lost_is_not_judged() {
-        let lossy = Figures { lost: 400, loss: 0.004, availability: Some(0.5), unavailable: [50, 50], ..figures() };
+        let lossy =
+            Figures { lost: 400, loss: 0.004, availability: Some(0.5), unavailable: [50, 50], ..figures() };
         let doubt = |frames| Doubt { frames, ..Doubt::default() };
         let verdict = Verdict::of(&LIMITS, &lossy, &doubt(100));
         let judged: Vec<_> = verdict.checks.iter().map(|check| check.what.as_str()).collect();
@@ -259,7 +266,8 @@ mod tests {
         assert!(judged(100.015, None) && !judged(100.03, None));
         assert!(judged(50.0, Some(99.1)) && !judged(50.0, Some(98.9)));
         assert!(judged(50.0, Some(200.0)));
-        let mut slow = Verdict::of(&LIMITS, &Figures { lost: 400, loss: 0.004, ..figures() }, &Doubt::default());
+        let mut slow =
+            Verdict::of(&LIMITS, &Figures { lost: 400, loss: 0.004, ..figures() }, &Doubt::default());
         slow.keep_failed();
         assert_eq!(slow.checks.len(), 1);
     }

@@ -140,7 +140,7 @@ fn axes(svg: &mut Svg, frame: &Frame, panel: &Panel, top: f64) {
     for (limit, words) in &panel.limits {
         let y = bottom - panel.y.at(*limit, panel.height);
         svg.line("limit", [frame.left, y], [frame.right(), y]);
-        svg.text("val soft", Anchor::End, [frame.right() - 2.0, y - 4.0], words);
+        svg.text("val faint", Anchor::End, [frame.right() - 2.0, y - 4.0], words);
     }
 }
 

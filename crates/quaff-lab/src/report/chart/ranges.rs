@@ -40,6 +40,8 @@ pub(in crate::report) struct Row {
 const TOP: f64 = 20.0;
 const ROW: f64 = 24.0;
 const HEAD: f64 = 26.0;
+/// More of it where something stands between the title and the strips.
+const HEAD_OF_LIMITS: f64 = 40.0;
 const FOOT: f64 = 34.0;
 const GAP: f64 = 28.0;
 const STRIP: f64 = 11.0;
@@ -51,6 +53,7 @@ struct Frame {
     panel: f64,
     label: f64,
     strip: f64,
+    head: f64,
 }
 
 pub(super) fn draw(ranges: &Ranges, width: f64, target: Target) -> Drawn {
@@ -64,7 +67,7 @@ pub(super) fn draw(ranges: &Ranges, width: f64, target: Target) -> Drawn {
             draw_panel(&mut svg, &frame, ranges, panel, target, [x, y]);
         }
         let most = row.iter().map(|panel| panel.rows.len()).max().unwrap_or(0);
-        y += HEAD + most as f64 * ROW + FOOT;
+        y += frame.head + most as f64 * ROW + FOOT;
     }
     Drawn { height: y - 8.0, svg }
 }
@@ -76,7 +79,9 @@ fn frame(ranges: &Ranges, width: f64) -> Frame {
     let widest = |words: fn(&Row) -> &str| all().map(|row| width_of(words(row), 12.0)).fold(0.0, f64::max);
     let label = (widest(|row| &row.name) + 26.0).min(panel * 0.34);
     let value = (widest(|row| &row.words) + 14.0).min(panel * 0.34);
-    Frame { across, panel, label, strip: panel - label - value }
+    let has_limits = ranges.panels.iter().any(|panel| !panel.limits.is_empty());
+    let head = if has_limits { HEAD_OF_LIMITS } else { HEAD };
+    Frame { across, panel, label, strip: panel - label - value, head }
 }
 
 fn draw_panel(
@@ -88,22 +93,22 @@ fn draw_panel(
     [x, y]: [f64; 2],
 ) {
     let left = x + frame.label;
-    let bottom = y + HEAD + panel.rows.len() as f64 * ROW;
+    let bottom = y + frame.head + panel.rows.len() as f64 * ROW;
     svg.text("sub", Anchor::Start, [x + 2.0, y + 15.0], &fitted(&panel.title, 13.0, frame.panel));
     for tick in ranges.x.ticks((frame.strip / 58.0).clamp(2.0, 9.0)) {
         let at = left + ranges.x.at(tick, frame.strip);
-        svg.line("grid", [at, y + HEAD], [at, bottom]);
+        svg.line("grid", [at, y + frame.head], [at, bottom]);
         svg.text("tick", Anchor::Middle, [at, bottom + 14.0], &ranges.x.label(tick));
     }
     for (i, row) in panel.rows.iter().enumerate() {
-        draw_row(svg, frame, ranges, target, &panel.title, row, [x, y + HEAD + i as f64 * ROW]);
+        draw_row(svg, frame, ranges, target, &panel.title, row, [x, y + frame.head + i as f64 * ROW]);
     }
     for (limit, words) in &panel.limits {
         let at = left + ranges.x.at(*limit, frame.strip);
-        svg.line("limit", [at, y + HEAD - 3.0], [at, bottom]);
+        svg.line("limit", [at, y + frame.head - 3.0], [at, bottom]);
         let half = width_of(words, 11.0) / 2.0;
         let middle = at.clamp(left, (x + frame.panel - half).max(left));
-        svg.text("tick", Anchor::Middle, [middle, y + HEAD - 6.0], words);
+        svg.text("tick", Anchor::Middle, [middle, y + frame.head - 6.0], words);
     }
 }
 

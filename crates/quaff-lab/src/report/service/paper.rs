@@ -95,7 +95,7 @@ fn outages(report: &Report, view: &View) -> Vec<String> {
         let lost = match figures.unavailable[1] {
             0 => String::new(),
             lost => {
-                format!("; {} frames were lost meanwhile, and are neither in loss nor in delays", count(lost))
+                format!("; {} frames were lost meanwhile", count(lost))
             }
         };
         let (share, seconds) = (share.unwrap_or_default(), figures.unavailable_s);

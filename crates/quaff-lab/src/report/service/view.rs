@@ -184,8 +184,10 @@ pub(super) fn share_bare(share: f64) -> String {
     if percent >= 100.0 {
         return "100".into();
     }
-    // Never rounded up to all of it.
-    let text = format!("{:.4}", (percent * 1e4).floor() / 1e4);
+    // Never rounded up to all of it; the nearer to it, the more digits matter.
+    let digits = if percent < 99.0 { 2 } else { 4 };
+    let step = 10f64.powi(digits as i32);
+    let text = format!("{:.digits$}", (percent * step + 1e-6).floor() / step);
     text.trim_end_matches('0').trim_end_matches('.').into()
 }
 

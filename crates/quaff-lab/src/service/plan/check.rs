@@ -72,7 +72,8 @@ impl Service {
         let largest = u64::from(self.sizes.iter().copied().max().unwrap_or(0));
         let holds = |bytes: &u64| *bytes == 0 || *bytes >= largest;
         ensure(holds(cbs_bytes) && holds(ebs_bytes), || "a burst is shorter than a frame".into())?;
-        let refill_s = |bytes: &u64, mbps: &f64| if *mbps > 0.0 { *bytes as f64 * 8.0 / (mbps * 1e6) } else { 0.0 };
+        let refill_s =
+            |bytes: &u64, mbps: &f64| if *mbps > 0.0 { *bytes as f64 * 8.0 / (mbps * 1e6) } else { 0.0 };
         let longest_s = refill_s(cbs_bytes, cir_mbps).max(refill_s(ebs_bytes, eir_mbps));
         ensure(longest_s <= REFILL_MAX_S, || {
             format!("a burst takes {longest_s:.0} s until it may come again, more than {REFILL_MAX_S} s")

@@ -47,7 +47,9 @@ pub(super) fn all(
         for (way, side) in sides {
             if ended.is_ok() && side.tagged_ms.len() < repeats as usize {
                 let (came, of) = (side.tagged_ms.len(), format!("{size} B, {}", way_words(way)));
-                rig.note(format!("{of}: {came} of {repeats} tagged frames arrived; the latency is the mean of these."));
+                rig.note(format!(
+                    "{of}: {came} of {repeats} tagged frames arrived; the latency is the mean of these."
+                ));
             }
             let Some(row) = row(size, way, loads[&way], side, null_ms, rig) else { continue };
             let tagged =

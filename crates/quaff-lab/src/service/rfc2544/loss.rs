@@ -59,12 +59,7 @@ fn any_lost(seen: &[Seen]) -> bool {
 }
 
 /// The full load; a sender that was held up once may do better, and is given another try.
-fn full(
-    size: u32,
-    trial: Trial,
-    rig: &mut Rig<'_>,
-    report: &mut Report,
-) -> Result<Vec<Seen>> {
+fn full(size: u32, trial: Trial, rig: &mut Rig<'_>, report: &mut Report) -> Result<Vec<Seen>> {
     let rows = report.frame_loss.len();
     for _ in 1..TRIES {
         let seen = point(size, trial, trial.load, rig, report)?;

@@ -84,7 +84,10 @@ fn a_sender_that_was_held_up_is_given_another_try() {
         let mut sim = Sim { forwards_pps: [3000.0; 2], slow_in: slow_in.clone(), ..Sim::default() };
         let (report, _) = run_all(vec![throughput(64, Method::Rfc2544)], &mut sim);
         let row = &report.throughput[0];
-        assert!(row.regular && row.pps.is_some_and(|pps| (2970.0..=3002.0).contains(&pps)), "{slow_in:?}: {row:?}");
+        assert!(
+            row.regular && row.pps.is_some_and(|pps| (2970.0..=3002.0).contains(&pps)),
+            "{slow_in:?}: {row:?}"
+        );
     }
     // A burst with gaps comes through a queue that it would have filled.
     for slow_in in [vec![], vec![2], vec![4, 5, 7]] {
@@ -99,7 +102,8 @@ fn a_sender_that_was_held_up_is_given_another_try() {
 
 #[test]
 fn what_arrives_twice_or_late_is_told() {
-    let (_, notes) = run_all(vec![throughput(1518, Method::Mlr)], &mut Sim { is_untidy: true, ..Sim::default() });
+    let (_, notes) =
+        run_all(vec![throughput(1518, Method::Mlr)], &mut Sim { is_untidy: true, ..Sim::default() });
     assert!(notes.iter().any(|note| note.contains("more than once")), "{notes:?}");
     assert!(notes.iter().any(|note| note.contains("behind later ones")), "{notes:?}");
     let (_, notes) = run_all(vec![throughput(1518, Method::Mlr)], &mut Sim::default());

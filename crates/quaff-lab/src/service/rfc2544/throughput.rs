@@ -291,9 +291,7 @@ fn limit_words(bounds: &Bounds, upper_pps: Option<f64>, line_pps: f64) -> Option
     match (bounds.lower, bounds.upper) {
         _ if upper_pps.is_some() => None,
         // Loads are whole numbers: the highest below the line's rate is the line's.
-        (Some(lower), None) if lower + 1.0 > line_pps => {
-            Some(LINE_IS_THE_LIMIT.into())
-        }
+        (Some(lower), None) if lower + 1.0 > line_pps => Some(LINE_IS_THE_LIMIT.into()),
         (Some(_), None) => {
             Some("Nothing was lost at the most that could be sent: the instrument is the limit.".into())
         }

@@ -75,7 +75,11 @@ fn step(
     let Some(load) = kind.load(service, seconds, rig.link_mbps) else {
         let sentence = format!("{name}, {words}: not tested, the line's rate is lower.");
         // What is above the line's rate is policed by the line.
-        if kind == Kind::Policing { rig.note(sentence) } else { rig.unjudged(sentence) }
+        if kind == Kind::Policing {
+            rig.note(sentence)
+        } else {
+            rig.unjudged(sentence)
+        }
         return Ok(());
     };
     let what = format!("configuration, {name}, {words}");
@@ -174,7 +178,8 @@ fn slow(
     if matches!(kind, Kind::Cbs | Kind::Ebs) {
         let line = line_pps(link_mbps, mean_size(&service.sizes));
         // A pause comes before each. Of short bursts one alone says little.
-        let paces: Vec<f64> = stream.phases.iter().skip(1).step_by(2).map(|burst| pace(burst, line)).collect();
+        let paces: Vec<f64> =
+            stream.phases.iter().skip(1).step_by(2).map(|burst| pace(burst, line)).collect();
         let pace = median(&paces).unwrap_or(line);
         return (pace < line * OFFERED_MIN).then(|| {
             let (pace, line) = (pps_words(pace), pps_words(line));

@@ -242,7 +242,12 @@ fn a_run_that_was_ended_early_is_kept() {
 #[test]
 fn a_queue_that_delivers_later_polices_all_the_same() {
     let of = |arrived_ns: [u64; 2]| {
-        let total = quaff::trial::report::Tally { received: 1625, received_bytes: 1625 * 996, arrived_ns, ..Default::default() };
+        let total = quaff::trial::report::Tally {
+            received: 1625,
+            received_bytes: 1625 * 996,
+            arrived_ns,
+            ..Default::default()
+        };
         let stream = quaff::trial::report::StreamReport { total, ..sim::no_stream(1) };
         crate::service::figures::most_mbps(&stream, 4.0)
     };
@@ -257,7 +262,10 @@ fn an_overload_that_bursts_may_swallow_is_not_judged() {
     let service = Service { cbs_bytes: 250_000, ..service("A", 2.0) };
     let (steps, notes) = steps(service, &mut Sim::default());
     assert!(step(&steps, "policing").checks.iter().all(|check| check.limit.starts_with("at least")));
-    assert!(notes.iter().any(|note| note.contains("whether the excess is dropped was not judged")), "{notes:?}");
+    assert!(
+        notes.iter().any(|note| note.contains("whether the excess is dropped was not judged")),
+        "{notes:?}"
+    );
 }
 
 #[test]
