@@ -2,7 +2,7 @@
 //! for Markdown and for the page.
 
 use super::view::{NONE, Verdict, View, lost_words, mbps, or_none, share_bare, three};
-use crate::report::table::{Row, Table};
+use crate::report::table::{Column, Row, Table};
 use crate::report::view::distinct;
 use crate::report::words::{clean, count, delay, millis, percent, rate, significant};
 use crate::service::overall;
@@ -37,7 +37,12 @@ pub fn glance(report: &Report) -> Table {
                 judged if judged == steps.len() => format!("{held} of {judged} steps passed"),
                 judged => format!("{held} of {judged} steps passed, {} not judged", steps.len() - judged),
             };
-            let verdict = Verdict::of_all(verdicts.into_iter());
+            // A step without a check is one that could not be judged.
+            let is_whole = !verdicts.contains(&Verdict::None);
+            let verdict = match Verdict::of_all(verdicts.into_iter()) {
+                Verdict::Pass if !is_whole => Verdict::Open,
+                verdict => verdict,
+            };
             let what = format!("{}, configuration", view.with_way(name, way));
             table.push(Some(view.service_style(name)), [what, measured, verdict.words()]);
         }
@@ -101,6 +106,9 @@ pub fn performance(report: &Report, is_narrow: bool) -> Table {
         ">available %",
     ];
     let mut table = Table::new("Service performance", &heads);
+    if is_narrow {
+        table.columns.iter_mut().for_each(shorten);
+    }
     table.note = "Overall: the smallest of the smallest, the mean of the means, the largest of the largest. Delay, its \
                   variation above the smallest delay (PDV) and loss are those of available seconds, all else is of all \
                   of them. Within: the share of frames within the limit. Open: not every limit could be judged."
@@ -140,6 +148,21 @@ pub fn performance(report: &Report, is_narrow: bool) -> Table {
         }
     }
     table.without_empty()
+}
+
+/// The group of a column in so few letters that a terminal has room for them.
+fn shorten(column: &mut Column) {
+    let short = match column.group.as_str() {
+        "throughput, Mbit/s" | "rate, Mbit/s" => "Mbit/s",
+        "delay (FTD), ms" => "FTD, ms",
+        "variation (FDV), ms" => "FDV, ms",
+        "frames" => "",
+        group => group,
+    };
+    column.group = short.to_owned();
+    if column.head == "available %" {
+        "avail %".clone_into(&mut column.head);
+    }
 }
 
 /// A moment as a table has it: without the letters of RFC 3339.
@@ -220,6 +243,9 @@ pub fn configuration(report: &Report, is_narrow: bool) -> Table {
         ">variation (FDV), ms|max",
     ];
     let mut table = Table::new("Service configuration", &heads);
+    if is_narrow {
+        table.columns.iter_mut().for_each(shorten);
+    }
     for step in &report.configuration {
         let figures = &step.figures;
         let [low, mean, high] = three(figures.delay_ms, millis);
