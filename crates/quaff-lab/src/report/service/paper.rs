@@ -131,7 +131,9 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     if report.null.is_none() {
         out.push("The instrument alone was not measured: what it adds to delays is not known".into());
     }
-    out.extend(report.plan.notes.iter().chain(&report.notes).cloned());
+    // What was not judged is among the notes as well.
+    let notes = report.plan.notes.iter().chain(&report.notes);
+    out.extend(notes.filter(|note| !report.unjudged.contains(note)).cloned());
     let found = report.throughput.iter().map(|found| (view.sized(found.size, found.way), &found.notes[..]));
     out.extend(noted("Throughput", found));
     let found = report.recovery.iter().map(|found| (view.sized(found.size, found.way), &found.notes[..]));
