@@ -72,8 +72,9 @@ fn triple(all: &[[f64; 3]]) -> Option<[f64; 3]> {
 fn others(runs: &[&Performance]) -> Option<[f64; 6]> {
     let all: Vec<[f64; 6]> = runs.iter().filter_map(|run| run.figures.others_ms).collect();
     let column = |at: usize| all.iter().map(|row| row[at]).collect::<Vec<_>>();
-    let of =
-        |at: usize| if at % 2 == 0 { mean(&column(at)) } else { column(at).into_iter().reduce(f64::max) };
+    let of = |at: usize| {
+        if at.is_multiple_of(2) { mean(&column(at)) } else { column(at).into_iter().reduce(f64::max) }
+    };
     Some([of(0)?, of(1)?, of(2)?, of(3)?, of(4)?, of(5)?])
 }
 
