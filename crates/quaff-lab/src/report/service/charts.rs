@@ -155,7 +155,7 @@ fn tail(all: &Delays, grid: &[f64]) -> Vec<Point> {
     let point = |(column, ms): (usize, &f64)| {
         let share = beyond(*ms);
         let words = format!("{} of the frames", percent(share));
-        (share > 1e-12).then(|| Point { column, x: *ms, y: share, spread: None, hollow: false, words })
+        (share > 1e-12).then_some(Point { column, x: *ms, y: share, spread: None, hollow: false, words })
     };
     grid.iter().enumerate().filter_map(point).collect()
 }

@@ -47,7 +47,7 @@ fn timeline(view: &View, run: u32, way: Way, several: bool) -> Option<Chart> {
     };
     let all: Vec<(&Performance, Vec<Spell>)> =
         here.iter().map(|line| (*line, spells(line, frame_bits(view, line), each))).collect();
-    let points = |value: &dyn Fn(&Spell) -> Option<([f64; 3], String)>| {
+    let points = |value: &Value<'_>| {
         let line = |(line, spells): &(&Performance, Vec<Spell>)| {
             let point = |spell: &Spell| {
                 let ([low, y, high], words) = value(spell)?;
@@ -81,7 +81,9 @@ fn timeline(view: &View, run: u32, way: Way, several: bool) -> Option<Chart> {
     Some(chart(&view.with_way(&begin, way), caption, Shape::Curves(curves)))
 }
 
-type Points<'a> = dyn Fn(&dyn Fn(&Spell) -> Option<([f64; 3], String)>) -> Vec<Line> + 'a;
+/// Smallest, middle and largest of a time, and what is said when one points at it.
+type Value<'a> = dyn Fn(&Spell) -> Option<([f64; 3], String)> + 'a;
+type Points<'a> = dyn Fn(&Value<'_>) -> Vec<Line> + 'a;
 
 fn panels(all: &[(&Performance, Vec<Spell>)], here: &[&Performance], points: &Points<'_>) -> Vec<Panel> {
     let spells = || all.iter().flat_map(|(_, spells)| spells);

@@ -132,7 +132,7 @@ impl Verdict {
         let wanted = limited(&line.limits);
         let is_judged = |what: &&str| line.checks.iter().any(|check| check.what == **what);
         match Self::of(&line.checks) {
-            Self::Pass | Self::None if !wanted.iter().all(|what| is_judged(what)) => Self::Open,
+            Self::Pass | Self::None if !wanted.iter().all(is_judged) => Self::Open,
             verdict => verdict,
         }
     }
