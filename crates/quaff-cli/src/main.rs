@@ -41,6 +41,7 @@ enum Command {
     Bench(cmd::bench::Args),
     Service(Box<cmd::service::Args>),
     Cores(cmd::cores::Args),
+    Doctor(cmd::doctor::Args),
     Lab(cmd::lab::Args),
 }
 
@@ -68,6 +69,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Bench(args) => cmd::bench::run(&args),
         Command::Service(args) => cmd::service::run(&args),
         Command::Cores(args) => cmd::cores::run(args),
+        Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Lab(args) => cmd::lab::run(args),
     }
 }

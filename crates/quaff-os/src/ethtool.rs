@@ -3,6 +3,11 @@
 //!
 //! An [`Ethtool`] speaks for the network namespace in which it was opened.
 
+pub mod features;
+mod settings;
+
+pub use settings::{Channels, Coalescing};
+
 use crate::rtnl::NAME_BYTES_MAX;
 use crate::{Error, Result, Try};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};

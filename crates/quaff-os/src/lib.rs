@@ -13,6 +13,7 @@ pub mod ethtool;
 pub mod event;
 pub mod filter;
 pub mod interrupt;
+pub mod machine;
 pub mod mem;
 pub mod netns;
 pub mod packet;

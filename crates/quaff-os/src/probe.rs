@@ -1,6 +1,6 @@
 //! What the kernel permits this process, where the only way to know is to try or to ask.
 
-use crate::{Error, Result, Try};
+use crate::{Error, Result, Try, packet};
 use io_uring::{IoUring, opcode};
 use nix::sys::resource::{Resource, getrlimit};
 use std::fs;
@@ -8,6 +8,17 @@ use std::io;
 
 /// CAP_IPC_LOCK (linux/capability.h): memory may be locked without limit.
 pub const CAP_IPC_LOCK: u32 = 14;
+
+/// CAP_SYS_NICE: threads may go before those of others.
+pub const CAP_SYS_NICE: u32 = 23;
+
+/// Opens a packet socket, and closes it.
+///
+/// # Errors
+/// `EPERM` without CAP_NET_RAW in the user namespace that owns the network's.
+pub fn packet_socket() -> Result<()> {
+    packet::socket::open().map(drop)
+}
 
 /// Sets up an io_uring and has it do nothing once.
 ///

@@ -105,6 +105,13 @@ impl Rtnl {
         self.get(message, &tried)?.stats.ok_or_else(|| Error::new(tried, errno(libc::ENODATA)))
     }
 
+    /// The number of the XDP program that interface `index` has; 0 where the kernel does not say which.
+    pub fn xdp_program(&mut self, index: u32) -> Result<Option<u32>> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        Ok(self.get(message, &format!("ask for the XDP program of interface {index}"))?.xdp)
+    }
+
     fn get(&mut self, message: LinkMessage, tried: &str) -> Result<Reply> {
         self.socket.get(RouteNetlinkMessage::GetLink(message), tried)
     }

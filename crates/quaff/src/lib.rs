@@ -18,6 +18,7 @@ pub mod batch;
 pub mod capture;
 pub mod chunk;
 pub mod cores;
+pub mod doctor;
 pub mod error;
 pub mod gauge;
 pub mod inner;

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod capture;
 pub(crate) mod cores;
+pub(crate) mod doctor;
 pub(crate) mod extcap;
 pub(crate) mod generate;
 pub(crate) mod gulp;

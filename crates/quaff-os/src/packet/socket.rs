@@ -30,7 +30,7 @@ pub struct KernelDrops {
 }
 
 /// A socket that receives nothing until it is bound (protocol 0).
-pub(super) fn open() -> Result<OwnedFd> {
+pub(crate) fn open() -> Result<OwnedFd> {
     // SAFETY: socket(2) takes no pointers.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {

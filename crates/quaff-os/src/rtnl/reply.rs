@@ -11,11 +11,18 @@ use netlink_packet_route::link::Stats64;
 /// Bytes of `struct ifinfomsg`: family, pad, type, index, flags, change.
 const HEADER_BYTES: usize = 16;
 
-/// One link message; both are `None` for a message of another type.
+/// `IFLA_XDP`, and in it `IFLA_XDP_ATTACHED` and `IFLA_XDP_PROG_ID` (linux/if_link.h).
+const IFLA_XDP: u16 = 43;
+const IFLA_XDP_ATTACHED: u16 = 2;
+const IFLA_XDP_PROG_ID: u16 = 4;
+
+/// One link message; all are `None` for a message of another type.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     pub(super) link: Option<Link>,
     pub(super) stats: Option<LinkStats>,
+    /// The number of the XDP program that the interface has; 0 where the kernel does not say which.
+    pub(super) xdp: Option<u32>,
 }
 
 impl NetlinkDeserializable for Reply {
@@ -39,7 +46,7 @@ impl NetlinkDeserializable for Reply {
             running: flags & libc::IFF_RUNNING != 0,
             master: None,
         };
-        let mut stats = None;
+        let (mut stats, mut xdp) = (None, None);
         for attribute in NlasIterator::new(attributes) {
             let attribute = attribute?;
             let value = attribute.value();
@@ -49,11 +56,26 @@ impl NetlinkDeserializable for Reply {
                 libc::IFLA_MTU if value.len() == 4 => link.mtu = word(value, 0),
                 libc::IFLA_MASTER if value.len() == 4 => link.master = Some(word(value, 0)),
                 libc::IFLA_STATS64 => stats = Some(counters(&Stats64::parse(value)?)),
+                IFLA_XDP => xdp = xdp_program(value),
                 _ => {}
             }
         }
-        Ok(Self { link: Some(link), stats })
+        Ok(Self { link: Some(link), stats, xdp })
     }
+}
+
+/// What cannot be read is taken not to be there: nobody's counters depend on it.
+fn xdp_program(attributes: &[u8]) -> Option<u32> {
+    let (mut is_attached, mut number) = (false, 0);
+    for attribute in NlasIterator::new(attributes).flatten() {
+        let value = attribute.value();
+        match attribute.kind() {
+            IFLA_XDP_ATTACHED => is_attached = value.first().is_some_and(|&mode| mode != 0),
+            IFLA_XDP_PROG_ID if value.len() == 4 => number = word(value, 0),
+            _ => {}
+        }
+    }
+    is_attached.then_some(number)
 }
 
 fn counters(stats: &Stats64) -> LinkStats {
@@ -103,5 +125,16 @@ mod tests {
         }
         let link = parse(&whole).expect("whole").link.expect("a link");
         assert_eq!((link.index, link.name.as_str(), link.mtu), (7, "lo", 1500));
+    }
+
+    #[test]
+    fn a_program_is_there_when_it_is_attached() {
+        let with = |mode: u8| {
+            let mut whole = vec![0u8; HEADER_BYTES];
+            whole.extend([20, 0, IFLA_XDP as u8, 0x80, 5, 0, IFLA_XDP_ATTACHED as u8, 0, mode, 0, 0, 0]);
+            whole.extend([8, 0, IFLA_XDP_PROG_ID as u8, 0, 9, 0, 0, 0]);
+            parse(&whole).expect("whole").xdp
+        };
+        assert_eq!((with(0), with(2)), (None, Some(9)));
     }
 }

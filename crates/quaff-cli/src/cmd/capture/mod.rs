@@ -10,18 +10,22 @@ pub(crate) use report::exit;
 use crate::exit::Exit;
 use crate::show::say;
 use quaff::capture::Capture;
+use quaff::doctor::{self, Finding};
 use quaff::plan::CapturePlan;
 use quaff::stop::{Reason, Stop};
 use quaff::tally::Ledger;
 use quaff_os::event::Event;
 use quaff_os::signal::{Signal, Signals, is_ignored};
 use std::io::{IsTerminal, Write};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// How often the live line is drawn.
 const LOOK: Duration = Duration::from_millis(250);
 /// How often a run that is ending looks whether the last byte is written.
 const LOOK_END: Duration = Duration::from_millis(2);
+/// How long a start that is done waits for what there is to say of its interfaces.
+const LOOK_AT_MOST: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = args.plan()?.validate()?;
@@ -45,8 +49,9 @@ pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Option<
     }
     let signals = Signals::block(&wanted)?;
     let stop = Stop::default();
+    let ailment = (args.quiet == 0).then(|| ailment(plan));
     let Some(capture) = start(plan, &signals, &stop)? else { return Ok(None) };
-    greet(args, plan, &capture);
+    greet(args, plan, &capture, ailment.and_then(|told| told.recv_timeout(LOOK_AT_MOST).ok()));
     watch(args, &capture, &signals, &stop)?;
     Ok(Some(capture.finish()))
 }
@@ -76,9 +81,26 @@ fn start(plan: &CapturePlan, signals: &Signals, stop: &Stop) -> anyhow::Result<O
     Ok(Some(started?))
 }
 
-fn greet(args: &Args, plan: &CapturePlan, capture: &Capture) {
+/// Has somebody look at the interfaces while the capture starts; tells the worst that was found, if any.
+fn ailment(plan: &CapturePlan) -> Receiver<Finding> {
+    let (tell, told) = channel();
+    let interfaces = plan.interfaces.clone();
+    std::thread::spawn(move || {
+        let found = interfaces.iter().filter_map(|it| doctor::glance(&it.name, it.cpu));
+        if let Some(worst) = found.max_by_key(|finding| finding.severity) {
+            // A capture that is over, or that did not wait, does not want to know.
+            let _ = tell.send(worst);
+        }
+    });
+    told
+}
+
+fn greet(args: &Args, plan: &CapturePlan, capture: &Capture, ailment: Option<Finding>) {
     let mut err = std::io::stderr().lock();
     if args.quiet == 0 {
+        if let Some(Finding { what, fix, .. }) = ailment {
+            let _ = writeln!(err, "quaff: {what}; mend it: {fix} ('quaff doctor' says why)");
+        }
         for note in capture.notes() {
             let _ = writeln!(err, "quaff: {note}");
         }

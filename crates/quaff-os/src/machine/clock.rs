@@ -1,0 +1,71 @@
+//! Which clock the kernel reads when it stamps a packet, and whether that one is right.
+
+use super::text;
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The clock that the kernel counts time by (Documentation/timers/timekeeping.rst).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClockSource {
+    /// The one in use: "tsc".
+    pub current: String,
+    /// All that could be used, best first.
+    pub available: Vec<String>,
+    /// The file by which it is chosen.
+    pub path: PathBuf,
+}
+
+/// How well the clock is kept (adjtimex(2)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Discipline {
+    /// Somebody sets it by a better one.
+    pub is_synchronised: bool,
+    /// How wrong it may be (`maxerror`).
+    pub error_max: Duration,
+}
+
+/// The clock that the kernel counts time by, as `root` shows it.
+pub fn clock_source(root: &Path) -> Result<ClockSource> {
+    let dir = root.join("sys/devices/system/clocksource/clocksource0");
+    let path = dir.join("current_clocksource");
+    let available = text(&dir.join("available_clocksource"))?;
+    Ok(ClockSource {
+        current: text(&path)?,
+        available: available.split_whitespace().map(str::to_owned).collect(),
+        path,
+    })
+}
+
+/// How well this machine's clock is kept. Needs no privilege.
+pub fn discipline() -> Result<Discipline> {
+    // SAFETY: `timex` is plain data; all zero is a valid value, and `modes` 0 asks without changing.
+    let mut timex: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel reads and writes one `struct timex`, which is ours.
+    let state = unsafe { libc::adjtimex(&mut timex) };
+    if state < 0 {
+        return Err(Error::last("ask how well the clock is kept"));
+    }
+    Ok(Discipline {
+        is_synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
+        error_max: Duration::from_micros(u64::try_from(timex.maxerror).unwrap_or(0)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_clock_is_read_below_a_root() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(clock_source(root.path()).unwrap_err().raw(), libc::ENOENT);
+        let dir = root.path().join("sys/devices/system/clocksource/clocksource0");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("current_clocksource"), "hpet\n").unwrap();
+        fs::write(dir.join("available_clocksource"), "tsc hpet acpi_pm \n").unwrap();
+        let clock = clock_source(root.path()).unwrap();
+        assert_eq!((clock.current.as_str(), clock.available.len()), ("hpet", 3));
+    }
+}

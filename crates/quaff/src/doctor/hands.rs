@@ -1,0 +1,191 @@
+//! Settings that can be changed and put back, each with one value that is text: what is read is what can be
+//! set again.
+
+use crate::{Error, Result};
+use quaff_os::ethtool::Ethtool;
+use quaff_os::{machine, rtnl};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Knob {
+    /// What a file of /proc or /sys says.
+    File(PathBuf),
+    /// The frames in the receive ring of an interface: "4096".
+    Ring(String),
+    /// The queues that an interface receives with: "4".
+    Channels(String),
+    /// When an interface interrupts: "adaptive", or µs: "50".
+    Coalescing(String),
+    /// Its RSS table: "0,1,2,3".
+    Rss(String),
+    /// One of its features, by the kernel's name: "on" or "off".
+    Feature(String, String),
+}
+
+impl Knob {
+    /// The interface that it belongs to.
+    pub fn interface(&self) -> Option<&str> {
+        match self {
+            Self::File(_) => None,
+            Self::Ring(name)
+            | Self::Channels(name)
+            | Self::Coalescing(name)
+            | Self::Rss(name)
+            | Self::Feature(name, _) => Some(name),
+        }
+    }
+
+    /// Whether another network namespace has one of its own.
+    pub fn is_of_netns(&self) -> bool {
+        match self {
+            Self::File(path) => path.starts_with("/proc/sys/net"),
+            _ => true,
+        }
+    }
+}
+
+impl fmt::Display for Knob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Ring(name) => write!(f, "the receive ring of {name}"),
+            Self::Channels(name) => write!(f, "the channels of {name}"),
+            Self::Coalescing(name) => write!(f, "the coalescing of {name}"),
+            Self::Rss(name) => write!(f, "the RSS table of {name}"),
+            Self::Feature(name, feature) => write!(f, "{feature} of {name}"),
+        }
+    }
+}
+
+/// What reads and changes settings.
+pub trait Hands {
+    /// The value of a setting.
+    fn get(&self, knob: &Knob) -> Result<String>;
+    /// Changes it. What it came to is what [`get`](Self::get) says next.
+    fn set(&self, knob: &Knob, value: &str) -> Result<()>;
+    /// The number of an interface, which one that is made anew has not got again.
+    fn index(&self, interface: &str) -> Result<u32>;
+    /// The network namespace in which settings are changed.
+    fn netns(&self) -> Result<u64>;
+    /// What is different at each start of the machine.
+    fn boot(&self) -> Result<String>;
+}
+
+/// This machine, and the network namespace of the calling thread.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Machine;
+
+impl Hands for Machine {
+    fn get(&self, knob: &Knob) -> Result<String> {
+        let card = |name: &String| Ethtool::open(name);
+        let there = |value: Option<String>| value.ok_or_else(|| gone(knob));
+        Ok(match knob {
+            Knob::File(path) => {
+                let text = fs::read_to_string(path).map_err(|errno| Error::path("read", path, errno))?;
+                text.trim().to_owned()
+            }
+            Knob::Ring(name) => there(card(name)?.rx_ring()?.map(|ring| ring.frames.to_string()))?,
+            Knob::Channels(name) => {
+                there(card(name)?.channels()?.map(|channels| channels.receiving.to_string()))?
+            }
+            Knob::Coalescing(name) => there(card(name)?.coalescing()?.map(|it| match it.is_adaptive {
+                true => ADAPTIVE.to_owned(),
+                false => it.rx_usecs.to_string(),
+            }))?,
+            Knob::Rss(name) => there(card(name)?.rss_table()?.map(|table| join(&table)))?,
+            Knob::Feature(name, feature) => {
+                let features = card(name)?.features()?;
+                there(features.get(feature).map(|it| if it.is_on { "on" } else { "off" }.to_owned()))?
+            }
+        })
+    }
+
+    fn set(&self, knob: &Knob, value: &str) -> Result<()> {
+        let number = || value.parse().map_err(|_| unknown(knob, value));
+        match knob {
+            Knob::File(path) => {
+                fs::write(path, value).map_err(|errno| Error::path("write to", path, errno))?;
+            }
+            Knob::Ring(name) => Ethtool::open(name)?.set_rx_ring(number()?)?,
+            Knob::Channels(name) => Ethtool::open(name)?.set_channels(number()?)?,
+            Knob::Coalescing(name) => {
+                let card = Ethtool::open(name)?;
+                if value == ADAPTIVE {
+                    let usecs = card.coalescing()?.map_or(0, |now| now.rx_usecs);
+                    card.set_coalescing(usecs, true)?;
+                } else {
+                    card.set_coalescing(number()?, false)?;
+                }
+            }
+            Knob::Rss(name) => {
+                let table: std::result::Result<Vec<u32>, _> = value.split(',').map(str::parse).collect();
+                Ethtool::open(name)?.set_rss_table(&table.map_err(|_| unknown(knob, value))?)?;
+            }
+            Knob::Feature(name, feature) => match value {
+                "on" | "off" => Ethtool::open(name)?.set_feature(feature, value == "on")?,
+                _ => return Err(unknown(knob, value)),
+            },
+        }
+        Ok(())
+    }
+
+    fn index(&self, interface: &str) -> Result<u32> {
+        Ok(rtnl::link(interface)?.index)
+    }
+
+    fn netns(&self) -> Result<u64> {
+        Ok(machine::netns_inode()?)
+    }
+
+    fn boot(&self) -> Result<String> {
+        Ok(machine::boot_id(Path::new("/"))?)
+    }
+}
+
+/// What a card that chooses by itself is said to be.
+const ADAPTIVE: &str = "adaptive";
+
+fn join(numbers: &[u32]) -> String {
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn gone(knob: &Knob) -> Error {
+    Error::Plan(format!("cannot read {knob}: the driver has none"))
+}
+
+fn unknown(knob: &Knob, value: &str) -> Error {
+    Error::Plan(format!("{value:?} is no value for {knob}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_features_and_no_ring() {
+        let gro = Knob::Feature("lo".into(), "rx-gro".into());
+        assert!(["on", "off"].contains(&Machine.get(&gro).unwrap().as_str()));
+        assert!(Machine.set(&gro, "maybe").is_err());
+        assert!(Machine.get(&Knob::Ring("lo".into())).unwrap_err().to_string().contains("receive ring of lo"));
+        assert!(Machine.set(&Knob::Ring("lo".into()), "many").is_err());
+        assert_eq!(Machine.index("lo").unwrap(), 1);
+    }
+
+    #[test]
+    fn a_file_is_read_without_its_end_of_line_and_set() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("netdev_max_backlog");
+        let knob = Knob::File(path.clone());
+        assert!(Machine.get(&knob).is_err());
+        fs::write(&path, "1000\n").unwrap();
+        assert_eq!(Machine.get(&knob).unwrap(), "1000");
+        Machine.set(&knob, "2000").unwrap();
+        assert_eq!(Machine.get(&knob).unwrap(), "2000");
+        assert!(!knob.is_of_netns() && Knob::File("/proc/sys/net/core/rmem_max".into()).is_of_netns());
+    }
+}

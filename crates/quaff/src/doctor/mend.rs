@@ -1,0 +1,227 @@
+//! Changes settings, and puts them back exactly as they were, over as many runs as it takes.
+//!
+//! What there was is written down before anything is changed, and read back after it: a run that is killed
+//! in between can be undone too. A setting that somebody else has changed since is theirs, and stays.
+
+use super::{Change, Hands, Knob};
+use crate::{Error, Result};
+use quaff_os::disk::{Lock, lock_file};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Where what was changed is kept until it is put back.
+pub const STATE: &str = "/run/quaff/doctor.json";
+/// How long another doctor may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What became of a setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Done {
+    /// The setting, in words.
+    pub what: String,
+    /// What it was.
+    pub was: String,
+    /// What it is now.
+    pub now: String,
+    /// Why it is not what it was to be, if so.
+    pub refused: Option<String>,
+}
+
+/// What is written down.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct State {
+    boot: String,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    knob: Knob,
+    /// Whose: settings of the network belong to a namespace.
+    netns: Option<u64>,
+    /// The number of its interface.
+    index: Option<u32>,
+    was: String,
+    set: String,
+}
+
+/// The file, while nobody else uses it.
+struct Book<'a> {
+    path: &'a Path,
+    state: State,
+    /// Held, not read: it lets go of the lock.
+    _folder: File,
+}
+
+/// Makes the changes, one by one, and writes down in `file` what there was. A setting that was changed before
+/// keeps its first value.
+///
+/// # Errors
+/// The file cannot be written; then nothing is changed. What a driver refuses is told in [`Done`].
+pub fn fix(changes: &[Change], hands: &dyn Hands, file: &Path) -> Result<Vec<Done>> {
+    if changes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut book = Book::open(file, true)?;
+    let boot = hands.boot()?;
+    if book.state.boot != boot {
+        // What another start of the machine changed went with it.
+        book.state = State { boot, entries: Vec::new() };
+    }
+    changes.iter().map(|change| fix_one(change, hands, &mut book)).collect()
+}
+
+fn fix_one(change: &Change, hands: &dyn Hands, book: &mut Book<'_>) -> Result<Done> {
+    let Change { knob, to } = change;
+    let was = match hands.get(knob) {
+        Ok(was) => was,
+        Err(error) => return Ok(done(knob, "?", "?", Some(error.to_string()))),
+    };
+    if was == *to {
+        return Ok(done(knob, &was, &was, None));
+    }
+    let entry = book.note(place(knob, hands)?, &was, to);
+    book.write()?;
+    let refused = hands.set(knob, to).err().map(|error| error.to_string());
+    let now = hands.get(knob).unwrap_or_else(|_| to.clone());
+    if now == book.state.entries[entry].was {
+        book.state.entries.remove(entry);
+    } else {
+        // A driver may round what it is told.
+        book.state.entries[entry].set = now.clone();
+    }
+    book.write()?;
+    Ok(done(knob, &was, &now, refused))
+}
+
+/// Puts back what was changed, the last change first, as far as it belongs to the caller's network namespace or
+/// to the machine.
+///
+/// # Errors
+/// The file was written before the machine was started again, or cannot be read or written.
+pub fn undo(hands: &dyn Hands, file: &Path) -> Result<Vec<Done>> {
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    let mut book = Book::open(file, false)?;
+    if book.state.boot != hands.boot()? {
+        return Err(Error::Plan(format!(
+            "{} was written before the machine was started again, and what it tells of went with that: remove it",
+            file.display()
+        )));
+    }
+    let netns = hands.netns()?;
+    let mut put_back = Vec::new();
+    for at in (0..book.state.entries.len()).rev() {
+        let entry = book.state.entries[at].clone();
+        if entry.netns.is_some_and(|of| of != netns) {
+            put_back.push(done(&entry.knob, &entry.set, &entry.set, Some(ELSEWHERE.to_owned())));
+            continue;
+        }
+        let (told, is_over) = undo_one(&entry, hands);
+        put_back.push(told);
+        if is_over {
+            book.state.entries.remove(at);
+            book.write()?;
+        }
+    }
+    if book.state.entries.is_empty() {
+        fs::remove_file(file).map_err(|errno| Error::path("remove", file, errno))?;
+    }
+    Ok(put_back)
+}
+
+const ELSEWHERE: &str = "it was changed in another network namespace; undo it there";
+
+/// What became of it, and whether there is nothing left to do.
+fn undo_one(entry: &Entry, hands: &dyn Hands) -> (Done, bool) {
+    let Entry { knob, was, set, .. } = entry;
+    let told = |now: &str, refused: Option<String>| done(knob, set, now, refused);
+    let is_same = match (knob.interface(), entry.index) {
+        (Some(name), Some(index)) => hands.index(name).is_ok_and(|found| found == index),
+        _ => true,
+    };
+    if !is_same {
+        return (told("?", Some("the interface that was changed is not there any more".into())), true);
+    }
+    match hands.get(knob) {
+        Err(error) => (told("?", Some(error.to_string())), false),
+        Ok(now) if now == *was => (told(&now, None), true),
+        Ok(now) if now != *set => {
+            let words = format!("somebody else has set it to {now} since, and it stays so; it was {was}");
+            (told(&now, Some(words)), true)
+        }
+        Ok(_) => match hands.set(knob, was) {
+            Err(error) => (told(set, Some(error.to_string())), false),
+            Ok(()) => match hands.get(knob) {
+                Ok(now) if now == *was => (told(&now, None), true),
+                Ok(now) => (told(&now, Some(format!("it was {was}, and the driver made {now} of it"))), false),
+                Err(error) => (told("?", Some(error.to_string())), false),
+            },
+        },
+    }
+}
+
+fn done(knob: &Knob, was: &str, now: &str, refused: Option<String>) -> Done {
+    Done { what: knob.to_string(), was: was.to_owned(), now: now.to_owned(), refused }
+}
+
+/// An entry without values: which setting of which interface, in which namespace.
+fn place(knob: &Knob, hands: &dyn Hands) -> Result<Entry> {
+    let netns = if knob.is_of_netns() { Some(hands.netns()?) } else { None };
+    let index = knob.interface().map(|name| hands.index(name)).transpose()?;
+    Ok(Entry { knob: knob.clone(), netns, index, was: String::new(), set: String::new() })
+}
+
+impl<'a> Book<'a> {
+    /// Opens the file, or begins one, and keeps others from it.
+    fn open(path: &'a Path, make: bool) -> Result<Self> {
+        let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if make {
+            fs::create_dir_all(folder).map_err(|errno| Error::path("make the folder", folder, errno))?;
+        }
+        let held = File::open(folder).map_err(|errno| Error::path("open", folder, errno))?;
+        let begun = Instant::now();
+        while lock_file(&held) == Lock::Held {
+            if begun.elapsed() > PATIENCE {
+                return Err(Error::path("lock", folder, io::ErrorKind::TimedOut.into()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let state = match fs::read(path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+                Error::Plan(format!("{}: {error}; what was there before cannot be told", path.display()))
+            })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => State::default(),
+            Err(errno) => return Err(Error::path("read", path, errno)),
+        };
+        Ok(Self { path, state, _folder: held })
+    }
+
+    /// Notes what a setting was, unless that is known, and what it is going to be; the entry's place.
+    fn note(&mut self, place: Entry, was: &str, to: &str) -> usize {
+        let is_it = |entry: &Entry| (&entry.knob, entry.netns, entry.index) == (&place.knob, place.netns, place.index);
+        if let Some(at) = self.state.entries.iter().position(is_it) {
+            to.clone_into(&mut self.state.entries[at].set);
+            return at;
+        }
+        self.state.entries.push(Entry { was: was.to_owned(), set: to.to_owned(), ..place });
+        self.state.entries.len() - 1
+    }
+
+    /// Puts a whole new file in the place of the old one.
+    fn write(&self) -> Result<()> {
+        let new: PathBuf = self.path.with_extension("new");
+        let failed = |errno| Error::path("write", &new, errno);
+        let text = serde_json::to_vec_pretty(&self.state).map_err(|error| failed(error.into()))?;
+        let mut file = File::create(&new).map_err(failed)?;
+        file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed)?;
+        fs::rename(&new, self.path).map_err(|errno| Error::path("write", self.path, errno))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! A machine whose settings are a map.
+
+use super::*;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use tempfile::TempDir;
+
+struct Fake {
+    values: RefCell<HashMap<String, String>>,
+    boot: RefCell<String>,
+    netns: Cell<u64>,
+    index: Cell<u32>,
+    refuses: RefCell<Vec<String>>,
+    dir: TempDir,
+}
+
+impl Fake {
+    fn new() -> Self {
+        let fake = Self {
+            values: RefCell::default(),
+            boot: RefCell::new("first".into()),
+            netns: Cell::new(7),
+            index: Cell::new(3),
+            refuses: RefCell::default(),
+            dir: tempfile::tempdir().unwrap(),
+        };
+        for (knob, value) in [(ring(), "256"), (gro(), "on"), (governor(), "powersave")] {
+            fake.put(&knob, value);
+        }
+        fake
+    }
+
+    fn put(&self, knob: &Knob, value: &str) {
+        self.values.borrow_mut().insert(knob.to_string(), value.into());
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("run/doctor.json")
+    }
+
+    fn fix(&self, changes: &[(Knob, &str)]) -> Vec<Done> {
+        let change = |(knob, to): &(Knob, &str)| Change { knob: knob.clone(), to: (*to).to_owned() };
+        super::fix(&changes.iter().map(change).collect::<Vec<_>>(), self, &self.file()).unwrap()
+    }
+
+    fn undo(&self) -> Vec<Done> {
+        super::undo(self, &self.file()).unwrap()
+    }
+
+    #[track_caller]
+    fn assert_is(&self, knob: &Knob, value: &str) {
+        assert_eq!(self.get(knob).unwrap(), value, "{knob}");
+    }
+}
+
+impl Hands for Fake {
+    fn get(&self, knob: &Knob) -> Result<String> {
+        let value = self.values.borrow().get(&knob.to_string()).cloned();
+        value.ok_or_else(|| Error::Plan(format!("there is no {knob}")))
+    }
+
+    fn set(&self, knob: &Knob, value: &str) -> Result<()> {
+        if self.refuses.borrow().contains(&knob.to_string()) {
+            return Err(Error::Plan("permission denied".into()));
+        }
+        // Rings of this driver are multiples of 64, at the most 4096.
+        let value = match knob {
+            Knob::Ring(_) => (value.parse::<u32>().unwrap().next_multiple_of(64).min(4096)).to_string(),
+            _ => value.to_owned(),
+        };
+        self.put(knob, &value);
+        Ok(())
+    }
+
+    fn index(&self, _: &str) -> Result<u32> {
+        Ok(self.index.get())
+    }
+
+    fn netns(&self) -> Result<u64> {
+        Ok(self.netns.get())
+    }
+
+    fn boot(&self) -> Result<String> {
+        Ok(self.boot.borrow().clone())
+    }
+}
+
+fn ring() -> Knob {
+    Knob::Ring("eth0".into())
+}
+
+fn gro() -> Knob {
+    Knob::Feature("eth0".into(), "rx-gro".into())
+}
+
+fn governor() -> Knob {
+    Knob::File("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor".into())
+}
+
+#[test]
+fn all_is_put_back_as_it_was() {
+    let fake = Fake::new();
+    let fixed = fake.fix(&[(ring(), "4000"), (gro(), "off"), (governor(), "performance")]);
+    assert!(fixed.iter().all(|done| done.refused.is_none()), "{fixed:?}");
+    assert_eq!((fixed[0].was.as_str(), fixed[0].now.as_str()), ("256", "4032"), "as the driver rounds it");
+    fake.assert_is(&gro(), "off");
+    let undone = fake.undo();
+    assert_eq!(undone.iter().map(|done| done.now.as_str()).collect::<Vec<_>>(), ["powersave", "on", "256"]);
+    for (knob, value) in [(ring(), "256"), (gro(), "on"), (governor(), "powersave")] {
+        fake.assert_is(&knob, value);
+    }
+    assert!(!fake.file().exists());
+    assert_eq!(fake.undo(), [], "there is nothing more");
+}
+
+#[test]
+fn a_second_fix_keeps_the_first_values() {
+    let fake = Fake::new();
+    fake.fix(&[(ring(), "1024")]);
+    fake.fix(&[(ring(), "1024"), (gro(), "off")]);
+    fake.fix(&[(ring(), "4096")]);
+    fake.undo();
+    fake.assert_is(&ring(), "256");
+    fake.assert_is(&gro(), "on");
+}
+
+#[test]
+fn what_is_right_already_is_not_noted() {
+    let fake = Fake::new();
+    let fixed = fake.fix(&[(ring(), "256")]);
+    assert_eq!((fixed[0].was.as_str(), fixed[0].now.as_str()), ("256", "256"));
+    assert_eq!(fake.undo(), []);
+}
+
+#[test]
+fn what_is_refused_is_told_and_not_noted() {
+    let fake = Fake::new();
+    fake.refuses.borrow_mut().push(gro().to_string());
+    let fixed = fake.fix(&[(gro(), "off"), (Knob::Rss("eth0".into()), "0,1"), (ring(), "512")]);
+    let refused: Vec<_> = fixed.iter().map(|done| done.refused.is_some()).collect();
+    assert_eq!(refused, [true, true, false], "{fixed:?}");
+    assert_eq!(fake.undo().len(), 1);
+}
+
+#[test]
+fn what_cannot_be_put_back_stays_noted() {
+    let fake = Fake::new();
+    fake.fix(&[(gro(), "off"), (ring(), "512")]);
+    fake.refuses.borrow_mut().push(gro().to_string());
+    let undone = fake.undo();
+    assert_eq!(undone.iter().filter(|done| done.refused.is_some()).count(), 1, "{undone:?}");
+    fake.assert_is(&ring(), "256");
+    fake.refuses.borrow_mut().clear();
+    assert_eq!(fake.undo().len(), 1, "once more, when it may");
+    fake.assert_is(&gro(), "on");
+}
+
+#[test]
+fn what_others_have_changed_since_is_theirs() {
+    let fake = Fake::new();
+    fake.fix(&[(ring(), "512"), (gro(), "off")]);
+    fake.put(&ring(), "2048");
+    fake.put(&gro(), "on");
+    let undone = fake.undo();
+    let words = undone.iter().find(|done| done.what.contains("ring")).unwrap().refused.as_ref().unwrap();
+    assert!(words.contains("2048") && words.contains("256"), "{words}");
+    fake.assert_is(&ring(), "2048");
+    assert!(!fake.file().exists(), "there is nothing left to do");
+}
+
+#[test]
+fn another_start_of_the_machine_is_told() {
+    let fake = Fake::new();
+    fake.fix(&[(ring(), "512")]);
+    "second".clone_into(&mut fake.boot.borrow_mut());
+    fake.put(&ring(), "256");
+    let error = super::undo(&fake, &fake.file()).unwrap_err().to_string();
+    assert!(error.contains("started again"), "{error}");
+    // What a fix finds of another start does not count.
+    fake.put(&ring(), "320");
+    fake.fix(&[(ring(), "512")]);
+    fake.undo();
+    fake.assert_is(&ring(), "320");
+}
+
+#[test]
+fn another_namespace_and_another_interface_are_left_alone() {
+    let fake = Fake::new();
+    fake.fix(&[(ring(), "512"), (governor(), "performance")]);
+    fake.netns.set(8);
+    let undone = fake.undo();
+    let refused: Vec<_> = undone.iter().map(|done| done.refused.is_some()).collect();
+    assert_eq!(refused, [false, true], "the governor is the machine's: {undone:?}");
+    fake.netns.set(7);
+    fake.index.set(4);
+    let undone = fake.undo();
+    assert!(undone[0].refused.as_ref().unwrap().contains("not there any more"), "{undone:?}");
+    fake.assert_is(&ring(), "512");
+    assert!(!fake.file().exists());
+}
+
+#[test]
+fn a_fix_that_was_killed_half_way_is_undone() {
+    let fake = Fake::new();
+    fake.fix(&[(gro(), "off")]);
+    // What is written before the driver is asked, and no more.
+    let text = fs::read_to_string(fake.file()).unwrap();
+    fake.put(&gro(), "on");
+    fs::write(fake.file(), text).unwrap();
+    let undone = fake.undo();
+    assert_eq!((undone[0].now.as_str(), undone[0].refused.as_ref()), ("on", None));
+}
+
+#[test]
+fn a_damaged_file_is_an_error_and_stays() {
+    let fake = Fake::new();
+    fake.fix(&[(gro(), "off")]);
+    fs::write(fake.file(), "{").unwrap();
+    assert!(super::undo(&fake, &fake.file()).is_err());
+    let change = Change { knob: ring(), to: "512".into() };
+    assert!(super::fix(&[change], &fake, &fake.file()).is_err());
+    fake.assert_is(&ring(), "256");
+    assert_eq!(fs::read_to_string(fake.file()).unwrap(), "{");
+}
+
+#[test]
+fn where_nothing_can_be_noted_nothing_is_changed() {
+    let fake = Fake::new();
+    fs::write(fake.dir.path().join("run"), "no folder").unwrap();
+    let change = Change { knob: ring(), to: "512".into() };
+    assert!(super::fix(&[change], &fake, &fake.file()).is_err());
+    fake.assert_is(&ring(), "256");
+}

@@ -1,0 +1,75 @@
+//! Numbers in sentences.
+
+/// A rate of bits: "10 Gb/s".
+pub(super) fn bits(bps: f64) -> String {
+    scaled(bps, 1000.0, &["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"])
+}
+
+/// A rate of bytes: "1.25 GB/s".
+pub(super) fn byte_rate(rate: f64) -> String {
+    scaled(rate, 1000.0, &["B/s", "kB/s", "MB/s", "GB/s"])
+}
+
+/// Bytes: "64 MiB".
+pub(super) fn bytes(bytes: u64) -> String {
+    scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
+}
+
+/// A span of time: "34 µs".
+pub(super) fn span(seconds: f64) -> String {
+    match seconds {
+        s if s >= 172_800.0 => format!("{:.0} days", s / 86400.0),
+        s if s >= 7200.0 => format!("{:.0} h", s / 3600.0),
+        s if s >= 120.0 => format!("{:.0} min", s / 60.0),
+        s => scaled(s * 1e9, 1000.0, &["ns", "µs", "ms", "s"]),
+    }
+}
+
+/// A list of cores as the kernel writes it: "0-3,8".
+pub(super) fn cores(cores: &[usize]) -> String {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for core in cores {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == *core => *last = *core,
+            _ => runs.push((*core, *core)),
+        }
+    }
+    let run = |(first, last): &(usize, usize)| match last - first {
+        0 => first.to_string(),
+        _ => format!("{first}-{last}"),
+    };
+    runs.iter().map(run).collect::<Vec<_>>().join(",")
+}
+
+/// "1 frame", "2 frames"
+pub(super) fn count(n: u64, thing: &str) -> String {
+    format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
+}
+
+fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
+    let mut unit = 0;
+    // What would be printed as 1000 is 1 of the next unit.
+    while value >= step - 0.5 && unit + 1 < units.len() {
+        value /= step;
+        unit += 1;
+    }
+    let digits = if value >= 99.5 || value.fract() < 0.005 { 0 } else { 1 + usize::from(value < 9.95) };
+    format!("{value:.digits$} {}", units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(bits(1e10), "10 Gb/s");
+        assert_eq!(byte_rate(1.25e9), "1.25 GB/s");
+        assert_eq!(bytes(64 << 20), "64 MiB");
+        assert_eq!(span(34.4e-6), "34.4 µs");
+        assert_eq!(span(90.0), "90 s");
+        assert_eq!(span(7300.0), "2 h");
+        assert_eq!(cores(&[0, 1, 2, 5]), "0-2,5");
+        assert_eq!(count(1, "frame"), "1 frame");
+    }
+}
