@@ -41,9 +41,7 @@ pub fn uptime(root: &Path) -> Result<Duration> {
     let path = root.join("proc/uptime");
     let text = text(&path)?;
     let seconds = text.split_whitespace().next().and_then(|word| word.parse().ok());
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| no_number(&path))
+    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(|| no_number(&path))
 }
 
 /// The number of the calling thread's network namespace, by which `lsns` and `ip netns` know it too

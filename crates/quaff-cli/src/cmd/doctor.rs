@@ -84,7 +84,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let interfaces = if args.interface.is_empty() { cards()? } else { args.interface.clone() };
     let wanted = wanted(args.rate, interfaces.len());
-    let readings = look(&Look { interfaces: interfaces.clone(), dir: args.dir.clone(), time: args.time, wanted })?;
+    let readings =
+        look(&Look { interfaces: interfaces.clone(), dir: args.dir.clone(), time: args.time, wanted })?;
     let mut found = conclude(&readings, args);
     let mut fixed = Vec::new();
     if args.fix {

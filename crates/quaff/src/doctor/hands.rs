@@ -171,7 +171,9 @@ mod tests {
         let gro = Knob::Feature("lo".into(), "rx-gro".into());
         assert!(["on", "off"].contains(&Machine.get(&gro).unwrap().as_str()));
         assert!(Machine.set(&gro, "maybe").is_err());
-        assert!(Machine.get(&Knob::Ring("lo".into())).unwrap_err().to_string().contains("receive ring of lo"));
+        assert!(
+            Machine.get(&Knob::Ring("lo".into())).unwrap_err().to_string().contains("receive ring of lo")
+        );
         assert!(Machine.set(&Knob::Ring("lo".into()), "many").is_err());
         assert_eq!(Machine.index("lo").unwrap(), 1);
     }

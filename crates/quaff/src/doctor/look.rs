@@ -211,7 +211,9 @@ fn target(root: &Path, dir: &Path, time: Duration) -> TargetReadings {
         Ok(trial) => {
             it.direct_align = Ok(trial.direct_align);
             it.written = match room.min(TRIAL_BYTES) {
-                room if room < crate::plan::CHUNK_BYTES as u64 => Err("there is too little room for a trial".into()),
+                room if room < crate::plan::CHUNK_BYTES as u64 => {
+                    Err("there is too little room for a trial".into())
+                }
                 room => trial.write(time, room).map(Some).map_err(|error| format!("a trial ended: {error}")),
             };
         }
@@ -250,8 +252,12 @@ mod tests {
 
     #[test]
     fn an_interface_that_is_not_there_is_an_error() {
-        let look =
-            Look { interfaces: vec!["nosuch0".into()], dir: None, time: Duration::ZERO, wanted: Wanted::default() };
+        let look = Look {
+            interfaces: vec!["nosuch0".into()],
+            dir: None,
+            time: Duration::ZERO,
+            wanted: Wanted::default(),
+        };
         assert!(super::look(&look).unwrap_err().to_string().contains("nosuch0"));
         assert_eq!(glance("nosuch0", None), None);
     }

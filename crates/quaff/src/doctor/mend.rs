@@ -158,7 +158,9 @@ fn undo_one(entry: &Entry, hands: &dyn Hands) -> (Done, bool) {
             Err(error) => (told(set, Some(error.to_string())), false),
             Ok(()) => match hands.get(knob) {
                 Ok(now) if now == *was => (told(&now, None), true),
-                Ok(now) => (told(&now, Some(format!("it was {was}, and the driver made {now} of it"))), false),
+                Ok(now) => {
+                    (told(&now, Some(format!("it was {was}, and the driver made {now} of it"))), false)
+                }
                 Err(error) => (told("?", Some(error.to_string())), false),
             },
         },
@@ -203,7 +205,9 @@ impl<'a> Book<'a> {
 
     /// Notes what a setting was, unless that is known, and what it is going to be; the entry's place.
     fn note(&mut self, place: Entry, was: &str, to: &str) -> usize {
-        let is_it = |entry: &Entry| (&entry.knob, entry.netns, entry.index) == (&place.knob, place.netns, place.index);
+        let is_it = |entry: &Entry| {
+            (&entry.knob, entry.netns, entry.index) == (&place.knob, place.netns, place.index)
+        };
         if let Some(at) = self.state.entries.iter().position(is_it) {
             to.clone_into(&mut self.state.entries[at].set);
             return at;

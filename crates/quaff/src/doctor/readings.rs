@@ -1,7 +1,7 @@
 //! What was read of a machine, as plain data. Nothing in here is judged yet.
 
-use quaff_os::ethtool::{Channels, Coalescing, RxRing};
 use quaff_os::ethtool::features::Features;
+use quaff_os::ethtool::{Channels, Coalescing, RxRing};
 use quaff_os::machine::{ClockSource, Discipline, Mount, Owner, PacketSocket, Power, Softnet};
 use quaff_os::topology::{Nic, Topology};
 use std::path::PathBuf;

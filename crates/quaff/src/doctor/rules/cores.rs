@@ -118,11 +118,16 @@ fn fix(irqs: &[&Irq], targets: &[usize], machine: &MachineReadings) -> String {
         [irq] => format!("echo {targets} > {}", path(irq)),
         _ => {
             let numbers: Vec<_> = irqs.iter().map(|irq| irq.number.to_string()).collect();
-            format!("for i in {}; do echo {targets} > /proc/irq/$i/smp_affinity_list; done", numbers.join(" "))
+            format!(
+                "for i in {}; do echo {targets} > /proc/irq/$i/smp_affinity_list; done",
+                numbers.join(" ")
+            )
         }
     };
     match machine.irqbalance {
-        Some(pid) => format!("systemctl stop irqbalance; {command}   # irqbalance ({pid}) would move them again"),
+        Some(pid) => {
+            format!("systemctl stop irqbalance; {command}   # irqbalance ({pid}) would move them again")
+        }
         None => command,
     }
 }
@@ -137,7 +142,8 @@ fn governor(power: &[Power], found: &mut Diagnosis) {
     let all: Vec<_> = power.iter().filter_map(|core| Some((core.core, core.frequency.as_ref()?))).collect();
     let slow: Vec<_> = all.iter().filter(|(_, it)| it.governor != "performance").collect();
     let [(_, first), ..] = slow[..] else {
-        let words = if all.is_empty() { "Linux does not choose the speed of cores here" } else { "performance" };
+        let words =
+            if all.is_empty() { "Linux does not choose the speed of cores here" } else { "performance" };
         found.fine("governor", words);
         return;
     };
@@ -160,7 +166,10 @@ fn governor(power: &[Power], found: &mut Diagnosis) {
         ),
         match is_offered {
             true => "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor".into(),
-            false => format!("the driver offers {} only; see to the firmware's settings", first.governors.join(", ")),
+            false => format!(
+                "the driver offers {} only; see to the firmware's settings",
+                first.governors.join(", ")
+            ),
         },
     );
     let changes = if is_offered { slow.iter().map(|(_, it)| change(it)).collect() } else { Vec::new() };
@@ -198,7 +207,10 @@ fn idle(readings: &Readings, found: &mut Diagnosis) {
         ),
         None if deepest.latency_us > LATENCY_LONG_US => (
             Severity::Note,
-            format!("at 1 million frames a second {} wait for it, and their times are late", deepest.latency_us),
+            format!(
+                "at 1 million frames a second {} wait for it, and their times are late",
+                deepest.latency_us
+            ),
         ),
         None => {
             found.fine("idle states", format!("a core wakes up within {}", span(seconds)));

@@ -23,7 +23,9 @@ fn offloads(it: &InterfaceReadings, found: &mut Diagnosis) {
     let Some(features) = found.read(&format!("offloads of {name}"), &it.features).cloned() else { return };
     for (id, feature, short, who) in TOGETHER {
         match features.get(feature) {
-            Some(Feature { is_on: true, is_fixed }) => found.find(together(name, id, feature, short, who, is_fixed)),
+            Some(Feature { is_on: true, is_fixed }) => {
+                found.find(together(name, id, feature, short, who, is_fixed))
+            }
             Some(_) => found.fine(format!("{short} of {name}"), "off"),
             None => {}
         }

@@ -54,7 +54,10 @@ fn drops(it: &InterfaceReadings, found: &mut Diagnosis) {
             "nic-drops",
             Severity::Critical,
             format!("{name} loses frames now: {} in {}", watched.more, span(watched.time.as_secs_f64())),
-            format!("its ring is emptied too late, or too slowly; {} since it is there", count(total, "frame")),
+            format!(
+                "its ring is emptied too late, or too slowly; {} since it is there",
+                count(total, "frame")
+            ),
             format!("watch -d ethtool -S {name}"),
         )),
         _ => found.fine(format!("frames that {name} had no room for"), total.to_string()),

@@ -68,9 +68,10 @@ pub(super) fn clock(machine: &MachineReadings, found: &mut Diagnosis) {
     if let Some(clock) = found.read("clock source", &machine.clock_source) {
         let fast = clock.available.iter().find(|name| !SLOW_CLOCKS.contains(&name.as_str()));
         if SLOW_CLOCKS.contains(&clock.current.as_str()) {
-            let fix = fast.map_or("the kernel has no better one; see 'dmesg | grep -i tsc' for why".into(), |fast| {
-                format!("echo {fast} > {}", clock.path.display())
-            });
+            let fix = fast
+                .map_or("the kernel has no better one; see 'dmesg | grep -i tsc' for why".into(), |fast| {
+                    format!("echo {fast} > {}", clock.path.display())
+                });
             let changes = fast.map(|fast| Change { knob: Knob::File(clock.path.clone()), to: fast.clone() });
             let finding = Finding::new(
                 "clock-source",

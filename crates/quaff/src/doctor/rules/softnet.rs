@@ -46,7 +46,9 @@ fn uses_backlog(it: &InterfaceReadings) -> bool {
 }
 
 fn backlog(readings: &Readings, dropped: u64, found: &mut Diagnosis) {
-    let Some(frames) = found.read("net.core.netdev_max_backlog", &readings.machine.backlog_frames) else { return };
+    let Some(frames) = found.read("net.core.netdev_max_backlog", &readings.machine.backlog_frames) else {
+        return;
+    };
     let frames = *frames;
     let users: Vec<_> =
         readings.interfaces.iter().filter(|it| uses_backlog(it)).map(|it| it.name.as_str()).collect();
@@ -58,7 +60,8 @@ fn backlog(readings: &Readings, dropped: u64, found: &mut Diagnosis) {
         true => "frames of virtual interfaces".to_owned(),
         false => format!("frames of {}", users.join(", ")),
     };
-    let so_far = if dropped > 0 { format!(" ({dropped} since the machine was started)") } else { String::new() };
+    let so_far =
+        if dropped > 0 { format!(" ({dropped} since the machine was started)") } else { String::new() };
     let finding = Finding::new(
         "backlog",
         Severity::Warning,
@@ -78,7 +81,8 @@ fn dropping(machine: &MachineReadings, found: &mut Diagnosis) {
     let cores: Vec<_> = watched.more.iter().filter(|core| core.dropped > 0).map(|core| core.core).collect();
     let dropped: u64 = watched.more.iter().map(|core| u64::from(core.dropped)).sum();
     if dropped == 0 {
-        found.fine("frames that the softirq dropped", format!("none in {}", span(watched.time.as_secs_f64())));
+        found
+            .fine("frames that the softirq dropped", format!("none in {}", span(watched.time.as_secs_f64())));
         return;
     }
     found.find(Finding::new(
@@ -101,7 +105,8 @@ fn budget(machine: &MachineReadings, found: &mut Diagnosis) {
         let times: u64 = watched.more.iter().map(|core| u64::from(core.squeezed)).sum();
         (times, watched.time)
     });
-    let minutes = machine.uptime.as_ref().ok().copied().flatten().map_or(f64::MAX, |up| up.as_secs_f64() / 60.0);
+    let minutes =
+        machine.uptime.as_ref().ok().copied().flatten().map_or(f64::MAX, |up| up.as_secs_f64() / 60.0);
     let (severity, how_often) = match watched {
         Some((times, time)) if times > 0 => (Severity::Warning, often(times, time)),
         _ if squeezed as f64 > minutes => {

@@ -58,8 +58,12 @@ fn refused(it: &TargetReadings, why: &str) -> Finding {
             format!("{shown} is read-only"),
             format!("mount -o remount,rw {}", mount.place.display()),
         ),
-        None if !it.dir.is_dir() => ("dir", format!("there is no folder {shown}"), format!("mkdir -p {shown}")),
-        None => ("dir", format!("nothing can be written to {shown}"), format!("ls -ld {shown}; id   # may you?")),
+        None if !it.dir.is_dir() => {
+            ("dir", format!("there is no folder {shown}"), format!("mkdir -p {shown}"))
+        }
+        None => {
+            ("dir", format!("nothing can be written to {shown}"), format!("ls -ld {shown}; id   # may you?"))
+        }
     };
     Finding::new(id, Severity::Critical, what, format!("a capture needs a place to write to: {why}"), fix)
 }
@@ -114,12 +118,7 @@ fn speed(it: &TargetReadings, rate: Option<f64>, readings: &Readings, found: &mu
     let what = format!("write rate of {shown}");
     let Some(written) = found.read(&what, &it.written) else { return };
     let got = written.bytes_per_second();
-    let words = format!(
-        "{} ({} in {})",
-        byte_rate(got),
-        bytes(written.bytes),
-        span(written.seconds)
-    );
+    let words = format!("{} ({} in {})", byte_rate(got), bytes(written.bytes), span(written.seconds));
     let Some(needed) = rate.map(|rate| rate / 8.0).filter(|needed| *needed > got) else {
         found.fine(what, words);
         return;

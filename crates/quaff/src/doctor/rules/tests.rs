@@ -38,7 +38,11 @@ fn features(gro: Feature, gro_hw: Feature, lro: Feature) -> Features {
 /// A card of 10 Gb/s on node 1, with an interrupt on each of `cores`.
 fn card(cores: &[usize]) -> InterfaceReadings {
     let off = feature(false, false);
-    let irq = |(at, core): (usize, &usize)| Irq { number: 100 + at, name: format!("eth7-TxRx-{at}"), cores: vec![*core] };
+    let irq = |(at, core): (usize, &usize)| Irq {
+        number: 100 + at,
+        name: format!("eth7-TxRx-{at}"),
+        cores: vec![*core],
+    };
     InterfaceReadings {
         name: "eth7".into(),
         index: 9,
@@ -53,11 +57,7 @@ fn card(cores: &[usize]) -> InterfaceReadings {
         coalescing: Ok(Some(Coalescing { rx_usecs: 50, rx_frames: 0, is_adaptive: false })),
         features: Ok(Some(features(off, off, off))),
         rss: Ok(Some(vec![0, 1, 0, 1])),
-        nic: Nic {
-            name: "eth7".into(),
-            node: Some(1),
-            irqs: cores.iter().enumerate().map(irq).collect(),
-        },
+        nic: Nic { name: "eth7".into(), node: Some(1), irqs: cores.iter().enumerate().map(irq).collect() },
         lane_core: None,
         has_rps: false,
         xdp: Ok(None),
@@ -244,7 +244,8 @@ fn an_interface_that_cannot_receive_is_critical() {
 
 #[test]
 fn queues_and_interrupts_have_cores_of_their_own() {
-    let finding = eth7(|it| it.channels = Ok(Some(Channels { receiving: 1, receiving_max: 8, is_combined: true })));
+    let finding =
+        eth7(|it| it.channels = Ok(Some(Channels { receiving: 1, receiving_max: 8, is_combined: true })));
     assert_eq!((finding.id, finding.fix.as_str()), ("channels", "ethtool -L eth7 combined 7"));
     let finding = eth7(|it| it.rss = Ok(Some(vec![1; 4])));
     assert_eq!((finding.id, sets(&finding)), ("rss", vec!["the RSS table of eth7=0,1,0,1".to_owned()]));
@@ -273,7 +274,10 @@ fn a_late_interrupt_and_a_deep_sleep_are_set_against_the_ring() {
     // 1000 µs at 14.88 Mpps are 14881 frames; a quarter of 8192 arrive in 137 µs.
     let slow = Coalescing { rx_usecs: 1000, rx_frames: 0, is_adaptive: false };
     let finding = eth7(|it| it.coalescing = Ok(Some(slow)));
-    assert_eq!((finding.id, finding.fix.as_str()), ("coalescing", "ethtool -C eth7 adaptive-rx off rx-usecs 137"));
+    assert_eq!(
+        (finding.id, finding.fix.as_str()),
+        ("coalescing", "ethtool -C eth7 adaptive-rx off rx-usecs 137")
+    );
     assert!(finding.why.contains("14881"), "{}", finding.why);
     for fine in [Coalescing { rx_frames: 64, ..slow }, Coalescing { is_adaptive: true, ..slow }] {
         let mut readings = healthy();
@@ -294,7 +298,10 @@ fn a_late_interrupt_and_a_deep_sleep_are_set_against_the_ring() {
         }
     });
     assert_eq!((finding.id, finding.changes.len()), ("governor", 4));
-    assert!(finding.what.contains("4-7 is powersave") && finding.why.contains("800 of 3600 MHz"), "{finding:?}");
+    assert!(
+        finding.what.contains("4-7 is powersave") && finding.why.contains("800 of 3600 MHz"),
+        "{finding:?}"
+    );
 }
 
 #[test]
@@ -305,7 +312,10 @@ fn the_backlog_counts_for_who_uses_it() {
         it.nic.irqs.clear();
     };
     let finding = ill(virtual_one);
-    assert_eq!((finding.id, finding.fix.as_str()), ("backlog", "sysctl -w net.core.netdev_max_backlog=10000"));
+    assert_eq!(
+        (finding.id, finding.fix.as_str()),
+        ("backlog", "sysctl -w net.core.netdev_max_backlog=10000")
+    );
     assert!(finding.why.contains("frames of eth7") && finding.why.contains("1 ms"), "{}", finding.why);
     assert_eq!(ill(|readings| readings.interfaces[0].has_rps = true).id, "backlog");
     let finding = ill(|readings| readings.machine.softnet.as_mut().unwrap().as_mut().unwrap()[3].dropped = 9);
@@ -431,11 +441,18 @@ fn another_machine_is_read_below_a_root() {
     ] {
         put(path, text);
     }
-    let readings =
-        Readings { machine: machine(root.path()), interfaces: Vec::new(), target: None, wanted: Wanted::default() };
+    let readings = Readings {
+        machine: machine(root.path()),
+        interfaces: Vec::new(),
+        target: None,
+        wanted: Wanted::default(),
+    };
     let found = judge(&readings);
     for id in ["governor", "clock-source", "rmem", "budget"] {
         assert!(found.finding(id).is_some_and(|finding| finding.fixable), "{id} of {found:#?}");
     }
-    assert!(found.unread.iter().any(|it| it.what.contains("backlog") && it.why.contains("nsenter")), "{found:#?}");
+    assert!(
+        found.unread.iter().any(|it| it.what.contains("backlog") && it.why.contains("nsenter")),
+        "{found:#?}"
+    );
 }

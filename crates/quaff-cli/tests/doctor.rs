@@ -1,0 +1,397 @@
+//! Each thing that loses packets and that a test can bring about: it is found, mended, and put back.
+//!
+//! The doctor runs in a lab's namespace, with files of /proc that are the test's own mounted over the machine's,
+//! so that nothing of the machine itself is changed.
+
+mod support;
+
+use quaff_lab::{Running, testing};
+use quaff_os::bpf::asm::{Asm, Reg};
+use quaff_os::bpf::{Program, XDP_PASS};
+use quaff_os::ethtool::Ethtool;
+use quaff_os::packet::CountingTap;
+use quaff_os::rtnl::{self, Rtnl};
+use serde_json::Value;
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::{Bench, QUAFF, folder, interrupt, run, tool};
+
+/// What the machine that runs the tests may have, and no test here brings about.
+const OF_THE_MACHINE: &str = "clock-sync,clock-source,governor,idle";
+
+/// A lab, a doctor in it, and files that the doctor takes for the machine's.
+struct Ward {
+    bench: Bench,
+}
+
+/// What the doctor said.
+struct Told {
+    code: i32,
+    stdout: String,
+    stderr: String,
+    json: Value,
+}
+
+impl Ward {
+    fn new(test: &str) -> Option<Self> {
+        let bench = Bench::new(test, 64 << 20)?;
+        let ward = Self { bench };
+        fs::create_dir(ward.core()).unwrap();
+        for (name, value) in [
+            ("netdev_max_backlog", "16384\n"),
+            ("netdev_budget", "600\n"),
+            ("netdev_budget_usecs", "8000\n"),
+            ("rmem_max", "4194304\n"),
+        ] {
+            fs::write(ward.core().join(name), value).unwrap();
+        }
+        Some(ward)
+    }
+
+    /// What is /proc/sys/net/core for the doctor.
+    fn core(&self) -> PathBuf {
+        self.bench.dir.path().join("core")
+    }
+
+    fn dir(&self) -> String {
+        self.bench.dir.path().display().to_string()
+    }
+
+    /// `PREFIX quaff doctor ARGS`, in the receiving namespace.
+    fn run(&self, prefix: &str, quaff: &str, args: &[&str]) -> Told {
+        let mut command = self.bench.lab.command_rx("sh").expect("a command in the lab");
+        let state = self.bench.path("state/doctor.json");
+        let script =
+            format!("mount --bind {} /proc/sys/net/core || exit 99; {prefix} \"$@\"", self.core().display());
+        let script = script.replace("DIR", &self.dir());
+        command.args(["-c", &script, "sh", quaff, "doctor", "--time", "50ms", "--state", &state]);
+        let done = command.args(args).output().expect("sh runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Told {
+            code: done.status.code().unwrap_or(-1),
+            json: serde_json::from_slice(&done.stdout).unwrap_or(Value::Null),
+            stdout: text(&done.stdout),
+            stderr: text(&done.stderr),
+        }
+    }
+
+    fn doctor(&self, args: &[&str]) -> Told {
+        let all = [&["--json", "--ignore", OF_THE_MACHINE], args].concat();
+        self.run("", QUAFF, &all)
+    }
+
+    fn undo(&self) -> Told {
+        self.run("", QUAFF, &["--undo", "--json"])
+    }
+
+    fn gro(&self) -> bool {
+        self.bench.lab.rx().run(|| Ethtool::open("rx0")?.gro()).expect("entered").expect("asked")
+    }
+}
+
+impl Told {
+    fn ids(&self) -> Vec<&str> {
+        let findings =
+            self.json["findings"].as_array().unwrap_or_else(|| panic!("{}{}", self.stdout, self.stderr));
+        findings.iter().map(|finding| finding["id"].as_str().expect("a name")).collect()
+    }
+
+    #[track_caller]
+    fn finding(&self, id: &str) -> &Value {
+        let findings =
+            self.json["findings"].as_array().unwrap_or_else(|| panic!("{}{}", self.stdout, self.stderr));
+        let found = findings.iter().find(|finding| finding["id"] == id);
+        let found = found.unwrap_or_else(|| panic!("no {id} in {}", self.stdout));
+        for word in ["what", "why", "fix", "severity"] {
+            assert!(found[word].as_str().is_some_and(|text| !text.is_empty()), "{word} of {found}");
+        }
+        found
+    }
+}
+
+#[test]
+fn a_healthy_machine_is_silent() {
+    let Some(ward) = Ward::new("a_healthy_machine_is_silent") else { return };
+    let told =
+        ward.run("", QUAFF, &["-i", "rx0", "--dir", &ward.dir(), "--rate", "8k", "--ignore", OF_THE_MACHINE]);
+    assert_eq!((told.code, told.stdout.as_str(), told.stderr.as_str()), (0, "", ""));
+    let told = ward.doctor(&["-i", "rx0"]);
+    assert_eq!((told.code, told.ids()), (0, vec![]));
+    let fine = told.json["fine"].as_array().expect("what was looked at");
+    assert!(
+        fine.iter().any(|fine| fine["what"] == "gro of rx0" && fine["value"] == "off"),
+        "{}",
+        told.stdout
+    );
+}
+
+#[test]
+fn gro_is_turned_off_and_on_again() {
+    let Some(ward) = Ward::new("gro_is_turned_off_and_on_again") else { return };
+    ward.bench.lab.rx().run(|| Ethtool::open("rx0")?.set_gro(true)).expect("entered").expect("set");
+    let told = ward.doctor(&["-i", "rx0"]);
+    assert_eq!((told.code, told.ids()), (1, vec!["gro"]));
+    assert_eq!(told.finding("gro")["fix"], "ethtool -K rx0 gro off");
+    assert_eq!(told.finding("gro")["interface"], "rx0");
+    // Only what was named is changed.
+    let told = ward.doctor(&["--fix"]);
+    assert_eq!((told.code, told.json["fixed"].as_array().map(Vec::len), ward.gro()), (0, Some(0), true));
+    for _ in 0..2 {
+        let told = ward.doctor(&["-i", "rx0", "--fix"]);
+        assert_eq!((told.code, told.ids(), ward.gro()), (0, vec![], false), "{}", told.stderr);
+    }
+    // From the other namespace it is not undone.
+    let state = ward.bench.path("state/doctor.json");
+    let other = run(ward.bench.lab.command_tx(QUAFF).unwrap().args(["--version"]));
+    assert!(other.contains("quaff"), "{other}");
+    let mut elsewhere = ward.bench.lab.command_tx(QUAFF).unwrap();
+    let done = elsewhere.args(["doctor", "--undo", "--state", &state]).output().unwrap();
+    assert_eq!((done.status.code(), ward.gro()), (Some(1), false));
+    let told = ward.undo();
+    assert_eq!((told.code, ward.gro()), (0, true), "{}", told.stdout);
+    assert_eq!(told.json["undone"][0]["was"], "off", "{}", told.stdout);
+    assert!(!Path::new(&state).exists());
+    let told = ward.undo();
+    assert_eq!((told.code, told.json["undone"].as_array().map(Vec::len)), (0, Some(0)));
+}
+
+#[test]
+fn a_backlog_that_is_too_small_is_raised_and_put_back() {
+    let Some(ward) = Ward::new("a_backlog_that_is_too_small_is_raised_and_put_back") else { return };
+    let file = ward.core().join("netdev_max_backlog");
+    fs::write(&file, "1000\n").unwrap();
+    fs::write(ward.core().join("rmem_max"), "212992\n").unwrap();
+    let told = ward.doctor(&["-i", "rx0"]);
+    assert_eq!((told.code, told.ids()), (1, vec!["backlog", "rmem"]));
+    assert_eq!(told.finding("backlog")["severity"], "warning");
+    let told = ward.doctor(&["-i", "rx0", "--fix", "--ignore", "rmem"]);
+    assert_eq!((told.code, told.ids()), (0, vec![]), "{}", told.stdout);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "10000");
+    // Another start of the machine is not this one.
+    let state = PathBuf::from(ward.bench.path("state/doctor.json"));
+    let text = fs::read_to_string(&state).unwrap();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    fs::write(&state, text.replace(boot.trim(), "another")).unwrap();
+    let told = ward.undo();
+    assert_eq!(told.code, 2, "{}", told.stdout);
+    assert!(told.stderr.contains("started again"), "{}", told.stderr);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "10000");
+    fs::write(&state, text).unwrap();
+    assert_eq!(ward.undo().code, 0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "1000");
+    assert_eq!(fs::read_to_string(ward.core().join("rmem_max")).unwrap(), "212992\n");
+}
+
+#[test]
+fn what_the_kernel_does_not_show_here_is_said() {
+    let Some(bench) = Bench::new("what_the_kernel_does_not_show_here_is_said", 0) else { return };
+    let args = ["doctor", "-i", "rx0", "--time", "0s", "--ignore", OF_THE_MACHINE];
+    let done = bench.quaff(&args).output().expect("quaff runs");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    let line = stderr.lines().find(|line| line.starts_with("not read: net.core.netdev_max_backlog: "));
+    assert!(line.is_some_and(|line| line.contains("nsenter -t 1 -n sysctl")), "{stderr}");
+    assert_eq!((done.status.code(), String::from_utf8_lossy(&done.stdout).as_ref()), (Some(0), ""));
+}
+
+#[test]
+fn another_reader_is_named_and_told_at_the_start_of_a_capture() {
+    let test = "another_reader_is_named_and_told_at_the_start_of_a_capture";
+    let Some(ward) = Ward::new(test) else { return };
+    let open = || CountingTap::open(rtnl::link("rx0")?.index, "rx0", None);
+    let reader = ward.bench.lab.rx().run(open).expect("entered").expect("a socket");
+    let told = ward.doctor(&["-i", "rx0"]);
+    assert_eq!((told.code, told.ids()), (1, vec!["readers"]));
+    let pid = std::process::id();
+    assert_eq!(told.finding("readers")["fix"], format!("kill {pid}"));
+    let begin = |args: &[&str]| {
+        let file = ward.bench.path("a.pcapng");
+        let all = [&["capture", "-i", "rx0", "-w", &file, "--json"], args].concat();
+        let mut running = Running::start(ward.bench.quaff(&all)).expect("quaff runs");
+        assert!(running.hears("capturing", support::PATIENCE), "{}", running.heard());
+        interrupt(running)
+    };
+    let ended = begin(&[]);
+    let lines: Vec<_> =
+        ended.stderr.lines().filter(|line| line.contains("1 other packet socket on rx0")).collect();
+    assert!(lines.len() == 1 && lines[0].starts_with("quaff: "), "{}", ended.stderr);
+    assert!(ended.json["lossless"].is_boolean(), "stdout is the ledger's: {}", ended.json);
+    assert!(!begin(&["-q"]).stderr.contains("packet socket"));
+    drop(reader);
+    assert_eq!(ward.doctor(&["-i", "rx0"]).ids(), Vec::<&str>::new());
+    assert!(!begin(&[]).stderr.contains("quaff doctor"), "a healthy interface is not spoken of");
+}
+
+#[test]
+fn a_program_before_the_sockets_is_found_and_its_fix_takes_it_off() {
+    let test = "a_program_before_the_sockets_is_found_and_its_fix_takes_it_off";
+    let Some(ward) = Ward::new(test) else { return };
+    if tool(test, "ip").is_none() {
+        return;
+    }
+    let mut asm = Asm::new();
+    asm.mov64_imm(Reg::R0, XDP_PASS);
+    asm.exit();
+    let program = Program::load_xdp("quaff_doctor", &asm.finish()).expect("loaded");
+    let attach = || {
+        let mut rtnl = Rtnl::open()?;
+        let index = rtnl.link("rx0")?.index;
+        rtnl.set_xdp(index, Some(program.as_fd()))
+    };
+    ward.bench.lab.rx().run(attach).expect("entered").expect("attached");
+    let told = ward.doctor(&["-i", "rx0"]);
+    assert_eq!((told.code, told.ids()), (1, vec!["xdp"]));
+    let fix = told.finding("xdp")["fix"].as_str().unwrap().to_owned();
+    run(ward.bench.lab.command_rx("sh").unwrap().args(["-c", &fix]));
+    assert_eq!(ward.doctor(&["-i", "rx0"]).ids(), Vec::<&str>::new());
+}
+
+#[test]
+fn an_interface_that_is_down_is_critical() {
+    let Some(ward) = Ward::new("an_interface_that_is_down_is_critical") else { return };
+    let set = |up: bool| {
+        let change = move || {
+            let mut rtnl = Rtnl::open()?;
+            let index = rtnl.link("rx0")?.index;
+            rtnl.set_up(index, up)
+        };
+        ward.bench.lab.rx().run(change).expect("entered").expect("set");
+    };
+    set(false);
+    let told = ward.doctor(&["-i", "rx0"]);
+    assert_eq!((told.code, told.ids()), (1, vec!["down"]));
+    assert_eq!(told.finding("down")["severity"], "critical");
+    set(true);
+    assert_eq!(ward.doctor(&["-i", "nosuch0"]).code, 2);
+}
+
+/// A program that everybody may run, and whoever runs it is nobody.
+fn for_all(test: &str) -> Option<(tempfile::TempDir, String)> {
+    use std::os::unix::fs::PermissionsExt;
+    for name in ["setpriv", "setcap", "prlimit"] {
+        tool(test, name)?;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = dir.path().join("quaff");
+    fs::copy(QUAFF, &program).unwrap();
+    let path = program.display().to_string();
+    let runs =
+        Command::new("setpriv").args(["--reuid", "65534", "--clear-groups", &path, "--version"]).output();
+    if !runs.is_ok_and(|done| done.status.success()) {
+        testing::skip(test, "nobody may run programs of the folder for tests");
+        return None;
+    }
+    Some((dir, path))
+}
+
+#[test]
+fn without_capabilities_and_locked_memory_the_fixes_give_them() {
+    let test = "without_capabilities_and_locked_memory_the_fixes_give_them";
+    let (Some(ward), Some((_dir, quaff))) = (Ward::new(test), for_all(test)) else { return };
+    let nobody = "ulimit -l 8192; exec setpriv --reuid 65534 --clear-groups --bounding-set +all";
+    let args = ["--json", "--ignore", OF_THE_MACHINE];
+    let told = ward.run(nobody, &quaff, &args);
+    assert_eq!((told.code, told.ids()), (1, vec!["capability", "memlock", "priority"]), "{}", told.stderr);
+    assert_eq!(told.finding("capability")["severity"], "critical");
+    // The limit, for a shell.
+    let fix = told.finding("memlock")["fix"].as_str().unwrap().replace("sudo ", "");
+    let with_limit = nobody.replace("exec", &format!("{fix}; exec"));
+    assert_eq!(ward.run(&with_limit, &quaff, &args).ids(), ["capability", "priority"]);
+    // The capabilities, for good.
+    let fix = told.finding("capability")["fix"].as_str().unwrap();
+    assert!(fix.ends_with(&quaff), "{fix}");
+    let given = Command::new("sh").args(["-c", fix]).status();
+    if !given.is_ok_and(|status| status.success()) {
+        return testing::skip(test, "files here cannot have capabilities");
+    }
+    let told = ward.run(nobody, &quaff, &args);
+    assert_eq!((told.code, told.ids()), (0, vec![]), "{}", told.stderr);
+}
+
+#[test]
+fn a_full_disk_and_one_in_memory_are_told() {
+    let Some(ward) = Ward::new("a_full_disk_and_one_in_memory_are_told") else { return };
+    let place = ward.bench.path("mnt");
+    fs::create_dir(&place).unwrap();
+    let mount = format!("mount -t tmpfs -o size=1m none {place} || exit 99;");
+    let args = ["--json", "--ignore", OF_THE_MACHINE, "--dir", &place];
+    let told = ward.run(&mount, QUAFF, &args);
+    if told.code == 99 {
+        return testing::skip("a_full_disk_and_one_in_memory_are_told", "this machine mounts no tmpfs");
+    }
+    assert_eq!((told.code, told.ids()), (1, vec!["space", "memory-fs"]), "{}", told.stderr);
+    assert_eq!(told.finding("space")["severity"], "critical");
+    let told = ward.run(&mount.replace("size=1m", "size=1m,ro"), QUAFF, &args);
+    assert_eq!((told.code, told.ids()), (1, vec!["read-only"]), "{}", told.stderr);
+    // What is under the mount is a disk with room.
+    let told = ward.run("", QUAFF, &args);
+    assert_eq!((told.code, told.ids()), (0, vec![]), "{}", told.stderr);
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 0, "nothing of a trial stays");
+    let told = ward.doctor(&["--dir", "/no/such/folder"]);
+    assert_eq!((told.code, told.ids()), (1, vec!["dir"]));
+}
+
+/// A group of processes that may write so many bytes a second to the disk that holds `dir` (blkio, cgroups v1).
+struct Throttle(PathBuf);
+
+impl Throttle {
+    fn new(dir: &Path, bytes_per_second: u64) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let device = fs::metadata(dir).ok()?.dev();
+        let (major, minor) = ((device >> 8) & 0xfff, (device & 0xff) | ((device >> 12) & 0xfff00));
+        let group = Path::new("/sys/fs/cgroup/blkio").join(format!("quaff-doctor-{}", std::process::id()));
+        fs::create_dir(&group).ok()?;
+        let throttle = Self(group);
+        let limit = format!("{major}:{minor} {bytes_per_second}");
+        fs::write(throttle.0.join("blkio.throttle.write_bps_device"), limit).ok()?;
+        Some(throttle)
+    }
+}
+
+impl Drop for Throttle {
+    fn drop(&mut self) {
+        // The last process of it may still be ending.
+        for _ in 0..50 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn a_slow_disk_is_measured_and_set_against_the_rate() {
+    let test = "a_slow_disk_is_measured_and_set_against_the_rate";
+    let dir = folder();
+    if !testing::space(test, dir.path(), 64 << 20) {
+        return;
+    }
+    let Some(throttle) = Throttle::new(dir.path(), 10_000_000) else {
+        return testing::skip(test, "there is no blkio group to slow a disk down with");
+    };
+    let place = dir.path().display().to_string();
+    let script = format!("echo $$ > {}/cgroup.procs || exit 99; exec \"$@\"", throttle.0.display());
+    let args = [
+        "doctor",
+        "--json",
+        "--dir",
+        &place,
+        "--time",
+        "200ms",
+        "--rate",
+        "160M",
+        "--ignore",
+        OF_THE_MACHINE,
+    ];
+    let done = Command::new("sh").args(["-c", &script, "sh", QUAFF]).args(args).output().unwrap();
+    let json: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
+    let told = Told { code: 1, stdout: json.to_string(), stderr: String::new(), json };
+    let slow = told.finding("write-rate");
+    // 20 MB/s are wanted, and 10 MB/s are to be had.
+    assert_eq!(slow["severity"], "critical");
+    assert!(slow["why"].as_str().unwrap().contains("20 MB/s"), "{slow}");
+    drop(throttle);
+}
