@@ -31,6 +31,7 @@ fn help_reads_as_it_did() {
         "service show",
         "service list",
         "cores",
+        "doctor",
         "lab",
         "lab up",
         "lab down",
