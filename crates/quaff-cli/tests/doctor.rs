@@ -185,6 +185,43 @@ fn a_backlog_that_is_too_small_is_raised_and_put_back() {
 }
 
 #[test]
+fn governors_sleep_and_clocks_are_mended_and_put_back() {
+    let Some(ward) = Ward::new("governors_sleep_and_clocks_are_mended_and_put_back") else { return };
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    let settings = [
+        ("cpu/cpu0/cpufreq/scaling_governor", "powersave\n", "performance"),
+        ("cpu/cpu0/cpuidle/state3/disable", "0\n", "1"),
+        ("clock/current_clocksource", "hpet\n", "tsc"),
+    ];
+    let rest = [
+        ("cpu/online", online.as_str()),
+        ("cpu/cpu0/cpufreq/scaling_available_governors", "performance powersave\n"),
+        ("cpu/cpu0/cpufreq/scaling_min_freq", "800000\n"),
+        ("cpu/cpu0/cpufreq/scaling_max_freq", "3600000\n"),
+        ("cpu/cpu0/cpuidle/state3/name", "C6\n"),
+        ("cpu/cpu0/cpuidle/state3/latency", "500\n"),
+        ("clock/available_clocksource", "tsc hpet acpi_pm\n"),
+    ];
+    let path = |name: &str| ward.bench.dir.path().join(name);
+    for (name, text) in settings.iter().map(|(name, was, _)| (*name, *was)).chain(rest) {
+        fs::create_dir_all(path(name).parent().unwrap()).unwrap();
+        fs::write(path(name), text).unwrap();
+    }
+    let is = |name: &str| fs::read_to_string(path(name)).unwrap().trim().to_owned();
+    let mounts = "mount --bind DIR/cpu /sys/devices/system/cpu || exit 99; \
+                  mount --bind DIR/clock /sys/devices/system/clocksource/clocksource0 || exit 99;";
+    let doctor = |args: &[&str]| ward.run(mounts, QUAFF, &[&["--json"], args].concat());
+    let told = doctor(&["--ignore", "clock-sync"]);
+    assert_eq!((told.code, told.ids()), (1, vec!["governor", "clock-source", "idle"]), "{}", told.stderr);
+    let told = doctor(&["--ignore", "clock-sync", "--fix"]);
+    assert_eq!((told.code, told.ids()), (0, vec![]), "{}{}", told.stdout, told.stderr);
+    assert!(settings.iter().all(|(name, _, mended)| is(name) == *mended), "{}", told.stdout);
+    let told = doctor(&["--undo"]);
+    assert_eq!(told.code, 0, "{}{}", told.stdout, told.stderr);
+    assert!(settings.iter().all(|(name, was, _)| is(name) == was.trim()), "{}", told.stdout);
+}
+
+#[test]
 fn what_the_kernel_does_not_show_here_is_said() {
     let Some(bench) = Bench::new("what_the_kernel_does_not_show_here_is_said", 0) else { return };
     let args = ["doctor", "-i", "rx0", "--time", "0s", "--ignore", OF_THE_MACHINE];
@@ -290,7 +327,7 @@ fn for_all(test: &str) -> Option<(tempfile::TempDir, String)> {
 fn without_capabilities_and_locked_memory_the_fixes_give_them() {
     let test = "without_capabilities_and_locked_memory_the_fixes_give_them";
     let (Some(ward), Some((_dir, quaff))) = (Ward::new(test), for_all(test)) else { return };
-    let nobody = "ulimit -l 8192; exec setpriv --reuid 65534 --clear-groups --bounding-set +all";
+    let nobody = "ulimit -l 8192; exec setpriv --reuid 65534 --clear-groups";
     let args = ["--json", "--ignore", OF_THE_MACHINE];
     let told = ward.run(nobody, &quaff, &args);
     assert_eq!((told.code, told.ids()), (1, vec!["capability", "memlock", "priority"]), "{}", told.stderr);

@@ -3,7 +3,7 @@
 
 use crate::{Error, Result};
 use quaff_os::ethtool::Ethtool;
-use quaff_os::{machine, rtnl};
+use quaff_os::{Try, machine, rtnl};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
@@ -86,7 +86,7 @@ impl Hands for Machine {
         let there = |value: Option<String>| value.ok_or_else(|| gone(knob));
         Ok(match knob {
             Knob::File(path) => {
-                let text = fs::read_to_string(path).map_err(|errno| Error::path("read", path, errno))?;
+                let text = fs::read_to_string(path).trying(|| format!("read {}", path.display()))?;
                 text.trim().to_owned()
             }
             Knob::Ring(name) => there(card(name)?.rx_ring()?.map(|ring| ring.frames.to_string()))?,
@@ -109,7 +109,7 @@ impl Hands for Machine {
         let number = || value.parse().map_err(|_| unknown(knob, value));
         match knob {
             Knob::File(path) => {
-                fs::write(path, value).map_err(|errno| Error::path("write to", path, errno))?;
+                fs::write(path, value).trying(|| format!("write {value} to {}", path.display()))?;
             }
             Knob::Ring(name) => Ethtool::open(name)?.set_rx_ring(number()?)?,
             Knob::Channels(name) => Ethtool::open(name)?.set_channels(number()?)?,

@@ -45,7 +45,8 @@ struct Entry {
     /// The number of its interface.
     index: Option<u32>,
     was: String,
-    set: String,
+    /// What it came to; nothing as long as that is not known.
+    set: Option<String>,
 }
 
 /// The file, while nobody else uses it.
@@ -83,7 +84,7 @@ fn fix_one(change: &Change, hands: &dyn Hands, book: &mut Book<'_>) -> Result<Do
     if was == *to {
         return Ok(done(knob, &was, &was, None));
     }
-    let entry = book.note(place(knob, hands)?, &was, to);
+    let entry = book.note(place(knob, hands)?, &was);
     book.write()?;
     let refused = hands.set(knob, to).err().map(|error| error.to_string());
     let now = hands.get(knob).unwrap_or_else(|_| to.clone());
@@ -91,7 +92,7 @@ fn fix_one(change: &Change, hands: &dyn Hands, book: &mut Book<'_>) -> Result<Do
         book.state.entries.remove(entry);
     } else {
         // A driver may round what it is told.
-        book.state.entries[entry].set = now.clone();
+        book.state.entries[entry].set = Some(now.clone());
     }
     book.write()?;
     Ok(done(knob, &was, &now, refused))
@@ -118,7 +119,8 @@ pub fn undo(hands: &dyn Hands, file: &Path) -> Result<Vec<Done>> {
     for at in (0..book.state.entries.len()).rev() {
         let entry = book.state.entries[at].clone();
         if entry.netns.is_some_and(|of| of != netns) {
-            put_back.push(done(&entry.knob, &entry.set, &entry.set, Some(ELSEWHERE.to_owned())));
+            let set = entry.set.as_deref().unwrap_or("?");
+            put_back.push(done(&entry.knob, set, set, Some(ELSEWHERE.to_owned())));
             continue;
         }
         let (told, is_over) = undo_one(&entry, hands);
@@ -139,7 +141,7 @@ const ELSEWHERE: &str = "it was changed in another network namespace; undo it th
 /// What became of it, and whether there is nothing left to do.
 fn undo_one(entry: &Entry, hands: &dyn Hands) -> (Done, bool) {
     let Entry { knob, was, set, .. } = entry;
-    let told = |now: &str, refused: Option<String>| done(knob, set, now, refused);
+    let told = |now: &str, refused: Option<String>| done(knob, set.as_deref().unwrap_or("?"), now, refused);
     let is_same = match (knob.interface(), entry.index) {
         (Some(name), Some(index)) => hands.index(name).is_ok_and(|found| found == index),
         _ => true,
@@ -150,12 +152,13 @@ fn undo_one(entry: &Entry, hands: &dyn Hands) -> (Done, bool) {
     match hands.get(knob) {
         Err(error) => (told("?", Some(error.to_string())), false),
         Ok(now) if now == *was => (told(&now, None), true),
-        Ok(now) if now != *set => {
+        // Of a run that was killed it is not known what it came to: it is ours.
+        Ok(now) if set.as_ref().is_some_and(|set| *set != now) => {
             let words = format!("somebody else has set it to {now} since, and it stays so; it was {was}");
             (told(&now, Some(words)), true)
         }
-        Ok(_) => match hands.set(knob, was) {
-            Err(error) => (told(set, Some(error.to_string())), false),
+        Ok(now) => match hands.set(knob, was) {
+            Err(error) => (told(&now, Some(error.to_string())), false),
             Ok(()) => match hands.get(knob) {
                 Ok(now) if now == *was => (told(&now, None), true),
                 Ok(now) => {
@@ -175,7 +178,7 @@ fn done(knob: &Knob, was: &str, now: &str, refused: Option<String>) -> Done {
 fn place(knob: &Knob, hands: &dyn Hands) -> Result<Entry> {
     let netns = if knob.is_of_netns() { Some(hands.netns()?) } else { None };
     let index = knob.interface().map(|name| hands.index(name)).transpose()?;
-    Ok(Entry { knob: knob.clone(), netns, index, was: String::new(), set: String::new() })
+    Ok(Entry { knob: knob.clone(), netns, index, was: String::new(), set: None })
 }
 
 impl<'a> Book<'a> {
@@ -203,16 +206,16 @@ impl<'a> Book<'a> {
         Ok(Self { path, state, _folder: held })
     }
 
-    /// Notes what a setting was, unless that is known, and what it is going to be; the entry's place.
-    fn note(&mut self, place: Entry, was: &str, to: &str) -> usize {
+    /// Notes what a setting was, unless that is known, and that it is being changed; the entry's place.
+    fn note(&mut self, place: Entry, was: &str) -> usize {
         let is_it = |entry: &Entry| {
             (&entry.knob, entry.netns, entry.index) == (&place.knob, place.netns, place.index)
         };
         if let Some(at) = self.state.entries.iter().position(is_it) {
-            to.clone_into(&mut self.state.entries[at].set);
+            self.state.entries[at].set = None;
             return at;
         }
-        self.state.entries.push(Entry { was: was.to_owned(), set: to.to_owned(), ..place });
+        self.state.entries.push(Entry { was: was.to_owned(), ..place });
         self.state.entries.len() - 1
     }
 

@@ -1,6 +1,6 @@
 //! What on this machine will lose packets, found before the capture.
 //!
-//! [`look`] reads, [`judge`] concludes: pure functions from [readings](readings) to [findings](Finding), so
+//! [`look()`] reads, [`judge`] concludes: pure functions from [`readings`] to [findings](Finding), so
 //! that a test can show them any machine. [`mend`] changes what can be put back, and puts it back. This room
 //! prints nothing, and without being told to mend changes nothing.
 

@@ -98,8 +98,10 @@ fn ailment(plan: &CapturePlan) -> Receiver<Finding> {
 fn greet(args: &Args, plan: &CapturePlan, capture: &Capture, ailment: Option<Finding>) {
     let mut err = std::io::stderr().lock();
     if args.quiet == 0 {
-        if let Some(Finding { what, fix, .. }) = ailment {
-            let _ = writeln!(err, "quaff: {what}; mend it: {fix} ('quaff doctor' says why)");
+        if let Some(Finding { what, fix, interface, .. }) = ailment {
+            let command = fix.split("   #").next().unwrap_or(&fix);
+            let on = interface.map(|name| format!(" -i {name}")).unwrap_or_default();
+            let _ = writeln!(err, "quaff: {what}; {command} ('quaff doctor{on}' says why)");
         }
         for note in capture.notes() {
             let _ = writeln!(err, "quaff: {note}");

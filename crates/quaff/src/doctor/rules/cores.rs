@@ -41,7 +41,10 @@ pub(super) fn interrupts(it: &InterfaceReadings, machine: &MachineReadings, foun
     let finding = Finding::new(
         "irq-reader",
         severity,
-        format!("interrupts of {name} go to core {reader}, where its lane reads"),
+        match it.lane_core {
+            Some(_) => format!("interrupts of {name} go to core {reader}, where its lane reads"),
+            None => format!("interrupts of {name} go to all cores that its lane could have"),
+        },
         format!(
             "while the core takes frames in, up to {} at a turn, the lane does not read: its ring has to hold what comes",
             machine.budget_frames.as_ref().ok().copied().flatten().unwrap_or(300)
