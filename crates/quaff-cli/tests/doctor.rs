@@ -5,7 +5,8 @@
 
 mod support;
 
-use quaff_lab::{Running, testing};
+use quaff::doctor::{Hands, Knob, Machine};
+use quaff_lab::{LabPlan, Running, testing};
 use quaff_os::bpf::asm::{Asm, Reg};
 use quaff_os::bpf::{Program, XDP_PASS};
 use quaff_os::ethtool::Ethtool;
@@ -301,6 +302,27 @@ fn an_interface_that_is_down_is_critical() {
     assert_eq!(told.finding("down")["severity"], "critical");
     set(true);
     assert_eq!(ward.doctor(&["-i", "nosuch0"]).code, 2);
+}
+
+#[test]
+fn hands_change_a_driver_and_change_it_back() {
+    // A veth has channels; what it has not (a ring, coalescing, RSS) is refused with the driver's word.
+    let plan = LabPlan { queues: 4, ..LabPlan::default() };
+    let Some(lab) = testing::lab_of("hands_change_a_driver_and_change_it_back", &plan) else { return };
+    let work = || {
+        let knob = Knob::Channels("rx0".into());
+        let mut seen = vec![Machine.get(&knob)?];
+        for count in ["2", "4"] {
+            Machine.set(&knob, count)?;
+            seen.push(Machine.get(&knob)?);
+        }
+        assert!(Machine.set(&knob, "5").is_err(), "more than it has");
+        for none in [Knob::Ring("rx0".into()), Knob::Rss("rx0".into())] {
+            assert!(Machine.get(&none).is_err() && Machine.set(&none, "1").is_err(), "{none}");
+        }
+        quaff::Result::Ok(seen)
+    };
+    assert_eq!(lab.rx().run(work).expect("entered").expect("done"), ["4", "2", "4"]);
 }
 
 /// A program that everybody may run, and whoever runs it is nobody.
