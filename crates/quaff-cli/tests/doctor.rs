@@ -320,7 +320,7 @@ fn hands_change_a_driver_and_change_it_back() {
         for none in [Knob::Ring("rx0".into()), Knob::Rss("rx0".into())] {
             assert!(Machine.get(&none).is_err() && Machine.set(&none, "1").is_err(), "{none}");
         }
-        quaff::Result::Ok(seen)
+        Ok::<_, quaff::Error>(seen)
     };
     assert_eq!(lab.rx().run(work).expect("entered").expect("done"), ["4", "2", "4"]);
 }
