@@ -72,6 +72,8 @@ pub trait Hands {
     fn index(&self, interface: &str) -> Result<u32>;
     /// The network namespace in which settings are changed.
     fn netns(&self) -> Result<u64>;
+    /// Whether there is a network namespace of that number.
+    fn has_netns(&self, netns: u64) -> bool;
     /// What is different at each start of the machine.
     fn boot(&self) -> Result<String>;
 }
@@ -140,6 +142,10 @@ impl Hands for Machine {
 
     fn netns(&self) -> Result<u64> {
         Ok(machine::netns_inode()?)
+    }
+
+    fn has_netns(&self, netns: u64) -> bool {
+        machine::has_netns(netns)
     }
 
     fn boot(&self) -> Result<String> {

@@ -118,12 +118,11 @@ pub fn undo(hands: &dyn Hands, file: &Path) -> Result<Vec<Done>> {
     let mut put_back = Vec::new();
     for at in (0..book.state.entries.len()).rev() {
         let entry = book.state.entries[at].clone();
-        if entry.netns.is_some_and(|of| of != netns) {
-            let set = entry.set.as_deref().unwrap_or("?");
-            put_back.push(done(&entry.knob, set, set, Some(ELSEWHERE.to_owned())));
-            continue;
-        }
-        let (told, is_over) = undo_one(&entry, hands);
+        let (told, is_over) = match entry.netns.filter(|of| *of != netns) {
+            Some(of) if hands.has_netns(of) => (left(&entry, ELSEWHERE), false),
+            Some(_) => (left(&entry, GONE), true),
+            None => undo_one(&entry, hands),
+        };
         put_back.push(told);
         if is_over {
             book.state.entries.remove(at);
@@ -137,6 +136,11 @@ pub fn undo(hands: &dyn Hands, file: &Path) -> Result<Vec<Done>> {
 }
 
 const ELSEWHERE: &str = "it was changed in another network namespace; undo it there";
+const GONE: &str = "it was changed in a network namespace that is not there any more";
+
+fn left(entry: &Entry, why: &str) -> Done {
+    done(&entry.knob, entry.set.as_deref().unwrap_or("?"), "?", Some(why.to_owned()))
+}
 
 /// What became of it, and whether there is nothing left to do.
 fn undo_one(entry: &Entry, hands: &dyn Hands) -> (Done, bool) {

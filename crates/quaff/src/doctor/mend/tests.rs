@@ -80,6 +80,10 @@ impl Hands for Fake {
         Ok(self.netns.get())
     }
 
+    fn has_netns(&self, netns: u64) -> bool {
+        netns == 7 && self.index.get() < 5
+    }
+
     fn boot(&self) -> Result<String> {
         Ok(self.boot.borrow().clone())
     }
@@ -196,6 +200,12 @@ fn another_namespace_and_another_interface_are_left_alone() {
     let undone = fake.undo();
     assert!(undone[0].refused.as_ref().unwrap().contains("not there any more"), "{undone:?}");
     fake.assert_is(&ring(), "512");
+    assert!(!fake.file().exists());
+    // One that has gone is nobody's.
+    fake.fix(&[(gro(), "off")]);
+    (fake.netns.set(8), fake.index.set(5));
+    let undone = fake.undo();
+    assert!(undone[0].refused.as_ref().unwrap().contains("namespace that is not there"), "{undone:?}");
     assert!(!fake.file().exists());
 }
 
