@@ -203,7 +203,8 @@ fn another_namespace_and_another_interface_are_left_alone() {
     assert!(!fake.file().exists());
     // One that has gone is nobody's.
     fake.fix(&[(gro(), "off")]);
-    (fake.netns.set(8), fake.index.set(5));
+    fake.netns.set(8);
+    fake.index.set(5);
     let undone = fake.undo();
     assert!(undone[0].refused.as_ref().unwrap().contains("namespace that is not there"), "{undone:?}");
     assert!(!fake.file().exists());
