@@ -163,11 +163,10 @@ fn a_backlog_that_is_too_small_is_raised_and_put_back() {
     let Some(ward) = Ward::new("a_backlog_that_is_too_small_is_raised_and_put_back") else { return };
     let file = ward.core().join("netdev_max_backlog");
     fs::write(&file, "1000\n").unwrap();
-    fs::write(ward.core().join("rmem_max"), "212992\n").unwrap();
     let told = ward.doctor(&["-i", "rx0"]);
-    assert_eq!((told.code, told.ids()), (1, vec!["backlog", "rmem"]));
+    assert_eq!((told.code, told.ids()), (1, vec!["backlog"]));
     assert_eq!(told.finding("backlog")["severity"], "warning");
-    let told = ward.doctor(&["-i", "rx0", "--fix", "--ignore", "rmem"]);
+    let told = ward.doctor(&["-i", "rx0", "--fix"]);
     assert_eq!((told.code, told.ids()), (0, vec![]), "{}", told.stdout);
     assert_eq!(fs::read_to_string(&file).unwrap(), "10000");
     // Another start of the machine is not this one.
@@ -182,7 +181,6 @@ fn a_backlog_that_is_too_small_is_raised_and_put_back() {
     fs::write(&state, text).unwrap();
     assert_eq!(ward.undo().code, 0);
     assert_eq!(fs::read_to_string(&file).unwrap(), "1000");
-    assert_eq!(fs::read_to_string(ward.core().join("rmem_max")).unwrap(), "212992\n");
 }
 
 #[test]
@@ -192,7 +190,6 @@ fn governors_sleep_and_clocks_are_mended_and_put_back() {
     let settings = [
         ("cpu/cpu0/cpufreq/scaling_governor", "powersave\n", "performance"),
         ("cpu/cpu0/cpuidle/state3/disable", "0\n", "1"),
-        ("clock/current_clocksource", "hpet\n", "tsc"),
     ];
     let rest = [
         ("cpu/online", online.as_str()),
@@ -201,6 +198,7 @@ fn governors_sleep_and_clocks_are_mended_and_put_back() {
         ("cpu/cpu0/cpufreq/scaling_max_freq", "3600000\n"),
         ("cpu/cpu0/cpuidle/state3/name", "C6\n"),
         ("cpu/cpu0/cpuidle/state3/latency", "500\n"),
+        ("clock/current_clocksource", "hpet\n"),
         ("clock/available_clocksource", "tsc hpet acpi_pm\n"),
     ];
     let path = |name: &str| ward.bench.dir.path().join(name);
@@ -214,12 +212,13 @@ fn governors_sleep_and_clocks_are_mended_and_put_back() {
     let doctor = |args: &[&str]| ward.run(mounts, QUAFF, &[&["--json"], args].concat());
     let told = doctor(&["--ignore", "clock-sync"]);
     assert_eq!((told.code, told.ids()), (1, vec!["governor", "clock-source", "idle"]), "{}", told.stderr);
-    let told = doctor(&["--ignore", "clock-sync", "--fix"]);
+    let told = doctor(&["--ignore", "clock-sync,clock-source", "--fix"]);
     assert_eq!((told.code, told.ids()), (0, vec![]), "{}{}", told.stdout, told.stderr);
     assert!(settings.iter().all(|(name, _, mended)| is(name) == *mended), "{}", told.stdout);
     let told = doctor(&["--undo"]);
     assert_eq!(told.code, 0, "{}{}", told.stdout, told.stderr);
     assert!(settings.iter().all(|(name, was, _)| is(name) == was.trim()), "{}", told.stdout);
+    assert_eq!(is("clock/current_clocksource"), "hpet", "a clock is told of, and never changed");
 }
 
 #[test]
@@ -242,7 +241,7 @@ fn another_reader_is_named_and_told_at_the_start_of_a_capture() {
     let told = ward.doctor(&["-i", "rx0"]);
     assert_eq!((told.code, told.ids()), (1, vec!["readers"]));
     let pid = std::process::id();
-    assert_eq!(told.finding("readers")["fix"], format!("kill {pid}"));
+    assert!(told.finding("readers")["fix"].as_str().unwrap().starts_with(&format!("ps -fp {pid} ")));
     let begin = |args: &[&str]| {
         let file = ward.bench.path("a.pcapng");
         let all = [&["capture", "-i", "rx0", "-w", &file, "--json"], args].concat();
@@ -360,7 +359,7 @@ fn without_capabilities_and_locked_memory_the_fixes_give_them() {
     assert_eq!(ward.run(&with_limit, &quaff, &args).ids(), ["capability", "priority"]);
     // The capabilities, for good.
     let fix = told.finding("capability")["fix"].as_str().unwrap();
-    assert!(fix.ends_with(&quaff), "{fix}");
+    assert!(fix.contains(&quaff), "{fix}");
     let given = Command::new("sh").args(["-c", fix]).status();
     if !given.is_ok_and(|status| status.success()) {
         return testing::skip(test, "files here cannot have capabilities");

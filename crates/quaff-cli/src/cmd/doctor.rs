@@ -23,7 +23,7 @@ use std::time::Duration;
 ///
 /// Without --fix nothing is changed. --fix makes those changes that can be put back, to the machine and
 /// to interfaces that -i names, and --undo puts them back exactly as they were. Some drivers take the link
-/// down for a moment when a ring or channels change.
+/// down for a moment when a ring changes.
 ///
 /// What cannot be read here (in a container, say) is said on stderr, apart from the findings.
 ///
@@ -34,7 +34,12 @@ pub(crate) struct Args {
     /// Look at this interface; may be given several times [default: all network cards that are up]
     #[arg(short, long = "interface", value_name = "IF", help_heading = "What to look at")]
     interface: Vec<String>,
-    /// Look at this folder too: a second of trial writes tells how fast it is, and nothing of them stays
+    /// Cores on which their lanes are going to run, as 'quaff capture --cpu' says: is there another
+    /// place for the interrupts?
+    #[arg(long, value_name = "N[,N]", value_delimiter = ',', help_heading = "What to look at")]
+    cpu: Vec<usize>,
+    /// Look at this folder too: a second of trial writes tells how fast it is. They take no more than 5 %
+    /// of what is free, and nothing of them stays
     #[arg(long, value_name = "DIR", help_heading = "What to look at")]
     dir: Option<PathBuf>,
     /// The rate that a capture has to keep up with, b/s: 10G [default: what the interfaces can bring]
@@ -53,7 +58,7 @@ pub(crate) struct Args {
     /// Put back what --fix has changed since the machine was started, all of it
     #[arg(
         long,
-        conflicts_with_all = ["interface", "dir", "rate", "ignore"],
+        conflicts_with_all = ["interface", "cpu", "dir", "rate", "ignore"],
         help_heading = "What to do"
     )]
     undo: bool,
@@ -84,15 +89,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let interfaces = if args.interface.is_empty() { cards()? } else { args.interface.clone() };
     let wanted = wanted(args.rate, interfaces.len());
-    let readings =
-        look(&Look { interfaces: interfaces.clone(), dir: args.dir.clone(), time: args.time, wanted })?;
+    if interfaces.is_empty() {
+        say("no network card was looked at: there is none that is up; -i names another interface");
+    }
+    let cores = args.cpu.clone();
+    let wants = Look { interfaces, cores, dir: args.dir.clone(), time: args.time, wanted };
+    let readings = look(&wants)?;
     let mut found = conclude(&readings, args);
     let mut fixed = Vec::new();
     if args.fix {
         fixed = fix(&changes(&found, &args.interface), &Machine, &args.state)?;
         if !fixed.is_empty() {
             // The folder was looked at, and nothing about it was changed.
-            let again = look(&Look { interfaces, dir: None, time: args.time, wanted })?;
+            let again = look(&Look { dir: None, ..wants })?;
             found = conclude(&Readings { target: readings.target, ..again }, args);
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::{Error, Result};
 use quaff_os::ethtool::Ethtool;
+use quaff_os::topology::Nic;
 use quaff_os::{Try, machine, rtnl};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -15,6 +16,8 @@ use std::path::{Path, PathBuf};
 pub enum Knob {
     /// What a file of /proc or /sys says.
     File(PathBuf),
+    /// The cores that an interrupt may go to, by its number and its name: "0-3".
+    Irq(usize, String),
     /// The frames in the receive ring of an interface: "4096".
     Ring(String),
     /// The queues that an interface receives with: "4".
@@ -31,7 +34,7 @@ impl Knob {
     /// The interface that it belongs to.
     pub fn interface(&self) -> Option<&str> {
         match self {
-            Self::File(_) => None,
+            Self::File(_) | Self::Irq(..) => None,
             Self::Ring(name)
             | Self::Channels(name)
             | Self::Coalescing(name)
@@ -44,6 +47,7 @@ impl Knob {
     pub fn is_of_netns(&self) -> bool {
         match self {
             Self::File(path) => path.starts_with("/proc/sys/net"),
+            Self::Irq(..) => false,
             _ => true,
         }
     }
@@ -53,6 +57,7 @@ impl fmt::Display for Knob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
+            Self::Irq(number, name) => write!(f, "the cores of interrupt {number} ({name})"),
             Self::Ring(name) => write!(f, "the receive ring of {name}"),
             Self::Channels(name) => write!(f, "the channels of {name}"),
             Self::Coalescing(name) => write!(f, "the coalescing of {name}"),
@@ -68,6 +73,8 @@ pub trait Hands {
     fn get(&self, knob: &Knob) -> Result<String>;
     /// Changes it. What it came to is what [`get`](Self::get) says next.
     fn set(&self, knob: &Knob, value: &str) -> Result<()>;
+    /// What a driver may set up anew when this is changed.
+    fn beside(&self, knob: &Knob) -> Vec<Knob>;
     /// The number of an interface, which one that is made anew has not got again.
     fn index(&self, interface: &str) -> Result<u32>;
     /// The network namespace in which settings are changed.
@@ -87,10 +94,8 @@ impl Hands for Machine {
         let card = |name: &String| Ethtool::open(name);
         let there = |value: Option<String>| value.ok_or_else(|| gone(knob));
         Ok(match knob {
-            Knob::File(path) => {
-                let text = fs::read_to_string(path).trying(|| format!("read {}", path.display()))?;
-                text.trim().to_owned()
-            }
+            Knob::File(path) => text(path)?,
+            Knob::Irq(number, name) => text(&irq(*number, name)?)?,
             Knob::Ring(name) => there(card(name)?.rx_ring()?.map(|ring| ring.frames.to_string()))?,
             Knob::Channels(name) => {
                 there(card(name)?.channels()?.map(|channels| channels.receiving.to_string()))?
@@ -113,6 +118,10 @@ impl Hands for Machine {
             Knob::File(path) => {
                 fs::write(path, value).trying(|| format!("write {value} to {}", path.display()))?;
             }
+            Knob::Irq(number, name) => {
+                let path = irq(*number, name)?;
+                fs::write(&path, value).trying(|| format!("write {value} to {}", path.display()))?;
+            }
             Knob::Ring(name) => Ethtool::open(name)?.set_rx_ring(number()?)?,
             Knob::Channels(name) => Ethtool::open(name)?.set_channels(number()?)?,
             Knob::Coalescing(name) => {
@@ -134,6 +143,18 @@ impl Hands for Machine {
             },
         }
         Ok(())
+    }
+
+    /// Drivers ask for their interrupts anew, and forget where these went.
+    fn beside(&self, knob: &Knob) -> Vec<Knob> {
+        let Knob::Ring(name) = knob else { return Vec::new() };
+        let irqs = Nic::read(Path::new("/"), name).irqs.into_iter();
+        let mut beside = vec![Knob::Rss(name.clone())];
+        beside.extend(irqs.map(|irq| Knob::Irq(irq.number, irq.name)));
+        let queues = fs::read_dir(format!("/sys/class/net/{name}/queues")).into_iter().flatten().flatten();
+        let masks = queues.flat_map(|queue| ["rps_cpus", "xps_cpus"].map(|mask| queue.path().join(mask)));
+        beside.extend(masks.filter(|path| path.exists()).map(Knob::File));
+        beside
     }
 
     fn index(&self, interface: &str) -> Result<u32> {
@@ -160,8 +181,21 @@ fn join(numbers: &[u32]) -> String {
     numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
+fn text(path: &Path) -> Result<String> {
+    Ok(fs::read_to_string(path).trying(|| format!("read {}", path.display()))?.trim().to_owned())
+}
+
+/// Where an interrupt's cores are set, as long as its number is still that of this name: drivers give numbers
+/// back, and other devices get them.
+fn irq(number: usize, name: &str) -> Result<PathBuf> {
+    let dir = Path::new("/proc/irq").join(number.to_string());
+    let action = dir.join(name);
+    fs::metadata(&action).trying(|| format!("find the interrupt {}", action.display()))?;
+    Ok(dir.join("smp_affinity_list"))
+}
+
 fn gone(knob: &Knob) -> Error {
-    Error::Plan(format!("cannot read {knob}: the driver has none"))
+    Error::Os(quaff_os::Error::new(format!("read {knob}"), std::io::Error::from(std::io::ErrorKind::NotFound)))
 }
 
 fn unknown(knob: &Knob, value: &str) -> Error {

@@ -19,14 +19,18 @@ use std::time::{Duration, Instant};
 
 /// `ETH_P_ALL`: who asks for that gets every frame.
 const ALL_FRAMES: u16 = 3;
-/// A trial writes no more than this, bytes, and no more than a quarter of what is free.
-const TRIAL_BYTES: u64 = 4 << 30;
+/// A trial writes no more than this in a second, bytes.
+const TRIAL_BYTES: f64 = (1u64 << 30) as f64;
+/// And no more than this part of what is free: somebody may keep the rest free by removing files.
+const TRIAL_PART: u64 = 20;
 
 /// What to look at.
 #[derive(Debug, Clone)]
 pub struct Look {
-    /// Interfaces of the calling thread's network namespace.
+    /// Interfaces of the calling thread's network namespace. Those that they are made of are looked at too.
     pub interfaces: Vec<String>,
+    /// The cores on which their lanes are to run, in that order; the last one serves the rest.
+    pub cores: Vec<usize>,
     /// The folder that files are to go to.
     pub dir: Option<PathBuf>,
     /// How long to watch counters, and to write to the folder.
@@ -44,15 +48,41 @@ pub fn look(look: &Look) -> Result<Readings> {
     let links = look.interfaces.iter().map(|name| rtnl::link(name)).collect::<Result<Vec<_>, _>>()?;
     let mut machine = machine(root);
     let mut interfaces: Vec<_> = links.iter().map(|link| interface(root, link)).collect();
-    for it in &mut interfaces {
-        let inodes: Vec<_> = it.readers.iter().flatten().flatten().map(|socket| socket.inode).collect();
-        it.owners = if inodes.is_empty() { Vec::new() } else { machine::owners(root, &inodes) };
+    for (at, it) in interfaces.iter_mut().enumerate() {
+        it.lane_core = look.cores.get(at).or(look.cores.last()).copied();
     }
+    add_below(root, &mut interfaces);
+    interfaces.iter_mut().for_each(|it| find_owners(root, it));
     let begun = Instant::now();
     let target = look.dir.as_deref().map(|dir| target(root, dir, look.time));
     std::thread::sleep(look.time.saturating_sub(begun.elapsed()));
     watch(root, begun.elapsed(), &mut machine, &mut interfaces);
     Ok(Readings { machine, interfaces, target, wanted: look.wanted })
+}
+
+/// What interfaces are made of (`lower_*`), however deep: a bond has no ring, and its cards have.
+fn add_below(root: &Path, interfaces: &mut Vec<InterfaceReadings>) {
+    let mut at = 0;
+    while let Some(it) = interfaces.get(at) {
+        let dir = root.join("sys/class/net").join(&it.name);
+        let names = fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|entry| {
+            entry.file_name().to_str().and_then(|name| name.strip_prefix("lower_")).map(str::to_owned)
+        });
+        for name in names {
+            // One in another namespace is not ours to look at.
+            if let Ok(link) = rtnl::link(&name)
+                && interfaces.iter().all(|it| it.index != link.index)
+            {
+                interfaces.push(InterfaceReadings { is_below: true, ..interface(root, &link) });
+            }
+        }
+        at += 1;
+    }
+}
+
+fn find_owners(root: &Path, it: &mut InterfaceReadings) {
+    let inodes: Vec<_> = it.readers.iter().flatten().flatten().map(|socket| socket.inode).collect();
+    it.owners = if inodes.is_empty() { Vec::new() } else { machine::owners(root, &inodes) };
 }
 
 /// The worst that is to be said of an interface, when a capture begins on it: read fast, without a trial, and
@@ -61,6 +91,7 @@ pub fn glance(name: &str, core: Option<usize>) -> Option<Finding> {
     let root = Path::new("/");
     let mut it = interface(root, &rtnl::link(name).ok()?);
     it.lane_core = core;
+    find_owners(root, &mut it);
     let machine = MachineReadings { topology: there(Topology::here()), ..MachineReadings::unasked() };
     let readings = Readings { machine, interfaces: Vec::new(), target: None, wanted: Wanted::default() };
     let mut found = Diagnosis::default();
@@ -117,6 +148,7 @@ fn interface(root: &Path, link: &Link) -> InterfaceReadings {
         index: link.index,
         is_up: link.up,
         is_running: link.running,
+        is_below: false,
         is_loopback: link.arphrd == ARPHRD_LOOPBACK,
         is_hardware: dir.join("device").exists(),
         driver: asked(&card, Ethtool::driver),
@@ -156,8 +188,10 @@ fn has_rps(queues: &Path) -> bool {
 
 /// Those that get every frame of an interface, but not our own.
 fn readers(root: &Path, index: u32) -> Reading<Vec<PacketSocket>> {
+    // Before and after, since a capture that starts meanwhile opens some, and closes some.
+    let mut own = machine::own_sockets(root);
     let sockets = machine::packet_sockets(root).map_err(words)?;
-    let own = machine::own_sockets(root);
+    own.extend(machine::own_sockets(root));
     let reads = |socket: &PacketSocket| {
         socket.is_running
             && socket.protocol == ALL_FRAMES
@@ -205,12 +239,13 @@ fn target(root: &Path, dir: &Path, time: Duration) -> TargetReadings {
         written: Ok(None),
         free_bytes,
     };
-    let room = it.free_bytes.as_ref().ok().copied().flatten().unwrap_or(0) / 4;
+    let room = it.free_bytes.as_ref().ok().copied().flatten().unwrap_or(0) / TRIAL_PART;
+    let most = (TRIAL_BYTES * time.as_secs_f64().max(1.0)) as u64;
     match Trial::open(dir) {
         Err(error) => it.refused = Some(error.to_string()),
         Ok(trial) => {
             it.direct_align = Ok(trial.direct_align);
-            it.written = match room.min(TRIAL_BYTES) {
+            it.written = match room.min(most) {
                 room if room < crate::plan::CHUNK_BYTES as u64 => {
                     Err("there is too little room for a trial".into())
                 }
@@ -237,6 +272,7 @@ mod tests {
     fn this_machine_is_looked_at() {
         let look = Look {
             interfaces: vec!["lo".into()],
+            cores: Vec::new(),
             dir: Some(env!("CARGO_MANIFEST_DIR").into()),
             time: Duration::from_millis(20),
             wanted: Wanted::default(),
@@ -254,6 +290,7 @@ mod tests {
     fn an_interface_that_is_not_there_is_an_error() {
         let look = Look {
             interfaces: vec!["nosuch0".into()],
+            cores: Vec::new(),
             dir: None,
             time: Duration::ZERO,
             wanted: Wanted::default(),

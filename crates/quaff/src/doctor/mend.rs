@@ -57,8 +57,8 @@ struct Book<'a> {
     _folder: File,
 }
 
-/// Makes the changes, one by one, and writes down in `file` what there was. A setting that was changed before
-/// keeps its first value.
+/// Makes the changes, and writes down in `file` what there was. A setting that was changed before keeps its first
+/// value. Rings come last, since drivers set up anew what goes with them.
 ///
 /// # Errors
 /// The file cannot be written; then nothing is changed. What a driver refuses is told in [`Done`].
@@ -72,30 +72,48 @@ pub fn fix(changes: &[Change], hands: &dyn Hands, file: &Path) -> Result<Vec<Don
         // What another start of the machine changed went with it.
         book.state = State { boot, entries: Vec::new() };
     }
-    changes.iter().map(|change| fix_one(change, hands, &mut book)).collect()
+    let mut changes: Vec<_> = changes.iter().collect();
+    changes.sort_by_key(|change| matches!(change.knob, Knob::Ring(_)));
+    let found: Vec<_> = changes.iter().map(|change| hands.get(&change.knob)).collect();
+    for (change, was) in changes.iter().zip(&found) {
+        if let Some(was) = was.as_ref().ok().filter(|was| **was != change.to) {
+            book.note(place(&change.knob, hands)?, was);
+        }
+    }
+    book.write()?;
+    let one = |(change, was): (&&Change, Result<String>)| fix_one(change, was, hands, &mut book);
+    let fixed = changes.iter().zip(found).map(one).collect();
+    book.close()?;
+    Ok(fixed)
 }
 
-fn fix_one(change: &Change, hands: &dyn Hands, book: &mut Book<'_>) -> Result<Done> {
+fn fix_one(change: &Change, was: Result<String>, hands: &dyn Hands, book: &mut Book<'_>) -> Done {
     let Change { knob, to } = change;
-    let was = match hands.get(knob) {
+    let was = match was {
         Ok(was) => was,
-        Err(error) => return Ok(done(knob, "?", "?", Some(error.to_string()))),
+        Err(error) => return done(knob, "?", "?", Some(error.to_string())),
     };
     if was == *to {
-        return Ok(done(knob, &was, &was, None));
+        return done(knob, &was, &was, None);
     }
-    let entry = book.note(place(knob, hands)?, &was);
-    book.write()?;
-    let refused = hands.set(knob, to).err().map(|error| error.to_string());
+    let refused = set(knob, to, hands).err().map(|error| error.to_string());
     let now = hands.get(knob).unwrap_or_else(|_| to.clone());
-    if now == book.state.entries[entry].was {
-        book.state.entries.remove(entry);
-    } else {
-        // A driver may round what it is told.
-        book.state.entries[entry].set = Some(now.clone());
+    // A driver may round what it is told.
+    book.came_to(knob, hands, &now);
+    done(knob, &was, &now, refused)
+}
+
+/// Sets it; what its driver sets up anew meanwhile is set again to what it was.
+fn set(knob: &Knob, value: &str, hands: &dyn Hands) -> Result<()> {
+    let beside = hands.beside(knob).into_iter();
+    let beside: Vec<_> = beside.filter_map(|knob| Some((hands.get(&knob).ok()?, knob))).collect();
+    hands.set(knob, value)?;
+    for (was, other) in beside {
+        if hands.get(&other).is_ok_and(|now| now != was) {
+            hands.set(&other, &was)?;
+        }
     }
-    book.write()?;
-    Ok(done(knob, &was, &now, refused))
+    Ok(())
 }
 
 /// Puts back what was changed, the last change first, as far as it belongs to the caller's network namespace or
@@ -125,13 +143,11 @@ pub fn undo(hands: &dyn Hands, file: &Path) -> Result<Vec<Done>> {
         };
         put_back.push(told);
         if is_over {
+            // A run that is killed before the file says so finds all as it was.
             book.state.entries.remove(at);
-            book.write()?;
         }
     }
-    if book.state.entries.is_empty() {
-        fs::remove_file(file).map_err(|errno| Error::path("remove", file, errno))?;
-    }
+    book.close()?;
     Ok(put_back)
 }
 
@@ -154,6 +170,9 @@ fn undo_one(entry: &Entry, hands: &dyn Hands) -> (Done, bool) {
         return (told("?", Some("the interface that was changed is not there any more".into())), true);
     }
     match hands.get(knob) {
+        Err(Error::Os(error)) if error.errno.kind() == io::ErrorKind::NotFound => {
+            (told("?", Some("it is not there any more".into())), true)
+        }
         Err(error) => (told("?", Some(error.to_string())), false),
         Ok(now) if now == *was => (told(&now, None), true),
         // Of a run that was killed it is not known what it came to: it is ours.
@@ -161,7 +180,7 @@ fn undo_one(entry: &Entry, hands: &dyn Hands) -> (Done, bool) {
             let words = format!("somebody else has set it to {now} since, and it stays so; it was {was}");
             (told(&now, Some(words)), true)
         }
-        Ok(now) => match hands.set(knob, was) {
+        Ok(now) => match self::set(knob, was, hands) {
             Err(error) => (told(&now, Some(error.to_string())), false),
             Ok(()) => match hands.get(knob) {
                 Ok(now) if now == *was => (told(&now, None), true),
@@ -210,17 +229,37 @@ impl<'a> Book<'a> {
         Ok(Self { path, state, _folder: held })
     }
 
-    /// Notes what a setting was, unless that is known, and that it is being changed; the entry's place.
-    fn note(&mut self, place: Entry, was: &str) -> usize {
+    /// Notes what a setting was, unless that is known, and that it is being changed.
+    fn note(&mut self, place: Entry, was: &str) {
+        match self.find(&place) {
+            Some(at) => self.state.entries[at].set = None,
+            None => self.state.entries.push(Entry { was: was.to_owned(), ..place }),
+        }
+    }
+
+    /// Notes what a setting came to; one that is what it was has nothing to be put back.
+    fn came_to(&mut self, knob: &Knob, hands: &dyn Hands, now: &str) {
+        let Some(at) = place(knob, hands).ok().and_then(|place| self.find(&place)) else { return };
+        if self.state.entries[at].was == now {
+            self.state.entries.remove(at);
+        } else {
+            self.state.entries[at].set = Some(now.to_owned());
+        }
+    }
+
+    fn find(&self, place: &Entry) -> Option<usize> {
         let is_it = |entry: &Entry| {
             (&entry.knob, entry.netns, entry.index) == (&place.knob, place.netns, place.index)
         };
-        if let Some(at) = self.state.entries.iter().position(is_it) {
-            self.state.entries[at].set = None;
-            return at;
+        self.state.entries.iter().position(is_it)
+    }
+
+    /// Writes what is left; a file that has nothing to tell goes.
+    fn close(&self) -> Result<()> {
+        if self.state.entries.is_empty() {
+            return fs::remove_file(self.path).map_err(|errno| Error::path("remove", self.path, errno));
         }
-        self.state.entries.push(Entry { was: was.to_owned(), ..place });
-        self.state.entries.len() - 1
+        self.write()
     }
 
     /// Puts a whole new file in the place of the old one.

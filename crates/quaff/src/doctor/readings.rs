@@ -120,6 +120,8 @@ pub struct InterfaceReadings {
     pub is_running: bool,
     /// It is the loopback.
     pub is_loopback: bool,
+    /// It is a part of another one that was asked for: of a bond, a bridge, a VLAN.
+    pub is_below: bool,
     /// There is hardware behind it.
     pub is_hardware: bool,
     /// Its driver.

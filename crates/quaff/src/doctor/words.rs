@@ -41,6 +41,16 @@ pub(super) fn cores(cores: &[usize]) -> String {
     runs.iter().map(run).collect::<Vec<_>>().join(",")
 }
 
+/// A word as a shell needs it.
+pub(super) fn quote(word: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,+@%".contains(char);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 /// "1 frame", "2 frames"
 pub(super) fn count(n: u64, thing: &str) -> String {
     format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
@@ -71,5 +81,6 @@ mod tests {
         assert_eq!(span(7300.0), "2 h");
         assert_eq!(cores(&[0, 1, 2, 5]), "0-2,5");
         assert_eq!(count(1, "frame"), "1 frame");
+        assert_eq!((quote("/data"), quote("my disk")), ("/data".into(), "'my disk'".into()));
     }
 }

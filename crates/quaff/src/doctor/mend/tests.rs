@@ -24,7 +24,7 @@ impl Fake {
             refuses: RefCell::default(),
             dir: tempfile::tempdir().unwrap(),
         };
-        for (knob, value) in [(ring(), "256"), (gro(), "on"), (governor(), "powersave")] {
+        for (knob, value) in [(ring(), "256"), (gro(), "on"), (governor(), "powersave"), (irq(), "3")] {
             fake.put(&knob, value);
         }
         fake
@@ -56,7 +56,8 @@ impl Fake {
 impl Hands for Fake {
     fn get(&self, knob: &Knob) -> Result<String> {
         let value = self.values.borrow().get(&knob.to_string()).cloned();
-        value.ok_or_else(|| Error::Plan(format!("there is no {knob}")))
+        let gone = || quaff_os::Error::new(format!("read {knob}"), io::Error::from(io::ErrorKind::NotFound));
+        Ok(value.ok_or_else(gone)?)
     }
 
     fn set(&self, knob: &Knob, value: &str) -> Result<()> {
@@ -64,12 +65,20 @@ impl Hands for Fake {
             return Err(Error::Plan("permission denied".into()));
         }
         // Rings of this driver are multiples of 64, at the most 4096.
+        if matches!(knob, Knob::Ring(_)) {
+            self.put(&irq(), "0-7");
+        }
         let value = match knob {
             Knob::Ring(_) => (value.parse::<u32>().unwrap().next_multiple_of(64).min(4096)).to_string(),
             _ => value.to_owned(),
         };
         self.put(knob, &value);
         Ok(())
+    }
+
+    /// This driver forgets where its interrupt went.
+    fn beside(&self, knob: &Knob) -> Vec<Knob> {
+        if matches!(knob, Knob::Ring(_)) { vec![irq(), gro()] } else { Vec::new() }
     }
 
     fn index(&self, _: &str) -> Result<u32> {
@@ -93,6 +102,10 @@ fn ring() -> Knob {
     Knob::Ring("eth0".into())
 }
 
+fn irq() -> Knob {
+    Knob::Irq(100, "eth0-rx".into())
+}
+
 fn gro() -> Knob {
     Knob::Feature("eth0".into(), "rx-gro".into())
 }
@@ -106,10 +119,10 @@ fn all_is_put_back_as_it_was() {
     let fake = Fake::new();
     let fixed = fake.fix(&[(ring(), "4000"), (gro(), "off"), (governor(), "performance")]);
     assert!(fixed.iter().all(|done| done.refused.is_none()), "{fixed:?}");
-    assert_eq!((fixed[0].was.as_str(), fixed[0].now.as_str()), ("256", "4032"), "as the driver rounds it");
+    assert_eq!((fixed[2].was.as_str(), fixed[2].now.as_str()), ("256", "4032"), "as the driver rounds it");
     fake.assert_is(&gro(), "off");
     let undone = fake.undo();
-    assert_eq!(undone.iter().map(|done| done.now.as_str()).collect::<Vec<_>>(), ["powersave", "on", "256"]);
+    assert_eq!(undone.iter().map(|done| done.now.as_str()).collect::<Vec<_>>(), ["256", "powersave", "on"]);
     for (knob, value) in [(ring(), "256"), (gro(), "on"), (governor(), "powersave")] {
         fake.assert_is(&knob, value);
     }
@@ -126,6 +139,33 @@ fn a_second_fix_keeps_the_first_values() {
     fake.undo();
     fake.assert_is(&ring(), "256");
     fake.assert_is(&gro(), "on");
+}
+
+#[test]
+fn what_a_driver_forgets_meanwhile_is_set_again() {
+    let fake = Fake::new();
+    fake.fix(&[(ring(), "512"), (irq(), "2"), (gro(), "off")]);
+    fake.assert_is(&irq(), "2");
+    fake.assert_is(&gro(), "off");
+    fake.undo();
+    fake.assert_is(&irq(), "3");
+    fake.assert_is(&ring(), "256");
+    // Another's setting beside it stays where it is, both ways.
+    fake.put(&irq(), "5");
+    fake.fix(&[(ring(), "512")]);
+    fake.assert_is(&irq(), "5");
+    fake.undo();
+    fake.assert_is(&irq(), "5");
+}
+
+#[test]
+fn what_has_gone_is_told_once() {
+    let fake = Fake::new();
+    fake.fix(&[(governor(), "performance"), (gro(), "off")]);
+    fake.values.borrow_mut().remove(&governor().to_string());
+    let undone = fake.undo();
+    assert!(undone.iter().any(|done| done.refused.as_deref() == Some("it is not there any more")), "{undone:?}");
+    assert!(!fake.file().exists());
 }
 
 #[test]
@@ -194,7 +234,7 @@ fn another_namespace_and_another_interface_are_left_alone() {
     fake.netns.set(8);
     let undone = fake.undo();
     let refused: Vec<_> = undone.iter().map(|done| done.refused.is_some()).collect();
-    assert_eq!(refused, [false, true], "the governor is the machine's: {undone:?}");
+    assert_eq!(refused, [true, false], "the governor is the machine's: {undone:?}");
     fake.netns.set(7);
     fake.index.set(4);
     let undone = fake.undo();

@@ -6,7 +6,7 @@ use super::super::{Change, Diagnosis, Finding, Knob, Severity};
 use super::interface::ring_wanted;
 use super::{frames_per_second, rate_bps};
 use quaff_os::machine::{IdleState, Power};
-use quaff_os::topology::{Irq, Shared, Topology, advise};
+use quaff_os::topology::{Irq, Shared, Topology};
 
 /// States from which a core wakes up faster than this are left alone, µs.
 const LATENCY_US: u64 = 20;
@@ -27,8 +27,10 @@ pub(super) fn interrupts(it: &InterfaceReadings, machine: &MachineReadings, foun
     if node(it, topology, &usable, &receiving, machine, found) {
         return;
     }
-    let reader = it.lane_core.or_else(|| Some(advise(topology, Some(&it.nic), 1)?.readers[0]));
-    let Some(reader) = reader else { return };
+    let Some(reader) = it.lane_core else {
+        found.fine(what, format!("cores {}", list(&receiving)));
+        return;
+    };
     let is_near = |core: &usize| topology.shared(*core, reader) <= Shared::Smt;
     let targets = away_from(topology, &usable, reader, it.nic.node);
     if !receiving.contains(&reader) || targets.is_empty() {
@@ -37,14 +39,10 @@ pub(super) fn interrupts(it: &InterfaceReadings, machine: &MachineReadings, foun
         return;
     }
     let irqs: Vec<_> = it.nic.irqs.iter().filter(|irq| irq.cores.contains(&reader)).collect();
-    let severity = if it.lane_core.is_some() { Severity::Warning } else { Severity::Note };
     let finding = Finding::new(
         "irq-reader",
-        severity,
-        match it.lane_core {
-            Some(_) => format!("interrupts of {name} go to core {reader}, where its lane reads"),
-            None => format!("interrupts of {name} go to all cores that its lane could have"),
-        },
+        Severity::Warning,
+        format!("interrupts of {name} go to core {reader}, where its lane reads"),
         format!(
             "while the core takes frames in, up to {} at a turn, the lane does not read: its ring has to hold what comes",
             machine.budget_frames.as_ref().ok().copied().flatten().unwrap_or(300)
@@ -112,7 +110,8 @@ fn path(irq: &Irq) -> String {
 }
 
 fn changes(irqs: &[&Irq], targets: &[usize]) -> Vec<Change> {
-    irqs.iter().map(|irq| Change { knob: Knob::File(path(irq).into()), to: list(targets) }).collect()
+    let knob = |irq: &&Irq| Knob::Irq(irq.number, irq.name.clone());
+    irqs.iter().map(|irq| Change { knob: knob(irq), to: list(targets) }).collect()
 }
 
 fn fix(irqs: &[&Irq], targets: &[usize], machine: &MachineReadings) -> String {

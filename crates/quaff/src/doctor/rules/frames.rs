@@ -12,6 +12,9 @@ const TOGETHER: [(&str, &str, &str, &str); 3] = [
     ("lro", LRO, "lro", "the card"),
 ];
 
+/// Programs that listen for leases and neighbours.
+const LIGHT: [&str; 6] = ["dhclient", "dhcpcd", "udhcpc", "lldpd", "NetworkManager", "systemd-network"];
+
 pub(super) fn judge(it: &InterfaceReadings, found: &mut Diagnosis) {
     offloads(it, found);
     readers(it, found);
@@ -76,12 +79,17 @@ fn readers(it: &InterfaceReadings, found: &mut Diagnosis) {
     pids.dedup();
     let (names, fix) = match pids.is_empty() {
         true => (String::new(), "ss -0 -p   # as root: whose they are".to_owned()),
-        false => (format!(": {}", who.join(", ")), format!("kill {}", pids.join(" "))),
+        false => (
+            format!(": {}", who.join(", ")),
+            format!("ps -fp {}   # what they are, and whether they are needed now", pids.join(",")),
+        ),
     };
+    // These ask the kernel for a few frames only, by a filter.
+    let is_light = !it.owners.is_empty() && it.owners.iter().all(|it| LIGHT.contains(&it.name.as_str()));
     let sockets = count(sockets.len() as u64, "other packet socket");
     found.find(Finding::new(
         "readers",
-        Severity::Warning,
+        if is_light { Severity::Note } else { Severity::Warning },
         format!("{sockets} on {name}{names}"),
         "the core that receives hands each frame to each of them: the first one halves what a core can take in \
          (measured: 3.1 million frames a second without, 1.7 with one), and each further one takes its part"

@@ -8,6 +8,8 @@ use quaff_os::ethtool::RxRing;
 
 /// A ring should last as long as the core that empties it may be kept from it, s.
 const RING_SECONDS: f64 = 1e-3;
+/// The shortest time before an interrupt that is advised, µs.
+const RX_USECS_MIN: u32 = 3;
 /// Where the rate is not known.
 const RING_FRAMES: u32 = 1024;
 /// What one core has been measured to take into a packet socket, frames/s.
@@ -66,11 +68,12 @@ fn drops(it: &InterfaceReadings, found: &mut Diagnosis) {
 
 /// The frames that the ring should hold, as far as it can.
 pub(super) fn ring_wanted(ring: RxRing, rate: Option<f64>) -> u32 {
-    let wanted = rate.map_or(RING_FRAMES, |rate| (frames_per_second(rate) * RING_SECONDS).ceil() as u32);
+    let most = f64::from(ring.frames_max);
+    let wanted = rate.map_or(RING_FRAMES, |rate| (frames_per_second(rate) * RING_SECONDS).ceil().min(most) as u32);
     if ring.frames >= wanted.min(ring.frames_max) {
         return ring.frames;
     }
-    wanted.next_power_of_two().min(ring.frames_max)
+    wanted.checked_next_power_of_two().unwrap_or(ring.frames_max).min(ring.frames_max)
 }
 
 /// The frames that the ring holds, once it is as large as it should be.
@@ -115,7 +118,8 @@ fn channels(it: &InterfaceReadings, rate: Option<f64>, cores: usize, found: &mut
     }
     // One core is the lane's.
     let to = channels.receiving_max.min(cores as u32 - 1);
-    let finding = Finding::new(
+    // Interrupts, masks and filters of the card are set up anew with its channels: nothing puts that back.
+    found.find(Finding::new(
         "channels",
         Severity::Note,
         format!("{name} receives with one of {} channels", channels.receiving_max),
@@ -126,8 +130,7 @@ fn channels(it: &InterfaceReadings, rate: Option<f64>, cores: usize, found: &mut
             frames_per_second(rate.unwrap_or(FAST_BPS)) / 1e6
         ),
         format!("ethtool -L {name} {} {to}", if channels.is_combined { "combined" } else { "rx" }),
-    );
-    found.find(finding.mended_by(vec![Change { knob: Knob::Channels(name.clone()), to: to.to_string() }]));
+    ));
 }
 
 fn coalescing(it: &InterfaceReadings, rate: Option<f64>, ring: Option<u32>, found: &mut Diagnosis) {
@@ -145,11 +148,12 @@ fn coalescing(it: &InterfaceReadings, rate: Option<f64>, ring: Option<u32>, foun
     if now.rx_frames > 0 {
         waiting = waiting.min(f64::from(now.rx_frames));
     }
-    if waiting <= f64::from(ring) / 2.0 {
+    // Sooner than this a card would interrupt for almost each frame.
+    let to = ((f64::from(ring) / 4.0 / pps * 1e6) as u32).max(RX_USECS_MIN);
+    if waiting <= f64::from(ring) / 2.0 || to >= now.rx_usecs {
         found.fine(what, words);
         return;
     }
-    let to = (f64::from(ring) / 4.0 / pps * 1e6) as u32;
     let finding = Finding::new(
         "coalescing",
         Severity::Warning,

@@ -11,6 +11,7 @@ mod target;
 mod tests;
 
 use super::readings::{InterfaceReadings, Readings};
+use super::words::quote;
 use super::{Change, Diagnosis, Finding, Severity};
 
 /// What the smallest frame takes on an Ethernet link, bits: 64 bytes, preamble, gap (IEEE 802.3).
@@ -42,6 +43,8 @@ pub(super) fn judge_interface(it: &InterfaceReadings, readings: &Readings, found
     cores::interrupts(it, &readings.machine, found);
     for finding in &mut found.findings[before..] {
         finding.interface = Some(it.name.clone());
+        // Names of interfaces may have what a shell obeys.
+        finding.fix = finding.fix.replace(&it.name, &quote(&it.name));
     }
 }
 

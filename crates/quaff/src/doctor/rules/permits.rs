@@ -1,22 +1,25 @@
 //! What this process may do, and which clock its packets are stamped by.
 
 use super::super::readings::{MachineReadings, Wanted};
-use super::super::words::{bytes, span};
-use super::super::{Change, Diagnosis, Finding, Knob, Severity};
+use super::super::words::{bytes, quote, span};
+use super::super::{Diagnosis, Finding, Severity};
 use std::time::Duration;
 
 /// Clocks that are asked over a bus, and cost a microsecond and more each time.
 const SLOW_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
 
 pub(super) fn judge(machine: &MachineReadings, wanted: &Wanted, found: &mut Diagnosis) {
-    let program = machine.program.display();
+    let give = format!(
+        "setcap cap_net_raw,cap_net_admin,cap_ipc_lock,cap_sys_nice+ep {}   # and who may run it: chgrp, chmod 750",
+        quote(&machine.program.display().to_string())
+    );
     match &machine.packet_socket {
         Some(why) => found.find(Finding::new(
             "capability",
             Severity::Critical,
             "quaff may not read packets".into(),
             format!("without a packet socket there is no capture: {why}"),
-            format!("setcap cap_net_raw,cap_net_admin,cap_ipc_lock,cap_sys_nice+ep {program}"),
+            give.clone(),
         )),
         None => found.fine("packet socket", "it can be opened"),
     }
@@ -30,7 +33,7 @@ pub(super) fn judge(machine: &MachineReadings, wanted: &Wanted, found: &mut Diag
             "quaff may not go before other programs (CAP_SYS_NICE)".into(),
             "a lane that waits for its turn reads nothing for as long as others keep the core, some milliseconds"
                 .into(),
-            format!("setcap cap_net_raw,cap_net_admin,cap_ipc_lock,cap_sys_nice+ep {program}"),
+            give,
         ));
     }
     match &machine.io_uring {
@@ -70,10 +73,13 @@ pub(super) fn clock(machine: &MachineReadings, found: &mut Diagnosis) {
         if SLOW_CLOCKS.contains(&clock.current.as_str()) {
             let fix = fast
                 .map_or("the kernel has no better one; see 'dmesg | grep -i tsc' for why".into(), |fast| {
-                    format!("echo {fast} > {}", clock.path.display())
+                    format!(
+                    "echo {fast} > {}   # if 'dmesg | grep -i tsc' and /proc/cmdline do not say why it is not",
+                    clock.path.display()
+                )
                 });
-            let changes = fast.map(|fast| Change { knob: Knob::File(clock.path.clone()), to: fast.clone() });
-            let finding = Finding::new(
+            // Mostly somebody, or the kernel, had a reason not to trust that clock: it is told, and never changed.
+            found.find(Finding::new(
                 "clock-source",
                 Severity::Warning,
                 format!("the kernel counts time by {}", clock.current),
@@ -81,8 +87,7 @@ pub(super) fn clock(machine: &MachineReadings, found: &mut Diagnosis) {
                  alone limits a core to less than 1 million packets a second"
                     .into(),
                 fix,
-            );
-            found.find(finding.mended_by(changes.into_iter().collect()));
+            ));
         } else {
             found.fine("clock source", clock.current.clone());
         }

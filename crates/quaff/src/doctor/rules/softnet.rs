@@ -11,10 +11,6 @@ const BACKLOG_FRAMES: u64 = 10_000;
 const BUDGET_FRAMES: u64 = 600;
 /// What a budget of that many frames may take, µs.
 const BUDGET_US: u64 = 8000;
-/// What Gulp's author set, bytes.
-const RMEM_BYTES: u64 = 4 << 20;
-/// What a frame of 1500 bytes takes of a socket's memory (`SKB_TRUESIZE`), bytes, about.
-const FRAME_MEMORY_BYTES: u64 = 2304;
 
 /// Drivers of virtual interfaces that hand frames up at once, without the backlog.
 const PASSING: [&str; 4] = ["bridge", "802.1Q VLAN Support", "bonding", "team"];
@@ -144,25 +140,12 @@ fn often(times: u64, time: Duration) -> String {
     format!("{} in {}", count(times, "time"), span(time.as_secs_f64()))
 }
 
+/// What sockets may buffer bounds programs that read without a ring, as old Gulp does. It is no finding.
 fn rmem(machine: &MachineReadings, found: &mut Diagnosis) {
-    let Some(now) = found.read("net.core.rmem_max", &machine.rmem_max_bytes) else { return };
-    let now = *now;
-    if now >= RMEM_BYTES {
-        found.fine("net.core.rmem_max", bytes(now));
-        return;
+    if let Some(now) = found.read("net.core.rmem_max", &machine.rmem_max_bytes) {
+        let now = bytes(*now);
+        found.fine("net.core.rmem_max", format!("{now}; quaff's ring is memory of its own, and not bound by it"));
     }
-    let finding = Finding::new(
-        "rmem",
-        Severity::Note,
-        format!("a socket may buffer {} at the most (net.core.rmem_max)", bytes(now)),
-        format!(
-            "a program that reads packets without a ring, as old Gulp does, has room for {} of 1500 bytes; \
-             quaff's ring is memory of its own and not bound by it",
-            count(now / FRAME_MEMORY_BYTES, "frame")
-        ),
-        format!("sysctl -w net.core.rmem_max={RMEM_BYTES}"),
-    );
-    found.find(finding.mended_by(vec![sysctl("rmem_max", RMEM_BYTES)]));
 }
 
 fn sysctl(name: &str, to: u64) -> Change {

@@ -1,7 +1,7 @@
 //! Whether the folder takes what the link brings.
 
 use super::super::readings::{Readings, TargetReadings};
-use super::super::words::{bits, byte_rate, bytes, span};
+use super::super::words::{bits, byte_rate, bytes, quote, span};
 use super::super::{Diagnosis, Finding, Severity};
 use super::rate_bps;
 
@@ -44,19 +44,20 @@ pub(super) fn judge(it: &TargetReadings, readings: &Readings, found: &mut Diagno
 
 /// What all interfaces together can bring, b/s.
 fn fastest(readings: &Readings) -> Option<f64> {
-    let rates = readings.interfaces.iter().filter_map(|it| rate_bps(it, readings));
+    let apart = readings.interfaces.iter().filter(|it| !it.is_below);
+    let rates = apart.filter_map(|it| rate_bps(it, readings));
     let sum: f64 = rates.sum();
     (sum > 0.0).then_some(sum)
 }
 
 fn refused(it: &TargetReadings, why: &str) -> Finding {
-    let shown = it.dir.display();
+    let shown = quote(&it.dir.display().to_string());
     let read_only = it.mount.as_ref().ok().and_then(Option::as_ref).filter(|mount| mount.is_read_only);
     let (id, what, fix) = match read_only {
         Some(mount) => (
             "read-only",
             format!("{shown} is read-only"),
-            format!("mount -o remount,rw {}", mount.place.display()),
+            format!("mount -o remount,rw {}", quote(&mount.place.display().to_string())),
         ),
         None if !it.dir.is_dir() => {
             ("dir", format!("there is no folder {shown}"), format!("mkdir -p {shown}"))
@@ -106,7 +107,7 @@ fn space(it: &TargetReadings, rate: Option<f64>, found: &mut Diagnosis) {
             if is_full { Severity::Critical } else { Severity::Warning },
             format!("{} are free in {shown}", bytes(free)),
             why,
-            format!("du -xh {shown} | sort -h | tail   # or let quaff keep it free: --keep-free 10"),
+            format!("du -xh {} | sort -h | tail   # or let quaff keep it free: --keep-free 10", quote(&shown.to_string())),
         ));
     } else {
         found.fine(what, bytes(free));
