@@ -71,13 +71,13 @@ pub(super) fn clock(machine: &MachineReadings, found: &mut Diagnosis) {
     if let Some(clock) = found.read("clock source", &machine.clock_source) {
         let fast = clock.available.iter().find(|name| !SLOW_CLOCKS.contains(&name.as_str()));
         if SLOW_CLOCKS.contains(&clock.current.as_str()) {
-            let fix = fast
-                .map_or("the kernel has no better one; see 'dmesg | grep -i tsc' for why".into(), |fast| {
-                    format!(
-                    "echo {fast} > {}   # if 'dmesg | grep -i tsc' and /proc/cmdline do not say why it is not",
-                    clock.path.display()
-                )
-                });
+            let path = clock.path.display();
+            let fix = match fast {
+                Some(fast) => {
+                    format!("echo {fast} > {path}   # unless 'dmesg | grep -i tsc' or /proc/cmdline say why not")
+                }
+                None => "the kernel has no better one; 'dmesg | grep -i tsc' may say why".into(),
+            };
             // Mostly somebody, or the kernel, had a reason not to trust that clock: it is told, and never changed.
             found.find(Finding::new(
                 "clock-source",
