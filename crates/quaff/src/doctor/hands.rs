@@ -185,13 +185,20 @@ fn text(path: &Path) -> Result<String> {
     Ok(fs::read_to_string(path).trying(|| format!("read {}", path.display()))?.trim().to_owned())
 }
 
-/// Where an interrupt's cores are set, as long as its number is still that of this name: drivers give numbers
-/// back, and other devices get them.
+/// Where an interrupt's cores are set. Drivers give numbers back, and other devices get them: its name counts, and
+/// the number only says where to look first.
 fn irq(number: usize, name: &str) -> Result<PathBuf> {
-    let dir = Path::new("/proc/irq").join(number.to_string());
-    let action = dir.join(name);
-    fs::metadata(&action).trying(|| format!("find the interrupt {}", action.display()))?;
-    Ok(dir.join("smp_affinity_list"))
+    let all = Path::new("/proc/irq");
+    let first = all.join(number.to_string());
+    if first.join(name).is_dir() {
+        return Ok(first.join("smp_affinity_list"));
+    }
+    let dirs = fs::read_dir(all).into_iter().flatten().flatten().map(|entry| entry.path());
+    let found: Vec<_> = dirs.filter(|dir| dir.join(name).is_dir()).collect();
+    match &found[..] {
+        [one] => Ok(one.join("smp_affinity_list")),
+        _ => Err(gone(&Knob::Irq(number, name.to_owned()))),
+    }
 }
 
 fn gone(knob: &Knob) -> Error {

@@ -78,42 +78,57 @@ pub fn fix(changes: &[Change], hands: &dyn Hands, file: &Path) -> Result<Vec<Don
     for (change, was) in changes.iter().zip(&found) {
         if let Some(was) = was.as_ref().ok().filter(|was| **was != change.to) {
             book.note(place(&change.knob, hands)?, was);
+            for (other, was) in beside(&change.knob, hands) {
+                let place = place(&other, hands)?;
+                if book.find(&place).is_none() {
+                    book.note(place, &was);
+                }
+            }
         }
     }
     book.write()?;
     let one = |(change, was): (&&Change, Result<String>)| fix_one(change, was, hands, &mut book);
-    let fixed = changes.iter().zip(found).map(one).collect();
+    let fixed = changes.iter().zip(found).flat_map(one).collect();
     book.close()?;
     Ok(fixed)
 }
 
-fn fix_one(change: &Change, was: Result<String>, hands: &dyn Hands, book: &mut Book<'_>) -> Done {
+fn fix_one(change: &Change, was: Result<String>, hands: &dyn Hands, book: &mut Book<'_>) -> Vec<Done> {
     let Change { knob, to } = change;
     let was = match was {
         Ok(was) => was,
-        Err(error) => return done(knob, "?", "?", Some(error.to_string())),
+        Err(error) => return vec![done(knob, "?", "?", Some(error.to_string()))],
     };
     if was == *to {
-        return done(knob, &was, &was, None);
+        return vec![done(knob, &was, &was, None)];
     }
-    let refused = set(knob, to, hands).err().map(|error| error.to_string());
+    let others = beside(knob, hands);
+    let refused = hands.set(knob, to).err().map(|error| error.to_string());
     let now = hands.get(knob).unwrap_or_else(|_| to.clone());
+    let mut told = vec![done(knob, &was, &now, refused)];
+    told.extend(set_again(&others, hands));
+    for (other, was) in &others {
+        book.came_to(other, hands, &hands.get(other).unwrap_or_else(|_| was.clone()));
+    }
     // A driver may round what it is told.
     book.came_to(knob, hands, &now);
-    done(knob, &was, &now, refused)
+    told
 }
 
-/// Sets it; what its driver sets up anew meanwhile is set again to what it was.
-fn set(knob: &Knob, value: &str, hands: &dyn Hands) -> Result<()> {
-    let beside = hands.beside(knob).into_iter();
-    let beside: Vec<_> = beside.filter_map(|knob| Some((hands.get(&knob).ok()?, knob))).collect();
-    hands.set(knob, value)?;
-    for (was, other) in beside {
-        if hands.get(&other).is_ok_and(|now| now != was) {
-            hands.set(&other, &was)?;
-        }
-    }
-    Ok(())
+/// What a driver may set up anew when this changes, as it is now.
+fn beside(knob: &Knob, hands: &dyn Hands) -> Vec<(Knob, String)> {
+    let others = hands.beside(knob).into_iter();
+    others.filter_map(|other| hands.get(&other).ok().map(|was| (other, was))).collect()
+}
+
+/// Sets what is not as it was to what it was; tells what does not let itself be set.
+fn set_again(others: &[(Knob, String)], hands: &dyn Hands) -> Vec<Done> {
+    let one = |(other, was): &(Knob, String)| {
+        let now = hands.get(other).ok().filter(|now| now != was)?;
+        let error = hands.set(other, was).err()?;
+        Some(done(other, was, &now, Some(error.to_string())))
+    };
+    others.iter().filter_map(one).collect()
 }
 
 /// Puts back what was changed, the last change first, as far as it belongs to the caller's network namespace or
@@ -136,12 +151,14 @@ pub fn undo(hands: &dyn Hands, file: &Path) -> Result<Vec<Done>> {
     let mut put_back = Vec::new();
     for at in (0..book.state.entries.len()).rev() {
         let entry = book.state.entries[at].clone();
+        let others = beside(&entry.knob, hands);
         let (told, is_over) = match entry.netns.filter(|of| *of != netns) {
             Some(of) if hands.has_netns(of) => (left(&entry, ELSEWHERE), false),
             Some(_) => (left(&entry, GONE), true),
             None => undo_one(&entry, hands),
         };
         put_back.push(told);
+        put_back.extend(set_again(&others, hands));
         if is_over {
             // A run that is killed before the file says so finds all as it was.
             book.state.entries.remove(at);
@@ -180,7 +197,7 @@ fn undo_one(entry: &Entry, hands: &dyn Hands) -> (Done, bool) {
             let words = format!("somebody else has set it to {now} since, and it stays so; it was {was}");
             (told(&now, Some(words)), true)
         }
-        Ok(now) => match self::set(knob, was, hands) {
+        Ok(now) => match hands.set(knob, was) {
             Err(error) => (told(&now, Some(error.to_string())), false),
             Ok(()) => match hands.get(knob) {
                 Ok(now) if now == *was => (told(&now, None), true),

@@ -101,7 +101,8 @@ fn greet(args: &Args, plan: &CapturePlan, capture: &Capture, ailment: Option<Fin
         if let Some(Finding { what, fix, interface, .. }) = ailment {
             let command = fix.split("   #").next().unwrap_or(&fix);
             let on = interface.map(|name| format!(" -i {name}")).unwrap_or_default();
-            let _ = writeln!(err, "quaff: {what}; {command} ('quaff doctor{on}' says why)");
+            // Other people's names are in it.
+            say(&format!("quaff: {what}; {command} ('quaff doctor{on}' says why)"));
         }
         for note in capture.notes() {
             let _ = writeln!(err, "quaff: {note}");

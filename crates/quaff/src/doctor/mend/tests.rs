@@ -150,6 +150,15 @@ fn what_a_driver_forgets_meanwhile_is_set_again() {
     fake.undo();
     fake.assert_is(&irq(), "3");
     fake.assert_is(&ring(), "256");
+    // One that does not let itself be set is told, and what is behind it is set all the same.
+    fake.refuses.borrow_mut().push(irq().to_string());
+    let fixed = fake.fix(&[(ring(), "512")]);
+    let refused: Vec<_> = fixed.iter().map(|done| done.refused.is_some()).collect();
+    assert_eq!(refused, [false, true], "{fixed:?}");
+    fake.assert_is(&irq(), "0-7");
+    fake.refuses.borrow_mut().clear();
+    fake.undo();
+    fake.assert_is(&irq(), "3");
     // Another's setting beside it stays where it is, both ways.
     fake.put(&irq(), "5");
     fake.fix(&[(ring(), "512")]);
