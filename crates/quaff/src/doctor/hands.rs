@@ -202,7 +202,10 @@ fn irq(number: usize, name: &str) -> Result<PathBuf> {
 }
 
 fn gone(knob: &Knob) -> Error {
-    Error::Os(quaff_os::Error::new(format!("read {knob}"), std::io::Error::from(std::io::ErrorKind::NotFound)))
+    Error::Os(quaff_os::Error::new(
+        format!("read {knob}"),
+        std::io::Error::from(std::io::ErrorKind::NotFound),
+    ))
 }
 
 fn unknown(knob: &Knob, value: &str) -> Error {

@@ -173,7 +173,10 @@ fn what_has_gone_is_told_once() {
     fake.fix(&[(governor(), "performance"), (gro(), "off")]);
     fake.values.borrow_mut().remove(&governor().to_string());
     let undone = fake.undo();
-    assert!(undone.iter().any(|done| done.refused.as_deref() == Some("it is not there any more")), "{undone:?}");
+    assert!(
+        undone.iter().any(|done| done.refused.as_deref() == Some("it is not there any more")),
+        "{undone:?}"
+    );
     assert!(!fake.file().exists());
 }
 

@@ -69,7 +69,8 @@ fn drops(it: &InterfaceReadings, found: &mut Diagnosis) {
 /// The frames that the ring should hold, as far as it can.
 pub(super) fn ring_wanted(ring: RxRing, rate: Option<f64>) -> u32 {
     let most = f64::from(ring.frames_max);
-    let wanted = rate.map_or(RING_FRAMES, |rate| (frames_per_second(rate) * RING_SECONDS).ceil().min(most) as u32);
+    let wanted =
+        rate.map_or(RING_FRAMES, |rate| (frames_per_second(rate) * RING_SECONDS).ceil().min(most) as u32);
     if ring.frames >= wanted.min(ring.frames_max) {
         return ring.frames;
     }

@@ -74,7 +74,9 @@ pub(super) fn clock(machine: &MachineReadings, found: &mut Diagnosis) {
             let path = clock.path.display();
             let fix = match fast {
                 Some(fast) => {
-                    format!("echo {fast} > {path}   # unless 'dmesg | grep -i tsc' or /proc/cmdline say why not")
+                    format!(
+                        "echo {fast} > {path}   # unless 'dmesg | grep -i tsc' or /proc/cmdline say why not"
+                    )
                 }
                 None => "the kernel has no better one; 'dmesg | grep -i tsc' may say why".into(),
             };

@@ -144,7 +144,10 @@ fn often(times: u64, time: Duration) -> String {
 fn rmem(machine: &MachineReadings, found: &mut Diagnosis) {
     if let Some(now) = found.read("net.core.rmem_max", &machine.rmem_max_bytes) {
         let now = bytes(*now);
-        found.fine("net.core.rmem_max", format!("{now}; quaff's ring is memory of its own, and not bound by it"));
+        found.fine(
+            "net.core.rmem_max",
+            format!("{now}; quaff's ring is memory of its own, and not bound by it"),
+        );
     }
 }
 

@@ -107,7 +107,10 @@ fn space(it: &TargetReadings, rate: Option<f64>, found: &mut Diagnosis) {
             if is_full { Severity::Critical } else { Severity::Warning },
             format!("{} are free in {shown}", bytes(free)),
             why,
-            format!("du -xh {} | sort -h | tail   # or let quaff keep it free: --keep-free 10", quote(&shown.to_string())),
+            format!(
+                "du -xh {} | sort -h | tail   # or let quaff keep it free: --keep-free 10",
+                quote(&shown.to_string())
+            ),
         ));
     } else {
         found.fine(what, bytes(free));

@@ -231,7 +231,10 @@ fn who_else_reads_is_told_by_name() {
         it.readers = Ok(Some(vec![socket]));
         it.owners = vec![Owner { inode: 77, pid: 1234, name: "tcpdump".into() }];
     });
-    assert_eq!((finding.id, finding.fix.as_str()), ("readers", "ps -fp 1234   # what they are, and whether they are needed now"));
+    assert_eq!(
+        (finding.id, finding.fix.as_str()),
+        ("readers", "ps -fp 1234   # what they are, and whether they are needed now")
+    );
     assert_eq!(finding.what, "1 other packet socket on eth7: tcpdump (1234)");
     let finding = eth7(|it| {
         it.readers = Ok(Some(vec![socket]));
@@ -249,7 +252,8 @@ fn an_interface_that_cannot_receive_is_critical() {
     let finding = eth7(|it| (it.is_up, it.is_running) = (false, false));
     assert_eq!((finding.id, finding.severity), ("down", Severity::Critical));
     assert_eq!(eth7(|it| it.is_running = false).id, "no-link");
-    let finding = ill(|readings| (readings.interfaces[0].name, readings.interfaces[0].is_up) = ("a;b".into(), false));
+    let finding =
+        ill(|readings| (readings.interfaces[0].name, readings.interfaces[0].is_up) = ("a;b".into(), false));
     assert_eq!(finding.fix, "ip link set dev 'a;b' up");
     let finding = eth7(|it| it.dropped_watched = Some(Watched { time: Duration::from_secs(1), more: 5 }));
     assert_eq!((finding.id, finding.severity), ("nic-drops", Severity::Critical));
