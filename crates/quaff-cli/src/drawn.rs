@@ -1,16 +1,34 @@
 //! Tables and sentences as text that fits a terminal.
 
 use crate::show;
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table as Drawn, presets};
-use quaff_lab::report::{Table, words};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Drawn, Width, presets,
+};
+use quaff_lab::report::Table;
+use quaff_lab::words;
 use quaff_os::terminal;
 
 /// Columns where there is no terminal; longer words are wrapped.
 const WIDTH: u16 = 120;
 const WIDTH_MIN: u16 = 40;
+/// So much of a sentence stands in a line at least, columns.
+const WORDS_WIDTH: usize = 16;
+/// Figures are no longer than this; what is longer is a sentence.
+const FIGURE_WIDTH: usize = 14;
+/// At both sides of a cell, and between columns.
+const SPACES: usize = 3;
+/// A space at which no line ends.
+const NO_BREAK: &str = "\u{a0}";
 
-/// A table of a report with its title above and its note below.
-pub(crate) fn drawn(table: &Table) -> String {
+/// A table of a report with its title above and its note below. What matters least is left out where there is no room
+/// for it, unless `all` is wanted.
+pub(crate) fn drawn(table: &Table, all: bool) -> String {
+    let room = usize::from(width());
+    let need = |table: &Table| -> usize {
+        let cells = |at: usize| table.rows.iter().map(move |row| row.cells[at].as_str());
+        table.columns.iter().enumerate().map(|(at, column)| width_min(&column.words(), cells(at))).sum()
+    };
+    let table = table.clone().fitted(|table| all || need(table) <= room);
     let heads: Vec<_> = table.columns.iter().map(|column| column.words()).collect();
     let heads: Vec<_> = heads.iter().map(String::as_str).collect();
     let right = (0..heads.len()).filter(|at| table.columns[*at].right);
@@ -24,16 +42,32 @@ pub(crate) fn laid_out(
     right: impl Iterator<Item = usize>,
     rows: impl Iterator<Item = Vec<String>>,
 ) -> String {
+    let rows: Vec<Vec<String>> = rows.collect();
     let mut drawn = empty(heads);
+    for row in &rows {
+        drawn.add_row(row.iter().map(|cell| together(cell)));
+    }
+    for (at, head) in heads.iter().enumerate() {
+        let width = width_min(head, rows.iter().filter_map(|row| row.get(at)).map(String::as_str));
+        if let Some(column) = drawn.column_mut(at) {
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width as u16 - 1)));
+        }
+    }
     for at in right {
         if let Some(column) = drawn.column_mut(at) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    for row in rows {
-        drawn.add_row(row.iter().map(|cell| together(cell)));
-    }
-    drawn.trim_fmt()
+    // Who looks for "64 B" finds it.
+    drawn.trim_fmt().replace(NO_BREAK, " ")
+}
+
+/// What a column needs, with a space at both sides and one between columns: numbers stay with their units, and words
+/// are not broken.
+fn width_min<'a>(head: &str, cells: impl Iterator<Item = &'a str>) -> usize {
+    let longest = |words: &str| words.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
+    let cell = |words: &str| longest(&together(words)).max(words.chars().count().min(WORDS_WIDTH));
+    cells.map(cell).max().unwrap_or(0).max(longest(head)) + SPACES
 }
 
 /// A table of words.
@@ -70,9 +104,13 @@ fn width() -> u16 {
     terminal::columns().unwrap_or(WIDTH).max(WIDTH_MIN)
 }
 
-/// A number and its sign stay together.
+/// A number and its unit stay together.
 fn together(words: &str) -> String {
-    words.replace(" %", "\u{a0}%")
+    if words.chars().count() <= FIGURE_WIDTH {
+        words.replace(' ', NO_BREAK)
+    } else {
+        words.replace(" %", "\u{a0}%")
+    }
 }
 
 /// "12 min 5 s" and such.
@@ -86,5 +124,21 @@ pub(crate) fn about(seconds: f64) -> String {
         s if s < 90.0 => format!("{s:.0} s"),
         s if s < 3600.0 => format!("{:.0} min", s / 60.0),
         s => span(s),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_not_broken_and_figures_stay_with_their_units() {
+        let long = "a sentence of many words that does not fit into one line of any terminal that is not very wide indeed";
+        let row = ["verdict", "1.99 µs", "20,000,000", long].map(String::from).to_vec();
+        let text = laid_out(&["what", "delay", "frames that were sent", "to know"], 1..3, [row].into_iter());
+        for whole in ["verdict", "1.99 µs", "20,000,000", "sentence"] {
+            assert!(text.contains(whole), "{whole}: {text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= usize::from(WIDTH)), "{text}");
     }
 }

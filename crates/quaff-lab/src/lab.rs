@@ -56,7 +56,7 @@ pub const NAME_BYTES_MAX: usize = 64;
 /// How long the two ends may take to see each other.
 const LINK_WAIT: Duration = Duration::from_secs(2);
 /// What keeps a namespace silent. New interfaces take over what `default` says.
-const SILENCE: [(&str, &str); 6] = [
+const SILENCE: [(&str, &str); 9] = [
     ("ipv6/conf/all/disable_ipv6", "1"),
     ("ipv6/conf/default/disable_ipv6", "1"),
     ("ipv6/conf/default/accept_dad", "0"),
@@ -64,7 +64,13 @@ const SILENCE: [(&str, &str); 6] = [
     ("ipv6/conf/default/autoconf", "0"),
     // One ICMP error each 23 days, ms: frames to a closed port are not answered.
     ("ipv4/icmp_ratelimit", "2000000000"),
+    // A bridge asks no firewall about each frame.
+    ("bridge/bridge-nf-call-arptables", "0"),
+    ("bridge/bridge-nf-call-iptables", "0"),
+    ("bridge/bridge-nf-call-ip6tables", "0"),
 ];
+/// A kernel may be without these parts, and has nothing to be silenced then.
+const OPTIONAL: [&str; 2] = ["ipv6", "bridge"];
 
 /// The lab that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -377,8 +383,9 @@ fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
 fn silence() -> Result<()> {
     for (key, value) in SILENCE {
         match fs::write(format!("/proc/sys/net/{key}"), value) {
-            // A kernel without IPv6 has nothing to be silenced.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && key.starts_with("ipv6") => {}
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && OPTIONAL.iter().any(|part| key.starts_with(part)) => {}
             written => written.trying(|| format!("set /proc/sys/net/{key} to {value}"))?,
         }
     }

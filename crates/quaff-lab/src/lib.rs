@@ -25,6 +25,7 @@ pub mod service;
 pub mod slow;
 pub mod stats;
 pub mod testing;
+pub mod words;
 
 pub use error::{Error, Result};
 pub use lab::{Lab, LabInfo, LabPlan};

@@ -11,10 +11,10 @@ use super::view::{
     View, cpu_of, distinct, failure, fell_short, found_words, is_own_word, limit_words, loss_words,
     offered_pps, rate_words, size_words, whole,
 };
-use super::words::{count, percent, rate, significant, slug};
 use crate::bench::result::{Burst, Case, LimitedBy, Report};
 use crate::bench::summary;
 use crate::stats::{median, spread};
+use crate::words::{count, percent, rate, significant, slug};
 
 /// A rate is a curve from so many points on.
 const CURVE_POINTS: usize = 4;

@@ -2,7 +2,7 @@
 //! words that a terminal would obey. It knows nothing of what a report is about.
 
 use super::chart::{Chart, Target};
-use super::words;
+use crate::words;
 use crate::{Error, Result};
 use quaff_os::Try;
 use serde::Serialize;

@@ -19,7 +19,6 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod view;
-pub mod words;
 
 pub use table::{Column, Row, Table};
 pub use tables::{

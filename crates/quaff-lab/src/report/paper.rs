@@ -3,10 +3,10 @@
 use super::charts::Section;
 use super::table::Table;
 use super::view::{View, can_lose, failure, is_lossless, is_own_word};
-use super::words::{count, plain, rate, sentence, span};
 use super::{shell, tables};
 use crate::bench::plan::Bed;
 use crate::bench::result::{Case, LimitedBy, Report, Search};
+use crate::words::{count, plain, rate, sentence, span};
 
 /// The whole report as Markdown; pictures are links to the files beside it.
 pub(super) fn paper(report: &Report, sections: &[Section]) -> String {
@@ -85,7 +85,7 @@ fn search_finding(report: &Report, frames: &str) -> Option<String> {
     let next = |most: f64, least: &str| {
         let behind = rest.iter().find(|search| search.lower_pps.unwrap_or(0.0) < most)?;
         let pps = behind.lower_pps?;
-        let ratio = super::words::significant(most / pps);
+        let ratio = crate::words::significant(most / pps);
         Some(format!(", {least}{ratio} × that of {} ({})", behind.rival, rate(pps)))
     };
     if let Some(least) = limited.iter().filter_map(|search| search.lower_pps).reduce(f64::min) {

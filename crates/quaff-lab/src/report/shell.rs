@@ -7,8 +7,8 @@ use super::charts::Section;
 use super::palette;
 use super::table::Table;
 use super::view::distinct;
-use super::words::{clean, plain, quote, slug, span};
 use crate::bench::result::Machine;
+use crate::words::{clean, plain, quote, slug, span};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");

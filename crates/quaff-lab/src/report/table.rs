@@ -1,7 +1,7 @@
 //! A table as plain strings: the same rows for the terminal, for Markdown and for the page.
 
 use super::chart::svg::escape;
-use super::words::{clean, plain};
+use crate::words::{clean, plain};
 use std::fmt::Write;
 
 /// The heading of a column of verdicts, and what stands in it: `open` where not all that was to be judged could be,
@@ -33,6 +33,8 @@ pub struct Column {
     pub head: String,
     /// Whether it holds numbers, which stand at the right.
     pub right: bool,
+    /// Where there is no room for all, columns of the highest rank are left out first; those of rank 0 stay.
+    pub rank: usize,
 }
 
 /// A row of a [`Table`].
@@ -47,13 +49,15 @@ pub struct Row {
 }
 
 impl Table {
-    /// A table without rows; a heading that begins with `>` is a column of numbers, and what stands before a
-    /// `|` in it is a group.
+    /// A table without rows. A heading that begins with `>` is a column of numbers, as many `?` before that are its rank,
+    /// and what stands before a `|` in it is a group.
     pub(super) fn new(title: &str, heads: &[&str]) -> Self {
         let column = |head: &&str| {
-            let (right, words) = head.strip_prefix('>').map_or((false, *head), |head| (true, head));
+            let ranked = head.trim_start_matches('?');
+            let rank = head.len() - ranked.len();
+            let (right, words) = ranked.strip_prefix('>').map_or((false, ranked), |head| (true, head));
             let (group, head) = words.split_once('|').unwrap_or(("", words));
-            Column { group: group.into(), head: head.into(), right }
+            Column { group: group.into(), head: head.into(), right, rank }
         };
         Self { title: title.into(), columns: heads.iter().map(column).collect(), ..Self::default() }
     }
@@ -65,14 +69,32 @@ impl Table {
     }
 
     /// Leaves out columns whose cells say the same nothing in each row: empty, or a dash.
-    pub(super) fn without_empty(mut self) -> Self {
+    pub(super) fn without_empty(self) -> Self {
         let says = |i: usize| self.rows.iter().any(|row| !matches!(row.cells[i].as_str(), "" | "–"));
         let keep: Vec<bool> = (0..self.columns.len()).map(says).collect();
+        self.with_columns(&keep)
+    }
+
+    /// Only the columns that are kept.
+    fn with_columns(mut self, keep: &[bool]) -> Self {
         let mut kept = keep.iter();
         self.columns.retain(|_| *kept.next().unwrap_or(&true));
         for row in &mut self.rows {
             let mut kept = keep.iter();
             row.cells.retain(|_| *kept.next().unwrap_or(&true));
+        }
+        self
+    }
+
+    /// Without the columns of the highest rank, again and again, until what is left `fits`.
+    pub fn fitted(mut self, fits: impl Fn(&Self) -> bool) -> Self {
+        while !fits(&self) {
+            let Some(rank) = self.columns.iter().map(|column| column.rank).max().filter(|rank| *rank > 0)
+            else {
+                break;
+            };
+            let keep: Vec<bool> = self.columns.iter().map(|column| column.rank < rank).collect();
+            self = self.with_columns(&keep);
         }
         self
     }
@@ -174,6 +196,17 @@ mod tests {
         let html = table.html();
         assert!(html.contains("<th scope=\"row\">a|b &lt;x&gt;</th><td class=\"r zero\">0 %</td>"), "{html}");
     }
+
+    #[test]
+    fn where_there_is_no_room_what_matters_least_goes_first() {
+        let mut table = Table::new("T", &["name", "?>lost", "??when", "?>sent"]);
+        table.push(None, ["a", "1", "now", "2"].map(String::from));
+        let cells =
+            |room: usize| table.clone().fitted(|table| table.columns.len() <= room).rows[0].cells.join(" ");
+        assert_eq!([4, 3, 2, 0].map(cells), ["a 1 now 2", "a 1 2", "a", "a"]);
+        assert!(table.columns[1].right && table.columns[2].head == "when");
+    }
+
     #[test]
     fn groups_stand_over_their_columns_and_verdicts_are_marked() {
         let mut table = Table::new("T", &["run", ">delay, ms|min", ">delay, ms|max", "verdict"]);

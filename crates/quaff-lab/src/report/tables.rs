@@ -5,10 +5,10 @@ use super::view::{
     View, bits, can_lose, cpu_per_packet, distinct, failure, fell_short, found_words, frames_words,
     is_lossless, limit_words, offered_pps, parse_rate, size_words, softirq, told, whole,
 };
-use super::words::{clean, count, percent, percents, quote, rate, significant, span};
 use crate::bench::plan::SourceRow;
 use crate::bench::result::{Case, CoreUse, GoalRow, LimitedBy, Report, Sample, Search};
 use crate::stats::median;
+use crate::words::{clean, count, percent, percents, quote, rate, significant, span};
 
 const NONE: &str = "–";
 
@@ -105,18 +105,18 @@ pub fn searches(report: &Report) -> Table {
     let heads = [
         "capturer",
         ">frames",
-        "method",
+        "???method",
         ">highest without loss",
         ">beside the best",
         ">Gbit/s",
-        ">typical",
-        ">lowest with loss",
+        "?>typical",
+        "?>lowest with loss",
         ">second search",
         ">apart",
-        ">trials",
+        "???>trials",
         "limited by",
-        ">generator alone",
-        "goal",
+        "??>generator alone",
+        "???goal",
     ];
     let mut table = Table::new("Highest rate without loss", &heads);
     for search in &report.searches {

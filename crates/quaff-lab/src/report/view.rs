@@ -1,10 +1,10 @@
 //! What a report says about its cases, in words and in figures that are read off the runs. Both the tables
 //! and the pictures come from here, so that they agree.
 
-use super::words::{count, percent, rate, significant};
 use crate::bench::plan::Setting;
 use crate::bench::result::{Case, LimitedBy, Report, Run};
 use crate::stats::median;
+use crate::words::{count, percent, rate, significant};
 
 /// A report, and which rival has which colour.
 pub(super) struct View<'a> {
@@ -234,7 +234,7 @@ pub(super) fn loss_words(case: &Case) -> String {
     let runs = if is_own_word(case) { format!("{runs}, by its own word") } else { runs };
     match (case.loss_trimmed, case.loss_spread) {
         (Some(loss), Some(spread)) if spread[0] < spread[1] => {
-            format!("{} ({}, {runs}){limit}", percent(loss), super::words::percents(spread))
+            format!("{} ({}, {runs}){limit}", percent(loss), crate::words::percents(spread))
         }
         (Some(loss), _) => format!("{} ({runs}){limit}", percent(loss)),
         (None, _) => failure(case).unwrap_or("nothing to be captured").into(),

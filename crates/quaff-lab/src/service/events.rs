@@ -51,7 +51,7 @@ pub struct Now {
 pub struct Line {
     /// Which test: `throughput`, `latency`, `frame loss`, `back-to-back`, `recovery`, `configuration`, `performance`.
     pub test: String,
-    /// Of what: "512 B, there", "Voice, there, CIR 50 %, FLR".
+    /// Of what: "512 B", "512 B, there" where frames go both ways, "Voice, CIR 50 %, there, FLR".
     pub what: String,
     /// "at least 400 kpps: the instrument is the limit".
     pub measured: String,

@@ -1,7 +1,7 @@
 //! What all methods share: a prober, whoever watches, the time that is left, and sentences for the reader.
 
 use super::events::{Events, Line, Now};
-use super::frames::line_pps;
+use super::frames::{line_pps, way_words};
 use super::plan::{Plan, Ways};
 use super::prober::{Ask, Over, Prober};
 use super::result::{Report, Way};
@@ -82,6 +82,14 @@ impl<'a> Rig<'a> {
         match self.plan.ways {
             Ways::There => &[Way::There],
             Ways::Both => &[Way::There, Way::Back],
+        }
+    }
+
+    /// `what` with the way behind it where frames go both ways.
+    pub(super) fn named(&self, what: &str, way: Way) -> String {
+        match self.plan.ways {
+            Ways::There => what.to_owned(),
+            Ways::Both => format!("{what}, {}", way_words(way)),
         }
     }
 

@@ -112,9 +112,9 @@ fn greet(rig: &mut Rig<'_>) -> Result<()> {
         }
     }
     let ways: Vec<_> = silent.into_iter().map(way_words).collect();
-    let ways = ways.join(" nor ");
+    let ways = if rig.ways().len() > 1 { format!(", {}", ways.join(" nor ")) } else { String::new() };
     Err(Error::Service(format!(
-        "no frame comes through the path, {ways}; look whether both interfaces are up and what is between them"
+        "no frame comes through the path{ways}; look whether both interfaces are up and what is between them"
     )))
 }
 

@@ -4,6 +4,7 @@
 use super::frames::number;
 use super::plan::Limits;
 use super::result::{Check, Figures, Report};
+use crate::words::delay;
 
 /// A rate is kept when it is not exceeded by more than this share of it.
 const RATE_TOLERANCE: f64 = 0.01;
@@ -64,14 +65,14 @@ impl Verdict {
         let Some(limit) = limit else { return };
         let passed = measured.is_some_and(|ms| ms <= limit);
         if !passed && measured.is_some_and(|ms| ms - null_ms <= limit) {
-            let null_ms = number(null_ms);
+            let null = delay(null_ms);
             self.notes.push(format!(
-                "{what} was not judged: of the bare link alone, at no higher a rate, it is {null_ms} ms."
+                "{what} was not judged: of the bare link alone, at no higher a rate, it is {null}."
             ));
             return;
         }
-        let words = measured.map_or("nothing arrived".into(), |ms| format!("{} ms", number(ms)));
-        self.checks.push(check(what, format!("at most {} ms", number(limit)), words, passed));
+        let words = measured.map_or("nothing arrived".into(), delay);
+        self.checks.push(check(what, format!("at most {}", delay(limit)), words, passed));
     }
 
     /// An information rate that arrived; a frame is so many Mbit/s of it. `most_mbps` is the highest that can have come
@@ -116,9 +117,9 @@ impl Verdict {
             self.notes.push(format!("the loss was not judged: {}", doubt.unsent_words()));
             return;
         }
-        let measured = if figures.sent > 0 { number(figures.loss) } else { "nothing was sent".into() };
+        let measured = if figures.sent > 0 { percent_words(figures.loss) } else { "nothing was sent".into() };
         let passed = figures.sent > 0 && figures.loss <= limit;
-        self.checks.push(check("FLR", format!("at most {}", number(limit)), measured, passed));
+        self.checks.push(check("FLR", format!("at most {}", percent_words(limit)), measured, passed));
     }
 
     /// Loss, delay and variation are of available seconds: who has a limit for one of them has one for outages, too.
@@ -141,9 +142,8 @@ impl Verdict {
             self.notes.push(format!("the availability was not judged: {why}"));
             return;
         }
-        let percent = |share: f64| format!("{} %", percent_digits(share));
-        let limit = format!("at least {}", percent(limit));
-        self.checks.push(check("AVAIL", limit, percent(availability), passed));
+        let limit = format!("at least {}", percent_words(limit));
+        self.checks.push(check("AVAIL", limit, percent_words(availability), passed));
     }
 }
 
@@ -177,9 +177,14 @@ pub(super) fn passed(report: &Report) -> Option<bool> {
 }
 
 /// A share in percent: 99.99 and 99.999 differ.
-fn percent_digits(share: f64) -> String {
-    let text = format!("{:.4}", share * 100.0);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+fn percent_words(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent > 0.0 && percent < 0.01 => format!("{} %", number(percent)),
+        percent => {
+            let text = format!("{percent:.4}");
+            format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+        }
+    }
 }
 
 fn check(what: &str, limit: String, measured: String, passed: bool) -> Check {
@@ -331,7 +336,7 @@ mod tests {
         assert_eq!(
             words,
             [
-                ("at most 0.003", "0.003"),
+                ("at most 0.3 %", "0.3 %"),
                 ("at most 100 ms", "100 ms"),
                 ("at most 20 ms", "20 ms"),
                 ("at least 99.99 %", "99.99 %")

@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use crate::show;
 use anyhow::Context;
 use quaff_lab::bench::compare::{Comparison, Fact, Figure, Row, Side, Verdict, compare};
-use quaff_lab::report::{self, words};
+use quaff_lab::{report, words};
 use std::path::PathBuf;
 
 /// Where one side says nothing.

@@ -1,7 +1,7 @@
 //! Losses and CPU as studies print them: a row for each load, a column for each capturer.
 
 use quaff_lab::bench::result::{Case, LimitedBy, Report};
-use quaff_lab::report::words;
+use quaff_lab::words;
 
 /// Behind a figure that the generator limited.
 const LIMITED: &str = " *";

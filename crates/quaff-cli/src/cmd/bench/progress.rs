@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quaff_lab::bench::Events;
 use quaff_lab::bench::plan::Plan;
 use quaff_lab::bench::result::{Case, Report, Run};
-use quaff_lab::report::{self, words};
+use quaff_lab::{report, words};
 use quaff_os::signal::Signals;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -5,18 +5,6 @@ use crate::drawn::{self, drawn, span, wrapped};
 use quaff_lab::bench::result::Report;
 use quaff_lab::report::{self, Table};
 
-/// What a terminal has room for of a search; the rest is in the report.
-const SEARCHES: [&str; 8] = [
-    "capturer",
-    "frames",
-    "highest without loss",
-    "beside the best",
-    "Gbit/s",
-    "second search",
-    "apart",
-    "limited by",
-];
-
 /// A result: what was measured, how it compares, and what one has to know. With `all` the single runs, the
 /// machine and the command lines too.
 pub(super) fn whole(report: &Report, all: bool) -> String {
@@ -24,10 +12,9 @@ pub(super) fn whole(report: &Report, all: bool) -> String {
     let has_rows = |table: &&Table| !table.rows.is_empty();
     let pivots = pivot::losses(report).into_iter().chain(pivot::cpu(report));
     parts.extend(pivots.map(|pivot| pivoted(&pivot)));
-    let searches = report::searches(report);
-    let searches = if all { searches } else { with_columns(searches, &SEARCHES) };
-    let found = [searches, report::bursts(report), report::summary(report), report::source(report)];
-    parts.extend(found.iter().filter(has_rows).map(drawn));
+    let found =
+        [report::searches(report), report::bursts(report), report::summary(report), report::source(report)];
+    parts.extend(found.iter().filter(has_rows).map(|table| drawn(table, all)));
     if all {
         let details = [
             report::calibration(report),
@@ -37,22 +24,10 @@ pub(super) fn whole(report: &Report, all: bool) -> String {
             report::rivals(report),
             report::machine(report),
         ];
-        parts.extend(details.iter().filter(has_rows).map(drawn));
+        parts.extend(details.iter().filter(has_rows).map(|table| drawn(table, all)));
     }
     parts.extend(notes(report));
     parts.join("\n\n")
-}
-
-/// Only these columns of a table, as far as it has them.
-fn with_columns(mut table: Table, heads: &[&str]) -> Table {
-    let kept: Vec<bool> = table.columns.iter().map(|column| heads.contains(&column.head.as_str())).collect();
-    let mut at = kept.iter();
-    table.columns.retain(|_| at.next().is_some_and(|is_kept| *is_kept));
-    for row in &mut table.rows {
-        let mut at = kept.iter();
-        row.cells.retain(|_| at.next().is_some_and(|is_kept| *is_kept));
-    }
-    table
 }
 
 fn heading(report: &Report) -> String {

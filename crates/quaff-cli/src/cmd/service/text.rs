@@ -12,17 +12,17 @@ pub(super) fn whole(result: &Report, all: bool) -> String {
     let has_rows = |table: &&Table| !table.rows.is_empty();
     let tables = [
         report::glance(result),
-        report::performance(result, true),
+        report::performance(result),
         report::checks(result, true),
-        report::configuration(result, true),
+        report::configuration(result),
         report::throughput(result),
-        report::latency(result, true),
+        report::latency(result),
         report::frame_loss(result),
         report::back_to_back(result),
         report::recovery(result),
         report::source(result),
     ];
-    parts.extend(tables.iter().filter(has_rows).map(drawn));
+    parts.extend(tables.iter().filter(has_rows).map(|table| drawn(table, all)));
     if all {
         let details = [
             report::variation(result),
@@ -32,7 +32,7 @@ pub(super) fn whole(result: &Report, all: bool) -> String {
             report::null(result),
             report::machine(result),
         ];
-        parts.extend(details.iter().filter(has_rows).map(drawn));
+        parts.extend(details.iter().filter(has_rows).map(|table| drawn(table, all)));
     }
     parts.push(marked("- ", &report::warnings(result)));
     parts.retain(|part| !part.is_empty());

@@ -1,8 +1,8 @@
 //! Axes: they begin at zero, end at a round number, and have a few round ticks. An axis of rates that would crowd
 //! at its left end is logarithmic; so is one of delays, which span decades. One of loss never is.
 
-use crate::report::words::{delay, percent_bare, significant};
 use crate::stats::{median, spread};
+use crate::words::{delay, percent_bare, significant};
 
 /// What an axis counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use crate::report::chart::ranges::{self, Ranges, Row};
 use crate::report::chart::scale::{Scale, Unit};
 use crate::report::chart::{Chart, Shape};
 use crate::report::charts::Section;
-use crate::report::words::{count, delay, percent, slug};
 use crate::service::result::{Latency, Report, Way};
+use crate::words::{count, delay, percent, slug};
 use quaff::trial::report::Delays;
 
 /// ns in a ms.

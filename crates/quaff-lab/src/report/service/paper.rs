@@ -6,9 +6,9 @@ use crate::report::charts::Section;
 use crate::report::shell;
 use crate::report::table::Table;
 use crate::report::view::distinct;
-use crate::report::words::{count, delay, plain, rate, sentence, span};
 use crate::service::plan::{Path, Ways};
 use crate::service::result::Report;
+use crate::words::{count, delay, plain, rate, sentence, span};
 
 /// The whole report as Markdown; pictures are links to the files beside it.
 pub(super) fn paper(report: &Report, sections: &[Section]) -> String {
@@ -26,16 +26,16 @@ pub(super) fn paper(report: &Report, sections: &[Section]) -> String {
 
 /// Tables before everything else: what it came to, and the service's own as the instruments of its trade print it.
 pub(super) fn first_tables(report: &Report) -> Vec<Table> {
-    filled([tables::glance(report), tables::performance(report, false), tables::checks(report, true)])
+    filled([tables::glance(report), tables::performance(report), tables::checks(report, true)])
 }
 
 /// Tables that everybody reads.
 pub(super) fn open_tables(report: &Report) -> Vec<Table> {
     filled([
         tables::source(report),
-        tables::configuration(report, false),
+        tables::configuration(report),
         trials::throughput(report),
-        trials::latency(report, false),
+        trials::latency(report),
         trials::frame_loss(report),
         trials::back_to_back(report),
         trials::recovery(report),

@@ -10,8 +10,8 @@ use crate::report::chart::mark::SOURCE;
 use crate::report::chart::scale::{Scale, Unit};
 use crate::report::chart::{Chart, Shape};
 use crate::report::view::distinct;
-use crate::report::words::{count, delay, percent, rate};
 use crate::service::result::{FrameLoss, Step, Throughput, Way};
+use crate::words::{count, delay, percent, rate};
 
 /// The rate without loss over the size, with the line's above it, in frames and as a share of the line.
 pub(super) fn throughput(view: &View) -> Vec<Chart> {

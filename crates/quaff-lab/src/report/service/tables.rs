@@ -2,12 +2,12 @@
 //! for Markdown and for the page.
 
 use super::view::{NONE, Verdict, View, lost_words, mbps, or_none, share_bare, three};
-use crate::report::table::{Column, Row, Table};
+use crate::report::table::{Row, Table};
 use crate::report::view::distinct;
-use crate::report::words::{clean, count, delay, millis, percent, rate, significant};
 use crate::service::overall;
 use crate::service::plan::{Limits, Service};
 use crate::service::result::{Figures, Performance, Report};
+use crate::words::{clean, count, delay, percent, rate, significant};
 
 /// What every test came to, a row for each part of it.
 pub fn glance(report: &Report) -> Table {
@@ -80,63 +80,59 @@ pub fn overall_and_runs(report: &Report) -> Vec<Performance> {
     all
 }
 
-/// A row for each run of each service: what arrived, what was lost, how late, and the verdict. With `is_narrow`
-/// as much of it as a terminal has room for.
-pub fn performance(report: &Report, is_narrow: bool) -> Table {
+/// A row for each run of each service: what arrived, what was lost, how late, and the verdict.
+pub fn performance(report: &Report) -> Table {
     let view = View::new(report);
     let heads = [
         "run",
         "service",
-        "begun",
+        "?????begun",
         "verdict",
-        ">throughput, Mbit/s|min",
-        ">throughput, Mbit/s|avg",
-        ">throughput, Mbit/s|max",
-        ">frames|sent",
-        ">frames|lost",
+        "??>Mbit/s|min",
+        ">Mbit/s|avg",
+        "??>Mbit/s|max",
+        "????>frames|sent",
+        "?>frames|lost",
         ">frames|loss ratio",
-        ">delay (FTD), ms|min",
-        ">delay (FTD), ms|avg",
-        ">delay (FTD), ms|max",
-        ">delay (FTD), ms|% within",
-        ">variation (FDV), ms|min",
-        ">variation (FDV), ms|avg",
-        ">variation (FDV), ms|max",
-        ">variation (FDV), ms|% within",
+        "??>FTD|min",
+        ">FTD|avg",
+        ">FTD|max",
+        "???>FTD|% within",
+        "????>FDV|min",
+        "?>FDV|avg",
+        ">FDV|max",
+        "???>FDV|% within",
         ">available %",
     ];
     let mut table = Table::new("Service performance", &heads);
-    if is_narrow {
-        table.columns.iter_mut().for_each(shorten);
-    }
-    table.note = "Overall: the smallest of the smallest, the mean of the means, the largest of the largest. Delay, its \
-                  variation above the smallest delay (PDV) and loss are those of available seconds, all else is of all \
+    table.note = "Mbit/s: what arrived, with FCS. FTD: frame transfer delay. FDV: its variation. Overall: the smallest of the smallest, the mean of the means, the largest of the largest. Delay, its \
+                  variation (above the smallest delay: PDV) and loss are those of available seconds, all else is of all \
                   of them. Within: the share of frames within the limit. Open: not every limit could be judged."
         .into();
     let several = view.services.len() > 1 || view.is_both;
     for line in overall_and_runs(report) {
         let (is_total, figures) = (line.run == 0, &line.figures);
         let verdict = if is_total { Verdict::of_runs(report, &line) } else { Verdict::of_line(&line) };
-        let [delay_low, delay_mean, delay_high] = three(figures.delay_ms, millis);
-        let [low, mean, high] = three(figures.delay_variation_ms, millis);
+        let [delay_low, delay_mean, delay_high] = three(figures.delay_ms, delay);
+        let [low, mean, high] = three(figures.delay_variation_ms, delay);
         let [received_low, received_mean, received_high] = figures.received_mbps.map(mbps);
         let [within_delay, within_variation] = figures.within.map(|share| or_none(share.map(share_bare)));
         let cells = [
             if is_total { "Overall".into() } else { format!("run {}", line.run) },
             if several { view.with_way(&line.service, line.way) } else { NONE.into() },
-            if is_total || is_narrow { NONE.into() } else { time_words(&line.begun) },
+            if is_total { NONE.into() } else { time_words(&line.begun) },
             verdict.words(),
             received_low,
             received_mean,
             received_high,
-            if is_narrow { NONE.into() } else { count(figures.sent) },
+            count(figures.sent),
             count(figures.lost),
             percent(figures.loss),
             delay_low,
             delay_mean,
             delay_high,
             within_delay,
-            if is_narrow { NONE.into() } else { low },
+            low,
             mean,
             high,
             within_variation,
@@ -150,21 +146,6 @@ pub fn performance(report: &Report, is_narrow: bool) -> Table {
     table.without_empty()
 }
 
-/// The group of a column in so few letters that a terminal has room for them.
-fn shorten(column: &mut Column) {
-    let short = match column.group.as_str() {
-        "throughput, Mbit/s" | "rate, Mbit/s" => "Mbit/s",
-        "delay (FTD), ms" => "FTD, ms",
-        "variation (FDV), ms" => "FDV, ms",
-        "frames" => "",
-        group => group,
-    };
-    column.group = short.to_owned();
-    if column.head == "available %" {
-        "avail %".clone_into(&mut column.head);
-    }
-}
-
 /// A moment as a table has it: without the letters of RFC 3339.
 fn time_words(begun: &str) -> String {
     begun.replace('T', " ").trim_end_matches('Z').into()
@@ -176,14 +157,14 @@ pub fn variation(report: &Report) -> Table {
     let heads = [
         "service",
         ">run",
-        ">PDV, ms|mean",
-        ">PDV, ms|largest",
-        ">abs. IPDV, ms|mean",
-        ">abs. IPDV, ms|largest",
-        ">jitter by RFC 4689, ms|mean",
-        ">jitter by RFC 4689, ms|largest",
-        ">jitter by RFC 3550, ms|at the end",
-        ">jitter by RFC 3550, ms|largest",
+        ">PDV|mean",
+        ">PDV|largest",
+        ">abs. IPDV|mean",
+        ">abs. IPDV|largest",
+        ">RFC 4689|mean",
+        ">RFC 4689|largest",
+        ">RFC 3550|at the end",
+        ">RFC 3550|largest",
         ">duplicates",
         ">reordered",
         ">severely errored s",
@@ -199,8 +180,8 @@ pub fn variation(report: &Report) -> Table {
     for line in &report.performance {
         let figures = &line.figures;
         let others = figures.others_ms;
-        let other = |i: usize| or_none(others.map(|all| millis(all[i])));
-        let [_, mean, high] = three(figures.delay_variation_ms, millis);
+        let other = |i: usize| or_none(others.map(|all| delay(all[i])));
+        let [_, mean, high] = three(figures.delay_variation_ms, delay);
         let row = [
             view.with_way(&line.service, line.way),
             line.run.to_string(),
@@ -225,44 +206,41 @@ pub fn variation(report: &Report) -> Table {
 }
 
 /// A row for each step of the service configuration test.
-pub fn configuration(report: &Report, is_narrow: bool) -> Table {
+pub fn configuration(report: &Report) -> Table {
     let view = View::new(report);
     let heads = [
         "service",
         "step",
         "verdict",
-        ">rate, Mbit/s|asked",
-        ">rate, Mbit/s|sent",
-        ">rate, Mbit/s|received",
+        ">Mbit/s|asked",
+        "??>Mbit/s|sent",
+        ">Mbit/s|received",
         ">frames|lost",
         ">frames|loss ratio",
-        ">delay (FTD), ms|min",
-        ">delay (FTD), ms|avg",
-        ">delay (FTD), ms|max",
-        ">variation (FDV), ms|avg",
-        ">variation (FDV), ms|max",
+        "??>FTD|min",
+        ">FTD|avg",
+        ">FTD|max",
+        "?>FDV|avg",
+        ">FDV|max",
     ];
     let mut table = Table::new("Service configuration", &heads);
-    if is_narrow {
-        table.columns.iter_mut().for_each(shorten);
-    }
     for step in &report.configuration {
         let figures = &step.figures;
-        let [low, mean, high] = three(figures.delay_ms, millis);
-        let [_, variation_mean, variation_high] = three(figures.delay_variation_ms, millis);
+        let [low, mean, high] = three(figures.delay_ms, delay);
+        let [_, variation_mean, variation_high] = three(figures.delay_variation_ms, delay);
         let row = [
             view.with_way(&step.service, step.way),
             step.what.clone(),
             Verdict::of(&step.checks).words(),
             mbps(figures.asked_mbps),
-            if is_narrow { NONE.into() } else { mbps(figures.sent_mbps) },
+            mbps(figures.sent_mbps),
             mbps(figures.received_mbps[1]),
             count(figures.lost),
             percent(figures.loss),
-            if is_narrow { NONE.into() } else { low },
+            low,
             mean,
             high,
-            if is_narrow { NONE.into() } else { variation_mean },
+            variation_mean,
             variation_high,
         ];
         table.push(Some(view.service_style(&step.service)), row);

@@ -3,8 +3,8 @@
 use super::view::{NONE, View, mean_and_ends, or_none};
 use crate::report::table::{Row, Table};
 use crate::report::view::distinct;
-use crate::report::words::{count, delay, millis, percent, rate, significant};
 use crate::service::result::{BackToBack, FrameLoss, Latency, Recovery, Report, Throughput, Way};
+use crate::words::{count, delay, percent, rate, significant};
 
 /// ns in a ms.
 const NS: f64 = 1e6;
@@ -97,9 +97,8 @@ pub fn throughput(report: &Report) -> Table {
         ">the line's",
         ">loss from",
         "result",
-        "searched by",
-        ">trials",
-        "to know",
+        "?searched by",
+        "?>trials",
     ];
     let mut table = Table::new("Throughput", &heads);
     for found in &report.throughput {
@@ -113,7 +112,6 @@ pub fn throughput(report: &Report) -> Table {
             result_words(found).into(),
             method_words(&found.method),
             found.trials.len().to_string(),
-            found.notes.join(" "),
         ];
         table.push(Some(view.size_style(found.size)), row);
     }
@@ -141,24 +139,24 @@ fn method_words(method: &str) -> String {
 }
 
 /// A row for each size: RFC 2544's latency, and that of all frames.
-pub fn latency(report: &Report, is_narrow: bool) -> Table {
+pub fn latency(report: &Report) -> Table {
     let view = View::new(report);
     let heads = [
         "frames, with FCS",
         ">rate",
-        ">tagged frames, ms|mean",
-        ">tagged frames, ms|of",
-        ">all frames, ms|min",
-        ">all frames, ms|median",
-        ">all frames, ms|mean",
-        ">all frames, ms|99 %",
-        ">all frames, ms|99.9 %",
-        ">all frames, ms|max",
-        ">variation, ms|PDV",
-        ">variation, ms|abs. IPDV",
-        ">variation, ms|RFC 4689",
-        ">variation, ms|RFC 3550",
-        ">instrument alone, ms",
+        ">tagged frames|mean",
+        "?>tagged frames|of",
+        ">all frames|min",
+        ">all frames|median",
+        "???>all frames|mean",
+        ">all frames|99 %",
+        "???>all frames|99.9 %",
+        ">all frames|max",
+        "?>variation|PDV",
+        "???>variation|abs. IPDV",
+        "????>variation|RFC 4689",
+        "????>variation|RFC 3550",
+        "?>instrument alone",
     ];
     let mut table = Table::new("Latency", &heads);
     table.note = "Tagged: RFC 2544's latency, one frame of each trial. Variation: means (RFC 3550: at the end). The median of \
@@ -166,28 +164,27 @@ pub fn latency(report: &Report, is_narrow: bool) -> Table {
         .into();
     for found in &report.latency {
         let all = &found.all;
-        let ms = |ns: f64| millis(ns / NS);
+        let ms = |ns: f64| delay(ns / NS);
         let at = |wanted: f64| {
             let known = all.quantiles.iter().find(|(quantile, _)| (quantile - wanted).abs() < 1e-9);
             or_none(known.map(|(_, ns)| ms(*ns)))
         };
-        let wide = |words: String| if is_narrow { NONE.into() } else { words };
         let row = [
             view.sized(found.size, found.way),
             rate(found.pps),
-            or_none(mean_and_ends(&found.tagged_ms).map(|[mean, ..]| millis(mean))),
+            or_none(mean_and_ends(&found.tagged_ms).map(|[mean, ..]| delay(mean))),
             if found.tagged_ms.is_empty() { NONE.into() } else { found.tagged_ms.len().to_string() },
             ms(all.delay[0]),
             at(0.5),
-            wide(ms(all.delay[1])),
+            ms(all.delay[1]),
             at(0.99),
-            wide(at(0.999)),
+            at(0.999),
             ms(all.delay[2]),
             ms(all.pdv[0]),
-            wide(ms(all.ipdv[0])),
-            wide(ms(all.jitter_4689[0])),
-            wide(ms(all.jitter_3550[0])),
-            or_none(found.null_ms.map(millis)),
+            ms(all.ipdv[0]),
+            ms(all.jitter_4689[0]),
+            ms(all.jitter_3550[0]),
+            or_none(found.null_ms.map(delay)),
         ];
         table.push(Some(view.size_style(found.size)), row);
     }
@@ -234,11 +231,11 @@ pub fn back_to_back(report: &Report) -> Table {
     let view = View::new(report);
     let heads = [
         "frames, with FCS",
-        ">longest burst without loss, frames|mean",
-        ">longest burst without loss, frames|shortest",
-        ">longest burst without loss, frames|longest",
-        ">longest burst without loss, frames|std. deviation",
-        ">longest burst without loss, frames|tried",
+        ">longest burst, frames|mean",
+        "?>longest burst, frames|shortest",
+        "?>longest burst, frames|longest",
+        "??>longest burst, frames|std. deviation",
+        "??>longest burst, frames|tried",
         ">repetitions",
         ">rate within",
         ">buffer|as it is",
@@ -246,7 +243,7 @@ pub fn back_to_back(report: &Report) -> Table {
     ];
     let mut table = Table::new("Back-to-back frames", &heads);
     table.note =
-        "Buffer: the mean burst over its rate; corrected for what drained meanwhile by RFC 9004 §5.4.".into();
+        "The longest burst without loss. Buffer: the mean burst over its rate; corrected for what drained meanwhile by RFC 9004 §5.4.".into();
     for found in &report.back_to_back {
         let ends = mean_and_ends(&counts(found));
         let frames = |i: usize| {
@@ -287,7 +284,6 @@ pub fn recovery(report: &Report) -> Table {
         ">lost for so long after it|shortest",
         ">lost for so long after it|longest",
         ">repetitions",
-        "to know",
     ];
     let mut table = Table::new("System recovery", &heads);
     for found in &report.recovery {
@@ -300,7 +296,6 @@ pub fn recovery(report: &Report) -> Table {
             time(1),
             time(2),
             found.seconds.len().to_string(),
-            found.notes.join(" "),
         ];
         table.push(Some(view.size_style(found.size)), row);
     }

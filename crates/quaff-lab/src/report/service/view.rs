@@ -2,9 +2,9 @@
 
 use crate::report::table::{FAIL, OPEN, PASS};
 use crate::report::view::distinct;
-use crate::report::words::{count, percent};
 use crate::service::plan::{Limits, Path, Ways};
 use crate::service::result::{Check, Figures, Performance, Report, Way};
+use crate::words::{count, percent};
 
 /// What stands where there is nothing.
 pub(super) const NONE: &str = "–";

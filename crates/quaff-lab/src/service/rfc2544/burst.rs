@@ -4,11 +4,12 @@
 use super::known;
 use crate::Result;
 use crate::search::{Burst, BurstPlan, corrected_buffer_s};
-use crate::service::frames::{frames_at, id, number, pps_words, stream, way_words};
+use crate::service::frames::{frames_at, id, pps_words, stream};
 use crate::service::look::{Limit, OFFERED_MIN, OFFERED_TOLERANCE, Seen, look};
 use crate::service::result::{BackToBack, Report, Way};
 use crate::service::rig::{Rig, firsts};
 use crate::stats::{mean, median};
+use crate::words::{count, delay};
 use std::collections::BTreeMap;
 
 /// The shortest burst.
@@ -61,7 +62,8 @@ pub(super) fn all(
                 continue;
             }
             let row = row(size, way, side, rig, report);
-            rig.line("back-to-back", format!("{size} B, {}", way_words(way)), words(&row), None);
+            let of = rig.named(&format!("{size} B"), way);
+            rig.line("back-to-back", of, words(&row), None);
             report.back_to_back.push(row);
         }
         ended?;
@@ -140,7 +142,7 @@ impl Side {
 fn row(size: u32, way: Way, side: Side, rig: &mut Rig<'_>, report: &Report) -> BackToBack {
     let Side { frames, frames_max, pace, is_spoilt, .. } = side;
     let (pps, line_pps) = (long_pace(&frames, &pace), rig.line_pps(size));
-    let of = format!("{size} B, {}", way_words(way));
+    let of = rig.named(&format!("{size} B"), way);
     if pps < line_pps * OFFERED_MIN {
         rig.note(format!(
             "Bursts of {of} came at {}, the line's rate is {}: the instrument sends no faster.",
@@ -180,13 +182,10 @@ fn long_pace(found: &[u64], pace: &[(u64, f64)]) -> f64 {
 
 fn words(row: &BackToBack) -> String {
     let frames: Vec<f64> = row.frames.iter().map(|frames| *frames as f64).collect();
-    let mean = number(mean(&frames).unwrap_or(0.0).round());
+    let mean = count(mean(&frames).unwrap_or(0.0).round() as u64);
     if row.frames.contains(&row.frames_max) {
         return format!("at least {mean} frames: the longest burst that was tried came through");
     }
     let buffer = row.buffer_corrected_s.or(row.buffer_s);
-    format!(
-        "{mean} frames{}",
-        buffer.map_or(String::new(), |s| format!(", {} ms of buffer", number(s * 1e3)))
-    )
+    format!("{mean} frames{}", buffer.map_or(String::new(), |s| format!(", a buffer of {}", delay(s * 1e3))))
 }

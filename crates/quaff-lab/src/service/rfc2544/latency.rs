@@ -3,12 +3,13 @@
 
 use super::{delays, known};
 use crate::Result;
-use crate::service::frames::{for_s, frames_at, id, number, stream, way_words};
+use crate::service::frames::{for_s, frames_at, id, stream};
 use crate::service::look::{Limit, OFFERED_TOLERANCE, look};
 use crate::service::null;
 use crate::service::result::{Latency, Report, Way};
 use crate::service::rig::{Rig, firsts};
 use crate::stats::mean;
+use crate::words::delay;
 use quaff::trial::report::{Delays, TrialReport};
 use std::collections::BTreeMap;
 
@@ -46,15 +47,15 @@ pub(super) fn all(
         };
         for (way, side) in sides {
             if ended.is_ok() && side.tagged_ms.len() < repeats as usize {
-                let (came, of) = (side.tagged_ms.len(), format!("{size} B, {}", way_words(way)));
+                let (came, of) = (side.tagged_ms.len(), rig.named(&format!("{size} B"), way));
                 rig.note(format!(
                     "{of}: {came} of {repeats} tagged frames arrived; the latency is the mean of these."
                 ));
             }
             let Some(row) = row(size, way, loads[&way], side, null_ms, rig) else { continue };
-            let tagged =
-                mean(&row.tagged_ms).map_or("no tagged frame".into(), |ms| format!("{} ms", number(ms)));
-            rig.line("latency", format!("{size} B, {}", way_words(way)), tagged, None);
+            let tagged = mean(&row.tagged_ms).map_or("no tagged frame".into(), delay);
+            let of = rig.named(&format!("{size} B"), way);
+            rig.line("latency", of, tagged, None);
             report.latency.push(row);
         }
         ended?;
@@ -133,11 +134,12 @@ fn row(
     null_ms: Option<f64>,
     rig: &mut Rig<'_>,
 ) -> Option<Latency> {
+    let of = rig.named(&format!("{size} B"), way);
     if side.lost {
-        rig.note(format!("{size} B, {}: frames were lost while the latency was measured.", way_words(way)));
+        rig.note(format!("{of}: frames were lost while the latency was measured."));
     }
     let Some(all) = delays::merge(&side.delays) else {
-        rig.note(format!("{size} B, {}: nothing arrived while the latency was measured.", way_words(way)));
+        rig.note(format!("{of}: nothing arrived while the latency was measured."));
         return None;
     };
     Some(Latency { size, way, pps, tagged_ms: side.tagged_ms, all, null_ms })

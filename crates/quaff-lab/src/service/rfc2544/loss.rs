@@ -2,10 +2,11 @@
 
 use crate::Result;
 use crate::search::{Curve, Measured, Search, Trial};
-use crate::service::frames::{for_s, id, number, stream, way_words};
+use crate::service::frames::{for_s, id, number, stream};
 use crate::service::look::{Limit, OFFERED_MIN, OFFERED_TOLERANCE, Seen, look};
 use crate::service::result::{FrameLoss, Report, Way};
 use crate::service::rig::{Rig, firsts};
+use crate::words;
 
 /// The full load is tried so often, when it could not be sent.
 const TRIES: u32 = 2;
@@ -102,6 +103,6 @@ fn told(size: u32, way: Way, percent: &str, seen: &Seen, rig: &mut Rig<'_>) {
             "{size} B, {percent} %: the meter had no room for some frames; they are not counted as lost by the path."
         ));
     }
-    let what = format!("{size} B, {}, {percent} %", way_words(way));
-    rig.line("frame loss", what, format!("{} % lost", number(seen.loss * 100.0)), None);
+    let what = rig.named(&format!("{size} B, {percent} %"), way);
+    rig.line("frame loss", what, format!("{} lost", words::percent(seen.loss)), None);
 }

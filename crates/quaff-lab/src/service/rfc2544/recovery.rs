@@ -3,11 +3,12 @@
 
 use super::known;
 use crate::Result;
-use crate::service::frames::{for_s, id, number, stream, way_words};
+use crate::service::frames::{for_s, id, stream};
 use crate::service::look::{meter_lost, path_lost};
 use crate::service::result::{Recovery, Report, Way};
 use crate::service::rig::{Rig, firsts};
 use crate::stats::mean;
+use crate::words::delay;
 use quaff::trial::report::{DirectionReport, StreamReport, Tally};
 use std::collections::BTreeMap;
 
@@ -48,9 +49,8 @@ pub(super) fn all(
         let ended = repeat(size, seconds, repeats, &throughput, rig, &mut sides);
         for (way, side) in sides {
             let row = side.row(size, way);
-            let what = format!("{size} B, {}", way_words(way));
-            let mean =
-                mean(&row.seconds).map_or("not measured".into(), |s| format!("{} ms", number(s * 1e3)));
+            let what = rig.named(&format!("{size} B"), way);
+            let mean = mean(&row.seconds).map_or("not measured".into(), |s| delay(s * 1e3));
             rig.line("recovery", what, mean, None);
             report.recovery.push(row);
         }

@@ -5,7 +5,7 @@ use crate::bench::plan::Method;
 use crate::bench::result::TrialRow;
 use crate::search::mlr::{Controller, Goal, Input};
 use crate::search::{Binary, BinaryPlan, Bounds, Measured, Search, Trial};
-use crate::service::frames::{for_s, id, number, pps_words, stream, way_words};
+use crate::service::frames::{for_s, id, number, pps_words, stream};
 use crate::service::look::{Limit, Seen, look};
 use crate::service::result::{Report, Throughput, Way};
 use crate::service::rig::{Rig, firsts};
@@ -69,7 +69,7 @@ pub(super) fn all(sizes: &[u32], wanted: &Wanted, rig: &mut Rig<'_>, report: &mu
                 side.notes.push("The search was ended early.".into());
             }
             let row = side.row(size, wanted.method, rig);
-            let what = format!("{size} B, {}", way_words(row.way));
+            let what = rig.named(&format!("{size} B"), row.way);
             rig.line("throughput", what, words(&row), None);
             report.throughput.push(row);
         }

@@ -5,7 +5,7 @@ use super::lines;
 use crate::Result;
 use crate::service::figures;
 use crate::service::frames::{
-    for_s, frames_at, id, line_pps, mean_size, number, pps, pps_words, service_stream, way_words,
+    for_s, frames_at, id, line_pps, mean_size, number, pps, pps_words, service_stream,
 };
 use crate::service::look::{OFFERED_MIN, caught_up, meter_lost, pace};
 use crate::service::plan::{Limits, Service};
@@ -95,7 +95,8 @@ fn step(
             verdict.notes.push(slow);
         }
         for note in verdict.notes {
-            rig.unjudged(format!("{name}, {words}, {}: {note}", way_words(way)));
+            let of = rig.named(&format!("{name}, {words}"), way);
+            rig.unjudged(format!("{of}: {note}"));
         }
         lines("configuration", &format!("{name}, {words}"), way, &verdict.checks, rig);
         let (service, what) = (name.clone(), words.clone());

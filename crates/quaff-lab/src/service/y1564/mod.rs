@@ -8,7 +8,6 @@ use super::plan::Test;
 use super::result::{Check, Report, Way};
 use super::rig::Rig;
 use crate::Result;
-use crate::service::frames::way_words;
 
 /// Runs `test`, if it is one of these; its rows are in `report`.
 pub(super) fn run(test: &Test, rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
@@ -24,7 +23,7 @@ pub(super) use configuration::Kind;
 /// Each check as a result.
 fn lines(test: &str, of: &str, way: Way, checks: &[Check], rig: &mut Rig<'_>) {
     for check in checks {
-        let what = format!("{of}, {}, {}", way_words(way), check.what);
+        let what = format!("{}, {}", rig.named(of, way), check.what);
         rig.line(test, what, format!("{} ({})", check.measured, check.limit), Some(check.passed));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::lines;
 use crate::service::figures;
-use crate::service::frames::{for_s, id, line_pps, mean_size, number, pps, service_stream, way_words};
+use crate::service::frames::{for_s, id, line_pps, mean_size, number, pps, service_stream};
 use crate::service::look::{OFFERED_MIN, caught_up, meter_lost};
 use crate::service::plan::{Plan, Service};
 use crate::service::result::{Performance, Report, Way};
@@ -74,7 +74,8 @@ fn row(
         ));
     }
     for note in verdict.notes {
-        rig.unjudged(format!("{}, {}, run {run}: {note}", service.name, way_words(way)));
+        let of = rig.named(&service.name, way);
+        rig.unjudged(format!("{of}, run {run}: {note}"));
     }
     Performance {
         run,

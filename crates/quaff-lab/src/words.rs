@@ -7,7 +7,7 @@ pub fn percent(ratio: f64) -> String {
 }
 
 /// As [`percent`], without the sign.
-pub(super) fn percent_bare(ratio: f64) -> String {
+pub(crate) fn percent_bare(ratio: f64) -> String {
     let value = ratio * 100.0;
     match value {
         0.0 => "0".into(),
@@ -83,7 +83,7 @@ pub fn millis(ms: f64) -> String {
 }
 
 /// Three digits that matter: `0.412`, `1.65`, `14.9`, `400`.
-pub(super) fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 || v == 0.0 => format!("{value:.0}"),
         v if v >= 10.0 => trimmed(format!("{value:.1}")),
@@ -93,7 +93,7 @@ pub(super) fn significant(value: f64) -> String {
 }
 
 /// Words as the stem of a file's name: small letters, digits and hyphens.
-pub(super) fn slug(words: &str) -> String {
+pub(crate) fn slug(words: &str) -> String {
     let mut out = String::new();
     for char in words.chars().flat_map(char::to_lowercase) {
         if char.is_ascii_alphanumeric() {
@@ -109,7 +109,7 @@ pub(super) fn slug(words: &str) -> String {
 }
 
 /// A word as a shell needs it.
-pub(super) fn quote(word: &str) -> String {
+pub(crate) fn quote(word: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,+@%{}".contains(char);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.into()
@@ -131,7 +131,7 @@ pub fn clean(words: &str) -> String {
 }
 
 /// Words as Markdown takes them for words.
-pub(super) fn plain(words: &str) -> String {
+pub(crate) fn plain(words: &str) -> String {
     let mut out = String::with_capacity(words.len());
     for char in clean(words).chars() {
         if "\\`*_[]!#<|~".contains(char) {
@@ -143,7 +143,7 @@ pub(super) fn plain(words: &str) -> String {
 }
 
 /// With a full stop. The first letter stays as it is: it may be that of a name.
-pub(super) fn sentence(words: &str) -> String {
+pub(crate) fn sentence(words: &str) -> String {
     let end = if words.ends_with(['.', '!', '?', ':']) { "" } else { "." };
     format!("{words}{end}")
 }
