@@ -47,10 +47,13 @@ pub(crate) fn laid_out(
     for row in &rows {
         drawn.add_row(row.iter().map(|cell| together(cell)));
     }
-    for (at, head) in heads.iter().enumerate() {
-        let width = width_min(head, rows.iter().filter_map(|row| row.get(at)).map(String::as_str));
+    let cells = |at: usize| rows.iter().filter_map(move |row| row.get(at)).map(String::as_str);
+    let widths: Vec<usize> = heads.iter().enumerate().map(|(at, head)| width_min(head, cells(at))).collect();
+    // Words are broken before lines are.
+    let fits = widths.iter().sum::<usize>() <= usize::from(width());
+    for (at, width) in widths.iter().enumerate().filter(|_| fits) {
         if let Some(column) = drawn.column_mut(at) {
-            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width as u16 - 1)));
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(*width as u16 - 1)));
         }
     }
     for at in right {

@@ -1,6 +1,13 @@
-//! Sizes and durations as people type them: `256M`, `1.5G`, `90s`, `2h`.
+//! Values that several commands take, as people type them: `256M`, `1.5G`, `90s`, `2h`, `adapter`.
 
 use std::time::Duration;
+
+/// Whose clock stamps packets, by the names of tcpdump's `-j`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum TimeStampType {
+    Host,
+    Adapter,
+}
 
 /// Bytes: a number with an optional K, M, G or T (powers of 1024; `MiB`, `MB` are the same).
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {

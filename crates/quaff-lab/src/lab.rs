@@ -41,6 +41,11 @@ pub const RX_MAC: [u8; 6] = [0x02, 0x71, 0x75, 0x00, 0x00, 0x02];
 pub const TX_IP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// The address of [`RX_IF`].
 pub const RX_IP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+/// The router of [`Layout::Router`], as its two ends see it: each half of the benchmarks' network is on one side (RFC 2544
+/// appendix C.2.2).
+pub const ROUTER_IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 1, 1), Ipv4Addr::new(198, 19, 1, 1)];
+/// Addresses of [`Layout::Router`] that nobody has, one at each end.
+pub const ROUTED_IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 1, 2), Ipv4Addr::new(198, 19, 1, 2)];
 /// Both addresses are in one network of this many bits.
 pub const PREFIX_BITS: u8 = 24;
 /// The MTU when none is asked for. Veth refuses a native XDP program when the peer's MTU is above
@@ -97,6 +102,8 @@ pub enum Layout {
     Tap,
     /// Two ends through a bridge. Nobody is shown anything: the receiving namespace is idle.
     Bridge,
+    /// Two ends through a router, each in a network of its own ([`ROUTER_IPS`]).
+    Router,
     /// Two ends whose links end in [`MIDDLE_IFS`] of the namespace in the middle, which nothing joins: what passes
     /// between them is for the caller to forward.
     Apart,

@@ -2,13 +2,15 @@
 
 mod through;
 
-use quaff::trial::plan::{Length, Phase, StreamPlan};
+use quaff::trial::plan::{End, Length, Phase, StreamPlan};
 use quaff::trial::report::{StreamReport, TrialReport};
 use quaff_lab::LabPlan;
 use quaff_lab::forwarder::Rules;
-use quaff_lab::service::plan::Path;
+use quaff_lab::lab::{RX_IF, TX_IF};
+use quaff_lab::service::plan::{Host, Path, Routed};
 use quaff_lab::service::{Ask, Over, Prober, Session};
 use quaff_lab::testing::lab_of;
+use quaff_os::netns::Netns;
 use std::time::Duration;
 use through::{Bed, TRIES, turn};
 
@@ -85,11 +87,13 @@ fn beds_of_a_lab_lose_nothing_either_way() {
     if lab_of("beds_of_a_lab_lose_nothing_either_way", &LabPlan::default()).is_none() {
         return;
     }
-    for path in [Path::Link, Path::Bridge, Path::Tap] {
+    for path in [Path::Link, Path::Bridge, Path::Tap, Path::Router] {
         let mut session = Session::open(&path, None).expect("a path");
         assert!(session.has_null() && session.link_mbps().is_none());
         let there = ask(Over::Path, 1000, 5000.0);
-        let back = StreamPlan { id: 8, vlan: Some((100, 5)), ..there.there[0].clone() };
+        // The router has no address in a VLAN.
+        let vlan = Some((100, 5)).filter(|_| path != Path::Router);
+        let back = StreamPlan { id: 8, vlan, ..there.there[0].clone() };
         let both = Ask { back: vec![back], ..there };
         for over in [Over::Path, Over::Null] {
             let report = trial(&mut session, &Ask { over, ..both.clone() });
@@ -106,4 +110,35 @@ fn beds_of_a_lab_lose_nothing_either_way() {
         let facts = session.machine().facts;
         assert!(facts.keys().any(|name| name == "from tx0, MTU"), "{facts:?}");
     }
+}
+
+#[test]
+fn a_router_that_does_not_answer_is_named() {
+    let _turn = turn();
+    let Some(lab) = lab_of("a_router_that_does_not_answer_is_named", &LabPlan::default()) else { return };
+    let end = |netns: &Netns, interface: &str| End {
+        netns: Some(netns.name().to_owned()),
+        interface: interface.to_owned(),
+    };
+    let host = |last| Host { ip: [192, 0, 2, last].into(), gateway: [192, 0, 2, last + 1].into() };
+    let path = Path::Between {
+        from: end(lab.tx(), TX_IF),
+        to: end(lab.rx(), RX_IF),
+        routed: Some(Routed { from: host(1), to: host(11) }),
+    };
+    let mut session = Session::open(&path, None).expect("a path");
+    let error =
+        session.trial(&ask(Over::Path, 10, 1000.0), &mut |_| true).expect_err("no router").to_string();
+    assert!(error.contains("192.0.2.12") && error.contains(RX_IF), "{error}");
+}
+
+#[test]
+fn a_card_without_a_clock_is_named() {
+    let _turn = turn();
+    if lab_of("a_card_without_a_clock_is_named", &LabPlan::default()).is_none() {
+        return;
+    }
+    let mut session = Session::open(&Path::Link, None).expect("a path").with_hardware_time(true);
+    let error = session.trial(&ask(Over::Path, 10, 1000.0), &mut |_| true).expect_err("no clock").to_string();
+    assert!(error.contains("ethtool -T rx0"), "{error}");
 }

@@ -30,7 +30,7 @@ fn stream(id: u16, size: u32, length: Length, pps: Option<f64>) -> StreamPlan {
 
 fn there(lab: &Lab, streams: Vec<StreamPlan>) -> Direction {
     let [from, to] = ends(lab);
-    Direction { from, to, streams, tx_core: None, rx_core: None }
+    Direction { from, to, streams, route: None, tx_core: None, rx_core: None }
 }
 
 fn plan(directions: Vec<Direction>) -> TrialPlan {
@@ -81,7 +81,7 @@ fn both_ways_at_once_all_frames_arrive() {
     let back = stream(4, 60, Length::Seconds(1.0), Some(1000.0));
     let directions = vec![
         there(&lab, vec![mixed, tagged, burst]),
-        Direction { from: to, to: from, streams: vec![back], tx_core: None, rx_core: None },
+        Direction { from: to, to: from, streams: vec![back], route: None, tx_core: None, rx_core: None },
     ];
     let report = run(&plan(directions));
     assert!(!report.interrupted);

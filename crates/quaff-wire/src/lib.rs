@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod arp;
 pub mod checksum;
 pub mod client;
 pub mod cut;

@@ -12,21 +12,25 @@
 //! apart are joined by whoever forwards between them.
 
 use super::{
-    FAR_IF, LabPlan, Layout, MIDDLE_IFS, PREFIX_BITS, RX_IF, RX_MAC, Rooms, TX_IF, TX_IP, TX_MAC, far_name,
-    mid_name, rx_name, silence, tx_name, wait_until_running,
+    FAR_IF, LabPlan, Layout, MIDDLE_IFS, PREFIX_BITS, ROUTER_IPS, RX_IF, RX_MAC, Rooms, TX_IF, TX_IP, TX_MAC,
+    far_name, mid_name, rx_name, silence, tx_name, wait_until_running,
 };
 use crate::Result;
+use quaff_os::Try;
 use quaff_os::bpf::asm::{Asm, Reg};
 use quaff_os::bpf::{HELPER_CLONE_REDIRECT, HELPER_REDIRECT, Program, TC_ACT_OK};
 use quaff_os::ethtool::Ethtool;
 use quaff_os::netns::Netns;
 use quaff_os::rtnl::{Hook, Rtnl, VethEnd, VethPlan};
+use std::fs;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 
 /// The ports in the middle: towards the two ends, and towards the capturer.
 const PORTS: [&str; 3] = [MIDDLE_IFS[0], MIDDLE_IFS[1], "m0"];
 const BRIDGE: &str = "br0";
+/// Of the network namespace of the thread that writes.
+const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 /// The address of [`FAR_IF`].
 const FAR_IP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 3);
 const FAR_MAC: [u8; 6] = [0x02, 0x71, 0x75, 0x00, 0x00, 0x03];
@@ -101,6 +105,12 @@ fn join(layout: Layout) -> Result<()> {
                 rtnl.set_program(a, Hook::Ingress, &program)?;
                 rtnl.set_program(a, Hook::Egress, &program)?;
             }
+        }
+        Layout::Router => {
+            for (port, address) in [a, b].into_iter().zip(ROUTER_IPS) {
+                rtnl.add_address(port, address, PREFIX_BITS)?;
+            }
+            fs::write(FORWARDING, "1").trying(|| format!("set {FORWARDING} to 1"))?;
         }
         Layout::Pair | Layout::Apart => {}
     }

@@ -86,14 +86,15 @@ impl Table {
         self
     }
 
-    /// Without the columns of the highest rank, again and again, until what is left `fits`.
+    /// Without the last column of the highest rank, again and again, until what is left `fits`.
     pub fn fitted(mut self, fits: impl Fn(&Self) -> bool) -> Self {
         while !fits(&self) {
             let Some(rank) = self.columns.iter().map(|column| column.rank).max().filter(|rank| *rank > 0)
             else {
                 break;
             };
-            let keep: Vec<bool> = self.columns.iter().map(|column| column.rank < rank).collect();
+            let last = self.columns.iter().rposition(|column| column.rank == rank);
+            let keep: Vec<bool> = (0..self.columns.len()).map(|at| Some(at) != last).collect();
             self = self.with_columns(&keep);
         }
         self
@@ -203,7 +204,7 @@ mod tests {
         table.push(None, ["a", "1", "now", "2"].map(String::from));
         let cells =
             |room: usize| table.clone().fitted(|table| table.columns.len() <= room).rows[0].cells.join(" ");
-        assert_eq!([4, 3, 2, 0].map(cells), ["a 1 now 2", "a 1 2", "a", "a"]);
+        assert_eq!([4, 3, 2, 0].map(cells), ["a 1 now 2", "a 1 2", "a 1", "a"]);
         assert!(table.columns[1].right && table.columns[2].head == "when");
     }
 

@@ -11,6 +11,7 @@ pub(super) use read::from_toml;
 use crate::bench::plan::Source;
 use quaff::trial::plan::End;
 use serde::{Deserialize, Serialize};
+use std::net::Ipv4Addr;
 
 /// A whole service test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub struct Plan {
     /// Each way, or one.
     #[serde(default)]
     pub ways: Ways,
+    /// Take times of arrival from the receiving card's clock instead of the kernel's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hardware_time: bool,
     /// The link's speed by which loads and line rates are reckoned, Mbit/s of layer 1; `None`: what the
     /// interface says, and 1000 where it says nothing.
     #[serde(default)]
@@ -60,13 +64,36 @@ pub enum Path {
     /// Through a tap that shows both directions to a third.
     #[default]
     Tap,
+    /// Through a router.
+    Router,
     /// Interfaces that are there.
     Between {
         /// One end.
         from: End,
         /// The other.
         to: End,
+        /// Through a router; without it by the hardware addresses of the ends alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        routed: Option<Routed>,
     },
+}
+
+/// What a router has to know of both ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Routed {
+    /// One end.
+    pub from: Host,
+    /// The other.
+    pub to: Host,
+}
+
+/// An end as its router sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its own address. Nobody else may have it, the interface included: the test answers for it.
+    pub ip: Ipv4Addr,
+    /// The router's, at this end.
+    pub gateway: Ipv4Addr,
 }
 
 /// Which ways are tested.

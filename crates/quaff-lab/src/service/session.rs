@@ -2,16 +2,16 @@
 //! for it goes when the session is dropped.
 
 use super::events::Events;
-use super::plan::{Path, Plan};
+use super::plan::{Host, Path, Plan, Routed};
 use super::prober::{Ask, Over, Prober};
 use super::result::Report;
 use super::run::{Context, run_over};
 use crate::bench::result::Machine;
 use crate::bench::{interface_facts, machine_facts};
-use crate::lab::{FAR_IF, Layout, MTU_MAX, RX_IF, TX_IF};
+use crate::lab::{FAR_IF, Layout, MTU_MAX, ROUTED_IPS, ROUTER_IPS, RX_IF, TX_IF};
 use crate::{Error, Lab, LabPlan, Result};
 use quaff::trial::Progress;
-use quaff::trial::plan::{Direction, End, StreamPlan, TrialPlan};
+use quaff::trial::plan::{Direction, End, Route, StreamPlan, TrialPlan};
 use quaff::trial::report::TrialReport;
 use quaff_os::cpu;
 use quaff_os::ethtool::Ethtool;
@@ -30,6 +30,8 @@ pub struct Session {
     null: Option<Line>,
     cores: Cores,
     link_mbps: Option<f64>,
+    /// Times of arrival are the card's.
+    hardware_time: bool,
     /// What there is between the ends, in words.
     between: &'static str,
     /// Where the path leads; they go with the session.
@@ -41,6 +43,7 @@ pub struct Session {
 struct Line {
     from: End,
     to: End,
+    routed: Option<Routed>,
 }
 
 /// Who works where: a sender and a meter for each way.
@@ -55,7 +58,8 @@ struct Cores {
 /// # Errors
 /// The path cannot be opened ([`Session::open`]); the plan makes no sense, or nothing could be measured.
 pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Report> {
-    let mut session = Session::open(&plan.path, context.null.as_ref())?;
+    let mut session =
+        Session::open(&plan.path, context.null.as_ref())?.with_hardware_time(plan.hardware_time);
     run_over(plan, context, &mut session, events)
 }
 
@@ -73,17 +77,29 @@ impl Session {
             }
             Path::Bridge => through(Layout::Bridge)?,
             Path::Tap => through(Layout::Tap)?,
-            Path::Between { from, to } => (Line { from: from.clone(), to: to.clone() }, None, Vec::new()),
+            Path::Router => {
+                let (line, null, labs) = through(Layout::Router)?;
+                (Line { routed: Some(lab_routed()), ..line }, null, labs)
+            }
+            Path::Between { from, to, routed } => {
+                (Line { routed: *routed, ..Line::bare(from.clone(), to.clone()) }, None, Vec::new())
+            }
         };
         let null = match null {
-            Some([from, to]) => Some(Line { from: from.clone(), to: to.clone() }),
+            Some([from, to]) => Some(Line::bare(from.clone(), to.clone())),
             None => own_null,
         };
         line.check()?;
         null.iter().try_for_each(Line::check)?;
         let link_mbps = line.mbps();
         let between = words_between(path);
-        Ok(Self { path: line, null, cores: Cores::of(&cpu::allowed()?), link_mbps, between, labs })
+        let cores = Cores::of(&cpu::allowed()?);
+        Ok(Self { path: line, null, cores, link_mbps, hardware_time: false, between, labs })
+    }
+
+    /// Takes times of arrival from the receiving card.
+    pub fn with_hardware_time(self, hardware_time: bool) -> Self {
+        Self { hardware_time, ..self }
     }
 
     /// An end as it is shown: names of namespaces that nobody chose say nothing.
@@ -98,7 +114,7 @@ impl Prober for Session {
             Over::Path => &self.path,
             Over::Null => self.null.as_ref().ok_or_else(no_null)?,
         };
-        Ok(quaff::trial::run(&trial_plan(line, &self.cores, ask), watch)?)
+        Ok(quaff::trial::run(&trial_plan(line, &self.cores, self.hardware_time, ask), watch)?)
     }
 
     fn has_null(&self) -> bool {
@@ -139,6 +155,21 @@ impl Prober for Session {
 }
 
 impl Line {
+    fn bare(from: End, to: End) -> Self {
+        Self { from, to, routed: None }
+    }
+
+    /// What the router between the ends has to know, there and back.
+    fn routes(&self) -> [Option<Route>; 2] {
+        let way = |from: Host, to: Host| Route {
+            src_ip: from.ip,
+            dst_ip: to.ip,
+            next_hop: from.gateway,
+            last_hop: to.gateway,
+        };
+        self.routed.map_or([None; 2], |Routed { from, to }| [Some(way(from, to)), Some(way(to, from))])
+    }
+
     fn check(&self) -> Result<()> {
         if self.from == self.to {
             return Err(unfit(&self.from, "both ends of the path are this interface"));
@@ -169,31 +200,32 @@ impl Cores {
 }
 
 /// The trial that is asked for, over `line`.
-fn trial_plan(line: &Line, cores: &Cores, ask: &Ask) -> TrialPlan {
-    let direction = |from: &End, to: &End, streams: &[StreamPlan], [tx, rx]: [usize; 2]| Direction {
+fn trial_plan(line: &Line, cores: &Cores, hardware_time: bool, ask: &Ask) -> TrialPlan {
+    let [route, route_back] = line.routes();
+    let direction = |[from, to]: [&End; 2], route, streams: &[StreamPlan], [tx, rx]: [usize; 2]| Direction {
         from: from.clone(),
         to: to.clone(),
         streams: streams.to_vec(),
+        route,
         tx_core: Some(tx),
         rx_core: Some(rx),
     };
     let both = [
-        direction(&line.from, &line.to, &ask.there, cores.there),
-        direction(&line.to, &line.from, &ask.back, cores.back),
+        direction([&line.from, &line.to], route, &ask.there, cores.there),
+        direction([&line.to, &line.from], route_back, &ask.back, cores.back),
     ];
     TrialPlan {
         directions: both.into_iter().filter(|way| !way.streams.is_empty()).collect(),
         residual_s: ask.residual_s,
         is_by_second: ask.is_by_second,
-        // The sender's clock is the kernel's: a card's own would be another one.
-        hardware_time: false,
+        hardware_time,
     }
 }
 
 /// A lab of two ends that nothing but a link joins.
 fn pair() -> Result<(Line, Lab)> {
     let lab = lab(Layout::Pair)?;
-    let line = Line { from: end(lab.tx(), TX_IF), to: end(lab.rx(), RX_IF) };
+    let line = Line::bare(end(lab.tx(), TX_IF), end(lab.rx(), RX_IF));
     Ok((line, lab))
 }
 
@@ -201,9 +233,15 @@ fn pair() -> Result<(Line, Lab)> {
 fn through(layout: Layout) -> Result<(Line, Option<Line>, Vec<Lab>)> {
     let lab = lab(layout)?;
     let far = lab.far().ok_or_else(|| Error::Place(format!("the lab {} has no second end", lab.name())))?;
-    let line = Line { from: end(lab.tx(), TX_IF), to: end(far, FAR_IF) };
+    let line = Line::bare(end(lab.tx(), TX_IF), end(far, FAR_IF));
     let (null, bare) = pair()?;
     Ok((line, Some(null), vec![lab, bare]))
+}
+
+/// The ends of a lab with a router.
+fn lab_routed() -> Routed {
+    let [from, to] = [0, 1].map(|at| Host { ip: ROUTED_IPS[at], gateway: ROUTER_IPS[at] });
+    Routed { from, to }
 }
 
 fn lab(layout: Layout) -> Result<Lab> {
@@ -253,6 +291,8 @@ fn words_between(path: &Path) -> &'static str {
         Path::Link => "two network namespaces, joined by a link",
         Path::Bridge => "two network namespaces, joined by a bridge",
         Path::Tap => "two network namespaces, joined by a tap that shows both directions to a third",
+        Path::Router => "two network namespaces, joined by a router",
+        Path::Between { routed: Some(_), .. } => "between interfaces that were there, through a router",
         Path::Between { .. } => "between interfaces that were there",
     }
 }
@@ -281,17 +321,17 @@ mod tests {
 
     #[test]
     fn a_direction_without_streams_is_left_out() {
-        let line = Line { from: at("a", "x"), to: at("b", "y") };
+        let line = Line::bare(at("a", "x"), at("b", "y"));
         let cores = Cores::of(&[4, 6]);
         let ask = |there, back| Ask { over: Over::Path, there, back, residual_s: 0.5, is_by_second: true };
-        let plan = trial_plan(&line, &cores, &ask(vec![stream(1)], vec![stream(2)]));
+        let plan = trial_plan(&line, &cores, false, &ask(vec![stream(1)], vec![stream(2)]));
         let ways: Vec<_> = plan.directions.iter().map(|way| (words(&way.from), words(&way.to))).collect();
         assert_eq!(ways, [("a/x".into(), "b/y".into()), ("b/y".into(), "a/x".to_owned())]);
         let cores_of = |way: &Direction| (way.tx_core, way.rx_core);
         let used: Vec<_> = plan.directions.iter().map(cores_of).collect();
         assert_eq!(used, [(Some(4), Some(6)), (Some(6), Some(4))]);
         assert_eq!((plan.residual_s, plan.is_by_second), (0.5, true));
-        let plan = trial_plan(&line, &cores, &ask(Vec::new(), vec![stream(2)]));
+        let plan = trial_plan(&line, &cores, false, &ask(Vec::new(), vec![stream(2)]));
         assert_eq!((plan.directions.len(), plan.directions[0].streams[0].id), (1, 2));
     }
 
@@ -311,12 +351,12 @@ mod tests {
     fn an_end_that_will_not_do_is_refused_with_its_reason() {
         let end = |interface: &str| End { netns: None, interface: interface.into() };
         let refused = |from: &str, to: &str| {
-            let path = Path::Between { from: end(from), to: end(to) };
+            let path = Path::Between { from: end(from), to: end(to), routed: None };
             Session::open(&path, None).expect_err("refused").to_string()
         };
         assert!(refused("lo", "lo").contains("both ends"), "{}", refused("lo", "lo"));
         assert!(refused("no-such0", "lo").contains("no-such0"), "{}", refused("no-such0", "lo"));
-        let missing = Path::Between { from: at("no-such-namespace", "x"), to: end("lo") };
+        let missing = Path::Between { from: at("no-such-namespace", "x"), to: end("lo"), routed: None };
         let said = Session::open(&missing, None).expect_err("refused").to_string();
         assert!(said.contains("no-such-namespace"), "{said}");
     }

@@ -342,6 +342,7 @@ pub(super) fn plan(services: Vec<Service>, tests: Vec<Test>) -> Plan {
         title: "A test".into(),
         source: None,
         path: Path::Bridge,
+        hardware_time: false,
         ways: Ways::There,
         link_mbps: Some(10.0),
         services,

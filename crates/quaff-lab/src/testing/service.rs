@@ -104,6 +104,7 @@ fn plan() -> Plan {
             }],
         }),
         path: Path::Bridge,
+        hardware_time: false,
         ways: Ways::Both,
         link_mbps: Some(LINK_MBPS),
         services: vec![

@@ -52,7 +52,7 @@ impl Bed {
     /// Both of them, open.
     pub(crate) fn session(&self) -> Session {
         let [from, to] = self.ends();
-        Session::open(&Path::Between { from, to }, Some(&self.null())).expect("a path")
+        Session::open(&Path::Between { from, to, routed: None }, Some(&self.null())).expect("a path")
     }
 
     /// Does something while the device has these rules; what the device says of the way there, too.

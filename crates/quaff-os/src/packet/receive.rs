@@ -36,6 +36,17 @@ impl Receiver {
         Ok(Self { fd, is_closed: false })
     }
 
+    /// Receives from the return on the frames of one EtherType on an interface, in promiscuous mode.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn open_for(ifindex: u32, name: &str, ethertype: u16) -> Result<Self> {
+        let fd = socket::open()?;
+        socket::set_promiscuous(&fd, ifindex)?;
+        socket::bind_protocol(&fd, ifindex, name, ethertype)?;
+        Ok(Self { fd, is_closed: false })
+    }
+
     /// How long [`receive`](Self::receive) waits for a packet.
     pub fn set_wait(&self, wait: Duration) -> Result<()> {
         let wait = TimeVal::microseconds(wait.as_micros().clamp(1, i64::MAX as u128) as i64);
@@ -48,7 +59,18 @@ impl Receiver {
     /// # Errors
     /// `ENETDOWN` when the interface went down, and whatever else recvfrom(2) says.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
-        let wait = if self.is_closed { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() };
+        self.take(buffer, if self.is_closed { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() })
+    }
+
+    /// As [`receive`](Self::receive), without waiting.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn receive_now(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
+        self.take(buffer, MsgFlags::MSG_DONTWAIT)
+    }
+
+    fn take(&self, buffer: &mut [u8], wait: MsgFlags) -> Result<Option<usize>> {
         match recv(self.fd.as_raw_fd(), buffer, MsgFlags::MSG_TRUNC | wait) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(nix::Error::EAGAIN | nix::Error::EINTR) => Ok(None),

@@ -143,7 +143,8 @@ pub(super) fn bind_to_send(fd: &OwnedFd, ifindex: u32, name: &str) -> Result<()>
     bind_protocol(fd, ifindex, name, 0)
 }
 
-fn bind_protocol(fd: &OwnedFd, ifindex: u32, name: &str, protocol: u16) -> Result<()> {
+/// Binds to one interface for frames of one EtherType; 0 receives nothing.
+pub(super) fn bind_protocol(fd: &OwnedFd, ifindex: u32, name: &str, protocol: u16) -> Result<()> {
     // SAFETY: sockaddr_ll is plain data; all zero is a valid value.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;

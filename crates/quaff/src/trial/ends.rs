@@ -2,24 +2,24 @@
 //!
 //! Frames have hardware addresses that nobody has, made of those of the interfaces. So what arrives is never answered or
 //! routed by the receiving machine, and its stack drops it at once, which leaves the machine to the meter. A switch in
-//! between learns where they belong from the frames of the other direction, or from a learning frame (RFC 2544 §23 b).
+//! between learns where they belong from the frames of the other direction, or from a learning frame (RFC 2544 §23 b); a
+//! router asks for them (`teacher`).
 
 use super::TrialError;
-use super::filter::{self, LEARNING};
-use super::plan::{Direction, End, Length, PlanError, StreamPlan, TrialPlan};
+use super::filter;
+use super::plan::{Direction, End, Length, PlanError, Route, StreamPlan, TrialPlan};
+use super::teacher::{Host, Teacher};
 use crate::gauge::LaneGauges;
 use crate::send::usable_link;
 use crate::source::afpacket::{AfPacket, Opening};
 use crate::stop::Stop;
-use quaff_os::clock::steady_ns;
 use quaff_os::ethtool::Ethtool;
 use quaff_os::event::Event;
 use quaff_os::netns::Netns;
 use quaff_os::packet::{Qdisc, RingPlan, TimeSource, TxSocket};
 use quaff_os::rtnl::Link;
-use quaff_wire::mark::{FRAME_BYTES_MIN, Frame};
+use quaff_wire::mark::Frame;
 use quaff_wire::udp::{ETHERNET_BYTES, Headers, TAG_BYTES, TPID_CUSTOMER, Tag};
-use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 /// Bytes of a block of the meter's ring.
@@ -37,8 +37,6 @@ const PPS_UNPACED: f64 = 1e6;
 const RETIRE_MS: u32 = 8;
 /// Benchmarks' own addresses (RFC 2544 appendix C.2.2).
 const IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
-/// Switches forget after five minutes; a learning frame is sent that often, ns.
-const LEARNING_NS: u64 = 60_000_000_000;
 
 /// Both ends of a direction, open: from here on its meter's ring fills.
 pub(super) struct Ends {
@@ -46,15 +44,8 @@ pub(super) struct Ends {
     pub(super) source: AfPacket,
     /// One frame of each size of each stream.
     pub(super) frames: Vec<Vec<Frame>>,
-    /// `None` where the other direction is tested too.
-    pub(super) teacher: Option<Teacher>,
-}
-
-/// Sends learning frames from the receiving end, one for each VLAN that the streams are in.
-pub(super) struct Teacher {
-    socket: TxSocket,
-    frames: Vec<Vec<u8>>,
-    next_ns: u64,
+    /// None where the other direction's frames teach switches.
+    pub(super) teachers: Vec<Teacher>,
 }
 
 impl Ends {
@@ -62,50 +53,30 @@ impl Ends {
     pub(super) fn open(plan: &TrialPlan, direction: &Direction) -> Result<Self, TrialError> {
         let tx = within(&direction.from, || open_tx(direction))?;
         let (rx_link, source) = within(&direction.to, || open_rx(plan, direction))?;
-        let macs = [invented(tx.1.mac), invented(rx_link.mac)];
-        let frames = direction.streams.iter().map(|stream| frames(stream, macs)).collect::<Result<_, _>>()?;
+        let mut macs = [invented(tx.1.mac), invented(rx_link.mac)];
         let is_back = |other: &Direction| other.from == direction.to && other.to == direction.from;
-        let teacher = match plan.directions.iter().any(is_back) {
-            true => None,
-            false => Some(within(&direction.to, || Teacher::open(&rx_link, macs, &direction.streams))?),
-        };
-        Ok(Self { tx, source, frames, teacher })
-    }
-}
-
-impl Teacher {
-    fn open(link: &Link, macs: [[u8; 6]; 2], streams: &[StreamPlan]) -> Result<Self, TrialError> {
-        let socket = TxSocket::open(link.index, &link.name, Qdisc::Bypass)?;
-        Ok(Self { socket, frames: learning_frames(macs, streams), next_ns: 0 })
-    }
-
-    /// Sends learning frames when it is time for some.
-    pub(super) fn teach(&mut self) {
-        let now_ns = steady_ns();
-        if now_ns >= self.next_ns {
-            self.next_ns = now_ns + LEARNING_NS;
-            for frame in &self.frames {
-                // A switch that was not taught sends frames to all its ports, which is no failure of the trial.
-                let _ = self.socket.send_one(frame);
+        let streams = &direction.streams;
+        let mut teachers = Vec::new();
+        if let Some(Route { src_ip, dst_ip, next_hop, last_hop }) = direction.route {
+            for (end, link, host) in [
+                (&direction.to, &rx_link, Host { mac: macs[1], ip: dst_ip, gateway: last_hop }),
+                (&direction.from, &tx.1, Host { mac: macs[0], ip: src_ip, gateway: next_hop }),
+            ] {
+                let (teacher, gateway_mac) = within(end, || Teacher::of_host(link, host, streams))?;
+                teachers.push(teacher);
+                // The frames go to the router at the end that was asked last, the sending one.
+                macs[1] = gateway_mac;
             }
+        } else if !plan.directions.iter().any(is_back) {
+            teachers.push(within(&direction.to, || Teacher::of_switches(&rx_link, macs, streams))?);
         }
+        let ips = direction.route.map_or(IPS, |route| [route.src_ip, route.dst_ip]);
+        let frames = streams.iter().map(|stream| frames(stream, macs, ips)).collect::<Result<_, _>>()?;
+        Ok(Self { tx, source, frames, teachers })
     }
 }
 
-fn learning_frames([from, to]: [[u8; 6]; 2], streams: &[StreamPlan]) -> Vec<Vec<u8>> {
-    let vlans: BTreeSet<_> = streams.iter().map(|stream| stream.vlan).collect();
-    let frame = |tag: Option<Tag>| {
-        let mut frame = [from, to].concat();
-        for word in tag.into_iter().flat_map(|tag| [tag.tpid, tag.tci]).chain([LEARNING]) {
-            frame.extend(word.to_be_bytes());
-        }
-        frame.resize(FRAME_BYTES_MIN, 0);
-        frame
-    };
-    vlans.into_iter().map(|vlan| frame(vlan.map(tag))).collect()
-}
-
-fn tag((id, priority): (u16, u8)) -> Tag {
+pub(super) fn tag((id, priority): (u16, u8)) -> Tag {
     Tag { tpid: TPID_CUSTOMER, tci: u16::from(priority) << 13 | id }
 }
 
@@ -136,14 +107,16 @@ fn needed_mtu(stream: &StreamPlan) -> u32 {
 fn open_rx(plan: &TrialPlan, direction: &Direction) -> Result<(Link, AfPacket), TrialError> {
     let link = usable_link(&direction.to.interface, true)?;
     let has_clock = || Ethtool::open(&link.name).and_then(|it| it.timestamping());
-    let is_hardware = plan.hardware_time && has_clock()?.hardware_rx_all;
+    if plan.hardware_time && !has_clock()?.hardware_rx_all {
+        return Err(TrialError::Clock(link.name));
+    }
     let ring = RingPlan {
         block_bytes: BLOCK_BYTES,
         block_count: blocks(&direction.streams),
         retire_ms: RETIRE_MS,
         promiscuous: true,
         filter: filter::program(invented(link.mac)),
-        time_source: if is_hardware { TimeSource::Adapter } else { TimeSource::Arrival },
+        time_source: if plan.hardware_time { TimeSource::Adapter } else { TimeSource::Arrival },
     };
     let opening = Opening {
         link: link.clone(),
@@ -175,13 +148,17 @@ fn invented(mut mac: [u8; 6]) -> [u8; 6] {
     mac
 }
 
-fn frames(stream: &StreamPlan, [src_mac, dst_mac]: [[u8; 6]; 2]) -> Result<Vec<Frame>, TrialError> {
+fn frames(
+    stream: &StreamPlan,
+    [src_mac, dst_mac]: [[u8; 6]; 2],
+    [src_ip, dst_ip]: [Ipv4Addr; 2],
+) -> Result<Vec<Frame>, TrialError> {
     let headers = Headers {
         dst_mac,
         src_mac,
         tags: stream.vlan.map(tag).into_iter().collect(),
-        src_ip: IPS[0],
-        dst_ip: IPS[1],
+        src_ip,
+        dst_ip,
         stream: stream.id,
     };
     let frame = |bytes: &u32| {
@@ -222,16 +199,6 @@ mod tests {
     }
 
     #[test]
-    fn each_vlan_is_taught_once() {
-        let plain = StreamPlan { vlan: None, ..stream(vec![60], None) };
-        let frames =
-            learning_frames([[4; 6], [2; 6]], &[stream(vec![60], None), plain, stream(vec![60], None)]);
-        assert_eq!(frames.iter().map(Vec::len).collect::<Vec<_>>(), [60, 60]);
-        assert_eq!(frames[0][..14], [4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2, 0x88, 0xb5]);
-        assert_eq!(frames[1][12..18], [0x81, 0, 0xa0, 100, 0x88, 0xb5]);
-    }
-
-    #[test]
     fn the_ring_is_as_large_as_the_load() {
         assert_eq!(blocks(&[stream(vec![60], Some(10.0))]), 64);
         assert_eq!(blocks(&[stream(vec![1514], None)]), 512);
@@ -241,7 +208,7 @@ mod tests {
 
     #[test]
     fn frames_carry_tag_and_code_point() {
-        let frames = frames(&stream(vec![60, 200], None), [[2; 6], [4; 6]]).unwrap();
+        let frames = frames(&stream(vec![60, 200], None), [[2; 6], [4; 6]], IPS).unwrap();
         assert_eq!(frames.iter().map(|frame| frame.bytes().len()).collect::<Vec<_>>(), [60, 200]);
         let bytes = frames[0].bytes();
         assert_eq!(bytes[..12], [4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2]);

@@ -2,6 +2,7 @@
 //! can be counted and cost next to nothing, and none of those that leave.
 
 use quaff_os::packet::Insn;
+use quaff_wire::arp::ETHERTYPE_ARP;
 use quaff_wire::mark::{MAGIC, MARK_OFFSET, PORT};
 use quaff_wire::udp::TAG_BYTES;
 
@@ -35,11 +36,12 @@ pub(super) fn program(dst_mac: [u8; 6]) -> Vec<Insn> {
     let [a, b, c, d, e, f] = dst_mac;
     vec![
         insn(LDB_ABS, 0, 0, PACKET_TYPE),
-        insn(JEQ, 18, 0, OUTGOING),
-        insn(LD_LEN, 0, 0, 0),
-        insn(JGE, 0, 14, LEN_MIN),
+        insn(JEQ, 19, 0, OUTGOING),
         insn(LDH_ABS, 0, 0, TYPE_OFFSET),
-        insn(JEQ, 14, 0, LEARNING.into()),
+        insn(JEQ, 17, 0, LEARNING.into()),
+        insn(JEQ, 16, 0, ETHERTYPE_ARP.into()),
+        insn(LD_LEN, 0, 0, 0),
+        insn(JGE, 0, 12, LEN_MIN),
         insn(LDW_ABS, 0, 0, 0),
         insn(JEQ, 0, 10, u32::from_be_bytes([a, b, c, d])),
         insn(LDH_ABS, 0, 0, 4),
@@ -99,6 +101,7 @@ mod tests {
             (frame(0)[..47].to_vec(), 1, "too short"),
             (vec![0; 14], 1, "very short"),
             (changed(12, &LEARNING.to_be_bytes()), 0, "a learning frame"),
+            (changed(12, &ETHERTYPE_ARP.to_be_bytes())[..42].to_vec(), 0, "ARP, which routers need"),
         ];
         for (frame, expected, what) in cases {
             assert_eq!(kernel.run(&frame).unwrap(), expected, "{what}");

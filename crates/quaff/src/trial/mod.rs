@@ -20,13 +20,14 @@ pub mod report;
 mod sender;
 mod softnet;
 mod tally;
+mod teacher;
 mod timetable;
 mod variation;
 mod window;
 
 use crate::send::SendError;
 use book::Book;
-use ends::{Ends, Teacher, planned_s};
+use ends::{Ends, planned_s};
 use log::StreamLog;
 use meter::{Meter, Metered};
 use plan::{Direction, PlanError, TrialPlan};
@@ -34,10 +35,12 @@ use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::cpu;
 use report::{DirectionReport, TrialReport};
 use sender::{Sender, SentStream, Template};
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 use tally::Seconds;
+use teacher::Teacher;
 
 /// All threads are there by then, ns: so long, and longer for each stream, whose memory is touched.
 const START_NS: u64 = 20_000_000;
@@ -62,6 +65,17 @@ pub enum TrialError {
     /// The meter's ring failed.
     #[error(transparent)]
     Ring(#[from] crate::Error),
+    /// It has no clock of its own.
+    #[error("{0} does not stamp the frames that it receives ('ethtool -T {0}'); the kernel can")]
+    Clock(String),
+    /// No frame can be sent to it.
+    #[error("no router answers for {gateway} at {interface}: is that its address there, and is it up?")]
+    Silent {
+        /// Who was asked for.
+        gateway: Ipv4Addr,
+        /// Where.
+        interface: String,
+    },
     /// It went away for good while it was needed.
     #[error("{0} went away in the middle of a trial")]
     Gone(String),
@@ -170,8 +184,8 @@ pub fn run(plan: &TrialPlan, mut watch: impl FnMut(&Progress) -> bool) -> Result
     std::thread::scope(|scope| {
         let (mut threads, mut teachers) = (Vec::new(), Vec::new());
         for (lane, ends) in lanes.iter().zip(ends) {
-            let (sender, meter, teacher) = lane.prepare(plan, ends, begin, &board);
-            teachers.extend(teacher);
+            let (sender, meter, taught_by) = lane.prepare(plan, ends, begin, &board);
+            teachers.extend(taught_by);
             let (tx_core, rx_core) = (lane.plan.tx_core, lane.plan.rx_core);
             let board = &board;
             let meter = scope.spawn(move || on(rx_core, || meter.run()).inspect_err(|_| board.fail()));
@@ -203,7 +217,7 @@ impl<'a> Lane<'a> {
         ends: Ends,
         begin: Begin,
         board: &'a Board,
-    ) -> (Sender<'a>, Meter<'a>, Option<Teacher>) {
+    ) -> (Sender<'a>, Meter<'a>, Vec<Teacher>) {
         let by = plan.is_by_second.then(|| Seconds::new(begin.wall_ns, planned_s(plan)));
         let streams = || self.plan.streams.iter().zip(&self.logs);
         let templates =
@@ -217,7 +231,7 @@ impl<'a> Lane<'a> {
             board,
             lane: &self.board,
         };
-        (sender, meter, ends.teacher)
+        (sender, meter, ends.teachers)
     }
 
     /// What came of it, once both threads have ended.

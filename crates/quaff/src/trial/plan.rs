@@ -4,6 +4,7 @@ use quaff_wire::mark::FRAME_BYTES_MIN;
 use quaff_wire::udp::FRAME_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
+use std::net::Ipv4Addr;
 
 /// VLAN ids, priorities and code points are below these (IEEE 802.1Q, RFC 2474).
 const VLAN_IDS: u16 = 4096;
@@ -23,7 +24,7 @@ pub struct TrialPlan {
     pub residual_s: f64,
     /// Write down the tally of each second. Without it a trial of a day takes no more memory than one of a second.
     pub is_by_second: bool,
-    /// Take times of arrival from the receiving card's clock, where it has one. Delays are then as right as that clock
+    /// Take times of arrival from the receiving card's clock, which it has to have. Delays are then as right as that clock
     /// is kept with the system's (ptp4l, phc2sys); their variation is right in any case.
     #[serde(default)]
     pub hardware_time: bool,
@@ -48,10 +49,27 @@ pub struct Direction {
     pub to: End,
     /// What is sent, all at once. Ids differ, also from those of the other direction.
     pub streams: Vec<StreamPlan>,
+    /// Through a router; `None`: by the hardware addresses of the ends alone.
+    #[serde(default)]
+    pub route: Option<Route>,
     /// The core that sends; `None`: any.
     pub tx_core: Option<usize>,
     /// The core that receives; `None`: any.
     pub rx_core: Option<usize>,
+}
+
+/// Through a router: what addresses the frames have, and whom they are handed to. The ends answer for their addresses
+/// themselves (ARP, RFC 826): the interfaces need not have them, and should not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// Of the sending end.
+    pub src_ip: Ipv4Addr,
+    /// Of the receiving end.
+    pub dst_ip: Ipv4Addr,
+    /// The router, where frames are sent.
+    pub next_hop: Ipv4Addr,
+    /// The router, where they arrive.
+    pub last_hop: Ipv4Addr,
 }
 
 /// Frames that belong together: a service, or a share of one.
@@ -200,7 +218,8 @@ mod tests {
 
     fn plan(streams: Vec<StreamPlan>) -> TrialPlan {
         let end = |name: &str| End { netns: None, interface: name.into() };
-        let direction = Direction { from: end("a"), to: end("b"), streams, tx_core: None, rx_core: None };
+        let direction =
+            Direction { from: end("a"), to: end("b"), streams, route: None, tx_core: None, rx_core: None };
         TrialPlan { directions: vec![direction], residual_s: 2.0, is_by_second: false, hardware_time: false }
     }
 

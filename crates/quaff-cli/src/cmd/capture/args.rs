@@ -1,7 +1,7 @@
 //! The arguments of `quaff capture`, and the plan that they mean.
 
 use super::memory;
-use crate::units;
+use crate::units::{self, TimeStampType};
 use anyhow::{Context, bail};
 use quaff::plan::{
     BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DecapPlan, DirPlan, Format, InnerPlan, InterfacePlan, Output,
@@ -218,12 +218,6 @@ Examples:
   quaff capture -i eth0 --decap erspan --inner 'tcp port 443' -w mirrored.pcapng
   quaff capture -i eth0 -w - --tee /data --keep-size 100G | tshark -r -
   quaff capture --read old.pcap.gz --salvage -w new.pcapng";
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum TimeStampType {
-    Host,
-    Adapter,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum TimeName {

@@ -1,9 +1,9 @@
 //! What can be said on the command line of `quaff service`.
 
 use super::values::{self, Bed};
-use crate::units;
+use crate::units::{self, TimeStampType};
 use quaff::trial::plan::End;
-use quaff_lab::service::plan::Service;
+use quaff_lab::service::plan::{Host, Service};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,7 +15,14 @@ pub(super) struct TestArgs {
     /// The other end
     #[arg(long, value_name = "END", value_parser = values::end, requires = "from", help_heading = "Where")]
     pub(super) to: Option<End>,
-    /// In a lab: what stands between its ends, link (nothing), bridge or tap [default: the preset's, tap]
+    /// Through a router: an address for the one end, and the router's there; the test answers for its own itself, so
+    /// that no interface may have it
+    #[arg(long, value_name = "IP,GATEWAY", value_parser = values::host, requires_all = ["from", "to_ip"], help_heading = "Where")]
+    pub(super) from_ip: Option<Host>,
+    /// And at the other end
+    #[arg(long, value_name = "IP,GATEWAY", value_parser = values::host, requires_all = ["from", "from_ip"], help_heading = "Where")]
+    pub(super) to_ip: Option<Host>,
+    /// In a lab: what stands between its ends, link (nothing), bridge, tap or router [default: the preset's, tap]
     #[arg(long, value_name = "BED", value_parser = values::bed, conflicts_with = "from", help_heading = "Where")]
     pub(super) bed: Option<Bed>,
     /// Two ends that are joined by nothing but a link, on which the instrument is measured alone
@@ -27,6 +34,9 @@ pub(super) struct TestArgs {
     /// The link's rate, by which loads are reckoned, bits per second such as 1G [default: the interface's, or 1G]
     #[arg(long, value_name = "RATE", value_parser = values::rate_mbps, help_heading = "Where")]
     pub(super) link: Option<f64>,
+    /// Whose clock stamps arriving frames: host or adapter, whose clock then has to be kept with the system's (phc2sys)
+    #[arg(short = 'j', long, value_name = "TYPE", default_value = "host", help_heading = "Where")]
+    pub(super) time_stamp_type: TimeStampType,
     /// Both ways at the same time, each with its own verdict
     #[arg(long, help_heading = "Where")]
     pub(super) both: bool,

@@ -1,8 +1,9 @@
 //! From flags to a plan: a preset or a file to begin with, and what the flags change of it.
 
 use super::args::TestArgs;
+use crate::units::TimeStampType;
 use anyhow::{bail, ensure};
-use quaff_lab::service::plan::{self, Limits, Path, Plan, Test, Ways};
+use quaff_lab::service::plan::{self, Limits, Path, Plan, Routed, Test, Ways};
 use quaff_lab::service::preset;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ pub(super) fn plan(args: &TestArgs) -> anyhow::Result<Plan> {
     services(&mut plan, args)?;
     performance(&mut plan, args)?;
     plan.link_mbps = args.link.or(plan.link_mbps);
+    plan.hardware_time |= args.time_stamp_type == TimeStampType::Adapter;
     if args.both {
         plan.ways = Ways::Both;
     }
@@ -50,7 +52,8 @@ fn place(plan: &mut Plan, args: &TestArgs) -> anyhow::Result<()> {
         plan.path = bed.0.clone();
     }
     if let (Some(from), Some(to)) = (&args.from, &args.to) {
-        plan.path = Path::Between { from: from.clone(), to: to.clone() };
+        let routed = args.from_ip.zip(args.to_ip).map(|(from, to)| Routed { from, to });
+        plan.path = Path::Between { from: from.clone(), to: to.clone(), routed };
         if args.plan.is_none() {
             leave_lab(plan);
         }

@@ -2,7 +2,7 @@
 
 use crate::units;
 use quaff::trial::plan::End;
-use quaff_lab::service::plan::{Path, Service};
+use quaff_lab::service::plan::{Host, Path, Service};
 
 /// Bits/s below which a rate is taken for one whose unit was forgotten.
 const RATE_MIN: f64 = 1000.0;
@@ -23,13 +23,24 @@ pub(super) fn end(text: &str) -> Result<End, String> {
     Ok(End { netns, interface: interface.to_owned() })
 }
 
+/// `IP,GATEWAY`.
+pub(super) fn host(text: &str) -> Result<Host, String> {
+    let (ip, gateway) = text
+        .split_once(',')
+        .ok_or_else(|| format!("'{text}' is not IP,GATEWAY, such as 10.0.1.2,10.0.1.1"))?;
+    let address =
+        |word: &str| word.trim().parse().map_err(|_| format!("'{word}' in '{text}' is no IPv4 address"));
+    Ok(Host { ip: address(ip)?, gateway: address(gateway)? })
+}
+
 pub(super) fn bed(word: &str) -> Result<Bed, String> {
     match word {
         "link" => Ok(Bed(Path::Link)),
         "bridge" => Ok(Bed(Path::Bridge)),
         "tap" => Ok(Bed(Path::Tap)),
+        "router" => Ok(Bed(Path::Router)),
         _ => Err(format!(
-            "'{word}' is none of link, bridge, tap; interfaces that are there are --from's and --to's"
+            "'{word}' is none of link, bridge, tap, router; interfaces that are there are --from's and --to's"
         )),
     }
 }
@@ -94,6 +105,15 @@ mod tests {
         assert_eq!(end("east/eth0"), Ok(of(Some("east"), "eth0")));
         for wrong in ["", "/eth0", "east/", "a/b/c"] {
             assert!(end(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_an_address_and_its_gateway() {
+        let found = host("10.0.1.2,10.0.1.1").expect("a host");
+        assert_eq!((found.ip.octets(), found.gateway.octets()), ([10, 0, 1, 2], [10, 0, 1, 1]));
+        for wrong in ["10.0.1.2", "10.0.1.2,", "10.0.1,10.0.1.1", "a,b"] {
+            assert!(host(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -6,7 +6,7 @@ use crate::report::charts::Section;
 use crate::report::shell;
 use crate::report::table::Table;
 use crate::report::view::distinct;
-use crate::service::plan::{Path, Ways};
+use crate::service::plan::{Path, Routed, Ways};
 use crate::service::result::Report;
 use crate::words::{count, delay, plain, rate, sentence, span};
 
@@ -195,6 +195,20 @@ fn path(report: &Report) -> String {
             "Two ends in namespaces of their own, and between them a tap that shows both directions to a \
                       third."
                 .into()
+        }
+        Path::Router => {
+            "Two ends in namespaces of their own, and between them a router, the kernel's own.".into()
+        }
+        Path::Between { routed: Some(routed), .. } => {
+            let Routed { from, to } = routed;
+            format!(
+                "Between interfaces that were there: {}, through a router: {} by {}, {} by {}.",
+                view.path(),
+                from.ip,
+                from.gateway,
+                to.ip,
+                to.gateway
+            )
         }
         Path::Between { .. } => format!("Between interfaces that were there: {}.", view.path()),
     }

@@ -94,7 +94,7 @@ pub fn performance(report: &Report) -> Table {
         "????>frames|sent",
         "?>frames|lost",
         ">frames|loss ratio",
-        "??>FTD|min",
+        "???>FTD|min",
         ">FTD|avg",
         ">FTD|max",
         "???>FTD|% within",

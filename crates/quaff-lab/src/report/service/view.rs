@@ -93,7 +93,8 @@ impl<'a> View<'a> {
             Path::Link => "a link".into(),
             Path::Bridge => "a bridge".into(),
             Path::Tap => "a tap".into(),
-            Path::Between { from, to } => {
+            Path::Router => "a router".into(),
+            Path::Between { from, to, .. } => {
                 let end = |end: &quaff::trial::plan::End| match &end.netns {
                     Some(netns) => format!("{netns}/{}", end.interface),
                     None => end.interface.clone(),

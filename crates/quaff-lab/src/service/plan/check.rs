@@ -1,6 +1,6 @@
 //! Whether a plan makes sense. It is asked once, when it is read or made, and again before it is run.
 
-use super::{Limits, Path, Plan, Service, Test};
+use super::{Limits, Path, Plan, Routed, Service, Test};
 use crate::bench::plan::PlanError;
 
 /// Bytes of a frame with FCS: the smallest of Ethernet (IEEE 802.3), and the largest that a trial sends.
@@ -51,9 +51,12 @@ impl Plan {
 
 impl Path {
     fn sense(&self) -> Result<(), String> {
-        let Self::Between { from, to } = self else { return Ok(()) };
+        let Self::Between { from, to, routed } = self else { return Ok(()) };
         ensure(!from.interface.is_empty() && !to.interface.is_empty(), || "an end has no interface".into())?;
-        ensure(from != to, || format!("both ends are {}", from.interface))
+        ensure(from != to, || format!("both ends are {}", from.interface))?;
+        let addresses = routed.map(|Routed { from, to }| [from.ip, from.gateway, to.ip, to.gateway]);
+        let is_twice = addresses.is_some_and(|all| (1..all.len()).any(|at| all[..at].contains(&all[at])));
+        ensure(!is_twice, || "two of the addresses of both ends and their router are the same".into())
     }
 }
 
@@ -207,7 +210,10 @@ mod tests {
             (with(&|plan| plan.services[0].dscp = 64), "DSCP"),
             (with(&|plan| plan.services[0].limits.loss_ratio = Some(1.5)), "loss or availability"),
             (with(&|plan| plan.services[0].limits.delay_ms = Some(f64::NAN)), "delay"),
-            (with(&|plan| plan.path = Path::Between { from: end("a"), to: end("a") }), "both ends"),
+            (
+                with(&|plan| plan.path = Path::Between { from: end("a"), to: end("a"), routed: None }),
+                "both ends",
+            ),
             (with(&|plan| plan.tests[0] = Test::Performance { seconds: 0.0 }), "more than 0 s"),
             (with(&|plan| plan.tests[0] = Test::Configuration { seconds: 1.0, steps: vec![1.1] }), "steps"),
             (
