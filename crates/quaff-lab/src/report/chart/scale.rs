@@ -63,10 +63,11 @@ impl Scale {
         self.bottom > 0.0
     }
 
-    /// An axis that has room for `max`.
+    /// An axis that has room for `max`; where there is nothing to show it has ticks that can be read.
     pub(in crate::report) fn over(max: f64, unit: Unit) -> Self {
         let floor = if unit == Unit::Percent { 0.01 } else { 1e-9 };
-        let max = if max.is_finite() { max.max(floor) } else { floor };
+        let nothing = if unit == Unit::Percent { floor } else { 1.0 };
+        let max = if max.is_finite() && max > 0.0 { max.max(floor) } else { nothing };
         let step = step(max, 4.0);
         Self { bottom: 0.0, top: (max / step - 1e-9).ceil().max(1.0) * step, unit }
     }
