@@ -6,11 +6,12 @@ use quaff::trial::plan::{End, Length, Phase, StreamPlan};
 use quaff::trial::report::{StreamReport, TrialReport};
 use quaff_lab::LabPlan;
 use quaff_lab::forwarder::Rules;
-use quaff_lab::lab::{RX_IF, TX_IF};
+use quaff_lab::lab::{FAR_IF, Layout, MIDDLE_IFS, ROUTED_IPS, ROUTER_IPS, RX_IF, TX_IF};
 use quaff_lab::service::plan::{Host, Path, Routed};
 use quaff_lab::service::{Ask, Over, Prober, Session};
 use quaff_lab::testing::lab_of;
 use quaff_os::netns::Netns;
+use std::process::Command;
 use std::time::Duration;
 use through::{Bed, TRIES, turn};
 
@@ -18,6 +19,10 @@ fn ask(over: Over, frames: u64, pps: f64) -> Ask {
     let phases = vec![Phase { length: Length::Frames(frames), pps: Some(pps) }];
     let stream = StreamPlan { id: 7, sizes: vec![124], phases, vlan: None, dscp: 0 };
     Ask { over, there: vec![stream], back: Vec::new(), residual_s: 0.5, is_by_second: false }
+}
+
+fn end(netns: &Netns, interface: &str) -> End {
+    End { netns: Some(netns.name().to_owned()), interface: interface.to_owned() }
 }
 
 fn trial(session: &mut Session, ask: &Ask) -> TrialReport {
@@ -113,13 +118,37 @@ fn beds_of_a_lab_lose_nothing_either_way() {
 }
 
 #[test]
+fn a_router_that_forgets_is_told_again() {
+    let test = "a_router_that_forgets_is_told_again";
+    let _turn = turn();
+    let Some(lab) = lab_of(test, &LabPlan { layout: Layout::Router, ..LabPlan::default() }) else { return };
+    let mid = lab.mid().expect("a router");
+    let [from, to] = [0, 1].map(|at| Host { ip: ROUTED_IPS[at], gateway: ROUTER_IPS[at] });
+    let path = Path::Between {
+        from: end(lab.tx(), TX_IF),
+        to: end(lab.far().expect("a second end"), FAR_IF),
+        routed: Some(Routed { from, to }),
+    };
+    let mut session = Session::open(&path, None).expect("a path");
+    let mut has_forgotten = false;
+    let report = session
+        .trial(&ask(Over::Path, 2000, 1000.0), &mut |progress| {
+            if progress.received > 200 && !has_forgotten {
+                let flush = ["-n", mid.name(), "neigh", "flush", "dev", MIDDLE_IFS[1]];
+                has_forgotten = Command::new("ip").args(flush).status().is_ok_and(|status| status.success());
+            }
+            true
+        })
+        .expect("a trial");
+    assert!(has_forgotten, "ip(8) flushed");
+    // It keeps some frames while it asks; our answer takes up to 10 ms.
+    assert!(only(&report).total.lost < 100, "{report:?}");
+}
+
+#[test]
 fn a_router_that_does_not_answer_is_named() {
     let _turn = turn();
     let Some(lab) = lab_of("a_router_that_does_not_answer_is_named", &LabPlan::default()) else { return };
-    let end = |netns: &Netns, interface: &str| End {
-        netns: Some(netns.name().to_owned()),
-        interface: interface.to_owned(),
-    };
     let host = |last| Host { ip: [192, 0, 2, last].into(), gateway: [192, 0, 2, last + 1].into() };
     let path = Path::Between {
         from: end(lab.tx(), TX_IF),
