@@ -269,6 +269,19 @@ fn an_overload_that_bursts_may_swallow_is_not_judged() {
 }
 
 #[test]
+fn a_step_that_only_the_instrument_spoilt_is_sent_again() {
+    let tries = |slow_in: Vec<usize>| {
+        let mut sim = Sim { generator_pps: 400.0, slow_in, ..Sim::default() };
+        let (steps, _) = steps(service("A", 2.0), &mut sim);
+        (steps.len(), step(&steps, "CIR").checks.len(), sim.asked.len())
+    };
+    assert_eq!(tries(vec![]), (5, 4, 5));
+    assert_eq!(tries(vec![3]), (5, 4, 6));
+    // Not for ever, and then it is open.
+    assert_eq!(tries(vec![3, 4, 5]), (5, 0, 7));
+}
+
+#[test]
 fn services_that_do_not_fit_are_told_of() {
     let services = vec![service("A", 6.0), service("B", 6.0)];
     let plan = services_plan(services, vec![Test::Performance { seconds: 1.0 }]);
