@@ -6,7 +6,7 @@ use quaff::trial::plan::{End, Length, Phase, StreamPlan};
 use quaff::trial::report::{StreamReport, TrialReport};
 use quaff_lab::LabPlan;
 use quaff_lab::forwarder::Rules;
-use quaff_lab::lab::{FAR_IF, Layout, MIDDLE_IFS, ROUTED_IPS, ROUTER_IPS, RX_IF, TX_IF};
+use quaff_lab::lab::{FAR_IF, Layout, MIDDLE_IFS, ROUTED_IPS, ROUTER_IPS, RX_IF, RX_IP, TX_IF, TX_IP};
 use quaff_lab::service::plan::{Host, Path, Routed};
 use quaff_lab::service::{Ask, Over, Prober, Session};
 use quaff_lab::testing::lab_of;
@@ -146,19 +146,22 @@ fn a_router_that_forgets_is_told_again() {
 }
 
 #[test]
-fn a_router_that_does_not_answer_is_named() {
+fn a_router_that_does_not_answer_and_an_address_that_is_taken_are_named() {
+    let test = "a_router_that_does_not_answer_and_an_address_that_is_taken_are_named";
     let _turn = turn();
-    let Some(lab) = lab_of("a_router_that_does_not_answer_is_named", &LabPlan::default()) else { return };
-    let host = |last| Host { ip: [192, 0, 2, last].into(), gateway: [192, 0, 2, last + 1].into() };
-    let path = Path::Between {
-        from: end(lab.tx(), TX_IF),
-        to: end(lab.rx(), RX_IF),
-        routed: Some(Routed { from: host(1), to: host(11) }),
+    let Some(lab) = lab_of(test, &LabPlan::default()) else { return };
+    let refused = |from: Host, to: Host| {
+        let (from_end, to_end) = (end(lab.tx(), TX_IF), end(lab.rx(), RX_IF));
+        let path = Path::Between { from: from_end, to: to_end, routed: Some(Routed { from, to }) };
+        let mut session = Session::open(&path, None).expect("a path");
+        let ended = session.trial(&ask(Over::Path, 10, 1000.0), &mut |_| true);
+        ended.expect_err("no such path").to_string()
     };
-    let mut session = Session::open(&path, None).expect("a path");
-    let error =
-        session.trial(&ask(Over::Path, 10, 1000.0), &mut |_| true).expect_err("no router").to_string();
+    let host = |last| Host { ip: [192, 0, 2, last].into(), gateway: [192, 0, 2, last + 1].into() };
+    let error = refused(host(1), host(11));
     assert!(error.contains("192.0.2.12") && error.contains(RX_IF), "{error}");
+    let error = refused(host(1), Host { ip: RX_IP, gateway: TX_IP });
+    assert!(error.contains("198.18.0.2 is an address of the machine"), "{error}");
 }
 
 #[test]

@@ -68,6 +68,16 @@ pub enum TrialError {
     /// It has no clock of its own.
     #[error("{0} does not stamp the frames that it receives ('ethtool -T {0}'); the kernel can")]
     Clock(String),
+    /// An end needs an address that nobody has.
+    #[error(
+        "{ip} is an address of the machine itself, as seen from {interface}: a test needs one that nobody has"
+    )]
+    Taken {
+        /// The address.
+        ip: Ipv4Addr,
+        /// The end.
+        interface: String,
+    },
     /// No frame can be sent to it.
     #[error("no router answers for {gateway} at {interface}: is that its address there, and is it up?")]
     Silent {

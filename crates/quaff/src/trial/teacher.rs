@@ -12,7 +12,7 @@ use quaff_wire::arp::{Arp, ETHERTYPE_ARP};
 use quaff_wire::mark::FRAME_BYTES_MIN;
 use quaff_wire::udp::Tag;
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
 /// Switches forget after five minutes; a learning frame is sent that often, ns.
@@ -72,6 +72,10 @@ impl Teacher {
         host: Host,
         streams: &[StreamPlan],
     ) -> Result<(Self, [u8; 6]), TrialError> {
+        // Only addresses of one's own can be bound; the kernel would answer for this one, too, and otherwise than we do.
+        if UdpSocket::bind((host.ip, 0)).is_ok() {
+            return Err(TrialError::Taken { ip: host.ip, interface: link.name.clone() });
+        }
         let tags = tags(streams);
         let question = Arp::question(host.mac, host.ip, host.gateway);
         let frames = tags.iter().map(|tag| question.frame(*tag)).collect();
