@@ -8,6 +8,7 @@ mod words;
 
 pub use cost::Cost;
 pub use read::{PlanError, read};
+pub(crate) use read::{parsed, text_of};
 
 pub(super) use read::from_toml;
 

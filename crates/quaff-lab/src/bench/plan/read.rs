@@ -1,6 +1,7 @@
 //! Plans as TOML, and why one cannot be read.
 
 use super::Plan;
+use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -39,15 +40,22 @@ pub enum PlanError {
 /// # Errors
 /// It cannot be read, is no plan, or makes no sense.
 pub fn read(file: &Path) -> Result<Plan, PlanError> {
-    let name = file.display().to_string();
-    let text = fs::read_to_string(file).map_err(|error| PlanError::File { file: name.clone(), error })?;
-    from_toml(&name, &text)
+    from_toml(&file.display().to_string(), &text_of(file)?)
+}
+
+/// What a plan's file holds.
+pub(crate) fn text_of(file: &Path) -> Result<String, PlanError> {
+    fs::read_to_string(file).map_err(|error| PlanError::File { file: file.display().to_string(), error })
+}
+
+/// A plan of any kind, not checked; `file` is what errors call it.
+pub(crate) fn parsed<P: DeserializeOwned>(file: &str, text: &str) -> Result<P, PlanError> {
+    toml::from_str(text).map_err(|error| PlanError::Shape { file: file.to_owned(), error: Box::new(error) })
 }
 
 /// The plan in a text, checked; `file` is what errors call it.
 pub(in crate::bench) fn from_toml(file: &str, text: &str) -> Result<Plan, PlanError> {
-    let shape = |error| PlanError::Shape { file: file.to_owned(), error: Box::new(error) };
-    let plan: Plan = toml::from_str(text).map_err(shape)?;
+    let plan: Plan = parsed(file, text)?;
     plan.check()?;
     Ok(plan)
 }

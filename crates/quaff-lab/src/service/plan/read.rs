@@ -1,8 +1,7 @@
 //! Plans as TOML.
 
 use super::Plan;
-use crate::bench::plan::PlanError;
-use std::fs;
+use crate::bench::plan::{PlanError, parsed, text_of};
 use std::path::Path;
 
 /// The plan in a file, checked.
@@ -10,15 +9,12 @@ use std::path::Path;
 /// # Errors
 /// It cannot be read, is no plan, or makes no sense.
 pub fn read(file: &Path) -> Result<Plan, PlanError> {
-    let name = file.display().to_string();
-    let text = fs::read_to_string(file).map_err(|error| PlanError::File { file: name.clone(), error })?;
-    from_toml(&name, &text)
+    from_toml(&file.display().to_string(), &text_of(file)?)
 }
 
 /// The plan in a text, checked; `file` is what errors call it.
 pub(in crate::service) fn from_toml(file: &str, text: &str) -> Result<Plan, PlanError> {
-    let shape = |error| PlanError::Shape { file: file.to_owned(), error: Box::new(error) };
-    let plan: Plan = toml::from_str(text).map_err(shape)?;
+    let plan: Plan = parsed(file, text)?;
     plan.check()?;
     Ok(plan)
 }
