@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use quaff::source::unpack::{Failure, MAGIC_BYTES, Packing, Unpack};
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use std::io::{self, Read};
 
 /// What is unpacked of a bomb.
@@ -30,10 +30,10 @@ impl Read for Pieces {
 
 /// What is in it, and whether it is whole; `None` where there was more than is asked for.
 fn unpack(packing: Packing, bytes: &[u8], size: usize, room: usize) -> Option<(Vec<u8>, bool)> {
-    let mut slab = Slab::new(4096).expect("memory");
-    slab[..MAGIC_BYTES].copy_from_slice(&bytes[..MAGIC_BYTES]);
+    let mut buffer = Buffer::new(4096).expect("memory");
+    buffer[..MAGIC_BYTES].copy_from_slice(&bytes[..MAGIC_BYTES]);
     let input = Pieces { bytes: bytes.to_vec(), at: MAGIC_BYTES, size };
-    let mut unpack = Unpack::new(packing, Box::new(input), slab, MAGIC_BYTES).expect("a decompressor");
+    let mut unpack = Unpack::new(packing, Box::new(input), buffer, MAGIC_BYTES).expect("a decompressor");
     let (mut all, mut out) = (Vec::new(), vec![0; room]);
     while all.len() < BYTES_MAX {
         match unpack.read(&mut out) {

@@ -6,11 +6,11 @@ use crate::{Error, Lab, LabPlan};
 use quaff_os::bpf::asm::{Asm, Reg};
 use quaff_os::bpf::{LiveRun, Program, XDP_PASS};
 use quaff_os::disk::{direct, open_unnamed};
-use quaff_os::event::Event;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use quaff_os::packet::{CountingTap, RingPlan, RxRing, TimeSource, accept, block::Cursor};
 use quaff_os::rtnl::Rtnl;
 use quaff_os::testing::FrameSender;
+use quaff_os::wakeup::Wakeup;
 use quaff_os::{Try, cpu, probe as os, rtnl};
 use serde::Serialize;
 use std::io;
@@ -68,7 +68,7 @@ fn permit(what: &'static str, purpose: &'static str, trial: Trial) -> Permit {
 /// Sends a frame over the link, and finds it in a TPACKET_V3 ring at the other end.
 fn af_packet(lab: &Lab) -> Trial {
     let received = || -> quaff_os::Result<u32> {
-        let bell = Event::new()?;
+        let wakeup = Wakeup::new()?;
         let ring = lab.rx().run(|| ring(RX_IF))??;
         lab.tx().run(|| FrameSender::open(rtnl::link(TX_IF)?.index)?.send(&a_frame()))??;
         let begun = Instant::now();
@@ -76,7 +76,7 @@ fn af_packet(lab: &Lab) -> Trial {
             if let Some(block) = ring.block() {
                 return Ok(Cursor::new(block).left());
             }
-            ring.wait(&bell, Duration::from_millis(10))?;
+            ring.wait(&wakeup, Duration::from_millis(10))?;
         }
         Ok(0)
     };
@@ -177,7 +177,7 @@ fn o_direct(dir: &Path) -> Trial {
             .trying(|| format!("learn the alignment of O_DIRECT in {shown}"))
             .map_err(|error| error.advise("the file system has none, or only pretends; try another"))?
             .offset_align;
-        let block = Slab::new(align)?;
+        let block = Buffer::new(align)?;
         file.write_all_at(&block[..align], 0).trying(|| format!("write {align} bytes in {shown}"))?;
         Ok(format!("a block of {align} bytes was written in {shown}"))
     };
@@ -187,7 +187,7 @@ fn o_direct(dir: &Path) -> Trial {
 fn memlock() -> Trial {
     let size = LOCK_BYTES >> 20;
     let trial = || -> quaff_os::Result<String> {
-        Slab::new(LOCK_BYTES)?.lock()?;
+        Buffer::new(LOCK_BYTES)?.lock()?;
         Ok(match os::memlock_bytes()? {
             None => format!("{size} MiB were locked; there is no limit"),
             Some(limit) => format!("{size} MiB were locked; the limit is {} MiB", limit >> 20),

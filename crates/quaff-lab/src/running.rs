@@ -35,7 +35,7 @@ pub struct Running {
 #[derive(Debug, Default)]
 struct Words {
     said: Mutex<Said>,
-    /// Rung at each change.
+    /// Signalled at each change.
     more: Condvar,
 }
 

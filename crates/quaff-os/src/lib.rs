@@ -10,7 +10,6 @@ pub mod cpu;
 pub mod disk;
 pub mod error;
 pub mod ethtool;
-pub mod event;
 pub mod filter;
 pub mod interrupt;
 pub mod machine;
@@ -27,6 +26,7 @@ pub mod stats;
 pub mod terminal;
 pub mod testing;
 pub mod topology;
+pub mod wakeup;
 pub mod xdp;
 
 pub use error::{Error, Result, Try};

@@ -1,6 +1,6 @@
 //! Memory for packets: page-aligned, huge pages where the kernel gives them, touched before use.
 //!
-//! First touch is what costs (in a virtual machine 0.4 to 3 GB/s), so a [`Slab`] can be populated
+//! First touch is what costs (in a virtual machine 0.4 to 3 GB/s), so a [`Buffer`] can be populated
 //! and locked ahead of the first packet. It never moves, so the kernel may write from it while the
 //! value itself is handed from thread to thread.
 
@@ -14,18 +14,18 @@ pub const HUGE_BYTES: usize = 2 << 20;
 /// An anonymous mapping that belongs to one owner. Zeroed, aligned to a page, and to
 /// [`HUGE_BYTES`] when it is at least that large.
 #[derive(Debug)]
-pub struct Slab {
+pub struct Buffer {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: a Slab is the only owner of its mapping, which no thread-local state refers to; moving
+// SAFETY: a Buffer is the only owner of its mapping, which no thread-local state refers to; moving
 // the owner to another thread moves nothing else.
-unsafe impl Send for Slab {}
+unsafe impl Send for Buffer {}
 // SAFETY: through a shared reference the mapping can only be read.
-unsafe impl Sync for Slab {}
+unsafe impl Sync for Buffer {}
 
-impl Slab {
+impl Buffer {
     /// Maps `bytes` (rounded up to whole pages); the memory is not touched yet.
     pub fn new(bytes: usize) -> Result<Self> {
         let bytes = bytes.max(1).next_multiple_of(page_bytes());
@@ -65,7 +65,7 @@ impl Slab {
     }
 }
 
-impl Deref for Slab {
+impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -74,14 +74,14 @@ impl Deref for Slab {
     }
 }
 
-impl DerefMut for Slab {
+impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`, and `&mut self` makes this the only view.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 }
 
-impl Drop for Slab {
+impl Drop for Buffer {
     fn drop(&mut self) {
         unmap(self.start, self.bytes);
     }
@@ -129,24 +129,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slab_is_aligned_zeroed_and_writable() {
+    fn a_buffer_is_aligned_zeroed_and_writable() {
         for bytes in [1, 4096, HUGE_BYTES - 1, HUGE_BYTES, 5 << 20] {
-            let mut slab = Slab::new(bytes).unwrap();
-            assert!(slab.len() >= bytes);
-            let align = if slab.len() >= HUGE_BYTES { HUGE_BYTES } else { page_bytes() };
-            assert_eq!(slab.as_ptr() as usize % align, 0);
-            slab.populate().unwrap();
-            assert!(slab.iter().all(|byte| *byte == 0));
-            let last = slab.len() - 1;
-            slab[last] = 7;
-            assert_eq!(slab[last], 7);
+            let mut buffer = Buffer::new(bytes).unwrap();
+            assert!(buffer.len() >= bytes);
+            let align = if buffer.len() >= HUGE_BYTES { HUGE_BYTES } else { page_bytes() };
+            assert_eq!(buffer.as_ptr() as usize % align, 0);
+            buffer.populate().unwrap();
+            assert!(buffer.iter().all(|byte| *byte == 0));
+            let last = buffer.len() - 1;
+            buffer[last] = 7;
+            assert_eq!(buffer[last], 7);
         }
     }
 
     #[test]
-    fn a_slab_crosses_threads() {
-        let mut slab = Slab::new(1).unwrap();
-        slab[0] = 42;
-        assert_eq!(std::thread::spawn(move || slab[0]).join().unwrap(), 42);
+    fn a_buffer_crosses_threads() {
+        let mut buffer = Buffer::new(1).unwrap();
+        buffer[0] = 42;
+        assert_eq!(std::thread::spawn(move || buffer[0]).join().unwrap(), 42);
     }
 }

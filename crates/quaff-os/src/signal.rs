@@ -4,7 +4,7 @@
 //! Blocked signals are queued even when a shell set them to be ignored, so a command that a script
 //! started in the background still hears SIGINT.
 
-use crate::event::{Event, timeout};
+use crate::wakeup::{Wakeup, timeout};
 use crate::{Result, Try};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::SigSet;
@@ -58,9 +58,9 @@ impl Signals {
         self.wait([PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)], wait)
     }
 
-    /// As [`Signals::next_heard`], or `None` as soon as `bell` is rung, which is left ringing.
-    pub fn next_or(&self, bell: &Event, wait: Duration) -> Result<Option<Heard>> {
-        self.wait([self.fd.as_fd(), bell.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN)), wait)
+    /// As [`Signals::next_heard`], or `None` as soon as `wakeup` is signalled; it is not cleared.
+    pub fn next_or(&self, wakeup: &Wakeup, wait: Duration) -> Result<Option<Heard>> {
+        self.wait([self.fd.as_fd(), wakeup.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN)), wait)
     }
 
     fn wait<const N: usize>(&self, mut fds: [PollFd; N], wait: Duration) -> Result<Option<Heard>> {

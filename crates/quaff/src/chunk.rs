@@ -1,15 +1,15 @@
 //! Chunks: what a lane hands to the writer. Whole blocks of a file, ready to be written.
 
 use crate::tally::Counts;
-use quaff_os::event::Event;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
+use quaff_os::wakeup::Wakeup;
 use rtrb::Consumer;
 
 /// A piece of a file.
 #[derive(Debug)]
 pub struct Chunk {
     /// Memory; the first `len` bytes are file contents.
-    pub slab: Slab,
+    pub buffer: Buffer,
     /// Bytes of file contents.
     pub len: usize,
     /// Packets in it.
@@ -46,53 +46,53 @@ impl Parcel {
     }
 }
 
-/// Where a lane gets empty slabs: those that came home from the writer last (they are in the cache),
+/// Where a lane gets empty buffers: those that came home from the writer last (they are in the cache),
 /// then fresh ones, of which somebody always has some ready. So memory that has not been used yet is
 /// used only when all that has been is out.
 #[derive(Debug)]
 pub struct Supply {
-    home: Consumer<Slab>,
+    home: Consumer<Buffer>,
     /// Those that have come home, the last one on top; has a place for all.
-    warm: Vec<Slab>,
-    fresh: Consumer<Slab>,
-    /// Rung when a fresh one was taken, so that another is made ready.
-    more: Event,
+    warm: Vec<Buffer>,
+    fresh: Consumer<Buffer>,
+    /// Signalled when a fresh one was taken, so that another is made ready.
+    more: Wakeup,
     count: usize,
     /// Fresh ones that this lane has taken.
     taken: usize,
 }
 
 impl Supply {
-    /// A supply of `count` slabs in all.
-    pub fn new(home: Consumer<Slab>, fresh: Consumer<Slab>, more: Event, count: usize) -> Self {
+    /// A supply of `count` buffers in all.
+    pub fn new(home: Consumer<Buffer>, fresh: Consumer<Buffer>, more: Wakeup, count: usize) -> Self {
         Self { home, warm: Vec::with_capacity(count), fresh, more, count, taken: 0 }
     }
 
-    /// An empty slab, if there is one.
-    pub fn take(&mut self) -> Option<Slab> {
-        while let Ok(slab) = self.home.pop() {
-            self.warm.push(slab);
+    /// An empty buffer, if there is one.
+    pub fn take(&mut self) -> Option<Buffer> {
+        while let Ok(buffer) = self.home.pop() {
+            self.warm.push(buffer);
         }
-        if let Some(slab) = self.warm.pop() {
-            return Some(slab);
+        if let Some(buffer) = self.warm.pop() {
+            return Some(buffer);
         }
-        let slab = self.fresh.pop().ok()?;
+        let buffer = self.fresh.pop().ok()?;
         self.taken += 1;
-        self.more.ring();
-        Some(slab)
+        self.more.signal();
+        Some(buffer)
     }
 
-    /// Slabs that are out: being filled, waiting, being written.
+    /// Buffers that are out: being filled, waiting, being written.
     pub fn out(&self) -> usize {
         self.taken - self.warm.len() - self.home.slots()
     }
 
-    /// Slabs in all.
+    /// Buffers in all.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether every slab that this lane has taken is home again.
+    /// Whether every buffer that this lane has taken is home again.
     pub fn is_whole(&self) -> bool {
         self.out() == 0
     }

@@ -1,5 +1,5 @@
 //! How fast two cores talk to each other: a cache line that goes to and fro, and the rings that lanes
-//! use, for messages and for slabs that are written on one core and read on the other.
+//! use, for messages and for buffers that are written on one core and read on the other.
 //!
 //! Both threads spin, so what is measured is the way between the cores and not the scheduler's. Of many
 //! short measurements the best one counts: whatever else runs can only make them worse. It prints
@@ -7,7 +7,7 @@
 
 use crate::{Error, Result};
 use quaff_os::cpu;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use rtrb::{Consumer, Producer, RingBuffer};
 use serde::Serialize;
 use std::hint::spin_loop;
@@ -20,12 +20,12 @@ const ROUNDS: u64 = 100;
 const MESSAGES: usize = 1024;
 /// Messages in one measurement: many more than there may have been in the ring before it.
 const BURST: u64 = 64 * MESSAGES as u64;
-/// Bytes of a slab: several are in a cache that two cores share.
-const SLAB_BYTES: usize = 256 << 10;
-/// Slabs that go round.
+/// Bytes of a buffer: several are in a cache that two cores share.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Buffers that go round.
 const SLABS: usize = 8;
-/// Slabs in one measurement: many more than there may have been filled before it.
-const SLAB_BURST: u64 = 16 * SLABS as u64;
+/// Buffers in one measurement: many more than there may have been filled before it.
+const BUFFER_BURST: u64 = 16 * SLABS as u64;
 /// What a line says when there is nothing more to come.
 const OVER: u64 = u64::MAX;
 
@@ -40,7 +40,7 @@ pub struct Pair {
     pub latency_ns: f64,
     /// Messages of 8 bytes through a ring, 1/s.
     pub messages_per_second: f64,
-    /// Bytes in slabs that one fills and the other reads, 1/s.
+    /// Bytes in buffers that one fills and the other reads, 1/s.
     pub bytes_per_second: f64,
 }
 
@@ -150,34 +150,34 @@ fn messages_per_second(from: usize, to: usize, time: Duration) -> Result<f64> {
     on_both((from, to), &over, send, receive)
 }
 
-/// Slabs go round as in a lane: filled, handed over, read, sent home.
+/// Buffers go round as in a lane: filled, handed over, read, sent home.
 fn bytes_per_second(from: usize, to: usize, time: Duration) -> Result<f64> {
-    let (mut full, mut inbound) = RingBuffer::<Slab>::new(SLABS);
-    let (mut home, mut empty) = RingBuffer::<Slab>::new(SLABS);
+    let (mut full, mut inbound) = RingBuffer::<Buffer>::new(SLABS);
+    let (mut home, mut empty) = RingBuffer::<Buffer>::new(SLABS);
     for _ in 0..SLABS {
-        let slab = Slab::new(SLAB_BYTES)?;
-        slab.populate()?;
-        home.push(slab).map_err(|_| Error::Defect("a ring is too short".into()))?;
+        let buffer = Buffer::new(BUFFER_BYTES)?;
+        buffer.populate()?;
+        home.push(buffer).map_err(|_| Error::Defect("a ring is too short".into()))?;
     }
     let over = AtomicBool::new(false);
     let fill = || {
         let mut byte = 0u8;
-        while let Some(mut slab) = next(&mut empty, &over) {
+        while let Some(mut buffer) = next(&mut empty, &over) {
             byte = byte.wrapping_add(1);
-            slab.fill(byte);
-            pass(&mut full, slab);
+            buffer.fill(byte);
+            pass(&mut full, buffer);
         }
     };
     let read = || {
         let (begun, mut since, mut count, mut best, mut sum) = (Instant::now(), None, 0, 0.0, 0u64);
-        while let Some(slab) = next(&mut inbound, &over) {
-            let words = slab.chunks_exact(8);
+        while let Some(buffer) = next(&mut inbound, &over) {
+            let words = buffer.chunks_exact(8);
             sum = words.fold(sum, |sum, word| sum.wrapping_add(u64::from(word[0]) + u64::from(word[7])));
-            pass(&mut home, slab);
-            // The first slab says that the other side runs.
+            pass(&mut home, buffer);
+            // The first buffer says that the other side runs.
             let begun_burst = *since.get_or_insert_with(Instant::now);
-            if count == SLAB_BURST {
-                let bytes = (SLAB_BURST * SLAB_BYTES as u64) as f64;
+            if count == BUFFER_BURST {
+                let bytes = (BUFFER_BURST * BUFFER_BYTES as u64) as f64;
                 best = f64::max(best, bytes / begun_burst.elapsed().as_secs_f64());
                 (count, since) = (0, Some(Instant::now()));
                 if begun.elapsed() >= time {
@@ -193,19 +193,19 @@ fn bytes_per_second(from: usize, to: usize, time: Duration) -> Result<f64> {
     on_both((from, to), &over, fill, read)
 }
 
-fn next(slabs: &mut Consumer<Slab>, over: &AtomicBool) -> Option<Slab> {
+fn next(buffers: &mut Consumer<Buffer>, over: &AtomicBool) -> Option<Buffer> {
     loop {
-        match slabs.pop() {
-            Ok(slab) => return Some(slab),
+        match buffers.pop() {
+            Ok(buffer) => return Some(buffer),
             Err(_) if over.load(Ordering::Relaxed) => return None,
             Err(_) => spin_loop(),
         }
     }
 }
 
-fn pass(slabs: &mut Producer<Slab>, slab: Slab) {
-    // There is a place for each slab; one that finds none is only missing from the round.
-    let _ = slabs.push(slab);
+fn pass(buffers: &mut Producer<Buffer>, buffer: Buffer) {
+    // There is a place for each buffer; one that finds none is only missing from the round.
+    let _ = buffers.push(buffer);
 }
 
 #[cfg(test)]

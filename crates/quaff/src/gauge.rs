@@ -36,9 +36,9 @@ pub struct LaneGauges {
     pub missing: Gauge,
     /// Most blocks of the ring that waited.
     pub ring_high: Gauge,
-    /// Slabs of the buffer in use now.
+    /// Buffers of the pool in use now.
     pub buffer_now: Gauge,
-    /// Most slabs of the buffer in use.
+    /// Most buffers of the pool in use.
     pub buffer_high: Gauge,
 }
 

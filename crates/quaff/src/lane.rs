@@ -1,9 +1,9 @@
 //! THE page: what one core does with packets, and what the writer does with chunks.
 //!
 //! Every box of the drawing in the crate's documentation is a line below. A lane shares nothing with
-//! other lanes; the writer serves them all. Memory: slabs go out full through `outbound` and come
-//! home empty through `home`; the ring to the writer is as long as the number of slabs, so handing
-//! over cannot fail. A late disk costs slabs; when all are out, packets wait in the kernel's ring;
+//! other lanes; the writer serves them all. Memory: buffers go out full through `outbound` and come
+//! home empty through `home`; the ring to the writer is as long as the number of buffers, so handing
+//! over cannot fail. A late disk costs buffers; when all are out, packets wait in the kernel's ring;
 //! when that is nearly full too, the oldest batch is given up here, where it can be counted at its
 //! place in time, and the ring never freezes.
 
@@ -18,15 +18,15 @@ use crate::stage::Stage;
 use crate::stop::Stop;
 use crate::tally::{Counts, LaneTally, Removed, WriterTally};
 use quaff_os::clock::steady_ns;
-use quaff_os::event::Event;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
+use quaff_os::wakeup::Wakeup;
 use rtrb::{Consumer, Producer};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Without anything due, a lane still looks at its counters this often.
 const LOOK_NS: u64 = 1_000_000_000;
-/// How long a lane that has no slab waits before it looks again. Its kernel ring holds much more.
+/// How long a lane that has no buffer waits before it looks again. Its kernel ring holds much more.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 
 /// What becomes of the frames that a batch ends up with: one packer, or one for each member of a bundle.
@@ -41,13 +41,13 @@ pub trait Packing: Send {
     fn tick(&mut self, now_ns: u64, wall_ns: u64, idle: bool, count: &dyn Fn(&mut Counts));
     /// How long nothing will be due, ns.
     fn patience_ns(&self, now_ns: u64, wall_ns: u64) -> u64;
-    /// Hands over the rest. Returns the last counts and the most slabs that were in use.
+    /// Hands over the rest. Returns the last counts and the most buffers that were in use.
     fn finish(self, wall_ns: u64, count: &dyn Fn(&mut Counts)) -> (Counts, u64);
-    /// Slabs of the buffer.
-    fn buffer_slabs(&self) -> u64;
+    /// Buffers of the pool.
+    fn pool_buffers(&self) -> u64;
     /// Whether nobody takes anything any more.
     fn is_abandoned(&self) -> bool;
-    /// Slabs in use now, the most that ever were, and packets lost.
+    /// Buffers in use now, the most that ever were, and packets lost.
     fn gauge(&self) -> (u64, u64, u64);
 }
 
@@ -68,7 +68,7 @@ pub struct Reader<S, P = Packer> {
 /// Runs a lane until its source ends. The source comes back, to be asked for its own tally.
 pub fn read<S: Source, P: Packing>(mut lane: Reader<S, P>) -> Result<(S, LaneTally)> {
     let mut hand = Hand { frames: Vec::with_capacity(BATCH_FRAMES as usize), ..Hand::default() };
-    let mut tally = LaneTally { buffer_slabs: lane.packer.buffer_slabs(), ..LaneTally::default() };
+    let mut tally = LaneTally { pool_buffers: lane.packer.pool_buffers(), ..LaneTally::default() };
     let ended = loop {
         if lane.stop.raised()
             && let Err(error) = lane.source.close()
@@ -106,7 +106,7 @@ pub fn read<S: Source, P: Packing>(mut lane: Reader<S, P>) -> Result<(S, LaneTal
     lane.stages.iter_mut().for_each(|stage| stage.sum_up(&mut tally));
     tally.packed = counts.packed;
     tally.lost_in_buffer = counts.lost;
-    tally.buffer_high_slabs = buffer_high;
+    tally.pool_high_buffers = buffer_high;
     ended.map(|()| (lane.source, tally))
 }
 
@@ -160,7 +160,7 @@ fn count<S: Source>(source: &S, stages: &[Box<dyn Stage>], counts: &mut Counts) 
     stages.iter().for_each(|stage| stage.count(counts));
 }
 
-/// Packs a batch. Without a slab it waits, while the kernel's ring fills; under pressure the rest of
+/// Packs a batch. Without a buffer it waits, while the kernel's ring fills; under pressure the rest of
 /// the batch is given up and counted.
 fn pour<S: Source, P: Packing>(lane: &mut Reader<S, P>, frames: &mut [Frame], aside: &[u8]) {
     let mut left = frames;
@@ -190,8 +190,8 @@ fn show<S, P: Packing>(lane: &Reader<S, P>) {
 pub struct Inlet {
     /// Full chunks, from the lane.
     pub inbound: Consumer<Parcel>,
-    /// Empty slabs, to the lane.
-    pub home: Producer<Slab>,
+    /// Empty buffers, to the lane.
+    pub home: Producer<Buffer>,
     /// The rotation slot that the lane has reached.
     pub slot: u64,
     /// Whether the lane has ended.
@@ -204,8 +204,8 @@ pub struct Writer {
     pub inlets: Vec<Inlet>,
     /// Where chunks go.
     pub sink: Box<dyn Sink>,
-    /// Rung by lanes and by the disk.
-    pub bell: Event,
+    /// Signalled by lanes and by the disk.
+    pub wakeup: Wakeup,
     /// The rotation slot that is being written.
     pub slot: u64,
 }
@@ -237,7 +237,7 @@ pub fn write(mut writer: Writer) -> Result<WriterTally> {
                 writer.slot = next;
                 writer.sink.turn(next)?;
             }
-            _ => drop(writer.bell.wait(writer.sink.patience())?),
+            _ => drop(writer.wakeup.wait(writer.sink.patience())?),
         }
     }
     let tally = writer.sink.finish()?;
@@ -245,12 +245,12 @@ pub fn write(mut writer: Writer) -> Result<WriterTally> {
     Ok(tally)
 }
 
-/// Gives written slabs back to their lanes; returns how many.
+/// Gives written buffers back to their lanes; returns how many.
 fn bring_home(writer: &mut Writer) -> Result<usize> {
     let mut count = 0;
-    while let Some((lane, slab)) = writer.sink.reap()? {
-        let pushed = writer.inlets[lane].home.push(slab);
-        assert!(pushed.is_ok(), "the way home has a place for every slab");
+    while let Some((lane, buffer)) = writer.sink.reap()? {
+        let pushed = writer.inlets[lane].home.push(buffer);
+        assert!(pushed.is_ok(), "the way home has a place for every buffer");
         count += 1;
     }
     Ok(count)

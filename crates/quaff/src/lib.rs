@@ -6,7 +6,7 @@
 //!   source → stages → packer → chunk ──────────┼─ ring →│ sink → file, rotation,  │
 //!   (kernel ring)  (descriptors)  (the copy)   │        │        stdout           │
 //!   └──────────────────▲───────────────────────┘        └───────────┬─────────────┘
-//!                      └────────── empty slabs come home ───────────┘
+//!                      └────────── empty buffers come home ───────────┘
 //! ```
 //!
 //! Start reading at [`lane`]: both loops are there. [`plan`] is what to run, as plain data;

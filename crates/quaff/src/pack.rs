@@ -8,8 +8,8 @@ use crate::chunk::{Chunk, Parcel, Supply};
 use crate::lane::Packing;
 use crate::plan::Format;
 use crate::tally::Counts;
-use quaff_os::event::Event;
-use quaff_os::mem::{Slab, prefetch};
+use quaff_os::mem::{Buffer, prefetch};
+use quaff_os::wakeup::Wakeup;
 use quaff_wire::pcap::encode::{self as pcap, Resolution};
 use quaff_wire::pcapng::encode::{self as pcapng, PADDING_BYTES_MIN, Statistics};
 use rtrb::Producer;
@@ -56,7 +56,7 @@ pub struct Packer {
     plan: PackPlan,
     supply: Supply,
     outbound: Producer<Parcel>,
-    bell: Event,
+    wakeup: Wakeup,
     open: Option<Open>,
     slot: u64,
     /// The slot that the writer knows of.
@@ -74,7 +74,7 @@ pub struct Packer {
 /// The chunk that is being filled.
 #[derive(Debug)]
 struct Open {
-    slab: Slab,
+    buffer: Buffer,
     len: usize,
     packets: u64,
     first_ns: u64,
@@ -83,13 +83,13 @@ struct Open {
 }
 
 impl Packer {
-    /// A packer that takes slabs from `supply`, hands chunks to `outbound`, and rings `bell`.
-    pub fn new(plan: PackPlan, supply: Supply, outbound: Producer<Parcel>, bell: Event) -> Self {
+    /// A packer that takes buffers from `supply`, hands chunks to `outbound`, and signals `wakeup`.
+    pub fn new(plan: PackPlan, supply: Supply, outbound: Producer<Parcel>, wakeup: Wakeup) -> Self {
         let slot = plan.slot_of(plan.start_ns);
         Self {
             supply,
             outbound,
-            bell,
+            wakeup,
             slot,
             told_slot: slot,
             open: None,
@@ -154,7 +154,7 @@ impl Packer {
                 return done;
             }
             let Some(open) = &mut self.open else { return done };
-            open.len += put(&mut open.slab[open.len..], u32::from(frame.interface), &record);
+            open.len += put(&mut open.buffer[open.len..], u32::from(frame.interface), &record);
             if open.packets == 0 {
                 open.first_ns = frame.time_ns;
             }
@@ -235,7 +235,7 @@ impl Packer {
         flush.min(slot)
     }
 
-    /// Hands over the rest. Returns the lane's last counts and the most slabs that were in use.
+    /// Hands over the rest. Returns the lane's last counts and the most buffers that were in use.
     pub fn finish(mut self, wall_ns: u64, count: impl FnOnce(&mut Counts)) -> (Counts, u64) {
         count(&mut self.counts);
         self.counts.time_ns = wall_ns;
@@ -246,8 +246,8 @@ impl Packer {
         (counts, self.buffer_high as u64)
     }
 
-    /// Slabs of the lane's buffer.
-    pub fn buffer_slabs(&self) -> u64 {
+    /// Buffers of the lane's pool.
+    pub fn pool_buffers(&self) -> u64 {
         self.supply.count() as u64
     }
 
@@ -256,7 +256,7 @@ impl Packer {
         self.outbound.is_abandoned()
     }
 
-    /// Slabs in use now, the most that ever were, and packets lost.
+    /// Buffers in use now, the most that ever were, and packets lost.
     pub fn gauge(&self) -> (u64, u64, u64) {
         (self.supply.out() as u64, self.buffer_high as u64, self.counts.lost)
     }
@@ -266,7 +266,7 @@ impl Packer {
     fn has_room(&mut self, bytes: usize, now_ns: u64) -> bool {
         let reserve = self.plan.align + PADDING_BYTES_MIN;
         if let Some(open) = &self.open {
-            if open.len + bytes + reserve <= open.slab.len() {
+            if open.len + bytes + reserve <= open.buffer.len() {
                 return true;
             }
             self.seal();
@@ -275,9 +275,9 @@ impl Packer {
     }
 
     fn open_chunk(&mut self, now_ns: u64) -> bool {
-        let Some(slab) = self.supply.take() else { return false };
+        let Some(buffer) = self.supply.take() else { return false };
         self.buffer_high = self.buffer_high.max(self.supply.out());
-        self.open = Some(Open { slab, len: 0, packets: 0, first_ns: 0, since_ns: now_ns });
+        self.open = Some(Open { buffer, len: 0, packets: 0, first_ns: 0, since_ns: now_ns });
         true
     }
 
@@ -287,17 +287,17 @@ impl Packer {
         if self.plan.format == Format::Pcapng {
             let gap = pcapng::padding_bytes(open.len, self.plan.align);
             if gap > 0 {
-                pcapng::padding(&mut open.slab[open.len..open.len + gap]);
+                pcapng::padding(&mut open.buffer[open.len..open.len + gap]);
                 open.len += gap;
             }
         }
-        let Open { slab, len, packets, first_ns, .. } = open;
+        let Open { buffer, len, packets, first_ns, .. } = open;
         self.count_packed();
         let (slot, counts) = (self.slot, self.counts.clone());
         let in_sessions = counts.sessions.last().map_or(0, |session| usize::from(session.interface) + 1);
         let interfaces = in_sessions.max(self.packed.len());
         self.told_slot = slot;
-        self.push(Parcel::Chunk(Chunk { slab, len, packets, slot, first_ns, counts, interfaces }));
+        self.push(Parcel::Chunk(Chunk { buffer, len, packets, slot, first_ns, counts, interfaces }));
     }
 
     /// Brings the counts up to the packets that have been packed.
@@ -316,18 +316,18 @@ impl Packer {
     fn put_statistics(&mut self) {
         self.statistics_ns = self.last_ns;
         let (Format::Pcapng, Some(open)) = (self.plan.format, &mut self.open) else { return };
-        if open.len + STATISTICS_BYTES_MAX + self.plan.align + PADDING_BYTES_MIN > open.slab.len() {
+        if open.len + STATISTICS_BYTES_MAX + self.plan.align + PADDING_BYTES_MIN > open.buffer.len() {
             return; // The writer tells the counts at the file's end, or the next second does.
         }
         let mut block = Vec::with_capacity(STATISTICS_BYTES_MAX);
-        let room = open.slab.len() - open.len - self.plan.align - PADDING_BYTES_MIN;
+        let room = open.buffer.len() - open.len - self.plan.align - PADDING_BYTES_MIN;
         for statistics in statistics(self.plan.interface, self.plan.start_ns, &self.counts) {
             if block.len() + STATISTICS_BYTES_MAX > room {
                 break;
             }
             pcapng::isb(&mut block, &statistics);
         }
-        open.slab[open.len..open.len + block.len()].copy_from_slice(&block);
+        open.buffer[open.len..open.len + block.len()].copy_from_slice(&block);
         open.len += block.len();
     }
 
@@ -344,7 +344,7 @@ impl Packer {
             // A mark would speak of packets that are still here; their chunk tells the slot.
             return self.seal();
         }
-        // Marks leave room for every slab and for the end; one that has to wait is told later.
+        // Marks leave room for every buffer and for the end; one that has to wait is told later.
         if self.slot > self.told_slot && self.outbound.slots() > self.supply.count() + 1 {
             self.told_slot = self.slot;
             self.push(Parcel::Slot(self.slot, self.counts.clone()));
@@ -367,9 +367,9 @@ impl Packer {
         let pushed = self.outbound.push(parcel);
         assert!(
             pushed.is_ok(),
-            "the ring to the writer has a place for every slab, for marks, and for the end"
+            "the ring to the writer has a place for every buffer, for marks, and for the end"
         );
-        self.bell.ring();
+        self.wakeup.signal();
     }
 }
 
@@ -398,8 +398,8 @@ impl Packing for Packer {
         self.finish(wall_ns, count)
     }
 
-    fn buffer_slabs(&self) -> u64 {
-        self.buffer_slabs()
+    fn pool_buffers(&self) -> u64 {
+        self.pool_buffers()
     }
 
     fn is_abandoned(&self) -> bool {

@@ -228,8 +228,8 @@ impl CapturePlan {
         self.interfaces.len().max(1)
     }
 
-    /// Slabs of each lane's share of the buffer.
-    pub fn slabs_per_lane(&self) -> usize {
+    /// Buffers of each lane's share of the buffer.
+    pub fn buffers_per_lane(&self) -> usize {
         (self.buffer_bytes / self.chunk_bytes / self.lanes()).max(2)
     }
 

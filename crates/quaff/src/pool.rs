@@ -1,4 +1,4 @@
-//! The buffer: slabs that are populated and locked before they are needed.
+//! The buffer pool: buffers that are populated and locked before they are needed.
 //!
 //! A part of it is ready before the first packet. A thread, on other cores than the lanes' where it
 //! can, keeps as much ready beyond what is in use as arrives in a quarter of a second, at full speed while
@@ -9,8 +9,8 @@ use crate::chunk::Supply;
 use crate::stop::Stop;
 use crate::{Error, Result};
 use quaff_os::cpu;
-use quaff_os::event::Event;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
+use quaff_os::wakeup::Wakeup;
 use rtrb::{Producer, RingBuffer};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,19 +22,19 @@ const RESERVE: Duration = Duration::from_millis(250);
 
 /// How much of it there is.
 pub(crate) struct PoolPlan {
-    /// Slabs of each lane.
-    pub(crate) slabs_per_lane: usize,
-    /// Bytes of a slab.
-    pub(crate) slab_bytes: usize,
-    /// Slabs of each lane that are ready before the first byte, and beyond what is in use.
-    pub(crate) ready_slabs: usize,
+    /// Buffers of each lane.
+    pub(crate) buffers_per_lane: usize,
+    /// Bytes of a buffer.
+    pub(crate) buffer_bytes: usize,
+    /// Buffers of each lane that are ready before the first byte, and beyond what is in use.
+    pub(crate) ready_buffers: usize,
     /// What is not needed yet is made ready too, with so small a share of a core: one part in so many.
     pub(crate) trickle: u32,
     /// The cores that the thread keeps off, where there are others.
     pub(crate) busy_cores: Vec<usize>,
 }
 
-/// Says how many bytes have come so far for which a lane may need slabs.
+/// Says how many bytes have come so far for which a lane may need buffers.
 pub(crate) type Arrived = Box<dyn Fn() -> u64 + Send>;
 
 /// One lane's share.
@@ -42,25 +42,25 @@ pub(crate) struct LanePool {
     /// For the lane.
     pub(crate) supply: Supply,
     /// For the writer.
-    pub(crate) home: Producer<Slab>,
+    pub(crate) home: Producer<Buffer>,
 }
 
-/// The thread that keeps slabs ready.
+/// The thread that keeps buffers ready.
 pub(crate) struct Pool {
     thread: JoinHandle<Option<String>>,
     notes: Vec<String>,
 }
 
-/// Makes slabs of one size, locked as long as the limit allows.
+/// Makes buffers of one size, locked as long as the limit allows.
 struct Maker {
-    slab_bytes: usize,
+    buffer_bytes: usize,
     refused: Option<String>,
 }
 
-/// One lane's fresh slabs.
+/// One lane's fresh buffers.
 struct Fresh {
-    to_lane: Producer<Slab>,
-    /// Slabs that are still to be made.
+    to_lane: Producer<Buffer>,
+    /// Buffers that are still to be made.
     left: usize,
     /// How many are to be ready at any time; grows with the rate.
     ready: usize,
@@ -72,31 +72,31 @@ struct Fresh {
 }
 
 impl Pool {
-    /// Prepares the first slabs, then returns and keeps more ready.
+    /// Prepares the first buffers, then returns and keeps more ready.
     pub(crate) fn start(plan: PoolPlan, arrived: Vec<Arrived>, stop: Stop) -> Result<(Self, Vec<LanePool>)> {
-        let count = plan.slabs_per_lane;
-        let ready = plan.ready_slabs.clamp(1, count);
-        let mut maker = Maker { slab_bytes: plan.slab_bytes, refused: None };
-        let bell = Event::new()?;
-        stop.wake(bell.clone());
+        let count = plan.buffers_per_lane;
+        let ready = plan.ready_buffers.clamp(1, count);
+        let mut maker = Maker { buffer_bytes: plan.buffer_bytes, refused: None };
+        let wakeup = Wakeup::new()?;
+        stop.wake(wakeup.clone());
         let (mut lanes, mut fresh_ends) = (Vec::new(), Vec::new());
         for arrived in arrived {
             let (home, from_home) = RingBuffer::new(count);
             let (to_lane, fresh) = RingBuffer::new(count);
             let mut end = Fresh { to_lane, left: count, ready, arrived, arrived_bytes: 0, is_calm: false };
-            // One slab comes home again and again: with it a lane can end what it has begun.
+            // One buffer comes home again and again: with it a lane can end what it has begun.
             while end.left == count || end.is_short() && !stop.raised() {
                 end.add(&mut maker)?;
             }
             fresh_ends.push(end);
-            lanes.push(LanePool { supply: Supply::new(from_home, fresh, bell.clone(), count), home });
+            lanes.push(LanePool { supply: Supply::new(from_home, fresh, wakeup.clone(), count), home });
         }
         let notes = maker.refused.iter().cloned().collect();
         let thread = std::thread::Builder::new()
             .name("quaff-pool".into())
             .spawn(move || {
                 cpu::keep_off(&plan.busy_cores);
-                prepare(maker, fresh_ends, plan.trickle, &bell, &stop)
+                prepare(maker, fresh_ends, plan.trickle, &wakeup, &stop)
             })
             .map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
         Ok((Self { thread, notes }, lanes))
@@ -112,7 +112,13 @@ impl Pool {
     }
 }
 
-fn prepare(mut maker: Maker, mut lanes: Vec<Fresh>, share: u32, bell: &Event, stop: &Stop) -> Option<String> {
+fn prepare(
+    mut maker: Maker,
+    mut lanes: Vec<Fresh>,
+    share: u32,
+    wakeup: &Wakeup,
+    stop: &Stop,
+) -> Option<String> {
     let mut looked = Instant::now();
     let mut trickle = looked + LOOK;
     loop {
@@ -121,10 +127,10 @@ fn prepare(mut maker: Maker, mut lanes: Vec<Fresh>, share: u32, bell: &Event, st
             return None;
         }
         if looked.elapsed() >= LOOK {
-            lanes.iter_mut().for_each(|lane| lane.look(looked.elapsed(), maker.slab_bytes));
+            lanes.iter_mut().for_each(|lane| lane.look(looked.elapsed(), maker.buffer_bytes));
             looked = Instant::now();
         }
-        // Whoever is short comes first, at full speed; otherwise one slab now and then.
+        // Whoever is short comes first, at full speed; otherwise one buffer now and then.
         let next = lanes.iter().position(Fresh::is_short);
         let is_due = next.is_some() || Instant::now() >= trickle;
         if is_due {
@@ -136,7 +142,7 @@ fn prepare(mut maker: Maker, mut lanes: Vec<Fresh>, share: u32, bell: &Event, st
             trickle = Instant::now() + started.elapsed() * share;
         }
         if next.is_none() {
-            bell.wait(LOOK).ok()?;
+            wakeup.wait(LOOK).ok()?;
         }
     }
 }
@@ -149,33 +155,33 @@ impl Fresh {
     }
 
     /// Keeps as much ready as arrives in a moment at the rate of the last one.
-    fn look(&mut self, since: Duration, slab_bytes: usize) {
+    fn look(&mut self, since: Duration, buffer_bytes: usize) {
         let arrived_bytes = (self.arrived)();
         let arrived = (arrived_bytes - self.arrived_bytes) as f64;
         self.is_calm = arrived_bytes == self.arrived_bytes;
         self.arrived_bytes = arrived_bytes;
         let reserve_bytes = arrived * RESERVE.as_secs_f64() / since.as_secs_f64();
-        self.ready = self.ready.max((reserve_bytes / slab_bytes as f64) as usize);
+        self.ready = self.ready.max((reserve_bytes / buffer_bytes as f64) as usize);
     }
 
     fn add(&mut self, maker: &mut Maker) -> Result<()> {
         let pushed = self.to_lane.push(maker.make()?);
-        assert!(pushed.is_ok(), "there is a place for every slab");
+        assert!(pushed.is_ok(), "there is a place for every buffer");
         self.left -= 1;
         Ok(())
     }
 }
 
 impl Maker {
-    fn make(&mut self) -> Result<Slab> {
-        let slab = Slab::new(self.slab_bytes)?;
-        slab.populate()?;
+    fn make(&mut self) -> Result<Buffer> {
+        let buffer = Buffer::new(self.buffer_bytes)?;
+        buffer.populate()?;
         if self.refused.is_none()
-            && let Err(error) = slab.lock()
+            && let Err(error) = buffer.lock()
         {
             self.refused = Some(format!("the buffer is not locked and could be swapped out: {error}"));
         }
-        Ok(slab)
+        Ok(buffer)
     }
 }
 

@@ -1,8 +1,8 @@
-//! How a run ends: one flag, the first reason, and bells for those who are asleep.
+//! How a run ends: one flag, the first reason, and wakeups for those who are asleep.
 //!
 //! [`Stop`] is how a run is told to end, [`Ends`] how it tells that it has.
 
-use quaff_os::event::Event;
+use quaff_os::wakeup::Wakeup;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,13 +41,13 @@ pub struct Stop {
 struct Inner {
     raised: AtomicBool,
     reason: Mutex<Option<Reason>>,
-    bells: Mutex<Vec<Event>>,
+    wakeups: Mutex<Vec<Wakeup>>,
 }
 
 impl Stop {
-    /// Has `bell` rung when the flag is raised.
-    pub fn wake(&self, bell: Event) {
-        self.inner.bells.lock().unwrap_or_else(PoisonError::into_inner).push(bell);
+    /// Signals `wakeup` when the flag is raised.
+    pub fn wake(&self, wakeup: Wakeup) {
+        self.inner.wakeups.lock().unwrap_or_else(PoisonError::into_inner).push(wakeup);
     }
 
     /// Raises the flag. The first reason is the one that is kept.
@@ -56,8 +56,8 @@ impl Stop {
         // Written by whoever ends the run, read by every lane: Release and Acquire, so that the
         // reason is there for those who see the flag.
         self.inner.raised.store(true, Ordering::Release);
-        for bell in self.inner.bells.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            bell.ring();
+        for wakeup in self.inner.wakeups.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            wakeup.signal();
         }
     }
 
@@ -72,11 +72,11 @@ impl Stop {
     }
 }
 
-/// Whether threads have ended, and a bell that the last one rings. Clones are the same one.
+/// Whether threads have ended, and a wakeup that the last one signals. Clones are the same one.
 #[derive(Debug, Clone)]
 pub(crate) struct Ends {
     left: Arc<AtomicUsize>,
-    bell: Event,
+    wakeup: Wakeup,
 }
 
 /// Lives on a thread, and is dropped when that ends, whatever it dies of.
@@ -85,7 +85,7 @@ pub(crate) struct End(Ends);
 impl Ends {
     /// For so many threads, each of which is given an [`End`].
     pub(crate) fn of(threads: usize) -> quaff_os::Result<Self> {
-        Ok(Self { left: Arc::new(AtomicUsize::new(threads)), bell: Event::new()? })
+        Ok(Self { left: Arc::new(AtomicUsize::new(threads)), wakeup: Wakeup::new()? })
     }
 
     pub(crate) fn end(&self) -> End {
@@ -99,15 +99,15 @@ impl Ends {
         self.left.load(Ordering::Acquire) == 0
     }
 
-    pub(crate) fn bell(&self) -> &Event {
-        &self.bell
+    pub(crate) fn wakeup(&self) -> &Wakeup {
+        &self.wakeup
     }
 }
 
 impl Drop for End {
     fn drop(&mut self) {
         if self.0.left.fetch_sub(1, Ordering::Release) == 1 {
-            self.0.bell.ring();
+            self.0.wakeup.signal();
         }
     }
 }

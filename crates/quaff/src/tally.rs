@@ -121,10 +121,10 @@ pub struct LaneTally {
     pub ring_high_blocks: u64,
     /// Blocks in the kernel's ring.
     pub ring_blocks: u64,
-    /// The most slabs of the buffer that were ever in use.
-    pub buffer_high_slabs: u64,
-    /// Slabs in the buffer.
-    pub buffer_slabs: u64,
+    /// The most buffers of the pool that were ever in use.
+    pub pool_high_buffers: u64,
+    /// Buffers in the pool.
+    pub pool_buffers: u64,
     /// How often the interface went down.
     pub downs: u64,
     /// For how long, ns.
@@ -306,8 +306,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Sums up. `slab_bytes` and `block_bytes` turn high-water marks into bytes.
-    pub fn new(lanes: Vec<LaneTally>, writer: &WriterTally, slab_bytes: u64, block_bytes: u64) -> Self {
+    /// Sums up. `buffer_bytes` and `block_bytes` turn high-water marks into bytes.
+    pub fn new(lanes: Vec<LaneTally>, writer: &WriterTally, buffer_bytes: u64, block_bytes: u64) -> Self {
         let sum = |of: fn(&LaneTally) -> u64| lanes.iter().map(of).sum::<u64>();
         let lost_in_buffer = sum(|lane| lane.lost_in_buffer);
         let lost = lost_in_buffer + writer.lost;
@@ -332,7 +332,7 @@ impl Ledger {
             seconds: 0.0,
             files: writer.files,
             pruned: writer.pruned,
-            buffer_high_bytes: sum(|lane| lane.buffer_high_slabs) * slab_bytes,
+            buffer_high_bytes: sum(|lane| lane.pool_high_buffers) * buffer_bytes,
             ring_high_bytes: sum(|lane| lane.ring_high_blocks) * block_bytes,
             write_high_seconds: writer.write_high_ns as f64 / 1e9,
             tee: writer.copy,

@@ -22,9 +22,9 @@ use quaff::source::{Pull, Source};
 use quaff::stop::{Reason, Stop};
 use quaff::tally::{Counts, LaneTally, Ledger, WriterTally};
 use quaff_os::disk::{Disk, direct};
-use quaff_os::event::Event;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use quaff_os::testing::skip;
+use quaff_os::wakeup::Wakeup;
 use quaff_wire::decode::Item;
 use quaff_wire::pcapng::encode::{Interface, Section};
 use std::fs::File;
@@ -112,7 +112,7 @@ impl Source for Made {
 struct Run {
     format: Format,
     align: usize,
-    slabs: usize,
+    buffers: usize,
     slot_ns: u64,
 }
 
@@ -130,14 +130,14 @@ impl Run {
         }
     }
 
-    fn parts(&self, bell: &Event, stop: &Stop, disk: Disk) -> Parts {
+    fn parts(&self, wakeup: &Wakeup, stop: &Stop, disk: Disk) -> Parts {
         let is_repacked = self.format != Format::Pcapng && self.align > 1;
         Parts {
             heading: self.heading(),
             disk,
             repack: is_repacked.then(|| Repack::new(self.align, WRITE_BYTES, 2).expect("memory")),
             slots: Slots { slot_ns: self.slot_ns, offset_ns: 0 },
-            bell: bell.clone(),
+            wakeup: wakeup.clone(),
             stop: stop.clone(),
             gauges: Arc::default(),
         }
@@ -148,15 +148,15 @@ impl Run {
         &self,
         plan: Vec<Batch>,
         pressed: bool,
-        sink: impl FnOnce(&Event, &Stop) -> Box<dyn Sink>,
+        sink: impl FnOnce(&Wakeup, &Stop) -> Box<dyn Sink>,
     ) -> (LaneTally, WriterTally, Stop) {
-        let (bell, more, stop) = (Event::new().unwrap(), Event::new().unwrap(), Stop::default());
-        let (home, from_home) = rtrb::RingBuffer::new(self.slabs);
-        let (mut to_lane, fresh) = rtrb::RingBuffer::new(self.slabs);
-        for _ in 0..self.slabs {
-            to_lane.push(Slab::new(CHUNK_BYTES).unwrap()).unwrap();
+        let (wakeup, more, stop) = (Wakeup::new().unwrap(), Wakeup::new().unwrap(), Stop::default());
+        let (home, from_home) = rtrb::RingBuffer::new(self.buffers);
+        let (mut to_lane, fresh) = rtrb::RingBuffer::new(self.buffers);
+        for _ in 0..self.buffers {
+            to_lane.push(Buffer::new(CHUNK_BYTES).unwrap()).unwrap();
         }
-        let (outbound, inbound) = rtrb::RingBuffer::new(self.slabs + 64);
+        let (outbound, inbound) = rtrb::RingBuffer::new(self.buffers + 64);
         let pack = PackPlan {
             format: self.format,
             interface: 0,
@@ -169,8 +169,8 @@ impl Run {
             by_packet_time: false,
         };
         let slot = pack.slot_of(START_NS);
-        let supply = Supply::new(from_home, fresh, more, self.slabs);
-        let packer = Packer::new(pack, supply, outbound, bell.clone());
+        let supply = Supply::new(from_home, fresh, more, self.buffers);
+        let packer = Packer::new(pack, supply, outbound, wakeup.clone());
         let source = Made {
             bytes: Vec::new(),
             plan: plan.into_iter(),
@@ -183,15 +183,15 @@ impl Run {
             Reader { source, stages: Vec::new(), packer, stop: stop.clone(), gauges: Arc::default() };
         let reader = std::thread::spawn(move || lane::read(reader).unwrap().1);
         let inlet = Inlet { inbound, home, slot, ended: false };
-        let writer = Writer { inlets: vec![inlet], sink: sink(&bell, &stop), bell, slot };
+        let writer = Writer { inlets: vec![inlet], sink: sink(&wakeup, &stop), wakeup, slot };
         let written = lane::write(writer).expect("the writer ends well");
         (reader.join().expect("the lane ends well"), written, stop)
     }
 
     /// A file in place, written by `disk`.
-    fn in_place(&self, path: &Path, bell: &Event, stop: &Stop, disk: Disk) -> Files {
+    fn in_place(&self, path: &Path, wakeup: &Wakeup, stop: &Stop, disk: Disk) -> Files {
         let file = File::create(path).unwrap();
-        Files::in_place(file, path.to_owned(), self.parts(bell, stop, disk)).unwrap()
+        Files::in_place(file, path.to_owned(), self.parts(wakeup, stop, disk)).unwrap()
     }
 }
 
@@ -245,13 +245,13 @@ proptest! {
 
     /// One file, in place: every frame once, in order, and drops told where the format can.
     #[test]
-    fn one_file_holds_every_frame(plan in batches(true), (format, align) in formats(), slabs in 2..6usize) {
+    fn one_file_holds_every_frame(plan in batches(true), (format, align) in formats(), buffers in 2..6usize) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("all");
-        let run = Run { format, align, slabs, slot_ns: 0 };
+        let run = Run { format, align, buffers, slot_ns: 0 };
         let (frames, dropped) = (frames(&plan), drops(&plan));
         let (lane, writer, stop) =
-            run.go(plan, false, |bell, stop| Box::new(run.in_place(&path, bell, stop, Disk::new(bell))));
+            run.go(plan, false, |wakeup, stop| Box::new(run.in_place(&path, wakeup, stop, Disk::new(wakeup))));
         prop_assert_eq!((lane.packed, writer.written, writer.lost, stop.reason()), (frames, frames, 0, None));
         let (numbers, told_dropped, delivered) = told(&path);
         prop_assert_eq!(numbers, (0..frames).collect::<Vec<_>>());
@@ -265,7 +265,7 @@ proptest! {
     #[test]
     fn a_rotation_holds_every_frame(plan in batches(true), (format, align) in formats(), slot_s in 1..4u64) {
         let dir = tempfile::tempdir().unwrap();
-        let run = Run { format, align, slabs: 4, slot_ns: slot_s * 1_000_000_000 };
+        let run = Run { format, align, buffers: 4, slot_ns: slot_s * 1_000_000_000 };
         let frames = frames(&plan);
         let folder = DirPlan {
             dir: dir.path().into(),
@@ -276,9 +276,9 @@ proptest! {
             wrap: false,
             exec: None,
         };
-        let (_, writer, stop) = run.go(plan, false, |bell, stop| {
-            let folder = Folder::open(&folder, format.extension(), false, bell.clone()).unwrap();
-            Box::new(Files::in_folder(folder, run.parts(bell, stop, Disk::new(bell))).unwrap())
+        let (_, writer, stop) = run.go(plan, false, |wakeup, stop| {
+            let folder = Folder::open(&folder, format.extension(), false, wakeup.clone()).unwrap();
+            Box::new(Files::in_folder(folder, run.parts(wakeup, stop, Disk::new(wakeup))).unwrap())
         });
         prop_assert_eq!((writer.written, stop.reason()), (frames, None));
         let names = Names::new("q", format.extension()).unwrap();
@@ -292,15 +292,15 @@ proptest! {
         prop_assert_eq!(writer.files as usize, files.len());
     }
 
-    /// A sink that gives slabs back late: what is lost is counted, and its place is told.
+    /// A sink that gives buffers back late: what is lost is counted, and its place is told.
     #[test]
     fn under_pressure_losses_are_counted_in_place(plan in batches(false)) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("all");
-        let run = Run { format: Format::Pcapng, align: 1, slabs: 2, slot_ns: 0 };
+        let run = Run { format: Format::Pcapng, align: 1, buffers: 2, slot_ns: 0 };
         let (frames, dropped) = (frames(&plan), drops(&plan));
         let (lane, writer, _) =
-            run.go(plan, true, |bell, stop| Box::new(Late(run.in_place(&path, bell, stop, Disk::plain()))));
+            run.go(plan, true, |wakeup, stop| Box::new(Late(run.in_place(&path, wakeup, stop, Disk::plain()))));
         prop_assert_eq!(lane.packed + lane.lost_in_buffer, frames);
         prop_assert_eq!(writer.written, lane.packed);
         let (numbers, told_dropped, _) = told(&path);
@@ -328,7 +328,7 @@ impl Sink for Late {
     fn tick(&mut self) -> Result<()> {
         self.0.tick()
     }
-    fn reap(&mut self) -> Result<Option<(usize, Slab)>> {
+    fn reap(&mut self) -> Result<Option<(usize, Buffer)>> {
         self.0.reap()
     }
     fn pending(&self) -> usize {
@@ -355,14 +355,14 @@ fn check(lane: LaneTally, writer: &WriterTally) -> Ledger {
 
 #[test]
 fn a_write_that_fails_loses_exactly_what_is_behind_it() {
-    for disk in [Disk::new, |_: &Event| Disk::plain()] {
+    for disk in [Disk::new, |_: &Wakeup| Disk::plain()] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("read-only");
         File::create(&path).unwrap();
-        let run = Run { format: Format::Pcapng, align: 512, slabs: 4, slot_ns: 0 };
-        let (lane, writer, stop) = run.go(steady(200), false, |bell, stop| {
+        let run = Run { format: Format::Pcapng, align: 512, buffers: 4, slot_ns: 0 };
+        let (lane, writer, stop) = run.go(steady(200), false, |wakeup, stop| {
             let file = File::open(&path).unwrap();
-            Box::new(Files::in_place(file, path.clone(), run.parts(bell, stop, disk(bell))).unwrap())
+            Box::new(Files::in_place(file, path.clone(), run.parts(wakeup, stop, disk(wakeup))).unwrap())
         });
         assert!(matches!(stop.reason(), Some(Reason::WriteError(_))), "{:?}", stop.reason());
         assert_eq!((writer.written, writer.lost), (0, lane.packed));
@@ -372,7 +372,7 @@ fn a_write_that_fails_loses_exactly_what_is_behind_it() {
 
 #[test]
 fn a_reader_that_goes_away_ends_it_without_loss() {
-    let run = Run { format: Format::Pcapng, align: 1, slabs: 4, slot_ns: 0 };
+    let run = Run { format: Format::Pcapng, align: 1, buffers: 4, slot_ns: 0 };
     let (reading, writing) = std::io::pipe().unwrap();
     drop(reading);
     let (lane, writer, stop) = run.go(steady(200), false, |_, stop| {
@@ -400,13 +400,13 @@ fn a_file_that_breaks_in_the_middle_holds_what_counts_as_written() {
     for format in [Format::Pcapng, Format::Pcap, Format::PcapUs] {
         // At the start, in the first write of the repacker, at the edge of one, and later.
         for bytes in [0, 10, 100_000, 1 << 20, 5_000_000, 5_000_001, 12_345_678] {
-            for disk in [Disk::new, |_: &Event| Disk::plain()] {
-                let run = Run { format, align: 512, slabs: 4, slot_ns: 0 };
+            for disk in [Disk::new, |_: &Wakeup| Disk::plain()] {
+                let run = Run { format, align: 512, buffers: 4, slot_ns: 0 };
                 let file = sealed(bytes);
                 let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
                 let kept = file.try_clone().unwrap();
-                let (lane, writer, stop) = run.go(steady(200), false, |bell, stop| {
-                    Box::new(Files::in_place(file, path, run.parts(bell, stop, disk(bell))).unwrap())
+                let (lane, writer, stop) = run.go(steady(200), false, |wakeup, stop| {
+                    Box::new(Files::in_place(file, path, run.parts(wakeup, stop, disk(wakeup))).unwrap())
                 });
                 let case = format!("{format:?} {bytes}: {writer:?}");
                 assert!(matches!(stop.reason(), Some(Reason::WriteError(_))), "{case} {:?}", stop.reason());
@@ -445,9 +445,9 @@ fn direct_files_hold_every_frame() {
         };
         let plan: Vec<_> = (0..300).map(batch).collect();
         let frames = frames(&plan);
-        let run = Run { format, align: direct.offset_align, slabs: 4, slot_ns: 0 };
-        let (_, writer, stop) = run.go(plan.clone(), false, |bell, stop| {
-            Box::new(Files::in_place(file, path.clone(), run.parts(bell, stop, Disk::new(bell))).unwrap())
+        let run = Run { format, align: direct.offset_align, buffers: 4, slot_ns: 0 };
+        let (_, writer, stop) = run.go(plan.clone(), false, |wakeup, stop| {
+            Box::new(Files::in_place(file, path.clone(), run.parts(wakeup, stop, Disk::new(wakeup))).unwrap())
         });
         assert_eq!((writer.written, stop.reason()), (frames, None));
         assert_eq!(told(&path).0, (0..frames).collect::<Vec<_>>());
@@ -462,9 +462,9 @@ fn direct_files_hold_every_frame() {
             wrap: false,
             exec: None,
         };
-        let (_, writer, stop) = run.go(plan, false, |bell, stop| {
-            let folder = Folder::open(&folder, format.extension(), true, bell.clone()).unwrap();
-            Box::new(Files::in_folder(folder, run.parts(bell, stop, Disk::new(bell))).unwrap())
+        let (_, writer, stop) = run.go(plan, false, |wakeup, stop| {
+            let folder = Folder::open(&folder, format.extension(), true, wakeup.clone()).unwrap();
+            Box::new(Files::in_folder(folder, run.parts(wakeup, stop, Disk::new(wakeup))).unwrap())
         });
         assert_eq!((writer.written, stop.reason()), (frames, None));
         let entries = std::fs::read_dir(dir.path()).unwrap();

@@ -108,7 +108,7 @@ fn print_all(topology: &Topology, nic: Option<&Nic>, pairs: &[Pair], advice: &Ad
             ("Messages through a ring, millions a second", |pair| {
                 format!("{:.1}", pair.messages_per_second / 1e6)
             }),
-            ("Slabs that one core fills and the other reads, GB/s", |pair| {
+            ("Buffers that one core fills and the other reads, GB/s", |pair| {
                 format!("{:.1}", pair.bytes_per_second / 1e9)
             }),
         ];

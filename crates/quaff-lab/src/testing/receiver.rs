@@ -2,11 +2,11 @@
 //! the time, so that the ring is never as full as the kernel begins to drop at.
 
 use crate::Lab;
-use quaff_os::event::Event;
 use quaff_os::netns::Netns;
 use quaff_os::packet::block::{Cursor, Packet};
 use quaff_os::packet::{RingPlan, RxRing, TimeSource, accept};
 use quaff_os::rtnl;
+use quaff_os::wakeup::Wakeup;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -98,10 +98,10 @@ impl Drop for Receiver {
 }
 
 fn read(mut ring: RxRing, arrived: &Mutex<Frames>, over: &AtomicBool) {
-    let bell = Event::new().expect("a bell");
+    let wakeup = Wakeup::new().expect("a wakeup");
     while !over.load(Ordering::Relaxed) {
         let Some(block) = ring.block() else {
-            ring.wait(&bell, LOOK).expect("a wait");
+            ring.wait(&wakeup, LOOK).expect("a wait");
             continue;
         };
         let mut frames = Vec::new();

@@ -1,6 +1,6 @@
-//! To disk and back at its own speed: whole slabs, in order, past the page cache.
+//! To disk and back at its own speed: whole buffers, in order, past the page cache.
 //!
-//! A [`Disk`] takes slabs, and gives each back when it is on disk or has failed, in the order in
+//! A [`Disk`] takes buffers, and gives each back when it is on disk or has failed, in the order in
 //! which they were handed in. Order is kept on purpose: a file grows only at its end, so at every
 //! completed write it holds all that came before, whatever happens next. (A chain of 4 MiB writes,
 //! one after the other, was measured to be as fast as four at once.)
@@ -17,21 +17,21 @@ pub use file::{
 pub use read::Reader;
 pub use watch::Watch;
 
-use crate::event::Event;
-use crate::mem::Slab;
+use crate::mem::Buffer;
+use crate::wakeup::Wakeup;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// One write: the first `len` bytes of `slab` to `offset` of `file`.
+/// One write: the first `len` bytes of `buffer` to `offset` of `file`.
 #[derive(Debug)]
 pub struct Write {
     /// Where to.
     pub file: Arc<File>,
     /// The bytes; given back with the result.
-    pub slab: Slab,
+    pub buffer: Buffer,
     /// How many of them, from the start. A multiple of the alignment when the file is O_DIRECT.
     pub len: usize,
     /// Where in the file.
@@ -41,13 +41,13 @@ pub struct Write {
 /// A write that has ended.
 #[derive(Debug)]
 pub struct Written {
-    /// The write, with its slab.
+    /// The write, with its buffer.
     pub write: Write,
     /// What became of it. After an error nothing behind it has been written.
     pub result: io::Result<()>,
 }
 
-/// How slabs get to disk.
+/// How buffers get to disk.
 #[derive(Debug)]
 pub struct Disk {
     queue: VecDeque<Write>,
@@ -61,11 +61,11 @@ enum Engine {
 }
 
 impl Disk {
-    /// Writes by io_uring where the kernel allows it, else by pwrite(2). `bell` rings when a write
+    /// Writes by io_uring where the kernel allows it, else by pwrite(2). `wakeup` is signalled when a write
     /// has ended. The calling thread is the one that writes.
-    pub fn new(bell: &Event) -> Self {
+    pub fn new(wakeup: &Wakeup) -> Self {
         file::hold_back_sigxfsz();
-        let engine = match uring::Chain::new(bell) {
+        let engine = match uring::Chain::new(wakeup) {
             Ok(chain) => Engine::Uring(Box::new(chain)),
             Err(_) => Engine::Pwrite,
         };
@@ -110,7 +110,7 @@ impl Disk {
         let written = match &mut self.engine {
             Engine::Uring(chain) => chain.reap(&mut self.queue),
             Engine::Pwrite => self.queue.pop_front().map(|write| {
-                let result = write.file.write_all_at(&write.slab[..write.len], write.offset);
+                let result = write.file.write_all_at(&write.buffer[..write.len], write.offset);
                 Written { write, result }
             }),
         };
@@ -146,35 +146,35 @@ mod tests {
     use std::time::Duration;
 
     fn write(file: &Arc<File>, byte: u8, offset: u64) -> Write {
-        let mut slab = Slab::new(4096).unwrap();
-        slab.fill(byte);
-        Write { file: file.clone(), slab, len: 4096, offset }
+        let mut buffer = Buffer::new(4096).unwrap();
+        buffer.fill(byte);
+        Write { file: file.clone(), buffer, len: 4096, offset }
     }
 
-    fn finish(disk: &mut Disk, bell: &Event) -> Vec<(u64, io::Result<()>)> {
+    fn finish(disk: &mut Disk, wakeup: &Wakeup) -> Vec<(u64, io::Result<()>)> {
         let mut ended = Vec::new();
         while disk.pending() > 0 {
             match disk.reap().unwrap() {
                 Some(done) => ended.push((done.write.offset, done.result)),
-                None => drop(bell.wait(Duration::from_millis(100)).unwrap()),
+                None => drop(wakeup.wait(Duration::from_millis(100)).unwrap()),
             }
         }
         ended
     }
 
-    fn engines() -> Vec<(Disk, Event)> {
-        let bell = Event::new().unwrap();
-        vec![(Disk::new(&bell), bell.clone()), (Disk::plain(), bell)]
+    fn engines() -> Vec<(Disk, Wakeup)> {
+        let wakeup = Wakeup::new().unwrap();
+        vec![(Disk::new(&wakeup), wakeup.clone()), (Disk::plain(), wakeup)]
     }
 
     #[test]
     fn writes_end_in_order_and_are_all_there() {
-        for (mut disk, bell) in engines() {
+        for (mut disk, wakeup) in engines() {
             let file = Arc::new(tempfile::tempfile().unwrap());
             for i in 0..37u64 {
                 disk.submit(write(&file, i as u8, i * 4096)).unwrap();
             }
-            let ended = finish(&mut disk, &bell);
+            let ended = finish(&mut disk, &wakeup);
             assert_eq!(
                 ended.iter().map(|(offset, _)| *offset).collect::<Vec<_>>(),
                 (0..37).map(|i| i * 4096).collect::<Vec<_>>()
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn nothing_behind_a_failed_write_is_written_until_it_is_retried() {
-        for (mut disk, bell) in engines() {
+        for (mut disk, wakeup) in engines() {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("file");
             std::fs::write(&path, b"").unwrap();
@@ -203,7 +203,7 @@ mod tests {
                 match disk.reap().unwrap() {
                     Some(done) if done.result.is_err() => failed = Some(done.write),
                     Some(_) => {}
-                    None => drop(bell.wait(Duration::from_millis(100)).unwrap()),
+                    None => drop(wakeup.wait(Duration::from_millis(100)).unwrap()),
                 }
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -211,7 +211,7 @@ mod tests {
             let mut again = failed.unwrap();
             again.file = good;
             disk.retry(again).unwrap();
-            assert!(finish(&mut disk, &bell).iter().all(|(_, result)| result.is_ok()));
+            assert!(finish(&mut disk, &wakeup).iter().all(|(_, result)| result.is_ok()));
             assert_eq!(std::fs::metadata(&path).unwrap().len(), 12288);
         }
     }
@@ -229,11 +229,11 @@ mod tests {
 
     #[test]
     fn a_short_write_fails_with_the_reason_that_its_rest_gives() {
-        for (mut disk, bell) in engines() {
+        for (mut disk, wakeup) in engines() {
             let file = Arc::new(sealed(8192 + 1024));
             (0..4).for_each(|i| {
                 let mut write = write(&file, 7, i * 4096);
-                write.slab = Slab::new(8192).unwrap();
+                write.buffer = Buffer::new(8192).unwrap();
                 write.len = 8192;
                 write.offset = i * 8192;
                 disk.submit(write).unwrap();
@@ -242,7 +242,7 @@ mod tests {
             while errors.is_empty() {
                 match disk.reap().unwrap() {
                     Some(done) => errors.extend(done.result.err().and_then(|error| error.raw_os_error())),
-                    None => drop(bell.wait(Duration::from_millis(100)).unwrap()),
+                    None => drop(wakeup.wait(Duration::from_millis(100)).unwrap()),
                 }
             }
             assert_eq!((errors, disk.abandon().count()), (vec![libc::EPERM], 2), "{}", disk.name());

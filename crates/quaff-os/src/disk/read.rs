@@ -40,7 +40,7 @@ impl Reader {
         &self.buffered
     }
 
-    /// Reads at `offset` into `piece`, which should begin on a page, as a [`crate::mem::Slab`] does.
+    /// Reads at `offset` into `piece`, which should begin on a page, as a [`crate::mem::Buffer`] does.
     /// 0 is the end of the file.
     pub fn read_at(&mut self, piece: &mut [u8], offset: u64) -> io::Result<usize> {
         if self.wants_direct(piece, offset)
@@ -100,21 +100,21 @@ fn cached_bytes(file: &impl AsFd, offset: u64, bytes: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mem::Slab;
+    use crate::mem::Buffer;
     use std::io::Write;
 
     fn pattern(bytes: usize) -> Vec<u8> {
         (0..bytes).map(|i| (i % 251) as u8).collect()
     }
 
-    fn read_all(reader: &mut Reader, slab: &mut Slab) -> Vec<u8> {
+    fn read_all(reader: &mut Reader, buffer: &mut Buffer) -> Vec<u8> {
         let mut all = Vec::new();
         loop {
-            let bytes = reader.read_at(slab, all.len() as u64).unwrap();
+            let bytes = reader.read_at(buffer, all.len() as u64).unwrap();
             if bytes == 0 {
                 return all;
             }
-            all.extend_from_slice(&slab[..bytes]);
+            all.extend_from_slice(&buffer[..bytes]);
         }
     }
 
@@ -124,15 +124,15 @@ mod tests {
         let content = pattern(300_001);
         file.write_all(&content).unwrap();
         file.as_file().sync_all().unwrap();
-        let mut slab = Slab::new(1 << 16).unwrap();
+        let mut buffer = Buffer::new(1 << 16).unwrap();
         let mut reader = Reader::open(file.path()).unwrap();
-        assert!(read_all(&mut reader, &mut slab) == content);
+        assert!(read_all(&mut reader, &mut buffer) == content);
         // Out of the page cache, so that the direct way is taken where there is one.
         nix::fcntl::posix_fadvise(file.as_file(), 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED)
             .unwrap();
-        assert!(read_all(&mut reader, &mut slab) == content);
+        assert!(read_all(&mut reader, &mut buffer) == content);
         reader.direct = None;
-        assert!(read_all(&mut reader, &mut slab) == content);
+        assert!(read_all(&mut reader, &mut buffer) == content);
     }
 
     #[test]

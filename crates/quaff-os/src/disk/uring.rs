@@ -4,7 +4,7 @@
 //! back to the head of the queue, unwritten, and wait until somebody has dealt with the failure.
 
 use super::{Write, Written};
-use crate::event::Event;
+use crate::wakeup::Wakeup;
 use io_uring::{IoUring, opcode, squeue::Flags, types::Fd};
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +16,7 @@ const CHAIN: usize = 4;
 
 pub(super) struct Chain {
     ring: IoUring,
-    /// The writes that the kernel has, oldest first. Their slabs and files stay alive in here until
+    /// The writes that the kernel has, oldest first. Their buffers and files stay alive in here until
     /// their completions have been seen.
     flight: VecDeque<Write>,
     /// The number of the oldest write in `flight`; completions carry the number of theirs.
@@ -32,10 +32,10 @@ impl std::fmt::Debug for Chain {
 }
 
 impl Chain {
-    /// A ring whose completions ring `bell`, and whose helpers keep to the calling thread's cores.
-    pub(super) fn new(bell: &Event) -> io::Result<Self> {
+    /// A ring whose completions ring `wakeup`, and whose helpers keep to the calling thread's cores.
+    pub(super) fn new(wakeup: &Wakeup) -> io::Result<Self> {
         let ring = IoUring::new(CHAIN as u32)?;
-        ring.submitter().register_eventfd(bell.as_fd().as_raw_fd())?;
+        ring.submitter().register_eventfd(wakeup.as_fd().as_raw_fd())?;
         // The kernel's helpers would run on any core of the machine, next to whoever is busy there.
         // Where that cannot be said (before Linux 5.14) they still work.
         let _ = ring.submitter().register_iowq_aff(&affinity());
@@ -55,13 +55,14 @@ impl Chain {
         for (i, write) in queue.drain(..count).enumerate() {
             let number = self.oldest + i as u64;
             let linked = if i + 1 < count { Flags::IO_LINK } else { Flags::empty() };
-            let entry = opcode::Write::new(Fd(write.file.as_raw_fd()), write.slab.as_ptr(), write.len as u32)
-                .offset(write.offset)
-                .build()
-                .flags(linked)
-                .user_data(number);
-            assert!(write.len <= write.slab.len());
-            // SAFETY: the slab (len checked above) and the file go into `flight`, which keeps both in
+            let entry =
+                opcode::Write::new(Fd(write.file.as_raw_fd()), write.buffer.as_ptr(), write.len as u32)
+                    .offset(write.offset)
+                    .build()
+                    .flags(linked)
+                    .user_data(number);
+            assert!(write.len <= write.buffer.len());
+            // SAFETY: the buffer (len checked above) and the file go into `flight`, which keeps both in
             // place until the completion has been reaped; drop waits for that too.
             unsafe { self.ring.submission().push(&entry) }.expect("the ring has CHAIN entries and was empty");
             self.flight.push_back(write);
@@ -89,7 +90,7 @@ impl Chain {
         self.results.clear();
         let result = match usize::try_from(result) {
             // A short write does not say why: the rest is asked for, and that does.
-            Ok(done) => write.file.write_all_at(&write.slab[done..write.len], write.offset + done as u64),
+            Ok(done) => write.file.write_all_at(&write.buffer[done..write.len], write.offset + done as u64),
             Err(_) => Err(io::Error::from_raw_os_error(-result)),
         };
         Some(Written { write, result })
@@ -133,7 +134,7 @@ fn affinity() -> libc::cpu_set_t {
 }
 
 impl Drop for Chain {
-    /// The kernel may still be reading slabs in flight: they are freed only when it has finished.
+    /// The kernel may still be reading buffers in flight: they are freed only when it has finished.
     fn drop(&mut self) {
         while self.results.iter().any(Option::is_none) {
             if self.submit(1).is_err() {

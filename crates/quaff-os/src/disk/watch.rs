@@ -5,7 +5,7 @@
 
 use crate::Result;
 use crate::Try;
-use crate::event::{Event, timeout};
+use crate::wakeup::{Wakeup, timeout};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use std::fs::{File, Metadata};
@@ -35,14 +35,14 @@ impl Watch {
         self.path.metadata().is_ok_and(|meta| identity(&meta) == self.identity)
     }
 
-    /// Waits until the file has changed, `bell` rings, or `wait` is over. It may return without any
+    /// Waits until the file has changed, `wakeup` is signalled, or `wait` is over. It may return without any
     /// of these.
-    pub fn wait(&self, bell: &Event, wait: Duration) {
-        let mut fds = vec![PollFd::new(bell.as_fd(), PollFlags::POLLIN)];
+    pub fn wait(&self, wakeup: &Wakeup, wait: Duration) {
+        let mut fds = vec![PollFd::new(wakeup.as_fd(), PollFlags::POLLIN)];
         fds.extend(self.inotify.iter().map(|inotify| PollFd::new(inotify.as_fd(), PollFlags::POLLIN)));
         // Whatever keeps it from waiting, the caller looks again.
         let _ = poll(&mut fds, timeout(wait));
-        bell.silence();
+        wakeup.clear();
         if let Some(inotify) = &self.inotify {
             let _ = inotify.read_events();
         }
@@ -70,14 +70,14 @@ mod tests {
     const LONG: Duration = Duration::from_secs(20);
 
     /// How long a wait takes during which `change` happens.
-    fn waited(watch: &Watch, bell: &Event, change: impl FnOnce() + Send) -> Duration {
+    fn waited(watch: &Watch, wakeup: &Wakeup, change: impl FnOnce() + Send) -> Duration {
         let started = Instant::now();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(30));
                 change();
             });
-            watch.wait(bell, LONG);
+            watch.wait(wakeup, LONG);
         });
         started.elapsed()
     }
@@ -87,16 +87,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let mut file = File::create(&path).unwrap();
-        let (watch, bell) = (Watch::new(&path, &file).unwrap(), Event::new().unwrap());
+        let (watch, wakeup) = (Watch::new(&path, &file).unwrap(), Wakeup::new().unwrap());
         assert!(watch.is_there());
-        assert!(waited(&watch, &bell, || bell.ring()) < LONG / 2);
+        assert!(waited(&watch, &wakeup, || wakeup.signal()) < LONG / 2);
         if watch.inotify.is_none() {
             return crate::testing::skip("growth_removal_and_the_bell_end_the_wait", "no inotify here");
         }
-        assert!(waited(&watch, &bell, || file.write_all(b"more").unwrap()) < LONG / 2);
+        assert!(waited(&watch, &wakeup, || file.write_all(b"more").unwrap()) < LONG / 2);
         assert!(watch.is_there());
         let other = dir.path().join("other");
-        assert!(waited(&watch, &bell, || std::fs::rename(&path, &other).unwrap()) < LONG / 2);
+        assert!(waited(&watch, &wakeup, || std::fs::rename(&path, &other).unwrap()) < LONG / 2);
         assert!(!watch.is_there());
         File::create(&path).unwrap();
         assert!(!watch.is_there(), "another file under the same name");

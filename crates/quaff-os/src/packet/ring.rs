@@ -10,7 +10,7 @@
 
 use super::block::field;
 use super::{Insn, KernelDrops, REJECT_ALL, TimeSource, socket};
-use crate::event::{Event, timeout};
+use crate::wakeup::{Wakeup, timeout};
 use crate::{Error, Result};
 use nix::poll::{PollFd, PollFlags, poll};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -38,7 +38,7 @@ pub struct RingPlan {
 /// Why [`RxRing::wait`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
-    /// A block may be ready, the bell rang, or the time was up.
+    /// A block may be ready, the wakeup was signalled, or the time is over.
     Look,
     /// The interface went down (ENETDOWN). The socket stays bound and goes on when it comes back.
     Down,
@@ -105,17 +105,17 @@ impl RxRing {
         self.current = (self.current + 1) % self.block_count;
     }
 
-    /// Waits until a block is ready, the bell rings, or `wait` has passed.
-    pub fn wait(&self, bell: &Event, wait: Duration) -> Result<Wake> {
+    /// Waits until a block is ready or `wakeup` is signalled, for at most `wait`. Clears `wakeup`.
+    pub fn wait(&self, wakeup: &Wakeup, wait: Duration) -> Result<Wake> {
         let mut fds =
-            [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN), PollFd::new(bell.as_fd(), PollFlags::POLLIN)];
+            [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN), PollFd::new(wakeup.as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, timeout(wait)) {
             Ok(_) | Err(nix::Error::EINTR) => {}
             Err(errno) => return Err(Error::new("wait for packets", errno)),
         }
-        let [socket, rung] = fds.map(|fd| fd.revents().unwrap_or(PollFlags::empty()));
-        if rung.contains(PollFlags::POLLIN) {
-            bell.silence();
+        let [socket, signalled] = fds.map(|fd| fd.revents().unwrap_or(PollFlags::empty()));
+        if signalled.contains(PollFlags::POLLIN) {
+            wakeup.clear();
         }
         if !socket.contains(PollFlags::POLLERR) {
             return Ok(Wake::Look);
@@ -151,7 +151,7 @@ impl RxRing {
     }
 
     /// Lets nothing in any more. What the kernel has taken in already stays to be read.
-    pub fn close_door(&self) -> Result<()> {
+    pub fn stop_receiving(&self) -> Result<()> {
         socket::attach_filter(&self.fd, &[REJECT_ALL])
     }
 

@@ -2,14 +2,14 @@
 //! before the first is used again. So frames are in flight while others are written, and nothing
 //! waits unless the very next chunk is still with the kernel.
 
-use crate::mem::Slab;
+use crate::mem::Buffer;
 use crate::{Error, Result};
 use std::io;
 
 /// The chunks, and which of them are in flight.
 #[derive(Debug)]
 pub(super) struct Umem {
-    memory: Slab,
+    memory: Buffer,
     chunk_bytes: usize,
     /// Bytes of the frame that is in flight from each chunk, if one is.
     in_flight: Vec<Option<u32>>,
@@ -20,7 +20,7 @@ pub(super) struct Umem {
 impl Umem {
     /// `chunk_count` chunks of `chunk_bytes` each, present in memory.
     pub(super) fn new(chunk_bytes: usize, chunk_count: usize) -> Result<Self> {
-        let memory = Slab::new(chunk_bytes * chunk_count)?;
+        let memory = Buffer::new(chunk_bytes * chunk_count)?;
         memory.populate()?;
         Ok(Self { memory, chunk_bytes, in_flight: vec![None; chunk_count], next: 0, flying: 0 })
     }

@@ -25,9 +25,9 @@ use crate::{Error, Result};
 use outlet::Outlet;
 pub(crate) use outlet::open_probe;
 use quaff_os::clock::{steady_ns, wall_ns};
-use quaff_os::event::Event;
 use quaff_os::packet::RingPlan;
 use quaff_os::rtnl::Link;
+use quaff_os::wakeup::Wakeup;
 use quaff_os::{cpu, rtnl};
 use quaff_wire::linktype;
 use quaff_wire::pcapng::encode::{Interface, Section};
@@ -35,10 +35,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
-/// Places in the ring to the writer beyond one for each slab: slot marks, and the end.
+/// Places in the ring to the writer beyond one for each buffer: slot marks, and the end.
 const MARKS: usize = 64;
 
-/// One part in so many of a core makes slabs ready that nothing has asked for yet.
+/// One part in so many of a core makes buffers ready that nothing has asked for yet.
 const TRICKLE: u32 = 1000;
 
 /// A capture that runs.
@@ -67,8 +67,8 @@ pub struct Status {
     pub writer: Arc<WriterGauges>,
     /// Blocks in each kernel ring.
     pub ring_blocks: u64,
-    /// Slabs in each lane's buffer.
-    pub buffer_slabs: u64,
+    /// Buffers in the pool of each lane.
+    pub pool_buffers: u64,
 }
 
 /// What the file says about itself, and what goes with it.
@@ -94,8 +94,8 @@ impl Capture {
         let inner = plan.inner.as_ref().map(|inner| InnerFilter::new(&inner.expression)).transpose()?;
         let filter = |link: &Link| kernel_filter(&plan, &link.name, kind_of(link), inner.as_ref());
         let filters = links.iter().map(filter).collect::<Result<Vec<_>>>()?;
-        let bell = Event::new()?;
-        let outlet = Outlet::open(&plan, &bell, &stop)?;
+        let wakeup = Wakeup::new()?;
+        let outlet = Outlet::open(&plan, &wakeup, &stop)?;
         let gauges: Vec<_> = plan.interfaces.iter().map(|_| Arc::default()).collect();
         let (pool, pools) = start_pool(&plan, &gauges, &stop)?;
         let setting = setting(&plan, links, inner.clone(), &outlet);
@@ -107,12 +107,12 @@ impl Capture {
             lanes: gauges,
             writer: Arc::default(),
             ring_blocks: plan.blocks_per_ring() as u64,
-            buffer_slabs: plan.slabs_per_lane() as u64,
+            pool_buffers: plan.buffers_per_lane() as u64,
         };
         let mut parts = Vec::new();
         let mut inlets = Vec::new();
         for (lane, pool) in pools.into_iter().enumerate() {
-            let (packer, inlet) = packer(&plan, &setting, lane, pool, &outlet, &bell);
+            let (packer, inlet) = packer(&plan, &setting, lane, pool, &outlet, &wakeup);
             parts.push((packer, None));
             inlets.push(inlet);
         }
@@ -122,7 +122,7 @@ impl Capture {
             drop(inlets); // So that no lane waits for a writer that will not be.
             return Err(give_up(error, lanes, &stop));
         }
-        let writer = start_writer(&plan, &setting, outlet, inlets, &bell, &stop, &status);
+        let writer = start_writer(&plan, &setting, outlet, inlets, &wakeup, &stop, &status);
         let writer = match writer {
             Ok(writer) => writer,
             Err(error) => return Err(give_up(error, lanes, &stop)),
@@ -164,8 +164,8 @@ impl Capture {
         if self.plan.output == Output::Stdout && self.writing != outlet::STREAM {
             outlet::leave_stdout();
         }
-        let (slab_bytes, block_bytes) = (self.plan.chunk_bytes as u64, self.plan.block_bytes as u64);
-        let mut ledger = Ledger::new(lanes, &writer, slab_bytes, block_bytes);
+        let (buffer_bytes, block_bytes) = (self.plan.chunk_bytes as u64, self.plan.block_bytes as u64);
+        let mut ledger = Ledger::new(lanes, &writer, buffer_bytes, block_bytes);
         ledger.seconds = (steady_ns() - self.started_ns) as f64 / 1e9;
         ledger.ended_by = self.stop.reason();
         ledger.writing = self.writing;
@@ -189,9 +189,9 @@ impl Capture {
 
 fn start_pool(plan: &CapturePlan, gauges: &[Arc<LaneGauges>], stop: &Stop) -> Result<(Pool, Vec<LanePool>)> {
     let pool = PoolPlan {
-        slabs_per_lane: plan.slabs_per_lane(),
-        slab_bytes: plan.chunk_bytes,
-        ready_slabs: plan.populate_bytes / plan.lanes() / plan.chunk_bytes,
+        buffers_per_lane: plan.buffers_per_lane(),
+        buffer_bytes: plan.chunk_bytes,
+        ready_buffers: plan.populate_bytes / plan.lanes() / plan.chunk_bytes,
         trickle: TRICKLE,
         busy_cores: plan.interfaces.iter().filter_map(|interface| interface.cpu).collect(),
     };
@@ -293,9 +293,9 @@ fn packer(
     lane: usize,
     pool: LanePool,
     outlet: &Outlet,
-    bell: &Event,
+    wakeup: &Wakeup,
 ) -> (Packer, Inlet) {
-    let (outbound, inbound) = rtrb::RingBuffer::new(plan.slabs_per_lane() + MARKS);
+    let (outbound, inbound) = rtrb::RingBuffer::new(plan.buffers_per_lane() + MARKS);
     let pack = PackPlan {
         format: plan.format,
         interface: lane as u32,
@@ -308,7 +308,7 @@ fn packer(
         by_packet_time: plan.read.is_some(),
     };
     let slot = pack.slot_of(setting.start_ns);
-    let packer = Packer::new(pack, pool.supply, outbound, bell.clone());
+    let packer = Packer::new(pack, pool.supply, outbound, wakeup.clone());
     (packer, Inlet { inbound, home: pool.home, slot, ended: false })
 }
 
@@ -350,18 +350,18 @@ fn start_writer(
     setting: &Setting,
     outlet: Outlet,
     inlets: Vec<Inlet>,
-    bell: &Event,
+    wakeup: &Wakeup,
     stop: &Stop,
     status: &Status,
 ) -> Result<JoinHandle<Result<WriterTally>>> {
-    let (core, bell, stop) = (plan.writer_cpu, bell.clone(), stop.clone());
+    let (core, wakeup, stop) = (plan.writer_cpu, wakeup.clone(), stop.clone());
     let (heading, slots, gauges) = (setting.heading.clone(), setting.slots, status.writer.clone());
     let slot = inlets.first().map_or(0, |inlet| inlet.slot);
     let (ready, is_ready) = channel();
     let alarm = stop.clone();
     let thread = spawn("quaff-writer", &alarm, move || {
         let place = core.map_or(Ok(()), cpu::pin).map_err(Error::from);
-        let sink = match place.and_then(|()| outlet.into_sink(heading, slots, &bell, &stop, gauges)) {
+        let sink = match place.and_then(|()| outlet.into_sink(heading, slots, &wakeup, &stop, gauges)) {
             Ok(sink) => sink,
             Err(error) => {
                 let _ = ready.send(Err(error));
@@ -369,7 +369,7 @@ fn start_writer(
             }
         };
         let _ = ready.send(Ok(()));
-        let written = lane::write(Writer { inlets, sink, bell, slot });
+        let written = lane::write(Writer { inlets, sink, wakeup, slot });
         if let Err(error) = &written {
             stop.raise(Reason::Failed(error.to_string()));
         }
@@ -452,8 +452,8 @@ impl<P: Packing + 'static> LaneStart<P> {
         let name = format!("quaff-{}", self.link.name);
         let alarm = self.stop.clone();
         let thread = spawn(&name, &alarm, move || {
-            let bell = Event::new()?;
-            self.stop.wake(bell.clone());
+            let wakeup = Wakeup::new()?;
+            self.stop.wake(wakeup.clone());
             let place = self.core.map_or(Ok(()), cpu::pin);
             let place = place.and_then(|()| self.real_time.map_or(Ok(()), cpu::real_time));
             cpu::step_forward();
@@ -466,7 +466,7 @@ impl<P: Packing + 'static> LaneStart<P> {
                 stop: self.stop.clone(),
                 gauges: self.gauges.clone(),
             };
-            let source = match place.map_err(Error::from).and_then(|()| AfPacket::open(opening, bell)) {
+            let source = match place.map_err(Error::from).and_then(|()| AfPacket::open(opening, wakeup)) {
                 Ok(source) => source,
                 Err(error) => {
                     let _ = ready.send(Err(error));

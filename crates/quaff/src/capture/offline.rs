@@ -18,7 +18,7 @@ use crate::tally::{InputTally, LaneTally};
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
 use quaff_os::cpu;
-use quaff_os::event::Event;
+use quaff_os::wakeup::Wakeup;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,8 +42,8 @@ pub(super) fn start(mut plan: CapturePlan, stop: Stop) -> Result<Capture> {
     let gauges = vec![Arc::default()];
     let (interfaces, cpu) = (Interfaces::default(), read.cpu);
     let source = Offline::open(read, plan.format, interfaces.clone(), stop.clone(), Arc::clone(&gauges[0]))?;
-    let bell = Event::new()?;
-    let outlet = Outlet::open(&plan, &bell, &stop)?;
+    let wakeup = Wakeup::new()?;
+    let outlet = Outlet::open(&plan, &wakeup, &stop)?;
     let (pool, pools) = start_pool(&plan, &gauges, &stop)?;
     let filters = filter.iter().chain(&inner).cloned().collect();
     let setting = Setting { filter, inner, ..setting(&plan, interfaces, source.first_ns(), &outlet) };
@@ -53,15 +53,15 @@ pub(super) fn start(mut plan: CapturePlan, stop: Stop) -> Result<Capture> {
         lanes: gauges,
         writer: Arc::default(),
         ring_blocks: 0,
-        buffer_slabs: plan.slabs_per_lane() as u64,
+        pool_buffers: plan.buffers_per_lane() as u64,
     };
     let pool_of_lane = pools.into_iter().next().ok_or(Error::Defect("a lane has no pool".into()))?;
-    let (packer, inlet) = packer(&plan, &setting, 0, pool_of_lane, &outlet, &bell);
+    let (packer, inlet) = packer(&plan, &setting, 0, pool_of_lane, &outlet, &wakeup);
     let writing = outlet.describe();
     let quota = plan.count.map(Quota::new);
     let gauges = status.lanes[0].clone();
     let stages = stages(&plan, &setting, false, gauges.clone(), quota.as_ref(), &stop);
-    let writer = start_writer(&plan, &setting, outlet, vec![inlet], &bell, &stop, &status)
+    let writer = start_writer(&plan, &setting, outlet, vec![inlet], &wakeup, &stop, &status)
         .map_err(|error| give_up(error, Vec::new(), &stop))?;
     let (tell, input) = channel();
     let lane = start_lane(Reader { source, stages, packer, stop: stop.clone(), gauges }, cpu, tell)?;

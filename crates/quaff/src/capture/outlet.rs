@@ -16,7 +16,7 @@ use crate::sink::transmit::Transmit;
 use crate::stop::Stop;
 use crate::{Error, Result};
 use quaff_os::disk::{Disk, Lock, direct, lock_file, open_unnamed};
-use quaff_os::event::Event;
+use quaff_os::wakeup::Wakeup;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom};
 use std::os::fd::AsFd;
@@ -27,9 +27,9 @@ use std::time::Duration;
 
 /// How an output is written that only goes forward, in words.
 pub(super) const STREAM: &str = "a stream";
-/// Bytes of a slab of the repacker.
+/// Bytes of a buffer of the repacker.
 const REPACK_BYTES: usize = 4 << 20;
-/// Slabs of the repacker.
+/// Buffers of the repacker.
 const REPACK_SLABS: usize = 4;
 
 /// An output.
@@ -53,7 +53,7 @@ enum Kind {
 }
 
 impl Outlet {
-    pub(super) fn open(plan: &CapturePlan, bell: &Event, stop: &Stop) -> Result<Self> {
+    pub(super) fn open(plan: &CapturePlan, wakeup: &Wakeup, stop: &Stop) -> Result<Self> {
         let format = plan.format;
         let onlooker = plan.onlooker.as_ref().map(|output| open_onlooker(output, stop)).transpose()?;
         let (kind, align) = match &plan.output {
@@ -63,7 +63,7 @@ impl Outlet {
             Output::Dir(dir) => {
                 let probe = open_probe(&dir.dir)?;
                 let align = probe.as_ref().and_then(direct).map_or(1, |direct| direct.offset_align);
-                let folder = Folder::open(dir, format.extension(), align > 1, bell.clone())?;
+                let folder = Folder::open(dir, format.extension(), align > 1, wakeup.clone())?;
                 let names = Names::new(&dir.name, format.extension())?;
                 (Kind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
             }
@@ -106,7 +106,7 @@ impl Outlet {
             Kind::Stream(_) => STREAM.to_owned(),
             Kind::Interface(_) => "an interface".to_owned(),
             _ => {
-                let engine = Event::new().map_or("pwrite", |bell| Disk::new(&bell).name());
+                let engine = Wakeup::new().map_or("pwrite", |wakeup| Disk::new(&wakeup).name());
                 let cache =
                     if self.align > 1 { "O_DIRECT" } else { "through the page cache (no O_DIRECT here)" };
                 format!("{engine}, {cache}")
@@ -128,19 +128,19 @@ impl Outlet {
         self,
         heading: Heading,
         slots: Slots,
-        bell: &Event,
+        wakeup: &Wakeup,
         stop: &Stop,
         gauges: Arc<WriterGauges>,
     ) -> Result<Box<dyn Sink>> {
         let is_repacked = self.align > 1 && self.format != Format::Pcapng;
         let repack = is_repacked.then(|| Repack::new(self.align, REPACK_BYTES, REPACK_SLABS)).transpose()?;
-        let (stop, bell) = (stop.clone(), bell.clone());
+        let (stop, wakeup) = (stop.clone(), wakeup.clone());
         let parts = |disk| Parts {
             heading: heading.clone(),
             disk,
             repack,
             slots,
-            bell: bell.clone(),
+            wakeup: wakeup.clone(),
             stop: stop.clone(),
             gauges: gauges.clone(),
         };
@@ -155,9 +155,9 @@ impl Outlet {
             Kind::File(file, path) => {
                 // What was in it goes only now, when everything else has worked.
                 file.set_len(0).map_err(|errno| Error::path("empty", &path, errno))?;
-                Box::new(Files::in_place(file, path, parts(Disk::new(&bell)))?)
+                Box::new(Files::in_place(file, path, parts(Disk::new(&wakeup)))?)
             }
-            Kind::Folder(folder, ..) => Box::new(Files::in_folder(*folder, parts(Disk::new(&bell)))?),
+            Kind::Folder(folder, ..) => Box::new(Files::in_folder(*folder, parts(Disk::new(&wakeup)))?),
             Kind::Interface(transmit) => Box::new(transmit.shown_by(gauges.clone())),
         };
         let Some(out) = self.onlooker else { return Ok(sink) };

@@ -5,8 +5,8 @@ use super::readings::WriteRate;
 use crate::plan::CHUNK_BYTES;
 use quaff_os::Errno;
 use quaff_os::disk::{Disk, Write, direct, open_unnamed, preallocate, sync_all};
-use quaff_os::event::Event;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
+use quaff_os::wakeup::Wakeup;
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
@@ -42,30 +42,30 @@ impl Trial {
 
     /// Writes for `time`, and no more than `bytes_max`.
     pub(super) fn write(self, time: Duration, bytes_max: u64) -> io::Result<WriteRate> {
-        let bell = Event::new().map_err(|error| error.errno)?;
-        let mut slabs = slabs()?;
-        let mut disk = Disk::new(&bell);
+        let wakeup = Wakeup::new().map_err(|error| error.errno)?;
+        let mut buffers = buffers()?;
+        let mut disk = Disk::new(&wakeup);
         let (mut offset, mut written) = (0, 0);
         let begun = Instant::now();
         loop {
             let goes_on = begun.elapsed() < time && offset + CHUNK_BYTES as u64 <= bytes_max;
-            if goes_on && let Some(slab) = slabs.pop_front() {
+            if goes_on && let Some(buffer) = buffers.pop_front() {
                 if offset % (AHEAD * CHUNK_BYTES as u64) == 0 {
                     preallocate(&self.file, offset, AHEAD * CHUNK_BYTES as u64);
                 }
-                disk.submit(Write { file: self.file.clone(), slab, len: CHUNK_BYTES, offset })?;
+                disk.submit(Write { file: self.file.clone(), buffer, len: CHUNK_BYTES, offset })?;
                 offset += CHUNK_BYTES as u64;
             }
             while let Some(done) = disk.reap()? {
                 done.result?;
                 written += done.write.len as u64;
-                slabs.push_back(done.write.slab);
+                buffers.push_back(done.write.buffer);
             }
             if disk.pending() == 0 && !goes_on {
                 break;
             }
-            if disk.pending() > 0 && (slabs.is_empty() || !goes_on) {
-                bell.wait(Duration::from_millis(100)).map_err(|error| error.errno)?;
+            if disk.pending() > 0 && (buffers.is_empty() || !goes_on) {
+                wakeup.wait(Duration::from_millis(100)).map_err(|error| error.errno)?;
             }
         }
         if self.direct_align.is_none() {
@@ -90,19 +90,19 @@ fn open_named(dir: &Path) -> io::Result<File> {
 }
 
 /// Full of bytes that no file system can make smaller.
-fn slabs() -> io::Result<VecDeque<Slab>> {
+fn buffers() -> io::Result<VecDeque<Buffer>> {
     let mut word = 0x9e37_79b9_7f4a_7c15u64;
     let mut one = || {
-        let mut slab = Slab::new(CHUNK_BYTES)?;
-        slab.populate()?;
-        for bytes in slab.chunks_exact_mut(8) {
+        let mut buffer = Buffer::new(CHUNK_BYTES)?;
+        buffer.populate()?;
+        for bytes in buffer.chunks_exact_mut(8) {
             // Marsaglia's xorshift64.
             word ^= word << 13;
             word ^= word >> 7;
             word ^= word << 17;
             bytes.copy_from_slice(&word.to_ne_bytes());
         }
-        Ok(slab)
+        Ok(buffer)
     };
     (0..SLABS).map(|_| one()).collect::<Result<_, quaff_os::Error>>().map_err(|error| error.errno)
 }

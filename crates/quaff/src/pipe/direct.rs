@@ -7,9 +7,9 @@ use crate::{Error, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::stat::fstat;
 use quaff_os::disk::{Disk, Write, Written, direct, preallocate};
-use quaff_os::event::Event;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use quaff_os::pipe::{Kind, kind};
+use quaff_os::wakeup::Wakeup;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -37,8 +37,8 @@ pub(super) struct DirectFile {
     set_aside: u64,
     /// Made on the writer's thread, to whose core its helpers keep.
     disk: Option<Disk>,
-    home: VecDeque<Slab>,
-    bell: Event,
+    home: VecDeque<Buffer>,
+    wakeup: Wakeup,
     gauges: Arc<PipeGauges>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn reopen(stdout: &File) -> Option<(File, usize)> {
 
 impl DirectFile {
     /// `None` where [`reopen`] says so, or stdout does not begin at a block.
-    pub(super) fn open(stdout: &File, bell: &Event, gauges: &Arc<PipeGauges>) -> Option<Self> {
+    pub(super) fn open(stdout: &File, wakeup: &Wakeup, gauges: &Arc<PipeGauges>) -> Option<Self> {
         let (file, align) = reopen(stdout)?;
         let given = stdout.try_clone().ok()?;
         let start = (&given).stream_position().ok()?;
@@ -72,19 +72,19 @@ impl DirectFile {
             set_aside: start,
             disk: None,
             home: VecDeque::new(),
-            bell: bell.clone(),
+            wakeup: wakeup.clone(),
             gauges: gauges.clone(),
         })
     }
 
-    fn submit(&mut self, slab: Slab, len: usize) -> Result<()> {
+    fn submit(&mut self, buffer: Buffer, len: usize) -> Result<()> {
         if self.offset + len as u64 > self.set_aside {
             let is_set = preallocate(&self.file, self.set_aside, SET_ASIDE_BYTES);
             self.set_aside = if is_set { self.set_aside + SET_ASIDE_BYTES } else { u64::MAX };
         }
-        let write = Write { file: self.file.clone(), slab, len, offset: self.offset };
+        let write = Write { file: self.file.clone(), buffer, len, offset: self.offset };
         self.offset += len as u64;
-        self.disk.get_or_insert_with(|| Disk::new(&self.bell)).submit(write).map_err(failed)
+        self.disk.get_or_insert_with(|| Disk::new(&self.wakeup)).submit(write).map_err(failed)
     }
 
     /// Deals with one ended write, if there is one.
@@ -93,14 +93,14 @@ impl DirectFile {
         let Some(Written { write, result }) = disk.reap().map_err(failed)? else { return Ok(false) };
         result.map_err(failed)?;
         self.reached(write.offset + write.len as u64);
-        self.home.push_back(write.slab);
+        self.home.push_back(write.buffer);
         Ok(true)
     }
 
     fn drain(&mut self) -> Result<()> {
         while self.disk.as_ref().is_some_and(|disk| disk.pending() > 0) {
             if !self.settle_one()? {
-                self.bell.wait(PATIENCE)?;
+                self.wakeup.wait(PATIENCE)?;
             }
         }
         Ok(())
@@ -123,13 +123,13 @@ impl DirectFile {
 
 impl Outlet for DirectFile {
     fn put(&mut self, piece: Piece) -> Result<()> {
-        let Piece { slab, len, .. } = piece;
+        let Piece { buffer, len, .. } = piece;
         let whole = len / self.align * self.align;
-        let left_over = slab[whole..len].to_vec();
+        let left_over = buffer[whole..len].to_vec();
         if whole > 0 {
-            self.submit(slab, whole)?;
+            self.submit(buffer, whole)?;
         } else {
-            self.home.push_back(slab);
+            self.home.push_back(buffer);
         }
         if !left_over.is_empty() {
             // The file grows in order. The next piece has these bytes again.
@@ -140,7 +140,7 @@ impl Outlet for DirectFile {
         Ok(())
     }
 
-    fn reap(&mut self) -> Result<Option<Slab>> {
+    fn reap(&mut self) -> Result<Option<Buffer>> {
         if self.home.is_empty() {
             self.settle_one()?;
         }
@@ -168,12 +168,12 @@ impl Outlet for DirectFile {
         self.align
     }
 
-    fn bell(&self) -> Event {
-        self.bell.clone()
+    fn wakeup(&self) -> Wakeup {
+        self.wakeup.clone()
     }
 
     fn describe(&self) -> String {
-        let engine = Event::new().map_or("pwrite", |bell| Disk::new(&bell).name());
+        let engine = Wakeup::new().map_or("pwrite", |wakeup| Disk::new(&wakeup).name());
         format!("{engine}, O_DIRECT")
     }
 }

@@ -11,8 +11,8 @@ use crate::sink::repack::Repack;
 use crate::{Error, Result};
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::disk::{Disk, Write, Written, direct};
-use quaff_os::event::Event;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
+use quaff_os::wakeup::Wakeup;
 use quaff_wire::cut::{Cutter, Kind, Out};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 pub(super) struct Files {
     cutter: Cutter,
     series: Series,
-    home: Option<Slab>,
+    home: Option<Buffer>,
 }
 
 struct Series {
@@ -52,7 +52,7 @@ struct Series {
     flushed_ns: u64,
     kind: Option<Kind>,
     files: u64,
-    bell: Event,
+    wakeup: Wakeup,
     gauges: Arc<PipeGauges>,
 }
 
@@ -65,7 +65,7 @@ struct Current {
 }
 
 impl Files {
-    pub(super) fn open(plan: DirPlan, bell: &Event, gauges: &Arc<PipeGauges>) -> Result<Self> {
+    pub(super) fn open(plan: DirPlan, wakeup: &Wakeup, gauges: &Arc<PipeGauges>) -> Result<Self> {
         Names::new(&plan.name, Kind::Bytes.extension())?;
         let probe = open_probe(&plan.dir)?;
         let align = probe.as_ref().and_then(direct).map_or(1, |direct| direct.offset_align);
@@ -82,7 +82,7 @@ impl Files {
             flushed_ns: 0,
             kind: None,
             files: 0,
-            bell: bell.clone(),
+            wakeup: wakeup.clone(),
             gauges: gauges.clone(),
         };
         Ok(Self { cutter, series, home: None })
@@ -110,7 +110,7 @@ impl Series {
     fn begin_folder(&mut self, first: &[u8]) -> Result<()> {
         let kind = first.first_chunk().map_or(Kind::Bytes, |first| Kind::of(*first));
         self.kind = Some(kind);
-        let folder = Folder::open(&self.plan, kind.extension(), self.align > 1, self.bell.clone())?;
+        let folder = Folder::open(&self.plan, kind.extension(), self.align > 1, self.wakeup.clone())?;
         self.folder = Some(folder);
         Ok(())
     }
@@ -140,11 +140,11 @@ impl Series {
             self.settle_or_wait()?;
         }
         let Some(current) = &mut self.current else { return Ok(()) };
-        let Some((slab, len)) = self.repack.take() else { return Ok(()) };
+        let Some((buffer, len)) = self.repack.take() else { return Ok(()) };
         self.marks.push_back(self.taken.saturating_sub(self.repack.carried() as u64));
-        let write = Write { file: current.file.clone(), slab, len, offset: current.offset };
+        let write = Write { file: current.file.clone(), buffer, len, offset: current.offset };
         current.offset += len as u64;
-        let disk = self.disk.get_or_insert_with(|| Disk::new(&self.bell));
+        let disk = self.disk.get_or_insert_with(|| Disk::new(&self.wakeup));
         disk.submit(write).map_err(|errno| Error::path("write", &current.path, errno))
     }
 
@@ -154,7 +154,7 @@ impl Series {
         let Some(Written { write, result }) = disk.reap().map_err(failed)? else { return Ok(false) };
         result.map_err(failed)?;
         current.written = write.offset + write.len as u64;
-        self.repack.give_back(write.slab);
+        self.repack.give_back(write.buffer);
         if let Some(mark) = self.marks.pop_front() {
             self.gauges.written.set(mark);
         }
@@ -163,7 +163,7 @@ impl Series {
 
     fn settle_or_wait(&mut self) -> Result<()> {
         if !self.settle_one()? {
-            self.bell.wait(PATIENCE)?;
+            self.wakeup.wait(PATIENCE)?;
         }
         Ok(())
     }
@@ -213,8 +213,8 @@ impl Series {
 impl Outlet for Files {
     fn put(&mut self, piece: Piece) -> Result<()> {
         let series = &mut self.series;
-        self.cutter.feed(&piece.slab[piece.again..piece.len], &mut |out| series.take(out))?;
-        self.home = Some(piece.slab);
+        self.cutter.feed(&piece.buffer[piece.again..piece.len], &mut |out| series.take(out))?;
+        self.home = Some(piece.buffer);
         while series.settle_one()? {}
         if steady_ns() - series.flushed_ns >= FLUSH_NS && series.pending() == 0 {
             series.flush()?;
@@ -222,7 +222,7 @@ impl Outlet for Files {
         Ok(())
     }
 
-    fn reap(&mut self) -> Result<Option<Slab>> {
+    fn reap(&mut self) -> Result<Option<Buffer>> {
         Ok(self.home.take())
     }
 
@@ -252,12 +252,12 @@ impl Outlet for Files {
         }
     }
 
-    fn bell(&self) -> Event {
-        self.series.bell.clone()
+    fn wakeup(&self) -> Wakeup {
+        self.series.wakeup.clone()
     }
 
     fn describe(&self) -> String {
-        let engine = Event::new().map_or("pwrite", |bell| Disk::new(&bell).name());
+        let engine = Wakeup::new().map_or("pwrite", |wakeup| Disk::new(&wakeup).name());
         let cache = if self.series.align > 1 { "O_DIRECT" } else { "through the page cache" };
         format!("{engine}, {cache}")
     }

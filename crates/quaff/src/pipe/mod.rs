@@ -1,21 +1,21 @@
-//! Any bytes from stdin to stdout, or to files in a folder, through a large ring of slabs.
+//! Any bytes from stdin to stdout, or to files in a folder, through a large ring of buffers.
 //!
 //! ```text
 //!        reader                     ring                     writer
 //!   ┌────────────┐   ┌──────────────────────────────┐   ┌──────────────┐
-//!   │ stdin ─────┼──→│ full slabs, oldest first ────┼──→│ stdout, file │
+//!   │ stdin ─────┼──→│ full buffers, oldest first ────┼──→│ stdout, file │
 //!   │            │←──┼─ empty ones, the last first ─┼───┤ or folder    │
 //!   └────────────┘   └──────────────────────────────┘   └──────────────┘
 //! ```
 //!
-//! A slab that has just been written is filled next, so while the output keeps up two or three slabs
+//! A buffer that has just been written is filled next, so while the output keeps up two or three buffers
 //! are in use and stay in the cache. Memory that has not been touched is used only when the backlog
 //! grows; the first part is ready before the first byte, and a thread makes more ready ahead of need.
 //!
 //! | room | what it does |
 //! |---|---|
-//! | [`read`] | stdin → slabs |
-//! | [`write`] | slabs → an outlet, and what is counted there |
+//! | [`read`] | stdin → buffers |
+//! | [`write`] | buffers → an outlet, and what is counted there |
 //! | [`stream`] | stdout as a pipe, a device, a file that others write too |
 //! | [`direct`] | stdout as a file of its own, past the page cache |
 //! | [`files`] | a folder of files, cut between packets where there are packets |
@@ -33,8 +33,8 @@ use crate::stop::{Alarm, End, Ends, Reason, Stop};
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
 use quaff_os::cpu;
-use quaff_os::event::Event;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
+use quaff_os::wakeup::Wakeup;
 use read::{ReadTally, Reader};
 use serde::Serialize;
 use std::fs::File;
@@ -45,15 +45,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use write::{Outlet, WriteTally, Writer};
 
-/// Bytes of a slab: a huge page, and more than any read gives.
-pub const SLAB_BYTES: usize = 2 << 20;
-/// The smallest ring: one slab each for reader and writer, and two on their way.
-pub const SIZE_BYTES_MIN: usize = 4 * SLAB_BYTES;
+/// Bytes of a buffer: a huge page, and more than any read gives.
+pub const BUFFER_BYTES: usize = 2 << 20;
+/// The smallest ring: one buffer each for reader and writer, and two on their way.
+pub const SIZE_BYTES_MIN: usize = 4 * BUFFER_BYTES;
 /// The smallest file of a folder.
 pub const ROTATE_BYTES_MIN: u64 = 64 << 10;
 /// How much of the ring is ready before the first byte, and kept ready beyond what is in use.
 const READY_BYTES: usize = 64 << 20;
-/// One part in so many of a core makes slabs ready that nothing has asked for yet.
+/// One part in so many of a core makes buffers ready that nothing has asked for yet.
 const TRICKLE: u32 = 50;
 
 /// What to run.
@@ -89,13 +89,13 @@ pub enum PipeOutput {
 
 /// The ring that suits a machine with so much memory free: 1/8 of it, 16 MiB to 1 GiB.
 pub fn default_size_bytes(free_bytes: u64) -> usize {
-    ((free_bytes / 8) as usize).clamp(16 << 20, 1 << 30) / SLAB_BYTES * SLAB_BYTES
+    ((free_bytes / 8) as usize).clamp(16 << 20, 1 << 30) / BUFFER_BYTES * BUFFER_BYTES
 }
 
 impl PipePlan {
-    /// Whether the plan fits together; brings the size to whole slabs.
+    /// Whether the plan fits together; brings the size to whole buffers.
     pub fn validate(mut self) -> Result<Self> {
-        self.size_bytes = self.size_bytes.max(SIZE_BYTES_MIN).next_multiple_of(SLAB_BYTES);
+        self.size_bytes = self.size_bytes.max(SIZE_BYTES_MIN).next_multiple_of(BUFFER_BYTES);
         if let PipeOutput::Dir { rotate_bytes: Some(bytes), .. } = self.output
             && bytes < ROTATE_BYTES_MIN
         {
@@ -109,9 +109,9 @@ impl PipePlan {
         Ok(self)
     }
 
-    /// Slabs of the ring.
-    pub fn slabs(&self) -> usize {
-        self.size_bytes / SLAB_BYTES
+    /// Buffers of the ring.
+    pub fn buffers(&self) -> usize {
+        self.size_bytes / BUFFER_BYTES
     }
 }
 
@@ -140,7 +140,7 @@ impl PipeGauges {
 /// A piece of the stream, from reader to writer.
 #[derive(Debug)]
 struct Piece {
-    slab: Slab,
+    buffer: Buffer,
     /// Bytes in it.
     len: usize,
     /// How many of them, at its start, the piece before had at its end: those that a write of whole
@@ -228,14 +228,14 @@ impl Pipe {
     pub fn start(plan: PipePlan, stdin: OwnedFd, stdout: OwnedFd, stop: Stop) -> Result<Self> {
         let plan = plan.validate()?;
         let gauges = Arc::new(PipeGauges::default());
-        let bell = Event::new()?;
-        let outlet = open(&plan, File::from(stdout), &bell, &gauges)?;
+        let wakeup = Wakeup::new()?;
+        let outlet = open(&plan, File::from(stdout), &wakeup, &gauges)?;
         let (pool, lane) = start_pool(&plan, &gauges, &stop)?;
-        let (outbound, inbound) = rtrb::RingBuffer::new(plan.slabs());
+        let (outbound, inbound) = rtrb::RingBuffer::new(plan.buffers());
         let reader = Reader::new(File::from(stdin), lane.supply, outbound, outlet.as_ref(), &gauges, &stop)?;
         let back = reader.back();
         let (size_bytes, notes, writing) = (plan.size_bytes, pool.notes(), outlet.describe());
-        let writer = Writer { inbound, home: lane.home, outlet, bell, back, stop: stop.clone() };
+        let writer = Writer { inbound, home: lane.home, outlet, wakeup, back, stop: stop.clone() };
         let ends = Ends::of(2)?;
         let (core, end) = (plan.writer_cpu, ends.end());
         let writer = spawn("quaff-writer", &stop, core, end, move || writer.run())?;
@@ -271,9 +271,9 @@ impl Pipe {
         self.ends.all()
     }
 
-    /// Rung when it is over.
-    pub fn over(&self) -> &Event {
-        self.ends.bell()
+    /// Signalled when it is over.
+    pub fn over(&self) -> &Wakeup {
+        self.ends.wakeup()
     }
 
     /// Waits for the end, and sums up. What failed is in the report.
@@ -317,11 +317,11 @@ impl Pipe {
     }
 }
 
-fn open(plan: &PipePlan, stdout: File, bell: &Event, gauges: &Arc<PipeGauges>) -> Result<Box<dyn Outlet>> {
+fn open(plan: &PipePlan, stdout: File, wakeup: &Wakeup, gauges: &Arc<PipeGauges>) -> Result<Box<dyn Outlet>> {
     let PipeOutput::Dir { dir, name, rotate_bytes, keep_files } = &plan.output else {
-        return Ok(match direct::DirectFile::open(&stdout, bell, gauges) {
+        return Ok(match direct::DirectFile::open(&stdout, wakeup, gauges) {
             Some(file) => Box::new(file),
-            None => Box::new(stream::Stream::new(stdout, bell.clone(), gauges.clone())),
+            None => Box::new(stream::Stream::new(stdout, wakeup.clone(), gauges.clone())),
         });
     };
     let plan = DirPlan {
@@ -333,19 +333,19 @@ fn open(plan: &PipePlan, stdout: File, bell: &Event, gauges: &Arc<PipeGauges>) -
         wrap: keep_files.is_some(),
         exec: None,
     };
-    Ok(Box::new(files::Files::open(plan, bell, gauges)?))
+    Ok(Box::new(files::Files::open(plan, wakeup, gauges)?))
 }
 
 fn start_pool(plan: &PipePlan, gauges: &Arc<PipeGauges>, stop: &Stop) -> Result<(Pool, LanePool)> {
     let pool = PoolPlan {
-        slabs_per_lane: plan.slabs(),
-        slab_bytes: SLAB_BYTES,
-        ready_slabs: READY_BYTES / SLAB_BYTES,
+        buffers_per_lane: plan.buffers(),
+        buffer_bytes: BUFFER_BYTES,
+        ready_buffers: READY_BYTES / BUFFER_BYTES,
         trickle: TRICKLE,
         busy_cores: plan.reader_cpu.into_iter().collect(),
     };
     let gauges = gauges.clone();
-    // What the output keeps up with needs no more slabs, however much it is.
+    // What the output keeps up with needs no more buffers, however much it is.
     let arrived: Arrived = Box::new(move || gauges.high.get());
     let (pool, mut lanes) = Pool::start(pool, vec![arrived], stop.clone())?;
     let lane = lanes.pop().ok_or_else(|| Error::Defect("a pool without a lane".into()))?;
@@ -396,7 +396,7 @@ mod tests {
             reader_cpu: None,
             writer_cpu: None,
         };
-        assert_eq!(plan(1, None).validate().unwrap().slabs(), 4);
+        assert_eq!(plan(1, None).validate().unwrap().buffers(), 4);
         assert_eq!(plan((9 << 20) + 1, None).validate().unwrap().size_bytes, 10 << 20);
         assert!(plan(1, Some(1)).validate().unwrap_err().to_string().contains("--rotate-size"));
     }

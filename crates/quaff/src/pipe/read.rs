@@ -1,8 +1,8 @@
-//! The reader: stdin into slabs, as much at a time as there is.
+//! The reader: stdin into buffers, as much at a time as there is.
 //!
-//! A slab goes to the writer when it is full, or as soon as the writer has nothing else to do; an
+//! A buffer goes to the writer when it is full, or as soon as the writer has nothing else to do; an
 //! outlet that writes whole blocks gets full ones, and what there is after a moment. So a backlog is
-//! made of full slabs, and without one no byte waits for others.
+//! made of full buffers, and without one no byte waits for others.
 
 use super::{Outlet, Piece, PipeGauges, Stalls};
 use crate::chunk::Supply;
@@ -10,9 +10,9 @@ use crate::stop::{Reason, Stop};
 use crate::{Error, Result};
 use nix::errno::Errno;
 use quaff_os::clock::steady_ns;
-use quaff_os::event::Event;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use quaff_os::pipe::{Kind, enlarge, kind, wait_readable, waiting_bytes};
+use quaff_os::wakeup::Wakeup;
 use rtrb::Producer;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -38,12 +38,12 @@ pub(super) struct Reader {
     pipe_bytes: usize,
     supply: Supply,
     outbound: Producer<Piece>,
-    /// Rung for the writer.
-    bell: Event,
-    /// Rung by the writer: a slab has come home, or it has nothing to do.
-    back: Event,
-    /// Rung when the run is to end.
-    alarm: Event,
+    /// Signalled for the writer.
+    wakeup: Wakeup,
+    /// Signalled by the writer: a buffer has come home, or it has nothing to do.
+    back: Wakeup,
+    /// Signalled when the run is to end.
+    alarm: Wakeup,
     stop: Stop,
     gauges: Arc<PipeGauges>,
     /// What the outlet's writes are aligned to, bytes; 1 is nothing.
@@ -55,9 +55,9 @@ pub(super) struct Reader {
     tally: ReadTally,
 }
 
-/// The slab that is being filled.
+/// The buffer that is being filled.
 struct Open {
-    slab: Slab,
+    buffer: Buffer,
     len: usize,
     again: usize,
     /// When its first new byte came.
@@ -90,7 +90,7 @@ impl Reader {
         gauges: &Arc<PipeGauges>,
         stop: &Stop,
     ) -> Result<Self> {
-        let alarm = Event::new()?;
+        let alarm = Wakeup::new()?;
         stop.wake(alarm.clone());
         Ok(Self {
             kind: kind(&stdin),
@@ -98,8 +98,8 @@ impl Reader {
             stdin,
             supply,
             outbound,
-            bell: outlet.bell(),
-            back: Event::new()?,
+            wakeup: outlet.wakeup(),
+            back: Wakeup::new()?,
             alarm,
             stop: stop.clone(),
             gauges: gauges.clone(),
@@ -111,8 +111,8 @@ impl Reader {
         })
     }
 
-    /// The bell that the writer is to ring.
-    pub(super) fn back(&self) -> Event {
+    /// The wakeup that the writer is to ring.
+    pub(super) fn back(&self) -> Wakeup {
         self.back.clone()
     }
 
@@ -121,7 +121,7 @@ impl Reader {
         let done = self.read_all();
         self.hand_over();
         drop(self.outbound);
-        self.bell.ring();
+        self.wakeup.signal();
         done.map(|()| self.tally)
     }
 
@@ -131,7 +131,7 @@ impl Reader {
                 continue;
             }
             let Some(mut open) = self.take_open() else { return Ok(()) };
-            let bytes = nix::unistd::read(&self.stdin, &mut open.slab[open.len..]);
+            let bytes = nix::unistd::read(&self.stdin, &mut open.buffer[open.len..]);
             let bytes = match bytes {
                 Ok(0) => {
                     self.open = Some(open);
@@ -214,42 +214,42 @@ impl Reader {
             return Ok(input);
         };
         // Silenced first: a writer that runs dry after this look rings.
-        self.back.silence();
+        self.back.clear();
         if self.hand_over_if_due() {
             return Ok(false);
         }
         let left_ns = (since_ns + FLUSH_NS).saturating_sub(steady_ns());
-        // What is due and still here waits for the writer, who rings.
+        // What is due and still here waits for the writer, which signals.
         let wait_ms = (self.align > 1 && left_ns > 0).then_some(left_ns.div_ceil(1_000_000) as u16);
         let fds = [self.stdin.as_fd(), self.alarm.as_fd(), self.back.as_fd()];
         let [input, ..] = wait_readable(fds, wait_ms).map_err(failed)?;
         Ok(input)
     }
 
-    /// The slab to read into. `None` when the run ends before there is one.
+    /// The buffer to read into. `None` when the run ends before there is one.
     fn take_open(&mut self) -> Option<Open> {
         if self.open.is_some() {
             return self.open.take();
         }
-        let mut slab = self.take_slab()?;
+        let mut buffer = self.take_buffer()?;
         let again = self.over.len();
-        slab[..again].copy_from_slice(&self.over);
+        buffer[..again].copy_from_slice(&self.over);
         self.over.clear();
-        Some(Open { slab, len: again, again, since_ns: 0 })
+        Some(Open { buffer, len: again, again, since_ns: 0 })
     }
 
-    fn take_slab(&mut self) -> Option<Slab> {
-        if let Some(slab) = self.supply.take() {
-            return Some(slab);
+    fn take_buffer(&mut self) -> Option<Buffer> {
+        if let Some(buffer) = self.supply.take() {
+            return Some(buffer);
         }
         let since_ns = steady_ns();
-        // The thread that makes memory ready rings nobody.
+        // The thread that populates memory signals nobody.
         let is_full = self.supply.out() >= self.supply.count();
         let wait = if is_full { LOOK } else { READY_LOOK };
-        let slab = loop {
-            self.back.silence();
-            if let Some(slab) = self.supply.take() {
-                break Some(slab);
+        let buffer = loop {
+            self.back.clear();
+            if let Some(buffer) = self.supply.take() {
+                break Some(buffer);
             }
             let is_over = self.stop.raised() && self.stop.reason() != Some(Reason::Signal);
             if is_over || self.outbound.is_abandoned() || self.back.wait(wait).is_err() {
@@ -261,15 +261,15 @@ impl Reader {
         } else {
             self.tally.unready.add(since_ns)
         }
-        slab
+        buffer
     }
 
-    /// Hands the open slab over when it is full, when the writer has nothing to do, or when it has
+    /// Hands the open buffer over when it is full, when the writer has nothing to do, or when it has
     /// been open for long enough.
     fn hand_over_if_due(&mut self) -> bool {
         let Some(open) = &self.open else { return false };
         let is_idle = || self.outbound.slots() == self.outbound.buffer().capacity();
-        let is_due = if open.len == open.slab.len() {
+        let is_due = if open.len == open.buffer.len() {
             true
         } else if self.align == 1 {
             open.len > 0 && is_idle()
@@ -284,11 +284,11 @@ impl Reader {
 
     fn hand_over(&mut self) {
         let Some(open) = self.open.take_if(|open| open.len > open.again) else { return };
-        let Open { slab, len, again, .. } = open;
+        let Open { buffer, len, again, .. } = open;
         let over = len % self.align;
-        self.over.extend_from_slice(&slab[len - over..len]);
-        let pushed = self.outbound.push(Piece { slab, len, again });
-        assert!(pushed.is_ok(), "the ring has a place for every slab");
-        self.bell.ring();
+        self.over.extend_from_slice(&buffer[len - over..len]);
+        let pushed = self.outbound.push(Piece { buffer, len, again });
+        assert!(pushed.is_ok(), "the ring has a place for every buffer");
+        self.wakeup.signal();
     }
 }

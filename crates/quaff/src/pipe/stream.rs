@@ -4,9 +4,9 @@
 use super::{Outlet, Piece, PipeGauges};
 use crate::{Error, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use quaff_os::event::Event;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use quaff_os::pipe::{Kind, enlarge, is_closed, kind};
+use quaff_os::wakeup::Wakeup;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
@@ -16,15 +16,15 @@ use std::sync::Arc;
 pub(super) struct Stream {
     out: File,
     kind: Kind,
-    bell: Event,
-    home: Option<Slab>,
+    wakeup: Wakeup,
+    home: Option<Buffer>,
     gauges: Arc<PipeGauges>,
 }
 
 impl Stream {
-    pub(super) fn new(out: File, bell: Event, gauges: Arc<PipeGauges>) -> Self {
+    pub(super) fn new(out: File, wakeup: Wakeup, gauges: Arc<PipeGauges>) -> Self {
         enlarge(&out);
-        Self { kind: kind(&out), out, bell, home: None, gauges }
+        Self { kind: kind(&out), out, wakeup, home: None, gauges }
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -47,16 +47,16 @@ impl Outlet for Stream {
     fn put(&mut self, piece: Piece) -> Result<()> {
         let mut at = piece.again;
         while at < piece.len {
-            let bytes = self.write(&piece.slab[at..piece.len]);
+            let bytes = self.write(&piece.buffer[at..piece.len]);
             let bytes = bytes.map_err(|errno| Error::path("write to", "stdout", errno))?;
             at += bytes;
             self.gauges.written.set(self.gauges.written.get() + bytes as u64);
         }
-        self.home = Some(piece.slab);
+        self.home = Some(piece.buffer);
         Ok(())
     }
 
-    fn reap(&mut self) -> Result<Option<Slab>> {
+    fn reap(&mut self) -> Result<Option<Buffer>> {
         Ok(self.home.take())
     }
 
@@ -68,8 +68,8 @@ impl Outlet for Stream {
         Ok(())
     }
 
-    fn bell(&self) -> Event {
-        self.bell.clone()
+    fn wakeup(&self) -> Wakeup {
+        self.wakeup.clone()
     }
 
     fn describe(&self) -> String {

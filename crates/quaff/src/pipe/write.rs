@@ -1,11 +1,11 @@
-//! The writer: takes pieces in order, gives them to the outlet, and sends slabs home.
+//! The writer: takes pieces in order, gives them to the outlet, and sends buffers home.
 
 use super::{Piece, Stalls};
 use crate::stop::{Reason, Stop};
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
-use quaff_os::event::Event;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
+use quaff_os::wakeup::Wakeup;
 use rtrb::{Consumer, Producer};
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -15,11 +15,11 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Where bytes go. It counts in the gauges what has reached the output.
 pub(super) trait Outlet: Send {
-    /// Takes a piece; its slab comes back by [`Outlet::reap`].
+    /// Takes a piece; its buffer comes back by [`Outlet::reap`].
     fn put(&mut self, piece: Piece) -> Result<()>;
 
-    /// A slab that is free again.
-    fn reap(&mut self) -> Result<Option<Slab>>;
+    /// A buffer that is free again.
+    fn reap(&mut self) -> Result<Option<Buffer>>;
 
     /// Does what is due when nothing comes. `false` when nobody reads what we write.
     fn idle(&mut self) -> Result<bool>;
@@ -35,8 +35,8 @@ pub(super) trait Outlet: Send {
         1
     }
 
-    /// The bell that it rings, or has rung, when there is something to do.
-    fn bell(&self) -> Event;
+    /// The wakeup that it signals when there is something to do.
+    fn wakeup(&self) -> Wakeup;
 
     /// How it writes, in words.
     fn describe(&self) -> String;
@@ -60,12 +60,12 @@ pub(super) trait Outlet: Send {
 /// The writer.
 pub(super) struct Writer {
     pub(super) inbound: Consumer<Piece>,
-    pub(super) home: Producer<Slab>,
+    pub(super) home: Producer<Buffer>,
     pub(super) outlet: Box<dyn Outlet>,
-    /// Rung by the reader and by the disk.
-    pub(super) bell: Event,
-    /// Rung for the reader.
-    pub(super) back: Event,
+    /// Signalled by the reader and by the disk.
+    pub(super) wakeup: Wakeup,
+    /// Signalled for the reader.
+    pub(super) back: Wakeup,
     pub(super) stop: Stop,
 }
 
@@ -121,7 +121,7 @@ impl Writer {
                 }
                 has_begun = true;
                 if self.inbound.is_empty() {
-                    self.back.ring();
+                    self.back.signal();
                 }
                 self.outlet.put(piece)?;
                 continue;
@@ -136,7 +136,7 @@ impl Writer {
             if has_begun {
                 dry_since_ns.get_or_insert_with(steady_ns);
             }
-            if !self.bell.wait(LOOK)? && !self.outlet.idle()? {
+            if !self.wakeup.wait(LOOK)? && !self.outlet.idle()? {
                 return Err(Error::path("write to", "stdout", ErrorKind::BrokenPipe.into()));
             }
         }
@@ -144,13 +144,13 @@ impl Writer {
 
     fn bring_home(&mut self) -> Result<()> {
         let mut has_come = false;
-        while let Some(slab) = self.outlet.reap()? {
-            let pushed = self.home.push(slab);
-            assert!(pushed.is_ok(), "the way home has a place for every slab");
+        while let Some(buffer) = self.outlet.reap()? {
+            let pushed = self.home.push(buffer);
+            assert!(pushed.is_ok(), "the way home has a place for every buffer");
             has_come = true;
         }
         if has_come {
-            self.back.ring();
+            self.back.signal();
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use crate::plan::DirPlan;
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
 use quaff_os::disk::Lock;
-use quaff_os::event::Event;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
+use quaff_os::wakeup::Wakeup;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
@@ -84,18 +84,18 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 impl Folder {
     /// Looks at the folder, cleans up after runs that were killed, and has the first file opened.
     /// `extension` is what the names end in, without the dot.
-    pub fn open(plan: &DirPlan, extension: &'static str, direct: bool, bell: Event) -> Result<Self> {
+    pub fn open(plan: &DirPlan, extension: &'static str, direct: bool, wakeup: Wakeup) -> Result<Self> {
         let preallocate = plan.rotate_bytes.unwrap_or(256 << 20).min(1 << 30);
         let opening = Opening { dir: plan.dir.clone(), direct, preallocate, unnamed: true };
-        Self::with(opening, plan, extension, bell)
+        Self::with(opening, plan, extension, wakeup)
     }
 
-    fn with(opening: Opening, plan: &DirPlan, extension: &'static str, bell: Event) -> Result<Self> {
+    fn with(opening: Opening, plan: &DirPlan, extension: &'static str, wakeup: Wakeup) -> Result<Self> {
         let names = Names::new(&plan.name, extension)?;
         let lock = lock(&plan.dir)?;
         let shelf = Shelf::open(&plan.dir, &names, plan.retention)?;
         let after = plan.exec.as_deref().map(After::start).transpose()?;
-        let keeper = Keeper::start(opening.clone(), bell)?;
+        let keeper = Keeper::start(opening.clone(), wakeup)?;
         keeper.open_next();
         Ok(Self {
             opening,
@@ -136,10 +136,10 @@ impl Folder {
     }
 
     fn begin(&mut self, file: &File, first: &[u8]) -> Result<()> {
-        let mut slab = Slab::new(first.len())?;
-        slab[..first.len()].copy_from_slice(first);
+        let mut buffer = Buffer::new(first.len())?;
+        buffer[..first.len()].copy_from_slice(first);
         loop {
-            match file.write_all_at(&slab[..first.len()], 0) {
+            match file.write_all_at(&buffer[..first.len()], 0) {
                 Ok(()) => return Ok(()),
                 Err(error) if is_full(&error) && self.make_room(NAME_BYTES) => {}
                 Err(error) => return Err(Error::path("begin a file in", &self.opening.dir, error)),
@@ -384,7 +384,7 @@ mod tests {
             exec: None,
         };
         let opening = Opening { dir: dir.to_owned(), direct: false, preallocate: 100, unnamed };
-        Folder::with(opening, &plan, "pcapng", Event::new().unwrap())
+        Folder::with(opening, &plan, "pcapng", Wakeup::new().unwrap())
     }
 
     fn names(dir: &Path) -> Vec<String> {
@@ -436,7 +436,7 @@ mod tests {
             exec: None,
         };
         let opening = Opening { dir: dir.to_owned(), direct: false, preallocate: 100, unnamed: true };
-        Folder::with(opening, &plan, "pcap", Event::new().unwrap()).unwrap()
+        Folder::with(opening, &plan, "pcap", Wakeup::new().unwrap()).unwrap()
     }
 
     #[test]

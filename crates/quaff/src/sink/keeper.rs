@@ -8,7 +8,7 @@ use super::folder::is_full;
 use super::names::PART;
 use crate::{Error, Result};
 use quaff_os::disk::{exists, link_unnamed, lock_file, open_unnamed, preallocate, sync_all};
-use quaff_os::event::Event;
+use quaff_os::wakeup::Wakeup;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
@@ -154,18 +154,18 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Starts them; `bell` rings when something is done.
-    pub fn start(opening: Opening, bell: Event) -> Result<Self> {
+    /// Starts them; `wakeup` is signalled when something is done.
+    pub fn start(opening: Opening, wakeup: Wakeup) -> Result<Self> {
         let (opens, to_open) = channel();
         let (finishes, to_finish) = channel();
         let (outbox, done) = channel();
-        let (open_outbox, open_bell) = (outbox.clone(), bell.clone());
+        let (open_outbox, open_bell) = (outbox.clone(), wakeup.clone());
         let mut keeper = Self { opens: Some(opens), finishes: Some(finishes), done, threads: Vec::new() };
         keeper.spawn("quaff-opener", move || {
             work(&to_open, &open_outbox, &open_bell, |()| Kept::Opened(Fresh::open(&opening)));
         })?;
         keeper.spawn("quaff-keeper", move || {
-            work(&to_finish, &outbox, &bell, |job: Finish| {
+            work(&to_finish, &outbox, &wakeup, |job: Finish| {
                 let finished = match finish(&job.file, &job.path, job.bytes) {
                     Err(error) if is_full(&error) => finish_again(&job.file, &job.path, job.bytes),
                     finished => finished,
@@ -220,12 +220,12 @@ fn send<T>(to: Option<&Sender<T>>, job: T) {
     }
 }
 
-fn work<T>(inbox: &Receiver<T>, outbox: &Sender<Kept>, bell: &Event, mut job: impl FnMut(T) -> Kept) {
+fn work<T>(inbox: &Receiver<T>, outbox: &Sender<Kept>, wakeup: &Wakeup, mut job: impl FnMut(T) -> Kept) {
     while let Ok(next) = inbox.recv() {
         if outbox.send(job(next)).is_err() {
             return;
         }
-        bell.ring();
+        wakeup.signal();
     }
 }
 

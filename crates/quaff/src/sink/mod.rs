@@ -31,7 +31,7 @@ pub mod transmit;
 use crate::Result;
 use crate::chunk::Chunk;
 use crate::tally::{Counts, WriterTally};
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use std::time::Duration;
 
 /// Takes chunks, in order. What goes wrong with the output is the sink's to deal with: it counts
@@ -49,8 +49,8 @@ pub trait Sink: Send {
     /// Does what is due. Called often.
     fn tick(&mut self) -> Result<()>;
 
-    /// A slab that has been written (or given up), and the lane that it belongs to.
-    fn reap(&mut self) -> Result<Option<(usize, Slab)>>;
+    /// A buffer that has been written (or given up), and the lane that it belongs to.
+    fn reap(&mut self) -> Result<Option<(usize, Buffer)>>;
 
     /// Writes that have not ended.
     fn pending(&self) -> usize;

@@ -10,8 +10,8 @@ use crate::tally::CopyTally;
 use crate::{Error, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use quaff_os::clock::steady_ns;
-use quaff_os::event::Event;
 use quaff_os::interrupt::Interrupt;
+use quaff_os::wakeup::Wakeup;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -38,7 +38,7 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 pub struct Onlooker {
     bytes: Producer<u8>,
     pieces: Producer<Piece>,
-    bell: Event,
+    wakeup: Wakeup,
     shared: Arc<Shared>,
     thread: JoinHandle<CopyTally>,
     interrupt: Interrupt,
@@ -69,10 +69,10 @@ impl Onlooker {
         let (mut bytes, mut from_bytes) = RingBuffer::new(RING_BYTES);
         touch(&mut bytes, &mut from_bytes);
         let (pieces, from_pieces) = RingBuffer::new(PIECES);
-        let bell = Event::new()?;
+        let wakeup = Wakeup::new()?;
         let shared = Arc::<Shared>::default();
         let (tell, told) = channel();
-        let (its_bell, its_shared) = (bell.clone(), shared.clone());
+        let (its_bell, its_shared) = (wakeup.clone(), shared.clone());
         let started = std::thread::Builder::new().name("quaff-onlooker".into()).spawn(move || {
             // Whoever waits for this hears of it when the thread is gone.
             let _ = tell.send(Interrupt::here());
@@ -89,7 +89,7 @@ impl Onlooker {
         });
         let thread = started.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
         let interrupt = told.recv().map_err(|_| Error::Defect("the onlooker died at its start".into()))??;
-        Ok(Self { bytes, pieces, bell, shared, thread, interrupt })
+        Ok(Self { bytes, pieces, wakeup, shared, thread, interrupt })
     }
 
     /// Gives the reader whole blocks with `packets` in them, in `parts` one after the other; `false`
@@ -105,14 +105,14 @@ impl Onlooker {
         }
         let pushed = self.pieces.push(Piece { len, packets });
         assert!(pushed.is_ok(), "only this thread takes places");
-        self.bell.ring();
+        self.wakeup.signal();
         true
     }
 
     /// Waits until the reader has taken what it was given, or takes nothing any more.
     pub fn finish(self) -> CopyTally {
         self.shared.ended.store(true, Ordering::Release);
-        self.bell.ring();
+        self.wakeup.signal();
         let (mut taken, mut since_ns) = (0, steady_ns());
         while !self.thread.is_finished() {
             let now = self.shared.taken.load(Ordering::Relaxed);
@@ -160,7 +160,7 @@ struct Copier {
 }
 
 impl Copier {
-    fn run(mut self, bell: &Event) -> CopyTally {
+    fn run(mut self, wakeup: &Wakeup) -> CopyTally {
         loop {
             // Asked before the last look: what was put there before it was set is seen below.
             let has_ended = self.shared.ended.load(Ordering::Acquire) || self.pieces.is_abandoned();
@@ -172,7 +172,7 @@ impl Copier {
             if has_ended && is_idle {
                 return self.tally;
             }
-            if is_idle && bell.wait(ASK).is_ok_and(|rung| !rung) {
+            if is_idle && wakeup.wait(ASK).is_ok_and(|signalled| !signalled) {
                 self.ask();
             }
         }

@@ -1,29 +1,29 @@
 //! pcap for aligned writes. pcap has no padding, so its records are carried over from one aligned
-//! slab to the next: one more copy, which is why pcapng is the default.
+//! buffer to the next: one more copy, which is why pcapng is the default.
 
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 
-/// Collects bytes into slabs that begin at aligned offsets of the file.
+/// Collects bytes into buffers that begin at aligned offsets of the file.
 #[derive(Debug)]
 pub struct Repack {
     align: usize,
-    spare: Vec<Slab>,
-    open: Slab,
+    spare: Vec<Buffer>,
+    open: Buffer,
     len: usize,
     /// Bytes of `open` that are in the file already, by a write of the unaligned tail.
     tail_written: usize,
 }
 
 impl Repack {
-    /// `count` slabs of `slab_bytes`, which is a multiple of `align`.
-    pub fn new(align: usize, slab_bytes: usize, count: usize) -> quaff_os::Result<Self> {
+    /// `count` buffers of `buffer_bytes`, which is a multiple of `align`.
+    pub fn new(align: usize, buffer_bytes: usize, count: usize) -> quaff_os::Result<Self> {
         let mut spare = Vec::new();
         for _ in 0..count {
-            let slab = Slab::new(slab_bytes)?;
-            slab.populate()?;
-            spare.push(slab);
+            let buffer = Buffer::new(buffer_bytes)?;
+            buffer.populate()?;
+            spare.push(buffer);
         }
-        Ok(Self { align, spare, open: Slab::new(slab_bytes)?, len: 0, tail_written: 0 })
+        Ok(Self { align, spare, open: Buffer::new(buffer_bytes)?, len: 0, tail_written: 0 })
     }
 
     /// Takes as many of `bytes` as fit.
@@ -34,14 +34,14 @@ impl Repack {
         count
     }
 
-    /// Whether the slab has to be taken before more fits.
+    /// Whether the buffer has to be taken before more fits.
     pub fn is_full(&self) -> bool {
         self.len == self.open.len()
     }
 
-    /// Takes the aligned part out, to be written; the rest is carried over to the next slab. `None`
-    /// when there is no aligned part, or no spare slab.
-    pub fn take(&mut self) -> Option<(Slab, usize)> {
+    /// Takes the aligned part out, to be written; the rest is carried over to the next buffer. `None`
+    /// when there is no aligned part, or no spare buffer.
+    pub fn take(&mut self) -> Option<(Buffer, usize)> {
         let aligned = self.len / self.align * self.align;
         if aligned == 0 {
             return None;
@@ -69,9 +69,9 @@ impl Repack {
         self.tail_written = 0;
     }
 
-    /// A written slab comes back.
-    pub fn give_back(&mut self, slab: Slab) {
-        self.spare.push(slab);
+    /// A written buffer comes back.
+    pub fn give_back(&mut self, buffer: Buffer) {
+        self.spare.push(buffer);
     }
 
     /// Bytes that are waiting.
@@ -79,7 +79,7 @@ impl Repack {
         self.len
     }
 
-    /// Whether a slab can be taken.
+    /// Whether a buffer can be taken.
     pub fn has_spare(&self) -> bool {
         !self.spare.is_empty()
     }
@@ -107,11 +107,11 @@ mod tests {
                 loop {
                     left = &left[repack.fill(left)..];
                     if repack.is_full() || (left.is_empty() && *flush) {
-                        if let Some((slab, len)) = repack.take() {
+                        if let Some((buffer, len)) = repack.take() {
                             prop_assert!(offset.is_multiple_of(512) && len.is_multiple_of(512));
-                            put(&mut file, offset, &slab[..len]);
+                            put(&mut file, offset, &buffer[..len]);
                             offset += len;
-                            repack.give_back(slab);
+                            repack.give_back(buffer);
                         }
                         if let Some(tail) = repack.tail() {
                             put(&mut file, offset, tail);
@@ -122,8 +122,8 @@ mod tests {
                     }
                 }
             }
-            if let Some((slab, len)) = repack.take() {
-                put(&mut file, offset, &slab[..len]);
+            if let Some((buffer, len)) = repack.take() {
+                put(&mut file, offset, &buffer[..len]);
                 offset += len;
             }
             if let Some(tail) = repack.tail() {

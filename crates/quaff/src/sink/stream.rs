@@ -10,7 +10,7 @@ use crate::stop::{Reason, Stop};
 use crate::tally::{Counts, WriterTally};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use quaff_os::clock::steady_ns;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -40,7 +40,7 @@ pub struct Stream {
     asked_ns: u64,
     /// When the reader took something last.
     taken_ns: u64,
-    home: VecDeque<(usize, Slab)>,
+    home: VecDeque<(usize, Buffer)>,
     tally: WriterTally,
     stop: Stop,
     /// Once it is raised, a reader is not waited for any longer.
@@ -147,7 +147,7 @@ impl Sink for Stream {
         self.begin();
         self.describe(chunk.interfaces);
         self.counts[lane].clone_from(&chunk.counts);
-        if self.write(&chunk.slab[..chunk.len]) {
+        if self.write(&chunk.buffer[..chunk.len]) {
             self.written[lane] = chunk.counts;
             self.tally.written += chunk.packets;
         } else if self.closed_by_reader {
@@ -158,7 +158,7 @@ impl Sink for Stream {
         self.gauges.written.set(self.tally.written);
         self.gauges.bytes.set(self.tally.bytes);
         self.gauges.lost.set(self.tally.lost);
-        self.home.push_back((lane, chunk.slab));
+        self.home.push_back((lane, chunk.buffer));
         Ok(())
     }
 
@@ -186,7 +186,7 @@ impl Sink for Stream {
         Ok(())
     }
 
-    fn reap(&mut self) -> Result<Option<(usize, Slab)>> {
+    fn reap(&mut self) -> Result<Option<(usize, Buffer)>> {
         Ok(self.home.pop_front())
     }
 

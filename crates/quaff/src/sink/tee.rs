@@ -11,7 +11,7 @@ use crate::Result;
 use crate::chunk::Chunk;
 use crate::gauge::WriterGauges;
 use crate::tally::{Counts, WriterTally};
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ impl Tee {
             (Vec::new(), self.described)
         };
         let Some(onlooker) = &mut self.onlooker else { return };
-        self.is_behind = !onlooker.offer(&[&mark, &more, &chunk.slab[..chunk.len]], chunk.packets);
+        self.is_behind = !onlooker.offer(&[&mark, &more, &chunk.buffer[..chunk.len]], chunk.packets);
         if self.is_behind {
             self.lost += chunk.packets;
             self.gauges.copy_lost.set(self.lost);
@@ -127,7 +127,7 @@ impl Sink for Tee {
         self.disk.tick()
     }
 
-    fn reap(&mut self) -> Result<Option<(usize, Slab)>> {
+    fn reap(&mut self) -> Result<Option<(usize, Buffer)>> {
         self.disk.reap()
     }
 

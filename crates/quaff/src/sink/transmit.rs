@@ -12,7 +12,7 @@ use crate::stage::split::Presence;
 use crate::tally::{Counts, WriterTally};
 use nix::libc;
 use quaff_os::clock::steady_ns;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use quaff_os::packet::{BATCH_FRAMES, Qdisc, TxSocket};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_wire::pcap::RECORD_HEADER_BYTES;
@@ -33,7 +33,7 @@ pub struct Transmit {
     rtnl: Rtnl,
     presence: Presence,
     looked_ns: u64,
-    home: VecDeque<(usize, Slab)>,
+    home: VecDeque<(usize, Buffer)>,
     tally: WriterTally,
     gauges: Arc<WriterGauges>,
 }
@@ -125,11 +125,11 @@ fn behind(records: &[u8], count: usize) -> &[u8] {
 
 impl Sink for Transmit {
     fn push(&mut self, lane: usize, chunk: Chunk) -> Result<()> {
-        self.send(&chunk.slab[..chunk.len]);
+        self.send(&chunk.buffer[..chunk.len]);
         self.gauges.written.set(self.tally.written);
         self.gauges.bytes.set(self.tally.bytes);
         self.gauges.lost.set(self.tally.lost);
-        self.home.push_back((lane, chunk.slab));
+        self.home.push_back((lane, chunk.buffer));
         Ok(())
     }
 
@@ -144,7 +144,7 @@ impl Sink for Transmit {
         Ok(())
     }
 
-    fn reap(&mut self) -> Result<Option<(usize, Slab)>> {
+    fn reap(&mut self) -> Result<Option<(usize, Buffer)>> {
         Ok(self.home.pop_front())
     }
 

@@ -10,11 +10,11 @@ use crate::stop::{Reason, Stop};
 use crate::tally::{Counts, LaneTally};
 use crate::{Error, Result};
 use quaff_os::clock::{steady_ns, wall_ns};
-use quaff_os::event::Event;
 use quaff_os::packet::block::{Cursor, Packet, last_ns};
 use quaff_os::packet::{CountingTap, RingPlan, RxRing, Wake};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::stats::LinkStats;
+use quaff_os::wakeup::Wakeup;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const OVER_MTU_BYTES: u32 = 14 + 8;
 #[derive(Debug)]
 pub struct AfPacket {
     ring: RxRing,
-    bell: Event,
+    wakeup: Wakeup,
     link: Link,
     rtnl: Rtnl,
     tap: Option<CountingTap>,
@@ -72,8 +72,8 @@ pub struct Opening<'a> {
 }
 
 impl AfPacket {
-    /// Opens the ring: from here on packets are captured. `bell` ends a wait.
-    pub fn open(opening: Opening<'_>, bell: Event) -> Result<Self> {
+    /// Opens the ring: from here on packets are captured. `wakeup` ends a wait.
+    pub fn open(opening: Opening<'_>, wakeup: Wakeup) -> Result<Self> {
         let link = opening.link;
         let mut rtnl = Rtnl::open()?;
         let base = rtnl.stats(link.index)?;
@@ -86,7 +86,7 @@ impl AfPacket {
         };
         Ok(Self {
             ring,
-            bell,
+            wakeup,
             link,
             rtnl,
             tap,
@@ -209,7 +209,7 @@ impl AfPacket {
     }
 
     fn wait(&mut self, wait: Duration) -> Result<()> {
-        match self.ring.wait(&self.bell, wait)? {
+        match self.ring.wait(&self.wakeup, wait)? {
             Wake::Look => Ok(()),
             Wake::Down => self.note_down(),
             Wake::Gone(errno) => {
@@ -300,7 +300,7 @@ impl Source for AfPacket {
 
     fn close(&mut self) -> Result<()> {
         if self.closing_ns.is_none() {
-            self.ring.close_door()?;
+            self.ring.stop_receiving()?;
             if let Some(tap) = &self.tap {
                 tap.close()?;
             }

@@ -1,13 +1,13 @@
-//! A thread that reads a file ahead of its decoder, into a few slabs that go round, and unpacks it
+//! A thread that reads a file ahead of its decoder, into a few buffers that go round, and unpacks it
 //! on the way if it is compressed.
 //!
-//! It knows bytes, not packets. When the decoder is the slower one the thread waits for a slab to
-//! come back, so memory stays at [`PIECES`] slabs whatever the file.
+//! It knows bytes, not packets. When the decoder is the slower one the thread waits for a buffer to
+//! come back, so memory stays at [`PIECES`] buffers whatever the file.
 
 use super::file::Options;
 use super::input::Input;
 use super::unpack::{Failure, MAGIC_BYTES, Packing, Unpack};
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use quaff_os::{Result, Try};
 use std::io::Read;
 use std::path::Path;
@@ -21,10 +21,10 @@ const PIECES: usize = 4;
 /// As the capture writes them; a disk gives its full speed for reads of this size.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// A part of the file: the first `bytes` of the slab.
+/// A part of the file: the first `bytes` of the buffer.
 #[derive(Debug)]
 pub(super) struct Piece {
-    slab: Slab,
+    buffer: Buffer,
     bytes: usize,
 }
 
@@ -41,7 +41,7 @@ pub(super) enum Next {
 #[derive(Debug)]
 pub(super) struct ReadAhead {
     full: Receiver<Result<Piece, Failure>>,
-    empty: SyncSender<Slab>,
+    empty: SyncSender<Buffer>,
     seen: Arc<Seen>,
 }
 
@@ -54,7 +54,7 @@ struct Seen {
     offset: AtomicU64,
 }
 
-/// What fills slabs.
+/// What fills buffers.
 enum Feed {
     /// Nothing of it has been seen yet.
     New(Input),
@@ -65,7 +65,7 @@ enum Feed {
 
 impl Piece {
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.slab[..self.bytes]
+        &self.buffer[..self.bytes]
     }
 }
 
@@ -77,7 +77,7 @@ impl ReadAhead {
         let (empty, to_fill) = sync_channel(PIECES);
         let (filled, full) = sync_channel(PIECES);
         for _ in 0..PIECES {
-            empty.try_send(Slab::new(PIECE_BYTES)?).ok();
+            empty.try_send(Buffer::new(PIECE_BYTES)?).ok();
         }
         let seen = Arc::new(Seen::default());
         let told = seen.clone();
@@ -104,7 +104,7 @@ impl ReadAhead {
     /// Gives a part back, so that its memory is filled again.
     pub(super) fn give_back(&self, piece: Piece) {
         // After the end of the file nobody wants it.
-        self.empty.send(piece.slab).ok();
+        self.empty.send(piece.buffer).ok();
     }
 
     /// The name of how the file is packed, once its first part is there.
@@ -121,16 +121,16 @@ impl ReadAhead {
 }
 
 /// The thread: ends with the file, with an error, or when the other end is gone.
-fn run(input: Input, empty: &Receiver<Slab>, full: &SyncSender<Result<Piece, Failure>>, seen: &Seen) {
+fn run(input: Input, empty: &Receiver<Buffer>, full: &SyncSender<Result<Piece, Failure>>, seen: &Seen) {
     let mut feed = Feed::New(input);
     let mut fresh = PIECES;
-    while let Ok(slab) = empty.recv() {
+    while let Ok(buffer) = empty.recv() {
         if fresh > 0 {
             fresh -= 1;
             // Huge pages are faster to fill, and the file is read without them too.
-            slab.populate().ok();
+            buffer.populate().ok();
         }
-        let piece = match feed.fill(slab, seen) {
+        let piece = match feed.fill(buffer, seen) {
             Ok(Some(piece)) => Ok(piece),
             Ok(None) if matches!(feed, Feed::Packed(_)) => continue,
             Ok(None) => return,
@@ -144,14 +144,14 @@ fn run(input: Input, empty: &Receiver<Slab>, full: &SyncSender<Result<Piece, Fai
 }
 
 impl Feed {
-    /// Fills a slab. `None` at the end, when it is [`Feed::Over`], and when the slab was needed for
+    /// Fills a buffer. `None` at the end, when it is [`Feed::Over`], and when the buffer was needed for
     /// something else.
-    fn fill(&mut self, mut slab: Slab, seen: &Seen) -> Result<Option<Piece>, Failure> {
+    fn fill(&mut self, mut buffer: Buffer, seen: &Seen) -> Result<Option<Piece>, Failure> {
         let bytes = match self {
-            Self::New(_) => return self.begin(slab, seen),
-            Self::Plain(input) => input.read(&mut slab).map_err(Failure::Os)?,
+            Self::New(_) => return self.begin(buffer, seen),
+            Self::Plain(input) => input.read(&mut buffer).map_err(Failure::Os)?,
             Self::Packed(unpack) => {
-                let bytes = unpack.read(&mut slab)?;
+                let bytes = unpack.read(&mut buffer)?;
                 seen.offset.store(unpack.offset(), Ordering::Relaxed);
                 bytes
             }
@@ -161,31 +161,31 @@ impl Feed {
             *self = Self::Over;
             return Ok(None);
         }
-        Ok(Some(Piece { slab, bytes }))
+        Ok(Some(Piece { buffer, bytes }))
     }
 
-    /// Looks at the first bytes. The slab becomes the first part, or holds what is to be unpacked.
-    fn begin(&mut self, mut slab: Slab, seen: &Seen) -> Result<Option<Piece>, Failure> {
+    /// Looks at the first bytes. The buffer becomes the first part, or holds what is to be unpacked.
+    fn begin(&mut self, mut buffer: Buffer, seen: &Seen) -> Result<Option<Piece>, Failure> {
         let Self::New(mut input) = std::mem::replace(self, Self::Over) else { return Ok(None) };
         let mut bytes = 0;
         // A pipe may give them one by one.
         while bytes < MAGIC_BYTES {
-            match input.read(&mut slab[bytes..]).map_err(Failure::Os)? {
+            match input.read(&mut buffer[bytes..]).map_err(Failure::Os)? {
                 0 => break,
                 more => bytes += more,
             }
         }
-        match Packing::of(&slab[..bytes]) {
+        match Packing::of(&buffer[..bytes]) {
             Some(packing) => {
                 seen.packing.store(packing as u64 + 1, Ordering::Relaxed);
-                let unpack = Unpack::new(packing, Box::new(input), slab, bytes);
+                let unpack = Unpack::new(packing, Box::new(input), buffer, bytes);
                 *self = Self::Packed(unpack.map_err(Failure::Os)?);
                 Ok(None)
             }
             None if bytes == 0 => Ok(None),
             None => {
                 *self = Self::Plain(input);
-                Ok(Some(Piece { slab, bytes }))
+                Ok(Some(Piece { buffer, bytes }))
             }
         }
     }

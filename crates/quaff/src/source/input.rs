@@ -4,7 +4,7 @@ use super::file::Options;
 use crate::stop::Stop;
 use nix::fcntl::{FcntlArg, fcntl};
 use quaff_os::disk::{Reader, Watch};
-use quaff_os::event::Event;
+use quaff_os::wakeup::Wakeup;
 use quaff_os::{Result, Try};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -32,8 +32,8 @@ enum Kind {
 #[derive(Debug)]
 struct Follow {
     watch: Watch,
-    /// Rung by the stop.
-    bell: Event,
+    /// Signalled by the stop.
+    wakeup: Wakeup,
 }
 
 impl Input {
@@ -52,9 +52,9 @@ impl Input {
         let reader = Reader::open(path)?;
         let mut follow = None;
         if options.follow {
-            let (watch, bell) = (Watch::new(path, reader.file())?, Event::new()?);
-            stop.wake(bell.clone());
-            follow = Some(Follow { watch, bell });
+            let (watch, wakeup) = (Watch::new(path, reader.file())?, Wakeup::new()?);
+            stop.wake(wakeup.clone());
+            follow = Some(Follow { watch, wakeup });
         }
         let size = follow.is_none().then_some(found.len());
         Ok((Self { kind: Kind::Regular { reader, offset: 0, follow }, stop }, size))
@@ -109,7 +109,7 @@ impl Follow {
             if is_over {
                 return Ok(false);
             }
-            self.watch.wait(&self.bell, LOOK);
+            self.watch.wait(&self.wakeup, LOOK);
         }
     }
 }

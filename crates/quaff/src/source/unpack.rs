@@ -10,7 +10,7 @@ mod lz4;
 mod tests;
 mod zstd;
 
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use std::fmt;
 use std::io::{self, Read};
 
@@ -77,8 +77,8 @@ pub enum Failure {
 /// The compressed bytes: read in pieces, used up as the decompressor likes.
 struct Packed {
     input: Box<dyn Read + Send>,
-    slab: Slab,
-    /// What is left of the piece at hand: `slab[at..len]`.
+    buffer: Buffer,
+    /// What is left of the piece at hand: `buffer[at..len]`.
     at: usize,
     len: usize,
     /// Offset in the file of the first byte of the piece.
@@ -128,9 +128,14 @@ impl From<io::Error> for Fault {
 const CUT_OFF: &str = "they end here, in the middle";
 
 impl Unpack {
-    /// Unpacks `input`, whose first `len` bytes are in `slab`; the rest is read into it too.
-    pub fn new(packing: Packing, input: Box<dyn Read + Send>, slab: Slab, len: usize) -> io::Result<Self> {
-        let packed = Packed { input, slab, at: 0, len, offset: 0, is_at_end: false };
+    /// Unpacks `input`, whose first `len` bytes are in `buffer`; the rest is read into it too.
+    pub fn new(
+        packing: Packing,
+        input: Box<dyn Read + Send>,
+        buffer: Buffer,
+        len: usize,
+    ) -> io::Result<Self> {
+        let packed = Packed { input, buffer, at: 0, len, offset: 0, is_at_end: false };
         let kind = match packing {
             Packing::Gzip => Kind::Gzip(Box::new(gzip::Gzip::new(packed))),
             Packing::Zstd => Kind::Zstd(Box::new(zstd::Zstd::new(packed)?)),
@@ -198,15 +203,15 @@ impl Packed {
         if self.at == self.len {
             self.offset += self.len as u64;
             (self.at, self.len) = (0, 0);
-            self.len = self.input.read(&mut self.slab)?;
+            self.len = self.input.read(&mut self.buffer)?;
             self.is_at_end = self.len == 0;
         }
-        Ok(&self.slab[self.at..self.len])
+        Ok(&self.buffer[self.at..self.len])
     }
 
     /// What is left of them without waiting for more.
     fn at_hand(&self) -> &[u8] {
-        &self.slab[self.at..self.len]
+        &self.buffer[self.at..self.len]
     }
 
     fn consume(&mut self, bytes: usize) {

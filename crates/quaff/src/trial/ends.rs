@@ -14,10 +14,10 @@ use crate::send::usable_link;
 use crate::source::afpacket::{AfPacket, Opening};
 use crate::stop::Stop;
 use quaff_os::ethtool::Ethtool;
-use quaff_os::event::Event;
 use quaff_os::netns::Netns;
 use quaff_os::packet::{Qdisc, RingPlan, TimeSource, TxSocket};
 use quaff_os::rtnl::Link;
+use quaff_os::wakeup::Wakeup;
 use quaff_wire::mark::Frame;
 use quaff_wire::udp::{ETHERNET_BYTES, Headers, TAG_BYTES, TPID_CUSTOMER, Tag};
 use std::net::Ipv4Addr;
@@ -127,7 +127,7 @@ fn open_rx(plan: &TrialPlan, direction: &Direction) -> Result<(Link, AfPacket), 
         stop: Stop::default(),
         gauges: LaneGauges::default().into(),
     };
-    Ok((link, AfPacket::open(opening, Event::new()?)?))
+    Ok((link, AfPacket::open(opening, Wakeup::new()?)?))
 }
 
 /// Blocks for what the streams send at their fastest.

@@ -14,8 +14,8 @@ use quaff::doctor::{self, Finding};
 use quaff::plan::CapturePlan;
 use quaff::stop::{Reason, Stop};
 use quaff::tally::Ledger;
-use quaff_os::event::Event;
 use quaff_os::signal::{Signal, Signals, is_ignored};
+use quaff_os::wakeup::Wakeup;
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -125,7 +125,7 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
     let started = Instant::now();
     let is_live = std::io::stderr().is_terminal() && args.quiet == 0;
     let mut asked: Option<Instant> = None;
-    let ending = Event::new()?;
+    let ending = Wakeup::new()?;
     stop.wake(ending.clone());
     let mut live = report::Live::new(capture.status().clone(), is_live);
     let mut shown = started;
@@ -153,7 +153,7 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
             stop.raise(Reason::Duration);
         }
         live.draw();
-        ending.silence();
+        ending.clear();
     }
     live.end();
     Ok(())

@@ -49,7 +49,7 @@ impl Live {
     /// Shows in the name of the process how it goes: `0 3,17%`.
     pub(super) fn name_process(&self) {
         let lanes = &self.status.lanes;
-        let percent = |slabs: u64| 100 * slabs / self.status.buffer_slabs.max(1);
+        let percent = |buffers: u64| 100 * buffers / self.status.pool_buffers.max(1);
         let most = |of: fn(&LaneGauges) -> u64| lanes.iter().map(|lane| of(lane)).max().unwrap_or(0);
         let lost: u64 = lanes
             .iter()
@@ -79,7 +79,7 @@ impl Live {
         let most = |of: fn(&LaneGauges) -> u64| lanes.iter().map(|lane| of(lane)).max().unwrap_or(0);
         let percent = |part: u64, whole: u64| 100 * part / whole.max(1);
         let (received, wire_bytes) = (sum(|lane| lane.received.get()), sum(|lane| lane.wire_bytes.get()));
-        let (slabs, blocks) = (self.status.buffer_slabs, self.status.ring_blocks);
+        let (buffers, blocks) = (self.status.pool_buffers, self.status.ring_blocks);
         self.line = format!(
             "{} {} | written {} {} | ring {}% buffer {}% max {}% | lost: nic {} kernel {} buffer {} disk {}{}",
             show::pps((received - self.received) as f64 / seconds),
@@ -87,8 +87,8 @@ impl Live {
             show::count(self.status.writer.written.get()),
             show::bytes(self.status.writer.bytes.get()),
             percent(most(|lane| lane.ring_high.get()), blocks),
-            percent(most(|lane| lane.buffer_now.get()), slabs),
-            percent(most(|lane| lane.buffer_high.get()), slabs),
+            percent(most(|lane| lane.buffer_now.get()), buffers),
+            percent(most(|lane| lane.buffer_high.get()), buffers),
             show::count(sum(|lane| lane.nic_dropped.get())),
             show::count(sum(|lane| lane.kernel_dropped.get())),
             show::count(sum(|lane| lane.lost.get())),
@@ -375,7 +375,7 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, Place)]) {
     );
     println!(
         "buffer     {} in chunks of {}, {} touched before the first packet; on disk after {:?}",
-        show::bytes((plan.slabs_per_lane() * plan.lanes() * plan.chunk_bytes) as u64),
+        show::bytes((plan.buffers_per_lane() * plan.lanes() * plan.chunk_bytes) as u64),
         show::bytes(plan.chunk_bytes as u64),
         show::bytes(plan.populate_bytes.min(plan.buffer_bytes) as u64),
         plan.flush

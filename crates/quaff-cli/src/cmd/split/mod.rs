@@ -9,8 +9,8 @@ use crate::exit::Exit;
 use crate::show::say;
 use quaff::capture::split::{Split, SplitPlan};
 use quaff::stop::{Reason, Stop};
-use quaff_os::event::Event;
 use quaff_os::signal::{Signal, Signals, is_ignored};
+use quaff_os::wakeup::Wakeup;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,7 @@ fn greet(args: &Args, plan: &SplitPlan, split: &Split) {
 /// Waits for the end: a signal, the time, or the split itself. Says who goes away and who comes back.
 fn watch(args: &Args, split: &Split, signals: &Signals, stop: &Stop) -> anyhow::Result<()> {
     let started = Instant::now();
-    let ending = Event::new()?;
+    let ending = Wakeup::new()?;
     stop.wake(ending.clone());
     let mut asked: Option<Instant> = None;
     let mut here: Vec<_> = split.members().map(|_| true).collect();
@@ -99,7 +99,7 @@ fn watch(args: &Args, split: &Split, signals: &Signals, stop: &Stop) -> anyhow::
         if !stop.raised() && args.quiet == 0 {
             tell(split, &mut here);
         }
-        ending.silence();
+        ending.clear();
     }
     Ok(())
 }

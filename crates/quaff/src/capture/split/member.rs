@@ -12,9 +12,9 @@ use crate::stop::{Reason, Stop};
 use crate::tally::WriterTally;
 use crate::{Error, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use quaff_os::event::Event;
 use quaff_os::process::own_signals;
 use quaff_os::rtnl;
+use quaff_os::wakeup::Wakeup;
 use quaff_wire::linktype;
 use std::cell::RefCell;
 use std::fs::File;
@@ -29,7 +29,7 @@ use std::thread::JoinHandle;
 pub(super) struct Opened {
     pub(super) plan: CapturePlan,
     pub(super) outlet: Outlet,
-    pub(super) bell: Event,
+    pub(super) wakeup: Wakeup,
     name: String,
     presence: Presence,
     child: Option<Child>,
@@ -58,17 +58,17 @@ pub(super) struct Ended {
 pub(super) fn open(plan: &SplitPlan, number: usize, is_at_once: bool, stop: &Stop) -> Result<Opened> {
     let member = &plan.members[number];
     let capture = plan.capture_of(member, is_at_once);
-    let (bell, presence) = (Event::new()?, Presence::default());
+    let (wakeup, presence) = (Wakeup::new()?, Presence::default());
     let (outlet, child) = match &member.goal {
         Goal::Command(command) => {
             let (child, pipe) = run(command, number, plan.takes_stdout())?;
             (Outlet::process(pipe, capture.format), Some(child))
         }
         Goal::Interface(name) => (Outlet::interface(transmit(name, &presence)?), None),
-        _ => (Outlet::open(&capture, &bell, stop)?, None),
+        _ => (Outlet::open(&capture, &wakeup, stop)?, None),
     };
     let outlet = outlet.until(stop);
-    Ok(Opened { plan: capture, outlet, bell, name: name(member, number), presence, child })
+    Ok(Opened { plan: capture, outlet, wakeup, name: name(member, number), presence, child })
 }
 
 pub(super) fn name(member: &MemberPlan, number: usize) -> String {
@@ -110,9 +110,9 @@ impl Opened {
     /// Starts its writer, which takes what the lanes pack for it.
     pub(super) fn start(self, setting: &Setting, inlets: Vec<Inlet>) -> Result<Member> {
         let gauges = Arc::<WriterGauges>::default();
-        let status = Status { lanes: Vec::new(), writer: gauges.clone(), ring_blocks: 0, buffer_slabs: 0 };
-        let Self { plan, outlet, bell, name, presence, child } = self;
-        let writer = start_writer(&plan, setting, outlet, inlets, &bell, &presence.stop, &status)?;
+        let status = Status { lanes: Vec::new(), writer: gauges.clone(), ring_blocks: 0, pool_buffers: 0 };
+        let Self { plan, outlet, wakeup, name, presence, child } = self;
+        let writer = start_writer(&plan, setting, outlet, inlets, &wakeup, &presence.stop, &status)?;
         Ok(Member { name, presence, gauges, writer, child: RefCell::new(child) })
     }
 }

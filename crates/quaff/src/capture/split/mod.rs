@@ -49,7 +49,7 @@ use std::time::Duration;
 
 /// A frame is sent from an interface after this time, unless that is late.
 const SEND_FLUSH: Duration = Duration::from_millis(1);
-/// One part in so many of a core makes slabs ready that nothing has asked for yet.
+/// One part in so many of a core makes buffers ready that nothing has asked for yet.
 const TRICKLE: u32 = 1000;
 
 /// A split that runs.
@@ -120,7 +120,7 @@ impl Split {
             lanes: parts.gauges.clone(),
             writer: Arc::default(),
             ring_blocks: parts.plan.capture.blocks_per_ring() as u64,
-            buffer_slabs: 0,
+            pool_buffers: 0,
         };
         let (mut lanes, stop, capture) = (Vec::new(), parts.stop.clone(), parts.plan.capture.clone());
         let sorters = parts.sorters(&common.interfaces)?;
@@ -285,7 +285,8 @@ impl Parts {
             let mut packers = Vec::new();
             for (number, (member, setting)) in self.opened.iter().zip(&self.settings).enumerate() {
                 let Some(pool) = pools.next() else { continue };
-                let (packer, inlet) = packer(&member.plan, setting, lane, pool, &member.outlet, &member.bell);
+                let (packer, inlet) =
+                    packer(&member.plan, setting, lane, pool, &member.outlet, &member.wakeup);
                 packers.push(packer);
                 inlets[number].push(inlet);
             }
@@ -370,9 +371,9 @@ fn start_pool(plan: &SplitPlan, gauges: &[Arc<LaneGauges>], stop: &Stop) -> Resu
     let (capture, members) = (plan.capture_of(&plan.members[0], false), plan.members.len());
     let shares = gauges.len() * members;
     let pool = PoolPlan {
-        slabs_per_lane: capture.slabs_per_lane(),
-        slab_bytes: capture.chunk_bytes,
-        ready_slabs: capture.populate_bytes / shares / capture.chunk_bytes,
+        buffers_per_lane: capture.buffers_per_lane(),
+        buffer_bytes: capture.chunk_bytes,
+        ready_buffers: capture.populate_bytes / shares / capture.chunk_bytes,
         trickle: TRICKLE,
         busy_cores: capture.interfaces.iter().filter_map(|interface| interface.cpu).collect(),
     };

@@ -87,8 +87,8 @@ impl Packing for Spread {
         (all, high)
     }
 
-    fn buffer_slabs(&self) -> u64 {
-        self.sum(Packer::buffer_slabs)
+    fn pool_buffers(&self) -> u64 {
+        self.sum(Packer::pool_buffers)
     }
 
     fn is_abandoned(&self) -> bool {
@@ -132,7 +132,7 @@ impl Packing for Nowhere {
         (counts, 0)
     }
 
-    fn buffer_slabs(&self) -> u64 {
+    fn pool_buffers(&self) -> u64 {
         0
     }
 

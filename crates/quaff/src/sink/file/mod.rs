@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   chunk → write ─┐ in order
-//!   first, last ───┼──────────→ Disk → completions → slabs go home, packets are counted
+//!   first, last ───┼──────────→ Disk → completions → buffers go home, packets are counted
 //!   end of file ───┘
 //! ```
 //!
@@ -27,8 +27,8 @@ use crate::tally::{Counts, WriterTally};
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
 use quaff_os::disk::{Disk, Write, preallocate};
-use quaff_os::event::Event;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
+use quaff_os::wakeup::Wakeup;
 use records::Records;
 pub(crate) use records::write_through_cache;
 use std::collections::VecDeque;
@@ -57,7 +57,7 @@ pub struct Files {
     tags: VecDeque<Tag>,
     /// pcap on an aligned disk.
     records: Option<Records>,
-    home: VecDeque<(usize, Slab)>,
+    home: VecDeque<(usize, Buffer)>,
     counts: Vec<Counts>,
     /// What each lane had counted with the last chunk of it that is written.
     written: Vec<Counts>,
@@ -72,7 +72,7 @@ pub struct Files {
     slots: Slots,
     progress_ns: u64,
     tally: WriterTally,
-    bell: Event,
+    wakeup: Wakeup,
     stop: Stop,
     gauges: Arc<WriterGauges>,
 }
@@ -87,8 +87,8 @@ pub struct Parts {
     pub repack: Option<Repack>,
     /// Rotation slots.
     pub slots: Slots,
-    /// Rung by the disk.
-    pub bell: Event,
+    /// Signalled by the disk.
+    pub wakeup: Wakeup,
     /// Raised when the output cannot go on.
     pub stop: Stop,
     /// What others can see.
@@ -127,11 +127,11 @@ struct Share {
 
 #[derive(Debug)]
 enum Tag {
-    /// A chunk, whose slab is the lane's, and what the lane had counted with it.
+    /// A chunk, whose buffer is the lane's, and what the lane had counted with it.
     Packets(Share, Counts),
     /// A first or a last block.
     Own,
-    /// A slab of the repacker.
+    /// A buffer of the repacker.
     Repacked,
     /// No write: the file before is complete, at so many bytes.
     End { file: Arc<File>, path: PathBuf, bytes: u64 },
@@ -164,7 +164,7 @@ impl Files {
             disk: parts.disk,
             records: parts.repack.map(Records::new),
             slots: parts.slots,
-            bell: parts.bell,
+            wakeup: parts.wakeup,
             stop: parts.stop,
             gauges: parts.gauges,
             tags: VecDeque::new(),
@@ -183,7 +183,7 @@ impl Files {
     }
 
     /// Hands the disk a write at the end of the current file.
-    fn submit(&mut self, slab: Slab, len: usize, tag: Tag) -> Result<()> {
+    fn submit(&mut self, buffer: Buffer, len: usize, tag: Tag) -> Result<()> {
         if self.current.offset + len as u64 > self.current.set_aside {
             let is_set = preallocate(&self.current.file, self.current.set_aside, SET_ASIDE_BYTES);
             self.current.set_aside = if is_set { self.current.set_aside + SET_ASIDE_BYTES } else { u64::MAX };
@@ -191,7 +191,7 @@ impl Files {
         if self.disk.pending() == 0 {
             self.progress_ns = steady_ns();
         }
-        let write = Write { file: self.current.file.clone(), slab, len, offset: self.current.offset };
+        let write = Write { file: self.current.file.clone(), buffer, len, offset: self.current.offset };
         self.current.offset += len as u64;
         self.tags.push_back(tag);
         self.disk.submit(write).map_err(|errno| Error::path("write", &self.current.path, errno))
@@ -204,9 +204,9 @@ impl Files {
         if self.records.is_some() {
             return self.repack(Share { lane: 0, packets: 0 }, bytes);
         }
-        let mut slab = Slab::new(bytes.len())?;
-        slab[..bytes.len()].copy_from_slice(bytes);
-        self.submit(slab, bytes.len(), Tag::Own)
+        let mut buffer = Buffer::new(bytes.len())?;
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        self.submit(buffer, bytes.len(), Tag::Own)
     }
 
     /// Ends the current file: last blocks, and its end in the queue. When it breaks meanwhile, its
@@ -314,16 +314,16 @@ impl Sink for Files {
         let share = Share { lane, packets: chunk.packets };
         if self.broken {
             self.count_lost(share);
-            self.home.push_back((lane, chunk.slab));
+            self.home.push_back((lane, chunk.buffer));
             return Ok(());
         }
         self.current.packets += chunk.packets;
         if self.records.is_some() {
-            self.repack(share, &chunk.slab[..chunk.len])?;
-            self.home.push_back((lane, chunk.slab));
+            self.repack(share, &chunk.buffer[..chunk.len])?;
+            self.home.push_back((lane, chunk.buffer));
             return Ok(());
         }
-        self.submit(chunk.slab, chunk.len, Tag::Packets(share, chunk.counts))
+        self.submit(chunk.buffer, chunk.len, Tag::Packets(share, chunk.counts))
     }
 
     fn note(&mut self, lane: usize, counts: Counts) {
@@ -349,7 +349,7 @@ impl Sink for Files {
         self.flush_records()
     }
 
-    fn reap(&mut self) -> Result<Option<(usize, Slab)>> {
+    fn reap(&mut self) -> Result<Option<(usize, Buffer)>> {
         loop {
             if let Some(home) = self.home.pop_front() {
                 return Ok(Some(home));

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::sink::folder::is_full;
 use crate::sink::repack::Repack;
 use quaff_os::disk::Write;
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -70,7 +70,7 @@ impl Files {
         Ok(())
     }
 
-    /// Writes the aligned part of what has been repacked; waits for a spare slab if it has to.
+    /// Writes the aligned part of what has been repacked; waits for a spare buffer if it has to.
     fn submit_repacked(&mut self) -> Result<()> {
         while !self.broken && self.records.as_ref().is_some_and(|records| !records.repack.has_spare()) {
             self.settle_or_wait()?;
@@ -79,7 +79,7 @@ impl Files {
             return Ok(());
         }
         match self.records.as_mut().and_then(|records| records.repack.take()) {
-            Some((slab, len)) => self.submit(slab, len, Tag::Repacked),
+            Some((buffer, len)) => self.submit(buffer, len, Tag::Repacked),
             None => Ok(()),
         }
     }
@@ -141,12 +141,12 @@ impl Files {
         let end = write.offset + write.len as u64;
         let packets = self.records.as_mut().map_or(0, |records| records.reach(end));
         self.count_written(packets, write.len as u64);
-        self.give_back(write.slab);
+        self.give_back(write.buffer);
     }
 
-    pub(super) fn give_back(&mut self, slab: Slab) {
+    pub(super) fn give_back(&mut self, buffer: Buffer) {
         if let Some(records) = &mut self.records {
-            records.repack.give_back(slab);
+            records.repack.give_back(buffer);
         }
     }
 

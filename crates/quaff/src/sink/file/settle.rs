@@ -1,4 +1,4 @@
-//! What becomes of writes: packets are counted, slabs go home, files end, and after a failure the
+//! What becomes of writes: packets are counted, buffers go home, files end, and after a failure the
 //! file that it hit is cut back to what is valid.
 
 use super::{Files, PATIENCE, Share, Tag};
@@ -7,7 +7,7 @@ use crate::stop::Reason;
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
 use quaff_os::disk::{Write, Written};
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -41,7 +41,7 @@ impl Files {
 
     pub(super) fn settle_or_wait(&mut self) -> Result<()> {
         if !self.settle_one()? {
-            self.bell.wait(PATIENCE)?;
+            self.wakeup.wait(PATIENCE)?;
         }
         Ok(())
     }
@@ -63,7 +63,7 @@ impl Files {
             Some(Tag::Packets(share, counts)) => {
                 self.written[share.lane] = counts;
                 self.count_written(share.packets, bytes);
-                self.home.push_back((share.lane, write.slab));
+                self.home.push_back((share.lane, write.buffer));
             }
             Some(Tag::Repacked) => self.settle_repacked(write),
             _ => self.count_written(0, bytes),
@@ -82,9 +82,9 @@ impl Files {
             match self.tags.pop_front() {
                 Some(Tag::Packets(share, _)) => {
                     self.count_lost(share);
-                    self.home.push_back((share.lane, write.slab));
+                    self.home.push_back((share.lane, write.buffer));
                 }
-                Some(Tag::Repacked) => self.give_back(write.slab),
+                Some(Tag::Repacked) => self.give_back(write.buffer),
                 _ => {}
             }
         }
@@ -155,9 +155,9 @@ impl Files {
         if last.is_empty() {
             return cut;
         }
-        let Ok(mut slab) = Slab::new(last.len()) else { return cut };
-        slab[..last.len()].copy_from_slice(&last);
-        match file.write_all_at(&slab[..last.len()], cut) {
+        let Ok(mut buffer) = Buffer::new(last.len()) else { return cut };
+        buffer[..last.len()].copy_from_slice(&last);
+        match file.write_all_at(&buffer[..last.len()], cut) {
             Ok(()) => {
                 self.tally.bytes += last.len() as u64;
                 cut + last.len() as u64

@@ -15,7 +15,7 @@ pub(super) struct Lz4 {
 
 impl Lz4 {
     pub(super) fn new(packed: Packed) -> Self {
-        let is_legacy = packed.slab.starts_with(&0x184C_2102u32.to_le_bytes());
+        let is_legacy = packed.buffer.starts_with(&0x184C_2102u32.to_le_bytes());
         Self { decoder: FrameDecoder::new(packed), began: 0, is_legacy }
     }
 

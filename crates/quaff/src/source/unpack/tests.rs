@@ -2,7 +2,7 @@
 
 use super::{Packing, Unpack};
 use crate::source::file::{CaptureFile, Error};
-use quaff_os::mem::Slab;
+use quaff_os::mem::Buffer;
 use quaff_wire::decode::Item;
 use quaff_wire::pcap::encode::{Resolution, file_header};
 use std::io::Write;
@@ -189,10 +189,10 @@ fn unpacked(bytes: &[u8], room: usize) -> Vec<u8> {
 
 /// The same, when it comes in pieces.
 fn unpacked_from(bytes: &[u8], room: usize, piece_bytes: usize) -> Vec<u8> {
-    let mut slab = Slab::new(4096).unwrap();
-    slab[..4].copy_from_slice(&bytes[..4]);
+    let mut buffer = Buffer::new(4096).unwrap();
+    buffer[..4].copy_from_slice(&bytes[..4]);
     let rest = Pieces(std::io::Cursor::new(bytes[4..].to_vec()), piece_bytes);
-    let mut unpack = Unpack::new(Packing::Zstd, Box::new(rest), slab, 4).unwrap();
+    let mut unpack = Unpack::new(Packing::Zstd, Box::new(rest), buffer, 4).unwrap();
     let (mut all, mut out) = (Vec::new(), vec![0; room]);
     loop {
         match unpack.read(&mut out) {
