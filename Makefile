@@ -28,6 +28,9 @@ lint: ## what CI checks first
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
+deny: ## licences, duplicates and advisories of what the project depends on
+	scripts/deny
+
 build: deps-build
 	cargo build --release
 
@@ -42,4 +45,4 @@ deps-demo: ; @scripts/deps build demo
 deps-test: ; @scripts/deps build test
 deps-bench: ; @scripts/deps build demo bench
 
-.PHONY: help demo test bench soak fuzz lint build install clean deps-build deps-demo deps-test deps-bench
+.PHONY: help demo test bench soak fuzz lint deny build install clean deps-build deps-demo deps-test deps-bench

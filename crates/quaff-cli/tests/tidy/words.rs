@@ -1,0 +1,155 @@
+//! Words and phrases that the project retired, and how many of each are left.
+//!
+//! A count may only fall. Decisions (`docs/decisions/`) and the changelog are records of their day and are not read.
+
+use crate::source::{files, read};
+use std::collections::BTreeMap;
+
+/// A retired word or phrase, the forms it takes, and the most that may be left.
+pub(crate) struct Retired {
+    forms: &'static [&'static str],
+    most: usize,
+}
+
+const fn retired(forms: &'static [&'static str], most: usize) -> Retired {
+    Retired { forms, most }
+}
+
+/// Metaphors that were names, and phrases that a reader has to decode; the better word follows.
+pub(crate) const RETIRED: &[Retired] = &[
+    retired(&["told"], 580),                                 // reported, knows
+    retired(&["nobody", "somebody"], 270),                   // no program, the user
+    retired(&["onlooker", "onlookers", "who looks on"], 80), // live copy
+    retired(&["slab", "slabs"], 700),                        // buffer
+    retired(&["shelf", "shelves"], 70),                      // retention
+    retired(&["keeper"], 60),                                // file opener
+    retired(&["teacher"], 40),                               // ARP responder
+    retired(&["bell"], 240),                                 // wakeup
+    retired(&["booth"], 90),                                 // case runner
+    retired(&["rig"], 280),                                  // test context
+    retired(&["bring home", "come home", "comes home", "came home", "went home"], 40), // recycle
+    retired(&["close door"], 20),                            // stop receiving
+    retired(&["goes on", "go on", "went on"], 166),          // continue
+    retired(&["put back", "puts back"], 50),                 // restore
+    retired(&["give up", "gives up", "given up", "gave up"], 58), // abandon
+    retired(&["says so", "say so", "said so"], 50),          // reports it
+    retired(&["is said", "are said"], 54),                   // is reported
+    retired(&["what becomes of", "what became of"], 76),     // fate
+    retired(&["come to its end", "comes to its end"], 10),   // end
+];
+
+/// Doc comments that open with a question word.
+pub(crate) const QUESTIONS: usize = 1913;
+
+/// Names of the place where the project was written.
+const WORKPLACE: &[&str] = &[concat!("/wo", "rk/"), concat!("fa", "rm"), concat!(".lib", "rary")];
+
+/// What people read: sources, help, documents, presets.
+fn texts() -> Vec<(String, String)> {
+    let ends = [".rs", ".md", ".snap", ".toml", ".css", ".html", ".py", ".sh"];
+    let paths = ["crates", "docs", "fuzz", "examples"].into_iter().flat_map(|dir| files(dir, &ends));
+    let paths =
+        paths.chain(["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "Makefile"].map(str::to_owned));
+    let record = |path: &String| path.contains("docs/decisions/") || path.contains("/tests/tidy/");
+    paths.filter(|path| !record(path)).map(|path| (path.clone(), read(&path))).collect()
+}
+
+/// The words of a line: lower case, identifiers taken apart at `_` and at capitals.
+fn words(line: &str) -> String {
+    let mut words = String::from(" ");
+    let mut before = ' ';
+    for c in line.chars() {
+        let begins = c.is_uppercase() && before.is_lowercase();
+        if (begins || !c.is_alphanumeric()) && !words.ends_with(' ') {
+            words.push(' ');
+        }
+        if c.is_alphanumeric() {
+            words.extend(c.to_lowercase());
+        }
+        before = c;
+    }
+    words.push(' ');
+    words
+}
+
+/// Retired words of which there are more than their number: the word, the count, and the files with most of them.
+pub(crate) fn come_back() -> Vec<String> {
+    let mut found: Vec<BTreeMap<String, usize>> = RETIRED.iter().map(|_| BTreeMap::new()).collect();
+    for (path, text) in texts() {
+        let words = text.lines().map(words).collect::<String>().replace("  ", " ");
+        for (retired, found) in RETIRED.iter().zip(&mut found) {
+            let count: usize =
+                retired.forms.iter().map(|form| words.matches(&format!(" {form} ")).count()).sum();
+            if count > 0 {
+                found.insert(path.clone(), count);
+            }
+        }
+    }
+    let mut faults = Vec::new();
+    for (retired, found) in RETIRED.iter().zip(found) {
+        let count: usize = found.values().sum();
+        if count > retired.most {
+            let mut places: Vec<_> = found.into_iter().collect();
+            places.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+            let places: Vec<_> =
+                places.iter().take(8).map(|(path, count)| format!("{path} {count}")).collect();
+            faults.push(format!(
+                "{:?}: {count}, allowed {}: {}",
+                retired.forms,
+                retired.most,
+                places.join(", ")
+            ));
+        }
+    }
+    faults
+}
+
+/// Doc comments whose first word is a question word, `path:line: text`.
+pub(crate) fn questions() -> Vec<String> {
+    const WORDS: [&str; 7] = ["What", "How", "Whether", "Where", "When", "Who", "Which"];
+    let doc = |line: &str| {
+        let line = line.trim_start();
+        line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(|text| text.trim().to_owned())
+    };
+    let mut found = Vec::new();
+    for (path, text) in texts().iter().filter(|(path, _)| path.ends_with(".rs")) {
+        let mut before = None;
+        for (number, line) in text.lines().enumerate() {
+            let line = doc(line);
+            let opens = before.as_deref().is_none_or(str::is_empty);
+            let first = line.as_deref().and_then(|line| line.split(|c: char| !c.is_alphanumeric()).next());
+            if opens && first.is_some_and(|first| WORDS.contains(&first)) {
+                found.push(format!("{path}:{}: {}", number + 1, line.as_deref().unwrap_or_default()));
+            }
+            before = line;
+        }
+    }
+    found
+}
+
+/// Lines that name the place where the project was written.
+pub(crate) fn workplace() -> Vec<String> {
+    let mut all = texts();
+    all.extend(
+        files("scripts", &[""])
+            .into_iter()
+            .chain(files(".ci", &[""]))
+            .map(|path| (path.clone(), read(&path))),
+    );
+    let mut found = Vec::new();
+    for (path, text) in all {
+        for (number, line) in text.lines().enumerate() {
+            let names = |name: &&&str| match name.contains(['/', '.']) {
+                true => line.contains(**name),
+                false => words(line).contains(&format!(" {name} ")),
+            };
+            found.extend(WORKPLACE.iter().filter(names).map(|name| format!("{path}:{}: {name}", number + 1)));
+        }
+    }
+    found
+}
+
+#[test]
+fn identifiers_and_phrases_are_taken_apart() {
+    assert_eq!(words("fn put_back(SlabPool) — it's"), " fn put back slab pool it s ");
+}
