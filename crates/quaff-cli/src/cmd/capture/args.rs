@@ -4,11 +4,11 @@ use super::memory;
 use crate::units::{self, TimeStampType};
 use anyhow::{Context, bail};
 use quaff::plan::{
-    BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DecapPlan, DirPlan, Format, InnerPlan, InterfacePlan, Output,
-    POPULATE_BYTES, READ_BUFFER_BYTES, ReadPlan, Retention, SNAPLEN_MAX, default_buffer_bytes,
-    default_ring_bytes,
+    BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DecapPlan, InnerPlan, InterfacePlan, POPULATE_BYTES,
+    READ_BUFFER_BYTES, ReadPlan, SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
 };
 use quaff::stage::LoadPlan;
+use quaff_file::write::plan::{DirPlan, Format, Output, Retention};
 use quaff_os::packet::TimeSource;
 use quaff_os::topology::{Nic, Topology, advise};
 use quaff_wire::tunnel::Kinds;
@@ -275,7 +275,7 @@ impl Args {
                 cpu: cpu(0),
             }),
             output: self.output(is_stdout)?,
-            onlooker: self.onlooker(is_stdout),
+            live_copy: self.live_copy(is_stdout),
             format: match self.format {
                 FormatName::Pcapng => Format::Pcapng,
                 FormatName::Pcap => Format::Pcap,
@@ -352,7 +352,7 @@ impl Args {
     }
 
     /// Where a copy goes, when the packets themselves go into the folder of --tee.
-    fn onlooker(&self, is_stdout: bool) -> Option<Output> {
+    fn live_copy(&self, is_stdout: bool) -> Option<Output> {
         let write = self.tee.as_ref().and(self.write.as_ref())?;
         Some(if is_stdout { Output::Stdout } else { Output::File(write.clone()) })
     }

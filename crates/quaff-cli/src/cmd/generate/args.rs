@@ -1,7 +1,7 @@
 //! What can be said on the command line of `quaff generate`, and how its words are read.
 
 use crate::units;
-use quaff::send::synth::Shape;
+use quaff_send::synth::Shape;
 use quaff_wire::synth::{Addresses, Damage, New, Ports, Sizes};
 use quaff_wire::udp::{TPID_CUSTOMER, TPID_SERVICE, Tag};
 use std::path::PathBuf;

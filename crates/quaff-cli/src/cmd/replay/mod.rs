@@ -8,13 +8,13 @@ use crate::exit::Exit;
 use crate::{show, units};
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
-use quaff::send::replay::{self, ReplayPlan, ReplayReport, ReplayVia};
-use quaff::send::{
-    DualFeed, Feed, FileFeed, FilePlan, Late, Layer, Ranges, Rate, Ratio, Rewriting, Snapshot, WayKind,
-};
-use quaff::stop::Stop;
 use quaff_os::rtnl;
 use quaff_os::signal::{Signal, Signals};
+use quaff_os::stop::Stop;
+use quaff_send::replay::{self, ReplayPlan, ReplayReport, ReplayVia};
+use quaff_send::{
+    DualFeed, Feed, FileFeed, FilePlan, Late, Layer, Ranges, Rate, Ratio, Rewriting, Snapshot, WayKind,
+};
 use quaff_wire::tcpprep::Cache;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

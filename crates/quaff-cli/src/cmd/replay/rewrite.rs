@@ -1,7 +1,7 @@
 //! What `quaff replay` changes in frames on their way: its options, and the plan that they make.
 
 use crate::cmd::generate::mac;
-use quaff::send::{RewritePlan, SidesPlan};
+use quaff_send::{RewritePlan, SidesPlan};
 use quaff_wire::client::Rule;
 use quaff_wire::rewrite::mtu::MtuPolicy;
 use quaff_wire::rewrite::{AddressMap, AddressMaps, FixLength, PortMap, Rewrite, TagEdit, TrafficClass, Ttl};

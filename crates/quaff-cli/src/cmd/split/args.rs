@@ -5,11 +5,12 @@ use crate::units;
 use anyhow::{Context, bail};
 use quaff::capture::split::{Goal, MemberPlan, SplitPlan};
 use quaff::plan::{
-    BLOCK_BYTES, CapturePlan, Format, InterfacePlan, Output, POPULATE_BYTES, ReadPlan, SNAPLEN_MAX,
-    default_buffer_bytes, default_ring_bytes,
+    BLOCK_BYTES, CapturePlan, InterfacePlan, POPULATE_BYTES, ReadPlan, SNAPLEN_MAX, default_buffer_bytes,
+    default_ring_bytes,
 };
 use quaff::stage::LoadPlan;
 use quaff::stage::split::Sorting;
+use quaff_file::write::plan::{Format, Output};
 use quaff_os::packet::TimeSource;
 use quaff_wire::split::By;
 use quaff_wire::tunnel::Kinds;
@@ -244,7 +245,7 @@ impl Args {
                 cpu: self.cpu,
             }),
             output: Output::Stdout,
-            onlooker: None,
+            live_copy: None,
             format: self.format(),
             filter: self.filter.clone().filter(|filter| !filter.trim().is_empty()),
             decap: None,

@@ -5,11 +5,11 @@ mod against;
 use crate::exit::Exit;
 use crate::show;
 use indicatif::{ProgressBar, ProgressStyle};
-use quaff::source::file;
-use quaff::stop::{Reason, Stop};
-use quaff::verify::against::{Matched, Options as Against};
-use quaff::verify::{self, End, Gap, Ledger, Options, Progress, Report};
+use quaff_file::read;
+use quaff_file::verify::against::{Matched, Options as Against};
+use quaff_file::verify::{self, End, Gap, Ledger, Options, Progress, Report};
 use quaff_os::signal::{Signal, Signals};
+use quaff_os::stop::{Reason, Stop};
 use quaff_wire::fingerprint::Mask;
 use std::io::Write;
 use std::path::PathBuf;
@@ -92,7 +92,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let stop = Stop::default();
     let follow = args.follow;
-    let reading = file::Options { salvage: args.salvage, follow, stop: stop.clone() };
+    let reading = read::Options { salvage: args.salvage, follow, stop: stop.clone() };
     let work = move || {
         if args.against.is_empty() {
             let options = Options { from_first: args.from_first, expect: args.expect, reading };
