@@ -1,11 +1,15 @@
 //! Sources: where batches come from.
 
 pub mod afpacket;
-pub mod files;
+mod ahead;
+pub mod file;
+mod input;
+pub mod offline;
+pub mod unpack;
 
 use crate::Result;
 use crate::batch::Frame;
-use quaff_file::tally::Counts;
+use crate::tally::Counts;
 use std::time::Duration;
 
 /// What a pull brought.

@@ -16,8 +16,7 @@ pub use slice::Slice;
 pub use split::Split;
 
 use crate::batch::Batch;
-use crate::tally::{LaneTally, Removed};
-use quaff_file::tally::Counts;
+use crate::tally::{Counts, LaneTally, Removed};
 
 /// One step of a lane. Called per batch, never per packet.
 pub trait Stage: Send {

@@ -1,3 +1,0 @@
-//! Outputs of the engine's own: frames out of an interface.
-
-pub mod transmit;
