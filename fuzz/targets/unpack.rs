@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff::source::unpack::{Failure, MAGIC_BYTES, Packing, Unpack};
+use quaff_file::read::unpack::{Failure, MAGIC_BYTES, Packing, Unpack};
 use quaff_os::mem::Buffer;
 use std::io::{self, Read};
 

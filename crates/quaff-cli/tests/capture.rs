@@ -113,7 +113,7 @@ fn frames_are_byte_identical_tags_included() {
 /// Each frame of the file is the one that was sent with its stamp, to the byte.
 fn assert_frames(file: &str, headers: &Headers, count: u64) {
     let mut frame = Frame::new(headers, 200).expect("a frame");
-    let mut capture = quaff::source::file::CaptureFile::open(file.as_ref()).expect("a capture");
+    let mut capture = quaff_file::read::CaptureFile::open(file.as_ref()).expect("a capture");
     let mut seen = 0;
     while capture
         .pull(|item| {
@@ -159,7 +159,7 @@ fn a_snaplen_cuts_and_says_so() {
     for (snaplen, captured) in [("96", 96), ("0", 1500)] {
         let ended = bench.capture_of(&["-w", &file, "-s", snaplen], "--size 1500 --count 100 --vlan 5");
         assert_lossless(&ended, &file, 100);
-        let mut capture = quaff::source::file::CaptureFile::open(file.as_ref()).expect("a capture");
+        let mut capture = quaff_file::read::CaptureFile::open(file.as_ref()).expect("a capture");
         while capture
             .pull(|item| {
                 if let quaff_wire::decode::Item::Frame(packet) = item {

@@ -81,7 +81,7 @@ fn packets_lie_in_the_file_of_their_time() {
     assert_eq!(verify_all(&bench, &[])["complete"], true);
     for (name, path) in names(bench.dir.path()).iter().zip(paths(&bench)).skip(1) {
         let begin_ns = name.split('-').nth(1).unwrap().parse::<u64>().unwrap() * 1_000_000_000;
-        let mut capture = quaff::source::file::CaptureFile::open(path.as_ref()).unwrap();
+        let mut capture = quaff_file::read::CaptureFile::open(path.as_ref()).unwrap();
         while capture
             .pull(|item| {
                 if let quaff_wire::decode::Item::Frame(frame) = item {

@@ -281,7 +281,7 @@ fn the_environment_names_the_interface_and_snaplen_cuts() {
         return;
     };
     example(&bench, "CAP_IFACE=eth1; export CAP_IFACE; gulp -s 60 -BYq -p 5 -z 4096 > pcapfile", PLAIN);
-    let mut capture = quaff::source::file::CaptureFile::open(bench.path("pcapfile").as_ref()).unwrap();
+    let mut capture = quaff_file::read::CaptureFile::open(bench.path("pcapfile").as_ref()).unwrap();
     let mut count = 0;
     while capture
         .pull(|item| {

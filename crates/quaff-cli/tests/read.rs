@@ -3,7 +3,7 @@
 mod stamped;
 mod support;
 
-use quaff::source::file::CaptureFile;
+use quaff_file::read::CaptureFile;
 use quaff_lab::Running;
 use quaff_lab::testing::{captures, skip};
 use quaff_os::signal::Signal;

@@ -1,7 +1,7 @@
 //! `quaff replay` from outside: the real command in a lab, held against a ring that is not its own,
 //! and against the files themselves.
 
-use quaff::source::file::CaptureFile;
+use quaff_file::read::CaptureFile;
 use quaff_lab::lab::RX_IF;
 use quaff_lab::testing::{self, Receiver};
 use quaff_lab::{Lab, LabPlan, Running};

@@ -1,12 +1,12 @@
 //! A replay by two interfaces: frames leave in one order, whichever of the two they leave by.
 
-use quaff::send::replay::{ReplayPlan, ReplayVia, run};
-use quaff::send::{Arena, Control, Feed, Late, Meta, Rate, Ratio, SendError, WayKind};
-use quaff::stop::Stop;
 use quaff_lab::Lab;
 use quaff_lab::lab::{RX_IF, TX_IF};
 use quaff_lab::testing::{self, Receiver};
 use quaff_os::rtnl::{self, Rtnl, VethEnd, VethPlan};
+use quaff_os::stop::Stop;
+use quaff_send::replay::{ReplayPlan, ReplayVia, run};
+use quaff_send::{Arena, Control, Feed, Late, Meta, Rate, Ratio, SendError, WayKind};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 

@@ -9,16 +9,18 @@
 
 use crate::Result;
 use crate::batch::{BATCH_FRAMES, Batch, Frame, Memory};
-use crate::chunk::Parcel;
 use crate::gauge::LaneGauges;
 use crate::pack::Packer;
-use crate::sink::Sink;
 use crate::source::{Pull, Source};
 use crate::stage::Stage;
-use crate::stop::Stop;
-use crate::tally::{Counts, LaneTally, Removed, WriterTally};
+use crate::tally::{LaneTally, Removed};
+use quaff_file::tally::Counts;
+use quaff_file::tally::WriterTally;
+use quaff_file::write::Sink;
+use quaff_file::write::chunk::Parcel;
 use quaff_os::clock::steady_ns;
 use quaff_os::mem::Buffer;
+use quaff_os::stop::Stop;
 use quaff_os::wakeup::Wakeup;
 use rtrb::{Consumer, Producer};
 use std::sync::Arc;
@@ -43,7 +45,7 @@ pub trait Packing: Send {
     fn patience_ns(&self, now_ns: u64, wall_ns: u64) -> u64;
     /// Hands over the rest. Returns the last counts and the most buffers that were in use.
     fn finish(self, wall_ns: u64, count: &dyn Fn(&mut Counts)) -> (Counts, u64);
-    /// Buffers of the pool.
+    /// Buffers of the buffer.
     fn pool_buffers(&self) -> u64;
     /// Whether nobody takes anything any more.
     fn is_abandoned(&self) -> bool;

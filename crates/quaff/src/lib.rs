@@ -16,25 +16,20 @@
 
 pub mod batch;
 pub mod capture;
-pub mod chunk;
 pub mod cores;
 pub mod doctor;
 pub mod error;
 pub mod gauge;
 pub mod inner;
-pub mod interfaces;
 pub mod lane;
+pub mod output;
 pub mod pack;
 pub mod pipe;
 pub mod plan;
-mod pool;
-pub mod send;
-pub mod sink;
+pub mod pool;
 pub mod source;
 pub mod stage;
-pub mod stop;
 pub mod tally;
 pub mod trial;
-pub mod verify;
 
 pub use error::{Error, Result};

@@ -4,14 +4,15 @@
 //! file is valid after each completed write, and chunks of several lanes can share one file.
 
 use crate::batch::{Frame, Memory};
-use crate::chunk::{Chunk, Parcel, Supply};
 use crate::lane::Packing;
-use crate::plan::Format;
-use crate::tally::Counts;
+use crate::pool::Supply;
+use quaff_file::tally::{Counts, statistics};
+use quaff_file::write::chunk::{Chunk, Parcel};
+use quaff_file::write::plan::Format;
 use quaff_os::mem::{Buffer, prefetch};
 use quaff_os::wakeup::Wakeup;
 use quaff_wire::pcap::encode::{self as pcap, Resolution};
-use quaff_wire::pcapng::encode::{self as pcapng, PADDING_BYTES_MIN, Statistics};
+use quaff_wire::pcapng::encode::{self as pcapng, PADDING_BYTES_MIN};
 use rtrb::Producer;
 
 /// How often the counters go into the file while there is traffic.
@@ -246,7 +247,7 @@ impl Packer {
         (counts, self.buffer_high as u64)
     }
 
-    /// Buffers of the lane's pool.
+    /// Buffers of the lane's buffer.
     pub fn pool_buffers(&self) -> u64 {
         self.supply.count() as u64
     }
@@ -427,44 +428,4 @@ fn count_one(packed: &mut Vec<u64>, interface: u16) {
             packed[usize::from(interface)] = 1;
         }
     }
-}
-
-/// A lane's counts as Interface Statistics Blocks say them: its own interface's, then its sessions'.
-/// What `filter_accepted` has more than `os_dropped` and `delivered` together was lost in our own
-/// buffer. What a session lost before it reached us is `interface_dropped` of the session.
-pub fn statistics(
-    interface: u32,
-    start_ns: u64,
-    counts: &Counts,
-) -> impl Iterator<Item = Statistics> + use<'_> {
-    let packed = counts.packed_plain();
-    // What is told at packets of sessions is not told of the lane's own interface again.
-    let elsewhere: u64 = counts.sessions.iter().map(|session| session.dropped).sum();
-    let os_dropped = counts.kernel_dropped.saturating_sub(elsewhere);
-    let lost = counts.lost.saturating_sub(elsewhere.saturating_sub(counts.kernel_dropped));
-    let own = Statistics {
-        interface,
-        time_ns: counts.time_ns,
-        start_ns,
-        received: counts.nic_received,
-        interface_dropped: counts.nic_dropped,
-        filter_accepted: os_dropped + lost + packed,
-        os_dropped,
-        delivered: packed,
-        comment: (counts.down_ns > 0)
-            .then(|| format!("the interface was down for {:.3} s", counts.down_ns as f64 / 1e9)),
-    };
-    let sessions = counts.sessions.iter().map(move |session| Statistics {
-        interface: u32::from(session.interface),
-        time_ns: counts.time_ns,
-        start_ns,
-        received: session.packed,
-        interface_dropped: session.missing,
-        filter_accepted: session.packed + session.dropped,
-        os_dropped: session.dropped,
-        delivered: session.packed,
-        comment: (session.missing > 0)
-            .then(|| format!("{} packets were lost before they reached us", session.missing)),
-    });
-    std::iter::once(own).chain(sessions)
 }

@@ -1,17 +1,16 @@
-//! The buffer pool: buffers that are populated and locked before they are needed.
+//! The buffer: buffers that are populated and locked before they are needed.
 //!
 //! A part of it is ready before the first packet. A thread, on other cores than the lanes' where it
 //! can, keeps as much ready beyond what is in use as arrives in a quarter of a second, at full speed while
 //! something arrives; the rest it makes ready with a tiny share of a core. Touching memory costs CPU time (seconds per
 //! GiB on a virtual machine whose host has to find the pages), and a disk that keeps up never needs it.
 
-use crate::chunk::Supply;
-use crate::stop::Stop;
 use crate::{Error, Result};
 use quaff_os::cpu;
 use quaff_os::mem::Buffer;
+use quaff_os::stop::Stop;
 use quaff_os::wakeup::Wakeup;
-use rtrb::{Producer, RingBuffer};
+use rtrb::{Consumer, Producer, RingBuffer};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -182,6 +181,58 @@ impl Maker {
             self.refused = Some(format!("the buffer is not locked and could be swapped out: {error}"));
         }
         Ok(buffer)
+    }
+}
+
+/// Where a lane gets empty buffers: those that came home from the writer last (they are in the cache),
+/// then fresh ones, of which somebody always has some ready. So memory that has not been used yet is
+/// used only when all that has been is out.
+#[derive(Debug)]
+pub struct Supply {
+    home: Consumer<Buffer>,
+    /// Those that have come home, the last one on top; has a place for all.
+    warm: Vec<Buffer>,
+    fresh: Consumer<Buffer>,
+    /// Signalled when a fresh one was taken, so that another is made ready.
+    more: Wakeup,
+    count: usize,
+    /// Fresh ones that this lane has taken.
+    taken: usize,
+}
+
+impl Supply {
+    /// A supply of `count` buffers in all.
+    pub fn new(home: Consumer<Buffer>, fresh: Consumer<Buffer>, more: Wakeup, count: usize) -> Self {
+        Self { home, warm: Vec::with_capacity(count), fresh, more, count, taken: 0 }
+    }
+
+    /// An empty buffer, if there is one.
+    pub fn take(&mut self) -> Option<Buffer> {
+        while let Ok(buffer) = self.home.pop() {
+            self.warm.push(buffer);
+        }
+        if let Some(buffer) = self.warm.pop() {
+            return Some(buffer);
+        }
+        let buffer = self.fresh.pop().ok()?;
+        self.taken += 1;
+        self.more.signal();
+        Some(buffer)
+    }
+
+    /// Buffers that are out: being filled, waiting, being written.
+    pub fn out(&self) -> usize {
+        self.taken - self.warm.len() - self.home.slots()
+    }
+
+    /// Buffers in all.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether every buffer that this lane has taken is home again.
+    pub fn is_whole(&self) -> bool {
+        self.out() == 0
     }
 }
 

@@ -8,63 +8,11 @@
 //!   of a copy: written + lost_on_disk = tee.written + tee.lost + tee.after_close
 //! ```
 
-use crate::sink::after::Runs;
-use crate::source::file::Jumps;
-use crate::stop::Reason;
+use quaff_file::read::Jumps;
+use quaff_file::tally::{CopyTally, WriterTally};
+use quaff_os::stop::Reason;
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// The counters of one lane at one moment; they go into the file as an Interface Statistics Block.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// When, ns since 1970.
-    pub time_ns: u64,
-    /// Packets that the interface received since the capture began.
-    pub nic_received: u64,
-    /// Packets that the interface had no room for.
-    pub nic_dropped: u64,
-    /// Packets for which the kernel's ring had no room.
-    pub kernel_dropped: u64,
-    /// Packets packed into chunks, those of sessions among them.
-    pub packed: u64,
-    /// Packets for which the buffer had no room.
-    pub lost: u64,
-    /// ns that the interface was down.
-    pub down_ns: u64,
-    /// The sessions of tunnels that the lane has seen, in the order of their interfaces.
-    pub sessions: Vec<SessionCounts>,
-}
-
-/// The counters of one session of a tunnel.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SessionCounts {
-    /// Its interface, by its number in [`crate::interfaces`].
-    pub interface: u16,
-    /// Packets packed into chunks.
-    pub packed: u64,
-    /// Packets that its sequence numbers say were lost before they reached us.
-    pub missing: u64,
-    /// Packets that were dropped just before packets of it; they are counted among the lane's too.
-    pub dropped: u64,
-}
-
-impl Counts {
-    /// The counters of the session with this interface, from nothing on.
-    pub fn session(&mut self, interface: u16) -> &mut SessionCounts {
-        let found = self.sessions.binary_search_by_key(&interface, |session| session.interface);
-        let at = found.unwrap_or_else(|at| {
-            self.sessions.insert(at, SessionCounts { interface, ..SessionCounts::default() });
-            at
-        });
-        &mut self.sessions[at]
-    }
-
-    /// Packets packed that belong to no session.
-    pub fn packed_plain(&self) -> u64 {
-        let in_sessions: u64 = self.sessions.iter().map(|session| session.packed).sum();
-        self.packed.saturating_sub(in_sessions)
-    }
-}
 
 /// What stages took out of the batches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -194,44 +142,6 @@ impl InputTally {
     pub fn is_whole(&self) -> bool {
         self.damages.is_empty() && self.jumps.count == 0 && self.failure.is_none()
     }
-}
-
-/// What the writer has to say at its end.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WriterTally {
-    /// Packets that are in the output.
-    pub written: u64,
-    /// Packets that were handed to the writer and could not be written.
-    pub lost: u64,
-    /// Packets that came after the reader of the output had gone. Nobody wanted them.
-    pub after_close: u64,
-    /// Packets that cannot be sent from an interface: larger than its MTU allows, say.
-    pub unsendable: u64,
-    /// Bytes written.
-    pub bytes: u64,
-    /// Files finished.
-    pub files: u64,
-    /// Files removed by retention.
-    pub pruned: u64,
-    /// The longest that one write took, ns.
-    pub write_high_ns: u64,
-    /// What became of the copy for who looks on, if there was one.
-    pub copy: Option<CopyTally>,
-    /// The user's commands that were run on finished files.
-    pub after: Runs,
-}
-
-/// What became of a copy of the output (`--tee`). It may lack packets: that is no loss.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct CopyTally {
-    /// Packets that its reader has taken.
-    pub written: u64,
-    /// Packets that it lacks, since its reader was too slow.
-    pub lost: u64,
-    /// Packets that came after its reader had gone.
-    pub after_close: u64,
-    /// Bytes that its reader has taken.
-    pub bytes: u64,
 }
 
 /// All tallies of a run, with their identity.

@@ -340,7 +340,7 @@ fn captured() -> Vec<Vec<u8>> {
     let dir = std::env::var_os("QUAFF_CAPTURES").map_or(beside, Into::into).join("tunnels");
     let mut packets = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let Ok(mut file) = quaff::source::file::CaptureFile::open(&entry.path()) else { continue };
+        let Ok(mut file) = quaff_file::read::CaptureFile::open(&entry.path()) else { continue };
         let mut linktype = 0;
         let mut take = |item: Item<'_>| match item {
             Item::Interface(interface) => linktype = interface.linktype,

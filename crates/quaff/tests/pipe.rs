@@ -6,23 +6,25 @@ use nix::fcntl::OFlag;
 use proptest::prelude::*;
 use quaff::Result;
 use quaff::batch::Frame;
-use quaff::chunk::{Chunk, Supply};
-use quaff::interfaces::Interfaces;
 use quaff::lane::{self, Inlet, Reader, Writer};
 use quaff::pack::{PackPlan, Packer};
-use quaff::plan::{DirPlan, Format, Retention};
-use quaff::sink::file::{Files, Parts, Slots};
-use quaff::sink::folder::Folder;
-use quaff::sink::header::Heading;
-use quaff::sink::repack::Repack;
-use quaff::sink::stream::Stream;
-use quaff::sink::{Sink, names::Names};
-use quaff::source::file::CaptureFile;
+use quaff::pool::Supply;
 use quaff::source::{Pull, Source};
-use quaff::stop::{Reason, Stop};
-use quaff::tally::{Counts, LaneTally, Ledger, WriterTally};
+use quaff::tally::{LaneTally, Ledger};
+use quaff_file::interfaces::Interfaces;
+use quaff_file::read::CaptureFile;
+use quaff_file::tally::{Counts, WriterTally};
+use quaff_file::write::chunk::Chunk;
+use quaff_file::write::file::{Files, Parts, Slots};
+use quaff_file::write::folder::Folder;
+use quaff_file::write::header::Heading;
+use quaff_file::write::plan::{DirPlan, Format, Retention};
+use quaff_file::write::repack::Repack;
+use quaff_file::write::stream::Stream;
+use quaff_file::write::{Sink, name_template::Names};
 use quaff_os::disk::{Disk, direct};
 use quaff_os::mem::Buffer;
+use quaff_os::stop::{Reason, Stop};
 use quaff_os::testing::skip;
 use quaff_os::wakeup::Wakeup;
 use quaff_wire::decode::Item;
@@ -315,20 +317,20 @@ proptest! {
 struct Late(Files);
 
 impl Sink for Late {
-    fn push(&mut self, lane: usize, chunk: Chunk) -> Result<()> {
+    fn push(&mut self, lane: usize, chunk: Chunk) -> quaff_file::Result<()> {
         std::thread::sleep(Duration::from_millis(2));
         self.0.push(lane, chunk)
     }
     fn note(&mut self, lane: usize, counts: Counts) {
         self.0.note(lane, counts);
     }
-    fn turn(&mut self, slot: u64) -> Result<()> {
+    fn turn(&mut self, slot: u64) -> quaff_file::Result<()> {
         self.0.turn(slot)
     }
-    fn tick(&mut self) -> Result<()> {
+    fn tick(&mut self) -> quaff_file::Result<()> {
         self.0.tick()
     }
-    fn reap(&mut self) -> Result<Option<(usize, Buffer)>> {
+    fn reap(&mut self) -> quaff_file::Result<Option<(usize, Buffer)>> {
         self.0.reap()
     }
     fn pending(&self) -> usize {
@@ -337,7 +339,7 @@ impl Sink for Late {
     fn patience(&self) -> Duration {
         self.0.patience()
     }
-    fn finish(&mut self) -> Result<WriterTally> {
+    fn finish(&mut self) -> quaff_file::Result<WriterTally> {
         self.0.finish()
     }
 }

@@ -3,7 +3,7 @@
 use super::run::{Stage, Watch, pause};
 use crate::rival::Format;
 use crate::{Error, Result};
-use quaff::verify::{self, Options};
+use quaff_file::verify::{self, Options};
 use quaff_os::Try;
 use std::fs::{self, File};
 use std::io;

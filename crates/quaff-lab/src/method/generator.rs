@@ -3,7 +3,7 @@
 use crate::bed::Out;
 use crate::bench::plan::{Content, Size};
 use crate::{Error, Result};
-use quaff::send::synth::learn;
+use quaff_send::synth::learn;
 use quaff_wire::stamp::FRAME_BYTES_MIN;
 use quaff_wire::synth::{SIZE_MAX, Sizes};
 use serde::Serialize;

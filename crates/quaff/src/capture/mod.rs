@@ -5,28 +5,29 @@
 //! file of the same name emptied: a capture that cannot start spoils nothing.
 
 mod offline;
-mod outlet;
 pub mod split;
 
-use crate::gauge::{LaneGauges, WriterGauges};
+use crate::gauge::LaneGauges;
 use crate::inner::{InnerFilter, KernelFilter, Place, kernel_filter};
-use crate::interfaces::Interfaces;
 use crate::lane::{self, Inlet, Packing, Reader, Writer};
 use crate::pack::{PackPlan, Packer};
-use crate::plan::{CapturePlan, InterfacePlan, Output, RETIRE_MS};
+use crate::plan::{CapturePlan, InterfacePlan, RETIRE_MS};
 use crate::pool::{Arrived, LanePool, Pool, PoolPlan};
-use crate::sink::file::Slots;
-use crate::sink::header::Heading;
 use crate::source::afpacket::{AfPacket, Opening};
 use crate::stage::{Decap, Inner, Limit, Load, Quota, Slice, Stage};
-use crate::stop::{Alarm, Reason, Stop};
-use crate::tally::{InputTally, LaneTally, Ledger, WriterTally};
+use crate::tally::{InputTally, LaneTally, Ledger};
 use crate::{Error, Result};
-use outlet::Outlet;
-pub(crate) use outlet::open_probe;
+use quaff_file::interfaces::Interfaces;
+use quaff_file::tally::WriterTally;
+use quaff_file::write::WriterGauges;
+use quaff_file::write::file::Slots;
+use quaff_file::write::header::Heading;
+use quaff_file::write::plan::Output;
+use quaff_file::write::target::{self, Target};
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::packet::RingPlan;
 use quaff_os::rtnl::Link;
+use quaff_os::stop::{Alarm, Reason, Stop};
 use quaff_os::wakeup::Wakeup;
 use quaff_os::{cpu, rtnl};
 use quaff_wire::linktype;
@@ -67,7 +68,7 @@ pub struct Status {
     pub writer: Arc<WriterGauges>,
     /// Blocks in each kernel ring.
     pub ring_blocks: u64,
-    /// Buffers in the pool of each lane.
+    /// Buffers in each lane's buffer.
     pub pool_buffers: u64,
 }
 
@@ -95,7 +96,7 @@ impl Capture {
         let filter = |link: &Link| kernel_filter(&plan, &link.name, kind_of(link), inner.as_ref());
         let filters = links.iter().map(filter).collect::<Result<Vec<_>>>()?;
         let wakeup = Wakeup::new()?;
-        let outlet = Outlet::open(&plan, &wakeup, &stop)?;
+        let outlet = Target::open(&plan.output, plan.live_copy.as_ref(), plan.format, &wakeup, &stop)?;
         let gauges: Vec<_> = plan.interfaces.iter().map(|_| Arc::default()).collect();
         let (pool, pools) = start_pool(&plan, &gauges, &stop)?;
         let setting = setting(&plan, links, inner.clone(), &outlet);
@@ -161,8 +162,8 @@ impl Capture {
             self.lanes.into_iter().filter_map(|lane| join(lane).map_err(&mut note).ok()).collect();
         let writer = join(self.writer).map_err(&mut note).unwrap_or_default();
         // A stream has left it where it is.
-        if self.plan.output == Output::Stdout && self.writing != outlet::STREAM {
-            outlet::leave_stdout();
+        if self.plan.output == Output::Stdout && self.writing != target::STREAM {
+            target::leave_stdout();
         }
         let (buffer_bytes, block_bytes) = (self.plan.chunk_bytes as u64, self.plan.block_bytes as u64);
         let mut ledger = Ledger::new(lanes, &writer, buffer_bytes, block_bytes);
@@ -229,7 +230,7 @@ fn gap_note(filter: &KernelFilter) -> Option<String> {
     })
 }
 
-fn setting(plan: &CapturePlan, links: Vec<Link>, inner: Option<InnerFilter>, outlet: &Outlet) -> Setting {
+fn setting(plan: &CapturePlan, links: Vec<Link>, inner: Option<InnerFilter>, outlet: &Target) -> Setting {
     let section = section();
     let os = section.os.clone();
     let start_ns = wall_ns();
@@ -292,7 +293,7 @@ fn packer(
     setting: &Setting,
     lane: usize,
     pool: LanePool,
-    outlet: &Outlet,
+    outlet: &Target,
     wakeup: &Wakeup,
 ) -> (Packer, Inlet) {
     let (outbound, inbound) = rtrb::RingBuffer::new(plan.buffers_per_lane() + MARKS);
@@ -348,7 +349,7 @@ fn stages(
 fn start_writer(
     plan: &CapturePlan,
     setting: &Setting,
-    outlet: Outlet,
+    outlet: Target,
     inlets: Vec<Inlet>,
     wakeup: &Wakeup,
     stop: &Stop,
@@ -361,7 +362,7 @@ fn start_writer(
     let alarm = stop.clone();
     let thread = spawn("quaff-writer", &alarm, move || {
         let place = core.map_or(Ok(()), cpu::pin).map_err(Error::from);
-        let sink = match place.and_then(|()| outlet.into_sink(heading, slots, &wakeup, &stop, gauges)) {
+        let sink = match place.and_then(|()| Ok(outlet.into_sink(heading, slots, &wakeup, &stop, gauges)?)) {
             Ok(sink) => sink,
             Err(error) => {
                 let _ = ready.send(Err(error));

@@ -4,20 +4,21 @@
 //! The first file is read up to its first packet before anything else, since the head of the output
 //! tells when it began. No clock of this machine leaves a trace in the output.
 
-use super::outlet::Outlet;
 use super::{Capture, Setting, Status, give_up, packer, section, spawn, stages, start_pool, start_writer};
 use crate::inner::InnerFilter;
-use crate::interfaces::Interfaces;
 use crate::lane::{self, Packing, Reader};
-use crate::plan::{CapturePlan, Output, ReadPlan};
-use crate::sink::header::Heading;
-use crate::source::offline::Offline;
+use crate::plan::{CapturePlan, ReadPlan};
+use crate::source::files::Offline;
 use crate::stage::Quota;
-use crate::stop::{Reason, Stop};
 use crate::tally::{InputTally, LaneTally};
 use crate::{Error, Result};
+use quaff_file::interfaces::Interfaces;
+use quaff_file::write::header::Heading;
+use quaff_file::write::plan::Output;
+use quaff_file::write::target::Target;
 use quaff_os::clock::steady_ns;
 use quaff_os::cpu;
+use quaff_os::stop::{Reason, Stop};
 use quaff_os::wakeup::Wakeup;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ pub(super) fn start(mut plan: CapturePlan, stop: Stop) -> Result<Capture> {
     let (interfaces, cpu) = (Interfaces::default(), read.cpu);
     let source = Offline::open(read, plan.format, interfaces.clone(), stop.clone(), Arc::clone(&gauges[0]))?;
     let wakeup = Wakeup::new()?;
-    let outlet = Outlet::open(&plan, &wakeup, &stop)?;
+    let outlet = Target::open(&plan.output, plan.live_copy.as_ref(), plan.format, &wakeup, &stop)?;
     let (pool, pools) = start_pool(&plan, &gauges, &stop)?;
     let filters = filter.iter().chain(&inner).cloned().collect();
     let setting = Setting { filter, inner, ..setting(&plan, interfaces, source.first_ns(), &outlet) };
@@ -132,7 +133,7 @@ pub(super) fn refuse_followed_pipe(read: &ReadPlan) -> Result<()> {
     }
 }
 
-pub(super) fn setting(plan: &CapturePlan, interfaces: Interfaces, start_ns: u64, outlet: &Outlet) -> Setting {
+pub(super) fn setting(plan: &CapturePlan, interfaces: Interfaces, start_ns: u64, outlet: &Target) -> Setting {
     let heading = Heading {
         format: plan.format,
         section: section(),

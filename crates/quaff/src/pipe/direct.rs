@@ -4,17 +4,14 @@
 
 use super::{Outlet, Piece, PipeGauges};
 use crate::{Error, Result};
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::stat::fstat;
-use quaff_os::disk::{Disk, Write, Written, direct, preallocate};
+use quaff_file::write::target::reopen;
+use quaff_os::disk::{Disk, Write, Written, preallocate};
 use quaff_os::mem::Buffer;
-use quaff_os::pipe::{Kind, kind};
 use quaff_os::wakeup::Wakeup;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,21 +37,6 @@ pub(super) struct DirectFile {
     home: VecDeque<Buffer>,
     wakeup: Wakeup,
     gauges: Arc<PipeGauges>,
-}
-
-/// The file that stdout is, once more and past the page cache, and how writes to it are aligned. `None`
-/// where stdout is something else, is appended to, is stderr too, or lies on a file system that knows
-/// no direct writes.
-pub(crate) fn reopen(stdout: &File) -> Option<(File, usize)> {
-    let flags = OFlag::from_bits_retain(fcntl(stdout, FcntlArg::F_GETFL).ok()?);
-    let is_writable = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
-    if kind(stdout) != Kind::File || !is_writable || flags.contains(OFlag::O_APPEND) || is_stderr(stdout) {
-        return None;
-    }
-    let path = format!("/proc/self/fd/{}", stdout.as_raw_fd());
-    let file = File::options().write(true).custom_flags(OFlag::O_DIRECT.bits()).open(path).ok()?;
-    let align = direct(&file)?.offset_align;
-    Some((file, align))
 }
 
 impl DirectFile {
@@ -175,15 +157,6 @@ impl Outlet for DirectFile {
     fn describe(&self) -> String {
         let engine = Wakeup::new().map_or("pwrite", |wakeup| Disk::new(&wakeup).name());
         format!("{engine}, O_DIRECT")
-    }
-}
-
-/// Whether stderr leads to the same file: its words would be overwritten.
-fn is_stderr(file: &File) -> bool {
-    let stderr = std::io::stderr();
-    match (fstat(file), fstat(stderr.as_fd())) {
-        (Ok(one), Ok(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
-        _ => false,
     }
 }
 

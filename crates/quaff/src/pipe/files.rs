@@ -2,13 +2,13 @@
 //! renamed. Between packets where the bytes are pcap or pcapng, anywhere otherwise.
 
 use super::{Outlet, Piece, PipeGauges};
-use crate::capture::open_probe;
-use crate::plan::DirPlan;
-use crate::sink::file::write_through_cache;
-use crate::sink::folder::{Ending, Folder};
-use crate::sink::names::Names;
-use crate::sink::repack::Repack;
 use crate::{Error, Result};
+use quaff_file::write::file::write_through_cache;
+use quaff_file::write::folder::{Ending, Folder};
+use quaff_file::write::name_template::Names;
+use quaff_file::write::plan::DirPlan;
+use quaff_file::write::repack::Repack;
+use quaff_file::write::target::open_probe;
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::disk::{Disk, Write, Written, direct};
 use quaff_os::mem::Buffer;

@@ -26,14 +26,14 @@ mod read;
 mod stream;
 mod write;
 
-use crate::gauge::Gauge;
-use crate::plan::{DirPlan, Retention};
 use crate::pool::{Arrived, LanePool, Pool, PoolPlan};
-use crate::stop::{Alarm, End, Ends, Reason, Stop};
 use crate::{Error, Result};
+use quaff_file::write::plan::{DirPlan, Retention};
 use quaff_os::clock::steady_ns;
 use quaff_os::cpu;
+use quaff_os::gauge::Gauge;
 use quaff_os::mem::Buffer;
+use quaff_os::stop::{Alarm, End, Ends, Reason, Stop};
 use quaff_os::wakeup::Wakeup;
 use read::{ReadTally, Reader};
 use serde::Serialize;

@@ -5,13 +5,13 @@
 //! made of full buffers, and without one no byte waits for others.
 
 use super::{Outlet, Piece, PipeGauges, Stalls};
-use crate::chunk::Supply;
-use crate::stop::{Reason, Stop};
+use crate::pool::Supply;
 use crate::{Error, Result};
 use nix::errno::Errno;
 use quaff_os::clock::steady_ns;
 use quaff_os::mem::Buffer;
 use quaff_os::pipe::{Kind, enlarge, kind, wait_readable, waiting_bytes};
+use quaff_os::stop::{Reason, Stop};
 use quaff_os::wakeup::Wakeup;
 use rtrb::Producer;
 use std::fs::File;
@@ -213,13 +213,13 @@ impl Reader {
             let [input, _] = wait_readable(fds, None).map_err(failed)?;
             return Ok(input);
         };
-        // Silenced first: a writer that runs dry after this look rings.
+        // Silenced first: a writer that runs dry after this look signals.
         self.back.clear();
         if self.hand_over_if_due() {
             return Ok(false);
         }
         let left_ns = (since_ns + FLUSH_NS).saturating_sub(steady_ns());
-        // What is due and still here waits for the writer, which signals.
+        // What is due and still here waits for the writer, who signals.
         let wait_ms = (self.align > 1 && left_ns > 0).then_some(left_ns.div_ceil(1_000_000) as u16);
         let fds = [self.stdin.as_fd(), self.alarm.as_fd(), self.back.as_fd()];
         let [input, ..] = wait_readable(fds, wait_ms).map_err(failed)?;
@@ -243,7 +243,7 @@ impl Reader {
             return Some(buffer);
         }
         let since_ns = steady_ns();
-        // The thread that populates memory signals nobody.
+        // The thread that makes memory ready signals nobody.
         let is_full = self.supply.out() >= self.supply.count();
         let wait = if is_full { LOOK } else { READY_LOOK };
         let buffer = loop {

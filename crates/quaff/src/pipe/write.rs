@@ -1,10 +1,10 @@
 //! The writer: takes pieces in order, gives them to the outlet, and sends buffers home.
 
 use super::{Piece, Stalls};
-use crate::stop::{Reason, Stop};
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
 use quaff_os::mem::Buffer;
+use quaff_os::stop::{Reason, Stop};
 use quaff_os::wakeup::Wakeup;
 use rtrb::{Consumer, Producer};
 use std::io::ErrorKind;
@@ -35,7 +35,7 @@ pub(super) trait Outlet: Send {
         1
     }
 
-    /// The wakeup that it signals when there is something to do.
+    /// The wakeup that it signals, or has signalled, when there is something to do.
     fn wakeup(&self) -> Wakeup;
 
     /// How it writes, in words.
@@ -97,7 +97,9 @@ impl Writer {
         tally.note = self.outlet.note();
         match done {
             Ok(()) => Ok(tally),
-            Err(Error::Path { errno, .. }) if errno.kind() == ErrorKind::BrokenPipe => {
+            Err(Error::File(quaff_file::Error::Path { errno, .. }))
+                if errno.kind() == ErrorKind::BrokenPipe =>
+            {
                 self.stop.raise(Reason::OutputClosed);
                 tally.is_closed = true;
                 Ok(tally)

@@ -6,14 +6,15 @@
 use super::{Pull, Source};
 use crate::batch::{BATCH_FRAMES, Frame};
 use crate::gauge::LaneGauges;
-use crate::stop::{Reason, Stop};
-use crate::tally::{Counts, LaneTally};
+use crate::tally::LaneTally;
 use crate::{Error, Result};
+use quaff_file::tally::Counts;
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::packet::block::{Cursor, Packet, last_ns};
 use quaff_os::packet::{CountingTap, RingPlan, RxRing, Wake};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::stats::LinkStats;
+use quaff_os::stop::{Reason, Stop};
 use quaff_os::wakeup::Wakeup;
 use std::sync::Arc;
 use std::time::Duration;

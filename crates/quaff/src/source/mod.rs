@@ -1,15 +1,11 @@
 //! Sources: where batches come from.
 
 pub mod afpacket;
-mod ahead;
-pub mod file;
-mod input;
-pub mod offline;
-pub mod unpack;
+pub mod files;
 
 use crate::Result;
 use crate::batch::Frame;
-use crate::tally::Counts;
+use quaff_file::tally::Counts;
 use std::time::Duration;
 
 /// What a pull brought.

@@ -6,8 +6,8 @@
 use super::Stage;
 use crate::batch::{Batch, Frame, Memory};
 use crate::inner::InnerFilter;
-use crate::interfaces::Interfaces;
 use crate::tally::Removed;
+use quaff_file::interfaces::Interfaces;
 use quaff_wire::filter::{Program, Subject};
 use quaff_wire::linktype::ETHERNET;
 

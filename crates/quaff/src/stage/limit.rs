@@ -2,8 +2,8 @@
 
 use super::Stage;
 use crate::batch::Batch;
-use crate::stop::{Reason, Stop};
 use crate::tally::Removed;
+use quaff_os::stop::{Reason, Stop};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

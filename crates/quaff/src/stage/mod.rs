@@ -16,7 +16,8 @@ pub use slice::Slice;
 pub use split::Split;
 
 use crate::batch::Batch;
-use crate::tally::{Counts, LaneTally, Removed};
+use crate::tally::{LaneTally, Removed};
+use quaff_file::tally::Counts;
 
 /// One step of a lane. Called per batch, never per packet.
 pub trait Stage: Send {

@@ -25,7 +25,6 @@ mod timetable;
 mod variation;
 mod window;
 
-use crate::send::SendError;
 use book::Book;
 use ends::{Ends, planned_s};
 use log::StreamLog;
@@ -33,6 +32,7 @@ use meter::{Meter, Metered};
 use plan::{Direction, PlanError, TrialPlan};
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::cpu;
+use quaff_send::SendError;
 use report::{DirectionReport, TrialReport};
 use sender::{Sender, SentStream, Template};
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! `quaff bench show`: prints a stored result.
+//! `quaff bench show`: a result once more.
 
 use super::table;
 use crate::exit::Exit;
@@ -9,18 +9,18 @@ use std::path::PathBuf;
 
 /// Print the result of a bench again
 ///
-/// Exit status: that of the measurement.
+/// Exit status: as when it was measured.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Folder that 'quaff bench capture' wrote, or its result.json
+    /// The folder that 'quaff bench capture' wrote, or the result.json in it
     dir: PathBuf,
-    /// Also print every run, the machine and the command lines
+    /// Print all single runs, the machine and the command lines, too
     #[arg(long, conflicts_with = "json")]
     all: bool,
-    /// Print result.json instead of the table
+    /// Print result.json instead
     #[arg(long)]
     json: bool,
-    /// Also write the report and its charts into DIR, as rendered by this version
+    /// Write the report and its pictures once more as well, as this version draws them
     #[arg(long, value_name = "DIR")]
     write: Option<PathBuf>,
 }

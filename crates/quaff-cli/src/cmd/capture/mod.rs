@@ -12,9 +12,9 @@ use crate::show::say;
 use quaff::capture::Capture;
 use quaff::doctor::{self, Finding};
 use quaff::plan::CapturePlan;
-use quaff::stop::{Reason, Stop};
 use quaff::tally::Ledger;
 use quaff_os::signal::{Signal, Signals, is_ignored};
+use quaff_os::stop::{Reason, Stop};
 use quaff_os::wakeup::Wakeup;
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{Receiver, channel};
@@ -29,7 +29,7 @@ const LOOK_AT_MOST: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = args.plan()?.validate()?;
-    if args.dry_run {
+    if args.explain {
         report::explain(&plan, &quaff::inner::explain(&plan)?);
         return Ok(Exit::Done);
     }

@@ -5,9 +5,10 @@ use crate::show;
 use quaff::capture::Status;
 use quaff::gauge::LaneGauges;
 use quaff::inner::Place;
-use quaff::plan::{CapturePlan, Output, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
-use quaff::stop::Reason;
+use quaff::plan::{CapturePlan, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
 use quaff::tally::{DecapTally, InputTally, Ledger};
+use quaff_file::write::plan::Output;
+use quaff_os::stop::Reason;
 use std::io::Write;
 use std::time::Instant;
 
@@ -127,8 +128,8 @@ pub(super) fn target(plan: &CapturePlan) -> String {
         Output::Stdout => "stdout".to_owned(),
         Output::Dir(dir) => format!("{}/", dir.dir.display().to_string().trim_end_matches('/')),
     };
-    match &plan.onlooker {
-        Some(onlooker) => format!("{}, a copy to {}", words(&plan.output), words(onlooker)),
+    match &plan.live_copy {
+        Some(live_copy) => format!("{}, a copy to {}", words(&plan.output), words(live_copy)),
         None => words(&plan.output),
     }
 }

@@ -1,7 +1,7 @@
-//! `quaff extcap`: Wireshark's interface to external capture programs (extcap(4)).
+//! `quaff extcap`: what Wireshark asks of a capture program of its own kind (extcap(4)).
 //!
-//! Wireshark calls it several times: to list interfaces and options, to check a filter, and finally to capture
-//! into a pipe. The capture is translated to a native command line.
+//! Wireshark calls it several times: which interfaces are there, what can be set, is this filter
+//! right, and at last: capture into this pipe. The capture is a native command line like any other.
 
 mod install;
 mod sentences;
@@ -17,60 +17,61 @@ use quaff_wire::linktype;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Prefix of an interface's name in Wireshark.
+/// What our interfaces are called in Wireshark: this, and the interface's own name.
 const PREFIX: &str = "quaff-";
 
 /// Let Wireshark and tshark capture with quaff
 ///
-/// After 'quaff extcap --install', Wireshark lists one additional interface per local interface, with options
-/// in its gear menu: snaplen, filter, decapsulation, ring, buffer, and a folder (--tee) that receives every packet
-/// even when Wireshark cannot keep up. quaff captures for Wireshark, and stops when Wireshark stops.
+/// After 'quaff extcap --install' Wireshark's list of interfaces has one more for each interface
+/// here, with options behind its gear: snaplen, filter, decapsulation, ring and buffer, and a folder
+/// (--tee) that gets every packet, whatever the window on the screen can take. A capture that is
+/// started there is quaff's, and ends with Wireshark's.
 ///
-/// Wireshark itself uses the other options.
+/// The other options are those that Wireshark calls it with.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Register quaff with Wireshark: write a small script into its extcap folder
-    #[arg(long, help_heading = "Installation")]
+    /// Have Wireshark find quaff: puts a small script into its folder for such programs
+    #[arg(long, help_heading = "Set up")]
     install: bool,
-    /// Install for all users of this machine
-    #[arg(long, requires = "install", help_heading = "Installation")]
+    /// With --install: for all users of this machine
+    #[arg(long, requires = "install", help_heading = "Set up")]
     global: bool,
 
     /// List the interfaces
-    #[arg(long, help_heading = "Protocol with Wireshark")]
+    #[arg(long, help_heading = "Asked by Wireshark")]
     extcap_interfaces: bool,
-    /// Version of Wireshark
-    #[arg(long, value_name = "VERSION", num_args = 0..=1, help_heading = "Protocol with Wireshark")]
+    /// Wireshark's version
+    #[arg(long, value_name = "VERSION", num_args = 0..=1, help_heading = "Asked by Wireshark")]
     extcap_version: Option<Option<String>>,
-    /// Interface to query or capture from
-    #[arg(long, value_name = "IF", help_heading = "Protocol with Wireshark")]
+    /// The interface that is meant
+    #[arg(long, value_name = "IF", help_heading = "Asked by Wireshark")]
     extcap_interface: Option<String>,
-    /// List the interface's link types
-    #[arg(long, help_heading = "Protocol with Wireshark")]
+    /// List its link types
+    #[arg(long, help_heading = "Asked by Wireshark")]
     extcap_dlts: bool,
-    /// List the interface's options
-    #[arg(long, help_heading = "Protocol with Wireshark")]
+    /// List its options
+    #[arg(long, help_heading = "Asked by Wireshark")]
     extcap_config: bool,
-    /// List the values of one option again (with --extcap-config)
-    #[arg(long, value_name = "OPTION", help_heading = "Protocol with Wireshark")]
+    /// With --extcap-config: list the values of one option again
+    #[arg(long, value_name = "OPTION", help_heading = "Asked by Wireshark")]
     extcap_reload_option: Option<String>,
-    /// Capture filter; without --capture, report its errors
-    #[arg(long, value_name = "EXPR", help_heading = "Protocol with Wireshark")]
+    /// The capture filter; without --capture, say what is wrong with it
+    #[arg(long, value_name = "EXPR", help_heading = "Asked by Wireshark")]
     extcap_capture_filter: Option<String>,
-    /// Capture packets
-    #[arg(long, requires_all = ["fifo", "extcap_interface"], help_heading = "Protocol with Wireshark")]
+    /// Capture
+    #[arg(long, requires_all = ["fifo", "extcap_interface"], help_heading = "Asked by Wireshark")]
     capture: bool,
-    /// Pipe to write packets to
-    #[arg(long, value_name = "PIPE", help_heading = "Protocol with Wireshark")]
+    /// The pipe that packets go to
+    #[arg(long, value_name = "PIPE", help_heading = "Asked by Wireshark")]
     fifo: Option<PathBuf>,
 
-    /// Pipes of a toolbar, which quaff does not have
+    /// Pipes of a toolbar; we have none
     #[arg(long, hide = true)]
     extcap_control_in: Option<PathBuf>,
     #[arg(long, hide = true)]
     extcap_control_out: Option<PathBuf>,
-    /// Cleanup after Wireshark killed quaff, which needs none
+    /// Called when Wireshark has killed us; nothing is left behind
     #[arg(long, hide = true)]
     extcap_cleanup_postkill: bool,
 
@@ -78,38 +79,38 @@ pub(crate) struct Args {
     options: Options,
 }
 
-/// The options of Wireshark's dialog, with the meaning they have for 'quaff capture'. Empty means unset.
+/// What can be set in Wireshark's dialog; each is what it is for 'quaff capture'. Empty is not set.
 #[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "Capture options, as for 'quaff capture'")]
+#[command(next_help_heading = "Options of a capture, as 'quaff capture' knows them")]
 struct Options {
-    /// Keep only packets that match a tcpdump expression, in addition to Wireshark's own filter
+    /// A tcpdump expression, run in the kernel; with Wireshark's own filter both have to match
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
-    /// Bytes to keep of each packet; 0 keeps all
+    /// Keep only the first BYTES of each packet; 0 is all
     #[arg(long, value_name = "BYTES")]
     snaplen: Option<String>,
-    /// Remove tunnel headers: auto, or a list of kinds
+    /// Capture what is inside tunnels: auto, or kinds with commas
     #[arg(long, value_name = "KINDS")]
     decap: Option<String>,
-    /// Keep only frames that match a tcpdump expression after decapsulation
+    /// Keep only what matches a tcpdump expression when the tunnels are off
     #[arg(long, value_name = "EXPR")]
     inner: Option<String>,
-    /// Do not put the interface into promiscuous mode
+    /// Leave the interface out of promiscuous mode
     #[arg(long)]
     no_promiscuous: bool,
-    /// Size of the kernel's receive ring
+    /// Size of the kernel's ring
     #[arg(long, value_name = "SIZE")]
     ring: Option<String>,
-    /// Size of the buffer between kernel and output
+    /// Size of the buffer behind it
     #[arg(long, value_name = "SIZE")]
     buffer: Option<String>,
-    /// Write every packet into files in DIR, including those that Wireshark misses
+    /// Every packet into files in DIR, also those for which Wireshark is too slow
     #[arg(long, value_name = "DIR")]
     tee: Option<String>,
-    /// Size of each file there
+    /// Size of a file there
     #[arg(long, value_name = "SIZE")]
     rotate_size: Option<String>,
-    /// Keep at most SIZE there
+    /// Keep no more than SIZE there
     #[arg(long, value_name = "SIZE")]
     keep_size: Option<String>,
 }

@@ -13,13 +13,13 @@ pub(crate) use args::{Args, mac};
 
 use crate::exit::Exit;
 use anyhow::Context as _;
-use quaff::send::replay::{self, ReplayPlan, ReplayVia};
-use quaff::send::synth::{self, Clock, Maker, SynthFeed, WriteReport};
-use quaff::send::{self, Late, Length, Pace, Rate, Ratio, SendPlan, Snapshot, Via};
-use quaff::stop::Stop;
 use quaff_os::clock;
 use quaff_os::rtnl;
 use quaff_os::signal::{Signal, Signals};
+use quaff_os::stop::Stop;
+use quaff_send::replay::{self, ReplayPlan, ReplayVia};
+use quaff_send::synth::{self, Clock, Maker, SynthFeed, WriteReport};
+use quaff_send::{self, Late, Length, Pace, Rate, Ratio, SendPlan, Snapshot, Via};
 use quaff_wire::synth::{Made, Recipe, Synth};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -106,7 +106,7 @@ fn send(args: &Args, recipe: Option<Recipe>, watch: &mut Watch) -> anyhow::Resul
     let stamped = recipe.as_ref().is_none_or(Recipe::are_all_stamped);
     let tuples = recipe.as_ref().map(|recipe| (recipe.flows, recipe.tuples.count()));
     let plan = plan(args, recipe);
-    let report = send::run(&plan, |snapshot, wait| watch.look(snapshot, wait));
+    let report = quaff_send::run(&plan, |snapshot, wait| watch.look(snapshot, wait));
     watch.clear_line();
     let report = report?;
     let made = tuples.map(|(flows, count)| Made {

@@ -2,7 +2,7 @@
 
 use super::args::{Args, ContentKind, Mac, TcpKind};
 use anyhow::Context as _;
-use quaff::send::synth::{Pace, Shape, Until, learn};
+use quaff_send::synth::{Pace, Shape, Until, learn};
 use quaff_wire::stamp::{FRAME_BYTES_MIN, PORT};
 use quaff_wire::synth::{
     Addresses, Content, Flows, Kind, Link, New, POOL_BYTES_MAX, Ports, Recipe, SIZE_MAX, Sizes, Tunnel,

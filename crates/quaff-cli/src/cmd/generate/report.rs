@@ -1,9 +1,9 @@
 //! Reports in words.
 
 use crate::show;
-use quaff::send::replay::{ReplayReport, ReplayVia};
-use quaff::send::synth::WriteReport;
-use quaff::send::{Lateness, SendReport, Witness};
+use quaff_send::replay::{ReplayReport, ReplayVia};
+use quaff_send::synth::WriteReport;
+use quaff_send::{Lateness, SendReport, Witness};
 use quaff_wire::synth::{HARMS, Made};
 
 /// The report of the plain stream.

@@ -1,8 +1,8 @@
 //! Listens for signals while a run goes on, and writes the progress line.
 
 use crate::show;
-use quaff::send::{Control, Snapshot};
 use quaff_os::signal::{Signal, Signals};
+use quaff_send::{Control, Snapshot};
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 

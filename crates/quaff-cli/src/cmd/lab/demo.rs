@@ -223,7 +223,7 @@ impl Demo {
     fn verify(&self) {
         let files = self.last.as_ref().and_then(|dir| dir.files().ok()).unwrap_or_default();
         println!("{}", self.style.strong("quaff verify, on the file that quaff wrote last"));
-        if let Err(error) = verify::check(&files, quaff::verify::Options::default(), false) {
+        if let Err(error) = verify::check(&files, quaff_file::verify::Options::default(), false) {
             eprintln!("quaff: {error:#}");
         }
     }

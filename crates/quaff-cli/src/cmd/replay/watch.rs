@@ -2,8 +2,8 @@
 
 use super::Args;
 use crate::show;
-use quaff::send::{Control, Snapshot};
 use quaff_os::signal::{Signal, Signals};
+use quaff_send::{Control, Snapshot};
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};

@@ -2,8 +2,8 @@
 
 use super::Args;
 use crate::show;
-use quaff::send::Witness;
-use quaff::send::replay::{ReplayReport, ReplayVia};
+use quaff_send::Witness;
+use quaff_send::replay::{ReplayReport, ReplayVia};
 
 pub(super) fn report(report: &ReplayReport, args: &Args) -> String {
     let files = match args.files.as_slice() {

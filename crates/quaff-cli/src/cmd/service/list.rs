@@ -1,4 +1,4 @@
-//! `quaff service list`: the presets.
+//! `quaff service list`: what can be tested by name.
 
 use crate::drawn::{about, plain};
 use crate::exit::Exit;
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 /// List the presets
 ///
-/// Durations are estimates: in full, and with --short.
+/// How long each takes is an estimate: in full, and with --short.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Print a JSON array
+    /// Print a JSON array instead
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! `quaff service show`: prints a stored result.
+//! `quaff service show`: a result once more.
 
 use super::text;
 use crate::exit::Exit;
@@ -9,18 +9,18 @@ use std::path::PathBuf;
 
 /// Print the result of a service test again
 ///
-/// Exit status: that of the measurement.
+/// Exit status: as when it was measured.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Folder that 'quaff service' wrote, or its result.json
+    /// The folder that 'quaff service' wrote, or the result.json in it
     dir: PathBuf,
-    /// Also print every limit, every trial, the services and the machine
+    /// Print every limit, every trial, the services and the machine, too
     #[arg(long, conflicts_with = "json")]
     all: bool,
-    /// Print result.json instead of the tables
+    /// Print result.json instead
     #[arg(long)]
     json: bool,
-    /// Also write the report and its charts into DIR, as rendered by this version
+    /// Write the report and its pictures once more as well, as this version draws them
     #[arg(long, value_name = "DIR")]
     write: Option<PathBuf>,
 }

@@ -5,8 +5,8 @@
 
 use super::options::Options;
 use super::text::Flows;
-use quaff::send::replay::ReplayReport;
-use quaff::send::{Arena, Feed, FeedTally, Meta, SendError};
+use quaff_send::replay::ReplayReport;
+use quaff_send::{Arena, Feed, FeedTally, Meta, SendError};
 use quaff_wire::flow::{FlowCount, FlowCounts};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -3,8 +3,8 @@
 use super::options::Options;
 use super::text;
 use crate::show::print;
-use quaff::send::Snapshot;
-use quaff::send::replay::ReplayReport;
+use quaff_send::Snapshot;
+use quaff_send::replay::ReplayReport;
 
 /// When the lines are printed.
 #[derive(Debug)]

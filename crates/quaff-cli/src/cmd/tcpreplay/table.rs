@@ -107,8 +107,7 @@ const SPECS: &[Spec] = &[
     spec("save-opts", 0, Kind::Perhaps),
     spec("load-opts", 0, Kind::Text),
     spec("no-load-opts", 0, Kind::Flag),
-    // Additions of quaff: print the native command line. "native" is the older name.
-    spec("dry-run", 0, Kind::Flag),
+    // Not tcpreplay's: the native command line.
     spec("native", 0, Kind::Flag),
 ];
 

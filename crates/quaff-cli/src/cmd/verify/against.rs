@@ -2,7 +2,7 @@
 
 use super::{ledger_words, line, read_words, row, verdict};
 use crate::show;
-use quaff::verify::against::{Gaps, Matched, Quantiles, Run};
+use quaff_file::verify::against::{Gaps, Matched, Quantiles, Run};
 use std::io::{Result, Write};
 
 pub(super) fn print(out: &mut impl Write, report: &Matched) -> Result<()> {

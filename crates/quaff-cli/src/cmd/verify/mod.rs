@@ -5,99 +5,94 @@ mod against;
 use crate::exit::Exit;
 use crate::show;
 use indicatif::{ProgressBar, ProgressStyle};
-use quaff::source::file;
-use quaff::stop::{Reason, Stop};
-use quaff::verify::against::{Matched, Options as Against};
-use quaff::verify::{self, End, Gap, Ledger, Options, Progress, Report};
+use quaff_file::read;
+use quaff_file::verify::against::{Matched, Options as Against};
+use quaff_file::verify::{self, End, Gap, Ledger, Options, Progress, Report};
 use quaff_os::signal::{Signal, Signals};
+use quaff_os::stop::{Reason, Stop};
 use quaff_wire::fingerprint::Mask;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Check, packet by packet, whether a capture of generated or replayed traffic is complete
+/// Tell whether a capture of generated or replayed traffic is complete, packet by packet.
 ///
-/// Frames of 'quaff generate' carry a stream id, a sequence number and a checksum. verify reads pcap and
-/// pcapng files of any writer and reports which of these frames are missing, duplicate, late or damaged, and
-/// when the first and the last gap occurred. Files may be compressed with gzip, zstd or lz4; the format is
-/// detected from the content. A stream starts at number 0, so frames lost before the first one in the file
-/// count as missing.
+/// Frames made by 'quaff generate' carry a stream number, a sequence number and a checksum. verify
+/// reads pcap and pcapng files, written by quaff or by any other tool, and says which of these
+/// frames are missing, which came twice, late or damaged, and when the first and the last hole were.
+/// Files may be compressed with gzip, zstd or lz4, which their first bytes tell.
+/// A stream begins at number 0, so frames that were lost before the first one in the file count too.
 ///
-/// The drop counts and interface statistics in a pcapng file are compared with its content: verify reports
-/// whether they explain the gaps, and where they contradict the file.
+/// What a pcapng file says of itself (drop counts at packets, interface statistics) is set against
+/// what is in it: recorded drops that explain the holes, and counters that contradict the file.
 ///
-/// Several FILEs are read in order, as one capture: name the files of a rotation together.
+/// Several FILEs are read in the order given, as one capture: give the files of a rotation together.
 ///
-/// With --against, frames need no probe header: each is searched by its bytes in the file that was sent.
-/// verify reports missing, duplicate, late and altered frames (similar to a missing one), unrelated frames,
-/// and how the gaps between frames differ from the file's. This takes 40 bytes of memory per frame of that
-/// file, and none for the capture.
+/// With --against, frames need no stamp: each is looked for in the file that was replayed, by its
+/// bytes. Which are missing, came twice, late or altered (they resemble one that is missing), and
+/// which have nothing to do with it; and by how much the time between frames differs from the file's.
+/// This takes 40 bytes of memory for each frame of that file, and none for the capture.
 ///
-/// Exit status: 0 complete; 1 not complete; 2 a file could not be read.
+/// Exit status: 0 complete, 1 not complete, 2 a file could not be read at all.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Capture files, pcap or pcapng; '-' is stdin
+    /// Capture files, pcap or pcapng; '-' is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// After damage, search for the next plausible packet and continue
-    #[arg(long, help_heading = "Input")]
-    salvage: bool,
-    /// At the end of a file, wait for more data until the file is renamed or removed, or until a signal
-    #[arg(long, help_heading = "Input")]
-    follow: bool,
-    /// Start each stream at the lowest sequence number found instead of 0, for captures whose oldest files
-    /// were removed
-    #[arg(long, conflicts_with = "against", help_heading = "Input")]
+    /// Print the result as one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+
+    /// Begin each stream at the lowest number in the files instead of 0: the older files were pruned
+    #[arg(long, conflicts_with = "against")]
     from_first: bool,
-    /// Require exactly N frames in each stream, numbers 0 to N-1
-    ///
-    /// Without this, frames lost at the end of a stream are noticed only where the generator knew its length.
-    /// With --against: the first N frames were sent, over as many loops as that takes.
-    #[arg(long, value_name = "N", help_heading = "Input")]
+
+    /// Each stream must have exactly N frames, numbers 0 to N-1; without this, frames that are lost
+    /// at the very end of a stream are noticed only if its generator knew the length. With --against:
+    /// the first N frames were sent, over as many loops as that takes
+    #[arg(long, value_name = "N")]
     expect: Option<u64>,
 
-    /// Compare with the file that was sent; repeat it for files that were sent one after the other
-    #[arg(long, value_name = "FILE", help_heading = "Comparison")]
+    /// The file that was sent; when several were sent one behind the other, give each
+    #[arg(long, value_name = "FILE")]
     against: Vec<PathBuf>,
-    /// The file was sent N times
+
+    /// That file was sent N times
     #[arg(
         long = "loop",
         value_name = "N",
         default_value_t = 1,
         requires = "against",
-        conflicts_with = "expect",
-        help_heading = "Comparison"
+        conflicts_with = "expect"
     )]
     turns: u64,
-    /// Ignore MAC addresses, which routers change
-    #[arg(long, requires = "against", help_heading = "Comparison")]
+
+    /// Do not compare MAC addresses: a router in between changes them
+    #[arg(long, requires = "against")]
     ignore_macs: bool,
-    /// Ignore TTL and header checksum of IPv4, and the hop limit of IPv6
-    #[arg(long, requires = "against", help_heading = "Comparison")]
+
+    /// Do not compare TTL and header checksum of IPv4, and the hop limit of IPv6
+    #[arg(long, requires = "against")]
     ignore_ttl: bool,
-    /// Compare only the first BYTES of each frame, for captures taken with a snaplen
-    #[arg(long, value_name = "BYTES", requires = "against", help_heading = "Comparison")]
+
+    /// Compare only the first N bytes of each frame: the capture has no more
+    #[arg(long, value_name = "N", requires = "against")]
     snaplen: Option<usize>,
 
-    /// Print the result as one JSON object
-    #[arg(long, help_heading = "Report")]
-    json: bool,
-}
+    /// Behind damage, look for the next packet that makes sense, and go on
+    #[arg(long)]
+    salvage: bool,
 
-const EXAMPLES: &str = "\
-Examples:
-  quaff verify all.pcapng
-  quaff verify --from-first /data/quaff-*.pcapng
-  quaff verify --expect 500000 --json lab.pcapng
-  quaff verify --against sent.pcap --loop 10 received.pcapng
-  zstd -dc old.pcap.zst | quaff verify -";
+    /// At the end of a file, wait for more, until it is renamed or removed, or a signal ends it
+    #[arg(long)]
+    follow: bool,
+}
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let stop = Stop::default();
     let follow = args.follow;
-    let reading = file::Options { salvage: args.salvage, follow, stop: stop.clone() };
+    let reading = read::Options { salvage: args.salvage, follow, stop: stop.clone() };
     let work = move || {
         if args.against.is_empty() {
             let options = Options { from_first: args.from_first, expect: args.expect, reading };

@@ -1,19 +1,20 @@
 //! One member of a bundle: its output, opened; then a writer of its own, behind a buffer of its own.
 
 use super::plan::{Goal, MemberPlan, SplitPlan};
-use crate::capture::outlet::Outlet;
 use crate::capture::{Setting, Status, join, start_writer};
-use crate::gauge::WriterGauges;
 use crate::lane::Inlet;
+use crate::output::transmit::Transmit;
 use crate::plan::CapturePlan;
-use crate::sink::transmit::Transmit;
 use crate::stage::split::Presence;
-use crate::stop::{Reason, Stop};
-use crate::tally::WriterTally;
 use crate::{Error, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use quaff_file::tally::WriterTally;
+use quaff_file::write::WriterGauges;
+use quaff_file::write::plan::Format;
+use quaff_file::write::target::Target;
 use quaff_os::process::own_signals;
 use quaff_os::rtnl;
+use quaff_os::stop::{Reason, Stop};
 use quaff_os::wakeup::Wakeup;
 use quaff_wire::linktype;
 use std::cell::RefCell;
@@ -28,10 +29,11 @@ use std::thread::JoinHandle;
 /// A member whose output is open.
 pub(super) struct Opened {
     pub(super) plan: CapturePlan,
-    pub(super) outlet: Outlet,
+    pub(super) outlet: Target,
     pub(super) wakeup: Wakeup,
     name: String,
     presence: Presence,
+    gauges: Arc<WriterGauges>,
     child: Option<Child>,
 }
 
@@ -58,29 +60,32 @@ pub(super) struct Ended {
 pub(super) fn open(plan: &SplitPlan, number: usize, is_at_once: bool, stop: &Stop) -> Result<Opened> {
     let member = &plan.members[number];
     let capture = plan.capture_of(member, is_at_once);
-    let (wakeup, presence) = (Wakeup::new()?, Presence::default());
+    let (wakeup, presence, gauges) = (Wakeup::new()?, Presence::default(), Arc::<WriterGauges>::default());
     let (outlet, child) = match &member.goal {
         Goal::Command(command) => {
             let (child, pipe) = run(command, number, plan.takes_stdout())?;
-            (Outlet::process(pipe, capture.format), Some(child))
+            (Target::process(pipe, capture.format), Some(child))
         }
-        Goal::Interface(name) => (Outlet::interface(transmit(name, &presence)?), None),
-        _ => (Outlet::open(&capture, &wakeup, stop)?, None),
+        Goal::Interface(name) => {
+            let transmit = Box::new(transmit(name, &presence, gauges.clone())?);
+            (Target::own(transmit, "an interface", Format::Pcap), None)
+        }
+        _ => (Target::open(&capture.output, None, capture.format, &wakeup, stop)?, None),
     };
     let outlet = outlet.until(stop);
-    Ok(Opened { plan: capture, outlet, wakeup, name: name(member, number), presence, child })
+    Ok(Opened { plan: capture, outlet, wakeup, name: name(member, number), presence, gauges, child })
 }
 
 pub(super) fn name(member: &MemberPlan, number: usize) -> String {
     member.goal.name(number)
 }
 
-fn transmit(name: &str, presence: &Presence) -> Result<Transmit> {
+fn transmit(name: &str, presence: &Presence, gauges: Arc<WriterGauges>) -> Result<Transmit> {
     let link = rtnl::link(name)?;
     if linktype::of_arphrd(link.arphrd) != Some(linktype::ETHERNET) {
         return Err(Error::Plan(format!("{name}: frames can be sent from Ethernet interfaces only")));
     }
-    Transmit::open(link, presence.clone())
+    Ok(Transmit::open(link, presence.clone(), gauges)?)
 }
 
 /// Starts a command that reads packets from its stdin.
@@ -109,9 +114,9 @@ impl Opened {
 
     /// Starts its writer, which takes what the lanes pack for it.
     pub(super) fn start(self, setting: &Setting, inlets: Vec<Inlet>) -> Result<Member> {
-        let gauges = Arc::<WriterGauges>::default();
-        let status = Status { lanes: Vec::new(), writer: gauges.clone(), ring_blocks: 0, pool_buffers: 0 };
-        let Self { plan, outlet, wakeup, name, presence, child } = self;
+        let status =
+            Status { lanes: Vec::new(), writer: self.gauges.clone(), ring_blocks: 0, pool_buffers: 0 };
+        let Self { plan, outlet, wakeup, name, presence, gauges, child } = self;
         let writer = start_writer(&plan, setting, outlet, inlets, &wakeup, &presence.stop, &status)?;
         Ok(Member { name, presence, gauges, writer, child: RefCell::new(child) })
     }

@@ -19,27 +19,28 @@ pub use plan::{Goal, MemberPlan, SplitPlan};
 pub use report::{Largest, MemberReport, PeakReport, Report, Skipped};
 
 use super::offline::{self, is_live, refuse_followed_pipe, refuse_own_output};
-use super::outlet::Outlet;
 use super::{
     End, Setting, Status, find_link, give_up, join, kind_of, offload_notes, packer, setting, stages,
     start_lanes,
 };
 use crate::gauge::LaneGauges;
 use crate::inner::{InnerFilter, kernel_filter};
-use crate::interfaces::Interfaces;
 use crate::lane::{Inlet, Reader};
-use crate::plan::{Format, ReadPlan};
+use crate::plan::ReadPlan;
 use crate::pool::{Arrived, LanePool, Pool, PoolPlan};
-use crate::source::offline::Offline;
+use crate::source::files::Offline;
 use crate::stage::split::{Knowledge, Presence, Split as Sorter};
 use crate::stage::{Quota, Stage};
-use crate::stop::{Reason, Stop};
 use crate::tally::{InputTally, LaneTally};
 use crate::{Error, Result};
 use member::{Member, Opened};
+use quaff_file::interfaces::Interfaces;
+use quaff_file::write::plan::Format;
+use quaff_file::write::target::Target;
 use quaff_os::clock::steady_ns;
 use quaff_os::cpu;
 use quaff_os::rtnl::Link;
+use quaff_os::stop::{Reason, Stop};
 use quaff_wire::linktype::ETHERNET;
 use spread::{Nowhere, Spread};
 use std::sync::Arc;
@@ -109,7 +110,7 @@ impl Split {
         let gauges: Vec<Arc<LaneGauges>> = links.iter().map(|_| Arc::default()).collect();
         let mut notes: Vec<_> = links.iter().flat_map(offload_notes).collect();
         let opened = open_members(&plan, false, &stop)?;
-        let stdout = Outlet::process(null()?, Format::Pcapng);
+        let stdout = Target::process(null()?, Format::Pcapng);
         let common = setting(capture, links.clone(), None, &stdout);
         let of_member = |member: &Opened| setting(&member.plan, links.clone(), None, &member.outlet);
         // All of them speak of the same interfaces.
@@ -165,7 +166,7 @@ impl Split {
         let settings = opened.iter().map(of_member).collect();
         let filters: Vec<_> = filter.iter().cloned().collect();
         let common =
-            offline::setting(capture, interfaces.clone(), first_ns, &Outlet::process(null()?, format));
+            offline::setting(capture, interfaces.clone(), first_ns, &Target::process(null()?, format));
         let common = Setting { filter, ..common };
         let (mut parts, lost) = Parts::new(plan, stop, opened, settings, gauges)?;
         let notes = parts.notes();

@@ -9,8 +9,8 @@ use super::cpu_seconds;
 use super::member::{self, Ended};
 use super::plan::{MemberPlan, SplitPlan};
 use crate::stage::split::{Balance, Conversation, PEAK_WINDOWS_NS, Share};
-use crate::stop::Reason;
 use crate::tally::{InputTally, LaneTally};
+use quaff_os::stop::Reason;
 use serde::Serialize;
 
 /// A split, summed up.

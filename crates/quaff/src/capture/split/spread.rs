@@ -3,7 +3,7 @@
 use crate::batch::{BATCH_FRAMES, Frame, Memory};
 use crate::lane::Packing;
 use crate::pack::Packer;
-use crate::tally::Counts;
+use quaff_file::tally::Counts;
 use std::sync::mpsc::Sender;
 
 /// Packs each frame for its member. A member without room holds up the others only as long as the

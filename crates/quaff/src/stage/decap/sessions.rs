@@ -2,8 +2,8 @@
 
 use super::clock::Clock;
 use super::sequence::Sequence;
-use crate::interfaces::Interfaces;
 use crate::tally::SessionTally;
+use quaff_file::interfaces::Interfaces;
 use quaff_wire::pcapng::encode::Interface;
 use quaff_wire::tunnel::{Kind, Marker, Session};
 use std::collections::HashMap;

@@ -17,10 +17,10 @@ pub use balance::{Balance, Conversation, PEAK_WINDOWS_NS, Peak, Share};
 
 use super::Stage;
 use crate::batch::{Batch, Frame};
-use crate::interfaces::Interfaces;
-use crate::stop::Stop;
 use crate::tally::Removed;
 use held::Held;
+use quaff_file::interfaces::Interfaces;
+use quaff_os::stop::Stop;
 use quaff_wire::split::{By, Datagram, Found, Key, Rendezvous, What, find, mix};
 use quaff_wire::tunnel::Kinds;
 use recent::Recent;

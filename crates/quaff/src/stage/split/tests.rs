@@ -139,7 +139,7 @@ fn who_goes_away_is_replaced_and_nobody_else_moves() {
     bed.members[2].set_away(false);
     assert_eq!(bed.pass(&feed, false), before);
     for member in &bed.members {
-        member.stop.raise(crate::stop::Reason::OutputClosed);
+        member.stop.raise(quaff_os::stop::Reason::OutputClosed);
     }
     assert!(bed.pass(&feed, false).is_empty());
     assert_eq!(bed.removed.after_count, 2000);

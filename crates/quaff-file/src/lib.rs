@@ -1,0 +1,22 @@
+//! Capture files: reading them whoever wrote them, writing them past the page cache, verifying them.
+//!
+//! | room | contents |
+//! |---|---|
+//! | [`read`] | open, decompress, salvage and follow capture files |
+//! | [`write`] | files, folders of files with rotation and retention, streams |
+//! | [`verify`] | whether a capture is complete |
+//! | [`interfaces`] | the interfaces that the files of one run describe |
+//! | [`tally`] | the counters that travel with chunks and become Interface Statistics Blocks |
+//!
+//! This crate never captures, never sends and never prints.
+
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod interfaces;
+pub mod read;
+pub mod tally;
+pub mod verify;
+pub mod write;
+
+pub use error::{Error, Result};

@@ -1,0 +1,237 @@
+//! Compressed files that are whole, of several parts, cut anywhere, and damaged anywhere.
+
+use super::{Packing, Unpack};
+use crate::read::{CaptureFile, Error};
+use quaff_os::mem::Buffer;
+use quaff_wire::decode::Item;
+use quaff_wire::pcap::encode::{Resolution, file_header};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const PACKET_BYTES: usize = 100;
+
+/// A pcap file of numbered packets that do not compress too well.
+fn capture(packets: u32) -> Vec<u8> {
+    let mut file = file_header(Resolution::Nanoseconds, 0, 1).to_vec();
+    for number in 0..packets {
+        for word in [1_790_000_000, number, PACKET_BYTES as u32, PACKET_BYTES as u32] {
+            file.extend(word.to_le_bytes());
+        }
+        let mut state = u64::from(number) + 1;
+        file.extend((0..PACKET_BYTES).map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 60) as u8
+        }));
+    }
+    file
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.include_checksum(true).unwrap();
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn lz4(bytes: &[u8]) -> Vec<u8> {
+    let info = lz4_flex::frame::FrameInfo::new()
+        .block_size(lz4_flex::frame::BlockSize::Max64KB)
+        .block_checksums(true)
+        .content_checksum(true);
+    let mut encoder = lz4_flex::frame::FrameEncoder::with_frame_info(info, Vec::new());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+type Pack = fn(&[u8]) -> Vec<u8>;
+const ALL: [(&str, Pack); 3] = [("gzip", gzip), ("zstd", zstd), ("lz4", lz4)];
+
+/// How many packets could be read, up to the first that is not what it should be, and the error.
+fn read_path(path: &Path) -> (u32, Option<Error>) {
+    let mut file = CaptureFile::open(path).unwrap();
+    let (mut packets, mut is_right) = (0, true);
+    loop {
+        let pulled = file.pull(|item| {
+            if let Item::Frame(frame) = item {
+                is_right &= frame.time_ns == 1_790_000_000_000_000_000 + u64::from(packets);
+                packets += u32::from(is_right);
+            }
+        });
+        match pulled {
+            Ok(true) => {}
+            Ok(false) => return (packets, None),
+            Err(error) => return (packets, Some(error)),
+        }
+    }
+}
+
+fn read(bytes: &[u8]) -> (u32, Option<Error>) {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    read_path(file.path())
+}
+
+/// Where the data are torn, in the compressed file.
+#[track_caller]
+fn torn_at(error: Option<Error>, packing: &str) -> u64 {
+    let Some(Error::Torn { torn, .. }) = error else { panic!("{error:?}") };
+    assert_eq!(torn.packing, packing);
+    torn.offset
+}
+
+#[test]
+fn whole_files_of_one_part_or_several() {
+    let whole = capture(100_000);
+    let (one, two) = whole.split_at(whole.len() / 3);
+    for (packing, pack) in ALL {
+        assert!(matches!(read(&pack(&whole)), (100_000, None)), "{packing}");
+        assert!(matches!(read(&[pack(one), pack(two)].concat()), (100_000, None)), "{packing}");
+        assert!(matches!(read(&[pack(one), pack(&[]), pack(two)].concat()), (100_000, None)), "{packing}");
+    }
+    assert!(matches!(read(&[gzip(&whole), vec![0; 1000]].concat()), (100_000, None)), "zeros behind it");
+}
+
+#[test]
+fn what_comes_before_a_cut_is_delivered() {
+    let whole = capture(20_000);
+    for (packing, pack) in ALL {
+        let packed = pack(&whole);
+        for part in [2, 10, 100, 500, 900, 990, 999] {
+            let cut = packed.len() * part / 1000;
+            let (packets, error) = read(&packed[..cut]);
+            // What is decompressed in blocks is there up to the last whole one.
+            let block_packets = if packing == "gzip" { 300 } else { (128 << 10) / 116 + 2 };
+            let expected = (20_000 * part / 1000) as u32;
+            assert!(
+                packets + block_packets >= expected && packets <= expected + 300,
+                "{packing} {part} {packets}"
+            );
+            assert_eq!(torn_at(error, packing), cut as u64, "{part}");
+        }
+        for cut in 1..=4 {
+            let (packets, error) = read(&packed[..packed.len() - cut]);
+            assert_eq!(packets, 20_000, "{packing} {cut}");
+            assert_eq!(torn_at(error, packing), (packed.len() - cut) as u64);
+        }
+    }
+}
+
+#[test]
+fn what_comes_before_damage_is_delivered() {
+    let whole = capture(20_000);
+    for (packing, pack) in ALL {
+        let packed = pack(&whole);
+        for part in [100, 400, 900] {
+            let at = packed.len() * part / 1000;
+            let mut damaged = packed.clone();
+            damaged[at..at + 200].fill(0xA5);
+            let (packets, error) = read(&damaged);
+            let expected = (20_000 * part / 1000) as u32;
+            let block_packets = if packing == "gzip" { 400 } else { (128 << 10) / 116 + 2 };
+            assert!(packets + block_packets >= expected, "{packing} {part} {packets} {error:?}");
+            // Inflated nonsense can look like packets for a while, or the checksum at the end tells.
+            let torn = match error {
+                Some(Error::Torn { torn, .. }) => torn.offset,
+                Some(Error::Damage { .. }) if packing == "gzip" => at as u64,
+                other => panic!("{packing} {part} {other:?}"),
+            };
+            assert!(torn + (160 << 10) >= at as u64, "{packing} {part} {torn}");
+        }
+        let behind = [packed.clone(), b"and something else".to_vec()].concat();
+        let (packets, error) = read(&behind);
+        assert_eq!(packets, 20_000);
+        assert!(torn_at(error, packing) >= packed.len() as u64, "{packing}");
+    }
+}
+
+/// Files by the tools that everybody has, through a pipe.
+#[test]
+fn files_of_the_tools_are_read() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&capture(50_000)).unwrap();
+    for command in ["gzip -c", "zstd -c -q", "lz4 -c -q", "lz4 -l -c -q", "pzstd -c -q"] {
+        let words: Vec<_> = command.split(' ').collect();
+        let from = std::fs::File::open(file.path()).unwrap();
+        let child = Command::new(words[0]).args(&words[1..]).stdin(from).stdout(Stdio::piped()).spawn();
+        let Ok(mut child) = child else {
+            quaff_os::testing::skip("files_of_the_tools_are_read", &format!("{} is not installed", words[0]));
+            continue;
+        };
+        let out = child.stdout.take().unwrap();
+        let path = format!("/proc/self/fd/{}", out.as_raw_fd());
+        assert!(matches!(read_path(Path::new(&path)), (50_000, None)), "{command}");
+        child.wait().unwrap();
+    }
+}
+
+/// Gives its bytes in pieces of this size.
+struct Pieces(std::io::Cursor<Vec<u8>>, usize);
+
+impl std::io::Read for Pieces {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let size = out.len().min(self.1);
+        self.0.read(&mut out[..size])
+    }
+}
+
+/// What a zstd frame holds before something that makes no sense, into `room` bytes at a time.
+fn unpacked(bytes: &[u8], room: usize) -> Vec<u8> {
+    unpacked_from(bytes, room, usize::MAX)
+}
+
+/// The same, when it comes in pieces.
+fn unpacked_from(bytes: &[u8], room: usize, piece_bytes: usize) -> Vec<u8> {
+    let mut buffer = Buffer::new(4096).unwrap();
+    buffer[..4].copy_from_slice(&bytes[..4]);
+    let rest = Pieces(std::io::Cursor::new(bytes[4..].to_vec()), piece_bytes);
+    let mut unpack = Unpack::new(Packing::Zstd, Box::new(rest), buffer, 4).unwrap();
+    let (mut all, mut out) = (Vec::new(), vec![0; room]);
+    loop {
+        match unpack.read(&mut out) {
+            Ok(0) => panic!("it is whole"),
+            Ok(count) => all.extend_from_slice(&out[..count]),
+            Err(_) => return all,
+        }
+    }
+}
+
+#[test]
+fn an_error_in_one_block_costs_nothing_of_the_one_before() {
+    // A frame with a checksum; a block of 1000 times the same byte.
+    let good = [&[0x28, 0xB5, 0x2F, 0xFD, 4, 0x58][..], &[0x42, 0x1F, 0, 7]].concat();
+    let reserved_kind = [&good[..], &[7, 0, 0]].concat();
+    let wrong_checksum = [&good[..], &[1, 0, 0], &[1, 2, 3, 4]].concat();
+    for bytes in [good, reserved_kind, wrong_checksum] {
+        for room in [1, 100, 999, 1000, 1001, 4096] {
+            assert_eq!(unpacked(&bytes, room), vec![7; 1000], "{room} {bytes:x?}");
+        }
+    }
+}
+
+#[test]
+fn a_frame_that_contradicts_itself_is_the_same_in_whatever_pieces_it_comes() {
+    // It says that it holds 256 bytes; its block, as it is, has 320.
+    let head = [0x28, 0xB5, 0x2F, 0xFD, 0x54, 0, 0, 0, 0, 0x0A, 0];
+    let bytes = [&head[..], &[1; 320], &[1, 0, 0], &[0; 4]].concat();
+    let whole = unpacked(&bytes, 4096);
+    for piece_bytes in [1, 7, 64, 300] {
+        assert_eq!(unpacked_from(&bytes, 4096, piece_bytes), whole, "{piece_bytes}");
+    }
+}
+
+#[test]
+fn a_frame_to_be_skipped_may_be_of_any_size() {
+    let skipped = [&[0x50, 0x2A, 0x4D, 0x18, 0, 0, 16, 0][..], &vec![9; 1 << 20]].concat();
+    let bytes = [zstd(b"before"), skipped, zstd(b"behind"), vec![1, 2, 3, 4, 5, 6]].concat();
+    for piece_bytes in [1000, usize::MAX] {
+        assert_eq!(unpacked_from(&bytes, 4096, piece_bytes), b"beforebehind");
+    }
+}

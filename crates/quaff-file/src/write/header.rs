@@ -1,0 +1,165 @@
+//! The first and the last blocks of a file: who captured, on what, and the ledger so far.
+//!
+//! Counters in Interface Statistics Blocks run from the start of the capture. Each pcapng file
+//! begins with one per interface (where it stood) and ends with one (where it stands), so each file
+//! proves itself: the difference in `isb_usrdeliv` is the number of packets in it.
+
+use crate::interfaces::Interfaces;
+use crate::tally::Counts;
+use crate::tally::statistics;
+use crate::write::plan::Format;
+use quaff_wire::pcap::encode::{Resolution, file_header};
+use quaff_wire::pcapng::encode::{Section, idb, isb, padding, padding_bytes, shb};
+use std::ops::Range;
+
+/// What every file of a capture says about it.
+#[derive(Debug, Clone)]
+pub struct Heading {
+    /// The format.
+    pub format: Format,
+    /// The section.
+    pub section: Section,
+    /// Its interfaces, as far as they are known.
+    pub interfaces: Interfaces,
+    /// How many of them are lanes'.
+    pub lanes: usize,
+    /// How many are described in each file, whether a packet of theirs is in it or not.
+    pub known: usize,
+    /// When the capture began, ns since 1970.
+    pub start_ns: u64,
+    /// The alignment of writes; 1 is none.
+    pub align: usize,
+}
+
+impl Heading {
+    /// The bytes that a file begins with, and how many interfaces they describe. Those that lanes
+    /// have found meanwhile are not among them before a chunk has spoken of them: what is in a file
+    /// does not depend on how far ahead a lane is.
+    pub fn first(&self, counts: &[Counts]) -> (Vec<u8>, usize) {
+        let mut out = Vec::new();
+        let of_sessions = counts.iter().filter_map(|counts| counts.sessions.last());
+        let spoken_of = of_sessions.map(|session| usize::from(session.interface) + 1).max().unwrap_or(0);
+        let mut known = self.interfaces.since(0);
+        known.truncate(spoken_of.max(self.known));
+        match self.format {
+            Format::Pcapng => {
+                shb(&mut out, &self.section);
+                known.iter().for_each(|interface| idb(&mut out, interface));
+                self.put_statistics(&mut out, counts);
+                self.put_new(&mut out, counts, self.lanes..known.len());
+                self.pad(&mut out);
+            }
+            Format::Pcap => self.put_pcap(&mut out, Resolution::Nanoseconds),
+            Format::PcapUs => self.put_pcap(&mut out, Resolution::Microseconds),
+        }
+        (out, known.len())
+    }
+
+    /// Describes the interfaces `new`, which were found while the file was written.
+    pub fn more(&self, new: Range<usize>) -> (Vec<u8>, usize) {
+        let first = new.start;
+        let mut found = self.interfaces.since(first);
+        found.truncate(new.len());
+        let mut out = Vec::new();
+        if self.format == Format::Pcapng && !found.is_empty() {
+            found.iter().for_each(|interface| idb(&mut out, interface));
+            self.put_new(&mut out, &[], first..first + found.len());
+            self.pad(&mut out);
+        }
+        (out, first + found.len())
+    }
+
+    /// The bytes that a file ends with. `counts` are the lanes' last ones, `written` those that the
+    /// last chunk in the file had; what was packed in between is lost. Of sessions only those are
+    /// spoken of that are in `written`, and whose interface is below `described`.
+    pub fn last(&self, counts: &[Counts], written: &[Counts], described: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        if self.format == Format::Pcapng {
+            let counts: Vec<_> = counts
+                .iter()
+                .zip(written)
+                .map(|(counts, written)| with_loss(counts, written, described))
+                .collect();
+            self.put_statistics(&mut out, &counts);
+            self.pad(&mut out);
+        }
+        out
+    }
+
+    fn put_pcap(&self, out: &mut Vec<u8>, resolution: Resolution) {
+        let interface = self.interfaces.get(0);
+        let (snaplen, linktype) =
+            interface.map_or((0, 1), |interface| (interface.snaplen, interface.linktype));
+        out.extend(file_header(resolution, snaplen, linktype));
+    }
+
+    fn put_statistics(&self, out: &mut Vec<u8>, counts: &[Counts]) {
+        for (interface, counts) in counts.iter().enumerate() {
+            // What has not been counted yet stands where the capture began.
+            let time_ns = if counts.time_ns == 0 { self.start_ns } else { counts.time_ns };
+            let counts = Counts { time_ns, ..counts.clone() };
+            for statistics in statistics(interface as u32, self.start_ns, &counts) {
+                isb(out, &statistics);
+            }
+        }
+    }
+
+    /// Sessions that no lane has counted yet begin at nothing.
+    fn put_new(&self, out: &mut Vec<u8>, counts: &[Counts], interfaces: Range<usize>) {
+        for interface in interfaces {
+            let is_counted = |counts: &Counts| {
+                counts.sessions.iter().any(|session| usize::from(session.interface) == interface)
+            };
+            if !counts.iter().any(is_counted) {
+                let none = Counts { time_ns: self.start_ns, ..Counts::default() };
+                statistics(interface as u32, self.start_ns, &none).for_each(|none| isb(out, &none));
+            }
+        }
+    }
+
+    fn pad(&self, out: &mut Vec<u8>) {
+        let gap = padding_bytes(out.len(), self.align);
+        if gap > 0 {
+            let from = out.len();
+            out.resize(from + gap, 0);
+            padding(&mut out[from..]);
+        }
+    }
+}
+
+fn with_loss(counts: &Counts, written: &Counts, described: usize) -> Counts {
+    let known = written.sessions.iter().filter(|session| usize::from(session.interface) < described);
+    Counts {
+        packed: written.packed,
+        lost: counts.lost + (counts.packed - written.packed),
+        sessions: known.copied().collect(),
+        ..counts.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_wire::pcapng::encode::Interface;
+
+    #[test]
+    fn the_first_statistics_are_of_the_start_and_not_of_1970() {
+        let heading = Heading {
+            format: Format::Pcapng,
+            section: Section::default(),
+            interfaces: Interfaces::new(vec![Interface::default()]),
+            lanes: 1,
+            known: 1,
+            start_ns: 1_790_000_000_123_456_789,
+            align: 1,
+        };
+        let statistics_of = |counts: Counts| {
+            let counts = [counts];
+            heading.last(&counts, &counts, 1)
+        };
+        let at_start = Counts { time_ns: heading.start_ns, ..Counts::default() };
+        assert_eq!(statistics_of(Counts::default()), statistics_of(at_start.clone()));
+        let later = Counts { time_ns: heading.start_ns + 1, ..Counts::default() };
+        assert_ne!(statistics_of(later), statistics_of(at_start));
+    }
+}

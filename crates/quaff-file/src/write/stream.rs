@@ -1,0 +1,208 @@
+//! stdout, pipes, devices: bytes go out as fast as the other side takes them, and a slow reader
+//! costs buffer, never the kernel's ring. When it goes away, that is the end, and no failure.
+
+use super::Sink;
+use super::header::Heading;
+use crate::Result;
+use crate::tally::{Counts, WriterTally};
+use crate::write::WriterGauges;
+use crate::write::chunk::Chunk;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use quaff_os::clock::steady_ns;
+use quaff_os::mem::Buffer;
+use quaff_os::stop::{Reason, Stop};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often we ask whether anybody still reads.
+const ASK_NS: u64 = 200_000_000;
+/// At the end of a run a reader that takes nothing for so long gets no more.
+const PATIENCE_NS: u64 = 2_000_000_000;
+
+/// An output that only goes forward.
+#[derive(Debug)]
+pub struct Stream {
+    out: File,
+    heading: Heading,
+    counts: Vec<Counts>,
+    /// What each lane had counted with the last chunk of it that went out.
+    written: Vec<Counts>,
+    /// Interfaces described so far.
+    described: usize,
+    begun: bool,
+    closed: bool,
+    /// It was the reader that closed it: whatever else ends the run, that is no loss.
+    closed_by_reader: bool,
+    asked_ns: u64,
+    /// When the reader took something last.
+    taken_ns: u64,
+    home: VecDeque<(usize, Buffer)>,
+    tally: WriterTally,
+    stop: Stop,
+    /// Once it is raised, a reader is not waited for any longer.
+    run: Option<Stop>,
+    gauges: Arc<WriterGauges>,
+}
+
+impl Stream {
+    /// A stream into `out`.
+    pub fn new(out: File, heading: Heading, stop: Stop, gauges: Arc<WriterGauges>) -> Self {
+        let lanes = heading.lanes;
+        Self {
+            out,
+            heading,
+            stop,
+            gauges,
+            counts: vec![Counts::default(); lanes],
+            written: vec![Counts::default(); lanes],
+            described: 0,
+            begun: false,
+            closed: false,
+            closed_by_reader: false,
+            asked_ns: 0,
+            taken_ns: 0,
+            run: None,
+            home: VecDeque::new(),
+            tally: WriterTally::default(),
+        }
+    }
+
+    /// Leaves a reader that takes nothing once `run` is to end. That works where `out` does not block.
+    #[must_use]
+    pub fn until(mut self, run: Stop) -> Self {
+        self.run = Some(run);
+        self
+    }
+
+    fn begin(&mut self) {
+        if !self.begun {
+            self.begun = true;
+            let (first, described) = self.heading.first(&self.counts);
+            self.described = described;
+            self.write(&first);
+        }
+    }
+
+    /// Describes what has been found since, before a chunk that speaks of it.
+    fn describe(&mut self, interfaces: usize) {
+        if self.described < interfaces {
+            let (more, described) = self.heading.more(self.described..interfaces);
+            self.described = described;
+            self.write(&more);
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> bool {
+        if self.closed {
+            return false;
+        }
+        let started_ns = steady_ns();
+        let written = self.write_all(bytes);
+        self.tally.write_high_ns = self.tally.write_high_ns.max(steady_ns() - started_ns);
+        if let Err(error) = written {
+            self.closed = true;
+            self.closed_by_reader = error.kind() == ErrorKind::BrokenPipe;
+            self.stop.raise(match error.kind() {
+                ErrorKind::BrokenPipe => Reason::OutputClosed,
+                ErrorKind::StorageFull => Reason::DiskFull,
+                _ => Reason::WriteError(error.to_string()),
+            });
+            return false;
+        }
+        self.tally.bytes += bytes.len() as u64;
+        true
+    }
+
+    /// As `Write::write_all`, also where somebody has made the descriptor non-blocking.
+    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.out.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    bytes = &bytes[count..];
+                    self.taken_ns = steady_ns();
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let mut fds = [PollFd::new(self.out.as_fd(), PollFlags::POLLOUT)];
+                    poll(&mut fds, PollTimeout::from(250u8))?;
+                    let is_late = steady_ns() - self.taken_ns > PATIENCE_NS;
+                    if is_late && self.run.as_ref().is_some_and(Stop::raised) {
+                        return Err(io::Error::new(ErrorKind::TimedOut, "its reader takes nothing any more"));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Stream {
+    fn push(&mut self, lane: usize, chunk: Chunk) -> Result<()> {
+        self.begin();
+        self.describe(chunk.interfaces);
+        self.counts[lane].clone_from(&chunk.counts);
+        if self.write(&chunk.buffer[..chunk.len]) {
+            self.written[lane] = chunk.counts;
+            self.tally.written += chunk.packets;
+        } else if self.closed_by_reader {
+            self.tally.after_close += chunk.packets;
+        } else {
+            self.tally.lost += chunk.packets;
+        }
+        self.gauges.written.set(self.tally.written);
+        self.gauges.bytes.set(self.tally.bytes);
+        self.gauges.lost.set(self.tally.lost);
+        self.home.push_back((lane, chunk.buffer));
+        Ok(())
+    }
+
+    fn note(&mut self, lane: usize, counts: Counts) {
+        self.counts[lane] = counts;
+    }
+
+    fn turn(&mut self, _slot: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Result<()> {
+        self.begin();
+        let now_ns = steady_ns();
+        if !self.closed && now_ns - self.asked_ns >= ASK_NS {
+            self.asked_ns = now_ns;
+            let mut fds = [PollFd::new(self.out.as_fd(), PollFlags::empty())];
+            let asked = poll(&mut fds, PollTimeout::ZERO);
+            if asked == Ok(1) && fds[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR)) {
+                self.closed = true;
+                self.closed_by_reader = true;
+                self.stop.raise(Reason::OutputClosed);
+            }
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self) -> Result<Option<(usize, Buffer)>> {
+        Ok(self.home.pop_front())
+    }
+
+    fn pending(&self) -> usize {
+        self.home.len()
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_nanos(ASK_NS)
+    }
+
+    fn finish(&mut self) -> Result<WriterTally> {
+        self.begin();
+        let last = self.heading.last(&self.counts, &self.written, self.described);
+        self.write(&last);
+        self.tally.files = 1;
+        Ok(self.tally.clone())
+    }
+}

@@ -1,0 +1,20 @@
+//! A number that one thread writes and others may read at any time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that one thread writes and others look at. Nothing is published through it: Relaxed.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// Shows a value.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// The value shown last.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

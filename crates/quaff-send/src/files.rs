@@ -1,0 +1,407 @@
+//! Frames from capture files, one file behind the other, without a pause between them.
+//!
+//! The files may be of any format and packing that quaff reads. Each is read ahead by a thread of its
+//! own, so the disk works while frames are sent.
+
+use super::arena::{Arena, Meta};
+use super::feed::{Feed, FeedTally};
+use super::ranges::Ranges;
+use super::{PlanError, SendError};
+use quaff_file::read::{self, Advance, CaptureFile, Options};
+use quaff_os::Try;
+use quaff_os::stop::Stop;
+use quaff_wire::decode::{Frame, Item};
+use quaff_wire::linktype;
+use quaff_wire::tcpprep::{Cache, Side};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// Two files of one capture follow each other with the gap that was between them, when it is not
+/// longer than this, ns; other files follow at once.
+const SEAM_NS: u64 = 100_000_000;
+/// How soon a stop is seen by who waits for a pipe.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Which packets of which files.
+#[derive(Debug, Clone, Default)]
+pub struct FilePlan {
+    /// The files, in order; `-` is standard input.
+    pub files: Vec<PathBuf>,
+    /// Only these packets, counted from 1 through all files.
+    pub include: Option<Ranges>,
+    /// None of these.
+    pub exclude: Option<Ranges>,
+    /// Which interface each packet of a file leaves by, counted from 1 in each file anew.
+    pub sides: Option<Arc<Cache>>,
+}
+
+/// Files as a source of frames.
+#[derive(Debug)]
+pub struct FileFeed {
+    plan: FilePlan,
+    stop: Stop,
+    left: VecDeque<PathBuf>,
+    file: Option<CaptureFile>,
+    /// A pipe that nobody writes into yet: its opening takes as long as that.
+    opening: Option<Receiver<quaff_os::Result<CaptureFile>>>,
+    bytes: Option<u64>,
+    /// Packets of this pass so far.
+    number: u64,
+    /// Packets of this file so far.
+    in_file: u64,
+    is_first_pass: bool,
+    tally: FeedTally,
+    clock: Clock,
+    damage: Option<String>,
+    /// A frame for which there was no room.
+    held: Option<(Vec<u8>, Meta)>,
+}
+
+/// Makes the times of several files one.
+#[derive(Debug, Default)]
+struct Clock {
+    shift_ns: i128,
+    last_ns: u64,
+    is_seam: bool,
+}
+
+impl FileFeed {
+    /// Looks at each file: whether it is there, and whether what it holds can be sent. The stop ends
+    /// the reading of what may have no end.
+    pub fn open(plan: FilePlan, stop: Stop) -> Result<Self, SendError> {
+        let mut bytes = Some(0);
+        for path in &plan.files {
+            bytes = bytes.zip(check(path, &stop)?).map(|(sum, more)| sum + more);
+        }
+        let left = plan.files.iter().cloned().collect();
+        Ok(Self {
+            plan,
+            stop,
+            left,
+            file: None,
+            opening: None,
+            bytes,
+            number: 0,
+            in_file: 0,
+            is_first_pass: true,
+            tally: FeedTally::default(),
+            clock: Clock::default(),
+            damage: None,
+            held: None,
+        })
+    }
+
+    /// Copies frames of the bytes at hand. `false` when the arena is full.
+    fn walk(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
+        let Some(file) = &mut self.file else { return Ok(true) };
+        let (plan, tally, clock, held) = (&self.plan, &mut self.tally, &mut self.clock, &mut self.held);
+        let (number, count) = (&mut self.number, u64::from(self.is_first_pass));
+        let (in_file, mut beyond) = (&mut self.in_file, None);
+        let walked = file.walk(|item, _| {
+            let Item::Frame(frame) = item else { return true };
+            (*number, *in_file) = (*number + 1, *in_file + 1);
+            tally.seen += count;
+            let mut meta = clock.meta(&frame);
+            let side = match plan.sides.as_ref().map(|sides| sides.side(*in_file).ok_or(sides.packets())) {
+                Some(Err(packets)) => {
+                    beyond = Some(packets);
+                    return false;
+                }
+                Some(Ok(side)) => side,
+                None => Side::Primary,
+            };
+            meta.out = u8::from(side == Side::Secondary);
+            if side == Side::NotSent || plan.leaves_out(*number) {
+                tally.excluded += count;
+            } else if frame.linktype != linktype::ETHERNET.linktype {
+                tally.link_type += count;
+            } else {
+                tally.cut += if (frame.data.len() as u32) < frame.wire_len { count } else { 0 };
+                if !arena.push(frame.data, meta) {
+                    *held = Some((frame.data.to_vec(), meta));
+                    return false;
+                }
+            }
+            true
+        });
+        let is_full = held.is_some();
+        if let Some(packets) = beyond {
+            return Err(PlanError::Sides { packets }.into());
+        }
+        walked.or_else(|error| self.give_up(error))?;
+        Ok(!is_full)
+    }
+
+    /// Goes on behind a file that is damaged.
+    fn give_up(&mut self, error: read::Error) -> Result<(), SendError> {
+        if matches!(error, read::Error::Os(_)) {
+            return Err(error.into());
+        }
+        self.damage.get_or_insert(error.to_string());
+        (self.file, self.clock.is_seam) = (None, true);
+        Ok(())
+    }
+
+    /// Waits a little for something to walk over: of this file, or of the next one.
+    fn advance(&mut self) -> Result<Advance, SendError> {
+        loop {
+            if self.stop.raised() {
+                return Ok(Advance::End);
+            }
+            if let Some(file) = &mut self.file {
+                match file.advance(Some(LOOK)) {
+                    Ok(Advance::End) => (self.file, self.clock.is_seam) = (None, true),
+                    Ok(other) => return Ok(other),
+                    Err(error) => self.give_up(error)?,
+                }
+            }
+            if let Some(opening) = &self.opening {
+                match opening.recv_timeout(LOOK) {
+                    Ok(file) => (self.file, self.opening) = (Some(file?), None),
+                    Err(_) => return Ok(Advance::Idle),
+                }
+                continue;
+            }
+            let Some(path) = self.left.pop_front() else { return Ok(Advance::End) };
+            self.opening = Some(open(path, options(&self.stop))?);
+            self.in_file = 0;
+        }
+    }
+}
+
+impl Feed for FileFeed {
+    fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
+        if let Some((frame, meta)) = self.held.take()
+            && !arena.push(&frame, meta)
+        {
+            if arena.is_empty() {
+                return Err(PlanError::FrameBytes { bytes: frame.len() }.into());
+            }
+            self.held = Some((frame, meta));
+            return Ok(true);
+        }
+        loop {
+            if !self.walk(arena)? {
+                return Ok(true);
+            }
+            match self.advance()? {
+                Advance::End => return Ok(false),
+                Advance::Idle => return Ok(true),
+                Advance::More => {}
+            }
+        }
+    }
+
+    fn rewind(&mut self) -> Result<bool, SendError> {
+        if self.bytes.is_none() {
+            return Ok(false);
+        }
+        self.left = self.plan.files.iter().cloned().collect();
+        (self.file, self.opening) = (None, None);
+        (self.number, self.in_file) = (0, 0);
+        self.is_first_pass = false;
+        self.clock = Clock::default();
+        self.held = None;
+        Ok(true)
+    }
+
+    fn bytes_hint(&self) -> Option<u64> {
+        self.bytes
+    }
+
+    fn tally(&self) -> FeedTally {
+        self.tally
+    }
+
+    fn damage(&self) -> Option<String> {
+        self.damage.clone()
+    }
+}
+
+impl FilePlan {
+    fn leaves_out(&self, number: u64) -> bool {
+        self.include.as_ref().is_some_and(|ranges| !ranges.contains(number))
+            || self.exclude.as_ref().is_some_and(|ranges| ranges.contains(number))
+    }
+}
+
+impl Clock {
+    fn meta(&mut self, frame: &Frame<'_>) -> Meta {
+        if std::mem::take(&mut self.is_seam) {
+            let gap_ns = (i128::from(frame.time_ns) + self.shift_ns) - i128::from(self.last_ns);
+            if !(0..=i128::from(SEAM_NS)).contains(&gap_ns) {
+                self.shift_ns -= gap_ns;
+            }
+        }
+        let time_ns = (i128::from(frame.time_ns) + self.shift_ns).clamp(0, i128::from(u64::MAX)) as u64;
+        self.last_ns = time_ns;
+        Meta { time_ns, wire_len: frame.wire_len, out: 0 }
+    }
+}
+
+/// Opens a file where nobody has to wait for it.
+fn open(path: PathBuf, options: Options) -> Result<Receiver<quaff_os::Result<CaptureFile>>, SendError> {
+    let (tell, told) = channel();
+    let tried = format!("start a thread that opens {}", path.display());
+    let run = move || drop(tell.send(CaptureFile::open_with(&path, options)));
+    std::thread::Builder::new().name("open".into()).spawn(run).trying(|| tried)?;
+    Ok(told)
+}
+
+fn options(stop: &Stop) -> Options {
+    Options { stop: stop.clone(), ..Options::default() }
+}
+
+/// Whether a file can be sent; how long it is, where that can be known. A pipe is not looked into.
+fn check(path: &Path, stop: &Stop) -> Result<Option<u64>, SendError> {
+    if path.as_os_str() == "-" {
+        return Ok(None);
+    }
+    let found = path.metadata().trying(|| format!("open {}", path.display()))?;
+    if !found.is_file() {
+        return Ok(None);
+    }
+    let mut file = CaptureFile::open_with(path, options(stop))?;
+    let mut found_type = None;
+    while found_type.is_none() {
+        if file.advance(None)? == Advance::End {
+            break;
+        }
+        file.walk(|item, _| {
+            if let Item::Interface(interface) = item {
+                found_type = Some(interface.linktype);
+            }
+            found_type.is_none()
+        })?;
+    }
+    match found_type {
+        Some(linktype) if linktype != linktype::ETHERNET.linktype => {
+            Err(PlanError::LinkType { path: path.into(), linktype }.into())
+        }
+        _ => Ok(Some(found.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_wire::pcapng::encode::{Interface, Section, epb, epb_bytes, idb, shb};
+    use quaff_wire::record::Record;
+    use std::io::Write;
+
+    /// A file with a packet for each time and content.
+    fn file(linktype: u16, packets: &[(u64, &[u8])]) -> tempfile::NamedTempFile {
+        let mut bytes = Vec::new();
+        shb(&mut bytes, &Section::default());
+        idb(&mut bytes, &Interface { linktype, ..Interface::default() });
+        for (time_ns, content) in packets {
+            let len = content.len() as u32 + 1;
+            let record = Record { time_ns: *time_ns, bytes: content, len, ..Record::default() };
+            let mut room = vec![0; epb_bytes(content.len())];
+            let written = epb(&mut room, 0, &record);
+            bytes.extend_from_slice(&room[..written]);
+        }
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&bytes).unwrap();
+        file
+    }
+
+    fn feed(files: &[&tempfile::NamedTempFile], include: &str, exclude: &str) -> FileFeed {
+        let ranges = |text: &str| (!text.is_empty()).then(|| text.parse().unwrap());
+        let files = files.iter().map(|file| file.path().to_owned()).collect();
+        let plan = FilePlan { files, include: ranges(include), exclude: ranges(exclude), sides: None };
+        FileFeed::open(plan, Stop::default()).unwrap()
+    }
+
+    fn all(feed: &mut FileFeed, arena_bytes: usize) -> Vec<(Vec<u8>, u64)> {
+        let mut arena = Arena::new(arena_bytes, 100);
+        let mut frames = Vec::new();
+        loop {
+            arena.clear();
+            let more = feed.fill(&mut arena).unwrap();
+            frames.extend(arena.frames().map(|(frame, meta)| (frame.to_vec(), meta.time_ns)));
+            if !more {
+                return frames;
+            }
+        }
+    }
+
+    #[test]
+    fn files_follow_each_other_and_begin_anew() {
+        let first = file(1, &[(1_000, b"a"), (3_000, b"bb"), (2_000, b"ccc")]);
+        let soon = file(1, &[(52_000, b"d")]);
+        let hours_ago = file(1, &[(5, b"e"), (9, b"ff")]);
+        let mut feed = feed(&[&first, &soon, &hours_ago], "", "");
+        let expected: Vec<(Vec<u8>, u64)> = [
+            (&b"a"[..], 1_000),
+            (b"bb", 3_000),
+            (b"ccc", 2_000),
+            (b"d", 52_000),
+            (b"e", 52_000),
+            (b"ff", 52_004),
+        ]
+        .map(|(content, time_ns)| (content.to_vec(), time_ns))
+        .to_vec();
+        assert_eq!(all(&mut feed, 1000), expected);
+        for arena_bytes in [3, 4, 5] {
+            assert!(feed.rewind().unwrap());
+            assert_eq!(all(&mut feed, arena_bytes), expected, "in arenas of {arena_bytes} bytes");
+        }
+        assert_eq!(feed.tally(), FeedTally { seen: 6, cut: 6, ..FeedTally::default() });
+        assert!(feed.bytes_hint().is_some_and(|bytes| bytes > 300));
+    }
+
+    #[test]
+    fn ranges_go_through_all_files() {
+        let first = file(1, &[(1, b"a"), (2, b"b"), (3, b"c")]);
+        let second = file(1, &[(4, b"d"), (5, b"e")]);
+        let mut feed = feed(&[&first, &second], "2-4", "3");
+        let contents: Vec<_> = all(&mut feed, 100).into_iter().map(|(content, _)| content).collect();
+        assert_eq!(contents, [b"b", b"d"]);
+        assert_eq!((feed.tally().seen, feed.tally().excluded), (5, 3));
+    }
+
+    /// A cache file whose packets have these bits.
+    fn cache(packets: u64, sides: u8) -> Option<Arc<Cache>> {
+        let mut file = b"tcpprep\x0004\0\0".to_vec();
+        file.extend(packets.to_be_bytes());
+        file.extend([0, 4, 0, 0, sides]);
+        Some(Arc::new(Cache::read(&file).unwrap()))
+    }
+
+    #[test]
+    fn a_cache_says_which_interface_packets_leave_by() {
+        let file = file(1, &[(1, b"a"), (2, b"b"), (3, b"c")]);
+        let files = vec![file.path().to_owned(), file.path().to_owned()];
+        let open = |sides| {
+            let plan = FilePlan { files: files.clone(), sides, ..FilePlan::default() };
+            FileFeed::open(plan, Stop::default()).unwrap()
+        };
+        let mut feed = open(cache(3, 0b10_00_11));
+        for _ in 0..2 {
+            let mut arena = Arena::new(100, 10);
+            while feed.fill(&mut arena).unwrap() {}
+            let sent: Vec<_> = arena.frames().map(|(frame, meta)| (frame[0], meta.out)).collect();
+            assert_eq!(sent, [(b'a', 0), (b'c', 1), (b'a', 0), (b'c', 1)]);
+            assert!(feed.rewind().unwrap());
+        }
+        assert_eq!((feed.tally().seen, feed.tally().excluded), (6, 2));
+        let mut short = open(cache(2, 0b11_11));
+        let error = short.fill(&mut Arena::new(100, 10)).unwrap_err();
+        assert!(error.to_string().contains("2 packets"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_ethernet_is_refused_at_once() {
+        let files = vec![file(1, &[]).path().to_owned(), file(101, &[(1, b"a")]).path().to_owned()];
+        let gone = FileFeed::open(FilePlan { files, ..FilePlan::default() }, Stop::default());
+        assert!(matches!(gone, Err(SendError::Os(_))), "the files were removed: {gone:?}");
+        let raw = file(101, &[(1, b"a")]);
+        let plan = FilePlan { files: vec![raw.path().to_owned()], ..FilePlan::default() };
+        let error = FileFeed::open(plan, Stop::default()).unwrap_err();
+        assert!(error.to_string().contains("link type 101"), "{error}");
+    }
+}

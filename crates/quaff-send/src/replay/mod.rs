@@ -1,0 +1,330 @@
+//! Replaying: frames of a [`Feed`] onto an interface, each when it is due, and a [`ReplayReport`].
+//!
+//! [`passes`] repeats the source and leaves out what cannot be sent, [`Timing`] says when each frame
+//! is due, and the frames leave by a BPF program ([`kernel`]) that plays them out of a map, or from user
+//! space ([`user`]). One thread sends; the caller's thread watches. Nothing here prints or reads arguments.
+
+mod kernel;
+mod passes;
+mod program;
+mod report;
+mod ring;
+mod unique;
+mod user;
+
+pub use passes::Skipped;
+pub use report::{InterfaceCount, ReplayReport};
+
+use super::confirm::{self, Confirm, Witness};
+use super::feed::Feed;
+use super::pump::Outlet;
+use super::report::Snapshot;
+use super::state::{State, WORDS, word};
+use super::timing::{Late, Rate, Timing};
+use super::ways::WayKind;
+use super::{CONFIRM_NS, Control, PlanError, SendError, WATCH_NS, plan, ways};
+use passes::{Passes, Sizes};
+use quaff_os::bpf::ArrayMap;
+use quaff_os::clock::steady_ns;
+use quaff_os::interrupt::Interrupt;
+use quaff_os::rtnl::{self, Link};
+use quaff_os::stop::{Reason, Stop};
+use serde::Serialize;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Up to this rate a tap has time to count each frame, per second.
+const TAP_PPS_MAX: f64 = 500_000.0;
+/// A run that was ended early waits no longer for its counters.
+const PATIENCE_STOPPED: Duration = Duration::from_millis(60);
+const PATIENCE: Duration = Duration::from_millis(2500);
+
+/// How frames leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplayVia {
+    /// They are sent from the interface by the fastest way that works: see [`run`].
+    Auto,
+    /// They arrive on the interface, as if from the wire.
+    Inject,
+    /// They are sent from the interface by its driver, without passing the stack.
+    XdpRedirect,
+    /// They are sent from the interface by user space.
+    #[serde(untagged)]
+    User(WayKind),
+}
+
+/// How to replay.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplayPlan {
+    /// How frames leave.
+    pub via: ReplayVia,
+    /// The interface, by name.
+    pub interface: String,
+    /// The interface of frames whose [`super::Meta::out`] is 1; only from user space.
+    pub interface2: Option<String>,
+    /// How fast.
+    pub rate: Rate,
+    /// How often; `None` is until the watcher says stop.
+    pub loops: Option<u64>,
+    /// Each pass has addresses of its own.
+    pub unique_ip: bool,
+    /// No more frames than that, in all.
+    pub limit: Option<u64>,
+    /// No frame that is due later than that after the first one.
+    pub duration: Option<Duration>,
+    /// What is done about frames that are late.
+    pub late: Late,
+    /// A frame leaves when the watcher says so: [`Control::Step`].
+    pub stepwise: bool,
+    /// The core on which the sending thread runs.
+    pub core: Option<usize>,
+    /// Memory for frames, bytes. What does not fit streams through a part of it.
+    pub memory_bytes: usize,
+}
+
+/// What the threads of a run share.
+struct Shared<'a> {
+    plan: &'a ReplayPlan,
+    link: &'a Link,
+    /// That, and the second interface, if there is one.
+    links: &'a [Link],
+    /// Why frames leave as they do, when that was not said in the plan.
+    why: Option<String>,
+    /// What was sent from user space, by interface.
+    outlets: OnceLock<Vec<Outlet>>,
+    state: State,
+    stop: Stop,
+    /// Frames that are to be sent in all; [`u64::MAX`] as long as nobody knows.
+    total: AtomicU64,
+    /// Nothing more will be sent.
+    over: AtomicBool,
+    /// What the source has counted, when the sending thread is done with it.
+    passes: Mutex<Option<Passes>>,
+    interrupt: OnceLock<Interrupt>,
+}
+
+/// Sends all of `feed` as planned. `watch` is called all the while: it looks at how far we are, waits
+/// no longer than it is told, and says whether to go on. The stop should be the one that the feed
+/// listens to.
+///
+/// [`ReplayVia::Auto`] becomes [`ReplayVia::XdpRedirect`] where the driver can do that; otherwise what is
+/// measured to be the fastest on the run's own first frames, or, where there is a pace to keep and so
+/// nothing to measure, the plainest.
+pub fn run(
+    plan: &ReplayPlan,
+    feed: Box<dyn Feed>,
+    stop: Stop,
+    mut watch: impl FnMut(&Snapshot, Duration) -> Control,
+) -> Result<ReplayReport, SendError> {
+    let names = [Some(&plan.interface), plan.interface2.as_ref()];
+    let links = names.into_iter().flatten().map(|name| usable_link(plan, name));
+    let links = links.collect::<Result<Vec<_>, _>>()?;
+    let (via, why) = choose(plan, &links);
+    let plan = &ReplayPlan { via, ..plan.clone() };
+    let timing = Timing::new(plan.rate)?;
+    let passes = Passes::new(feed, sizes(plan, &links), plan.loops, plan.limit, plan.unique_ip);
+    let state = match via {
+        ReplayVia::User(_) => State::new_user(),
+        _ => State::Kernel(ArrayMap::new("quaff_state", WORDS)?),
+    };
+    let shared = Shared {
+        plan,
+        link: &links[0],
+        links: &links,
+        why,
+        outlets: OnceLock::new(),
+        state,
+        stop,
+        total: AtomicU64::new(u64::MAX),
+        over: AtomicBool::new(false),
+        passes: Mutex::new(None),
+        interrupt: OnceLock::new(),
+    };
+    let mut confirms = links.iter().map(|link| witness(plan, link)).collect::<Result<Vec<_>, _>>()?;
+    let (sent, interrupted) = supervise(&shared, passes, timing, &mut confirms, &mut watch)?;
+    let error = match (sent, shared.state.load(word::SENT)) {
+        (Err(error), 0) => return Err(error),
+        (sent, _) => sent.err(),
+    };
+    let kept = shared.passes.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(passes) = kept else { return Err(error.unwrap_or(PlanError::Empty.into())) };
+    let (who, counted) = confirm(&shared, confirms, interrupted, &mut watch)?;
+    Ok(ReplayReport::new(&shared, &passes, (who, &counted), interrupted, error))
+}
+
+/// What was counted by others. A signal ends the waiting for counters that lag behind.
+fn confirm(
+    shared: &Shared<'_>,
+    confirms: Vec<Confirm>,
+    interrupted: bool,
+    watch: &mut impl FnMut(&Snapshot, Duration) -> Control,
+) -> Result<(Witness, Vec<u64>), SendError> {
+    let who = confirms[0].witness();
+    let patience = if interrupted { PATIENCE_STOPPED } else { PATIENCE };
+    let mut pause = || {
+        if interrupted {
+            std::thread::sleep(confirm::LOOK);
+            return true;
+        }
+        watch(&shared.state.snapshot(steady_ns()), confirm::LOOK) != Control::Stop
+    };
+    let sent = report::sent_by_interface(shared);
+    let counted = confirms.into_iter().zip(sent);
+    let counted = counted.map(|(confirm, sent)| confirm.finish_within(sent, patience, &mut pause));
+    Ok((who, counted.collect::<Result<_, _>>()?))
+}
+
+/// How frames leave, and why, when the plan does not say: by the driver, where the kernel says that it
+/// takes frames from XDP programs now, which is faster than any way from user space.
+fn choose(plan: &ReplayPlan, links: &[Link]) -> (ReplayVia, Option<String>) {
+    if plan.via != ReplayVia::Auto {
+        return (plan.via, None);
+    }
+    let not_by_xdp = match links {
+        [link] => redirect_obstacle(link),
+        _ => Some("there are two interfaces"),
+    };
+    let Some(obstacle) = not_by_xdp else {
+        let why = "the kernel says that the driver takes frames from XDP programs";
+        return (ReplayVia::XdpRedirect, Some(why.to_owned()));
+    };
+    if plan.rate.is_paced() || plan.stepwise {
+        let why = format!("not by XDP: {obstacle}; with a pace, sendmmsg is the plainest");
+        return (ReplayVia::User(WayKind::Sendmmsg), Some(why));
+    }
+    (ReplayVia::User(WayKind::Auto), Some(format!("not by XDP: {obstacle}")))
+}
+
+/// Why frames should not be sent by a BPF program from here.
+fn redirect_obstacle(link: &Link) -> Option<&'static str> {
+    if ways::frame_bytes_max(link) > ring::FRAME_BYTES_MAX {
+        return Some("frames of the interface may be larger than a page");
+    }
+    match quaff_os::xdp::xdp_features(link.index) {
+        Ok(features) if !features.takes_redirected => Some("the driver takes no frames from XDP programs"),
+        Err(_) => Some("the kernel does not tell whether the driver takes such frames"),
+        Ok(_) if ArrayMap::new("quaff_probe", 1).is_err() => Some("BPF is not permitted"),
+        Ok(_) => None,
+    }
+}
+
+fn usable_link(plan: &ReplayPlan, name: &str) -> Result<Link, SendError> {
+    let link = rtnl::link(name)?;
+    if !link.up {
+        return Err(PlanError::Down { interface: link.name }.into());
+    }
+    if plan.via != ReplayVia::Inject && !link.running {
+        return Err(PlanError::NoCarrier { interface: link.name }.into());
+    }
+    if !matches!(link.arphrd, plan::ARPHRD_ETHER | plan::ARPHRD_LOOPBACK) {
+        return Err(PlanError::NotEthernet { interface: link.name, arphrd: link.arphrd }.into());
+    }
+    if plan.interface2.as_ref() == Some(&plan.interface) {
+        return Err(PlanError::SameInterface { interface: link.name }.into());
+    }
+    if plan.interface2.is_some() && matches!(plan.via, ReplayVia::Inject | ReplayVia::XdpRedirect) {
+        return Err(PlanError::TwoInterfaces.into());
+    }
+    Ok(link)
+}
+
+fn sizes(plan: &ReplayPlan, links: &[Link]) -> Sizes {
+    let mtu = links.iter().map(|link| link.mtu).min().filter(|_| plan.via != ReplayVia::Inject);
+    let max = match plan.via {
+        ReplayVia::User(_) => usize::MAX,
+        _ => ring::FRAME_BYTES_MAX,
+    };
+    Sizes { min: ring::FRAME_BYTES_MIN, max, mtu }
+}
+
+/// Who counts what we send: see `confirm`.
+fn witness(plan: &ReplayPlan, link: &Link) -> Result<Confirm, SendError> {
+    let has_time = match plan.rate {
+        Rate::Frames(pps) => pps.value() <= TAP_PPS_MAX,
+        rate => rate.is_paced(),
+    };
+    Ok(match plan.via {
+        ReplayVia::Auto | ReplayVia::XdpRedirect | ReplayVia::User(_) => {
+            Confirm::counter(Witness::TxPackets, link)?
+        }
+        ReplayVia::Inject if has_time || plan.stepwise => Confirm::tap(link)?,
+        ReplayVia::Inject => Confirm::softnet()?,
+    })
+}
+
+/// Has one thread send while this one watches. Says whether the watcher ended it early.
+fn supervise(
+    shared: &Shared<'_>,
+    passes: Passes,
+    timing: Timing,
+    confirms: &mut [Confirm],
+    watch: &mut impl FnMut(&Snapshot, Duration) -> Control,
+) -> Result<(Result<(), SendError>, bool), SendError> {
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| match shared.plan.via {
+            ReplayVia::User(kind) => user::play(shared, kind, passes, timing),
+            _ => kernel::play(shared, passes, timing),
+        });
+        let (mut interrupted, mut watched) = (false, Ok(()));
+        let mut confirm_at_ns = steady_ns() + CONFIRM_NS;
+        while !sending.is_finished() {
+            let now_ns = steady_ns();
+            match watch(&shared.state.snapshot(now_ns), Duration::from_nanos(WATCH_NS)) {
+                Control::Go => {}
+                Control::Step => shared.step(),
+                Control::Stop => interrupted = true,
+            }
+            if now_ns >= confirm_at_ns && watched.is_ok() {
+                watched = confirms.iter_mut().try_for_each(Confirm::poll);
+                confirm_at_ns = now_ns + CONFIRM_NS;
+            }
+            if interrupted || watched.is_err() {
+                shared.stop.raise(Reason::Signal);
+                shared.state.store(word::LIMIT, 0);
+            }
+            if shared.state.left().is_none() || shared.state.load(word::FAR_NS) > 0 {
+                shared.interrupt.get().inspect(|thread| thread.send());
+            }
+        }
+        // A panic in the thread is a defect; it goes on here.
+        let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        watched?;
+        Ok((sent, interrupted))
+    })
+}
+
+impl Shared<'_> {
+    /// So many frames in all.
+    fn set_total(&self, total: u64) {
+        self.total.store(total, Ordering::Relaxed);
+        if !self.plan.stepwise && !self.stop.raised() {
+            self.state.store(word::LIMIT, total);
+        }
+    }
+
+    /// Keeps what the source has counted.
+    fn keep(&self, passes: Passes) {
+        *self.passes.lock().unwrap_or_else(PoisonError::into_inner) = Some(passes);
+    }
+
+    /// Whether nobody should send, or make ready, any more.
+    fn is_over(&self) -> bool {
+        self.stop.raised() || self.over.load(Ordering::Relaxed)
+    }
+
+    fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.state.store(word::LIMIT, 0);
+    }
+
+    fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    fn step(&self) {
+        let next = self.state.load(word::LIMIT).saturating_add(1);
+        self.state.store(word::LIMIT, next.min(self.total()));
+    }
+}

@@ -1,0 +1,215 @@
+//! Frames sent from user space: read ahead into arenas, and pumped onto the wire from there.
+//!
+//! A source that is sent again and again stays in memory when it fits; otherwise a thread reads ahead,
+//! and memory is that of the arenas that go round, however much is sent.
+
+use super::super::arena::Arena;
+use super::super::feed::{Ahead, Feed};
+use super::super::pump::Pump;
+use super::super::state::word;
+use super::super::timing::Timing;
+use super::super::ways::WayKind;
+use super::passes::Passes;
+use super::unique::{self, Places};
+use super::{PlanError, SendError, Shared};
+use quaff_os::interrupt::Interrupt;
+use quaff_os::stop::Reason;
+use std::time::Duration;
+
+/// An arena: large enough that handing it over costs nothing, small enough to stay in a cache.
+const ARENA_BYTES: usize = 2 << 20;
+const ARENA_FRAMES: usize = 16_384;
+/// So many go round.
+const ARENAS: usize = 16;
+/// What an arena knows of a frame besides its bytes takes about so many more.
+const ITEM_BYTES: usize = 40;
+/// How often a run that waits for the word looks whether it was said.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The sending thread: opens the ways, reads, and sends until all is sent. Keeps the passes for what
+/// they have counted.
+pub(super) fn play(
+    shared: &Shared<'_>,
+    kind: WayKind,
+    mut passes: Passes,
+    timing: Timing,
+) -> Result<(), SendError> {
+    let here = Interrupt::here()?;
+    let plan = shared.plan;
+    // Several queues have no order among each other.
+    let kind = if kind == WayKind::AfXdp && shared.links.len() > 1 { WayKind::AfXdpQueue0 } else { kind };
+    let outs = shared.links.iter().map(|link| Ok((link.clone(), kind.open(link)?)));
+    let outs = outs.collect::<Result<_, quaff_os::Error>>()?;
+    let mut pump = Pump::new(outs, plan.rate.is_paced(), plan.late, plan.duration);
+    let (kept, is_all) =
+        if is_kept(shared, &passes) { read_pass(shared, &mut passes)? } else { (vec![], false) };
+    let source = match is_all {
+        true => Source::Kept(kept, passes),
+        // The reader begins before this thread is pinned, or it would be pinned as well.
+        false => Source::Read(kept, Ahead::start(passes, arenas())),
+    };
+    plan.core.map_or(Ok(()), quaff_os::cpu::pin)?;
+    shared.interrupt.get_or_init(|| here);
+    let sent = match source {
+        Source::Kept(arenas, passes) => {
+            let sent = send_kept(shared, arenas, &passes, timing, &mut pump);
+            shared.keep(passes);
+            sent
+        }
+        Source::Read(first, ahead) => send_read(shared, first, ahead, timing, &mut pump),
+    };
+    let outlets = pump.finish(&shared.state);
+    shared.end();
+    let finished = outlets.map(|outlets| {
+        shared.outlets.get_or_init(|| outlets);
+    });
+    sent?;
+    Ok(finished?)
+}
+
+/// Where frames come from.
+enum Source {
+    /// A whole pass is in memory.
+    Kept(Vec<Arena>, Passes),
+    /// The beginning is; all that follows is read.
+    Read(Vec<Arena>, Ahead<Passes>),
+}
+
+fn arenas() -> Vec<Arena> {
+    (0..ARENAS).map(|_| Arena::new(ARENA_BYTES, ARENA_FRAMES)).collect()
+}
+
+/// Whether a pass should be read once and kept. A compressed file may turn out larger than it looks.
+fn is_kept(shared: &Shared<'_>, passes: &Passes) -> bool {
+    let fits = |bytes: u64| bytes <= shared.plan.memory_bytes as u64;
+    // What cannot be read twice is kept in any case, or refused when it does not fit.
+    passes.loops() != Some(1) && passes.feed().bytes_hint().is_none_or(fits)
+}
+
+/// Reads one pass, as much of it as there is memory for; says whether that is all.
+fn read_pass(shared: &Shared<'_>, passes: &mut Passes) -> Result<(Vec<Arena>, bool), SendError> {
+    let mut arenas = Vec::new();
+    let mut bytes = 0;
+    while !shared.stop.raised() {
+        let mut arena = Arena::new(ARENA_BYTES, ARENA_FRAMES);
+        let more = passes.fill(&mut arena)?;
+        let ended = arena.ends_pass() || !more;
+        bytes += arena.bytes() + arena.len() * ITEM_BYTES;
+        if !arena.is_empty() || ended {
+            arenas.push(arena);
+        }
+        if ended {
+            return Ok((arenas, true));
+        }
+        if bytes > shared.plan.memory_bytes {
+            let can_begin_anew = passes.feed().bytes_hint().is_some();
+            return if can_begin_anew { Ok((arenas, false)) } else { Err(PlanError::Again.into()) };
+        }
+    }
+    Ok((Vec::new(), true))
+}
+
+/// Sends a pass that is in memory, as often as is wanted.
+fn send_kept(
+    shared: &Shared<'_>,
+    mut arenas: Vec<Arena>,
+    passes: &Passes,
+    mut timing: Timing,
+    pump: &mut Pump,
+) -> Result<(), SendError> {
+    let frames: usize = arenas.iter().map(Arena::len).sum();
+    if frames == 0 {
+        return if shared.stop.raised() { Ok(()) } else { Err(PlanError::Empty.into()) };
+    }
+    let all = passes.loops().map_or(u64::MAX, |loops| loops.saturating_mul(frames as u64));
+    shared.set_total(all.min(shared.plan.limit.unwrap_or(u64::MAX)));
+    let places = if shared.plan.unique_ip { places(&arenas) } else { Vec::new() };
+    for pass in 0..passes.loops().unwrap_or(u64::MAX) {
+        for (at, arena) in arenas.iter_mut().enumerate() {
+            if let (Some(places), true) = (places.get(at), pass > 0) {
+                move_on(arena, places);
+            }
+            if !send(shared, pump, arena, &mut timing)? {
+                return Ok(());
+            }
+        }
+        timing.next_pass();
+        shared.state.add(word::PASSES, 1);
+    }
+    Ok(())
+}
+
+/// Sends what was read first, and what is read ahead meanwhile.
+fn send_read(
+    shared: &Shared<'_>,
+    first: Vec<Arena>,
+    mut ahead: Ahead<Passes>,
+    mut timing: Timing,
+    pump: &mut Pump,
+) -> Result<(), SendError> {
+    shared.set_total(u64::MAX);
+    let mut frames = 0;
+    let mut first = first.into_iter();
+    let sent = loop {
+        let kept = first.next();
+        let is_kept = kept.is_some();
+        let Some(arena) = kept.map(Ok).or_else(|| ahead.next()) else { break Ok(true) };
+        let arena = match arena {
+            Ok(arena) => arena,
+            Err(error) => break Err(error),
+        };
+        frames += arena.len() as u64;
+        match send(shared, pump, &arena, &mut timing) {
+            Ok(true) => {}
+            other => break other,
+        }
+        if arena.ends_pass() {
+            timing.next_pass();
+            shared.state.add(word::PASSES, 1);
+        }
+        // Of the first ones each goes when it was sent.
+        if !is_kept {
+            ahead.give_back(arena);
+        }
+    };
+    shared.state.add(word::STARVED, ahead.waits());
+    match sent {
+        Ok(true) if !shared.stop.raised() => shared.set_total(frames),
+        // The reader may wait for what never comes.
+        _ => shared.stop.raise(Reason::Count),
+    }
+    shared.keep(ahead.finish());
+    sent?;
+    if frames == 0 && shared.total() == 0 {
+        return Err(PlanError::Empty.into());
+    }
+    Ok(())
+}
+
+/// Sends an arena; of a run that goes step by step, frame after frame as the watcher says.
+fn send(shared: &Shared<'_>, pump: &mut Pump, arena: &Arena, timing: &mut Timing) -> Result<bool, SendError> {
+    let mut from = 0;
+    loop {
+        from = pump.send(arena, from, timing, &shared.state)?;
+        if from == arena.len() {
+            return Ok(true);
+        }
+        let is_waiting = shared.plan.stepwise && shared.state.load(word::SENT) < shared.total();
+        if !is_waiting || shared.is_over() {
+            return Ok(false);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn places(arenas: &[Arena]) -> Vec<Vec<Places>> {
+    let of = |arena: &Arena| arena.frames().map(|(frame, _)| unique::places(frame)).collect();
+    arenas.iter().map(of).collect()
+}
+
+/// Gives the frames of an arena the addresses of the next pass.
+fn move_on(arena: &mut Arena, places: &[Places]) {
+    for (at, places) in places.iter().enumerate() {
+        unique::shift(arena.frame_mut(at).0, *places, 1);
+    }
+}

@@ -1,0 +1,3 @@
+//! Outputs of the engine's own: frames out of an interface.
+
+pub mod transmit;

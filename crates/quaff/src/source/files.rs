@@ -1,0 +1,365 @@
+//! Capture files as the source of a lane: packets borrowed from the parts of the files as they were
+//! read, never copied, never lost. With no room behind it, it waits.
+//!
+//! The interfaces of the files become those of the output. The same interface in several files or
+//! sections is one; one that appears later is added then.
+
+use super::{Pull, Source};
+use crate::batch::{BATCH_FRAMES, Frame};
+use crate::gauge::LaneGauges;
+use crate::plan::{ReadPlan, SNAPLEN_MAX};
+use crate::tally::{InputTally, LaneTally};
+use crate::{Error, Result};
+use quaff_file::interfaces::Interfaces;
+use quaff_file::read::{Advance, CaptureFile, Error as FileError, Options};
+use quaff_file::tally::Counts;
+use quaff_file::write::plan::Format;
+use quaff_os::Try;
+use quaff_os::stop::Stop;
+use quaff_wire::decode::{self, Item};
+use quaff_wire::linktype;
+use quaff_wire::pcapng::encode::Interface;
+use quaff_wire::record::{INBOUND, OUTBOUND};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Files that are read one after another.
+#[derive(Debug)]
+pub struct Offline {
+    plan: ReadPlan,
+    left: VecDeque<PathBuf>,
+    file: Option<CaptureFile>,
+    stop: Stop,
+    is_closing: bool,
+    translation: Translation,
+    /// A frame that has to be the first of its batch, and what was dropped before it.
+    pending: Option<(Frame, u64)>,
+    dropped: u64,
+    last_ns: u64,
+    /// What went wrong behind the frames that were given last.
+    failure: Option<FileError>,
+    frames: u64,
+    wire_bytes: u64,
+    truncated: u64,
+    input: InputTally,
+    gauges: Arc<LaneGauges>,
+}
+
+/// The interfaces of a file by those of the output.
+#[derive(Debug)]
+struct Translation {
+    interfaces: Interfaces,
+    /// By their numbers in the section at hand; `None` where the output cannot hold its packets.
+    of_section: Vec<Option<u16>>,
+    /// A pcap file is of one link type.
+    is_pcap: bool,
+    unsuited: u64,
+}
+
+impl Offline {
+    /// Opens the first file, and reads up to its first packet, whose time is when it all began.
+    pub fn open(
+        plan: ReadPlan,
+        format: Format,
+        interfaces: Interfaces,
+        stop: Stop,
+        gauges: Arc<LaneGauges>,
+    ) -> Result<Self> {
+        let is_pcap = format != Format::Pcapng;
+        let translation = Translation { interfaces, of_section: Vec::new(), is_pcap, unsuited: 0 };
+        let mut offline = Self {
+            left: plan.files.iter().cloned().collect(),
+            plan,
+            file: None,
+            stop,
+            is_closing: false,
+            translation,
+            pending: None,
+            dropped: 0,
+            last_ns: 0,
+            failure: None,
+            frames: 0,
+            wire_bytes: 0,
+            truncated: 0,
+            input: InputTally::default(),
+            gauges,
+        };
+        offline.check()?;
+        offline.peek()?;
+        Ok(offline)
+    }
+
+    /// Time of the first packet, ns since 1970; 0 when there is none.
+    pub fn first_ns(&self) -> u64 {
+        self.pending.as_ref().map_or(0, |(frame, _)| frame.time_ns)
+    }
+
+    /// What files are read, for people.
+    pub fn name(&self) -> String {
+        let first = self.plan.files.first().map(|path| path.display().to_string()).unwrap_or_default();
+        match self.plan.files.len() {
+            0 | 1 => first,
+            2 => format!("{first} and another file"),
+            more => format!("{first} and {} more files", more - 1),
+        }
+    }
+
+    /// The lane's tally, and what became of the files.
+    pub fn finish(mut self) -> (LaneTally, InputTally) {
+        self.close_file();
+        // What was described and not taken any more was not offered.
+        self.frames -= u64::from(self.pending.is_some());
+        if self.truncated > 0 {
+            let what = format!("{} packets of more than {SNAPLEN_MAX} bytes were cut", self.truncated);
+            self.input.notes.push(what);
+        }
+        let tally = LaneTally {
+            interface: self.name(),
+            offered: self.frames,
+            truncated: self.truncated,
+            unsuited: self.translation.unsuited,
+            ..LaneTally::default()
+        };
+        (tally, self.input)
+    }
+
+    /// What is missing is better said before the first file is read than behind it.
+    fn check(&self) -> Result<()> {
+        for path in self.plan.files.iter().filter(|path| path.as_os_str() != "-") {
+            path.metadata().trying(|| format!("read {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Reads up to the first packet.
+    fn peek(&mut self) -> Result<()> {
+        const LOOK: Duration = Duration::from_millis(100);
+        let mut frames = Vec::new();
+        while !self.stop.raised() {
+            match self.pull_some(&mut frames, LOOK, 1)? {
+                Pull::Idle => {}
+                Pull::End => break,
+                Pull::Batch => {
+                    // It is given again, with those behind it.
+                    self.pending = frames.pop().zip(Some(std::mem::take(&mut self.dropped)));
+                    break;
+                }
+            }
+        }
+        if let Some(failure) = self.input.failure.take() {
+            return Err(Error::Plan(failure));
+        }
+        if self.translation.interfaces.count() == 0 {
+            let linktype = linktype::ETHERNET.linktype;
+            self.translation.interfaces.add(Interface { linktype, ..Interface::default() });
+        }
+        Ok(())
+    }
+
+    fn pull_some(&mut self, frames: &mut Vec<Frame>, wait: Duration, most: usize) -> Result<Pull> {
+        loop {
+            if let Some(failure) = self.failure.take() {
+                let is_none = self.file.as_ref().is_none_or(|file| file.offset() == 0);
+                self.note(&failure, is_none);
+                self.close_file();
+            }
+            if self.file.is_none() && !self.open_next() {
+                return Ok(Pull::End);
+            }
+            self.walk(frames, most);
+            if !frames.is_empty() {
+                return Ok(Pull::Batch);
+            }
+            let Some(file) = self.file.as_mut().filter(|_| self.failure.is_none()) else { continue };
+            match file.advance(Some(if self.is_closing { Duration::ZERO } else { wait })) {
+                Ok(Advance::More) => {}
+                // Whoever waits for a pipe waits no longer; a file that is followed is read to its end.
+                Ok(Advance::Idle) if self.is_closing && !self.plan.follow => return Ok(Pull::End),
+                Ok(Advance::Idle) => return Ok(Pull::Idle),
+                Ok(Advance::End) => self.close_file(),
+                Err(failure) => self.failure = Some(failure),
+            }
+        }
+    }
+
+    /// Describes the next frames of the bytes at hand.
+    fn walk(&mut self, frames: &mut Vec<Frame>, most: usize) {
+        let Some(file) = &mut self.file else { return };
+        let (translation, pending) = (&mut self.translation, &mut self.pending);
+        if let Some((frame, dropped)) = pending.take() {
+            self.dropped += dropped;
+            frames.push(frame);
+        }
+        let (mut seen, mut wire_bytes, mut truncated) = (0, 0, 0);
+        let walked = file.walk(|item, start| {
+            let packet = match item {
+                Item::Frame(packet) => packet,
+                other => {
+                    translation.item(&other);
+                    return true;
+                }
+            };
+            seen += 1;
+            wire_bytes += u64::from(packet.wire_len);
+            let Some(interface) = translation.interface(&packet) else { return true };
+            truncated += u64::from(packet.data.len() > SNAPLEN_MAX as usize);
+            let frame = describe(&packet, start as u32, interface);
+            if packet.dropcount > 0 {
+                self.input.recorded_drops += packet.dropcount;
+                if !frames.is_empty() {
+                    *pending = Some((frame, packet.dropcount));
+                    return false;
+                }
+                self.dropped += packet.dropcount;
+            }
+            frames.push(frame);
+            frames.len() < most
+        });
+        self.frames += seen;
+        self.wire_bytes += wire_bytes;
+        self.truncated += truncated;
+        self.last_ns = frames.last().map_or(self.last_ns, |frame| frame.time_ns);
+        self.failure = walked.err();
+    }
+
+    /// Begins the next file; `false` when there is none.
+    fn open_next(&mut self) -> bool {
+        while let Some(path) = self.left.pop_front().filter(|_| !self.is_closing) {
+            let options =
+                Options { salvage: self.plan.salvage, follow: self.plan.follow, stop: self.stop.clone() };
+            self.translation.of_section.clear();
+            self.input.files += 1;
+            match CaptureFile::open_with(&path, options) {
+                Ok(file) => {
+                    self.file = Some(file);
+                    return true;
+                }
+                Err(error) => self.note(&error.into(), true),
+            }
+        }
+        false
+    }
+
+    fn close_file(&mut self) {
+        if let Some(file) = self.file.take() {
+            self.input.bytes += file.offset();
+            self.input.jumps.add(file.jumps());
+            self.input.notes.extend(file.notes());
+        }
+    }
+
+    /// Notes why a file could not be read further, or not at all (`is_none`).
+    fn note(&mut self, error: &FileError, is_none: bool) {
+        if is_none || matches!(error, FileError::Os(_)) {
+            self.input.failure.get_or_insert(error.to_string());
+        } else {
+            self.input.damages.push(error.to_string());
+        }
+    }
+}
+
+impl Source for Offline {
+    fn pull(&mut self, frames: &mut Vec<Frame>, wait: Duration) -> Result<Pull> {
+        frames.clear();
+        if self.is_closing && !self.plan.follow {
+            return Ok(Pull::End);
+        }
+        let pulled = self.pull_some(frames, wait, BATCH_FRAMES as usize);
+        self.gauges.received.set(self.frames);
+        self.gauges.wire_bytes.set(self.wire_bytes);
+        pulled
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.file.as_ref().map_or(&[], CaptureFile::bytes)
+    }
+
+    /// The bytes stay until they are walked over; then the next pull gives them back.
+    fn release(&mut self) {}
+
+    /// A file waits.
+    fn is_pressed(&self) -> bool {
+        false
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.is_closing = true;
+        Ok(())
+    }
+
+    /// The time of the last packet: that of the machine says nothing about a file.
+    fn wall_ns(&self) -> u64 {
+        self.last_ns
+    }
+
+    fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
+
+    fn count(&self, counts: &mut Counts) {
+        counts.nic_received = self.frames;
+    }
+}
+
+impl Translation {
+    fn item(&mut self, item: &Item<'_>) {
+        match item {
+            Item::Section(_) => self.of_section.clear(),
+            Item::Interface(interface) => self.add(interface),
+            Item::Frame(_) | Item::Statistics(_) | Item::Jump(_) => {}
+        }
+    }
+
+    /// Its number in the output: that of one which is the same, or a new one.
+    fn add(&mut self, interface: &decode::Interface<'_>) {
+        let found = owned(interface);
+        let known = self.interfaces.since(0);
+        let is_suited = !self.is_pcap || known.first().is_none_or(|first| first.linktype == found.linktype);
+        let same = known.iter().position(|known| *known == found).map(|at| at as u16);
+        let number = if is_suited { same.or_else(|| self.interfaces.add(found)) } else { None };
+        self.of_section.push(number);
+    }
+
+    #[inline]
+    fn interface(&mut self, packet: &decode::Frame<'_>) -> Option<u16> {
+        let number = self.of_section.get(packet.interface as usize).copied().flatten();
+        self.unsuited += u64::from(number.is_none());
+        number
+    }
+}
+
+fn owned(interface: &decode::Interface<'_>) -> Interface {
+    let text = |text: Option<&[u8]>| String::from_utf8_lossy(text.unwrap_or_default()).into_owned();
+    Interface {
+        linktype: interface.linktype,
+        snaplen: interface.snaplen,
+        name: text(interface.name),
+        description: text(interface.description),
+        filter: interface.filter.map(|filter| text(Some(filter))),
+        mac: interface.mac,
+        speed_bps: interface.speed_bps,
+        os: text(interface.os),
+    }
+}
+
+#[inline]
+fn describe(packet: &decode::Frame<'_>, start: u32, interface: u16) -> Frame {
+    let flags = match packet.flags & (INBOUND | OUTBOUND) {
+        INBOUND => 0,
+        OUTBOUND => Frame::OUTGOING,
+        _ => Frame::NO_DIRECTION,
+    };
+    Frame {
+        time_ns: packet.time_ns,
+        start,
+        len: packet.data.len() as u32,
+        wire_len: packet.wire_len,
+        keep: SNAPLEN_MAX,
+        tpid: 0,
+        tci: 0,
+        flags,
+        interface,
+    }
+}
