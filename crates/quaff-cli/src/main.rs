@@ -1,6 +1,6 @@
-//! The `quaff` command: arguments in, a plan out; words, progress and exit codes.
+//! The `quaff` command: turns arguments into a plan, shows progress and reports, and sets the exit status.
 //!
-//! This crate is the only one that prints. Each subcommand is one file in `cmd/`.
+//! This crate is the only one that prints. Each subcommand is a file or a folder in `cmd/`.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the command line is where quaff prints")]
@@ -17,9 +17,9 @@ use exit::Exit;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Captures every packet on a Linux machine, and proves that it did.
+/// Lossless packet capture, replay and measurement for Linux
 ///
-/// Exit status: 0 done without loss, 1 done with loss, 2 failed.
+/// Exit status: 0 done without loss; 1 done with loss; 2 failed.
 #[derive(Debug, Parser)]
 #[command(name = "quaff", version, max_term_width = 100)]
 struct Cli {
@@ -74,8 +74,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
     }
 }
 
-/// Reads a command line of quaff's own, without the word `quaff`: what another program's was
-/// translated to.
+/// Parses a native command line without the word `quaff`, as translated from another program's.
 fn read(line: &[OsString]) -> anyhow::Result<Command> {
     let line = std::iter::once(OsString::from("quaff")).chain(line.iter().cloned());
     Ok(Cli::try_parse_from(line)?.command)

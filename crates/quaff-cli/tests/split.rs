@@ -189,7 +189,7 @@ fn what_does_not_fit_together_is_refused() {
         (&["--read", feed, "--members", "2", "--by", "port", "--dir", &same], "nothing to split by"),
         (&["-i", "lo", "-o", "lo"], "captured from it again"),
         (&["--read", feed, "-o", "no-such-interface"], "no-such-interface"),
-        (&["--read", feed, "--members", "2", "--dir", &other], "another split's"),
+        (&["--read", feed, "--members", "2", "--dir", &other], "from another split"),
     ] {
         let (code, _, words) = split(args);
         assert!(code == 2 && words.contains(said), "{args:?}: {code} {words}");

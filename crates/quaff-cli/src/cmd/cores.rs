@@ -1,4 +1,4 @@
-//! `quaff cores`: what cores share, how fast they talk, and which one for what.
+//! `quaff cores`: shared caches and data rates between cores, and recommended cores.
 
 use crate::exit::Exit;
 use anyhow::bail;
@@ -11,26 +11,26 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
-/// Which cores work best together, and which core for what
+/// Measure how fast cores exchange data, and recommend cores for a capture
 ///
-/// For each pair of cores: what they share, how long a cache line takes from one to the other, and how
-/// much goes through the rings that connect quaff's threads. From what they share comes advice, for the
-/// reader of a capture, its writer, and the interrupts of the interface; 'quaff capture --cpu auto' goes
-/// by the same advice. On a machine that is busy, what is measured is too low, and the advice the same.
+/// For each pair of cores: the caches they share, the latency of a cache line between them, and the
+/// throughput of the rings that connect quaff's threads. From the shared caches it recommends cores for the
+/// reader and the writer of a capture and for the interface's interrupts; 'quaff capture --cpu auto' uses the
+/// same recommendation. On a busy machine the measured values are too low; the recommendation is the same.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Show where this interface is and where its interrupts go, and advise for it
-    #[arg(short, long, value_name = "IF")]
+    /// Recommend cores for this interface, and show its NUMA node and interrupts
+    #[arg(short, long, value_name = "IF", help_heading = "Input")]
     interface: Option<String>,
-    /// Only these cores [default: all that may be used]
-    #[arg(long, value_name = "N[,N]", value_delimiter = ',')]
+    /// Consider only these cores [default: all that the process may use]
+    #[arg(long, value_name = "N[,N]", value_delimiter = ',', help_heading = "Input")]
     cores: Vec<usize>,
-    /// Measure nothing: only what cores share, and the advice
-    #[arg(long)]
+    /// Show shared caches and the recommendation without measuring
+    #[arg(long, help_heading = "Report")]
     no_measure: bool,
-    /// Print all of it as JSON
-    #[arg(long)]
+    /// Print the result as one JSON object
+    #[arg(long, help_heading = "Report")]
     json: bool,
 }
 

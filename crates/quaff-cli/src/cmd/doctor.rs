@@ -1,4 +1,4 @@
-//! `quaff doctor`: what on this machine will lose packets, and how it is mended.
+//! `quaff doctor`: finds causes of packet loss on this machine, and fixes them.
 
 use super::capture::memory;
 use crate::exit::Exit;
@@ -13,71 +13,75 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Find what on this machine will lose packets, before the capture
+/// Check this machine for anything that causes packet loss, before the capture
 ///
-/// Looks at interfaces (ring, channels, coalescing, offloads, RSS, interrupts, other readers, XDP), at
-/// cores (NUMA, governor, idle states), at the kernel's queues (backlog, budget, drops), at clocks,
-/// permissions and locked memory, and with --dir at a file system: free space, direct writes, and how
-/// fast it takes what is written, for a second. Each finding says what it is, why it matters, and the
-/// command that mends it. On a healthy machine it prints nothing.
+/// Checks interfaces (rings, channels, coalescing, offloads, RSS, interrupts, other capture sockets, XDP), cores
+/// (NUMA, governor, idle states), kernel queues (backlog, budget, drops), clocks, permissions and locked memory,
+/// and with --dir a file system: free space, direct writes, and its write rate, measured for a second. Each finding
+/// says what it is, why it matters, and which command fixes it. On a healthy machine nothing is printed.
 ///
-/// Without --fix nothing is changed. --fix makes those changes that can be put back, to the machine and
-/// to interfaces that -i names, and --undo puts them back exactly as they were. Some drivers take the link
-/// down for a moment when a ring changes.
+/// Without --fix nothing is changed. --fix makes only reversible changes, to the machine and to interfaces named with
+/// -i; --undo restores the previous settings exactly. Some drivers take the link down briefly when a ring
+/// changes.
 ///
-/// What cannot be read here (in a container, say) is said on stderr, apart from the findings.
+/// Settings that cannot be read (in a container, for example) are listed on stderr.
 ///
-/// Exit status: 0 nothing found, 1 something found, or not put back, 2 failed.
+/// Exit status: 0 no findings; 1 findings, or settings that could not be restored; 2 the check failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Look at this interface; may be given several times [default: all network cards that are up]
-    #[arg(short, long = "interface", value_name = "IF", help_heading = "What to look at")]
+    /// Check this interface; repeat it for more [default: all network cards that are up]
+    #[arg(short, long = "interface", value_name = "IF", help_heading = "Input")]
     interface: Vec<String>,
-    /// Cores on which their lanes are going to run, as 'quaff capture --cpu' says: is there another
-    /// place for the interrupts?
-    #[arg(long, value_name = "N[,N]", value_delimiter = ',', help_heading = "What to look at")]
+    /// Cores that 'quaff capture --cpu' will use, which interrupts should avoid
+    #[arg(long, value_name = "N[,N]", value_delimiter = ',', help_heading = "Input")]
     cpu: Vec<usize>,
-    /// Look at this folder too: a second of trial writes tells how fast it is. They take no more than 5 %
-    /// of what is free, and nothing of them stays
-    #[arg(long, value_name = "DIR", help_heading = "What to look at")]
+    /// Also check this folder's file system, with test writes for a second
+    ///
+    /// They take at most 5 % of the free space and are removed.
+    #[arg(long, value_name = "DIR", help_heading = "Input")]
     dir: Option<PathBuf>,
-    /// The rate that a capture has to keep up with, b/s: 10G [default: what the interfaces can bring]
-    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "What to look at")]
+    /// Rate that a capture must sustain, in megabits per second (10^6) [default: the interfaces' link rates]
+    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Input")]
+    mbps: Option<f64>,
+    /// The same rate in bits per second, such as 10G
+    #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with = "mbps", hide = true)]
     rate: Option<f64>,
-    /// How long to watch the kernel's counters, and to write
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration, help_heading = "What to look at")]
-    time: Duration,
-    /// Findings that are known, and are neither told nor mended, by the name that --json calls 'id'
-    #[arg(long, value_name = "ID[,ID]", value_delimiter = ',', help_heading = "What to look at")]
+    /// How long to observe the kernel's counters and to write
+    #[arg(short, long, alias = "time", value_name = "TIME", default_value = "1s", value_parser = units::duration, help_heading = "Input")]
+    duration: Duration,
+    /// Ignore findings with these IDs ('id' in --json): neither report nor fix them
+    #[arg(long, value_name = "ID[,ID]", value_delimiter = ',', help_heading = "Filter")]
     ignore: Vec<String>,
 
-    /// Make those changes that can be put back, then look again
-    #[arg(long, conflicts_with = "undo", help_heading = "What to do")]
+    /// Apply the reversible fixes, then check again
+    #[arg(long, conflicts_with = "undo", help_heading = "Changes")]
     fix: bool,
-    /// Put back what --fix has changed since the machine was started, all of it
+    /// Restore every setting that --fix has changed since the machine was booted
     #[arg(
         long,
-        conflicts_with_all = ["interface", "cpu", "dir", "rate", "ignore"],
-        help_heading = "What to do"
+        conflicts_with_all = ["interface", "cpu", "dir", "mbps", "rate", "ignore"],
+        help_heading = "Changes"
     )]
     undo: bool,
-    /// Where --fix writes down what there was
+    /// File in which --fix records the previous settings
     #[arg(long, value_name = "FILE", default_value = STATE, hide = true)]
     state: PathBuf,
 
-    /// Print what was found as one JSON object
-    #[arg(long, help_heading = "Words")]
+    /// Print the findings as one JSON object
+    #[arg(long, help_heading = "Report")]
     json: bool,
-    /// Also print what was looked at and is as it should be
-    #[arg(short, long, help_heading = "Words")]
+    /// Also print the checks that passed
+    #[arg(short, long, help_heading = "Report")]
     verbose: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   quaff doctor -i eth0 --dir /data
-  quaff doctor -i eth0 --fix && quaff capture -i eth0 --dir /data; quaff doctor --undo
+  quaff doctor -i eth0 --mbps 2000 --dir /data
+  quaff doctor -i eth0 --fix
+  quaff doctor --undo
   quaff doctor -i eth0 --json | jq -r '.findings[] | .severity + \": \" + .what'";
 
 /// Columns of what is printed.
@@ -88,12 +92,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return put_back(args);
     }
     let interfaces = if args.interface.is_empty() { cards()? } else { args.interface.clone() };
-    let wanted = wanted(args.rate, interfaces.len());
+    let rate_bps = args.mbps.map(|mbps| mbps * 1e6).or(args.rate);
+    let wanted = wanted(rate_bps, interfaces.len());
     if interfaces.is_empty() {
         say("no network card was looked at: there is none that is up; -i names another interface");
     }
     let cores = args.cpu.clone();
-    let wants = Look { interfaces, cores, dir: args.dir.clone(), time: args.time, wanted };
+    let wants = Look { interfaces, cores, dir: args.dir.clone(), time: args.duration, wanted };
     let readings = look(&wants)?;
     let mut found = conclude(&readings, args);
     let mut fixed = Vec::new();
@@ -116,7 +121,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn rate(text: &str) -> Result<f64, String> {
     match units::decimal(text)? {
         rate if rate > 0.0 => Ok(rate),
-        _ => Err(format!("'{text}' is no rate")),
+        _ => Err(format!("'{text}' is not a rate")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `quaff lab`: labs up and down, commands run in them, and what this machine permits.
+//! `quaff lab`: creates, lists and removes labs, and runs commands in them.
 
 mod bench;
 mod demo;
@@ -14,11 +14,11 @@ use quaff_lab::lab::{self, Lab, LabInfo, LabPlan, MTU_DEFAULT, PREFIX_BITS, RX_I
 ///
 /// A lab is a pair of network namespaces joined by a virtual Ethernet link. The sending namespace
 /// holds the interface tx0 (198.18.0.1), the receiving one holds rx0 (198.18.0.2). The link is
-/// silent: there is no IPv6, no ARP and no ICMP error on it, so that what rx0 counts is what was
-/// sent to it. Labs need root.
+/// silent: without IPv6, ARP and ICMP errors on it, rx0 counts exactly what was sent to it. Labs need
+/// root.
 ///
-/// A lab that 'quaff lab run' made for its command goes when the command ends, also when it is
-/// interrupted; if quaff itself is killed, the next lab to be made clears it away.
+/// A lab that 'quaff lab run' makes for its command is removed when the command ends or is interrupted; if
+/// quaff itself is killed, the next lab that is made removes it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -38,32 +38,32 @@ enum Verb {
     Recvfrom(recvfrom::Args),
 }
 
-/// Make a lab that stays until it is taken down
+/// Create a lab that stays up until it is taken down
 ///
-/// Prints the names of its two namespaces, and commands to try. 'ip netns exec' knows the names too.
+/// Prints the names of its two namespaces, which also work with 'ip netns exec', and commands to try.
 #[derive(Debug, clap::Args)]
 struct UpArgs {
-    /// What to call it [default: a name that no other lab has]
+    /// Name of the lab [default: an unused name]
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]
     link: LinkArgs,
 }
 
-/// What the link between the two namespaces is to be.
+/// Options of the link between the two namespaces.
 #[derive(Debug, clap::Args)]
 struct LinkArgs {
-    /// The MTU of a link that is made, at most 9216; above about 3500 it refuses native XDP programs
+    /// MTU of a new link, at most 9216; above about 3500 it does not support native XDP
     #[arg(long, value_name = "BYTES", default_value_t = MTU_DEFAULT)]
     mtu: u32,
 }
 
 /// Take a lab down
 ///
-/// Without a name it takes down the only lab that is up. A lab in which something runs stays.
+/// Without a name it takes down the only lab that is up. A lab that is in use stays up.
 #[derive(Debug, clap::Args)]
 struct DownArgs {
-    /// The lab to take down
+    /// Lab to take down
     name: Option<String>,
     /// Take down all labs that are not in use
     #[arg(long, conflicts_with = "name")]
@@ -73,7 +73,7 @@ struct DownArgs {
 /// List the labs that are up
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// Print a JSON array instead
+    /// Print a JSON array
     #[arg(long)]
     json: bool,
 }
@@ -120,7 +120,7 @@ fn down(args: DownArgs) -> anyhow::Result<Exit> {
     }
     let name = match args.name {
         Some(name) => name,
-        None => only_lab("say which one to take down, or --all")?
+        None => only_lab("name the one to take down, or use --all")?
             .ok_or_else(|| anyhow::anyhow!("no lab is up"))?,
     };
     lab::down(&name)?;
@@ -133,7 +133,7 @@ fn down_all() -> anyhow::Result<Exit> {
     for LabInfo { name, .. } in lab::list()? {
         match lab::down(&name) {
             Ok(()) => println!("The lab {name} is down."),
-            // Another process was faster, which is as good.
+            // Another process has just taken it down.
             Err(quaff_lab::Error::Unknown { .. }) => {}
             Err(error) => {
                 eprintln!("quaff: {error}");
@@ -175,7 +175,7 @@ fn state(lab: &LabInfo) -> String {
         (true, true) => "up, in use".into(),
         (true, false) => "up".into(),
         (false, true) => format!("in use by process {}", lab.pid),
-        (false, false) => "left behind; the next lab clears it away".into(),
+        (false, false) => "abandoned; the next lab removes it".into(),
     }
 }
 

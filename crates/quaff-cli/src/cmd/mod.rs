@@ -1,4 +1,4 @@
-//! One file a subcommand: its arguments, and how they become a plan.
+//! One room per subcommand: its arguments, the plan they make, and its report.
 
 pub(crate) mod bench;
 pub(crate) mod capture;

@@ -1,4 +1,4 @@
-//! `quaff pipe`: any bytes through a large ring, from stdin to stdout or to files.
+//! `quaff pipe`: buffers any bytes from stdin to stdout or files in a large ring.
 
 use super::capture::memory;
 use crate::exit::Exit;
@@ -16,76 +16,78 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Pass any bytes on through a large locked ring
+/// Buffer any byte stream between two programs in a large locked ring
 ///
-/// Put it between a program that must not wait and one that sometimes does, or between a program and
-/// a disk. One thread reads stdin as fast as bytes come, another one writes them; between them lies
-/// a ring of locked memory. What the output cannot take now waits there, and the program in front is
-/// not held up. A file on stdout is written past the page cache where its file system allows that,
-/// which is much faster (not with '>>', and not where '2>&1' puts the words into the same file; no one
-/// else may write to it meanwhile).
+/// Place it between a program that must not wait and one that sometimes does, or between a program and a
+/// disk. One thread reads stdin as fast as bytes arrive, another writes; data that the output cannot take yet
+/// waits in locked memory between them, and the upstream program is not blocked. A file on stdout is written past
+/// the page cache where its file system allows it, which is much faster (not with '>>', and not where '2>&1'
+/// sends messages to the same file; no other process may write to it meanwhile).
 ///
-/// SIGINT or SIGTERM ends it when all that it has read is written; what the pipe in front holds by then
-/// is read, and after ^C on a terminal what that program still says within a second. A second one ends
-/// it at once. SIGUSR1 prints a line about how it goes. That the reader of stdout goes away is the end,
-/// and no failure.
+/// SIGINT or SIGTERM ends it once everything read is written, including what the input pipe still holds and,
+/// after ^C on a terminal, what the upstream program writes within a second. A second one ends it immediately.
+/// SIGUSR1 prints a progress line. When the reader of stdout exits, so does quaff, without an error.
 ///
-/// Exit status: 0 all bytes are in the output, 2 it failed.
+/// Exit status: 0 all bytes are in the output; 2 the pipe failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Size of the ring [default: 1/8 of free memory, 16M to 1G]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
-    size: Option<u64>,
-    /// Cores for reader and writer, as 2,3, or 'auto': those that 'quaff cores' advises
-    /// [default: auto where there are more than two, otherwise wherever there is room]
-    #[arg(long, value_name = "R,W|auto", value_parser = cores)]
-    cpu: Option<Cores>,
-    /// Show a line that says how it goes, on a terminal
-    #[arg(long)]
-    rate: bool,
-
-    /// Write files into DIR instead of stdout; a file is .part until it is complete. What is pcap or
-    /// pcapng is cut between packets, and each file begins with the headers that it needs
-    #[arg(long, value_name = "DIR", help_heading = "Files")]
+    /// Write files into DIR instead of stdout; a file ends in .part until it is complete
+    ///
+    /// pcap and pcapng input is cut between packets, and each file starts with the headers it needs.
+    #[arg(long, value_name = "DIR", help_heading = "Rotation")]
     dir: Option<PathBuf>,
-    /// Begin the next file before this one gets larger than SIZE (256M, 1G) [default: one file]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "dir", help_heading = "Files")]
+    /// Start the next file before this one exceeds SIZE, such as 256M or 1G [default: one file]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "dir", help_heading = "Rotation")]
     rotate_size: Option<u64>,
-    /// Keep N files, the one being written among them; the oldest goes, and its number is used again
-    #[arg(long, value_name = "N", requires = "rotate_size", help_heading = "Files")]
+    /// Keep at most N files, including the one being written; remove the oldest and reuse its number
+    #[arg(long, value_name = "N", requires = "rotate_size", help_heading = "Rotation")]
     keep_files: Option<u64>,
-    /// Names of the files, strftime fields and a number: NAME-000001.pcapng
+    /// Template for file names: strftime fields, followed by a number (NAME-000001.pcapng)
     #[arg(
         long,
         value_name = "NAME",
         default_value = "quaff-%Y%m%dT%H%M%S",
         requires = "dir",
-        help_heading = "Files"
+        help_heading = "Rotation"
     )]
     name: String,
 
-    /// Print the report as JSON, on stderr, or on stdout when the bytes go to files
-    #[arg(long, help_heading = "Words")]
+    /// Size of the ring between input and output [default: 1/8 of free memory, 16M to 1G]
+    #[arg(long, alias = "size", value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
+    buffer: Option<u64>,
+    /// Cores for reader and writer, such as 2,3; 'auto' takes those that 'quaff cores' recommends [default:
+    /// auto on more than two cores, otherwise none]
+    #[arg(long, value_name = "R,W|auto", value_parser = cores, help_heading = "Performance")]
+    cpu: Option<Cores>,
+
+    /// Print the report as JSON on stderr (on stdout with --dir)
+    #[arg(long, help_heading = "Report")]
     json: bool,
-    /// Print nothing but errors
-    #[arg(short, long, help_heading = "Words")]
+    /// Print only errors
+    #[arg(short, long, help_heading = "Report")]
     quiet: bool,
+    /// Print a progress line every INTERVAL
+    #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Report")]
+    stats: Option<Duration>,
+    /// Show a live progress line on a terminal
+    #[arg(long, hide = true, conflicts_with = "stats")]
+    rate: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   tcpdump -i eth0 -w - | quaff pipe > all.pcap
   tcpdump -i eth0 -w - | quaff pipe --dir /data --rotate-size 1G
-  quaff capture -i eth0 -w - | quaff pipe --size 4G --rate | ssh store 'cat > all.pcapng'";
+  quaff capture -i eth0 -w - | quaff pipe --buffer 4G --stats 1s | ssh store dd";
 
-/// How often the live line is drawn.
+/// Longest wait between two looks at the gauges.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long the rates of the live line are measured, s.
+/// Period over which the live line measures its rates, s.
 const RATE_SECONDS: f64 = 0.5;
-/// timeout(1) sends its signal to its child and then to its group: within this time two are one.
+/// timeout(1) signals its child and then its group: two signals within this time count as one.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
-/// How long a program that has heard the same ^C has for its last words.
+/// Time for the upstream program's last output after the same ^C.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// `--cpu`.
@@ -102,14 +104,14 @@ fn cores(text: &str) -> Result<Cores, String> {
     let core = |text: &str| text.trim().parse::<usize>().ok();
     let two = text.split_once(',').and_then(|(reader, writer)| core(reader).zip(core(writer)));
     two.map(|(reader, writer)| Cores::Two(reader, writer))
-        .ok_or_else(|| format!("'{text}': two cores are needed, as 2,3, or 'auto'"))
+        .ok_or_else(|| format!("'{text}': expected two cores, such as 2,3, or 'auto'"))
 }
 
 impl Args {
     fn plan(&self) -> anyhow::Result<PipePlan> {
         let free_bytes = memory::free_bytes();
-        if self.size.is_some_and(|size| size > free_bytes) {
-            bail!("--size: {} are free", show::bytes(free_bytes));
+        if self.buffer.is_some_and(|size| size > free_bytes) {
+            bail!("--buffer: only {} are free", show::bytes(free_bytes));
         }
         let output = match &self.dir {
             None => PipeOutput::Stdout,
@@ -117,10 +119,10 @@ impl Args {
                 let (name, rotate_bytes, keep_files) = (self.name.clone(), self.rotate_size, self.keep_files);
                 PipeOutput::Dir { dir: dir.clone(), name, rotate_bytes, keep_files }
             }
-            Some(dir) => bail!("--dir {}: there is no such folder", dir.display()),
+            Some(dir) => bail!("--dir {}: no such folder", dir.display()),
         };
         let (reader_cpu, writer_cpu) = self.place()?;
-        let size_bytes = self.size.map_or_else(|| default_size_bytes(free_bytes), |size| size as usize);
+        let size_bytes = self.buffer.map_or_else(|| default_size_bytes(free_bytes), |size| size as usize);
         Ok(PipePlan { size_bytes, output, reader_cpu, writer_cpu }.validate()?)
     }
 
@@ -163,13 +165,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 fn watch(args: &Args, pipe: &Pipe, signals: &Signals) -> anyhow::Result<()> {
     let mut asked: Option<Instant> = None;
     let is_live = args.rate && !args.quiet && std::io::stderr().is_terminal();
-    let mut live = Live::new(pipe.gauges().clone(), is_live);
+    let mut live = Live::new(pipe.gauges().clone(), is_live, args.stats);
     while !pipe.is_over() {
         match signals.next_or(pipe.over(), LOOK)? {
             Some(Heard { signal: Signal::SIGUSR1, .. }) => live.print(),
             Some(_) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
                 live.end();
-                say("quaff: ended at once; what was still in the ring is lost");
+                say("quaff: ended immediately; the data still in the ring is lost");
                 std::process::exit(2);
             }
             Some(Heard { by_kernel, .. }) => {
@@ -186,21 +188,23 @@ fn watch(args: &Args, pipe: &Pipe, signals: &Signals) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The line that shows how it goes.
+/// The progress line.
 struct Live {
     gauges: Arc<PipeGauges>,
     is_live: bool,
+    /// Interval of `--stats`.
+    every: Option<Duration>,
     last: Instant,
     read: u64,
     written: u64,
 }
 
 impl Live {
-    fn new(gauges: Arc<PipeGauges>, is_live: bool) -> Self {
-        Self { gauges, is_live, last: Instant::now(), read: 0, written: 0 }
+    fn new(gauges: Arc<PipeGauges>, is_live: bool, every: Option<Duration>) -> Self {
+        Self { gauges, is_live, every, last: Instant::now(), read: 0, written: 0 }
     }
 
-    /// Draws the line over the one before, on a terminal.
+    /// Redraws the line on a terminal, or prints it when `--stats` is due.
     fn draw(&mut self) {
         if self.is_live && self.last.elapsed().as_secs_f64() >= RATE_SECONDS {
             let line = self.line();
@@ -208,15 +212,18 @@ impl Live {
             let _ = write!(err, "\r\x1b[K{line}");
             let _ = err.flush();
         }
+        if self.every.is_some_and(|every| self.last.elapsed() >= every) {
+            self.print();
+        }
     }
 
-    /// Prints the line for good.
+    /// Prints the line permanently.
     fn print(&mut self) {
         let line = self.line();
         say(&format!("{}{line}", if self.is_live { "\r\x1b[K" } else { "" }));
     }
 
-    /// Takes the line away.
+    /// Erases the line.
     fn end(&self) {
         if self.is_live {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");

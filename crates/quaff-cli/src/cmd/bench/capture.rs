@@ -27,7 +27,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let own = own(args, &quaff)?;
     let names: Vec<_> = own.iter().map(|rival| rival.name.clone()).collect();
     let plan = plan(args, &names)?;
-    if args.print_plan {
+    if args.dry_run {
         return print_plan(&plan);
     }
     let rivals = rival::shipped(&quaff).into_iter().chain(own).collect();

@@ -1,4 +1,4 @@
-//! `quaff bench compare`: what changed between two results, and whether it is more than their spread.
+//! `quaff bench compare`: differences between two results that exceed the spread of their runs.
 
 use crate::drawn;
 use crate::exit::Exit;
@@ -11,24 +11,24 @@ use std::path::PathBuf;
 /// Where one side says nothing.
 const NONE: &str = "–";
 
-/// Say what changed between two results of a bench, and whether it is more than their spread
+/// Compare two bench results, and report which differences exceed the spread of the runs
 ///
-/// Cases are compared that have the same name in both: capturer, series, size, rate, setting. Their runs are
-/// ranked together (Mann and Whitney's test), and a difference that chance would make less than once in
-/// twenty is called one; that takes four runs on both sides. Of searches the bounds are compared.
+/// Compares the cases that both results have: same capturer, series, size, rate and setting. Their runs are
+/// ranked together (Mann-Whitney U test); a difference with p < 0.05 is reported, which takes at least four runs
+/// on each side. For searches, the bounds are compared.
 ///
-/// Exit status: 0 nothing is worse in B, 1 something is, by more than the spread; 2 they could not be
-/// compared.
+/// Exit status: 0 nothing is worse in B; 1 something is worse, by more than the spread; 2 the results could not
+/// be compared.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The folder of the earlier result, or the result.json in it
+    /// Folder of the earlier result, or its result.json
     a: PathBuf,
-    /// That of the later one
+    /// Folder of the later result, or its result.json
     b: PathBuf,
-    /// Print what did not change, too
+    /// Also print what did not change
     #[arg(long, conflicts_with = "json")]
     all: bool,
-    /// Print a JSON object instead
+    /// Print the comparison as one JSON object
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! `quaff bench list`: what can be measured, and with whom.
+//! `quaff bench list`: the presets and the supported capturers.
 
 use crate::drawn;
 use crate::exit::Exit;
@@ -9,12 +9,12 @@ use quaff_lab::bench::preset;
 use quaff_lab::rival::{Rival, shipped};
 use serde::Serialize;
 
-/// List the presets, and the capturers that are known here
+/// List the presets and the supported capturers
 ///
-/// How long a preset takes is an estimate for a machine on which all its capturers are installed.
+/// The duration of a preset is an estimate for a machine on which all its capturers are installed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Print a JSON object instead
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         vec![rival.name.clone(), state]
     });
     show::print(&format!("\n{}", drawn::plain(&["capturer", "here"], rows)));
-    show::print("\nYour own: --command 'NAME=WORDS' or --rival-file FILE.toml; docs/rivals.md says how.");
+    show::print("\nOther capturers: --command 'NAME=COMMAND' or --rival-file FILE.toml, see docs/rivals.md.");
     Ok(Exit::Done)
 }
 

@@ -1,4 +1,4 @@
-//! `quaff bench`: capturers measured by the book; what came of it shown, compared, listed.
+//! `quaff bench`: measures capturers; shows, compares and lists results and presets.
 
 mod args;
 mod capture;
@@ -13,11 +13,11 @@ mod values;
 
 use crate::exit::Exit;
 
-/// Measure any capturer by the book, and get a report worth citing
+/// Measure packet capturers under controlled conditions, with a citable report
 ///
-/// 'capture' measures capturers beside each other and writes a folder with a report; 'show' prints such a
-/// folder again; 'compare' says what changed between two of them, and whether that is more than noise;
-/// 'list' names the presets, and the capturers that are known here.
+/// 'capture' measures capturers side by side and writes a folder with a report; 'show' prints such a folder
+/// again; 'compare' reports what changed between two of them, and whether that exceeds the noise; 'list'
+/// lists the presets and the supported capturers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! `quaff bench show`: a result once more.
+//! `quaff bench show`: prints a stored result.
 
 use super::table;
 use crate::exit::Exit;
@@ -9,18 +9,18 @@ use std::path::PathBuf;
 
 /// Print the result of a bench again
 ///
-/// Exit status: as when it was measured.
+/// Exit status: that of the measurement.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The folder that 'quaff bench capture' wrote, or the result.json in it
+    /// Folder that 'quaff bench capture' wrote, or its result.json
     dir: PathBuf,
-    /// Print all single runs, the machine and the command lines, too
+    /// Also print every run, the machine and the command lines
     #[arg(long, conflicts_with = "json")]
     all: bool,
-    /// Print result.json instead
+    /// Print result.json instead of the table
     #[arg(long)]
     json: bool,
-    /// Write the report and its pictures once more as well, as this version draws them
+    /// Also write the report and its charts into DIR, as rendered by this version
     #[arg(long, value_name = "DIR")]
     write: Option<PathBuf>,
 }

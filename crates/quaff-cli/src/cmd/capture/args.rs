@@ -1,4 +1,4 @@
-//! The arguments of `quaff capture`, and the plan that they mean.
+//! The arguments of `quaff capture`, and the plan they make.
 
 use super::memory;
 use crate::units::{self, TimeStampType};
@@ -16,122 +16,120 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Capture every packet of one interface or more, or read what others captured, into files
+/// Capture every packet of one or more interfaces, or convert existing captures
 ///
-/// Packets go from the kernel's ring into a large locked buffer and from there past the page cache
-/// to disk, so a disk that stands still for a while costs memory, not packets. Each packet ends in
-/// one count: written, or lost at a named place; the counts are checked against the kernel's, printed
-/// at the end, and written into the file where the loss was.
+/// Packets go from the kernel's receive ring into a large locked buffer, and from there to disk, past
+/// the page cache: a disk that stalls costs memory, not packets. Every packet ends in exactly one count,
+/// written or lost at a named place. The counts are checked against the kernel's, printed at the end,
+/// and written into the file where the loss occurred.
 ///
-/// With --read, packets come from files instead, at their own speed: pcap of any kind and age, pcapng
-/// with several sections and interfaces, compressed or not. Times, lengths, directions, interfaces and
-/// recorded drops are kept, and the same files make the same bytes, whatever the machine does.
+/// With --read, packets come from files instead: pcap of any kind and age, pcapng with several sections
+/// and interfaces, compressed or not. Times, lengths, directions, interfaces and recorded drops are kept.
+/// The same input always gives the same output, byte for byte.
 ///
-/// SIGINT or SIGTERM ends the capture when everything that the kernel had taken in is on disk; a
-/// second one ends it at once. SIGUSR1 prints a line about how it goes.
+/// SIGINT or SIGTERM ends the capture once everything the kernel had received is on disk; a second one
+/// ends it immediately. SIGUSR1 prints a progress line.
 ///
-/// Exit status: 0 nothing was lost, 1 something was, or a file that was read is damaged (what was in
-/// front of the damage is written), 2 it failed.
+/// Exit status: 0 nothing was lost; 1 packets were lost, or an input file is damaged (what precedes the
+/// damage is written); 2 the capture failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Interface to capture from; may be given several times, each gets a lane of its own
+    /// Interface to capture from; repeat it for more, each gets its own lane (ring and thread)
     #[arg(
         short,
         long = "interface",
         value_name = "IF",
         required_unless_present = "read",
-        help_heading = "In"
+        help_heading = "Input"
     )]
     interface: Vec<String>,
-    /// Read FILE instead, - is stdin; may be given several times, one is read after the other
+    /// Read FILE instead of an interface; '-' is stdin; repeat it to read several in order
     ///
-    /// pcap and pcapng, also compressed with gzip, zstd or lz4, which their first bytes tell.
+    /// pcap and pcapng, also compressed with gzip, zstd or lz4; the format is detected from the content.
     #[arg(
         short,
         long,
         value_name = "FILE",
         conflicts_with_all = ["interface", "no_promiscuous", "time_stamp_type", "ring", "rt"],
-        help_heading = "In"
+        help_heading = "Input"
     )]
     pub(crate) read: Vec<PathBuf>,
-    /// At the end of FILE, wait for more, until it is renamed or removed
-    #[arg(long, requires = "read", help_heading = "In")]
+    /// At the end of FILE, wait for more data until the file is renamed or removed
+    #[arg(long, requires = "read", help_heading = "Input")]
     follow: bool,
-    /// Behind damage in FILE, look for the next packet that makes sense, and go on
-    #[arg(long, requires = "read", help_heading = "In")]
+    /// After damage in FILE, search for the next plausible packet and continue
+    #[arg(long, requires = "read", help_heading = "Input")]
     salvage: bool,
-    /// Keep only packets that match a tcpdump expression; runs in the kernel, for files in user space
-    #[arg(short, long, value_name = "EXPR", help_heading = "In")]
-    filter: Option<String>,
-    /// Keep only the first BYTES of each packet; 0 is all
-    #[arg(short, long, value_name = "BYTES", default_value_t = 0, help_heading = "In")]
-    snaplen: u32,
-    /// Leave the interface out of promiscuous mode
-    #[arg(short = 'p', long, help_heading = "In")]
+    /// Do not put the interface into promiscuous mode
+    #[arg(short = 'p', long, help_heading = "Input")]
     no_promiscuous: bool,
-    /// Whose clock stamps the packets: host or adapter
-    #[arg(short = 'j', long, value_name = "TYPE", default_value = "host", help_heading = "In")]
+    /// Clock that time-stamps the packets
+    #[arg(short = 'j', long, value_name = "TYPE", default_value = "host", help_heading = "Input")]
     time_stamp_type: TimeStampType,
     /// Stop after N packets
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "In")]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Input")]
     count: Option<u64>,
-    /// Stop after a time: 30s, 5m, 2h
-    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "In")]
+    /// Stop after TIME, such as 30s, 5m or 2h
+    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Input")]
     pub(crate) duration: Option<Duration>,
 
-    /// Take tunnels off and keep the frames inside: auto, or kinds with commas: erspan, gre (nvgre),
-    /// vxlan, geneve, ipip (6in4), mpls, gtp, l2tp, tzsp
+    /// Keep only packets that match a tcpdump expression; evaluated in the kernel for interfaces
+    #[arg(short, long, value_name = "EXPR", help_heading = "Filter")]
+    filter: Option<String>,
+    /// Bytes to keep of each packet; 0 keeps all
+    #[arg(short, long, value_name = "BYTES", default_value_t = 0, help_heading = "Filter")]
+    snaplen: u32,
+    /// Remove tunnel headers and keep the frames inside: auto, or a list of erspan, gre (nvgre), vxlan,
+    /// geneve, ipip (6in4), mpls, gtp, l2tp, tzsp
     ///
-    /// Each sender and session becomes an interface of the file. What is no tunnel passes unchanged.
-    #[arg(long, value_name = "KINDS", help_heading = "Tunnels")]
+    /// Each tunnel's sender and session becomes an interface of the file. Packets without a tunnel pass
+    /// unchanged.
+    #[arg(long, value_name = "KINDS", help_heading = "Filter")]
     decap: Option<Kinds>,
-    /// Take off no more than N tunnels that lie in each other
-    #[arg(long, value_name = "N", default_value_t = 4, requires = "decap", value_parser = clap::value_parser!(u8).range(1..=16), help_heading = "Tunnels")]
+    /// Remove at most N nested tunnels
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "decap", value_parser = clap::value_parser!(u8).range(1..=16), help_heading = "Filter")]
     decap_depth: u8,
-    /// Drop what is no tunnel
-    #[arg(long, requires = "decap", help_heading = "Tunnels")]
+    /// Drop packets that are not in a tunnel
+    #[arg(long, requires = "decap", help_heading = "Filter")]
     decap_only: bool,
-    /// Keep only what matches a tcpdump expression when the tunnels are off
+    /// Keep only frames that match a tcpdump expression after decapsulation
     ///
-    /// It runs in the kernel where the headers outside have a fixed length, ERSPAN and VXLAN over
-    /// plain IPv4, so that other packets are never copied, and in user space for everything else.
-    /// Both keep the same packets; --explain says what runs where.
-    #[arg(long, value_name = "EXPR", help_heading = "Tunnels")]
+    /// Evaluated in the kernel where the outer headers have a fixed length (ERSPAN and VXLAN over IPv4
+    /// without options), so that other packets are never copied, and in user space for everything else.
+    /// Both keep the same packets; --dry-run shows which is used.
+    #[arg(long, value_name = "EXPR", help_heading = "Filter")]
     inner: Option<String>,
-    /// Look at what is inside in user space only: this costs more, and counts gaps in ERSPAN's
-    /// sequence numbers, which packets that the kernel keeps out would leave too
-    #[arg(long, requires = "inner", help_heading = "Tunnels")]
+    /// Evaluate --inner in user space only: costs more CPU, but counts gaps in ERSPAN sequence numbers,
+    /// which a kernel filter would leave too
+    #[arg(long, requires = "inner", help_heading = "Filter")]
     inner_user: bool,
-    /// Whose time counts: capture, or erspan (the switch's, where ERSPAN III has it)
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "capture",
-        requires = "decap",
-        help_heading = "Tunnels"
-    )]
+    /// Time of decapsulated frames: capture (the outer packet's), or erspan (the switch's, in ERSPAN III)
+    #[arg(long, value_name = "TIME", default_value = "capture", requires = "decap", help_heading = "Filter")]
     time: TimeName,
 
-    /// Write to FILE, which can be read while it grows; - is stdout
-    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["dir", "explain"], conflicts_with = "dir", help_heading = "Out")]
+    /// Write to FILE, which is readable while it grows; '-' is stdout
+    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["dir", "dry_run"], conflicts_with = "dir", help_heading = "Output")]
     write: Option<PathBuf>,
-    /// Format of the file: pcapng, pcap (ns), or pcap-us for old readers
-    #[arg(long, value_name = "FORMAT", default_value = "pcapng", help_heading = "Out")]
+    /// File format: pcapng, pcap (nanoseconds), or pcap-us (microseconds, for old readers)
+    #[arg(long, value_name = "FORMAT", default_value = "pcapng", help_heading = "Output")]
     format: FormatName,
-    /// A packet is on disk after this time, unless the disk is late [default: 1s; stdout, --tee 200ms]
-    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Out")]
+    /// Longest time until a packet is on disk, while the disk keeps up [default: 1s; with stdout or --tee
+    /// 200ms]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Output")]
     flush: Option<Duration>,
 
-    /// Write a series of files into DIR, one capture per folder; a file is .part until it is complete
+    /// Write a series of files into DIR; a file ends in .part until it is complete
     #[arg(long, value_name = "DIR", group = "folder", help_heading = "Rotation")]
     dir: Option<PathBuf>,
-    /// As --dir, and -w (stdout or a pipe) gets a copy: a slow reader there misses packets, which are
-    /// counted apart, and never holds up the disk; when it goes away the capture ends
+    /// As --dir, with a live copy to -w (stdout or a pipe)
+    ///
+    /// Disk writes never wait for the live copy. Packets that its reader misses are counted separately and
+    /// recorded in the copy. The capture ends when the reader closes the copy.
     #[arg(long, value_name = "DIR", group = "folder", requires = "write", help_heading = "Rotation")]
     tee: Option<PathBuf>,
-    /// Names of the files, strftime fields and a number: NAME-000001.pcapng. With %i (or %3i: three
-    /// digits) in it, NAME is the whole name, and the number stands there
+    /// Template for file names: strftime fields, followed by a number (NAME-000001.pcapng); %i or %3i
+    /// places the number
     #[arg(
         long,
         value_name = "NAME",
@@ -140,82 +138,82 @@ pub(crate) struct Args {
         help_heading = "Rotation"
     )]
     name: String,
-    /// Begin the next file before this one gets larger than SIZE (256M, 1G)
+    /// Start the next file before this one exceeds SIZE, such as 256M or 1G
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "folder", help_heading = "Rotation")]
     rotate_size: Option<u64>,
-    /// Begin a file each TIME, aligned to the clock, with or without traffic
+    /// Start a file every TIME, aligned to the clock, with or without traffic
     #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "folder", help_heading = "Rotation")]
     rotate_time: Option<Duration>,
-    /// Keep N files, the one being written among them; the oldest goes, earlier runs' too
+    /// Keep at most N files, including the one being written and those of earlier runs; remove the oldest
     #[arg(long, value_name = "N", requires = "folder", help_heading = "Rotation")]
     keep_files: Option<u64>,
-    /// Keep no more than SIZE in all
+    /// Keep at most SIZE in all files together
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "folder", help_heading = "Rotation")]
     keep_size: Option<u64>,
     /// Keep PERCENT of the file system free
     #[arg(long, value_name = "PERCENT", requires = "folder", help_heading = "Rotation")]
     keep_free: Option<f64>,
-    /// Number the files from 0 to N-1 of --keep-files, over and over
+    /// Number the files 0 to N-1 (the N of --keep-files) in a cycle
     #[arg(long, requires = "keep_files", help_heading = "Rotation")]
     wrap: bool,
-    /// Run 'CMD FILE' in a shell after each finished file, one at a time, at the lowest priority; the
-    /// end of the capture waits for the last one
+    /// Run 'CMD FILE' in a shell after each completed file, one at a time, at the lowest priority; the
+    /// capture waits for the last one before it exits
     #[arg(long, value_name = "CMD", requires = "folder", help_heading = "Rotation")]
     exec: Option<String>,
 
-    /// Size of the kernel's ring, per interface [default: 1/64 of free memory, 16M to 128M]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Machine")]
+    /// Size of the kernel's receive ring, per interface [default: 1/64 of free memory, 16M to 128M]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
     ring: Option<u64>,
-    /// Size of the buffer between kernel and disk, touched as a whole before the first packet
-    /// [default: 1/4 of free memory, 64M to 8G, touched some way ahead of need]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Machine")]
+    /// Size of the buffer between kernel and output; pre-faulted completely before capturing [default: 1/4
+    /// of free memory, 64M to 8G, pre-faulted in the background]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
     buffer: Option<u64>,
-    /// Cores for the lanes, in the order of -i; the last one serves the rest, and the writer. Or
-    /// 'auto': those that 'quaff cores -i IF' advises
-    #[arg(long, value_name = "N[,N]|auto", value_delimiter = ',', help_heading = "Machine")]
+    /// Cores for the lanes, in the order of -i; the last one also serves further lanes and the writer.
+    /// 'auto' takes the cores that 'quaff cores -i IF' recommends
+    #[arg(long, value_name = "N[,N]|auto", value_delimiter = ',', help_heading = "Performance")]
     cpu: Vec<Core>,
-    /// Core for the writer [default: as --cpu says]
-    #[arg(long, value_name = "N", help_heading = "Machine")]
+    /// Core for the writer [default: from --cpu]
+    #[arg(long, value_name = "N", help_heading = "Performance")]
     writer_cpu: Option<usize>,
-    /// Real-time priority for the lanes (SCHED_FIFO, 1 to 99)
-    #[arg(long, value_name = "PRIO", num_args = 0..=1, default_missing_value = "10", value_parser = clap::value_parser!(i32).range(1..=99), help_heading = "Machine")]
+    /// Run the lanes at real-time priority PRIO (SCHED_FIFO, 1 to 99; 10 if omitted)
+    #[arg(long, value_name = "PRIO", num_args = 0..=1, default_missing_value = "10", value_parser = clap::value_parser!(i32).range(1..=99), help_heading = "Performance")]
     rt: Option<i32>,
 
-    /// Copy each packet N times more, for 'quaff bench'
+    /// Copy each packet N more times, for 'quaff bench'
     #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
     copies: u32,
-    /// Compress each packet at zlib's LEVEL and throw the result away, for 'quaff bench'
+    /// Compress each packet at zlib's LEVEL and discard the result, for 'quaff bench'
     #[arg(long, value_name = "LEVEL", default_value_t = 0, hide = true, value_parser = clap::value_parser!(u32).range(0..=9))]
     compress: u32,
 
-    /// Print what would be done, and how long a disk may stand still, and exit
-    #[arg(long, help_heading = "Words")]
-    pub(crate) explain: bool,
+    /// Show what would be done, and how long the disk may stall without loss; capture nothing
+    #[arg(long, alias = "explain", help_heading = "Report")]
+    pub(crate) dry_run: bool,
     /// Print the ledger as JSON on stdout (on stderr with -w -)
-    #[arg(long, help_heading = "Words")]
+    #[arg(long, help_heading = "Report")]
     pub(crate) json: bool,
-    /// Print nothing but errors and "capturing"; twice, errors alone
-    #[arg(short, long, action = clap::ArgAction::Count, help_heading = "Words")]
+    /// Print only errors and "capturing"; twice: only errors
+    #[arg(short, long, action = clap::ArgAction::Count, help_heading = "Report")]
     pub(crate) quiet: u8,
-    /// Print a line about how it goes each TIME, also without a terminal
-    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Words")]
+    /// Print a progress line every INTERVAL, also without a terminal
+    #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Report")]
     pub(crate) stats: Option<Duration>,
-    /// Show it as the name of the process instead, as 'ps -o comm' and top print it: digits of the
-    /// number of lost packets, percent of the buffer in use, the most that ever was
-    #[arg(long, requires = "stats", help_heading = "Words")]
+    /// Show progress as the process name (ps -o comm, top) instead: digits of the number of lost packets,
+    /// percent of the buffer in use, highest percent so far
+    #[arg(long, requires = "stats", help_heading = "Report")]
     pub(crate) stats_name: bool,
 }
 
-/// What people call stdout.
+/// Names of stdout that users pass to -w.
 const STDOUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
 const EXAMPLES: &str = "\
 Examples:
   quaff capture -i eth0 -w all.pcapng
-  quaff capture -i eth0 -i eth1 -f 'tcp port 443' -s 128 --duration 5m -w tls.pcapng
+  quaff capture -i eth0 -i eth1 -f 'tcp port 443' -s 128 -d 5m -w tls.pcapng
   quaff capture -i eth0 --dir /data --rotate-time 1h --keep-free 10
   quaff capture -i eth0 -w - | tshark -r -
-  quaff capture -i eth0 --decap erspan --inner 'tcp port 443' -w mirrored.pcapng
+  quaff capture -i eth0 --decap erspan --inner 'tcp port 443' -w mirror.pcapng
   quaff capture -i eth0 -w - --tee /data --keep-size 100G | tshark -r -
   quaff capture --read old.pcap.gz --salvage -w new.pcapng";
 
@@ -225,7 +223,7 @@ enum TimeName {
     Erspan,
 }
 
-/// One word of `--cpu`.
+/// One item of `--cpu`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Core {
     Auto,
@@ -238,9 +236,7 @@ impl FromStr for Core {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.trim() {
             "auto" => Ok(Self::Auto),
-            number => {
-                number.parse().map(Self::Number).map_err(|_| "a core's number is needed, or 'auto'".into())
-            }
+            number => number.parse().map(Self::Number).map_err(|_| "expected a core number or 'auto'".into()),
         }
     }
 }
@@ -253,7 +249,7 @@ enum FormatName {
 }
 
 impl Args {
-    /// The plan that was meant, with the sizes that suit this machine.
+    /// The plan, with default sizes for this machine.
     pub(crate) fn plan(&self) -> anyhow::Result<CapturePlan> {
         let free_bytes = memory::free_bytes();
         self.check_memory(free_bytes)?;
@@ -317,7 +313,7 @@ impl Args {
         Some(InnerPlan { expression, user: self.inner_user })
     }
 
-    /// The cores of the lanes, and the writer's.
+    /// The cores of the lanes and of the writer.
     fn place(&self) -> anyhow::Result<(Vec<usize>, Option<usize>)> {
         let number = |core: &Core| match core {
             Core::Number(number) => Some(*number),
@@ -329,7 +325,7 @@ impl Args {
             return Ok((numbers, self.writer_cpu.or(last)));
         }
         if !numbers.is_empty() {
-            bail!("--cpu: either cores or 'auto', not both");
+            bail!("--cpu takes core numbers or 'auto', not both");
         }
         let nic = self.interface.first().map(|name| Nic::read(Path::new("/"), name));
         let advice = advise(&Topology::here()?, nic.as_ref(), self.interface.len());
@@ -338,20 +334,18 @@ impl Args {
         }))
     }
 
-    /// What was asked for has to be there: a process that takes more memory than there is gets killed.
+    /// Refuses a ring and buffer that exceed free memory, for which the kernel would kill the process.
     fn check_memory(&self, free_bytes: u64) -> anyhow::Result<()> {
         let rings = self.ring.unwrap_or(0).saturating_mul(self.interface.len() as u64);
         let wanted = self.buffer.unwrap_or(0).saturating_add(rings);
         if wanted > free_bytes {
             let (wanted, free) = (crate::show::bytes(wanted), crate::show::bytes(free_bytes));
-            bail!(
-                "--ring and --buffer want {wanted}, and {free} are free; a smaller --ring or --buffer is needed"
-            );
+            bail!("--ring and --buffer take {wanted}, but only {free} are free: choose smaller ones");
         }
         Ok(())
     }
 
-    /// Where a copy goes, when the packets themselves go into the folder of --tee.
+    /// The live copy of --tee, while the packets themselves go into its folder.
     fn live_copy(&self, is_stdout: bool) -> Option<Output> {
         let write = self.tee.as_ref().and(self.write.as_ref())?;
         Some(if is_stdout { Output::Stdout } else { Output::File(write.clone()) })
@@ -361,7 +355,7 @@ impl Args {
         if let Some(dir) = self.dir.as_ref().or(self.tee.as_ref()) {
             let meta = dir.metadata().with_context(|| format!("cannot use the folder {}", dir.display()))?;
             if !meta.is_dir() {
-                bail!("{}: that is not a folder", dir.display());
+                bail!("{} is not a folder", dir.display());
             }
             return Ok(Output::Dir(DirPlan {
                 dir: dir.clone(),

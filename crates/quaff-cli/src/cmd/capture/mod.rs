@@ -29,7 +29,7 @@ const LOOK_AT_MOST: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = args.plan()?.validate()?;
-    if args.explain {
+    if args.dry_run {
         report::explain(&plan, &quaff::inner::explain(&plan)?);
         return Ok(Exit::Done);
     }

@@ -1,7 +1,7 @@
-//! `quaff extcap`: what Wireshark asks of a capture program of its own kind (extcap(4)).
+//! `quaff extcap`: Wireshark's interface to external capture programs (extcap(4)).
 //!
-//! Wireshark calls it several times: which interfaces are there, what can be set, is this filter
-//! right, and at last: capture into this pipe. The capture is a native command line like any other.
+//! Wireshark calls it several times: to list interfaces and options, to check a filter, and finally to capture
+//! into a pipe. The capture is translated to a native command line.
 
 mod install;
 mod sentences;
@@ -17,61 +17,60 @@ use quaff_wire::linktype;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What our interfaces are called in Wireshark: this, and the interface's own name.
+/// Prefix of an interface's name in Wireshark.
 const PREFIX: &str = "quaff-";
 
 /// Let Wireshark and tshark capture with quaff
 ///
-/// After 'quaff extcap --install' Wireshark's list of interfaces has one more for each interface
-/// here, with options behind its gear: snaplen, filter, decapsulation, ring and buffer, and a folder
-/// (--tee) that gets every packet, whatever the window on the screen can take. A capture that is
-/// started there is quaff's, and ends with Wireshark's.
+/// After 'quaff extcap --install', Wireshark lists one additional interface per local interface, with options
+/// in its gear menu: snaplen, filter, decapsulation, ring, buffer, and a folder (--tee) that receives every packet
+/// even when Wireshark cannot keep up. quaff captures for Wireshark, and stops when Wireshark stops.
 ///
-/// The other options are those that Wireshark calls it with.
+/// Wireshark itself uses the other options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Have Wireshark find quaff: puts a small script into its folder for such programs
-    #[arg(long, help_heading = "Set up")]
+    /// Register quaff with Wireshark: write a small script into its extcap folder
+    #[arg(long, help_heading = "Installation")]
     install: bool,
-    /// With --install: for all users of this machine
-    #[arg(long, requires = "install", help_heading = "Set up")]
+    /// Install for all users of this machine
+    #[arg(long, requires = "install", help_heading = "Installation")]
     global: bool,
 
     /// List the interfaces
-    #[arg(long, help_heading = "Asked by Wireshark")]
+    #[arg(long, help_heading = "Protocol with Wireshark")]
     extcap_interfaces: bool,
-    /// Wireshark's version
-    #[arg(long, value_name = "VERSION", num_args = 0..=1, help_heading = "Asked by Wireshark")]
+    /// Version of Wireshark
+    #[arg(long, value_name = "VERSION", num_args = 0..=1, help_heading = "Protocol with Wireshark")]
     extcap_version: Option<Option<String>>,
-    /// The interface that is meant
-    #[arg(long, value_name = "IF", help_heading = "Asked by Wireshark")]
+    /// Interface to query or capture from
+    #[arg(long, value_name = "IF", help_heading = "Protocol with Wireshark")]
     extcap_interface: Option<String>,
-    /// List its link types
-    #[arg(long, help_heading = "Asked by Wireshark")]
+    /// List the interface's link types
+    #[arg(long, help_heading = "Protocol with Wireshark")]
     extcap_dlts: bool,
-    /// List its options
-    #[arg(long, help_heading = "Asked by Wireshark")]
+    /// List the interface's options
+    #[arg(long, help_heading = "Protocol with Wireshark")]
     extcap_config: bool,
-    /// With --extcap-config: list the values of one option again
-    #[arg(long, value_name = "OPTION", help_heading = "Asked by Wireshark")]
+    /// List the values of one option again (with --extcap-config)
+    #[arg(long, value_name = "OPTION", help_heading = "Protocol with Wireshark")]
     extcap_reload_option: Option<String>,
-    /// The capture filter; without --capture, say what is wrong with it
-    #[arg(long, value_name = "EXPR", help_heading = "Asked by Wireshark")]
+    /// Capture filter; without --capture, report its errors
+    #[arg(long, value_name = "EXPR", help_heading = "Protocol with Wireshark")]
     extcap_capture_filter: Option<String>,
-    /// Capture
-    #[arg(long, requires_all = ["fifo", "extcap_interface"], help_heading = "Asked by Wireshark")]
+    /// Capture packets
+    #[arg(long, requires_all = ["fifo", "extcap_interface"], help_heading = "Protocol with Wireshark")]
     capture: bool,
-    /// The pipe that packets go to
-    #[arg(long, value_name = "PIPE", help_heading = "Asked by Wireshark")]
+    /// Pipe to write packets to
+    #[arg(long, value_name = "PIPE", help_heading = "Protocol with Wireshark")]
     fifo: Option<PathBuf>,
 
-    /// Pipes of a toolbar; we have none
+    /// Pipes of a toolbar, which quaff does not have
     #[arg(long, hide = true)]
     extcap_control_in: Option<PathBuf>,
     #[arg(long, hide = true)]
     extcap_control_out: Option<PathBuf>,
-    /// Called when Wireshark has killed us; nothing is left behind
+    /// Cleanup after Wireshark killed quaff, which needs none
     #[arg(long, hide = true)]
     extcap_cleanup_postkill: bool,
 
@@ -79,38 +78,38 @@ pub(crate) struct Args {
     options: Options,
 }
 
-/// What can be set in Wireshark's dialog; each is what it is for 'quaff capture'. Empty is not set.
+/// The options of Wireshark's dialog, with the meaning they have for 'quaff capture'. Empty means unset.
 #[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "Options of a capture, as 'quaff capture' knows them")]
+#[command(next_help_heading = "Capture options, as for 'quaff capture'")]
 struct Options {
-    /// A tcpdump expression, run in the kernel; with Wireshark's own filter both have to match
+    /// Keep only packets that match a tcpdump expression, in addition to Wireshark's own filter
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
-    /// Keep only the first BYTES of each packet; 0 is all
+    /// Bytes to keep of each packet; 0 keeps all
     #[arg(long, value_name = "BYTES")]
     snaplen: Option<String>,
-    /// Capture what is inside tunnels: auto, or kinds with commas
+    /// Remove tunnel headers: auto, or a list of kinds
     #[arg(long, value_name = "KINDS")]
     decap: Option<String>,
-    /// Keep only what matches a tcpdump expression when the tunnels are off
+    /// Keep only frames that match a tcpdump expression after decapsulation
     #[arg(long, value_name = "EXPR")]
     inner: Option<String>,
-    /// Leave the interface out of promiscuous mode
+    /// Do not put the interface into promiscuous mode
     #[arg(long)]
     no_promiscuous: bool,
-    /// Size of the kernel's ring
+    /// Size of the kernel's receive ring
     #[arg(long, value_name = "SIZE")]
     ring: Option<String>,
-    /// Size of the buffer behind it
+    /// Size of the buffer between kernel and output
     #[arg(long, value_name = "SIZE")]
     buffer: Option<String>,
-    /// Every packet into files in DIR, also those for which Wireshark is too slow
+    /// Write every packet into files in DIR, including those that Wireshark misses
     #[arg(long, value_name = "DIR")]
     tee: Option<String>,
-    /// Size of a file there
+    /// Size of each file there
     #[arg(long, value_name = "SIZE")]
     rotate_size: Option<String>,
-    /// Keep no more than SIZE there
+    /// Keep at most SIZE there
     #[arg(long, value_name = "SIZE")]
     keep_size: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What can be said on the command line of `quaff generate`, and how its words are read.
+//! The arguments of `quaff generate`, and the parsers of their values.
 
 use crate::units;
 use quaff_send::synth::Shape;
@@ -7,197 +7,195 @@ use quaff_wire::udp::{TPID_CUSTOMER, TPID_SERVICE, Tag};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Send made-up traffic at an exact pace: numbered, time-stamped UDP frames, or what you ask for
+/// Send synthetic traffic at an exact rate: numbered UDP frames, TCP, ICMP, tunnels
 ///
-/// Every UDP frame that has room carries a stamp: a stream id, a sequence number, when it should have
-/// been sent and how much later it was, under a checksum. 'quaff verify' reads the stamps back from a
-/// capture and tells which frames are missing, doubled, out of order or damaged. A stamp takes 22 bytes
-/// behind the headers: a frame of 64 bytes in IPv4, of 84 in IPv6. Frames without room, pieces of
-/// datagrams, TCP, ICMP and ports of your own go without; the stamps of the others are numbered
-/// without gaps.
+/// Every UDP frame with enough room carries a probe header: stream id, sequence number, scheduled time and
+/// delay against it, under a checksum. 'quaff verify' reads these from a capture and reports missing,
+/// duplicate, reordered and damaged frames. The header takes 22 bytes of payload: frames of 64 bytes with
+/// IPv4, 84 with IPv6. Shorter frames, fragments, TCP, ICMP and frames with --src-port or --dst-port carry
+/// none; the others are numbered without gaps.
 ///
-/// With --inject the frames arrive on the interface as if from the wire: this is how to try a
-/// capture on one machine, at up to some million frames per second, with no cable and no second
-/// interface. With -o they are sent from the interface. With -w they go into a file.
+/// With --inject the frames arrive on the interface as if from the wire, at up to several million frames per
+/// second: a capture can be tested on one machine without a cable or a second interface. With -o they leave
+/// by the interface. With -w they are written to a file.
 ///
-/// The same command makes the same frames again: what is random comes from --seed.
+/// The same command always makes the same frames; random choices derive from --seed.
 ///
-/// At the end three counts are told: frames intended, frames handed to the kernel, and frames that
-/// the interface itself has counted. Exit status: 0 when the three agree, 1 when they do not, 2 when
-/// nothing could be sent. A run that SIGINT or SIGTERM ended early is fine (0) when all frames that
-/// were sent are confirmed; a second SIGINT ends it at once, without a report.
+/// The report compares the frames intended, the frames handed to the kernel, and the frames that the
+/// interface counted. Exit status: 0 they agree; 1 they differ; 2 nothing could be sent. A run that SIGINT or
+/// SIGTERM ended exits with 0 when every frame sent is confirmed; a second SIGINT ends it immediately,
+/// without a report.
 #[derive(Debug, clap::Args)]
 #[command(
     group = clap::ArgGroup::new("interface").required(true),
     after_help = "Examples:\n  \
         quaff generate --inject eth0 --size 1500 --pps 400k --count 3M\n  \
         quaff generate -o eth1 --size 512 --mbps 900 --duration 1m\n  \
-        quaff generate --inject eth0 --size 64 --duration 10s     (as fast as possible)\n  \
-        quaff generate --inject eth0 --size 64 --new-flows each   (each frame a new 5-tuple)\n  \
-        quaff generate --inject eth0 --tcp syn --src-ip 10.0.0.0/8 --src-port 1024-65535 --new-flows each\n  \
+        quaff generate --inject eth0 --size 64 --new-flows each --duration 10s\n  \
+        quaff generate -o eth1 --tcp syn --src-ip 10.0.0.0/8 --new-flows each\n  \
         quaff generate -o eth1 --size imix --pps 100k --shape poisson --flows 5000\n  \
-        quaff generate -o eth1 --sizes-from office.pcap --tcp talk --flows 1000 --vxlan 7\n  \
-        quaff generate -w try.pcap --size 64-1500 --damage checksum=1%,cut=0.1% --count 1M"
+        quaff generate -o eth1 --sizes-from office.pcap --tcp talk --vxlan 7\n  \
+        quaff generate -w try.pcap --size 64-1500 --damage checksum=1% --count 1M"
 )]
 pub(crate) struct Args {
-    /// Have the frames arrive on this interface, as if from the wire
-    #[arg(long, value_name = "IF", group = "interface", help_heading = "Where")]
+    /// Inject the frames into the receive path of this interface, as if they came from the wire
+    #[arg(long, value_name = "IF", group = "interface", help_heading = "Output")]
     pub(super) inject: Option<String>,
     /// Send the frames from this interface
-    #[arg(short = 'o', long = "out", value_name = "IF", group = "interface", help_heading = "Where")]
+    #[arg(short = 'o', long = "out", value_name = "IF", group = "interface", help_heading = "Output")]
     pub(super) out: Option<String>,
-    /// Write the frames to a pcap file, '-' is stdout; their times are those at which they would be sent
-    #[arg(short = 'w', long = "write", value_name = "FILE", group = "interface", help_heading = "Where")]
+    /// Write the frames to a pcap file with the times at which they would be sent; '-' is stdout
+    #[arg(short = 'w', long = "write", value_name = "FILE", group = "interface", help_heading = "Output")]
     pub(super) write: Option<PathBuf>,
-    /// Pin the sending thread to this core
-    #[arg(long, value_name = "CORE", help_heading = "Where")]
-    pub(super) cpu: Option<usize>,
 
-    /// Bytes of a frame: one size; 64,128,256 in turn; 64-1500 at random; 64:7,570:4 by weight; or a set
+    /// Frame sizes in bytes: 64 (fixed), 64,128,256 (in turn), 64-1500 (random), 64:7,570:4 (weighted), or a
+    /// named mix
     ///
-    /// Sets: rfc2544 (64 to 1518 in turn), imix (64, 570, 1518 as 7:4:1), imix1500 (64, 570, 1514), cisco (64, 594, 1518 as 7:4:1),
-    /// tolly (64, 78, 576, 1518 as 55:5:17:23), rpr3 (64, 512, 1518 as 60:20:20), rpr4 (64, 512, 1518,
-    /// 9218 as 50:15:15:20). VLAN tags are counted, the FCS is not (but see --fcs), nor are the headers of
-    /// --erspan and --vxlan. Injected frames have to fit a page of the kernel's with its headroom: about
-    /// 3400 bytes.
+    /// Mixes: rfc2544 (64 to 1518 in turn), imix (64, 570, 1518 as 7:4:1), imix1500 (64, 570, 1514), cisco (64,
+    /// 594, 1518 as 7:4:1), tolly (64, 78, 576, 1518 as 55:5:17:23), rpr3 (64, 512, 1518 as 60:20:20), rpr4
+    /// (64, 512, 1518, 9218 as 50:15:15:20). Sizes include VLAN tags, but neither the FCS (see --fcs) nor
+    /// the outer headers of --erspan and --vxlan. Injected frames must fit a memory page: about 3400 bytes.
     #[arg(long, value_name = "SIZES", default_value = "512", value_parser = Sizes::parse, help_heading = "Sizes")]
     pub(super) size: Sizes,
-    /// Draw sizes as they are distributed in this capture, or in a file that --sizes-save wrote
+    /// Draw sizes from the distribution in this capture, or in a file written by --sizes-save
     ///
-    /// A size that at least 1 packet in 500 has is kept exactly; others are put into bins of 20 bytes.
+    /// A size that at least 1 packet in 500 has is kept exactly; the others are grouped into bins of 20 bytes.
     #[arg(long, value_name = "FILE", conflicts_with = "size", help_heading = "Sizes")]
     pub(super) sizes_from: Option<PathBuf>,
-    /// Write the distribution to a small text file: a line '64-79 12' has sizes, and how often
+    /// Write the size distribution to a text file; a line '64-79 12' holds sizes and their frequency
     #[arg(long, value_name = "FILE", help_heading = "Sizes")]
     pub(super) sizes_save: Option<PathBuf>,
-    /// Make no frame smaller than that; headers always fit [default: with --sizes-from 60]
+    /// Smallest frame; headers always fit [default: 60 with --sizes-from]
     #[arg(long, value_name = "BYTES", help_heading = "Sizes")]
     pub(super) size_min: Option<u32>,
-    /// Make no frame larger than that [default: with --sizes-from 1514]
+    /// Largest frame [default: 1514 with --sizes-from]
     #[arg(long, value_name = "BYTES", help_heading = "Sizes")]
     pub(super) size_max: Option<u32>,
-    /// Count the FCS in all sizes and in --mbps, as RFC 2544 does: 64 is a frame of 60 bytes and its FCS
+    /// Count the FCS in all sizes and in --mbps, as RFC 2544 does: 64 is a frame of 60 bytes plus FCS
     ///
-    /// Such a frame has no room for a stamp.
+    /// Such a frame has no room for a probe header.
     #[arg(long, help_heading = "Sizes")]
     pub(super) fcs: bool,
 
     /// Frames per second, such as 20, 0.5, 400k or 1.5M [default: as fast as possible]
-    #[arg(long, value_name = "RATE", value_parser = units::decimal, conflicts_with = "mbps", help_heading = "Pace")]
+    #[arg(long, value_name = "RATE", value_parser = units::decimal, conflicts_with = "mbps", help_heading = "Rate")]
     pub(super) pps: Option<f64>,
-    /// Megabits per second (10^6) of whole frames without FCS [default: as fast as possible]
-    #[arg(long, value_name = "RATE", value_parser = units::decimal, help_heading = "Pace")]
+    /// Megabits per second (10^6) of frames without FCS [default: as fast as possible]
+    #[arg(long, value_name = "RATE", value_parser = units::decimal, help_heading = "Rate")]
     pub(super) mbps: Option<f64>,
-    /// How the frames are spread: constant, poisson, bursts=N, ramp=FROM:TIME, on-off=TIME:TIME
+    /// Distribution of the frames over time: constant, poisson, bursts=N, ramp=FROM:TIME, on-off=TIME:TIME
     ///
-    /// The pace is the mean of poisson and bursts, where a ramp ends that begins with the rate FROM, and
-    /// the rate of the times that are on.
-    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = shape, help_heading = "Pace")]
+    /// --pps or --mbps sets the mean rate (poisson, bursts), the final rate (ramp, which starts at FROM), or the
+    /// rate while sending (on-off).
+    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = shape, help_heading = "Rate")]
     pub(super) shape: Shape,
-    /// End after so many frames, such as 1000 or 3M [default: go on until SIGINT]
-    #[arg(long, value_name = "N", value_parser = units::whole, conflicts_with = "duration", help_heading = "Pace")]
+    /// Stop after N frames, such as 1000 or 3M [default: run until SIGINT]
+    #[arg(short, long, value_name = "N", value_parser = units::whole, conflicts_with = "duration", help_heading = "Rate")]
     pub(super) count: Option<u64>,
-    /// End after so long, such as 5s, 1.5m or 250ms; with a rate that is a fixed number of frames
-    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Pace")]
+    /// Stop after TIME, such as 5s, 1.5m or 250ms; with a rate this is a fixed number of frames
+    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Rate")]
     pub(super) duration: Option<Duration>,
 
-    /// The number by which 'quaff verify' tells streams apart; it is the UDP source port
+    /// Stream id, by which 'quaff verify' separates streams; also the UDP source port
     #[arg(long, value_name = "ID", default_value_t = 1, help_heading = "Content")]
     pub(super) stream: u16,
-    /// Send no stamps
+    /// Send no probe headers
     #[arg(long, help_heading = "Content")]
     pub(super) no_stamp: bool,
-    /// What is behind the headers, or behind the stamp
+    /// Payload after the headers and the probe header
     ///
-    /// With any but counting, 'quaff verify' takes a stamped frame that a snaplen cut for a damaged one.
+    /// With any but counting, 'quaff verify' reports a frame truncated by a snaplen as damaged.
     #[arg(long, value_name = "KIND", value_enum, default_value_t, help_heading = "Content")]
     pub(super) content: ContentKind,
-    /// Send the bytes of this file (its first MiB), again and again
+    /// Take the payload from this file (its first MiB), repeated
     #[arg(long, value_name = "FILE", conflicts_with = "content", help_heading = "Content")]
     pub(super) content_from: Option<PathBuf>,
-    /// From which random numbers come: sizes, content, damage, gaps
+    /// Random seed for sizes, content, damage and gaps
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Content")]
     pub(super) seed: u64,
 
-    /// So many flows at a time, which take turns
+    /// Number of concurrent flows, which take turns
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = units::whole, help_heading = "Flows")]
     pub(super) flows: u64,
-    /// So many flows per second end and make room for new ones; or 'each': every frame is a new flow
+    /// Flows replaced by new ones per second; 'each' makes every frame a new flow
     #[arg(long, value_name = "RATE", default_value = "0", value_parser = new_flows, help_heading = "Flows")]
     pub(super) new_flows: New,
-    /// Source addresses: one, 10.0.0.0/16 or 10.0.0.1-10.0.0.9 [default: 198.18.0.1; for flows
-    /// 198.18.0.0/16]
+    /// Source addresses: one, a network (10.0.0.0/16) or a range (10.0.0.1-10.0.0.9) [default: 198.18.0.1;
+    /// for several flows 198.18.0.0/16]
     ///
-    /// Of the 5-tuples that the ranges allow, flows take the source addresses first, then the
-    /// destination addresses, the source ports and the destination ports.
+    /// Flows use up the 5-tuples of the ranges in this order: source addresses, destination addresses, source
+    /// ports, destination ports.
     #[arg(long, value_name = "ADDRS", help_heading = "Flows")]
     pub(super) src_ip: Option<Addresses>,
-    /// Destination addresses [default: 198.18.0.2; for flows 198.19.0.0/16]
+    /// Destination addresses [default: 198.18.0.2; for several flows 198.19.0.0/16]
     #[arg(long, value_name = "ADDRS", help_heading = "Flows")]
     pub(super) dst_ip: Option<Addresses>,
-    /// Use addresses of IPv6 where none are given: 2001:2::1 and 2001:2::2, for flows 2001:2::/112 and
-    /// 2001:2:0:1::/112
+    /// Default to IPv6 addresses: 2001:2::1 and 2001:2::2, for several flows 2001:2::/112 and 2001:2:0:1::/112
     #[arg(short = '6', long, help_heading = "Flows")]
     pub(super) ipv6: bool,
-    /// Source ports, such as 5000 or 1024-65535; without stamps [default: the stream id]
+    /// Source ports, such as 5000 or 1024-65535; disables probe headers [default: the stream id]
     #[arg(long, value_name = "PORTS", help_heading = "Flows")]
     pub(super) src_port: Option<Ports>,
-    /// Destination ports; without stamps [default: 29045, by which stamps are found]
+    /// Destination ports; disables probe headers [default: 29045, which identifies them]
     #[arg(long, value_name = "PORTS", help_heading = "Flows")]
     pub(super) dst_port: Option<Ports>,
 
-    /// TCP instead of UDP: 'syn' for first segments only, 'talk' for whole conversations
+    /// Send TCP: 'syn' for SYN segments only, 'talk' for complete conversations
     ///
-    /// A conversation is SYN, SYN-ACK, ACK; segments with data from both ends in turn; FIN from both.
-    /// --flows is how many go on at a time. Both directions leave by the same interface.
+    /// A conversation is SYN, SYN-ACK, ACK; data segments from both ends in turn; FIN from both. --flows sets
+    /// the number of concurrent conversations. Both directions leave by the same interface.
     #[arg(long, value_name = "KIND", value_enum, conflicts_with = "icmp", help_heading = "Protocol")]
     pub(super) tcp: Option<TcpKind>,
-    /// Segments with data in a conversation
+    /// Data segments of a conversation
     #[arg(long, value_name = "N", default_value_t = 10, requires = "tcp", help_heading = "Protocol")]
     pub(super) segments: u32,
-    /// ICMP echo requests instead of UDP
+    /// Send ICMP echo requests
     #[arg(long, help_heading = "Protocol")]
     pub(super) icmp: bool,
-    /// Send IP packets in pieces that have at most so many bytes behind the IP header
+    /// Fragment IP packets, with at most BYTES of payload in each fragment
     #[arg(long, value_name = "BYTES", help_heading = "Protocol")]
     pub(super) fragment: Option<u32>,
     /// Damage a share of the frames: checksum=1%,ip-checksum=1%,flip=0.5%,cut=0.1%
     ///
-    /// The checksum of UDP, TCP or ICMP; that of the IPv4 header; a bit behind the IP header; or the
-    /// frame ends too early. How many there were is in the report.
+    /// checksum: that of UDP, TCP or ICMP; ip-checksum: that of the IPv4 header; flip: one bit of the IP
+    /// payload; cut: the frame is truncated. The report has the numbers.
     #[arg(long, value_name = "SHARES", value_parser = damage, help_heading = "Protocol")]
     pub(super) damage: Option<Damage>,
 
-    /// Destination MAC; for one that is not its own, the receiving stack drops frames soonest
-    #[arg(long, value_name = "MAC", default_value = "02:71:75:61:66:02", value_parser = mac, help_heading = "Around it")]
+    /// Destination MAC; the default belongs to no host, so that the receiving stack drops the frames early
+    #[arg(long, value_name = "MAC", default_value = "02:71:75:61:66:02", value_parser = mac, help_heading = "Encapsulation")]
     pub(super) dst_mac: Mac,
-    /// Source MAC [default: for -o the interface's own, otherwise 02:71:75:61:66:01]
-    #[arg(long, value_name = "MAC", value_parser = mac, help_heading = "Around it")]
+    /// Source MAC [default: with -o the interface's, otherwise 02:71:75:61:66:01]
+    #[arg(long, value_name = "MAC", value_parser = mac, help_heading = "Encapsulation")]
     pub(super) src_mac: Option<Mac>,
-    /// VLAN tags, the outer one first: [TPID:]TCI[,[TPID:]TCI], such as 100 or 0x88a8:5,0x8100:100
+    /// VLAN tags, outermost first: [TPID:]TCI[,[TPID:]TCI], such as 100 or 0x88a8:5,0x8100:100
     ///
-    /// The TPID is 0x8100 or 0x88a8; without one a single or inner tag has 0x8100, an outer 0x88a8.
-    #[arg(long, value_name = "TAGS", value_parser = tags, help_heading = "Around it")]
+    /// The TPID is 0x8100 or 0x88a8. By default the innermost tag has 0x8100, an outer one 0x88a8.
+    #[arg(long, value_name = "TAGS", value_parser = tags, help_heading = "Encapsulation")]
     pub(super) vlan: Option<Tags>,
-    /// MPLS labels, the outer one first, such as 16 or 16,17
-    #[arg(long, value_name = "LABELS", value_delimiter = ',', help_heading = "Around it")]
+    /// MPLS labels, outermost first, such as 16 or 16,17
+    #[arg(long, value_name = "LABELS", value_delimiter = ',', help_heading = "Encapsulation")]
     pub(super) mpls: Vec<u32>,
-    /// Send the frames as a switch's mirror port does: inside ERSPAN type II of this session
+    /// Send the frames inside ERSPAN type II with this session id, as a switch's mirror port does
     ///
-    /// --size is that of the frames inside; the headers before them are 50 bytes. Frames are numbered,
-    /// so that 'quaff capture --decap erspan' misses what is lost.
-    #[arg(long, value_name = "SESSION", value_parser = clap::value_parser!(u16).range(0..1024), help_heading = "Around it")]
+    /// --size is the size of the inner frames; 50 bytes of headers are added. Frames are numbered, so that
+    /// 'quaff capture --decap erspan' counts lost ones.
+    #[arg(long, value_name = "SESSION", value_parser = clap::value_parser!(u16).range(0..1024), help_heading = "Encapsulation")]
     pub(super) erspan: Option<u16>,
-    /// Send the frames inside VXLAN with this network identifier; --size is that of the frames inside
-    #[arg(long, value_name = "VNI", value_parser = clap::value_parser!(u32).range(0..1 << 24), conflicts_with = "erspan", help_heading = "Around it")]
+    /// Send the frames inside VXLAN with this network identifier; --size is the size of the inner frames
+    #[arg(long, value_name = "VNI", value_parser = clap::value_parser!(u32).range(0..1 << 24), conflicts_with = "erspan", help_heading = "Encapsulation")]
     pub(super) vxlan: Option<u32>,
 
+    /// Core for the sending thread
+    #[arg(long, value_name = "N", help_heading = "Performance")]
+    pub(super) cpu: Option<usize>,
+
     /// Print the report as one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = "Report")]
     pub(super) json: bool,
 }
 
-/// What frames carry.
+/// Payload of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(super) enum ContentKind {
     /// Byte i has the value i mod 256
@@ -211,18 +209,19 @@ pub(super) enum ContentKind {
     Random,
 }
 
-/// Which TCP.
+/// Kind of TCP traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum TcpKind {
-    /// First segments only
+    /// SYN segments only
     Syn,
-    /// Whole conversations
+    /// Complete conversations
     Talk,
 }
 
 pub(super) type Mac = [u8; 6];
 
-/// A type of its own, or clap would take the list for a repeatable option.
+/// VLAN tags. A newtype, because clap would treat a `Vec` as a repeatable option.
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tags(pub(super) Vec<Tag>);
 

@@ -1,7 +1,7 @@
-//! `quaff gulp`: the old command line of Gulp, in quaff's own words.
+//! `quaff gulp`: the command line of Gulp, translated to a native one.
 //!
-//! Arguments in, a native command line out, which is read and run like any other. What is Gulp's own
-//! and nobody else's is here: its lock, and its check that the interface is Ethernet.
+//! The native command line is parsed and run like any other. Implemented here are only Gulp's lock and its check
+//! that the interface is Ethernet.
 
 mod native;
 mod options;
@@ -15,44 +15,43 @@ use quaff_wire::linktype;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 
-/// Gulp's command line: every option of its manual, and what quaff does for it
+/// Accept the command line of Gulp, with every option of its manual
 ///
-/// Gulp (Corey Satten, 2007) was the first to capture a gigabit to disk without loss. Its command
-/// lines work with 'quaff ' in front; -v prints the native command that does the same. Output is
-/// pcap with µs, to stdout or into -o DIR. ^C writes what is in memory and ends; a second one ends
-/// at once.
+/// Gulp (Corey Satten, 2007) was the first program to capture a gigabit to disk without loss. Its command lines
+/// work with 'quaff ' in front; -v prints the equivalent native command. Output is pcap with microseconds, to
+/// stdout or into -o DIR. ^C writes the buffered packets and ends; a second one ends immediately.
 #[derive(Debug, clap::Args)]
 #[command(after_help = OPTIONS, override_usage = "quaff gulp [OPTIONS]")]
 pub(crate) struct Args {
-    /// Gulp's own options, read from left to right
+    /// Options of Gulp, read from left to right
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS", hide = true)]
     options: Vec<OsString>,
 }
 
 const OPTIONS: &str = "\
 Capture:
-  -d          take Cisco's ERSPAN off, all types (sets -f to 'proto gre')
-  -f \"EXPR\"   a tcpdump filter; a -d behind it replaces it
-  -i IF|-     the interface, or a capture on stdin [default: $CAP_IFACE, else eth1]
-  -s N        keep the first N bytes of a packet, as it is after -d
-  -F          do not ask whether the interface is Ethernet
+  -d          remove ERSPAN headers, all types (sets -f to 'proto gre')
+  -f \"EXPR\"   tcpdump filter; a later -d replaces it
+  -i IF|-     interface, or '-' for a capture on stdin [default: $CAP_IFACE, else eth1]
+  -s N        keep the first N bytes of a packet, counted after -d
+  -F          do not check that the interface is Ethernet
   -r N        buffer of N MB, 1 to 1024 [default: 1/4 of free memory; for -C, 100]
-  -c          copy stdin to stdout through the buffer, whatever it is
-  -x, -X      be the only one; run though another one asked to be
-  -v          print the version and the native command that does the same, and exit
-  -V TEXT     show twice a second how it goes: on stderr, or, when TEXT has ten characters or
-              more, as the name of the process (ps -o comm)
+  -c          copy any stdin to stdout through the buffer
+  -x, -X      run exclusively; run although another gulp is exclusive
+  -v          print the version and the equivalent native command, and exit
+  -V TEXT     show progress twice a second: on stderr, or, if TEXT has at least ten
+              characters, as the process name (ps -o comm)
 
 Files:
   -o DIR      write files into DIR instead of stdout: pcap000, pcap001, ...
-  -n NAME     NAME instead of pcap
-  -t          NAME1234567890.000: with the time of each, and at most 1000 of them
-  -C N        begin the next file after N times -r [default: 10]
-  -G N        begin a file each N seconds, by the clock
-  -W N        keep N files, and number them anew
+  -n NAME     file name prefix [default: pcap]
+  -t          put the time into file names (NAME1234567890.000); at most 1000 files
+  -C N        start the next file after N times -r [default: 10]
+  -G N        start a file every N seconds, aligned to the clock
+  -W N        keep N files and reuse their numbers
   -Z CMD      run 'CMD FILE' after each file, at the lowest priority
 
-Accepted, and said to mean nothing here: -B -Y -p N -q -z N
+Accepted without effect: -B -Y -p N -q -z N
 
 Examples:
   quaff gulp -i eth1 -f 'tcp port 80' > web.pcap

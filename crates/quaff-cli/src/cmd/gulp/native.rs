@@ -98,7 +98,7 @@ impl Native {
     fn pipe(&mut self, options: &Options) {
         self.add(["pipe"]);
         if let Some(ring) = options.ring {
-            self.value("--size", format!("{ring}M"));
+            self.value("--buffer", format!("{ring}M"));
         }
         if let Some(dir) = &options.dir {
             self.value("--dir", dir);
@@ -194,7 +194,7 @@ mod tests {
             ("-o d -n 50% -C 1 -r 1 -W 1", "capture -i eth1 --buffer 1M --format pcap-us --dir d --name 50%%%3i --rotate-size 2M --keep-files 2 --wrap".to_owned()),
             // Without -o nothing is rotated.
             ("-n tap -t -C 2 -G 60 -W 3 -Z gzip", format!("capture -i eth1 {to_stdout}")),
-            ("-c -r 200 -o d -C 1", "pipe --size 200M --dir d --name pcap%3i --rotate-size 200M".to_owned()),
+            ("-c -r 200 -o d -C 1", "pipe --buffer 200M --dir d --name pcap%3i --rotate-size 200M".to_owned()),
             // What Gulp's copy did not look at.
             ("-c -i eth3 -d", "pipe".to_owned()),
         ] {

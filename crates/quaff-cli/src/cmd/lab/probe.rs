@@ -1,22 +1,22 @@
-//! `quaff lab probe`: what this machine permits, for people and for scripts.
+//! `quaff lab probe`: checks which kernel features and permissions quaff can use here.
 
 use crate::exit::Exit;
 use quaff_lab::probe::{Permit, probe};
 use std::path::PathBuf;
 
-/// See what this machine permits of what quaff needs
+/// Check which kernel features and permissions quaff can use on this machine
 ///
-/// Each thing is tried by doing it: namespaces with a link between them, packets received in a
-/// kernel ring, BPF programs that receive and inject frames, io_uring, direct writes, locked memory
-/// and real-time priority. Of what is refused it says why, and what to do about it.
+/// Each feature is tried: namespaces with a link between them, packets received in a kernel ring, BPF programs
+/// that receive and inject frames, io_uring, direct writes, locked memory and real-time priority. For each one
+/// that is refused, the reason and a remedy are printed.
 ///
-/// Exits with 0 whatever it finds; scripts read --json.
+/// Exit status: 0, whatever the result; scripts read --json.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to try direct writes
+    /// Folder in which to try direct writes
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Print a JSON array of objects with "what", "purpose", "permitted" and "detail" instead
+    /// Print a JSON array of objects with "what", "purpose", "permitted" and "detail"
     #[arg(long)]
     json: bool,
 }

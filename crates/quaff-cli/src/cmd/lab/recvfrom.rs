@@ -1,4 +1,4 @@
-//! `quaff lab recvfrom`: slow sniffing, to be measured beside the others.
+//! `quaff lab recvfrom`: a capturer without a ring, as a baseline for measurements.
 
 use crate::exit::Exit;
 use crate::units;
@@ -8,7 +8,7 @@ use quaff_os::signal::{Signal, Signals};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Capture one packet after the other, as it was done before rings
+/// Capture one packet per system call, as was done before rings
 ///
 /// One recvfrom(2) for each packet, on a plain packet socket, and buffered writes into a pcap file: the slow
 /// sniffing that 'quaff bench' measures others beside. SIGINT or SIGTERM ends it; it prints a JSON object with

@@ -1,4 +1,4 @@
-//! `quaff lab run`: a command in a lab, its signals and its exit code.
+//! `quaff lab run`: runs a command in a lab, and passes on signals and the exit status.
 
 use super::{LinkArgs, only_lab};
 use crate::exit::Exit;
@@ -12,39 +12,37 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
-/// Tells a command that runs in a lab which one it is.
+/// Environment variable with the lab's name, for commands that run in it.
 const LAB_VARIABLE: &str = "QUAFF_LAB";
-/// A signal ends the wait at once; this only bounds it.
+/// Longest wait for a signal, which ends the wait.
 const WAIT: Duration = Duration::from_secs(60);
 
 /// Run a command in a lab
 ///
-/// The command runs in the receiving namespace, or with --tx in the sending one, and sees that
-/// namespace's interfaces also in /sys/class/net. It runs in the lab that is named; else in the lab
-/// in whose command quaff was called ($QUAFF_LAB); else in the one that is up; else in a temporary
-/// one, which is taken down when the command ends.
+/// The command runs in the receiving namespace, or with --tx in the sending one; /sys/class/net shows that
+/// namespace's interfaces. The lab is the one given with --lab; else the lab in which quaff itself was run
+/// ($QUAFF_LAB); else the only one that is up; else a temporary one, removed when the command ends.
 ///
-/// Exits with the command's own status: 128 plus the signal's number if a signal ended it, 127 if
-/// it was not found, 126 if it could not be run. SIGINT, SIGTERM and SIGHUP are passed on to it and what
-/// it has started.
+/// Exit status: the command's own; 128 plus the signal number if a signal ended it; 127 if it was not found; 126
+/// if it could not be run. SIGINT, SIGTERM and SIGHUP are forwarded to it and its children.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quaff lab run -- ip address
   quaff lab run --tx -- ping -c 3 198.18.0.2
   quaff lab run -- bash")]
 pub(crate) struct Args {
-    /// The lab to run it in
+    /// Lab to run the command in
     #[arg(long, value_name = "NAME")]
     lab: Option<String>,
-    /// Run it in a temporary lab, even if another is up
+    /// Use a temporary lab, even if another is up
     #[arg(long, conflicts_with = "lab")]
     new: bool,
-    /// Run it in the sending namespace
+    /// Run the command in the sending namespace
     #[arg(long)]
     tx: bool,
     #[command(flatten)]
     link: LinkArgs,
-    /// The command and its arguments
+    /// Command and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -67,7 +65,7 @@ fn choose(args: &Args) -> anyhow::Result<Lab> {
         if let Ok(name) = std::env::var(LAB_VARIABLE) {
             return Lab::join(&name).with_context(|| format!("{LAB_VARIABLE} names the lab {name:?}"));
         }
-        if let Some(name) = only_lab("say which with --lab NAME, or --new for a temporary one")? {
+        if let Some(name) = only_lab("choose one with --lab NAME, or use --new for a temporary one")? {
             return Ok(Lab::attach(&name)?);
         }
     }
@@ -97,7 +95,7 @@ fn run_in(lab: &Lab, args: &Args, signals: &Signals) -> anyhow::Result<Exit> {
     }
 }
 
-/// Waits for the command's end, and passes on what we are told meanwhile.
+/// Waits for the command's end, and forwards signals until then.
 fn attend(mut child: Child, signals: &Signals, foreground: bool) -> anyhow::Result<ExitStatus> {
     loop {
         if let Some(status) = child.try_wait()? {
@@ -106,7 +104,7 @@ fn attend(mut child: Child, signals: &Signals, foreground: bool) -> anyhow::Resu
         match signals.next_heard(WAIT)? {
             None => {}
             Some(heard) if heard.signal == Signal::SIGCHLD || foreground && heard.by_kernel => {}
-            // They may have ended this very moment; then there is nobody to tell.
+            // Errors are ignored: the command may have just ended.
             Some(heard) if foreground => drop(send(child.id(), heard.signal)),
             Some(heard) => drop(send_to_group(child.id(), heard.signal)),
         }

@@ -1,4 +1,4 @@
-//! `quaff replay`: capture files onto an interface, each packet when it is due.
+//! `quaff replay`: sends capture files from an interface, each packet when it is due.
 
 mod rewrite;
 mod watch;
@@ -21,156 +21,157 @@ use std::sync::Arc;
 use std::time::Duration;
 use watch::Watch;
 
-/// Send the packets of capture files again, each exactly when it is due
+/// Send the packets of capture files, each exactly when it is due
 ///
-/// The files may be pcap or pcapng, compressed or not; '-' is standard input. Several files are sent
-/// one behind the other, without a pause. They may be larger than memory.
+/// Input files are pcap or pcapng, compressed or not; '-' is stdin. Several files are sent one after the
+/// other without a pause. They may be larger than memory.
 ///
-/// With -o the frames are sent from the interface, with --inject they arrive on it, as if from the
-/// wire. Without any rate they are sent as they were captured. Deadlines are counted from the first
-/// frame, so that errors never add up; at the end the report says how well they were kept.
+/// With -o the frames leave by the interface; with --inject they arrive on it, as if from the wire. Without
+/// a rate they are sent with their captured timing. Deadlines are counted from the first frame, so errors
+/// never accumulate; the report says how precisely they were kept.
 ///
-/// Frames that do not fit the interface's MTU (or, in the kernel, a page: 3400 bytes) are left out
-/// and counted. Files of another kind of link than Ethernet are refused before the first frame.
+/// Frames that exceed the interface's MTU (or, when injected, a memory page: 3400 bytes) are skipped and
+/// counted. Files with a link type other than Ethernet are refused before the first frame.
 ///
-/// At the end the ledger is told: packets in the files, frames intended, frames handed to the kernel,
-/// and frames that somebody else has counted. Exit status: 0 when they agree, 1 when they do not or
-/// when frames were left out, 2 when nothing could be sent. A run that SIGINT or SIGTERM ended early
-/// is fine (0) when all frames that were sent are confirmed; a second SIGINT ends it at once, without
-/// a report.
+/// The report compares the packets in the files, the frames intended, the frames handed to the kernel, and
+/// the frames confirmed by a counter that quaff does not keep itself. Exit status: 0 they agree; 1 they
+/// differ, or frames were skipped; 2 nothing could be sent. A run that SIGINT or SIGTERM ended exits with 0
+/// when every frame sent is confirmed; a second SIGINT ends it immediately, without a report.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     group = clap::ArgGroup::new("interface").required(true),
     group = clap::ArgGroup::new("rate"),
     after_help = "Examples:\n  \
-        quaff replay -o eth1 trace.pcap                          (as captured)\n  \
+        quaff replay -o eth1 trace.pcap\n  \
         quaff replay -o eth1 --pps 100k --loop 10 trace.pcapng.zst\n  \
-        quaff replay --inject eth0 -t --loop 0 --unique-ip trace.pcap --duration 30s\n  \
-        quaff replay -o eth1 --util 80 --link 1G day1.pcap day2.pcap"
+        quaff replay --inject eth0 -t --loop 0 --unique-ip --duration 30s trace.pcap\n  \
+        quaff replay -o eth1 --util 80 --link 1G day1.pcap day2.pcap\n  \
+        quaff replay -o eth1 --out2 eth2 --map-ip 10.0.0.0/8:192.168.0.0/16 trace.pcap"
 )]
 pub(crate) struct Args {
-    /// Capture files, in order; '-' is standard input
+    /// Capture files, in order; '-' is stdin
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Send the frames from this interface
-    #[arg(short = 'o', long = "out", value_name = "IF", group = "interface", help_heading = "Where")]
-    pub(crate) out: Option<String>,
-    /// Have the frames arrive on this interface, as if from the wire
-    ///
-    /// Begin captures first: of frames that arrive while one begins, eight at most may come out of order.
-    #[arg(long, value_name = "IF", group = "interface", help_heading = "Where")]
-    pub(crate) inject: Option<String>,
-    /// A second interface, for the frames of the other side of each conversation
-    ///
-    /// Frames leave in the order of the file, at any speed, whichever of the two they leave by.
-    #[arg(long, value_name = "IF", requires = "out", help_heading = "Where")]
-    pub(crate) out2: Option<String>,
-    /// A cache file of tcpprep's, which says by which of two interfaces each packet of a file leaves
-    #[arg(long, value_name = "CACHE", requires = "out2", help_heading = "Where")]
+    /// Cache file of tcpprep, which assigns each packet to one of the two interfaces
+    #[arg(long, value_name = "CACHE", requires = "out2", help_heading = "Input")]
     pub(crate) tcpprep: Option<PathBuf>,
-    /// A capture of the other direction, sent by --out2 at the same time, in the order of time; when
-    /// there are several, they follow each other
-    #[arg(long, value_name = "FILE", requires = "out2", conflicts_with = "tcpprep", help_heading = "Where")]
+    /// Capture of the other direction, sent by --out2 at the same time, merged by time; several follow each
+    /// other
+    #[arg(long, value_name = "FILE", requires = "out2", conflicts_with = "tcpprep", help_heading = "Input")]
     pub(crate) dual: Vec<PathBuf>,
-    /// How frames leave by -o
-    #[arg(long, value_enum, value_name = "WAY", default_value_t = Via::Auto, conflicts_with = "inject", help_heading = "Where")]
+    /// Send only these packets, numbered from 1 across all files, such as 1-5,7,100-
+    #[arg(long, value_name = "RANGES", help_heading = "Input")]
+    pub(crate) include: Option<Ranges>,
+    /// Skip these packets
+    #[arg(long, value_name = "RANGES", help_heading = "Input")]
+    pub(crate) exclude: Option<Ranges>,
+    /// Send the files N times; 0 repeats until SIGINT
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = units::whole, help_heading = "Input")]
+    pub(crate) r#loop: u64,
+    /// Give each loop its own flows
+    ///
+    /// With every loop the lower address of each packet decreases by one and the higher one increases by one
+    /// (of IPv6 addresses, the last 32 bits), so both directions of a conversation stay together. Checksums
+    /// are updated.
+    #[arg(long, help_heading = "Input")]
+    pub(crate) unique_ip: bool,
+    /// Stop after N frames, such as 1000 or 3M
+    #[arg(short, long, alias = "limit", value_name = "N", value_parser = units::whole, help_heading = "Input")]
+    pub(crate) count: Option<u64>,
+    /// Stop after TIME, such as 5s, 1.5m or 250ms
+    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Input")]
+    pub(crate) duration: Option<Duration>,
+
+    /// Send the frames from this interface
+    #[arg(short = 'o', long = "out", value_name = "IF", group = "interface", help_heading = "Output")]
+    pub(crate) out: Option<String>,
+    /// Inject the frames into the receive path of this interface, as if they came from the wire
+    ///
+    /// Start captures first: while a capture starts, up to eight frames may arrive out of order.
+    #[arg(long, value_name = "IF", group = "interface", help_heading = "Output")]
+    pub(crate) inject: Option<String>,
+    /// Second interface, for the other side of each conversation
+    ///
+    /// Frames leave in the order of the file at any rate, whichever interface they leave by.
+    #[arg(long, value_name = "IF", requires = "out", help_heading = "Output")]
+    pub(crate) out2: Option<String>,
+    /// Transmit backend for -o
+    #[arg(long, value_enum, value_name = "BACKEND", default_value_t = Via::Auto, conflicts_with = "inject", help_heading = "Output")]
     pub(crate) via: Via,
 
-    /// So many times as fast as captured, such as 2 or 0.5
-    #[arg(short = 'x', long, value_name = "FACTOR", value_parser = ratio, group = "rate", help_heading = "Pace")]
+    /// Multiply the captured speed by FACTOR, such as 2 or 0.5
+    #[arg(short = 'x', long, value_name = "FACTOR", value_parser = ratio, group = "rate", help_heading = "Rate")]
     pub(crate) multiplier: Option<Ratio>,
     /// Frames per second, such as 20, 0.5, 400k or 1.5M
-    #[arg(long, value_name = "RATE", value_parser = ratio, group = "rate", help_heading = "Pace")]
+    #[arg(long, value_name = "RATE", value_parser = ratio, group = "rate", help_heading = "Rate")]
     pub(crate) pps: Option<Ratio>,
-    /// Megabits per second (10^6), of what --layer says
-    #[arg(long, value_name = "RATE", value_parser = ratio, group = "rate", help_heading = "Pace")]
+    /// Megabits per second (10^6), counted at --layer
+    #[arg(long, value_name = "RATE", value_parser = ratio, group = "rate", help_heading = "Rate")]
     pub(crate) mbps: Option<Ratio>,
-    /// What --mbps counts of a frame: 1 all that it takes on the wire (preamble, FCS and gap: 24 bytes
-    /// more), 2 the frame as captured, without FCS, 3 what is behind its Ethernet header
-    #[arg(long, value_name = "LAYER", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=3), requires = "mbps", help_heading = "Pace")]
+    /// Bytes that --mbps counts: 1 everything on the wire (24 bytes more: preamble, FCS and gap), 2 the frame
+    /// as captured, without FCS, 3 the payload of the Ethernet frame
+    #[arg(long, value_name = "LAYER", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=3), requires = "mbps", help_heading = "Rate")]
     pub(crate) layer: u8,
-    /// Percent of the link's speed, with all that a frame takes on the wire
-    #[arg(long, value_name = "PERCENT", value_parser = units::decimal, group = "rate", requires = "link", help_heading = "Pace")]
+    /// Percent of the --link rate, including preamble, FCS and gap
+    #[arg(long, value_name = "PERCENT", value_parser = units::decimal, group = "rate", requires = "link", help_heading = "Rate")]
     pub(crate) util: Option<f64>,
-    /// The link's speed in bits per second, such as 1G or 100M
-    #[arg(long, value_name = "SPEED", value_parser = units::decimal, requires = "util", help_heading = "Pace")]
+    /// Link rate in bits per second, such as 1G or 100M
+    #[arg(long, value_name = "RATE", value_parser = units::decimal, requires = "util", help_heading = "Rate")]
     pub(crate) link: Option<f64>,
-    /// As fast as possible
-    #[arg(short = 't', long, group = "rate", help_heading = "Pace")]
+    /// Send as fast as possible
+    #[arg(short = 't', long, group = "rate", help_heading = "Rate")]
     pub(crate) topspeed: bool,
-    /// One frame for each line on standard input: press Enter
-    #[arg(long, group = "rate", help_heading = "Pace")]
+    /// Send one frame for each line on stdin (press Enter)
+    #[arg(long, group = "rate", help_heading = "Rate")]
     pub(crate) one_at_a_time: bool,
-
-    /// How often the files are sent; 0 is until SIGINT
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = units::whole, help_heading = "How much")]
-    pub(crate) r#loop: u64,
-    /// Give each loop flows of its own
-    ///
-    /// From loop to loop the lower address of each packet goes down by one and the higher one up by
-    /// one (of IPv6 addresses the last 32 bits), so that both directions of a conversation stay
-    /// together and all checksums stay as right as they were.
-    #[arg(long, help_heading = "How much")]
-    pub(crate) unique_ip: bool,
-    /// End after so long, such as 5s, 1.5m or 250ms
-    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "How much")]
-    pub(crate) duration: Option<Duration>,
-    /// End after so many frames, such as 1000 or 3M
-    #[arg(long, value_name = "N", value_parser = units::whole, help_heading = "How much")]
-    pub(crate) limit: Option<u64>,
-    /// Only these packets, counted from 1 through all files: such as 1-5,7,100-
-    #[arg(long, value_name = "RANGES", help_heading = "How much")]
-    pub(crate) include: Option<Ranges>,
-    /// None of these packets
-    #[arg(long, value_name = "RANGES", help_heading = "How much")]
-    pub(crate) exclude: Option<Ranges>,
+    /// Handling of frames that are more than 1 ms late
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t = LateArg::Burst, help_heading = "Rate")]
+    pub(crate) late: LateArg,
 
     #[command(flatten)]
     pub(crate) rewrite: rewrite::RewriteArgs,
 
-    /// What becomes of frames that are more than 1 ms late, because the machine was busy elsewhere
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = LateArg::Burst, help_heading = "Pace")]
-    pub(crate) late: LateArg,
-    /// Memory for frames; what does not fit streams through a part of it
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = memory)]
-    pub(crate) memory: usize,
-    /// Write a line with what was sent every so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = units::duration)]
-    pub(crate) stats: Option<Duration>,
-    /// Show no progress while sending
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-    /// Pin the sending thread to this core
-    #[arg(long, value_name = "CORE")]
+    /// Memory for frames; input that exceeds it is streamed
+    #[arg(long, alias = "memory", value_name = "SIZE", default_value = "256M", value_parser = memory, help_heading = "Performance")]
+    pub(crate) buffer: usize,
+    /// Core for the sending thread
+    #[arg(long, value_name = "N", help_heading = "Performance")]
     pub(crate) cpu: Option<usize>,
+
     /// Print the report as one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = "Report")]
     pub(crate) json: bool,
+    /// Do not show progress
+    #[arg(short, long, help_heading = "Report")]
+    pub(crate) quiet: bool,
+    /// Print a progress line every INTERVAL
+    #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Report")]
+    pub(crate) stats: Option<Duration>,
 }
 
-/// How frames leave by `-o`.
+/// The transmit backend for `-o`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Via {
-    /// By xdp-redirect where the driver can do that now; otherwise at top speed by the fastest of
-    /// sendmmsg, af-xdp-queue0 and tx-ring, each measured for 100 ms on the first frames of the run,
-    /// and with a pace by sendmmsg. The report says which, and why
+    /// xdp-redirect where the driver supports it; otherwise at top speed the fastest of sendmmsg,
+    /// af-xdp-queue0 and tx-ring, each measured for 100 ms on the first frames of the run, and sendmmsg at
+    /// a given rate. The report names the choice and its reason
     Auto,
-    /// By the driver, from a program in the kernel, without passing the stack; the fastest where the
-    /// driver takes frames from XDP programs
+    /// Sent by the driver from an XDP program in the kernel, bypassing the stack; the fastest backend where
+    /// the driver accepts redirected frames
     XdpRedirect,
-    /// From a packet socket, many frames a call, past the queueing discipline
+    /// Packet socket, many frames per system call, bypassing the queueing discipline
     Sendmmsg,
-    /// The same through the queueing discipline, so that captures on the interface see the frames too
+    /// As sendmmsg, through the queueing discipline, so that captures on the interface see the frames
     SendmmsgQdisc,
-    /// From a packet socket's ring; the driver reads the frames where they lie
+    /// Ring of a packet socket; the driver reads the frames in place
     TxRing,
-    /// The same through the queueing discipline
+    /// As tx-ring, through the queueing discipline
     TxRingQdisc,
-    /// By AF_XDP, without a copy and on all queues where the driver can: frames between the same two
-    /// addresses keep their order; elsewhere as af-xdp-queue0
+    /// AF_XDP, zero-copy and on all queues where the driver supports that: frames between the same two
+    /// addresses keep their order; otherwise as af-xdp-queue0
     AfXdp,
-    /// By AF_XDP on the first queue, in order
+    /// AF_XDP on the first queue, in order
     #[value(name = "af-xdp-queue0")]
     AfXdpQueue0,
 }
@@ -190,14 +191,14 @@ impl From<Via> for ReplayVia {
     }
 }
 
-/// What becomes of late frames.
+/// The handling of late frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LateArg {
-    /// They are sent at once, until the schedule is caught up with
+    /// Send them immediately until the schedule has caught up
     Burst,
-    /// All that follows is later too, and gaps stay as they should be
+    /// Delay everything that follows, keeping the gaps
     Shift,
-    /// They are not sent, and counted
+    /// Discard and count them
     Drop,
 }
 
@@ -215,20 +216,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(if report.agrees() { Exit::Done } else { Exit::Loss })
 }
 
-/// Does it all but telling how it ended.
+/// Runs the replay and returns its report, without printing it.
 fn execute(args: &Args) -> anyhow::Result<ReplayReport> {
     execute_with(args, |feed| feed, |_| {})
 }
 
-/// The same for another command line: `wrap` may put something between the files and the wire, and
-/// `look` sees how far it has come.
+/// Runs the replay for another command line: `wrap` may insert a feed between files and wire, and `look`
+/// receives the progress.
 pub(crate) fn execute_with(
     args: &Args,
     wrap: impl FnOnce(Box<dyn Feed>) -> Box<dyn Feed>,
     mut look: impl FnMut(&Snapshot),
 ) -> anyhow::Result<ReplayReport> {
     if args.one_at_a_time && args.files.iter().any(|file| file.as_os_str() == "-") {
-        bail!("standard input can be the file, or say when a frame goes, but not both");
+        bail!("stdin can be the input file or trigger the frames (--one-at-a-time), not both");
     }
     let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
     let (plan, stop) = (plan(args)?, Stop::default());
@@ -242,7 +243,7 @@ pub(crate) fn execute_with(
     Ok(report?)
 }
 
-/// The feed with what is to be changed in its frames.
+/// The feed with the rewriting that the flags ask for.
 fn rewritten(feed: Box<dyn Feed>, args: &Args) -> anyhow::Result<Box<dyn Feed>> {
     let mut mtu = u32::MAX;
     for interface in [&args.inject, &args.out, &args.out2].into_iter().flatten() {
@@ -250,9 +251,7 @@ fn rewritten(feed: Box<dyn Feed>, args: &Args) -> anyhow::Result<Box<dyn Feed>> 
     }
     let plan = args.rewrite.plan(mtu, args.out2.is_some() && args.tcpprep.is_none() && args.dual.is_empty());
     if plan.stamp.is_some() && args.r#loop != 1 {
-        bail!(
-            "--stamp numbers the frames of one pass, and would number them again in the next: leave --loop out"
-        );
+        bail!("--stamp numbers the frames of a single pass: omit --loop");
     }
     Ok(if plan.is_empty() { feed } else { Box::new(Rewriting::new(feed, plan)) })
 }
@@ -288,7 +287,7 @@ fn plan(args: &Args) -> anyhow::Result<ReplayPlan> {
         rate: rate(args)?,
         loops: (args.r#loop > 0).then_some(args.r#loop),
         unique_ip: args.unique_ip,
-        limit: args.limit,
+        limit: args.count,
         duration: args.duration,
         late: match args.late {
             LateArg::Burst => Late::Burst,
@@ -297,7 +296,7 @@ fn plan(args: &Args) -> anyhow::Result<ReplayPlan> {
         },
         stepwise: args.one_at_a_time,
         core: args.cpu,
-        memory_bytes: args.memory,
+        memory_bytes: args.buffer,
     })
 }
 
@@ -307,7 +306,7 @@ fn rate(args: &Args) -> anyhow::Result<Rate> {
         3 => Layer::L3,
         _ => Layer::L2,
     };
-    let too_fast = "such a rate cannot be reckoned with";
+    let too_fast = "the rate is out of range";
     if args.topspeed || args.one_at_a_time {
         return Ok(Rate::Topspeed);
     }
@@ -327,10 +326,10 @@ fn rate(args: &Args) -> anyhow::Result<Rate> {
 
 fn ratio(text: &str) -> Result<Ratio, String> {
     let value = units::decimal(text)?;
-    Ratio::of(value).ok_or_else(|| format!("'{text}' is too little, or too much"))
+    Ratio::of(value).ok_or_else(|| format!("'{text}' is out of range"))
 }
 
-/// The kernel's maps have less than 512 MiB.
+/// A size that fits the kernel's BPF maps, which hold less than 512 MiB.
 fn memory(text: &str) -> Result<usize, String> {
     let bytes = units::bytes(text)?;
     if (1 << 20..=500 << 20).contains(&bytes) {

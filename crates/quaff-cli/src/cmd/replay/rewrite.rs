@@ -1,4 +1,4 @@
-//! What `quaff replay` changes in frames on their way: its options, and the plan that they make.
+//! The rewriting options of `quaff replay`, and the plan they make.
 
 use crate::cmd::generate::mac;
 use quaff_send::{RewritePlan, SidesPlan};
@@ -10,115 +10,114 @@ use quaff_wire::rewrite::{AddressMap, AddressMaps, FixLength, PortMap, Rewrite, 
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Rewriting")]
 pub(crate) struct RewriteArgs {
-    /// Destination MAC; a second one is for what leaves by the second interface
+    /// Destination MAC; a second one is for frames that leave by --out2
     #[arg(long, value_name = "MAC[,MAC]", value_parser = macs)]
     pub(crate) dst_mac: Option<Macs>,
-    /// Source MAC; a second one is for what leaves by the second interface
+    /// Source MAC; a second one is for frames that leave by --out2
     #[arg(long, value_name = "MAC[,MAC]", value_parser = macs)]
     pub(crate) src_mac: Option<Macs>,
 
-    /// Put one network in the place of another, such as 10.0.0.0/8:192.168.0.0/16
+    /// Map one network to another, such as 10.0.0.0/8:192.168.0.0/16
     ///
-    /// Bits of the host stay. Source, destination and the addresses inside ARP are changed, but not those
-    /// inside a tunnel. The first map that fits counts. IPv6 as well: [fd00::/8]:[2001:db8::/32].
+    /// The host bits stay. Source, destination and the addresses in ARP change; addresses inside tunnels do
+    /// not. The first matching map applies. IPv6 in brackets: [fd00::/8]:[2001:db8::/32].
     #[arg(long, value_name = "NET:NET")]
     pub(crate) map_ip: Vec<AddressMap>,
-    /// As --map-ip, for sources only
+    /// As --map-ip, for source addresses only
     #[arg(long, value_name = "NET:NET")]
     pub(crate) map_src_ip: Vec<AddressMap>,
-    /// As --map-ip, for destinations only
+    /// As --map-ip, for destination addresses only
     #[arg(long, value_name = "NET:NET")]
     pub(crate) map_dst_ip: Vec<AddressMap>,
-    /// Scatter the addresses that no map names: the same ones for the same seed
+    /// Randomize the addresses that no map covers; the same seed gives the same addresses
     ///
-    /// Different addresses stay different. Loopback, link-local and multicast ones stay as they are.
+    /// Different addresses stay different. Loopback, link-local and multicast addresses stay as they are.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Put one port in the place of another: 80:8080, or 8000-8999:9000-9999; TCP, UDP and SCTP
+    /// Map ports of TCP, UDP and SCTP, such as 80:8080 or 8000-8999:9000-9999
     #[arg(long, value_name = "PORT:PORT")]
     pub(crate) map_port: Vec<PortMap>,
 
-    /// Change VLAN tags: pop, push:100 or set:vid=5,pcp=3; several are done in their order
+    /// Edit VLAN tags: pop, push:100 or set:vid=5,pcp=3; several edits apply in order
     ///
-    /// The parts of a tag are vid (0 to 4095), pcp (0 to 7), dei (0 or 1) and tpid (such as 0x88a8). It
-    /// is the outermost tag that is popped or set; frames without one are left alone.
+    /// The fields of a tag are vid (0 to 4095), pcp (0 to 7), dei (0 or 1) and tpid (such as 0x88a8). pop and
+    /// set act on the outermost tag; untagged frames stay as they are.
     #[arg(long, value_name = "EDIT")]
     pub(crate) vlan: Vec<TagEdit>,
-    /// TTL or hop limit: 64, or +N or -N for more or fewer, between 1 and 255
+    /// Set TTL and hop limit to N (64), or add (+N) or subtract (-N), between 1 and 255
     #[arg(long, value_name = "[+|-]N", allow_hyphen_values = true)]
     pub(crate) ttl: Option<Ttl>,
-    /// DSCP, by number or name, such as ef, cs1 or af21; the bits of ECN stay
+    /// DSCP, as a number or a name such as ef, cs1 or af21; the ECN bits stay
     #[arg(long, value_name = "DSCP", conflicts_with = "traffic_class")]
     pub(crate) dscp: Option<TrafficClass>,
     /// Type of service or traffic class, all eight bits
     #[arg(long, value_name = "N")]
     pub(crate) traffic_class: Option<u8>,
-    /// Flow label of IPv6
+    /// IPv6 flow label
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..1 << 20))]
     pub(crate) flow_label: Option<u32>,
 
-    /// What becomes of frames that the capture has cut [default: they are sent as they are]
+    /// Repair of frames that the capture truncated [default: send them as they are]
     #[arg(long, value_name = "HOW", value_enum)]
     pub(crate) fix_length: Option<Fix>,
-    /// Compute checksums anew, of every packet that is there as a whole
+    /// Recompute the checksums of all complete packets
     ///
-    /// Without this a checksum follows what was changed, so that one which was wrong stays wrong, as where
-    /// the capturing machine had left it to its network card. UDP packets without one stay without.
+    /// Without this, checksums are updated for what changed, so that a wrong checksum stays wrong (as where the
+    /// capturing host left it to its network card). UDP packets without a checksum stay without.
     #[arg(long)]
     pub(crate) fix_checksums: bool,
-    /// What becomes of frames that are longer than the MTU [default: skip]
+    /// Handling of frames that exceed the MTU [default: skip]
     #[arg(long, value_name = "POLICY", value_enum)]
     pub(crate) mtu_policy: Option<Policy>,
-    /// The MTU to go by [default: that of the interface]
+    /// MTU to apply [default: the interface's]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(68..=65_535))]
     pub(crate) mtu: Option<u32>,
 
-    /// By what clients, which leave by the first interface, are told from servers [default: auto]
+    /// Rule that separates clients (-o) from servers (--out2) [default: auto]
     ///
-    /// auto: who opens a connection or asks a service is a client, and otherwise who sends first.
-    /// first: who is first seen as a sender is a client. port or port=0-1023,8080: what goes to such a
-    /// port comes from a client. cidr=10.0.0.0/8,…: what comes from there comes from a server.
-    /// mac=02:00:00:00:00:01,…: so does what has such a source MAC.
+    /// auto: the client opens the connection or requests the service; failing that, it sends first. first: the
+    /// client is the first to send. port or port=0-1023,8080: packets to such a port come from a client.
+    /// cidr=10.0.0.0/8,… or mac=02:00:00:00:00:01,…: packets from there come from a server.
     #[arg(long, value_name = "RULE", requires = "out2")]
     pub(crate) split_by: Option<Rule>,
-    /// Servers leave by the first interface, clients by the second
+    /// Send servers by -o and clients by --out2
     #[arg(long, requires = "out2")]
     pub(crate) split_reverse: bool,
 
-    /// Put a numbered stamp into each frame, so that 'quaff verify' can tell which ones are missing
+    /// Put a numbered probe header into each frame, so that 'quaff verify' can name the missing ones
     ///
-    /// MACs, tags, addresses of IPv4 and lengths stay; all else of a frame becomes UDP with the stamp
-    /// in it, and frames of fewer than 64 bytes become as long as that. STREAM is the UDP source port.
-    /// Numbers are those of one pass, so that there can be no loops.
+    /// MACs, tags, IPv4 addresses and lengths stay; the rest of each frame becomes UDP with the probe header,
+    /// and frames below 64 bytes grow to 64. STREAM is the UDP source port. Frames are numbered once, so
+    /// --loop is not available.
     #[arg(long, value_name = "STREAM", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     pub(crate) stamp: Option<u16>,
 }
 
-/// One MAC for all, or one for each interface. A type of its own, or clap would take it for a list.
+/// One MAC for both interfaces, or one each. A newtype, because clap would treat an array as a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Macs([[u8; 6]; 2]);
 
-/// What becomes of a frame that the capture has cut.
+/// The repair of a frame that the capture truncated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Fix {
-    /// Filled up with zeros to the length that it had
+    /// Pad with zeros to the original length
     Pad,
-    /// Its headers say how long it is now
+    /// Set the lengths in its headers to what is left
     Cut,
-    /// Not sent
+    /// Do not send it
     Drop,
 }
 
-/// What becomes of a frame that does not fit.
+/// The handling of a frame that exceeds the MTU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Policy {
-    /// Not sent, and counted
+    /// Skip and count it
     Skip,
-    /// Cut, and its headers say so
+    /// Truncate it and set the lengths in its headers
     Cut,
-    /// Sent as IP fragments; what is not IP is skipped
+    /// Send it as IP fragments; skip frames that are not IP
     Fragment,
-    /// An error
+    /// Stop with an error
     Fail,
 }
 
@@ -138,7 +137,7 @@ impl RewriteArgs {
             Some(Policy::Fragment) => MtuPolicy::Fragment,
             Some(Policy::Fail) => MtuPolicy::Fail,
         };
-        // Without these words what does not fit is left out where it is sent, and no frame is copied.
+        // Without these flags the transmit backend skips what does not fit, and no frame is copied.
         let has_mtu = self.mtu_policy.is_some() || self.mtu.is_some() || self.stamp.is_some();
         RewritePlan {
             rewrite: Rewrite {

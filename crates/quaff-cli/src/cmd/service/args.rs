@@ -1,4 +1,4 @@
-//! What can be said on the command line of `quaff service`.
+//! The arguments of `quaff service`.
 
 use super::values::{self, Bed};
 use crate::units::{self, TimeStampType};
@@ -9,82 +9,84 @@ use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct TestArgs {
-    /// One end, an interface or NETNS/IF
-    #[arg(long, value_name = "END", value_parser = values::end, requires = "to", help_heading = "Where")]
+    /// One end of the path: an interface, or NETNS/IF
+    #[arg(long, value_name = "END", value_parser = values::end, requires = "to", help_heading = "Path")]
     pub(super) from: Option<End>,
     /// The other end
-    #[arg(long, value_name = "END", value_parser = values::end, requires = "from", help_heading = "Where")]
+    #[arg(long, value_name = "END", value_parser = values::end, requires = "from", help_heading = "Path")]
     pub(super) to: Option<End>,
-    /// Through a router: an address for the one end, and the router's there; the test answers for its own itself, so
-    /// that no interface may have it
-    #[arg(long, value_name = "IP,GATEWAY", value_parser = values::host, requires_all = ["from", "to_ip"], help_heading = "Where")]
+    /// Address of the --from end and its gateway, for paths through routers; no interface may have the address,
+    /// because the test itself answers ARP for it
+    #[arg(long, value_name = "IP,GATEWAY", value_parser = values::host, requires_all = ["from", "to_ip"], help_heading = "Path")]
     pub(super) from_ip: Option<Host>,
-    /// And at the other end
-    #[arg(long, value_name = "IP,GATEWAY", value_parser = values::host, requires_all = ["from", "from_ip"], help_heading = "Where")]
+    /// Address of the --to end and its gateway
+    #[arg(long, value_name = "IP,GATEWAY", value_parser = values::host, requires_all = ["from", "from_ip"], help_heading = "Path")]
     pub(super) to_ip: Option<Host>,
-    /// In a lab: what stands between its ends, link (nothing), bridge, tap or router [default: the preset's, tap]
-    #[arg(long, value_name = "BED", value_parser = values::bed, conflicts_with = "from", help_heading = "Where")]
+    /// Topology of the lab, when no ends are given: link (a cable), bridge, tap or router [default: the preset's, tap]
+    #[arg(long, value_name = "BED", value_parser = values::bed, conflicts_with = "from", help_heading = "Path")]
     pub(super) bed: Option<Bed>,
-    /// Two ends that are joined by nothing but a link, on which the instrument is measured alone
-    #[arg(long, value_name = "END", value_parser = values::end, requires = "null_to", help_heading = "Where")]
+    /// First port of a back-to-back cable, to calibrate the tester
+    #[arg(long, value_name = "END", value_parser = values::end, requires = "null_to", help_heading = "Path")]
     pub(super) null_from: Option<End>,
-    /// And the other of them
-    #[arg(long, value_name = "END", value_parser = values::end, requires = "null_from", help_heading = "Where")]
+    /// Second port of that cable
+    #[arg(long, value_name = "END", value_parser = values::end, requires = "null_from", help_heading = "Path")]
     pub(super) null_to: Option<End>,
-    /// The link's rate, by which loads are reckoned, bits per second such as 1G [default: the interface's, or 1G]
-    #[arg(long, value_name = "RATE", value_parser = values::rate_mbps, help_heading = "Where")]
+    /// Link rate in bits per second, to which loads refer, such as 1G [default: the interface's, or 1G]
+    #[arg(long, value_name = "RATE", value_parser = values::rate_mbps, help_heading = "Path")]
     pub(super) link: Option<f64>,
-    /// Whose clock stamps arriving frames: host or adapter, whose clock then has to be kept with the system's (phc2sys)
-    #[arg(short = 'j', long, value_name = "TYPE", default_value = "host", help_heading = "Where")]
+    /// Clock that time-stamps arriving frames; adapter needs a clock synchronized to the system's (phc2sys)
+    #[arg(short = 'j', long, value_name = "TYPE", default_value = "host", help_heading = "Path")]
     pub(super) time_stamp_type: TimeStampType,
-    /// Both ways at the same time, each with its own verdict
-    #[arg(long, help_heading = "Where")]
+    /// Test both directions at the same time, each with its own verdict
+    #[arg(long, help_heading = "Path")]
     pub(super) both: bool,
 
-    /// whitepaper (a service performance test through a tap), rfc2544 or y1564, as their texts have them; with
-    /// none of --preset, --plan and --service rfc2544 on its short profile
-    #[arg(long, value_name = "NAME", help_heading = "What is tested")]
+    /// Run a named test plan: whitepaper (service performance through a tap), rfc2544 or y1564 [default: y1564 with
+    /// --service, otherwise rfc2544 with --short]
+    #[arg(long, value_name = "NAME", help_heading = "Test plan")]
     pub(super) preset: Option<String>,
-    /// A few minutes instead of hours: shorter trials, fewer repetitions
-    #[arg(long, conflicts_with = "plan", help_heading = "What is tested")]
+    /// Shorten the preset to a few minutes: shorter trials, fewer repetitions
+    #[arg(long, conflicts_with = "plan", help_heading = "Test plan")]
     pub(super) short: bool,
-    /// What a file says; --print-plan shows its form
-    #[arg(long, value_name = "FILE.toml", conflicts_with = "preset", help_heading = "What is tested")]
+    /// Read the test plan from FILE; --dry-run prints a template
+    #[arg(long, value_name = "FILE.toml", conflicts_with = "preset", help_heading = "Test plan")]
     pub(super) plan: Option<PathBuf>,
-    /// A service, instead of the preset's and without its limits; several are tested at once. SIZE is bytes with FCS, or some of them in
-    /// turns (64+576+1518); rates are bits per second, such as 10M; bursts are bytes
-    #[arg(long, value_name = "NAME:SIZE:CIR[:EIR[:CBS[:EBS]]]", value_parser = values::service, help_heading = "What is tested")]
+    /// Test this service instead of the preset's, without its limits; repeat it to test several at once
+    ///
+    /// SIZE is bytes with FCS, or several in turn (64+576+1518); rates are bits per second, such as 10M; bursts are
+    /// bytes.
+    #[arg(long, value_name = "NAME:SIZE:CIR[:EIR[:CBS[:EBS]]]", value_parser = values::service, help_heading = "Test plan")]
     pub(super) service: Vec<Service>,
-    /// How often the service performance test is done [default: the preset's]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What is tested")]
+    /// Repetitions of the service performance test [default: the preset's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Test plan")]
     pub(super) runs: Option<u32>,
-    /// How long a service performance test lasts; Y.1564 has 15m, 2h and 24h [default: the preset's]
-    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "What is tested")]
+    /// Duration of a service performance test; Y.1564 has 15m, 2h and 24h [default: the preset's]
+    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Test plan")]
     pub(super) duration: Option<Duration>,
-    /// Print what would be run, as a file for --plan, and how long it would take; run nothing
-    #[arg(long, help_heading = "What is tested")]
-    pub(super) print_plan: bool,
+    /// Print the plan as TOML for --plan, with its duration; run nothing
+    #[arg(long, alias = "print-plan", help_heading = "Test plan")]
+    pub(super) dry_run: bool,
 
-    /// The largest mean one-way delay (FTD), such as 100ms
+    /// Highest mean one-way delay (FTD), such as 100ms
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Limits of every service")]
     pub(super) max_delay: Option<Duration>,
-    /// The largest delay variation (FDV, above the smallest delay), such as 20ms
+    /// Highest delay variation (FDV, above the smallest delay), such as 20ms
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Limits of every service")]
     pub(super) max_variation: Option<Duration>,
-    /// The most that may be lost (FLR), percent such as 0.3
+    /// Highest frame loss ratio (FLR), in percent, such as 0.3
     #[arg(long, value_name = "PERCENT", value_parser = values::percent, help_heading = "Limits of every service")]
     pub(super) max_loss: Option<f64>,
-    /// The least share of seconds in which it has to be available, percent such as 99.99
+    /// Lowest availability, in percent of seconds, such as 99.99
     #[arg(long, value_name = "PERCENT", value_parser = values::percent, help_heading = "Limits of every service")]
     pub(super) min_availability: Option<f64>,
 
-    /// The folder for the result, a new one [default: service-NAME-TIME]
-    #[arg(long, value_name = "DIR", help_heading = "Result")]
+    /// New folder for the results [default: service-NAME-TIME]
+    #[arg(long, value_name = "DIR", help_heading = "Report")]
     pub(super) out: Option<PathBuf>,
     /// Print result.json instead of the tables
-    #[arg(long, help_heading = "Result")]
+    #[arg(long, help_heading = "Report")]
     pub(super) json: bool,
-    /// Print no line for each verdict while it runs
-    #[arg(short, long, help_heading = "Result")]
+    /// Do not print a line for each verdict
+    #[arg(short, long, help_heading = "Report")]
     pub(super) quiet: bool,
 }

@@ -1,4 +1,4 @@
-//! `quaff service list`: what can be tested by name.
+//! `quaff service list`: the presets.
 
 use crate::drawn::{about, plain};
 use crate::exit::Exit;
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 /// List the presets
 ///
-/// How long each takes is an estimate: in full, and with --short.
+/// Durations are estimates: in full, and with --short.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Print a JSON array instead
+    /// Print a JSON array
     #[arg(long)]
     json: bool,
 }

@@ -20,7 +20,7 @@ pub(super) fn run(args: &TestArgs) -> anyhow::Result<Exit> {
     // Before the first thread: from here on a signal is something to read.
     let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
     let plan = plan(args)?;
-    if args.print_plan {
+    if args.dry_run {
         return print_plan(&plan);
     }
     let out = Folder::make(args.out.as_deref(), &format!("service-{}", stem(&plan.name)))?;

@@ -1,4 +1,4 @@
-//! `quaff service show`: a result once more.
+//! `quaff service show`: prints a stored result.
 
 use super::text;
 use crate::exit::Exit;
@@ -9,18 +9,18 @@ use std::path::PathBuf;
 
 /// Print the result of a service test again
 ///
-/// Exit status: as when it was measured.
+/// Exit status: that of the measurement.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The folder that 'quaff service' wrote, or the result.json in it
+    /// Folder that 'quaff service' wrote, or its result.json
     dir: PathBuf,
-    /// Print every limit, every trial, the services and the machine, too
+    /// Also print every limit, every trial, the services and the machine
     #[arg(long, conflicts_with = "json")]
     all: bool,
-    /// Print result.json instead
+    /// Print result.json instead of the tables
     #[arg(long)]
     json: bool,
-    /// Write the report and its pictures once more as well, as this version draws them
+    /// Also write the report and its charts into DIR, as rendered by this version
     #[arg(long, value_name = "DIR")]
     write: Option<PathBuf>,
 }

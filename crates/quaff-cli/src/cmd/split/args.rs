@@ -1,4 +1,4 @@
-//! The arguments of `quaff split`, and the plan that they mean.
+//! The arguments of `quaff split`, and the plan they make.
 
 use crate::cmd::capture::memory;
 use crate::units;
@@ -17,128 +17,130 @@ use quaff_wire::tunnel::Kinds;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Split one feed among several links, recorders or programs, with conversations kept whole
+/// Distribute one feed over several files, commands or interfaces, keeping conversations together
 ///
-/// Frames are sorted as a switch sorts them to a bundle of links: by MAC addresses, by IP addresses, or by
-/// addresses and ports, the same in both directions. Fragments go with the first of their datagram, ICMP
-/// errors with the packet that they quote, tunnels by what is inside on request; what is not IP goes by
-/// its MAC addresses. Frames themselves are not changed.
+/// Frames are assigned as a switch assigns them to the links of a bundle: by MAC addresses, IP addresses,
+/// or addresses and ports, the same in both directions. Fragments follow the first fragment of their
+/// datagram, ICMP errors follow the packet they quote, and --decap assigns tunnelled frames by their inner
+/// headers. Other frames are assigned by their MAC addresses. Frames are never modified.
 ///
-/// Members are files, pipes, commands, or interfaces that the frames are sent from. One that goes away
-/// (its reader has ended, its disk is full, its interface is down) is replaced: its share goes to the
-/// others, and what they had stays with them. An interface that comes back gets its share back. The same
-/// arguments sort the same way on every machine.
+/// Members are files, pipes, commands, or interfaces to send from. When one fails (its reader ends, its disk
+/// is full, its interface goes down), the remaining members share its flows, and keep their own. An interface
+/// that returns takes its flows again. The same arguments give the same assignment on every machine.
 ///
-/// At the end there is a report: each member's share, its busiest moments, its largest conversation, and
-/// how even it all was (Jain's index: 1 is even). --plan reports on a capture, and writes nothing.
+/// The report shows each member's share, its peak rates, its largest conversation, and Jain's fairness index
+/// (1 is even). --dry-run reports on a capture without writing anything.
 ///
-/// Exit status: 0 every packet went out, 1 some were lost (or a file that was read is damaged), 2 it
-/// failed.
+/// Exit status: 0 every packet went out; 1 packets were lost, or an input file is damaged; 2 the split failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Interface to take the feed from; may be given several times
+    /// Interface to read the feed from; repeat it for more
     #[arg(
         short,
         long = "interface",
         value_name = "IF",
         required_unless_present_any = ["read", "plan"],
-        help_heading = "In"
+        help_heading = "Input"
     )]
     interface: Vec<String>,
-    /// Read FILE instead, - is stdin; may be given several times, one is read after the other
-    #[arg(short, long, value_name = "FILE", conflicts_with = "interface", help_heading = "In")]
+    /// Read FILE instead of an interface; '-' is stdin; repeat it to read several in order
+    #[arg(short, long, value_name = "FILE", conflicts_with = "interface", help_heading = "Input")]
     read: Vec<PathBuf>,
-    /// Say how FILE would be split, and write nothing; may be given several times
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["interface", "read", "dir", "write", "output", "exec"], help_heading = "In")]
+    /// Read FILE and write nothing: --read FILE --dry-run
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["interface", "read", "dir", "write", "output", "exec"], hide = true)]
     plan: Vec<PathBuf>,
-    /// Behind damage in FILE, look for the next packet that makes sense, and go on
-    #[arg(long, conflicts_with = "interface", help_heading = "In")]
+    /// After damage in FILE, search for the next plausible packet and continue
+    #[arg(long, conflicts_with = "interface", help_heading = "Input")]
     salvage: bool,
-    /// Take only packets that match a tcpdump expression
-    #[arg(short, long, value_name = "EXPR", help_heading = "In")]
-    filter: Option<String>,
-    /// Leave the interface out of promiscuous mode
-    #[arg(short = 'p', long, help_heading = "In")]
+    /// Do not put the interface into promiscuous mode
+    #[arg(short = 'p', long, help_heading = "Input")]
     no_promiscuous: bool,
     /// Stop after N packets
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "In")]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Input")]
     count: Option<u64>,
-    /// Stop after a time: 30s, 5m, 2h
-    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "In")]
+    /// Stop after TIME, such as 30s, 5m or 2h
+    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Input")]
     pub(super) duration: Option<Duration>,
 
-    /// What sorts the frames: macs, addresses, ports (which means addresses and ports), or several with
-    /// commas
+    /// Keep only packets that match a tcpdump expression
+    #[arg(short, long, value_name = "EXPR", help_heading = "Filter")]
+    filter: Option<String>,
+
+    /// Fields that select the member: macs, addresses, ports (addresses and ports), or a list of them
     ///
-    /// Where MAC addresses count beside others, they are those of a conversation's first frame: its way
-    /// back may go through another router.
-    #[arg(long, value_name = "FIELDS", default_value = "addresses", help_heading = "Sorting")]
+    /// In a list with macs, the MAC addresses are those of a conversation's first frame, because replies may
+    /// return through another router.
+    #[arg(long, value_name = "FIELDS", default_value = "addresses", help_heading = "Assignment")]
     by: By,
-    /// Split among N members [default: as many as outputs or weights are given]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=250), help_heading = "Sorting")]
+    /// Number of members [default: the number of outputs or weights]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=250), help_heading = "Assignment")]
     members: Option<u64>,
-    /// Their shares, as whole numbers: 2,1,1
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "Sorting")]
+    /// Shares of the members, as whole numbers such as 2,1,1
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "Assignment")]
     weights: Vec<u64>,
-    /// Sort tunnels by what is inside: auto, or kinds with commas, as capture --decap knows them
-    #[arg(long, visible_alias = "decap", value_name = "KINDS", num_args = 0..=1, default_missing_value = "auto", help_heading = "Sorting")]
-    inner: Option<Kinds>,
-    /// Look into no more than N tunnels that lie in each other
-    #[arg(long, value_name = "N", default_value_t = 4, requires = "inner", value_parser = clap::value_parser!(u8).range(1..=16), help_heading = "Sorting")]
-    inner_depth: u8,
-    /// Sort differently for each N; bundles behind one another need a number each
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Sorting")]
+    /// Assign tunnelled frames by their inner headers: auto, or a list of kinds as in 'quaff capture --decap'
+    #[arg(long, alias = "inner", value_name = "KINDS", num_args = 0..=1, default_missing_value = "auto", help_heading = "Assignment")]
+    decap: Option<Kinds>,
+    /// Look into at most N nested tunnels
+    #[arg(long, alias = "inner-depth", value_name = "N", default_value_t = 4, requires = "decap", value_parser = clap::value_parser!(u8).range(1..=16), help_heading = "Assignment")]
+    decap_depth: u8,
+    /// Vary the assignment; cascaded splits need different seeds
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Assignment")]
     seed: u64,
 
-    /// Write a file for each member into DIR: member-1.pcapng and so on
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["write", "output", "exec"], help_heading = "Out")]
+    /// Write one file per member into DIR: member-1.pcapng and so on
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["write", "output", "exec"], help_heading = "Output")]
     dir: Option<PathBuf>,
-    /// A member that is a file or a pipe, - is stdout; may be given several times
-    #[arg(short, long, value_name = "FILE", help_heading = "Out")]
+    /// Member that is a file or a pipe; '-' is stdout; repeat it for more
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     write: Vec<PathBuf>,
-    /// Members that are interfaces, which the frames are sent from
-    #[arg(short, long, value_name = "IF,IF,…", value_delimiter = ',', help_heading = "Out")]
+    /// Members that are interfaces, from which the frames are sent
+    #[arg(short, long, value_name = "IF,IF,…", value_delimiter = ',', help_heading = "Output")]
     output: Vec<String>,
-    /// A member that is a command, which reads packets from its stdin; may be given several times, and
-    /// given once with --members N it is run N times. $QUAFF_MEMBER is its number
-    #[arg(long, value_name = "CMD", help_heading = "Out")]
+    /// Member that is a command, which reads packets from stdin; repeat it for more
+    ///
+    /// A single command with --members N runs N times. $QUAFF_MEMBER is the member's number.
+    #[arg(long, value_name = "CMD", help_heading = "Output")]
     exec: Vec<String>,
-    /// Format of files and pipes: pcapng, pcap (ns), or pcap-us for old readers
-    #[arg(long, value_name = "FORMAT", default_value = "pcapng", help_heading = "Out")]
+    /// Format of files and pipes: pcapng, pcap (nanoseconds), or pcap-us (microseconds, for old readers)
+    #[arg(long, value_name = "FORMAT", default_value = "pcapng", help_heading = "Output")]
     format: FormatName,
 
-    /// Size of the kernel's ring, per interface [default: 1/64 of free memory, 16M to 128M]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Machine")]
+    /// Size of the kernel's receive ring, per interface [default: 1/64 of free memory, 16M to 128M]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
     ring: Option<u64>,
     /// Size of the buffers of all members together [default: 1/4 of free memory, 64M to 8G]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Machine")]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
     buffer: Option<u64>,
-    /// Core for the lane that sorts
-    #[arg(long, value_name = "N", help_heading = "Machine")]
+    /// Core for the lane that assigns the frames
+    #[arg(long, value_name = "N", help_heading = "Performance")]
     cpu: Option<usize>,
 
+    /// Report how the capture would be split; write nothing
+    #[arg(long, requires = "read", conflicts_with_all = ["dir", "write", "output", "exec"], help_heading = "Report")]
+    dry_run: bool,
     /// Print the report as JSON on stdout (on stderr with -w -)
-    #[arg(long, help_heading = "Words")]
+    #[arg(long, help_heading = "Report")]
     pub(super) json: bool,
-    /// Print nothing but errors and "capturing"; twice, errors alone
-    #[arg(short, long, action = clap::ArgAction::Count, help_heading = "Words")]
+    /// Print only errors and "capturing"; twice: only errors
+    #[arg(short, long, action = clap::ArgAction::Count, help_heading = "Report")]
     pub(super) quiet: u8,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   quaff split --members 4 --by addresses --read all.pcapng --dir parts
-  quaff split --plan all.pcapng --members 4 --by ports
+  quaff split --read all.pcapng --members 4 --by ports --dry-run
   quaff split -i eth0 --by ports -o eth1,eth2,eth3 --weights 2,1,1
-  quaff split -i eth0 --by addresses --inner -w /data1/a.pcapng -w /data2/b.pcapng
-  quaff split -i eth0 --members 4 --exec 'zeek -r - Log::default_logdir=zeek-$QUAFF_MEMBER'";
+  quaff split -i eth0 --decap -w /data1/a.pcapng -w /data2/b.pcapng
+  quaff split -i eth0 --members 4 --exec 'cd m$QUAFF_MEMBER && zeek -r -'";
 
-/// Bytes of a chunk: there is one at least in the hands of each member.
+/// Bytes of a chunk; every member holds at least one.
 const CHUNK_BYTES: usize = 1 << 20;
-/// The least that a member's buffer holds.
+/// Smallest buffer of a member, bytes.
 const MEMBER_BYTES: usize = 8 << 20;
-/// A packet is out after this time.
+/// Longest time until a packet leaves.
 const FLUSH: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -149,20 +151,22 @@ enum FormatName {
 }
 
 impl Args {
-    /// The plan that was meant, with the sizes that suit this machine.
+    /// The plan, with default sizes for this machine.
     pub(super) fn split_plan(&self) -> anyhow::Result<SplitPlan> {
         let goals = self.goals()?;
         let weights = match &self.weights[..] {
             [] => vec![1; goals.len()],
             weights if weights.len() == goals.len() => weights.to_vec(),
-            weights => bail!("{} weights for {} members: one each is needed", weights.len(), goals.len()),
+            weights => {
+                bail!("{} weights for {} members: give one each", weights.len(), goals.len())
+            }
         };
         Ok(SplitPlan {
             capture: self.capture_plan(goals.len()),
             sorting: Sorting {
                 by: self.by,
-                kinds: self.inner.unwrap_or(Kinds::NONE),
-                depth: self.inner_depth,
+                kinds: self.decap.unwrap_or(Kinds::NONE),
+                depth: self.decap_depth,
                 seed: self.seed,
             },
             members: goals
@@ -173,16 +177,16 @@ impl Args {
         })
     }
 
-    /// Where the members' frames go.
+    /// The outputs of the members.
     fn goals(&self) -> anyhow::Result<Vec<Goal>> {
         let wanted = self.members.map(|members| members as usize);
         let counted = wanted.or((!self.weights.is_empty()).then_some(self.weights.len()));
         if let Some(dir) = &self.dir {
-            let count = counted.context("--dir needs --members N: how many files")?;
+            let count = counted.context("--dir needs --members N")?;
             return self.files(dir, count);
         }
-        if !self.plan.is_empty() {
-            let count = counted.context("--plan needs --members N: how many there would be")?;
+        if self.dry_run || !self.plan.is_empty() {
+            let count = counted.context("--dry-run needs --members N")?;
             return Ok(vec![Goal::Nowhere; count]);
         }
         let file = |path: &PathBuf| {
@@ -198,13 +202,13 @@ impl Args {
         }
         match wanted {
             Some(wanted) if wanted != goals.len() && !goals.is_empty() => {
-                bail!("--members {wanted}, and {} outputs: one each is needed", goals.len())
+                bail!("--members {wanted} does not match {} outputs: give one each", goals.len())
             }
             _ => Ok(goals),
         }
     }
 
-    /// `DIR/member-1.pcapng` and so on, as many digits in each. The folder is made where it is not there.
+    /// `DIR/member-1.pcapng` and so on, numbers padded to the same width. Creates the folder if needed.
     fn files(&self, dir: &Path, count: usize) -> anyhow::Result<Vec<Goal>> {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
         let (digits, extension) = (count.to_string().len(), self.format().extension());
@@ -214,7 +218,10 @@ impl Args {
         let found = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let is_other = |name: &String| name.starts_with("member-") && !files.contains(name);
         if let Some(name) = found.into_iter().find(is_other) {
-            bail!("{}: {name} is another split's; give an empty folder, or remove it first", dir.display());
+            bail!(
+                "{}: {name} is from another split; name an empty folder, or remove the file first",
+                dir.display()
+            );
         }
         Ok(files.into_iter().map(|name| Goal::File(dir.join(name))).collect())
     }

@@ -1,7 +1,7 @@
-//! `quaff tcpreplay`: the old command line of tcpreplay, in quaff's own words.
+//! `quaff tcpreplay`: the command line of tcpreplay, translated to a native one.
 //!
-//! Arguments in, a native command line out, which is read and run like any other. What is tcpreplay's
-//! own is here: its final text, its flow figures, its statistics lines, and decoding by tcpdump.
+//! The native command line is parsed and run like any other. Implemented here are tcpreplay's final output, flow
+//! statistics, progress lines, and decoding by tcpdump.
 
 mod flows;
 mod native;
@@ -25,68 +25,69 @@ use std::path::{Path, PathBuf};
 use std::process;
 use text::{Device, Totals};
 
-/// Folders are walked into this deep.
+/// Deepest level of subfolders that is searched.
 const DEPTH_MAX: u32 = 40;
 
-/// tcpreplay's command line: every option of its manual, and its final text to the letter
+/// Accept the command line of tcpreplay, with every option of its manual and its exact final output
 ///
-/// tcpreplay's command lines work with 'quaff ' in front, and scripts that read its output read this.
-/// Packets leave by quaff's own ways and deadlines: several times faster, counted by who received
-/// them, and without drift. --native prints the native command that does the same. Exit status: 0
-/// done, 1 not all was sent, 2 failed.
+/// tcpreplay's command lines work with 'quaff ' in front, and scripts that parse its output can parse this.
+/// Packets are sent by quaff's own backends and deadlines: several times faster, confirmed by the receiver's
+/// counters, and without drift. --dry-run prints the equivalent native command.
+///
+/// Exit status: 0 done; 1 not everything was sent; 2 failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = OPTIONS, override_usage = "quaff tcpreplay [OPTIONS] FILE|DIR...")]
 pub(crate) struct Args {
-    /// tcpreplay's own options
+    /// Options of tcpreplay
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS", hide = true)]
     options: Vec<OsString>,
 }
 
 const OPTIONS: &str = "\
-Where to:
-  -i, --intf1 IF         the interface; with two of them the one of the client
-  -I, --intf2 IF         the second interface, for -c or -2
-  -c, --cachefile FILE   tcpprep's file says which packet leaves by which
-  -2, --dualfile         files in pairs, one for each interface, by their times
-  -w, --write FILE       a pcap file instead
+Output:
+  -i, --intf1 IF         interface; with two of them, the client side
+  -I, --intf2 IF         second interface, for -c or -2
+  -c, --cachefile FILE   tcpprep cache that assigns each packet to an interface
+  -2, --dualfile         files in pairs, one for each interface, merged by time
+  -w, --write FILE       write a pcap file instead
   --listnics             list interfaces, and exit
   --netmap, --xdp, --io-uring, --raw, and netmap:IF
-                         the fastest way onto the wire that works is taken, as without them
+                         accepted; the fastest backend that works is always used
 
-How fast (as captured, unless one of these is given):
-  -x, --multiplier X     X times as fast
-  -p, --pps N            packets per second, perhaps a fraction
+Rate (captured timing by default):
+  -x, --multiplier X     X times the captured speed
+  -p, --pps N            packets per second, possibly fractional
   -M, --mbps N           megabits per second; 0 is as fast as possible
   -t, --topspeed         as fast as possible
-  -o, --oneatatime       one for each Enter
+  -o, --oneatatime       one packet for each Enter
 
-How much:
-  -l, --loop N           so many times; 0 is without end
-  --unique-ip            flows of its own for each loop
-  -L, --limit N          end after N packets
-  --duration N           end after N seconds
-  --pktlen               packets that were cut when captured get their length back, with zeros
+Input:
+  -l, --loop N           repeat N times; 0 is endless
+  --unique-ip            new flows for each loop
+  -L, --limit N          stop after N packets
+  --duration N           stop after N seconds
+  --pktlen               pad truncated packets with zeros to their original length
   --include, --exclude RANGES
-                         these packets only, or all but these: 1-5,7,100-
+                         send only these packets, or all but these: 1-5,7,100-
 
-What is printed:
-  -K, --preload-pcap     flows are those of one loop, as tcpreplay counts them with it
-  --no-flow-stats        no flow figures
-  --flow-expiry N        flows end after N seconds without a packet
-  --stats N              what was sent so far, each N seconds; 0 is after each loop
+Report:
+  -K, --preload-pcap     count the flows of one loop, as tcpreplay does with -K
+  --no-flow-stats        no flow statistics
+  --flow-expiry N        flows expire after N seconds without a packet
+  --stats N              print progress every N seconds; 0 is after each loop
   -v, --verbose          decode the packets with tcpdump; -A, --decode ARGS for it
-  -P, --pid              the number of the process
-  -q, --quiet            the statistics at the end, and nothing else
-  --native               print the native command that does the same, and exit
+  -P, --pid              print the process id
+  -q, --quiet            print only the final statistics
+  --dry-run              print the equivalent native command, and exit
   -V, --version; -h, -H, --help
 
-Accepted, and said to mean nothing here: -T, --timer; --maxsleep; --nm-delay; --pps-multi;
+Accepted without effect: -T, --timer; --maxsleep; --nm-delay; --pps-multi;
 --loopdelay-ms; --loopdelay-ns; --unique-ip-loops; --xdp-batch-size; --loss; -d, --dbug
 
 Examples:
   quaff tcpreplay -i eth7 -tK --loop 50 --unique-ip smallFlows.pcap
   quaff tcpreplay -i eth7 -K --mbps 3500 --loop 50 --unique-ip bigFlows.pcap
-  quaff tcpreplay --native -i eth7 -p 1000 trace.pcap";
+  quaff tcpreplay --dry-run -i eth7 -p 1000 trace.pcap";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let options = match Options::read(&args.options) {
@@ -97,17 +98,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return exit;
     }
     if !options.has("intf1") && !options.has("write") {
-        bail!("the intf1 option is required: -i IF says which interface");
+        bail!("the intf1 option is required: name the interface with -i IF");
     }
     if options.files.is_empty() {
-        bail!("there is nothing to send: name a file or a folder");
+        bail!("no input: name a file or a folder");
     }
     let files = files(&options.files)?;
     let native = Native::of(&options, &files);
-    if !options.has("quiet") || options.has("native") {
+    let is_dry_run = options.has("dry-run") || options.has("native");
+    if !options.has("quiet") || is_dry_run {
         native.notes.iter().for_each(|note| say(&format!("quaff: {note}")));
     }
-    if options.has("native") {
+    if is_dry_run {
         print(&native.line());
         return Ok(Exit::Done);
     }
@@ -118,7 +120,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
 }
 
-/// What is only asked for.
+/// Answers the options that only print something.
 fn tell(options: &Options) -> Option<anyhow::Result<Exit>> {
     if options.has("version") {
         say(concat!("tcpreplay version: 4.4.3 (quaff ", env!("CARGO_PKG_VERSION"), ")"));
@@ -135,7 +137,7 @@ fn tell(options: &Options) -> Option<anyhow::Result<Exit>> {
     })
 }
 
-/// Has clap print its help.
+/// Prints the help through clap.
 fn help() -> anyhow::Result<Exit> {
     match crate::read(&["tcpreplay", "--help"].map(OsString::from)) {
         Err(error) if error.is::<clap::Error>() => Ok(error.downcast::<clap::Error>()?.print()?),
@@ -144,7 +146,7 @@ fn help() -> anyhow::Result<Exit> {
     .map(|()| Exit::Done)
 }
 
-/// Files as they are, and what is in folders, in the order of names.
+/// The named files, with folders expanded in the order of their names.
 fn files(named: &[OsString]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for name in named {

@@ -1,37 +1,37 @@
-//! The same in quaff's own words: tcpreplay's options in, a command line of `quaff` out.
+//! Translates tcpreplay's options to a native command line of `quaff`.
 
 use super::options::Options;
 use crate::show::quote;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// A command line, without the word `quaff`, and what there is to say about it.
+/// A native command line without the word `quaff`, and notes about the translation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Native {
     pub(super) args: Vec<OsString>,
-    /// What is not as it was, one line each.
+    /// Differences from tcpreplay, one line each.
     pub(super) notes: Vec<String>,
 }
 
-/// Options that are accepted, and why nothing comes of them.
+/// Options that are accepted without effect, and why.
 const IDLE: [(&str, &str); 9] = [
-    ("timer", "frames leave by absolute deadlines, whatever the timer"),
-    ("maxsleep", "long gaps are kept as they are; --multiplier makes them shorter"),
-    ("nm-delay", "there is no driver to be loaded, so there is nothing to wait for"),
-    ("pps-multi", "each packet leaves when it is due, at any rate"),
+    ("timer", "frames are sent at absolute deadlines"),
+    ("maxsleep", "long gaps are kept; --multiplier shortens them"),
+    ("nm-delay", "there is no driver to load"),
+    ("pps-multi", "each packet is sent when it is due, at any rate"),
     ("dbug", "there are no debugging messages"),
-    ("xdp-batch-size", "batches are as large as they may be"),
-    ("loss", "no packets are left out at random"),
+    ("xdp-batch-size", "batches have the largest possible size"),
+    ("loss", "no packets are dropped at random"),
     ("loopdelay-ms", "loops follow each other without a pause"),
     ("loopdelay-ns", "loops follow each other without a pause"),
 ];
-/// Options for other ways onto the wire.
+/// Options that select a transmit backend of tcpreplay.
 const WAYS: [&str; 4] = ["netmap", "xdp", "io-uring", "raw"];
-/// In front of the name of an interface these mean netmap.
+/// Prefixes of an interface name that select netmap.
 const NETMAP: [&str; 2] = ["netmap:", "vale:"];
 
 impl Native {
-    /// Translates. `files` are what the line names, folders walked through.
+    /// Translates `options`. `files` are the operands, with folders expanded.
     pub(super) fn of(options: &Options, files: &[PathBuf]) -> Self {
         let mut native = Self::default();
         match options.value("write") {
@@ -40,13 +40,13 @@ impl Native {
         }
         for (name, why) in IDLE {
             if options.has(name) {
-                native.note(format!("--{name} means nothing here: {why}"));
+                native.note(format!("--{name} has no effect: {why}"));
             }
         }
         native
     }
 
-    /// The line as one could type it.
+    /// The command line, quoted for a shell.
     pub(super) fn line(&self) -> String {
         let words: Vec<_> = self.args.iter().map(|arg| quote(arg)).collect();
         format!("quaff {}", words.join(" "))
@@ -80,9 +80,9 @@ impl Native {
         if options.fraction("unique-ip-loops").is_some_and(|loops| loops > 1.0) {
             self.note("--unique-ip-loops: each loop has addresses of its own".into());
         }
-        for (name, unit) in [("limit", ""), ("duration", "s")] {
+        for (name, flag, unit) in [("limit", "--count", ""), ("duration", "--duration", "s")] {
             if let Some(number) = options.number(name) {
-                self.value(&format!("--{name}"), format!("{number}{unit}"));
+                self.value(flag, format!("{number}{unit}"));
             }
         }
         for name in ["include", "exclude"] {
@@ -127,11 +127,11 @@ impl Native {
         self.add(["--format", "pcap-us"]);
         self.value("-w", file);
         if options.number("loop") == Some(0) {
-            self.note("--loop 0: a file cannot be written for ever".into());
+            self.note("--loop 0: a file cannot be written endlessly".into());
         }
         for name in ["unique-ip", "limit", "duration", "include", "exclude"] {
             if options.has(name) {
-                self.note(format!("--write: --{name} is left out"));
+                self.note(format!("--write: --{name} is ignored"));
             }
         }
     }
@@ -208,7 +208,7 @@ mod tests {
             ("-i a -p 200 --pps-multi 10 f", "-o a --pps 200 f"),
             ("-i a -M 0 f", "-o a --topspeed f"),
             ("-i a -o f", "-o a --one-at-a-time f"),
-            ("-i a -l 0 -L 10 --duration 5 -", "-o a --loop 0 --limit 10 --duration 5s -"),
+            ("-i a -l 0 -L 10 --duration 5 -", "-o a --loop 0 --count 10 --duration 5s -"),
             ("-i a --include 1-5,9 f", "-o a --include 1-5,9 f"),
             ("-i a -qvPKW --no-flow-stats --stats 3 -T nano --maxsleep 9 f", "-o a f"),
             ("-i a --pktlen f", "-o a --fix-length pad f"),

@@ -107,7 +107,8 @@ const SPECS: &[Spec] = &[
     spec("save-opts", 0, Kind::Perhaps),
     spec("load-opts", 0, Kind::Text),
     spec("no-load-opts", 0, Kind::Flag),
-    // Not tcpreplay's: the native command line.
+    // Additions of quaff: print the native command line. "native" is the older name.
+    spec("dry-run", 0, Kind::Flag),
     spec("native", 0, Kind::Flag),
 ];
 

@@ -15,79 +15,84 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Tell whether a capture of generated or replayed traffic is complete, packet by packet.
+/// Check, packet by packet, whether a capture of generated or replayed traffic is complete
 ///
-/// Frames made by 'quaff generate' carry a stream number, a sequence number and a checksum. verify
-/// reads pcap and pcapng files, written by quaff or by any other tool, and says which of these
-/// frames are missing, which came twice, late or damaged, and when the first and the last hole were.
-/// Files may be compressed with gzip, zstd or lz4, which their first bytes tell.
-/// A stream begins at number 0, so frames that were lost before the first one in the file count too.
+/// Frames of 'quaff generate' carry a stream id, a sequence number and a checksum. verify reads pcap and
+/// pcapng files of any writer and reports which of these frames are missing, duplicate, late or damaged, and
+/// when the first and the last gap occurred. Files may be compressed with gzip, zstd or lz4; the format is
+/// detected from the content. A stream starts at number 0, so frames lost before the first one in the file
+/// count as missing.
 ///
-/// What a pcapng file says of itself (drop counts at packets, interface statistics) is set against
-/// what is in it: recorded drops that explain the holes, and counters that contradict the file.
+/// The drop counts and interface statistics in a pcapng file are compared with its content: verify reports
+/// whether they explain the gaps, and where they contradict the file.
 ///
-/// Several FILEs are read in the order given, as one capture: give the files of a rotation together.
+/// Several FILEs are read in order, as one capture: name the files of a rotation together.
 ///
-/// With --against, frames need no stamp: each is looked for in the file that was replayed, by its
-/// bytes. Which are missing, came twice, late or altered (they resemble one that is missing), and
-/// which have nothing to do with it; and by how much the time between frames differs from the file's.
-/// This takes 40 bytes of memory for each frame of that file, and none for the capture.
+/// With --against, frames need no probe header: each is searched by its bytes in the file that was sent.
+/// verify reports missing, duplicate, late and altered frames (similar to a missing one), unrelated frames,
+/// and how the gaps between frames differ from the file's. This takes 40 bytes of memory per frame of that
+/// file, and none for the capture.
 ///
-/// Exit status: 0 complete, 1 not complete, 2 a file could not be read at all.
+/// Exit status: 0 complete; 1 not complete; 2 a file could not be read.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Capture files, pcap or pcapng; '-' is standard input
+    /// Capture files, pcap or pcapng; '-' is stdin
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Print the result as one JSON object on standard output
-    #[arg(long)]
-    json: bool,
-
-    /// Begin each stream at the lowest number in the files instead of 0: the older files were pruned
-    #[arg(long, conflicts_with = "against")]
+    /// After damage, search for the next plausible packet and continue
+    #[arg(long, help_heading = "Input")]
+    salvage: bool,
+    /// At the end of a file, wait for more data until the file is renamed or removed, or until a signal
+    #[arg(long, help_heading = "Input")]
+    follow: bool,
+    /// Start each stream at the lowest sequence number found instead of 0, for captures whose oldest files
+    /// were removed
+    #[arg(long, conflicts_with = "against", help_heading = "Input")]
     from_first: bool,
-
-    /// Each stream must have exactly N frames, numbers 0 to N-1; without this, frames that are lost
-    /// at the very end of a stream are noticed only if its generator knew the length. With --against:
-    /// the first N frames were sent, over as many loops as that takes
-    #[arg(long, value_name = "N")]
+    /// Require exactly N frames in each stream, numbers 0 to N-1
+    ///
+    /// Without this, frames lost at the end of a stream are noticed only where the generator knew its length.
+    /// With --against: the first N frames were sent, over as many loops as that takes.
+    #[arg(long, value_name = "N", help_heading = "Input")]
     expect: Option<u64>,
 
-    /// The file that was sent; when several were sent one behind the other, give each
-    #[arg(long, value_name = "FILE")]
+    /// Compare with the file that was sent; repeat it for files that were sent one after the other
+    #[arg(long, value_name = "FILE", help_heading = "Comparison")]
     against: Vec<PathBuf>,
-
-    /// That file was sent N times
+    /// The file was sent N times
     #[arg(
         long = "loop",
         value_name = "N",
         default_value_t = 1,
         requires = "against",
-        conflicts_with = "expect"
+        conflicts_with = "expect",
+        help_heading = "Comparison"
     )]
     turns: u64,
-
-    /// Do not compare MAC addresses: a router in between changes them
-    #[arg(long, requires = "against")]
+    /// Ignore MAC addresses, which routers change
+    #[arg(long, requires = "against", help_heading = "Comparison")]
     ignore_macs: bool,
-
-    /// Do not compare TTL and header checksum of IPv4, and the hop limit of IPv6
-    #[arg(long, requires = "against")]
+    /// Ignore TTL and header checksum of IPv4, and the hop limit of IPv6
+    #[arg(long, requires = "against", help_heading = "Comparison")]
     ignore_ttl: bool,
-
-    /// Compare only the first N bytes of each frame: the capture has no more
-    #[arg(long, value_name = "N", requires = "against")]
+    /// Compare only the first BYTES of each frame, for captures taken with a snaplen
+    #[arg(long, value_name = "BYTES", requires = "against", help_heading = "Comparison")]
     snaplen: Option<usize>,
 
-    /// Behind damage, look for the next packet that makes sense, and go on
-    #[arg(long)]
-    salvage: bool,
-
-    /// At the end of a file, wait for more, until it is renamed or removed, or a signal ends it
-    #[arg(long)]
-    follow: bool,
+    /// Print the result as one JSON object
+    #[arg(long, help_heading = "Report")]
+    json: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  quaff verify all.pcapng
+  quaff verify --from-first /data/quaff-*.pcapng
+  quaff verify --expect 500000 --json lab.pcapng
+  quaff verify --against sent.pcap --loop 10 received.pcapng
+  zstd -dc old.pcap.zst | quaff verify -";
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let stop = Stop::default();
