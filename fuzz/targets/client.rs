@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff_wire::client::{Rule, Sides};
+use quaff_wire::client::{RoleRule, RoleClassifier};
 use quaff_wire::rewrite::{AddressMap, PortMap, TagEdit, TrafficClass, Ttl};
 
 const RULES: [&str; 5] = ["auto", "first", "port", "cidr=10.0.0.0/8,fd00::/8", "mac=02:00:00:00:00:01"];
@@ -11,8 +11,8 @@ const RULES: [&str; 5] = ["auto", "first", "port", "cidr=10.0.0.0/8,fd00::/8", "
 fuzz_target!(|input: (u8, &str, Vec<&[u8]>)| {
     let (choice, word, frames) = input;
     let known = || RULES[usize::from(choice) % RULES.len()].parse().expect("a rule");
-    let rule: Rule = word.parse().unwrap_or_else(|_| known());
-    let mut sides = Sides::new(rule, choice & 1);
+    let rule: RoleRule = word.parse().unwrap_or_else(|_| known());
+    let mut sides = RoleClassifier::new(rule, choice & 1);
     assert!(frames.iter().all(|frame| sides.output(frame) < 2));
     let _ = word.parse::<AddressMap>();
     if let Ok(map) = word.parse::<PortMap>() {

@@ -6,8 +6,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff_wire::filter::{Insn, Layouts, Moving, Program, Subject, moved};
-use quaff_wire::tunnel::{Kinds, Outcome, strip};
+use quaff_wire::filter::{Insn, TunnelLayouts, Relocation, Program, Subject, relocate};
+use quaff_wire::tunnel::{TunnelKinds, Outcome, strip};
 
 const MATCHED: u32 = 9;
 const UNDECIDED: u32 = 1;
@@ -40,14 +40,14 @@ fn check_tag(program: &Program, packet: &[u8]) {
 }
 
 fn check_moved(program: &Program, depth: u8, packet: &[u8]) {
-    let layouts = Layouts { erspan: true, vxlan: true };
+    let layouts = TunnelLayouts { erspan: true, vxlan: true };
     let moving =
-        Moving { inner: program, outer: None, layouts, depth, matched: MATCHED, undecided: UNDECIDED };
-    let Ok(moved) = moved(&moving) else { return };
+        Relocation { inner: program, outer: None, layouts, depth, matched: MATCHED, undecided: UNDECIDED };
+    let Ok(moved) = relocate(&moving) else { return };
     let in_kernel = Program::new(&moved.insns).expect("the kernel would refuse it");
     let verdict = run(&in_kernel, packet, packet.len() as u32, None);
     if verdict != UNDECIDED {
-        let outcome = strip(packet, packet.len() as u32, 1, Kinds::ALL, depth);
+        let outcome = strip(packet, packet.len() as u32, 1, TunnelKinds::ALL, depth);
         let Outcome::Inner(inner) = outcome else { panic!("{outcome:?}") };
         let bytes = &packet[inner.start as usize..][..inner.len as usize];
         let wanted = run(program, bytes, inner.wire_len.unwrap_or(inner.len), inner.tag) != 0;

@@ -3,11 +3,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff_wire::mark::{Mark, Read, read};
+use quaff_wire::probe::trial::{TrialHeader, classify};
+use quaff_wire::probe::Classified;
 
 fuzz_target!(|input: (u16, u64, &[u8])| {
     let (wire_len, arrived_ns, frame) = input;
-    if let Read::Mark(mark) = read(frame, wire_len.into(), arrived_ns) {
-        assert_eq!(Mark::decode(mark.stream, &mark.encode(), arrived_ns), Some(mark));
+    if let Classified::Intact(mark) = classify(frame, wire_len.into(), arrived_ns) {
+        assert_eq!(TrialHeader::decode(mark.stream, &mark.encode(), arrived_ns), Some(mark));
     }
 });

@@ -3,8 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff_wire::split::{By, Key, Rendezvous, What, find};
-use quaff_wire::tunnel::Kinds;
+use quaff_wire::split::{SplitFields, Rendezvous, Completeness, frame_flow};
+use quaff_wire::flow::FlowKey;
+use quaff_wire::tunnel::TunnelKinds;
 use std::sync::OnceLock;
 
 /// Ethernet, bare IP, and whatever else is known, and one that is not.
@@ -15,20 +16,20 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     let bundle = BUNDLE.get_or_init(|| Rendezvous::new(&[2, 1, 1], 7).expect("a bundle"));
     let (link, fields, frame) = input;
     let linktype = LINKS[usize::from(link) % LINKS.len()];
-    let by = By { macs: fields & 1 != 0, addresses: fields & 2 != 0, ports: fields & 4 != 0 };
-    for kinds in [Kinds::NONE, Kinds::ALL] {
-        let found = find(frame, frame.len() as u32, linktype, by, (kinds, 4));
+    let by = SplitFields { macs: fields & 1 != 0, addresses: fields & 2 != 0, ports: fields & 4 != 0 };
+    for kinds in [TunnelKinds::NONE, TunnelKinds::ALL] {
+        let found = frame_flow(frame, frame.len() as u32, linktype, by, (kinds, 4));
         assert!(bundle.member(found.key.hash(7)).is_some());
         // Who asks for nothing but MAC addresses need not wait for anybody.
-        if kinds == Kinds::NONE && !by.has_addresses() {
-            assert!(found.what == What::Whole && matches!(found.key, Key::Macs(_) | Key::Nothing));
+        if kinds == TunnelKinds::NONE && !by.has_addresses() {
+            assert!(found.what == Completeness::Whole && matches!(found.key, FlowKey::Macs(_) | FlowKey::Nothing));
         }
-        assert_eq!(found, find(frame, frame.len() as u32, linktype, by, (kinds, 4)));
+        assert_eq!(found, frame_flow(frame, frame.len() as u32, linktype, by, (kinds, 4)));
     }
     // Turned round, an Ethernet frame without more than MAC addresses is the same.
     if let Some(macs) = frame.first_chunk::<12>().filter(|_| linktype == 1) {
         let turned = [&macs[6..], &macs[..6], &frame[12..]].concat();
-        let key = |frame: &[u8]| find(frame, frame.len() as u32, 1, by, (Kinds::NONE, 0)).key;
+        let key = |frame: &[u8]| frame_flow(frame, frame.len() as u32, 1, by, (TunnelKinds::NONE, 0)).key;
         assert_eq!(key(frame), key(&turned));
     }
 });

@@ -3,11 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff_wire::stamp::{Read, Stamp, read};
+use quaff_wire::probe::{Classified, ProbeHeader, classify};
 
 fuzz_target!(|input: (u16, &[u8])| {
     let (wire_len, frame) = input;
-    if let Read::Stamp(stamp) = read(frame, wire_len.into()) {
-        assert_eq!(Stamp::decode(stamp.stream, &stamp.encode()), Some(stamp));
+    if let Classified::Intact(stamp) = classify(frame, wire_len.into()) {
+        assert_eq!(ProbeHeader::decode(stamp.stream, &stamp.encode()), Some(stamp));
     }
 });

@@ -5,6 +5,6 @@
 mod tunnel;
 
 use libfuzzer_sys::fuzz_target;
-use quaff_wire::tunnel::Kind;
+use quaff_wire::tunnel::TunnelKind;
 
-fuzz_target!(|input: tunnel::Input<'_>| tunnel::inside(Kind::Ipip, input));
+fuzz_target!(|input: tunnel::Input<'_>| tunnel::inside(TunnelKind::Ipip, input));

@@ -4,8 +4,9 @@ mod support;
 
 use quaff_lab::Running;
 use quaff_os::signal::Signal;
-use quaff_wire::stamp::{self, Read};
-use quaff_wire::udp::{Frame, Headers, Tag};
+use quaff_wire::net::VlanTag;
+use quaff_wire::probe::{self, Classified};
+use quaff_wire::probe::{OuterHeaders, ProbeFrame};
 use std::time::{Duration, Instant};
 use support::{Bench, assert_lossless, finish, interrupt, run, tool, verify};
 
@@ -98,10 +99,10 @@ fn frames_are_byte_identical_tags_included() {
         );
         let ended = bench.capture_of(&["-w", &file], &generate);
         assert_lossless(&ended, &file, 500);
-        let headers = Headers {
+        let headers = OuterHeaders {
             dst_mac: [2, 0, 0, 0, 0, 2],
             src_mac: [2, 0, 0, 0, 0, 1],
-            tags: tags.iter().map(|&(tpid, tci)| Tag { tpid, tci }).collect(),
+            tags: tags.iter().map(|&(tpid, tci)| VlanTag { tpid, tci }).collect(),
             src_ip: [198, 18, 0, 1].into(),
             dst_ip: [198, 18, 0, 2].into(),
             stream,
@@ -111,14 +112,14 @@ fn frames_are_byte_identical_tags_included() {
 }
 
 /// Each frame of the file is the one that was sent with its stamp, to the byte.
-fn assert_frames(file: &str, headers: &Headers, count: u64) {
-    let mut frame = Frame::new(headers, 200).expect("a frame");
+fn assert_frames(file: &str, headers: &OuterHeaders, count: u64) {
+    let mut frame = ProbeFrame::new(headers, 200).expect("a frame");
     let mut capture = quaff_file::read::CaptureFile::open(file.as_ref()).expect("a capture");
     let mut seen = 0;
     while capture
         .pull(|item| {
             let quaff_wire::decode::Item::Frame(packet) = item else { return };
-            let Read::Stamp(stamp) = stamp::read(packet.data, packet.wire_len as usize) else {
+            let Classified::Intact(stamp) = probe::classify(packet.data, packet.wire_len as usize) else {
                 panic!("frame {seen} has no stamp: {:02x?}", packet.data)
             };
             frame.set(&stamp);

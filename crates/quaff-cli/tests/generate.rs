@@ -8,8 +8,9 @@ use quaff_os::packet::CountingTap;
 use quaff_os::rtnl::{self, Rtnl};
 use quaff_os::signal::Signal;
 use quaff_os::{bpf::ArrayMap, netns::Netns};
-use quaff_wire::stamp::{Read, Stamp, read};
-use quaff_wire::udp::{Frame, Headers, TPID_CUSTOMER, TPID_SERVICE, Tag};
+use quaff_wire::net::{TPID_CUSTOMER, TPID_SERVICE, VlanTag};
+use quaff_wire::probe::{Classified, ProbeHeader, classify};
+use quaff_wire::probe::{OuterHeaders, ProbeFrame};
 use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::process::{Command, Output};
@@ -123,7 +124,7 @@ fn sent_frames_are_counted_by_both_ends_alike() {
 fn a_receiver_gets_the_frames_of_the_template_to_the_byte() {
     let _alone = alone();
     let Some(lab) = lab_to_inject("a_receiver_gets_the_frames_of_the_template_to_the_byte") else { return };
-    let tag = |tpid, tci| Tag { tpid, tci };
+    let tag = |tpid, tci| VlanTag { tpid, tci };
     let (one, two) = (vec![tag(TPID_CUSTOMER, 0xe007)], vec![tag(TPID_SERVICE, 5), tag(TPID_CUSTOMER, 6)]);
     // More frames than the kernel has pages for them, so that each page is used again and again.
     for (args, size, tags) in [
@@ -144,16 +145,17 @@ fn a_receiver_gets_the_frames_of_the_template_to_the_byte() {
         assert_eq!(frames.len(), 2000, "{args}");
         let src_ip = Ipv4Addr::new(198, 18, 0, 1);
         let dst_ip = Ipv4Addr::new(198, 18, 0, 2);
-        let headers = Headers { dst_mac: DST_MAC, src_mac, tags: tags.clone(), src_ip, dst_ip, stream: 99 };
-        assert_as_sent(&frames, Frame::new(&headers, size).expect("a frame"), args);
+        let headers =
+            OuterHeaders { dst_mac: DST_MAC, src_mac, tags: tags.clone(), src_ip, dst_ip, stream: 99 };
+        assert_as_sent(&frames, ProbeFrame::new(&headers, size).expect("a frame"), args);
     }
 }
 
 /// Frame `i` has sequence number `i`, and every byte is as the template and its stamp have it.
-fn assert_as_sent(frames: &[Vec<u8>], mut template: Frame, args: &str) {
-    let mut before: Option<Stamp> = None;
+fn assert_as_sent(frames: &[Vec<u8>], mut template: ProbeFrame, args: &str) {
+    let mut before: Option<ProbeHeader> = None;
     for (seq, frame) in (0..).zip(frames) {
-        let Read::Stamp(stamp) = read(frame, frame.len()) else { panic!("{args}: {frame:02x?}") };
+        let Classified::Intact(stamp) = classify(frame, frame.len()) else { panic!("{args}: {frame:02x?}") };
         let last = seq + 1 == frames.len() as u64;
         assert_eq!((stamp.seq, stamp.last, stamp.bounded), (seq, last, true), "{args}");
         assert!(before.is_none_or(|before| before.intended_ns <= stamp.intended_ns), "{args}");

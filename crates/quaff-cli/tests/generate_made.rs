@@ -7,8 +7,8 @@ use quaff_lab::{Lab, LabPlan, Running};
 use quaff_os::bpf::ArrayMap;
 use quaff_os::netns::Netns;
 use quaff_wire::checksum;
-use quaff_wire::layers::{self, Ip};
-use quaff_wire::stamp::{self, Read};
+use quaff_wire::net::{self, Ip};
+use quaff_wire::probe::{self, Classified};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -60,7 +60,7 @@ fn send(netns: &Netns, interface: [&str; 2], args: &str, count: u64) -> Value {
 
 /// The IP packet in a frame whose checksums are all right.
 fn whole(frame: &[u8]) -> Ip {
-    let layers = layers::ethernet(frame).expect("a frame");
+    let layers = net::layers(frame).expect("a frame");
     let ip = layers.ip.expect("an IP packet");
     assert_eq!(checksum::sum(&frame[layers.network..ip.transport]), 0xffff, "{frame:02x?}");
     let addresses = checksum::sum(&frame[layers.network + 12..layers.network + 20]);
@@ -103,9 +103,9 @@ fn the_program_makes_every_flow_in_turn() {
         assert!(tuples.iter().zip(&tuples[flows..]).all(|(one, later)| one == later), "{args}: in turn");
         let is_stamped = !["--no-stamp", "--fcs", "-port", "--tcp"].iter().any(|word| args.contains(word));
         for (seq, frame) in (0..).zip(&frames) {
-            match stamp::read(frame, frame.len()) {
-                Read::Stamp(stamp) if is_stamped => assert_eq!(stamp.seq, seq, "{args}"),
-                Read::Foreign if !is_stamped => {}
+            match probe::classify(frame, frame.len()) {
+                Classified::Intact(stamp) if is_stamped => assert_eq!(stamp.seq, seq, "{args}"),
+                Classified::Foreign if !is_stamped => {}
                 other => panic!("{args}: {other:?}"),
             }
         }
@@ -193,8 +193,8 @@ fn stamps_of_mixed_frames_are_numbered_and_new_flows_come_at_their_rate() {
     let frames = receiver.bytes(6000);
     let stamps: Vec<_> = frames
         .iter()
-        .filter_map(|frame| match stamp::read(frame, frame.len()) {
-            Read::Stamp(stamp) => Some(stamp),
+        .filter_map(|frame| match probe::classify(frame, frame.len()) {
+            Classified::Intact(stamp) => Some(stamp),
             _ => None,
         })
         .collect();

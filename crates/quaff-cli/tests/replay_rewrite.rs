@@ -5,7 +5,7 @@ mod support;
 use quaff_lab::Running;
 use quaff_os::rtnl::{self, Rtnl, VethEnd, VethPlan};
 use quaff_wire::decode::{Decoder, Item, Step};
-use quaff_wire::layers::{self, UDP};
+use quaff_wire::net::{self, UDP};
 use quaff_wire::pcap::encode::{Resolution, file_header};
 use quaff_wire::rewrite::{AddressMaps, Rewrite, Ttl};
 use quaff_wire::tunnel::build;
@@ -56,7 +56,7 @@ fn read_by(path: &str) -> Vec<(u32, Vec<u8>)> {
     let (mut rest, mut decoder, mut frames) = (&file[..], Decoder::new(), Vec::new());
     while let Ok(Step::Item(item)) = decoder.next(&mut rest) {
         if let Item::Frame(frame) = item
-            && layers::ethernet(frame.data).is_some_and(|layers| layers.ip.is_some_and(|ip| !ip.is_v6()))
+            && net::layers(frame.data).is_some_and(|layers| layers.ip.is_some_and(|ip| !ip.is_v6()))
         {
             frames.push((frame.interface, frame.data.to_vec()));
         }

@@ -2,10 +2,10 @@
 //! where the meaning is the same. docs/decisions/0019 says where it is not.
 
 use quaff_lab::testing::{self, captures, skip};
-use quaff_wire::client::Sides;
+use quaff_wire::client::RoleClassifier;
 use quaff_wire::decode::{Decoder, Item, Step};
 use quaff_wire::flow::FlowCount;
-use quaff_wire::layers::{self, Ip, TCP, UDP};
+use quaff_wire::net::{self, Ip, TCP, UDP};
 use quaff_wire::pcap::encode::{Resolution, file_header};
 use quaff_wire::rewrite::{AddressMaps, FixLength, Rewrite, TrafficClass, Ttl, Verdict};
 use quaff_wire::tunnel::build;
@@ -123,7 +123,7 @@ fn compare(dir: &TempDir, frames: &[Frame], plan: &Rewrite, options: &str) {
 /// tcprewrite ends at the first frame whose headers speak of more than is there, and takes padding for a
 /// part of the packet.
 fn is_sound((frame, wire_len): &Frame) -> bool {
-    let Some(layers) = layers::ethernet(frame) else { return false };
+    let Some(layers) = net::layers(frame) else { return false };
     let is_whole = frame.len() == *wire_len as usize && frame.len() <= 1514;
     let Some(ip) = layers.ip else { return is_whole && layers.ethertype == 0x0806 };
     let word = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
@@ -150,7 +150,7 @@ fn headers_are_rewritten_as_tcprewrite_does() {
         ..Rewrite::default()
     };
     let to_one = |(frame, _): &&Frame| {
-        let ip = layers::ethernet(frame).and_then(|layers| layers.ip);
+        let ip = net::layers(frame).and_then(|layers| layers.ip);
         let is_one = |ip: IpAddr| matches!(ip, IpAddr::V4(ip) if ip.octets()[0] < 224);
         ip.is_some_and(|ip| ip.addresses.into_iter().all(is_one))
     };
@@ -182,7 +182,7 @@ fn lengths_are_fixed_as_tcprewrite_does() {
     for (fix, option) in [(FixLength::Pad, "--fixlen=pad"), (FixLength::Cut, "--fixlen=trunc")] {
         // It leaves the length of UDP as it was.
         let is_udp = |(frame, _): &Frame| {
-            let ip = layers::ethernet(frame).and_then(|layers| layers.ip);
+            let ip = net::layers(frame).and_then(|layers| layers.ip);
             ip.is_some_and(|ip| ip.protocol == UDP)
         };
         let meant: Vec<Frame> =
@@ -202,11 +202,11 @@ fn checksums_are_computed_as_tcprewrite_does() {
 #[test]
 fn sides_are_those_of_tcpprep() {
     let Some((frames, dir)) = corpus("sides_are_those_of_tcpprep", "tcpprep", 40) else { return };
-    let ip = |(frame, _): &Frame| layers::ethernet(frame).and_then(|layers| layers.ip);
+    let ip = |(frame, _): &Frame| net::layers(frame).and_then(|layers| layers.ip);
     let compare = |rule: &str, option: &str, flip: u8, is_meant: &dyn Fn(&Ip) -> bool| {
         let frames: Vec<Frame> =
             frames.iter().filter(|one| ip(one).is_some_and(|ip| is_meant(&ip))).cloned().collect();
-        let mut sides = Sides::new(rule.parse().unwrap(), 0);
+        let mut sides = RoleClassifier::new(rule.parse().unwrap(), 0);
         let ours: Vec<u8> = frames.iter().map(|(frame, _)| sides.output(frame) ^ flip).collect();
         assert!(ours.contains(&0) && ours.contains(&1), "{option}");
         let theirs = tcpprep(&dir, &frames, option);

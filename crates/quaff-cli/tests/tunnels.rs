@@ -7,7 +7,7 @@ mod made;
 use quaff_lab::testing::{captures, skip};
 use quaff_wire::decode::{Decoder, Item, Step};
 use quaff_wire::tunnel::build::{self, Erspan};
-use quaff_wire::tunnel::{Inner, Kinds, Outcome, strip};
+use quaff_wire::tunnel::{Inner, Outcome, TunnelKinds, strip};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -121,7 +121,8 @@ fn describe_file(mut file: &[u8]) -> String {
         match item {
             Item::Interface(interface) => link = interface.linktype,
             Item::Frame(frame) => {
-                lines += &describe(frame.data, strip(frame.data, frame.wire_len, link, Kinds::ALL, DEPTH));
+                lines +=
+                    &describe(frame.data, strip(frame.data, frame.wire_len, link, TunnelKinds::ALL, DEPTH));
                 lines += "\n";
             }
             _ => {}

@@ -11,8 +11,8 @@ use quaff_lab::testing;
 use quaff_os::netns::Netns;
 use quaff_os::rtnl::{self, Rtnl};
 use quaff_os::testing::FrameSender;
-use quaff_wire::mark::{Frame, Mark};
-use quaff_wire::udp::Headers;
+use quaff_wire::probe::OuterHeaders;
+use quaff_wire::probe::trial::{TrialFrame, TrialHeader};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
@@ -115,7 +115,7 @@ fn what_is_not_ours_is_told_apart() {
     // The address that a trial's frames have there.
     let [first, rest @ ..] = RX_MAC;
     let dst_mac = [&[first ^ 0x40][..], &rest].concat().try_into().expect("six bytes");
-    let headers = Headers {
+    let headers = OuterHeaders {
         dst_mac,
         src_mac: TX_MAC,
         tags: vec![],
@@ -123,8 +123,8 @@ fn what_is_not_ours_is_told_apart() {
         dst_ip: Ipv4Addr::new(198, 18, 0, 2),
         stream: 9,
     };
-    let mut earlier = Frame::new(&headers, 0, 60).expect("a frame");
-    earlier.set(&Mark { stream: 9, seq: 0, sent_ns: quaff_os::clock::wall_ns() });
+    let mut earlier = TrialFrame::new(&headers, 0, 60).expect("a frame");
+    earlier.set(&TrialHeader { stream: 9, seq: 0, sent_ns: quaff_os::clock::wall_ns() });
     let mut damaged = earlier.bytes().to_vec();
     damaged[50] ^= 1;
     let mut other = [0u8; 60];

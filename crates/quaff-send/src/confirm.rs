@@ -12,8 +12,9 @@ use quaff_os::packet::{CountingTap, Insn};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::stats::LinkStats;
 use quaff_os::{Result, Try};
-use quaff_wire::stamp::{PORT, STAMP_OFFSET};
-use quaff_wire::udp::{MIRROR_BYTES, TAG_BYTES, UDP_BYTES};
+use quaff_wire::net::{TAG_BYTES, UDP_BYTES};
+use quaff_wire::probe::MIRROR_BYTES;
+use quaff_wire::probe::{HEADER_OFFSET, PORT};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -179,7 +180,7 @@ fn is_dropped_as_foreign(plan: &SendPlan, link: &Link) -> bool {
 /// Where the UDP ports stand when a tap sees the frame: the kernel has taken the outer tag out by
 /// then, but not one that is inside a mirror's headers.
 fn ports_offset(plan: &SendPlan) -> usize {
-    let ports = STAMP_OFFSET - UDP_BYTES;
+    let ports = HEADER_OFFSET - UDP_BYTES;
     match plan.mirror {
         Some(_) => MIRROR_BYTES + ports + plan.tags.len() * TAG_BYTES,
         None => ports + plan.tags.len().saturating_sub(1) * TAG_BYTES,

@@ -12,7 +12,7 @@ use quaff_os::Try;
 use quaff_os::stop::Stop;
 use quaff_wire::decode::{Frame, Item};
 use quaff_wire::linktype;
-use quaff_wire::tcpprep::{Cache, Side};
+use quaff_wire::tcpprep::{Assignment, Cache};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -111,10 +111,10 @@ impl FileFeed {
                     return false;
                 }
                 Some(Ok(side)) => side,
-                None => Side::Primary,
+                None => Assignment::Primary,
             };
-            meta.out = u8::from(side == Side::Secondary);
-            if side == Side::NotSent || plan.leaves_out(*number) {
+            meta.out = u8::from(side == Assignment::Secondary);
+            if side == Assignment::NotSent || plan.leaves_out(*number) {
                 tally.excluded += count;
             } else if frame.linktype != linktype::ETHERNET.linktype {
                 tally.link_type += count;

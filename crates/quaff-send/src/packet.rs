@@ -8,8 +8,9 @@ use quaff_os::clock::{self, steady_ns};
 use quaff_os::packet::{BATCH_FRAMES, Qdisc, TxSocket};
 use quaff_os::rtnl::Link;
 use quaff_os::{Errno, Error, Result};
-use quaff_wire::stamp::{LATE_NS_MAX, Stamp};
-use quaff_wire::udp::{ETHERNET_BYTES, Frame, TAG_BYTES};
+use quaff_wire::net::{ETHERNET_BYTES, TAG_BYTES};
+use quaff_wire::probe::ProbeFrame;
+use quaff_wire::probe::{LATE_NS_MAX, ProbeHeader};
 use std::ops::Range;
 
 /// A socket, and a frame for each place in a call.
@@ -19,13 +20,13 @@ pub(super) struct PacketSender {
     schedule: Schedule,
     stream: u16,
     epoch_offset_ns: u64,
-    frames: Vec<Frame>,
+    frames: Vec<ProbeFrame>,
     due_ns: Vec<u64>,
 }
 
 impl PacketSender {
     /// Opens the socket; nothing is sent yet.
-    pub(super) fn new(stream: u16, schedule: &Schedule, link: &Link, frame: &Frame) -> Result<Self> {
+    pub(super) fn new(stream: u16, schedule: &Schedule, link: &Link, frame: &ProbeFrame) -> Result<Self> {
         Ok(Self {
             socket: TxSocket::open(link.index, &link.name, Qdisc::Bypass)?,
             link: link.clone(),
@@ -74,7 +75,7 @@ impl PacketSender {
         let mut at = 0;
         while at < count && state.left().is_some() {
             let now_ns = self.stamp(at..count, state.load(word::SENT));
-            match self.socket.send(self.frames[at..count].iter().map(Frame::bytes)) {
+            match self.socket.send(self.frames[at..count].iter().map(ProbeFrame::bytes)) {
                 Ok(taken) => {
                     self.record(at..at + taken, now_ns, state);
                     at += taken;
@@ -97,7 +98,7 @@ impl PacketSender {
             if self.schedule.interval == 0 {
                 *due_ns = now_ns;
             }
-            frame.set(&Stamp {
+            frame.set(&ProbeHeader {
                 stream: self.stream,
                 seq,
                 intended_ns: due_ns.wrapping_add(self.epoch_offset_ns),

@@ -2,8 +2,9 @@
 
 use super::program::Template;
 use quaff_os::rtnl::Link;
+use quaff_wire::net::VlanTag;
+use quaff_wire::probe::{OuterHeaders, ProbeFrame, ProbeFrameError};
 use quaff_wire::synth::{New, Recipe, RecipeError, Synth};
-use quaff_wire::udp::{Frame, FrameError, Headers, Tag};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -74,7 +75,7 @@ pub struct SendPlan {
     /// Destination address.
     pub dst_ip: Ipv4Addr,
     /// VLAN tags, the outer one first.
-    pub tags: Vec<Tag>,
+    pub tags: Vec<VlanTag>,
     /// Send the frames as a mirror port does, inside ERSPAN type II of this session.
     pub mirror: Option<u16>,
     /// Frames of this recipe instead, which must differ by nothing but their flow
@@ -90,7 +91,7 @@ pub struct SendPlan {
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum PlanError {
     #[error(transparent)]
-    Frame(#[from] FrameError),
+    ProbeFrame(#[from] ProbeFrameError),
     #[error(transparent)]
     Recipe(#[from] RecipeError),
     #[error("such frames have to be made one by one")]
@@ -167,9 +168,9 @@ impl SendPlan {
     }
 
     /// The frames, but for their stamps.
-    pub(super) fn frame(&self, link: &Link) -> Result<Frame, PlanError> {
+    pub(super) fn frame(&self, link: &Link) -> Result<ProbeFrame, PlanError> {
         let headers = self.headers(link);
-        let frame = Frame::new(&headers, self.frame_bytes)?;
+        let frame = ProbeFrame::new(&headers, self.frame_bytes)?;
         match (&self.made, self.mirror) {
             (Some(_), _) => Err(PlanError::Made),
             (None, Some(session)) => Ok(frame.mirrored(&headers, session)),
@@ -195,12 +196,12 @@ impl SendPlan {
         template.ok_or(PlanError::Made)
     }
 
-    pub(super) fn headers(&self, link: &Link) -> Headers {
+    pub(super) fn headers(&self, link: &Link) -> OuterHeaders {
         let src_mac = match self.via {
             Via::Send => link.mac,
             Via::Inject => INVENTED_SRC_MAC,
         };
-        Headers {
+        OuterHeaders {
             dst_mac: self.dst_mac,
             src_mac: self.src_mac.unwrap_or(src_mac),
             tags: self.tags.clone(),

@@ -65,7 +65,7 @@ use super::histogram::{BUCKETS, COARSE_SHIFT, FINE_BUCKETS, FINE_SHIFT};
 use super::state::word;
 use quaff_os::bpf::asm::{Alu, Asm, Insn, Jmp, Label, Reg, Size};
 use quaff_os::bpf::{ArrayMap, HELPER_KTIME_GET_NS, XDP_DROP, XDP_MD_DATA, XDP_MD_DATA_END, XDP_PASS};
-use quaff_wire::stamp::{BOUNDED, LAST, LATE_NS_MAX, MAGIC};
+use quaff_wire::probe::{BOUNDED, LAST, LATE_NS_MAX, MAGIC};
 use steps::step_tuple;
 
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};

@@ -6,10 +6,10 @@
 use super::arena::{Arena, Meta};
 use super::feed::{Feed, FeedTally};
 use super::{PlanError, SendError};
-use quaff_wire::client::{Rule, Sides};
+use quaff_wire::client::{RoleClassifier, RoleRule};
+use quaff_wire::probe::ProbeHeader;
 use quaff_wire::rewrite::mtu::{Fit, Mtu, MtuCounts, MtuPolicy};
 use quaff_wire::rewrite::{self, Rewrite, Verdict};
-use quaff_wire::stamp::Stamp;
 use serde::Serialize;
 
 /// Frames are taken from the source through a room of this size.
@@ -33,7 +33,7 @@ pub struct RewritePlan {
 #[derive(Debug, Clone)]
 pub struct SidesPlan {
     /// How clients are known.
-    pub rule: Rule,
+    pub rule: RoleRule,
     /// The output for what the rule says nothing of.
     pub other: u8,
     /// Clients go to output 1 instead of 0.
@@ -73,7 +73,7 @@ impl RewritePlan {
 pub struct Rewriting<F> {
     feed: F,
     plan: RewritePlan,
-    sides: Option<Sides>,
+    sides: Option<RoleClassifier>,
     mtu: Option<Mtu>,
     /// Frames that are still to be changed, from `at` on.
     room: Arena,
@@ -99,7 +99,7 @@ enum Waiting {
 impl<F: Feed> Rewriting<F> {
     /// Changes what comes from `feed`.
     pub fn new(feed: F, plan: RewritePlan) -> Self {
-        let sides = plan.sides.as_ref().map(|sides| Sides::new(sides.rule.clone(), sides.other));
+        let sides = plan.sides.as_ref().map(|sides| RoleClassifier::new(sides.rule.clone(), sides.other));
         let mtu = plan.mtu.map(|(bytes, policy)| Mtu::new(bytes, policy));
         Self {
             feed,
@@ -198,8 +198,8 @@ impl<F: Feed> Rewriting<F> {
         self.stamped.clear();
         self.stamped.extend_from_slice(frame);
         let (seq, intended_ns) = (self.seq, meta.time_ns);
-        let stamp = Stamp { stream, seq, intended_ns, late_ns: 0, last: false, bounded: false };
-        let is_stamped = rewrite::stamp(&mut self.stamped, &stamp);
+        let stamp = ProbeHeader { stream, seq, intended_ns, late_ns: 0, last: false, bounded: false };
+        let is_stamped = rewrite::insert_probe(&mut self.stamped, &stamp);
         if is_stamped {
             meta.wire_len = self.stamped.len() as u32;
         }
@@ -273,7 +273,7 @@ impl<F: Feed> Feed for Rewriting<F> {
     }
 }
 
-fn side(sides: &mut Option<Sides>, plan: &RewritePlan, frame: &[u8], out: u8) -> u8 {
+fn side(sides: &mut Option<RoleClassifier>, plan: &RewritePlan, frame: &[u8], out: u8) -> u8 {
     match (sides, &plan.sides) {
         (Some(sides), Some(plan)) => sides.output(frame) ^ u8::from(plan.reverse),
         _ => out,
@@ -283,8 +283,8 @@ fn side(sides: &mut Option<Sides>, plan: &RewritePlan, frame: &[u8], out: u8) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaff_wire::probe::{Classified, classify};
     use quaff_wire::rewrite::TagEdit;
-    use quaff_wire::stamp::{Read, read};
     use quaff_wire::tunnel::build;
     use std::net::Ipv4Addr;
 
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn in_place_and_through_the_room_come_to_the_same() {
         let edits = Rewrite { ports: vec!["53:5353".parse().unwrap()], ..Rewrite::default() };
-        let sides = SidesPlan { rule: Rule::First, other: 0, reverse: true };
+        let sides = SidesPlan { rule: RoleRule::First, other: 0, reverse: true };
         let plan = RewritePlan { rewrite: edits, sides: Some(sides), ..RewritePlan::default() };
         let through = RewritePlan { mtu: Some((9000, MtuPolicy::Fail)), ..plan.clone() };
         let there = pass(&mut rewriting(&[1, 2, 3], plan), 2);
@@ -375,7 +375,7 @@ mod tests {
         feed.rewind().unwrap();
         all.extend(pass(&mut feed, 1));
         for (seq, (frame, meta)) in all.iter().enumerate() {
-            let Read::Stamp(stamp) = read(frame, meta.wire_len as usize) else { panic!("{seq}") };
+            let Classified::Intact(stamp) = classify(frame, meta.wire_len as usize) else { panic!("{seq}") };
             assert_eq!((stamp.stream, stamp.seq, stamp.intended_ns), (9, seq as u64, seq as u64 % 2));
         }
         assert_eq!(all.len(), 4);

@@ -7,7 +7,7 @@ use quaff_os::packet::{Qdisc, TxRing, TxSocket};
 use quaff_os::rtnl::Link;
 use quaff_os::xdp::{FRAME_BYTES_MAX, XdpMode, XdpTx};
 use quaff_os::{Errno, Error, Result};
-use quaff_wire::layers;
+use quaff_wire::net;
 use serde::Serialize;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -100,7 +100,7 @@ impl WayKind {
 
 /// The longest frame that an interface carries: an MTU counts neither the Ethernet header nor one tag.
 pub(super) fn frame_bytes_max(link: &Link) -> usize {
-    link.mtu as usize + layers::ETHERNET_BYTES + layers::TAG_BYTES
+    link.mtu as usize + net::ETHERNET_BYTES + net::TAG_BYTES
 }
 
 /// sendmmsg(2).
@@ -214,7 +214,7 @@ impl XdpWay {
         if self.queues.len() == 1 {
             return 0;
         }
-        let Some(ip) = layers::ethernet(frame).and_then(|layers| layers.ip) else { return 0 };
+        let Some(ip) = net::layers(frame).and_then(|layers| layers.ip) else { return 0 };
         let bits = |address| match address {
             IpAddr::V4(address) => u128::from(address.to_bits()),
             IpAddr::V6(address) => address.to_bits(),
@@ -232,10 +232,10 @@ impl XdpWay {
                 std::io::Error::from(errno),
             )
         };
-        if frame.len() < layers::ETHERNET_BYTES {
+        if frame.len() < net::ETHERNET_BYTES {
             return Err(refuse(Errno::EINVAL));
         }
-        if frame.len() > layers::frame_bytes_max(frame, self.mtu as usize) {
+        if frame.len() > net::frame_bytes_max(frame, self.mtu as usize) {
             return Err(refuse(Errno::EMSGSIZE));
         }
         let queue = self.queue_of(frame);

@@ -5,10 +5,11 @@
 //! what servers send. A host stays on its side, so that a bridge or a router between the two outputs
 //! never sees it move, but for one change of mind when a guess is followed by evidence.
 
-use crate::flow::{FlowMap, hash_bytes};
-use crate::layers::{self, ICMP, ICMPV6, Ip, TCP};
+use crate::flow::{HashTable, hash_bytes};
+use crate::net::tcp::{ACK, FLAGS_OFFSET, SYN};
+use crate::net::{self, Ip, TCP, icmp};
 use crate::rewrite::Cidr;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -17,7 +18,7 @@ const HOSTS_MAX: usize = 1 << 22;
 
 /// By what client and server are told apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rule {
+pub enum RoleRule {
     /// Who opens a connection, asks a service (ports under 1024) or sends an echo request is a client,
     /// and so is, where nothing tells, who sends first. Whom a client speaks to is a server.
     Auto,
@@ -31,15 +32,15 @@ pub enum Rule {
     Macs(Vec<[u8; 6]>),
 }
 
-/// A word for a [`Rule`] that is none.
+/// A word for a [`RoleRule`] that is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not auto, first, port, port=0-1023,8080, cidr=10.0.0.0/8,… or mac=02:00:00:00:00:01,…")]
-pub struct NoRule(String);
+pub struct UnknownRule(String);
 
-impl FromStr for Rule {
-    type Err = NoRule;
+impl FromStr for RoleRule {
+    type Err = UnknownRule;
 
-    fn from_str(word: &str) -> Result<Self, NoRule> {
+    fn from_str(word: &str) -> Result<Self, UnknownRule> {
         let (name, list) = word.split_once('=').unwrap_or((word, ""));
         let parts = || list.split(',');
         let rule = match (name, list.is_empty()) {
@@ -51,7 +52,7 @@ impl FromStr for Rule {
             ("mac", false) => parts().map(mac).collect::<Option<_>>().map(Self::Macs),
             _ => None,
         };
-        rule.ok_or_else(|| NoRule(word.to_owned()))
+        rule.ok_or_else(|| UnknownRule(word.to_owned()))
     }
 }
 
@@ -73,14 +74,14 @@ fn mac(word: &str) -> Option<[u8; 6]> {
 
 /// Sorts frames by who sent them.
 #[derive(Debug)]
-pub struct Sides {
-    rule: Rule,
+pub struct RoleClassifier {
+    rule: RoleRule,
     /// The output for what no rule speaks of.
     other: u8,
     /// By a hash of its address.
-    hosts: FlowMap<u64, Host>,
+    hosts: HashTable<Host>,
     /// Who sent with which MAC, for frames that have no other address.
-    macs: FlowMap<u64, bool>,
+    macs: HashTable<bool>,
 }
 
 /// What is known of a host.
@@ -91,28 +92,28 @@ struct Host {
     is_sure: bool,
 }
 
-impl Sides {
+impl RoleClassifier {
     /// By this rule; frames of which it says nothing, such as those that are not IP, go to output
     /// `other`.
-    pub fn new(rule: Rule, other: u8) -> Self {
-        Self { rule, other, hosts: FlowMap::default(), macs: FlowMap::default() }
+    pub fn new(rule: RoleRule, other: u8) -> Self {
+        Self { rule, other, hosts: HashTable::default(), macs: HashTable::default() }
     }
 
     /// The output for an Ethernet frame: 0 when a client sent it, 1 when a server did.
     pub fn output(&mut self, frame: &[u8]) -> u8 {
-        let Some(layers) = layers::ethernet(frame) else { return self.other };
+        let Some(layers) = net::layers(frame) else { return self.other };
         match &self.rule {
-            Rule::Ports(services) => match layers.ip.and_then(|ip| tcp_or_udp(&ip, frame)) {
+            RoleRule::Ports(services) => match layers.ip.and_then(|ip| tcp_or_udp(&ip, frame)) {
                 Some([_, to]) => u8::from(!services.iter().any(|range| range.contains(&to))),
                 None => self.other,
             },
-            Rule::Cidrs(servers) => match layers.ip {
+            RoleRule::Cidrs(servers) => match layers.ip {
                 Some(ip) => servers.iter().any(|cidr| cidr.contains(ip.addresses[0])).into(),
                 None => self.other,
             },
-            Rule::Macs(servers) => servers.iter().any(|mac| frame[6..12] == *mac).into(),
-            Rule::Auto | Rule::First => {
-                let addresses = layers.ip.map(|ip| ip.addresses).or_else(|| arp(frame, &layers));
+            RoleRule::Macs(servers) => servers.iter().any(|mac| frame[6..12] == *mac).into(),
+            RoleRule::Auto | RoleRule::First => {
+                let addresses = layers.ip.map(|ip| ip.addresses).or_else(|| arp_addresses(frame, &layers));
                 self.by_host(frame, addresses, layers.ip)
             }
         }
@@ -123,7 +124,7 @@ impl Sides {
         let Some(addresses) = addresses else {
             return self.macs.get(&mac).map_or(self.other, |is_server| u8::from(*is_server));
         };
-        let is_server = if self.rule == Rule::First {
+        let is_server = if self.rule == RoleRule::First {
             self.first(addresses)
         } else {
             self.auto(addresses, ip.and_then(|ip| evidence(&ip, frame)))
@@ -181,10 +182,8 @@ impl Sides {
 /// What a packet says about its sender: `true` for a server.
 fn evidence(ip: &Ip, frame: &[u8]) -> Option<bool> {
     const SERVICES: RangeInclusive<u16> = 1..=1023;
-    const SYN: u8 = 0x02;
-    const ACK: u8 = 0x10;
     if let Some([from, to]) = tcp_or_udp(ip, frame) {
-        let flags = frame.get(ip.transport + 13).filter(|_| ip.protocol == TCP);
+        let flags = frame.get(ip.transport + FLAGS_OFFSET).filter(|_| ip.protocol == TCP);
         return match (flags, SERVICES.contains(&from), SERVICES.contains(&to)) {
             (Some(flags), ..) if flags & SYN != 0 => Some(flags & ACK != 0),
             (_, true, false) => Some(true),
@@ -192,25 +191,20 @@ fn evidence(ip: &Ip, frame: &[u8]) -> Option<bool> {
             _ => None,
         };
     }
-    let is_first = ip.fragment.is_none_or(|piece| piece.offset_bytes == 0);
-    match (ip.protocol, frame.get(ip.transport..ip.end)?.first()?) {
-        (ICMP, 8) | (ICMPV6, 128) if is_first => Some(false),
-        (ICMP, 0) | (ICMPV6, 129) if is_first => Some(true),
-        _ => None,
+    if ip.is_later_fragment() {
+        return None;
     }
+    icmp::is_echo_reply(ip.protocol, *frame.get(ip.transport..ip.end)?.first()?)
 }
 
 fn tcp_or_udp(ip: &Ip, frame: &[u8]) -> Option<[u16; 2]> {
-    ip.ports(frame).filter(|_| ip.protocol != layers::SCTP)
+    ip.ports(frame).filter(|_| ip.protocol != net::SCTP)
 }
 
-/// Who asks and who is asked for, in ARP (RFC 826) of IPv4.
-fn arp(frame: &[u8], layers: &layers::Layers) -> Option<[IpAddr; 2]> {
-    const ARP: u16 = 0x0806;
-    const KIND: [u8; 6] = [0, 1, 8, 0, 6, 4];
-    let message = frame.get(layers.network..)?.first_chunk::<28>()?;
-    let address = |at: usize| Ipv4Addr::new(message[at], message[at + 1], message[at + 2], message[at + 3]);
-    (layers.ethertype == ARP && message[..6] == KIND).then(|| [address(14).into(), address(24).into()])
+/// The addresses of ARP, sender first.
+fn arp_addresses(frame: &[u8], layers: &net::Layers) -> Option<[IpAddr; 2]> {
+    let message = frame.get(layers.network..).filter(|_| layers.ethertype == net::ETHERTYPE_ARP)?;
+    net::arp::addresses(message).map(|ends| ends.map(IpAddr::V4))
 }
 
 fn is_one_host(address: IpAddr) -> bool {
@@ -230,9 +224,10 @@ fn hash(address: IpAddr) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layers::UDP;
+    use crate::net::{ICMP, UDP};
     use crate::tunnel::build;
     use proptest::prelude::*;
+    use std::net::Ipv4Addr;
 
     fn ip(last: u8) -> Ipv4Addr {
         Ipv4Addr::new(10, 0, 0, last)
@@ -254,7 +249,7 @@ mod tests {
     }
 
     fn outputs(rule: &str, frames: &[Vec<u8>]) -> Vec<u8> {
-        let mut sides = Sides::new(rule.parse().unwrap(), 0);
+        let mut sides = RoleClassifier::new(rule.parse().unwrap(), 0);
         frames.iter().map(|frame| sides.output(frame)).collect()
     }
 
@@ -312,7 +307,7 @@ mod tests {
         for word in
             ["", "auto=1", "cidr", "mac=", "port=9-8", "cidr=10.0.0.0/8,", "mac=02:00:00:00:00", "regex=x"]
         {
-            assert!(word.parse::<Rule>().is_err(), "{word}");
+            assert!(word.parse::<RoleRule>().is_err(), "{word}");
         }
     }
 

@@ -326,7 +326,7 @@ impl Decoder {
     }
 
     /// The layout of a pcap file's records, once it is known.
-    pub fn layout(&self) -> Option<pcap::Layout> {
+    pub fn layout(&self) -> Option<pcap::RecordLayout> {
         match &self.state {
             State::Pcap(decoder) => decoder.layout(),
             _ => None,

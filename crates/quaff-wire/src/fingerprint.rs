@@ -4,8 +4,8 @@
 //! Short Ethernet frames count as padded with zeros, since cards pad them (IEEE 802.3, 3.2.8). No
 //! defence against somebody who makes frames collide: both files are the user's own.
 
-use crate::layers;
 use crate::linktype;
+use crate::net;
 
 /// The shortest Ethernet frame without its checksum; shorter ones are padded.
 const ETHERNET_BYTES_MIN: usize = 60;
@@ -66,12 +66,11 @@ pub fn sketch(frame: &[u8], linktype: u16, mask: &Mask) -> Sketch {
     let frame = cut(frame, mask);
     let len = if is_ethernet { frame.len().max(ETHERNET_BYTES_MIN) } else { frame.len() };
     let half = hash(&[], &frame[frame.len() / 2..], 0) as u16;
-    let ip =
-        if is_ethernet { layers::ethernet(frame).and_then(|layers| layers.ip) } else { layers::ip(frame, 0) };
+    let ip = if is_ethernet { net::layers(frame).and_then(|layers| layers.ip) } else { net::ip_at(frame, 0) };
     let flow = match ip {
         Some(ip) => ip_flow(&ip, frame),
         None if mask.macs && is_ethernet => hash(&[], frame.get(12..14).unwrap_or_default(), 1),
-        None => hash(&[], &frame[..frame.len().min(layers::ETHERNET_BYTES)], 1),
+        None => hash(&[], &frame[..frame.len().min(net::ETHERNET_BYTES)], 1),
     };
     Sketch { flow: flow as u32, half, len: len.min(usize::from(u16::MAX)) as u16 }
 }
@@ -80,7 +79,7 @@ fn cut<'a>(frame: &'a [u8], mask: &Mask) -> &'a [u8] {
     &frame[..frame.len().min(mask.snaplen.unwrap_or(usize::MAX))]
 }
 
-fn ip_flow(ip: &layers::Ip, frame: &[u8]) -> u64 {
+fn ip_flow(ip: &net::Ip, frame: &[u8]) -> u64 {
     let mut key = [0; 40];
     for (address, at) in ip.addresses.iter().zip([0, 16]) {
         match address {
@@ -97,8 +96,8 @@ fn ip_flow(ip: &layers::Ip, frame: &[u8]) -> u64 {
 
 /// Blanks what each router changes, in a copy of the frame's first bytes.
 fn blank_ttl(head: &mut [u8; HEAD_BYTES], frame: &[u8], is_ethernet: bool) {
-    let network = if is_ethernet { layers::ethernet(frame).map(|layers| layers.network) } else { Some(0) };
-    let Some(network) = network.filter(|at| layers::ip(frame, *at).is_some()) else { return };
+    let network = if is_ethernet { net::layers(frame).map(|layers| layers.network) } else { Some(0) };
+    let Some(network) = network.filter(|at| net::ip_at(frame, *at).is_some()) else { return };
     if network + 12 > HEAD_BYTES {
         return;
     }
@@ -158,10 +157,10 @@ mod tests {
     fn frame(v6: bool, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![2; 12];
         if v6 {
-            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, payload.len() as u8 + 8, layers::UDP, 64]);
+            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, payload.len() as u8 + 8, net::UDP, 64]);
             frame.extend([7; 32]);
         } else {
-            frame.extend([8, 0, 0x45, 0, 0, payload.len() as u8 + 28, 0, 1, 0, 0, 64, layers::UDP, 1, 2]);
+            frame.extend([8, 0, 0x45, 0, 0, payload.len() as u8 + 28, 0, 1, 0, 0, 64, net::UDP, 1, 2]);
             frame.extend([10, 0, 0, 1, 10, 0, 0, 2]);
         }
         frame.extend([0, 1, 0, 2, 0, 0, 0, 0]);

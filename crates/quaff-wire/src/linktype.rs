@@ -2,7 +2,7 @@
 
 /// A kind of link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kind {
+pub struct LinkType {
     /// LINKTYPE_*, as files say it (tcpdump.org/linktypes).
     pub linktype: u16,
     /// DLT_*, as libpcap says it on Linux.
@@ -10,15 +10,15 @@ pub struct Kind {
 }
 
 /// Ethernet.
-pub const ETHERNET: Kind = Kind { linktype: 1, dlt: 1 };
+pub const ETHERNET: LinkType = LinkType { linktype: 1, dlt: 1 };
 /// A bare IPv4 or IPv6 packet.
-pub const RAW: Kind = Kind { linktype: 101, dlt: 12 };
+pub const RAW: LinkType = LinkType { linktype: 101, dlt: 12 };
 /// IEEE 802.11 behind a radiotap header.
-pub const RADIOTAP: Kind = Kind { linktype: 127, dlt: 127 };
+pub const RADIOTAP: LinkType = LinkType { linktype: 127, dlt: 127 };
 
 /// The kind of a link from the kernel's ARPHRD_* (linux/if_arp.h); `None` for those that quaff
 /// does not know how to describe.
-pub fn of_arphrd(arphrd: u16) -> Option<Kind> {
+pub fn of_arphrd(arphrd: u16) -> Option<LinkType> {
     match arphrd {
         1 | 772 => Some(ETHERNET),                        // ETHER, LOOPBACK
         512 | 519 | 65534 | 768 | 769 | 776 => Some(RAW), // PPP, RAWIP, NONE, TUNNEL, TUNNEL6, SIT

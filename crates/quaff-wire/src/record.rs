@@ -1,11 +1,10 @@
 //! A captured packet on its way into a file, whatever the file's format.
 
+use crate::net::{MACS_BYTES, TAG_BYTES};
 use crate::pcapng::{EPB_FLAGS_INBOUND, EPB_FLAGS_OUTBOUND};
 
-/// Bytes of a VLAN tag.
-pub const TAG_BYTES: usize = 4;
-/// Where a VLAN tag belongs: behind the two MAC addresses (IEEE 802.1Q, 9.3).
-pub const TAG_OFFSET: usize = 12;
+/// Offset of a VLAN tag: after the two MAC addresses (IEEE 802.1Q, 9.3).
+pub(crate) const TAG_OFFSET: usize = MACS_BYTES;
 
 /// Direction: the packet came in (`epb_flags`).
 pub const INBOUND: u32 = EPB_FLAGS_INBOUND;

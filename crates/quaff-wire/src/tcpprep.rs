@@ -13,7 +13,7 @@ const PACKETS_PER_BYTE: u16 = 4;
 
 /// What becomes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum Assignment {
     /// It leaves by the primary interface: from the client.
     Primary,
     /// It leaves by the secondary interface: from the server.
@@ -24,7 +24,7 @@ pub enum Side {
 
 /// Why a file is no cache file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Error {
+pub enum CacheError {
     /// The first bytes are others.
     #[error("it is no cache file of tcpprep's")]
     Magic,
@@ -52,26 +52,27 @@ pub struct Cache {
 
 impl Cache {
     /// Reads the bytes of a file.
-    pub fn read(file: &[u8]) -> Result<Self, Error> {
+    pub fn read(file: &[u8]) -> Result<Self, CacheError> {
         if !file.starts_with(MAGIC) {
-            return Err(Error::Magic);
+            return Err(CacheError::Magic);
         }
-        let header = file.first_chunk::<HEADER_BYTES>().ok_or(Error::Short(1))?;
+        let header = file.first_chunk::<HEADER_BYTES>().ok_or(CacheError::Short(1))?;
         if version(&header[8..12]) != Some(VERSION) {
-            return Err(Error::Version);
+            return Err(CacheError::Version);
         }
         let (packets, rest) = (be(&header[12..20]), &file[HEADER_BYTES..]);
         let packing = be(&header[20..22]) as u16;
         if packing != PACKETS_PER_BYTE {
-            return Err(Error::Packing(packing));
+            return Err(CacheError::Packing(packing));
         }
         if packets == 0 {
-            return Err(Error::Empty);
+            return Err(CacheError::Empty);
         }
-        let (comment, sides) = rest.split_at_checked(be(&header[22..24]) as usize).ok_or(Error::Short(1))?;
+        let (comment, sides) =
+            rest.split_at_checked(be(&header[22..24]) as usize).ok_or(CacheError::Short(1))?;
         let bytes = packets.div_ceil(PACKETS_PER_BYTE.into());
         if (sides.len() as u64) < bytes {
-            return Err(Error::Short(sides.len() as u64 * u64::from(PACKETS_PER_BYTE) + 1));
+            return Err(CacheError::Short(sides.len() as u64 * u64::from(PACKETS_PER_BYTE) + 1));
         }
         Ok(Self { packets, comment: comment.to_vec(), sides: sides[..bytes as usize].to_vec() })
     }
@@ -87,13 +88,13 @@ impl Cache {
     }
 
     /// What becomes of a packet, counted from 1; `None` behind the last.
-    pub fn side(&self, number: u64) -> Option<Side> {
+    pub fn side(&self, number: u64) -> Option<Assignment> {
         let place = number.checked_sub(1).filter(|place| *place < self.packets)?;
         let bits = self.sides.get((place / 4) as usize)? >> (place % 4 * 2) & 3;
         Some(match bits {
-            3 => Side::Primary,
-            2 => Side::Secondary,
-            _ => Side::NotSent,
+            3 => Assignment::Primary,
+            2 => Assignment::Secondary,
+            _ => Assignment::NotSent,
         })
     }
 }
@@ -132,7 +133,7 @@ mod tests {
         let cache = Cache::read(FILE).unwrap();
         assert_eq!((cache.packets(), cache.comment()), (11, &b"-a client"[..]));
         for number in 1..=11 {
-            let side = if number % 3 == 1 { Side::Secondary } else { Side::Primary };
+            let side = if number % 3 == 1 { Assignment::Secondary } else { Assignment::Primary };
             assert_eq!(cache.side(number), Some(side), "packet {number}");
         }
         assert_eq!([cache.side(0), cache.side(12)], [None; 2]);
@@ -142,25 +143,25 @@ mod tests {
     fn packets_that_are_not_sent() {
         // tcpprep --include=P:1-4 left these out.
         let cache = Cache::read(&file(11, b"", &[0xbe, 0, 0])).unwrap();
-        assert_eq!((cache.side(4), cache.side(5)), (Some(Side::Secondary), Some(Side::NotSent)));
+        assert_eq!((cache.side(4), cache.side(5)), (Some(Assignment::Secondary), Some(Assignment::NotSent)));
     }
 
     #[test]
     fn what_is_no_cache_is_refused() {
         let whole = file(9, b"comment", &[1, 2, 3]);
         assert!(Cache::read(&whole).is_ok());
-        assert_eq!(Cache::read(b"\xd4\xc3\xb2\xa1"), Err(Error::Magic));
-        assert_eq!(Cache::read(&whole[..20]), Err(Error::Short(1)));
-        assert_eq!(Cache::read(&whole[..28]), Err(Error::Short(1)));
-        assert_eq!(Cache::read(&whole[..whole.len() - 1]), Err(Error::Short(9)));
-        assert_eq!(Cache::read(&file(0, b"", &[])), Err(Error::Empty));
+        assert_eq!(Cache::read(b"\xd4\xc3\xb2\xa1"), Err(CacheError::Magic));
+        assert_eq!(Cache::read(&whole[..20]), Err(CacheError::Short(1)));
+        assert_eq!(Cache::read(&whole[..28]), Err(CacheError::Short(1)));
+        assert_eq!(Cache::read(&whole[..whole.len() - 1]), Err(CacheError::Short(9)));
+        assert_eq!(Cache::read(&file(0, b"", &[])), Err(CacheError::Empty));
         let changed = |at: usize, byte: u8| {
             let mut file = whole.clone();
             file[at] = byte;
             Cache::read(&file)
         };
-        assert_eq!(changed(9, b'3'), Err(Error::Version));
-        assert_eq!(changed(21, 8), Err(Error::Packing(8)));
+        assert_eq!(changed(9, b'3'), Err(CacheError::Version));
+        assert_eq!(changed(21, 8), Err(CacheError::Packing(8)));
     }
 
     proptest! {
@@ -172,7 +173,7 @@ mod tests {
             }
             let cache = Cache::read(&file(sides.len() as u64, &comment, &bytes)).unwrap();
             for (number, side) in (1..).zip(&sides) {
-                let expected = match side { 3 => Side::Primary, 2 => Side::Secondary, _ => Side::NotSent };
+                let expected = match side { 3 => Assignment::Primary, 2 => Assignment::Secondary, _ => Assignment::NotSent };
                 prop_assert_eq!(cache.side(number), Some(expected));
             }
         }

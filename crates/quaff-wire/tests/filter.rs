@@ -1,11 +1,11 @@
 //! A moved filter decides about a tunnel's packet as the filter itself does about the inner frame:
 //! any program, any inner frame, each layout. What is not quite such a tunnel is passed up.
 
-mod moved;
+mod relocated;
 
-use self::moved::{BOTH, MATCHED, UNDECIDED, program, run};
+use self::relocated::{BOTH, MATCHED, UNDECIDED, program, run};
 use proptest::prelude::*;
-use quaff_wire::filter::{Insn, Layouts, Moving, NotMovable, Program, Subject, moved};
+use quaff_wire::filter::{Insn, NotRelocatable, Program, Relocation, Subject, TunnelLayouts, relocate};
 
 /// What encapsulates a frame.
 #[derive(Debug, Clone, Copy)]
@@ -88,10 +88,10 @@ proptest! {
         numbers in prop::collection::vec(any::<u32>(), 0..70), inner in frames(), outer in outers(), depth in 1u8..3
     ) {
         let program = Program::new(&program(&numbers)).expect("a program");
-        let moving = Moving {
+        let moving = Relocation {
             inner: &program, outer: None, layouts: BOTH, depth, matched: MATCHED, undecided: UNDECIDED,
         };
-        let moved = moved(&moving).expect("a program that can be moved");
+        let moved = relocate(&moving).expect("a program that can be moved");
         let (packet, tag) = outer.around(&inner);
         let verdict = run(&moved.insns, &packet);
         let wire_len = inner.len() as u32;
@@ -108,10 +108,10 @@ proptest! {
         inner in prop::collection::vec(any::<u8>(), 14..80), outer in outers(), change in 0usize..9, number in any::<u8>()
     ) {
         let reject = Program::new(&[Insn { code: 6, jt: 0, jf: 0, k: 0 }]).expect("a program");
-        let moving = Moving {
+        let moving = Relocation {
             inner: &reject, outer: None, layouts: BOTH, depth: 1, matched: MATCHED, undecided: UNDECIDED,
         };
-        let moved = moved(&moving).expect("a program that can be moved");
+        let moved = relocate(&moving).expect("a program that can be moved");
         let (mut packet, _) = outer.around(&inner);
         prop_assert_eq!(run(&moved.insns, &packet), 0);
         match change {
@@ -149,7 +149,7 @@ fn outer_bytes(outer: &Outer) -> usize {
 fn nested_tunnels_are_left_to_decapsulation() {
     let accept = Program::new(&[Insn { code: 6, jt: 0, jf: 0, k: 1 }]).expect("a program");
     let of_depth = |depth| {
-        let moving = Moving {
+        let moving = Relocation {
             inner: &accept,
             outer: None,
             layouts: BOTH,
@@ -157,7 +157,7 @@ fn nested_tunnels_are_left_to_decapsulation() {
             matched: MATCHED,
             undecided: UNDECIDED,
         };
-        moved(&moving).expect("a program that can be moved").insns
+        relocate(&moving).expect("a program that can be moved").insns
     };
     let erspan2 = Outer { layout: 1, tci: 0, is_tagged: false, is_cut: false };
     let udp = |port: u16| {
@@ -193,7 +193,7 @@ fn a_filter_on_outer_packets_comes_first() {
     let accept = Program::new(&[insn(6, 0, 0, 1)]).expect("a program");
     // The last byte of the source address is 1.
     let outer = [insn(0x30, 0, 0, 29), insn(0x15, 0, 1, 1), insn(6, 0, 0, 96), insn(6, 0, 0, 0)];
-    let moving = Moving {
+    let moving = Relocation {
         inner: &accept,
         outer: Some(&outer),
         layouts: BOTH,
@@ -201,13 +201,13 @@ fn a_filter_on_outer_packets_comes_first() {
         matched: MATCHED,
         undecided: UNDECIDED,
     };
-    let insns = moved(&moving).expect("a program that can be moved").insns;
+    let insns = relocate(&moving).expect("a program that can be moved").insns;
     let (mut packet, _) = Outer { layout: 0, tci: 0, is_tagged: false, is_cut: false }.around(&[7; 60]);
     assert_eq!(run(&insns, &packet), MATCHED);
     packet[29] = 2;
     assert_eq!(run(&insns, &packet), 0);
     let broken = [insn(5, 0, 0, 7), insn(6, 0, 0, 0)];
-    assert_eq!(moved(&Moving { outer: Some(&broken), ..moving }), Err(NotMovable::Outer));
+    assert_eq!(relocate(&Relocation { outer: Some(&broken), ..moving }), Err(NotRelocatable::Outer));
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn what_cannot_be_moved_is_said() {
     let insn = |code, k| Insn { code, jt: 0, jf: 0, k };
     let of = |insns: &[Insn], layouts| {
         let program = Program::new(insns).expect("a program");
-        let moving = Moving {
+        let moving = Relocation {
             inner: &program,
             outer: None,
             layouts,
@@ -223,18 +223,18 @@ fn what_cannot_be_moved_is_said() {
             matched: MATCHED,
             undecided: UNDECIDED,
         };
-        moved(&moving)
+        relocate(&moving)
     };
     let accept = [insn(6, 1)];
-    assert_eq!(of(&accept, Layouts::default()), Err(NotMovable::NoLayout));
-    assert_eq!(of(&[insn(0x28, 0xffff_f02c), insn(6, 1)], BOTH), Err(NotMovable::Ancillary));
+    assert_eq!(of(&accept, TunnelLayouts::default()), Err(NotRelocatable::NoLayout));
+    assert_eq!(of(&[insn(0x28, 0xffff_f02c), insn(6, 1)], BOTH), Err(NotRelocatable::Ancillary));
     let all: Vec<_> = (0..16).map(|slot| insn(2, slot)).chain([insn(0x81, 0), insn(6, 1)]).collect();
-    assert_eq!(of(&all, BOTH), Err(NotMovable::Memory));
+    assert_eq!(of(&all, BOTH), Err(NotRelocatable::Memory));
     let long = vec![insn(4, 1); 1500].into_iter().chain([insn(6, 1)]).collect::<Vec<_>>();
     let some = of(&long, BOTH).expect("room for some");
     assert!(some.insns.len() <= 4096 && !some.layouts.is_empty() && !some.left.is_empty(), "{:?}", some.left);
     let longer = vec![insn(4, 1); 4200].into_iter().chain([insn(6, 1)]).collect::<Vec<_>>();
-    assert!(matches!(of(&longer, BOTH), Err(NotMovable::TooLong(4200..))));
+    assert!(matches!(of(&longer, BOTH), Err(NotRelocatable::TooLong(4200..))));
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_tag_that_goes_back_is_read_from_the_header() {
         {
             let program =
                 Program::new(&[insn(code, at), insn(0x54, 1 << bit), insn(0x16, 0)]).expect("a program");
-            let moving = Moving {
+            let moving = Relocation {
                 inner: &program,
                 outer: None,
                 layouts: BOTH,
@@ -258,7 +258,7 @@ fn a_tag_that_goes_back_is_read_from_the_header() {
             };
             let (packet, tag) = Outer { layout: 1, tci, is_tagged: true, is_cut: false }.around(&inner);
             let wanted = program.run(&Subject { bytes: &inner, wire_len: 60, tag, ancillary: None }) != 0;
-            let verdict = run(&moved(&moving).expect("a program that can be moved").insns, &packet);
+            let verdict = run(&relocate(&moving).expect("a program that can be moved").insns, &packet);
             assert!(verdict == UNDECIDED || (verdict == MATCHED) == wanted, "{code:#x} [{at}] bit {bit}");
             decided += usize::from(verdict != UNDECIDED);
         }

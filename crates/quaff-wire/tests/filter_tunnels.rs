@@ -2,13 +2,13 @@
 //! `strip` finds the inner frame, and it decides as the filter itself does on that frame. Packets of all
 //! kinds of tunnels, in each other, and changed at random.
 
-mod moved;
+mod relocated;
 
-use self::moved::{BOTH, MATCHED, UNDECIDED, program, run};
+use self::relocated::{BOTH, MATCHED, UNDECIDED, program, run};
 use proptest::prelude::*;
-use quaff_wire::filter::{Moving, Program, Subject, moved};
+use quaff_wire::filter::{Program, Relocation, Subject, relocate};
 use quaff_wire::tunnel::build::{self, Erspan, ErspanIii, Gre};
-use quaff_wire::tunnel::{Kind, Kinds, Outcome, strip};
+use quaff_wire::tunnel::{Outcome, TunnelKind, TunnelKinds, strip};
 
 const V4: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 0, 0, 1);
 const V6: std::net::Ipv6Addr = std::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
@@ -101,7 +101,7 @@ fn what_the_kernel_decides_is_what_comes_out_of_the_tunnel() {
     let cases = (numbers, frames(), layers, changes(), 1u8..5, -30isize..30);
     let checked = runner.run(&cases, |(numbers, frame, (layers, outermost), changes, depth, longer)| {
         let program = Program::new(&program(&numbers)).expect("a program");
-        let moving = Moving {
+        let moving = Relocation {
             inner: &program,
             outer: None,
             layouts: BOTH,
@@ -109,7 +109,7 @@ fn what_the_kernel_decides_is_what_comes_out_of_the_tunnel() {
             matched: MATCHED,
             undecided: UNDECIDED,
         };
-        let moved = moved(&moving).expect("a program that can be moved");
+        let moved = relocate(&moving).expect("a program that can be moved");
         let mut packet = layers.iter().chain([&outermost]).fold(frame, |frame, layer| layer.around(&frame));
         changes.iter().for_each(|(at, byte)| {
             if let Some(place) = packet.get_mut(*at) {
@@ -126,7 +126,7 @@ fn what_the_kernel_decides_is_what_comes_out_of_the_tunnel() {
             _ => &seen.rejected,
         };
         count.set(count.get() + 1);
-        for kinds in [Kinds::ALL, Kinds::NONE.with(Kind::Erspan).with(Kind::Vxlan)] {
+        for kinds in [TunnelKinds::ALL, TunnelKinds::NONE.with(TunnelKind::Erspan).with(TunnelKind::Vxlan)] {
             if verdict != UNDECIDED {
                 let outcome = strip(&packet, packet.len() as u32, 1, kinds, depth);
                 let Outcome::Inner(inner) = outcome else { panic!("{outcome:?}") };

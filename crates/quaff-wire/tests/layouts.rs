@@ -4,7 +4,7 @@ mod files;
 
 use files::Build;
 use quaff_wire::decode::{Decoder, Frame, Item, Step};
-use quaff_wire::pcap::Layout;
+use quaff_wire::pcap::RecordLayout;
 use std::io::Write;
 use std::process::Command;
 
@@ -54,7 +54,7 @@ fn swapped(b: Build, (s, f, data, len): &Packet) -> Build {
 type Read = (u64, Vec<u8>, u32, u16, u32);
 
 /// The frames of a file and its layout; the bytes arrive one by one.
-fn read(file: &[u8]) -> (Vec<Read>, Option<Layout>) {
+fn read(file: &[u8]) -> (Vec<Read>, Option<RecordLayout>) {
     let (mut frames, mut decoder, mut at) = (Vec::new(), Decoder::new(), 0);
     let mut take = |decoder: &mut Decoder, at: &mut usize, to: usize| {
         let mut rest = &file[*at..to];
@@ -75,7 +75,7 @@ fn read(file: &[u8]) -> (Vec<Read>, Option<Layout>) {
 }
 
 #[track_caller]
-fn assert_read(file: &[u8], packets: &[Packet], layout: Layout, ns_per_fraction: u64, flags: u32) {
+fn assert_read(file: &[u8], packets: &[Packet], layout: RecordLayout, ns_per_fraction: u64, flags: u32) {
     let (frames, found) = read(file);
     assert_eq!(found, Some(layout));
     let time_ns =
@@ -135,7 +135,7 @@ fn kuznetzovs_headers_are_24_bytes() {
         for count in 1..=PACKETS.len() {
             let packets = &PACKETS[..count];
             let file = file(head(big, 0xA1B2_CD34, (2, 4), 1), packets, kuznetzov);
-            assert_read(&file, packets, Layout::Kuznetzov, 1000, 2);
+            assert_read(&file, packets, RecordLayout::Kuznetzov, 1000, 2);
             if count != 2 {
                 assert_tshark_agrees(&format!("kuznetzov-{big}-{count}"), &file);
             }
@@ -149,7 +149,7 @@ fn those_of_suse_are_28_bytes_under_the_same_magic() {
         for count in 1..=PACKETS.len() {
             let packets = &PACKETS[..count];
             let file = file(head(big, 0xA1B2_CD34, (2, 4), 1), packets, suse);
-            assert_read(&file, packets, Layout::Suse, 1000, 0b101);
+            assert_read(&file, packets, RecordLayout::Suse, 1000, 0b101);
             if count != 2 {
                 assert_tshark_agrees(&format!("suse-{big}-{count}"), &file);
             }
@@ -164,7 +164,7 @@ fn those_of_64_bit_hosts_have_the_usual_magic() {
             for first in 0..PACKETS.len() {
                 let packets = &PACKETS[first..];
                 let file = file(head(big, magic, (2, 4), 1), packets, wide);
-                assert_read(&file, packets, Layout::Wide, ns_per_fraction, 0);
+                assert_read(&file, packets, RecordLayout::Wide, ns_per_fraction, 0);
             }
         }
     }
@@ -182,7 +182,7 @@ fn odd_packets_of_the_usual_layout_are_not_taken_for_64_bit_ones() {
         ];
         for packets in odd {
             let file = file(head(big, 0xA1B2_C3D4, (2, 4), 1), packets, usual);
-            assert_read(&file, packets, Layout::Standard, 1000, 0);
+            assert_read(&file, packets, RecordLayout::Standard, 1000, 0);
         }
     }
 }
@@ -192,14 +192,14 @@ fn lengths_change_places_before_version_2_3() {
     for big in [false, true] {
         for version in [(2, 2), (2, 1), (543, 0)] {
             let file = file(head(big, 0xA1B2_C3D4, version, 1), &PACKETS, swapped);
-            assert_read(&file, &PACKETS, Layout::Standard, 1000, 0);
+            assert_read(&file, &PACKETS, RecordLayout::Standard, 1000, 0);
             if big || version.0 == 543 {
                 assert_tshark_agrees(&format!("swapped-{big}-{}-{}", version.0, version.1), &file);
             }
         }
         for put in [usual, swapped] {
             let file = file(head(big, 0xA1B2_C3D4, (2, 3), 1), &PACKETS, put);
-            assert_read(&file, &PACKETS, Layout::Standard, 1000, 0);
+            assert_read(&file, &PACKETS, RecordLayout::Standard, 1000, 0);
             assert_tshark_agrees(&format!("perhaps-{big}"), &file);
         }
     }
@@ -209,7 +209,7 @@ fn lengths_change_places_before_version_2_3() {
 fn aix_has_its_own_numbers_and_nanoseconds() {
     for big in [false, true] {
         let file = file(head(big, 0xA1B2_C3D4, (2, 2), 6), &PACKETS, swapped);
-        assert_read(&file, &PACKETS, Layout::Aix, 1, 0);
+        assert_read(&file, &PACKETS, RecordLayout::Aix, 1, 0);
         assert_tshark_agrees(&format!("aix-{big}"), &file);
     }
 }
@@ -219,7 +219,7 @@ fn ixia_has_a_word_more_in_the_file_header() {
     for big in [false, true] {
         for (magic, ns_per_fraction) in [(0x1C00_01AC, 1), (0x1C00_01AB, 1000)] {
             let file = file(head(big, magic, (2, 4), 1).u32(106), &PACKETS, usual);
-            assert_read(&file, &PACKETS, Layout::Ixia, ns_per_fraction, 0);
+            assert_read(&file, &PACKETS, RecordLayout::Ixia, ns_per_fraction, 0);
             // Wireshark before 4.4 took the hardware's ns for µs.
             if magic == 0x1C00_01AB {
                 assert_tshark_agrees(&format!("ixia-{big}"), &file);

@@ -2,7 +2,7 @@
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
-use quaff_wire::layers::{self, ICMP, ICMPV6, SCTP, TCP, UDP};
+use quaff_wire::net::{self, ICMP, ICMPV6, SCTP, TCP, UDP};
 use quaff_wire::rewrite::{AddressMaps, FixLength, Rewrite, TagEdit, TrafficClass, Ttl, Verdict};
 use quaff_wire::tunnel::build;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -257,8 +257,8 @@ proptest! {
         let after = apply(&plan, &frame);
         assert_right(&after);
         prop_assert_eq!(&fixed(&after), &after, "as computed anew");
-        let layers = layers::ethernet(&after).unwrap();
-        let (before, ip) = (layers::ethernet(&frame).unwrap().ip.unwrap(), layers.ip.unwrap());
+        let layers = net::layers(&after).unwrap();
+        let (before, ip) = (net::layers(&frame).unwrap().ip.unwrap(), layers.ip.unwrap());
         prop_assert_eq!(layers.tags, usize::from(tag));
         prop_assert_eq!(&after[ip.transport + 20.min(ip.end - ip.transport)..], &frame[before.transport + 20.min(before.end - before.transport)..]);
         if let Some([from, to]) = ip.ports(&after) {

@@ -5,13 +5,13 @@ mod tunnels;
 
 use quaff_wire::tunnel::build::{self, Erspan, ErspanIii, Gre};
 use quaff_wire::tunnel::{
-    Direction, ErspanTime, Fragment, Granularity, Inner, Kind, Kinds, Outcome, Session, Upper, strip,
-    strip_datagram,
+    Direction, ErspanTime, Granularity, Inner, Outcome, Session, TunnelFragment, TunnelKind, TunnelKinds,
+    Upper, strip, strip_datagram,
 };
 use tunnels::{A4, A6, B4, B6, ETHERNET, RAW, cases, frames, outers, packets, wrapped};
 
 fn whole(frame: &[u8], link: u16) -> Outcome {
-    strip(frame, frame.len() as u32, link, Kinds::ALL, 4)
+    strip(frame, frame.len() as u32, link, TunnelKinds::ALL, 4)
 }
 
 #[track_caller]
@@ -42,13 +42,13 @@ fn every_tunnel_in_every_packet() {
         assert_eq!(session, (case.inner_link, case.kind, case.id, case.sequence), "{}", case.name);
         assert_eq!((found.tag, found.depth, found.damage), (None, 1, None), "{}", case.name);
         // Labels in GPE are two tunnels that count as one; both have to be wanted.
-        let labels = if case.name.contains("gpe mpls") { Kind::Mpls } else { case.kind };
-        let only = Kinds::NONE.with(case.kind).with(labels);
+        let labels = if case.name.contains("gpe mpls") { TunnelKind::Mpls } else { case.kind };
+        let only = TunnelKinds::NONE.with(case.kind).with(labels);
         let len = case.frame.len() as u32;
         assert_eq!(strip(&case.frame, len, case.link, only, 1), Outcome::Inner(found), "{}", case.name);
-        let others = Kind::ALL.into_iter().filter(|kind| !only.contains(*kind)).collect();
+        let others = TunnelKind::ALL.into_iter().filter(|kind| !only.contains(*kind)).collect();
         assert_eq!(strip(&case.frame, len, case.link, others, 4), Outcome::Plain, "{}", case.name);
-        assert_eq!(strip(&case.frame, len, case.link, Kinds::ALL, 0), Outcome::Plain);
+        assert_eq!(strip(&case.frame, len, case.link, TunnelKinds::ALL, 0), Outcome::Plain);
     }
 }
 
@@ -56,7 +56,7 @@ fn every_tunnel_in_every_packet() {
 fn what_the_capture_cut_keeps_its_length() {
     for case in cases() {
         for len in 0..case.frame.len() {
-            let outcome = strip(&case.frame[..len], case.frame.len() as u32, case.link, Kinds::ALL, 4);
+            let outcome = strip(&case.frame[..len], case.frame.len() as u32, case.link, TunnelKinds::ALL, 4);
             if let Outcome::Inner(found) = outcome {
                 assert_eq!(found.wire_len, Some(case.inner.len() as u32), "{} at {len}", case.name);
                 let cut = bytes(&case.frame[..len], &found);
@@ -125,10 +125,10 @@ fn l2tp_prefers_the_default_sublayer() {
 fn a_key_is_a_vsid_only_where_nvgre_allows_it() {
     let frame = &frames()[0];
     let cases = [
-        (Gre { key: Some(0x0fff_ff00), ..Gre::default() }, Kind::Nvgre, 0x0f_ffff),
-        (Gre { key: Some(0x0000_0fff), ..Gre::default() }, Kind::Gre, 0x0fff),
-        (Gre { key: Some(0xffff_ff01), ..Gre::default() }, Kind::Gre, 0xffff_ff01),
-        (Gre { key: Some(0x1234_5678), sequence: Some(1), ..Gre::default() }, Kind::Gre, 0x1234_5678),
+        (Gre { key: Some(0x0fff_ff00), ..Gre::default() }, TunnelKind::Nvgre, 0x0f_ffff),
+        (Gre { key: Some(0x0000_0fff), ..Gre::default() }, TunnelKind::Gre, 0x0fff),
+        (Gre { key: Some(0xffff_ff01), ..Gre::default() }, TunnelKind::Gre, 0xffff_ff01),
+        (Gre { key: Some(0x1234_5678), sequence: Some(1), ..Gre::default() }, TunnelKind::Gre, 0x1234_5678),
     ];
     for (fields, kind, id) in cases {
         let packet = in_ipv4(47, &build::gre(&fields, 0x6558, frame));
@@ -236,29 +236,29 @@ fn tunnels_in_tunnels() {
 
     let found = inner(whole(&packet, ETHERNET));
     assert_eq!((bytes(&packet, &found), found.depth, found.tag), (&frame[..], 3, None));
-    let mirror = Session { kind: Kind::Erspan, source: Some(A6.into()), id: Some(2) };
+    let mirror = Session { kind: TunnelKind::Erspan, source: Some(A6.into()), id: Some(2) };
     assert_eq!((found.session, found.sequence), (mirror, Some(11)), "the mirror's, that has a sequence");
 
-    let found = inner(strip(&packet, len, ETHERNET, Kinds::ALL, 2));
+    let found = inner(strip(&packet, len, ETHERNET, TunnelKinds::ALL, 2));
     assert_eq!((bytes(&packet, &found), found.depth), (&vxlan[..], 2));
     assert_eq!(found.tag, Some((0x8100, 0)), "the tag is that of the frame which is left");
 
-    let found = inner(strip(&packet, len, ETHERNET, Kinds::ALL, 1));
+    let found = inner(strip(&packet, len, ETHERNET, TunnelKinds::ALL, 1));
     assert_eq!((found.linktype, found.session.id, found.sequence), (RAW, None, None));
 
     // Of tunnels without a sequence, the outermost with a number; of those without, the outermost.
     let numbered = in_ipv4(4, &build::ipv4(B4, A4, 17, &[], &build::udp(5, 4789, &build::vxlan(4, &vxlan))));
     let found = inner(whole(&numbered, ETHERNET));
-    assert_eq!(found.session, Session { kind: Kind::Vxlan, source: Some(B4.into()), id: Some(4) });
+    assert_eq!(found.session, Session { kind: TunnelKind::Vxlan, source: Some(B4.into()), id: Some(4) });
     // Labels on Ethernet have no sender, not even that of a tunnel around them.
     let labels = build::ethernet(&[], 0x8847, &build::mpls(&[16], &packets()[0]));
     let found = inner(whole(&in_ipv4(47, &build::erspan_i(&labels)), ETHERNET));
-    assert_eq!(found.session, Session { kind: Kind::Mpls, source: None, id: Some(16) });
+    assert_eq!(found.session, Session { kind: TunnelKind::Mpls, source: None, id: Some(16) });
     let unnumbered = in_ipv4(4, &build::ipv4(B4, A4, 4, &[], &packets()[0]));
     let found = inner(whole(&unnumbered, ETHERNET));
     assert_eq!(
         (found.session, found.depth),
-        (Session { kind: Kind::Ipip, source: Some(A4.into()), id: None }, 2)
+        (Session { kind: TunnelKind::Ipip, source: Some(A4.into()), id: None }, 2)
     );
 }
 
@@ -297,7 +297,7 @@ fn fragments_put_together_are_the_tunnel() {
             }
             assert_eq!(payload, wrapped.payload);
             let (source, len) = (first.key.source, payload.len() as u32);
-            let found = inner(strip_datagram(&payload, len, first.protocol, source, Kinds::ALL, 4));
+            let found = inner(strip_datagram(&payload, len, first.protocol, source, TunnelKinds::ALL, 4));
             assert_eq!(bytes(&payload, &found), wrapped.inner, "{}", wrapped.name);
             assert_eq!(found.session.source, Some(source));
         }
@@ -305,7 +305,7 @@ fn fragments_put_together_are_the_tunnel() {
 }
 
 /// What `strip` makes of a piece of an IP packet on Ethernet, with padding or without.
-fn fragment(piece: &[u8], pad: bool) -> (Fragment, Vec<u8>) {
+fn fragment(piece: &[u8], pad: bool) -> (TunnelFragment, Vec<u8>) {
     let ethertype = if piece[0] >> 4 == 4 { 0x0800 } else { 0x86dd };
     let mut frame = build::ethernet(&[(0x8100, 1)], ethertype, piece);
     if pad {
@@ -330,7 +330,7 @@ fn fragments_of_other_traffic_pass() {
     let pieces = build::ipv4_fragments(&dns, 400);
     let plain: Vec<bool> = pieces.iter().map(|piece| fragment(piece, false).0.plain).collect();
     assert_eq!(plain, [true, false, false], "the first fragment shows the port");
-    let erspan = Kinds::default().with(Kind::Erspan);
+    let erspan = TunnelKinds::default().with(TunnelKind::Erspan);
     for piece in &pieces {
         assert_eq!(strip(piece, piece.len() as u32, RAW, erspan, 4), Outcome::Plain);
     }
@@ -371,10 +371,10 @@ fn tzsp_knows_other_links_and_lengths() {
 #[test]
 fn sessions_are_named() {
     let name = |kind, id| Session { kind, source: Some(A4.into()), id }.to_string();
-    assert_eq!(name(Kind::Erspan, Some(5)), "erspan 10.0.0.1 session 5");
-    assert_eq!(name(Kind::Erspan, None), "erspan 10.0.0.1");
-    assert_eq!(name(Kind::Nvgre, Some(7)), "nvgre 10.0.0.1 vsid 7");
-    let label = Session { kind: Kind::Mpls, source: None, id: Some(16) };
+    assert_eq!(name(TunnelKind::Erspan, Some(5)), "erspan 10.0.0.1 session 5");
+    assert_eq!(name(TunnelKind::Erspan, None), "erspan 10.0.0.1");
+    assert_eq!(name(TunnelKind::Nvgre, Some(7)), "nvgre 10.0.0.1 vsid 7");
+    let label = Session { kind: TunnelKind::Mpls, source: None, id: Some(16) };
     assert_eq!(label.to_string(), "mpls label 16");
     let outer = outers(4, &packets()[0]).swap_remove(0).2;
     assert_eq!(inner(whole(&outer, ETHERNET)).session.to_string(), "ipip 10.0.0.1");

@@ -4,7 +4,9 @@ mod tunnels;
 
 use proptest::prelude::*;
 use quaff_wire::tunnel::build::{self, Erspan, ErspanIii, Gre};
-use quaff_wire::tunnel::{Control, Damage, Granularity, Kind, Kinds, Outcome, Reason, strip, strip_datagram};
+use quaff_wire::tunnel::{
+    Control, Damage, Granularity, Outcome, Reason, TunnelKind, TunnelKinds, strip, strip_datagram,
+};
 use std::collections::HashSet;
 use tunnels::{A4, B4, ETHERNET, RAW, cases, frames, packets};
 
@@ -13,7 +15,7 @@ fn in_ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 fn whole(frame: &[u8]) -> Outcome {
-    strip(frame, frame.len() as u32, ETHERNET, Kinds::ALL, 4)
+    strip(frame, frame.len() as u32, ETHERNET, TunnelKinds::ALL, 4)
 }
 
 fn on_udp(port: u16, payload: &[u8]) -> Vec<u8> {
@@ -21,7 +23,7 @@ fn on_udp(port: u16, payload: &[u8]) -> Vec<u8> {
 }
 
 #[track_caller]
-fn damaged(frame: &[u8], kind: Kind, reason: Reason) {
+fn damaged(frame: &[u8], kind: TunnelKind, reason: Reason) {
     assert_eq!(whole(frame), Outcome::Damaged(Damage { kind, reason }));
 }
 
@@ -38,79 +40,83 @@ const UDP: usize = 42;
 fn unknown_versions() {
     let frame = &frames()[0];
     let ii = in_ipv4(47, &build::erspan_ii(1, &Erspan::default(), 0, frame));
-    damaged(&with(ii.clone(), GRE + 8, 0x30), Kind::Erspan, Reason::Version);
-    damaged(&with(ii, GRE + 1, 2), Kind::Erspan, Reason::Version);
+    damaged(&with(ii.clone(), GRE + 8, 0x30), TunnelKind::Erspan, Reason::Version);
+    damaged(&with(ii, GRE + 1, 2), TunnelKind::Erspan, Reason::Version);
     damaged(
         &on_udp(6081, &with(build::geneve(1, 0x6558, &[], frame), 0, 0x40)),
-        Kind::Geneve,
+        TunnelKind::Geneve,
         Reason::Version,
     );
-    damaged(&on_udp(4790, &with(build::vxlan_gpe(1, 3, frame), 0, 0x1c)), Kind::Vxlan, Reason::Version);
-    damaged(&on_udp(2152, &with(build::gtp(255, 1, &[], frame), 0, 0x20)), Kind::Gtp, Reason::Version);
-    damaged(&on_udp(1701, &with(build::l2tp_on_udp(1, &[], None, frame), 1, 4)), Kind::L2tp, Reason::Version);
-    damaged(&on_udp(37008, &with(build::tzsp(1, &[], frame), 0, 2)), Kind::Tzsp, Reason::Version);
+    damaged(&on_udp(4790, &with(build::vxlan_gpe(1, 3, frame), 0, 0x1c)), TunnelKind::Vxlan, Reason::Version);
+    damaged(&on_udp(2152, &with(build::gtp(255, 1, &[], frame), 0, 0x20)), TunnelKind::Gtp, Reason::Version);
+    damaged(
+        &on_udp(1701, &with(build::l2tp_on_udp(1, &[], None, frame), 1, 4)),
+        TunnelKind::L2tp,
+        Reason::Version,
+    );
+    damaged(&on_udp(37008, &with(build::tzsp(1, &[], frame), 0, 2)), TunnelKind::Tzsp, Reason::Version);
 }
 
 #[test]
 fn impossible_flags_and_lengths() {
     let [packet, _, _] = packets();
     let frame = &frames()[0];
-    damaged(&on_udp(4789, &with(build::vxlan(1, frame), 0, 0)), Kind::Vxlan, Reason::Flags);
-    damaged(&on_udp(37008, &with(build::tzsp(1, &[], frame), 1, 9)), Kind::Tzsp, Reason::Flags);
+    damaged(&on_udp(4789, &with(build::vxlan(1, frame), 0, 0)), TunnelKind::Vxlan, Reason::Flags);
+    damaged(&on_udp(37008, &with(build::tzsp(1, &[], frame), 1, 9)), TunnelKind::Tzsp, Reason::Flags);
     let odd = ErspanIii { frame_type: 1, ..ErspanIii::default() };
     damaged(
         &in_ipv4(47, &build::erspan_iii(1, &Erspan::default(), &odd, frame)),
-        Kind::Erspan,
+        TunnelKind::Erspan,
         Reason::Flags,
     );
-    damaged(&with(on_udp(4789, &build::vxlan(1, frame)), UDP - 3, 7), Kind::Vxlan, Reason::Length);
+    damaged(&with(on_udp(4789, &build::vxlan(1, frame)), UDP - 3, 7), TunnelKind::Vxlan, Reason::Length);
     let none = build::gtp(255, 1, &[(0x85, &[0, 0])], &packet);
-    damaged(&on_udp(2152, &with(none, 12, 0)), Kind::Gtp, Reason::Length);
+    damaged(&on_udp(2152, &with(none, 12, 0)), TunnelKind::Gtp, Reason::Length);
 }
 
 #[test]
 fn payloads_that_are_something_else() {
     let frame = &frames()[0];
-    damaged(&in_ipv4(4, frame), Kind::Ipip, Reason::Payload);
-    damaged(&in_ipv4(41, &packets()[0]), Kind::Ipip, Reason::Payload);
-    damaged(&in_ipv4(47, &build::gre(&Gre::default(), 0x0800, frame)), Kind::Gre, Reason::Payload);
-    damaged(&on_udp(2152, &build::gtp(255, 1, &[], frame)), Kind::Gtp, Reason::Payload);
-    damaged(&on_udp(6635, &build::mpls(&[16], &[0x99; 60])), Kind::Mpls, Reason::Payload);
-    damaged(&on_udp(6635, &build::mpls(&[0], frame)), Kind::Mpls, Reason::Payload);
-    damaged(&in_ipv4(115, &build::l2tp_on_ip(1, &[], None, &[0x99; 60])), Kind::L2tp, Reason::Payload);
+    damaged(&in_ipv4(4, frame), TunnelKind::Ipip, Reason::Payload);
+    damaged(&in_ipv4(41, &packets()[0]), TunnelKind::Ipip, Reason::Payload);
+    damaged(&in_ipv4(47, &build::gre(&Gre::default(), 0x0800, frame)), TunnelKind::Gre, Reason::Payload);
+    damaged(&on_udp(2152, &build::gtp(255, 1, &[], frame)), TunnelKind::Gtp, Reason::Payload);
+    damaged(&on_udp(6635, &build::mpls(&[16], &[0x99; 60])), TunnelKind::Mpls, Reason::Payload);
+    damaged(&on_udp(6635, &build::mpls(&[0], frame)), TunnelKind::Mpls, Reason::Payload);
+    damaged(&in_ipv4(115, &build::l2tp_on_ip(1, &[], None, &[0x99; 60])), TunnelKind::L2tp, Reason::Payload);
 }
 
 #[test]
 fn stacks_without_an_end() {
     let stack = [0x01, 0, 0, 64].repeat(40);
-    damaged(&on_udp(6635, &stack), Kind::Mpls, Reason::Stack);
-    damaged(&on_udp(37008, &build::tzsp(1, &[0; 100], &[0; 60])), Kind::Tzsp, Reason::Stack);
+    damaged(&on_udp(6635, &stack), TunnelKind::Mpls, Reason::Stack);
+    damaged(&on_udp(37008, &build::tzsp(1, &[0; 100], &[0; 60])), TunnelKind::Tzsp, Reason::Stack);
     let route = [8, 0, 0, 4, 1, 2, 3, 4].repeat(20);
     let gre = [&[0x40, 0, 0x65, 0x58, 0, 0, 0, 0], &route[..]].concat();
-    damaged(&in_ipv4(47, &gre), Kind::Gre, Reason::Stack);
+    damaged(&in_ipv4(47, &gre), TunnelKind::Gre, Reason::Stack);
     let many = [(0x85, &[0u8, 0][..]); 20];
-    damaged(&on_udp(2152, &build::gtp(255, 1, &many, &packets()[0])), Kind::Gtp, Reason::Stack);
+    damaged(&on_udp(2152, &build::gtp(255, 1, &many, &packets()[0])), TunnelKind::Gtp, Reason::Stack);
 }
 
 #[test]
 fn packets_that_end_in_their_header() {
-    damaged(&in_ipv4(47, &[0x10, 0]), Kind::Gre, Reason::Short);
-    damaged(&in_ipv4(47, &[0x10, 0, 0x88, 0xbe, 0, 0, 0]), Kind::Erspan, Reason::Short);
-    damaged(&in_ipv4(47, &build::erspan_i(&[2; 13])), Kind::Erspan, Reason::Short);
-    damaged(&on_udp(4789, &[8; 7]), Kind::Vxlan, Reason::Short);
-    damaged(&on_udp(6081, &[0x3f, 0, 0x65, 0x58, 0, 0, 0, 0]), Kind::Geneve, Reason::Short);
-    damaged(&on_udp(6635, &[0; 4]), Kind::Mpls, Reason::Short);
-    damaged(&on_udp(2152, &build::gtp(255, 1, &[], &[])), Kind::Gtp, Reason::Short);
-    damaged(&on_udp(37008, &[1, 0, 0, 1, 10, 200]), Kind::Tzsp, Reason::Short);
-    damaged(&in_ipv4(115, &[0, 0, 0]), Kind::L2tp, Reason::Short);
-    damaged(&in_ipv4(4, &[]), Kind::Ipip, Reason::Short);
+    damaged(&in_ipv4(47, &[0x10, 0]), TunnelKind::Gre, Reason::Short);
+    damaged(&in_ipv4(47, &[0x10, 0, 0x88, 0xbe, 0, 0, 0]), TunnelKind::Erspan, Reason::Short);
+    damaged(&in_ipv4(47, &build::erspan_i(&[2; 13])), TunnelKind::Erspan, Reason::Short);
+    damaged(&on_udp(4789, &[8; 7]), TunnelKind::Vxlan, Reason::Short);
+    damaged(&on_udp(6081, &[0x3f, 0, 0x65, 0x58, 0, 0, 0, 0]), TunnelKind::Geneve, Reason::Short);
+    damaged(&on_udp(6635, &[0; 4]), TunnelKind::Mpls, Reason::Short);
+    damaged(&on_udp(2152, &build::gtp(255, 1, &[], &[])), TunnelKind::Gtp, Reason::Short);
+    damaged(&on_udp(37008, &[1, 0, 0, 1, 10, 200]), TunnelKind::Tzsp, Reason::Short);
+    damaged(&in_ipv4(115, &[0, 0, 0]), TunnelKind::L2tp, Reason::Short);
+    damaged(&in_ipv4(4, &[]), TunnelKind::Ipip, Reason::Short);
 }
 
 #[test]
 fn headers_that_the_capture_cut() {
     let frame = in_ipv4(47, &build::erspan_ii(1, &Erspan::default(), 0, &frames()[0]));
-    let cut = |len: usize| strip(&frame[..len], frame.len() as u32, ETHERNET, Kinds::ALL, 4);
-    assert_eq!(cut(GRE + 15), Outcome::Damaged(Damage { kind: Kind::Erspan, reason: Reason::Cut }));
+    let cut = |len: usize| strip(&frame[..len], frame.len() as u32, ETHERNET, TunnelKinds::ALL, 4);
+    assert_eq!(cut(GRE + 15), Outcome::Damaged(Damage { kind: TunnelKind::Erspan, reason: Reason::Cut }));
     assert!(matches!(cut(GRE + 16), Outcome::Inner(inner) if inner.len == 0 && inner.wire_len == Some(72)));
 }
 
@@ -173,7 +179,7 @@ fn counters_have_a_place_for_everything() {
 }
 
 /// What must hold of any answer to any bytes.
-fn check(bytes: &[u8], wire_len: u32, link: u16, kinds: Kinds, depth: u8) -> Outcome {
+fn check(bytes: &[u8], wire_len: u32, link: u16, kinds: TunnelKinds, depth: u8) -> Outcome {
     let outcome = strip(bytes, wire_len, link, kinds, depth);
     check_outcome(&outcome, bytes, wire_len, depth);
     outcome
@@ -201,8 +207,9 @@ fn links() -> impl Strategy<Value = u16> {
     prop::sample::select(vec![ETHERNET, RAW, 113, 276, 228, 229, 105])
 }
 
-fn kinds() -> impl Strategy<Value = Kinds> {
-    prop::collection::vec(prop::sample::select(Kind::ALL.to_vec()), 0..10).prop_map(Kinds::from_iter)
+fn kinds() -> impl Strategy<Value = TunnelKinds> {
+    prop::collection::vec(prop::sample::select(TunnelKind::ALL.to_vec()), 0..10)
+        .prop_map(TunnelKinds::from_iter)
 }
 
 proptest! {
@@ -235,7 +242,7 @@ proptest! {
             frame[place % len] = value;
         }
         frame.truncate(len.saturating_sub(cut).max(14));
-        check(&frame, len as u32, case.link, Kinds::ALL, depth);
+        check(&frame, len as u32, case.link, TunnelKinds::ALL, depth);
     }
 
     #[test]
@@ -248,6 +255,6 @@ proptest! {
         let case = at.get(&cases);
         let mut frame = case.frame[..kept.min(case.frame.len())].to_vec();
         frame.extend(noise);
-        check(&frame, frame.len() as u32, case.link, Kinds::ALL, 4);
+        check(&frame, frame.len() as u32, case.link, TunnelKinds::ALL, 4);
     }
 }

@@ -7,8 +7,8 @@ use crate::{Error, Result};
 use quaff_os::filter::{self, FilterError};
 use quaff_os::packet::{self, accept};
 use quaff_os::rtnl;
-use quaff_wire::filter::{Insn, Layout, Layouts, Moving, Program, moved};
-use quaff_wire::linktype::{self, ETHERNET, Kind, RAW};
+use quaff_wire::filter::{Insn, Program, Relocation, TunnelLayout, TunnelLayouts, relocate};
+use quaff_wire::linktype::{self, ETHERNET, LinkType, RAW};
 use quaff_wire::tunnel;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -71,7 +71,7 @@ impl InnerFilter {
 
 fn compile(expression: &str, linktype: u16) -> Result<Program> {
     let insns = filter::compile_offline(linktype::dlt_of(linktype), expression, SNAPLEN_MAX)?;
-    let refuse = |refused: quaff_wire::filter::Refused| {
+    let refuse = |refused: quaff_wire::filter::ProgramError| {
         let (expression, message) = (expression.to_owned(), refused.to_string());
         let at = expression.find("protochain").unwrap_or(0);
         Error::Filter(FilterError { expression, message, at })
@@ -96,7 +96,7 @@ pub enum Place {
     /// In the kernel for these tunnels, and after decapsulation for the others.
     Kernel {
         /// The tunnels.
-        layouts: Vec<Layout>,
+        layouts: Vec<TunnelLayout>,
         /// Whether inner frames that may be tunnels themselves are left to decapsulation.
         is_nested: bool,
     },
@@ -107,7 +107,7 @@ pub enum Place {
 impl Place {
     /// Whether packets of tunnels are kept out before decapsulation sees their sequence numbers.
     pub fn hides_gaps(&self) -> bool {
-        matches!(self, Self::Kernel { layouts, .. } if layouts.iter().any(|layout| *layout != Layout::Vxlan))
+        matches!(self, Self::Kernel { layouts, .. } if layouts.iter().any(|layout| *layout != TunnelLayout::Vxlan))
     }
 }
 
@@ -117,8 +117,10 @@ impl fmt::Display for Place {
             Self::Decapsulated(why) => return write!(f, "after decapsulation: {why}"),
             Self::Kernel { layouts, is_nested } => (layouts, *is_nested),
         };
-        let types = [Layout::Erspan1, Layout::Erspan2, Layout::Erspan3, Layout::Vxlan];
-        let names: Vec<_> = types.iter().filter(|of| layouts.contains(of)).map(Layout::to_string).collect();
+        let types =
+            [TunnelLayout::Erspan1, TunnelLayout::Erspan2, TunnelLayout::Erspan3, TunnelLayout::Vxlan];
+        let names: Vec<_> =
+            types.iter().filter(|of| layouts.contains(of)).map(TunnelLayout::to_string).collect();
         write!(f, "in the kernel for {} over plain IPv4", names.join(", "))?;
         if is_nested {
             f.write_str(" whose inner frame is no tunnel again")?;
@@ -132,7 +134,7 @@ impl fmt::Display for Place {
 pub fn kernel_filter(
     plan: &CapturePlan,
     name: &str,
-    link: Kind,
+    link: LinkType,
     inner: Option<&InnerFilter>,
 ) -> Result<KernelFilter> {
     let snaplen = plan.kernel_snaplen();
@@ -154,7 +156,7 @@ pub fn kernel_filter(
 fn move_out(
     plan: &CapturePlan,
     inner_plan: &InnerPlan,
-    link: Kind,
+    link: LinkType,
     inner: &InnerFilter,
     outer: Option<&[packet::Insn]>,
 ) -> Result<(Place, Vec<packet::Insn>), String> {
@@ -169,15 +171,15 @@ fn move_out(
     let Some((_, program)) = of_ethernet else {
         return Err("the expression means nothing for Ethernet".into());
     };
-    let layouts = Layouts {
-        erspan: decap.kinds.contains(tunnel::Kind::Erspan),
-        vxlan: decap.kinds.contains(tunnel::Kind::Vxlan),
+    let layouts = TunnelLayouts {
+        erspan: decap.kinds.contains(tunnel::TunnelKind::Erspan),
+        vxlan: decap.kinds.contains(tunnel::TunnelKind::Vxlan),
     };
     let outer = outer.map(to_wire);
     let (matched, depth) = (plan.kernel_snaplen(), decap.depth);
     let moving =
-        Moving { inner: program, outer: outer.as_deref(), layouts, depth, matched, undecided: matched };
-    let moved = moved(&moving).map_err(|error| error.to_string())?;
+        Relocation { inner: program, outer: outer.as_deref(), layouts, depth, matched, undecided: matched };
+    let moved = relocate(&moving).map_err(|error| error.to_string())?;
     let insns: Vec<_> = moved.insns.iter().map(to_kernel).collect();
     filter::check(&insns).map_err(|error| format!("the kernel refuses the program ({})", error.errno))?;
     Ok((Place::Kernel { layouts: moved.layouts, is_nested: depth > 1 }, insns))

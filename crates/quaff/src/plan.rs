@@ -4,7 +4,7 @@ use crate::stage::LoadPlan;
 use crate::{Error, Result};
 use quaff_file::write::plan::{Format, Output};
 use quaff_os::packet::TimeSource;
-use quaff_wire::tunnel::Kinds;
+use quaff_wire::tunnel::TunnelKinds;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct InterfacePlan {
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecapPlan {
     /// Their kinds.
-    pub kinds: Kinds,
+    pub kinds: TunnelKinds,
     /// How many lie in each other at the most.
     pub depth: u8,
     /// Whether packets that are no tunnel go.

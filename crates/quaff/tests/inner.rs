@@ -2,7 +2,7 @@
 //! interpreter on the frames inside, and tcpdump on the file with these frames agree. Random frames,
 //! random expressions, each tunnel whose headers have a fixed length; and other packets too.
 
-#[path = "../../quaff-wire/tests/moved/mod.rs"]
+#[path = "../../quaff-wire/tests/relocated/mod.rs"]
 mod programs;
 
 use programs::BOTH;
@@ -13,9 +13,9 @@ use quaff_os::filter::compile_offline;
 use quaff_os::packet::Insn as KernelInsn;
 use quaff_os::testing::{KernelFilter, skip};
 use quaff_wire::decode::Item;
-use quaff_wire::filter::{Insn, Moving, Program, Subject, moved};
+use quaff_wire::filter::{Insn, Program, Relocation, Subject, relocate};
 use quaff_wire::tunnel::build::{self, Erspan, ErspanIii};
-use quaff_wire::tunnel::{Kinds, Outcome, strip};
+use quaff_wire::tunnel::{Outcome, TunnelKinds, strip};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 
@@ -213,7 +213,7 @@ struct Filed {
 impl Filed {
     fn of(packet: &[u8], depth: u8) -> Self {
         let wire_len = packet.len() as u32;
-        match strip(packet, wire_len, 1, Kinds::ALL, depth) {
+        match strip(packet, wire_len, 1, TunnelKinds::ALL, depth) {
             Outcome::Inner(inner) if inner.linktype == 1 => Self {
                 bytes: packet[inner.start as usize..][..inner.len as usize].to_vec(),
                 wire_len: inner.wire_len.unwrap_or(inner.len),
@@ -298,9 +298,15 @@ impl Seen {
 fn compare(expression: &str, packets: &[Vec<u8>], depth: u8, file: &std::path::Path, seen: &mut Seen) {
     let Some(insns) = compile(expression) else { return };
     let program = Program::new(&insns).expect("libpcap writes good programs");
-    let moving =
-        Moving { inner: &program, outer: None, layouts: BOTH, depth, matched: MATCHED, undecided: UNDECIDED };
-    let moved = moved(&moving).unwrap_or_else(|error| panic!("{expression}: {error}"));
+    let moving = Relocation {
+        inner: &program,
+        outer: None,
+        layouts: BOTH,
+        depth,
+        matched: MATCHED,
+        undecided: UNDECIDED,
+    };
+    let moved = relocate(&moving).unwrap_or_else(|error| panic!("{expression}: {error}"));
     let kernel = kernel(&moved.insns);
     let filed: Vec<_> = packets.iter().map(|packet| Filed::of(packet, depth)).collect();
     std::fs::write(file, pcap(&filed)).expect("a file");
@@ -440,7 +446,7 @@ fn a_moved_program_decides_in_the_kernel_as_the_interpreter_does_inside() {
     for _ in 0..cases(2000) {
         let (numbers, packets, depth) = case.new_tree(&mut runner).expect("a case").current();
         let program = Program::new(&programs::program(&numbers)).expect("a program");
-        let moving = Moving {
+        let moving = Relocation {
             inner: &program,
             outer: None,
             layouts: BOTH,
@@ -448,7 +454,7 @@ fn a_moved_program_decides_in_the_kernel_as_the_interpreter_does_inside() {
             matched: MATCHED,
             undecided: UNDECIDED,
         };
-        let kernel = kernel(&moved(&moving).expect("a program that can be moved").insns);
+        let kernel = kernel(&relocate(&moving).expect("a program that can be moved").insns);
         for packet in packets.iter().filter(|packet| packet.len() > 1) {
             let wanted = Filed::of(packet, depth).matches(&program);
             let verdict = kernel.run(packet).expect("a verdict") as u32;

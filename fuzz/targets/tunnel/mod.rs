@@ -1,7 +1,7 @@
 //! What must hold of the answer to any bytes, and the ways into each family of tunnels.
 
 use quaff_wire::tunnel::build;
-use quaff_wire::tunnel::{Inner, Kind, Kinds, Outcome, strip, strip_datagram};
+use quaff_wire::tunnel::{Inner, TunnelKind, TunnelKinds, Outcome, strip, strip_datagram};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const ETHERNET: u16 = 1;
@@ -15,7 +15,7 @@ type Way = (u8, u16, &'static [u8]);
 
 /// Puts the input behind right headers that lead to this kind of tunnel.
 #[allow(dead_code, reason = "one target begins elsewhere")]
-pub(crate) fn inside(kind: Kind, (choice, more, bytes): Input<'_>) {
+pub(crate) fn inside(kind: TunnelKind, (choice, more, bytes): Input<'_>) {
     let ways = ways(kind);
     let (protocol, port, head) = ways[usize::from(choice >> 1) % ways.len()];
     let mut payload = [head, bytes].concat();
@@ -29,36 +29,36 @@ pub(crate) fn inside(kind: Kind, (choice, more, bytes): Input<'_>) {
         build::ethernet(&[(0x8100, 1)], 0x86dd, &build::ipv6(v6, v6, protocol, &payload))
     };
     check(&frame, more, ETHERNET);
-    let datagram = strip_datagram(&payload, payload.len() as u32, protocol, v4.into(), Kinds::ALL, DEPTH);
+    let datagram = strip_datagram(&payload, payload.len() as u32, protocol, v4.into(), TunnelKinds::ALL, DEPTH);
     if let Outcome::Inner(inner) = datagram {
         check_inner(&inner, &payload, payload.len() as u32, DEPTH);
     }
 }
 
-fn ways(kind: Kind) -> &'static [Way] {
+fn ways(kind: TunnelKind) -> &'static [Way] {
     match kind {
-        Kind::Erspan => &[
+        TunnelKind::Erspan => &[
             (47, 0, &[]),
             (47, 0, &[0, 0, 0x88, 0xbe]),
             (47, 0, &[0x10, 0, 0x88, 0xbe, 0, 0, 0, 1]),
             (47, 0, &[0x10, 0, 0x22, 0xeb, 0, 0, 0, 1]),
         ],
-        Kind::Gre | Kind::Nvgre => &[(47, 0, &[])],
-        Kind::Vxlan => &[(17, 4789, &[]), (17, 8472, &[]), (17, 4790, &[])],
-        Kind::Geneve => &[(17, 6081, &[])],
-        Kind::Ipip => &[(4, 0, &[]), (41, 0, &[])],
-        Kind::Mpls => &[(17, 6635, &[]), (47, 0, &[0, 0, 0x88, 0x47]), (137, 0, &[])],
-        Kind::Gtp => &[(17, 2152, &[])],
-        Kind::L2tp => &[(115, 0, &[]), (17, 1701, &[])],
-        Kind::Tzsp => &[(17, 37008, &[])],
+        TunnelKind::Gre | TunnelKind::Nvgre => &[(47, 0, &[])],
+        TunnelKind::Vxlan => &[(17, 4789, &[]), (17, 8472, &[]), (17, 4790, &[])],
+        TunnelKind::Geneve => &[(17, 6081, &[])],
+        TunnelKind::Ipip => &[(4, 0, &[]), (41, 0, &[])],
+        TunnelKind::Mpls => &[(17, 6635, &[]), (47, 0, &[0, 0, 0x88, 0x47]), (137, 0, &[])],
+        TunnelKind::Gtp => &[(17, 2152, &[])],
+        TunnelKind::L2tp => &[(115, 0, &[]), (17, 1701, &[])],
+        TunnelKind::Tzsp => &[(17, 37008, &[])],
     }
 }
 
 /// Takes tunnels off a frame of which the capture cut off `more` bytes.
 pub(crate) fn check(frame: &[u8], more: u16, link: u16) {
     let wire_len = frame.len() as u32 + u32::from(more);
-    let outcome = strip(frame, wire_len, link, Kinds::ALL, DEPTH);
-    assert_eq!(strip(frame, wire_len, link, Kinds::NONE, DEPTH), Outcome::Plain);
+    let outcome = strip(frame, wire_len, link, TunnelKinds::ALL, DEPTH);
+    assert_eq!(strip(frame, wire_len, link, TunnelKinds::NONE, DEPTH), Outcome::Plain);
     match outcome {
         Outcome::Inner(inner) => {
             check_inner(&inner, frame, wire_len, DEPTH);
@@ -71,7 +71,7 @@ pub(crate) fn check(frame: &[u8], more: u16, link: u16) {
             assert!(fragment.more || fragment.offset > 0);
             let source: IpAddr = fragment.key.source;
             let payload = &frame[fragment.start as usize..][..fragment.len as usize];
-            strip_datagram(payload, fragment.wire_len, fragment.protocol, source, Kinds::ALL, DEPTH);
+            strip_datagram(payload, fragment.wire_len, fragment.protocol, source, TunnelKinds::ALL, DEPTH);
         }
         _ => {}
     }
@@ -90,7 +90,7 @@ fn check_inner(inner: &Inner, bytes: &[u8], wire_len: u32, depth: u8) {
 fn one_by_one(all: &Inner, frame: &[u8], wire_len: u32, link: u16) {
     let (mut at, mut bytes, mut wire_len, mut link) = (0, frame, wire_len, link);
     for _ in 0..all.depth {
-        let Outcome::Inner(inner) = strip(bytes, wire_len, link, Kinds::ALL, 1) else {
+        let Outcome::Inner(inner) = strip(bytes, wire_len, link, TunnelKinds::ALL, 1) else {
             panic!("a tunnel fewer than {}", all.depth);
         };
         at += inner.start;

@@ -4,9 +4,9 @@
 use quaff_wire::pcap::encode::{self as pcap, Resolution};
 use quaff_wire::pcapng;
 use quaff_wire::pcapng::encode::{self, Interface, Section, Statistics};
+use quaff_wire::probe::ProbeHeader;
+use quaff_wire::probe::{OuterHeaders, ProbeFrame};
 use quaff_wire::record::Record;
-use quaff_wire::stamp::Stamp;
-use quaff_wire::udp::{Frame, Headers};
 use std::net::Ipv4Addr;
 
 /// 2023-11-14T22:13:20Z; frame `seq` is captured `seq` µs later.
@@ -22,7 +22,7 @@ pub(crate) enum Format {
 pub(crate) struct File {
     format: Format,
     pub(crate) bytes: Vec<u8>,
-    frame: Frame,
+    frame: ProbeFrame,
     bounded: bool,
     /// Goes into the `epb_dropcount` of the next frame.
     pub(crate) dropped: u64,
@@ -102,7 +102,7 @@ impl File {
     }
 
     fn stamped(mut self, seq: u64, last: bool, change: impl FnOnce(&mut Vec<u8>)) -> Self {
-        let stamp = Stamp { stream: 0, seq, intended_ns: 0, late_ns: 0, last, bounded: self.bounded };
+        let stamp = ProbeHeader { stream: 0, seq, intended_ns: 0, late_ns: 0, last, bounded: self.bounded };
         self.frame.set(&stamp);
         let mut bytes = self.frame.bytes().to_vec();
         change(&mut bytes);
@@ -122,8 +122,8 @@ impl File {
     }
 }
 
-fn stamped_frame(stream: u16) -> Frame {
-    let headers = Headers {
+fn stamped_frame(stream: u16) -> ProbeFrame {
+    let headers = OuterHeaders {
         dst_mac: [2, 0, 0, 0, 0, 2],
         src_mac: [2, 0, 0, 0, 0, 1],
         tags: Vec::new(),
@@ -131,5 +131,5 @@ fn stamped_frame(stream: u16) -> Frame {
         dst_ip: Ipv4Addr::new(198, 18, 0, 2),
         stream,
     };
-    Frame::new(&headers, 100).expect("a stamp fits 100 bytes")
+    ProbeFrame::new(&headers, 100).expect("a stamp fits 100 bytes")
 }

@@ -8,7 +8,7 @@ use super::ahead::{Next, Piece, ReadAhead};
 use super::unpack::{Failure, Torn};
 use quaff_os::stop::Stop;
 use quaff_wire::decode::{Damage, Decoder, Format, Item, Step};
-use quaff_wire::pcap::Layout;
+use quaff_wire::pcap::RecordLayout;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -315,7 +315,7 @@ impl CaptureFile {
     pub fn notes(&self) -> Vec<String> {
         let path = self.path.display();
         let mut notes = Vec::new();
-        if let Some(layout) = self.decoder.layout().filter(|layout| *layout != Layout::Standard) {
+        if let Some(layout) = self.decoder.layout().filter(|layout| *layout != RecordLayout::Standard) {
             notes.push(format!("{path}: {layout}"));
         }
         if let Some(damage) = self.first_jump {

@@ -17,7 +17,7 @@ use crate::read::{self, CaptureFile, Error, Jumps};
 use ledger::Books;
 use quaff_wire::decode::{Frame, Item};
 use quaff_wire::linktype;
-use quaff_wire::stamp::{self, Read, Stamp};
+use quaff_wire::probe::{self, Classified, ProbeHeader};
 use sequence::Sequence;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -161,15 +161,15 @@ impl Count {
             self.foreign += 1;
             return;
         }
-        match stamp::read(frame.data, frame.wire_len as usize) {
-            Read::Stamp(stamp) => self.stamp(&stamp, frame.time_ns),
-            Read::Corrupt => self.corrupt += 1,
-            Read::Foreign => self.foreign += 1,
+        match probe::classify(frame.data, frame.wire_len as usize) {
+            Classified::Intact(stamp) => self.stamp(&stamp, frame.time_ns),
+            Classified::Corrupt => self.corrupt += 1,
+            Classified::Foreign => self.foreign += 1,
         }
     }
 
     #[inline]
-    fn stamp(&mut self, stamp: &Stamp, time_ns: u64) {
+    fn stamp(&mut self, stamp: &ProbeHeader, time_ns: u64) {
         let place = match self.current {
             Some((stream, place)) if stream == stamp.stream => place,
             _ => match self.places.get(&stamp.stream) {
@@ -182,7 +182,7 @@ impl Count {
     }
 
     #[cold]
-    fn begin_stream(&mut self, stamp: &Stamp, time_ns: u64) {
+    fn begin_stream(&mut self, stamp: &ProbeHeader, time_ns: u64) {
         self.places.insert(stamp.stream, self.sequences.len());
         self.sequences.push(Sequence::begin(stamp, time_ns, self.options.from_first));
     }

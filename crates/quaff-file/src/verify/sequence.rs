@@ -3,7 +3,7 @@
 //! Memory is held only for the gaps. A frame that follows the one before it, which is nearly each,
 //! costs two comparisons.
 
-use quaff_wire::stamp::Stamp;
+use quaff_wire::probe::ProbeHeader;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -67,7 +67,7 @@ struct Missing {
 
 impl Sequence {
     /// Begins with the frame that came first. Unless `from_first`, the stream should have begun at 0.
-    pub(super) fn begin(stamp: &Stamp, time_ns: u64, from_first: bool) -> Self {
+    pub(super) fn begin(stamp: &ProbeHeader, time_ns: u64, from_first: bool) -> Self {
         let mut begun = Self {
             lowest: if from_first { stamp.seq } else { 0 },
             highest: stamp.seq,
@@ -89,7 +89,7 @@ impl Sequence {
 
     /// Takes the next frame in the order of the file.
     #[inline]
-    pub(super) fn take(&mut self, stamp: &Stamp, time_ns: u64) {
+    pub(super) fn take(&mut self, stamp: &ProbeHeader, time_ns: u64) {
         self.bounded |= stamp.bounded;
         self.last_seen |= stamp.last;
         if stamp.seq > self.highest {
@@ -186,8 +186,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashSet;
 
-    fn stamp(seq: u64) -> Stamp {
-        Stamp { stream: 7, seq, intended_ns: 0, late_ns: 0, last: false, bounded: false }
+    fn stamp(seq: u64) -> ProbeHeader {
+        ProbeHeader { stream: 7, seq, intended_ns: 0, late_ns: 0, last: false, bounded: false }
     }
 
     /// The n-th frame of a file has the time n + 100.
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn the_three_ends() {
-        let end = |last, bounded| Sequence::begin(&Stamp { last, bounded, ..stamp(0) }, 0, false).end();
+        let end = |last, bounded| Sequence::begin(&ProbeHeader { last, bounded, ..stamp(0) }, 0, false).end();
         assert_eq!(end(true, true), End::Seen);
         assert_eq!(end(false, true), End::Missing);
         assert_eq!(end(false, false), End::Open);

@@ -139,7 +139,8 @@ impl Target {
         gauges: Arc<WriterGauges>,
     ) -> Result<Box<dyn Sink>> {
         let is_repacked = self.align > 1 && self.format != Format::Pcapng;
-        let repack = is_repacked.then(|| Repack::new(self.align, REPACK_BYTES, REPACK_BUFFERS)).transpose()?;
+        let repack =
+            is_repacked.then(|| Repack::new(self.align, REPACK_BYTES, REPACK_BUFFERS)).transpose()?;
         let (stop, wakeup) = (stop.clone(), wakeup.clone());
         let parts = |disk| Parts {
             heading: heading.clone(),

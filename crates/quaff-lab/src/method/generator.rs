@@ -4,7 +4,7 @@ use crate::bed::Out;
 use crate::bench::plan::{Content, Size};
 use crate::{Error, Result};
 use quaff_send::synth::learn;
-use quaff_wire::stamp::FRAME_BYTES_MIN;
+use quaff_wire::probe::FRAME_BYTES_MIN;
 use quaff_wire::synth::{SIZE_MAX, Sizes};
 use serde::Serialize;
 use std::path::Path;

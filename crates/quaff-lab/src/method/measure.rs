@@ -11,7 +11,7 @@ use crate::bench::result::{Run, Sample};
 use crate::rival::Rival;
 use crate::{Error, Result};
 use quaff_os::cpu;
-use quaff_wire::stamp::FRAME_BYTES_MIN;
+use quaff_wire::probe::FRAME_BYTES_MIN;
 use serde::Deserialize;
 use std::path::Path;
 

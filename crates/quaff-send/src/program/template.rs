@@ -1,10 +1,10 @@
 //! A frame as the program knows it: what is fixed, where the rest goes, and the sums of what is fixed.
 
 use quaff_wire::checksum;
-use quaff_wire::layers::{self, TCP, UDP};
-use quaff_wire::stamp::{MAGIC, STAMP_BYTES};
+use quaff_wire::net::{self, TCP, UDP};
+use quaff_wire::probe::{HEADER_BYTES, MAGIC};
+use quaff_wire::probe::{MIRROR_BYTES, ProbeFrame};
 use quaff_wire::synth::{Addresses, Ports, Tuples};
-use quaff_wire::udp::{Frame, MIRROR_BYTES};
 use std::net::IpAddr;
 
 /// A frame whose headers are IPv4 and UDP or TCP.
@@ -38,9 +38,9 @@ pub(in super::super) struct Step {
 
 impl Template {
     /// Every frame is of one flow.
-    pub(in super::super) fn of_frame(frame: &Frame) -> Option<Self> {
+    pub(in super::super) fn of_frame(frame: &ProbeFrame) -> Option<Self> {
         let inner = if frame.sequence_offset().is_some() { MIRROR_BYTES } else { 0 };
-        let mut template = Self::find(frame.bytes().to_vec(), inner, Some(frame.stamp_offset()))?;
+        let mut template = Self::find(frame.bytes().to_vec(), inner, Some(frame.header_offset()))?;
         template.mirror_number = frame.sequence_offset();
         Some(template.summed())
     }
@@ -69,7 +69,7 @@ impl Template {
     }
 
     fn find(bytes: Vec<u8>, inner: usize, stamp: Option<usize>) -> Option<Self> {
-        let found = layers::ethernet(bytes.get(inner..)?)?;
+        let found = net::layers(bytes.get(inner..)?)?;
         let ip = found.ip.filter(|ip| !ip.is_v6() && matches!(ip.protocol, UDP | TCP))?;
         Some(Self {
             ip: inner + found.network,
@@ -98,7 +98,7 @@ impl Template {
             clear(&mut self.bytes, seq, 4);
         }
         if let Some(stamp) = self.stamp {
-            clear(&mut self.bytes, stamp, STAMP_BYTES);
+            clear(&mut self.bytes, stamp, HEADER_BYTES);
         }
         if !self.steps.is_empty() {
             clear(&mut self.bytes, self.ip + 10, 2);
@@ -134,7 +134,7 @@ impl Template {
 
     /// Bytes of that, with the stamp.
     pub(super) fn rewritten_bytes(&self) -> usize {
-        self.stamp.map_or(self.headers().len(), |stamp| stamp + STAMP_BYTES)
+        self.stamp.map_or(self.headers().len(), |stamp| stamp + HEADER_BYTES)
     }
 
     pub(super) fn stamp(&self) -> Option<usize> {
@@ -190,13 +190,13 @@ fn port_step(ports: &Ports, offset: usize) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_wire::stamp::Stamp;
-    use quaff_wire::udp::Headers;
+    use quaff_wire::probe::OuterHeaders;
+    use quaff_wire::probe::ProbeHeader;
     use std::net::Ipv4Addr;
 
     #[test]
     fn the_sums_are_those_of_the_frame() {
-        let headers = Headers {
+        let headers = OuterHeaders {
             dst_mac: [2; 6],
             src_mac: [4; 6],
             tags: Vec::new(),
@@ -205,18 +205,19 @@ mod tests {
             stream: 9,
         };
         for session in [None, Some(3)] {
-            let mut frame = Frame::new(&headers, 99).unwrap();
+            let mut frame = ProbeFrame::new(&headers, 99).unwrap();
             if let Some(session) = session {
                 frame = frame.mirrored(&headers, session);
             }
-            let stamp = Stamp { stream: 9, seq: 5, intended_ns: 77, late_ns: 3, last: false, bounded: true };
+            let stamp =
+                ProbeHeader { stream: 9, seq: 5, intended_ns: 77, late_ns: 3, last: false, bounded: true };
             frame.set(&stamp);
             let template = Template::of_frame(&frame).expect("a template");
             let at = template.checksum_offset();
             assert_eq!(at, frame.checksum_offset());
             let sum = checksum::add(template.base_sum(), checksum::sum(&stamp.encode()[2..]));
             assert_eq!(frame.bytes()[at..at + 2], (!sum).to_be_bytes());
-            assert_eq!(template.rewritten_bytes(), frame.stamp_offset() + STAMP_BYTES);
+            assert_eq!(template.rewritten_bytes(), frame.header_offset() + HEADER_BYTES);
             let ip = template.ip_checksum_offset();
             assert_eq!(template.headers()[ip..ip + 2], frame.bytes()[ip..ip + 2], "kept: nothing steps");
         }

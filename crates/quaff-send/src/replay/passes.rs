@@ -5,7 +5,7 @@ use super::super::feed::Feed;
 use super::super::{PlanError, SendError};
 use super::unique;
 use quaff_wire::flow::{FlowCount, FlowCounts};
-use quaff_wire::layers;
+use quaff_wire::net;
 use serde::Serialize;
 
 /// What of the frames can be sent.
@@ -59,7 +59,7 @@ struct Flows {
 
 impl Sizes {
     fn fits(&self, frame: &[u8]) -> bool {
-        let fits_mtu = |mtu: u32| frame.len() <= layers::frame_bytes_max(frame, mtu as usize);
+        let fits_mtu = |mtu: u32| frame.len() <= net::frame_bytes_max(frame, mtu as usize);
         frame.len() <= self.max && self.mtu.is_none_or(fits_mtu)
     }
 }

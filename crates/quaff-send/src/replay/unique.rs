@@ -6,7 +6,7 @@
 //! difference; at the ends of the range 0 and 2^32 - 1 are the same number. Of an IPv6 address the
 //! last 32 bits move.
 
-use quaff_wire::layers;
+use quaff_wire::net;
 
 /// What addresses are reckoned by.
 const MODULUS: u32 = u32::MAX;
@@ -22,7 +22,7 @@ pub(super) struct Places {
 
 /// Where the addresses of a frame lie.
 pub(super) fn places(frame: &[u8]) -> Places {
-    let Some(layers) = layers::ethernet(frame) else { return Places::default() };
+    let Some(layers) = net::layers(frame) else { return Places::default() };
     let Some(ip) = layers.ip else { return Places::default() };
     let [src, dst] = if ip.is_v6() { [8 + 12, 24 + 12] } else { [12, 16] }.map(|at| layers.network + at);
     if dst + 4 > frame.len() {

@@ -87,7 +87,7 @@ mod tests {
             sizes: Sizes::parse("64-200").unwrap(),
             size_limits: (1, 9000),
             content: Content::Random,
-            link: Link { dst_mac: [2; 6], src_mac: [4; 6], tags: Vec::new(), labels: Vec::new() },
+            link: LinkHeaders { dst_mac: [2; 6], src_mac: [4; 6], tags: Vec::new(), labels: Vec::new() },
             tunnel: None,
             tuples: Tuples {
                 src: "10.0.0.0/24".parse().unwrap(),
@@ -96,7 +96,7 @@ mod tests {
                 dst_ports: Ports::one(2),
             },
             flows: Flows { concurrent: 5, new: New::Never },
-            kind: Kind::Udp,
+            kind: PacketKind::Udp,
             fragment: None,
             damage: Damage::default(),
             stream: None,

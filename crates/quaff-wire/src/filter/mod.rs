@@ -3,18 +3,18 @@
 //!
 //! A [`Program`] is verified once and then run per frame. It decides as `tcpdump -r` would on a file
 //! with that frame in it. Where that differs from the kernel's arithmetic (an indirect load that
-//! wraps, a shift by 32 or more), [`moved`] writes programs that decide as tcpdump all the same.
+//! wraps, a shift by 32 or more), [`relocate`] writes programs that decide as tcpdump all the same.
 //! Nothing here compiles expressions: that is libpcap's work, in `quaff-os`.
 
 mod asm;
-mod guard;
 mod insn;
-mod moved;
+mod layout_match;
 mod program;
+mod relocate;
 mod run;
 
-pub use guard::{Layout, Layouts};
 pub use insn::Insn;
-pub use moved::{INSNS_MAX, Moved, Moving, NotMovable, moved};
-pub use program::{Program, Refused};
+pub use layout_match::{TunnelLayout, TunnelLayouts};
+pub use program::{Program, ProgramError};
+pub use relocate::{INSNS_MAX, NotRelocatable, Relocated, Relocation, relocate};
 pub use run::{Ancillary, Subject};

@@ -5,7 +5,7 @@ use super::run::Step;
 
 /// Why a program is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum ProgramError {
     /// There is nothing in it.
     #[error("the filter's program is empty")]
     Empty,
@@ -46,21 +46,21 @@ pub struct Program {
 
 impl Program {
     /// Verifies a program. Its length is not limited here; the kernel takes 4096 instructions.
-    pub fn new(insns: &[Insn]) -> Result<Self, Refused> {
-        let Some(last) = insns.len().checked_sub(1) else { return Err(Refused::Empty) };
+    pub fn new(insns: &[Insn]) -> Result<Self, ProgramError> {
+        let Some(last) = insns.len().checked_sub(1) else { return Err(ProgramError::Empty) };
         let mut ops = Vec::with_capacity(insns.len());
         for (at, insn) in insns.iter().enumerate() {
-            let unknown = Refused::Unknown { at, code: insn.code, k: insn.k };
+            let unknown = ProgramError::Unknown { at, code: insn.code, k: insn.k };
             let op = Op::read(insn).ok_or(unknown)?;
             let farthest = match op {
                 Op::Jump(far) => far as usize,
                 Op::Branch { yes, no, .. } => usize::from(yes.max(no)),
                 Op::Return(_) | Op::ReturnA => 0,
-                _ if at == last => return Err(Refused::NoReturn),
+                _ if at == last => return Err(ProgramError::NoReturn),
                 _ => 0,
             };
             if matches!(op, Op::Jump(_) | Op::Branch { .. }) && farthest >= last - at {
-                return Err(Refused::Jump { at });
+                return Err(ProgramError::Jump { at });
             }
             ops.push(op);
         }
@@ -85,7 +85,7 @@ impl Program {
 }
 
 /// Follows what is written on every way to each instruction; jumps only go forward, so one pass does.
-fn check_memory(ops: &[Op]) -> Result<(), Refused> {
+fn check_memory(ops: &[Op]) -> Result<(), ProgramError> {
     const _: () = assert!(MEMORY_WORDS == u16::BITS as usize);
     // One bit for each word that is written whichever way leads here.
     let mut written = vec![u16::MAX; ops.len() + 1];
@@ -95,7 +95,7 @@ fn check_memory(ops: &[Op]) -> Result<(), Refused> {
         match *op {
             Op::Store(slot) | Op::StoreX(slot) => now |= 1 << slot,
             Op::Memory(slot) | Op::MemoryX(slot) if now & 1 << slot == 0 => {
-                return Err(Refused::Unwritten { at });
+                return Err(ProgramError::Unwritten { at });
             }
             _ => {}
         }
@@ -126,8 +126,8 @@ mod tests {
     fn what_the_kernel_refuses_is_refused() {
         let ret = insn(code::RET | code::K, 0, 0, 1);
         let refused = |insns: &[Insn]| Program::new(insns).unwrap_err();
-        assert_eq!(refused(&[]), Refused::Empty);
-        assert_eq!(refused(&[insn(code::LD | code::IMM, 0, 0, 1)]), Refused::NoReturn);
+        assert_eq!(refused(&[]), ProgramError::Empty);
+        assert_eq!(refused(&[insn(code::LD | code::IMM, 0, 0, 1)]), ProgramError::NoReturn);
         for (code, k) in [
             (0x35d, 0),
             (code::ALU | code::DIV, 0),
@@ -139,7 +139,7 @@ mod tests {
             (code::LD | code::H | code::MSH, 0),
             (code::RET | code::X, 0),
         ] {
-            assert_eq!(refused(&[insn(code, 0, 0, k), ret]), Refused::Unknown { at: 0, code, k });
+            assert_eq!(refused(&[insn(code, 0, 0, k), ret]), ProgramError::Unknown { at: 0, code, k });
         }
         for jump in [
             insn(code::JMP | code::JA, 0, 0, u32::MAX),
@@ -147,7 +147,7 @@ mod tests {
             insn(code::JMP | code::JEQ, 1, 0, 0),
             insn(code::JMP | code::JEQ, 0, 1, 0),
         ] {
-            assert_eq!(refused(&[jump, ret]), Refused::Jump { at: 0 });
+            assert_eq!(refused(&[jump, ret]), ProgramError::Jump { at: 0 });
         }
     }
 
@@ -162,6 +162,6 @@ mod tests {
             ]
         };
         assert!(Program::new(&program(0)).is_ok());
-        assert_eq!(Program::new(&program(1)), Err(Refused::Unwritten { at: 2 }));
+        assert_eq!(Program::new(&program(1)), Err(ProgramError::Unwritten { at: 2 }));
     }
 }

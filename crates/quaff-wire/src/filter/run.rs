@@ -6,7 +6,8 @@
 
 use super::Program;
 use super::insn::{Alu, Aside, MEMORY_WORDS, Op, Operand, Size, Test};
-use crate::record::{TAG_BYTES, TAG_OFFSET};
+use crate::net::TAG_BYTES;
+use crate::record::TAG_OFFSET;
 
 /// What a program looks at: a frame as it will be in the file.
 #[derive(Debug, Clone, Copy, Default)]

@@ -9,9 +9,16 @@
 //! tcpreplay 4.4 takes most IPv6 for no flow, some frames of IEEE 802.3 for one, and short ICMP for
 //! invalid (docs/decisions, 0019). [`FlowCount::like_tcpreplay`] does so too, for who needs its figures.
 
-use super::{FlowKey, FlowMap};
-use crate::layers::{ICMP, ICMPV6, TCP, UDP};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use super::{FlowKey, HashTable};
+use crate::net::ipv4::Ipv4;
+use crate::net::ipv6::{HOP_BY_HOP, IPV6_BYTES, Ipv6, extension_bytes};
+use crate::net::mpls::{ASSOCIATED_CHANNEL, LABEL_BYTES, Label};
+use crate::net::tcp::TCP_BYTES;
+use crate::net::vlan::{is_tpid, skip_tags};
+use crate::net::{
+    ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, ICMP, ICMPV6,
+    LENGTH_MAX, MACS_BYTES, TCP, UDP, UDP_BYTES, be16, link,
+};
 
 /// Flows and packets.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +41,7 @@ pub struct FlowCounts {
 #[derive(Debug, Default)]
 pub struct FlowCount {
     /// When each flow was last seen, s.
-    seen: FlowMap<u64, u64>,
+    seen: HashTable<u64>,
     expiry_s: u64,
     is_like_tcpreplay: bool,
     counts: FlowCounts,
@@ -65,7 +72,7 @@ impl FlowCount {
             }
         };
         self.counts.flow_packets += 1;
-        match self.seen.insert(key.hash64(0), time_s) {
+        match self.seen.insert(key.hash(0), time_s) {
             None => {
                 self.counts.flows += 1;
                 self.counts.unique += 1;
@@ -94,118 +101,98 @@ enum Not {
 }
 
 fn key(frame: &[u8], is_like_tcpreplay: bool) -> Result<FlowKey, Not> {
-    const IPV4: u16 = 0x0800;
-    const IPV6: u16 = 0x86dd;
     let (mut ethertype, network) = network(frame)?;
-    // The longest header that there is, whatever the message.
-    let icmp_bytes = if is_like_tcpreplay { 28 } else { 4 };
+    let bytes = frame.get(network..).ok_or(Not::Valid)?;
     if is_like_tcpreplay {
         // Where there is a length in the place of the type (IEEE 802.3), it looks for an IP version
-        // behind it; the version of IPv6 it looks for in the first byte of the frame.
-        ethertype = match (ethertype, chunk::<1>(frame, network)?[0] >> 4) {
-            (..=1500, 4) => IPV4,
-            (..=1500, 6) => IPV6,
+        // after it; the version of IPv6 it looks for in the first byte of the frame.
+        ethertype = match (ethertype, bytes.first().ok_or(Not::Valid)? >> 4) {
+            (..=LENGTH_MAX, 4) => ETHERTYPE_IPV4,
+            (..=LENGTH_MAX, 6) => ETHERTYPE_IPV6,
             (ethertype, _) => ethertype,
         };
-        if ethertype == IPV6 && frame[0] >> 4 != 6 {
-            return chunk::<40>(frame, network).and(Err(Not::Ip));
+        if ethertype == ETHERTYPE_IPV6 && frame[0] >> 4 != 6 {
+            return Ipv6::new(bytes).ok_or(Not::Valid).and(Err(Not::Ip));
         }
     }
-    match ethertype {
-        IPV4 => {
-            let header = chunk::<20>(frame, network)?;
-            if header[0] >> 4 != 4 {
-                return Err(Not::Ip);
-            }
-            let ips = [12, 16].map(|at| Ipv4Addr::from_octets(part(&header, at)).into());
-            transport(frame, network + usize::from(header[0] & 15) * 4, header[9], ips, icmp_bytes)
+    let (protocol, addresses, transport) = match ethertype {
+        ETHERTYPE_IPV4 => {
+            let header = Ipv4::new(bytes).ok_or(Not::Valid)?;
+            let addresses = header.is_v4().then(|| [header.source().into(), header.destination().into()]);
+            (header.protocol(), addresses, header.header_bytes())
         }
-        IPV6 => {
-            let header = chunk::<40>(frame, network)?;
-            if header[0] >> 4 != 6 {
-                return Err(Not::Ip);
-            }
-            let ips = [8, 24].map(|at| Ipv6Addr::from_octets(part(&header, at)).into());
-            match header[6] {
-                0 => {
-                    let options = chunk::<2>(frame, network + 40)?;
-                    let bytes = (usize::from(options[1]) + 1) * 8;
-                    transport(frame, network + 40 + bytes, options[0], ips, icmp_bytes)
+        ETHERTYPE_IPV6 => {
+            let header = Ipv6::new(bytes).ok_or(Not::Valid)?;
+            let addresses = header.is_v6().then(|| [header.source().into(), header.destination().into()]);
+            match header.next_header() {
+                HOP_BY_HOP if addresses.is_some() => {
+                    let options = bytes.get(IPV6_BYTES..IPV6_BYTES + 2).ok_or(Not::Valid)?;
+                    (options[0], addresses, IPV6_BYTES + extension_bytes(HOP_BY_HOP, options[1]))
                 }
-                protocol => transport(frame, network + 40, protocol, ips, icmp_bytes),
+                protocol => (protocol, addresses, IPV6_BYTES),
             }
         }
-        _ => Err(Not::Ip),
-    }
+        _ => return Err(Not::Ip),
+    };
+    let header = bytes.get(transport..).unwrap_or_default();
+    Ok(FlowKey::flow(protocol, addresses.ok_or(Not::Ip)?, ports(header, protocol, is_like_tcpreplay)?))
 }
 
-/// What the network header is and where it begins, behind tags and labels.
+/// The EtherType after tags and labels, and the offset of what it names.
 fn network(frame: &[u8]) -> Result<(u16, usize), Not> {
-    let mut at = 14;
-    let mut ethertype = be16(frame, at - 2)?;
+    let mut network = link::ethernet(frame).ok_or(Not::Valid)?;
     loop {
-        match ethertype {
-            0x8100 | 0x88a8 | 0x9100 => {
-                ethertype = be16(frame, at + 2)?;
-                at += 4;
+        match network.ethertype {
+            ETHERTYPE_MPLS | ETHERTYPE_MPLS_UPSTREAM => {
+                let (ethertype, offset) = skip_labels(frame, network.offset)?;
+                network = skip_tags(frame, ethertype, offset);
             }
-            0x8847 | 0x8848 => (ethertype, at) = behind_labels(frame, at)?,
-            _ => return Ok((ethertype, at)),
+            ethertype if is_tpid(ethertype) => return Err(Not::Valid),
+            ethertype => return Ok((ethertype, network.offset)),
         }
     }
 }
 
-/// Steps over MPLS labels (RFC 3032), and over the Ethernet header of a pseudowire (RFC 4448).
-fn behind_labels(frame: &[u8], mut at: usize) -> Result<(u16, usize), Not> {
-    /// The Generic Associated Channel (RFC 5586).
-    const ASSOCIATED: u32 = 13;
+/// Skips MPLS labels, and the Ethernet header of a pseudowire (RFC 4448).
+fn skip_labels(frame: &[u8], mut at: usize) -> Result<(u16, usize), Not> {
     loop {
-        let label = u32::from_be_bytes(chunk(frame, at)?);
-        at += 4;
-        if label >> 12 == ASSOCIATED {
+        let label = frame.get(at..).and_then(|bytes| bytes.first_chunk()).ok_or(Not::Valid)?;
+        let label = Label::new(*label);
+        at += LABEL_BYTES;
+        if label.value() == ASSOCIATED_CHANNEL {
             return Err(Not::Valid);
         }
-        if label & 0x100 != 0 {
+        if label.is_bottom() {
             break;
         }
     }
-    match chunk::<1>(frame, at)?[0] >> 4 {
-        4 => Ok((0x0800, at)),
-        6 => Ok((0x86dd, at)),
-        0 => Ok((be16(frame, at + 16)?, at + 18)),
+    match frame.get(at).ok_or(Not::Valid)? >> 4 {
+        4 => Ok((ETHERTYPE_IPV4, at)),
+        6 => Ok((ETHERTYPE_IPV6, at)),
+        0 => {
+            const CONTROL_WORD: usize = 4;
+            let ethertype = be16(frame, at + CONTROL_WORD + MACS_BYTES).ok_or(Not::Valid)?;
+            Ok((ethertype, at + CONTROL_WORD + ETHERNET_BYTES))
+        }
         _ => Err(Not::Valid),
     }
 }
 
-fn transport(
-    frame: &[u8],
-    at: usize,
-    protocol: u8,
-    ips: [IpAddr; 2],
-    icmp_bytes: usize,
-) -> Result<FlowKey, Not> {
-    let word = |at| be16(frame, at);
-    let ports = match protocol {
-        TCP => chunk::<20>(frame, at).and_then(|_| Ok([word(at)?, word(at + 2)?]))?,
-        UDP => chunk::<8>(frame, at).and_then(|_| Ok([word(at)?, word(at + 2)?]))?,
-        ICMP | ICMPV6 if frame.len() < at + icmp_bytes => return Err(Not::Valid),
-        ICMP | ICMPV6 => chunk::<4>(frame, at).map(|bytes| [bytes[0].into(), bytes[1].into()])?,
-        _ => [0, 0],
+/// Ports, or what stands for them, of the transport header at the front of `header`.
+fn ports(header: &[u8], protocol: u8, is_like_tcpreplay: bool) -> Result<[u16; 2], Not> {
+    // tcpreplay asks for the longest header that there is, whatever the message.
+    let icmp_bytes = if is_like_tcpreplay { 28 } else { 4 };
+    let bytes = match protocol {
+        TCP => TCP_BYTES,
+        UDP => UDP_BYTES,
+        ICMP | ICMPV6 => icmp_bytes,
+        _ => return Ok([0, 0]),
     };
-    Ok(FlowKey::new(ips, ports, protocol))
-}
-
-fn chunk<const N: usize>(frame: &[u8], at: usize) -> Result<[u8; N], Not> {
-    frame.get(at..).and_then(|bytes| bytes.first_chunk()).copied().ok_or(Not::Valid)
-}
-
-/// `N` bytes of a header that is known to be long enough.
-fn part<const M: usize, const N: usize>(header: &[u8; M], at: usize) -> [u8; N] {
-    std::array::from_fn(|i| header[at + i])
-}
-
-fn be16(frame: &[u8], at: usize) -> Result<u16, Not> {
-    chunk(frame, at).map(u16::from_be_bytes)
+    let header = header.get(..bytes).ok_or(Not::Valid)?;
+    Ok(match protocol {
+        ICMP | ICMPV6 => [header[0].into(), header[1].into()],
+        _ => [0, 2].map(|at| be16(header, at).unwrap_or_default()),
+    })
 }
 
 #[cfg(test)]
@@ -213,6 +200,7 @@ mod tests {
     use super::*;
     use crate::tunnel::build;
     use proptest::prelude::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
     const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);

@@ -1,6 +1,6 @@
 //! Reads pcap files from slices: µs and ns, both byte orders, and the layouts of other days.
 
-use super::layout::{Chain, Form, Head, Layout, of_magic};
+use super::layout::{Chain, Form, Head, RecordLayout, of_magic};
 use super::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
 use crate::decode::{ByteOrder, Damage, Find, Frame, Interface, Item, Reason, Step, UNIT_BYTES_MAX, Unit};
 
@@ -92,7 +92,7 @@ impl Decoder {
     }
 
     /// How the records are laid out, once that is known.
-    pub fn layout(&self) -> Option<Layout> {
+    pub fn layout(&self) -> Option<RecordLayout> {
         self.form.filter(|_| self.is_decided).map(|form| form.layout)
     }
 
@@ -184,7 +184,7 @@ impl Decoder {
         let magic = [m0, m1, m2, m3];
         let known = of_magic(magic).ok_or(Damage::at_start(Reason::NotCapture(magic)))?;
         let (order, layout, _) = known;
-        let head_bytes = FILE_HEADER_BYTES + if layout == Layout::Ixia { 4 } else { 0 };
+        let head_bytes = FILE_HEADER_BYTES + if layout == RecordLayout::Ixia { 4 } else { 0 };
         let Some(rest) = bytes.get(head_bytes..) else { return Ok(Step::NeedMore(head_bytes)) };
         let version = (order.u16([v0, v1]), order.u16([v2, v3]));
         let (snaplen, network) = (order.u32([s0, s1, s2, s3]), order.u32([l0, l1, l2, l3]));

@@ -11,7 +11,7 @@ use std::fmt;
 
 /// How the records of a pcap file are laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
+pub enum RecordLayout {
     /// The one of draft-ietf-opsawg-pcap: 16 bytes before each packet.
     Standard,
     /// Alexey Kuznetzov's patch of 1999-10-29: interface, protocol and kind of packet behind the 16.
@@ -26,7 +26,7 @@ pub enum Layout {
     Ixia,
 }
 
-impl fmt::Display for Layout {
+impl fmt::Display for RecordLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Standard => "pcap",
@@ -54,7 +54,7 @@ enum Lengths {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form {
     pub(super) order: ByteOrder,
-    pub(super) layout: Layout,
+    pub(super) layout: RecordLayout,
     /// 1,000 or 1.
     pub(super) ns_per_fraction: u64,
     pub(super) linktype: u16,
@@ -84,13 +84,13 @@ pub(super) enum Chain {
 }
 
 /// Byte order, layout (as far as the magic tells), and ns in a unit of a record's time.
-pub(super) fn of_magic(magic: [u8; 4]) -> Option<(ByteOrder, Layout, u64)> {
+pub(super) fn of_magic(magic: [u8; 4]) -> Option<(ByteOrder, RecordLayout, u64)> {
     [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| match order.u32(magic) {
-        MAGIC_MICROSECONDS => Some((order, Layout::Standard, 1000)),
-        MAGIC_NANOSECONDS => Some((order, Layout::Standard, 1)),
-        MAGIC_KUZNETZOV => Some((order, Layout::Kuznetzov, 1000)),
-        MAGIC_IXIA_HARDWARE => Some((order, Layout::Ixia, 1)),
-        MAGIC_IXIA_SOFTWARE => Some((order, Layout::Ixia, 1000)),
+        MAGIC_MICROSECONDS => Some((order, RecordLayout::Standard, 1000)),
+        MAGIC_NANOSECONDS => Some((order, RecordLayout::Standard, 1)),
+        MAGIC_KUZNETZOV => Some((order, RecordLayout::Kuznetzov, 1000)),
+        MAGIC_IXIA_HARDWARE => Some((order, RecordLayout::Ixia, 1)),
+        MAGIC_IXIA_SOFTWARE => Some((order, RecordLayout::Ixia, 1000)),
         _ => None,
     })
 }
@@ -98,7 +98,7 @@ pub(super) fn of_magic(magic: [u8; 4]) -> Option<(ByteOrder, Layout, u64)> {
 impl Form {
     /// From the fields of a file header. `None` for a version that nobody has written.
     pub(super) fn new(
-        (order, layout, ns_per_fraction): (ByteOrder, Layout, u64),
+        (order, layout, ns_per_fraction): (ByteOrder, RecordLayout, u64),
         version: (u16, u16),
         snaplen: u32,
         network: u32,
@@ -114,8 +114,8 @@ impl Form {
         let linktype = network as u16;
         let form = Self { order, layout, ns_per_fraction, linktype, snaplen, captured_bytes_max, lengths };
         Some(match aix_linktype(network) {
-            Some(linktype) if layout == Layout::Standard && version == (2, 2) => {
-                Self { layout: Layout::Aix, ns_per_fraction: 1, linktype, ..form }
+            Some(linktype) if layout == RecordLayout::Standard && version == (2, 2) => {
+                Self { layout: RecordLayout::Aix, ns_per_fraction: 1, linktype, ..form }
             }
             _ => form,
         })
@@ -123,15 +123,16 @@ impl Form {
 
     /// Whether the records are as in nearly all files.
     pub(super) fn is_usual(&self) -> bool {
-        matches!(self.layout, Layout::Standard | Layout::Ixia) && self.lengths == Lengths::Captured
+        matches!(self.layout, RecordLayout::Standard | RecordLayout::Ixia)
+            && self.lengths == Lengths::Captured
     }
 
     /// Bytes before each packet.
     pub(super) fn head_bytes(&self) -> usize {
         match self.layout {
-            Layout::Standard | Layout::Aix | Layout::Ixia => RECORD_HEADER_BYTES,
-            Layout::Kuznetzov | Layout::Wide => 24,
-            Layout::Suse => 28,
+            RecordLayout::Standard | RecordLayout::Aix | RecordLayout::Ixia => RECORD_HEADER_BYTES,
+            RecordLayout::Kuznetzov | RecordLayout::Wide => 24,
+            RecordLayout::Suse => 28,
         }
     }
 
@@ -139,7 +140,7 @@ impl Form {
     pub(super) fn head(&self, bytes: &[u8]) -> Option<Head> {
         let mut bytes = bytes.get(..self.head_bytes())?;
         let (seconds, fraction) = match self.layout {
-            Layout::Wide => (self.take_u64(&mut bytes)?, self.take_u64(&mut bytes)?),
+            RecordLayout::Wide => (self.take_u64(&mut bytes)?, self.take_u64(&mut bytes)?),
             _ => (self.order.take_u32(&mut bytes)?.into(), self.order.take_u32(&mut bytes)?.into()),
         };
         let (first, second) = (self.order.take_u32(&mut bytes)?, self.order.take_u32(&mut bytes)?);
@@ -150,7 +151,9 @@ impl Form {
         };
         // Behind them: the interface's index, 4 bytes; the protocol, 2; the kind of packet.
         let flags = match self.layout {
-            Layout::Kuznetzov | Layout::Suse => bytes.get(6).map_or(0, |pkttype| flags_of(*pkttype)),
+            RecordLayout::Kuznetzov | RecordLayout::Suse => {
+                bytes.get(6).map_or(0, |pkttype| flags_of(*pkttype))
+            }
             _ => 0,
         };
         Some(Head { seconds, fraction, captured, wire_len, flags })
@@ -190,20 +193,20 @@ impl Form {
     }
 
     /// Which layout the first record at the front of `bytes` has, or how many bytes it takes to tell.
-    pub(super) fn decide(&self, bytes: &[u8], no_more: bool) -> Result<Layout, usize> {
+    pub(super) fn decide(&self, bytes: &[u8], no_more: bool) -> Result<RecordLayout, usize> {
         match self.layout {
-            Layout::Standard => self.decide_wide(bytes, no_more),
-            Layout::Kuznetzov => {
-                let suse = Self { layout: Layout::Suse, ..*self };
+            RecordLayout::Standard => self.decide_wide(bytes, no_more),
+            RecordLayout::Kuznetzov => {
+                let suse = Self { layout: RecordLayout::Suse, ..*self };
                 match self.chain(bytes, 2, None, no_more) {
-                    Chain::Holds => return Ok(Layout::Kuznetzov),
+                    Chain::Holds => return Ok(RecordLayout::Kuznetzov),
                     Chain::NeedMore(needed) => return Err(needed),
                     Chain::Breaks => {}
                 }
                 match suse.chain(bytes, 2, None, no_more) {
-                    Chain::Holds => Ok(Layout::Suse),
+                    Chain::Holds => Ok(RecordLayout::Suse),
                     Chain::NeedMore(needed) => Err(needed),
-                    Chain::Breaks => Ok(Layout::Kuznetzov),
+                    Chain::Breaks => Ok(RecordLayout::Kuznetzov),
                 }
             }
             known => Ok(known),
@@ -212,22 +215,22 @@ impl Form {
 
     /// A record with 64-bit times reads, in the usual layout, as a packet of which more was captured
     /// than there was, or whose time has more µs than a second has: one record is enough to tell.
-    fn decide_wide(&self, bytes: &[u8], no_more: bool) -> Result<Layout, usize> {
+    fn decide_wide(&self, bytes: &[u8], no_more: bool) -> Result<RecordLayout, usize> {
         let Some(usual) = self.head(bytes) else {
-            return if no_more { Ok(Layout::Standard) } else { Err(self.head_bytes()) };
+            return if no_more { Ok(RecordLayout::Standard) } else { Err(self.head_bytes()) };
         };
         let is_odd = usual.wire_len == 0 && usual.fraction == 0 && usual.seconds > 0
             || usual.seconds == 0
                 && usual.captured == 0
                 && usual.fraction.saturating_mul(self.ns_per_fraction) >= NS_PER_S;
         if !is_odd || self.lengths != Lengths::Captured {
-            return Ok(Layout::Standard);
+            return Ok(RecordLayout::Standard);
         }
-        let wide = Self { layout: Layout::Wide, ..*self };
+        let wide = Self { layout: RecordLayout::Wide, ..*self };
         match wide.head(bytes) {
             None if !no_more => Err(wide.head_bytes()),
-            Some(head) if head.captured > 0 && wide.is_plausible(&head, None) => Ok(Layout::Wide),
-            _ => Ok(Layout::Standard),
+            Some(head) if head.captured > 0 && wide.is_plausible(&head, None) => Ok(RecordLayout::Wide),
+            _ => Ok(RecordLayout::Standard),
         }
     }
 

@@ -4,7 +4,7 @@ pub mod decode;
 pub mod encode;
 mod layout;
 
-pub use layout::Layout;
+pub use layout::RecordLayout;
 
 /// First word of a file whose times are in microseconds, in the byte order of the file.
 pub const MAGIC_MICROSECONDS: u32 = 0xA1B2_C3D4;

@@ -1,7 +1,7 @@
 //! Frames that the capture has cut: filled up, or made to say how long they are.
 
 use super::sums;
-use crate::layers::{self, Ip, UDP};
+use crate::net::{self, Ip, UDP};
 
 /// What becomes of a frame of which the capture kept only the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) const PAD_BYTES_MAX: usize = (1 << 16) + 64;
 /// Fills up to `wire_len`.
 pub(super) fn pad(frame: &mut Vec<u8>, wire_len: usize) {
     frame.resize(wire_len, 0);
-    if let Some(layers) = layers::ethernet(frame) {
+    if let Some(layers) = net::layers(frame) {
         settle(frame, layers.network, layers.ip);
     }
 }
@@ -29,7 +29,7 @@ pub(super) fn pad(frame: &mut Vec<u8>, wire_len: usize) {
 /// Shortens to `bytes`, lets the headers say so, and gives the new length.
 pub(super) fn cut(frame: &mut Vec<u8>, bytes: usize) -> usize {
     frame.truncate(bytes);
-    let Some(layers) = layers::ethernet(frame) else { return frame.len() };
+    let Some(layers) = net::layers(frame) else { return frame.len() };
     let Some(ip) = layers.ip else { return frame.len() };
     let end = frame.len();
     let (at, offset) = (layers.network, if ip.is_v6() { 4 } else { 2 });
@@ -41,7 +41,7 @@ pub(super) fn cut(frame: &mut Vec<u8>, bytes: usize) -> usize {
             put16(frame, ip.transport + 4, end - ip.transport);
         }
     }
-    let ip = layers::ip(frame, at);
+    let ip = net::ip_at(frame, at);
     settle(frame, at, ip);
     end
 }

@@ -13,8 +13,8 @@ mod length;
 pub mod mtu;
 mod network;
 pub mod port;
+mod probe;
 mod sctp;
-mod stamped;
 mod sums;
 mod tag;
 
@@ -22,10 +22,10 @@ pub use address::{AddressMap, AddressMaps, Cidr};
 pub use field::{TrafficClass, Ttl};
 pub use length::FixLength;
 pub use port::PortMap;
-pub use stamped::stamp;
+pub use probe::insert_probe;
 pub use tag::{TagEdit, TagFields};
 
-use crate::layers;
+use crate::net;
 
 /// What is wrong with the words of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -124,7 +124,7 @@ impl Rewrite {
     /// All but tags and lengths.
     fn edit_rest(&self, frame: &mut [u8], out: u8) {
         self.set_macs(frame, usize::from(out & 1));
-        let Some(layers) = layers::ethernet(frame) else { return };
+        let Some(layers) = net::layers(frame) else { return };
         match (layers.ip, layers.ethertype) {
             (Some(ip), _) => {
                 self.edit_network(frame, layers.network, &ip);
@@ -132,7 +132,7 @@ impl Rewrite {
                     sums::recompute(frame, layers.network);
                 }
             }
-            (None, arp::ETHERTYPE) => arp::edit(self, frame, layers.network),
+            (None, net::ETHERTYPE_ARP) => arp::edit(self, frame, layers.network),
             (None, _) => {}
         }
     }

@@ -6,7 +6,8 @@
 //! checksum of the transport covers the whole datagram, so it stays.
 
 use super::{length, sums};
-use crate::layers::{self, ETHERNET_BYTES, Ip};
+use crate::net::ipv6::{self, DESTINATION, FRAGMENT, FRAGMENT_BYTES, HOP_BY_HOP, ROUTING};
+use crate::net::{self, ETHERNET_BYTES, Ip};
 use std::ops::Range;
 use std::str::FromStr;
 
@@ -153,12 +154,12 @@ impl Mtu {
 
     /// The longest frame with the tags of this one.
     fn longest(&self, frame: &[u8]) -> usize {
-        layers::frame_bytes_max(frame, self.bytes)
+        net::frame_bytes_max(frame, self.bytes)
     }
 
     fn fragment(&mut self, frame: &[u8]) -> Option<()> {
         self.pieces.clear();
-        let layers = layers::ethernet(frame)?;
+        let layers = net::layers(frame)?;
         let ip = layers.ip?;
         if sums::declared_end(frame, layers.network) > frame.len() {
             return None;
@@ -278,10 +279,6 @@ struct Place {
 /// Behind what each router reads: hop-by-hop options, destination options before a routing header, and
 /// that (RFC 8200, section 4.5).
 fn fragment_header(frame: &[u8], network: usize, ip: &Ip) -> Option<Place> {
-    const HOP_BY_HOP: u8 = 0;
-    const ROUTING: u8 = 43;
-    const FRAGMENT: u8 = 44;
-    const DESTINATION: u8 = 60;
     let (mut next_at, mut at) = (network + 6, network + 40);
     let mut place = None;
     loop {
@@ -290,13 +287,14 @@ fn fragment_header(frame: &[u8], network: usize, ip: &Ip) -> Option<Place> {
         let fresh = Place { at, next_at, next, payload: at, offset_bytes: 0, more: false, id: None };
         match (next, header) {
             (FRAGMENT, Some(header)) => {
-                let word = u16::from_be_bytes([header[2], header[3]]);
+                let id = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+                let fragment = ipv6::fragment(header);
                 return Some(Place {
                     next: header[0],
-                    payload: at + 8,
-                    offset_bytes: usize::from(word & 0xfff8),
-                    more: word & 1 != 0,
-                    id: Some(u32::from_be_bytes([header[4], header[5], header[6], header[7]])),
+                    payload: at + FRAGMENT_BYTES,
+                    offset_bytes: fragment.map_or(0, |fragment| fragment.offset_bytes.into()),
+                    more: fragment.is_some_and(|fragment| fragment.more),
+                    id: Some(id),
                     ..fresh
                 });
             }
@@ -307,7 +305,7 @@ fn fragment_header(frame: &[u8], network: usize, ip: &Ip) -> Option<Place> {
                 } else {
                     place = None;
                 }
-                (next_at, at) = (at, at + 8 + usize::from(header[1]) * 8);
+                (next_at, at) = (at, at + ipv6::extension_bytes(next, header[1]));
             }
             (HOP_BY_HOP | ROUTING | DESTINATION | FRAGMENT, None) => return None,
             _ => return (at < ip.end).then(|| place.unwrap_or(fresh)),
@@ -339,7 +337,7 @@ mod tests {
     fn together(pieces: &[Vec<u8>]) -> (Vec<u8>, bool) {
         let (mut bytes, mut is_all) = (Vec::new(), false);
         for piece in pieces {
-            let ip = layers::ethernet(piece).unwrap().ip.unwrap();
+            let ip = net::layers(piece).unwrap().ip.unwrap();
             let fragment = ip.fragment.unwrap();
             let at = usize::from(fragment.offset_bytes);
             bytes.resize(bytes.len().max(at), 0);
@@ -384,7 +382,7 @@ mod tests {
         for _ in 0..2 {
             maker.fit(&mut frame.clone(), frame.len() as u32);
             let piece = maker.pieces().iter().next().unwrap();
-            ids.push(layers::ethernet(piece).unwrap().ip.unwrap().fragment.unwrap().id);
+            ids.push(net::layers(piece).unwrap().ip.unwrap().fragment.unwrap().id);
         }
         assert_eq!(ids, [1, 2]);
         assert_eq!(maker.counts(), MtuCounts { fragmented: 2, fragments: 4, ..MtuCounts::default() });

@@ -2,7 +2,7 @@
 
 use super::{PortMap, Rewrite, sctp, sums};
 use crate::checksum;
-use crate::layers::{Ip, SCTP, TCP, UDP};
+use crate::net::{Ip, SCTP, TCP, UDP};
 use std::net::IpAddr;
 
 /// What changes of bytes do to a sum over them: the sum of all that came, less that of all that went.

@@ -2,7 +2,7 @@
 
 use super::sctp;
 use crate::checksum;
-use crate::layers::{self, ICMP, ICMPV6, Ip, SCTP, TCP, UDP};
+use crate::net::{self, ICMP, ICMPV6, Ip, SCTP, TCP, UDP, icmp, tcp, udp};
 
 /// UDP-Lite (RFC 3828) and DCCP (RFC 4340) have theirs where UDP has it.
 const DCCP: u8 = 33;
@@ -15,9 +15,9 @@ const VRRP: u8 = 112;
 /// Where, behind the beginning of the transport header, the checksum is that covers addresses too.
 pub(super) fn offset(ip: &Ip) -> Option<usize> {
     match ip.protocol {
-        TCP => Some(16),
-        UDP | UDP_LITE | DCCP => Some(6),
-        ICMPV6 | PIM if ip.is_v6() => Some(2),
+        TCP => Some(tcp::CHECKSUM_OFFSET),
+        UDP | UDP_LITE | DCCP => Some(udp::CHECKSUM_OFFSET),
+        ICMPV6 | PIM if ip.is_v6() => Some(icmp::CHECKSUM_OFFSET),
         OSPF if ip.is_v6() => Some(12),
         VRRP if ip.is_v6() => Some(6),
         _ => None,
@@ -34,7 +34,7 @@ pub(super) fn declared_end(frame: &[u8], at: usize) -> usize {
 /// All of the packet at `at`: that of IPv4, and, when all bytes are there and it is no fragment, that of
 /// TCP, UDP (where there is one), ICMP, ICMPv6 or SCTP.
 pub(super) fn recompute(frame: &mut [u8], at: usize) {
-    let Some(ip) = layers::ip(frame, at) else { return };
+    let Some(ip) = net::ip_at(frame, at) else { return };
     if !ip.is_v6() {
         recompute_header(frame, at);
     }
@@ -54,10 +54,10 @@ pub(super) fn recompute_header(frame: &mut [u8], at: usize) {
 
 fn recompute_transport(frame: &mut [u8], ip: &Ip) {
     let offset = match ip.protocol {
-        ICMP if !ip.is_v6() => 2,
-        TCP => 16,
-        UDP => 6,
-        ICMPV6 if ip.is_v6() => 2,
+        ICMP if !ip.is_v6() => icmp::CHECKSUM_OFFSET,
+        TCP => tcp::CHECKSUM_OFFSET,
+        UDP => udp::CHECKSUM_OFFSET,
+        ICMPV6 if ip.is_v6() => icmp::CHECKSUM_OFFSET,
         SCTP => return sctp::recompute(&mut frame[ip.transport..ip.end]),
         _ => return,
     };

@@ -1,11 +1,12 @@
 //! VLAN tags (IEEE 802.1Q): put in front, taken off, changed.
 
 use super::WordError;
-use crate::layers::{ETHERNET_BYTES, TAG_BYTES, TPIDS};
+use crate::net::vlan::is_tpid;
+use crate::net::{ETHERNET_BYTES, MACS_BYTES, TAG_BYTES, TPID_CUSTOMER, TPID_SERVICE};
 use std::str::FromStr;
 
-/// Where tags begin: behind the MAC addresses.
-const AT: usize = 12;
+/// Offset of the first tag, after the MAC addresses.
+const AT: usize = MACS_BYTES;
 
 /// What to do to the outermost tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +51,7 @@ impl TagEdit {
         }
         match self {
             Self::Push(fields) => {
-                let tpid = if is_tagged(frame) { 0x88a8 } else { 0x8100 };
+                let tpid = if is_tagged(frame) { TPID_SERVICE } else { TPID_CUSTOMER };
                 let [a, b] = fields.tpid.unwrap_or(tpid).to_be_bytes();
                 let [c, d] = fields.of(0).to_be_bytes();
                 frame.splice(AT..AT, [a, b, c, d]);
@@ -78,8 +79,7 @@ impl TagEdit {
 
 /// Whether there is a tag, and an EtherType behind it.
 fn is_tagged(frame: &[u8]) -> bool {
-    frame.len() >= ETHERNET_BYTES + TAG_BYTES
-        && TPIDS.contains(&u16::from_be_bytes([frame[AT], frame[AT + 1]]))
+    frame.len() >= ETHERNET_BYTES + TAG_BYTES && is_tpid(u16::from_be_bytes([frame[AT], frame[AT + 1]]))
 }
 
 impl FromStr for TagEdit {
@@ -114,7 +114,7 @@ fn field(fields: TagFields, word: &str) -> Option<TagFields> {
         "vid" if value < 4096 => TagFields { vid: Some(value), ..fields },
         "pcp" if value < 8 => TagFields { pcp: Some(value as u8), ..fields },
         "dei" if value < 2 => TagFields { dei: Some(value == 1), ..fields },
-        "tpid" if TPIDS.contains(&value) => TagFields { tpid: Some(value), ..fields },
+        "tpid" if is_tpid(value) => TagFields { tpid: Some(value), ..fields },
         _ => return None,
     })
 }

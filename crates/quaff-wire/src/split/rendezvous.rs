@@ -6,7 +6,7 @@
 //! A table says whose a slot is, so a frame costs one look at it however many members there are.
 //! Integers only: every machine draws the same lots.
 
-use super::key::mix;
+use crate::flow::mix;
 
 /// Slots: a power of two, so many that the shares of few members are within a percent of their weights.
 pub const SLOTS: usize = 1 << 16;
@@ -132,7 +132,7 @@ mod tests {
         assert!(owners(&bundle) == owners(&Rendezvous::new(&[200, 100, 100], 0).unwrap()));
         let other = owners(&Rendezvous::new(&[2, 1, 1], 1).unwrap());
         let same = owners(&bundle).iter().zip(&other).filter(|(one, other)| one == other).count();
-        // By chance: 1/4 + 1/16 + 1/16.
+        // SplitFields chance: 1/4 + 1/16 + 1/16.
         assert!(same.abs_diff(SLOTS * 6 / 16) < SLOTS / 50, "{same}");
     }
 

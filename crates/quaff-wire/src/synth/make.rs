@@ -1,11 +1,12 @@
 //! Makes one frame after the other.
 
-use super::around::Outer;
-use super::packet::{self, Layout, Payload, SYN, Transport};
+use super::encapsulation::Outer;
+use super::packet::{self, Layout, Payload, Transport};
 use super::recipe::PIECE_UNIT;
-use super::talk::{self, Talks};
-use super::{HARMS, Kind, Pool, Recipe, RecipeError, Rng, SizeSource};
-use crate::stamp::{MAGIC, STAMP_BYTES, Stamp};
+use super::tcp_conversation::{self, TcpConversations};
+use super::{HARMS, PacketKind, Pool, Recipe, RecipeError, Rng, SizeSource};
+use crate::net::tcp::SYN;
+use crate::probe::{HEADER_BYTES, MAGIC, ProbeHeader};
 use crate::tunnel::build;
 use std::collections::VecDeque;
 
@@ -40,7 +41,7 @@ pub struct Synth {
     header_bytes: usize,
     limits: (u32, u32),
     outer: Option<Outer>,
-    talks: Option<Talks>,
+    talks: Option<TcpConversations>,
     /// Every frame will carry a stamp, so the last one can say that it is the last.
     all_stamped: bool,
     random: Random,
@@ -70,7 +71,7 @@ struct Next {
     is_back: bool,
     transport: Transport,
     payload_bytes: usize,
-    segment: Option<talk::Segment>,
+    segment: Option<tcp_conversation::Segment>,
 }
 
 impl Synth {
@@ -80,8 +81,8 @@ impl Synth {
         let fork = |purpose| Rng::fork(recipe.seed, purpose);
         let is_v4 = recipe.is_v4();
         let talks = match recipe.kind {
-            Kind::TcpTalk { segments } => {
-                Some(Talks::new(recipe.flows.concurrent as usize, segments, recipe.seed))
+            PacketKind::TcpTalk { segments } => {
+                Some(TcpConversations::new(recipe.flows.concurrent as usize, segments, recipe.seed))
             }
             _ => None,
         };
@@ -178,18 +179,18 @@ impl Synth {
         let flow = self.recipe.flows.of_frame(self.datagrams, due_ns);
         let number = self.datagrams;
         let transport = match self.recipe.kind {
-            Kind::Udp => Transport::Udp,
-            Kind::Icmp => {
+            PacketKind::Udp => Transport::Udp,
+            PacketKind::Icmp => {
                 let id = (number >> 16) as u16 ^ self.recipe.stream.unwrap_or(1);
                 Transport::Icmp { id, seq: number as u16 }
             }
             // Each SYN begins elsewhere, as those of real hosts do.
-            Kind::TcpSyn | Kind::TcpTalk { .. } => {
+            PacketKind::TcpSyn | PacketKind::TcpTalk { .. } => {
                 Transport::Tcp { seq: number.wrapping_mul(0x9e37_79b1) as u32, ack: 0, flags: SYN }
             }
         };
         // A SYN has no data; its frame is padded.
-        let payload_bytes = if self.recipe.kind == Kind::TcpSyn { 0 } else { room };
+        let payload_bytes = if self.recipe.kind == PacketKind::TcpSyn { 0 } else { room };
         Next { flow, is_back: false, transport, payload_bytes, segment: None }
     }
 
@@ -225,12 +226,12 @@ impl Synth {
         &mut self,
         out: &mut Vec<u8>,
         next: &Next,
-        stamp: Option<[u8; STAMP_BYTES]>,
+        stamp: Option<[u8; HEADER_BYTES]>,
         id: Option<u16>,
     ) -> Layout {
         let tuple = self.recipe.tuples.at(next.flow);
         let tuple = if next.is_back { tuple.reversed() } else { tuple };
-        let skip = if stamp.is_some() { STAMP_BYTES } else { 0 };
+        let skip = if stamp.is_some() { HEADER_BYTES } else { 0 };
         let mut piece = self.pool.take(next.payload_bytes, skip, &mut self.random.content);
         // Nobody shall take for a stamp what is none.
         if stamp.is_none()
@@ -244,14 +245,14 @@ impl Synth {
     }
 
     /// The stamp, where there is room.
-    fn stamp(&self, next: &Next, due_ns: u64) -> Option<[u8; STAMP_BYTES]> {
+    fn stamp(&self, next: &Next, due_ns: u64) -> Option<[u8; HEADER_BYTES]> {
         let stream = self.recipe.stream?;
-        if self.recipe.kind != Kind::Udp || next.payload_bytes < STAMP_BYTES {
+        if self.recipe.kind != PacketKind::Udp || next.payload_bytes < HEADER_BYTES {
             return None;
         }
         let count = self.recipe.count.filter(|_| self.all_stamped);
         let seq = self.made.stamped;
-        let stamp = Stamp {
+        let stamp = ProbeHeader {
             stream,
             seq,
             intended_ns: self.recipe.start_ns.wrapping_add(due_ns),

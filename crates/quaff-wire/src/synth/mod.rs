@@ -8,26 +8,26 @@
 //! count stamped frames, so that what is too small for a stamp is not missed.
 
 mod alias;
-mod around;
 mod content;
 mod damage;
+mod encapsulation;
 mod flows;
 mod make;
 mod packet;
 mod recipe;
 mod rng;
 mod sizes;
-mod talk;
+mod tcp_conversation;
 mod tuples;
 
-pub use around::{Link, Tunnel};
 pub use content::{Content, POOL_BYTES_MAX, Piece, Pool};
 pub use damage::{Damage, DamageError, HARMS, Harm};
+pub use encapsulation::{Encapsulation, LinkHeaders};
 pub use flows::{Flows, New};
 pub use make::{Made, Synth};
-pub use recipe::{FRAME_BYTES_MAX, Kind, Recipe, RecipeError};
+pub use recipe::{FRAME_BYTES_MAX, PacketKind, Recipe, RecipeError};
 pub use rng::Rng;
-pub use sizes::{Class, HEADING, Histogram, SIZE_MAX, SizeSource, Sizes, SizesError, TextError};
+pub use sizes::{HEADING, Histogram, SIZE_MAX, SizeClass, SizeSource, Sizes, SizesError, TextError};
 pub use tuples::{Addresses, Ports, RangeError, Tuple, Tuples};
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 use super::content::{Piece, Pool};
 use super::tuples::Tuple;
 use crate::checksum;
-use crate::layers::{ICMP, ICMPV6, TCP, UDP};
-use crate::stamp::STAMP_BYTES;
+use crate::net::{ICMP, ICMPV6, TCP, UDP};
+use crate::probe::HEADER_BYTES;
 use std::net::IpAddr;
 
 /// Bytes of headers without options or extensions.
@@ -17,10 +17,6 @@ pub(super) const TCP_BYTES: usize = 20;
 pub(super) const ICMP_BYTES: usize = 8;
 
 /// Flags of TCP.
-pub(super) const FIN: u8 = 0x01;
-pub(super) const SYN: u8 = 0x02;
-pub(super) const PSH: u8 = 0x08;
-pub(super) const ACK: u8 = 0x10;
 
 /// What is behind the IP header, without its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +37,7 @@ pub(super) enum Transport {
 /// What is behind that.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Payload<'a> {
-    pub(super) stamp: Option<[u8; STAMP_BYTES]>,
+    pub(super) stamp: Option<[u8; HEADER_BYTES]>,
     pub(super) pool: &'a Pool,
     pub(super) piece: Piece,
 }
@@ -112,7 +108,7 @@ impl Transport {
 
 impl Payload<'_> {
     pub(super) fn len(&self) -> usize {
-        self.piece.len() + self.stamp.map_or(0, |_| STAMP_BYTES)
+        self.piece.len() + self.stamp.map_or(0, |_| HEADER_BYTES)
     }
 }
 

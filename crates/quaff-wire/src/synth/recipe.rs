@@ -1,8 +1,8 @@
 //! What to make, as plain data, and what of it cannot be.
 
 use super::packet::{self, IPV4_BYTES, IPV6_BYTES};
-use super::{Content, Damage, Flows, Harm, Link, New, Sizes, Tunnel, Tuples};
-use crate::stamp::STAMP_BYTES;
+use super::{Content, Damage, Encapsulation, Flows, Harm, LinkHeaders, New, Sizes, Tuples};
+use crate::probe::HEADER_BYTES;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// The largest frame that is made, before a tunnel is put around it.
@@ -14,7 +14,7 @@ pub(super) const PIECE_UNIT: usize = 8;
 
 /// What frames are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PacketKind {
     /// UDP.
     Udp,
     /// TCP: the first segment of a connection that never comes about.
@@ -38,15 +38,15 @@ pub struct Recipe {
     /// What they carry.
     pub content: Content,
     /// What is before the IP header.
-    pub link: Link,
+    pub link: LinkHeaders,
     /// What is around it all.
-    pub tunnel: Option<Tunnel>,
+    pub tunnel: Option<Encapsulation>,
     /// Addresses and ports.
     pub tuples: Tuples,
     /// Flows at a time.
     pub flows: Flows,
     /// The protocol.
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// IP packets with more bytes than that behind the IP header are sent in pieces.
     pub fragment: Option<u32>,
     /// Damage.
@@ -96,7 +96,7 @@ impl Recipe {
 
     /// Bytes of the smallest frame that has room for a stamp.
     pub fn stamped_bytes(&self) -> u32 {
-        self.header_bytes() + STAMP_BYTES as u32
+        self.header_bytes() + HEADER_BYTES as u32
     }
 
     /// Bytes of the smallest and the largest frame.
@@ -107,7 +107,7 @@ impl Recipe {
 
     /// Whether frames are of a kind that carries stamps, when there is room.
     pub fn may_be_stamped(&self) -> bool {
-        self.kind == Kind::Udp && self.stream.is_some()
+        self.kind == PacketKind::Udp && self.stream.is_some()
     }
 
     /// Every frame will carry a stamp, whatever sizes are drawn.
@@ -123,7 +123,7 @@ impl Recipe {
     /// one size, with the same content in each, not damaged; and flows take turns by counting up.
     pub fn differs_only_by_flow(&self) -> bool {
         self.sizes.single().is_some()
-            && matches!(self.kind, Kind::Udp | Kind::TcpSyn)
+            && matches!(self.kind, PacketKind::Udp | PacketKind::TcpSyn)
             && matches!(self.content, Content::Counting | Content::Zeros | Content::Ones)
             && !matches!(self.flows.new, New::PerSecond(_))
             && (self.is_v4() && self.link.labels.is_empty() && self.tunnel.is_none())
@@ -140,15 +140,15 @@ impl Recipe {
 
     pub(super) fn transport_bytes(&self) -> usize {
         match self.kind {
-            Kind::Udp => packet::UDP_BYTES,
-            Kind::TcpSyn | Kind::TcpTalk { .. } => packet::TCP_BYTES,
-            Kind::Icmp => packet::ICMP_BYTES,
+            PacketKind::Udp => packet::UDP_BYTES,
+            PacketKind::TcpSyn | PacketKind::TcpTalk { .. } => packet::TCP_BYTES,
+            PacketKind::Icmp => packet::ICMP_BYTES,
         }
     }
 
     pub(super) fn check(&self) -> Result<(), RecipeError> {
         let (wanted, there) = (self.flows.concurrent, self.tuples.count());
-        let is_talk = matches!(self.kind, Kind::TcpTalk { .. });
+        let is_talk = matches!(self.kind, PacketKind::TcpTalk { .. });
         match self.flows.new {
             New::PerSecond(rate) if !(rate > 0.0 && rate <= 1e9) => {
                 return Err(RecipeError::NewFlows(rate.to_string()));

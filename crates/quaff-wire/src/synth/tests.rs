@@ -1,20 +1,20 @@
 //! What is made is what was asked for, and others' readers find nothing wrong in it.
 
 use super::*;
-use crate::layers;
-use crate::stamp::{self, PORT, Read};
-use crate::udp::{TPID_CUSTOMER, Tag};
+use crate::net;
+use crate::net::{TPID_CUSTOMER, VlanTag};
+use crate::probe::{self, Classified, PORT};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 
-fn recipe(kind: Kind) -> Recipe {
+fn recipe(kind: PacketKind) -> Recipe {
     Recipe {
         sizes: Sizes::one(100),
         size_limits: (1, 9000),
         content: Content::Counting,
-        link: Link {
+        link: LinkHeaders {
             dst_mac: [2, 0, 0, 0, 0, 2],
             src_mac: [2, 0, 0, 0, 0, 1],
             tags: Vec::new(),
@@ -92,7 +92,8 @@ fn assert_whole(frame: &[u8]) {
     }
 }
 
-const KINDS: [Kind; 4] = [Kind::Udp, Kind::TcpSyn, Kind::TcpTalk { segments: 5 }, Kind::Icmp];
+const KINDS: [PacketKind; 4] =
+    [PacketKind::Udp, PacketKind::TcpSyn, PacketKind::TcpTalk { segments: 5 }, PacketKind::Icmp];
 
 fn contents() -> impl Strategy<Value = Content> {
     prop_oneof![
@@ -120,20 +121,20 @@ proptest! {
         recipe.seed = seed;
         recipe.flows.concurrent = flows;
         if tagged {
-            recipe.link.tags = vec![Tag { tpid: TPID_CUSTOMER, tci: 5 }];
+            recipe.link.tags = vec![VlanTag { tpid: TPID_CUSTOMER, tci: 5 }];
         }
         let (min, _) = recipe.frame_bytes();
         let stamped_bytes = recipe.stamped_bytes();
         for (frame, size) in frames(recipe.clone(), 20).iter().zip(sizes.iter().cycle()) {
             assert_whole(frame);
-            if !matches!(kind, Kind::TcpTalk { .. }) {
+            if !matches!(kind, PacketKind::TcpTalk { .. }) {
                 prop_assert_eq!(frame.len(), (*size).max(min) as usize);
             }
-            let is_stamped = matches!(stamp::read(frame, frame.len()), Read::Stamp(_));
+            let is_stamped = matches!(probe::classify(frame, frame.len()), Classified::Intact(_));
             let has_room = frame.len() >= stamped_bytes as usize;
-            prop_assert_eq!(is_stamped, kind == Kind::Udp && has_room, "{:02x?}", frame);
+            prop_assert_eq!(is_stamped, kind == PacketKind::Udp && has_room, "{:02x?}", frame);
             if !is_stamped {
-                prop_assert_eq!(stamp::read(frame, frame.len()), Read::Foreign);
+                prop_assert_eq!(probe::classify(frame, frame.len()), Classified::Foreign);
             }
         }
     }
@@ -141,7 +142,7 @@ proptest! {
     #[test]
     fn damage_is_seen_by_a_reader(seed in any::<u64>(), is_v6 in any::<bool>(), size in 90u32..300) {
         let harms = if is_v6 { "checksum=30%,flip=40%,cut=30%" } else { "checksum=20%,ip-checksum=30%,flip=30%,cut=20%" };
-        let mut recipe = recipe(Kind::Udp);
+        let mut recipe = recipe(PacketKind::Udp);
         recipe = if is_v6 { v6(recipe) } else { recipe };
         recipe.damage = harms.parse().unwrap();
         recipe.sizes = Sizes::one(size);
@@ -150,8 +151,8 @@ proptest! {
         let mut synth = Synth::new(recipe).unwrap();
         for _ in 0..30 {
             let frame = synth.make(0).to_vec();
-            let wrong = stamp::read(&frame, frame.len());
-            prop_assert!(!matches!(wrong, Read::Stamp(_)), "{:02x?}", frame);
+            let wrong = probe::classify(&frame, frame.len());
+            prop_assert!(!matches!(wrong, Classified::Intact(_)), "{:02x?}", frame);
         }
         prop_assert_eq!(synth.made().damaged.iter().sum::<u64>(), 30);
     }
@@ -162,7 +163,7 @@ fn the_same_seed_makes_the_same_frames() {
     let with = |seed| {
         let sizes = Sizes::parse("imix").unwrap();
         let damage = "flip=5%".parse().unwrap();
-        frames(Recipe { seed, sizes, damage, content: Content::Random, ..recipe(Kind::Udp) }, 200)
+        frames(Recipe { seed, sizes, damage, content: Content::Random, ..recipe(PacketKind::Udp) }, 200)
     };
     assert_eq!(with(5), with(5));
     assert_ne!(with(5), with(6));
@@ -170,19 +171,19 @@ fn the_same_seed_makes_the_same_frames() {
 
 #[test]
 fn stamps_are_numbered_without_gaps_and_the_last_says_so() {
-    let mixed = Recipe { sizes: Sizes::parse("50,90").unwrap(), count: Some(20), ..recipe(Kind::Udp) };
+    let mixed = Recipe { sizes: Sizes::parse("50,90").unwrap(), count: Some(20), ..recipe(PacketKind::Udp) };
     let seqs: Vec<_> = frames(mixed, 20).iter().filter_map(|frame| stamp_of(frame)).collect();
     assert_eq!(seqs.iter().map(|stamp| stamp.seq).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
     assert!(seqs.iter().all(|stamp| !stamp.bounded), "who knows whether the last one has room");
-    let all = Recipe { count: Some(20), ..recipe(Kind::Udp) };
+    let all = Recipe { count: Some(20), ..recipe(PacketKind::Udp) };
     let stamps: Vec<_> = frames(all, 20).iter().filter_map(|frame| stamp_of(frame)).collect();
     assert!(stamps.iter().all(|stamp| stamp.bounded && stamp.last == (stamp.seq == 19)));
     assert_eq!(stamps[3].intended_ns, 1_700_000_000_000_003_000);
 }
 
-fn stamp_of(frame: &[u8]) -> Option<stamp::Stamp> {
-    match stamp::read(frame, frame.len()) {
-        Read::Stamp(stamp) => Some(stamp),
+fn stamp_of(frame: &[u8]) -> Option<probe::ProbeHeader> {
+    match probe::classify(frame, frame.len()) {
+        Classified::Intact(stamp) => Some(stamp),
         _ => None,
     }
 }
@@ -190,21 +191,21 @@ fn stamp_of(frame: &[u8]) -> Option<stamp::Stamp> {
 #[test]
 fn each_flow_has_its_own_tuple() {
     let flows = Flows { concurrent: 1, new: New::EachFrame };
-    let all = frames(Recipe { flows, ..recipe(Kind::Udp) }, 256);
+    let all = frames(Recipe { flows, ..recipe(PacketKind::Udp) }, 256);
     let sources: HashSet<_> = all.iter().map(|frame| frame[26..30].to_vec()).collect();
     assert_eq!(sources.len(), 256);
 }
 
 #[test]
 fn tunnels_are_right_outside_and_inside() {
-    for tunnel in [Tunnel::Erspan(5), Tunnel::Vxlan(77)] {
+    for tunnel in [Encapsulation::Erspan(5), Encapsulation::Vxlan(77)] {
         let sizes = Sizes::parse("64,300").unwrap();
-        let all = frames(Recipe { tunnel: Some(tunnel), sizes, ..recipe(Kind::Udp) }, 20);
+        let all = frames(Recipe { tunnel: Some(tunnel), sizes, ..recipe(PacketKind::Udp) }, 20);
         for (number, frame) in all.iter().enumerate() {
-            let outer = layers::ethernet(frame).and_then(|layers| layers.ip).expect("outer headers");
+            let outer = net::layers(frame).and_then(|layers| layers.ip).expect("outer headers");
             assert_eq!(outer.end, frame.len());
             assert_eq!(crate::checksum::sum(&frame[14..34]), 0xffff);
-            if let Tunnel::Erspan(_) = tunnel {
+            if let Encapsulation::Erspan(_) = tunnel {
                 assert_eq!(frame[38..42], (number as u32).to_be_bytes());
             }
             let inner = &frame[50..];
@@ -217,7 +218,7 @@ fn tunnels_are_right_outside_and_inside() {
 
 #[test]
 fn labels_stand_before_the_packet() {
-    let mut recipe = recipe(Kind::Udp);
+    let mut recipe = recipe(PacketKind::Udp);
     recipe.link.labels = vec![16, 1_000_000];
     let frame = &frames(recipe.clone(), 1)[0];
     assert_eq!(frame.len(), 100);
@@ -228,19 +229,19 @@ fn labels_stand_before_the_packet() {
 
 #[test]
 fn pieces_make_the_datagram() {
-    for recipe in [recipe(Kind::Udp), v6(recipe(Kind::Udp))] {
+    for recipe in [recipe(PacketKind::Udp), v6(recipe(PacketKind::Udp))] {
         let sizes = Sizes::one(1000);
         let all = frames(Recipe { sizes, fragment: Some(300), content: Content::Random, ..recipe }, 8);
         let mut datagrams: HashMap<u32, (usize, usize)> = HashMap::new();
         for frame in &all {
-            let ip = layers::ethernet(frame).and_then(|layers| layers.ip).expect("IP");
+            let ip = net::layers(frame).and_then(|layers| layers.ip).expect("IP");
             let piece = ip.fragment.expect("a piece");
             let bytes = ip.end - ip.transport;
             assert!(bytes <= 296 && (bytes.is_multiple_of(8) || !piece.more));
             let (sum, ends) = datagrams.entry(piece.id).or_default();
             *sum += bytes;
             *ends += usize::from(!piece.more);
-            assert_eq!(stamp::read(frame, frame.len()), Read::Foreign, "a piece has no stamp");
+            assert_eq!(probe::classify(frame, frame.len()), Classified::Foreign, "a piece has no stamp");
         }
         let header_bytes = if all[0][12] == 8 { 34 } else { 54 };
         assert!(datagrams.values().all(|found| *found == (1000 - header_bytes, 1)), "{datagrams:?}");
@@ -250,7 +251,7 @@ fn pieces_make_the_datagram() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let recipe = recipe(Kind::Udp);
+    let recipe = recipe(PacketKind::Udp);
     let with = |change: &dyn Fn(&mut Recipe)| {
         let mut changed = recipe.clone();
         change(&mut changed);
@@ -266,7 +267,7 @@ fn what_cannot_be_is_refused() {
     assert_eq!(with(&|recipe| recipe.fragment = Some(7)), Some(RecipeError::SmallPieces(7)));
     assert!(with(&|recipe| recipe.flows.new = New::PerSecond(f64::NAN)).is_some());
     let talk = |recipe: &mut Recipe| {
-        recipe.kind = Kind::TcpTalk { segments: 1 };
+        recipe.kind = PacketKind::TcpTalk { segments: 1 };
         recipe.flows.new = New::EachFrame;
     };
     assert_eq!(with(&talk), Some(RecipeError::TalksAreNew));
@@ -279,7 +280,7 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 fn ends_of_a_conversation_answer_each_other() {
-    let all = frames(Recipe { sizes: Sizes::one(200), ..recipe(Kind::TcpTalk { segments: 4 }) }, 10);
+    let all = frames(Recipe { sizes: Sizes::one(200), ..recipe(PacketKind::TcpTalk { segments: 4 }) }, 10);
     let back: Vec<_> =
         all.iter().map(|frame| frame[26..30] == Ipv4Addr::new(198, 19, 0, 1).octets()).collect();
     assert_eq!(back, [false, true, false, false, true, false, true, false, true, false]);

@@ -1,10 +1,9 @@
 //! ERSPAN types I, II and III (draft-foschiano-erspan-03, section 4).
 
 use super::packet::{Stop, Walk, damaged};
-use super::{Direction, ErspanTime, Granularity, Kind, Reason, Upper};
+use super::{Direction, ErspanTime, Granularity, Reason, TunnelKind, Upper};
+use crate::net::TPID_CUSTOMER;
 
-/// TPID of the tag that type II says was removed.
-const TPID_8021Q: u16 = 0x8100;
 /// The En field of type II: the frame had an 802.1Q tag, which is not in it any more.
 const ENCAPSULATION_8021Q: u16 = 2;
 /// T and the session id, in the second word of both types.
@@ -22,13 +21,13 @@ const FRAME_IP: u16 = 2;
 #[inline]
 pub(super) fn strip(walk: &mut Walk<'_>, is_iii: bool) -> Result<(), Stop> {
     if walk.found.sequence.is_none() && !is_iii {
-        return walk.ethernet(Kind::Erspan, None);
+        return walk.ethernet(TunnelKind::Erspan, None);
     }
-    let head = walk.packet.take::<8>(Kind::Erspan)?;
+    let head = walk.packet.take::<8>(TunnelKind::Erspan)?;
     match head[0] >> 4 {
         1 => type_ii(head, walk),
         2 => type_iii(head, walk),
-        _ => Err(damaged(Kind::Erspan, Reason::Version)),
+        _ => Err(damaged(TunnelKind::Erspan, Reason::Version)),
     }
 }
 
@@ -41,19 +40,19 @@ fn type_ii(head: &[u8; 8], walk: &mut Walk<'_>) -> Result<(), Stop> {
     // COS has the place in the second word that it has in a TCI. An ISL header (En 1) was
     // removed too, but that is no 802.1Q tag, and a frame is not given one that it never had.
     if rest >> 11 & 3 == ENCAPSULATION_8021Q {
-        walk.found.tag = Some((TPID_8021Q, rest & 0xe000 | vlan & 0x0fff));
+        walk.found.tag = Some((TPID_CUSTOMER, rest & 0xe000 | vlan & 0x0fff));
     }
-    walk.ethernet(Kind::Erspan, Some(u32::from(rest & SESSION)))
+    walk.ethernet(TunnelKind::Erspan, Some(u32::from(rest & SESSION)))
 }
 
 /// Ver 4, VLAN 12, COS 3, BSO 2, T 1, session 10; timestamp 32; SGT 16, P 1, FT 5, hardware 6, D 1,
 /// Gra 2, O 1. No field says whether a tag was removed, so none is put back.
 fn type_iii(head: &[u8; 8], walk: &mut Walk<'_>) -> Result<(), Stop> {
-    let &[_, _, high, low] = walk.packet.take(Kind::Erspan)?;
+    let &[_, _, high, low] = walk.packet.take(TunnelKind::Erspan)?;
     let [first, last] = [[head[2], head[3]], [high, low]].map(u16::from_be_bytes);
     let mut upper = None;
     if last & 1 != 0 {
-        upper = upper_of(walk.packet.take::<8>(Kind::Erspan)?);
+        upper = upper_of(walk.packet.take::<8>(TunnelKind::Erspan)?);
     }
     if first & TRUNCATED != 0 {
         walk.packet.truncated(None);
@@ -64,9 +63,9 @@ fn type_iii(head: &[u8; 8], walk: &mut Walk<'_>) -> Result<(), Stop> {
     walk.found.direction = Some(if last & 8 == 0 { Direction::Ingress } else { Direction::Egress });
     let session = Some(u32::from(first & SESSION));
     match last >> 10 & 0x1f {
-        FRAME_ETHERNET => walk.ethernet(Kind::Erspan, session),
-        FRAME_IP => walk.ip(None, Kind::Erspan, session),
-        _ => Err(damaged(Kind::Erspan, Reason::Flags)),
+        FRAME_ETHERNET => walk.ethernet(TunnelKind::Erspan, session),
+        FRAME_IP => walk.ip(None, TunnelKind::Erspan, session),
+        _ => Err(damaged(TunnelKind::Erspan, Reason::Flags)),
     }
 }
 

@@ -20,7 +20,7 @@ pub struct FragmentKey {
 /// Its bytes are `bytes[start..][..len]` of what was given to `strip`. A datagram that is whole
 /// again goes to [`super::strip_datagram`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fragment {
+pub struct TunnelFragment {
     /// To which datagram it belongs.
     pub key: FragmentKey,
     /// Protocol of the payload. In IPv6, that of the first fragment counts.

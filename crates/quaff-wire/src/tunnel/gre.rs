@@ -1,8 +1,8 @@
 //! GRE version 0 (RFC 2784, 2890, and the routing field of RFC 1701), and NVGRE (RFC 7637).
 
-use super::link::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, ETHERTYPE_TEB};
 use super::packet::{Stop, Walk, damaged};
-use super::{Control, Kind, Reason, erspan, mpls};
+use super::{Control, Reason, TunnelKind, erspan, mpls};
+use crate::net::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, ETHERTYPE_TEB};
 
 /// Flags of the first byte.
 const CHECKSUM: u8 = 0x80;
@@ -24,12 +24,12 @@ const VSIDS: std::ops::RangeInclusive<u32> = 0x00_1000..=0xff_fffe;
 /// Takes off GRE and what it carries.
 #[inline]
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
-    let &[flags, version, high, low] = walk.packet.take(Kind::Gre)?;
+    let &[flags, version, high, low] = walk.packet.take(TunnelKind::Gre)?;
     let protocol = u16::from_be_bytes([high, low]);
     let kind = match protocol {
-        ERSPAN | ERSPAN_III => Kind::Erspan,
-        ETHERTYPE_MPLS | ETHERTYPE_MPLS_UPSTREAM => Kind::Mpls,
-        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 | ETHERTYPE_TEB | 0 => Kind::Gre,
+        ERSPAN | ERSPAN_III => TunnelKind::Erspan,
+        ETHERTYPE_MPLS | ETHERTYPE_MPLS_UPSTREAM => TunnelKind::Mpls,
+        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 | ETHERTYPE_TEB | 0 => TunnelKind::Gre,
         _ => return Err(Stop::Plain),
     };
     walk.wants(kind)?;
@@ -43,8 +43,8 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     match protocol {
         ERSPAN | ERSPAN_III => erspan::strip(walk, protocol == ERSPAN_III),
         ETHERTYPE_MPLS | ETHERTYPE_MPLS_UPSTREAM => mpls::strip(walk),
-        ETHERTYPE_IPV4 => walk.ip(Some(4), Kind::Gre, key),
-        ETHERTYPE_IPV6 => walk.ip(Some(6), Kind::Gre, key),
+        ETHERTYPE_IPV4 => walk.ip(Some(4), TunnelKind::Gre, key),
+        ETHERTYPE_IPV6 => walk.ip(Some(6), TunnelKind::Gre, key),
         ETHERTYPE_TEB => ethernet(walk, flags, key),
         _ => Err(Stop::Control(Control::GreKeepalive)),
     }
@@ -53,7 +53,7 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
 /// The fields that the flags announce: checksum and offset, key, sequence, source routes.
 /// Returns the key.
 #[inline]
-fn optional(walk: &mut Walk<'_>, flags: u8, kind: Kind) -> Result<Option<u32>, Stop> {
+fn optional(walk: &mut Walk<'_>, flags: u8, kind: TunnelKind) -> Result<Option<u32>, Stop> {
     let mut key = None;
     if flags & (CHECKSUM | ROUTING) != 0 {
         walk.packet.skip(4, kind)?;
@@ -71,7 +71,7 @@ fn optional(walk: &mut Walk<'_>, flags: u8, kind: Kind) -> Result<Option<u32>, S
 }
 
 /// Source route entries (RFC 1701): address family, offset, length, data; the last is all zero.
-fn routes(walk: &mut Walk<'_>, kind: Kind) -> Result<(), Stop> {
+fn routes(walk: &mut Walk<'_>, kind: TunnelKind) -> Result<(), Stop> {
     for _ in 0..ROUTES_MAX {
         let &[high, low, _, len] = walk.packet.take(kind)?;
         walk.packet.skip(len.into(), kind)?;
@@ -87,8 +87,8 @@ fn routes(walk: &mut Walk<'_>, kind: Kind) -> Result<(), Stop> {
 fn ethernet(walk: &mut Walk<'_>, flags: u8, key: Option<u32>) -> Result<(), Stop> {
     match key {
         Some(key) if flags == KEY && VSIDS.contains(&(key >> 8)) => {
-            walk.ethernet(Kind::Nvgre, Some(key >> 8))
+            walk.ethernet(TunnelKind::Nvgre, Some(key >> 8))
         }
-        key => walk.ethernet(Kind::Gre, key),
+        key => walk.ethernet(TunnelKind::Gre, key),
     }
 }

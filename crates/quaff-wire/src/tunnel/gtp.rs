@@ -1,7 +1,7 @@
 //! GTP-U version 1 (3GPP TS 29.281).
 
 use super::packet::{Stop, Walk, damaged};
-use super::{Control, Kind, Reason};
+use super::{Control, Reason, TunnelKind};
 
 /// The message that carries a user's packet.
 const T_PDU: u8 = 255;
@@ -15,23 +15,23 @@ const EXTENSIONS_MAX: usize = 16;
 /// Takes off GTP-U; every message but a T-PDU is a signal.
 #[inline]
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
-    let head = walk.packet.take::<8>(Kind::Gtp)?;
+    let head = walk.packet.take::<8>(TunnelKind::Gtp)?;
     // Version 1, and protocol type GTP; a charging record (GTP') has another one.
     if head[0] & 0xf0 != 0x30 {
-        return Err(damaged(Kind::Gtp, Reason::Version));
+        return Err(damaged(TunnelKind::Gtp, Reason::Version));
     }
     if head[1] != T_PDU {
         return Err(Stop::Control(Control::GtpSignal));
     }
     walk.packet.limit(u16::from_be_bytes([head[2], head[3]]).into());
     if head[0] & OPTIONAL != 0 {
-        let &[_, _, _, next] = walk.packet.take(Kind::Gtp)?;
+        let &[_, _, _, next] = walk.packet.take(TunnelKind::Gtp)?;
         if head[0] & EXTENSION != 0 {
             extensions(next, walk)?;
         }
     }
     let teid = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
-    walk.ip(None, Kind::Gtp, Some(teid))
+    walk.ip(None, TunnelKind::Gtp, Some(teid))
 }
 
 /// Extension headers: a length in units of 4 bytes, content, and the type of the next one.
@@ -40,12 +40,12 @@ fn extensions(mut next: u8, walk: &mut Walk<'_>) -> Result<(), Stop> {
         if next == 0 {
             return Ok(());
         }
-        let &[len] = walk.packet.take(Kind::Gtp)?;
+        let &[len] = walk.packet.take(TunnelKind::Gtp)?;
         if len == 0 {
-            return Err(damaged(Kind::Gtp, Reason::Length));
+            return Err(damaged(TunnelKind::Gtp, Reason::Length));
         }
-        walk.packet.skip(usize::from(len) * 4 - 2, Kind::Gtp)?;
-        [next] = *walk.packet.take(Kind::Gtp)?;
+        walk.packet.skip(usize::from(len) * 4 - 2, TunnelKind::Gtp)?;
+        [next] = *walk.packet.take(TunnelKind::Gtp)?;
     }
-    Err(damaged(Kind::Gtp, Reason::Stack))
+    Err(damaged(TunnelKind::Gtp, Reason::Stack))
 }

@@ -1,11 +1,9 @@
 //! Whether bytes look like an Ethernet frame, for tunnels that do not say what they carry.
 
-use super::link::is_tag;
+use crate::net::{
+    ETHERNET_FRAME_BYTES_MIN, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, LENGTH_MAX, be16, link,
+};
 
-/// The longest length that an 802.3 frame has in place of an EtherType.
-const LENGTH_MAX: u16 = 1500;
-/// The shortest frame without its FCS; shorter ones are padded.
-const FRAME_BYTES_MIN: u32 = 60;
 /// Tags that are looked behind.
 const TAGS_MAX: usize = 3;
 
@@ -13,25 +11,18 @@ const TAGS_MAX: usize = 3;
 ///
 /// Its EtherType must be one that is in use, and what follows must not contradict it.
 pub(super) fn is_ethernet(bytes: &[u8], wire_left: Option<u32>) -> bool {
-    let mut at = 12;
-    for _ in 0..=TAGS_MAX {
-        let Some(ethertype) = word(bytes, at) else { return false };
-        at += 2;
-        if is_tag(ethertype) {
-            at += 2;
-            continue;
-        }
-        let first = bytes.get(at);
-        return match ethertype {
-            0..=LENGTH_MAX => is_length(ethertype, at as u32, wire_left),
-            0x0800 => first.is_none_or(|first| (0x45..=0x4f).contains(first)),
-            0x86dd => first.is_none_or(|first| first >> 4 == 6),
-            // The hardware type of ARP is Ethernet.
-            0x0806 => word(bytes, at).is_none_or(|hardware| hardware == 1),
-            _ => is_in_use(ethertype),
-        };
+    let Some(network) = link::ethernet(bytes).filter(|network| network.tags <= TAGS_MAX) else {
+        return false;
+    };
+    let (at, first) = (network.offset, bytes.get(network.offset));
+    match network.ethertype {
+        0..=LENGTH_MAX => is_length(network.ethertype, at as u32, wire_left),
+        ETHERTYPE_IPV4 => first.is_none_or(|first| (0x45..=0x4f).contains(first)),
+        ETHERTYPE_IPV6 => first.is_none_or(|first| first >> 4 == 6),
+        // The hardware type of ARP is Ethernet.
+        ETHERTYPE_ARP => be16(bytes, at).is_none_or(|hardware| hardware == 1),
+        ethertype => is_in_use(ethertype),
     }
-    false
 }
 
 /// Whether a control word (RFC 4448 section 4.6, RFC 4385 section 3) could stand here: no flags, no
@@ -46,7 +37,9 @@ pub(super) fn is_control_word(bytes: &[u8]) -> bool {
 fn is_length(length: u16, header_len: u32, wire_left: Option<u32>) -> bool {
     let frame_len = header_len + u32::from(length);
     length >= 3
-        && wire_left.is_none_or(|left| frame_len == left || (frame_len < left && left <= FRAME_BYTES_MIN))
+        && wire_left.is_none_or(|left| {
+            frame_len == left || (frame_len < left && left <= ETHERNET_FRAME_BYTES_MIN as u32)
+        })
 }
 
 /// EtherTypes (IANA, IEEE) that are met in practice besides IP and ARP.
@@ -77,8 +70,4 @@ fn is_in_use(ethertype: u16) -> bool {
             | 0x894f // NSH
             | 0x9000 // loopback
     )
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map(|word| u16::from_be_bytes(*word))
 }

@@ -3,85 +3,64 @@
 //! A broken outer IP header is no broken tunnel: such a packet is plain.
 
 use super::packet::{Stop, Walk};
-use super::{Fragment, FragmentKey, Kind, Kinds, gre, l2tp, mpls, udp};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use super::{FragmentKey, TunnelFragment, TunnelKind, TunnelKinds, gre, l2tp, mpls, udp};
+use crate::net::ipv4::{IPV4_BYTES, Ipv4};
+use crate::net::ipv6::{self, EXTENSIONS_MAX, FRAGMENT, FRAGMENT_BYTES, IPV6_BYTES, Ipv6, is_extension};
+use crate::net::{Fragment, GRE, UDP};
+use std::net::IpAddr;
 
 /// Protocol numbers (IANA).
 const IPV4: u8 = 4;
-const UDP: u8 = 17;
 const IPV6: u8 = 41;
-const GRE: u8 = 47;
 const L2TP: u8 = 115;
 const MPLS: u8 = 137;
-
-/// IPv6 extension headers (RFC 8200, 4302, 6275, 7401, 5533).
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
-const AUTHENTICATION: u8 = 51;
-const DESTINATION: u8 = 60;
-const MOBILITY: u8 = 135;
-const HIP: u8 = 139;
-const SHIM6: u8 = 140;
-
-/// More extension headers than this are not followed.
-const EXTENSIONS_MAX: usize = 12;
 
 /// IPv4 (RFC 791).
 #[inline]
 pub(super) fn v4(walk: &mut Walk<'_>) -> Result<(), Stop> {
-    let Some(head) = walk.packet.peek::<20>() else { return Err(Stop::Plain) };
-    let protocol = head[9];
-    if !could_carry(protocol, walk.kinds) || head[0] >> 4 != 4 {
+    let Some(header) = Ipv4::new(walk.packet.rest()) else { return Err(Stop::Plain) };
+    let protocol = header.protocol();
+    if !could_carry(protocol, walk.kinds) || !header.is_v4() {
         return Err(Stop::Plain);
     }
-    let header_len = usize::from(head[0] & 15) * 4;
-    let total_len = u16::from_be_bytes([head[2], head[3]]);
+    let (header_bytes, total_bytes) = (header.header_bytes(), header.total_bytes());
     // A total length of 0 is a large packet that the kernel has not segmented yet (big TCP).
-    if total_len != 0 {
-        walk.packet.limit(total_len.into());
+    if total_bytes != 0 {
+        walk.packet.limit(total_bytes.into());
     }
-    if header_len < 20 || (total_len != 0 && usize::from(total_len) < header_len) {
+    if header_bytes < IPV4_BYTES || (total_bytes != 0 && usize::from(total_bytes) < header_bytes) {
         return Err(Stop::Plain);
     }
-    let source = IpAddr::V4(Ipv4Addr::new(head[12], head[13], head[14], head[15]));
+    let source = IpAddr::V4(header.source());
     walk.source = Some(source);
-    let header = walk.packet.at();
-    walk.packet.skip_outer(header_len)?;
-    let fragment = u16::from_be_bytes([head[6], head[7]]);
-    if fragment & 0x3fff == 0 {
-        return payload(protocol, walk);
-    }
-    let destination = IpAddr::V4(Ipv4Addr::new(head[16], head[17], head[18], head[19]));
-    let id = u16::from_be_bytes([head[4], head[5]]).into();
-    let key = FragmentKey { source, destination, id, protocol };
-    Err(piece(walk, key, protocol, header, u32::from(fragment & 0x1fff) * 8, fragment & 0x2000 != 0))
+    let start = walk.packet.at();
+    walk.packet.skip_outer(header_bytes)?;
+    let Some(fragment) = header.fragment() else { return payload(protocol, walk) };
+    let key = FragmentKey { source, destination: header.destination().into(), id: fragment.id, protocol };
+    Err(piece(walk, key, protocol, start, fragment))
 }
 
 /// IPv6 (RFC 8200).
 #[inline]
 pub(super) fn v6(walk: &mut Walk<'_>) -> Result<(), Stop> {
-    let Some(head) = walk.packet.peek::<40>() else { return Err(Stop::Plain) };
-    let next = head[6];
-    if !(could_carry(next, walk.kinds) || is_extension(next)) || head[0] >> 4 != 6 {
+    let Some(header) = Ipv6::new(walk.packet.rest()) else { return Err(Stop::Plain) };
+    let next = header.next_header();
+    if !(could_carry(next, walk.kinds) || is_extension(next)) || !header.is_v6() {
         return Err(Stop::Plain);
     }
     // A payload length of 0 is a jumbogram (RFC 2675), or a packet not segmented yet.
-    let payload_len = u16::from_be_bytes([head[4], head[5]]);
-    if payload_len != 0 {
-        walk.packet.limit(40 + u32::from(payload_len));
+    let payload_bytes = header.payload_bytes();
+    if payload_bytes != 0 {
+        walk.packet.limit(IPV6_BYTES as u32 + u32::from(payload_bytes));
     }
-    let address = |at: usize| {
-        let octets: Option<&[u8; 16]> = head.get(at..).and_then(<[u8]>::first_chunk);
-        IpAddr::V6(Ipv6Addr::from(*octets.unwrap_or(&[0; 16])))
-    };
-    walk.source = Some(address(8));
-    let header = walk.packet.at();
-    walk.packet.skip_outer(40)?;
+    let source = IpAddr::V6(header.source());
+    walk.source = Some(source);
+    let start = walk.packet.at();
+    walk.packet.skip_outer(IPV6_BYTES)?;
     if !is_extension(next) {
         return payload(next, walk);
     }
-    extensions(next, Some((header, [address(8), address(24)])), walk)
+    extensions(next, Some((start, [source, header.destination().into()])), walk)
 }
 
 /// Follows extension headers to what they precede.
@@ -93,35 +72,21 @@ fn extensions(mut next: u8, header: Option<(usize, [IpAddr; 2])>, walk: &mut Wal
         if !is_extension(next) {
             return payload(next, walk);
         }
-        let Some(&[after, len, high, low, id @ ..]) = walk.packet.peek::<8>() else {
-            return Err(Stop::Plain);
-        };
+        let Some(extension) = walk.packet.peek::<FRAGMENT_BYTES>() else { return Err(Stop::Plain) };
+        let after = extension[0];
         if next == FRAGMENT {
             let (start, [source, destination]) = header.ok_or(Stop::Plain)?;
-            walk.packet.skip_outer(8)?;
-            let fragment = u16::from_be_bytes([high, low]);
-            if fragment & 0xfff9 != 0 {
-                let id = u32::from_be_bytes(id);
-                let key = FragmentKey { source, destination, id, protocol: FRAGMENT };
-                let (offset, more) = (u32::from(fragment & 0xfff8), fragment & 1 != 0);
-                return Err(piece(walk, key, after, start, offset, more));
+            walk.packet.skip_outer(FRAGMENT_BYTES)?;
+            if let Some(fragment) = ipv6::fragment(extension) {
+                let key = FragmentKey { source, destination, id: fragment.id, protocol: FRAGMENT };
+                return Err(piece(walk, key, after, start, fragment));
             }
         } else {
-            walk.packet.skip_outer(extension_len(next, len))?;
+            walk.packet.skip_outer(ipv6::extension_bytes(next, extension[1]))?;
         }
         next = after;
     }
     Err(Stop::Plain)
-}
-
-/// Bytes of an extension header whose length field says `len`.
-fn extension_len(header: u8, len: u8) -> usize {
-    if header == AUTHENTICATION { (usize::from(len) + 2) * 4 } else { (usize::from(len) + 1) * 8 }
-}
-
-#[inline]
-fn is_extension(next: u8) -> bool {
-    matches!(next, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION | MOBILITY | HIP | SHIM6)
 }
 
 /// The payload of a datagram that was put together.
@@ -131,14 +96,15 @@ pub(super) fn datagram(protocol: u8, walk: &mut Walk<'_>) -> Result<(), Stop> {
 
 /// Whether a tunnel of these kinds could ride on this protocol. A marker packet is UDP too.
 #[inline]
-fn could_carry(protocol: u8, kinds: Kinds) -> bool {
-    const ON_GRE: Kinds = Kinds::NONE.with(Kind::Erspan).with(Kind::Gre).with(Kind::Mpls);
+fn could_carry(protocol: u8, kinds: TunnelKinds) -> bool {
+    const ON_GRE: TunnelKinds =
+        TunnelKinds::NONE.with(TunnelKind::Erspan).with(TunnelKind::Gre).with(TunnelKind::Mpls);
     match protocol {
         GRE => kinds.intersects(ON_GRE),
-        UDP => kinds.intersects(udp::KINDS.with(Kind::Erspan)),
-        IPV4 | IPV6 => kinds.contains(Kind::Ipip),
-        L2TP => kinds.contains(Kind::L2tp),
-        MPLS => kinds.contains(Kind::Mpls),
+        UDP => kinds.intersects(udp::KINDS.with(TunnelKind::Erspan)),
+        IPV4 | IPV6 => kinds.contains(TunnelKind::Ipip),
+        L2TP => kinds.contains(TunnelKind::L2tp),
+        MPLS => kinds.contains(TunnelKind::Mpls),
         _ => false,
     }
 }
@@ -159,20 +125,13 @@ fn payload(protocol: u8, walk: &mut Walk<'_>) -> Result<(), Stop> {
 
 /// IP directly in IP (RFC 2003, 2473, 4213).
 fn ipip(walk: &mut Walk<'_>, version: u8) -> Result<(), Stop> {
-    walk.wants(Kind::Ipip)?;
-    walk.ip(Some(version), Kind::Ipip, None)
+    walk.wants(TunnelKind::Ipip)?;
+    walk.ip(Some(version), TunnelKind::Ipip, None)
 }
 
 /// A fragment, unless nothing of the wanted kinds can come of it.
 #[cold]
-fn piece(
-    walk: &mut Walk<'_>,
-    key: FragmentKey,
-    protocol: u8,
-    header: usize,
-    offset: u32,
-    more: bool,
-) -> Stop {
+fn piece(walk: &mut Walk<'_>, key: FragmentKey, protocol: u8, header: usize, fragment: Fragment) -> Stop {
     // No marker packet is so large that it comes in pieces.
     let wanted = if protocol == UDP {
         walk.kinds.intersects(udp::KINDS)
@@ -183,17 +142,17 @@ fn piece(
         return Stop::Plain;
     }
     let (start, len) = (walk.packet.at() as u32, walk.packet.rest().len() as u32);
-    walk.fragment = Some(Fragment {
+    walk.fragment = Some(TunnelFragment {
         key,
         protocol,
-        offset,
-        more,
+        offset: fragment.offset_bytes.into(),
+        more: fragment.more,
         start,
         len,
         wire_len: walk.packet.wire_left().unwrap_or(len),
         header_start: header as u32,
         header_len: start - header as u32,
-        plain: offset == 0 && is_plain(protocol, *walk),
+        plain: fragment.offset_bytes == 0 && is_plain(protocol, *walk),
     });
     Stop::Fragment
 }

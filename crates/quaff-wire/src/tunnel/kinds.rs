@@ -4,10 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// A kind of tunnel. [`Kind::name`] is the word for it on a command line.
+/// A kind of tunnel. [`TunnelKind::name`] is the word for it on a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum TunnelKind {
     /// ERSPAN type I, II, III (draft-foschiano-erspan-03).
     Erspan,
     /// GRE version 0 with an IPv4, IPv6 or Ethernet payload (RFC 2784, 2890, 1701).
@@ -30,7 +30,7 @@ pub enum Kind {
     Tzsp,
 }
 
-impl Kind {
+impl TunnelKind {
     /// All of them, in the order of their numbers.
     pub const ALL: [Self; 10] = [
         Self::Erspan,
@@ -75,7 +75,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for TunnelKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -83,20 +83,20 @@ impl fmt::Display for Kind {
 
 /// A set of kinds. The empty set is the default; nothing is a tunnel then.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Kinds(u16);
+pub struct TunnelKinds(u16);
 
-impl Kinds {
+impl TunnelKinds {
     /// No kind.
     pub const NONE: Self = Self(0);
 
     /// Every kind: what `auto` means.
-    pub const ALL: Self = Self((1 << Kind::ALL.len()) - 1);
+    pub const ALL: Self = Self((1 << TunnelKind::ALL.len()) - 1);
 
     /// The set with `kind` in it as well; GRE and NVGRE come together.
     #[must_use]
-    pub const fn with(self, kind: Kind) -> Self {
+    pub const fn with(self, kind: TunnelKind) -> Self {
         let bits = match kind {
-            Kind::Gre | Kind::Nvgre => 1 << Kind::Gre as u8 | 1 << Kind::Nvgre as u8,
+            TunnelKind::Gre | TunnelKind::Nvgre => 1 << TunnelKind::Gre as u8 | 1 << TunnelKind::Nvgre as u8,
             kind => 1 << kind as u8,
         };
         Self(self.0 | bits)
@@ -104,7 +104,7 @@ impl Kinds {
 
     /// Whether `kind` is in it.
     #[inline]
-    pub const fn contains(self, kind: Kind) -> bool {
+    pub const fn contains(self, kind: TunnelKind) -> bool {
         self.0 & (1 << kind as u8) != 0
     }
 
@@ -120,8 +120,8 @@ impl Kinds {
     }
 }
 
-impl FromIterator<Kind> for Kinds {
-    fn from_iter<I: IntoIterator<Item = Kind>>(kinds: I) -> Self {
+impl FromIterator<TunnelKind> for TunnelKinds {
+    fn from_iter<I: IntoIterator<Item = TunnelKind>>(kinds: I) -> Self {
         kinds.into_iter().fold(Self::default(), Self::with)
     }
 }
@@ -132,40 +132,41 @@ impl FromIterator<Kind> for Kinds {
     "\"{0}\" is no kind of tunnel; there are auto, erspan, gre (nvgre), vxlan (vxlan-gpe), geneve, ipip (6in4), \
      mpls, gtp (gtp-u), l2tp (l2tpv3), tzsp"
 )]
-pub struct UnknownKind(pub String);
+pub struct UnknownTunnelKind(pub String);
 
-impl FromStr for Kinds {
-    type Err = UnknownKind;
+impl FromStr for TunnelKinds {
+    type Err = UnknownTunnelKind;
 
     /// `auto`, or names with commas between them; upper and lower case are the same.
-    fn from_str(words: &str) -> Result<Self, UnknownKind> {
+    fn from_str(words: &str) -> Result<Self, UnknownTunnelKind> {
         words.split(',').try_fold(Self::default(), |kinds, word| {
             let word = word.trim().to_ascii_lowercase();
             if word == "auto" {
                 return Ok(Self::ALL);
             }
-            kind_of(&word).map(|kind| kinds.with(kind)).ok_or(UnknownKind(word))
+            kind_of(&word).map(|kind| kinds.with(kind)).ok_or(UnknownTunnelKind(word))
         })
     }
 }
 
-fn kind_of(word: &str) -> Option<Kind> {
+fn kind_of(word: &str) -> Option<TunnelKind> {
     match word {
-        "vxlan-gpe" => Some(Kind::Vxlan),
-        "6in4" => Some(Kind::Ipip),
-        "gtp-u" => Some(Kind::Gtp),
-        "l2tpv3" => Some(Kind::L2tp),
-        _ => Kind::ALL.into_iter().find(|kind| kind.name() == word),
+        "vxlan-gpe" => Some(TunnelKind::Vxlan),
+        "6in4" => Some(TunnelKind::Ipip),
+        "gtp-u" => Some(TunnelKind::Gtp),
+        "l2tpv3" => Some(TunnelKind::L2tp),
+        _ => TunnelKind::ALL.into_iter().find(|kind| kind.name() == word),
     }
 }
 
-impl fmt::Display for Kinds {
+impl fmt::Display for TunnelKinds {
     /// As [`FromStr`] reads it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::ALL {
             return f.write_str("auto");
         }
-        let wanted = Kind::ALL.iter().filter(|kind| **kind != Kind::Nvgre && self.contains(**kind));
+        let wanted =
+            TunnelKind::ALL.iter().filter(|kind| **kind != TunnelKind::Nvgre && self.contains(**kind));
         let names: Vec<_> = wanted.map(|kind| kind.name()).collect();
         f.write_str(&names.join(","))
     }
@@ -177,21 +178,31 @@ mod tests {
 
     #[test]
     fn words_make_sets() {
-        assert_eq!("auto".parse(), Ok(Kinds::ALL));
-        assert_eq!("erspan, VXLAN".parse(), Ok(Kinds::default().with(Kind::Erspan).with(Kind::Vxlan)));
-        assert_eq!("nvgre,6in4".parse(), Ok(Kinds::default().with(Kind::Gre).with(Kind::Ipip)));
-        assert_eq!("gtp-u,vxlan-gpe".parse(), Ok(Kinds::from_iter([Kind::Vxlan, Kind::Gtp])));
-        assert_eq!("erspan,".parse::<Kinds>(), Err(UnknownKind(String::new())));
-        assert_eq!("ipsec".parse::<Kinds>(), Err(UnknownKind("ipsec".into())));
+        assert_eq!("auto".parse(), Ok(TunnelKinds::ALL));
+        assert_eq!(
+            "erspan, VXLAN".parse(),
+            Ok(TunnelKinds::default().with(TunnelKind::Erspan).with(TunnelKind::Vxlan))
+        );
+        assert_eq!(
+            "nvgre,6in4".parse(),
+            Ok(TunnelKinds::default().with(TunnelKind::Gre).with(TunnelKind::Ipip))
+        );
+        assert_eq!(
+            "gtp-u,vxlan-gpe".parse(),
+            Ok(TunnelKinds::from_iter([TunnelKind::Vxlan, TunnelKind::Gtp]))
+        );
+        assert_eq!("erspan,".parse::<TunnelKinds>(), Err(UnknownTunnelKind(String::new())));
+        assert_eq!("ipsec".parse::<TunnelKinds>(), Err(UnknownTunnelKind("ipsec".into())));
     }
 
     #[test]
     fn sets_are_written_as_they_are_read() {
-        for bits in 1..=Kinds::ALL.0 {
-            let kinds: Kinds = Kind::ALL.into_iter().filter(|kind| bits & 1 << *kind as u8 != 0).collect();
+        for bits in 1..=TunnelKinds::ALL.0 {
+            let kinds: TunnelKinds =
+                TunnelKind::ALL.into_iter().filter(|kind| bits & 1 << *kind as u8 != 0).collect();
             assert_eq!(kinds.to_string().parse(), Ok(kinds));
         }
-        assert!(Kind::ALL.into_iter().all(|kind| Kinds::ALL.contains(kind)));
-        assert!(Kinds::default().is_empty());
+        assert!(TunnelKind::ALL.into_iter().all(|kind| TunnelKinds::ALL.contains(kind)));
+        assert!(TunnelKinds::default().is_empty());
     }
 }

@@ -6,7 +6,7 @@
 //! The first layout behind which an Ethernet frame could begin is taken.
 
 use super::packet::{Stop, Walk, damaged};
-use super::{Control, Kind, Reason, guess};
+use super::{Control, Reason, TunnelKind, guess};
 
 /// T: a control message.
 const CONTROL: u16 = 0x8000;
@@ -17,8 +17,8 @@ const LAYOUTS: [(usize, Option<usize>); 6] =
 
 /// On IP (RFC 3931 section 4.1.1): session 0 is the control channel.
 pub(super) fn on_ip(walk: &mut Walk<'_>) -> Result<(), Stop> {
-    walk.wants(Kind::L2tp)?;
-    match u32::from_be_bytes(*walk.packet.take(Kind::L2tp)?) {
+    walk.wants(TunnelKind::L2tp)?;
+    match u32::from_be_bytes(*walk.packet.take(TunnelKind::L2tp)?) {
         0 => Err(Stop::Control(Control::L2tpControl)),
         session => frame(walk, session),
     }
@@ -26,17 +26,17 @@ pub(super) fn on_ip(walk: &mut Walk<'_>) -> Result<(), Stop> {
 
 /// On UDP (RFC 3931 section 4.1.2). Version 2 carries PPP and is no tunnel that we know.
 pub(super) fn on_udp(walk: &mut Walk<'_>) -> Result<(), Stop> {
-    let &[high, low, _, _] = walk.packet.take(Kind::L2tp)?;
+    let &[high, low, _, _] = walk.packet.take(TunnelKind::L2tp)?;
     let flags = u16::from_be_bytes([high, low]);
     match flags & 0xf {
         2 => return Err(Stop::Plain),
         3 => {}
-        _ => return Err(damaged(Kind::L2tp, Reason::Version)),
+        _ => return Err(damaged(TunnelKind::L2tp, Reason::Version)),
     }
     if flags & CONTROL != 0 {
         return Err(Stop::Control(Control::L2tpControl));
     }
-    let session = u32::from_be_bytes(*walk.packet.take(Kind::L2tp)?);
+    let session = u32::from_be_bytes(*walk.packet.take(TunnelKind::L2tp)?);
     frame(walk, session)
 }
 
@@ -46,12 +46,12 @@ fn frame(walk: &mut Walk<'_>, session: u32) -> Result<(), Stop> {
         let left = left.map(|left| left.saturating_sub(len as u32));
         let fits = sublayer.is_none_or(|at| bytes.get(at..).is_some_and(is_default_sublayer));
         if fits && bytes.get(len..).is_some_and(|frame| guess::is_ethernet(frame, left)) {
-            walk.packet.skip(len, Kind::L2tp)?;
-            return walk.ethernet(Kind::L2tp, Some(session));
+            walk.packet.skip(len, TunnelKind::L2tp)?;
+            return walk.ethernet(TunnelKind::L2tp, Some(session));
         }
     }
-    walk.packet.take::<14>(Kind::L2tp)?;
-    Err(damaged(Kind::L2tp, Reason::Payload))
+    walk.packet.take::<14>(TunnelKind::L2tp)?;
+    Err(damaged(TunnelKind::L2tp, Reason::Payload))
 }
 
 /// RFC 3931 section 4.6: an S bit, other bits 0, and 24 bits of sequence if S is set.

@@ -27,8 +27,8 @@ mod tzsp;
 mod udp;
 mod vxlan;
 
-pub use fragment::{Fragment, FragmentKey};
-pub use kinds::{Kind, Kinds, UnknownKind};
+pub use fragment::{FragmentKey, TunnelFragment};
+pub use kinds::{TunnelKind, TunnelKinds, UnknownTunnelKind};
 pub use outcome::{Control, Damage, Inner, Marker, Outcome, Reason};
 pub use session::{Direction, ErspanTime, Granularity, Session, Upper};
 
@@ -47,7 +47,7 @@ use std::net::IpAddr;
 /// A tunnel inside a tunnel is taken off as well if that goes well. If it does not, because it is
 /// a fragment, carries no frame, or is damaged, the frame that holds it is the inner frame.
 #[inline]
-pub fn strip(bytes: &[u8], wire_len: u32, linktype: u16, kinds: Kinds, depth: u8) -> Outcome {
+pub fn strip(bytes: &[u8], wire_len: u32, linktype: u16, kinds: TunnelKinds, depth: u8) -> Outcome {
     if depth == 0 || kinds.is_empty() {
         return Outcome::Plain;
     }
@@ -59,13 +59,13 @@ pub fn strip(bytes: &[u8], wire_len: u32, linktype: u16, kinds: Kinds, depth: u8
 /// Takes tunnels off a datagram that was put together from fragments.
 ///
 /// `payload` is what the IP fragments carried, without IP headers; `protocol` is that of the first
-/// [`Fragment`] and `source` that of the key. [`Inner::start`] counts from the payload's first byte.
+/// [`TunnelFragment`] and `source` that of the key. [`Inner::start`] counts from the payload's first byte.
 pub fn strip_datagram(
     payload: &[u8],
     wire_len: u32,
     protocol: u8,
     source: IpAddr,
-    kinds: Kinds,
+    kinds: TunnelKinds,
     depth: u8,
 ) -> Outcome {
     if depth == 0 {

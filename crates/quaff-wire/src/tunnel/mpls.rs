@@ -6,49 +6,45 @@
 //! with. What is neither is called damaged, not handed on as a frame.
 
 use super::packet::{Packet, Stop, Walk, damaged};
-use super::{Control, Kind, Reason, guess};
+use super::{Control, Reason, TunnelKind, guess};
+use crate::net::mpls::{
+    ASSOCIATED_CHANNEL, ENTROPY_INDICATOR, IPV4_EXPLICIT_NULL, IPV6_EXPLICIT_NULL, LABELS_MAX, Label,
+};
 
-/// Labels in a row that are followed.
-const LABELS_MAX: usize = 16;
-/// Reserved labels (RFC 3032, 6790, 5586).
-const IPV4_EXPLICIT_NULL: u32 = 0;
-const IPV6_EXPLICIT_NULL: u32 = 2;
-const ENTROPY_INDICATOR: u32 = 7;
-const ASSOCIATED_CHANNEL: u32 = 13;
 /// Bytes of a pseudowire's control word.
 const CONTROL_WORD: usize = 4;
 
 /// Takes off a label stack. The session is the bottom label; an entropy label names no session.
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
-    walk.wants(Kind::Mpls)?;
+    walk.wants(TunnelKind::Mpls)?;
     let (mut service, mut above) = (None, None);
     for _ in 0..LABELS_MAX {
-        let entry = u32::from_be_bytes(*walk.packet.take(Kind::Mpls)?);
-        let label = entry >> 12;
+        let entry = Label::new(*walk.packet.take(TunnelKind::Mpls)?);
+        let label = entry.value();
         if label != ENTROPY_INDICATOR && above != Some(ENTROPY_INDICATOR) {
             service = Some(label);
         }
         above = Some(label);
-        if entry & 0x100 != 0 {
+        if entry.is_bottom() {
             return payload(walk, label, service);
         }
     }
-    Err(damaged(Kind::Mpls, Reason::Stack))
+    Err(damaged(TunnelKind::Mpls, Reason::Stack))
 }
 
 /// A label stack right inside another tunnel, whose session it is.
-pub(super) fn inside(walk: &mut Walk<'_>, kind: Kind, id: Option<u32>) -> Result<(), Stop> {
+pub(super) fn inside(walk: &mut Walk<'_>, kind: TunnelKind, id: Option<u32>) -> Result<(), Stop> {
     strip(walk)?;
     (walk.found.kind, walk.found.id) = (kind, id);
     Ok(())
 }
 
 fn payload(walk: &mut Walk<'_>, bottom: u32, label: Option<u32>) -> Result<(), Stop> {
-    let Some(&[first]) = walk.packet.peek() else { return walk.ip(None, Kind::Mpls, label) };
+    let Some(&[first]) = walk.packet.peek() else { return walk.ip(None, TunnelKind::Mpls, label) };
     match (bottom, first >> 4) {
         (ASSOCIATED_CHANNEL, _) => Err(Stop::Control(Control::MplsOam)),
         (IPV4_EXPLICIT_NULL, 4) | (IPV6_EXPLICIT_NULL, 6) if ip_fits(&walk.packet) => ip(walk, label),
-        (IPV4_EXPLICIT_NULL | IPV6_EXPLICIT_NULL, _) => Err(damaged(Kind::Mpls, Reason::Payload)),
+        (IPV4_EXPLICIT_NULL | IPV6_EXPLICIT_NULL, _) => Err(damaged(TunnelKind::Mpls, Reason::Payload)),
         (_, 4 | 6) if ip_fits(&walk.packet) => ip(walk, label),
         _ => pseudowire(walk, label),
     }
@@ -59,7 +55,7 @@ fn ip(walk: &mut Walk<'_>, label: Option<u32>) -> Result<(), Stop> {
     if let Some(len) = ip_len(walk.packet.rest()) {
         walk.packet.limit(len);
     }
-    walk.ip(None, Kind::Mpls, label)
+    walk.ip(None, TunnelKind::Mpls, label)
 }
 
 /// The length that an IP header gives; `None` if it gives none, as in big TCP, or is not all there.
@@ -87,16 +83,16 @@ fn pseudowire(walk: &mut Walk<'_>, label: Option<u32>) -> Result<(), Stop> {
     let behind_word = bytes.get(CONTROL_WORD..).filter(|_| guess::is_control_word(bytes));
     let left_behind = left.map(|left| left.saturating_sub(CONTROL_WORD as u32));
     if behind_word.is_some_and(|frame| guess::is_ethernet(frame, left_behind)) {
-        walk.packet.skip(CONTROL_WORD, Kind::Mpls)?;
-        return walk.ethernet(Kind::Mpls, label);
+        walk.packet.skip(CONTROL_WORD, TunnelKind::Mpls)?;
+        return walk.ethernet(TunnelKind::Mpls, label);
     }
     if guess::is_ethernet(bytes, left) {
-        return walk.ethernet(Kind::Mpls, label);
+        return walk.ethernet(TunnelKind::Mpls, label);
     }
     // RFC 4385 section 5: 0001, version 0, reserved.
     if bytes.starts_with(&[0x10, 0]) {
         return Err(Stop::Control(Control::MplsOam));
     }
-    walk.packet.take::<14>(Kind::Mpls)?;
-    Err(damaged(Kind::Mpls, Reason::Payload))
+    walk.packet.take::<14>(TunnelKind::Mpls)?;
+    Err(damaged(TunnelKind::Mpls, Reason::Payload))
 }

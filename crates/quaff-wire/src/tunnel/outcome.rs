@@ -1,6 +1,6 @@
 //! What a frame turned out to be: the types that `strip` answers with.
 
-use super::{Direction, ErspanTime, Fragment, Granularity, Kind, Session};
+use super::{Direction, ErspanTime, Granularity, Session, TunnelFragment, TunnelKind};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ pub enum Outcome {
     /// A tunnel, and where the inner frame is.
     Inner(Inner),
     /// A fragment of an IP packet that could be a tunnel: to be put together first.
-    Fragment(Fragment),
+    Fragment(TunnelFragment),
     /// A tunnel whose header makes no sense. Nothing was taken off.
     Damaged(Damage),
     /// A packet of a tunnel that carries no frame.
@@ -99,14 +99,14 @@ impl fmt::Display for Reason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Damage {
     /// Of which kind of tunnel.
-    pub kind: Kind,
+    pub kind: TunnelKind,
     /// Why.
     pub reason: Reason,
 }
 
 impl Damage {
     /// How many there are: the length of an array of counters.
-    pub const COUNT: usize = Kind::ALL.len() * Reason::ALL.len();
+    pub const COUNT: usize = TunnelKind::ALL.len() * Reason::ALL.len();
 
     /// Its place in an array of counters, below [`Damage::COUNT`].
     pub fn index(self) -> usize {
@@ -115,7 +115,7 @@ impl Damage {
 
     /// All of them, each at its [`Damage::index`].
     pub fn all() -> impl Iterator<Item = Self> {
-        Kind::ALL
+        TunnelKind::ALL
             .into_iter()
             .flat_map(|kind| Reason::ALL.into_iter().map(move |reason| Self { kind, reason }))
     }

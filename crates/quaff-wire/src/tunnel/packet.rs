@@ -4,7 +4,9 @@
 //! One [`Walk`] is moved along from header to header, and errors are a few bytes: with results
 //! that carry what was found, most of the time went into copying them.
 
-use super::{Control, Damage, Direction, ErspanTime, Fragment, Kind, Kinds, Marker, Reason, Session};
+use super::{
+    Control, Damage, Direction, ErspanTime, Marker, Reason, Session, TunnelFragment, TunnelKind, TunnelKinds,
+};
 use crate::linktype;
 use std::net::IpAddr;
 
@@ -21,7 +23,7 @@ pub(super) enum Stop {
 }
 
 /// Shorthand for a damaged header.
-pub(super) fn damaged(kind: Kind, reason: Reason) -> Stop {
+pub(super) fn damaged(kind: TunnelKind, reason: Reason) -> Stop {
     Stop::Damaged(Damage { kind, reason })
 }
 
@@ -68,7 +70,7 @@ impl<'a> Packet<'a> {
 
     /// Moves behind the next `N` bytes and returns them, or says why `kind` cannot be read.
     #[inline]
-    pub(super) fn take<const N: usize>(&mut self, kind: Kind) -> Result<&'a [u8; N], Stop> {
+    pub(super) fn take<const N: usize>(&mut self, kind: TunnelKind) -> Result<&'a [u8; N], Stop> {
         let Some(head) = self.peek() else { return Err(damaged(kind, self.missing(N))) };
         self.at += N;
         Ok(head)
@@ -76,7 +78,7 @@ impl<'a> Packet<'a> {
 
     /// Moves behind the next `len` bytes, or says why `kind` cannot be read.
     #[inline]
-    pub(super) fn skip(&mut self, len: usize, kind: Kind) -> Result<(), Stop> {
+    pub(super) fn skip(&mut self, len: usize, kind: TunnelKind) -> Result<(), Stop> {
         self.skip_outer(len).map_err(|_| damaged(kind, self.missing(len)))
     }
 
@@ -120,7 +122,7 @@ impl<'a> Packet<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     pub(super) linktype: u16,
-    pub(super) kind: Kind,
+    pub(super) kind: TunnelKind,
     pub(super) id: Option<u32>,
     pub(super) sequence: Option<u32>,
     pub(super) time: Option<ErspanTime>,
@@ -132,7 +134,7 @@ impl Found {
     /// Before a tunnel was found.
     const NOTHING: Self = Self {
         linktype: linktype::RAW.linktype,
-        kind: Kind::Ipip,
+        kind: TunnelKind::Ipip,
         id: None,
         sequence: None,
         time: None,
@@ -146,17 +148,17 @@ impl Found {
 pub(super) struct Walk<'a> {
     /// Stands at the inner frame when a tunnel was taken off.
     pub(super) packet: Packet<'a>,
-    pub(super) kinds: Kinds,
+    pub(super) kinds: TunnelKinds,
     /// Who sent the packet that carries the tunnel.
     pub(super) source: Option<IpAddr>,
     pub(super) found: Found,
-    pub(super) fragment: Option<Fragment>,
+    pub(super) fragment: Option<TunnelFragment>,
     pub(super) marker: Option<Marker>,
 }
 
 impl<'a> Walk<'a> {
     #[inline]
-    pub(super) fn new(packet: Packet<'a>, kinds: Kinds) -> Self {
+    pub(super) fn new(packet: Packet<'a>, kinds: TunnelKinds) -> Self {
         Self { packet, kinds, source: None, found: Found::NOTHING, fragment: None, marker: None }
     }
 
@@ -167,13 +169,13 @@ impl<'a> Walk<'a> {
 
     /// A tunnel that nobody wants is a plain packet.
     #[inline]
-    pub(super) fn wants(&self, kind: Kind) -> Result<(), Stop> {
+    pub(super) fn wants(&self, kind: TunnelKind) -> Result<(), Stop> {
         if self.kinds.contains(kind) { Ok(()) } else { Err(Stop::Plain) }
     }
 
     /// Here is an Ethernet frame; anything shorter than its header is none.
     #[inline]
-    pub(super) fn ethernet(&mut self, kind: Kind, id: Option<u32>) -> Result<(), Stop> {
+    pub(super) fn ethernet(&mut self, kind: TunnelKind, id: Option<u32>) -> Result<(), Stop> {
         match self.packet.wire_left() {
             Some(left) if left < 14 => Err(damaged(kind, Reason::Short)),
             _ => self.frame(linktype::ETHERNET.linktype, kind, id),
@@ -182,7 +184,7 @@ impl<'a> Walk<'a> {
 
     /// Here is an IP packet whose version has to be `version`, or 4 or 6 if that is `None`.
     #[inline]
-    pub(super) fn ip(&mut self, version: Option<u8>, kind: Kind, id: Option<u32>) -> Result<(), Stop> {
+    pub(super) fn ip(&mut self, version: Option<u8>, kind: TunnelKind, id: Option<u32>) -> Result<(), Stop> {
         let Some(&[first]) = self.packet.peek() else { return self.packet.take::<1>(kind).map(|_| ()) };
         match (version, first >> 4) {
             (Some(wanted), found) if wanted == found => {}
@@ -194,7 +196,7 @@ impl<'a> Walk<'a> {
 
     /// Here is a frame of any kind of link.
     #[inline]
-    pub(super) fn frame(&mut self, linktype: u16, kind: Kind, id: Option<u32>) -> Result<(), Stop> {
+    pub(super) fn frame(&mut self, linktype: u16, kind: TunnelKind, id: Option<u32>) -> Result<(), Stop> {
         (self.found.linktype, self.found.kind, self.found.id) = (linktype, kind, id);
         Ok(())
     }

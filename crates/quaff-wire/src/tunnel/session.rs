@@ -1,6 +1,6 @@
 //! What a tunnel's header says of itself: which session, when, in which direction.
 
-use super::Kind;
+use super::TunnelKind;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Session {
     /// The kind of the tunnel.
-    pub kind: Kind,
+    pub kind: TunnelKind,
     /// The source address of the IP packet that carried it; `None` for MPLS on Ethernet.
     pub source: Option<IpAddr>,
     /// ERSPAN session, GRE key, NVGRE VSID, VNI, GTP TEID, L2TPv3 session, MPLS label; `None`

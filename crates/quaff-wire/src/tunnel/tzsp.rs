@@ -1,7 +1,7 @@
 //! TZSP, the TaZmen Sniffer Protocol: what wireless sensors and MikroTik's sniffer send.
 
 use super::packet::{Packet, Stop, Walk, damaged};
-use super::{Control, Kind, Reason};
+use super::{Control, Reason, TunnelKind};
 
 /// Types of packet.
 const RECEIVED: u8 = 0;
@@ -26,29 +26,29 @@ const AVS: (u16, u16) = (127, 163);
 
 /// Takes off TZSP and its tags.
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
-    let &[version, kind, high, low] = walk.packet.take(Kind::Tzsp)?;
+    let &[version, kind, high, low] = walk.packet.take(TunnelKind::Tzsp)?;
     if version != 1 {
-        return Err(damaged(Kind::Tzsp, Reason::Version));
+        return Err(damaged(TunnelKind::Tzsp, Reason::Version));
     }
     match kind {
         RECEIVED | FOR_TRANSMIT => {}
         CONFIGURATION | KEEPALIVE | PORT_OPENER => return Err(Stop::Control(Control::TzspKeepalive)),
-        _ => return Err(damaged(Kind::Tzsp, Reason::Flags)),
+        _ => return Err(damaged(TunnelKind::Tzsp, Reason::Flags)),
     }
     tags(&mut walk.packet)?;
     let link = match u16::from_be_bytes([high, low]) {
-        ETHERNET => return walk.ethernet(Kind::Tzsp, None),
+        ETHERNET => return walk.ethernet(TunnelKind::Tzsp, None),
         protocol => [IEEE802_11, PRISM, AVS].into_iter().find(|(number, _)| *number == protocol),
     };
     let (_, link) = link.ok_or(Stop::Plain)?;
-    walk.frame(link, Kind::Tzsp, None)
+    walk.frame(link, TunnelKind::Tzsp, None)
 }
 
 /// Steps over tags: number, length, value.
 fn tags(packet: &mut Packet<'_>) -> Result<(), Stop> {
     let mut frame_len = None;
     for _ in 0..TAGS_MAX {
-        match *packet.take(Kind::Tzsp)? {
+        match *packet.take(TunnelKind::Tzsp)? {
             [TAG_PADDING] => {}
             [TAG_END] => {
                 if let Some(len) = frame_len {
@@ -57,13 +57,13 @@ fn tags(packet: &mut Packet<'_>) -> Result<(), Stop> {
                 return Ok(());
             }
             [tag] => {
-                let &[len] = packet.take(Kind::Tzsp)?;
+                let &[len] = packet.take(TunnelKind::Tzsp)?;
                 if let (TAG_FRAME_LENGTH, 2, Some(value)) = (tag, len, packet.peek()) {
                     frame_len = Some(u16::from_be_bytes(*value).into());
                 }
-                packet.skip(len.into(), Kind::Tzsp)?;
+                packet.skip(len.into(), TunnelKind::Tzsp)?;
             }
         }
     }
-    Err(damaged(Kind::Tzsp, Reason::Stack))
+    Err(damaged(TunnelKind::Tzsp, Reason::Stack))
 }

@@ -1,16 +1,17 @@
 //! UDP (RFC 768): which tunnel a port means.
 
 use super::packet::{Stop, Walk, damaged};
-use super::{Granularity, Kind, Kinds, Marker, Reason, geneve, gtp, l2tp, mpls, tzsp, vxlan};
+use super::{Granularity, Marker, Reason, TunnelKind, TunnelKinds, geneve, gtp, l2tp, mpls, tzsp, vxlan};
+use crate::net::{UDP_BYTES, udp};
 
 /// What rides on UDP and has a port.
-pub(super) const KINDS: Kinds = Kinds::NONE
-    .with(Kind::Vxlan)
-    .with(Kind::Geneve)
-    .with(Kind::Mpls)
-    .with(Kind::Gtp)
-    .with(Kind::L2tp)
-    .with(Kind::Tzsp);
+pub(super) const KINDS: TunnelKinds = TunnelKinds::NONE
+    .with(TunnelKind::Vxlan)
+    .with(TunnelKind::Geneve)
+    .with(TunnelKind::Mpls)
+    .with(TunnelKind::Gtp)
+    .with(TunnelKind::L2tp)
+    .with(TunnelKind::Tzsp);
 
 /// Destination ports (IANA; 8472 is Linux's before there was an assigned one, 37008 is TZSP's habit).
 const VXLAN: u16 = 4789;
@@ -32,20 +33,20 @@ const MARKER_SIGNATURE: [u8; 4] = [0xa5; 4];
 /// L2TP answers to the port that it was asked from (RFC 3931 section 4.1.2.2).
 #[inline]
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
-    let Some(head) = walk.packet.peek::<8>() else { return Err(Stop::Plain) };
-    let [source, destination, len] = [0, 2, 4].map(|at| u16::from_be_bytes([head[at], head[at + 1]]));
+    let Some(head) = walk.packet.peek() else { return Err(Stop::Plain) };
+    let [source, destination, len] = udp::fields(head);
     let kind = match destination {
-        VXLAN | VXLAN_LINUX | VXLAN_GPE => Kind::Vxlan,
-        GENEVE => Kind::Geneve,
-        MPLS => Kind::Mpls,
-        GTP => Kind::Gtp,
-        L2TP => Kind::L2tp,
-        TZSP => Kind::Tzsp,
-        _ if source == L2TP => Kind::L2tp,
+        VXLAN | VXLAN_LINUX | VXLAN_GPE => TunnelKind::Vxlan,
+        GENEVE => TunnelKind::Geneve,
+        MPLS => TunnelKind::Mpls,
+        GTP => TunnelKind::Gtp,
+        L2TP => TunnelKind::L2tp,
+        TZSP => TunnelKind::Tzsp,
+        _ if source == L2TP => TunnelKind::L2tp,
         _ => return Err(marker(walk, len)),
     };
     walk.wants(kind)?;
-    walk.packet.skip_outer(8)?;
+    walk.packet.skip_outer(UDP_BYTES)?;
     match len {
         // A large packet that the kernel has not segmented yet, as in IPv4.
         0 => {}
@@ -69,7 +70,7 @@ fn marker(walk: &mut Walk<'_>, len: u16) -> Stop {
     let Some(bytes) = walk.packet.rest().get(8..8 + MARKER_BYTES) else { return Stop::Plain };
     let signed = bytes.ends_with(&MARKER_SIGNATURE) && usize::from(len) >= 8 + MARKER_BYTES;
     let Some(source) = walk.source else { return Stop::Plain };
-    if !signed || !walk.kinds.contains(Kind::Erspan) {
+    if !signed || !walk.kinds.contains(TunnelKind::Erspan) {
         return Stop::Plain;
     }
     let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

@@ -1,7 +1,7 @@
 //! VXLAN (RFC 7348) and VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe).
 
 use super::packet::{Stop, Walk, damaged};
-use super::{Control, Kind, Reason, mpls};
+use super::{Control, Reason, TunnelKind, mpls};
 
 /// I: the VNI is valid.
 const INSTANCE: u8 = 0x08;
@@ -15,32 +15,32 @@ const VERSION: u8 = 0x30;
 /// VXLAN. All bits but I are to be ignored on receipt.
 #[inline]
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
-    let head = walk.packet.take::<8>(Kind::Vxlan)?;
+    let head = walk.packet.take::<8>(TunnelKind::Vxlan)?;
     if head[0] & INSTANCE == 0 {
-        return Err(damaged(Kind::Vxlan, Reason::Flags));
+        return Err(damaged(TunnelKind::Vxlan, Reason::Flags));
     }
-    walk.ethernet(Kind::Vxlan, vni(head))
+    walk.ethernet(TunnelKind::Vxlan, vni(head))
 }
 
 /// VXLAN-GPE.
 pub(super) fn gpe(walk: &mut Walk<'_>) -> Result<(), Stop> {
-    let head = walk.packet.take::<8>(Kind::Vxlan)?;
+    let head = walk.packet.take::<8>(TunnelKind::Vxlan)?;
     let flags = head[0];
     if flags & VERSION != 0 {
-        return Err(damaged(Kind::Vxlan, Reason::Version));
+        return Err(damaged(TunnelKind::Vxlan, Reason::Version));
     }
     if flags & INSTANCE == 0 {
-        return Err(damaged(Kind::Vxlan, Reason::Flags));
+        return Err(damaged(TunnelKind::Vxlan, Reason::Flags));
     }
     if flags & OAM != 0 {
         return Err(Stop::Control(Control::VxlanOam));
     }
     match head[3] {
-        _ if flags & NEXT_PROTOCOL == 0 => walk.ethernet(Kind::Vxlan, vni(head)),
-        1 => walk.ip(Some(4), Kind::Vxlan, vni(head)),
-        2 => walk.ip(Some(6), Kind::Vxlan, vni(head)),
-        3 => walk.ethernet(Kind::Vxlan, vni(head)),
-        5 => mpls::inside(walk, Kind::Vxlan, vni(head)),
+        _ if flags & NEXT_PROTOCOL == 0 => walk.ethernet(TunnelKind::Vxlan, vni(head)),
+        1 => walk.ip(Some(4), TunnelKind::Vxlan, vni(head)),
+        2 => walk.ip(Some(6), TunnelKind::Vxlan, vni(head)),
+        3 => walk.ethernet(TunnelKind::Vxlan, vni(head)),
+        5 => mpls::inside(walk, TunnelKind::Vxlan, vni(head)),
         _ => Err(Stop::Plain),
     }
 }

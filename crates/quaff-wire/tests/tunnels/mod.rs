@@ -2,7 +2,7 @@
 //! known in advance. Also used by the tests of quaff-cli, beside the reference decapsulator.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
-use quaff_wire::tunnel::Kind;
+use quaff_wire::tunnel::TunnelKind;
 use quaff_wire::tunnel::build::{self, Erspan, ErspanIii, Gre};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -24,7 +24,7 @@ pub struct Case {
     pub frame: Vec<u8>,
     pub inner: Vec<u8>,
     pub inner_link: u16,
-    pub kind: Kind,
+    pub kind: TunnelKind,
     pub id: Option<u32>,
     pub sequence: Option<u32>,
 }
@@ -37,7 +37,7 @@ pub struct Wrapped {
     pub payload: Vec<u8>,
     pub inner: Vec<u8>,
     pub inner_link: u16,
-    pub kind: Kind,
+    pub kind: TunnelKind,
     pub id: Option<u32>,
     pub sequence: Option<u32>,
 }
@@ -96,7 +96,7 @@ pub fn cases() -> Vec<Case> {
     }
     for (inner, inner_link) in packets().map(|packet| (packet, RAW)).into_iter().chain(with_link(frames())) {
         let frame = build::ethernet(&[(0x8100, 7)], 0x8847, &build::mpls(&[16, 17, 18], &inner));
-        let (kind, id) = (Kind::Mpls, Some(18));
+        let (kind, id) = (TunnelKind::Mpls, Some(18));
         let name = "mpls on ethernet".to_string();
         all.push(Case { name, link: ETHERNET, frame, inner, inner_link, kind, id, sequence: None });
     }
@@ -135,7 +135,7 @@ struct Around<'a> {
 }
 
 impl Around<'_> {
-    fn add(&mut self, name: &str, protocol: u8, kind: Kind, id: Option<u32>, payload: Vec<u8>) {
+    fn add(&mut self, name: &str, protocol: u8, kind: TunnelKind, id: Option<u32>, payload: Vec<u8>) {
         self.all.push(Wrapped {
             name: format!("{name} around {} bytes", self.inner.len()),
             protocol,
@@ -148,7 +148,7 @@ impl Around<'_> {
         });
     }
 
-    fn udp(&mut self, name: &str, port: u16, kind: Kind, id: Option<u32>, payload: &[u8]) {
+    fn udp(&mut self, name: &str, port: u16, kind: TunnelKind, id: Option<u32>, payload: &[u8]) {
         self.add(name, 17, kind, id, build::udp(50_000, port, payload));
     }
 
@@ -166,7 +166,7 @@ impl Around<'_> {
                 route: (bits & 8 != 0).then_some(&[10, 0, 0, 9]),
             };
             let payload = build::gre(&fields, protocol, self.inner);
-            self.add(&format!("gre {bits:04b}"), 47, Kind::Gre, fields.key, payload);
+            self.add(&format!("gre {bits:04b}"), 47, TunnelKind::Gre, fields.key, payload);
             self.all.last_mut().unwrap().sequence = fields.sequence;
         }
     }
@@ -175,37 +175,43 @@ impl Around<'_> {
 fn around_frame(all: &mut Vec<Wrapped>, inner: &[u8]) {
     let mut around = Around { all, inner, link: ETHERNET };
     let header = Erspan { session: 1023, vlan: 100, ..Erspan::default() };
-    around.add("erspan i", 47, Kind::Erspan, None, build::erspan_i(inner));
-    around.add("erspan ii", 47, Kind::Erspan, Some(1023), build::erspan_ii(5, &header, 0xfffff, inner));
+    around.add("erspan i", 47, TunnelKind::Erspan, None, build::erspan_i(inner));
+    around.add("erspan ii", 47, TunnelKind::Erspan, Some(1023), build::erspan_ii(5, &header, 0xfffff, inner));
     around.numbered(5);
     let plain = build::erspan_iii(u32::MAX, &header, &ErspanIii::default(), inner);
-    around.add("erspan iii", 47, Kind::Erspan, Some(1023), plain);
+    around.add("erspan iii", 47, TunnelKind::Erspan, Some(1023), plain);
     around.numbered(u32::MAX);
     let more = ErspanIii { platform: Some([0x0c; 8]), ..ErspanIii::default() };
     around.add(
         "erspan iii platform",
         47,
-        Kind::Erspan,
+        TunnelKind::Erspan,
         Some(1023),
         build::erspan_iii(6, &header, &more, inner),
     );
     around.numbered(6);
     around.gre(0x6558);
     let key = Gre { key: Some(0x1234_5678), ..Gre::default() };
-    around.add("nvgre", 47, Kind::Nvgre, Some(0x123456), build::gre(&key, 0x6558, inner));
-    around.udp("vxlan", 4789, Kind::Vxlan, Some(0xabcdef), &build::vxlan(0xabcdef, inner));
-    around.udp("vxlan of linux", 8472, Kind::Vxlan, Some(42), &build::vxlan(42, inner));
-    around.udp("gpe", 4790, Kind::Vxlan, Some(42), &build::vxlan_gpe(42, 3, inner));
-    around.udp("gpe without next protocol", 4790, Kind::Vxlan, Some(43), &build::vxlan(43, inner));
-    around.udp("geneve", 6081, Kind::Geneve, Some(10), &build::geneve(10, 0x6558, &[], inner));
-    around.udp("geneve options", 6081, Kind::Geneve, Some(10), &build::geneve(10, 0x6558, &[9; 252], inner));
+    around.add("nvgre", 47, TunnelKind::Nvgre, Some(0x123456), build::gre(&key, 0x6558, inner));
+    around.udp("vxlan", 4789, TunnelKind::Vxlan, Some(0xabcdef), &build::vxlan(0xabcdef, inner));
+    around.udp("vxlan of linux", 8472, TunnelKind::Vxlan, Some(42), &build::vxlan(42, inner));
+    around.udp("gpe", 4790, TunnelKind::Vxlan, Some(42), &build::vxlan_gpe(42, 3, inner));
+    around.udp("gpe without next protocol", 4790, TunnelKind::Vxlan, Some(43), &build::vxlan(43, inner));
+    around.udp("geneve", 6081, TunnelKind::Geneve, Some(10), &build::geneve(10, 0x6558, &[], inner));
+    around.udp(
+        "geneve options",
+        6081,
+        TunnelKind::Geneve,
+        Some(10),
+        &build::geneve(10, 0x6558, &[9; 252], inner),
+    );
     let word = [&[0; 4], inner].concat();
-    around.udp("pseudowire", 6635, Kind::Mpls, Some(21), &build::mpls(&[20, 21], inner));
-    around.udp("pseudowire with word", 6635, Kind::Mpls, Some(21), &build::mpls(&[20, 21], &word));
-    around.udp("entropy label", 6635, Kind::Mpls, Some(21), &build::mpls(&[21, 7, 99_999], inner));
+    around.udp("pseudowire", 6635, TunnelKind::Mpls, Some(21), &build::mpls(&[20, 21], inner));
+    around.udp("pseudowire with word", 6635, TunnelKind::Mpls, Some(21), &build::mpls(&[20, 21], &word));
+    around.udp("entropy label", 6635, TunnelKind::Mpls, Some(21), &build::mpls(&[21, 7, 99_999], inner));
     let on_gre = build::gre(&Gre::default(), 0x8847, &build::mpls(&[21], inner));
-    around.add("pseudowire on gre", 47, Kind::Mpls, Some(21), on_gre);
-    around.add("pseudowire on ip", 137, Kind::Mpls, Some(22), build::mpls(&[22], inner));
+    around.add("pseudowire on gre", 47, TunnelKind::Mpls, Some(21), on_gre);
+    around.add("pseudowire on ip", 137, TunnelKind::Mpls, Some(22), build::mpls(&[22], inner));
     for (cookie, sublayer) in [
         (&[][..], Some(0)),
         (&[], None),
@@ -214,11 +220,17 @@ fn around_frame(all: &mut Vec<Wrapped>, inner: &[u8]) {
         (&[0xc0; 4], None),
     ] {
         let name = format!("l2tp cookie {} sublayer {sublayer:?}", cookie.len());
-        around.add(&name, 115, Kind::L2tp, Some(3), build::l2tp_on_ip(3, cookie, sublayer, inner));
-        around.udp(&name, 1701, Kind::L2tp, Some(3), &build::l2tp_on_udp(3, cookie, sublayer, inner));
+        around.add(&name, 115, TunnelKind::L2tp, Some(3), build::l2tp_on_ip(3, cookie, sublayer, inner));
+        around.udp(&name, 1701, TunnelKind::L2tp, Some(3), &build::l2tp_on_udp(3, cookie, sublayer, inner));
     }
-    around.udp("tzsp", 37008, Kind::Tzsp, None, &build::tzsp(1, &[], inner));
-    around.udp("tzsp tags", 37008, Kind::Tzsp, None, &build::tzsp(1, &[0, 10, 1, 200, 18, 1, 6], inner));
+    around.udp("tzsp", 37008, TunnelKind::Tzsp, None, &build::tzsp(1, &[], inner));
+    around.udp(
+        "tzsp tags",
+        37008,
+        TunnelKind::Tzsp,
+        None,
+        &build::tzsp(1, &[0, 10, 1, 200, 18, 1, 6], inner),
+    );
 }
 
 fn around_packet(all: &mut Vec<Wrapped>, inner: &[u8]) {
@@ -228,20 +240,26 @@ fn around_packet(all: &mut Vec<Wrapped>, inner: &[u8]) {
     around.gre(ethertype);
     let ip = ErspanIii { frame_type: 2, ..ErspanIii::default() };
     let iii = build::erspan_iii(7, &Erspan { session: 1, ..Erspan::default() }, &ip, inner);
-    around.add("erspan iii ip", 47, Kind::Erspan, Some(1), iii);
+    around.add("erspan iii ip", 47, TunnelKind::Erspan, Some(1), iii);
     around.numbered(7);
-    around.udp("gpe", 4790, Kind::Vxlan, Some(42), &build::vxlan_gpe(42, gpe, inner));
-    around.udp("gpe mpls", 4790, Kind::Vxlan, Some(42), &build::vxlan_gpe(42, 5, &build::mpls(&[16], inner)));
-    around.udp("geneve", 6081, Kind::Geneve, Some(10), &build::geneve(10, ethertype, &[1; 8], inner));
-    around.add("ip in ip", protocol, Kind::Ipip, None, inner.to_vec());
-    around.udp("mpls", 6635, Kind::Mpls, Some(21), &build::mpls(&[20, 21], inner));
+    around.udp("gpe", 4790, TunnelKind::Vxlan, Some(42), &build::vxlan_gpe(42, gpe, inner));
+    around.udp(
+        "gpe mpls",
+        4790,
+        TunnelKind::Vxlan,
+        Some(42),
+        &build::vxlan_gpe(42, 5, &build::mpls(&[16], inner)),
+    );
+    around.udp("geneve", 6081, TunnelKind::Geneve, Some(10), &build::geneve(10, ethertype, &[1; 8], inner));
+    around.add("ip in ip", protocol, TunnelKind::Ipip, None, inner.to_vec());
+    around.udp("mpls", 6635, TunnelKind::Mpls, Some(21), &build::mpls(&[20, 21], inner));
     let null = if v4 { 0 } else { 2 };
-    around.udp("explicit null", 6635, Kind::Mpls, Some(null), &build::mpls(&[null], inner));
+    around.udp("explicit null", 6635, TunnelKind::Mpls, Some(null), &build::mpls(&[null], inner));
     let numbered = Gre { sequence: Some(8), ..Gre::default() };
     let on_gre = build::gre(&numbered, 0x8847, &build::mpls(&[21], inner));
-    around.add("mpls on gre", 47, Kind::Mpls, Some(21), on_gre);
+    around.add("mpls on gre", 47, TunnelKind::Mpls, Some(21), on_gre);
     around.numbered(8);
-    around.udp("gtp", 2152, Kind::Gtp, Some(0xdead), &build::gtp(255, 0xdead, &[], inner));
+    around.udp("gtp", 2152, TunnelKind::Gtp, Some(0xdead), &build::gtp(255, 0xdead, &[], inner));
     let extensions: &[(u8, &[u8])] = &[(0x85, &[1, 2]), (0xc0, &[3; 6])];
-    around.udp("gtp extensions", 2152, Kind::Gtp, Some(1), &build::gtp(255, 1, extensions, inner));
+    around.udp("gtp extensions", 2152, TunnelKind::Gtp, Some(1), &build::gtp(255, 1, extensions, inner));
 }

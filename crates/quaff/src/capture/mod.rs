@@ -218,7 +218,7 @@ fn find_link(interface: &InterfacePlan) -> Result<Link> {
     }
 }
 
-fn kind_of(link: &Link) -> linktype::Kind {
+fn kind_of(link: &Link) -> linktype::LinkType {
     linktype::of_arphrd(link.arphrd).unwrap_or(linktype::ETHERNET)
 }
 

@@ -7,7 +7,7 @@ use super::sender::SentStream;
 use super::tally::{self, Got, Seconds, at};
 use super::variation::Variation;
 use super::window::{Arrival, WINDOW_FRAMES, Window};
-use quaff_wire::mark::Mark;
+use quaff_wire::probe::trial::TrialHeader;
 
 /// A gap of so many frames is remembered, should the log have forgotten its times.
 const GAP_FRAMES: u64 = WINDOW_FRAMES / 2;
@@ -92,7 +92,7 @@ impl<'a> Book<'a> {
 
     /// Takes a frame that arrived then; `false` when it is none of this trial's, or was given up.
     #[inline]
-    pub(super) fn take(&mut self, mark: &Mark, arrived_ns: u64) -> bool {
+    pub(super) fn take(&mut self, mark: &TrialHeader, arrived_ns: u64) -> bool {
         let Self { window, runs, pages, .. } = self;
         if mark.seq >= pages.log.end() {
             return false;
@@ -155,7 +155,7 @@ impl<'a> Book<'a> {
 impl Pages<'_> {
     /// Writes a frame down on all pages that it belongs to.
     #[inline]
-    fn of(&mut self, mark: &Mark, write: impl Fn(&mut Got)) {
+    fn of(&mut self, mark: &TrialHeader, write: impl Fn(&mut Got)) {
         self.phase = self.log.phase_of(mark.seq, self.phase);
         write(&mut self.phases[self.phase]);
         if let Some(by) = &self.by {

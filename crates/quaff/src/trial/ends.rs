@@ -18,8 +18,9 @@ use quaff_os::rtnl::Link;
 use quaff_os::stop::Stop;
 use quaff_os::wakeup::Wakeup;
 use quaff_send::usable_link;
-use quaff_wire::mark::Frame;
-use quaff_wire::udp::{ETHERNET_BYTES, Headers, TAG_BYTES, TPID_CUSTOMER, Tag};
+use quaff_wire::net::{ETHERNET_BYTES, TAG_BYTES, TPID_CUSTOMER, VlanTag};
+use quaff_wire::probe::OuterHeaders;
+use quaff_wire::probe::trial::TrialFrame;
 use std::net::Ipv4Addr;
 
 /// Bytes of a block of the meter's ring.
@@ -43,7 +44,7 @@ pub(super) struct Ends {
     pub(super) tx: (TxSocket, Link),
     pub(super) source: AfPacket,
     /// One frame of each size of each stream.
-    pub(super) frames: Vec<Vec<Frame>>,
+    pub(super) frames: Vec<Vec<TrialFrame>>,
     /// None where the other direction's frames teach switches.
     pub(super) teachers: Vec<Teacher>,
 }
@@ -76,8 +77,8 @@ impl Ends {
     }
 }
 
-pub(super) fn tag((id, priority): (u16, u8)) -> Tag {
-    Tag { tpid: TPID_CUSTOMER, tci: u16::from(priority) << 13 | id }
+pub(super) fn tag((id, priority): (u16, u8)) -> VlanTag {
+    VlanTag { tpid: TPID_CUSTOMER, tci: u16::from(priority) << 13 | id }
 }
 
 /// Runs `work` where the end is.
@@ -152,8 +153,8 @@ fn frames(
     stream: &StreamPlan,
     [src_mac, dst_mac]: [[u8; 6]; 2],
     [src_ip, dst_ip]: [Ipv4Addr; 2],
-) -> Result<Vec<Frame>, TrialError> {
-    let headers = Headers {
+) -> Result<Vec<TrialFrame>, TrialError> {
+    let headers = OuterHeaders {
         dst_mac,
         src_mac,
         tags: stream.vlan.map(tag).into_iter().collect(),
@@ -163,7 +164,7 @@ fn frames(
     };
     let frame = |bytes: &u32| {
         let wrong = |_| PlanError::Size { id: stream.id, bytes: *bytes };
-        Frame::new(&headers, stream.dscp, *bytes as usize).map_err(wrong)
+        TrialFrame::new(&headers, stream.dscp, *bytes as usize).map_err(wrong)
     };
     Ok(stream.sizes.iter().map(frame).collect::<Result<_, _>>()?)
 }

@@ -2,9 +2,9 @@
 //! can be counted and cost next to nothing, and none of those that leave.
 
 use quaff_os::packet::Insn;
-use quaff_wire::arp::ETHERTYPE_ARP;
-use quaff_wire::mark::{MAGIC, MARK_OFFSET, PORT};
-use quaff_wire::udp::TAG_BYTES;
+use quaff_wire::net::ETHERTYPE_ARP;
+use quaff_wire::net::TAG_BYTES;
+use quaff_wire::probe::trial::{HEADER_OFFSET, MAGIC, PORT};
 
 /// The EtherType of learning frames (IEEE 802 local experimental), which no meter counts.
 pub(super) const LEARNING: u16 = 0x88b5;
@@ -13,9 +13,9 @@ pub(super) const FOREIGN_BYTES: u32 = 1;
 /// Where the EtherType stands.
 const TYPE_OFFSET: u32 = 12;
 /// Where the UDP destination port stands, of a frame whose outer tag the kernel has taken out.
-const PORT_OFFSET: u32 = MARK_OFFSET as u32 - 6;
+const PORT_OFFSET: u32 = HEADER_OFFSET as u32 - 6;
 /// Loads from shorter frames would fail, which rejects.
-const LEN_MIN: u32 = (MARK_OFFSET + TAG_BYTES + 2) as u32;
+const LEN_MIN: u32 = (HEADER_OFFSET + TAG_BYTES + 2) as u32;
 
 /// `SKF_AD_OFF + SKF_AD_PKTTYPE` and `PACKET_OUTGOING` (linux/filter.h, linux/if_packet.h).
 const PACKET_TYPE: u32 = 0xffff_f000 + 4;
@@ -32,7 +32,7 @@ const RET: u16 = 0x06;
 pub(super) fn program(dst_mac: [u8; 6]) -> Vec<Insn> {
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
     let (port, magic) = (u32::from(PORT), u32::from(MAGIC));
-    let (magic_offset, tag_bytes) = (MARK_OFFSET as u32, TAG_BYTES as u32);
+    let (magic_offset, tag_bytes) = (HEADER_OFFSET as u32, TAG_BYTES as u32);
     let [a, b, c, d, e, f] = dst_mac;
     vec![
         insn(LDB_ABS, 0, 0, PACKET_TYPE),
@@ -64,21 +64,22 @@ pub(super) fn program(dst_mac: [u8; 6]) -> Vec<Insn> {
 mod tests {
     use super::*;
     use quaff_os::testing::KernelFilter;
-    use quaff_wire::mark::{Frame, Mark};
-    use quaff_wire::udp::{Headers, TPID_CUSTOMER, Tag};
+    use quaff_wire::net::{TPID_CUSTOMER, VlanTag};
+    use quaff_wire::probe::OuterHeaders;
+    use quaff_wire::probe::trial::{TrialFrame, TrialHeader};
     use std::net::Ipv4Addr;
 
     fn frame(tags: usize) -> Vec<u8> {
-        let headers = Headers {
+        let headers = OuterHeaders {
             dst_mac: [2; 6],
             src_mac: [4; 6],
-            tags: vec![Tag { tpid: TPID_CUSTOMER, tci: 9 }; tags],
+            tags: vec![VlanTag { tpid: TPID_CUSTOMER, tci: 9 }; tags],
             src_ip: Ipv4Addr::new(198, 18, 0, 1),
             dst_ip: Ipv4Addr::new(198, 18, 0, 2),
             stream: 5,
         };
-        let mut frame = Frame::new(&headers, 0, 100).unwrap();
-        frame.set(&Mark { stream: 5, seq: 1, sent_ns: 2 });
+        let mut frame = TrialFrame::new(&headers, 0, 100).unwrap();
+        frame.set(&TrialHeader { stream: 5, seq: 1, sent_ns: 2 });
         frame.bytes().to_vec()
     }
 

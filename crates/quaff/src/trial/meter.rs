@@ -10,7 +10,8 @@ use crate::batch::{BATCH_FRAMES, Frame, Memory};
 use crate::source::afpacket::AfPacket;
 use crate::source::{Pull, Source};
 use quaff_os::clock::steady_ns;
-use quaff_wire::mark::{self, Mark, Read};
+use quaff_wire::probe::Classified;
+use quaff_wire::probe::trial::{self, TrialHeader};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -121,13 +122,13 @@ fn take(books: &mut [Book<'_>], others: &mut Others, memory: Memory<'_>, frames:
     for frame in frames {
         others.is_hardware_timed |= frame.flags & Frame::HARDWARE_TIME != 0;
         let read = match frame.len {
-            FOREIGN_BYTES => Read::Foreign,
-            _ => mark::read(memory.of(frame), frame.wire_len as usize, frame.time_ns),
+            FOREIGN_BYTES => Classified::Foreign,
+            _ => trial::classify(memory.of(frame), frame.wire_len as usize, frame.time_ns),
         };
         let is_ours = match read {
-            Read::Foreign => false,
-            Read::Mark(mark) => write(books, &mut at, &mark, frame.time_ns, begun_ns),
-            Read::Corrupt => {
+            Classified::Foreign => false,
+            Classified::Intact(mark) => write(books, &mut at, &mark, frame.time_ns, begun_ns),
+            Classified::Corrupt => {
                 others.corrupt += 1;
                 continue;
             }
@@ -138,7 +139,7 @@ fn take(books: &mut [Book<'_>], others: &mut Others, memory: Memory<'_>, frames:
 
 /// Finds the book of a frame, probably that at `at`, and writes it down there.
 #[inline]
-fn write(books: &mut [Book<'_>], at: &mut usize, mark: &Mark, arrived_ns: u64, begun_ns: u64) -> bool {
+fn write(books: &mut [Book<'_>], at: &mut usize, mark: &TrialHeader, arrived_ns: u64, begun_ns: u64) -> bool {
     if mark.sent_ns + SLACK_NS < begun_ns {
         return false;
     }

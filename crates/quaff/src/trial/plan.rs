@@ -1,7 +1,7 @@
 //! What a trial is to send, as plain data.
 
-use quaff_wire::mark::FRAME_BYTES_MIN;
-use quaff_wire::udp::FRAME_BYTES_MAX;
+use quaff_wire::probe::FRAME_BYTES_MAX;
+use quaff_wire::probe::trial::FRAME_BYTES_MIN;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::net::Ipv4Addr;

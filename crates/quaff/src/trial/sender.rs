@@ -13,7 +13,7 @@ use quaff_os::clock::{self, steady_ns, wall_ns};
 use quaff_os::packet::TxSocket;
 use quaff_os::rtnl::Link;
 use quaff_os::{Errno, Error, Result};
-use quaff_wire::mark::{Frame, Mark};
+use quaff_wire::probe::trial::{TrialFrame, TrialHeader};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -42,7 +42,7 @@ struct Outgoing<'a> {
     log: &'a StreamLog,
     timetable: Timetable,
     /// As many of each size as a call takes.
-    frames: Vec<Vec<Frame>>,
+    frames: Vec<Vec<TrialFrame>>,
     next: Option<Due>,
     /// The phase of the frame that was made ready last, and when that was.
     last: Option<(usize, u64)>,
@@ -86,7 +86,7 @@ pub(super) struct Template<'a> {
     pub(super) plan: &'a StreamPlan,
     pub(super) log: &'a StreamLog,
     /// One frame of each size.
-    pub(super) frames: Vec<Frame>,
+    pub(super) frames: Vec<TrialFrame>,
 }
 
 impl<'a> Sender<'a> {
@@ -272,7 +272,7 @@ impl<'a> Sender<'a> {
                 stream.ready.1 += 1;
             }
             stream.log.note(seq, sent_ns);
-            stream.frames[slot.size][place].set(&Mark { stream: stream.id, seq, sent_ns });
+            stream.frames[slot.size][place].set(&TrialHeader { stream: stream.id, seq, sent_ns });
         }
         sent_ns
     }

@@ -8,9 +8,10 @@ use super::plan::StreamPlan;
 use quaff_os::clock::steady_ns;
 use quaff_os::packet::{Qdisc, Receiver, TxSocket};
 use quaff_os::rtnl::Link;
-use quaff_wire::arp::{Arp, ETHERTYPE_ARP};
-use quaff_wire::mark::FRAME_BYTES_MIN;
-use quaff_wire::udp::Tag;
+use quaff_wire::net::ETHERTYPE_ARP;
+use quaff_wire::net::VlanTag;
+use quaff_wire::net::arp::Arp;
+use quaff_wire::probe::trial::FRAME_BYTES_MIN;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -51,7 +52,7 @@ struct Ear {
     receiver: Receiver,
     host: Host,
     /// Answers go to these VLANs: the kernel has taken the tag from what it shows.
-    tags: Vec<Option<Tag>>,
+    tags: Vec<Option<VlanTag>>,
 }
 
 impl Teacher {
@@ -153,12 +154,12 @@ impl Ear {
 }
 
 /// The VLANs of the streams, each once.
-fn tags(streams: &[StreamPlan]) -> Vec<Option<Tag>> {
+fn tags(streams: &[StreamPlan]) -> Vec<Option<VlanTag>> {
     let vlans: BTreeSet<_> = streams.iter().map(|stream| stream.vlan).collect();
     vlans.into_iter().map(|vlan| vlan.map(tag)).collect()
 }
 
-fn learning_frame([from, to]: [[u8; 6]; 2], tag: Option<Tag>) -> Vec<u8> {
+fn learning_frame([from, to]: [[u8; 6]; 2], tag: Option<VlanTag>) -> Vec<u8> {
     let mut frame = [from, to].concat();
     for word in tag.into_iter().flat_map(|tag| [tag.tpid, tag.tci]).chain([LEARNING]) {
         frame.extend(word.to_be_bytes());

@@ -11,7 +11,7 @@ use quaff::stage::LoadPlan;
 use quaff_file::write::plan::{DirPlan, Format, Output, Retention};
 use quaff_os::packet::TimeSource;
 use quaff_os::topology::{Nic, Topology, advise};
-use quaff_wire::tunnel::Kinds;
+use quaff_wire::tunnel::TunnelKinds;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -86,7 +86,7 @@ pub(crate) struct Args {
     /// Each tunnel's sender and session becomes an interface of the file. Packets without a tunnel pass
     /// unchanged.
     #[arg(long, value_name = "KINDS", help_heading = "Filter")]
-    decap: Option<Kinds>,
+    decap: Option<TunnelKinds>,
     /// Remove at most N nested tunnels
     #[arg(long, value_name = "N", default_value_t = 4, requires = "decap", value_parser = clap::value_parser!(u8).range(1..=16), help_heading = "Filter")]
     decap_depth: u8,

@@ -2,7 +2,7 @@
 
 use super::PREFIX;
 use quaff_os::rtnl::Link;
-use quaff_wire::linktype::{self, Kind};
+use quaff_wire::linktype::{self, LinkType};
 
 /// What stands for no decapsulation in Wireshark's dialog.
 pub(super) const NO_DECAP: &str = "none";
@@ -144,7 +144,7 @@ pub(super) fn dlts(link: &Link) -> String {
     let (name, display) = match kind {
         linktype::RAW => ("RAW", "Raw IP"),
         linktype::RADIOTAP => ("IEEE802_11_RADIO", "802.11 behind radiotap"),
-        Kind { .. } => ("EN10MB", "Ethernet"),
+        LinkType { .. } => ("EN10MB", "Ethernet"),
     };
     format!("dlt {{number={}}}{{name={name}}}{{display={display}}}", kind.dlt)
 }

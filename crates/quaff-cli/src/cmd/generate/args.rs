@@ -2,8 +2,8 @@
 
 use crate::units;
 use quaff_send::synth::Shape;
+use quaff_wire::net::{TPID_CUSTOMER, TPID_SERVICE, VlanTag};
 use quaff_wire::synth::{Addresses, Damage, New, Ports, Sizes};
-use quaff_wire::udp::{TPID_CUSTOMER, TPID_SERVICE, Tag};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -223,7 +223,7 @@ pub(super) type Mac = [u8; 6];
 /// VLAN tags. A newtype, because clap would treat a `Vec` as a repeatable option.
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tags(pub(super) Vec<Tag>);
+pub(super) struct Tags(pub(super) Vec<VlanTag>);
 
 fn damage(text: &str) -> Result<Damage, String> {
     text.parse().map_err(|error: quaff_wire::synth::DamageError| error.to_string())
@@ -277,7 +277,7 @@ fn tags(text: &str) -> Result<Tags, String> {
             None => (if i == inner { TPID_CUSTOMER } else { TPID_SERVICE }, number(part)?),
         };
         if matches!(tpid, TPID_CUSTOMER | TPID_SERVICE) {
-            Ok(Tag { tpid, tci })
+            Ok(VlanTag { tpid, tci })
         } else {
             Err(format!("a TPID is {TPID_CUSTOMER:#x} or {TPID_SERVICE:#x}, not {tpid:#x}"))
         }
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn tags_are_read() {
-        let tag = |tpid, tci| Tag { tpid, tci };
+        let tag = |tpid, tci| VlanTag { tpid, tci };
         assert_eq!(tags("100"), Ok(Tags(vec![tag(0x8100, 100)])));
         assert_eq!(tags("5,0xa064"), Ok(Tags(vec![tag(0x88a8, 5), tag(0x8100, 0xa064)])));
         assert_eq!(tags("0x8100:1,0x8100:2"), Ok(Tags(vec![tag(0x8100, 1), tag(0x8100, 2)])));

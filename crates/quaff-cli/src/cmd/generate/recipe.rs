@@ -3,12 +3,12 @@
 use super::args::{Args, ContentKind, Mac, TcpKind};
 use anyhow::Context as _;
 use quaff_send::synth::{Pace, Shape, Until, learn};
-use quaff_wire::stamp::{FRAME_BYTES_MIN, PORT};
+use quaff_wire::net::TAG_BYTES;
+use quaff_wire::probe::{FRAME_BYTES_MIN, PORT};
 use quaff_wire::synth::{
-    Addresses, Content, Flows, Kind, Link, New, POOL_BYTES_MAX, Ports, Recipe, SIZE_MAX, Sizes, Tunnel,
-    Tuples,
+    Addresses, Content, Encapsulation, Flows, LinkHeaders, New, POOL_BYTES_MAX, PacketKind, Ports, Recipe,
+    SIZE_MAX, Sizes, Tuples,
 };
-use quaff_wire::udp::TAG_BYTES;
 use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::Path;
@@ -35,13 +35,13 @@ pub(super) fn recipe(args: &Args, src_mac: Mac, start_ns: u64) -> anyhow::Result
             limits(args.size_max, LEARNED_BYTES.1, SIZE_MAX),
         ),
         content: content(args)?,
-        link: Link {
+        link: LinkHeaders {
             dst_mac: args.dst_mac,
             src_mac: args.src_mac.unwrap_or(src_mac),
             tags: args.vlan.as_ref().map_or_else(Vec::new, |tags| tags.0.clone()),
             labels: args.mpls.clone(),
         },
-        tunnel: args.erspan.map(Tunnel::Erspan).or(args.vxlan.map(Tunnel::Vxlan)),
+        tunnel: args.erspan.map(Encapsulation::Erspan).or(args.vxlan.map(Encapsulation::Vxlan)),
         tuples: tuples(args),
         flows: Flows { concurrent: args.flows, new: args.new_flows },
         kind: kind(args),
@@ -70,7 +70,7 @@ pub(super) fn is_plain(args: &Args) -> bool {
         && args.flows == 1
         && args.new_flows == New::Never
         && (args.content == ContentKind::Counting && args.content_from.is_none())
-        && (kind(args) == Kind::Udp && args.fragment.is_none() && args.damage.is_none())
+        && (kind(args) == PacketKind::Udp && args.fragment.is_none() && args.damage.is_none())
         && (args.mpls.is_empty() && args.vxlan.is_none())
         && args.shape == Shape::Constant
 }
@@ -147,12 +147,12 @@ fn content(args: &Args) -> anyhow::Result<Content> {
     })
 }
 
-fn kind(args: &Args) -> Kind {
+fn kind(args: &Args) -> PacketKind {
     match args.tcp {
-        Some(TcpKind::Syn) => Kind::TcpSyn,
-        Some(TcpKind::Talk) => Kind::TcpTalk { segments: args.segments },
-        None if args.icmp => Kind::Icmp,
-        None => Kind::Udp,
+        Some(TcpKind::Syn) => PacketKind::TcpSyn,
+        Some(TcpKind::Talk) => PacketKind::TcpTalk { segments: args.segments },
+        None if args.icmp => PacketKind::Icmp,
+        None => PacketKind::Udp,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cmd::generate::mac;
 use quaff_send::{RewritePlan, SidesPlan};
-use quaff_wire::client::Rule;
+use quaff_wire::client::RoleRule;
 use quaff_wire::rewrite::mtu::MtuPolicy;
 use quaff_wire::rewrite::{AddressMap, AddressMaps, FixLength, PortMap, Rewrite, TagEdit, TrafficClass, Ttl};
 
@@ -79,7 +79,7 @@ pub(crate) struct RewriteArgs {
     /// client is the first to send. port or port=0-1023,8080: packets to such a port come from a client.
     /// cidr=10.0.0.0/8,… or mac=02:00:00:00:00:01,…: packets from there come from a server.
     #[arg(long, value_name = "RULE", requires = "out2")]
-    pub(crate) split_by: Option<Rule>,
+    pub(crate) split_by: Option<RoleRule>,
     /// Send servers by -o and clients by --out2
     #[arg(long, requires = "out2")]
     pub(crate) split_reverse: bool,
@@ -154,7 +154,7 @@ impl RewriteArgs {
                 fix_checksums: self.fix_checksums,
             },
             sides: are_two.then(|| SidesPlan {
-                rule: self.split_by.clone().unwrap_or(Rule::Auto),
+                rule: self.split_by.clone().unwrap_or(RoleRule::Auto),
                 other: 0,
                 reverse: self.split_reverse,
             }),

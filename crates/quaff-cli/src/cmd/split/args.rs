@@ -12,8 +12,8 @@ use quaff::stage::LoadPlan;
 use quaff::stage::split::Sorting;
 use quaff_file::write::plan::{Format, Output};
 use quaff_os::packet::TimeSource;
-use quaff_wire::split::By;
-use quaff_wire::tunnel::Kinds;
+use quaff_wire::split::SplitFields;
+use quaff_wire::tunnel::TunnelKinds;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ pub(crate) struct Args {
     /// In a list with macs, the MAC addresses are those of a conversation's first frame, because replies may
     /// return through another router.
     #[arg(long, value_name = "FIELDS", default_value = "addresses", help_heading = "Assignment")]
-    by: By,
+    by: SplitFields,
     /// Number of members [default: the number of outputs or weights]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=250), help_heading = "Assignment")]
     members: Option<u64>,
@@ -81,7 +81,7 @@ pub(crate) struct Args {
     weights: Vec<u64>,
     /// Assign tunnelled frames by their inner headers: auto, or a list of kinds as in 'quaff capture --decap'
     #[arg(long, alias = "inner", value_name = "KINDS", num_args = 0..=1, default_missing_value = "auto", help_heading = "Assignment")]
-    decap: Option<Kinds>,
+    decap: Option<TunnelKinds>,
     /// Look into at most N nested tunnels
     #[arg(long, alias = "inner-depth", value_name = "N", default_value_t = 4, requires = "decap", value_parser = clap::value_parser!(u8).range(1..=16), help_heading = "Assignment")]
     decap_depth: u8,
@@ -165,7 +165,7 @@ impl Args {
             capture: self.capture_plan(goals.len()),
             sorting: Sorting {
                 by: self.by,
-                kinds: self.decap.unwrap_or(Kinds::NONE),
+                kinds: self.decap.unwrap_or(TunnelKinds::NONE),
                 depth: self.decap_depth,
                 seed: self.seed,
             },

@@ -3,7 +3,7 @@
 //! That is how createDist of the PAM 2007 study ("Packet capture in 10-Gigabit Ethernet environments
 //! using contemporary commodity hardware") described traffic to its generator.
 
-use super::{Class, SIZE_MAX, Sizes, SizesError};
+use super::{SIZE_MAX, SizeClass, Sizes, SizesError};
 
 /// A size that is at least so large a share of all frames is kept exactly: 1 in 500.
 const EXACT_ONE_IN: u64 = 500;
@@ -39,11 +39,11 @@ impl Histogram {
 
     /// The distribution to draw from. An error when nothing was counted.
     pub fn sizes(&self) -> Result<Sizes, SizesError> {
-        let mut classes: Vec<Class> = Vec::new();
+        let mut classes: Vec<SizeClass> = Vec::new();
         let mut bin = None;
         for (size, count) in (0..).zip(&self.counts).filter(|(_, count)| **count > 0) {
             if u128::from(*count) * u128::from(EXACT_ONE_IN) >= u128::from(self.frames) {
-                classes.push(Class::exact(size, *count));
+                classes.push(SizeClass::exact(size, *count));
                 // A bin does not reach over a size that is kept exactly.
                 bin = None;
                 continue;
@@ -53,7 +53,7 @@ impl Histogram {
                     class.last = size;
                     class.weight += count;
                 }
-                _ => classes.push(Class::exact(size, *count)),
+                _ => classes.push(SizeClass::exact(size, *count)),
             }
             bin = Some(size / BIN_BYTES);
         }
@@ -74,7 +74,7 @@ mod tests {
             histogram.add(size);
         }
         (0..900).for_each(|_| histogram.add(90));
-        let class = |first, last, weight| Class { first, last, weight };
+        let class = |first, last, weight| SizeClass { first, last, weight };
         let expected = [
             class(60, 60, 5000),
             class(81, 85, 2),

@@ -17,7 +17,7 @@ pub const SIZE_MAX: u32 = 65_535;
 
 /// Sizes from `first` to `last`, each as likely as the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Class {
+pub struct SizeClass {
     /// The smallest, bytes.
     pub first: u32,
     /// The largest, bytes.
@@ -26,7 +26,7 @@ pub struct Class {
     pub weight: u64,
 }
 
-impl Class {
+impl SizeClass {
     fn exact(size: u32, weight: u64) -> Self {
         Self { first: size, last: size, weight }
     }
@@ -44,7 +44,7 @@ impl Class {
 /// The sizes of frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sizes {
-    classes: Vec<Class>,
+    classes: Vec<SizeClass>,
     /// One class after the other, and each the same number of times, instead of drawn by weight.
     in_turn: bool,
 }
@@ -81,11 +81,11 @@ const SETS: [(&str, &[(u32, u64)]); 7] = [
 impl Sizes {
     /// Always this size.
     pub fn one(size: u32) -> Self {
-        Self { classes: vec![Class::exact(size.clamp(1, SIZE_MAX), 1)], in_turn: true }
+        Self { classes: vec![SizeClass::exact(size.clamp(1, SIZE_MAX), 1)], in_turn: true }
     }
 
     /// Drawn from classes by their weights.
-    pub fn drawn(classes: Vec<Class>) -> Result<Self, SizesError> {
+    pub fn drawn(classes: Vec<SizeClass>) -> Result<Self, SizesError> {
         let weights: Vec<_> = classes.iter().map(|class| class.weight).collect();
         if let Some(class) = classes.iter().find(|class| !class.is_valid()) {
             return Err(SizesError::Range(format!("{}-{}", class.first, class.last)));
@@ -98,7 +98,7 @@ impl Sizes {
     /// weight; `64-1518` drawn evenly.
     pub fn parse(text: &str) -> Result<Self, SizesError> {
         if let Some((_, set)) = SETS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
-            let classes: Vec<_> = set.iter().map(|(size, weight)| Class::exact(*size, *weight)).collect();
+            let classes: Vec<_> = set.iter().map(|(size, weight)| SizeClass::exact(*size, *weight)).collect();
             return Ok(Self { in_turn: set[0].1 == 0, classes });
         }
         let mut classes = Vec::new();
@@ -109,7 +109,7 @@ impl Sizes {
             let unknown = || SizesError::Unknown(part.trim().to_owned());
             let (first, last) = parse_range(range).ok_or_else(unknown)?;
             let weight = weight.map_or(Ok(1), |weight| weight.trim().parse()).map_err(|_| unknown())?;
-            let class = Class { first, last, weight };
+            let class = SizeClass { first, last, weight };
             if !class.is_valid() {
                 return Err(SizesError::Range(range.trim().to_owned()));
             }
@@ -121,12 +121,13 @@ impl Sizes {
     /// The same without so many bytes of each, 1 at least.
     pub fn smaller_by(&self, bytes: u32) -> Self {
         let less = |size: u32| size.saturating_sub(bytes).max(1);
-        let smaller = |class: &Class| Class { first: less(class.first), last: less(class.last), ..*class };
+        let smaller =
+            |class: &SizeClass| SizeClass { first: less(class.first), last: less(class.last), ..*class };
         Self { classes: self.classes.iter().map(smaller).collect(), in_turn: self.in_turn }
     }
 
     /// The classes, in the order given.
-    pub fn classes(&self) -> &[Class] {
+    pub fn classes(&self) -> &[SizeClass] {
         &self.classes
     }
 
@@ -143,8 +144,8 @@ impl Sizes {
 
     /// The mean size when none is below `min` or above `max`, bytes.
     pub fn mean(&self, min: u32, max: u32) -> f64 {
-        let weight = |class: &Class| if self.in_turn { 1.0 } else { class.weight as f64 };
-        let mean = |class: &Class| {
+        let weight = |class: &SizeClass| if self.in_turn { 1.0 } else { class.weight as f64 };
+        let mean = |class: &SizeClass| {
             let sum: u64 = (class.first..=class.last).map(|size| u64::from(size.max(min).min(max))).sum();
             sum as f64 / class.width() as f64
         };
@@ -174,7 +175,7 @@ fn parse_range(text: &str) -> Option<(u32, u32)> {
 /// One size after the other.
 #[derive(Debug, Clone)]
 pub struct SizeSource {
-    classes: Vec<Class>,
+    classes: Vec<SizeClass>,
     /// `None`: in turn.
     alias: Option<Alias>,
     at: usize,

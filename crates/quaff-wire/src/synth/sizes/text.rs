@@ -11,7 +11,7 @@
 //! 1 to 65535), and how often, beside the other lines; sizes of a range are equally likely. Empty
 //! lines, and all behind a `#`, are for people. Order does not matter.
 
-use super::{Class, SIZE_MAX, Sizes, SizesError, parse_range};
+use super::{SIZE_MAX, SizeClass, Sizes, SizesError, parse_range};
 use std::fmt::Write as _;
 
 /// What such a file begins with.
@@ -48,7 +48,7 @@ impl Sizes {
             if content.is_empty() {
                 continue;
             }
-            let class = parse_line(content).filter(Class::is_valid);
+            let class = parse_line(content).filter(SizeClass::is_valid);
             let wrong = || TextError::Line { line: at + 1, text: shortened(content) };
             classes.push(class.ok_or_else(wrong)?);
             if classes.len() > CLASSES_MAX {
@@ -64,7 +64,7 @@ impl Sizes {
         if !remark.is_empty() {
             let _ = writeln!(text, "# {}", remark.replace(['\n', '\r'], " "));
         }
-        for Class { first, last, weight } in &self.classes {
+        for SizeClass { first, last, weight } in &self.classes {
             let weight = if self.in_turn { &1 } else { weight };
             let range = if first == last { first.to_string() } else { format!("{first}-{last}") };
             let _ = writeln!(text, "{range} {weight}");
@@ -73,11 +73,11 @@ impl Sizes {
     }
 }
 
-fn parse_line(line: &str) -> Option<Class> {
+fn parse_line(line: &str) -> Option<SizeClass> {
     let mut words = line.split_whitespace();
     let (first, last) = parse_range(words.next()?)?;
     let weight = words.next()?.parse().ok()?;
-    words.next().is_none().then_some(Class { first, last, weight })
+    words.next().is_none().then_some(SizeClass { first, last, weight })
 }
 
 /// Foreign text in a message stays short.
@@ -90,8 +90,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn classes() -> impl Strategy<Value = Vec<Class>> {
-        let class = (1u32..2000, 0u32..50, 1u64..1 << 30).prop_map(|(first, more, weight)| Class {
+    fn classes() -> impl Strategy<Value = Vec<SizeClass>> {
+        let class = (1u32..2000, 0u32..50, 1u64..1 << 30).prop_map(|(first, more, weight)| SizeClass {
             first,
             last: first + more,
             weight,

@@ -5,7 +5,7 @@
 //! bounded: the oldest datagram gives way.
 
 use crate::batch::Frame;
-use quaff_wire::tunnel::{Fragment, FragmentKey};
+use quaff_wire::tunnel::{FragmentKey, TunnelFragment};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
@@ -49,7 +49,7 @@ pub(super) struct Datagram {
 #[derive(Debug)]
 struct Piece {
     frame: Frame,
-    fragment: Fragment,
+    fragment: TunnelFragment,
     at: usize,
 }
 
@@ -73,7 +73,7 @@ impl Fragments {
     }
 
     /// Takes a fragment, which lies in `bytes`.
-    pub(super) fn take(&mut self, frame: &Frame, bytes: &[u8], fragment: &Fragment) -> Taken {
+    pub(super) fn take(&mut self, frame: &Frame, bytes: &[u8], fragment: &TunnelFragment) -> Taken {
         if !is_usable(fragment) && !fragment.plain {
             return Taken::Refused;
         }
@@ -135,7 +135,7 @@ impl Fragments {
 }
 
 /// Only a whole fragment is of use, and only the last one may have a length that is no multiple of 8.
-fn is_usable(fragment: &Fragment) -> bool {
+fn is_usable(fragment: &TunnelFragment) -> bool {
     let is_there = fragment.len > 0 && fragment.len == fragment.wire_len;
     let fits = fragment.offset + fragment.len <= PAYLOAD_BYTES_MAX;
     is_there && fits && (!fragment.more || fragment.len.is_multiple_of(8))
@@ -148,7 +148,7 @@ impl Datagram {
     }
 
     /// Whether the very same fragment is there.
-    fn has(&self, new: &Fragment, bytes: &[u8]) -> bool {
+    fn has(&self, new: &TunnelFragment, bytes: &[u8]) -> bool {
         self.pieces.iter().any(|piece| {
             let there = self.bytes.get(piece.at..piece.at + piece.frame.len as usize);
             piece.fragment.offset == new.offset && there == Some(bytes)
@@ -156,15 +156,15 @@ impl Datagram {
     }
 
     /// Whether a fragment lies beside those that are there, and within the end.
-    fn fits(&self, new: &Fragment) -> bool {
-        let end = |fragment: &Fragment| fragment.offset + fragment.len;
+    fn fits(&self, new: &TunnelFragment) -> bool {
+        let end = |fragment: &TunnelFragment| fragment.offset + fragment.len;
         let is_free = |piece: &Piece| end(&piece.fragment) <= new.offset || end(new) <= piece.fragment.offset;
         let is_inside = |piece: &Piece| new.more || end(&piece.fragment) <= end(new);
         self.total.is_none_or(|total| new.more && end(new) <= total)
             && self.pieces.iter().all(|piece| is_free(piece) && is_inside(piece))
     }
 
-    fn add(&mut self, frame: Frame, bytes: &[u8], fragment: Fragment) {
+    fn add(&mut self, frame: Frame, bytes: &[u8], fragment: TunnelFragment) {
         self.have += fragment.len;
         if !fragment.more {
             self.total = Some(fragment.offset + fragment.len);

@@ -5,7 +5,7 @@ use super::sequence::Sequence;
 use crate::tally::SessionTally;
 use quaff_file::interfaces::Interfaces;
 use quaff_wire::pcapng::encode::Interface;
-use quaff_wire::tunnel::{Kind, Marker, Session};
+use quaff_wire::tunnel::{Marker, Session, TunnelKind};
 use std::collections::HashMap;
 
 /// Sessions beyond this share one interface for each link type, and their numbers are not followed.
@@ -125,7 +125,7 @@ impl Sessions {
         let Some(tick_ns) = marker.granularity.tick_ns() else { return };
         let time_ns = u64::from(marker.utc_s) * 1_000_000_000 + u64::from(marker.utc_us) * 1000;
         for ((session, ..), at) in &self.index {
-            let is_meant = session.kind == Kind::Erspan
+            let is_meant = session.kind == TunnelKind::Erspan
                 && session.source == Some(marker.source)
                 && session.id.is_some_and(|id| id as u8 == marker.session);
             if is_meant && let Some(entry) = self.entries.get_mut(*at) {

@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use quaff_wire::pcapng::encode::Interface;
-use quaff_wire::tunnel::Kinds;
+use quaff_wire::tunnel::TunnelKinds;
 use quaff_wire::tunnel::build::{self, Erspan, ErspanIii};
 use std::net::Ipv4Addr;
 
@@ -30,7 +30,7 @@ struct Bench {
 
 impl Bench {
     fn new(only: bool, format: Format) -> Self {
-        let plan = DecapPlan { kinds: Kinds::ALL, depth: 4, only, switch_time: true };
+        let plan = DecapPlan { kinds: TunnelKinds::ALL, depth: 4, only, switch_time: true };
         let eth0 = Interface { linktype: 1, name: "eth0".into(), ..Interface::default() };
         let interfaces = Interfaces::new(vec![eth0]);
         let stage = Decap::new(&plan, format, interfaces.clone(), Arc::default());

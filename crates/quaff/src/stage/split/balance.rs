@@ -3,7 +3,7 @@
 //! forgotten, so that the largest ones stay.
 
 use super::recent::Table;
-use quaff_wire::split::Key;
+use quaff_wire::flow::FlowKey;
 
 /// The windows of time in which peaks are counted, ns.
 pub const PEAK_WINDOWS_NS: [u64; 4] = [1_000_000_000, 100_000_000, 10_000_000, 1_000_000];
@@ -52,7 +52,7 @@ pub struct Peak {
 #[derive(Debug, Clone, Copy)]
 pub struct Conversation {
     /// Its ends.
-    pub key: Key,
+    pub key: FlowKey,
     /// Who got its last frame.
     pub member: usize,
     /// Frames.
@@ -76,7 +76,7 @@ impl Balance {
 
     /// Counts a frame of a conversation, whose hash and ends are given.
     #[inline]
-    pub(super) fn count(&mut self, member: usize, hash: u64, key: &Key, time_ns: u64, bytes: u32) {
+    pub(super) fn count(&mut self, member: usize, hash: u64, key: &FlowKey, time_ns: u64, bytes: u32) {
         let bytes = u64::from(bytes);
         self.members[member].count(time_ns, bytes);
         self.all.count(time_ns, bytes);
@@ -175,8 +175,8 @@ mod tests {
         let mut balance = Balance::new(2);
         balance.most = 100;
         for round in 0..50u64 {
-            balance.count(1, 7, &Key::macs([[1; 6], [2; 6]]), round, 1000);
-            (0..90).for_each(|more| balance.count(0, 1000 + round * 90 + more, &Key::Nothing, round, 60));
+            balance.count(1, 7, &FlowKey::macs([[1; 6], [2; 6]]), round, 1000);
+            (0..90).for_each(|more| balance.count(0, 1000 + round * 90 + more, &FlowKey::Nothing, round, 60));
         }
         let (largest, unsure_bytes) = balance.largest(None).unwrap();
         assert_eq!((largest.bytes, largest.packets, largest.member), (50_000, 50, 1));

@@ -3,7 +3,7 @@
 
 use super::recent::Table;
 use crate::batch::Frame;
-use quaff_wire::split::Found;
+use quaff_wire::split::FrameFlow;
 use std::collections::VecDeque;
 
 /// How long one waits, ns. Fragments are sent back to back; two ways that they took differ by less.
@@ -27,7 +27,7 @@ struct Piece {
     datagram: u64,
     frame: Frame,
     bytes: Box<[u8]>,
-    found: Found,
+    found: FrameFlow,
 }
 
 impl Held {
@@ -36,14 +36,14 @@ impl Held {
     }
 
     /// Holds a fragment back, which lies in `bytes`.
-    pub(super) fn add(&mut self, datagram: u64, frame: Frame, bytes: &[u8], found: Found) {
+    pub(super) fn add(&mut self, datagram: u64, frame: Frame, bytes: &[u8], found: FrameFlow) {
         *self.counts.entry(datagram).or_default() += 1;
         self.bytes += bytes.len();
         self.all.push_back(Some(Piece { datagram, frame, bytes: bytes.into(), found }));
     }
 
     /// The next fragment of a datagram, in the order in which they came.
-    pub(super) fn take(&mut self, datagram: u64) -> Option<(Frame, Box<[u8]>, Found)> {
+    pub(super) fn take(&mut self, datagram: u64) -> Option<(Frame, Box<[u8]>, FrameFlow)> {
         if !self.counts.contains_key(&datagram) {
             return None;
         }
@@ -59,7 +59,7 @@ impl Held {
         &mut self,
         now_ns: u64,
         is_last: bool,
-    ) -> Option<(u64, Frame, Box<[u8]>, Found)> {
+    ) -> Option<(u64, Frame, Box<[u8]>, FrameFlow)> {
         loop {
             let is_full = self.all.len() > FRAMES_MAX || self.bytes > BYTES_MAX;
             if let Some(first) = self.all.front()?

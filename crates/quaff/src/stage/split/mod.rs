@@ -21,8 +21,9 @@ use crate::tally::Removed;
 use held::Held;
 use quaff_file::interfaces::Interfaces;
 use quaff_os::stop::Stop;
-use quaff_wire::split::{By, Datagram, Found, Key, Rendezvous, What, find, mix};
-use quaff_wire::tunnel::Kinds;
+use quaff_wire::flow::{FlowKey, mix};
+use quaff_wire::split::{Completeness, DatagramId, FrameFlow, Rendezvous, SplitFields, frame_flow};
+use quaff_wire::tunnel::TunnelKinds;
 use recent::Recent;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,9 +43,9 @@ const CONVERSATIONS: usize = 1 << 18;
 #[derive(Debug, Clone)]
 pub struct Sorting {
     /// By what.
-    pub by: By,
+    pub by: SplitFields,
     /// The tunnels that are looked into.
-    pub kinds: Kinds,
+    pub kinds: TunnelKinds,
     /// How many in each other.
     pub depth: u8,
     /// So that bundles behind one another sort differently.
@@ -75,7 +76,7 @@ impl Presence {
 /// What the lanes of one run know together.
 #[derive(Debug)]
 pub struct Knowledge {
-    datagrams: Mutex<Recent<Key>>,
+    datagrams: Mutex<Recent<FlowKey>>,
     macs: Mutex<Recent<u64>>,
     balance: Mutex<Balance>,
 }
@@ -121,7 +122,7 @@ pub struct Split {
 struct Given {
     member: usize,
     conversation: u64,
-    key: Key,
+    key: FlowKey,
     time_ns: u64,
     bytes: u32,
 }
@@ -172,20 +173,20 @@ impl Split {
         let linktype = self.linktype(frame.interface);
         let bytes = batch.memory().of(&frame);
         let sorting = &self.sorting;
-        let found = find(bytes, frame.wire_len, linktype, sorting.by, (sorting.kinds, sorting.depth));
+        let found = frame_flow(bytes, frame.wire_len, linktype, sorting.by, (sorting.kinds, sorting.depth));
         let key = match found.what {
-            What::Whole => found.key,
-            What::Quoted(datagram) => self.first_of(number(&datagram), &frame).unwrap_or(found.key),
-            What::First(datagram) => {
+            Completeness::Whole => found.key,
+            Completeness::Quoted(datagram) => self.first_of(number(&datagram), &frame).unwrap_or(found.key),
+            Completeness::First(datagram) => {
                 let datagram = number(&datagram);
                 open(&self.knowledge.datagrams).insert(datagram, found.key, frame.time_ns);
                 while let Some((early, bytes, late)) = self.held.take(datagram) {
                     let early = lay(early, &bytes, batch);
-                    self.pass(early, Found { key: found.key, ..late }, batch, removed);
+                    self.pass(early, FrameFlow { key: found.key, ..late }, batch, removed);
                 }
                 found.key
             }
-            What::Later(datagram) => {
+            Completeness::Later(datagram) => {
                 let datagram = number(&datagram);
                 match self.first_of(datagram, &frame) {
                     Some(key) => key,
@@ -193,11 +194,11 @@ impl Split {
                 }
             }
         };
-        self.pass(frame, Found { key, ..found }, batch, removed);
+        self.pass(frame, FrameFlow { key, ..found }, batch, removed);
     }
 
     /// The conversation of a datagram whose first fragment was seen.
-    fn first_of(&self, datagram: u64, frame: &Frame) -> Option<Key> {
+    fn first_of(&self, datagram: u64, frame: &Frame) -> Option<FlowKey> {
         open(&self.knowledge.datagrams).get(datagram, frame.time_ns)
     }
 
@@ -207,16 +208,16 @@ impl Split {
             // Another lane may have seen the first one meanwhile.
             let key = self.first_of(datagram, &frame).unwrap_or(found.key);
             let frame = lay(frame, &bytes, batch);
-            self.pass(frame, Found { key, ..found }, batch, removed);
+            self.pass(frame, FrameFlow { key, ..found }, batch, removed);
         }
     }
 
     /// Gives a frame to its member.
     #[inline]
-    fn pass(&mut self, mut frame: Frame, found: Found, batch: &mut Batch<'_>, removed: &mut Removed) {
+    fn pass(&mut self, mut frame: Frame, found: FrameFlow, batch: &mut Batch<'_>, removed: &mut Removed) {
         let conversation = found.key.hash(self.sorting.seed);
         let hash = match found.key {
-            Key::Addresses(_) | Key::Ports { .. } if self.sorting.by.macs => {
+            FlowKey::Addresses(_) | FlowKey::Ports { .. } if self.sorting.by.macs => {
                 mix(conversation, self.macs(conversation, &found, frame.time_ns))
             }
             _ => conversation,
@@ -235,10 +236,10 @@ impl Split {
 
     /// The MAC addresses that count for a conversation: those of its first frame, since the way back
     /// may go through another router.
-    fn macs(&self, conversation: u64, found: &Found, time_ns: u64) -> u64 {
+    fn macs(&self, conversation: u64, found: &FrameFlow, time_ns: u64) -> u64 {
         let mut macs = open(&self.knowledge.macs);
         macs.get(conversation, time_ns).unwrap_or_else(|| {
-            let own = found.macs.map_or(0, |own| Key::Macs(own).hash(self.sorting.seed));
+            let own = found.macs.map_or(0, |own| FlowKey::Macs(own).hash(self.sorting.seed));
             macs.insert(conversation, own, time_ns);
             own
         })
@@ -262,7 +263,7 @@ fn lay(frame: Frame, bytes: &[u8], batch: &mut Batch<'_>) -> Frame {
     Frame { start, flags: frame.flags | Frame::ASIDE, ..frame }
 }
 
-fn number(datagram: &Datagram) -> u64 {
+fn number(datagram: &DatagramId) -> u64 {
     let word = |sum, ip: &IpAddr| match ip {
         IpAddr::V4(ip) => mix(sum, u64::from(ip.to_bits())),
         IpAddr::V6(ip) => mix(mix(sum, (ip.to_bits() >> 64) as u64), ip.to_bits() as u64),

@@ -56,7 +56,7 @@ impl Path {
         let mut book = Book::new(&self.plan, &self.log, BEGUN_NS, Some(self.by));
         for (seq, delay_ns) in frames {
             let sent_ns = self.times[seq as usize];
-            assert!(book.take(&Mark { stream: 7, seq, sent_ns }, sent_ns + delay_ns));
+            assert!(book.take(&TrialHeader { stream: 7, seq, sent_ns }, sent_ns + delay_ns));
         }
         book.finish(&self.sent).unwrap()
     }
@@ -150,11 +150,11 @@ fn what_was_not_sent_is_none_of_ours() {
     let mut path = Path::new(1, None);
     path.send(0, [0, MS]);
     let mut book = Book::new(&path.plan, &path.log, BEGUN_NS, None);
-    assert!(!book.take(&Mark { stream: 7, seq: 2, sent_ns: BEGUN_NS }, BEGUN_NS));
+    assert!(!book.take(&TrialHeader { stream: 7, seq: 2, sent_ns: BEGUN_NS }, BEGUN_NS));
     assert_eq!(book.received(), 0);
     // A frame that says another second than it was sent in is noticed where seconds are counted.
     let mut book = Book::new(&path.plan, &path.log, BEGUN_NS, Some(path.by));
-    assert!(book.take(&Mark { stream: 7, seq: 1, sent_ns: BEGUN_NS + 9 * SECOND_NS }, BEGUN_NS));
+    assert!(book.take(&TrialHeader { stream: 7, seq: 1, sent_ns: BEGUN_NS + 9 * SECOND_NS }, BEGUN_NS));
     assert!(book.finish(&path.sent).unwrap_err().contains("stream 7"));
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::layers::{SCTP, TCP, UDP};
+use crate::net::{SCTP, TCP, UDP};
 use crate::tunnel::build::{self, ethernet, ipv4_fragments, ipv6_fragments};
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -7,23 +7,23 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-const NONE: (Kinds, u8) = (Kinds::NONE, 0);
-const ALL: (Kinds, u8) = (Kinds::ALL, 4);
+const NONE: (TunnelKinds, u8) = (TunnelKinds::NONE, 0);
+const ALL: (TunnelKinds, u8) = (TunnelKinds::ALL, 4);
 
-fn by(words: &str) -> By {
+fn by(words: &str) -> SplitFields {
     words.parse().unwrap()
 }
 
-fn ports(frame: &[u8]) -> Found {
-    find(frame, frame.len() as u32, 1, by("ports"), NONE)
+fn ports(frame: &[u8]) -> FrameFlow {
+    frame_flow(frame, frame.len() as u32, 1, by("ports"), NONE)
 }
 
-fn addresses(frame: &[u8]) -> Found {
-    find(frame, frame.len() as u32, 1, by("addresses"), NONE)
+fn addresses(frame: &[u8]) -> FrameFlow {
+    frame_flow(frame, frame.len() as u32, 1, by("addresses"), NONE)
 }
 
-fn inner(frame: &[u8], words: &str) -> Found {
-    find(frame, frame.len() as u32, 1, by(words), ALL)
+fn inner(frame: &[u8], words: &str) -> FrameFlow {
+    frame_flow(frame, frame.len() as u32, 1, by(words), ALL)
 }
 
 /// A packet of UDP, without a link header.
@@ -35,8 +35,8 @@ fn frame(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16)) -> Vec<u8> {
     ethernet(&[], 0x0800, &packet(from, to, 30))
 }
 
-fn conversation() -> Key {
-    Key::ports(UDP, [(A.into(), 53), (B.into(), 4711)])
+fn conversation() -> FlowKey {
+    FlowKey::ports(UDP, [(A.into(), 53), (B.into(), 4711)])
 }
 
 /// An ICMP error of ROUTER's that quotes so much of a packet of A's.
@@ -61,12 +61,16 @@ fn a_conversation_is_the_same_both_ways_and_through_any_envelope() {
         ethernet(&[(0x88a8, 7)], 0x88e7, &[&[0, 0, 0, 9][..], &ethernet(&[], 0x0800, &ip)].concat()),
     ];
     for frame in &frames {
-        assert_eq!((ports(frame).key, ports(frame).what), (conversation(), What::Whole), "{frame:02x?}");
-        assert_eq!(addresses(frame).key, Key::addresses([A.into(), B.into()]));
+        assert_eq!(
+            (ports(frame).key, ports(frame).what),
+            (conversation(), Completeness::Whole),
+            "{frame:02x?}"
+        );
+        assert_eq!(addresses(frame).key, FlowKey::addresses([A.into(), B.into()]));
     }
     let behind = |header: &[u8], linktype| {
         let bytes = [header, &ip].concat();
-        find(&bytes, bytes.len() as u32, linktype, by("ports"), NONE).key
+        frame_flow(&bytes, bytes.len() as u32, linktype, by("ports"), NONE).key
     };
     let sll = [&[0; 14][..], &[8, 0]].concat();
     let sll2 = [&[8, 0][..], &[0; 18]].concat();
@@ -81,22 +85,25 @@ fn a_conversation_is_the_same_both_ways_and_through_any_envelope() {
     ] {
         assert_eq!(behind(header, linktype), conversation(), "link type {linktype}");
     }
-    assert_eq!(behind(&[], 147), Key::Nothing);
+    assert_eq!(behind(&[], 147), FlowKey::Nothing);
 }
 
 #[test]
 fn what_is_not_ip_goes_by_its_macs() {
-    let macs = Key::Macs([[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]]);
+    let macs = FlowKey::Macs([[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]]);
     let arp = ethernet(&[], 0x0806, &[0; 46]);
     assert_eq!((ports(&arp).key, addresses(&arp).key), (macs, macs));
     let mut back = arp;
     back[..12].rotate_left(6);
     assert_eq!(ports(&back).key, macs);
-    assert_eq!(find(&frame((A, 1), (B, 2)), 72, 1, by("macs"), NONE).key, macs);
-    assert_eq!(ports(&[1; 11]).key, Key::Nothing);
+    assert_eq!(frame_flow(&frame((A, 1), (B, 2)), 72, 1, by("macs"), NONE).key, macs);
+    assert_eq!(ports(&[1; 11]).key, FlowKey::Nothing);
     // Beside addresses they are told apart.
-    let both = find(&frame((A, 1), (B, 2)), 72, 1, by("macs,addresses"), NONE);
-    assert_eq!((both.key, both.macs.map(Key::Macs)), (Key::addresses([A.into(), B.into()]), Some(macs)));
+    let both = frame_flow(&frame((A, 1), (B, 2)), 72, 1, by("macs,addresses"), NONE);
+    assert_eq!(
+        (both.key, both.macs.map(FlowKey::Macs)),
+        (FlowKey::addresses([A.into(), B.into()]), Some(macs))
+    );
     assert_eq!(ports(&frame((A, 1), (B, 2))).macs, None);
 }
 
@@ -104,22 +111,22 @@ fn what_is_not_ip_goes_by_its_macs() {
 fn the_first_fragment_knows_and_the_others_name_it() {
     let whole = packet((A, 53), (B, 4711), 3000);
     let pieces: Vec<_> = ipv4_fragments(&whole, 1480).iter().map(|ip| ethernet(&[], 0x0800, ip)).collect();
-    let What::First(datagram) = ports(&pieces[0]).what else { panic!("{:?}", ports(&pieces[0])) };
+    let Completeness::First(datagram) = ports(&pieces[0]).what else { panic!("{:?}", ports(&pieces[0])) };
     assert_eq!(ports(&pieces[0]).key, conversation());
     for piece in &pieces[1..] {
-        assert_eq!(ports(piece).what, What::Later(datagram));
+        assert_eq!(ports(piece).what, Completeness::Later(datagram));
         assert_eq!(
             (addresses(piece).key, addresses(piece).what),
-            (Key::addresses([A.into(), B.into()]), What::Whole)
+            (FlowKey::addresses([A.into(), B.into()]), Completeness::Whole)
         );
     }
     let [a, b] = [Ipv6Addr::from_bits(1), Ipv6Addr::from_bits(2)];
     let whole = build::ipv6(a, b, UDP, &build::udp(1, 2, &[0; 3000]));
     let pieces: Vec<_> =
         ipv6_fragments(&whole, 99, 1448).iter().map(|ip| ethernet(&[], 0x86dd, ip)).collect();
-    let What::First(datagram) = ports(&pieces[0]).what else { panic!("{:?}", ports(&pieces[0])) };
+    let Completeness::First(datagram) = ports(&pieces[0]).what else { panic!("{:?}", ports(&pieces[0])) };
     assert_eq!(datagram.id, 99);
-    assert!(pieces[1..].iter().all(|piece| ports(piece).what == What::Later(datagram)));
+    assert!(pieces[1..].iter().all(|piece| ports(piece).what == Completeness::Later(datagram)));
 }
 
 #[test]
@@ -127,23 +134,23 @@ fn an_icmp_error_belongs_to_what_it_quotes() {
     let quote = packet((A, 53), (B, 4711), 30);
     for bytes in [28, quote.len()] {
         assert_eq!(ports(&error(&quote[..bytes])).key, conversation());
-        assert_eq!(addresses(&error(&quote[..bytes])).key, Key::addresses([A.into(), B.into()]));
+        assert_eq!(addresses(&error(&quote[..bytes])).key, FlowKey::addresses([A.into(), B.into()]));
     }
     // Without ports, without a packet, and where it is no error.
-    assert_eq!(ports(&error(&quote[..20])).key, Key::ports(UDP, [(A.into(), 0), (B.into(), 0)]));
-    assert_eq!(addresses(&error(&[])).key, Key::addresses([A.into(), ROUTER.into()]));
+    assert_eq!(ports(&error(&quote[..20])).key, FlowKey::ports(UDP, [(A.into(), 0), (B.into(), 0)]));
+    assert_eq!(addresses(&error(&[])).key, FlowKey::addresses([A.into(), ROUTER.into()]));
     let mut echo = error(&quote);
     echo[34] = 8;
-    assert_eq!(ports(&echo).key, Key::ports(ICMP, [(A.into(), 0), (ROUTER.into(), 0)]));
+    assert_eq!(ports(&echo).key, FlowKey::ports(ICMP, [(A.into(), 0), (ROUTER.into(), 0)]));
     // An error about an error belongs to the router's conversation with A.
-    assert_eq!(addresses(&error(&error(&quote)[14..])).key, Key::addresses([A.into(), ROUTER.into()]));
+    assert_eq!(addresses(&error(&error(&quote)[14..])).key, FlowKey::addresses([A.into(), ROUTER.into()]));
     let later = &ipv4_fragments(&packet((A, 53), (B, 4711), 3000), 1480)[1];
-    assert!(matches!(ports(&error(&later[..28])).what, What::Quoted(_)));
+    assert!(matches!(ports(&error(&later[..28])).what, Completeness::Quoted(_)));
     let [a, b, router] = [1, 2, 3].map(Ipv6Addr::from_bits);
     let quote = build::ipv6(a, b, TCP, &[0, 80, 0, 81, 0, 0, 0, 0]);
     let too_big = [&[2, 0, 0, 0, 0, 0, 5, 0][..], &quote].concat();
     let frame = ethernet(&[], 0x86dd, &build::ipv6(router, a, ICMPV6, &too_big));
-    assert_eq!(ports(&frame).key, Key::ports(TCP, [(a.into(), 80), (b.into(), 81)]));
+    assert_eq!(ports(&frame).key, FlowKey::ports(TCP, [(a.into(), 80), (b.into(), 81)]));
 }
 
 #[test]
@@ -157,7 +164,7 @@ fn a_tunnel_is_looked_into_on_request() {
     assert_ne!(ports(&there).key, ports(&back).key);
     for frame in [&there, &back] {
         assert_eq!(inner(frame, "ports").key, conversation());
-        assert_eq!(inner(frame, "addresses").key, Key::addresses([A.into(), B.into()]));
+        assert_eq!(inner(frame, "addresses").key, FlowKey::addresses([A.into(), B.into()]));
         assert!(inner(frame, "macs,ports").macs.is_some());
     }
     // In fragments the first one shows what is inside.
@@ -165,22 +172,22 @@ fn a_tunnel_is_looked_into_on_request() {
     let pieces = ipv4_fragments(&vxlan(outer, other, 50_000, &large), 1480);
     let pieces: Vec<_> = pieces.iter().map(|ip| ethernet(&[], 0x0800, ip)).collect();
     for words in ["addresses", "ports"] {
-        let What::First(datagram) = inner(&pieces[0], words).what else { panic!("{words}") };
-        assert_eq!(inner(&pieces[1], words).what, What::Later(datagram));
+        let Completeness::First(datagram) = inner(&pieces[0], words).what else { panic!("{words}") };
+        assert_eq!(inner(&pieces[1], words).what, Completeness::Later(datagram));
     }
     assert_eq!(inner(&pieces[0], "ports").key, conversation());
     // A fragment inside is one all the same.
     let piece = ethernet(&[], 0x0800, &ipv4_fragments(&large[14..], 800)[1]);
     let frame = ethernet(&[], 0x0800, &vxlan(outer, other, 50_000, &piece));
-    assert!(matches!(inner(&frame, "ports").what, What::Later(_)));
+    assert!(matches!(inner(&frame, "ports").what, Completeness::Later(_)));
 }
 
 #[test]
 fn addresses_count_where_lengths_make_no_sense() {
     let mut frame = frame((A, 53), (B, 4711));
     frame[16..18].copy_from_slice(&[0, 3]);
-    assert_eq!(addresses(&frame).key, Key::addresses([A.into(), B.into()]));
-    assert_eq!(addresses(&frame[..33]).key, Key::Macs([[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]]));
+    assert_eq!(addresses(&frame).key, FlowKey::addresses([A.into(), B.into()]));
+    assert_eq!(addresses(&frame[..33]).key, FlowKey::Macs([[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]]));
 }
 
 /// Swaps the addresses and ports of a frame of `ipv4` without options.
@@ -198,11 +205,11 @@ proptest! {
         from: u32, to: u32, source: u16, destination: u16, at in 0usize..4, fields in 1usize..8,
     ) {
         let protocol = [UDP, TCP, SCTP, 47][at];
-        let by = By { macs: fields & 1 != 0, addresses: fields & 2 != 0, ports: fields & 4 != 0 };
+        let by = SplitFields { macs: fields & 1 != 0, addresses: fields & 2 != 0, ports: fields & 4 != 0 };
         let payload = [source.to_be_bytes(), destination.to_be_bytes(), [0; 2], [0; 2]].concat();
         let ip = build::ipv4(Ipv4Addr::from_bits(from), Ipv4Addr::from_bits(to), protocol, &[], &payload);
         let there = ethernet(&[], 0x0800, &ip);
-        let found = |frame: &[u8]| find(frame, frame.len() as u32, 1, by, NONE);
+        let found = |frame: &[u8]| frame_flow(frame, frame.len() as u32, 1, by, NONE);
         let (one, other) = (found(&there), found(&turned(&there)));
         prop_assert_eq!(one, other);
     }
@@ -217,9 +224,9 @@ proptest! {
             bytes[14] = version << 4 | 5;
         }
         for kinds in [NONE, ALL] {
-            let found = find(&bytes, bytes.len() as u32, linktype, by("ports"), kinds);
-            let _ = find(&bytes, bytes.len() as u32, linktype, by("macs,addresses"), kinds);
-            prop_assert!(found.what == What::Whole || found.key != Key::Nothing);
+            let found = frame_flow(&bytes, bytes.len() as u32, linktype, by("ports"), kinds);
+            let _ = frame_flow(&bytes, bytes.len() as u32, linktype, by("macs,addresses"), kinds);
+            prop_assert!(found.what == Completeness::Whole || found.key != FlowKey::Nothing);
         }
     }
 }

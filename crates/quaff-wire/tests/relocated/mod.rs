@@ -1,11 +1,11 @@
 //! Random programs, and what the tests of moved filters have in common.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use quaff_wire::filter::{Insn, Layouts, Program, Subject};
+use quaff_wire::filter::{Insn, Program, Subject, TunnelLayouts};
 
 pub(crate) const MATCHED: u32 = 9;
 pub(crate) const UNDECIDED: u32 = 1;
-pub(crate) const BOTH: Layouts = Layouts { erspan: true, vxlan: true };
+pub(crate) const BOTH: TunnelLayouts = TunnelLayouts { erspan: true, vxlan: true };
 
 /// A program that is well formed whatever the numbers: five for each instruction.
 pub(crate) fn program(numbers: &[u32]) -> Vec<Insn> {

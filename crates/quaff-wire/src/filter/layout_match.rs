@@ -8,11 +8,12 @@ use super::asm::{Asm, Label};
 use super::insn::code::{
     ABS, ADD, ALU, AND, B, H, IMM, IND, JEQ, JGE, JSET, LD, LDX, LEN, MEM, MISC, ST, SUB, TAX, TXA, W, X,
 };
+use crate::net;
 use std::fmt;
 
 /// A tunnel whose headers always have the same length: where its inner frame begins is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
+pub enum TunnelLayout {
     /// GRE without options: 14 + 20 + 4.
     Erspan1,
     /// GRE with a sequence number and the header of type II: 14 + 20 + 8 + 8.
@@ -27,7 +28,7 @@ pub enum Layout {
     Vxlan,
 }
 
-impl Layout {
+impl TunnelLayout {
     /// All of them, those that are seen most first.
     const ALL: [Self; 6] = [
         Self::Erspan2,
@@ -54,7 +55,7 @@ impl Layout {
     }
 }
 
-impl fmt::Display for Layout {
+impl fmt::Display for TunnelLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Erspan1 => "ERSPAN I",
@@ -69,21 +70,21 @@ impl fmt::Display for Layout {
 
 /// The tunnels that are to be taken off, as far as they have a fixed layout.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Layouts {
+pub struct TunnelLayouts {
     /// ERSPAN I, II and III.
     pub erspan: bool,
     /// VXLAN.
     pub vxlan: bool,
 }
 
-impl Layouts {
+impl TunnelLayouts {
     /// The layouts, those that are seen most first.
-    pub(super) fn list(self) -> Vec<Layout> {
-        let is_wanted = |layout: &Layout| match layout {
-            Layout::Vxlan => self.vxlan,
+    pub(super) fn list(self) -> Vec<TunnelLayout> {
+        let is_wanted = |layout: &TunnelLayout| match layout {
+            TunnelLayout::Vxlan => self.vxlan,
             _ => self.erspan,
         };
-        Layout::ALL.into_iter().filter(is_wanted).collect()
+        TunnelLayout::ALL.into_iter().filter(is_wanted).collect()
     }
 }
 
@@ -105,19 +106,19 @@ mod at {
     pub(super) const ERSPAN3_FLAGS: u32 = 52;
 }
 
-const ETHERNET_BYTES: u32 = 14;
-const IPV4_BYTES: u32 = 20;
-const ETHERTYPE_IPV4: u32 = 0x0800;
-const ETHERTYPE_ARP: u32 = 0x0806;
-const ETHERTYPE_VLAN: u32 = 0x8100;
-const ETHERTYPE_IPV6: u32 = 0x86dd;
+const ETHERNET_BYTES: u32 = net::ETHERNET_BYTES as u32;
+const IPV4_BYTES: u32 = net::IPV4_BYTES as u32;
+const ETHERTYPE_IPV4: u32 = net::ETHERTYPE_IPV4 as u32;
+const ETHERTYPE_ARP: u32 = net::ETHERTYPE_ARP as u32;
+const ETHERTYPE_VLAN: u32 = net::TPID_CUSTOMER as u32;
+const ETHERTYPE_IPV6: u32 = net::ETHERTYPE_IPV6 as u32;
 /// More fragments, or an offset: all but "don't fragment" and the reserved bit.
 const IS_FRAGMENT: u32 = 0x3fff;
-const ICMP: u32 = 1;
-const TCP: u32 = 6;
-const UDP: u32 = 17;
-const GRE: u32 = 47;
-const ICMPV6: u32 = 58;
+const ICMP: u32 = net::ICMP as u32;
+const TCP: u32 = net::TCP as u32;
+const UDP: u32 = net::UDP as u32;
+const GRE: u32 = net::GRE as u32;
+const ICMPV6: u32 = net::ICMPV6 as u32;
 const VXLAN_PORT: u32 = 4789;
 /// The shortest packet of any layout, with an Ethernet header inside.
 const OUTER_BYTES_MIN: u32 = 38 + ETHERNET_BYTES;
@@ -130,17 +131,17 @@ pub(super) struct Ways<'a> {
     /// The packet is none that can be decided here.
     pub(super) up: Label,
     /// Where the layouts that can be decided go on.
-    pub(super) bodies: &'a [(Layout, Label)],
+    pub(super) bodies: &'a [(TunnelLayout, Label)],
     /// Pass packets up whose original length the mirror cut: the program asks for the length.
     pub(super) asks_len: bool,
 }
 
 impl Ways<'_> {
-    fn body(&self, layout: Layout) -> Option<Label> {
+    fn body(&self, layout: TunnelLayout) -> Option<Label> {
         self.bodies.iter().find(|(of, _)| *of == layout).map(|(_, label)| *label)
     }
 
-    fn has_any(&self, layouts: &[Layout]) -> bool {
+    fn has_any(&self, layouts: &[TunnelLayout]) -> bool {
         layouts.iter().any(|layout| self.body(*layout).is_some())
     }
 }
@@ -181,14 +182,14 @@ fn expect_length(asm: &mut Asm, offset: u32, extra: u32, up: Label) {
 }
 
 fn guard_vxlan(asm: &mut Asm, ways: &Ways<'_>) {
-    let Some(body) = ways.body(Layout::Vxlan) else { return asm.jump(ways.up) };
+    let Some(body) = ways.body(TunnelLayout::Vxlan) else { return asm.jump(ways.up) };
     asm.put(LD | H | ABS, at::UDP_DESTINATION);
     asm.expect(JEQ, VXLAN_PORT, ways.up);
     expect_length(asm, at::UDP_LENGTH, ETHERNET_BYTES + IPV4_BYTES, ways.up);
     // The I flag. All others are ignored on receipt (RFC 7348, section 5).
     asm.put(LD | B | ABS, at::HEADER);
     asm.expect(JSET, 0x08, ways.up);
-    enter(asm, Layout::Vxlan, body, ways.up);
+    enter(asm, TunnelLayout::Vxlan, body, ways.up);
 }
 
 fn guard_gre(asm: &mut Asm, ways: &Ways<'_>) {
@@ -200,8 +201,8 @@ fn guard_gre(asm: &mut Asm, ways: &Ways<'_>) {
     }
     asm.jump(ways.up);
     asm.place(type1);
-    match ways.body(Layout::Erspan1) {
-        Some(body) => enter(asm, Layout::Erspan1, body, ways.up),
+    match ways.body(TunnelLayout::Erspan1) {
+        Some(body) => enter(asm, TunnelLayout::Erspan1, body, ways.up),
         None => asm.jump(ways.up),
     }
     asm.place(type2);
@@ -214,7 +215,7 @@ fn guard_erspan2(asm: &mut Asm, ways: &Ways<'_>) {
     /// The trunk's encapsulation; 2 is 802.1Q: the tag was removed, and is in the header.
     const EN: u32 = 0x1800;
     const EN_TAG_REMOVED: u32 = 0x1000;
-    if !ways.has_any(&[Layout::Erspan2, Layout::Erspan2Tagged]) {
+    if !ways.has_any(&[TunnelLayout::Erspan2, TunnelLayout::Erspan2Tagged]) {
         return asm.jump(ways.up);
     }
     guard_version(asm, 1, ways);
@@ -222,7 +223,7 @@ fn guard_erspan2(asm: &mut Asm, ways: &Ways<'_>) {
     asm.put(LD | H | ABS, at::HEADER_LOW);
     asm.put(ALU | AND, EN);
     asm.branch(JEQ, EN_TAG_REMOVED, tagged, plain);
-    for (label, layout) in [(plain, Layout::Erspan2), (tagged, Layout::Erspan2Tagged)] {
+    for (label, layout) in [(plain, TunnelLayout::Erspan2), (tagged, TunnelLayout::Erspan2Tagged)] {
         asm.place(label);
         match ways.body(layout) {
             Some(body) => enter(asm, layout, body, ways.up),
@@ -234,17 +235,17 @@ fn guard_erspan2(asm: &mut Asm, ways: &Ways<'_>) {
 fn guard_erspan3(asm: &mut Asm, ways: &Ways<'_>) {
     const HAS_PLATFORM: u32 = 0x0001;
     const FRAME_TYPE: u32 = 0x7c00;
-    if !ways.has_any(&[Layout::Erspan3, Layout::Erspan3Platform]) {
+    if !ways.has_any(&[TunnelLayout::Erspan3, TunnelLayout::Erspan3Platform]) {
         return asm.jump(ways.up);
     }
     asm.put(LD | LEN, 0);
-    asm.expect(JGE, Layout::Erspan3.bytes() + ETHERNET_BYTES, ways.up);
+    asm.expect(JGE, TunnelLayout::Erspan3.bytes() + ETHERNET_BYTES, ways.up);
     guard_version(asm, 2, ways);
     asm.put(LD | H | ABS, at::ERSPAN3_FLAGS);
     asm.refuse(JSET, FRAME_TYPE, ways.up);
     let (plain, platform) = (asm.label(), asm.label());
     asm.branch(JSET, HAS_PLATFORM, platform, plain);
-    for (label, layout) in [(plain, Layout::Erspan3), (platform, Layout::Erspan3Platform)] {
+    for (label, layout) in [(plain, TunnelLayout::Erspan3), (platform, TunnelLayout::Erspan3Platform)] {
         asm.place(label);
         match ways.body(layout) {
             Some(body) => enter(asm, layout, body, ways.up),
@@ -267,7 +268,7 @@ fn guard_version(asm: &mut Asm, version: u32, ways: &Ways<'_>) {
 }
 
 /// Enters a body if there is an Ethernet header inside.
-fn enter(asm: &mut Asm, layout: Layout, body: Label, up: Label) {
+fn enter(asm: &mut Asm, layout: TunnelLayout, body: Label, up: Label) {
     asm.put(LD | LEN, 0);
     asm.branch(JGE, layout.bytes() + ETHERNET_BYTES, body, up);
 }
@@ -279,8 +280,8 @@ fn enter(asm: &mut Asm, layout: Layout, body: Label, up: Label) {
 /// UDP over these that is neither from nor to a port of a tunnel.
 pub(super) struct NestedGuard {
     /// Where the outer guard leads to.
-    pub(super) entries: Vec<(Layout, Label)>,
-    bodies: Vec<(Layout, Label)>,
+    pub(super) entries: Vec<(TunnelLayout, Label)>,
+    bodies: Vec<(TunnelLayout, Label)>,
     slot: u32,
     up: Label,
 }
@@ -300,7 +301,7 @@ mod inner {
 
 impl NestedGuard {
     /// A guard before `bodies`. `slot` is a word of scratch memory.
-    pub(super) fn new(asm: &mut Asm, bodies: Vec<(Layout, Label)>, slot: u32, up: Label) -> Self {
+    pub(super) fn new(asm: &mut Asm, bodies: Vec<(TunnelLayout, Label)>, slot: u32, up: Label) -> Self {
         let entries = bodies.iter().map(|(layout, _)| (*layout, asm.label())).collect();
         Self { entries, bodies, slot, up }
     }

@@ -1,36 +1,44 @@
-//! ARP of IPv4 on Ethernet (RFC 826): who has an address, and who says so. Frames are written and read whole; what an
-//! answer means is nothing of this room.
+//! ARP of IPv4 on Ethernet (RFC 826): questions and answers, read and written as whole frames.
 
-use crate::udp::{ETHERNET_BYTES, MACS_BYTES, Tag};
+use super::vlan::VlanTag;
+use super::{ETHERNET_BYTES, ETHERNET_FRAME_BYTES_MIN, ETHERTYPE_ARP, MACS_BYTES};
 use std::net::Ipv4Addr;
 
-/// EtherType of ARP.
-pub const ETHERTYPE_ARP: u16 = 0x0806;
-/// Ethernet, IPv4, addresses of 6 and 4 bytes.
-const KIND: [u8; 6] = [0, 1, 8, 0, 6, 4];
-/// Bytes of an ARP packet.
-const ARP_BYTES: usize = 28;
-/// Without FCS, tags included.
-const FRAME_BYTES_MIN: usize = 60;
+/// Hardware and protocol of a message: Ethernet and IPv4, with addresses of 6 and 4 bytes.
+pub(crate) const IPV4_ON_ETHERNET: [u8; 6] = [0, 1, 8, 0, 6, 4];
+/// Bytes of a message.
+pub(crate) const ARP_BYTES: usize = 28;
+/// Offsets of the sender's and the target's IP address.
+pub(crate) const SENDER_IP: usize = 14;
+pub(crate) const TARGET_IP: usize = 24;
 const BROADCAST: [u8; 6] = [0xff; 6];
 
-/// What a packet says.
+/// Sender and target address of a message of ARP for IPv4 at the front of `bytes`.
+pub(crate) fn addresses(bytes: &[u8]) -> Option<[Ipv4Addr; 2]> {
+    let message =
+        bytes.first_chunk().filter(|message: &&[u8; ARP_BYTES]| message[..6] == IPV4_ON_ETHERNET)?;
+    Some([SENDER_IP, TARGET_IP].map(|at| ipv4(message, at)))
+}
+
+/// The IP address at offset `at` of a message.
+pub(crate) fn ipv4(message: &[u8; ARP_BYTES], at: usize) -> Ipv4Addr {
+    Ipv4Addr::from(std::array::from_fn::<u8, 4, _>(|i| message[at + i]))
+}
+
+/// A message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arp {
-    /// It answers; otherwise it asks for `target_ip`.
+    /// False in a question, which asks for `target_ip`.
     pub is_reply: bool,
-    /// Who sends it.
     pub sender_mac: [u8; 6],
-    /// And its address.
     pub sender_ip: Ipv4Addr,
-    /// Whom it is for; zeros in a question.
+    /// Zeros in a question.
     pub target_mac: [u8; 6],
-    /// And its address.
     pub target_ip: Ipv4Addr,
 }
 
 impl Arp {
-    /// Who has `target_ip`?
+    /// A question for the MAC address of `target_ip`.
     pub fn question(sender_mac: [u8; 6], sender_ip: Ipv4Addr, target_ip: Ipv4Addr) -> Self {
         Self { is_reply: false, sender_mac, sender_ip, target_mac: [0; 6], target_ip }
     }
@@ -46,46 +54,51 @@ impl Arp {
         }
     }
 
-    /// The frame, without FCS: a question to all, an answer to who asked.
-    pub fn frame(&self, tag: Option<Tag>) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(FRAME_BYTES_MIN);
+    /// The frame, without FCS: a question is broadcast, an answer is not.
+    pub fn frame(&self, tag: Option<VlanTag>) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(ETHERNET_FRAME_BYTES_MIN);
         bytes.extend(if self.is_reply { self.target_mac } else { BROADCAST });
         bytes.extend(self.sender_mac);
         for word in tag.into_iter().flat_map(|tag| [tag.tpid, tag.tci]).chain([ETHERTYPE_ARP]) {
             bytes.extend(word.to_be_bytes());
         }
-        bytes.extend(KIND);
+        bytes.extend(IPV4_ON_ETHERNET);
         bytes.extend(if self.is_reply { [0, 2] } else { [0, 1] });
         bytes.extend(self.sender_mac);
         bytes.extend(self.sender_ip.octets());
         bytes.extend(self.target_mac);
         bytes.extend(self.target_ip.octets());
-        bytes.resize(FRAME_BYTES_MIN, 0);
+        bytes.resize(ETHERNET_FRAME_BYTES_MIN, 0);
         bytes
     }
 
-    /// What an untagged frame says; `None` when it is no such packet.
+    /// The message in an untagged frame; `None` where there is no message of ARP for IPv4.
     pub fn read(frame: &[u8]) -> Option<Self> {
         let ethertype = frame.get(MACS_BYTES..ETHERNET_BYTES)?;
         let packet: &[u8; ARP_BYTES] = frame.get(ETHERNET_BYTES..)?.first_chunk()?;
-        if ethertype != ETHERTYPE_ARP.to_be_bytes() || packet[..6] != KIND {
+        if ethertype != ETHERTYPE_ARP.to_be_bytes() || packet[..6] != IPV4_ON_ETHERNET {
             return None;
         }
         let mac = |at: usize| std::array::from_fn(|i| packet[at + i]);
-        let ip = |at: usize| Ipv4Addr::from(std::array::from_fn::<u8, 4, _>(|i| packet[at + i]));
         let is_reply = match packet[6..8] {
             [0, 1] => false,
             [0, 2] => true,
             _ => return None,
         };
-        Some(Self { is_reply, sender_mac: mac(8), sender_ip: ip(14), target_mac: mac(18), target_ip: ip(24) })
+        Some(Self {
+            is_reply,
+            sender_mac: mac(8),
+            sender_ip: ipv4(packet, SENDER_IP),
+            target_mac: mac(18),
+            target_ip: ipv4(packet, TARGET_IP),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::TPID_CUSTOMER;
     use super::*;
-    use crate::udp::TPID_CUSTOMER;
     use etherparse::{ArpOperation, ArpPacketSlice, EtherType, Ethernet2Slice};
     use proptest::prelude::*;
 
@@ -111,7 +124,7 @@ mod tests {
             (ROUTER, HERE, [2, 0, 0, 0, 0, 7])
         );
         assert_eq!(answer.frame(None)[..6], [2, 0, 0, 0, 0, 7]);
-        let tagged = question.frame(Some(Tag { tpid: TPID_CUSTOMER, tci: 100 }));
+        let tagged = question.frame(Some(VlanTag { tpid: TPID_CUSTOMER, tci: 100 }));
         assert_eq!((&tagged[12..18], tagged.len()), (&[0x81, 0, 0, 100, 8, 6][..], 60));
     }
 

@@ -4,7 +4,8 @@
 //! came before; FIN of the client, FIN of the server, and the last ACK. Then the slot is given to the
 //! next 5-tuple. Nothing is lost, repeated or out of order.
 
-use super::packet::{ACK, FIN, PSH, SYN, Transport};
+use super::packet::Transport;
+use crate::net::tcp::{ACK, FIN, PSH, SYN};
 
 /// One end's place in a conversation is its index here.
 const CLIENT: usize = 0;
@@ -12,7 +13,7 @@ const SERVER: usize = 1;
 
 /// All conversations that go on.
 #[derive(Debug, Clone)]
-pub(super) struct Talks {
+pub(super) struct TcpConversations {
     slots: Vec<Slot>,
     at: usize,
     /// The next flow to begin.
@@ -39,7 +40,7 @@ pub(super) struct Segment {
     pub(super) transport: Transport,
 }
 
-impl Talks {
+impl TcpConversations {
     pub(super) fn new(concurrent: usize, segments: u32, seed: u64) -> Self {
         let mut talks = Self { slots: Vec::new(), at: 0, next_flow: 0, segments, salt: seed };
         talks.slots = (0..concurrent).map(|_| talks.begin()).collect();
@@ -60,7 +61,7 @@ impl Talks {
         Slot { flow, step: 0, seq: [mixed as u32, (mixed >> 32) as u32] }
     }
 
-    /// What comes next. Then [`Talks::sent`] must be told how much data it got.
+    /// What comes next. Then [`TcpConversations::sent`] must be told how much data it got.
     pub(super) fn segment(&self) -> Segment {
         let slot = &self.slots[self.at];
         let data_end = 3 + self.segments;
@@ -98,7 +99,7 @@ impl Talks {
 mod tests {
     use super::*;
 
-    fn flags(talks: &mut Talks) -> (u64, u8, u32, u32) {
+    fn flags(talks: &mut TcpConversations) -> (u64, u8, u32, u32) {
         let segment = talks.segment();
         talks.sent(&segment, if segment.has_data { 100 } else { 0 });
         let Transport::Tcp { seq, ack, flags } = segment.transport else { panic!() };
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_conversation_is_whole() {
-        let mut talks = Talks::new(1, 2, 5);
+        let mut talks = TcpConversations::new(1, 2, 5);
         let all: Vec<_> = (0..9).map(|_| flags(&mut talks)).collect();
         let [client, server] = [all[0].2, all[1].2];
         let expected = [
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn slots_take_turns() {
-        let mut talks = Talks::new(3, 0, 5);
+        let mut talks = TcpConversations::new(3, 0, 5);
         assert_eq!(talks.begun(), 0);
         let all: Vec<_> = (0..4).map(|_| flags(&mut talks).0).collect();
         assert_eq!(all, [0, 1, 2, 0]);

@@ -7,7 +7,7 @@ use thiserror::Error;
 /// What of a frame says which member takes it. A frame that lacks a field goes by those it has: what
 /// is not IP goes by its MAC addresses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct By {
+pub struct SplitFields {
     /// The MAC addresses.
     pub macs: bool,
     /// The IP addresses.
@@ -16,7 +16,7 @@ pub struct By {
     pub ports: bool,
 }
 
-impl By {
+impl SplitFields {
     /// Whether IP packets go by more than their MAC addresses.
     pub fn has_addresses(self) -> bool {
         self.addresses || self.ports
@@ -30,7 +30,7 @@ impl By {
 )]
 pub struct UnknownField(pub String);
 
-impl FromStr for By {
+impl FromStr for SplitFields {
     type Err = UnknownField;
 
     /// Words with commas between them; upper and lower case are the same.
@@ -46,7 +46,7 @@ impl FromStr for By {
     }
 }
 
-impl fmt::Display for By {
+impl fmt::Display for SplitFields {
     /// As [`FromStr`] reads it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields = [(self.macs, "macs"), (self.addresses, "addresses"), (self.ports, "ports")];
@@ -62,9 +62,13 @@ mod tests {
     #[test]
     fn words_are_written_as_they_are_read() {
         for words in ["macs", "addresses", "ports", "macs,addresses", "macs,ports", "macs,addresses,ports"] {
-            assert_eq!(words.parse::<By>().unwrap().to_string(), words);
+            assert_eq!(words.parse::<SplitFields>().unwrap().to_string(), words);
         }
-        assert_eq!("Ports, MACS".parse::<By>().unwrap().to_string(), "macs,ports");
-        assert!("".parse::<By>().is_err() && "ports,".parse::<By>().is_err() && "ip".parse::<By>().is_err());
+        assert_eq!("Ports, MACS".parse::<SplitFields>().unwrap().to_string(), "macs,ports");
+        assert!(
+            "".parse::<SplitFields>().is_err()
+                && "ports,".parse::<SplitFields>().is_err()
+                && "ip".parse::<SplitFields>().is_err()
+        );
     }
 }

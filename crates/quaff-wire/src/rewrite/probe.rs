@@ -1,25 +1,26 @@
-//! Puts the generator's stamp into any frame, so that `verify` can follow what is replayed.
+//! Replaces the payload of any frame by a probe header, so that `verify` can follow what is replayed.
 
 use super::sums;
 use crate::checksum;
-use crate::layers;
-use crate::stamp::{PORT, STAMP_BYTES, Stamp};
-use crate::udp::{ETHERTYPE_IPV4, IPV4_BYTES, PROTOCOL_UDP, TAGS_MAX, UDP_BYTES};
+use crate::net;
+use crate::net::{ETHERTYPE_IPV4, IPV4_BYTES, UDP, UDP_BYTES};
+use crate::probe::TAGS_MAX;
+use crate::probe::{HEADER_BYTES, PORT, ProbeHeader};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// For frames that have none of IPv4 (RFC 2544, section C.2.2).
+/// Addresses for frames without any of IPv4 (RFC 2544, section C.2.2).
 const OTHERS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
 
-/// Makes a frame of the generator of it. MACs, tags and addresses of IPv4 stay; so does the length,
-/// unless the stamp would not fit. All else is new: IPv4, UDP, stamp, pattern.
+/// Turns the frame into one of the generator. MACs, tags and addresses of IPv4 stay; so does the length,
+/// unless the probe header would not fit. All else is new: IPv4, UDP, probe header, pattern.
 ///
-/// `false`, and nothing has changed, when it is too short for Ethernet, too long for IPv4, or has more
+/// Returns false, and changes nothing, when the frame is too short for Ethernet, too long for IPv4, or has more
 /// tags than a generated frame.
-pub fn stamp(frame: &mut Vec<u8>, stamp: &Stamp) -> bool {
-    let Some(layers) = layers::ethernet(frame) else { return false };
+pub fn insert_probe(frame: &mut Vec<u8>, header: &ProbeHeader) -> bool {
+    let Some(layers) = net::layers(frame) else { return false };
     let at = layers.network;
     let payload = at + IPV4_BYTES + UDP_BYTES;
-    let bytes = frame.len().max(payload + STAMP_BYTES);
+    let bytes = frame.len().max(payload + HEADER_BYTES);
     let Ok(total) = u16::try_from(bytes - at) else { return false };
     if layers.tags > TAGS_MAX {
         return false;
@@ -31,22 +32,22 @@ pub fn stamp(frame: &mut Vec<u8>, stamp: &Stamp) -> bool {
     frame.resize(bytes, 0);
     frame[at - 2..at].copy_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
     let ip = &mut frame[at..at + IPV4_BYTES];
-    ip[..12].copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, PROTOCOL_UDP, 0, 0]);
+    ip[..12].copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, UDP, 0, 0]);
     ip[2..4].copy_from_slice(&total.to_be_bytes());
     ip[12..16].copy_from_slice(&source.octets());
     ip[16..20].copy_from_slice(&destination.octets());
     let length = total - IPV4_BYTES as u16;
-    let words = [stamp.stream, PORT, length, 0];
+    let words = [header.stream, PORT, length, 0];
     for (word, bytes) in words.iter().zip(frame[at + IPV4_BYTES..payload].chunks_exact_mut(2)) {
         bytes.copy_from_slice(&word.to_be_bytes());
     }
-    frame[payload..payload + STAMP_BYTES].copy_from_slice(&stamp.encode());
-    for (i, byte) in frame[payload..].iter_mut().enumerate().skip(STAMP_BYTES) {
+    frame[payload..payload + HEADER_BYTES].copy_from_slice(&header.encode());
+    for (i, byte) in frame[payload..].iter_mut().enumerate().skip(HEADER_BYTES) {
         *byte = i as u8;
     }
     sums::recompute_header(frame, at);
     let addresses = checksum::sum(&frame[at + 12..at + 20]);
-    let pseudo = checksum::add(addresses, checksum::add(u16::from(PROTOCOL_UDP), length));
+    let pseudo = checksum::add(addresses, checksum::add(u16::from(UDP), length));
     let sum = match !checksum::add(pseudo, checksum::sum(&frame[at + IPV4_BYTES..])) {
         0 => 0xffff,
         sum => sum,
@@ -58,7 +59,7 @@ pub fn stamp(frame: &mut Vec<u8>, stamp: &Stamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stamp::{Read, read};
+    use crate::probe::{Classified, classify};
     use crate::tunnel::build;
     use proptest::prelude::*;
 
@@ -68,9 +69,9 @@ mod tests {
             let tags = &[(0x88a8, 5), (0x8100, 6)][..tags];
             let before = build::ethernet(tags, ethertype, &payload);
             let mut frame = before.clone();
-            let expected = Stamp { stream, seq, intended_ns: seq / 3, late_ns: 0, last: false, bounded: false };
-            prop_assert!(stamp(&mut frame, &expected));
-            prop_assert_eq!(read(&frame, frame.len()), Read::Stamp(expected));
+            let expected = ProbeHeader { stream, seq, intended_ns: seq / 3, late_ns: 0, last: false, bounded: false };
+            prop_assert!(insert_probe(&mut frame, &expected));
+            prop_assert_eq!(classify(&frame, frame.len()), Classified::Intact(expected));
             prop_assert_eq!(&frame[..12 + 4 * tags.len()], &before[..12 + 4 * tags.len()]);
             prop_assert_eq!(frame.len(), before.len().max(64 + 4 * tags.len()));
         }
@@ -81,12 +82,12 @@ mod tests {
         let ips = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
         let mut frame =
             build::ethernet(&[], 0x0800, &build::ipv4(ips[0], ips[1], 6, &[1, 1, 1, 0], &[0; 30]));
-        let some = Stamp { stream: 1, seq: 0, intended_ns: 0, late_ns: 0, last: false, bounded: false };
-        assert!(stamp(&mut frame, &some));
-        assert_eq!(layers::ethernet(&frame).unwrap().ip.unwrap().addresses, ips.map(IpAddr::from));
-        assert!(!stamp(&mut vec![0; 13], &some));
-        assert!(!stamp(&mut vec![0; 70_000], &some));
+        let some = ProbeHeader { stream: 1, seq: 0, intended_ns: 0, late_ns: 0, last: false, bounded: false };
+        assert!(insert_probe(&mut frame, &some));
+        assert_eq!(net::layers(&frame).unwrap().ip.unwrap().addresses, ips.map(IpAddr::from));
+        assert!(!insert_probe(&mut vec![0; 13], &some));
+        assert!(!insert_probe(&mut vec![0; 70_000], &some));
         let tags = [(0x88a8, 1), (0x88a8, 2), (0x8100, 3)];
-        assert!(!stamp(&mut build::ethernet(&tags, 0x0800, &[0; 60]), &some));
+        assert!(!insert_probe(&mut build::ethernet(&tags, 0x0800, &[0; 60]), &some));
     }
 }

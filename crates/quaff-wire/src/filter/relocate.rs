@@ -6,13 +6,14 @@
 
 use super::Program;
 use super::asm::{Asm, Label};
-use super::guard::{Layout, Layouts, NestedGuard, Ways, guard};
 use super::insn::code::{
     A, ABS, ADD, ALU, AND, B, DIV, H, IMM, IND, JEQ, JGE, JGT, JMP, JSET, K, LD, LDX, LEN, LSH, MEM, MISC,
     MOD, MSH, MUL, NEG, OR, RET, RSH, ST, STX, SUB, TAX, TXA, W, X, XOR,
 };
 use super::insn::{Alu, Insn, MEMORY_WORDS, Op, Operand, Size, Test};
-use crate::record::{TAG_BYTES, TAG_OFFSET};
+use super::layout_match::{NestedGuard, TunnelLayout, TunnelLayouts, Ways, guard};
+use crate::net::{TAG_BYTES, TPID_CUSTOMER};
+use crate::record::TAG_OFFSET;
 
 /// The most instructions that the kernel takes (`BPF_MAXINSNS`).
 pub const INSNS_MAX: usize = 4096;
@@ -21,13 +22,13 @@ const FAR: u32 = 0x00ff_ffff;
 
 /// What is to be moved.
 #[derive(Debug, Clone, Copy)]
-pub struct Moving<'a> {
+pub struct Relocation<'a> {
     /// The filter on inner frames, compiled for Ethernet as it is in a file.
     pub inner: &'a Program,
     /// The filter on outer packets, compiled for the interface; it has to hold as well.
     pub outer: Option<&'a [Insn]>,
     /// Which tunnels are taken off.
-    pub layouts: Layouts,
+    pub layouts: TunnelLayouts,
     /// How many tunnels inside each other are taken off. Above 1, packets whose inner frame may be a
     /// tunnel itself are passed up.
     pub depth: u8,
@@ -39,18 +40,18 @@ pub struct Moving<'a> {
 
 /// A program for the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moved {
+pub struct Relocated {
     /// The program, [`INSNS_MAX`] instructions at the most.
     pub insns: Vec<Insn>,
     /// The tunnels that it decides about.
-    pub layouts: Vec<Layout>,
+    pub layouts: Vec<TunnelLayout>,
     /// The tunnels with a fixed layout for which it had no room; they are passed up.
-    pub left: Vec<Layout>,
+    pub left: Vec<TunnelLayout>,
 }
 
 /// Why a filter on inner frames cannot run in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotMovable {
+pub enum NotRelocatable {
     /// No tunnel that is taken off has a fixed layout.
     #[error("only ERSPAN and VXLAN have headers of a fixed length")]
     NoLayout,
@@ -69,10 +70,10 @@ pub enum NotMovable {
 }
 
 /// Moves a filter. Programs that get too long lose the layouts that are seen least, one by one.
-pub fn moved(moving: &Moving<'_>) -> Result<Moved, NotMovable> {
+pub fn relocate(moving: &Relocation<'_>) -> Result<Relocated, NotRelocatable> {
     let mut layouts = moving.layouts.list();
     if layouts.is_empty() {
-        return Err(NotMovable::NoLayout);
+        return Err(NotRelocatable::NoLayout);
     }
     let spare = Spare::of(moving)?;
     if spare.tci.is_none() {
@@ -83,11 +84,11 @@ pub fn moved(moving: &Moving<'_>) -> Result<Moved, NotMovable> {
         let insns = assemble(moving, &layouts, spare)?;
         if insns.len() <= INSNS_MAX {
             let left = all[layouts.len()..].to_vec();
-            return Ok(Moved { insns, layouts, left });
+            return Ok(Relocated { insns, layouts, left });
         }
         layouts.pop();
         if layouts.is_empty() {
-            return Err(NotMovable::TooLong(insns.len()));
+            return Err(NotRelocatable::TooLong(insns.len()));
         }
     }
 }
@@ -102,13 +103,13 @@ struct Spare {
 }
 
 impl Spare {
-    fn of(moving: &Moving<'_>) -> Result<Self, NotMovable> {
+    fn of(moving: &Relocation<'_>) -> Result<Self, NotRelocatable> {
         let used = moving.inner.memory();
         let mut free = (0..MEMORY_WORDS as u32).rev().filter(|slot| used & 1 << slot == 0);
         let needs_save = moving.depth > 1 || moving.inner.ops.iter().any(|op| needs_save(*op));
         match free.next() {
             Some(save) => Ok(Self { save, tci: free.next() }),
-            None if needs_save => Err(NotMovable::Memory),
+            None if needs_save => Err(NotRelocatable::Memory),
             None => Ok(Self { save: 0, tci: None }),
         }
     }
@@ -118,17 +119,22 @@ fn needs_save(op: Op) -> bool {
     matches!(op, Op::LenX | Op::Alu(Alu::Lsh | Alu::Rsh, Operand::X))
 }
 
-fn assemble(moving: &Moving<'_>, layouts: &[Layout], spare: Spare) -> Result<Vec<Insn>, NotMovable> {
+fn assemble(
+    moving: &Relocation<'_>,
+    layouts: &[TunnelLayout],
+    spare: Spare,
+) -> Result<Vec<Insn>, NotRelocatable> {
     let mut asm = Asm::default();
     let up = asm.label();
     if let Some(outer) = moving.outer {
         chain(&mut asm, outer)?;
     }
-    // Layouts whose frames begin at the same place share a body.
-    let mut places: Vec<(Layout, Label)> = Vec::new();
+    // TunnelLayouts whose frames begin at the same place share a body.
+    let mut places: Vec<(TunnelLayout, Label)> = Vec::new();
     let mut bodies = Vec::new();
     for &layout in layouts {
-        let is_alike = |of: &Layout| (of.bytes(), of.is_tagged()) == (layout.bytes(), layout.is_tagged());
+        let is_alike =
+            |of: &TunnelLayout| (of.bytes(), of.is_tagged()) == (layout.bytes(), layout.is_tagged());
         let label = places.iter().find(|(of, _)| is_alike(of)).map(|(_, label)| *label);
         let label = label.unwrap_or_else(|| {
             let label = asm.label();
@@ -155,11 +161,12 @@ fn assemble(moving: &Moving<'_>, layouts: &[Layout], spare: Spare) -> Result<Vec
 }
 
 /// Writes a program so that what it accepts goes on behind it.
-fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotMovable> {
+fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotRelocatable> {
     let labels: Vec<_> = program.iter().map(|_| asm.label()).collect();
     let behind = asm.label();
-    let target =
-        |at: usize, far: usize| labels.get((at + 1).saturating_add(far)).copied().ok_or(NotMovable::Outer);
+    let target = |at: usize, far: usize| {
+        labels.get((at + 1).saturating_add(far)).copied().ok_or(NotRelocatable::Outer)
+    };
     for (at, insn) in program.iter().enumerate() {
         asm.place(labels[at]);
         match insn.code {
@@ -182,7 +189,7 @@ fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotMovable> {
 
 /// The program for inner frames that begin at `base`.
 struct Body<'a> {
-    moving: &'a Moving<'a>,
+    moving: &'a Relocation<'a>,
     base: u32,
     is_tagged: bool,
     spare: Spare,
@@ -196,7 +203,7 @@ struct Ends {
 }
 
 impl Body<'_> {
-    fn write(&self, asm: &mut Asm) -> Result<(), NotMovable> {
+    fn write(&self, asm: &mut Asm) -> Result<(), NotRelocatable> {
         let ops = &self.moving.inner.ops;
         let ends = Ends { matched: asm.label(), rejected: asm.label(), undecided: asm.label() };
         let labels: Vec<_> = ops.iter().map(|_| asm.label()).collect();
@@ -226,7 +233,7 @@ impl Body<'_> {
         Ok(())
     }
 
-    fn op(&self, asm: &mut Asm, op: Op, ends: &Ends) -> Result<(), NotMovable> {
+    fn op(&self, asm: &mut Asm, op: Op, ends: &Ends) -> Result<(), NotRelocatable> {
         match op {
             Op::Load(size, k) => self.load(asm, size, k, ends),
             Op::LoadX(size, k) => self.load_x(asm, size, k, ends),
@@ -259,7 +266,7 @@ impl Body<'_> {
             Op::Neg => asm.put(ALU | NEG, 0),
             Op::Tax => asm.put(MISC | TAX, 0),
             Op::Txa => asm.put(MISC | TXA, 0),
-            Op::Aside(_) => return Err(NotMovable::Ancillary),
+            Op::Aside(_) => return Err(NotRelocatable::Ancillary),
             Op::Jump(_) | Op::Branch { .. } => {
                 unreachable!("jumps are written where their targets are known")
             }
@@ -307,7 +314,7 @@ impl Body<'_> {
 
     /// A load from the tag that goes back, which lies nowhere in the packet.
     fn load_tag(&self, asm: &mut Asm, size: Size, k: u32, ends: &Ends) {
-        const TPID: u32 = 0x8100;
+        const TPID: u32 = TPID_CUSTOMER as u32;
         let tci = self.spare.tci.unwrap_or(0);
         match (size, k) {
             (Size::Half, 12) => asm.put(LD | IMM, TPID),

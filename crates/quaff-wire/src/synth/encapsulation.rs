@@ -1,42 +1,41 @@
 //! What stands before the IP header: MAC addresses, VLAN tags, MPLS labels, and a tunnel around it all.
 
+use crate::net::{
+    ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, GRE, IPV4_BYTES, UDP, VlanTag,
+};
 use crate::tunnel::build;
-use crate::udp::Tag;
 use std::net::Ipv4Addr;
 
-const PROTOCOL_UDP: u8 = 17;
-const PROTOCOL_GRE: u8 = 47;
 /// The UDP port of VXLAN (RFC 7348).
 const VXLAN_PORT: u16 = 4789;
 /// Places in the outer headers, which are Ethernet, IPv4 without options, and then GRE or UDP.
-const OUTER_IP: usize = 14;
-const OUTER_TRANSPORT: usize = OUTER_IP + 20;
+const OUTER_IP: usize = ETHERNET_BYTES;
+const OUTER_TRANSPORT: usize = OUTER_IP + IPV4_BYTES;
 
 /// Headers of the link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
+pub struct LinkHeaders {
     /// Destination of frames that go there; the source of those that come back.
     pub dst_mac: [u8; 6],
     /// The other one.
     pub src_mac: [u8; 6],
     /// VLAN tags, the outer one first.
-    pub tags: Vec<Tag>,
+    pub tags: Vec<VlanTag>,
     /// MPLS labels (20 bits), the outer one first.
     pub labels: Vec<u32>,
 }
 
-impl Link {
+impl LinkHeaders {
     /// All bytes before the IP header of a frame.
     pub(super) fn header(&self, is_v4: bool, is_back: bool) -> Vec<u8> {
-        const MPLS: u16 = 0x8847;
         let ends = if is_back { [self.src_mac, self.dst_mac] } else { [self.dst_mac, self.src_mac] };
         let mut bytes = ends.concat();
         for tag in &self.tags {
             bytes.extend(tag.tpid.to_be_bytes());
             bytes.extend(tag.tci.to_be_bytes());
         }
-        let ip: u16 = if is_v4 { 0x0800 } else { 0x86dd };
-        let ethertype = if self.labels.is_empty() { ip } else { MPLS };
+        let ip = if is_v4 { ETHERTYPE_IPV4 } else { ETHERTYPE_IPV6 };
+        let ethertype = if self.labels.is_empty() { ip } else { ETHERTYPE_MPLS };
         bytes.extend(ethertype.to_be_bytes());
         bytes.extend(build::mpls(&self.labels, &[]));
         bytes
@@ -45,7 +44,7 @@ impl Link {
 
 /// A tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tunnel {
+pub enum Encapsulation {
     /// As a mirror port sends frames: ERSPAN type II of this session (10 bits), frames numbered.
     Erspan(u16),
     /// VXLAN with this network identifier (24 bits); the outer source port follows the flow.
@@ -55,21 +54,21 @@ pub enum Tunnel {
 /// The headers of a tunnel, all but what changes.
 #[derive(Debug, Clone)]
 pub(super) struct Outer {
-    tunnel: Tunnel,
+    tunnel: Encapsulation,
     header: Vec<u8>,
     numbered: u32,
 }
 
 impl Outer {
-    pub(super) fn new(tunnel: Tunnel, link: &Link, [src, dst]: [Ipv4Addr; 2]) -> Self {
+    pub(super) fn new(tunnel: Encapsulation, link: &LinkHeaders, [src, dst]: [Ipv4Addr; 2]) -> Self {
         let (protocol, inside) = match tunnel {
-            Tunnel::Erspan(session) => {
+            Encapsulation::Erspan(session) => {
                 let mirror = build::Erspan { session, ..build::Erspan::default() };
-                (PROTOCOL_GRE, build::erspan_ii(0, &mirror, 0, &[]))
+                (GRE, build::erspan_ii(0, &mirror, 0, &[]))
             }
-            Tunnel::Vxlan(vni) => (PROTOCOL_UDP, build::udp(0, VXLAN_PORT, &build::vxlan(vni, &[]))),
+            Encapsulation::Vxlan(vni) => (UDP, build::udp(0, VXLAN_PORT, &build::vxlan(vni, &[]))),
         };
-        let bare = Link { tags: Vec::new(), labels: Vec::new(), ..link.clone() };
+        let bare = LinkHeaders { tags: Vec::new(), labels: Vec::new(), ..link.clone() };
         let mut header = bare.header(true, false);
         header.extend(build::ipv4(src, dst, protocol, &[], &inside));
         Self { tunnel, header, numbered: 0 }
@@ -86,11 +85,11 @@ impl Outer {
         let checksum = !crate::checksum::sum(&header[OUTER_IP..OUTER_TRANSPORT]);
         header[OUTER_IP + 10..][..2].copy_from_slice(&checksum.to_be_bytes());
         match self.tunnel {
-            Tunnel::Erspan(_) => {
+            Encapsulation::Erspan(_) => {
                 header[OUTER_TRANSPORT + 4..][..4].copy_from_slice(&self.numbered.to_be_bytes());
                 self.numbered = self.numbered.wrapping_add(1);
             }
-            Tunnel::Vxlan(_) => {
+            Encapsulation::Vxlan(_) => {
                 // RFC 7348, section 5: from the dynamic range, by a hash of the inner headers.
                 let port = 0xc000 | (flow.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as u16;
                 header[OUTER_TRANSPORT..][..2].copy_from_slice(&port.to_be_bytes());

@@ -1,15 +1,16 @@
-//! What frames of a conversation have in common, whichever way they go.
+//! The key of a flow or of a conversation, and its hash, which is the same on every machine and for ever.
 
-use crate::layers::{ICMP, ICMPV6, SCTP, TCP, UDP};
+use crate::net::Ip;
+use crate::net::{ICMP, ICMPV6, SCTP, TCP, UDP};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 /// Two MAC addresses, the lower one first.
 pub type Macs = [[u8; 6]; 2];
 
-/// A conversation: two ends, the lower one first, so that both directions have the same.
+/// A flow, with its source first, or a conversation, with the lower end first so that both directions have one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Key {
+pub enum FlowKey {
     /// A frame that says nothing of an end. All of these are one.
     Nothing,
     /// MAC addresses.
@@ -25,7 +26,7 @@ pub enum Key {
     },
 }
 
-impl Key {
+impl FlowKey {
     /// Of two MAC addresses.
     pub fn macs(ends: Macs) -> Self {
         Self::Macs(sorted(ends))
@@ -34,6 +35,17 @@ impl Key {
     /// Of two IP addresses.
     pub fn addresses(ends: [IpAddr; 2]) -> Self {
         Self::Addresses(sorted(ends))
+    }
+
+    /// The flow of a packet: one direction of a conversation. A packet without ports, such as a fragment that is not
+    /// the first one, has ports 0.
+    pub fn of(ip: &Ip, frame: &[u8]) -> Self {
+        Self::flow(ip.protocol, ip.addresses, ip.ports(frame).unwrap_or_default())
+    }
+
+    /// One direction: source first.
+    pub(crate) fn flow(protocol: u8, addresses: [IpAddr; 2], ports: [u16; 2]) -> Self {
+        Self::Ports { protocol, ends: [(addresses[0], ports[0]), (addresses[1], ports[1])] }
     }
 
     /// Of two IP addresses with ports.
@@ -72,7 +84,7 @@ fn of_mac(mac: &[u8; 6]) -> u64 {
 }
 
 /// The lower one first.
-pub(super) fn sorted<T: Ord>([one, other]: [T; 2]) -> [T; 2] {
+pub(crate) fn sorted<T: Ord>([one, other]: [T; 2]) -> [T; 2] {
     if other < one { [other, one] } else { [one, other] }
 }
 
@@ -86,7 +98,7 @@ pub fn mix(sum: u64, word: u64) -> u64 {
     z ^ z >> 31
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for FlowKey {
     /// For instance `tcp 10.0.0.1:80 – 10.0.0.2:4711`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -135,15 +147,15 @@ mod tests {
     #[test]
     fn both_directions_are_the_same_and_others_are_not() {
         let [a, b]: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
-        let key = Key::ports(TCP, [(a, 80), (b, 4711)]);
-        assert_eq!(key, Key::ports(TCP, [(b, 4711), (a, 80)]));
+        let key = FlowKey::ports(TCP, [(a, 80), (b, 4711)]);
+        assert_eq!(key, FlowKey::ports(TCP, [(b, 4711), (a, 80)]));
         let others = [
-            Key::ports(TCP, [(a, 4711), (b, 80)]),
-            Key::ports(UDP, [(a, 80), (b, 4711)]),
-            Key::addresses([a, b]),
-            Key::addresses([a, a]),
-            Key::macs([[1; 6], [2; 6]]),
-            Key::Nothing,
+            FlowKey::ports(TCP, [(a, 4711), (b, 80)]),
+            FlowKey::ports(UDP, [(a, 80), (b, 4711)]),
+            FlowKey::addresses([a, b]),
+            FlowKey::addresses([a, a]),
+            FlowKey::macs([[1; 6], [2; 6]]),
+            FlowKey::Nothing,
         ];
         for (at, other) in others.iter().enumerate() {
             assert!(*other != key && other.hash(0) != key.hash(0), "{other}");
@@ -155,7 +167,7 @@ mod tests {
     /// Machines that share a feed have to agree, so a hash is for ever.
     #[test]
     fn the_hash_is_a_fixed_one() {
-        let key = Key::ports(TCP, [([10, 0, 0, 1].into(), 80), ([10, 0, 0, 2].into(), 4711)]);
+        let key = FlowKey::ports(TCP, [([10, 0, 0, 1].into(), 80), ([10, 0, 0, 2].into(), 4711)]);
         assert_eq!(mix(0, 0), 0xe220_a839_7b1d_cdaf, "the first word of SplitMix64 of 0");
         assert_eq!(key.hash(0), 0x115a_4848_e360_ee27);
     }
@@ -163,8 +175,8 @@ mod tests {
     #[test]
     fn keys_have_names() {
         let [a, b]: [IpAddr; 2] = [[10, 0, 0, 1].into(), "2001:db8::1".parse().unwrap()];
-        assert_eq!(Key::ports(6, [(b, 1), (a, 2)]).to_string(), "tcp 10.0.0.1:2 – [2001:db8::1]:1");
-        assert_eq!(Key::ports(47, [(a, 0), (b, 0)]).to_string(), "protocol 47 10.0.0.1 – 2001:db8::1");
-        assert_eq!(Key::macs([[0xff; 6], [1; 6]]).to_string(), "01:01:01:01:01:01 – ff:ff:ff:ff:ff:ff");
+        assert_eq!(FlowKey::ports(6, [(b, 1), (a, 2)]).to_string(), "tcp 10.0.0.1:2 – [2001:db8::1]:1");
+        assert_eq!(FlowKey::ports(47, [(a, 0), (b, 0)]).to_string(), "protocol 47 10.0.0.1 – 2001:db8::1");
+        assert_eq!(FlowKey::macs([[0xff; 6], [1; 6]]).to_string(), "01:01:01:01:01:01 – ff:ff:ff:ff:ff:ff");
     }
 }

@@ -1,0 +1,133 @@
+//! IP of either version as one set of offsets: addresses, end of the datagram, transport header.
+
+use super::ipv4::{IPV4_BYTES, Ipv4};
+use super::ipv6::{self, EXTENSIONS_MAX, FRAGMENT, IPV6_BYTES, Ipv6};
+use super::{SCTP, TCP, UDP, be16};
+use std::net::IpAddr;
+
+/// An IP header (RFC 791, RFC 8200), and where its payload lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ip {
+    /// Source and destination.
+    pub addresses: [IpAddr; 2],
+    /// End of the datagram: by its own length, or the end of the bytes where that is earlier.
+    pub end: usize,
+    /// The protocol after the header and its extensions.
+    pub protocol: u8,
+    /// Offset of that protocol's header; of data in the middle in a fragment that is not the first one.
+    pub transport: usize,
+    pub fragment: Option<Fragment>,
+}
+
+/// The place of a fragment in its datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fragment {
+    /// The same in each fragment of a datagram.
+    pub id: u32,
+    pub offset_bytes: u16,
+    /// Set in all fragments but the last one.
+    pub more: bool,
+}
+
+impl Ip {
+    /// Source and destination port of TCP, UDP and SCTP; `None` for other protocols, and where the header is not
+    /// captured or is in another fragment.
+    pub fn ports(&self, frame: &[u8]) -> Option<[u16; 2]> {
+        if !matches!(self.protocol, TCP | UDP | SCTP) || self.is_later_fragment() {
+            return None;
+        }
+        let bytes = frame.get(self.transport..self.end)?;
+        Some([be16(bytes, 0)?, be16(bytes, 2)?])
+    }
+
+    /// Returns true for IPv6.
+    pub fn is_v6(&self) -> bool {
+        self.addresses[0].is_ipv6()
+    }
+
+    /// Returns true for a fragment that is not the first one of its datagram.
+    pub(crate) fn is_later_fragment(&self) -> bool {
+        self.fragment.is_some_and(|fragment| fragment.offset_bytes > 0)
+    }
+
+    /// Skips one extension header (RFC 8200, section 4); returns false where there is none.
+    fn skip_extension(&mut self, frame: &[u8]) -> bool {
+        if !ipv6::is_extension(self.protocol) || self.is_later_fragment() {
+            return false;
+        }
+        let header = frame.get(self.transport..self.end).and_then(|bytes| bytes.first_chunk::<8>());
+        let Some(header) = header else { return false };
+        let bytes = ipv6::extension_bytes(self.protocol, header[1]);
+        if self.protocol == FRAGMENT {
+            self.fragment = ipv6::fragment(header);
+        }
+        if self.transport + bytes > self.end {
+            return false;
+        }
+        self.protocol = header[0];
+        self.transport += bytes;
+        true
+    }
+}
+
+/// The IP header at offset `at`, of either version, as in a frame without a link header.
+pub fn ip_at(frame: &[u8], at: usize) -> Option<Ip> {
+    match frame.get(at)? >> 4 {
+        4 => ipv4_at(frame, at),
+        6 => ipv6_at(frame, at),
+        _ => None,
+    }
+}
+
+/// Source and destination of the IP header at the front of `bytes`, whose lengths may make no sense.
+pub(crate) fn addresses(bytes: &[u8]) -> Option<[IpAddr; 2]> {
+    match bytes.first()? >> 4 {
+        4 => Ipv4::new(bytes).map(|header| [header.source().into(), header.destination().into()]),
+        6 => Ipv6::new(bytes).map(|header| [header.source().into(), header.destination().into()]),
+        _ => None,
+    }
+}
+
+pub(super) fn ipv4_at(frame: &[u8], at: usize) -> Option<Ip> {
+    let header = Ipv4::new(frame.get(at..)?)?;
+    let header_bytes = header.header_bytes();
+    let total_bytes = match header.total_bytes() {
+        0 => frame.len() - at,
+        bytes => bytes.into(),
+    };
+    if !header.is_v4()
+        || header_bytes < IPV4_BYTES
+        || total_bytes < header_bytes
+        || at + header_bytes > frame.len()
+    {
+        return None;
+    }
+    Some(Ip {
+        addresses: [header.source().into(), header.destination().into()],
+        end: frame.len().min(at + total_bytes),
+        protocol: header.protocol(),
+        transport: at + header_bytes,
+        fragment: header.fragment(),
+    })
+}
+
+pub(super) fn ipv6_at(frame: &[u8], at: usize) -> Option<Ip> {
+    let header = Ipv6::new(frame.get(at..)?).filter(|header| header.is_v6())?;
+    let end = match header.payload_bytes() {
+        0 => frame.len(),
+        bytes => frame.len().min(at + IPV6_BYTES + usize::from(bytes)),
+    };
+    let mut ip = Ip {
+        addresses: [header.source().into(), header.destination().into()],
+        end,
+        protocol: header.next_header(),
+        transport: at + IPV6_BYTES,
+        fragment: None,
+    };
+    for _ in 0..EXTENSIONS_MAX {
+        if !ip.skip_extension(frame) {
+            break;
+        }
+    }
+    Some(ip)
+}

@@ -1,0 +1,63 @@
+//! IPv4 (RFC 791): the fixed header, read field by field.
+
+use super::ip::Fragment;
+use std::net::Ipv4Addr;
+
+/// Bytes of a header without options.
+pub(crate) const IPV4_BYTES: usize = 20;
+
+/// The fixed part of an IPv4 header. No field is checked against another one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ipv4<'a>(&'a [u8; IPV4_BYTES]);
+
+impl<'a> Ipv4<'a> {
+    /// The header at the front of `bytes`, where all of its fixed part is.
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8]) -> Option<Self> {
+        bytes.first_chunk().map(Self)
+    }
+
+    #[inline]
+    pub(crate) fn is_v4(self) -> bool {
+        self.0[0] >> 4 == 4
+    }
+
+    /// Bytes of the header with its options; below 20 in a broken one.
+    #[inline]
+    pub(crate) fn header_bytes(self) -> usize {
+        usize::from(self.0[0] & 15) * 4
+    }
+
+    /// Bytes of header and payload; 0 in a packet that the card or the kernel has yet to segment.
+    #[inline]
+    pub(crate) fn total_bytes(self) -> u16 {
+        u16::from_be_bytes([self.0[2], self.0[3]])
+    }
+
+    /// The fields that make it a fragment; `None` for a whole datagram.
+    #[inline]
+    pub(crate) fn fragment(self) -> Option<Fragment> {
+        let flags = u16::from_be_bytes([self.0[6], self.0[7]]);
+        let (offset_bytes, more) = ((flags & 0x1fff) * 8, flags & 0x2000 != 0);
+        (more || offset_bytes > 0).then(|| Fragment {
+            id: u32::from(u16::from_be_bytes([self.0[4], self.0[5]])),
+            offset_bytes,
+            more,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn protocol(self) -> u8 {
+        self.0[9]
+    }
+
+    #[inline]
+    pub(crate) fn source(self) -> Ipv4Addr {
+        Ipv4Addr::new(self.0[12], self.0[13], self.0[14], self.0[15])
+    }
+
+    #[inline]
+    pub(crate) fn destination(self) -> Ipv4Addr {
+        Ipv4Addr::new(self.0[16], self.0[17], self.0[18], self.0[19])
+    }
+}

@@ -1,0 +1,137 @@
+//! The headers of a frame: one file per protocol, each fact once, and one walk over them.
+//!
+//! [`layers`] goes from the MAC addresses to the transport header by offsets into bytes that stay where they are;
+//! rewriting, splitting, decapsulation, flow counting, probes and fingerprints use the same steps. Tunnels are not
+//! entered: [`crate::tunnel`] does that. A frame that is cut or damaged has the layers before the damage. Nothing here
+//! panics, copies or allocates.
+
+pub mod arp;
+mod ethernet;
+pub(crate) mod icmp;
+mod ip;
+pub(crate) mod ipv4;
+pub(crate) mod ipv6;
+pub(crate) mod link;
+pub(crate) mod mpls;
+pub(crate) mod tcp;
+pub(crate) mod udp;
+pub(crate) mod vlan;
+
+pub use ethernet::{ETHERNET_BYTES, ETHERNET_FRAME_BYTES_MIN, ETHERTYPE_ARP, MACS_BYTES, frame_bytes_max};
+pub(crate) use ethernet::{
+    ETHERTYPE_FABRICPATH, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM,
+    ETHERTYPE_PBB, ETHERTYPE_PPPOE, ETHERTYPE_TEB, LENGTH_MAX,
+};
+pub use icmp::{ICMP, ICMPV6};
+pub(crate) use ip::addresses;
+pub use ip::{Fragment, Ip, ip_at};
+pub(crate) use ipv4::IPV4_BYTES;
+pub use tcp::TCP;
+pub use udp::{UDP, UDP_BYTES};
+pub use vlan::{TAG_BYTES, TPID_CUSTOMER, TPID_SERVICE, VlanTag};
+
+/// Protocol number (IANA).
+pub const SCTP: u8 = 132;
+/// Protocol number (IANA).
+pub(crate) const GRE: u8 = 47;
+
+/// The layers of an Ethernet frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layers {
+    /// Number of VLAN tags.
+    pub tags: usize,
+    /// The EtherType after the tags; still a TPID where the frame ends inside a tag.
+    pub ethertype: u16,
+    /// Offset of the network header.
+    pub network: usize,
+    pub ip: Option<Ip>,
+}
+
+/// Finds the layers of an Ethernet frame; `None` when its header is cut.
+pub fn layers(frame: &[u8]) -> Option<Layers> {
+    let network = link::ethernet(frame)?;
+    let ip = match network.ethertype {
+        ETHERTYPE_IPV4 => ip::ipv4_at(frame, network.offset),
+        ETHERTYPE_IPV6 => ip::ipv6_at(frame, network.offset),
+        _ => None,
+    };
+    Some(Layers { tags: network.tags, ethertype: network.ethertype, network: network.offset, ip })
+}
+
+/// The big-endian word at offset `at`.
+#[inline]
+pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|word| u16::from_be_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// MAC addresses, tags, and an IPv4 header with UDP ports 1 and 2.
+    fn ipv4_frame(tags: &[u16], flags: u16) -> Vec<u8> {
+        let mut frame = vec![0; 12];
+        for tpid in tags {
+            frame.extend(tpid.to_be_bytes());
+            frame.extend([0, 5]);
+        }
+        frame.extend([8, 0, 0x46, 0, 0, 32, 0, 7]);
+        frame.extend(flags.to_be_bytes());
+        frame.extend([64, UDP, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 1, 1, 1, 1, 0, 1, 0, 2, 0, 8, 0, 0]);
+        frame.extend([0; 20]);
+        frame
+    }
+
+    #[test]
+    fn tags_and_options_are_stepped_over_and_padding_is_left_out() {
+        let frame = ipv4_frame(&[0x88a8, 0x8100], 0);
+        let found = layers(&frame).unwrap();
+        let ip = found.ip.unwrap();
+        assert_eq!((found.tags, found.network, found.ethertype), (2, 22, 0x0800));
+        assert_eq!((ip.transport, ip.end, ip.fragment), (46, 54, None));
+        assert_eq!(ip.ports(&frame), Some([1, 2]));
+        assert_eq!(ip.addresses.map(|ip| ip.to_string()), ["10.0.0.1", "10.0.0.2"]);
+    }
+
+    #[test]
+    fn only_the_first_fragment_has_ports() {
+        let first = layers(&ipv4_frame(&[], 0x2000)).unwrap().ip.unwrap();
+        assert_eq!(first.fragment, Some(Fragment { id: 7, offset_bytes: 0, more: true }));
+        assert!(first.ports(&ipv4_frame(&[], 0x2000)).is_some());
+        let frame = ipv4_frame(&[], 3);
+        let last = layers(&frame).unwrap().ip.unwrap();
+        assert_eq!(last.fragment, Some(Fragment { id: 7, offset_bytes: 24, more: false }));
+        assert_eq!(last.ports(&frame), None);
+    }
+
+    #[test]
+    fn extension_headers_of_ipv6_are_stepped_over() {
+        let mut frame = vec![0; 12];
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 24, 0, 64]);
+        frame.extend([1; 16]);
+        frame.extend([2; 16]);
+        frame.extend([44, 0, 0, 0, 0, 0, 0, 0]);
+        frame.extend([TCP, 0, 0, 1, 0, 0, 0, 9]);
+        frame.extend([0, 80, 1, 0, 0, 0, 0, 0]);
+        let ip = layers(&frame).unwrap().ip.unwrap();
+        assert!(ip.is_v6());
+        assert_eq!((ip.protocol, ip.transport, ip.end), (TCP, 70, 78));
+        assert_eq!(ip.fragment, Some(Fragment { id: 9, offset_bytes: 0, more: true }));
+        assert_eq!(ip.ports(&frame), Some([80, 256]));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_lies_there_the_offsets_are_inside(mut frame in prop::collection::vec(any::<u8>(), 0..200), ethertype: prop::sample::Index) {
+            let known = [0x0800u16, 0x86dd, 0x8100, 0x9200];
+            if frame.len() >= ETHERNET_BYTES {
+                frame[12..14].copy_from_slice(&known[ethertype.index(known.len())].to_be_bytes());
+            }
+            if let Some(ip) = layers(&frame).and_then(|found| found.ip) {
+                prop_assert!(ip.transport <= ip.end && ip.end <= frame.len());
+                let _ = ip.ports(&frame);
+            }
+        }
+    }
+}

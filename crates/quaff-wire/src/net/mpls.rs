@@ -1,0 +1,49 @@
+//! MPLS labels (RFC 3032). Nothing in a stack names what follows it: each reader decides by the first bits.
+
+/// Bytes of a label stack entry.
+pub(crate) const LABEL_BYTES: usize = 4;
+/// Labels in a row that are followed.
+pub(crate) const LABELS_MAX: usize = 16;
+/// Reserved labels (RFC 3032, 6790, 5586).
+pub(crate) const IPV4_EXPLICIT_NULL: u32 = 0;
+pub(crate) const IPV6_EXPLICIT_NULL: u32 = 2;
+pub(crate) const ENTROPY_INDICATOR: u32 = 7;
+/// The Generic Associated Channel.
+pub(crate) const ASSOCIATED_CHANNEL: u32 = 13;
+
+/// One entry of a label stack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Label(u32);
+
+impl Label {
+    #[inline]
+    pub(crate) fn new(bytes: [u8; LABEL_BYTES]) -> Self {
+        Self(u32::from_be_bytes(bytes))
+    }
+
+    /// The label itself, 20 bits.
+    #[inline]
+    pub(crate) fn value(self) -> u32 {
+        self.0 >> 12
+    }
+
+    /// Set in the last entry of a stack.
+    #[inline]
+    pub(crate) fn is_bottom(self) -> bool {
+        self.0 & 0x100 != 0
+    }
+}
+
+/// Offset of the first byte after the label stack at the front of `bytes`, and its bottom label; `None` where the
+/// stack is cut or deeper than [`LABELS_MAX`].
+pub(crate) fn skip_labels(bytes: &[u8]) -> Option<(usize, Label)> {
+    let mut offset = 0;
+    for _ in 0..LABELS_MAX {
+        let label = Label::new(*bytes.get(offset..)?.first_chunk()?);
+        offset += LABEL_BYTES;
+        if label.is_bottom() {
+            return Some((offset, label));
+        }
+    }
+    None
+}

@@ -1,0 +1,16 @@
+//! UDP (RFC 768): the header, read field by field.
+
+use super::be16;
+
+/// Protocol number (IANA).
+pub const UDP: u8 = 17;
+/// Bytes of a header.
+pub const UDP_BYTES: usize = 8;
+/// Offset of the checksum in the header; 0 there means that the sender made none.
+pub(crate) const CHECKSUM_OFFSET: usize = 6;
+
+/// Source port, destination port and length of the header at the front of `bytes`.
+#[inline]
+pub(crate) fn fields(bytes: &[u8; UDP_BYTES]) -> [u16; 3] {
+    [0, 2, 4].map(|at| be16(bytes, at).unwrap_or_default())
+}

@@ -1,0 +1,63 @@
+//! VLAN tags (IEEE 802.1Q): their TPIDs, and the one loop that skips them.
+
+use super::be16;
+
+/// Bytes of a VLAN tag: TPID and TCI.
+pub const TAG_BYTES: usize = 4;
+/// TPID of a customer tag (IEEE 802.1Q).
+pub const TPID_CUSTOMER: u16 = 0x8100;
+/// TPID of a service tag (IEEE 802.1ad).
+pub const TPID_SERVICE: u16 = 0x88a8;
+/// All TPIDs that count as a tag: those of the standards, and two of switches older than 802.1ad.
+pub(crate) const TPIDS: [u16; 4] = [TPID_CUSTOMER, TPID_SERVICE, 0x9100, 0x9200];
+
+/// One VLAN tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VlanTag {
+    pub tpid: u16,
+    /// Priority 3 bits, DEI 1 bit, VLAN id 12 bits.
+    pub tci: u16,
+}
+
+/// The EtherType after the tags of a frame, and the offset of the first byte after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Untagged {
+    /// Still a TPID where the capture ends inside a tag.
+    pub(crate) ethertype: u16,
+    pub(crate) offset: usize,
+    pub(crate) tags: usize,
+}
+
+/// Returns true for the TPID of a VLAN tag.
+#[inline]
+pub(crate) fn is_tpid(ethertype: u16) -> bool {
+    TPIDS.contains(&ethertype)
+}
+
+/// Skips any number of tags. `ethertype` is the first EtherType or TPID, and `offset` the first byte after it.
+#[inline]
+pub(crate) fn skip_tags(bytes: &[u8], mut ethertype: u16, mut offset: usize) -> Untagged {
+    let mut tags = 0;
+    while is_tpid(ethertype) {
+        let Some(next) = be16(bytes, offset + 2) else { break };
+        (ethertype, offset, tags) = (next, offset + TAG_BYTES, tags + 1);
+    }
+    Untagged { ethertype, offset, tags }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tpid_is_skipped_and_a_cut_tag_is_not() {
+        let tags: Vec<u8> = TPIDS.iter().flat_map(|tpid| [(tpid >> 8) as u8, *tpid as u8, 0, 5]).collect();
+        let bytes = [&tags[..], &[8, 0, 0x45]].concat();
+        let found = skip_tags(&bytes, TPIDS[0], 2);
+        assert_eq!(found, Untagged { ethertype: 0x0800, offset: 18, tags: 4 });
+        for len in 0..18 {
+            let cut = skip_tags(&bytes[..len], TPIDS[0], 2);
+            assert!(is_tpid(cut.ethertype) && cut.offset <= len.max(2), "{len}: {cut:?}");
+        }
+    }
+}

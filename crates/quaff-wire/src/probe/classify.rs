@@ -1,0 +1,223 @@
+//! Classification of frames that may carry a probe header: UDP datagrams to a port of ours that begin with a magic of
+//! ours, have both checksums, and are filled up with a pattern. What the probe header says is read elsewhere.
+//!
+//! A flipped byte is noticed wherever a checksum covers it, that is everywhere after the EtherType; in the EtherType
+//! and in the TPID of a VLAN tag too, because port and magic still stand where they must. The MAC addresses and the TCI
+//! of a tag have no checksum of their own (the FCS is gone by then): a flip there stays unseen, as it does in class,
+//! flow label and hop limit of IPv6.
+
+use super::outer::TAGS_MAX;
+use crate::checksum;
+use crate::net::ipv4::{IPV4_BYTES, Ipv4};
+use crate::net::ipv6::{IPV6_BYTES, Ipv6};
+use crate::net::{
+    ETHERTYPE_IPV4, ETHERTYPE_IPV6, MACS_BYTES, TAG_BYTES, TPID_CUSTOMER, TPID_SERVICE, UDP, UDP_BYTES, be16,
+    link,
+};
+
+/// Offset of the UDP payload in an untagged frame of IPv4.
+pub(super) const PAYLOAD_OFFSET: usize = MACS_BYTES + 2 + IPV4_BYTES + UDP_BYTES;
+
+/// The marks by which frames of one layout are recognised. Payload byte `i` after the first `bytes` has the value
+/// `i mod 256`.
+pub(super) struct Signature {
+    /// The UDP destination port.
+    pub(super) port: u16,
+    /// The first two bytes of the UDP payload.
+    pub(super) magic: u16,
+    /// Bytes of the payload, the magic among them, that have to be there.
+    pub(super) bytes: usize,
+}
+
+/// The result of classifying a frame, with its probe header `H`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Classified<H> {
+    /// Without a probe header of this layout.
+    Foreign,
+    /// With a probe header, and as it was sent.
+    Intact(H),
+    /// With a probe header, but with other bytes or lengths than were sent, or cut too short to know.
+    Corrupt,
+}
+
+/// The UDP payload of an intact frame.
+pub(super) struct Payload<'a> {
+    /// The UDP source port.
+    pub(super) stream: u16,
+    /// As far as it was captured; [`Signature::bytes`] or more.
+    pub(super) bytes: &'a [u8],
+}
+
+/// Classifies `frame`, the captured bytes (perhaps cut by a snaplen) of a frame that had `wire_len` bytes on the wire.
+#[inline]
+pub(super) fn classify_payload<H>(
+    frame: &[u8],
+    wire_len: usize,
+    signature: &Signature,
+    decode: impl FnOnce(Payload<'_>) -> Option<H>,
+) -> Classified<H> {
+    let Some(udp) = Datagram::find(frame, wire_len) else { return corrupt_if(resembles(frame, signature)) };
+    if udp.port() != signature.port || udp.magic() != Some(signature.magic) {
+        return corrupt_if(resembles(frame, signature) || udp.was_ours(signature));
+    }
+    if udp.payload().len() < signature.bytes || !udp.is_intact() {
+        return Classified::Corrupt;
+    }
+    decode(Payload { stream: udp.stream(), bytes: udp.payload() })
+        .map_or(Classified::Corrupt, Classified::Intact)
+}
+
+fn corrupt_if<H>(damaged: bool) -> Classified<H> {
+    if damaged { Classified::Corrupt } else { Classified::Foreign }
+}
+
+/// Port and magic stand where they would in a frame of ours, whatever the headers say.
+fn resembles(frame: &[u8], signature: &Signature) -> bool {
+    let is_ours =
+        |magic| be16(frame, magic) == Some(signature.magic) && be16(frame, magic - 6) == Some(signature.port);
+    (0..=TAGS_MAX).any(|tags| {
+        let magic = PAYLOAD_OFFSET + tags * TAG_BYTES;
+        is_ours(magic) || is_ours(magic + IPV6_BYTES - IPV4_BYTES)
+    })
+}
+
+/// A UDP datagram in a frame, found by its headers.
+struct Datagram<'a> {
+    /// The IPv4 or IPv6 header.
+    ip: &'a [u8],
+    /// UDP header and payload, as far as both the capture and the IP length reach.
+    udp: &'a [u8],
+    is_v4: bool,
+    /// UDP length by the IP header: header and payload.
+    length: usize,
+    /// Bytes of it that were on the wire.
+    on_wire: usize,
+}
+
+impl<'a> Datagram<'a> {
+    /// An unfragmented UDP datagram whose header is in the captured bytes.
+    fn find(frame: &'a [u8], wire_len: usize) -> Option<Self> {
+        let network = link::ethernet(frame)?;
+        // Only the TPIDs that the generator writes: in a flipped one, a frame of ours is damaged.
+        let has_our_tags = (0..network.tags).all(|tag| {
+            matches!(be16(frame, MACS_BYTES + tag * TAG_BYTES), Some(TPID_CUSTOMER | TPID_SERVICE))
+        });
+        if network.tags > TAGS_MAX || !has_our_tags {
+            return None;
+        }
+        let (ethertype, ip_offset) = (network.ethertype, network.offset);
+        let ip = frame.get(ip_offset..)?;
+        let (header_bytes, length) = match ethertype {
+            ETHERTYPE_IPV4 => udp_in_ipv4(ip)?,
+            ETHERTYPE_IPV6 => udp_in_ipv6(ip)?,
+            _ => return None,
+        };
+        let udp_offset = ip_offset + header_bytes;
+        let udp = frame.get(udp_offset..).filter(|_| length >= UDP_BYTES)?;
+        let on_wire = wire_len.max(frame.len()) - udp_offset;
+        let udp = &udp[..udp.len().min(length)];
+        let (ip, is_v4) = (&frame[ip_offset..udp_offset], ethertype == ETHERTYPE_IPV4);
+        (udp.len() >= UDP_BYTES).then_some(Self { ip, udp, is_v4, length, on_wire })
+    }
+
+    fn stream(&self) -> u16 {
+        u16::from_be_bytes([self.udp[0], self.udp[1]])
+    }
+
+    fn port(&self) -> u16 {
+        u16::from_be_bytes([self.udp[2], self.udp[3]])
+    }
+
+    fn payload(&self) -> &'a [u8] {
+        &self.udp[UDP_BYTES..]
+    }
+
+    fn magic(&self) -> Option<u16> {
+        be16(self.udp, UDP_BYTES)
+    }
+
+    /// The whole datagram was on the wire, and its lengths and both checksums agree.
+    fn is_intact(&self) -> bool {
+        self.lengths_agree() && self.has_checksum() && self.udp_sum() == 0xffff
+    }
+
+    fn lengths_agree(&self) -> bool {
+        let udp_length = usize::from(u16::from_be_bytes([self.udp[4], self.udp[5]]));
+        let has_good_header = !self.is_v4 || checksum::sum(self.ip) == 0xffff;
+        udp_length == self.length && self.on_wire >= self.length && has_good_header
+    }
+
+    /// RFC 768: zero means that the sender made none.
+    fn has_checksum(&self) -> bool {
+        self.udp[6..8] != [0, 0]
+    }
+
+    /// The sum under the UDP checksum; bytes that a snaplen cut are taken from the pattern.
+    fn udp_sum(&self) -> u16 {
+        let addresses = if self.is_v4 { &self.ip[12..20] } else { &self.ip[8..40] };
+        let pseudo = checksum::add(checksum::sum(addresses), u16::from(UDP));
+        let pseudo = checksum::add(pseudo, self.length as u16);
+        let cut = pattern_sum(self.length - UDP_BYTES) - pattern_sum(self.udp.len() - UDP_BYTES);
+        checksum::add(checksum::add(pseudo, checksum::fold(cut)), checksum::sum(self.udp))
+    }
+
+    /// Returns true where only one of port and magic is ours, because the other one was damaged in transit.
+    fn was_ours(&self, signature: &Signature) -> bool {
+        let (found, meant) = match (self.port(), self.magic()) {
+            (port, Some(found)) if port == signature.port => (found, signature.magic),
+            (port, None) if port == signature.port => return self.length >= UDP_BYTES + signature.bytes,
+            (found, Some(magic)) if magic == signature.magic => (found, signature.port),
+            _ => return false,
+        };
+        let restored = checksum::add(checksum::subtract(self.udp_sum(), found), meant);
+        if self.has_checksum() && restored == 0xffff && self.lengths_agree() {
+            return true;
+        }
+        // A foreign datagram to our port is whole; ours would be, but for the damage.
+        let whole = !self.has_checksum() || self.udp.len() < self.length || self.udp_sum() == 0xffff;
+        self.port() == signature.port && !whole
+    }
+}
+
+/// Bytes of the header and of the payload of an IPv4 packet that is an unfragmented UDP datagram.
+fn udp_in_ipv4(ip: &[u8]) -> Option<(usize, usize)> {
+    let header = Ipv4::new(ip)?;
+    let header_bytes = header.header_bytes();
+    if !header.is_v4() || header.fragment().is_some() || header.protocol() != UDP || header_bytes < IPV4_BYTES
+    {
+        return None;
+    }
+    Some((header_bytes, usize::from(header.total_bytes()).checked_sub(header_bytes)?))
+}
+
+/// The same of an IPv6 packet without extension headers.
+fn udp_in_ipv6(ip: &[u8]) -> Option<(usize, usize)> {
+    let header = Ipv6::new(ip)?;
+    (header.is_v6() && header.next_header() == UDP).then(|| (IPV6_BYTES, header.payload_bytes().into()))
+}
+
+/// The sum of the big-endian words of a payload of `len` bytes whose byte `i` is `i mod 256`.
+fn pattern_sum(len: usize) -> u64 {
+    let (periods, rest) = ((len / 256) as u64, (len % 256) as u64);
+    // The first n bytes hold ceil(n/2) even ones (high halves) and floor(n/2) odd ones (low halves);
+    // the even ones sum to e(e-1), the odd ones to o*o.
+    let sum = |n: u64| {
+        let (even, odd) = (n.div_ceil(2), n / 2);
+        ((even * even.saturating_sub(1)) << 8) + odd * odd
+    };
+    periods * sum(256) + sum(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_pattern_sums_as_its_bytes_do(len in 0usize..3000) {
+            let pattern: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            prop_assert_eq!(checksum::fold(pattern_sum(len)), checksum::sum(&pattern));
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The frame that `generate` sends: outer headers, a probe header, a pattern.
+//!
+//! A [`ProbeFrame`] is built once; per packet only its probe header and its UDP checksum change, so it keeps the sum
+//! of all that does not. Nothing here parses: [`super::classify`] reads a frame.
+
+use super::header::{FRAME_BYTES_MIN, HEADER_BYTES, PORT, ProbeHeader};
+use super::outer::{OuterHeaders, ProbeFrameError, push_ethernet, udp_checksum};
+use crate::net::{ETHERNET_BYTES, GRE, IPV4_BYTES, TAG_BYTES};
+use crate::tunnel::build;
+
+/// Bytes of a GRE header without options (RFC 2784).
+const GRE_BYTES: usize = 4;
+/// Bytes that a mirror port puts before a frame: Ethernet, IPv4, GRE with its sequence number (RFC
+/// 2890), ERSPAN type II (draft-foschiano-erspan-03).
+pub const MIRROR_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + GRE_BYTES + 4 + 8;
+
+/// A frame of `generate` with a place for the probe header.
+#[derive(Debug, Clone)]
+pub struct ProbeFrame {
+    bytes: Vec<u8>,
+    header_offset: usize,
+    base_sum: u16,
+    tags: usize,
+    /// Offset of the sequence number of a mirror port.
+    sequence_offset: Option<usize>,
+}
+
+impl ProbeFrame {
+    /// A frame of `frame_bytes` (without FCS, tags included) whose probe header is all zero.
+    pub fn new(headers: &OuterHeaders, frame_bytes: usize) -> Result<Self, ProbeFrameError> {
+        let tags = headers.tags.len();
+        headers.check(frame_bytes, FRAME_BYTES_MIN + tags * TAG_BYTES)?;
+        let (bytes, header_offset, base_sum) = headers.frame((0, PORT), frame_bytes, HEADER_BYTES);
+        Ok(Self { bytes, header_offset, base_sum, tags, sequence_offset: None })
+    }
+
+    /// The frame as a switch's mirror port sends it, inside ERSPAN type II with this session id (10
+    /// bits), and numbered by its probe header. Outer addresses are those of `headers`.
+    pub fn mirrored(self, headers: &OuterHeaders, session: u16) -> Self {
+        let mut bytes = Vec::with_capacity(MIRROR_BYTES + self.bytes.len());
+        push_ethernet(&mut bytes, &OuterHeaders { tags: Vec::new(), ..headers.clone() });
+        let mirror = build::Erspan { session, ..build::Erspan::default() };
+        let gre = build::erspan_ii(0, &mirror, 0, &self.bytes);
+        bytes.extend(build::ipv4(headers.src_ip, headers.dst_ip, GRE, &[], &gre));
+        let sequence_offset = Some(ETHERNET_BYTES + IPV4_BYTES + GRE_BYTES);
+        Self { bytes, header_offset: self.header_offset + MIRROR_BYTES, sequence_offset, ..self }
+    }
+
+    /// Writes `header` and the UDP checksum that goes with it. The stream id stays that of the frame.
+    pub fn set(&mut self, header: &ProbeHeader) {
+        let encoded = header.encode();
+        let checksum = udp_checksum(self.base_sum, &encoded);
+        self.bytes[self.header_offset..][..HEADER_BYTES].copy_from_slice(&encoded);
+        let at = self.checksum_offset();
+        self.bytes[at..at + 2].copy_from_slice(&checksum);
+        if let Some(at) = self.sequence_offset {
+            self.bytes[at..at + 4].copy_from_slice(&(header.seq as u32).to_be_bytes());
+        }
+    }
+
+    /// The bytes of the frame, without FCS.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The number of VLAN tags.
+    pub fn tags(&self) -> usize {
+        self.tags
+    }
+
+    /// Offset of the probe header.
+    pub fn header_offset(&self) -> usize {
+        self.header_offset
+    }
+
+    /// Offset of the sequence number of a mirror port, which is the lower half of the probe header's.
+    pub fn sequence_offset(&self) -> Option<usize> {
+        self.sequence_offset
+    }
+
+    /// Offset of the UDP checksum.
+    pub fn checksum_offset(&self) -> usize {
+        self.header_offset - 2
+    }
+
+    /// The sum under the UDP checksum of all but probe header and checksum, pseudo header included.
+    pub fn base_sum(&self) -> u16 {
+        self.base_sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::{TPID_CUSTOMER, TPID_SERVICE, VlanTag};
+    use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+    use proptest::prelude::*;
+    use std::net::Ipv4Addr;
+
+    pub(crate) fn headers(tags: Vec<VlanTag>) -> OuterHeaders {
+        OuterHeaders {
+            dst_mac: [2, 0, 0, 0, 0, 2],
+            src_mac: [2, 0, 0, 0, 0, 1],
+            tags,
+            src_ip: Ipv4Addr::new(198, 18, 0, 1),
+            dst_ip: Ipv4Addr::new(198, 18, 0, 2),
+            stream: 7,
+        }
+    }
+
+    fn tag() -> impl Strategy<Value = VlanTag> {
+        (prop::sample::select(vec![TPID_CUSTOMER, TPID_SERVICE]), any::<u16>())
+            .prop_map(|(tpid, tci)| VlanTag { tpid, tci })
+    }
+
+    fn probe_header() -> impl Strategy<Value = ProbeHeader> {
+        (any::<u64>(), any::<u64>(), any::<u32>()).prop_map(|(seq, intended_ns, late_ns)| ProbeHeader {
+            stream: 7,
+            seq,
+            intended_ns,
+            late_ns,
+            last: late_ns & 1 == 1,
+            bounded: late_ns & 2 == 2,
+        })
+    }
+
+    #[test]
+    fn sizes_out_of_range_are_refused() {
+        let one = headers(vec![VlanTag { tpid: TPID_CUSTOMER, tci: 5 }]);
+        assert!(ProbeFrame::new(&headers(vec![]), 64).is_ok());
+        assert_eq!(
+            ProbeFrame::new(&headers(vec![]), 63).unwrap_err(),
+            ProbeFrameError::Small { frame_bytes: 63, tags: 0, min: 64 }
+        );
+        assert_eq!(
+            ProbeFrame::new(&one, 67).unwrap_err(),
+            ProbeFrameError::Small { frame_bytes: 67, tags: 1, min: 68 }
+        );
+        assert_eq!(ProbeFrame::new(&one, 9001).unwrap_err(), ProbeFrameError::Large(9001));
+        assert_eq!(
+            ProbeFrame::new(&headers(vec![one.tags[0]; 3]), 100).unwrap_err(),
+            ProbeFrameError::Tags(3)
+        );
+    }
+
+    #[test]
+    fn a_checksum_of_zero_is_sent_as_ones() {
+        let mut frame = ProbeFrame::new(&headers(vec![]), 64).unwrap();
+        let mut seen = false;
+        // One of 65536 consecutive low words makes the sum come out as 0xffff.
+        for seq in 0..=0xffff {
+            frame.set(&ProbeHeader {
+                stream: 7,
+                seq,
+                intended_ns: 0,
+                late_ns: 0,
+                last: false,
+                bounded: false,
+            });
+            let at = frame.checksum_offset();
+            let checksum = &frame.bytes()[at..at + 2];
+            assert_ne!(checksum, [0, 0]);
+            seen |= checksum == [0xff, 0xff];
+        }
+        assert!(seen);
+    }
+
+    proptest! {
+        #[test]
+        fn etherparse_reads_what_was_meant(
+            tags in prop::collection::vec(tag(), 0..=2),
+            frame_bytes in 72usize..=9000,
+            header in probe_header(),
+        ) {
+            let headers = headers(tags);
+            let mut frame = ProbeFrame::new(&headers, frame_bytes).unwrap();
+            frame.set(&header);
+            prop_assert_eq!(frame.bytes().len(), frame_bytes);
+            let packet = SlicedPacket::from_ethernet(frame.bytes()).unwrap();
+            let Some(NetSlice::Ipv4(ip)) = &packet.net else { panic!("no IPv4") };
+            let Some(TransportSlice::Udp(udp)) = &packet.transport else { panic!("no UDP") };
+            let ip = ip.header().to_header();
+            prop_assert_eq!(ip.header_checksum, ip.calc_header_checksum());
+            prop_assert_eq!(ip.time_to_live, 64);
+            prop_assert!(ip.dont_fragment);
+            prop_assert_eq!(ip.source, headers.src_ip.octets());
+            prop_assert_eq!(ip.destination, headers.dst_ip.octets());
+            let udp_header = udp.to_header();
+            prop_assert_eq!((udp_header.source_port, udp_header.destination_port), (7, PORT));
+            let right = udp_header.calc_checksum_ipv4(&ip, udp.payload()).unwrap();
+            prop_assert_eq!(udp_header.checksum, right);
+            prop_assert_eq!(packet.vlan_ids().len(), headers.tags.len());
+            prop_assert_eq!(&udp.payload()[..HEADER_BYTES], &header.encode()[..]);
+            for (i, byte) in udp.payload().iter().enumerate().skip(HEADER_BYTES) {
+                prop_assert_eq!(*byte, i as u8);
+            }
+        }
+    }
+}

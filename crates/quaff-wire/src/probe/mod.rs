@@ -1,0 +1,23 @@
+//! Frames that quaff sends to itself: a probe header in a UDP datagram, in two layouts.
+//!
+//! [`ProbeHeader`] is that of `generate`, which `verify` reads; [`trial`] has the shorter one of service tests. Both are
+//! written into frames that are built once, and found again by [`classify`]. No clock, no counters: what a loss or a
+//! delay is, is decided by the callers.
+
+mod classify;
+mod frame;
+mod header;
+mod outer;
+pub mod trial;
+
+pub use classify::Classified;
+pub use frame::{MIRROR_BYTES, ProbeFrame};
+pub use header::{
+    BOUNDED, FRAME_BYTES_MIN, HEADER_BYTES, HEADER_OFFSET, LAST, LATE_NS_MAX, MAGIC, PORT, ProbeHeader,
+    classify,
+};
+pub(crate) use outer::TAGS_MAX;
+pub use outer::{FRAME_BYTES_MAX, OuterHeaders, ProbeFrameError};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! The conversation that a frame belongs to, by its headers.
+//!
+//! What has no IP header goes by its MAC addresses. An ICMP error belongs to the conversation of the
+//! packet that it quotes (RFC 792; RFC 4443 section 2.4). A fragment that is not its datagram's first
+//! names that datagram; where only the first one says where it belongs, it has to wait for it.
+
+use super::SplitFields;
+use crate::flow::{FlowKey, Macs, sorted};
+use crate::linktype;
+use crate::net::mpls::skip_labels;
+use crate::net::{
+    self, ETHERTYPE_FABRICPATH, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM,
+    ETHERTYPE_PBB, ETHERTYPE_PPPOE, ETHERTYPE_TEB, ICMP, ICMPV6, Ip, LENGTH_MAX, be16, icmp, link,
+};
+use crate::tunnel::{self, Outcome, TunnelKinds, strip, strip_datagram};
+use std::net::IpAddr;
+
+/// LINKTYPE_NULL, LINKTYPE_PPP, LINKTYPE_LOOP.
+const NULL: u16 = 0;
+const PPP: u16 = 9;
+const LOOP: u16 = 108;
+/// An Ethernet frame that lies deeper is not looked into.
+const ETHERNETS_MAX: u8 = 2;
+/// A packet quoted in one that is quoted is not looked for: no error is sent about an error.
+const QUOTES_MAX: u8 = 1;
+
+/// What a frame says about its conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameFlow {
+    /// Its conversation, as far as the frame itself tells.
+    pub key: FlowKey,
+    /// The MAC addresses beside it, where the frame has some and they count as well.
+    pub macs: Option<Macs>,
+    /// Whether another frame tells more.
+    pub what: Completeness,
+}
+
+/// Whether a frame says all about its conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completeness {
+    /// It does.
+    Whole,
+    /// It does, also for the other fragments of its datagram.
+    First(DatagramId),
+    /// The first fragment of its datagram does, which it has to wait for.
+    Later(DatagramId),
+    /// It quotes such a fragment, and need not wait: the first one was long ago.
+    Quoted(DatagramId),
+}
+
+/// What the fragments of a datagram have in common (RFC 791 section 3.2, RFC 8200 section 4.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DatagramId {
+    /// Source and destination.
+    pub addresses: [IpAddr; 2],
+    /// IPv4: 16 bits. IPv6: 32 bits.
+    pub id: u32,
+    /// IPv4: the protocol. IPv6: 0, since only the first fragment is sure to name it.
+    pub protocol: u8,
+}
+
+/// Finds the conversation of a frame of link type `linktype`, of which `bytes` were captured and that
+/// had `wire_len`. Tunnels of `kinds` are looked into, at most `depth` in each other: it is what is
+/// inside that counts.
+pub fn frame_flow(
+    bytes: &[u8],
+    wire_len: u32,
+    linktype: u16,
+    by: SplitFields,
+    (kinds, depth): (TunnelKinds, u8),
+) -> FrameFlow {
+    Finder { by, kinds, depth }.find(bytes, wire_len, linktype, QUOTES_MAX)
+}
+
+#[derive(Clone, Copy)]
+struct Finder {
+    by: SplitFields,
+    kinds: TunnelKinds,
+    depth: u8,
+}
+
+impl Finder {
+    fn find(self, bytes: &[u8], wire_len: u32, linktype: u16, quotes: u8) -> FrameFlow {
+        if self.kinds.is_empty() || self.depth == 0 {
+            return self.outside(bytes, linktype, quotes);
+        }
+        match strip(bytes, wire_len, linktype, self.kinds, self.depth) {
+            Outcome::Inner(inner) => self.inside(bytes, &inner, quotes),
+            Outcome::Fragment(piece) => self.piece(bytes, linktype, &piece, quotes),
+            _ => self.outside(bytes, linktype, quotes),
+        }
+    }
+
+    /// What is inside a tunnel, in bytes where the inner frame lies.
+    fn inside(self, bytes: &[u8], inner: &tunnel::Inner, quotes: u8) -> FrameFlow {
+        let start = inner.start as usize;
+        let bytes = bytes.get(start..start + inner.len as usize).unwrap_or_default();
+        Self { kinds: TunnelKinds::NONE, ..self }.outside(bytes, inner.linktype, quotes)
+    }
+
+    /// A piece of a datagram that may be a tunnel. The first one shows what is inside.
+    fn piece(self, bytes: &[u8], linktype: u16, piece: &tunnel::TunnelFragment, quotes: u8) -> FrameFlow {
+        let outer = self.outside(bytes, linktype, quotes);
+        if piece.offset > 0 || piece.plain {
+            return outer;
+        }
+        let start = piece.start as usize;
+        let payload = bytes.get(start..start + piece.len as usize).unwrap_or_default();
+        let (protocol, source) = (piece.protocol, piece.key.source);
+        match strip_datagram(payload, piece.wire_len, protocol, source, self.kinds, self.depth) {
+            Outcome::Inner(inner) => FrameFlow { what: outer.what, ..self.inside(payload, &inner, quotes) },
+            _ => outer,
+        }
+    }
+
+    /// What the first headers say, whatever is in the packet.
+    fn outside(self, bytes: &[u8], linktype: u16, quotes: u8) -> FrameFlow {
+        let macs = (linktype == linktype::ETHERNET.linktype).then(|| macs(bytes)).flatten();
+        let found = |key, what| FrameFlow { key, macs: macs.filter(|_| self.by.macs), what };
+        let network = network(bytes, linktype).filter(|_| self.by.has_addresses());
+        if let Some(ip) = network.and_then(|at| net::ip_at(bytes, at)) {
+            let (key, what) = self.ip(bytes, &ip, quotes);
+            return found(key, what);
+        }
+        match network.and_then(|at| net::addresses(bytes.get(at..)?)) {
+            Some(ends) => found(self.key(0, ends, None), Completeness::Whole),
+            None => FrameFlow {
+                key: macs.map_or(FlowKey::Nothing, FlowKey::Macs),
+                macs: None,
+                what: Completeness::Whole,
+            },
+        }
+    }
+
+    fn ip(self, bytes: &[u8], ip: &Ip, quotes: u8) -> (FlowKey, Completeness) {
+        let key = self.key(ip.protocol, ip.addresses, ip.ports(bytes));
+        let Some(piece) = ip.fragment else {
+            return self.quoted(bytes, ip, quotes).unwrap_or((key, Completeness::Whole));
+        };
+        let protocol = if ip.is_v6() { 0 } else { ip.protocol };
+        let datagram = DatagramId { addresses: ip.addresses, id: piece.id, protocol };
+        if piece.offset_bytes == 0 {
+            let quoted = self.quoted(bytes, ip, quotes);
+            return (quoted.map_or(key, |(key, _)| key), Completeness::First(datagram));
+        }
+        let is_error = matches!(ip.protocol, ICMP | ICMPV6);
+        let fallback = self.key(ip.protocol, ip.addresses, None);
+        let is_all = !self.by.ports && self.kinds.is_empty() && !is_error;
+        (fallback, if is_all { Completeness::Whole } else { Completeness::Later(datagram) })
+    }
+
+    fn key(self, protocol: u8, addresses: [IpAddr; 2], ports: Option<[u16; 2]>) -> FlowKey {
+        if !self.by.ports {
+            return FlowKey::addresses(addresses);
+        }
+        let [source, destination] = ports.unwrap_or_default();
+        FlowKey::ports(protocol, [(addresses[0], source), (addresses[1], destination)])
+    }
+
+    /// The conversation of the packet that an ICMP error quotes.
+    fn quoted(self, bytes: &[u8], ip: &Ip, quotes: u8) -> Option<(FlowKey, Completeness)> {
+        let message = *bytes.get(ip.transport..ip.end)?.first()?;
+        if !icmp::is_error(ip.protocol, message) || quotes == 0 {
+            return None;
+        }
+        let quote = bytes.get(ip.transport + icmp::HEADER_BYTES..ip.end)?;
+        let found = self.find(quote, quote.len() as u32, linktype::RAW.linktype, quotes - 1);
+        let what = match found.what {
+            Completeness::Later(datagram) => Completeness::Quoted(datagram),
+            Completeness::Whole | Completeness::First(_) | Completeness::Quoted(_) => Completeness::Whole,
+        };
+        (found.key != FlowKey::Nothing).then_some((found.key, what))
+    }
+}
+
+/// The MAC addresses of an Ethernet frame, the lower one first.
+fn macs(bytes: &[u8]) -> Option<Macs> {
+    let bytes = bytes.first_chunk::<12>()?;
+    let mac =
+        |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3], bytes[at + 4], bytes[at + 5]];
+    Some(sorted([mac(0), mac(6)]))
+}
+
+/// Offset of the IP header of a frame, after tags, labels, PPPoE and SNAP.
+fn network(bytes: &[u8], linktype: u16) -> Option<usize> {
+    match linktype {
+        NULL | LOOP => Some(4),
+        PPP => after_ppp(bytes, if bytes.starts_with(&[0xff, 3]) { 2 } else { 0 }),
+        linktype => {
+            let network = link::network(bytes, linktype)?;
+            after_ethertype(bytes, network.ethertype, network.offset, ETHERNETS_MAX)
+        }
+    }
+}
+
+/// Offset of the IP header, where a header of this EtherType begins at `at`.
+fn after_ethertype(bytes: &[u8], ethertype: u16, at: usize, deeper: u8) -> Option<usize> {
+    match ethertype {
+        ETHERTYPE_TEB | ETHERTYPE_PBB | ETHERTYPE_FABRICPATH if deeper > 0 => {
+            let at = at
+                + match ethertype {
+                    ETHERTYPE_PBB => 4,
+                    ETHERTYPE_FABRICPATH => 2,
+                    _ => 0,
+                };
+            let network = link::ethernet(bytes.get(at..)?)?;
+            after_ethertype(bytes, network.ethertype, at + network.offset, deeper - 1)
+        }
+        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => Some(at),
+        // RFC 2516: version, code, session, length; then PPP.
+        ETHERTYPE_PPPOE => after_ppp(bytes, at + 6),
+        ETHERTYPE_MPLS | ETHERTYPE_MPLS_UPSTREAM => {
+            let at = at + skip_labels(bytes.get(at..)?)?.0;
+            matches!(bytes.get(at)? >> 4, 4 | 6).then_some(at)
+        }
+        // A length: IEEE 802.2 LLC, and SNAP (RFC 1042).
+        0..=LENGTH_MAX => {
+            let snap = bytes.get(at..)?.first_chunk::<8>()?;
+            let is_ip = snap[..6] == [0xaa, 0xaa, 3, 0, 0, 0]
+                && [ETHERTYPE_IPV4, ETHERTYPE_IPV6].contains(&be16(snap, 6)?);
+            is_ip.then_some(at + 8)
+        }
+        _ => None,
+    }
+}
+
+fn after_ppp(bytes: &[u8], at: usize) -> Option<usize> {
+    matches!(be16(bytes, at)?, 0x0021 | 0x0057).then_some(at + 2)
+}
+
+#[cfg(test)]
+mod tests;
