@@ -13,7 +13,7 @@ pub use clock::{ClockSource, Discipline, clock_source, discipline};
 pub use mount::{Mount, mount_of};
 pub use power::{Frequency, IdleState, Power, power};
 pub use readers::{Owner, PacketSocket, own_sockets, owners, packet_sockets, process_named};
-pub use softnet::{Softnet, softnet};
+pub use softnet::{Softnet, SoftnetMeter, SoftnetRise, softnet};
 
 use crate::{Error, Result, Try};
 use std::fs;

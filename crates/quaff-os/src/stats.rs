@@ -13,7 +13,8 @@ pub struct LinkStats {
     pub rx_fifo: u64,
     /// `rx_over_errors`.
     pub rx_over: u64,
-    /// `rx_dropped`: also counts frames that no protocol wanted, so it is shown, never summed as loss.
+    /// `rx_dropped`: frames for which the driver or a core's backlog had no room, and frames that no protocol of the
+    /// stack handles. `rx_nohandler` (backup links of a bond) is counted apart by the kernel and is not part of it.
     pub rx_dropped: u64,
     /// IPv4 packets that the stack threw away because their destination MAC is another machine's
     /// (`rx_otherhost_dropped`, Linux 5.19; 0 on older kernels).

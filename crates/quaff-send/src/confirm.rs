@@ -8,10 +8,11 @@
 //! counter where every ns is wanted.
 
 use super::plan::{Schedule, SendPlan, Via};
+use quaff_os::Result;
+use quaff_os::machine::SoftnetMeter;
 use quaff_os::packet::{CountingTap, Insn};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::stats::LinkStats;
-use quaff_os::{Result, Try};
 use quaff_wire::net::{TAG_BYTES, UDP_BYTES};
 use quaff_wire::probe::MIRROR_BYTES;
 use quaff_wire::probe::{HEADER_OFFSET, PORT};
@@ -36,7 +37,7 @@ pub enum Witness {
     RxOtherhostDropped,
     /// The interface's counter of packets sent, others' among them.
     TxPackets,
-    /// What the stack has taken in on all cores, others' among it (`/proc/net/softnet_stat`).
+    /// Frames that the stack has taken in on all cores, of all interfaces (`/proc/net/softnet_stat`).
     Softnet,
 }
 
@@ -44,7 +45,7 @@ pub enum Witness {
 pub(super) enum Confirm {
     Tap(CountingTap),
     Counter { rtnl: Rtnl, index: u32, witness: Witness, before: u64 },
-    Softnet(Softnet),
+    Softnet(SoftnetMeter),
 }
 
 impl Confirm {
@@ -80,7 +81,7 @@ impl Confirm {
 
     /// What the stack takes in.
     pub(super) fn softnet() -> Result<Self> {
-        Softnet::open().map(Self::Softnet)
+        SoftnetMeter::open().map(Self::Softnet)
     }
 
     /// Who it is.
@@ -124,7 +125,7 @@ impl Confirm {
                 Self::Counter { rtnl, index, witness, before } => {
                     counter(*witness, &rtnl.stats(*index)?).saturating_sub(*before)
                 }
-                Self::Softnet(softnet) => softnet.read()?,
+                Self::Softnet(softnet) => softnet.read()?.processed,
             };
             if counted >= sent || begun.elapsed() > patience || !pause() {
                 return Ok(counted);
@@ -139,35 +140,6 @@ fn counter(witness: Witness, stats: &LinkStats) -> u64 {
         Witness::RxOtherhostDropped => stats.rx_otherhost,
         Witness::Tap | Witness::Softnet => 0,
     }
-}
-
-/// The first number of each core's line: packets that the stack has taken in, from all interfaces.
-#[derive(Debug)]
-pub(super) struct Softnet {
-    before: Vec<u32>,
-    total: u64,
-}
-
-impl Softnet {
-    fn open() -> Result<Self> {
-        Ok(Self { before: softnet()?, total: 0 })
-    }
-
-    /// Packets since it was opened. The kernel prints 32 bits of each.
-    fn read(&mut self) -> Result<u64> {
-        let now = softnet()?;
-        let more = now.iter().zip(&self.before).map(|(now, before)| u64::from(now.wrapping_sub(*before)));
-        self.total += more.sum::<u64>();
-        self.before = now;
-        Ok(self.total)
-    }
-}
-
-fn softnet() -> Result<Vec<u32>> {
-    const PATH: &str = "/proc/net/softnet_stat";
-    let text = std::fs::read_to_string(PATH).trying(|| format!("read {PATH}"))?;
-    let first = |line: &str| u32::from_str_radix(line.split_whitespace().next()?, 16).ok();
-    Ok(text.lines().filter_map(first).collect())
 }
 
 /// Frames reach the stack's IPv4 input, and are dropped and counted there.

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+mod before_socket;
 pub mod capture;
 pub mod cores;
 pub mod doctor;

@@ -77,6 +77,11 @@ pub struct LaneTally {
     pub downs: u64,
     /// For how long, ns.
     pub down_ns: u64,
+    /// The rise of the interface's `rx_dropped` while the socket was open.
+    pub rx_dropped: u64,
+    /// Frames received whose protocol is not IPv4, IPv6 or ARP. Those that the stack does not handle are in
+    /// `rx_dropped` as well.
+    pub other_protocols: u64,
 }
 
 /// What decapsulation has to say at its end.
@@ -144,6 +149,18 @@ impl InputTally {
     }
 }
 
+/// Packets that the kernel dropped before the capture sockets while these were open.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct BeforeSocket {
+    /// Packets dropped on the captured interfaces (`rx_dropped`).
+    pub rx_dropped: u64,
+    /// Packets dropped by the backlogs of all cores (`softnet_stat`), of whatever interface.
+    pub softnet_dropped: u64,
+    /// Each a sentence with its number; empty when nothing was dropped.
+    #[serde(skip)]
+    pub reasons: Vec<String>,
+}
+
 /// All tallies of a run, with their identity.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ledger {
@@ -178,6 +195,8 @@ pub struct Ledger {
     pub lost_on_disk: u64,
     /// Bytes in the output.
     pub bytes_written: u64,
+    /// Packets that the kernel dropped before the capture sockets; in none of the sums.
+    pub before_socket: BeforeSocket,
     /// Whether every packet that was offered and wanted is in the output.
     pub lossless: bool,
     /// From the first moment to the last, s.
@@ -239,6 +258,7 @@ impl Ledger {
             lost_on_disk: writer.lost,
             bytes_written: writer.bytes,
             lossless: nic_dropped + kernel_dropped + lost + sum(|lane| lane.unsuited) == 0,
+            before_socket: BeforeSocket::default(),
             seconds: 0.0,
             files: writer.files,
             pruned: writer.pruned,
@@ -256,6 +276,13 @@ impl Ledger {
             notes: Vec::new(),
             interfaces: lanes,
         }
+    }
+
+    /// Adds what the kernel dropped before the sockets. A capture with such drops is not lossless.
+    pub(crate) fn add_before_socket(&mut self, found: BeforeSocket) {
+        self.lossless &= found.reasons.is_empty();
+        self.notes.extend_from_slice(&found.reasons);
+        self.before_socket = found;
     }
 
     /// Whether the sums hold. A difference is a defect of quaff, and is said.

@@ -1,16 +1,14 @@
-//! What comes to an interface, by its own counters, and what is lost behind it on the way to a socket.
+//! Frames that arrive at an interface, by its own counters, and those lost between it and a socket.
 
 use crate::Result;
-use quaff_os::Try;
+use quaff_os::machine::SoftnetMeter;
 use quaff_os::rtnl::Rtnl;
 use quaff_os::stats::LinkStats;
-use std::fs;
 use std::time::{Duration, Instant};
 
 /// Drivers may bring their counters up to date only so often.
 const PATIENCE: Duration = Duration::from_millis(2500);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
-const SOFTNET: &str = "/proc/net/softnet_stat";
 
 /// The counters as they were.
 #[derive(Debug)]
@@ -18,9 +16,10 @@ pub(super) struct Arrivals {
     rtnl: Rtnl,
     index: u32,
     before: Arrived,
+    softnet: SoftnetMeter,
 }
 
-/// What they came to.
+/// The rise of the counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Arrived {
     /// Frames that came to the interface, whether it had room for them or not.
@@ -34,7 +33,7 @@ impl Arrivals {
     pub(super) fn begin(index: u32) -> Result<Self> {
         let mut rtnl = Rtnl::open()?;
         let before = read(&mut rtnl, index)?;
-        Ok(Self { rtnl, index, before })
+        Ok(Self { rtnl, index, before, softnet: SoftnetMeter::open()? })
     }
 
     /// Since then; waits a little for counters that come late, while there are fewer than `expected`.
@@ -44,7 +43,7 @@ impl Arrivals {
             let now = read(&mut self.rtnl, self.index)?;
             let since = Arrived {
                 frames: now.frames.saturating_sub(self.before.frames),
-                dropped: now.dropped.saturating_sub(self.before.dropped),
+                dropped: now.dropped.saturating_sub(self.before.dropped) + self.softnet.read()?.dropped,
             };
             if since.frames >= expected || Instant::now() > end {
                 return Ok(since);
@@ -57,30 +56,12 @@ impl Arrivals {
 fn read(rtnl: &mut Rtnl, index: u32) -> Result<Arrived> {
     let LinkStats { rx_packets, rx_missed, rx_fifo, .. } = rtnl.stats(index)?;
     let no_room = rx_missed + rx_fifo;
-    Ok(Arrived { frames: rx_packets + no_room, dropped: no_room + softnet_drops()? })
-}
-
-/// Frames for which the queue of a core had no room (`dropped`, the second word of each line, hexadecimal).
-fn softnet_drops() -> Result<u64> {
-    let text = fs::read_to_string(SOFTNET).trying(|| format!("read {SOFTNET}"))?;
-    Ok(drops_in(&text))
-}
-
-fn drops_in(text: &str) -> u64 {
-    let dropped = |line: &str| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok();
-    text.lines().filter_map(dropped).sum()
+    Ok(Arrived { frames: rx_packets + no_room, dropped: no_room })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn drops_of_all_cores_are_summed() {
-        assert_eq!(drops_in("0000272d 0000000a 00000000 0\n000034d9 00000001 00000103\n"), 11);
-        assert_eq!(drops_in(""), 0);
-        softnet_drops().expect("every Linux has it");
-    }
 
     #[test]
     fn what_comes_to_an_interface_is_counted() {

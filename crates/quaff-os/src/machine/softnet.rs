@@ -1,4 +1,4 @@
-//! What the network softirq has done on each core (`softnet_seq_show`, net/core/net-procfs.c).
+//! The work of the network softirq on each core (`softnet_seq_show`, net/core/net-procfs.c).
 
 use super::text;
 use crate::Result;
@@ -13,7 +13,7 @@ pub struct Softnet {
     pub processed: u32,
     /// Frames for which its backlog (`netdev_max_backlog`) had no room.
     pub dropped: u32,
-    /// How often it had to stop with frames left, for want of time (`netdev_budget`).
+    /// Times it had to stop with frames left, for lack of time (`netdev_budget`).
     pub squeezed: u32,
 }
 
@@ -21,6 +21,50 @@ pub struct Softnet {
 pub fn softnet(root: &Path) -> Result<Vec<Softnet>> {
     let text = text(&root.join("proc/net/softnet_stat"))?;
     Ok(text.lines().enumerate().filter_map(|(at, line)| core(at, line)).collect())
+}
+
+/// The work of all cores since a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SoftnetRise {
+    pub processed: u64,
+    pub dropped: u64,
+}
+
+/// Adds up what the network softirq does on all cores of the machine, from [`SoftnetMeter::open`] on.
+#[derive(Debug)]
+pub struct SoftnetMeter {
+    last: Vec<Softnet>,
+    rise: SoftnetRise,
+}
+
+impl SoftnetMeter {
+    /// Starts at the counters of this moment.
+    ///
+    /// # Errors
+    /// `/proc/net/softnet_stat` cannot be read.
+    pub fn open() -> Result<Self> {
+        Ok(Self { last: softnet(Path::new("/"))?, rise: SoftnetRise::default() })
+    }
+
+    /// The sums since the start. A counter has 32 bits: read it before `processed` can wrap twice (minutes).
+    ///
+    /// # Errors
+    /// `/proc/net/softnet_stat` cannot be read.
+    pub fn read(&mut self) -> Result<SoftnetRise> {
+        let now = softnet(Path::new("/"))?;
+        self.add(now);
+        Ok(self.rise)
+    }
+
+    /// A core that was offline before counts from 0.
+    fn add(&mut self, now: Vec<Softnet>) {
+        for core in &now {
+            let last = self.last.iter().find(|last| last.core == core.core).copied().unwrap_or_default();
+            self.rise.processed += u64::from(core.processed.wrapping_sub(last.processed));
+            self.rise.dropped += u64::from(core.dropped.wrapping_sub(last.dropped));
+        }
+        self.last = now;
+    }
 }
 
 fn core(at: usize, line: &str) -> Option<Softnet> {
@@ -35,6 +79,18 @@ fn core(at: usize, line: &str) -> Option<Softnet> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cores_are_summed_across_the_wrap() {
+        let core = |core, processed, dropped| Softnet { core, processed, dropped, squeezed: 0 };
+        let last = vec![core(0, 10, u32::MAX - 1), core(1, 11, 7)];
+        let mut meter = SoftnetMeter { last, rise: SoftnetRise::default() };
+        meter.add(vec![core(0, 110, 3), core(1, 11, 10)]);
+        assert_eq!(meter.rise, SoftnetRise { processed: 100, dropped: 5 + 3 });
+        meter.add(vec![core(1, 12, 10), core(2, 5, 1)]);
+        assert_eq!(meter.rise, SoftnetRise { processed: 106, dropped: 9 });
+        SoftnetMeter::open().and_then(|mut meter| meter.read()).expect("every Linux has it");
+    }
 
     #[test]
     fn lines_old_and_new_are_read() {

@@ -15,7 +15,7 @@ use crate::plan::{CapturePlan, InterfacePlan, RETIRE_MS};
 use crate::pool::{Arrived, LanePool, Pool, PoolPlan};
 use crate::source::afpacket::{AfPacket, Opening};
 use crate::stage::{Decap, Inner, Limit, Load, Quota, Slice, Stage};
-use crate::tally::{InputTally, LaneTally, Ledger};
+use crate::tally::{BeforeSocket, InputTally, LaneTally, Ledger};
 use crate::{Error, Result};
 use quaff_file::interfaces::Interfaces;
 use quaff_file::tally::WriterTally;
@@ -25,6 +25,7 @@ use quaff_file::write::header::Heading;
 use quaff_file::write::plan::Output;
 use quaff_file::write::target::{self, Target};
 use quaff_os::clock::{steady_ns, wall_ns};
+use quaff_os::machine::SoftnetMeter;
 use quaff_os::packet::RingPlan;
 use quaff_os::rtnl::Link;
 use quaff_os::stop::{Alarm, Reason, Stop};
@@ -52,6 +53,8 @@ pub struct Capture {
     writing: String,
     plan: CapturePlan,
     started_ns: u64,
+    /// `None` for files.
+    softnet: Option<SoftnetMeter>,
     notes: Vec<String>,
     /// Filters that run in user space, for what they have to say.
     filters: Vec<InnerFilter>,
@@ -123,13 +126,27 @@ impl Capture {
             drop(inlets); // So that no lane waits for a writer that will not be.
             return Err(give_up(error, lanes, &stop));
         }
+        let softnet = SoftnetMeter::open().ok();
         let writer = start_writer(&plan, &setting, outlet, inlets, &wakeup, &stop, &status);
         let writer = match writer {
             Ok(writer) => writer,
             Err(error) => return Err(give_up(error, lanes, &stop)),
         };
         let (filters, started_ns) = (inner.into_iter().collect(), steady_ns());
-        Ok(Self { stop, status, lanes, writer, pool, writing, plan, notes, filters, started_ns, input: None })
+        Ok(Self {
+            stop,
+            status,
+            lanes,
+            writer,
+            pool,
+            writing,
+            plan,
+            started_ns,
+            softnet,
+            notes,
+            filters,
+            input: None,
+        })
     }
 
     /// What can be seen from outside.
@@ -160,6 +177,7 @@ impl Capture {
         };
         let lanes: Vec<_> =
             self.lanes.into_iter().filter_map(|lane| join(lane).map_err(&mut note).ok()).collect();
+        let before_socket = BeforeSocket::new(&lanes, self.softnet);
         let writer = join(self.writer).map_err(&mut note).unwrap_or_default();
         // A stream has left it where it is.
         if self.plan.output == Output::Stdout && self.writing != target::STREAM {
@@ -173,6 +191,7 @@ impl Capture {
         ledger.notes = self.notes;
         ledger.notes.extend(self.pool.finish());
         ledger.notes.extend(self.filters.iter().flat_map(InnerFilter::notes));
+        ledger.add_before_socket(before_socket);
         let (user_ns, system_ns) = cpu::process_ns();
         ledger.cpu_seconds = (user_ns + system_ns) as f64 / 1e9;
         ledger.input = self.input.and_then(|input| input.recv().ok());
@@ -503,6 +522,8 @@ fn sum_up((source, lane): (AfPacket, LaneTally)) -> Result<LaneTally> {
         ring_blocks: source.ring_blocks,
         downs: source.downs,
         down_ns: source.down_ns,
+        rx_dropped: source.rx_dropped,
+        other_protocols: source.other_protocols,
         ..lane
     })
 }

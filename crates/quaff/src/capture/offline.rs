@@ -78,6 +78,7 @@ pub(super) fn start(mut plan: CapturePlan, stop: Stop) -> Result<Capture> {
         filters,
         input: Some(input),
         started_ns: steady_ns(),
+        softnet: None,
     })
 }
 

@@ -8,6 +8,7 @@ use crate::batch::{BATCH_FRAMES, Frame};
 use crate::gauge::LaneGauges;
 use crate::tally::LaneTally;
 use crate::{Error, Result};
+use nix::libc;
 use quaff_file::tally::Counts;
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::packet::block::{Cursor, Packet, last_ns};
@@ -24,6 +25,9 @@ const SECOND_NS: u64 = 1_000_000_000;
 const PACKET_OUTGOING: u8 = 4;
 /// Ethernet header and two VLAN tags: what a frame may have beyond the MTU.
 const OVER_MTU_BYTES: u32 = 14 + 8;
+
+/// Of an Ethernet frame whose VLAN tag the kernel has taken out.
+const ETHERTYPE_OFFSET: usize = 12;
 
 /// A live interface.
 #[derive(Debug)]
@@ -48,6 +52,9 @@ pub struct AfPacket {
     down_since_ns: Option<u64>,
     base: LinkStats,
     now: LinkStats,
+    /// `rx_dropped` when the socket had been opened. Until then the kernel drops frames of protocols that nothing
+    /// handles, so `base` would be too early.
+    rx_dropped_base: u64,
     packets: u64,
     walked: u64,
     tally: LaneTally,
@@ -80,6 +87,7 @@ impl AfPacket {
         let base = rtnl.stats(link.index)?;
         let tap = opening.is_filtered.then(|| CountingTap::open(link.index, &link.name, None)).transpose()?;
         let ring = RxRing::open(link.index, &link.name, opening.ring)?;
+        let rx_dropped_base = rtnl.stats(link.index)?.rx_dropped;
         let tally = LaneTally {
             interface: link.name.clone(),
             ring_blocks: ring.block_count() as u64,
@@ -104,6 +112,7 @@ impl AfPacket {
             closing_ns: None,
             down_since_ns: None,
             now: base,
+            rx_dropped_base,
             packets: 0,
             walked: 0,
         })
@@ -123,6 +132,7 @@ impl AfPacket {
             self.tally.filtered = tap.read()?.saturating_sub(self.packets);
         }
         self.tally.nic_dropped = self.nic_dropped();
+        self.tally.rx_dropped = self.now.rx_dropped.saturating_sub(self.rx_dropped_base);
         self.tally.offered = self.tally.nic_dropped + self.tally.filtered + told;
         self.note_up();
         Ok(self.tally)
@@ -142,7 +152,7 @@ impl AfPacket {
         match self.rtnl.stats(self.link.index) {
             Ok(stats) => self.now = stats,
             // When it was down before, the socket says nothing of its removal.
-            Err(error) if error.raw() == nix::libc::ENODEV => self.gone("it was removed"),
+            Err(error) if error.raw() == libc::ENODEV => self.gone("it was removed"),
             Err(_) => {}
         }
         if self.down_since_ns.is_some() && self.rtnl.link(&self.link.name).is_ok_and(|link| link.up) {
@@ -194,16 +204,19 @@ impl AfPacket {
     fn walk(&mut self, frames: &mut Vec<Frame>) -> bool {
         let (Some(cursor), Some(block)) = (&mut self.cursor, self.ring.block()) else { return false };
         let (largest, number) = (self.link.mtu + OVER_MTU_BYTES, self.number);
-        let (mut wire_bytes, mut truncated, mut oversize) = (0u64, 0u64, 0u64);
+        let (mut wire_bytes, mut truncated, mut oversize, mut other) = (0u64, 0u64, 0u64, 0u64);
+        let has_ethertype = matches!(self.link.arphrd, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK);
         cursor.walk(block, BATCH_FRAMES, |packet| {
             wire_bytes += u64::from(packet.len);
             truncated += u64::from(packet.snaplen < packet.len.min(self.snaplen));
             oversize += u64::from(packet.len > largest);
+            other += u64::from(has_ethertype && is_other_protocol(&packet, block));
             frames.push(describe(&packet, number));
         });
         self.walked += frames.len() as u64;
         self.tally.truncated += truncated;
         self.tally.oversize += oversize;
+        self.tally.other_protocols += other;
         self.gauges.received.set(self.walked);
         self.gauges.wire_bytes.set(self.gauges.wire_bytes.get() + wire_bytes);
         !frames.is_empty()
@@ -319,6 +332,14 @@ impl Source for AfPacket {
         counts.nic_dropped = self.nic_dropped();
         counts.down_ns = self.tally.down_ns;
     }
+}
+
+/// True for a frame that came in with another protocol than IPv4, ARP and IPv6, which every stack handles.
+#[inline]
+fn is_other_protocol(packet: &Packet, block: &[u8]) -> bool {
+    let at = packet.start as usize + ETHERTYPE_OFFSET;
+    let is_handled = matches!(block.get(at..at + 2), Some([0x08, 0x00 | 0x06] | [0x86, 0xdd]));
+    !is_handled && packet.pkttype != PACKET_OUTGOING
 }
 
 #[inline]

@@ -4,12 +4,12 @@
 
 use super::book::Book;
 use super::filter::FOREIGN_BYTES;
-use super::softnet::Softnet;
 use super::{Board, LaneBoard, START_NS, TrialError};
 use crate::batch::{BATCH_FRAMES, Frame, Memory};
 use crate::source::afpacket::AfPacket;
 use crate::source::{Pull, Source};
 use quaff_os::clock::steady_ns;
+use quaff_os::machine::SoftnetMeter;
 use quaff_wire::probe::Classified;
 use quaff_wire::probe::trial::{self, TrialHeader};
 use std::sync::atomic::Ordering;
@@ -60,7 +60,8 @@ impl<'a> Meter<'a> {
     /// # Errors
     /// The ring's, and that the interface went away.
     pub(super) fn run(mut self) -> Result<Metered<'a>, TrialError> {
-        let softnet = Softnet::read();
+        // Frames that the kernel drops before its stack reach no meter. Where it does not say, none.
+        let mut softnet = SoftnetMeter::open().ok();
         let mut frames = Vec::with_capacity(BATCH_FRAMES as usize);
         let mut others = Others::default();
         let (mut complete_since_ns, mut is_closed) = (None, false);
@@ -84,12 +85,13 @@ impl<'a> Meter<'a> {
         if !is_closed {
             return Err(TrialError::Gone(tally.interface));
         }
+        let softnet = softnet.as_mut().and_then(|softnet| softnet.read().ok()).unwrap_or_default();
         Ok(Metered {
             books: self.books,
             foreign: others.foreign,
             corrupt: others.corrupt,
             meter_dropped: tally.kernel_dropped,
-            nic_dropped: tally.nic_dropped + Softnet::read().dropped_since(&softnet),
+            nic_dropped: tally.nic_dropped + softnet.dropped,
             is_hardware_timed: others.is_hardware_timed,
         })
     }

@@ -18,7 +18,6 @@ mod meter;
 pub mod plan;
 pub mod report;
 mod sender;
-mod softnet;
 mod tally;
 mod teacher;
 mod timetable;

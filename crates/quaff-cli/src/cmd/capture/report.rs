@@ -211,6 +211,9 @@ fn lost_words(ledger: &Ledger) -> String {
             );
         }
     }
+    for reason in &ledger.before_socket.reasons {
+        text += &format!("  not lossless: {reason}\n");
+    }
     text
 }
 

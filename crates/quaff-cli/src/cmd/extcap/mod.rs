@@ -180,7 +180,10 @@ fn capture_into_pipe(args: &Args, link: &Link) -> anyhow::Result<Exit> {
     // Wireshark shows what is said here in a window of its own, so only loss is worth a word.
     if ledger.failure.is_none() && !ledger.lossless {
         let lost = ledger.nic_dropped + ledger.kernel_dropped + ledger.lost;
-        say(&format!("quaff: {} packets were lost; the capture's statistics say where", count(lost)));
+        if lost > 0 {
+            say(&format!("quaff: {} packets were lost; the capture's statistics say where", count(lost)));
+        }
+        ledger.before_socket.reasons.iter().for_each(|reason| say(&format!("quaff: {reason}")));
     }
     if let (Some(copy), Some(dir)) = (ledger.tee, &args.options.tee)
         && copy.lost > 0

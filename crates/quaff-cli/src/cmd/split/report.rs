@@ -52,7 +52,8 @@ fn words(report: &Report, is_dry: bool) -> String {
         text += &gone_words(member);
     }
     for note in &report.notes {
-        text += &format!("  {note}\n");
+        let prefix = if report.before_socket.reasons.contains(note) { "not lossless: " } else { "" };
+        text += &format!("  {prefix}{note}\n");
     }
     for damage in report.input.iter().flat_map(|input| &input.damages) {
         text += &format!("  DAMAGED: {damage}; what came before it is sorted\n");

@@ -31,7 +31,7 @@ use crate::pool::{Arrived, LanePool, Pool, PoolPlan};
 use crate::source::files::Offline;
 use crate::stage::split::{Knowledge, Presence, Split as Sorter};
 use crate::stage::{Quota, Stage};
-use crate::tally::{InputTally, LaneTally};
+use crate::tally::{BeforeSocket, InputTally, LaneTally};
 use crate::{Error, Result};
 use member::{Member, Opened};
 use quaff_file::interfaces::Interfaces;
@@ -39,6 +39,7 @@ use quaff_file::write::plan::Format;
 use quaff_file::write::target::Target;
 use quaff_os::clock::steady_ns;
 use quaff_os::cpu;
+use quaff_os::machine::SoftnetMeter;
 use quaff_os::rtnl::Link;
 use quaff_os::stop::{Reason, Stop};
 use quaff_wire::linktype::ETHERNET;
@@ -69,6 +70,8 @@ pub struct Split {
     filters: Vec<InnerFilter>,
     notes: Vec<String>,
     started_ns: u64,
+    /// `None` for files.
+    softnet: Option<SoftnetMeter>,
 }
 
 /// What all parts of a run are made from.
@@ -224,6 +227,7 @@ impl Split {
         };
         let lanes: Vec<_> =
             self.lanes.into_iter().filter_map(|lane| join(lane).map_err(&mut note).ok()).collect();
+        let before_socket = BeforeSocket::new(&lanes, self.softnet);
         let mut ended: Vec<_> = self.members.into_iter().map(Member::finish).collect();
         ended.iter_mut().filter_map(|ended| ended.failure.take()).for_each(&mut note);
         let mut notes = self.notes;
@@ -232,7 +236,16 @@ impl Split {
         let seconds = (steady_ns() - self.started_ns) as f64 / 1e9;
         let input = self.input.and_then(|input| input.recv().ok());
         let of_lanes: Vec<_> = self.lost.try_iter().collect();
-        let end = report::End { lanes, members: ended, lost: of_lanes, input, failure, notes, seconds };
+        let end = report::End {
+            lanes,
+            members: ended,
+            lost: of_lanes,
+            input,
+            failure,
+            before_socket,
+            notes,
+            seconds,
+        };
         report::sum_up(&self.plan, &self.knowledge.balance(), self.stop.reason(), end)
     }
 }
@@ -319,6 +332,7 @@ impl Parts {
         }
         let Self { plan, stop, gauges, knowledge, pool, .. } = self;
         let started_ns = steady_ns();
+        let softnet = plan.capture.read.is_none().then(SoftnetMeter::open).and_then(|meter| meter.ok());
         Ok(Split {
             plan,
             stop,
@@ -332,6 +346,7 @@ impl Parts {
             filters,
             notes,
             started_ns,
+            softnet,
         })
     }
 }

@@ -9,7 +9,7 @@ use super::cpu_seconds;
 use super::member::{self, Ended};
 use super::plan::{MemberPlan, SplitPlan};
 use crate::stage::split::{Balance, Conversation, PEAK_WINDOWS_NS, Share};
-use crate::tally::{InputTally, LaneTally};
+use crate::tally::{BeforeSocket, InputTally, LaneTally};
 use quaff_os::stop::Reason;
 use serde::Serialize;
 
@@ -29,6 +29,8 @@ pub struct Report {
     pub skipped_by: Skipped,
     /// Whether every packet that was wanted went out.
     pub lossless: bool,
+    /// Packets that the kernel dropped before the capture sockets; in none of the sums.
+    pub before_socket: BeforeSocket,
     /// From the first packet to the last, by their own times, s.
     pub span_seconds: f64,
     /// Bytes of all packets that were sorted, on the wire.
@@ -166,6 +168,7 @@ pub(super) struct End {
     pub(super) lost: Vec<Vec<u64>>,
     pub(super) input: Option<InputTally>,
     pub(super) failure: Option<crate::Error>,
+    pub(super) before_socket: BeforeSocket,
     pub(super) notes: Vec<String>,
     pub(super) seconds: f64,
 }
@@ -186,7 +189,7 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reaso
         out: sum(|member| member.written),
         skipped: skipped_by.sum(),
         skipped_by,
-        lossless: loss.sum() == 0,
+        lossless: loss.sum() == 0 && end.before_socket.reasons.is_empty(),
         span_seconds: (last_ns - first_ns) as f64 / 1e9,
         bytes: balance.all.bytes,
         conversations,
@@ -198,7 +201,8 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reaso
         seconds: end.seconds,
         cpu_seconds: cpu_seconds(),
         ended_by,
-        notes: end.notes,
+        notes: [end.notes, end.before_socket.reasons.clone()].concat(),
+        before_socket: end.before_socket,
         failure: None,
         interfaces: end.lanes,
         input: end.input,

@@ -1,0 +1,140 @@
+//! Packets that the kernel drops before the capture socket: the capture is not called lossless, and the reason has the
+//! number.
+//!
+//! The receiving veth spreads its packets to another core (RPS), and the backlog of that core has room for four.
+
+mod support;
+
+use quaff_lab::Running;
+use serde_json::Value;
+use std::fs;
+use support::{Bench, Ended, PATIENCE, QUAFF, finish, interrupt, run};
+
+const BACKLOG: &str = "/proc/sys/net/core/netdev_max_backlog";
+/// Frames sent as fast as possible.
+const MANY: &str = "300000";
+
+/// A small backlog on all cores of the machine; restored at the end, after a panic too.
+struct SmallBacklog {
+    before: String,
+}
+
+impl SmallBacklog {
+    fn new() -> Self {
+        let before = fs::read_to_string(BACKLOG).expect("every Linux has it");
+        fs::write(BACKLOG, "4").expect("root may");
+        Self { before }
+    }
+}
+
+impl Drop for SmallBacklog {
+    fn drop(&mut self) {
+        let _ = fs::write(BACKLOG, self.before.trim());
+    }
+}
+
+/// A lab whose rx0 hands its packets to the backlog of core 1; `None` after a skip.
+fn bench(test: &str) -> Option<Bench> {
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
+        quaff_lab::testing::skip(test, "one core");
+        return None;
+    }
+    let bench = Bench::new(test, 1 << 28)?;
+    let script = "echo 2 > /sys/class/net/rx0/queues/rx-0/rps_cpus";
+    run(bench.lab.command_rx("sh").expect("a command").args(["-c", script]));
+    Some(bench)
+}
+
+/// Floods `running` (which listens at rx0) until the backlog overflows and ends it. The rise of rx0's `rx_dropped` since
+/// `running` was started.
+fn flood(bench: &Bench, start: impl FnOnce() -> Running) -> (Ended, u64) {
+    let before = bench.lab.stats_rx().expect("counters").rx_dropped;
+    let running = start();
+    {
+        let _small = SmallBacklog::new();
+        let mut generate = bench.lab.command_tx(QUAFF).expect("a command");
+        generate.args(["generate", "-o", "tx0", "--size", "64", "--count", MANY, "--cpu", "0", "--json"]);
+        // The sender notices the drops too, so its exit status is of no interest.
+        finish(Running::start(generate).expect("quaff runs"));
+    }
+    let ended = interrupt(running);
+    let after = bench.lab.stats_rx().expect("counters").rx_dropped;
+    (ended, after - before)
+}
+
+#[track_caller]
+fn assert_reported(ended: &Ended, dropped: u64) {
+    let report = &ended.json;
+    assert!(dropped > 0, "the backlog did not overflow");
+    assert_eq!((ended.code, &report["lossless"]), (1, &Value::Bool(false)), "{report} {}", ended.stderr);
+    assert_eq!(report["before_socket"]["rx_dropped"], dropped, "{report}");
+    assert!(report["before_socket"]["softnet_dropped"].as_u64() >= Some(dropped), "{report}");
+    let reason =
+        format!("the kernel dropped {dropped} packets on rx0 before the capture socket (rx_dropped)");
+    let notes = report["notes"].as_array().expect("notes");
+    assert!(notes.iter().any(|note| note.as_str().is_some_and(|note| note.starts_with(&reason))), "{report}");
+}
+
+#[test]
+fn a_capture_that_the_backlog_starves_is_not_lossless() {
+    let Some(bench) = bench("a_capture_that_the_backlog_starves") else { return };
+    let file = bench.path("all.pcapng");
+    let (ended, dropped) = flood(&bench, || bench.capture(&["-w", &file]));
+    assert_reported(&ended, dropped);
+    assert!(
+        ended.stderr.contains(&format!("not lossless: the kernel dropped {dropped} packets")),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_split_that_the_backlog_starves_is_not_lossless() {
+    let Some(bench) = bench("a_split_that_the_backlog_starves") else { return };
+    let dir = bench.path("parts");
+    let (ended, dropped) = flood(&bench, || {
+        let args = ["split", "-i", "rx0", "--members", "2", "--dir", &dir, "--json"];
+        let mut running = Running::start(bench.quaff(&args)).expect("quaff runs");
+        assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
+        running
+    });
+    assert_reported(&ended, dropped);
+}
+
+/// The kernel counts a tagged frame of a protocol that nothing handles in `rx_dropped`, after the sockets have had it.
+#[test]
+fn frames_that_the_stack_drops_after_the_socket_are_not_lost() {
+    let Some(bench) = Bench::new("frames_that_the_stack_drops_after_the_socket", 1 << 27) else { return };
+    let pcap = bench.path("tagged.pcap");
+    fs::write(&pcap, tagged_pcap(1000)).expect("a file");
+    let file = bench.path("all.pcapng");
+    let before = bench.lab.stats_rx().expect("counters").rx_dropped;
+    let running = bench.capture(&["-w", &file]);
+    run(bench
+        .lab
+        .command_tx(QUAFF)
+        .expect("a command")
+        .args(["replay", "-o", "tx0", "--pps", "10000"])
+        .arg(&pcap));
+    let ended = interrupt(running);
+    let dropped = bench.lab.stats_rx().expect("counters").rx_dropped - before;
+    assert!(dropped >= 1000, "this kernel does not count them: {dropped}");
+    assert_eq!((ended.code, &ended.json["lossless"]), (0, &Value::Bool(true)), "{}", ended.json);
+    assert_eq!(ended.json["before_socket"]["rx_dropped"], 0, "{}", ended.json);
+}
+
+/// Frames of VLAN 5 with an EtherType for experiments (88b5).
+fn tagged_pcap(count: u32) -> Vec<u8> {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        file.extend(word.to_le_bytes());
+    }
+    let frame = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1], &[0x81, 0, 0, 5, 0x88, 0xb5], &[0; 50]].concat();
+    for at in 0..count {
+        for word in [1_700_000_000, at, frame.len() as u32, frame.len() as u32] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(&frame);
+    }
+    file
+}
