@@ -174,6 +174,41 @@ mod tests {
         }
 
         #[test]
+        fn a_torn_block_gives_the_packets_before_the_tear(
+            lengths in prop::collection::vec(1usize..300, 1..20), cut in any::<prop::sample::Index>()
+        ) {
+            let whole = block(&lengths);
+            let torn = &whole[..cut.index(whole.len())];
+            let mut cursor = Cursor::new(torn);
+            let mut seen = Vec::new();
+            cursor.walk(torn, u32::MAX, |packet| seen.push(packet));
+            let mut end = 48;
+            let fits = lengths.iter().take_while(|len| {
+                let start = end + 82;
+                end += (82 + **len).next_multiple_of(8);
+                start + **len <= torn.len()
+            });
+            prop_assert_eq!(seen.len(), fits.count());
+            prop_assert_eq!(cursor.left(), 0);
+        }
+
+        #[test]
+        fn a_packet_that_points_outside_ends_the_walk(
+            count in 1usize..20, bad in any::<prop::sample::Index>(), field in 0usize..2, value in 70_000u32..
+        ) {
+            let lengths = vec![60; count];
+            let (mut bytes, bad) = (block(&lengths), bad.index(count));
+            let field = [packet::SNAPLEN, packet::NEXT_OFFSET][field];
+            bytes[48 + bad * 144 + field..][..4].copy_from_slice(&value.to_ne_bytes());
+            let mut cursor = Cursor::new(&bytes);
+            let mut seen = 0;
+            cursor.walk(&bytes, u32::MAX, |_| seen += 1);
+            // A packet with a wrong length is not delivered; one that misplaces the next is the last.
+            prop_assert_eq!(seen, if field == packet::SNAPLEN { bad } else { bad + 1 });
+            prop_assert_eq!(cursor.left(), 0);
+        }
+
+        #[test]
         fn any_bytes_are_survived(block in prop::collection::vec(any::<u8>(), 0..400)) {
             let mut cursor = Cursor::new(&block);
             let mut left = 1000;

@@ -222,3 +222,84 @@ fn map(fd: &OwnedFd, bytes: usize) -> Result<NonNull<u8>> {
     let failed = || Error::last(format!("map a ring of {} MiB", bytes >> 20));
     if start == libc::MAP_FAILED { Err(failed()) } else { NonNull::new(start.cast()).ok_or_else(failed) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fs::File;
+
+    const BLOCK_BYTES: usize = 4096;
+
+    /// A ring in plain memory, of which the test plays the kernel's part.
+    fn ring(block_count: usize) -> RxRing {
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let bytes = BLOCK_BYTES * block_count;
+        // SAFETY: a new anonymous mapping touches no memory that exists; the ring unmaps it.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        let map = NonNull::new(start.cast()).expect("a mapping");
+        let fd = File::open("/dev/null").expect("a descriptor").into();
+        RxRing { fd, map, block_bytes: BLOCK_BYTES, block_count, current: 0 }
+    }
+
+    /// What the kernel does when it has finished block `index`.
+    fn finish(ring: &RxRing, index: usize, packets: u32, status: u32) {
+        ring.word(index, field::NUM_PKTS).store(packets, Ordering::Relaxed);
+        ring.status(index).store(libc::TP_STATUS_USER | status, Ordering::Release);
+    }
+
+    /// The number of packets that the header of the current block has.
+    fn packets(ring: &RxRing) -> Option<u32> {
+        let header = ring.block()?.get(field::NUM_PKTS..field::NUM_PKTS + 4)?;
+        Some(u32::from_ne_bytes(header.try_into().ok()?))
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_are_read_in_order_and_each_once(steps in prop::collection::vec(any::<bool>(), 1..200)) {
+            let mut ring = ring(8);
+            let (mut finished, mut read) = (0u32, 0u32);
+            for kernel in steps {
+                if kernel && finished - read < 8 {
+                    finish(&ring, finished as usize % 8, finished, 0);
+                    finished += 1;
+                } else if !kernel && read < finished {
+                    prop_assert_eq!(packets(&ring), Some(read));
+                    ring.release();
+                    read += 1;
+                }
+                prop_assert_eq!(ring.waiting(), (finished - read) as usize);
+                prop_assert_eq!(ring.block().is_some(), read < finished);
+                // Five eighths of eight blocks.
+                prop_assert_eq!(ring.is_pressed(), finished - read >= 5);
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_that_is_finished_out_of_turn_waits() {
+        let mut ring = ring(4);
+        finish(&ring, 1, 7, 0);
+        assert_eq!((ring.block(), ring.waiting()), (None, 0));
+        finish(&ring, 0, 6, libc::TP_STATUS_LOSING);
+        assert_eq!((packets(&ring), ring.waiting(), ring.is_losing()), (Some(6), 2, true));
+        ring.release();
+        assert_eq!((packets(&ring), ring.is_losing()), (Some(7), false));
+    }
+
+    #[test]
+    #[should_panic(expected = "only a block that is ours")]
+    fn a_block_of_the_kernel_is_not_released() {
+        ring(2).release();
+    }
+
+    #[test]
+    fn a_small_ring_is_pressed_by_its_first_block() {
+        let ring = ring(1);
+        assert!(!ring.is_pressed());
+        finish(&ring, 0, 1, 0);
+        assert!(ring.is_pressed());
+    }
+}
