@@ -10,6 +10,7 @@ use quaff_os::bpf::{ArrayMap, Program, XDP_PASS};
 use quaff_os::netns::Netns;
 use quaff_os::rtnl::Rtnl;
 use quaff_os::signal::Signal;
+use quaff_os::testing::{Noise, assert_when_quiet};
 use quaff_wire::checksum;
 use quaff_wire::decode::Item;
 use serde_json::Value;
@@ -218,24 +219,18 @@ fn captured_times_and_rates_are_kept() {
         ("--loop 2 --pps 2k", 0.9995),
         ("--include 1-100 --loop 2", 0.198),
     ] {
-        let kept = (0..3).any(|_| {
+        let run = || {
             let (report, code) = replay(lab.rx(), &format!("--inject rx0 {args}"), &[file.path()]);
             assert_agreed(&report, code, number(&report, "intended"));
             let took = report["seconds"].as_f64().expect("a number");
-            (took - seconds).abs() < 0.001 && report["lateness"]["p50_ns"].as_u64() < Some(50_000)
-        });
-        if !kept && is_busy() {
-            return testing::skip("captured_times_and_rates_are_kept", "others want the cores too");
-        }
-        assert!(kept, "{args}: not within {seconds} s three times");
+            assert!(took > seconds - 0.001, "{args}: {took} s, shorter than {seconds} s: {report}");
+            (took, report)
+        };
+        let is_kept = |(took, report): &(f64, Value)| {
+            took - seconds < 0.001 && report["lateness"]["p50_ns"].as_u64() < Some(50_000)
+        };
+        assert_when_quiet(&format!("captured_times_and_rates_are_kept {args}"), run, is_kept);
     }
-}
-
-/// For more than a quarter of the last 10 s somebody waited for a core.
-fn is_busy() -> bool {
-    let told = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
-    let percent = told.split("avg10=").nth(1).and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    percent.is_some_and(|percent: f64| percent > 25.0)
 }
 
 #[test]
@@ -311,14 +306,16 @@ fn a_signal_ends_a_run_at_once_with_a_true_report() {
         let running = Running::start(command(lab.rx(), &args, &[file.path()])).expect("quaff runs");
         std::thread::sleep(Duration::from_millis(400));
         running.signal(Signal::SIGINT).expect("a signal");
-        let begun = Instant::now();
+        let (begun, noise) = (Instant::now(), Noise::watch());
         let done = running.finish(PATIENCE).expect("quaff ends");
         let took = begun.elapsed();
         let report: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
         assert_eq!((done.status.code(), &report["interrupted"]), (Some(0), &Value::Bool(true)), "{report}");
         assert!(number(&report, "confirmed") >= number(&report, "sent"), "{report}");
         assert!(number(&report, "sent") > 0, "{report}");
-        assert!(took < Duration::from_millis(if is_busy() { 1000 } else { 200 }), "{args}: {took:?}");
+        let noise = noise.so_far();
+        let most = Duration::from_millis(if noise.is_noisy() { 1000 } else { 200 });
+        assert!(took < most, "{args}: {took:?}, {noise}");
     }
 }
 
@@ -349,12 +346,14 @@ fn a_signal_is_heard_whatever_is_waited_for() {
         std::thread::sleep(Duration::from_millis(600));
         let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
         assert!(killed.expect("kill runs").success(), "{args}: it has ended");
-        let begun = Instant::now();
+        let (begun, noise) = (Instant::now(), Noise::watch());
         let done = child.wait_with_output().expect("quaff ends");
         let took = begun.elapsed();
         let report: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
         assert!(number(&report, "sent") <= 100, "{args}: {report}");
-        assert!(took < Duration::from_millis(if is_busy() { 1000 } else { 200 }), "{args}: {took:?}");
+        let noise = noise.so_far();
+        let most = Duration::from_millis(if noise.is_noisy() { 1000 } else { 200 });
+        assert!(took < most, "{args}: {took:?}, {noise}");
         drop(to);
     }
 }

@@ -2,11 +2,15 @@
 //! skipped with a word, and counted; the plainest way to put a frame on a link, to hold our own
 //! generator against; and the kernel's own opinion of a filter.
 
+mod noise;
+
 use crate::packet::{Insn, socket};
 use crate::{Error, Result, Try};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+pub use noise::{Disturbance, Noise, assert_when_quiet};
 
 /// Says that `test` was skipped and why, on stderr and in the file that `QUAFF_SKIP_LOG` names.
 ///

@@ -5,6 +5,8 @@
 //! interface by a packet socket, paced in user space. One thread sends; the caller's thread watches.
 //! Nothing here prints or reads arguments.
 
+#![forbid(unsafe_code)]
+
 mod arena;
 mod auto;
 mod confirm;

@@ -462,27 +462,25 @@ mod tests {
         (wire.iter().map(|(_, frame, sent_ns)| (number(frame), sent_ns - begun_ns)).collect(), state)
     }
 
-    /// Sends them so; a machine that is busy elsewhere may spoil the times of one try, and of another.
-    fn send_late_in_time(late: Late, is_in_time: impl Fn(&[(u32, u64)]) -> bool) -> (Vec<(u32, u64)>, State) {
-        let mut tries = (0..5).map(|_| send_late(late));
-        tries.find(|(sent, _)| is_in_time(sent)).expect("none of five tries was in time")
-    }
-
     #[test]
     fn late_frames_leave_at_once() {
-        let (sent, state) = send_late_in_time(Late::Burst, |sent| sent[19].1 < 25_000_000);
+        let (sent, state) = send_late(Late::Burst);
         assert_eq!(sent.len(), 30);
-        assert!(sent[29].1 >= 29_000_000, "{sent:?}");
-        assert!(state.load(word::BURST_MAX) >= 19);
+        assert!(state.load(word::BURST_MAX) >= 19, "{sent:?}");
+        for (at, (_, sent_ns)) in sent.iter().enumerate() {
+            assert!(*sent_ns >= at as u64 * 1_000_000, "frame {at} left before it was due: {sent:?}");
+        }
+        assert_eq!(state.load(word::SHIFTED_NS), 0);
     }
 
     #[test]
-    fn late_frames_shift_all_behind_them() {
-        let are_apart = |sent: &[(u32, u64)]| sent.windows(2).all(|pair| pair[1].1 - pair[0].1 > 500_000);
-        let (sent, state) = send_late_in_time(Late::Shift, are_apart);
+    fn late_frames_shift_all_after_them() {
+        let (sent, state) = send_late(Late::Shift);
         assert_eq!(sent.len(), 30);
         assert!(state.load(word::SHIFTED_NS) >= 20_000_000);
-        assert!(sent[29].1 >= 49_000_000);
+        for (at, (_, sent_ns)) in sent.iter().enumerate() {
+            assert!(*sent_ns >= 20_000_000 + at as u64 * 1_000_000, "frame {at} caught up: {sent:?}");
+        }
     }
 
     #[test]
@@ -509,11 +507,15 @@ mod tests {
     }
 
     #[test]
-    fn a_late_frame_behind_one_in_time_is_left_out_too() {
-        // On a machine that is busy elsewhere all may be late.
-        let expected = (vec![0, 1, 3], 1);
-        let came = (0..5).map(|_| one_late_frame()).find(|came| *came == expected);
-        assert_eq!(came.unwrap_or_else(one_late_frame), expected);
+    fn a_late_frame_after_one_in_time_is_left_out_too() {
+        let test = "a_late_frame_after_one_in_time_is_left_out_too";
+        let run = || {
+            let (sent, dropped) = one_late_frame();
+            // On any machine: the frame that was due 8 ms before the one in front of it does not leave.
+            assert!(!sent.contains(&2) && sent.len() as u64 + dropped == 4, "{sent:?} {dropped}");
+            (sent, dropped)
+        };
+        quaff_os::testing::assert_when_quiet(test, run, |found| *found == (vec![0, 1, 3], 1));
     }
 
     fn one_late_frame() -> (Vec<u8>, u64) {
