@@ -74,6 +74,18 @@ pub(crate) fn undocumented(source: &Source) -> Vec<String> {
     bare
 }
 
+/// Examples in doc comments that would be compiled: `scripts/test` runs no doc tests, so a fence names its language.
+pub(crate) fn doc_tests(path: &str, text: &str) -> Vec<String> {
+    let fence = |line: &str| {
+        let line = line.trim_start();
+        let doc = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
+        doc.trim().strip_prefix("```").map(str::to_owned)
+    };
+    let fences = text.lines().enumerate().filter_map(|(number, line)| Some((number, fence(line)?)));
+    let opening = fences.step_by(2).filter(|(_, language)| language.is_empty() || language == "rust");
+    opening.map(|(number, _)| format!("{path}:{}: a doc test", number + 1)).collect()
+}
+
 /// `unsafe` in production code of a crate that has none.
 pub(crate) fn unsafe_code(source: &Source) -> Vec<String> {
     let is_unsafe = |line: &str| line.split(|c: char| !is_word(c)).any(|word| word == "unsafe");
@@ -99,6 +111,7 @@ pub(crate) fn unargued(source: &Source) -> Vec<String> {
 
 #[test]
 fn shapes_are_seen() {
+    assert_eq!(doc_tests("a.rs", "//! ```text\n//! ```\n/// ```\n/// x\n/// ```"), ["a.rs:3: a doc test"]);
     let body = "    x;\n".repeat(FUNCTION_LINES);
     let code = format!("fn short() -> [u8; 2] {{\n}}\nfn long() {{\n{body}}}\n");
     assert_eq!(long_functions("a.rs", &code), ["a.rs:3: long has 72 lines"]);
