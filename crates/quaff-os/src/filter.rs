@@ -131,8 +131,8 @@ impl Handle {
                 .trim_start_matches("can't parse filter expression: ")
                 .to_owned());
         }
-        // SAFETY: on success libpcap filled bf_insns with bf_len instructions, whose layout is that
-        // of `struct sock_filter`; they are copied before they are freed.
+        // SAFETY: on success libpcap filled bf_insns with bf_len instructions, at least one, whose layout
+        // is that of `struct sock_filter`; they are copied before they are freed.
         let insns = unsafe { std::slice::from_raw_parts(program.bf_insns, program.bf_len as usize) }.to_vec();
         // SAFETY: the program was filled by pcap_compile and is freed once.
         unsafe { pcap_freecode(&mut program) };

@@ -16,9 +16,10 @@ pub struct ArrayMap {
     words: usize,
 }
 
-// SAFETY: the mapping is shared memory that is only ever accessed by atomic operations.
+// SAFETY: the value is the only owner of its mapping and of its descriptor; neither refers to a thread.
 unsafe impl Send for ArrayMap {}
-// SAFETY: as above.
+// SAFETY: through `&self` the mapping is accessed by atomic operations only; `write`, which is not
+// atomic, takes `&mut self`. The program's accesses happen in the kernel, on whole words.
 unsafe impl Sync for ArrayMap {}
 
 impl ArrayMap {
@@ -33,7 +34,7 @@ impl ArrayMap {
             map_name: sys::name(name),
             ..MapCreate::default()
         };
-        // SAFETY: these attributes hold no addresses.
+        // SAFETY: these attributes hold no addresses, and BPF_MAP_CREATE returns a new descriptor.
         let fd = unsafe { sys::bpf_fd(sys::BPF_MAP_CREATE, &mut attr, || "create a BPF map".into()) }?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let bytes = mapped_bytes(words);
@@ -97,19 +98,13 @@ impl ArrayMap {
         }
     }
 
-    /// Copies bytes from offset `at`, as they are now.
+    /// Copies bytes from offset `at`. Each aligned word is read as a whole, so a concurrent
+    /// [`store`](Self::store) is seen completely or not at all; words may differ in age.
     ///
     /// # Panics
     /// When they reach beyond the end.
     pub fn read(&self, at: usize, bytes: &mut [u8]) {
-        let end = at.checked_add(bytes.len());
-        assert!(end.is_some_and(|end| end <= self.words * 8), "{} bytes at {at}", bytes.len());
-        // SAFETY: the range was just checked to be within the mapping, and `bytes` is not in it, for
-        // no reference into the mapping is alive.
-        unsafe {
-            let from = self.start.as_ptr().cast::<u8>().add(at);
-            std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len());
-        }
+        copy_out(self.words(), at, bytes);
     }
 
     /// Bytes in all.
@@ -123,8 +118,13 @@ impl ArrayMap {
 
     fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.words, "word {index} of {}", self.words);
-        // SAFETY: the mapping holds `words` aligned words until drop; the kernel keeps its pages.
-        unsafe { self.start.add(index).as_ref() }
+        &self.words()[index]
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: `new` mapped at least `words` words at a page boundary, and only `drop` unmaps them.
+        // Every access through `&self` is atomic; `write` takes `&mut self`, so it cannot run meanwhile.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 }
 
@@ -135,6 +135,78 @@ impl Drop for ArrayMap {
     }
 }
 
+/// Copies bytes that may begin and end within a word, one atomic load for each word.
+fn copy_out(words: &[AtomicU64], at: usize, bytes: &mut [u8]) {
+    let end = at.checked_add(bytes.len());
+    assert!(end.is_some_and(|end| end <= words.len() * 8), "{} bytes at {at}", bytes.len());
+    let (mut at, mut rest) = (at, bytes);
+    while !rest.is_empty() {
+        // Written by a program or by `store` on any core. Relaxed: the words are independent values; a
+        // reader that needs an order between them calls `observe` first.
+        let word = words[at / 8].load(Ordering::Relaxed).to_ne_bytes();
+        let part = &word[at % 8..];
+        let (now, later) = rest.split_at_mut(part.len().min(rest.len()));
+        now.copy_from_slice(&part[..now.len()]);
+        at += now.len();
+        rest = later;
+    }
+}
+
 fn mapped_bytes(words: usize) -> usize {
     (words * 8).next_multiple_of(page_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::atomic::AtomicBool;
+
+    proptest! {
+        #[test]
+        fn any_range_is_copied(
+            bytes in prop::collection::vec(any::<u8>(), 64), at in 0usize..64, len in 0usize..64
+        ) {
+            let word = |chunk: &[u8]| AtomicU64::new(u64::from_ne_bytes(chunk.try_into().unwrap()));
+            let words: Vec<_> = bytes.chunks_exact(8).map(word).collect();
+            let len = len.min(64 - at);
+            let mut found = vec![0; len];
+            copy_out(&words, at, &mut found);
+            prop_assert_eq!(&found, &bytes[at..at + len]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "8 bytes at 57")]
+    fn nothing_beyond_the_end_is_read() {
+        let words: Vec<_> = (0..8).map(AtomicU64::new).collect();
+        copy_out(&words, 57, &mut [0; 8]);
+    }
+
+    /// A copy byte by byte, or of half words, sees parts of two values here.
+    #[test]
+    fn a_word_that_changes_meanwhile_is_never_torn() {
+        let words: Vec<_> = (0..64).map(|_| AtomicU64::new(0)).collect();
+        let over = AtomicBool::new(false);
+        let torn = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for value in (0..=255u8).cycle() {
+                    let value = u64::from_ne_bytes([value; 8]);
+                    words.iter().for_each(|word| word.store(value, Ordering::Relaxed));
+                    if over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+            });
+            let mut found = [0; 512];
+            let torn = (0..20_000).any(|_| {
+                copy_out(&words, 0, &mut found);
+                found.chunks_exact(8).any(|word| word != [word[0]; 8])
+            });
+            // Read by the writer above; nothing is ordered by it.
+            over.store(true, Ordering::Relaxed);
+            torn
+        });
+        assert!(!torn);
+    }
 }

@@ -99,7 +99,8 @@ fn load(prog_type: u32, name: &str, insns: &[Insn], log: &mut [u8]) -> Result<Ow
         prog_name: sys::name(name),
         ..ProgLoad::default()
     };
-    // SAFETY: instructions, licence and log outlive the call; the counts are those of the slices.
+    // SAFETY: instructions, licence and log outlive the call, the counts are those of the slices, and
+    // BPF_PROG_LOAD returns a new descriptor.
     unsafe { sys::bpf_fd(sys::BPF_PROG_LOAD, &mut attr, || format!("load the BPF program {name:?}")) }
 }
 

@@ -106,13 +106,13 @@ pub(super) unsafe fn bpf<A: Attr>(command: i32, attr: &mut A, tried: impl FnOnce
 /// As [`bpf`], for commands whose result is a new descriptor.
 ///
 /// # Safety
-/// As [`bpf`].
+/// As [`bpf`]; and `command` must be one that returns a descriptor which nothing else owns.
 pub(super) unsafe fn bpf_fd<A: Attr>(
     command: i32,
     attr: &mut A,
     tried: impl FnOnce() -> String,
 ) -> Result<OwnedFd> {
-    // SAFETY: the caller's promise is passed on; the kernel has just made the descriptor for us.
+    // SAFETY: the caller vouches for the addresses in `attr`, and that the result is a new descriptor.
     unsafe { bpf(command, attr, tried).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 

@@ -111,8 +111,13 @@ impl Ethtool {
         let half = |at: usize| u32::from_ne_bytes([mask[at], mask[at + 1], mask[at + 2], mask[at + 3]]);
         let mut words = [0, 0, half(0), half(4), 0];
         self.ask(ETHTOOL_GSSET_INFO, "how many features there are", &mut words)?;
-        let count = (words[4] as usize).min(FEATURES_MAX);
-        // `struct ethtool_gstrings`, with room for the most that there could be.
+        // The kernel writes as many names as it has, however large the structure is.
+        let count = words[4] as usize;
+        if count > FEATURES_MAX {
+            let tried = format!("read {count} feature names from the driver of {}", self.name);
+            return Err(Error::new(tried, io::Error::from_raw_os_error(libc::E2BIG)));
+        }
+        // `struct ethtool_gstrings`, with room for the largest number of names.
         let mut words = vec![0; 3 + NAME_WORDS * FEATURES_MAX];
         words[1] = ETH_SS_FEATURES;
         self.ask(ETHTOOL_GSTRINGS, "the names of its features", &mut words)?;

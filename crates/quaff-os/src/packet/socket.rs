@@ -69,7 +69,9 @@ pub(super) fn set_rx_slots(fd: &OwnedFd, request: &libc::tpacket_req) -> Result<
 
 /// SO_ATTACH_FILTER; the kernel replaces a filter atomically and keeps a copy of the program.
 pub(crate) fn attach_filter(fd: &OwnedFd, program: &[Insn]) -> Result<()> {
-    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    // The kernel refuses more than BPF_MAXINSNS (4096) instructions, so saturating keeps the error.
+    let len = u16::try_from(program.len()).unwrap_or(u16::MAX);
+    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
     set_at(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program, "attach a filter")
 }
 
