@@ -1,4 +1,4 @@
-//! An array map of one entry, mapped into memory: the state that a program and its user share.
+//! An array map of one entry, mapped into memory: state shared by a program and user space.
 
 use super::sys::{self, MapCreate};
 use crate::mem::page_bytes;
@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One entry of 64-bit words, zero at first, seen by a program (BPF_PSEUDO_MAP_VALUE) and, at the
-/// same time, by user space.
+/// One entry of 64-bit words, initially zero, that a program (BPF_PSEUDO_MAP_VALUE) and user space access
+/// concurrently.
 #[derive(Debug)]
 pub struct ArrayMap {
     fd: OwnedFd,
@@ -23,7 +23,7 @@ unsafe impl Send for ArrayMap {}
 unsafe impl Sync for ArrayMap {}
 
 impl ArrayMap {
-    /// Makes a map whose entry has `words` words. Needs Linux 5.5 and CAP_BPF.
+    /// Creates a map whose entry has `words` words. Needs Linux 5.5 and CAP_BPF.
     pub fn new(name: &str, words: usize) -> Result<Self> {
         let mut attr = MapCreate {
             map_type: sys::BPF_MAP_TYPE_ARRAY,
@@ -38,7 +38,7 @@ impl ArrayMap {
         let fd = unsafe { sys::bpf_fd(sys::BPF_MAP_CREATE, &mut attr, || "create a BPF map".into()) }?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let bytes = mapped_bytes(words);
-        // SAFETY: a new mapping touches no memory that exists.
+        // SAFETY: a new mapping affects no existing memory.
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)
         };
@@ -49,49 +49,53 @@ impl ArrayMap {
         Ok(Self { fd, start: NonNull::new(start.cast()).ok_or_else(failed)?, words })
     }
 
-    /// Word `index` as it is now.
+    /// The current value of word `index`.
     ///
     /// # Panics
     /// When there is no such word.
     pub fn load(&self, index: usize) -> u64 {
+        // Written by the program or another thread. Relaxed: the caller needs this value only.
         self.word(index).load(Ordering::Relaxed)
     }
 
-    /// Sets word `index`. A program that adds to the same word at this moment wins or loses as a whole.
+    /// Sets word `index`; a concurrent addition by the program happens entirely before or after.
     ///
     /// # Panics
     /// When there is no such word.
     pub fn store(&self, index: usize, value: u64) {
+        // Read by the program. Relaxed: it orders no other data; `publish` does.
         self.word(index).store(value, Ordering::Relaxed);
     }
 
-    /// Sets word `index` after all that this thread has written before: a program that reads the new
-    /// value by an atomic operation sees the rest too.
+    /// Sets word `index` after everything that this thread wrote before: a program that reads the new value by
+    /// an atomic operation sees that too.
     ///
     /// # Panics
     /// When there is no such word.
     pub fn publish(&self, index: usize, value: u64) {
+        // Read by the program. Release: it sees the words and bytes written before.
         self.word(index).store(value, Ordering::Release);
     }
 
-    /// Word `index` as it is now, before anything that this thread does later.
+    /// The current value of word `index`, read before everything that this thread does afterwards.
     ///
     /// # Panics
     /// When there is no such word.
     pub fn observe(&self, index: usize) -> u64 {
+        // Written by the program. Acquire: later writes here do not overtake its reads.
         self.word(index).load(Ordering::Acquire)
     }
 
-    /// Copies bytes to offset `at`. Whoever shares the map with a program sees to it that the program
-    /// does not read there meanwhile, or that it may read a mixture.
+    /// Copies bytes to offset `at`, not atomically: a program that reads there meanwhile may see a mixture. The
+    /// caller keeps it away by [`publish`](Self::publish) and [`observe`](Self::observe).
     ///
     /// # Panics
     /// When they reach beyond the end.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         let end = at.checked_add(bytes.len());
         assert!(end.is_some_and(|end| end <= self.words * 8), "{} bytes at {at}", bytes.len());
-        // SAFETY: the range was just checked to be within the mapping, which only this value refers
-        // to; `&mut self` keeps other threads away, and no reference into the mapping is alive.
+        // SAFETY: the range was checked above, and only this value refers to the mapping. `&mut self` excludes
+        // other accesses in this process; the program's accesses happen in the kernel.
         unsafe {
             let to = self.start.as_ptr().cast::<u8>().add(at);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -107,7 +111,7 @@ impl ArrayMap {
         copy_out(self.words(), at, bytes);
     }
 
-    /// Bytes in all.
+    /// The size of the entry, bytes.
     pub fn bytes(&self) -> usize {
         self.words * 8
     }
@@ -130,7 +134,7 @@ impl ArrayMap {
 
 impl Drop for ArrayMap {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made in `new` with this very size, and no reference outlives self.
+        // SAFETY: `new` made the mapping with this size, and no reference outlives `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), mapped_bytes(self.words)) };
     }
 }
