@@ -3,7 +3,7 @@
 
 use crate::{Error, Result};
 use quaff_os::Try;
-use quaff_os::process::{Usage, end_with_parent, own_signals, reap, send};
+use quaff_os::process::{Usage, reap, reset_signals, send, signal_on_parent_death};
 use quaff_os::signal::Signal;
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -67,8 +67,8 @@ impl Running {
     /// Starts `command`; what it writes to a given `stdout` is not collected.
     pub fn start_with(mut command: Command, stdin: Stdio, stdout: Option<Stdio>) -> Result<Self> {
         let tried = format!("run {}", command.get_program().display());
-        own_signals(&mut command);
-        end_with_parent(&mut command, Signal::SIGKILL);
+        reset_signals(&mut command);
+        signal_on_parent_death(&mut command, Signal::SIGKILL);
         command.stdin(stdin).stdout(stdout.unwrap_or_else(Stdio::piped)).stderr(Stdio::piped());
         let mut child = command.spawn().trying(|| tried.as_str())?;
         let stdout = collect(child.stdout.take(), KEPT_STDOUT_BYTES);

@@ -56,7 +56,7 @@ pub fn capture(plan: &SlowPlan, ready: impl FnOnce(), goes_on: impl Fn() -> bool
     let link = rtnl::link(&plan.interface)?;
     let mut out = Out::open(&plan.write, plan.snaplen)?;
     let mut receiver = Receiver::open(link.index, &plan.interface, &program(plan)?, plan.buffer_bytes)?;
-    receiver.set_wait(WAIT)?;
+    receiver.set_timeout(WAIT)?;
     ready();
     let mut load = (!plan.load.is_none()).then(|| Load::new(plan.load, plan.snaplen as usize));
     let (mut report, mut packet, mut is_open) = (SlowReport::default(), vec![0; plan.snaplen as usize], true);
@@ -77,7 +77,7 @@ pub fn capture(plan: &SlowPlan, ready: impl FnOnce(), goes_on: impl Fn() -> bool
             report.dropped += receiver.statistics()?.drops;
             if !goes_on() {
                 is_open = false;
-                receiver.close()?;
+                receiver.stop_receiving()?;
             }
         }
     }

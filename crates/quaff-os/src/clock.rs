@@ -1,21 +1,22 @@
-//! What time it is, for the few places that may ask: ticks, deadlines, file names.
+//! Clocks, for the few places that may read one: ticks, deadlines, file names.
 
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
-/// Wall-clock time, ns since 1970 UTC. Steps when somebody sets the clock.
+/// Wall-clock time (CLOCK_REALTIME), ns since 1970 UTC. Steps when the clock is set.
 pub fn wall_ns() -> u64 {
     read(ClockId::CLOCK_REALTIME)
 }
 
-/// Time that never steps back, ns since boot.
+/// Monotonic time (CLOCK_MONOTONIC), ns since boot. Never steps back.
 pub fn steady_ns() -> u64 {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// What to add to [`steady_ns`] for wall-clock time, as it stands now. Wraps, like the sum.
+/// The current offset from [`steady_ns`] to wall-clock time, to be added with wrapping.
 ///
-/// Of several readings that one is taken between whose two steady readings the least time passed.
+/// Reads both clocks several times and takes the reading with the shortest time between its two monotonic
+/// values.
 pub fn epoch_offset_ns() -> u64 {
     let reading = || {
         let (before, wall, after) = (steady_ns(), wall_ns(), steady_ns());
@@ -24,10 +25,10 @@ pub fn epoch_offset_ns() -> u64 {
     (0..16).map(|_| reading()).min().map_or(0, |(_, offset)| offset)
 }
 
-/// Sleeps until [`steady_ns`] is `deadline_ns`, or a signal comes. Wakes some 10 to 100 µs late.
+/// Sleeps until [`steady_ns`] reaches `deadline_ns` or a signal arrives. Wakes about 10 to 100 µs late.
 pub fn sleep_until(deadline_ns: u64) {
     let deadline = TimeSpec::new((deadline_ns / 1_000_000_000) as i64, (deadline_ns % 1_000_000_000) as i64);
-    // A signal only ends the sleep early; callers look at the clock again anyway.
+    // A signal ends the sleep early; callers read the clock again anyway.
     let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &deadline);
 }
 
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_offset_leads_from_one_clock_to_the_other() {
+    fn the_offset_converts_one_clock_to_the_other() {
         let wall = steady_ns().wrapping_add(epoch_offset_ns());
         assert!(wall.abs_diff(wall_ns()) < 1_000_000_000);
     }

@@ -1,4 +1,4 @@
-//! Cores and scheduling: pin a thread, ask for real-time priority, read what a thread has used.
+//! Cores and scheduling of the calling thread: affinity, priority, and the CPU time of the process.
 
 use crate::{Error, Result, Try};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -6,26 +6,26 @@ use nix::unistd::Pid;
 
 /// Pins the calling thread to one core.
 pub fn pin(core: usize) -> Result<()> {
-    let advice = || format!("cores here are 0 to {}", cores().saturating_sub(1));
+    let advice = || format!("this machine has cores 0 to {}", cores().saturating_sub(1));
     let tried = || format!("pin a thread to core {core}");
     let mut set = CpuSet::new();
     set.set(core).trying(tried).map_err(|error| error.advise(advice()))?;
     sched_setaffinity(Pid::from_raw(0), &set).trying(tried).map_err(|error| error.advise(advice()))
 }
 
-/// How many cores the machine has on line.
+/// The number of cores online.
 pub fn cores() -> usize {
-    // SAFETY: sysconf reads a number.
+    // SAFETY: sysconf takes and returns numbers.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }
 
-/// The cores that the calling thread may run on, in order.
+/// The cores that the calling thread may run on, ascending.
 pub fn allowed() -> Result<Vec<usize>> {
-    let set = sched_getaffinity(Pid::from_raw(0)).trying(|| "ask which cores there are")?;
+    let set = sched_getaffinity(Pid::from_raw(0)).trying(|| "read the affinity of the calling thread")?;
     Ok((0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap_or(false)).collect())
 }
 
-/// Gives the calling thread SCHED_FIFO at `priority` (1 to 99). Needs CAP_SYS_NICE.
+/// Sets SCHED_FIFO at `priority` (1 to 99) for the calling thread. Needs CAP_SYS_NICE.
 pub fn real_time(priority: i32) -> Result<()> {
     // SAFETY: sched_param is plain data; all zero is a valid value.
     let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
@@ -33,29 +33,29 @@ pub fn real_time(priority: i32) -> Result<()> {
     // SAFETY: 0 is the calling thread, and the kernel only reads `param`.
     match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) } {
         0 => Ok(()),
-        _ => Err(Error::last(format!("take real-time priority {priority}"))
-            .advise("give CAP_SYS_NICE, or raise 'ulimit -r'")),
+        _ => Err(Error::last(format!("set real-time priority {priority}"))
+            .advise("grant CAP_SYS_NICE, or raise 'ulimit -r'")),
     }
 }
 
-/// Has the calling thread go before others (nice -10), where that is permitted (CAP_SYS_NICE).
-pub fn step_forward() {
+/// Raises the priority of the calling thread (nice -10), where permitted (CAP_SYS_NICE).
+pub fn raise_priority() {
     // SAFETY: 0 is the calling thread (setpriority(2), "C library/kernel differences"); a refusal
     // leaves the priority as it was.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
 }
 
-/// Keeps the calling thread off `cores` where it may run on other ones.
-pub fn keep_off(cores: &[usize]) {
+/// Removes `cores` from the affinity of the calling thread, unless no other core is left.
+pub fn exclude(cores: &[usize]) {
     let Ok(mut set) = sched_getaffinity(Pid::from_raw(0)) else { return };
     for core in cores {
         let _ = set.unset(*core);
     }
-    // An empty set is refused: then there are no other cores.
+    // The kernel refuses an empty set: there are no other cores.
     let _ = sched_setaffinity(Pid::from_raw(0), &set);
 }
 
-/// User and system time of this process so far, ns.
+/// User and system time of this process, ns.
 pub fn process_ns() -> (u64, u64) {
     let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF);
     let ns =

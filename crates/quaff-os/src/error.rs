@@ -1,25 +1,24 @@
-//! One error type: what was tried, on what, the errno, and what to do next.
+//! The error type: the operation that failed, its object, the errno, and advice for the user.
 
 use std::{fmt, io};
 
-/// A request to the kernel that was refused.
+/// A failed request to the kernel.
 ///
 /// Displayed as one sentence: `cannot TRIED: ERRNO TEXT (os error N); ADVICE`.
 #[derive(Debug)]
 pub struct Error {
-    /// What was tried, on what: "bind a packet socket to eth7".
+    /// The operation and its object: "bind a packet socket to eth7".
     pub tried: String,
-    /// The errno, as the kernel gave it.
     pub errno: io::Error,
-    /// What the user can do about it, when we know.
+    /// What the user can do about it, where known.
     pub advice: Option<String>,
 }
 
-/// A result whose error names what was tried.
+/// A result whose error names the failed operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error from an errno that is at hand.
+    /// An error from a known errno.
     pub fn new(tried: impl Into<String>, errno: impl Into<io::Error>) -> Self {
         Self { tried: tried.into(), errno: errno.into(), advice: None }
     }
@@ -29,14 +28,14 @@ impl Error {
         Self::new(tried, io::Error::last_os_error())
     }
 
-    /// Adds what to do next.
+    /// Adds advice for the user.
     #[must_use]
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
     }
 
-    /// The raw errno, or 0 where the error did not come from the kernel.
+    /// The raw errno; 0 when the error did not come from the kernel.
     pub fn raw(&self) -> i32 {
         self.errno.raw_os_error().unwrap_or(0)
     }
@@ -54,7 +53,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Names what was tried, on results that carry only an errno.
+/// Adds the failed operation to results that carry only an errno.
 pub trait Try<T> {
     /// `open(path).trying(|| format!("open {path}"))`
     fn trying<S: Into<String>>(self, tried: impl FnOnce() -> S) -> Result<T>;

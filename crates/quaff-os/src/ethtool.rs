@@ -1,7 +1,6 @@
-//! What a network card says of itself (linux/ethtool.h, by the ioctl SIOCETHTOOL), and the few
-//! offloads that make frames on a veth pair differ from those on a wire.
+//! Settings of network interfaces by SIOCETHTOOL (linux/ethtool.h): driver, rings, channels, offloads, clocks.
 //!
-//! An [`Ethtool`] speaks for the network namespace in which it was opened.
+//! An [`Ethtool`] refers to the network namespace in which it was opened.
 
 pub mod features;
 mod settings;
@@ -28,62 +27,60 @@ const ETHTOOL_GET_TS_INFO: u32 = 0x41;
 const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
-/// `ETH_FLAG_LRO`, in the answer to `ETHTOOL_GFLAGS`.
+/// `ETH_FLAG_LRO`, in the result of `ETHTOOL_GFLAGS`.
 const ETH_FLAG_LRO: u32 = 1 << 15;
 /// `HWTSTAMP_FILTER_ALL` (linux/net_tstamp.h).
 const HWTSTAMP_FILTER_ALL: u32 = 1;
 /// `SPEED_UNKNOWN`.
 const SPEED_UNKNOWN: u32 = u32::MAX;
-/// Room for the largest `struct ethtool_link_settings`: 12 words, and three masks of 127.
+/// Words of the largest `struct ethtool_link_settings`: 12, and three masks of 127.
 const LINK_SETTINGS_WORDS: usize = 12 + 3 * 127;
 
-/// An interface, and a socket to ask about it.
+/// An interface, and a socket for requests about it.
 #[derive(Debug)]
 pub struct Ethtool {
     socket: OwnedFd,
     name: String,
 }
 
-/// The frames that a card's receive ring holds.
+/// The size of a card's receive ring, frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RxRing {
-    /// Now.
+pub struct RxRingSize {
     pub frames: u32,
-    /// At most.
     pub frames_max: u32,
 }
 
-/// Which clocks can stamp received frames (`struct ethtool_ts_info`).
+/// The clocks that can stamp received frames (`struct ethtool_ts_info`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timestamping {
-    /// The card can stamp what it receives, by its own clock.
+    /// The card stamps received frames by its own clock.
     pub hardware_rx: bool,
-    /// It can do so for every frame (`HWTSTAMP_FILTER_ALL`), not only for PTP.
+    /// The card can stamp every frame (`HWTSTAMP_FILTER_ALL`), not only PTP.
     pub hardware_rx_all: bool,
-    /// The kernel stamps what it receives.
+    /// The kernel stamps received frames.
     pub software_rx: bool,
     /// N of `/dev/ptpN`, the card's clock.
     pub phc_index: Option<u32>,
 }
 
 impl Ethtool {
-    /// Will ask about interface `name` of the calling thread's network namespace.
+    /// Opens a socket for interface `name` of the calling thread's network namespace. The interface need not exist.
     pub fn open(name: &str) -> Result<Self> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return Err(Error::new(
-                format!("ask the driver of {name:?}"),
+                format!("open ethtool for the interface {name:?}"),
                 io::Error::from_raw_os_error(libc::ENODEV),
             ));
         }
         let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
-            .trying(|| "open a socket for ethtool")?;
+            .trying(|| "open a socket for ethtool requests")?;
         Ok(Self { socket, name: name.to_owned() })
     }
 
-    /// The driver's name: "veth", "ixgbe"; `None` where there is none, as for `lo`.
+    /// The driver's name, such as "ixgbe"; `None` where there is none, as for `lo`.
     pub fn driver(&self) -> Result<Option<String>> {
         let mut words = [0; 49];
-        if !self.ask_if_known(ETHTOOL_GDRVINFO, "the driver's name", &mut words)? {
+        if !self.ask_if_known(ETHTOOL_GDRVINFO, "read the name", &mut words)? {
             return Ok(None);
         }
         let bytes: Vec<u8> =
@@ -91,27 +88,27 @@ impl Ethtool {
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Whether received frames are put together into larger ones by the kernel (GRO).
+    /// Returns whether the kernel merges received frames into larger ones (GRO).
     pub fn gro(&self) -> Result<bool> {
-        Ok(self.value(ETHTOOL_GGRO, "whether GRO is on")?.unwrap_or(0) != 0)
+        Ok(self.value(ETHTOOL_GGRO, "read GRO")?.unwrap_or(0) != 0)
     }
 
-    /// Whether received frames are put together into larger ones by the card (LRO).
+    /// Returns whether the card merges received frames into larger ones (LRO).
     pub fn lro(&self) -> Result<bool> {
-        Ok(self.value(ETHTOOL_GFLAGS, "whether LRO is on")?.unwrap_or(0) & ETH_FLAG_LRO != 0)
+        Ok(self.value(ETHTOOL_GFLAGS, "read LRO")?.unwrap_or(0) & ETH_FLAG_LRO != 0)
     }
 
-    /// Whether the checksums of sent frames are left to the card; on a virtual link, where there is
-    /// none, such frames arrive with wrong checksums.
+    /// Returns whether the card computes the checksums of sent frames; on a virtual link such frames arrive with
+    /// wrong checksums.
     pub fn tx_checksum_offload(&self) -> Result<bool> {
-        Ok(self.value(ETHTOOL_GTXCSUM, "whether it makes checksums")?.unwrap_or(0) != 0)
+        Ok(self.value(ETHTOOL_GTXCSUM, "read transmit checksum offload")?.unwrap_or(0) != 0)
     }
 
-    /// The link's speed in Mb/s; `None` where the driver knows none, or the link is down.
+    /// The link speed, Mb/s; `None` where the driver reports none or the link is down.
     pub fn speed_mbps(&self) -> Result<Option<u32>> {
         let mut words = [0; LINK_SETTINGS_WORDS];
-        // The first answer only tells, as a negative number, how long the masks are.
-        let tried = "the link's speed";
+        // The first reply has only the length of the masks, as a negative number.
+        let tried = "read the link speed";
         for _ in 0..2 {
             if !self.ask_if_known(ETHTOOL_GLINKSETTINGS, tried, &mut words)? {
                 return Ok(None);
@@ -127,17 +124,17 @@ impl Ethtool {
         Ok(Some(words[1]).filter(|&speed| speed != 0 && speed != SPEED_UNKNOWN))
     }
 
-    /// The size of the receive ring; `None` where the driver has none to tell of.
-    pub fn rx_ring(&self) -> Result<Option<RxRing>> {
+    /// The size of the receive ring; `None` where the driver does not report one.
+    pub fn rx_ring(&self) -> Result<Option<RxRingSize>> {
         let mut words = [0; 9];
-        let known = self.ask_if_known(ETHTOOL_GRINGPARAM, "the size of the receive ring", &mut words)?;
-        Ok((known && words[1] != 0).then_some(RxRing { frames: words[5], frames_max: words[1] }))
+        let known = self.ask_if_known(ETHTOOL_GRINGPARAM, "read the size of the receive ring", &mut words)?;
+        Ok((known && words[1] != 0).then_some(RxRingSize { frames: words[5], frames_max: words[1] }))
     }
 
-    /// Which clocks can stamp received frames.
+    /// The clocks that can stamp received frames.
     pub fn timestamping(&self) -> Result<Timestamping> {
         let mut words = [0; 11];
-        self.ask_if_known(ETHTOOL_GET_TS_INFO, "its time stamping", &mut words)?;
+        self.ask_if_known(ETHTOOL_GET_TS_INFO, "read the time stamping", &mut words)?;
         let so_timestamping = words[1];
         let hardware = libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
         Ok(Timestamping {
@@ -148,10 +145,8 @@ impl Ethtool {
         })
     }
 
-    /// Turns off what makes frames of a virtual link unlike those of a wire: segmentation left to
-    /// the receiver (TSO, GSO), checksums left to it, and frames put together (GRO).
-    ///
-    /// What the driver does not have is not an error.
+    /// Turns off the offloads by which frames on a veth differ from frames on a wire: segmentation (TSO, GSO),
+    /// checksums, and merging (GRO). An offload that the driver does not have is not an error.
     pub fn turn_off_offloads(&self) -> Result<()> {
         for (command, what) in [
             (ETHTOOL_STSO, "turn off TSO"),
@@ -165,13 +160,13 @@ impl Ethtool {
         Ok(())
     }
 
-    /// Turns on, or off, that received frames are put together (GRO). A veth with GRO on receives as a
-    /// network card does, by NAPI, and takes frames that XDP programs redirect to it.
+    /// Turns GRO on or off. A veth with GRO receives by NAPI as a network card does, and accepts frames that XDP
+    /// programs redirect to it.
     pub fn set_gro(&self, on: bool) -> Result<()> {
         self.ask(ETHTOOL_SGRO, if on { "turn on GRO" } else { "turn off GRO" }, &mut [0, on.into()])
     }
 
-    /// A command with one word, `struct ethtool_value`, that goes in as zero.
+    /// Executes a command on `struct ethtool_value` with data 0; `None` where it is not supported.
     fn value(&self, command: u32, what: &str) -> Result<Option<u32>> {
         let mut words = [0; 2];
         Ok(self.ask_if_known(command, what, &mut words)?.then_some(words[1]))
@@ -185,20 +180,20 @@ impl Ethtool {
         }
     }
 
-    /// `words` is the command's structure, all of it; its first word is set here.
+    /// Executes `command`. `words` is the whole structure of the command; this function sets its first word.
     fn ask(&self, command: u32, what: &str, words: &mut [u32]) -> Result<()> {
         words[0] = command;
-        // SAFETY: `ifreq` is plain data for which zeros are valid.
+        // SAFETY: ifreq is plain data; all zero is a valid value.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {
             *to = from as libc::c_char;
         }
         request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-        // SAFETY: each caller in this file gives the whole structure of its command, so the kernel
-        // writes within `words`, which is alive and ours during the call.
+        // SAFETY: each caller in this module passes the whole structure of its command, so the kernel writes
+        // within `words`, which outlives the call. The name is NUL-terminated: `open` limits its length.
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL, &mut request) };
         if result < 0 {
-            return Err(Error::last(format!("ask the driver of {} ({what})", self.name)));
+            return Err(Error::last(format!("{what} of {} (ethtool)", self.name)));
         }
         Ok(())
     }
@@ -209,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_has_a_name_and_software_stamps() {
+    fn loopback_has_software_time_stamps_only() {
         let lo = Ethtool::open("lo").expect("a socket");
         assert_eq!(lo.speed_mbps().expect("asked"), None);
         assert_eq!(lo.rx_ring().expect("asked"), None);

@@ -1,9 +1,8 @@
-//! tcpdump's filter language, compiled by libpcap into classic BPF.
+//! pcap filter expressions (pcap-filter(7)), compiled by libpcap to classic BPF.
 //!
-//! The kernel takes the outer VLAN tag out of a frame before a socket filter runs. Only a handle
-//! that is live on the interface makes libpcap write programs that know this, so an expression for
-//! the kernel is compiled on one; a dead handle is the fallback where none can be had (an interface
-//! that is down). A program for frames as a file has them is compiled on a dead handle.
+//! The kernel removes the outer VLAN tag of a frame before a socket filter runs. libpcap accounts for that
+//! only on a live handle of the interface, so expressions for the kernel are compiled on one; a dead handle is
+//! the fallback (for an interface that is down). Programs for frames in files use a dead handle.
 
 use crate::Try;
 use crate::packet::Insn;
@@ -12,26 +11,25 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::NonNull;
 
-/// Why an expression was refused.
+/// An expression that does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the filter does not compile: {message}\n  {expression}\n  {:>column$}", "^", column = .at + 1)]
 pub struct FilterError {
-    /// The expression.
     pub expression: String,
-    /// libpcap's words.
+    /// The message of libpcap.
     pub message: String,
-    /// The byte of the expression at which the trouble begins, as far as can be told.
+    /// Byte offset of the error in the expression, as far as known.
     pub at: usize,
 }
 
-/// Compiles `expression` for the kernel's filter on interface `name`. Accepted packets are cut to
-/// `snaplen` bytes. `dlt` is the link type (DLT_*) to assume where no live handle can be had.
+/// Compiles `expression` for a socket filter on interface `name`. Accepted packets are truncated to `snaplen`
+/// bytes. `dlt` is the link type (DLT_*) to assume where no live handle can be opened.
 pub fn compile(name: &str, dlt: i32, expression: &str, snaplen: u32) -> Result<Vec<Insn>, FilterError> {
     compile_on(Handle::live(name, snaplen).or_else(|| Handle::dead(dlt, snaplen)), expression)
 }
 
-/// Compiles `expression` for frames of link type `dlt` (DLT_*) as a file has them, VLAN tags inside,
-/// as `tcpdump -r` does. What only the kernel knows of a packet cannot be asked for.
+/// Compiles `expression` for frames of link type `dlt` (DLT_*) in files, with their VLAN tags, as `tcpdump -r`
+/// does. Refuses expressions on metadata that only the kernel has.
 pub fn compile_offline(dlt: i32, expression: &str, snaplen: u32) -> Result<Vec<Insn>, FilterError> {
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_ABS) as u16;
     const CLASS_AND_MODE: u16 = 0xe7;
@@ -40,31 +38,31 @@ pub fn compile_offline(dlt: i32, expression: &str, snaplen: u32) -> Result<Vec<I
     if program.iter().any(asks_kernel) {
         let words = ["inbound", "outbound", "ifindex"];
         let at = words.iter().filter_map(|word| expression.find(word)).min().unwrap_or(0);
-        let message = "it asks for what a frame in a file does not say".to_owned();
+        let message = "frames in a file have no direction and no interface index".to_owned();
         return Err(FilterError { expression: expression.to_owned(), message, at });
     }
     Ok(program)
 }
 
-/// Whether the kernel takes a program: it checks it, and has room for it.
+/// Checks that the kernel accepts a program, by attaching it to a temporary socket.
 pub fn check(program: &[Insn]) -> crate::Result<()> {
     let flags = SockFlag::SOCK_CLOEXEC;
-    let (socket, _) = socketpair(AddressFamily::Unix, SockType::Datagram, None, flags)
-        .trying(|| "make a pair of sockets")?;
+    let (socket, _) =
+        socketpair(AddressFamily::Unix, SockType::Datagram, None, flags).trying(|| "create a socket pair")?;
     attach_filter(&socket, program)
 }
 
 fn compile_on(handle: Option<Handle>, expression: &str) -> Result<Vec<Insn>, FilterError> {
     let refuse = |message: String, at| FilterError { expression: expression.to_owned(), message, at };
-    let Some(handle) = handle else { return Err(refuse("libpcap has no memory".to_owned(), 0)) };
+    let Some(handle) = handle else { return Err(refuse("libpcap is out of memory".to_owned(), 0)) };
     handle.compile(expression).map_err(|message| {
         let at = locate(expression, &message, |prefix| handle.compile(prefix).is_ok());
         refuse(message, at)
     })
 }
 
-/// Where in an expression the trouble begins: at the word that libpcap names, else behind the
-/// longest beginning that compiles (and behind the `and`, `or`, `not` that follow it).
+/// The offset of the error in an expression: at the word that libpcap quotes, else after the longest prefix that
+/// compiles, including any `and`, `or`, `not` that follows it.
 fn locate(expression: &str, message: &str, compiles: impl Fn(&str) -> bool) -> usize {
     let quoted = message.split('\'').nth(1).or_else(|| message.split('"').nth(1));
     if let Some(at) = quoted.filter(|word| !word.is_empty()).and_then(|word| expression.find(word)) {
@@ -102,9 +100,9 @@ impl Handle {
     fn live(name: &str, snaplen: u32) -> Option<Self> {
         let name = CString::new(name).ok()?;
         let mut errbuf = [0 as c_char; PCAP_ERRBUF_SIZE];
-        // SAFETY: the name is NUL-terminated and errbuf has the size that libpcap documents.
+        // SAFETY: the name is NUL-terminated, and errbuf has the size that libpcap documents.
         let handle = Self(NonNull::new(unsafe { pcap_create(name.as_ptr(), errbuf.as_mut_ptr()) })?);
-        // SAFETY: the handle is valid and not yet activated, as these calls demand.
+        // SAFETY: the handle is valid and not yet activated, as these calls require.
         let status = unsafe {
             pcap_set_snaplen(handle.0.as_ptr(), snaplen as c_int);
             pcap_activate(handle.0.as_ptr())
@@ -118,23 +116,23 @@ impl Handle {
     }
 
     fn compile(&self, expression: &str) -> Result<Vec<Insn>, String> {
-        let text = CString::new(expression).map_err(|_| "it holds a NUL byte".to_owned())?;
+        let text = CString::new(expression).map_err(|_| "the expression contains a NUL byte".to_owned())?;
         let mut program = BpfProgram { bf_len: 0, bf_insns: std::ptr::null_mut() };
-        // SAFETY: handle, program and text are valid; 1 asks for optimisation, the mask is unknown.
+        // SAFETY: handle, program and text are valid; 1 enables optimisation, the netmask is unknown.
         let status =
             unsafe { pcap_compile(self.0.as_ptr(), &mut program, text.as_ptr(), 1, PCAP_NETMASK_UNKNOWN) };
         if status != 0 {
-            // SAFETY: pcap_geterr returns a NUL-terminated string inside the handle, copied at once.
+            // SAFETY: pcap_geterr returns a NUL-terminated string inside the handle, copied below.
             let message = unsafe { CStr::from_ptr(pcap_geterr(self.0.as_ptr())) };
             return Err(message
                 .to_string_lossy()
                 .trim_start_matches("can't parse filter expression: ")
                 .to_owned());
         }
-        // SAFETY: on success libpcap filled bf_insns with bf_len instructions, whose layout is that
-        // of `struct sock_filter`; they are copied before they are freed.
+        // SAFETY: on success libpcap filled bf_insns with bf_len instructions, at least one, whose layout
+        // is that of `struct sock_filter`; they are copied before they are freed.
         let insns = unsafe { std::slice::from_raw_parts(program.bf_insns, program.bf_len as usize) }.to_vec();
-        // SAFETY: the program was filled by pcap_compile and is freed once.
+        // SAFETY: pcap_compile filled the program, which is freed once.
         unsafe { pcap_freecode(&mut program) };
         Ok(insns)
     }
@@ -200,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_for_files_looks_for_tags_in_the_frame() {
+    fn a_program_for_files_reads_tags_in_the_frame() {
         let load_ethertype = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
         let program = compile_offline(ETHERNET, "vlan 5", 96).unwrap();
         assert_eq!((program[0].code, program[0].k), (load_ethertype, 12));

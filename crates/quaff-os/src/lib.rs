@@ -1,8 +1,8 @@
-//! Talking to Linux: rings, sockets, BPF, io_uring, namespaces, CPUs.
+//! The interface to Linux: packet rings, sockets, BPF, io_uring, namespaces, CPUs.
 //!
-//! This crate holds **all** the `unsafe` of quaff. It hands out safe types that keep the kernel's
-//! rules, and it does not know what a packet means: that is `quaff-wire`'s business.
-//! Words follow the kernel's (block, frame, tci, tpid), so that its documentation stays valid here.
+//! This crate holds **all** `unsafe` code of quaff, behind safe types that keep the kernel's rules. It
+//! never interprets packets: that is the task of `quaff-wire`. Names follow the kernel's (block, frame,
+//! tci, tpid), so that its documentation applies here.
 
 pub mod bpf;
 pub mod clock;
@@ -21,7 +21,7 @@ pub mod pipe;
 pub mod probe;
 pub mod process;
 pub mod rtnl;
-mod shared;
+mod shared_memory;
 pub mod signal;
 pub mod stats;
 pub mod stop;

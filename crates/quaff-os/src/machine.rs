@@ -1,18 +1,18 @@
-//! What the machine as a whole says of itself: what the softirq had to drop, how cores save power, which
-//! clock stamps packets, who else reads them, and what a folder lies on.
+//! State of the whole machine from /proc and /sys: softirq drops, power saving, clock source, packet sockets,
+//! mounts.
 //!
-//! Files are read below a root, so that a test can show any machine. This room judges nothing.
+//! Files are read below a given root, so that tests can provide any machine. This module never judges values.
 
 mod clock;
 mod mount;
+mod packet_sockets;
 mod power;
-mod readers;
 mod softnet;
 
 pub use clock::{ClockSource, Discipline, clock_source, discipline};
 pub use mount::{Mount, mount_of};
+pub use packet_sockets::{Owner, PacketSocket, own_sockets, owners, packet_sockets, process_named};
 pub use power::{Frequency, IdleState, Power, power};
-pub use readers::{Owner, PacketSocket, own_sockets, owners, packet_sockets, process_named};
 pub use softnet::{Softnet, SoftnetMeter, SoftnetRise, softnet};
 
 use crate::{Error, Result, Try};
@@ -22,21 +22,21 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// A number of sysctl(8): `net.core.netdev_budget`, below `root`.
+/// Reads a numeric sysctl(8) variable, such as `net.core.netdev_budget`, below `root`.
 ///
 /// # Errors
-/// `ENOENT` where the kernel does not have it, or does not show it in this network namespace.
+/// `ENOENT` where the kernel does not have it, or not in this network namespace.
 pub fn sysctl(root: &Path, name: &str) -> Result<u64> {
     let path = root.join("proc/sys").join(name.replace('.', "/"));
     number(&path)
 }
 
-/// What is different at each start of the machine (random(4)).
+/// The boot ID: unique for each boot (random(4)).
 pub fn boot_id(root: &Path) -> Result<String> {
     text(&root.join("proc/sys/kernel/random/boot_id"))
 }
 
-/// How long the machine runs (proc_uptime(5)).
+/// The time since boot (proc_uptime(5)).
 pub fn uptime(root: &Path) -> Result<Duration> {
     let path = root.join("proc/uptime");
     let text = text(&path)?;
@@ -44,15 +44,14 @@ pub fn uptime(root: &Path) -> Result<Duration> {
     seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(|| no_number(&path))
 }
 
-/// The number of the calling thread's network namespace, by which `lsns` and `ip netns` know it too
-/// (namespaces(7)).
+/// The inode number of the calling thread's network namespace, as lsns(8) shows it (namespaces(7)).
 pub fn netns_inode() -> Result<u64> {
     let path = "/proc/thread-self/ns/net";
-    Ok(fs::metadata(path).trying(|| format!("look at {path}"))?.ino())
+    Ok(fs::metadata(path).trying(|| format!("read the metadata of {path}"))?.ino())
 }
 
-/// Whether a network namespace of that number is there: some process is in it, or it has a name. Where that may
-/// not be looked at: yes.
+/// Returns whether the network namespace with that inode number exists: a process is in it, or it has a name.
+/// `true` where permissions prevent the check.
 pub fn has_netns(inode: u64) -> bool {
     let is_it = |path: &Path| match fs::metadata(path) {
         Ok(found) => found.ino() == inode,
@@ -62,7 +61,7 @@ pub fn has_netns(inode: u64) -> bool {
     entries("/run/netns").any(|path| is_it(&path)) || entries("/proc").any(|path| is_it(&path.join("ns/net")))
 }
 
-/// A small file, without the white space around it.
+/// The contents of a small file, trimmed.
 fn text(path: &Path) -> Result<String> {
     Ok(fs::read_to_string(path).trying(|| format!("read {}", path.display()))?.trim().to_owned())
 }
@@ -80,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_is_told_of() {
+    fn this_machine_is_read() {
         let root = Path::new("/");
         assert_eq!(boot_id(root).unwrap().len(), 36);
         assert!(uptime(root).unwrap() > Duration::ZERO);
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_an_error() {
+    fn a_value_that_is_not_a_number_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let core = dir.path().join("proc/sys/net/core");
         fs::create_dir_all(&core).unwrap();

@@ -1,32 +1,31 @@
-//! Memory for packets: page-aligned, huge pages where the kernel gives them, touched before use.
+//! Memory for packets: page-aligned, of huge pages where available, populated before use.
 //!
-//! First touch is what costs (in a virtual machine 0.4 to 3 GB/s), so a [`Buffer`] can be populated
-//! and locked ahead of the first packet. It never moves, so the kernel may write from it while the
-//! value itself is handed from thread to thread.
+//! The first access to a page is slow (0.4 to 3 GB/s in a virtual machine), so a [`Buffer`] can be
+//! populated and locked before the first packet. The memory never moves: the kernel may write from it
+//! to disk while the `Buffer` moves from thread to thread.
 
 use crate::{Error, Result};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// The size of a transparent huge page on the machines quaff knows.
+/// The size of a transparent huge page on x86-64 and on arm64 with 4 KiB pages.
 pub const HUGE_BYTES: usize = 2 << 20;
 
-/// An anonymous mapping that belongs to one owner. Zeroed, aligned to a page, and to
-/// [`HUGE_BYTES`] when it is at least that large.
+/// An anonymous mapping with one owner. Zeroed, and aligned to a page, or to [`HUGE_BYTES`] when it is
+/// at least that large.
 #[derive(Debug)]
 pub struct Buffer {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: a Buffer is the only owner of its mapping, which no thread-local state refers to; moving
-// the owner to another thread moves nothing else.
+// SAFETY: a Buffer is the only owner of its mapping, and no thread-local state refers to it.
 unsafe impl Send for Buffer {}
-// SAFETY: through a shared reference the mapping can only be read.
+// SAFETY: a shared reference only reads: `populate` and `lock` keep the contents.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Maps `bytes` (rounded up to whole pages); the memory is not touched yet.
+    /// Maps `bytes`, rounded up to whole pages, without populating them.
     pub fn new(bytes: usize) -> Result<Self> {
         let bytes = bytes.max(1).next_multiple_of(page_bytes());
         let spare = if bytes >= HUGE_BYTES { HUGE_BYTES } else { 0 };
@@ -39,28 +38,29 @@ impl Buffer {
         Ok(Self { start, bytes })
     }
 
-    /// Has every page present and writable before the first packet. Asks for huge pages.
+    /// Makes every page present and writable, with huge pages where possible.
     ///
-    /// Errors are ENOMEM (or EFAULT): the machine has not got that much.
+    /// # Errors
+    /// ENOMEM or EFAULT: the machine does not have that much memory.
     pub fn populate(&self) -> Result<()> {
         let tried = || format!("populate {} MiB of memory", self.bytes >> 20);
-        // SAFETY: the range is our own mapping; the advice changes no contents. Without huge pages
-        // the call fails harmlessly, so its result is not looked at.
+        // SAFETY: the range is our own mapping, and the advice changes no contents. The call may fail
+        // where there are no huge pages, which changes nothing.
         unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_HUGEPAGE) };
         // SAFETY: as above; MADV_POPULATE_WRITE (Linux 5.14) faults pages in and keeps contents.
         match unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_POPULATE_WRITE) } {
             0 => Ok(()),
-            _ => Err(Error::last(tried()).advise("ask for a smaller --ring or --buffer")),
+            _ => Err(Error::last(tried()).advise("use a smaller ring or buffer")),
         }
     }
 
-    /// Keeps the pages from being swapped out, mlock(2). Needs CAP_IPC_LOCK or RLIMIT_MEMLOCK.
+    /// Locks the pages in memory (mlock(2)). Needs CAP_IPC_LOCK or a sufficient RLIMIT_MEMLOCK.
     pub fn lock(&self) -> Result<()> {
         // SAFETY: the range is our own mapping.
         match unsafe { libc::mlock(self.start.as_ptr().cast(), self.bytes) } {
             0 => Ok(()),
             _ => Err(Error::last(format!("lock {} MiB of memory", self.bytes >> 20))
-                .advise("raise 'ulimit -l' or give CAP_IPC_LOCK")),
+                .advise("raise 'ulimit -l' or grant CAP_IPC_LOCK")),
         }
     }
 }
@@ -87,13 +87,12 @@ impl Drop for Buffer {
     }
 }
 
-/// Has the processor fetch the line at `at` of `bytes` into its cache, while it does other things. Only
-/// a hint: `at` may lie anywhere, and nothing is read.
+/// Hints the processor to load the cache line at offset `at` of `bytes`. `at` may be out of range.
 #[inline]
 pub fn prefetch(bytes: &[u8], at: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch touches no memory in the sense of the language and never faults, whatever
-    // the address; SSE is part of every x86-64.
+    // SAFETY: a prefetch is no memory access in the language's sense and never faults, whatever the
+    // address; SSE is part of every x86-64.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(at).cast());
@@ -119,7 +118,7 @@ fn map(bytes: usize) -> Result<NonNull<u8>> {
 
 fn unmap(start: NonNull<u8>, bytes: usize) {
     if bytes > 0 {
-        // SAFETY: callers pass ranges of a mapping that they own and give up here.
+        // SAFETY: callers pass ranges of a mapping that they own and do not use afterwards.
         unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
     }
 }

@@ -1,10 +1,10 @@
-//! Named network namespaces, as `ip netns` (ip-netns(8)) keeps them: a bind mount under
-//! `/run/netns` holds a namespace alive, and a name is all one needs to find it.
+//! Named network namespaces as `ip netns` (ip-netns(8)) manages them: a bind mount below `/run/netns`
+//! keeps a namespace alive under a name.
 //!
-//! A namespace belongs to a thread, not to a process. So code runs in one by [`Netns::run`], on a
-//! thread of its own, and commands by [`Netns::command`]; the caller's thread never moves unless
-//! it asks for [`Netns::enter`]. What has a descriptor (a netlink or packet socket) stays in the
-//! namespace in which it was opened. `/proc/sys/net` shows the namespace of the thread that looks.
+//! A namespace is a property of a thread, not of a process. [`Netns::run`] runs code in one on a separate
+//! thread, [`Netns::command`] runs a command; the caller's thread changes namespace only by
+//! [`Netns::enter`]. A netlink or packet socket stays in the namespace in which it was opened.
+//! `/proc/sys/net` shows the namespace of the reading thread.
 
 use crate::{Error, Result, Try};
 use nix::fcntl::{Flock, FlockArg};
@@ -20,16 +20,16 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where `ip netns` looks for names.
+/// The directory of names of `ip netns`.
 const DIR: &str = "/run/netns";
-/// A namespace's own entry, while it has no name yet.
+/// The namespace of the calling thread, before it has a name.
 const MINE: &str = "/proc/thread-self/ns/net";
-/// What to do when the kernel says no.
-const NEEDS_ROOT: &str = "namespaces need root (CAP_SYS_ADMIN); try with sudo";
+/// Advice for EPERM and EACCES.
+const NEEDS_ROOT: &str = "network namespaces need CAP_SYS_ADMIN: run as root";
 
-/// A named network namespace, held open.
+/// A named network namespace, held open by a descriptor.
 ///
-/// Dropping it only lets go of it; [`delete`] takes the name away.
+/// Dropping it closes the descriptor; [`delete`] removes the name.
 #[derive(Debug)]
 pub struct Netns {
     name: String,
@@ -37,7 +37,7 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// Makes a new namespace and names it. The calling thread stays where it is.
+    /// Creates a namespace with a name. The calling thread does not enter it.
     ///
     /// # Errors
     /// `EEXIST` when the name is taken; `EPERM` without CAP_SYS_ADMIN.
@@ -60,18 +60,18 @@ impl Netns {
             thread.join().unwrap_or(Err(nix::Error::UnknownErrno))
         });
         if let Err(errno) = made {
-            // The name was ours alone a moment ago; leave nothing behind.
+            // This call created the file: remove it again.
             let _ = fs::remove_file(&path);
             return Err(errno).trying(tried).map_err(|error| advise_create(error, name));
         }
         Self::open(name)
     }
 
-    /// Finds a namespace by its name.
+    /// Opens a namespace by its name.
     ///
     /// # Errors
-    /// `ENOENT` when there is none of that name; `EINVAL` when there is only the file on which one
-    /// was mounted before the machine was started again.
+    /// `ENOENT` when there is none of that name; `EINVAL` when there is only a file without a mount, as
+    /// after an unclean shutdown.
     pub fn open(name: &str) -> Result<Self> {
         let path = path_of(name)?;
         let tried = || format!("open the network namespace {name}");
@@ -83,32 +83,32 @@ impl Netns {
         Ok(Self { name: name.to_owned(), fd: file.into() })
     }
 
-    /// Its name.
+    /// The name below `/run/netns`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its place in the file system.
+    /// The path of the bind mount.
     pub fn path(&self) -> PathBuf {
         Path::new(DIR).join(&self.name)
     }
 
-    /// Moves the calling thread into this namespace, for good.
+    /// Moves the calling thread into this namespace permanently.
     pub fn enter(&self) -> Result<()> {
         setns(&self.fd, CloneFlags::CLONE_NEWNET)
             .trying(|| format!("enter the network namespace {}", self.name))
             .map_err(|error| error.advise(NEEDS_ROOT))
     }
 
-    /// Runs `work` in this namespace, on a thread that ends with it, and gives back its result.
+    /// Runs `work` in this namespace on a temporary thread, and returns its result.
     ///
-    /// A panic in `work` goes on in the caller.
+    /// A panic in `work` is resumed in the caller.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         let done = std::thread::scope(|scope| scope.spawn(|| self.enter().map(|()| work())).join());
         done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// A command that will run in this namespace; see [`command_in`].
+    /// A command that runs in this namespace; see [`command_in`].
     pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command> {
         let mut command = Command::new(program);
         command_in(self, &mut command)?;
@@ -122,7 +122,7 @@ impl AsFd for Netns {
     }
 }
 
-/// The names of all namespaces that have one, sorted.
+/// The names of all named namespaces, sorted.
 pub fn names() -> Result<Vec<String>> {
     let entries = match fs::read_dir(DIR) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -134,7 +134,7 @@ pub fn names() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Takes a name away. The namespace itself ends with the last process, socket or descriptor in it.
+/// Removes a name. The namespace itself ends with its last process, socket or descriptor.
 ///
 /// # Errors
 /// `ENOENT` when there is none of that name.
@@ -149,14 +149,18 @@ pub fn delete(name: &str) -> Result<()> {
     fs::remove_file(&path).trying(tried)
 }
 
-/// Makes `command` run in `netns`, the way `ip netns exec` does: in the network namespace, and in a
-/// mount namespace of its own where `/sys` is remounted, so that `/sys/class/net` lists the
-/// interfaces of `netns`. The caller's own mounts are not touched.
+/// Makes `command` run in `netns` as `ip netns exec` does: in the network namespace, and in a new mount
+/// namespace with `/sys` remounted, so that `/sys/class/net` lists the interfaces of `netns`. The caller's
+/// mounts do not change.
 pub fn command_in(netns: &Netns, command: &mut Command) -> Result<()> {
-    let fd = netns.fd.try_clone().trying(|| format!("keep the network namespace {} open", netns.name))?;
-    let source = CString::new(netns.name.as_str()).trying(|| "name a mount")?;
+    let fd = netns
+        .fd
+        .try_clone()
+        .trying(|| format!("duplicate the descriptor of the network namespace {}", netns.name))?;
+    let source = CString::new(netns.name.as_str())
+        .trying(|| format!("use {:?} as the source of a mount", netns.name))?;
     let enter = move || {
-        // SAFETY: plain system calls on a descriptor and on strings that this closure owns.
+        // SAFETY: system calls on a descriptor and on strings that this closure owns.
         unsafe {
             errno(libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET))?;
             errno(libc::unshare(libc::CLONE_NEWNS))?;
@@ -164,7 +168,7 @@ pub fn command_in(netns: &Netns, command: &mut Command) -> Result<()> {
             errno(libc::mount(c"".as_ptr(), c"/".as_ptr(), none, slave, none.cast()))?;
             let mut flags = 0;
             if libc::umount2(c"/sys".as_ptr(), libc::MNT_DETACH) < 0 {
-                // It cannot go, so it is mounted over; a read-only one only by a read-only one.
+                // It cannot be unmounted, so mount over it; read-only if the existing mount is read-only.
                 let mut stat: libc::statvfs = std::mem::zeroed();
                 if libc::statvfs(c"/sys".as_ptr(), &mut stat) == 0 && stat.f_flag & libc::ST_RDONLY != 0 {
                     flags = libc::MS_RDONLY;
@@ -173,8 +177,8 @@ pub fn command_in(netns: &Netns, command: &mut Command) -> Result<()> {
             errno(libc::mount(source.as_ptr(), c"/sys".as_ptr(), c"sysfs".as_ptr(), flags, none.cast()))
         }
     };
-    // SAFETY: `enter` runs between fork and exec and only makes system calls: it does not allocate,
-    // takes no lock, and owns all that it refers to.
+    // SAFETY: `enter` runs between fork and exec and only makes system calls: it does not allocate, takes
+    // no lock, and owns everything that it refers to.
     unsafe { command.pre_exec(enter) };
     Ok(())
 }
@@ -189,23 +193,21 @@ fn path_of(name: &str) -> Result<PathBuf> {
             format!("use {name:?} as the name of a network namespace"),
             io::Error::from_raw_os_error(libc::EINVAL),
         )
-        .advise("a name has 1 to 255 bytes, no slash, and does not begin with a dot"));
+        .advise("use 1 to 255 bytes without a slash, not beginning with a dot"));
     }
     Ok(Path::new(DIR).join(name))
 }
 
 fn advise_create(error: Error, name: &str) -> Error {
     match error.raw() {
-        libc::EEXIST => {
-            error.advise(format!("delete it with 'ip netns delete {name}', or take another name"))
-        }
+        libc::EEXIST => error.advise(format!("delete it with 'ip netns delete {name}', or use another name")),
         libc::EPERM | libc::EACCES => error.advise(NEEDS_ROOT),
         _ => error,
     }
 }
 
-/// Makes `/run/netns` a shared mount, as `ip netns add` does: then a name that is taken away here
-/// also goes from the mount namespaces of commands that still run, and does not keep it alive.
+/// Makes `/run/netns` a shared mount, as `ip netns add` does: removing a name also removes it from the mount
+/// namespaces of running commands, which would keep the namespace alive otherwise.
 fn prepare_dir() -> Result<()> {
     let tried = || format!("prepare {DIR}");
     DirBuilder::new().recursive(true).mode(0o755).create(DIR).trying(tried)?;
@@ -213,7 +215,7 @@ fn prepare_dir() -> Result<()> {
     let _lock = Flock::lock(dir, FlockArg::LockExclusive).map_err(|(_, errno)| errno).trying(tried)?;
     let share = || mount(None::<&str>, DIR, None::<&str>, MsFlags::MS_SHARED | MsFlags::MS_REC, None::<&str>);
     match share() {
-        // Not a mount yet: make it one, on itself.
+        // Not a mount point yet: bind-mount it on itself.
         Err(nix::Error::EINVAL) => {
             mount(Some(DIR), DIR, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>)
                 .trying(tried)?;
@@ -228,7 +230,7 @@ mod tests {
     use super::*;
     use crate::rtnl::{Rtnl, VethEnd, VethPlan, links};
 
-    /// A namespace that goes with the test, or `None` where the machine permits none.
+    /// A namespace that is deleted at the end of the test; `None` where the machine permits none.
     struct Scratch(Netns);
 
     impl Scratch {
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_and_a_command_see_only_what_is_in_there() {
+    fn a_thread_and_a_command_see_only_their_namespace() {
         let Some(scratch) = Scratch::new("netns-inside") else { return };
         let before = links().expect("links here");
         let inside: Vec<_> = scratch.0.run(|| links().expect("links")).expect("entered");
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_taken_once_and_goes() {
+    fn a_name_is_taken_once_and_removed() {
         let Some(scratch) = Scratch::new("netns-once") else { return };
         let name = scratch.0.name().to_owned();
         assert_eq!(Netns::create(&name).expect_err("taken").raw(), libc::EEXIST);
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_veth_pair_is_made_across_two_namespaces() {
+    fn a_veth_pair_connects_two_namespaces() {
         let Some(left) = Scratch::new("veth-left") else { return };
         let Some(right) = Scratch::new("veth-right") else { return };
         let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
@@ -315,7 +317,7 @@ mod tests {
         rtnl.set_mac(link.index, [2, 0, 0, 0, 0, 9]).expect("set");
         rtnl.set_mtu(link.index, 1500).expect("set");
         let refused = rtnl.set_mtu(link.index, 1 << 20).expect_err("no such MTU");
-        assert!(refused.to_string().contains("the kernel says"), "{refused}");
+        assert!(refused.to_string().contains("kernel message"), "{refused}");
         rtnl.set_up(link.index, true).expect("on");
         rtnl.add_address(link.index, "198.18.0.1".parse().expect("an address"), 24).expect("added");
         rtnl.add_neighbour(link.index, "198.18.0.2".parse().expect("an address"), macs[1]).expect("added");

@@ -1,4 +1,4 @@
-//! What the kernel permits this process, where the only way to know is to try or to ask.
+//! Permissions of this process, determined by trying or by reading /proc.
 
 use crate::{Error, Result, Try, packet};
 use io_uring::{IoUring, opcode};
@@ -6,30 +6,32 @@ use nix::sys::resource::{Resource, getrlimit};
 use std::fs;
 use std::io;
 
-/// CAP_IPC_LOCK (linux/capability.h): memory may be locked without limit.
+/// CAP_IPC_LOCK (linux/capability.h): may lock memory without limit.
 pub const CAP_IPC_LOCK: u32 = 14;
 
-/// CAP_SYS_NICE: threads may go before those of others.
+/// CAP_SYS_NICE: may raise scheduling priority.
 pub const CAP_SYS_NICE: u32 = 23;
 
-/// Opens a packet socket, and closes it.
+/// Tries to open a packet socket, and closes it.
 ///
 /// # Errors
-/// `EPERM` without CAP_NET_RAW in the user namespace that owns the network's.
+/// `EPERM` without CAP_NET_RAW in the user namespace that owns the network namespace.
 pub fn packet_socket() -> Result<()> {
     packet::socket::open().map(drop)
 }
 
-/// Sets up an io_uring and has it do nothing once.
+/// Tries an io_uring with one no-op request.
 ///
 /// # Errors
-/// `EPERM` where it is switched off (sysctl `kernel.io_uring_disabled`) or a container's seccomp
-/// filter forbids it; `ENOSYS` on a kernel without it.
+/// `EPERM` where it is disabled (sysctl `kernel.io_uring_disabled`) or a container's seccomp filter
+/// forbids it; `ENOSYS` on a kernel without it.
 pub fn io_uring() -> Result<()> {
-    let advise = |error: Error| match switched_off() {
-        Some(value) => error.advise(format!("kernel.io_uring_disabled is {value}; 0 permits it to all")),
+    let advise = |error: Error| match disabled() {
+        Some(value) => {
+            error.advise(format!("kernel.io_uring_disabled is {value}; 0 permits it to every process"))
+        }
         None if error.raw() == libc::EPERM => {
-            error.advise("a seccomp filter forbids it, as in many containers")
+            error.advise("a seccomp filter forbids it, as is usual in containers")
         }
         None => error,
     };
@@ -41,24 +43,25 @@ pub fn io_uring() -> Result<()> {
     ring.submit_and_wait(1).trying(|| "submit to an io_uring")?;
     let result = ring.completion().next().map_or(-libc::EIO, |entry| entry.result());
     if result < 0 {
-        return Err(io::Error::from_raw_os_error(-result)).trying(|| "do nothing on an io_uring");
+        return Err(io::Error::from_raw_os_error(-result))
+            .trying(|| "complete a no-op request on an io_uring");
     }
     Ok(())
 }
 
-fn switched_off() -> Option<u32> {
+fn disabled() -> Option<u32> {
     let value = fs::read_to_string("/proc/sys/kernel/io_uring_disabled").ok()?;
     value.trim().parse().ok().filter(|&value| value != 0)
 }
 
-/// Whether this process has a capability in effect (`CapEff`, proc_pid_status(5)).
+/// Returns whether this process has the capability `number` in effect (`CapEff`, proc_pid_status(5)).
 pub fn has_capability(number: u32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     effective.is_some_and(|hex| u64::from_str_radix(hex.trim(), 16).is_ok_and(|caps| caps >> number & 1 == 1))
 }
 
-/// How much memory may be locked, bytes (RLIMIT_MEMLOCK); `None` when there is no limit.
+/// The limit on locked memory, bytes (RLIMIT_MEMLOCK); `None` when there is none.
 pub fn memlock_bytes() -> Result<Option<u64>> {
     if has_capability(CAP_IPC_LOCK) {
         return Ok(None);
@@ -72,8 +75,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_knows_what_it_may() {
-        // Whoever may do all has CAP_IPC_LOCK, and no process has the last number that fits.
+    fn capabilities_and_limits_agree_with_proc() {
+        // A process with all capabilities has CAP_IPC_LOCK; no process has number 63.
         assert!(!has_capability(63));
         let all = fs::read_to_string("/proc/self/status").unwrap().contains("CapEff:\t000001ffffffffff");
         assert!(!all || has_capability(CAP_IPC_LOCK));
@@ -87,9 +90,9 @@ mod tests {
     }
 
     #[test]
-    fn an_io_uring_does_nothing_or_says_why_not() {
+    fn an_io_uring_works_or_reports_why_not() {
         if let Err(error) = io_uring() {
-            crate::testing::skip("an_io_uring_does_nothing_or_says_why_not", &error.to_string());
+            crate::testing::skip("an_io_uring_works_or_reports_why_not", &error.to_string());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Other processes: how a command is started, and how it is told to end.
+//! Child processes: how a command starts, which core and signals it gets, and how it ends.
 
 use crate::{Result, Try};
 use nix::sys::signal::{Signal, kill, killpg};
@@ -9,32 +9,30 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-/// CPU time and memory of a process, its threads and the children that it has waited for (getrusage(2)).
+/// CPU time and memory of a process, its threads and the children that it waited for (getrusage(2)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// In its own code.
     pub user: Duration,
-    /// In the kernel on its behalf.
     pub system: Duration,
-    /// The most memory that it had at once, bytes; not less than what its parent had had before.
+    /// Peak resident memory, bytes; includes the peak of the parent before the fork.
     pub memory_bytes_max: u64,
 }
 
 impl Usage {
-    /// User and system time together.
+    /// User and system time.
     pub fn total(&self) -> Duration {
         self.user + self.system
     }
 }
 
-/// Starts `command` with no signal blocked, and with SIGINT, SIGTERM and SIGHUP doing what they do
-/// by default.
+/// Makes `command` start with no signal blocked, and with the default action for SIGINT, SIGTERM and SIGHUP.
 ///
-/// Both are inherited otherwise: the mask from a caller that reads its signals from a
-/// [`Signals`](crate::signal::Signals), an ignored SIGINT from a shell that started us in the background.
-pub fn own_signals(command: &mut Command) {
+/// It would inherit both otherwise: the mask of a caller that reads its signals from a
+/// [`Signals`](crate::signal::Signals), and an ignored SIGINT of a shell that started the caller in the
+/// background.
+pub fn reset_signals(command: &mut Command) {
     let reset = || {
-        // SAFETY: sets a set of our own, and this process's mask and dispositions; nothing else.
+        // SAFETY: writes a local set, and changes only this process's mask and dispositions.
         unsafe {
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut none);
@@ -45,36 +43,36 @@ pub fn own_signals(command: &mut Command) {
         }
         Ok(())
     };
-    // SAFETY: `reset` only makes system calls: it does not allocate and takes no lock.
+    // SAFETY: `reset` runs between fork and exec and only makes system calls: no allocation, no lock.
     unsafe { command.pre_exec(reset) };
 }
 
-/// Has the kernel send `signal` to the command when the thread that starts it ends, however it ends
+/// Makes the kernel send `signal` to the command when the thread that starts it ends
 /// (`PR_SET_PDEATHSIG`, prctl(2)).
-pub fn end_with_parent(command: &mut Command, signal: Signal) {
+pub fn signal_on_parent_death(command: &mut Command, signal: Signal) {
     let parent = std::process::id();
-    let follow = move || {
+    let set = move || {
         // SAFETY: system calls on plain numbers.
         unsafe {
             if libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) < 0 {
                 return Err(io::Error::last_os_error());
             }
-            // The parent may have ended before the kernel was told.
+            // The parent may have ended before the prctl.
             if libc::getppid() != parent as libc::pid_t {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
         }
         Ok(())
     };
-    // SAFETY: `follow` only makes system calls: it does not allocate and takes no lock.
-    unsafe { command.pre_exec(follow) };
+    // SAFETY: as in `reset_signals`: only system calls.
+    unsafe { command.pre_exec(set) };
 }
 
-/// Has `command` and all that it starts run on one core only (sched_setaffinity(2)).
+/// Pins `command` and the processes that it starts to one core (sched_setaffinity(2)).
 pub fn pin(command: &mut Command, core: usize) {
-    let stay = move || {
-        // SAFETY: the set is ours, CPU_SET ignores a core that does not fit in it, and 0 means the
-        // calling process.
+    let set = move || {
+        // SAFETY: writes and reads a local set; CPU_SET ignores a core beyond its end, and 0 is the calling
+        // process.
         let answer = unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             libc::CPU_SET(core, &mut set);
@@ -82,27 +80,26 @@ pub fn pin(command: &mut Command, core: usize) {
         };
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     };
-    // SAFETY: `stay` only makes a system call: it does not allocate and takes no lock.
-    unsafe { command.pre_exec(stay) };
+    // SAFETY: as in `reset_signals`: only system calls.
+    unsafe { command.pre_exec(set) };
 }
 
-/// Has `command` and all that it starts run only when nobody else wants the core (nice 19,
-/// setpriority(2)).
-pub fn step_back(command: &mut Command) {
-    let back = || {
-        // SAFETY: takes numbers; 0 is the calling process, and being nice is never refused.
+/// Starts `command` at the lowest priority (nice 19, setpriority(2)).
+pub fn lower_priority(command: &mut Command) {
+    let lower = || {
+        // SAFETY: takes numbers only; 0 is the calling process. Raising niceness needs no privilege.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
         Ok(())
     };
-    // SAFETY: `back` only makes a system call: it does not allocate and takes no lock.
-    unsafe { command.pre_exec(back) };
+    // SAFETY: as in `reset_signals`: only system calls.
+    unsafe { command.pre_exec(lower) };
 }
 
-/// Takes leave of a child that has ended: how it ended and the CPU time that it has used, or `None`
-/// while it runs (wait4(2)). Its process id means nothing any more afterwards.
+/// Reaps a child: its exit status and resource usage, or `None` while it runs (wait4(2)). The process ID
+/// is invalid afterwards.
 ///
 /// # Errors
-/// `ECHILD` when it is not our child, or was taken leave of before.
+/// `ECHILD` when it is not a child of this process, or was reaped before.
 pub fn reap(pid: u32) -> Result<Option<(ExitStatus, Usage)>> {
     let tried = || format!("wait for process {pid}");
     let wanted = match i32::try_from(pid) {
@@ -112,7 +109,7 @@ pub fn reap(pid: u32) -> Result<Option<(ExitStatus, Usage)>> {
     let mut status = 0;
     // SAFETY: rusage is plain data; all zero is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes one number and one `struct rusage`, both ours.
+    // SAFETY: the kernel writes one int and one `struct rusage`, both local.
     match unsafe { libc::wait4(wanted, &mut status, libc::WNOHANG, &mut usage) } {
         0 => Ok(None),
         found if found == wanted => {
@@ -123,7 +120,7 @@ pub fn reap(pid: u32) -> Result<Option<(ExitStatus, Usage)>> {
             let usage = Usage {
                 user: time(usage.ru_utime),
                 system: time(usage.ru_stime),
-                // In KiB.
+                // ru_maxrss is in KiB.
                 memory_bytes_max: usage.ru_maxrss as u64 * 1024,
             };
             Ok(Some((ExitStatus::from_raw(status), usage)))
@@ -135,28 +132,28 @@ pub fn reap(pid: u32) -> Result<Option<(ExitStatus, Usage)>> {
 /// Sends `signal` to process `pid`.
 ///
 /// # Errors
-/// `ESRCH` when there is no such process; `EPERM` when it is not ours.
+/// `ESRCH` when there is no such process; `EPERM` when it belongs to another user.
 pub fn send(pid: u32, signal: Signal) -> Result<()> {
     let tried = || format!("send {signal} to process {pid}");
     kill(one_pid(pid).trying(tried)?, signal).trying(tried)
 }
 
-/// Sends `signal` to each process of the group that `leader` leads, as a terminal does.
+/// Sends `signal` to every process of the group that `leader` leads, as a terminal does.
 ///
 /// # Errors
-/// `ESRCH` when there is no such group; `EPERM` when none of it is ours.
+/// `ESRCH` when there is no such group; `EPERM` when all its processes belong to other users.
 pub fn send_to_group(leader: u32, signal: Signal) -> Result<()> {
     let tried = || format!("send {signal} to process group {leader}");
     killpg(one_pid(leader).trying(tried)?, signal).trying(tried)
 }
 
-/// 0, 1 and negative numbers mean much more than one process or group to kill(2).
+/// Refuses 0, 1 and negative numbers, which kill(2) takes for many processes.
 fn one_pid(pid: u32) -> nix::Result<Pid> {
     i32::try_from(pid).ok().filter(|&pid| pid > 1).map(Pid::from_raw).ok_or(nix::Error::ESRCH)
 }
 
-/// Whether this process is in the foreground of a terminal, where Ctrl-C reaches it and all that it
-/// has started in its own process group.
+/// Returns whether this process is in the foreground of a terminal, where Ctrl-C reaches it and the other
+/// processes of its group.
 pub fn in_foreground() -> bool {
     File::open("/dev/tty").is_ok_and(|tty| tcgetpgrp(&tty).is_ok_and(|group| group == getpgrp()))
 }
@@ -168,11 +165,11 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_command_hears_signals_that_its_parent_has_blocked() {
+    fn a_command_receives_signals_that_its_parent_blocks() {
         let signals = Signals::block(&[Signal::SIGTERM]).expect("blocked in this thread");
         let mut command = Command::new("sleep");
-        own_signals(command.arg("60"));
-        end_with_parent(&mut command, Signal::SIGKILL);
+        reset_signals(command.arg("60"));
+        signal_on_parent_death(&mut command, Signal::SIGKILL);
         let mut child = command.spawn().expect("sleep runs");
         send(child.id(), Signal::SIGTERM).expect("sent");
         let status = child.wait().expect("it ends");
@@ -184,7 +181,7 @@ mod tests {
     fn a_command_ends_with_the_thread_that_started_it() {
         let start = || {
             let mut command = Command::new("sleep");
-            end_with_parent(command.arg("60"), Signal::SIGKILL);
+            signal_on_parent_death(command.arg("60"), Signal::SIGKILL);
             command.spawn().expect("sleep runs")
         };
         let mut child = std::thread::spawn(start).join().expect("started");
@@ -204,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_reaped_once_with_what_it_has_used() {
+    fn a_child_is_reaped_once_with_its_usage() {
         let mut command = Command::new("sh");
         let child = command.args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exit 7"]);
         let pid = child.spawn().expect("sh runs").id();
@@ -220,10 +217,10 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_who_was_not_meant() {
+    fn a_signal_never_goes_to_many_processes() {
         for pid in [0, 1, u32::MAX, i32::MAX as u32] {
-            assert_eq!(send(pid, Signal::SIGCONT).expect_err("nobody").raw(), libc::ESRCH);
-            assert_eq!(send_to_group(pid, Signal::SIGCONT).expect_err("nobody").raw(), libc::ESRCH);
+            assert_eq!(send(pid, Signal::SIGCONT).expect_err("refused").raw(), libc::ESRCH);
+            assert_eq!(send_to_group(pid, Signal::SIGCONT).expect_err("refused").raw(), libc::ESRCH);
         }
     }
 }

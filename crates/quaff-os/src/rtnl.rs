@@ -1,17 +1,16 @@
-//! Route netlink (rtnetlink(7)): which interfaces there are, what they have counted, and, for the
-//! lab, how to make them.
+//! Route netlink (rtnetlink(7)): lists interfaces, reads their counters, and creates them for the lab.
 //!
-//! One blocking socket, no runtime. A [`Rtnl`] speaks for the network namespace in which it was
-//! opened, whichever thread uses it later. This room never decides what a name or an address means.
+//! One blocking socket. An [`Rtnl`] refers to the network namespace in which it was opened, whichever thread
+//! uses it. This module never interprets names or addresses.
 
-mod between;
 mod change;
-mod near;
 mod reply;
 mod socket;
+mod suggest;
+mod tc;
 
-pub use between::Hook;
 pub use change::{VethEnd, VethPlan};
+pub use tc::Hook;
 
 use crate::stats::LinkStats;
 use crate::{Error, Result};
@@ -21,33 +20,31 @@ use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use reply::Reply;
 use socket::Socket;
 
-/// The longest name of an interface, without its final zero (`IFNAMSIZ` - 1).
+/// The longest name of an interface, without its NUL (`IFNAMSIZ` - 1).
 pub const NAME_BYTES_MAX: usize = libc::IFNAMSIZ - 1;
-/// `IFLA_ALT_IFNAME` (linux/if_link.h), which the message crate knows only inside a list.
+/// `IFLA_ALT_IFNAME` (linux/if_link.h), which netlink-packet-route supports only inside a list.
 const IFLA_ALT_IFNAME: u16 = 53;
 
 /// A network interface, as `RTM_NEWLINK` describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// The interface's number in its namespace.
     pub index: u32,
-    /// Its name.
     pub name: String,
-    /// Its hardware address; zeros where it has none of six bytes.
+    /// The hardware address; zeros where it does not have six bytes.
     pub mac: [u8; 6],
-    /// The largest packet it carries, without the link header, bytes.
+    /// The largest packet without the link header, bytes.
     pub mtu: u32,
     /// `ARPHRD_*` (linux/if_arp.h): 1 is Ethernet, 772 loopback, 65534 none.
     pub arphrd: u16,
-    /// `IFF_UP`: it was switched on.
+    /// `IFF_UP`: administratively up.
     pub up: bool,
-    /// `IFF_RUNNING`: it is switched on and the other end is there.
+    /// `IFF_RUNNING`: operationally up, with carrier.
     pub running: bool,
-    /// `IFLA_MASTER`: the bridge, bond or other interface that it is a part of.
+    /// `IFLA_MASTER`: the bridge, bond or other interface that it belongs to.
     pub master: Option<u32>,
 }
 
-/// A route netlink socket, bound for its life to the namespace in which it was opened.
+/// A route netlink socket of the namespace in which it was opened.
 #[derive(Debug)]
 pub struct Rtnl {
     socket: Socket,
@@ -68,16 +65,16 @@ impl Rtnl {
         Ok(links)
     }
 
-    /// The interface of that name, or of that alternative name.
+    /// The interface with that name or alternative name.
     ///
     /// # Errors
-    /// For a name that is not there the advice names those that come near, or all there are.
+    /// `ENODEV` for an unknown name; the advice has similar names, or all.
     pub fn link(&mut self, name: &str) -> Result<Link> {
         let mut message = LinkMessage::default();
         message.attributes.push(if name.len() <= NAME_BYTES_MAX {
             LinkAttribute::IfName(name.to_owned())
         } else {
-            LinkAttribute::Other(DefaultNla::new(IFLA_ALT_IFNAME, zero_ended(name)))
+            LinkAttribute::Other(DefaultNla::new(IFLA_ALT_IFNAME, nul_terminated(name)))
         });
         let tried = format!("find the interface {name:?}");
         let asked = if name.is_empty() {
@@ -88,10 +85,10 @@ impl Rtnl {
         match asked {
             Ok(Reply { link: Some(link), .. }) => Ok(link),
             Ok(_) => Err(Error::new(tried, errno(libc::ENODEV))),
-            // A name that cannot be one (too long, a slash in it) is as unknown as any other.
+            // An invalid name (too long, with a slash) is an unknown name.
             Err(error) if matches!(error.raw(), libc::ENODEV | libc::EINVAL | libc::ERANGE) => {
                 let names = self.links()?.into_iter().map(|link| link.name).collect::<Vec<_>>();
-                Err(Error::new(tried, errno(libc::ENODEV)).advise(near::advice(name, &names)))
+                Err(Error::new(tried, errno(libc::ENODEV)).advise(suggest::advice(name, &names)))
             }
             Err(error) => Err(error),
         }
@@ -105,11 +102,11 @@ impl Rtnl {
         self.get(message, &tried)?.stats.ok_or_else(|| Error::new(tried, errno(libc::ENODATA)))
     }
 
-    /// The number of the XDP program that interface `index` has; 0 where the kernel does not say which.
+    /// The ID of the XDP program on interface `index`, if any; 0 where the kernel does not report the ID.
     pub fn xdp_program(&mut self, index: u32) -> Result<Option<u32>> {
         let mut message = LinkMessage::default();
         message.header.index = index;
-        Ok(self.get(message, &format!("ask for the XDP program of interface {index}"))?.xdp)
+        Ok(self.get(message, &format!("read the XDP program of interface {index}"))?.xdp)
     }
 
     fn get(&mut self, message: LinkMessage, tried: &str) -> Result<Reply> {
@@ -122,14 +119,12 @@ pub fn links() -> Result<Vec<Link>> {
     Rtnl::open()?.links()
 }
 
-/// The interface of that name in the calling thread's network namespace; see [`Rtnl::link`].
+/// The interface with that name in the calling thread's network namespace; see [`Rtnl::link`].
 pub fn link(name: &str) -> Result<Link> {
     Rtnl::open()?.link(name)
 }
 
-/// The counters of an interface in the calling thread's network namespace.
-///
-/// Whoever polls keeps a [`Rtnl`] instead.
+/// The counters of an interface in the calling thread's network namespace. To poll, keep an [`Rtnl`] instead.
 pub fn link_stats(index: u32) -> Result<LinkStats> {
     Rtnl::open()?.stats(index)
 }
@@ -138,7 +133,7 @@ fn errno(code: i32) -> std::io::Error {
     std::io::Error::from_raw_os_error(code)
 }
 
-fn zero_ended(name: &str) -> Vec<u8> {
+fn nul_terminated(name: &str) -> Vec<u8> {
     name.bytes().chain([0]).collect()
 }
 
@@ -163,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_told_with_those_that_are_there() {
+    fn an_unknown_name_is_reported_with_the_existing_ones() {
         for name in ["l0", "", "no/such", "far-too-long-for-a-name", &"x".repeat(300)] {
             let error = link(name).expect_err("no such interface");
             assert_eq!(error.raw(), libc::ENODEV, "{error}");

@@ -1,8 +1,8 @@
-//! Signals as something to wait for: blocked in every thread, read from one descriptor.
+//! Signals that are waited for: blocked in every thread and read from one signalfd(2).
 //!
-//! Call [`Signals::block`] before the first thread is started, so that all threads inherit the mask.
-//! Blocked signals are queued even when a shell set them to be ignored, so a command that a script
-//! started in the background still hears SIGINT.
+//! Call [`Signals::block`] before starting the first thread, so that all threads inherit the mask.
+//! Blocked signals are queued even if the shell set them to be ignored, so a command that a script
+//! started in the background still receives SIGINT.
 
 use crate::wakeup::{Wakeup, timeout};
 use crate::{Result, Try};
@@ -14,33 +14,32 @@ use std::time::Duration;
 
 pub use nix::sys::signal::Signal;
 
-/// Whether this process was started with a signal ignored, as nohup(1) does with SIGHUP.
+/// Returns whether `signal` is ignored, as nohup(1) does with SIGHUP.
 pub fn is_ignored(signal: Signal) -> bool {
     // SAFETY: sigaction is plain data; all zero is a valid value.
     let mut action: nix::libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: with a null new action the kernel only writes the present one.
+    // SAFETY: with a null new action the kernel only writes the current one.
     let answer = unsafe { nix::libc::sigaction(signal as i32, std::ptr::null(), &mut action) };
     answer == 0 && action.sa_sigaction == nix::libc::SIG_IGN
 }
 
-/// The signals that a command has taken over.
+/// A signalfd for a set of blocked signals.
 #[derive(Debug)]
 pub struct Signals {
     fd: SignalFd,
 }
 
-/// A signal, and where it came from.
+/// A signal and its origin (`struct signalfd_siginfo`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Heard {
-    /// Which.
+pub struct SignalInfo {
     pub signal: Signal,
-    /// `SI_KERNEL`: not sent by a process; for SIGINT that is Ctrl-C, which the terminal sends to
-    /// each process of its foreground group.
+    /// `SI_KERNEL`: not sent by a process. SIGINT by the kernel is Ctrl-C, which the terminal sends to
+    /// every process of its foreground group.
     pub by_kernel: bool,
 }
 
 impl Signals {
-    /// Blocks `signals` in this thread, and so in each thread that it starts from now on.
+    /// Blocks `signals` in this thread and in the threads that it starts from now on.
     pub fn block(signals: &[Signal]) -> Result<Self> {
         let set: SigSet = signals.iter().copied().collect();
         set.thread_block().trying(|| "block signals")?;
@@ -48,22 +47,22 @@ impl Signals {
         Ok(Self { fd: SignalFd::with_flags(&set, flags).trying(|| "open a signalfd")? })
     }
 
-    /// The next signal, or `None` when `wait` has passed without one.
+    /// The next signal; `None` when none arrives within `wait`.
     pub fn next(&self, wait: Duration) -> Result<Option<Signal>> {
-        Ok(self.next_heard(wait)?.map(|heard| heard.signal))
+        Ok(self.next_info(wait)?.map(|info| info.signal))
     }
 
-    /// As [`Signals::next`], with where the signal came from.
-    pub fn next_heard(&self, wait: Duration) -> Result<Option<Heard>> {
+    /// As [`Signals::next`], with the origin of the signal.
+    pub fn next_info(&self, wait: Duration) -> Result<Option<SignalInfo>> {
         self.wait([PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)], wait)
     }
 
-    /// As [`Signals::next_heard`], or `None` as soon as `wakeup` is signalled; it is not cleared.
-    pub fn next_or(&self, wakeup: &Wakeup, wait: Duration) -> Result<Option<Heard>> {
+    /// As [`Signals::next_info`], or `None` as soon as `wakeup` is signalled; it is not cleared.
+    pub fn next_or(&self, wakeup: &Wakeup, wait: Duration) -> Result<Option<SignalInfo>> {
         self.wait([self.fd.as_fd(), wakeup.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN)), wait)
     }
 
-    fn wait<const N: usize>(&self, mut fds: [PollFd; N], wait: Duration) -> Result<Option<Heard>> {
+    fn wait<const N: usize>(&self, mut fds: [PollFd; N], wait: Duration) -> Result<Option<SignalInfo>> {
         match poll(&mut fds, timeout(wait)) {
             Ok(0) | Err(nix::Error::EINTR) => return Ok(None),
             Ok(_) => {}
@@ -72,7 +71,7 @@ impl Signals {
         let info = self.fd.read_signal().trying(|| "read a signal")?;
         Ok(info.and_then(|info| {
             let signal = Signal::try_from(info.ssi_signo as i32).ok()?;
-            Some(Heard { signal, by_kernel: info.ssi_code == libc::SI_KERNEL })
+            Some(SignalInfo { signal, by_kernel: info.ssi_code == libc::SI_KERNEL })
         }))
     }
 }

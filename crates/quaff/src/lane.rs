@@ -173,7 +173,7 @@ fn pour<S: Source, P: Packing>(lane: &mut Reader<S, P>, frames: &mut [Frame], as
         if left.is_empty() {
             return;
         }
-        if lane.source.is_pressed() || lane.packer.is_abandoned() {
+        if lane.source.is_nearly_full() || lane.packer.is_abandoned() {
             return lane.packer.lose(left);
         }
         std::thread::sleep(ROOM_WAIT);

@@ -94,7 +94,7 @@ impl Pool {
         let thread = std::thread::Builder::new()
             .name("quaff-pool".into())
             .spawn(move || {
-                cpu::keep_off(&plan.busy_cores);
+                cpu::exclude(&plan.busy_cores);
                 prepare(maker, fresh_ends, plan.trickle, &wakeup, &stop)
             })
             .map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;

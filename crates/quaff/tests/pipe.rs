@@ -91,7 +91,7 @@ impl Source for Made {
 
     fn release(&mut self) {}
 
-    fn is_pressed(&self) -> bool {
+    fn is_nearly_full(&self) -> bool {
         self.pressed
     }
 
@@ -302,7 +302,7 @@ proptest! {
         let run = Run { format: Format::Pcapng, align: 1, buffers: 2, slot_ns: 0 };
         let (frames, dropped) = (frames(&plan), drops(&plan));
         let (lane, writer, _) =
-            run.go(plan, true, |wakeup, stop| Box::new(Late(run.in_place(&path, wakeup, stop, Disk::plain()))));
+            run.go(plan, true, |wakeup, stop| Box::new(Late(run.in_place(&path, wakeup, stop, Disk::pwrite()))));
         prop_assert_eq!(lane.packed + lane.lost_in_buffer, frames);
         prop_assert_eq!(writer.written, lane.packed);
         let (numbers, told_dropped, _) = told(&path);
@@ -357,7 +357,7 @@ fn check(lane: LaneTally, writer: &WriterTally) -> Ledger {
 
 #[test]
 fn a_write_that_fails_loses_exactly_what_is_behind_it() {
-    for disk in [Disk::new, |_: &Wakeup| Disk::plain()] {
+    for disk in [Disk::new, |_: &Wakeup| Disk::pwrite()] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("read-only");
         File::create(&path).unwrap();
@@ -402,7 +402,7 @@ fn a_file_that_breaks_in_the_middle_holds_what_counts_as_written() {
     for format in [Format::Pcapng, Format::Pcap, Format::PcapUs] {
         // At the start, in the first write of the repacker, at the edge of one, and later.
         for bytes in [0, 10, 100_000, 1 << 20, 5_000_000, 5_000_001, 12_345_678] {
-            for disk in [Disk::new, |_: &Wakeup| Disk::plain()] {
+            for disk in [Disk::new, |_: &Wakeup| Disk::pwrite()] {
                 let run = Run { format, align: 512, buffers: 4, slot_ns: 0 };
                 let file = sealed(bytes);
                 let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));

@@ -170,7 +170,7 @@ fn nic_words(nic: &Nic) -> String {
 }
 
 fn shared_matrix(topology: &Topology, cores: &[usize]) -> Table {
-    square(cores, |from, to| (from != to).then(|| topology.shared(from, to).name().to_owned()))
+    square(cores, |from, to| (from != to).then(|| topology.sharing(from, to).name().to_owned()))
 }
 
 fn matrix(cores: &[usize], pairs: &[Pair], cell: Cell) -> Table {
@@ -202,7 +202,7 @@ fn as_json(topology: &Topology, nic: Option<&Nic>, pairs: &[Pair], advice: &Advi
     let pairs: Vec<_> = pairs
         .iter()
         .map(|pair| {
-            json!({ "from": pair.from, "to": pair.to, "shared": topology.shared(pair.from, pair.to).name(),
+            json!({ "from": pair.from, "to": pair.to, "shared": topology.sharing(pair.from, pair.to).name(),
                     "latency_ns": pair.latency_ns, "messages_per_second": pair.messages_per_second,
                     "bytes_per_second": pair.bytes_per_second })
         })

@@ -7,7 +7,7 @@ use crate::units;
 use anyhow::bail;
 use quaff::pipe::{Pipe, PipeGauges, PipeOutput, PipePlan, PipeReport, default_size_bytes};
 use quaff_os::cpu;
-use quaff_os::signal::{Heard, Signal, Signals, is_ignored};
+use quaff_os::signal::{Signal, SignalInfo, Signals, is_ignored};
 use quaff_os::stop::{Reason, Stop};
 use quaff_os::topology::{Topology, advise};
 use std::io::{IsTerminal, Write};
@@ -168,13 +168,13 @@ fn watch(args: &Args, pipe: &Pipe, signals: &Signals) -> anyhow::Result<()> {
     let mut live = Live::new(pipe.gauges().clone(), is_live, args.stats);
     while !pipe.is_over() {
         match signals.next_or(pipe.over(), LOOK)? {
-            Some(Heard { signal: Signal::SIGUSR1, .. }) => live.print(),
+            Some(SignalInfo { signal: Signal::SIGUSR1, .. }) => live.print(),
             Some(_) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
                 live.end();
                 say("quaff: ended immediately; the data still in the ring is lost");
                 std::process::exit(2);
             }
-            Some(Heard { by_kernel, .. }) => {
+            Some(SignalInfo { by_kernel, .. }) => {
                 if asked.is_none() {
                     pipe.end(if by_kernel { LAST_WORDS } else { Duration::ZERO });
                 }

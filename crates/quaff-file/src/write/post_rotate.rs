@@ -3,7 +3,7 @@
 
 use crate::tally::Runs;
 use crate::{Error, Result};
-use quaff_os::process::{own_signals, step_back};
+use quaff_os::process::{lower_priority, reset_signals};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -60,8 +60,8 @@ fn run(command: &str, path: &Path) -> io::Result<ExitStatus> {
     let stdout = io::stderr().as_fd().try_clone_to_owned()?;
     // ^C on a terminal ends the capture; what is done with its files goes on.
     shell.stdin(Stdio::null()).stdout(stdout).process_group(0);
-    own_signals(&mut shell);
-    step_back(&mut shell);
+    reset_signals(&mut shell);
+    lower_priority(&mut shell);
     shell.status()
 }
 

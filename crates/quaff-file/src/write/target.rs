@@ -271,7 +271,7 @@ pub fn open_probe(dir: &Path) -> Result<Option<File>> {
 pub fn reopen(stdout: &File) -> Option<(File, usize)> {
     let flags = OFlag::from_bits_retain(fcntl(stdout, FcntlArg::F_GETFL).ok()?);
     let is_writable = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
-    if pipe::kind(stdout) != pipe::Kind::File
+    if pipe::fd_kind(stdout) != pipe::FdKind::File
         || !is_writable
         || flags.contains(OFlag::O_APPEND)
         || is_stderr(stdout)

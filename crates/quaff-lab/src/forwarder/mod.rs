@@ -17,7 +17,7 @@ mod work;
 
 use crate::{Error, Result};
 use quaff_os::netns::Netns;
-use quaff_os::packet::{Qdisc, RxSlots, TimeSource, TxSocket};
+use quaff_os::packet::{Qdisc, RxRingV2, TimeSource, TxSocket};
 use quaff_os::rtnl;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -161,9 +161,9 @@ impl Drop for Forwarder {
 }
 
 /// A ring at one interface, and a socket to send from the other.
-fn open(from: &str, to: &str) -> Result<(RxSlots, TxSocket)> {
+fn open(from: &str, to: &str) -> Result<(RxRingV2, TxSocket)> {
     let (from, to) = (rtnl::link(from)?, rtnl::link(to)?);
     let frame_bytes_max = from.mtu as usize + LINK_BYTES;
-    let rx = RxSlots::open(from.index, &from.name, TimeSource::Arrival, frame_bytes_max, RING_BYTES)?;
+    let rx = RxRingV2::open(from.index, &from.name, TimeSource::Arrival, frame_bytes_max, RING_BYTES)?;
     Ok((rx, TxSocket::open(to.index, &to.name, Qdisc::Bypass)?))
 }

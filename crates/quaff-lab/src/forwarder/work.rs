@@ -6,7 +6,7 @@ use super::{Counts, Rules};
 use crate::Result;
 use quaff_os::clock::{self, steady_ns, wall_ns};
 use quaff_os::cpu;
-use quaff_os::packet::{Arrival, BATCH_FRAMES, RxSlots, TxSocket};
+use quaff_os::packet::{Arrival, BATCH_FRAMES, RxRingV2, TxSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -34,7 +34,7 @@ const AGAIN: [i32; 3] = [105, 11, 4];
 /// One way.
 #[derive(Debug)]
 pub(super) struct Lane {
-    rx: RxSlots,
+    rx: RxRingV2,
     tx: TxSocket,
     judge: Judge,
     held: Held,
@@ -46,7 +46,7 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new((rx, tx): (RxSlots, TxSocket), rules: &Rules) -> Self {
+    pub(super) fn new((rx, tx): (RxRingV2, TxSocket), rules: &Rules) -> Self {
         Self {
             rx,
             tx,
@@ -148,7 +148,7 @@ impl Work {
     /// Forwards until it is over and nothing is held any more.
     pub(super) fn run(mut self, core: Option<usize>) -> Result<[Counts; 2]> {
         core.map_or(Ok(()), cpu::pin)?;
-        cpu::step_forward();
+        cpu::raise_priority();
         let mut count_at_ns = steady_ns() + COUNT_NS;
         loop {
             let mut has_come = false;
@@ -188,7 +188,7 @@ impl Work {
             return Ok(());
         }
         let rings = [&self.lanes[0].rx, &self.lanes[1].rx];
-        Ok(RxSlots::wait(&rings, Duration::from_nanos(wait_ns))?)
+        Ok(RxRingV2::wait(&rings, Duration::from_nanos(wait_ns))?)
     }
 }
 

@@ -1,11 +1,10 @@
-//! An assembler for eBPF: instruction constructors, and labels for the jumps.
+//! An assembler for eBPF: instruction constructors and labels.
 //!
-//! Methods carry the kernel's macro names in lower case (`BPF_MOV64_REG` is [`Asm::mov64_reg`]), so
-//! that a listing here reads like one of include/linux/filter.h. Encodings are those of
-//! Documentation/bpf/standardization/instruction-set.rst. Nothing here checks a program: the
-//! kernel's verifier does.
+//! Methods have the kernel's macro names in lower case (`BPF_MOV64_REG` is [`Asm::mov64_reg`]), so code reads
+//! like include/linux/filter.h. Encodings follow Documentation/bpf/standardization/instruction-set.rst. This
+//! module never checks a program: the kernel's verifier does.
 
-/// A register: R0 results, R1 to R5 arguments (lost in a call), R6 to R9 kept, R10 the stack frame.
+/// A register: R0 result, R1 to R5 arguments (clobbered by calls), R6 to R9 preserved, R10 frame pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the registers are their own documentation")]
@@ -23,7 +22,7 @@ pub enum Reg {
     R10,
 }
 
-/// How much a load or store moves.
+/// The width of a load or store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Size {
@@ -37,7 +36,7 @@ pub enum Size {
     Dw = 0x18,
 }
 
-/// Arithmetic.
+/// An arithmetic operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "BPF_ADD and so on, as in linux/bpf.h")]
@@ -51,7 +50,7 @@ pub enum Alu {
     Xor = 0xa0,
 }
 
-/// Conditions of a jump; all unsigned.
+/// The condition of a jump; all are unsigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "BPF_JEQ and so on, as in linux/bpf.h")]
@@ -64,7 +63,7 @@ pub enum Jmp {
     Jle = 0xb0,
 }
 
-/// `struct bpf_insn` (linux/bpf.h), as the kernel wants it: 8 bytes.
+/// `struct bpf_insn` (linux/bpf.h): 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Insn {
@@ -74,11 +73,11 @@ pub struct Insn {
     imm: i32,
 }
 
-/// A place in the program that jumps can name before it is known.
+/// A jump target, which may be placed after the jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label(usize);
 
-/// A program that is being written.
+/// A program under construction.
 #[derive(Debug, Default)]
 pub struct Asm {
     insns: Vec<Insn>,
@@ -110,13 +109,13 @@ impl Asm {
         Self::default()
     }
 
-    /// A new label, not placed yet.
+    /// Creates a label, not placed yet.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
-    /// Puts `label` before the next instruction.
+    /// Places `label` before the next instruction.
     pub fn place(&mut self, label: Label) {
         self.labels[label.0] = Some(self.insns.len());
     }
@@ -178,7 +177,7 @@ impl Asm {
         self.push(ST_MEM | size as u8, dst, 0, off, imm);
     }
 
-    /// `stack[slot] = src`; slots have 8 bytes, and there are 64.
+    /// `stack[slot] = src`; there are 64 slots of 8 bytes.
     pub fn spill(&mut self, slot: usize, src: Reg) {
         self.stack(STX_MEM, Reg::R10, src as u8, slot);
     }
@@ -188,7 +187,7 @@ impl Asm {
         self.stack(LDX_MEM, dst, Reg::R10 as u8, slot);
     }
 
-    /// `src = atomic_fetch_add((u64 *)(dst + off), src)`, ordered against all else (Linux 5.12).
+    /// `src = atomic_fetch_add((u64 *)(dst + off), src)`, sequentially consistent (Linux 5.12).
     pub fn atomic_fetch_add64(&mut self, dst: Reg, off: usize, src: Reg) {
         self.push(STX_ATOMIC | Size::Dw as u8, dst, src as u8, off, FETCH_ADD);
     }
@@ -221,7 +220,7 @@ impl Asm {
     /// The finished program.
     ///
     /// # Panics
-    /// When a jump names a label that was never placed, or is too far: a mistake in the source.
+    /// When a jump's label was never placed or is too far away.
     pub fn finish(mut self) -> Vec<Insn> {
         for (at, label) in self.jumps {
             let to = self.labels[label.0].expect("each label that is jumped to is placed");
@@ -263,7 +262,7 @@ mod tests {
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn encodings_as_llvm_has_them() {
+    fn encodings_agree_with_llvm() {
         let mut asm = Asm::new();
         asm.mov64_reg(Reg::R6, Reg::R1);
         asm.mov64_imm(Reg::R0, -1);
@@ -310,7 +309,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "placed")]
-    fn a_forgotten_label_is_a_mistake() {
+    fn a_label_that_is_not_placed_panics() {
         let mut asm = Asm::new();
         let nowhere = asm.label();
         asm.ja(nowhere);

@@ -1,4 +1,4 @@
-//! An array map of one entry, mapped into memory: the state that a program and its user share.
+//! An array map of one entry, mapped into memory: state shared by a program and user space.
 
 use super::sys::{self, MapCreate};
 use crate::mem::page_bytes;
@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One entry of 64-bit words, zero at first, seen by a program (BPF_PSEUDO_MAP_VALUE) and, at the
-/// same time, by user space.
+/// One entry of 64-bit words, initially zero, that a program (BPF_PSEUDO_MAP_VALUE) and user space access
+/// concurrently.
 #[derive(Debug)]
 pub struct ArrayMap {
     fd: OwnedFd,
@@ -16,13 +16,14 @@ pub struct ArrayMap {
     words: usize,
 }
 
-// SAFETY: the mapping is shared memory that is only ever accessed by atomic operations.
+// SAFETY: the value is the only owner of its mapping and of its descriptor; neither refers to a thread.
 unsafe impl Send for ArrayMap {}
-// SAFETY: as above.
+// SAFETY: through `&self` the mapping is accessed by atomic operations only; `write`, which is not
+// atomic, takes `&mut self`. The program's accesses happen in the kernel, on whole words.
 unsafe impl Sync for ArrayMap {}
 
 impl ArrayMap {
-    /// Makes a map whose entry has `words` words. Needs Linux 5.5 and CAP_BPF.
+    /// Creates a map whose entry has `words` words. Needs Linux 5.5 and CAP_BPF.
     pub fn new(name: &str, words: usize) -> Result<Self> {
         let mut attr = MapCreate {
             map_type: sys::BPF_MAP_TYPE_ARRAY,
@@ -33,11 +34,11 @@ impl ArrayMap {
             map_name: sys::name(name),
             ..MapCreate::default()
         };
-        // SAFETY: these attributes hold no addresses.
+        // SAFETY: these attributes hold no addresses, and BPF_MAP_CREATE returns a new descriptor.
         let fd = unsafe { sys::bpf_fd(sys::BPF_MAP_CREATE, &mut attr, || "create a BPF map".into()) }?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let bytes = mapped_bytes(words);
-        // SAFETY: a new mapping touches no memory that exists.
+        // SAFETY: a new mapping affects no existing memory.
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)
         };
@@ -48,71 +49,69 @@ impl ArrayMap {
         Ok(Self { fd, start: NonNull::new(start.cast()).ok_or_else(failed)?, words })
     }
 
-    /// Word `index` as it is now.
+    /// The current value of word `index`.
     ///
     /// # Panics
     /// When there is no such word.
     pub fn load(&self, index: usize) -> u64 {
+        // Written by the program or another thread. Relaxed: the caller needs this value only.
         self.word(index).load(Ordering::Relaxed)
     }
 
-    /// Sets word `index`. A program that adds to the same word at this moment wins or loses as a whole.
+    /// Sets word `index`; a concurrent addition by the program happens entirely before or after.
     ///
     /// # Panics
     /// When there is no such word.
     pub fn store(&self, index: usize, value: u64) {
+        // Read by the program. Relaxed: it orders no other data; `publish` does.
         self.word(index).store(value, Ordering::Relaxed);
     }
 
-    /// Sets word `index` after all that this thread has written before: a program that reads the new
-    /// value by an atomic operation sees the rest too.
+    /// Sets word `index` after everything that this thread wrote before: a program that reads the new value by
+    /// an atomic operation sees that too.
     ///
     /// # Panics
     /// When there is no such word.
     pub fn publish(&self, index: usize, value: u64) {
+        // Read by the program. Release: it sees the words and bytes written before.
         self.word(index).store(value, Ordering::Release);
     }
 
-    /// Word `index` as it is now, before anything that this thread does later.
+    /// The current value of word `index`, read before everything that this thread does afterwards.
     ///
     /// # Panics
     /// When there is no such word.
     pub fn observe(&self, index: usize) -> u64 {
+        // Written by the program. Acquire: later writes here do not overtake its reads.
         self.word(index).load(Ordering::Acquire)
     }
 
-    /// Copies bytes to offset `at`. Whoever shares the map with a program sees to it that the program
-    /// does not read there meanwhile, or that it may read a mixture.
+    /// Copies bytes to offset `at`, not atomically: a program that reads there meanwhile may see a mixture. The
+    /// caller keeps it away by [`publish`](Self::publish) and [`observe`](Self::observe).
     ///
     /// # Panics
     /// When they reach beyond the end.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         let end = at.checked_add(bytes.len());
         assert!(end.is_some_and(|end| end <= self.words * 8), "{} bytes at {at}", bytes.len());
-        // SAFETY: the range was just checked to be within the mapping, which only this value refers
-        // to; `&mut self` keeps other threads away, and no reference into the mapping is alive.
+        // SAFETY: the range was checked above, and only this value refers to the mapping. `&mut self` excludes
+        // other accesses in this process; the program's accesses happen in the kernel.
         unsafe {
             let to = self.start.as_ptr().cast::<u8>().add(at);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
         }
     }
 
-    /// Copies bytes from offset `at`, as they are now.
+    /// Copies bytes from offset `at`. Each aligned word is read as a whole, so a concurrent
+    /// [`store`](Self::store) is seen completely or not at all; words may differ in age.
     ///
     /// # Panics
     /// When they reach beyond the end.
     pub fn read(&self, at: usize, bytes: &mut [u8]) {
-        let end = at.checked_add(bytes.len());
-        assert!(end.is_some_and(|end| end <= self.words * 8), "{} bytes at {at}", bytes.len());
-        // SAFETY: the range was just checked to be within the mapping, and `bytes` is not in it, for
-        // no reference into the mapping is alive.
-        unsafe {
-            let from = self.start.as_ptr().cast::<u8>().add(at);
-            std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len());
-        }
+        copy_out(self.words(), at, bytes);
     }
 
-    /// Bytes in all.
+    /// The size of the entry, bytes.
     pub fn bytes(&self) -> usize {
         self.words * 8
     }
@@ -123,18 +122,95 @@ impl ArrayMap {
 
     fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.words, "word {index} of {}", self.words);
-        // SAFETY: the mapping holds `words` aligned words until drop; the kernel keeps its pages.
-        unsafe { self.start.add(index).as_ref() }
+        &self.words()[index]
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: `new` mapped at least `words` words at a page boundary, and only `drop` unmaps them.
+        // Every access through `&self` is atomic; `write` takes `&mut self`, so it cannot run meanwhile.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 }
 
 impl Drop for ArrayMap {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made in `new` with this very size, and no reference outlives self.
+        // SAFETY: `new` made the mapping with this size, and no reference outlives `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), mapped_bytes(self.words)) };
+    }
+}
+
+/// Copies bytes that may begin and end within a word, one atomic load for each word.
+fn copy_out(words: &[AtomicU64], at: usize, bytes: &mut [u8]) {
+    let end = at.checked_add(bytes.len());
+    assert!(end.is_some_and(|end| end <= words.len() * 8), "{} bytes at {at}", bytes.len());
+    let (mut at, mut rest) = (at, bytes);
+    while !rest.is_empty() {
+        // Written by a program or by `store` on any core. Relaxed: the words are independent values; a
+        // reader that needs an order between them calls `observe` first.
+        let word = words[at / 8].load(Ordering::Relaxed).to_ne_bytes();
+        let part = &word[at % 8..];
+        let (now, later) = rest.split_at_mut(part.len().min(rest.len()));
+        now.copy_from_slice(&part[..now.len()]);
+        at += now.len();
+        rest = later;
     }
 }
 
 fn mapped_bytes(words: usize) -> usize {
     (words * 8).next_multiple_of(page_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::atomic::AtomicBool;
+
+    proptest! {
+        #[test]
+        fn any_range_is_copied(
+            bytes in prop::collection::vec(any::<u8>(), 64), at in 0usize..64, len in 0usize..64
+        ) {
+            let word = |chunk: &[u8]| AtomicU64::new(u64::from_ne_bytes(chunk.try_into().unwrap()));
+            let words: Vec<_> = bytes.chunks_exact(8).map(word).collect();
+            let len = len.min(64 - at);
+            let mut found = vec![0; len];
+            copy_out(&words, at, &mut found);
+            prop_assert_eq!(&found, &bytes[at..at + len]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "8 bytes at 57")]
+    fn nothing_beyond_the_end_is_read() {
+        let words: Vec<_> = (0..8).map(AtomicU64::new).collect();
+        copy_out(&words, 57, &mut [0; 8]);
+    }
+
+    /// A copy byte by byte, or of half words, sees parts of two values here.
+    #[test]
+    fn a_word_that_changes_meanwhile_is_never_torn() {
+        let words: Vec<_> = (0..64).map(|_| AtomicU64::new(0)).collect();
+        let over = AtomicBool::new(false);
+        let torn = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for value in (0..=255u8).cycle() {
+                    let value = u64::from_ne_bytes([value; 8]);
+                    words.iter().for_each(|word| word.store(value, Ordering::Relaxed));
+                    if over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+            });
+            let mut found = [0; 512];
+            let torn = (0..20_000).any(|_| {
+                copy_out(&words, 0, &mut found);
+                found.chunks_exact(8).any(|word| word != [word[0]; 8])
+            });
+            // Read by the writer above; nothing is ordered by it.
+            over.store(true, Ordering::Relaxed);
+            torn
+        });
+        assert!(!torn);
+    }
 }

@@ -1,7 +1,7 @@
-//! bpf(2): an array that a program shares with user space, programs, live frames.
+//! bpf(2): array maps shared with user space, programs, and runs on live frames.
 //!
-//! Programs are written with [`asm`]; this room loads and runs them and does not know what they do.
-//! All attributes follow `union bpf_attr` in linux/bpf.h (6.18); the kernel accepts shorter ones.
+//! Programs are written with [`asm`]; this module loads and runs them and never interprets them. Attributes
+//! follow `union bpf_attr` in linux/bpf.h (6.18); the kernel accepts shorter ones.
 
 pub mod asm;
 mod map;
@@ -11,10 +11,10 @@ mod sys;
 pub use map::ArrayMap;
 pub use prog::{BATCH_FRAMES_MAX, LiveRun, Program};
 
-/// Number of `long bpf_clone_redirect(struct sk_buff *, u32 ifindex, u64 flags)`: a copy leaves by another
-/// interface, and the frame goes on.
+/// Number of `long bpf_clone_redirect(struct sk_buff *, u32 ifindex, u64 flags)`: sends a copy from another
+/// interface.
 pub const HELPER_CLONE_REDIRECT: i32 = 13;
-/// What a tc program returns to let a frame go on (`TC_ACT_OK`, linux/pkt_cls.h).
+/// Return value of a tc program: the frame continues (`TC_ACT_OK`, linux/pkt_cls.h).
 pub const TC_ACT_OK: i32 = 0;
 /// Number of the helper `u64 bpf_ktime_get_ns(void)`: CLOCK_MONOTONIC, ns.
 pub const HELPER_KTIME_GET_NS: i32 = 5;
@@ -25,13 +25,13 @@ pub const HELPER_XDP_ADJUST_TAIL: i32 = 65;
 /// Number of `long bpf_xdp_store_bytes(struct xdp_buff *, u32 offset, void *buf, u32 len)`: 0, or an
 /// error (Linux 5.18).
 pub const HELPER_XDP_STORE_BYTES: i32 = 190;
-/// What an XDP program returns to have a frame thrown away.
+/// Return value of an XDP program: drop the frame.
 pub const XDP_DROP: i32 = 1;
-/// What an XDP program returns to hand a frame to the stack.
+/// Return value of an XDP program: pass the frame to the stack.
 pub const XDP_PASS: i32 = 2;
-/// What an XDP program returns after a helper said where a frame is to go.
+/// Return value of an XDP program after [`HELPER_REDIRECT`].
 pub const XDP_REDIRECT: i32 = 4;
-/// Where `struct xdp_md` keeps the frame's beginning and end (32 bits each).
+/// Offset of `data` in `struct xdp_md`: the start of the frame, 32 bits.
 pub const XDP_MD_DATA: usize = 0;
-/// See [`XDP_MD_DATA`].
+/// Offset of `data_end` in `struct xdp_md`: the end of the frame, 32 bits.
 pub const XDP_MD_DATA_END: usize = 4;

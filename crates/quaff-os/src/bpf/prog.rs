@@ -1,4 +1,4 @@
-//! Programs: loaded; those for XDP also run on frames that user space makes.
+//! BPF programs: loads them, and runs XDP programs on frames from user space.
 
 use super::asm::Insn;
 use super::sys::{self, ProgLoad, ProgRun, XdpMd};
@@ -8,9 +8,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// The largest batch of live frames (`TEST_XDP_MAX_BATCH`, net/bpf/test_run.c).
 pub const BATCH_FRAMES_MAX: u32 = 256;
-/// Room for what the verifier has to say about a program that it refuses.
+/// Size of the verifier's log.
 const LOG_BYTES: usize = 1 << 20;
-/// Lines of it that are worth repeating: the last ones name the trouble.
+/// Last lines of the log that an error repeats: they have the reason.
 const LOG_LINES: usize = 12;
 
 /// A loaded program.
@@ -22,23 +22,23 @@ pub struct Program {
 /// One run on live frames (Documentation/bpf/bpf_prog_run.rst).
 #[derive(Debug, Clone, Copy)]
 pub struct LiveRun<'a> {
-    /// The interface on which frames arrive that the program passes (XDP_PASS).
+    /// The interface that receives frames which the program passes (XDP_PASS).
     pub ifindex: u32,
-    /// What each page holds when it is used first; later it holds what was left in it.
+    /// Initial contents of each page; a reused page keeps the program's changes.
     pub frame: &'a [u8],
-    /// How often the program is run.
+    /// Number of runs.
     pub repeat: u32,
-    /// Frames that the kernel collects before it hands them on, 1 to [`BATCH_FRAMES_MAX`].
+    /// Frames per batch, 1 to [`BATCH_FRAMES_MAX`].
     pub batch: u32,
 }
 
 impl Program {
-    /// Loads an XDP program. A refusal by the verifier carries the end of its log.
+    /// Loads an XDP program. An error of the verifier has the end of its log as advice.
     pub fn load_xdp(name: &str, insns: &[Insn]) -> Result<Self> {
         Self::load(sys::BPF_PROG_TYPE_XDP, name, insns)
     }
 
-    /// Loads a program that says what becomes of an interface's frames ([`crate::rtnl::Rtnl::set_program`]).
+    /// Loads a tc program, to be attached by [`crate::rtnl::Rtnl::set_program`].
     pub fn load_tc(name: &str, insns: &[Insn]) -> Result<Self> {
         Self::load(sys::BPF_PROG_TYPE_SCHED_CLS, name, insns)
     }
@@ -49,18 +49,19 @@ impl Program {
                 let mut log = vec![0; LOG_BYTES];
                 match load(prog_type, name, insns, &mut log) {
                     Ok(fd) => Ok(Self { fd }),
-                    Err(error) => Err(error.advise(format!("the verifier says:\n{}", tail(&log)))),
+                    Err(error) => Err(error.advise(format!("log of the verifier:\n{}", tail(&log)))),
                 }
             }
             loaded => loaded.map(|fd| Self { fd }),
         }
     }
 
-    /// Runs the program `repeat` times on live frames; returns when that is done.
+    /// Runs the program `repeat` times on live frames, synchronously. Set-up and teardown take about 30 ms. No
+    /// XDP program needs to be attached; an attached one does not see the frames.
     ///
-    /// Setting up and tearing down takes some 30 ms. A signal to the calling thread ends the run
-    /// after the batch in hand (EINTR). EINVAL is said for a frame that does not fit a page with its
-    /// headroom. No XDP program needs to be attached, and none that is attached gets to see the frames.
+    /// # Errors
+    /// EINTR when a signal to the calling thread ended the run after the current batch; EINVAL for a frame that
+    /// does not fit a page with its headroom.
     pub fn run_live(&self, run: LiveRun<'_>) -> Result<()> {
         let frame_bytes = run.frame.len() as u32;
         let context = XdpMd { data_end: frame_bytes, ingress_ifindex: run.ifindex, ..XdpMd::default() };
@@ -76,7 +77,7 @@ impl Program {
             ..ProgRun::default()
         };
         let tried = || format!("inject frames of {frame_bytes} bytes");
-        // SAFETY: frame and context live until the call returns and are only read; sizes are theirs.
+        // SAFETY: frame and context outlive the call, which only reads them; the sizes are theirs.
         unsafe { sys::bpf(sys::BPF_PROG_RUN, &mut attr, tried) }.map(|_| ())
     }
 }
@@ -99,11 +100,12 @@ fn load(prog_type: u32, name: &str, insns: &[Insn], log: &mut [u8]) -> Result<Ow
         prog_name: sys::name(name),
         ..ProgLoad::default()
     };
-    // SAFETY: instructions, licence and log outlive the call; the counts are those of the slices.
+    // SAFETY: instructions, licence and log outlive the call, the counts are those of the slices, and
+    // BPF_PROG_LOAD returns a new descriptor.
     unsafe { sys::bpf_fd(sys::BPF_PROG_LOAD, &mut attr, || format!("load the BPF program {name:?}")) }
 }
 
-/// The last lines of a log that ends at its first zero.
+/// The last lines of a log that ends at its first zero byte.
 fn tail(log: &[u8]) -> String {
     let text = String::from_utf8_lossy(log.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
     let lines: Vec<_> = text.lines().collect();

@@ -1,4 +1,4 @@
-//! The system call and its attributes, one structure for each command.
+//! The system call bpf(2) and its attributes, one structure for each command.
 
 use crate::{Error, Result};
 use std::mem::size_of;
@@ -77,28 +77,27 @@ pub(super) struct XdpMd {
     pub(super) egress_ifindex: u32,
 }
 
-/// Plain attributes, each valid as all zero and without implicit padding.
+/// Attributes of one command: plain data without implicit padding.
 pub(super) trait Attr {}
 impl Attr for MapCreate {}
 impl Attr for ProgLoad {}
 impl Attr for ProgRun {}
 
-/// bpf(2). `tried` is said when it fails.
+/// bpf(2); `tried` names the operation in an error.
 ///
 /// # Safety
 /// Every address in `attr` must be valid for as many bytes as its size field says, for reading or
 /// writing as the command does, until the call returns.
 pub(super) unsafe fn bpf<A: Attr>(command: i32, attr: &mut A, tried: impl FnOnce() -> String) -> Result<i32> {
-    // SAFETY: `attr` is a repr(C) structure of the command's own shape and size; what it points to
-    // is the caller's promise.
+    // SAFETY: `attr` is a repr(C) structure of its own size; the caller vouches for the addresses in it.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attr as *mut A, size_of::<A>()) };
     if result >= 0 {
         return Ok(result as i32);
     }
     let error = Error::last(tried());
     Err(match error.raw() {
-        libc::EPERM => error.advise("it needs root, or the capabilities CAP_BPF and CAP_NET_ADMIN"),
-        libc::ENOSYS => error.advise("this kernel has no bpf(2)"),
+        libc::EPERM => error.advise("run as root, or grant CAP_BPF and CAP_NET_ADMIN"),
+        libc::ENOSYS => error.advise("this kernel does not support bpf(2)"),
         _ => error,
     })
 }
@@ -106,17 +105,17 @@ pub(super) unsafe fn bpf<A: Attr>(command: i32, attr: &mut A, tried: impl FnOnce
 /// As [`bpf`], for commands whose result is a new descriptor.
 ///
 /// # Safety
-/// As [`bpf`].
+/// As [`bpf`]; and `command` must be one that returns a descriptor which nothing else owns.
 pub(super) unsafe fn bpf_fd<A: Attr>(
     command: i32,
     attr: &mut A,
     tried: impl FnOnce() -> String,
 ) -> Result<OwnedFd> {
-    // SAFETY: the caller's promise is passed on; the kernel has just made the descriptor for us.
+    // SAFETY: the caller vouches for the addresses in `attr`, and that the result is a new descriptor.
     unsafe { bpf(command, attr, tried).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 
-/// A name as the kernel keeps it: at most 15 bytes and a zero.
+/// A name in the kernel's format: at most 15 bytes, NUL-terminated.
 pub(super) fn name(text: &str) -> [u8; 16] {
     let mut out = [0; 16];
     for (to, from) in out.iter_mut().take(15).zip(text.bytes()) {

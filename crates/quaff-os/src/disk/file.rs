@@ -1,4 +1,4 @@
-//! Files as a recorder needs them: O_DIRECT and its alignment, space set aside, no name until ready.
+//! Files for recording: O_DIRECT and its alignment, preallocation, unnamed files, locks, free space.
 
 use crate::{Error, Result, Try};
 use nix::fcntl::{AtFlags, FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
@@ -11,38 +11,38 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// What direct writes to a file must be aligned to, bytes (statx(2), STATX_DIOALIGN).
+/// The alignment of direct writes to a file (statx(2), STATX_DIOALIGN).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Direct {
-    /// Offsets and lengths.
+    /// Alignment of offsets and lengths, bytes.
     pub offset_align: usize,
 }
 
-/// Room on a file system.
+/// Capacity of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes in all.
+    /// Bytes.
     pub total: u64,
-    /// Bytes that we may still use.
+    /// Bytes available to this user.
     pub free: u64,
 }
 
-/// Whether a lock was to be had.
+/// The result of an attempt to lock a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lock {
-    /// It is ours until the file is closed.
+    /// This process has the lock until it closes the file.
     Taken,
-    /// Somebody else has it.
+    /// Another process has the lock.
     Held,
-    /// This file system has no locks.
+    /// The file system does not support locks.
     Unknown,
 }
 
-/// Where the kernel does not say how direct writes are aligned: no disk wants more than a page.
+/// Alignment where the kernel does not report one: no disk needs more than a page.
 const ASSUMED_ALIGN: usize = 4096;
 
-/// How this file, opened with O_DIRECT, wants to be written; `None` when its file system would only
-/// pretend (tmpfs) or refuses.
+/// The alignment for writes to this file, opened with O_DIRECT; `None` where its file system does not support
+/// direct writes or ignores the flag (tmpfs).
 pub fn direct(file: &File) -> Option<Direct> {
     // SAFETY: statx is plain data; all zero is a valid value.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
@@ -58,40 +58,40 @@ pub fn direct(file: &File) -> Option<Direct> {
     (offset_align > 0).then_some(Direct { offset_align })
 }
 
-/// Linux before 6.1 and some file systems do not know STATX_DIOALIGN. Those that have opened the
-/// file with O_DIRECT take pages; only tmpfs pretends.
+/// For Linux before 6.1 and for file systems without STATX_DIOALIGN: those that open a file with O_DIRECT
+/// accept whole pages; only tmpfs ignores the flag.
 fn assume_direct(file: &File) -> Option<Direct> {
     let flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL).ok()?);
     let in_memory = fstatfs(file).ok()?.filesystem_type() == TMPFS_MAGIC;
     (flags.contains(OFlag::O_DIRECT) && !in_memory).then_some(Direct { offset_align: ASSUMED_ALIGN })
 }
 
-/// Opens a new file without a name in `dir` (O_TMPFILE), direct when asked. A crash leaves nothing
-/// behind until [`link_unnamed`] has given it a name.
+/// Opens a new unnamed file in `dir` (O_TMPFILE), with O_DIRECT if `direct`. After a crash no file remains
+/// unless [`link_unnamed`] has named it.
 pub fn open_unnamed(dir: &Path, direct: bool) -> io::Result<File> {
     let flag = OFlag::O_TMPFILE | if direct { OFlag::O_DIRECT } else { OFlag::empty() };
     File::options().read(true).write(true).mode(0o640).custom_flags(flag.bits()).open(dir)
 }
 
-/// Gives an unnamed file its name. EEXIST when the name is taken.
+/// Names an unnamed file. EEXIST when the name is taken.
 pub fn link_unnamed(file: &File, path: &Path) -> io::Result<()> {
     let from = format!("/proc/self/fd/{}", file.as_raw_fd());
     let here = nix::fcntl::AT_FDCWD;
     linkat(here, Path::new(&from), here, path, AtFlags::AT_SYMLINK_FOLLOW).map_err(io::Error::from)
 }
 
-/// Sets `bytes` aside from `offset` on without changing the file's size, so that writing there
-/// allocates nothing. `false` where the file system cannot.
+/// Preallocates `bytes` from `offset` without changing the file's size. Returns `false` where the file system
+/// does not support that.
 pub fn preallocate(file: &File, offset: u64, bytes: u64) -> bool {
     fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, offset as i64, bytes as i64).is_ok()
 }
 
-/// Brings all of the file's file system to disk, its journal too, syncfs(2).
+/// Writes the file's whole file system to disk, including its journal (syncfs(2)).
 pub fn sync_all(file: &File) -> io::Result<()> {
     nix::unistd::syncfs(file).map_err(io::Error::from)
 }
 
-/// Takes the exclusive lock of a file or a folder, flock(2), without waiting.
+/// Tries to lock a file or folder exclusively (flock(2)).
 pub fn lock_file(file: &File) -> Lock {
     match file.try_lock() {
         Ok(()) => Lock::Taken,
@@ -100,46 +100,45 @@ pub fn lock_file(file: &File) -> Lock {
     }
 }
 
-/// A file that reaches RLIMIT_FSIZE is an error of one write (EFBIG), not the end of the process:
-/// the signal that goes with it stays pending on the calling thread.
-pub(super) fn hold_back_sigxfsz() {
-    // It fails for a wrong argument only, and then the signal does what it did before.
+/// Blocks SIGXFSZ on the calling thread: reaching RLIMIT_FSIZE then fails one write (EFBIG) instead of ending
+/// the process.
+pub(super) fn block_sigxfsz() {
+    // Fails for an invalid argument only.
     let _ = SigSet::from(Signal::SIGXFSZ).thread_block();
 }
 
-/// Has the page cache let go of what it holds of a file that nobody writes.
-pub fn forget(path: &Path) -> Result<()> {
-    let tried = || format!("have the page cache let go of {}", path.display());
+/// Removes the clean pages of a file from the page cache (POSIX_FADV_DONTNEED).
+pub fn drop_page_cache(path: &Path) -> Result<()> {
+    let tried = || format!("remove {} from the page cache", path.display());
     let file = File::open(path).trying(tried)?;
     nix::fcntl::posix_fadvise(&file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED).trying(tried)
 }
 
-/// Whether a path names something, a dangling link included.
+/// Returns whether a path exists; a dangling symbolic link does.
 pub fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// The room on the file system that holds `path`.
+/// The capacity of the file system that holds `path`.
 pub fn space(path: &Path) -> Result<Space> {
-    let found = nix::sys::statvfs::statvfs(path)
-        .trying(|| format!("ask for the free space at {}", path.display()))?;
+    let found =
+        nix::sys::statvfs::statvfs(path).trying(|| format!("read the free space at {}", path.display()))?;
     let unit = found.fragment_size();
     if unit == 0 {
         return Err(Error::new(
-            format!("ask for the free space at {}", path.display()),
+            format!("read the free space at {}", path.display()),
             io::ErrorKind::Unsupported,
         ));
     }
     Ok(Space { total: found.blocks() * unit, free: found.blocks_available() * unit })
 }
 
-/// Whether the file system that holds `path` is memory only (tmpfs, ramfs): no place to measure a
-/// disk.
+/// Returns whether the file system that holds `path` is in memory (tmpfs, ramfs).
 pub fn is_memory(path: &Path) -> Result<bool> {
     use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
     /// linux/magic.h
     const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
-    let found = statfs(path).trying(|| format!("ask what file system {} is on", path.display()))?;
+    let found = statfs(path).trying(|| format!("read the file system type of {}", path.display()))?;
     Ok([TMPFS_MAGIC, RAMFS_MAGIC].contains(&found.filesystem_type()))
 }
 
@@ -159,7 +158,7 @@ mod tests {
     fn an_unnamed_file_appears_when_it_is_linked() {
         let dir = tempfile::tempdir().unwrap();
         let Ok(file) = open_unnamed(dir.path(), false) else {
-            return skip("an_unnamed_file_appears_when_it_is_linked", "no O_TMPFILE in the folder for tests");
+            return skip("an_unnamed_file_appears_when_it_is_linked", "no O_TMPFILE in the test folder");
         };
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         let path = dir.path().join("a.part");
@@ -169,16 +168,16 @@ mod tests {
     }
 
     #[test]
-    fn setting_space_aside_leaves_the_size_alone() {
+    fn preallocation_keeps_the_size() {
         use std::os::unix::fs::MetadataExt;
         let file = tempfile::tempfile().unwrap();
         if !preallocate(&file, 0, 1 << 20) {
-            return skip("setting_space_aside_leaves_the_size_alone", "no fallocate in the folder for tests");
+            return skip("preallocation_keeps_the_size", "no fallocate in the test folder");
         }
         let found = file.metadata().unwrap();
         assert!(found.len() == 0 && found.blocks() * 512 >= 1 << 20, "{found:?}");
         file.set_len(0).unwrap();
-        assert_eq!(file.metadata().unwrap().blocks(), 0, "cutting gives it back");
+        assert_eq!(file.metadata().unwrap().blocks(), 0, "truncation frees it");
     }
 
     #[test]
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_another_has_is_told_apart() {
+    fn a_held_lock_is_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let [one, two] = [(); 2].map(|()| File::create(&path).unwrap());
@@ -198,13 +197,13 @@ mod tests {
         // A folder can be locked too.
         let folder = File::open(dir.path()).unwrap();
         assert_eq!(lock_file(&folder), Lock::Taken);
-        // A descriptor that only names its file cannot.
+        // A descriptor opened with O_PATH cannot.
         let nameless = File::options().read(true).custom_flags(libc::O_PATH).open(&path).unwrap();
         assert_eq!(lock_file(&nameless), Lock::Unknown);
     }
 
     #[test]
-    fn direct_is_assumed_where_it_was_opened_and_no_memory_pretends() {
+    fn direct_is_assumed_where_it_was_opened_except_in_memory() {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, b"").unwrap();
@@ -213,7 +212,7 @@ mod tests {
             assert_eq!(assume_direct(&file), None, "tmpfs");
         }
         let Ok(file) = File::options().write(true).custom_flags(libc::O_DIRECT).open(&path) else {
-            return skip("direct_is_assumed_where_it_was_opened", "no O_DIRECT where the source lies");
+            return skip("direct_is_assumed_where_it_was_opened", "no O_DIRECT in the source folder");
         };
         assert_eq!(assume_direct(&file), Some(Direct { offset_align: 4096 }));
     }

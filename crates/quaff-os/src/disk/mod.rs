@@ -1,9 +1,8 @@
-//! To disk and back at its own speed: whole buffers, in order, past the page cache.
+//! Disk I/O: whole buffers, in order, bypassing the page cache.
 //!
-//! A [`Disk`] takes buffers, and gives each back when it is on disk or has failed, in the order in
-//! which they were handed in. Order is kept on purpose: a file grows only at its end, so at every
-//! completed write it holds all that came before, whatever happens next. (A chain of 4 MiB writes,
-//! one after the other, was measured to be as fast as four at once.)
+//! A [`Disk`] writes buffers and returns each when it is written or has failed, in the order of submission.
+//! The order matters: a file grows only at its end, so after every completed write it contains everything
+//! before it, whatever happens next. (A chain of sequential 4 MiB writes measured as fast as four at once.)
 
 mod file;
 mod read;
@@ -11,7 +10,7 @@ mod uring;
 mod watch;
 
 pub use file::{
-    Direct, Lock, Space, direct, exists, forget, is_memory, link_unnamed, lock_file, open_unnamed,
+    Direct, Lock, Space, direct, drop_page_cache, exists, is_memory, link_unnamed, lock_file, open_unnamed,
     preallocate, space, sync_all,
 };
 pub use read::Reader;
@@ -28,26 +27,24 @@ use std::sync::Arc;
 /// One write: the first `len` bytes of `buffer` to `offset` of `file`.
 #[derive(Debug)]
 pub struct Write {
-    /// Where to.
     pub file: Arc<File>,
-    /// The bytes; given back with the result.
+    /// Returned with the result.
     pub buffer: Buffer,
-    /// How many of them, from the start. A multiple of the alignment when the file is O_DIRECT.
+    /// Bytes to write from the start of `buffer`; a multiple of the alignment if the file is O_DIRECT.
     pub len: usize,
-    /// Where in the file.
+    /// Offset in the file.
     pub offset: u64,
 }
 
-/// A write that has ended.
+/// A completed write.
 #[derive(Debug)]
 pub struct Written {
-    /// The write, with its buffer.
     pub write: Write,
-    /// What became of it. After an error nothing behind it has been written.
+    /// After an error no later write has been started.
     pub result: io::Result<()>,
 }
 
-/// How buffers get to disk.
+/// A queue of writes and the kernel interface that executes them.
 #[derive(Debug)]
 pub struct Disk {
     queue: VecDeque<Write>,
@@ -61,10 +58,10 @@ enum Engine {
 }
 
 impl Disk {
-    /// Writes by io_uring where the kernel allows it, else by pwrite(2). `wakeup` is signalled when a write
-    /// has ended. The calling thread is the one that writes.
+    /// Writes by io_uring where the kernel permits it, else by pwrite(2). `wakeup` is signalled when a write
+    /// completes. Must be called on the thread that writes.
     pub fn new(wakeup: &Wakeup) -> Self {
-        file::hold_back_sigxfsz();
+        file::block_sigxfsz();
         let engine = match uring::Chain::new(wakeup) {
             Ok(chain) => Engine::Uring(Box::new(chain)),
             Err(_) => Engine::Pwrite,
@@ -72,13 +69,13 @@ impl Disk {
         Self { queue: VecDeque::new(), engine }
     }
 
-    /// Writes by pwrite(2), whatever the kernel could do.
-    pub fn plain() -> Self {
-        file::hold_back_sigxfsz();
+    /// Writes by pwrite(2) only.
+    pub fn pwrite() -> Self {
+        file::block_sigxfsz();
         Self { queue: VecDeque::new(), engine: Engine::Pwrite }
     }
 
-    /// The word for it: `io_uring` or `pwrite`.
+    /// The name of the interface: `io_uring` or `pwrite`.
     pub fn name(&self) -> &'static str {
         match self.engine {
             Engine::Uring(_) => "io_uring",
@@ -86,26 +83,25 @@ impl Disk {
         }
     }
 
-    /// Hands in a write; it starts when those before it have ended.
+    /// Queues a write, which starts when the earlier ones have completed.
     pub fn submit(&mut self, write: Write) -> io::Result<()> {
         self.queue.push_back(write);
         self.start()
     }
 
-    /// Hands in a write that goes before all that wait: one that failed and is tried again.
+    /// Queues a failed write again, ahead of all others.
     pub fn retry(&mut self, write: Write) -> io::Result<()> {
         self.queue.push_front(write);
         self.start()
     }
 
-    /// Writes handed in and not given back yet.
+    /// The number of writes queued or in flight.
     pub fn pending(&self) -> usize {
         self.queue.len() + self.in_flight()
     }
 
-    /// The oldest write that has ended, or `None` when none has. With pwrite this is where the
-    /// writing is done. After an error the queue stands still until the next [`Disk::submit`],
-    /// [`Disk::retry`] or [`Disk::abandon`].
+    /// The oldest completed write, if any. With pwrite this call does the writing. After an error the queue
+    /// stops until the next [`Disk::submit`], [`Disk::retry`] or [`Disk::abandon`].
     pub fn reap(&mut self) -> io::Result<Option<Written>> {
         let written = match &mut self.engine {
             Engine::Uring(chain) => chain.reap(&mut self.queue),
@@ -120,7 +116,7 @@ impl Disk {
         Ok(written)
     }
 
-    /// Gives back all writes that have not started.
+    /// Removes and returns all writes that have not started.
     pub fn abandon(&mut self) -> impl Iterator<Item = Write> {
         std::mem::take(&mut self.queue).into_iter()
     }
@@ -164,11 +160,11 @@ mod tests {
 
     fn engines() -> Vec<(Disk, Wakeup)> {
         let wakeup = Wakeup::new().unwrap();
-        vec![(Disk::new(&wakeup), wakeup.clone()), (Disk::plain(), wakeup)]
+        vec![(Disk::new(&wakeup), wakeup.clone()), (Disk::pwrite(), wakeup)]
     }
 
     #[test]
-    fn writes_end_in_order_and_are_all_there() {
+    fn writes_complete_in_order() {
         for (mut disk, wakeup) in engines() {
             let file = Arc::new(tempfile::tempfile().unwrap());
             for i in 0..37u64 {
@@ -188,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_behind_a_failed_write_is_written_until_it_is_retried() {
+    fn a_failed_write_stops_the_later_ones_until_it_is_retried() {
         for (mut disk, wakeup) in engines() {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("file");
@@ -216,8 +212,8 @@ mod tests {
         }
     }
 
-    /// A file that is as long as it can be: what goes beyond its end fails with EPERM, and what
-    /// straddles it is written in part (memfd_create(2), F_SEAL_GROW).
+    /// A file that cannot grow: a write beyond its end fails with EPERM, and one across it is written in
+    /// part (memfd_create(2), F_SEAL_GROW).
     fn sealed(bytes: u64) -> File {
         use nix::fcntl::{FcntlArg, SealFlag, fcntl};
         use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -228,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_write_fails_with_the_reason_that_its_rest_gives() {
+    fn a_short_write_fails_with_the_error_of_its_rest() {
         for (mut disk, wakeup) in engines() {
             let file = Arc::new(sealed(8192 + 1024));
             (0..4).for_each(|i| {

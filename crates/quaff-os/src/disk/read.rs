@@ -1,8 +1,8 @@
-//! Reading files at the speed of what holds them: the page cache where it has them, else the disk.
+//! Reads files through the page cache where it has them, else with O_DIRECT.
 //!
-//! Measured with a 4 GB file on a virtio disk: from the page cache 13 GB/s buffered and 2.2 GB/s
-//! with O_DIRECT; not in the page cache 0.4 GB/s buffered and 1.1 to 2.2 GB/s with O_DIRECT. So it
-//! is asked for each piece anew; and a long file that is read once evicts nobody else's pages.
+//! Measured with a 4 GB file on a virtio disk: in the page cache 13 GB/s buffered and 2.2 GB/s with
+//! O_DIRECT; otherwise 0.4 GB/s buffered and 1.1 to 2.2 GB/s with O_DIRECT. So each read chooses anew, and
+//! a long file that is read once does not evict other pages.
 
 use crate::mem::page_bytes;
 use crate::{Result, Try};
@@ -16,11 +16,11 @@ use std::path::Path;
 /// Number of cachestat(2), Linux 6.5; the same on every architecture of the common table.
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// A file that is read piece by piece, each piece by the faster way.
+/// A file that is read in pieces, each buffered or direct, whichever is faster.
 #[derive(Debug)]
 pub struct Reader {
     buffered: File,
-    /// The same file, opened with O_DIRECT; `None` where it cannot be, or has failed.
+    /// The same file with O_DIRECT; `None` where that is not supported or has failed.
     direct: Option<File>,
     direct_align: usize,
 }
@@ -35,20 +35,20 @@ impl Reader {
         Ok(Self { buffered, direct: direct.filter(|_| known.is_some()), direct_align })
     }
 
-    /// The file itself.
+    /// The file, opened without O_DIRECT.
     pub fn file(&self) -> &File {
         &self.buffered
     }
 
-    /// Reads at `offset` into `piece`, which should begin on a page, as a [`crate::mem::Buffer`] does.
-    /// 0 is the end of the file.
+    /// Reads at `offset` into `piece`, which should begin at a page boundary, as a [`crate::mem::Buffer`] does.
+    /// Returns 0 at the end of the file.
     pub fn read_at(&mut self, piece: &mut [u8], offset: u64) -> io::Result<usize> {
         if self.wants_direct(piece, offset)
             && let Some(file) = &self.direct
         {
             match file.read_at(piece, offset) {
                 Ok(bytes) => return Ok(bytes),
-                // The plain way says whether it was the file or only O_DIRECT that failed.
+                // The buffered read below shows whether the file or only O_DIRECT failed.
                 Err(_) => self.direct = None,
             }
         }
@@ -85,14 +85,13 @@ struct Cachestat {
     nr_recently_evicted: u64,
 }
 
-/// Bytes of this part of the file that are in the page cache, in whole pages.
-///
-/// `None` where the kernel does not say: older than 6.5, or not our file.
+/// Bytes of this part of the file in the page cache, in whole pages; `None` before Linux 6.5, or for another
+/// user's file.
 fn cached_bytes(file: &impl AsFd, offset: u64, bytes: u64) -> Option<u64> {
     let (range, mut found) = (Range { off: offset, len: bytes }, Cachestat::default());
     let fd = file.as_fd().as_raw_fd();
-    // SAFETY: the kernel reads one struct and writes the other, both of its own layout and alive
-    // through the call.
+    // SAFETY: the kernel reads one structure and writes the other; both have its layout and outlive the
+    // call.
     let done = unsafe { libc::syscall(SYS_CACHESTAT, fd, &raw const range, &raw mut found, 0) };
     (done == 0).then(|| found.nr_cache * page_bytes() as u64)
 }
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_bytes_either_way() {
+    fn buffered_and_direct_reads_agree() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let content = pattern(300_001);
         file.write_all(&content).unwrap();
@@ -127,7 +126,7 @@ mod tests {
         let mut buffer = Buffer::new(1 << 16).unwrap();
         let mut reader = Reader::open(file.path()).unwrap();
         assert!(read_all(&mut reader, &mut buffer) == content);
-        // Out of the page cache, so that the direct way is taken where there is one.
+        // Empty the page cache, so that the read is direct where possible.
         nix::fcntl::posix_fadvise(file.as_file(), 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED)
             .unwrap();
         assert!(read_all(&mut reader, &mut buffer) == content);
@@ -142,10 +141,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_just_written_is_in_the_cache() {
+    fn written_bytes_are_in_the_page_cache() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[7; 100_000]).unwrap();
-        // `None` is a kernel before 6.5.
+        // `None`: a kernel before 6.5.
         let cached = cached_bytes(&file, 0, 100_000);
         assert!(cached.is_none_or(|bytes| (100_000..=200_000).contains(&bytes)), "{cached:?}");
         assert!(cached_bytes(&file, 1 << 30, 4096).is_none_or(|bytes| bytes == 0));

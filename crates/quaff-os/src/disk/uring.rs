@@ -1,7 +1,7 @@
-//! A chain of linked writes on an io_uring: each starts when the one before it has succeeded.
+//! A chain of linked writes on an io_uring: each starts when the previous one has succeeded.
 //!
-//! One chain is in flight at a time. A failed write cancels those behind it (ECANCELED); they go
-//! back to the head of the queue, unwritten, and wait until somebody has dealt with the failure.
+//! One chain is in flight at a time. A failed write cancels the later ones (ECANCELED); they return to the
+//! head of the queue, unwritten, until the caller has handled the failure.
 
 use super::{Write, Written};
 use crate::wakeup::Wakeup;
@@ -11,15 +11,15 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 
-/// Writes in one chain. With 4 MiB each, the next one starts while we are still asleep.
+/// Writes in one chain: the kernel starts the next one without waking this thread.
 const CHAIN: usize = 4;
 
 pub(super) struct Chain {
     ring: IoUring,
-    /// The writes that the kernel has, oldest first. Their buffers and files stay alive in here until
-    /// their completions have been seen.
+    /// The writes in flight, oldest first. Their buffers and files stay alive here until their completions
+    /// are read.
     flight: VecDeque<Write>,
-    /// The number of the oldest write in `flight`; completions carry the number of theirs.
+    /// The number of the oldest write in `flight`; `user_data` of a completion is the number of its write.
     oldest: u64,
     /// Results by position in `flight`.
     results: VecDeque<Option<i32>>,
@@ -32,12 +32,12 @@ impl std::fmt::Debug for Chain {
 }
 
 impl Chain {
-    /// A ring whose completions ring `wakeup`, and whose helpers keep to the calling thread's cores.
+    /// A ring whose completions signal `wakeup` and whose kernel workers run on the calling thread's cores.
     pub(super) fn new(wakeup: &Wakeup) -> io::Result<Self> {
         let ring = IoUring::new(CHAIN as u32)?;
         ring.submitter().register_eventfd(wakeup.as_fd().as_raw_fd())?;
-        // The kernel's helpers would run on any core of the machine, next to whoever is busy there.
-        // Where that cannot be said (before Linux 5.14) they still work.
+        // Kernel workers would run on any core otherwise, including those of lanes. Before Linux 5.14 this
+        // fails, and they do.
         let _ = ring.submitter().register_iowq_aff(&affinity());
         Ok(Self { ring, flight: VecDeque::new(), oldest: 0, results: VecDeque::new() })
     }
@@ -46,7 +46,7 @@ impl Chain {
         self.flight.len()
     }
 
-    /// Sends the next chain, when none is in flight.
+    /// Submits the next chain when none is in flight.
     pub(super) fn start(&mut self, queue: &mut VecDeque<Write>) -> io::Result<()> {
         if !self.flight.is_empty() || queue.is_empty() {
             return Ok(());
@@ -62,8 +62,8 @@ impl Chain {
                     .flags(linked)
                     .user_data(number);
             assert!(write.len <= write.buffer.len());
-            // SAFETY: the buffer (len checked above) and the file go into `flight`, which keeps both in
-            // place until the completion has been reaped; drop waits for that too.
+            // SAFETY: `flight` keeps the buffer (length checked above) and the file until their completion is
+            // reaped, and `drop` waits for that too. A Buffer's memory does not move with the value.
             unsafe { self.ring.submission().push(&entry) }.expect("the ring has CHAIN entries and was empty");
             self.flight.push_back(write);
             self.results.push_back(None);
@@ -71,13 +71,13 @@ impl Chain {
         self.submit(0)
     }
 
-    /// The oldest write, when it has ended.
+    /// The oldest write, if it has completed.
     pub(super) fn reap(&mut self, queue: &mut VecDeque<Write>) -> Option<Written> {
         self.collect();
         let result = (*self.results.front()?)?;
         let broken = self.flight.front().is_some_and(|write| result != write.len as i32);
         if broken && self.results.iter().any(Option::is_none) {
-            return None; // The cancelled rest is on its way; until then the chain is not over.
+            return None; // The cancelled writes have not completed yet.
         }
         let write = self.take_oldest()?;
         if !broken {
@@ -89,7 +89,7 @@ impl Chain {
         }
         self.results.clear();
         let result = match usize::try_from(result) {
-            // A short write does not say why: the rest is asked for, and that does.
+            // A short write has no errno: writing the rest returns it.
             Ok(done) => write.file.write_all_at(&write.buffer[done..write.len], write.offset + done as u64),
             Err(_) => Err(io::Error::from_raw_os_error(-result)),
         };
@@ -111,7 +111,7 @@ impl Chain {
         }
     }
 
-    /// Hands the kernel all entries: it may take fewer at once than there are.
+    /// Submits all entries; the kernel may accept fewer at once.
     fn submit(&mut self, wait: usize) -> io::Result<()> {
         loop {
             match self.ring.submit_and_wait(wait) {
@@ -128,17 +128,17 @@ impl Chain {
 fn affinity() -> libc::cpu_set_t {
     // SAFETY: cpu_set_t is plain data; all zero is a valid value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: 0 is the calling thread, and the kernel writes one cpu_set_t.
+    // SAFETY: 0 is the calling thread; the kernel writes one cpu_set_t, which is local.
     unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) };
     set
 }
 
 impl Drop for Chain {
-    /// The kernel may still be reading buffers in flight: they are freed only when it has finished.
+    /// Waits until the kernel has completed the writes in flight, because it reads their buffers.
     fn drop(&mut self) {
         while self.results.iter().any(Option::is_none) {
             if self.submit(1).is_err() {
-                // Leaked on purpose: the kernel may still read them.
+                // Leaked on purpose: the kernel may still read the buffers.
                 std::mem::forget(std::mem::take(&mut self.flight));
                 return;
             }

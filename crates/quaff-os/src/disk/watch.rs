@@ -1,7 +1,7 @@
-//! Waiting for a file to grow, as somebody else writes it.
+//! Waits for a file to grow while another process writes it.
 //!
-//! inotify(7) tells at once; where it cannot be had (no watches left, a file system that does not
-//! tell), whoever waits looks again after a while, which is right too, only later.
+//! inotify(7) reports changes at once. Where it is not available (no watches left, a network file system) the
+//! caller polls, which is correct but later.
 
 use crate::Result;
 use crate::Try;
@@ -14,11 +14,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A file under the path by which it was opened.
+/// A file and the path by which it was opened.
 #[derive(Debug)]
 pub struct Watch {
     path: PathBuf,
-    /// Device and inode: what the path is to name.
+    /// Device and inode of the file.
     identity: (u64, u64),
     inotify: Option<Inotify>,
 }
@@ -26,21 +26,21 @@ pub struct Watch {
 impl Watch {
     /// Watches `file`, which was opened as `path`.
     pub fn new(path: &Path, file: &File) -> Result<Self> {
-        let meta = file.metadata().trying(|| format!("look at {}", path.display()))?;
+        let meta = file.metadata().trying(|| format!("read the metadata of {}", path.display()))?;
         Ok(Self { path: path.into(), identity: identity(&meta), inotify: inotify(path).ok() })
     }
 
-    /// Whether the path still names the file: it was neither removed nor renamed.
+    /// Returns whether the path still names the file, which was neither removed nor renamed.
     pub fn is_there(&self) -> bool {
         self.path.metadata().is_ok_and(|meta| identity(&meta) == self.identity)
     }
 
-    /// Waits until the file has changed, `wakeup` is signalled, or `wait` is over. It may return without any
-    /// of these.
+    /// Waits until the file changes or `wakeup` is signalled, for at most `wait`. May return early. Clears
+    /// `wakeup`.
     pub fn wait(&self, wakeup: &Wakeup, wait: Duration) {
         let mut fds = vec![PollFd::new(wakeup.as_fd(), PollFlags::POLLIN)];
         fds.extend(self.inotify.iter().map(|inotify| PollFd::new(inotify.as_fd(), PollFlags::POLLIN)));
-        // Whatever keeps it from waiting, the caller looks again.
+        // If poll fails, the caller checks the file and waits again.
         let _ = poll(&mut fds, timeout(wait));
         wakeup.clear();
         if let Some(inotify) = &self.inotify {
@@ -55,7 +55,7 @@ fn identity(meta: &Metadata) -> (u64, u64) {
 
 fn inotify(path: &Path) -> nix::Result<Inotify> {
     let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
-    // IN_ATTRIB tells of a removal, which IN_DELETE_SELF only does once nobody has it open.
+    // IN_ATTRIB reports a removal at once; IN_DELETE_SELF only when the last descriptor is closed.
     let what = AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_ATTRIB;
     inotify.add_watch(path, what)?;
     Ok(inotify)
@@ -69,7 +69,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    /// How long a wait takes during which `change` happens.
+    /// The duration of a wait during which `change` happens.
     fn waited(watch: &Watch, wakeup: &Wakeup, change: impl FnOnce() + Send) -> Duration {
         let started = Instant::now();
         std::thread::scope(|scope| {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_removal_and_the_bell_end_the_wait() {
+    fn growth_removal_and_wakeup_end_the_wait() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let mut file = File::create(&path).unwrap();
@@ -91,7 +91,7 @@ mod tests {
         assert!(watch.is_there());
         assert!(waited(&watch, &wakeup, || wakeup.signal()) < LONG / 2);
         if watch.inotify.is_none() {
-            return crate::testing::skip("growth_removal_and_the_bell_end_the_wait", "no inotify here");
+            return crate::testing::skip("growth_removal_and_wakeup_end_the_wait", "no inotify here");
         }
         assert!(waited(&watch, &wakeup, || file.write_all(b"more").unwrap()) < LONG / 2);
         assert!(watch.is_there());

@@ -1,6 +1,6 @@
-//! Offloads by their names: what the kernel calls features (Documentation/networking/netdev-features.rst).
+//! Offloads by name, which the kernel calls features (Documentation/networking/netdev-features.rst).
 //!
-//! The names are asked of the kernel, so that one which it does not know is simply not there.
+//! The names are read from the kernel; a name that it does not have is `None`.
 
 use super::Ethtool;
 use crate::{Error, Result};
@@ -10,34 +10,33 @@ const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
-/// `ETH_SS_FEATURES`, the set of strings that are names of features.
+/// `ETH_SS_FEATURES`: the string set of feature names.
 const ETH_SS_FEATURES: u32 = 4;
 /// `ETH_GSTRING_LEN` bytes, in words.
 const NAME_WORDS: usize = 8;
-/// More features than any kernel has.
+/// Limit on the number of features; Linux 6.18 has fewer than 64.
 const FEATURES_MAX: usize = 1024;
 
-/// Received frames are put together by the kernel (GRO).
+/// The kernel merges received frames (GRO).
 pub const GRO: &str = "rx-gro";
-/// Received frames are put together by the card, as GRO does (GRO_HW).
+/// The card merges received frames as GRO does (GRO_HW).
 pub const GRO_HW: &str = "rx-gro-hw";
-/// Received frames are put together by the card, and cannot be taken apart again (LRO).
+/// The card merges received frames irreversibly (LRO).
 pub const LRO: &str = "rx-lro";
-/// The card takes VLAN tags off received frames, and hands them over apart.
+/// The card removes VLAN tags from received frames and passes them as metadata.
 pub const VLAN_RX: &str = "rx-vlan-hw-parse";
-/// The card drops frames of VLANs that it was not told of, unless it is promiscuous.
+/// The card drops frames of unknown VLANs unless it is promiscuous.
 pub const VLAN_FILTER: &str = "rx-vlan-filter";
 
 /// One feature of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Feature {
-    /// It is on.
     pub is_on: bool,
-    /// The driver never lets it be changed.
+    /// The driver does not permit a change.
     pub is_fixed: bool,
 }
 
-/// All features of an interface, as they were when they were asked for.
+/// All features of an interface at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Features {
     names: Vec<String>,
@@ -46,7 +45,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// Features that somebody says there are, for tests of what is made of them.
+    /// Given features, for tests of the callers.
     pub fn of(features: &[(&str, Feature)]) -> Self {
         let mut blocks = vec![[0; 4]; features.len().div_ceil(32)];
         for (at, (_, feature)) in features.iter().enumerate() {
@@ -59,7 +58,7 @@ impl Features {
         Self { names: features.iter().map(|(name, _)| (*name).to_owned()).collect(), blocks }
     }
 
-    /// The feature of that name; `None` where the kernel has none of it.
+    /// The feature of that name; `None` where the kernel does not have it.
     pub fn get(&self, name: &str) -> Option<Feature> {
         let (block, bit) = self.place(name)?;
         let [available, _, active, never_changed] = *self.blocks.get(block)?;
@@ -73,12 +72,12 @@ impl Features {
 }
 
 impl Ethtool {
-    /// Which features there are, which are on, and which can be changed.
+    /// Reads all features.
     pub fn features(&self) -> Result<Features> {
         let names = self.feature_names()?;
         let mut words = vec![0; 2 + 4 * names.len().div_ceil(32)];
         words[1] = names.len().div_ceil(32) as u32;
-        self.ask(ETHTOOL_GFEATURES, "its features", &mut words)?;
+        self.ask(ETHTOOL_GFEATURES, "read the features", &mut words)?;
         let blocks = words[2..].chunks_exact(4).map(|block| [block[0], block[1], block[2], block[3]]);
         Ok(Features { names, blocks: blocks.collect() })
     }
@@ -86,22 +85,22 @@ impl Ethtool {
     /// Turns a feature on or off.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` for a name that there is not, and where the driver does not do it.
+    /// `EOPNOTSUPP` for an unknown name, and where the driver does not change it.
     pub fn set_feature(&self, name: &str, on: bool) -> Result<()> {
         let features = self.features()?;
         let what = format!("turn {} {name}", if on { "on" } else { "off" });
         let refused = || {
             let errno = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
-            Error::new(format!("ask the driver of {} ({what})", self.name), errno)
+            Error::new(format!("{what} of {} (ethtool)", self.name), errno)
         };
         let (block, bit) = features.place(name).ok_or_else(refused)?;
-        // `struct ethtool_sfeatures`: for each block which bits are meant, and what they are to be.
+        // `struct ethtool_sfeatures`: for each block a mask of valid bits, and their values.
         let mut words = vec![0; 2 + 2 * features.blocks.len()];
         words[1] = features.blocks.len() as u32;
         words[2 + 2 * block] = bit;
         words[3 + 2 * block] = if on { bit } else { 0 };
         self.ask(ETHTOOL_SFEATURES, &what, &mut words)?;
-        // The kernel does what it can of a wish, and calls that a success.
+        // The kernel reports success even if it changed only a part.
         let is_done = self.features()?.get(name).is_some_and(|feature| feature.is_on == on);
         if is_done { Ok(()) } else { Err(refused()) }
     }
@@ -110,12 +109,17 @@ impl Ethtool {
         let mask = (1u64 << ETH_SS_FEATURES).to_ne_bytes();
         let half = |at: usize| u32::from_ne_bytes([mask[at], mask[at + 1], mask[at + 2], mask[at + 3]]);
         let mut words = [0, 0, half(0), half(4), 0];
-        self.ask(ETHTOOL_GSSET_INFO, "how many features there are", &mut words)?;
-        let count = (words[4] as usize).min(FEATURES_MAX);
-        // `struct ethtool_gstrings`, with room for the most that there could be.
+        self.ask(ETHTOOL_GSSET_INFO, "read the number of features", &mut words)?;
+        // The kernel writes as many names as it has, however large the structure is.
+        let count = words[4] as usize;
+        if count > FEATURES_MAX {
+            let tried = format!("read {count} names of features of {} (ethtool)", self.name);
+            return Err(Error::new(tried, io::Error::from_raw_os_error(libc::E2BIG)));
+        }
+        // `struct ethtool_gstrings`, with room for the largest number of names.
         let mut words = vec![0; 3 + NAME_WORDS * FEATURES_MAX];
         words[1] = ETH_SS_FEATURES;
-        self.ask(ETHTOOL_GSTRINGS, "the names of its features", &mut words)?;
+        self.ask(ETHTOOL_GSTRINGS, "read the names of the features", &mut words)?;
         let name = |words: &[u32]| {
             let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|&byte| byte != 0);
             String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
@@ -129,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn features_are_found_by_name_and_agree_with_the_old_commands() {
+    fn features_agree_with_the_older_commands() {
         let lo = Ethtool::open("lo").expect("a socket");
         let features = lo.features().expect("asked");
         let gro = features.get(GRO).expect("every kernel has it");

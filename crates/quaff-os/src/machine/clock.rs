@@ -1,31 +1,31 @@
-//! Which clock the kernel reads when it stamps a packet, and whether that one is right.
+//! The clock source that stamps packets, and its synchronisation.
 
 use super::text;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The clock that the kernel counts time by (Documentation/timers/timekeeping.rst).
+/// The clock source of the kernel (Documentation/timers/timekeeping.rst).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClockSource {
-    /// The one in use: "tsc".
+    /// The clock source in use, such as "tsc".
     pub current: String,
-    /// All that could be used, best first.
+    /// All usable ones, best first.
     pub available: Vec<String>,
-    /// The file by which it is chosen.
+    /// The file that selects it.
     pub path: PathBuf,
 }
 
-/// How well the clock is kept (adjtimex(2)).
+/// The synchronisation of the system clock (adjtimex(2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Discipline {
-    /// Somebody sets it by a better one.
+    /// A daemon such as chronyd synchronises it.
     pub is_synchronised: bool,
-    /// How wrong it may be (`maxerror`).
+    /// The maximum error (`maxerror`).
     pub error_max: Duration,
 }
 
-/// The clock that the kernel counts time by, as `root` shows it.
+/// Reads the clock source below `root`.
 pub fn clock_source(root: &Path) -> Result<ClockSource> {
     let dir = root.join("sys/devices/system/clocksource/clocksource0");
     let path = dir.join("current_clocksource");
@@ -37,14 +37,14 @@ pub fn clock_source(root: &Path) -> Result<ClockSource> {
     })
 }
 
-/// How well this machine's clock is kept. Needs no privilege.
+/// Reads the synchronisation of the system clock. Needs no privilege.
 pub fn discipline() -> Result<Discipline> {
-    // SAFETY: `timex` is plain data; all zero is a valid value, and `modes` 0 asks without changing.
+    // SAFETY: timex is plain data; all zero is a valid value, and `modes` 0 changes nothing.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel reads and writes one `struct timex`, which is ours.
+    // SAFETY: the kernel reads and writes one `struct timex`, which is local.
     let state = unsafe { libc::adjtimex(&mut timex) };
     if state < 0 {
-        return Err(Error::last("ask how well the clock is kept"));
+        return Err(Error::last("read the synchronisation of the clock"));
     }
     Ok(Discipline {
         is_synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,

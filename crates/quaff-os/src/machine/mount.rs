@@ -1,23 +1,22 @@
-//! What a folder lies on (proc_pid_mountinfo(5)).
+//! The file system of a folder (proc_pid_mountinfo(5)).
 
 use crate::{Result, Try};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A file system, where it is mounted.
+/// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Its kind: "ext4".
-    pub kind: String,
-    /// What it lies on: "/dev/vda".
+    /// The type, such as "ext4".
+    pub fs_type: String,
+    /// The source, such as "/dev/vda".
     pub device: String,
-    /// Where it is mounted.
-    pub place: PathBuf,
-    /// Nothing may be written to it.
+    pub mount_point: PathBuf,
+    /// The mount or the file system is read-only.
     pub is_read_only: bool,
 }
 
-/// The file system that holds `dir`, which has to be there; `None` where none is listed.
+/// The mount that holds `dir`, which must exist; `None` where none is listed.
 pub fn mount_of(root: &Path, dir: &Path) -> Result<Option<Mount>> {
     let dir = dir.canonicalize().trying(|| format!("find {}", dir.display()))?;
     let path = root.join("proc/self/mountinfo");
@@ -25,28 +24,28 @@ pub fn mount_of(root: &Path, dir: &Path) -> Result<Option<Mount>> {
     Ok(nearest(&text, &dir))
 }
 
-/// Of those that lead to `dir` the one whose place is the longest; of two at one place the later one.
+/// The mount with the longest mount point that contains `dir`; the later one of two with the same mount point.
 fn nearest(mounts: &str, dir: &Path) -> Option<Mount> {
-    let found = mounts.lines().filter_map(mount).filter(|mount| dir.starts_with(&mount.place));
-    found.max_by_key(|mount| mount.place.as_os_str().len())
+    let found = mounts.lines().filter_map(mount).filter(|mount| dir.starts_with(&mount.mount_point));
+    found.max_by_key(|mount| mount.mount_point.as_os_str().len())
 }
 
 fn mount(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let mut left = left.split(' ').skip(4);
-    let (place, options) = (left.next()?, left.next()?);
+    let (mount_point, options) = (left.next()?, left.next()?);
     let mut right = right.split(' ');
-    let (kind, device) = (right.next()?, right.next()?);
+    let (fs_type, device) = (right.next()?, right.next()?);
     let is_read_only = |options: &str| options.split(',').any(|option| option == "ro");
     Some(Mount {
-        kind: kind.to_owned(),
+        fs_type: fs_type.to_owned(),
         device: unescape(device),
-        place: unescape(place).into(),
+        mount_point: unescape(mount_point).into(),
         is_read_only: is_read_only(options) || right.next().is_some_and(is_read_only),
     })
 }
 
-/// Blanks and their like are written in octal: `\040`.
+/// Decodes the octal escapes of mountinfo, such as `\040` for a space.
 fn unescape(text: &str) -> String {
     [(r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", r"\")]
         .iter()
@@ -64,14 +63,14 @@ mod tests {
                       41 40 8:1 / /var/my\\040disk ro,nosuid - xfs /dev/sdb1 rw\n\
                       42 41 8:2 / /var/lib rw - btrfs /dev/sdc1 ro,compress=zstd\n";
         let of = |dir: &str| nearest(mounts, Path::new(dir)).unwrap();
-        assert_eq!((of("/variable").kind.as_str(), of("/variable").is_read_only), ("ext4", false));
-        assert_eq!((of("/var/my disk/x").kind.as_str(), of("/var/my disk/x").is_read_only), ("xfs", true));
+        assert_eq!((of("/variable").fs_type.as_str(), of("/variable").is_read_only), ("ext4", false));
+        assert_eq!((of("/var/my disk/x").fs_type.as_str(), of("/var/my disk/x").is_read_only), ("xfs", true));
         assert!(of("/var/lib").is_read_only, "the file system itself is");
         assert_eq!(nearest("nonsense", Path::new("/")), None);
     }
 
     #[test]
-    fn the_root_lies_on_something() {
+    fn the_root_has_a_mount() {
         assert!(mount_of(Path::new("/"), Path::new("/")).unwrap().is_some());
         assert!(mount_of(Path::new("/"), Path::new("/no/such/folder")).is_err());
     }

@@ -1,50 +1,45 @@
-//! How cores save power: how slow they may get, and how deep they may sleep
-//! (Documentation/admin-guide/pm/cpufreq.rst and cpuidle.rst).
+//! Power saving of cores: frequency and idle states (Documentation/admin-guide/pm/cpufreq.rst and cpuidle.rst).
 
 use super::{number, text};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How one core saves power.
+/// The power saving of one core.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Power {
-    /// The core.
     pub core: usize,
-    /// How its speed is chosen; `None` where the machine does not let Linux choose, as in most virtual ones.
+    /// `None` where Linux does not control the frequency, as in most virtual machines.
     pub frequency: Option<Frequency>,
-    /// The states in which it may wait, as the kernel numbers them.
+    /// The idle states in the kernel's order.
     pub idle: Vec<IdleState>,
 }
 
-/// How a core's speed is chosen.
+/// The frequency control of a core (cpufreq).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frequency {
-    /// The governor: "performance", "schedutil".
+    /// The governor, such as "performance" or "schedutil".
     pub governor: String,
-    /// The governors that there are.
+    /// The available governors.
     pub governors: Vec<String>,
-    /// The slowest that it may get, kHz.
     pub khz_min: u64,
-    /// The fastest, kHz.
     pub khz_max: u64,
-    /// The file by which the governor is set.
+    /// The file that sets the governor.
     pub path: PathBuf,
 }
 
-/// A state in which a core may wait for work.
+/// An idle state of a core (cpuidle).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdleState {
-    /// Its name: "C6".
+    /// The name, such as "C6".
     pub name: String,
-    /// How long it takes to wake up, µs.
+    /// Exit latency, µs.
     pub latency_us: u64,
-    /// It may be entered.
     pub is_enabled: bool,
-    /// The file that forbids it.
+    /// The file that disables it.
     pub path: PathBuf,
 }
 
-/// How `cores` save power, as `root` shows it. What is not there is left out.
+/// Reads the power saving of `cores` below `root`. Missing files are omitted.
 pub fn power(root: &Path, cores: &[usize]) -> Vec<Power> {
     let one = |core: &usize| {
         let dir = root.join(format!("sys/devices/system/cpu/cpu{core}"));

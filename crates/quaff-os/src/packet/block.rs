@@ -1,11 +1,11 @@
-//! The blocks of a TPACKET_V3 ring, read as bytes (linux/if_packet.h, Documentation/networking/packet_mmap.rst).
+//! Parser of the blocks of a TPACKET_V3 ring (linux/if_packet.h, Documentation/networking/packet_mmap.rst).
 //!
-//! Nothing here trusts an offset: a block is a slice, and what lies outside it is not read. So the
-//! walk can be tested, and fuzzed, without a kernel.
+//! A block is a slice, and every offset in it is checked, so the parser is tested and fuzzed without a
+//! kernel.
 
 use crate::mem::prefetch;
 
-/// `struct tpacket_block_desc`: where the fields of a block's header are.
+/// Offsets in `struct tpacket_block_desc`, the header of a block.
 pub(super) mod field {
     pub(crate) const STATUS: usize = 8;
     pub(crate) const NUM_PKTS: usize = 12;
@@ -14,7 +14,7 @@ pub(super) mod field {
     pub(crate) const TS_LAST_NSEC: usize = 44;
 }
 
-/// `struct tpacket3_hdr`, followed at 48 by `struct sockaddr_ll`.
+/// Offsets in `struct tpacket3_hdr`, followed at 48 by `struct sockaddr_ll`.
 mod packet {
     pub(super) const NEXT_OFFSET: usize = 0;
     pub(super) const SEC: usize = 4;
@@ -30,31 +30,31 @@ mod packet {
 }
 
 const ETH_P_8021Q: u16 = 0x8100;
-/// How many packets ahead their headers are fetched.
+/// Number of packets by which headers are prefetched.
 const AHEAD: usize = 8;
 
-/// One packet of a block, as the kernel describes it.
+/// The header of one packet in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// Seconds since 1970 by the clock that stamped it.
+    /// Time stamp: seconds since 1970.
     pub sec: u32,
-    /// Nanoseconds of that second.
+    /// Time stamp: nanoseconds within `sec`.
     pub nsec: u32,
-    /// Where its first byte is, from the start of the block.
+    /// Offset of the first byte from the start of the block.
     pub start: u32,
-    /// Bytes present.
+    /// Bytes captured.
     pub snaplen: u32,
-    /// Bytes on the wire (without the tag in `vlan`).
+    /// Bytes on the wire, without the tag in `vlan`.
     pub len: u32,
-    /// The VLAN tag that the kernel took out of the frame: TPID and full TCI.
+    /// The VLAN tag that the kernel removed from the frame: TPID and TCI.
     pub vlan: Option<(u16, u16)>,
     /// `sll_pkttype` (PACKET_HOST 0, _BROADCAST 1, _MULTICAST 2, _OTHERHOST 3, _OUTGOING 4).
     pub pkttype: u8,
-    /// Whether the time is the adapter's (TP_STATUS_TS_RAW_HARDWARE).
+    /// The adapter stamped the packet (TP_STATUS_TS_RAW_HARDWARE).
     pub hardware_time: bool,
 }
 
-/// Where a walk through a block stands.
+/// The position of a walk through a block.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cursor {
     next: usize,
@@ -62,19 +62,19 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// The start of a block.
+    /// Starts at the first packet of `block`.
     pub fn new(block: &[u8]) -> Self {
         let next = u32_at(block, field::OFFSET_TO_FIRST_PKT).unwrap_or(0) as usize;
         Self { next, left: u32_at(block, field::NUM_PKTS).unwrap_or(0) }
     }
 
-    /// Packets that are still to come.
+    /// The number of packets left.
     pub fn left(&self) -> u32 {
         self.left
     }
 
-    /// Hands the next `most` packets of `block` to `take`. What lies outside the block ends the
-    /// walk: the rest is then not delivered, and the caller sees that the counts do not match.
+    /// Passes up to `most` packets of `block` to `take`. A packet that reaches outside the block ends the
+    /// walk: the rest is not delivered, and the caller's counts differ from the kernel's.
     #[inline]
     pub fn walk(&mut self, block: &[u8], most: u32, mut take: impl FnMut(Packet)) {
         for _ in 0..self.left.min(most) {
@@ -83,8 +83,8 @@ impl Cursor {
                 return;
             };
             let (packet, next_offset) = read(header, self.next);
-            // Each header says where the next one is, so the processor cannot run ahead by itself.
-            // Packets are often alike: the one a few further on is probably as many strides away.
+            // Each header has the offset of the next, so the processor cannot prefetch by itself. Packets
+            // are often of equal length: the header AHEAD packets later is probably AHEAD strides away.
             prefetch(block, self.next + AHEAD * next_offset as usize);
             let end = packet.start as usize + packet.snaplen as usize;
             if end > block.len() {
@@ -124,7 +124,7 @@ fn u32_at(block: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(block.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// When the last packet of the block was taken in, ns since 1970 (`ts_last_pkt`).
+/// Time stamp of the last packet of the block, ns since 1970 (`ts_last_pkt`).
 pub fn last_ns(block: &[u8]) -> u64 {
     let word = |at| u64::from(u32_at(block, at).unwrap_or(0));
     word(field::TS_LAST_SEC) * 1_000_000_000 + word(field::TS_LAST_NSEC)

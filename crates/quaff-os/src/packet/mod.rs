@@ -1,27 +1,31 @@
-//! AF_PACKET: what arrives on an interface, as the kernel hands it over.
+//! AF_PACKET sockets (packet(7)): receive and send frames of one interface.
 //!
-//! [`RxRing`] is a TPACKET_V3 receive ring; [`block`] reads the blocks in it. The order of set-up
-//! is fixed by the type: filter, ring and time stamps are all in place before the socket is bound,
-//! so no packet can slip in that the plan did not ask for. [`CountingTap`] counts what others capture,
-//! [`TxSocket`] sends, and [`TxRing`] does by a ring in shared memory. [`Receiver`] is the slow way in: a system call
-//! for each packet. [`RxSlots`] is for whoever cannot wait for a block to be full.
+//! | type | purpose |
+//! |---|---|
+//! | [`RxRing`] | TPACKET_V3 receive ring; [`block`] parses its blocks |
+//! | [`RxRingV2`] | TPACKET_V2 receive ring: each frame is available at once |
+//! | [`Receiver`] | one recvfrom(2) for each packet |
+//! | [`CountingTap`] | counts packets without receiving them |
+//! | [`TxSocket`], [`TxRing`] | send by sendmmsg(2), or by a transmit ring |
+//!
+//! Filter, ring and time stamps are set before a socket is bound, so no unwanted packet gets in.
 
 pub mod block;
 mod promiscuous;
 mod receive;
 mod ring;
-mod rx_slots;
-mod slots;
+mod rx_ring_v2;
 pub(crate) mod socket;
 mod tap;
 mod tx;
 mod tx_ring;
+mod tx_slots;
 
 pub use promiscuous::Promiscuous;
 pub use receive::Receiver;
-pub use ring::{RingPlan, RxRing, Wake};
-pub use rx_slots::{Arrival, RxSlots};
-pub use socket::{KernelDrops, TimeSource};
+pub use ring::{RingPlan, RxRing, WaitOutcome};
+pub use rx_ring_v2::{Arrival, RxRingV2};
+pub use socket::{PacketStats, TimeSource};
 pub use tap::{CountingTap, has_listener};
 pub use tx::{BATCH_FRAMES, Qdisc, TxSocket};
 pub use tx_ring::TxRing;
@@ -29,10 +33,10 @@ pub use tx_ring::TxRing;
 /// One instruction of classic BPF (`struct sock_filter`, linux/filter.h).
 pub type Insn = libc::sock_filter;
 
-/// The program that lets nothing in.
+/// The program that rejects every packet.
 pub const REJECT_ALL: Insn = ret(0);
 
-/// The program that accepts everything, cut to `snaplen` bytes.
+/// The program that accepts every packet, truncated to `snaplen` bytes.
 pub const fn accept(snaplen: u32) -> Insn {
     ret(snaplen)
 }

@@ -1,71 +1,64 @@
-//! Packets one by one, without a ring: a system call and a copy for each, as before PACKET_MMAP.
+//! Receives packets one by one without a ring: one system call and one copy for each.
 //!
-//! The kernel takes VLAN tags out of packets, and nothing here puts them back.
+//! The kernel removes the outer VLAN tag from a packet; this module does not restore it.
 
-use super::{Insn, KernelDrops, REJECT_ALL, socket};
+use super::{Insn, PacketStats, REJECT_ALL, socket};
 use crate::{Result, Try};
 use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-/// A packet socket to be read by recvfrom(2).
+/// A packet socket that is read by recvfrom(2).
 #[derive(Debug)]
 pub struct Receiver {
     fd: OwnedFd,
-    is_closed: bool,
+    is_stopped: bool,
 }
 
 impl Receiver {
-    /// Receives from the return on what passes `filter` on an interface, in promiscuous mode. The buffer is the
-    /// kernel's default (`net.core.rmem_default`), or what of `buffer_bytes` it grants.
-    ///
-    /// # Errors
-    /// What the kernel refuses; a buffer above `net.core.rmem_max` only without CAP_NET_ADMIN.
+    /// Opens a socket that receives the packets of an interface that pass `filter`, in promiscuous mode. Its
+    /// receive buffer has the default size (`net.core.rmem_default`) or as much of `buffer_bytes` as the kernel
+    /// grants: without CAP_NET_ADMIN at most `net.core.rmem_max`.
     pub fn open(ifindex: u32, name: &str, filter: &[Insn], buffer_bytes: Option<usize>) -> Result<Self> {
         let fd = socket::open()?;
         socket::attach_filter(&fd, filter)?;
         if let Some(bytes) = buffer_bytes {
-            // Who may not go beyond the limit gets what is within it.
+            // Without CAP_NET_ADMIN: as much as rmem_max permits.
             setsockopt(&fd, sockopt::RcvBufForce, &bytes)
                 .or_else(|_| setsockopt(&fd, sockopt::RcvBuf, &bytes))
                 .trying(|| format!("set a receive buffer of {bytes} bytes"))?;
         }
         socket::set_promiscuous(&fd, ifindex)?;
         socket::bind(&fd, ifindex, name)?;
-        Ok(Self { fd, is_closed: false })
+        Ok(Self { fd, is_stopped: false })
     }
 
-    /// Receives from the return on the frames of one EtherType on an interface, in promiscuous mode.
-    ///
-    /// # Errors
-    /// What the kernel refuses.
-    pub fn open_for(ifindex: u32, name: &str, ethertype: u16) -> Result<Self> {
+    /// Opens a socket that receives the frames of one EtherType on an interface, in promiscuous mode.
+    pub fn open_ethertype(ifindex: u32, name: &str, ethertype: u16) -> Result<Self> {
         let fd = socket::open()?;
         socket::set_promiscuous(&fd, ifindex)?;
         socket::bind_protocol(&fd, ifindex, name, ethertype)?;
-        Ok(Self { fd, is_closed: false })
+        Ok(Self { fd, is_stopped: false })
     }
 
-    /// How long [`receive`](Self::receive) waits for a packet.
-    pub fn set_wait(&self, wait: Duration) -> Result<()> {
+    /// Sets the longest time that [`receive`](Self::receive) waits for a packet.
+    pub fn set_timeout(&self, wait: Duration) -> Result<()> {
         let wait = TimeVal::microseconds(wait.as_micros().clamp(1, i64::MAX as u128) as i64);
-        setsockopt(&self.fd, sockopt::ReceiveTimeout, &wait).trying(|| "set a time to wait")
+        setsockopt(&self.fd, sockopt::ReceiveTimeout, &wait)
+            .trying(|| "set the receive timeout of a packet socket")
     }
 
-    /// The next packet: its length, of which what fits is in `buffer`. `None` when none came in time; after
-    /// [`close`](Self::close), when there is none left.
+    /// Receives the next packet and returns its whole length; `buffer` has as much of it as fits. `None` when
+    /// the timeout expires or, after [`stop_receiving`](Self::stop_receiving), when no packet is left.
     ///
     /// # Errors
-    /// `ENETDOWN` when the interface went down, and whatever else recvfrom(2) says.
+    /// `ENETDOWN` when the interface went down, and the others of recvfrom(2).
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
-        self.take(buffer, if self.is_closed { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() })
+        self.take(buffer, if self.is_stopped { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() })
     }
 
     /// As [`receive`](Self::receive), without waiting.
-    ///
-    /// # Errors
-    /// The same.
     pub fn receive_now(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
         self.take(buffer, MsgFlags::MSG_DONTWAIT)
     }
@@ -78,14 +71,14 @@ impl Receiver {
         }
     }
 
-    /// Lets nothing more in; what is in the buffer can still be received.
-    pub fn close(&mut self) -> Result<()> {
-        self.is_closed = true;
+    /// Rejects all further packets; those in the receive buffer can still be received.
+    pub fn stop_receiving(&mut self) -> Result<()> {
+        self.is_stopped = true;
         socket::attach_filter(&self.fd, &[REJECT_ALL])
     }
 
-    /// What came and what was dropped since it was last asked (PACKET_STATISTICS).
-    pub fn statistics(&self) -> Result<KernelDrops> {
+    /// Packets received and dropped since the last call (PACKET_STATISTICS).
+    pub fn statistics(&self) -> Result<PacketStats> {
         socket::statistics(&self.fd)
     }
 }

@@ -1,15 +1,16 @@
-//! A TPACKET_V3 receive ring: blocks of MiB size that the kernel fills and we give back, in order.
+//! A TPACKET_V3 receive ring: the kernel fills blocks of about 1 MiB, user space returns them in order
+//! (Documentation/networking/packet_mmap.rst).
 //!
 //! ```text
-//!   kernel fills →  [ ours ][ ours ][ filling ][ free ][ free ]
-//!   we read      →    ^ current
+//!   [ user ][ user ][ filling ][ free ][ free ]
+//!     ^ current
 //! ```
 //!
-//! A block that is not given back freezes the whole ring once the kernel comes round to it, so a
-//! block is borrowed ([`RxRing::block`]), never kept, and [`RxRing::release`] hands back that one.
+//! A block that user space keeps freezes the ring when the kernel reaches it again. So a block is only
+//! borrowed ([`RxRing::block`]), and [`RxRing::release`] returns it to the kernel.
 
 use super::block::field;
-use super::{Insn, KernelDrops, REJECT_ALL, TimeSource, socket};
+use super::{Insn, PacketStats, REJECT_ALL, TimeSource, socket};
 use crate::wakeup::{Wakeup, timeout};
 use crate::{Error, Result};
 use nix::poll::{PollFd, PollFlags, poll};
@@ -18,31 +19,29 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// What a ring is to be.
+/// The configuration of a receive ring.
 #[derive(Debug, Clone)]
 pub struct RingPlan {
-    /// Bytes of a block: a power of two, at least a page.
+    /// A power of two, at least a page.
     pub block_bytes: usize,
-    /// Blocks in the ring.
     pub block_count: usize,
-    /// How long a block with packets in it may stay unfinished, ms (`tp_retire_blk_tov`).
+    /// The longest time that a block with packets stays with the kernel, ms (`tp_retire_blk_tov`).
     pub retire_ms: u32,
-    /// Whether to see frames that are addressed to others.
+    /// Receive frames that are addressed to other stations.
     pub promiscuous: bool,
-    /// The program that decides, in the kernel, what is kept and how much of it.
+    /// The program that selects and truncates packets in the kernel.
     pub filter: Vec<Insn>,
-    /// Whose clock stamps the packets.
     pub time_source: TimeSource,
 }
 
-/// Why [`RxRing::wait`] returned.
+/// The reason why [`RxRing::wait`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wake {
+pub enum WaitOutcome {
     /// A block may be ready, the wakeup was signalled, or the time is over.
-    Look,
-    /// The interface went down (ENETDOWN). The socket stays bound and goes on when it comes back.
+    Check,
+    /// The interface went down (ENETDOWN). The socket stays bound and receives again once it is up.
     Down,
-    /// The interface is gone for good (ENODEV and whatever else).
+    /// The interface was removed (ENODEV), or another errno ended the socket.
     Gone(i32),
 }
 
@@ -56,12 +55,12 @@ pub struct RxRing {
     current: usize,
 }
 
-// SAFETY: the ring is the only owner of its mapping and of its descriptor; one thread at a time
-// holds it, and the kernel does not care which.
+// SAFETY: the ring is the only owner of its mapping and of its descriptor, and neither refers to a
+// thread. It is not Sync: one thread at a time uses it.
 unsafe impl Send for RxRing {}
 
 impl RxRing {
-    /// Makes the ring and binds it to the interface: from the return on, packets arrive.
+    /// Creates the ring and binds it to the interface; packets arrive from then on.
     pub fn open(ifindex: u32, name: &str, plan: &RingPlan) -> Result<Self> {
         let fd = socket::open()?;
         socket::set_version(&fd)?;
@@ -69,7 +68,7 @@ impl RxRing {
         socket::set_time_source(&fd, name, plan.time_source)?;
         socket::set_ring(&fd, &request(plan)).map_err(|error| {
             let size = plan.block_bytes * plan.block_count;
-            error.advise(format!("the kernel has no {} MiB for it; ask for a smaller --ring", size >> 20))
+            error.advise(format!("the kernel cannot allocate {} MiB for it; use a smaller ring", size >> 20))
         })?;
         let map = map(&fd, plan.block_bytes * plan.block_count)?;
         let ring = Self { fd, map, block_bytes: plan.block_bytes, block_count: plan.block_count, current: 0 };
@@ -80,33 +79,34 @@ impl RxRing {
         Ok(ring)
     }
 
-    /// The oldest block that the kernel has finished, or `None` when it has finished none.
+    /// The oldest block that the kernel has finished, if any.
     pub fn block(&self) -> Option<&[u8]> {
-        self.is_ours(self.current).then(|| {
+        self.is_user(self.current).then(|| {
             let start = self.block_start(self.current);
-            // SAFETY: `current` is below `block_count`, so the range lies in the mapping; the block is
-            // ours (TP_STATUS_USER was seen with Acquire), and the kernel writes to it again only after
-            // `release`, which takes `&mut self` and so cannot overlap this borrow.
+            // SAFETY: `current` is below `block_count`, so the range lies in the mapping. The block belongs
+            // to user space (TP_STATUS_USER was read with Acquire), and the kernel writes to it again only
+            // after `release`, which takes `&mut self` and so ends this borrow.
             unsafe { std::slice::from_raw_parts(start.as_ptr(), self.block_bytes) }
         })
     }
 
-    /// Whether packets were dropped before the current block was finished (TP_STATUS_LOSING).
+    /// Returns whether packets were dropped before the current block was finished (TP_STATUS_LOSING).
     pub fn is_losing(&self) -> bool {
+        // Written by the kernel together with TP_STATUS_USER. Relaxed: no other data depends on this flag.
         self.status(self.current).load(Ordering::Relaxed) & libc::TP_STATUS_LOSING != 0
     }
 
-    /// Gives the current block back to the kernel and goes on to the next.
+    /// Returns the current block to the kernel; the next one becomes current.
     pub fn release(&mut self) {
-        assert!(self.is_ours(self.current), "only a block that is ours can be given back");
-        // Written by us, read by the kernel on any core: Release, so that our reads of the block are
-        // over before the kernel may overwrite it.
+        assert!(self.is_user(self.current), "only a block that user space owns can be released");
+        // Written here, read by the kernel on any core. Release: all reads of the block are complete
+        // before the kernel may overwrite it.
         self.status(self.current).store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.current = (self.current + 1) % self.block_count;
     }
 
     /// Waits until a block is ready or `wakeup` is signalled, for at most `wait`. Clears `wakeup`.
-    pub fn wait(&self, wakeup: &Wakeup, wait: Duration) -> Result<Wake> {
+    pub fn wait(&self, wakeup: &Wakeup, wait: Duration) -> Result<WaitOutcome> {
         let mut fds =
             [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN), PollFd::new(wakeup.as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, timeout(wait)) {
@@ -118,51 +118,50 @@ impl RxRing {
             wakeup.clear();
         }
         if !socket.contains(PollFlags::POLLERR) {
-            return Ok(Wake::Look);
+            return Ok(WaitOutcome::Check);
         }
         Ok(match socket::take_error(&self.fd)? {
-            0 => Wake::Look,
-            libc::ENETDOWN => Wake::Down,
-            errno => Wake::Gone(errno),
+            0 => WaitOutcome::Check,
+            libc::ENETDOWN => WaitOutcome::Down,
+            errno => WaitOutcome::Gone(errno),
         })
     }
 
-    /// Whether the ring is so full that the kernel will soon have nowhere to write: five eighths of
-    /// the blocks wait for us.
+    /// Returns whether at least five eighths of the blocks are ready to be read.
     ///
-    /// From three quarters on the kernel looks, without a lock, whether the block in hand is still its
-    /// own (`__packet_rcv_has_room`, net/packet/af_packet.c). When a timer on another core has just
-    /// given that block to us, a packet is dropped although the ring has room.
-    pub fn is_pressed(&self) -> bool {
+    /// Above three quarters the kernel checks without a lock whether it still owns the block that it fills
+    /// (`__packet_rcv_has_room`, net/packet/af_packet.c). If a timer on another core has just retired that
+    /// block, it drops a packet although the ring has room. Five eighths leave a reserve below that.
+    pub fn is_nearly_full(&self) -> bool {
         let ahead = (self.block_count * 5 / 8).saturating_sub(1);
-        self.is_ours((self.current + ahead) % self.block_count)
+        self.is_user((self.current + ahead) % self.block_count)
     }
 
-    /// How many blocks wait for us.
-    pub fn waiting(&self) -> usize {
+    /// The number of blocks that are ready to be read.
+    pub fn ready_blocks(&self) -> usize {
         (0..self.block_count)
-            .take_while(|ahead| self.is_ours((self.current + ahead) % self.block_count))
+            .take_while(|ahead| self.is_user((self.current + ahead) % self.block_count))
             .count()
     }
 
-    /// Blocks in the ring.
+    /// The number of blocks in the ring.
     pub fn block_count(&self) -> usize {
         self.block_count
     }
 
-    /// Lets nothing in any more. What the kernel has taken in already stays to be read.
+    /// Rejects all further packets. Those that the kernel has already stored can still be read.
     pub fn stop_receiving(&self) -> Result<()> {
         socket::attach_filter(&self.fd, &[REJECT_ALL])
     }
 
-    /// What the kernel counted since it was last asked. 32 bits wide there: ask each second.
-    pub fn statistics(&self) -> Result<KernelDrops> {
+    /// Packets and drops since the last call. The kernel counts in 32 bits: call it every second.
+    pub fn statistics(&self) -> Result<PacketStats> {
         socket::statistics(&self.fd)
     }
 
-    fn is_ours(&self, index: usize) -> bool {
-        // Written by the kernel when it has finished the block, on any core: Acquire, so that what it
-        // wrote before is seen after.
+    fn is_user(&self, index: usize) -> bool {
+        // Written by the kernel on any core when it has finished the block. Acquire: the contents that it
+        // wrote before are visible afterwards.
         self.status(index).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
@@ -172,27 +171,27 @@ impl RxRing {
 
     fn word(&self, index: usize, offset: usize) -> &AtomicU32 {
         let block = self.block_start(index);
-        // SAFETY: the field lies in the header of a block of our mapping, is aligned to 4 because
-        // blocks are aligned to pages, and both sides access it as one 32-bit word.
+        // SAFETY: the field lies in the header of a block of the mapping and is aligned to 4, because blocks
+        // are aligned to pages. Kernel and user space access it as one 32-bit word.
         unsafe { AtomicU32::from_ptr(block.add(offset).as_ptr().cast()) }
     }
 
     fn block_start(&self, index: usize) -> NonNull<u8> {
         assert!(index < self.block_count);
-        // SAFETY: the mapping is block_bytes * block_count long, and index is below block_count.
+        // SAFETY: the mapping is block_bytes * block_count long, and `index` is below block_count.
         unsafe { self.map.add(index * self.block_bytes) }
     }
 }
 
 impl Drop for RxRing {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made in `open`, and no borrow of it outlives the ring.
+        // SAFETY: `open` made the mapping with this size, and no borrow of it outlives the ring.
         unsafe { libc::munmap(self.map.as_ptr().cast(), self.block_bytes * self.block_count) };
     }
 }
 
 fn request(plan: &RingPlan) -> libc::tpacket_req3 {
-    // With TPACKET_V3 the frame size only has to be plausible: it limits what PACKET_RESERVE may take.
+    // With TPACKET_V3 the frame size only limits PACKET_RESERVE.
     let frame_bytes = 2048.min(plan.block_bytes);
     libc::tpacket_req3 {
         tp_block_size: plan.block_bytes as u32,
@@ -205,16 +204,16 @@ fn request(plan: &RingPlan) -> libc::tpacket_req3 {
     }
 }
 
-/// Maps the ring with its page tables filled; locked where the limit allows it.
+/// Maps the ring with its page tables populated, and locked where the limit permits.
 fn map(fd: &OwnedFd, bytes: usize) -> Result<NonNull<u8>> {
     let attempt = |extra: i32| {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE | extra;
-        // SAFETY: a new mapping of the packet socket's ring touches no memory that exists.
+        // SAFETY: a new mapping affects no existing memory.
         unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd.as_raw_fd(), 0) }
     };
-    // The ring's pages belong to the kernel and are never swapped; MAP_LOCKED only keeps our page
-    // table entries, so doing without is no loss.
+    // The ring's pages belong to the kernel and are never swapped. MAP_LOCKED only keeps the page table
+    // entries, so the fallback loses little.
     let mut start = attempt(libc::MAP_LOCKED);
     if start == libc::MAP_FAILED {
         start = attempt(0);

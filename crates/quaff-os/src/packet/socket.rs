@@ -1,35 +1,35 @@
-//! The packet socket: each socket option is one function.
+//! The packet socket: one function for each socket option.
 
 use super::{Insn, Qdisc};
 use crate::{Error, Result};
 use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Whose clock stamps the packets.
+/// The clock that stamps packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TimeSource {
-    /// The kernel's, when the packet reaches the stack.
+    /// The kernel's clock, when the packet reaches the stack.
     #[default]
     Host,
-    /// The kernel's, when the driver hands the packet over, before it waits for the stack
-    /// (SOF_TIMESTAMPING_RX_SOFTWARE). While such a socket is open every packet of the machine is stamped.
+    /// The kernel's clock, when the driver passes the packet on, before it is queued for the stack
+    /// (SOF_TIMESTAMPING_RX_SOFTWARE). While such a socket is open the kernel stamps every packet of the host.
     Arrival,
-    /// The adapter's own (SOF_TIMESTAMPING_RAW_HARDWARE).
+    /// The adapter's clock (SOF_TIMESTAMPING_RAW_HARDWARE).
     Adapter,
 }
 
-/// What PACKET_STATISTICS said since it was last asked (`struct tpacket_stats_v3`).
+/// PACKET_STATISTICS since the last call (`struct tpacket_stats_v3`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct KernelDrops {
-    /// Packets that passed the filter, the dropped ones among them.
+pub struct PacketStats {
+    /// Packets that passed the filter, including dropped ones.
     pub packets: u64,
     /// Packets for which the ring had no room.
     pub drops: u64,
-    /// How often the ring froze because the next block was still ours.
+    /// Times that the ring froze because user space still owned the next block.
     pub freezes: u64,
 }
 
-/// A socket that receives nothing until it is bound (protocol 0).
+/// Opens a socket that receives nothing until it is bound (protocol 0).
 pub(crate) fn open() -> Result<OwnedFd> {
     // SAFETY: socket(2) takes no pointers.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -43,7 +43,7 @@ pub(crate) fn open() -> Result<OwnedFd> {
             _ => error,
         });
     }
-    // SAFETY: the descriptor was just returned and nobody else has it.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -51,26 +51,28 @@ pub(super) fn set_version(fd: &OwnedFd) -> Result<()> {
     set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as i32), "use TPACKET_V3")
 }
 
-/// A transmit ring of fixed slots; TPACKET_V3 has nothing to offer there.
+/// A transmit ring of fixed slots; TPACKET_V3 has no advantage for sending.
 pub(super) fn set_tx_ring(fd: &OwnedFd, request: &libc::tpacket_req) -> Result<()> {
     set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as i32), "use TPACKET_V2")?;
-    set(fd, libc::PACKET_TX_RING, request, "make a transmit ring")
+    set(fd, libc::PACKET_TX_RING, request, "create a transmit ring")
 }
 
 pub(super) fn set_ring(fd: &OwnedFd, request: &libc::tpacket_req3) -> Result<()> {
-    set(fd, libc::PACKET_RX_RING, request, "make a receive ring")
+    set(fd, libc::PACKET_RX_RING, request, "create a receive ring")
 }
 
-/// A receive ring of fixed slots, one for each frame.
-pub(super) fn set_rx_slots(fd: &OwnedFd, request: &libc::tpacket_req) -> Result<()> {
+/// A receive ring of fixed slots, one per frame.
+pub(super) fn set_rx_ring_v2(fd: &OwnedFd, request: &libc::tpacket_req) -> Result<()> {
     set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as i32), "use TPACKET_V2")?;
-    set(fd, libc::PACKET_RX_RING, request, "make a receive ring")
+    set(fd, libc::PACKET_RX_RING, request, "create a receive ring")
 }
 
-/// SO_ATTACH_FILTER; the kernel replaces a filter atomically and keeps a copy of the program.
+/// SO_ATTACH_FILTER: the kernel copies the program and replaces an earlier filter atomically.
 pub(crate) fn attach_filter(fd: &OwnedFd, program: &[Insn]) -> Result<()> {
-    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
-    set_at(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program, "attach a filter")
+    // The kernel refuses more than BPF_MAXINSNS (4096) instructions, so saturating keeps the error.
+    let len = u16::try_from(program.len()).unwrap_or(u16::MAX);
+    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    set_at(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program, "attach a filter to a socket")
 }
 
 pub(super) fn set_promiscuous(fd: &OwnedFd, ifindex: u32) -> Result<()> {
@@ -78,27 +80,27 @@ pub(super) fn set_promiscuous(fd: &OwnedFd, ifindex: u32) -> Result<()> {
     let mut request: libc::packet_mreq = unsafe { std::mem::zeroed() };
     request.mr_ifindex = ifindex as i32;
     request.mr_type = libc::PACKET_MR_PROMISC as u16;
-    set(fd, libc::PACKET_ADD_MEMBERSHIP, &request, "set promiscuous mode (-p leaves it alone)")
+    set(fd, libc::PACKET_ADD_MEMBERSHIP, &request, "set promiscuous mode")
 }
 
-/// Nothing, SO_TIMESTAMPING, or PACKET_TIMESTAMP and SIOCSHWTSTAMP on the interface.
+/// Sets SO_TIMESTAMPING, or PACKET_TIMESTAMP with SIOCSHWTSTAMP on the interface; nothing for `Host`.
 pub(super) fn set_time_source(fd: &OwnedFd, name: &str, source: TimeSource) -> Result<()> {
     match source {
         TimeSource::Host => Ok(()),
         TimeSource::Arrival => {
             let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-            set_at(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "have packets stamped on arrival")
+            set_at(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "enable time stamps on arrival")
         }
         TimeSource::Adapter => {
             enable_hardware_stamps(fd, name)?;
             let flags = libc::SOF_TIMESTAMPING_RAW_HARDWARE as i32;
-            set(fd, libc::PACKET_TIMESTAMP, &flags, "take the adapter's time stamps")
+            set(fd, libc::PACKET_TIMESTAMP, &flags, "select the adapter's time stamps")
         }
     }
 }
 
 fn enable_hardware_stamps(fd: &OwnedFd, name: &str) -> Result<()> {
-    /// `struct hwtstamp_config`, linux/net_tstamp.h: stamp every received packet, no sent one.
+    /// `struct hwtstamp_config` (linux/net_tstamp.h): stamp every received packet and no sent one.
     #[repr(C)]
     struct HwtstampConfig {
         flags: i32,
@@ -113,27 +115,27 @@ fn enable_hardware_stamps(fd: &OwnedFd, name: &str) -> Result<()> {
         *to = *from as libc::c_char;
     }
     request.ifr_ifru.ifru_data = (&raw mut config).cast();
-    // SAFETY: the name is NUL-terminated (zeroed above, at most IFNAMSIZ - 1 bytes were copied), and
-    // `config` lives until after the call.
+    // SAFETY: the name is NUL-terminated (zeroed above, at most IFNAMSIZ - 1 bytes copied), and `config`
+    // outlives the call.
     match unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCSHWTSTAMP as _, &raw mut request) } {
         0 => Ok(()),
-        _ => Err(Error::last(format!("switch hardware time stamps on at {name}"))
-            .advise("leave out --time-stamp-type to use the kernel's clock")),
+        _ => Err(Error::last(format!("enable hardware time stamps on {name}"))
+            .advise("use the kernel's clock instead (time stamp type host)")),
     }
 }
 
-/// The least receive buffer that the kernel grants: it doubles the request and has a lower bound.
+/// Sets the smallest receive buffer that the kernel grants.
 pub(super) fn set_receive_buffer_min(fd: &OwnedFd) -> Result<()> {
     set_at(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &1i32, "set a receive buffer")
 }
 
-/// Sent frames go to the driver at once, past queueing disciplines (and past taps on the way out), or not.
+/// PACKET_QDISC_BYPASS; a bypassing frame is not visible to captures on the sending interface.
 pub(super) fn set_qdisc(fd: &OwnedFd, qdisc: Qdisc) -> Result<()> {
     let bypass = i32::from(qdisc == Qdisc::Bypass);
-    set(fd, libc::PACKET_QDISC_BYPASS, &bypass, "send past queueing disciplines")
+    set(fd, libc::PACKET_QDISC_BYPASS, &bypass, "bypass the queueing discipline")
 }
 
-/// Binds to one interface: packets flow from here on.
+/// Binds to one interface; packets arrive from then on.
 pub(super) fn bind(fd: &OwnedFd, ifindex: u32, name: &str) -> Result<()> {
     bind_protocol(fd, ifindex, name, libc::ETH_P_ALL as u16)
 }
@@ -159,18 +161,18 @@ pub(super) fn bind_protocol(fd: &OwnedFd, ifindex: u32, name: &str, protocol: u1
 }
 
 /// Reads PACKET_STATISTICS, which also clears it.
-pub(super) fn statistics(fd: &OwnedFd) -> Result<KernelDrops> {
+pub(super) fn statistics(fd: &OwnedFd) -> Result<PacketStats> {
     // SAFETY: tpacket_stats_v3 is plain data; all zero is a valid value.
     let mut stats: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
     get(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut stats, "read the ring's statistics")?;
-    Ok(KernelDrops {
+    Ok(PacketStats {
         packets: stats.tp_packets.into(),
         drops: stats.tp_drops.into(),
         freezes: stats.tp_freeze_q_cnt.into(),
     })
 }
 
-/// Takes the pending error (SO_ERROR), so that poll(2) waits again. 0 when there is none.
+/// Reads and clears the pending error (SO_ERROR), so that poll(2) waits again; 0 when there is none.
 pub(super) fn take_error(fd: &OwnedFd) -> Result<i32> {
     let mut errno = 0i32;
     get(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut errno, "read a socket's error")?;
@@ -183,8 +185,8 @@ fn set<T>(fd: &OwnedFd, option: i32, value: &T, tried: &str) -> Result<()> {
 
 fn set_at<T>(fd: &OwnedFd, level: i32, option: i32, value: &T, tried: &str) -> Result<()> {
     let bytes = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel reads `bytes` bytes of `value`; each caller above passes the very type that
-    // the option takes, and pointers inside it (sock_fprog) live until the call returns.
+    // SAFETY: the kernel reads `bytes` bytes of `value`. Each caller above passes the type that the option
+    // takes; pointers inside it (sock_fprog) outlive the call.
     match unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (value as *const T).cast(), bytes) } {
         0 => Ok(()),
         _ => Err(Error::last(tried)),
@@ -193,7 +195,8 @@ fn set_at<T>(fd: &OwnedFd, level: i32, option: i32, value: &T, tried: &str) -> R
 
 fn get<T>(fd: &OwnedFd, level: i32, option: i32, value: &mut T, tried: &str) -> Result<()> {
     let mut bytes = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `bytes` bytes into `value`, whose type the option defines.
+    // SAFETY: the kernel writes at most `bytes` bytes to `value`; each caller above passes the type that the
+    // option returns, valid for any bytes.
     match unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, (value as *mut T).cast(), &mut bytes) } {
         0 => Ok(()),
         _ => Err(Error::last(tried)),

@@ -1,23 +1,23 @@
-//! Sends frames from an interface: sendmmsg(2), with or without the queueing disciplines.
+//! Sends frames by sendmmsg(2), with or without the queueing discipline of the interface.
 
 use super::socket;
 use crate::{Error, Result};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Frames that one call takes.
+/// The most frames that one call sends.
 pub const BATCH_FRAMES: usize = 64;
 
-/// Which way sent frames take to the driver.
+/// The path of sent frames to the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Qdisc {
-    /// At once (PACKET_QDISC_BYPASS). Captures on the sending interface do not see the frames.
+    /// Directly (PACKET_QDISC_BYPASS). Captures on the sending interface do not see the frames.
     #[default]
     Bypass,
-    /// Through the interface's queueing discipline, which may delay or drop them, and past captures.
+    /// Through the queueing discipline, which may delay or drop frames; captures see them.
     Through,
 }
 
-/// A packet socket that sends and receives nothing.
+/// A packet socket that only sends.
 #[derive(Debug)]
 pub struct TxSocket {
     fd: OwnedFd,
@@ -25,7 +25,7 @@ pub struct TxSocket {
 }
 
 impl TxSocket {
-    /// Opens a socket to send from one interface.
+    /// Opens a socket that sends from one interface.
     pub fn open(ifindex: u32, name: &str, qdisc: Qdisc) -> Result<Self> {
         let fd = socket::open()?;
         socket::set_qdisc(&fd, qdisc)?;
@@ -33,18 +33,18 @@ impl TxSocket {
         Ok(Self { fd, name: name.to_owned() })
     }
 
-    /// Sends up to [`BATCH_FRAMES`] whole frames, link header first; says how many were taken.
+    /// Sends up to [`BATCH_FRAMES`] whole frames, beginning with the link header; returns how many were accepted.
     ///
     /// # Errors
-    /// Only when the first one was refused: ENOBUFS (no room for the moment, try again), EINTR,
-    /// EMSGSIZE (larger than the interface's MTU allows), EINVAL (no whole header), ENETDOWN.
+    /// Only when the first frame is refused: ENOBUFS (no room now, retry), EINTR, EMSGSIZE (longer than the MTU
+    /// permits), EINVAL (shorter than its header), ENETDOWN.
     pub fn send<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> Result<usize> {
         // SAFETY: iovec and mmsghdr are plain data; all zero is a valid value.
         let mut iovecs: [libc::iovec; BATCH_FRAMES] = unsafe { std::mem::zeroed() };
         // SAFETY: as above.
         let mut messages: [libc::mmsghdr; BATCH_FRAMES] = unsafe { std::mem::zeroed() };
         let mut count = 0;
-        // The places come first: with the frames first, one frame too many would be taken from them.
+        // The fixed arrays come first in the zip: otherwise it would consume one frame too many.
         for ((iovec, message), frame) in iovecs.iter_mut().zip(&mut messages).zip(frames) {
             iovec.iov_base = frame.as_ptr().cast_mut().cast();
             iovec.iov_len = frame.len();
@@ -55,13 +55,13 @@ impl TxSocket {
         if count == 0 {
             return Ok(0);
         }
-        // SAFETY: the first `count` messages point to iovecs that point to frames, all of which live
-        // until the call returns; the kernel reads them, and writes only `msg_len`.
+        // SAFETY: the first `count` messages point to iovecs that point to frames; all outlive the call. The
+        // kernel reads them and writes only `msg_len`.
         let sent = unsafe { libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), count, 0) };
         usize::try_from(sent).map_err(|_| self.refused())
     }
 
-    /// Sends one whole frame, by send(2): the shortest way there is for a frame that goes alone.
+    /// Sends one whole frame by send(2), which is the cheapest call for a single frame.
     ///
     /// # Errors
     /// As [`send`](Self::send).

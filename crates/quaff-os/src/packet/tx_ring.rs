@@ -1,43 +1,43 @@
-//! Sends frames from an interface by a transmit ring (TPACKET_V2, PACKET_TX_RING): frames are laid into
-//! memory that the kernel sends them from, and one call sends all that lie there.
+//! Sends frames by a transmit ring (TPACKET_V2, PACKET_TX_RING): frames are written to memory shared with the
+//! kernel, and one call sends all of them.
 //!
-//! On a network card the driver reads a frame where it lies. A virtual device that hands it on to a
-//! receiver has the kernel copy it first, which makes this the slowest way there.
+//! The driver of a network card reads a frame in place. For a virtual device that passes it to a local
+//! receiver the kernel copies it first, so this is the slowest backend there.
 
-use super::slots::{FRAME_START, Slots};
+use super::tx_slots::{FRAME_START, TxSlots};
 use super::{Qdisc, socket};
 use crate::clock::{sleep_until, steady_ns};
 use crate::mem::page_bytes;
-use crate::shared::Shared;
+use crate::shared_memory::SharedMemory;
 use crate::stats::TxCounts;
 use crate::{Error, Result};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// The ring has at least so many bytes: half of it was too little for 10 Gb/s.
+/// Minimum size of the ring; half of it was too small for 10 Gb/s.
 const RING_BYTES: usize = 1 << 20;
-/// And at least so many slots, however long the frames are.
+/// Minimum number of slots.
 const SLOTS_MIN: usize = 32;
-/// Bytes of one piece of the ring's memory, which the kernel wants in one go.
+/// Bytes of one block of the ring's memory, which is physically contiguous.
 const BLOCK_BYTES: usize = 1 << 16;
-/// What the driver does not give back for so long counts as not sent, ns.
-const PATIENCE_NS: u64 = 100_000_000;
-/// Between two looks at what it has given back, ns.
-const LOOK_NS: u64 = 100_000;
+/// Time without a completion after which the remaining frames count as not sent, ns.
+const TIMEOUT_NS: u64 = 100_000_000;
+/// Interval of polling for completions, ns.
+const POLL_NS: u64 = 100_000;
 
 /// A packet socket with a transmit ring.
 #[derive(Debug)]
 pub struct TxRing {
     // Before the socket, so that the memory is unmapped first.
-    slots: Slots,
+    slots: TxSlots,
     fd: OwnedFd,
     name: String,
-    /// What was wrong when frames had been taken already: for the next call to say.
+    /// An error after frames were accepted: the next call returns it.
     failed: Option<Error>,
 }
 
 impl TxRing {
-    /// Makes a ring for one interface, with slots for frames up to `frame_bytes_max`.
+    /// Creates a ring for one interface, with slots for frames up to `frame_bytes_max`.
     pub fn open(ifindex: u32, name: &str, frame_bytes_max: usize, qdisc: Qdisc) -> Result<Self> {
         let fd = socket::open()?;
         let slot_bytes = (FRAME_START + frame_bytes_max).next_power_of_two().max(2048);
@@ -52,29 +52,28 @@ impl TxRing {
         };
         socket::set_tx_ring(&fd, &request)?;
         socket::set_qdisc(&fd, qdisc)?;
-        let memory = Shared::map(&fd, ring_bytes, 0, "a transmit ring")?;
+        let memory = SharedMemory::map(&fd, ring_bytes, 0, "a transmit ring")?;
         socket::bind_to_send(&fd, ifindex, name)?;
         Ok(Self {
-            slots: Slots::new(memory, slot_bytes, slot_count),
+            slots: TxSlots::new(memory, slot_bytes, slot_count),
             fd,
             name: name.to_owned(),
             failed: None,
         })
     }
 
-    /// Queues frames, link header first, as long as there is room, and has the kernel send them;
-    /// says how many were taken. None of them counts as sent before the kernel has said so, in
-    /// [`TxRing::counts`], where it is also told how often it had no room further down.
+    /// Queues frames, beginning with the link header, while slots are free, and makes the kernel send them;
+    /// returns how many were queued. [`TxRing::counts`] has those that the kernel has completed.
     ///
     /// # Errors
-    /// EMSGSIZE when the first frame is longer than a slot. ENETDOWN and the like, at the latest one
-    /// call after the frames were taken that met it.
+    /// EMSGSIZE when the first frame is longer than a slot. ENETDOWN and other errors of send(2), at the latest
+    /// one call after the frames that they concern.
     pub fn send<'a>(&mut self, mut frames: impl Iterator<Item = &'a [u8]>) -> Result<usize> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
         if !self.slots.has_room() {
-            self.push_on()?;
+            self.send_queued()?;
         }
         let mut taken = 0;
         while self.slots.has_room() {
@@ -88,45 +87,45 @@ impl TxRing {
             self.slots.push(frame);
             taken += 1;
         }
-        match self.push_on() {
+        match self.send_queued() {
             Err(error) if taken > 0 => self.failed = Some(error),
             pushed => pushed?,
         }
         Ok(taken)
     }
 
-    /// Waits until the kernel has sent all that was queued, or has sent nothing for 0.1 s:
-    /// [`TxRing::counts`] tells. Frames that are still there when the ring is closed are lost.
+    /// Waits until the kernel has sent all queued frames, or none for 0.1 s; see [`TxRing::counts`]. Frames that
+    /// are still queued when the ring is closed are lost.
     ///
     /// # Errors
-    /// ENETDOWN and the like.
+    /// ENETDOWN and other errors of send(2).
     pub fn flush(&mut self) -> Result<()> {
         let mut pending = self.slots.counts().pending;
-        let mut moved_ns = steady_ns();
+        let mut progress_ns = steady_ns();
         while pending > 0 {
-            self.push_on()?;
+            self.send_queued()?;
             let (before, now_ns) = (pending, steady_ns());
             pending = self.slots.counts().pending;
             if pending < before {
-                moved_ns = now_ns;
-            } else if now_ns > moved_ns + PATIENCE_NS {
+                progress_ns = now_ns;
+            } else if now_ns > progress_ns + TIMEOUT_NS {
                 break;
             } else {
-                sleep_until(now_ns + LOOK_NS);
+                sleep_until(now_ns + POLL_NS);
             }
         }
         Ok(())
     }
 
-    /// What became of the frames so far.
+    /// The fate of the frames so far.
     pub fn counts(&self) -> TxCounts {
         self.slots.counts()
     }
 
-    /// Has the kernel send what is queued, without waiting, and takes back what it is done with.
-    fn push_on(&mut self) -> Result<()> {
+    /// Makes the kernel send the queued frames, without waiting, and frees completed slots.
+    fn send_queued(&mut self) -> Result<()> {
         loop {
-            // SAFETY: no data and no address are given; the kernel looks at the ring.
+            // SAFETY: the call passes no data and no address; the kernel reads the ring.
             let sent = unsafe {
                 let (none, flags) = (std::ptr::null(), libc::MSG_DONTWAIT);
                 libc::sendto(self.fd.as_raw_fd(), none, 0, flags, std::ptr::null(), 0)
@@ -134,12 +133,12 @@ impl TxRing {
             let error = (sent < 0).then(io::Error::last_os_error);
             self.slots.reap();
             let Some(error) = error else { return Ok(()) };
-            if self.slots.take_out_refused() {
+            if self.slots.remove_refused() {
                 continue;
             }
             return match error.raw_os_error() {
-                // The socket's share of memory is in use, or the driver's queue is full: the frames
-                // stay queued, and go on when there is room.
+                // The socket's memory is used up or the driver's queue is full: the frames stay queued until
+                // there is room.
                 Some(libc::EAGAIN | libc::ENOBUFS) => {
                     self.slots.add_retry();
                     Ok(())

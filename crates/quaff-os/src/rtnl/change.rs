@@ -1,11 +1,11 @@
-//! Making and changing interfaces: what a lab needs, and no more.
+//! Creates and changes interfaces, as far as the lab needs that.
 
 use super::{NAME_BYTES_MAX, Rtnl};
 use crate::{Error, Result};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp,
+    InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp,
 };
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
@@ -19,30 +19,28 @@ const XDP_FLAGS_UPDATE_IF_NOEXIST: u32 = 1 << 0;
 /// linux/if_link.h.
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
-/// One end of a veth pair that is to be made.
+/// One end of a veth pair to create.
 #[derive(Debug, Clone, Copy)]
 pub struct VethEnd<'a> {
-    /// Its name, at most [`NAME_BYTES_MAX`] bytes.
+    /// At most [`NAME_BYTES_MAX`] bytes.
     pub name: &'a str,
-    /// The network namespace in which it is made (a descriptor of `/run/netns/NAME` or the like).
+    /// A descriptor of its network namespace, as of `/run/netns/NAME`.
     pub netns: BorrowedFd<'a>,
-    /// Its hardware address.
     pub mac: [u8; 6],
 }
 
-/// A veth pair that is to be made (veth(4)).
+/// A veth pair to create (veth(4)).
 #[derive(Debug, Clone, Copy)]
 pub struct VethPlan<'a> {
-    /// The two ends.
     pub ends: [VethEnd<'a>; 2],
     /// The MTU of both ends, bytes.
     pub mtu: u32,
-    /// How many transmit and receive queues each end has.
+    /// Transmit queues, and as many receive queues, of each end.
     pub queues: u32,
 }
 
 impl Rtnl {
-    /// Makes a veth pair, each end directly in its namespace. Both ends are down.
+    /// Creates a veth pair, each end in its namespace. Both ends are down.
     ///
     /// # Errors
     /// `EEXIST` when a name is taken in its namespace; `EPERM` without CAP_NET_ADMIN over both.
@@ -52,7 +50,7 @@ impl Rtnl {
         for end in &plan.ends {
             if end.name.is_empty() || end.name.len() > NAME_BYTES_MAX {
                 return Err(Error::new(tried, super::errno(libc::EINVAL))
-                    .advise(format!("the name of an interface has 1 to {NAME_BYTES_MAX} bytes")));
+                    .advise(format!("use a name of 1 to {NAME_BYTES_MAX} bytes")));
             }
         }
         let peer = InfoData::Veth(InfoVeth::Peer(end_message(far, plan)));
@@ -63,16 +61,43 @@ impl Rtnl {
         self.socket.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL, &tried)
     }
 
-    /// Switches interface `index` on or off.
+    /// Creates a bridge, down and without ports, that sends no frames of its own.
+    ///
+    /// # Errors
+    /// `EEXIST` when the name is taken; `EOPNOTSUPP` on a kernel without bridges.
+    pub fn create_bridge(&mut self, name: &str) -> Result<()> {
+        let tried = format!("create the bridge {name}");
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(Error::new(tried, super::errno(libc::EINVAL)));
+        }
+        // With multicast snooping the bridge would join a group and send reports.
+        let quiet = InfoData::Bridge(vec![InfoBridge::MulticastSnooping(false)]);
+        let mut message = LinkMessage::default();
+        message.attributes = vec![
+            LinkAttribute::IfName(name.to_owned()),
+            LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Bridge), LinkInfo::Data(quiet)]),
+        ];
+        self.socket.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL, &tried)
+    }
+
+    /// Makes interface `index` a port of bridge `bridge`.
+    pub fn set_bridge(&mut self, index: u32, bridge: u32) -> Result<()> {
+        let mut message = on(index);
+        message.attributes.push(LinkAttribute::Controller(bridge));
+        let tried = format!("make interface {index} a port of bridge {bridge}");
+        self.socket.change(RouteNetlinkMessage::SetLink(message), 0, &tried)
+    }
+
+    /// Sets interface `index` up or down.
     pub fn set_up(&mut self, index: u32, up: bool) -> Result<()> {
         let mut message = on(index);
         message.header.change_mask = LinkFlags::Up;
         message.header.flags = if up { LinkFlags::Up } else { LinkFlags::empty() };
-        let tried = format!("switch interface {index} {}", if up { "on" } else { "off" });
+        let tried = format!("set interface {index} {}", if up { "up" } else { "down" });
         self.socket.change(RouteNetlinkMessage::SetLink(message), 0, &tried)
     }
 
-    /// Gives interface `index` another hardware address.
+    /// Sets the hardware address of interface `index`.
     pub fn set_mac(&mut self, index: u32, mac: [u8; 6]) -> Result<()> {
         let mut message = on(index);
         message.attributes.push(LinkAttribute::Address(mac.to_vec()));
@@ -80,7 +105,7 @@ impl Rtnl {
         self.socket.change(RouteNetlinkMessage::SetLink(message), 0, &tried)
     }
 
-    /// Gives interface `index` another MTU, bytes.
+    /// Sets the MTU of interface `index`, bytes.
     pub fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<()> {
         let mut message = on(index);
         message.attributes.push(LinkAttribute::Mtu(mtu));
@@ -88,7 +113,7 @@ impl Rtnl {
         self.socket.change(RouteNetlinkMessage::SetLink(message), 0, &tried)
     }
 
-    /// Adds an IPv4 address, with the route to its network.
+    /// Adds an IPv4 address and the route to its network.
     pub fn add_address(&mut self, index: u32, address: Ipv4Addr, prefix_bits: u8) -> Result<()> {
         let mut message = AddressMessage::default();
         message.header.family = AddressFamily::Inet;
@@ -100,7 +125,7 @@ impl Rtnl {
         self.socket.change(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL, &tried)
     }
 
-    /// Says for good which hardware address an IPv4 address has, so that nobody asks on the wire.
+    /// Adds a permanent ARP entry, so that the host sends no ARP requests for `address`.
     pub fn add_neighbour(&mut self, index: u32, address: Ipv4Addr, mac: [u8; 6]) -> Result<()> {
         let mut message = NeighbourMessage::default();
         message.header.family = AddressFamily::Inet;
@@ -114,28 +139,29 @@ impl Rtnl {
         self.socket.change(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE, &tried)
     }
 
-    /// Attaches an XDP program to interface `index`, in the driver (`XDP_FLAGS_DRV_MODE`), or takes
-    /// off the one that is there. It stays attached when its descriptor is closed.
+    /// Attaches an XDP program to interface `index`, in the driver (`XDP_FLAGS_DRV_MODE`), or detaches it. It
+    /// stays attached when its descriptor is closed.
     ///
     /// # Errors
-    /// `EBUSY` when another program is attached; `EOPNOTSUPP` when the driver has no XDP.
+    /// `EBUSY` when another program is attached; `EOPNOTSUPP` when the driver does not support XDP.
     pub fn set_xdp(&mut self, index: u32, program: Option<BorrowedFd<'_>>) -> Result<()> {
         let fd = program.map_or(-1, |program| program.as_raw_fd());
         let flags = XDP_FLAGS_DRV_MODE | if program.is_some() { XDP_FLAGS_UPDATE_IF_NOEXIST } else { 0 };
         let mut message = on(index);
         message.attributes.push(LinkAttribute::Xdp(vec![LinkXdp::Fd(fd), LinkXdp::Flags(flags)]));
-        let doing = if program.is_some() { "attach an XDP program to" } else { "take the XDP program off" };
+        let doing =
+            if program.is_some() { "attach an XDP program to" } else { "detach the XDP program from" };
         self.socket.change(RouteNetlinkMessage::SetLink(message), 0, &format!("{doing} interface {index}"))
     }
 
-    /// Deletes interface `index`; of a veth pair both ends go.
+    /// Deletes interface `index`; for a veth also its peer.
     pub fn delete(&mut self, index: u32) -> Result<()> {
         let tried = format!("delete interface {index}");
         self.socket.change(RouteNetlinkMessage::DelLink(on(index)), 0, &tried)
     }
 }
 
-pub(super) fn on(index: u32) -> LinkMessage {
+fn on(index: u32) -> LinkMessage {
     let mut message = LinkMessage::default();
     message.header.index = index;
     message

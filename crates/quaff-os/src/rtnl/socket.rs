@@ -1,4 +1,4 @@
-//! One request, and its answers: an acknowledgement, one message, or a dump (netlink(7)).
+//! One netlink request and its replies: an acknowledgement, one message, or a dump (netlink(7)).
 
 use super::reply::Reply;
 use crate::{Error, Result, Try};
@@ -10,13 +10,13 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
 
-/// The kernel fills at most 32 KiB of a dump into one datagram (`netlink_dump`).
+/// Larger than any datagram of a dump: the kernel writes at most 32 KiB (`netlink_dump`).
 const DATAGRAM_BYTES: usize = 64 << 10;
-/// How often a dump is begun again because the interfaces changed while it ran.
+/// Attempts at a dump during which the interfaces do not change.
 const DUMPS_MAX: usize = 8;
-/// `NLMSGERR_ATTR_MSG` (linux/netlink.h): the kernel's own words.
+/// `NLMSGERR_ATTR_MSG` (linux/netlink.h): the kernel's error message.
 const NLMSGERR_ATTR_MSG: u16 = 1;
-/// Bytes of `struct nlmsghdr`, which a capped error repeats in front of its attributes.
+/// Bytes of `struct nlmsghdr`, which a capped error repeats before its attributes.
 const NLMSGHDR_BYTES: usize = 16;
 
 #[derive(Debug)]
@@ -31,32 +31,32 @@ impl Socket {
         let mut inner = netlink_sys::Socket::new(NETLINK_ROUTE).trying(|| "open a route netlink socket")?;
         inner.bind_auto().trying(|| "bind a route netlink socket")?;
         inner.connect(&SocketAddr::new(0, 0)).trying(|| "connect a route netlink socket")?;
-        inner.set_cap_ack(true).trying(|| "ask netlink not to repeat what failed")?;
-        inner.set_ext_ack(true).trying(|| "ask netlink for its reasons in words")?;
+        inner.set_cap_ack(true).trying(|| "set NETLINK_CAP_ACK")?;
+        inner.set_ext_ack(true).trying(|| "set NETLINK_EXT_ACK")?;
         Ok(Self { inner, sequence: 0, datagram: Vec::with_capacity(DATAGRAM_BYTES) })
     }
 
-    /// Asks for a change, and waits until the kernel has made it.
+    /// Requests a change and waits for the acknowledgement.
     pub(super) fn change(&mut self, request: RouteNetlinkMessage, flags: u16, tried: &str) -> Result<()> {
         self.send(request, NLM_F_ACK | flags, tried)?;
-        self.answers(tried, |_, _| {})
+        self.replies(tried, |_, _| {})
     }
 
-    /// Asks for one object.
+    /// Requests one object.
     pub(super) fn get(&mut self, request: RouteNetlinkMessage, tried: &str) -> Result<Reply> {
         self.send(request, NLM_F_ACK, tried)?;
         let mut found = None;
-        self.answers(tried, |_, reply| found = Some(reply))?;
+        self.replies(tried, |_, reply| found = Some(reply))?;
         found.ok_or_else(|| unreadable(tried, "an acknowledgement without the object"))
     }
 
-    /// Asks for all objects, as they were at one moment.
+    /// Requests all objects, consistent at one moment.
     pub(super) fn dump(&mut self, request: RouteNetlinkMessage, tried: &str) -> Result<Vec<Reply>> {
         for _ in 0..DUMPS_MAX {
             self.send(request.clone(), NLM_F_DUMP, tried)?;
             let mut found = Vec::new();
             let mut interrupted = false;
-            self.answers(tried, |header, reply| {
+            self.replies(tried, |header, reply| {
                 interrupted |= header.flags & NLM_F_DUMP_INTR != 0;
                 found.push(reply);
             })?;
@@ -65,7 +65,7 @@ impl Socket {
             }
         }
         Err(Error::new(tried, io::Error::from_raw_os_error(libc::EINTR))
-            .advise("the interfaces keep changing"))
+            .advise("the interfaces change too often; try again"))
     }
 
     fn send(&mut self, request: RouteNetlinkMessage, flags: u16, tried: &str) -> Result<()> {
@@ -80,8 +80,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Hands on each answer to the last request, up to its end: an acknowledgement or `NLMSG_DONE`.
-    fn answers(&mut self, tried: &str, mut each: impl FnMut(&NetlinkHeader, Reply)) -> Result<()> {
+    /// Passes each reply to the last request to `each`, until an acknowledgement or `NLMSG_DONE`.
+    fn replies(&mut self, tried: &str, mut each: impl FnMut(&NetlinkHeader, Reply)) -> Result<()> {
         loop {
             self.receive(tried)?;
             let mut rest = self.datagram.as_slice();
@@ -91,7 +91,7 @@ impl Socket {
                 let aligned = (message.header.length as usize).next_multiple_of(4);
                 rest = rest.get(aligned..).unwrap_or_default();
                 if message.header.sequence_number != self.sequence {
-                    continue; // what is left of a request that was given up
+                    continue; // a reply to an abandoned request
                 }
                 match message.payload {
                     NetlinkPayload::InnerMessage(reply) => each(&message.header, reply),
@@ -112,7 +112,7 @@ impl Socket {
             self.datagram.clear();
             match self.inner.recv(&mut self.datagram, libc::MSG_TRUNC) {
                 Ok(length) if length > self.datagram.len() => {
-                    return Err(unreadable(tried, &format!("an answer of {length} bytes")));
+                    return Err(unreadable(tried, &format!("a reply of {length} bytes")));
                 }
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -125,13 +125,13 @@ impl Socket {
 fn refused(tried: &str, error: &ErrorMessage) -> Error {
     let refused = Error::new(tried, error.to_io());
     match kernel_text(&error.header) {
-        Some(text) => refused.advise(format!("the kernel says: {text}")),
-        None if refused.raw() == libc::EPERM => refused.advise("this needs CAP_NET_ADMIN; try with sudo"),
+        Some(text) => refused.advise(format!("kernel message: {text}")),
+        None if refused.raw() == libc::EPERM => refused.advise("run as root, or grant CAP_NET_ADMIN"),
         None => refused,
     }
 }
 
-/// The kernel's text in a capped error message's attributes (`NLM_F_ACK_TLVS`), when there is one.
+/// The kernel's message in the attributes of a capped error (`NLM_F_ACK_TLVS`), if any.
 fn kernel_text(header: &[u8]) -> Option<String> {
     let attributes = header.get(NLMSGHDR_BYTES..)?;
     NlasIterator::new(attributes)
@@ -141,8 +141,5 @@ fn kernel_text(header: &[u8]) -> Option<String> {
 }
 
 fn unreadable(tried: &str, what: &str) -> Error {
-    Error::new(
-        tried,
-        io::Error::new(io::ErrorKind::InvalidData, format!("unexpected netlink answer: {what}")),
-    )
+    Error::new(tried, io::Error::new(io::ErrorKind::InvalidData, format!("unexpected netlink reply: {what}")))
 }

@@ -1,47 +1,43 @@
-//! Which core for what, from what cores share. It looks at nothing and measures nothing.
+//! Assigns cores to readers, writer and interrupts, from the caches and nodes that cores share. Reads and
+//! measures nothing.
 //!
-//! The reader must never wait: it gets a physical core that takes no interrupts and is not the
-//! machine's first one, which does its housekeeping. Interrupts go to a core near it, since they bring
-//! what it reads. The writer is near it too, so that what it hands over is found in a cache, and shares
-//! its core with the interrupts before it shares the reader's.
+//! The reader must never wait: it gets a physical core without interrupts, and not the first one, which does
+//! the kernel's housekeeping. Interrupts go to a core that shares a cache with the reader, because they bring
+//! its data. The writer shares a cache with the reader too; if cores are scarce it shares a core with the
+//! interrupts rather than with the reader.
 
-use super::{Nic, Shared, Topology};
+use super::{Nic, Sharing, Topology};
 use std::cmp::Reverse;
 
-/// Which core for what.
+/// The assignment of cores, with reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
-    /// For the readers, one a lane.
+    /// One core for each lane.
     pub readers: Vec<usize>,
-    /// For the writer.
     pub writer: usize,
-    /// For the interrupts of the interface.
     pub interrupts: usize,
-    /// Why, a sentence each.
     pub reader_reason: String,
-    /// Why this one writes.
     pub writer_reason: String,
-    /// Why this one takes the interrupts.
     pub interrupts_reason: String,
 }
 
-/// What a core is to be chosen from.
+/// The cores to choose from.
 struct Choice<'a> {
     topology: &'a Topology,
     usable: Vec<usize>,
-    /// The NUMA node to be on.
+    /// The preferred NUMA node.
     node: Option<usize>,
-    /// Cores that frames arrive at today.
+    /// Cores that take receive interrupts now.
     receiving: Vec<usize>,
 }
 
-/// Advises `lanes` readers, a writer and a core for interrupts, among the cores that this process may
-/// use. `None` when it may use none.
+/// Assigns `lanes` readers, a writer and the interrupts to the cores that this process may use; `None` when
+/// there are none.
 pub fn advise(topology: &Topology, nic: Option<&Nic>, lanes: usize) -> Option<Advice> {
     let usable = topology.allowed();
     let mut receiving = nic.map(Nic::receiving_cores).unwrap_or_default();
     if usable.iter().all(|core| receiving.contains(core)) {
-        // Interrupts that go everywhere speak for no core and against none.
+        // Interrupts on every core distinguish none.
         receiving.clear();
     }
     let choice = Choice { topology, node: node(topology, &usable, nic), usable, receiving };
@@ -61,7 +57,7 @@ pub fn advise(topology: &Topology, nic: Option<&Nic>, lanes: usize) -> Option<Ad
     })
 }
 
-/// The interface's node, where we may use a core of it; else the one of which we may use most.
+/// The interface's node if this process may use a core of it, else the node with the most usable cores.
 fn node(topology: &Topology, usable: &[usize], nic: Option<&Nic>) -> Option<usize> {
     let of = |core: &usize| topology.core(*core).and_then(|core| core.node);
     let count = |node: Option<usize>| usable.iter().filter(|core| of(core) == node).count();
@@ -74,17 +70,17 @@ impl Choice<'_> {
         self.node.is_some() && self.topology.core(core).and_then(|core| core.node) != self.node
     }
 
-    /// Whether it is the physical core that does the machine's housekeeping.
+    /// Returns whether `core` is on the first physical core, which does the kernel's housekeeping.
     fn is_first(&self, core: usize) -> bool {
-        self.topology.cores.first().is_some_and(|first| self.shared(core, first.id) <= Shared::Smt)
+        self.topology.cores.first().is_some_and(|first| self.sharing(core, first.id) <= Sharing::Smt)
     }
 
-    fn shared(&self, one: usize, other: usize) -> Shared {
-        self.topology.shared(one, other)
+    fn sharing(&self, one: usize, other: usize) -> Sharing {
+        self.topology.sharing(one, other)
     }
 
     fn is_on_core_of(&self, core: usize, others: &[usize]) -> bool {
-        others.iter().any(|other| self.shared(core, *other) <= Shared::Smt)
+        others.iter().any(|other| self.sharing(core, *other) <= Sharing::Smt)
     }
 
     fn reader(&self, taken: &[usize]) -> Option<usize> {
@@ -108,7 +104,7 @@ impl Choice<'_> {
                 self.is_on_core_of(*core, readers),
                 self.is_elsewhere(*core),
                 !self.receiving.contains(core),
-                self.shared(*core, readers[0]),
+                self.sharing(*core, readers[0]),
                 *core,
             )
         };
@@ -122,7 +118,7 @@ impl Choice<'_> {
                 self.is_on_core_of(*core, readers),
                 *core == interrupts,
                 self.is_on_core_of(*core, &[interrupts]),
-                self.shared(*core, readers[0]),
+                self.sharing(*core, readers[0]),
                 *core,
             )
         };
@@ -131,50 +127,50 @@ impl Choice<'_> {
 
     fn reader_reason(&self, reader: usize, nic: Option<&Nic>) -> String {
         if self.usable.len() == 1 {
-            return format!("core {reader} is the only one that may be used");
+            return format!("core {reader} is the only usable core");
         }
         let mut why = Vec::new();
         if let Some(node) = nic.and_then(|nic| nic.node).filter(|node| Some(*node) == self.node) {
-            why.push(format!("it is on node {node}, where the interface is"));
+            why.push(format!("it is on NUMA node {node} with the interface"));
         }
         if !self.receiving.is_empty() && !self.is_on_core_of(reader, &self.receiving) {
-            why.push("no interrupts of the interface go to it".to_owned());
+            why.push("it takes no interrupts of the interface".to_owned());
         }
         if !self.is_first(reader) {
-            why.push("the machine's housekeeping is on another one".to_owned());
+            why.push("the kernel's housekeeping runs on another core".to_owned());
         }
         if why.is_empty() {
-            why.push("the others have more to do already".to_owned());
+            why.push("the other cores have more load".to_owned());
         }
-        format!("core {reader} must never wait: {}", why.join(", and "))
+        format!("core {reader} for the reader: {}", why.join(", and "))
     }
 
     fn writer_reason(&self, reader: usize, writer: usize, interrupts: usize) -> String {
-        let near = match self.shared(reader, writer) {
-            Shared::Same => return format!("core {writer} has to do all, since there is no other one"),
-            Shared::Smt => "takes turns with the reader on a physical core, since there is no other one",
-            Shared::L2 => "shares the L2 cache with the reader, and not its physical core",
-            Shared::L3 => "shares the L3 cache with the reader, and not its physical core",
-            Shared::Node => "is on the reader's node, and not on its physical core",
-            Shared::Machine => "is the nearest one to the reader that is left",
+        let near = match self.sharing(reader, writer) {
+            Sharing::Same => return format!("core {writer} does everything: there is no other core"),
+            Sharing::Smt => "shares a physical core with the reader: there is no other one",
+            Sharing::L2 => "shares the L2 cache with the reader, but not its physical core",
+            Sharing::L3 => "shares the L3 cache with the reader, but not its physical core",
+            Sharing::Node => "is on the reader's node, but not on its physical core",
+            Sharing::Machine => "is the closest remaining core to the reader",
         };
-        let but = if writer == interrupts { "; it shares its time with the interrupts" } else { "" };
+        let but = if writer == interrupts { "; it also takes the interrupts" } else { "" };
         format!("core {writer} {near}{but}")
     }
 
     fn interrupts_reason(&self, reader: usize, core: usize, nic: Option<&Nic>) -> String {
         if core == reader {
-            return format!("core {core} has to do all, since there is no other one");
+            return format!("core {core} does everything: there is no other core");
         }
         let today = match nic {
-            Some(_) if self.receiving.contains(&core) => ", and they go there today",
+            Some(_) if self.receiving.contains(&core) => ", and takes them now",
             _ => "",
         };
-        let near = match self.shared(reader, core) {
-            Shared::Same | Shared::Smt => "shares the reader's physical core, since there is no other one",
-            Shared::L2 | Shared::L3 => "leaves what arrives in a cache that the reader shares",
-            Shared::Node => "is on the reader's node",
-            Shared::Machine => "is the nearest one to the reader that is left",
+        let near = match self.sharing(reader, core) {
+            Sharing::Same | Sharing::Smt => "shares the reader's physical core: there is no other one",
+            Sharing::L2 | Sharing::L3 => "leaves received frames in a cache that it shares with the reader",
+            Sharing::Node => "is on the reader's node",
+            Sharing::Machine => "is the closest remaining core to the reader",
         };
         format!("core {core} {near}{today}")
     }

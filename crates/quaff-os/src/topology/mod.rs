@@ -1,7 +1,7 @@
-//! Which cores there are, what they share, and where an interface's interrupts go, as sysfs and procfs
-//! tell (Documentation/ABI/stable/sysfs-devices-system-cpu, Documentation/admin-guide/cputopology.rst).
+//! CPU topology and interrupts of interfaces, from /sys and /proc
+//! (Documentation/ABI/stable/sysfs-devices-system-cpu, Documentation/admin-guide/cputopology.rst).
 //!
-//! All of it is read below a root, so that a test can show it any machine.
+//! Files are read below a given root, so that tests can provide any machine.
 
 mod advice;
 mod nic;
@@ -16,46 +16,42 @@ use std::path::Path;
 /// A logical core.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Core {
-    /// Its number.
     pub id: usize,
-    /// Logical cores of the same physical core, this one among them, in order.
+    /// Logical cores of the same physical core, including this one, ascending.
     pub siblings: Vec<usize>,
-    /// Cores that share its L2 cache, this one among them.
+    /// Cores that share its L2 cache, including this one.
     pub l2: Vec<usize>,
-    /// Cores that share its L3 cache, this one among them; its package's where it has none.
+    /// Cores that share its L3 cache, including this one; those of its package where it has none.
     pub l3: Vec<usize>,
-    /// Its NUMA node, where there are any.
+    /// The NUMA node, if the machine has any.
     pub node: Option<usize>,
-    /// Whether this process may run on it.
+    /// This process may run on it.
     pub is_allowed: bool,
 }
 
-/// All cores on line.
+/// All online cores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology {
-    /// By number.
+    /// Ascending by number.
     pub cores: Vec<Core>,
 }
 
-/// The nearest thing that two cores share.
+/// The closest resource that two cores share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Shared {
-    /// They are one and the same.
+pub enum Sharing {
+    /// Both are the same core.
     Same,
-    /// The physical core: they take turns on it.
+    /// The physical core (SMT siblings).
     Smt,
-    /// The L2 cache.
     L2,
-    /// The L3 cache.
     L3,
-    /// The NUMA node.
     Node,
-    /// Nothing but the machine.
+    /// Only the machine.
     Machine,
 }
 
-impl Shared {
-    /// The word for it.
+impl Sharing {
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Same => "same",
@@ -69,15 +65,15 @@ impl Shared {
 }
 
 impl Topology {
-    /// That of this machine.
+    /// Reads the topology of this machine.
     pub fn here() -> Result<Self> {
         Self::read(Path::new("/"), &cpu::allowed()?)
     }
 
-    /// What `root` shows, for a process that may run on the cores `allowed`.
+    /// Reads the topology below `root`, for a process that may run on the cores `allowed`.
     ///
     /// # Errors
-    /// There is no `sys/devices/system/cpu/online`. What else is missing is taken not to be there.
+    /// When `sys/devices/system/cpu/online` cannot be read. Other missing files count as absent hardware.
     pub fn read(root: &Path, allowed: &[usize]) -> Result<Self> {
         let dir = root.join("sys/devices/system/cpu");
         let online = dir.join("online");
@@ -87,26 +83,26 @@ impl Topology {
         Ok(Self { cores })
     }
 
-    /// A core by its number.
+    /// The core with that number.
     pub fn core(&self, id: usize) -> Option<&Core> {
         self.cores.iter().find(|core| core.id == id)
     }
 
-    /// The numbers of those that this process may run on.
+    /// The numbers of the cores that this process may run on.
     pub fn allowed(&self) -> Vec<usize> {
         self.cores.iter().filter(|core| core.is_allowed).map(|core| core.id).collect()
     }
 
-    /// The nearest thing that two cores share.
-    pub fn shared(&self, one: usize, other: usize) -> Shared {
-        let (Some(a), Some(b)) = (self.core(one), self.core(other)) else { return Shared::Machine };
+    /// The closest resource that two cores share.
+    pub fn sharing(&self, one: usize, other: usize) -> Sharing {
+        let (Some(a), Some(b)) = (self.core(one), self.core(other)) else { return Sharing::Machine };
         match () {
-            () if one == other => Shared::Same,
-            () if a.siblings.contains(&other) => Shared::Smt,
-            () if a.l2.contains(&other) => Shared::L2,
-            () if a.l3.contains(&other) => Shared::L3,
-            () if a.node == b.node => Shared::Node,
-            () => Shared::Machine,
+            () if one == other => Sharing::Same,
+            () if a.siblings.contains(&other) => Sharing::Smt,
+            () if a.l2.contains(&other) => Sharing::L2,
+            () if a.l3.contains(&other) => Sharing::L3,
+            () if a.node == b.node => Sharing::Node,
+            () => Sharing::Machine,
         }
     }
 }
@@ -122,7 +118,7 @@ fn core(dir: &Path, id: usize, online: &[usize], is_allowed: bool) -> Core {
     Core { id, siblings, l2, l3: l3.unwrap_or_else(|| online.to_vec()), node: node(&dir), is_allowed }
 }
 
-/// The cores that share a core's cache of that level.
+/// The cores that share a core's cache of that level, instruction caches excluded.
 fn cache(core: &Path, level: usize) -> Option<Vec<usize>> {
     let caches = fs::read_dir(core.join("cache")).ok()?;
     caches.flatten().map(|cache| cache.path()).find_map(|cache| {
@@ -133,13 +129,13 @@ fn cache(core: &Path, level: usize) -> Option<Vec<usize>> {
     })
 }
 
-/// A core's directory holds a link `nodeN` to its node.
+/// The node of a core, from the link `nodeN` in its directory.
 fn node(core: &Path) -> Option<usize> {
     let names = fs::read_dir(core).ok()?.flatten().map(|entry| entry.file_name());
     names.filter_map(|name| name.to_str()?.strip_prefix("node")?.parse().ok()).next()
 }
 
-/// A file that holds one number; `None` also for a negative one.
+/// The number in a file; `None` also for a negative one.
 fn number(path: &Path) -> Option<usize> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
@@ -148,15 +144,15 @@ fn read_list(path: &Path) -> Option<Vec<usize>> {
     fs::read_to_string(path).ok().map(|text| list(&text))
 }
 
-/// The kernel's lists of numbers: `0-3,8`. What is no number is left out.
+/// Parses a list in the kernel's format, such as `0-3,8`; ignores invalid parts.
 fn list(text: &str) -> Vec<usize> {
-    /// More cores than any machine has: a damaged list does not become endless.
-    const MOST: usize = 1 << 14;
+    /// Limit on core numbers, against damaged lists.
+    const CORES_MAX: usize = 1 << 14;
     let mut numbers = Vec::new();
     for part in text.trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         if let (Ok(first), Ok(last)) = (first.trim().parse::<usize>(), last.trim().parse::<usize>()) {
-            numbers.extend(first..=last.min(MOST));
+            numbers.extend(first..=last.min(CORES_MAX));
         }
     }
     numbers

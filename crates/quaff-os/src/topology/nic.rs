@@ -1,4 +1,4 @@
-//! An interface's place on the machine: its NUMA node, its interrupts, and the cores that they go to.
+//! The NUMA node and the interrupts of an interface, and the cores that take them.
 
 use super::{list, number, read_list};
 use std::fs;
@@ -7,30 +7,29 @@ use std::path::Path;
 /// An interrupt of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Irq {
-    /// Its number in /proc/interrupts.
+    /// The number in /proc/interrupts.
     pub number: usize,
-    /// What its driver calls it: `eth0-TxRx-3`.
+    /// The driver's name for it, such as `eth0-TxRx-3`.
     pub name: String,
-    /// The cores that it goes to; those that it may go to where the kernel does not say.
+    /// The effective affinity, or the permitted one where the kernel does not report it.
     pub cores: Vec<usize>,
 }
 
-/// An interface, as the cores see it.
+/// The hardware location of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nic {
-    /// Its name.
     pub name: String,
-    /// Its NUMA node; `None` where there is one only, or none has been told.
+    /// `None` where the machine has one node, or the firmware reports none.
     pub node: Option<usize>,
-    /// Its interrupts; none for one that is no hardware.
+    /// Empty for a virtual interface.
     pub irqs: Vec<Irq>,
 }
 
 impl Nic {
-    /// What `root` shows of the interface `name`; one that is not there has no node and no interrupts.
+    /// Reads the interface `name` below `root`; an unknown one has no node and no interrupts.
     pub fn read(root: &Path, name: &str) -> Self {
         let device = root.join("sys/class/net").join(name).join("device");
-        // A virtio device has its interrupts from the PCI device above it.
+        // The interrupts of a virtio device belong to its parent PCI device.
         let parent = device.join("..");
         let dirs = [&device, &parent];
         let node = dirs.iter().find_map(|dir| number(&dir.join("numa_node")));
@@ -51,8 +50,8 @@ impl Nic {
         Self { name: name.to_owned(), node, irqs: numbers.into_iter().map(irq).collect() }
     }
 
-    /// The cores that frames arrive at, as far as it is told: those of interrupts that are not for
-    /// sending or for configuration only.
+    /// The cores that take receive interrupts: those of all interrupts except the ones named for transmission or
+    /// configuration only.
     pub fn receiving_cores(&self) -> Vec<usize> {
         let receives = |irq: &&Irq| {
             let name = irq.name.to_ascii_lowercase();
@@ -72,7 +71,7 @@ fn msi(dir: &Path) -> Vec<usize> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The lines of /proc/interrupts: number, and the name at the end.
+/// The number and the name (last word) of each line of /proc/interrupts.
 fn lines(interrupts: &str) -> impl Iterator<Item = (usize, &str)> {
     interrupts.lines().filter_map(|line| {
         let (number, rest) = line.split_once(':')?;
@@ -84,7 +83,7 @@ fn name_of(interrupts: &str, number: usize) -> Option<&str> {
     lines(interrupts).find(|line| line.0 == number).map(|line| line.1)
 }
 
-/// Interrupts that are named after the interface, or after its device on the bus.
+/// Interrupts whose name begins with the interface, or with its bus device.
 fn named(interrupts: &str, interface: &str, device: Option<&str>) -> Vec<usize> {
     let is_of = |name: &str, of: &str| {
         name.strip_prefix(of).is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))

@@ -1,4 +1,4 @@
-//! Machines made of files.
+//! Tests on fake machines made of files.
 
 use super::*;
 use std::os::unix::fs::symlink;
@@ -7,8 +7,8 @@ use tempfile::TempDir;
 struct Fake(TempDir);
 
 impl Fake {
-    /// `nodes` nodes of `physical` cores each, `threads` logical ones on each of them, numbered as
-    /// Linux does: all first threads, then all second ones. Each node has an L3 cache.
+    /// `nodes` nodes of `physical` cores with `threads` threads each, numbered as Linux does: all first
+    /// threads, then all second ones. Each node has one L3 cache.
     fn new(nodes: usize, physical: usize, threads: usize) -> Self {
         let machine = Self(tempfile::tempdir().unwrap());
         let firsts = nodes * physical;
@@ -46,7 +46,7 @@ impl Fake {
         Topology::read(self.0.path(), allowed).unwrap()
     }
 
-    /// A card on a node, with an interrupt for each of `cores`.
+    /// A card on a node, with one interrupt on each of `cores`.
     fn card(&self, node: i32, cores: &[usize]) -> Nic {
         self.put("sys/class/net/eth7/device/numa_node", &format!("{node}\n"));
         let mut table = "           CPU0       CPU1\n".to_owned();
@@ -75,9 +75,9 @@ fn a_server_is_read() {
     let core = topology.core(5).unwrap();
     assert_eq!((&core.siblings, &core.l2, core.node), (&vec![5, 13], &vec![5, 13], Some(1)));
     assert_eq!(core.l3, [4, 5, 6, 7, 12, 13, 14, 15]);
-    use Shared::*;
+    use Sharing::*;
     for (other, shared) in [(5, Same), (13, Smt), (6, L3), (14, L3), (0, Machine), (99, Machine)] {
-        assert_eq!(topology.shared(5, other), shared, "{other}");
+        assert_eq!(topology.sharing(5, other), shared, "{other}");
     }
     let nic = machine.card(1, &[4, 5]);
     assert_eq!((nic.node, nic.irqs.len(), nic.receiving_cores()), (Some(1), 2, vec![4, 5]));
@@ -85,15 +85,15 @@ fn a_server_is_read() {
 }
 
 #[test]
-fn the_reader_is_near_the_card_and_away_from_its_interrupts() {
+fn the_reader_is_on_the_cards_node_without_its_interrupts() {
     let machine = Fake::new(2, 4, 2);
     let (topology, nic) = (machine.topology(&all(16)), machine.card(1, &[4]));
     let advice = advise(&topology, Some(&nic), 1).unwrap();
     assert_eq!((&advice.readers[..], advice.interrupts, advice.writer), (&[5][..], 4, 6));
     for (sentence, words) in [
-        (&advice.reader_reason, "node 1, where the interface is"),
+        (&advice.reader_reason, "node 1 with the interface"),
         (&advice.writer_reason, "shares the L3 cache with the reader"),
-        (&advice.interrupts_reason, "they go there today"),
+        (&advice.interrupts_reason, "takes them now"),
     ] {
         assert!(sentence.contains(words), "{sentence}");
     }
@@ -104,25 +104,25 @@ fn the_reader_is_near_the_card_and_away_from_its_interrupts() {
 }
 
 #[test]
-fn cores_that_we_may_not_use_are_not_advised() {
+fn cores_that_may_not_be_used_are_not_assigned() {
     let machine = Fake::new(2, 4, 2);
     let nic = machine.card(1, &[4]);
-    // Of node 1 there is one thread: interrupts and writer have to be elsewhere.
+    // Only one thread of node 1 is usable: interrupts and writer go elsewhere.
     let advice = advise(&machine.topology(&[0, 1, 6]), Some(&nic), 1).unwrap();
     assert_eq!((&advice.readers[..], advice.interrupts, advice.writer), (&[6][..], 0, 1));
     // Both threads of one physical core.
     let advice = advise(&machine.topology(&[2, 10]), None, 1).unwrap();
     assert_eq!((&advice.readers[..], advice.interrupts, advice.writer), (&[2][..], 10, 10));
-    assert!(advice.writer_reason.contains("takes turns"), "{advice:?}");
+    assert!(advice.writer_reason.contains("shares a physical core"), "{advice:?}");
     assert_eq!(advise(&machine.topology(&[]), None, 1), None);
 }
 
 #[test]
-fn small_machines_have_advice_too() {
+fn small_machines_get_an_assignment() {
     let one = Fake::new(1, 1, 1);
     let advice = advise(&one.topology(&[0]), None, 2).unwrap();
     assert_eq!((&advice.readers[..], advice.interrupts, advice.writer), (&[0, 0][..], 0, 0));
-    assert!(advice.reader_reason.contains("the only one"), "{advice:?}");
+    assert!(advice.reader_reason.contains("the only usable core"), "{advice:?}");
     let two = Fake::new(1, 2, 1);
     let advice = advise(&two.topology(&[0, 1]), None, 1).unwrap();
     assert_eq!((&advice.readers[..], advice.interrupts, advice.writer), (&[1][..], 0, 0));
@@ -134,7 +134,7 @@ fn small_machines_have_advice_too() {
 }
 
 #[test]
-fn a_virtio_card_is_known_by_the_device_above_it_or_by_name() {
+fn a_virtio_card_is_found_by_its_parent_or_by_name() {
     let machine = Fake::new(1, 2, 1);
     let pci = "sys/devices/pci0/0000:00:03.0";
     machine.put(&format!("{pci}/virtio2/driver"), "");
@@ -158,7 +158,7 @@ fn a_virtio_card_is_known_by_the_device_above_it_or_by_name() {
 }
 
 #[test]
-fn what_is_not_told_is_taken_not_to_be_there() {
+fn missing_files_count_as_absent() {
     let machine = Fake(tempfile::tempdir().unwrap());
     assert!(Topology::read(machine.0.path(), &[0]).is_err());
     machine.put("sys/devices/system/cpu/online", "0-1,x,3\n");
@@ -170,7 +170,7 @@ fn what_is_not_told_is_taken_not_to_be_there() {
 }
 
 #[test]
-fn this_machine_has_cores_and_advice() {
+fn this_machine_gets_an_assignment() {
     let topology = Topology::here().unwrap();
     let allowed = cpu::allowed().unwrap();
     let advice = advise(&topology, Some(&Nic::read(Path::new("/"), "lo")), 1).unwrap();

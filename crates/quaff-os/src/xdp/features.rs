@@ -1,5 +1,5 @@
-//! What an interface's driver can do with XDP, as the kernel tells it: the generic netlink family
-//! `netdev` (Documentation/netlink/specs/netdev.yaml, Linux 6.3).
+//! XDP features of an interface's driver, read by generic netlink, family `netdev`
+//! (Documentation/netlink/specs/netdev.yaml, Linux 6.3).
 
 use crate::{Error, Result, Try};
 use netlink_packet_core::NlasIterator;
@@ -21,26 +21,26 @@ const NETDEV_XDP_ACT_XSK_ZEROCOPY: u64 = 1 << 3;
 
 const NLM_F_REQUEST: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
-/// `struct nlmsghdr`, and `struct genlmsghdr` behind it, bytes.
+/// Bytes of `struct nlmsghdr`, and of `struct genlmsghdr` that follows it.
 const NLMSGHDR_BYTES: usize = 16;
 const GENLMSGHDR_BYTES: usize = 4;
 
-/// What a driver can do now; some of it may depend on what is attached to the interface, or, of a
-/// veth, to its other end.
+/// Current XDP features of a driver; some depend on what is attached to the interface or, for a veth, to its
+/// peer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct XdpFeatures {
-    /// It sends frames that XDP programs redirect to it (NETDEV_XDP_ACT_NDO_XMIT).
+    /// Sends frames that XDP programs redirect to it (NETDEV_XDP_ACT_NDO_XMIT).
     pub takes_redirected: bool,
-    /// It reads and writes the memory of AF_XDP sockets (NETDEV_XDP_ACT_XSK_ZEROCOPY).
+    /// Accesses the memory of AF_XDP sockets directly (NETDEV_XDP_ACT_XSK_ZEROCOPY).
     pub zero_copy: bool,
 }
 
-/// What the driver of interface `index` can do, in the calling thread's network namespace.
+/// Reads the XDP features of interface `index` in the calling thread's network namespace.
 ///
 /// # Errors
-/// ENOENT on a kernel that does not tell; ENODEV when there is no such interface.
+/// ENOENT before Linux 6.3; ENODEV when there is no such interface.
 pub fn xdp_features(index: u32) -> Result<XdpFeatures> {
-    let tried = || format!("ask what XDP can do on interface {index}");
+    let tried = || format!("read the XDP features of interface {index}");
     let socket = Socket::new(NETLINK_GENERIC).trying(tried)?;
     socket.connect(&SocketAddr::new(0, 0)).trying(tried)?;
     let name = attribute(CTRL_ATTR_FAMILY_NAME, b"netdev\0");
@@ -57,14 +57,14 @@ pub fn xdp_features(index: u32) -> Result<XdpFeatures> {
     })
 }
 
-/// A request, and the attributes of its one answer.
+/// Sends a request and returns the attributes of its only reply.
 fn ask(socket: &Socket, family: u16, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
     let bytes = NLMSGHDR_BYTES + GENLMSGHDR_BYTES + attributes.len();
     let mut request = Vec::with_capacity(bytes);
     request.extend((bytes as u32).to_ne_bytes());
     request.extend(family.to_ne_bytes());
     request.extend(NLM_F_REQUEST.to_ne_bytes());
-    // Sequence number and port: one question at a time needs neither.
+    // Sequence number and port: not needed for one request at a time.
     request.extend([0; 8]);
     request.extend([command, 1, 0, 0]);
     request.extend(attributes);
@@ -80,7 +80,7 @@ fn ask(socket: &Socket, family: u16, command: u8, attributes: &[u8]) -> io::Resu
     }
 }
 
-/// `struct nlattr` and its value, padded.
+/// `struct nlattr` with a padded value.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend((4 + value.len() as u16).to_ne_bytes());
@@ -106,10 +106,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_can_do_nothing_and_what_is_not_there_is_an_error() {
+    fn loopback_has_no_features_and_an_unknown_index_is_an_error() {
         match xdp_features(1) {
             Err(error) if error.raw() == libc::ENOENT => {
-                crate::testing::skip("loopback_can_do_nothing", &error.to_string());
+                crate::testing::skip("loopback_has_no_features", &error.to_string());
                 return;
             }
             features => assert_eq!(features.unwrap(), XdpFeatures::default()),

@@ -1,8 +1,8 @@
-//! AF_XDP sockets that send (Documentation/networking/af_xdp.rst).
+//! AF_XDP sockets for sending (Documentation/networking/af_xdp.rst).
 //!
-//! [`XdpTx`] is one socket on one queue of an interface, with memory of its own (UMEM). Where the
-//! driver can, it sends frames from where they lie (zero-copy); elsewhere the kernel copies them.
-//! Nothing is received, and no XDP program is attached. [`xdp_features`] asks what a driver can do.
+//! [`XdpTx`] is one socket on one queue of an interface, with its own memory (UMEM). The driver sends frames
+//! in place where it supports that (zero-copy); otherwise the kernel copies them. Receives nothing and attaches
+//! no XDP program. [`xdp_features`] reads the features of a driver.
 
 mod features;
 mod ring;

@@ -1,48 +1,48 @@
-//! The two kinds of rings of an AF_XDP socket (linux/if_xdp.h): one that we fill and the kernel
-//! empties, and one the other way round. Both indices only grow, and wrap at 2^32.
+//! The rings of an AF_XDP socket (linux/if_xdp.h): one that user space fills and the kernel empties, and one
+//! in the opposite direction. Both indices only grow and wrap at 2^32.
 
-use crate::shared::Shared;
+use crate::shared_memory::SharedMemory;
 use std::sync::atomic::{Ordering, fence};
 
-/// Where things are in a ring's memory (`struct xdp_ring_offset`).
+/// Offsets in a ring's memory (`struct xdp_ring_offset`).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub(super) producer: usize,
     pub(super) consumer: usize,
     pub(super) flags: usize,
     pub(super) entries: usize,
-    /// How many entries: a power of two.
+    /// Number of entries, a power of two.
     pub(super) count: u32,
 }
 
-/// A ring that we fill.
+/// A ring that user space fills.
 #[derive(Debug)]
 pub(super) struct Producer {
-    memory: Shared,
+    memory: SharedMemory,
     layout: Layout,
-    /// Written so far, submitted or not.
+    /// Entries written so far, submitted or not.
     written: u32,
-    /// Consumed by the kernel, as last seen.
+    /// The kernel's consumer index as last read.
     consumed: u32,
 }
 
-/// A ring that we empty.
+/// A ring that user space empties.
 #[derive(Debug)]
 pub(super) struct Consumer {
-    memory: Shared,
+    memory: SharedMemory,
     layout: Layout,
-    /// Produced by the kernel, as last seen.
+    /// The kernel's producer index as last read.
     produced: u32,
-    /// Taken by us.
+    /// Entries read so far.
     taken: u32,
 }
 
 impl Producer {
-    pub(super) fn new(memory: Shared, layout: Layout) -> Self {
+    pub(super) fn new(memory: SharedMemory, layout: Layout) -> Self {
         Self { memory, layout, written: 0, consumed: 0 }
     }
 
-    /// Whether there is room for one more entry.
+    /// Returns whether there is room for one more entry.
     #[inline]
     pub(super) fn has_room(&mut self) -> bool {
         if self.written.wrapping_sub(self.consumed) < self.layout.count {
@@ -51,7 +51,7 @@ impl Producer {
         self.pending() < self.layout.count
     }
 
-    /// Writes a descriptor (`struct xdp_desc`); the kernel does not see it before [`Producer::submit`].
+    /// Writes a descriptor (`struct xdp_desc`), which the kernel sees after [`Producer::submit`].
     #[inline]
     pub(super) fn write(&mut self, address: u64, bytes: u32) {
         let mut desc = [0; 16];
@@ -62,44 +62,44 @@ impl Producer {
         self.written = self.written.wrapping_add(1);
     }
 
-    /// Shows the kernel what was written.
+    /// Publishes the written entries to the kernel.
     pub(super) fn submit(&self) {
-        // Read by the kernel on any core: Release, so that it sees the descriptors and the frames.
+        // Written here, read by the kernel on any core. Release: it sees the descriptors and the frames.
         self.memory.word(self.layout.producer).store(self.written, Ordering::Release);
     }
 
-    /// Entries that the kernel has not consumed yet.
+    /// The number of entries that the kernel has not consumed yet.
     pub(super) fn pending(&mut self) -> u32 {
-        // Written by the kernel: Acquire, so that an entry is written again only after it was read.
+        // Written by the kernel. Acquire: an entry is overwritten only after the kernel has read it.
         self.consumed = self.memory.word(self.layout.consumer).load(Ordering::Acquire);
         self.written.wrapping_sub(self.consumed)
     }
 
-    /// Bytes of the frame that the kernel has consumed last, as seen by [`Producer::pending`].
+    /// Bytes of the frame that the kernel consumed last, as of the last [`Producer::pending`].
     pub(super) fn last_consumed_bytes(&self) -> u32 {
         let index = (self.consumed.wrapping_sub(1) & (self.layout.count - 1)) as usize;
         self.memory.read_u64(self.layout.entries + index * 16 + 8) as u32
     }
 
-    /// Whether the kernel wants a system call before it goes on (XDP_RING_NEED_WAKEUP).
+    /// Returns whether the kernel needs a system call to continue (XDP_RING_NEED_WAKEUP).
     pub(super) fn needs_wakeup(&self) -> bool {
-        // The kernel sets the flag and then looks at the ring; we submit and then look at the flag.
-        // Without a fence between, both might miss the other.
+        // The kernel sets the flag and then reads the ring; this thread submits and then reads the flag.
+        // Without the fence each could miss the other's write. Relaxed: the fence orders the load.
         fence(Ordering::SeqCst);
         self.memory.word(self.layout.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
 }
 
 impl Consumer {
-    pub(super) fn new(memory: Shared, layout: Layout) -> Self {
+    pub(super) fn new(memory: SharedMemory, layout: Layout) -> Self {
         Self { memory, layout, produced: 0, taken: 0 }
     }
 
-    /// The next address that the kernel is done with.
+    /// The next address that the kernel has completed.
     #[inline]
     pub(super) fn take(&mut self) -> Option<u64> {
         if self.taken == self.produced {
-            // Written by the kernel: Acquire, so that its entries are seen.
+            // Written by the kernel. Acquire: its entries are visible.
             self.produced = self.memory.word(self.layout.producer).load(Ordering::Acquire);
             if self.taken == self.produced {
                 return None;
@@ -111,9 +111,9 @@ impl Consumer {
         Some(address)
     }
 
-    /// Gives the places of what was taken back to the kernel.
+    /// Returns the entries that were read to the kernel.
     pub(super) fn release(&self) {
-        // Release, so that the kernel writes to a place only after we have read it.
+        // Written here, read by the kernel. Release: it overwrites an entry only after it was read.
         self.memory.word(self.layout.consumer).store(self.taken, Ordering::Release);
     }
 }
@@ -127,7 +127,7 @@ pub(super) mod tests {
         Layout { producer: 0, consumer: 64, flags: 128, entries: 192, count }
     }
 
-    /// The kernel's end of the ring that we fill.
+    /// The kernel's side of a [`Producer`].
     pub(crate) fn consume(ring: &Producer) -> Option<(u64, u32)> {
         let word = |at: usize| ring.memory.word(at);
         let at = word(ring.layout.consumer).load(Ordering::Acquire);
@@ -140,7 +140,7 @@ pub(super) mod tests {
         Some(found)
     }
 
-    /// The kernel's end of the ring that we empty; false when it is full.
+    /// The kernel's side of a [`Consumer`]; `false` when it is full.
     pub(crate) fn produce(ring: &mut Consumer, address: u64) -> bool {
         let at = ring.memory.word(ring.layout.producer).load(Ordering::Acquire);
         let consumed = ring.memory.word(ring.layout.consumer).load(Ordering::Acquire);
@@ -154,17 +154,17 @@ pub(super) mod tests {
     }
 
     pub(crate) fn producer(count: u32) -> Producer {
-        Producer::new(Shared::anonymous(4096), layout(count))
+        Producer::new(SharedMemory::anonymous(4096), layout(count))
     }
 
     pub(crate) fn consumer(count: u32) -> Consumer {
-        Consumer::new(Shared::anonymous(4096), layout(count))
+        Consumer::new(SharedMemory::anonymous(4096), layout(count))
     }
 
     proptest! {
-        /// Also where the indices wrap, entries come out once, in order, and only after they were submitted.
+        /// Entries come out once, in order, and only after they are submitted, also where the indices wrap.
         #[test]
-        fn a_filled_ring_hands_over_in_order(start in prop_oneof![Just(0u32), Just(u32::MAX - 5)],
+        fn a_producer_keeps_the_order(start in prop_oneof![Just(0u32), Just(u32::MAX - 5)],
                                              steps in prop::collection::vec(0usize..3, 1..200)) {
             let mut ring = producer(4);
             (ring.written, ring.consumed) = (start, start);
@@ -198,7 +198,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn an_emptied_ring_hands_over_in_order(start in prop_oneof![Just(0u32), Just(u32::MAX - 5)],
+        fn a_consumer_keeps_the_order(start in prop_oneof![Just(0u32), Just(u32::MAX - 5)],
                                                steps in prop::collection::vec(0usize..3, 1..200)) {
             let mut ring = consumer(4);
             (ring.produced, ring.taken) = (start, start);
@@ -228,7 +228,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_kernel_says_when_it_wants_to_be_called() {
+    fn the_wakeup_flag_is_read() {
         let ring = producer(4);
         assert!(!ring.needs_wakeup());
         ring.memory.word(ring.layout.flags).store(libc::XDP_RING_NEED_WAKEUP, Ordering::Relaxed);

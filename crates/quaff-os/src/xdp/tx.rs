@@ -1,5 +1,5 @@
-//! Sends frames by an AF_XDP socket: written into memory that the kernel has too, told to it by a ring,
-//! and confirmed by another.
+//! Sends frames by an AF_XDP socket: written to shared memory, announced by the transmit ring, and confirmed by
+//! the completion ring.
 
 use super::ring::{Consumer, Producer};
 use super::socket;
@@ -13,25 +13,25 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// The longest frame: a chunk is at most a page.
 pub const FRAME_BYTES_MAX: usize = 4096;
 
-/// Frames that fit such a chunk get one; the others a page.
+/// Chunk size for frames up to this length; longer ones get a page.
 const SMALL_CHUNK_BYTES: usize = 2048;
-/// Chunks when the driver reads frames from where they lie, and they are in flight for long.
+/// Chunks in zero-copy mode, where frames stay in flight for long.
 const CHUNKS_ZERO_COPY: usize = 4096;
-/// Chunks when the kernel copies: fewer, so that they stay in the processor's cache.
+/// Chunks in copy mode: fewer, so that they stay in the cache.
 const CHUNKS_COPY: usize = 512;
-/// Frames for one call when the kernel copies.
+/// Frames that one call sends in copy mode.
 const BUDGET_FRAMES: u32 = 256;
-/// What the driver does not give back for so long counts as not sent, ns.
-const PATIENCE_NS: u64 = 100_000_000;
-/// Between two looks at what it has given back, ns.
-const LOOK_NS: u64 = 100_000;
+/// Time without a completion after which the remaining frames count as not sent, ns.
+const TIMEOUT_NS: u64 = 100_000_000;
+/// Interval of polling for completions, ns.
+const POLL_NS: u64 = 100_000;
 
-/// Who reads frames from the socket's memory.
+/// The mode of an AF_XDP socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum XdpMode {
-    /// The driver, from where they lie.
+    /// The driver reads frames in place.
     ZeroCopy,
-    /// The kernel, which copies each into a buffer of its own.
+    /// The kernel copies each frame.
     Copy,
 }
 
@@ -39,31 +39,31 @@ pub enum XdpMode {
 #[derive(Debug)]
 pub struct XdpTx {
     tx: Producer,
-    done: Consumer,
+    completion: Consumer,
     umem: Umem,
     fd: OwnedFd,
     mode: XdpMode,
     frame_bytes_max: usize,
-    /// Frames that the driver has dropped, though the kernel gave their chunks back.
+    /// Frames that the driver dropped although the kernel completed their chunks.
     dropped: u64,
     taken: u64,
-    /// Bytes of frames that were taken, and not confirmed.
+    /// Bytes of accepted frames that are not confirmed.
     unsent_bytes: u64,
     retried: u64,
     name: String,
 }
 
 impl XdpTx {
-    /// Opens a socket on `queue` of an interface, for frames up to `frame_bytes_max`: with zero-copy
-    /// where the driver can.
+    /// Opens a socket on `queue` of an interface, for frames up to `frame_bytes_max`, in zero-copy mode where the
+    /// driver supports it.
     ///
     /// # Errors
-    /// EMSGSIZE for frames longer than [`FRAME_BYTES_MAX`]; EBUSY when another program has the queue;
+    /// EMSGSIZE for frames longer than [`FRAME_BYTES_MAX`]; EBUSY when another socket uses the queue;
     /// EINVAL when there is no such queue.
     pub fn open(ifindex: u32, name: &str, queue: u32, frame_bytes_max: usize) -> Result<Self> {
         let open = |mode| Self::open_in(ifindex, name, queue, frame_bytes_max, mode);
-        match open(XdpMode::ZeroCopy).and_then(Self::proven) {
-            // What a driver says that cannot do it is up to the driver.
+        match open(XdpMode::ZeroCopy).and_then(Self::check_wakeup) {
+            // The errno for a missing zero-copy mode depends on the driver.
             Err(error) if !matches!(error.raw(), libc::EPERM | libc::EBUSY | libc::EMSGSIZE) => {
                 open(XdpMode::Copy)
             }
@@ -71,13 +71,13 @@ impl XdpTx {
         }
     }
 
-    /// Some drivers have zero-copy only with an XDP program attached, and say so at the first wakeup.
-    fn proven(mut self) -> Result<Self> {
+    /// Some drivers support zero-copy only with an XDP program attached, and report that at the first wakeup.
+    fn check_wakeup(mut self) -> Result<Self> {
         self.wake_up()?;
         Ok(self)
     }
 
-    /// As [`XdpTx::open`], in this mode or not at all.
+    /// As [`XdpTx::open`], in this mode only.
     pub fn open_in(
         ifindex: u32,
         name: &str,
@@ -99,7 +99,8 @@ impl XdpTx {
         let umem = Umem::new(chunk_bytes, chunks)?;
         let fd = socket::open()?;
         socket::register(&fd, &umem)?;
-        let (tx, tx_layout, done, done_layout) = socket::make_rings(&fd, chunks as u32, chunks as u32)?;
+        let (tx, tx_layout, completion, completion_layout) =
+            socket::make_rings(&fd, chunks as u32, chunks as u32)?;
         if mode == XdpMode::Copy {
             socket::set_send_buffer(&fd, 2 * umem.memory().len());
             socket::set_budget(&fd, BUDGET_FRAMES);
@@ -107,7 +108,7 @@ impl XdpTx {
         bind(&fd, ifindex, name, queue, flag)?;
         Ok(Self {
             tx: Producer::new(tx, tx_layout),
-            done: Consumer::new(done, done_layout),
+            completion: Consumer::new(completion, completion_layout),
             umem,
             fd,
             mode,
@@ -120,16 +121,16 @@ impl XdpTx {
         })
     }
 
-    /// Who reads the frames.
+    /// The mode of the socket.
     pub fn mode(&self) -> XdpMode {
         self.mode
     }
 
-    /// Takes frames, link header first, as long as the next chunk is free, and has the kernel send
-    /// them; says how many were taken. [`XdpTx::counts`] tells what became of them.
+    /// Queues frames, beginning with the link header, while chunks are free, and makes the kernel send them;
+    /// returns how many were queued. [`XdpTx::counts`] has their fate.
     ///
     /// # Errors
-    /// EMSGSIZE when the first frame is longer than was said at the start; ENETDOWN, ENXIO.
+    /// EMSGSIZE when the first frame is longer than `frame_bytes_max`; ENETDOWN, ENXIO.
     pub fn send<'a>(&mut self, mut frames: impl Iterator<Item = &'a [u8]>) -> Result<usize> {
         let mut taken = 0;
         while self.has_room()? {
@@ -144,7 +145,7 @@ impl XdpTx {
         Ok(taken)
     }
 
-    /// Whether there is room for a frame.
+    /// Returns whether there is room for a frame.
     #[inline]
     pub fn has_room(&mut self) -> Result<bool> {
         if !self.umem.has_room() {
@@ -153,10 +154,10 @@ impl XdpTx {
         Ok(self.umem.has_room() && self.tx.has_room())
     }
 
-    /// Takes one frame, which the kernel does not see before [`XdpTx::kick`].
+    /// Queues one frame, which the kernel sees after [`XdpTx::kick`].
     ///
     /// # Errors
-    /// EMSGSIZE when it is longer than was said at the start.
+    /// EMSGSIZE when it is longer than `frame_bytes_max`.
     ///
     /// # Panics
     /// When there is no room.
@@ -170,37 +171,37 @@ impl XdpTx {
         Ok(())
     }
 
-    /// Has the kernel send what was pushed.
+    /// Makes the kernel send the queued frames.
     pub fn kick(&mut self) -> Result<()> {
         self.tx.submit();
-        self.push_on()
+        self.wake_until_consumed()
     }
 
-    /// Waits until the kernel has given back all frames, or none for 0.1 s: [`XdpTx::counts`] tells.
+    /// Waits until the kernel has completed all frames, or none for 0.1 s; see [`XdpTx::counts`].
     ///
     /// # Errors
-    /// ENETDOWN and the like.
+    /// ENETDOWN and other errors of send(2).
     pub fn flush(&mut self) -> Result<()> {
-        let mut moved_ns = steady_ns();
-        while self.umem.flying() > 0 {
-            let before = self.umem.flying();
-            self.push_on()?;
+        let mut progress_ns = steady_ns();
+        while self.umem.in_flight() > 0 {
+            let before = self.umem.in_flight();
+            self.wake_until_consumed()?;
             self.reap()?;
             let now_ns = steady_ns();
-            if self.umem.flying() < before {
-                moved_ns = now_ns;
-            } else if now_ns > moved_ns + PATIENCE_NS {
+            if self.umem.in_flight() < before {
+                progress_ns = now_ns;
+            } else if now_ns > progress_ns + TIMEOUT_NS {
                 break;
             } else {
-                sleep_until(now_ns + LOOK_NS);
+                sleep_until(now_ns + POLL_NS);
             }
         }
         Ok(())
     }
 
-    /// What became of the frames so far. Those that the kernel threw away stay pending.
+    /// The fate of the frames so far. Those that the kernel discarded stay pending.
     pub fn counts(&self) -> TxCounts {
-        let pending = self.umem.flying() as u64;
+        let pending = self.umem.in_flight() as u64;
         TxCounts {
             confirmed: (self.taken - pending).saturating_sub(self.dropped),
             refused: self.dropped,
@@ -210,27 +211,26 @@ impl XdpTx {
         }
     }
 
-    /// Descriptors that the kernel has thrown away; more than 0 is a defect of ours.
+    /// Descriptors that the kernel discarded as invalid; more than 0 is a defect of quaff.
     pub fn invalid(&self) -> Result<u64> {
         socket::invalid(&self.fd)
     }
 
-    /// Takes back the chunks that the kernel is done with.
+    /// Frees the chunks that the kernel has completed.
     fn reap(&mut self) -> Result<()> {
         let mut any = false;
-        while let Some(address) = self.done.take() {
-            self.unsent_bytes -= u64::from(self.umem.land(address)?);
+        while let Some(address) = self.completion.take() {
+            self.unsent_bytes -= u64::from(self.umem.complete(address)?);
             any = true;
         }
         if any {
-            self.done.release();
+            self.completion.release();
         }
         Ok(())
     }
 
-    /// Has the kernel look at the ring where it wants to be told, until all was seen or it gets no
-    /// further for the moment.
-    fn push_on(&mut self) -> Result<()> {
+    /// Wakes the kernel, if it needs that, until it has consumed all entries or makes no progress.
+    fn wake_until_consumed(&mut self) -> Result<()> {
         let mut pending = self.tx.pending();
         while pending > 0 && self.tx.needs_wakeup() {
             self.wake_up()?;
@@ -243,9 +243,9 @@ impl XdpTx {
         Ok(())
     }
 
-    /// Has the kernel look at the ring.
+    /// Makes the kernel read the transmit ring.
     fn wake_up(&mut self) -> Result<()> {
-        // SAFETY: no data and no address are given; the kernel looks at the ring.
+        // SAFETY: the call passes no data and no address; the kernel reads the ring.
         let sent = unsafe {
             let (none, flags) = (std::ptr::null(), libc::MSG_DONTWAIT);
             libc::sendto(self.fd.as_raw_fd(), none, 0, flags, std::ptr::null(), 0)
@@ -254,21 +254,21 @@ impl XdpTx {
             return Ok(());
         }
         let error = io::Error::last_os_error();
-        match heard(error.raw_os_error().unwrap_or(0)) {
-            Heard::NotAll => Ok(()),
-            Heard::Dropped => {
+        match wakeup_error(error.raw_os_error().unwrap_or(0)) {
+            WakeupError::Partial => Ok(()),
+            WakeupError::Dropped => {
                 if self.mode == XdpMode::Copy {
                     self.tx.pending();
                     self.dropped += 1;
-                    // Its chunk comes back all the same.
+                    // Its completion will subtract these bytes.
                     self.unsent_bytes += u64::from(self.tx.last_consumed_bytes());
                 }
                 Ok(())
             }
-            Heard::Deaf => Err(self
+            WakeupError::Unsupported => Err(self
                 .error(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
-                .advise("the driver has AF_XDP only with an XDP program attached; choose another way")),
-            Heard::Failed => Err(self.error(error)),
+                .advise("the driver supports AF_XDP only with an XDP program attached; use another backend")),
+            WakeupError::Failed => Err(self.error(error)),
         }
     }
 
@@ -277,36 +277,35 @@ impl XdpTx {
     }
 }
 
-/// What the kernel means by an error of a wakeup.
+/// The meaning of an error of a wakeup.
 #[derive(Debug, PartialEq, Eq)]
-enum Heard {
-    /// More is in the ring than one call sends, or there is no room further down.
-    NotAll,
-    /// net/xdp/xsk.c: the driver has dropped the frame (NET_XMIT_DROP).
+enum WakeupError {
+    /// The ring has more frames than one call sends, or the driver has no room.
+    Partial,
+    /// The driver dropped the frame (NET_XMIT_DROP, net/xdp/xsk.c).
     Dropped,
-    /// The driver does not look at the ring. It is not about a frame, though EINVAL elsewhere is.
-    Deaf,
-    /// Anything else: the interface is down or gone.
+    /// The driver does not read the ring. EINVAL does not refer to a frame here.
+    Unsupported,
+    /// Any other error: the interface is down or removed.
     Failed,
 }
 
-fn heard(errno: i32) -> Heard {
+fn wakeup_error(errno: i32) -> WakeupError {
     match errno {
-        libc::EAGAIN | libc::EINTR | libc::ENOBUFS => Heard::NotAll,
-        libc::EBUSY => Heard::Dropped,
-        libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP => Heard::Deaf,
-        _ => Heard::Failed,
+        libc::EAGAIN | libc::EINTR | libc::ENOBUFS => WakeupError::Partial,
+        libc::EBUSY => WakeupError::Dropped,
+        libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP => WakeupError::Unsupported,
+        _ => WakeupError::Failed,
     }
 }
 
-/// Binds, and is patient with a queue that seems taken: the kernel lets go of one only some time after
-/// the socket that had it was closed.
+/// Binds, and retries while the queue is busy: the kernel frees a queue some time after its socket is closed.
 fn bind(fd: &OwnedFd, ifindex: u32, name: &str, queue: u32, flags: u16) -> Result<()> {
-    let end_ns = steady_ns() + PATIENCE_NS;
+    let end_ns = steady_ns() + TIMEOUT_NS;
     loop {
         match socket::bind(fd, ifindex, name, queue, flags) {
             Err(error) if error.raw() == libc::EBUSY && steady_ns() < end_ns => {
-                sleep_until(steady_ns() + LOOK_NS * 50);
+                sleep_until(steady_ns() + POLL_NS * 50);
             }
             bound => return bound,
         }
@@ -318,12 +317,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wakeup_never_says_that_a_frame_was_refused() {
-        // ixgbe, i40e and ice without an XDP program; who sends takes EINVAL for a frame's fault.
-        assert_eq!(heard(libc::EINVAL), Heard::Deaf);
-        assert_eq!(heard(libc::ENXIO), Heard::Failed);
-        assert_eq!(heard(libc::EAGAIN), Heard::NotAll);
-        assert_eq!(heard(libc::EBUSY), Heard::Dropped);
-        assert_eq!(heard(libc::ENETDOWN), Heard::Failed);
+    fn a_wakeup_error_never_refuses_a_frame() {
+        // EINVAL: ixgbe, i40e and ice without an XDP program. Senders take EINVAL as a fault of the frame.
+        assert_eq!(wakeup_error(libc::EINVAL), WakeupError::Unsupported);
+        assert_eq!(wakeup_error(libc::ENXIO), WakeupError::Failed);
+        assert_eq!(wakeup_error(libc::EAGAIN), WakeupError::Partial);
+        assert_eq!(wakeup_error(libc::EBUSY), WakeupError::Dropped);
+        assert_eq!(wakeup_error(libc::ENETDOWN), WakeupError::Failed);
     }
 }

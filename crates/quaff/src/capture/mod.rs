@@ -476,7 +476,7 @@ impl<P: Packing + 'static> LaneStart<P> {
             self.stop.wake(wakeup.clone());
             let place = self.core.map_or(Ok(()), cpu::pin);
             let place = place.and_then(|()| self.real_time.map_or(Ok(()), cpu::real_time));
-            cpu::step_forward();
+            cpu::raise_priority();
             let opening = Opening {
                 link: self.link,
                 ring: &self.ring,

@@ -1,7 +1,7 @@
 //! What was read of a machine, as plain data. Nothing in here is judged yet.
 
 use quaff_os::ethtool::features::Features;
-use quaff_os::ethtool::{Channels, Coalescing, RxRing};
+use quaff_os::ethtool::{Channels, Coalescing, RxRingSize};
 use quaff_os::machine::{ClockSource, Discipline, Mount, Owner, PacketSocket, Power, Softnet};
 use quaff_os::topology::{Nic, Topology};
 use std::path::PathBuf;
@@ -129,7 +129,7 @@ pub struct InterfaceReadings {
     /// The link's speed, Mb/s.
     pub speed_mbps: Reading<u32>,
     /// Its receive ring.
-    pub ring: Reading<RxRing>,
+    pub ring: Reading<RxRingSize>,
     /// Its queues.
     pub channels: Reading<Channels>,
     /// When it interrupts.

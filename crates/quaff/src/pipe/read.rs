@@ -10,7 +10,7 @@ use crate::{Error, Result};
 use nix::errno::Errno;
 use quaff_os::clock::steady_ns;
 use quaff_os::mem::Buffer;
-use quaff_os::pipe::{Kind, enlarge, kind, wait_readable, waiting_bytes};
+use quaff_os::pipe::{FdKind, enlarge, fd_kind, queued_bytes, wait_readable};
 use quaff_os::stop::{Reason, Stop};
 use quaff_os::wakeup::Wakeup;
 use rtrb::Producer;
@@ -34,7 +34,7 @@ const NAP_PIPE_BYTES: usize = 512 << 10;
 /// The reader.
 pub(super) struct Reader {
     stdin: File,
-    kind: Kind,
+    kind: FdKind,
     pipe_bytes: usize,
     supply: Supply,
     outbound: Producer<Piece>,
@@ -93,7 +93,7 @@ impl Reader {
         let alarm = Wakeup::new()?;
         stop.wake(alarm.clone());
         Ok(Self {
-            kind: kind(&stdin),
+            kind: fd_kind(&stdin),
             pipe_bytes: enlarge(&stdin),
             stdin,
             supply,
@@ -144,7 +144,7 @@ impl Reader {
             self.took(&mut open, bytes);
             self.open = Some(open);
             self.hand_over_if_due();
-            if self.kind == Kind::Pipe && self.pipe_bytes >= NAP_PIPE_BYTES && bytes * 8 < self.pipe_bytes {
+            if self.kind == FdKind::Pipe && self.pipe_bytes >= NAP_PIPE_BYTES && bytes * 8 < self.pipe_bytes {
                 std::thread::sleep(NAP);
             }
         }
@@ -182,21 +182,21 @@ impl Reader {
         let last = self.last.get_or_insert_with(|| Last {
             until_ns: now_ns + patience_ns,
             left_bytes: match self.kind {
-                Kind::Pipe if patience_ns > 0 => u64::MAX,
-                Kind::Pipe => waiting_bytes(&self.stdin) as u64,
+                FdKind::Pipe if patience_ns > 0 => u64::MAX,
+                FdKind::Pipe => queued_bytes(&self.stdin) as u64,
                 _ => 0,
             },
         });
         if last.left_bytes == u64::MAX && now_ns >= last.until_ns {
             // What is there by now is read still, however long the output takes.
-            last.left_bytes = waiting_bytes(&self.stdin) as u64;
+            last.left_bytes = queued_bytes(&self.stdin) as u64;
         }
         last.left_bytes > 0
     }
 
     /// Waits for something to read; says whether there is.
     fn wait(&mut self) -> Result<bool> {
-        if self.kind == Kind::File {
+        if self.kind == FdKind::File {
             return Ok(true);
         }
         let failed = |errno: Errno| Error::Os(quaff_os::Error::new("wait for stdin", errno));

@@ -5,7 +5,7 @@ use super::{Outlet, Piece, PipeGauges};
 use crate::{Error, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use quaff_os::mem::Buffer;
-use quaff_os::pipe::{Kind, enlarge, is_closed, kind};
+use quaff_os::pipe::{FdKind, enlarge, fd_kind, is_closed};
 use quaff_os::wakeup::Wakeup;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// An output that only goes forward.
 pub(super) struct Stream {
     out: File,
-    kind: Kind,
+    kind: FdKind,
     wakeup: Wakeup,
     home: Option<Buffer>,
     gauges: Arc<PipeGauges>,
@@ -24,7 +24,7 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) fn new(out: File, wakeup: Wakeup, gauges: Arc<PipeGauges>) -> Self {
         enlarge(&out);
-        Self { kind: kind(&out), out, wakeup, home: None, gauges }
+        Self { kind: fd_kind(&out), out, wakeup, home: None, gauges }
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -61,7 +61,7 @@ impl Outlet for Stream {
     }
 
     fn idle(&mut self) -> Result<bool> {
-        Ok(self.kind == Kind::File || !is_closed(&self.out))
+        Ok(self.kind == FdKind::File || !is_closed(&self.out))
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -74,9 +74,9 @@ impl Outlet for Stream {
 
     fn describe(&self) -> String {
         match self.kind {
-            Kind::Pipe => "write, a pipe",
-            Kind::File => "write, through the page cache",
-            Kind::Other => "write",
+            FdKind::Pipe => "write, a pipe",
+            FdKind::File => "write, through the page cache",
+            FdKind::Other => "write",
         }
         .to_owned()
     }

@@ -12,7 +12,7 @@ use nix::libc;
 use quaff_file::tally::Counts;
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::packet::block::{Cursor, Packet, last_ns};
-use quaff_os::packet::{CountingTap, RingPlan, RxRing, Wake};
+use quaff_os::packet::{CountingTap, RingPlan, RxRing, WaitOutcome};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::stats::LinkStats;
 use quaff_os::stop::{Reason, Stop};
@@ -168,7 +168,7 @@ impl AfPacket {
     /// bits from running over.
     fn poll_when_due(&mut self) -> Result<()> {
         let since_ns = steady_ns().saturating_sub(self.polled_ns);
-        let is_due = since_ns >= SECOND_NS && (self.ring.waiting() <= 1 || since_ns >= 30 * SECOND_NS);
+        let is_due = since_ns >= SECOND_NS && (self.ring.ready_blocks() <= 1 || since_ns >= 30 * SECOND_NS);
         if is_due { self.poll_counters() } else { Ok(()) }
     }
 
@@ -191,7 +191,7 @@ impl AfPacket {
         if self.ring.is_losing() {
             self.poll_ring()?;
         }
-        let waiting = self.ring.waiting() as u64;
+        let waiting = self.ring.ready_blocks() as u64;
         self.tally.ring_high_blocks = self.tally.ring_high_blocks.max(waiting);
         self.gauges.ring_high.set(self.tally.ring_high_blocks);
         if is_up_again {
@@ -224,9 +224,9 @@ impl AfPacket {
 
     fn wait(&mut self, wait: Duration) -> Result<()> {
         match self.ring.wait(&self.wakeup, wait)? {
-            Wake::Look => Ok(()),
-            Wake::Down => self.note_down(),
-            Wake::Gone(errno) => {
+            WaitOutcome::Check => Ok(()),
+            WaitOutcome::Down => self.note_down(),
+            WaitOutcome::Gone(errno) => {
                 self.gone(&std::io::Error::from_raw_os_error(errno).to_string());
                 Ok(())
             }
@@ -308,15 +308,15 @@ impl Source for AfPacket {
         }
     }
 
-    fn is_pressed(&self) -> bool {
-        self.ring.is_pressed()
+    fn is_nearly_full(&self) -> bool {
+        self.ring.is_nearly_full()
     }
 
     fn close(&mut self) -> Result<()> {
         if self.closing_ns.is_none() {
             self.ring.stop_receiving()?;
             if let Some(tap) = &self.tap {
-                tap.close()?;
+                tap.stop()?;
             }
             self.closing_ns = Some(steady_ns());
         }

@@ -280,7 +280,7 @@ impl Source for Offline {
     fn release(&mut self) {}
 
     /// A file waits.
-    fn is_pressed(&self) -> bool {
+    fn is_nearly_full(&self) -> bool {
         false
     }
 

@@ -32,7 +32,7 @@ pub trait Source: Send {
     fn release(&mut self);
 
     /// Whether the source will soon have to drop packets unless batches are released.
-    fn is_pressed(&self) -> bool;
+    fn is_nearly_full(&self) -> bool;
 
     /// Takes in nothing new. What has been taken in already can still be pulled; then comes `End`.
     fn close(&mut self) -> Result<()>;

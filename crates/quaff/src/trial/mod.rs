@@ -269,7 +269,7 @@ fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 /// Runs `work` on a core, and before others where that is permitted.
 fn on<T, E: From<quaff_os::Error>>(core: Option<usize>, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     core.map_or(Ok(()), cpu::pin)?;
-    cpu::step_forward();
+    cpu::raise_priority();
     work()
 }
 

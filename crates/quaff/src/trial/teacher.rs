@@ -81,8 +81,8 @@ impl Teacher {
         let question = Arp::question(host.mac, host.ip, host.gateway);
         let frames = tags.iter().map(|tag| question.frame(*tag)).collect();
         let socket = TxSocket::open(link.index, &link.name, Qdisc::Bypass)?;
-        let receiver = Receiver::open_for(link.index, &link.name, ETHERTYPE_ARP)?;
-        receiver.set_wait(WAIT)?;
+        let receiver = Receiver::open_ethertype(link.index, &link.name, ETHERTYPE_ARP)?;
+        receiver.set_timeout(WAIT)?;
         let ear = Some(Ear { receiver, host, tags });
         let mut teacher = Self { socket, frames, each_ns: TELLING_NS, next_ns: 0, ear };
         match teacher.gateway()? {

@@ -12,7 +12,7 @@ use quaff_file::tally::WriterTally;
 use quaff_file::write::WriterGauges;
 use quaff_file::write::plan::Format;
 use quaff_file::write::target::Target;
-use quaff_os::process::own_signals;
+use quaff_os::process::reset_signals;
 use quaff_os::rtnl;
 use quaff_os::stop::{Reason, Stop};
 use quaff_os::wakeup::Wakeup;
@@ -98,7 +98,7 @@ fn run(command: &str, number: usize, is_stdout_taken: bool) -> Result<(Child, Fi
     }
     // ^C on a terminal ends the split; its members read what is left, and end then.
     shell.process_group(0);
-    own_signals(&mut shell);
+    reset_signals(&mut shell);
     let mut child = shell.spawn().map_err(failed)?;
     let stdin = child.stdin.take().ok_or(Error::Defect("a command has no stdin".into()))?;
     let pipe = File::from(OwnedFd::from(stdin));

@@ -6,7 +6,7 @@ use super::super::{Change, Diagnosis, Finding, Knob, Severity};
 use super::interface::ring_wanted;
 use super::{frames_per_second, rate_bps};
 use quaff_os::machine::{IdleState, Power};
-use quaff_os::topology::{Irq, Shared, Topology};
+use quaff_os::topology::{Irq, Sharing, Topology};
 
 /// States from which a core wakes up faster than this are left alone, µs.
 const LATENCY_US: u64 = 20;
@@ -31,7 +31,7 @@ pub(super) fn interrupts(it: &InterfaceReadings, machine: &MachineReadings, foun
         found.fine(what, format!("cores {}", list(&receiving)));
         return;
     };
-    let is_near = |core: &usize| topology.shared(*core, reader) <= Shared::Smt;
+    let is_near = |core: &usize| topology.sharing(*core, reader) <= Sharing::Smt;
     let targets = away_from(topology, &usable, reader, it.nic.node);
     if !receiving.contains(&reader) || targets.is_empty() {
         let near = if receiving.iter().any(is_near) { ", one of them beside the reader" } else { "" };
@@ -101,7 +101,7 @@ fn away_from(topology: &Topology, usable: &[usize], reader: usize, node: Option<
         let kept: Vec<_> = cores.iter().copied().filter(|core| keep(*core)).collect();
         if kept.is_empty() { cores } else { kept }
     };
-    let others = prefer(others, &|core| topology.shared(core, reader) > Shared::Smt);
+    let others = prefer(others, &|core| topology.sharing(core, reader) > Sharing::Smt);
     prefer(others, &|core| node.is_none() || topology.core(core).is_some_and(|core| core.node == node))
 }
 

@@ -4,7 +4,7 @@ use super::super::readings::InterfaceReadings;
 use super::super::words::{bits, count, span};
 use super::super::{Change, Diagnosis, Finding, Knob, Severity};
 use super::frames_per_second;
-use quaff_os::ethtool::RxRing;
+use quaff_os::ethtool::RxRingSize;
 
 /// A ring should last as long as the core that empties it may be kept from it, s.
 const RING_SECONDS: f64 = 1e-3;
@@ -67,7 +67,7 @@ fn drops(it: &InterfaceReadings, found: &mut Diagnosis) {
 }
 
 /// The frames that the ring should hold, as far as it can.
-pub(super) fn ring_wanted(ring: RxRing, rate: Option<f64>) -> u32 {
+pub(super) fn ring_wanted(ring: RxRingSize, rate: Option<f64>) -> u32 {
     let most = f64::from(ring.frames_max);
     let wanted =
         rate.map_or(RING_FRAMES, |rate| (frames_per_second(rate) * RING_SECONDS).ceil().min(most) as u32);
@@ -82,7 +82,7 @@ fn ring(it: &InterfaceReadings, rate: Option<f64>, found: &mut Diagnosis) -> Opt
     let name = &it.name;
     let what = format!("receive ring of {name}");
     let ring = *found.read(&what, &it.ring)?;
-    let (RxRing { frames, frames_max }, to) = (ring, ring_wanted(ring, rate));
+    let (RxRingSize { frames, frames_max }, to) = (ring, ring_wanted(ring, rate));
     if to == frames {
         found.fine(what, format!("{frames} of {frames_max} frames"));
         return Some(frames);

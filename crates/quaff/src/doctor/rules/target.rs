@@ -21,7 +21,7 @@ pub(super) fn judge(it: &TargetReadings, readings: &Readings, found: &mut Diagno
     if let Some(mount) = found.read(&format!("file system of {shown}"), &it.mount) {
         found.fine(
             format!("file system of {shown}"),
-            format!("{} on {}, at {}", mount.kind, mount.device, mount.place.display()),
+            format!("{} on {}, at {}", mount.fs_type, mount.device, mount.mount_point.display()),
         );
     }
     if it.is_memory {
@@ -57,7 +57,7 @@ fn refused(it: &TargetReadings, why: &str) -> Finding {
         Some(mount) => (
             "read-only",
             format!("{shown} is read-only"),
-            format!("mount -o remount,rw {}", quote(&mount.place.display().to_string())),
+            format!("mount -o remount,rw {}", quote(&mount.mount_point.display().to_string())),
         ),
         None if !it.dir.is_dir() => {
             ("dir", format!("there is no folder {shown}"), format!("mkdir -p {shown}"))

@@ -6,7 +6,7 @@ use super::super::readings::{
 };
 use super::super::{Diagnosis, Knob, Severity, judge};
 use quaff_os::ethtool::features::{Feature, Features, GRO, GRO_HW, LRO, VLAN_FILTER, VLAN_RX};
-use quaff_os::ethtool::{Channels, Coalescing, RxRing};
+use quaff_os::ethtool::{Channels, Coalescing, RxRingSize};
 use quaff_os::machine::{
     ClockSource, Discipline, Frequency, IdleState, Mount, Owner, PacketSocket, Power, Softnet,
 };
@@ -53,7 +53,7 @@ fn card(cores: &[usize]) -> InterfaceReadings {
         is_hardware: true,
         driver: Ok(Some("ixgbe".into())),
         speed_mbps: Ok(Some(10_000)),
-        ring: Ok(Some(RxRing { frames: 8192, frames_max: 8192 })),
+        ring: Ok(Some(RxRingSize { frames: 8192, frames_max: 8192 })),
         channels: Ok(Some(Channels { receiving: 2, receiving_max: 8, is_combined: true })),
         coalescing: Ok(Some(Coalescing { rx_usecs: 50, rx_frames: 0, is_adaptive: false })),
         features: Ok(Some(features(off, off, off))),
@@ -108,9 +108,9 @@ fn healthy() -> Readings {
         dir: "/data".into(),
         refused: None,
         mount: Ok(Some(Mount {
-            kind: "xfs".into(),
+            fs_type: "xfs".into(),
             device: "/dev/nvme0n1".into(),
-            place: "/data".into(),
+            mount_point: "/data".into(),
             is_read_only: false,
         })),
         is_memory: false,
@@ -178,7 +178,7 @@ fn a_healthy_machine_is_silent_and_says_what_was_looked_at() {
 
 #[test]
 fn a_small_ring_is_made_larger() {
-    let finding = eth7(|it| it.ring = Ok(Some(RxRing { frames: 512, frames_max: 8192 })));
+    let finding = eth7(|it| it.ring = Ok(Some(RxRingSize { frames: 512, frames_max: 8192 })));
     assert_eq!((finding.id, finding.severity), ("ring", Severity::Warning));
     // 10 Gb/s / 672 bit = 14.88 Mpps; 512 frames are 34.4 µs.
     assert!(finding.why.contains("10 Gb/s") && finding.why.contains("34.4 µs"), "{}", finding.why);
@@ -186,7 +186,7 @@ fn a_small_ring_is_made_larger() {
     assert_eq!(sets(&finding), ["the receive ring of eth7=8192"]);
     // A slower link needs less: 1488 frames arrive in a ms.
     let finding = eth7(|it| {
-        it.ring = Ok(Some(RxRing { frames: 256, frames_max: 4096 }));
+        it.ring = Ok(Some(RxRingSize { frames: 256, frames_max: 4096 }));
         it.speed_mbps = Ok(Some(1000));
         it.dropped = Ok(Some(17));
     });
@@ -195,12 +195,12 @@ fn a_small_ring_is_made_larger() {
     // A rate that no link has does not overflow.
     let mut readings = healthy();
     readings.wanted.rate_bps = Some(1e18);
-    readings.interfaces[0].ring = Ok(Some(RxRing { frames: 512, frames_max: 8192 }));
+    readings.interfaces[0].ring = Ok(Some(RxRingSize { frames: 512, frames_max: 8192 }));
     assert_eq!(judge(&readings).finding("ring").unwrap().fix, "ethtool -G eth7 rx 8192");
     // One that has no more to give is no finding, nor one without a known speed that is not small.
     for (ring, speed) in [((256, 256), Some(10_000)), ((1024, 4096), None)] {
         let mut readings = healthy();
-        readings.interfaces[0].ring = Ok(Some(RxRing { frames: ring.0, frames_max: ring.1 }));
+        readings.interfaces[0].ring = Ok(Some(RxRingSize { frames: ring.0, frames_max: ring.1 }));
         readings.interfaces[0].speed_mbps = Ok(speed);
         readings.interfaces[0].coalescing = Ok(None);
         readings.machine.power.clear();
@@ -304,7 +304,7 @@ fn a_late_interrupt_and_a_deep_sleep_are_set_against_the_ring() {
     readings.target = None;
     let it = &mut readings.interfaces[0];
     it.speed_mbps = Ok(Some(100_000));
-    it.ring = Ok(Some(RxRing { frames: 512, frames_max: 512 }));
+    it.ring = Ok(Some(RxRingSize { frames: 512, frames_max: 512 }));
     it.coalescing = Ok(Some(Coalescing { rx_usecs: 3, ..slow }));
     assert_eq!(judge(&readings).findings, []);
     for fine in [Coalescing { rx_frames: 64, ..slow }, Coalescing { is_adaptive: true, ..slow }] {

@@ -209,7 +209,7 @@ impl Bench<'_> {
         disk.extend(self.setup.read_rate(&file, &self.progress)?);
         self.progress.done();
         for _ in 0..self.args.runs {
-            quaff_os::disk::forget(&file)?;
+            quaff_os::disk::drop_page_cache(&file)?;
             let sent = self.setup.deliver(&replay, &file, Kind::Xdp, &self.progress)?;
             ours.push(sent.frames as f64 * (LARGE_FRAME_BYTES + 16) as f64 / sent.seconds.max(1e-9));
             memory = memory.max(sent.finished.usage.memory_bytes_max);

@@ -1,17 +1,16 @@
-//! A TPACKET_V2 receive ring (linux/if_packet.h, Documentation/networking/packet_mmap.rst): a slot for each frame.
+//! A TPACKET_V2 receive ring (linux/if_packet.h, Documentation/networking/packet_mmap.rst): one slot per frame.
 //!
 //! ```text
-//!   kernel writes →  [ ours ][ ours ][ free ][ free ]
-//!   we read       →    ^ next
+//!   [ user ][ user ][ free ][ free ]
+//!     ^ next
 //! ```
 //!
-//! A frame is there for us as soon as the kernel has written it, where [`RxRing`](super::RxRing) has it wait for
-//! its block to be full or its time to be up. For that each frame costs a whole slot. Frames are copied out one
-//! by one, in order.
+//! A frame can be read as soon as the kernel has written it, whereas [`RxRing`](super::RxRing) delays it until its
+//! block is full or times out. In return each frame occupies a whole slot. Frames are copied out in order.
 
-use super::{KernelDrops, TimeSource, accept, socket};
+use super::{PacketStats, TimeSource, accept, socket};
 use crate::mem::page_bytes;
-use crate::shared::Shared;
+use crate::shared_memory::SharedMemory;
 use crate::{Error, Result};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
@@ -20,45 +19,45 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// `struct tpacket2_hdr`, followed at 32 by `struct sockaddr_ll`: where the words are that we read.
+/// Offsets in `struct tpacket2_hdr`, followed at 32 by `struct sockaddr_ll`.
 mod field {
     pub(super) const STATUS: usize = 0;
     pub(super) const LEN: usize = 4;
     pub(super) const SNAPLEN: usize = 8;
-    /// Two of 16 bits: `tp_mac`, `tp_net`.
+    /// `tp_mac` and `tp_net`, 16 bits each.
     pub(super) const MAC: usize = 12;
     pub(super) const SEC: usize = 16;
     pub(super) const NSEC: usize = 20;
-    /// Two of 16 bits: `tp_vlan_tci`, `tp_vlan_tpid`.
+    /// `tp_vlan_tci` and `tp_vlan_tpid`, 16 bits each.
     pub(super) const VLAN: usize = 24;
     /// `sll_hatype` (16 bits), `sll_pkttype`, `sll_halen`.
     pub(super) const PKTTYPE: usize = 32 + 8;
 }
 
-/// What a slot needs beside the frame: header, address, and the alignment of what follows the link header.
+/// Bytes of a slot in front of the frame: header, address, and alignment of the network header.
 const HEAD_BYTES: usize = 128;
-/// Bytes of one piece of the ring's memory, which the kernel wants in one go.
+/// Bytes of one block of the ring's memory, which is physically contiguous.
 const BLOCK_BYTES: usize = 1 << 16;
 const ETH_P_8021Q: u16 = 0x8100;
 
-/// A frame that was taken out of the ring.
+/// The header of a frame that was read from the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it came by the ring's clock, ns since 1970.
+    /// Time stamp by the ring's clock, ns since 1970.
     pub time_ns: u64,
-    /// Bytes on the wire (without the tag in `vlan`); a slot that was too small holds less.
+    /// Bytes on the wire, without the tag in `vlan`; the captured frame may be shorter.
     pub len: u32,
-    /// The VLAN tag that the kernel took out of the frame: TPID and full TCI.
+    /// The VLAN tag that the kernel removed from the frame: TPID and TCI.
     pub vlan: Option<(u16, u16)>,
-    /// `sll_pkttype`: PACKET_OUTGOING (4) for what others send from the interface.
+    /// `sll_pkttype`; PACKET_OUTGOING (4) for frames that this host sends.
     pub pkttype: u8,
 }
 
 /// A receive ring of slots on one interface.
 #[derive(Debug)]
-pub struct RxSlots {
+pub struct RxRingV2 {
     // Before the socket, so that the memory is unmapped first.
-    memory: Shared,
+    memory: SharedMemory,
     fd: OwnedFd,
     name: String,
     slot_bytes: usize,
@@ -66,12 +65,12 @@ pub struct RxSlots {
     next: usize,
 }
 
-impl RxSlots {
-    /// Makes a ring of at least `ring_bytes`, with slots for frames up to `frame_bytes_max`: from the return on,
-    /// all that passes the interface arrives, in promiscuous mode, stamped by the clock of `time_source`.
+impl RxRingV2 {
+    /// Creates a ring of at least `ring_bytes` with slots for frames up to `frame_bytes_max`, and binds it to the
+    /// interface in promiscuous mode.
     ///
     /// # Errors
-    /// What the kernel refuses: `ENOMEM` for a ring that is too large, `EPERM` without CAP_NET_RAW.
+    /// `ENOMEM` for a ring that is too large, `EPERM` without CAP_NET_RAW.
     pub fn open(
         ifindex: u32,
         name: &str,
@@ -86,7 +85,7 @@ impl RxSlots {
         let fd = socket::open()?;
         socket::attach_filter(&fd, &[accept(u32::MAX)])?;
         socket::set_time_source(&fd, name, time_source)?;
-        socket::set_rx_slots(
+        socket::set_rx_ring_v2(
             &fd,
             &libc::tpacket_req {
                 tp_block_size: block_bytes as u32,
@@ -95,21 +94,22 @@ impl RxSlots {
                 tp_frame_nr: slot_count as u32,
             },
         )?;
-        let memory = Shared::map(&fd, ring_bytes, 0, "a receive ring")?;
+        let memory = SharedMemory::map(&fd, ring_bytes, 0, "a receive ring")?;
         socket::set_promiscuous(&fd, ifindex)?;
         socket::bind(&fd, ifindex, name)?;
         Ok(Self { memory, fd, name: name.to_owned(), slot_bytes, slot_count, next: 0 })
     }
 
-    /// Takes the oldest frame out: its bytes are in `frame` then, and its slot is free. `None` when there is none.
+    /// Copies the oldest frame to `frame` and frees its slot; `None` when there is none.
     #[inline]
     pub fn take(&mut self, frame: &mut Vec<u8>) -> Option<Arrival> {
         let start = self.next * self.slot_bytes;
-        // Written by the kernel on any core: Acquire, so that what it wrote before is seen after.
+        // Written by the kernel on any core. Acquire: the frame that it wrote before is visible afterwards.
         let status = self.memory.word(start + field::STATUS).load(Ordering::Acquire);
         if status & libc::TP_STATUS_USER == 0 {
             return None;
         }
+        // Written by the kernel before the status. Relaxed: the Acquire above orders them.
         let word = |at: usize| self.memory.word(start + at).load(Ordering::Relaxed);
         let [mac, _] = halves(word(field::MAC));
         let [_, pkttype] = halves(word(field::PKTTYPE));
@@ -122,19 +122,19 @@ impl RxSlots {
             }),
             pkttype: pkttype.to_ne_bytes()[0],
         };
-        // What lies outside the slot is not read, whatever the header says.
+        // Never reads outside the slot, whatever the header contains.
         let at = usize::from(mac).min(self.slot_bytes);
         let present = (word(field::SNAPLEN) as usize).min(self.slot_bytes - at);
         frame.clear();
         self.memory.read(start + at, present, frame);
-        // Written by us, read by the kernel: Release, so that our reads are over before it writes there again.
+        // Written here, read by the kernel. Release: all reads are complete before it writes there again.
         let status = self.memory.word(start + field::STATUS);
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) % self.slot_count;
         Some(arrival)
     }
 
-    /// Waits until one of `rings` has a frame, or `wait` has passed; wakes some 10 to 100 µs late.
+    /// Waits until one of `rings` has a frame, for at most `wait`; wakes about 10 to 100 µs late.
     ///
     /// # Errors
     /// `ENETDOWN` when an interface went down.
@@ -159,13 +159,13 @@ impl RxSlots {
         Ok(())
     }
 
-    /// What the kernel counted since it was last asked; drops are frames for which no slot was free.
-    pub fn statistics(&self) -> Result<KernelDrops> {
+    /// Packets and drops since the last call; a drop is a frame for which no slot was free.
+    pub fn statistics(&self) -> Result<PacketStats> {
         socket::statistics(&self.fd)
     }
 }
 
-/// A word's two fields of 16 bits, in the order of memory.
+/// The two 16-bit fields of a word, in memory order.
 fn halves(word: u32) -> [u16; 2] {
     let [a, b, c, d] = word.to_ne_bytes();
     [u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d])]
@@ -177,15 +177,15 @@ mod tests {
 
     const SLOT_BYTES: usize = 256;
 
-    /// A ring of two slots in memory of our own, for a test that plays the kernel.
-    fn ring() -> RxSlots {
+    /// A ring of two slots in anonymous memory, for a test that acts as the kernel.
+    fn ring() -> RxRingV2 {
         let fd = OwnedFd::from(std::fs::File::open("/dev/null").expect("a descriptor"));
-        let memory = Shared::anonymous(4096);
-        RxSlots { memory, fd, name: "test".into(), slot_bytes: SLOT_BYTES, slot_count: 2, next: 0 }
+        let memory = SharedMemory::anonymous(4096);
+        RxRingV2 { memory, fd, name: "test".into(), slot_bytes: SLOT_BYTES, slot_count: 2, next: 0 }
     }
 
-    /// tpacket_rcv(), as far as a slot is concerned.
-    fn write(ring: &mut RxSlots, slot: usize, status: u32, (mac, snaplen): (u16, u32), frame: &[u8]) {
+    /// Writes a slot as tpacket_rcv() does.
+    fn write(ring: &mut RxRingV2, slot: usize, status: u32, (mac, snaplen): (u16, u32), frame: &[u8]) {
         let start = slot * SLOT_BYTES;
         let header = [
             status.to_ne_bytes(),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_taken_in_order_and_slots_given_back() {
+    fn frames_are_read_in_order_and_slots_freed() {
         let (mut ring, mut frame) = (ring(), vec![9; 9]);
         assert_eq!(ring.take(&mut frame), None);
         let tagged = libc::TP_STATUS_USER | libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID;
@@ -215,11 +215,11 @@ mod tests {
         assert_eq!((first, &frame), (arrival, &vec![1; 60]));
         let second = ring.take(&mut frame).expect("a frame");
         assert_eq!((second.len, second.vlan, &frame), (61, None, &vec![2; 61]));
-        assert_eq!(ring.take(&mut frame), None, "the first slot is the kernel's again");
+        assert_eq!(ring.take(&mut frame), None, "the first slot belongs to the kernel again");
     }
 
     #[test]
-    fn a_header_that_lies_reads_nothing_outside_its_slot() {
+    fn a_wrong_header_reads_nothing_outside_its_slot() {
         let (mut ring, mut frame) = (ring(), Vec::new());
         write(&mut ring, 0, libc::TP_STATUS_USER, (66, u32::MAX), &[1; 60]);
         write(&mut ring, 1, libc::TP_STATUS_USER, (u16::MAX, 60), &[1; 60]);

@@ -1,21 +1,21 @@
-//! Which names come near to one that is not there.
+//! Suggestions for an unknown interface name.
 
-/// "did you mean eth0 or eth1?", or the list of all when none comes near.
+/// "did you mean eth0 or eth1?", or the list of all names when none is similar.
 pub(super) fn advice(wanted: &str, names: &[String]) -> String {
-    let mut near: Vec<_> = names
+    let mut similar: Vec<_> = names
         .iter()
-        .filter_map(|name| distance_if_near(wanted, name).map(|distance| (distance, name.as_str())))
+        .filter_map(|name| distance_if_similar(wanted, name).map(|distance| (distance, name.as_str())))
         .collect();
-    near.sort();
-    near.truncate(4);
-    match near.as_slice() {
-        [] if names.is_empty() => "this namespace has no interfaces".into(),
-        [] => format!("the interfaces here are {}", joined(names.iter().map(String::as_str), "and")),
-        near => format!("did you mean {}?", joined(near.iter().map(|(_, name)| *name), "or")),
+    similar.sort();
+    similar.truncate(4);
+    match similar.as_slice() {
+        [] if names.is_empty() => "this network namespace has no interfaces".into(),
+        [] => format!("existing interfaces: {}", joined(names.iter().map(String::as_str), "and")),
+        similar => format!("did you mean {}?", joined(similar.iter().map(|(_, name)| *name), "or")),
     }
 }
 
-fn distance_if_near(wanted: &str, name: &str) -> Option<usize> {
+fn distance_if_similar(wanted: &str, name: &str) -> Option<usize> {
     let (wanted, name) = (wanted.to_lowercase(), name.to_lowercase());
     let distance = edits(wanted.as_bytes(), name.as_bytes());
     let begins = wanted.len() >= 2 && (name.starts_with(&wanted) || wanted.starts_with(&name));
@@ -23,7 +23,7 @@ fn distance_if_near(wanted: &str, name: &str) -> Option<usize> {
     (begins || few).then_some(distance)
 }
 
-/// Levenshtein's distance, row by row.
+/// The Levenshtein distance, computed row by row.
 fn edits(a: &[u8], b: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, left) in a.iter().enumerate() {
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn near_names_nearest_first() {
+    fn similar_names_most_similar_first() {
         let names = ["lo", "eth0", "eth1", "enp3s0", "wlan0"];
         assert_eq!(advised("eth2", &names), "did you mean eth0 or eth1?");
         assert_eq!(advised("eht0", &names), "did you mean eth0?");
@@ -65,9 +65,9 @@ mod tests {
     }
 
     #[test]
-    fn all_names_when_none_is_near() {
-        assert_eq!(advised("bond7", &["lo", "eth0", "wlan0"]), "the interfaces here are lo, eth0 and wlan0");
-        assert_eq!(advised("bond7", &[]), "this namespace has no interfaces");
+    fn all_names_when_none_is_similar() {
+        assert_eq!(advised("bond7", &["lo", "eth0", "wlan0"]), "existing interfaces: lo, eth0 and wlan0");
+        assert_eq!(advised("bond7", &[]), "this network namespace has no interfaces");
     }
 
     #[test]

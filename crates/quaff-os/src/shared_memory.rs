@@ -1,28 +1,28 @@
-//! Memory that the kernel and we look at together: a mapping of a descriptor, its indices and states
-//! read and written as atomic words, its bytes only where a ring's protocol has made them ours.
+//! Memory shared with the kernel: the mapping of a ring. Indices and states are atomic words; other
+//! bytes are accessed only while the ring's protocol assigns them to user space.
 
 use crate::{Error, Result};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
-/// A shared mapping with one owner here; unmapped on drop.
+/// A shared mapping with one owner in this process; unmapped on drop.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedMemory {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone; which thread holds it makes no difference.
-unsafe impl Send for Shared {}
+// SAFETY: the value is the only owner of its mapping, and no thread-local state refers to it.
+unsafe impl Send for SharedMemory {}
 
-impl Shared {
-    /// Maps `bytes` of what `fd` offers at `offset`, with the page tables filled.
+impl SharedMemory {
+    /// Maps `bytes` of `fd` at `offset`, with the page tables populated.
     pub(crate) fn map(fd: &OwnedFd, bytes: usize, offset: i64, what: &str) -> Result<Self> {
         Self::new(fd.as_raw_fd(), bytes, offset, libc::MAP_SHARED | libc::MAP_POPULATE, what)
     }
 
-    /// Memory of our own, for a test that plays the kernel.
+    /// Anonymous memory, for a test that acts as the kernel.
     #[cfg(test)]
     pub(crate) fn anonymous(bytes: usize) -> Self {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
@@ -43,64 +43,64 @@ impl Shared {
     /// The 32-bit word at `at`.
     ///
     /// # Panics
-    /// When it is not inside, or not aligned.
+    /// When it lies outside the mapping or is not aligned.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4) && at + 4 <= self.bytes, "word {at} of {} bytes", self.bytes);
-        // SAFETY: inside the mapping and aligned, as was just asserted (a mapping begins at a page);
-        // both sides access it as one 32-bit word.
+        // SAFETY: inside the mapping and aligned, as asserted (a mapping begins at a page). The kernel
+        // accesses such a word as a whole, and the methods below take bytes that are not such a word now.
         unsafe { AtomicU32::from_ptr(self.start.add(at).as_ptr().cast()) }
     }
 
-    /// Writes bytes at `at`, which by the ring's protocol the kernel does not read or write now.
+    /// Writes bytes at `at`. By the ring's protocol the kernel does not access them now.
     ///
     /// # Panics
     /// When they do not fit.
     #[inline]
     pub(crate) fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(at.checked_add(bytes.len()).is_some_and(|end| end <= self.bytes));
-        // SAFETY: the range lies inside the mapping, as was just asserted; `bytes` is no part of it,
-        // since nobody is given a slice of it; and `&mut self` makes this our only access.
+        // SAFETY: the range lies inside the mapping, as asserted. `bytes` does not overlap it, since no
+        // method returns a slice of the mapping, and `&mut self` makes this the only access.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(at).as_ptr(), bytes.len()) }
     }
 
-    /// Copies `len` bytes from `from` to `to`, both ours by the ring's protocol.
+    /// Copies `len` bytes from `from` to `to`. By the ring's protocol the kernel accesses neither now.
     ///
     /// # Panics
-    /// When one of the ranges is not inside.
+    /// When one of the ranges reaches outside the mapping.
     pub(crate) fn copy(&mut self, from: usize, to: usize, len: usize) {
         let inside = |at: usize| at.checked_add(len).is_some_and(|end| end <= self.bytes);
         assert!(inside(from) && inside(to));
-        // SAFETY: both ranges lie inside the mapping, as was just asserted; ptr::copy lets them overlap.
+        // SAFETY: both ranges lie inside the mapping, as asserted; ptr::copy permits overlap.
         unsafe { std::ptr::copy(self.start.add(from).as_ptr(), self.start.add(to).as_ptr(), len) }
     }
 
-    /// Appends `len` bytes at `at` to `to`, which by the ring's protocol the kernel does not write now.
+    /// Appends `len` bytes at `at` to `to`. By the ring's protocol the kernel does not write them now.
     ///
     /// # Panics
-    /// When they are not inside.
+    /// When they reach outside the mapping.
     pub(crate) fn read(&self, at: usize, len: usize, to: &mut Vec<u8>) {
         assert!(at.checked_add(len).is_some_and(|end| end <= self.bytes));
-        // SAFETY: the range lies inside the mapping, as was just asserted; the caller keeps to the ring's
-        // protocol, by which the kernel leaves it alone, and the slice is gone when this returns.
+        // SAFETY: the range lies inside the mapping, as asserted. The caller keeps the ring's protocol, by
+        // which the kernel does not write there, and the slice does not outlive this call.
         to.extend_from_slice(unsafe { std::slice::from_raw_parts(self.start.add(at).as_ptr(), len) });
     }
 
-    /// Reads 8 bytes at `at`, which by the ring's protocol the kernel does not write now.
+    /// Reads 8 bytes at `at`. By the ring's protocol the kernel does not write them now.
     ///
     /// # Panics
-    /// When they are not inside.
+    /// When they reach outside the mapping.
     #[inline]
     pub(crate) fn read_u64(&self, at: usize) -> u64 {
         assert!(at.checked_add(8).is_some_and(|end| end <= self.bytes));
-        // SAFETY: inside the mapping, as was just asserted; any alignment will do.
+        // SAFETY: inside the mapping, as asserted; the read permits any alignment.
         unsafe { self.start.add(at).cast::<u64>().read_unaligned() }
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedMemory {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made in `new` with this very size, and no borrow of it outlives self.
+        // SAFETY: `new` made the mapping with this size, and no borrow of it outlives `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn words_and_bytes_are_the_same_memory() {
-        let mut shared = Shared::anonymous(4096);
+        let mut shared = SharedMemory::anonymous(4096);
         shared.write(8, &[1, 0, 0, 0, 2, 0, 0, 0]);
         assert_eq!(shared.word(12).load(Ordering::Relaxed), 2);
         assert_eq!(shared.read_u64(8), 0x2_0000_0001);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn nothing_outside_is_touched() {
-        let past_the_end: [fn(&mut Shared) -> u64; 6] = [
+        let past_the_end: [fn(&mut SharedMemory) -> u64; 6] = [
             |shared| shared.word(4096).load(Ordering::Relaxed).into(),
             |shared| shared.word(2).load(Ordering::Relaxed).into(),
             |shared| {
@@ -143,7 +143,7 @@ mod tests {
             },
         ];
         for access in past_the_end {
-            let mut shared = Shared::anonymous(4096);
+            let mut shared = SharedMemory::anonymous(4096);
             let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| access(&mut shared)));
             assert!(caught.is_err());
         }

@@ -1,5 +1,5 @@
-//! Who reads packets: the packet sockets of a network namespace (`packet_seq_show`, net/packet/af_packet.c),
-//! and the processes that hold them.
+//! The packet sockets of a network namespace (`packet_seq_show`, net/packet/af_packet.c), and the processes
+//! that hold them.
 
 use super::text;
 use crate::{Result, Try};
@@ -9,14 +9,21 @@ use std::path::Path;
 /// A packet socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketSocket {
-    /// The EtherType that it asks for; 3 (`ETH_P_ALL`) is every frame, 0 none.
+    /// The EtherType that it receives; 3 (`ETH_P_ALL`) is every frame, 0 none.
     pub protocol: u16,
-    /// The interface that it is bound to; 0 is each.
+    /// The interface that it is bound to; 0 is all.
     pub ifindex: u32,
-    /// It is hooked in.
+    /// It is attached to the receive path.
     pub is_running: bool,
-    /// The number of its inode, by which processes hold it.
+    /// The inode number, as in the links below `/proc/PID/fd`.
     pub inode: u64,
+}
+
+impl PacketSocket {
+    /// Returns whether the socket receives frames of interface `ifindex`.
+    pub(crate) fn receives_on(&self, ifindex: u32) -> bool {
+        self.protocol != 0 && self.is_running && (self.ifindex == 0 || self.ifindex == ifindex)
+    }
 }
 
 /// A process that holds a socket.
@@ -24,9 +31,8 @@ pub struct PacketSocket {
 pub struct Owner {
     /// The socket.
     pub inode: u64,
-    /// The process.
     pub pid: u32,
-    /// Its name.
+    /// The process name (`/proc/PID/comm`).
     pub name: String,
 }
 
@@ -37,7 +43,7 @@ pub fn packet_sockets(root: &Path) -> Result<Vec<PacketSocket>> {
     Ok(text.lines().skip(1).filter_map(socket).collect())
 }
 
-/// A line: sk, RefCnt, Type, Proto (hex), Iface, R, Rmem, User, Inode.
+/// One line: sk, RefCnt, Type, Proto (hex), Iface, R, Rmem, User, Inode.
 fn socket(line: &str) -> Option<PacketSocket> {
     let words: Vec<_> = line.split_whitespace().collect();
     let [_, _, _, protocol, ifindex, running, _, _, inode, ..] = words[..] else { return None };
@@ -49,7 +55,7 @@ fn socket(line: &str) -> Option<PacketSocket> {
     })
 }
 
-/// The sockets of this process.
+/// The inode numbers of the sockets of this process.
 pub fn own_sockets(root: &Path) -> Vec<u64> {
     sockets_of(&root.join("proc/self"))
 }
@@ -59,7 +65,7 @@ fn sockets_of(process: &Path) -> Vec<u64> {
     entries.flatten().filter_map(|entry| inode(&fs::read_link(entry.path()).ok()?)).collect()
 }
 
-/// The processes that hold these sockets, as far as we may look: all of them for root.
+/// The processes that hold these sockets, of those that this user may inspect; root sees all.
 pub fn owners(root: &Path, inodes: &[u64]) -> Vec<Owner> {
     let mut owners = Vec::new();
     for pid in pids(root) {
@@ -74,7 +80,7 @@ pub fn owners(root: &Path, inodes: &[u64]) -> Vec<Owner> {
     owners
 }
 
-/// A process of that name, if one runs.
+/// The first running process of that name.
 pub fn process_named(root: &Path, wanted: &str) -> Option<u32> {
     pids(root).into_iter().find(|pid| name(&root.join("proc").join(pid.to_string())) == wanted)
 }
@@ -103,11 +109,23 @@ mod tests {
     #[test]
     fn a_line_is_a_socket() {
         let line = "00000000c7d1b0a1 3      3    0003   2     1       0      0      27373 ";
-        let told = PacketSocket { protocol: 3, ifindex: 2, is_running: true, inode: 27373 };
-        assert_eq!(socket(line), Some(told));
+        let expected = PacketSocket { protocol: 3, ifindex: 2, is_running: true, inode: 27373 };
+        assert_eq!(socket(line), Some(expected));
         for bad in ["", "x 3 3 zz 2 1 0 0 27373", "x 3 3 0003 2 1 0 0"] {
             assert_eq!(socket(bad), None, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn only_a_bound_receiver_of_the_interface_receives() {
+        let receives = |words: &str| {
+            let line = format!("00000000c7d1b0a1 3      3    {words} 0      0      27373 ");
+            socket(&line).expect("a line").receives_on(2)
+        };
+        assert!(receives("0003   2     1") && receives("0003   0     1"));
+        assert!(!receives("0003   3     1"), "another interface");
+        assert!(!receives("0000   2     1"), "it only sends");
+        assert!(!receives("0003   2     0"), "it is not bound yet");
     }
 
     #[test]
