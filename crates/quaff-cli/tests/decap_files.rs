@@ -6,8 +6,8 @@ mod made;
 mod support;
 
 use quaff_lab::testing::{captures, skip};
+use quaff_testpackets::{self as build, Erspan};
 use quaff_wire::decode::{Decoder, Item, Step};
-use quaff_wire::tunnel::build::{self, Erspan};
 use std::path::Path;
 use std::process::Command;
 use support::{QUAFF, folder, run, tool};

@@ -4,11 +4,11 @@ mod support;
 
 use quaff_lab::Running;
 use quaff_os::rtnl::{self, Rtnl, VethEnd, VethPlan};
+use quaff_testpackets as build;
 use quaff_wire::decode::{Decoder, Item, Step};
 use quaff_wire::net::{self, UDP};
 use quaff_wire::pcap::encode::{Resolution, file_header};
 use quaff_wire::rewrite::{AddressMaps, Rewrite, Ttl};
-use quaff_wire::tunnel::build;
 use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;

@@ -2,13 +2,13 @@
 //! where the meaning is the same. docs/decisions/0019 says where it is not.
 
 use quaff_lab::testing::{self, captures, skip};
+use quaff_testpackets as build;
 use quaff_wire::client::RoleClassifier;
 use quaff_wire::decode::{Decoder, Item, Step};
 use quaff_wire::flow::FlowCount;
 use quaff_wire::net::{self, Ip, TCP, UDP};
 use quaff_wire::pcap::encode::{Resolution, file_header};
 use quaff_wire::rewrite::{AddressMaps, FixLength, Rewrite, TrafficClass, Ttl, Verdict};
-use quaff_wire::tunnel::build;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -5,8 +5,8 @@ mod support;
 
 use quaff_lab::Running;
 use quaff_lab::testing::{captures, skip};
+use quaff_testpackets as build;
 use quaff_wire::decode::{Decoder, Item, Step};
-use quaff_wire::tunnel::build;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;

@@ -5,8 +5,8 @@
 mod made;
 
 use quaff_lab::testing::{captures, skip};
+use quaff_testpackets::{self as build, Erspan};
 use quaff_wire::decode::{Decoder, Item, Step};
-use quaff_wire::tunnel::build::{self, Erspan};
 use quaff_wire::tunnel::{Inner, Outcome, TunnelKinds, strip};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

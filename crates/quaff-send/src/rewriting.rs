@@ -283,9 +283,9 @@ fn side(sides: &mut Option<RoleClassifier>, plan: &RewritePlan, frame: &[u8], ou
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaff_testpackets as build;
     use quaff_wire::probe::{Classified, classify};
     use quaff_wire::rewrite::TagEdit;
-    use quaff_wire::tunnel::build;
     use std::net::Ipv4Addr;
 
     /// Datagrams with so many bytes of payload, again in each pass.

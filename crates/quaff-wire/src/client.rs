@@ -225,8 +225,8 @@ fn hash(address: IpAddr) -> u64 {
 mod tests {
     use super::*;
     use crate::net::{ICMP, UDP};
-    use crate::tunnel::build;
     use proptest::prelude::*;
+    use quaff_testpackets as build;
     use std::net::Ipv4Addr;
 
     fn ip(last: u8) -> Ipv4Addr {

@@ -11,6 +11,7 @@ pub mod decode;
 pub mod filter;
 pub mod fingerprint;
 pub mod flow;
+mod item;
 pub mod linktype;
 pub mod net;
 pub mod pcap;

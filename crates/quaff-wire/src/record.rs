@@ -1,15 +1,14 @@
 //! A captured packet on its way into a file, whatever the file's format.
 
 use crate::net::{MACS_BYTES, TAG_BYTES};
-use crate::pcapng::{EPB_FLAGS_INBOUND, EPB_FLAGS_OUTBOUND};
 
 /// Offset of a VLAN tag: after the two MAC addresses (IEEE 802.1Q, 9.3).
 pub(crate) const TAG_OFFSET: usize = MACS_BYTES;
 
-/// Direction: the packet came in (`epb_flags`).
-pub const INBOUND: u32 = EPB_FLAGS_INBOUND;
-/// Direction: the packet went out (`epb_flags`).
-pub const OUTBOUND: u32 = EPB_FLAGS_OUTBOUND;
+/// Direction of a received packet, as `epb_flags` of pcapng has it.
+pub const INBOUND: u32 = 0b01;
+/// Direction of a sent packet, as `epb_flags` of pcapng has it.
+pub const OUTBOUND: u32 = 0b10;
 
 /// A packet to be written.
 #[derive(Debug, Clone, Copy, Default)]

@@ -6,8 +6,8 @@ mod relocated;
 
 use self::relocated::{BOTH, MATCHED, UNDECIDED, program, run};
 use proptest::prelude::*;
+use quaff_testpackets::{self as build, Erspan, ErspanIii, Gre};
 use quaff_wire::filter::{Program, Relocation, Subject, relocate};
-use quaff_wire::tunnel::build::{self, Erspan, ErspanIii, Gre};
 use quaff_wire::tunnel::{Outcome, TunnelKind, TunnelKinds, strip};
 
 const V4: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 0, 0, 1);

@@ -2,9 +2,9 @@
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
+use quaff_testpackets as build;
 use quaff_wire::net::{self, ICMP, ICMPV6, SCTP, TCP, UDP};
 use quaff_wire::rewrite::{AddressMaps, FixLength, Rewrite, TagEdit, TrafficClass, Ttl, Verdict};
-use quaff_wire::tunnel::build;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 fn maps(words: &[&str], seed: Option<u64>) -> AddressMaps {

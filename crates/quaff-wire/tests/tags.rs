@@ -1,12 +1,12 @@
 //! Every reader of frames knows the same VLAN tags: what is rewritten is also split, decapsulated, counted and
 //! compared.
 
+use quaff_testpackets as build;
 use quaff_wire::fingerprint::{Mask, sketch};
 use quaff_wire::flow::FlowCount;
 use quaff_wire::linktype::ETHERNET;
 use quaff_wire::net::{self, UDP};
 use quaff_wire::split::frame_flow;
-use quaff_wire::tunnel::build;
 use quaff_wire::tunnel::{Outcome, TunnelKinds, strip};
 use std::net::Ipv4Addr;
 

@@ -3,7 +3,7 @@
 
 mod tunnels;
 
-use quaff_wire::tunnel::build::{self, Erspan, ErspanIii, Gre};
+use quaff_testpackets::{self as build, Erspan, ErspanIii, Gre};
 use quaff_wire::tunnel::{
     Direction, ErspanTime, Granularity, Inner, Outcome, Session, TunnelFragment, TunnelKind, TunnelKinds,
     Upper, strip, strip_datagram,

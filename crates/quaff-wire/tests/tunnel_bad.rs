@@ -3,7 +3,7 @@
 mod tunnels;
 
 use proptest::prelude::*;
-use quaff_wire::tunnel::build::{self, Erspan, ErspanIii, Gre};
+use quaff_testpackets::{self as build, Erspan, ErspanIii, Gre};
 use quaff_wire::tunnel::{
     Control, Damage, Granularity, Outcome, Reason, TunnelKind, TunnelKinds, strip, strip_datagram,
 };

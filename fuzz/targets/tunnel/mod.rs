@@ -1,6 +1,6 @@
 //! What must hold of the answer to any bytes, and the ways into each family of tunnels.
 
-use quaff_wire::tunnel::build;
+use quaff_testpackets as build;
 use quaff_wire::tunnel::{Inner, TunnelKind, TunnelKinds, Outcome, strip, strip_datagram};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -16,5 +16,5 @@ mod run;
 pub use insn::Insn;
 pub use layout_match::{TunnelLayout, TunnelLayouts};
 pub use program::{Program, ProgramError};
-pub use relocate::{INSNS_MAX, NotRelocatable, Relocated, Relocation, relocate};
+pub use relocate::{NotRelocatable, Relocated, Relocation, relocate};
 pub use run::{Ancillary, Subject};

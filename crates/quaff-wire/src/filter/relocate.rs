@@ -16,7 +16,7 @@ use crate::net::{TAG_BYTES, TPID_CUSTOMER};
 use crate::record::TAG_OFFSET;
 
 /// The most instructions that the kernel takes (`BPF_MAXINSNS`).
-pub const INSNS_MAX: usize = 4096;
+pub(crate) const INSNS_MAX: usize = 4096;
 /// No frame is this long: a load from here on never succeeds.
 const FAR: u32 = 0x00ff_ffff;
 

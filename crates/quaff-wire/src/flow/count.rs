@@ -198,8 +198,8 @@ fn ports(header: &[u8], protocol: u8, is_like_tcpreplay: bool) -> Result<[u16; 2
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tunnel::build;
     use proptest::prelude::*;
+    use quaff_testpackets as build;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);

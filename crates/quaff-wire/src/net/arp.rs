@@ -33,7 +33,7 @@ pub struct Arp {
     pub sender_mac: [u8; 6],
     pub sender_ip: Ipv4Addr,
     /// Zeros in a question.
-    pub target_mac: [u8; 6],
+    pub(crate) target_mac: [u8; 6],
     pub target_ip: Ipv4Addr,
 }
 

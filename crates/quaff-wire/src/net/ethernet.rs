@@ -4,11 +4,11 @@ use super::be16;
 use super::vlan::{TAG_BYTES, TPID_CUSTOMER};
 
 /// Bytes of the two MAC addresses.
-pub const MACS_BYTES: usize = 12;
+pub(crate) const MACS_BYTES: usize = 12;
 /// Bytes of an Ethernet header without tags.
 pub const ETHERNET_BYTES: usize = MACS_BYTES + 2;
 /// The shortest frame without its FCS; cards pad shorter ones (IEEE 802.3, 3.2.8).
-pub const ETHERNET_FRAME_BYTES_MIN: usize = 60;
+pub(crate) const ETHERNET_FRAME_BYTES_MIN: usize = 60;
 /// The largest value in place of the EtherType that is a length (IEEE 802.3, 3.2.6).
 pub(crate) const LENGTH_MAX: u16 = 1500;
 

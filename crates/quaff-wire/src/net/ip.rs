@@ -24,7 +24,7 @@ pub struct Ip {
 pub struct Fragment {
     /// The same in each fragment of a datagram.
     pub id: u32,
-    pub offset_bytes: u16,
+    pub(crate) offset_bytes: u16,
     /// Set in all fragments but the last one.
     pub more: bool,
 }
@@ -71,7 +71,7 @@ impl Ip {
 }
 
 /// The IP header at offset `at`, of either version, as in a frame without a link header.
-pub fn ip_at(frame: &[u8], at: usize) -> Option<Ip> {
+pub(crate) fn ip_at(frame: &[u8], at: usize) -> Option<Ip> {
     match frame.get(at)? >> 4 {
         4 => ipv4_at(frame, at),
         6 => ipv6_at(frame, at),

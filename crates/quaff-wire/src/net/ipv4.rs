@@ -1,6 +1,7 @@
 //! IPv4 (RFC 791): the fixed header, read field by field.
 
 use super::ip::Fragment;
+use crate::checksum;
 use std::net::Ipv4Addr;
 
 /// Bytes of a header without options.
@@ -60,4 +61,29 @@ impl<'a> Ipv4<'a> {
     pub(crate) fn destination(self) -> Ipv4Addr {
         Ipv4Addr::new(self.0[16], self.0[17], self.0[18], self.0[19])
     }
+}
+
+/// A header without options before `payload_bytes`, with identification 1 and TTL 64. The total length is 0 when it
+/// does not fit.
+pub(crate) fn header(
+    [source, destination]: [Ipv4Addr; 2],
+    protocol: u8,
+    payload_bytes: usize,
+) -> [u8; IPV4_BYTES] {
+    let mut header = [0; IPV4_BYTES];
+    header[0] = 0x45;
+    header[2..4].copy_from_slice(&u16::try_from(IPV4_BYTES + payload_bytes).unwrap_or(0).to_be_bytes());
+    header[5] = 1;
+    header[8..10].copy_from_slice(&[64, protocol]);
+    header[12..16].copy_from_slice(&source.octets());
+    header[16..20].copy_from_slice(&destination.octets());
+    set_checksum(&mut header);
+    header
+}
+
+/// Computes the checksum of a header anew.
+pub(crate) fn set_checksum(header: &mut [u8]) {
+    header[10..12].fill(0);
+    let sum = !checksum::sum(header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
 }

@@ -2,7 +2,7 @@
 //!
 //! [`layers`] goes from the MAC addresses to the transport header by offsets into bytes that stay where they are;
 //! rewriting, splitting, decapsulation, flow counting, probes and fingerprints use the same steps. Tunnels are not
-//! entered: [`crate::tunnel`] does that. A frame that is cut or damaged has the layers before the damage. Nothing here
+//! entered: `tunnel` does that. A frame that is cut or damaged has the layers before the damage. Nothing here
 //! panics, copies or allocates.
 
 pub mod arp;
@@ -17,14 +17,16 @@ pub(crate) mod tcp;
 pub(crate) mod udp;
 pub(crate) mod vlan;
 
-pub use ethernet::{ETHERNET_BYTES, ETHERNET_FRAME_BYTES_MIN, ETHERTYPE_ARP, MACS_BYTES, frame_bytes_max};
+pub use ethernet::{ETHERNET_BYTES, ETHERTYPE_ARP, frame_bytes_max};
+pub(crate) use ethernet::{ETHERNET_FRAME_BYTES_MIN, MACS_BYTES};
 pub(crate) use ethernet::{
     ETHERTYPE_FABRICPATH, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM,
     ETHERTYPE_PBB, ETHERTYPE_PPPOE, ETHERTYPE_TEB, LENGTH_MAX,
 };
 pub use icmp::{ICMP, ICMPV6};
 pub(crate) use ip::addresses;
-pub use ip::{Fragment, Ip, ip_at};
+pub(crate) use ip::ip_at;
+pub use ip::{Fragment, Ip};
 pub(crate) use ipv4::IPV4_BYTES;
 pub use tcp::TCP;
 pub use udp::{UDP, UDP_BYTES};

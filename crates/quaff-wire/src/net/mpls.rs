@@ -47,3 +47,11 @@ pub(crate) fn skip_labels(bytes: &[u8]) -> Option<(usize, Label)> {
     }
     None
 }
+
+/// Appends a stack of these labels, the outermost first, with TTL 64.
+pub(crate) fn push_labels(bytes: &mut Vec<u8>, labels: &[u32]) {
+    for (at, label) in labels.iter().enumerate() {
+        let entry = label << 12 | u32::from(at + 1 == labels.len()) << 8 | 64;
+        bytes.extend(entry.to_be_bytes());
+    }
+}

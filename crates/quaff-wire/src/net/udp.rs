@@ -14,3 +14,10 @@ pub(crate) const CHECKSUM_OFFSET: usize = 6;
 pub(crate) fn fields(bytes: &[u8; UDP_BYTES]) -> [u16; 3] {
     [0, 2, 4].map(|at| be16(bytes, at).unwrap_or_default())
 }
+
+/// A header before `payload_bytes`, without a checksum.
+pub(crate) fn header([source, destination]: [u16; 2], payload_bytes: usize) -> [u8; UDP_BYTES] {
+    let length = u16::try_from(UDP_BYTES + payload_bytes).unwrap_or(0);
+    let words = [source, destination, length, 0].map(u16::to_be_bytes);
+    std::array::from_fn(|i| words[i / 2][i % 2])
+}

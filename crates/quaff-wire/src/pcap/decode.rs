@@ -2,7 +2,7 @@
 
 use super::layout::{Chain, Form, Head, RecordLayout, of_magic};
 use super::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
-use crate::decode::{ByteOrder, Damage, Find, Frame, Interface, Item, Reason, Step, UNIT_BYTES_MAX, Unit};
+use crate::item::{ByteOrder, Damage, Find, Frame, Interface, Item, Reason, Step, UNIT_BYTES_MAX, Unit};
 
 /// libpcap's and Wireshark's own limit; a record may exceed the snaplen of its file up to this.
 const CAPTURED_BYTES_USUAL: u32 = 256 << 10;
@@ -41,7 +41,7 @@ impl Decoder {
         Self { is_strict: true, ..Self::default() }
     }
 
-    /// See [`crate::decode::Decoder::next`].
+    /// See `decode::Decoder::next`.
     #[inline]
     pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
         let Some(form) = &self.form else { return self.file_header(bytes) };
@@ -69,12 +69,12 @@ impl Decoder {
         Ok(Step::Item(Item::Frame(frame)))
     }
 
-    /// See [`crate::decode::Decoder::no_more`].
+    /// See `decode::Decoder::no_more`.
     pub fn no_more(&mut self) {
         self.no_more = true;
     }
 
-    /// See [`crate::decode::Decoder::end`].
+    /// See `decode::Decoder::end`.
     pub fn end(&self, rest: &[u8]) -> Result<(), Damage> {
         let unit = match (&self.form, self.form.and_then(|form| form.head(rest))) {
             (None, _) if rest.is_empty() => return Err(Damage::at_start(Reason::Empty)),
@@ -86,7 +86,7 @@ impl Decoder {
         Err(self.damage(unit, Reason::CutOff(rest.len() as u64)))
     }
 
-    /// See [`crate::decode::Decoder::offset`].
+    /// See `decode::Decoder::offset`.
     pub fn offset(&self) -> u64 {
         self.offset
     }

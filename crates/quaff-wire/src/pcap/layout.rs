@@ -5,8 +5,8 @@
 
 use super::{MAGIC_IXIA_HARDWARE, MAGIC_IXIA_SOFTWARE, MAGIC_KUZNETZOV, MAGIC_MICROSECONDS};
 use super::{MAGIC_NANOSECONDS, RECORD_HEADER_BYTES};
-use crate::decode::{ByteOrder, UNIT_BYTES_MAX};
-use crate::pcapng::{EPB_FLAGS_INBOUND, EPB_FLAGS_OUTBOUND};
+use crate::item::{ByteOrder, UNIT_BYTES_MAX};
+use crate::record::{INBOUND, OUTBOUND};
 use std::fmt;
 
 /// How the records of a pcap file are laid out.
@@ -273,11 +273,11 @@ fn aix_linktype(network: u32) -> Option<u16> {
 /// `epb_flags` from PACKET_HOST and its like (linux/if_packet.h): direction, and kind of reception.
 fn flags_of(pkttype: u8) -> u32 {
     match pkttype {
-        0 => EPB_FLAGS_INBOUND | 1 << 2,
-        1 => EPB_FLAGS_INBOUND | 3 << 2,
-        2 => EPB_FLAGS_INBOUND | 2 << 2,
-        3 => EPB_FLAGS_INBOUND | 4 << 2,
-        4 => EPB_FLAGS_OUTBOUND,
+        0 => INBOUND | 1 << 2,
+        1 => INBOUND | 3 << 2,
+        2 => INBOUND | 2 << 2,
+        3 => INBOUND | 4 << 2,
+        4 => OUTBOUND,
         _ => 0,
     }
 }

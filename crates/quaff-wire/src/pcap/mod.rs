@@ -7,20 +7,20 @@ mod layout;
 pub use layout::RecordLayout;
 
 /// First word of a file whose times are in microseconds, in the byte order of the file.
-pub const MAGIC_MICROSECONDS: u32 = 0xA1B2_C3D4;
+pub(crate) const MAGIC_MICROSECONDS: u32 = 0xA1B2_C3D4;
 /// First word of a file whose times are in nanoseconds, in the byte order of the file.
-pub const MAGIC_NANOSECONDS: u32 = 0xA1B2_3C4D;
+pub(crate) const MAGIC_NANOSECONDS: u32 = 0xA1B2_3C4D;
 /// First word of a file whose record headers Alexey Kuznetzov's patches made longer (1999).
-pub const MAGIC_KUZNETZOV: u32 = 0xA1B2_CD34;
+pub(crate) const MAGIC_KUZNETZOV: u32 = 0xA1B2_CD34;
 /// First word of a hardware capture of Ixia's, in ns.
-pub const MAGIC_IXIA_HARDWARE: u32 = 0x1C00_01AC;
+pub(crate) const MAGIC_IXIA_HARDWARE: u32 = 0x1C00_01AC;
 /// First word of a software capture of Ixia's, in µs.
-pub const MAGIC_IXIA_SOFTWARE: u32 = 0x1C00_01AB;
+pub(crate) const MAGIC_IXIA_SOFTWARE: u32 = 0x1C00_01AB;
 /// The version that everybody writes: 2.4.
-pub const VERSION_MAJOR: u16 = 2;
+pub(crate) const VERSION_MAJOR: u16 = 2;
 /// The version that everybody writes: 2.4.
-pub const VERSION_MINOR: u16 = 4;
+pub(crate) const VERSION_MINOR: u16 = 4;
 /// Bytes of the file header.
-pub const FILE_HEADER_BYTES: usize = 24;
+pub(crate) const FILE_HEADER_BYTES: usize = 24;
 /// Bytes of the header before each packet.
 pub const RECORD_HEADER_BYTES: usize = 16;

@@ -6,7 +6,7 @@
 use super::option::{self, Options};
 use super::time::TimeScale;
 use super::*;
-use crate::decode::{
+use crate::item::{
     ByteOrder, Damage, Frame, Interface, Item, Reason, Section, Statistics, Step, UNIT_BYTES_MAX, Unit,
 };
 
@@ -88,7 +88,7 @@ impl Decoder {
         Self { is_strict: true, ..Self::default() }
     }
 
-    /// See [`crate::decode::Decoder::next`].
+    /// See `decode::Decoder::next`.
     #[inline]
     pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
         loop {
@@ -130,12 +130,12 @@ impl Decoder {
         }
     }
 
-    /// See [`crate::decode::Decoder::no_more`].
+    /// See `decode::Decoder::no_more`.
     pub fn no_more(&mut self) {
         self.no_more = true;
     }
 
-    /// See [`crate::decode::Decoder::end`].
+    /// See `decode::Decoder::end`.
     pub fn end(&self, rest: &[u8]) -> Result<(), Damage> {
         if self.skip.left > 0 {
             let seen = u64::from(self.skip.length - self.skip.left);
@@ -152,7 +152,7 @@ impl Decoder {
         Err(Damage { offset: self.offset, unit, reason: Reason::CutOff(rest.len() as u64) })
     }
 
-    /// See [`crate::decode::Decoder::offset`].
+    /// See `decode::Decoder::offset`.
     pub fn offset(&self) -> u64 {
         self.offset
     }

@@ -9,7 +9,7 @@ use crate::record::{self, Record};
 
 /// The type of a padding block, from the range for local use (bit 31 set), which readers skip. A
 /// Custom Block would be the obvious choice, but Wireshark lists those among the packets.
-pub const PADDING_BLOCK: u32 = 0x8071_7561;
+pub(crate) const PADDING_BLOCK: u32 = 0x8071_7561;
 /// The smallest padding: type, length, length.
 pub const PADDING_BYTES_MIN: usize = BLOCK_BYTES_MIN as usize;
 /// The longest options that [`epb`] writes: flags, drop count, end.

@@ -8,95 +8,85 @@ pub mod decode;
 pub mod encode;
 mod option;
 mod search;
-pub mod time;
+pub(crate) mod time;
 
 /// Section Header Block; the value reads the same in both byte orders.
-pub const SHB: u32 = 0x0A0D_0D0A;
+pub(crate) const SHB: u32 = 0x0A0D_0D0A;
 /// Interface Description Block.
 pub const IDB: u32 = 0x0000_0001;
 /// Packet Block, obsolete since 2004; still read.
-pub const PB: u32 = 0x0000_0002;
+pub(crate) const PB: u32 = 0x0000_0002;
 /// Simple Packet Block.
-pub const SPB: u32 = 0x0000_0003;
+pub(crate) const SPB: u32 = 0x0000_0003;
 /// Name Resolution Block.
-pub const NRB: u32 = 0x0000_0004;
+pub(crate) const NRB: u32 = 0x0000_0004;
 /// Interface Statistics Block.
 pub const ISB: u32 = 0x0000_0005;
 /// Enhanced Packet Block.
-pub const EPB: u32 = 0x0000_0006;
+pub(crate) const EPB: u32 = 0x0000_0006;
 /// Block of the systemd journal's export format.
-pub const JOURNAL: u32 = 0x0000_0009;
+pub(crate) const JOURNAL: u32 = 0x0000_0009;
 /// Decryption Secrets Block.
-pub const DSB: u32 = 0x0000_000A;
+pub(crate) const DSB: u32 = 0x0000_000A;
 /// Custom Block that tools may copy to another file.
-pub const CB: u32 = 0x0000_0BAD;
+pub(crate) const CB: u32 = 0x0000_0BAD;
 /// Custom Block that tools must not copy.
-pub const CB_NO_COPY: u32 = 0x4000_0BAD;
+pub(crate) const CB_NO_COPY: u32 = 0x4000_0BAD;
 
 /// The first field of a section, in the byte order of the section.
-pub const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
+pub(crate) const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
 /// The version of the format: 1.0 (1.2 is the same thing under another number).
-pub const VERSION_MAJOR: u16 = 1;
+pub(crate) const VERSION_MAJOR: u16 = 1;
 /// Block type, and total length at both ends.
-pub const BLOCK_BYTES_MIN: u32 = 12;
+pub(crate) const BLOCK_BYTES_MIN: u32 = 12;
 
 /// Ends a list of options.
-pub const OPT_ENDOFOPT: u16 = 0;
+pub(crate) const OPT_ENDOFOPT: u16 = 0;
 /// UTF-8 text about the block that it is in.
-pub const OPT_COMMENT: u16 = 1;
+pub(crate) const OPT_COMMENT: u16 = 1;
 
 /// SHB: the hardware that made the section.
-pub const SHB_HARDWARE: u16 = 2;
+pub(crate) const SHB_HARDWARE: u16 = 2;
 /// SHB: the operating system that made the section.
-pub const SHB_OS: u16 = 3;
+pub(crate) const SHB_OS: u16 = 3;
 /// SHB: the program that made the section.
-pub const SHB_USERAPPL: u16 = 4;
+pub(crate) const SHB_USERAPPL: u16 = 4;
 
 /// IDB: name of the interface.
-pub const IF_NAME: u16 = 2;
+pub(crate) const IF_NAME: u16 = 2;
 /// IDB: description of the interface.
-pub const IF_DESCRIPTION: u16 = 3;
+pub(crate) const IF_DESCRIPTION: u16 = 3;
 /// IDB: hardware address, 6 bytes.
-pub const IF_MACADDR: u16 = 6;
+pub(crate) const IF_MACADDR: u16 = 6;
 /// IDB: speed in bits per second, 64 bits.
-pub const IF_SPEED: u16 = 8;
+pub(crate) const IF_SPEED: u16 = 8;
 /// IDB: resolution of times, 1 byte, see [`time::TimeScale`].
-pub const IF_TSRESOL: u16 = 9;
+pub(crate) const IF_TSRESOL: u16 = 9;
 /// IDB: the capture filter: one byte for its kind (0 is a libpcap string), then the filter.
-pub const IF_FILTER: u16 = 11;
+pub(crate) const IF_FILTER: u16 = 11;
 /// IDB: operating system of the machine that has the interface.
-pub const IF_OS: u16 = 12;
-/// IDB: bytes of the frame check sequence in each packet, 1 byte.
-pub const IF_FCSLEN: u16 = 13;
+pub(crate) const IF_OS: u16 = 12;
 /// IDB: seconds to add to each time, signed 64 bits.
-pub const IF_TSOFFSET: u16 = 14;
-/// IDB: the hardware of the interface.
-pub const IF_HARDWARE: u16 = 15;
+pub(crate) const IF_TSOFFSET: u16 = 14;
 
 /// EPB: link-layer flags, 32 bits: direction in bits 0-1.
-pub const EPB_FLAGS: u16 = 2;
+pub(crate) const EPB_FLAGS: u16 = 2;
 /// EPB: packets lost between this packet and the one before it on the interface, 64 bits.
-pub const EPB_DROPCOUNT: u16 = 4;
+pub(crate) const EPB_DROPCOUNT: u16 = 4;
 /// PB: the same flags as [`EPB_FLAGS`].
-pub const PACK_FLAGS: u16 = 2;
-/// Bits of [`EPB_FLAGS`] that hold the direction.
-pub const EPB_FLAGS_DIRECTION: u32 = 0b11;
-/// Direction: the packet came in.
-pub const EPB_FLAGS_INBOUND: u32 = 0b01;
-/// Direction: the packet went out.
-pub const EPB_FLAGS_OUTBOUND: u32 = 0b10;
+pub(crate) const PACK_FLAGS: u16 = 2;
 
 /// ISB: when the capture began, high and low half of a 64-bit time.
-pub const ISB_STARTTIME: u16 = 2;
+pub(crate) const ISB_STARTTIME: u16 = 2;
 /// ISB: when the capture ended.
-pub const ISB_ENDTIME: u16 = 3;
+pub(crate) const ISB_ENDTIME: u16 = 3;
 /// ISB: packets received by the interface, 64 bits, since the capture began, as all that follow.
 pub const ISB_IFRECV: u16 = 4;
 /// ISB: packets dropped by the interface for want of resources.
 pub const ISB_IFDROP: u16 = 5;
 /// ISB: packets that the filter let pass.
-pub const ISB_FILTERACCEPT: u16 = 6;
+pub(crate) const ISB_FILTERACCEPT: u16 = 6;
 /// ISB: packets dropped by the operating system.
-pub const ISB_OSDROP: u16 = 7;
+pub(crate) const ISB_OSDROP: u16 = 7;
 /// ISB: packets delivered to the user.
-pub const ISB_USRDELIV: u16 = 8;
+pub(crate) const ISB_USRDELIV: u16 = 8;

@@ -1,7 +1,7 @@
 //! The options of a pcapng block (section 3.5 of the draft): a code, a length, a padded value.
 
 use super::OPT_ENDOFOPT;
-use crate::decode::{ByteOrder, Reason};
+use crate::item::{ByteOrder, Reason};
 
 /// Goes over the options of one block; ends at `opt_endofopt` or at the end of the block.
 pub(super) struct Options<'a> {

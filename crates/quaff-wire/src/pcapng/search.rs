@@ -6,7 +6,7 @@
 use super::decode::Decoder;
 use super::encode::PADDING_BLOCK;
 use super::*;
-use crate::decode::{ByteOrder, Find, UNIT_BYTES_MAX};
+use crate::item::{ByteOrder, Find, UNIT_BYTES_MAX};
 
 /// Type and length.
 const HEAD_BYTES: usize = 8;

@@ -8,7 +8,7 @@ const NS_PER_S: i128 = 1_000_000_000;
 /// (microseconds) where the option is absent. `if_tsoffset` are seconds to add to each time.
 /// What lies outside 1970 to 2554 is held at the nearer end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimeScale {
+pub(crate) struct TimeScale {
     unit: Unit,
     offset_ns: i128,
 }
@@ -31,7 +31,7 @@ impl Default for TimeScale {
 
 impl TimeScale {
     /// From the bytes of the two options.
-    pub fn new(tsresol: u8, tsoffset_s: i64) -> Self {
+    pub(crate) fn new(tsresol: u8, tsoffset_s: i64) -> Self {
         let power = u32::from(tsresol & 0x7F);
         let unit = match (tsresol & 0x80 != 0, power) {
             (true, _) => Unit::PerSecondLog2(power),
@@ -43,7 +43,7 @@ impl TimeScale {
 
     /// A count of ticks as ns since 1970.
     #[inline]
-    pub fn ns(&self, ticks: u64) -> u64 {
+    pub(crate) fn ns(&self, ticks: u64) -> u64 {
         match (self.unit, self.offset_ns) {
             (Unit::Ns(1), 0) => ticks,
             (Unit::Ns(1000), 0) => ticks.saturating_mul(1000),

@@ -5,14 +5,11 @@
 
 use super::header::{FRAME_BYTES_MIN, HEADER_BYTES, PORT, ProbeHeader};
 use super::outer::{OuterHeaders, ProbeFrameError, push_ethernet, udp_checksum};
-use crate::net::{ETHERNET_BYTES, GRE, IPV4_BYTES, TAG_BYTES};
-use crate::tunnel::build;
+use crate::net::{ETHERNET_BYTES, GRE, IPV4_BYTES, TAG_BYTES, ipv4};
+use crate::tunnel::write::{self, ERSPAN_II_BYTES, ERSPAN_II_SEQUENCE};
 
-/// Bytes of a GRE header without options (RFC 2784).
-const GRE_BYTES: usize = 4;
-/// Bytes that a mirror port puts before a frame: Ethernet, IPv4, GRE with its sequence number (RFC
-/// 2890), ERSPAN type II (draft-foschiano-erspan-03).
-pub const MIRROR_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + GRE_BYTES + 4 + 8;
+/// Bytes that a mirror port puts before a frame: Ethernet, IPv4, GRE and ERSPAN type II.
+pub const MIRROR_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + ERSPAN_II_BYTES;
 
 /// A frame of `generate` with a place for the probe header.
 #[derive(Debug, Clone)]
@@ -39,10 +36,11 @@ impl ProbeFrame {
     pub fn mirrored(self, headers: &OuterHeaders, session: u16) -> Self {
         let mut bytes = Vec::with_capacity(MIRROR_BYTES + self.bytes.len());
         push_ethernet(&mut bytes, &OuterHeaders { tags: Vec::new(), ..headers.clone() });
-        let mirror = build::Erspan { session, ..build::Erspan::default() };
-        let gre = build::erspan_ii(0, &mirror, 0, &self.bytes);
-        bytes.extend(build::ipv4(headers.src_ip, headers.dst_ip, GRE, &[], &gre));
-        let sequence_offset = Some(ETHERNET_BYTES + IPV4_BYTES + GRE_BYTES);
+        let ends = [headers.src_ip, headers.dst_ip];
+        bytes.extend(ipv4::header(ends, GRE, ERSPAN_II_BYTES + self.bytes.len()));
+        bytes.extend(write::erspan_ii(session));
+        bytes.extend(&self.bytes);
+        let sequence_offset = Some(ETHERNET_BYTES + IPV4_BYTES + ERSPAN_II_SEQUENCE);
         Self { bytes, header_offset: self.header_offset + MIRROR_BYTES, sequence_offset, ..self }
     }
 

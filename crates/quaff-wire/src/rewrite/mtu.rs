@@ -316,8 +316,8 @@ fn fragment_header(frame: &[u8], network: usize, ip: &Ip) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tunnel::build;
     use proptest::prelude::*;
+    use quaff_testpackets as build;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);

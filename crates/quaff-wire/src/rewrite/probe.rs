@@ -60,8 +60,8 @@ pub fn insert_probe(frame: &mut Vec<u8>, header: &ProbeHeader) -> bool {
 mod tests {
     use super::*;
     use crate::probe::{Classified, classify};
-    use crate::tunnel::build;
     use proptest::prelude::*;
+    use quaff_testpackets as build;
 
     proptest! {
         #[test]

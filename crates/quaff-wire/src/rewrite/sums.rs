@@ -2,7 +2,7 @@
 
 use super::sctp;
 use crate::checksum;
-use crate::net::{self, ICMP, ICMPV6, Ip, SCTP, TCP, UDP, icmp, tcp, udp};
+use crate::net::{self, ICMP, ICMPV6, Ip, SCTP, TCP, UDP, icmp, ipv4, tcp, udp};
 
 /// UDP-Lite (RFC 3828) and DCCP (RFC 4340) have theirs where UDP has it.
 const DCCP: u8 = 33;
@@ -46,10 +46,7 @@ pub(super) fn recompute(frame: &mut [u8], at: usize) {
 /// The checksum of the IPv4 header at `at`.
 pub(super) fn recompute_header(frame: &mut [u8], at: usize) {
     let end = at + usize::from(frame[at] & 15) * 4;
-    let header = &mut frame[at..end];
-    header[10..12].fill(0);
-    let sum = !checksum::sum(header);
-    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    ipv4::set_checksum(&mut frame[at..end]);
 }
 
 fn recompute_transport(frame: &mut [u8], ip: &Ip) {

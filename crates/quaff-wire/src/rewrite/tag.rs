@@ -30,7 +30,7 @@ pub struct TagFields {
     /// Priority, 3 bits.
     pub pcp: Option<u8>,
     /// Whether it may be dropped first.
-    pub dei: Option<bool>,
+    pub(crate) dei: Option<bool>,
 }
 
 impl TagFields {
@@ -122,7 +122,7 @@ fn field(fields: TagFields, word: &str) -> Option<TagFields> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tunnel::build;
+    use quaff_testpackets as build;
 
     fn edited(words: &[&str], tags: &[(u16, u16)]) -> Vec<u8> {
         let mut frame = build::ethernet(tags, 0x0800, b"payload");

@@ -1,9 +1,10 @@
 //! What stands before the IP header: MAC addresses, VLAN tags, MPLS labels, and a tunnel around it all.
 
 use crate::net::{
-    ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, GRE, IPV4_BYTES, UDP, VlanTag,
+    ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, GRE, IPV4_BYTES, UDP, UDP_BYTES, VlanTag,
+    ipv4, mpls, udp,
 };
-use crate::tunnel::build;
+use crate::tunnel::write::{self, ERSPAN_II_SEQUENCE};
 use std::net::Ipv4Addr;
 
 /// The UDP port of VXLAN (RFC 7348).
@@ -37,7 +38,7 @@ impl LinkHeaders {
         let ip = if is_v4 { ETHERTYPE_IPV4 } else { ETHERTYPE_IPV6 };
         let ethertype = if self.labels.is_empty() { ip } else { ETHERTYPE_MPLS };
         bytes.extend(ethertype.to_be_bytes());
-        bytes.extend(build::mpls(&self.labels, &[]));
+        mpls::push_labels(&mut bytes, &self.labels);
         bytes
     }
 }
@@ -60,17 +61,19 @@ pub(super) struct Outer {
 }
 
 impl Outer {
-    pub(super) fn new(tunnel: Encapsulation, link: &LinkHeaders, [src, dst]: [Ipv4Addr; 2]) -> Self {
+    pub(super) fn new(tunnel: Encapsulation, link: &LinkHeaders, ends: [Ipv4Addr; 2]) -> Self {
         let (protocol, inside) = match tunnel {
-            Encapsulation::Erspan(session) => {
-                let mirror = build::Erspan { session, ..build::Erspan::default() };
-                (GRE, build::erspan_ii(0, &mirror, 0, &[]))
+            Encapsulation::Erspan(session) => (GRE, write::erspan_ii(session)),
+            Encapsulation::Vxlan(vni) => {
+                let vxlan = write::vxlan(vni);
+                let udp = udp::header([0, VXLAN_PORT], vxlan.len());
+                (UDP, std::array::from_fn(|i| if i < UDP_BYTES { udp[i] } else { vxlan[i - UDP_BYTES] }))
             }
-            Encapsulation::Vxlan(vni) => (UDP, build::udp(0, VXLAN_PORT, &build::vxlan(vni, &[]))),
         };
         let bare = LinkHeaders { tags: Vec::new(), labels: Vec::new(), ..link.clone() };
         let mut header = bare.header(true, false);
-        header.extend(build::ipv4(src, dst, protocol, &[], &inside));
+        header.extend(ipv4::header(ends, protocol, inside.len()));
+        header.extend(inside);
         Self { tunnel, header, numbered: 0 }
     }
 
@@ -81,12 +84,11 @@ impl Outer {
         let header = &mut out[start..];
         let total = (self.header.len() - OUTER_IP + bytes) as u16;
         header[OUTER_IP + 2..][..2].copy_from_slice(&total.to_be_bytes());
-        header[OUTER_IP + 10..][..2].fill(0);
-        let checksum = !crate::checksum::sum(&header[OUTER_IP..OUTER_TRANSPORT]);
-        header[OUTER_IP + 10..][..2].copy_from_slice(&checksum.to_be_bytes());
+        ipv4::set_checksum(&mut header[OUTER_IP..OUTER_TRANSPORT]);
         match self.tunnel {
             Encapsulation::Erspan(_) => {
-                header[OUTER_TRANSPORT + 4..][..4].copy_from_slice(&self.numbered.to_be_bytes());
+                header[OUTER_TRANSPORT + ERSPAN_II_SEQUENCE..][..4]
+                    .copy_from_slice(&self.numbered.to_be_bytes());
                 self.numbered = self.numbered.wrapping_add(1);
             }
             Encapsulation::Vxlan(_) => {

@@ -1,13 +1,13 @@
 //! Makes one frame after the other.
 
 use super::encapsulation::Outer;
+use super::fragments;
 use super::packet::{self, Layout, Payload, Transport};
 use super::recipe::PIECE_UNIT;
 use super::tcp_conversation::{self, TcpConversations};
 use super::{HARMS, PacketKind, Pool, Recipe, RecipeError, Rng, SizeSource};
 use crate::net::tcp::SYN;
 use crate::probe::{HEADER_BYTES, MAGIC, ProbeHeader};
-use crate::tunnel::build;
 use std::collections::VecDeque;
 
 /// A frame without FCS is padded to that (IEEE 802.3); sizes that were asked for are not.
@@ -270,9 +270,9 @@ impl Synth {
         let id = self.datagrams;
         self.push(&mut packet, next, None, Some(id as u16));
         self.pieces = if self.recipe.is_v4() {
-            build::ipv4_fragments(&packet, piece_bytes).into()
+            fragments::ipv4_fragments(&packet, piece_bytes).into()
         } else {
-            build::ipv6_fragments(&packet, id as u32, piece_bytes).into()
+            fragments::ipv6_fragments(&packet, id as u32, piece_bytes).into()
         };
         self.piece_of = (next.flow, next.is_back);
         self.packet = packet;

@@ -12,6 +12,7 @@ mod content;
 mod damage;
 mod encapsulation;
 mod flows;
+mod fragments;
 mod make;
 mod packet;
 mod recipe;

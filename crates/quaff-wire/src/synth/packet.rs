@@ -16,8 +16,6 @@ pub(super) const UDP_BYTES: usize = 8;
 pub(super) const TCP_BYTES: usize = 20;
 pub(super) const ICMP_BYTES: usize = 8;
 
-/// Flags of TCP.
-
 /// What is behind the IP header, without its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transport {

@@ -95,7 +95,7 @@ impl Recipe {
     }
 
     /// Bytes of the smallest frame that has room for a stamp.
-    pub fn stamped_bytes(&self) -> u32 {
+    pub(crate) fn stamped_bytes(&self) -> u32 {
         self.header_bytes() + HEADER_BYTES as u32
     }
 
@@ -106,7 +106,7 @@ impl Recipe {
     }
 
     /// Whether frames are of a kind that carries stamps, when there is room.
-    pub fn may_be_stamped(&self) -> bool {
+    pub(crate) fn may_be_stamped(&self) -> bool {
         self.kind == PacketKind::Udp && self.stream.is_some()
     }
 

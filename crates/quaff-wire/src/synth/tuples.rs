@@ -165,7 +165,7 @@ impl Tuples {
     }
 
     /// Both ends have addresses of one family.
-    pub fn are_of_one_family(&self) -> bool {
+    pub(crate) fn are_of_one_family(&self) -> bool {
         self.src.first.is_ipv4() == self.dst.first.is_ipv4()
     }
 
@@ -189,7 +189,7 @@ impl Tuples {
 
 impl Tuple {
     /// The way back.
-    pub fn reversed(self) -> Self {
+    pub(crate) fn reversed(self) -> Self {
         let ([src, dst], [src_port, dst_port]) = (self.addresses, self.ports);
         Self { addresses: [dst, src], ports: [dst_port, src_port] }
     }

@@ -8,7 +8,6 @@
 //! One file for each family of tunnels. `link`, `ip` and `udp` lead to them; `packet` is the place in
 //! the bytes that all of them move along.
 
-pub mod build;
 mod erspan;
 mod fragment;
 mod geneve;
@@ -26,6 +25,7 @@ mod session;
 mod tzsp;
 mod udp;
 mod vxlan;
+pub(crate) mod write;
 
 pub use fragment::{FragmentKey, TunnelFragment};
 pub use kinds::{TunnelKind, TunnelKinds, UnknownTunnelKind};

@@ -2,8 +2,8 @@
 //! known in advance. Also used by the tests of quaff-cli, beside the reference decapsulator.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
+use quaff_testpackets::{self as build, Erspan, ErspanIii, Gre};
 use quaff_wire::tunnel::TunnelKind;
-use quaff_wire::tunnel::build::{self, Erspan, ErspanIii, Gre};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub const ETHERNET: u16 = 1;

@@ -75,8 +75,8 @@ impl Stage for Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaff_testpackets as build;
     use quaff_wire::pcapng::encode::Interface;
-    use quaff_wire::tunnel::build;
 
     /// What of these frames (interface, tag, bytes) an expression keeps, and what it counts and notes.
     fn kept(expression: &str, frames: &[(u16, u16, Vec<u8>)]) -> (Vec<usize>, u64, Vec<String>) {

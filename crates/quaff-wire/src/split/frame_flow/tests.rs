@@ -1,7 +1,7 @@
 use super::*;
 use crate::net::{SCTP, TCP, UDP};
-use crate::tunnel::build::{self, ethernet, ipv4_fragments, ipv6_fragments};
 use proptest::prelude::*;
+use quaff_testpackets::{self as build, ethernet, ipv4_fragments, ipv6_fragments};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);

@@ -131,11 +131,6 @@ impl Sizes {
         &self.classes
     }
 
-    /// They come one after the other, not drawn.
-    pub fn in_turn(&self) -> bool {
-        self.in_turn
-    }
-
     /// The size, where there is only one.
     pub fn single(&self) -> Option<u32> {
         let first = self.classes[0].first;
@@ -204,7 +199,7 @@ mod tests {
     #[test]
     fn sizes_are_read_as_people_write_them() {
         assert_eq!(Sizes::parse("64").unwrap(), Sizes::one(64));
-        assert!(Sizes::parse("64,128").unwrap().in_turn());
+        assert!(Sizes::parse("64,128").unwrap().in_turn);
         assert_eq!(Sizes::parse("64:7,570:4,1518:1").unwrap(), Sizes::parse("IMIX").unwrap());
         assert_eq!(Sizes::parse("100-200").unwrap().bounds(), (100, 200));
         assert_eq!(Sizes::parse("64,64").unwrap().single(), Some(64));

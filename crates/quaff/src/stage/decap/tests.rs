@@ -2,9 +2,9 @@
 
 use super::*;
 use proptest::prelude::*;
+use quaff_testpackets::{self as build, Erspan, ErspanIii};
 use quaff_wire::pcapng::encode::Interface;
 use quaff_wire::tunnel::TunnelKinds;
-use quaff_wire::tunnel::build::{self, Erspan, ErspanIii};
 use std::net::Ipv4Addr;
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);

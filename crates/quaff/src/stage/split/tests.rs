@@ -1,6 +1,6 @@
 use super::*;
+use quaff_testpackets as build;
 use quaff_wire::pcapng::encode::Interface;
-use quaff_wire::tunnel::build;
 use std::net::Ipv4Addr;
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);

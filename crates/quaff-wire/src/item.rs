@@ -1,0 +1,281 @@
+//! The content of a capture file as data: items, and the damage that ends them. Both decoders produce these types;
+//! nothing here reads.
+
+use thiserror::Error;
+
+/// The longest block or record that is read as a whole (Wireshark has the same limit).
+/// Blocks that are only skipped may be longer.
+pub const UNIT_BYTES_MAX: u32 = 16 << 20;
+
+/// One thing that a capture file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Item<'a> {
+    /// A section begins, and the interfaces of the one before it are forgotten (pcapng only).
+    Section(Section<'a>),
+    /// An interface is described. A pcap file has one, which comes first.
+    Interface(Interface<'a>),
+    /// A packet.
+    Frame(Frame<'a>),
+    /// What the capturer counted (pcapng only).
+    Statistics(Statistics),
+    /// Bytes that make no sense were jumped over (only by a decoder that salvages).
+    Jump(Jump),
+}
+
+/// Damage, and how far away from it the next thing was that makes sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Jump {
+    /// Where sense ended, and why.
+    pub damage: Damage,
+    /// Bytes from there to where it begins again, or to the end of the file.
+    pub bytes: u64,
+}
+
+/// The head of a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Section<'a> {
+    /// `shb_userappl`: the program that wrote it.
+    pub userappl: Option<&'a [u8]>,
+}
+
+/// The description of an interface.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Interface<'a> {
+    /// Its number in this section, from 0 in order of description.
+    pub id: u32,
+    /// LINKTYPE_ number (1 is Ethernet).
+    pub linktype: u16,
+    /// The most bytes kept of a packet; 0 is no limit.
+    pub snaplen: u32,
+    /// `if_name`.
+    pub name: Option<&'a [u8]>,
+    /// `if_filter`, without the byte that tells its kind.
+    pub filter: Option<&'a [u8]>,
+    /// `if_description`.
+    pub description: Option<&'a [u8]>,
+    /// `if_MACaddr`.
+    pub mac: Option<[u8; 6]>,
+    /// `if_speed`, bit/s.
+    pub speed_bps: Option<u64>,
+    /// `if_os`.
+    pub os: Option<&'a [u8]>,
+}
+
+/// A packet as it was captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The bytes that were captured.
+    pub data: &'a [u8],
+    /// ns since 1970; 0 in a Simple Packet Block, which has no time.
+    pub time_ns: u64,
+    /// Bytes that it had on the wire.
+    pub wire_len: u32,
+    /// The interface that it was seen on, as numbered in this section.
+    pub interface: u32,
+    /// LINKTYPE_ number of that interface.
+    pub linktype: u16,
+    /// `epb_flags`, 0 where absent.
+    pub flags: u32,
+    /// `epb_dropcount`: packets lost since the one before it on this interface, 0 where absent.
+    pub dropcount: u64,
+}
+
+/// Counters of one interface since the capture began; `None` where the file does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// The interface, as numbered in this section.
+    pub interface: u32,
+    /// When they were read, ns since 1970.
+    pub time_ns: u64,
+    /// `isb_starttime`: when the capture began, ns since 1970.
+    pub starttime_ns: Option<u64>,
+    /// `isb_endtime`: when the capture ended, ns since 1970.
+    pub endtime_ns: Option<u64>,
+    /// `isb_ifrecv`: packets received by the interface.
+    pub ifrecv: Option<u64>,
+    /// `isb_ifdrop`: packets dropped by the interface.
+    pub ifdrop: Option<u64>,
+    /// `isb_filteraccept`: packets that the filter let pass.
+    pub filteraccept: Option<u64>,
+    /// `isb_osdrop`: packets dropped by the operating system.
+    pub osdrop: Option<u64>,
+    /// `isb_usrdeliv`: packets delivered to the user.
+    pub usrdeliv: Option<u64>,
+}
+
+/// What one call of a decoder came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// The next thing in the file; its bytes are consumed.
+    Item(Item<'a>),
+    /// At least this many bytes must be there (those left in the slice included) to go on. It is
+    /// never more than the unit at hand needs, so a caller that adds just so much wastes nothing.
+    NeedMore(usize),
+}
+
+/// Where a capture file stops making sense, and why. All that came before it was delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{unit} at offset {offset}: {reason}")]
+pub struct Damage {
+    /// Offset in the file of the first byte of the unit.
+    pub offset: u64,
+    /// What begins there.
+    pub unit: Unit,
+    /// What is wrong with it.
+    pub reason: Reason,
+}
+
+/// The parts that capture files are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Unit {
+    /// The head of a file, before its format is known, or of a pcap file.
+    #[error("file header")]
+    FileHeader,
+    /// A pcapng block of so many bytes, as it says itself.
+    #[error("block of {0} bytes")]
+    Block(u32),
+    /// A pcapng block whose length is not there.
+    #[error("block")]
+    BlockHead,
+    /// A pcap record with so many bytes of packet, as it says itself.
+    #[error("record with {0} bytes of packet")]
+    Record(u32),
+    /// A pcap record whose length is not there.
+    #[error("record")]
+    RecordHead,
+}
+
+/// What can be wrong with a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Reason {
+    /// The first bytes are those of no capture file.
+    #[error("this is neither pcap nor pcapng, it begins with {0:02x?}")]
+    NotCapture([u8; 4]),
+    /// The file has no bytes at all.
+    #[error("the file is empty")]
+    Empty,
+    /// The file ends within the unit.
+    #[error("the file ends after {0} bytes of it")]
+    CutOff(u64),
+    /// A version that nobody has written.
+    #[error("version {0}.{1} is not known")]
+    Version(u16, u16),
+    /// The length of a block.
+    #[error("length not a multiple of 4")]
+    NotMultipleOf4,
+    /// Less than its fixed fields need.
+    #[error("too short, at least {0} bytes are needed")]
+    TooShort(u32),
+    /// More than [`UNIT_BYTES_MAX`], or than the file's snaplen allows.
+    #[error("too long, at most {0} bytes are believed")]
+    TooLong(u32),
+    /// A record header of zeros, as a hole in a file has them.
+    #[error("nothing but zeros")]
+    Zeros,
+    /// A record header that no packet has; only looked at when salvaging.
+    #[error("its header makes no sense")]
+    Header,
+    /// A record whose length is odd, and behind which nothing makes sense; only when salvaging.
+    #[error("what follows it makes no sense")]
+    NextHeader,
+    /// The length at the end of a block.
+    #[error("the length at its end is {0}")]
+    Trailer(u32),
+    /// The byte-order magic of a section.
+    #[error("byte-order magic {0:#010x} is not known")]
+    ByteOrder(u32),
+    /// The captured length of a packet.
+    #[error("{0} captured bytes do not fit in it")]
+    Captured(u32),
+    /// A packet or a counter of an interface that was not described.
+    #[error("it is of interface {id}, but the section describes only {described}")]
+    Interface {
+        /// The number that it gives.
+        id: u32,
+        /// How many were described before it.
+        described: u32,
+    },
+    /// More interfaces than anybody has.
+    #[error("a section may describe {0} interfaces, and this is one more")]
+    Interfaces(u32),
+    /// An option that does not fit, or whose length its kind forbids.
+    #[error("option {code} cannot have {bytes} bytes here")]
+    Option {
+        /// The option's code.
+        code: u16,
+        /// The length that it gives.
+        bytes: u16,
+    },
+}
+
+/// The two formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// draft-ietf-opsawg-pcap
+    Pcap,
+    /// draft-ietf-opsawg-pcapng
+    Pcapng,
+}
+
+/// Where the search for something that makes sense has come to.
+pub(crate) enum Find {
+    /// It begins so many bytes on.
+    At(usize),
+    /// It does not begin in the first `at` bytes; `needed` have to be there behind them to go on.
+    NotBefore { at: usize, needed: usize },
+}
+
+impl Damage {
+    pub(crate) fn at_start(reason: Reason) -> Self {
+        Self { offset: 0, unit: Unit::FileHeader, reason }
+    }
+}
+
+/// The byte order of a file or section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ByteOrder {
+    Little,
+    Big,
+}
+
+impl ByteOrder {
+    #[inline]
+    pub(crate) fn u16(self, bytes: [u8; 2]) -> u16 {
+        match self {
+            Self::Little => u16::from_le_bytes(bytes),
+            Self::Big => u16::from_be_bytes(bytes),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn u32(self, bytes: [u8; 4]) -> u32 {
+        match self {
+            Self::Little => u32::from_le_bytes(bytes),
+            Self::Big => u32::from_be_bytes(bytes),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn u64(self, bytes: [u8; 8]) -> u64 {
+        match self {
+            Self::Little => u64::from_le_bytes(bytes),
+            Self::Big => u64::from_be_bytes(bytes),
+        }
+    }
+
+    /// Takes a word from the front of `bytes`, or leaves them as they are.
+    #[inline]
+    pub(crate) fn take_u16(self, bytes: &mut &[u8]) -> Option<u16> {
+        let (word, rest) = bytes.split_first_chunk()?;
+        *bytes = rest;
+        Some(self.u16(*word))
+    }
+
+    /// Takes a word from the front of `bytes`, or leaves them as they are.
+    #[inline]
+    pub(crate) fn take_u32(self, bytes: &mut &[u8]) -> Option<u32> {
+        let (word, rest) = bytes.split_first_chunk()?;
+        *bytes = rest;
+        Some(self.u32(*word))
+    }
+}
