@@ -7,15 +7,11 @@
 //! counts where there is time for it, or where frames may not get as far as the stack, and the
 //! counter where every ns is wanted.
 
-use super::plan::{Schedule, SendPlan, Via};
 use quaff_os::Result;
 use quaff_os::machine::SoftnetMeter;
 use quaff_os::packet::{CountingTap, Insn};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::stats::LinkStats;
-use quaff_wire::net::{TAG_BYTES, UDP_BYTES};
-use quaff_wire::probe::MIRROR_BYTES;
-use quaff_wire::probe::{HEADER_OFFSET, PORT};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -23,10 +19,7 @@ use std::time::{Duration, Instant};
 /// finish its part first.
 const PATIENCE: Duration = Duration::from_millis(2500);
 /// How often counters that lag behind are looked at.
-pub(super) const LOOK: Duration = Duration::from_millis(10);
-/// A paced run leaves a tap the time that it takes, when frames are so far apart, ns.
-const TAP_INTERVAL_NS: u64 = 2_000;
-
+pub(crate) const LOOK: Duration = Duration::from_millis(10);
 /// Who has confirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -42,50 +35,32 @@ pub enum Witness {
 }
 
 /// The witness and what it has counted before.
-pub(super) enum Confirm {
+pub(crate) enum Confirm {
     Tap(CountingTap),
     Counter { rtnl: Rtnl, index: u32, witness: Witness, before: u64 },
     Softnet(SoftnetMeter),
 }
 
 impl Confirm {
-    /// Counts from now on.
-    pub(super) fn open(plan: &SendPlan, schedule: &Schedule, link: &Link) -> Result<Self> {
-        let witness = match plan.via {
-            Via::Send => Witness::TxPackets,
-            Via::Inject if schedule.interval_ns() < TAP_INTERVAL_NS && is_dropped_as_foreign(plan, link) => {
-                Witness::RxOtherhostDropped
-            }
-            Via::Inject => {
-                let filter = match plan.made.as_deref() {
-                    Some(recipe) => ends_filter(recipe.link.dst_mac, recipe.link.src_mac),
-                    None => stream_filter(plan.stream, ports_offset(plan)),
-                };
-                return Ok(Self::Tap(CountingTap::open(link.index, &link.name, Some(&filter))?));
-            }
-        };
-        Self::counter(witness, link)
-    }
-
     /// A counter of the interface.
-    pub(super) fn counter(witness: Witness, link: &Link) -> Result<Self> {
+    pub(crate) fn counter(witness: Witness, link: &Link) -> Result<Self> {
         let mut rtnl = Rtnl::open()?;
         let before = counter(witness, &rtnl.stats(link.index)?);
         Ok(Self::Counter { rtnl, index: link.index, witness, before })
     }
 
-    /// A tap for all that arrives on the interface.
-    pub(super) fn tap(link: &Link) -> Result<Self> {
-        Ok(Self::Tap(CountingTap::open(link.index, &link.name, Some(&arrivals()))?))
+    /// A tap for the frames that arrive on the interface and have these 32-bit words at these offsets.
+    pub(crate) fn tap(link: &Link, words: &[(u32, u32)]) -> Result<Self> {
+        Ok(Self::Tap(CountingTap::open(link.index, &link.name, Some(&accept_incoming(words)))?))
     }
 
     /// What the stack takes in.
-    pub(super) fn softnet() -> Result<Self> {
+    pub(crate) fn softnet() -> Result<Self> {
         SoftnetMeter::open().map(Self::Softnet)
     }
 
     /// Who it is.
-    pub(super) fn witness(&self) -> Witness {
+    pub(crate) fn witness(&self) -> Witness {
         match self {
             Self::Tap(_) => Witness::Tap,
             Self::Counter { witness, .. } => *witness,
@@ -94,7 +69,7 @@ impl Confirm {
     }
 
     /// To be called each second: counters of 32 bits are among them.
-    pub(super) fn poll(&mut self) -> Result<()> {
+    pub(crate) fn poll(&mut self) -> Result<()> {
         match self {
             Self::Tap(tap) => tap.read().map(|_| ()),
             Self::Softnet(softnet) => softnet.read().map(|_| ()),
@@ -103,7 +78,7 @@ impl Confirm {
     }
 
     /// What was counted in all; waits a little for counts that come late.
-    pub(super) fn finish(self, sent: u64) -> Result<u64> {
+    pub(crate) fn finish(self, sent: u64) -> Result<u64> {
         self.finish_within(sent, PATIENCE, || {
             std::thread::sleep(LOOK);
             true
@@ -112,7 +87,7 @@ impl Confirm {
 
     /// As [`Confirm::finish`], for somebody who waits no longer than this, and as long as `pause`,
     /// which waits a little each time, is true.
-    pub(super) fn finish_within(
+    pub(crate) fn finish_within(
         mut self,
         sent: u64,
         patience: Duration,
@@ -142,23 +117,6 @@ fn counter(witness: Witness, stats: &LinkStats) -> u64 {
     }
 }
 
-/// Frames reach the stack's IPv4 input, and are dropped and counted there.
-fn is_dropped_as_foreign(plan: &SendPlan, link: &Link) -> bool {
-    let is_multicast = plan.dst_mac[0] & 1 == 1;
-    let is_tagged = !plan.tags.is_empty() && plan.mirror.is_none();
-    plan.dst_mac != link.mac && !is_multicast && !is_tagged && link.master.is_none()
-}
-
-/// Where the UDP ports stand when a tap sees the frame: the kernel has taken the outer tag out by
-/// then, but not one that is inside a mirror's headers.
-fn ports_offset(plan: &SendPlan) -> usize {
-    let ports = HEADER_OFFSET - UDP_BYTES;
-    match plan.mirror {
-        Some(_) => MIRROR_BYTES + ports + plan.tags.len() * TAG_BYTES,
-        None => ports + plan.tags.len().saturating_sub(1) * TAG_BYTES,
-    }
-}
-
 /// `SKF_AD_OFF + SKF_AD_PKTTYPE` and `PACKET_OUTGOING` (linux/filter.h, linux/if_packet.h).
 const PACKET_TYPE: u32 = 0xffff_f000 + 4;
 const OUTGOING: u32 = 4;
@@ -169,24 +127,6 @@ const RET: u16 = 0x06;
 
 const fn insn(code: u16, jt: u8, jf: u8, k: u32) -> Insn {
     Insn { code, jt, jf, k }
-}
-
-/// Classic BPF: 1 for frames that come in, 0 for all else.
-fn arrivals() -> Vec<Insn> {
-    accept_incoming(&[])
-}
-
-/// Classic BPF: 1 for frames of this stream that come in, 0 for all else.
-fn stream_filter(stream: u16, ports_offset: usize) -> Vec<Insn> {
-    accept_incoming(&[(ports_offset as u32, u32::from(stream) << 16 | u32::from(PORT))])
-}
-
-/// The same for frames with these MAC addresses.
-fn ends_filter(dst: [u8; 6], src: [u8; 6]) -> Vec<Insn> {
-    let ends = [dst, src].concat();
-    let (words, _) = ends.as_chunks::<4>();
-    let words: Vec<_> = (0..).step_by(4).zip(words.iter().map(|word| u32::from_be_bytes(*word))).collect();
-    accept_incoming(&words)
 }
 
 /// 1 for frames that come in and have these words at these places.

@@ -1,9 +1,10 @@
 //! Two captures of one link, one for each direction: sent together, each by its own interface, in the
 //! order of their times.
 
-use super::SendError;
-use super::arena::{Arena, Meta};
-use super::feed::{Feed, FeedTally};
+use crate::arena::{Arena, Meta};
+use crate::error::SendError;
+use crate::feed::Feed;
+use crate::tally::FeedTally;
 
 /// Memory for what each side has ready.
 const SIDE_BYTES: usize = 1 << 20;

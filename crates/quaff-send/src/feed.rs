@@ -1,10 +1,8 @@
-//! Where frames to send come from, and a way onto the wire: the two ends between which all sending is.
+//! A source of frames to send, and a thread that reads ahead of the sender.
 
-use super::SendError;
-use super::arena::Arena;
-use super::rewriting::RewriteTally;
-use super::ways::WayReport;
-use serde::Serialize;
+use crate::arena::Arena;
+use crate::error::SendError;
+use crate::tally::FeedTally;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 
@@ -65,33 +63,6 @@ impl Feed for Box<dyn Feed> {
     fn damage(&self) -> Option<String> {
         (**self).damage()
     }
-}
-
-/// What became of the packets of a source, before any was sent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct FeedTally {
-    /// Packets that were there.
-    pub seen: u64,
-    /// Those that the ranges leave out.
-    pub excluded: u64,
-    /// Those that are not Ethernet frames.
-    pub link_type: u64,
-    /// Those that had been cut when they were captured, and are sent as they are.
-    pub cut: u64,
-    /// What became of those that were rewritten.
-    pub rewritten: RewriteTally,
-}
-
-/// A way onto the wire from user space.
-pub trait Way: Send {
-    /// Takes frames, in order; says how many were taken. 0: no room now.
-    fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize, quaff_os::Error>;
-
-    /// Has all that was taken leave, or gives up when nothing moves.
-    fn flush(&mut self) -> Result<(), quaff_os::Error>;
-
-    /// What there is to tell of it.
-    fn report(&self) -> WayReport;
 }
 
 /// A thread that fills arenas ahead of whoever sends them.
@@ -164,8 +135,8 @@ fn run<F: Feed>(mut feed: F, empty: &Receiver<Arena>, full: &SyncSender<Result<A
 
 #[cfg(test)]
 mod tests {
-    use super::super::arena::Meta;
     use super::*;
+    use crate::arena::Meta;
 
     struct Count(u32, u32);
 

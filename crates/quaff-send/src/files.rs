@@ -3,10 +3,11 @@
 //! The files may be of any format and packing that quaff reads. Each is read ahead by a thread of its
 //! own, so the disk works while frames are sent.
 
-use super::arena::{Arena, Meta};
-use super::feed::{Feed, FeedTally};
-use super::ranges::Ranges;
-use super::{PlanError, SendError};
+use crate::arena::{Arena, Meta};
+use crate::error::{PlanError, SendError};
+use crate::feed::Feed;
+use crate::ranges::Ranges;
+use crate::tally::FeedTally;
 use quaff_file::read::{self, Advance, CaptureFile, Options};
 use quaff_os::Try;
 use quaff_os::stop::Stop;

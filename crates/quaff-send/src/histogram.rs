@@ -3,16 +3,16 @@
 //! The BPF program counts with a shift and two comparisons; user space counts the same way.
 
 /// A fine bucket is `1 << FINE_SHIFT` ns wide.
-pub(super) const FINE_SHIFT: i32 = 8;
+pub(crate) const FINE_SHIFT: i32 = 8;
 /// Fine buckets; behind them the coarse ones.
-pub(super) const FINE_BUCKETS: usize = 256;
+pub(crate) const FINE_BUCKETS: usize = 256;
 /// A coarse bucket is `1 << COARSE_SHIFT` ns wide. The first one is never used.
-pub(super) const COARSE_SHIFT: i32 = 16;
+pub(crate) const COARSE_SHIFT: i32 = 16;
 /// All buckets; the last one also has what is later than any.
-pub(super) const BUCKETS: usize = 2 * FINE_BUCKETS;
+pub(crate) const BUCKETS: usize = 2 * FINE_BUCKETS;
 
 /// The bucket of a lateness.
-pub(super) fn bucket(late_ns: u64) -> usize {
+pub(crate) fn bucket(late_ns: u64) -> usize {
     let fine = late_ns >> FINE_SHIFT;
     if fine < FINE_BUCKETS as u64 {
         return fine as usize;
@@ -31,7 +31,7 @@ fn end_ns(bucket: usize) -> u64 {
 
 /// The lateness that `share` (0 to 1) of the counted frames did not exceed, ns: the upper end of
 /// its bucket, but never more than `max_ns`.
-pub(super) fn quantile_ns(counts: &[u64], share: f64, max_ns: u64) -> u64 {
+pub(crate) fn quantile_ns(counts: &[u64], share: f64, max_ns: u64) -> u64 {
     let total: u64 = counts.iter().sum();
     let wanted = (total as f64 * share).ceil() as u64;
     let mut seen = 0;

@@ -1,6 +1,6 @@
 //! The pace in user space: absolute deadlines, slept for, and spun for at the end.
 
-use super::state::State;
+use crate::state::State;
 use quaff_os::clock::{self, steady_ns};
 
 /// Waking up takes so long at times; the rest of a wait is spun.
@@ -10,7 +10,7 @@ const SLEEP_NS: u64 = 50_000_000;
 
 /// Deadlines at even distances.
 #[derive(Debug)]
-pub(super) struct Pacer {
+pub(crate) struct Pacer {
     interval: u64,
     due_ns: u64,
     fraction: u64,
@@ -18,17 +18,17 @@ pub(super) struct Pacer {
 
 impl Pacer {
     /// `interval` in 2^-16 ns; the first deadline is `first_ns`.
-    pub(super) fn new(interval: u64, first_ns: u64) -> Self {
+    pub(crate) fn new(interval: u64, first_ns: u64) -> Self {
         Self { interval, due_ns: first_ns, fraction: 0 }
     }
 
     /// The next deadline.
-    pub(super) fn due_ns(&self) -> u64 {
+    pub(crate) fn due_ns(&self) -> u64 {
         self.due_ns
     }
 
     /// Goes on to the deadline after it.
-    pub(super) fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         let next = self.fraction + self.interval;
         self.fraction = next & 0xffff;
         self.due_ns += next >> 16;
@@ -36,7 +36,7 @@ impl Pacer {
 }
 
 /// Sleeps to shortly before `deadline_ns`, then spins. False when the watcher said stop.
-pub(super) fn wait_until(state: &State, deadline_ns: u64) -> bool {
+pub(crate) fn wait_until(state: &State, deadline_ns: u64) -> bool {
     if !sleep_until(state, deadline_ns.saturating_sub(SPIN_NS)) {
         return false;
     }
@@ -47,7 +47,7 @@ pub(super) fn wait_until(state: &State, deadline_ns: u64) -> bool {
 }
 
 /// Sleeps until `deadline_ns`. False when the watcher said stop.
-pub(super) fn sleep_until(state: &State, deadline_ns: u64) -> bool {
+pub(crate) fn sleep_until(state: &State, deadline_ns: u64) -> bool {
     loop {
         if state.left().is_none() {
             return false;

@@ -3,13 +3,13 @@
 //! One thread does it all, so frames leave in one order, whichever interface they leave by. A wait is
 //! slept until shortly before its end and spun from there. Only what is due goes into a call together.
 
-use super::arena::{Arena, Meta};
-use super::feed::Way;
-use super::histogram::bucket;
-use super::pacer::wait_until;
-use super::state::{State, word};
-use super::timing::{LATE_NS, Late, Timing};
-use super::ways::WayReport;
+use crate::arena::{Arena, Meta};
+use crate::backend::{Way, WayReport};
+use crate::histogram::bucket;
+use crate::pacer::wait_until;
+use crate::state::{State, word};
+use crate::timing::{LATE_NS, Late, Timing};
+
 use quaff_os::clock::{sleep_until, steady_ns};
 use quaff_os::rtnl::Link;
 use quaff_os::{Errno, Error};
@@ -27,17 +27,17 @@ const BURST_NS: u64 = 16_384;
 
 /// What was sent by one interface.
 #[derive(Debug, Clone)]
-pub(super) struct Outlet {
+pub(crate) struct Outlet {
     /// The interface.
-    pub(super) interface: String,
+    pub(crate) interface: String,
     /// Frames that were sent, as far as the way onto the wire can tell.
-    pub(super) sent: u64,
+    pub(crate) sent: u64,
     /// Bytes of these, without FCS.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// Frames that the kernel refused: longer than the MTU allows, or without a whole header.
-    pub(super) refused: u64,
+    pub(crate) refused: u64,
     /// How they were sent.
-    pub(super) way: WayReport,
+    pub(crate) way: WayReport,
 }
 
 /// One interface, and what was sent by it.
@@ -75,7 +75,7 @@ impl Deadlines {
 }
 
 /// Sends frames by one interface, or by two.
-pub(super) struct Pump {
+pub(crate) struct Pump {
     outs: Vec<Out>,
     is_paced: bool,
     late: Late,
@@ -90,7 +90,7 @@ pub(super) struct Pump {
 impl Pump {
     /// Will send by these interfaces, one or two; `Meta.out` says by which. Nothing leaves that is due
     /// later than `duration` after the first frame.
-    pub(super) fn new(
+    pub(crate) fn new(
         outs: Vec<(Link, Box<dyn Way>)>,
         is_paced: bool,
         late: Late,
@@ -113,7 +113,7 @@ impl Pump {
     ///
     /// # Errors
     /// What the kernel says that is not about a single frame: ENETDOWN, ENXIO.
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         arena: &Arena,
         from: usize,
@@ -145,7 +145,7 @@ impl Pump {
     }
 
     /// Has all leave that was taken, and says what became of it.
-    pub(super) fn finish(&mut self, state: &State) -> Result<Vec<Outlet>, Error> {
+    pub(crate) fn finish(&mut self, state: &State) -> Result<Vec<Outlet>, Error> {
         let outlets: Vec<_> = self.outs.iter_mut().map(Out::finish).collect::<Result<_, _>>()?;
         // Until now these counted as sent.
         let late = outlets.iter().map(|outlet| outlet.way.refused + outlet.way.pending).sum();
@@ -313,8 +313,8 @@ fn pause(tries: u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::timing::{Rate, Ratio};
     use super::*;
+    use crate::timing::{Rate, Ratio};
     use proptest::prelude::*;
     use std::sync::{Arc, Mutex};
 
@@ -446,8 +446,7 @@ mod tests {
             assert!(*sent_ns >= first_ns + at as u64 * 500_000, "frame {at} left before it was due");
         }
         assert_eq!(state.load(word::DUE_NS), first_ns + 59 * 500_000);
-        let counted: u64 =
-            (0..super::super::histogram::BUCKETS).map(|at| state.load(word::HISTOGRAM + at)).sum();
+        let counted: u64 = (0..crate::histogram::BUCKETS).map(|at| state.load(word::HISTOGRAM + at)).sum();
         assert_eq!(counted, 60);
     }
 

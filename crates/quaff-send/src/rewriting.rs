@@ -3,14 +3,14 @@
 //! For each frame: who sent it (which output), what is rewritten, what becomes of it when it is longer
 //! than the MTU, and the stamp. Where no length changes, frames are edited where they lie.
 
-use super::arena::{Arena, Meta};
-use super::feed::{Feed, FeedTally};
-use super::{PlanError, SendError};
+use crate::arena::{Arena, Meta};
+use crate::error::{PlanError, SendError};
+use crate::feed::Feed;
+use crate::tally::{FeedTally, RewriteTally};
 use quaff_wire::client::{RoleClassifier, RoleRule};
 use quaff_wire::probe::ProbeHeader;
 use quaff_wire::rewrite::mtu::{Fit, Mtu, MtuCounts, MtuPolicy};
 use quaff_wire::rewrite::{self, Rewrite, Verdict};
-use serde::Serialize;
 
 /// Frames are taken from the source through a room of this size.
 const ROOM_BYTES: usize = 1 << 20;
@@ -38,23 +38,6 @@ pub struct SidesPlan {
     pub other: u8,
     /// Clients go to output 1 instead of 0.
     pub reverse: bool,
-}
-
-/// What became of the frames of one pass.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct RewriteTally {
-    /// Left out, because the capture had cut them.
-    pub cut_dropped: u64,
-    /// Left out, because they were longer than the MTU.
-    pub mtu_skipped: u64,
-    /// Cut to the MTU.
-    pub mtu_cut: u64,
-    /// Sent as fragments.
-    pub fragmented: u64,
-    /// Those fragments.
-    pub fragments: u64,
-    /// Sent without a stamp, because there is no place for one in them.
-    pub unstamped: u64,
 }
 
 impl RewritePlan {

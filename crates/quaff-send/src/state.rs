@@ -1,12 +1,12 @@
 //! What changes while a run goes on: 64-bit words that the sender writes and the watcher reads.
 
-use super::histogram::{self, BUCKETS};
-use super::report::{Lateness, Snapshot};
+use crate::histogram::{self, BUCKETS};
 use quaff_os::bpf::ArrayMap;
+use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The words, by their place.
-pub(super) mod word {
+pub(crate) mod word {
     /// Frames sent so far, which is the next sequence number.
     pub(crate) const SENT: usize = 0;
     /// No frame from this sequence number on is sent; written by the watcher.
@@ -67,30 +67,61 @@ pub(super) mod word {
 }
 
 /// Addresses and ports of both ends.
-pub(super) const DIGITS_MAX: usize = 4;
+pub(crate) const DIGITS_MAX: usize = 4;
 
 /// Words in all.
-pub(super) const WORDS: usize = word::HISTOGRAM + BUCKETS;
+pub(crate) const WORDS: usize = word::HISTOGRAM + BUCKETS;
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Frames sent so far.
+    pub sent: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Passes through the source that have ended.
+    pub passes: u64,
+    /// Since the first one, ns.
+    pub elapsed_ns: u64,
+    /// The largest lateness so far, ns.
+    pub late_max_ns: u64,
+    /// Frames refused for want of room, and tried again.
+    pub retried: u64,
+}
+
+/// How much later than intended frames were sent. Quantiles are the upper ends of buckets of
+/// 256 ns (65 µs from 65 µs on).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Lateness {
+    /// The mean, ns.
+    pub mean_ns: u64,
+    /// Half of the frames were not later, ns.
+    pub p50_ns: u64,
+    /// 99 of 100 frames were not later, ns.
+    pub p99_ns: u64,
+    /// The latest of all, ns.
+    pub max_ns: u64,
+}
 
 /// The words, in a map that a BPF program writes, or in our own memory.
-pub(super) enum State {
+pub(crate) enum State {
     Kernel(ArrayMap),
     User(Box<[AtomicU64]>),
 }
 
 impl State {
-    pub(super) fn new_user() -> Self {
+    pub(crate) fn new_user() -> Self {
         Self::User((0..WORDS).map(|_| AtomicU64::new(0)).collect())
     }
 
-    pub(super) fn load(&self, word: usize) -> u64 {
+    pub(crate) fn load(&self, word: usize) -> u64 {
         match self {
             Self::Kernel(map) => map.load(word),
             Self::User(words) => words[word].load(Ordering::Relaxed),
         }
     }
 
-    pub(super) fn store(&self, word: usize, value: u64) {
+    pub(crate) fn store(&self, word: usize, value: u64) {
         match self {
             Self::Kernel(map) => map.store(word, value),
             Self::User(words) => words[word].store(value, Ordering::Relaxed),
@@ -98,7 +129,7 @@ impl State {
     }
 
     /// Sets a word behind all that was written before; see [`ArrayMap::publish`].
-    pub(super) fn publish(&self, word: usize, value: u64) {
+    pub(crate) fn publish(&self, word: usize, value: u64) {
         match self {
             Self::Kernel(map) => map.publish(word, value),
             Self::User(words) => words[word].store(value, Ordering::Release),
@@ -106,7 +137,7 @@ impl State {
     }
 
     /// A word, before all that is done later; see [`ArrayMap::observe`].
-    pub(super) fn observe(&self, word: usize) -> u64 {
+    pub(crate) fn observe(&self, word: usize) -> u64 {
         match self {
             Self::Kernel(map) => map.observe(word),
             Self::User(words) => words[word].load(Ordering::Acquire),
@@ -114,16 +145,16 @@ impl State {
     }
 
     /// For words that have one writer, and it is the caller.
-    pub(super) fn add(&self, word: usize, value: u64) {
+    pub(crate) fn add(&self, word: usize, value: u64) {
         self.store(word, self.load(word) + value);
     }
 
     /// Frames that may still be sent; `None` when all are, or when the watcher said stop.
-    pub(super) fn left(&self) -> Option<u64> {
+    pub(crate) fn left(&self) -> Option<u64> {
         self.load(word::LIMIT).checked_sub(self.load(word::SENT)).filter(|left| *left > 0)
     }
 
-    pub(super) fn snapshot(&self, now_ns: u64) -> Snapshot {
+    pub(crate) fn snapshot(&self, now_ns: u64) -> Snapshot {
         let first_ns = self.load(word::FIRST_NS);
         Snapshot {
             sent: self.load(word::SENT),
@@ -135,7 +166,7 @@ impl State {
         }
     }
 
-    pub(super) fn lateness(&self) -> Lateness {
+    pub(crate) fn lateness(&self) -> Lateness {
         let counts: Vec<_> = (0..BUCKETS).map(|bucket| self.load(word::HISTOGRAM + bucket)).collect();
         let max_ns = self.load(word::LATE_MAX_NS);
         Lateness {

@@ -4,8 +4,8 @@
 //! the deadline before it, so errors do not add up however long a run is. All arithmetic is in 128
 //! bits and saturates.
 
-use super::arena::Meta;
-use super::plan::PlanError;
+use crate::arena::Meta;
+use crate::error::PlanError;
 use serde::Serialize;
 
 /// A capture's clock that goes back by more than this was set; what comes then follows at once. Less

@@ -4,16 +4,17 @@
 //! byte is copied but into the frames. Otherwise a thread fills the map like a ring, and starts the
 //! source over when it has ended.
 
-use super::super::arena::Arena;
-use super::super::feed::Feed;
-use super::super::pacer;
-use super::super::state::{State, word};
-use super::super::timing::{LATE_NS, Timing};
 use super::passes::Passes;
 use super::program::{self, Constants};
 use super::ring::{FRAME_BYTES_MIN, Ring};
 use super::unique::{self, Places};
-use super::{PlanError, ReplayVia, SendError, Shared};
+use super::{ReplayVia, Shared};
+use crate::arena::Arena;
+use crate::error::{PlanError, SendError};
+use crate::feed::Feed;
+use crate::pacer;
+use crate::state::{State, word};
+use crate::timing::{LATE_NS, Timing};
 use quaff_os::bpf::{LiveRun, Program};
 use quaff_os::clock::steady_ns;
 use quaff_os::interrupt::Interrupt;

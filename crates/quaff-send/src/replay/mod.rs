@@ -15,19 +15,21 @@ mod user;
 pub use passes::Skipped;
 pub use report::{InterfaceCount, ReplayReport};
 
-use super::confirm::{self, Confirm, Witness};
-use super::feed::Feed;
-use super::pump::Outlet;
-use super::report::Snapshot;
-use super::state::{State, WORDS, word};
-use super::timing::{Late, Rate, Timing};
-use super::ways::WayKind;
-use super::{CONFIRM_NS, Control, PlanError, SendError, WATCH_NS, plan, ways};
+use crate::backend;
+use crate::backend::WayKind;
+use crate::confirm::{self, Confirm, Witness};
+use crate::error::{PlanError, SendError};
+use crate::feed::Feed;
+use crate::link;
+use crate::pump::Outlet;
+use crate::state::{Snapshot, State, WORDS, word};
+use crate::supervise::{Control, Run, supervise};
+use crate::timing::{Late, Rate, Timing};
 use passes::{Passes, Sizes};
 use quaff_os::bpf::ArrayMap;
 use quaff_os::clock::steady_ns;
 use quaff_os::interrupt::Interrupt;
-use quaff_os::rtnl::{self, Link};
+use quaff_os::rtnl::Link;
 use quaff_os::stop::{Reason, Stop};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -62,7 +64,7 @@ pub struct ReplayPlan {
     pub via: ReplayVia,
     /// The interface, by name.
     pub interface: String,
-    /// The interface of frames whose [`super::Meta::out`] is 1; only from user space.
+    /// The interface of frames whose [`crate::Meta::out`] is 1; only from user space.
     pub interface2: Option<String>,
     /// How fast.
     pub rate: Rate,
@@ -143,7 +145,18 @@ pub fn run(
         interrupt: OnceLock::new(),
     };
     let mut confirms = links.iter().map(|link| witness(plan, link)).collect::<Result<Vec<_>, _>>()?;
-    let (sent, interrupted) = supervise(&shared, passes, timing, &mut confirms, &mut watch)?;
+    let run = Run {
+        state: &shared.state,
+        interrupt: &shared.interrupt,
+        stop_after_ns: None,
+        on_step: &|| shared.step(),
+        on_stop: &|| shared.stop.raise(Reason::Signal),
+    };
+    let play = || match via {
+        ReplayVia::User(kind) => user::play(&shared, kind, passes, timing),
+        _ => kernel::play(&shared, passes, timing),
+    };
+    let (sent, interrupted) = supervise(&run, play, &mut confirms, &mut watch)?;
     let error = match (sent, shared.state.load(word::SENT)) {
         (Err(error), 0) => return Err(error),
         (sent, _) => sent.err(),
@@ -199,7 +212,7 @@ fn choose(plan: &ReplayPlan, links: &[Link]) -> (ReplayVia, Option<String>) {
 
 /// Why frames should not be sent by a BPF program from here.
 fn redirect_obstacle(link: &Link) -> Option<&'static str> {
-    if ways::frame_bytes_max(link) > ring::FRAME_BYTES_MAX {
+    if backend::frame_bytes_max(link) > ring::FRAME_BYTES_MAX {
         return Some("frames of the interface may be larger than a page");
     }
     match quaff_os::xdp::xdp_features(link.index) {
@@ -211,16 +224,7 @@ fn redirect_obstacle(link: &Link) -> Option<&'static str> {
 }
 
 fn usable_link(plan: &ReplayPlan, name: &str) -> Result<Link, SendError> {
-    let link = rtnl::link(name)?;
-    if !link.up {
-        return Err(PlanError::Down { interface: link.name }.into());
-    }
-    if plan.via != ReplayVia::Inject && !link.running {
-        return Err(PlanError::NoCarrier { interface: link.name }.into());
-    }
-    if !matches!(link.arphrd, plan::ARPHRD_ETHER | plan::ARPHRD_LOOPBACK) {
-        return Err(PlanError::NotEthernet { interface: link.name, arphrd: link.arphrd }.into());
-    }
+    let link = link::usable_link(name, plan.via != ReplayVia::Inject)?;
     if plan.interface2.as_ref() == Some(&plan.interface) {
         return Err(PlanError::SameInterface { interface: link.name }.into());
     }
@@ -249,49 +253,8 @@ fn witness(plan: &ReplayPlan, link: &Link) -> Result<Confirm, SendError> {
         ReplayVia::Auto | ReplayVia::XdpRedirect | ReplayVia::User(_) => {
             Confirm::counter(Witness::TxPackets, link)?
         }
-        ReplayVia::Inject if has_time || plan.stepwise => Confirm::tap(link)?,
+        ReplayVia::Inject if has_time || plan.stepwise => Confirm::tap(link, &[])?,
         ReplayVia::Inject => Confirm::softnet()?,
-    })
-}
-
-/// Has one thread send while this one watches. Says whether the watcher ended it early.
-fn supervise(
-    shared: &Shared<'_>,
-    passes: Passes,
-    timing: Timing,
-    confirms: &mut [Confirm],
-    watch: &mut impl FnMut(&Snapshot, Duration) -> Control,
-) -> Result<(Result<(), SendError>, bool), SendError> {
-    std::thread::scope(|scope| {
-        let sending = scope.spawn(|| match shared.plan.via {
-            ReplayVia::User(kind) => user::play(shared, kind, passes, timing),
-            _ => kernel::play(shared, passes, timing),
-        });
-        let (mut interrupted, mut watched) = (false, Ok(()));
-        let mut confirm_at_ns = steady_ns() + CONFIRM_NS;
-        while !sending.is_finished() {
-            let now_ns = steady_ns();
-            match watch(&shared.state.snapshot(now_ns), Duration::from_nanos(WATCH_NS)) {
-                Control::Go => {}
-                Control::Step => shared.step(),
-                Control::Stop => interrupted = true,
-            }
-            if now_ns >= confirm_at_ns && watched.is_ok() {
-                watched = confirms.iter_mut().try_for_each(Confirm::poll);
-                confirm_at_ns = now_ns + CONFIRM_NS;
-            }
-            if interrupted || watched.is_err() {
-                shared.stop.raise(Reason::Signal);
-                shared.state.store(word::LIMIT, 0);
-            }
-            if shared.state.left().is_none() || shared.state.load(word::FAR_NS) > 0 {
-                shared.interrupt.get().inspect(|thread| thread.send());
-            }
-        }
-        // A panic in the thread is a defect; it goes on here.
-        let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        watched?;
-        Ok((sent, interrupted))
     })
 }
 

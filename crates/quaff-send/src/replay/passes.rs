@@ -1,9 +1,9 @@
 //! A source as it is sent: again and again, up to a limit, without what cannot be sent.
 
-use super::super::arena::{Arena, Meta};
-use super::super::feed::Feed;
-use super::super::{PlanError, SendError};
 use super::unique;
+use crate::arena::{Arena, Meta};
+use crate::error::{PlanError, SendError};
+use crate::feed::Feed;
 use quaff_wire::flow::{FlowCount, FlowCounts};
 use quaff_wire::net;
 use serde::Serialize;

@@ -63,10 +63,10 @@
 //! }
 //! ```
 
-use super::super::histogram::{BUCKETS, COARSE_SHIFT, FINE_BUCKETS, FINE_SHIFT};
-use super::super::state::word;
-use super::Late;
 use super::ring::{self, FRAME_BYTES_MAX, ITEM_BYTES_MAX, field};
+use crate::histogram::{BUCKETS, COARSE_SHIFT, FINE_BUCKETS, FINE_SHIFT};
+use crate::state::word;
+use crate::timing::Late;
 use quaff_os::bpf::asm::{Alu, Asm, Insn, Jmp, Label, Reg, Size};
 use quaff_os::bpf::{
     ArrayMap, HELPER_KTIME_GET_NS, HELPER_REDIRECT, HELPER_XDP_ADJUST_TAIL, HELPER_XDP_STORE_BYTES, XDP_DROP,

@@ -1,14 +1,13 @@
 //! The ledger of a replay: in the files, intended, sent, confirmed; and how well the pace was kept.
 
-use super::super::SendError;
-use super::super::confirm::Witness;
-use super::super::feed::FeedTally;
-use super::super::pump::Outlet;
-use super::super::report::Lateness;
-use super::super::state::{State, word};
-use super::super::ways::WayReport;
 use super::passes::{Passes, Skipped};
 use super::{ReplayVia, Shared};
+use crate::backend::WayReport;
+use crate::confirm::Witness;
+use crate::error::SendError;
+use crate::pump::Outlet;
+use crate::state::{Lateness, State, word};
+use crate::tally::FeedTally;
 use serde::Serialize;
 
 /// How a replay ended.

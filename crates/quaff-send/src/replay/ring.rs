@@ -4,9 +4,9 @@
 //! a run are there from the beginning, and the last item leads back to the first; or they are put
 //! in while others are taken out, where [`Ring::has_room`] says so.
 
-use super::super::SendError;
-use super::super::timing::Due;
 use super::unique::Places;
+use crate::error::SendError;
+use crate::timing::Due;
 use quaff_os::bpf::ArrayMap;
 use std::collections::VecDeque;
 

@@ -3,15 +3,16 @@
 //! A source that is sent again and again stays in memory when it fits; otherwise a thread reads ahead,
 //! and memory is that of the arenas that go round, however much is sent.
 
-use super::super::arena::Arena;
-use super::super::feed::{Ahead, Feed};
-use super::super::pump::Pump;
-use super::super::state::word;
-use super::super::timing::Timing;
-use super::super::ways::WayKind;
+use super::Shared;
 use super::passes::Passes;
 use super::unique::{self, Places};
-use super::{PlanError, SendError, Shared};
+use crate::arena::Arena;
+use crate::backend::WayKind;
+use crate::error::{PlanError, SendError};
+use crate::feed::{Ahead, Feed};
+use crate::pump::Pump;
+use crate::state::word;
+use crate::timing::Timing;
 use quaff_os::interrupt::Interrupt;
 use quaff_os::stop::Reason;
 use std::time::Duration;

@@ -1,9 +1,10 @@
 //! A [`Maker`] as a source of what is replayed.
 
-use super::super::SendError;
-use super::super::arena::{Arena, Meta};
-use super::super::feed::{Feed, FeedTally};
 use super::Maker;
+use crate::arena::{Arena, Meta};
+use crate::error::SendError;
+use crate::feed::Feed;
+use crate::tally::FeedTally;
 use quaff_wire::synth::Made;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -78,8 +79,8 @@ impl Feed for SynthFeed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Clock, Pace, Shape, Until};
     use super::*;
+    use crate::synth::{Clock, Pace, Shape, Until};
     use quaff_wire::synth::*;
 
     fn feed(frames: u64) -> SynthFeed {

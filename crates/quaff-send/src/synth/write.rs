@@ -1,8 +1,8 @@
 //! Made-up traffic into a capture file, as fast as it can be made: its packets have the times at which
 //! they would be sent.
 
-use super::super::Control;
 use super::Maker;
+use crate::supervise::Control;
 use quaff_wire::pcap::encode::{self, Resolution};
 use quaff_wire::record::Record;
 use serde::Serialize;

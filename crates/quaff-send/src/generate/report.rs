@@ -1,40 +1,9 @@
 //! What came of a plan: how far it is, and how it ended.
 
-use super::confirm::Witness;
 use super::plan::{Schedule, SendPlan, Via};
-use super::state::{State, word};
+use crate::confirm::Witness;
+use crate::state::{Lateness, State, word};
 use serde::Serialize;
-
-/// How far a run is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Snapshot {
-    /// Frames sent so far.
-    pub sent: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Passes through the source that have ended.
-    pub passes: u64,
-    /// Since the first one, ns.
-    pub elapsed_ns: u64,
-    /// The largest lateness so far, ns.
-    pub late_max_ns: u64,
-    /// Frames refused for want of room, and tried again.
-    pub retried: u64,
-}
-
-/// How much later than intended frames were sent. Quantiles are the upper ends of buckets of
-/// 256 ns (65 µs from 65 µs on).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Lateness {
-    /// The mean, ns.
-    pub mean_ns: u64,
-    /// Half of the frames were not later, ns.
-    pub p50_ns: u64,
-    /// 99 of 100 frames were not later, ns.
-    pub p99_ns: u64,
-    /// The latest of all, ns.
-    pub max_ns: u64,
-}
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -1,9 +1,9 @@
 //! Frames that leave from an interface: a packet socket, many frames a call, paced in user space.
 
-use super::histogram::bucket;
-use super::pacer::{self, Pacer};
 use super::plan::Schedule;
-use super::state::{State, word};
+use crate::histogram::bucket;
+use crate::pacer::{self, Pacer};
+use crate::state::{State, word};
 use quaff_os::clock::{self, steady_ns};
 use quaff_os::packet::{BATCH_FRAMES, Qdisc, TxSocket};
 use quaff_os::rtnl::Link;

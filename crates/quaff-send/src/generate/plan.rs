@@ -1,26 +1,16 @@
 //! What to send, as plain data, and the checks that turn it into a schedule.
 
 use super::program::Template;
+use crate::error::{PPS_MAX, PPS_MIN, PlanError};
 use quaff_os::rtnl::Link;
 use quaff_wire::net::VlanTag;
-use quaff_wire::probe::{OuterHeaders, ProbeFrame, ProbeFrameError};
-use quaff_wire::synth::{New, Recipe, RecipeError, Synth};
+use quaff_wire::probe::{OuterHeaders, ProbeFrame};
+use quaff_wire::synth::{New, Recipe, Synth};
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 use std::time::Duration;
-
-/// `ARPHRD_ETHER`, linux/if_arp.h.
-pub(super) const ARPHRD_ETHER: u16 = 1;
-/// `ARPHRD_LOOPBACK`, whose frames have Ethernet headers too.
-pub(super) const ARPHRD_LOOPBACK: u16 = 772;
 
 /// 2^16: a ns in the unit of intervals.
 const FRACTIONS_PER_NS: f64 = 65_536.0;
-/// Fewer frames per second than that would overflow an interval.
-const PPS_MIN: f64 = 1e-4;
-/// More than any machine does; keeps an interval above zero.
-const PPS_MAX: f64 = 1e9;
-
 /// How frames leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
@@ -86,55 +76,15 @@ pub struct SendPlan {
     pub core: Option<usize>,
 }
 
-/// What a plan asked for that cannot be.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say it")]
-pub enum PlanError {
-    #[error(transparent)]
-    ProbeFrame(#[from] ProbeFrameError),
-    #[error(transparent)]
-    Recipe(#[from] RecipeError),
-    #[error("such frames have to be made one by one")]
-    Made,
-    #[error("{0} frames per second cannot be kept; between {PPS_MIN} and {PPS_MAX} can be asked for")]
-    Pace(f64),
-    #[error("nothing to send: the count is 0")]
-    Nothing,
-    #[error("{interface} is down; switch it on with: ip link set {interface} up")]
-    Down { interface: String },
-    #[error("nothing can be sent from {interface}: there is no carrier, the other end may be down")]
-    NoCarrier { interface: String },
-    #[error("a frame of {bytes} bytes is larger than all memory there is for frames")]
-    FrameBytes { bytes: usize },
-    #[error("a frame of {bytes} bytes does not fit the MTU of {mtu}, and it was said that this is an error")]
-    Mtu { bytes: usize, mtu: usize },
-    #[error("{}: packets of link type {linktype} are no Ethernet frames and cannot be sent", .path.display())]
-    LinkType { path: PathBuf, linktype: u16 },
-    #[error("nothing to send: no packet is left of what the files have")]
-    Empty,
-    #[error("what comes from a pipe can be sent again only when all of it fits into memory")]
-    Again,
-    #[error("two interfaces are sent by from user space; leave --via out, or choose another")]
-    TwoInterfaces,
-    #[error("{interface} cannot be both interfaces")]
-    SameInterface { interface: String },
-    #[error("the cache file of tcpprep speaks of {packets} packets, and a file has more")]
-    Sides { packets: u64 },
-    #[error("a rate has to be above 0")]
-    Rate,
-    #[error("{interface} does not carry Ethernet frames (its type is ARPHRD {arphrd})")]
-    NotEthernet { interface: String, arphrd: u16 },
-}
-
 /// A plan whose numbers were checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     /// Between two frames, in 2^-16 ns; 0 is unpaced.
-    pub(super) interval: u64,
+    pub(crate) interval: u64,
     /// Frames in all, where that is known from the start.
-    pub(super) count: Option<u64>,
+    pub(crate) count: Option<u64>,
     /// When to stop a run that has no count, ns after its first frame.
-    pub(super) stop_after_ns: Option<u64>,
+    pub(crate) stop_after_ns: Option<u64>,
 }
 
 impl Schedule {

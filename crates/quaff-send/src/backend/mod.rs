@@ -1,8 +1,9 @@
 //! The ways onto the wire from user space: sendmmsg(2) and TX_RING, past the queueing discipline or
 //! through it, and AF_XDP. Which is fastest depends on the driver; `auto` measures.
 
-use super::auto::AutoWay;
-use super::feed::Way;
+mod auto;
+
+use auto::AutoWay;
 use quaff_os::packet::{Qdisc, TxRing, TxSocket};
 use quaff_os::rtnl::Link;
 use quaff_os::xdp::{FRAME_BYTES_MAX, XdpMode, XdpTx};
@@ -11,6 +12,18 @@ use quaff_wire::net;
 use serde::Serialize;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
+
+/// A way onto the wire from user space.
+pub trait Way: Send {
+    /// Takes frames, in order; says how many were taken. 0: no room now.
+    fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize, quaff_os::Error>;
+
+    /// Has all that was taken leave, or gives up when nothing moves.
+    fn flush(&mut self) -> Result<(), quaff_os::Error>;
+
+    /// What there is to tell of it.
+    fn report(&self) -> WayReport;
+}
 
 /// More queues than that are not opened.
 const QUEUES_MAX: u32 = 64;
@@ -56,12 +69,12 @@ pub struct WayReport {
 }
 
 impl WayReport {
-    pub(super) fn new(name: impl Into<String>) -> Self {
+    pub(crate) fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 
     /// Counts what another way has done too.
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.refused += other.refused;
         self.pending += other.pending;
         self.unsent_bytes += other.unsent_bytes;
@@ -99,7 +112,7 @@ impl WayKind {
 }
 
 /// The longest frame that an interface carries: an MTU counts neither the Ethernet header nor one tag.
-pub(super) fn frame_bytes_max(link: &Link) -> usize {
+pub(crate) fn frame_bytes_max(link: &Link) -> usize {
     link.mtu as usize + net::ETHERNET_BYTES + net::TAG_BYTES
 }
 

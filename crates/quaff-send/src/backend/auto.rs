@@ -4,8 +4,7 @@
 //! nothing goes onto the wire that is not of the run. A way is flushed before the next one begins, so
 //! no frame overtakes another.
 
-use super::feed::Way;
-use super::ways::{WayKind, WayReport, frame_bytes_max};
+use super::{Way, WayKind, WayReport, frame_bytes_max};
 use quaff_os::clock::steady_ns;
 use quaff_os::rtnl::Link;
 use quaff_os::xdp::FRAME_BYTES_MAX;

@@ -61,8 +61,8 @@ mod template;
 
 pub(super) use template::Template;
 
-use super::histogram::{BUCKETS, COARSE_SHIFT, FINE_BUCKETS, FINE_SHIFT};
-use super::state::word;
+use crate::histogram::{BUCKETS, COARSE_SHIFT, FINE_BUCKETS, FINE_SHIFT};
+use crate::state::word;
 use quaff_os::bpf::asm::{Alu, Asm, Insn, Jmp, Label, Reg, Size};
 use quaff_os::bpf::{ArrayMap, HELPER_KTIME_GET_NS, XDP_DROP, XDP_MD_DATA, XDP_MD_DATA_END, XDP_PASS};
 use quaff_wire::probe::{BOUNDED, LAST, LATE_NS_MAX, MAGIC};

@@ -3,10 +3,10 @@
 //! One call sets up for some 20 ms, so a run is one call: the program keeps the pace. Only when
 //! frames are so far apart that a core should not spin for them is there one call for each.
 
-use super::pacer;
 use super::plan::Schedule;
 use super::program::{self, Constants, Template};
-use super::state::{State, WORDS, word};
+use crate::pacer;
+use crate::state::{State, WORDS, word};
 use quaff_os::bpf::{ArrayMap, LiveRun, Program};
 use quaff_os::clock;
 use quaff_os::rtnl::Link;

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 /// A frame whose headers are IPv4 and UDP or TCP.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Template {
+pub(in crate::generate) struct Template {
     bytes: Vec<u8>,
     ip: usize,
     /// Behind the IP header.
@@ -26,7 +26,7 @@ pub(in super::super) struct Template {
 
 /// A field that is another one in each flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct Step {
+pub(in crate::generate) struct Step {
     pub(super) offset: usize,
     /// An IPv4 address; otherwise a port.
     pub(super) is_address: bool,
@@ -38,7 +38,7 @@ pub(in super::super) struct Step {
 
 impl Template {
     /// Every frame is of one flow.
-    pub(in super::super) fn of_frame(frame: &ProbeFrame) -> Option<Self> {
+    pub(in crate::generate) fn of_frame(frame: &ProbeFrame) -> Option<Self> {
         let inner = if frame.sequence_offset().is_some() { MIRROR_BYTES } else { 0 };
         let mut template = Self::find(frame.bytes().to_vec(), inner, Some(frame.header_offset()))?;
         template.mirror_number = frame.sequence_offset();
@@ -47,7 +47,7 @@ impl Template {
 
     /// Frames are of `cycle` flows in turn. `stamp` is where one goes. `None` for frames that are not of
     /// this kind.
-    pub(in super::super) fn of_flows(
+    pub(in crate::generate) fn of_flows(
         bytes: Vec<u8>,
         stamp: Option<usize>,
         tuples: &Tuples,
@@ -121,7 +121,7 @@ impl Template {
     }
 
     /// The whole frame; what the program fills in is zero.
-    pub(in super::super) fn bytes(&self) -> &[u8] {
+    pub(in crate::generate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 

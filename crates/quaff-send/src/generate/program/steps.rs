@@ -16,9 +16,9 @@
 //! }
 //! ```
 
-use super::super::state::word;
 use super::template::Template;
 use super::{at, complement};
+use crate::state::word;
 use quaff_os::bpf::asm::{Alu, Asm, Jmp, Reg, Size};
 
 use Reg::{R0, R1, R2, R3, R5, R6, R7};

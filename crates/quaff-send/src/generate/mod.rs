@@ -1,0 +1,90 @@
+//! Generation: a [`SendPlan`] in, stamped frames out of an interface or into one, a [`SendReport`] back.
+//!
+//! [`Via::Inject`] makes frames arrive on an interface as if from the wire, by a BPF program that runs on live
+//! frames and keeps the pace itself; [`Via::Send`] sends them from an interface, paced in user space.
+
+mod inject;
+mod plan;
+mod program;
+mod report;
+mod user;
+mod witness;
+
+pub use plan::{Length, Pace, SendPlan, Via};
+pub use report::SendReport;
+
+use crate::error::SendError;
+use crate::link::usable_link;
+use crate::state::{Snapshot, State, word};
+use crate::supervise::{Control, Run, supervise};
+use inject::Injector;
+use plan::Schedule;
+use quaff_os::interrupt::Interrupt;
+use quaff_os::rtnl::Link;
+use std::sync::OnceLock;
+use std::time::Duration;
+use user::PacketSender;
+
+/// A sender that is ready to run.
+enum Sender {
+    Inject(Injector),
+    User(PacketSender),
+}
+
+/// Sends as planned. Calls `watch` all the while with the progress and the time that it may wait; its answer ends
+/// the run or lets it continue.
+pub fn run(
+    plan: &SendPlan,
+    mut watch: impl FnMut(&Snapshot, Duration) -> Control,
+) -> Result<SendReport, SendError> {
+    let schedule = plan.schedule()?;
+    let link = usable_link(&plan.interface, plan.via == Via::Send)?;
+    let (sender, state) = prepare(plan, &schedule, &link)?;
+    let mut confirms = [witness::open(plan, &schedule, &link)?];
+    state.store(word::LIMIT, schedule.count.unwrap_or(u64::MAX));
+    let interrupt = OnceLock::new();
+    let run = Run {
+        state: &state,
+        interrupt: &interrupt,
+        stop_after_ns: schedule.stop_after_ns,
+        on_step: &|| {},
+        on_stop: &|| {},
+    };
+    let (sent, interrupted) =
+        supervise(&run, || send(plan.core, sender, &state, &interrupt), &mut confirms, &mut watch)?;
+    sent?;
+    let [confirm] = confirms;
+    let witness = confirm.witness();
+    let confirmed = confirm.finish(state.load(word::SENT))?;
+    Ok(SendReport::new(plan, &schedule, &state, (witness, confirmed), interrupted))
+}
+
+fn prepare(plan: &SendPlan, schedule: &Schedule, link: &Link) -> Result<(Sender, State), SendError> {
+    Ok(match plan.via {
+        Via::Inject => {
+            let template = plan.template(link)?;
+            let (injector, state) = Injector::new(schedule, link, template)?;
+            (Sender::Inject(injector), state)
+        }
+        Via::Send => {
+            let sender = PacketSender::new(plan.stream, schedule, link, &plan.frame(link)?)?;
+            (Sender::User(sender), State::new_user())
+        }
+    })
+}
+
+/// The sending thread.
+fn send(
+    core: Option<usize>,
+    sender: Sender,
+    state: &State,
+    interrupt: &OnceLock<Interrupt>,
+) -> Result<(), quaff_os::Error> {
+    let here = Interrupt::here()?;
+    interrupt.get_or_init(|| here);
+    core.map_or(Ok(()), quaff_os::cpu::pin)?;
+    match sender {
+        Sender::Inject(injector) => injector.run(state),
+        Sender::User(sender) => sender.run(state),
+    }
+}
