@@ -2,7 +2,8 @@
 //! so that there is something to measure fast ones beside. Each packet has the time at which it got here.
 
 use crate::{Error, Result};
-use quaff::stage::{Load, LoadPlan};
+use quaff::plan::LoadPlan;
+use quaff::stage::Load;
 use quaff_os::clock::wall_ns;
 use quaff_os::packet::{Insn, Receiver, accept};
 use quaff_os::{Try, filter, rtnl};

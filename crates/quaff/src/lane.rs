@@ -10,8 +10,8 @@
 use crate::Result;
 use crate::batch::{BATCH_FRAMES, Batch, Frame, Memory};
 use crate::gauge::LaneGauges;
-use crate::pack::Packer;
-use crate::source::{Pull, Source};
+use crate::output::{Now, Output, OutputTally};
+use crate::source::{Pull, Source, SourceTally};
 use crate::stage::Stage;
 use crate::tally::{LaneTally, Removed};
 use quaff_file::tally::Counts;
@@ -31,99 +31,95 @@ const LOOK_NS: u64 = 1_000_000_000;
 /// How long a lane that has no buffer waits before it looks again. Its kernel ring holds much more.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 
-/// What becomes of the frames that a batch ends up with: one packer, or one for each member of a bundle.
-pub trait Packing: Send {
-    /// Packs what there is room for. What there is none for is at the end then; says how many are not.
-    fn pack(&mut self, memory: Memory<'_>, frames: &mut [Frame], now_ns: u64, wall_ns: u64) -> usize;
-    /// Counts frames for which there is no room.
-    fn lose(&mut self, frames: &[Frame]);
-    /// Notes that the kernel lost packets before the next one that is packed.
-    fn note_dropped(&mut self, packets: u64);
-    /// Does what is due by the clock; `count` says what the rest of the lane has counted.
-    fn tick(&mut self, now_ns: u64, wall_ns: u64, idle: bool, count: &dyn Fn(&mut Counts));
-    /// How long nothing will be due, ns.
-    fn patience_ns(&self, now_ns: u64, wall_ns: u64) -> u64;
-    /// Hands over the rest. Returns the last counts and the most buffers that were in use.
-    fn finish(self, wall_ns: u64, count: &dyn Fn(&mut Counts)) -> (Counts, u64);
-    /// Buffers of the buffer.
-    fn pool_buffers(&self) -> u64;
-    /// Whether nobody takes anything any more.
-    fn is_abandoned(&self) -> bool;
-    /// Buffers in use now, the most that ever were, and packets lost.
-    fn gauge(&self) -> (u64, u64, u64);
-}
-
-/// One lane: a source, stages, a packer.
-pub struct Reader<S, P = Packer> {
-    /// Where packets come from.
-    pub source: S,
-    /// What is done to batches.
+/// One lane: a source, stages, an output.
+pub struct Lane {
+    pub source: Box<dyn Source>,
     pub stages: Vec<Box<dyn Stage>>,
-    /// Where they go.
-    pub packer: P,
+    pub output: Box<dyn Output>,
     /// Raised when the run is to end.
     pub stop: Stop,
-    /// What others can see.
     pub gauges: Arc<LaneGauges>,
 }
 
-/// Runs a lane until its source ends. The source comes back, to be asked for its own tally.
-pub fn read<S: Source, P: Packing>(mut lane: Reader<S, P>) -> Result<(S, LaneTally)> {
-    let mut hand = Hand { frames: Vec::with_capacity(BATCH_FRAMES as usize), ..Hand::default() };
-    let mut tally = LaneTally { pool_buffers: lane.packer.pool_buffers(), ..LaneTally::default() };
-    let ended = loop {
-        if lane.stop.raised()
-            && let Err(error) = lane.source.close()
-        {
-            break Err(error);
+/// Runs a lane until its source ends; returns the tallies of source, stages and output as one.
+pub fn read(mut lane: Lane) -> Result<SourceTally> {
+    let mut state = LaneState { frames: Vec::with_capacity(BATCH_FRAMES as usize), ..LaneState::default() };
+    let ended = pump(&mut lane, &mut state);
+    // After a failure of the source too: what was taken before goes out.
+    let output = finish_output(&mut lane);
+    ended?;
+    sum_up(lane, &state, output)
+}
+
+/// The loop: every box of the drawing is a line.
+fn pump(lane: &mut Lane, state: &mut LaneState) -> Result<()> {
+    loop {
+        if lane.stop.raised() {
+            lane.source.close()?;
         }
-        let wait_ns = lane.packer.patience_ns(steady_ns(), lane.source.wall_ns()).min(LOOK_NS);
-        let pulled = match lane.source.pull(&mut hand.frames, Duration::from_nanos(wait_ns)) {
-            Err(error) => break Err(error),
-            Ok(pulled) => pulled,
-        };
+        let wait_ns = lane.output.patience_ns(now(lane)).min(LOOK_NS);
+        let pulled = lane.source.pull(&mut state.frames, Duration::from_nanos(wait_ns))?;
         if pulled == Pull::Batch {
-            lane.packer.note_dropped(lane.source.take_dropped());
+            lane.output.note_dropped(lane.source.take_dropped());
         }
         let is_last = pulled == Pull::End;
         if pulled == Pull::Batch || is_last || lane.stages.iter().any(|stage| stage.is_holding()) {
-            work(&mut lane, &mut hand, is_last);
+            work(lane, state, is_last);
         }
         if pulled == Pull::Batch {
             lane.source.release();
         }
         if is_last {
-            break Ok(());
+            return Ok(());
         }
-        let (now_ns, wall_ns) = (steady_ns(), lane.source.wall_ns());
-        let (source, stages) = (&lane.source, &lane.stages);
-        lane.packer.tick(now_ns, wall_ns, pulled == Pull::Idle, &|counts| count(source, stages, counts));
-        show(&lane);
-    };
-    lane.packer.note_dropped(lane.source.take_dropped());
-    let wall_ns = lane.source.wall_ns();
-    let (source, stages) = (&lane.source, &lane.stages);
-    let (counts, buffer_high) = lane.packer.finish(wall_ns, &|counts| count(source, stages, counts));
-    hand.sum_up(&mut tally);
-    lane.stages.iter_mut().for_each(|stage| stage.sum_up(&mut tally));
-    tally.packed = counts.packed;
-    tally.lost_in_buffer = counts.lost;
-    tally.pool_high_buffers = buffer_high;
-    ended.map(|()| (lane.source, tally))
+        let (now, source, stages) = (now(lane), &lane.source, &lane.stages);
+        lane.output.tick(now, pulled == Pull::Idle, &|counts| count(source.as_ref(), stages, counts));
+        show(lane);
+    }
 }
 
-/// What a lane has in hand: a batch, and what became of those before.
+fn finish_output(lane: &mut Lane) -> OutputTally {
+    lane.output.note_dropped(lane.source.take_dropped());
+    let wall_ns = lane.source.wall_ns();
+    let (source, stages) = (&lane.source, &lane.stages);
+    lane.output.finish(wall_ns, &|counts| count(source.as_ref(), stages, counts))
+}
+
+/// One tally from what source, stages and output counted.
+fn sum_up(mut lane: Lane, state: &LaneState, output: OutputTally) -> Result<SourceTally> {
+    let mut tally = LaneTally { received: state.received, ..LaneTally::default() };
+    lane.stages.iter_mut().for_each(|stage| stage.sum_up(&mut tally));
+    let SourceTally { lane: source, input } = lane.source.finish()?;
+    let removed = &state.removed;
+    let lane = LaneTally {
+        filtered: source.filtered + removed.filtered,
+        received: tally.received,
+        after_count: removed.after_count,
+        not_tunnel: removed.not_tunnel,
+        merged: removed.merged,
+        unsuited: source.unsuited + removed.unsuited,
+        decap: tally.decap,
+        packed: output.taken,
+        lost_in_buffer: output.lost,
+        pool_buffers: output.pool_buffers,
+        pool_high_buffers: output.pool_high_buffers,
+        ..source
+    };
+    Ok(SourceTally { lane, input })
+}
+
+/// The batch that a lane works on, and what it counted so far.
 #[derive(Default)]
-struct Hand {
+struct LaneState {
     frames: Vec<Frame>,
-    aside: Vec<u8>,
+    scratch: Vec<u8>,
     received: u64,
     removed: Removed,
     /// The time of the last frame, and when it was seen, steady ns.
     last: Option<(u64, u64)>,
 }
 
-impl Hand {
+impl LaneState {
     /// What time it is where the frames are from: that of the last one, and what has passed since it
     /// was seen; `wall_ns` before the first.
     fn now_ns(&mut self, wall_ns: u64) -> u64 {
@@ -133,58 +129,54 @@ impl Hand {
         }
         self.last.map_or(wall_ns, |(time_ns, seen_ns)| time_ns.saturating_add(steady_ns - seen_ns))
     }
-
-    fn sum_up(&self, tally: &mut LaneTally) {
-        tally.received = self.received;
-        tally.after_count = self.removed.after_count;
-        tally.filtered = self.removed.filtered;
-        tally.not_tunnel = self.removed.not_tunnel;
-        tally.merged = self.removed.merged;
-        tally.unsuited = self.removed.unsuited;
-    }
 }
 
-/// Takes a batch through the stages and packs what is left of it.
-fn work<S: Source, P: Packing>(lane: &mut Reader<S, P>, hand: &mut Hand, is_last: bool) {
-    let now_ns = hand.now_ns(lane.source.wall_ns());
+fn now(lane: &Lane) -> Now {
+    Now { steady_ns: steady_ns(), wall_ns: lane.source.wall_ns() }
+}
+
+/// Takes a batch through the stages and hands what is left of it to the output.
+fn work(lane: &mut Lane, state: &mut LaneState, is_last: bool) {
+    let now_ns = state.now_ns(lane.source.wall_ns());
     let bytes = lane.source.bytes();
-    let mut batch = Batch { bytes, aside: &mut hand.aside, frames: &mut hand.frames, now_ns, is_last };
+    let mut batch = Batch { bytes, aside: &mut state.scratch, frames: &mut state.frames, now_ns, is_last };
     for stage in &mut lane.stages {
-        stage.pass(&mut batch, &mut hand.removed);
+        stage.pass(&mut batch, &mut state.removed);
     }
-    hand.received += hand.frames.len() as u64;
-    pour(lane, &mut hand.frames, &hand.aside);
-    hand.aside.clear();
+    state.received += state.frames.len() as u64;
+    pack_all(lane, &mut state.frames, &state.scratch);
+    state.scratch.clear();
 }
 
-fn count<S: Source>(source: &S, stages: &[Box<dyn Stage>], counts: &mut Counts) {
+fn count(source: &dyn Source, stages: &[Box<dyn Stage>], counts: &mut Counts) {
     source.count(counts);
     stages.iter().for_each(|stage| stage.count(counts));
 }
 
-/// Packs a batch. Without a buffer it waits, while the kernel's ring fills; under pressure the rest of
-/// the batch is given up and counted.
-fn pour<S: Source, P: Packing>(lane: &mut Reader<S, P>, frames: &mut [Frame], aside: &[u8]) {
+/// Hands a batch to the output. When that has no room the lane waits, while the kernel's ring fills; when
+/// the ring is nearly full the rest of the batch is dropped and counted.
+fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8]) {
     let mut left = frames;
     loop {
-        let memory = Memory { bytes: lane.source.bytes(), aside };
-        let packed = lane.packer.pack(memory, left, steady_ns(), lane.source.wall_ns());
-        left = &mut std::mem::take(&mut left)[packed..];
+        let memory = Memory { bytes: lane.source.bytes(), aside: scratch };
+        let now = Now { steady_ns: steady_ns(), wall_ns: lane.source.wall_ns() };
+        let taken = lane.output.take(memory, left, now);
+        left = &mut std::mem::take(&mut left)[taken..];
         if left.is_empty() {
             return;
         }
-        if lane.source.is_nearly_full() || lane.packer.is_abandoned() {
-            return lane.packer.lose(left);
+        if lane.source.is_nearly_full() || lane.output.is_closed() {
+            return lane.output.lose(left);
         }
         std::thread::sleep(ROOM_WAIT);
     }
 }
 
-fn show<S, P: Packing>(lane: &Reader<S, P>) {
-    let (now, high, lost) = lane.packer.gauge();
-    lane.gauges.buffer_now.set(now);
-    lane.gauges.buffer_high.set(high);
-    lane.gauges.lost.set(lost);
+fn show(lane: &Lane) {
+    let gauge = lane.output.gauge();
+    lane.gauges.buffer_now.set(gauge.buffers);
+    lane.gauges.buffer_high.set(gauge.high_buffers);
+    lane.gauges.lost.set(gauge.lost);
 }
 
 /// The writer's end of a lane.
@@ -193,7 +185,7 @@ pub struct Inlet {
     /// Full chunks, from the lane.
     pub inbound: Consumer<Parcel>,
     /// Empty buffers, to the lane.
-    pub home: Producer<Buffer>,
+    pub free_buffers: Producer<Buffer>,
     /// The rotation slot that the lane has reached.
     pub slot: u64,
     /// Whether the lane has ended.
@@ -215,7 +207,7 @@ pub struct Writer {
 /// Runs the writer until all lanes have ended and all is written.
 pub fn write(mut writer: Writer) -> Result<WriterTally> {
     loop {
-        let mut moved = bring_home(&mut writer)?;
+        let mut moved = recycle(&mut writer)?;
         for lane in 0..writer.inlets.len() {
             // One parcel of each lane in turn: no lane waits for another one's backlog.
             if let Some(parcel) = writer.inlets[lane].take(writer.slot) {
@@ -223,7 +215,7 @@ pub fn write(mut writer: Writer) -> Result<WriterTally> {
                     Parcel::Chunk(chunk) => writer.sink.push(lane, chunk)?,
                     Parcel::Slot(_, counts) | Parcel::End(counts) => writer.sink.note(lane, counts),
                 }
-                moved += 1 + bring_home(&mut writer)?;
+                moved += 1 + recycle(&mut writer)?;
             }
         }
         writer.sink.tick()?;
@@ -243,15 +235,15 @@ pub fn write(mut writer: Writer) -> Result<WriterTally> {
         }
     }
     let tally = writer.sink.finish()?;
-    bring_home(&mut writer)?;
+    recycle(&mut writer)?;
     Ok(tally)
 }
 
 /// Gives written buffers back to their lanes; returns how many.
-fn bring_home(writer: &mut Writer) -> Result<usize> {
+fn recycle(writer: &mut Writer) -> Result<usize> {
     let mut count = 0;
     while let Some((lane, buffer)) = writer.sink.reap()? {
-        let pushed = writer.inlets[lane].home.push(buffer);
+        let pushed = writer.inlets[lane].free_buffers.push(buffer);
         assert!(pushed.is_ok(), "the way home has a place for every buffer");
         count += 1;
     }

@@ -16,6 +16,7 @@
 
 pub mod batch;
 mod before_socket;
+pub mod buffer_pool;
 pub mod capture;
 pub mod cores;
 pub mod doctor;
@@ -24,11 +25,11 @@ pub mod gauge;
 pub mod inner;
 pub mod lane;
 pub mod output;
-pub mod pack;
 pub mod pipe;
 pub mod plan;
-pub mod pool;
+pub mod run;
 pub mod source;
+pub mod split;
 pub mod stage;
 pub mod tally;
 pub mod trial;

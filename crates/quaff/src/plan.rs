@@ -1,6 +1,5 @@
 //! What to run, as plain data: every size is a limit, chosen once, checked once, and can be printed.
 
-use crate::stage::LoadPlan;
 use crate::{Error, Result};
 use quaff_file::write::plan::{Format, Output};
 use quaff_os::packet::TimeSource;
@@ -50,6 +49,22 @@ pub struct ReadPlan {
     pub follow: bool,
     /// The core of the lane.
     pub cpu: Option<usize>,
+}
+
+/// Work on each frame, for measurements.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LoadPlan {
+    /// How often its bytes are copied.
+    pub copies: u32,
+    /// zlib's level at which they are compressed, 1 to 9; 0 is not at all.
+    pub compression: u32,
+}
+
+impl LoadPlan {
+    /// Whether there is nothing to do.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A whole capture.

@@ -6,10 +6,10 @@ use nix::fcntl::OFlag;
 use proptest::prelude::*;
 use quaff::Result;
 use quaff::batch::Frame;
-use quaff::lane::{self, Inlet, Reader, Writer};
-use quaff::pack::{PackPlan, Packer};
-use quaff::pool::Supply;
-use quaff::source::{Pull, Source};
+use quaff::buffer_pool::Supply;
+use quaff::lane::{self, Inlet, Lane, Writer};
+use quaff::output::packer::{PackPlan, Packer};
+use quaff::source::{Pull, Source, SourceTally};
 use quaff::tally::{LaneTally, Ledger};
 use quaff_file::interfaces::Interfaces;
 use quaff_file::read::CaptureFile;
@@ -108,6 +108,10 @@ impl Source for Made {
     fn wall_ns(&self) -> u64 {
         self.time_ns + 1_000_000
     }
+
+    fn finish(self: Box<Self>) -> Result<SourceTally> {
+        Ok(SourceTally::default())
+    }
 }
 
 /// A run: its format, its memory, its slots.
@@ -181,10 +185,10 @@ impl Run {
             dropped: 0,
             pressed,
         };
-        let reader =
-            Reader { source, stages: Vec::new(), packer, stop: stop.clone(), gauges: Arc::default() };
-        let reader = std::thread::spawn(move || lane::read(reader).unwrap().1);
-        let inlet = Inlet { inbound, home, slot, ended: false };
+        let (source, output) = (Box::new(source), Box::new(packer));
+        let lane = Lane { source, stages: Vec::new(), output, stop: stop.clone(), gauges: Arc::default() };
+        let reader = std::thread::spawn(move || lane::read(lane).unwrap().lane);
+        let inlet = Inlet { inbound, free_buffers: home, slot, ended: false };
         let writer = Writer { inlets: vec![inlet], sink: sink(&wakeup, &stop), wakeup, slot };
         let written = lane::write(writer).expect("the writer ends well");
         (reader.join().expect("the lane ends well"), written, stop)

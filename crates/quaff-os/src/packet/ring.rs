@@ -269,10 +269,10 @@ mod tests {
                     ring.release();
                     read += 1;
                 }
-                prop_assert_eq!(ring.waiting(), (finished - read) as usize);
+                prop_assert_eq!(ring.ready_blocks(), (finished - read) as usize);
                 prop_assert_eq!(ring.block().is_some(), read < finished);
                 // Five eighths of eight blocks.
-                prop_assert_eq!(ring.is_pressed(), finished - read >= 5);
+                prop_assert_eq!(ring.is_nearly_full(), finished - read >= 5);
             }
         }
     }
@@ -281,9 +281,9 @@ mod tests {
     fn a_block_that_is_finished_out_of_turn_waits() {
         let mut ring = ring(4);
         finish(&ring, 1, 7, 0);
-        assert_eq!((ring.block(), ring.waiting()), (None, 0));
+        assert_eq!((ring.block(), ring.ready_blocks()), (None, 0));
         finish(&ring, 0, 6, libc::TP_STATUS_LOSING);
-        assert_eq!((packets(&ring), ring.waiting(), ring.is_losing()), (Some(6), 2, true));
+        assert_eq!((packets(&ring), ring.ready_blocks(), ring.is_losing()), (Some(6), 2, true));
         ring.release();
         assert_eq!((packets(&ring), ring.is_losing()), (Some(7), false));
     }
@@ -295,10 +295,10 @@ mod tests {
     }
 
     #[test]
-    fn a_small_ring_is_pressed_by_its_first_block() {
+    fn a_small_ring_is_nearly_full_with_its_first_block() {
         let ring = ring(1);
-        assert!(!ring.is_pressed());
+        assert!(!ring.is_nearly_full());
         finish(&ring, 0, 1, 0);
-        assert!(ring.is_pressed());
+        assert!(ring.is_nearly_full());
     }
 }

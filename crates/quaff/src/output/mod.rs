@@ -1,3 +1,101 @@
-//! Outputs of the engine's own: frames out of an interface.
+//! Outputs: what takes the packets at the end of a lane.
+//!
+//! | room | what it does with packets |
+//! |---|---|
+//! | [`packer`] | packs them into chunks of a capture file |
+//! | [`spread`] | packs them for the members of a split |
+//! | [`file`] | a packer for each lane, and the writer that puts their chunks into one file or folder |
+//! | [`transmit`] | sends chunks from an interface |
+//!
+//! Flow metering and stream reassembly are outputs too. An output runs on its lane's thread and shares
+//! nothing with other lanes; it never blocks and never waits for a disk.
 
+pub mod file;
+pub mod packer;
+pub mod spread;
 pub mod transmit;
+
+use crate::batch::{Frame, Memory};
+use quaff_file::tally::Counts;
+
+/// The two clocks of a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// CLOCK_MONOTONIC, ns.
+    pub steady_ns: u64,
+    /// The time where the packets come from, ns since 1970: of this machine, or of the last packet of a file.
+    pub wall_ns: u64,
+}
+
+/// What an output counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OutputTally {
+    /// Packets taken.
+    pub taken: u64,
+    /// Packets lost because there was no room.
+    pub lost: u64,
+    /// Buffers in the output's pool, and the most that were in use at once.
+    pub pool_buffers: u64,
+    pub pool_high_buffers: u64,
+}
+
+/// The state of an output while it runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OutputGauge {
+    /// Buffers in use now, and the most that were in use at once.
+    pub buffers: u64,
+    pub high_buffers: u64,
+    pub lost: u64,
+}
+
+/// Takes the packets of one lane. Called per batch, never per packet. Every packet that reaches it ends in
+/// [`OutputTally::taken`] or [`OutputTally::lost`].
+pub trait Output: Send {
+    /// Takes the frames for which there is room, and returns their number. The others must be at the end of
+    /// `frames` then: they are offered again, or reported to [`Output::lose`].
+    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], now: Now) -> usize;
+
+    /// Counts frames for which there was no room until the kernel's ring was nearly full.
+    fn lose(&mut self, _frames: &[Frame]) {}
+
+    /// Notes that the kernel dropped packets before the next one taken.
+    fn note_dropped(&mut self, _packets: u64) {}
+
+    /// Does what is due by the clock; `count` adds what source and stages have counted.
+    fn tick(&mut self, _now: Now, _is_idle: bool, _count: &dyn Fn(&mut Counts)) {}
+
+    /// For how long nothing will be due, ns.
+    fn patience_ns(&self, _now: Now) -> u64 {
+        u64::MAX
+    }
+
+    /// Ends the output: nothing is taken after this.
+    fn finish(&mut self, wall_ns: u64, count: &dyn Fn(&mut Counts)) -> OutputTally;
+
+    /// Whether what lies beyond the output is gone, so that waiting for room is useless.
+    fn is_closed(&self) -> bool {
+        false
+    }
+
+    /// What can be seen of it while it runs.
+    fn gauge(&self) -> OutputGauge {
+        OutputGauge::default()
+    }
+}
+
+/// Counts packets and keeps none: the output of a dry run.
+#[derive(Debug, Default)]
+pub struct Discard {
+    taken: u64,
+}
+
+impl Output for Discard {
+    fn take(&mut self, _: Memory<'_>, frames: &mut [Frame], _: Now) -> usize {
+        self.taken += frames.len() as u64;
+        frames.len()
+    }
+
+    fn finish(&mut self, _: u64, _: &dyn Fn(&mut Counts)) -> OutputTally {
+        OutputTally { taken: self.taken, ..OutputTally::default() }
+    }
+}

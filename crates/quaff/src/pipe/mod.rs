@@ -26,7 +26,7 @@ mod read;
 mod stream;
 mod write;
 
-use crate::pool::{Arrived, LanePool, Pool, PoolPlan};
+use crate::buffer_pool::{Arrived, LanePool, Pool, PoolPlan};
 use crate::{Error, Result};
 use quaff_file::write::plan::{DirPlan, Retention};
 use quaff_os::clock::steady_ns;
@@ -235,7 +235,7 @@ impl Pipe {
         let reader = Reader::new(File::from(stdin), lane.supply, outbound, outlet.as_ref(), &gauges, &stop)?;
         let back = reader.back();
         let (size_bytes, notes, writing) = (plan.size_bytes, pool.notes(), outlet.describe());
-        let writer = Writer { inbound, home: lane.home, outlet, wakeup, back, stop: stop.clone() };
+        let writer = Writer { inbound, home: lane.free_buffers, outlet, wakeup, back, stop: stop.clone() };
         let ends = Ends::of(2)?;
         let (core, end) = (plan.writer_cpu, ends.end());
         let writer = spawn("quaff-writer", &stop, core, end, move || writer.run())?;

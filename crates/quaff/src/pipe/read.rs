@@ -5,7 +5,7 @@
 //! made of full buffers, and without one no byte waits for others.
 
 use super::{Outlet, Piece, PipeGauges, Stalls};
-use crate::pool::Supply;
+use crate::buffer_pool::Supply;
 use crate::{Error, Result};
 use nix::errno::Errno;
 use quaff_os::clock::steady_ns;

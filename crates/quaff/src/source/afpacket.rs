@@ -3,7 +3,7 @@
 //! Loss in the kernel is read where it happened: a block that says TP_STATUS_LOSING is the first one
 //! after a loss, so the drops counted until then belong just before its first packet.
 
-use super::{Pull, Source};
+use super::{Pull, Source, SourceTally};
 use crate::batch::{BATCH_FRAMES, Frame};
 use crate::gauge::LaneGauges;
 use crate::tally::LaneTally;
@@ -116,26 +116,6 @@ impl AfPacket {
             packets: 0,
             walked: 0,
         })
-    }
-
-    /// The lane's tally. The kernel must have counted exactly the packets that were walked and those
-    /// that it dropped.
-    pub fn finish(mut self) -> Result<LaneTally> {
-        let told = self.walked + self.tally.kernel_dropped;
-        if self.packets != told {
-            return Err(Error::Defect(format!(
-                "the kernel counted {} packets on {}, we saw {} and it dropped {}",
-                self.packets, self.link.name, self.walked, self.tally.kernel_dropped
-            )));
-        }
-        if let Some(tap) = &mut self.tap {
-            self.tally.filtered = tap.read()?.saturating_sub(self.packets);
-        }
-        self.tally.nic_dropped = self.nic_dropped();
-        self.tally.rx_dropped = self.now.rx_dropped.saturating_sub(self.rx_dropped_base);
-        self.tally.offered = self.tally.nic_dropped + self.tally.filtered + told;
-        self.note_up();
-        Ok(self.tally)
     }
 
     fn nic_dropped(&self) -> u64 {
@@ -331,6 +311,25 @@ impl Source for AfPacket {
         counts.nic_received = self.now.rx_packets.saturating_sub(self.base.rx_packets);
         counts.nic_dropped = self.nic_dropped();
         counts.down_ns = self.tally.down_ns;
+    }
+
+    /// The kernel must have counted exactly the packets that were walked and those that it dropped.
+    fn finish(mut self: Box<Self>) -> Result<SourceTally> {
+        let told = self.walked + self.tally.kernel_dropped;
+        if self.packets != told {
+            return Err(Error::Defect(format!(
+                "the kernel counted {} packets on {}, we saw {} and it dropped {}",
+                self.packets, self.link.name, self.walked, self.tally.kernel_dropped
+            )));
+        }
+        if let Some(tap) = &mut self.tap {
+            self.tally.filtered = tap.read()?.saturating_sub(self.packets);
+        }
+        self.tally.nic_dropped = self.nic_dropped();
+        self.tally.rx_dropped = self.now.rx_dropped.saturating_sub(self.rx_dropped_base);
+        self.tally.offered = self.tally.nic_dropped + self.tally.filtered + told;
+        self.note_up();
+        Ok(SourceTally { lane: self.tally, input: None })
     }
 }
 

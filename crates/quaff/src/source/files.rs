@@ -4,7 +4,7 @@
 //! The interfaces of the files become those of the output. The same interface in several files or
 //! sections is one; one that appears later is added then.
 
-use super::{Pull, Source};
+use super::{Pull, Source, SourceTally};
 use crate::batch::{BATCH_FRAMES, Frame};
 use crate::gauge::LaneGauges;
 use crate::plan::{ReadPlan, SNAPLEN_MAX};
@@ -27,7 +27,7 @@ use std::time::Duration;
 
 /// Files that are read one after another.
 #[derive(Debug)]
-pub struct Offline {
+pub struct Files {
     plan: ReadPlan,
     left: VecDeque<PathBuf>,
     file: Option<CaptureFile>,
@@ -58,7 +58,7 @@ struct Translation {
     unsuited: u64,
 }
 
-impl Offline {
+impl Files {
     /// Opens the first file, and reads up to its first packet, whose time is when it all began.
     pub fn open(
         plan: ReadPlan,
@@ -69,7 +69,7 @@ impl Offline {
     ) -> Result<Self> {
         let is_pcap = format != Format::Pcapng;
         let translation = Translation { interfaces, of_section: Vec::new(), is_pcap, unsuited: 0 };
-        let mut offline = Self {
+        let mut files = Self {
             left: plan.files.iter().cloned().collect(),
             plan,
             file: None,
@@ -86,9 +86,9 @@ impl Offline {
             input: InputTally::default(),
             gauges,
         };
-        offline.check()?;
-        offline.peek()?;
-        Ok(offline)
+        files.check()?;
+        files.peek()?;
+        Ok(files)
     }
 
     /// Time of the first packet, ns since 1970; 0 when there is none.
@@ -104,25 +104,6 @@ impl Offline {
             2 => format!("{first} and another file"),
             more => format!("{first} and {} more files", more - 1),
         }
-    }
-
-    /// The lane's tally, and what became of the files.
-    pub fn finish(mut self) -> (LaneTally, InputTally) {
-        self.close_file();
-        // What was described and not taken any more was not offered.
-        self.frames -= u64::from(self.pending.is_some());
-        if self.truncated > 0 {
-            let what = format!("{} packets of more than {SNAPLEN_MAX} bytes were cut", self.truncated);
-            self.input.notes.push(what);
-        }
-        let tally = LaneTally {
-            interface: self.name(),
-            offered: self.frames,
-            truncated: self.truncated,
-            unsuited: self.translation.unsuited,
-            ..LaneTally::default()
-        };
-        (tally, self.input)
     }
 
     /// What is missing is better said before the first file is read than behind it.
@@ -260,7 +241,7 @@ impl Offline {
     }
 }
 
-impl Source for Offline {
+impl Source for Files {
     fn pull(&mut self, frames: &mut Vec<Frame>, wait: Duration) -> Result<Pull> {
         frames.clear();
         if self.is_closing && !self.plan.follow {
@@ -300,6 +281,24 @@ impl Source for Offline {
 
     fn count(&self, counts: &mut Counts) {
         counts.nic_received = self.frames;
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<SourceTally> {
+        self.close_file();
+        // A frame that was described and not taken any more was not offered.
+        self.frames -= u64::from(self.pending.is_some());
+        if self.truncated > 0 {
+            let note = format!("{} packets of more than {SNAPLEN_MAX} bytes were cut", self.truncated);
+            self.input.notes.push(note);
+        }
+        let lane = LaneTally {
+            interface: self.name(),
+            offered: self.frames,
+            truncated: self.truncated,
+            unsuited: self.translation.unsuited,
+            ..LaneTally::default()
+        };
+        Ok(SourceTally { lane, input: Some(self.input) })
     }
 }
 

@@ -1,10 +1,14 @@
 //! Sources: where batches come from.
+//!
+//! [`open`] turns a plan into sources; [`afpacket`] is a live interface, [`files`] are capture files.
 
 pub mod afpacket;
 pub mod files;
+pub mod open;
 
 use crate::Result;
 use crate::batch::Frame;
+use crate::tally::{InputTally, LaneTally};
 use quaff_file::tally::Counts;
 use std::time::Duration;
 
@@ -47,4 +51,16 @@ pub trait Source: Send {
 
     /// Brings the interface's share of a lane's counts up to date.
     fn count(&self, counts: &mut Counts);
+
+    /// Ends the source and returns what it counted; an error when its counters contradict each other.
+    fn finish(self: Box<Self>) -> Result<SourceTally>;
+}
+
+/// What a source counted.
+#[derive(Debug, Default)]
+pub struct SourceTally {
+    /// The fields that a source knows; the others are 0.
+    pub lane: LaneTally,
+    /// Of capture files.
+    pub input: Option<InputTally>,
 }

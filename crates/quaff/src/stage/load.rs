@@ -2,31 +2,16 @@
 
 use super::Stage;
 use crate::batch::Batch;
+use crate::plan::LoadPlan;
 use crate::tally::Removed;
 use flate2::{Compress, Compression, FlushCompress};
 use std::hint::black_box;
-
-/// What is to be done with each frame.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LoadPlan {
-    /// How often its bytes are copied.
-    pub copies: u32,
-    /// zlib's level at which they are compressed, 1 to 9; 0 is not at all.
-    pub compression: u32,
-}
 
 /// Does it, and throws the result away.
 pub struct Load {
     copies: u32,
     compress: Option<Compress>,
     scratch: Vec<u8>,
-}
-
-impl LoadPlan {
-    /// Whether there is nothing to do.
-    pub fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 impl Load {

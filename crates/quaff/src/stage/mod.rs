@@ -11,7 +11,7 @@ pub mod split;
 pub use decap::Decap;
 pub use inner::Inner;
 pub use limit::{Limit, Quota};
-pub use load::{Load, LoadPlan};
+pub use load::Load;
 pub use slice::Slice;
 pub use split::Split;
 

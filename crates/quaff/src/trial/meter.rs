@@ -81,7 +81,7 @@ impl<'a> Meter<'a> {
                 is_closed = true;
             }
         }
-        let tally = self.source.finish()?;
+        let tally = Box::new(self.source).finish()?.lane;
         if !is_closed {
             return Err(TrialError::Gone(tally.interface));
         }

@@ -3,11 +3,11 @@
 use super::memory;
 use crate::units::{self, TimeStampType};
 use anyhow::{Context, bail};
+use quaff::plan::LoadPlan;
 use quaff::plan::{
     BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DecapPlan, InnerPlan, InterfacePlan, POPULATE_BYTES,
     READ_BUFFER_BYTES, ReadPlan, SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
 };
-use quaff::stage::LoadPlan;
 use quaff_file::write::plan::{DirPlan, Format, Output, Retention};
 use quaff_os::packet::TimeSource;
 use quaff_os::topology::{Nic, Topology, advise};

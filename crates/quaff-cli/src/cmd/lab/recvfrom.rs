@@ -2,7 +2,7 @@
 
 use crate::exit::Exit;
 use crate::units;
-use quaff::stage::LoadPlan;
+use quaff::plan::LoadPlan;
 use quaff_lab::slow::{self, SNAPLEN_MAX, SlowPlan};
 use quaff_os::signal::{Signal, Signals};
 use std::path::PathBuf;

@@ -3,12 +3,12 @@
 use crate::cmd::capture::memory;
 use crate::units;
 use anyhow::{Context, bail};
-use quaff::capture::split::{Goal, MemberPlan, SplitPlan};
+use quaff::plan::LoadPlan;
 use quaff::plan::{
     BLOCK_BYTES, CapturePlan, InterfacePlan, POPULATE_BYTES, ReadPlan, SNAPLEN_MAX, default_buffer_bytes,
     default_ring_bytes,
 };
-use quaff::stage::LoadPlan;
+use quaff::split::{Goal, MemberPlan, SplitPlan};
 use quaff::stage::split::Sorting;
 use quaff_file::write::plan::{Format, Output};
 use quaff_os::packet::TimeSource;

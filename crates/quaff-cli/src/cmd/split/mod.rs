@@ -7,7 +7,7 @@ pub(crate) use args::Args;
 
 use crate::exit::Exit;
 use crate::show::say;
-use quaff::capture::split::{Split, SplitPlan};
+use quaff::split::{Split, SplitPlan};
 use quaff_os::signal::{Signal, Signals, is_ignored};
 use quaff_os::stop::{Reason, Stop};
 use quaff_os::wakeup::Wakeup;

@@ -2,7 +2,7 @@
 
 use crate::exit::Exit;
 use crate::show;
-use quaff::capture::split::{Largest, MemberReport, PeakReport, Report, SplitPlan};
+use quaff::split::{Largest, MemberReport, PeakReport, Report, SplitPlan};
 use quaff_os::stop::Reason;
 
 /// Cells of a bar.

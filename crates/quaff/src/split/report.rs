@@ -5,9 +5,9 @@
 //!   of a member: packets = written + lost + after_close + unsendable
 //! ```
 
-use super::cpu_seconds;
 use super::member::{self, Ended};
 use super::plan::{MemberPlan, SplitPlan};
+use crate::run::{self, cpu_seconds};
 use crate::stage::split::{Balance, Conversation, PEAK_WINDOWS_NS, Share};
 use crate::tally::{BeforeSocket, InputTally, LaneTally};
 use quaff_os::stop::Reason;
@@ -161,22 +161,17 @@ pub struct PeakReport {
 
 /// How all parts of a run ended.
 pub(super) struct End {
-    pub(super) lanes: Vec<LaneTally>,
+    pub(super) run: run::Ended,
     /// None where nothing was written.
     pub(super) members: Vec<Ended>,
     /// What each lane lost for want of buffer, by member.
     pub(super) lost: Vec<Vec<u64>>,
-    pub(super) input: Option<InputTally>,
-    pub(super) failure: Option<crate::Error>,
-    pub(super) before_socket: BeforeSocket,
-    pub(super) notes: Vec<String>,
-    pub(super) seconds: f64,
 }
 
 pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reason>, end: End) -> Report {
     let members: Vec<_> =
         (0..plan.members.len()).map(|number| member_report(plan, balance, number, &end)).collect();
-    let skipped_by = skipped(&end.lanes, &members);
+    let skipped_by = skipped(&end.run.lanes, &members);
     let is_wanted = ended_by == Some(Reason::OutputClosed);
     let loss = Skipped { filtered: 0, after_count: 0, ..skipped_by };
     let loss = Skipped { after_close: if is_wanted { 0 } else { loss.after_close }, ..loss };
@@ -185,11 +180,11 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reaso
     let (first_ns, last_ns) = balance.span_ns.unwrap_or_default();
     let mut report = Report {
         by: plan.sorting.by.to_string(),
-        offered: end.lanes.iter().map(|lane| lane.offered).sum(),
+        offered: end.run.lanes.iter().map(|lane| lane.offered).sum(),
         out: sum(|member| member.written),
         skipped: skipped_by.sum(),
         skipped_by,
-        lossless: loss.sum() == 0 && end.before_socket.reasons.is_empty(),
+        lossless: loss.sum() == 0 && end.run.before_socket.reasons.is_empty(),
         span_seconds: (last_ns - first_ns) as f64 / 1e9,
         bytes: balance.all.bytes,
         conversations,
@@ -198,14 +193,14 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reaso
         jain_bytes: jain(&members, |member| member.bytes),
         largest: balance.largest(None).map(|found| largest(found, balance)),
         peaks: peaks(&balance.all),
-        seconds: end.seconds,
+        seconds: end.run.seconds,
         cpu_seconds: cpu_seconds(),
         ended_by,
-        notes: [end.notes, end.before_socket.reasons.clone()].concat(),
-        before_socket: end.before_socket,
+        notes: [end.run.notes, end.run.before_socket.reasons.clone()].concat(),
+        before_socket: end.run.before_socket,
         failure: None,
-        interfaces: end.lanes,
-        input: end.input,
+        interfaces: end.run.lanes,
+        input: end.run.input,
         members,
     };
     if let Some(input) = &report.input {
@@ -213,7 +208,8 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reaso
     }
     let unread = report.input.as_ref().and_then(|input| input.failure.clone());
     // After a failure the sums cannot hold; without one they must.
-    report.failure = end.failure.map(|error| error.to_string()).or_else(|| report.check().err()).or(unread);
+    report.failure =
+        end.run.failure.map(|error| error.to_string()).or_else(|| report.check().err()).or(unread);
     report.lossless &= report.failure.is_none();
     report
 }

@@ -1,10 +1,11 @@
 //! One member of a bundle: its output, opened; then a writer of its own, behind a buffer of its own.
 
 use super::plan::{Goal, MemberPlan, SplitPlan};
-use crate::capture::{Setting, Status, join, start_writer};
-use crate::lane::Inlet;
+use crate::output::file::FileOutput;
 use crate::output::transmit::Transmit;
 use crate::plan::CapturePlan;
+use crate::run::join;
+use crate::source::open::Sources;
 use crate::stage::split::Presence;
 use crate::{Error, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -28,9 +29,14 @@ use std::thread::JoinHandle;
 
 /// A member whose output is open.
 pub(super) struct Opened {
-    pub(super) plan: CapturePlan,
-    pub(super) outlet: Target,
-    pub(super) wakeup: Wakeup,
+    plan: CapturePlan,
+    target: Target,
+    wakeup: Wakeup,
+    starting: Starting,
+}
+
+/// What a member's writer is started with, besides its output.
+pub(super) struct Starting {
     name: String,
     presence: Presence,
     gauges: Arc<WriterGauges>,
@@ -61,7 +67,7 @@ pub(super) fn open(plan: &SplitPlan, number: usize, is_at_once: bool, stop: &Sto
     let member = &plan.members[number];
     let capture = plan.capture_of(member, is_at_once);
     let (wakeup, presence, gauges) = (Wakeup::new()?, Presence::default(), Arc::<WriterGauges>::default());
-    let (outlet, child) = match &member.goal {
+    let (target, child) = match &member.goal {
         Goal::Command(command) => {
             let (child, pipe) = run(command, number, plan.takes_stdout())?;
             (Target::process(pipe, capture.format), Some(child))
@@ -72,8 +78,8 @@ pub(super) fn open(plan: &SplitPlan, number: usize, is_at_once: bool, stop: &Sto
         }
         _ => (Target::open(&capture.output, None, capture.format, &wakeup, stop)?, None),
     };
-    let outlet = outlet.until(stop);
-    Ok(Opened { plan: capture, outlet, wakeup, name: name(member, number), presence, gauges, child })
+    let (target, name) = (target.until(stop), name(member, number));
+    Ok(Opened { plan: capture, target, wakeup, starting: Starting { name, presence, gauges, child } })
 }
 
 pub(super) fn name(member: &MemberPlan, number: usize) -> String {
@@ -109,15 +115,24 @@ fn run(command: &str, number: usize, is_stdout_taken: bool) -> Result<(Child, Fi
 
 impl Opened {
     pub(super) fn presence(&self) -> &Presence {
-        &self.presence
+        &self.starting.presence
     }
 
-    /// Starts its writer, which takes what the lanes pack for it.
-    pub(super) fn start(self, setting: &Setting, inlets: Vec<Inlet>) -> Result<Member> {
-        let status =
-            Status { lanes: Vec::new(), writer: self.gauges.clone(), ring_blocks: 0, pool_buffers: 0 };
-        let Self { plan, outlet, wakeup, name, presence, gauges, child } = self;
-        let writer = start_writer(&plan, setting, outlet, inlets, &wakeup, &presence.stop, &status)?;
+    pub(super) fn note(&self) -> Option<String> {
+        self.target.note()
+    }
+
+    /// The output for the lanes, and what starts its writer.
+    pub(super) fn output(self, sources: &Sources) -> (FileOutput, Starting) {
+        (FileOutput::new(&self.plan, sources, self.target, self.wakeup), self.starting)
+    }
+}
+
+impl Starting {
+    /// Starts the writer, which takes what the lanes pack for it.
+    pub(super) fn start(self, output: FileOutput) -> Result<Member> {
+        let Self { name, presence, gauges, child } = self;
+        let writer = output.start(&presence.stop, gauges.clone())?;
         Ok(Member { name, presence, gauges, writer, child: RefCell::new(child) })
     }
 }

@@ -3,9 +3,9 @@
 //! A chunk is whole blocks: no block straddles two chunks, and padding is a block of its own. So a
 //! file is valid after each completed write, and chunks of several lanes can share one file.
 
+use super::{Now, Output, OutputGauge, OutputTally};
 use crate::batch::{Frame, Memory};
-use crate::lane::Packing;
-use crate::pool::Supply;
+use crate::buffer_pool::Supply;
 use quaff_file::tally::{Counts, statistics};
 use quaff_file::write::chunk::{Chunk, Parcel};
 use quaff_file::write::plan::Format;
@@ -104,15 +104,10 @@ impl Packer {
         }
     }
 
-    /// Notes that the kernel lost packets before the next one that is packed.
-    pub fn note_dropped(&mut self, packets: u64) {
-        self.dropped += packets;
-        self.counts.kernel_dropped += packets;
-    }
-
-    /// Packs frames that lie in `memory`; returns how many before the buffer had no room. `now_ns` is steady time,
-    /// `wall_ns` says which rotation slots can have begun.
-    pub fn pack(&mut self, memory: Memory<'_>, frames: &[Frame], now_ns: u64, wall_ns: u64) -> usize {
+    /// Packs frames that lie in `memory`; returns how many before the buffer had no room. The wall time
+    /// says which rotation slots can have begun.
+    pub(super) fn pack(&mut self, memory: Memory<'_>, frames: &[Frame], now: Now) -> usize {
+        let Now { steady_ns: now_ns, wall_ns } = now;
         let wall_ns = if self.plan.by_packet_time { u64::MAX } else { self.slot_wall_ns(frames, wall_ns) };
         match self.plan.format {
             Format::Pcapng => {
@@ -189,77 +184,6 @@ impl Packer {
             self.enter_slot(self.plan.slot_of(wall_ns));
         }
         wall_ns
-    }
-
-    /// Counts frames for which there is no room.
-    pub fn lose(&mut self, frames: &[Frame]) {
-        self.counts.lost += frames.len() as u64;
-        self.dropped += frames.len() as u64;
-    }
-
-    /// Does what is due by the clock: statistics, flush, the next slot on an idle link.
-    pub fn tick(&mut self, now_ns: u64, wall_ns: u64, idle: bool, count: impl FnOnce(&mut Counts)) {
-        // A clock that was set back begins a new second.
-        if self.last_ns > 0 {
-            self.statistics_ns = self.statistics_ns.min(self.last_ns);
-        }
-        let statistics_due = self.last_ns >= self.statistics_ns + STATISTICS_NS && !self.plan.by_packet_time;
-        let flush_due = self.open.as_ref().is_some_and(|open| now_ns >= self.flush_at_ns(open));
-        let slot_due = idle
-            && !self.plan.by_packet_time
-            && wall_ns >= self.slot_end_ns().saturating_add(self.plan.grace_ns);
-        if !(statistics_due || flush_due || slot_due) {
-            return;
-        }
-        count(&mut self.counts);
-        self.counts.time_ns = wall_ns;
-        self.count_packed();
-        if statistics_due {
-            self.put_statistics();
-        }
-        if flush_due {
-            self.seal();
-        }
-        if slot_due {
-            self.enter_slot(self.plan.slot_of(wall_ns));
-        }
-        self.tell_slot();
-    }
-
-    /// How long nothing will be due, ns.
-    pub fn patience_ns(&self, now_ns: u64, wall_ns: u64) -> u64 {
-        let flush = self.open.as_ref().map_or(u64::MAX, |open| self.flush_at_ns(open).saturating_sub(now_ns));
-        if self.plan.by_packet_time {
-            return flush;
-        }
-        let slot = self.slot_end_ns().saturating_add(self.plan.grace_ns).saturating_sub(wall_ns);
-        flush.min(slot)
-    }
-
-    /// Hands over the rest. Returns the lane's last counts and the most buffers that were in use.
-    pub fn finish(mut self, wall_ns: u64, count: impl FnOnce(&mut Counts)) -> (Counts, u64) {
-        count(&mut self.counts);
-        self.counts.time_ns = wall_ns;
-        self.seal();
-        self.count_packed();
-        let counts = self.counts.clone();
-        self.push(Parcel::End(counts.clone()));
-        (counts, self.buffer_high as u64)
-    }
-
-    /// Buffers of the lane's buffer.
-    pub fn pool_buffers(&self) -> u64 {
-        self.supply.count() as u64
-    }
-
-    /// Whether the writer is no more.
-    pub fn is_abandoned(&self) -> bool {
-        self.outbound.is_abandoned()
-    }
-
-    /// Buffers in use now, the most that ever were, and packets lost.
-    pub fn gauge(&self) -> (u64, u64, u64) {
-        (self.supply.out() as u64, self.buffer_high as u64, self.counts.lost)
     }
 
     /// Makes sure that the open chunk can take `bytes` more and its padding.
@@ -374,41 +298,88 @@ impl Packer {
     }
 }
 
-impl Packing for Packer {
-    fn pack(&mut self, memory: Memory<'_>, frames: &mut [Frame], now_ns: u64, wall_ns: u64) -> usize {
-        self.pack(memory, frames, now_ns, wall_ns)
+impl Output for Packer {
+    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], now: Now) -> usize {
+        self.pack(memory, frames, now)
     }
 
     fn lose(&mut self, frames: &[Frame]) {
-        self.lose(frames);
+        self.counts.lost += frames.len() as u64;
+        self.dropped += frames.len() as u64;
     }
 
     fn note_dropped(&mut self, packets: u64) {
-        self.note_dropped(packets);
+        self.dropped += packets;
+        self.counts.kernel_dropped += packets;
     }
 
-    fn tick(&mut self, now_ns: u64, wall_ns: u64, idle: bool, count: &dyn Fn(&mut Counts)) {
-        self.tick(now_ns, wall_ns, idle, count);
+    /// Statistics, flush, the next slot on an idle link.
+    fn tick(&mut self, now: Now, is_idle: bool, count: &dyn Fn(&mut Counts)) {
+        let Now { steady_ns: now_ns, wall_ns } = now;
+        // A clock that was set back begins a new second.
+        if self.last_ns > 0 {
+            self.statistics_ns = self.statistics_ns.min(self.last_ns);
+        }
+        let statistics_due = self.last_ns >= self.statistics_ns + STATISTICS_NS && !self.plan.by_packet_time;
+        let flush_due = self.open.as_ref().is_some_and(|open| now_ns >= self.flush_at_ns(open));
+        let slot_due = is_idle
+            && !self.plan.by_packet_time
+            && wall_ns >= self.slot_end_ns().saturating_add(self.plan.grace_ns);
+        if !(statistics_due || flush_due || slot_due) {
+            return;
+        }
+        count(&mut self.counts);
+        self.counts.time_ns = wall_ns;
+        self.count_packed();
+        if statistics_due {
+            self.put_statistics();
+        }
+        if flush_due {
+            self.seal();
+        }
+        if slot_due {
+            self.enter_slot(self.plan.slot_of(wall_ns));
+        }
+        self.tell_slot();
     }
 
-    fn patience_ns(&self, now_ns: u64, wall_ns: u64) -> u64 {
-        self.patience_ns(now_ns, wall_ns)
+    fn patience_ns(&self, now: Now) -> u64 {
+        let Now { steady_ns, wall_ns } = now;
+        let flush =
+            self.open.as_ref().map_or(u64::MAX, |open| self.flush_at_ns(open).saturating_sub(steady_ns));
+        if self.plan.by_packet_time {
+            return flush;
+        }
+        let slot = self.slot_end_ns().saturating_add(self.plan.grace_ns).saturating_sub(wall_ns);
+        flush.min(slot)
     }
 
-    fn finish(self, wall_ns: u64, count: &dyn Fn(&mut Counts)) -> (Counts, u64) {
-        self.finish(wall_ns, count)
+    /// Hands over the rest.
+    fn finish(&mut self, wall_ns: u64, count: &dyn Fn(&mut Counts)) -> OutputTally {
+        count(&mut self.counts);
+        self.counts.time_ns = wall_ns;
+        self.seal();
+        self.count_packed();
+        self.push(Parcel::End(self.counts.clone()));
+        OutputTally {
+            taken: self.counts.packed,
+            lost: self.counts.lost,
+            pool_buffers: self.supply.count() as u64,
+            pool_high_buffers: self.buffer_high as u64,
+        }
     }
 
-    fn pool_buffers(&self) -> u64 {
-        self.pool_buffers()
+    /// Whether the writer is no more.
+    fn is_closed(&self) -> bool {
+        self.outbound.is_abandoned()
     }
 
-    fn is_abandoned(&self) -> bool {
-        self.is_abandoned()
-    }
-
-    fn gauge(&self) -> (u64, u64, u64) {
-        self.gauge()
+    fn gauge(&self) -> OutputGauge {
+        OutputGauge {
+            buffers: self.supply.out() as u64,
+            high_buffers: self.buffer_high as u64,
+            lost: self.counts.lost,
+        }
     }
 }
 

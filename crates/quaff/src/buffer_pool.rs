@@ -41,7 +41,7 @@ pub(crate) struct LanePool {
     /// For the lane.
     pub(crate) supply: Supply,
     /// For the writer.
-    pub(crate) home: Producer<Buffer>,
+    pub(crate) free_buffers: Producer<Buffer>,
 }
 
 /// The thread that keeps buffers ready.
@@ -88,7 +88,10 @@ impl Pool {
                 end.add(&mut maker)?;
             }
             fresh_ends.push(end);
-            lanes.push(LanePool { supply: Supply::new(from_home, fresh, wakeup.clone(), count), home });
+            lanes.push(LanePool {
+                supply: Supply::new(from_home, fresh, wakeup.clone(), count),
+                free_buffers: home,
+            });
         }
         let notes = maker.refused.iter().cloned().collect();
         let thread = std::thread::Builder::new()

@@ -122,7 +122,7 @@ impl SplitPlan {
             matches!(&member.goal, Goal::File(path) if !path.metadata().is_ok_and(|meta| !meta.is_file()));
         let flush = match &member.goal {
             Goal::Interface(_) => super::SEND_FLUSH,
-            _ if is_at_once && is_file => super::super::offline::NEVER,
+            _ if is_at_once && is_file => crate::capture::NEVER,
             _ => plan.flush,
         };
         let format = if matches!(member.goal, Goal::Interface(_)) { Format::Pcap } else { plan.format };

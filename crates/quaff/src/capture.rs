@@ -1,0 +1,120 @@
+//! A capture: interfaces or files into one output.
+//!
+//! The output is opened first, then memory is populated, then the lanes start, then the writer; only that
+//! empties an old file of the same name.
+
+use crate::buffer_pool::Pool;
+use crate::gauge::LaneGauges;
+use crate::output::file::FileOutput;
+use crate::plan::CapturePlan;
+use crate::run::{LaneEnd, Run, join, start_pool};
+use crate::source::open::Sources;
+use crate::tally::Ledger;
+use crate::{Error, Result};
+use quaff_file::tally::WriterTally;
+use quaff_file::write::WriterGauges;
+use quaff_file::write::plan::Output;
+use quaff_file::write::target::{self, Target};
+use quaff_os::stop::Stop;
+use quaff_os::wakeup::Wakeup;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A packet is in the output after this time only where a reader waits for it.
+pub(crate) const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// A capture that runs.
+pub struct Capture {
+    run: Run,
+    writer: JoinHandle<Result<WriterTally>>,
+    pool: Pool,
+    writing: String,
+    plan: CapturePlan,
+    stop: Stop,
+    status: Status,
+}
+
+/// What can be seen of a capture from outside.
+#[derive(Clone)]
+pub struct Status {
+    /// One per interface.
+    pub lanes: Vec<Arc<LaneGauges>>,
+    pub writer: Arc<WriterGauges>,
+    /// Blocks in each kernel ring.
+    pub ring_blocks: u64,
+    /// Buffers in each lane's pool.
+    pub pool_buffers: u64,
+}
+
+impl Capture {
+    /// Starts it: when this returns, every packet that arrives is captured.
+    pub fn start(plan: CapturePlan, stop: Stop) -> Result<Self> {
+        let mut plan = plan.validate()?;
+        let sources = Sources::open(&plan, &[&plan.output], plan.format, &stop)?;
+        if sources.is_at_once {
+            plan.flush = NEVER;
+        }
+        let wakeup = Wakeup::new()?;
+        let target = Target::open(&plan.output, plan.live_copy.as_ref(), plan.format, &wakeup, &stop)?;
+        let status = Status {
+            lanes: sources.gauges(),
+            writer: Arc::default(),
+            ring_blocks: if plan.read.is_some() { 0 } else { plan.blocks_per_ring() as u64 },
+            pool_buffers: plan.buffers_per_lane() as u64,
+        };
+        let (pool, shares) = start_pool(&plan, 1, &status.lanes, &stop)?;
+        let mut run = Run::new(&plan, &sources, &stop);
+        run.add_notes(pool.notes());
+        run.add_notes(target.note());
+        let writing = target.describe();
+        let mut output = FileOutput::new(&plan, &sources, target, wakeup);
+        let end = |share| LaneEnd { stages: Vec::new(), output: Box::new(output.packer(share)) };
+        let ends = shares.into_iter().map(end).collect();
+        // On failure the output goes first, so that no lane waits for a writer that will not be.
+        let started =
+            run.start_lanes(sources, ends).and_then(|()| output.start(&stop, status.writer.clone()));
+        match started {
+            Ok(writer) => Ok(Self { run, writer, pool, writing, plan, stop, status }),
+            Err(error) => Err(run.abandon(error)),
+        }
+    }
+
+    /// What can be seen from outside.
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// How bytes get to disk: `io_uring, O_DIRECT`.
+    pub fn writing(&self) -> &str {
+        &self.writing
+    }
+
+    /// What the user should know: offloads that change frames, memory that could not be locked.
+    pub fn notes(&self) -> &[String] {
+        self.run.notes()
+    }
+
+    /// Whether all threads have ended by themselves.
+    pub fn is_over(&self) -> bool {
+        self.stop.raised() && self.writer.is_finished()
+    }
+
+    /// Waits for the end (once the stop has been raised) and sums up. What failed is in the ledger.
+    pub fn finish(self) -> Ledger {
+        let mut ended = self.run.join();
+        let writer = join(self.writer).unwrap_or_else(|error: Error| {
+            ended.failure.get_or_insert(error);
+            WriterTally::default()
+        });
+        // A stream has left it where it is.
+        if self.plan.output == Output::Stdout && self.writing != target::STREAM {
+            target::leave_stdout();
+        }
+        ended.notes.extend(self.pool.finish());
+        let (buffer_bytes, block_bytes) = (self.plan.chunk_bytes as u64, self.plan.block_bytes as u64);
+        let mut ledger = ended.ledger(&writer, buffer_bytes, block_bytes, self.stop.reason());
+        ledger.writing = self.writing;
+        ledger
+    }
+}

@@ -1,0 +1,117 @@
+//! One target with what fills it: a packer for each lane, and the writer on a thread of its own.
+
+use super::packer::{PackPlan, Packer};
+use crate::buffer_pool::LanePool;
+use crate::lane::{self, Inlet, Writer};
+use crate::plan::{CapturePlan, RETIRE_MS};
+use crate::run::spawn;
+use crate::source::open::Sources;
+use crate::{Error, Result};
+use quaff_file::tally::WriterTally;
+use quaff_file::write::WriterGauges;
+use quaff_file::write::file::Slots;
+use quaff_file::write::header::Heading;
+use quaff_file::write::target::Target;
+use quaff_os::cpu;
+use quaff_os::stop::{Reason, Stop};
+use quaff_os::wakeup::Wakeup;
+use quaff_wire::pcapng::encode::Section;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+/// Places in the ring to the writer beyond one for each buffer: slot marks, and the end.
+const MARKS: usize = 64;
+
+/// A target that lanes are about to fill.
+pub(crate) struct FileOutput {
+    target: Target,
+    pack: PackPlan,
+    heading: Heading,
+    slots: Slots,
+    wakeup: Wakeup,
+    /// Bounds the chunks that can be on their way from one lane.
+    buffers_per_lane: usize,
+    writer_cpu: Option<usize>,
+    inlets: Vec<Inlet>,
+}
+
+impl FileOutput {
+    /// `wakeup` is signalled by the lanes and by the disk of `target`.
+    pub(crate) fn new(plan: &CapturePlan, sources: &Sources, target: Target, wakeup: Wakeup) -> Self {
+        let start_ns = sources.start_ns;
+        let heading = Heading {
+            format: plan.format,
+            section: section(),
+            interfaces: sources.interfaces.clone(),
+            lanes: sources.lanes.len(),
+            known: sources.interfaces.count(),
+            start_ns,
+            align: target.align(),
+        };
+        let slots = target.slots(start_ns);
+        let pack = PackPlan {
+            format: plan.format,
+            interface: 0,
+            align: target.align(),
+            flush_ns: plan.flush.as_nanos() as u64,
+            slot_ns: slots.slot_ns,
+            slot_offset_ns: slots.offset_ns,
+            start_ns,
+            grace_ns: 4 * u64::from(RETIRE_MS) * 1_000_000,
+            by_packet_time: plan.read.is_some(),
+        };
+        let (buffers_per_lane, writer_cpu) = (plan.buffers_per_lane(), plan.writer_cpu);
+        Self { target, pack, heading, slots, wakeup, buffers_per_lane, writer_cpu, inlets: Vec::new() }
+    }
+
+    /// The packer of the next lane, with its share of the buffer.
+    pub(crate) fn packer(&mut self, pool: LanePool) -> Packer {
+        let (outbound, inbound) = rtrb::RingBuffer::new(self.buffers_per_lane + MARKS);
+        let pack = PackPlan { interface: self.inlets.len() as u32, ..self.pack.clone() };
+        let slot = pack.slot_of(pack.start_ns);
+        self.inlets.push(Inlet { inbound, free_buffers: pool.free_buffers, slot, ended: false });
+        Packer::new(pack, pool.supply, outbound, self.wakeup.clone())
+    }
+
+    /// Starts the writer and waits until it has begun the target.
+    pub(crate) fn start(
+        self,
+        stop: &Stop,
+        gauges: Arc<WriterGauges>,
+    ) -> Result<JoinHandle<Result<WriterTally>>> {
+        let Self { target, heading, slots, wakeup, inlets, .. } = self;
+        let (core, stop) = (self.writer_cpu, stop.clone());
+        let slot = inlets.first().map_or(0, |inlet| inlet.slot);
+        let (ready, is_ready) = channel();
+        let alarm = stop.clone();
+        let thread = spawn("quaff-writer", &alarm, move || {
+            let place = core.map_or(Ok(()), cpu::pin).map_err(Error::from);
+            let sink = place.and_then(|()| Ok(target.into_sink(heading, slots, &wakeup, &stop, gauges)?));
+            let sink = match sink {
+                Ok(sink) => sink,
+                Err(error) => {
+                    let _ = ready.send(Err(error));
+                    return Ok(WriterTally::default());
+                }
+            };
+            let _ = ready.send(Ok(()));
+            let written = lane::write(Writer { inlets, sink, wakeup, slot });
+            if let Err(error) = &written {
+                stop.raise(Reason::Failed(error.to_string()));
+            }
+            written
+        })?;
+        is_ready.recv().map_err(|_| Error::Defect("the writer died at its start".into()))??;
+        Ok(thread)
+    }
+}
+
+/// Which program wrote the file, on which machine.
+fn section() -> Section {
+    Section {
+        hardware: std::env::consts::ARCH.to_owned(),
+        os: crate::source::open::os_name(),
+        userappl: concat!("quaff ", env!("CARGO_PKG_VERSION")).to_owned(),
+    }
+}

@@ -1,0 +1,100 @@
+//! The output of a lane of a split: a packer for each member.
+
+use super::packer::Packer;
+use super::{Now, Output, OutputGauge, OutputTally};
+use crate::batch::{BATCH_FRAMES, Frame, Memory};
+use quaff_file::tally::Counts;
+use std::sync::mpsc::Sender;
+
+/// Packs each frame for its member. A member without room holds up the others only as long as the
+/// source can wait; then its frames are lost, and theirs are not.
+pub(crate) struct Spread {
+    packers: Vec<Packer>,
+    /// The frames of a batch by their members.
+    lists: Vec<Vec<Frame>>,
+    /// Those for which there was no room.
+    left: Vec<Frame>,
+    /// Receives at the end what was lost for want of buffer, member by member.
+    lost: Sender<Vec<u64>>,
+}
+
+impl Spread {
+    /// A packer for each member, in their order.
+    pub(crate) fn new(packers: Vec<Packer>, lost: Sender<Vec<u64>>) -> Self {
+        let list = || Vec::with_capacity(BATCH_FRAMES as usize);
+        let lists = packers.iter().map(|_| list()).collect();
+        Self { packers, lists, left: list(), lost }
+    }
+}
+
+impl Output for Spread {
+    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], now: Now) -> usize {
+        self.lists.iter_mut().for_each(Vec::clear);
+        for frame in frames.iter() {
+            self.lists[frame.member()].push(*frame);
+        }
+        self.left.clear();
+        for (packer, list) in self.packers.iter_mut().zip(&self.lists) {
+            if list.is_empty() {
+                continue;
+            }
+            let packed = packer.pack(memory, list, now);
+            if packer.is_closed() {
+                packer.lose(&list[packed..]);
+            } else {
+                self.left.extend_from_slice(&list[packed..]);
+            }
+        }
+        let packed = frames.len() - self.left.len();
+        frames[packed..].copy_from_slice(&self.left);
+        packed
+    }
+
+    fn lose(&mut self, frames: &[Frame]) {
+        for frame in frames {
+            self.packers[frame.member()].lose(std::slice::from_ref(frame));
+        }
+    }
+
+    /// The kernel does not say whose packets they were, so each member is informed.
+    fn note_dropped(&mut self, packets: u64) {
+        self.packers.iter_mut().for_each(|packer| packer.note_dropped(packets));
+    }
+
+    fn tick(&mut self, now: Now, is_idle: bool, count: &dyn Fn(&mut Counts)) {
+        self.packers.iter_mut().for_each(|packer| packer.tick(now, is_idle, count));
+    }
+
+    fn patience_ns(&self, now: Now) -> u64 {
+        self.packers.iter().map(|packer| packer.patience_ns(now)).min().unwrap_or(u64::MAX)
+    }
+
+    fn finish(&mut self, wall_ns: u64, count: &dyn Fn(&mut Counts)) -> OutputTally {
+        let mut all = OutputTally::default();
+        let mut lost = Vec::new();
+        for packer in &mut self.packers {
+            let of = packer.finish(wall_ns, count);
+            all.taken += of.taken;
+            all.lost += of.lost;
+            all.pool_buffers += of.pool_buffers;
+            all.pool_high_buffers += of.pool_high_buffers;
+            lost.push(of.lost);
+        }
+        // The receiver is gone where the run failed at its start.
+        let _ = self.lost.send(lost);
+        all
+    }
+
+    fn is_closed(&self) -> bool {
+        self.packers.iter().all(Packer::is_closed)
+    }
+
+    fn gauge(&self) -> OutputGauge {
+        let add = |sum: OutputGauge, of: OutputGauge| OutputGauge {
+            buffers: sum.buffers + of.buffers,
+            high_buffers: sum.high_buffers + of.high_buffers,
+            lost: sum.lost + of.lost,
+        };
+        self.packers.iter().map(Packer::gauge).fold(OutputGauge::default(), add)
+    }
+}

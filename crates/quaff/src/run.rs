@@ -1,0 +1,309 @@
+//! The one start: sources, stages and outputs become lanes, each on a thread of its own.
+//!
+//! Capture, split and any other product start here, live and from files. The order is fixed: the caller opens
+//! its outputs first, since they fail most often; then the lanes start and capture into memory; writers come
+//! last, so that a run that cannot start spoils nothing.
+
+use crate::buffer_pool::{Arrived, LanePool, Pool, PoolPlan};
+use crate::gauge::LaneGauges;
+use crate::inner::InnerFilter;
+use crate::lane::{self, Lane};
+use crate::output::Output;
+use crate::plan::{CapturePlan, SNAPLEN_MAX};
+use crate::source::SourceTally;
+use crate::source::open::{LaneSource, Sources};
+use crate::stage::{Decap, Inner, Limit, Load, Quota, Slice, Stage};
+use crate::tally::{BeforeSocket, InputTally, LaneTally, Ledger};
+use crate::{Error, Result};
+use quaff_file::tally::WriterTally;
+use quaff_os::clock::steady_ns;
+use quaff_os::cpu;
+use quaff_os::machine::SoftnetMeter;
+use quaff_os::stop::{Alarm, Reason, Stop};
+use quaff_os::wakeup::Wakeup;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+/// One part in so many of a core populates buffers that nothing has asked for yet.
+const TRICKLE: u32 = 1000;
+
+/// The end of a lane: stages of the product's own, then the output.
+pub(crate) struct LaneEnd {
+    pub(crate) stages: Vec<Box<dyn Stage>>,
+    pub(crate) output: Box<dyn Output>,
+}
+
+/// Lanes that run.
+pub struct Run {
+    plan: CapturePlan,
+    stop: Stop,
+    lanes: Vec<JoinHandle<Result<SourceTally>>>,
+    gauges: Vec<Arc<LaneGauges>>,
+    filters: Vec<InnerFilter>,
+    notes: Vec<String>,
+    started_ns: u64,
+    /// `None` for files.
+    softnet: Option<SoftnetMeter>,
+}
+
+/// How lanes ended.
+pub(crate) struct Ended {
+    pub(crate) lanes: Vec<LaneTally>,
+    pub(crate) input: Option<InputTally>,
+    pub(crate) failure: Option<Error>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) seconds: f64,
+    pub(crate) before_socket: BeforeSocket,
+}
+
+impl Run {
+    /// Starts lanes that end in outputs of the caller's own, one for each lane by its number: when this
+    /// returns, every packet that arrives is taken. The plan's own output is not used.
+    pub fn start(
+        plan: CapturePlan,
+        stop: Stop,
+        mut output: impl FnMut(usize, &Sources) -> Box<dyn Output>,
+    ) -> Result<Self> {
+        let plan = plan.validate()?;
+        let sources = Sources::open(&plan, &[], plan.format, &stop)?;
+        let end = |lane| LaneEnd { stages: Vec::new(), output: output(lane, &sources) };
+        let ends = (0..sources.lanes.len()).map(end).collect();
+        let mut run = Self::new(&plan, &sources, &stop);
+        match run.start_lanes(sources, ends) {
+            Ok(()) => Ok(run),
+            Err(error) => Err(run.abandon(error)),
+        }
+    }
+
+    pub(crate) fn new(plan: &CapturePlan, sources: &Sources, stop: &Stop) -> Self {
+        Self {
+            plan: plan.clone(),
+            stop: stop.clone(),
+            lanes: Vec::new(),
+            gauges: sources.gauges(),
+            filters: sources.filters(),
+            notes: sources.notes.clone(),
+            started_ns: steady_ns(),
+            softnet: None,
+        }
+    }
+
+    /// Starts a lane for each source. They capture at once.
+    pub(crate) fn start_lanes(&mut self, sources: Sources, ends: Vec<LaneEnd>) -> Result<()> {
+        let quota = self.plan.count.map(Quota::new);
+        let common =
+            StagePlan { plan: &self.plan, sources: &sources, quota: quota.as_ref(), stop: &self.stop };
+        let stages: Vec<_> = sources.lanes.iter().map(|lane| common.stages(lane)).collect();
+        for ((source, mut stages), end) in sources.lanes.into_iter().zip(stages).zip(ends) {
+            stages.extend(end.stages);
+            self.lanes.push(start_lane(source, stages, end.output, &self.stop)?);
+        }
+        self.started_ns = steady_ns();
+        self.softnet = self.plan.read.is_none().then(SoftnetMeter::open).and_then(|meter| meter.ok());
+        Ok(())
+    }
+
+    /// Ends lanes that run already, when the rest of the run could not be started. Nothing has been written
+    /// yet, so nothing is spoiled. What the lanes wait for must be gone by now.
+    pub(crate) fn abandon(self, error: Error) -> Error {
+        self.stop.raise(Reason::Failed(error.to_string()));
+        self.lanes.into_iter().for_each(|lane| drop(lane.join()));
+        error
+    }
+
+    /// What can be seen of each lane from outside.
+    pub fn gauges(&self) -> &[Arc<LaneGauges>] {
+        &self.gauges
+    }
+
+    /// What the user should know: offloads that change frames, gaps that a filter hides.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    pub(crate) fn add_notes(&mut self, notes: impl IntoIterator<Item = String>) {
+        self.notes.extend(notes);
+    }
+
+    /// Whether all lanes have ended by themselves.
+    pub fn is_over(&self) -> bool {
+        self.stop.raised() && self.lanes.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits for the end (once the stop has been raised, or the input ends) and sums up.
+    pub fn finish(self) -> Ledger {
+        let (block_bytes, reason) = (self.plan.block_bytes as u64, self.stop.clone());
+        let ended = self.join();
+        let written = ended.lanes.iter().map(|lane| lane.packed).sum();
+        let writer = WriterTally { written, ..WriterTally::default() };
+        ended.ledger(&writer, 0, block_bytes, reason.reason())
+    }
+
+    pub(crate) fn join(self) -> Ended {
+        let (mut lanes, mut input, mut failure) = (Vec::new(), None, None);
+        for lane in self.lanes {
+            match join(lane) {
+                Ok(of) => {
+                    lanes.push(of.lane);
+                    input = input.or(of.input);
+                }
+                Err(error) => drop(failure.get_or_insert(error)),
+            }
+        }
+        let mut notes = self.notes;
+        notes.extend(self.filters.iter().flat_map(InnerFilter::notes));
+        let seconds = (steady_ns() - self.started_ns) as f64 / 1e9;
+        let before_socket = BeforeSocket::new(&lanes, self.softnet);
+        Ended { lanes, input, failure, notes, seconds, before_socket }
+    }
+}
+
+impl Ended {
+    /// The ledger of a run with one writer, its identity checked.
+    pub(crate) fn ledger(
+        self,
+        writer: &WriterTally,
+        buffer_bytes: u64,
+        block_bytes: u64,
+        ended_by: Option<Reason>,
+    ) -> Ledger {
+        let mut ledger = Ledger::new(self.lanes, writer, buffer_bytes, block_bytes);
+        ledger.seconds = self.seconds;
+        ledger.ended_by = ended_by;
+        ledger.notes = self.notes;
+        ledger.add_before_socket(self.before_socket);
+        ledger.cpu_seconds = cpu_seconds();
+        ledger.input = self.input;
+        let unread = ledger.input.as_ref().and_then(|input| {
+            ledger.notes.extend_from_slice(&input.notes);
+            input.failure.clone()
+        });
+        // After a failure the sums cannot hold; without one they must.
+        let failure = self.failure.map(|error| error.to_string());
+        ledger.failure = failure.or_else(|| ledger.check().err()).or(unread);
+        ledger.lossless &= ledger.failure.is_none();
+        ledger
+    }
+}
+
+/// What the stages of all lanes are made from.
+struct StagePlan<'a> {
+    plan: &'a CapturePlan,
+    sources: &'a Sources,
+    quota: Option<&'a Arc<Quota>>,
+    stop: &'a Stop,
+}
+
+impl StagePlan<'_> {
+    /// The stages of a lane, in the order in which a batch passes them.
+    fn stages(&self, lane: &LaneSource) -> Vec<Box<dyn Stage>> {
+        let Self { plan, sources, .. } = self;
+        let mut stages: Vec<Box<dyn Stage>> = Vec::new();
+        if let Some(filter) = &sources.filter {
+            stages.push(Box::new(Inner::new(filter.clone(), sources.interfaces.clone())));
+        }
+        if let Some(decap) = &plan.decap {
+            let decap = Decap::new(decap, plan.format, sources.interfaces.clone(), lane.gauges.clone());
+            stages.push(Box::new(if lane.hides_gaps { decap.without_gaps() } else { decap }));
+        }
+        if let Some(inner) = &sources.inner {
+            stages.push(Box::new(Inner::new(inner.clone(), sources.interfaces.clone())));
+        }
+        if plan.snaplen < SNAPLEN_MAX {
+            stages.push(Box::new(Slice { snaplen: plan.snaplen }));
+        }
+        if !plan.load.is_none() {
+            stages.push(Box::new(Load::new(plan.load, SNAPLEN_MAX as usize)));
+        }
+        if let Some(quota) = self.quota {
+            stages.push(Box::new(Limit::new(quota.clone(), self.stop.clone())));
+        }
+        stages
+    }
+}
+
+/// Starts a lane's thread and waits until its source is open.
+fn start_lane(
+    source: LaneSource,
+    stages: Vec<Box<dyn Stage>>,
+    output: Box<dyn Output>,
+    stop: &Stop,
+) -> Result<JoinHandle<Result<SourceTally>>> {
+    let (ready, is_ready) = channel();
+    let stop = stop.clone();
+    let thread = spawn(&source.thread.clone(), &stop.clone(), move || {
+        let LaneSource { open, core, real_time, is_urgent, gauges, .. } = source;
+        let wakeup = Wakeup::new()?;
+        stop.wake(wakeup.clone());
+        let place = core.map_or(Ok(()), cpu::pin);
+        let place = place.and_then(|()| real_time.map_or(Ok(()), cpu::real_time));
+        if is_urgent {
+            cpu::raise_priority();
+        }
+        let source = match place.map_err(Error::from).and_then(|()| open(wakeup)) {
+            Ok(source) => source,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return Ok(SourceTally::default());
+            }
+        };
+        let _ = ready.send(Ok(()));
+        let ended = lane::read(Lane { source, stages, output, stop: stop.clone(), gauges });
+        // A live source ends only after a stop: its reason is kept.
+        stop.raise(match &ended {
+            Err(error) => Reason::Failed(error.to_string()),
+            Ok(_) => Reason::InputEnded,
+        });
+        ended
+    })?;
+    is_ready.recv().map_err(|_| Error::Defect("a lane died at its start".into()))??;
+    Ok(thread)
+}
+
+/// Starts the buffer pool: `shares` outputs with buffers for each lane.
+pub(crate) fn start_pool(
+    plan: &CapturePlan,
+    shares: usize,
+    gauges: &[Arc<LaneGauges>],
+    stop: &Stop,
+) -> Result<(Pool, Vec<LanePool>)> {
+    let pool = PoolPlan {
+        buffers_per_lane: plan.buffers_per_lane(),
+        buffer_bytes: plan.chunk_bytes,
+        ready_buffers: plan.populate_bytes / (gauges.len() * shares) / plan.chunk_bytes,
+        trickle: TRICKLE,
+        busy_cores: plan.interfaces.iter().filter_map(|interface| interface.cpu).collect(),
+    };
+    let arrived = |gauges: &Arc<LaneGauges>| -> Arrived {
+        let gauges = gauges.clone();
+        Box::new(move || gauges.wire_bytes.get())
+    };
+    let of_lane = |gauges| (0..shares).map(move |_| arrived(gauges));
+    Pool::start(pool, gauges.iter().flat_map(of_lane).collect(), stop.clone())
+}
+
+/// Starts a thread whose panic raises the stop.
+pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    stop: &Stop,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    let alarm = Alarm(stop.clone());
+    let thread = std::thread::Builder::new().name(name.chars().take(15).collect());
+    let started = thread.spawn(move || {
+        let _alarm = alarm;
+        body()
+    });
+    started.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))
+}
+
+pub(crate) fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
+    thread.join().unwrap_or_else(|_| Err(Error::Defect("a thread panicked".into())))
+}
+
+/// User and system time of this process, s.
+pub(crate) fn cpu_seconds() -> f64 {
+    let (user_ns, system_ns) = cpu::process_ns();
+    (user_ns + system_ns) as f64 / 1e9
+}

@@ -1,0 +1,276 @@
+//! The source factory: what `-i` or `--read` names becomes one source for each lane.
+//!
+//! Interfaces are looked up and their filters compiled here, but their rings are opened on the lanes' own
+//! threads, each on its core. Files are opened at once and read up to the first packet, since the head of
+//! the output says when the capture began.
+
+use super::Source;
+use super::afpacket::{AfPacket, Opening};
+use super::files::Files;
+use crate::gauge::LaneGauges;
+use crate::inner::{InnerFilter, KernelFilter, Place, kernel_filter};
+use crate::plan::{CapturePlan, InterfacePlan, RETIRE_MS, ReadPlan};
+use crate::{Error, Result};
+use quaff_file::interfaces::Interfaces;
+use quaff_file::write::plan::{Format, Output};
+use quaff_os::clock::wall_ns;
+use quaff_os::ethtool::Ethtool;
+use quaff_os::packet::RingPlan;
+use quaff_os::rtnl::{self, Link};
+use quaff_os::stop::Stop;
+use quaff_os::wakeup::Wakeup;
+use quaff_wire::linktype;
+use quaff_wire::pcapng::encode::Interface;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The sources of a run, one for each lane.
+pub struct Sources {
+    /// The interfaces that an output describes.
+    pub interfaces: Interfaces,
+    pub lanes: Vec<LaneSource>,
+    /// When the capture begins: now, or the time of the first packet of the files; ns since 1970.
+    pub start_ns: u64,
+    /// `filter`, where no kernel runs it.
+    pub(crate) filter: Option<InnerFilter>,
+    pub(crate) inner: Option<InnerFilter>,
+    /// Whether all packets are there already, so that no reader waits for the output.
+    pub is_at_once: bool,
+    /// What the user should know: offloads that change frames, gaps that a filter hides.
+    pub notes: Vec<String>,
+}
+
+/// Opens a source. Runs on the lane's thread; the wakeup ends a wait of the source.
+pub type OpenSource = Box<dyn FnOnce(Wakeup) -> Result<Box<dyn Source>> + Send>;
+
+/// One lane's source, and how its thread runs.
+pub struct LaneSource {
+    /// The interface, or the files.
+    pub name: String,
+    /// Of its thread, up to 15 characters.
+    pub thread: String,
+    pub open: OpenSource,
+    /// The core that it is pinned to.
+    pub core: Option<usize>,
+    /// SCHED_FIFO priority.
+    pub real_time: Option<i32>,
+    /// Whether it runs before ordinary threads: a ring that nobody empties drops packets.
+    pub is_urgent: bool,
+    /// Whether a kernel filter keeps packets of tunnels out before their sequence numbers are seen.
+    pub hides_gaps: bool,
+    pub gauges: Arc<LaneGauges>,
+}
+
+impl Sources {
+    /// Finds what `plan` names. `outputs` are what the run writes to, so that no file is read and written at
+    /// once; `format` is theirs.
+    pub fn open(plan: &CapturePlan, outputs: &[&Output], format: Format, stop: &Stop) -> Result<Self> {
+        match &plan.read {
+            Some(read) => open_files(plan, read, outputs, format, stop),
+            None => find_interfaces(plan, stop),
+        }
+    }
+
+    pub(crate) fn gauges(&self) -> Vec<Arc<LaneGauges>> {
+        self.lanes.iter().map(|lane| lane.gauges.clone()).collect()
+    }
+
+    /// The user-space filters, for their notes at the end.
+    pub(crate) fn filters(&self) -> Vec<InnerFilter> {
+        self.filter.iter().chain(&self.inner).cloned().collect()
+    }
+}
+
+fn find_interfaces(plan: &CapturePlan, stop: &Stop) -> Result<Sources> {
+    let links = plan.interfaces.iter().map(find_link).collect::<Result<Vec<_>>>()?;
+    let inner = plan.inner.as_ref().map(|inner| InnerFilter::new(&inner.expression)).transpose()?;
+    let filter = |link: &Link| kernel_filter(plan, &link.name, kind_of(link), inner.as_ref());
+    let filters = links.iter().map(filter).collect::<Result<Vec<_>>>()?;
+    let mut notes: Vec<_> = filters.iter().find_map(gap_note).into_iter().collect();
+    notes.extend(links.iter().flat_map(offload_notes));
+    let describe = |link| describe(plan, link);
+    let interfaces = Interfaces::new(links.iter().map(describe).collect());
+    let lanes = links.into_iter().zip(filters).zip(&plan.interfaces).enumerate();
+    let lanes = lanes.map(|(number, ((link, filter), of))| live_lane(plan, of, link, filter, number, stop));
+    let (filter, is_at_once) = (None, false);
+    Ok(Sources { interfaces, lanes: lanes.collect(), start_ns: wall_ns(), filter, inner, is_at_once, notes })
+}
+
+fn live_lane(
+    plan: &CapturePlan,
+    interface: &InterfacePlan,
+    link: Link,
+    filter: KernelFilter,
+    number: usize,
+    stop: &Stop,
+) -> LaneSource {
+    let gauges = Arc::<LaneGauges>::default();
+    let ring = RingPlan {
+        block_bytes: plan.block_bytes,
+        block_count: plan.blocks_per_ring(),
+        retire_ms: RETIRE_MS,
+        promiscuous: plan.promiscuous,
+        filter: filter.insns,
+        time_source: plan.time_source,
+    };
+    let (snaplen, stop, shown) = (plan.kernel_snaplen(), stop.clone(), gauges.clone());
+    let (name, is_filtered) = (link.name.clone(), filter.is_filtering);
+    let open = move |wakeup: Wakeup| -> Result<Box<dyn Source>> {
+        let number = number as u16;
+        let opening = Opening { link, ring: &ring, is_filtered, number, snaplen, stop, gauges: shown };
+        Ok(Box::new(AfPacket::open(opening, wakeup)?))
+    };
+    LaneSource {
+        thread: format!("quaff-{name}"),
+        name,
+        open: Box::new(open),
+        core: interface.cpu,
+        real_time: plan.real_time,
+        is_urgent: true,
+        hides_gaps: filter.inner.as_ref().is_some_and(Place::hides_gaps),
+        gauges,
+    }
+}
+
+fn open_files(
+    plan: &CapturePlan,
+    read: &ReadPlan,
+    outputs: &[&Output],
+    format: Format,
+    stop: &Stop,
+) -> Result<Sources> {
+    let filter = plan.filter.as_deref().map(InnerFilter::new).transpose()?;
+    let inner = plan.inner.as_ref().map(|inner| InnerFilter::new(&inner.expression)).transpose()?;
+    outputs.iter().try_for_each(|output| refuse_own_output(read, output))?;
+    refuse_followed_pipe(read)?;
+    let (gauges, interfaces) = (Arc::<LaneGauges>::default(), Interfaces::default());
+    let files = Files::open(read.clone(), format, interfaces.clone(), stop.clone(), gauges.clone())?;
+    let start_ns = files.first_ns();
+    let lane = LaneSource {
+        name: files.name(),
+        thread: "quaff-read".into(),
+        open: Box::new(move |_| Ok(Box::new(files))),
+        core: read.cpu,
+        real_time: None,
+        is_urgent: false,
+        hides_gaps: false,
+        gauges,
+    };
+    let (lanes, is_at_once, notes) = (vec![lane], !is_live(read), Vec::new());
+    Ok(Sources { interfaces, lanes, start_ns, filter, inner, is_at_once, notes })
+}
+
+/// Whether another process writes the input just now.
+fn is_live(read: &ReadPlan) -> bool {
+    let is_stream =
+        |path: &Path| path.as_os_str() == "-" || !path.metadata().is_ok_and(|meta| meta.is_file());
+    read.follow || read.files.iter().any(|path| is_stream(path))
+}
+
+/// Refuses an output that would empty, or a retention that would remove, a file that is read.
+fn refuse_own_output(read: &ReadPlan, output: &Output) -> Result<()> {
+    let identity = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
+    let is_read = |own: Option<_>| own.is_some() && read.files.iter().any(|path| identity(path) == own);
+    let refused = match output {
+        Output::File(out) => out.is_file() && is_read(identity(out)),
+        Output::Stdout => {
+            let stdout = Path::new("/dev/stdout");
+            stdout.is_file() && is_read(identity(stdout))
+        }
+        Output::Dir(dir) => {
+            let folder = identity(&dir.dir);
+            let is_in = |path: &PathBuf| {
+                path.parent().is_some_and(|parent| {
+                    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+                    identity(parent) == folder
+                })
+            };
+            if dir.retention.is_any() && read.files.iter().any(is_in) {
+                return Err(Error::Plan(format!(
+                    "{} holds files that are read: what may stay there would remove them; give another --dir",
+                    dir.dir.display()
+                )));
+            }
+            false
+        }
+    };
+    match refused {
+        true => Err(Error::Plan("a file cannot be read and written at once: give another output".into())),
+        false => Ok(()),
+    }
+}
+
+/// Refuses to follow a pipe: it is read to its end anyway, and a silent one could not be left.
+fn refuse_followed_pipe(read: &ReadPlan) -> Result<()> {
+    let is_file =
+        |path: &PathBuf| path.as_os_str() != "-" && path.metadata().is_ok_and(|meta| meta.is_file());
+    match read.files.iter().find(|path| read.follow && !is_file(path)) {
+        Some(path) => {
+            Err(Error::Plan(format!("--follow is for files; {} is read to its end anyway", path.display())))
+        }
+        None => Ok(()),
+    }
+}
+
+fn find_link(interface: &InterfacePlan) -> Result<Link> {
+    let link = rtnl::link(&interface.name)?;
+    match linktype::of_arphrd(link.arphrd) {
+        Some(_) => Ok(link),
+        None => Err(Error::Plan(format!(
+            "{}: quaff does not know its kind of link (ARPHRD {}); it knows Ethernet, loopback, IP tunnels and radiotap",
+            link.name, link.arphrd
+        ))),
+    }
+}
+
+pub(crate) fn kind_of(link: &Link) -> linktype::LinkType {
+    linktype::of_arphrd(link.arphrd).unwrap_or(linktype::ETHERNET)
+}
+
+fn gap_note(filter: &KernelFilter) -> Option<String> {
+    let is_hidden = filter.inner.as_ref().is_some_and(Place::hides_gaps);
+    is_hidden.then(|| {
+        "gaps in ERSPAN's sequence numbers are not counted: the kernel keeps packets out; --inner-user counts them"
+            .to_owned()
+    })
+}
+
+fn describe(plan: &CapturePlan, link: &Link) -> Interface {
+    Interface {
+        linktype: kind_of(link).linktype,
+        snaplen: plan.snaplen,
+        name: link.name.clone(),
+        description: String::new(),
+        filter: plan.filter.clone(),
+        mac: (link.mac != [0; 6]).then_some(link.mac),
+        speed_bps: speed_bps(&link.name),
+        os: os_name(),
+    }
+}
+
+/// `Linux` and its release.
+pub(crate) fn os_name() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("Linux {}", release.trim())
+}
+
+fn speed_bps(name: &str) -> Option<u64> {
+    let mbps = Ethtool::open(name).ok()?.speed_mbps().ok()??;
+    Some(u64::from(mbps) * 1_000_000)
+}
+
+fn offload_notes(link: &Link) -> Option<String> {
+    let card = Ethtool::open(&link.name).ok()?;
+    let (gro, lro) = (card.gro().unwrap_or(false), card.lro().unwrap_or(false));
+    let (what, feature) = match (gro, lro) {
+        (false, false) => return None,
+        (true, false) => ("GRO is", "gro off"),
+        (false, true) => ("LRO is", "lro off"),
+        (true, true) => ("GRO and LRO are", "gro off lro off"),
+    };
+    Some(format!(
+        "{what} on at {}: frames may be captured larger than they were on the wire; 'ethtool -K {} {feature}' mends it",
+        link.name, link.name
+    ))
+}

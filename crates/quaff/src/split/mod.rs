@@ -1,0 +1,206 @@
+//! A split: one feed to several outputs, as a switch bundles links. The lanes of a capture with a last stage
+//! that assigns each frame to a member, and a packer, buffers and a writer for each member.
+//!
+//! ```text
+//!                               ┌ packer → chunk ─ ring →│ writer → file, pipe, command
+//!   source → stages → whose? ───┼ packer → chunk ─ ring →│ writer → interface
+//!                               └ …
+//! ```
+//!
+//! A member that goes away (its interface is down, its reader has gone, its disk is full) is replaced:
+//! its share goes to the others, and theirs does not move.
+
+mod member;
+mod plan;
+mod report;
+
+pub use plan::{Goal, MemberPlan, SplitPlan};
+pub use report::{Largest, MemberReport, PeakReport, Report, Skipped};
+
+use crate::buffer_pool::{LanePool, Pool};
+use crate::output::Discard;
+use crate::output::file::FileOutput;
+use crate::output::spread::Spread;
+use crate::run::{LaneEnd, Run, start_pool};
+use crate::source::open::Sources;
+use crate::stage::Stage;
+use crate::stage::split::{Knowledge, Presence, Split as Sorter};
+use crate::{Error, Result};
+use member::{Member, Opened};
+use quaff_file::write::plan::{Format, Output};
+use quaff_os::stop::{Reason, Stop};
+use quaff_wire::linktype::ETHERNET;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// A frame is sent from an interface after this time, unless that is late.
+const SEND_FLUSH: Duration = Duration::from_millis(1);
+
+/// A split that runs.
+pub struct Split {
+    plan: SplitPlan,
+    stop: Stop,
+    run: Run,
+    /// None where nothing is written.
+    members: Vec<Member>,
+    pool: Option<Pool>,
+    knowledge: Arc<Knowledge>,
+    /// What each lane lost for want of buffer, by member.
+    lost: Receiver<Vec<u64>>,
+}
+
+impl Split {
+    /// Starts it: when this returns, every packet that arrives is sorted.
+    pub fn start(plan: SplitPlan, stop: Stop) -> Result<Self> {
+        let plan = plan.validate()?;
+        let outputs: Vec<_> =
+            plan.members.iter().map(|member| plan.capture_of(member, true).output).collect();
+        let format = if plan.sends() { Format::Pcap } else { plan.capture.format };
+        let sources = Sources::open(&plan.capture, &outputs.iter().collect::<Vec<&Output>>(), format, &stop)?;
+        refuse_headless(&plan, &sources)?;
+        let opened = open_members(&plan, sources.is_at_once, &stop)?;
+        let (pool, shares) = match plan.is_dry() {
+            true => (None, Vec::new()),
+            false => {
+                let of_member = plan.capture_of(&plan.members[0], false);
+                let (pool, shares) = start_pool(&of_member, opened.len(), &sources.gauges(), &stop)?;
+                (Some(pool), shares)
+            }
+        };
+        let mut run = Run::new(&plan.capture, &sources, &stop);
+        run.add_notes(opened.iter().filter_map(Opened::note).take(1));
+        run.add_notes(pool.iter().flat_map(Pool::notes));
+        let knowledge = Arc::new(Knowledge::new(plan.members.len()));
+        let sorters = sorters(&plan, &sources, &opened, &knowledge)?;
+        let mut outputs: Vec<_> = opened.into_iter().map(|member| member.output(&sources)).collect();
+        let (lost_of_lane, lost) = channel();
+        let ends = ends(sorters, &mut outputs, shares, &lost_of_lane);
+        drop(lost_of_lane);
+        // On failure the outputs go first, so that no lane waits for a writer that will not be.
+        let started = run.start_lanes(sources, ends).and_then(|()| start_members(outputs));
+        match started {
+            Ok(members) => Ok(Self { plan, stop, run, members, pool, knowledge, lost }),
+            Err(error) => Err(run.abandon(error)),
+        }
+    }
+
+    /// What the user should know.
+    pub fn notes(&self) -> &[String] {
+        self.run.notes()
+    }
+
+    /// Packets and bytes on the wire that came so far.
+    pub fn came(&self) -> (u64, u64) {
+        let add = |(packets, bytes): (u64, u64), lane: &Arc<crate::gauge::LaneGauges>| {
+            (packets + lane.received.get(), bytes + lane.wire_bytes.get())
+        };
+        self.run.gauges().iter().fold((0, 0), add)
+    }
+
+    /// Each member: its name, whether it is there, packets that it has taken.
+    pub fn members(&self) -> impl Iterator<Item = (&str, bool, u64)> {
+        let of = |member: &'_ Member| (member.presence.is_here(), member.gauges.written.get());
+        self.members.iter().map(move |member| (member.name.as_str(), of(member).0, of(member).1))
+    }
+
+    /// Whether all threads have ended by themselves. When the last member has gone for good, that is
+    /// the end of the run.
+    pub fn is_over(&self) -> bool {
+        let is_gone = |member: &Member| member.presence.stop.raised();
+        if !self.members.is_empty() && self.members.iter().all(is_gone) && !self.stop.raised() {
+            self.stop.raise(Reason::OutputClosed);
+        }
+        self.run.is_over() && self.members.iter().all(Member::is_finished)
+    }
+
+    /// Waits for the end (once the stop has been raised) and sums up. What failed is in the report.
+    pub fn finish(self) -> Report {
+        let mut ended = self.run.join();
+        let mut members: Vec<_> = self.members.into_iter().map(Member::finish).collect();
+        let failures = members.iter_mut().filter_map(|member| member.failure.take());
+        ended.failure = ended.failure.into_iter().chain(failures).next();
+        ended.notes.extend(self.pool.and_then(Pool::finish));
+        let end = report::End { run: ended, members, lost: self.lost.try_iter().collect() };
+        report::sum_up(&self.plan, &self.knowledge.balance(), self.stop.reason(), end)
+    }
+}
+
+/// Refuses to send frames without an Ethernet header.
+fn refuse_headless(plan: &SplitPlan, sources: &Sources) -> Result<()> {
+    let is_headless = |of: &(usize, String)| {
+        let interface = sources.interfaces.get(of.0 as u16);
+        interface.is_some_and(|interface| interface.linktype != ETHERNET.linktype)
+    };
+    let mut names = sources.lanes.iter().map(|lane| lane.name.clone()).enumerate();
+    match names.find(is_headless).filter(|_| plan.sends()) {
+        Some((_, name)) => {
+            Err(Error::Plan(format!("{name}: its frames have no Ethernet header to be sent with")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn open_members(plan: &SplitPlan, is_at_once: bool, stop: &Stop) -> Result<Vec<Opened>> {
+    if plan.is_dry() {
+        return Ok(Vec::new());
+    }
+    (0..plan.members.len()).map(|number| member::open(plan, number, is_at_once, stop)).collect()
+}
+
+/// The last stage of each lane.
+fn sorters(
+    plan: &SplitPlan,
+    sources: &Sources,
+    opened: &[Opened],
+    knowledge: &Arc<Knowledge>,
+) -> Result<Vec<Box<dyn Stage>>> {
+    let presences: Vec<_> = match plan.is_dry() {
+        true => vec![Presence::default(); plan.members.len()],
+        false => opened.iter().map(|member| member.presence().clone()).collect(),
+    };
+    let bundle = plan.bundle()?;
+    let sorter = |_| -> Box<dyn Stage> {
+        let (sorting, presences) = (plan.sorting.clone(), presences.clone());
+        let (knowledge, interfaces) = (knowledge.clone(), sources.interfaces.clone());
+        Box::new(Sorter::new(sorting, bundle.clone(), presences, knowledge, interfaces))
+    };
+    Ok(sources.lanes.iter().map(sorter).collect())
+}
+
+/// The ends of all lanes: a sorter and a packer for each member, whose shares of the buffer are lane by lane.
+fn ends(
+    sorters: Vec<Box<dyn Stage>>,
+    outputs: &mut [(FileOutput, member::Starting)],
+    shares: Vec<LanePool>,
+    lost: &Sender<Vec<u64>>,
+) -> Vec<LaneEnd> {
+    let mut shares = shares.into_iter();
+    let mut end = |sorter| {
+        let packers: Vec<_> =
+            outputs.iter_mut().zip(&mut shares).map(|((output, _), share)| output.packer(share)).collect();
+        let output: Box<dyn crate::output::Output> = match packers.is_empty() {
+            true => Box::new(Discard::default()),
+            false => Box::new(Spread::new(packers, lost.clone())),
+        };
+        LaneEnd { stages: vec![sorter], output }
+    };
+    sorters.into_iter().map(&mut end).collect()
+}
+
+/// Starts the writers of all members.
+fn start_members(outputs: Vec<(FileOutput, member::Starting)>) -> Result<Vec<Member>> {
+    let mut members = Vec::new();
+    let mut outputs = outputs.into_iter();
+    while let Some((output, starting)) = outputs.next() {
+        match starting.start(output) {
+            Ok(member) => members.push(member),
+            Err(error) => {
+                // So that no lane, and so no writer, waits for a writer that will not be.
+                drop(outputs);
+                return Err(error);
+            }
+        }
+    }
+    Ok(members)
+}
