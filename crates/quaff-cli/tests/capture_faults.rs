@@ -82,7 +82,7 @@ fn what_cannot_start_says_why_and_spoils_nothing() {
         assert_eq!(std::fs::read(file).unwrap(), b"do not touch", "{args:?}");
     }
     assert!(
-        fails(&bench, &["capture", "-i", "rx0", "-w", "/no/such/dir/x"]).contains("make the folder first")
+        fails(&bench, &["capture", "-i", "rx0", "-w", "/no/such/dir/x"]).contains("create the folder first")
     );
     assert!(fails(&bench, &["capture", "-i", "rx0", "--dir", "/no/such/dir"]).contains("/no/such/dir"));
     assert!(

@@ -1,27 +1,25 @@
-//! Why a capture file could not be read, written or kept, in words for the user.
+//! Errors of reading, writing and keeping capture files, worded for the user.
 
 use std::path::PathBuf;
 
-/// Why something could not be done.
+/// An error of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel refused.
+    /// A system call failed.
     #[error(transparent)]
     Os(#[from] quaff_os::Error),
-    /// What was asked for does not fit together.
+    /// The plan contradicts itself or the machine.
     #[error("{0}")]
     Plan(String),
-    /// A file or a folder could not be used.
+    /// A system call on a file or a folder failed.
     #[error("cannot {tried} {}: {errno}{}", .path.display(), advice(.errno))]
     Path {
-        /// What was tried.
+        /// A verb: `write to`.
         tried: &'static str,
-        /// On what.
         path: PathBuf,
-        /// The errno.
         errno: std::io::Error,
     },
-    /// A thread of ours died. This is a defect of quaff.
+    /// A thread ended unexpectedly.
     #[error("a defect of quaff: {0}")]
     Defect(String),
 }
@@ -30,7 +28,7 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error about a path.
+    /// Creates [`Error::Path`].
     pub fn path(tried: &'static str, path: impl Into<PathBuf>, errno: std::io::Error) -> Self {
         Self::Path { tried, path: path.into(), errno }
     }
@@ -38,11 +36,9 @@ impl Error {
 
 fn advice(errno: &std::io::Error) -> &'static str {
     match errno.kind() {
-        std::io::ErrorKind::NotFound => "; make the folder first",
-        std::io::ErrorKind::PermissionDenied => "; choose a folder that you may write to",
-        std::io::ErrorKind::StorageFull => {
-            "; free some space, or set --keep-files, --keep-size or --keep-free"
-        }
+        std::io::ErrorKind::NotFound => "; create the folder first",
+        std::io::ErrorKind::PermissionDenied => "; choose a folder with write permission",
+        std::io::ErrorKind::StorageFull => "; free some space, or limit the files kept (retention)",
         _ => "",
     }
 }

@@ -1,26 +1,26 @@
-//! The interfaces that a capture's file knows: those of its lanes first, then those that are found
-//! while it runs, one for each (sender, session) of a tunnel.
+//! The interfaces of a capture: those of its lanes first, then one for each tunnel session (sender and
+//! session id) found while it runs.
 //!
-//! Numbers are given once and never change. A lane that finds a new one gets its number here; the
-//! writer describes it in the file before the first chunk that speaks of it.
+//! Numbers never change. A lane that finds a session gets the number of its interface here; the writer
+//! describes the interface in the file before the first chunk that refers to it.
 
 use quaff_wire::pcapng::encode::Interface;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many there can be: a number fits a frame, and a file's head stays small.
+/// Largest number of interfaces: a number fits a frame descriptor, and the header of a file stays small.
 pub const INTERFACES_MAX: usize = 32_768;
 
-/// All interfaces of a run, shared by its lanes and its writer.
+/// The interfaces of a run, shared by its lanes and its writer.
 #[derive(Debug, Clone, Default)]
 pub struct Interfaces(Arc<Mutex<Vec<Interface>>>);
 
 impl Interfaces {
-    /// Those that are known at the start, in the order of their lanes.
+    /// Creates the list with the interfaces of the lanes, in their order.
     pub fn new(known: Vec<Interface>) -> Self {
         Self(Arc::new(Mutex::new(known)))
     }
 
-    /// Gives a new one its number; `None` when there are too many.
+    /// Adds an interface and returns its number; `None` when the list is full.
     pub fn add(&self, interface: Interface) -> Option<u16> {
         let mut all = self.all();
         if all.len() >= INTERFACES_MAX {
@@ -30,22 +30,22 @@ impl Interfaces {
         Some((all.len() - 1) as u16)
     }
 
-    /// How many there are.
+    /// Returns the number of interfaces.
     pub fn count(&self) -> usize {
         self.all().len()
     }
 
-    /// Number `first` and all behind it.
+    /// Returns copies of the interfaces from number `first` on.
     pub fn since(&self, first: usize) -> Vec<Interface> {
         self.all().get(first..).unwrap_or_default().to_vec()
     }
 
-    /// A copy of number `id`.
+    /// Returns a copy of number `id`.
     pub fn get(&self, id: u16) -> Option<Interface> {
         self.all().get(usize::from(id)).cloned()
     }
 
-    /// The list is whole between any two statements, so a panic elsewhere has not broken it.
+    /// Ignores poisoning: the list is consistent between any two statements.
     fn all(&self) -> MutexGuard<'_, Vec<Interface>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_given_once_and_there_is_an_end() {
+    fn numbers_are_unique_and_limited() {
         let named = |name: &str| Interface { name: name.into(), ..Interface::default() };
         let all = Interfaces::new(vec![named("eth0")]);
         assert_eq!(all.clone().add(named("a")), Some(1));

@@ -1,10 +1,10 @@
-//! Capture files: reading them whoever wrote them, writing them past the page cache, verifying them.
+//! Capture files: reading those of any program, writing them past the page cache, and verifying them.
 //!
-//! | room | contents |
+//! | module | contents |
 //! |---|---|
 //! | [`read`] | open, decompress, salvage and follow capture files |
 //! | [`write`] | files, folders of files with rotation and retention, streams |
-//! | [`verify`] | whether a capture is complete |
+//! | [`verify`] | completeness of a capture |
 //! | [`interfaces`] | the interfaces that the files of one run describe |
 //! | [`tally`] | the counters that travel with chunks and become Interface Statistics Blocks |
 //!

@@ -1,47 +1,47 @@
-//! Counters that travel with the chunks of a capture, and what the writer counted.
+//! Counters of lanes and of the writer.
 //!
-//! [`Counts`] is what a lane had counted when it sealed a chunk; [`statistics`] turns it into Interface
-//! Statistics Blocks. [`WriterTally`] is what became of the chunks.
+//! [`Counts`] are a lane's counters when it sealed a chunk; [`statistics`] makes Interface Statistics Blocks
+//! of them. [`WriterTally`] counts the packets written and lost. This module never does I/O.
 
 use quaff_wire::pcapng::encode::Statistics;
 use serde::Serialize;
 
-/// The counters of one lane at one moment; they go into the file as an Interface Statistics Block.
+/// The counters of one lane at one moment, since the start of the capture.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// When, ns since 1970.
+    /// Time of the counters, ns since 1970; 0 before the first.
     pub time_ns: u64,
-    /// Packets that the interface received since the capture began.
+    /// Packets received by the interface.
     pub nic_received: u64,
-    /// Packets that the interface had no room for.
+    /// Packets dropped by the interface.
     pub nic_dropped: u64,
-    /// Packets for which the kernel's ring had no room.
+    /// Packets dropped by the kernel because the ring was full.
     pub kernel_dropped: u64,
-    /// Packets packed into chunks, those of sessions among them.
+    /// Packets packed into chunks, including those of sessions.
     pub packed: u64,
-    /// Packets for which the buffer had no room.
+    /// Packets lost because no buffer was free.
     pub lost: u64,
-    /// ns that the interface was down.
+    /// Time that the interface was down, ns.
     pub down_ns: u64,
-    /// The sessions of tunnels that the lane has seen, in the order of their interfaces.
+    /// The tunnel sessions of the lane, ordered by interface.
     pub sessions: Vec<SessionCounts>,
 }
 
-/// The counters of one session of a tunnel.
+/// The counters of one tunnel session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SessionCounts {
-    /// Its interface, by its number in [`crate::interfaces`].
+    /// Number of the interface in [`crate::interfaces`].
     pub interface: u16,
     /// Packets packed into chunks.
     pub packed: u64,
-    /// Packets that its sequence numbers say were lost before they reached us.
+    /// Packets lost before the capture, by the sequence numbers of the tunnel.
     pub missing: u64,
-    /// Packets that were dropped just before packets of it; they are counted among the lane's too.
+    /// Packets dropped just before packets of the session; included in the lane's drops.
     pub dropped: u64,
 }
 
 impl Counts {
-    /// The counters of the session with this interface, from nothing on.
+    /// Returns the counters of the session with this interface; adds zeros if it is new.
     pub fn session(&mut self, interface: u16) -> &mut SessionCounts {
         let found = self.sessions.binary_search_by_key(&interface, |session| session.interface);
         let at = found.unwrap_or_else(|at| {
@@ -51,70 +51,69 @@ impl Counts {
         &mut self.sessions[at]
     }
 
-    /// Packets packed that belong to no session.
+    /// Returns the number of packed packets without a session.
     pub fn packed_plain(&self) -> u64 {
         let in_sessions: u64 = self.sessions.iter().map(|session| session.packed).sum();
         self.packed.saturating_sub(in_sessions)
     }
 }
 
-/// What the writer has to say at its end.
+/// The counters of a writer at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WriterTally {
-    /// Packets that are in the output.
     pub written: u64,
-    /// Packets that were handed to the writer and could not be written.
+    /// Packets that could not be written.
     pub lost: u64,
-    /// Packets that came after the reader of the output had gone. Nobody wanted them.
+    /// Packets that came after the reader had closed the output; not a loss.
     pub after_close: u64,
-    /// Packets that cannot be sent from an interface: larger than its MTU allows, say.
+    /// Packets that an interface cannot send, such as those larger than its MTU.
     pub unsendable: u64,
-    /// Bytes written.
     pub bytes: u64,
     /// Files finished.
     pub files: u64,
     /// Files removed by retention.
     pub pruned: u64,
-    /// The longest that one write took, ns.
+    /// Longest write, ns.
     pub write_high_ns: u64,
-    /// What became of the copy for who looks on, if there was one.
+    /// The live copy, if there was one.
     pub copy: Option<CopyTally>,
-    /// The user's commands that were run on finished files.
+    /// The user's commands for finished files.
     pub after: Runs,
 }
 
-/// How the commands went.
+/// Counts of post-rotate commands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Runs {
-    /// How many were run.
+    /// Commands run.
     pub count: u64,
-    /// How many of them failed, or could not be run at all.
+    /// Commands that failed or could not be started.
     pub failed: u64,
 }
 
-/// What became of a copy of the output (`--tee`). It may lack packets: that is no loss.
+/// The counters of a live copy. Packets that its reader missed are not a loss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct CopyTally {
-    /// Packets that its reader has taken.
+    /// Packets that the reader received.
     pub written: u64,
-    /// Packets that it lacks, since its reader was too slow.
+    /// Packets that the reader missed because it was too slow.
     pub lost: u64,
-    /// Packets that came after its reader had gone.
+    /// Packets that came after the reader had closed the pipe.
     pub after_close: u64,
-    /// Bytes that its reader has taken.
+    /// Bytes that the reader received.
     pub bytes: u64,
 }
 
-/// A lane's counts as Interface Statistics Blocks say them: its own interface's, then its sessions'.
-/// What `filter_accepted` has more than `os_dropped` and `delivered` together was lost in our own
-/// buffer. What a session lost before it reached us is `interface_dropped` of the session.
+/// Converts a lane's counts into Interface Statistics Blocks: one for its interface, one for each session.
+///
+/// `filter_accepted` less `os_dropped` and `delivered` is the number of packets lost for want of a buffer.
+/// `interface_dropped` of a session is its loss before the capture.
 pub fn statistics(
     interface: u32,
     start_ns: u64,
     counts: &Counts,
 ) -> impl Iterator<Item = Statistics> + use<'_> {
     let packed = counts.packed_plain();
-    // What is told at packets of sessions is not told of the lane's own interface again.
+    // Drops recorded with sessions are not recorded with the lane's interface again.
     let elsewhere: u64 = counts.sessions.iter().map(|session| session.dropped).sum();
     let os_dropped = counts.kernel_dropped.saturating_sub(elsewhere);
     let lost = counts.lost.saturating_sub(elsewhere.saturating_sub(counts.kernel_dropped));
@@ -140,7 +139,7 @@ pub fn statistics(
         os_dropped: session.dropped,
         delivered: session.packed,
         comment: (session.missing > 0)
-            .then(|| format!("{} packets were lost before they reached us", session.missing)),
+            .then(|| format!("{} packets were lost before the capture", session.missing)),
     });
     std::iter::once(own).chain(sessions)
 }

@@ -21,7 +21,7 @@ use quaff_file::write::header::Heading;
 use quaff_file::write::plan::{DirPlan, Format, Retention};
 use quaff_file::write::repack::Repack;
 use quaff_file::write::stream::Stream;
-use quaff_file::write::{Sink, name_template::Names};
+use quaff_file::write::{Sink, name_template::NameTemplate};
 use quaff_os::disk::{Disk, direct};
 use quaff_os::mem::Buffer;
 use quaff_os::stop::{Reason, Stop};
@@ -287,7 +287,7 @@ proptest! {
             Box::new(Files::in_folder(folder, run.parts(wakeup, stop, Disk::new(wakeup))).unwrap())
         });
         prop_assert_eq!((writer.written, stop.reason()), (frames, None));
-        let names = Names::new("q", format.extension()).unwrap();
+        let names = NameTemplate::new("q", format.extension()).unwrap();
         let entries = std::fs::read_dir(dir.path()).unwrap();
         let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
         files.sort();

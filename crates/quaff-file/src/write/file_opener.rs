@@ -1,15 +1,15 @@
-//! The keeper: threads that open the next file ahead of need and finish the last one, so that a slow
-//! file system call costs nobody anything.
+//! Two threads that open the next file ahead of need and finish the last one, so that a slow file system
+//! call does not delay the writer.
 //!
-//! A file that is opened ahead has no name (O_TMPFILE): a crash leaves nothing behind, and a folder
-//! never shows more files than its rule allows.
+//! A file opened ahead has no name (O_TMPFILE): a crash leaves nothing, and a folder never shows more
+//! files than the retention rule allows.
 
 use super::folder::is_full;
 use super::name_template::PART;
 use crate::{Error, Result};
 use quaff_os::disk::{exists, link_unnamed, lock_file, open_unnamed, preallocate, sync_all};
 use quaff_os::wakeup::Wakeup;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -18,33 +18,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// How files of a folder are opened.
+/// Folder and flags for opening files.
 #[derive(Debug, Clone)]
-pub(super) struct Opening {
-    /// The folder.
+pub(super) struct OpenPlan {
     pub dir: PathBuf,
-    /// Past the page cache.
+    /// With O_DIRECT.
     pub direct: bool,
-    /// Bytes to set aside for each file.
+    /// Bytes to preallocate for each file.
     pub preallocate: u64,
-    /// Without a name where the file system can do that; else all are opened under hidden names.
+    /// With O_TMPFILE where the file system supports it; otherwise under hidden names.
     pub unnamed: bool,
 }
 
-/// A file that is open and has no final name yet. It leaves nothing behind if it never gets one.
+/// An open file without a final name. Dropped before [`NewFile::name`], it leaves nothing in the folder.
 #[derive(Debug)]
-pub(super) struct Fresh {
-    /// The file.
+pub(super) struct NewFile {
     pub file: Arc<File>,
-    /// Where it can be found meanwhile, on file systems that know no unnamed files.
+    /// Its hidden path, on file systems without O_TMPFILE.
     hidden: Option<PathBuf>,
 }
 
-impl Fresh {
-    /// Opens one.
-    pub(super) fn open(opening: &Opening) -> io::Result<Self> {
-        let unnamed = if opening.unnamed {
-            open_unnamed(&opening.dir, opening.direct)
+impl NewFile {
+    /// Opens, preallocates and locks a file.
+    pub(super) fn open(plan: &OpenPlan) -> io::Result<Self> {
+        let unnamed = if plan.unnamed {
+            open_unnamed(&plan.dir, plan.direct)
         } else {
             Err(ErrorKind::Unsupported.into())
         };
@@ -56,15 +54,15 @@ impl Fresh {
             {
                 return Err(error);
             }
-            Err(_) => open_hidden(opening)?,
+            Err(_) => open_hidden(plan)?,
         };
-        preallocate(&file, 0, opening.preallocate);
-        // What cannot be locked is not taken for a leftover either.
+        preallocate(&file, 0, plan.preallocate);
+        // A leftover is recognised by its free lock; where locks fail, no file is taken for one.
         lock_file(&file);
         Ok(Self { file: Arc::new(file), hidden })
     }
 
-    /// Names it `path` with `.part` behind; EEXIST when there is such a file, finished or not.
+    /// Links the file as `path` with `.part` appended; EEXIST if either name exists.
     pub(super) fn name(&mut self, path: &Path) -> io::Result<()> {
         let part = part_of(path);
         if exists(path) || exists(&part) {
@@ -79,120 +77,119 @@ impl Fresh {
     }
 }
 
-impl Drop for Fresh {
+impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(hidden) = &self.hidden {
-            // What stays behind is removed by the next run.
+            // The next run removes it if this fails.
             let _ = fs::remove_file(hidden);
         }
     }
 }
 
-/// What hidden files are called: this, and a number.
+/// Prefix of hidden files; the process id and a number follow.
 const HIDDEN: &str = ".quaff-next-";
-/// No file of this process gets the hidden name of another.
+/// Makes hidden names unique within the process.
 static HIDDEN_NUMBER: AtomicU64 = AtomicU64::new(0);
 
-fn open_hidden(opening: &Opening) -> io::Result<(File, Option<PathBuf>)> {
-    let flags = if opening.direct { nix::libc::O_DIRECT } else { 0 };
-    let mut options = OpenOptions::new();
+fn open_hidden(plan: &OpenPlan) -> io::Result<(File, Option<PathBuf>)> {
+    let flags = if plan.direct { nix::libc::O_DIRECT } else { 0 };
+    let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(0o640).custom_flags(flags);
-    // Names of different numbers need no order between threads.
+    // NameTemplate of different numbers need no order between threads.
     let number = HIDDEN_NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = opening.dir.join(format!("{HIDDEN}{}-{number}", std::process::id()));
+    let path = plan.dir.join(format!("{HIDDEN}{}-{number}", std::process::id()));
     Ok((options.open(&path)?, Some(path)))
 }
 
-/// Removes hidden files that a killed run left. Only for who has the folder to himself.
+/// Removes hidden files of killed runs. The caller must hold the lock of the folder.
 pub(super) fn remove_hidden(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with(HIDDEN) {
-            // One that stays does no harm but to the space it takes.
+            // One that remains only takes space.
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// What a file is called until it is finished.
+/// Returns the name of a file until it is finished.
 pub(super) fn part_of(path: &Path) -> PathBuf {
     let mut part = path.as_os_str().to_owned();
     part.push(PART);
     part.into()
 }
 
-/// A file that is to be finished.
+/// A file to be truncated, synced and named.
 #[derive(Debug)]
-pub(super) struct Finish {
-    /// The file.
+pub(super) struct FinishJob {
     pub file: Arc<File>,
     /// Its final path.
     pub path: PathBuf,
-    /// Its length.
+    /// Its final length.
     pub bytes: u64,
-    /// When that was first tried in vain, steady ns; `None` before.
+    /// Steady time of the first failed attempt.
     pub stuck_ns: Option<u64>,
 }
 
-/// What the keeper has done.
+/// The result of a job of the opener.
 #[derive(Debug)]
-pub(super) enum Kept {
+pub(super) enum JobDone {
     /// The next file is open.
-    Opened(io::Result<Fresh>),
+    Opened(io::Result<NewFile>),
     /// A file has its final length and name, and is on disk.
-    Finished(Finish, io::Result<()>),
+    Finished(FinishJob, io::Result<()>),
 }
 
-/// Two threads, so that a file that takes long to reach the disk does not hold up the next one.
-/// They end when this is dropped, after their last job.
+/// An opening and a finishing thread, so that a slow sync does not delay the next file. They end after
+/// their last job when this is dropped.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct FileOpener {
     opens: Option<Sender<()>>,
-    finishes: Option<Sender<Finish>>,
-    done: Receiver<Kept>,
+    finishes: Option<Sender<FinishJob>>,
+    done: Receiver<JobDone>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Keeper {
-    /// Starts them; `wakeup` signals when something is done.
-    pub(super) fn start(opening: Opening, wakeup: Wakeup) -> Result<Self> {
+impl FileOpener {
+    /// Starts the threads; `wakeup` is signalled after each job.
+    pub(super) fn start(plan: OpenPlan, wakeup: Wakeup) -> Result<Self> {
         let (opens, to_open) = channel();
         let (finishes, to_finish) = channel();
         let (outbox, done) = channel();
-        let (open_outbox, open_bell) = (outbox.clone(), wakeup.clone());
-        let mut keeper = Self { opens: Some(opens), finishes: Some(finishes), done, threads: Vec::new() };
-        keeper.spawn("quaff-opener", move || {
-            work(&to_open, &open_outbox, &open_bell, |()| Kept::Opened(Fresh::open(&opening)));
+        let (open_outbox, open_wakeup) = (outbox.clone(), wakeup.clone());
+        let mut opener = Self { opens: Some(opens), finishes: Some(finishes), done, threads: Vec::new() };
+        opener.spawn("quaff-opener", move || {
+            work(&to_open, &open_outbox, &open_wakeup, |()| JobDone::Opened(NewFile::open(&plan)));
         })?;
-        keeper.spawn("quaff-keeper", move || {
-            work(&to_finish, &outbox, &wakeup, |job: Finish| {
+        opener.spawn("quaff-opener", move || {
+            work(&to_finish, &outbox, &wakeup, |job: FinishJob| {
                 let finished = match finish(&job.file, &job.path, job.bytes) {
                     Err(error) if is_full(&error) => finish_again(&job.file, &job.path, job.bytes),
                     finished => finished,
                 };
-                Kept::Finished(job, finished)
+                JobDone::Finished(job, finished)
             });
         })?;
-        Ok(keeper)
+        Ok(opener)
     }
 
-    /// Has the next file opened.
+    /// Queues the opening of the next file.
     pub(super) fn open_next(&self) {
         send(self.opens.as_ref(), ());
     }
 
-    /// Has a file finished: cut to its length, on disk, and named.
-    pub(super) fn finish(&self, job: Finish) {
+    /// Queues the finishing of a file.
+    pub(super) fn finish(&self, job: FinishJob) {
         send(self.finishes.as_ref(), job);
     }
 
-    /// What has been done since it was last asked.
-    pub(super) fn done(&self) -> Option<Kept> {
+    /// Returns the oldest completed job, if any.
+    pub(super) fn done(&self) -> Option<JobDone> {
         self.done.try_recv().ok()
     }
 
-    /// Waits for the next thing to be done; `None` when the threads have gone.
-    pub(super) fn wait(&self) -> Option<Kept> {
+    /// Waits for the next completed job; `None` when the threads have ended.
+    pub(super) fn wait(&self) -> Option<JobDone> {
         self.done.recv().ok()
     }
 
@@ -204,7 +201,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for FileOpener {
     fn drop(&mut self) {
         (self.opens, self.finishes) = (None, None);
         for thread in self.threads.drain(..) {
@@ -213,14 +210,19 @@ impl Drop for Keeper {
     }
 }
 
-/// The threads only end when the senders are dropped, which `drop` alone does.
+/// Sending cannot fail: the threads end only after `drop` has dropped the senders.
 fn send<T>(to: Option<&Sender<T>>, job: T) {
     if let Some(to) = to {
         let _ = to.send(job);
     }
 }
 
-fn work<T>(inbox: &Receiver<T>, outbox: &Sender<Kept>, wakeup: &Wakeup, mut job: impl FnMut(T) -> Kept) {
+fn work<T>(
+    inbox: &Receiver<T>,
+    outbox: &Sender<JobDone>,
+    wakeup: &Wakeup,
+    mut job: impl FnMut(T) -> JobDone,
+) {
     while let Ok(next) = inbox.recv() {
         if outbox.send(job(next)).is_err() {
             return;
@@ -229,15 +231,15 @@ fn work<T>(inbox: &Receiver<T>, outbox: &Sender<Kept>, wakeup: &Wakeup, mut job:
     }
 }
 
-/// Gives back what was set aside behind the end, brings the file to disk, and only then names it.
+/// Truncates the file to its length, syncs it, and only then gives it its final name.
 fn finish(file: &File, path: &Path, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)?;
     file.sync_data()?;
     fs::rename(part_of(path), path)
 }
 
-/// A journal gives back what was removed once it is on disk itself, and rename(2) does not wait for
-/// that as writes do.
+/// Syncs the file system's journal first, which frees the space of removed files: rename(2), unlike a
+/// write, does not wait for that.
 fn finish_again(file: &File, path: &Path, bytes: u64) -> io::Result<()> {
     sync_all(file)?;
     finish(file, path, bytes)

@@ -1,9 +1,9 @@
-//! A folder of files: which one comes next, what it is called, and which old ones have to go.
+//! A folder of rotated files: opens and names the next file, and removes old ones by the retention rules.
 
-use super::file_opener::{Finish, Fresh, Keeper, Kept, Opening, part_of, remove_hidden};
-use super::name_template::Names;
-use super::post_rotate::After;
-use super::retention::{Shelf, wait_for_lock};
+use super::file_opener::{FileOpener, FinishJob, JobDone, NewFile, OpenPlan, part_of, remove_hidden};
+use super::name_template::NameTemplate;
+use super::post_rotate::PostRotate;
+use super::retention::{KeptFiles, wait_for_lock};
 use crate::tally::Runs;
 use crate::write::plan::DirPlan;
 use crate::{Error, Result};
@@ -18,122 +18,120 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the rule is held against the disk while a file grows, ns.
+/// Interval of the retention checks while a file grows, ns.
 const LOOK_NS: u64 = 500_000_000;
-/// How long a full disk has to show the room that removed files made: a journal of a busy disk is not
-/// in a hurry, ns.
+/// Time that a full disk has to free the space of removed files, ns: the journal of a busy file system
+/// commits late.
 const LATE_NS: u64 = 30_000_000_000;
-/// One file more goes for each such time in which that is of no use: the room may have been taken by
-/// another file of ours, ns.
+/// Another file is removed after this time without success, ns: preallocation of the next file may have
+/// taken the space.
 const MORE_NS: u64 = 2_000_000_000;
-/// How often it is asked meanwhile.
-const ASK: Duration = Duration::from_millis(100);
-/// Files that may wait for their last writes. Each has room set aside, and on a full disk it would be the
-/// files to come that have it, and not the one being written.
+/// Pause between two attempts to write to a full disk.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// Files that may wait for their last writes. Each has preallocated space, which on a full disk would be
+/// missing for the file being written.
 const ENDING_FILES_MAX: u64 = 4;
-/// Naming a file on a full disk: what a folder may need for it, bytes.
+/// Space that naming a file may need in the folder, bytes.
 const NAME_BYTES: u64 = 64 << 10;
 
-/// The folder of a rotation.
+/// The files of a rotation.
 #[derive(Debug)]
 pub struct Folder {
-    opening: Opening,
-    names: Names,
-    /// After so many numbers they begin anew.
+    open_plan: OpenPlan,
+    names: NameTemplate,
+    /// File numbers restart at 0 after this many.
     wrap: u64,
-    /// So many files may be there.
+    /// The retention rule for the number of files; `u64::MAX` without one.
     files_max: u64,
-    shelf: Shelf,
-    keeper: Keeper,
-    after: Option<After>,
-    /// A file gets no larger than this.
+    kept_files: KeptFiles,
+    opener: FileOpener,
+    post_rotate: Option<PostRotate>,
+    /// The largest size of a file; `u64::MAX` without a limit.
     pub rotate_bytes: u64,
-    /// Files handed to the keeper that are not on the shelf yet.
+    /// Ended files that are not among `kept_files` yet, and their bytes.
     unfinished: u64,
     unfinished_bytes: u64,
-    /// Those of them that did not get their names because the disk was full.
-    stuck: Vec<Finish>,
-    /// Those of them that the keeper has in hand, and will speak of.
-    in_hand: u64,
-    opened: Option<io::Result<Fresh>>,
+    /// Unfinished files that could not be named on a full disk.
+    stuck: Vec<FinishJob>,
+    /// Unfinished files that the opener is working on.
+    in_progress: u64,
+    opened: Option<io::Result<NewFile>>,
     looked_ns: u64,
-    /// Room made on a full disk since something last fitted, bytes, and when that was.
+    /// Bytes removed since the last successful write, and the steady time of the last removal.
     made: u64,
     made_ns: u64,
-    /// Since when nothing fits, steady ns; `None` when something did.
+    /// Steady time of the first failure on a full disk; `None` after a success.
     full_ns: Option<u64>,
-    /// A file that could not be finished: path and why.
-    pub trouble: Option<(PathBuf, io::Error)>,
-    /// Open as long as we write here: its lock says so.
+    /// A file that could not be finished, and the error.
+    pub failure: Option<(PathBuf, io::Error)>,
+    /// Holds the lock of the folder.
     _lock: File,
 }
 
-/// Files that have ended, and whose last writes have not.
+/// Ended files whose last writes are pending.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ending {
-    /// How many.
     pub files: u64,
-    /// Their bytes.
     pub bytes: u64,
 }
 
-/// Whether an error means that there is no room: none on the disk, or none that we may use.
+/// Returns `true` for ENOSPC and EDQUOT.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 impl Folder {
-    /// Looks at the folder, cleans up after runs that were killed, and has the first file opened.
-    /// `extension` is what the names end in, without the dot.
+    /// Locks and scans the folder, finishes what killed runs left, and opens the first file in the
+    /// background. `extension` has no dot.
     pub fn open(plan: &DirPlan, extension: &'static str, direct: bool, wakeup: Wakeup) -> Result<Self> {
         let preallocate = plan.rotate_bytes.unwrap_or(256 << 20).min(1 << 30);
-        let opening = Opening { dir: plan.dir.clone(), direct, preallocate, unnamed: true };
-        Self::with(opening, plan, extension, wakeup)
+        let open_plan = OpenPlan { dir: plan.dir.clone(), direct, preallocate, unnamed: true };
+        Self::with(open_plan, plan, extension, wakeup)
     }
 
-    fn with(opening: Opening, plan: &DirPlan, extension: &'static str, wakeup: Wakeup) -> Result<Self> {
-        let names = Names::new(&plan.name, extension)?;
+    fn with(open_plan: OpenPlan, plan: &DirPlan, extension: &'static str, wakeup: Wakeup) -> Result<Self> {
+        let names = NameTemplate::new(&plan.name, extension)?;
         let lock = lock(&plan.dir)?;
-        let shelf = Shelf::open(&plan.dir, &names, plan.retention)?;
-        let after = plan.exec.as_deref().map(After::start).transpose()?;
-        let keeper = Keeper::start(opening.clone(), wakeup)?;
-        keeper.open_next();
+        let kept_files = KeptFiles::open(&plan.dir, &names, plan.retention)?;
+        let post_rotate = plan.exec.as_deref().map(PostRotate::start).transpose()?;
+        let opener = FileOpener::start(open_plan.clone(), wakeup)?;
+        opener.open_next();
         Ok(Self {
-            opening,
+            open_plan,
             names,
             wrap: plan.retention.files.filter(|_| plan.wrap).unwrap_or(u64::MAX),
             files_max: plan.retention.files.unwrap_or(u64::MAX),
-            shelf,
-            keeper,
-            after,
+            kept_files,
+            opener,
+            post_rotate,
             rotate_bytes: plan.rotate_bytes.unwrap_or(u64::MAX),
             unfinished: 0,
             unfinished_bytes: 0,
             stuck: Vec::new(),
-            in_hand: 0,
+            in_progress: 0,
             opened: None,
             looked_ns: 0,
             made: 0,
             made_ns: 0,
             full_ns: None,
-            trouble: None,
+            failure: None,
             _lock: lock,
         })
     }
 
-    /// The next file and its final path; it is there under that path with `.part` behind, and begins
-    /// with `first`, so that it is a capture file from its first moment on. Before that, what has to
-    /// go for it goes. `time_ns` is when the file begins.
+    /// Returns the next file and its final path, after pruning old files. Until it is finished its name
+    /// ends in `.part`. It begins with `first`, so that it is a valid capture file from the start;
+    /// `time_ns` is its first packet's time.
     pub fn next(&mut self, time_ns: u64, first: &[u8], ending: Ending) -> Result<(Arc<File>, PathBuf)> {
         self.prune(self.room(), ending);
-        let mut fresh = self.take_opened()?;
-        self.begin(&fresh.file, first)?;
-        // Meanwhile another one may have been finished, and its rule and its number are due.
+        let mut new_file = self.take_opened()?;
+        self.begin(&new_file.file, first)?;
+        // Meanwhile another file may have been finished, which counts for the rules and for its number.
         self.prune(self.room(), ending);
-        let path = self.name(&mut fresh, time_ns, ending)?;
-        // Only now: a hidden file is never there twice.
-        self.keeper.open_next();
-        Ok((fresh.file.clone(), path))
+        let path = self.name(&mut new_file, time_ns, ending)?;
+        // Only now, so that there is at most one hidden file.
+        self.opener.open_next();
+        Ok((new_file.file.clone(), path))
     }
 
     fn begin(&mut self, file: &File, first: &[u8]) -> Result<()> {
@@ -143,21 +141,21 @@ impl Folder {
             match file.write_all_at(&buffer[..first.len()], 0) {
                 Ok(()) => return Ok(()),
                 Err(error) if is_full(&error) && self.make_room(NAME_BYTES) => {}
-                Err(error) => return Err(Error::path("begin a file in", &self.opening.dir, error)),
+                Err(error) => return Err(Error::path("begin a file in", &self.open_plan.dir, error)),
             }
         }
     }
 
-    fn name(&mut self, fresh: &mut Fresh, time_ns: u64, ending: Ending) -> Result<PathBuf> {
+    fn name(&mut self, new_file: &mut NewFile, time_ns: u64, ending: Ending) -> Result<PathBuf> {
         let mut taken = 0;
         let mut path = self.next_path(time_ns);
         loop {
-            match fresh.name(&path) {
+            match new_file.name(&path) {
                 Ok(()) => return Ok(path),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     let pruned = self.pruned();
                     path = self.path_instead(time_ns, taken + 1, ending);
-                    // A file that went has freed a number, and it may be any of them.
+                    // Pruning may have freed any of the numbers.
                     taken = if self.pruned() > pruned { 0 } else { taken + 1 };
                 }
                 Err(error) if is_full(&error) && self.make_room(NAME_BYTES) => {}
@@ -167,13 +165,13 @@ impl Folder {
     }
 
     fn next_path(&mut self, time_ns: u64) -> PathBuf {
-        let number = self.shelf.next_number() % self.wrap;
-        self.opening.dir.join(self.names.name(time_ns, number))
+        let number = self.kept_files.next_number() % self.wrap;
+        self.open_plan.dir.join(self.names.name(time_ns, number))
     }
 
-    /// Another path, after `taken` ones that were there already. Where numbers begin anew they all are
-    /// when the oldest file could not go because it is not finished: that is waited for. What stays
-    /// taken then is not ours to remove, and the numbers go on behind it.
+    /// Returns another path after `taken` existing ones. With restarting numbers all may exist because
+    /// the oldest file is not finished yet: that is waited for. If they still exist then, they belong to
+    /// other programs, and the numbers continue upwards.
     fn path_instead(&mut self, time_ns: u64, taken: u64, ending: Ending) -> PathBuf {
         if taken.is_multiple_of(self.wrap) && !self.wait_for_one() {
             self.wrap = u64::MAX;
@@ -182,32 +180,32 @@ impl Folder {
         self.next_path(time_ns)
     }
 
-    /// Has a file finished.
+    /// Truncates, syncs and names an ended file in the background.
     pub fn finish(&mut self, file: Arc<File>, path: PathBuf, bytes: u64) {
         self.unfinished += 1;
         self.unfinished_bytes += bytes;
-        self.in_hand += 1;
-        self.keeper.finish(Finish { file, path, bytes, stuck_ns: None });
+        self.in_progress += 1;
+        self.opener.finish(FinishJob { file, path, bytes, stuck_ns: None });
     }
 
-    /// Removes a file that nothing was written to.
+    /// Removes an empty file.
     pub fn discard(&mut self, path: &Path) {
-        // An empty .part that stays is cleaned up by the next run.
+        // The next run removes an empty .part that remains.
         let _ = std::fs::remove_file(part_of(path));
     }
 
-    /// Hears what the keeper has done.
-    pub fn hear_all(&mut self) {
-        while let Some(kept) = self.keeper.done() {
-            self.hear(kept);
+    /// Handles all jobs that the opener has completed.
+    pub fn collect_finished(&mut self) {
+        while let Some(done) = self.opener.done() {
+            self.handle(done);
         }
         self.free_stuck();
     }
 
-    /// The same, and holds the rule against the disk now and then. For when a file is being written,
-    /// which counts: `current_bytes` are its own.
+    /// Handles completed jobs, and regularly applies the retention rules while a file of `current_bytes`
+    /// is being written.
     pub fn tick(&mut self, current_bytes: u64, ending: Ending) {
-        self.hear_all();
+        self.collect_finished();
         let now_ns = steady_ns();
         if now_ns - self.looked_ns >= LOOK_NS {
             self.looked_ns = now_ns;
@@ -215,63 +213,62 @@ impl Folder {
         }
     }
 
-    /// So many files may wait for their last writes when one more ends and the next begins: all of them
-    /// together are no more than the rule allows.
+    /// Returns how many ended files may have writes pending when the next file begins, so that the
+    /// retention rule holds for all together.
     pub fn ending_max(&self) -> u64 {
         (self.files_max - 1).clamp(1, ENDING_FILES_MAX)
     }
 
-    /// What the next file may need.
+    /// Returns the space that the next file may need, bytes.
     fn room(&self) -> u64 {
         if self.rotate_bytes == u64::MAX { 0 } else { self.rotate_bytes }
     }
 
     fn prune(&mut self, current_bytes: u64, ending: Ending) {
         let open_files = self.unfinished + ending.files + 1;
-        self.shelf.prune(open_files, self.unfinished_bytes + ending.bytes + current_bytes);
+        self.kept_files.prune(open_files, self.unfinished_bytes + ending.bytes + current_bytes);
     }
 
-    /// Files removed so far.
+    /// Returns the number of files removed so far.
     pub fn pruned(&self) -> u64 {
-        self.shelf.pruned
+        self.kept_files.pruned
     }
 
-    /// Makes room for so many bytes on a full disk; what did not fit is to be tried again. `false`
-    /// when the rule does not allow it, when there is nothing left to remove, or when the room that
-    /// was made is of no use.
+    /// Removes old files to make room for `bytes` on a full disk; the caller then tries again. `false`
+    /// without a retention rule, without a file to remove, or when removing files has not helped.
     pub fn make_room(&mut self, bytes: u64) -> bool {
         let now_ns = steady_ns();
         if now_ns - *self.full_ns.get_or_insert(now_ns) >= LATE_NS {
             return false;
         }
-        if self.made >= bytes.max(1) + self.opening.preallocate && now_ns - self.made_ns < MORE_NS {
-            // Enough for it has been removed, and for what the next file may have set aside of that
-            // meanwhile. Some file systems take their time to give it back.
-            std::thread::sleep(ASK);
+        if self.made >= bytes.max(1) + self.open_plan.preallocate && now_ns - self.made_ns < MORE_NS {
+            // Enough has been removed, also for the preallocation of the next file. Some file systems
+            // free it later.
+            std::thread::sleep(RETRY_PAUSE);
             return true;
         }
         loop {
-            let made = self.shelf.make_room(bytes);
+            let made = self.kept_files.make_room(bytes);
             if made > 0 {
                 self.made += made;
                 self.made_ns = steady_ns();
                 return true;
             }
             if !self.wait_for_one() {
-                // Nothing is left, but what went before may still make room.
-                std::thread::sleep(ASK);
-                return self.shelf.is_owed();
+                // No file is left, but the space of removed ones may still be freed.
+                std::thread::sleep(RETRY_PAUSE);
+                return self.kept_files.frees_later();
             }
         }
     }
 
-    /// Hears that something fitted.
-    pub fn has_room(&mut self) {
+    /// Records a successful write.
+    pub fn note_success(&mut self) {
         (self.made, self.full_ns) = (0, None);
     }
 
     /// Waits until every file is finished.
-    pub fn settle(&mut self) {
+    pub fn finish_all(&mut self) {
         loop {
             while self.wait_for_one() {}
             if self.stuck.is_empty() {
@@ -279,85 +276,86 @@ impl Folder {
             }
             self.free_stuck();
         }
-        self.shelf.prune(0, 0);
+        self.kept_files.prune(0, 0);
     }
 
-    /// Waits until the user's command has had every finished file. Call it after [`Self::settle`].
-    pub fn finish_after(&mut self) -> Runs {
-        self.after.take().map(After::finish).unwrap_or_default()
+    /// Waits until the post-rotate command has run for every finished file; call it after
+    /// [`Self::finish_all`].
+    pub fn finish_post_rotate(&mut self) -> Runs {
+        self.post_rotate.take().map(PostRotate::finish).unwrap_or_default()
     }
 
-    /// Makes room for the names of finished files.
+    /// Makes room for the names of files that could not be named, and retries them.
     fn free_stuck(&mut self) {
         while let Some(mut job) = self.stuck.pop() {
             let now_ns = steady_ns();
             let since_ns = *job.stuck_ns.get_or_insert(now_ns);
             if now_ns - since_ns < LATE_NS && self.make_room(NAME_BYTES) {
-                self.in_hand += 1;
-                self.keeper.finish(job);
+                self.in_progress += 1;
+                self.opener.finish(job);
             } else {
                 self.unfinished -= 1;
                 self.unfinished_bytes -= job.bytes;
-                self.trouble = Some((job.path, ErrorKind::StorageFull.into()));
+                self.failure = Some((job.path, ErrorKind::StorageFull.into()));
             }
         }
     }
 
     fn wait_for_one(&mut self) -> bool {
-        if self.in_hand == 0 {
+        if self.in_progress == 0 {
             return false;
         }
-        let kept = self.keeper.wait();
-        kept.map(|kept| self.hear(kept)).is_some()
+        let done = self.opener.wait();
+        done.map(|done| self.handle(done)).is_some()
     }
 
-    fn take_opened(&mut self) -> Result<Fresh> {
+    fn take_opened(&mut self) -> Result<NewFile> {
         loop {
             match self.opened.take() {
-                Some(Ok(fresh)) => return Ok(fresh),
+                Some(Ok(new_file)) => return Ok(new_file),
                 Some(Err(error)) if is_full(&error) && self.make_room(NAME_BYTES) => {
-                    self.keeper.open_next();
+                    self.opener.open_next();
                 }
-                Some(Err(error)) => return Err(Error::path("open a file in", &self.opening.dir, error)),
-                None => match self.keeper.wait() {
-                    Some(kept) => self.hear(kept),
-                    None => return Err(Error::Defect("the file keeper is gone".into())),
+                Some(Err(error)) => return Err(Error::path("open a file in", &self.open_plan.dir, error)),
+                None => match self.opener.wait() {
+                    Some(done) => self.handle(done),
+                    None => return Err(Error::Defect("the file opener has ended".into())),
                 },
             }
         }
     }
 
-    fn hear(&mut self, kept: Kept) {
-        match kept {
-            Kept::Opened(opened) => self.opened = Some(opened),
-            Kept::Finished(job, Err(error)) if is_full(&error) => {
-                self.in_hand -= 1;
+    fn handle(&mut self, done: JobDone) {
+        match done {
+            JobDone::Opened(opened) => self.opened = Some(opened),
+            JobDone::Finished(job, Err(error)) if is_full(&error) => {
+                self.in_progress -= 1;
                 self.stuck.push(job);
             }
-            Kept::Finished(job, finished) => {
-                self.in_hand -= 1;
+            JobDone::Finished(job, finished) => {
+                self.in_progress -= 1;
                 self.unfinished -= 1;
                 self.unfinished_bytes -= job.bytes;
                 match finished {
                     Ok(()) => {
-                        if let Some(after) = &self.after {
-                            after.add(job.path.clone());
+                        if let Some(post_rotate) = &self.post_rotate {
+                            post_rotate.add(job.path.clone());
                         }
-                        self.shelf.add(job.path, job.bytes);
+                        self.kept_files.add(job.path, job.bytes);
                     }
-                    Err(error) => self.trouble = Some((job.path, error)),
+                    Err(error) => self.failure = Some((job.path, error)),
                 }
             }
         }
     }
 }
 
-/// One capture writes to a folder: the rule of one would remove the files of the other.
+/// Locks the folder for one capture: two would remove each other's files by their retention rules.
 fn lock(dir: &Path) -> Result<File> {
     let folder = File::open(dir).map_err(|errno| Error::path("read the folder", dir, errno))?;
     match wait_for_lock(&folder) {
         Lock::Held => Err(Error::Plan(format!(
-            "another capture writes to {}: give each a folder of its own",
+            "another capture is writing to {}: use a separate folder for each",
             dir.display()
         ))),
         Lock::Taken => {
@@ -384,8 +382,8 @@ mod tests {
             wrap: false,
             exec: None,
         };
-        let opening = Opening { dir: dir.to_owned(), direct: false, preallocate: 100, unnamed };
-        Folder::with(opening, &plan, "pcapng", Wakeup::new().unwrap())
+        let open_plan = OpenPlan { dir: dir.to_owned(), direct: false, preallocate: 100, unnamed };
+        Folder::with(open_plan, &plan, "pcapng", Wakeup::new().unwrap())
     }
 
     fn names(dir: &Path) -> Vec<String> {
@@ -402,18 +400,18 @@ mod tests {
             file.write_all_at(&[number; 100], 0).unwrap();
             folder.finish(file, path, 100);
         }
-        folder.settle();
+        folder.finish_all();
     }
 
     #[test]
     fn every_file_keeps_its_bytes_with_unnamed_files_and_without() {
         for unnamed in [true, false] {
             let dir = tempfile::tempdir().unwrap();
-            // What a killed run left.
+            // A leftover of a killed run.
             std::fs::write(dir.path().join(".quaff-next-1-0"), b"stale").unwrap();
             let mut folder = folder(dir.path(), unnamed, Retention::default()).unwrap();
             write(&mut folder, 20);
-            assert!(folder.trouble.is_none(), "{:?}", folder.trouble);
+            assert!(folder.failure.is_none(), "{:?}", folder.failure);
             drop(folder);
             let names = names(dir.path());
             assert_eq!(names.len(), 20, "{names:?}");
@@ -424,7 +422,7 @@ mod tests {
         }
     }
 
-    /// A folder that numbers its files anew after two.
+    /// A folder whose numbers restart after two files.
     fn wrapping(dir: &Path) -> Folder {
         let retention = Retention { files: Some(2), ..Retention::default() };
         let plan = DirPlan {
@@ -436,12 +434,12 @@ mod tests {
             wrap: true,
             exec: None,
         };
-        let opening = Opening { dir: dir.to_owned(), direct: false, preallocate: 100, unnamed: true };
-        Folder::with(opening, &plan, "pcap", Wakeup::new().unwrap()).unwrap()
+        let open_plan = OpenPlan { dir: dir.to_owned(), direct: false, preallocate: 100, unnamed: true };
+        Folder::with(open_plan, &plan, "pcap", Wakeup::new().unwrap()).unwrap()
     }
 
     #[test]
-    fn numbers_begin_anew_and_the_newest_files_stay() {
+    fn numbers_restart_and_the_newest_files_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         let last_bytes = || {
             names(dir.path())
@@ -456,22 +454,22 @@ mod tests {
             let ending = Ending { files: before.is_some().into(), bytes: 100 };
             let (file, path) = folder.next(0, &[], ending).unwrap();
             file.write_all_at(&[number; 100], 0).unwrap();
-            // File systems tell times to some ms.
+            // File times have a resolution of some ms.
             std::thread::sleep(Duration::from_millis(20));
             if let Some((file, path)) = before.replace((file, path)) {
                 folder.finish(file, path, 100);
             }
         }
         let (file, path) = before.unwrap();
-        folder.settle();
+        folder.finish_all();
         std::thread::sleep(Duration::from_millis(20));
         folder.finish(file, path, 100);
-        folder.settle();
-        assert!(folder.trouble.is_none(), "{:?}", folder.trouble);
+        folder.finish_all();
+        assert!(folder.failure.is_none(), "{:?}", folder.failure);
         drop(folder);
         assert_eq!(names(dir.path()), ["pcap000", "pcap001"]);
         assert_eq!(last_bytes(), [6, 5]);
-        // Another run goes on where the oldest file was.
+        // Another run continues at the oldest file's number.
         let mut folder = wrapping(dir.path());
         write(&mut folder, 1);
         drop(folder);
@@ -479,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_a_stranger_holds_is_left_to_him() {
+    fn a_file_of_another_program_keeps_its_name() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = wrapping(dir.path());
         std::fs::write(dir.path().join("pcap000"), b"late").unwrap();
@@ -493,39 +491,39 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let first = folder(dir.path(), true, Retention::default()).unwrap();
         let refused = folder(dir.path(), true, Retention::default()).unwrap_err();
-        assert!(refused.to_string().contains("another capture writes to"), "{refused}");
+        assert!(refused.to_string().contains("another capture is writing to"), "{refused}");
         drop(first);
         folder(dir.path(), true, Retention::default()).unwrap();
     }
 
     #[test]
-    fn room_is_made_for_what_is_asked_and_not_for_more() {
+    fn only_as_much_room_is_made_as_needed() {
         let dir = tempfile::tempdir().unwrap();
         let retention = Retention { bytes: Some(1 << 30), ..Retention::default() };
         let mut folder = folder(dir.path(), true, retention).unwrap();
         write(&mut folder, 10);
         assert!(folder.make_room(150), "two files");
         assert_eq!(folder.pruned(), 2);
-        assert!(folder.make_room(150), "the next file has set some of it aside");
+        assert!(folder.make_room(150), "the next file has preallocated some of it");
         assert_eq!(folder.pruned(), 4);
-        assert!(folder.make_room(150), "they are given time to be freed");
+        assert!(folder.make_room(150), "the file system has time to free them");
         assert_eq!(folder.pruned(), 4);
         folder.made_ns -= MORE_NS;
-        assert!(folder.make_room(50), "somebody else took it");
+        assert!(folder.make_room(50), "another file took the space");
         assert_eq!(folder.pruned(), 5);
         folder.full_ns = folder.full_ns.map(|since_ns| since_ns - LATE_NS);
-        assert!(!folder.make_room(150), "that was of no use");
-        folder.has_room();
+        assert!(!folder.make_room(150), "removing files has not helped");
+        folder.note_success();
         assert!(folder.make_room(1));
         assert_eq!((folder.pruned(), names(dir.path()).len()), (6, 4));
-        assert!(folder.make_room(1 << 20) && folder.pruned() == 10, "all there is");
-        assert!(folder.make_room(1 << 20), "nothing is left, but what went may still make room");
+        assert!(folder.make_room(1 << 20) && folder.pruned() == 10, "all files");
+        assert!(folder.make_room(1 << 20), "no file is left, but space may still be freed");
         folder.full_ns = folder.full_ns.map(|since_ns| since_ns - LATE_NS);
-        assert!(!folder.make_room(1 << 20), "it does not");
+        assert!(!folder.make_room(1 << 20), "it was not freed");
     }
 
     #[test]
-    fn what_no_rule_allows_is_not_waited_for() {
+    fn without_a_rule_no_room_is_made() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = folder(dir.path(), true, Retention::default()).unwrap();
         write(&mut folder, 2);

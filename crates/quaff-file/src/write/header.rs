@@ -1,8 +1,8 @@
-//! The first and the last blocks of a file: who captured, on what, and the ledger so far.
+//! The first and the last blocks of a file: section header, interfaces, and counters.
 //!
-//! Counters in Interface Statistics Blocks run from the start of the capture. Each pcapng file
-//! begins with one per interface (where it stood) and ends with one (where it stands), so each file
-//! proves itself: the difference in `isb_usrdeliv` is the number of packets in it.
+//! Counters in Interface Statistics Blocks run from the start of the capture. Each pcapng file begins and
+//! ends with one per interface, so each file proves itself: the difference in `isb_usrdeliv` is the number
+//! of packets in it.
 
 use crate::interfaces::Interfaces;
 use crate::tally::Counts;
@@ -12,35 +12,33 @@ use quaff_wire::pcap::encode::{Resolution, file_header};
 use quaff_wire::pcapng::encode::{Section, idb, isb, padding, padding_bytes, shb};
 use std::ops::Range;
 
-/// What every file of a capture says about it.
+/// The description of a capture that goes into each of its files.
 #[derive(Debug, Clone)]
 pub struct Heading {
-    /// The format.
     pub format: Format,
-    /// The section.
     pub section: Section,
-    /// Its interfaces, as far as they are known.
+    /// All interfaces of the run; lanes may add some while it runs.
     pub interfaces: Interfaces,
-    /// How many of them are lanes'.
+    /// Number of lanes; their interfaces come first.
     pub lanes: usize,
-    /// How many are described in each file, whether a packet of theirs is in it or not.
+    /// Number of interfaces described in each file, even without packets.
     pub known: usize,
-    /// When the capture began, ns since 1970.
+    /// Start of the capture, ns since 1970.
     pub start_ns: u64,
-    /// The alignment of writes; 1 is none.
+    /// Alignment of writes in bytes; 1 is none.
     pub align: usize,
 }
 
 impl Heading {
-    /// The bytes that a file begins with, and how many interfaces they describe. Those that lanes
-    /// have found meanwhile are not among them before a chunk has spoken of them: what is in a file
-    /// does not depend on how far ahead a lane is.
+    /// Returns the first bytes of a file, and the number of interfaces described there. Interfaces that a
+    /// lane has found are included once a chunk has referred to them, so that the contents of a file do
+    /// not depend on how far ahead the lane is.
     pub fn first(&self, counts: &[Counts]) -> (Vec<u8>, usize) {
         let mut out = Vec::new();
         let of_sessions = counts.iter().filter_map(|counts| counts.sessions.last());
-        let spoken_of = of_sessions.map(|session| usize::from(session.interface) + 1).max().unwrap_or(0);
+        let referred = of_sessions.map(|session| usize::from(session.interface) + 1).max().unwrap_or(0);
         let mut known = self.interfaces.since(0);
-        known.truncate(spoken_of.max(self.known));
+        known.truncate(referred.max(self.known));
         match self.format {
             Format::Pcapng => {
                 shb(&mut out, &self.section);
@@ -55,7 +53,7 @@ impl Heading {
         (out, known.len())
     }
 
-    /// Describes the interfaces `new`, which were found while the file was written.
+    /// Returns descriptions of the interfaces `new`, and the number described after them.
     pub fn more(&self, new: Range<usize>) -> (Vec<u8>, usize) {
         let first = new.start;
         let mut found = self.interfaces.since(first);
@@ -69,9 +67,9 @@ impl Heading {
         (out, first + found.len())
     }
 
-    /// The bytes that a file ends with. `counts` are the lanes' last ones, `written` those that the
-    /// last chunk in the file had; what was packed in between is lost. Of sessions only those are
-    /// spoken of that are in `written`, and whose interface is below `described`.
+    /// Returns the last bytes of a file. `counts` are the lanes' newest counts, `written` those of their
+    /// last chunks in the file; packets packed in between are lost. Only sessions in `written` with an
+    /// interface below `described` are included.
     pub fn last(&self, counts: &[Counts], written: &[Counts], described: usize) -> Vec<u8> {
         let mut out = Vec::new();
         if self.format == Format::Pcapng {
@@ -95,7 +93,7 @@ impl Heading {
 
     fn put_statistics(&self, out: &mut Vec<u8>, counts: &[Counts]) {
         for (interface, counts) in counts.iter().enumerate() {
-            // What has not been counted yet stands where the capture began.
+            // Counters without a time are of the start of the capture.
             let time_ns = if counts.time_ns == 0 { self.start_ns } else { counts.time_ns };
             let counts = Counts { time_ns, ..counts.clone() };
             for statistics in statistics(interface as u32, self.start_ns, &counts) {
@@ -104,7 +102,7 @@ impl Heading {
         }
     }
 
-    /// Sessions that no lane has counted yet begin at nothing.
+    /// Writes zero counters for the sessions that no lane has counted yet.
     fn put_new(&self, out: &mut Vec<u8>, counts: &[Counts], interfaces: Range<usize>) {
         for interface in interfaces {
             let is_counted = |counts: &Counts| {

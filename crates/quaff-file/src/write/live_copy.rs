@@ -1,8 +1,8 @@
-//! A copy of the output for who looks on: a viewer at the other end of a pipe. It gets what it takes
-//! in time; for the rest there is no room, and that is all that happens. A thread of its own writes.
+//! A live copy of the output for a reader at the other end of a pipe, such as a viewer. A slow reader
+//! misses packets and never delays the writer.
 //!
 //! ```text
-//!   writer → ring of bytes, touched ahead → thread → pipe
+//!   writer → pre-faulted ring of bytes → thread → pipe
 //! ```
 
 use crate::tally::CopyTally;
@@ -22,94 +22,96 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How far the reader may fall behind, bytes.
+/// Bytes that may wait for the reader.
 const RING_BYTES: usize = 64 << 20;
-/// Pieces that may wait in it.
-const PIECES: usize = 4096;
-/// What is written at once: as much as a pipe holds.
+/// Segments that may wait for the reader.
+const SEGMENTS_MAX: usize = 4096;
+/// Bytes of one write: the default capacity of a pipe.
 const WRITE_BYTES: usize = 64 << 10;
-/// How often we ask whether anybody still reads.
-const ASK: Duration = Duration::from_millis(200);
-/// At the end a reader that takes nothing for so long gets no more.
-const PATIENCE_NS: u64 = 2_000_000_000;
+/// Interval of the checks that the pipe has a reader.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
+/// At the end, time without progress after which the reader is abandoned.
+const READER_TIMEOUT_NS: u64 = 2_000_000_000;
 
-/// The writer's end of the copy.
+/// The writer's end of the live copy.
 #[derive(Debug)]
 pub(super) struct LiveCopy {
     bytes: Producer<u8>,
-    pieces: Producer<Piece>,
+    segments: Producer<Segment>,
     wakeup: Wakeup,
     shared: Arc<Shared>,
     thread: JoinHandle<CopyTally>,
     interrupt: Interrupt,
 }
 
-/// Whole blocks of a file.
+/// Whole blocks of a file, offered at once.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct Segment {
     len: usize,
     packets: u64,
 }
 
-/// What both threads look at. Only the end publishes something, the last pieces; for the others
-/// Relaxed will do.
+/// State shared by both threads. Only `ended` publishes other memory, the last segments; Relaxed is
+/// enough for the others.
 #[derive(Debug, Default)]
 struct Shared {
-    /// No piece will follow.
+    /// No segment follows.
     ended: AtomicBool,
-    /// Whoever waits for the reader waits no longer.
-    given_up: AtomicBool,
-    /// Bytes that the reader has taken.
+    /// The reader is no longer waited for.
+    abandoned: AtomicBool,
+    /// Bytes that the reader has received.
     taken: AtomicU64,
 }
 
 impl LiveCopy {
-    /// Copies into `out`, on a thread. `stop` is raised when the reader goes away.
+    /// Starts a thread that writes to `out`; it raises `stop` when the reader closes the pipe.
     pub(super) fn start(out: File, stop: Stop) -> Result<Self> {
         let (mut bytes, mut from_bytes) = RingBuffer::new(RING_BYTES);
-        touch(&mut bytes, &mut from_bytes);
-        let (pieces, from_pieces) = RingBuffer::new(PIECES);
+        prefault(&mut bytes, &mut from_bytes);
+        let (segments, from_segments) = RingBuffer::new(SEGMENTS_MAX);
         let wakeup = Wakeup::new()?;
         let shared = Arc::<Shared>::default();
-        let (tell, told) = channel();
-        let (its_bell, its_shared) = (wakeup.clone(), shared.clone());
-        let started = std::thread::Builder::new().name("quaff-onlooker".into()).spawn(move || {
-            // Whoever waits for this hears of it when the thread is gone.
-            let _ = tell.send(Interrupt::here());
+        let (sender, receiver) = channel();
+        let (thread_wakeup, thread_shared) = (wakeup.clone(), shared.clone());
+        let started = std::thread::Builder::new().name("quaff-live-copy".into()).spawn(move || {
+            // Sending fails only if the receiver has ended.
+            let _ = sender.send(Interrupt::here());
             let copier = Copier {
                 out,
                 bytes: from_bytes,
-                pieces: from_pieces,
-                shared: its_shared,
+                segments: from_segments,
+                shared: thread_shared,
                 stop,
                 closed: None,
                 tally: CopyTally::default(),
             };
-            copier.run(&its_bell)
+            copier.run(&thread_wakeup)
         });
         let thread = started.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
-        let interrupt = told.recv().map_err(|_| Error::Defect("the onlooker died at its start".into()))??;
-        Ok(Self { bytes, pieces, wakeup, shared, thread, interrupt })
+        let interrupt = receiver
+            .recv()
+            .map_err(|_| Error::Defect("the live copy thread ended at its start".into()))??;
+        Ok(Self { bytes, segments, wakeup, shared, thread, interrupt })
     }
 
-    /// Gives the reader whole blocks with `packets` in them, in `parts` one after the other; `false`
-    /// when there is no room, and then nothing of it.
+    /// Queues whole blocks with `packets` in them, the concatenation of `parts`. Returns `false`, and
+    /// queues nothing, when there is no room.
     pub(super) fn offer(&mut self, parts: &[&[u8]], packets: u64) -> bool {
         let len = parts.iter().map(|part| part.len()).sum();
-        if self.pieces.slots() == 0 || self.bytes.slots() < len {
+        if self.segments.slots() == 0 || self.bytes.slots() < len {
             return false;
         }
         for part in parts {
             let pushed = self.bytes.push_entire_slice(part);
             assert!(pushed.is_ok(), "only this thread takes room");
         }
-        let pushed = self.pieces.push(Piece { len, packets });
+        let pushed = self.segments.push(Segment { len, packets });
         assert!(pushed.is_ok(), "only this thread takes places");
         self.wakeup.signal();
         true
     }
 
-    /// Waits until the reader has taken what it was given, or takes nothing any more.
+    /// Waits until the reader has received everything, or has stopped reading.
     pub(super) fn finish(self) -> CopyTally {
         self.shared.ended.store(true, Ordering::Release);
         self.wakeup.signal();
@@ -119,8 +121,8 @@ impl LiveCopy {
             if now != taken {
                 (taken, since_ns) = (now, steady_ns());
             }
-            if steady_ns() - since_ns >= PATIENCE_NS {
-                self.shared.given_up.store(true, Ordering::Relaxed);
+            if steady_ns() - since_ns >= READER_TIMEOUT_NS {
+                self.shared.abandoned.store(true, Ordering::Relaxed);
                 self.interrupt.send();
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -129,8 +131,8 @@ impl LiveCopy {
     }
 }
 
-/// Touches the ring's memory, so that no page is looked for while packets wait.
-fn touch(bytes: &mut Producer<u8>, from_bytes: &mut Consumer<u8>) {
+/// Touches the whole ring, so that no page fault happens while packets wait.
+fn prefault(bytes: &mut Producer<u8>, from_bytes: &mut Consumer<u8>) {
     if let Ok(all) = bytes.write_chunk(RING_BYTES) {
         all.commit_all();
     }
@@ -139,20 +141,20 @@ fn touch(bytes: &mut Producer<u8>, from_bytes: &mut Consumer<u8>) {
     }
 }
 
-/// Why nothing is written any more.
+/// Why writing has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Closed {
-    /// The reader has gone.
+    /// The reader has closed the pipe.
     ByReader,
-    /// The reader takes nothing, and the run is over; or writing failed.
+    /// The run is over and the reader has stopped reading, or a write failed.
     ByUs,
 }
 
-/// The reader's end of the copy.
+/// The thread's end of the live copy.
 struct Copier {
     out: File,
     bytes: Consumer<u8>,
-    pieces: Consumer<Piece>,
+    segments: Consumer<Segment>,
     shared: Arc<Shared>,
     stop: Stop,
     closed: Option<Closed>,
@@ -162,25 +164,25 @@ struct Copier {
 impl Copier {
     fn run(mut self, wakeup: &Wakeup) -> CopyTally {
         loop {
-            // Asked before the last look: what was put there before it was set is seen below.
-            let has_ended = self.shared.ended.load(Ordering::Acquire) || self.pieces.is_abandoned();
+            // Loaded before the queue is read: segments pushed before `ended` was set are seen below.
+            let has_ended = self.shared.ended.load(Ordering::Acquire) || self.segments.is_abandoned();
             let mut is_idle = true;
-            while let Ok(piece) = self.pieces.pop() {
+            while let Ok(segment) = self.segments.pop() {
                 is_idle = false;
-                self.pass(piece);
+                self.write_segment(segment);
             }
             if has_ended && is_idle {
                 return self.tally;
             }
-            if is_idle && wakeup.wait(ASK).is_ok_and(|signalled| !signalled) {
-                self.ask();
+            if is_idle && wakeup.wait(CHECK_INTERVAL).is_ok_and(|signalled| !signalled) {
+                self.check_reader();
             }
         }
     }
 
-    /// Writes a piece, and counts what became of it.
-    fn pass(&mut self, piece: Piece) {
-        let mut left = piece.len;
+    /// Writes a segment, and counts its packets.
+    fn write_segment(&mut self, segment: Segment) {
+        let mut left = segment.len;
         while left > 0 {
             let Ok(chunk) = self.bytes.read_chunk(left.min(WRITE_BYTES)) else { break };
             let (first, second) = chunk.as_slices();
@@ -197,19 +199,19 @@ impl Copier {
         }
         match self.closed {
             None => {
-                self.tally.written += piece.packets;
-                self.tally.bytes += piece.len as u64;
+                self.tally.written += segment.packets;
+                self.tally.bytes += segment.len as u64;
             }
             Some(Closed::ByReader) => {
-                self.tally.after_close += piece.packets;
+                self.tally.after_close += segment.packets;
                 self.stop.raise(Reason::OutputClosed);
             }
-            Some(Closed::ByUs) => self.tally.lost += piece.packets,
+            Some(Closed::ByUs) => self.tally.lost += segment.packets,
         }
     }
 
-    /// Whether anybody still reads.
-    fn ask(&mut self) {
+    /// Detects that the reader has closed the pipe.
+    fn check_reader(&mut self) {
         let mut fds = [PollFd::new(self.out.as_fd(), PollFlags::empty())];
         let asked = poll(&mut fds, PollTimeout::ZERO);
         let is_gone = fds[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR));
@@ -220,11 +222,11 @@ impl Copier {
     }
 }
 
-/// As `Write::write_all`, also into a descriptor that does not block, and only as long as somebody
-/// waits for it.
+/// Like `Write::write_all`, also for a non-blocking descriptor; fails with `TimedOut` once the reader is
+/// abandoned.
 fn write_all(out: &mut File, mut bytes: &[u8], shared: &Shared) -> io::Result<()> {
     while !bytes.is_empty() {
-        if shared.given_up.load(Ordering::Relaxed) {
+        if shared.abandoned.load(Ordering::Relaxed) {
             return Err(ErrorKind::TimedOut.into());
         }
         match out.write(bytes) {
@@ -260,58 +262,58 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_reads_gets_all() {
+    fn a_fast_reader_gets_everything() {
         let (mut reader, out) = pipe();
         let reading = std::thread::spawn(move || {
             let mut all = Vec::new();
             reader.read_to_end(&mut all).unwrap();
             all
         });
-        let mut onlooker = LiveCopy::start(out, Stop::default()).unwrap();
+        let mut live_copy = LiveCopy::start(out, Stop::default()).unwrap();
         let mut sent = Vec::new();
         for number in 0..2000u32 {
-            let piece = vec![number as u8; (number as usize * 97) % 100_000 + 1];
-            while !onlooker.offer(&[&piece[..1], &piece[1..]], 1) {
+            let segment = vec![number as u8; (number as usize * 97) % 100_000 + 1];
+            while !live_copy.offer(&[&segment[..1], &segment[1..]], 1) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            sent.extend(piece);
+            sent.extend(segment);
         }
-        let tally = onlooker.finish();
+        let tally = live_copy.finish();
         let bytes = sent.len() as u64;
         assert_eq!(tally, CopyTally { written: 2000, bytes, ..CopyTally::default() });
         assert!(reading.join().unwrap() == sent);
     }
 
     #[test]
-    fn a_reader_that_stands_still_holds_nobody_up() {
+    fn a_stalled_reader_does_not_delay_the_writer() {
         let (reader, out) = pipe();
-        let mut onlooker = LiveCopy::start(out, Stop::default()).unwrap();
-        let piece = vec![7; 4 << 20];
+        let mut live_copy = LiveCopy::start(out, Stop::default()).unwrap();
+        let segment = vec![7; 4 << 20];
         let begun = Instant::now();
-        let accepted = (0..100).filter(|_| onlooker.offer(&[&piece], 1000)).count() as u64;
+        let accepted = (0..100).filter(|_| live_copy.offer(&[&segment], 1000)).count() as u64;
         assert!((16..=17).contains(&accepted) && begun.elapsed() < Duration::from_secs(1), "{accepted}");
-        let tally = onlooker.finish();
+        let tally = live_copy.finish();
         assert!(begun.elapsed() < Duration::from_secs(10));
         assert_eq!((tally.written, tally.lost), (0, accepted * 1000));
         drop(reader);
     }
 
     #[test]
-    fn a_reader_that_goes_away_is_the_end() {
+    fn a_closed_pipe_raises_the_stop() {
         for is_busy in [false, true] {
             let (reader, out) = pipe();
             let stop = Stop::default();
-            let mut onlooker = LiveCopy::start(out, stop.clone()).unwrap();
+            let mut live_copy = LiveCopy::start(out, stop.clone()).unwrap();
             drop(reader);
             if is_busy {
-                assert!(onlooker.offer(&[b"too late"], 3));
+                assert!(live_copy.offer(&[b"too late"], 3));
             }
             let begun = Instant::now();
             while !stop.raised() && begun.elapsed() < Duration::from_secs(5) {
                 std::thread::sleep(Duration::from_millis(5));
             }
             assert_eq!(stop.reason(), Some(Reason::OutputClosed));
-            assert_eq!(onlooker.finish().after_close, if is_busy { 3 } else { 0 });
+            assert_eq!(live_copy.finish().after_close, if is_busy { 3 } else { 0 });
         }
     }
 }

@@ -1,21 +1,23 @@
-//! Sinks: where chunks go.
+//! Writing capture files: sinks for the chunks of lanes.
 //!
-//! | room | what it does |
+//! | module | contents |
 //! |---|---|
-//! | [`plan`] | what to write where, as plain data |
+//! | [`plan`] | format, output, rotation and retention as plain data |
 //! | [`target`] | an output, opened and examined before it becomes a sink |
-//! | [`chunk`] | pieces of a file, as lanes hand them over |
+//! | [`chunk`] | chunks of a file, as lanes send them |
 //! | [`header`] | the first and last blocks of a file |
 //! | [`stream`] | stdout, pipes, devices |
-//! | [`file`] | files on disk: one in place, or one after the other |
-//! | [`folder`] | which file comes next in a folder, and which have to go |
+//! | [`file`] | files on disk: one in place, or a rotation |
+//! | [`folder`] | the files of a rotation: the next one, and the removal of old ones |
 //! | [`repack`] | pcap for aligned writes, since pcap cannot be padded |
-//! | [`name_template`] | names of rotated files, and which names are ours |
-//! | [`retention`] | finished files, and which of them have to go |
-//! | [`file_opener`] | opens the next file ahead and finishes the last one, off the path |
-//! | [`post_rotate`] | runs a command of the user's on each finished file |
-//! | [`tee`] | files on disk, and a copy for who looks on, which never holds them up |
-//! | [`live_copy`] | that copy: what its reader takes in time, the rest counted |
+//! | [`name_template`] | names of rotated files |
+//! | [`retention`] | finished files, and the rules by which they are removed |
+//! | [`file_opener`] | threads that open the next file ahead and finish the last one |
+//! | [`post_rotate`] | runs a command of the user for each finished file |
+//! | [`tee`] | a sink with a live copy |
+//! | [`live_copy`] | the live copy: a pipe whose slow reader misses packets |
+//!
+//! This module never reads packets and never decides which packets are written.
 
 pub mod chunk;
 pub mod file;
@@ -39,43 +41,45 @@ use quaff_os::gauge::Gauge;
 use quaff_os::mem::Buffer;
 use std::time::Duration;
 
-/// Takes chunks, in order. What goes wrong with the output is the sink's to deal with: it counts
-/// what is lost and raises the stop. Errors are for what nobody can go on from.
+/// Takes chunks in order and writes them.
+///
+/// After a failure of the output a sink counts the packets as lost and raises the stop; it returns an error
+/// only when the run cannot end in order.
 pub trait Sink: Send {
-    /// Takes a chunk of a lane.
+    /// Takes a chunk of `lane`.
     fn push(&mut self, lane: usize, chunk: Chunk) -> Result<()>;
 
-    /// Hears what a lane has counted.
+    /// Takes the newest counts of `lane`.
     fn note(&mut self, lane: usize, counts: Counts);
 
-    /// Goes on to the next rotation slot.
+    /// Begins the rotation slot `slot`.
     fn turn(&mut self, slot: u64) -> Result<()>;
 
-    /// Does what is due. Called often.
+    /// Does what is due; called often.
     fn tick(&mut self) -> Result<()>;
 
-    /// A buffer that has been written (or given up), and the lane that it belongs to.
+    /// Returns a buffer that was written or abandoned, with the number of its lane.
     fn reap(&mut self) -> Result<Option<(usize, Buffer)>>;
 
-    /// Writes that have not ended.
+    /// Returns the number of buffers not returned yet.
     fn pending(&self) -> usize;
 
-    /// How long `tick` can wait when nothing happens.
+    /// Returns the longest time between two calls of `tick`.
     fn patience(&self) -> Duration;
 
-    /// Ends the output.
+    /// Ends the output; returns after the last write.
     fn finish(&mut self) -> Result<WriterTally>;
 }
 
-/// The gauges of the writer.
+/// Counters of the writer that other threads read.
 #[derive(Debug, Default)]
 pub struct WriterGauges {
-    /// Packets in the output.
+    /// Packets written.
     pub written: Gauge,
-    /// Bytes in the output.
+    /// Bytes written.
     pub bytes: Gauge,
     /// Packets that could not be written.
     pub lost: Gauge,
-    /// Packets that a copy for who looks on lacks, since its reader was too slow.
+    /// Packets that the reader of the live copy missed.
     pub copy_lost: Gauge,
 }

@@ -1,62 +1,60 @@
-//! Names of rotated files: `TEMPLATE-NUMBER.EXTENSION`, or a template that says itself where the number
-//! stands, and which names in a folder are ours.
+//! Names of rotated files: `TEMPLATE-NUMBER.EXTENSION`, or a template with the number's place in it.
 //!
-//! Retention deletes files, so a name is ours only when it fits the template field by field.
+//! Retention deletes files, so only a name that matches the template field by field is recognised.
 
 use crate::{Error, Result};
 use jiff::{Timestamp, tz::TimeZone};
 
-/// The ending of a file that is still being written.
-pub const PART: &str = ".part";
+/// The suffix of a file that is still being written.
+pub(super) const PART: &str = ".part";
 /// Digits of the number in a name, unless the template says otherwise.
 const NUMBER_DIGITS: usize = 6;
-/// The most digits that a template can ask for: what a u64 has.
+/// The largest width of a number: the digits of a u64.
 const NUMBER_DIGITS_MAX: usize = 20;
 
-/// A template for names: what stands before the number, its least digits, what stands behind it.
+/// A parsed template: the text before the number, the number's least digits, the text after it.
 #[derive(Debug, Clone)]
-pub struct Names {
+pub struct NameTemplate {
     before: String,
     digits: usize,
     after: String,
-    pattern: Vec<Piece>,
+    pattern: Vec<Field>,
     zone: TimeZone,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum Field {
     Literal(char),
     Digits(usize),
-    /// `%s`: seconds since 1970, as many digits as it takes.
+    /// `%s`: seconds since 1970, any number of digits.
     Seconds,
-    /// The file's number, so many digits or more.
+    /// The file's number, with at least this many digits.
     Number(usize),
 }
 
-impl Names {
-    /// Names after an strftime template. Its fields are those that can be told from other text:
-    /// `%Y %y %m %d %H %M %S %j %F %T %s %%`. A template with `%i` (or `%3i`: three digits at least) is
-    /// the whole name, with the file's number there; to any other one the number and `extension` are
-    /// added.
+impl NameTemplate {
+    /// Parses an strftime template with the fields `%Y %y %m %d %H %M %S %j %F %T %s %%`, which can be
+    /// recognised in a name. A template with `%i` (or `%3i`: at least three digits) is the whole name, with
+    /// the file's number there; to any other the number and `extension` are appended.
     pub fn new(template: &str, extension: &str) -> Result<Self> {
-        let refuse = |words: &str| Err(Error::Plan(format!("--name '{template}': {words}")));
+        let refuse = |words: &str| Err(Error::Plan(format!("file name template '{template}': {words}")));
         if template.is_empty() || template.contains('/') {
-            return refuse("a file name without folders is needed");
+            return refuse("it must be a file name without folders");
         }
         let (before, digits, after) =
             split(template).unwrap_or((format!("{template}-"), NUMBER_DIGITS, format!(".{extension}")));
         let (Some(mut pattern), Some(behind)) = (pattern(&before), pattern(&after)) else {
             return refuse("the fields are %Y %y %m %d %H %M %S %j %F %T %s %%, and %i once");
         };
-        if pattern.last() == Some(&Piece::Seconds) || behind.first().is_some_and(Piece::is_digit) {
-            return refuse("%i has to stand apart from other digits");
+        if pattern.last() == Some(&Field::Seconds) || behind.first().is_some_and(Field::is_digit) {
+            return refuse("%i must not touch other digits");
         }
-        pattern.push(Piece::Number(digits));
+        pattern.push(Field::Number(digits));
         pattern.extend(behind);
         Ok(Self { before, digits, after, pattern, zone: TimeZone::system() })
     }
 
-    /// The name of a file that begins at `time_ns` (ns since 1970), in local time.
+    /// Returns the name of a file that begins at `time_ns` (ns since 1970), in local time.
     pub fn name(&self, time_ns: u64, number: u64) -> String {
         let time = Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or(Timestamp::UNIX_EPOCH);
         let time = time.to_zoned(self.zone.clone());
@@ -64,19 +62,19 @@ impl Names {
         format!("{before}{number:0digits$}{after}", digits = self.digits)
     }
 
-    /// The number in a name, when the name is one of ours and finished.
+    /// Returns the number in the name of a finished file; `None` if the name does not match.
     pub fn number(&self, name: &str) -> Option<u64> {
         number_in(&self.pattern, name)
     }
 
-    /// How much local time is ahead of UTC, ns: what slots are aligned to.
+    /// Returns the offset of local time from UTC, ns.
     pub fn zone_offset_ns(&self, time_ns: u64) -> i64 {
         let time = Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or(Timestamp::UNIX_EPOCH);
         i64::from(self.zone.to_offset(time).seconds()) * 1_000_000_000
     }
 }
 
-impl Piece {
+impl Field {
     fn is_digit(&self) -> bool {
         match self {
             Self::Literal(char) => char.is_ascii_digit(),
@@ -85,7 +83,7 @@ impl Piece {
     }
 }
 
-/// Takes a template apart at its `%i`; `None` when it has none.
+/// Splits a template at its `%i`; `None` without one.
 fn split(template: &str) -> Option<(String, usize, String)> {
     let mut from = 0;
     while let Some(at) = template[from..].find('%').map(|at| from + at) {
@@ -95,28 +93,28 @@ fn split(template: &str) -> Option<(String, usize, String)> {
             let digits = field[..width].parse().unwrap_or(1).clamp(1, NUMBER_DIGITS_MAX);
             return Some((template[..at].to_owned(), digits, field[width + 1..].to_owned()));
         }
-        // The field's letter is skipped: in %% it is no beginning of another one.
+        // Skips the field's letter: the second % of %% does not begin a field.
         from = at + 1 + field.chars().next().map_or(0, char::len_utf8);
     }
     None
 }
 
-fn pattern(template: &str) -> Option<Vec<Piece>> {
+fn pattern(template: &str) -> Option<Vec<Field>> {
     let mut pieces = Vec::new();
     let mut chars = template.chars();
     while let Some(char) = chars.next() {
         if char != '%' {
-            pieces.push(Piece::Literal(char));
+            pieces.push(Field::Literal(char));
             continue;
         }
-        let (digits, literal) = (Piece::Digits, Piece::Literal);
+        let (digits, literal) = (Field::Digits, Field::Literal);
         match chars.next()? {
             'Y' => pieces.push(digits(4)),
             'y' | 'm' | 'd' | 'H' | 'M' | 'S' => pieces.push(digits(2)),
             'j' => pieces.push(digits(3)),
             'F' => pieces.extend([digits(4), literal('-'), digits(2), literal('-'), digits(2)]),
             'T' => pieces.extend([digits(2), literal(':'), digits(2), literal(':'), digits(2)]),
-            's' => pieces.push(Piece::Seconds),
+            's' => pieces.push(Field::Seconds),
             '%' => pieces.push(literal('%')),
             _ => return None,
         }
@@ -124,18 +122,18 @@ fn pattern(template: &str) -> Option<Vec<Piece>> {
     Some(pieces)
 }
 
-fn number_in(pattern: &[Piece], mut text: &str) -> Option<u64> {
+fn number_in(pattern: &[Field], mut text: &str) -> Option<u64> {
     let mut number = None;
     for piece in pattern {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let taken = match piece {
-            Piece::Literal(char) if text.starts_with(*char) => char.len_utf8(),
-            Piece::Digits(count) if digits >= *count => *count,
-            Piece::Seconds if digits > 0 => digits,
-            Piece::Number(least) if digits >= *least => digits,
+            Field::Literal(char) if text.starts_with(*char) => char.len_utf8(),
+            Field::Digits(count) if digits >= *count => *count,
+            Field::Seconds if digits > 0 => digits,
+            Field::Number(least) if digits >= *least => digits,
             _ => return None,
         };
-        if let Piece::Number(_) = piece {
+        if let Field::Number(_) = piece {
             number = text[..taken].parse().ok();
         }
         text = &text[taken..];
@@ -148,9 +146,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_names_are_recognised_and_no_others() {
+    fn only_names_of_the_template_are_recognised() {
         for template in ["quaff-%Y%m%dT%H%M%S", "%F_%T", "tap%%1-%s", "day%j"] {
-            let names = Names::new(template, "pcapng").unwrap();
+            let names = NameTemplate::new(template, "pcapng").unwrap();
             let name = names.name(1_795_000_000_123_456_789, 42);
             assert_eq!(names.number(&name), Some(42), "{name}");
             for other in [
@@ -162,21 +160,21 @@ mod tests {
                 assert_eq!(names.number(&other), None, "{other}");
             }
         }
-        let names = Names::new("quaff-%Y", "pcapng").unwrap();
+        let names = NameTemplate::new("quaff-%Y", "pcapng").unwrap();
         assert_eq!(names.number("quaff-holiday-000001.pcapng"), None);
     }
 
     #[test]
-    fn a_template_can_say_where_the_number_stands() {
+    fn a_template_can_place_the_number() {
         for (template, name) in
             [("pcap%3i", "pcap042"), ("a%%i%i.cap", "a%i42.cap"), ("p%s.%3i", "p1795000000.042")]
         {
-            let names = Names::new(template, "pcapng").unwrap();
+            let names = NameTemplate::new(template, "pcapng").unwrap();
             assert_eq!(names.name(1_795_000_000_123_456_789, 42), name);
             assert_eq!(names.number(name), Some(42));
             assert_eq!(names.number(&format!("{name}.part")), None);
         }
-        let names = Names::new("pcap%3i", "pcapng").unwrap();
+        let names = NameTemplate::new("pcap%3i", "pcapng").unwrap();
         assert_eq!((names.name(0, 1234).as_str(), names.number("pcap1234")), ("pcap1234", Some(1234)));
         assert_eq!((names.number("pcap12"), names.number("pcap")), (None, None));
     }
@@ -184,7 +182,7 @@ mod tests {
     #[test]
     fn templates_that_could_match_anything_are_refused() {
         for template in ["", "a/b", "%A", "%", "%s%i", "%i%S", "%i0", "%i-%i"] {
-            assert!(Names::new(template, "pcapng").is_err(), "{template}");
+            assert!(NameTemplate::new(template, "pcapng").is_err(), "{template}");
         }
     }
 }

@@ -1,30 +1,30 @@
-//! What to write where, as plain data: format, output, rotation and retention.
+//! The plan of an output as plain data: format, target, rotation and retention.
 
 use crate::{Error, Result};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The smallest chunk: it holds the largest packet.
+/// Smallest chunk, bytes: it holds the largest packet.
 pub const CHUNK_BYTES_MIN: usize = 512 << 10;
-/// The smallest file of a rotation.
+/// Smallest `rotate_bytes`.
 const ROTATE_BYTES_MIN: u64 = 2 << 20;
-/// A file of a rotation holds at least so many chunks, so that it ends close to its size.
+/// Least number of chunks in a file of a rotation, so that it ends close to its size.
 const CHUNKS_PER_FILE: u64 = 16;
 
 /// The format of a capture file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// pcapng: several interfaces, ns, direction, and the ledger inside.
+    /// pcapng: several interfaces, ns, direction, and the drop counters.
     #[default]
     Pcapng,
-    /// pcap with ns.
+    /// pcap with timestamps in ns.
     Pcap,
-    /// pcap with µs, for old readers.
+    /// pcap with timestamps in µs, for old readers.
     PcapUs,
 }
 
 impl Format {
-    /// The ending of its files' names.
+    /// Returns the extension of file names, without the dot.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Pcapng => "pcapng",
@@ -33,88 +33,86 @@ impl Format {
     }
 }
 
-/// Where a capture goes.
+/// The target of a capture.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Output {
-    /// `-w FILE`, in place.
+    /// One file, pipe or device, written in place.
     File(PathBuf),
-    /// `-w -`.
     Stdout,
-    /// `--dir DIR`: a file after another.
+    /// A folder of rotated files.
     Dir(DirPlan),
 }
 
-/// A folder of files.
+/// A folder of rotated files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DirPlan {
     /// The folder; it must exist.
     pub dir: PathBuf,
-    /// strftime template of the names, without number and ending.
+    /// strftime template of the names; see [`super::name_template`].
     pub name: String,
-    /// A file gets no larger than this, bytes.
+    /// Largest size of a file, bytes.
     pub rotate_bytes: Option<u64>,
-    /// A file covers no more than this, aligned to the clock.
+    /// Longest time that a file covers, aligned to local midnight.
     pub rotate_time: Option<Duration>,
-    /// What may stay.
     pub retention: Retention,
-    /// Whether the numbers in names begin anew after as many files as may stay.
+    /// Restart the numbers in names at 0 after `retention.files` files.
     pub wrap: bool,
-    /// What to run after each finished file, in the shell's language; its path follows.
+    /// Shell command to run for each finished file; the file's path is appended.
     pub exec: Option<String>,
 }
 
-/// How much of a folder of files stays. The oldest go first, those of earlier runs among them.
+/// Limits on the files of a folder. The oldest are removed first, including those of earlier runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Retention {
-    /// At most so many files, the one being written among them.
+    /// Largest number of files, including the one being written.
     pub files: Option<u64>,
-    /// At most so many bytes.
+    /// Largest size of all files, bytes.
     pub bytes: Option<u64>,
-    /// At least so many percent of the file system stay free.
+    /// Least free space of the file system, percent.
     pub free_percent: Option<f64>,
 }
 
 impl Retention {
-    /// Whether anything may be removed at all.
+    /// Returns `true` if any limit is set.
     pub fn is_any(&self) -> bool {
         self.files.is_some() || self.bytes.is_some() || self.free_percent.is_some()
     }
 }
 
 impl DirPlan {
-    /// Checks the rules of the folder; returns the chunk size that goes with them, bytes.
+    /// Checks the plan and fills in the size of files; returns the chunk size for it, bytes.
     pub fn validate(&mut self, chunk_bytes: usize) -> Result<usize> {
         let dir = self;
         let refuse = |words: &str| Err(Error::Plan(words.to_owned()));
         if dir.rotate_time.is_some_and(|time| time < Duration::from_secs(1)) {
-            return refuse("--rotate-time is 1s at least");
+            return refuse("rotate-time must be at least 1s");
         }
         if dir.retention.files.is_some_and(|files| files < 2) {
-            return refuse("--keep-files is 2 at least: the file being written is one of them");
+            return refuse("keep-files must be at least 2: the file being written counts");
         }
         if dir.wrap && dir.retention.files.is_none() {
-            return refuse("--wrap begins anew after as many files as --keep-files says: give both");
+            return refuse("wrap needs keep-files: numbers restart after that many files");
         }
         if dir.retention.free_percent.is_some_and(|percent| !(0.0..100.0).contains(&percent)) {
-            return refuse("--keep-free is a percentage below 100");
+            return refuse("keep-free must be a percentage below 100");
         }
         if dir.rotate_bytes.is_none() && dir.rotate_time.is_none() {
-            // Retention needs files that can go: an eighth of what may stay, or 1 GiB.
+            // Retention needs files that can be removed: an eighth of `keep-size`, or 1 GiB.
             dir.rotate_bytes =
                 Some(dir.retention.bytes.map_or(1 << 30, |bytes| (bytes / 8).max(ROTATE_BYTES_MIN)));
         }
         if let (None, Some(bytes)) = (dir.rotate_bytes, dir.retention.bytes) {
-            // Files that end by the clock alone could be larger than what may stay.
+            // Files that end by time alone could exceed `keep-size`.
             dir.rotate_bytes = Some((bytes / 2).max(ROTATE_BYTES_MIN));
         }
         if let (Some(keep), Some(rotate)) = (dir.retention.bytes, dir.rotate_bytes)
             && keep < 2 * rotate
         {
-            return refuse("--keep-size must hold two files at least: raise it, or lower --rotate-size");
+            return refuse("keep-size must hold at least two files: raise it, or lower rotate-size");
         }
         let rotate = dir.rotate_bytes.unwrap_or(u64::MAX);
         if rotate < ROTATE_BYTES_MIN {
-            return refuse("--rotate-size is 2M at least");
+            return refuse("rotate-size must be at least 2M");
         }
         let most = (rotate / CHUNKS_PER_FILE).min(chunk_bytes as u64) as usize;
         Ok((most / CHUNK_BYTES_MIN * CHUNK_BYTES_MIN).max(CHUNK_BYTES_MIN))

@@ -1,5 +1,6 @@
-//! What is to be done with each finished file: a command of the user's, one file at a time, behind
-//! everything else on the machine. Whoever finishes files only puts their names on a list.
+//! Runs a shell command of the user for each finished file, one at a time and with low priority.
+//!
+//! A thread waits for the command; adding a file never blocks.
 
 use crate::tally::Runs;
 use crate::{Error, Result};
@@ -12,19 +13,19 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-/// Runs a command after each finished file.
+/// The thread that runs the command, and its queue.
 #[derive(Debug)]
-pub(super) struct After {
+pub(super) struct PostRotate {
     files: Option<Sender<PathBuf>>,
     thread: Option<JoinHandle<Runs>>,
 }
 
-impl After {
-    /// Will run `command`, in the shell's language, with the file's path as its last argument.
+impl PostRotate {
+    /// Starts the thread. `command` is a shell command line; the file's path is its last argument.
     pub(super) fn start(command: &str) -> Result<Self> {
         let (files, finished) = channel::<PathBuf>();
         let command = command.to_owned();
-        let thread = std::thread::Builder::new().name("quaff-after".into()).spawn(move || {
+        let thread = std::thread::Builder::new().name("quaff-post-rot".into()).spawn(move || {
             let mut runs = Runs::default();
             while let Ok(path) = finished.recv() {
                 runs.count += 1;
@@ -37,15 +38,15 @@ impl After {
         Ok(Self { files: Some(files), thread: Some(thread) })
     }
 
-    /// Puts a finished file on the list.
+    /// Queues a finished file.
     pub(super) fn add(&self, path: PathBuf) {
         if let Some(files) = &self.files {
-            // It is received as long as the thread lives, and that ends with us.
+            // Sending cannot fail: the thread ends only after the sender is dropped.
             let _ = files.send(path);
         }
     }
 
-    /// Waits until the list is done.
+    /// Waits until the command has run for every queued file.
     pub(super) fn finish(mut self) -> Runs {
         self.files = None;
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
@@ -54,11 +55,11 @@ impl After {
 
 fn run(command: &str, path: &Path) -> io::Result<ExitStatus> {
     let mut shell = Command::new("/bin/sh");
-    // The path is an argument, never a part of the script: its name cannot be one.
+    // The path is an argument and never part of the script, so no file name can inject commands.
     shell.args(["-c", &format!("{command} \"$1\""), "quaff"]).arg(path);
-    // Our stdout may be full of packets.
+    // stdout may carry packets.
     let stdout = io::stderr().as_fd().try_clone_to_owned()?;
-    // ^C on a terminal ends the capture; what is done with its files goes on.
+    // ^C on a terminal ends the capture, but not the command.
     shell.stdin(Stdio::null()).stdout(stdout).process_group(0);
     reset_signals(&mut shell);
     lower_priority(&mut shell);
@@ -70,22 +71,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_file_has_its_turn_and_failures_are_counted() {
+    fn the_command_runs_for_each_file_and_failures_are_counted() {
         let dir = tempfile::tempdir().unwrap();
         let script =
             format!("f() {{ [ -f \"$1\" ] && mv \"$1\" '{}/done-'$(nice); }}; f", dir.path().display());
-        let after = After::start(&script).unwrap();
+        let post_rotate = PostRotate::start(&script).unwrap();
         std::fs::write(dir.path().join("a file; with $(words)"), b"x").unwrap();
-        after.add(dir.path().join("a file; with $(words)"));
-        after.add(dir.path().join("not there"));
-        assert_eq!(after.finish(), Runs { count: 2, failed: 1 });
+        post_rotate.add(dir.path().join("a file; with $(words)"));
+        post_rotate.add(dir.path().join("missing"));
+        assert_eq!(post_rotate.finish(), Runs { count: 2, failed: 1 });
         assert!(dir.path().join("done-19").is_file(), "at nice 19");
     }
 
     #[test]
-    fn a_command_that_is_not_there_fails() {
-        let after = After::start("no-such-command-anywhere").unwrap();
-        after.add("/dev/null".into());
-        assert_eq!(after.finish(), Runs { count: 1, failed: 1 });
+    fn a_missing_command_fails() {
+        let post_rotate = PostRotate::start("no-such-command-anywhere").unwrap();
+        post_rotate.add("/dev/null".into());
+        assert_eq!(post_rotate.finish(), Runs { count: 1, failed: 1 });
     }
 }

@@ -1,5 +1,5 @@
-//! pcap for aligned writes. pcap has no padding, so its records are carried over from one aligned
-//! buffer to the next: one more copy, which is why pcapng is the default.
+//! pcap for aligned writes. pcap has no padding, so the rest of each aligned buffer is carried over to the
+//! next: one more copy, which is a reason that pcapng is the default.
 
 use quaff_os::mem::Buffer;
 
@@ -10,12 +10,12 @@ pub struct Repack {
     spare: Vec<Buffer>,
     open: Buffer,
     len: usize,
-    /// Bytes of `open` that are in the file already, by a write of the unaligned tail.
+    /// Bytes of `open` that are in the file already, by a write through the page cache.
     tail_written: usize,
 }
 
 impl Repack {
-    /// `count` buffers of `buffer_bytes`, which is a multiple of `align`.
+    /// Allocates `count` spare buffers of `buffer_bytes`, a multiple of `align`.
     pub fn new(align: usize, buffer_bytes: usize, count: usize) -> quaff_os::Result<Self> {
         let mut spare = Vec::new();
         for _ in 0..count {
@@ -26,7 +26,7 @@ impl Repack {
         Ok(Self { align, spare, open: Buffer::new(buffer_bytes)?, len: 0, tail_written: 0 })
     }
 
-    /// Takes as many of `bytes` as fit.
+    /// Copies as many of `bytes` as fit; returns their number.
     pub fn fill(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.open.len() - self.len);
         self.open[self.len..self.len + count].copy_from_slice(&bytes[..count]);
@@ -34,13 +34,13 @@ impl Repack {
         count
     }
 
-    /// Whether the buffer has to be taken before more fits.
+    /// Returns `true` if [`Repack::take`] must be called before more fits.
     pub fn is_full(&self) -> bool {
         self.len == self.open.len()
     }
 
-    /// Takes the aligned part out, to be written; the rest is carried over to the next buffer. `None`
-    /// when there is no aligned part, or no spare buffer.
+    /// Returns a buffer and the length of its aligned part, which is to be written; carries the rest over
+    /// to a spare buffer. `None` without an aligned part or a spare buffer.
     pub fn take(&mut self) -> Option<(Buffer, usize)> {
         let aligned = self.len / self.align * self.align;
         if aligned == 0 {
@@ -54,7 +54,7 @@ impl Repack {
         Some((std::mem::replace(&mut self.open, next), aligned))
     }
 
-    /// The bytes that no aligned write can take yet, once they are news.
+    /// Returns the bytes after the last aligned one, unless they were returned before.
     pub fn tail(&mut self) -> Option<&[u8]> {
         if self.len >= self.align || self.len == self.tail_written {
             return None;
@@ -63,23 +63,23 @@ impl Repack {
         Some(&self.open[..self.len])
     }
 
-    /// Begins anew, for another file.
+    /// Resets the state for another file.
     pub fn clear(&mut self) {
         self.len = 0;
         self.tail_written = 0;
     }
 
-    /// A written buffer comes back.
-    pub fn give_back(&mut self, buffer: Buffer) {
+    /// Takes a written buffer back.
+    pub fn recycle(&mut self, buffer: Buffer) {
         self.spare.push(buffer);
     }
 
-    /// Bytes that are waiting.
+    /// Returns the number of bytes not taken yet.
     pub fn carried(&self) -> usize {
         self.len
     }
 
-    /// Whether a buffer can be taken.
+    /// Returns `true` if there is a spare buffer.
     pub fn has_spare(&self) -> bool {
         !self.spare.is_empty()
     }
@@ -91,7 +91,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever the pieces, and wherever the flushes fall, the file holds the same bytes.
+        /// The file holds the same bytes for any pieces and any flushes.
         #[test]
         fn the_file_is_the_sum_of_its_pieces(
             pieces in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..9000), any::<bool>()), 0..20)
@@ -111,7 +111,7 @@ mod tests {
                             prop_assert!(offset.is_multiple_of(512) && len.is_multiple_of(512));
                             put(&mut file, offset, &buffer[..len]);
                             offset += len;
-                            repack.give_back(buffer);
+                            repack.recycle(buffer);
                         }
                         if let Some(tail) = repack.tail() {
                             put(&mut file, offset, tail);

@@ -1,9 +1,9 @@
-//! The finished files of a folder, oldest first, and which of them have to go.
+//! Retention: the finished files of a folder, oldest first, and the rules by which they are removed.
 //!
-//! What an earlier run left counts too, a file that it could not finish among it: that one is
-//! readable up to its last write, so it is given its final name and kept like any other.
+//! Files of earlier runs count too. A file that a killed run could not finish is readable up to its last
+//! write: it gets its final name and is kept like the others.
 
-use super::name_template::{Names, PART};
+use super::name_template::{NameTemplate, PART};
 use crate::write::plan::Retention;
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
@@ -13,39 +13,39 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// How long a file system may take to give back what was removed (btrfs: one commit, 30 s), ns.
-const OWED_NS: u64 = 30_000_000_000;
+/// Time after which a file system has freed removed files (btrfs: one commit, 30 s), ns.
+const PENDING_FREE_NS: u64 = 30_000_000_000;
 
-/// How often a leftover is asked for its lock, and how long we wait in between.
+/// Attempts to lock a leftover file, and the pause between them.
 const LOCK_TRIES: u32 = 10;
 const LOCK_WAIT: Duration = Duration::from_millis(100);
 
-/// Finished files.
+/// The finished files of a folder.
 #[derive(Debug)]
-pub(super) struct Shelf {
+pub(super) struct KeptFiles {
     dir: PathBuf,
     rule: Retention,
     files: VecDeque<(PathBuf, u64)>,
     bytes: u64,
     next_number: u64,
-    owed: Owed,
-    /// Files removed so far.
+    pending_free: PendingFree,
+    /// Number of files removed so far.
     pub pruned: u64,
 }
 
-/// Room that removed files will make, on file systems that free it later.
+/// Space of removed files that the file system has not freed yet.
 #[derive(Debug, Default)]
-struct Owed {
+struct PendingFree {
     bytes: u64,
-    /// What was free at the last look.
+    /// Free bytes at the last check.
     free: u64,
-    /// When the last file was removed.
+    /// Steady time of the last removal.
     removed_ns: u64,
 }
 
-impl Shelf {
-    /// Looks at what is in the folder.
-    pub(super) fn open(dir: &Path, names: &Names, rule: Retention) -> Result<Self> {
+impl KeptFiles {
+    /// Scans the folder and finishes leftovers of killed runs.
+    pub(super) fn open(dir: &Path, names: &NameTemplate, rule: Retention) -> Result<Self> {
         let mut found = Vec::new();
         let mut next_number = 0;
         for entry in fs::read_dir(dir).map_err(|errno| Error::path("read the folder", dir, errno))? {
@@ -57,37 +57,37 @@ impl Shelf {
             found.push((meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), path, meta.len()));
         }
         found.sort();
-        let mut shelf = Self {
+        let mut kept_files = Self {
             dir: dir.to_owned(),
             rule,
             files: VecDeque::new(),
             bytes: 0,
             next_number,
-            owed: Owed::default(),
+            pending_free: PendingFree::default(),
             pruned: 0,
         };
         for (_, path, bytes) in found {
-            shelf.add(path, bytes);
+            kept_files.add(path, bytes);
         }
-        Ok(shelf)
+        Ok(kept_files)
     }
 
-    /// The number for the next name: higher than all that are there.
+    /// Returns the number for the next name, higher than those of all existing files.
     pub(super) fn next_number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number - 1
     }
 
-    /// Puts a finished file on the shelf.
+    /// Adds a finished file.
     pub(super) fn add(&mut self, path: PathBuf, bytes: u64) {
         self.bytes += bytes;
         self.files.push_back((path, bytes));
     }
 
-    /// Removes the oldest files until the rule holds. `open_files` and `open_bytes` are those that
-    /// are not on the shelf: being written, being finished, or about to be opened.
+    /// Removes the oldest files until the rules hold. `open_files` and `open_bytes` count the files being
+    /// written, being finished, or about to be opened.
     pub(super) fn prune(&mut self, open_files: u64, open_bytes: u64) {
-        // Asked once: some file systems free what is removed much later.
+        // Measured once: some file systems free removed files much later.
         let mut missing = self.missing_bytes();
         while missing > 0 || self.is_too_much(open_files, open_bytes) {
             let Some(bytes) = self.remove_oldest() else { return };
@@ -95,8 +95,8 @@ impl Shelf {
         }
     }
 
-    /// Removes the oldest files, whatever the rule, to make room for so many bytes on a full disk.
-    /// Returns how much room that makes: 0 when there is no rule that allows it, or no file.
+    /// Removes the oldest files to make room for `bytes` on a full disk. Returns the size of the removed
+    /// files: 0 without a retention rule or without a file.
     pub(super) fn make_room(&mut self, bytes: u64) -> u64 {
         let mut made = 0;
         while made < bytes.max(1) && self.rule.is_any() {
@@ -106,9 +106,9 @@ impl Shelf {
         made
     }
 
-    /// Whether something was removed so lately that its room may not be there yet.
-    pub(super) fn is_owed(&self) -> bool {
-        self.pruned > 0 && steady_ns() - self.owed.removed_ns < OWED_NS
+    /// Returns `true` while the space of a removed file may still be freed.
+    pub(super) fn frees_later(&self) -> bool {
+        self.pruned > 0 && steady_ns() - self.pending_free.removed_ns < PENDING_FREE_NS
     }
 
     fn is_too_much(&self, open_files: u64, open_bytes: u64) -> bool {
@@ -116,16 +116,16 @@ impl Shelf {
         files || self.rule.bytes.is_some_and(|most| self.bytes + open_bytes > most)
     }
 
-    /// How much the file system lacks of what is to be free.
+    /// Returns how many bytes less than `free_percent` are free.
     fn missing_bytes(&mut self) -> u64 {
         let Some(least) = self.rule.free_percent else { return 0 };
         let Ok(space) = space(&self.dir) else { return 0 };
         let least = (space.total as f64 * least / 100.0).ceil() as u64;
-        least.saturating_sub(self.owed.look(space.free, steady_ns()))
+        least.saturating_sub(self.pending_free.expected_free(space.free, steady_ns()))
     }
 
-    /// Removes a file; `None` when there is none. Returns how much room that makes: none for a file
-    /// that cannot be removed, or that somebody else has removed. Either is off the shelf.
+    /// Removes the oldest file; `None` when there is none. Returns its size, or 0 if it could not be
+    /// removed or no longer existed; such a file is not tried again.
     fn remove_oldest(&mut self) -> Option<u64> {
         let (path, bytes) = self.files.pop_front()?;
         self.bytes -= bytes;
@@ -133,29 +133,30 @@ impl Shelf {
             return Some(0);
         }
         self.pruned += 1;
-        self.owed.add(bytes, steady_ns());
+        self.pending_free.add(bytes, steady_ns());
         Some(bytes)
     }
 }
 
-impl Owed {
+impl PendingFree {
     fn add(&mut self, bytes: u64, now_ns: u64) {
         self.bytes += bytes;
         self.removed_ns = now_ns;
     }
 
-    /// What is free, and what is owed on top of it. Each rise of what is free pays.
-    fn look(&mut self, free: u64, now_ns: u64) -> u64 {
-        let paid = free.saturating_sub(self.free);
-        self.bytes = if now_ns - self.removed_ns < OWED_NS { self.bytes.saturating_sub(paid) } else { 0 };
+    /// Returns the free bytes plus those still to be freed; a rise of `free` reduces the latter.
+    fn expected_free(&mut self, free: u64, now_ns: u64) -> u64 {
+        let freed = free.saturating_sub(self.free);
+        self.bytes =
+            if now_ns - self.removed_ns < PENDING_FREE_NS { self.bytes.saturating_sub(freed) } else { 0 };
         self.free = free;
         free + self.bytes
     }
 }
 
-/// A `.part` that nobody holds a lock on is what a killed run left: it gives back what was set
-/// aside behind its end, and gets its final name. One that holds nothing goes.
-fn finish_leftover(path: PathBuf, names: &Names) -> Option<PathBuf> {
+/// An unlocked `.part` is a leftover of a killed run: its preallocated space is freed and it gets its
+/// final name. An empty one is removed.
+fn finish_leftover(path: PathBuf, names: &NameTemplate) -> Option<PathBuf> {
     let name = path.file_name()?.to_string_lossy().into_owned();
     let Some(finished) = name.strip_suffix(PART) else { return Some(path) };
     names.number(finished)?;
@@ -165,18 +166,17 @@ fn finish_leftover(path: PathBuf, names: &Names) -> Option<PathBuf> {
     }
     let bytes = file.metadata().ok()?.len();
     if bytes == 0 {
-        // When it cannot be removed, the next run tries again.
+        // The next run tries again if this fails.
         let _ = fs::remove_file(&path);
         return None;
     }
-    // Where that is refused the file is still a good one, only larger.
+    // If this fails, the file is valid but takes more space.
     let _ = file.set_len(bytes);
     let to = path.with_file_name(finished);
     fs::rename(&path, &to).is_ok().then_some(to)
 }
 
-/// A process that was killed a moment ago may still hold its files: the kernel ends its writes under
-/// way first.
+/// A process killed a moment ago may still hold its files: the kernel completes its pending writes first.
 pub(super) fn wait_for_lock(file: &File) -> Lock {
     for _ in 0..LOCK_TRIES {
         match lock_file(file) {
@@ -206,86 +206,86 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_first_and_strangers_stay() {
+    fn the_oldest_are_removed_first_and_other_files_never() {
         let dir = tempfile::tempdir().unwrap();
-        let names = Names::new("q%j", "pcapng").unwrap();
+        let names = NameTemplate::new("q%j", "pcapng").unwrap();
         for number in 0..5 {
             put(dir.path(), &format!("q100-{number:06}.pcapng"), 10);
         }
         put(dir.path(), "holiday.pcapng", 10);
         let rule = Retention { files: Some(3), ..Retention::default() };
-        let mut shelf = Shelf::open(dir.path(), &names, rule).unwrap();
-        assert_eq!(shelf.next_number(), 5);
-        shelf.prune(1, 0);
-        assert_eq!(shelf.pruned, 3);
+        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
+        assert_eq!(kept_files.next_number(), 5);
+        kept_files.prune(1, 0);
+        assert_eq!(kept_files.pruned, 3);
         assert_eq!(files(dir.path()), ["holiday.pcapng", "q100-000003.pcapng", "q100-000004.pcapng"]);
         let rule = Retention { bytes: Some(25), ..Retention::default() };
-        let mut shelf = Shelf::open(dir.path(), &names, rule).unwrap();
-        shelf.prune(0, 10);
-        assert_eq!(shelf.pruned, 1);
-        assert_eq!((shelf.make_room(1), shelf.make_room(1), shelf.pruned), (10, 0, 2));
+        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
+        kept_files.prune(0, 10);
+        assert_eq!(kept_files.pruned, 1);
+        assert_eq!((kept_files.make_room(1), kept_files.make_room(1), kept_files.pruned), (10, 0, 2));
         assert_eq!(files(dir.path()), ["holiday.pcapng"]);
     }
 
     #[test]
-    fn a_leftover_is_finished_unless_somebody_writes_it() {
+    fn a_leftover_is_finished_unless_a_process_writes_it() {
         let dir = tempfile::tempdir().unwrap();
-        let names = Names::new("q%j", "pcapng").unwrap();
+        let names = NameTemplate::new("q%j", "pcapng").unwrap();
         put(dir.path(), "q100-000001.pcapng.part", 10);
         put(dir.path(), "q100-000002.pcapng.part", 10);
         let held = File::open(dir.path().join("q100-000002.pcapng.part")).unwrap();
         assert_eq!(lock_file(&held), Lock::Taken);
-        Shelf::open(dir.path(), &names, Retention::default()).unwrap();
+        KeptFiles::open(dir.path(), &names, Retention::default()).unwrap();
         assert_eq!(files(dir.path()), ["q100-000001.pcapng", "q100-000002.pcapng.part"]);
     }
 
     #[test]
-    fn a_leftover_gives_back_what_was_set_aside_and_an_empty_one_goes() {
+    fn a_leftover_is_trimmed_and_an_empty_one_removed() {
         use std::os::unix::fs::MetadataExt;
         let dir = tempfile::tempdir().unwrap();
-        let names = Names::new("q%j", "pcapng").unwrap();
+        let names = NameTemplate::new("q%j", "pcapng").unwrap();
         put(dir.path(), "q100-000001.pcapng.part", 10);
         put(dir.path(), "q100-000002.pcapng.part", 0);
         let part = File::options().write(true).open(dir.path().join("q100-000001.pcapng.part")).unwrap();
         if !quaff_os::disk::preallocate(&part, 0, 1 << 20) {
-            return quaff_os::testing::skip("a_leftover_gives_back", "no fallocate in the folder for tests");
+            return quaff_os::testing::skip("a_leftover_is_trimmed", "no fallocate in the folder for tests");
         }
         drop(part);
-        let mut shelf = Shelf::open(dir.path(), &names, Retention::default()).unwrap();
-        assert_eq!((files(dir.path()), shelf.next_number()), (vec!["q100-000001.pcapng".to_owned()], 2));
+        let mut kept_files = KeptFiles::open(dir.path(), &names, Retention::default()).unwrap();
+        assert_eq!((files(dir.path()), kept_files.next_number()), (vec!["q100-000001.pcapng".to_owned()], 2));
         let left = fs::metadata(dir.path().join("q100-000001.pcapng")).unwrap();
         assert!(left.len() == 10 && left.blocks() * 512 < 1 << 19, "{left:?}");
     }
 
     #[test]
-    fn what_a_file_system_frees_late_is_not_asked_for_twice() {
+    fn space_that_is_freed_late_is_counted_once() {
         const S: u64 = 1_000_000_000;
-        let mut owed = Owed::default();
-        assert_eq!(owed.look(100, 100 * S), 100);
-        owed.add(50, 100 * S);
-        assert_eq!(owed.look(100, 101 * S), 150, "not freed yet");
-        assert_eq!(owed.look(90, 102 * S), 140, "somebody writes");
-        assert_eq!(owed.look(120, 103 * S), 140, "freed in part");
-        assert_eq!(owed.look(140, 104 * S), 140, "freed in full");
-        owed.add(50, 104 * S);
-        assert_eq!(owed.look(140, 140 * S), 140, "never freed: somebody else has it open");
+        let mut pending_free = PendingFree::default();
+        assert_eq!(pending_free.expected_free(100, 100 * S), 100);
+        pending_free.add(50, 100 * S);
+        assert_eq!(pending_free.expected_free(100, 101 * S), 150, "not freed yet");
+        assert_eq!(pending_free.expected_free(90, 102 * S), 140, "another process writes");
+        assert_eq!(pending_free.expected_free(120, 103 * S), 140, "freed in part");
+        assert_eq!(pending_free.expected_free(140, 104 * S), 140, "freed in full");
+        pending_free.add(50, 104 * S);
+        assert_eq!(pending_free.expected_free(140, 140 * S), 140, "never freed: another process has it open");
     }
 
     #[test]
-    fn what_cannot_be_removed_makes_no_room_and_does_not_count() {
+    fn a_file_that_cannot_be_removed_makes_no_room() {
         let dir = tempfile::tempdir().unwrap();
-        let names = Names::new("q%j", "pcapng").unwrap();
+        let names = NameTemplate::new("q%j", "pcapng").unwrap();
         (0..3).for_each(|number| put(dir.path(), &format!("q100-{number:06}.pcapng"), 10));
         let rule = Retention { files: Some(3), ..Retention::default() };
-        let mut shelf = Shelf::open(dir.path(), &names, rule).unwrap();
+        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
         fs::remove_file(dir.path().join("q100-000000.pcapng")).unwrap();
-        assert_eq!((shelf.make_room(15), shelf.pruned), (20, 2));
+        assert_eq!((kept_files.make_room(15), kept_files.pruned), (20, 2));
     }
 
     #[test]
-    fn a_leftover_whose_writer_is_dying_is_waited_for() {
+    fn a_leftover_is_finished_after_its_dying_writer_has_ended() {
         let dir = tempfile::tempdir().unwrap();
-        let names = Names::new("q%j", "pcapng").unwrap();
+        let names = NameTemplate::new("q%j", "pcapng").unwrap();
         put(dir.path(), "q100-000001.pcapng.part", 10);
         let held = File::open(dir.path().join("q100-000001.pcapng.part")).unwrap();
         assert_eq!(lock_file(&held), Lock::Taken);
@@ -293,7 +293,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(250));
             drop(held);
         });
-        Shelf::open(dir.path(), &names, Retention::default()).unwrap();
+        KeptFiles::open(dir.path(), &names, Retention::default()).unwrap();
         dying.join().unwrap();
         assert_eq!(files(dir.path()), ["q100-000001.pcapng"]);
     }

@@ -1,5 +1,5 @@
-//! stdout, pipes, devices: bytes go out as fast as the other side takes them, and a slow reader
-//! costs buffer, never the kernel's ring. When it goes away, that is the end, and no failure.
+//! stdout, pipes and devices: bytes are written as fast as the reader takes them. A slow reader fills the
+//! buffer; a reader that closes the pipe ends the run, which is not a failure.
 
 use super::Sink;
 use super::header::Heading;
@@ -18,38 +18,38 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often we ask whether anybody still reads.
-const ASK_NS: u64 = 200_000_000;
-/// At the end of a run a reader that takes nothing for so long gets no more.
-const PATIENCE_NS: u64 = 2_000_000_000;
+/// Interval of the checks that the pipe has a reader, ns.
+const CHECK_NS: u64 = 200_000_000;
+/// At the end of a run, time without progress after which the reader is abandoned, ns.
+const READER_TIMEOUT_NS: u64 = 2_000_000_000;
 
-/// An output that only goes forward.
+/// An output without seeking.
 #[derive(Debug)]
 pub struct Stream {
     out: File,
     heading: Heading,
     counts: Vec<Counts>,
-    /// What each lane had counted with the last chunk of it that went out.
+    /// The counts of each lane's last written chunk.
     written: Vec<Counts>,
-    /// Interfaces described so far.
+    /// Number of interfaces described so far.
     described: usize,
     begun: bool,
     closed: bool,
-    /// It was the reader that closed it: whatever else ends the run, that is no loss.
+    /// The reader closed the pipe: later packets are not lost, whatever else ends the run.
     closed_by_reader: bool,
-    asked_ns: u64,
-    /// When the reader took something last.
+    checked_ns: u64,
+    /// Steady time of the last successful write.
     taken_ns: u64,
-    home: VecDeque<(usize, Buffer)>,
+    free_buffers: VecDeque<(usize, Buffer)>,
     tally: WriterTally,
     stop: Stop,
-    /// Once it is raised, a reader is not waited for any longer.
+    /// Once raised, a reader that makes no progress is abandoned.
     run: Option<Stop>,
     gauges: Arc<WriterGauges>,
 }
 
 impl Stream {
-    /// A stream into `out`.
+    /// Creates a sink that writes to `out`.
     pub fn new(out: File, heading: Heading, stop: Stop, gauges: Arc<WriterGauges>) -> Self {
         let lanes = heading.lanes;
         Self {
@@ -63,15 +63,15 @@ impl Stream {
             begun: false,
             closed: false,
             closed_by_reader: false,
-            asked_ns: 0,
+            checked_ns: 0,
             taken_ns: 0,
             run: None,
-            home: VecDeque::new(),
+            free_buffers: VecDeque::new(),
             tally: WriterTally::default(),
         }
     }
 
-    /// Leaves a reader that takes nothing once `run` is to end. That works where `out` does not block.
+    /// Abandons a reader that makes no progress once `run` is raised; `out` must be non-blocking.
     #[must_use]
     pub fn until(mut self, run: Stop) -> Self {
         self.run = Some(run);
@@ -87,7 +87,7 @@ impl Stream {
         }
     }
 
-    /// Describes what has been found since, before a chunk that speaks of it.
+    /// Describes the interfaces found since, before a chunk that refers to them.
     fn describe(&mut self, interfaces: usize) {
         if self.described < interfaces {
             let (more, described) = self.heading.more(self.described..interfaces);
@@ -117,7 +117,7 @@ impl Stream {
         true
     }
 
-    /// As `Write::write_all`, also where somebody has made the descriptor non-blocking.
+    /// Like `Write::write_all`, also for a non-blocking descriptor.
     fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.out.write(bytes) {
@@ -130,9 +130,9 @@ impl Stream {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     let mut fds = [PollFd::new(self.out.as_fd(), PollFlags::POLLOUT)];
                     poll(&mut fds, PollTimeout::from(250u8))?;
-                    let is_late = steady_ns() - self.taken_ns > PATIENCE_NS;
+                    let is_late = steady_ns() - self.taken_ns > READER_TIMEOUT_NS;
                     if is_late && self.run.as_ref().is_some_and(Stop::raised) {
-                        return Err(io::Error::new(ErrorKind::TimedOut, "its reader takes nothing any more"));
+                        return Err(io::Error::new(ErrorKind::TimedOut, "the reader has stopped reading"));
                     }
                 }
                 Err(error) => return Err(error),
@@ -158,7 +158,7 @@ impl Sink for Stream {
         self.gauges.written.set(self.tally.written);
         self.gauges.bytes.set(self.tally.bytes);
         self.gauges.lost.set(self.tally.lost);
-        self.home.push_back((lane, chunk.buffer));
+        self.free_buffers.push_back((lane, chunk.buffer));
         Ok(())
     }
 
@@ -173,8 +173,8 @@ impl Sink for Stream {
     fn tick(&mut self) -> Result<()> {
         self.begin();
         let now_ns = steady_ns();
-        if !self.closed && now_ns - self.asked_ns >= ASK_NS {
-            self.asked_ns = now_ns;
+        if !self.closed && now_ns - self.checked_ns >= CHECK_NS {
+            self.checked_ns = now_ns;
             let mut fds = [PollFd::new(self.out.as_fd(), PollFlags::empty())];
             let asked = poll(&mut fds, PollTimeout::ZERO);
             if asked == Ok(1) && fds[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR)) {
@@ -187,15 +187,15 @@ impl Sink for Stream {
     }
 
     fn reap(&mut self) -> Result<Option<(usize, Buffer)>> {
-        Ok(self.home.pop_front())
+        Ok(self.free_buffers.pop_front())
     }
 
     fn pending(&self) -> usize {
-        self.home.len()
+        self.free_buffers.len()
     }
 
     fn patience(&self) -> Duration {
-        Duration::from_nanos(ASK_NS)
+        Duration::from_nanos(CHECK_NS)
     }
 
     fn finish(&mut self) -> Result<WriterTally> {

@@ -1,4 +1,4 @@
-//! The output, opened and looked at, before it becomes a sink: what it is decides how it is written.
+//! The output, opened and examined before it becomes a sink: its kind decides how it is written.
 
 use crate::write::Sink;
 use crate::write::WriterGauges;
@@ -6,7 +6,7 @@ use crate::write::file::{Files, Parts, Slots};
 use crate::write::folder::Folder;
 use crate::write::header::Heading;
 use crate::write::live_copy::LiveCopy;
-use crate::write::name_template::Names;
+use crate::write::name_template::NameTemplate;
 use crate::write::plan::{Format, Output};
 use crate::write::repack::Repack;
 use crate::write::stream::Stream;
@@ -26,35 +26,36 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How an output is written that only goes forward, in words.
+/// Description of an output without seeking.
 pub const STREAM: &str = "a stream";
-/// Bytes of a buffer of the repacker.
+/// Size of a buffer of [`Repack`], bytes.
 const REPACK_BYTES: usize = 4 << 20;
-/// Buffers of the repacker.
+/// Number of spare buffers of [`Repack`].
 const REPACK_BUFFERS: usize = 4;
 
-/// An output.
+/// An opened output.
 pub struct Target {
-    kind: Kind,
+    kind: TargetKind,
     format: Format,
     /// Alignment of writes; 1 when they go through the page cache.
     align: usize,
-    /// Where a copy goes.
+    /// The pipe of the live copy.
     live_copy: Option<File>,
-    /// When it is raised, a reader that takes nothing is left.
+    /// Once raised, a reader that makes no progress is abandoned.
     run: Option<Stop>,
 }
 
-enum Kind {
+enum TargetKind {
     Stream(File),
     File(File, PathBuf),
-    /// With the length of its slots, and what aligns them.
-    Folder(Box<Folder>, Option<Duration>, Box<Names>),
-    /// A sink of the caller's own.
+    /// With the length of its slots, and the template that knows the time zone.
+    Folder(Box<Folder>, Option<Duration>, Box<NameTemplate>),
+    /// The caller's sink, and its description.
     Own(Box<dyn Sink>, &'static str),
 }
 
 impl Target {
+    /// Opens `output` and the pipe of the live copy. Waits for a reader of a named pipe until `stop`.
     pub fn open(
         output: &Output,
         live_copy: Option<&Output>,
@@ -65,52 +66,54 @@ impl Target {
         let live_copy = live_copy.map(|output| open_live_copy(output, stop)).transpose()?;
         let (kind, align) = match output {
             Output::Stdout => open_stdout()?,
-            Output::File(path) if is_stream(path) => (Kind::Stream(open_stream(path, stop)?), 1),
+            Output::File(path) if is_stream(path) => (TargetKind::Stream(open_stream(path, stop)?), 1),
             Output::File(path) => open_file(path)?,
             Output::Dir(dir) => {
                 let probe = open_probe(&dir.dir)?;
                 let align = probe.as_ref().and_then(direct).map_or(1, |direct| direct.offset_align);
                 let folder = Folder::open(dir, format.extension(), align > 1, wakeup.clone())?;
-                let names = Names::new(&dir.name, format.extension())?;
-                (Kind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
+                let names = NameTemplate::new(&dir.name, format.extension())?;
+                (TargetKind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
             }
         };
         Ok(Self { kind, format, align, live_copy, run: None })
     }
 
-    /// A pipe to a process.
+    /// Wraps a pipe to a process.
     pub fn process(pipe: File, format: Format) -> Self {
-        Self { kind: Kind::Stream(pipe), format, align: 1, live_copy: None, run: None }
+        Self { kind: TargetKind::Stream(pipe), format, align: 1, live_copy: None, run: None }
     }
 
-    /// A sink of the caller's own, which takes chunks in `format`; `name` describes it.
+    /// Wraps the caller's sink for chunks in `format`; `name` describes it.
     pub fn own(sink: Box<dyn Sink>, name: &'static str, format: Format) -> Self {
-        Self { kind: Kind::Own(sink, name), format, align: 1, live_copy: None, run: None }
+        Self { kind: TargetKind::Own(sink, name), format, align: 1, live_copy: None, run: None }
     }
 
-    /// Leaves a reader that takes nothing once `run` is to end.
+    /// Abandons a reader that makes no progress once `run` is raised.
     pub fn until(self, run: &Stop) -> Self {
         Self { run: Some(run.clone()), ..self }
     }
 
+    /// Returns the alignment of chunks, bytes.
     pub fn align(&self) -> usize {
-        // pcap cannot be padded: its chunks are packed tightly and repacked by the sink.
+        // pcap cannot be padded: the sink repacks its chunks.
         if self.format == Format::Pcapng { self.align } else { 1 }
     }
 
+    /// Returns the rotation slots; `now_ns` decides the offset of the time zone.
     pub fn slots(&self, now_ns: u64) -> Slots {
-        let Kind::Folder(_, Some(time), names) = &self.kind else { return Slots::default() };
+        let TargetKind::Folder(_, Some(time), names) = &self.kind else { return Slots::default() };
         let slot_ns = time.as_nanos() as u64;
         // Midnight in local time is a boundary, for slots that divide a day.
         let offset_ns = (-names.zone_offset_ns(now_ns)).rem_euclid(slot_ns as i64) as u64;
         Slots { slot_ns, offset_ns }
     }
 
-    /// How it will be written, in words.
+    /// Describes how the output is written, such as `io_uring, O_DIRECT`.
     pub fn describe(&self) -> String {
         match &self.kind {
-            Kind::Stream(_) => STREAM.to_owned(),
-            Kind::Own(_, name) => (*name).to_owned(),
+            TargetKind::Stream(_) => STREAM.to_owned(),
+            TargetKind::Own(_, name) => (*name).to_owned(),
             _ => {
                 let engine = Wakeup::new().map_or("pwrite", |wakeup| Disk::new(&wakeup).name());
                 let cache =
@@ -120,16 +123,16 @@ impl Target {
         }
     }
 
-    /// What the user should know about it.
+    /// Returns a warning for the user.
     pub fn note(&self) -> Option<String> {
-        let is_cached = self.align == 1 && !matches!(self.kind, Kind::Stream(_) | Kind::Own(..));
+        let is_cached = self.align == 1 && !matches!(self.kind, TargetKind::Stream(_) | TargetKind::Own(..));
         is_cached.then(|| {
-            "the file system takes no direct writes: the page cache makes it slower, and kill -9 can cut the last block"
+            "the file system does not support O_DIRECT: the page cache is slower, and kill -9 can truncate the last block"
                 .to_owned()
         })
     }
 
-    /// Makes the sink. To be called on the writer's thread, to whose core the disk's helpers keep.
+    /// Creates the sink. Must be called on the writer's thread: io_uring's kernel threads stay on its core.
     pub fn into_sink(
         self,
         heading: Heading,
@@ -152,53 +155,53 @@ impl Target {
             gauges: gauges.clone(),
         };
         let sink: Box<dyn Sink> = match self.kind {
-            Kind::Stream(out) => {
+            TargetKind::Stream(out) => {
                 let stream = Stream::new(out, heading.clone(), stop.clone(), gauges.clone());
                 Box::new(match self.run {
                     Some(run) => stream.until(run),
                     None => stream,
                 })
             }
-            Kind::File(file, path) => {
-                // What was in it goes only now, when everything else has worked.
+            TargetKind::File(file, path) => {
+                // The old contents are removed only now, after everything else has succeeded.
                 file.set_len(0).map_err(|errno| Error::path("empty", &path, errno))?;
                 Box::new(Files::in_place(file, path, parts(Disk::new(&wakeup)))?)
             }
-            Kind::Folder(folder, ..) => Box::new(Files::in_folder(*folder, parts(Disk::new(&wakeup)))?),
-            Kind::Own(sink, _) => sink,
+            TargetKind::Folder(folder, ..) => Box::new(Files::in_folder(*folder, parts(Disk::new(&wakeup)))?),
+            TargetKind::Own(sink, _) => sink,
         };
         let Some(out) = self.live_copy else { return Ok(sink) };
         Ok(Box::new(Tee::new(sink, LiveCopy::start(out, stop)?, heading, gauges)))
     }
 }
 
-/// Opens where a copy goes: a pipe or a device, never a file, which would be as slow as the disk.
+/// Opens the pipe or device of the live copy; a file would be as slow as the disk.
 fn open_live_copy(output: &Output, stop: &Stop) -> Result<File> {
     match output {
         Output::Stdout => stdout(),
         Output::File(path) if is_stream(path) => open_stream(path, stop),
         _ => Err(Error::Plan(
-            "with --tee the packets go into a folder, and a copy to '-w -' or '-w PIPE': a file needs no copy"
+            "a live copy goes to standard output or a pipe, not to a file: a file can be read while it is written"
                 .into(),
         )),
     }
 }
 
-/// stdout; a file that is empty there is written as a file is, past the page cache.
-fn open_stdout() -> Result<(Kind, usize)> {
+/// Opens stdout; an empty file is written with O_DIRECT.
+fn open_stdout() -> Result<(TargetKind, usize)> {
     let mut stdout = stdout()?;
     let is_new = stdout.stream_position().is_ok_and(|at| at == 0)
         && stdout.metadata().is_ok_and(|meta| meta.len() == 0);
     match reopen(&stdout).filter(|_| is_new) {
-        Some((file, align)) => Ok((Kind::File(file, "/dev/stdout".into()), align)),
-        None => Ok((Kind::Stream(stdout), 1)),
+        Some((file, align)) => Ok((TargetKind::File(file, "/dev/stdout".into()), align)),
+        None => Ok((TargetKind::Stream(stdout), 1)),
     }
 }
 
-/// Leaves the offset of a file on stdout behind its end, for whoever writes there next.
+/// Moves the offset of a file on stdout to its end, for the next program that writes there.
 pub fn leave_stdout() {
     if let Ok(mut stdout) = stdout() {
-        // What is no file has no offset.
+        // Fails for a pipe, which has no offset.
         let _ = stdout.seek(SeekFrom::End(0));
     }
 }
@@ -208,12 +211,12 @@ fn stdout() -> Result<File> {
     fd.map(File::from).map_err(|errno| Error::path("write to", "stdout", errno))
 }
 
-/// Whether a path names something that only goes forward: a pipe, a device.
+/// Returns `true` for a pipe, a socket or a device.
 fn is_stream(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
 }
 
-/// Opens a pipe or a device. A named pipe that nobody reads yet is waited for, until the stop.
+/// Opens a pipe or a device. Waits for a reader of a named pipe, until the stop.
 fn open_stream(path: &Path, stop: &Stop) -> Result<File> {
     loop {
         match OpenOptions::new().write(true).custom_flags(nix::libc::O_NONBLOCK).open(path) {
@@ -225,8 +228,8 @@ fn open_stream(path: &Path, stop: &Stop) -> Result<File> {
     }
 }
 
-/// Opens FILE: direct where its file system takes it.
-fn open_file(path: &Path) -> Result<(Kind, usize)> {
+/// Opens a file, with O_DIRECT where the file system supports it.
+fn open_file(path: &Path) -> Result<(TargetKind, usize)> {
     let open = |flags| {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o640).custom_flags(flags);
@@ -240,16 +243,17 @@ fn open_file(path: &Path) -> Result<(Kind, usize)> {
     .map_err(failed)?;
     let (file, align) = match direct(&file) {
         Some(direct) => (file, direct.offset_align),
-        // O_DIRECT that is only pretended would still ask for alignment: opened again without.
+        // A file system that ignores O_DIRECT would still require alignment: reopen without.
         None => (open(0).map_err(failed)?, 1),
     };
     if lock_file(&file) == Lock::Held {
         return Err(Error::Plan(format!("another capture is writing {}", path.display())));
     }
-    Ok((Kind::File(file, path.to_owned()), align))
+    Ok((TargetKind::File(file, path.to_owned()), align))
 }
 
-/// A direct file in the folder, to see what it wants; `None` where O_DIRECT is refused.
+/// Opens an unnamed file with O_DIRECT in the folder, to find its alignment; `None` where O_DIRECT is
+/// refused.
 pub fn open_probe(dir: &Path) -> Result<Option<File>> {
     match open_unnamed(dir, true) {
         Ok(file) => Ok(Some(file)),
@@ -265,9 +269,8 @@ pub fn open_probe(dir: &Path) -> Result<Option<File>> {
     }
 }
 
-/// The file that stdout is, once more and past the page cache, and how writes to it are aligned. `None`
-/// where stdout is something else, is appended to, is stderr too, or lies on a file system that knows
-/// no direct writes.
+/// Reopens the file on stdout with O_DIRECT; returns it with its alignment. `None` where stdout is not a
+/// file, is appended to, is also stderr, or is on a file system without O_DIRECT.
 pub fn reopen(stdout: &File) -> Option<(File, usize)> {
     let flags = OFlag::from_bits_retain(fcntl(stdout, FcntlArg::F_GETFL).ok()?);
     let is_writable = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
@@ -284,7 +287,7 @@ pub fn reopen(stdout: &File) -> Option<(File, usize)> {
     Some((file, align))
 }
 
-/// Whether stderr leads to the same file: its words would be overwritten.
+/// Returns `true` if stderr is the same file: its messages would be overwritten.
 fn is_stderr(file: &File) -> bool {
     let stderr = std::io::stderr();
     match (fstat(file), fstat(stderr.as_fd())) {

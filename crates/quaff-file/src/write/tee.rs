@@ -1,8 +1,8 @@
-//! Files on disk, and a copy of them for who looks on.
+//! A sink with a live copy of its output.
 //!
-//! The disk comes first: it gets every chunk, whatever becomes of the copy. The copy is a capture of
-//! its own that begins with the run; a chunk for which it has no room is left out whole, and counters
-//! at the place and at the end say how many packets that were.
+//! Disk writes never wait for the live copy. The copy is a valid capture file that begins with the run;
+//! chunks that its reader misses are left out whole, counted, and recorded in its counters there and at
+//! the end.
 
 use super::Sink;
 use super::header::Heading;
@@ -15,47 +15,47 @@ use quaff_os::mem::Buffer;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A sink, and a copy of what goes into it.
+/// A sink, and a live copy of what it gets.
 pub(super) struct Tee {
     disk: Box<dyn Sink>,
-    /// `None` once it has ended.
-    onlooker: Option<LiveCopy>,
+    /// `None` after `finish`.
+    live_copy: Option<LiveCopy>,
     heading: Heading,
-    /// What each lane had counted with its last chunk.
+    /// The counts of each lane's last chunk.
     counts: Vec<Counts>,
-    /// What it said last, which may be ahead of its chunks.
+    /// The newest counts of each lane, which may be ahead of its chunks.
     noted: Vec<Counts>,
-    /// The same as `counts` for a run that had seen no other packets than those in the copy.
+    /// The counts of a run that had only the packets in the copy.
     copied: Vec<Counts>,
-    /// Interfaces described in the copy.
+    /// Number of interfaces described in the copy.
     described: usize,
     begun: bool,
-    /// Something was left out just before.
-    is_behind: bool,
-    /// Packets left out.
+    /// The last chunk was left out.
+    has_gap: bool,
+    /// Number of packets left out.
     lost: u64,
     gauges: Arc<WriterGauges>,
 }
 
 impl Tee {
-    /// What goes into `disk` is copied to `onlooker`, behind a `heading` of its own.
+    /// Creates a sink that copies the chunks for `disk` to `live_copy`, after a header of its own.
     pub(super) fn new(
         disk: Box<dyn Sink>,
-        onlooker: LiveCopy,
+        live_copy: LiveCopy,
         heading: Heading,
         gauges: Arc<WriterGauges>,
     ) -> Self {
         let lanes = heading.lanes;
         Self {
             disk,
-            onlooker: Some(onlooker),
+            live_copy: Some(live_copy),
             heading: Heading { align: 1, ..heading },
             counts: vec![Counts::default(); lanes],
             noted: vec![Counts::default(); lanes],
             copied: vec![Counts::default(); lanes],
             described: 0,
             begun: false,
-            is_behind: false,
+            has_gap: false,
             lost: 0,
             gauges,
         }
@@ -64,16 +64,16 @@ impl Tee {
     /// Copies a chunk, if there is room for it.
     fn copy(&mut self, lane: usize, chunk: &Chunk) {
         self.begin();
-        // How far the copy had come: before the chunk, since its packets are not in the counters yet.
-        let mark = if self.is_behind { self.last() } else { Vec::new() };
+        // Counters of the gap go before the chunk, whose packets they do not include.
+        let mark = if self.has_gap { self.last() } else { Vec::new() };
         let (more, described) = if self.described < chunk.interfaces {
             self.heading.more(self.described..chunk.interfaces)
         } else {
             (Vec::new(), self.described)
         };
-        let Some(onlooker) = &mut self.onlooker else { return };
-        self.is_behind = !onlooker.offer(&[&mark, &more, &chunk.buffer[..chunk.len]], chunk.packets);
-        if self.is_behind {
+        let Some(live_copy) = &mut self.live_copy else { return };
+        self.has_gap = !live_copy.offer(&[&mark, &more, &chunk.buffer[..chunk.len]], chunk.packets);
+        if self.has_gap {
             self.lost += chunk.packets;
             self.gauges.copy_lost.set(self.lost);
         } else {
@@ -86,21 +86,21 @@ impl Tee {
 
     fn begin(&mut self) {
         if !self.begun
-            && let Some(onlooker) = &mut self.onlooker
+            && let Some(live_copy) = &mut self.live_copy
         {
             let (first, described) = self.heading.first(&self.counts);
-            self.begun = onlooker.offer(&[&first], 0);
+            self.begun = live_copy.offer(&[&first], 0);
             self.described = described;
         }
     }
 
-    /// Counters that say what the copy lacks so far.
+    /// Returns counters that record the packets missing from the copy.
     fn last(&self) -> Vec<u8> {
         self.heading.last(&self.counts, &self.copied, self.described)
     }
 }
 
-/// Adds to what the copy has of a lane what a chunk has more than the one `before` it.
+/// Adds a chunk to the counts of a lane's copied packets; `before` are the counts of the previous chunk.
 fn count_copied(copied: &mut Counts, before: &Counts, chunk: &Chunk) {
     copied.packed += chunk.packets;
     for session in &chunk.counts.sessions {
@@ -148,13 +148,13 @@ impl Sink for Tee {
         self.begin();
         self.counts.clone_from(&self.noted);
         let last = self.last();
-        if let Some(onlooker) = &mut self.onlooker {
-            // Without room for it the copy ends without last words.
-            onlooker.offer(&[&last], 0);
+        if let Some(live_copy) = &mut self.live_copy {
+            // Without room the copy ends without the last counters.
+            live_copy.offer(&[&last], 0);
         }
         let written = self.disk.finish();
-        // The disk has all of it by now; the reader has the time that it needs for the rest.
-        let copied = self.onlooker.take().map(LiveCopy::finish);
+        // The reader gets time for the rest after the disk has everything.
+        let copied = self.live_copy.take().map(LiveCopy::finish);
         let mut tally = written?;
         tally.copy = copied.map(|mut copy| {
             copy.lost += self.lost;

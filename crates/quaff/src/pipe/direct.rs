@@ -70,7 +70,7 @@ impl DirectFile {
     }
 
     /// Deals with one ended write, if there is one.
-    fn settle_one(&mut self) -> Result<bool> {
+    fn complete_one(&mut self) -> Result<bool> {
         let Some(disk) = &mut self.disk else { return Ok(false) };
         let Some(Written { write, result }) = disk.reap().map_err(failed)? else { return Ok(false) };
         result.map_err(failed)?;
@@ -81,7 +81,7 @@ impl DirectFile {
 
     fn drain(&mut self) -> Result<()> {
         while self.disk.as_ref().is_some_and(|disk| disk.pending() > 0) {
-            if !self.settle_one()? {
+            if !self.complete_one()? {
                 self.wakeup.wait(PATIENCE)?;
             }
         }
@@ -124,7 +124,7 @@ impl Outlet for DirectFile {
 
     fn reap(&mut self) -> Result<Option<Buffer>> {
         if self.home.is_empty() {
-            self.settle_one()?;
+            self.complete_one()?;
         }
         Ok(self.home.pop_front())
     }

@@ -5,7 +5,7 @@ use super::{Outlet, Piece, PipeGauges};
 use crate::{Error, Result};
 use quaff_file::write::file::write_through_cache;
 use quaff_file::write::folder::{Ending, Folder};
-use quaff_file::write::name_template::Names;
+use quaff_file::write::name_template::NameTemplate;
 use quaff_file::write::plan::DirPlan;
 use quaff_file::write::repack::Repack;
 use quaff_file::write::target::open_probe;
@@ -66,7 +66,7 @@ struct Current {
 
 impl Files {
     pub(super) fn open(plan: DirPlan, wakeup: &Wakeup, gauges: &Arc<PipeGauges>) -> Result<Self> {
-        Names::new(&plan.name, Kind::Bytes.extension())?;
+        NameTemplate::new(&plan.name, Kind::Bytes.extension())?;
         let probe = open_probe(&plan.dir)?;
         let align = probe.as_ref().and_then(direct).map_or(1, |direct| direct.offset_align);
         let cutter = Cutter::new(plan.rotate_bytes.unwrap_or(u64::MAX));
@@ -137,7 +137,7 @@ impl Series {
     /// Writes the aligned part of what there is.
     fn submit(&mut self) -> Result<()> {
         while !self.repack.has_spare() {
-            self.settle_or_wait()?;
+            self.complete_or_wait()?;
         }
         let Some(current) = &mut self.current else { return Ok(()) };
         let Some((buffer, len)) = self.repack.take() else { return Ok(()) };
@@ -148,21 +148,21 @@ impl Series {
         disk.submit(write).map_err(|errno| Error::path("write", &current.path, errno))
     }
 
-    fn settle_one(&mut self) -> Result<bool> {
+    fn complete_one(&mut self) -> Result<bool> {
         let (Some(disk), Some(current)) = (&mut self.disk, &mut self.current) else { return Ok(false) };
         let failed = |errno| Error::path("write", &current.path, errno);
         let Some(Written { write, result }) = disk.reap().map_err(failed)? else { return Ok(false) };
         result.map_err(failed)?;
         current.written = write.offset + write.len as u64;
-        self.repack.give_back(write.buffer);
+        self.repack.recycle(write.buffer);
         if let Some(mark) = self.marks.pop_front() {
             self.gauges.written.set(mark);
         }
         Ok(true)
     }
 
-    fn settle_or_wait(&mut self) -> Result<()> {
-        if !self.settle_one()? {
+    fn complete_or_wait(&mut self) -> Result<()> {
+        if !self.complete_one()? {
             self.wakeup.wait(PATIENCE)?;
         }
         Ok(())
@@ -177,7 +177,7 @@ impl Series {
         self.flushed_ns = steady_ns();
         self.submit()?;
         while self.pending() > 0 {
-            self.settle_or_wait()?;
+            self.complete_or_wait()?;
         }
         let Some(current) = &mut self.current else { return Ok(()) };
         if let Some(tail) = self.repack.tail() {
@@ -196,14 +196,14 @@ impl Series {
         if let (Some(folder), Some(current)) = (&mut self.folder, self.current.take()) {
             self.files += 1;
             folder.finish(current.file, current.path, current.offset + bytes_left);
-            folder.hear_all();
+            folder.collect_finished();
         }
         self.trouble()
     }
 
     /// What the folder has found wrong with a file that was finished.
     fn trouble(&mut self) -> Result<()> {
-        match self.folder.as_mut().and_then(|folder| folder.trouble.take()) {
+        match self.folder.as_mut().and_then(|folder| folder.failure.take()) {
             Some((path, errno)) => Err(Error::path("bring to disk", path, errno)),
             None => Ok(()),
         }
@@ -215,7 +215,7 @@ impl Outlet for Files {
         let series = &mut self.series;
         self.cutter.feed(&piece.buffer[piece.again..piece.len], &mut |out| series.take(out))?;
         self.home = Some(piece.buffer);
-        while series.settle_one()? {}
+        while series.complete_one()? {}
         if steady_ns() - series.flushed_ns >= FLUSH_NS && series.pending() == 0 {
             series.flush()?;
         }
@@ -237,7 +237,7 @@ impl Outlet for Files {
             series.end()?;
         }
         if let Some(folder) = &mut series.folder {
-            folder.settle();
+            folder.finish_all();
         }
         series.trouble()
     }

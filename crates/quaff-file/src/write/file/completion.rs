@@ -1,7 +1,7 @@
-//! What becomes of writes: packets are counted, buffers go home, files end, and after a failure the
-//! file that it hit is cut back to what is valid.
+//! Completions of writes: packets are counted, buffers are freed, and files end. After a failed write its
+//! file is truncated to the last valid byte.
 
-use super::{Files, PATIENCE, Share, Tag};
+use super::{Files, Share, Tag, WAIT_MAX};
 use crate::write::folder::is_full;
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
@@ -11,12 +11,12 @@ use quaff_os::stop::Reason;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl Files {
-    /// Deals with one ended write, if there is one.
-    pub(super) fn settle_one(&mut self) -> Result<bool> {
+    /// Handles one completed write; `false` when none has completed.
+    pub(super) fn complete_one(&mut self) -> Result<bool> {
         self.end_files();
         let reaped = self.disk.reap().map_err(|errno| Error::path("write", &self.current.path, errno))?;
         let Some(Written { write, result }) = reaped else { return Ok(false) };
@@ -24,54 +24,55 @@ impl Files {
         self.tally.write_high_ns = self.tally.write_high_ns.max(now_ns - self.progress_ns);
         self.progress_ns = now_ns;
         match result {
-            Ok(()) => self.settle_written(write),
+            Ok(()) => self.on_written(write),
             Err(error) if is_full(&error) && self.make_room(write.len) => {
-                self.disk.retry(write).map_err(|errno| Error::path("write", &self.current.path, errno))?;
+                let path = self.path_of(&write.file);
+                self.disk.retry(write).map_err(|errno| Error::path("write", path, errno))?;
             }
-            Err(error) => self.settle_failed(&error, write),
+            Err(error) => self.on_failed(&error, write),
         }
         self.end_files();
         Ok(true)
     }
 
-    pub(super) fn settle_ready(&mut self) -> Result<()> {
-        while self.settle_one()? {}
+    pub(super) fn complete_ready(&mut self) -> Result<()> {
+        while self.complete_one()? {}
         Ok(())
     }
 
-    pub(super) fn settle_or_wait(&mut self) -> Result<()> {
-        if !self.settle_one()? {
-            self.wakeup.wait(PATIENCE)?;
+    pub(super) fn complete_or_wait(&mut self) -> Result<()> {
+        if !self.complete_one()? {
+            self.wakeup.wait(WAIT_MAX)?;
         }
         Ok(())
     }
 
     pub(super) fn drain(&mut self) -> Result<()> {
         while self.disk.pending() > 0 {
-            self.settle_or_wait()?;
+            self.complete_or_wait()?;
         }
         self.end_files();
         Ok(())
     }
 
-    fn settle_written(&mut self, write: Write) {
+    fn on_written(&mut self, write: Write) {
         if let Some(folder) = &mut self.folder {
-            folder.has_room();
+            folder.note_success();
         }
         let bytes = write.len as u64;
         match self.tags.pop_front() {
             Some(Tag::Packets(share, counts)) => {
                 self.written[share.lane] = counts;
                 self.count_written(share.packets, bytes);
-                self.home.push_back((share.lane, write.buffer));
+                self.free_buffers.push_back((share.lane, write.buffer));
             }
-            Some(Tag::Repacked) => self.settle_repacked(write),
+            Some(Tag::Repacked) => self.on_repacked_written(write),
             _ => self.count_written(0, bytes),
         }
     }
 
-    /// A write failed for good: it and all behind it are lost, and its file ends before it.
-    fn settle_failed(&mut self, error: &io::Error, write: Write) {
+    /// After a write that failed for good: it and all later writes are lost, and its file ends before it.
+    fn on_failed(&mut self, error: &io::Error, write: Write) {
         let (file, offset) = (write.file.clone(), write.offset);
         let mut ends = Vec::new();
         let abandoned: Vec<_> = std::iter::once(write).chain(self.disk.abandon()).collect();
@@ -82,9 +83,9 @@ impl Files {
             match self.tags.pop_front() {
                 Some(Tag::Packets(share, _)) => {
                     self.count_lost(share);
-                    self.home.push_back((share.lane, write.buffer));
+                    self.free_buffers.push_back((share.lane, write.buffer));
                 }
-                Some(Tag::Repacked) => self.give_back(write.buffer),
+                Some(Tag::Repacked) => self.recycle(write.buffer),
                 _ => {}
             }
         }
@@ -92,17 +93,26 @@ impl Files {
         self.fail_file(error, file, offset);
     }
 
-    /// The output ends because of a file, of which nothing is valid from `offset` on.
+    /// Ends the output because of a failed write; nothing in `file` is valid from `offset` on.
     pub(super) fn fail_file(&mut self, error: &io::Error, file: Arc<File>, offset: u64) {
-        let path = self.current.path.clone();
+        let path = self.path_of(&file);
         self.fail(&path, error);
-        let valid = self.give_up_records().unwrap_or(offset);
-        // What is cut off does not count.
+        let valid = self.abandon_records().unwrap_or(offset);
+        // Bytes that are truncated do not count.
         self.tally.bytes = (self.tally.bytes + valid).saturating_sub(offset);
-        self.hit.get_or_insert((file, valid));
+        self.damaged.get_or_insert((file, valid));
     }
 
-    /// The output ends.
+    /// Returns the path of a file that is being written, or that has ended with writes pending.
+    fn path_of(&self, file: &Arc<File>) -> PathBuf {
+        let ended = self.tags.iter().find_map(|tag| match tag {
+            Tag::End { file: ended, path, .. } if Arc::ptr_eq(ended, file) => Some(path),
+            _ => None,
+        });
+        ended.unwrap_or(&self.current.path).clone()
+    }
+
+    /// Ends the output because of an error at `path`.
     pub(super) fn fail(&mut self, path: &Path, error: &io::Error) {
         self.broken = true;
         self.stop.raise(if is_full(error) {
@@ -112,20 +122,21 @@ impl Files {
         });
     }
 
-    /// Ends files whose last write has ended.
+    /// Ends the files whose last write has completed.
     pub(super) fn end_files(&mut self) {
         while let Some(Tag::End { file, path, bytes }) =
             self.tags.pop_front_if(|tag| matches!(tag, Tag::End { .. }))
         {
-            let bytes = match self.hit.take() {
+            let bytes = match self.damaged.take() {
                 None => bytes,
-                Some((hit, cut)) if Arc::ptr_eq(&hit, &file) => {
-                    let bytes = self.last_words(&file, cut);
-                    self.hit = Some((hit, bytes));
+                Some((damaged, valid)) if Arc::ptr_eq(&damaged, &file) => {
+                    let bytes = self.write_trailer(&file, valid);
+                    self.damaged = Some((damaged, bytes));
                     bytes
                 }
-                before => {
-                    self.hit = before;
+                // A file after the damaged one holds nothing.
+                earlier => {
+                    self.damaged = earlier;
                     0
                 }
             };
@@ -137,39 +148,39 @@ impl Files {
                 }
                 None => {
                     self.tally.files += 1;
-                    // What was set aside behind the end is given back; if not, it does no harm.
+                    // Frees the space preallocated after the end; keeping it does no harm.
                     let _ = file.set_len(bytes);
-                    // What went through the page cache may still fail on its way to the disk.
-                    self.trouble = file.sync_data().err().map(|error| (path, error));
+                    // Writes through the page cache may still fail on their way to the disk.
+                    self.sync_failure = file.sync_data().err().map(|error| (path, error));
                 }
             }
         }
     }
 
-    /// After a failure: cuts a file back to what is valid, and adds what was lost if there is room.
-    /// Returns how long the file is now.
-    fn last_words(&mut self, file: &File, cut: u64) -> u64 {
-        // What was set aside behind the end goes first, so that there may be room for a few words.
-        let _ = file.set_len(cut);
+    /// After a failure: truncates a file to its `valid` bytes, and appends the last counters if there is
+    /// room. Returns the new length of the file.
+    fn write_trailer(&mut self, file: &File, valid: u64) -> u64 {
+        // The space preallocated after the end is freed first: it may make room for the counters.
+        let _ = file.set_len(valid);
         let last = self.heading.last(&self.counts, &self.written, usize::MAX);
         if last.is_empty() {
-            return cut;
+            return valid;
         }
-        let Ok(mut buffer) = Buffer::new(last.len()) else { return cut };
+        let Ok(mut buffer) = Buffer::new(last.len()) else { return valid };
         buffer[..last.len()].copy_from_slice(&last);
-        match file.write_all_at(&buffer[..last.len()], cut) {
+        match file.write_all_at(&buffer[..last.len()], valid) {
             Ok(()) => {
                 self.tally.bytes += last.len() as u64;
-                cut + last.len() as u64
+                valid + last.len() as u64
             }
             Err(_) => {
-                let _ = file.set_len(cut);
-                cut
+                let _ = file.set_len(valid);
+                valid
             }
         }
     }
 
-    /// Makes room for so many bytes on a full disk, if there is a rule that allows it.
+    /// Makes room for `bytes` on a full disk, if the retention rules allow it.
     pub(super) fn make_room(&mut self, bytes: usize) -> bool {
         self.folder.as_mut().is_some_and(|folder| folder.make_room(bytes as u64))
     }

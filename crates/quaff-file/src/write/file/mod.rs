@@ -1,17 +1,17 @@
-//! Files on disk: chunks become writes, in order, past the page cache where the disk allows it.
+//! Files on disk: chunks become writes, in order, past the page cache where the file system allows it.
 //!
 //! ```text
-//!   chunk → write ─┐ in order
-//!   first, last ───┼──────────→ Disk → completions → buffers go home, packets are counted
+//!   chunk ─────────┐ in order
+//!   header blocks ─┼──────────→ Disk → completions → buffers are freed, packets are counted
 //!   end of file ───┘
 //! ```
 //!
-//! A packet is counted as written when the write that holds it has ended.
+//! A packet is counted as written when the write that holds it has completed.
 //!
-//! | room | what it does |
+//! | module | contents |
 //! |---|---|
-//! | [`settle`] | what becomes of writes that have ended, well or not, and of files whose last one has |
-//! | [`records`] | pcap, whose records go over the edges of aligned writes |
+//! | [`completion`] | completed and failed writes, and the ends of files |
+//! | [`records`] | pcap, whose records straddle the edges of aligned writes |
 
 mod completion;
 mod records;
@@ -38,38 +38,39 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Space is set aside ahead of a file that grows in place, in steps of so many bytes.
+/// A file that grows in place is preallocated in steps of this size.
 const SET_ASIDE_BYTES: u64 = 256 << 20;
-/// What the description of an interface takes, with its first counters, about.
+/// Approximate size of an interface description with its first counters.
 const INTERFACE_BYTES: u64 = 512;
-/// How long nothing happens at the most before the sink looks around.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// Longest wait between two calls of `tick`, and for a completion.
+const WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// One file in place, or a folder of files.
 #[derive(Debug)]
 pub struct Files {
-    /// Ends every file and begins the next, in a rotation.
+    /// `None` for one file in place.
     folder: Option<Folder>,
     current: Current,
     heading: Heading,
     disk: Disk,
-    /// What each pending write is, oldest first; ends of files stand between.
+    /// The purpose of each pending write, oldest first, and the ends of files between them.
     tags: VecDeque<Tag>,
     /// pcap on an aligned disk.
     records: Option<Records>,
-    home: VecDeque<(usize, Buffer)>,
+    free_buffers: VecDeque<(usize, Buffer)>,
     counts: Vec<Counts>,
-    /// What each lane had counted with the last chunk of it that is written.
+    /// The counts of each lane's last written chunk.
     written: Vec<Counts>,
-    /// Set by a failure that ends the output.
+    /// Set by a failure; later packets are lost.
     broken: bool,
-    /// The file that it hit, and how much of that is valid. Files after it hold nothing.
-    hit: Option<(Arc<File>, u64)>,
-    /// A file that may not be on disk, though all its writes ended well.
-    trouble: Option<(PathBuf, io::Error)>,
-    /// Whether the end of the current file is in the queue.
+    /// The file with the failed write, and its valid length. Files after it hold nothing.
+    damaged: Option<(Arc<File>, u64)>,
+    /// A file that could not be synced after all its writes completed, and the error.
+    sync_failure: Option<(PathBuf, io::Error)>,
+    /// The end of the current file is queued.
     ended: bool,
     slots: Slots,
+    /// Steady time of the last completion, or of the first pending write.
     progress_ns: u64,
     tally: WriterTally,
     wakeup: Wakeup,
@@ -77,30 +78,26 @@ pub struct Files {
     gauges: Arc<WriterGauges>,
 }
 
-/// What the parts of [`Files`] need from outside.
+/// The parts that [`Files`] are made of.
 pub struct Parts {
-    /// First and last blocks.
     pub heading: Heading,
-    /// How bytes get to disk.
     pub disk: Disk,
-    /// pcap on an aligned disk needs it.
+    /// Needed for pcap with aligned writes.
     pub repack: Option<Repack>,
-    /// Rotation slots.
     pub slots: Slots,
-    /// Signalled by the disk.
+    /// Signalled by completed writes.
     pub wakeup: Wakeup,
-    /// Raised when the output cannot go on.
+    /// Raised when the output fails.
     pub stop: Stop,
-    /// What others can see.
     pub gauges: Arc<WriterGauges>,
 }
 
-/// Where rotation slots lie in time.
+/// The rotation slots of `rotate_time`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Slots {
-    /// Length, ns; 0 is one slot for ever.
+    /// Length, ns; 0 is one endless slot.
     pub slot_ns: u64,
-    /// Where slots begin, ns after midnight UTC.
+    /// Start of a slot, ns after midnight UTC.
     pub offset_ns: u64,
 }
 
@@ -109,16 +106,16 @@ pub struct Slots {
 struct Current {
     file: Arc<File>,
     path: PathBuf,
-    /// Bytes handed to the disk.
+    /// Bytes submitted.
     offset: u64,
-    /// Bytes set aside; `u64::MAX` when that is somebody else's business, or impossible.
+    /// Bytes preallocated; `u64::MAX` when the folder does it, or the file system cannot.
     set_aside: u64,
     packets: u64,
-    /// Interfaces that it describes.
+    /// Number of interfaces described in the file.
     described: usize,
 }
 
-/// Packets of a lane.
+/// A number of packets from one lane.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     lane: usize,
@@ -127,25 +124,25 @@ struct Share {
 
 #[derive(Debug)]
 enum Tag {
-    /// A chunk, whose buffer is the lane's, and what the lane had counted with it.
+    /// A chunk in the lane's own buffer, and the lane's counts with it.
     Packets(Share, Counts),
-    /// A first or a last block.
-    Own,
-    /// A buffer of the repacker.
+    /// Blocks written by the sink itself: section header, interfaces, counters.
+    FileBlocks,
+    /// A buffer of [`Repack`].
     Repacked,
-    /// No write: the file before is complete, at so many bytes.
+    /// No write: all writes of the file have been submitted; its length is `bytes`.
     End { file: Arc<File>, path: PathBuf, bytes: u64 },
 }
 
 impl Files {
-    /// Writes one file in place.
+    /// Creates a sink that writes one file in place.
     pub fn in_place(file: File, path: PathBuf, parts: Parts) -> Result<Self> {
         let current =
             Current { file: Arc::new(file), path, offset: 0, set_aside: 0, packets: 0, described: 0 };
         Self::new(None, current, parts)
     }
 
-    /// Writes files in a folder, the first of them from now on.
+    /// Creates a sink that writes a folder of files, and begins the first.
     pub fn in_folder(mut folder: Folder, parts: Parts) -> Result<Self> {
         let counts = vec![Counts::default(); parts.heading.lanes];
         let (first, described) = first_direct(&parts.heading, &counts, parts.repack.is_some());
@@ -168,12 +165,12 @@ impl Files {
             stop: parts.stop,
             gauges: parts.gauges,
             tags: VecDeque::new(),
-            home: VecDeque::new(),
+            free_buffers: VecDeque::new(),
             counts: vec![Counts::default(); lanes],
             written: vec![Counts::default(); lanes],
             broken: false,
-            hit: None,
-            trouble: None,
+            damaged: None,
+            sync_failure: None,
             ended: false,
             progress_ns: 0,
             tally: WriterTally::default(),
@@ -182,7 +179,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Hands the disk a write at the end of the current file.
+    /// Submits a write at the end of the current file.
     fn submit(&mut self, buffer: Buffer, len: usize, tag: Tag) -> Result<()> {
         if self.current.offset + len as u64 > self.current.set_aside {
             let is_set = preallocate(&self.current.file, self.current.set_aside, SET_ASIDE_BYTES);
@@ -197,7 +194,7 @@ impl Files {
         self.disk.submit(write).map_err(|errno| Error::path("write", &self.current.path, errno))
     }
 
-    fn put_own(&mut self, bytes: &[u8]) -> Result<()> {
+    fn put_blocks(&mut self, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -206,13 +203,13 @@ impl Files {
         }
         let mut buffer = Buffer::new(bytes.len())?;
         buffer[..bytes.len()].copy_from_slice(bytes);
-        self.submit(buffer, bytes.len(), Tag::Own)
+        self.submit(buffer, bytes.len(), Tag::FileBlocks)
     }
 
-    /// Ends the current file: last blocks, and its end in the queue. When it breaks meanwhile, its
-    /// end is still to come.
+    /// Writes the last blocks of the current file and queues its end. After a failure meanwhile,
+    /// `finish` queues the end.
     fn end_current(&mut self) -> Result<()> {
-        self.put_own(&self.heading.last(&self.counts, &self.counts, self.current.described))?;
+        self.put_blocks(&self.heading.last(&self.counts, &self.counts, self.current.described))?;
         let carried = self.end_records()?;
         if self.broken {
             return Ok(());
@@ -223,7 +220,7 @@ impl Files {
         Ok(())
     }
 
-    /// Begins the current file, unless the folder has done so.
+    /// Writes the header of the current file, unless the folder has written it.
     fn begin_current(&mut self) -> Result<()> {
         if self.current.offset > 0 {
             self.tally.bytes += self.current.offset;
@@ -231,28 +228,28 @@ impl Files {
         }
         let (first, described) = self.heading.first(&self.counts);
         self.current.described = described;
-        self.put_own(&first)
+        self.put_blocks(&first)
     }
 
-    /// Describes what has been found since the file began, before a chunk that speaks of it.
+    /// Describes the interfaces found since the file began, before a chunk that refers to them.
     fn describe(&mut self, interfaces: usize) -> Result<()> {
         if self.current.described >= interfaces {
             return Ok(());
         }
         let (more, described) = self.heading.more(self.current.described..interfaces);
         self.current.described = described;
-        self.put_own(&more)
+        self.put_blocks(&more)
     }
 
-    /// Goes on to the next file, which begins at `time_ns`.
-    fn roll(&mut self, time_ns: u64) -> Result<()> {
+    /// Ends the current file and begins the next, whose first packet is of `time_ns`.
+    fn rotate(&mut self, time_ns: u64) -> Result<()> {
         if self.folder.is_none() || self.broken {
             return Ok(());
         }
-        self.settle_ready()?;
+        self.complete_ready()?;
         let ending_max = self.folder.as_ref().map_or(u64::MAX, Folder::ending_max);
         while self.ending().files >= ending_max && !self.broken {
-            self.settle_or_wait()?;
+            self.complete_or_wait()?;
         }
         if !self.broken {
             self.end_current()?;
@@ -271,7 +268,7 @@ impl Files {
                 self.begin_current()
             }
             Err(Error::Path { errno, path, .. }) => {
-                // The old files are complete; there is no new one to lose anything of.
+                // The old files are complete, and no file is being written.
                 self.fail(&path, &errno);
                 Ok(())
             }
@@ -279,7 +276,7 @@ impl Files {
         }
     }
 
-    /// Files whose end is in the queue.
+    /// Returns the files whose end is queued.
     fn ending(&self) -> Ending {
         let mut ending = Ending::default();
         for tag in &self.tags {
@@ -292,8 +289,8 @@ impl Files {
     }
 }
 
-/// The first bytes of a file, where they can be written before it has a name: pcap on an aligned
-/// disk has to put them together with its first packets.
+/// Returns the header that is written before the file has a name; empty for pcap with aligned writes,
+/// where the header shares a write with the first packets.
 fn first_direct(heading: &Heading, counts: &[Counts], is_repacked: bool) -> (Vec<u8>, usize) {
     if is_repacked { (Vec::new(), 0) } else { heading.first(counts) }
 }
@@ -305,7 +302,7 @@ impl Sink for Files {
         let new = chunk.interfaces.saturating_sub(self.current.described) as u64 * INTERFACE_BYTES;
         let room = self.current.offset + carried + chunk.len as u64 + new + 3 * self.heading.align as u64;
         if room > rotate_bytes && self.current.packets > 0 {
-            self.roll(chunk.first_ns)?;
+            self.rotate(chunk.first_ns)?;
         }
         if !self.broken {
             self.describe(chunk.interfaces)?;
@@ -314,13 +311,13 @@ impl Sink for Files {
         let share = Share { lane, packets: chunk.packets };
         if self.broken {
             self.count_lost(share);
-            self.home.push_back((lane, chunk.buffer));
+            self.free_buffers.push_back((lane, chunk.buffer));
             return Ok(());
         }
         self.current.packets += chunk.packets;
         if self.records.is_some() {
             self.repack(share, &chunk.buffer[..chunk.len])?;
-            self.home.push_back((lane, chunk.buffer));
+            self.free_buffers.push_back((lane, chunk.buffer));
             return Ok(());
         }
         self.submit(chunk.buffer, chunk.len, Tag::Packets(share, chunk.counts))
@@ -331,18 +328,18 @@ impl Sink for Files {
     }
 
     fn turn(&mut self, slot: u64) -> Result<()> {
-        self.roll(slot * self.slots.slot_ns + self.slots.offset_ns)
+        self.rotate(slot * self.slots.slot_ns + self.slots.offset_ns)
     }
 
     fn tick(&mut self) -> Result<()> {
         let ending = self.ending();
         if let Some(folder) = &mut self.folder {
             if self.ended {
-                folder.hear_all();
+                folder.collect_finished();
             } else {
                 folder.tick(self.current.offset, ending);
             }
-            if let Some((path, error)) = &folder.trouble {
+            if let Some((path, error)) = &folder.failure {
                 self.stop.raise(Reason::WriteError(format!("{}: {error}", path.display())));
             }
         }
@@ -351,21 +348,21 @@ impl Sink for Files {
 
     fn reap(&mut self) -> Result<Option<(usize, Buffer)>> {
         loop {
-            if let Some(home) = self.home.pop_front() {
-                return Ok(Some(home));
+            if let Some(free) = self.free_buffers.pop_front() {
+                return Ok(Some(free));
             }
-            if !self.settle_one()? {
+            if !self.complete_one()? {
                 return Ok(None);
             }
         }
     }
 
     fn pending(&self) -> usize {
-        self.disk.pending() + self.home.len()
+        self.disk.pending() + self.free_buffers.len()
     }
 
     fn patience(&self) -> Duration {
-        PATIENCE
+        WAIT_MAX
     }
 
     fn finish(&mut self) -> Result<WriterTally> {
@@ -380,17 +377,16 @@ impl Sink for Files {
         }
         self.end_files();
         if let Some(folder) = &mut self.folder {
-            folder.settle();
+            folder.finish_all();
             self.tally.pruned = folder.pruned();
-            self.tally.after = folder.finish_after();
-            self.trouble = folder.trouble.take();
+            self.tally.after = folder.finish_post_rotate();
+            self.sync_failure = folder.failure.take();
         }
-        if let Some((path, error)) = self.trouble.take() {
+        if let Some((path, error)) = self.sync_failure.take() {
             self.stop.raise(Reason::WriteError(format!("{}: {error}", path.display())));
-            // What ended the run first stays its reason, but a run whose file may not be there has
-            // failed, whatever ended it.
+            // The first reason to stop is kept, but a run whose file may not be on disk has failed.
             if !matches!(self.stop.reason(), Some(Reason::WriteError(_) | Reason::DiskFull)) {
-                return Err(Error::path("bring to disk", path, error));
+                return Err(Error::path("sync", path, error));
             }
         }
         Ok(self.tally.clone())

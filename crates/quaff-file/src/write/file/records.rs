@@ -1,5 +1,5 @@
-//! pcap on an aligned disk. Records go over the edges of writes, so a chunk is written when its last
-//! byte is, and a file that breaks is cut where the last whole chunk ends.
+//! pcap with aligned writes. Records straddle the edges of writes, so a chunk counts as written with its
+//! last byte, and after a failure the file is truncated to the end of the last complete chunk.
 
 use super::{Files, Share, Tag};
 use crate::Result;
@@ -13,13 +13,13 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-/// The repacker, and the chunks in it and in writes under way.
+/// The repacker, and the chunks in it and in pending writes.
 #[derive(Debug)]
 pub(super) struct Records {
     repack: Repack,
-    /// Chunks that are not written to their end, and where in the file they end; oldest first.
+    /// Incomplete chunks and the file offsets of their ends, oldest first.
     chunks: VecDeque<(Share, u64)>,
-    /// Where the last chunk ends that is.
+    /// File offset of the end of the last complete chunk.
     kept: u64,
 }
 
@@ -28,12 +28,13 @@ impl Records {
         Self { repack, chunks: VecDeque::new(), kept: 0 }
     }
 
-    /// Bytes that are in no write yet.
+    /// Returns the number of bytes not submitted yet.
     pub(super) fn carried(&self) -> u64 {
         self.repack.carried() as u64
     }
 
-    /// The file is written up to `offset`: how many packets that completes.
+    /// Records that the file is written up to `offset`; returns the packets of the chunks that this
+    /// completes.
     fn reach(&mut self, offset: u64) -> u64 {
         let mut packets = 0;
         while let Some((share, end)) = self.chunks.pop_front_if(|(_, end)| *end <= offset) {
@@ -43,7 +44,7 @@ impl Records {
         packets
     }
 
-    /// Begins anew, for another file.
+    /// Resets the state for another file.
     fn clear(&mut self) {
         self.repack.clear();
         self.kept = 0;
@@ -51,8 +52,8 @@ impl Records {
 }
 
 impl Files {
-    /// Takes a chunk, or a file header, and writes what is full. After a failure its packets are
-    /// counted as lost.
+    /// Takes a chunk or a file header, and submits full buffers. After a failure the packets are counted
+    /// as lost.
     pub(super) fn repack(&mut self, share: Share, mut bytes: &[u8]) -> Result<()> {
         if let Some(records) = &mut self.records {
             let end = self.current.offset + records.carried() + bytes.len() as u64;
@@ -70,10 +71,10 @@ impl Files {
         Ok(())
     }
 
-    /// Writes the aligned part of what has been repacked; waits for a spare buffer if it has to.
+    /// Submits the aligned part of the repacked bytes; waits for a spare buffer.
     fn submit_repacked(&mut self) -> Result<()> {
         while !self.broken && self.records.as_ref().is_some_and(|records| !records.repack.has_spare()) {
-            self.settle_or_wait()?;
+            self.complete_or_wait()?;
         }
         if self.broken {
             return Ok(());
@@ -84,7 +85,7 @@ impl Files {
         }
     }
 
-    /// Brings what there is into the file while no write is under way.
+    /// Writes all repacked bytes while no write is pending.
     pub(super) fn flush_records(&mut self) -> Result<()> {
         if self.records.is_some() && !self.broken && self.disk.pending() == 0 {
             self.submit_repacked()?;
@@ -95,8 +96,7 @@ impl Files {
         Ok(())
     }
 
-    /// Writes all that is left for a file that ends. Returns how many bytes of it lie behind the
-    /// last aligned write.
+    /// Writes the rest of a file that ends. Returns the number of bytes after the last aligned write.
     pub(super) fn end_records(&mut self) -> Result<u64> {
         if self.records.is_none() {
             return Ok(0);
@@ -116,8 +116,8 @@ impl Files {
         Ok(carried)
     }
 
-    /// Writes what is left behind the last aligned byte, through the page cache. Only while no
-    /// other write is under way. It is written again with what follows, and counts as bytes then.
+    /// Writes the bytes after the last aligned one through the page cache, while no other write is
+    /// pending. They are written again with the next aligned write, and counted as bytes then.
     fn write_tail(&mut self) {
         let Some(records) = &mut self.records else { return };
         let Some(tail) = records.repack.tail() else { return };
@@ -137,21 +137,21 @@ impl Files {
         }
     }
 
-    pub(super) fn settle_repacked(&mut self, write: Write) {
+    pub(super) fn on_repacked_written(&mut self, write: Write) {
         let end = write.offset + write.len as u64;
         let packets = self.records.as_mut().map_or(0, |records| records.reach(end));
         self.count_written(packets, write.len as u64);
-        self.give_back(write.buffer);
+        self.recycle(write.buffer);
     }
 
-    pub(super) fn give_back(&mut self, buffer: Buffer) {
+    pub(super) fn recycle(&mut self, buffer: Buffer) {
         if let Some(records) = &mut self.records {
-            records.repack.give_back(buffer);
+            records.repack.recycle(buffer);
         }
     }
 
-    /// After a failure: what is not written to its end is lost. Returns where the file is to be cut.
-    pub(super) fn give_up_records(&mut self) -> Option<u64> {
+    /// After a failure: counts the incomplete chunks as lost. Returns the valid length of the file.
+    pub(super) fn abandon_records(&mut self) -> Option<u64> {
         let records = self.records.as_mut()?;
         let (chunks, kept) = (std::mem::take(&mut records.chunks), records.kept);
         chunks.into_iter().for_each(|(share, _)| self.count_lost(share));
@@ -159,6 +159,7 @@ impl Files {
     }
 }
 
+/// Writes `bytes` at an unaligned `offset` of a file that is open for O_DIRECT, through the page cache.
 pub fn write_through_cache(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     File::options().write(true).open(path)?.write_all_at(bytes, offset)
