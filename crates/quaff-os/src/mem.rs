@@ -9,9 +9,9 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 /// The size of a transparent huge page on x86-64 and on arm64 with 4 KiB pages.
-pub const HUGE_BYTES: usize = 2 << 20;
+pub(crate) const HUGE_BYTES: usize = 2 << 20;
 
-/// An anonymous mapping with one owner. Zeroed, and aligned to a page, or to [`HUGE_BYTES`] when it is
+/// An anonymous mapping with one owner. Zeroed, and aligned to a page, or to 2 MiB when it is
 /// at least that large.
 #[derive(Debug)]
 pub struct Buffer {
@@ -102,7 +102,7 @@ pub fn prefetch(bytes: &[u8], at: usize) {
 }
 
 /// The size of a page, in bytes.
-pub fn page_bytes() -> usize {
+pub(crate) fn page_bytes() -> usize {
     // SAFETY: sysconf reads a constant.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }

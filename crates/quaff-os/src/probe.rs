@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 
 /// CAP_IPC_LOCK (linux/capability.h): may lock memory without limit.
-pub const CAP_IPC_LOCK: u32 = 14;
+const CAP_IPC_LOCK: u32 = 14;
 
 /// CAP_SYS_NICE: may raise scheduling priority.
 pub const CAP_SYS_NICE: u32 = 23;

@@ -12,7 +12,7 @@ mod tc;
 pub use change::{VethEnd, VethPlan};
 pub use tc::Hook;
 
-use crate::stats::LinkStats;
+use crate::link_counters::LinkStats;
 use crate::{Error, Result};
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::RouteNetlinkMessage;

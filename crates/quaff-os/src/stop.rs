@@ -1,37 +1,34 @@
-//! How a run ends: one flag, the first reason, and wakeups for those who are asleep.
-//!
-//! [`Stop`] is how a run is told to end, [`Ends`] how it tells that it has.
+//! The end of a run: [`Stop`] requests it, with the first reason and the wakeups of waiting threads; [`Ends`]
+//! reports that all threads have ended.
 
 use crate::wakeup::Wakeup;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Why a run ended.
+/// The reason why a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// SIGINT, SIGTERM.
     Signal,
-    /// `--count` was reached.
+    /// The packet limit was reached.
     Count,
-    /// The files that were read have ended.
+    /// All input files are read.
     InputEnded,
-    /// `--duration` was over.
+    /// The time limit was reached.
     Duration,
-    /// The reader of our output went away. That is success.
+    /// The reader of the output closed it. This is a success.
     OutputClosed,
-    /// No room on the disk, and no rule that says what may go.
+    /// The disk is full, and no retention rule permits to remove files.
     DiskFull,
-    /// A write failed.
     WriteError(String),
-    /// An interface went away for good.
+    /// An interface was removed.
     InterfaceGone(String),
-    /// A thread failed.
     Failed(String),
 }
 
-/// The flag. Clones are the same one.
+/// The flag that ends a run. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
     inner: Arc<Inner>,
@@ -50,55 +47,57 @@ impl Stop {
         self.inner.wakeups.lock().unwrap_or_else(PoisonError::into_inner).push(wakeup);
     }
 
-    /// Raises the flag. The first reason is the one that is kept.
+    /// Raises the flag. Only the first reason is kept.
     pub fn raise(&self, reason: Reason) {
         self.inner.reason.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
-        // Written by whoever ends the run, read by every lane: Release and Acquire, so that the
-        // reason is there for those who see the flag.
+        // Written by the thread that ends the run, read by every lane. Release, paired with Acquire in
+        // `raised`: a thread that sees the flag sees the reason.
         self.inner.raised.store(true, Ordering::Release);
         for wakeup in self.inner.wakeups.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             wakeup.signal();
         }
     }
 
-    /// Whether the run is to end.
+    /// Returns whether the run must end.
     pub fn raised(&self) -> bool {
         self.inner.raised.load(Ordering::Acquire)
     }
 
-    /// Why, once it has been raised.
+    /// The reason, once the flag is raised.
     pub fn reason(&self) -> Option<Reason> {
         self.inner.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Whether threads have ended, and a wakeup that the last one signals. Clones are the same one.
+/// The number of threads that still run, and a wakeup that the last one signals. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Ends {
     left: Arc<AtomicUsize>,
     wakeup: Wakeup,
 }
 
-/// Lives on a thread, and is dropped when that ends, whatever it dies of.
+/// A guard on each thread: its drop counts the end of the thread, including a panic.
 pub struct End(Ends);
 
 impl Ends {
-    /// For so many threads, each of which is given an [`End`].
+    /// Creates the counter for `threads` threads, each of which holds an [`End`].
     pub fn of(threads: usize) -> crate::Result<Self> {
         Ok(Self { left: Arc::new(AtomicUsize::new(threads)), wakeup: Wakeup::new()? })
     }
 
+    /// The guard of one thread.
     pub fn end(&self) -> End {
         End(self.clone())
     }
 
-    /// Whether the last one has ended.
+    /// Returns whether all threads have ended.
     pub fn all(&self) -> bool {
-        // Written by each thread when it ends (Release), read by who waits for them (Acquire): what
-        // they did is there for whoever sees that none is left.
+        // Written by each thread when it ends (Release), read by the thread that waits for them. Acquire:
+        // their work is visible when none is left.
         self.left.load(Ordering::Acquire) == 0
     }
 
+    /// The wakeup that the last thread signals.
     pub fn wakeup(&self) -> &Wakeup {
         &self.wakeup
     }
@@ -106,13 +105,14 @@ impl Ends {
 
 impl Drop for End {
     fn drop(&mut self) {
+        // Read by `all`. Release: the work of this thread is visible to the reader.
         if self.0.left.fetch_sub(1, Ordering::Release) == 1 {
             self.0.wakeup.signal();
         }
     }
 }
 
-/// Raises the stop when the thread that it lives on dies of a panic: nobody waits for the dead.
+/// A guard that ends the run when its thread panics.
 pub struct Alarm(pub Stop);
 
 impl Drop for Alarm {

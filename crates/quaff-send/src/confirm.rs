@@ -8,10 +8,10 @@
 //! counter where every ns is wanted.
 
 use quaff_os::Result;
+use quaff_os::link_counters::LinkStats;
 use quaff_os::machine::SoftnetMeter;
 use quaff_os::packet::{CountingTap, Insn};
 use quaff_os::rtnl::{Link, Rtnl};
-use quaff_os::stats::LinkStats;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 

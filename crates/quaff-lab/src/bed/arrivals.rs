@@ -1,9 +1,9 @@
 //! Frames that arrive at an interface, by its own counters, and those lost between it and a socket.
 
 use crate::Result;
+use quaff_os::link_counters::LinkStats;
 use quaff_os::machine::SoftnetMeter;
 use quaff_os::rtnl::Rtnl;
-use quaff_os::stats::LinkStats;
 use std::time::{Duration, Instant};
 
 /// Drivers may bring their counters up to date only so often.

@@ -6,9 +6,6 @@ use crate::Result;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// The largest batch of live frames (`TEST_XDP_MAX_BATCH`, net/bpf/test_run.c).
-pub const BATCH_FRAMES_MAX: u32 = 256;
-/// Size of the verifier's log.
 const LOG_BYTES: usize = 1 << 20;
 /// Last lines of the log that an error repeats: they have the reason.
 const LOG_LINES: usize = 12;
@@ -28,7 +25,7 @@ pub struct LiveRun<'a> {
     pub frame: &'a [u8],
     /// Number of runs.
     pub repeat: u32,
-    /// Frames per batch, 1 to [`BATCH_FRAMES_MAX`].
+    /// Frames per batch, 1 to 256 (`TEST_XDP_MAX_BATCH`, net/bpf/test_run.c).
     pub batch: u32,
 }
 

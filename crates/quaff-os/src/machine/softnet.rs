@@ -4,33 +4,31 @@ use super::text;
 use crate::Result;
 use std::path::Path;
 
-/// One core's counters since the machine was started; they wrap at 2^32.
+/// One core's counters since boot; they wrap at 2^32.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Softnet {
-    /// The core.
     pub core: usize,
-    /// Frames that went through.
     pub processed: u32,
-    /// Frames for which its backlog (`netdev_max_backlog`) had no room.
+    /// Frames dropped because the backlog (`netdev_max_backlog`) was full.
     pub dropped: u32,
-    /// Times it had to stop with frames left, for lack of time (`netdev_budget`).
+    /// Times that it stopped with frames left, at the end of its budget (`netdev_budget`).
     pub squeezed: u32,
 }
 
-/// All cores on line, by number, as `root` shows them.
+/// Reads the counters of all online cores below `root`.
 pub fn softnet(root: &Path) -> Result<Vec<Softnet>> {
     let text = text(&root.join("proc/net/softnet_stat"))?;
     Ok(text.lines().enumerate().filter_map(|(at, line)| core(at, line)).collect())
 }
 
-/// The work of all cores since a moment.
+/// The increase of the counters of all cores since a given time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SoftnetRise {
     pub processed: u64,
     pub dropped: u64,
 }
 
-/// Adds up what the network softirq does on all cores of the machine, from [`SoftnetMeter::open`] on.
+/// Sums the work of the network softirq on all cores, from [`SoftnetMeter::open`] on.
 #[derive(Debug)]
 pub struct SoftnetMeter {
     last: Vec<Softnet>,
@@ -38,7 +36,7 @@ pub struct SoftnetMeter {
 }
 
 impl SoftnetMeter {
-    /// Starts at the counters of this moment.
+    /// Starts at the current counters.
     ///
     /// # Errors
     /// `/proc/net/softnet_stat` cannot be read.
@@ -71,7 +69,7 @@ fn core(at: usize, line: &str) -> Option<Softnet> {
     let words: Vec<_> =
         line.split_whitespace().map_while(|word| u32::from_str_radix(word, 16).ok()).collect();
     let [processed, dropped, squeezed, ..] = words[..] else { return None };
-    // Lines are numbered since Linux 5.10; before it there was one for each core.
+    // Since Linux 5.10 a line has the core's number; before, there was one line for each core.
     let core = words.get(12).map_or(at, |core| *core as usize);
     Some(Softnet { core, processed, dropped, squeezed })
 }
@@ -95,8 +93,8 @@ mod tests {
     #[test]
     fn lines_old_and_new_are_read() {
         let new = "0dac8aeb 00000007 0000001a 0 0 0 0 0 0 0 0 0 00000003 00000000 00000000";
-        let told = Softnet { core: 3, processed: 0x0dac_8aeb, dropped: 7, squeezed: 26 };
-        assert_eq!(core(0, new), Some(told));
+        let expected = Softnet { core: 3, processed: 0x0dac_8aeb, dropped: 7, squeezed: 26 };
+        assert_eq!(core(0, new), Some(expected));
         let old = "0dac8aeb 00000007 0000001a 0 0 0 0 0 0 0";
         assert_eq!(core(1, old).map(|core| core.core), Some(1));
         assert_eq!(core(0, "0dac8aeb xyz"), None);

@@ -27,7 +27,7 @@ pub use ring::{RingPlan, RxRing, WaitOutcome};
 pub use rx_ring_v2::{Arrival, RxRingV2};
 pub use socket::{PacketStats, TimeSource};
 pub use tap::{CountingTap, has_listener};
-pub use tx::{BATCH_FRAMES, Qdisc, TxSocket};
+pub use tx::{BATCH_FRAMES, Qdisc, TxCounts, TxSocket};
 pub use tx_ring::TxRing;
 
 /// One instruction of classic BPF (`struct sock_filter`, linux/filter.h).

@@ -230,12 +230,12 @@ mod tests {
 
     const BLOCK_BYTES: usize = 4096;
 
-    /// A ring in plain memory, of which the test plays the kernel's part.
+    /// A ring in anonymous memory, for a test that acts as the kernel.
     fn ring(block_count: usize) -> RxRing {
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let bytes = BLOCK_BYTES * block_count;
-        // SAFETY: a new anonymous mapping touches no memory that exists; the ring unmaps it.
+        // SAFETY: a new anonymous mapping affects no existing memory; the ring unmaps it.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         let map = NonNull::new(start.cast()).expect("a mapping");
@@ -243,13 +243,13 @@ mod tests {
         RxRing { fd, map, block_bytes: BLOCK_BYTES, block_count, current: 0 }
     }
 
-    /// What the kernel does when it has finished block `index`.
+    /// Finishes block `index` as the kernel does.
     fn finish(ring: &RxRing, index: usize, packets: u32, status: u32) {
         ring.word(index, field::NUM_PKTS).store(packets, Ordering::Relaxed);
         ring.status(index).store(libc::TP_STATUS_USER | status, Ordering::Release);
     }
 
-    /// The number of packets that the header of the current block has.
+    /// The packet count in the header of the current block.
     fn packets(ring: &RxRing) -> Option<u32> {
         let header = ring.block()?.get(field::NUM_PKTS..field::NUM_PKTS + 4)?;
         Some(u32::from_ne_bytes(header.try_into().ok()?))
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "only a block that is ours")]
+    #[should_panic(expected = "only a block that user space owns")]
     fn a_block_of_the_kernel_is_not_released() {
         ring(2).release();
     }

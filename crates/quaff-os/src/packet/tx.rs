@@ -17,6 +17,21 @@ pub enum Qdisc {
     Through,
 }
 
+/// The fate of the frames that a transmit ring has accepted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TxCounts {
+    /// Frames that the kernel completed as sent.
+    pub confirmed: u64,
+    /// Accepted frames that were refused later: the interface cannot carry them, or its driver dropped them.
+    pub refused: u64,
+    /// Frames that are still queued or in flight.
+    pub pending: u64,
+    /// Bytes of the frames that were refused or are pending.
+    pub unsent_bytes: u64,
+    /// Calls in which the kernel had no room and which were repeated.
+    pub retried: u64,
+}
+
 /// A packet socket that only sends.
 #[derive(Debug)]
 pub struct TxSocket {

@@ -5,11 +5,10 @@
 //! receiver the kernel copies it first, so this is the slowest backend there.
 
 use super::tx_slots::{FRAME_START, TxSlots};
-use super::{Qdisc, socket};
+use super::{Qdisc, TxCounts, socket};
 use crate::clock::{sleep_until, steady_ns};
 use crate::mem::page_bytes;
 use crate::shared_memory::SharedMemory;
-use crate::stats::TxCounts;
 use crate::{Error, Result};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

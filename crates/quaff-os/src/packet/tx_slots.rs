@@ -11,8 +11,8 @@
 //! send it marks TP_STATUS_WRONG_FORMAT, and stops there: this module removes that frame and moves the
 //! following ones forward, so that no other frame is lost or reordered. It never makes a system call.
 
+use super::TxCounts;
 use crate::shared_memory::SharedMemory;
-use crate::stats::TxCounts;
 use std::sync::atomic::Ordering;
 
 /// Offsets in `struct tpacket2_hdr`.

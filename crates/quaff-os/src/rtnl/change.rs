@@ -97,22 +97,6 @@ impl Rtnl {
         self.socket.change(RouteNetlinkMessage::SetLink(message), 0, &tried)
     }
 
-    /// Sets the hardware address of interface `index`.
-    pub fn set_mac(&mut self, index: u32, mac: [u8; 6]) -> Result<()> {
-        let mut message = on(index);
-        message.attributes.push(LinkAttribute::Address(mac.to_vec()));
-        let tried = format!("set the hardware address of interface {index}");
-        self.socket.change(RouteNetlinkMessage::SetLink(message), 0, &tried)
-    }
-
-    /// Sets the MTU of interface `index`, bytes.
-    pub fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<()> {
-        let mut message = on(index);
-        message.attributes.push(LinkAttribute::Mtu(mtu));
-        let tried = format!("set the MTU of interface {index} to {mtu}");
-        self.socket.change(RouteNetlinkMessage::SetLink(message), 0, &tried)
-    }
-
     /// Adds an IPv4 address and the route to its network.
     pub fn add_address(&mut self, index: u32, address: Ipv4Addr, prefix_bits: u8) -> Result<()> {
         let mut message = AddressMessage::default();

@@ -1,10 +1,10 @@
-//! What quaff reads out of a link message.
+//! Parser of link messages (RTM_NEWLINK).
 //!
-//! Only the attributes that are needed are looked at: a newer kernel's unknown attribute, or one
-//! that the message crate would refuse, must not take the counters away from a running capture.
+//! It reads only the attributes that quaff needs: an attribute that is unknown or that netlink-packet-route
+//! refuses must not make the counters of a running capture unavailable.
 
 use super::Link;
-use crate::stats::LinkStats;
+use crate::link_counters::LinkStats;
 use netlink_packet_core::{DecodeError, NetlinkDeserializable, NetlinkHeader, NlasIterator};
 use netlink_packet_route::link::Stats64;
 
@@ -16,12 +16,12 @@ const IFLA_XDP: u16 = 43;
 const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_PROG_ID: u16 = 4;
 
-/// One link message; all are `None` for a message of another type.
+/// One link message; all fields are `None` for a message of another type.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     pub(super) link: Option<Link>,
     pub(super) stats: Option<LinkStats>,
-    /// The number of the XDP program that the interface has; 0 where the kernel does not say which.
+    /// The ID of the attached XDP program; 0 where the kernel does not report the ID.
     pub(super) xdp: Option<u32>,
 }
 
@@ -64,7 +64,7 @@ impl NetlinkDeserializable for Reply {
     }
 }
 
-/// What cannot be read is taken not to be there: nobody's counters depend on it.
+/// The ID of the attached program; `None` also for unreadable attributes.
 fn xdp_program(attributes: &[u8]) -> Option<u32> {
     let (mut is_attached, mut number) = (false, 0);
     for attribute in NlasIterator::new(attributes).flatten() {
@@ -93,7 +93,7 @@ fn counters(stats: &Stats64) -> LinkStats {
     }
 }
 
-/// The caller has seen that `bytes` reach four past `at`.
+/// The word at `at`; the caller has checked that `bytes` has four bytes from there.
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_there_when_it_is_attached() {
+    fn only_an_attached_program_is_reported() {
         let with = |mode: u8| {
             let mut whole = vec![0u8; HEADER_BYTES];
             whole.extend([20, 0, IFLA_XDP as u8, 0x80, 5, 0, IFLA_XDP_ATTACHED as u8, 0, mode, 0, 0, 0]);

@@ -5,7 +5,7 @@ use super::ring::{Consumer, Producer};
 use super::socket;
 use super::umem::Umem;
 use crate::clock::{sleep_until, steady_ns};
-use crate::stats::TxCounts;
+use crate::packet::TxCounts;
 use crate::{Error, Result};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
