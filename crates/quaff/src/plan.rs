@@ -74,7 +74,7 @@ pub struct CapturePlan {
     pub interfaces: Vec<InterfacePlan>,
     /// What to read instead of interfaces.
     pub read: Option<ReadPlan>,
-    /// Where to.
+    /// Not used by products that have outputs of their own.
     pub output: Output,
     /// Where a copy goes that may lack packets when its reader is slow: stdout or a pipe. Only beside
     /// a folder.
@@ -152,7 +152,48 @@ pub fn stall_seconds(plan: &CapturePlan, bits_per_second: f64, frame_bytes: f64)
     in_buffer + in_ring
 }
 
+impl Default for CapturePlan {
+    /// All packets, whole, with a ring of 64 MiB and a buffer of 32 MiB; what to capture is to be filled in.
+    fn default() -> Self {
+        Self {
+            interfaces: Vec::new(),
+            read: None,
+            output: Output::Stdout,
+            live_copy: None,
+            format: Format::default(),
+            filter: None,
+            decap: None,
+            inner: None,
+            snaplen: SNAPLEN_MAX,
+            load: LoadPlan::default(),
+            promiscuous: true,
+            time_source: TimeSource::Host,
+            ring_bytes: 64 << 20,
+            block_bytes: BLOCK_BYTES,
+            buffer_bytes: READ_BUFFER_BYTES,
+            populate_bytes: POPULATE_BYTES,
+            chunk_bytes: CHUNK_BYTES,
+            flush: Duration::from_secs(1),
+            count: None,
+            writer_cpu: None,
+            real_time: None,
+        }
+    }
+}
+
 impl CapturePlan {
+    /// A plan for live interfaces, one lane each, with the default sizes.
+    pub fn live(names: impl IntoIterator<Item = String>) -> Self {
+        let interfaces = names.into_iter().map(|name| InterfacePlan { name, cpu: None }).collect();
+        Self { interfaces, ..Self::default() }
+    }
+
+    /// A plan for capture files, read one after another.
+    pub fn files(files: impl IntoIterator<Item = PathBuf>) -> Self {
+        let read = ReadPlan { files: files.into_iter().collect(), ..ReadPlan::default() };
+        Self { read: Some(read), ..Self::default() }
+    }
+
     /// Bytes that the kernel may keep of each packet: what is in a tunnel is cut after it.
     pub fn kernel_snaplen(&self) -> u32 {
         if self.decap.is_some() { SNAPLEN_MAX } else { self.snaplen }

@@ -3,15 +3,12 @@
 use crate::cmd::capture::memory;
 use crate::units;
 use anyhow::{Context, bail};
-use quaff::plan::LoadPlan;
 use quaff::plan::{
-    BLOCK_BYTES, CapturePlan, InterfacePlan, POPULATE_BYTES, ReadPlan, SNAPLEN_MAX, default_buffer_bytes,
-    default_ring_bytes,
+    CapturePlan, InterfacePlan, POPULATE_BYTES, ReadPlan, default_buffer_bytes, default_ring_bytes,
 };
 use quaff::split::{Goal, MemberPlan, SplitPlan};
 use quaff::stage::split::Sorting;
-use quaff_file::write::plan::{Format, Output};
-use quaff_os::packet::TimeSource;
+use quaff_file::write::plan::Format;
 use quaff_wire::split::SplitFields;
 use quaff_wire::tunnel::TunnelKinds;
 use std::path::{Path, PathBuf};
@@ -251,25 +248,16 @@ impl Args {
                 follow: false,
                 cpu: self.cpu,
             }),
-            output: Output::Stdout,
-            live_copy: None,
             format: self.format(),
             filter: self.filter.clone().filter(|filter| !filter.trim().is_empty()),
-            decap: None,
-            inner: None,
-            snaplen: SNAPLEN_MAX,
-            load: LoadPlan::default(),
             promiscuous: !self.no_promiscuous,
-            time_source: TimeSource::Host,
             ring_bytes: self.ring.map_or_else(|| default_ring_bytes(free_bytes), |bytes| bytes as usize),
-            block_bytes: BLOCK_BYTES,
             buffer_bytes: buffer_bytes.max(members * MEMBER_BYTES),
             populate_bytes: self.buffer.map_or(POPULATE_BYTES, |bytes| bytes as usize),
-            chunk_bytes: CHUNK_BYTES,
             flush: FLUSH,
+            chunk_bytes: CHUNK_BYTES,
             count: self.count,
-            writer_cpu: None,
-            real_time: None,
+            ..CapturePlan::default()
         }
     }
 }
