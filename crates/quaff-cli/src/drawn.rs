@@ -4,8 +4,8 @@ use crate::show;
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Drawn, Width, presets,
 };
-use quaff_lab::report::Table;
-use quaff_lab::words;
+use quaff_bench::report::Table;
+use quaff_bench::words;
 use quaff_os::terminal;
 
 /// Columns where there is no terminal; longer words are wrapped.

@@ -1,7 +1,7 @@
 //! `quaff bench` from outside, without a lab: lists, plans that are only printed, results that are shown
 //! again, and what is refused.
 
-use quaff_lab::testing::sample_report;
+use quaff_testkit::sample_report;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -30,7 +30,7 @@ fn refused(args: &[&str]) -> String {
 /// A folder with the result of a bench that never was.
 fn sample(dir: &Path) -> String {
     let path = dir.join("sample");
-    quaff_lab::report::write(&sample_report(), &path).expect("written");
+    quaff_bench::report::write(&sample_report(), &path).expect("written");
     path.display().to_string()
 }
 
@@ -149,7 +149,7 @@ fn two_results_are_compared() {
         case.runs.iter_mut().for_each(|run| run.loss = Some(0.5));
     }
     let b = dir.path().join("worse");
-    quaff_lab::report::write(&worse, &b).expect("written");
+    quaff_bench::report::write(&worse, &b).expect("written");
     let b = b.display().to_string();
     let same = said(&["compare", &a, &a]);
     assert!(same.contains("no more apart than their spread"), "{same}");

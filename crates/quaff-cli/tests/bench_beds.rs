@@ -2,14 +2,19 @@
 
 mod support;
 
-use quaff_lab::bed::Real;
-use quaff_lab::bench::plan::{Amount, Bed, Output, Plan, Rate, Setting, Size, Sweep};
-use quaff_lab::bench::result::{Case, LimitedBy, Report, Run};
-use quaff_lab::bench::{Context, Events, run};
-use quaff_lab::method::{Site, Traffic};
-use quaff_lab::rival::{from_command, shipped};
-use quaff_lab::running::Finished;
-use quaff_lab::{Running, lab, testing};
+use quaff_bench::bench::plan::{Amount, Bed, Plan, Rate, Sweep};
+use quaff_bench::bench::result::{Case, LimitedBy, Report};
+use quaff_bench::bench::{Context, Events, run};
+use quaff_bench::method::Run;
+use quaff_lab::child_process::Finished;
+use quaff_lab::tool::{Output, Setting};
+use quaff_lab::tool::{from_command, shipped};
+use quaff_lab::topology::Real;
+use quaff_lab::topology::Site;
+use quaff_lab::traffic::Size;
+use quaff_lab::traffic::Traffic;
+use quaff_lab::{Running, lab};
+use quaff_testkit as testing;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,10 +1,13 @@
 //! Searches in a real lab: coarse and short, since what is looked at is that they end, add up and clean up,
 //! not how fast this machine is.
 
-use quaff_lab::bench::plan::{Find, Method, Plan, Setting, Size, Wanted};
-use quaff_lab::bench::result::{LimitedBy, Report};
-use quaff_lab::bench::{Context, Events, run};
-use quaff_lab::{rival, testing};
+use quaff_bench::bench::plan::{Find, Method, Plan, Wanted};
+use quaff_bench::bench::result::{LimitedBy, Report};
+use quaff_bench::bench::{Context, Events, run};
+use quaff_lab::tool;
+use quaff_lab::tool::Setting;
+use quaff_lab::traffic::Size;
+use quaff_testkit as testing;
 use std::path::Path;
 
 const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
@@ -56,7 +59,7 @@ fn found(test: &str, names: &[&str], finds: Vec<Find>, watcher: &mut Watcher) ->
         quaff: QUAFF.into(),
         dir: Some("/var/tmp".into()),
         command: Vec::new(),
-        rivals: rival::shipped(Path::new(QUAFF)),
+        rivals: tool::shipped(Path::new(QUAFF)),
     };
     Some(run(&plan, &context, watcher).expect("it runs"))
 }
@@ -72,7 +75,7 @@ fn a_highest_rate_is_bracketed_by_trials() {
     assert!(search.max_pps > 1000.0 && search.trials.len() > 1, "{search:?}");
     assert!(search.trials.iter().all(|trial| trial.offered_pps > 0.0 && (0.0..=1.0).contains(&trial.loss)));
     if let Some(lower) = search.lower_pps {
-        let proof = |trial: &&quaff_lab::bench::result::TrialRow| {
+        let proof = |trial: &&quaff_bench::bench::result::TrialRow| {
             trial.loss == 0.0 && trial.offered_pps >= lower * 0.97
         };
         assert!(search.trials.iter().any(|trial| proof(&trial)), "{search:?}");

@@ -59,7 +59,7 @@ fn counted_by_others(test: &str, file: &str) -> Vec<(&'static str, u64)> {
             Ok(done) if done.status.success() => {
                 counts.push(("scapy", String::from_utf8_lossy(&done.stdout).trim().parse().unwrap()));
             }
-            _ => quaff_lab::testing::skip(test, "python3-scapy is not installed"),
+            _ => quaff_testkit::skip(test, "python3-scapy is not installed"),
         }
     }
     counts

@@ -3,8 +3,9 @@
 
 mod support;
 
-use quaff_lab::{Running, testing};
+use quaff_lab::Running;
 use quaff_os::signal::Signal;
+use quaff_testkit as testing;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -5,7 +5,7 @@
 mod made;
 mod support;
 
-use quaff_lab::testing::{captures, skip};
+use quaff_testkit::{captures, skip};
 use quaff_testpackets::{self as build, Erspan};
 use quaff_wire::decode::{Decoder, Item, Step};
 use std::path::Path;

@@ -6,12 +6,13 @@
 mod support;
 
 use quaff::doctor::{Hands, Knob, Machine};
-use quaff_lab::{LabPlan, Running, testing};
+use quaff_lab::{LabPlan, Running};
 use quaff_os::bpf::asm::{Asm, Reg};
 use quaff_os::bpf::{Program, XDP_PASS};
 use quaff_os::ethtool::Ethtool;
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl::{self, Rtnl};
+use quaff_testkit as testing;
 use serde_json::Value;
 use std::fs;
 use std::os::fd::AsFd;

@@ -2,13 +2,13 @@
 //! are not its own.
 
 use quaff_lab::lab::{RX_IF, TX_IF, TX_MAC};
-use quaff_lab::testing::{self, Receiver};
 use quaff_lab::{Lab, LabPlan, Running};
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl::{self, Rtnl};
 use quaff_os::signal::Signal;
 use quaff_os::testing::assert_when_quiet;
 use quaff_os::{bpf::ArrayMap, netns::Netns};
+use quaff_testkit::{self as testing, Receiver};
 use quaff_wire::net::{TPID_CUSTOMER, TPID_SERVICE, VlanTag};
 use quaff_wire::probe::{Classified, ProbeHeader, classify};
 use quaff_wire::probe::{OuterHeaders, ProbeFrame};

@@ -162,7 +162,7 @@ fn the_same_line_makes_the_same_frames() {
 #[test]
 fn learned_sizes_are_drawn_as_they_were() {
     const TEST: &str = "learned_sizes_are_drawn_as_they_were";
-    let Some(capture) = quaff_lab::testing::capture(TEST, "mix.pcap") else { return };
+    let Some(capture) = quaff_testkit::capture(TEST, "mix.pcap") else { return };
     if tool(TEST, "tshark").is_none() {
         return;
     }

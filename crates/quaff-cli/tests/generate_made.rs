@@ -2,10 +2,10 @@
 //! frames that are made one by one, held against what the same line writes into a file.
 
 use quaff_lab::lab::{RX_IF, TX_IF};
-use quaff_lab::testing::{self, Receiver};
 use quaff_lab::{Lab, LabPlan, Running};
 use quaff_os::bpf::ArrayMap;
 use quaff_os::netns::Netns;
+use quaff_testkit::{self as testing, Receiver};
 use quaff_wire::checksum;
 use quaff_wire::net::{self, Ip};
 use quaff_wire::probe::{self, Classified};

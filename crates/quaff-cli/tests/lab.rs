@@ -1,8 +1,9 @@
 //! `quaff lab` from outside: the real command, on the real kernel.
 
-use quaff_lab::{Running, lab, testing};
+use quaff_lab::{Running, lab};
 use quaff_os::netns;
 use quaff_os::signal::Signal;
+use quaff_testkit as testing;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};

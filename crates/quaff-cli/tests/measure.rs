@@ -3,11 +3,13 @@
 
 mod support;
 
-use quaff_lab::bed::Direct;
-use quaff_lab::method::{self, Cores, Place, Traffic};
-use quaff_lab::rival::{Rival, shipped};
-use quaff_lab::{Running, lab, testing};
+use quaff_bench::method::{self, Cores, Place};
+use quaff_lab::tool::{Rival, shipped};
+use quaff_lab::topology::Direct;
+use quaff_lab::traffic::Traffic;
+use quaff_lab::{Running, lab};
 use quaff_os::signal::Signal;
+use quaff_testkit as testing;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;

@@ -2,8 +2,9 @@
 
 mod support;
 
-use quaff_lab::{Running, testing};
+use quaff_lab::Running;
 use quaff_os::signal::Signal;
+use quaff_testkit as testing;
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};

@@ -5,8 +5,8 @@ mod support;
 
 use quaff_file::read::CaptureFile;
 use quaff_lab::Running;
-use quaff_lab::testing::{captures, skip};
 use quaff_os::signal::Signal;
+use quaff_testkit::{captures, skip};
 use quaff_wire::decode::Item;
 use serde_json::Value;
 use stamped::{File, Format, START_NS};
@@ -513,7 +513,7 @@ fn a_capture_in_progress_is_followed() {
 fn filters_and_tunnels_work_on_files() {
     const TEST: &str = "filters_and_tunnels_work_on_files";
     let dir = support::folder();
-    let Some(from) = quaff_lab::testing::capture(TEST, "mix.pcap") else { return };
+    let Some(from) = quaff_testkit::capture(TEST, "mix.pcap") else { return };
     let (from, to) = (from.display().to_string(), path(&dir, "out.pcapng"));
     let Some(mut tcpdump) = tool(TEST, "tcpdump") else { return };
     let expected = run(tcpdump.args(["-r", &from, "--count", "tcp port 443"]));

@@ -3,7 +3,6 @@
 
 use quaff_file::read::CaptureFile;
 use quaff_lab::lab::RX_IF;
-use quaff_lab::testing::{self, Receiver};
 use quaff_lab::{Lab, LabPlan, Running};
 use quaff_os::bpf::asm::{Asm, Reg};
 use quaff_os::bpf::{ArrayMap, Program, XDP_PASS};
@@ -11,6 +10,7 @@ use quaff_os::netns::Netns;
 use quaff_os::rtnl::Rtnl;
 use quaff_os::signal::Signal;
 use quaff_os::testing::{Noise, assert_when_quiet};
+use quaff_testkit::{self as testing, Receiver};
 use quaff_wire::checksum;
 use quaff_wire::decode::Item;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Rewriting, sides and flow figures, held against tcprewrite, tcpprep and tcpreplay on the same files,
 //! where the meaning is the same. docs/decisions/0019 says where it is not.
 
-use quaff_lab::testing::{self, captures, skip};
+use quaff_testkit::{self as testing, captures, skip};
 use quaff_testpackets as build;
 use quaff_wire::client::RoleClassifier;
 use quaff_wire::decode::{Decoder, Item, Step};

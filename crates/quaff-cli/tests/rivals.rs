@@ -2,12 +2,14 @@
 
 mod support;
 
-use quaff_lab::bed::Direct;
-use quaff_lab::bench::plan::{Content, Filter, Output, Setting};
-use quaff_lab::bench::result::Run;
-use quaff_lab::method::{self, Cores, Place, Traffic};
-use quaff_lab::rival::{self, Rival, resolve, shipped};
-use quaff_lab::testing::skip;
+use quaff_bench::method::Run;
+use quaff_bench::method::{self, Cores, Place};
+use quaff_lab::tool::{self, Rival, resolve, shipped};
+use quaff_lab::tool::{Filter, Output, Setting};
+use quaff_lab::topology::Direct;
+use quaff_lab::traffic::Content;
+use quaff_lab::traffic::Traffic;
+use quaff_testkit::skip;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::{Bench, QUAFF};
@@ -70,8 +72,8 @@ fn a_liar_is_seen_through() {
     std::fs::write(&script, text).expect("written");
     let command = format!("liar=sh {} {{interface}} {{file}}", script.display());
     let liar = Rival {
-        drops: Some(rival::Counter::Json(vec!["lost".into()])),
-        ..rival::from_command(&command, Path::new(QUAFF)).expect("a command")
+        drops: Some(tool::Counter::Json(vec!["lost".into()])),
+        ..tool::from_command(&command, Path::new(QUAFF)).expect("a command")
     };
     let run = stand.run(&liar, &Setting::default());
     assert_eq!(run.failed, None);

@@ -1,8 +1,8 @@
 //! `quaff service` from outside, without a lab: lists, plans that are only printed, results that are shown
 //! again, and what is refused.
 
-use quaff_lab::report::service as report;
-use quaff_lab::testing::sample_service_report;
+use quaff_bench::report::service as report;
+use quaff_testkit::sample_service_report;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -4,7 +4,7 @@
 mod support;
 
 use quaff_lab::Running;
-use quaff_lab::testing::{captures, skip};
+use quaff_testkit::{captures, skip};
 use quaff_testpackets as build;
 use quaff_wire::decode::{Decoder, Item, Step};
 use serde_json::Value;

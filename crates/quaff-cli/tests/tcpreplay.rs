@@ -4,7 +4,7 @@
 mod support;
 mod traffic;
 
-use quaff_lab::testing::{captures, skip};
+use quaff_testkit::{captures, skip};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -4,7 +4,7 @@
 #[path = "../../quaff-wire/tests/tunnels/mod.rs"]
 mod made;
 
-use quaff_lab::testing::{captures, skip};
+use quaff_testkit::{captures, skip};
 use quaff_testpackets::{self as build, Erspan};
 use quaff_wire::decode::{Decoder, Item, Step};
 use quaff_wire::tunnel::{Inner, Outcome, TunnelKinds, strip};

@@ -3,7 +3,7 @@
 mod stamped;
 
 use assert_cmd::Command;
-use quaff_lab::testing::{captures, skip};
+use quaff_testkit::{captures, skip};
 use serde_json::Value;
 use stamped::{File, Format, START_NS};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 mod support;
 mod traffic;
 
-use quaff_lab::testing::{captures, skip};
+use quaff_testkit::{captures, skip};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;

@@ -2,10 +2,10 @@
 //! and the counts agree.
 
 use quaff_lab::lab::{RX_IF, TX_IF};
-use quaff_lab::testing::{self, Receiver};
 use quaff_lab::{Lab, LabPlan, Running};
 use quaff_os::rtnl::{self, Rtnl};
 use quaff_os::signal::Signal;
+use quaff_testkit::{self as testing, Receiver};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};

@@ -6,20 +6,15 @@ pub enum Error {
     /// The kernel refused.
     #[error(transparent)]
     Os(#[from] quaff_os::Error),
-    /// The name would not do as the name of a file.
+    /// The name is not usable as the name of a file.
     #[error(
-        "{0:?} cannot be the name of a lab; take letters, digits, '-', '_' and '.', \
-         at most {max} of them, and begin with a letter or digit",
-        max = crate::lab::NAME_BYTES_MAX
+        "{name:?} cannot be the name of a lab; take letters, digits, '-', '_' and '.', \
+         at most {max} of them, and begin with a letter or digit"
     )]
-    Name(String),
+    Name { name: String, max: usize },
     /// The MTU is outside what a lab offers.
-    #[error(
-        "the MTU of a lab is {min} to {max}, not {0}",
-        min = crate::lab::MTU_MIN,
-        max = crate::lab::MTU_MAX
-    )]
-    Mtu(u32),
+    #[error("the MTU of a lab is {min} to {max}, not {mtu}")]
+    Mtu { mtu: u32, min: u32, max: u32 },
     /// Somebody runs something in it.
     #[error("the lab {name} is in use{}; wait for it to end, or end it", by(*.pid))]
     InUse {
@@ -69,9 +64,6 @@ pub enum Error {
         /// Why, and what to do.
         what: String,
     },
-    /// A trial could not be made.
-    #[error(transparent)]
-    Trial(#[from] quaff::trial::TrialError),
     /// The caller wanted no more.
     #[error("interrupted")]
     Interrupted,

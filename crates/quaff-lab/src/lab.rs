@@ -6,7 +6,7 @@
 //! offloads: what `rx0` counts is what was sent to it. A [`Layout`] may add a second end and put something
 //! between the two: a switch, a tap, or whatever is run there. This room prints nothing and runs nothing.
 
-mod between;
+mod layout;
 
 use crate::registry::{self, Entry, Found, Hold, Record};
 use crate::{Error, Result};
@@ -178,7 +178,7 @@ impl Lab {
     /// A name or an MTU that will not do; a name that is taken; what the kernel refuses.
     pub fn create(plan: &LabPlan) -> Result<Self> {
         if !(MTU_MIN..=MTU_MAX).contains(&plan.mtu) {
-            return Err(Error::Mtu(plan.mtu));
+            return Err(Error::Mtu { mtu: plan.mtu, min: MTU_MIN, max: MTU_MAX });
         }
         sweep();
         let (name, mut entry) = claim(plan.name.as_deref())?;
@@ -359,12 +359,12 @@ fn check_name(name: &str) -> Result<()> {
     let good = name.len() <= NAME_BYTES_MAX
         && name.chars().all(letter)
         && name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    if good { Ok(()) } else { Err(Error::Name(name.to_owned())) }
+    if good { Ok(()) } else { Err(Error::Name { name: name.to_owned(), max: NAME_BYTES_MAX }) }
 }
 
 fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
     if plan.layout != Layout::Pair {
-        return between::build(name, plan);
+        return layout::build(name, plan);
     }
     let tx = Netns::create(&tx_name(name))?;
     let rx = Netns::create(&rx_name(name))?;

@@ -1,4 +1,4 @@
-//! Network namespaces to try quaff in, and the methods that measure it beside its rivals.
+//! Network namespaces, their topologies and traffic, and the tools that are measured in them.
 //!
 //! ```text
 //!    NAME-tx                          NAME-rx
@@ -6,27 +6,25 @@
 //!   │ tx0 198.18.0.1├────────────────┤ 198.18.0.2 rx0│
 //!   └───────────────┘                └───────────────┘
 //! ```
+//!
+//! Nothing is measured or judged here: experiments are in `quaff-bench`.
 
 #![forbid(unsafe_code)]
 
-pub mod bed;
-pub mod bench;
+pub mod child_process;
+pub mod consumer;
 mod error;
-pub mod forwarder;
+mod interface;
 pub mod lab;
-pub mod method;
 pub mod probe;
+mod process_mark;
 mod registry;
-pub mod report;
-pub mod rival;
-pub mod running;
-pub mod search;
-pub mod service;
-pub mod slow;
-pub mod stats;
-pub mod testing;
-pub mod words;
+pub mod tool;
+pub mod topology;
+pub mod traffic;
 
+pub use child_process::Running;
 pub use error::{Error, Result};
+pub use interface::facts as interface_facts;
 pub use lab::{Lab, LabInfo, LabPlan};
-pub use running::Running;
+pub use process_mark::ProcessMark;

@@ -3,11 +3,11 @@
 
 use quaff_lab::Lab;
 use quaff_lab::lab::{RX_IF, TX_IF};
-use quaff_lab::testing::{self, Receiver};
 use quaff_os::packet::TxCounts;
 use quaff_os::packet::{Qdisc, TxRing, TxSocket};
 use quaff_os::rtnl::{self, Link, Rtnl};
 use quaff_os::xdp::{XdpMode, XdpTx};
+use quaff_testkit::{self as testing, Receiver};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -2,11 +2,11 @@
 
 use quaff_lab::Lab;
 use quaff_lab::lab::{RX_IF, TX_IF};
-use quaff_lab::testing::{self, Receiver};
 use quaff_os::rtnl::{self, Rtnl, VethEnd, VethPlan};
 use quaff_os::stop::Stop;
 use quaff_send::replay::{ReplayPlan, ReplayVia, run};
 use quaff_send::{Arena, Control, Feed, Late, Meta, Rate, Ratio, SendError, WayKind};
+use quaff_testkit::{self as testing, Receiver};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,9 @@
 //! What tests with real packets share: a lab, the real binary in it, and its ledger.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use quaff_lab::{Lab, Running, testing};
+use quaff_lab::{Lab, Running};
 use quaff_os::signal::Signal;
+use quaff_testkit as testing;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;

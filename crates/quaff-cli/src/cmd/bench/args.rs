@@ -2,7 +2,9 @@
 
 use super::values::{self, List};
 use crate::units;
-use quaff_lab::bench::plan::{Filter, Method, Output, Rate, Size};
+use quaff_bench::bench::plan::{Method, Rate};
+use quaff_lab::tool::{Filter, Output};
+use quaff_lab::traffic::Size;
 use std::path::PathBuf;
 use std::time::Duration;
 

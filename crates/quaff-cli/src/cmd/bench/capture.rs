@@ -9,11 +9,12 @@ use crate::exit::Exit;
 use crate::folder::Folder;
 use crate::show;
 use anyhow::{Context as _, bail};
-use quaff_lab::bench::plan::{Bed, Plan};
-use quaff_lab::bench::result::{Case, Report, Run};
-use quaff_lab::bench::{self, Context};
-use quaff_lab::report;
-use quaff_lab::rival::{self, Rival};
+use quaff_bench::bench::plan::{Bed, Plan};
+use quaff_bench::bench::result::{Case, Report};
+use quaff_bench::bench::{self, Context};
+use quaff_bench::method::Run;
+use quaff_bench::report;
+use quaff_lab::tool::{self, Rival};
 use quaff_os::signal::{Signal, Signals};
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.dry_run {
         return print_plan(&plan);
     }
-    let rivals = rival::shipped(&quaff).into_iter().chain(own).collect();
+    let rivals = tool::shipped(&quaff).into_iter().chain(own).collect();
     let out = Folder::make(args.out.as_deref(), &format!("bench-{}", plan.name))?;
     let command = std::env::args().collect();
     let context = Context { quaff, dir: args.dir.clone(), command, rivals };
@@ -49,8 +50,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 /// The capturers that the user describes.
 fn own(args: &Args, quaff: &Path) -> anyhow::Result<Vec<Rival>> {
-    let files = args.rival_file.iter().map(|file| rival::read(file, quaff));
-    let commands = args.command.iter().map(|words| rival::from_command(words, quaff));
+    let files = args.rival_file.iter().map(|file| tool::read(file, quaff));
+    let commands = args.command.iter().map(|words| tool::from_command(words, quaff));
     Ok(files.chain(commands).collect::<Result<_, _>>()?)
 }
 
@@ -118,7 +119,7 @@ pub(super) fn verdict(report: &Report) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_lab::testing::sample_report;
+    use quaff_testkit::sample_report;
 
     #[test]
     fn only_what_quaff_lost_itself_is_a_loss() {

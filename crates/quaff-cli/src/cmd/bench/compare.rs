@@ -4,8 +4,8 @@ use crate::drawn;
 use crate::exit::Exit;
 use crate::show;
 use anyhow::Context;
-use quaff_lab::bench::compare::{Comparison, Fact, Figure, Row, Side, Verdict, compare};
-use quaff_lab::{report, words};
+use quaff_bench::bench::compare::{Comparison, Fact, Figure, Row, Side, Verdict, compare};
+use quaff_bench::{report, words};
 use std::path::PathBuf;
 
 /// Where one side says nothing.
@@ -136,7 +136,7 @@ fn fact(fact: &Fact) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_lab::testing::sample_report;
+    use quaff_testkit::sample_report;
 
     #[test]
     fn what_got_worse_is_named_with_both_figures() {

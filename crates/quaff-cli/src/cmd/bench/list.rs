@@ -4,9 +4,9 @@ use crate::drawn;
 use crate::exit::Exit;
 use crate::show;
 use anyhow::Context;
-use quaff_lab::bench::plan::Plan;
-use quaff_lab::bench::preset;
-use quaff_lab::rival::{Rival, shipped};
+use quaff_bench::bench::plan::Plan;
+use quaff_bench::bench::preset;
+use quaff_lab::tool::{Rival, shipped};
 use serde::Serialize;
 
 /// List the presets and the supported capturers

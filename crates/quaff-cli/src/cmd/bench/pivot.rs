@@ -1,7 +1,7 @@
 //! Losses and CPU as studies print them: a row for each load, a column for each capturer.
 
-use quaff_lab::bench::result::{Case, LimitedBy, Report};
-use quaff_lab::words;
+use quaff_bench::bench::result::{Case, LimitedBy, Report};
+use quaff_bench::words;
 
 /// Behind a figure that the generator limited.
 const LIMITED: &str = " *";
@@ -105,7 +105,7 @@ fn loss(case: &Case) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_lab::bench::result::Run;
+    use quaff_bench::method::Run;
 
     fn case(rival: &str, size: u32, loss: Option<f64>, spread: Option<[f64; 2]>) -> Case {
         Case {

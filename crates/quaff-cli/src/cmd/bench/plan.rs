@@ -3,10 +3,10 @@
 use super::args::Args;
 use super::values::List;
 use anyhow::{Context, bail, ensure};
-use quaff_lab::bench::plan::{
-    self, Amount, Bed, Content, Find, Method, Plan, Rate, Setting, Size, Sweep, Wanted,
-};
-use quaff_lab::bench::preset;
+use quaff_bench::bench::plan::{self, Amount, Bed, Find, Method, Plan, Rate, Sweep, Wanted};
+use quaff_bench::bench::preset;
+use quaff_lab::tool::Setting;
+use quaff_lab::traffic::{Content, Size};
 use std::path::Path;
 
 /// Who is measured when nobody says.

@@ -3,10 +3,11 @@
 use crate::drawn;
 use crate::show;
 use indicatif::{ProgressBar, ProgressStyle};
-use quaff_lab::bench::Events;
-use quaff_lab::bench::plan::Plan;
-use quaff_lab::bench::result::{Case, Report, Run};
-use quaff_lab::{report, words};
+use quaff_bench::bench::Events;
+use quaff_bench::bench::plan::Plan;
+use quaff_bench::bench::result::{Case, Report};
+use quaff_bench::method::Run;
+use quaff_bench::{report, words};
 use quaff_os::signal::Signals;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use super::table;
 use crate::exit::Exit;
 use crate::show;
 use anyhow::Context;
-use quaff_lab::report;
+use quaff_bench::report;
 use std::path::PathBuf;
 
 /// Print the result of a bench again

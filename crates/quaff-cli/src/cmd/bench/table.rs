@@ -2,8 +2,8 @@
 
 use super::pivot::{self, Pivot};
 use crate::drawn::{self, drawn, span, wrapped};
-use quaff_lab::bench::result::Report;
-use quaff_lab::report::{self, Table};
+use quaff_bench::bench::result::Report;
+use quaff_bench::report::{self, Table};
 
 /// A result: what was measured, how it compares, and what one has to know. With `all` the single runs, the
 /// machine and the command lines too.

@@ -1,8 +1,10 @@
 //! Values of `quaff bench capture` as people type them: lists, ranges in steps, words.
 
 use crate::units;
-pub(super) use quaff_lab::bench::plan::Content;
-use quaff_lab::bench::plan::{Bed, Filter, Method, Output, Rate, Size};
+use quaff_bench::bench::plan::{Bed, Method, Rate};
+use quaff_lab::tool::{Filter, Output};
+pub(super) use quaff_lab::traffic::Content;
+use quaff_lab::traffic::Size;
 
 /// More rates than this in one range are a mistake.
 const STEPS_MAX: f64 = 1000.0;

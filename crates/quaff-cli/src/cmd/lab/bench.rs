@@ -12,9 +12,10 @@ use anyhow::bail;
 use check::{Check, Series};
 use comfy_table::{ContentArrangement, Table, presets};
 use pipe::Rates;
+use quaff_bench::method::fio;
 use quaff_lab::Error;
-use quaff_lab::method::{Traffic, fio};
-use quaff_lab::rival::PIPED;
+use quaff_lab::tool::PIPED;
+use quaff_lab::traffic::Traffic;
 use replay::Sent;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -226,7 +227,7 @@ impl Bench<'_> {
             rates.push(self.disk()?);
         }
         let rates: Vec<_> = rates.into_iter().flatten().collect();
-        let fio_rate = quaff_lab::method::median(&rates);
+        let fio_rate = quaff_bench::method::median(&rates);
         self.checks.push(check::long(&words(&traffic), &ours, fio_rate));
         self.series.push(ours);
         Ok(())

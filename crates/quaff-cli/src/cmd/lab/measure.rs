@@ -3,12 +3,14 @@
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use quaff_lab::bed::Direct;
-use quaff_lab::method::consumer::Kind;
-use quaff_lab::method::delivery::{self, Delivered, Post, Sender};
-use quaff_lab::method::pipeline::{Feed, Middle, Stripper};
-use quaff_lab::method::{Bench, Cores, Outcome, Place, RunDir, Stage, Traffic, fio};
-use quaff_lab::rival::{self, Present, Rival, shipped};
+use quaff_bench::method::delivery::{self, Delivered, Post, Sender};
+use quaff_bench::method::pipeline::{Feed, Middle, Stripper};
+use quaff_bench::method::{Bench, Cores, Outcome, Place, RunDir, fio};
+use quaff_lab::consumer::Kind;
+use quaff_lab::tool::{self, Present, Rival, shipped};
+use quaff_lab::topology::Direct;
+use quaff_lab::topology::Stage;
+use quaff_lab::traffic::Traffic;
 use quaff_lab::{Error, Lab, LabPlan};
 use quaff_os::signal::{Signal, Signals};
 use std::path::{Path, PathBuf};
@@ -31,7 +33,7 @@ impl Setup {
         // Before the first thread: from here on a signal is something to read.
         let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
         let quaff = std::env::current_exe().context("find the program that runs")?;
-        let rival::Resolved { present, absent } = rival::resolve(names, &shipped(&quaff))?;
+        let tool::Resolved { present, absent } = tool::resolve(names, &shipped(&quaff))?;
         let place = Place::find(dir)?;
         let bed = Direct::new(Lab::create(&LabPlan::default())?, quaff.clone());
         Ok(Self { signals, quaff, bed, place, cores: Cores::pick()?, present, absent })

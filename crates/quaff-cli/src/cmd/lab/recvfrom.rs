@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use crate::units;
 use quaff::plan::LoadPlan;
-use quaff_lab::slow::{self, SNAPLEN_MAX, SlowPlan};
+use quaff_bench::recvfrom_sniffer::{self, SNAPLEN_MAX, SlowPlan};
 use quaff_os::signal::{Signal, Signals};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
     };
     // Who cannot hear is not asked.
     let goes_on = || matches!(signals.next(Duration::ZERO), Ok(None) | Err(_));
-    let report = slow::capture(&plan, || eprintln!("capturing"), goes_on)?;
+    let report = recvfrom_sniffer::capture(&plan, || eprintln!("capturing"), goes_on)?;
     let said = serde_json::to_string(&report)?;
     if takes_stdout {
         eprintln!("{said}")

@@ -4,7 +4,7 @@ use crate::drawn::{about, plain};
 use crate::exit::Exit;
 use crate::show;
 use anyhow::Context;
-use quaff_lab::service::preset;
+use quaff_bench::service::preset;
 use serde::Serialize;
 
 /// List the presets

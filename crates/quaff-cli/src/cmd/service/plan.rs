@@ -3,8 +3,8 @@
 use super::args::TestArgs;
 use crate::units::TimeStampType;
 use anyhow::{bail, ensure};
-use quaff_lab::service::plan::{self, Limits, Path, Plan, Routed, Test, Ways};
-use quaff_lab::service::preset;
+use quaff_bench::service::plan::{self, Limits, Path, Plan, Routed, Test, Ways};
+use quaff_bench::service::preset;
 use std::time::Duration;
 
 /// What is tested when nobody says.

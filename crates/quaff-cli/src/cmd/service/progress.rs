@@ -3,10 +3,10 @@
 use crate::drawn::about;
 use crate::show;
 use indicatif::{ProgressBar, ProgressStyle};
-use quaff_lab::report::service as report;
-use quaff_lab::service::plan::Plan;
-use quaff_lab::service::result::Report;
-use quaff_lab::service::{Events, Line, Now};
+use quaff_bench::report::service as report;
+use quaff_bench::service::plan::Plan;
+use quaff_bench::service::result::Report;
+use quaff_bench::service::{Events, Line, Now};
 use quaff_os::signal::Signals;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -9,10 +9,10 @@ use crate::exit::Exit;
 use crate::folder::Folder;
 use crate::show;
 use anyhow::{Context as _, bail};
-use quaff_lab::report::service as report;
-use quaff_lab::service::plan::Plan;
-use quaff_lab::service::result::Report;
-use quaff_lab::service::{self, Context};
+use quaff_bench::report::service as report;
+use quaff_bench::service::plan::Plan;
+use quaff_bench::service::result::Report;
+use quaff_bench::service::{self, Context};
 use quaff_os::signal::{Signal, Signals};
 use std::path::PathBuf;
 
@@ -102,7 +102,7 @@ pub(super) fn verdict(report: &Report) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_lab::testing::sample_service_report;
+    use quaff_testkit::sample_service_report;
 
     #[test]
     fn it_ends_by_limits_and_without_them_by_what_was_lost() {

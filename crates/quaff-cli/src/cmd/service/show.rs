@@ -4,7 +4,7 @@ use super::text;
 use crate::exit::Exit;
 use crate::show;
 use anyhow::Context;
-use quaff_lab::report::service as report;
+use quaff_bench::report::service as report;
 use std::path::PathBuf;
 
 /// Print the result of a service test again

@@ -1,8 +1,8 @@
 //! The result of a service test as text: the verdict, the tables, and the sentences around them.
 
 use crate::drawn::{drawn, span, wrapped};
-use quaff_lab::report::{Table, service as report};
-use quaff_lab::service::result::Report;
+use quaff_bench::report::{Table, service as report};
+use quaff_bench::service::result::Report;
 
 /// A result: what it came to, each part of it, and what one has to know. With `all` every limit, every trial,
 /// the services and the machine too.

@@ -1,7 +1,7 @@
 //! What must hold, and whether it does: verdicts from outcomes, without running anything.
 
 use crate::show;
-use quaff_lab::method::{Outcome, median};
+use quaff_bench::method::{Outcome, median};
 use serde::Serialize;
 
 /// Rivals that are slow must lose more than this at 400 kpps, or the run says nothing, percent.
@@ -178,7 +178,7 @@ fn percent(percent: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_lab::method::Traffic;
+    use quaff_lab::traffic::Traffic;
 
     const OFFERED: u64 = 1_000_000;
 

@@ -4,9 +4,9 @@
 use super::check::{Check, Series};
 use super::pipe::{Rates, faster};
 use super::{Bench, words};
+use quaff_bench::method::pipeline::STRIPPERS;
 use quaff_lab::Error;
-use quaff_lab::method::Traffic;
-use quaff_lab::method::pipeline::STRIPPERS;
+use quaff_lab::traffic::Traffic;
 
 /// The rate at which nothing may be lost, frames/s.
 const PPS: u64 = 500_000;
@@ -70,7 +70,7 @@ impl Bench<'_> {
 
 /// What is kept out in the kernel costs less.
 fn cheaper(traffic: &str, kernel: &Series, user: &Series) -> Check {
-    let cpu = |series: &Series| series.median(quaff_lab::method::Outcome::cpu_ns_per_frame);
+    let cpu = |series: &Series| series.median(quaff_bench::method::Outcome::cpu_ns_per_frame);
     let (ours, theirs) = (cpu(kernel), cpu(user));
     let ratio = ours.zip(theirs).map(|(ours, theirs)| ours / theirs);
     let said = |ns: Option<f64>| ns.map_or("not measured".into(), |ns| format!("{ns:.0} ns"));

@@ -4,10 +4,10 @@
 use super::check::{Check, Series};
 use super::{BUFFER_MIB, Bench, words};
 use crate::show;
+use quaff_bench::method::median;
+use quaff_bench::method::pipeline::{Feed, MIDDLES};
 use quaff_lab::Error;
-use quaff_lab::method::median;
-use quaff_lab::method::pipeline::{Feed, MIDDLES};
-use quaff_lab::rival::PIPED;
+use quaff_lab::tool::PIPED;
 use serde::Serialize;
 
 /// Bytes/s, ours to the better of the others, at least.

@@ -3,10 +3,10 @@
 use super::check::Check;
 use super::{Bench, Progress};
 use crate::show;
+use quaff_bench::method::delivery::{Delivered, Sender};
+use quaff_bench::method::median;
 use quaff_lab::Error;
-use quaff_lab::method::consumer::Kind;
-use quaff_lab::method::delivery::{Delivered, Sender};
-use quaff_lab::method::median;
+use quaff_lab::consumer::Kind;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The table of the demo: printed row by row as the runs end, so its widths are fixed beforehand.
 
 use crate::show;
-use quaff_lab::method::Outcome;
+use quaff_bench::method::Outcome;
 
 /// The columns behind the first: heading and width.
 const COLUMNS: [(&str, usize); 6] =
@@ -94,7 +94,7 @@ pub(super) fn lost(outcome: &Outcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_lab::method::Traffic;
+    use quaff_lab::traffic::Traffic;
 
     fn outcome(rival: &str, offered: u64, in_file: u64, own_drops: Option<u64>) -> Outcome {
         Outcome {

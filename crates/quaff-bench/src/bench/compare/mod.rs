@@ -1,0 +1,259 @@
+//! Two benches beside each other: what differs between them, and whether it is more than their spread.
+//!
+//! Runs of a case are ranked together ([`mann_whitney`]); searches differ when their bounds do not touch.
+//! Nothing is compared that was not measured under the same names: rival, series, size, rate, setting.
+
+mod rows;
+
+use super::plan::{Amount, Bed, Find, Method, Plan, Wanted};
+use super::result::Report;
+use crate::stats::mann_whitney;
+use quaff_lab::tool::Setting;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A difference this unlikely to be chance is called one.
+pub const CHANCE_MAX: f64 = 0.05;
+
+/// What differs between two benches, A and B.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// What is not the same about the machines and the versions of rivals.
+    pub facts: Vec<Fact>,
+    /// Each figure that both have.
+    pub rows: Vec<Row>,
+    /// What only A has, in words.
+    pub only_a: Vec<String>,
+    /// What only B has, in words.
+    pub only_b: Vec<String>,
+    /// What a reader has to know, as sentences.
+    pub notes: Vec<String>,
+}
+
+/// Something about the circumstances that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fact {
+    /// "kernel", "version of tcpdump".
+    pub name: String,
+    /// In A; `None`: A does not say.
+    pub a: Option<String>,
+    /// In B.
+    pub b: Option<String>,
+}
+
+/// One figure in both.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// Which.
+    pub what: Figure,
+    /// Whose.
+    pub rival: String,
+    /// The sweep's series.
+    pub series: String,
+    /// Mean bytes of a frame.
+    pub size: u32,
+    /// The name of the mix or file.
+    pub mix: Option<String>,
+    /// The rate in words; empty where rates were searched.
+    pub rate: String,
+    /// The interface, on a bed with several.
+    pub interface: Option<String>,
+    /// What the rival was given and asked.
+    pub setting: Setting,
+    /// In A.
+    pub a: Side,
+    /// In B.
+    pub b: Side,
+    /// The chance of ranks so uneven without a difference; `None` where bounds are compared, not runs.
+    pub p: Option<f64>,
+    /// What it comes to.
+    pub verdict: Verdict,
+}
+
+/// A figure that is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    /// Lost of offered, 0 to 1.
+    Loss,
+    /// CPU time per second of traffic, 1 is a core.
+    Cpu,
+    /// The highest rate without loss, frames/s.
+    HighestRate,
+    /// The longest burst without loss, frames.
+    Burst,
+}
+
+/// A figure on one side.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Side {
+    /// The median of the runs; of a search the highest rate that met the goal.
+    pub value: f64,
+    /// Smallest and largest; of a search its bounds.
+    pub spread: [f64; 2],
+    /// How many runs or searches.
+    pub runs: usize,
+    /// The true figure is at least this: the generator could do no more.
+    pub at_least: bool,
+}
+
+/// What a difference comes to, seen from B.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// No larger than the spread.
+    Same,
+    /// B is better by more than the spread.
+    Better,
+    /// B is worse by more than the spread.
+    Worse,
+    /// There are too few runs to tell.
+    TooFew,
+}
+
+impl Figure {
+    fn less_is_better(self) -> bool {
+        matches!(self, Self::Loss | Self::Cpu)
+    }
+}
+
+impl Row {
+    /// The change from A to B, in the figure's unit.
+    pub fn change(&self) -> f64 {
+        self.b.value - self.a.value
+    }
+}
+
+impl Comparison {
+    /// The rows that differ by more than their spread.
+    pub fn changed(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse))
+    }
+
+    /// Whether B is worse anywhere by more than the spread.
+    pub fn is_worse(&self) -> bool {
+        self.rows.iter().any(|row| row.verdict == Verdict::Worse)
+    }
+}
+
+/// Sets `b` beside `a`.
+pub fn compare(a: &Report, b: &Report) -> Comparison {
+    let (rows, only_a, only_b) = rows::rows(a, b);
+    let notes = notes(a, b, &rows);
+    Comparison { facts: facts(a, b), rows, only_a, only_b, notes }
+}
+
+fn facts(a: &Report, b: &Report) -> Vec<Fact> {
+    let (a, b) = (said(a), said(b));
+    let names: BTreeSet<_> = a.keys().chain(b.keys()).collect();
+    let fact = |name: &String| Fact { name: name.clone(), a: a.get(name).cloned(), b: b.get(name).cloned() };
+    names.into_iter().map(fact).filter(|fact| fact.a != fact.b).collect()
+}
+
+fn said(report: &Report) -> BTreeMap<String, String> {
+    let mut all = report.machine.facts.clone();
+    for rival in &report.rivals {
+        let said = rival.version.clone().or(rival.absent.clone());
+        all.extend(said.map(|said| (format!("version of {}", rival.name), said)));
+    }
+    all.extend(planned(&report.plan));
+    all
+}
+
+/// What of a plan is not part of the names that figures are compared by.
+fn planned(plan: &Plan) -> Vec<(String, String)> {
+    let mut all =
+        vec![("runs of a case".to_owned(), plan.runs.to_string()), ("bed".to_owned(), bed_words(&plan.bed))];
+    let amounts = plan.sweeps.iter().zip(1..);
+    all.extend(amounts.map(|(sweep, at)| (format!("amount, part {at}"), amount_words(sweep.amount))));
+    all.extend(plan.finds.iter().zip(1..).map(|(find, at)| find_words(find, at)));
+    all
+}
+
+fn bed_words(bed: &Bed) -> String {
+    match bed {
+        Bed::Direct => "direct".into(),
+        Bed::Span => "span".into(),
+        Bed::Tap => "tap".into(),
+        Bed::Real { send_on, receive_on, sender } => {
+            let from = sender.as_deref().map(|sender| format!("{sender}: ")).unwrap_or_default();
+            format!("{from}{send_on} to {}", receive_on.join(", "))
+        }
+    }
+}
+
+fn amount_words(amount: Amount) -> String {
+    match amount {
+        Amount::Frames(frames) => format!("{frames} frames"),
+        Amount::Seconds(seconds) => format!("{seconds} s"),
+    }
+}
+
+fn find_words(find: &Find, at: usize) -> (String, String) {
+    let what = match find.what {
+        Wanted::Max => "highest rate",
+        Wanted::Burst => "longest burst",
+        Wanted::Curve => "loss curve",
+    };
+    let method = match find.method {
+        Method::Mlr => "mlr",
+        Method::Rfc2544 => "rfc2544",
+    };
+    let (loss, width) = (find.goal_loss * 100.0, find.width * 100.0);
+    let words =
+        format!("{method}, trials of {} s, loss up to {loss} %, bounds within {width} %", find.seconds);
+    (format!("search {at}, {what}"), words)
+}
+
+fn notes(a: &Report, b: &Report, rows: &[Row]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if a.plan.bed != b.plan.bed {
+        notes.push(
+            "B was measured on another bed than A: no figure of one is comparable to one of the other."
+                .into(),
+        );
+    }
+    for (name, report) in [("A", a), ("B", b)] {
+        if report.interrupted {
+            notes.push(format!("{name} was ended before all was run."));
+        }
+    }
+    let tested = rows.iter().filter(|row| row.p.is_some() && row.verdict != Verdict::TooFew).count();
+    let by_chance = (tested as f64 * CHANCE_MAX).round();
+    if by_chance >= 1.0 {
+        notes.push(format!(
+            "Of {tested} comparisons of runs about {by_chance} look like a difference by chance alone."
+        ));
+    }
+    if rows.iter().any(|row| row.verdict == Verdict::TooFew) {
+        notes.push(
+            "Four runs on both sides, or three and five, are the fewest that can tell a difference.".into(),
+        );
+    }
+    if !rows.is_empty() {
+        notes.push(
+            "The spread is that within each bench: what the machine did differently in between counts as a \
+             difference, too."
+                .into(),
+        );
+    }
+    notes
+}
+
+/// What two series of runs come to.
+fn ranked(what: Figure, a: &[f64], b: &[f64]) -> (Option<f64>, Verdict) {
+    let Some(ranked) = mann_whitney(a, b) else { return (None, Verdict::TooFew) };
+    let verdict = if ranked.p_min > CHANCE_MAX {
+        Verdict::TooFew
+    } else if ranked.p > CHANCE_MAX {
+        Verdict::Same
+    } else {
+        // Above half of all pairs A is the larger one.
+        let b_is_less = ranked.u > (a.len() * b.len()) as f64 / 2.0;
+        if b_is_less == what.less_is_better() { Verdict::Better } else { Verdict::Worse }
+    };
+    (Some(ranked.p), verdict)
+}
+
+#[cfg(test)]
+mod tests;

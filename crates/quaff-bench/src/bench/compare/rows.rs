@@ -1,0 +1,164 @@
+//! The figures that two benches both have, and what only one of them has.
+
+use super::{Figure, Row, Side, Verdict, ranked};
+use crate::bench::result::{Burst, Case, LimitedBy, Report, Search};
+use crate::bench::summary::{cpu, losses};
+use crate::stats::{median, spread};
+use quaff_lab::tool::Setting;
+
+/// What was measured, by its names. Figures of the same measurement in two benches have the same.
+#[derive(Debug, Clone, PartialEq)]
+struct Subject {
+    rival: String,
+    series: String,
+    size: u32,
+    mix: Option<String>,
+    rate: String,
+    interface: Option<String>,
+    setting: Setting,
+}
+
+/// What is known of a subject.
+#[derive(Debug, Clone, PartialEq)]
+struct Known {
+    what: Figure,
+    subject: Subject,
+    data: Data,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Data {
+    /// A number of each run.
+    Runs(Vec<f64>),
+    /// The lower bounds of all searches; the range that their bounds span; no upper bound.
+    Bounds { lowers: Vec<f64>, range: [f64; 2], at_least: bool },
+}
+
+/// Rows that both have, in the order of `a`; and what only one has.
+pub(super) fn rows(a: &Report, b: &Report) -> (Vec<Row>, Vec<String>, Vec<String>) {
+    let (a, b) = (known(a), known(b));
+    let same = |one: &Known, other: &Known| one.what == other.what && one.subject == other.subject;
+    let mut rows = Vec::new();
+    for one in &a {
+        rows.extend(b.iter().find(|other| same(one, other)).and_then(|other| row(one, other)));
+    }
+    let only = |of: &[Known], others: &[Known]| {
+        let alone = of.iter().filter(|one| !others.iter().any(|other| same(one, other)));
+        let mut words: Vec<_> = alone.map(|known| known.subject.words()).collect();
+        // Loss and CPU time of one case are one thing.
+        words.dedup();
+        words
+    };
+    (rows, only(&a, &b), only(&b, &a))
+}
+
+fn row(a: &Known, b: &Known) -> Option<Row> {
+    let (p, verdict) = match (&a.data, &b.data) {
+        (Data::Runs(a_runs), Data::Runs(b_runs)) => ranked(a.what, a_runs, b_runs),
+        (Data::Bounds { range, at_least, .. }, Data::Bounds { range: other, at_least: also, .. }) => {
+            (None, apart((*range, *at_least), (*other, *also)))
+        }
+        _ => return None,
+    };
+    let Subject { rival, series, size, mix, rate, interface, setting } = a.subject.clone();
+    let (what, sides) = (a.what, (a.data.side()?, b.data.side()?));
+    Some(Row { what, rival, series, size, mix, rate, interface, setting, a: sides.0, b: sides.1, p, verdict })
+}
+
+/// Rates of two searches differ when the ranges of their bounds do not touch. More is better.
+fn apart((a, a_open): ([f64; 2], bool), (b, b_open): ([f64; 2], bool)) -> Verdict {
+    if !a_open && b[0] > a[1] {
+        Verdict::Better
+    } else if !b_open && a[0] > b[1] {
+        Verdict::Worse
+    } else {
+        Verdict::Same
+    }
+}
+
+fn known(report: &Report) -> Vec<Known> {
+    let cases = report.cases.iter().flat_map(of_case);
+    let searches = report.searches.iter().filter_map(of_search);
+    cases.chain(searches).chain(report.bursts.iter().filter_map(of_burst)).collect()
+}
+
+fn of_case(case: &Case) -> impl Iterator<Item = Known> {
+    let subject = Subject {
+        rival: case.rival.clone(),
+        series: case.series.clone(),
+        size: case.size,
+        mix: case.mix.clone(),
+        rate: case.rate.clone(),
+        interface: case.interface.clone(),
+        setting: case.setting.clone(),
+    };
+    let figures = [(Figure::Loss, losses(&case.runs)), (Figure::Cpu, cpu(&case.runs))];
+    let measured = figures.into_iter().filter(|(_, runs)| !runs.is_empty());
+    measured.map(move |(what, runs)| Known { what, subject: subject.clone(), data: Data::Runs(runs) })
+}
+
+fn of_search(search: &Search) -> Option<Known> {
+    let lowers: Vec<_> = search.lower_pps.into_iter().chain(search.again.map(|[again, _]| again)).collect();
+    let [least, most] = spread(&lowers)?;
+    // Where the generator could do no more, nobody knows how much more the rival can.
+    let at_least = search.upper_pps.is_none() || search.limited_by == LimitedBy::Generator;
+    // The second search has no upper bound of its own here: it is as wide as was wanted.
+    let upper = search.upper_pps.unwrap_or(most).max(most / (1.0 - search.width.clamp(0.0, 0.5)));
+    Some(Known {
+        what: Figure::HighestRate,
+        subject: Subject {
+            rival: search.rival.clone(),
+            series: search.method.clone(),
+            size: search.size,
+            mix: search.mix.clone(),
+            rate: String::new(),
+            interface: None,
+            setting: search.setting.clone(),
+        },
+        data: Data::Bounds { lowers, range: [least, upper], at_least },
+    })
+}
+
+fn of_burst(burst: &Burst) -> Option<Known> {
+    let runs: Vec<_> = burst.frames.iter().map(|frames| *frames as f64).collect();
+    (!runs.is_empty()).then(|| Known {
+        what: Figure::Burst,
+        subject: Subject {
+            rival: burst.rival.clone(),
+            series: String::new(),
+            size: burst.size,
+            mix: burst.mix.clone(),
+            rate: String::new(),
+            interface: None,
+            setting: burst.setting.clone(),
+        },
+        data: Data::Runs(runs),
+    })
+}
+
+impl Data {
+    fn side(&self) -> Option<Side> {
+        match self {
+            Self::Runs(runs) => {
+                Some(Side { value: median(runs)?, spread: spread(runs)?, runs: runs.len(), at_least: false })
+            }
+            Self::Bounds { lowers, range, at_least } => Some(Side {
+                value: *lowers.first()?,
+                spread: *range,
+                runs: lowers.len(),
+                at_least: *at_least,
+            }),
+        }
+    }
+}
+
+impl Subject {
+    fn words(&self) -> String {
+        let size = self.mix.clone().unwrap_or_else(|| format!("{} B", self.size));
+        let mut words = vec![self.rival.clone(), size];
+        words.extend([&self.rate, &self.series].into_iter().filter(|part| !part.is_empty()).cloned());
+        words.extend(self.interface.clone());
+        words.extend(self.setting.words());
+        words.join(", ")
+    }
+}

@@ -1,0 +1,146 @@
+//! A machine that exists in numbers only: rivals with a throughput and a buffer, and a generator with a limit.
+
+use super::{Measurer, Workload};
+use crate::bench::plan::{Find, Method, Plan, Wanted};
+use crate::bench::result::Report;
+use crate::method::Run;
+use crate::{Error, Result};
+use quaff_lab::tool::Setting;
+use quaff_lab::traffic::Size;
+use std::collections::BTreeMap;
+
+/// What a rival can do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ability {
+    /// Frames/s that it takes for ever.
+    pub(super) throughput_pps: f64,
+    /// Frames that wait meanwhile.
+    pub(super) buffer: f64,
+    /// Frames/s at which it crashes.
+    pub(super) crashes_at: f64,
+}
+
+/// The machine.
+pub(super) struct Machine {
+    pub(super) rivals: BTreeMap<&'static str, Ability>,
+    /// Frames/s with nobody listening.
+    pub(super) null_pps: f64,
+    /// And with somebody.
+    pub(super) offered_pps: f64,
+    /// And when it is to keep a pace.
+    pub(super) paced_pps: f64,
+    pub(super) frames_max: Option<u64>,
+    /// What every rival can do is multiplied by this after so many runs.
+    pub(super) changes: Option<(usize, f64)>,
+    /// Nobody wants more after so many runs.
+    pub(super) interrupted_after: Option<usize>,
+    /// Frames lost before the socket, of those that are lost.
+    pub(super) receiver_share: f64,
+    pub(super) runs: Vec<(String, Option<u64>, u64)>,
+    pub(super) said: Vec<String>,
+    /// Searches in the report, each time it was told of.
+    pub(super) told: Vec<usize>,
+}
+
+pub(super) fn machine<const N: usize>(rivals: [(&'static str, f64); N]) -> Machine {
+    let ability = |throughput_pps| Ability { throughput_pps, buffer: 0.0, crashes_at: f64::INFINITY };
+    Machine {
+        rivals: rivals.into_iter().map(|(name, throughput_pps)| (name, ability(throughput_pps))).collect(),
+        null_pps: 3e6,
+        offered_pps: 1.5e6,
+        paced_pps: f64::INFINITY,
+        frames_max: None,
+        changes: None,
+        interrupted_after: None,
+        receiver_share: 0.0,
+        runs: Vec::new(),
+        said: Vec::new(),
+        told: Vec::new(),
+    }
+}
+
+impl Measurer for Machine {
+    fn measure(&mut self, workload: &Workload<'_>) -> Result<Run> {
+        if self.interrupted_after.is_some_and(|after| self.runs.len() >= after) {
+            return Err(Error::Interrupted);
+        }
+        assert!(self.frames_max.is_none_or(|max| workload.count <= max), "there is no room: {workload:?}");
+        let change = self.changes.filter(|(after, _)| self.runs.len() >= *after).map_or(1.0, |(_, by)| by);
+        self.runs.push((workload.rival.into(), workload.pps, workload.count));
+        let ability = self.rivals[workload.rival];
+        let (throughput, count) = (ability.throughput_pps * change, workload.count as f64);
+        let pps = workload
+            .pps
+            .map_or(self.offered_pps, |pps| (pps as f64).min(self.offered_pps).min(self.paced_pps));
+        let captured = (ability.buffer + throughput * count / pps).min(count).round();
+        let failed = (pps >= ability.crashes_at).then(|| "segmentation fault".to_owned());
+        Ok(Run {
+            intended: workload.count,
+            offered: workload.count,
+            captured: Some(captured as u64),
+            counted_by: "file".into(),
+            loss: Some(1.0 - captured / count),
+            seconds: count / pps,
+            cpu_user_s: 0.25 * count / pps,
+            receiver_drops: ((count - captured) * self.receiver_share) as u64,
+            failed,
+            ..Run::default()
+        })
+    }
+
+    fn max_pps(&mut self, _size: &Size) -> Result<f64> {
+        Ok(self.null_pps)
+    }
+
+    fn frames_max(&mut self, _size: &Size, _setting: &Setting) -> Option<u64> {
+        self.frames_max
+    }
+
+    fn found(&mut self, report: &Report) {
+        self.told.push(report.searches.len());
+    }
+
+    fn about(&mut self, words: &str) {
+        self.said.push(words.into());
+    }
+}
+
+pub(super) fn wanted(what: Wanted) -> Find {
+    Find {
+        what,
+        method: Method::Mlr,
+        sizes: vec![Size::Bytes(64)],
+        setting: Setting::default(),
+        rivals: Vec::new(),
+        seconds: 3.0,
+        goal_loss: 0.0,
+        width: 0.05,
+        repeats: None,
+    }
+}
+
+pub(super) fn plan(machine: &Machine, finds: Vec<Find>) -> Plan {
+    let rivals: Vec<_> = machine.rivals.keys().collect();
+    let plan = serde_json::json!({ "name": "test", "title": "A test", "rivals": rivals });
+    let mut plan: Plan = serde_json::from_value(plan).expect("a plan");
+    plan.finds = finds;
+    plan
+}
+
+pub(super) fn report(plan: &Plan) -> Report {
+    Report {
+        format: crate::bench::result::FORMAT,
+        plan: plan.clone(),
+        command: Vec::new(),
+        begun: String::new(),
+        seconds: 0.0,
+        interrupted: false,
+        machine: Default::default(),
+        rivals: Vec::new(),
+        calibration: Vec::new(),
+        cases: Vec::new(),
+        searches: Vec::new(),
+        bursts: Vec::new(),
+        notes: Vec::new(),
+    }
+}

@@ -1,0 +1,173 @@
+//! The trials of one rival on frames of one size: asked for, run, and looked at.
+
+use super::{Measurer, Workload};
+use crate::bench::plan::{Find, Rate};
+use crate::bench::result::{LimitedBy, TrialRow};
+use crate::method::Run;
+use crate::{Error, Result};
+use quaff_lab::traffic::Size;
+use quaff_lab::traffic::Traffic;
+
+/// More failed runs in a row than this end a search: the rival does not work, whatever the rate.
+const FAILURES_MAX: u32 = 3;
+/// Frames that come slower than this share of what was wanted are another rate (RFC 2285 §3.5.2).
+const OFFERED_MIN: f64 = 0.98;
+
+/// Why a search ends early.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Nobody wants it any more.
+    Interrupted,
+    /// It makes no sense to go on.
+    Failed(String),
+}
+
+/// One rival on frames of one size.
+#[derive(Debug)]
+pub(super) struct Line<'a> {
+    pub(super) rival: &'a str,
+    pub(super) size: &'a Size,
+    pub(super) find: &'a Find,
+    /// What a reader has to know.
+    pub(super) notes: Vec<String>,
+    /// How far the slowest trial since the last notes fell short of its rate, 0 to 1.
+    unsent_most: f64,
+    failures: u32,
+    made: usize,
+}
+
+/// What came of one trial.
+#[derive(Debug, Clone)]
+pub(super) struct Tried {
+    pub(super) row: TrialRow,
+    pub(super) run: Run,
+    /// Loss as a search sees it, 0 to 1: what was not sent in time counts as lost (RFC 9971, "Measurer").
+    pub(super) loss: f64,
+    /// What it was limited by.
+    pub(super) limited_by: LimitedBy,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn new(rival: &'a str, size: &'a Size, find: &'a Find) -> Self {
+        Self { rival, size, find, notes: Vec::new(), unsent_most: 0.0, failures: 0, made: 0 }
+    }
+
+    /// Mean bytes of a frame.
+    pub(super) fn frame_bytes(&self) -> Result<u32, Stop> {
+        Ok(Traffic::new(self.size, None, 1)?.frame_bytes)
+    }
+
+    /// One trial of `count` frames at `pps`; as fast as possible without, and then `max_pps` is what that is
+    /// taken for.
+    pub(super) fn trial(
+        &mut self,
+        measurer: &mut dyn Measurer,
+        what: &str,
+        pps: Option<f64>,
+        max_pps: f64,
+        count: u64,
+    ) -> Result<Tried, Stop> {
+        self.made += 1;
+        measurer.about(&format!("{}, {}, {what}, trial {}", self.rival, self.size_words(), self.made));
+        let workload = Workload {
+            rival: self.rival,
+            size: self.size,
+            pps: pps.map(|pps| pps.round() as u64),
+            count: count.max(1),
+            setting: &self.find.setting,
+        };
+        let run = measurer.measure(&workload)?;
+        self.judge(run, pps, max_pps)
+    }
+
+    fn judge(&mut self, run: Run, pps: Option<f64>, max_pps: f64) -> Result<Tried, Stop> {
+        let wanted = pps.unwrap_or(max_pps);
+        let offered_pps = if run.seconds > 0.0 { run.offered as f64 / run.seconds } else { 0.0 };
+        let loss = match (&run.failed, run.loss) {
+            (Some(what), _) => {
+                self.failures += 1;
+                if self.failures > FAILURES_MAX {
+                    return Err(Stop::Failed(format!("It fails whatever the rate: {what}")));
+                }
+                self.note(format!("At {} it failed: {what}", words(pps)));
+                1.0
+            }
+            (None, None) => return Err(Stop::Failed("Nothing was to be captured.".into())),
+            (None, Some(loss)) => {
+                self.failures = 0;
+                loss
+            }
+        };
+        let row = TrialRow { pps: wanted, seconds: run.seconds, offered_pps, loss };
+        let slow = pps.is_some_and(|pps| run.failed.is_none() && offered_pps < pps * OFFERED_MIN);
+        let limited_by = limited_by(&run, slow, pps.is_none());
+        let unsent = if slow { 1.0 - offered_pps / wanted } else { 0.0 };
+        self.unsent_most = self.unsent_most.max(unsent);
+        Ok(Tried { row, run, loss: loss.max(unsent), limited_by })
+    }
+
+    /// A sentence, once.
+    pub(super) fn note(&mut self, sentence: String) {
+        if !self.notes.contains(&sentence) {
+            self.notes.push(sentence);
+        }
+    }
+
+    /// All sentences so far; those to come are told apart from them.
+    pub(super) fn take_notes(&mut self) -> Vec<String> {
+        let reached = 100.0 * (1.0 - std::mem::take(&mut self.unsent_most));
+        if reached < 100.0 * OFFERED_MIN {
+            self.note(format!(
+                "Frames came at {reached:.0} % of the rate that was wanted, where it was worst."
+            ));
+        }
+        std::mem::take(&mut self.notes)
+    }
+
+    /// So many frames fit into a trial at `pps`, and at most `seconds` of them.
+    pub(super) fn seconds(&mut self, measurer: &mut dyn Measurer, seconds: f64, pps: f64) -> f64 {
+        let room = measurer.frames_max(self.size, &self.find.setting);
+        let fits = room.map_or(seconds, |frames| (frames as f64 / pps).min(seconds));
+        if fits < seconds {
+            self.note(format!(
+                "Trials of {fits:.1} s instead of {seconds} s: there is no room for more frames."
+            ));
+        }
+        fits
+    }
+
+    fn size_words(&self) -> String {
+        match self.size {
+            Size::Bytes(bytes) => format!("{bytes} B"),
+            other => other.mix().unwrap_or_default().into(),
+        }
+    }
+}
+
+fn limited_by(run: &Run, slow: bool, as_fast_as_possible: bool) -> LimitedBy {
+    let lost = run.offered.saturating_sub(run.captured.unwrap_or(0));
+    match run.loss {
+        _ if run.failed.is_some() => LimitedBy::Unknown,
+        Some(loss) if loss > 0.0 && run.receiver_drops > 0 && run.receiver_drops * 2 >= lost => {
+            LimitedBy::Receiver
+        }
+        Some(loss) if loss > 0.0 => LimitedBy::Rival,
+        Some(_) if slow || as_fast_as_possible => LimitedBy::Generator,
+        Some(_) => LimitedBy::Nothing,
+        None => LimitedBy::Unknown,
+    }
+}
+
+/// A rate in words, as in plans.
+pub(super) fn words(pps: Option<f64>) -> String {
+    pps.map_or(Rate::Max, |pps| Rate::Pps(pps.round() as u64)).words()
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Interrupted => Self::Interrupted,
+            error => Self::Failed(format!("It could not be measured: {error}.")),
+        }
+    }
+}

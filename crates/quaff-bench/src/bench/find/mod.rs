@@ -1,0 +1,112 @@
+//! Highest rates, longest bursts and loss curves of rivals: [`crate::search`] says what to try, a [`Measurer`]
+//! runs it, and what was found goes into the report.
+//!
+//! Searches of one rival and one size stand far apart in time: all rivals take their turn on all sizes before
+//! the second search of the first begins. What the machine does for a while then shows as a difference.
+
+mod burst;
+mod curve;
+mod highest;
+mod line;
+
+use super::plan::{Find, Plan, Wanted};
+use super::result::Report;
+use crate::method::Run;
+use crate::{Error, Result};
+use line::{Line, Stop};
+use quaff_lab::tool::Setting;
+use quaff_lab::traffic::Size;
+
+/// One run that a search asks for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Workload<'a> {
+    /// Who.
+    pub rival: &'a str,
+    /// Sizes of frames.
+    pub size: &'a Size,
+    /// Frames/s; `None`: as fast as possible.
+    pub pps: Option<u64>,
+    /// Frames.
+    pub count: u64,
+    /// What the rival is given and asked.
+    pub setting: &'a Setting,
+}
+
+/// Who runs what searches ask for.
+pub trait Measurer {
+    /// One run. What the rival does wrong is in [`Run::failed`].
+    ///
+    /// # Errors
+    /// [`crate::Error::Interrupted`] ends all searches; any other error ends the one that asked.
+    fn measure(&mut self, workload: &Workload<'_>) -> Result<Run>;
+
+    /// Frames/s that arrive as fast as possible with nobody listening.
+    ///
+    /// # Errors
+    /// As [`Measurer::measure`].
+    fn max_pps(&mut self, size: &Size) -> Result<f64>;
+
+    /// The most frames of one run that there is room for; `None`: as many as one likes.
+    fn frames_max(&mut self, size: &Size, setting: &Setting) -> Option<u64>;
+
+    /// What is being searched, for a progress line: "dumpcap, 64 B, highest rate, trial 7".
+    fn about(&mut self, words: &str);
+
+    /// A search has come to its end: all there is, as the report has it.
+    fn found(&mut self, _report: &Report) {}
+}
+
+/// Finds all that `plan` wants found. Results are in `report` as soon as they are known, those of a search that
+/// was ended early too, with a note.
+///
+/// # Errors
+/// [`Error::Interrupted`].
+pub fn find(plan: &Plan, measurer: &mut dyn Measurer, report: &mut Report) -> Result<()> {
+    for find in &plan.finds {
+        let ended = match find.what {
+            Wanted::Max => highest::all(find, &rivals(plan, find, report), measurer, report),
+            Wanted::Burst => burst::all(find, &rivals(plan, find, report), measurer, report),
+            Wanted::Curve => curve::all(find, &rivals(plan, find, report), measurer, report),
+        };
+        ended?;
+    }
+    Ok(())
+}
+
+/// How many searches [`find()`] will make.
+pub(super) fn count(plan: &Plan, report: &Report) -> usize {
+    let of = |find: &Find| {
+        let each = find.sizes.len() * rivals(plan, find, report).len();
+        if find.what == Wanted::Max { each * highest::repeats(find) as usize } else { each }
+    };
+    plan.finds.iter().map(of).sum()
+}
+
+/// Those that take part: wanted, and not absent.
+fn rivals(plan: &Plan, find: &Find, report: &Report) -> Vec<String> {
+    let wanted = |name: &&String| find.rivals.is_empty() || find.rivals.contains(name);
+    let absent =
+        |name: &&String| report.rivals.iter().any(|facts| facts.name == **name && facts.absent.is_some());
+    plan.rivals.iter().filter(wanted).filter(|name| !absent(name)).cloned().collect()
+}
+
+/// Each size with each rival, in the order of a table. The first error ends it.
+fn each<'a>(
+    find: &'a Find,
+    rivals: &'a [String],
+    mut search: impl FnMut(Line<'a>) -> Result<(), Stop>,
+) -> Result<()> {
+    for size in &find.sizes {
+        for rival in rivals {
+            if let Err(Stop::Interrupted) = search(Line::new(rival, size, find)) {
+                return Err(Error::Interrupted);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;

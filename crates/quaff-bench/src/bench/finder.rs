@@ -1,0 +1,107 @@
+//! What searches ask for, done by the bench's own booth: trials on the first interface, while the watcher is told.
+
+use super::find::{Measurer, Workload};
+use super::jobs::{null_frames, room};
+use super::result::{Calibration, Report};
+use super::runner::{Booth, Events, calibration};
+use crate::method::Run;
+use crate::{Error, Result};
+use quaff_lab::tool::Setting;
+use quaff_lab::topology::Stage;
+use quaff_lab::traffic::Size;
+use quaff_lab::traffic::Traffic;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Searches are on the first interface.
+const INTERFACE: usize = 0;
+/// Of the free room, so much is left to others: a tenth.
+const ROOM_KEPT: u64 = 10;
+
+/// A booth that searches can ask.
+pub(super) struct Finder<'a> {
+    booth: &'a mut dyn Booth,
+    events: &'a mut dyn Events,
+    /// What is being searched.
+    about: String,
+    /// Searches to be made in all.
+    of: usize,
+    /// Those that were made.
+    done: usize,
+    begun: Instant,
+    /// What the generator does alone.
+    nulls: BTreeMap<Size, Calibration>,
+}
+
+impl<'a> Finder<'a> {
+    /// Will be asked for so many searches.
+    pub(super) fn new(booth: &'a mut dyn Booth, events: &'a mut dyn Events, of: usize) -> Self {
+        let begun = Instant::now();
+        Self { booth, events, about: String::new(), of, done: 0, begun, nulls: BTreeMap::new() }
+    }
+
+    /// "search 3 of 24, 18 min left: ", by what those before it took.
+    fn place(&self) -> String {
+        let number = (self.done + 1).min(self.of);
+        let left = self.begun.elapsed().as_secs_f64() * (self.of - number + 1) as f64 / self.done as f64;
+        let left = if self.done > 0 { format!(", {} min left", (left / 60.0).ceil()) } else { String::new() };
+        format!("search {number} of {}{left}: ", self.of)
+    }
+
+    /// What the generator did alone at all sizes that were searched at.
+    pub(super) fn calibrations(self) -> impl Iterator<Item = Calibration> {
+        self.nulls.into_values()
+    }
+}
+
+impl Measurer for Finder<'_> {
+    fn measure(&mut self, workload: &Workload<'_>) -> Result<Run> {
+        let Workload { rival, size, pps, count, setting } = *workload;
+        let cannot = |what| Error::Rival { name: rival.to_owned(), what };
+        self.booth.can(rival, setting).map_err(cannot)?;
+        let traffic = Traffic::new(size, pps, count)?;
+        let (free, place) = self.booth.free()?;
+        if room(&traffic, setting) > free {
+            return Err(Error::Place(format!("no room left in {place}")));
+        }
+        let events = &mut *self.events;
+        let about = if self.about.is_empty() { rival } else { &self.about };
+        let mut watch = |stage: Stage| {
+            events.stage(about, stage.words());
+            events.goes_on()
+        };
+        self.booth.run(rival, &traffic, setting, INTERFACE, &mut watch)
+    }
+
+    fn max_pps(&mut self, size: &Size) -> Result<f64> {
+        if let Some(known) = self.nulls.get(size) {
+            return Ok(known.offered_pps);
+        }
+        self.events.stage("the generator", "sends with nobody listening");
+        let traffic = Traffic::new(size, None, null_frames(None))?;
+        let events = &mut *self.events;
+        let sent = self.booth.null(&traffic, INTERFACE, &mut |_| events.goes_on())?;
+        let null = calibration(&traffic, &sent);
+        let pps = null.offered_pps;
+        self.nulls.insert(size.clone(), null);
+        Ok(pps)
+    }
+
+    fn frames_max(&mut self, size: &Size, setting: &Setting) -> Option<u64> {
+        let (free, _) = self.booth.free().ok()?;
+        let free = free - free / ROOM_KEPT;
+        let of = |frames| Traffic::new(size, None, frames).map(|traffic| room(&traffic, setting)).ok();
+        let (none, million) = (of(0)?, of(1_000_000)?);
+        let per_million = million.checked_sub(none).filter(|bytes| *bytes > 0)?;
+        Some((free.saturating_sub(none) as f64 / per_million as f64 * 1e6) as u64)
+    }
+
+    fn about(&mut self, words: &str) {
+        self.about = self.place() + words;
+    }
+
+    fn found(&mut self, report: &Report) {
+        self.done += 1;
+        self.events.so_far(report);
+    }
+}

@@ -1,0 +1,295 @@
+//! From a plan to what is run: cases, the workloads that they share, and the order of each round. Plain data;
+//! nothing is run here.
+
+use super::plan::{Amount, Plan, Sweep};
+use super::result::Case;
+use crate::Result;
+use quaff_lab::tool::{Output, Setting};
+use quaff_lab::traffic::Size;
+use quaff_lab::traffic::Traffic;
+
+/// The generator alone sends this long at a pace, s.
+const NULL_SECONDS: f64 = 2.0;
+/// And so many frames as fast as possible.
+const NULL_FRAMES: u64 = 2_000_000;
+
+/// All that is to be run.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    /// What the generator sends with nobody listening; its count is that of the calibration.
+    pub(super) workloads: Vec<Workload>,
+    /// The names of the interfaces, where there are several.
+    interfaces: Vec<Option<String>>,
+    /// The cases, in the order of the plan; each with its job, by index.
+    pub(super) cases: Vec<Case>,
+    pub(super) jobs: Vec<Job>,
+    /// Why cases were left out.
+    pub(super) notes: Vec<String>,
+}
+
+/// Frames that come to an interface.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Workload {
+    pub(super) traffic: Traffic,
+    /// Which of the site's interfaces.
+    pub(super) interface: usize,
+}
+
+/// What a case runs, each time.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Job {
+    pub(super) workload: usize,
+    pub(super) amount: Amount,
+}
+
+impl Jobs {
+    /// Each of the plan's workloads with each of the `rivals` that are here, at each of the `interfaces`.
+    /// `can` says whether a rival can do what a setting asks; a sentence when it cannot.
+    ///
+    /// # Errors
+    /// A mix that nobody knows, a file of sizes that cannot be read.
+    pub(super) fn of(
+        plan: &Plan,
+        rivals: &[&str],
+        interfaces: &[Option<String>],
+        can: &dyn Fn(&str, &Setting) -> Result<(), String>,
+    ) -> Result<Self> {
+        let mut jobs = Self { interfaces: interfaces.to_vec(), ..Self::default() };
+        for sweep in &plan.sweeps {
+            let here = plan.rivals_of(sweep).filter(|name| rivals.contains(name));
+            let (able, unable): (Vec<_>, Vec<_>) =
+                here.map(|name| (name, can(name, &sweep.setting))).partition(|(_, can)| can.is_ok());
+            for why in unable.into_iter().filter_map(|(_, can)| can.err()) {
+                jobs.note(sweep, &why);
+            }
+            for (size, rate) in sweep.workloads() {
+                let mean = Traffic::new(size, None, 0)?.frame_bytes;
+                let pps = rate.pps(f64::from(mean)).map(|pps| pps.round().max(1.0) as u64);
+                for (interface, name) in interfaces.iter().enumerate() {
+                    let traffic =
+                        Traffic { content: sweep.content, ..Traffic::new(size, pps, null_frames(pps))? };
+                    let workload = jobs.workload(Workload { traffic, interface });
+                    for (rival, _) in &able {
+                        jobs.jobs.push(Job { workload, amount: sweep.amount });
+                        jobs.cases.push(case(rival, sweep, size, mean, pps, rate.words(), name.clone()));
+                    }
+                }
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// The order of a round: workloads in an order drawn from the seed, and the rivals on each of them one
+    /// behind the other, in an order drawn too, so that they are measured in the same minutes.
+    pub(super) fn order(&self, cases: &[Case], seed: u64, round: u32) -> Vec<usize> {
+        let mut draw = Draw(seed ^ (u64::from(round) << 32));
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for (case, job) in self.jobs.iter().enumerate() {
+            let same = |group: &&mut Vec<usize>| {
+                self.jobs[group[0]] == *job && cases[group[0]].setting == cases[case].setting
+            };
+            match groups.iter_mut().find(same) {
+                Some(group) => group.push(case),
+                None => groups.push(vec![case]),
+            }
+        }
+        draw.shuffle(&mut groups);
+        groups.iter_mut().for_each(|group| draw.shuffle(group));
+        groups.concat()
+    }
+
+    /// The name of a workload's interface, where there are several.
+    pub(super) fn interface(&self, workload: usize) -> Option<&str> {
+        self.interfaces[self.workloads[workload].interface].as_deref()
+    }
+
+    fn workload(&mut self, wanted: Workload) -> usize {
+        let known = self.workloads.iter().position(|known| *known == wanted);
+        known.unwrap_or_else(|| {
+            self.workloads.push(wanted);
+            self.workloads.len() - 1
+        })
+    }
+
+    fn note(&mut self, sweep: &Sweep, why: &str) {
+        let of = if sweep.series.is_empty() { String::new() } else { format!(" of {:?}", sweep.series) };
+        let note = format!("{why}; its cases{of} are left out.");
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+}
+
+impl Job {
+    /// The frames of a run; as many as the generator alone sends in the time, when that is what is wanted.
+    pub(super) fn frames(&self, pps: Option<u64>, null_pps: f64) -> u64 {
+        match self.amount {
+            Amount::Frames(frames) => frames,
+            Amount::Seconds(seconds) => {
+                let pps = pps.map_or(null_pps, |pps| pps as f64);
+                ((seconds * pps).round() as u64).max(1)
+            }
+        }
+    }
+}
+
+/// The room that the files of a run take, bytes.
+pub(super) fn room(traffic: &Traffic, setting: &Setting) -> u64 {
+    match setting.output {
+        Output::Disk => traffic.file_bytes().saturating_mul(u64::from(setting.capturers.max(1))),
+        Output::Null | Output::Pipe | Output::Screen => 0,
+    }
+}
+
+/// How many frames tell what the generator can do.
+pub(super) fn null_frames(pps: Option<u64>) -> u64 {
+    pps.map_or(NULL_FRAMES, |pps| ((pps as f64 * NULL_SECONDS) as u64).max(1))
+}
+
+fn case(
+    rival: &str,
+    sweep: &Sweep,
+    size: &Size,
+    mean: u32,
+    pps: Option<u64>,
+    rate: String,
+    interface: Option<String>,
+) -> Case {
+    Case {
+        rival: rival.to_owned(),
+        series: sweep.series.clone(),
+        size: mean,
+        mix: size.mix().map(str::to_owned),
+        pps,
+        rate,
+        interface,
+        setting: sweep.setting.clone(),
+        ..Case::default()
+    }
+}
+
+/// Numbers that look random and are the same for the same seed (splitmix64, Steele et al. 2014).
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Fisher and Yates; the bias of the remainder is far below what anybody could see here.
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, (self.next() % (last as u64 + 1)) as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::bench::plan::{Bed, Rate};
+    use std::collections::BTreeSet;
+
+    /// Two rivals on two sizes at two rates.
+    pub(in crate::bench) fn plan() -> Plan {
+        let sweep = Sweep {
+            series: String::new(),
+            sizes: vec![Size::Bytes(64), Size::Bytes(1500)],
+            rates: vec![Rate::Max, Rate::Pps(1000)],
+            amount: Amount::Frames(5000),
+            content: Default::default(),
+            setting: Setting::default(),
+            rivals: Vec::new(),
+        };
+        Plan {
+            name: "custom".into(),
+            title: "A test".into(),
+            source: None,
+            bed: Bed::Direct,
+            rivals: vec!["quaff".into(), "other".into(), "absent".into()],
+            runs: 3,
+            seed: 7,
+            sweeps: vec![sweep],
+            finds: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn jobs(plan: &Plan) -> Jobs {
+        Jobs::of(plan, &["quaff", "other"], &[None], &|_, _| Ok(())).expect("jobs")
+    }
+
+    #[test]
+    fn each_workload_meets_each_rival_that_is_here() {
+        let jobs = jobs(&plan());
+        assert_eq!((jobs.workloads.len(), jobs.cases.len(), jobs.jobs.len()), (4, 8, 8));
+        assert_eq!(jobs.workloads[0].traffic.count, NULL_FRAMES);
+        assert_eq!(jobs.workloads[1].traffic.count, 2000);
+        let names: Vec<_> =
+            jobs.cases.iter().map(|case| (case.rival.as_str(), case.size, case.pps)).collect();
+        assert_eq!(names[..3], [("quaff", 64, None), ("other", 64, None), ("quaff", 64, Some(1000))]);
+        assert!(jobs.cases.iter().all(|case| case.interface.is_none()));
+    }
+
+    #[test]
+    fn what_a_rival_cannot_do_is_left_out_with_a_word() {
+        let mut plan = plan();
+        plan.sweeps.push(Sweep { series: "zlib".into(), ..plan.sweeps[0].clone() });
+        let can = |name: &str, _: &Setting| match name {
+            "other" => Err("other does not compress each packet".to_owned()),
+            _ => Ok(()),
+        };
+        let jobs = Jobs::of(&plan, &["quaff", "other"], &[None], &can).expect("jobs");
+        assert_eq!(jobs.cases.len(), 8, "quaff in both series");
+        assert_eq!(jobs.workloads.len(), 4, "they share what is sent");
+        assert_eq!(jobs.notes[0], "other does not compress each packet; its cases are left out.");
+        assert_eq!(jobs.notes[1], "other does not compress each packet; its cases of \"zlib\" are left out.");
+        assert_eq!(jobs.notes.len(), 2);
+    }
+
+    #[test]
+    fn each_interface_is_measured_in_its_turn() {
+        let interfaces = [Some("eth1".to_owned()), Some("usb0".to_owned())];
+        let jobs = Jobs::of(&plan(), &["quaff"], &interfaces, &|_, _| Ok(())).expect("jobs");
+        assert_eq!((jobs.workloads.len(), jobs.cases.len()), (8, 8));
+        assert_eq!(jobs.cases[1].interface.as_deref(), Some("usb0"));
+    }
+
+    #[test]
+    fn the_order_is_drawn_from_the_seed_and_keeps_rivals_together() {
+        let jobs = jobs(&plan());
+        let orders: BTreeSet<_> = (1..=20).map(|round| jobs.order(&jobs.cases, 7, round)).collect();
+        assert!(orders.len() > 10, "{orders:?}");
+        for order in &orders {
+            assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 8);
+            for pair in order.chunks(2) {
+                assert_eq!(jobs.jobs[pair[0]].workload, jobs.jobs[pair[1]].workload);
+            }
+        }
+        let eight = |seed| (1..9).map(|round| jobs.order(&jobs.cases, seed, round)).collect::<Vec<_>>();
+        assert_eq!(eight(7), eight(7));
+        assert_ne!(eight(7), eight(8));
+    }
+
+    #[test]
+    fn time_becomes_frames() {
+        let job = |amount| Job { workload: 0, amount };
+        assert_eq!(job(Amount::Frames(9)).frames(Some(1000), 5.0), 9);
+        assert_eq!(job(Amount::Seconds(0.5)).frames(Some(1000), 5.0), 500);
+        assert_eq!(job(Amount::Seconds(2.0)).frames(None, 3e6), 6_000_000);
+        assert_eq!(job(Amount::Seconds(2.0)).frames(None, 0.0), 1);
+    }
+
+    #[test]
+    fn only_a_disk_needs_room() {
+        let traffic = Traffic::bytes(1000, None, 1_000_000);
+        let four = Setting { capturers: 4, ..Setting::default() };
+        assert!(room(&traffic, &four) > 4_000_000_000);
+        assert_eq!(room(&Traffic { count: u64::MAX, ..traffic.clone() }, &four), u64::MAX);
+        assert_eq!(room(&traffic, &Setting { output: Output::Null, ..four }), 0);
+    }
+}

@@ -1,0 +1,133 @@
+//! What a plan will take: runs, time, room on the disk. An estimate, made before anything runs.
+
+use super::{Amount, Plan, Rate, Sweep, Wanted};
+use quaff_lab::tool::Output;
+use quaff_lab::traffic::Size;
+
+/// As fast as possible is taken for that many frames/s.
+const PPS_MAX: f64 = 1_500_000.0;
+/// What a run takes beside its frames, s: a capturer starts, writes what it still has and ends, its file is
+/// read. `quick` took 1.5 s on a machine with two busy cores, Stenographer takes 3.
+const RUN_SECONDS: f64 = 2.0;
+/// Mean bytes of a frame out of a file that nobody has read yet.
+const FILE_BYTES: f64 = 500.0;
+/// What a capture file has beside each frame, bytes.
+const RECORD_BYTES: f64 = 64.0;
+
+/// Trials until a search is done, by experience.
+const TRIALS: f64 = 12.0;
+
+/// What a plan will take, about.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Cost {
+    /// Points of curves, rows of tables.
+    pub cases: u64,
+    /// Runs that count.
+    pub runs: u64,
+    /// All of it, s.
+    pub seconds: f64,
+    /// The files of the largest run, bytes.
+    pub bytes_max: f64,
+}
+
+impl Plan {
+    /// What it will take, when all its rivals are there.
+    pub fn cost(&self) -> Cost {
+        // A warm-up that is not counted.
+        let mut cost = Cost { seconds: RUN_SECONDS, ..Cost::default() };
+        for sweep in &self.sweeps {
+            let rivals = self.rivals_of(sweep).count() as u64;
+            for (size, rate) in sweep.workloads() {
+                let (frames, seconds) = sweep.frames(size, rate);
+                let runs = rivals * u64::from(self.runs);
+                cost.cases += rivals;
+                cost.runs += runs;
+                // The generator alone, too.
+                cost.seconds += (runs + 1) as f64 * (seconds + RUN_SECONDS);
+                cost.bytes_max = cost.bytes_max.max(sweep.bytes(size, frames));
+            }
+        }
+        for find in &self.finds {
+            let rivals = self.named(&find.rivals).count() as f64;
+            let (trials, repeats_default) = match find.what {
+                Wanted::Max => (TRIALS, 2),
+                Wanted::Burst => (TRIALS, 5),
+                // Down by steps, until twice nothing is lost.
+                Wanted::Curve => (1.0 / find.width.max(0.01), 1),
+            };
+            let repeats = f64::from(find.repeats.unwrap_or(repeats_default));
+            let all = rivals * find.sizes.len() as f64 * trials * repeats;
+            cost.seconds += all * (find.seconds + RUN_SECONDS);
+        }
+        cost
+    }
+
+    /// Those of the plan that are `wanted`, in the order of the tables; all when nobody is.
+    fn named<'a>(&'a self, wanted: &'a [String]) -> impl Iterator<Item = &'a str> {
+        let is_wanted = |name: &&String| wanted.is_empty() || wanted.contains(name);
+        self.rivals.iter().filter(is_wanted).map(String::as_str)
+    }
+
+    /// Those that are measured in `sweep`, in the order of the tables.
+    pub fn rivals_of<'a>(&'a self, sweep: &'a Sweep) -> impl Iterator<Item = &'a str> {
+        self.named(&sweep.rivals)
+    }
+}
+
+impl Sweep {
+    /// Each size at each rate.
+    pub fn workloads(&self) -> impl Iterator<Item = (&Size, Rate)> {
+        self.sizes.iter().flat_map(|size| self.rates.iter().map(move |rate| (size, *rate)))
+    }
+
+    /// Frames of a run, and how long they take, s.
+    fn frames(&self, size: &Size, rate: Rate) -> (f64, f64) {
+        let pps = rate.pps(size.mean_bytes().unwrap_or(FILE_BYTES)).unwrap_or(PPS_MAX);
+        match self.amount {
+            Amount::Frames(frames) => (frames as f64, frames as f64 / pps),
+            Amount::Seconds(seconds) => (seconds * pps, seconds),
+        }
+    }
+
+    fn bytes(&self, size: &Size, frames: f64) -> f64 {
+        let mean = size.mean_bytes().unwrap_or(FILE_BYTES);
+        let kept = self.setting.snaplen.map_or(mean, |snaplen| mean.min(f64::from(snaplen)));
+        match self.setting.output {
+            Output::Disk => frames * (kept + RECORD_BYTES) * f64::from(self.setting.capturers),
+            Output::Null | Output::Pipe | Output::Screen => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_time_and_room_are_told_beforehand() {
+        let plan: Plan = toml::from_str(
+            r#"
+            name = "a"
+            title = "A"
+            rivals = ["quaff", "tcpdump"]
+            runs = 4
+            [[sweeps]]
+            sizes = [{ bytes = 936 }]
+            rates = ["max", { pps = 100_000 }]
+            amount = { frames = 1_500_000 }
+            [[sweeps]]
+            sizes = [{ bytes = 60 }]
+            rates = [{ pps = 1000 }]
+            amount = { seconds = 2.0 }
+            setting = { output = "null" }
+            rivals = ["tcpdump"]
+            "#,
+        )
+        .expect("a plan");
+        let cost = plan.cost();
+        assert_eq!((cost.cases, cost.runs), (5, 20));
+        // (2 × 4 + 1) × (1 + 2), the same × (15 + 2), (4 + 1) × (2 + 2), and the warm-up.
+        assert!((cost.seconds - (27.0 + 153.0 + 20.0 + 2.0)).abs() < 1e-9, "{cost:?}");
+        assert!((cost.bytes_max - 1.5e9).abs() < 1.0, "{cost:?}");
+    }
+}

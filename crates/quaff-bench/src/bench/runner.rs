@@ -1,0 +1,419 @@
+//! The bench at work: the generator alone, one warm-up, then round after round.
+
+use super::jobs::{Jobs, room};
+use super::left::Left;
+use super::limit::limit;
+use super::plan::Plan;
+use super::result::{Calibration, Case, Report};
+use super::summary::summarise;
+use crate::method::Run;
+use crate::{Error, Result};
+use quaff_lab::tool::Setting;
+use quaff_lab::topology::{Sent, Stage, Watch};
+use quaff_lab::traffic::Traffic;
+use std::time::{Duration, Instant};
+
+/// A case in which so many runs failed, and none did not, is given up.
+const CASE_STRIKES: usize = 2;
+/// A rival with so many failed runs, and none that did not fail, is given up.
+const RIVAL_STRIKES: usize = 5;
+/// What the generator alone has to reach of the rate that is wanted, of 1.
+const PACE_TOLERANCE: f64 = 0.01;
+/// So far may the generator alone have drifted from the beginning to the end, of 1.
+const DRIFT_TOLERANCE: f64 = 0.1;
+/// A run to warm up has at most so many frames, and lasts at most a second.
+const WARM_FRAMES: u64 = 100_000;
+/// How often what there is is shown.
+const SO_FAR: Duration = Duration::from_secs(10);
+/// Time that the host of a virtual machine may take from a core before it is worth a word, of 1.
+const STEAL_TOLERANCE: f64 = 0.02;
+
+/// Told what goes on while a bench runs.
+pub trait Events {
+    /// So many runs are to come that count.
+    fn begins(&mut self, _plan: &Plan, _runs_total: usize) {}
+
+    /// What `rival` does now, in words.
+    fn stage(&mut self, _rival: &str, _what: &str) {}
+
+    /// A run of a case has come to its end; how long the rest will take.
+    fn run_done(&mut self, _case: &Case, _run: &Run, _left: Option<Duration>) {}
+
+    /// A sentence that belongs into the report, too.
+    fn note(&mut self, _sentence: &str) {}
+
+    /// All there is, as the report has it: each 10 s or so, and after each round.
+    fn so_far(&mut self, _report: &Report) {}
+
+    /// Asked all the while; `false` ends the bench, and what was measured is kept.
+    fn goes_on(&mut self) -> bool {
+        true
+    }
+}
+
+/// Who does what the rounds want done: a [`Session`](super::Session), or a fake in a test.
+pub(super) trait Booth {
+    /// Frames with nobody listening.
+    fn null(&mut self, traffic: &Traffic, interface: usize, watch: Watch<'_>) -> Result<Sent>;
+
+    /// One run of `rival`. What is the rival's fault is in the run.
+    fn run(
+        &mut self,
+        rival: &str,
+        traffic: &Traffic,
+        setting: &Setting,
+        interface: usize,
+        watch: Watch<'_>,
+    ) -> Result<Run>;
+
+    /// Whether `rival` can do what `setting` asks; a sentence when it cannot.
+    fn can(&self, rival: &str, setting: &Setting) -> Result<(), String>;
+
+    /// Bytes free for files, and where.
+    fn free(&self) -> Result<(u64, String)>;
+}
+
+/// Runs `jobs`, and fills the report. An interruption is no error: it is noted there.
+pub(super) fn rounds(
+    plan: &Plan,
+    jobs: Jobs,
+    booth: &mut dyn Booth,
+    report: &mut Report,
+    events: &mut dyn Events,
+) -> Result<()> {
+    let mut rounds = Rounds {
+        plan,
+        jobs,
+        booth,
+        report,
+        events,
+        nulls: Vec::new(),
+        wanted: Vec::new(),
+        left: Left::default(),
+        limits: Vec::new(),
+        stolen: Vec::new(),
+        strikes: Vec::new(),
+        faults: Vec::new(),
+        shown: Instant::now(),
+    };
+    match rounds.all() {
+        Err(Error::Interrupted) => {
+            rounds.report.interrupted = true;
+            rounds.conclude();
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+struct Rounds<'a> {
+    plan: &'a Plan,
+    jobs: Jobs,
+    booth: &'a mut dyn Booth,
+    report: &'a mut Report,
+    events: &'a mut dyn Events,
+    /// What the generator alone did with each workload, frames/s; `None`: it failed.
+    nulls: Vec<Option<f64>>,
+    /// Which cases are run.
+    wanted: Vec<bool>,
+    left: Left,
+    /// What was said last of each case's limit, and of time that was taken away.
+    limits: Vec<Vec<String>>,
+    stolen: Vec<String>,
+    /// Of each case: how often its rival failed, and how often what is not its fault.
+    strikes: Vec<usize>,
+    faults: Vec<usize>,
+    /// When the report was shown last.
+    shown: Instant,
+}
+
+impl Rounds<'_> {
+    fn all(&mut self) -> Result<()> {
+        self.report.cases = std::mem::take(&mut self.jobs.cases);
+        self.strikes = vec![0; self.report.cases.len()];
+        self.faults = self.strikes.clone();
+        for note in std::mem::take(&mut self.jobs.notes) {
+            self.note(note);
+        }
+        self.calibrate()?;
+        let fits = self.room()?;
+        let sends = |case: usize| self.nulls[self.jobs.jobs[case].workload].is_some();
+        self.wanted = fits.iter().enumerate().map(|(case, fits)| *fits && sends(case)).collect();
+        let runs_total = self.wanted.iter().filter(|wanted| **wanted).count() * self.plan.runs as usize;
+        self.events.begins(self.plan, runs_total);
+        for round in 1..=self.plan.runs {
+            let mut order = self.jobs.order(&self.report.cases, self.plan.seed, round);
+            order.retain(|case| self.wanted[*case]);
+            if round == 1 {
+                self.warm_up(&order)?;
+            }
+            for (at, case) in order.iter().enumerate() {
+                self.run(*case, round, &order[at + 1..])?;
+            }
+            self.show();
+        }
+        self.calibrate_again()
+    }
+
+    /// The generator with nobody listening, once for each workload.
+    fn calibrate(&mut self) -> Result<()> {
+        for at in 0..self.jobs.workloads.len() {
+            let workload = self.jobs.workloads[at].clone();
+            self.events.stage("the generator", "sends with nobody listening");
+            let events = &mut *self.events;
+            let sent = self.booth.null(&workload.traffic, workload.interface, &mut |_| events.goes_on());
+            let null_pps = match sent {
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(error) => {
+                    self.note(format!("{}: {error}; its cases are left out.", words(&workload.traffic)));
+                    None
+                }
+                Ok(sent) => {
+                    let calibration = calibration(&workload.traffic, &sent);
+                    if let Some(doubt) = doubt(&calibration) {
+                        let interface = self.jobs.interface(at).map(|name| format!("{name}: "));
+                        self.note(interface.unwrap_or_default() + &doubt);
+                    }
+                    let null_pps = calibration.offered_pps;
+                    self.report.calibration.push(calibration);
+                    Some(null_pps)
+                }
+            };
+            self.nulls.push(null_pps);
+        }
+        Ok(())
+    }
+
+    /// Which cases have room on the disk.
+    fn room(&mut self) -> Result<Vec<bool>> {
+        let (free, place) = self.booth.free()?;
+        let (mut fits, mut notes) = (Vec::new(), Vec::new());
+        for case in 0..self.jobs.jobs.len() {
+            let traffic = self.traffic(case);
+            let needed = room(&traffic, &self.report.cases[case].setting);
+            fits.push(needed <= free / 10 * 9);
+            if needed > free / 10 * 9 {
+                let what = format!("{}, {} frames", words(&traffic), traffic.count);
+                notes.push(format!(
+                    "{what}: {} needed in {place}, {} free; left out.",
+                    gib(needed),
+                    gib(free)
+                ));
+            }
+        }
+        notes.dedup();
+        if !fits.is_empty() && !fits.contains(&true) {
+            return Err(Error::Place(format!("{} Say where with --dir DIR, or take fewer frames", notes[0])));
+        }
+        notes.into_iter().for_each(|note| self.note(note));
+        Ok(fits)
+    }
+
+    /// The first, short run of each rival is not counted: programs and files come from the disk, memory is touched.
+    fn warm_up(&mut self, order: &[usize]) -> Result<()> {
+        let mut warm = Vec::new();
+        for case in order {
+            let rival = self.report.cases[*case].rival.clone();
+            if warm.contains(&rival) {
+                continue;
+            }
+            let traffic = self.traffic(*case);
+            let most = traffic.pps.map_or(WARM_FRAMES, |pps| pps.min(WARM_FRAMES));
+            let count = traffic.count.min(most.max(1));
+            if let Err(Error::Interrupted) = self.measure(*case, Traffic { count, ..traffic }) {
+                return Err(Error::Interrupted);
+            }
+            warm.push(rival);
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, case: usize, round: u32, rest: &[usize]) -> Result<()> {
+        if self.is_given_up(case) {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let run = match self.measure(case, self.traffic(case)) {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            // Not the rival's fault.
+            Err(error) => {
+                self.faults[case] += 1;
+                Run { failed: Some(error.to_string()), failed_outside: true, ..Run::default() }
+            }
+            Ok(run) => {
+                self.strikes[case] += usize::from(run.failed.is_some());
+                run
+            }
+        };
+        self.left.took(case, begun.elapsed());
+        let took = &mut self.report.cases[case];
+        if let Some(why) = &run.failed {
+            let note = format!("{}.", why.trim_end_matches('.'));
+            if !took.notes.contains(&note) {
+                took.notes.push(note);
+            }
+        }
+        took.runs.push(Run { round, ..run });
+        summarise(took);
+        let left = self.left(rest, round);
+        let took = &self.report.cases[case];
+        if let Some(run) = took.runs.last() {
+            self.events.run_done(took, run, Some(left));
+        }
+        if self.shown.elapsed() > SO_FAR {
+            self.show();
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, case: usize, traffic: Traffic) -> Result<Run> {
+        let (free, place) = self.booth.free()?;
+        let Case { rival, setting, .. } = &self.report.cases[case];
+        if room(&traffic, setting) > free {
+            return Err(Error::Place(format!("no room left in {place}")));
+        }
+        let interface = self.jobs.workloads[self.jobs.jobs[case].workload].interface;
+        let events = &mut *self.events;
+        let mut watch = |stage: Stage| {
+            events.stage(rival, stage.words());
+            events.goes_on()
+        };
+        self.booth.run(rival, &traffic, setting, interface, &mut watch)
+    }
+
+    /// What a case sends.
+    fn traffic(&self, case: usize) -> Traffic {
+        let job = &self.jobs.jobs[case];
+        let traffic = &self.jobs.workloads[job.workload].traffic;
+        let null_pps = self.nulls[job.workload].unwrap_or(0.0);
+        Traffic { count: job.frames(traffic.pps, null_pps), ..traffic.clone() }
+    }
+
+    /// One that never works is not waited for again and again.
+    fn is_given_up(&mut self, case: usize) -> bool {
+        let works = |case: &Case| case.runs.iter().any(|run| run.failed.is_none());
+        let this = &self.report.cases[case];
+        let same = |at: &usize| self.report.cases[*at].rival == this.rival;
+        let all: Vec<_> = (0..self.report.cases.len()).filter(same).collect();
+        let strikes: usize = all.iter().map(|at| self.strikes[*at]).sum();
+        let never = !all.iter().any(|at| works(&self.report.cases[*at]));
+        let ends_case = self.strikes[case] + self.faults[case] >= CASE_STRIKES && !works(this);
+        let is_over = ends_case || strikes >= RIVAL_STRIKES && never;
+        let note = "It was given up: no run came to its end.".to_owned();
+        if is_over && !this.notes.contains(&note) {
+            self.report.cases[case].notes.push(note);
+        }
+        is_over
+    }
+
+    /// The first workload once more with nobody listening: has the machine changed meanwhile?
+    fn calibrate_again(&mut self) -> Result<()> {
+        let Some(at) = self.nulls.iter().position(Option::is_some) else { return Ok(()) };
+        let (workload, before) = (self.jobs.workloads[at].clone(), self.nulls[at].unwrap_or(0.0));
+        let events = &mut *self.events;
+        events.stage("the generator", "sends once more with nobody listening");
+        let sent = self.booth.null(&workload.traffic, workload.interface, &mut |_| events.goes_on());
+        let after = match sent {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(_) => return Ok(()),
+            Ok(sent) => calibration(&workload.traffic, &sent).offered_pps,
+        };
+        let drift = (after / before.max(1e-9) - 1.0).abs();
+        if drift > DRIFT_TOLERANCE {
+            self.note(format!(
+                "{}: with nobody listening {before:.0} frames/s came at the beginning and {after:.0} at the end: the \
+                 machine is not the same all the time.",
+                words(&workload.traffic)
+            ));
+        }
+        Ok(())
+    }
+
+    fn show(&mut self) {
+        self.conclude();
+        self.events.so_far(self.report);
+        self.shown = Instant::now();
+    }
+
+    fn left(&self, rest: &[usize], round: u32) -> Duration {
+        let one = |case: usize| {
+            let traffic = self.traffic(case);
+            let null_pps = self.nulls[self.jobs.jobs[case].workload].unwrap_or(0.0);
+            let pps = traffic.pps.map_or(null_pps, |pps| pps as f64).max(1.0);
+            self.left.of(case, traffic.count as f64 / pps)
+        };
+        let rounds = self.plan.runs.saturating_sub(round);
+        let all: Duration = (0..self.wanted.len()).filter(|case| self.wanted[*case]).map(one).sum();
+        rest.iter().map(|case| one(*case)).sum::<Duration>() + all * rounds
+    }
+
+    /// Says of each case what it was limited by, and of the machine what disturbed it, by all that is known now.
+    fn conclude(&mut self) {
+        self.limits.resize(self.report.cases.len(), Vec::new());
+        for (case, said) in self.report.cases.iter_mut().zip(&mut self.limits) {
+            let (limited_by, notes) = limit(case);
+            case.limited_by = limited_by;
+            replace(&mut case.notes, said, notes);
+        }
+        let runs = self.report.cases.iter().flat_map(|case| &case.runs);
+        let stolen = runs.flat_map(|run| &run.cores).map(|core| core.steal).fold(0.0, f64::max);
+        let note = (stolen > STEAL_TOLERANCE).then(|| {
+            let percent = 100.0 * stolen;
+            format!(
+                "The host of this virtual machine took up to {percent:.0} % of a core's time in a run: compare \
+                 only what lies far apart."
+            )
+        });
+        replace(&mut self.report.notes, &mut self.stolen, note.into_iter().collect());
+    }
+
+    fn note(&mut self, note: String) {
+        self.events.note(&note);
+        self.report.notes.push(note);
+    }
+}
+
+/// Takes back what was said before, and says what there is to say now.
+fn replace(notes: &mut Vec<String>, said: &mut Vec<String>, now: Vec<String>) {
+    notes.retain(|note| !said.contains(note));
+    notes.extend_from_slice(&now);
+    *said = now;
+}
+
+/// What the generator alone came to.
+pub(super) fn calibration(traffic: &Traffic, sent: &Sent) -> Calibration {
+    let seconds = sent.seconds.max(1e-9);
+    let sent_pps = sent.sent as f64 / seconds;
+    Calibration {
+        size: traffic.frame_bytes,
+        mix: traffic.size.mix().map(str::to_owned),
+        pps: traffic.pps,
+        offered_pps: sent.offered as f64 / seconds,
+        lost: sent.sent.saturating_sub(sent.offered) as f64 / sent.sent.max(1) as f64,
+        pace_error: traffic.pps.map(|pps| (sent_pps / pps as f64 - 1.0).abs()),
+    }
+}
+
+/// Why the cases of a workload will say little.
+fn doubt(calibration: &Calibration) -> Option<String> {
+    let rate =
+        calibration.pps.map_or_else(|| "as fast as possible".to_owned(), |pps| format!("{pps} frames/s"));
+    let what = format!("{} B, {rate}: with nobody listening", calibration.size);
+    if calibration.lost > 0.001 {
+        return Some(format!("{what} {:.2} % of the frames do not arrive.", 100.0 * calibration.lost));
+    }
+    let slow = calibration.pace_error.filter(|error| *error > PACE_TOLERANCE)?;
+    Some(format!("{what} the generator is {:.1} % off that rate.", 100.0 * slow))
+}
+
+fn words(traffic: &Traffic) -> String {
+    let rate = traffic.pps.map_or_else(|| "as fast as possible".to_owned(), |pps| format!("{pps} frames/s"));
+    format!("{} B, {rate}", traffic.frame_bytes)
+}
+
+fn gib(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! What a bench needs while it runs: a bed that is up, a place on a disk, the capturers that are here. All of
+//! it goes when this is dropped.
+
+use super::machine;
+use super::plan::{Bed, Plan};
+use super::result::{Machine, RivalFacts};
+use super::runner::Booth;
+use crate::method::Run;
+use crate::method::{Bench, Cores, Place, come_to_rest};
+use crate::{Error, Result};
+use quaff_lab::lab::Layout;
+use quaff_lab::tool::Setting;
+use quaff_lab::tool::{Places, Present, Resolved, Rival, resolve};
+use quaff_lab::topology::{Direct, Real, TwoEnds};
+use quaff_lab::topology::{Sent, Site, Watch};
+use quaff_lab::traffic::Traffic;
+use quaff_lab::{Lab, LabPlan};
+use std::path::{Path, PathBuf};
+
+/// What a bench is given by whoever runs it.
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    /// Our own program, which generates and captures.
+    pub quaff: PathBuf,
+    /// Where the files of captures go meanwhile; `None`: here or `/var/tmp`.
+    pub dir: Option<PathBuf>,
+    /// The command line, for the report.
+    pub command: Vec<String>,
+    /// All capturers that are known, the user's own among them.
+    pub rivals: Vec<Rival>,
+}
+
+/// A bed and the capturers on it.
+pub struct Session {
+    quaff: PathBuf,
+    sites: Vec<Box<dyn Site>>,
+    /// The names of receiving interfaces, where there may be several.
+    interfaces: Vec<Option<String>>,
+    place: Place,
+    cores: Cores,
+    resolved: Resolved,
+}
+
+impl Session {
+    /// Brings the plan's bed up, and looks for the capturers that it or one of its parts names.
+    ///
+    /// # Errors
+    /// A capturer that nobody knows; no lab, no place on a disk, no such interface.
+    pub fn open(plan: &Plan, context: &Context) -> Result<Self> {
+        let resolved = resolve(&plan.rivals, &context.rivals)?;
+        let place = Place::find(context.dir.as_deref())?;
+        let (sites, interfaces) = sites(&plan.bed, &context.quaff)?;
+        let quaff = context.quaff.clone();
+        Ok(Self { quaff, sites, interfaces, place, cores: Cores::pick()?, resolved })
+    }
+
+    /// Names of the capturers that are here, in the order of the plan.
+    pub fn present(&self) -> Vec<&str> {
+        self.resolved.present.iter().map(|present| present.rival.name.as_str()).collect()
+    }
+
+    /// The receiving interfaces, each measured in its turn; one without a name in the lab.
+    pub fn interfaces(&self) -> &[Option<String>] {
+        &self.interfaces
+    }
+
+    /// Who is measured, with the first command line that `plan` wants of it; and who is not.
+    pub fn rivals(&self, plan: &Plan) -> Vec<RivalFacts> {
+        let here = self.resolved.present.iter().map(|present| self.facts(present, plan));
+        let absent = self.resolved.absent.iter().map(|rival| RivalFacts {
+            name: rival.name.clone(),
+            version: None,
+            command: Vec::new(),
+            absent: Some(match rival.install.as_str() {
+                "" => "it is not installed".to_owned(),
+                install => format!("it is not installed ({install})"),
+            }),
+        });
+        here.chain(absent).collect()
+    }
+
+    /// The machine, its disk and its receiving interfaces.
+    pub fn machine(&self) -> Machine {
+        let mut machine = machine::machine(self.place.path());
+        for site in &self.sites {
+            machine.facts.extend(site.facts());
+        }
+        let Cores { generator, capturer } = self.cores;
+        machine.facts.insert("generator on core".into(), generator.to_string());
+        machine.facts.insert("capturers on core".into(), capturer.to_string());
+        for Present { rival, .. } in
+            self.resolved.present.iter().filter(|one| !one.rival.own_buffer.is_empty())
+        {
+            machine.facts.insert(format!("buffer of {}, its own", rival.name), rival.own_buffer.clone());
+        }
+        machine
+    }
+
+    fn facts(&self, present: &Present, plan: &Plan) -> RivalFacts {
+        let Present { rival, version, .. } = present;
+        // The first that it is asked and can do; all others are with their runs.
+        let asked = plan.sweeps.iter().filter(|sweep| plan.rivals_of(sweep).any(|name| name == rival.name));
+        let searched = plan.finds.iter().map(|find| &find.setting);
+        let first =
+            asked.map(|sweep| &sweep.setting).chain(searched).find(|setting| rival.can(setting).is_ok());
+        RivalFacts {
+            name: rival.name.clone(),
+            version: version.clone(),
+            command: first.map_or_else(Vec::new, |setting| self.command(present, setting, 0)),
+            absent: None,
+        }
+    }
+
+    /// What is run, with DIR for the directory of its files.
+    fn command(&self, present: &Present, setting: &Setting, interface: usize) -> Vec<String> {
+        let interface = self.sites.get(interface).map_or("", |site| site.interface());
+        let core = self.cores(setting).capturer;
+        let places = Places { interface, dir: Path::new("DIR"), core, setting };
+        let (program, args) = present.rival.command_line(&present.program, &places);
+        [program].into_iter().chain(args).map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    fn find(&self, rival: &str) -> Result<&Present> {
+        let here = |present: &&Present| present.rival.name == rival;
+        let known = || self.present().into_iter().map(str::to_owned).collect();
+        self.resolved
+            .present
+            .iter()
+            .find(here)
+            .ok_or_else(|| Error::NoRival { name: rival.into(), known: known() })
+    }
+
+    /// Generator and capturer on two cores, or both on one.
+    fn cores(&self, setting: &Setting) -> Cores {
+        let Cores { generator, capturer } = self.cores;
+        Cores { generator: if setting.cores == 1 { capturer } else { generator }, capturer }
+    }
+}
+
+impl Booth for Session {
+    fn null(&mut self, traffic: &Traffic, interface: usize, watch: Watch<'_>) -> Result<Sent> {
+        self.sites[interface].send(traffic, self.cores.generator, watch, &mut || {})
+    }
+
+    fn run(
+        &mut self,
+        rival: &str,
+        traffic: &Traffic,
+        setting: &Setting,
+        interface: usize,
+        watch: Watch<'_>,
+    ) -> Result<Run> {
+        let present = self.find(rival)?;
+        let Present { rival, program, .. } = present;
+        come_to_rest(self.place.path())?;
+        let site = self.sites[interface].as_ref();
+        let bench = Bench { site, quaff: &self.quaff, place: &self.place, cores: self.cores(setting) };
+        let run = bench.run(rival, program, traffic, setting, watch)?;
+        Ok(Run { command: self.command(present, setting, interface), ..run })
+    }
+
+    fn can(&self, rival: &str, setting: &Setting) -> Result<(), String> {
+        self.find(rival).map_err(|error| error.to_string())?.rival.can(setting)
+    }
+
+    fn free(&self) -> Result<(u64, String)> {
+        Ok((self.place.free_bytes()?, self.place.parent().display().to_string()))
+    }
+}
+
+type Sites = (Vec<Box<dyn Site>>, Vec<Option<String>>);
+
+fn sites(bed: &Bed, quaff: &Path) -> Result<Sites> {
+    let one = |site: Box<dyn Site>| (vec![site], vec![None]);
+    let lab = |layout| Lab::create(&LabPlan { layout, ..LabPlan::default() });
+    match bed {
+        Bed::Direct => Ok(one(Box::new(Direct::new(lab(Layout::Pair)?, quaff.to_owned())))),
+        Bed::Span => Ok(one(Box::new(TwoEnds::new(lab(Layout::Span)?, quaff.to_owned())?))),
+        Bed::Tap => Ok(one(Box::new(TwoEnds::new(lab(Layout::Tap)?, quaff.to_owned())?))),
+        Bed::Real { send_on, receive_on, sender } => {
+            let real = |receive_on: &String| -> Result<Box<dyn Site>> {
+                Ok(Box::new(Real::new(quaff.to_owned(), send_on, receive_on, sender.as_deref())?))
+            };
+            let sites = receive_on.iter().map(real).collect::<Result<_>>()?;
+            Ok((sites, receive_on.iter().cloned().map(Some).collect()))
+        }
+    }
+}

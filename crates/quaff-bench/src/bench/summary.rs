@@ -1,0 +1,65 @@
+//! From the runs of a case to the figures that stand for it. Runs that failed say nothing here.
+
+use super::result::Case;
+use crate::method::Run;
+use crate::stats::{median, spread, trimmed_mean};
+
+/// Fills a case's losses and CPU figure from its runs.
+pub fn summarise(case: &mut Case) {
+    let losses = losses(&case.runs);
+    case.loss_trimmed = trimmed_mean(&losses);
+    case.loss_median = median(&losses);
+    case.loss_spread = spread(&losses);
+    case.cpu_median = median(&cpu(&case.runs));
+}
+
+/// The loss of each run that has one, 0 to 1.
+pub fn losses(runs: &[Run]) -> Vec<f64> {
+    runs.iter().filter(|run| run.failed.is_none()).filter_map(|run| run.loss).collect()
+}
+
+/// CPU time of the capturer per second of traffic, of each run that says it; 1 is a core.
+pub fn cpu(runs: &[Run]) -> Vec<f64> {
+    let told = |run: &&Run| run.failed.is_none() && run.seconds > 0.0;
+    runs.iter().filter(told).map(|run| (run.cpu_user_s + run.cpu_system_s) / run.seconds).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(loss: Option<f64>, cpu_user_s: f64) -> Run {
+        Run { loss, seconds: 2.0, cpu_user_s, cpu_system_s: 0.4, ..Run::default() }
+    }
+
+    fn case(runs: Vec<Run>) -> Case {
+        Case { rival: "one".into(), size: 64, rate: "as fast as possible".into(), runs, ..Case::default() }
+    }
+
+    #[test]
+    fn a_case_is_told_by_the_runs_that_came_to_their_end() {
+        let failed = Run { failed: Some("it crashed".into()), loss: Some(1.0), ..run(None, 9.0) };
+        let runs = [0.5, 0.0, 0.3, 0.1, 0.2].map(|loss| run(Some(loss), 1.0 + loss));
+        let mut case = case(runs.into_iter().chain([failed]).collect());
+        summarise(&mut case);
+        assert!((case.loss_trimmed.expect("a loss") - 0.2).abs() < 1e-12);
+        assert_eq!(case.loss_median, Some(0.2));
+        assert_eq!(case.loss_spread, Some([0.0, 0.5]));
+        // 1.2 s and 0.4 s of CPU in 2 s.
+        assert!((case.cpu_median.expect("CPU") - 0.8).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_case_without_a_run_says_nothing() {
+        let mut case = case(vec![Run { failed: Some("it hung".into()), ..Run::default() }]);
+        summarise(&mut case);
+        assert_eq!((case.loss_trimmed, case.loss_median, case.cpu_median), (None, None, None));
+    }
+
+    #[test]
+    fn cpu_of_a_run_that_is_to_capture_nothing_counts_all_the_same() {
+        let mut case = case(vec![run(None, 0.0)]);
+        summarise(&mut case);
+        assert_eq!((case.loss_median, case.cpu_median), (None, Some(0.2)));
+    }
+}

@@ -1,0 +1,20 @@
+//! Experiments: benches of capturers, service tests of paths, and what they share: measured runs, searches,
+//! statistics and reports. Where and against what they run is in `quaff-lab`.
+
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate self as quaff_bench; // the samples of quaff-testkit are tests of this crate, too
+
+pub mod bench;
+pub mod method;
+pub mod recvfrom_sniffer;
+pub mod report;
+pub mod search;
+pub mod service;
+pub mod stats;
+#[cfg(test)]
+pub mod testing;
+pub mod words;
+
+pub use quaff_lab::{Error, Result};

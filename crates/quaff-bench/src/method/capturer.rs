@@ -1,0 +1,412 @@
+//! One capturer, from its start to its last word. Whatever it has started ends with it.
+
+use super::growth::Growth;
+use super::place::RunDir;
+use super::run::Bench;
+use crate::{Error, Result};
+use quaff_lab::ProcessMark;
+use quaff_lab::child_process::{Finished, Running};
+use quaff_lab::tool::{Output, Setting};
+use quaff_lab::tool::{Places, Ready, Rival, Stop};
+use quaff_lab::topology::{LOOK, Stage, Watch, pause};
+use quaff_os::Try;
+use quaff_os::process::{Usage, pin, send_to_group};
+use quaff_os::signal::Signal;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// From the sign that a capturer gives to the first frame: some give it a moment too early.
+const READY_SETTLE: Duration = Duration::from_millis(300);
+/// How long a capturer may go on writing after the last frame.
+const WRITING_MAX: Duration = Duration::from_secs(60);
+/// More than so many times what is in the frames is no capture of them.
+const BYTES_FACTOR_MAX: u64 = 4;
+/// How long the last words of one that has ended may take to get here.
+const WORDS_MAX: Duration = Duration::from_secs(5);
+/// USER_HZ, the same on all machines that quaff runs on.
+const TICKS_PER_SECOND: f64 = 100.0;
+/// Between two looks at what it uses.
+const USED_EVERY: Duration = Duration::from_millis(100);
+/// Of its time, what one that has nothing to do still uses.
+const IDLE_SHARE: f64 = 0.02;
+
+/// A capturer that runs.
+pub(super) struct Capturer<'a> {
+    rival: &'a Rival,
+    output: Output,
+    mark: ProcessMark,
+    running: Option<Running>,
+    /// Who reads its pipe.
+    reader: Option<Running>,
+    growth: Growth,
+    startup: Cpu,
+    /// Its processes as of the first frame.
+    pids: Vec<u32>,
+    /// What these had used, and when.
+    used: Vec<(Instant, Duration)>,
+    dir: Option<RunDir>,
+}
+
+/// CPU time, s.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Cpu {
+    pub(super) user: f64,
+    pub(super) system: f64,
+}
+
+/// What is known when it has ended.
+pub(super) struct Ended {
+    /// All that it used.
+    pub(super) usage: Usage,
+    /// What of that was before the first frame.
+    pub(super) startup: Cpu,
+    /// All that it said.
+    pub(super) said: String,
+    /// What the reader of its pipe said.
+    pub(super) read: Option<String>,
+    /// From the first change of its files to the last.
+    pub(super) writing: Duration,
+    /// Its files.
+    pub(super) dir: RunDir,
+}
+
+impl Cpu {
+    pub(super) fn total(self) -> f64 {
+        self.user + self.system
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { user: self.user + other.user, system: self.system + other.system }
+    }
+}
+
+impl<'a> Capturer<'a> {
+    /// Starts `rival`, found at `program`, on `core`.
+    ///
+    /// # Errors
+    /// [`Error::Rival`] of its name when it cannot be started.
+    pub(super) fn start(
+        bench: &Bench<'_>,
+        rival: &'a Rival,
+        program: &Path,
+        setting: &Setting,
+        core: usize,
+    ) -> Result<Self> {
+        let dir = bench.place.run_dir()?;
+        for name in &rival.dirs {
+            let path = dir.path().join(name);
+            fs::create_dir(&path).trying(|| format!("create {}", path.display()))?;
+        }
+        let (mark, output) = (ProcessMark::new(), rival.output_under(setting));
+        let places = Places { interface: bench.site.interface(), dir: dir.path(), core, setting };
+        let (program, args) = rival.command_line(program, &places);
+        let mut command = bench.site.command(Path::new(&program))?;
+        command.args(args);
+        // What it puts aside goes to the same disk, and goes away.
+        command.env("TMPDIR", dir.path());
+        mark.put_on(&mut command);
+        let (reader, stdout) = match output {
+            Output::Pipe | Output::Screen => {
+                let (reader, pipe) = read_pipe(output, bench.quaff, bench.reader_core(setting, core)?)?;
+                (Some(reader), Some(pipe))
+            }
+            Output::Disk | Output::Null => (None, None),
+        };
+        let growth = Growth::new(dir.path());
+        let running = start_on(command, core, Stdio::null(), stdout)
+            .map_err(|error| failed(rival, "cannot be started", &error.to_string()))?;
+        Ok(Self {
+            rival,
+            output,
+            mark,
+            running: Some(running),
+            reader,
+            growth,
+            startup: Cpu::default(),
+            pids: Vec::new(),
+            used: Vec::new(),
+            dir: Some(dir),
+        })
+    }
+
+    /// Waits until it captures.
+    pub(super) fn ready(&mut self, watch: Watch<'_>) -> Result<()> {
+        let begun = Instant::now();
+        while !self.is_ready(begun) {
+            if self.running()?.has_ended()? {
+                // Its last words are still on their way.
+                self.running()?.hears("\n\n", LOOK);
+                return Err(self.ended("ended before it captured"));
+            }
+            if begun.elapsed() > self.rival.patience() {
+                let patience = self.rival.patience();
+                return Err(self.failed(&format!("does not begin to capture within {patience:?}")));
+            }
+            pause(watch, Stage::Starting)?;
+        }
+        std::thread::sleep(READY_SETTLE);
+        self.pids = self.mark.carriers();
+        // One that has ended by now is told of when it is to write.
+        let startups = self.pids.iter().filter_map(|pid| cpu_split(*pid).ok());
+        self.startup = startups.fold(Cpu::default(), Cpu::plus);
+        Ok(())
+    }
+
+    /// Its process.
+    pub(super) fn pid(&mut self) -> Result<u32> {
+        Ok(self.running()?.pid())
+    }
+
+    /// Looks how its files grow, and now and then what it uses.
+    pub(super) fn look(&mut self) {
+        self.growth.look();
+        let is_due = |(at, _): &(Instant, Duration)| at.elapsed() >= USED_EVERY;
+        if self.used.last().is_none_or(is_due) {
+            let used = self.pids.iter().filter_map(|pid| on_core(*pid).ok()).sum();
+            self.used.push((Instant::now(), used));
+        }
+    }
+
+    /// CPU that it used between two moments, 1 = a core, by the looks next to them; `None` when there were none.
+    pub(super) fn used_between(&self, from: Instant, to: Instant) -> Option<f64> {
+        let near = |moment: Instant| {
+            let distance = |(at, _): &&(Instant, Duration)| at.max(&moment).duration_since(*at.min(&moment));
+            self.used.iter().min_by_key(distance)
+        };
+        let ((from, before), (to, after)) = (near(from)?, near(to)?);
+        let span = to.duration_since(*from).as_secs_f64();
+        (span > 0.0).then(|| after.saturating_sub(*before).as_secs_f64() / span)
+    }
+
+    /// Waits until it has written what it has, of frames that take `bytes` in a file.
+    pub(super) fn settle(&mut self, bytes: u64, watch: Watch<'_>) -> Result<()> {
+        let (begun, settle) = (Instant::now(), self.rival.settle());
+        let mut work = Work { at: begun, used: self.on_core() };
+        loop {
+            if self.running()?.has_ended()? {
+                self.running()?.hears("\n\n", LOOK);
+                return Err(self.ended("ended while it was to capture"));
+            }
+            self.growth.look();
+            if self.growth.bytes() > bytes.saturating_mul(BYTES_FACTOR_MAX) {
+                return Err(self.failed("writes far more than there was to capture"));
+            }
+            let is_still = match self.output {
+                Output::Disk => begun.elapsed() >= settle && self.growth.still() >= settle,
+                _ => work.is_done(settle, || self.on_core()),
+            };
+            if is_still {
+                return Ok(());
+            }
+            if begun.elapsed() > WRITING_MAX {
+                match self.output {
+                    Output::Disk => return Err(self.failed("writes on without traffic")),
+                    // It may be one that never rests; what it has by now is what it has.
+                    _ => return Ok(()),
+                }
+            }
+            pause(watch, Stage::Settling)?;
+        }
+    }
+
+    /// Ends it, and all that it has started.
+    pub(super) fn stop(mut self, watch: Watch<'_>) -> Result<Ended> {
+        let (signal, patience) = (signal_of(self.rival.stop), self.rival.patience());
+        self.running()?.signal(signal)?;
+        let begun = Instant::now();
+        while !self.running()?.has_ended()? {
+            if begun.elapsed() > patience {
+                return Err(self.failed(&format!("does not end within {patience:?} after {signal}")));
+            }
+            pause(watch, Stage::Stopping)?;
+        }
+        self.wait_for_helpers(watch)?;
+        self.mark.kill_all();
+        let (Some(running), Some(dir)) = (self.running.take(), self.dir.take()) else {
+            return Err(self.failed("has ended before"));
+        };
+        let Finished { usage, stdout, stderr, .. } = running.finish(WORDS_MAX)?;
+        let read = self.reader.take().map(|reader| read_to_end(reader, watch)).transpose()?;
+        Ok(Ended {
+            usage,
+            startup: self.startup,
+            said: [String::from_utf8_lossy(&stdout), stderr.as_str().into()].concat(),
+            read,
+            writing: self.growth.span(),
+            dir,
+        })
+    }
+
+    /// Who is behind it, at the other end of a pipe for instance, may still have something to write.
+    fn wait_for_helpers(&mut self, watch: Watch<'_>) -> Result<()> {
+        let (begun, settle) = (Instant::now(), self.rival.settle());
+        while !self.mark.carriers().is_empty() && begun.elapsed() < WRITING_MAX {
+            self.growth.look();
+            if begun.elapsed() >= settle && self.growth.still() >= settle {
+                break;
+            }
+            pause(watch, Stage::Stopping)?;
+        }
+        self.growth.look();
+        Ok(())
+    }
+
+    fn is_ready(&mut self, begun: Instant) -> bool {
+        let Some(running) = &mut self.running else { return false };
+        match &self.rival.ready {
+            Ready::Says(words) => running.hears(words, Duration::ZERO),
+            Ready::Socket => {
+                let table = fs::read_to_string(format!("/proc/{}/net/packet", running.pid()));
+                let bound = bound_sockets(&table.unwrap_or_default());
+                !bound.is_empty() && self.mark.holds_socket(&bound)
+            }
+            Ready::AfterMs(ms) => begun.elapsed() >= Duration::from_millis(*ms),
+        }
+    }
+
+    fn on_core(&mut self) -> Duration {
+        let pid = self.running.as_ref().map(Running::pid);
+        pid.and_then(|pid| on_core(pid).ok()).unwrap_or_default()
+    }
+
+    fn running(&mut self) -> Result<&mut Running> {
+        self.running.as_mut().ok_or_else(|| failed(self.rival, "has ended", ""))
+    }
+
+    /// It has ended: how, and with which last words.
+    fn ended(&self, what: &str) -> Error {
+        let status = self.running.as_ref().and_then(Running::status);
+        let how = status.map(|status| format!(" ({status})")).unwrap_or_default();
+        self.failed(&format!("{what}{how}"))
+    }
+
+    fn failed(&self, what: &str) -> Error {
+        failed(self.rival, what, self.running.as_ref().map_or("", Running::heard))
+    }
+}
+
+impl Drop for Capturer<'_> {
+    fn drop(&mut self) {
+        if let Some(running) = &mut self.running
+            && matches!(running.has_ended(), Ok(false))
+        {
+            // It leads a group of its own, and has not been taken leave of, so the number is still its.
+            let _ = send_to_group(running.pid(), Signal::SIGKILL);
+        }
+        self.mark.kill_all();
+    }
+}
+
+/// What it uses while it has nothing to show for it.
+struct Work {
+    at: Instant,
+    used: Duration,
+}
+
+impl Work {
+    /// Whether there was none for as long as `settle`.
+    fn is_done(&mut self, settle: Duration, used: impl FnOnce() -> Duration) -> bool {
+        let span = self.at.elapsed();
+        if span < settle {
+            return false;
+        }
+        let used = used();
+        let share = used.saturating_sub(self.used).as_secs_f64() / span.as_secs_f64();
+        *self = Self { at: Instant::now(), used };
+        share < IDLE_SHARE
+    }
+}
+
+fn signal_of(stop: Stop) -> Signal {
+    match stop {
+        Stop::Interrupt => Signal::SIGINT,
+        Stop::Terminate => Signal::SIGTERM,
+        Stop::Kill => Signal::SIGKILL,
+    }
+}
+
+fn start_on(mut command: Command, core: usize, stdin: Stdio, stdout: Option<Stdio>) -> Result<Running> {
+    pin(&mut command, core);
+    // Ctrl-C is ours to hear.
+    command.process_group(0);
+    Running::start_with(command, stdin, stdout)
+}
+
+/// A process that counts what comes through a pipe, packets or lines with words; and the pipe's other end.
+fn read_pipe(output: Output, quaff: &Path, core: usize) -> Result<(Running, Stdio)> {
+    let tried = || "make a pipe for a capturer";
+    let (from, to) = io::pipe().trying(tried)?;
+    let mut command = Command::new(if output == Output::Screen { "grep".as_ref() } else { quaff });
+    match output {
+        // In whichever language: a line is a line.
+        Output::Screen => command.args(["-c", "."]).env("LC_ALL", "C"),
+        _ => command.args(["verify", "--json", "-"]),
+    };
+    Ok((start_on(command, core, from.into(), None)?, to.into()))
+}
+
+fn read_to_end(mut reader: Running, watch: Watch<'_>) -> Result<String> {
+    let begun = Instant::now();
+    while !reader.has_ended()? && begun.elapsed() < WRITING_MAX {
+        pause(watch, Stage::Counting)?;
+    }
+    let finished = reader.finish(WORDS_MAX)?;
+    Ok(String::from_utf8_lossy(&finished.stdout).into_owned())
+}
+
+/// The inodes of packet sockets that are bound to an interface and run, from a table of them
+/// (`packet_seq_show`, net/packet/af_packet.c).
+fn bound_sockets(table: &str) -> Vec<u64> {
+    let bound = |line: &str| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let (interface, running, inode) = (fields.get(4)?, fields.get(5)?, fields.get(8)?);
+        (*interface != "0" && *running == "1").then(|| inode.parse().ok())?
+    };
+    table.lines().skip(1).filter_map(bound).collect()
+}
+
+/// Time that the threads of a process have run, now (`/proc/PID/task/TID/schedstat`, first field, ns).
+pub(super) fn on_core(pid: u32) -> Result<Duration> {
+    let dir = format!("/proc/{pid}/task");
+    let tried = || format!("read the CPU time of process {pid}");
+    let mut sum_ns = 0;
+    for task in fs::read_dir(dir).trying(tried)? {
+        let path = task.trying(tried)?.path().join("schedstat");
+        // A thread that ends meanwhile has nothing more to tell.
+        let said = fs::read_to_string(path).unwrap_or_default();
+        sum_ns += said.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
+    }
+    Ok(Duration::from_nanos(sum_ns))
+}
+
+/// The same with the threads that have ended, which only the kernel's ticks still tell of; parted as these are
+/// (`/proc/PID/stat`, utime and stime, proc_pid_stat(5)).
+fn cpu_split(pid: u32) -> Result<Cpu> {
+    let total = on_core(pid)?.as_secs_f64();
+    let tried = || format!("read the CPU time of process {pid}");
+    let said = fs::read_to_string(format!("/proc/{pid}/stat")).trying(tried)?;
+    Ok(split(total, &said))
+}
+
+fn split(total: f64, stat: &str) -> Cpu {
+    // The name of the program may hold anything, a parenthesis too.
+    let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
+    let ticks = |at: usize| behind.split_whitespace().nth(at).and_then(|word| word.parse::<f64>().ok());
+    let (user, system) = (ticks(11).unwrap_or(0.0), ticks(12).unwrap_or(0.0));
+    let share = if user + system > 0.0 { user / (user + system) } else { 0.5 };
+    let total = total.max((user + system) / TICKS_PER_SECOND);
+    Cpu { user: total * share, system: total * (1.0 - share) }
+}
+
+/// What went wrong with a rival, with the last that it said.
+pub(super) fn failed(rival: &Rival, what: &str, heard: &str) -> Error {
+    let last = heard.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing");
+    Error::Rival { name: rival.name.clone(), what: format!("{what}: {last}") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! How many of the frames that were sent are in the files, by our own reading of each of them.
+
+use crate::{Error, Result};
+use quaff_file::verify::{self, Options};
+use quaff_lab::tool::Format;
+use quaff_lab::topology::{Stage, Watch, pause};
+use quaff_os::Try;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// The size of a Stenographer's block, bytes.
+const BLOCK_BYTES: u64 = 1 << 20;
+/// `TPACKET_V3`, the version that a block says (struct tpacket_block_desc, linux/if_packet.h).
+const BLOCK_VERSION: u32 = 2;
+
+/// How deep a capturer's directories are looked through.
+const DEPTH_MAX: usize = 4;
+/// How many of its files are looked at, at the most.
+const FILES_MAX: usize = 10_000;
+
+/// What was found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counted {
+    /// Different frames of those that were sent; for blocks and without stamps, all frames.
+    pub(super) frames: u64,
+    /// The size of all files, bytes.
+    pub(super) bytes: u64,
+    /// Whether what the files say of losses is just what is missing; `None` when they do not say.
+    pub(super) accounted: Option<bool>,
+}
+
+/// Counts in all `files`: different stamped frames, or where they have no stamps all frames.
+///
+/// # Errors
+/// A file that cannot be read, or not to its end.
+pub(super) fn count(
+    files: &[PathBuf],
+    format: Format,
+    is_stamped: bool,
+    watch: Watch<'_>,
+) -> Result<Counted> {
+    let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|found| found.len()).sum();
+    let (frames, accounted) = match format {
+        Format::Capture => in_captures(files, is_stamped, watch)?,
+        Format::Blocks => (files.iter().map(|file| in_blocks(file)).sum::<Result<u64>>()?, None),
+    };
+    Ok(Counted { frames, bytes, accounted })
+}
+
+/// All regular files in `dir` and in the directories in it, by name. Links are not followed, and whatever else a
+/// capturer may have made there, a FIFO for instance, is no file.
+pub(super) fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    add_files(dir, DEPTH_MAX, &mut found)?;
+    found.sort();
+    Ok(found)
+}
+
+fn add_files(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_file() && found.len() < FILES_MAX {
+            found.push(entry.path());
+        } else if kind.is_dir() && depth > 0 {
+            add_files(&entry.path(), depth - 1, found)?;
+        }
+    }
+    Ok(())
+}
+
+fn in_captures(files: &[PathBuf], is_stamped: bool, watch: Watch<'_>) -> Result<(u64, Option<bool>)> {
+    let files = files.to_vec();
+    // A reader cannot be stopped. Who wants no more does not wait for it; it ends by itself.
+    let reading = std::thread::spawn(move || verify::verify(&files, Options::default(), |_| {}));
+    loop {
+        pause(watch, Stage::Counting)?;
+        if reading.is_finished() {
+            break;
+        }
+    }
+    let defect =
+        |_| Error::Rival { name: "the file".into(), what: "a defect of quaff: the reading panicked".into() };
+    let report = reading.join().map_err(defect)?;
+    match report.error {
+        // A writer that was stopped in the middle of a record leaves a file that is not quite whole,
+        // and the frames before that are captured all the same.
+        Some(error) if report.unreadable => Err(Error::Rival { name: "the file".into(), what: error }),
+        _ => {
+            let agrees = |ledger: verify::Ledger| ledger.consistent && ledger.unexplained == 0;
+            let frames = if is_stamped { report.received } else { report.frames };
+            Ok((frames, report.ledger.map(agrees)))
+        }
+    }
+}
+
+/// Sums up what the heads of the blocks say.
+fn in_blocks(path: &Path) -> Result<u64> {
+    let tried = || format!("read {}", path.display());
+    let file = File::open(path).trying(tried)?;
+    let size = file.metadata().trying(tried)?.len();
+    let (mut frames, mut head) = (0, [0; 16]);
+    for offset in (0..size).step_by(BLOCK_BYTES as usize) {
+        file.read_exact_at(&mut head, offset).trying(tried)?;
+        let word = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (version, packets) = (word(0), word(12));
+        // A block that was set aside and never written is all zeros.
+        if version != BLOCK_VERSION && (version, packets) != (0, 0) {
+            let what = format!("no block at offset {offset}: version {version}");
+            return Err(Error::Rival { name: path.display().to_string(), what });
+        }
+        frames += u64::from(packets);
+    }
+    Ok(frames)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_counted_by_their_heads() {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::create_dir(dir.path().join("PKT0")).expect("made");
+        let path = dir.path().join("PKT0/.1");
+        let mut bytes = vec![0; 3 << 20];
+        for (block, packets) in [(0, 661u32), (1, 7)] {
+            let at = block << 20;
+            bytes[at..at + 4].copy_from_slice(&BLOCK_VERSION.to_ne_bytes());
+            bytes[at + 12..at + 16].copy_from_slice(&packets.to_ne_bytes());
+        }
+        fs::write(&path, &bytes).expect("written");
+        let files = files(dir.path()).expect("listed");
+        let counted = count(&files, Format::Blocks, true, &mut |_| true).expect("counted");
+        assert_eq!(counted, Counted { frames: 668, bytes: 3 << 20, accounted: None });
+
+        bytes[1 << 20] = 9;
+        fs::write(&path, &bytes).expect("written");
+        let error = count(&files, Format::Blocks, true, &mut |_| true).expect_err("no version 9");
+        assert!(error.to_string().contains("offset 1048576"), "{error}");
+    }
+
+    #[test]
+    fn only_files_are_files() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| dir.path().join(name);
+        fs::create_dir_all(path("a/b/c/d/e/f")).expect("made");
+        for name in ["1", "a/2", "a/b/c/d/e/f/too-deep"] {
+            fs::write(path(name), "x").expect("written");
+        }
+        std::os::unix::fs::symlink("/dev/zero", path("zero")).expect("linked");
+        std::os::unix::fs::symlink(".", path("loop")).expect("linked");
+        let made = std::process::Command::new("mkfifo").arg(path("fifo")).status().expect("mkfifo runs");
+        assert!(made.success());
+        assert_eq!(files(dir.path()).expect("listed"), [path("1"), path("a/2")]);
+    }
+
+    #[test]
+    fn a_reading_is_not_waited_for_by_who_wants_no_more() {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(dir.path().join("capture"), "not one").expect("written");
+        let files = files(dir.path()).expect("listed");
+        let stopped = count(&files, Format::Capture, true, &mut |_| false);
+        assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_capture_is_an_error() {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(dir.path().join("capture"), "not one").expect("written");
+        let files = files(dir.path()).expect("listed");
+        assert!(count(&files, Format::Capture, true, &mut |_| true).is_err());
+    }
+}

@@ -1,0 +1,232 @@
+//! A run as a bench wants it: under any setting, with several capturers at once, and with whatever a capturer
+//! does wrong told as its result.
+
+use super::capturer::{Capturer, Ended, failed};
+use super::count::count;
+use super::run::Bench;
+use crate::method::{Run, Sample};
+use crate::{Error, Result};
+use quaff_lab::tool::Rival;
+use quaff_lab::tool::{Filter, Output, Setting};
+use quaff_lab::topology::{Sampled, Sent};
+use quaff_lab::topology::{Stage, Watch, pause};
+use quaff_lab::traffic::Traffic;
+use quaff_lab::traffic::{Content, Size};
+use quaff_os::cpu;
+use quaff_wire::probe::FRAME_BYTES_MIN;
+use serde::Deserialize;
+use std::path::Path;
+
+/// What a file may take beyond what there was to capture: what a tool sets aside for it.
+const FILE_SLACK_BYTES: u64 = 1 << 30;
+
+/// What `quaff verify --json` says of a stream.
+#[derive(Debug, Deserialize)]
+struct Piped {
+    /// Different stamped frames.
+    received: u64,
+    /// All frames.
+    frames: u64,
+    /// Nothing of it could be read.
+    #[serde(default)]
+    unreadable: bool,
+    #[serde(default)]
+    error: Option<String>,
+}
+
+/// What was found of one of several capturers.
+struct Found {
+    captured: u64,
+    drops: Option<u64>,
+    bytes: u64,
+}
+
+impl Bench<'_> {
+    /// One run of `rival`, found at `program`, under `setting`: as many of it at once as that says.
+    ///
+    /// Whatever the rival does wrong is in [`Run::failed`], and all that it has started is gone. `Run::round` is
+    /// left to the caller.
+    ///
+    /// # Errors
+    /// What is not the rival's fault: the generator fails, there is no room, the watch wants no more.
+    pub fn run(
+        &self,
+        rival: &Rival,
+        program: &Path,
+        traffic: &Traffic,
+        setting: &Setting,
+        watch: Watch<'_>,
+    ) -> Result<Run> {
+        let counted_by = match rival.output_under(setting) {
+            Output::Disk => "file",
+            Output::Pipe => "pipe",
+            Output::Screen => "lines",
+            Output::Null => "tool",
+        };
+        let mut run = Run { intended: traffic.count, counted_by: counted_by.into(), ..Run::default() };
+        if let Err(cannot) = rival.can(setting) {
+            return Ok(Run { failed: Some(cannot), ..run });
+        }
+        match self.measure(rival, program, traffic, setting, &mut run, watch) {
+            Err(Error::Rival { name, what }) if name == rival.name => run.failed = Some(what),
+            done => done?,
+        }
+        Ok(run)
+    }
+
+    fn measure(
+        &self,
+        rival: &Rival,
+        program: &Path,
+        traffic: &Traffic,
+        setting: &Setting,
+        run: &mut Run,
+        watch: Watch<'_>,
+    ) -> Result<()> {
+        let cores = self.cores_of(setting)?;
+        let mut capturers = Vec::new();
+        for at in 0..setting.capturers.max(1) as usize {
+            capturers.push(Capturer::start(self, rival, program, setting, cores[at % cores.len()])?);
+        }
+        for capturer in &mut capturers {
+            capturer.ready(watch)?;
+        }
+        let mut look = || capturers.iter_mut().for_each(Capturer::look);
+        let sent = self.site.send(traffic, self.cores.generator, watch, &mut look)?;
+        run.samples = samples(&sent.samples, &capturers);
+        note_sent(run, sent);
+        let bytes_max = traffic.file_bytes().saturating_add(FILE_SLACK_BYTES);
+        for capturer in &mut capturers {
+            capturer.settle(bytes_max, watch)?;
+        }
+        let ended = capturers.into_iter().map(|capturer| capturer.stop(watch)).collect::<Result<Vec<_>>>()?;
+        for ended in &ended {
+            let (user, system) = (ended.usage.user.as_secs_f64(), ended.usage.system.as_secs_f64());
+            run.cpu_user_s += (user - ended.startup.user).max(0.0);
+            run.cpu_system_s += (system - ended.startup.system).max(0.0);
+            run.cpu_startup_s += ended.startup.total();
+        }
+        let is_stamped = is_stamped(traffic, setting);
+        let mut found = Vec::new();
+        for ended in ended {
+            found.push(find(rival, setting, is_stamped, ended, watch)?);
+        }
+        pause(watch, Stage::Counting)?;
+        note_found(run, setting, &found);
+        Ok(())
+    }
+
+    /// The cores of capturers: one that is not the generator's, unless all are to run on that; or as many as are
+    /// asked for.
+    fn cores_of(&self, setting: &Setting) -> Result<Vec<usize>> {
+        if setting.cores == 1 {
+            return Ok(vec![self.cores.generator]);
+        }
+        let mut cores = vec![self.cores.capturer];
+        cores.extend(self.other_cores()?);
+        cores.truncate((setting.cores as usize).saturating_sub(1).max(1));
+        Ok(cores)
+    }
+
+    /// The core of who reads a pipe: one that nobody else has, or else the one of the capturer, as when both are
+    /// one machine's work. The generator keeps its core, which it needs for its pace.
+    pub(super) fn reader_core(&self, setting: &Setting, capturer: usize) -> Result<usize> {
+        let taken = self.cores_of(setting)?;
+        Ok(self.other_cores()?.into_iter().find(|core| !taken.contains(core)).unwrap_or(capturer))
+    }
+
+    /// Cores that this process may use, but for the two.
+    fn other_cores(&self) -> Result<Vec<usize>> {
+        let taken = [self.cores.generator, self.cores.capturer];
+        Ok(cpu::allowed()?.into_iter().filter(|core| !taken.contains(core)).collect())
+    }
+}
+
+/// Whether frames are known by their stamps. A snaplen may cut them off; and of a frame that is cut behind its
+/// stamp the checksum can be proved only where the bytes that are gone are known, as those that count are.
+fn is_stamped(traffic: &Traffic, setting: &Setting) -> bool {
+    let is_whole = |bytes: u32| matches!(traffic.size, Size::Bytes(size) if size <= bytes);
+    let is_known = |bytes: u32| traffic.content == Content::Counting && bytes as usize >= FRAME_BYTES_MIN;
+    traffic.is_stamped() && setting.snaplen.is_none_or(|bytes| is_whole(bytes) || is_known(bytes))
+}
+
+/// What the machine did in each part of the run, and what all capturers together used of it.
+fn samples(sampled: &[Sampled], capturers: &[Capturer<'_>]) -> Vec<Sample> {
+    let Some(begun) = sampled.first().map(|first| first.from) else { return Vec::new() };
+    let one = |Sampled { from, to, cores }: &Sampled| Sample {
+        at_s: (*to - begun).as_secs_f64(),
+        cores: cores.clone(),
+        capturer: capturers.iter().map(|capturer| capturer.used_between(*from, *to)).sum(),
+    };
+    sampled.iter().map(one).collect()
+}
+
+fn note_sent(run: &mut Run, sent: Sent) {
+    run.offered = sent.offered;
+    run.seconds = sent.seconds;
+    run.receiver_drops = sent.receiver_drops;
+    (run.sent, run.others) = (sent.sent, sent.others);
+    run.cores = sent.cores;
+}
+
+/// Means over all of them; what they lost each by each.
+fn note_found(run: &mut Run, setting: &Setting, found: &[Found]) {
+    let of = found.len().max(1) as u64;
+    let mean = |sum: u64| (sum + of / 2) / of;
+    run.captured = Some(mean(found.iter().map(|found| found.captured).sum()));
+    run.tool_drops = found.iter().map(|found| found.drops).sum::<Option<u64>>().map(mean);
+    run.bytes = found.iter().map(|found| found.bytes).sum();
+    if setting.filter == Filter::RejectAll || run.offered == 0 {
+        return;
+    }
+    let offered = run.offered;
+    let loss = |captured: u64| offered.saturating_sub(captured) as f64 / offered as f64;
+    let each: Vec<_> = found.iter().map(|found| loss(found.captured)).collect();
+    run.loss = Some(each.iter().sum::<f64>() / of as f64);
+    if each.len() > 1 {
+        run.each_loss = each;
+    }
+}
+
+/// Counts what one has captured, where its packets went.
+fn find(rival: &Rival, setting: &Setting, is_stamped: bool, ended: Ended, watch: Watch<'_>) -> Result<Found> {
+    let drops = rival.drops.as_ref().and_then(|drops| drops.read(&ended.said));
+    let (captured, bytes) = match rival.output_under(setting) {
+        Output::Disk => {
+            let files = ended.dir.files()?;
+            if files.is_empty() {
+                return Err(failed(rival, "wrote no file", &ended.said));
+            }
+            let counted = count(&files, rival.format, is_stamped, watch).map_err(|error| match error {
+                Error::Rival { what, .. } => failed(rival, "its file is no capture", &what),
+                error => error,
+            })?;
+            (counted.frames, counted.bytes)
+        }
+        Output::Pipe => {
+            let read = ended.read.unwrap_or_default();
+            match serde_json::from_str::<Piped>(&read) {
+                Ok(piped) if !piped.unreadable => (if is_stamped { piped.received } else { piped.frames }, 0),
+                Ok(piped) => {
+                    let why = piped.error.unwrap_or_default();
+                    return Err(failed(rival, "what came through its pipe is no capture", &why));
+                }
+                Err(_) => return Err(failed(rival, "nothing came through its pipe", &ended.said)),
+            }
+        }
+        Output::Screen => {
+            let lines = ended.read.unwrap_or_default();
+            let nothing = || failed(rival, "nothing came to its screen", &ended.said);
+            (lines.trim().parse().map_err(|_| nothing())?, 0)
+        }
+        Output::Null => {
+            let captured = rival.captured.as_ref().and_then(|captured| captured.read(&ended.said));
+            let silent = || failed(rival, "does not say how many packets it captured", &ended.said);
+            (captured.ok_or_else(silent)?, 0)
+        }
+    };
+    Ok(Found { captured, drops, bytes })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! What capturers do wrong, with a shell in the place of one, and nobody who sends.
+
+use super::*;
+use crate::method::{Cores, Place};
+use quaff_lab::tool::{Counter, Ready, shipped};
+use quaff_lab::topology::Site;
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Frames that are said to have been sent.
+const OFFERED: u64 = 1000;
+
+/// A place where nothing arrives.
+struct Nowhere;
+
+impl Site for Nowhere {
+    fn interface(&self) -> &str {
+        "lo"
+    }
+
+    fn command(&self, program: &Path) -> Result<Command> {
+        Ok(Command::new(program))
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
+    fn send(&self, _: &Traffic, _: usize, watch: Watch<'_>, look: &mut dyn FnMut()) -> Result<Sent> {
+        look();
+        pause(watch, Stage::Sending)?;
+        Ok(Sent { intended: OFFERED, sent: OFFERED, offered: OFFERED, seconds: 0.1, ..Sent::default() })
+    }
+}
+
+/// A capturer that is a script; it knows `$1`, the file.
+fn script(text: &str) -> Rival {
+    let args = ["-c", text, "{interface}", "{file}"].map(str::to_owned).to_vec();
+    let quaff = shipped(Path::new("quaff")).swap_remove(0);
+    Rival {
+        name: "fake".into(),
+        program: "sh".into(),
+        args,
+        ready: Ready::Says("capturing".into()),
+        settle_ms: 200,
+        patience_s: 1,
+        drops: Some(Counter::Before("packets lost".into())),
+        captured: Some(Counter::After("packets got:".into())),
+        output: quaff_lab::tool::Outputs {
+            disk: Some(Vec::new()),
+            null: Some(Vec::new()),
+            screen: Some(Vec::new()),
+            pipe: None,
+        },
+        ..quaff
+    }
+}
+
+fn run_under(rival: &Rival, setting: &Setting) -> Run {
+    let place = Place::find(Some(Path::new("/var/tmp"))).expect("a place");
+    let cores = Cores::pick().expect("a core");
+    let bench = Bench { site: &Nowhere, quaff: Path::new("quaff"), place: &place, cores };
+    let traffic = Traffic::bytes(512, None, OFFERED);
+    let program = rival.find().unwrap_or_else(|| rival.program.clone());
+    bench.run(rival, &program, &traffic, setting, &mut |_| true).expect("whatever it does is a result")
+}
+
+fn failure(text: &str) -> String {
+    let run = run_under(&script(text), &Setting::default());
+    assert_eq!((run.captured, run.loss), (None, None));
+    run.failed.unwrap_or_else(|| panic!("it is to fail: {text}"))
+}
+
+/// Whether a process with this word in its command line runs.
+fn runs(word: &str) -> bool {
+    let entries = fs::read_dir("/proc").expect("listed").flatten();
+    let is_it = |words: Vec<u8>| String::from_utf8_lossy(&words).contains(word);
+    entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok()).any(is_it)
+}
+
+const WAITS: &str = "trap 'exit 0' INT; while :; do sleep 0.01; done";
+
+#[test]
+fn one_that_cannot_be_started_is_told() {
+    let absent = Rival { program: "/no/such/program".into(), ..script("") };
+    let failed = run_under(&absent, &Setting::default()).failed.expect("there is none");
+    assert!(failed.starts_with("cannot be started: "), "{failed}");
+}
+
+#[test]
+fn one_that_ends_too_soon_is_told_with_its_last_words() {
+    assert_eq!(
+        failure("echo no such device >&2; echo >&2; exit 1"),
+        "ended before it captured (exit status: 1): no such device"
+    );
+    // It crashes while frames come, or behind them.
+    let failed = failure("echo capturing >&2; sleep 0.4; echo out of luck >&2; kill -SEGV $$");
+    assert!(failed.starts_with("ended while it was to capture (signal: 11 (SIGSEGV)"), "{failed}");
+    assert!(failed.ends_with(": out of luck"), "{failed}");
+}
+
+#[test]
+fn one_that_hangs_is_killed_with_all_that_it_has_started() {
+    let begun = Instant::now();
+    let failed = failure("setsid sleep 61.25 & sleep 61.25");
+    assert_eq!(failed, "does not begin to capture within 1s: it said nothing");
+    assert!(!runs("61.25"));
+    let failed =
+        failure("trap '' INT; echo capturing >&2; : > $1; setsid sleep 62.5 & while :; do sleep 0.01; done");
+    assert!(failed.starts_with("does not end within 1s after SIGINT: "), "{failed}");
+    assert!(!runs("62.5"));
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn what_one_leaves_behind_is_killed() {
+    let rival = script(
+        "echo capturing >&2; (setsid sleep 63.75 > /dev/null 2>&1 &); trap 'exit 0' INT; while :; do sleep 0.01; done",
+    );
+    let run = run_under(&rival, &Setting::default());
+    assert_eq!(run.failed.as_deref(), Some("wrote no file: capturing"));
+    assert!(!runs("63.75"));
+}
+
+#[test]
+fn one_that_writes_no_file_or_garbage_is_told() {
+    let failed = failure(&format!("echo capturing >&2; {WAITS}"));
+    assert_eq!(failed, "wrote no file: capturing");
+    for garbage in ["head -c 100000 /dev/urandom > $1", "echo these are no packets > $1", ": > $1"] {
+        let failed = failure(&format!("{garbage}; echo capturing >&2; {WAITS}"));
+        assert!(failed.starts_with("its file is no capture: "), "{garbage}: {failed}");
+    }
+}
+
+#[test]
+fn one_that_writes_on_and_on_is_stopped() {
+    let failed =
+        failure("echo capturing >&2; truncate -s 99G $1; trap 'exit 0' INT; while :; do sleep 0.01; done");
+    assert!(failed.starts_with("writes far more than there was to capture"), "{failed}");
+}
+
+#[test]
+fn where_nothing_is_kept_its_own_word_counts() {
+    let rival = script(
+        "echo capturing >&2; trap 'echo packets got: 900 >&2; echo 17 packets lost >&2; exit 3' INT
+         while :; do sleep 0.1; done",
+    );
+    let run = run_under(&rival, &Setting { output: Output::Null, ..Setting::default() });
+    assert_eq!(run.failed, None);
+    assert_eq!((run.captured, run.tool_drops, run.loss), (Some(900), Some(17), Some(0.1)));
+    assert_eq!((run.counted_by.as_str(), run.offered), ("tool", OFFERED));
+    let mute = script("echo capturing >&2; trap 'exit 0' INT; while :; do sleep 0.1; done");
+    let run = run_under(&mute, &Setting { output: Output::Null, ..Setting::default() });
+    let failed = run.failed.expect("nobody counts");
+    assert_eq!(failed, "does not say how many packets it captured: capturing");
+    let run = run_under(&mute, &Setting { output: Output::Pipe, ..Setting::default() });
+    assert_eq!(run.failed.as_deref(), Some("fake does not write packets to a pipe"));
+}
+
+#[test]
+fn lines_on_a_screen_are_counted_whatever_it_says() {
+    let screen = Setting { output: Output::Screen, ..Setting::default() };
+    let rival = script(
+        "echo capturing >&2; trap 'echo; echo packets got: 1000 >&2; exit' INT
+         seq 700; while :; do sleep 0.1; done",
+    );
+    let run = run_under(&rival, &screen);
+    assert_eq!(run.failed, None);
+    assert_eq!((run.captured, run.loss), (Some(700), Some(0.3)));
+    assert_eq!(run.counted_by, "lines");
+    let blank = script("echo capturing >&2; trap 'exit 0' INT; while :; do sleep 0.1; done");
+    assert_eq!(run_under(&blank, &screen).captured, Some(0));
+}
+
+#[test]
+fn several_at_once_are_told_one_by_one() {
+    // The number of the directory is different for each of them.
+    let rival = script(
+        "echo capturing >&2; trap \"echo packets got: $(( 800 + 100 * ($(basename $(dirname $1)) % 2) )) >&2; exit\" INT
+         while :; do sleep 0.1; done",
+    );
+    let run = run_under(&rival, &Setting { output: Output::Null, capturers: 2, ..Setting::default() });
+    assert_eq!(run.failed, None);
+    assert_eq!((run.captured, run.each_loss.as_slice()), (Some(850), [0.2, 0.1].as_slice()));
+    assert!((run.loss.expect("a loss") - 0.15).abs() < 1e-9);
+    assert_eq!(run.tool_drops, None);
+}
+
+#[test]
+fn where_nothing_is_to_be_captured_there_is_no_loss() {
+    let mut run = Run { offered: OFFERED, ..Run::default() };
+    let found = [Found { captured: 0, drops: Some(0), bytes: 0 }];
+    let setting = Setting { filter: Filter::RejectAll, ..Setting::default() };
+    note_found(&mut run, &setting, &found);
+    assert_eq!((run.captured, run.loss), (Some(0), None));
+}
+
+#[test]
+fn a_stamp_that_a_snaplen_cuts_off_is_none() {
+    let traffic = Traffic::bytes(512, None, 1);
+    let cut = |bytes| Setting { snaplen: Some(bytes), ..Setting::default() };
+    assert!(is_stamped(&traffic, &Setting::default()) && is_stamped(&traffic, &cut(64)));
+    assert!(!is_stamped(&traffic, &cut(63)));
+    assert!(!is_stamped(&Traffic::bytes(60, None, 1), &Setting::default()));
+    let zeros = Traffic { content: Content::Zeros, ..traffic };
+    assert!(is_stamped(&zeros, &Setting::default()) && is_stamped(&zeros, &cut(512)));
+    assert!(!is_stamped(&zeros, &cut(511)), "what was cut off is not known");
+}
+
+#[test]
+fn a_watch_ends_it_at_once_and_nothing_is_left() {
+    let rival = script("sleep 64.125");
+    let place = Place::find(Some(Path::new("/var/tmp"))).expect("a place");
+    let cores = Cores::pick().expect("a core");
+    let bench = Bench { site: &Nowhere, quaff: Path::new("quaff"), place: &place, cores };
+    let mut looks = 0;
+    let traffic = Traffic::bytes(512, None, OFFERED);
+    let stopped = bench.run(&rival, &rival.find().expect("sh"), &traffic, &Setting::default(), &mut |_| {
+        looks += 1;
+        looks < 3
+    });
+    assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+    assert!(!runs("64.125"));
+}

@@ -1,0 +1,243 @@
+//! What tables and sentences say of cases that were reckoned by hand.
+
+use super::{charts, paper, tables};
+use crate::bench::plan::SourceRow;
+use crate::bench::result::{Case, GoalRow, LimitedBy, Report, Search};
+use crate::bench::summary::summarise;
+use crate::method::Run;
+use crate::testing::sample_report;
+use std::collections::BTreeMap;
+
+/// A report with one case, of runs that each were offered 1000 frames.
+fn report_of(rival: &str, runs: &[(Option<u64>, Option<u64>)]) -> Report {
+    let mut report = sample_report();
+    let mut case = Case { rival: rival.into(), series: String::new(), mix: None, ..report.cases[0].clone() };
+    case.runs = runs
+        .iter()
+        .zip(1..)
+        .map(|((captured, tool_drops), round)| run(round, *captured, *tool_drops))
+        .collect();
+    case.limited_by = LimitedBy::Rival;
+    summarise(&mut case);
+    report.cases = vec![case];
+    (report.searches, report.bursts, report.plan.source) = (vec![], vec![], None);
+    report
+}
+
+fn run(round: u32, captured: Option<u64>, tool_drops: Option<u64>) -> Run {
+    Run {
+        round,
+        offered: 1000,
+        captured,
+        tool_drops,
+        loss: captured.map(|captured| (1000 - captured) as f64 / 1000.0),
+        seconds: 2.0,
+        cpu_user_s: 0.2,
+        cpu_system_s: 0.3,
+        counted_by: "file".into(),
+        failed: captured.is_none().then(|| "it crashed".into()),
+        ..Run::default()
+    }
+}
+
+/// The cell of the only row under `head`.
+fn cell(table: &super::Table, head: &str) -> String {
+    assert_eq!(table.rows.len(), 1);
+    let at = table.columns.iter().position(|column| column.head == head);
+    at.map_or(String::new(), |at| table.rows[0].cells[at].clone())
+}
+
+#[test]
+fn a_liar_is_shown() {
+    let runs = [(Some(900), Some(0)); 5];
+    let report = report_of("liar", &runs);
+    let summary = tables::summary(&report);
+    assert_eq!(cell(&summary, "none lost in"), "0 of 1");
+    assert_eq!(cell(&summary, "most lost"), "10 %");
+    assert_eq!(cell(&summary, "its own drop counter"), "0 of 500 lost");
+    assert_eq!(cell(&tables::cases(&report), "its own counter"), "0 of 500 lost");
+}
+
+#[test]
+fn the_mean_is_without_best_and_worst_and_all_values_stand_beside_it() {
+    let runs = [1000, 990, 980, 970, 500].map(|captured| (Some(captured), None));
+    let report = report_of("one", &runs);
+    let cases = tables::cases(&report);
+    assert_eq!(cell(&cases, "lost"), "2 %");
+    assert_eq!(cell(&cases, "median"), "2 %");
+    assert_eq!(cell(&cases, "spread"), "0–50 %");
+    assert_eq!(cell(&cases, "CPU, % of a core"), "25");
+    assert_eq!(cell(&tables::summary(&report), "its own drop counter"), "says nothing");
+    // 2.5 s of CPU for 4440 packets.
+    assert_eq!(cell(&tables::summary(&report), "CPU per packet"), "563063 ns");
+    assert_eq!(tables::runs(&report).rows.len(), 5);
+}
+
+#[test]
+fn who_lost_in_one_run_of_five_has_not_lost_nothing() {
+    let runs = [1000, 1000, 1000, 1000, 999].map(|captured| (Some(captured), Some(0)));
+    let report = report_of("one", &runs);
+    assert_eq!(cell(&tables::cases(&report), "lost"), "0 %", "trimmed");
+    assert_eq!(cell(&tables::summary(&report), "none lost in"), "0 of 1");
+    assert!(paper::findings(&report)[0].contains("one in 0 of 1"));
+}
+
+#[test]
+fn what_nobody_counted_is_called_its_own_word() {
+    let mut report = report_of("one", &[(Some(900), Some(100)); 5]);
+    let said = |report: &Report| paper::method(report)[2].clone();
+    assert!(
+        said(&report).starts_with("In every case what was captured is counted by us"),
+        "{}",
+        said(&report)
+    );
+    for run in &mut report.cases[0].runs {
+        run.counted_by = "tool".into();
+    }
+    assert!(said(&report).starts_with("Nothing was kept"), "{}", said(&report));
+    assert_eq!(cell(&tables::cases(&report), "counted by"), "tool");
+    assert_eq!(cell(&tables::summary(&report), "its own drop counter"), "says nothing");
+    let captions: Vec<String> = charts::charts(&report)
+        .into_iter()
+        .flat_map(|section| section.charts)
+        .map(|chart| chart.caption)
+        .collect();
+    assert!(captions[0].contains("own word"), "{captions:?}");
+}
+
+#[test]
+fn a_crash_among_clean_runs_is_no_case_without_loss() {
+    let report = report_of("one", &[(Some(1000), Some(0)), (None, None)]);
+    assert_eq!(cell(&tables::summary(&report), "none lost in"), "0 of 1");
+}
+
+#[test]
+fn several_capturers_share_their_cpu_time() {
+    let mut report = report_of("one", &[(Some(1000), None)]);
+    report.cases[0].setting.capturers = 4;
+    // 0.5 s for 4 × 1000 packets.
+    assert_eq!(cell(&tables::summary(&report), "CPU per packet"), "125000 ns");
+}
+
+#[test]
+fn frames_that_came_slower_than_asked_are_marked_though_some_were_lost() {
+    let mut report = report_of("one", &[(Some(1000), Some(0))]);
+    assert_eq!(super::view::offered_pps(&report.cases[0]), Some(500.0));
+    (report.cases[0].pps, report.cases[0].limited_by) = (Some(1000), LimitedBy::Rival);
+    assert!(super::view::fell_short(&report.cases[0]));
+    assert_eq!(cell(&tables::summary(&report), "none lost in"), "1 of 1 (1 at the generator's limit)");
+    report.cases[0].pps = Some(500);
+    assert!(!super::view::fell_short(&report.cases[0]));
+}
+
+#[test]
+fn a_case_that_failed_is_named_and_no_figure_is_made_of_it() {
+    let report = report_of("crasher", &[(None, None), (None, None)]);
+    assert_eq!(cell(&tables::cases(&report), "lost"), "failed");
+    assert_eq!(cell(&tables::cases(&report), "runs"), "0 of 2");
+    let warnings = paper::warnings(&report);
+    assert!(
+        warnings.first.iter().any(|line| line.contains("2 of 2 runs failed: it crashed.")),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn what_the_generator_limited_is_no_maximum() {
+    let mut report = report_of("one", &[(Some(1000), None)]);
+    let search = |rival: &str, pps, limited_by| Search {
+        rival: rival.into(),
+        size: 60,
+        mix: None,
+        setting: Default::default(),
+        method: "rfc2544".into(),
+        lower_pps: Some(pps),
+        upper_pps: None,
+        max_pps: 1.6e6,
+        width: 0.01,
+        limited_by,
+        trials: vec![],
+        again: None,
+        trials_again: vec![],
+        regular: limited_by == LimitedBy::Rival,
+        warm_up: None,
+        goal: None,
+        throughput_pps: None,
+        notes: vec![],
+    };
+    report.searches = vec![search("one", 1.6e6, LimitedBy::Generator)];
+    assert_eq!(cell(&tables::searches(&report), "highest without loss"), "irregular: ≥ 1.6 Mpps");
+    let goal = GoalRow {
+        final_seconds: 60.0,
+        duration_sum_s: 120.0,
+        loss_ratio: 0.0,
+        exceed_ratio: 0.5,
+        initial_seconds: 1.0,
+    };
+    report.searches[0].goal = Some(goal);
+    let expected =
+        "0 % lost; trials of 1 s to 1 min 0 s, 2 min 0 s decide, 50 % of that may lose more; width 1 %";
+    assert_eq!(cell(&tables::searches(&report), "goal"), expected);
+    report.searches.push(search("other", 8e5, LimitedBy::Rival));
+    let said = paper::findings(&report);
+    let expected = "Highest rate without loss at 60 B: one at the generator's limit, 1.6 Mpps, at least 2 × that of \
+                    other (800 kpps).";
+    assert_eq!(said[1], expected);
+}
+
+#[test]
+fn a_sources_row_stands_beside_the_same_frames_at_the_same_rate() {
+    let case = &report_of("one", &[(Some(1000), None)]).cases[0];
+    let case = Case { size: 508, pps: Some(117_481), rate: "50 % of 1 Gbit/s".into(), ..case.clone() };
+    let row = |size, rate: &str| SourceRow {
+        rival: "tshark".into(),
+        size: Some(size),
+        rate: rate.into(),
+        loss: Some(0.1),
+        figures: BTreeMap::new(),
+    };
+    for same in ["50 % of 1 Gbit/s", "117,489 pps", "117.5 kpps", "50 %"] {
+        assert!(tables::is_same_workload(&row(512, same), &case, false), "{same}");
+    }
+    for other in ["35 % of 1 Gbit/s", "82,224 pps", "fast"] {
+        assert!(!tables::is_same_workload(&row(512, other), &case, false), "{other}");
+    }
+    // A row without a size is about a mix, or about the only frames that there are.
+    let row_of_bits = SourceRow { size: None, ..row(0, "477.45 Mbps") };
+    assert!(tables::is_same_workload(&row_of_bits, &case, true));
+    assert!(!tables::is_same_workload(&row_of_bits, &case, false));
+    let received =
+        SourceRow { loss: None, figures: [("received %".into(), 97.5)].into(), ..row(512, "50 %") };
+    assert!((tables::source_loss(&received).unwrap() - 0.025).abs() < 1e-9);
+    assert!(!tables::is_same_workload(&row(256, "117,489 pps"), &case, false));
+}
+
+#[test]
+fn a_swept_rate_is_a_curve_and_few_rates_are_bars() {
+    let titles = |report: &Report| -> Vec<&str> {
+        charts::charts(report).iter().map(|section| section.title).collect()
+    };
+    let mut report = sample_report();
+    (report.searches, report.bursts) = (vec![], vec![]);
+    report.cases.retain(|case| case.series == "pairs");
+    assert_eq!(titles(&report), ["Loss", "CPU of the capturer"]);
+    let mut report = sample_report();
+    (report.searches, report.bursts) = (vec![], vec![]);
+    report.cases.retain(|case| case.series == "1 core");
+    assert_eq!(titles(&report), ["Loss and CPU against rate"]);
+    let mut report = sample_report();
+    (report.searches, report.bursts) = (vec![], vec![]);
+    report.cases.retain(|case| case.series == "sizes");
+    assert_eq!(titles(&report), ["Loss over size and rate", "Loss and CPU against rate"]);
+}
+
+#[test]
+fn cases_of_one_series_with_two_settings_are_told_apart() {
+    let mut report = report_of("one", &[(Some(1000), None)]);
+    let mut other = report.cases[0].clone();
+    other.setting.buffer_mib = Some(1);
+    report.cases.push(other);
+    let sections = charts::charts(&report);
+    let super::chart::Shape::Bars(bars) = &sections[0].charts[0].shape else { panic!("no bars") };
+    assert_eq!(bars.panels.len(), 2, "{:?}", bars.panels);
+}

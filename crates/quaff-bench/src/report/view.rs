@@ -1,0 +1,352 @@
+//! What a report says about its cases, in words and in figures that are read off the runs. Both the tables
+//! and the pictures come from here, so that they agree.
+
+use crate::bench::result::{Case, LimitedBy, Report};
+use crate::method::Run;
+use crate::stats::median;
+use crate::words::{count, percent, rate, significant};
+use quaff_lab::tool::Setting;
+
+/// A report, and which rival has which colour.
+pub(super) struct View<'a> {
+    pub(super) report: &'a Report,
+    /// Names in the order of the plan, then of appearance.
+    pub(super) names: Vec<&'a str>,
+    several_series: bool,
+    /// A series has cases of several settings.
+    several_settings: bool,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(report: &'a Report) -> Self {
+        let plan = report.plan.rivals.iter();
+        let facts = report.rivals.iter().map(|rival| &rival.name);
+        let cases = report.cases.iter().map(|case| &case.rival);
+        let searches = report.searches.iter().map(|search| &search.rival);
+        let bursts = report.bursts.iter().map(|burst| &burst.rival);
+        let names =
+            distinct(plan.chain(facts).chain(cases).chain(searches).chain(bursts).map(String::as_str));
+        let series = distinct(report.cases.iter().map(|case| case.series.as_str()));
+        let settings = distinct(report.cases.iter().map(|case| (case.series.as_str(), &case.setting)));
+        let several_settings = settings.len() > series.len();
+        Self { report, names, several_series: series.len() > 1, several_settings }
+    }
+
+    pub(super) fn style(&self, rival: &str) -> usize {
+        self.names.iter().position(|name| *name == rival).unwrap_or(self.names.len())
+    }
+
+    pub(super) fn cases_of<'b>(&'b self, rival: &'b str) -> impl Iterator<Item = &'a Case> + use<'a, 'b> {
+        self.report.cases.iter().filter(move |case| case.rival == rival)
+    }
+
+    /// "512 B, 400 kpps", with the series and the interface when there are several.
+    pub(super) fn workload(&self, case: &Case) -> String {
+        let plain = format!("{}, {}", size_words(case), case.rate);
+        [self.place(case), plain]
+            .into_iter()
+            .filter(|words| !words.is_empty())
+            .collect::<Vec<_>>()
+            .join(" · ")
+    }
+
+    /// The interface, the series and the setting, as far as there are several.
+    pub(super) fn place(&self, case: &Case) -> String {
+        let series = if self.several_series { case.series.as_str() } else { "" };
+        let mut parts = vec![case.interface.clone().unwrap_or_default(), series.into()];
+        if self.several_settings {
+            parts.extend(case.setting.words());
+        }
+        parts.retain(|part| !part.is_empty());
+        parts.join(" · ")
+    }
+}
+
+/// Each once, in the order of appearance.
+pub(super) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut out = Vec::new();
+    for one in all {
+        if !out.contains(&one) {
+            out.push(one);
+        }
+    }
+    out
+}
+
+/// "512 B", or "imix (mean 340 B)".
+pub(super) fn size_words(case: &Case) -> String {
+    frames_words(case.size, case.mix.as_deref())
+}
+
+/// The same of frames that are no case's.
+pub(super) fn frames_words(size: u32, mix: Option<&str>) -> String {
+    match mix {
+        Some(mix) => format!("{mix} (mean {size} B)"),
+        None => format!("{size} B"),
+    }
+}
+
+/// What a search was about: its frames, and what differs from the default.
+pub(super) fn found_words(size: u32, mix: Option<&str>, setting: &Setting) -> String {
+    let mut words = vec![frames_words(size, mix)];
+    words.extend(setting.words());
+    words.join(", ")
+}
+
+/// The runs of a case that came to their end.
+pub(super) fn whole(case: &Case) -> impl Iterator<Item = &Run> {
+    case.runs.iter().filter(|run| run.failed.is_none())
+}
+
+/// Whether all of its runs ended well, and none of them lost a frame.
+pub(super) fn is_lossless(case: &Case) -> bool {
+    !case.runs.is_empty() && case.runs.iter().all(|run| run.failed.is_none() && run.loss == Some(0.0))
+}
+
+/// Whether there was something to be lost.
+pub(super) fn can_lose(case: &Case) -> bool {
+    case.runs.iter().any(|run| run.loss.is_some() || run.failed.is_some())
+}
+
+/// Whether frames came more slowly than was asked, by more than 1 %, or the generator was the limit: what
+/// was lost or not says nothing of the rate that was asked.
+pub(super) fn fell_short(case: &Case) -> bool {
+    let short = case.pps.zip(offered_pps(case)).is_some_and(|(pps, came)| came < 0.99 * pps as f64);
+    short || case.limited_by == LimitedBy::Generator
+}
+
+/// Whether what was captured is no more than the capturer's own word: nothing was kept that could be counted.
+pub(super) fn is_own_word(case: &Case) -> bool {
+    whole(case).any(|run| run.counted_by == "tool")
+}
+
+/// Frames/s that arrived: the median of the runs.
+pub(super) fn offered_pps(case: &Case) -> Option<f64> {
+    let of = |run: &Run| (run.seconds > 0.0).then(|| run.offered as f64 / run.seconds);
+    median(&whole(case).filter_map(of).collect::<Vec<_>>())
+}
+
+/// Cores that the capturer's processes took in a run: in their own code, and in the kernel.
+pub(super) fn cpu_of(run: &Run) -> Option<[f64; 2]> {
+    (run.seconds > 0.0).then(|| [run.cpu_user_s / run.seconds, run.cpu_system_s / run.seconds])
+}
+
+/// CPU time for each packet captured, ns: the median of the cases.
+pub(super) fn cpu_per_packet<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<f64> {
+    let of = |case: &Case| {
+        // Of several capturers `captured` is the mean, and the time is that of all.
+        let packets: u64 = whole(case).filter_map(|run| run.captured).sum();
+        let packets = packets * u64::from(case.setting.capturers.max(1));
+        let seconds: f64 = whole(case).map(|run| run.cpu_user_s + run.cpu_system_s).sum();
+        (packets > 0).then(|| seconds * 1e9 / packets as f64)
+    };
+    median(&cases.filter_map(of).collect::<Vec<_>>())
+}
+
+/// Soft interrupts on all cores, 1 = a core: the median of the runs.
+pub(super) fn softirq(case: &Case) -> Option<f64> {
+    let of = |run: &Run| run.cores.iter().map(|core| core.softirq).sum::<f64>();
+    median(&whole(case).filter(|run| !run.cores.is_empty()).map(of).collect::<Vec<_>>())
+}
+
+/// A capturer's own drop counter beside what was lost. Each run is judged for itself: what it said too much in
+/// one does not make up for what it kept silent about in another.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// Runs that could be judged, and those in which it was right: within 1 %, or three frames.
+    pub(super) runs: u64,
+    pub(super) right: u64,
+    /// Frames lost in all of them.
+    pub(super) lost: u64,
+    /// Said and lost where it said too little.
+    pub(super) less: [u64; 2],
+    /// Said and lost where it said too much.
+    pub(super) more: [u64; 2],
+}
+
+/// What it said in all runs where it said something and where we could count; `None`: in none. Where the
+/// count is its own word too, there is nothing to judge it by.
+pub(super) fn told<'a>(runs: impl Iterator<Item = &'a Run>) -> Option<Told> {
+    let counted = runs.filter(|run| run.failed.is_none() && run.counted_by != "tool");
+    let mut sum = Told::default();
+    for (told, lost) in
+        counted.filter_map(|run| Some((run.tool_drops?, run.offered.saturating_sub(run.captured?))))
+    {
+        sum.runs += 1;
+        sum.lost += lost;
+        let side = match told {
+            _ if told.abs_diff(lost) <= (lost / 100).max(3) => {
+                sum.right += 1;
+                continue;
+            }
+            less if less < lost => &mut sum.less,
+            _ => &mut sum.more,
+        };
+        side[0] += told;
+        side[1] += lost;
+    }
+    (sum.runs > 0).then_some(sum)
+}
+
+impl Told {
+    /// "right", "0 of 31,234 lost", "right in 12 of 15 runs; else 48 % of 31,234 lost".
+    pub(super) fn words(self) -> String {
+        if self.right == self.runs {
+            return if self.lost == 0 { "right: none" } else { "right" }.into();
+        }
+        let [told, lost] = self.less;
+        let less = (lost > 0).then(|| match told {
+            0 => format!("0 of {} lost", count(lost)),
+            told => format!("{} of {} lost", percent(told as f64 / lost as f64), count(lost)),
+        });
+        let [told, lost] = self.more;
+        let more = (told > 0).then(|| match lost {
+            0 => format!("{}, and none was lost", count(told)),
+            lost => format!("{} × the {} lost", significant(told as f64 / lost as f64), count(lost)),
+        });
+        let wrong = less.into_iter().chain(more).collect::<Vec<_>>().join("; ");
+        match self.right {
+            0 => wrong,
+            right => format!("right in {right} of {} runs; else {wrong}", self.runs),
+        }
+    }
+}
+
+pub(super) fn limit_words(limit: LimitedBy) -> &'static str {
+    match limit {
+        LimitedBy::Nothing => "nothing",
+        LimitedBy::Generator => "the generator",
+        LimitedBy::Receiver => "the receiver",
+        LimitedBy::Rival => "the capturer",
+        LimitedBy::Unknown => "not known",
+    }
+}
+
+/// The loss of a case with its spread: "27.4 % (27.0–28.4 %, 5 runs)", or why there is none.
+pub(super) fn loss_words(case: &Case) -> String {
+    let runs = whole(case).count();
+    let runs = if runs == 1 { "1 run".into() } else { format!("{runs} runs") };
+    let limit = match case.limited_by {
+        LimitedBy::Generator => "; the generator was the limit",
+        LimitedBy::Receiver => "; lost before the capturer",
+        _ if fell_short(case) => "; frames came more slowly than asked",
+        _ => "",
+    };
+    let runs = if is_own_word(case) { format!("{runs}, by its own word") } else { runs };
+    match (case.loss_trimmed, case.loss_spread) {
+        (Some(loss), Some(spread)) if spread[0] < spread[1] => {
+            format!("{} ({}, {runs}){limit}", percent(loss), crate::words::percents(spread))
+        }
+        (Some(loss), _) => format!("{} ({runs}){limit}", percent(loss)),
+        (None, _) => failure(case).unwrap_or("nothing to be captured").into(),
+    }
+}
+
+/// Why its first failed run says nothing.
+pub(super) fn failure(case: &Case) -> Option<&str> {
+    case.runs.iter().find_map(|run| run.failed.as_deref())
+}
+
+/// Frames/s in the words of a source: "400 kpps", "622 Mbit/s", "37.2 % of 1 Gbit/s", "553,097/s".
+/// `bytes` is a frame with its FCS.
+pub(super) fn parse_rate(words: &str, bytes: f64) -> Option<f64> {
+    let words = words.replace(',', "").to_lowercase();
+    if let Some((percent, link)) = words.split_once('%') {
+        let link = link.trim().trim_start_matches("of").trim();
+        let bits = if link.is_empty() { 1e9 } else { bits(link)? };
+        return Some(percent.trim().parse::<f64>().ok()? / 100.0 * bits / 8.0 / (bytes + 20.0));
+    }
+    let (number, unit) = split(&words)?;
+    match unit {
+        "pps" | "/s" | "packets/s" | "frames/s" => Some(number),
+        "kpps" => Some(number * 1e3),
+        "mpps" => Some(number * 1e6),
+        _ => Some(bits(&words)? / 8.0 / bytes),
+    }
+}
+
+/// Bits/s in such words.
+pub(super) fn bits(words: &str) -> Option<f64> {
+    let words = words.replace(',', "").to_lowercase();
+    let (number, unit) = split(&words)?;
+    let unit = unit.trim_end_matches("it/s").trim_end_matches("ps").trim_end_matches("/s");
+    let power = ["b", "kb", "mb", "gb", "tb"].iter().position(|known| *known == unit)?;
+    Some(number * 1000f64.powi(power as i32))
+}
+
+fn split(words: &str) -> Option<(f64, &str)> {
+    let words = words.trim();
+    let end = words.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(words.len());
+    Some((words[..end].parse().ok()?, words[end..].trim()))
+}
+
+/// The rate that was asked and the one that came, when they differ by more than 1 %.
+pub(super) fn rate_words(case: &Case) -> String {
+    match (case.pps, offered_pps(case)) {
+        (Some(wanted), Some(came)) if (came / wanted as f64 - 1.0).abs() > 0.01 => {
+            format!("{} ({} came)", case.rate, rate(came))
+        }
+        (None, Some(came)) => format!("{} ({})", case.rate, rate(came)),
+        _ => case.rate.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(told: u64, lost: u64) -> Run {
+        let counted_by = "file".into();
+        Run {
+            offered: 100_000,
+            captured: Some(100_000 - lost),
+            tool_drops: Some(told),
+            counted_by,
+            ..Run::default()
+        }
+    }
+
+    #[test]
+    fn a_counter_is_judged_by_what_was_lost_in_each_run() {
+        let words = |runs: &[(u64, u64)]| {
+            let runs: Vec<Run> = runs.iter().map(|(told, lost)| run(*told, *lost)).collect();
+            told(runs.iter()).unwrap().words()
+        };
+        assert_eq!(words(&[(0, 0), (0, 0)]), "right: none");
+        assert_eq!(words(&[(31_230, 31_234), (2, 0)]), "right");
+        assert_eq!(words(&[(0, 31_234)]), "0 of 31,234 lost");
+        assert_eq!(words(&[(15_000, 31_250)]), "48 % of 31,250 lost");
+        assert_eq!(words(&[(1240, 400)]), "3.1 × the 400 lost");
+        assert_eq!(words(&[(7, 0)]), "7, and none was lost");
+        // As much too many as too few is not right.
+        assert_eq!(words(&[(60_000, 10_000), (0, 50_000)]), "0 of 50,000 lost; 6 × the 10,000 lost");
+        assert_eq!(words(&[(9, 9), (0, 50)]), "right in 1 of 2 runs; else 0 of 50 lost");
+    }
+
+    #[test]
+    fn what_failed_or_was_not_counted_does_not_speak_for_a_counter() {
+        let failed = Run { failed: Some("hung".into()), ..run(0, 100) };
+        let own_word = Run { counted_by: "tool".into(), ..run(5, 5) };
+        let uncounted = Run { captured: None, ..run(9, 9) };
+        let silent = Run { tool_drops: None, ..run(9, 9) };
+        let all = [failed, own_word, uncounted, silent, run(3, 10)];
+        assert_eq!(told(all.iter()).map(|told| (told.runs, told.lost, told.less)), Some((1, 10, [3, 10])));
+        assert_eq!(told(all[..4].iter()), None);
+    }
+
+    #[test]
+    fn rates_of_a_source_are_read() {
+        let near = |words, bytes, pps: f64| {
+            let read = parse_rate(words, bytes).unwrap();
+            assert!((read / pps - 1.0).abs() < 0.001, "{words}: {read}");
+        };
+        near("37.2 % of 1 Gbit/s", 64.0, 553_571.0);
+        near("50 %", 512.0, 117_481.0);
+        near("553,097 pps", 64.0, 553_097.0);
+        near("1.2 Mpps", 64.0, 1.2e6);
+        near("622 Mbit/s", 1518.0, 51_218.0);
+        near("1 Gb/s", 1000.0, 125_000.0);
+        assert_eq!(parse_rate("as fast as it could", 64.0), None);
+        assert_eq!(parse_rate("", 64.0), None);
+    }
+}

@@ -1,0 +1,366 @@
+//! The two ends of a path, and trials between them: a lab of our own, or interfaces that are there. What was made
+//! for it goes when the session is dropped.
+
+use super::events::Events;
+use super::plan::{Host, Path, Plan, Routed};
+use super::prober::{Ask, Over, Prober};
+use super::result::Report;
+use super::run::{Context, run_over};
+use crate::bench::machine_facts;
+use crate::bench::result::Machine;
+use crate::{Error, Result};
+use quaff::trial::Progress;
+use quaff::trial::plan::{Direction, End, Route, StreamPlan, TrialPlan};
+use quaff::trial::report::TrialReport;
+use quaff_lab::interface_facts;
+use quaff_lab::lab::{FAR_IF, Layout, MTU_MAX, ROUTED_IPS, ROUTER_IPS, RX_IF, TX_IF};
+use quaff_lab::{Lab, LabPlan};
+use quaff_os::cpu;
+use quaff_os::ethtool::Ethtool;
+use quaff_os::netns::Netns;
+use quaff_os::rtnl;
+
+/// `ARPHRD_ETHER` (linux/if_arp.h).
+const ARPHRD_ETHER: u16 = 1;
+/// Drivers of links without a speed of their own: what they say is made up (veth: 10000 Mbit/s).
+const VIRTUAL: [&str; 5] = ["veth", "tun", "bridge", "dummy", "macvlan"];
+
+/// A path that is open.
+#[derive(Debug)]
+pub struct Session {
+    path: Line,
+    null: Option<Line>,
+    cores: Cores,
+    link_mbps: Option<f64>,
+    /// Times of arrival are the card's.
+    hardware_time: bool,
+    /// What there is between the ends, in words.
+    between: &'static str,
+    /// Where the path leads; they go with the session.
+    labs: Vec<Lab>,
+}
+
+/// Two ends that something joins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    from: End,
+    to: End,
+    routed: Option<Routed>,
+}
+
+/// Who works where: a sender and a meter for each way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cores {
+    there: [usize; 2],
+    back: [usize; 2],
+}
+
+/// Runs all of a plan over its own path. What was measured is returned also when it was interrupted.
+///
+/// # Errors
+/// The path cannot be opened ([`Session::open`]); the plan makes no sense, or nothing could be measured.
+pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Report> {
+    let mut session =
+        Session::open(&plan.path, context.null.as_ref())?.with_hardware_time(plan.hardware_time);
+    run_over(plan, context, &mut session, events)
+}
+
+impl Session {
+    /// Opens a path. `null` are ends that are joined by nothing but a link, for interfaces that are there; a lab
+    /// has such a link of its own.
+    ///
+    /// # Errors
+    /// No lab can be made here; an interface that is not there, is not Ethernet, or has no link.
+    pub fn open(path: &Path, null: Option<&[End; 2]>) -> Result<Self> {
+        let (line, own_null, labs) = match path {
+            Path::Link => {
+                let (line, lab) = pair()?;
+                (line.clone(), Some(line), vec![lab])
+            }
+            Path::Bridge => through(Layout::Bridge)?,
+            Path::Tap => through(Layout::Tap)?,
+            Path::Router => {
+                let (line, null, labs) = through(Layout::Router)?;
+                (Line { routed: Some(lab_routed()), ..line }, null, labs)
+            }
+            Path::Between { from, to, routed } => {
+                (Line { routed: *routed, ..Line::bare(from.clone(), to.clone()) }, None, Vec::new())
+            }
+        };
+        let null = match null {
+            Some([from, to]) => Some(Line::bare(from.clone(), to.clone())),
+            None => own_null,
+        };
+        line.check()?;
+        null.iter().try_for_each(Line::check)?;
+        let link_mbps = line.mbps();
+        let between = words_between(path);
+        let cores = Cores::of(&cpu::allowed()?);
+        Ok(Self { path: line, null, cores, link_mbps, hardware_time: false, between, labs })
+    }
+
+    /// Takes times of arrival from the receiving card.
+    pub fn with_hardware_time(self, hardware_time: bool) -> Self {
+        Self { hardware_time, ..self }
+    }
+
+    /// An end as it is shown: names of namespaces that nobody chose say nothing.
+    fn show(&self, end: &End) -> String {
+        if self.labs.is_empty() { words(end) } else { end.interface.clone() }
+    }
+}
+
+impl Prober for Session {
+    fn trial(&mut self, ask: &Ask, watch: &mut dyn FnMut(&Progress) -> bool) -> Result<TrialReport> {
+        let line = match ask.over {
+            Over::Path => &self.path,
+            Over::Null => self.null.as_ref().ok_or_else(no_null)?,
+        };
+        quaff::trial::run(&trial_plan(line, &self.cores, self.hardware_time, ask), watch)
+            .map_err(|error| Error::Service(error.to_string()))
+    }
+
+    fn has_null(&self) -> bool {
+        self.null.is_some()
+    }
+
+    fn link_mbps(&self) -> Option<f64> {
+        self.link_mbps
+    }
+
+    fn machine(&self) -> Machine {
+        let mut machine = machine_facts(std::path::Path::new("/"));
+        // Nothing is written but the report.
+        machine.facts.remove("disk");
+        for (role, end) in [("from", &self.path.from), ("to", &self.path.to)] {
+            let facts = within(end, || interface_facts(&end.interface)).unwrap_or_default();
+            let shown = self.show(end);
+            machine.facts.extend(facts.into_iter().map(|(name, value)| {
+                let what = name.strip_prefix(&end.interface).unwrap_or(&name).trim_start();
+                (format!("{role} {shown}, {what}"), value)
+            }));
+        }
+        let Cores { there: [tx, rx], back: [back_tx, back_rx] } = self.cores;
+        machine.facts.insert("path".into(), self.between.into());
+        machine.facts.insert("sends on core".into(), format!("{tx}; back {back_tx}"));
+        machine.facts.insert("receives on core".into(), format!("{rx}; back {back_rx}"));
+        machine
+    }
+
+    fn notes(&self) -> Vec<String> {
+        if self.labs.is_empty() {
+            return Vec::new();
+        }
+        let note = "The path is a lab on this machine: frames pass through it on the core that sends them, and it is \
+                    never offered more than that core can do.";
+        vec![note.to_owned()]
+    }
+}
+
+impl Line {
+    fn bare(from: End, to: End) -> Self {
+        Self { from, to, routed: None }
+    }
+
+    /// What the router between the ends has to know, there and back.
+    fn routes(&self) -> [Option<Route>; 2] {
+        let way = |from: Host, to: Host| Route {
+            src_ip: from.ip,
+            dst_ip: to.ip,
+            next_hop: from.gateway,
+            last_hop: to.gateway,
+        };
+        self.routed.map_or([None; 2], |Routed { from, to }| [Some(way(from, to)), Some(way(to, from))])
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.from == self.to {
+            return Err(unfit(&self.from, "both ends of the path are this interface"));
+        }
+        usable(&self.from)?;
+        usable(&self.to)
+    }
+
+    /// The slower end's speed; `None` where one of them has none.
+    fn mbps(&self) -> Option<f64> {
+        let speed = |end: &End| within(end, || speed_mbps(&end.interface)).ok().flatten();
+        Some(f64::from(speed(&self.from)?.min(speed(&self.to)?)))
+    }
+}
+
+impl Cores {
+    /// Four different ones where there are four. Of two, each sends one way and receives the other: a sender that
+    /// waits by spinning leaves no room for a second one.
+    fn of(allowed: &[usize]) -> Self {
+        match *allowed {
+            [] => Self { there: [0, 0], back: [0, 0] },
+            [one] => Self { there: [one, one], back: [one, one] },
+            [one, two] => Self { there: [one, two], back: [two, one] },
+            [one, two, three] => Self { there: [one, two], back: [three, two] },
+            [one, two, three, four, ..] => Self { there: [one, two], back: [three, four] },
+        }
+    }
+}
+
+/// The trial that is asked for, over `line`.
+fn trial_plan(line: &Line, cores: &Cores, hardware_time: bool, ask: &Ask) -> TrialPlan {
+    let [route, route_back] = line.routes();
+    let direction = |[from, to]: [&End; 2], route, streams: &[StreamPlan], [tx, rx]: [usize; 2]| Direction {
+        from: from.clone(),
+        to: to.clone(),
+        streams: streams.to_vec(),
+        route,
+        tx_core: Some(tx),
+        rx_core: Some(rx),
+    };
+    let both = [
+        direction([&line.from, &line.to], route, &ask.there, cores.there),
+        direction([&line.to, &line.from], route_back, &ask.back, cores.back),
+    ];
+    TrialPlan {
+        directions: both.into_iter().filter(|way| !way.streams.is_empty()).collect(),
+        residual_s: ask.residual_s,
+        is_by_second: ask.is_by_second,
+        hardware_time,
+    }
+}
+
+/// A lab of two ends that nothing but a link joins.
+fn pair() -> Result<(Line, Lab)> {
+    let lab = lab(Layout::Pair)?;
+    let line = Line::bare(end(lab.tx(), TX_IF), end(lab.rx(), RX_IF));
+    Ok((line, lab))
+}
+
+/// A lab of two ends with something between them, and beside it one with nothing.
+fn through(layout: Layout) -> Result<(Line, Option<Line>, Vec<Lab>)> {
+    let lab = lab(layout)?;
+    let far = lab.far().ok_or_else(|| Error::Place(format!("the lab {} has no second end", lab.name())))?;
+    let line = Line::bare(end(lab.tx(), TX_IF), end(far, FAR_IF));
+    let (null, bare) = pair()?;
+    Ok((line, Some(null), vec![lab, bare]))
+}
+
+/// The ends of a lab with a router.
+fn lab_routed() -> Routed {
+    let [from, to] = [0, 1].map(|at| Host { ip: ROUTED_IPS[at], gateway: ROUTER_IPS[at] });
+    Routed { from, to }
+}
+
+fn lab(layout: Layout) -> Result<Lab> {
+    Lab::create(&LabPlan { layout, mtu: MTU_MAX, ..LabPlan::default() })
+}
+
+fn end(netns: &Netns, interface: &str) -> End {
+    End { netns: Some(netns.name().to_owned()), interface: interface.to_owned() }
+}
+
+/// Runs `work` where the end is.
+fn within<T: Send>(end: &End, work: impl FnOnce() -> T + Send) -> Result<T> {
+    Ok(match &end.netns {
+        None => work(),
+        Some(name) => Netns::open(name)?.run(work)?,
+    })
+}
+
+/// Frames can be sent from it and received at it.
+fn usable(end: &End) -> Result<()> {
+    let link = within(end, || rtnl::link(&end.interface))??;
+    if !link.up {
+        Err(unfit(end, &format!("it is switched off; 'ip link set {} up' switches it on", link.name)))
+    } else if !link.running {
+        Err(unfit(end, "it has no link: nothing answers at its other end"))
+    } else if link.arphrd != ARPHRD_ETHER {
+        Err(unfit(end, "it is no Ethernet interface, and frames of a service test are Ethernet"))
+    } else {
+        Ok(())
+    }
+}
+
+fn speed_mbps(interface: &str) -> Option<u32> {
+    let card = Ethtool::open(interface).ok()?;
+    let driver = card.driver().ok().flatten().unwrap_or_default();
+    if VIRTUAL.contains(&driver.as_str()) { None } else { card.speed_mbps().ok().flatten() }
+}
+
+/// An end as people write it.
+fn words(end: &End) -> String {
+    let netns = end.netns.as_ref().map(|netns| format!("{netns}/")).unwrap_or_default();
+    format!("{netns}{}", end.interface)
+}
+
+fn words_between(path: &Path) -> &'static str {
+    match path {
+        Path::Link => "two network namespaces, joined by a link",
+        Path::Bridge => "two network namespaces, joined by a bridge",
+        Path::Tap => "two network namespaces, joined by a tap that shows both directions to a third",
+        Path::Router => "two network namespaces, joined by a router",
+        Path::Between { routed: Some(_), .. } => "between interfaces that were there, through a router",
+        Path::Between { .. } => "between interfaces that were there",
+    }
+}
+
+fn unfit(end: &End, what: &str) -> Error {
+    Error::End { end: words(end), what: what.to_owned() }
+}
+
+fn no_null() -> Error {
+    Error::Place("there are no two ends that are joined by nothing but a link".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff::trial::plan::{Length, Phase};
+
+    fn stream(id: u16) -> StreamPlan {
+        let phases = vec![Phase { length: Length::Frames(10), pps: Some(100.0) }];
+        StreamPlan { id, sizes: vec![60], phases, vlan: None, dscp: 0 }
+    }
+
+    fn at(netns: &str, interface: &str) -> End {
+        End { netns: Some(netns.into()), interface: interface.into() }
+    }
+
+    #[test]
+    fn a_direction_without_streams_is_left_out() {
+        let line = Line::bare(at("a", "x"), at("b", "y"));
+        let cores = Cores::of(&[4, 6]);
+        let ask = |there, back| Ask { over: Over::Path, there, back, residual_s: 0.5, is_by_second: true };
+        let plan = trial_plan(&line, &cores, false, &ask(vec![stream(1)], vec![stream(2)]));
+        let ways: Vec<_> = plan.directions.iter().map(|way| (words(&way.from), words(&way.to))).collect();
+        assert_eq!(ways, [("a/x".into(), "b/y".into()), ("b/y".into(), "a/x".to_owned())]);
+        let cores_of = |way: &Direction| (way.tx_core, way.rx_core);
+        let used: Vec<_> = plan.directions.iter().map(cores_of).collect();
+        assert_eq!(used, [(Some(4), Some(6)), (Some(6), Some(4))]);
+        assert_eq!((plan.residual_s, plan.is_by_second), (0.5, true));
+        let plan = trial_plan(&line, &cores, false, &ask(Vec::new(), vec![stream(2)]));
+        assert_eq!((plan.directions.len(), plan.directions[0].streams[0].id), (1, 2));
+    }
+
+    #[test]
+    fn cores_are_different_ones_as_long_as_there_are_some() {
+        let of = |allowed: &[usize]| {
+            let Cores { there, back } = Cores::of(allowed);
+            [there, back].concat()
+        };
+        assert_eq!(of(&[3]), [3, 3, 3, 3]);
+        assert_eq!(of(&[0, 1]), [0, 1, 1, 0]);
+        assert_eq!(of(&[0, 1, 2]), [0, 1, 2, 1]);
+        assert_eq!(of(&[2, 3, 5, 7, 8]), [2, 3, 5, 7]);
+    }
+
+    #[test]
+    fn an_end_that_will_not_do_is_refused_with_its_reason() {
+        let end = |interface: &str| End { netns: None, interface: interface.into() };
+        let refused = |from: &str, to: &str| {
+            let path = Path::Between { from: end(from), to: end(to), routed: None };
+            Session::open(&path, None).expect_err("refused").to_string()
+        };
+        assert!(refused("lo", "lo").contains("both ends"), "{}", refused("lo", "lo"));
+        assert!(refused("no-such0", "lo").contains("no-such0"), "{}", refused("no-such0", "lo"));
+        let missing = Path::Between { from: at("no-such-namespace", "x"), to: end("lo"), routed: None };
+        let said = Session::open(&missing, None).expect_err("refused").to_string();
+        assert!(said.contains("no-such-namespace"), "{said}");
+    }
+}

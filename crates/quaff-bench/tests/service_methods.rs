@@ -1,0 +1,195 @@
+//! Whole service tests over a path that does what it is told.
+
+mod through;
+
+use quaff::trial::plan::End;
+use quaff_bench::service::plan::{Plan, Test};
+use quaff_bench::service::result::{Report, Throughput};
+use quaff_bench::service::{Context, Events, preset, run};
+use quaff_lab::LabPlan;
+use quaff_testkit::impaired_link::{Bucket, Outage, Rules};
+use quaff_testkit::lab_of;
+use std::time::Duration;
+use through::{Bed, TRIES, turn};
+
+struct Quiet;
+
+impl Events for Quiet {}
+
+/// `what` is TOML: the keys of the plan's top, and its tests.
+fn plan(bed: &Bed, what: &str, services: &str) -> Plan {
+    let [from, to] = bed.ends().map(|End { netns, interface }| {
+        format!("{{ netns = {:?}, interface = {interface:?} }}", netns.expect("a namespace"))
+    });
+    let text = format!(
+        "name = \"custom\"\ntitle = \"through a device\"\n{what}\n[path.between]\nfrom = {from}\nto = {to}\n{services}"
+    );
+    toml::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn report(bed: &Bed, plan: &Plan) -> Report {
+    let context = Context { null: Some(bed.null()), ..Context::default() };
+    run(plan, &context, &mut Quiet).expect("a report")
+}
+
+#[test]
+fn an_outage_of_twelve_seconds_is_unavailable_for_twelve_seconds() {
+    let Some(bed) = Bed::new("an_outage_of_twelve_seconds_is_unavailable_for_twelve_seconds") else { return };
+    // A frame each half millisecond; the outage begins between two of them.
+    let plan = plan(
+        &bed,
+        "tests = [{ performance = { seconds = 26.0 } }]",
+        "[[services]]\nname = \"Data\"\nsizes = [500]\ncir_mbps = 8.0\n\
+         limits = { loss_ratio = 0.001, availability = 0.9, delay_ms = 10.0 }\n",
+    );
+    let outage = Outage { after: Duration::from_micros(3_000_000 - 250), lasts: Duration::from_secs(12) };
+    let rules = Rules { outage: Some(outage), hold: Duration::from_millis(1), ..Rules::default() };
+    let mut seen = Vec::new();
+    let is_right = (0..2).any(|_| {
+        let (report, counts) = bed.with(rules.clone(), || report(&bed, &plan));
+        let [line] = &report.performance[..] else { panic!("one line: {report:?}") };
+        let available: Vec<_> = line.seconds.iter().map(|second| second.available).collect();
+        let expected: Vec<_> = (0..26).map(|second| !(3..15).contains(&second)).collect();
+        seen.push((counts, line.figures.clone(), line.checks.clone()));
+        let passed =
+            |what: &str| line.checks.iter().find(|check| check.what == what).map(|check| check.passed);
+        available[..26.min(available.len())] == expected
+            && line.figures.unavailable_s == 12
+            && line.figures.availability.is_some_and(|share| (share - 14.0 / 26.0).abs() < 1e-9)
+            // Frames that were lost in the outage are no loss of the service's; that it was away is. The device's clock
+            // and the sender's may part at a frame at both ends.
+            && line.figures.lost <= 2
+            && (passed("FLR"), passed("AVAIL")) == (Some(true), Some(false))
+    });
+    assert!(is_right, "{seen:#?}");
+}
+
+#[test]
+fn a_report_names_what_the_path_did() {
+    let Some(bed) = Bed::new("a_report_names_what_the_path_did") else { return };
+    let plan = plan(
+        &bed,
+        "tests = [{ performance = { seconds = 4.0 } }]",
+        "[[services]]\nname = \"Data\"\nsizes = [500]\ncir_mbps = 8.0\n\
+         limits = { loss_ratio = 0.05, delay_ms = 10.0, availability = 1.0 }\n",
+    );
+    let hold_ms = 3.0;
+    // None of the few frames that ask whether the path is there meets a rule that counts.
+    let rules = Rules {
+        drop_every: 50,
+        duplicate_every: 199,
+        delay_every: 401,
+        delay: Duration::from_millis(10),
+        hold: Duration::from_micros((hold_ms * 1000.0) as u64),
+        ..Rules::default()
+    };
+    let mut seen = Vec::new();
+    let is_right = (0..TRIES).any(|_| {
+        let (report, counts) = bed.with(rules.clone(), || report(&bed, &plan));
+        let [line] = &report.performance[..] else { panic!("one line: {report:?}") };
+        let figures = &line.figures;
+        assert_eq!(figures.lost, counts.dropped, "{figures:?} {counts:?}");
+        assert_eq!(
+            (figures.duplicates, figures.reordered),
+            (counts.duplicated, counts.delayed),
+            "{figures:?}"
+        );
+        assert!(
+            figures.sent < counts.received && figures.sent + 100 > counts.received,
+            "{figures:?} {counts:?}"
+        );
+        let null_ms = report.null.as_ref().expect("a bare link").delay_ms;
+        let least_ms = figures.delay_ms.expect("something arrived")[0];
+        seen.push((null_ms, figures.delay_ms));
+        // The least of thousands is what neither the device nor the machine was late with.
+        (least_ms - hold_ms - null_ms[0]).abs() <= 0.02 && line.checks.iter().all(|check| check.passed)
+    });
+    assert!(is_right, "null ms, delay ms: {seen:?}");
+}
+
+/// One search for a rate that is known; the device has a bucket of so many frames/s.
+fn search(bed: &Bed, method: &str, seconds: f64, width: f64, pps: u64) -> (Throughput, Report) {
+    let what = format!(
+        "link_mbps = 200.0\ntests = [{{ throughput = {{ sizes = [512], method = {method:?}, seconds = {seconds:?}, \
+         width = {width:?} }} }}]"
+    );
+    let plan = plan(bed, &what, "");
+    // What may come at once is more than the sender ever catches up.
+    let rules = Rules { bucket: Some(Bucket { pps, burst: SPARE, queue: SPARE }), ..Rules::default() };
+    let (report, _) = bed.with(rules, || report(bed, &plan));
+    assert_eq!(report.throughput.len(), 1, "{report:#?}");
+    (report.throughput[0].clone(), report)
+}
+
+const SPARE: u64 = 20;
+/// Trials on the way may be as short as this, s: what is spare counts for most in them.
+const SECONDS_MIN: f64 = 1.0;
+
+/// The rate is between the bounds, and they are as close as was wanted.
+fn is_right(found: &Throughput, width: f64, pps: u64) -> bool {
+    let (Some(lower), Some(upper)) = (found.pps, found.upper_pps) else { return false };
+    let most = pps as f64 + 2.0 * SPARE as f64 / SECONDS_MIN;
+    found.regular && lower <= most && upper > pps as f64 * 0.999 && (upper - lower) / upper <= width
+}
+
+#[test]
+fn a_search_ends_at_the_rate_of_the_path() {
+    let Some(bed) = Bed::new("a_search_ends_at_the_rate_of_the_path") else { return };
+    let mut seen = Vec::new();
+    let found = (0..TRIES).any(|_| {
+        let (found, report) = search(&bed, "rfc2544", 1.0, 0.1, 20_000);
+        let is_right = is_right(&found, 0.1, 20_000);
+        seen.push((found, report.notes));
+        is_right
+    });
+    assert!(found, "{seen:#?}");
+}
+
+#[test]
+#[ignore = "some minutes: make soak"]
+#[allow(clippy::print_stderr, reason = "what was measured is worth knowing")]
+fn five_searches_of_five_end_at_the_rate_of_the_path_by_either_method() {
+    let test = "five_searches_of_five_end_at_the_rate_of_the_path_by_either_method";
+    let Some(bed) = Bed::new(test) else { return };
+    for method in ["rfc2544", "mlr"] {
+        for (round, pps) in (1..).zip([20_000, 31_000, 12_345, 20_000, 25_000]) {
+            let (found, report) = search(&bed, method, 2.0, 0.02, pps);
+            eprintln!("{method} {round}: {pps} found between {:?} and {:?}", found.pps, found.upper_pps);
+            assert!(is_right(&found, 0.02, pps), "{found:#?} {:#?}", report.notes);
+        }
+    }
+}
+
+#[test]
+#[ignore = "some minutes: make soak"]
+#[allow(clippy::print_stderr, reason = "what was measured is worth knowing")]
+fn all_short_profiles_together_take_less_than_ten_minutes() {
+    let _turn = turn();
+    let test = "all_short_profiles_together_take_less_than_ten_minutes";
+    if lab_of(test, &LabPlan::default()).is_none() {
+        return;
+    }
+    let mut seconds = 0.0;
+    for name in preset::names() {
+        let plan = preset::preset(name, true).expect("known").expect("understood");
+        let report = run(&plan, &Context::default(), &mut Quiet).expect("a report");
+        eprintln!(
+            "{name} over {:?}: {:.0} s, passed {:?}\n{:#?}",
+            plan.path, report.seconds, report.passed, report.notes
+        );
+        seconds += report.seconds;
+        for test in &plan.tests {
+            let rows = match test {
+                Test::Throughput { .. } => report.throughput.len(),
+                Test::Latency { .. } => report.latency.len(),
+                Test::FrameLoss { .. } => report.frame_loss.len(),
+                Test::BackToBack { .. } => report.back_to_back.len(),
+                Test::Recovery { .. } => report.recovery.len(),
+                Test::Configuration { .. } => report.configuration.len(),
+                Test::Performance { .. } => report.performance.len(),
+            };
+            assert!(rows > 0, "{name}: {test:?}: {report:#?}");
+        }
+    }
+    assert!(seconds < 600.0, "{seconds} s");
+}

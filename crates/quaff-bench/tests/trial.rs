@@ -1,0 +1,315 @@
+//! Trials over the link of a lab, with real packets: all that is sent is received or lost, by stream, phase and second.
+
+#![allow(clippy::print_stderr, reason = "what was measured is worth knowing")]
+
+use quaff::trial::plan::{Direction, End, Length, Phase, StreamPlan, TrialPlan};
+use quaff::trial::report::{StreamReport, Tally, TrialReport};
+use quaff::trial::{self, TrialError};
+use quaff_lab::Lab;
+use quaff_lab::lab::{RX_IF, RX_MAC, TX_IF, TX_MAC};
+use quaff_os::netns::Netns;
+use quaff_os::rtnl::{self, Rtnl};
+use quaff_os::testing::FrameSender;
+use quaff_testkit as testing;
+use quaff_wire::probe::OuterHeaders;
+use quaff_wire::probe::trial::{TrialFrame, TrialHeader};
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+fn ends(lab: &Lab) -> [End; 2] {
+    let end = |netns: &Netns, interface: &str| End {
+        netns: Some(netns.name().to_owned()),
+        interface: interface.to_owned(),
+    };
+    [end(lab.tx(), TX_IF), end(lab.rx(), RX_IF)]
+}
+
+fn stream(id: u16, size: u32, length: Length, pps: Option<f64>) -> StreamPlan {
+    StreamPlan { id, sizes: vec![size], phases: vec![Phase { length, pps }], vlan: None, dscp: 0 }
+}
+
+fn there(lab: &Lab, streams: Vec<StreamPlan>) -> Direction {
+    let [from, to] = ends(lab);
+    Direction { from, to, streams, route: None, tx_core: None, rx_core: None }
+}
+
+fn plan(directions: Vec<Direction>) -> TrialPlan {
+    TrialPlan { directions, residual_s: 2.0, is_by_second: true, hardware_time: false }
+}
+
+fn run(plan: &TrialPlan) -> TrialReport {
+    trial::run(plan, |_| true).expect("a trial")
+}
+
+/// What holds of any report.
+fn check(stream: &StreamReport) {
+    let sums = |tally: &Tally| {
+        assert_eq!(tally.sent, tally.received + tally.lost, "{tally:?}");
+        let Tally { sent, received, lost, duplicates, reordered, sent_bytes, refused, left_out, .. } = *tally;
+        [sent, received, lost, duplicates, reordered, sent_bytes, refused, left_out]
+    };
+    let add = |tallies: &[Tally]| {
+        tallies.iter().map(sums).fold([0; 8], |all, one| std::array::from_fn(|at| all[at] + one[at]))
+    };
+    assert_eq!(add(&stream.phases), sums(&stream.total));
+    assert_eq!(add(&stream.seconds), sums(&stream.total));
+}
+
+#[test]
+fn both_ways_at_once_all_frames_arrive() {
+    let Some(lab) = testing::lab("trial: both ways") else { return };
+    let [from, to] = ends(&lab);
+    let mixed = StreamPlan {
+        sizes: vec![60, 594, 1514],
+        vlan: Some((100, 5)),
+        dscp: 46,
+        phases: vec![
+            Phase { length: Length::Seconds(0.5), pps: Some(2000.0) },
+            Phase { length: Length::Seconds(0.3), pps: Some(0.0) },
+            Phase { length: Length::Seconds(0.5), pps: Some(500.0) },
+        ],
+        ..stream(1, 60, Length::Frames(1), None)
+    };
+    let tagged = StreamPlan {
+        phases: vec![
+            Phase { length: Length::Seconds(0.6), pps: Some(0.0) },
+            Phase { length: Length::Frames(1), pps: None },
+        ],
+        ..stream(2, 60, Length::Frames(1), None)
+    };
+    let burst = stream(3, 1514, Length::Frames(300), None);
+    let back = stream(4, 60, Length::Seconds(1.0), Some(1000.0));
+    let directions = vec![
+        there(&lab, vec![mixed, tagged, burst]),
+        Direction { from: to, to: from, streams: vec![back], route: None, tx_core: None, rx_core: None },
+    ];
+    let report = run(&plan(directions));
+    assert!(!report.interrupted);
+    for direction in &report.directions {
+        let counts = [direction.foreign, direction.corrupt, direction.meter_dropped, direction.nic_dropped];
+        assert_eq!((counts, direction.rx_clock.as_str()), ([0; 4], "kernel"));
+        for stream in &direction.streams {
+            check(stream);
+            let total = &stream.total;
+            assert_eq!((total.lost, total.duplicates, total.reordered), (0, 0, 0), "{total:?}");
+            let [min, _, max] = stream.delay.as_ref().expect("frames arrived").delay;
+            assert!(min >= 0.0 && max < 1e9, "{stream:?}");
+        }
+    }
+    let [mixed, tagged, burst] = &report.directions[0].streams[..] else { panic!("three streams") };
+    // On a machine that is busy elsewhere some are left out, and counted.
+    let due: Vec<_> = mixed.phases.iter().map(|phase| phase.sent + phase.left_out).collect();
+    assert_eq!(due, [1000, 0, 250]);
+    assert!(mixed.total.sent >= 400, "{:?}", mixed.total);
+    let pause_ns = mixed.phases[2].first_ns - mixed.phases[0].last_ns;
+    assert!((290_000_000..500_000_000).contains(&pause_ns), "{pause_ns}");
+    assert_eq!((tagged.total.sent, burst.total.sent), (1, 300));
+    assert_eq!(burst.total.received_bytes, 300 * 1514);
+    let after_ns = tagged.total.first_ns - mixed.total.first_ns;
+    assert!((500_000_000..900_000_000).contains(&after_ns), "{after_ns}");
+}
+
+#[test]
+fn what_is_not_ours_is_told_apart() {
+    let Some(lab) = testing::lab("trial: others' frames") else { return };
+    // The address that a trial's frames have there.
+    let [first, rest @ ..] = RX_MAC;
+    let dst_mac = [&[first ^ 0x40][..], &rest].concat().try_into().expect("six bytes");
+    let headers = OuterHeaders {
+        dst_mac,
+        src_mac: TX_MAC,
+        tags: vec![],
+        src_ip: Ipv4Addr::new(198, 18, 0, 1),
+        dst_ip: Ipv4Addr::new(198, 18, 0, 2),
+        stream: 9,
+    };
+    let mut earlier = TrialFrame::new(&headers, 0, 60).expect("a frame");
+    earlier.set(&TrialHeader { stream: 9, seq: 0, sent_ns: quaff_os::clock::wall_ns() });
+    let mut damaged = earlier.bytes().to_vec();
+    damaged[50] ^= 1;
+    let mut other = [0u8; 60];
+    other[..12].copy_from_slice(&earlier.bytes()[..12]);
+    other[12] = 0x12;
+    let one_way = plan(vec![there(&lab, vec![stream(9, 60, Length::Seconds(0.5), Some(100.0))])]);
+    let mut is_sent = false;
+    let report = trial::run(&one_way, |now| {
+        if now.sent > 5 && !is_sent {
+            is_sent = true;
+            let send = || {
+                let sender = FrameSender::open(rtnl::link(TX_IF)?.index)?;
+                [&other[..], &other, earlier.bytes(), &damaged]
+                    .iter()
+                    .try_for_each(|frame| sender.send(frame))
+            };
+            lab.tx().run(send).expect("a thread in the namespace").expect("sent");
+        }
+        true
+    });
+    let report = report.expect("a trial");
+    let direction = &report.directions[0];
+    // Two of another type, and a frame of an earlier trial.
+    assert_eq!((direction.foreign, direction.corrupt), (3, 1));
+    let total = &direction.streams[0].total;
+    assert_eq!((total.lost, total.duplicates), (0, 0));
+}
+
+#[test]
+fn a_trial_that_is_told_to_stop_has_a_report() {
+    let Some(lab) = testing::lab("trial: stop") else { return };
+    let begun = Instant::now();
+    let long = stream(1, 60, Length::Seconds(3600.0), Some(1000.0));
+    let slow = stream(2, 60, Length::Seconds(3600.0), Some(0.01));
+    let report =
+        trial::run(&plan(vec![there(&lab, vec![long, slow])]), |now| now.elapsed_s < 0.4).expect("a report");
+    assert!(report.interrupted && begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    let [long, slow] = &report.directions[0].streams[..] else { panic!("two streams") };
+    check(long);
+    assert!((300..=700).contains(&long.total.sent) && long.total.lost == 0, "{:?}", long.total);
+    assert_eq!(slow.total, Tally::default());
+}
+
+#[test]
+fn a_link_that_goes_down_is_an_outage_and_no_burst_comes_after_it() {
+    let Some(lab) = testing::lab("trial: link down") else { return };
+    for (netns, interface) in [(lab.rx(), RX_IF), (lab.tx(), TX_IF)] {
+        let set_up = |on: bool| {
+            let change = || {
+                let mut rtnl = Rtnl::open()?;
+                let index = rtnl.link(interface)?.index;
+                rtnl.set_up(index, on)
+            };
+            netns.run(change).expect("a thread in the namespace").expect("changed");
+        };
+        let paced = stream(1, 60, Length::Seconds(1.5), Some(2000.0));
+        let mut changes = vec![(0.9, true), (0.4, false)];
+        let report = trial::run(&plan(vec![there(&lab, vec![paced])]), |now| {
+            if let Some((_, on)) = changes.pop_if(|(at_s, _)| now.elapsed_s > *at_s) {
+                set_up(on);
+            }
+            true
+        });
+        let report = report.expect("a report");
+        let stream = &report.directions[0].streams[0];
+        check(stream);
+        assert!(changes.is_empty() && !report.interrupted);
+        // What the kernel did not take was not sent, is counted where it was due, and is not made up for.
+        let Tally { sent, refused, left_out, .. } = stream.total;
+        assert!(
+            (1500..2500).contains(&sent) && (500..1500).contains(&refused),
+            "{interface}: {:?}",
+            stream.total
+        );
+        assert_eq!(sent + refused + left_out, 3000, "{interface}");
+        assert!(stream.seconds[0].refused > 500, "{interface}: {:?}", stream.seconds);
+        assert!(stream.seconds.iter().all(|second| second.sent <= 2010), "{interface}: {:?}", stream.seconds);
+        let ns = stream.total.last_ns - stream.total.first_ns;
+        assert!((1_400_000_000..1_600_000_000).contains(&ns), "{interface}: {ns}");
+    }
+}
+
+#[test]
+fn frames_over_a_dead_link_are_given_up() {
+    let Some(lab) = testing::lab("trial: dead link") else { return };
+    let burst = stream(1, 60, Length::Frames(1_000_000), Some(1000.0));
+    let begun = Instant::now();
+    let mut is_dead = false;
+    let report = trial::run(&plan(vec![there(&lab, vec![burst])]), |now| {
+        if !is_dead && now.elapsed_s > 0.2 {
+            is_dead = true;
+            let down = || {
+                let mut rtnl = Rtnl::open()?;
+                let index = rtnl.link(RX_IF)?.index;
+                rtnl.set_up(index, false)
+            };
+            lab.rx().run(down).expect("a thread in the namespace").expect("down");
+        }
+        true
+    });
+    let total = report.expect("a report").directions.remove(0).streams.remove(0).total;
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(total.sent < 2000 && total.sent + total.refused == 1_000_000, "{total:?}");
+}
+
+#[test]
+fn an_interface_that_goes_away_is_an_error() {
+    let Some(lab) = testing::lab("trial: removed") else { return };
+    let long = stream(1, 60, Length::Seconds(60.0), Some(1000.0));
+    let mut is_gone = false;
+    let result = trial::run(&plan(vec![there(&lab, vec![long])]), |now| {
+        if !is_gone && now.elapsed_s > 0.2 {
+            is_gone = true;
+            let remove = || {
+                let mut rtnl = Rtnl::open()?;
+                let index = rtnl.link(RX_IF)?.index;
+                rtnl.delete(index)
+            };
+            lab.rx().run(remove).expect("a thread in the namespace").expect("removed");
+        }
+        true
+    });
+    let error = result.expect_err("it is gone").to_string();
+    assert!(error.contains("gone") || error.contains("went away"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let Some(lab) = testing::lab("trial: refusals") else { return };
+    let large = plan(vec![there(&lab, vec![stream(1, 4000, Length::Frames(1), None)])]);
+    let error = trial::run(&large, |_| true).expect_err("larger than the MTU").to_string();
+    assert!(error.contains("tx0") && error.contains("mtu 3986"), "{error}");
+    let mut nowhere = plan(vec![there(&lab, vec![stream(1, 60, Length::Frames(1), None)])]);
+    nowhere.directions[0].to.interface = "nosuch0".into();
+    assert!(matches!(trial::run(&nowhere, |_| true), Err(TrialError::Interface(_))));
+    nowhere.directions[0].to.netns = Some("no-such-namespace".into());
+    assert!(matches!(trial::run(&nowhere, |_| true), Err(TrialError::Os(_))));
+}
+
+/// 60 bytes as fast as it goes: the meter loses none of them.
+#[test]
+fn the_meter_keeps_up_with_the_sender() {
+    let Some(lab) = testing::lab("trial: speed") else { return };
+    let mut direction = there(&lab, vec![stream(1, 60, Length::Seconds(2.0), None)]);
+    (direction.tx_core, direction.rx_core) =
+        (Some(0), quaff_os::cpu::allowed().expect("cores").get(1).copied());
+    let fast = plan(vec![direction]);
+    // A machine that is busy elsewhere may spoil one.
+    let mut figures = Vec::new();
+    for _ in 0..5 {
+        let report = run(&fast);
+        let direction = &report.directions[0];
+        let total = &direction.streams[0].total;
+        let mpps = total.sent as f64 / (total.last_ns - total.first_ns) as f64 * 1e3;
+        figures.push(format!("{mpps:.3} Mpps, lost {}, dropped {}", total.lost, direction.meter_dropped));
+        if direction.meter_dropped == 0 && total.lost == 0 && mpps > 0.15 {
+            eprintln!("{figures:?}");
+            return;
+        }
+    }
+    panic!("{figures:?}");
+}
+
+/// The null calibration: what the instrument itself adds.
+#[test]
+#[ignore = "it measures; run it alone"]
+fn null_calibration() {
+    let Some(lab) = testing::lab("trial: null") else { return };
+    for (size, pps) in
+        [(60, 100.0), (60, 1000.0), (60, 10_000.0), (60, 100_000.0), (60, 300_000.0), (1514, 1000.0)]
+    {
+        let mut direction = there(&lab, vec![stream(1, size, Length::Seconds(2.0), Some(pps))]);
+        (direction.tx_core, direction.rx_core) = (Some(0), Some(1));
+        let report = run(&plan(vec![direction]));
+        let direction = &report.directions[0];
+        let stream = &direction.streams[0];
+        let delay = stream.delay.as_ref().expect("frames arrived");
+        eprintln!(
+            "{size} B at {pps}/s: sent {} lost {} late max {} ns; delay {:?}, quantiles {:?}, pdv {:?}",
+            stream.total.sent,
+            stream.total.lost,
+            direction.late_max_ns,
+            delay.delay,
+            delay.quantiles,
+            delay.pdv
+        );
+    }
+}

@@ -1,0 +1,37 @@
+//! What the kernel and the driver report of an interface, by name and value.
+
+use quaff_os::ethtool::Ethtool;
+use quaff_os::rtnl;
+use std::collections::BTreeMap;
+
+/// An interface of the calling thread's network namespace.
+pub fn facts(name: &str) -> BTreeMap<String, String> {
+    let mut facts = BTreeMap::new();
+    let mut fact = |what: &str, value: Option<String>| {
+        if let Some(value) = value {
+            facts.insert(format!("{name} {what}"), value);
+        }
+    };
+    let yes = |on: bool| Some(if on { "on" } else { "off" }.to_owned());
+    fact("MTU", rtnl::link(name).ok().map(|link| link.mtu.to_string()));
+    let Ok(card) = Ethtool::open(name) else { return facts };
+    fact("driver", card.driver().ok().flatten());
+    fact("speed", card.speed_mbps().ok().flatten().map(|mbps| format!("{mbps} Mbit/s")));
+    fact("GRO", card.gro().ok().and_then(yes));
+    fact("LRO", card.lro().ok().and_then(yes));
+    fact("transmit checksum offload", card.tx_checksum_offload().ok().and_then(yes));
+    let ring = card.rx_ring().ok().flatten();
+    fact("receive ring", ring.map(|ring| format!("{} of {} frames", ring.frames, ring.frames_max)));
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_has_facts_and_a_missing_one_has_none() {
+        assert!(facts("lo").contains_key("lo MTU"));
+        assert!(facts("no-such0").is_empty());
+    }
+}

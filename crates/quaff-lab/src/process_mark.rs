@@ -1,0 +1,103 @@
+//! All processes that a run has started, however deep and in whichever session: they carry a mark in their
+//! environment, which children inherit.
+
+use quaff_os::process::send;
+use quaff_os::signal::Signal;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// The variable of the environment.
+const VARIABLE: &str = "QUAFF_LAB_RUN";
+/// How long those that were killed may take to be gone.
+const GONE_MAX: Duration = Duration::from_secs(5);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How many this process has made.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// A mark that nobody else has.
+#[derive(Debug)]
+pub struct ProcessMark {
+    value: String,
+}
+
+impl ProcessMark {
+    pub fn new() -> Self {
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        Self { value: format!("{}.{number}", std::process::id()) }
+    }
+
+    /// Puts it on a command.
+    pub fn put_on(&self, command: &mut Command) {
+        command.env(VARIABLE, &self.value);
+    }
+
+    /// The processes that carry it. One that has ended carries nothing.
+    pub fn carriers(&self) -> Vec<u32> {
+        let wanted = format!("{VARIABLE}={}", self.value);
+        let is_marked = |environ: &[u8]| environ.split(|byte| *byte == 0).any(|var| var == wanted.as_bytes());
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        // Who may not be asked was not started by us.
+        pids.filter(|pid| fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environ| is_marked(&environ)))
+            .collect()
+    }
+
+    /// Whether one of them has one of these sockets (inodes) open.
+    pub fn holds_socket(&self, inodes: &[u64]) -> bool {
+        let names: Vec<_> = inodes.iter().map(|inode| format!("socket:[{inode}]")).collect();
+        let is_one = |target: &OsStr| names.iter().any(|name| target.as_bytes() == name.as_bytes());
+        self.carriers().iter().any(|pid| {
+            let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            fds.filter_map(|fd| fs::read_link(fd.path()).ok()).any(|target| is_one(target.as_os_str()))
+        })
+    }
+
+    /// Kills all that carry it, also those that are being started meanwhile.
+    pub fn kill_all(&self) {
+        let begun = Instant::now();
+        loop {
+            let carriers = self.carriers();
+            if carriers.is_empty() || begun.elapsed() > GONE_MAX {
+                return;
+            }
+            for pid in carriers {
+                // It may have ended by itself.
+                let _ = send(pid, Signal::SIGKILL);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_left_home_are_found_and_killed() {
+        let (mark, other) = (ProcessMark::new(), ProcessMark::new());
+        let mut command = Command::new("sh");
+        // In a session of its own, and no child of anybody's.
+        command.args(["-c", "setsid sh -c 'sleep 60 & sleep 61' >/dev/null 2>&1 & exit 0"]);
+        mark.put_on(&mut command);
+        command.status().expect("sh runs");
+        let begun = Instant::now();
+        while mark.carriers().len() < 2 && begun.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(LOOK);
+        }
+        // Shells differ in whether they stay for the last command.
+        assert!(mark.carriers().len() >= 2);
+        assert!(other.carriers().is_empty());
+        assert!(!mark.holds_socket(&[1]));
+        other.kill_all();
+        assert!(mark.carriers().len() >= 2);
+        mark.kill_all();
+        assert!(mark.carriers().is_empty());
+    }
+}

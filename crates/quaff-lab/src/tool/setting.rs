@@ -1,0 +1,115 @@
+//! What a tool under test is given and asked to do.
+
+use serde::{Deserialize, Serialize};
+
+/// What a capturer is given and asked to do. The default is: each with its own defaults, whole frames to disk.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Setting {
+    /// MiB of buffer; `None`: its own default.
+    pub buffer_mib: Option<u64>,
+    /// How many capture at once.
+    pub capturers: u32,
+    /// The filter.
+    pub filter: Filter,
+    /// Extra copies of each packet in memory, where it can (quaff, the built-in reader).
+    pub copies: u32,
+    /// zlib's level at which each packet is compressed, 0 for none, where it can.
+    pub compression: u32,
+    /// Bytes kept of each packet; `None`: all.
+    pub snaplen: Option<u32>,
+    /// Where packets go.
+    pub output: Output,
+    /// Cores for generator and capturer together: 2, or 1 for both on the same.
+    pub cores: u32,
+}
+
+/// A filter, by its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Filter {
+    /// None.
+    #[default]
+    None,
+    /// Accepts every frame, after some 50 instructions.
+    AcceptAll,
+    /// Rejects every frame.
+    RejectAll,
+}
+
+/// Where packets go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Output {
+    /// A file on a disk.
+    #[default]
+    Disk,
+    /// /dev/null: what was captured is the tool's own word then.
+    Null,
+    /// A pipe, into a process that counts.
+    Pipe,
+    /// A line of words for each packet, as on a screen: into a pipe, where the lines are counted.
+    Screen,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self {
+            buffer_mib: None,
+            capturers: 1,
+            filter: Filter::None,
+            copies: 0,
+            compression: 0,
+            snaplen: None,
+            output: Output::Disk,
+            cores: 2,
+        }
+    }
+}
+
+impl Setting {
+    /// What differs from the default, in words: "1 MiB of buffer", "4 capturers at once".
+    pub fn words(&self) -> Vec<String> {
+        let default = Self::default();
+        let mut words = Vec::new();
+        let mut say = |differs: bool, text: String| words.extend(differs.then_some(text));
+        let Self { buffer_mib, capturers, filter, copies, compression, snaplen, output, cores } = self;
+        say(buffer_mib.is_some(), format!("{} MiB of buffer", buffer_mib.unwrap_or(0)));
+        say(*capturers != default.capturers, format!("{capturers} capturers at once"));
+        say(*filter == Filter::AcceptAll, "a filter that accepts all".into());
+        say(*filter == Filter::RejectAll, "a filter that rejects all".into());
+        say(*copies > 0, format!("{copies} extra {}", if *copies == 1 { "copy" } else { "copies" }));
+        say(*compression > 0, format!("each packet compressed, level {compression}"));
+        say(snaplen.is_some(), format!("{} bytes of each packet", snaplen.unwrap_or(0)));
+        say(*output == Output::Null, "to /dev/null".into());
+        say(*output == Output::Pipe, "through a pipe".into());
+        say(*output == Output::Screen, "to the screen".into());
+        say(*cores != default.cores, if *cores == 1 { "one core".into() } else { format!("{cores} cores") });
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_says_what_is_not_as_usual() {
+        assert!(Setting::default().words().is_empty());
+        let setting = Setting {
+            buffer_mib: Some(1),
+            capturers: 4,
+            filter: Filter::AcceptAll,
+            copies: 1,
+            compression: 6,
+            snaplen: Some(76),
+            output: Output::Null,
+            cores: 1,
+        };
+        assert_eq!(
+            setting.words().join(", "),
+            "1 MiB of buffer, 4 capturers at once, a filter that accepts all, 1 extra copy, each packet \
+             compressed, level 6, 76 bytes of each packet, to /dev/null, one core"
+        );
+    }
+}

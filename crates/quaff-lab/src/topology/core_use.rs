@@ -1,0 +1,193 @@
+//! How busy each core is while frames come (`/proc/stat`, proc_stat(5)).
+//!
+//! A sender needs some time before its first frame and behind its last. So the counters are noted all the
+//! while, and afterwards the time in which frames came is found: as long as the sender says that it was,
+//! and where the cores were busiest.
+
+use super::site::Sampled;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// One core, shares of its time, 0 to 1 (/proc/stat).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CoreUse {
+    /// Its number.
+    pub core: usize,
+    /// In programs.
+    pub user: f64,
+    /// In the kernel for programs.
+    pub system: f64,
+    /// In interrupts.
+    pub irq: f64,
+    /// In soft interrupts.
+    pub softirq: f64,
+    /// Taken by the host of a virtual machine.
+    pub steal: f64,
+    /// In nothing.
+    pub idle: f64,
+}
+
+/// Between two samples of the whole machine, as PAM 2007's cpusage had it.
+const SAMPLE: Duration = Duration::from_millis(500);
+/// The kernel counts in hundredths of a second: less than this says nothing.
+const SPAN_MIN: Duration = Duration::from_millis(100);
+
+/// What a core has done since the machine was started, in hundredths of a second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Ticks {
+    core: usize,
+    user: u64,
+    system: u64,
+    irq: u64,
+    softirq: u64,
+    steal: u64,
+    idle: u64,
+}
+
+/// Notes the counters of all cores.
+#[derive(Debug)]
+pub(super) struct Meter {
+    begun: Instant,
+    notes: Vec<(Duration, Vec<Ticks>)>,
+}
+
+impl Meter {
+    /// Begins with a first note.
+    pub(super) fn start() -> Self {
+        let mut meter = Self { begun: Instant::now(), notes: Vec::new() };
+        meter.look();
+        meter
+    }
+
+    /// Notes the counters as they are now. Where there are none, nothing is noted.
+    pub(super) fn look(&mut self) {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let ticks = read(&text);
+        if !ticks.is_empty() {
+            self.notes.push((self.begun.elapsed(), ticks));
+        }
+    }
+
+    /// Each core's shares, and samples of them, over the `span` in which they were busiest.
+    pub(super) fn finish(mut self, span: Duration) -> (Vec<CoreUse>, Vec<Sampled>) {
+        self.look();
+        let Some((from, to)) = busiest(&self.notes, span) else { return (Vec::new(), Vec::new()) };
+        let all = shares(&self.notes[from].1, &self.notes[to].1);
+        (all, samples(self.begun, &self.notes[from..=to]))
+    }
+}
+
+/// The lines of single cores: `cpu0 user nice system idle iowait irq softirq steal …`.
+fn read(text: &str) -> Vec<Ticks> {
+    let core = |line: &str| {
+        let mut words = line.split_whitespace();
+        let core = words.next()?.strip_prefix("cpu")?.parse().ok()?;
+        let n: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+        let at = |index: usize| n.get(index).copied().unwrap_or(0);
+        Some(Ticks {
+            core,
+            user: at(0) + at(1),
+            system: at(2),
+            idle: at(3) + at(4),
+            irq: at(5),
+            softirq: at(6),
+            steal: at(7),
+        })
+    };
+    text.lines().filter_map(core).collect()
+}
+
+/// The two notes, about `span` apart, between which the cores did most; `None` when the span is too short.
+fn busiest(notes: &[(Duration, Vec<Ticks>)], span: Duration) -> Option<(usize, usize)> {
+    let last = notes.last()?.0;
+    let span = span.min(last);
+    if span < SPAN_MIN {
+        return None;
+    }
+    let windows = (0..notes.len()).filter_map(|from| {
+        let to = from + notes[from..].iter().position(|note| note.0 >= notes[from].0 + span)?;
+        Some((from, to))
+    });
+    let work =
+        |&(from, to): &(usize, usize)| busy_ticks(&notes[to].1).saturating_sub(busy_ticks(&notes[from].1));
+    windows.max_by_key(work)
+}
+
+fn busy_ticks(cores: &[Ticks]) -> u64 {
+    cores.iter().map(|core| core.user + core.system + core.irq + core.softirq + core.steal).sum()
+}
+
+fn shares(from: &[Ticks], to: &[Ticks]) -> Vec<CoreUse> {
+    let share = |(from, to): (&Ticks, &Ticks)| {
+        // A counter may go back by a tick (proc_stat(5) on idle and iowait).
+        let did = |field: fn(&Ticks) -> u64| field(to).saturating_sub(field(from)) as f64;
+        let fields: [fn(&Ticks) -> u64; 6] =
+            [|t| t.user, |t| t.system, |t| t.irq, |t| t.softirq, |t| t.steal, |t| t.idle];
+        let sum = fields.iter().map(|field| did(*field)).sum::<f64>().max(1.0);
+        let [user, system, irq, softirq, steal, idle] = fields.map(|field| did(field) / sum);
+        CoreUse { core: to.core, user, system, irq, softirq, steal, idle }
+    };
+    from.iter().zip(to).filter(|(from, to)| from.core == to.core).map(share).collect()
+}
+
+fn samples(begun: Instant, notes: &[(Duration, Vec<Ticks>)]) -> Vec<Sampled> {
+    let mut samples = Vec::new();
+    let Some(mut from) = notes.first() else { return samples };
+    for note in notes {
+        if note.0 >= from.0 + SAMPLE {
+            let cores = shares(&from.1, &note.1);
+            samples.push(Sampled { from: begun + from.0, to: begun + note.0, cores });
+            from = note;
+        }
+    }
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ticks(core: usize, busy: u64, idle: u64) -> Ticks {
+        Ticks { core, user: busy, idle, ..Ticks::default() }
+    }
+
+    #[test]
+    fn the_lines_of_cores_are_read() {
+        let text =
+            "cpu  99 9 9 9 9 9 9 9 0 0\ncpu0 10 1 20 300 4 5 60 7 0 0\ncpu1 1 2 3\nintr 5 cpu7\nctxt 9\n";
+        let zero = Ticks { core: 0, user: 11, system: 20, irq: 5, softirq: 60, steal: 7, idle: 304 };
+        let one = Ticks { core: 1, user: 3, system: 3, ..Ticks::default() };
+        assert_eq!(read(text), [zero, one]);
+        assert!(read("").is_empty());
+        assert!(!read(&fs::read_to_string("/proc/stat").unwrap()).is_empty());
+    }
+
+    #[test]
+    fn the_time_in_which_frames_came_is_found() {
+        // Idle for a second, busy for a second, idle for a second, noted each 100 ms.
+        let note = |i: u64| {
+            let busy = i.saturating_sub(10).min(10) * 10;
+            (Duration::from_millis(i * 100), vec![ticks(0, busy, i * 10 - busy), ticks(1, 0, i * 10)])
+        };
+        let notes: Vec<_> = (0..=30).map(note).collect();
+        let (from, to) = busiest(&notes, Duration::from_secs(1)).expect("long enough");
+        assert_eq!((from, to), (10, 20));
+        let cores = shares(&notes[from].1, &notes[to].1);
+        assert_eq!((cores[0].user, cores[0].idle, cores[1].idle), (1.0, 0.0, 1.0));
+        let begun = Instant::now();
+        let samples = samples(begun, &notes[from..=to]);
+        let user: Vec<_> = samples.iter().map(|sample| [0, 1].map(|core| sample.cores[core].user)).collect();
+        assert_eq!(user, [[1.0, 0.0], [1.0, 0.0]]);
+        assert_eq!(samples[1].to - begun, Duration::from_secs(2));
+        assert_eq!(busiest(&notes, Duration::from_millis(50)), None);
+        let (from, to) = busiest(&notes, Duration::from_secs(9)).expect("all there is");
+        assert_eq!((from, to), (0, 30));
+    }
+
+    #[test]
+    fn a_core_that_goes_meanwhile_is_left_out() {
+        let cores = shares(&[ticks(0, 1, 1), ticks(1, 1, 1)], &[ticks(0, 2, 2)]);
+        assert_eq!(cores.len(), 1);
+    }
+}

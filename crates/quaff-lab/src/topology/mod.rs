@@ -1,0 +1,22 @@
+//! Topologies: how frames get from a sender to a capturer. Each is a [`Site`].
+//!
+//! ```text
+//!    direct   quaff generate --inject ──▶ rx0
+//!    span     quaff generate -o tx0 ──▶ bridge ◀── quaff generate -o tx1; a port's mirror ──▶ rx0
+//!    tap      the same through a wire that shows both directions ──▶ rx0
+//!    real     quaff generate -o eth1, here or by ssh ──▶ … ──▶ eth0
+//! ```
+
+mod arrivals;
+mod core_use;
+mod direct;
+mod real;
+mod sending;
+mod site;
+mod two_ends;
+
+pub use core_use::CoreUse;
+pub use direct::Direct;
+pub use real::Real;
+pub use site::{LOOK, Sampled, Sent, Site, Stage, Watch, pause};
+pub use two_ends::TwoEnds;

@@ -1,0 +1,273 @@
+//! The traffic of a run, and the words that have `quaff generate` or `quaff replay` send it.
+
+use crate::{Error, Result};
+use quaff_send::synth::learn;
+use quaff_wire::probe::FRAME_BYTES_MIN;
+use quaff_wire::synth::{SIZE_MAX, Sizes};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Limits of sizes that are learned from a file: those of `quaff generate --sizes-from`.
+const LEARNED_BYTES: (u32, u32) = (60, 1514);
+/// The largest frame that a mix may have, bytes; what is larger is sent as large as that.
+const FRAME_BYTES_MAX: u32 = 9216;
+
+/// Sizes of frames, bytes without FCS.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Size {
+    /// All the same.
+    Bytes(u32),
+    /// A mix that `quaff generate --size` knows by name: imix, tolly, cisco, rpr.
+    Mix(String),
+    /// A distribution of sizes in a file (`quaff generate --sizes-from`).
+    From(String),
+    /// A capture that is replayed.
+    Replay(String),
+}
+
+/// What is behind the headers and the stamp of a made-up frame (`quaff generate --content`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// Byte i has the value i mod 256.
+    #[default]
+    Counting,
+    /// 0x00.
+    Zeros,
+    /// Random bytes, which nobody can compress.
+    Random,
+}
+
+/// How frames leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Out<'a> {
+    /// They arrive on this interface.
+    Inject(&'a str),
+    /// They are sent from this interface.
+    Send(&'a str),
+}
+
+/// Frames that are to arrive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Traffic {
+    /// Their sizes.
+    #[serde(skip)]
+    pub size: Size,
+    /// What is in them, where they are made up.
+    #[serde(skip)]
+    pub content: Content,
+    /// Bytes of each, without FCS; of several sizes their mean.
+    pub frame_bytes: u32,
+    /// How many a second; `None` is as fast as possible.
+    pub pps: Option<u64>,
+    /// How many.
+    pub count: u64,
+    /// Whether they come as a mirror port sends them, inside ERSPAN.
+    pub mirrored: bool,
+}
+
+impl Size {
+    /// Mean bytes of a frame; `None` when a file says it, or when no such mix is known.
+    pub fn mean_bytes(&self) -> Option<f64> {
+        match self {
+            Self::Bytes(bytes) => Some(f64::from(*bytes)),
+            Self::Mix(mix) => Sizes::parse(mix).ok().map(|sizes| sizes.mean(1, FRAME_BYTES_MAX)),
+            Self::From(_) | Self::Replay(_) => None,
+        }
+    }
+
+    /// The name of the mix or file; `None` for frames of one size.
+    pub fn mix(&self) -> Option<&str> {
+        match self {
+            Self::Bytes(_) => None,
+            Self::Mix(name) | Self::From(name) | Self::Replay(name) => Some(name),
+        }
+    }
+}
+
+impl Content {
+    /// The word that `quaff generate --content` knows it by.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Counting => "counting",
+            Self::Zeros => "zeros",
+            Self::Random => "random",
+        }
+    }
+}
+
+impl Traffic {
+    /// Frames of one size.
+    pub fn bytes(frame_bytes: u32, pps: Option<u64>, count: u64) -> Self {
+        Self {
+            size: Size::Bytes(frame_bytes),
+            content: Content::default(),
+            frame_bytes,
+            pps,
+            count,
+            mirrored: false,
+        }
+    }
+
+    /// Frames of whichever size.
+    ///
+    /// # Errors
+    /// No mix of that name; a file that cannot be read.
+    pub fn new(size: &Size, pps: Option<u64>, count: u64) -> Result<Self> {
+        let frame_bytes = mean_bytes(size)?;
+        Ok(Self { size: size.clone(), content: Content::default(), frame_bytes, pps, count, mirrored: false })
+    }
+
+    /// Whether each frame carries a stamp: the others are counted as they are.
+    pub fn is_stamped(&self) -> bool {
+        match &self.size {
+            Size::Bytes(bytes) => *bytes as usize >= FRAME_BYTES_MIN,
+            Size::Mix(name) => {
+                Sizes::parse(name).is_ok_and(|sizes| sizes.bounds().0 as usize >= FRAME_BYTES_MIN)
+            }
+            Size::From(_) | Size::Replay(_) => false,
+        }
+    }
+
+    /// The bytes that a pcapng file needs for it, and some more.
+    pub fn file_bytes(&self) -> u64 {
+        /// An Enhanced Packet Block with two options, and its share of a chunk's padding.
+        const RECORD_BYTES: u64 = 64;
+        /// Ethernet, IPv4, GRE and ERSPAN.
+        const MIRROR_BYTES: u64 = 50;
+        let mirror_bytes = if self.mirrored { MIRROR_BYTES } else { 0 };
+        let each = u64::from(self.frame_bytes) + mirror_bytes + RECORD_BYTES;
+        self.count.saturating_mul(each).saturating_add(16 << 20)
+    }
+
+    /// What our program is told; `stream` numbers the stamps.
+    pub(crate) fn words(&self, out: Out<'_>, stream: u16) -> Vec<String> {
+        let [way, interface] = match out {
+            Out::Inject(interface) => ["--inject", interface],
+            Out::Send(interface) => ["-o", interface],
+        };
+        let pps = self.pps.map(|pps| ["--pps".to_owned(), pps.to_string()]);
+        let count = self.count.to_string();
+        let words = |given: &[&str]| given.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let mut all = match &self.size {
+            Size::Replay(file) => {
+                let mut all =
+                    words(&["replay", way, interface, "--json", "--quiet", "--loop", "0", "--limit"]);
+                all.extend([count, file.clone()]);
+                if pps.is_none() {
+                    all.push("--topspeed".into());
+                }
+                all
+            }
+            made => {
+                let mut all = words(&["generate", way, interface, "--json", "--count"]);
+                all.push(count);
+                all.extend(match made {
+                    Size::From(file) => ["--sizes-from".to_owned(), file.clone()],
+                    Size::Mix(name) => ["--size".to_owned(), name.clone()],
+                    _ => ["--size".to_owned(), self.frame_bytes.to_string()],
+                });
+                if self.content != Content::default() {
+                    all.extend(words(&["--content", self.content.word()]));
+                }
+                all.extend(if self.is_stamped() {
+                    vec!["--stream".to_owned(), stream.to_string()]
+                } else {
+                    vec!["--no-stamp".to_owned()]
+                });
+                all
+            }
+        };
+        all.extend(pps.into_iter().flatten());
+        if self.mirrored {
+            all.extend(["--erspan".to_owned(), "1".to_owned()]);
+        }
+        all
+    }
+}
+
+/// The mean of a size, bytes.
+fn mean_bytes(size: &Size) -> Result<u32> {
+    let mean = match size {
+        Size::Bytes(bytes) => return Ok(*bytes),
+        Size::Mix(name) => {
+            let sizes = Sizes::parse(name).map_err(|error| wrong(name, &error))?;
+            sizes.mean(1, SIZE_MAX)
+        }
+        Size::From(file) => learned(file)?.mean(LEARNED_BYTES.0, LEARNED_BYTES.1),
+        Size::Replay(file) => learned(file)?.mean(1, SIZE_MAX),
+    };
+    Ok(mean.round() as u32)
+}
+
+fn learned(file: &str) -> Result<Sizes> {
+    learn(Path::new(file)).map(|(sizes, _)| sizes).map_err(|error| wrong(file, &error))
+}
+
+fn wrong(name: &str, error: &dyn std::fmt::Display) -> Error {
+    Error::Rival { name: "the generator".into(), what: format!("{name}: {error}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_room_for_its_frames() {
+        let traffic = Traffic::bytes(1500, None, 3_000_000);
+        assert!(traffic.file_bytes() > 3_000_000 * 1536);
+        assert_eq!(Traffic::bytes(1500, None, u64::MAX).file_bytes(), u64::MAX);
+    }
+
+    #[test]
+    fn the_generator_is_told_what_is_wanted() {
+        let words = |traffic: &Traffic, out| traffic.words(out, 7).join(" ");
+        assert_eq!(
+            words(&Traffic::bytes(512, Some(1000), 5), Out::Inject("rx0")),
+            "generate --inject rx0 --json --count 5 --size 512 --stream 7 --pps 1000"
+        );
+        assert_eq!(
+            words(&Traffic { mirrored: true, ..Traffic::bytes(60, None, 5) }, Out::Send("tx0")),
+            "generate -o tx0 --json --count 5 --size 60 --no-stamp --erspan 1"
+        );
+        let zeros = Traffic { content: Content::Zeros, ..Traffic::bytes(64, None, 5) };
+        assert_eq!(
+            words(&zeros, Out::Inject("rx0")),
+            "generate --inject rx0 --json --count 5 --size 64 --content zeros --stream 7"
+        );
+        let mix = Traffic::new(&Size::Mix("imix".into()), None, 5).expect("a mix");
+        assert_eq!((mix.frame_bytes, mix.is_stamped()), (354, true));
+        assert_eq!(
+            words(&mix, Out::Inject("rx0")),
+            "generate --inject rx0 --json --count 5 --size imix --stream 7"
+        );
+        let replay = Traffic { size: Size::Replay("a.pcap".into()), ..mix };
+        assert_eq!(
+            words(&replay, Out::Inject("rx0")),
+            "replay --inject rx0 --json --quiet --loop 0 --limit 5 a.pcap --topspeed"
+        );
+        assert_eq!(
+            words(&Traffic { pps: Some(9), ..replay }, Out::Send("tx0")),
+            "replay -o tx0 --json --quiet --loop 0 --limit 5 a.pcap --pps 9"
+        );
+    }
+
+    #[test]
+    fn what_is_no_size_is_an_error() {
+        for size in [Size::Mix("imax".into()), Size::From("/no/such".into()), Size::Replay("/no/such".into())]
+        {
+            let error = Traffic::new(&size, None, 1).expect_err("nothing of that name");
+            assert!(error.to_string().starts_with("the generator: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_mix_has_a_mean_and_a_file_says_it_later() {
+        assert_eq!(Size::Bytes(60).mean_bytes(), Some(60.0));
+        assert!((Size::Mix("imix".into()).mean_bytes().expect("a mean") - 353.833).abs() < 0.001);
+        assert_eq!(Size::Mix("no such mix".into()).mean_bytes(), None);
+        assert_eq!(Size::Replay("a.pcap".into()).mean_bytes(), None);
+        assert_eq!(Size::Replay("a.pcap".into()).mix(), Some("a.pcap"));
+    }
+}

@@ -1,0 +1,73 @@
+//! What tests need of the machine: a lab, room on a disk, captures; and how they say that they
+//! could not have it.
+
+mod bench_sample;
+pub mod impaired_link;
+mod receiver;
+mod service_sample;
+
+use quaff_lab::{Error, Lab, LabPlan};
+use std::path::{Path, PathBuf};
+
+pub use bench_sample::sample_report;
+pub use quaff_os::testing::{is_refusal, skip};
+pub use receiver::Receiver;
+pub use service_sample::sample_service_report;
+
+/// A lab for `test`, or `None` after a skip that says why this machine permits none.
+pub fn lab(test: &str) -> Option<Lab> {
+    lab_of(test, &LabPlan::default())
+}
+
+/// As [`lab`], as `plan` wants it.
+///
+/// # Panics
+/// When the lab cannot be made for any other reason than that this machine does not permit it.
+pub fn lab_of(test: &str, plan: &LabPlan) -> Option<Lab> {
+    match Lab::create(plan) {
+        Ok(lab) => Some(lab),
+        Err(Error::Os(error)) if is_refusal(&error) => {
+            skip(test, &error.to_string());
+            None
+        }
+        Err(error) => panic!("{test}: {error}"),
+    }
+}
+
+/// Whether the file system of `dir` has `bytes` free, and as much again left for others; a skip
+/// says so when it has not.
+pub fn space(test: &str, dir: &Path, bytes: u64) -> bool {
+    match quaff_os::disk::space(dir) {
+        Ok(space) if space.free / 2 >= bytes => true,
+        Ok(space) => {
+            let free = space.free;
+            skip(test, &format!("needs twice {bytes} bytes free in {}, there are {free}", dir.display()));
+            false
+        }
+        Err(error) => {
+            skip(test, &error.to_string());
+            false
+        }
+    }
+}
+
+/// A capture of real traffic by its name, or `None` after a skip.
+///
+/// They lie where `QUAFF_CAPTURES` says, or in `../shared/captures` beside the workspace.
+pub fn capture(test: &str, name: &str) -> Option<PathBuf> {
+    let dir = captures();
+    let path = dir.join(name);
+    if path.is_file() {
+        return Some(path);
+    }
+    skip(test, &format!("there is no {name} in {}; QUAFF_CAPTURES says where to look", dir.display()));
+    None
+}
+
+/// The directory with captures of real traffic, whether it is there or not.
+pub fn captures() -> PathBuf {
+    match std::env::var_os("QUAFF_CAPTURES") {
+        Some(dir) => dir.into(),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures"),
+    }
+}
