@@ -34,8 +34,16 @@ deny: ## licences, duplicates and advisories of what the project depends on
 build: deps-build
 	cargo build --release
 
-install: build ## put quaff into /usr/local/bin (PREFIX=… for elsewhere)
-	install -D $(QUAFF) $(or $(PREFIX),/usr/local)/bin/quaff
+PREFIX ?= /usr/local
+SHARE = $(DESTDIR)$(PREFIX)/share
+
+install: build ## quaff, its manual pages and shell completions, into /usr/local (PREFIX=… for elsewhere)
+	install -D $(QUAFF) $(DESTDIR)$(PREFIX)/bin/quaff
+	$(QUAFF) man $(SHARE)/man/man1
+	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	$(QUAFF) completions bash >$(SHARE)/bash-completion/completions/quaff
+	$(QUAFF) completions zsh >$(SHARE)/zsh/site-functions/_quaff
+	$(QUAFF) completions fish >$(SHARE)/fish/vendor_completions.d/quaff.fish
 
 clean: ## remove what was built
 	cargo clean

@@ -12,7 +12,7 @@ mod folder;
 mod show;
 mod units;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use exit::Exit;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -43,6 +43,8 @@ enum Command {
     Cores(cmd::cores::Args),
     Doctor(cmd::doctor::Args),
     Lab(cmd::lab::Args),
+    Man(cmd::man::Args),
+    Completions(cmd::completions::Args),
 }
 
 fn main() -> ExitCode {
@@ -71,7 +73,14 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Cores(args) => cmd::cores::run(args),
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Lab(args) => cmd::lab::run(args),
+        Command::Man(args) => cmd::man::run(&args),
+        Command::Completions(args) => Ok(cmd::completions::run(&args)),
     }
+}
+
+/// The definition of all commands and arguments.
+fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Parses a native command line without the word `quaff`, as translated from another program's.

@@ -40,6 +40,8 @@ fn help_reads_as_it_did() {
         "lab probe",
         "lab demo",
         "lab bench",
+        "man",
+        "completions",
     ] {
         let words: Vec<_> = command.split_whitespace().collect();
         let name = format!("quaff {command}").trim().replace(' ', "-");

@@ -2,12 +2,14 @@
 
 pub(crate) mod bench;
 pub(crate) mod capture;
+pub(crate) mod completions;
 pub(crate) mod cores;
 pub(crate) mod doctor;
 pub(crate) mod extcap;
 pub(crate) mod generate;
 pub(crate) mod gulp;
 pub(crate) mod lab;
+pub(crate) mod man;
 pub(crate) mod pipe;
 pub(crate) mod replay;
 pub(crate) mod service;

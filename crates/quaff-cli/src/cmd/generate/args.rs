@@ -22,9 +22,11 @@ use std::time::Duration;
 /// The same command always makes the same frames; random choices derive from --seed.
 ///
 /// The report compares the frames intended, the frames handed to the kernel, and the frames that the
-/// interface counted. Exit status: 0 they agree; 1 they differ; 2 nothing could be sent. A run that SIGINT or
-/// SIGTERM ended exits with 0 when every frame sent is confirmed; a second SIGINT ends it immediately,
-/// without a report.
+/// interface counted. SIGINT or SIGTERM ends the run with a report; a second SIGINT ends it immediately,
+/// without one.
+///
+/// Exit status: 0 the counts agree, or every frame sent before a signal is confirmed; 1 they differ; 2 nothing
+/// could be sent.
 #[derive(Debug, clap::Args)]
 #[command(
     group = clap::ArgGroup::new("interface").required(true),

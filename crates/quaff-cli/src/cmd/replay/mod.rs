@@ -34,9 +34,11 @@ use watch::Watch;
 /// counted. Files with a link type other than Ethernet are refused before the first frame.
 ///
 /// The report compares the packets in the files, the frames intended, the frames handed to the kernel, and
-/// the frames confirmed by a counter that quaff does not keep itself. Exit status: 0 they agree; 1 they
-/// differ, or frames were skipped; 2 nothing could be sent. A run that SIGINT or SIGTERM ended exits with 0
-/// when every frame sent is confirmed; a second SIGINT ends it immediately, without a report.
+/// the frames confirmed by a counter that quaff does not keep itself. SIGINT or SIGTERM ends the run with a
+/// report; a second SIGINT ends it immediately, without one.
+///
+/// Exit status: 0 the counts agree, or every frame sent before a signal is confirmed; 1 they differ, or frames
+/// were skipped; 2 nothing could be sent.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     group = clap::ArgGroup::new("interface").required(true),

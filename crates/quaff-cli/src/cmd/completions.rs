@@ -1,0 +1,26 @@
+//! `quaff completions`: completion scripts for shells, from the definitions of the arguments.
+
+use crate::exit::Exit;
+use clap_complete::Shell;
+
+/// Print a completion script for a shell
+///
+/// 'make install' installs the scripts for bash, zsh and fish.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Shell to print the script for
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quaff completions bash > /usr/share/bash-completion/completions/quaff
+  quaff completions zsh > /usr/share/zsh/site-functions/_quaff
+  quaff completions fish > ~/.config/fish/completions/quaff.fish";
+
+pub(crate) fn run(args: &Args) -> Exit {
+    clap_complete::generate(args.shell, &mut crate::command(), "quaff", &mut std::io::stdout().lock());
+    Exit::Done
+}

@@ -1,0 +1,143 @@
+//! `quaff man`: manual pages in section 1, one for each command, from the definitions of the arguments.
+
+use crate::exit::Exit;
+use anyhow::Context;
+use clap::Command;
+use clap_mangen::Man;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Write a manual page for each command into a folder
+///
+/// 'make install' installs the pages; 'man quaff' and 'man quaff-capture' then show them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Folder for the pages; created if needed
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quaff man /usr/local/share/man/man1
+  quaff man /tmp/pages && man -l /tmp/pages/quaff-capture.1";
+
+/// Paragraph of a long description that becomes a section of its own.
+const EXIT_STATUS: &str = "Exit status: ";
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    std::fs::create_dir_all(&args.dir).with_context(|| format!("create {}", args.dir.display()))?;
+    let mut root = crate::command().disable_help_subcommand(true);
+    root.build();
+    write_pages(&root, "quaff", &args.dir)?;
+    Ok(Exit::Done)
+}
+
+/// Writes the page of `command` and of its subcommands. `name` is the page's, such as `quaff-bench-list`.
+fn write_pages(command: &Command, name: &str, dir: &Path) -> anyhow::Result<()> {
+    let path = dir.join(format!("{name}.1"));
+    std::fs::write(&path, page(command, name)?).with_context(|| format!("write {}", path.display()))?;
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        write_pages(sub, &format!("{name}-{}", sub.get_name()), dir)?;
+    }
+    Ok(())
+}
+
+fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
+    let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
+    let (status, description): (Vec<_>, Vec<_>) =
+        about.split("\n\n").partition(|paragraph| paragraph.starts_with(EXIT_STATUS));
+    // The name section has the first paragraph already.
+    let skipped = usize::from(description.len() > 1);
+    let described = command.clone().long_about(description[skipped..].join("\n\n"));
+    let source = concat!("quaff ", env!("CARGO_PKG_VERSION"));
+    let man = Man::new(described).title(name).section("1").manual("quaff manual").source(source);
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if command.get_subcommands().any(|sub| !sub.is_hide_set()) {
+        man.render_subcommands_section(&mut page)?;
+    }
+    let mut rest = String::new();
+    for paragraph in status {
+        exit_status(&mut rest, &paragraph[EXIT_STATUS.len()..]);
+    }
+    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    for (title, body) in headed(&after) {
+        section(&mut rest, title, &body);
+    }
+    if name != "quaff" {
+        rest += ".SH \"SEE ALSO\"\n.BR quaff (1)\n";
+    }
+    page.extend(rest.bytes());
+    Ok(page)
+}
+
+/// The section about the exit status, an item for each clause that starts with a number.
+fn exit_status(page: &mut String, text: &str) {
+    *page += ".SH \"EXIT STATUS\"\n";
+    for clause in text.split("; ") {
+        let number =
+            clause.split_once(' ').filter(|(word, _)| word.bytes().all(|byte| byte.is_ascii_digit()));
+        let _ = match number {
+            Some((number, meaning)) => writeln!(page, ".TP 5\n{number}\n\\&{}", escaped(meaning)),
+            None => writeln!(page, "\\&{}", escaped(clause)),
+        };
+    }
+}
+
+/// A section of lines that are not filled.
+fn section(page: &mut String, title: &str, body: &str) {
+    let _ = writeln!(page, ".SH \"{}\"\n.nf", escaped(&title.to_uppercase()));
+    for line in body.lines() {
+        let _ = writeln!(page, "\\&{}", escaped(line.strip_prefix("  ").unwrap_or(line)));
+    }
+    *page += ".fi\n";
+}
+
+/// The blocks of a text by their headings: lines that do not start with a space and end in a colon.
+fn headed(text: &str) -> Vec<(&str, String)> {
+    let mut blocks: Vec<(&str, String)> = Vec::new();
+    for line in text.lines() {
+        match (line.strip_suffix(':').filter(|_| !line.starts_with(' ')), blocks.last_mut()) {
+            (Some(title), _) => blocks.push((title, String::new())),
+            (None, Some((_, body))) => {
+                *body += line;
+                body.push('\n');
+            }
+            (None, None) => blocks.push(("Notes", format!("{line}\n"))),
+        }
+    }
+    blocks.iter_mut().for_each(|(_, body)| *body = body.trim_end().to_owned());
+    blocks
+}
+
+/// Text without characters that roff interprets.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\e").replace('-', "\\-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_help_becomes_sections() {
+        let text = "Files:\n  -o DIR  folder\n\nExamples:\n  quaff x\n  quaff y";
+        let blocks = headed(text);
+        assert_eq!(blocks[0], ("Files", "  -o DIR  folder".to_owned()));
+        assert_eq!(blocks[1], ("Examples", "  quaff x\n  quaff y".to_owned()));
+        assert_eq!(headed("no heading"), [("Notes", "no heading".to_owned())]);
+    }
+
+    #[test]
+    fn roff_sees_no_requests_in_text() {
+        let mut page = String::new();
+        section(&mut page, "Examples", "  .profile \\n -x");
+        assert_eq!(page, ".SH \"EXAMPLES\"\n.nf\n\\&.profile \\en \\-x\n.fi\n");
+    }
+}
