@@ -8,6 +8,7 @@
 mod cmd;
 mod drawn;
 mod exit;
+mod flags;
 mod folder;
 mod show;
 mod units;

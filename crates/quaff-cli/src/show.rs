@@ -1,24 +1,25 @@
-//! Numbers for people: one place decides how a rate, a size or a count is written.
+//! Terminal output: lines, and the format of rates, sizes, counts and times.
 
+use crate::flags;
 use std::io::Write;
 
-/// Prints a line on stderr. That nobody listens is no reason to fail.
+/// Prints a line on stderr, with settings written as flags. A closed stderr is not an error.
 pub(crate) fn say(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", harmless(line));
+    let _ = writeln!(std::io::stderr().lock(), "{}", harmless(&flags::named(line)));
 }
 
-/// Prints a line on stdout. That nobody listens is no reason to fail.
+/// Prints a line on stdout. A closed stdout is not an error.
 pub(crate) fn print(line: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{}", harmless(line));
 }
 
-/// Text without what a terminal would obey: names, versions and last words are other people's.
+/// Text without terminal control characters, which names and messages of other programs may contain.
 fn harmless(text: &str) -> String {
     let obeys = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || is_bidi(c);
     text.chars().map(|c| if obeys(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// Turns the direction in which what follows is written (UAX 9, section 2).
+/// Changes the writing direction of the following text (UAX 9, section 2).
 fn is_bidi(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -95,7 +96,7 @@ pub(crate) fn wrap(columns: usize, text: &str) -> String {
     wrapped + "\n"
 }
 
-/// A word as a shell needs it.
+/// A word quoted for a shell.
 pub(crate) fn quote(word: &std::ffi::OsStr) -> String {
     let text = word.to_string_lossy();
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,+@%".contains(char);
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_obeys_nobody_elses_words() {
+    fn control_characters_are_not_printed() {
         assert_eq!(harmless("a\tb\nµ – 1 %"), "a\tb\nµ – 1 %");
         assert_eq!(
             harmless("x\u{1b}]52;c;eA==\u{7}y\u{9b}z\u{202e}w\r"),

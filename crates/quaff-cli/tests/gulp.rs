@@ -308,7 +308,7 @@ fn the_first_interrupt_drains_and_the_second_ends_at_once() {
     assert!(!running.has_ended().unwrap(), "it drains");
     send(gulp, Signal::SIGINT).expect("it still runs");
     let ended = finish(running);
-    assert!(ended.stderr.contains("ended at once"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("ended immediately"), "{}", ended.stderr);
     assert_eq!(std::fs::read_to_string(bench.path("code")).unwrap().trim(), "2");
 }
 

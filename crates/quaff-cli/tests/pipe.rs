@@ -331,7 +331,7 @@ fn what_cannot_be_is_refused() {
     for (args, words) in [
         (&["--dir", "/nowhere"][..], "there is no such folder"),
         (&["--rotate-size", "1M"], "--dir"),
-        (&["--dir", "/tmp", "--rotate-size", "1K"], "--rotate-size is 64K at least"),
+        (&["--dir", "/tmp", "--rotate-size", "1K"], "--rotate-size must be at least 64K"),
         (&["--dir", "/tmp", "--name", "a/b"], "--name"),
         (&["--cpu", "1"], "two cores are needed"),
         (&["--cpu", "1000,1001"], "core 1000"),

@@ -546,12 +546,12 @@ fn what_is_read_is_not_removed_and_a_pipe_is_not_followed() {
     args.extend(["--dir", &into, "--keep-files", "2"]);
     let ended = capture(&args);
     assert_eq!(ended.code, 2, "{}", ended.stderr);
-    assert!(ended.stderr.contains("holds files that are read"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("holds input files"), "{}", ended.stderr);
     assert_eq!(names(dir.path()).len(), 3);
 
     let ended = capture(&["--read", "-", "--follow", "-w", &path(&dir, "x.pcapng")]);
     assert_eq!(ended.code, 2, "{}", ended.stderr);
-    assert!(ended.stderr.contains("--follow is for files"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--follow applies to files"), "{}", ended.stderr);
 }
 
 #[test]

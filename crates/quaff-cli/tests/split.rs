@@ -176,9 +176,9 @@ fn what_does_not_fit_together_is_refused() {
     let other = dir.path().join("other").display().to_string();
     assert_eq!(split(&["--read", feed, "--members", "3", "--dir", &other]).0, 0);
     for (args, said) in [
-        (&["--read", feed][..], "nobody to split among"),
+        (&["--read", feed][..], "set --members"),
         (&["--read", feed, "--dir", &same], "--members"),
-        (&["--read", feed, "-w", &same, "-w", &same], "is there twice"),
+        (&["--read", feed, "-w", &same, "-w", &same], "is given twice"),
         (&["--read", feed, "-w", &same, "-w", feed], "read and written at once"),
         (
             &["--read", feed, "--members", "2", "--weights", "1,2,3", "--dir", &same],

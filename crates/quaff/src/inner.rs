@@ -63,7 +63,7 @@ impl InnerFilter {
                 linktype if linktype == RAW.linktype => "bare IP packets".to_owned(),
                 linktype => format!("frames of link type {linktype}"),
             };
-            format!("--inner '{}' means nothing for {name}; they are left out", self.expression)
+            format!("`inner` '{}' means nothing for {name}, which are dropped", self.expression)
         };
         unsuited.iter().map(note).collect()
     }

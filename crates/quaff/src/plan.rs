@@ -225,24 +225,26 @@ impl CapturePlan {
             return Err(Error::Plan("no file to read".into()));
         }
         if self.interfaces.is_empty() && self.read.is_none() {
-            return Err(Error::Plan("no interface: name one or more with -i; 'ip link' lists them".into()));
+            return Err(Error::Plan("no `interface` given; 'ip link' lists them".into()));
         }
         if let Some(name) = self.twice() {
-            return Err(Error::Plan(format!("-i {name} is there twice: a packet would be captured twice")));
+            return Err(Error::Plan(format!(
+                "`interface` {name} is given twice, and would capture each packet twice"
+            )));
         }
         if self.inner.is_some() && self.decap.is_none() {
             return Err(Error::Plan(
-                "--inner looks at what is inside tunnels, and none is taken off: add --decap, or use -f"
+                "`inner` filters decapsulated frames and needs `decap`; `filter` applies to frames as received"
                     .into(),
             ));
         }
         if self.interfaces.len() > 1 && self.format != Format::Pcapng {
             return Err(Error::Plan(
-                "pcap knows one interface only: leave out --format, or capture one".into(),
+                "pcap holds a single interface: use the `format` pcapng, or capture one interface".into(),
             ));
         }
         if self.live_copy.is_some() && !matches!(self.output, Output::Dir(_)) {
-            return Err(Error::Plan("a copy for who looks on (--tee) goes with a folder of files".into()));
+            return Err(Error::Plan("`tee` needs a folder of files".into()));
         }
         if self.snaplen == 0 || self.snaplen > SNAPLEN_MAX {
             self.snaplen = SNAPLEN_MAX;

@@ -203,7 +203,7 @@ impl Rounds<'_> {
         }
         notes.dedup();
         if !fits.is_empty() && !fits.contains(&true) {
-            return Err(Error::Place(format!("{} Say where with --dir DIR, or take fewer frames", notes[0])));
+            return Err(Error::Place(format!("{} Choose another `dir`, or fewer frames", notes[0])));
         }
         notes.into_iter().for_each(|note| self.note(note));
         Ok(fits)

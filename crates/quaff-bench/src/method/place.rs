@@ -53,7 +53,7 @@ impl Place {
     fn make(parent: &Path) -> Result<Self> {
         if disk::is_memory(parent)? {
             let parent = parent.display();
-            return Err(Error::Place(format!("{parent} is memory, not a disk; say where with --dir DIR")));
+            return Err(Error::Place(format!("{parent} is memory, not a disk; choose another `dir`")));
         }
         sweep(parent);
         let parent = parent.canonicalize().trying(|| format!("find {}", parent.display()))?;
@@ -174,6 +174,6 @@ mod tests {
     #[test]
     fn memory_is_refused() {
         let error = Place::find(Some(Path::new("/dev/shm"))).expect_err("it is memory");
-        assert!(error.to_string().contains("--dir"), "{error}");
+        assert!(error.to_string().contains("dir"), "{error}");
     }
 }

@@ -59,7 +59,7 @@ pub enum Shape {
 pub enum ShapeError {
     #[error("a rate of {0} cannot be kept; between 0.0001 and 10^15 can be asked for")]
     Rate(f64),
-    #[error("a shape needs a pace: say --pps or --mbps too")]
+    #[error("a `shape` needs a rate: set `pps` or `mbps`")]
     NoPace,
     #[error("a burst has one frame at least, and a time that is on or rises is longer than 0")]
     Nothing,

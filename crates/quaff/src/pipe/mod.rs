@@ -99,11 +99,11 @@ impl PipePlan {
         if let PipeOutput::Dir { rotate_bytes: Some(bytes), .. } = self.output
             && bytes < ROTATE_BYTES_MIN
         {
-            return Err(Error::Plan("--rotate-size is 64K at least".into()));
+            return Err(Error::Plan("`rotate-size` must be at least 64K".into()));
         }
         if let PipeOutput::Dir { keep_files: Some(0..2), .. } = self.output {
             return Err(Error::Plan(
-                "--keep-files is 2 at least: the file being written is one of them".into(),
+                "`keep-files` must be at least 2, because the file being written counts".into(),
             ));
         }
         Ok(self)
@@ -398,6 +398,6 @@ mod tests {
         };
         assert_eq!(plan(1, None).validate().unwrap().buffers(), 4);
         assert_eq!(plan((9 << 20) + 1, None).validate().unwrap().size_bytes, 10 << 20);
-        assert!(plan(1, Some(1)).validate().unwrap_err().to_string().contains("--rotate-size"));
+        assert!(plan(1, Some(1)).validate().unwrap_err().to_string().contains("rotate-size"));
     }
 }

@@ -71,7 +71,7 @@ impl SplitPlan {
         let refuse = |words: String| Err(Error::Plan(words));
         if self.members.is_empty() {
             return refuse(
-                "nobody to split among: give --members N, or outputs with -w, -o or --exec".into(),
+                "no outputs: set `members`, or name outputs with `write`, `output` or `exec`".into(),
             );
         }
         if self.members.len() > MEMBERS_MAX {
@@ -83,7 +83,7 @@ impl SplitPlan {
             };
             if self.members[..number].iter().any(is_same) {
                 let name = member.goal.name(number);
-                return refuse(format!("{name} is there twice; --weights gives an output a larger share"));
+                return refuse(format!("{name} is given twice; `weights` gives an output a larger share"));
             }
             let is_source = |name: &String| self.capture.interfaces.iter().any(|source| source.name == *name);
             if let Goal::Interface(name) = &member.goal

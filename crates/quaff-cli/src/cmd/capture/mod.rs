@@ -8,6 +8,7 @@ pub(crate) use args::Args;
 pub(crate) use report::exit;
 
 use crate::exit::Exit;
+use crate::flags;
 use crate::show::say;
 use quaff::capture::Capture;
 use quaff::doctor::{self, Finding};
@@ -66,7 +67,7 @@ fn start(plan: &CapturePlan, signals: &Signals, stop: &Stop) -> anyhow::Result<O
             Some(Signal::SIGUSR1) | None => {}
             Some(_) if stop.raised() => {
                 // It waits for something that does not come: a pipe that nobody opens, say.
-                say("quaff: ended before it began");
+                say("quaff: ended before the first packet");
                 std::process::exit(2);
             }
             Some(_) => stop.raise(Reason::Signal),
@@ -75,7 +76,7 @@ fn start(plan: &CapturePlan, signals: &Signals, stop: &Stop) -> anyhow::Result<O
     let started = starting.join().map_err(|_| anyhow::anyhow!("a defect of quaff: the start panicked"))?;
     if stop.reason() == Some(Reason::Signal) {
         drop(started.map(Capture::finish));
-        say("quaff: ended before it began");
+        say("quaff: ended before the first packet");
         return Ok(None);
     }
     Ok(Some(started?))
@@ -105,7 +106,7 @@ fn greet(args: &Args, plan: &CapturePlan, capture: &Capture, ailment: Option<Fin
             say(&format!("quaff: {what}; {command} ('quaff doctor{on}' says why)"));
         }
         for note in capture.notes() {
-            let _ = writeln!(err, "quaff: {note}");
+            let _ = writeln!(err, "quaff: {}", flags::named(&note));
         }
         let (from, to) = (report::sources(plan), report::target(plan));
         let _ = writeln!(err, "{from} → {to} ({})", capture.writing());
@@ -140,7 +141,7 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
             Some(Signal::SIGINT) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
                 // Asked twice: whoever asks does not want to wait for what is still in memory.
                 live.end();
-                say("quaff: ended at once; what was not on disk yet is lost");
+                say("quaff: ended immediately; packets that were not on disk yet are lost");
                 std::process::exit(2);
             }
             Some(_) => {

@@ -183,10 +183,7 @@ fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
 /// Frames into a file.
 fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
     let has_end = args.duration.is_none() || args.pps.is_some() || args.mbps.is_some();
-    anyhow::ensure!(
-        has_end,
-        "frames in a file have no times without a pace: say --pps, --mbps or --count too"
-    );
+    anyhow::ensure!(has_end, "frames in a file need times: set --pps, --mbps or --count");
     let start_ns = now_ns();
     let mut maker = maker(args, recipe::recipe(args, SRC_MAC, start_ns)?)?;
     let is_stdout = path.as_os_str() == "-";

@@ -31,7 +31,7 @@ impl Watch {
         let heard = self.signals.next(wait).unwrap_or(Some(Signal::SIGTERM));
         if heard.is_some() && self.stopping {
             self.clear_line();
-            eprintln!("quaff: ended at once, without a report");
+            eprintln!("quaff: ended immediately, without a report");
             std::process::exit(2);
         }
         self.stopping |= heard.is_some();

@@ -41,7 +41,7 @@ impl Watch {
         let heard = self.signals.next(wait).unwrap_or(Some(Signal::SIGTERM));
         if heard.is_some() && self.stopping {
             self.clear_line();
-            show::say("quaff: ended at once, without a report");
+            show::say("quaff: ended immediately, without a report");
             std::process::exit(2);
         }
         self.stopping |= heard.is_some();

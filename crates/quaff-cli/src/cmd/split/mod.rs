@@ -53,7 +53,7 @@ fn start(plan: &SplitPlan, signals: &Signals, stop: &Stop) -> anyhow::Result<Opt
     let started = starting.join().map_err(|_| anyhow::anyhow!("a defect of quaff: the start panicked"))?;
     if stop.reason() == Some(Reason::Signal) {
         drop(started.map(Split::finish));
-        say("quaff: ended before it began");
+        say("quaff: ended before the first packet");
         return Ok(None);
     }
     Ok(Some(started?))
@@ -62,7 +62,7 @@ fn start(plan: &SplitPlan, signals: &Signals, stop: &Stop) -> anyhow::Result<Opt
 fn greet(args: &Args, plan: &SplitPlan, split: &Split) {
     let mut err = std::io::stderr().lock();
     if args.quiet == 0 {
-        split.notes().iter().for_each(|note| drop(writeln!(err, "quaff: {note}")));
+        split.notes().iter().for_each(|note| drop(writeln!(err, "quaff: {}", crate::flags::named(note))));
     }
     if plan.capture.read.is_none() && args.quiet < 2 {
         // Scripts wait for this word: from now on each packet is sorted.
@@ -84,7 +84,7 @@ fn watch(args: &Args, split: &Split, signals: &Signals, stop: &Stop) -> anyhow::
         let look = if stop.raised() { LOOK_END } else { left };
         match signals.next_or(&ending, look)?.map(|heard| heard.signal) {
             Some(_) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
-                say("quaff: ended at once; what was not out yet is lost");
+                say("quaff: ended immediately; packets that were not sent yet are lost");
                 std::process::exit(2);
             }
             Some(_) => {

@@ -3,6 +3,7 @@
 mod against;
 
 use crate::exit::Exit;
+use crate::flags;
 use crate::show;
 use indicatif::{ProgressBar, ProgressStyle};
 use quaff_file::read;
@@ -234,7 +235,7 @@ fn row(out: &mut impl Write, what: &str, count: u64, note: &str) -> std::io::Res
 }
 
 fn line(out: &mut impl Write, what: &str, words: &str) -> std::io::Result<()> {
-    writeln!(out, "  {what:<12}  {words}")
+    writeln!(out, "  {what:<12}  {}", flags::named(words))
 }
 
 fn print_gaps(out: &mut impl Write, report: &Report) -> std::io::Result<()> {

@@ -212,7 +212,10 @@ impl Capture {
         report.frames = self.frames;
         report.ledger = self.books.finish(report.lost);
         let notes = [
-            (self.cut, "frames of the capture are cut: --snaplen N compares only their first N bytes"),
+            (
+                self.cut,
+                "frames of the capture are truncated: `snaplen` limits the comparison to their first bytes",
+            ),
             (self.other_links, "frames of the capture are of another link type than the file's"),
         ];
         let notes = notes.iter().filter(|(count, _)| *count > 0);
@@ -222,10 +225,10 @@ impl Capture {
             && report.in_file > 0
             && only.times.is_multiple_of(count.div_ceil(report.in_file).max(1))
         {
-            files
-                .sum
-                .notes
-                .push(format!("each frame came {} times: was the file sent so often (--loop)?", only.times));
+            files.sum.notes.push(format!(
+                "each frame arrived {} times: was the file sent that often (`loop`)?",
+                only.times
+            ));
         }
         report
     }
