@@ -162,7 +162,7 @@ fn a_file_that_is_appended_to_and_one_that_is_stderr_too_are_written_as_they_are
     child.stdin.take().unwrap().write_all(b"bytes\n").unwrap();
     assert!(child.wait().unwrap().success());
     let said = fs::read_to_string(&path).unwrap();
-    assert!(said.starts_with("bytes\n6 B in ") && said.contains("at the worst moment"), "{said}");
+    assert!(said.starts_with("bytes\n6 B in ") && said.contains("peak use"), "{said}");
 }
 
 #[test]

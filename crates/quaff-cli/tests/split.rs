@@ -272,7 +272,7 @@ fn interfaces_get_their_shares_and_one_that_goes_down_is_replaced() {
     };
     send();
     ip("link set a0 down");
-    assert!(running.hears("a0 has gone away", PATIENCE), "{}", running.heard());
+    assert!(running.hears("a0 is down", PATIENCE), "{}", running.heard());
     send();
     ip("link set a0 up");
     assert!(running.hears("a0 is back", PATIENCE), "{}", running.heard());

@@ -89,7 +89,7 @@ fn a_file_that_was_sent_several_times() {
     assert_eq!((code, counts(&report)), (0, [430, 0, 0, 0, 0, 0]));
     let (code, report) = verify(dir.path(), came(), &[]);
     assert_eq!((code, &report["duplicates"]), (1, &400.into()));
-    assert!(report["notes"][0].as_str().unwrap().contains("each frame came 5 times"), "{report}");
+    assert!(report["notes"][0].as_str().unwrap().contains("each frame arrived 5 times"), "{report}");
 }
 
 #[test]

@@ -119,7 +119,7 @@ impl Args {
                 let (name, rotate_bytes, keep_files) = (self.name.clone(), self.rotate_size, self.keep_files);
                 PipeOutput::Dir { dir: dir.clone(), name, rotate_bytes, keep_files }
             }
-            Some(dir) => bail!("--dir {}: no such folder", dir.display()),
+            Some(dir) => bail!("--dir {}: there is no such folder", dir.display()),
         };
         let (reader_cpu, writer_cpu) = self.place()?;
         let size_bytes = self.buffer.map_or_else(|| default_size_bytes(free_bytes), |size| size as usize);
@@ -261,7 +261,7 @@ fn tell(report: &PipeReport, args: &Args, is_stdout_taken: bool) {
     }
     say(words(report).trim_end());
     if is_failed {
-        say("  it failed");
+        say("  failed");
     }
 }
 
@@ -276,14 +276,10 @@ fn words(report: &PipeReport) -> String {
         1 => format!(", 1 file of {} ({})\n", report.kind.unwrap_or_default(), report.writing),
         files => format!(", {files} files of {} ({})\n", report.kind.unwrap_or_default(), report.writing),
     };
-    text += &format!(
-        "  at the worst moment {} of {} were waiting\n",
-        show::bytes(report.high),
-        show::bytes(report.size)
-    );
+    text += &format!("  peak use: {} of {}\n", show::bytes(report.high), show::bytes(report.size));
     let times = |count| if count == 1 { "once".to_owned() } else { format!("{} times", show::count(count)) };
     text += &format!(
-        "  the ring was full {}, {:.1} s in all; empty {}, {:.1} s\n",
+        "  the ring was full {}, {:.1} s in total; empty {}, {:.1} s\n",
         times(report.full.count),
         report.full.seconds,
         times(report.empty.count),
@@ -291,14 +287,14 @@ fn words(report: &PipeReport) -> String {
     );
     if report.unready.count > 0 {
         text += &format!(
-            "  memory was not ready {}, {:.1} s in all\n",
+            "  memory was not ready {}, {:.1} s in total\n",
             times(report.unready.count),
             report.unready.seconds
         );
     }
     if report.unwanted > 0 {
         text +=
-            &format!("  {} were not wanted: the reader of stdout went away\n", show::bytes(report.unwanted));
+            &format!("  {} were not written: the reader of stdout exited\n", show::bytes(report.unwanted));
     }
     if report.lost > 0 {
         text += &format!("  {} are lost\n", show::bytes(report.lost));

@@ -96,12 +96,12 @@ impl Live {
             show::count(self.status.writer.lost.get()),
             match sum(|lane| lane.missing.get()) {
                 0 => String::new(),
-                missing => format!(" | before us {}", show::count(missing)),
+                missing => format!(" | before capture {}", show::count(missing)),
             },
         );
         let copy_lost = self.status.writer.copy_lost.get();
         if copy_lost > 0 {
-            self.line += &format!(" | the copy lacks {}", show::count(copy_lost));
+            self.line += &format!(" | live copy missed {}", show::count(copy_lost));
         }
         (self.received, self.wire_bytes, self.last) = (received, wire_bytes, Instant::now());
     }
@@ -129,7 +129,7 @@ pub(super) fn target(plan: &CapturePlan) -> String {
         Output::Dir(dir) => format!("{}/", dir.dir.display().to_string().trim_end_matches('/')),
     };
     match &plan.live_copy {
-        Some(live_copy) => format!("{}, a copy to {}", words(&plan.output), words(live_copy)),
+        Some(live_copy) => format!("{}, live copy to {}", words(&plan.output), words(live_copy)),
         None => words(&plan.output),
     }
 }
@@ -164,7 +164,7 @@ fn words(ledger: &Ledger) -> String {
     }
     for lane in ledger.interfaces.iter().filter(|lane| lane.downs > 0) {
         text += &format!(
-            "  {} was down {} times, {:.1} s in all\n",
+            "  {} was down {} times, {:.1} s in total\n",
             lane.interface,
             lane.downs,
             lane.down_ns as f64 / 1e9
@@ -176,13 +176,13 @@ fn words(ledger: &Ledger) -> String {
     }
     text += &ended(ledger);
     if let Some(failure) = &ledger.failure {
-        text += &format!("  it failed: {failure}\n");
+        text += &format!("  failed: {failure}\n");
     }
     if ledger.input.is_some() {
         return text;
     }
     text += &format!(
-        "  at the worst moment {} of ring and {} of buffer were in use; the longest write took {:.0} ms\n",
+        "  peak use: {} of ring, {} of buffer; longest write {:.0} ms\n",
         show::bytes(ledger.ring_high_bytes),
         show::bytes(ledger.buffer_high_bytes),
         ledger.write_high_seconds * 1e3
@@ -199,9 +199,9 @@ fn lost_words(ledger: &Ledger) -> String {
         (ledger.kernel_dropped, "in the kernel's ring (raise --ring, or give the lane a core with --cpu)"),
         (
             ledger.lost_in_buffer,
-            "for want of buffer (the output was too slow: raise --buffer, which is then ready from the start)",
+            "because the buffer was full (the output was too slow: raise --buffer, which also pre-faults it)",
         ),
-        (ledger.lost_on_disk, "because they could not be written"),
+        (ledger.lost_on_disk, "because writing failed"),
     ] {
         if packets > 0 {
             text += &format!(
@@ -221,18 +221,18 @@ fn lost_words(ledger: &Ledger) -> String {
 fn other_words(ledger: &Ledger) -> String {
     let mut text = String::new();
     for (packets, what) in [
-        (ledger.filtered, "kept out by the filter"),
-        (ledger.after_count, "came after the end"),
-        (ledger.not_tunnel, "left out: no tunnel"),
-        (ledger.merged, "fragments that became part of other packets"),
-        (ledger.unsuited, "of a link type that pcap cannot hold beside the others: pcapng can"),
+        (ledger.filtered, "rejected by the filter"),
+        (ledger.after_count, "arrived after the end"),
+        (ledger.not_tunnel, "dropped: not in a tunnel"),
+        (ledger.merged, "fragments reassembled into other packets"),
+        (ledger.unsuited, "dropped: pcap holds a single link type (pcapng holds several)"),
         (
             ledger.interfaces.iter().map(|lane| lane.truncated).sum(),
-            "cut by the kernel: larger than a block of its ring",
+            "truncated by the kernel: larger than a block of its ring",
         ),
         (
             ledger.interfaces.iter().map(|lane| lane.oversize).sum(),
-            "larger than the wire allows: put together by GRO or TSO",
+            "larger than the MTU: merged by GRO or TSO",
         ),
     ] {
         if packets > 0 {
@@ -249,12 +249,12 @@ fn input_words(input: &InputTally) -> String {
         text += &format!("  {note}\n");
     }
     for damage in &input.damages {
-        text += &format!("  DAMAGED: {damage}; what came before it is written\n");
+        text += &format!("  DAMAGED: {damage}; the packets before it are written\n");
     }
     let drops = input.recorded_drops;
     if drops > 0 {
         text += &format!(
-            "  {} packets were dropped when it was captured, as it says itself\n",
+            "  {} packets were dropped during the original capture, as the file records\n",
             show::count(drops)
         );
     }
@@ -268,23 +268,23 @@ fn decap_words(decap: &DecapTally, ledger: &Ledger) -> String {
     // A number that is not there does not say where it went.
     let has_other_places = ledger.nic_dropped + ledger.kernel_dropped + ledger.filtered > 0;
     let or_else = if has_other_places { ", or counted above" } else { "" };
-    let mut text = format!("  {} tunnels taken off\n", show::count(decap.stripped));
+    let mut text = format!("  {} tunnel headers removed\n", show::count(decap.stripped));
     for session in decap.sessions.iter().take(SESSIONS_SHOWN) {
         text += &format!("    {}: {} packets", session.name, show::count(session.received));
         if session.missing > 0 {
-            text += &format!(", {} lost before they reached us{or_else}", show::count(session.missing));
+            text += &format!(", {} lost before the capture{or_else}", show::count(session.missing));
         }
         text += "\n";
     }
     if decap.sessions.len() > SESSIONS_SHOWN {
-        text += &format!("    and {} sessions more\n", decap.sessions.len() - SESSIONS_SHOWN);
+        text += &format!("    and {} more sessions\n", decap.sessions.len() - SESSIONS_SHOWN);
     }
     for (reason, packets) in &decap.damaged {
-        text += &format!("    {} left as they are: {reason}\n", show::count(*packets));
+        text += &format!("    {} unchanged: {reason}\n", show::count(*packets));
     }
     for (packets, what) in [
-        (decap.control, "left as they are: control packets of tunnels"),
-        (decap.incomplete, "left as they are: fragments whose rest never came"),
+        (decap.control, "unchanged: control packets of tunnels"),
+        (decap.incomplete, "unchanged: fragments of incomplete datagrams"),
     ] {
         if packets > 0 {
             text += &format!("    {} {what}\n", show::count(packets));
@@ -299,12 +299,12 @@ fn beside(ledger: &Ledger) -> String {
     match ledger.tee {
         Some(copy) if copy.lost > 0 => {
             text += &format!(
-                "  the copy has {} packets and lacks {}: its reader was too slow; the files have them\n",
+                "  the live copy has {} packets and misses {}, because its reader was too slow; the files have all\n",
                 show::count(copy.written),
                 show::count(copy.lost)
             );
         }
-        Some(copy) => text += &format!("  the copy has {} packets\n", show::count(copy.written)),
+        Some(copy) => text += &format!("  the live copy has {} packets\n", show::count(copy.written)),
         None => {}
     }
     if ledger.commands_failed > 0 {
@@ -316,9 +316,11 @@ fn beside(ledger: &Ledger) -> String {
 
 fn ended(ledger: &Ledger) -> String {
     match &ledger.ended_by {
-        Some(Reason::DiskFull) => "  the disk is full: with --dir and --keep-free (or --keep-size) the oldest files would have made room\n".into(),
+        Some(Reason::DiskFull) => {
+            "  the disk is full; --dir with --keep-free or --keep-size would remove the oldest files\n".into()
+        }
         Some(Reason::WriteError(error)) => format!("  writing failed: {error}\n"),
-        Some(Reason::InterfaceGone(name)) => format!("  an interface went away: {name}\n"),
+        Some(Reason::InterfaceGone(name)) => format!("  interface {name} disappeared\n"),
         _ => String::new(),
     }
 }
@@ -349,14 +351,12 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, Place)]) {
         .collect();
     match &plan.read {
         None => println!("lanes      {}", lanes.join(", ")),
-        Some(_) => println!("files      {}, one after the other", sources(plan)),
+        Some(_) => println!("files      {}, in order", sources(plan)),
     }
-    println!("output     {} as {:?}", target(plan), plan.format);
+    println!("output     {} as {}", target(plan), plan.format.extension());
     println!(
         "filter     {}",
-        plan.filter
-            .as_deref()
-            .map_or("none: everything is kept".into(), |text| format!("'{text}', in the kernel"))
+        plan.filter.as_deref().map_or("none".into(), |text| format!("'{text}', in the kernel"))
     );
     explain_tunnels(plan, inner);
     println!(
@@ -372,19 +372,19 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, Place)]) {
         return;
     }
     println!(
-        "ring       {} per interface, {} blocks of {}, handed over after {RETIRE_MS} ms at the latest",
+        "ring       {} per interface, {} blocks of {}, retired after {RETIRE_MS} ms at the latest",
         show::bytes((plan.blocks_per_ring() * plan.block_bytes) as u64),
         plan.blocks_per_ring(),
         show::bytes(plan.block_bytes as u64)
     );
     println!(
-        "buffer     {} in chunks of {}, {} touched before the first packet; on disk after {:?}",
+        "buffer     {} in chunks of {}, {} pre-faulted before the first packet; on disk after {:?}",
         show::bytes((plan.buffers_per_lane() * plan.lanes() * plan.chunk_bytes) as u64),
         show::bytes(plan.chunk_bytes as u64),
         show::bytes(plan.populate_bytes.min(plan.buffer_bytes) as u64),
         plan.flush
     );
-    println!("the disk may stand still, before a packet is lost, for");
+    println!("the disk may stall without packet loss for");
     for (words, rate) in [("1 Gb/s", 1e9), ("10 Gb/s", 10e9)] {
         let (large, small) = (stall_seconds(plan, rate, 1514.0), stall_seconds(plan, rate, 64.0));
         println!("  at {words:<8} {large:>6.1} s of 1514 B frames, {small:>6.1} s of 64 B frames");
@@ -393,8 +393,8 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, Place)]) {
 
 fn explain_tunnels(plan: &CapturePlan, inner: &[(String, Place)]) {
     if let Some(decap) = &plan.decap {
-        let rest = if decap.only { "the rest is dropped" } else { "the rest passes unchanged" };
-        println!("tunnels    {} taken off, {} deep at most; {rest}", decap.kinds, decap.depth);
+        let rest = if decap.only { "other packets are dropped" } else { "other packets pass unchanged" };
+        println!("tunnels    {} removed, at most {} nested; {rest}", decap.kinds, decap.depth);
     }
     if let Some(filter) = &plan.inner {
         println!("inner      '{}'", filter.expression);
@@ -402,7 +402,7 @@ fn explain_tunnels(plan: &CapturePlan, inner: &[(String, Place)]) {
             println!("  {name:<8} {place}");
         }
         if inner.iter().any(|(_, place)| place.hides_gaps()) {
-            println!("  gaps in ERSPAN's sequence numbers are not counted then; --inner-user counts them");
+            println!("  gaps in ERSPAN sequence numbers are not counted; --inner-user counts them");
         }
     }
 }

@@ -24,11 +24,11 @@ pub(super) fn in_words(report: &SendReport) -> String {
         show::bits(report.bits_per_second),
     );
     if let Some(error) = report.pace_error {
-        text += &format!("  pace       {:+.4} % off the mean gap\n", error * 100.0);
+        text += &format!("  pace       {:+.4} % from the mean gap\n", error * 100.0);
     }
     text += &report.lateness.map_or_else(String::new, lateness);
     if report.retried > 0 {
-        text += &format!("  retried    {} times for want of room\n", show::count(report.retried));
+        text += &format!("  retried    {} times because the queue was full\n", show::count(report.retried));
     }
     text
 }
@@ -41,21 +41,21 @@ fn verdict(report: &SendReport) -> String {
 fn conclude(witness: Witness, others: u64, agrees: bool, interrupted: bool) -> String {
     let mut words = vec![
         match witness {
-            Witness::Tap => "by a counting tap",
+            Witness::Tap => "by a packet tap",
             Witness::RxOtherhostDropped => "by rx_otherhost_dropped",
             Witness::TxPackets => "by tx_packets",
-            Witness::Softnet => "by what the stack took in",
+            Witness::Softnet => "by the softnet counters",
         }
         .to_owned(),
     ];
     if others > 0 {
-        words.push(format!("{} of them others'", show::count(others)));
+        words.push(format!("{} of them from other senders", show::count(others)));
     }
     if !agrees {
         words.push("the counts do not agree".to_owned());
     }
     if interrupted {
-        words.push("ended early".to_owned());
+        words.push("interrupted".to_owned());
     }
     words.join(", ")
 }
@@ -85,18 +85,18 @@ pub(super) fn replayed_in_words(report: &ReplayReport) -> String {
     let left_out = report.skipped.too_large + report.skipped.too_short;
     if left_out > 0 {
         text += &format!(
-            "  left out   {}  (larger than the MTU or a page, or cut too short)\n",
+            "  skipped    {}  (larger than the MTU or a page, or truncated too short)\n",
             show::count(left_out)
         );
     }
     if report.starved > 0 {
         text += &format!(
-            "  starved    {} times: frames were not made fast enough\n",
+            "  starved    {} times: frames were not generated fast enough\n",
             show::count(report.starved)
         );
     }
     if let Some(error) = report.pace_error {
-        text += &format!("  pace       {:+.4} % off the time planned\n", error * 100.0);
+        text += &format!("  pace       {:+.4} % from the planned duration\n", error * 100.0);
     }
     text + &report.lateness.map_or_else(String::new, lateness)
 }
@@ -108,7 +108,7 @@ pub(super) fn written_in_words(report: &WriteReport, file: &str) -> String {
          {:.3} s from the first to the last, written in {:.3} s\n",
         show::count(report.intended),
         show::count(report.confirmed),
-        if report.interrupted { "  (ended early)" } else { "" },
+        if report.interrupted { "  (interrupted)" } else { "" },
         show::count(report.bytes),
         report.seconds,
         report.took_seconds,

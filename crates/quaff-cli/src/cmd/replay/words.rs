@@ -51,15 +51,16 @@ fn ways(report: &ReplayReport) -> String {
         if report.interfaces.len() > 1 {
             words = format!("{}: {} by {words}", one.name, show::count(one.sent));
         }
-        for (count, what) in [(one.failed, "refused"), (way.pending, "not given back by the driver")] {
+        for (count, what) in [(one.failed, "refused"), (way.pending, "not returned by the driver")] {
             if count > 0 {
                 words += &format!(", {} {what}", show::count(count));
             }
         }
         if one.enobufs + one.eagain > 0 {
-            words += &format!(", {} times no room", show::count(one.enobufs + one.eagain));
+            words +=
+                &format!(", {} retries because the queue was full", show::count(one.enobufs + one.eagain));
         }
-        text += &format!("  way        {words}\n");
+        text += &format!("  backend    {words}\n");
     }
     if let Some(why) = &report.why {
         text += &format!("             ({why})\n");
@@ -71,15 +72,15 @@ fn ways(report: &ReplayReport) -> String {
 fn left_out(report: &ReplayReport) -> String {
     let feed = &report.feed;
     let parts = [
-        (feed.excluded, "left out by their number"),
-        (feed.link_type, "no Ethernet frames"),
+        (feed.excluded, "excluded"),
+        (feed.link_type, "not Ethernet"),
         (report.skipped.too_large, "larger than the MTU or a page"),
         (report.skipped.too_short, "without an Ethernet header"),
-        (feed.cut, "cut when captured, and sent so"),
-        (feed.rewritten.cut_dropped, "cut when captured, and left out"),
+        (feed.cut, "truncated by the capture, sent as they are"),
+        (feed.rewritten.cut_dropped, "truncated by the capture, skipped"),
         (feed.rewritten.mtu_skipped, "longer than the MTU"),
-        (feed.rewritten.mtu_cut, "cut to the MTU"),
-        (feed.rewritten.unstamped, "without room for a stamp"),
+        (feed.rewritten.mtu_cut, "truncated to the MTU"),
+        (feed.rewritten.unstamped, "without room for a probe header"),
     ];
     let mut words: Vec<_> = parts
         .into_iter()
@@ -100,7 +101,7 @@ fn loops(report: &ReplayReport) -> String {
 fn pace(report: &ReplayReport) -> String {
     let mut text = String::new();
     if let Some(error) = report.pace_error {
-        text += &format!("  pace       {:+.4} % off the time planned\n", error * 100.0);
+        text += &format!("  pace       {:+.4} % from the planned duration\n", error * 100.0);
     }
     if let Some(late) = report.lateness {
         let [mean, p50, p99, max] = [late.mean_ns, late.p50_ns, late.p99_ns, late.max_ns].map(show::span_ns);
@@ -122,24 +123,26 @@ fn pace(report: &ReplayReport) -> String {
 fn verdict(report: &ReplayReport) -> String {
     let mut words = vec![
         match report.witness {
-            Witness::Tap => "by a counting tap",
+            Witness::Tap => "by a packet tap",
             Witness::RxOtherhostDropped => "by rx_otherhost_dropped",
             Witness::TxPackets => "by tx_packets",
-            Witness::Softnet => "by what the stack took in",
+            Witness::Softnet => "by the softnet counters",
         }
         .to_owned(),
     ];
     if report.others() > 0 {
-        words.push(format!("{} of them others'", show::count(report.others())));
+        words.push(format!("{} of them from other senders", show::count(report.others())));
     }
     if report.confirmed < report.sent || !report.interrupted && report.sent != report.intended {
         words.push("the counts do not agree".to_owned());
     }
     if report.confirmed == 0 && report.sent > 0 && report.via == ReplayVia::XdpRedirect {
-        words.push("a veth's other end takes XDP frames only with NAPI: ethtool -K PEER gro on".to_owned());
+        words.push(
+            "the other end of a veth receives XDP frames only with NAPI: ethtool -K PEER gro on".to_owned(),
+        );
     }
     if report.interrupted {
-        words.push("ended early".to_owned());
+        words.push("interrupted".to_owned());
     }
     words.join(", ")
 }

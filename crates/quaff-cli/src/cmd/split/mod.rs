@@ -24,7 +24,7 @@ const SAME_SIGNAL: Duration = Duration::from_millis(100);
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = args.split_plan()?.validate()?;
     if plan.takes_stdout() && std::io::stdout().is_terminal() {
-        anyhow::bail!("stdout is a terminal, and packets are not text: give a file to -w, or a pipe");
+        anyhow::bail!("stdout is a terminal: name a file with -w, or use a pipe");
     }
     let mut wanted = vec![Signal::SIGINT, Signal::SIGTERM];
     if !is_ignored(Signal::SIGHUP) {
@@ -109,8 +109,8 @@ fn tell(split: &Split, here: &mut [bool]) {
         if is_here != *was_here {
             *was_here = is_here;
             say(&match is_here {
-                true => format!("quaff: {name} is back, and has its share again"),
-                false => format!("quaff: {name} has gone away; the others take its share"),
+                true => format!("quaff: {name} is back and takes its flows again"),
+                false => format!("quaff: {name} is down; the other members take its flows"),
             });
         }
     }

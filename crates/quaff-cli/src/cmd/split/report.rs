@@ -56,7 +56,7 @@ fn words(report: &Report, is_dry: bool) -> String {
         text += &format!("  {prefix}{note}\n");
     }
     for damage in report.input.iter().flat_map(|input| &input.damages) {
-        text += &format!("  DAMAGED: {damage}; what came before it is sorted\n");
+        text += &format!("  DAMAGED: {damage}; the packets before it are split\n");
     }
     if let Some(failure) = &report.failure {
         text += &format!("  FAILED: {failure}\n");
@@ -104,12 +104,11 @@ fn short(name: &str) -> String {
 
 fn balance_words(report: &Report) -> String {
     let (packets, bytes) = (report.jain_packets, report.jain_bytes);
-    let mut text =
-        format!("  even to {packets:.3} in packets, {bytes:.3} in bytes (Jain's index: 1 is even)\n");
+    let mut text = format!("  Jain's index {packets:.3} of packets, {bytes:.3} of bytes (1 is even)\n");
     let at_least = if report.conversations_exact { "" } else { "about " };
     text += &format!("  {at_least}{} conversations\n", show::count(report.conversations));
     if let Some(largest) = &report.largest {
-        text += &format!("  the largest: {}\n", largest_words(largest));
+        text += &format!("  largest: {}\n", largest_words(largest));
     }
     let busiest = |at: usize| {
         let of = |member: &MemberReport| member.peaks.get(at).map_or(0.0, |peak| peak.bits_per_second);
@@ -138,7 +137,7 @@ fn largest_words(largest: &Largest) -> String {
 
 fn peak_words(all: &PeakReport, member: &PeakReport, name: &str) -> String {
     format!(
-        "  busiest {}: {} in all, {} of it at most at one, {name}\n",
+        "  busiest {}: {} in total, at most {} at one member, {name}\n",
         show::span_ns((all.window_seconds * 1e9) as u64),
         show::bits(all.bits_per_second),
         show::bits(member.bits_per_second),
@@ -149,14 +148,14 @@ fn skipped_words(report: &Report) -> String {
     let skipped = &report.skipped_by;
     let mut text = String::new();
     for (packets, what) in [
-        (skipped.nic_dropped, "LOST: the interface had no room"),
-        (skipped.kernel_dropped, "LOST: the kernel's ring had no room"),
-        (skipped.lost, "LOST: a member was too slow, or could not take them"),
-        (skipped.after_close, "LOST on their way to a member that had just gone"),
+        (skipped.nic_dropped, "LOST: the interface dropped them"),
+        (skipped.kernel_dropped, "LOST: the kernel's ring was full"),
+        (skipped.lost, "LOST: a member was too slow or failed"),
+        (skipped.after_close, "LOST on the way to a member that had just failed"),
         (skipped.unsendable, "not sent: larger than the interface's MTU allows"),
-        (skipped.unsuited, "of a link type that the output cannot hold beside the others"),
-        (skipped.filtered, "kept out by the filter"),
-        (skipped.after_count, "came after the end"),
+        (skipped.unsuited, "dropped: pcap holds a single link type"),
+        (skipped.filtered, "rejected by the filter"),
+        (skipped.after_count, "arrived after the end"),
     ] {
         if packets > 0 {
             text += &format!("  {} {what}\n", show::count(packets));
@@ -173,12 +172,12 @@ fn gone_words(member: &MemberReport) -> String {
     };
     match &member.gone {
         None => exit,
-        Some(Reason::OutputClosed) => format!("  {name} went away: its reader had ended\n{exit}"),
-        Some(Reason::DiskFull) => format!("  {name} went away: its disk is full\n{exit}"),
+        Some(Reason::OutputClosed) => format!("  {name} ended: its reader exited\n{exit}"),
+        Some(Reason::DiskFull) => format!("  {name} ended: its disk is full\n{exit}"),
         Some(Reason::WriteError(error) | Reason::Failed(error)) => {
             format!("  {name} FAILED: {error}\n{exit}")
         }
-        Some(other) => format!("  {name} went away: {other:?}\n{exit}"),
+        Some(other) => format!("  {name} ended: {other:?}\n{exit}"),
     }
 }
 

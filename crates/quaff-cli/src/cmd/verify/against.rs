@@ -7,7 +7,7 @@ use std::io::{Result, Write};
 
 pub(super) fn print(out: &mut impl Write, report: &Matched) -> Result<()> {
     let frames = show::count(report.received);
-    verdict(out, &report.reasons, &format!("{frames} frames, none missing, none altered, none twice"))?;
+    verdict(out, &report.reasons, &format!("{frames} frames, none missing, altered or duplicate"))?;
     let sent = if report.sent == report.in_file {
         String::new()
     } else {
@@ -20,7 +20,7 @@ pub(super) fn print(out: &mut impl Write, report: &Matched) -> Result<()> {
     row(out, "duplicates", report.duplicates, "")?;
     row(out, "reordered", report.reordered, &late_words(&report.late))?;
     if report.surplus > 0 {
-        row(out, "surplus", report.surplus, "not expected to be sent")?;
+        row(out, "surplus", report.surplus, "beyond the expected number")?;
     }
     row(out, "extra", report.extra, "")?;
     if report.spacing_error_ns.count > 0 {
@@ -48,13 +48,13 @@ fn gap_words(gaps: &Gaps) -> String {
 fn late_words(late: &Quantiles) -> String {
     match late.count {
         0 => String::new(),
-        _ => format!("late by {} places (p50), {} at most", show::count(late.p50), show::count(late.max)),
+        _ => format!("late by {} positions (p50), {} at most", show::count(late.p50), show::count(late.max)),
     }
 }
 
 fn timing_words(error: &Quantiles) -> String {
     format!(
-        "the time between frames differs from the file's by {} (p50), {} (p99), {} at most",
+        "gaps between frames differ from the file's by {} (p50), {} (p99), {} at most",
         show::span_ns(error.p50),
         show::span_ns(error.p99),
         show::span_ns(error.max),

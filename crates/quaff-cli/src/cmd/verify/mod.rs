@@ -1,4 +1,4 @@
-//! `quaff verify`: is this capture complete?
+//! `quaff verify`: checks whether a capture is complete.
 
 mod against;
 
@@ -115,17 +115,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let checking = std::thread::spawn(work);
     while !checking.is_finished() {
         if signals.next(Duration::from_millis(50))?.is_some() {
-            // Twice: whoever asks does not want to wait for the end of the file either.
+            // A second signal ends it without waiting for the end of the file.
             if stop.raised() {
                 return Ok(Exit::Failed);
             }
             stop.raise(Reason::Signal);
         }
     }
-    checking.join().map_err(|_| anyhow::anyhow!("a defect of quaff: the reading panicked"))?
+    checking.join().map_err(|_| anyhow::anyhow!("internal error: the reader panicked"))?
 }
 
-/// Reads `files`, and prints what there is to say of them.
+/// Verifies `files` and prints the result.
 pub(crate) fn check(files: &[PathBuf], options: Options, json: bool) -> anyhow::Result<Exit> {
     let bar = bar(files);
     let report = verify::verify(files, options, |progress| tick(&bar, progress));
@@ -135,7 +135,7 @@ pub(crate) fn check(files: &[PathBuf], options: Options, json: bool) -> anyhow::
     Ok(conclude(report.complete, report.unreadable, report.error.as_deref()))
 }
 
-/// Sets `files` against those that were sent, and prints what there is to say of them.
+/// Compares `files` with those that were sent and prints the result.
 fn compare(sent: &[PathBuf], files: &[PathBuf], options: Against, json: bool) -> anyhow::Result<Exit> {
     let bar = bar(&[sent, files].concat());
     let report: Matched = verify::against::against(sent, files, options, |progress| tick(&bar, progress));
@@ -158,7 +158,7 @@ fn tell(
         words(&mut out)
     };
     match printed {
-        // Nobody reads on: that is their success.
+        // The reader closed the pipe, which is not an error.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
@@ -204,7 +204,7 @@ fn verdict(out: &mut impl Write, reasons: &[String], complete: &str) -> std::io:
 
 fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     let frames = show::count(report.received);
-    let complete = format!("{frames} frames, none missing, none twice, none damaged");
+    let complete = format!("{frames} frames, none missing, duplicate or damaged");
     verdict(out, &report.reasons, &complete)?;
     if report.frames == 0 {
         return Ok(());
@@ -220,7 +220,7 @@ fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     row(out, "duplicates", report.duplicates, "")?;
     row(out, "reordered", report.reordered, "")?;
     row(out, "corrupt", report.corrupt, "")?;
-    row(out, "not stamped", report.foreign, "")?;
+    row(out, "unnumbered", report.foreign, "")?;
     print_streams(out, report)?;
     if let Some(end) = report.end {
         line(out, "end", end_words(end))?;
@@ -261,7 +261,7 @@ fn gap_words(gap: &Gap, many: bool) -> String {
         }
         (None, Some(after)) => {
             format!(
-                "before {}, when the first frame came (if older files were pruned: --from-first)",
+                "before {}, the time of the first frame (--from-first if older files were removed)",
                 show::time_ns(after)
             )
         }
@@ -284,7 +284,7 @@ fn print_streams(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     }
     match report.streams.len().saturating_sub(SHOWN_MAX) {
         0 => Ok(()),
-        more => line(out, "  …", &format!("and {more} streams more; --json has them all")),
+        more => line(out, "  …", &format!("and {more} more streams; --json lists all")),
     }
 }
 
@@ -292,14 +292,14 @@ fn end_words(end: End) -> &'static str {
     match end {
         End::Seen => "the last frame was received",
         End::Open => "open: the generator had no planned end",
-        End::Missing => "MISSING: the stream went on, and its last frame was not received",
+        End::Missing => "MISSING: the last frame of the stream was not received",
     }
 }
 
 fn ledger_words(ledger: Option<&Ledger>) -> String {
-    let Some(ledger) = ledger else { return "none: the files do not speak of drops".into() };
+    let Some(ledger) = ledger else { return "none: the files record no drop counts".into() };
     if !ledger.consistent {
-        return "CONTRADICTS the files, see above".into();
+        return "CONTRADICTS the frames, see above".into();
     }
     let places = [("interface", ledger.ifdrop), ("kernel", ledger.osdrop), ("buffer", ledger.undelivered)];
     let places = places.iter().filter(|(_, drops)| *drops > 0);
@@ -308,22 +308,25 @@ fn ledger_words(ledger: Option<&Ledger>) -> String {
     let drops = show::count(ledger.recorded_drops);
     let mut words = match (ledger.recorded_drops, ledger.unexplained) {
         (0, 0) => "agrees: no drops recorded, and nothing is missing".into(),
-        (_, 0) => format!("agrees: {drops} drops recorded ({}), and so many are missing", places.join(", ")),
-        (0, more) => format!("knows of no drops; {} frames are missing", show::count(more.unsigned_abs())),
+        (_, 0) => {
+            format!("agrees: {drops} drops recorded ({}), and as many frames are missing", places.join(", "))
+        }
+        (0, more) => format!("records no drops; {} frames are missing", show::count(more.unsigned_abs())),
         (_, more) if more > 0 => {
             let more = show::count(more.unsigned_abs());
-            format!("{drops} drops recorded ({}); {more} frames more are missing", places.join(", "))
+            format!("{drops} drops recorded ({}); {more} more frames are missing", places.join(", "))
         }
         (_, fewer) => {
             let fewer = show::count(fewer.unsigned_abs());
             format!(
-                "{drops} drops recorded ({}); {fewer} of them behind the last frame, or not stamped",
+                "{drops} drops recorded ({}); {fewer} of them after the last frame, or without a probe header",
                 places.join(", ")
             )
         }
     };
     if ledger.frames_behind > 0 {
-        words += &format!("; it ends {} frames before the file does", show::count(ledger.frames_behind));
+        words +=
+            &format!("; it ends {} frames before the end of the file", show::count(ledger.frames_behind));
     }
     words
 }
