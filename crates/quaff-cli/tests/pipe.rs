@@ -333,9 +333,9 @@ fn what_cannot_be_is_refused() {
         (&["--rotate-size", "1M"], "--dir"),
         (&["--dir", "/tmp", "--rotate-size", "1K"], "--rotate-size must be at least 64K"),
         (&["--dir", "/tmp", "--name", "a/b"], "--name"),
-        (&["--cpu", "1"], "two cores are needed"),
+        (&["--cpu", "1"], "expected two cores"),
         (&["--cpu", "1000,1001"], "core 1000"),
-        (&["--size", "1000T"], "--size"),
+        (&["--size", "1000T"], "--buffer"),
     ] {
         let done = Command::new(QUAFF).arg("pipe").args(args).stdin(Stdio::null()).output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
