@@ -50,7 +50,7 @@ impl Buffer {
         // SAFETY: as above; MADV_POPULATE_WRITE (Linux 5.14) faults pages in and keeps contents.
         match unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_POPULATE_WRITE) } {
             0 => Ok(()),
-            _ => Err(Error::last(tried()).advise("use a smaller ring or buffer")),
+            _ => Err(Error::last(tried()).advise("use a smaller `ring` or `buffer`")),
         }
     }
 

@@ -51,7 +51,7 @@ pub enum PlanError {
     Empty,
     #[error("what comes from a pipe can be sent again only when all of it fits into memory")]
     Again,
-    #[error("two interfaces are sent by from user space; leave --via out, or choose another")]
+    #[error("two output interfaces need a user-space `via`: omit it or choose another")]
     TwoInterfaces,
     #[error("{interface} cannot be both interfaces")]
     SameInterface { interface: String },

@@ -85,16 +85,16 @@ impl DirPlan {
         let dir = self;
         let refuse = |words: &str| Err(Error::Plan(words.to_owned()));
         if dir.rotate_time.is_some_and(|time| time < Duration::from_secs(1)) {
-            return refuse("rotate-time must be at least 1s");
+            return refuse("`rotate-time` must be at least 1s");
         }
         if dir.retention.files.is_some_and(|files| files < 2) {
-            return refuse("keep-files must be at least 2: the file being written counts");
+            return refuse("`keep-files` must be at least 2: the file being written counts");
         }
         if dir.wrap && dir.retention.files.is_none() {
-            return refuse("wrap needs keep-files: numbers restart after that many files");
+            return refuse("`wrap` needs `keep-files`: numbers restart after that many files");
         }
         if dir.retention.free_percent.is_some_and(|percent| !(0.0..100.0).contains(&percent)) {
-            return refuse("keep-free must be a percentage below 100");
+            return refuse("`keep-free` must be a percentage below 100");
         }
         if dir.rotate_bytes.is_none() && dir.rotate_time.is_none() {
             // Retention needs files that can be removed: an eighth of `keep-size`, or 1 GiB.
@@ -108,11 +108,11 @@ impl DirPlan {
         if let (Some(keep), Some(rotate)) = (dir.retention.bytes, dir.rotate_bytes)
             && keep < 2 * rotate
         {
-            return refuse("keep-size must hold at least two files: raise it, or lower rotate-size");
+            return refuse("`keep-size` must hold at least two files: raise it, or lower `rotate-size`");
         }
         let rotate = dir.rotate_bytes.unwrap_or(u64::MAX);
         if rotate < ROTATE_BYTES_MIN {
-            return refuse("rotate-size must be at least 2M");
+            return refuse("`rotate-size` must be at least 2M");
         }
         let most = (rotate / CHUNKS_PER_FILE).min(chunk_bytes as u64) as usize;
         Ok((most / CHUNK_BYTES_MIN * CHUNK_BYTES_MIN).max(CHUNK_BYTES_MIN))

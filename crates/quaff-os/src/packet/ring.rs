@@ -68,7 +68,8 @@ impl RxRing {
         socket::set_time_source(&fd, name, plan.time_source)?;
         socket::set_ring(&fd, &request(plan)).map_err(|error| {
             let size = plan.block_bytes * plan.block_count;
-            error.advise(format!("the kernel cannot allocate {} MiB for it; use a smaller ring", size >> 20))
+            error
+                .advise(format!("the kernel cannot allocate {} MiB for it; use a smaller `ring`", size >> 20))
         })?;
         let map = map(&fd, plan.block_bytes * plan.block_count)?;
         let ring = Self { fd, map, block_bytes: plan.block_bytes, block_count: plan.block_count, current: 0 };

@@ -188,7 +188,7 @@ fn refuse_own_output(read: &ReadPlan, output: &Output) -> Result<()> {
             };
             if dir.retention.is_any() && read.files.iter().any(is_in) {
                 return Err(Error::Plan(format!(
-                    "{} holds files that are read: what may stay there would remove them; give another --dir",
+                    "{} holds input files, which retention would remove; choose another `dir`",
                     dir.dir.display()
                 )));
             }
@@ -207,7 +207,7 @@ fn refuse_followed_pipe(read: &ReadPlan) -> Result<()> {
         |path: &PathBuf| path.as_os_str() != "-" && path.metadata().is_ok_and(|meta| meta.is_file());
     match read.files.iter().find(|path| read.follow && !is_file(path)) {
         Some(path) => {
-            Err(Error::Plan(format!("--follow is for files; {} is read to its end anyway", path.display())))
+            Err(Error::Plan(format!("`follow` applies to files only, and {} is not a file", path.display())))
         }
         None => Ok(()),
     }
@@ -231,7 +231,7 @@ pub(crate) fn kind_of(link: &Link) -> linktype::LinkType {
 fn gap_note(filter: &KernelFilter) -> Option<String> {
     let is_hidden = filter.inner.as_ref().is_some_and(Place::hides_gaps);
     is_hidden.then(|| {
-        "gaps in ERSPAN's sequence numbers are not counted: the kernel keeps packets out; --inner-user counts them"
+        "gaps in ERSPAN sequence numbers are not counted, because the kernel filters packets; `inner-user` counts them"
             .to_owned()
     })
 }
