@@ -4,8 +4,11 @@
 //! with one header in front, so that `ethernet(&[], 0x0800, &ipv4(…, &gre(…, &frame)))` reads as
 //! the packet lies on the wire. Checksums of IPv4 are right; those of UDP and GRE are 0, which
 //! means that there is none. Nothing is checked: a broken packet is built by giving broken values.
+//! [`captures`] makes whole files, for a clone that has no real captures beside it.
 
 #![forbid(unsafe_code)]
+
+pub mod captures;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -342,8 +342,7 @@ fn kernel_user_space_and_tcpdump_agree() {
 
 /// The packets of the captures with tunnels, as far as they begin with Ethernet.
 fn captured() -> Vec<Vec<u8>> {
-    let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let dir = std::env::var_os("QUAFF_CAPTURES").map_or(beside, Into::into).join("tunnels");
+    let dir = quaff_testpackets::captures::folder().join("tunnels");
     let mut packets = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let Ok(mut file) = quaff_file::read::CaptureFile::open(&entry.path()) else { continue };
@@ -362,8 +361,8 @@ fn captured() -> Vec<Vec<u8>> {
 fn they_agree_on_real_tunnels() {
     let test = "they_agree_on_real_tunnels";
     let packets = captured();
-    if packets.is_empty() || Command::new("tcpdump").arg("--version").output().is_err() {
-        return skip(test, "there are no captures with tunnels (QUAFF_CAPTURES says where), or no tcpdump");
+    if Command::new("tcpdump").arg("--version").output().is_err() {
+        return skip(test, "tcpdump is not installed");
     }
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let mut seen = Seen::default();
