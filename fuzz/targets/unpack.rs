@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff_file::read::unpack::{Failure, MAGIC_BYTES, Packing, Unpack};
+use quaff_file::read::decompress::{Failure, MAGIC_BYTES, Compression, Decompressor};
 use quaff_os::mem::Buffer;
 use std::io::{self, Read};
 
@@ -29,19 +29,19 @@ impl Read for Pieces {
 }
 
 /// What is in it, and whether it is whole; `None` where there was more than is asked for.
-fn unpack(packing: Packing, bytes: &[u8], size: usize, room: usize) -> Option<(Vec<u8>, bool)> {
+fn unpack(compression: Compression, bytes: &[u8], size: usize, room: usize) -> Option<(Vec<u8>, bool)> {
     let mut buffer = Buffer::new(4096).expect("memory");
     buffer[..MAGIC_BYTES].copy_from_slice(&bytes[..MAGIC_BYTES]);
     let input = Pieces { bytes: bytes.to_vec(), at: MAGIC_BYTES, size };
-    let mut unpack = Unpack::new(packing, Box::new(input), buffer, MAGIC_BYTES).expect("a decompressor");
+    let mut unpack = Decompressor::new(compression, Box::new(input), buffer, MAGIC_BYTES).expect("a decompressor");
     let (mut all, mut out) = (Vec::new(), vec![0; room]);
     while all.len() < BYTES_MAX {
         match unpack.read(&mut out) {
             Ok(0) => return Some((all, true)),
             Ok(count) => all.extend_from_slice(&out[..count]),
             Err(Failure::Os(error)) => panic!("{error}"),
-            Err(Failure::Torn(torn)) => {
-                assert!(torn.offset <= bytes.len() as u64);
+            Err(Failure::Corrupt(corruption)) => {
+                assert!(corruption.$1 <= bytes.len() as u64);
                 return Some((all, false));
             }
         }
@@ -53,9 +53,9 @@ fuzz_target!(|input: (u8, u8, u16, &[u8])| {
     let (kind, size, room, body) = input;
     let magic = [[0x1F, 0x8B, 8, 0], [0x28, 0xB5, 0x2F, 0xFD], [4, 0x22, 0x4D, 0x18], [2, 0x21, 0x4C, 0x18]];
     let bytes = [&magic[usize::from(kind) % magic.len()], body].concat();
-    let packing = Packing::of(&bytes).expect("it has its magic");
-    let whole = unpack(packing, &bytes, usize::MAX, 1 << 16);
-    let pieces = unpack(packing, &bytes, usize::from(size).max(1), usize::from(room).max(1));
+    let compression = Compression::of(&bytes).expect("magic bytes");
+    let whole = unpack(compression, &bytes, usize::MAX, 1 << 16);
+    let pieces = unpack(compression, &bytes, usize::from(size).max(1), usize::from(room).max(1));
     if let (Some(whole), Some(pieces)) = (whole, pieces) {
         assert_eq!(pieces, whole);
     }

@@ -34,6 +34,11 @@ impl Error {
     }
 }
 
+/// Returns `true` for ENOSPC and EDQUOT.
+pub(crate) fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+}
+
 fn advice(errno: &std::io::Error) -> &'static str {
     match errno.kind() {
         std::io::ErrorKind::NotFound => "; create the folder first",

@@ -8,7 +8,7 @@
 //!   of a copy: written + lost_on_disk = tee.written + tee.lost + tee.after_close
 //! ```
 
-use quaff_file::read::Jumps;
+use quaff_file::read::SkippedBytes;
 use quaff_file::tally::{CopyTally, WriterTally};
 use quaff_os::stop::Reason;
 use serde::Serialize;
@@ -130,7 +130,7 @@ pub struct InputTally {
     /// What kept files from being read to their ends.
     pub damages: Vec<String>,
     /// What was jumped over by `--salvage`.
-    pub jumps: Jumps,
+    pub jumps: SkippedBytes,
     /// Packets that the files say were dropped when they were captured (`epb_dropcount`). No loss of
     /// ours, and in none of the sums.
     pub recorded_drops: u64,

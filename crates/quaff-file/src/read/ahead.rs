@@ -1,12 +1,11 @@
-//! A thread that reads a file ahead of its decoder, into a few buffers that go round, and unpacks it
-//! on the way if it is compressed.
+//! A thread that reads a file ahead of its decoder into a few reused buffers, and decompresses it.
 //!
-//! It knows bytes, not packets. When the decoder is the slower one the thread waits for a buffer to
-//! come back, so memory stays at [`PIECES`] buffers whatever the file.
+//! It never looks at packets. A slow decoder makes the thread wait for a free buffer, so memory stays at
+//! [`BUFFERS`] buffers.
 
-use super::capture_file::Options;
+use super::Options;
+use super::decompress::{Compression, Decompressor, Failure, MAGIC_BYTES};
 use super::input::Input;
-use super::unpack::{Failure, MAGIC_BYTES, Packing, Unpack};
 use quaff_os::mem::Buffer;
 use quaff_os::{Result, Try};
 use std::io::Read;
@@ -16,143 +15,142 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// One is decoded, one is read, and two take up the unevenness of both.
-const PIECES: usize = 4;
-/// As the capture writes them; a disk gives its full speed for reads of this size.
-const PIECE_BYTES: usize = 4 << 20;
+/// One is decoded, one is read, and two absorb the variation of both.
+const BUFFERS: usize = 4;
+/// Size of a buffer: disks reach full speed with reads of this size.
+const BUFFER_BYTES: usize = 4 << 20;
 
 /// A part of the file: the first `bytes` of the buffer.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct Part {
     buffer: Buffer,
     bytes: usize,
 }
 
-/// What comes of waiting for a part.
+/// The result of waiting for a part.
 #[derive(Debug)]
 pub(super) enum Next {
-    Piece(Piece),
-    /// Nothing within the time given.
+    Part(Part),
+    /// The wait timed out.
     Idle,
     End,
 }
 
-/// The far end of the reading thread.
+/// The decoder's end of the reading thread.
 #[derive(Debug)]
 pub(super) struct ReadAhead {
-    full: Receiver<Result<Piece, Failure>>,
+    full: Receiver<Result<Part, Failure>>,
     empty: SyncSender<Buffer>,
-    seen: Arc<Seen>,
+    state: Arc<FileState>,
 }
 
-/// What the thread says about the file.
+/// The thread's state, for the decoder.
 #[derive(Debug, Default)]
-struct Seen {
-    /// How it is packed, plus one; 0 is not at all.
-    packing: AtomicU64,
-    /// Bytes of the compressed file used so far.
+struct FileState {
+    /// The [`Compression`] plus one; 0 is none.
+    compression: AtomicU64,
+    /// Compressed bytes used so far.
     offset: AtomicU64,
 }
 
-/// What fills buffers.
+/// The source of the thread's bytes.
 enum Feed {
-    /// Nothing of it has been seen yet.
+    /// Before the first read.
     New(Input),
     Plain(Input),
-    Packed(Unpack),
+    Compressed(Decompressor),
     Over,
 }
 
-impl Piece {
+impl Part {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.buffer[..self.bytes]
     }
 }
 
 impl ReadAhead {
-    /// Opens `path`, `-` for standard input, and begins to read. Also gives the size, where the file
-    /// has one.
+    /// Opens `path`, `-` for standard input, and begins to read. Also returns the size, if known.
     pub(super) fn open(path: &Path, options: &Options) -> Result<(Self, Option<u64>)> {
         let (input, size) = Input::open(path, options)?;
-        let (empty, to_fill) = sync_channel(PIECES);
-        let (filled, full) = sync_channel(PIECES);
-        for _ in 0..PIECES {
-            empty.try_send(Buffer::new(PIECE_BYTES)?).ok();
+        let (empty, to_fill) = sync_channel(BUFFERS);
+        let (filled, full) = sync_channel(BUFFERS);
+        for _ in 0..BUFFERS {
+            empty.try_send(Buffer::new(BUFFER_BYTES)?).ok();
         }
-        let seen = Arc::new(Seen::default());
-        let told = seen.clone();
+        let state = Arc::new(FileState::default());
+        let thread_state = state.clone();
         std::thread::Builder::new()
             .name("read ahead".into())
-            .spawn(move || run(input, &to_fill, &filled, &told))
+            .spawn(move || run(input, &to_fill, &filled, &thread_state))
             .trying(|| format!("start a thread that reads {}", path.display()))?;
-        Ok((Self { full, empty, seen }, size))
+        Ok((Self { full, empty, state }, size))
     }
 
-    /// The next part of the file. Waits for it, at most `wait`.
+    /// Returns the next part of the file; waits at most `wait`.
     pub(super) fn next(&self, wait: Option<Duration>) -> Result<Next, Failure> {
         let received = match wait {
             Some(wait) => self.full.recv_timeout(wait),
             None => self.full.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match received {
-            Ok(piece) => piece.map(Next::Piece),
+            Ok(part) => part.map(Next::Part),
             Err(RecvTimeoutError::Timeout) => Ok(Next::Idle),
             Err(RecvTimeoutError::Disconnected) => Ok(Next::End),
         }
     }
 
-    /// Gives a part back, so that its memory is filled again.
-    pub(super) fn give_back(&self, piece: Piece) {
-        // After the end of the file nobody wants it.
-        self.empty.send(piece.buffer).ok();
+    /// Returns the buffer of a part to the thread.
+    pub(super) fn recycle(&self, part: Part) {
+        // Fails after the end of the file, when the thread has ended.
+        self.empty.send(part.buffer).ok();
     }
 
-    /// The name of how the file is packed, once its first part is there.
-    pub(super) fn packing(&self) -> Option<&'static str> {
-        let all = [Packing::Gzip, Packing::Zstd, Packing::Lz4];
-        let place = self.seen.packing.load(Ordering::Relaxed).checked_sub(1)?;
-        all.get(place as usize).map(|packing| packing.name())
+    /// Returns the name of the compression, once the first part has been read.
+    pub(super) fn compression(&self) -> Option<&'static str> {
+        let all = [Compression::Gzip, Compression::Zstd, Compression::Lz4];
+        let place = self.state.compression.load(Ordering::Relaxed).checked_sub(1)?;
+        all.get(place as usize).map(|compression| compression.name())
     }
 
-    /// Bytes of the compressed file used so far.
-    pub(super) fn packed_offset(&self) -> u64 {
-        self.seen.offset.load(Ordering::Relaxed)
+    /// Returns the number of compressed bytes used so far.
+    pub(super) fn compressed_offset(&self) -> u64 {
+        self.state.offset.load(Ordering::Relaxed)
     }
 }
 
-/// The thread: ends with the file, with an error, or when the other end is gone.
-fn run(input: Input, empty: &Receiver<Buffer>, full: &SyncSender<Result<Piece, Failure>>, seen: &Seen) {
+/// The thread: ends with the file, at an error, or when [`ReadAhead`] is dropped.
+fn run(input: Input, empty: &Receiver<Buffer>, full: &SyncSender<Result<Part, Failure>>, state: &FileState) {
     let mut feed = Feed::New(input);
-    let mut fresh = PIECES;
+    let mut fresh = BUFFERS;
     while let Ok(buffer) = empty.recv() {
         if fresh > 0 {
             fresh -= 1;
-            // Huge pages are faster to fill, and the file is read without them too.
+            // Huge pages are faster but not required.
             buffer.populate().ok();
         }
-        let piece = match feed.fill(buffer, seen) {
-            Ok(Some(piece)) => Ok(piece),
-            Ok(None) if matches!(feed, Feed::Packed(_)) => continue,
+        let part = match feed.fill(buffer, state) {
+            Ok(Some(part)) => Ok(part),
+            Ok(None) if matches!(feed, Feed::Compressed(_)) => continue,
             Ok(None) => return,
             Err(failure) => Err(failure),
         };
-        let failed = piece.is_err();
-        if full.send(piece).is_err() || failed {
+        let failed = part.is_err();
+        if full.send(part).is_err() || failed {
             return;
         }
     }
 }
 
 impl Feed {
-    /// Fills a buffer. `None` at the end, when it is [`Feed::Over`], and when the buffer was needed for
-    /// something else.
-    fn fill(&mut self, mut buffer: Buffer, seen: &Seen) -> Result<Option<Piece>, Failure> {
+    /// Fills a buffer. `None` at the end, where it becomes [`Feed::Over`], and when the buffer was used for
+    /// compressed bytes.
+    fn fill(&mut self, mut buffer: Buffer, state: &FileState) -> Result<Option<Part>, Failure> {
         let bytes = match self {
-            Self::New(_) => return self.begin(buffer, seen),
+            Self::New(_) => return self.begin(buffer, state),
             Self::Plain(input) => input.read(&mut buffer).map_err(Failure::Os)?,
-            Self::Packed(unpack) => {
-                let bytes = unpack.read(&mut buffer)?;
-                seen.offset.store(unpack.offset(), Ordering::Relaxed);
+            Self::Compressed(decompressor) => {
+                let bytes = decompressor.read(&mut buffer)?;
+                state.offset.store(decompressor.offset(), Ordering::Relaxed);
                 bytes
             }
             Self::Over => 0,
@@ -161,31 +159,31 @@ impl Feed {
             *self = Self::Over;
             return Ok(None);
         }
-        Ok(Some(Piece { buffer, bytes }))
+        Ok(Some(Part { buffer, bytes }))
     }
 
-    /// Looks at the first bytes. The buffer becomes the first part, or holds what is to be unpacked.
-    fn begin(&mut self, mut buffer: Buffer, seen: &Seen) -> Result<Option<Piece>, Failure> {
+    /// Detects compression. The buffer becomes the first part, or the buffer of compressed bytes.
+    fn begin(&mut self, mut buffer: Buffer, state: &FileState) -> Result<Option<Part>, Failure> {
         let Self::New(mut input) = std::mem::replace(self, Self::Over) else { return Ok(None) };
         let mut bytes = 0;
-        // A pipe may give them one by one.
+        // A pipe may return single bytes.
         while bytes < MAGIC_BYTES {
             match input.read(&mut buffer[bytes..]).map_err(Failure::Os)? {
                 0 => break,
                 more => bytes += more,
             }
         }
-        match Packing::of(&buffer[..bytes]) {
-            Some(packing) => {
-                seen.packing.store(packing as u64 + 1, Ordering::Relaxed);
-                let unpack = Unpack::new(packing, Box::new(input), buffer, bytes);
-                *self = Self::Packed(unpack.map_err(Failure::Os)?);
+        match Compression::of(&buffer[..bytes]) {
+            Some(compression) => {
+                state.compression.store(compression as u64 + 1, Ordering::Relaxed);
+                let decompressor = Decompressor::new(compression, Box::new(input), buffer, bytes);
+                *self = Self::Compressed(decompressor.map_err(Failure::Os)?);
                 Ok(None)
             }
             None if bytes == 0 => Ok(None),
             None => {
                 *self = Self::Plain(input);
-                Ok(Some(Piece { buffer, bytes }))
+                Ok(Some(Part { buffer, bytes }))
             }
         }
     }

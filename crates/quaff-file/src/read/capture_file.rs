@@ -1,75 +1,60 @@
-//! A capture file, pcap or pcapng, as a source: read ahead of the decoder, packets never copied.
+//! A pcap or pcapng file as a sequence of items: read ahead of the decoder, packets not copied.
 //!
-//! It may be compressed, still be growing, or be damaged; see [`Options`]. Only a packet that
-//! straddles two parts of the file is put together in a buffer of its own; that buffer is as long as
-//! the packet.
+//! The file may be compressed, growing or damaged; see [`Options`]. Only a packet that straddles two parts
+//! of the file is assembled in a buffer, which is as long as the packet.
 
-use super::ahead::{Next, Piece, ReadAhead};
-use super::unpack::{Failure, Torn};
-use quaff_os::stop::Stop;
+use super::Options;
+use super::ahead::{Next, Part, ReadAhead};
+use super::decompress::{Corruption, Failure};
 use quaff_wire::decode::{Damage, Decoder, Format, Item, Step};
 use quaff_wire::pcap::RecordLayout;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How a file is to be read.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Behind damage, look for the next packet that makes sense, and go on.
-    pub salvage: bool,
-    /// At its end, wait for more until it is renamed or removed, or the stop is raised.
-    pub follow: bool,
-    /// When it is raised, no more is read. Of a file that is followed, what is there still is.
-    pub stop: Stop,
-}
-
-/// Why a file could not be read, or not further.
+/// An error of reading a file. All items before it were delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel refused.
+    /// A system call failed.
     #[error(transparent)]
     Os(#[from] quaff_os::Error),
-    /// The file stops making sense. All that came before was delivered.
+    /// The capture data are damaged.
     #[error("{}: {damage}", .path.display())]
     Damage {
-        /// The file.
         path: PathBuf,
-        /// Where, and why.
+        /// Offset and reason.
         damage: Damage,
     },
-    /// The file is compressed, and stops making sense as that. All that came before was delivered.
-    #[error("{}: {torn}", .path.display())]
-    Torn {
-        /// The file.
+    /// The compressed data are truncated or corrupt.
+    #[error("{}: {corruption}", .path.display())]
+    Corrupt {
         path: PathBuf,
-        /// Where, and why.
-        torn: Torn,
+        /// Offset and reason.
+        corruption: Corruption,
     },
 }
 
-/// What waiting for more of a file came to.
+/// The result of waiting for more of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advance {
-    /// There is something to walk over.
+    /// Items can be decoded with [`CaptureFile::walk`].
     More,
-    /// Nothing within the time given.
+    /// The wait timed out.
     Idle,
     /// The file has ended, or the stop was raised.
     End,
 }
 
-/// Bytes that made no sense, by [`Options::salvage`].
+/// Damaged bytes skipped because of [`Options::salvage`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Jumps {
-    /// How often bytes were jumped over.
+pub struct SkippedBytes {
+    /// Number of skipped ranges.
     pub count: u64,
-    /// How many.
     pub bytes: u64,
-    /// Offset of the first of them.
+    /// File offset of the first skipped byte.
     pub first_offset: u64,
 }
 
-/// A file that is being read.
+/// A capture file that is being read.
 #[derive(Debug)]
 pub struct CaptureFile {
     path: PathBuf,
@@ -78,28 +63,28 @@ pub struct CaptureFile {
     ahead: ReadAhead,
     decoder: Decoder,
     base: Base,
-    /// The part of the file at hand, and how much of it has been walked over.
-    piece: Option<Piece>,
-    piece_at: usize,
-    /// The beginning of a unit whose end is in the next part, and how much of it has been walked over.
+    /// The current part of the file, and the number of its bytes decoded.
+    part: Option<Part>,
+    part_at: usize,
+    /// The beginning of an item whose end is in the next part, and the number of its bytes decoded.
     straddler: Vec<u8>,
     straddler_at: usize,
-    /// How many bytes at the end of the straddler are of the part at hand.
+    /// Number of bytes at the end of the straddler that belong to the current part.
     borrowed: usize,
-    /// How many bytes the decoder needs to go on; 0 as long as it need not be asked.
+    /// Bytes that the decoder needs to continue; 0 if it has enough.
     needed: usize,
-    /// Whether the decoder knows that there are no more.
-    is_told: bool,
+    /// The decoder knows that no more bytes follow.
+    knows_end: bool,
     is_over: bool,
     failure: Option<Error>,
-    jumps: Jumps,
-    first_jump: Option<Damage>,
+    skipped: SkippedBytes,
+    first_damage: Option<Damage>,
 }
 
-/// Which bytes are walked over.
+/// The bytes that are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Base {
-    Piece,
+    Part,
     Straddler,
 }
 
@@ -109,7 +94,7 @@ impl CaptureFile {
         Self::open_with(path, Options::default())
     }
 
-    /// Opens a file, `-` for standard input, and begins to read it as `options` say.
+    /// Opens a file, `-` for standard input, and begins to read it with `options`.
     pub fn open_with(path: &Path, options: Options) -> quaff_os::Result<Self> {
         let (ahead, size) = ReadAhead::open(path, &options)?;
         let decoder = if options.salvage { Decoder::salvaging() } else { Decoder::new() };
@@ -119,25 +104,23 @@ impl CaptureFile {
             size,
             ahead,
             decoder,
-            base: Base::Piece,
-            piece: None,
-            piece_at: 0,
+            base: Base::Part,
+            part: None,
+            part_at: 0,
             straddler: Vec::new(),
             straddler_at: 0,
             borrowed: 0,
             needed: 1,
-            is_told: false,
+            knows_end: false,
             is_over: false,
             failure: None,
-            jumps: Jumps::default(),
-            first_jump: None,
+            skipped: SkippedBytes::default(),
+            first_damage: None,
         })
     }
 
-    /// Hands the items of the next part of the file (some MiB) to `each`, in order. `false` when
-    /// there is no more; waits for the disk, or for whoever writes into the pipe.
-    ///
-    /// After an error nothing more comes.
+    /// Passes the items of the next part of the file (some MiB) to `each`, in order. Waits for the disk or
+    /// the pipe; `false` at the end. After an error no items follow.
     pub fn pull(&mut self, mut each: impl FnMut(Item<'_>)) -> Result<bool, Error> {
         if self.advance(None)? == Advance::End {
             return Ok(false);
@@ -149,11 +132,11 @@ impl CaptureFile {
         Ok(true)
     }
 
-    /// Hands items to `each`, in order, until that returns `false` or the bytes at hand are used up.
-    /// It gets, of a frame, where its bytes begin in [`CaptureFile::bytes`].
+    /// Passes items to `each`, in order, until it returns `false` or the current bytes are used up. The
+    /// second argument is the offset of a frame's bytes in [`CaptureFile::bytes`].
     pub fn walk(&mut self, mut each: impl FnMut(Item<'_>, usize) -> bool) -> Result<(), Error> {
         let (base, at) = match self.base {
-            Base::Piece => (self.piece.as_ref().map_or(&[][..], Piece::bytes), &mut self.piece_at),
+            Base::Part => (self.part.as_ref().map_or(&[][..], Part::bytes), &mut self.part_at),
             Base::Straddler => (&self.straddler[..], &mut self.straddler_at),
         };
         let mut rest = &base[*at..];
@@ -165,8 +148,8 @@ impl CaptureFile {
                             (frame.data.as_ptr() as usize).wrapping_sub(base.as_ptr() as usize)
                         }
                         Item::Jump(jump) => {
-                            self.jumps.note(jump.damage.offset, jump.bytes);
-                            self.first_jump.get_or_insert(jump.damage);
+                            self.skipped.note(jump.damage.offset, jump.bytes);
+                            self.first_damage.get_or_insert(jump.damage);
                             0
                         }
                         _ => 0,
@@ -186,15 +169,15 @@ impl CaptureFile {
         done.map(|_| ()).map_err(|damage| Error::Damage { path: path.clone(), damage })
     }
 
-    /// The bytes that are walked over.
+    /// Returns the bytes that [`CaptureFile::walk`] decodes.
     pub fn bytes(&self) -> &[u8] {
         match self.base {
-            Base::Piece => self.piece.as_ref().map_or(&[][..], Piece::bytes),
+            Base::Part => self.part.as_ref().map_or(&[][..], Part::bytes),
             Base::Straddler => &self.straddler,
         }
     }
 
-    /// Sees to it that there is something to walk over: waits for it, at most `wait`.
+    /// Makes bytes available to [`CaptureFile::walk`]; waits at most `wait`.
     pub fn advance(&mut self, wait: Option<Duration>) -> Result<Advance, Error> {
         loop {
             if self.is_over {
@@ -204,72 +187,72 @@ impl CaptureFile {
                 self.needed = 0;
                 return Ok(Advance::More);
             }
-            if self.is_told {
+            if self.knows_end {
                 self.is_over = true;
                 return self.end().map(|()| Advance::End);
             }
-            if let Some(piece) = self.piece.take() {
-                self.ahead.give_back(piece);
+            if let Some(part) = self.part.take() {
+                self.ahead.recycle(part);
             }
-            (self.piece_at, self.borrowed) = (0, 0);
+            (self.part_at, self.borrowed) = (0, 0);
             match self.ahead.next(wait) {
                 Ok(Next::Idle) => return Ok(Advance::Idle),
-                Ok(Next::Piece(piece)) => (self.piece, self.piece_at) = (Some(piece), 0),
-                // Where it was stopped it says nothing about the file.
+                Ok(Next::Part(part)) => (self.part, self.part_at) = (Some(part), 0),
+                // The position of a stop says nothing about the file.
                 Ok(Next::End) if self.options.stop.raised() => self.is_over = true,
-                Ok(Next::End) => self.tell(None),
+                Ok(Next::End) => self.end_input(None),
                 Err(_) if self.options.stop.raised() => self.is_over = true,
-                Err(failure) => self.tell(Some(failure)),
+                Err(failure) => self.end_input(Some(failure)),
             }
         }
     }
 
-    /// Brings what the decoder needs together: in the part at hand, or in the straddler. `false` when
-    /// the part is used up before.
+    /// Collects the bytes that the decoder needs, in the current part or in the straddler. `false` when the
+    /// part is used up before.
     fn gather(&mut self) -> bool {
-        let piece = self.piece.as_ref().map_or(&[][..], Piece::bytes);
-        if self.base == Base::Piece {
-            if piece.len() - self.piece_at >= self.needed {
+        let part = self.part.as_ref().map_or(&[][..], Part::bytes);
+        if self.base == Base::Part {
+            if part.len() - self.part_at >= self.needed {
                 return true;
             }
             self.straddler.clear();
-            self.straddler.extend_from_slice(&piece[self.piece_at..]);
-            (self.straddler_at, self.piece_at, self.base) = (0, piece.len(), Base::Straddler);
+            self.straddler.extend_from_slice(&part[self.part_at..]);
+            (self.straddler_at, self.part_at, self.base) = (0, part.len(), Base::Straddler);
             return false;
         }
         self.straddler.drain(..self.straddler_at);
         self.straddler_at = 0;
         if self.straddler.len() <= self.borrowed {
-            // All that is left is in the part at hand too.
-            self.piece_at -= self.straddler.len();
+            // All remaining bytes are in the current part too.
+            self.part_at -= self.straddler.len();
             self.straddler.clear();
-            (self.base, self.borrowed) = (Base::Piece, 0);
-            return piece.len() - self.piece_at >= self.needed || self.gather();
+            (self.base, self.borrowed) = (Base::Part, 0);
+            return part.len() - self.part_at >= self.needed || self.gather();
         }
-        // Just what it lacks; a search would come back for each byte.
+        // Only the missing bytes; a search for the next packet would ask for each byte.
         let lacks = self.needed - self.straddler.len();
         let lacks = if self.options.salvage { lacks.max(SEARCH_BYTES) } else { lacks };
-        let there = &piece[self.piece_at..];
+        let there = &part[self.part_at..];
         let now = lacks.min(there.len());
         self.straddler.extend_from_slice(&there[..now]);
-        self.piece_at += now;
+        self.part_at += now;
         self.borrowed += now;
         self.straddler.len() >= self.needed
     }
 
-    /// Lets the decoder know that there are no more bytes.
-    fn tell(&mut self, failure: Option<Failure>) {
+    /// Informs the decoder that no more bytes follow.
+    fn end_input(&mut self, failure: Option<Failure>) {
         let tried = || format!("read {}", self.path.display());
         self.failure = failure.map(|failure| match failure {
             Failure::Os(errno) => Error::Os(quaff_os::Error::new(tried(), errno)),
-            Failure::Torn(torn) => Error::Torn { path: self.path.clone(), torn },
+            Failure::Corrupt(corruption) => Error::Corrupt { path: self.path.clone(), corruption },
         });
-        self.is_told = true;
+        self.knows_end = true;
         self.decoder.no_more();
         self.needed = 0;
     }
 
-    /// How it has ended.
+    /// Returns the result of the whole file.
     fn end(&mut self) -> Result<(), Error> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
@@ -280,57 +263,56 @@ impl CaptureFile {
 
     fn at(&self) -> usize {
         match self.base {
-            Base::Piece => self.piece_at,
+            Base::Part => self.part_at,
             Base::Straddler => self.straddler_at,
         }
     }
 
-    /// Bytes decoded so far.
+    /// Returns the number of bytes decoded so far.
     pub fn offset(&self) -> u64 {
         self.decoder.offset()
     }
 
-    /// Bytes of the file used so far; of a compressed one, compressed bytes.
+    /// Returns the number of bytes of the file used so far; compressed bytes of a compressed file.
     pub fn used(&self) -> u64 {
-        if self.ahead.packing().is_some() { self.ahead.packed_offset() } else { self.offset() }
+        if self.ahead.compression().is_some() { self.ahead.compressed_offset() } else { self.offset() }
     }
 
-    /// Bytes of the file when it was opened; `None` for a pipe, and for a file that is followed.
+    /// Returns the size of the file when it was opened; `None` for a pipe or a followed file.
     pub fn size(&self) -> Option<u64> {
         self.size
     }
 
-    /// The format, once something has been read.
+    /// Returns the format, once some bytes have been decoded.
     pub fn format(&self) -> Option<Format> {
         self.decoder.format()
     }
 
-    /// What was jumped over so far.
-    pub fn jumps(&self) -> Jumps {
-        self.jumps
+    /// Returns the damaged bytes skipped so far.
+    pub fn skipped(&self) -> SkippedBytes {
+        self.skipped
     }
 
-    /// What the user should know of the file: its layout, if that is of other days; what was jumped
-    /// over.
+    /// Returns notes for the user: a historical layout of the file, and skipped bytes.
     pub fn notes(&self) -> Vec<String> {
         let path = self.path.display();
         let mut notes = Vec::new();
         if let Some(layout) = self.decoder.layout().filter(|layout| *layout != RecordLayout::Standard) {
             notes.push(format!("{path}: {layout}"));
         }
-        if let Some(damage) = self.first_jump {
-            let Jumps { count, bytes, .. } = self.jumps;
+        if let Some(damage) = self.first_damage {
+            let SkippedBytes { count, bytes, .. } = self.skipped;
             let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
-            notes.push(format!("{path}: {bytes} bytes jumped over, {times}; the first: {damage}"));
+            notes.push(format!("{path}: {bytes} bytes skipped, {times}; the first: {damage}"));
         }
         notes
     }
 }
 
-/// How many bytes a search gets at once at the seam of two parts.
+/// Bytes that a search gets at once at the seam of two parts.
 const SEARCH_BYTES: usize = 64 << 10;
 
-impl Jumps {
+impl SkippedBytes {
     fn note(&mut self, offset: u64, bytes: u64) {
         if self.count == 0 {
             self.first_offset = offset;
@@ -339,7 +321,7 @@ impl Jumps {
         self.bytes += bytes;
     }
 
-    /// Takes in those of another file.
+    /// Adds those of another file.
     pub fn add(&mut self, other: Self) {
         if self.count == 0 {
             self.first_offset = other.first_offset;
@@ -424,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_read_however_its_writer_stammers() {
+    fn a_pipe_is_read_in_any_write_sizes() {
         let bytes = long_file();
         let (from, mut to) = std::io::pipe().unwrap();
         let path = format!("/proc/self/fd/{}", from.as_raw_fd());
@@ -448,17 +430,17 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_the_damage_is_delivered() {
+    fn items_before_damage_are_delivered() {
         let mut bytes = long_file();
         let damage_at = bytes.len();
         bytes.extend([6, 0, 0, 0, 17, 0, 0, 0]);
         let file = on_disk(&bytes);
         let (items, error) = read(file.path());
         assert_eq!(items.len(), 402);
-        let told = format!(
+        let expected = format!(
             "{}: block of 17 bytes at offset {damage_at}: length not a multiple of 4",
             file.path().display()
         );
-        assert_eq!(error, Some(told));
+        assert_eq!(error, Some(expected));
     }
 }

@@ -1,6 +1,6 @@
-//! Where the bytes of a file come from: a disk, a pipe, or a file that somebody is still writing.
+//! The bytes of a file: from a disk, from a pipe, or of a file that another program is still writing.
 
-use super::capture_file::Options;
+use super::Options;
 use nix::fcntl::{FcntlArg, fcntl};
 use quaff_os::disk::{Reader, Watch};
 use quaff_os::stop::Stop;
@@ -12,23 +12,23 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often a followed file is looked at, whether inotify says something or not.
+/// Interval of the checks of a followed file, in addition to inotify.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Bytes, in order.
+/// The bytes of a file, in order.
 #[derive(Debug)]
 pub(super) struct Input {
-    kind: Kind,
+    kind: InputKind,
     stop: Stop,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum InputKind {
     Regular { reader: Reader, offset: u64, follow: Option<Follow> },
     Stream(File),
 }
 
-/// What it takes to wait for more.
+/// Waits for a growing file.
 #[derive(Debug)]
 struct Follow {
     watch: Watch,
@@ -37,7 +37,7 @@ struct Follow {
 }
 
 impl Input {
-    /// Opens `path`, `-` for standard input. Also gives the size, where there is one.
+    /// Opens `path`, `-` for standard input. Also returns the size of a regular file that is not followed.
     pub(super) fn open(path: &Path, options: &Options) -> Result<(Self, Option<u64>)> {
         let tried = || format!("open {}", path.display());
         let stop = options.stop.clone();
@@ -57,26 +57,26 @@ impl Input {
             follow = Some(Follow { watch, wakeup });
         }
         let size = follow.is_none().then_some(found.len());
-        Ok((Self { kind: Kind::Regular { reader, offset: 0, follow }, stop }, size))
+        Ok((Self { kind: InputKind::Regular { reader, offset: 0, follow }, stop }, size))
     }
 }
 
-/// A pipe takes as much at once as the kernel lets it; other streams do not care.
-fn stream(file: File) -> Kind {
-    // What any process may ask for: pipe-max-size, pipe(7).
+/// Enlarges a pipe; other streams do not support that.
+fn stream(file: File) -> InputKind {
+    // The limit for unprivileged processes: pipe-max-size, pipe(7).
     let _ = fcntl(&file, FcntlArg::F_SETPIPE_SZ(1 << 20));
-    Kind::Stream(file)
+    InputKind::Stream(file)
 }
 
 impl Read for Input {
-    /// Reads what comes next, or what is there of it; 0 is the end, or the stop.
+    /// Reads the next available bytes; 0 at the end, or after the stop.
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
             let done = match &mut self.kind {
-                Kind::Stream(_) if self.stop.raised() => Ok(0),
-                Kind::Stream(file) => file.read(out),
-                Kind::Regular { follow: None, .. } if self.stop.raised() => Ok(0),
-                Kind::Regular { reader, offset, follow } => {
+                InputKind::Stream(_) if self.stop.raised() => Ok(0),
+                InputKind::Stream(file) => file.read(out),
+                InputKind::Regular { follow: None, .. } if self.stop.raised() => Ok(0),
+                InputKind::Regular { reader, offset, follow } => {
                     let read = reader.read_at(out, *offset);
                     match (read, follow) {
                         (Ok(0), Some(follow)) if follow.wait(reader, *offset, &self.stop)? => continue,
@@ -93,17 +93,17 @@ impl Read for Input {
 }
 
 impl Follow {
-    /// At the end of the file: waits until there is more. `false` when there will not be.
+    /// At the end of the file: waits for more bytes. `false` when none will follow.
     fn wait(&self, reader: &Reader, offset: u64, stop: &Stop) -> io::Result<bool> {
         loop {
-            // In this order: what was written before it went away is still read.
+            // Checked before the size: bytes written before the file was removed are still read.
             let is_over = stop.raised() || !self.watch.is_there();
             let size = reader.file().metadata()?.len();
             if size > offset {
                 return Ok(true);
             }
             if size < offset {
-                let what = format!("it was cut to {size} bytes while {offset} had been read");
+                let what = format!("the file was truncated to {size} bytes after {offset} had been read");
                 return Err(io::Error::new(ErrorKind::InvalidData, what));
             }
             if is_over {

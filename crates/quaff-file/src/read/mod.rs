@@ -1,11 +1,13 @@
 //! Reading capture files: pcap and pcapng, compressed or not, damaged or still growing.
 //!
 //! A thread reads ahead and decompresses; the decoder walks over the bytes without copying packets.
-//! This room never writes.
+//! This module never writes files.
 
 mod ahead;
 mod capture_file;
+pub mod decompress;
 mod input;
-pub mod unpack;
+mod options;
 
-pub use capture_file::{Advance, CaptureFile, Error, Jumps, Options};
+pub use capture_file::{Advance, CaptureFile, Error, SkippedBytes};
+pub use options::Options;

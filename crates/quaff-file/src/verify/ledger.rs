@@ -1,84 +1,84 @@
-//! The ledger found inside the files: what the capturer counted, set against what is there.
+//! The ledger inside the files: the capturer's own counters, compared with the packets present.
 //!
-//! Counters of an Interface Statistics Block run since the capture began. quaff writes them at the
-//! head of each file, each second, and at its end, so what a file should hold is the difference of
-//! its last and its first block, and a file of a rotation that is missing shows at the seam.
-//! Others write one block at the end (dumpcap) or none (pcap): then nothing can be contradicted.
+//! Counters of an Interface Statistics Block run from the start of the capture. quaff writes them at the
+//! start of each file, each second, and at the end. The difference of the last and the first block is the
+//! number of packets that a file should hold, and a gap between the counters of two files shows a missing
+//! file. Other programs write one block at the end (dumpcap) or none (pcap); they cannot be checked.
 
 use quaff_wire::decode::{Frame, Interface, Statistics};
 use serde::Serialize;
 
-/// Enough to see what is wrong.
+/// Largest number of contradictions reported.
 const CONTRADICTIONS_MAX: usize = 8;
-/// Enough to know an interface again.
+/// Bytes of an interface name that are compared.
 const NAME_BYTES_MAX: usize = 64;
 
-/// What the ledger in the files says, all interfaces and files together.
+/// The sums of the counters in all files, over all interfaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Ledger {
-    /// Whether the ledger agrees with itself and with the packets in the files.
+    /// The counters agree with each other and with the packets in the files.
     pub consistent: bool,
-    /// Packets that the capturer says were lost: the three that follow.
+    /// Packets that the capturer recorded as lost: the sum of the next three.
     pub recorded_drops: u64,
-    /// Lost for want of room in the interface (`isb_ifdrop`).
+    /// Dropped by the interface (`isb_ifdrop`).
     pub ifdrop: u64,
-    /// Lost for want of room in the operating system (`isb_osdrop`).
+    /// Dropped by the operating system (`isb_osdrop`).
     pub osdrop: u64,
     /// Lost between operating system and file (`isb_filteraccept` - `isb_osdrop` - `isb_usrdeliv`).
     pub undelivered: u64,
-    /// Sum of the drop counts that stand at packets (`epb_dropcount`).
+    /// Sum of the drop counts of packets (`epb_dropcount`).
     pub epb_dropcount: u64,
-    /// Frames that are lost by their sequence numbers, less those recorded as dropped.
+    /// Frames missing by sequence numbers, less `recorded_drops`.
     pub unexplained: i64,
-    /// Packets behind the last counters: the capture was cut off, and nothing speaks for its end.
+    /// Packets after the last counters: the capture was interrupted.
     pub frames_behind: u64,
-    /// What does not agree, the first few.
+    /// The first few disagreements.
     pub contradictions: Vec<String>,
 }
 
-/// Keeps the books while files are read.
+/// Collects the ledger while files are read.
 #[derive(Debug, Default)]
-pub(super) struct Books {
+pub(super) struct LedgerBuilder {
     /// The interfaces of the section that is being read.
-    open: Vec<Account>,
-    /// Those of the section before.
-    previous: Vec<Account>,
+    open: Vec<InterfaceCounters>,
+    /// Those of the previous section.
+    previous: Vec<InterfaceCounters>,
     sum: Ledger,
     any: bool,
 }
 
 #[derive(Debug, Default)]
-struct Account {
+struct InterfaceCounters {
     name: Vec<u8>,
-    now: Seen,
-    first: Option<Told>,
-    last: Option<Told>,
+    now: Passed,
+    first: Option<CounterBlock>,
+    last: Option<CounterBlock>,
 }
 
-/// What has gone by of an interface.
+/// The packets of an interface read so far.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct Passed {
     frames: u64,
     dropcount: u64,
 }
 
-/// A block of counters, and what had gone by before it.
+/// A block of counters, and the packets read before it.
 #[derive(Debug, Clone, Copy)]
-struct Told {
-    seen: Seen,
+struct CounterBlock {
+    seen: Passed,
     statistics: Statistics,
 }
 
-impl Books {
-    /// A file or a section begins: no interface is known any more.
+impl LedgerBuilder {
+    /// Begins a file or a section, which describes its interfaces anew.
     pub(super) fn begin(&mut self) {
         if self.open.is_empty() {
             return;
         }
-        for account in &self.open {
-            let before = self.previous.iter().find(|previous| account.continues(previous));
-            self.any |= account.last.is_some() || account.now.dropcount > 0;
-            account.close(before, &mut self.sum);
+        for interface in &self.open {
+            let before = self.previous.iter().find(|previous| interface.continues(previous));
+            self.any |= interface.last.is_some() || interface.now.dropcount > 0;
+            interface.close(before, &mut self.sum);
         }
         self.previous = std::mem::take(&mut self.open);
     }
@@ -86,26 +86,26 @@ impl Books {
     pub(super) fn interface(&mut self, interface: &Interface<'_>) {
         let name = interface.name.unwrap_or_default();
         let name = name[..name.len().min(NAME_BYTES_MAX)].to_vec();
-        self.open.push(Account { name, ..Account::default() });
+        self.open.push(InterfaceCounters { name, ..InterfaceCounters::default() });
     }
 
     #[inline]
     pub(super) fn frame(&mut self, frame: &Frame<'_>) {
-        if let Some(account) = self.open.get_mut(frame.interface as usize) {
-            account.now.frames += 1;
-            account.now.dropcount = account.now.dropcount.saturating_add(frame.dropcount);
+        if let Some(interface) = self.open.get_mut(frame.interface as usize) {
+            interface.now.frames += 1;
+            interface.now.dropcount = interface.now.dropcount.saturating_add(frame.dropcount);
         }
     }
 
     pub(super) fn statistics(&mut self, statistics: Statistics) {
-        if let Some(account) = self.open.get_mut(statistics.interface as usize) {
-            let told = Told { seen: account.now, statistics };
-            account.first.get_or_insert(told);
-            account.last = Some(told);
+        if let Some(interface) = self.open.get_mut(statistics.interface as usize) {
+            let block = CounterBlock { seen: interface.now, statistics };
+            interface.first.get_or_insert(block);
+            interface.last = Some(block);
         }
     }
 
-    /// The ledger, or `None` when the files hold none. `lost` is by sequence numbers.
+    /// Returns the ledger; `None` if the files hold no counters. `lost` is by sequence numbers.
     pub(super) fn finish(mut self, lost: u64) -> Option<Ledger> {
         self.begin();
         let mut ledger = self.sum;
@@ -118,18 +118,18 @@ impl Books {
     }
 }
 
-impl Account {
-    /// The same interface in the same run of a capture.
+impl InterfaceCounters {
+    /// Returns `true` for the same interface in the same run of a capture.
     fn continues(&self, previous: &Self) -> bool {
-        let began = |account: &Self| account.first.and_then(|told| told.statistics.starttime_ns);
+        let began = |interface: &Self| interface.first.and_then(|block| block.statistics.starttime_ns);
         self.name == previous.name && began(self).is_some() && began(self) == began(previous)
     }
 
-    /// What the counters were when the file began: those at its head, as quaff writes them.
+    /// Returns the counters at the start of the file, as quaff writes them.
     fn baseline(&self) -> Option<Statistics> {
         self.first
-            .filter(|told| told.seen.frames == 0)
-            .map(|told| told.statistics)
+            .filter(|block| block.seen.frames == 0)
+            .map(|block| block.statistics)
             .filter(|s| s.usrdeliv.is_some())
     }
 
@@ -137,8 +137,8 @@ impl Account {
         sum.epb_dropcount = sum.epb_dropcount.saturating_add(self.now.dropcount);
         let Some(last) = self.last else { return };
         let baseline = self.baseline();
-        let before = before.and_then(|before| before.last).map(|told| told.statistics);
-        // What was dropped between two files is told by the first block of the second.
+        let before = before.and_then(|before| before.last).map(|block| block.statistics);
+        // The first block of the second file records the drops between two files.
         let from = baseline.map_or(Statistics::default(), |baseline| before.unwrap_or(baseline));
         match (drops(&from), drops(&last.statistics)) {
             (Some(from), Some(to)) if (0..3).all(|i| to[i] >= from[i]) => {
@@ -154,13 +154,19 @@ impl Account {
         }
     }
 
-    /// The packets in the file against its counters, and its counters against the file before.
-    fn compare(&self, baseline: &Statistics, before: Option<&Statistics>, last: &Told, sum: &mut Ledger) {
+    /// Compares the packets in the file with its counters, and its counters with the previous file.
+    fn compare(
+        &self,
+        baseline: &Statistics,
+        before: Option<&Statistics>,
+        last: &CounterBlock,
+        sum: &mut Ledger,
+    ) {
         let usrdeliv = |statistics: &Statistics| statistics.usrdeliv.unwrap_or(0);
         let (begun, ended) = (usrdeliv(baseline), usrdeliv(&last.statistics));
         if ended.checked_sub(begun) != Some(last.seen.frames) {
-            let told = i128::from(ended) - i128::from(begun);
-            let what = format!("its counters speak of {told} packets, the file holds {}", last.seen.frames);
+            let recorded = i128::from(ended) - i128::from(begun);
+            let what = format!("its counters record {recorded} packets, the file holds {}", last.seen.frames);
             self.contradict(sum, what);
         }
         if let Some(before) = before.map(usrdeliv).filter(|before| *before != begun) {
@@ -168,15 +174,14 @@ impl Account {
                 Some(missing) => {
                     format!("{missing} packets were written between two of these files: is a file missing?")
                 }
-                None => "a file begins before the one given ahead of it has ended: are they in order?".into(),
+                None => "a file begins before the previous one has ended: are they in order?".into(),
             };
             self.contradict(sum, what);
         }
         let recorded =
             drops(&last.statistics).map_or(0, |[_, osdrop, undelivered]| osdrop.saturating_add(undelivered));
         if last.seen.dropcount > recorded {
-            let what =
-                format!("packets carry {} drops, the counters know only {recorded}", last.seen.dropcount);
+            let what = format!("packets record {} drops, the counters only {recorded}", last.seen.dropcount);
             self.contradict(sum, what);
         }
     }
@@ -188,7 +193,7 @@ impl Account {
     }
 }
 
-/// Packets dropped by the interface, by the operating system, and behind it.
+/// Returns the packets dropped by the interface, by the operating system, and between it and the file.
 fn drops(statistics: &Statistics) -> Option<[u64; 3]> {
     let (ifdrop, osdrop) = (statistics.ifdrop.unwrap_or(0), statistics.osdrop.unwrap_or(0));
     let undelivered = match (statistics.filteraccept, statistics.usrdeliv) {

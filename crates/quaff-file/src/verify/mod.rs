@@ -1,8 +1,8 @@
-//! Is this capture complete? Stamped frames say which of them are missing; the ledger says why.
+//! Completeness of a capture: sequence numbers show which frames are missing, the ledger shows why.
 //!
-//! Files are read in the order given, as one capture: the files of a rotation. A stream begins at
-//! number 0, so frames lost before the first file began are counted too. This room reads files and
-//! counts; it neither prints nor decides how a command ends.
+//! The files are read in the given order as one capture, such as a rotation. A stream begins at number 0,
+//! so frames lost before the first file are counted too. This module reads files and counts; it never
+//! prints and never chooses an exit code.
 
 pub mod against;
 mod ledger;
@@ -13,8 +13,8 @@ pub use ledger::Ledger;
 pub use report::{Gaps, Report, Stream};
 pub use sequence::{End, Gap};
 
-use crate::read::{self, CaptureFile, Error, Jumps};
-use ledger::Books;
+use crate::read::{self, CaptureFile, Error, SkippedBytes};
+use ledger::LedgerBuilder;
 use quaff_wire::decode::{Frame, Item};
 use quaff_wire::linktype;
 use quaff_wire::probe::{self, Classified, ProbeHeader};
@@ -23,37 +23,36 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What to ask of the frames.
+/// Options of a verification.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// A stream begins with the lowest number that is there, not at 0: older files are gone.
+    /// Start each stream at the lowest sequence number found instead of 0, for captures whose oldest files
+    /// were removed.
     pub from_first: bool,
-    /// Each stream must have this many frames, 0 to N-1.
+    /// Number of frames that each stream must have: numbers 0 to N-1.
     pub expect: Option<u64>,
-    /// How files are read: see [`read::Options`].
     pub reading: read::Options,
 }
 
-/// How far the reading has come.
+/// Progress of a verification.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// Bytes of the files used so far, all together; of compressed ones, compressed bytes.
+    /// Bytes of all files read so far; compressed bytes of compressed files.
     pub bytes: u64,
-    /// Frames read so far.
     pub frames: u64,
 }
 
-/// Reads `files` and says what they hold. `progress` hears of it every few MiB.
+/// Reads `files` and counts their frames; calls `progress` every few MiB.
 ///
-/// A file that cannot be read is an answer, not an error: see [`Report::error`].
+/// A file that cannot be read is part of the report, not an error: see [`Report::error`].
 pub fn verify(files: &[PathBuf], options: Options, mut progress: impl FnMut(Progress)) -> Report {
     let started = Instant::now();
     let reading = options.reading.clone();
     let mut count = Count::new(options);
-    let (mut used, mut sum, mut errors, mut unreadable) = (0, Sum::default(), Vec::new(), false);
+    let (mut used, mut sum, mut errors, mut unreadable) = (0, FileTotals::default(), Vec::new(), false);
     for path in files {
         let before = sum.bytes;
-        count.books.begin();
+        count.ledger.begin();
         let result = read_file(
             path,
             reading.clone(),
@@ -78,22 +77,21 @@ pub fn verify(files: &[PathBuf], options: Options, mut progress: impl FnMut(Prog
     report.judge()
 }
 
-/// What was found in all files, whatever the frames are.
+/// Totals of all files.
 #[derive(Debug, Default)]
-struct Sum {
+struct FileTotals {
     frames: u64,
-    /// Bytes of capture that made sense.
+    /// Bytes decoded.
     bytes: u64,
-    jumps: Jumps,
+    jumps: SkippedBytes,
     notes: Vec<String>,
 }
 
-/// Hands what one file says to `each`; says how it ended. `progress` hears of bytes used of this file
-/// and frames of all.
+/// Passes the items of one file to `each`. `progress` gets the bytes of this file and the frames of all.
 fn read_file(
     path: &Path,
     reading: read::Options,
-    sum: &mut Sum,
+    sum: &mut FileTotals,
     mut each: impl FnMut(Item<'_>),
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
@@ -111,21 +109,21 @@ fn read_file(
         }
     };
     sum.bytes += file.offset();
-    sum.jumps.add(file.jumps());
+    sum.jumps.add(file.skipped());
     sum.notes.extend(file.notes());
     result
 }
 
-/// All that is counted on the way.
+/// The counters of a verification.
 #[derive(Debug)]
 struct Count {
     options: Options,
     sequences: Vec<Sequence>,
-    /// Where in `sequences` a stream is.
+    /// Index in `sequences`, by stream.
     places: BTreeMap<u16, usize>,
-    /// Stream and place of the stamped frame before; nearly always those of the next one too.
+    /// Stream and index of the previous frame, nearly always those of the next one too.
     current: Option<(u16, usize)>,
-    books: Books,
+    ledger: LedgerBuilder,
     corrupt: u64,
     foreign: u64,
 }
@@ -137,7 +135,7 @@ impl Count {
             sequences: Vec::new(),
             places: BTreeMap::new(),
             current: None,
-            books: Books::default(),
+            ledger: LedgerBuilder::default(),
             corrupt: 0,
             foreign: 0,
         }
@@ -147,16 +145,16 @@ impl Count {
     fn item(&mut self, item: Item<'_>) {
         match item {
             Item::Frame(frame) => self.frame(&frame),
-            Item::Section(_) => self.books.begin(),
-            Item::Interface(interface) => self.books.interface(&interface),
-            Item::Statistics(statistics) => self.books.statistics(statistics),
+            Item::Section(_) => self.ledger.begin(),
+            Item::Interface(interface) => self.ledger.interface(&interface),
+            Item::Statistics(statistics) => self.ledger.statistics(statistics),
             Item::Jump(_) => {}
         }
     }
 
     #[inline]
     fn frame(&mut self, frame: &Frame<'_>) {
-        self.books.frame(frame);
+        self.ledger.frame(frame);
         if frame.linktype != linktype::ETHERNET.linktype {
             self.foreign += 1;
             return;
@@ -197,7 +195,7 @@ impl Count {
             streams.push(Stream::new(stream, sequence, self.options.expect));
         }
         let sum = |of: fn(&Stream) -> u64| streams.iter().map(of).fold(0, u64::saturating_add);
-        // Where a stream was expected and none came, all of it is lost.
+        // If a stream was expected and none came, all of its frames are lost.
         let lost = sum(|stream| stream.lost).saturating_add(if streams.is_empty() { expect } else { 0 });
         Report {
             received: sum(|stream| stream.received),
@@ -210,7 +208,7 @@ impl Count {
             end: streams.iter().map(|stream| stream.end).max(),
             gaps,
             streams,
-            ledger: self.books.finish(lost),
+            ledger: self.ledger.finish(lost),
             ..Report::default()
         }
     }

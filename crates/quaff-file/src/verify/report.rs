@@ -1,90 +1,80 @@
-//! What a verification came to, as plain data.
+//! The report of a verification, as plain data.
 
 use super::ledger::Ledger;
 use super::sequence::{End, Gap, Sequence};
-use crate::read::Jumps;
+use crate::read::SkippedBytes;
 use serde::Serialize;
 
-/// The answer, and all that it rests on. Counts are of frames.
+/// The verdict and its reasons. Counts are of frames.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
-    /// Nothing is missing, nothing came twice or damaged, the files are readable to their ends, and
-    /// what they say of themselves is true.
+    /// No frame is missing, duplicate or damaged, the files are readable to their ends, and their counters
+    /// agree with their packets.
     pub complete: bool,
-    /// Why it is not, in words; empty when it is.
+    /// Why the capture is not complete; empty if it is.
     pub reasons: Vec<String>,
-    /// Different stamped frames that are in the files.
+    /// Different frames in the files.
     pub received: u64,
-    /// Sequence numbers that are missing.
     pub lost: u64,
-    /// Frames that were there before.
     pub duplicates: u64,
-    /// Frames that came behind one with a higher number.
+    /// Frames that came after one with a higher number.
     pub reordered: u64,
-    /// Numbers up to the highest received that lie behind those expected.
+    /// Numbers from the expected count up to the highest received.
     pub surplus: u64,
-    /// Frames that were stamped once, and are not as they were sent.
+    /// Probes whose contents have changed since they were sent.
     pub corrupt: u64,
-    /// Frames that carry no stamp.
+    /// Frames without a probe header.
     pub foreign: u64,
-    /// All frames in the files.
     pub frames: u64,
-    /// Bytes read.
     pub bytes: u64,
-    /// How long it took, s.
+    /// Duration of the verification, s.
     pub seconds: f64,
-    /// Whether the streams were seen to their ends; `None` when there are no streams.
+    /// The worst end of a stream; `None` without streams.
     pub end: Option<End>,
-    /// The holes.
     pub gaps: Gaps,
-    /// Each stream's own, in the order of their numbers.
+    /// Counts by stream, in the order of stream numbers.
     pub streams: Vec<Stream>,
-    /// What the files say of themselves; `None` when they say nothing.
+    /// The counters in the files; `None` without counters.
     pub ledger: Option<Ledger>,
-    /// Bytes that made no sense and were jumped over.
-    pub jumps: Jumps,
-    /// What there is to know of the files: layouts of other days, and what was jumped over.
+    /// Damaged bytes that were skipped.
+    pub jumps: SkippedBytes,
+    /// Notes about the files: historical layouts, skipped bytes.
     pub notes: Vec<String>,
-    /// What kept a file from being read to its end.
+    /// Why a file could not be read to its end.
     pub error: Option<String>,
     /// A file could not be read at all.
     pub unreadable: bool,
 }
 
-/// The holes of all streams.
+/// The gaps of all streams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Gaps {
-    /// How many.
     pub count: u64,
-    /// The first by its time.
+    /// The first by time.
     pub first: Option<Gap>,
-    /// The last by its time.
+    /// The last by time.
     pub last: Option<Gap>,
 }
 
-/// What became of one stream.
+/// The counts of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Stream {
-    /// Its number: the UDP source port of its frames.
+    /// Stream number: the UDP source port of its frames.
     pub stream: u16,
-    /// Different frames that are in the files.
+    /// Different frames in the files.
     pub received: u64,
-    /// Sequence numbers that are missing.
     pub lost: u64,
-    /// Frames that were there before.
     pub duplicates: u64,
-    /// Frames that came behind one with a higher number.
+    /// Frames that came after one with a higher number.
     pub reordered: u64,
-    /// Numbers up to the highest received that lie behind those expected.
+    /// Numbers from the expected count up to the highest received.
     pub surplus: u64,
-    /// The highest number received.
     pub highest: u64,
-    /// Whether it was seen to its end.
     pub end: End,
 }
 
 impl Gaps {
-    /// Takes in the gaps of one stream: how many, and those at its ends.
+    /// Adds the gaps of one stream: their number, the first and the last.
     pub(super) fn add(&mut self, count: u64, ends: Option<(Gap, Gap)>) {
         let Some((first, last)) = ends else { return };
         let time = |gap: &Gap| (gap.before_ns.or(gap.after_ns), gap.stream);
@@ -111,7 +101,7 @@ impl Stream {
 }
 
 impl Report {
-    /// Looks for what speaks against completeness.
+    /// Collects the reasons against completeness.
     pub(super) fn judge(mut self) -> Self {
         let recorded = self.ledger.as_ref().map_or(0, |ledger| ledger.recorded_drops);
         let found = [
@@ -121,7 +111,7 @@ impl Report {
             (self.corrupt > 0, "frames are damaged"),
             (self.surplus > 0, "there are more frames than were expected"),
             (recorded > self.lost, "the capture recorded drops"),
-            (self.jumps.count > 0, "bytes had to be jumped over"),
+            (self.jumps.count > 0, "damaged bytes had to be skipped"),
             (self.received == 0, "there are no stamped frames"),
         ];
         self.reasons = found.into_iter().filter(|(found, _)| *found).map(|(_, what)| what.into()).collect();

@@ -1,52 +1,50 @@
-//! One stream of sequence numbers: what came, what is missing, what came late or twice.
+//! The sequence numbers of one stream: received, missing, late and duplicate frames.
 //!
-//! Memory is held only for the gaps. A frame that follows the one before it, which is nearly each,
-//! costs two comparisons.
+//! Only the gaps take memory. A frame that follows its predecessor, as nearly all do, costs two
+//! comparisons.
 
 use quaff_wire::probe::ProbeHeader;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-/// Whether a stream was seen to its end; the better ones first.
+/// The end of a stream as far as it was received; better ones first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
-    /// The frame that says it is the last was received.
+    /// The frame marked as the last was received.
     Seen,
     /// The stream had no planned end.
     Open,
-    /// The stream had a planned end, and its last frame was not received: at least one frame is
-    /// lost behind the last that was.
+    /// The stream had a planned end, and its last frame was not received: at least one frame after the last
+    /// received one is lost.
     Missing,
 }
 
 /// A run of sequence numbers that were not received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Gap {
-    /// The stream that it is in.
     pub stream: u16,
-    /// The first number that is missing.
+    /// First missing number.
     pub first: u64,
-    /// The last number that is missing.
+    /// Last missing number.
     pub last: u64,
-    /// How many that is.
     pub frames: u64,
     /// Capture time of the frame before the gap, ns since 1970.
     pub before_ns: Option<u64>,
-    /// Capture time of the frame behind the gap, ns since 1970.
+    /// Capture time of the frame after the gap, ns since 1970.
     pub after_ns: Option<u64>,
 }
 
 /// The sequence numbers of one stream.
 #[derive(Debug)]
 pub(super) struct Sequence {
-    /// Numbers below this one are not asked for.
+    /// Numbers below this one are not expected.
     lowest: u64,
     highest: u64,
     /// Capture time of the frame with the highest number.
     highest_ns: u64,
-    /// By the first missing number.
+    /// The gaps, by their first missing number.
     gaps: BTreeMap<u64, Missing>,
     pub(super) received: u64,
     pub(super) lost: u64,
@@ -57,7 +55,7 @@ pub(super) struct Sequence {
     from_first: bool,
 }
 
-/// There can be millions of these: 32 bytes each in the map. A frame without a time has time 0.
+/// A gap: 32 bytes in the map, since there can be millions. A frame without a time has time 0.
 #[derive(Debug, Clone, Copy)]
 struct Missing {
     last: u64,
@@ -66,7 +64,7 @@ struct Missing {
 }
 
 impl Sequence {
-    /// Begins with the frame that came first. Unless `from_first`, the stream should have begun at 0.
+    /// Begins with the first frame received. Unless `from_first`, the stream is expected to begin at 0.
     pub(super) fn begin(stamp: &ProbeHeader, time_ns: u64, from_first: bool) -> Self {
         let mut begun = Self {
             lowest: if from_first { stamp.seq } else { 0 },
@@ -125,13 +123,13 @@ impl Sequence {
         self.lost = self.lost.saturating_add(last - first + 1);
     }
 
-    /// Takes `seq` out of the gap that it is in, if it is in one.
+    /// Removes `seq` from its gap; `false` if it is in none.
     fn find(&mut self, seq: u64) -> bool {
         let Some((&first, &missing)) = self.gaps.range(..=seq).next_back() else { return false };
         if missing.last < seq {
             return false;
         }
-        // What is left was lost between the same two frames.
+        // The rest was lost between the same two frames.
         self.gaps.remove(&first);
         if first < seq {
             self.gaps.insert(first, Missing { last: seq - 1, ..missing });
@@ -143,7 +141,7 @@ impl Sequence {
         true
     }
 
-    /// Counts what is missing up to `count` numbers from 0, once all files were read.
+    /// Counts the missing numbers up to `count`, after all files were read.
     pub(super) fn expect(&mut self, count: u64) {
         if count > 0 && count - 1 > self.highest {
             self.lose(self.highest + 1, count - 1, Some(self.highest_ns), None);
@@ -166,7 +164,7 @@ impl Sequence {
         self.gaps.len() as u64
     }
 
-    /// The first and the last gap in the order of the numbers.
+    /// Returns the first and the last gap in the order of the numbers.
     pub(super) fn gaps_at_ends(&self, stream: u16) -> Option<(Gap, Gap)> {
         let gap = |(&first, missing): (&u64, &Missing)| Gap {
             stream,
@@ -203,7 +201,7 @@ mod tests {
         sequence.gaps.iter().flat_map(|(first, gap)| *first..=gap.last).collect()
     }
 
-    /// When `lost` was passed by: the time of the highest frame before, and of the one that passed.
+    /// The times of the frames around `lost`: the highest before, and the first higher one.
     fn passed(seqs: &[u64], lost: u64) -> [Option<u64>; 2] {
         let after = seqs.iter().position(|seq| *seq > lost).unwrap();
         let highest = seqs[..after].iter().max();

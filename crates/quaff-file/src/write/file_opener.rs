@@ -4,8 +4,8 @@
 //! A file opened ahead has no name (O_TMPFILE): a crash leaves nothing, and a folder never shows more
 //! files than the retention rule allows.
 
-use super::folder::is_full;
 use super::name_template::PART;
+use crate::error::is_full;
 use crate::{Error, Result};
 use quaff_os::disk::{exists, link_unnamed, lock_file, open_unnamed, preallocate, sync_all};
 use quaff_os::wakeup::Wakeup;

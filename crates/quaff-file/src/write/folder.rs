@@ -4,6 +4,7 @@ use super::file_opener::{FileOpener, FinishJob, JobDone, NewFile, OpenPlan, part
 use super::name_template::NameTemplate;
 use super::post_rotate::PostRotate;
 use super::retention::{KeptFiles, wait_for_lock};
+use crate::error::is_full;
 use crate::tally::Runs;
 use crate::write::plan::DirPlan;
 use crate::{Error, Result};
@@ -73,11 +74,6 @@ pub struct Folder {
 pub struct Ending {
     pub files: u64,
     pub bytes: u64,
-}
-
-/// Returns `true` for ENOSPC and EDQUOT.
-pub(super) fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 impl Folder {

@@ -43,14 +43,14 @@ impl NameTemplate {
         }
         let (before, digits, after) =
             split(template).unwrap_or((format!("{template}-"), NUMBER_DIGITS, format!(".{extension}")));
-        let (Some(mut pattern), Some(behind)) = (pattern(&before), pattern(&after)) else {
+        let (Some(mut pattern), Some(rest)) = (pattern(&before), pattern(&after)) else {
             return refuse("the fields are %Y %y %m %d %H %M %S %j %F %T %s %%, and %i once");
         };
-        if pattern.last() == Some(&Field::Seconds) || behind.first().is_some_and(Field::is_digit) {
+        if pattern.last() == Some(&Field::Seconds) || rest.first().is_some_and(Field::is_digit) {
             return refuse("%i must not touch other digits");
         }
         pattern.push(Field::Number(digits));
-        pattern.extend(behind);
+        pattern.extend(rest);
         Ok(Self { before, digits, after, pattern, zone: TimeZone::system() })
     }
 

@@ -226,7 +226,7 @@ impl Files {
     fn close_file(&mut self) {
         if let Some(file) = self.file.take() {
             self.input.bytes += file.offset();
-            self.input.jumps.add(file.jumps());
+            self.input.jumps.add(file.skipped());
             self.input.notes.extend(file.notes());
         }
     }

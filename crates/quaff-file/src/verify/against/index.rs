@@ -1,16 +1,16 @@
-//! What a file holds: for each frame a hash of its content, and where a content is to be found.
+//! An index of the file that was sent: a hash of each frame's content, and a hash table to find it.
 //!
-//! 40 bytes of memory a frame, whatever its length; contents that stand more than once have a list.
+//! 40 bytes of memory per frame; contents that occur more than once have a list.
 
 use quaff_wire::fingerprint::Sketch;
 use std::collections::HashMap;
 
-/// A frame of the file, and what became of it.
+/// A frame of the file, and how it was received.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
-    /// How often it was received: each loop counts.
+    /// Number of times that it was received, over all loops.
     pub(super) got: u32,
-    /// Which loop saw it last; see [`Claim`].
+    /// The encoded [`Claim`].
     claim: u32,
     flow: u32,
     half: u16,
@@ -19,21 +19,21 @@ pub(super) struct Entry {
     pub(super) gap_ns: f32,
 }
 
-/// Which loop of the file a frame was last received in.
+/// The loop of the file in which a frame was last received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// In none.
+    /// Not received.
     Free,
-    /// As it is in the file.
+    /// Received with the same content.
     Same(u32),
-    /// By a frame that resembles it.
-    Alike(u32),
+    /// A similar frame was received instead.
+    Similar(u32),
 }
 
-/// Set in [`Entry::claim`] when the claim is [`Claim::Alike`].
-const ALIKE: u32 = 1 << 31;
-/// So many loops can be told apart.
-pub(super) const LOOPS_MAX: u64 = (ALIKE - 1) as u64;
+/// Set in [`Entry::claim`] when the claim is [`Claim::Similar`].
+const SIMILAR: u32 = 1 << 31;
+/// Largest number of loops that can be distinguished.
+pub(super) const LOOPS_MAX: u64 = (SIMILAR - 1) as u64;
 
 impl Entry {
     pub(super) fn new(sketch: Sketch, gap_ns: f32) -> Self {
@@ -47,7 +47,7 @@ impl Entry {
     pub(super) fn claim(&self) -> Claim {
         match self.claim {
             0 => Claim::Free,
-            claim if claim & ALIKE != 0 => Claim::Alike((claim & !ALIKE) - 1),
+            claim if claim & SIMILAR != 0 => Claim::Similar((claim & !SIMILAR) - 1),
             claim => Claim::Same(claim - 1),
         }
     }
@@ -56,7 +56,7 @@ impl Entry {
         self.claim = match claim {
             Claim::Free => 0,
             Claim::Same(turn) => turn + 1,
-            Claim::Alike(turn) => (turn + 1) | ALIKE,
+            Claim::Similar(turn) => (turn + 1) | SIMILAR,
         };
     }
 }
@@ -66,14 +66,14 @@ impl Entry {
 pub(super) struct Index {
     contents: Vec<u64>,
     pub(super) entries: Vec<Entry>,
-    /// Open addressing: the upper half of a content, and the place of its first frame plus one.
+    /// Open addressing: the upper half of a content, and the index of its first frame plus one.
     slots: Vec<u64>,
-    /// The places of contents that stand more than once, by the first of them.
+    /// The indices of contents that occur more than once, by the first of them.
     repeats: HashMap<u32, Vec<u32>>,
 }
 
 impl Index {
-    /// Appends a frame; `false` when there is no room for more.
+    /// Appends a frame; `false` when the index is full.
     pub(super) fn push(&mut self, content: u64, entry: Entry) -> bool {
         if self.contents.len() >= (u32::MAX - 1) as usize {
             return false;
@@ -83,7 +83,7 @@ impl Index {
         true
     }
 
-    /// Makes contents findable, once all frames are there.
+    /// Builds the hash table, after all frames were appended.
     pub(super) fn build(&mut self) {
         self.slots = vec![0; self.contents.len() * 3 / 2 + 1];
         for place in 0..self.contents.len() {
@@ -96,10 +96,10 @@ impl Index {
         }
     }
 
-    /// The slot of a content, or the empty one where it would stand.
+    /// Returns the slot of a content, or the empty one for it.
     fn slot(&self, content: u64) -> usize {
         let slots = self.slots.len();
-        // The content's share of 2^64, of the slots.
+        // Scales the content from 2^64 to the number of slots.
         let spread = content.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut slot = ((u128::from(spread) * slots as u128) >> 64) as usize;
         loop {
@@ -117,23 +117,23 @@ impl Index {
         self.contents.len() as u64
     }
 
-    /// Whether the frame at `place` has this content.
+    /// Returns `true` if the frame at `place` has this content.
     #[inline]
     pub(super) fn is(&self, place: u64, content: u64) -> bool {
         self.contents.get(place as usize) == Some(&content)
     }
 
-    /// The first place with this content.
+    /// Returns the first place with this content.
     pub(super) fn find(&self, content: u64) -> Option<u32> {
         (self.slots[self.slot(content)] as u32).checked_sub(1)
     }
 
-    /// Whether the content whose first place this is stands more than once.
+    /// Returns `true` if the content with this first place occurs more than once.
     pub(super) fn is_repeated(&self, first: u32) -> bool {
         self.repeats.contains_key(&first)
     }
 
-    /// The contents that stand more than once: their places, each list in order.
+    /// Returns the places of each content that occurs more than once, in order.
     pub(super) fn repeats(&self) -> impl Iterator<Item = &[u32]> {
         self.repeats.values().map(Vec::as_slice)
     }
@@ -176,7 +176,8 @@ mod tests {
     fn claims_come_back_as_they_were_set() {
         let mut entry = Entry::new(Sketch { flow: 1, half: 2, len: 3 }, 0.0);
         let last = LOOPS_MAX as u32 - 1;
-        for claim in [Claim::Same(0), Claim::Alike(0), Claim::Same(last), Claim::Alike(last), Claim::Free] {
+        for claim in [Claim::Same(0), Claim::Similar(0), Claim::Same(last), Claim::Similar(last), Claim::Free]
+        {
             entry.set(claim);
             assert_eq!(entry.claim(), claim);
         }

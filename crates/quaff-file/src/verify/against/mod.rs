@@ -1,20 +1,20 @@
-//! A capture beside the file that was sent: which frames came, by their content.
+//! Comparison of a capture with the file that was sent, by the contents of frames.
 //!
-//! The file is read once and leaves 40 bytes a frame in memory; the capture streams past it. This
-//! room reads files and counts; it neither prints nor decides how a command ends.
+//! The file is read once and takes 40 bytes of memory per frame; the capture is streamed. This module
+//! reads files and counts; it never prints and never chooses an exit code.
 
 mod arrivals;
+mod histogram;
 mod index;
 mod report;
-mod spread;
 #[cfg(test)]
 mod tests;
 
+pub use histogram::Quantiles;
 pub use report::{Gaps, Matched, Occurrence, Run};
-pub use spread::Quantiles;
 
-use super::ledger::Books;
-use super::{Progress, Sum, read_file};
+use super::ledger::LedgerBuilder;
+use super::{FileTotals, Progress, read_file};
 use crate::read;
 use arrivals::Arrivals;
 use index::{Entry, Index, LOOPS_MAX};
@@ -24,16 +24,16 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What was sent, and what may differ.
+/// Options of a comparison.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How often the file was sent.
+    /// Number of times that the file was sent.
     pub turns: u64,
-    /// How many frames were sent in all, if that is not `turns` times those of the file.
+    /// Number of frames sent, if not `turns` times those of the file.
     pub expect: Option<u64>,
-    /// What of a frame is not compared.
+    /// Parts of a frame that are not compared.
     pub mask: Mask,
-    /// How files are read: see [`read::Options`]. Only a capture is followed.
+    /// Options for reading; `follow` applies to the capture only.
     pub reading: read::Options,
 }
 
@@ -43,10 +43,10 @@ impl Default for Options {
     }
 }
 
-/// Reads `sent`, the files that were sent one behind the other, then `captures`, the files of one
-/// capture in order, and says what came. `progress` hears of it every few MiB.
+/// Reads `sent`, the files in the order in which they were sent, then `captures`, the files of one capture
+/// in order, and compares them; calls `progress` every few MiB.
 ///
-/// A file that cannot be read is an answer, not an error: see [`Matched::error`].
+/// A file that cannot be read is part of the report, not an error: see [`Matched::error`].
 pub fn against(
     sent: &[PathBuf],
     captures: &[PathBuf],
@@ -68,23 +68,23 @@ pub fn against(
         let count = count.min(most);
         let mut capture = Capture::new(file, count);
         for path in captures {
-            capture.books.begin();
+            capture.ledger.begin();
             files.read(path, &options.reading, |item| capture.item(&item), &mut progress);
         }
         report = capture.finish(count, &mut files);
     }
-    (report.bytes, report.jumps) = (files.sum.bytes, files.sum.jumps);
-    report.notes = files.sum.notes;
+    (report.bytes, report.jumps) = (files.totals.bytes, files.totals.jumps);
+    report.notes = files.totals.notes;
     report.error = (!files.errors.is_empty()).then(|| files.errors.join("; "));
     report.unreadable = files.unreadable;
     report.seconds = started.elapsed().as_secs_f64();
     report.judge()
 }
 
-/// All files of a run, and what became of them.
+/// Totals and errors of all files read.
 #[derive(Debug, Default)]
 struct Files {
-    sum: Sum,
+    totals: FileTotals,
     used: u64,
     errors: Vec<String>,
     unreadable: bool,
@@ -98,28 +98,28 @@ impl Files {
         each: impl FnMut(Item<'_>),
         progress: &mut impl FnMut(Progress),
     ) {
-        let (used, before) = (self.used, self.sum.bytes);
-        let result = read_file(path, reading.clone(), &mut self.sum, each, |now, frames| {
+        let (used, before) = (self.used, self.totals.bytes);
+        let result = read_file(path, reading.clone(), &mut self.totals, each, |now, frames| {
             progress(Progress { bytes: used + now, frames });
         });
         self.used += path.metadata().map_or(0, |found| found.len());
         if let Err(error) = result {
             self.errors.push(error.to_string());
-            self.unreadable |= self.sum.bytes == before;
+            self.unreadable |= self.totals.bytes == before;
         }
     }
 }
 
-/// The file that was sent, while it is read.
+/// Collects the file that was sent.
 #[derive(Debug)]
 struct Sent {
     index: Index,
     mask: Mask,
     before_ns: u64,
     linktypes: BTreeSet<u16>,
-    /// Frames of which the file has only the beginning.
+    /// Frames truncated in the file.
     cut: u64,
-    /// Frames for which there was no room.
+    /// Frames that exceed the index.
     beyond: u64,
 }
 
@@ -142,37 +142,36 @@ impl Sent {
         self.beyond += u64::from(!self.index.push(content, entry));
     }
 
-    /// Says what is odd about it.
+    /// Adds notes and errors about the file.
     fn check(&self, too_often: bool, files: &mut Files) {
         if self.cut > 0 && self.mask.snaplen.is_none() {
             let cut = self.cut;
-            files
-                .sum
-                .notes
-                .push(format!("{cut} frames of the file are cut, and are taken to have been sent so"));
+            files.totals.notes.push(format!(
+                "{cut} frames of the file are truncated; they are assumed to have been sent so"
+            ));
         }
         if self.beyond > 0 {
             files
                 .errors
-                .push(format!("the file has {} frames more than can be compared at once", self.beyond));
+                .push(format!("the file has {} more frames than can be compared at once", self.beyond));
         }
         if too_often && self.index.len() > 0 {
-            files.errors.push(format!("at most {LOOPS_MAX} loops of a file can be told apart"));
+            files.errors.push(format!("at most {LOOPS_MAX} loops of a file can be distinguished"));
         }
     }
 }
 
-/// The capture, while it is read.
+/// Compares the capture while it is read.
 #[derive(Debug)]
 struct Capture {
     arrivals: Arrivals,
-    books: Books,
+    ledger: LedgerBuilder,
     mask: Mask,
     linktypes: BTreeSet<u16>,
     frames: u64,
-    /// Frames of which there is only the beginning, and less than is compared.
+    /// Frames truncated to less than is compared.
     cut: u64,
-    /// Frames of a kind of link that the file has not.
+    /// Frames of a link type that is not in the file.
     other_links: u64,
 }
 
@@ -180,16 +179,16 @@ impl Capture {
     fn new(file: Sent, count: u64) -> Self {
         let Sent { mut index, mask, linktypes, .. } = file;
         index.build();
-        let (arrivals, books) = (Arrivals::new(index, count), Books::default());
-        Self { arrivals, books, mask, linktypes, frames: 0, cut: 0, other_links: 0 }
+        let (arrivals, ledger) = (Arrivals::new(index, count), LedgerBuilder::default());
+        Self { arrivals, ledger, mask, linktypes, frames: 0, cut: 0, other_links: 0 }
     }
 
     fn item(&mut self, item: &Item<'_>) {
         match item {
             Item::Frame(frame) => self.frame(frame),
-            Item::Section(_) => self.books.begin(),
-            Item::Interface(interface) => self.books.interface(interface),
-            Item::Statistics(statistics) => self.books.statistics(*statistics),
+            Item::Section(_) => self.ledger.begin(),
+            Item::Interface(interface) => self.ledger.interface(interface),
+            Item::Statistics(statistics) => self.ledger.statistics(*statistics),
             Item::Jump(_) => {}
         }
     }
@@ -197,7 +196,7 @@ impl Capture {
     #[inline]
     fn frame(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
-        self.books.frame(frame);
+        self.ledger.frame(frame);
         let compared = (frame.wire_len as usize).min(self.mask.snaplen.unwrap_or(usize::MAX));
         self.cut += u64::from(frame.data.len() < compared);
         self.other_links += u64::from(!self.linktypes.contains(&frame.linktype));
@@ -210,7 +209,7 @@ impl Capture {
         self.arrivals.finish();
         let mut report = Matched::of(&self.arrivals, count);
         report.frames = self.frames;
-        report.ledger = self.books.finish(report.lost);
+        report.ledger = self.ledger.finish(report.lost);
         let notes = [
             (
                 self.cut,
@@ -219,13 +218,13 @@ impl Capture {
             (self.other_links, "frames of the capture are of another link type than the file's"),
         ];
         let notes = notes.iter().filter(|(count, _)| *count > 0);
-        files.sum.notes.extend(notes.map(|(count, what)| format!("{count} {what}")));
+        files.totals.notes.extend(notes.map(|(count, what)| format!("{count} {what}")));
         if let [only] = report.occurrences[..]
             && report.duplicates > 0
             && report.in_file > 0
             && only.times.is_multiple_of(count.div_ceil(report.in_file).max(1))
         {
-            files.sum.notes.push(format!(
+            files.totals.notes.push(format!(
                 "each frame arrived {} times: was the file sent that often (`loop`)?",
                 only.times
             ));

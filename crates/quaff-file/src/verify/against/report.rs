@@ -1,118 +1,111 @@
-//! What the comparison comes to.
+//! The report of a comparison.
 
 use super::arrivals::Arrivals;
+use super::histogram::Quantiles;
 use super::index::{Claim, Entry, Index};
-use super::spread::Quantiles;
-use crate::read::Jumps;
+use crate::read::SkippedBytes;
 use crate::verify::Ledger;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// No file is sent so often in so many different numbers that a longer list would be read.
+/// Largest number of occurrences listed.
 const OCCURRENCES_MAX: usize = 16;
 
-/// A capture beside the file that was sent. Counts are of frames; what was sent is
+/// The comparison of a capture with the file that was sent. Counts are of frames: `sent` is
 /// `received + altered + lost`, and `frames` is `received + duplicates + surplus + altered + extra`.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Matched {
-    /// Nothing is missing, altered or there too often, and both files are readable to their ends.
+    /// No frame is missing, altered or duplicate, and both files are readable to their ends.
     pub complete: bool,
-    /// Why it is not, in words; empty when it is.
+    /// Why the capture is not complete; empty if it is.
     pub reasons: Vec<String>,
-    /// Frames in the file.
     pub in_file: u64,
-    /// Frames that were sent: those of the file, perhaps several times over.
+    /// Frames sent, over all loops of the file.
     pub sent: u64,
-    /// Frames that came as they are in the file.
+    /// Frames received unchanged.
     pub received: u64,
-    /// Frames that did not come, nor any that resembles them.
+    /// Frames not received, nor any similar one.
     pub lost: u64,
-    /// Frames that came more often than they were sent.
+    /// Frames received more often than they were sent.
     pub duplicates: u64,
-    /// Frames that came behind one that is behind them in the file.
+    /// Frames received after one that follows them in the file.
     pub reordered: u64,
-    /// Frames that came with other bytes: they resemble one that is missing there.
+    /// Frames received with other bytes: similar to a missing one.
     pub altered: u64,
-    /// Frames of the file that should not have been sent: `expect` ends before them.
+    /// Frames of the file beyond the expected number.
     pub surplus: u64,
-    /// Frames that have nothing to do with the file.
+    /// Frames similar to none of the file.
     pub extra: u64,
-    /// By how many places of the file those came late that were reordered.
+    /// Positions by which reordered frames were late.
     pub late: Quantiles,
-    /// Runs of frames that are missing, in the file.
+    /// Runs of missing frames.
     pub gaps: Gaps,
-    /// By how much the time between two frames differs from the file's, ns: of each two that follow
-    /// each other in both.
+    /// Difference between the spacing in the capture and in the file, ns, of frames that are neighbours in
+    /// both.
     pub spacing_error_ns: Quantiles,
-    /// How many contents of the file came how often; those with the most contents.
+    /// The most frequent numbers of times that contents were received.
     pub occurrences: Vec<Occurrence>,
-    /// All frames in the capture.
     pub frames: u64,
-    /// Bytes read, of both.
+    /// Bytes read of both files.
     pub bytes: u64,
-    /// How long it took, s.
+    /// Duration of the comparison, s.
     pub seconds: f64,
-    /// What the capture says of itself; `None` when it says nothing.
+    /// The counters in the capture; `None` without counters.
     pub ledger: Option<Ledger>,
-    /// Bytes that made no sense and were jumped over.
-    pub jumps: Jumps,
-    /// What there is to know of the files.
+    /// Damaged bytes that were skipped.
+    pub jumps: SkippedBytes,
+    /// Notes about the files.
     pub notes: Vec<String>,
-    /// What kept a file from being read to its end.
+    /// Why a file could not be read to its end.
     pub error: Option<String>,
     /// A file could not be read at all.
     pub unreadable: bool,
 }
 
-/// Runs of frames of the file that are missing, in one loop at least.
+/// Runs of frames of the file that are missing in at least one loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Gaps {
-    /// How many.
     pub count: u64,
-    /// The first.
     pub first: Option<Run>,
-    /// The last.
     pub last: Option<Run>,
 }
 
-/// A run of frames, numbered from 1 as they stand in the file.
+/// A run of frames, numbered from 1 in the order of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Run {
-    /// The first.
     pub first: u64,
-    /// The last.
     pub last: u64,
 }
 
-/// How many contents of the file came how often.
+/// A number of contents of the file that were received equally often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Occurrence {
-    /// How often they came.
+    /// Number of times that each was received.
     pub times: u64,
-    /// How many different contents.
+    /// Number of different contents.
     pub contents: u64,
 }
 
 impl Matched {
-    /// Counts by content what came too often and too seldom.
+    /// Compares the frames received with those sent, by content.
     pub(super) fn of(arrivals: &Arrivals, sent: u64) -> Self {
         let index = &arrivals.index;
         let mut sums = Sums { sent, frames: index.len(), ..Sums::default() };
-        let mut kinds = vec![Kind::Single; index.entries.len()];
+        let mut fates = vec![FrameFate::Single; index.entries.len()];
         for places in index.repeats() {
-            sums.repeated(index, places, &mut kinds);
+            sums.repeated(index, places, &mut fates);
         }
-        for (place, kind) in (0..).zip(&kinds) {
-            let is_missing = match kind {
-                Kind::Single => sums.single(&index.entries[place as usize], place),
-                Kind::Missing => true,
-                Kind::There => false,
+        for (place, fates) in (0..).zip(&fates) {
+            let is_missing = match fates {
+                FrameFate::Single => sums.single(&index.entries[place as usize], place),
+                FrameFate::Missing => true,
+                FrameFate::There => false,
             };
             if is_missing {
                 sums.gaps.add(place + 1);
             }
         }
-        let altered = arrivals.alike.min(sums.missing);
+        let altered = arrivals.similar.min(sums.missing);
         Self {
             in_file: index.len(),
             sent,
@@ -122,7 +115,7 @@ impl Matched {
             reordered: arrivals.reordered,
             altered,
             surplus: sums.surplus,
-            extra: arrivals.extra + (arrivals.alike - altered),
+            extra: arrivals.extra + (arrivals.similar - altered),
             late: arrivals.late.quantiles(),
             gaps: sums.gaps,
             spacing_error_ns: arrivals.gaps.quantiles(),
@@ -131,7 +124,7 @@ impl Matched {
         }
     }
 
-    /// Looks for what speaks against completeness.
+    /// Collects the reasons against completeness.
     pub(super) fn judge(mut self) -> Self {
         let recorded = self.ledger.as_ref().map_or(0, |ledger| ledger.recorded_drops);
         let found = [
@@ -141,7 +134,7 @@ impl Matched {
             (self.duplicates > 0, "frames are there more often than they were sent"),
             (self.surplus > 0, "there are more frames than were expected"),
             (recorded > self.lost, "the capture recorded drops"),
-            (self.jumps.count > 0, "bytes had to be jumped over"),
+            (self.jumps.count > 0, "damaged bytes had to be skipped"),
         ];
         self.reasons = found.into_iter().filter(|(found, _)| *found).map(|(_, what)| what.into()).collect();
         self.reasons.extend(self.ledger.iter().flat_map(|ledger| ledger.contradictions.iter().cloned()));
@@ -152,7 +145,7 @@ impl Matched {
 }
 
 impl Gaps {
-    /// Takes in a frame that is missing; they come in order.
+    /// Adds a missing frame; calls are in the order of the file.
     fn add(&mut self, number: u64) {
         match &mut self.last {
             Some(run) if run.last + 1 == number => run.last = number,
@@ -167,14 +160,14 @@ impl Gaps {
     }
 }
 
-/// A frame of the file, while sums are taken.
+/// The result for one frame of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Its content stands once.
+enum FrameFate {
+    /// Its content occurs once.
     Single,
-    /// Its content stands several times, and this one is missing.
+    /// Its content occurs several times, and this one is missing.
     Missing,
-    /// Its content stands several times, and this one is not.
+    /// Its content occurs several times, and this one is not missing.
     There,
 }
 
@@ -191,12 +184,12 @@ struct Sums {
 }
 
 impl Sums {
-    /// How often the frame at a place was sent.
+    /// Returns how often the frame at a place was sent.
     fn expected(&self, place: u64) -> u64 {
         self.sent.saturating_sub(place).div_ceil(self.frames)
     }
 
-    /// Says how many did not come as they were sent.
+    /// Counts one content; returns how many of its frames are missing.
     fn content(&mut self, expected: u64, got: u64) -> u64 {
         let missing = expected.saturating_sub(got);
         self.received += expected.min(got);
@@ -208,10 +201,10 @@ impl Sums {
 
     fn single(&mut self, entry: &Entry, place: u64) -> bool {
         let missing = self.content(self.expected(place), entry.got.into());
-        missing > u64::from(matches!(entry.claim(), Claim::Alike(_)))
+        missing > u64::from(matches!(entry.claim(), Claim::Similar(_)))
     }
 
-    fn repeated(&mut self, index: &Index, places: &[u32], kinds: &mut [Kind]) {
+    fn repeated(&mut self, index: &Index, places: &[u32], fates: &mut [FrameFate]) {
         let sum = |of: &dyn Fn(u32) -> u64| places.iter().map(|place| of(*place)).sum::<u64>();
         let expected = sum(&|place| self.expected(place.into()));
         let got = sum(&|place| index.entries[place as usize].got.into());
@@ -220,7 +213,7 @@ impl Sums {
             let is_free = index.entries[*place as usize].claim() == Claim::Free;
             let is_missing = missing > 0 && is_free;
             missing -= u64::from(is_missing);
-            kinds[*place as usize] = if is_missing { Kind::Missing } else { Kind::There };
+            fates[*place as usize] = if is_missing { FrameFate::Missing } else { FrameFate::There };
         }
     }
 

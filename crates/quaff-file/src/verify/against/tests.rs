@@ -1,4 +1,4 @@
-//! What comes out is what was done to the frames on the way.
+//! The report counts exactly the changes made to the frames.
 
 use super::arrivals::Arrivals;
 use super::index::{Entry, Index};
@@ -79,8 +79,8 @@ enum Fate {
     Altered {
         payload: bool,
     },
-    /// With a frame in front of it that nobody sent.
-    Behind,
+    /// After a frame that was not sent.
+    AfterForeign,
 }
 
 fn fate() -> impl Strategy<Value = Fate> {
@@ -89,18 +89,18 @@ fn fate() -> impl Strategy<Value = Fate> {
         1 => Just(Fate::Lost),
         1 => Just(Fate::Twice),
         1 => any::<bool>().prop_map(|payload| Fate::Altered { payload }),
-        1 => Just(Fate::Behind),
+        1 => Just(Fate::AfterForeign),
     ]
 }
 
-/// What arrives of frame `n`, after its fate.
+/// Returns the frames received for frame `n`.
 fn after(n: u64, fate: Fate) -> Vec<Moving> {
     match fate {
         Fate::Comes => vec![whole(n)],
         Fate::Lost => vec![],
         Fate::Twice => vec![whole(n), whole(n)],
         Fate::Altered { payload } => vec![altered(n, payload)],
-        Fate::Behind => vec![foreign(n), whole(n)],
+        Fate::AfterForeign => vec![foreign(n), whole(n)],
     }
 }
 
@@ -123,7 +123,7 @@ proptest! {
             count(&fates, |fate| fate == Fate::Lost),
             count(&fates, |fate| fate == Fate::Twice),
             count(&fates, |fate| matches!(fate, Fate::Altered { .. })),
-            count(&fates, |fate| fate == Fate::Behind),
+            count(&fates, |fate| fate == Fate::AfterForeign),
         ];
         if turns == 1 {
             let received = sent - lost - altered;
@@ -145,7 +145,7 @@ proptest! {
         let moving = fates.iter().zip(0..).flat_map(|(fate, n)| after(n, *fate).into_iter().map(move |moving| (n, moving)));
         let mut moving: Vec<_> = moving.zip(&keys).collect();
         moving.sort_by_key(|(_, key)| **key);
-        // By RFC 4737: a frame that comes behind one with a higher number.
+        // By RFC 4737: a frame received after one with a higher number.
         let (mut highest, mut reordered, mut seen) = (None, 0, BTreeMap::new());
         for ((n, (content, _)), _) in &moving {
             if *content == self::content(*n) && seen.insert(*n, ()).is_none() {
@@ -210,7 +210,7 @@ fn a_frame_that_stands_everywhere_does_not_spoil_the_order() {
 }
 
 #[test]
-fn how_late_frames_came_is_told() {
+fn lateness_is_reported() {
     let moving: Vec<_> = [0, 1, 5, 2, 3, 4, 6].map(whole).into();
     let report = compare(index((0..7).map(whole)), 7, &moving);
     assert_eq!(counts(&report), [7, 0, 0, 3, 0, 0]);
@@ -241,7 +241,7 @@ fn where_every_frame_was_altered_none_is_lost() {
 
 #[test]
 fn an_altered_frame_that_comes_again_as_it_was_is_no_part_of_the_file() {
-    // What resembled it is settled long before it comes itself.
+    // The similar frame is resolved long before the original comes.
     let frames = 200_000;
     let moving: Vec<_> =
         [altered(0, true)].into_iter().chain((1..frames).map(whole)).chain([whole(0)]).collect();

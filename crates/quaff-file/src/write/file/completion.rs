@@ -2,7 +2,7 @@
 //! file is truncated to the last valid byte.
 
 use super::{Files, Share, Tag, WAIT_MAX};
-use crate::write::folder::is_full;
+use crate::error::is_full;
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
 use quaff_os::disk::{Write, Written};

@@ -3,7 +3,7 @@
 
 use super::{Files, Share, Tag};
 use crate::Result;
-use crate::write::folder::is_full;
+use crate::error::is_full;
 use crate::write::repack::Repack;
 use quaff_os::disk::Write;
 use quaff_os::mem::Buffer;

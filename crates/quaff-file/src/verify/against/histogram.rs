@@ -1,38 +1,37 @@
-//! How a value is spread: counts in buckets that are at most 1/32 of the value wide.
+//! A histogram with buckets of at most 1/32 of the value.
 
 use serde::Serialize;
 
 const FINE_BITS: u32 = 5;
 const BUCKETS: usize = (64 - FINE_BITS as usize + 1) << FINE_BITS;
 
-/// Values that were seen, and how often.
+/// Counts of values, by bucket.
 #[derive(Debug, Clone)]
-pub(super) struct Spread {
+pub(super) struct Histogram {
     counts: Vec<u64>,
     count: u64,
     max: u64,
 }
 
-/// What half, nearly all and all of the values do not exceed.
+/// Quantiles of a histogram.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Quantiles {
-    /// How many values there are.
+    /// Number of values.
     pub count: u64,
-    /// What half of them do not exceed, rounded up by at most 3 %.
+    /// Median, rounded up by at most 3 %.
     pub p50: u64,
-    /// What 99 % of them do not exceed, rounded up by at most 3 %.
+    /// 99th percentile, rounded up by at most 3 %.
     pub p99: u64,
-    /// The greatest.
     pub max: u64,
 }
 
-impl Default for Spread {
+impl Default for Histogram {
     fn default() -> Self {
         Self { counts: vec![0; BUCKETS], count: 0, max: 0 }
     }
 }
 
-impl Spread {
+impl Histogram {
     #[inline]
     pub(super) fn add(&mut self, value: u64) {
         self.counts[bucket(value)] += 1;
@@ -54,7 +53,7 @@ impl Spread {
     }
 }
 
-/// Below 32 each value has its own; above, each power of two has 32.
+/// Returns the bucket of a value: below 32 each value has its own, above each power of two has 32.
 fn bucket(value: u64) -> usize {
     match value.checked_ilog2() {
         Some(power) if power >= FINE_BITS => {
@@ -65,7 +64,7 @@ fn bucket(value: u64) -> usize {
     }
 }
 
-/// The highest value of a bucket.
+/// Returns the highest value of a bucket.
 fn highest(bucket: usize) -> u64 {
     match (bucket >> FINE_BITS) as u32 {
         0 => bucket as u64,
@@ -95,9 +94,9 @@ mod tests {
 
     #[test]
     fn quantiles_of_a_hundred_values() {
-        let mut spread = Spread::default();
-        assert_eq!(spread.quantiles(), Quantiles::default());
-        (1..=100).for_each(|value| spread.add(value));
-        assert_eq!(spread.quantiles(), Quantiles { count: 100, p50: 50, p99: 99, max: 100 });
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.quantiles(), Quantiles::default());
+        (1..=100).for_each(|value| histogram.add(value));
+        assert_eq!(histogram.quantiles(), Quantiles { count: 100, p50: 50, p99: 99, max: 100 });
     }
 }

@@ -1,6 +1,6 @@
-//! Compressed files that are whole, of several parts, cut anywhere, and damaged anywhere.
+//! Compressed files: complete, of several parts, truncated, and damaged.
 
-use super::{Packing, Unpack};
+use super::{Compression, Decompressor};
 use crate::read::{CaptureFile, Error};
 use quaff_os::mem::Buffer;
 use quaff_wire::decode::Item;
@@ -54,7 +54,7 @@ fn lz4(bytes: &[u8]) -> Vec<u8> {
 type Pack = fn(&[u8]) -> Vec<u8>;
 const ALL: [(&str, Pack); 3] = [("gzip", gzip), ("zstd", zstd), ("lz4", lz4)];
 
-/// How many packets could be read, up to the first that is not what it should be, and the error.
+/// Returns the number of packets up to the first wrong one, and the error.
 fn read_path(path: &Path) -> (u32, Option<Error>) {
     let mut file = CaptureFile::open(path).unwrap();
     let (mut packets, mut is_right) = (0, true);
@@ -79,55 +79,58 @@ fn read(bytes: &[u8]) -> (u32, Option<Error>) {
     read_path(file.path())
 }
 
-/// Where the data are torn, in the compressed file.
+/// Returns the offset of the corruption in the compressed file.
 #[track_caller]
-fn torn_at(error: Option<Error>, packing: &str) -> u64 {
-    let Some(Error::Torn { torn, .. }) = error else { panic!("{error:?}") };
-    assert_eq!(torn.packing, packing);
-    torn.offset
+fn corrupt_at(error: Option<Error>, compression: &str) -> u64 {
+    let Some(Error::Corrupt { corruption, .. }) = error else { panic!("{error:?}") };
+    assert_eq!(corruption.compression, compression);
+    corruption.offset
 }
 
 #[test]
 fn whole_files_of_one_part_or_several() {
     let whole = capture(100_000);
     let (one, two) = whole.split_at(whole.len() / 3);
-    for (packing, pack) in ALL {
-        assert!(matches!(read(&pack(&whole)), (100_000, None)), "{packing}");
-        assert!(matches!(read(&[pack(one), pack(two)].concat()), (100_000, None)), "{packing}");
-        assert!(matches!(read(&[pack(one), pack(&[]), pack(two)].concat()), (100_000, None)), "{packing}");
+    for (compression, pack) in ALL {
+        assert!(matches!(read(&pack(&whole)), (100_000, None)), "{compression}");
+        assert!(matches!(read(&[pack(one), pack(two)].concat()), (100_000, None)), "{compression}");
+        assert!(
+            matches!(read(&[pack(one), pack(&[]), pack(two)].concat()), (100_000, None)),
+            "{compression}"
+        );
     }
-    assert!(matches!(read(&[gzip(&whole), vec![0; 1000]].concat()), (100_000, None)), "zeros behind it");
+    assert!(matches!(read(&[gzip(&whole), vec![0; 1000]].concat()), (100_000, None)), "zeros after it");
 }
 
 #[test]
-fn what_comes_before_a_cut_is_delivered() {
+fn bytes_before_a_truncation_are_delivered() {
     let whole = capture(20_000);
-    for (packing, pack) in ALL {
+    for (compression, pack) in ALL {
         let packed = pack(&whole);
         for part in [2, 10, 100, 500, 900, 990, 999] {
             let cut = packed.len() * part / 1000;
             let (packets, error) = read(&packed[..cut]);
-            // What is decompressed in blocks is there up to the last whole one.
-            let block_packets = if packing == "gzip" { 300 } else { (128 << 10) / 116 + 2 };
+            // Formats with blocks are decompressed up to the last whole block.
+            let block_packets = if compression == "gzip" { 300 } else { (128 << 10) / 116 + 2 };
             let expected = (20_000 * part / 1000) as u32;
             assert!(
                 packets + block_packets >= expected && packets <= expected + 300,
-                "{packing} {part} {packets}"
+                "{compression} {part} {packets}"
             );
-            assert_eq!(torn_at(error, packing), cut as u64, "{part}");
+            assert_eq!(corrupt_at(error, compression), cut as u64, "{part}");
         }
         for cut in 1..=4 {
             let (packets, error) = read(&packed[..packed.len() - cut]);
-            assert_eq!(packets, 20_000, "{packing} {cut}");
-            assert_eq!(torn_at(error, packing), (packed.len() - cut) as u64);
+            assert_eq!(packets, 20_000, "{compression} {cut}");
+            assert_eq!(corrupt_at(error, compression), (packed.len() - cut) as u64);
         }
     }
 }
 
 #[test]
-fn what_comes_before_damage_is_delivered() {
+fn bytes_before_damage_are_delivered() {
     let whole = capture(20_000);
-    for (packing, pack) in ALL {
+    for (compression, pack) in ALL {
         let packed = pack(&whole);
         for part in [100, 400, 900] {
             let at = packed.len() * part / 1000;
@@ -135,24 +138,24 @@ fn what_comes_before_damage_is_delivered() {
             damaged[at..at + 200].fill(0xA5);
             let (packets, error) = read(&damaged);
             let expected = (20_000 * part / 1000) as u32;
-            let block_packets = if packing == "gzip" { 400 } else { (128 << 10) / 116 + 2 };
-            assert!(packets + block_packets >= expected, "{packing} {part} {packets} {error:?}");
-            // Inflated nonsense can look like packets for a while, or the checksum at the end tells.
-            let torn = match error {
-                Some(Error::Torn { torn, .. }) => torn.offset,
-                Some(Error::Damage { .. }) if packing == "gzip" => at as u64,
-                other => panic!("{packing} {part} {other:?}"),
+            let block_packets = if compression == "gzip" { 400 } else { (128 << 10) / 116 + 2 };
+            assert!(packets + block_packets >= expected, "{compression} {part} {packets} {error:?}");
+            // Corrupt data can inflate to plausible packets for a while, until the checksum at the end.
+            let offset = match error {
+                Some(Error::Corrupt { corruption, .. }) => corruption.offset,
+                Some(Error::Damage { .. }) if compression == "gzip" => at as u64,
+                other => panic!("{compression} {part} {other:?}"),
             };
-            assert!(torn + (160 << 10) >= at as u64, "{packing} {part} {torn}");
+            assert!(offset + (160 << 10) >= at as u64, "{compression} {part} {offset}");
         }
-        let behind = [packed.clone(), b"and something else".to_vec()].concat();
-        let (packets, error) = read(&behind);
+        let trailing = [packed.clone(), b"and something else".to_vec()].concat();
+        let (packets, error) = read(&trailing);
         assert_eq!(packets, 20_000);
-        assert!(torn_at(error, packing) >= packed.len() as u64, "{packing}");
+        assert!(corrupt_at(error, compression) >= packed.len() as u64, "{compression}");
     }
 }
 
-/// Files by the tools that everybody has, through a pipe.
+/// Files of the usual tools, through a pipe.
 #[test]
 fn files_of_the_tools_are_read() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -182,17 +185,17 @@ impl std::io::Read for Pieces {
     }
 }
 
-/// What a zstd frame holds before something that makes no sense, into `room` bytes at a time.
+/// Decompresses a corrupt zstd frame, `room` bytes at a time.
 fn unpacked(bytes: &[u8], room: usize) -> Vec<u8> {
     unpacked_from(bytes, room, usize::MAX)
 }
 
-/// The same, when it comes in pieces.
+/// The same, from reads of at most `piece_bytes`.
 fn unpacked_from(bytes: &[u8], room: usize, piece_bytes: usize) -> Vec<u8> {
     let mut buffer = Buffer::new(4096).unwrap();
     buffer[..4].copy_from_slice(&bytes[..4]);
     let rest = Pieces(std::io::Cursor::new(bytes[4..].to_vec()), piece_bytes);
-    let mut unpack = Unpack::new(Packing::Zstd, Box::new(rest), buffer, 4).unwrap();
+    let mut unpack = Decompressor::new(Compression::Zstd, Box::new(rest), buffer, 4).unwrap();
     let (mut all, mut out) = (Vec::new(), vec![0; room]);
     loop {
         match unpack.read(&mut out) {
@@ -204,7 +207,7 @@ fn unpacked_from(bytes: &[u8], room: usize, piece_bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn an_error_in_one_block_costs_nothing_of_the_one_before() {
+fn an_error_in_a_block_does_not_discard_the_one_before() {
     // A frame with a checksum; a block of 1000 times the same byte.
     let good = [&[0x28, 0xB5, 0x2F, 0xFD, 4, 0x58][..], &[0x42, 0x1F, 0, 7]].concat();
     let reserved_kind = [&good[..], &[7, 0, 0]].concat();
@@ -217,8 +220,8 @@ fn an_error_in_one_block_costs_nothing_of_the_one_before() {
 }
 
 #[test]
-fn a_frame_that_contradicts_itself_is_the_same_in_whatever_pieces_it_comes() {
-    // It says that it holds 256 bytes; its block, as it is, has 320.
+fn a_contradictory_frame_does_not_depend_on_read_sizes() {
+    // The header announces 256 bytes; the raw block has 320.
     let head = [0x28, 0xB5, 0x2F, 0xFD, 0x54, 0, 0, 0, 0, 0x0A, 0];
     let bytes = [&head[..], &[1; 320], &[1, 0, 0], &[0; 4]].concat();
     let whole = unpacked(&bytes, 4096);
@@ -230,8 +233,8 @@ fn a_frame_that_contradicts_itself_is_the_same_in_whatever_pieces_it_comes() {
 #[test]
 fn a_frame_to_be_skipped_may_be_of_any_size() {
     let skipped = [&[0x50, 0x2A, 0x4D, 0x18, 0, 0, 16, 0][..], &vec![9; 1 << 20]].concat();
-    let bytes = [zstd(b"before"), skipped, zstd(b"behind"), vec![1, 2, 3, 4, 5, 6]].concat();
+    let bytes = [zstd(b"before"), skipped, zstd(b"after"), vec![1, 2, 3, 4, 5, 6]].concat();
     for piece_bytes in [1000, usize::MAX] {
-        assert_eq!(unpacked_from(&bytes, 4096, piece_bytes), b"beforebehind");
+        assert_eq!(unpacked_from(&bytes, 4096, piece_bytes), b"beforeafter");
     }
 }

@@ -1,0 +1,241 @@
+//! Decompression of gzip, zstd and lz4, recognised by their first bytes and not by a file name.
+//!
+//! All bytes before the end of truncated or corrupt data are delivered. Where a library would discard them
+//! at an error, this module splits the format into members, frames and blocks itself. Offsets are those in
+//! the compressed file.
+
+mod gzip;
+mod lz4;
+#[cfg(test)]
+mod tests;
+mod zstd;
+
+use quaff_os::mem::Buffer;
+use std::fmt;
+use std::io::{self, Read};
+
+/// A compression format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// RFC 1952.
+    Gzip,
+    /// RFC 8878.
+    Zstd,
+    /// The frame format and the legacy format.
+    Lz4,
+}
+
+/// Bytes of a file that [`Compression::of`] needs.
+pub const MAGIC_BYTES: usize = 4;
+
+impl Compression {
+    /// Returns the compression of a file with these first bytes.
+    pub fn of(first: &[u8]) -> Option<Self> {
+        let magic = u32::from_le_bytes(*first.first_chunk()?);
+        match magic {
+            // RFC 1952: magic and the only method.
+            _ if first.starts_with(&[0x1F, 0x8B, 8]) => Some(Self::Gzip),
+            // RFC 8878: a frame, or a skippable one, with which pzstd begins.
+            0xFD2F_B528 | 0x184D_2A50..=0x184D_2A5F => Some(Self::Zstd),
+            // The frame format, or the legacy format.
+            0x184D_2204 | 0x184C_2102 => Some(Self::Lz4),
+            _ => None,
+        }
+    }
+
+    /// Returns `gzip`, `zstd` or `lz4`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Lz4 => "lz4",
+        }
+    }
+}
+
+/// Truncated or corrupt compressed data.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{compression} data at offset {offset}: {reason}")]
+pub struct Corruption {
+    /// Name of the format.
+    pub compression: &'static str,
+    /// Offset in the compressed file.
+    pub offset: u64,
+    pub reason: String,
+}
+
+/// An error of reading or decompressing a file.
+#[derive(Debug)]
+pub enum Failure {
+    /// A system call failed.
+    Os(io::Error),
+    /// The compressed data are truncated or corrupt.
+    Corrupt(Corruption),
+}
+
+/// The compressed bytes, in a buffer that is refilled when it is used up.
+struct CompressedInput {
+    input: Box<dyn Read + Send>,
+    buffer: Buffer,
+    /// The buffered bytes are `buffer[at..len]`.
+    at: usize,
+    len: usize,
+    /// File offset of `buffer[0]`.
+    offset: u64,
+    /// A read past the last byte was attempted.
+    is_at_end: bool,
+}
+
+/// A decompressor.
+#[derive(Debug)]
+pub struct Decompressor {
+    compression: Compression,
+    codec: Codec,
+    /// An error after the bytes that were returned last.
+    failure: Option<Failure>,
+}
+
+#[derive(Debug)]
+enum Codec {
+    Gzip(Box<gzip::Gzip>),
+    Zstd(Box<zstd::Zstd>),
+    Lz4(Box<lz4::Lz4>),
+}
+
+/// The result of one step of a decompressor.
+#[derive(Debug)]
+enum Step {
+    /// This many bytes; more may follow.
+    Bytes(usize),
+    /// The regular end of the file.
+    End,
+}
+
+/// An error of one step.
+#[derive(Debug)]
+enum StepError {
+    Os(io::Error),
+    Data(String),
+}
+
+impl From<io::Error> for StepError {
+    fn from(error: io::Error) -> Self {
+        Self::Os(error)
+    }
+}
+
+const TRUNCATED: &str = "truncated";
+
+impl Decompressor {
+    /// Creates a decompressor for a file whose first `len` bytes are in `buffer`; `input` has the rest.
+    pub fn new(
+        compression: Compression,
+        input: Box<dyn Read + Send>,
+        buffer: Buffer,
+        len: usize,
+    ) -> io::Result<Self> {
+        let input = CompressedInput { input, buffer, at: 0, len, offset: 0, is_at_end: false };
+        let codec = match compression {
+            Compression::Gzip => Codec::Gzip(Box::new(gzip::Gzip::new(input))),
+            Compression::Zstd => Codec::Zstd(Box::new(zstd::Zstd::new(input)?)),
+            Compression::Lz4 => Codec::Lz4(Box::new(lz4::Lz4::new(input))),
+        };
+        Ok(Self { compression, codec, failure: None })
+    }
+
+    /// Decompresses the buffered bytes into `out`, at least one byte; 0 is the end of the file.
+    pub fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+        let mut done = 0;
+        while done < out.len() && self.failure.is_none() {
+            match self.step(&mut out[done..]) {
+                Ok(Step::Bytes(bytes)) => done += bytes,
+                Ok(Step::End) => break,
+                Err(error) => self.failure = Some(self.failed(error)),
+            }
+            // More would need another read.
+            if done > 0 && self.input().at == self.input().len {
+                break;
+            }
+        }
+        match self.failure.take_if(|_| done == 0) {
+            Some(failure) => Err(failure),
+            None => Ok(done),
+        }
+    }
+
+    /// Returns the number of compressed bytes used so far.
+    pub fn offset(&self) -> u64 {
+        let held = if let Codec::Zstd(zstd) = &self.codec { zstd.held() } else { 0 };
+        self.input().position() - held as u64
+    }
+
+    fn step(&mut self, out: &mut [u8]) -> Result<Step, StepError> {
+        match &mut self.codec {
+            Codec::Gzip(gzip) => gzip.step(out),
+            Codec::Zstd(zstd) => zstd.step(out),
+            Codec::Lz4(lz4) => lz4.step(out),
+        }
+    }
+
+    fn input(&self) -> &CompressedInput {
+        match &self.codec {
+            Codec::Gzip(gzip) => gzip.input(),
+            Codec::Zstd(zstd) => zstd.input(),
+            Codec::Lz4(lz4) => lz4.input(),
+        }
+    }
+
+    fn failed(&self, error: StepError) -> Failure {
+        match error {
+            StepError::Os(error) => Failure::Os(error),
+            StepError::Data(reason) => Failure::Corrupt(Corruption {
+                compression: self.compression.name(),
+                offset: self.offset(),
+                reason,
+            }),
+        }
+    }
+}
+
+impl CompressedInput {
+    /// Returns the buffered bytes, after a read if there are none; empty at the end of the file.
+    fn fill(&mut self) -> io::Result<&[u8]> {
+        if self.at == self.len {
+            self.offset += self.len as u64;
+            (self.at, self.len) = (0, 0);
+            self.len = self.input.read(&mut self.buffer)?;
+            self.is_at_end = self.len == 0;
+        }
+        Ok(&self.buffer[self.at..self.len])
+    }
+
+    /// Returns the buffered bytes without a read.
+    fn buffered(&self) -> &[u8] {
+        &self.buffer[self.at..self.len]
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.at += bytes;
+    }
+
+    /// Returns the file offset of the next byte.
+    fn position(&self) -> u64 {
+        self.offset + self.at as u64
+    }
+}
+
+impl fmt::Debug for CompressedInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompressedInput").field("position", &self.position()).finish_non_exhaustive()
+    }
+}
+
+impl Read for CompressedInput {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let there = self.fill()?;
+        let count = there.len().min(out.len());
+        out[..count].copy_from_slice(&there[..count]);
+        self.consume(count);
+        Ok(count)
+    }
+}

@@ -1,0 +1,14 @@
+//! Options of reading, shared by the reading thread and the decoder.
+
+use quaff_os::stop::Stop;
+
+/// Options for reading a capture file.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// After damage, search for the next plausible packet and continue.
+    pub salvage: bool,
+    /// At the end, wait for more until the file is renamed or removed, or the stop is raised.
+    pub follow: bool,
+    /// Once raised, reading ends. The bytes that a followed file has by then are still read.
+    pub stop: Stop,
+}
