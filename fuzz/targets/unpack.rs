@@ -41,7 +41,7 @@ fn unpack(compression: Compression, bytes: &[u8], size: usize, room: usize) -> O
             Ok(count) => all.extend_from_slice(&out[..count]),
             Err(Failure::Os(error)) => panic!("{error}"),
             Err(Failure::Corrupt(corruption)) => {
-                assert!(corruption.$1 <= bytes.len() as u64);
+                assert!(corruption.offset <= bytes.len() as u64);
                 return Some((all, false));
             }
         }
