@@ -209,8 +209,7 @@ fn the_files_of_a_rotation_are_one_capture() {
     assert_eq!(report["ledger"]["contradictions"][0], told);
 
     let (_, report) = verify_files(&[&parts[1], &parts[0]], &[]);
-    let told =
-        "interface test0: a file begins before the one given ahead of it has ended: are they in order?";
+    let told = "interface test0: a file begins before the previous one has ended: are they in order?";
     assert_eq!(report["ledger"]["contradictions"][0], told);
 
     let (code, _) = verify_files(&[&parts[1], &parts[2]], &["--from-first"]);
@@ -276,7 +275,7 @@ fn a_ledger_that_contradicts_the_file_is_not_believed() {
     assert_eq!(complete(file().statistics(10, 1)), (false, None));
     let mut carries = file();
     carries.dropped = 2;
-    let told = "interface test0: packets carry 2 drops, the counters know only 0";
+    let told = "interface test0: packets record 2 drops, the counters only 0";
     assert_eq!(complete(carries.frames(10..11).statistics(11, 0)), (false, Some(told.into())));
     let told = "interface test0: its counters run backwards";
     let backwards = File::new(Format::Pcapng).statistics(0, 9).frames(0..10).statistics(10, 0);
