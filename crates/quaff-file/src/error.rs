@@ -43,7 +43,9 @@ fn advice(errno: &std::io::Error) -> &'static str {
     match errno.kind() {
         std::io::ErrorKind::NotFound => "; create the folder first",
         std::io::ErrorKind::PermissionDenied => "; choose a folder with write permission",
-        std::io::ErrorKind::StorageFull => "; free some space, or limit the files kept (retention)",
+        std::io::ErrorKind::StorageFull => {
+            "; free some space, or set `keep-files`, `keep-size` or `keep-free`"
+        }
         _ => "",
     }
 }
