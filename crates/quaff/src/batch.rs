@@ -1,8 +1,8 @@
 //! The only thing that flows: bytes that are borrowed from a source, and a list of descriptors.
 //!
 //! Stages edit descriptors, never bytes: filtering shortens the list, decapsulation moves `start`,
-//! slicing lowers `keep`. What a stage has to put together from several packets (a datagram from its
-//! fragments) goes into memory of the lane's own, beside the source's: the *aside*.
+//! slicing lowers `keep`. A packet that a stage reassembles from several (a datagram from its
+//! fragments) lies in memory of the lane's own, the *scratch*.
 
 use quaff_wire::record::{INBOUND, OUTBOUND, Record};
 
@@ -15,7 +15,7 @@ pub const BATCH_FRAMES: u32 = 512;
 pub struct Frame {
     /// ns since 1970.
     pub time_ns: u64,
-    /// Where it begins in the batch's bytes, or in the aside.
+    /// Its offset in the batch's bytes, or in the scratch.
     pub start: u32,
     /// Bytes present, without the VLAN tag that the kernel took out.
     pub len: u32,
@@ -23,11 +23,11 @@ pub struct Frame {
     pub wire_len: u32,
     /// Store no more than this many bytes, that tag included; `u32::MAX` is no limit.
     pub keep: u32,
-    /// The tag: TPID, 0 when there is none.
+    /// TPID of the VLAN tag that the kernel took out; 0 without one.
     pub tpid: u16,
-    /// The tag: TCI.
+    /// TCI of that tag.
     pub tci: u16,
-    /// [`Frame::OUTGOING`], [`Frame::HARDWARE_TIME`], [`Frame::ASIDE`]; the upper byte is
+    /// [`Frame::OUTGOING`], [`Frame::HARDWARE_TIME`], [`Frame::SCRATCH`]; the upper byte is
     /// [`Frame::member`].
     pub flags: u16,
     /// The interface that it was seen on, by its number in [`crate::interfaces`].
@@ -36,13 +36,13 @@ pub struct Frame {
 
 const _: () = assert!(size_of::<Frame>() == 32);
 
-/// The bytes that the frames of a batch lie in.
+/// The memory that holds the frames of a batch.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Memory<'a> {
     /// The source's.
     pub bytes: &'a [u8],
-    /// The lane's own, for frames that say [`Frame::ASIDE`].
-    pub aside: &'a [u8],
+    /// The lane's own, for frames with [`Frame::SCRATCH`].
+    pub scratch: &'a [u8],
 }
 
 /// A batch on its way through the stages.
@@ -50,20 +50,20 @@ pub struct Memory<'a> {
 pub struct Batch<'a> {
     /// The source's bytes.
     pub bytes: &'a [u8],
-    /// What stages have put together; as long as the batch lives.
-    pub aside: &'a mut Vec<u8>,
+    /// Packets reassembled by stages; valid as long as the batch.
+    pub scratch: &'a mut Vec<u8>,
     /// The frames.
     pub frames: &'a mut Vec<Frame>,
-    /// What time it is where the frames are from, ns since 1970.
+    /// Time at the source of the frames, ns since 1970.
     pub now_ns: u64,
-    /// Nothing comes behind this batch: who holds something back gives it now.
+    /// No batch follows: a stage that holds frames back must release them.
     pub is_last: bool,
 }
 
 impl Batch<'_> {
     /// The bytes of its frames.
     pub fn memory(&self) -> Memory<'_> {
-        Memory { bytes: self.bytes, aside: self.aside }
+        Memory { bytes: self.bytes, scratch: self.scratch }
     }
 }
 
@@ -71,7 +71,7 @@ impl<'a> Memory<'a> {
     /// The bytes of a frame.
     #[inline]
     pub fn of(&self, frame: &Frame) -> &'a [u8] {
-        let from = if frame.flags & Frame::ASIDE == 0 { self.bytes } else { self.aside };
+        let from = if frame.flags & Frame::SCRATCH == 0 { self.bytes } else { self.scratch };
         &from[frame.start as usize..][..frame.len as usize]
     }
 }
@@ -81,9 +81,9 @@ impl Frame {
     pub const OUTGOING: u16 = 1;
     /// The time is the adapter's, or the switch's.
     pub const HARDWARE_TIME: u16 = 2;
-    /// It lies in the aside.
-    pub const ASIDE: u16 = 4;
-    /// Nobody knows which way it went.
+    /// It lies in the scratch.
+    pub const SCRATCH: u16 = 4;
+    /// Its direction is unknown.
     pub const NO_DIRECTION: u16 = 8;
     /// The upper byte of the flags.
     const MEMBER_SHIFT: u32 = 8;

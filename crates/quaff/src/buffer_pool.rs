@@ -1,8 +1,8 @@
 //! The buffer: buffers that are populated and locked before they are needed.
 //!
-//! A part of it is ready before the first packet. A thread, on other cores than the lanes' where it
-//! can, keeps as much ready beyond what is in use as arrives in a quarter of a second, at full speed while
-//! something arrives; the rest it makes ready with a tiny share of a core. Touching memory costs CPU time (seconds per
+//! Some are ready before the first packet. A thread, on other cores than the lanes' where possible, populates
+//! ahead of use: at full speed as much as arrives in a quarter of a second while packets arrive, and the rest with
+//! a tiny share of a core. Touching memory costs CPU time (seconds per
 //! GiB on a virtual machine whose host has to find the pages), and a disk that keeps up never needs it.
 
 use crate::{Error, Result};
@@ -14,12 +14,12 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often the thread looks at the rate, while there is something left to make ready.
+/// Interval at which the thread measures the rate, while buffers are left to populate.
 const LOOK: Duration = Duration::from_millis(100);
-/// What arrives in this time is kept ready beyond what is in use.
+/// The arrivals of this time are kept populated beyond the buffers in use.
 const RESERVE: Duration = Duration::from_millis(250);
 
-/// How much of it there is.
+/// The size of the pool.
 pub(crate) struct PoolPlan {
     /// Buffers of each lane.
     pub(crate) buffers_per_lane: usize,
@@ -27,13 +27,13 @@ pub(crate) struct PoolPlan {
     pub(crate) buffer_bytes: usize,
     /// Buffers of each lane that are ready before the first byte, and beyond what is in use.
     pub(crate) ready_buffers: usize,
-    /// What is not needed yet is made ready too, with so small a share of a core: one part in so many.
+    /// Buffers that are not needed yet are populated with one part in `trickle` of a core.
     pub(crate) trickle: u32,
     /// The cores that the thread keeps off, where there are others.
     pub(crate) busy_cores: Vec<usize>,
 }
 
-/// Says how many bytes have come so far for which a lane may need buffers.
+/// Returns the bytes that have arrived so far for a lane.
 pub(crate) type Arrived = Box<dyn Fn() -> u64 + Send>;
 
 /// One lane's share.
@@ -61,10 +61,10 @@ struct Fresh {
     to_lane: Producer<Buffer>,
     /// Buffers that are still to be made.
     left: usize,
-    /// How many are to be ready at any time; grows with the rate.
+    /// Buffers that are to be ready at any time; grows with the rate.
     ready: usize,
     arrived: Arrived,
-    /// What that said when it was last asked.
+    /// The last reading of `arrived`.
     arrived_bytes: u64,
     /// Nothing came between the last two looks: what is ready is enough until something does.
     is_calm: bool,
@@ -83,7 +83,7 @@ impl Pool {
             let (home, from_home) = RingBuffer::new(count);
             let (to_lane, fresh) = RingBuffer::new(count);
             let mut end = Fresh { to_lane, left: count, ready, arrived, arrived_bytes: 0, is_calm: false };
-            // One buffer comes home again and again: with it a lane can end what it has begun.
+            // One buffer circulates at least: with it a lane can end what it has begun.
             while end.left == count || end.is_short() && !stop.raised() {
                 end.add(&mut maker)?;
             }
@@ -132,7 +132,7 @@ fn prepare(
             lanes.iter_mut().for_each(|lane| lane.look(looked.elapsed(), maker.buffer_bytes));
             looked = Instant::now();
         }
-        // Whoever is short comes first, at full speed; otherwise one buffer now and then.
+        // Lanes that are short come first, at full speed; otherwise one buffer now and then.
         let next = lanes.iter().position(Fresh::is_short);
         let is_due = next.is_some() || Instant::now() >= trickle;
         if is_due {
@@ -150,7 +150,7 @@ fn prepare(
 }
 
 impl Fresh {
-    /// Whether less is ready than should be, and it may be wanted: the first packet after a silence ends that.
+    /// Returns whether too few are ready and packets arrive; the first packet after a silence counts.
     fn is_short(&self) -> bool {
         let ready = self.to_lane.buffer().capacity() - self.to_lane.slots();
         self.left > 0 && ready < self.ready && (!self.is_calm || (self.arrived)() != self.arrived_bytes)
@@ -187,13 +187,12 @@ impl Maker {
     }
 }
 
-/// Where a lane gets empty buffers: those that came home from the writer last (they are in the cache),
-/// then fresh ones, of which somebody always has some ready. So memory that has not been used yet is
-/// used only when all that has been is out.
+/// The empty buffers of a lane: those that the writer returned last (they are in the cache), then fresh ones,
+/// which the pool thread populates ahead. Fresh memory is used only when all used memory is out.
 #[derive(Debug)]
 pub struct Supply {
     home: Consumer<Buffer>,
-    /// Those that have come home, the last one on top; has a place for all.
+    /// Returned buffers, the last one on top; has a place for all.
     warm: Vec<Buffer>,
     fresh: Consumer<Buffer>,
     /// Signalled when a fresh one was taken, so that another is made ready.
@@ -233,7 +232,7 @@ impl Supply {
         self.count
     }
 
-    /// Whether every buffer that this lane has taken is home again.
+    /// Returns whether every buffer that this lane has taken was returned.
     pub fn is_whole(&self) -> bool {
         self.out() == 0
     }

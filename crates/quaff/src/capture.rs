@@ -5,8 +5,8 @@
 
 use crate::buffer_pool::Pool;
 use crate::gauge::LaneGauges;
-use crate::output::file::FileOutput;
 use crate::plan::CapturePlan;
+use crate::run::file_output::FileOutput;
 use crate::run::{LaneEnd, Run, join, start_pool};
 use crate::source::open::Sources;
 use crate::tally::Ledger;
@@ -35,7 +35,7 @@ pub struct Capture {
     status: Status,
 }
 
-/// What can be seen of a capture from outside.
+/// The gauges and sizes of a running capture.
 #[derive(Clone)]
 pub struct Status {
     /// One per interface.
@@ -80,22 +80,22 @@ impl Capture {
         }
     }
 
-    /// What can be seen from outside.
+    /// The gauges and sizes, for a status line.
     pub fn status(&self) -> &Status {
         &self.status
     }
 
-    /// How bytes get to disk: `io_uring, O_DIRECT`.
+    /// The way bytes get to disk: `io_uring, O_DIRECT`.
     pub fn writing(&self) -> &str {
         &self.writing
     }
 
-    /// What the user should know: offloads that change frames, memory that could not be locked.
+    /// Notes for the user: offloads that change frames, memory that could not be locked.
     pub fn notes(&self) -> &[String] {
         self.run.notes()
     }
 
-    /// Whether all threads have ended by themselves.
+    /// Returns whether all threads have ended by themselves.
     pub fn is_over(&self) -> bool {
         self.stop.raised() && self.writer.is_finished()
     }

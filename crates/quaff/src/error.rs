@@ -1,4 +1,4 @@
-//! What can stop the pipe, in words for the person who started it.
+//! The errors of the engine, in words for the user.
 
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -9,7 +9,7 @@ pub enum Error {
     /// The filter expression is wrong.
     #[error(transparent)]
     Filter(#[from] quaff_os::filter::FilterError),
-    /// What was asked for does not fit together.
+    /// The plan contradicts itself.
     #[error("{0}")]
     Plan(String),
     /// A file could not be opened, written or removed.
@@ -20,7 +20,7 @@ pub enum Error {
     Defect(String),
 }
 
-/// A result of the pipe.
+/// A result of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {

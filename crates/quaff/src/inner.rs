@@ -84,7 +84,7 @@ fn compile(expression: &str, linktype: u16) -> Result<Program> {
 pub struct KernelFilter {
     /// The program.
     pub insns: Vec<packet::Insn>,
-    /// Whether it keeps any packets out.
+    /// True if it keeps any packets out.
     pub is_filtering: bool,
     /// Where inner frames are looked at, if they are.
     pub inner: Option<Place>,
@@ -97,7 +97,7 @@ pub enum Place {
     Kernel {
         /// The tunnels.
         layouts: Vec<TunnelLayout>,
-        /// Whether inner frames that may be tunnels themselves are left to decapsulation.
+        /// True if inner frames that may be tunnels themselves are left to decapsulation.
         is_nested: bool,
     },
     /// After decapsulation only, for this reason.
@@ -105,7 +105,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Whether packets of tunnels are kept out before decapsulation sees their sequence numbers.
+    /// Returns whether packets of tunnels are kept out before decapsulation sees their sequence numbers.
     pub fn hides_gaps(&self) -> bool {
         matches!(self, Self::Kernel { layouts, .. } if layouts.iter().any(|layout| *layout != TunnelLayout::Vxlan))
     }

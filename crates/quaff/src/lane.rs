@@ -2,9 +2,9 @@
 //!
 //! Every box of the drawing in the crate's documentation is a line below. A lane shares nothing with
 //! other lanes; the writer serves them all. Memory: buffers go out full through `outbound` and come
-//! home empty through `home`; the ring to the writer is as long as the number of buffers, so handing
+//! back empty through `free_buffers`; the ring to the writer is as long as the number of buffers, so handing
 //! over cannot fail. A late disk costs buffers; when all are out, packets wait in the kernel's ring;
-//! when that is nearly full too, the oldest batch is given up here, where it can be counted at its
+//! when that is nearly full too, the oldest batch is dropped here, where it can be counted at its
 //! place in time, and the ring never freezes.
 
 use crate::Result;
@@ -26,9 +26,9 @@ use rtrb::{Consumer, Producer};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Without anything due, a lane still looks at its counters this often.
+/// Interval at which a lane reads its counters even when nothing else is due.
 const LOOK_NS: u64 = 1_000_000_000;
-/// How long a lane that has no buffer waits before it looks again. Its kernel ring holds much more.
+/// Wait of a lane without a buffer before it tries again. Its kernel ring holds much more.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 
 /// One lane: a source, stages, an output.
@@ -120,8 +120,8 @@ struct LaneState {
 }
 
 impl LaneState {
-    /// What time it is where the frames are from: that of the last one, and what has passed since it
-    /// was seen; `wall_ns` before the first.
+    /// Time at the source of the frames: that of the last one plus the time since it was seen; `wall_ns` before
+    /// the first.
     fn now_ns(&mut self, wall_ns: u64) -> u64 {
         let steady_ns = steady_ns();
         if let Some(frame) = self.frames.last() {
@@ -139,7 +139,7 @@ fn now(lane: &Lane) -> Now {
 fn work(lane: &mut Lane, state: &mut LaneState, is_last: bool) {
     let now_ns = state.now_ns(lane.source.wall_ns());
     let bytes = lane.source.bytes();
-    let mut batch = Batch { bytes, aside: &mut state.scratch, frames: &mut state.frames, now_ns, is_last };
+    let mut batch = Batch { bytes, scratch: &mut state.scratch, frames: &mut state.frames, now_ns, is_last };
     for stage in &mut lane.stages {
         stage.pass(&mut batch, &mut state.removed);
     }
@@ -158,7 +158,7 @@ fn count(source: &dyn Source, stages: &[Box<dyn Stage>], counts: &mut Counts) {
 fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8]) {
     let mut left = frames;
     loop {
-        let memory = Memory { bytes: lane.source.bytes(), aside: scratch };
+        let memory = Memory { bytes: lane.source.bytes(), scratch: scratch };
         let now = Now { steady_ns: steady_ns(), wall_ns: lane.source.wall_ns() };
         let taken = lane.output.take(memory, left, now);
         left = &mut std::mem::take(&mut left)[taken..];
@@ -188,7 +188,7 @@ pub struct Inlet {
     pub free_buffers: Producer<Buffer>,
     /// The rotation slot that the lane has reached.
     pub slot: u64,
-    /// Whether the lane has ended.
+    /// True if the lane has ended.
     pub ended: bool,
 }
 
@@ -196,7 +196,6 @@ pub struct Inlet {
 pub struct Writer {
     /// One end of each lane.
     pub inlets: Vec<Inlet>,
-    /// Where chunks go.
     pub sink: Box<dyn Sink>,
     /// Signalled by lanes and by the disk.
     pub wakeup: Wakeup,
@@ -244,7 +243,7 @@ fn recycle(writer: &mut Writer) -> Result<usize> {
     let mut count = 0;
     while let Some((lane, buffer)) = writer.sink.reap()? {
         let pushed = writer.inlets[lane].free_buffers.push(buffer);
-        assert!(pushed.is_ok(), "the way home has a place for every buffer");
+        assert!(pushed.is_ok(), "the ring back has a place for every buffer");
         count += 1;
     }
     Ok(count)
@@ -253,7 +252,7 @@ fn recycle(writer: &mut Writer) -> Result<usize> {
 impl Inlet {
     /// The next parcel, unless it belongs to a later slot.
     fn take(&mut self, slot: u64) -> Option<Parcel> {
-        // A lane that died has told no end; what it had handed over before is still here.
+        // A lane that died sent no end; the chunks that it handed over before are still here.
         if self.inbound.is_abandoned() && self.inbound.is_empty() {
             self.ended = true;
         }

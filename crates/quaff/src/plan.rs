@@ -10,22 +10,20 @@ use std::time::Duration;
 /// One interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfacePlan {
-    /// Its name.
     pub name: String,
     /// The core of its lane.
     pub cpu: Option<usize>,
 }
 
-/// Which tunnels are taken off packets, and how.
+/// The tunnels to remove from packets, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecapPlan {
-    /// Their kinds.
     pub kinds: TunnelKinds,
-    /// How many lie in each other at the most.
+    /// Most tunnels inside each other.
     pub depth: u8,
-    /// Whether packets that are no tunnel go.
+    /// Drop packets that are not in a tunnel.
     pub only: bool,
-    /// Whether the switch's own time counts, where ERSPAN III has it.
+    /// Take the switch's own time, where ERSPAN III has it.
     pub switch_time: bool,
 }
 
@@ -34,7 +32,7 @@ pub struct DecapPlan {
 pub struct InnerPlan {
     /// tcpdump filter expression.
     pub expression: String,
-    /// Whether to look in user space only, where sequence numbers are seen before.
+    /// Filter in user space only, so that sequence numbers are seen before.
     pub user: bool,
 }
 
@@ -43,7 +41,7 @@ pub struct InnerPlan {
 pub struct ReadPlan {
     /// One after another; `-` is standard input.
     pub files: Vec<PathBuf>,
-    /// Behind damage, look for the next packet that makes sense.
+    /// After damage, search for the next plausible packet.
     pub salvage: bool,
     /// At the end of a file, wait for more until it is renamed or removed.
     pub follow: bool,
@@ -54,14 +52,14 @@ pub struct ReadPlan {
 /// Work on each frame, for measurements.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadPlan {
-    /// How often its bytes are copied.
+    /// Copies of each packet's bytes.
     pub copies: u32,
     /// zlib's level at which they are compressed, 1 to 9; 0 is not at all.
     pub compression: u32,
 }
 
 impl LoadPlan {
-    /// Whether there is nothing to do.
+    /// Returns whether there is nothing to do.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -72,28 +70,25 @@ impl LoadPlan {
 pub struct CapturePlan {
     /// One lane each; none where files are read.
     pub interfaces: Vec<InterfacePlan>,
-    /// What to read instead of interfaces.
+    /// Files to read instead of interfaces.
     pub read: Option<ReadPlan>,
     /// Not used by products that have outputs of their own.
     pub output: Output,
-    /// Where a copy goes that may lack packets when its reader is slow: stdout or a pipe. Only beside
-    /// a folder.
+    /// A live copy that may lack packets when its reader is slow: stdout or a pipe. Only beside a folder.
     pub live_copy: Option<Output>,
-    /// In which format.
     pub format: Format,
     /// tcpdump filter expression.
     pub filter: Option<String>,
     /// Tunnels to be taken off.
     pub decap: Option<DecapPlan>,
-    /// What has to match then.
+    /// Filter on packets after decapsulation.
     pub inner: Option<InnerPlan>,
     /// Bytes kept of each packet; [`SNAPLEN_MAX`] is all.
     pub snaplen: u32,
     /// Work on each packet, for measurements.
     pub load: LoadPlan,
-    /// Whether to see frames addressed to others.
+    /// Receive frames addressed to other hosts too.
     pub promiscuous: bool,
-    /// Whose clock.
     pub time_source: TimeSource,
     /// Bytes of the kernel's ring, per interface.
     pub ring_bytes: usize,
@@ -101,7 +96,7 @@ pub struct CapturePlan {
     pub block_bytes: usize,
     /// Bytes of the buffer between kernel and disk, all interfaces together.
     pub buffer_bytes: usize,
-    /// How much of it is populated before the first packet, and kept ready beyond what is in use.
+    /// Bytes of it that are populated before the first packet, and kept ready beyond those in use.
     pub populate_bytes: usize,
     /// Bytes of a chunk of that buffer.
     pub chunk_bytes: usize,
@@ -115,16 +110,16 @@ pub struct CapturePlan {
     pub real_time: Option<i32>,
 }
 
-/// What tcpdump calls unlimited: the largest packet that libpcap will store.
+/// The largest packet that libpcap stores; tcpdump's meaning of unlimited.
 pub const SNAPLEN_MAX: u32 = 262_144;
 /// Bytes of a block of the kernel's ring.
 pub const BLOCK_BYTES: usize = 1 << 20;
 /// Bytes of a chunk: what goes to disk in one write.
 pub const CHUNK_BYTES: usize = 4 << 20;
-/// How long the kernel may keep a block that is not full, ms.
+/// Time after which the kernel hands over a block that is not full, ms.
 pub const RETIRE_MS: u32 = 50;
-/// How much of a buffer of default size is populated before the first packet, and kept ready beyond
-/// what is in use, more when packets come fast. A buffer whose size was asked for is populated as a whole.
+/// Bytes of a buffer of default size that are populated before the first packet and kept ready beyond those
+/// in use, more when packets arrive fast. A buffer whose size was asked for is populated as a whole.
 pub const POPULATE_BYTES: usize = 32 << 20;
 
 /// The ring that suits a machine with so much memory free: 1/64 of it, 16 to 128 MiB.
@@ -140,7 +135,7 @@ pub fn default_buffer_bytes(free_bytes: u64) -> usize {
     ((free_bytes / 4) as usize).clamp(64 << 20, 8 << 30) / CHUNK_BYTES * CHUNK_BYTES
 }
 
-/// How long a disk may stand still before packets are lost, s, at `bits_per_second` of frames of
+/// Time that a disk may stall before packets are lost, s, at `bits_per_second` of frames of
 /// `frame_bytes`: until buffer and rings are full.
 pub fn stall_seconds(plan: &CapturePlan, bits_per_second: f64, frame_bytes: f64) -> f64 {
     // Bytes of a pcapng block around a packet, and of a record in the kernel's ring.
@@ -199,12 +194,12 @@ impl CapturePlan {
         if self.decap.is_some() { SNAPLEN_MAX } else { self.snaplen }
     }
 
-    /// Whether packets go to stdout, as the output or as a copy of it.
+    /// Returns whether packets go to stdout, as the output or as a copy of it.
     pub fn takes_stdout(&self) -> bool {
         self.output == Output::Stdout || self.live_copy == Some(Output::Stdout)
     }
 
-    /// How many lanes there are: one for each interface, or one for all files.
+    /// Number of lanes: one for each interface, or one for all files.
     pub fn lanes(&self) -> usize {
         self.interfaces.len().max(1)
     }
@@ -219,7 +214,7 @@ impl CapturePlan {
         (self.ring_bytes / self.block_bytes).max(4)
     }
 
-    /// Whether the plan fits together; brings sizes into line with each other.
+    /// Checks the plan and adjusts its sizes to each other.
     pub fn validate(mut self) -> Result<Self> {
         if self.read.as_ref().is_some_and(|read| read.files.is_empty()) {
             return Err(Error::Plan("no file to read".into()));

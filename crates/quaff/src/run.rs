@@ -4,6 +4,8 @@
 //! its outputs first, since they fail most often; then the lanes start and capture into memory; writers come
 //! last, so that a run that cannot start spoils nothing.
 
+pub(crate) mod file_output;
+
 use crate::buffer_pool::{Arrived, LanePool, Pool, PoolPlan};
 use crate::gauge::LaneGauges;
 use crate::inner::InnerFilter;
@@ -47,7 +49,7 @@ pub struct Run {
     softnet: Option<SoftnetMeter>,
 }
 
-/// How lanes ended.
+/// The outcome of the lanes.
 pub(crate) struct Ended {
     pub(crate) lanes: Vec<LaneTally>,
     pub(crate) input: Option<InputTally>,
@@ -112,12 +114,12 @@ impl Run {
         error
     }
 
-    /// What can be seen of each lane from outside.
+    /// The gauges of each lane.
     pub fn gauges(&self) -> &[Arc<LaneGauges>] {
         &self.gauges
     }
 
-    /// What the user should know: offloads that change frames, gaps that a filter hides.
+    /// Notes for the user: offloads that change frames, gaps that a filter hides.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -126,7 +128,7 @@ impl Run {
         self.notes.extend(notes);
     }
 
-    /// Whether all lanes have ended by themselves.
+    /// Returns whether all lanes have ended by themselves.
     pub fn is_over(&self) -> bool {
         self.stop.raised() && self.lanes.iter().all(JoinHandle::is_finished)
     }
@@ -187,7 +189,7 @@ impl Ended {
     }
 }
 
-/// What the stages of all lanes are made from.
+/// The inputs of the stages of all lanes.
 struct StagePlan<'a> {
     plan: &'a CapturePlan,
     sources: &'a Sources,

@@ -1,4 +1,4 @@
-//! What became of every packet. Each packet ends in exactly one tally, and the sums are checked.
+//! The account of every packet. Each packet ends in exactly one tally, and the sums are checked.
 //!
 //! ```text
 //!   offered  = nic_dropped + filtered + kernel_dropped + received + after_count
@@ -14,10 +14,10 @@ use quaff_os::stop::Reason;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What stages took out of the batches.
+/// Packets that stages removed from the batches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Removed {
-    /// Packets behind the last one of `--count`.
+    /// Packets after the last one of `--count`.
     pub after_count: u64,
     /// Packets whose inner frame `--inner` keeps out.
     pub filtered: u64,
@@ -29,14 +29,14 @@ pub struct Removed {
     pub unsuited: u64,
 }
 
-/// What a lane has to say at its end.
+/// The counters of a lane at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LaneTally {
     /// The interface.
     pub interface: String,
     /// Packets that reached the interface while we listened.
     pub offered: u64,
-    /// Packets that the interface had no room for (`rx_missed`, `rx_fifo`, `rx_over` of its counters).
+    /// Packets for which the interface had no room (`rx_missed`, `rx_fifo`, `rx_over` of its counters).
     pub nic_dropped: u64,
     /// Packets for which the kernel's ring had no room.
     pub kernel_dropped: u64,
@@ -44,7 +44,7 @@ pub struct LaneTally {
     pub filtered: u64,
     /// Packets taken from the kernel and kept.
     pub received: u64,
-    /// Packets behind the last one of `--count`.
+    /// Packets after the last one of `--count`.
     pub after_count: u64,
     /// Packets that are no tunnel (`--decap-only`).
     pub not_tunnel: u64,
@@ -52,7 +52,7 @@ pub struct LaneTally {
     pub merged: u64,
     /// Packets of a link type that the output's format cannot hold beside the others.
     pub unsuited: u64,
-    /// What decapsulation found.
+    /// The results of decapsulation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decap: Option<DecapTally>,
     /// Packets packed into chunks for the writer.
@@ -61,9 +61,9 @@ pub struct LaneTally {
     pub lost_in_buffer: u64,
     /// Packets that the kernel had to cut because they were larger than a block of the ring.
     pub truncated: u64,
-    /// Frames larger than the interface's MTU allows: put together by GRO or TSO.
+    /// Frames larger than the interface's MTU allows: merged by GRO or TSO.
     pub oversize: u64,
-    /// How often the kernel's ring froze.
+    /// Times that the kernel's ring froze.
     pub ring_freezes: u64,
     /// The most blocks of the kernel's ring that ever waited for us.
     pub ring_high_blocks: u64,
@@ -73,9 +73,8 @@ pub struct LaneTally {
     pub pool_high_buffers: u64,
     /// Buffers in the pool.
     pub pool_buffers: u64,
-    /// How often the interface went down.
+    /// Times that the interface went down.
     pub downs: u64,
-    /// For how long, ns.
     pub down_ns: u64,
     /// The rise of the interface's `rx_dropped` while the socket was open.
     pub rx_dropped: u64,
@@ -84,7 +83,7 @@ pub struct LaneTally {
     pub other_protocols: u64,
 }
 
-/// What decapsulation has to say at its end.
+/// The results of decapsulation at the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DecapTally {
     /// Packets whose inner frame was taken out.
@@ -110,7 +109,7 @@ pub struct SessionTally {
     pub missing: u64,
     /// Packets that came later than their sequence number.
     pub late: u64,
-    /// How often the sender began to count anew.
+    /// Times that the sender restarted its numbers.
     pub restarts: u64,
 }
 
@@ -120,30 +119,30 @@ impl DecapTally {
     }
 }
 
-/// What files that were read have to say at their end.
+/// The outcome of the files that were read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct InputTally {
     /// Files that were begun.
     pub files: u64,
     /// Bytes of capture that were read, unpacked.
     pub bytes: u64,
-    /// What kept files from being read to their ends.
+    /// The damages that ended the reading of files early.
     pub damages: Vec<String>,
-    /// What was jumped over by `--salvage`.
+    /// Bytes skipped by `--salvage`.
     pub jumps: SkippedBytes,
     /// Packets that the files say were dropped when they were captured (`epb_dropcount`). No loss of
     /// ours, and in none of the sums.
     pub recorded_drops: u64,
-    /// What could not be read at all.
+    /// The first file that could not be read at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// What the user should know of the files.
+    /// Notes for the user about the files.
     #[serde(skip)]
     pub notes: Vec<String>,
 }
 
 impl InputTally {
-    /// Whether all that the files hold was read.
+    /// Returns whether all that the files hold was read.
     pub fn is_whole(&self) -> bool {
         self.damages.is_empty() && self.jumps.count == 0 && self.failure.is_none()
     }
@@ -174,7 +173,7 @@ pub struct Ledger {
     pub kernel_dropped: u64,
     /// Packets that filters kept out.
     pub filtered: u64,
-    /// Packets behind the last one of `--count`, or after the reader of the output had gone.
+    /// Packets after the last one of `--count`, or after the reader of the output had gone.
     pub after_count: u64,
     /// Packets that are no tunnel (`--decap-only`).
     pub not_tunnel: u64,
@@ -197,7 +196,7 @@ pub struct Ledger {
     pub bytes_written: u64,
     /// Packets that the kernel dropped before the capture sockets; in none of the sums.
     pub before_socket: BeforeSocket,
-    /// Whether every packet that was offered and wanted is in the output.
+    /// True if every packet that was offered and wanted is in the output.
     pub lossless: bool,
     /// From the first moment to the last, s.
     pub seconds: f64,
@@ -211,24 +210,24 @@ pub struct Ledger {
     pub ring_high_bytes: u64,
     /// The longest that one write took, s.
     pub write_high_seconds: f64,
-    /// What became of the copy for who looks on; none of it counts as written or lost.
+    /// The outcome of the live copy; none of it counts as written or lost.
     pub tee: Option<CopyTally>,
-    /// Commands of the user's that were run on finished files.
+    /// Commands of the user that ran on finished files.
     pub commands: u64,
     /// Of these, those that failed.
     pub commands_failed: u64,
     /// Why the run ended.
     pub ended_by: Option<Reason>,
-    /// How bytes got to disk.
+    /// The way bytes got to disk.
     pub writing: String,
     /// User and system time of this process, s.
     pub cpu_seconds: f64,
-    /// What became of the files that were read; `None` for a live capture.
+    /// The outcome of the files that were read; `None` for a live capture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<InputTally>,
-    /// What failed, if something did; the sums need not hold then.
+    /// The failure, if any; the sums need not hold then.
     pub failure: Option<String>,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
     /// Each lane's own.
     pub interfaces: Vec<LaneTally>,
@@ -285,7 +284,7 @@ impl Ledger {
         self.before_socket = found;
     }
 
-    /// Whether the sums hold. A difference is a defect of quaff, and is said.
+    /// Returns whether the sums hold. A difference is a defect of quaff, and is reported.
     pub fn check(&self) -> Result<(), String> {
         let kept_out = self.nic_dropped + self.filtered + self.kernel_dropped + self.after_count;
         let kept_out = kept_out + self.not_tunnel + self.merged + self.unsuited;

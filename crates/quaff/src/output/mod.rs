@@ -4,13 +4,11 @@
 //! |---|---|
 //! | [`packer`] | packs them into chunks of a capture file |
 //! | [`spread`] | packs them for the members of a split |
-//! | [`file`] | a packer for each lane, and the writer that puts their chunks into one file or folder |
 //! | [`transmit`] | sends chunks from an interface |
 //!
 //! Flow metering and stream reassembly are outputs too. An output runs on its lane's thread and shares
 //! nothing with other lanes; it never blocks and never waits for a disk.
 
-pub mod file;
 pub mod packer;
 pub mod spread;
 pub mod transmit;
@@ -27,7 +25,7 @@ pub struct Now {
     pub wall_ns: u64,
 }
 
-/// What an output counted.
+/// The counters of an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OutputTally {
     /// Packets taken.
@@ -72,12 +70,12 @@ pub trait Output: Send {
     /// Ends the output: nothing is taken after this.
     fn finish(&mut self, wall_ns: u64, count: &dyn Fn(&mut Counts)) -> OutputTally;
 
-    /// Whether what lies beyond the output is gone, so that waiting for room is useless.
+    /// Returns whether the receiver beyond the output is gone, so that waiting for room is useless.
     fn is_closed(&self) -> bool {
         false
     }
 
-    /// What can be seen of it while it runs.
+    /// The gauges, for a status line.
     fn gauge(&self) -> OutputGauge {
         OutputGauge::default()
     }

@@ -15,19 +15,19 @@ use quaff_wire::pcap::encode::{self as pcap, Resolution};
 use quaff_wire::pcapng::encode::{self as pcapng, PADDING_BYTES_MIN};
 use rtrb::Producer;
 
-/// How often the counters go into the file while there is traffic.
+/// Interval at which the counters go into the file while there is traffic.
 const STATISTICS_NS: u64 = 1_000_000_000;
 /// Room for an Interface Statistics Block, its comment included.
 const STATISTICS_BYTES_MAX: usize = 224;
-/// How many frames ahead their first bytes are fetched into the cache, and how many lines of each.
+/// Frames ahead whose first bytes are prefetched, and cache lines of each.
 const AHEAD: usize = 3;
 const LINES_AHEAD: usize = 4;
-/// Packets whose time is further from ours than this say nothing about rotation slots.
+/// Packets whose time is further ahead than this are ignored for rotation slots.
 const CLOCK_AHEAD_NS: u64 = 5_000_000_000;
 /// They may have waited in the kernel's ring for a disk that stood still.
 const CLOCK_BEHIND_NS: u64 = 300_000_000_000;
 
-/// What a packer has to know.
+/// The parameters of a packer.
 #[derive(Debug, Clone)]
 pub struct PackPlan {
     /// The format of the file.
@@ -40,14 +40,14 @@ pub struct PackPlan {
     pub flush_ns: u64,
     /// Length of a rotation slot, ns; 0 is one slot for ever.
     pub slot_ns: u64,
-    /// Where slots begin, ns after midnight UTC.
+    /// Offset of the slots from midnight UTC, ns.
     pub slot_offset_ns: u64,
-    /// When the capture began, ns since 1970.
+    /// Start of the capture, ns since 1970.
     pub start_ns: u64,
-    /// How long after its end a slot may still get packets from the kernel, ns.
+    /// Time after its end in which a slot may still get packets from the kernel, ns.
     pub grace_ns: u64,
-    /// The packets are not of now: only their own times turn slots, and no clock leaves a trace in
-    /// the output, so that the same packets make the same bytes at any speed.
+    /// The packets come from files: only their own times turn slots, and no clock leaves a trace in the output, so
+    /// that the same packets make the same bytes at any speed.
     pub by_packet_time: bool,
 }
 
@@ -60,8 +60,8 @@ pub struct Packer {
     wakeup: Wakeup,
     open: Option<Open>,
     slot: u64,
-    /// The slot that the writer knows of.
-    told_slot: u64,
+    /// The slot that was announced to the writer.
+    announced_slot: u64,
     /// Packets lost since the last one that was packed; goes into the next one's `epb_dropcount`.
     dropped: u64,
     statistics_ns: u64,
@@ -79,7 +79,7 @@ struct Open {
     len: usize,
     packets: u64,
     first_ns: u64,
-    /// When it was opened, by the steady clock.
+    /// CLOCK_MONOTONIC when it was opened, ns.
     since_ns: u64,
 }
 
@@ -92,7 +92,7 @@ impl Packer {
             outbound,
             wakeup,
             slot,
-            told_slot: slot,
+            announced_slot: slot,
             open: None,
             dropped: 0,
             statistics_ns: plan.start_ns,
@@ -156,7 +156,7 @@ impl Packer {
             }
             open.packets += 1;
             if self.dropped > 0 {
-                self.told_dropped(frame.interface);
+                self.attribute_dropped(frame.interface);
             }
             count_one(&mut self.packed, frame.interface);
             self.last_ns = frame.time_ns;
@@ -164,17 +164,17 @@ impl Packer {
         frames.len()
     }
 
-    /// The drops stand at a packet of this interface now, so its counters have to speak of them.
+    /// The drops were stored with a packet of this interface, so they count as its own.
     #[cold]
-    fn told_dropped(&mut self, interface: u16) {
+    fn attribute_dropped(&mut self, interface: u16) {
         let dropped = std::mem::take(&mut self.dropped);
         if u32::from(interface) != self.plan.interface {
             self.counts.session(interface).dropped += dropped;
         }
     }
 
-    /// Until when slots can have begun: now. A clock that is off (an adapter's that counts TAI, one
-    /// that nobody has set) has no say: then it is our own time that turns the slot.
+    /// The time until which slots can have begun. A clock that is off (an adapter's that counts TAI, or one
+    /// that was never set) is ignored: then the time of this machine turns the slot.
     fn slot_wall_ns(&mut self, frames: &[Frame], wall_ns: u64) -> u64 {
         let is_off = frames.first().is_some_and(|frame| {
             frame.time_ns > wall_ns.saturating_add(CLOCK_AHEAD_NS)
@@ -186,7 +186,7 @@ impl Packer {
         wall_ns
     }
 
-    /// Makes sure that the open chunk can take `bytes` more and its padding.
+    /// Ensures that the open chunk can take `bytes` more and its padding.
     #[inline]
     fn has_room(&mut self, bytes: usize, now_ns: u64) -> bool {
         let reserve = self.plan.align + PADDING_BYTES_MIN;
@@ -221,7 +221,7 @@ impl Packer {
         let (slot, counts) = (self.slot, self.counts.clone());
         let in_sessions = counts.sessions.last().map_or(0, |session| usize::from(session.interface) + 1);
         let interfaces = in_sessions.max(self.packed.len());
-        self.told_slot = slot;
+        self.announced_slot = slot;
         self.push(Parcel::Chunk(Chunk { buffer, len, packets, slot, first_ns, counts, interfaces }));
     }
 
@@ -242,7 +242,7 @@ impl Packer {
         self.statistics_ns = self.last_ns;
         let (Format::Pcapng, Some(open)) = (self.plan.format, &mut self.open) else { return };
         if open.len + STATISTICS_BYTES_MAX + self.plan.align + PADDING_BYTES_MIN > open.buffer.len() {
-            return; // The writer tells the counts at the file's end, or the next second does.
+            return; // The counts follow at the file's end, or a second later.
         }
         let mut block = Vec::with_capacity(STATISTICS_BYTES_MAX);
         let room = open.buffer.len() - open.len - self.plan.align - PADDING_BYTES_MIN;
@@ -264,14 +264,14 @@ impl Packer {
         }
     }
 
-    fn tell_slot(&mut self) {
-        if self.slot > self.told_slot && self.open.is_some() {
-            // A mark would speak of packets that are still here; their chunk tells the slot.
+    fn announce_slot(&mut self) {
+        if self.slot > self.announced_slot && self.open.is_some() {
+            // A mark would overtake packets that are still here; their chunk announces the slot.
             return self.seal();
         }
-        // Marks leave room for every buffer and for the end; one that has to wait is told later.
-        if self.slot > self.told_slot && self.outbound.slots() > self.supply.count() + 1 {
-            self.told_slot = self.slot;
+        // Marks leave room for every buffer and for the end; one that has to wait is sent later.
+        if self.slot > self.announced_slot && self.outbound.slots() > self.supply.count() + 1 {
+            self.announced_slot = self.slot;
             self.push(Parcel::Slot(self.slot, self.counts.clone()));
         }
     }
@@ -340,7 +340,7 @@ impl Output for Packer {
         if slot_due {
             self.enter_slot(self.plan.slot_of(wall_ns));
         }
-        self.tell_slot();
+        self.announce_slot();
     }
 
     fn patience_ns(&self, now: Now) -> u64 {
@@ -369,7 +369,7 @@ impl Output for Packer {
         }
     }
 
-    /// Whether the writer is no more.
+    /// Returns whether the writer has ended.
     fn is_closed(&self) -> bool {
         self.outbound.is_abandoned()
     }

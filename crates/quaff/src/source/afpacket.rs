@@ -1,6 +1,6 @@
 //! Packets from an interface, through the kernel's TPACKET_V3 ring.
 //!
-//! Loss in the kernel is read where it happened: a block that says TP_STATUS_LOSING is the first one
+//! Loss in the kernel is read where it happened: a block with TP_STATUS_LOSING is the first one
 //! after a loss, so the drops counted until then belong just before its first packet.
 
 use super::{Pull, Source, SourceTally};
@@ -43,10 +43,10 @@ pub struct AfPacket {
     snaplen: u32,
     /// The number of the lane's interface.
     number: u16,
-    /// Where the walk through the block in hand stands; `None` when no block is in hand.
+    /// Position in the current block; `None` without one.
     cursor: Option<Cursor>,
-    /// Kernel drops that have not been told yet.
-    untold: u64,
+    /// Kernel drops that were not reported to the lane yet.
+    unreported: u64,
     polled_ns: u64,
     closing_ns: Option<u64>,
     down_since_ns: Option<u64>,
@@ -60,22 +60,21 @@ pub struct AfPacket {
     tally: LaneTally,
 }
 
-/// What [`AfPacket::open`] needs to know.
+/// The parameters of [`AfPacket::open`].
 #[derive(Debug)]
 pub struct Opening<'a> {
     /// The interface.
     pub link: Link,
     /// Its ring.
     pub ring: &'a RingPlan,
-    /// Whether the ring's filter keeps packets out, so that these have to be counted apart.
+    /// True if the ring's filter drops packets, so that these have to be counted separately.
     pub is_filtered: bool,
     /// Its number among the interfaces of the run.
     pub number: u16,
-    /// `-s`, to tell packets that we wanted cut from those that the kernel had to cut.
+    /// The snaplen asked for, to distinguish packets cut on request from those that the kernel had to cut.
     pub snaplen: u32,
     /// Raised when the interface goes away for good.
     pub stop: Stop,
-    /// What others can see.
     pub gauges: Arc<LaneGauges>,
 }
 
@@ -107,7 +106,7 @@ impl AfPacket {
             snaplen: opening.snaplen,
             number: opening.number,
             cursor: None,
-            untold: 0,
+            unreported: 0,
             polled_ns: steady_ns(),
             closing_ns: None,
             down_since_ns: None,
@@ -131,7 +130,7 @@ impl AfPacket {
         }
         match self.rtnl.stats(self.link.index) {
             Ok(stats) => self.now = stats,
-            // When it was down before, the socket says nothing of its removal.
+            // When it was down before, the socket does not report its removal.
             Err(error) if error.raw() == libc::ENODEV => self.gone("it was removed"),
             Err(_) => {}
         }
@@ -143,9 +142,8 @@ impl AfPacket {
         Ok(())
     }
 
-    /// While blocks wait for us, drops belong behind them: each loss is then told by the block that
-    /// says TP_STATUS_LOSING, and the timer would tell it too early. It only keeps the kernel's 32
-    /// bits from running over.
+    /// While blocks wait, drops happened after them: the block with TP_STATUS_LOSING reports each loss at its
+    /// place, and the timer would report it too early. It only keeps the kernel's 32 bits from overflowing.
     fn poll_when_due(&mut self) -> Result<()> {
         let since_ns = steady_ns().saturating_sub(self.polled_ns);
         let is_due = since_ns >= SECOND_NS && (self.ring.ready_blocks() <= 1 || since_ns >= 30 * SECOND_NS);
@@ -155,14 +153,14 @@ impl AfPacket {
     fn poll_ring(&mut self) -> Result<()> {
         let drops = self.ring.statistics()?;
         self.packets += drops.packets;
-        self.untold += drops.drops;
+        self.unreported += drops.drops;
         self.tally.kernel_dropped += drops.drops;
         self.tally.ring_freezes += drops.freezes;
         self.gauges.kernel_dropped.set(self.tally.kernel_dropped);
         Ok(())
     }
 
-    /// Takes the next finished block in hand, if there is one.
+    /// Makes the next finished block the current one; `false` without one.
     fn take_block(&mut self) -> Result<bool> {
         let Some(block) = self.ring.block() else { return Ok(false) };
         self.cursor = Some(Cursor::new(block));
@@ -180,7 +178,7 @@ impl AfPacket {
         Ok(true)
     }
 
-    /// Describes the next frames of the block in hand; `false` when it is used up.
+    /// Describes the next frames of the current block; `false` at its end.
     fn walk(&mut self, frames: &mut Vec<Frame>) -> bool {
         let (Some(cursor), Some(block)) = (&mut self.cursor, self.ring.block()) else { return false };
         let (largest, number) = (self.link.mtu + OVER_MTU_BYTES, self.number);
@@ -231,12 +229,12 @@ impl AfPacket {
 
     fn gone(&mut self, why: &str) {
         self.stop.raise(Reason::InterfaceGone(format!("{}: {why}", self.link.name)));
-        // Nothing can come in any more; the door is closed all the same, so that the counts stand.
+        // Nothing can arrive any more; receiving is stopped all the same, so that the counts are final.
         let _ = self.close();
     }
 
-    /// After the door was closed: whether all that the kernel had let in has been walked. It finishes
-    /// a block that it was filling within two retire times; five are granted.
+    /// After receiving was stopped: returns whether all packets that the kernel had accepted were walked. It finishes
+    /// a block that it was filling within two retire times; five are allowed.
     fn is_drained(&mut self, closed_ns: u64) -> Result<bool> {
         self.poll_counters()?;
         let patience_ns = 5 * u64::from(self.retire_ms) * 1_000_000;
@@ -304,7 +302,7 @@ impl Source for AfPacket {
     }
 
     fn take_dropped(&mut self) -> u64 {
-        std::mem::take(&mut self.untold)
+        std::mem::take(&mut self.unreported)
     }
 
     fn count(&self, counts: &mut Counts) {
@@ -315,8 +313,8 @@ impl Source for AfPacket {
 
     /// The kernel must have counted exactly the packets that were walked and those that it dropped.
     fn finish(mut self: Box<Self>) -> Result<SourceTally> {
-        let told = self.walked + self.tally.kernel_dropped;
-        if self.packets != told {
+        let accounted = self.walked + self.tally.kernel_dropped;
+        if self.packets != accounted {
             return Err(Error::Defect(format!(
                 "the kernel counted {} packets on {}, we saw {} and it dropped {}",
                 self.packets, self.link.name, self.walked, self.tally.kernel_dropped
@@ -327,7 +325,7 @@ impl Source for AfPacket {
         }
         self.tally.nic_dropped = self.nic_dropped();
         self.tally.rx_dropped = self.now.rx_dropped.saturating_sub(self.rx_dropped_base);
-        self.tally.offered = self.tally.nic_dropped + self.tally.filtered + told;
+        self.tally.offered = self.tally.nic_dropped + self.tally.filtered + accounted;
         self.note_up();
         Ok(SourceTally { lane: self.tally, input: None })
     }

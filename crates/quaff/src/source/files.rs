@@ -1,5 +1,5 @@
 //! Capture files as the source of a lane: packets borrowed from the parts of the files as they were
-//! read, never copied, never lost. With no room behind it, it waits.
+//! read, never copied, never lost. When the output has no room, it waits.
 //!
 //! The interfaces of the files become those of the output. The same interface in several files or
 //! sections is one; one that appears later is added then.
@@ -38,7 +38,7 @@ pub struct Files {
     pending: Option<(Frame, u64)>,
     dropped: u64,
     last_ns: u64,
-    /// What went wrong behind the frames that were given last.
+    /// The failure after the frames returned last.
     failure: Option<FileError>,
     frames: u64,
     wire_bytes: u64,
@@ -96,7 +96,7 @@ impl Files {
         self.pending.as_ref().map_or(0, |(frame, _)| frame.time_ns)
     }
 
-    /// What files are read, for people.
+    /// The files, for messages.
     pub fn name(&self) -> String {
         let first = self.plan.files.first().map(|path| path.display().to_string()).unwrap_or_default();
         match self.plan.files.len() {
@@ -106,7 +106,7 @@ impl Files {
         }
     }
 
-    /// What is missing is better said before the first file is read than behind it.
+    /// Reports a missing file before the first one is read.
     fn check(&self) -> Result<()> {
         for path in self.plan.files.iter().filter(|path| path.as_os_str() != "-") {
             path.metadata().trying(|| format!("read {}", path.display()))?;
@@ -123,7 +123,7 @@ impl Files {
                 Pull::Idle => {}
                 Pull::End => break,
                 Pull::Batch => {
-                    // It is given again, with those behind it.
+                    // It is returned again, with those after it.
                     self.pending = frames.pop().zip(Some(std::mem::take(&mut self.dropped)));
                     break;
                 }
@@ -270,7 +270,7 @@ impl Source for Files {
         Ok(())
     }
 
-    /// The time of the last packet: that of the machine says nothing about a file.
+    /// The time of the last packet: the clock of this machine means nothing for a file.
     fn wall_ns(&self) -> u64 {
         self.last_ns
     }

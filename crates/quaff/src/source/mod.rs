@@ -12,7 +12,7 @@ use crate::tally::{InputTally, LaneTally};
 use quaff_file::tally::Counts;
 use std::time::Duration;
 
-/// What a pull brought.
+/// The result of a pull.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pull {
     /// Frames.
@@ -35,18 +35,18 @@ pub trait Source: Send {
     /// Gives the batch back.
     fn release(&mut self);
 
-    /// Whether the source will soon have to drop packets unless batches are released.
+    /// Returns whether the source will soon have to drop packets unless batches are released.
     fn is_nearly_full(&self) -> bool;
 
-    /// Takes in nothing new. What has been taken in already can still be pulled; then comes `End`.
+    /// Stops receiving. Packets received before can still be pulled; then comes `End`.
     fn close(&mut self) -> Result<()>;
 
-    /// What time it is where the packets are from, ns since 1970.
+    /// The time where the packets come from, ns since 1970.
     fn wall_ns(&self) -> u64 {
         quaff_os::clock::wall_ns()
     }
 
-    /// Packets lost in the kernel just before the batch pulled last, and not told before.
+    /// Packets lost in the kernel just before the batch pulled last, and not reported before.
     fn take_dropped(&mut self) -> u64;
 
     /// Brings the interface's share of a lane's counts up to date.
@@ -56,7 +56,7 @@ pub trait Source: Send {
     fn finish(self: Box<Self>) -> Result<SourceTally>;
 }
 
-/// What a source counted.
+/// The counters of a source.
 #[derive(Debug, Default)]
 pub struct SourceTally {
     /// The fields that a source knows; the others are 0.

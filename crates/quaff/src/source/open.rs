@@ -2,7 +2,7 @@
 //!
 //! Interfaces are looked up and their filters compiled here, but their rings are opened on the lanes' own
 //! threads, each on its core. Files are opened at once and read up to the first packet, since the head of
-//! the output says when the capture began.
+//! the output states when the capture began.
 
 use super::Source;
 use super::afpacket::{AfPacket, Opening};
@@ -30,14 +30,14 @@ pub struct Sources {
     /// The interfaces that an output describes.
     pub interfaces: Interfaces,
     pub lanes: Vec<LaneSource>,
-    /// When the capture begins: now, or the time of the first packet of the files; ns since 1970.
+    /// Start of the capture: now, or the time of the first packet of the files; ns since 1970.
     pub start_ns: u64,
     /// `filter`, where no kernel runs it.
     pub(crate) filter: Option<InnerFilter>,
     pub(crate) inner: Option<InnerFilter>,
-    /// Whether all packets are there already, so that no reader waits for the output.
+    /// True if all packets are there already, so that no reader waits for the output.
     pub is_at_once: bool,
-    /// What the user should know: offloads that change frames, gaps that a filter hides.
+    /// Notes for the user: offloads that change frames, gaps that a filter hides.
     pub notes: Vec<String>,
 }
 
@@ -55,9 +55,9 @@ pub struct LaneSource {
     pub core: Option<usize>,
     /// SCHED_FIFO priority.
     pub real_time: Option<i32>,
-    /// Whether it runs before ordinary threads: a ring that nobody empties drops packets.
+    /// True if it runs before ordinary threads: a ring that is not emptied drops packets.
     pub is_urgent: bool,
-    /// Whether a kernel filter keeps packets of tunnels out before their sequence numbers are seen.
+    /// True if a kernel filter drops packets of tunnels before their sequence numbers are seen.
     pub hides_gaps: bool,
     pub gauges: Arc<LaneGauges>,
 }
@@ -161,7 +161,7 @@ fn open_files(
     Ok(Sources { interfaces, lanes, start_ns, filter, inner, is_at_once, notes })
 }
 
-/// Whether another process writes the input just now.
+/// Returns whether another process may be writing the input.
 fn is_live(read: &ReadPlan) -> bool {
     let is_stream =
         |path: &Path| path.as_os_str() == "-" || !path.metadata().is_ok_and(|meta| meta.is_file());

@@ -1,9 +1,9 @@
-//! One member of a bundle: its output, opened; then a writer of its own, behind a buffer of its own.
+//! One member of a bundle: its output, opened, then a writer with a buffer of its own.
 
 use super::plan::{Goal, MemberPlan, SplitPlan};
-use crate::output::file::FileOutput;
 use crate::output::transmit::Transmit;
 use crate::plan::CapturePlan;
+use crate::run::file_output::FileOutput;
 use crate::run::join;
 use crate::source::open::Sources;
 use crate::stage::split::Presence;
@@ -35,7 +35,7 @@ pub(super) struct Opened {
     starting: Starting,
 }
 
-/// What a member's writer is started with, besides its output.
+/// The parameters of a member's writer, besides its output.
 pub(super) struct Starting {
     name: String,
     presence: Presence,
@@ -52,7 +52,7 @@ pub(super) struct Member {
     child: RefCell<Option<Child>>,
 }
 
-/// How a member ended.
+/// The outcome of a member.
 #[derive(Default)]
 pub(super) struct Ended {
     pub(super) tally: WriterTally,
@@ -108,7 +108,7 @@ fn run(command: &str, number: usize, is_stdout_taken: bool) -> Result<(Child, Fi
     let mut child = shell.spawn().map_err(failed)?;
     let stdin = child.stdin.take().ok_or(Error::Defect("a command has no stdin".into()))?;
     let pipe = File::from(OwnedFd::from(stdin));
-    // Whoever reads nothing can be left at the end.
+    // A reader that reads nothing can be abandoned at the end.
     fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|errno| failed(errno.into()))?;
     Ok((child, pipe))
 }
@@ -138,28 +138,28 @@ impl Starting {
 }
 
 impl Member {
-    /// Whether all that it was given is out, and its command has ended.
+    /// Returns whether all its packets are out and its command has ended.
     pub(super) fn is_finished(&self) -> bool {
         self.writer.is_finished()
-            && (self.is_given_up() || {
+            && (self.is_abandoned() || {
                 let mut child = self.child.borrow_mut();
                 child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
             })
     }
 
-    /// Whether its reader is not waited for: it took nothing any more.
-    fn is_given_up(&self) -> bool {
+    /// Returns whether its reader was abandoned because it took nothing any more.
+    fn is_abandoned(&self) -> bool {
         matches!(self.presence.stop.reason(), Some(Reason::WriteError(_)))
     }
 
     /// Waits for its end, and for its command's.
     pub(super) fn finish(self) -> Ended {
-        let is_given_up = self.writer.is_finished() && self.is_given_up();
+        let is_abandoned = self.writer.is_finished() && self.is_abandoned();
         let (tally, failure) = match join(self.writer) {
             Ok(tally) => (tally, None),
             Err(error) => (WriterTally::default(), Some(error)),
         };
-        let child = self.child.into_inner().filter(|_| !is_given_up);
+        let child = self.child.into_inner().filter(|_| !is_abandoned);
         let status = child.and_then(|mut child| child.wait().ok());
         Ended {
             tally,

@@ -19,8 +19,8 @@ pub use report::{Largest, MemberReport, PeakReport, Report, Skipped};
 
 use crate::buffer_pool::{LanePool, Pool};
 use crate::output::Discard;
-use crate::output::file::FileOutput;
 use crate::output::spread::Spread;
+use crate::run::file_output::FileOutput;
 use crate::run::{LaneEnd, Run, start_pool};
 use crate::source::open::Sources;
 use crate::stage::Stage;
@@ -46,7 +46,7 @@ pub struct Split {
     members: Vec<Member>,
     pool: Option<Pool>,
     knowledge: Arc<Knowledge>,
-    /// What each lane lost for want of buffer, by member.
+    /// Packets that each lane lost for want of buffer, by member.
     lost: Receiver<Vec<u64>>,
 }
 
@@ -85,12 +85,12 @@ impl Split {
         }
     }
 
-    /// What the user should know.
+    /// Notes for the user.
     pub fn notes(&self) -> &[String] {
         self.run.notes()
     }
 
-    /// Packets and bytes on the wire that came so far.
+    /// Packets and bytes on the wire received so far.
     pub fn came(&self) -> (u64, u64) {
         let add = |(packets, bytes): (u64, u64), lane: &Arc<crate::gauge::LaneGauges>| {
             (packets + lane.received.get(), bytes + lane.wire_bytes.get())
@@ -104,8 +104,7 @@ impl Split {
         self.members.iter().map(move |member| (member.name.as_str(), of(member).0, of(member).1))
     }
 
-    /// Whether all threads have ended by themselves. When the last member has gone for good, that is
-    /// the end of the run.
+    /// Returns whether all threads have ended by themselves. The run ends when the last member has gone for good.
     pub fn is_over(&self) -> bool {
         let is_gone = |member: &Member| member.presence.stop.raised();
         if !self.members.is_empty() && self.members.iter().all(is_gone) && !self.stop.raised() {

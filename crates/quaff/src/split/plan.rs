@@ -10,24 +10,22 @@ use std::path::PathBuf;
 /// A split: one feed, sorted to members.
 #[derive(Debug, Clone)]
 pub struct SplitPlan {
-    /// Where the feed comes from, and what is common to all outputs; its own output is not used.
+    /// The feed, and the settings common to all outputs; its own output is not used.
     pub capture: CapturePlan,
-    /// How frames are sorted.
     pub sorting: Sorting,
-    /// Who gets them.
     pub members: Vec<MemberPlan>,
 }
 
 /// A member of a bundle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemberPlan {
-    /// Where its frames go.
+    /// The target of its frames.
     pub goal: Goal,
     /// Its share, beside the others'.
     pub weight: u64,
 }
 
-/// Where a member's frames go.
+/// The target of a member's frames.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Goal {
     /// Into a file, a pipe or a device.
@@ -43,7 +41,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// What it is called: its path, its command, its interface; `member 3` where there is none.
+    /// Its name: path, command or interface; `member 3` without one.
     pub(super) fn name(&self, number: usize) -> String {
         match self {
             Self::File(path) => path.display().to_string(),
@@ -56,17 +54,17 @@ impl Goal {
 }
 
 impl SplitPlan {
-    /// Whether nothing is written.
+    /// Returns whether nothing is written.
     pub fn is_dry(&self) -> bool {
         self.members.iter().all(|member| member.goal == Goal::Nowhere)
     }
 
-    /// Whether packets go to stdout.
+    /// Returns whether packets go to stdout.
     pub fn takes_stdout(&self) -> bool {
         self.members.iter().any(|member| member.goal == Goal::Stdout)
     }
 
-    /// Whether the plan fits together.
+    /// Returns whether the plan fits together.
     pub fn validate(mut self) -> Result<Self> {
         let refuse = |words: String| Err(Error::Plan(words));
         if self.members.is_empty() {
@@ -97,7 +95,7 @@ impl SplitPlan {
         Ok(self)
     }
 
-    /// Who takes what.
+    /// The assignment of frames to members.
     pub(super) fn bundle(&self) -> Result<Rendezvous> {
         let weights: Vec<_> = self.members.iter().map(|member| member.weight).collect();
         Rendezvous::new(&weights, self.sorting.seed).ok_or_else(|| {
@@ -106,7 +104,7 @@ impl SplitPlan {
         })
     }
 
-    /// Whether a member is an interface.
+    /// Returns whether a member is an interface.
     pub(super) fn sends(&self) -> bool {
         self.members.iter().any(|member| matches!(member.goal, Goal::Interface(_)))
     }

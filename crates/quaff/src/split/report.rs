@@ -1,4 +1,4 @@
-//! What became of a feed that was split: where every packet went, and how even the members' shares were.
+//! The report of a split: the outcome of every packet, and how even the members' shares were.
 //!
 //! ```text
 //!   in = out + skipped,   out = Σ written by a member
@@ -27,7 +27,7 @@ pub struct Report {
     pub skipped: u64,
     /// Why not.
     pub skipped_by: Skipped,
-    /// Whether every packet that was wanted went out.
+    /// True if every packet that was wanted went out.
     pub lossless: bool,
     /// Packets that the kernel dropped before the capture sockets; in none of the sums.
     pub before_socket: BeforeSocket,
@@ -35,9 +35,9 @@ pub struct Report {
     pub span_seconds: f64,
     /// Bytes of all packets that were sorted, on the wire.
     pub bytes: u64,
-    /// Conversations: what the fields that decide tell apart.
+    /// Conversations, by the fields that decide.
     pub conversations: u64,
-    /// Whether that was counted exactly.
+    /// True if that was counted exactly.
     pub conversations_exact: bool,
     /// Jain's fairness index of the members' packets by their weights: 1 is even, 1/N is all at one.
     pub jain_packets: f64,
@@ -55,12 +55,12 @@ pub struct Report {
     pub cpu_seconds: f64,
     /// Why the run ended.
     pub ended_by: Option<Reason>,
-    /// What became of the files that were read.
+    /// The outcome of the files that were read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<InputTally>,
-    /// What failed, if something did; the sums need not hold then.
+    /// The failure, if any; the sums need not hold then.
     pub failure: Option<String>,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
     /// Each lane's own.
     pub interfaces: Vec<LaneTally>,
@@ -75,7 +75,7 @@ pub struct Skipped {
     pub kernel_dropped: u64,
     /// `-f` kept them out.
     pub filtered: u64,
-    /// Behind the last one of `--count`, or when no member was left.
+    /// After the last one of `--count`, or when no member was left.
     pub after_count: u64,
     /// Of a link type that an output cannot hold beside the others.
     pub unsuited: u64,
@@ -87,7 +87,7 @@ pub struct Skipped {
     pub unsendable: u64,
 }
 
-/// What one member got.
+/// The share of one member.
 #[derive(Debug, Clone, Serialize)]
 pub struct MemberReport {
     /// Its path, command or interface.
@@ -159,12 +159,12 @@ pub struct PeakReport {
     pub bits_per_second: f64,
 }
 
-/// How all parts of a run ended.
+/// The outcome of all parts of a run.
 pub(super) struct End {
     pub(super) run: run::Ended,
     /// None where nothing was written.
     pub(super) members: Vec<Ended>,
-    /// What each lane lost for want of buffer, by member.
+    /// Packets that each lane lost for want of buffer, by member.
     pub(super) lost: Vec<Vec<u64>>,
 }
 
@@ -238,7 +238,7 @@ impl Skipped {
 }
 
 impl Report {
-    /// Whether the sums hold. A difference is a defect of quaff, and is said.
+    /// Returns whether the sums hold. A difference is a defect of quaff, and is reported.
     pub fn check(&self) -> Result<(), String> {
         let of_members = self.members.iter().map(|member| {
             let ended = member.written + member.lost + member.after_close + member.unsendable;

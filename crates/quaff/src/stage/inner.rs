@@ -65,7 +65,7 @@ impl Stage for Inner {
                 self.learn(frame.interface);
             }
         }
-        let memory = Memory { bytes: batch.bytes, aside: batch.aside };
+        let memory = Memory { bytes: batch.bytes, scratch: batch.scratch };
         let before = batch.frames.len();
         batch.frames.retain(|frame| self.wants(frame, memory));
         removed.filtered += (before - batch.frames.len()) as u64;
@@ -102,9 +102,9 @@ mod tests {
             }
         };
         let mut list: Vec<_> = frames.iter().enumerate().map(describe).collect();
-        let (mut aside, mut removed) = (Vec::new(), Removed::default());
+        let (mut scratch, mut removed) = (Vec::new(), Removed::default());
         let mut batch =
-            Batch { bytes: &bytes, aside: &mut aside, frames: &mut list, now_ns: 0, is_last: true };
+            Batch { bytes: &bytes, scratch: &mut scratch, frames: &mut list, now_ns: 0, is_last: true };
         stage.pass(&mut batch, &mut removed);
         (list.iter().map(|frame| frame.time_ns as usize).collect(), removed.filtered, filter.notes())
     }

@@ -71,10 +71,10 @@ mod tests {
                     let mut kept = 0;
                     for _ in 0..100 {
                         let mut frames = vec![Frame::default(); 7];
-                        let (mut aside, mut removed) = (Vec::new(), Removed::default());
+                        let (mut scratch, mut removed) = (Vec::new(), Removed::default());
                         let mut batch = Batch {
                             bytes: &[],
-                            aside: &mut aside,
+                            scratch: &mut scratch,
                             frames: &mut frames,
                             now_ns: 0,
                             is_last: false,

@@ -68,7 +68,7 @@ impl<'a> Meter<'a> {
         loop {
             match self.source.pull(&mut frames, WAIT)? {
                 Pull::Batch => {
-                    let memory = Memory { bytes: self.source.bytes(), aside: &[] };
+                    let memory = Memory { bytes: self.source.bytes(), scratch: &[] };
                     take(&mut self.books, &mut others, memory, &frames, self.begun_ns);
                     self.source.release();
                     self.lane.received.store(self.received(), Ordering::Relaxed);

@@ -177,30 +177,30 @@ impl Datagram {
         self.total == Some(self.have)
     }
 
-    /// Puts its payload behind `aside`, and describes it as a frame. Its time is that of the fragment
+    /// Puts its payload behind `scratch`, and describes it as a frame. Its time is that of the fragment
     /// that made it whole. Also says what it carries, and who sent it.
-    pub(super) fn lay_out(&mut self, aside: &mut Vec<u8>) -> Option<(Frame, u8, IpAddr)> {
+    pub(super) fn lay_out(&mut self, scratch: &mut Vec<u8>) -> Option<(Frame, u8, IpAddr)> {
         let last = self.pieces.last()?.frame;
         self.pieces.sort_by_key(|piece| piece.fragment.offset);
         let first = self.pieces.first()?;
-        let start = aside.len() as u32;
+        let start = scratch.len() as u32;
         for piece in &self.pieces {
             let from = piece.at + piece.fragment.start as usize;
-            aside.extend_from_slice(&self.bytes[from..from + piece.fragment.len as usize]);
+            scratch.extend_from_slice(&self.bytes[from..from + piece.fragment.len as usize]);
         }
-        let flags = first.frame.flags | Frame::ASIDE;
+        let flags = first.frame.flags | Frame::SCRATCH;
         let frame =
             Frame { time_ns: last.time_ns, start, len: self.have, wire_len: self.have, flags, ..first.frame };
         Some((frame, first.fragment.protocol, first.fragment.key.source))
     }
 
-    /// Puts the frames of the fragments behind `aside`, as they came.
-    pub(super) fn give_back(&self, aside: &mut Vec<u8>) -> impl Iterator<Item = Frame> + use<'_> {
-        let start = aside.len() as u32;
-        aside.extend_from_slice(&self.bytes);
+    /// Puts the frames of the fragments behind `scratch`, as they came.
+    pub(super) fn give_back(&self, scratch: &mut Vec<u8>) -> impl Iterator<Item = Frame> + use<'_> {
+        let start = scratch.len() as u32;
+        scratch.extend_from_slice(&self.bytes);
         self.pieces.iter().map(move |piece| Frame {
             start: start + piece.at as u32,
-            flags: piece.frame.flags | Frame::ASIDE,
+            flags: piece.frame.flags | Frame::SCRATCH,
             ..piece.frame
         })
     }

@@ -130,8 +130,8 @@ impl Decap {
     }
 
     fn take_whole(&mut self, mut datagram: Datagram, batch: &mut Batch<'_>, removed: &mut Removed) {
-        let mark = batch.aside.len();
-        if let Some((frame, protocol, source)) = datagram.lay_out(batch.aside) {
+        let mark = batch.scratch.len();
+        if let Some((frame, protocol, source)) = datagram.lay_out(batch.scratch) {
             let (payload, plan) = (batch.memory().of(&frame), &self.plan);
             let found = strip_datagram(payload, frame.len, protocol, source, plan.kinds, plan.depth);
             match found {
@@ -144,12 +144,12 @@ impl Decap {
                 Outcome::Plain | Outcome::Fragment(_) => {}
             }
         }
-        batch.aside.truncate(mark);
+        batch.scratch.truncate(mark);
         self.give_back(&datagram, batch, removed);
     }
 
     fn give_back(&mut self, datagram: &Datagram, batch: &mut Batch<'_>, removed: &mut Removed) {
-        for frame in datagram.give_back(batch.aside) {
+        for frame in datagram.give_back(batch.scratch) {
             self.pass_outer(frame, batch, removed);
         }
     }
@@ -213,7 +213,7 @@ fn describe(outer: &Frame, inner: &Inner, interface: u16) -> Frame {
         wire_len: inner.wire_len.unwrap_or(inner.len),
         tpid,
         tci,
-        flags: outer.flags & (Frame::HARDWARE_TIME | Frame::ASIDE) | direction,
+        flags: outer.flags & (Frame::HARDWARE_TIME | Frame::SCRATCH) | direction,
         interface,
         ..*outer
     }

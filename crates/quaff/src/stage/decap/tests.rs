@@ -53,9 +53,9 @@ impl Bench {
             start += len;
             self.now_ns += 1000;
         }
-        let mut aside = Vec::new();
-        let (aside_ref, now_ns) = (&mut aside, self.now_ns);
-        let mut batch = Batch { bytes: &bytes, aside: aside_ref, frames: &mut frames, now_ns, is_last };
+        let mut scratch = Vec::new();
+        let (aside_ref, now_ns) = (&mut scratch, self.now_ns);
+        let mut batch = Batch { bytes: &bytes, scratch: aside_ref, frames: &mut frames, now_ns, is_last };
         self.stage.pass(&mut batch, &mut self.removed);
         let memory = batch.memory();
         for frame in batch.frames.iter() {

@@ -258,9 +258,9 @@ impl Split {
 
 /// Puts a frame that was held into the batch's memory.
 fn lay(frame: Frame, bytes: &[u8], batch: &mut Batch<'_>) -> Frame {
-    let start = batch.aside.len() as u32;
-    batch.aside.extend_from_slice(bytes);
-    Frame { start, flags: frame.flags | Frame::ASIDE, ..frame }
+    let start = batch.scratch.len() as u32;
+    batch.scratch.extend_from_slice(bytes);
+    Frame { start, flags: frame.flags | Frame::SCRATCH, ..frame }
 }
 
 fn number(datagram: &DatagramId) -> u64 {

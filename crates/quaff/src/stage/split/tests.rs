@@ -42,8 +42,8 @@ impl Bed {
             Frame { time_ns: *time_ns, start: start - len, len, wire_len: len, ..Frame::default() }
         };
         let mut list: Vec<_> = frames.iter().map(describe).collect();
-        let mut aside = Vec::new();
-        let mut batch = Batch { bytes: &bytes, aside: &mut aside, frames: &mut list, now_ns, is_last };
+        let mut scratch = Vec::new();
+        let mut batch = Batch { bytes: &bytes, scratch: &mut scratch, frames: &mut list, now_ns, is_last };
         Stage::pass(&mut self.stage, &mut batch, &mut self.removed);
         let memory = batch.memory();
         batch.frames.iter().map(|frame| (frame.member(), frame.time_ns, memory.of(frame).to_vec())).collect()

@@ -1,10 +1,10 @@
 //! One target with what fills it: a packer for each lane, and the writer on a thread of its own.
 
-use super::packer::{PackPlan, Packer};
+use super::spawn;
 use crate::buffer_pool::LanePool;
 use crate::lane::{self, Inlet, Writer};
+use crate::output::packer::{PackPlan, Packer};
 use crate::plan::{CapturePlan, RETIRE_MS};
-use crate::run::spawn;
 use crate::source::open::Sources;
 use crate::{Error, Result};
 use quaff_file::tally::WriterTally;
@@ -107,7 +107,7 @@ impl FileOutput {
     }
 }
 
-/// Which program wrote the file, on which machine.
+/// The program that writes the file, and its machine.
 fn section() -> Section {
     Section {
         hardware: std::env::consts::ARCH.to_owned(),
