@@ -15,6 +15,8 @@
 
 mod completion;
 mod records;
+#[cfg(test)]
+mod tests;
 
 use super::Sink;
 use super::folder::{Ending, Folder};

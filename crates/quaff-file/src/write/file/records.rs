@@ -20,12 +20,12 @@ pub(super) struct Records {
     /// Incomplete chunks and the file offsets of their ends, oldest first.
     chunks: VecDeque<(Share, u64)>,
     /// File offset of the end of the last complete chunk.
-    kept: u64,
+    valid: u64,
 }
 
 impl Records {
     pub(super) fn new(repack: Repack) -> Self {
-        Self { repack, chunks: VecDeque::new(), kept: 0 }
+        Self { repack, chunks: VecDeque::new(), valid: 0 }
     }
 
     /// Returns the number of bytes not submitted yet.
@@ -39,7 +39,7 @@ impl Records {
         let mut packets = 0;
         while let Some((share, end)) = self.chunks.pop_front_if(|(_, end)| *end <= offset) {
             packets += share.packets;
-            self.kept = end;
+            self.valid = end;
         }
         packets
     }
@@ -47,7 +47,7 @@ impl Records {
     /// Resets the state for another file.
     fn clear(&mut self) {
         self.repack.clear();
-        self.kept = 0;
+        self.valid = 0;
     }
 }
 
@@ -153,9 +153,9 @@ impl Files {
     /// After a failure: counts the incomplete chunks as lost. Returns the valid length of the file.
     pub(super) fn abandon_records(&mut self) -> Option<u64> {
         let records = self.records.as_mut()?;
-        let (chunks, kept) = (std::mem::take(&mut records.chunks), records.kept);
+        let (chunks, valid) = (std::mem::take(&mut records.chunks), records.valid);
         chunks.into_iter().for_each(|(share, _)| self.count_lost(share));
-        Some(kept)
+        Some(valid)
     }
 }
 
@@ -163,4 +163,20 @@ impl Files {
 pub fn write_through_cache(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     File::options().write(true).open(path)?.write_all_at(bytes, offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_of_records_counts_with_its_last_byte() {
+        let mut records = Records::new(Repack::new(512, 4096, 1).unwrap());
+        let share = |packets| Share { lane: 0, packets };
+        records.chunks.extend([(share(10), 600), (share(5), 1000), (share(1), 5000)]);
+        assert_eq!((records.reach(512), records.valid), (0, 0));
+        assert_eq!((records.reach(600), records.valid), (10, 600));
+        assert_eq!((records.reach(1024), records.valid), (5, 1000));
+        assert_eq!(records.chunks.len(), 1);
+    }
 }
