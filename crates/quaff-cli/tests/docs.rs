@@ -1,10 +1,12 @@
 //! Manual pages, shell completions and the pages in `docs/` say what the commands do, and nothing else.
 
-use std::collections::BTreeSet;
+mod support;
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
-
-const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
+use support::{Bench, QUAFF};
 
 /// The output of `quaff WORDS`.
 fn quaff(words: &str) -> String {
@@ -84,4 +86,182 @@ fn check_syntax(shell: &str, script: &str, dir: &Path) {
         Err(error) if shell != "bash" => eprintln!("{shell} is not installed: {error}"),
         Err(error) => panic!("{shell}: {error}"),
     }
+}
+
+/// Fields whose content depends on the run: reasons of ends and failures, and a count for each kind of damage.
+const OPEN: [&str; 4] = ["ended_by", "failure", "members[].gone", "interfaces[].decap.damaged"];
+/// Fields that no small run shows.
+const RARE: [&str; 1] = ["input.failure"];
+
+/// The paths of all fields of a JSON value: `interfaces[].offered`.
+fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        _ if OPEN.contains(&path) => drop(found.insert(path.to_owned())),
+        Value::Object(members) if !members.is_empty() => {
+            for (name, value) in members {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                fields(value, &path, found);
+            }
+        }
+        Value::Array(items) => {
+            found.insert(format!("{path}[]"));
+            items.iter().for_each(|item| fields(item, &format!("{path}[]"), found));
+        }
+        _ => drop(found.insert(path.to_owned())),
+    }
+}
+
+/// The fields in the table of a page's JSON section. A name with a dot in front continues the object before it.
+fn documented(page: &str) -> BTreeSet<String> {
+    let text = document(&format!("docs/{page}.md"));
+    let section = text.split("\n## ").find(|section| section.starts_with("JSON")).expect("a section JSON");
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let mut found = BTreeSet::new();
+    for row in rows {
+        let cell = row.split(" | ").next().unwrap_or_default();
+        let mut object = String::new();
+        for name in cell.split('`').step_by(2).filter(|name| !name.is_empty()) {
+            let name = if name.starts_with('.') { format!("{object}{name}") } else { name.to_owned() };
+            object = name.rsplit_once('.').map(|(object, _)| object.to_owned()).unwrap_or_default();
+            found.insert(name);
+        }
+    }
+    found
+}
+
+fn document(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Runs `quaff LINE` in `dir`, and adds the fields of its JSON to `found`.
+fn sample(mut command: Command, line: &str, dir: &Path, found: &mut BTreeSet<String>) {
+    let done =
+        command.args(line.split_whitespace()).arg("--json").current_dir(dir).output().expect("quaff runs");
+    let out =
+        [done.stdout.clone(), done.stderr.clone()].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let json = out.iter().flat_map(|text| text.lines()).find_map(|line| serde_json::from_str(line).ok());
+    fields(&json.unwrap_or_else(|| panic!("{line}: {done:?}")), "", found);
+}
+
+/// Compares the fields that runs have shown with those of the page.
+fn compare(page: &str, shown: &BTreeSet<String>) {
+    let documented = documented(page);
+    let missing: Vec<_> = shown.difference(&documented).collect();
+    assert!(missing.is_empty(), "docs/{page}.md lacks {missing:?}");
+    let is_shown = |name: &&String| {
+        let inner = |other: &String| {
+            other.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with(['.', '[']))
+        };
+        shown.contains(*name) || shown.iter().any(inner)
+    };
+    let gone: Vec<_> =
+        documented.iter().filter(|name| !is_shown(name) && !RARE.contains(&name.as_str())).collect();
+    assert!(gone.is_empty(), "docs/{page}.md has {gone:?}, which no run shows");
+}
+
+#[test]
+fn pages_have_the_fields_of_the_json() {
+    let Some(bench) = Bench::new("pages_have_the_fields_of_the_json", 64 << 20) else { return };
+    let dir = bench.dir.path();
+    let alone = || Command::new(QUAFF);
+    let receiving = || bench.lab.command_rx(QUAFF).expect("a command in the lab");
+    let sending = || bench.lab.command_tx(QUAFF).expect("a command in the lab");
+    let pages: [(&str, &[(bool, &str)]); 6] = [
+        ("generate", &[(false, "generate -w all.pcap --size 300 --flows 9 --pps 1k --count 3000")]),
+        (
+            "capture",
+            &[
+                (false, "capture --read all.pcap -w all.pcapng"),
+                (false, "capture --read all.pcap -c 2000 -w short.pcapng"),
+                (false, "capture --read tunnels.pcap --decap auto -w inner.pcapng"),
+                (false, "capture --read all.pcap --tee . -w -"),
+                (true, "capture -i rx0 -d 1s -w live.pcapng"),
+            ],
+        ),
+        (
+            "verify",
+            &[
+                (false, "verify all.pcapng"),
+                (false, "verify --expect 4000 all.pcapng"),
+                (false, "verify --against all.pcap short.pcapng"),
+            ],
+        ),
+        (
+            "split",
+            &[
+                (false, "split --read all.pcap --members 2 --exec cat>one"),
+                (true, "split -i rx0 -d 1s --members 2 --dir parts"),
+            ],
+        ),
+        ("pipe", &[(false, "pipe --dir .")]),
+        ("replay", &[(true, "replay --inject rx0 -q --pps 20k all.pcap")]),
+    ];
+    let made = "generate -w tunnels.pcap --erspan 3 --pps 1k --count 10";
+    sample(alone(), made, dir, &mut BTreeSet::new());
+    for (page, lines) in pages {
+        let mut shown = BTreeSet::new();
+        for (live, line) in lines {
+            sample(if *live { receiving() } else { alone() }, line, dir, &mut shown);
+        }
+        if page == "generate" {
+            sample(receiving(), "generate --inject rx0 --size 64 --count 1000 --pps 10k", dir, &mut shown);
+            sample(sending(), "generate -o tx0 --size imix --count 1000 --pps 10k", dir, &mut shown);
+        }
+        if page == "replay" {
+            sample(sending(), "replay -o tx0 -q --pps 20k all.pcap", dir, &mut shown);
+        }
+        compare(page, &shown);
+    }
+}
+
+/// The command lines of quaff in a document: indented lines, and text in backquotes.
+fn lines_of(text: &str) -> Vec<String> {
+    let indented = text.lines().filter_map(|line| line.strip_prefix("    "));
+    let indented = indented.map(|line| line.strip_prefix("$ ").unwrap_or(line));
+    let quoted = text.split('`').skip(1).step_by(2).filter(|words| !words.contains('\n'));
+    let lines = indented.chain(quoted).map(|line| line.split("   #").next().unwrap_or_default());
+    // One line may have several commands.
+    let parts = lines.flat_map(|line| line.split(['|', ';', '&']).flat_map(|part| part.split(" -- ")));
+    parts.map(|part| part.trim().to_owned()).filter(|part| part.starts_with("quaff ")).collect()
+}
+
+#[test]
+fn commands_and_flags_in_documents_exist() {
+    let commands = commands();
+    let helps: BTreeMap<&str, String> =
+        commands.iter().map(|command| (command.as_str(), quaff(&format!("{command} --help")))).collect();
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut pages: Vec<String> = docs
+        .read_dir()
+        .expect("docs")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".md"))
+        .map(|name| format!("docs/{name}"))
+        .collect();
+    for command in commands.iter().filter(|name| !name.is_empty() && !name.contains(' ')) {
+        let page = format!("docs/{command}.md");
+        let is_tool = ["man", "completions"].contains(&command.as_str());
+        assert!(is_tool || pages.contains(&page), "there is no {page}");
+    }
+    pages.push("README.md".to_owned());
+    let mut faults = Vec::new();
+    for page in &pages {
+        for line in lines_of(&document(page)) {
+            let words: Vec<_> = line.split_whitespace().skip(1).collect();
+            let two = words.iter().take(2).copied().collect::<Vec<_>>().join(" ");
+            let one = words.first().copied().unwrap_or_default();
+            let Some(help) = helps.get(two.as_str()).or(helps.get(one)) else {
+                faults.extend(one.starts_with(char::is_alphabetic).then(|| format!("{page}: {line}")));
+                continue;
+            };
+            let flags = words.iter().filter(|word| word.starts_with("--") && word.len() > 2);
+            let flags =
+                flags.map(|word| word.split('=').next().unwrap_or_default().trim_end_matches([',', '.']));
+            faults.extend(
+                flags.filter(|flag| !help.contains(*flag)).map(|flag| format!("{page}: {flag} in {line}")),
+            );
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
