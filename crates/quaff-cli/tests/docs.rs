@@ -140,7 +140,10 @@ fn sample(mut command: Command, line: &str, dir: &Path, found: &mut BTreeSet<Str
         command.args(line.split_whitespace()).arg("--json").current_dir(dir).output().expect("quaff runs");
     let out =
         [done.stdout.clone(), done.stderr.clone()].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let json = out.iter().flat_map(|text| text.lines()).find_map(|line| serde_json::from_str(line).ok());
+    let json = out
+        .iter()
+        .flat_map(|text| text.lines())
+        .find_map(|line| serde_json::from_str(line).ok().filter(Value::is_object));
     fields(&json.unwrap_or_else(|| panic!("{line}: {done:?}")), "", found);
 }
 
