@@ -267,3 +267,110 @@ impl Inlet {
         Some(parcel)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+    use std::sync::Mutex;
+
+    /// Batches of four frames, then an end or a failure.
+    struct Batches {
+        left: u32,
+        fails: bool,
+        is_nearly_full: bool,
+    }
+
+    impl Source for Batches {
+        fn pull(&mut self, frames: &mut Vec<Frame>, _: Duration) -> Result<Pull> {
+            frames.clear();
+            if self.left == 0 {
+                return if self.fails { Err(Error::Defect("a made failure".into())) } else { Ok(Pull::End) };
+            }
+            self.left -= 1;
+            frames.resize(4, Frame::default());
+            Ok(Pull::Batch)
+        }
+
+        fn bytes(&self) -> &[u8] {
+            &[]
+        }
+
+        fn release(&mut self) {}
+
+        fn is_nearly_full(&self) -> bool {
+            self.is_nearly_full
+        }
+
+        fn close(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn take_dropped(&mut self) -> u64 {
+            0
+        }
+
+        fn count(&self, _: &mut Counts) {}
+
+        fn finish(self: Box<Self>) -> Result<SourceTally> {
+            Ok(SourceTally::default())
+        }
+    }
+
+    /// Has room for `room` frames in each call.
+    struct Narrow {
+        room: usize,
+        tally: OutputTally,
+        finished: Arc<Mutex<Option<OutputTally>>>,
+    }
+
+    impl Output for Narrow {
+        fn take(&mut self, _: Memory<'_>, frames: &mut [Frame], _: Now) -> usize {
+            let taken = frames.len().min(self.room);
+            self.tally.taken += taken as u64;
+            taken
+        }
+
+        fn lose(&mut self, frames: &[Frame]) {
+            self.tally.lost += frames.len() as u64;
+        }
+
+        fn finish(&mut self, _: u64, _: &dyn Fn(&mut Counts)) -> OutputTally {
+            *self.finished.lock().unwrap() = Some(self.tally);
+            self.tally
+        }
+    }
+
+    /// What the lane returns, and what the output had counted when it was finished.
+    fn run(source: Batches, room: usize) -> (Result<SourceTally>, OutputTally) {
+        let finished = Arc::<Mutex<Option<OutputTally>>>::default();
+        let output = Narrow { room, tally: OutputTally::default(), finished: finished.clone() };
+        let (stop, gauges) = (Stop::default(), Arc::default());
+        let lane =
+            Lane { source: Box::new(source), stages: Vec::new(), output: Box::new(output), stop, gauges };
+        let ended = read(lane);
+        let finished = finished.lock().unwrap().expect("the output is finished in any case");
+        (ended, finished)
+    }
+
+    #[test]
+    fn an_output_without_room_is_offered_the_rest_again() {
+        let (ended, output) = run(Batches { left: 5, fails: false, is_nearly_full: false }, 3);
+        let lane = ended.unwrap().lane;
+        assert_eq!((lane.received, lane.packed, lane.lost_in_buffer, output.taken), (20, 20, 0, 20));
+    }
+
+    #[test]
+    fn a_nearly_full_ring_costs_the_rest_of_the_batch_and_it_is_counted() {
+        let (ended, _) = run(Batches { left: 5, fails: false, is_nearly_full: true }, 3);
+        let lane = ended.unwrap().lane;
+        assert_eq!((lane.received, lane.packed, lane.lost_in_buffer), (20, 15, 5));
+    }
+
+    #[test]
+    fn a_source_that_fails_loses_nothing_already_taken() {
+        let (ended, output) = run(Batches { left: 5, fails: true, is_nearly_full: false }, 4);
+        assert!(matches!(ended, Err(Error::Defect(_))));
+        assert_eq!(output.taken, 20);
+    }
+}

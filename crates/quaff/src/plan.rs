@@ -262,3 +262,47 @@ impl CapturePlan {
         names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)).map(|(_, name)| *name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_file::write::plan::{DirPlan, Retention};
+
+    fn refusal(plan: CapturePlan) -> String {
+        plan.validate().expect_err("a plan that contradicts itself").to_string()
+    }
+
+    fn live() -> CapturePlan {
+        CapturePlan::live(["eth0".to_owned()])
+    }
+
+    #[test]
+    fn a_plan_that_contradicts_itself_is_refused_with_the_reason() {
+        assert!(refusal(CapturePlan::default()).contains("`interface`"));
+        assert!(refusal(CapturePlan::files([])).contains("no file"));
+        assert!(refusal(CapturePlan::live(["a".to_owned(), "a".to_owned()])).contains("twice"));
+        let pcap = CapturePlan { format: Format::Pcap, ..CapturePlan::live(["a", "b"].map(str::to_owned)) };
+        assert!(refusal(pcap).contains("pcap"));
+        let inner = Some(InnerPlan { expression: "udp".into(), user: false });
+        assert!(refusal(CapturePlan { inner, ..live() }).contains("`decap`"));
+        assert!(refusal(CapturePlan { live_copy: Some(Output::Stdout), ..live() }).contains("folder"));
+        assert!(refusal(CapturePlan { block_bytes: 3 << 20, ..live() }).contains("power of two"));
+    }
+
+    #[test]
+    fn sizes_are_adjusted_to_each_other() {
+        let plan = CapturePlan { snaplen: 0, ring_bytes: 1 << 20, ..live() }.validate().expect("a plan");
+        assert!(plan.snaplen == SNAPLEN_MAX && plan.blocks_per_ring() >= 4, "{plan:?}");
+        let dir = DirPlan {
+            dir: ".".into(),
+            name: "q".into(),
+            rotate_bytes: Some(16 << 20),
+            rotate_time: None,
+            retention: Retention::default(),
+            wrap: false,
+            exec: None,
+        };
+        let plan = CapturePlan { output: Output::Dir(dir), ..live() }.validate().expect("a plan");
+        assert_eq!(plan.chunk_bytes, 1 << 20, "a sixteenth of the file");
+    }
+}
