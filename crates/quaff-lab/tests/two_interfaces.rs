@@ -5,7 +5,7 @@ use quaff_lab::lab::{RX_IF, TX_IF};
 use quaff_os::rtnl::{self, Rtnl, VethEnd, VethPlan};
 use quaff_os::stop::Stop;
 use quaff_send::replay::{ReplayPlan, ReplayVia, run};
-use quaff_send::{Arena, Control, Feed, Late, Meta, Rate, Ratio, SendError, WayKind};
+use quaff_send::{Arena, Control, Feed, Late, Meta, Rate, Ratio, SendError, TxBackend};
 use quaff_testkit::{self as testing, Receiver};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -91,11 +91,11 @@ fn frames_leave_in_one_order_by_whichever_interface() {
     add_link(&lab);
     let paced = Rate::Frames(Ratio { num: 50_000, den: 1 });
     for (kind, rate) in [
-        (WayKind::Sendmmsg, Rate::Topspeed),
-        (WayKind::Sendmmsg, paced),
-        (WayKind::SendmmsgQdisc, Rate::Topspeed),
-        (WayKind::TxRing, Rate::Topspeed),
-        (WayKind::AfXdp, Rate::Topspeed),
+        (TxBackend::Sendmmsg, Rate::Topspeed),
+        (TxBackend::Sendmmsg, paced),
+        (TxBackend::SendmmsgQdisc, Rate::Topspeed),
+        (TxBackend::TxRing, Rate::Topspeed),
+        (TxBackend::AfXdp, Rate::Topspeed),
     ] {
         let receivers = [RX_IF, OTHERS[1]].map(|name| Receiver::at(&lab, name));
         let plan = plan(ReplayVia::User(kind), rate);

@@ -11,6 +11,9 @@ pub(crate) const COARSE_SHIFT: i32 = 16;
 /// All buckets; the last one also has what is later than any.
 pub(crate) const BUCKETS: usize = 2 * FINE_BUCKETS;
 
+/// A frame that is later than this belongs to a burst, ns.
+pub(crate) const BURST_NS: u64 = 16_384;
+
 /// The bucket of a lateness.
 pub(crate) fn bucket(late_ns: u64) -> usize {
     let fine = late_ns >> FINE_SHIFT;

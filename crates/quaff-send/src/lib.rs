@@ -1,21 +1,22 @@
 //! Transmission: frames from files or made up leave an interface, or arrive on one, each when it is due.
 //!
-//! [`generate`] sends stamped frames of one template at an even pace; [`replay`] sends the frames of any [`Feed`],
+//! [`run`] sends stamped frames of one template at an even pace; [`replay`] sends the frames of any [`Feed`],
 //! among them the made-up traffic of [`synth`]. Frames are injected by a BPF program that keeps the pace in the
-//! kernel, or sent from user space through a [`backend`]. One thread sends; the caller's thread watches. Nothing
+//! kernel, or sent from user space through a [`TxBackend`]. One thread sends; the caller's thread watches. Nothing
 //! here prints or reads arguments.
 
 #![forbid(unsafe_code)]
 #![forbid(unsafe_code)]
 
 mod arena;
-pub mod backend;
+mod backend;
+mod bpf_pace;
 mod confirm;
 mod dual;
 mod error;
 mod feed;
 mod files;
-pub mod generate;
+mod generate;
 mod histogram;
 mod link;
 mod pacer;
@@ -28,9 +29,10 @@ mod supervise;
 pub mod synth;
 mod tally;
 mod timing;
+mod transmitter;
 
 pub use arena::{Arena, Meta};
-pub use backend::{Way, WayKind, WayReport};
+pub use backend::{BackendReport, TxBackend};
 pub use confirm::Witness;
 pub use dual::DualFeed;
 pub use error::{PlanError, SendError};
@@ -38,9 +40,11 @@ pub use feed::{Ahead, Feed};
 pub use files::{FileFeed, FilePlan};
 pub use generate::{Length, Pace, SendPlan, SendReport, Via, run};
 pub use link::usable_link;
+pub use pacer::wait_until;
 pub use ranges::Ranges;
 pub use rewriting::{RewritePlan, Rewriting, SidesPlan};
 pub use state::{Lateness, Snapshot};
 pub use supervise::Control;
 pub use tally::{FeedTally, RewriteTally};
 pub use timing::{Due, LATE_NS, Late, Layer, Rate, Ratio, Timing};
+pub use transmitter::{Next, Obstacle, Transmitter, TxCall};

@@ -4,50 +4,18 @@
 //! slept until shortly before its end and spun from there. Only what is due goes into a call together.
 
 use crate::arena::{Arena, Meta};
-use crate::backend::{Way, WayReport};
-use crate::histogram::bucket;
 use crate::pacer::wait_until;
 use crate::state::{State, word};
 use crate::timing::{LATE_NS, Late, Timing};
+use crate::transmitter::{Next, Obstacle, Outlet, Transmitter, TxCall};
 
-use quaff_os::clock::{sleep_until, steady_ns};
-use quaff_os::rtnl::Link;
-use quaff_os::{Errno, Error};
+use quaff_os::Error;
+use quaff_os::clock::steady_ns;
 use std::ops::Range;
 use std::time::Duration;
 
 /// Frames that are offered in one call. Ways may take fewer.
 const BATCH_FRAMES: usize = 256;
-/// How often a way without room is asked again at once, before it is left alone for a while.
-const EAGER_TRIES: u32 = 32;
-/// And how long that is, ns.
-const PAUSE_NS: u64 = 20_000;
-/// A frame that is later than this belongs to a burst, ns; the BPF program counts the same way.
-const BURST_NS: u64 = 16_384;
-
-/// What was sent by one interface.
-#[derive(Debug, Clone)]
-pub(crate) struct Outlet {
-    /// The interface.
-    pub(crate) interface: String,
-    /// Frames that were sent, as far as the way onto the wire can tell.
-    pub(crate) sent: u64,
-    /// Bytes of these, without FCS.
-    pub(crate) bytes: u64,
-    /// Frames that the kernel refused: longer than the MTU allows, or without a whole header.
-    pub(crate) refused: u64,
-    /// How they were sent.
-    pub(crate) way: WayReport,
-}
-
-/// One interface, and what was sent by it.
-struct Out {
-    link: Link,
-    way: Box<dyn Way>,
-    taken: u64,
-    bytes: u64,
-    refused: u64,
-}
 
 /// The deadlines of a run, by the machine's clock.
 #[derive(Default)]
@@ -76,35 +44,31 @@ impl Deadlines {
 
 /// Sends frames by one interface, or by two.
 pub(crate) struct Pump {
-    outs: Vec<Out>,
+    outs: Vec<Transmitter>,
     is_paced: bool,
     late: Late,
     stop_after_ns: Option<u64>,
     deadlines: Deadlines,
     /// When the frames of a call were due.
     due_ns: [u64; BATCH_FRAMES],
-    /// Frames in a row that were late.
-    burst: u64,
 }
 
 impl Pump {
     /// Will send by these interfaces, one or two; `Meta.out` says by which. Nothing leaves that is due
     /// later than `duration` after the first frame.
     pub(crate) fn new(
-        outs: Vec<(Link, Box<dyn Way>)>,
+        outs: Vec<Transmitter>,
         is_paced: bool,
         late: Late,
         duration: Option<Duration>,
     ) -> Self {
-        let out = |(link, way)| Out { link, way, taken: 0, bytes: 0, refused: 0 };
         Self {
-            outs: outs.into_iter().map(out).collect(),
+            outs,
             is_paced,
             late,
             stop_after_ns: duration.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
             deadlines: Deadlines::default(),
             due_ns: [0; BATCH_FRAMES],
-            burst: 0,
         }
     }
 
@@ -128,7 +92,9 @@ impl Pump {
         while at < arena.len() && state.left().is_some() {
             if self.is_paced {
                 self.due_ns[0] = self.deadlines.next(arena, at, timing);
-                if self.is_over(self.due_ns[0], state) || !wait_until(state, self.due_ns[0]) {
+                if self.is_over(self.due_ns[0], state)
+                    || !wait_until(self.due_ns[0], || state.left().is_none())
+                {
                     break;
                 }
                 let is_too_late = self.is_too_late(self.due_ns[0], state);
@@ -146,15 +112,15 @@ impl Pump {
 
     /// Has all leave that was taken, and says what became of it.
     pub(crate) fn finish(&mut self, state: &State) -> Result<Vec<Outlet>, Error> {
-        let outlets: Vec<_> = self.outs.iter_mut().map(Out::finish).collect::<Result<_, _>>()?;
+        let outlets: Vec<_> = self.outs.iter_mut().map(Transmitter::finish).collect::<Result<_, _>>()?;
         // Until now these counted as sent.
-        let late = outlets.iter().map(|outlet| outlet.way.refused + outlet.way.pending).sum();
+        let late = outlets.iter().map(|outlet| outlet.backend.refused + outlet.backend.pending).sum();
         state.add(word::FAILED, late);
         state.store(word::BYTES, outlets.iter().map(|outlet| outlet.bytes).sum());
         Ok(outlets)
     }
 
-    /// Whether a frame that is due now would be behind the end of the run, which is then over.
+    /// Whether a frame that is due now is after the end of the run, which is then over.
     fn is_over(&self, due_ns: u64, state: &State) -> bool {
         let is_over = self.is_past_end(due_ns, state);
         if is_over {
@@ -164,8 +130,12 @@ impl Pump {
     }
 
     fn is_past_end(&self, due_ns: u64, state: &State) -> bool {
-        let end_ns = self.stop_after_ns.map(|after_ns| state.load(word::FIRST_NS).saturating_add(after_ns));
-        end_ns.is_some_and(|end_ns| due_ns >= end_ns)
+        self.end_ns(state).is_some_and(|end_ns| due_ns >= end_ns)
+    }
+
+    /// The time from which on no frame leaves, ns.
+    fn end_ns(&self, state: &State) -> Option<u64> {
+        self.stop_after_ns.map(|after_ns| state.load(word::FIRST_NS).saturating_add(after_ns))
     }
 
     /// Looks how late a frame is. `true`: it is to be left out.
@@ -183,7 +153,7 @@ impl Pump {
             Late::Drop => {
                 state.add(word::LATE_DROPPED, 1);
                 state.add(word::SENT, 1);
-                self.record(late_ns, state);
+                state.count_lateness(late_ns);
             }
         }
         self.late == Late::Drop
@@ -213,44 +183,14 @@ impl Pump {
         end
     }
 
-    /// Sends frames by one interface, again and again until all are taken or refused; says where it
-    /// has ended, which is sooner when the watcher said stop.
+    /// Sends frames by one interface. Returns the end of those that are sent or skipped.
     fn send_range(&mut self, arena: &Arena, range: Range<usize>, state: &State) -> Result<usize, Error> {
-        let Range { start, end } = range;
+        let start = range.start;
         let out = self.out_of(arena.frame(start).1);
-        let (mut at, mut tries) = (start, 0);
-        while at < end && state.left().is_some() {
-            let now_ns = steady_ns();
-            if !self.is_paced && self.is_over(now_ns, state) {
-                break;
-            }
-            let taken = self.outs[out].send(arena, at..end, state)?;
-            if taken == 0 {
-                tries += 1;
-                state.add(word::RETRIED, 1);
-                pause(tries);
-                continue;
-            }
-            state.store(word::LAST_NS, now_ns);
-            if self.is_paced {
-                state.store(word::DUE_NS, self.due_ns[at - start + taken - 1]);
-                for number in at - start..at - start + taken {
-                    self.record(now_ns.saturating_sub(self.due_ns[number]), state);
-                }
-            }
-            state.add(word::SENT, taken as u64);
-            (at, tries) = (at + taken, 0);
-        }
-        Ok(at)
-    }
-
-    /// Counts how late a frame was that is dealt with.
-    fn record(&mut self, late_ns: u64, state: &State) {
-        state.add(word::HISTOGRAM + bucket(late_ns), 1);
-        state.add(word::LATE_SUM_NS, late_ns);
-        state.store(word::LATE_MAX_NS, state.load(word::LATE_MAX_NS).max(late_ns));
-        self.burst = if late_ns < BURST_NS { 0 } else { self.burst + 1 };
-        state.store(word::BURST_MAX, state.load(word::BURST_MAX).max(self.burst));
+        let due_ns = if self.is_paced { &self.due_ns[..range.len()] } else { &[] };
+        let end_ns = if self.is_paced { None } else { self.end_ns(state) };
+        let mut call = ArenaCall { arena, range, due_ns, end_ns, state };
+        Ok(start + self.outs[out].send(&mut call)?)
     }
 
     fn out_of(&self, meta: Meta) -> usize {
@@ -258,64 +198,80 @@ impl Pump {
     }
 }
 
-impl Out {
-    /// Offers frames once; says how many are done with, taken or refused.
-    fn send(&mut self, arena: &Arena, range: Range<usize>, state: &State) -> Result<usize, Error> {
-        let start = range.start;
-        match self.way.send(&mut range.map(|at| arena.frame(at).0)) {
-            Ok(taken) => {
-                let bytes: usize = (start..start + taken).map(|at| arena.frame(at).0.len()).sum();
-                self.taken += taken as u64;
-                self.bytes += bytes as u64;
-                state.add(word::BYTES, bytes as u64);
-                Ok(taken)
-            }
-            // Only the first one was looked at: the interface cannot carry it, or its header is not whole.
-            Err(error) if matches!(Errno::from_raw(error.raw()), Errno::EMSGSIZE | Errno::EINVAL) => {
-                self.refused += 1;
-                state.add(word::FAILED, 1);
-                Ok(1)
-            }
-            Err(error) => Err(self.explain(error)),
+/// Frames of an arena that leave together.
+struct ArenaCall<'a> {
+    arena: &'a Arena,
+    range: Range<usize>,
+    /// The deadline of each frame, ns; empty without a pace.
+    due_ns: &'a [u64],
+    /// The time from which on no frame leaves, ns.
+    end_ns: Option<u64>,
+    state: &'a State,
+}
+
+impl TxCall for ArenaCall<'_> {
+    fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    fn frame(&self, at: usize) -> &[u8] {
+        self.arena.frame(self.range.start + at).0
+    }
+
+    fn prepare(&mut self, _from: usize) -> Option<u64> {
+        let now_ns = steady_ns();
+        if self.end_ns.is_some_and(|end_ns| now_ns >= end_ns) {
+            self.state.store(word::LIMIT, 0);
         }
+        self.state.left().map(|_| now_ns)
     }
 
-    fn finish(&mut self) -> Result<Outlet, Error> {
-        self.way.flush()?;
-        let way = self.way.report();
-        Ok(Outlet {
-            interface: self.link.name.clone(),
-            sent: self.taken.saturating_sub(way.refused + way.pending),
-            bytes: self.bytes.saturating_sub(way.unsent_bytes),
-            refused: self.refused + way.refused,
-            way,
-        })
+    fn sent(&mut self, frames: Range<usize>, bytes: u64, offered_ns: u64) {
+        self.state.add(word::BYTES, bytes);
+        self.count(frames, offered_ns);
     }
 
-    fn explain(&self, error: Error) -> Error {
-        let name = &self.link.name;
-        match Errno::from_raw(error.raw()) {
-            Errno::ENETDOWN => error.advise(format!("switch it on with: ip link set {name} up")),
-            Errno::ENXIO | Errno::ENODEV => error.advise(format!("{name} is gone")),
-            _ => error,
+    fn obstacle(&mut self, at: usize, obstacle: Obstacle) -> Result<Next, Error> {
+        match obstacle {
+            Obstacle::Refused(_) => {
+                self.state.add(word::FAILED, 1);
+                self.count(at..at + 1, steady_ns());
+                Ok(Next::Skip)
+            }
+            obstacle => match obstacle.into_error() {
+                Some(error) => Err(error),
+                None => {
+                    self.state.add(word::RETRIED, 1);
+                    Ok(Next::Wait)
+                }
+            },
         }
     }
 }
 
-/// Leaves a way alone that had no room, after a few tries for longer.
-fn pause(tries: u32) {
-    if tries < EAGER_TRIES {
-        std::hint::spin_loop();
-    } else {
-        sleep_until(steady_ns() + PAUSE_NS);
+impl ArenaCall<'_> {
+    /// Counts frames that are done.
+    fn count(&self, frames: Range<usize>, offered_ns: u64) {
+        self.state.store(word::LAST_NS, offered_ns);
+        if let Some(latest_ns) = self.due_ns.get(frames.end - 1) {
+            self.state.store(word::DUE_NS, *latest_ns);
+            for due_ns in &self.due_ns[frames.clone()] {
+                self.state.count_lateness(offered_ns.saturating_sub(*due_ns));
+            }
+        }
+        self.state.add(word::SENT, frames.len() as u64);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::{Backend, BackendReport};
     use crate::timing::{Rate, Ratio};
     use proptest::prelude::*;
+    use quaff_os::Errno;
+    use quaff_os::clock::sleep_until;
+    use quaff_os::rtnl::Link;
     use std::sync::{Arc, Mutex};
 
     /// What was sent, by all ways, in the order in which it was.
@@ -329,7 +285,7 @@ mod tests {
         wire: Wire,
     }
 
-    impl Way for Fake {
+    impl Backend for Fake {
         fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize, Error> {
             self.calls += 1;
             if self.calls.is_multiple_of(3) {
@@ -352,8 +308,8 @@ mod tests {
             Ok(())
         }
 
-        fn report(&self) -> WayReport {
-            WayReport::new("fake")
+        fn report(&self) -> BackendReport {
+            BackendReport::new("fake")
         }
     }
 
@@ -374,7 +330,7 @@ mod tests {
         let wire = Wire::default();
         let out = |number| {
             let fake = Fake { number, most: 7, calls: 0, wire: wire.clone() };
-            (link(&format!("if{number}")), Box::new(fake) as Box<dyn Way>)
+            Transmitter::of(link(&format!("if{number}")), Box::new(fake))
         };
         let pump = Pump::new((0..outs).map(out).collect(), is_paced, late, None);
         let state = State::new_user();

@@ -1,6 +1,6 @@
 //! What changes while a run goes on: 64-bit words that the sender writes and the watcher reads.
 
-use crate::histogram::{self, BUCKETS};
+use crate::histogram::{self, BUCKETS, BURST_NS, bucket};
 use quaff_os::bpf::ArrayMap;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -147,6 +147,16 @@ impl State {
     /// For words that have one writer, and it is the caller.
     pub(crate) fn add(&self, word: usize, value: u64) {
         self.store(word, self.load(word) + value);
+    }
+
+    /// Counts how late a frame was that is sent or skipped, ns.
+    pub(crate) fn count_lateness(&self, late_ns: u64) {
+        self.add(word::HISTOGRAM + bucket(late_ns), 1);
+        self.add(word::LATE_SUM_NS, late_ns);
+        self.store(word::LATE_MAX_NS, self.load(word::LATE_MAX_NS).max(late_ns));
+        let burst = if late_ns < BURST_NS { 0 } else { self.load(word::BURST) + 1 };
+        self.store(word::BURST, burst);
+        self.store(word::BURST_MAX, self.load(word::BURST_MAX).max(burst));
     }
 
     /// Frames that may still be sent; `None` when all are, or when the watcher said stop.

@@ -210,6 +210,20 @@ impl Timing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The n-th frame is due exactly n / rate after the first, to 2^-32 ns, whatever went before.
+        #[test]
+        fn the_nth_deadline_is_exact(num in 1u64..2_000_000_000, den in 1u64..2_000, frames in 1u64..2_000) {
+            let mut timing = Timing::new(Rate::Frames(Ratio { num, den })).unwrap();
+            for n in 0..frames {
+                let exact = (u128::from(n * den) * 1_000_000_000 << 32) / u128::from(num);
+                let due = timing.due(60, &meta(0));
+                prop_assert_eq!(u128::from(due.ns) << 32 | u128::from(due.fraction), exact, "frame {}", n);
+            }
+        }
+    }
 
     fn meta(time_ns: u64) -> Meta {
         Meta { time_ns, ..Meta::default() }

@@ -4,7 +4,7 @@
 //! nothing goes onto the wire that is not of the run. A way is flushed before the next one begins, so
 //! no frame overtakes another.
 
-use super::{Way, WayKind, WayReport, frame_bytes_max};
+use super::{Backend, BackendReport, TxBackend, frame_bytes_max};
 use quaff_os::clock::steady_ns;
 use quaff_os::rtnl::Link;
 use quaff_os::xdp::FRAME_BYTES_MAX;
@@ -15,11 +15,11 @@ const TRIAL_NS: u64 = 100_000_000;
 /// A way has to be faster by so much to be preferred to one that needs less of the machine.
 const MARGIN: f64 = 1.05;
 /// What is tried, the plainest first; each keeps the order of all frames.
-const KINDS: [WayKind; 3] = [WayKind::Sendmmsg, WayKind::AfXdpQueue0, WayKind::TxRing];
+const KINDS: [TxBackend; 3] = [TxBackend::Sendmmsg, TxBackend::AfXdpQueue0, TxBackend::TxRing];
 
 /// A way that is tried or was.
 struct Trial {
-    way: Box<dyn Way>,
+    way: Box<dyn Backend>,
     frames: u64,
     busy_ns: u64,
     /// It cannot send all that can be sent.
@@ -27,7 +27,7 @@ struct Trial {
 }
 
 /// Several ways, one after the other, and then the best of them.
-pub(super) struct AutoWay {
+pub(super) struct AutoBackend {
     trials: Vec<Trial>,
     current: usize,
     /// Since when the current way has had no room.
@@ -35,15 +35,15 @@ pub(super) struct AutoWay {
     is_decided: bool,
     remarks: Vec<String>,
     /// What those have done that are closed.
-    closed: WayReport,
+    closed: BackendReport,
 }
 
-impl AutoWay {
+impl AutoBackend {
     /// Opens all ways that the interface has.
     pub(super) fn open(link: &Link) -> Result<Self> {
         let mut auto = Self::of(vec![KINDS[0].open(link)?]);
         for kind in &KINDS[1..] {
-            if *kind == WayKind::AfXdpQueue0 && frame_bytes_max(link) > FRAME_BYTES_MAX {
+            if *kind == TxBackend::AfXdpQueue0 && frame_bytes_max(link) > FRAME_BYTES_MAX {
                 auto.remarks.push(format!("{} carries no frames over {FRAME_BYTES_MAX} bytes", kind.name()));
                 continue;
             }
@@ -55,20 +55,20 @@ impl AutoWay {
         Ok(auto)
     }
 
-    fn of(ways: Vec<Box<dyn Way>>) -> Self {
+    fn of(ways: Vec<Box<dyn Backend>>) -> Self {
         let mut auto = Self {
             trials: Vec::new(),
             current: 0,
             full_ns: None,
             is_decided: false,
             remarks: Vec::new(),
-            closed: WayReport::default(),
+            closed: BackendReport::default(),
         };
         ways.into_iter().for_each(|way| auto.add(way));
         auto
     }
 
-    fn add(&mut self, way: Box<dyn Way>) {
+    fn add(&mut self, way: Box<dyn Backend>) {
         self.trials.push(Trial { way, frames: 0, busy_ns: 0, is_out: false });
     }
 
@@ -126,7 +126,7 @@ impl Trial {
     }
 }
 
-impl Way for AutoWay {
+impl Backend for AutoBackend {
     fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize> {
         if self.is_decided {
             return self.trials[self.current].way.send(frames);
@@ -156,9 +156,9 @@ impl Way for AutoWay {
         self.trials[self.current].way.flush()
     }
 
-    fn report(&self) -> WayReport {
+    fn report(&self) -> BackendReport {
         let current = self.trials[self.current].way.report();
-        let mut report = WayReport { name: current.name.clone(), ..self.closed.clone() };
+        let mut report = BackendReport { name: current.name.clone(), ..self.closed.clone() };
         for trial in &self.trials {
             report.add(&trial.way.report());
         }
@@ -188,7 +188,7 @@ mod tests {
         flushed: Arc<AtomicU64>,
     }
 
-    impl Way for Fake {
+    impl Backend for Fake {
         fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize> {
             if self.frame_us == 0 {
                 return Err(Error::new("send", std::io::Error::from_raw_os_error(Errno::EMSGSIZE as i32)));
@@ -207,21 +207,21 @@ mod tests {
             Ok(())
         }
 
-        fn report(&self) -> WayReport {
-            WayReport { refused: 1, ..WayReport::new(self.name) }
+        fn report(&self) -> BackendReport {
+            BackendReport { refused: 1, ..BackendReport::new(self.name) }
         }
     }
 
-    fn auto(frame_us: [(&'static str, u64); 3]) -> (AutoWay, Arc<Mutex<Vec<u8>>>, Arc<AtomicU64>) {
+    fn auto(frame_us: [(&'static str, u64); 3]) -> (AutoBackend, Arc<Mutex<Vec<u8>>>, Arc<AtomicU64>) {
         let (wire, flushed) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<AtomicU64>::default());
         let ways = frame_us.map(|(name, frame_us)| {
             let (wire, flushed) = (wire.clone(), flushed.clone());
-            Box::new(Fake { name, frame_us, wire, flushed }) as Box<dyn Way>
+            Box::new(Fake { name, frame_us, wire, flushed }) as Box<dyn Backend>
         });
-        (AutoWay::of(ways.into()), wire, flushed)
+        (AutoBackend::of(ways.into()), wire, flushed)
     }
 
-    fn send(auto: &mut AutoWay, numbers: &mut u8) {
+    fn send(auto: &mut AutoBackend, numbers: &mut u8) {
         let frames: Vec<_> = (0..20).map(|at| [numbers.wrapping_add(at)]).collect();
         let taken = auto.send(&mut frames.iter().map(|frame| &frame[..])).unwrap();
         *numbers = numbers.wrapping_add(taken as u8);

@@ -3,7 +3,7 @@
 
 mod auto;
 
-use auto::AutoWay;
+use auto::AutoBackend;
 use quaff_os::packet::{Qdisc, TxRing, TxSocket};
 use quaff_os::rtnl::Link;
 use quaff_os::xdp::{FRAME_BYTES_MAX, XdpMode, XdpTx};
@@ -13,16 +13,21 @@ use serde::Serialize;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
-/// A way onto the wire from user space.
-pub trait Way: Send {
-    /// Takes frames, in order; says how many were taken. 0: no room now.
-    fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize, quaff_os::Error>;
+/// A transmit path to an interface that user space drives.
+pub(crate) trait Backend: Send {
+    /// Takes frames, in order, and returns how many; 0 when there is no room now.
+    fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize>;
 
-    /// Has all that was taken leave, or gives up when nothing moves.
-    fn flush(&mut self) -> Result<(), quaff_os::Error>;
+    /// Takes one frame; 0 when there is no room now.
+    fn send_one(&mut self, frame: &[u8]) -> Result<usize> {
+        self.send(&mut std::iter::once(frame))
+    }
 
-    /// What there is to tell of it.
-    fn report(&self) -> WayReport;
+    /// Waits until the frames taken have left, or until none leaves any more.
+    fn flush(&mut self) -> Result<()>;
+
+    /// Its counts.
+    fn report(&self) -> BackendReport;
 }
 
 /// More queues than that are not opened.
@@ -31,7 +36,7 @@ const QUEUES_MAX: u32 = 64;
 /// A way onto the wire from user space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum WayKind {
+pub enum TxBackend {
     /// That which the run's own first frames prove to be the fastest.
     Auto,
     /// Many frames a call from a packet socket, past the queueing discipline.
@@ -51,7 +56,7 @@ pub enum WayKind {
 
 /// How a way was used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct WayReport {
+pub struct BackendReport {
     /// Its name.
     pub name: String,
     /// What else there is to know of it: why it was chosen, or how it was set up.
@@ -68,7 +73,7 @@ pub struct WayReport {
     pub retried_eagain: u64,
 }
 
-impl WayReport {
+impl BackendReport {
     pub(crate) fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
@@ -83,7 +88,7 @@ impl WayReport {
     }
 }
 
-impl WayKind {
+impl TxBackend {
     /// Its name, as people write it.
     pub fn name(self) -> &'static str {
         match self {
@@ -98,15 +103,15 @@ impl WayKind {
     }
 
     /// Opens it on an interface. Nothing is sent yet.
-    pub fn open(self, link: &Link) -> Result<Box<dyn Way>> {
+    pub(crate) fn open(self, link: &Link) -> Result<Box<dyn Backend>> {
         Ok(match self {
-            Self::Auto => Box::new(AutoWay::open(link)?),
-            Self::Sendmmsg => Box::new(SocketWay::open(link, Qdisc::Bypass, self.name())?),
-            Self::SendmmsgQdisc => Box::new(SocketWay::open(link, Qdisc::Through, self.name())?),
-            Self::TxRing => Box::new(RingWay::open(link, Qdisc::Bypass, self.name())?),
-            Self::TxRingQdisc => Box::new(RingWay::open(link, Qdisc::Through, self.name())?),
-            Self::AfXdp => Box::new(XdpWay::open(link, true)?),
-            Self::AfXdpQueue0 => Box::new(XdpWay::open(link, false)?),
+            Self::Auto => Box::new(AutoBackend::open(link)?),
+            Self::Sendmmsg => Box::new(SocketBackend::open(link, Qdisc::Bypass, self.name())?),
+            Self::SendmmsgQdisc => Box::new(SocketBackend::open(link, Qdisc::Through, self.name())?),
+            Self::TxRing => Box::new(RingBackend::open(link, Qdisc::Bypass, self.name())?),
+            Self::TxRingQdisc => Box::new(RingBackend::open(link, Qdisc::Through, self.name())?),
+            Self::AfXdp => Box::new(XdpBackend::open(link, true)?),
+            Self::AfXdpQueue0 => Box::new(XdpBackend::open(link, false)?),
         })
     }
 }
@@ -117,21 +122,22 @@ pub(crate) fn frame_bytes_max(link: &Link) -> usize {
 }
 
 /// sendmmsg(2).
-struct SocketWay {
+struct SocketBackend {
     socket: TxSocket,
-    report: WayReport,
+    report: BackendReport,
 }
 
-impl SocketWay {
+impl SocketBackend {
     fn open(link: &Link, qdisc: Qdisc, name: &str) -> Result<Self> {
         let socket = TxSocket::open(link.index, &link.name, qdisc)?;
-        Ok(Self { socket, report: WayReport::new(name) })
+        Ok(Self { socket, report: BackendReport::new(name) })
     }
 }
 
-impl Way for SocketWay {
-    fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize> {
-        let refused = match self.socket.send(frames) {
+impl SocketBackend {
+    /// No room is a number of frames; other errors are errors.
+    fn taken(&mut self, sent: Result<usize>) -> Result<usize> {
+        let refused = match sent {
             Ok(taken) => return Ok(taken),
             Err(error) => error,
         };
@@ -143,29 +149,41 @@ impl Way for SocketWay {
         }
         Ok(0)
     }
+}
+
+impl Backend for SocketBackend {
+    fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize> {
+        let sent = self.socket.send(frames);
+        self.taken(sent)
+    }
+
+    fn send_one(&mut self, frame: &[u8]) -> Result<usize> {
+        let sent = self.socket.send_one(frame).map(|()| 1);
+        self.taken(sent)
+    }
 
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }
 
-    fn report(&self) -> WayReport {
+    fn report(&self) -> BackendReport {
         self.report.clone()
     }
 }
 
 /// TX_RING.
-struct RingWay {
+struct RingBackend {
     ring: TxRing,
     name: &'static str,
 }
 
-impl RingWay {
+impl RingBackend {
     fn open(link: &Link, qdisc: Qdisc, name: &'static str) -> Result<Self> {
         Ok(Self { ring: TxRing::open(link.index, &link.name, frame_bytes_max(link), qdisc)?, name })
     }
 }
 
-impl Way for RingWay {
+impl Backend for RingBackend {
     fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize> {
         self.ring.send(frames)
     }
@@ -174,20 +192,20 @@ impl Way for RingWay {
         self.ring.flush()
     }
 
-    fn report(&self) -> WayReport {
+    fn report(&self) -> BackendReport {
         let counts = self.ring.counts();
-        WayReport {
+        BackendReport {
             refused: counts.refused,
             pending: counts.pending,
             unsent_bytes: counts.unsent_bytes,
             retried_eagain: counts.retried,
-            ..WayReport::new(self.name)
+            ..BackendReport::new(self.name)
         }
     }
 }
 
 /// AF_XDP, a socket for each queue that is used.
-struct XdpWay {
+struct XdpBackend {
     queues: Vec<XdpTx>,
     /// Frames were pushed to this queue since it was last kicked.
     pushed: Vec<bool>,
@@ -198,7 +216,7 @@ struct XdpWay {
     failed: Option<Error>,
 }
 
-impl XdpWay {
+impl XdpBackend {
     fn open(link: &Link, all_queues: bool) -> Result<Self> {
         let frame_bytes = frame_bytes_max(link).min(FRAME_BYTES_MAX);
         let open = |queue| XdpTx::open(link.index, &link.name, queue, frame_bytes);
@@ -262,7 +280,7 @@ impl XdpWay {
     }
 }
 
-impl Way for XdpWay {
+impl Backend for XdpBackend {
     fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -300,8 +318,8 @@ impl Way for XdpWay {
         self.queues.iter_mut().try_for_each(XdpTx::flush)
     }
 
-    fn report(&self) -> WayReport {
-        let mut report = WayReport::new(&self.name);
+    fn report(&self) -> BackendReport {
+        let mut report = BackendReport::new(&self.name);
         for counts in self.queues.iter().map(XdpTx::counts) {
             report.refused += counts.refused;
             report.pending += counts.pending;

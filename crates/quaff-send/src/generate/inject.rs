@@ -3,7 +3,7 @@
 //! One call sets up for some 20 ms, so a run is one call: the program keeps the pace. Only when
 //! frames are so far apart that a core should not spin for them is there one call for each.
 
-use super::plan::Schedule;
+use super::plan::Pacing;
 use super::program::{self, Constants, Template};
 use crate::pacer;
 use crate::state::{State, WORDS, word};
@@ -34,29 +34,31 @@ pub(super) struct Injector {
     program: Program,
     template: Template,
     ifindex: u32,
-    schedule: Schedule,
+    pacing: Pacing,
 }
 
 impl Injector {
     /// Loads the program; nothing is sent yet.
-    pub(super) fn new(schedule: &Schedule, link: &Link, template: Template) -> Result<(Self, State)> {
+    pub(super) fn new(pacing: &Pacing, link: &Link, template: Template) -> Result<(Self, State)> {
         let map = ArrayMap::new("quaff_state", WORDS)?;
         let constants = Constants {
             template: &template,
-            interval: schedule.interval,
-            far_ns: is_slow(schedule).then_some(FAR_NS),
-            count: schedule.count,
+            interval: pacing.interval,
+            far_ns: is_slow(pacing).then_some(FAR_NS),
+            count: pacing.count,
             epoch_offset_ns: clock::epoch_offset_ns(),
         };
         let program = Program::load_xdp("quaff_generate", &program::assemble(&constants, &map))?;
-        Ok((Self { program, template, ifindex: link.index, schedule: *schedule }, State::Kernel(map)))
+        Ok((Self { program, template, ifindex: link.index, pacing: *pacing }, State::Kernel(map)))
     }
 
     /// Injects until nothing is left to send.
     pub(super) fn run(&self, state: &State) -> Result<()> {
         while let Some(left) = state.left() {
-            if is_slow(&self.schedule)
-                && !pacer::sleep_until(state, state.load(word::DUE_NS).saturating_sub(LEAD_NS))
+            if is_slow(&self.pacing)
+                && !pacer::sleep_until(state.load(word::DUE_NS).saturating_sub(LEAD_NS), || {
+                    state.left().is_none()
+                })
             {
                 break;
             }
@@ -73,15 +75,15 @@ impl Injector {
     /// Runs of the program in one call. A paced one may run idle any number of times, so it goes on
     /// until the watcher interrupts it.
     fn repeat(&self, left: u64) -> u32 {
-        match self.schedule.interval {
+        match self.pacing.interval {
             0 => left.min(u64::from(u32::MAX)) as u32,
-            _ if is_slow(&self.schedule) => LEAD_REPEAT,
+            _ if is_slow(&self.pacing) => LEAD_REPEAT,
             _ => u32::MAX,
         }
     }
 
     fn batch(&self) -> u32 {
-        match self.schedule.interval_ns() {
+        match self.pacing.interval_ns() {
             0 => BATCH_UNPACED,
             interval_ns => (BATCH_NS / interval_ns).clamp(1, u64::from(BATCH_UNPACED)) as u32,
         }
@@ -98,6 +100,6 @@ impl Injector {
     }
 }
 
-fn is_slow(schedule: &Schedule) -> bool {
-    schedule.interval_ns() >= SLOW_NS
+fn is_slow(pacing: &Pacing) -> bool {
+    pacing.interval_ns() >= SLOW_NS
 }

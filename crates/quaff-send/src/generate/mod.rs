@@ -18,7 +18,7 @@ use crate::link::usable_link;
 use crate::state::{Snapshot, State, word};
 use crate::supervise::{Control, Run, supervise};
 use inject::Injector;
-use plan::Schedule;
+use plan::Pacing;
 use quaff_os::interrupt::Interrupt;
 use quaff_os::rtnl::Link;
 use std::sync::OnceLock;
@@ -37,16 +37,16 @@ pub fn run(
     plan: &SendPlan,
     mut watch: impl FnMut(&Snapshot, Duration) -> Control,
 ) -> Result<SendReport, SendError> {
-    let schedule = plan.schedule()?;
+    let pacing = plan.pacing()?;
     let link = usable_link(&plan.interface, plan.via == Via::Send)?;
-    let (sender, state) = prepare(plan, &schedule, &link)?;
-    let mut confirms = [witness::open(plan, &schedule, &link)?];
-    state.store(word::LIMIT, schedule.count.unwrap_or(u64::MAX));
+    let (sender, state) = prepare(plan, &pacing, &link)?;
+    let mut confirms = [witness::open(plan, &pacing, &link)?];
+    state.store(word::LIMIT, pacing.count.unwrap_or(u64::MAX));
     let interrupt = OnceLock::new();
     let run = Run {
         state: &state,
         interrupt: &interrupt,
-        stop_after_ns: schedule.stop_after_ns,
+        stop_after_ns: pacing.stop_after_ns,
         on_step: &|| {},
         on_stop: &|| {},
     };
@@ -56,18 +56,18 @@ pub fn run(
     let [confirm] = confirms;
     let witness = confirm.witness();
     let confirmed = confirm.finish(state.load(word::SENT))?;
-    Ok(SendReport::new(plan, &schedule, &state, (witness, confirmed), interrupted))
+    Ok(SendReport::new(plan, &pacing, &state, (witness, confirmed), interrupted))
 }
 
-fn prepare(plan: &SendPlan, schedule: &Schedule, link: &Link) -> Result<(Sender, State), SendError> {
+fn prepare(plan: &SendPlan, pacing: &Pacing, link: &Link) -> Result<(Sender, State), SendError> {
     Ok(match plan.via {
         Via::Inject => {
             let template = plan.template(link)?;
-            let (injector, state) = Injector::new(schedule, link, template)?;
+            let (injector, state) = Injector::new(pacing, link, template)?;
             (Sender::Inject(injector), state)
         }
         Via::Send => {
-            let sender = PacketSender::new(plan.stream, schedule, link, &plan.frame(link)?)?;
+            let sender = PacketSender::new(plan, pacing, link)?;
             (Sender::User(sender), State::new_user())
         }
     })
@@ -85,6 +85,6 @@ fn send(
     core.map_or(Ok(()), quaff_os::cpu::pin)?;
     match sender {
         Sender::Inject(injector) => injector.run(state),
-        Sender::User(sender) => sender.run(state),
+        Sender::User(sender) => Ok(sender.run(state)?),
     }
 }

@@ -1,7 +1,8 @@
-//! What to send, as plain data, and the checks that turn it into a schedule.
+//! What to send, as plain data, and the checks that turn it into numbers.
 
 use super::program::Template;
 use crate::error::{PPS_MAX, PPS_MIN, PlanError};
+use crate::timing::{Rate, Ratio};
 use quaff_os::rtnl::Link;
 use quaff_wire::net::VlanTag;
 use quaff_wire::probe::{OuterHeaders, ProbeFrame};
@@ -78,16 +79,18 @@ pub struct SendPlan {
 
 /// A plan whose numbers were checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Schedule {
+pub(crate) struct Pacing {
     /// Between two frames, in 2^-16 ns; 0 is unpaced.
     pub(crate) interval: u64,
+    /// The same for user space.
+    pub(crate) rate: Rate,
     /// Frames in all, where that is known from the start.
     pub(crate) count: Option<u64>,
     /// When to stop a run that has no count, ns after its first frame.
     pub(crate) stop_after_ns: Option<u64>,
 }
 
-impl Schedule {
+impl Pacing {
     /// Between two frames, ns.
     pub(super) fn interval_ns(&self) -> u64 {
         self.interval >> 16
@@ -95,11 +98,12 @@ impl Schedule {
 }
 
 impl SendPlan {
-    pub(super) fn schedule(&self) -> Result<Schedule, PlanError> {
-        let interval = match self.pace {
-            Pace::Unpaced => 0,
+    pub(super) fn pacing(&self) -> Result<Pacing, PlanError> {
+        let (interval, rate) = match self.pace {
+            Pace::Unpaced => (0, Rate::Topspeed),
             Pace::PerSecond(pps) if (PPS_MIN..=PPS_MAX).contains(&pps) => {
-                (1e9 * FRACTIONS_PER_NS / pps).round() as u64
+                let ratio = Ratio::of(pps).ok_or(PlanError::Pace(pps))?;
+                ((1e9 * FRACTIONS_PER_NS / pps).round() as u64, Rate::Frames(ratio))
             }
             Pace::PerSecond(pps) => return Err(PlanError::Pace(pps)),
         };
@@ -114,7 +118,7 @@ impl SendPlan {
                 (None, Some(time.as_nanos().min(u128::from(u64::MAX / 2)) as u64))
             }
         };
-        Ok(Schedule { interval, count, stop_after_ns })
+        Ok(Pacing { interval, rate, count, stop_after_ns })
     }
 
     /// The frames, but for their stamps.
@@ -190,19 +194,22 @@ mod tests {
 
     #[test]
     fn a_paced_duration_is_a_count() {
-        let schedule = plan(Pace::PerSecond(1000.5), Length::Duration(Duration::from_secs(2))).schedule();
-        assert_eq!(schedule.unwrap().count, Some(2001));
-        let short = plan(Pace::PerSecond(1.0), Length::Duration(Duration::from_millis(1))).schedule();
+        let pacing = plan(Pace::PerSecond(1000.5), Length::Duration(Duration::from_secs(2))).pacing();
+        assert_eq!(pacing.unwrap().count, Some(2001));
+        let short = plan(Pace::PerSecond(1.0), Length::Duration(Duration::from_millis(1))).pacing();
         assert_eq!(short.unwrap().count, Some(1));
-        let unpaced = plan(Pace::Unpaced, Length::Duration(Duration::from_secs(2))).schedule();
-        assert_eq!(unpaced, Ok(Schedule { interval: 0, count: None, stop_after_ns: Some(2_000_000_000) }));
+        let unpaced = plan(Pace::Unpaced, Length::Duration(Duration::from_secs(2))).pacing();
+        assert_eq!(
+            unpaced,
+            Ok(Pacing { interval: 0, rate: Rate::Topspeed, count: None, stop_after_ns: Some(2_000_000_000) })
+        );
     }
 
     #[test]
     fn intervals_are_exact_to_a_part_in_a_million() {
         for pps in [0.0001, 0.5, 3.0, 1e4, 333_333.3, 1e6, 3e6] {
-            let schedule = plan(Pace::PerSecond(pps), Length::Endless).schedule().unwrap();
-            let back = 1e9 / (schedule.interval as f64 / FRACTIONS_PER_NS);
+            let pacing = plan(Pace::PerSecond(pps), Length::Endless).pacing().unwrap();
+            let back = 1e9 / (pacing.interval as f64 / FRACTIONS_PER_NS);
             assert!((back / pps - 1.0).abs() < 1e-6, "{pps} came out as {back}");
         }
     }
@@ -210,11 +217,8 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         for pps in [0.0, -1.0, 1e-5, 2e9, f64::NAN, f64::INFINITY] {
-            assert!(matches!(
-                plan(Pace::PerSecond(pps), Length::Endless).schedule(),
-                Err(PlanError::Pace(_))
-            ));
+            assert!(matches!(plan(Pace::PerSecond(pps), Length::Endless).pacing(), Err(PlanError::Pace(_))));
         }
-        assert_eq!(plan(Pace::Unpaced, Length::Count(0)).schedule(), Err(PlanError::Nothing));
+        assert_eq!(plan(Pace::Unpaced, Length::Count(0)).pacing(), Err(PlanError::Nothing));
     }
 }

@@ -61,7 +61,7 @@ mod template;
 
 pub(super) use template::Template;
 
-use crate::histogram::{BUCKETS, COARSE_SHIFT, FINE_BUCKETS, FINE_SHIFT};
+use crate::bpf_pace::{Far, Registers, at, count_lateness, wait_until_due};
 use crate::state::word;
 use quaff_os::bpf::asm::{Alu, Asm, Insn, Jmp, Label, Reg, Size};
 use quaff_os::bpf::{ArrayMap, HELPER_KTIME_GET_NS, XDP_DROP, XDP_MD_DATA, XDP_MD_DATA_END, XDP_PASS};
@@ -73,6 +73,9 @@ use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 /// How often the clock is read before the kernel gets a chance to look for signals and other work:
 /// some 20 to 50 µs. The verifier walks every turn, so this also bounds the time that loading takes.
 const SPIN_TURNS: i32 = 1000;
+
+/// The registers that keep their values through the wait.
+const REGISTERS: Registers = Registers { now: R8, due: R9, state: R6 };
 
 /// What is compiled into the program.
 #[derive(Debug)]
@@ -94,8 +97,8 @@ pub(super) fn assemble(constants: &Constants<'_>, state: &ArrayMap) -> Vec<Insn>
     let mut asm = Asm::new();
     let drop = asm.label();
     check_bounds(&mut asm, constants, state, drop);
-    wait_until_due(&mut asm, constants, state, drop);
-    count_lateness(&mut asm, constants);
+    wait(&mut asm, constants, state, drop);
+    measure(&mut asm, constants);
     advance(&mut asm, constants);
     write_headers(&mut asm, constants.template);
     step_tuple(&mut asm, constants.template);
@@ -107,10 +110,6 @@ pub(super) fn assemble(constants: &Constants<'_>, state: &ArrayMap) -> Vec<Insn>
     asm.mov64_imm(R0, XDP_DROP);
     asm.exit();
     asm.finish()
-}
-
-const fn at(word: usize) -> usize {
-    word * 8
 }
 
 /// R7 = frame. Leaves when all is sent.
@@ -127,8 +126,8 @@ fn check_bounds(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop
 }
 
 /// R8 = now, R9 = due, R6 = the state. Leaves when the frame is not due for long.
-fn wait_until_due(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop: Label) {
-    let (started, again, due) = (asm.label(), asm.label(), asm.label());
+fn wait(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop: Label) {
+    let started = asm.label();
     asm.call(HELPER_KTIME_GET_NS);
     asm.mov64_reg(R8, R0);
     asm.ldx_mem(Size::Dw, R1, R6, at(word::FIRST_NS));
@@ -141,59 +140,18 @@ fn wait_until_due(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, dr
         return;
     }
     asm.ldx_mem(Size::Dw, R9, R6, at(word::DUE_NS));
-    if let Some(far_ns) = constants.far_ns {
-        asm.mov64_reg(R1, R8);
-        asm.alu64_imm(Alu::Add, R1, far_ns);
-        asm.jmp_reg(Jmp::Jgt, R9, R1, drop);
-    }
-    asm.mov64_imm(R6, SPIN_TURNS);
-    asm.place(again);
-    asm.jmp_reg(Jmp::Jge, R8, R9, due);
-    asm.alu64_imm(Alu::Sub, R6, 1);
-    asm.jmp_imm(Jmp::Jeq, R6, 0, drop);
-    asm.call(HELPER_KTIME_GET_NS);
-    asm.mov64_reg(R8, R0);
-    asm.ja(again);
-    asm.place(due);
-    asm.ld_map_value(R6, state, 0);
+    let far = constants.far_ns.map(|ns| Far { ns, is_noted: false });
+    wait_until_due(asm, REGISTERS, far, SPIN_TURNS, state, drop);
 }
 
 /// R1 = late.
-fn count_lateness(asm: &mut Asm, constants: &Constants<'_>) {
+fn measure(asm: &mut Asm, constants: &Constants<'_>) {
     asm.stx_mem(Size::Dw, R6, R8, at(word::LAST_NS));
     if constants.interval == 0 {
         asm.mov64_imm(R1, 0);
         return;
     }
-    let (coarse, count, not_worse) = (asm.label(), asm.label(), asm.label());
-    asm.mov64_reg(R1, R8);
-    asm.alu64_reg(Alu::Sub, R1, R9);
-    asm.mov64_reg(R2, R1);
-    asm.alu64_imm(Alu::Rsh, R2, FINE_SHIFT);
-    asm.jmp_imm(Jmp::Jge, R2, FINE_BUCKETS as i32, coarse);
-    asm.ja(count);
-    asm.place(coarse);
-    asm.alu64_imm(Alu::Rsh, R2, COARSE_SHIFT - FINE_SHIFT);
-    asm.alu64_imm(Alu::Add, R2, FINE_BUCKETS as i32);
-    asm.jmp_imm(Jmp::Jlt, R2, BUCKETS as i32, count);
-    asm.mov64_imm(R2, BUCKETS as i32 - 1);
-    asm.place(count);
-    asm.alu64_imm(Alu::Lsh, R2, 3);
-    asm.mov64_reg(R3, R6);
-    asm.alu64_reg(Alu::Add, R3, R2);
-    add_to(asm, R3, at(word::HISTOGRAM), |asm, sum| asm.alu64_imm(Alu::Add, sum, 1));
-    add_to(asm, R6, at(word::LATE_SUM_NS), |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
-    asm.ldx_mem(Size::Dw, R2, R6, at(word::LATE_MAX_NS));
-    asm.jmp_reg(Jmp::Jle, R1, R2, not_worse);
-    asm.stx_mem(Size::Dw, R6, R1, at(word::LATE_MAX_NS));
-    asm.place(not_worse);
-}
-
-/// Loads a word into R4, has it changed, and stores it: nobody else writes these words.
-fn add_to(asm: &mut Asm, base: Reg, offset: usize, change: impl FnOnce(&mut Asm, Reg)) {
-    asm.ldx_mem(Size::Dw, R4, base, offset);
-    change(asm, R4);
-    asm.stx_mem(Size::Dw, base, R4, offset);
+    count_lateness(asm, REGISTERS);
 }
 
 /// R4 = seq, R8 = the stamp's word, R9 = intended time since 1970; the next frame's due time is set.

@@ -1,6 +1,6 @@
 //! What came of a plan: how far it is, and how it ended.
 
-use super::plan::{Schedule, SendPlan, Via};
+use super::plan::{Pacing, SendPlan, Via};
 use crate::confirm::Witness;
 use crate::state::{Lateness, State, word};
 use serde::Serialize;
@@ -43,7 +43,7 @@ pub struct SendReport {
 impl SendReport {
     pub(super) fn new(
         plan: &SendPlan,
-        schedule: &Schedule,
+        pacing: &Pacing,
         state: &State,
         (witness, confirmed): (Witness, u64),
         stopped: bool,
@@ -53,10 +53,10 @@ impl SendReport {
         let seconds = span_ns as f64 / 1e9;
         let gaps = sent.saturating_sub(1) as f64;
         let pps = if span_ns == 0 { 0.0 } else { gaps / seconds };
-        let paced = schedule.interval > 0;
-        let planned_ns = gaps * schedule.interval as f64 / 65_536.0;
+        let paced = pacing.interval > 0;
+        let planned_ns = gaps * pacing.interval as f64 / 65_536.0;
         Self {
-            intended: schedule.count.unwrap_or(sent),
+            intended: pacing.count.unwrap_or(sent),
             sent,
             confirmed,
             witness,
@@ -66,7 +66,7 @@ impl SendReport {
             pace_error: (paced && planned_ns > 0.0).then(|| span_ns as f64 / planned_ns - 1.0),
             lateness: paced.then(|| state.lateness()),
             retried: state.load(word::RETRIED),
-            interrupted: stopped && schedule.count.is_none_or(|count| sent < count),
+            interrupted: stopped && pacing.count.is_none_or(|count| sent < count),
             via: match plan.via {
                 Via::Inject => "inject",
                 Via::Send => "send",

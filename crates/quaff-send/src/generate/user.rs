@@ -1,40 +1,47 @@
-//! Frames that leave from an interface: a packet socket, many frames a call, paced in user space.
+//! Stamped frames from user space: several in each call, each completed right before it is offered.
 
-use super::plan::Schedule;
-use crate::histogram::bucket;
-use crate::pacer::{self, Pacer};
+use super::plan::{Pacing, SendPlan};
+use crate::arena::Meta;
+use crate::backend::TxBackend;
+use crate::error::SendError;
+use crate::pacer::wait_until;
 use crate::state::{State, word};
+use crate::timing::Timing;
+use crate::transmitter::{Next, Obstacle, Transmitter, TxCall};
 use quaff_os::clock::{self, steady_ns};
-use quaff_os::packet::{BATCH_FRAMES, Qdisc, TxSocket};
+use quaff_os::packet::BATCH_FRAMES;
 use quaff_os::rtnl::Link;
-use quaff_os::{Errno, Error, Result};
-use quaff_wire::net::{ETHERNET_BYTES, TAG_BYTES};
-use quaff_wire::probe::ProbeFrame;
-use quaff_wire::probe::{LATE_NS_MAX, ProbeHeader};
+use quaff_os::{Error, Result};
+use quaff_wire::net;
+use quaff_wire::probe::{LATE_NS_MAX, ProbeFrame, ProbeHeader};
 use std::ops::Range;
 
-/// A socket, and a frame for each place in a call.
+/// The sender of one stream.
 pub(super) struct PacketSender {
-    socket: TxSocket,
+    tx: Transmitter,
     link: Link,
-    schedule: Schedule,
+    pacing: Pacing,
+    timing: Timing,
     stream: u16,
     epoch_offset_ns: u64,
+    /// A frame for each place of a call.
     frames: Vec<ProbeFrame>,
+    /// The deadlines of the frames of a call; none without a pace.
     due_ns: Vec<u64>,
 }
 
 impl PacketSender {
-    /// Opens the socket; nothing is sent yet.
-    pub(super) fn new(stream: u16, schedule: &Schedule, link: &Link, frame: &ProbeFrame) -> Result<Self> {
+    /// Opens the interface; nothing is sent yet.
+    pub(super) fn new(plan: &SendPlan, pacing: &Pacing, link: &Link) -> Result<Self, SendError> {
         Ok(Self {
-            socket: TxSocket::open(link.index, &link.name, Qdisc::Bypass)?,
+            tx: Transmitter::open(link.clone(), TxBackend::Sendmmsg)?,
             link: link.clone(),
-            schedule: *schedule,
-            stream,
+            pacing: *pacing,
+            timing: Timing::new(pacing.rate)?,
+            stream: plan.stream,
             epoch_offset_ns: clock::epoch_offset_ns(),
-            frames: vec![frame.clone(); BATCH_FRAMES],
-            due_ns: vec![0; BATCH_FRAMES],
+            frames: vec![plan.frame(link)?; BATCH_FRAMES],
+            due_ns: Vec::with_capacity(BATCH_FRAMES),
         })
     }
 
@@ -42,106 +49,114 @@ impl PacketSender {
     pub(super) fn run(mut self, state: &State) -> Result<()> {
         let first_ns = steady_ns();
         state.store(word::FIRST_NS, first_ns);
-        let mut pacer = Pacer::new(self.schedule.interval, first_ns);
+        let mut next_ns = self.next_ns(first_ns);
         while let Some(left) = state.left() {
-            if self.schedule.interval > 0 && !pacer::wait_until(state, pacer.due_ns()) {
-                break;
-            }
-            let count = self.take_due(&mut pacer, left);
-            self.send(count, state)?;
-        }
-        Ok(())
-    }
-
-    /// Fills `due_ns` with the deadlines that have passed; says how many.
-    fn take_due(&mut self, pacer: &mut Pacer, left: u64) -> usize {
-        let now_ns = steady_ns();
-        let most = left.min(BATCH_FRAMES as u64) as usize;
-        if self.schedule.interval == 0 {
-            self.due_ns.fill(now_ns);
-            return most;
-        }
-        let mut count = 0;
-        while count < most && pacer.due_ns() <= now_ns {
-            self.due_ns[count] = pacer.due_ns();
-            pacer.advance();
-            count += 1;
-        }
-        count
-    }
-
-    /// Sends the first `count` frames, again and again until all are taken.
-    fn send(&mut self, count: usize, state: &State) -> Result<()> {
-        let mut at = 0;
-        while at < count && state.left().is_some() {
-            let now_ns = self.stamp(at..count, state.load(word::SENT));
-            match self.socket.send(self.frames[at..count].iter().map(ProbeFrame::bytes)) {
-                Ok(taken) => {
-                    self.record(at..at + taken, now_ns, state);
-                    at += taken;
+            let most = left.min(BATCH_FRAMES as u64) as usize;
+            let mut len = most;
+            if self.pacing.rate.is_paced() {
+                if !wait_until(next_ns, || state.left().is_none()) {
+                    break;
                 }
-                Err(error) if error.raw() == Errno::ENOBUFS as i32 => state.add(word::RETRIED, 1),
-                Err(error) if error.raw() == Errno::EINTR as i32 => {}
-                Err(error) => return Err(self.explain(error)),
+                self.due_ns.clear();
+                let now_ns = steady_ns();
+                while self.due_ns.len() < most && next_ns <= now_ns {
+                    self.due_ns.push(next_ns);
+                    next_ns = self.next_ns(first_ns);
+                }
+                len = self.due_ns.len();
             }
+            let mut call = StampedCall {
+                frames: &mut self.frames[..len],
+                due_ns: &self.due_ns,
+                stream: self.stream,
+                count: self.pacing.count,
+                epoch_offset_ns: self.epoch_offset_ns,
+                link: &self.link,
+                state,
+            };
+            self.tx.send(&mut call)?;
         }
         Ok(())
     }
 
-    /// Stamps frames with what time it is now, and says what time that was.
-    fn stamp(&mut self, range: Range<usize>, first_seq: u64) -> u64 {
+    /// The deadline of the next frame, ns.
+    fn next_ns(&mut self, first_ns: u64) -> u64 {
+        first_ns.saturating_add(self.timing.due(0, &Meta::default()).ns)
+    }
+}
+
+/// Frames that leave together.
+struct StampedCall<'a> {
+    frames: &'a mut [ProbeFrame],
+    due_ns: &'a [u64],
+    stream: u16,
+    /// Frames of the whole run, where that is known.
+    count: Option<u64>,
+    epoch_offset_ns: u64,
+    link: &'a Link,
+    state: &'a State,
+}
+
+impl TxCall for StampedCall<'_> {
+    fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    fn frame(&self, at: usize) -> &[u8] {
+        self.frames[at].bytes()
+    }
+
+    fn prepare(&mut self, from: usize) -> Option<u64> {
+        self.state.left()?;
         let now_ns = steady_ns();
-        let count = self.schedule.count;
-        for (seq, (frame, due_ns)) in
-            (first_seq..).zip(self.frames[range.clone()].iter_mut().zip(&mut self.due_ns[range]))
-        {
-            if self.schedule.interval == 0 {
-                *due_ns = now_ns;
-            }
+        let places = self.frames.iter_mut().enumerate().skip(from);
+        for (seq, (place, frame)) in (self.state.load(word::SENT)..).zip(places) {
+            let due_ns = self.due_ns.get(place).copied().unwrap_or(now_ns);
             frame.set(&ProbeHeader {
                 stream: self.stream,
                 seq,
                 intended_ns: due_ns.wrapping_add(self.epoch_offset_ns),
-                late_ns: now_ns.saturating_sub(*due_ns).min(u64::from(LATE_NS_MAX)) as u32,
-                last: count.is_some_and(|count| seq + 1 == count),
-                bounded: count.is_some(),
+                late_ns: now_ns.saturating_sub(due_ns).min(u64::from(LATE_NS_MAX)) as u32,
+                last: self.count.is_some_and(|count| seq + 1 == count),
+                bounded: self.count.is_some(),
             });
         }
-        now_ns
+        Some(now_ns)
     }
 
-    fn record(&self, range: Range<usize>, now_ns: u64, state: &State) {
-        state.store(word::LAST_NS, now_ns);
-        let sent = range.len() as u64;
-        if self.schedule.interval > 0 {
-            for due_ns in &self.due_ns[range] {
-                let late_ns = now_ns - due_ns;
-                state.add(word::HISTOGRAM + bucket(late_ns), 1);
-                state.add(word::LATE_SUM_NS, late_ns);
-                state.store(word::LATE_MAX_NS, state.load(word::LATE_MAX_NS).max(late_ns));
-            }
+    fn sent(&mut self, frames: Range<usize>, _bytes: u64, offered_ns: u64) {
+        self.state.store(word::LAST_NS, offered_ns);
+        for due_ns in self.due_ns.get(frames.clone()).unwrap_or_default() {
+            self.state.count_lateness(offered_ns.saturating_sub(*due_ns));
         }
-        state.add(word::SENT, sent);
+        self.state.add(word::SENT, frames.len() as u64);
     }
 
-    fn explain(&self, error: Error) -> Error {
-        let Link { name, mtu, .. } = &self.link;
-        match Errno::from_raw(error.raw()) {
-            Errno::EMSGSIZE => {
-                let needed = self.needed_mtu();
-                error.advise(format!(
-                    "the MTU of {name} is {mtu}; these frames need {needed}: ip link set {name} mtu {needed}"
-                ))
-            }
-            Errno::ENETDOWN => error.advise(format!("switch it on with: ip link set {name} up")),
-            _ => error,
+    fn obstacle(&mut self, at: usize, obstacle: Obstacle) -> Result<Next> {
+        match obstacle {
+            Obstacle::Refused(error) => Err(self.explain(at, error)),
+            obstacle => match obstacle.into_error() {
+                Some(error) => Err(error),
+                None => {
+                    self.state.add(word::RETRIED, 1);
+                    Ok(Next::Wait)
+                }
+            },
         }
     }
+}
 
-    /// An MTU counts neither the Ethernet header nor one VLAN tag.
-    fn needed_mtu(&self) -> usize {
-        let frame = &self.frames[0];
-        let tag = if frame.tags() > 0 { TAG_BYTES } else { 0 };
-        frame.bytes().len() - ETHERNET_BYTES - tag
+impl StampedCall<'_> {
+    /// Names the MTU that the frame needs, where it is longer than the interface carries.
+    fn explain(&self, at: usize, error: Error) -> Error {
+        let Link { name, mtu, .. } = self.link;
+        let frame = self.frame(at);
+        let needed = frame.len() - net::frame_bytes_max(frame, 0).min(frame.len());
+        if needed <= *mtu as usize {
+            return error;
+        }
+        error.advise(format!(
+            "the MTU of {name} is {mtu}; these frames need {needed}: ip link set {name} mtu {needed}"
+        ))
     }
 }

@@ -1,6 +1,6 @@
 //! The counter that confirms the frames of one run.
 
-use super::plan::{Schedule, SendPlan, Via};
+use super::plan::{Pacing, SendPlan, Via};
 use crate::confirm::{Confirm, Witness};
 use quaff_os::Result;
 use quaff_os::rtnl::Link;
@@ -11,10 +11,10 @@ use quaff_wire::probe::{HEADER_OFFSET, MIRROR_BYTES, PORT};
 const TAP_INTERVAL_NS: u64 = 2_000;
 
 /// Starts to count.
-pub(super) fn open(plan: &SendPlan, schedule: &Schedule, link: &Link) -> Result<Confirm> {
+pub(super) fn open(plan: &SendPlan, pacing: &Pacing, link: &Link) -> Result<Confirm> {
     match plan.via {
         Via::Send => Confirm::counter(Witness::TxPackets, link),
-        Via::Inject if schedule.interval_ns() < TAP_INTERVAL_NS && is_dropped_as_foreign(plan, link) => {
+        Via::Inject if pacing.interval_ns() < TAP_INTERVAL_NS && is_dropped_as_foreign(plan, link) => {
             Confirm::counter(Witness::RxOtherhostDropped, link)
         }
         Via::Inject => Confirm::tap(link, &own_frames(plan)),

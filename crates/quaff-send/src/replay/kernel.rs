@@ -296,7 +296,7 @@ fn run_program(shared: &Shared<'_>, program: &Program, run: &Run) -> Result<(), 
         };
         let far_ns = state.load(word::FAR_NS);
         if far_ns > 0 {
-            if !pacer::sleep_until(state, far_ns.saturating_sub(LEAD_NS)) {
+            if !pacer::sleep_until(far_ns.saturating_sub(LEAD_NS), || state.left().is_none()) {
                 break;
             }
             state.store(word::FAR_NS, 0);

@@ -16,15 +16,15 @@ pub use passes::Skipped;
 pub use report::{InterfaceCount, ReplayReport};
 
 use crate::backend;
-use crate::backend::WayKind;
+use crate::backend::TxBackend;
 use crate::confirm::{self, Confirm, Witness};
 use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
 use crate::link;
-use crate::pump::Outlet;
 use crate::state::{Snapshot, State, WORDS, word};
 use crate::supervise::{Control, Run, supervise};
 use crate::timing::{Late, Rate, Timing};
+use crate::transmitter::Outlet;
 use passes::{Passes, Sizes};
 use quaff_os::bpf::ArrayMap;
 use quaff_os::clock::steady_ns;
@@ -54,7 +54,7 @@ pub enum ReplayVia {
     XdpRedirect,
     /// They are sent from the interface by user space.
     #[serde(untagged)]
-    User(WayKind),
+    User(TxBackend),
 }
 
 /// How to replay.
@@ -205,9 +205,9 @@ fn choose(plan: &ReplayPlan, links: &[Link]) -> (ReplayVia, Option<String>) {
     };
     if plan.rate.is_paced() || plan.stepwise {
         let why = format!("not by XDP: {obstacle}; with a pace, sendmmsg is the plainest");
-        return (ReplayVia::User(WayKind::Sendmmsg), Some(why));
+        return (ReplayVia::User(TxBackend::Sendmmsg), Some(why));
     }
-    (ReplayVia::User(WayKind::Auto), Some(format!("not by XDP: {obstacle}")))
+    (ReplayVia::User(TxBackend::Auto), Some(format!("not by XDP: {obstacle}")))
 }
 
 /// Why frames should not be sent by a BPF program from here.

@@ -64,7 +64,8 @@
 //! ```
 
 use super::ring::{self, FRAME_BYTES_MAX, ITEM_BYTES_MAX, field};
-use crate::histogram::{BUCKETS, COARSE_SHIFT, FINE_BUCKETS, FINE_SHIFT};
+use crate::bpf_pace::{Far, Registers, add_to, at, count_lateness, wait_until_due};
+use crate::histogram::BURST_NS;
 use crate::state::word;
 use crate::timing::Late;
 use quaff_os::bpf::asm::{Alu, Asm, Insn, Jmp, Label, Reg, Size};
@@ -80,8 +81,8 @@ const FAR_NS: i32 = 120_000_000;
 /// Without deadlines the clock is read once in so many frames, a power of 2, and at the last one: it takes
 /// a twentieth of a frame's time, and is asked only how long all of it took.
 const CLOCK_FRAMES: i32 = 32;
-/// A frame that is later than this belongs to a burst, ns.
-const BURST_NS: i32 = 16_384;
+/// The registers that keep their values through the wait.
+const REGISTERS: Registers = Registers { now: R0, due: R9, state: R7 };
 
 /// What is compiled into the program.
 #[derive(Debug, Clone, Copy)]
@@ -120,7 +121,7 @@ pub(super) fn assemble(constants: &Constants, state: &ArrayMap, frames: &ArrayMa
     asm.mov64_reg(R6, R1);
     asm.ld_map_value(R7, state, 0);
     begin(&mut asm, constants, frames, drop);
-    wait_until_due(&mut asm, constants, state, drop);
+    wait(&mut asm, constants, state, drop);
     send(&mut asm, constants, drop);
     if constants.unique {
         shift_addresses(&mut asm);
@@ -134,19 +135,8 @@ pub(super) fn assemble(constants: &Constants, state: &ArrayMap, frames: &ArrayMa
     asm.finish()
 }
 
-const fn at(word: usize) -> usize {
-    word * 8
-}
-
-/// `state[word] += change`
-fn add_to(asm: &mut Asm, word: usize, change: impl FnOnce(&mut Asm, Reg)) {
-    asm.ldx_mem(Size::Dw, R4, R7, at(word));
-    change(asm, R4);
-    asm.stx_mem(Size::Dw, R7, R4, at(word));
-}
-
 fn count(asm: &mut Asm, word: usize) {
-    add_to(asm, word, |asm, sum| asm.alu64_imm(Alu::Add, sum, 1));
+    add_to(asm, R7, word, |asm, sum| asm.alu64_imm(Alu::Add, sum, 1));
 }
 
 /// R8 = the item, R9 = now. Leaves when there is none.
@@ -197,7 +187,7 @@ fn wait_for_item(asm: &mut Asm, drop: Label) {
 }
 
 /// R9 = due, R0 = now. Leaves when the frame is not due yet, or never.
-fn wait_until_due(asm: &mut Asm, constants: &Constants, state: &ArrayMap, drop: Label) {
+fn wait(asm: &mut Asm, constants: &Constants, state: &ArrayMap, drop: Label) {
     asm.mov64_reg(R0, R9);
     if constants.paced {
         asm.ldx_mem(Size::Dw, R1, R7, at(word::BASE_FRACTION));
@@ -222,68 +212,26 @@ fn wait_until_due(asm: &mut Asm, constants: &Constants, state: &ArrayMap, drop: 
         asm.place(goes_on);
     }
     if constants.paced {
-        spin(asm, constants, state, drop);
+        let far = Far { ns: FAR_NS, is_noted: true };
+        wait_until_due(asm, REGISTERS, Some(far), constants.spin_turns, state, drop);
     }
     asm.stx_mem(Size::Dw, R7, R0, at(word::LAST_NS));
     asm.stx_mem(Size::Dw, R7, R9, at(word::DUE_NS));
     if constants.paced {
-        count_lateness(asm, constants);
+        measure(asm, constants);
     }
 }
 
-/// R0 = now, at or after R9. R7 counts the turns meanwhile.
-fn spin(asm: &mut Asm, constants: &Constants, state: &ArrayMap, drop: Label) {
-    let (near, again, due) = (asm.label(), asm.label(), asm.label());
-    asm.mov64_reg(R1, R0);
-    asm.alu64_imm(Alu::Add, R1, FAR_NS);
-    asm.jmp_reg(Jmp::Jle, R9, R1, near);
-    asm.stx_mem(Size::Dw, R7, R9, at(word::FAR_NS));
-    asm.ja(drop);
-    asm.place(near);
-    asm.mov64_imm(R7, constants.spin_turns);
-    asm.place(again);
-    asm.jmp_reg(Jmp::Jge, R0, R9, due);
-    asm.alu64_imm(Alu::Sub, R7, 1);
-    asm.jmp_imm(Jmp::Jeq, R7, 0, drop);
-    asm.call(HELPER_KTIME_GET_NS);
-    asm.ja(again);
-    asm.place(due);
-    asm.ld_map_value(R7, state, 0);
-}
-
 /// R1 = late, kept on the stack too.
-fn count_lateness(asm: &mut Asm, constants: &Constants) {
-    let (coarse, counted, not_worse) = (asm.label(), asm.label(), asm.label());
-    asm.mov64_reg(R1, R0);
-    asm.alu64_reg(Alu::Sub, R1, R9);
+fn measure(asm: &mut Asm, constants: &Constants) {
+    count_lateness(asm, REGISTERS);
     asm.spill(LATE, R1);
-    asm.mov64_reg(R2, R1);
-    asm.alu64_imm(Alu::Rsh, R2, FINE_SHIFT);
-    asm.jmp_imm(Jmp::Jge, R2, FINE_BUCKETS as i32, coarse);
-    asm.ja(counted);
-    asm.place(coarse);
-    asm.alu64_imm(Alu::Rsh, R2, COARSE_SHIFT - FINE_SHIFT);
-    asm.alu64_imm(Alu::Add, R2, FINE_BUCKETS as i32);
-    asm.jmp_imm(Jmp::Jlt, R2, BUCKETS as i32, counted);
-    asm.mov64_imm(R2, BUCKETS as i32 - 1);
-    asm.place(counted);
-    asm.alu64_imm(Alu::Lsh, R2, 3);
-    asm.mov64_reg(R3, R7);
-    asm.alu64_reg(Alu::Add, R3, R2);
-    asm.ldx_mem(Size::Dw, R4, R3, at(word::HISTOGRAM));
-    asm.alu64_imm(Alu::Add, R4, 1);
-    asm.stx_mem(Size::Dw, R3, R4, at(word::HISTOGRAM));
-    add_to(asm, word::LATE_SUM_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
-    asm.ldx_mem(Size::Dw, R2, R7, at(word::LATE_MAX_NS));
-    asm.jmp_reg(Jmp::Jle, R1, R2, not_worse);
-    asm.stx_mem(Size::Dw, R7, R1, at(word::LATE_MAX_NS));
-    asm.place(not_worse);
     count_burst(asm);
     if constants.late == Late::Shift {
         let in_time = asm.label();
         asm.jmp_imm(Jmp::Jle, R1, constants.late_ns, in_time);
-        add_to(asm, word::BASE_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
-        add_to(asm, word::SHIFTED_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
+        add_to(asm, R7, word::BASE_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
+        add_to(asm, R7, word::SHIFTED_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
         asm.place(in_time);
     }
 }
@@ -292,7 +240,7 @@ fn count_lateness(asm: &mut Asm, constants: &Constants) {
 fn count_burst(asm: &mut Asm) {
     let in_time = asm.label();
     asm.mov64_imm(R2, 0);
-    asm.jmp_imm(Jmp::Jlt, R1, BURST_NS, in_time);
+    asm.jmp_imm(Jmp::Jlt, R1, BURST_NS as i32, in_time);
     asm.ldx_mem(Size::Dw, R2, R7, at(word::BURST));
     asm.alu64_imm(Alu::Add, R2, 1);
     asm.ldx_mem(Size::Dw, R3, R7, at(word::BURST_MAX));
@@ -334,7 +282,7 @@ fn send(asm: &mut Asm, constants: &Constants, drop: Label) {
     count(asm, word::FAILED);
     asm.ja(left_out);
     asm.place(sent);
-    add_to(asm, word::BYTES, |asm, sum| asm.alu64_reg(Alu::Add, sum, R9));
+    add_to(asm, R7, word::BYTES, |asm, sum| asm.alu64_reg(Alu::Add, sum, R9));
     match constants.redirect {
         None => asm.mov64_imm(R0, XDP_PASS),
         Some(ifindex) => {
@@ -389,7 +337,7 @@ fn advance(asm: &mut Asm, streamed: bool) {
     asm.alu64_imm(Alu::Rsh, R1, 32);
     asm.ldx_mem(Size::Dw, R2, R7, at(word::PASS_NS));
     asm.alu64_reg(Alu::Add, R1, R2);
-    add_to(asm, word::BASE_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
+    add_to(asm, R7, word::BASE_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
     count(asm, word::PASSES);
     asm.place(not_last);
     asm.ldx_mem(Size::W, R1, R8, field::NEXT);

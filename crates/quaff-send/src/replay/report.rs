@@ -2,12 +2,12 @@
 
 use super::passes::{Passes, Skipped};
 use super::{ReplayVia, Shared};
-use crate::backend::WayReport;
+use crate::backend::BackendReport;
 use crate::confirm::Witness;
 use crate::error::SendError;
-use crate::pump::Outlet;
 use crate::state::{Lateness, State, word};
 use crate::tally::FeedTally;
+use crate::transmitter::Outlet;
 use serde::Serialize;
 
 /// How a replay ended.
@@ -94,7 +94,7 @@ pub struct InterfaceCount {
     /// The same, said by EAGAIN, or by a ring that was full.
     pub eagain: u64,
     /// How they left, and what else there is to know of that.
-    pub way: Option<WayReport>,
+    pub way: Option<BackendReport>,
 }
 
 /// Frames handed to the kernel so far.
@@ -197,9 +197,9 @@ fn interfaces(shared: &Shared<'_>, confirmed: &[u64]) -> Vec<InterfaceCount> {
         confirmed: *confirmed,
         bytes: outlet.bytes,
         failed: outlet.refused,
-        enobufs: outlet.way.retried_enobufs,
-        eagain: outlet.way.retried_eagain,
-        way: Some(outlet.way.clone()),
+        enobufs: outlet.backend.retried_enobufs,
+        eagain: outlet.backend.retried_eagain,
+        way: Some(outlet.backend.clone()),
     };
     let state = &shared.state;
     match shared.outlets.get() {
@@ -219,7 +219,7 @@ fn interfaces(shared: &Shared<'_>, confirmed: &[u64]) -> Vec<InterfaceCount> {
 
 /// Why frames left as they did, by what was known before and by what was measured.
 fn why(shared: &Shared<'_>) -> Option<String> {
-    let measured = shared.outlets.get().and_then(|outlets| outlets.first()?.way.remark.clone());
+    let measured = shared.outlets.get().and_then(|outlets| outlets.first()?.backend.remark.clone());
     let words: Vec<_> = shared.why.iter().cloned().chain(measured).collect();
     (!words.is_empty()).then(|| words.join("; "))
 }

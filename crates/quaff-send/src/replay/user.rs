@@ -7,12 +7,13 @@ use super::Shared;
 use super::passes::Passes;
 use super::unique::{self, Places};
 use crate::arena::Arena;
-use crate::backend::WayKind;
+use crate::backend::TxBackend;
 use crate::error::{PlanError, SendError};
 use crate::feed::{Ahead, Feed};
 use crate::pump::Pump;
 use crate::state::word;
 use crate::timing::Timing;
+use crate::transmitter::Transmitter;
 use quaff_os::interrupt::Interrupt;
 use quaff_os::stop::Reason;
 use std::time::Duration;
@@ -31,15 +32,15 @@ const LOOK: Duration = Duration::from_millis(5);
 /// they have counted.
 pub(super) fn play(
     shared: &Shared<'_>,
-    kind: WayKind,
+    kind: TxBackend,
     mut passes: Passes,
     timing: Timing,
 ) -> Result<(), SendError> {
     let here = Interrupt::here()?;
     let plan = shared.plan;
     // Several queues have no order among each other.
-    let kind = if kind == WayKind::AfXdp && shared.links.len() > 1 { WayKind::AfXdpQueue0 } else { kind };
-    let outs = shared.links.iter().map(|link| Ok((link.clone(), kind.open(link)?)));
+    let kind = if kind == TxBackend::AfXdp && shared.links.len() > 1 { TxBackend::AfXdpQueue0 } else { kind };
+    let outs = shared.links.iter().map(|link| Transmitter::open(link.clone(), kind));
     let outs = outs.collect::<Result<_, quaff_os::Error>>()?;
     let mut pump = Pump::new(outs, plan.rate.is_paced(), plan.late, plan.duration);
     let (kept, is_all) =

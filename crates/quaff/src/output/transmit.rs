@@ -5,7 +5,6 @@
 //! counted. It is looked at a few times a second, and may come back.
 
 use crate::stage::split::Presence;
-use nix::libc;
 use quaff_file::Result;
 use quaff_file::tally::{Counts, WriterTally};
 use quaff_file::write::Sink;
@@ -13,49 +12,69 @@ use quaff_file::write::WriterGauges;
 use quaff_file::write::chunk::Chunk;
 use quaff_os::clock::steady_ns;
 use quaff_os::mem::Buffer;
-use quaff_os::packet::{BATCH_FRAMES, Qdisc, TxSocket};
+use quaff_os::packet::BATCH_FRAMES;
 use quaff_os::rtnl::{Link, Rtnl};
+use quaff_send::{Next, Obstacle, Transmitter, TxBackend, TxCall};
 use quaff_wire::pcap::RECORD_HEADER_BYTES;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How often we look whether the interface is there.
 const LOOK_NS: u64 = 100_000_000;
-/// How long a driver without room is left alone.
-const ROOM_WAIT: Duration = Duration::from_micros(20);
-
-/// An interface that frames go out of.
+/// The output that transmits frames from one interface.
 #[derive(Debug)]
 pub struct Transmit {
-    socket: TxSocket,
-    link: Link,
-    rtnl: Rtnl,
-    presence: Presence,
-    looked_ns: u64,
+    tx: Transmitter,
+    monitor: LinkMonitor,
     home: VecDeque<(usize, Buffer)>,
     tally: WriterTally,
     gauges: Arc<WriterGauges>,
 }
 
+/// Checks a few times a second whether the interface can send.
+#[derive(Debug)]
+struct LinkMonitor {
+    link: Link,
+    rtnl: Rtnl,
+    presence: Presence,
+    looked_ns: u64,
+}
+
 impl Transmit {
-    /// Opens the interface. `presence` hears whether it is there.
+    /// Opens the interface. `presence` receives its state.
     pub fn open(link: Link, presence: Presence, gauges: Arc<WriterGauges>) -> Result<Self> {
-        let socket = TxSocket::open(link.index, &link.name, Qdisc::Bypass)?;
+        let tx = Transmitter::open(link.clone(), TxBackend::Sendmmsg)?;
         presence.set_away(!(link.up && link.running));
         Ok(Self {
-            socket,
-            link,
-            rtnl: Rtnl::open()?,
-            presence,
-            looked_ns: steady_ns(),
+            tx,
+            monitor: LinkMonitor { link, rtnl: Rtnl::open()?, presence, looked_ns: steady_ns() },
             home: VecDeque::new(),
             tally: WriterTally::default(),
             gauges,
         })
     }
 
-    /// Looks whether the interface is there, when that is due.
+    /// Sends the frames of a chunk while the interface can send; counts the rest as lost.
+    fn send(&mut self, records: &[u8]) -> Result<()> {
+        let mut records = Records(records);
+        let mut frames = [&[][..]; BATCH_FRAMES];
+        loop {
+            let count = frames.iter_mut().zip(&mut records).map(|(place, frame)| *place = frame).count();
+            if count == 0 {
+                return Ok(());
+            }
+            let mut call =
+                RecordCall { frames: &frames[..count], monitor: &mut self.monitor, tally: &mut self.tally };
+            let done = self.tx.send(&mut call)?;
+            self.tally.lost += (count - done) as u64;
+        }
+    }
+}
+
+impl LinkMonitor {
+    /// Checks the interface, when that is due.
     fn look(&mut self) {
         let now_ns = steady_ns();
         if now_ns - self.looked_ns >= LOOK_NS {
@@ -65,32 +84,45 @@ impl Transmit {
             self.presence.set_away(!is_here);
         }
     }
+}
 
-    /// Sends the frames of a chunk, as far as they can be sent.
-    fn send(&mut self, mut records: &[u8]) {
-        while !records.is_empty() && self.presence.is_here() {
-            match self.socket.send(Records(records).take(BATCH_FRAMES)) {
-                Ok(sent) => {
-                    for frame in Records(records).take(sent) {
-                        self.tally.written += 1;
-                        self.tally.bytes += frame.len() as u64;
-                    }
-                    records = behind(records, sent);
-                }
-                Err(error) => match error.raw() {
-                    libc::EINTR => {}
-                    libc::ENOBUFS | libc::EAGAIN => std::thread::sleep(ROOM_WAIT),
-                    libc::ENETDOWN | libc::ENXIO | libc::ENODEV => self.presence.set_away(true),
-                    // It is the frame: larger than the MTU, or too short to be one.
-                    _ => {
-                        self.tally.unsendable += 1;
-                        records = behind(records, 1);
-                    }
-                },
+/// Frames of a chunk that leave together.
+struct RecordCall<'a> {
+    frames: &'a [&'a [u8]],
+    monitor: &'a mut LinkMonitor,
+    tally: &'a mut WriterTally,
+}
+
+impl TxCall for RecordCall<'_> {
+    fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    fn frame(&self, at: usize) -> &[u8] {
+        self.frames[at]
+    }
+
+    fn prepare(&mut self, _from: usize) -> Option<u64> {
+        self.monitor.look();
+        self.monitor.presence.is_here().then_some(0)
+    }
+
+    fn sent(&mut self, frames: Range<usize>, bytes: u64, _offered_ns: u64) {
+        self.tally.written += frames.len() as u64;
+        self.tally.bytes += bytes;
+    }
+
+    fn obstacle(&mut self, _at: usize, obstacle: Obstacle) -> quaff_os::Result<Next> {
+        match obstacle {
+            Obstacle::NoRoom => return Ok(Next::Wait),
+            Obstacle::Down(_) | Obstacle::Gone(_) => self.monitor.presence.set_away(true),
+            // The frame: larger than the MTU, or too short.
+            Obstacle::Refused(_) | Obstacle::Other(_) => {
+                self.tally.unsendable += 1;
+                return Ok(Next::Skip);
             }
-            self.look();
         }
-        self.tally.lost += Records(records).count() as u64;
+        Ok(Next::Stop)
     }
 }
 
@@ -109,16 +141,9 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// What is behind so many records.
-fn behind(records: &[u8], count: usize) -> &[u8] {
-    let mut left = Records(records);
-    left.by_ref().take(count).for_each(drop);
-    left.0
-}
-
 impl Sink for Transmit {
     fn push(&mut self, lane: usize, chunk: Chunk) -> Result<()> {
-        self.send(&chunk.buffer[..chunk.len]);
+        self.send(&chunk.buffer[..chunk.len])?;
         self.gauges.written.set(self.tally.written);
         self.gauges.bytes.set(self.tally.bytes);
         self.gauges.lost.set(self.tally.lost);
@@ -133,7 +158,7 @@ impl Sink for Transmit {
     }
 
     fn tick(&mut self) -> Result<()> {
-        self.look();
+        self.monitor.look();
         Ok(())
     }
 
@@ -171,8 +196,6 @@ mod tests {
             record(&mut bytes[at..], Resolution::Nanoseconds, &packet);
         }
         assert_eq!(Records(&bytes).map(<[u8]>::len).collect::<Vec<_>>(), [60, 61, 1500]);
-        assert_eq!(Records(behind(&bytes, 2)).count(), 1);
-        assert!(behind(&bytes, 3).is_empty() && behind(&bytes, 9).is_empty());
         assert_eq!(Records(&bytes[..bytes.len() - 1]).count(), 2);
     }
 }

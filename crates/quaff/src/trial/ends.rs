@@ -13,11 +13,11 @@ use crate::gauge::LaneGauges;
 use crate::source::afpacket::{AfPacket, Opening};
 use quaff_os::ethtool::Ethtool;
 use quaff_os::netns::Netns;
-use quaff_os::packet::{Qdisc, RingPlan, TimeSource, TxSocket};
+use quaff_os::packet::{RingPlan, TimeSource};
 use quaff_os::rtnl::Link;
 use quaff_os::stop::Stop;
 use quaff_os::wakeup::Wakeup;
-use quaff_send::usable_link;
+use quaff_send::{Transmitter, TxBackend, usable_link};
 use quaff_wire::net::{ETHERNET_BYTES, TAG_BYTES, TPID_CUSTOMER, VlanTag};
 use quaff_wire::probe::OuterHeaders;
 use quaff_wire::probe::trial::TrialFrame;
@@ -41,7 +41,7 @@ const IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18,
 
 /// Both ends of a direction, open: from here on its meter's ring fills.
 pub(super) struct Ends {
-    pub(super) tx: (TxSocket, Link),
+    pub(super) tx: Transmitter,
     pub(super) source: AfPacket,
     /// One frame of each size of each stream.
     pub(super) frames: Vec<Vec<TrialFrame>>,
@@ -54,14 +54,14 @@ impl Ends {
     pub(super) fn open(plan: &TrialPlan, direction: &Direction) -> Result<Self, TrialError> {
         let tx = within(&direction.from, || open_tx(direction))?;
         let (rx_link, source) = within(&direction.to, || open_rx(plan, direction))?;
-        let mut macs = [invented(tx.1.mac), invented(rx_link.mac)];
+        let mut macs = [invented(tx.link().mac), invented(rx_link.mac)];
         let is_back = |other: &Direction| other.from == direction.to && other.to == direction.from;
         let streams = &direction.streams;
         let mut teachers = Vec::new();
         if let Some(Route { src_ip, dst_ip, next_hop, last_hop }) = direction.route {
             for (end, link, host) in [
                 (&direction.to, &rx_link, Host { mac: macs[1], ip: dst_ip, gateway: last_hop }),
-                (&direction.from, &tx.1, Host { mac: macs[0], ip: src_ip, gateway: next_hop }),
+                (&direction.from, tx.link(), Host { mac: macs[0], ip: src_ip, gateway: next_hop }),
             ] {
                 let (teacher, gateway_mac) = within(end, || Teacher::of_host(link, host, streams))?;
                 teachers.push(teacher);
@@ -89,14 +89,14 @@ fn within<T: Send>(end: &End, work: impl FnOnce() -> Result<T, TrialError> + Sen
     }
 }
 
-fn open_tx(direction: &Direction) -> Result<(TxSocket, Link), TrialError> {
+fn open_tx(direction: &Direction) -> Result<Transmitter, TrialError> {
     let link = usable_link(&direction.from.interface, true)?;
     let needed = direction.streams.iter().map(needed_mtu).max().unwrap_or(0);
     if needed > link.mtu {
         let bytes = direction.streams.iter().flat_map(|stream| &stream.sizes).copied().max().unwrap_or(0);
         return Err(PlanError::Mtu { interface: link.name, bytes, mtu: link.mtu, needed }.into());
     }
-    Ok((TxSocket::open(link.index, &link.name, Qdisc::Bypass)?, link))
+    Ok(Transmitter::open(link, TxBackend::Sendmmsg)?)
 }
 
 /// An MTU counts neither the Ethernet header nor one tag.

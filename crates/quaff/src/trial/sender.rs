@@ -9,10 +9,9 @@ use super::plan::StreamPlan;
 use super::tally::{Seconds, Sent, at};
 use super::timetable::{Due, Place, Timetable};
 use super::{Begin, Board, LaneBoard};
+use quaff_os::Result;
 use quaff_os::clock::{self, steady_ns, wall_ns};
-use quaff_os::packet::TxSocket;
-use quaff_os::rtnl::Link;
-use quaff_os::{Errno, Error, Result};
+use quaff_send::{Next, Obstacle, Transmitter, TxCall, wait_until};
 use quaff_wire::probe::trial::{TrialFrame, TrialHeader};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -20,10 +19,6 @@ use std::sync::atomic::Ordering;
 /// Frames that one call takes. A call of 64 is hardly faster than calls of one, and the last frame of it leaves 80 µs
 /// after its mark says.
 const CALL_FRAMES: usize = 8;
-/// Waking up takes so long at times; the rest of a wait is spun, ns.
-const SPIN_NS: u64 = 100_000;
-/// No sleep is longer, so that a stop is seen in time.
-const SLEEP_NS: u64 = 20_000_000;
 /// How long a socket without room is asked again and again, before all is looked at anew, ns.
 const NO_ROOM_NS: u64 = 1_000_000;
 /// So long a phase of so many frames waits for an interface that takes none, ns.
@@ -68,8 +63,12 @@ struct Slot {
 
 /// The sender of one direction.
 pub(super) struct Sender<'a> {
-    socket: TxSocket,
-    link: Link,
+    tx: Transmitter,
+    streams: Streams<'a>,
+}
+
+/// All streams of a direction, and the frames of the next call.
+struct Streams<'a> {
     streams: Vec<Outgoing<'a>>,
     call: Vec<Slot>,
     begin: Begin,
@@ -78,6 +77,8 @@ pub(super) struct Sender<'a> {
     lane: &'a LaneBoard,
     /// Since then the interface takes nothing, CLOCK_MONOTONIC ns.
     refused_since_ns: Option<u64>,
+    /// Since then this call met no room, CLOCK_MONOTONIC ns.
+    full_since_ns: Option<u64>,
     late_max_ns: u64,
 }
 
@@ -92,7 +93,7 @@ pub(super) struct Template<'a> {
 impl<'a> Sender<'a> {
     /// Will send from `begin` on.
     pub(super) fn new(
-        (socket, link): (TxSocket, Link),
+        tx: Transmitter,
         templates: Vec<Template<'a>>,
         begin: Begin,
         by: Option<Seconds>,
@@ -115,9 +116,7 @@ impl<'a> Sender<'a> {
             },
         };
         let streams = templates.into_iter().enumerate().map(stream).collect();
-        Self {
-            socket,
-            link,
+        let streams = Streams {
             streams,
             call: Vec::with_capacity(CALL_FRAMES),
             begin,
@@ -125,25 +124,30 @@ impl<'a> Sender<'a> {
             board,
             lane,
             refused_since_ns: None,
+            full_since_ns: None,
             late_max_ns: 0,
-        }
+        };
+        Self { tx, streams }
     }
 
     /// Sends until nothing is left to send, or somebody says stop. What was sent of each stream, and the longest that a
     /// frame was late, ns.
-    pub(super) fn run(mut self) -> Result<(Vec<SentStream>, u64)> {
-        while !self.board.is_stopped() {
-            let due_ns = self.look(steady_ns());
-            self.note_left_out();
+    pub(super) fn run(self) -> Result<(Vec<SentStream>, u64)> {
+        let Self { mut tx, mut streams } = self;
+        while !streams.board.is_stopped() {
+            let due_ns = streams.look(steady_ns());
+            streams.note_left_out();
             let Some(due_ns) = due_ns else { break };
-            if self.wait_until(due_ns) {
-                self.make_ready();
-                self.send()?;
+            if wait_until(due_ns, || streams.board.is_stopped()) {
+                streams.make_ready();
+                streams.send(&mut tx)?;
             }
         }
-        Ok((self.streams.into_iter().map(|stream| stream.sent).collect(), self.late_max_ns))
+        Ok((streams.streams.into_iter().map(|stream| stream.sent).collect(), streams.late_max_ns))
     }
+}
 
+impl Streams<'_> {
     /// Looks when each stream's next frame is due; when the first of them is, or `None` when no stream has one.
     fn look(&mut self, now_ns: u64) -> Option<u64> {
         let is_dead = self.refused_since_ns.is_some_and(|since_ns| now_ns - since_ns > GIVE_UP_NS);
@@ -180,24 +184,6 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// `false` when somebody said stop.
-    fn wait_until(&self, due_ns: u64) -> bool {
-        loop {
-            let now_ns = steady_ns();
-            if now_ns + SPIN_NS >= due_ns {
-                break;
-            }
-            clock::sleep_until((due_ns - SPIN_NS).min(now_ns + SLEEP_NS));
-            if self.board.is_stopped() {
-                return false;
-            }
-        }
-        while steady_ns() < due_ns {
-            std::hint::spin_loop();
-        }
-        true
-    }
-
     /// Collects what is due, the longest due first.
     fn make_ready(&mut self) {
         let now_ns = steady_ns();
@@ -229,30 +215,15 @@ impl<'a> Sender<'a> {
 
     /// Sends what was made ready. What there is no room for goes back to its streams, which may find that its time is
     /// over.
-    fn send(&mut self) -> Result<()> {
-        let (mut at, mut full_since_ns) = (0, None);
-        while at < self.call.len() {
-            let sent_ns = self.mark(at);
-            match self.offer(at) {
-                Ok(taken) => {
-                    self.count(at..at + taken, sent_ns);
-                    (at, full_since_ns) = (at + taken, None);
-                    continue;
-                }
-                Err(error) => match Errno::from_raw(error.raw()) {
-                    // An interface that went down may come back: that is an outage, and no end.
-                    Errno::ENOBUFS | Errno::EAGAIN | Errno::EINTR | Errno::ENETDOWN => {}
-                    _ => return Err(self.explain(error)),
-                },
-            }
+    fn send(&mut self, tx: &mut Transmitter) -> Result<()> {
+        self.full_since_ns = None;
+        let done = tx.send(self)?;
+        if done < self.call.len() {
             let now_ns = steady_ns();
-            if now_ns - *full_since_ns.get_or_insert(now_ns) > NO_ROOM_NS {
-                self.give_back(at);
-                self.refused_since_ns.get_or_insert(now_ns);
-                // There is none for longer, as when a link is down: no need to burn a core.
-                clock::sleep_until(now_ns + NO_ROOM_NS);
-                return Ok(());
-            }
+            self.give_back(done);
+            self.refused_since_ns.get_or_insert(now_ns);
+            // There is no room for longer, as when a link is down: no need to use up a core.
+            clock::sleep_until(now_ns + NO_ROOM_NS);
         }
         Ok(())
     }
@@ -275,17 +246,6 @@ impl<'a> Sender<'a> {
             stream.frames[slot.size][place].set(&TrialHeader { stream: stream.id, seq, sent_ns });
         }
         sent_ns
-    }
-
-    /// Offers the frames of the call from `from` on; says how many were taken.
-    fn offer(&self, from: usize) -> Result<usize> {
-        let frames = self.call.iter().enumerate().skip(from);
-        let mut bytes =
-            frames.map(|(place, slot)| self.streams[slot.stream].frames[slot.size][place].bytes());
-        if self.call.len() - from == 1 {
-            return bytes.next().map_or(Ok(0), |frame| self.socket.send_one(frame).map(|()| 1));
-        }
-        self.socket.send(bytes)
     }
 
     fn count(&mut self, taken: Range<usize>, sent_ns: u64) {
@@ -311,11 +271,34 @@ impl<'a> Sender<'a> {
             stream.last = None;
         }
     }
+}
 
-    fn explain(&self, error: Error) -> Error {
-        match Errno::from_raw(error.raw()) {
-            Errno::ENXIO | Errno::ENODEV => error.advise(format!("{} is gone", self.link.name)),
-            _ => error,
+impl TxCall for Streams<'_> {
+    fn len(&self) -> usize {
+        self.call.len()
+    }
+
+    fn frame(&self, at: usize) -> &[u8] {
+        let slot = &self.call[at];
+        self.streams[slot.stream].frames[slot.size][at].bytes()
+    }
+
+    fn prepare(&mut self, from: usize) -> Option<u64> {
+        Some(self.mark(from))
+    }
+
+    fn sent(&mut self, frames: Range<usize>, _bytes: u64, offered_ns: u64) {
+        self.full_since_ns = None;
+        self.count(frames, offered_ns);
+    }
+
+    fn obstacle(&mut self, _at: usize, obstacle: Obstacle) -> Result<Next> {
+        // An interface that went down may come back: that is an outage, and no end.
+        if let Obstacle::Refused(error) | Obstacle::Gone(error) | Obstacle::Other(error) = obstacle {
+            return Err(error);
         }
+        let now_ns = steady_ns();
+        let is_full = now_ns - *self.full_since_ns.get_or_insert(now_ns) > NO_ROOM_NS;
+        Ok(if is_full { Next::Stop } else { Next::Retry })
     }
 }

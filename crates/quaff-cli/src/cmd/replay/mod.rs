@@ -13,7 +13,7 @@ use quaff_os::signal::{Signal, Signals};
 use quaff_os::stop::Stop;
 use quaff_send::replay::{self, ReplayPlan, ReplayReport, ReplayVia};
 use quaff_send::{
-    DualFeed, Feed, FileFeed, FilePlan, Late, Layer, Ranges, Rate, Ratio, Rewriting, Snapshot, WayKind,
+    DualFeed, Feed, FileFeed, FilePlan, Late, Layer, Ranges, Rate, Ratio, Rewriting, Snapshot, TxBackend,
 };
 use quaff_wire::tcpprep::Cache;
 use std::path::{Path, PathBuf};
@@ -183,12 +183,12 @@ impl From<Via> for ReplayVia {
         match via {
             Via::Auto => Self::Auto,
             Via::XdpRedirect => Self::XdpRedirect,
-            Via::Sendmmsg => Self::User(WayKind::Sendmmsg),
-            Via::SendmmsgQdisc => Self::User(WayKind::SendmmsgQdisc),
-            Via::TxRing => Self::User(WayKind::TxRing),
-            Via::TxRingQdisc => Self::User(WayKind::TxRingQdisc),
-            Via::AfXdp => Self::User(WayKind::AfXdp),
-            Via::AfXdpQueue0 => Self::User(WayKind::AfXdpQueue0),
+            Via::Sendmmsg => Self::User(TxBackend::Sendmmsg),
+            Via::SendmmsgQdisc => Self::User(TxBackend::SendmmsgQdisc),
+            Via::TxRing => Self::User(TxBackend::TxRing),
+            Via::TxRingQdisc => Self::User(TxBackend::TxRingQdisc),
+            Via::AfXdp => Self::User(TxBackend::AfXdp),
+            Via::AfXdpQueue0 => Self::User(TxBackend::AfXdpQueue0),
         }
     }
 }

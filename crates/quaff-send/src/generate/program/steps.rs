@@ -16,8 +16,9 @@
 //! }
 //! ```
 
+use super::complement;
 use super::template::Template;
-use super::{at, complement};
+use crate::bpf_pace::at;
 use crate::state::word;
 use quaff_os::bpf::asm::{Alu, Asm, Jmp, Reg, Size};
 
