@@ -15,6 +15,7 @@ pub mod service;
 pub mod stats;
 #[cfg(test)]
 pub mod testing;
+pub mod trial;
 pub mod words;
 
 pub use quaff_lab::{Error, Result};

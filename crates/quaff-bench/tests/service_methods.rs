@@ -2,10 +2,10 @@
 
 mod through;
 
-use quaff::trial::plan::End;
 use quaff_bench::service::plan::{Plan, Test};
 use quaff_bench::service::result::{Report, Throughput};
 use quaff_bench::service::{Context, Events, preset, run};
+use quaff_bench::trial::plan::End;
 use quaff_lab::LabPlan;
 use quaff_testkit::impaired_link::{Bucket, Outage, Rules};
 use quaff_testkit::lab_of;

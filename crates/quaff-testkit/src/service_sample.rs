@@ -2,7 +2,6 @@
 //! the command line take it; the same each time.
 
 use super::bench_sample::Dice;
-use quaff::trial::report::Delays;
 use quaff_bench::bench::plan::{Method, Source, SourceRow};
 use quaff_bench::bench::result::{Machine, TrialRow};
 use quaff_bench::service::plan::{Limits, Path, Plan, Service, Test, Ways};
@@ -10,6 +9,7 @@ use quaff_bench::service::result::{
     BackToBack, Check, FORMAT, Figures, FrameLoss, Latency, Null, Performance, Recovery, Report, Second,
     Step, Throughput, Way,
 };
+use quaff_bench::trial::report::Delays;
 
 const SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 const WAYS: [Way; 2] = [Way::There, Way::Back];

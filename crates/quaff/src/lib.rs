@@ -32,6 +32,5 @@ pub mod source;
 pub mod split;
 pub mod stage;
 pub mod tally;
-pub mod trial;
 
 pub use error::{Error, Result};

@@ -7,8 +7,8 @@ use super::plan::{Plan, Test};
 use super::result::{Null, Way};
 use super::rig::Rig;
 use crate::Result;
-use quaff::trial::plan::{Length, Phase};
-use quaff::trial::report::Delays;
+use crate::trial::plan::{Length, Phase};
+use crate::trial::report::Delays;
 use std::collections::BTreeSet;
 
 /// How long a trial of the calibration is, s.

@@ -9,7 +9,7 @@ pub use read::read;
 pub(super) use read::from_toml;
 
 use crate::bench::plan::Source;
-use quaff::trial::plan::End;
+use crate::trial::plan::End;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 

@@ -2,9 +2,9 @@
 
 use crate::Result;
 use crate::bench::result::Machine;
-use quaff::trial::Progress;
-use quaff::trial::plan::StreamPlan;
-use quaff::trial::report::TrialReport;
+use crate::trial::Progress;
+use crate::trial::plan::StreamPlan;
+use crate::trial::report::TrialReport;
 
 /// What a trial goes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use super::prober::{Ask, Over, Prober};
 use super::result::{Report, Way};
 use super::verdict::passed;
 use crate::bench::result::Machine;
+use crate::trial::plan::StreamPlan;
+use crate::trial::report::{DirectionReport, StreamReport, TrialReport};
 use crate::{Error, Result};
-use quaff::trial::plan::StreamPlan;
-use quaff::trial::report::{DirectionReport, StreamReport, TrialReport};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 

@@ -8,8 +8,8 @@ use super::prober::Prober;
 use super::result::{FORMAT, Report, Way};
 use super::rig::{Rig, firsts};
 use super::{null, rfc2544, y1564};
+use crate::trial::plan::{End, StreamPlan};
 use crate::{Error, Result};
-use quaff::trial::plan::{End, StreamPlan};
 
 /// So many frames show whether anything comes through at all, at so many frames/s.
 const GREETING_FRAMES: u64 = 10;
@@ -103,7 +103,7 @@ fn greet(rig: &mut Rig<'_>) -> Result<()> {
         let plan = rig.plan;
         let seconds = GREETING_FRAMES as f64 / GREETING_PPS;
         let report = rig.whole("whether frames come through", seconds, |way| vec![greeting(plan, way)])?;
-        let silent_way = |(way, _, stream): (Way, _, &quaff::trial::report::StreamReport)| {
+        let silent_way = |(way, _, stream): (Way, _, &crate::trial::report::StreamReport)| {
             (stream.total.received == 0).then_some(way)
         };
         silent = firsts(&report, rig.ways()).filter_map(silent_way).collect();

@@ -8,10 +8,11 @@ use super::result::Report;
 use super::run::{Context, run_over};
 use crate::bench::machine_facts;
 use crate::bench::result::Machine;
+use crate::trial;
+use crate::trial::Progress;
+use crate::trial::plan::{Direction, End, Route, StreamPlan, TrialPlan};
+use crate::trial::report::TrialReport;
 use crate::{Error, Result};
-use quaff::trial::Progress;
-use quaff::trial::plan::{Direction, End, Route, StreamPlan, TrialPlan};
-use quaff::trial::report::TrialReport;
 use quaff_lab::interface_facts;
 use quaff_lab::lab::{FAR_IF, Layout, MTU_MAX, ROUTED_IPS, ROUTER_IPS, RX_IF, TX_IF};
 use quaff_lab::{Lab, LabPlan};
@@ -116,8 +117,7 @@ impl Prober for Session {
             Over::Path => &self.path,
             Over::Null => self.null.as_ref().ok_or_else(no_null)?,
         };
-        quaff::trial::run(&trial_plan(line, &self.cores, self.hardware_time, ask), watch)
-            .map_err(|error| Error::Service(error.to_string()))
+        Ok(trial::run(&trial_plan(line, &self.cores, self.hardware_time, ask), watch)?)
     }
 
     fn has_null(&self) -> bool {
@@ -311,7 +311,7 @@ fn no_null() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff::trial::plan::{Length, Phase};
+    use crate::trial::plan::{Length, Phase};
 
     fn stream(id: u16) -> StreamPlan {
         let phases = vec![Phase { length: Length::Frames(10), pps: Some(100.0) }];

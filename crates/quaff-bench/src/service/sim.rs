@@ -7,9 +7,9 @@ use super::prober::{Ask, Over, Prober};
 use super::result::{FORMAT, Report};
 use crate::Result;
 use crate::bench::result::Machine;
-use quaff::trial::Progress;
-use quaff::trial::plan::{Length, StreamPlan};
-use quaff::trial::report::{Delays, DirectionReport, StreamReport, Tally, TrialReport};
+use crate::trial::Progress;
+use crate::trial::plan::{Length, StreamPlan};
+use crate::trial::report::{Delays, DirectionReport, StreamReport, Tally, TrialReport};
 
 /// When the first trial begins, ns.
 const BEGINNING_NS: u64 = 1_000_000_000_000;

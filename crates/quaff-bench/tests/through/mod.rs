@@ -1,9 +1,9 @@
 //! What tests of service tests share: a path through a device that is told what to do, and a bare link beside it.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use quaff::trial::plan::End;
 use quaff_bench::service::Session;
 use quaff_bench::service::plan::Path;
+use quaff_bench::trial::plan::End;
 use quaff_lab::lab::{FAR_IF, Layout, MIDDLE_IFS, RX_IF, TX_IF};
 use quaff_lab::{Lab, LabPlan};
 use quaff_os::cpu;

@@ -10,8 +10,8 @@ use crate::report::chart::scale::{Scale, Unit};
 use crate::report::chart::{Chart, Shape};
 use crate::report::charts::Section;
 use crate::service::result::{Latency, Report, Way};
+use crate::trial::report::Delays;
 use crate::words::{count, delay, percent, slug};
-use quaff::trial::report::Delays;
 
 /// ns in a ms.
 const NS: f64 = 1e6;

@@ -1,6 +1,6 @@
 //! Delays of several trials as one.
 
-use quaff::trial::report::Delays;
+use crate::trial::report::Delays;
 
 /// More bars than this are joined, two to one.
 const BARS_MAX: usize = 200;

@@ -9,8 +9,8 @@ use crate::service::null;
 use crate::service::result::{Latency, Report, Way};
 use crate::service::rig::{Rig, firsts};
 use crate::stats::mean;
+use crate::trial::report::{Delays, TrialReport};
 use crate::words::delay;
-use quaff::trial::report::{Delays, TrialReport};
 use std::collections::BTreeMap;
 
 /// The tagged frame is sent after this share of the time: 60 of 120 s.

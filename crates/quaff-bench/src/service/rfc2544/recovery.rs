@@ -8,8 +8,8 @@ use crate::service::look::{meter_lost, path_lost};
 use crate::service::result::{Recovery, Report, Way};
 use crate::service::rig::{Rig, firsts};
 use crate::stats::mean;
+use crate::trial::report::{DirectionReport, StreamReport, Tally};
 use crate::words::delay;
-use quaff::trial::report::{DirectionReport, StreamReport, Tally};
 use std::collections::BTreeMap;
 
 /// Of the throughput (§26.5).

@@ -8,8 +8,8 @@ use crate::service::plan::{Plan, Service};
 use crate::service::result::{Performance, Report, Way};
 use crate::service::rig::Rig;
 use crate::service::verdict::{Doubt, Verdict};
+use crate::trial::report::{DirectionReport, StreamReport};
 use crate::{Error, Result};
-use quaff::trial::report::{DirectionReport, StreamReport};
 
 /// All runs. Of one that was ended early what was measured is kept.
 pub(super) fn all(seconds: f64, rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {

@@ -2,8 +2,8 @@
 
 use super::values::{self, Bed};
 use crate::units::{self, TimeStampType};
-use quaff::trial::plan::End;
 use quaff_bench::service::plan::{Host, Service};
+use quaff_bench::trial::plan::End;
 use std::path::PathBuf;
 use std::time::Duration;
 

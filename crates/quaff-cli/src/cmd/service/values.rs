@@ -1,8 +1,8 @@
 //! Values of `quaff service` as people type them: ends, beds, services.
 
 use crate::units;
-use quaff::trial::plan::End;
 use quaff_bench::service::plan::{Host, Path, Service};
+use quaff_bench::trial::plan::End;
 
 /// Bits/s below which a rate is taken for one whose unit was forgotten.
 const RATE_MIN: f64 = 1000.0;

@@ -13,7 +13,7 @@ const MS: u64 = 1_000_000;
 /// A sender, and a path that a test decides about.
 struct Path {
     plan: StreamPlan,
-    log: StreamLog,
+    log: TxLog,
     by: Seconds,
     sent: SentStream,
     times: Vec<u64>,
@@ -31,7 +31,7 @@ impl Path {
                 vlan: None,
                 dscp: 0,
             },
-            log: StreamLog::new(phases, frames),
+            log: TxLog::new(phases, frames),
             by: Seconds::new(BEGUN_NS, 60.0),
             sent: SentStream { phases: vec![Sent::default(); phases], seconds: vec![] },
             times: vec![],
@@ -53,7 +53,7 @@ impl Path {
 
     /// Has frames arrive in this order with these delays, and reads the book.
     fn receive(&self, frames: impl IntoIterator<Item = (u64, u64)>) -> StreamReport {
-        let mut book = Book::new(&self.plan, &self.log, BEGUN_NS, Some(self.by));
+        let mut book = RxStats::new(&self.plan, &self.log, BEGUN_NS, Some(self.by));
         for (seq, delay_ns) in frames {
             let sent_ns = self.times[seq as usize];
             assert!(book.take(&TrialHeader { stream: 7, seq, sent_ns }, sent_ns + delay_ns));
@@ -149,11 +149,11 @@ fn nothing_is_sent() {
 fn what_was_not_sent_is_none_of_ours() {
     let mut path = Path::new(1, None);
     path.send(0, [0, MS]);
-    let mut book = Book::new(&path.plan, &path.log, BEGUN_NS, None);
+    let mut book = RxStats::new(&path.plan, &path.log, BEGUN_NS, None);
     assert!(!book.take(&TrialHeader { stream: 7, seq: 2, sent_ns: BEGUN_NS }, BEGUN_NS));
     assert_eq!(book.received(), 0);
     // A frame that says another second than it was sent in is noticed where seconds are counted.
-    let mut book = Book::new(&path.plan, &path.log, BEGUN_NS, Some(path.by));
+    let mut book = RxStats::new(&path.plan, &path.log, BEGUN_NS, Some(path.by));
     assert!(book.take(&TrialHeader { stream: 7, seq: 1, sent_ns: BEGUN_NS + 9 * SECOND_NS }, BEGUN_NS));
     assert!(book.finish(&path.sent).unwrap_err().contains("stream 7"));
 }

@@ -2,12 +2,12 @@
 //!
 //! It ends when all that was sent has come, or when it has waited long enough for the rest.
 
-use super::book::Book;
 use super::filter::FOREIGN_BYTES;
+use super::rx_stats::RxStats;
 use super::{Board, LaneBoard, START_NS, TrialError};
-use crate::batch::{BATCH_FRAMES, Frame, Memory};
-use crate::source::afpacket::AfPacket;
-use crate::source::{Pull, Source};
+use quaff::batch::{BATCH_FRAMES, Frame, Memory};
+use quaff::source::afpacket::AfPacket;
+use quaff::source::{Pull, Source};
 use quaff_os::clock::steady_ns;
 use quaff_os::machine::SoftnetMeter;
 use quaff_wire::probe::Classified;
@@ -26,7 +26,7 @@ const SLACK_NS: u64 = START_NS / 2;
 /// The meter of one direction.
 pub(super) struct Meter<'a> {
     pub(super) source: AfPacket,
-    pub(super) books: Vec<Book<'a>>,
+    pub(super) books: Vec<RxStats<'a>>,
     /// When the trial begins, ns since 1970; what was sent before is an earlier one's.
     pub(super) begun_ns: u64,
     /// How long the last frames are waited for, ns.
@@ -37,7 +37,7 @@ pub(super) struct Meter<'a> {
 
 /// What a meter has to say.
 pub(super) struct Metered<'a> {
-    pub(super) books: Vec<Book<'a>>,
+    pub(super) books: Vec<RxStats<'a>>,
     pub(super) foreign: u64,
     pub(super) corrupt: u64,
     pub(super) meter_dropped: u64,
@@ -97,7 +97,7 @@ impl<'a> Meter<'a> {
     }
 
     fn received(&self) -> u64 {
-        self.books.iter().map(Book::received).sum()
+        self.books.iter().map(RxStats::received).sum()
     }
 
     /// Whether all has come, or enough time has passed since the last one was sent.
@@ -112,14 +112,14 @@ impl<'a> Meter<'a> {
             return self.board.is_abandoned() || now_ns - done_ns >= self.residual_ns;
         }
         // What goes round in a circle comes again after about as long as it took the first time.
-        let delay_ns = self.books.iter().map(Book::delay_max_ns).max().unwrap_or(0);
+        let delay_ns = self.books.iter().map(RxStats::delay_max_ns).max().unwrap_or(0);
         let linger_ns = (LINGER_NS + delay_ns).min(LINGER_NS.max(self.residual_ns));
         now_ns - *complete_since_ns.get_or_insert(now_ns) >= linger_ns
     }
 }
 
 /// Writes the frames of a batch down.
-fn take(books: &mut [Book<'_>], others: &mut Others, memory: Memory<'_>, frames: &[Frame], begun_ns: u64) {
+fn take(books: &mut [RxStats<'_>], others: &mut Others, memory: Memory<'_>, frames: &[Frame], begun_ns: u64) {
     let mut at = 0;
     for frame in frames {
         others.is_hardware_timed |= frame.flags & Frame::HARDWARE_TIME != 0;
@@ -141,7 +141,13 @@ fn take(books: &mut [Book<'_>], others: &mut Others, memory: Memory<'_>, frames:
 
 /// Finds the book of a frame, probably that at `at`, and writes it down there.
 #[inline]
-fn write(books: &mut [Book<'_>], at: &mut usize, mark: &TrialHeader, arrived_ns: u64, begun_ns: u64) -> bool {
+fn write(
+    books: &mut [RxStats<'_>],
+    at: &mut usize,
+    mark: &TrialHeader,
+    arrived_ns: u64,
+    begun_ns: u64,
+) -> bool {
     if mark.sent_ns + SLACK_NS < begun_ns {
         return false;
     }

@@ -56,7 +56,7 @@ impl Range {
 
 /// The delays of one stream, as its frames arrive.
 #[derive(Debug)]
-pub(super) struct Variation {
+pub(super) struct DelayVariation {
     histogram: Histogram<u64>,
     all: Range,
     /// Number and delay of the frame that arrived last.
@@ -67,7 +67,7 @@ pub(super) struct Variation {
     smoothed_max_ns: f64,
 }
 
-impl Variation {
+impl DelayVariation {
     pub(super) fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, DELAY_NS_MAX, DIGITS)
             .expect("the bounds are constants that will do");
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     fn figures(frames: &[(u64, i64)]) -> Delays {
-        let mut variation = Variation::new();
+        let mut variation = DelayVariation::new();
         for (seq, delay_ns) in frames {
             variation.take(*seq, *delay_ns);
         }
@@ -207,6 +207,6 @@ mod tests {
     fn delays_that_cannot_be_are_shown_as_they_are() {
         let figures = figures(&[(0, -50), (1, 100_000_000_000)]);
         assert_eq!(figures.delay, [-50.0, 49_999_999_975.0, 100_000_000_000.0]);
-        assert!(Variation::new().figures().is_none());
+        assert!(DelayVariation::new().figures().is_none());
     }
 }

@@ -4,10 +4,10 @@
 //! sender that is not pressed sends frames one by one, as they fall due. A wait is slept until shortly before its end
 //! and spun from there.
 
-use super::log::StreamLog;
 use super::plan::StreamPlan;
+use super::schedule::{Due, Place, Schedule};
 use super::tally::{Seconds, Sent, at};
-use super::timetable::{Due, Place, Timetable};
+use super::tx_log::TxLog;
 use super::{Begin, Board, LaneBoard};
 use quaff_os::Result;
 use quaff_os::clock::{self, steady_ns, wall_ns};
@@ -34,8 +34,8 @@ pub(super) struct SentStream {
 /// A stream, as its sender has it.
 struct Outgoing<'a> {
     id: u16,
-    log: &'a StreamLog,
-    timetable: Timetable,
+    log: &'a TxLog,
+    timetable: Schedule,
     /// As many of each size as a call takes.
     frames: Vec<Vec<TrialFrame>>,
     next: Option<Due>,
@@ -85,7 +85,7 @@ struct Streams<'a> {
 /// What a sender needs to know of a stream.
 pub(super) struct Template<'a> {
     pub(super) plan: &'a StreamPlan,
-    pub(super) log: &'a StreamLog,
+    pub(super) log: &'a TxLog,
     /// One frame of each size.
     pub(super) frames: Vec<TrialFrame>,
 }
@@ -103,7 +103,7 @@ impl<'a> Sender<'a> {
         let stream = |(number, template): (usize, Template<'a>)| Outgoing {
             id: template.plan.id,
             log: template.log,
-            timetable: Timetable::new(template.plan.phases.clone(), number as f64 / count, begin.steady_ns),
+            timetable: Schedule::new(template.plan.phases.clone(), number as f64 / count, begin.steady_ns),
             frames: template.frames.into_iter().map(|frame| vec![frame; CALL_FRAMES]).collect(),
             next: None,
             last: None,

@@ -1,11 +1,11 @@
 //! What a meter writes down of one stream: a tally for each phase and second, delays, and runs of lost frames.
 
-use super::log::StreamLog;
+use super::delay_variation::DelayVariation;
 use super::plan::StreamPlan;
 use super::report::StreamReport;
 use super::sender::SentStream;
 use super::tally::{self, Got, Seconds, at};
-use super::variation::Variation;
+use super::tx_log::TxLog;
 use super::window::{Arrival, WINDOW_FRAMES, Window};
 use quaff_wire::probe::trial::TrialHeader;
 
@@ -13,12 +13,12 @@ use quaff_wire::probe::trial::TrialHeader;
 const GAP_FRAMES: u64 = WINDOW_FRAMES / 2;
 
 /// The book of one stream.
-pub(super) struct Book<'a> {
+pub(super) struct RxStats<'a> {
     id: u16,
     sizes: &'a [u32],
     window: Window,
     runs: Runs,
-    variation: Variation,
+    variation: DelayVariation,
     pages: Pages<'a>,
     /// Different frames that have come.
     received: u64,
@@ -26,7 +26,7 @@ pub(super) struct Book<'a> {
 
 /// Tallies by phase and by second, and what it takes to tell which.
 struct Pages<'a> {
-    log: &'a StreamLog,
+    log: &'a TxLog,
     phases: Vec<Got>,
     /// The phase that the last frame was sent in.
     phase: usize,
@@ -47,14 +47,9 @@ struct Runs {
     frames_max: u64,
 }
 
-impl<'a> Book<'a> {
+impl<'a> RxStats<'a> {
     /// For a stream that is sent from `begun_ns` on, and `log` is of.
-    pub(super) fn new(
-        stream: &'a StreamPlan,
-        log: &'a StreamLog,
-        begun_ns: u64,
-        by: Option<Seconds>,
-    ) -> Self {
+    pub(super) fn new(stream: &'a StreamPlan, log: &'a TxLog, begun_ns: u64, by: Option<Seconds>) -> Self {
         let pages = Pages {
             log,
             phases: vec![Got::default(); stream.phases.len()],
@@ -69,7 +64,7 @@ impl<'a> Book<'a> {
             sizes: &stream.sizes,
             window: Window::new(),
             runs: Runs::default(),
-            variation: Variation::new(),
+            variation: DelayVariation::new(),
             pages,
             received: 0,
         }

@@ -10,36 +10,36 @@
 //! A path of both directions is two of these at the same time. What a trial means, and which trials to make, is
 //! nothing of this room; it prints nothing.
 
-mod book;
+mod arp_responder;
+mod delay_variation;
 mod ends;
 mod filter;
-mod log;
 mod meter;
 pub mod plan;
 pub mod report;
+mod rx_stats;
+mod schedule;
 mod sender;
 mod tally;
-mod teacher;
-mod timetable;
-mod variation;
+mod tx_log;
 mod window;
 
-use book::Book;
+use arp_responder::ArpResponder;
 use ends::{Ends, planned_s};
-use log::StreamLog;
 use meter::{Meter, Metered};
 use plan::{Direction, PlanError, TrialPlan};
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::cpu;
 use quaff_send::SendError;
 use report::{DirectionReport, TrialReport};
+use rx_stats::RxStats;
 use sender::{Sender, SentStream, Template};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 use tally::Seconds;
-use teacher::Teacher;
+use tx_log::TxLog;
 
 /// All threads are there by then, ns: so long, and longer for each stream, whose memory is touched.
 const START_NS: u64 = 20_000_000;
@@ -63,7 +63,7 @@ pub enum TrialError {
     Os(#[from] quaff_os::Error),
     /// The meter's ring failed.
     #[error(transparent)]
-    Ring(#[from] crate::Error),
+    Ring(#[from] quaff::Error),
     /// It has no clock of its own.
     #[error("{0} does not stamp the frames that it receives ('ethtool -T {0}'); the kernel can")]
     Clock(String),
@@ -91,6 +91,12 @@ pub enum TrialError {
     /// More came than was sent.
     #[error("the sums do not hold: {0}; does another trial with the same ids send to this interface?")]
     Sums(String),
+}
+
+impl From<TrialError> for quaff_lab::Error {
+    fn from(error: TrialError) -> Self {
+        Self::Service(error.to_string())
+    }
 }
 
 /// How far a trial is, both directions together.
@@ -156,7 +162,7 @@ impl Drop for Done<'_> {
 /// A direction with what its threads share.
 struct Lane<'a> {
     plan: &'a Direction,
-    logs: Vec<StreamLog>,
+    logs: Vec<TxLog>,
     board: LaneBoard,
 }
 
@@ -216,7 +222,7 @@ pub fn run(plan: &TrialPlan, mut watch: impl FnMut(&Progress) -> bool) -> Result
 
 impl<'a> Lane<'a> {
     fn new(plan: &'a Direction) -> Self {
-        let log = |stream: &plan::StreamPlan| StreamLog::new(stream.phases.len(), stream.frames());
+        let log = |stream: &plan::StreamPlan| TxLog::new(stream.phases.len(), stream.frames());
         Self { plan, logs: plan.streams.iter().map(log).collect(), board: LaneBoard::default() }
     }
 
@@ -226,7 +232,7 @@ impl<'a> Lane<'a> {
         ends: Ends,
         begin: Begin,
         board: &'a Board,
-    ) -> (Sender<'a>, Meter<'a>, Vec<Teacher>) {
+    ) -> (Sender<'a>, Meter<'a>, Vec<ArpResponder>) {
         let by = plan.is_by_second.then(|| Seconds::new(begin.wall_ns, planned_s(plan)));
         let streams = || self.plan.streams.iter().zip(&self.logs);
         let templates =
@@ -234,7 +240,7 @@ impl<'a> Lane<'a> {
         let sender = Sender::new(ends.tx, templates.collect(), begin, by, (board, &self.board));
         let meter = Meter {
             source: ends.source,
-            books: streams().map(|(plan, log)| Book::new(plan, log, begin.wall_ns, by)).collect(),
+            books: streams().map(|(plan, log)| RxStats::new(plan, log, begin.wall_ns, by)).collect(),
             begun_ns: begin.wall_ns,
             residual_ns: (plan.residual_s * 1e9) as u64,
             board,
@@ -277,7 +283,7 @@ fn on<T, E: From<quaff_os::Error>>(core: Option<usize>, work: impl FnOnce() -> R
 fn supervise(
     lanes: &[Lane<'_>],
     threads: &[Threads<'_, '_>],
-    mut teachers: Vec<Teacher>,
+    mut teachers: Vec<ArpResponder>,
     (board, begin): (&Board, Begin),
     watch: &mut impl FnMut(&Progress) -> bool,
 ) -> bool {
@@ -286,7 +292,7 @@ fn supervise(
     let is_sending = || lanes.iter().any(|lane| !lane.board.is_done());
     let (mut interrupted, mut watch_ns) = (false, 0);
     while threads.iter().any(is_running) {
-        teachers.iter_mut().for_each(Teacher::teach);
+        teachers.iter_mut().for_each(ArpResponder::teach);
         let now_ns = steady_ns();
         let is_told = now_ns >= watch_ns && {
             watch_ns = now_ns + WATCH_NS;

@@ -6,11 +6,11 @@
 //! router asks for them (`teacher`).
 
 use super::TrialError;
+use super::arp_responder::{ArpResponder, Host};
 use super::filter;
 use super::plan::{Direction, End, Length, PlanError, Route, StreamPlan, TrialPlan};
-use super::teacher::{Host, Teacher};
-use crate::gauge::LaneGauges;
-use crate::source::afpacket::{AfPacket, Opening};
+use quaff::gauge::LaneGauges;
+use quaff::source::afpacket::{AfPacket, Opening};
 use quaff_os::ethtool::Ethtool;
 use quaff_os::netns::Netns;
 use quaff_os::packet::{RingPlan, TimeSource};
@@ -46,7 +46,7 @@ pub(super) struct Ends {
     /// One frame of each size of each stream.
     pub(super) frames: Vec<Vec<TrialFrame>>,
     /// None where the other direction's frames teach switches.
-    pub(super) teachers: Vec<Teacher>,
+    pub(super) teachers: Vec<ArpResponder>,
 }
 
 impl Ends {
@@ -63,13 +63,13 @@ impl Ends {
                 (&direction.to, &rx_link, Host { mac: macs[1], ip: dst_ip, gateway: last_hop }),
                 (&direction.from, tx.link(), Host { mac: macs[0], ip: src_ip, gateway: next_hop }),
             ] {
-                let (teacher, gateway_mac) = within(end, || Teacher::of_host(link, host, streams))?;
+                let (teacher, gateway_mac) = within(end, || ArpResponder::of_host(link, host, streams))?;
                 teachers.push(teacher);
                 // The frames go to the router at the end that was asked last, the sending one.
                 macs[1] = gateway_mac;
             }
         } else if !plan.directions.iter().any(is_back) {
-            teachers.push(within(&direction.to, || Teacher::of_switches(&rx_link, macs, streams))?);
+            teachers.push(within(&direction.to, || ArpResponder::of_switches(&rx_link, macs, streams))?);
         }
         let ips = direction.route.map_or(IPS, |route| [route.src_ip, route.dst_ip]);
         let frames = streams.iter().map(|stream| frames(stream, macs, ips)).collect::<Result<_, _>>()?;

@@ -55,7 +55,7 @@ pub(super) struct LeftOut {
 
 /// The phases of a stream.
 #[derive(Debug)]
-pub(super) struct Timetable {
+pub(super) struct Schedule {
     phases: Vec<Phase>,
     /// By how much of an interval its frames are behind the beginning: streams of equal rates do not collide.
     stagger: f64,
@@ -65,7 +65,7 @@ pub(super) struct Timetable {
     late_max_ns: u64,
 }
 
-impl Timetable {
+impl Schedule {
     /// Phases that begin at `begin_ns`; `stagger` is 0 to 1.
     pub(super) fn new(phases: Vec<Phase>, stagger: f64, begin_ns: u64) -> Self {
         let place = Place { phase: 0, begun_ns: begin_ns, taken: 0, gaps: 0 };
@@ -196,7 +196,7 @@ mod tests {
     }
 
     /// Takes what is due, by a clock that stands still but for waiting: (phase, ns after the beginning).
-    fn all(timetable: &mut Timetable, mut now_ns: u64) -> Vec<(usize, u64)> {
+    fn all(timetable: &mut Schedule, mut now_ns: u64) -> Vec<(usize, u64)> {
         let mut taken = Vec::new();
         while let Some(due) = timetable.next(now_ns) {
             now_ns = now_ns.max(due.due_ns);
@@ -230,8 +230,8 @@ mod tests {
             (3, 1800 * ms),
             (4, 1800 * ms),
         ];
-        assert_eq!(all(&mut Timetable::new(phases.clone(), 0.0, BEGIN_NS), BEGIN_NS), expected);
-        let staggered = all(&mut Timetable::new(phases, 0.5, BEGIN_NS), BEGIN_NS);
+        assert_eq!(all(&mut Schedule::new(phases.clone(), 0.0, BEGIN_NS), BEGIN_NS), expected);
+        let staggered = all(&mut Schedule::new(phases, 0.5, BEGIN_NS), BEGIN_NS);
         assert_eq!(staggered[..2], [(0, 125 * ms), (0, 375 * ms)]);
         assert_eq!(staggered[4], (2, 1550 * ms));
         assert_eq!(staggered.len(), expected.len());
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn long_streams_do_not_drift() {
-        let mut timetable = Timetable::new(vec![phase(Length::Seconds(1e6), Some(3.0))], 0.0, BEGIN_NS);
+        let mut timetable = Schedule::new(vec![phase(Length::Seconds(1e6), Some(3.0))], 0.0, BEGIN_NS);
         timetable.place.taken = 2_999_999;
         let due_ns = timetable.next(BEGIN_NS).unwrap().due_ns;
         assert!(due_ns.abs_diff(BEGIN_NS + 999_999_666_666_667) <= 1, "{due_ns}");
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn who_is_late_leaves_out_or_goes_on_later() {
         let second = |length| {
-            let mut timetable = Timetable::new(vec![phase(length, Some(1000.0))], 0.0, BEGIN_NS);
+            let mut timetable = Schedule::new(vec![phase(length, Some(1000.0))], 0.0, BEGIN_NS);
             timetable.take();
             let all = all(&mut timetable, BEGIN_NS + 100_500_000);
             assert_eq!((timetable.late_max_ns(), timetable.late_max_ns()), (99_500_000, 0));
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn a_little_is_caught_up_with() {
         let first = |pps, late_ns| {
-            let mut timetable = Timetable::new(vec![phase(Length::Seconds(1.0), Some(pps))], 0.0, BEGIN_NS);
+            let mut timetable = Schedule::new(vec![phase(Length::Seconds(1.0), Some(pps))], 0.0, BEGIN_NS);
             timetable.take();
             let due_ns = timetable.next(BEGIN_NS + late_ns).unwrap().due_ns;
             (due_ns - BEGIN_NS, timetable.left_out().map(|gap| gap.frames).sum::<u64>())
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn what_is_not_sent_by_the_end_of_a_phase_is_left_out() {
         let phases = vec![phase(Length::Seconds(1.0), Some(100.0)), phase(Length::Seconds(1.0), Some(0.5))];
-        let mut timetable = Timetable::new(phases, 0.0, BEGIN_NS);
+        let mut timetable = Schedule::new(phases, 0.0, BEGIN_NS);
         let frames = all(&mut timetable, BEGIN_NS + 1_500_000_000);
         assert_eq!(frames, [(1, 1_000_000_000)], "that of the second phase is still within an interval");
         let expected = LeftOut { phase: 0, frames: 100, due_ns: BEGIN_NS, interval_ns: 1e7 };
@@ -292,9 +292,9 @@ mod tests {
     #[test]
     fn a_phase_shorter_than_an_interval_has_its_frame_within() {
         let phases = vec![phase(Length::Seconds(10.0), Some(0.001))];
-        assert_eq!(all(&mut Timetable::new(phases, 0.5, BEGIN_NS), BEGIN_NS), [(0, 5_000_000_000)]);
+        assert_eq!(all(&mut Schedule::new(phases, 0.5, BEGIN_NS), BEGIN_NS), [(0, 5_000_000_000)]);
         let phases = vec![phase(Length::Seconds(2.6), Some(1.0)), phase(Length::Frames(1), None)];
-        let frames = all(&mut Timetable::new(phases, 0.9, BEGIN_NS), BEGIN_NS);
+        let frames = all(&mut Schedule::new(phases, 0.9, BEGIN_NS), BEGIN_NS);
         assert_eq!(frames[1..], [(0, 1_900_000_000), (0, 2_600_000_000), (1, 2_600_000_000)]);
     }
 
@@ -302,7 +302,7 @@ mod tests {
     fn a_phase_of_frames_can_be_given_up() {
         for pps in [None, Some(10.0)] {
             let phases = vec![phase(Length::Frames(100), pps), phase(Length::Seconds(1.0), Some(1.0))];
-            let mut timetable = Timetable::new(phases, 0.0, BEGIN_NS);
+            let mut timetable = Schedule::new(phases, 0.0, BEGIN_NS);
             timetable.next(BEGIN_NS).unwrap();
             timetable.take();
             let place = timetable.place();
@@ -322,8 +322,8 @@ mod tests {
 
     #[test]
     fn without_a_pace_a_frame_is_always_due_until_the_time_is_over() {
-        let mut timetable = Timetable::new(vec![phase(Length::Seconds(1.0), None)], 0.7, BEGIN_NS);
-        let due = |timetable: &mut Timetable, now_ns| timetable.next(now_ns).map(|due| due.due_ns);
+        let mut timetable = Schedule::new(vec![phase(Length::Seconds(1.0), None)], 0.7, BEGIN_NS);
+        let due = |timetable: &mut Schedule, now_ns| timetable.next(now_ns).map(|due| due.due_ns);
         assert_eq!(due(&mut timetable, BEGIN_NS - 5), Some(BEGIN_NS));
         assert_eq!(due(&mut timetable, BEGIN_NS + 999_999_999), Some(BEGIN_NS + 999_999_999));
         assert_eq!(due(&mut timetable, BEGIN_NS + 1_000_000_000), None);
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn one_can_go_back_across_phases() {
         let phases = vec![phase(Length::Frames(1), None), phase(Length::Frames(1), None)];
-        let mut timetable = Timetable::new(phases, 0.0, BEGIN_NS);
+        let mut timetable = Schedule::new(phases, 0.0, BEGIN_NS);
         let place = timetable.place();
         let all_of_it = all(&mut timetable, BEGIN_NS);
         timetable.go_back(place);

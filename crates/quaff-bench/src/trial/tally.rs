@@ -1,8 +1,8 @@
 //! What one side knows of the frames of some time, and how both sides together make a [`Tally`]: what was sent, less
 //! what was received, is lost. The sums are checked here.
 
+use super::delay_variation::Range;
 use super::report::Tally;
-use super::variation::Range;
 
 /// A second, and how many of them are kept beyond what was planned, should somebody set the clock.
 pub(super) const SECOND_NS: u64 = 1_000_000_000;

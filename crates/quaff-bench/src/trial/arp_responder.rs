@@ -29,7 +29,7 @@ const WAIT: Duration = Duration::from_millis(20);
 const BUFFER_BYTES: usize = 64;
 
 /// Says now and then where an address is, and answers whoever asks for it.
-pub(super) struct Teacher {
+pub(super) struct ArpResponder {
     socket: TxSocket,
     /// One for each VLAN.
     frames: Vec<Vec<u8>>,
@@ -55,7 +55,7 @@ struct Ear {
     tags: Vec<Option<VlanTag>>,
 }
 
-impl Teacher {
+impl ArpResponder {
     /// Tells switches that `to` is here, as seen by `from`.
     pub(super) fn of_switches(
         link: &Link,

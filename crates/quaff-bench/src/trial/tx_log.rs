@@ -12,7 +12,7 @@ const SHIFT: u32 = 4;
 
 /// The log of one stream. One thread writes it.
 #[derive(Debug)]
-pub(super) struct StreamLog {
+pub(super) struct TxLog {
     /// The number of the first frame of each phase; `u64::MAX` as long as it has not begun.
     starts: Box<[AtomicU64]>,
     /// Numbers below this one may be on their way.
@@ -23,7 +23,7 @@ pub(super) struct StreamLog {
     newest_ns: AtomicU64,
 }
 
-impl StreamLog {
+impl TxLog {
     /// For a stream of so many phases and frames, where these are known.
     pub(super) fn new(phases: usize, frames: Option<u64>) -> Self {
         let kept = frames.unwrap_or(u64::MAX).clamp(1, TIMES_MAX);
@@ -109,8 +109,8 @@ impl StreamLog {
 mod tests {
     use super::*;
 
-    fn log(frames: Option<u64>, sent: u64) -> StreamLog {
-        let log = StreamLog::new(1, frames);
+    fn log(frames: Option<u64>, sent: u64) -> TxLog {
+        let log = TxLog::new(1, frames);
         log.begin(0, 0);
         (0..sent).for_each(|seq| log.note(seq, 1_000_000 + 10 * seq));
         log
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn phases_are_found_whatever_the_hint() {
-        let log = StreamLog::new(5, None);
+        let log = TxLog::new(5, None);
         // The third phase has no frame, the fifth has not begun.
         for (phase, seq) in [(0, 0), (1, 10), (2, 20), (3, 20)] {
             log.begin(phase, seq);
