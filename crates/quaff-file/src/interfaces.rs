@@ -8,7 +8,7 @@ use quaff_wire::pcapng::encode::Interface;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Largest number of interfaces: a number fits a frame descriptor, and the header of a file stays small.
-pub const INTERFACES_MAX: usize = 32_768;
+pub(crate) const INTERFACES_MAX: usize = 32_768;
 
 /// The interfaces of a run, shared by its lanes and its writer.
 #[derive(Debug, Clone, Default)]

@@ -52,7 +52,7 @@ impl Counts {
     }
 
     /// Returns the number of packed packets without a session.
-    pub fn packed_plain(&self) -> u64 {
+    pub(crate) fn packed_plain(&self) -> u64 {
         let in_sessions: u64 = self.sessions.iter().map(|session| session.packed).sum();
         self.packed.saturating_sub(in_sessions)
     }

@@ -44,7 +44,7 @@ impl Compression {
     }
 
     /// Returns `gzip`, `zstd` or `lz4`.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
             Self::Zstd => "zstd",
@@ -164,7 +164,7 @@ impl Decompressor {
     }
 
     /// Returns the number of compressed bytes used so far.
-    pub fn offset(&self) -> u64 {
+    pub(super) fn offset(&self) -> u64 {
         let held = if let Codec::Zstd(zstd) = &self.codec { zstd.held() } else { 0 };
         self.input().position() - held as u64
     }

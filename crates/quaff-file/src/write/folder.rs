@@ -185,7 +185,7 @@ impl Folder {
     }
 
     /// Removes an empty file.
-    pub fn discard(&mut self, path: &Path) {
+    pub(super) fn discard(&mut self, path: &Path) {
         // The next run removes an empty .part that remains.
         let _ = std::fs::remove_file(part_of(path));
     }
@@ -200,7 +200,7 @@ impl Folder {
 
     /// Handles completed jobs, and regularly applies the retention rules while a file of `current_bytes`
     /// is being written.
-    pub fn tick(&mut self, current_bytes: u64, ending: Ending) {
+    pub(super) fn tick(&mut self, current_bytes: u64, ending: Ending) {
         self.collect_finished();
         let now_ns = steady_ns();
         if now_ns - self.looked_ns >= LOOK_NS {
@@ -211,7 +211,7 @@ impl Folder {
 
     /// Returns how many ended files may have writes pending when the next file begins, so that the
     /// retention rule holds for all together.
-    pub fn ending_max(&self) -> u64 {
+    pub(super) fn ending_max(&self) -> u64 {
         (self.files_max - 1).clamp(1, ENDING_FILES_MAX)
     }
 
@@ -226,13 +226,13 @@ impl Folder {
     }
 
     /// Returns the number of files removed so far.
-    pub fn pruned(&self) -> u64 {
+    pub(super) fn pruned(&self) -> u64 {
         self.kept_files.pruned
     }
 
     /// Removes old files to make room for `bytes` on a full disk; the caller then tries again. `false`
     /// without a retention rule, without a file to remove, or when removing files has not helped.
-    pub fn make_room(&mut self, bytes: u64) -> bool {
+    pub(super) fn make_room(&mut self, bytes: u64) -> bool {
         let now_ns = steady_ns();
         if now_ns - *self.full_ns.get_or_insert(now_ns) >= LATE_NS {
             return false;
@@ -259,7 +259,7 @@ impl Folder {
     }
 
     /// Records a successful write.
-    pub fn note_success(&mut self) {
+    pub(super) fn note_success(&mut self) {
         (self.made, self.full_ns) = (0, None);
     }
 
@@ -277,7 +277,7 @@ impl Folder {
 
     /// Waits until the post-rotate command has run for every finished file; call it after
     /// [`Self::finish_all`].
-    pub fn finish_post_rotate(&mut self) -> Runs {
+    pub(super) fn finish_post_rotate(&mut self) -> Runs {
         self.post_rotate.take().map(PostRotate::finish).unwrap_or_default()
     }
 

@@ -33,7 +33,7 @@ impl Heading {
     /// Returns the first bytes of a file, and the number of interfaces described there. Interfaces that a
     /// lane has found are included once a chunk has referred to them, so that the contents of a file do
     /// not depend on how far ahead the lane is.
-    pub fn first(&self, counts: &[Counts]) -> (Vec<u8>, usize) {
+    pub(super) fn first(&self, counts: &[Counts]) -> (Vec<u8>, usize) {
         let mut out = Vec::new();
         let of_sessions = counts.iter().filter_map(|counts| counts.sessions.last());
         let referred = of_sessions.map(|session| usize::from(session.interface) + 1).max().unwrap_or(0);
@@ -54,7 +54,7 @@ impl Heading {
     }
 
     /// Returns descriptions of the interfaces `new`, and the number described after them.
-    pub fn more(&self, new: Range<usize>) -> (Vec<u8>, usize) {
+    pub(super) fn more(&self, new: Range<usize>) -> (Vec<u8>, usize) {
         let first = new.start;
         let mut found = self.interfaces.since(first);
         found.truncate(new.len());
@@ -70,7 +70,7 @@ impl Heading {
     /// Returns the last bytes of a file. `counts` are the lanes' newest counts, `written` those of their
     /// last chunks in the file; packets packed in between are lost. Only sessions in `written` with an
     /// interface below `described` are included.
-    pub fn last(&self, counts: &[Counts], written: &[Counts], described: usize) -> Vec<u8> {
+    pub(super) fn last(&self, counts: &[Counts], written: &[Counts], described: usize) -> Vec<u8> {
         let mut out = Vec::new();
         if self.format == Format::Pcapng {
             let counts: Vec<_> = counts

@@ -20,19 +20,25 @@
 //! This module never reads packets and never decides which packets are written.
 
 pub mod chunk;
-pub mod file;
+mod file;
 mod file_opener;
-pub mod folder;
+mod folder;
 pub mod header;
 mod live_copy;
-pub mod name_template;
+mod name_template;
 pub mod plan;
 mod post_rotate;
-pub mod repack;
+mod repack;
 mod retention;
-pub mod stream;
+mod stream;
 pub mod target;
 mod tee;
+
+pub use file::{Files, Parts, Slots, write_through_cache};
+pub use folder::{Ending, Folder};
+pub use name_template::NameTemplate;
+pub use repack::Repack;
+pub use stream::Stream;
 
 use crate::Result;
 use crate::tally::{Counts, WriterTally};

@@ -55,7 +55,7 @@ impl NameTemplate {
     }
 
     /// Returns the name of a file that begins at `time_ns` (ns since 1970), in local time.
-    pub fn name(&self, time_ns: u64, number: u64) -> String {
+    pub(super) fn name(&self, time_ns: u64, number: u64) -> String {
         let time = Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or(Timestamp::UNIX_EPOCH);
         let time = time.to_zoned(self.zone.clone());
         let (before, after) = (time.strftime(&self.before), time.strftime(&self.after));
@@ -68,7 +68,7 @@ impl NameTemplate {
     }
 
     /// Returns the offset of local time from UTC, ns.
-    pub fn zone_offset_ns(&self, time_ns: u64) -> i64 {
+    pub(super) fn zone_offset_ns(&self, time_ns: u64) -> i64 {
         let time = Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or(Timestamp::UNIX_EPOCH);
         i64::from(self.zone.to_offset(time).seconds()) * 1_000_000_000
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Smallest chunk, bytes: it holds the largest packet.
-pub const CHUNK_BYTES_MIN: usize = 512 << 10;
+pub(super) const CHUNK_BYTES_MIN: usize = 512 << 10;
 /// Smallest `rotate_bytes`.
 const ROTATE_BYTES_MIN: u64 = 2 << 20;
 /// Least number of chunks in a file of a rotation, so that it ends close to its size.

@@ -73,7 +73,7 @@ impl Stream {
 
     /// Abandons a reader that makes no progress once `run` is raised; `out` must be non-blocking.
     #[must_use]
-    pub fn until(mut self, run: Stop) -> Self {
+    pub(super) fn until(mut self, run: Stop) -> Self {
         self.run = Some(run);
         self
     }

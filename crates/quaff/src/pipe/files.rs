@@ -3,12 +3,9 @@
 
 use super::{Outlet, Piece, PipeGauges};
 use crate::{Error, Result};
-use quaff_file::write::file::write_through_cache;
-use quaff_file::write::folder::{Ending, Folder};
-use quaff_file::write::name_template::NameTemplate;
 use quaff_file::write::plan::DirPlan;
-use quaff_file::write::repack::Repack;
 use quaff_file::write::target::open_probe;
+use quaff_file::write::{Ending, Folder, NameTemplate, Repack, write_through_cache};
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::disk::{Disk, Write, Written, direct};
 use quaff_os::mem::Buffer;
