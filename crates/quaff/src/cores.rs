@@ -1,9 +1,8 @@
-//! How fast two cores talk to each other: a cache line that goes to and fro, and the rings that lanes
-//! use, for messages and for buffers that are written on one core and read on the other.
+//! Measures communication between two cores: the latency of a cache line, and the throughput of the rings of lanes,
+//! for messages and for buffers that are written on one core and read on the other.
 //!
-//! Both threads spin, so what is measured is the way between the cores and not the scheduler's. Of many
-//! short measurements the best one counts: whatever else runs can only make them worse. It prints
-//! nothing, and takes about as long as it is told.
+//! Both threads spin, so the scheduler has no influence. The best of many short measurements counts, because other
+//! load can only make them worse.
 
 use crate::{Error, Result};
 use quaff_os::cpu;
@@ -16,41 +15,41 @@ use std::time::{Duration, Instant};
 
 /// Round trips in one measurement.
 const ROUNDS: u64 = 100;
-/// Places in the ring of messages.
+/// Capacity of the message ring.
 const MESSAGES: usize = 1024;
-/// Messages in one measurement: many more than there may have been in the ring before it.
+/// Messages in one measurement: many more than the ring may hold at its start.
 const BURST: u64 = 64 * MESSAGES as u64;
-/// Bytes of a buffer: several are in a cache that two cores share.
+/// Bytes of a buffer: several fit a shared cache.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Buffers that go round.
-const SLABS: usize = 8;
-/// Buffers in one measurement: many more than there may have been filled before it.
-const BUFFER_BURST: u64 = 16 * SLABS as u64;
-/// What a line says when there is nothing more to come.
-const OVER: u64 = u64::MAX;
+/// Buffers in circulation.
+const BUFFERS: usize = 8;
+/// Buffers in one measurement: many more than may be full at its start.
+const BUFFER_BURST: u64 = 16 * BUFFERS as u64;
+/// The value of a line after the last round trip.
+const END: u64 = u64::MAX;
 
-/// What was measured between two cores.
+/// The measurements of one pair of cores.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Pair {
-    /// One core, which reads in a lane's place.
+    /// The core in the role of a lane.
     pub from: usize,
-    /// The other one, in the writer's.
+    /// The core in the role of the writer.
     pub to: usize,
-    /// A cache line's way from one to the other, ns: half a round trip.
+    /// One-way latency of a cache line, ns: half a round trip.
     pub latency_ns: f64,
     /// Messages of 8 bytes through a ring, 1/s.
     pub messages_per_second: f64,
-    /// Bytes in buffers that one fills and the other reads, 1/s.
+    /// Bytes in buffers, written by one core and read by the other, 1/s.
     pub bytes_per_second: f64,
 }
 
-/// Measures a pair for about `time` in all.
+/// Measures a pair for about `time`.
 ///
 /// # Errors
-/// The two are the same core, or one that we may not use.
+/// Both are the same core, or this process may not use one of them.
 pub fn measure(from: usize, to: usize, time: Duration) -> Result<Pair> {
     if from == to {
-        return Err(Error::Plan(format!("core {from} has nothing to say to itself")));
+        return Err(Error::Plan(format!("core {from} cannot be paired with itself")));
     }
     let part = time / 3;
     Ok(Pair {
@@ -62,45 +61,45 @@ pub fn measure(from: usize, to: usize, time: Duration) -> Result<Pair> {
     })
 }
 
-/// Runs both on their cores; what the second one says. When one cannot be placed the other hears of it.
+/// Runs both on their cores; returns the result of the second. If one thread cannot be pinned, the other ends.
 fn on_both<T: Send>(
     (from, to): (usize, usize),
     over: &AtomicBool,
     first: impl FnOnce() + Send,
     second: impl FnOnce() -> T + Send,
 ) -> Result<T> {
-    // Set by a side that could not begin, looked at by the other one in its loop; nothing else is
-    // published by it: Relaxed.
-    let placed = |core| cpu::pin(core).inspect_err(|_| over.store(true, Ordering::Relaxed));
+    // Set by a side that could not start, read by the other one in its loop. Relaxed: it publishes no other
+    // data.
+    let pinned = |core| cpu::pin(core).inspect_err(|_| over.store(true, Ordering::Relaxed));
     std::thread::scope(|scope| {
-        let one = scope.spawn(move || placed(from).map(|()| first()));
-        let other = scope.spawn(move || placed(to).map(|()| second()));
-        let died = |_| Error::Defect("a measuring thread panicked".into());
-        one.join().map_err(died)??;
-        Ok(other.join().map_err(died)??)
+        let one = scope.spawn(move || pinned(from).map(|()| first()));
+        let other = scope.spawn(move || pinned(to).map(|()| second()));
+        let panicked = |_| Error::Defect("a measuring thread panicked".into());
+        one.join().map_err(panicked)??;
+        Ok(other.join().map_err(panicked)??)
     })
 }
 
-/// A line of its own.
+/// A word alone in its cache line.
 #[derive(Default)]
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// An odd number is the first one's word, the even one that follows the answer.
+/// One side writes an odd number, the other replies with the next even one.
 fn latency_ns(from: usize, to: usize, time: Duration) -> Result<f64> {
     let (line, over) = (Line::default(), AtomicBool::new(false));
-    let answer = || {
+    let reply = || {
         loop {
             match line.0.load(Ordering::Acquire) {
-                OVER => return,
-                // Both sides: Release and Acquire, as a hand-over has them.
+                END => return,
+                // Release and Acquire on both sides, as in a ring.
                 word if word % 2 == 1 => line.0.store(word + 1, Ordering::Release),
                 _ if over.load(Ordering::Relaxed) => return,
                 _ => spin_loop(),
             }
         }
     };
-    let ask = || {
+    let request = || {
         let (begun, mut word, mut best) = (Instant::now(), 0, f64::INFINITY);
         while (begun.elapsed() < time || best.is_infinite()) && !over.load(Ordering::Relaxed) {
             let since = Instant::now();
@@ -113,10 +112,10 @@ fn latency_ns(from: usize, to: usize, time: Duration) -> Result<f64> {
             }
             best = best.min(since.elapsed().as_nanos() as f64 / (2 * ROUNDS) as f64);
         }
-        line.0.store(OVER, Ordering::Release);
+        line.0.store(END, Ordering::Release);
         best
     };
-    on_both((from, to), &over, answer, ask)
+    on_both((from, to), &over, reply, request)
 }
 
 fn messages_per_second(from: usize, to: usize, time: Duration) -> Result<f64> {
@@ -150,11 +149,11 @@ fn messages_per_second(from: usize, to: usize, time: Duration) -> Result<f64> {
     on_both((from, to), &over, send, receive)
 }
 
-/// Buffers go round as in a lane: filled, handed over, read, sent home.
+/// Buffers circulate as in a lane: filled, passed on, read, returned.
 fn bytes_per_second(from: usize, to: usize, time: Duration) -> Result<f64> {
-    let (mut full, mut inbound) = RingBuffer::<Buffer>::new(SLABS);
-    let (mut home, mut empty) = RingBuffer::<Buffer>::new(SLABS);
-    for _ in 0..SLABS {
+    let (mut full, mut inbound) = RingBuffer::<Buffer>::new(BUFFERS);
+    let (mut home, mut empty) = RingBuffer::<Buffer>::new(BUFFERS);
+    for _ in 0..BUFFERS {
         let buffer = Buffer::new(BUFFER_BYTES)?;
         buffer.populate()?;
         home.push(buffer).map_err(|_| Error::Defect("a ring is too short".into()))?;
@@ -174,7 +173,7 @@ fn bytes_per_second(from: usize, to: usize, time: Duration) -> Result<f64> {
             let words = buffer.chunks_exact(8);
             sum = words.fold(sum, |sum, word| sum.wrapping_add(u64::from(word[0]) + u64::from(word[7])));
             pass(&mut home, buffer);
-            // The first buffer says that the other side runs.
+            // The first buffer shows that the other side runs.
             let begun_burst = *since.get_or_insert_with(Instant::now);
             if count == BUFFER_BURST {
                 let bytes = (BUFFER_BURST * BUFFER_BYTES as u64) as f64;
@@ -204,7 +203,7 @@ fn next(buffers: &mut Consumer<Buffer>, over: &AtomicBool) -> Option<Buffer> {
 }
 
 fn pass(buffers: &mut Producer<Buffer>, buffer: Buffer) {
-    // There is a place for each buffer; one that finds none is only missing from the round.
+    // The ring has room for every buffer.
     let _ = buffers.push(buffer);
 }
 
@@ -219,7 +218,7 @@ mod tests {
         let [one, other, ..] = allowed[..] else {
             return quaff_os::testing::skip(
                 "a_pair_is_measured_where_there_is_one",
-                "there is one core only",
+                "there is only one core",
             );
         };
         let begun = Instant::now();
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_is_not_there_is_told() {
+    fn an_unknown_core_is_reported() {
         let allowed = cpu::allowed().unwrap();
         let error = measure(allowed[0], 1000, Duration::from_millis(3)).unwrap_err();
         assert!(error.to_string().contains("core 1000"), "{error}");

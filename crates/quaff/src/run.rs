@@ -7,14 +7,14 @@
 pub(crate) mod file_output;
 
 use crate::buffer_pool::{Arrived, LanePool, Pool, PoolPlan};
+use crate::filter::FrameFilter;
 use crate::gauge::LaneGauges;
-use crate::inner::InnerFilter;
 use crate::lane::{self, Lane};
 use crate::output::Output;
 use crate::plan::{CapturePlan, SNAPLEN_MAX};
 use crate::source::SourceTally;
 use crate::source::open::{LaneSource, Sources};
-use crate::stage::{Decap, Inner, Limit, Load, Quota, Slice, Stage};
+use crate::stage::{Decap, Filter, Limit, Load, Quota, Slice, Stage};
 use crate::tally::{BeforeSocket, InputTally, LaneTally, Ledger};
 use crate::{Error, Result};
 use quaff_file::tally::WriterTally;
@@ -42,7 +42,7 @@ pub struct Run {
     stop: Stop,
     lanes: Vec<JoinHandle<Result<SourceTally>>>,
     gauges: Vec<Arc<LaneGauges>>,
-    filters: Vec<InnerFilter>,
+    filters: Vec<FrameFilter>,
     notes: Vec<String>,
     started_ns: u64,
     /// `None` for files.
@@ -154,7 +154,7 @@ impl Run {
             }
         }
         let mut notes = self.notes;
-        notes.extend(self.filters.iter().flat_map(InnerFilter::notes));
+        notes.extend(self.filters.iter().flat_map(FrameFilter::notes));
         let seconds = (steady_ns() - self.started_ns) as f64 / 1e9;
         let before_socket = BeforeSocket::new(&lanes, self.softnet);
         Ended { lanes, input, failure, notes, seconds, before_socket }
@@ -203,14 +203,14 @@ impl StagePlan<'_> {
         let Self { plan, sources, .. } = self;
         let mut stages: Vec<Box<dyn Stage>> = Vec::new();
         if let Some(filter) = &sources.filter {
-            stages.push(Box::new(Inner::new(filter.clone(), sources.interfaces.clone())));
+            stages.push(Box::new(Filter::new(filter.clone(), sources.interfaces.clone())));
         }
         if let Some(decap) = &plan.decap {
             let decap = Decap::new(decap, plan.format, sources.interfaces.clone(), lane.gauges.clone());
             stages.push(Box::new(if lane.hides_gaps { decap.without_gaps() } else { decap }));
         }
         if let Some(inner) = &sources.inner {
-            stages.push(Box::new(Inner::new(inner.clone(), sources.interfaces.clone())));
+            stages.push(Box::new(Filter::new(inner.clone(), sources.interfaces.clone())));
         }
         if plan.snaplen < SNAPLEN_MAX {
             stages.push(Box::new(Slice { snaplen: plan.snaplen }));

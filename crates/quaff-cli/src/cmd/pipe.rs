@@ -167,7 +167,7 @@ fn watch(args: &Args, pipe: &Pipe, signals: &Signals) -> anyhow::Result<()> {
     let is_live = args.rate && !args.quiet && std::io::stderr().is_terminal();
     let mut live = Live::new(pipe.gauges().clone(), is_live, args.stats);
     while !pipe.is_over() {
-        match signals.next_or(pipe.over(), LOOK)? {
+        match signals.next_or(pipe.done(), LOOK)? {
             Some(SignalInfo { signal: Signal::SIGUSR1, .. }) => live.print(),
             Some(_) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
                 live.end();
@@ -239,7 +239,7 @@ impl Live {
             rate(read, self.read),
             rate(written, self.written),
             show::bytes(written),
-            show::bytes(self.gauges.waiting_bytes()),
+            show::bytes(self.gauges.buffered_bytes()),
             show::bytes(self.gauges.high.get()),
         );
         (self.read, self.written, self.last) = (read, written, Instant::now());

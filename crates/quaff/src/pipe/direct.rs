@@ -1,8 +1,9 @@
-//! stdout as a file that we have for ourselves: whole blocks go past the page cache, and what is left
-//! over goes through it. The descriptor that we were given keeps its flags: the file is opened once
-//! more. At the end its offset stands behind the last byte, for whoever writes there next.
+//! stdout as a regular file: whole blocks bypass the page cache, the rest goes through it.
+//!
+//! The file is opened a second time, so the given descriptor keeps its flags. At the end its offset is after the last
+//! byte, for the next program that writes to it.
 
-use super::{Outlet, Piece, PipeGauges};
+use super::{FilledBuffer, PipeGauges, PipeSink};
 use crate::{Error, Result};
 use quaff_file::write::target::reopen;
 use quaff_os::disk::{Disk, Write, Written, preallocate};
@@ -15,32 +16,32 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Space is set aside ahead of the end, in steps of so many bytes.
-const SET_ASIDE_BYTES: u64 = 256 << 20;
-/// How long the disk may say nothing before it is asked again.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// Step of preallocation, bytes.
+const PREALLOCATE_BYTES: u64 = 256 << 20;
+/// Interval of polling the disk for completions.
+const DISK_POLL: Duration = Duration::from_millis(250);
 
 /// A file on a disk.
 pub(super) struct DirectFile {
-    /// As it was given to us; through the page cache.
+    /// The given descriptor; writes go through the page cache.
     given: File,
-    /// The same file, past it.
+    /// The same file with O_DIRECT.
     file: Arc<File>,
     align: usize,
-    /// Where the next whole block goes, and where the first one went.
+    /// Offset of the next whole block, and of the first one.
     offset: u64,
     start: u64,
-    /// Up to where space is set aside; `u64::MAX` where that is impossible.
-    set_aside: u64,
-    /// Made on the writer's thread, to whose core its helpers keep.
+    /// End of the preallocated space; `u64::MAX` where preallocation is not supported.
+    preallocated: u64,
+    /// Created on the writer's thread, whose affinity its kernel workers get.
     disk: Option<Disk>,
-    home: VecDeque<Buffer>,
+    free_buffers: VecDeque<Buffer>,
     wakeup: Wakeup,
     gauges: Arc<PipeGauges>,
 }
 
 impl DirectFile {
-    /// `None` where [`reopen`] says so, or stdout does not begin at a block.
+    /// `None` where [`reopen`] fails, or the offset of stdout is not aligned.
     pub(super) fn open(stdout: &File, wakeup: &Wakeup, gauges: &Arc<PipeGauges>) -> Option<Self> {
         let (file, align) = reopen(stdout)?;
         let given = stdout.try_clone().ok()?;
@@ -51,38 +52,38 @@ impl DirectFile {
             align,
             offset: start,
             start,
-            set_aside: start,
+            preallocated: start,
             disk: None,
-            home: VecDeque::new(),
+            free_buffers: VecDeque::new(),
             wakeup: wakeup.clone(),
             gauges: gauges.clone(),
         })
     }
 
     fn submit(&mut self, buffer: Buffer, len: usize) -> Result<()> {
-        if self.offset + len as u64 > self.set_aside {
-            let is_set = preallocate(&self.file, self.set_aside, SET_ASIDE_BYTES);
-            self.set_aside = if is_set { self.set_aside + SET_ASIDE_BYTES } else { u64::MAX };
+        if self.offset + len as u64 > self.preallocated {
+            let is_set = preallocate(&self.file, self.preallocated, PREALLOCATE_BYTES);
+            self.preallocated = if is_set { self.preallocated + PREALLOCATE_BYTES } else { u64::MAX };
         }
         let write = Write { file: self.file.clone(), buffer, len, offset: self.offset };
         self.offset += len as u64;
         self.disk.get_or_insert_with(|| Disk::new(&self.wakeup)).submit(write).map_err(failed)
     }
 
-    /// Deals with one ended write, if there is one.
+    /// Handles one completed write, if any.
     fn complete_one(&mut self) -> Result<bool> {
         let Some(disk) = &mut self.disk else { return Ok(false) };
         let Some(Written { write, result }) = disk.reap().map_err(failed)? else { return Ok(false) };
         result.map_err(failed)?;
         self.reached(write.offset + write.len as u64);
-        self.home.push_back(write.buffer);
+        self.free_buffers.push_back(write.buffer);
         Ok(true)
     }
 
     fn drain(&mut self) -> Result<()> {
         while self.disk.as_ref().is_some_and(|disk| disk.pending() > 0) {
             if !self.complete_one()? {
-                self.wakeup.wait(PATIENCE)?;
+                self.wakeup.wait(DISK_POLL)?;
             }
         }
         Ok(())
@@ -92,10 +93,10 @@ impl DirectFile {
         self.gauges.written.set(self.gauges.written.get().max(offset - self.start));
     }
 
-    /// Gives back what was set aside, and leaves the offset behind what has been written.
+    /// Frees preallocated space, and sets the offset to the end of the written bytes.
     fn leave(&mut self) -> std::io::Result<()> {
         if let Ok(meta) = self.given.metadata() {
-            // The length stays as it is; space behind it goes. If not, it does no harm.
+            // Truncating to the current length frees the space after it; a failure does no harm.
             let _ = self.given.set_len(meta.len());
         }
         let end = self.start + self.gauges.written.get();
@@ -103,18 +104,18 @@ impl DirectFile {
     }
 }
 
-impl Outlet for DirectFile {
-    fn put(&mut self, piece: Piece) -> Result<()> {
-        let Piece { buffer, len, .. } = piece;
+impl PipeSink for DirectFile {
+    fn put(&mut self, filled: FilledBuffer) -> Result<()> {
+        let FilledBuffer { buffer, len, .. } = filled;
         let whole = len / self.align * self.align;
         let left_over = buffer[whole..len].to_vec();
         if whole > 0 {
             self.submit(buffer, whole)?;
         } else {
-            self.home.push_back(buffer);
+            self.free_buffers.push_back(buffer);
         }
         if !left_over.is_empty() {
-            // The file grows in order. The next piece has these bytes again.
+            // The file grows in order. The next buffer repeats these bytes.
             self.drain()?;
             self.given.write_all_at(&left_over, self.offset).map_err(failed)?;
             self.reached(self.offset + left_over.len() as u64);
@@ -123,10 +124,10 @@ impl Outlet for DirectFile {
     }
 
     fn reap(&mut self) -> Result<Option<Buffer>> {
-        if self.home.is_empty() {
+        if self.free_buffers.is_empty() {
             self.complete_one()?;
         }
-        Ok(self.home.pop_front())
+        Ok(self.free_buffers.pop_front())
     }
 
     fn idle(&mut self) -> Result<bool> {
@@ -138,11 +139,11 @@ impl Outlet for DirectFile {
         self.leave().map_err(failed)
     }
 
-    fn give_up(&mut self) {
+    fn abandon(&mut self) {
         if let Some(disk) = &mut self.disk {
             disk.abandon().for_each(drop);
         }
-        // The failure has been told already.
+        // The first failure is reported already.
         let _ = self.leave();
     }
 

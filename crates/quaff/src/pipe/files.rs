@@ -1,7 +1,7 @@
-//! A folder of files, as capture writes them: `.part` until a file is complete and on disk, then
-//! renamed. Between packets where the bytes are pcap or pcapng, anywhere otherwise.
+//! A folder of files as capture writes them: `.part` until a file is complete and on disk, then renamed. Cuts pcap and
+//! pcapng between packets, other bytes anywhere.
 
-use super::{Outlet, Piece, PipeGauges};
+use super::{FilledBuffer, PipeGauges, PipeSink};
 use crate::{Error, Result};
 use quaff_file::write::plan::DirPlan;
 use quaff_file::write::target::open_probe;
@@ -19,32 +19,32 @@ use std::time::Duration;
 
 /// Bytes of one write.
 const WRITE_BYTES: usize = 4 << 20;
-/// How many of them there are.
+/// Number of write buffers.
 const WRITES: usize = 4;
-/// How long bytes stay in memory while few come, ns.
+/// Longest delay of bytes at a low rate, ns.
 const FLUSH_NS: u64 = 300_000_000;
-/// How long the disk may say nothing before it is asked again.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// Interval of polling the disk for completions.
+const DISK_POLL: Duration = Duration::from_millis(250);
 
-/// Files, one after the other.
+/// A series of files.
 pub(super) struct Files {
     cutter: Cutter,
     series: Series,
-    home: Option<Buffer>,
+    free_buffer: Option<Buffer>,
 }
 
 struct Series {
     plan: DirPlan,
-    /// Once it is known what the names end in.
+    /// Opened once the extension is known.
     folder: Option<Folder>,
     current: Option<Current>,
     align: usize,
     repack: Repack,
-    /// Made on the writer's thread, to whose core its helpers keep.
+    /// Created on the writer's thread, whose affinity its kernel workers get.
     disk: Option<Disk>,
-    /// Of each pending write, how much of the stream the files hold when it has ended.
+    /// For each pending write, the bytes of the stream in the files once it completes.
     marks: VecDeque<u64>,
-    /// Bytes of the stream taken.
+    /// Bytes of the stream accepted.
     taken: u64,
     flushed_ns: u64,
     kind: Option<Kind>,
@@ -56,7 +56,7 @@ struct Series {
 struct Current {
     file: Arc<File>,
     path: PathBuf,
-    /// Bytes handed to the disk, and those that are there.
+    /// Bytes submitted to the disk, and bytes written.
     offset: u64,
     written: u64,
 }
@@ -82,7 +82,7 @@ impl Files {
             wakeup: wakeup.clone(),
             gauges: gauges.clone(),
         };
-        Ok(Self { cutter, series, home: None })
+        Ok(Self { cutter, series, free_buffer: None })
     }
 }
 
@@ -131,7 +131,7 @@ impl Series {
         Ok(())
     }
 
-    /// Writes the aligned part of what there is.
+    /// Submits the aligned part of the buffered bytes.
     fn submit(&mut self) -> Result<()> {
         while !self.repack.has_spare() {
             self.complete_or_wait()?;
@@ -160,7 +160,7 @@ impl Series {
 
     fn complete_or_wait(&mut self) -> Result<()> {
         if !self.complete_one()? {
-            self.wakeup.wait(PATIENCE)?;
+            self.wakeup.wait(DISK_POLL)?;
         }
         Ok(())
     }
@@ -169,7 +169,7 @@ impl Series {
         self.disk.as_ref().map_or(0, Disk::pending)
     }
 
-    /// Brings all there is into the file.
+    /// Writes all buffered bytes to the file.
     fn flush(&mut self) -> Result<()> {
         self.flushed_ns = steady_ns();
         self.submit()?;
@@ -195,23 +195,23 @@ impl Series {
             folder.finish(current.file, current.path, current.offset + bytes_left);
             folder.collect_finished();
         }
-        self.trouble()
+        self.check_failure()
     }
 
-    /// What the folder has found wrong with a file that was finished.
-    fn trouble(&mut self) -> Result<()> {
+    /// Returns the failure of a finished file, if any.
+    fn check_failure(&mut self) -> Result<()> {
         match self.folder.as_mut().and_then(|folder| folder.failure.take()) {
-            Some((path, errno)) => Err(Error::path("bring to disk", path, errno)),
+            Some((path, errno)) => Err(Error::path("sync", path, errno)),
             None => Ok(()),
         }
     }
 }
 
-impl Outlet for Files {
-    fn put(&mut self, piece: Piece) -> Result<()> {
+impl PipeSink for Files {
+    fn put(&mut self, filled: FilledBuffer) -> Result<()> {
         let series = &mut self.series;
-        self.cutter.feed(&piece.buffer[piece.again..piece.len], &mut |out| series.take(out))?;
-        self.home = Some(piece.buffer);
+        self.cutter.feed(&filled.buffer[filled.repeated..filled.len], &mut |out| series.take(out))?;
+        self.free_buffer = Some(filled.buffer);
         while series.complete_one()? {}
         if steady_ns() - series.flushed_ns >= FLUSH_NS && series.pending() == 0 {
             series.flush()?;
@@ -220,7 +220,7 @@ impl Outlet for Files {
     }
 
     fn reap(&mut self) -> Result<Option<Buffer>> {
-        Ok(self.home.take())
+        Ok(self.free_buffer.take())
     }
 
     fn idle(&mut self) -> Result<bool> {
@@ -236,14 +236,14 @@ impl Outlet for Files {
         if let Some(folder) = &mut series.folder {
             folder.finish_all();
         }
-        series.trouble()
+        series.check_failure()
     }
 
-    fn give_up(&mut self) {
+    fn abandon(&mut self) {
         if let Some(disk) = &mut self.series.disk {
             disk.abandon().for_each(drop);
         }
-        // It stays a .part, and what was set aside behind what it holds goes.
+        // The file stays a .part; truncation frees the preallocated space.
         if let Some(current) = &self.series.current {
             let _ = current.file.set_len(current.written);
         }
@@ -269,6 +269,6 @@ impl Outlet for Files {
 
     fn note(&self) -> Option<String> {
         let at = self.cutter.damaged_at()?;
-        Some(format!("the stream makes no sense from byte {at} on: from there on it is in one file"))
+        Some(format!("the stream is damaged from byte {at}: the rest is in one file"))
     }
 }

@@ -1,24 +1,24 @@
-//! Any bytes from stdin to stdout, or to files in a folder, through a large ring of buffers.
+//! Copies any bytes from stdin to stdout, or to files in a folder, through a large ring of buffers.
 //!
 //! ```text
 //!        reader                     ring                     writer
 //!   ┌────────────┐   ┌──────────────────────────────┐   ┌──────────────┐
-//!   │ stdin ─────┼──→│ full buffers, oldest first ────┼──→│ stdout, file │
-//!   │            │←──┼─ empty ones, the last first ─┼───┤ or folder    │
+//!   │ stdin ─────┼──→│ full buffers, oldest first ──┼──→│ stdout, file │
+//!   │            │←──┼─ free ones, the last first ──┼───┤ or folder    │
 //!   └────────────┘   └──────────────────────────────┘   └──────────────┘
 //! ```
 //!
-//! A buffer that has just been written is filled next, so while the output keeps up two or three buffers
-//! are in use and stay in the cache. Memory that has not been touched is used only when the backlog
-//! grows; the first part is ready before the first byte, and a thread makes more ready ahead of need.
+//! The buffer that was written last is filled next, so while the output keeps up two or three buffers are in use and
+//! stay in the cache. Other memory is used only when the backlog grows: the first part is populated before the first
+//! byte, more by a thread ahead of need.
 //!
-//! | room | what it does |
+//! | module | task |
 //! |---|---|
 //! | [`read`] | stdin → buffers |
-//! | [`write`] | buffers → an outlet, and what is counted there |
-//! | [`stream`] | stdout as a pipe, a device, a file that others write too |
-//! | [`direct`] | stdout as a file of its own, past the page cache |
-//! | [`files`] | a folder of files, cut between packets where there are packets |
+//! | [`write`] | buffers → a sink |
+//! | [`stream`] | stdout as a pipe, a device, or a file shared with other writers |
+//! | [`direct`] | stdout as a regular file, bypassing the page cache |
+//! | [`files`] | a folder of files, cut between packets if the bytes are packets |
 
 pub(crate) mod direct;
 mod files;
@@ -43,57 +43,52 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use write::{Outlet, WriteTally, Writer};
+use write::{PipeSink, WriteTally, Writer};
 
-/// Bytes of a buffer: a huge page, and more than any read gives.
+/// Bytes of a buffer: a huge page, more than one read returns.
 pub const BUFFER_BYTES: usize = 2 << 20;
-/// The smallest ring: one buffer each for reader and writer, and two on their way.
+/// The smallest ring: one buffer each for reader and writer, and two in the ring.
 pub const SIZE_BYTES_MIN: usize = 4 * BUFFER_BYTES;
-/// The smallest file of a folder.
+/// The smallest file size for rotation.
 pub const ROTATE_BYTES_MIN: u64 = 64 << 10;
-/// How much of the ring is ready before the first byte, and kept ready beyond what is in use.
+/// Bytes of the ring that are populated before the first byte, and kept populated beyond those in use.
 const READY_BYTES: usize = 64 << 20;
-/// One part in so many of a core makes buffers ready that nothing has asked for yet.
+/// Populating ahead of need uses one part in `TRICKLE` of a core.
 const TRICKLE: u32 = 50;
 
-/// What to run.
+/// The configuration of a pipe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PipePlan {
     /// Bytes of the ring.
     pub size_bytes: usize,
-    /// Where to.
     pub output: PipeOutput,
-    /// The reader's core.
     pub reader_cpu: Option<usize>,
-    /// The writer's core.
     pub writer_cpu: Option<usize>,
 }
 
-/// Where the bytes go.
+/// The destination of the bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PipeOutput {
-    /// To stdout.
     Stdout,
-    /// Into files.
     Dir {
-        /// Their folder; it must exist.
+        /// The folder, which must exist.
         dir: PathBuf,
-        /// strftime template of the names, without number and ending.
+        /// strftime template of the names, without number and extension.
         name: String,
-        /// A file gets no larger than this, bytes; `None`: there is one file.
+        /// Maximum size of a file, bytes; `None` writes one file.
         rotate_bytes: Option<u64>,
-        /// At most so many files stay, and their numbers begin anew behind the last.
+        /// Maximum number of files; the numbers restart at 0 after the last.
         keep_files: Option<u64>,
     },
 }
 
-/// The ring that suits a machine with so much memory free: 1/8 of it, 16 MiB to 1 GiB.
+/// The default size of the ring: 1/8 of the free memory, 16 MiB to 1 GiB.
 pub fn default_size_bytes(free_bytes: u64) -> usize {
     ((free_bytes / 8) as usize).clamp(16 << 20, 1 << 30) / BUFFER_BYTES * BUFFER_BYTES
 }
 
 impl PipePlan {
-    /// Whether the plan fits together; brings the size to whole buffers.
+    /// Checks the plan, and rounds the size to whole buffers.
     pub fn validate(mut self) -> Result<Self> {
         self.size_bytes = self.size_bytes.max(SIZE_BYTES_MIN).next_multiple_of(BUFFER_BYTES);
         if let PipeOutput::Dir { rotate_bytes: Some(bytes), .. } = self.output
@@ -109,51 +104,49 @@ impl PipePlan {
         Ok(self)
     }
 
-    /// Buffers of the ring.
+    /// The number of buffers in the ring.
     pub fn buffers(&self) -> usize {
         self.size_bytes / BUFFER_BYTES
     }
 }
 
-/// What can be seen of it while it runs.
+/// The state of a running pipe.
 #[derive(Debug, Default)]
 pub struct PipeGauges {
-    /// Bytes read; the reader's.
+    /// Bytes read; set by the reader.
     pub read: Gauge,
-    /// The most bytes that were read and not written; the reader's.
+    /// Maximum of the bytes read and not yet written; set by the reader.
     pub high: Gauge,
-    /// Bytes of them that are in the output; the writer's.
+    /// Bytes in the output; set by the writer.
     pub written: Gauge,
-    /// How long stdin may still say something after the stop, ns; who stops it sets it before.
-    patience_ns: Gauge,
+    /// Time for which stdin is still read after the stop, ns; set before the stop is raised.
+    grace_ns: Gauge,
 }
 
 impl PipeGauges {
-    /// Bytes that are in the ring.
-    pub fn waiting_bytes(&self) -> u64 {
-        // What was written has been read, but the two are not looked at in the same moment.
+    /// Bytes in the ring.
+    pub fn buffered_bytes(&self) -> u64 {
+        // Both gauges change meanwhile: `written` is read first, so the result is never too small.
         let written = self.written.get();
         self.read.get().saturating_sub(written)
     }
 }
 
-/// A piece of the stream, from reader to writer.
+/// A buffer with bytes of the stream, from reader to writer.
 #[derive(Debug)]
-struct Piece {
+struct FilledBuffer {
     buffer: Buffer,
-    /// Bytes in it.
+    /// Bytes used.
     len: usize,
-    /// How many of them, at its start, the piece before had at its end: those that a write of whole
-    /// blocks had left over.
-    again: usize,
+    /// Bytes at the start that repeat the end of the previous buffer: the part that did not fill a block.
+    repeated: usize,
 }
 
-/// How often a side waited for the other one, and how long.
+/// Waits of one side for the other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Stalls {
-    /// How often.
     pub count: u64,
-    /// How long in all, s.
+    /// Total time, s.
     pub seconds: f64,
 }
 
@@ -164,53 +157,52 @@ impl Stalls {
     }
 }
 
-/// What became of the bytes. `read = written + unwanted + lost`.
+/// The result of a run. `read = written + unwanted + lost`.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct PipeReport {
     /// Bytes read from stdin.
     pub read: u64,
-    /// Bytes of them in the output.
+    /// Bytes in the output.
     pub written: u64,
-    /// Bytes that nobody wanted: the reader of stdout went away.
+    /// Bytes left when the reader of stdout closed it.
     pub unwanted: u64,
     /// Bytes that could not be written.
     pub lost: u64,
-    /// From the first byte read to the last one written, s.
+    /// Time from the first byte read to the last byte written, s.
     pub seconds: f64,
     /// Bytes of the ring.
     pub size: u64,
-    /// The most bytes that were in it.
+    /// Maximum of the bytes in the ring.
     pub high: u64,
     /// The reader found the ring full.
     pub full: Stalls,
-    /// The reader found no memory that was ready, though the ring was not full.
+    /// The reader found no populated memory although the ring was not full.
     pub unready: Stalls,
-    /// The writer found it empty.
+    /// The writer found the ring empty.
     pub empty: Stalls,
     /// CPU time of the process, s.
     pub cpu_seconds: f64,
-    /// How the bytes were written: `io_uring, O_DIRECT`.
+    /// The method of writing, such as `io_uring, O_DIRECT`.
     pub writing: String,
-    /// Files in the folder.
+    /// Files written to the folder.
     pub files: u64,
-    /// What the bytes were taken for when they were cut: `pcapng`, `pcap`, `bin`.
+    /// The detected format: `pcapng`, `pcap` or `bin`.
     pub kind: Option<&'static str>,
-    /// Why it ended before stdin did.
+    /// The reason of the end, if before the end of stdin.
     pub ended_by: Option<Reason>,
-    /// What went wrong.
     pub failure: Option<String>,
-    /// What the user should know.
+    /// Warnings for the user.
     pub notes: Vec<String>,
 }
 
 impl PipeReport {
-    /// Whether every byte that was read is in the output, or nobody wanted it.
+    /// Returns whether every byte read is in the output, or its reader closed it.
     pub fn is_lossless(&self) -> bool {
         self.failure.is_none() && self.lost == 0
     }
 }
 
-/// A pipe that runs.
+/// A running pipe.
 pub struct Pipe {
     gauges: Arc<PipeGauges>,
     stop: Stop,
@@ -224,18 +216,19 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Starts it, from `stdin` to `stdout` (which is left alone when there is a folder).
+    /// Starts to copy from `stdin` to `stdout`, or to a folder; `stdout` is unused then.
     pub fn start(plan: PipePlan, stdin: OwnedFd, stdout: OwnedFd, stop: Stop) -> Result<Self> {
         let plan = plan.validate()?;
         let gauges = Arc::new(PipeGauges::default());
         let wakeup = Wakeup::new()?;
-        let outlet = open(&plan, File::from(stdout), &wakeup, &gauges)?;
+        let sink = open(&plan, File::from(stdout), &wakeup, &gauges)?;
         let (pool, lane) = start_pool(&plan, &gauges, &stop)?;
         let (outbound, inbound) = rtrb::RingBuffer::new(plan.buffers());
-        let reader = Reader::new(File::from(stdin), lane.supply, outbound, outlet.as_ref(), &gauges, &stop)?;
+        let reader = Reader::new(File::from(stdin), lane.supply, outbound, sink.as_ref(), &gauges, &stop)?;
         let back = reader.back();
-        let (size_bytes, notes, writing) = (plan.size_bytes, pool.notes(), outlet.describe());
-        let writer = Writer { inbound, home: lane.free_buffers, outlet, wakeup, back, stop: stop.clone() };
+        let (size_bytes, notes, writing) = (plan.size_bytes, pool.notes(), sink.describe());
+        let writer =
+            Writer { inbound, free_buffers: lane.free_buffers, sink, wakeup, back, stop: stop.clone() };
         let ends = Ends::of(2)?;
         let (core, end) = (plan.writer_cpu, ends.end());
         let writer = spawn("quaff-writer", &stop, core, end, move || writer.run())?;
@@ -244,39 +237,38 @@ impl Pipe {
         Ok(Self { gauges, stop, ends, pool, reader, writer, size_bytes, notes, writing })
     }
 
-    /// What can be seen from outside.
+    /// The state while it runs.
     pub fn gauges(&self) -> &Arc<PipeGauges> {
         &self.gauges
     }
 
-    /// How bytes are written: `io_uring, O_DIRECT`.
+    /// The method of writing, such as `io_uring, O_DIRECT`.
     pub fn writing(&self) -> &str {
         &self.writing
     }
 
-    /// What the user should know: memory that could not be locked.
+    /// Warnings for the user, such as memory that could not be locked.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Ends it: what stdin holds by now, or what it still says until it ends or `patience` is over, is
-    /// read, and all that was read is written.
-    pub fn end(&self, patience: Duration) {
-        self.gauges.patience_ns.set(patience.as_nanos() as u64);
+    /// Ends the run: reads what stdin holds now or, for `grace`, what still arrives, and writes all of it.
+    pub fn end(&self, grace: Duration) {
+        self.gauges.grace_ns.set(grace.as_nanos() as u64);
         self.stop.raise(Reason::Signal);
     }
 
-    /// Whether all has been written, or nothing more can be.
+    /// Returns whether reader and writer have ended.
     pub fn is_over(&self) -> bool {
         self.ends.all()
     }
 
-    /// Signalled when it is over.
-    pub fn over(&self) -> &Wakeup {
+    /// Signalled when reader and writer have ended.
+    pub fn done(&self) -> &Wakeup {
         self.ends.wakeup()
     }
 
-    /// Waits for the end, and sums up. What failed is in the report.
+    /// Waits for the end and returns the report, which includes a failure.
     pub fn finish(self) -> PipeReport {
         let mut failure = None;
         let mut note = |error: Error| {
@@ -285,7 +277,7 @@ impl Pipe {
         let read = join(self.reader).map_err(&mut note).unwrap_or_default();
         let write = join(self.writer).map_err(&mut note).unwrap_or_default();
         let ended_by = self.stop.reason();
-        // The pool's thread ends with the stop, whoever raises it.
+        // The pool's thread ends when the stop is raised.
         self.stop.raise(Reason::Duration);
         let mut notes = self.notes;
         notes.extend(self.pool.finish());
@@ -317,7 +309,12 @@ impl Pipe {
     }
 }
 
-fn open(plan: &PipePlan, stdout: File, wakeup: &Wakeup, gauges: &Arc<PipeGauges>) -> Result<Box<dyn Outlet>> {
+fn open(
+    plan: &PipePlan,
+    stdout: File,
+    wakeup: &Wakeup,
+    gauges: &Arc<PipeGauges>,
+) -> Result<Box<dyn PipeSink>> {
     let PipeOutput::Dir { dir, name, rotate_bytes, keep_files } = &plan.output else {
         return Ok(match direct::DirectFile::open(&stdout, wakeup, gauges) {
             Some(file) => Box::new(file),
@@ -345,14 +342,14 @@ fn start_pool(plan: &PipePlan, gauges: &Arc<PipeGauges>, stop: &Stop) -> Result<
         busy_cores: plan.reader_cpu.into_iter().collect(),
     };
     let gauges = gauges.clone();
-    // What the output keeps up with needs no more buffers, however much it is.
+    // Only a backlog needs more buffers.
     let arrived: Arrived = Box::new(move || gauges.high.get());
     let (pool, mut lanes) = Pool::start(pool, vec![arrived], stop.clone())?;
     let lane = lanes.pop().ok_or_else(|| Error::Defect("a pool without a lane".into()))?;
     Ok((pool, lane))
 }
 
-/// Starts a thread on its core. When it fails or dies, the other one is not to wait for it.
+/// Starts a thread on its core. If it fails or panics, it raises the stop for the other one.
 fn spawn<T: Send + 'static>(
     name: &str,
     stop: &Stop,
@@ -382,14 +379,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ring_suits_the_machine() {
+    fn the_default_ring_depends_on_free_memory() {
         assert_eq!(default_size_bytes(24 << 30), 1 << 30);
         assert_eq!(default_size_bytes(1 << 30), 128 << 20);
         assert_eq!(default_size_bytes(0), 16 << 20);
     }
 
     #[test]
-    fn a_plan_is_made_to_fit_or_refused() {
+    fn a_plan_is_rounded_or_refused() {
         let plan = |size_bytes, rotate_bytes| PipePlan {
             size_bytes,
             output: PipeOutput::Dir { dir: "/tmp".into(), name: "n".into(), rotate_bytes, keep_files: None },

@@ -1,10 +1,9 @@
-//! The reader: stdin into buffers, as much at a time as there is.
+//! The reader: fills buffers from stdin.
 //!
-//! A buffer goes to the writer when it is full, or as soon as the writer has nothing else to do; an
-//! outlet that writes whole blocks gets full ones, and what there is after a moment. So a backlog is
-//! made of full buffers, and without one no byte waits for others.
+//! A buffer goes to the writer when it is full or when the writer is idle; a sink that writes whole blocks gets full
+//! buffers, or a partial one after 0.3 s. So a backlog consists of full buffers, and without one no byte is delayed.
 
-use super::{Outlet, Piece, PipeGauges, Stalls};
+use super::{FilledBuffer, PipeGauges, PipeSink, Stalls};
 use crate::buffer_pool::Supply;
 use crate::{Error, Result};
 use nix::errno::Errno;
@@ -19,16 +18,16 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long bytes stay here at the most for an outlet that writes whole blocks, ns.
+/// Longest delay of bytes for a sink that writes whole blocks, ns.
 const FLUSH_NS: u64 = 300_000_000;
-/// How long a full ring is waited for before the stop is looked at.
-const LOOK: Duration = Duration::from_millis(250);
-/// How long memory is waited for that is being made ready, before it is looked for again.
-const READY_LOOK: Duration = Duration::from_millis(1);
-/// A pipe that gave little is left alone for a moment: who writes to it gets on with it, and is read
-/// with one call instead of many. At 4 GB/s this fills 1 MiB.
+/// Interval at which the stop is checked while the ring is full.
+const STOP_POLL: Duration = Duration::from_millis(250);
+/// Interval of polling for populated memory.
+const READY_POLL: Duration = Duration::from_millis(1);
+/// Pause after a short read from a pipe, so that its writer fills it and one read replaces many. At 4 GB/s this
+/// fills 1 MiB.
 const NAP: Duration = Duration::from_micros(200);
-/// Pipes that hold less than this would be full in a nap, bytes.
+/// Smaller pipes would be full during a pause, bytes.
 const NAP_PIPE_BYTES: usize = 512 << 10;
 
 /// The reader.
@@ -37,47 +36,47 @@ pub(super) struct Reader {
     kind: FdKind,
     pipe_bytes: usize,
     supply: Supply,
-    outbound: Producer<Piece>,
+    outbound: Producer<FilledBuffer>,
     /// Signalled for the writer.
     wakeup: Wakeup,
-    /// Signalled by the writer: a buffer has come home, or it has nothing to do.
+    /// Signalled by the writer: a buffer was returned, or the writer is idle.
     back: Wakeup,
-    /// Signalled when the run is to end.
-    alarm: Wakeup,
+    /// Signalled when the stop is raised.
+    stop_wakeup: Wakeup,
     stop: Stop,
     gauges: Arc<PipeGauges>,
-    /// What the outlet's writes are aligned to, bytes; 1 is nothing.
+    /// Alignment of the sink's writes, bytes; 1 is none.
     align: usize,
     open: Option<Open>,
-    /// Bytes that the last piece had left over, and that the next one begins with.
-    over: Vec<u8>,
-    last: Option<Last>,
+    /// The end of the last buffer that did not fill a block: the next buffer begins with it.
+    carry: Vec<u8>,
+    drain: Option<Drain>,
     tally: ReadTally,
 }
 
-/// The buffer that is being filled.
+/// The buffer being filled.
 struct Open {
     buffer: Buffer,
     len: usize,
-    again: usize,
-    /// When its first new byte came.
+    repeated: usize,
+    /// Time of its first new byte.
     since_ns: u64,
 }
 
-/// What may still be read after the stop.
-struct Last {
+/// The limits of reading after the stop.
+struct Drain {
     until_ns: u64,
     left_bytes: u64,
 }
 
-/// What the reader has counted.
+/// The counts of the reader.
 #[derive(Debug, Default)]
 pub(super) struct ReadTally {
-    /// When the first byte came.
+    /// Time of the first byte.
     pub(super) first_ns: Option<u64>,
     /// The ring was full.
     pub(super) full: Stalls,
-    /// Memory was not ready.
+    /// Memory was not populated.
     pub(super) unready: Stalls,
 }
 
@@ -85,48 +84,48 @@ impl Reader {
     pub(super) fn new(
         stdin: File,
         supply: Supply,
-        outbound: Producer<Piece>,
-        outlet: &dyn Outlet,
+        outbound: Producer<FilledBuffer>,
+        sink: &dyn PipeSink,
         gauges: &Arc<PipeGauges>,
         stop: &Stop,
     ) -> Result<Self> {
-        let alarm = Wakeup::new()?;
-        stop.wake(alarm.clone());
+        let stop_wakeup = Wakeup::new()?;
+        stop.wake(stop_wakeup.clone());
         Ok(Self {
             kind: fd_kind(&stdin),
             pipe_bytes: enlarge(&stdin),
             stdin,
             supply,
             outbound,
-            wakeup: outlet.wakeup(),
+            wakeup: sink.wakeup(),
             back: Wakeup::new()?,
-            alarm,
+            stop_wakeup,
             stop: stop.clone(),
             gauges: gauges.clone(),
-            align: outlet.align(),
+            align: sink.align(),
             open: None,
-            over: Vec::with_capacity(outlet.align()),
-            last: None,
+            carry: Vec::with_capacity(sink.align()),
+            drain: None,
             tally: ReadTally::default(),
         })
     }
 
-    /// The wakeup that the writer is to ring.
+    /// The wakeup that the writer signals.
     pub(super) fn back(&self) -> Wakeup {
         self.back.clone()
     }
 
-    /// Reads until the end of stdin, or the stop. The writer hears of the end either way.
+    /// Reads until the end of stdin or the stop, and signals the end to the writer.
     pub(super) fn run(mut self) -> Result<ReadTally> {
         let done = self.read_all();
-        self.hand_over();
+        self.pass_on();
         drop(self.outbound);
         self.wakeup.signal();
         done.map(|()| self.tally)
     }
 
     fn read_all(&mut self) -> Result<()> {
-        while self.goes_on() {
+        while self.has_more() {
             if !self.wait()? {
                 continue;
             }
@@ -141,9 +140,9 @@ impl Reader {
                 Err(Errno::EINTR | Errno::EAGAIN) => 0,
                 Err(errno) => return Err(Error::path("read from", "stdin", errno.into())),
             };
-            self.took(&mut open, bytes);
+            self.count_read(&mut open, bytes);
             self.open = Some(open);
-            self.hand_over_if_due();
+            self.pass_on_if_due();
             if self.kind == FdKind::Pipe && self.pipe_bytes >= NAP_PIPE_BYTES && bytes * 8 < self.pipe_bytes {
                 std::thread::sleep(NAP);
             }
@@ -151,10 +150,10 @@ impl Reader {
         Ok(())
     }
 
-    fn took(&mut self, open: &mut Open, bytes: usize) {
+    fn count_read(&mut self, open: &mut Open, bytes: usize) {
         let now_ns = steady_ns();
         self.tally.first_ns.get_or_insert(now_ns);
-        if open.len == open.again {
+        if open.len == open.repeated {
             open.since_ns = now_ns;
         }
         open.len += bytes;
@@ -164,78 +163,78 @@ impl Reader {
         if waiting > self.gauges.high.get() {
             self.gauges.high.set(waiting);
         }
-        if let Some(last) = &mut self.last {
-            last.left_bytes = last.left_bytes.saturating_sub(bytes as u64);
+        if let Some(drain) = &mut self.drain {
+            drain.left_bytes = drain.left_bytes.saturating_sub(bytes as u64);
         }
     }
 
-    /// Whether there may be more to read. After a signal that is what the pipe holds by then, or what
-    /// it gets while there is patience; after anything else nothing.
-    fn goes_on(&mut self) -> bool {
+    /// Returns whether to continue. After a signal the reader drains the pipe, or reads until the grace time is
+    /// over; after any other reason it stops at once.
+    fn has_more(&mut self) -> bool {
         if !self.stop.raised() {
             return true;
         }
         if self.stop.reason() != Some(Reason::Signal) {
             return false;
         }
-        let (patience_ns, now_ns) = (self.gauges.patience_ns.get(), steady_ns());
-        let last = self.last.get_or_insert_with(|| Last {
-            until_ns: now_ns + patience_ns,
+        let (grace_ns, now_ns) = (self.gauges.grace_ns.get(), steady_ns());
+        let drain = self.drain.get_or_insert_with(|| Drain {
+            until_ns: now_ns + grace_ns,
             left_bytes: match self.kind {
-                FdKind::Pipe if patience_ns > 0 => u64::MAX,
+                FdKind::Pipe if grace_ns > 0 => u64::MAX,
                 FdKind::Pipe => queued_bytes(&self.stdin) as u64,
                 _ => 0,
             },
         });
-        if last.left_bytes == u64::MAX && now_ns >= last.until_ns {
-            // What is there by now is read still, however long the output takes.
-            last.left_bytes = queued_bytes(&self.stdin) as u64;
+        if drain.left_bytes == u64::MAX && now_ns >= drain.until_ns {
+            // The bytes in the pipe now are read, however long the output takes.
+            drain.left_bytes = queued_bytes(&self.stdin) as u64;
         }
-        last.left_bytes > 0
+        drain.left_bytes > 0
     }
 
-    /// Waits for something to read; says whether there is.
+    /// Waits for input; returns whether there is any.
     fn wait(&mut self) -> Result<bool> {
         if self.kind == FdKind::File {
             return Ok(true);
         }
         let failed = |errno: Errno| Error::Os(quaff_os::Error::new("wait for stdin", errno));
-        if self.last.is_some() {
+        if self.drain.is_some() {
             let [input] = wait_readable([self.stdin.as_fd()], Some(10)).map_err(failed)?;
-            if let Some(last) = self.last.as_mut().filter(|last| !input && last.left_bytes < u64::MAX) {
-                last.left_bytes = 0;
+            if let Some(drain) = self.drain.as_mut().filter(|drain| !input && drain.left_bytes < u64::MAX) {
+                drain.left_bytes = 0;
             }
             return Ok(input);
         }
-        let held = self.open.as_ref().filter(|open| open.len > open.again).map(|open| open.since_ns);
+        let held = self.open.as_ref().filter(|open| open.len > open.repeated).map(|open| open.since_ns);
         let Some(since_ns) = held else {
-            let fds = [self.stdin.as_fd(), self.alarm.as_fd()];
+            let fds = [self.stdin.as_fd(), self.stop_wakeup.as_fd()];
             let [input, _] = wait_readable(fds, None).map_err(failed)?;
             return Ok(input);
         };
-        // Silenced first: a writer that runs dry after this look signals.
+        // Cleared first: a writer that becomes idle after this check signals again.
         self.back.clear();
-        if self.hand_over_if_due() {
+        if self.pass_on_if_due() {
             return Ok(false);
         }
         let left_ns = (since_ns + FLUSH_NS).saturating_sub(steady_ns());
-        // What is due and still here waits for the writer, who signals.
+        // Due bytes wait for the writer, which signals when it is idle.
         let wait_ms = (self.align > 1 && left_ns > 0).then_some(left_ns.div_ceil(1_000_000) as u16);
-        let fds = [self.stdin.as_fd(), self.alarm.as_fd(), self.back.as_fd()];
+        let fds = [self.stdin.as_fd(), self.stop_wakeup.as_fd(), self.back.as_fd()];
         let [input, ..] = wait_readable(fds, wait_ms).map_err(failed)?;
         Ok(input)
     }
 
-    /// The buffer to read into. `None` when the run ends before there is one.
+    /// The buffer to read into; `None` when the run ends before one is free.
     fn take_open(&mut self) -> Option<Open> {
         if self.open.is_some() {
             return self.open.take();
         }
         let mut buffer = self.take_buffer()?;
-        let again = self.over.len();
-        buffer[..again].copy_from_slice(&self.over);
-        self.over.clear();
-        Some(Open { buffer, len: again, again, since_ns: 0 })
+        let repeated = self.carry.len();
+        buffer[..repeated].copy_from_slice(&self.carry);
+        self.carry.clear();
+        Some(Open { buffer, len: repeated, repeated, since_ns: 0 })
     }
 
     fn take_buffer(&mut self) -> Option<Buffer> {
@@ -243,9 +242,9 @@ impl Reader {
             return Some(buffer);
         }
         let since_ns = steady_ns();
-        // The thread that makes memory ready signals nobody.
+        // The thread that populates memory does not signal.
         let is_full = self.supply.out() >= self.supply.count();
-        let wait = if is_full { LOOK } else { READY_LOOK };
+        let wait = if is_full { STOP_POLL } else { READY_POLL };
         let buffer = loop {
             self.back.clear();
             if let Some(buffer) = self.supply.take() {
@@ -264,9 +263,8 @@ impl Reader {
         buffer
     }
 
-    /// Hands the open buffer over when it is full, when the writer has nothing to do, or when it has
-    /// been open for long enough.
-    fn hand_over_if_due(&mut self) -> bool {
+    /// Passes the open buffer on when it is full, when the writer is idle, or when its bytes are due.
+    fn pass_on_if_due(&mut self) -> bool {
         let Some(open) = &self.open else { return false };
         let is_idle = || self.outbound.slots() == self.outbound.buffer().capacity();
         let is_due = if open.len == open.buffer.len() {
@@ -274,20 +272,20 @@ impl Reader {
         } else if self.align == 1 {
             open.len > 0 && is_idle()
         } else {
-            open.len > open.again && steady_ns() >= open.since_ns + FLUSH_NS && is_idle()
+            open.len > open.repeated && steady_ns() >= open.since_ns + FLUSH_NS && is_idle()
         };
         if is_due {
-            self.hand_over();
+            self.pass_on();
         }
         is_due
     }
 
-    fn hand_over(&mut self) {
-        let Some(open) = self.open.take_if(|open| open.len > open.again) else { return };
-        let Open { buffer, len, again, .. } = open;
-        let over = len % self.align;
-        self.over.extend_from_slice(&buffer[len - over..len]);
-        let pushed = self.outbound.push(Piece { buffer, len, again });
+    fn pass_on(&mut self) {
+        let Some(open) = self.open.take_if(|open| open.len > open.repeated) else { return };
+        let Open { buffer, len, repeated, .. } = open;
+        let rest = len % self.align;
+        self.carry.extend_from_slice(&buffer[len - rest..len]);
+        let pushed = self.outbound.push(FilledBuffer { buffer, len, repeated });
         assert!(pushed.is_ok(), "the ring has a place for every buffer");
         self.wakeup.signal();
     }

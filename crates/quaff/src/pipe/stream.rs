@@ -1,7 +1,7 @@
-//! stdout as it comes: a pipe, a device, a terminal, a file that cannot be written directly. One
-//! write(2) after another; a pipe is enlarged.
+//! stdout as a stream: a pipe, a device, a terminal, or a file that does not support direct writes. Writes by
+//! write(2), and enlarges a pipe.
 
-use super::{Outlet, Piece, PipeGauges};
+use super::{FilledBuffer, PipeGauges, PipeSink};
 use crate::{Error, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use quaff_os::mem::Buffer;
@@ -12,19 +12,19 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// An output that only goes forward.
+/// A sequential output.
 pub(super) struct Stream {
     out: File,
     kind: FdKind,
     wakeup: Wakeup,
-    home: Option<Buffer>,
+    free_buffer: Option<Buffer>,
     gauges: Arc<PipeGauges>,
 }
 
 impl Stream {
     pub(super) fn new(out: File, wakeup: Wakeup, gauges: Arc<PipeGauges>) -> Self {
         enlarge(&out);
-        Self { kind: fd_kind(&out), out, wakeup, home: None, gauges }
+        Self { kind: fd_kind(&out), out, wakeup, free_buffer: None, gauges }
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -32,7 +32,7 @@ impl Stream {
             match self.out.write(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Somebody has made the descriptor non-blocking.
+                // Another process has made the descriptor non-blocking.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     let mut fds = [PollFd::new(self.out.as_fd(), PollFlags::POLLOUT)];
                     poll(&mut fds, PollTimeout::from(250u8))?;
@@ -43,21 +43,21 @@ impl Stream {
     }
 }
 
-impl Outlet for Stream {
-    fn put(&mut self, piece: Piece) -> Result<()> {
-        let mut at = piece.again;
-        while at < piece.len {
-            let bytes = self.write(&piece.buffer[at..piece.len]);
+impl PipeSink for Stream {
+    fn put(&mut self, filled: FilledBuffer) -> Result<()> {
+        let mut at = filled.repeated;
+        while at < filled.len {
+            let bytes = self.write(&filled.buffer[at..filled.len]);
             let bytes = bytes.map_err(|errno| Error::path("write to", "stdout", errno))?;
             at += bytes;
             self.gauges.written.set(self.gauges.written.get() + bytes as u64);
         }
-        self.home = Some(piece.buffer);
+        self.free_buffer = Some(filled.buffer);
         Ok(())
     }
 
     fn reap(&mut self) -> Result<Option<Buffer>> {
-        Ok(self.home.take())
+        Ok(self.free_buffer.take())
     }
 
     fn idle(&mut self) -> Result<bool> {

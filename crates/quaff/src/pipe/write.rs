@@ -1,6 +1,6 @@
-//! The writer: takes pieces in order, gives them to the outlet, and sends buffers home.
+//! The writer: passes filled buffers to the sink in order, and returns free ones to the reader.
 
-use super::{Piece, Stalls};
+use super::{FilledBuffer, Stalls};
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
 use quaff_os::mem::Buffer;
@@ -10,27 +10,27 @@ use rtrb::{Consumer, Producer};
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// How often an outlet is asked whether anybody still reads, and given time for what is due.
-const LOOK: Duration = Duration::from_millis(200);
+/// Interval at which an idle sink flushes and checks for its reader.
+const IDLE: Duration = Duration::from_millis(200);
 
-/// Where bytes go. It counts in the gauges what has reached the output.
-pub(super) trait Outlet: Send {
-    /// Takes a piece; its buffer comes back by [`Outlet::reap`].
-    fn put(&mut self, piece: Piece) -> Result<()>;
+/// The destination of the bytes. It sets the gauge of written bytes.
+pub(super) trait PipeSink: Send {
+    /// Writes a buffer, which [`PipeSink::reap`] returns later.
+    fn put(&mut self, filled: FilledBuffer) -> Result<()>;
 
-    /// A buffer that is free again.
+    /// A buffer that is free again, if any.
     fn reap(&mut self) -> Result<Option<Buffer>>;
 
-    /// Does what is due when nothing comes. `false` when nobody reads what we write.
+    /// Flushes when no bytes arrive. `false` when the reader of the output has closed it.
     fn idle(&mut self) -> Result<bool>;
 
     /// Ends the output.
     fn finish(&mut self) -> Result<()>;
 
-    /// After a failure: leaves what has been written in order.
-    fn give_up(&mut self) {}
+    /// After a failure: discards pending writes and leaves the output consistent.
+    fn abandon(&mut self) {}
 
-    /// What writes are aligned to, bytes: pieces of other lengths are repeated from there on.
+    /// Alignment of writes, bytes: the rest of a buffer is repeated in the next one.
     fn align(&self) -> usize {
         1
     }
@@ -38,20 +38,20 @@ pub(super) trait Outlet: Send {
     /// The wakeup that it signals, or has signalled, when there is something to do.
     fn wakeup(&self) -> Wakeup;
 
-    /// How it writes, in words.
+    /// The method of writing, for the report.
     fn describe(&self) -> String;
 
-    /// Files in a folder.
+    /// Files written to a folder.
     fn files(&self) -> u64 {
         0
     }
 
-    /// What the bytes were taken for.
+    /// The detected format.
     fn kind(&self) -> Option<&'static str> {
         None
     }
 
-    /// What the user should know in the end.
+    /// A warning for the user, at the end.
     fn note(&self) -> Option<String> {
         None
     }
@@ -59,9 +59,9 @@ pub(super) trait Outlet: Send {
 
 /// The writer.
 pub(super) struct Writer {
-    pub(super) inbound: Consumer<Piece>,
-    pub(super) home: Producer<Buffer>,
-    pub(super) outlet: Box<dyn Outlet>,
+    pub(super) inbound: Consumer<FilledBuffer>,
+    pub(super) free_buffers: Producer<Buffer>,
+    pub(super) sink: Box<dyn PipeSink>,
     /// Signalled by the reader and by the disk.
     pub(super) wakeup: Wakeup,
     /// Signalled for the reader.
@@ -69,32 +69,32 @@ pub(super) struct Writer {
     pub(super) stop: Stop,
 }
 
-/// What the writer has counted.
+/// The counts of the writer.
 #[derive(Debug, Default)]
 pub(super) struct WriteTally {
-    /// When the last byte was written.
+    /// Time of the last write.
     pub(super) last_ns: u64,
     /// The ring was empty.
     pub(super) empty: Stalls,
-    /// Files in a folder.
+    /// Files written to a folder.
     pub(super) files: u64,
-    /// What the bytes were taken for.
+    /// The detected format.
     pub(super) kind: Option<&'static str>,
-    /// The reader of the output went away, whatever ended the run first.
+    /// The reader of the output closed it, whatever ended the run first.
     pub(super) is_closed: bool,
-    /// What the user should know.
+    /// A warning for the user.
     pub(super) note: Option<String>,
 }
 
 impl Writer {
-    /// Writes until the reader has ended and all is written, or until nobody reads it.
+    /// Writes until the reader has ended and all is written, or until the output is closed.
     pub(super) fn run(mut self) -> Result<WriteTally> {
         let mut tally = WriteTally::default();
-        let done = self.write_all(&mut tally).and_then(|()| self.outlet.finish());
+        let done = self.write_all(&mut tally).and_then(|()| self.sink.finish());
         tally.last_ns = steady_ns();
-        tally.files = self.outlet.files();
-        tally.kind = self.outlet.kind();
-        tally.note = self.outlet.note();
+        tally.files = self.sink.files();
+        tally.kind = self.sink.kind();
+        tally.note = self.sink.note();
         match done {
             Ok(()) => Ok(tally),
             Err(Error::File(quaff_file::Error::Path { errno, .. }))
@@ -105,19 +105,19 @@ impl Writer {
                 Ok(tally)
             }
             Err(error) => {
-                self.outlet.give_up();
+                self.sink.abandon();
                 Err(error)
             }
         }
     }
 
     fn write_all(&mut self, tally: &mut WriteTally) -> Result<()> {
-        // The first byte is waited for by design; from then on waiting is a stall.
+        // Waiting counts as a stall only after the first byte.
         let mut dry_since_ns = None;
         let mut has_begun = false;
         loop {
-            self.bring_home()?;
-            if let Ok(piece) = self.inbound.pop() {
+            self.return_buffers()?;
+            if let Ok(filled) = self.inbound.pop() {
                 if let Some(since_ns) = dry_since_ns.take() {
                     tally.empty.add(since_ns);
                 }
@@ -125,33 +125,33 @@ impl Writer {
                 if self.inbound.is_empty() {
                     self.back.signal();
                 }
-                self.outlet.put(piece)?;
+                self.sink.put(filled)?;
                 continue;
             }
             if self.inbound.is_abandoned() {
-                // The last piece may have come between the two looks.
+                // The last buffer may have arrived between the two checks.
                 if self.inbound.is_empty() {
-                    return self.bring_home();
+                    return self.return_buffers();
                 }
                 continue;
             }
             if has_begun {
                 dry_since_ns.get_or_insert_with(steady_ns);
             }
-            if !self.wakeup.wait(LOOK)? && !self.outlet.idle()? {
+            if !self.wakeup.wait(IDLE)? && !self.sink.idle()? {
                 return Err(Error::path("write to", "stdout", ErrorKind::BrokenPipe.into()));
             }
         }
     }
 
-    fn bring_home(&mut self) -> Result<()> {
-        let mut has_come = false;
-        while let Some(buffer) = self.outlet.reap()? {
-            let pushed = self.home.push(buffer);
-            assert!(pushed.is_ok(), "the way home has a place for every buffer");
-            has_come = true;
+    fn return_buffers(&mut self) -> Result<()> {
+        let mut any = false;
+        while let Some(buffer) = self.sink.reap()? {
+            let pushed = self.free_buffers.push(buffer);
+            assert!(pushed.is_ok(), "the return ring has a place for every buffer");
+            any = true;
         }
-        if has_come {
+        if any {
             self.back.signal();
         }
         Ok(())

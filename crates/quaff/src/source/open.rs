@@ -7,8 +7,8 @@
 use super::Source;
 use super::afpacket::{AfPacket, Opening};
 use super::files::Files;
+use crate::filter::{FilterPlace, FrameFilter, KernelFilter, kernel_filter};
 use crate::gauge::LaneGauges;
-use crate::inner::{InnerFilter, KernelFilter, Place, kernel_filter};
 use crate::plan::{CapturePlan, InterfacePlan, RETIRE_MS, ReadPlan};
 use crate::{Error, Result};
 use quaff_file::interfaces::Interfaces;
@@ -33,8 +33,8 @@ pub struct Sources {
     /// Start of the capture: now, or the time of the first packet of the files; ns since 1970.
     pub start_ns: u64,
     /// `filter`, where no kernel runs it.
-    pub(crate) filter: Option<InnerFilter>,
-    pub(crate) inner: Option<InnerFilter>,
+    pub(crate) filter: Option<FrameFilter>,
+    pub(crate) inner: Option<FrameFilter>,
     /// True if all packets are there already, so that no reader waits for the output.
     pub is_at_once: bool,
     /// Notes for the user: offloads that change frames, gaps that a filter hides.
@@ -77,14 +77,14 @@ impl Sources {
     }
 
     /// The user-space filters, for their notes at the end.
-    pub(crate) fn filters(&self) -> Vec<InnerFilter> {
+    pub(crate) fn filters(&self) -> Vec<FrameFilter> {
         self.filter.iter().chain(&self.inner).cloned().collect()
     }
 }
 
 fn find_interfaces(plan: &CapturePlan, stop: &Stop) -> Result<Sources> {
     let links = plan.interfaces.iter().map(find_link).collect::<Result<Vec<_>>>()?;
-    let inner = plan.inner.as_ref().map(|inner| InnerFilter::new(&inner.expression)).transpose()?;
+    let inner = plan.inner.as_ref().map(|inner| FrameFilter::new(&inner.expression)).transpose()?;
     let filter = |link: &Link| kernel_filter(plan, &link.name, kind_of(link), inner.as_ref());
     let filters = links.iter().map(filter).collect::<Result<Vec<_>>>()?;
     let mut notes: Vec<_> = filters.iter().find_map(gap_note).into_iter().collect();
@@ -128,7 +128,7 @@ fn live_lane(
         core: interface.cpu,
         real_time: plan.real_time,
         is_urgent: true,
-        hides_gaps: filter.inner.as_ref().is_some_and(Place::hides_gaps),
+        hides_gaps: filter.inner.as_ref().is_some_and(FilterPlace::hides_gaps),
         gauges,
     }
 }
@@ -140,8 +140,8 @@ fn open_files(
     format: Format,
     stop: &Stop,
 ) -> Result<Sources> {
-    let filter = plan.filter.as_deref().map(InnerFilter::new).transpose()?;
-    let inner = plan.inner.as_ref().map(|inner| InnerFilter::new(&inner.expression)).transpose()?;
+    let filter = plan.filter.as_deref().map(FrameFilter::new).transpose()?;
+    let inner = plan.inner.as_ref().map(|inner| FrameFilter::new(&inner.expression)).transpose()?;
     outputs.iter().try_for_each(|output| refuse_own_output(read, output))?;
     refuse_followed_pipe(read)?;
     let (gauges, interfaces) = (Arc::<LaneGauges>::default(), Interfaces::default());
@@ -229,7 +229,7 @@ pub(crate) fn kind_of(link: &Link) -> linktype::LinkType {
 }
 
 fn gap_note(filter: &KernelFilter) -> Option<String> {
-    let is_hidden = filter.inner.as_ref().is_some_and(Place::hides_gaps);
+    let is_hidden = filter.inner.as_ref().is_some_and(FilterPlace::hides_gaps);
     is_hidden.then(|| {
         "gaps in ERSPAN sequence numbers are not counted, because the kernel filters packets; `inner-user` counts them"
             .to_owned()

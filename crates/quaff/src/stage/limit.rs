@@ -1,4 +1,4 @@
-//! `--count`: exactly so many packets, over all lanes, then stop.
+//! Stops after an exact number of packets over all lanes.
 
 use super::Stage;
 use crate::batch::Batch;
@@ -7,7 +7,7 @@ use quaff_os::stop::{Reason, Stop};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many packets all lanes together may still keep.
+/// The number of packets that all lanes together may still keep.
 #[derive(Debug)]
 pub struct Quota {
     left: AtomicU64,
@@ -19,10 +19,9 @@ impl Quota {
         Arc::new(Self { left: AtomicU64::new(count) })
     }
 
-    /// Takes up to `want`; returns what was got, and whether nothing is left.
+    /// Takes up to `want`; returns the number taken, and whether the quota is used up.
     fn take(&self, want: u64) -> (u64, bool) {
-        // Written and read by all lanes. Only the number itself is shared, nothing is published
-        // through it: Relaxed.
+        // Written and read by all lanes. Relaxed: the number publishes no other data.
         let (order, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
         let before = self.left.try_update(order, fetch, |left| Some(left.saturating_sub(want)));
         let before = before.unwrap_or(0);
@@ -30,7 +29,7 @@ impl Quota {
     }
 }
 
-/// Lets packets pass while the quota lasts, and raises the stop when it is used up.
+/// Passes packets while the quota lasts, and ends the run when it is used up.
 #[derive(Debug)]
 pub struct Limit {
     quota: Arc<Quota>,
@@ -38,7 +37,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// A limit that shares `quota` with those of other lanes.
+    /// A limit that shares `quota` with other lanes.
     pub fn new(quota: Arc<Quota>, stop: Stop) -> Self {
         Self { quota, stop }
     }

@@ -1,15 +1,14 @@
-//! Stages: what happens to a batch between the source and the packer. A stage cannot fail; it
-//! counts what it removes.
+//! Stages: the steps of a lane between source and output. A stage cannot fail, and counts what it removes.
 
 mod decap;
-mod inner;
+mod filter;
 mod limit;
 mod load;
 mod slice;
 pub mod split;
 
 pub use decap::Decap;
-pub use inner::Inner;
+pub use filter::Filter;
 pub use limit::{Limit, Quota};
 pub use load::Load;
 pub use slice::Slice;
@@ -21,17 +20,17 @@ use quaff_file::tally::Counts;
 
 /// One step of a lane. Called per batch, never per packet.
 pub trait Stage: Send {
-    /// Edits the descriptors; counts what it takes out.
+    /// Edits the descriptors, and counts the frames that it removes.
     fn pass(&mut self, batch: &mut Batch<'_>, removed: &mut Removed);
 
-    /// Whether frames wait in it for others; then it is also called when nothing comes.
+    /// Returns whether it holds frames back; then it is also called when no frames arrive.
     fn is_holding(&self) -> bool {
         false
     }
 
-    /// Brings its share of a lane's counts up to date.
+    /// Updates its part of a lane's counts.
     fn count(&self, _counts: &mut Counts) {}
 
-    /// Says at the end what it has to say.
+    /// Adds its results to the tally at the end of the run.
     fn sum_up(&mut self, _tally: &mut LaneTally) {}
 }

@@ -1,10 +1,10 @@
-//! `-s`: keep only the beginning of each frame.
+//! Truncates frames to a snaplen.
 
 use super::Stage;
 use crate::batch::Batch;
 use crate::tally::Removed;
 
-/// Lowers `keep` to a snaplen.
+/// The stage that limits `keep` to a snaplen.
 #[derive(Debug)]
 pub struct Slice {
     /// Bytes to keep of each frame.

@@ -31,7 +31,7 @@ const LOOK_AT_MOST: Duration = Duration::from_millis(20);
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = args.plan()?.validate()?;
     if args.dry_run {
-        report::explain(&plan, &quaff::inner::explain(&plan)?);
+        report::explain(&plan, &quaff::filter::explain(&plan)?);
         return Ok(Exit::Done);
     }
     let Some(ledger) = capture(&args, &plan)? else { return Ok(Exit::Failed) };

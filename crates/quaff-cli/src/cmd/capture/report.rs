@@ -3,8 +3,8 @@
 use crate::exit::Exit;
 use crate::show;
 use quaff::capture::Status;
+use quaff::filter::FilterPlace;
 use quaff::gauge::LaneGauges;
-use quaff::inner::Place;
 use quaff::plan::{CapturePlan, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
 use quaff::tally::{DecapTally, InputTally, Ledger};
 use quaff_file::write::plan::Output;
@@ -340,7 +340,7 @@ pub(crate) fn exit(ledger: &Ledger) -> Exit {
 }
 
 /// Prints the plan, where inner frames are looked at, and what it can stand.
-pub(super) fn explain(plan: &CapturePlan, inner: &[(String, Place)]) {
+pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
     let lanes: Vec<_> = plan
         .interfaces
         .iter()
@@ -391,7 +391,7 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, Place)]) {
     }
 }
 
-fn explain_tunnels(plan: &CapturePlan, inner: &[(String, Place)]) {
+fn explain_tunnels(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
     if let Some(decap) = &plan.decap {
         let rest = if decap.only { "other packets are dropped" } else { "other packets pass unchanged" };
         println!("tunnels    {} removed, at most {} nested; {rest}", decap.kinds, decap.depth);

@@ -1,69 +1,68 @@
-//! Outer datagrams that came in fragments: a mirrored frame of 1514 bytes does not fit 1500.
+//! Reassembly of fragmented outer datagrams: a mirrored frame of 1514 bytes does not fit an MTU of 1500.
 //!
-//! Fragments are held back until their datagram is whole; then it is looked at in their place. What
-//! never becomes whole, or turns out to be no tunnel, goes on as it came. Both memory and time are
-//! bounded: the oldest datagram gives way.
+//! Fragments are held back until their datagram is complete, which then replaces them. Fragments of an incomplete
+//! datagram, or of one without a tunnel, pass unchanged. Memory and time are bounded: the oldest datagram is
+//! released first.
 
 use crate::batch::Frame;
 use quaff_wire::tunnel::{FragmentKey, TunnelFragment};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-/// How long the rest of a datagram may take, ns. Switches send fragments back to back, and what was
-/// sent back to back may be 2 x 50 ms apart in the kernel's blocks. A fast sender begins its 65,536
-/// numbers anew soon after.
-const PATIENCE_NS: u64 = 200_000_000;
-/// The most that is held back.
+/// Reassembly timeout, ns. Switches send fragments back to back, which the kernel's blocks may deliver 2 x 50 ms
+/// apart. A fast sender reuses its 65,536 IDs soon after.
+const TIMEOUT_NS: u64 = 200_000_000;
+/// Maximum of the bytes held back.
 const HELD_BYTES_MAX: usize = 16 << 20;
 /// The largest payload of a datagram.
 const PAYLOAD_BYTES_MAX: u32 = 65_535;
 
-/// What the fragments of a datagram have in common, on the same interface and in the same VLAN.
+/// The key of a datagram: its fragment key, interface and VLAN tag.
 type Key = (FragmentKey, u16, (u16, u16));
 
-/// Datagrams that are not whole.
+/// Incomplete datagrams.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     open: HashMap<Key, Datagram>,
-    /// Those that came first are in front. One may be gone, or be another of the same key.
+    /// Datagrams by arrival, oldest first. An entry may be stale: removed, or replaced under the same key.
     order: VecDeque<(Key, u64)>,
     held_bytes: usize,
 }
 
-/// Fragments that belong together.
+/// The fragments of one datagram.
 #[derive(Debug, Default)]
 pub(super) struct Datagram {
-    /// When its first fragment came, ns since 1970.
+    /// Time of the first fragment received, ns since 1970.
     since_ns: u64,
-    pieces: Vec<Piece>,
-    /// Their frames, one behind the other.
+    fragments: Vec<HeldFragment>,
+    /// The bytes of their frames, concatenated.
     bytes: Vec<u8>,
-    /// Bytes of payload that have come, and that there are, once the last fragment has told.
+    /// Bytes of payload received, and in total once the last fragment is known.
     have: u32,
     total: Option<u32>,
-    /// Its first fragment shows that it is no tunnel: the others pass.
+    /// The first fragment has no tunnel: the others pass.
     is_plain: bool,
 }
 
-/// One fragment, and its frame.
+/// One fragment and its frame.
 #[derive(Debug)]
-struct Piece {
+struct HeldFragment {
     frame: Frame,
     fragment: TunnelFragment,
     at: usize,
 }
 
-/// What became of a fragment.
+/// The result for a fragment.
 pub(super) enum Taken {
-    /// It waits for others.
+    /// The fragment is held back.
     Held,
-    /// It cannot be used: it is cut, or a copy of another.
+    /// The fragment cannot be used: it is truncated or a duplicate.
     Refused,
-    /// It does not fit those that were held, which will never become whole; it waits itself.
-    Instead(Datagram),
-    /// It is no tunnel's, and so are those that were held.
+    /// The fragment overlaps the held ones, which are returned; it is held back instead.
+    Replaced(Datagram),
+    /// The datagram has no tunnel; the held fragments are returned.
     Plain(Datagram),
-    /// It was the last that its datagram lacked.
+    /// The fragment completes its datagram.
     Whole(Datagram),
 }
 
@@ -72,7 +71,7 @@ impl Fragments {
         self.open.is_empty()
     }
 
-    /// Takes a fragment, which lies in `bytes`.
+    /// Accepts a fragment, whose frame is `bytes`.
     pub(super) fn take(&mut self, frame: &Frame, bytes: &[u8], fragment: &TunnelFragment) -> Taken {
         if !is_usable(fragment) && !fragment.plain {
             return Taken::Refused;
@@ -80,10 +79,10 @@ impl Fragments {
         let key = (fragment.key, frame.interface, (frame.tpid, frame.tci));
         let datagram = self.open.entry(key).or_default();
         if datagram.is_plain && fragment.offset == 0 && !fragment.plain {
-            // Another datagram begins, under the number of one that was no tunnel.
+            // Another datagram begins under the ID of one without a tunnel.
             *datagram = Datagram::default();
         }
-        if datagram.pieces.is_empty() && !datagram.is_plain {
+        if datagram.fragments.is_empty() && !datagram.is_plain {
             datagram.since_ns = frame.time_ns;
             self.order.push_back((key, frame.time_ns));
         }
@@ -98,9 +97,9 @@ impl Fragments {
         }
         if !datagram.fits(fragment) {
             let held = self.remove(key).unwrap_or_default();
-            // Alone it is never whole: it has others before it, or behind it.
+            // A single fragment is never complete, so this call does not recurse again.
             self.take(frame, bytes, fragment);
-            return Taken::Instead(held);
+            return Taken::Replaced(held);
         }
         datagram.add(*frame, bytes, *fragment);
         self.held_bytes += bytes.len();
@@ -110,12 +109,12 @@ impl Fragments {
         self.remove(key).map_or(Taken::Refused, Taken::Whole)
     }
 
-    /// A datagram that has waited too long, or has to make room.
+    /// Removes a datagram that has timed out, or exceeds the memory limit.
     pub(super) fn take_expired(&mut self, now_ns: u64, is_last: bool) -> Option<Datagram> {
         while let Some((key, since_ns)) = self.order.front().copied() {
             let is_there = self.open.get(&key).is_some_and(|datagram| datagram.since_ns == since_ns);
-            // A time far ahead is a clock that was set back, or a damaged one.
-            let is_late = now_ns.abs_diff(since_ns) > PATIENCE_NS;
+            // A time far ahead: the clock was set back, or the time stamp is damaged.
+            let is_late = now_ns.abs_diff(since_ns) > TIMEOUT_NS;
             if is_there && !(is_late || is_last || self.held_bytes > HELD_BYTES_MAX) {
                 return None;
             }
@@ -134,7 +133,7 @@ impl Fragments {
     }
 }
 
-/// Only a whole fragment is of use, and only the last one may have a length that is no multiple of 8.
+/// Returns whether a fragment is complete, and its length a multiple of 8 unless it is the last one.
 fn is_usable(fragment: &TunnelFragment) -> bool {
     let is_there = fragment.len > 0 && fragment.len == fragment.wire_len;
     let fits = fragment.offset + fragment.len <= PAYLOAD_BYTES_MAX;
@@ -142,26 +141,27 @@ fn is_usable(fragment: &TunnelFragment) -> bool {
 }
 
 impl Datagram {
-    /// How many fragments it has.
+    /// The number of fragments.
     pub(super) fn count(&self) -> u64 {
-        self.pieces.len() as u64
+        self.fragments.len() as u64
     }
 
-    /// Whether the very same fragment is there.
+    /// Returns whether an identical fragment is held.
     fn has(&self, new: &TunnelFragment, bytes: &[u8]) -> bool {
-        self.pieces.iter().any(|piece| {
-            let there = self.bytes.get(piece.at..piece.at + piece.frame.len as usize);
-            piece.fragment.offset == new.offset && there == Some(bytes)
+        self.fragments.iter().any(|held| {
+            let there = self.bytes.get(held.at..held.at + held.frame.len as usize);
+            held.fragment.offset == new.offset && there == Some(bytes)
         })
     }
 
-    /// Whether a fragment lies beside those that are there, and within the end.
+    /// Returns whether a fragment does not overlap the others or exceed the end.
     fn fits(&self, new: &TunnelFragment) -> bool {
         let end = |fragment: &TunnelFragment| fragment.offset + fragment.len;
-        let is_free = |piece: &Piece| end(&piece.fragment) <= new.offset || end(new) <= piece.fragment.offset;
-        let is_inside = |piece: &Piece| new.more || end(&piece.fragment) <= end(new);
+        let is_free =
+            |held: &HeldFragment| end(&held.fragment) <= new.offset || end(new) <= held.fragment.offset;
+        let is_inside = |held: &HeldFragment| new.more || end(&held.fragment) <= end(new);
         self.total.is_none_or(|total| new.more && end(new) <= total)
-            && self.pieces.iter().all(|piece| is_free(piece) && is_inside(piece))
+            && self.fragments.iter().all(|held| is_free(held) && is_inside(held))
     }
 
     fn add(&mut self, frame: Frame, bytes: &[u8], fragment: TunnelFragment) {
@@ -169,7 +169,7 @@ impl Datagram {
         if !fragment.more {
             self.total = Some(fragment.offset + fragment.len);
         }
-        self.pieces.push(Piece { frame, fragment, at: self.bytes.len() });
+        self.fragments.push(HeldFragment { frame, fragment, at: self.bytes.len() });
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -177,16 +177,16 @@ impl Datagram {
         self.total == Some(self.have)
     }
 
-    /// Puts its payload behind `scratch`, and describes it as a frame. Its time is that of the fragment
-    /// that made it whole. Also says what it carries, and who sent it.
+    /// Appends the payload to `scratch` and returns its frame, with the time of the fragment that completed it, its IP
+    /// protocol and its source address.
     pub(super) fn lay_out(&mut self, scratch: &mut Vec<u8>) -> Option<(Frame, u8, IpAddr)> {
-        let last = self.pieces.last()?.frame;
-        self.pieces.sort_by_key(|piece| piece.fragment.offset);
-        let first = self.pieces.first()?;
+        let last = self.fragments.last()?.frame;
+        self.fragments.sort_by_key(|held| held.fragment.offset);
+        let first = self.fragments.first()?;
         let start = scratch.len() as u32;
-        for piece in &self.pieces {
-            let from = piece.at + piece.fragment.start as usize;
-            scratch.extend_from_slice(&self.bytes[from..from + piece.fragment.len as usize]);
+        for held in &self.fragments {
+            let from = held.at + held.fragment.start as usize;
+            scratch.extend_from_slice(&self.bytes[from..from + held.fragment.len as usize]);
         }
         let flags = first.frame.flags | Frame::SCRATCH;
         let frame =
@@ -194,14 +194,14 @@ impl Datagram {
         Some((frame, first.fragment.protocol, first.fragment.key.source))
     }
 
-    /// Puts the frames of the fragments behind `scratch`, as they came.
-    pub(super) fn give_back(&self, scratch: &mut Vec<u8>) -> impl Iterator<Item = Frame> + use<'_> {
+    /// Appends the original frames of the fragments to `scratch` and returns their descriptors.
+    pub(super) fn restore(&self, scratch: &mut Vec<u8>) -> impl Iterator<Item = Frame> + use<'_> {
         let start = scratch.len() as u32;
         scratch.extend_from_slice(&self.bytes);
-        self.pieces.iter().map(move |piece| Frame {
-            start: start + piece.at as u32,
-            flags: piece.frame.flags | Frame::SCRATCH,
-            ..piece.frame
+        self.fragments.iter().map(move |held| Frame {
+            start: start + held.at as u32,
+            flags: held.frame.flags | Frame::SCRATCH,
+            ..held.frame
         })
     }
 }

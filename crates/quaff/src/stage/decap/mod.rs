@@ -1,14 +1,14 @@
-//! `--decap`: takes tunnels off. The frame inside is all that is left of a packet.
+//! Decapsulation: replaces a tunnel packet by the frame inside it.
 //!
-//! A frame is found by moving `start` and `len`; nothing is copied, but for datagrams that came in
-//! fragments. What is no tunnel, or is one that makes no sense, passes as it is.
+//! The inner frame is described by another `start` and `len`; only fragmented datagrams are copied. Packets without a
+//! tunnel, or with a damaged one, pass unchanged.
 //!
-//! | room | what it does |
+//! | module | task |
 //! |---|---|
 //! | [`sessions`] | each (sender, session) is an interface of the file |
-//! | [`sequence`] | what its numbers say was lost before it reached us |
-//! | [`clock`] | the switch's own time |
-//! | [`fragments`] | puts outer datagrams together |
+//! | [`sequence`] | counts packets lost before capture, by sequence numbers |
+//! | [`clock`] | the time stamps of the switch |
+//! | [`fragments`] | reassembles outer datagrams |
 
 mod clock;
 mod fragments;
@@ -29,22 +29,22 @@ use quaff_wire::tunnel::{Damage, Direction, ErspanTime, Inner, Outcome, Upper, s
 use sessions::{Entry, Sessions};
 use std::sync::Arc;
 
-/// Takes tunnels off the frames of a lane.
+/// The decapsulation stage of a lane.
 #[derive(Debug)]
 pub struct Decap {
     plan: DecapPlan,
-    /// The one link type that the output can hold; `None` is any.
+    /// The only link type of the output format; `None` for any.
     linktype: Option<u16>,
-    /// Whether every packet of a session gets here, so that a gap in its numbers means something.
+    /// Every packet of a session arrives here, so a gap in its numbers is a loss.
     has_all: bool,
-    /// Link types of the interfaces that the source speaks of, by number.
+    /// Link types of the source's interfaces, by number.
     outer: Vec<u16>,
     interfaces: Interfaces,
     sessions: Sessions,
     fragments: Fragments,
     gauges: Arc<LaneGauges>,
-    /// The batch as it came.
-    came: Vec<Frame>,
+    /// The frames of the batch before decapsulation.
+    arrived: Vec<Frame>,
     stripped: u64,
     control: u64,
     incomplete: u64,
@@ -52,7 +52,7 @@ pub struct Decap {
 }
 
 impl Decap {
-    /// A stage whose sessions become interfaces among `interfaces`.
+    /// A stage that adds its sessions to `interfaces`.
     pub fn new(plan: &DecapPlan, format: Format, interfaces: Interfaces, gauges: Arc<LaneGauges>) -> Self {
         let first = interfaces.get(0).map_or(1, |interface| interface.linktype);
         Self {
@@ -64,7 +64,7 @@ impl Decap {
             interfaces,
             fragments: Fragments::default(),
             gauges,
-            came: Vec::new(),
+            arrived: Vec::new(),
             stripped: 0,
             control: 0,
             incomplete: 0,
@@ -72,7 +72,7 @@ impl Decap {
         }
     }
 
-    /// Does not look for gaps in sequence numbers: the kernel keeps packets out.
+    /// Disables the detection of gaps in sequence numbers, because the kernel's filter rejects packets.
     #[must_use]
     pub fn without_gaps(mut self) -> Self {
         self.has_all = false;
@@ -88,25 +88,25 @@ impl Decap {
         self.outer[at]
     }
 
-    fn look(&mut self, frame: &Frame, memory: Memory<'_>) -> Outcome {
+    fn inspect(&mut self, frame: &Frame, memory: Memory<'_>) -> Outcome {
         let linktype = self.outer_linktype(frame.interface);
         strip(memory.of(frame), frame.wire_len, linktype, self.plan.kinds, self.plan.depth)
     }
 
-    /// Takes the tunnels off one frame. It goes on in `batch`, or waits, or is counted.
+    /// Decapsulates one frame: adds the result to `batch`, holds it back as a fragment, or counts it as removed.
     fn take(&mut self, frame: Frame, batch: &mut Batch<'_>, removed: &mut Removed) {
-        match self.look(&frame, batch.memory()) {
+        match self.inspect(&frame, batch.memory()) {
             Outcome::Inner(inner) => self.pass_inner(frame, &inner, batch, removed),
             Outcome::Fragment(fragment) => {
                 match self.fragments.take(&frame, batch.memory().of(&frame), &fragment) {
                     Taken::Held => {}
                     Taken::Refused => self.pass_outer(frame, batch, removed),
-                    Taken::Instead(held) => {
+                    Taken::Replaced(held) => {
                         self.incomplete += held.count();
-                        self.give_back(&held, batch, removed);
+                        self.restore(&held, batch, removed);
                     }
                     Taken::Plain(held) => {
-                        self.give_back(&held, batch, removed);
+                        self.restore(&held, batch, removed);
                         self.pass_outer(frame, batch, removed);
                     }
                     Taken::Whole(datagram) => self.take_whole(datagram, batch, removed),
@@ -145,11 +145,11 @@ impl Decap {
             }
         }
         batch.scratch.truncate(mark);
-        self.give_back(&datagram, batch, removed);
+        self.restore(&datagram, batch, removed);
     }
 
-    fn give_back(&mut self, datagram: &Datagram, batch: &mut Batch<'_>, removed: &mut Removed) {
-        for frame in datagram.give_back(batch.scratch) {
+    fn restore(&mut self, datagram: &Datagram, batch: &mut Batch<'_>, removed: &mut Removed) {
+        for frame in datagram.restore(batch.scratch) {
             self.pass_outer(frame, batch, removed);
         }
     }
@@ -157,11 +157,11 @@ impl Decap {
     fn expire(&mut self, batch: &mut Batch<'_>, removed: &mut Removed) {
         while let Some(datagram) = self.fragments.take_expired(batch.now_ns, batch.is_last) {
             self.incomplete += datagram.count();
-            self.give_back(&datagram, batch, removed);
+            self.restore(&datagram, batch, removed);
         }
     }
 
-    /// What no tunnel was taken off.
+    /// Passes a frame that was not decapsulated, or counts it where only inner frames are wanted.
     fn pass_outer(&self, frame: Frame, batch: &mut Batch<'_>, removed: &mut Removed) {
         if self.plan.only {
             removed.not_tunnel += 1;
@@ -177,7 +177,7 @@ impl Decap {
         }
         let fits = self.linktype.is_none_or(|only| only == inner.linktype);
         let Some(at) = self.sessions.find(inner.session, inner.linktype, outer.interface) else {
-            // There are no more interfaces to be had.
+            // The file cannot have more interfaces.
             self.stripped -= 1;
             return self.pass_outer(outer, batch, removed);
         };
@@ -198,11 +198,11 @@ impl Decap {
     }
 }
 
-/// The inner frame. What was truncated by a mirror has the length that is there.
+/// The descriptor of the inner frame. A frame truncated by a mirror has its truncated length.
 fn describe(outer: &Frame, inner: &Inner, interface: u16) -> Frame {
     let (tpid, tci) = inner.tag.unwrap_or_default();
     let direction = match inner.direction {
-        // Into the switch, and out of it; which way it passed us says nothing.
+        // As seen by the switch; the direction of the outer packet does not matter.
         Some(Direction::Ingress) => 0,
         Some(Direction::Egress) => Frame::OUTGOING,
         None => Frame::NO_DIRECTION,
@@ -219,7 +219,7 @@ fn describe(outer: &Frame, inner: &Inner, interface: u16) -> Frame {
     }
 }
 
-/// When the switch says that it was; `None` when it does not tell in which unit.
+/// The time stamp of the switch; `None` without a known granularity.
 fn time_ns(clock: &mut Clock, time: &ErspanTime, seen_ns: u64) -> Option<u64> {
     let tick_ns = time.granularity.tick_ns()?;
     Some(match time.upper {
@@ -232,14 +232,14 @@ fn time_ns(clock: &mut Clock, time: &ErspanTime, seen_ns: u64) -> Option<u64> {
 
 impl Stage for Decap {
     fn pass(&mut self, batch: &mut Batch<'_>, removed: &mut Removed) {
-        let mut came = std::mem::take(&mut self.came);
-        std::mem::swap(batch.frames, &mut came);
+        let mut arrived = std::mem::take(&mut self.arrived);
+        std::mem::swap(batch.frames, &mut arrived);
         batch.frames.clear();
         self.expire(batch, removed);
-        for frame in &came {
+        for frame in &arrived {
             self.take(*frame, batch, removed);
         }
-        self.came = came;
+        self.arrived = arrived;
     }
 
     fn is_holding(&self) -> bool {

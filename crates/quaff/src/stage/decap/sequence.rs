@@ -1,31 +1,31 @@
-//! The sequence numbers of one session: what is missing was lost before it reached us.
+//! The sequence numbers of one session: missing packets were lost before the capture.
 //!
-//! RFC 2890 numbers GRE packets modulo 2^32. A number that is a little behind came late; one that is
-//! far away in either direction, or many in a row that nobody missed, mean that the sender began anew.
+//! RFC 2890 numbers GRE packets modulo 2^32. A slightly lower number is a late packet. A distant number, or several
+//! lower ones in a row that were not missing, mean that the sender restarted.
 
-/// How far ahead a number may be to count as a gap.
+/// Largest distance ahead that counts as a gap.
 const AHEAD_MAX: u32 = 1 << 24;
-/// How far behind a number may be to count as late.
+/// Largest distance behind that counts as late.
 const BEHIND_MAX: u32 = 1024;
-/// So many numbers in a row that are behind and that nobody missed are a new beginning.
+/// Length of a row of lower numbers, none of them missing, that counts as a restart.
 const ROW_MAX: u32 = 8;
 
-/// Keeps the books on one session.
+/// The sequence state of one session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Sequence {
     next: Option<u32>,
-    /// Of the last 64 numbers, which have come: bit 0 is the one before `next`.
+    /// The last 64 numbers received: bit 0 is the one before `next`.
     seen: u64,
-    /// Numbers that have not come.
+    /// Numbers not received.
     pub(super) missing: u64,
-    /// Numbers that came after higher ones.
+    /// Numbers received after higher ones.
     pub(super) late: u64,
-    /// How often the sender began anew.
+    /// Restarts of the sender.
     pub(super) restarts: u64,
     row: Row,
 }
 
-/// Numbers that are behind, that nobody missed, and that follow each other.
+/// Consecutive lower numbers that were not missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Row {
     next: Option<u32>,
@@ -33,7 +33,7 @@ struct Row {
 }
 
 impl Sequence {
-    /// Notes that a number has come.
+    /// Counts a received number.
     #[inline]
     pub(super) fn note(&mut self, number: u32) {
         if self.next == Some(number) {
@@ -78,7 +78,7 @@ impl Sequence {
         self.begin(number);
     }
 
-    /// What came before the first number nobody misses.
+    /// Starts at `number`; lower numbers are not missing.
     fn begin(&mut self, number: u32) {
         self.next = Some(number.wrapping_add(1));
         self.seen = u64::MAX;
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_late_ones_and_new_beginnings_are_told_apart() {
+    fn gaps_late_packets_and_restarts_are_distinguished() {
         assert_eq!(noted(&[7, 8, 9]), (0, 0, 0));
         assert_eq!(noted(&[7, 10]), (2, 0, 0));
         assert_eq!(noted(&[7, 10, 9]), (1, 1, 0));

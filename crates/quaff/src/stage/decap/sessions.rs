@@ -8,10 +8,10 @@ use quaff_wire::pcapng::encode::Interface;
 use quaff_wire::tunnel::{Marker, Session, TunnelKind};
 use std::collections::HashMap;
 
-/// Sessions beyond this share one interface for each link type, and their numbers are not followed.
+/// Further sessions share one interface for each link type, and their sequence numbers are ignored.
 pub(super) const SESSIONS_MAX: usize = 1024;
 
-/// What makes a session one of its own.
+/// The key of an interface: session, link type, outer interface.
 type Key = (Session, u16, u16);
 
 /// All sessions of a lane.
@@ -19,12 +19,12 @@ type Key = (Session, u16, u16);
 pub(super) struct Sessions {
     interfaces: Interfaces,
     index: HashMap<Key, usize>,
-    /// The one that was asked for last: packets of a session come in rows.
+    /// The last result: packets of a session come in bursts.
     last: Option<(Key, usize)>,
     entries: Vec<Entry>,
-    /// Where a session was seen first, whatever the link type of its frames.
+    /// The first entry of a session, whatever its link type.
     first: HashMap<(Session, u16), usize>,
-    /// Where those beyond the limit are.
+    /// The shared entries beyond the limit.
     rest: HashMap<(u16, u16), usize>,
 }
 
@@ -36,8 +36,8 @@ pub(super) struct Entry {
     pub(super) received: u64,
     pub(super) sequence: Sequence,
     pub(super) clock: Clock,
-    /// Where its numbers and its clock are: a session whose frames are of several link types has an
-    /// interface for each, and counts once. `None` stands for all beyond the limit.
+    /// The entry with its sequence and clock: a session with several link types has an interface for each, but
+    /// counts once. `None` for the shared entries.
     first: Option<usize>,
 }
 
@@ -53,8 +53,8 @@ impl Sessions {
         }
     }
 
-    /// Where the session is, whose frames are of `linktype`, on interface `outer` of the lane; a new
-    /// one is given an interface. `None` when there are no more interfaces to be had.
+    /// The index of a session with frames of `linktype` on interface `outer` of the lane; a new session gets an
+    /// interface. `None` when the file cannot have more interfaces.
     #[inline]
     pub(super) fn find(&mut self, session: Session, linktype: u16, outer: u16) -> Option<usize> {
         let key = (session, linktype, outer);
@@ -66,7 +66,7 @@ impl Sessions {
         Some(at)
     }
 
-    /// Notes a packet of a session, and its number. Returns the session's interface.
+    /// Counts a packet of a session and its number. Returns the interface of the session.
     #[inline]
     pub(super) fn note(&mut self, at: usize, number: Option<u32>) -> u16 {
         let entry = &mut self.entries[at];
@@ -106,7 +106,7 @@ impl Sessions {
 
     fn add(&mut self, outer: u16, linktype: u16, words: &str) -> Option<usize> {
         let outer = self.interfaces.get(outer)?;
-        // A file's interface may have no name.
+        // The interface of a file may have no name.
         let name = format!("{} {words}", outer.name).trim_start().to_owned();
         let interface = self.interfaces.add(Interface {
             linktype,
@@ -120,7 +120,7 @@ impl Sessions {
         Some(self.entries.len() - 1)
     }
 
-    /// Sets the clocks of the sessions that a marker packet speaks of.
+    /// Sets the clocks of the sessions of a marker packet.
     pub(super) fn set_clocks(&mut self, marker: &Marker) {
         let Some(tick_ns) = marker.granularity.tick_ns() else { return };
         let time_ns = u64::from(marker.utc_s) * 1_000_000_000 + u64::from(marker.utc_us) * 1000;

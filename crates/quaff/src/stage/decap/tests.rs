@@ -1,4 +1,4 @@
-//! What the stage makes of generated packets, in memory.
+//! The stage on generated packets, in memory.
 
 use super::*;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const START_NS: u64 = 1_790_000_000_000_000_000;
 
-/// A frame that came out.
+/// An output frame.
 struct Out {
     time_ns: u64,
     interface: u16,
@@ -19,7 +19,7 @@ struct Out {
     tag: (u16, u16),
 }
 
-/// A stage, and what comes out of it.
+/// A stage and its results.
 struct Bench {
     stage: Decap,
     interfaces: Interfaces,
@@ -37,7 +37,7 @@ impl Bench {
         Self { stage, interfaces, removed: Removed::default(), out: Vec::new(), now_ns: START_NS }
     }
 
-    /// Puts packets through, a µs apart.
+    /// Passes packets, 1 µs apart.
     fn put(&mut self, packets: &[Vec<u8>]) {
         self.pass(packets, false);
     }
@@ -201,7 +201,7 @@ fn what_never_becomes_whole_goes_on_as_it_came() {
     bench.put(&[frame(1, 20)]);
     assert_eq!(bench.bytes(), [&pieces[2], &pieces[0], &pieces[2], &frame(1, 20)]);
     assert_eq!((bench.tally().incomplete, bench.removed), (2, Removed::default()));
-    // The end of a run is the end of patience.
+    // The end of the run ends the timeout.
     bench.put(&[pieces[1].clone()]);
     bench.pass(&[], true);
     assert_eq!(bench.bytes().last(), Some(&&pieces[1][..]));
@@ -232,8 +232,8 @@ fn fragments_of_other_traffic_do_not_wait() {
 }
 
 proptest! {
-    /// Whatever the order, the losses and the copies: every frame that came is out, as it came or
-    /// as the part of a datagram that was counted.
+    /// Whatever the order, losses and duplicates: every input frame is in the output, unchanged or as a counted
+    /// part of a datagram.
     #[test]
     fn every_fragment_ends_somewhere(
         sizes in prop::collection::vec(100usize..4000, 1..12),

@@ -1,63 +1,58 @@
-//! What each member of a bundle got: how much, at its busiest how much at once, and in which
-//! conversations. Conversations are counted exactly up to a number; beyond it the smaller half is
-//! forgotten, so that the largest ones stay.
+//! Counts the frames of each member of a bundle: totals, peaks and conversations. Conversations are exact up to a limit;
+//! beyond it the smaller half is dropped, so that the largest ones stay.
 
 use super::recent::Table;
 use quaff_wire::flow::FlowKey;
 
-/// The windows of time in which peaks are counted, ns.
+/// The windows of the peaks, ns.
 pub const PEAK_WINDOWS_NS: [u64; 4] = [1_000_000_000, 100_000_000, 10_000_000, 1_000_000];
-/// Conversations that are known at the same time, at the most.
+/// Maximum number of conversations in memory.
 const CONVERSATIONS_MAX: usize = 1 << 18;
 
-/// What a bundle got.
+/// The counts of a bundle.
 #[derive(Debug)]
 pub struct Balance {
-    /// Each member.
     pub members: Vec<Share>,
-    /// All of them together.
+    /// The sum of all members.
     pub all: Share,
     /// Time of the first frame and of the last one, ns since 1970.
     pub span_ns: Option<(u64, u64)>,
     conversations: Table<Conversation>,
     most: usize,
-    forgotten: u64,
-    forgotten_bytes_max: u64,
+    dropped: u64,
+    dropped_bytes_max: u64,
 }
 
-/// What somebody got.
+/// The counts of one member, or of all.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Share {
-    /// Frames.
     pub packets: u64,
-    /// Bytes of them, on the wire.
+    /// Bytes on the wire.
     pub bytes: u64,
-    /// The most in one window of each of [`PEAK_WINDOWS_NS`].
+    /// The peak for each of [`PEAK_WINDOWS_NS`].
     pub peaks: [Peak; PEAK_WINDOWS_NS.len()],
 }
 
-/// The most in one window of time. Windows begin at whole multiples of their length since 1970.
+/// The maximum in one window of time. Windows begin at multiples of their length since 1970.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Peak {
     /// Frames in the window with the most frames.
     pub packets: u64,
     /// Bytes in the window with the most bytes.
     pub bytes: u64,
-    /// The window at hand, by number, and what is in it.
+    /// The number of the current window, and its counts.
     window: u64,
     now: (u64, u64),
 }
 
-/// A conversation.
+/// The counts of one conversation.
 #[derive(Debug, Clone, Copy)]
 pub struct Conversation {
-    /// Its ends.
     pub key: FlowKey,
-    /// Who got its last frame.
+    /// The member that got its last frame.
     pub member: usize,
-    /// Frames.
     pub packets: u64,
-    /// Bytes of them, on the wire.
+    /// Bytes on the wire.
     pub bytes: u64,
 }
 
@@ -69,12 +64,12 @@ impl Balance {
             span_ns: None,
             conversations: Table::with_capacity_and_hasher(CONVERSATIONS_MAX, Default::default()),
             most: CONVERSATIONS_MAX,
-            forgotten: 0,
-            forgotten_bytes_max: 0,
+            dropped: 0,
+            dropped_bytes_max: 0,
         }
     }
 
-    /// Counts a frame of a conversation, whose hash and ends are given.
+    /// Counts a frame of a conversation.
     #[inline]
     pub(super) fn count(&mut self, member: usize, hash: u64, key: &FlowKey, time_ns: u64, bytes: u32) {
         let bytes = u64::from(bytes);
@@ -85,7 +80,7 @@ impl Balance {
             None => (time_ns, time_ns),
         });
         if self.conversations.len() >= self.most && !self.conversations.contains_key(&hash) {
-            self.forget();
+            self.drop_smaller_half();
         }
         let none = Conversation { key: *key, member, packets: 0, bytes: 0 };
         let conversation = self.conversations.entry(hash).or_insert(none);
@@ -94,39 +89,38 @@ impl Balance {
         conversation.bytes += bytes;
     }
 
-    /// Forgets the smaller half.
+    /// Drops the smaller half of the conversations.
     #[cold]
-    fn forget(&mut self) {
+    fn drop_smaller_half(&mut self) {
         let mut sizes: Vec<_> = self.conversations.values().map(|conversation| conversation.bytes).collect();
         let middle = sizes.len() / 2;
         let (_, median, _) = sizes.select_nth_unstable(middle);
         let median = *median;
         let before = self.conversations.len();
         self.conversations.retain(|_, conversation| conversation.bytes > median);
-        self.forgotten += (before - self.conversations.len()) as u64;
-        self.forgotten_bytes_max = self.forgotten_bytes_max.max(median);
+        self.dropped += (before - self.conversations.len()) as u64;
+        self.dropped_bytes_max = self.dropped_bytes_max.max(median);
     }
 
-    /// Conversations: how many there were, and whether that is exact. (One that was forgotten and came
-    /// back counts twice.)
+    /// The number of conversations, and whether it is exact: a dropped one that continues counts twice.
     pub fn conversations(&self) -> (u64, bool) {
-        (self.conversations.len() as u64 + self.forgotten, self.forgotten == 0)
+        (self.conversations.len() as u64 + self.dropped, self.dropped == 0)
     }
 
-    /// Conversations of a member, as far as they are known.
+    /// The conversations of a member that are in memory.
     pub fn conversations_of(&self, member: usize) -> u64 {
         self.conversations.values().filter(|conversation| conversation.member == member).count() as u64
     }
 
-    /// The conversation with the most bytes, of a member or of all. It may have had so many bytes more as
-    /// is said, where conversations had to be forgotten.
+    /// The conversation with the most bytes, of a member or of all, and the number of bytes by which its count may be
+    /// too small because conversations were dropped.
     pub fn largest(&self, of: Option<usize>) -> Option<(Conversation, u64)> {
         let wanted = |conversation: &&Conversation| of.is_none_or(|member| conversation.member == member);
         let size = |conversation: &&Conversation| {
             (conversation.bytes, conversation.packets, conversation.key.hash(0))
         };
         let largest = self.conversations.values().filter(wanted).max_by_key(size)?;
-        Some((*largest, self.forgotten_bytes_max))
+        Some((*largest, self.dropped_bytes_max))
     }
 }
 
@@ -144,7 +138,7 @@ impl Share {
 impl Peak {
     #[inline]
     fn count(&mut self, window: u64, bytes: u64) {
-        // A frame that comes a little late is one of the window at hand; another file begins anew.
+        // A slightly late frame belongs to the current window; a distant time is another file.
         if window > self.window || window + 1 < self.window {
             self.window = window;
             self.now = (0, 0);

@@ -1,13 +1,13 @@
-//! Gives each frame to a member of a bundle, so that what belongs together stays together.
+//! Assigns each frame to a member of a bundle, so that all frames of a conversation go to the same member.
 //!
-//! A frame is marked with its member ([`Frame::set_member`]) and not otherwise changed. Fragments whose
-//! datagram's first one has not come yet are held back; when it comes, they go just in front of it.
+//! A frame is marked with its member ([`Frame::set_member`]) and not changed otherwise. Fragments that arrive before the
+//! first one of their datagram are held back and passed directly before it.
 //!
-//! | room | what it does |
+//! | module | task |
 //! |---|---|
-//! | [`balance`] | what each member got, when, and in which conversations |
-//! | [`held`] | fragments that wait |
-//! | [`recent`] | what was seen lately, in bounded memory |
+//! | [`balance`] | counts frames, peaks and conversations of each member |
+//! | [`held`] | holds fragments back |
+//! | [`recent`] | remembers recent keys in bounded memory |
 
 mod balance;
 mod held;
@@ -29,51 +29,51 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How long a datagram is remembered after its last fragment, ns: at least this, at most twice.
-/// Numbers of datagrams come round; with a fast sender within seconds.
+/// Minimum time for which a datagram is remembered after its last fragment, ns; the maximum is twice that. A fast
+/// sender reuses the IDs of datagrams within seconds.
 const DATAGRAM_NS: u64 = 2_000_000_000;
-/// Datagrams that are remembered at least.
+/// Minimum number of datagrams that are remembered.
 const DATAGRAMS: usize = 1 << 14;
-/// The MAC addresses of a conversation are remembered as long as there is room.
+/// MAC addresses of conversations are remembered until the memory limit.
 const MACS_NS: u64 = u64::MAX / 4;
-/// Conversations whose MAC addresses are remembered at least.
+/// Minimum number of conversations whose MAC addresses are remembered.
 const CONVERSATIONS: usize = 1 << 18;
 
-/// How frames are sorted.
+/// The criteria for the assignment of frames.
 #[derive(Debug, Clone)]
 pub struct Sorting {
-    /// By what.
     pub by: SplitFields,
-    /// The tunnels that are looked into.
+    /// Tunnels whose inner frames are used.
     pub kinds: TunnelKinds,
-    /// How many in each other.
+    /// Maximum depth of nested tunnels.
     pub depth: u8,
-    /// So that bundles behind one another sort differently.
+    /// Differs between bundles in sequence, so that they assign differently.
     pub seed: u64,
 }
 
-/// Whether a member of a bundle is there. Clones are the same one.
+/// The availability of a member of a bundle. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Presence {
-    /// Raised when it is gone for good.
+    /// Raised when it has ended.
     pub stop: Stop,
-    /// Set while it is away, and may come back. Nothing is published through it: Relaxed.
+    /// Set by the member's writer while it is temporarily unavailable, read by the lanes. Relaxed: it publishes no
+    /// other data.
     is_away: Arc<AtomicBool>,
 }
 
 impl Presence {
-    /// Notes whether it is away.
+    /// Sets whether it is temporarily unavailable.
     pub fn set_away(&self, is_away: bool) {
         self.is_away.store(is_away, Ordering::Relaxed);
     }
 
-    /// Whether it takes frames.
+    /// Returns whether it accepts frames.
     pub fn is_here(&self) -> bool {
         !self.is_away.load(Ordering::Relaxed) && !self.stop.raised()
     }
 }
 
-/// What the lanes of one run know together.
+/// The state that the lanes of a run share.
 #[derive(Debug)]
 pub struct Knowledge {
     datagrams: Mutex<Recent<FlowKey>>,
@@ -82,7 +82,7 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    /// Nothing yet, of a bundle of so many members.
+    /// The initial state for `members` members.
     pub fn new(members: usize) -> Self {
         Self {
             datagrams: Mutex::new(Recent::new(DATAGRAM_NS, DATAGRAMS)),
@@ -91,18 +91,18 @@ impl Knowledge {
         }
     }
 
-    /// What each member got so far.
+    /// The counts of the members so far.
     pub fn balance(&self) -> MutexGuard<'_, Balance> {
-        open(&self.balance)
+        lock(&self.balance)
     }
 }
 
-/// What is in it is whole between any two statements, so a panic elsewhere has not broken it.
-fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex. A panic of another thread leaves the contents consistent, so poisoning is ignored.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sorts the frames of a lane.
+/// The split stage of a lane.
 pub struct Split {
     sorting: Sorting,
     bundle: Rendezvous,
@@ -112,14 +112,14 @@ pub struct Split {
     /// Link types of the interfaces, by number.
     linktypes: Vec<u16>,
     held: Held,
-    /// The batch as it came, and as it went.
-    came: Vec<Frame>,
-    given: Vec<Given>,
+    /// The frames of the batch before the assignment.
+    arrived: Vec<Frame>,
+    assigned: Vec<Assigned>,
 }
 
-/// A frame that was given to a member.
+/// The counts of one assigned frame.
 #[derive(Debug)]
-struct Given {
+struct Assigned {
     member: usize,
     conversation: u64,
     key: FlowKey,
@@ -144,13 +144,13 @@ impl Split {
             interfaces,
             linktypes: Vec::new(),
             held: Held::default(),
-            came: Vec::new(),
-            given: Vec::new(),
+            arrived: Vec::new(),
+            assigned: Vec::new(),
         }
     }
 
-    /// Looks who is there.
-    fn look(&mut self) {
+    /// Updates which members are available.
+    fn update_members(&mut self) {
         for (number, member) in self.members.iter().enumerate() {
             let is_here = member.is_here();
             if is_here != self.bundle.is_here(number) {
@@ -168,7 +168,7 @@ impl Split {
         self.linktypes[at]
     }
 
-    /// Finds out where a frame belongs. It goes on in `batch`, with those that waited for it, or waits.
+    /// Determines the conversation of a frame: assigns it and the fragments that were held back for it, or holds it back.
     fn take(&mut self, frame: Frame, batch: &mut Batch<'_>, removed: &mut Removed) {
         let linktype = self.linktype(frame.interface);
         let bytes = batch.memory().of(&frame);
@@ -179,9 +179,9 @@ impl Split {
             Completeness::Quoted(datagram) => self.first_of(number(&datagram), &frame).unwrap_or(found.key),
             Completeness::First(datagram) => {
                 let datagram = number(&datagram);
-                open(&self.knowledge.datagrams).insert(datagram, found.key, frame.time_ns);
+                lock(&self.knowledge.datagrams).insert(datagram, found.key, frame.time_ns);
                 while let Some((early, bytes, late)) = self.held.take(datagram) {
-                    let early = lay(early, &bytes, batch);
+                    let early = copy_in(early, &bytes, batch);
                     self.pass(early, FrameFlow { key: found.key, ..late }, batch, removed);
                 }
                 found.key
@@ -199,20 +199,20 @@ impl Split {
 
     /// The conversation of a datagram whose first fragment was seen.
     fn first_of(&self, datagram: u64, frame: &Frame) -> Option<FlowKey> {
-        open(&self.knowledge.datagrams).get(datagram, frame.time_ns)
+        lock(&self.knowledge.datagrams).get(datagram, frame.time_ns)
     }
 
-    /// Fragments that have waited long enough go by what they say themselves.
+    /// Assigns fragments that have timed out by their own fields.
     fn expire(&mut self, now_ns: u64, is_last: bool, batch: &mut Batch<'_>, removed: &mut Removed) {
         while let Some((datagram, frame, bytes, found)) = self.held.take_expired(now_ns, is_last) {
-            // Another lane may have seen the first one meanwhile.
+            // Another lane may have received the first fragment meanwhile.
             let key = self.first_of(datagram, &frame).unwrap_or(found.key);
-            let frame = lay(frame, &bytes, batch);
+            let frame = copy_in(frame, &bytes, batch);
             self.pass(frame, FrameFlow { key, ..found }, batch, removed);
         }
     }
 
-    /// Gives a frame to its member.
+    /// Assigns a frame to its member.
     #[inline]
     fn pass(&mut self, mut frame: Frame, found: FrameFlow, batch: &mut Batch<'_>, removed: &mut Removed) {
         let conversation = found.key.hash(self.sorting.seed);
@@ -223,21 +223,21 @@ impl Split {
             _ => conversation,
         };
         let Some(member) = self.bundle.member(hash) else {
-            // Nobody is left to take it.
+            // No member is left.
             removed.after_count += 1;
             return;
         };
         frame.set_member(member as u8);
         let tag_bytes = if frame.tpid == 0 { 0 } else { 4 };
         let bytes = frame.wire_len + tag_bytes;
-        self.given.push(Given { member, conversation, key: found.key, time_ns: frame.time_ns, bytes });
+        self.assigned.push(Assigned { member, conversation, key: found.key, time_ns: frame.time_ns, bytes });
         batch.frames.push(frame);
     }
 
-    /// The MAC addresses that count for a conversation: those of its first frame, since the way back
-    /// may go through another router.
+    /// The hash of the MAC addresses of a conversation: those of its first frame, because the opposite direction may
+    /// use another router.
     fn macs(&self, conversation: u64, found: &FrameFlow, time_ns: u64) -> u64 {
-        let mut macs = open(&self.knowledge.macs);
+        let mut macs = lock(&self.knowledge.macs);
         macs.get(conversation, time_ns).unwrap_or_else(|| {
             let own = found.macs.map_or(0, |own| FlowKey::Macs(own).hash(self.sorting.seed));
             macs.insert(conversation, own, time_ns);
@@ -247,17 +247,17 @@ impl Split {
 }
 
 impl Split {
-    /// Counts what was given, of the whole batch at once: lanes wait for each other here.
+    /// Counts the assigned frames of a whole batch, because the lanes share one lock.
     fn count(&mut self) {
         let mut balance = self.knowledge.balance();
-        for given in self.given.drain(..) {
-            balance.count(given.member, given.conversation, &given.key, given.time_ns, given.bytes);
+        for frame in self.assigned.drain(..) {
+            balance.count(frame.member, frame.conversation, &frame.key, frame.time_ns, frame.bytes);
         }
     }
 }
 
-/// Puts a frame that was held into the batch's memory.
-fn lay(frame: Frame, bytes: &[u8], batch: &mut Batch<'_>) -> Frame {
+/// Copies a held frame to the batch's memory.
+fn copy_in(frame: Frame, bytes: &[u8], batch: &mut Batch<'_>) -> Frame {
     let start = batch.scratch.len() as u32;
     batch.scratch.extend_from_slice(bytes);
     Frame { start, flags: frame.flags | Frame::SCRATCH, ..frame }
@@ -273,21 +273,21 @@ fn number(datagram: &DatagramId) -> u64 {
 
 impl Stage for Split {
     fn pass(&mut self, batch: &mut Batch<'_>, removed: &mut Removed) {
-        self.look();
-        let mut came = std::mem::take(&mut self.came);
-        std::mem::swap(batch.frames, &mut came);
+        self.update_members();
+        let mut arrived = std::mem::take(&mut self.arrived);
+        std::mem::swap(batch.frames, &mut arrived);
         batch.frames.clear();
-        for frame in &came {
+        for frame in &arrived {
             if !self.held.is_empty() {
                 self.expire(frame.time_ns, false, batch, removed);
             }
             self.take(*frame, batch, removed);
         }
-        // Where something came, its own times say how late it is, whatever the pieces that it came in.
-        if came.is_empty() || batch.is_last {
+        // Frames set the time themselves, so the result does not depend on the batches.
+        if arrived.is_empty() || batch.is_last {
             self.expire(batch.now_ns, batch.is_last, batch, removed);
         }
-        self.came = came;
+        self.arrived = arrived;
         self.count();
     }
 

@@ -1,9 +1,9 @@
-//! What was seen lately, in bounded memory: two generations, of which the older one goes.
+//! Recently used values in bounded memory: two generations, of which the older one is dropped.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Keys are hashes already.
+/// A hasher for keys that are hashes already.
 #[derive(Debug, Default)]
 pub(super) struct AsIs(u64);
 
@@ -24,13 +24,13 @@ impl Hasher for AsIs {
 /// A table whose keys are hashes.
 pub(super) type Table<V> = HashMap<u64, V, BuildHasherDefault<AsIs>>;
 
-/// Remembers each value for a span of time after it was last asked for, at least, and twice that at
-/// most; less long where there are more of them than so many.
+/// Keeps each value for at least `span_ns` after its last use, and at most twice that; less if there are more than
+/// `most` values.
 #[derive(Debug)]
 pub(super) struct Recent<V> {
     young: Table<V>,
     old: Table<V>,
-    /// When the young generation began, ns since 1970.
+    /// Start of the young generation, ns since 1970.
     since_ns: u64,
     span_ns: u64,
     most: usize,
@@ -56,7 +56,7 @@ impl<V: Copy> Recent<V> {
         self.young.insert(key, value);
     }
 
-    /// A time far back is that of another file, or of a clock that was set.
+    /// Starts a new generation if due. A distant time belongs to another file, or the clock was set.
     fn turn(&mut self, now_ns: u64) {
         let gone_ns = now_ns.abs_diff(self.since_ns);
         if gone_ns < self.span_ns && self.young.len() < self.most {
@@ -76,14 +76,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_stays_and_the_rest_goes() {
+    fn used_values_stay_and_others_expire() {
         let mut recent = Recent::new(100, 10);
         recent.insert(1, 'a', 1000);
         recent.insert(2, 'b', 1000);
         assert_eq!(recent.get(1, 1099), Some('a'));
         assert_eq!(recent.get(1, 1150), Some('a'));
         assert_eq!((recent.get(1, 1260), recent.get(2, 1260)), (Some('a'), None));
-        assert_eq!(recent.get(1, 1500), None, "nobody asked for two spans");
+        assert_eq!(recent.get(1, 1500), None, "not used for two spans");
         recent.insert(1, 'c', 1500);
         assert_eq!(recent.get(1, 5), None, "another time");
     }

@@ -1,3 +1,5 @@
+//! The split stage on generated frames, in memory.
+
 use super::*;
 use quaff_testpackets as build;
 use quaff_wire::pcapng::encode::Interface;
@@ -7,27 +9,27 @@ const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const SECOND_NS: u64 = 1_000_000_000;
 
-struct Bed {
+struct Setup {
     stage: Split,
     members: Vec<Presence>,
     knowledge: Arc<Knowledge>,
     removed: Removed,
 }
 
-/// A frame that came out: its member, its time, its bytes.
+/// An output frame: its member, time and bytes.
 type Out = (usize, u64, Vec<u8>);
 
-fn bed(by: &str, members: usize) -> Bed {
+fn bed(by: &str, members: usize) -> Setup {
     let sorting = Sorting { by: by.parse().unwrap(), kinds: TunnelKinds::NONE, depth: 0, seed: 0 };
     let knowledge = Arc::new(Knowledge::new(members));
     let presences = vec![(); members].iter().map(|()| Presence::default()).collect::<Vec<_>>();
     let bundle = Rendezvous::new(&vec![1; members], 0).unwrap();
     let interfaces = Interfaces::new(vec![Interface { linktype: 1, ..Interface::default() }]);
     let stage = Split::new(sorting, bundle, presences.clone(), knowledge.clone(), interfaces);
-    Bed { stage, members: presences, knowledge, removed: Removed::default() }
+    Setup { stage, members: presences, knowledge, removed: Removed::default() }
 }
 
-impl Bed {
+impl Setup {
     fn pass(&mut self, frames: &[(u64, &[u8])], is_last: bool) -> Vec<Out> {
         let now_ns = frames.last().map_or(0, |(time_ns, _)| *time_ns);
         self.pass_at(frames, is_last, now_ns)
@@ -64,13 +66,13 @@ fn whole(port: u16) -> Vec<u8> {
     build::ethernet(&[], 0x0800, &udp(port, 20))
 }
 
-/// Ports of a conversation of each of these members.
-fn port_of(bed: &mut Bed, member: usize) -> u16 {
+/// A port whose conversation belongs to `member`.
+fn port_of(bed: &mut Setup, member: usize) -> u16 {
     (1000..).find(|port| bed.pass(&[(1, &whole(*port))], false)[0].0 == member).unwrap()
 }
 
 #[test]
-fn fragments_go_where_the_ports_of_their_first_say_in_any_order() {
+fn fragments_follow_the_ports_of_the_first_in_any_order() {
     for (member, orders) in [0, 1, 2, 3].into_iter().zip([[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]]) {
         let mut bed = bed("ports", 4);
         let port = port_of(&mut bed, member);
@@ -81,7 +83,7 @@ fn fragments_go_where_the_ports_of_their_first_say_in_any_order() {
         }
         assert_eq!(came.len(), 3, "{orders:?}");
         assert!(came.iter().all(|(to, ..)| *to == member), "{orders:?} {:?}", came.iter().map(|out| out.0));
-        // Whoever waited goes in front, with its own time and bytes.
+        // Held fragments come first, with their own time and bytes.
         let waited = orders.iter().position(|piece| *piece == 0).unwrap();
         for (at, piece) in orders[..waited].iter().enumerate() {
             assert_eq!((came[at].1, &came[at].2), (SECOND_NS + at as u64, &pieces[*piece]));
@@ -91,7 +93,7 @@ fn fragments_go_where_the_ports_of_their_first_say_in_any_order() {
 }
 
 #[test]
-fn whoever_waits_in_vain_goes_in_the_end_and_one_batch_or_many_is_the_same() {
+fn fragments_without_a_first_time_out_and_batches_make_no_difference() {
     let pieces = fragments(1000, 5);
     let others: Vec<_> = (0..40).map(|port| whole(2000 + port)).collect();
     let mut feed: Vec<(u64, &[u8])> = vec![(SECOND_NS, &pieces[1]), (SECOND_NS, &pieces[2])];
@@ -104,10 +106,10 @@ fn whoever_waits_in_vain_goes_in_the_end_and_one_batch_or_many_is_the_same() {
     one_by_one.extend(bed.pass(&[], true));
     assert_eq!(at_once, one_by_one);
     assert_eq!(at_once.len(), 42);
-    // 1 s later the two went by what they say themselves: both to the same.
+    // After 1 s the two are assigned by their own fields: both to the same member.
     assert_eq!((&at_once[21].2, &at_once[22].2), (&pieces[1], &pieces[2]));
     assert_eq!(at_once[21].0, at_once[22].0);
-    // On a link where nothing more comes, the clock lets them go.
+    // On an idle link the clock releases them.
     assert!(bed.pass(&[(9 * SECOND_NS, &fragments(7, 6)[1])], false).is_empty() && bed.stage.is_holding());
     assert_eq!(bed.pass_at(&[], false, 9 * SECOND_NS + SECOND_NS / 2).len(), 0);
     assert_eq!(bed.pass_at(&[], false, 11 * SECOND_NS).len(), 1);
@@ -115,7 +117,7 @@ fn whoever_waits_in_vain_goes_in_the_end_and_one_batch_or_many_is_the_same() {
 }
 
 #[test]
-fn what_is_held_is_bounded() {
+fn held_fragments_are_bounded() {
     let mut bed = bed("ports", 2);
     let mut given = 0;
     for id in 0..9000u16 {
@@ -126,7 +128,7 @@ fn what_is_held_is_bounded() {
 }
 
 #[test]
-fn who_goes_away_is_replaced_and_nobody_else_moves() {
+fn an_unavailable_member_is_replaced_and_no_other_frame_moves() {
     let mut bed = bed("ports", 4);
     let frames: Vec<_> = (0..2000).map(whole).collect();
     let feed: Vec<_> = frames.iter().map(|frame| (5, &frame[..])).collect();
@@ -148,7 +150,7 @@ fn who_goes_away_is_replaced_and_nobody_else_moves() {
 }
 
 #[test]
-fn with_macs_a_way_back_through_another_router_is_the_same_conversation() {
+fn with_macs_the_opposite_direction_by_another_router_is_the_same_conversation() {
     let mut bed = bed("macs,ports", 8);
     for port in 0..200 {
         let there = whole(port);

@@ -1,6 +1,8 @@
-//! `--inner`: frames that come out of tunnels have to match an expression. Decides where that is
-//! looked at: in the kernel for tunnels whose headers have a fixed length, after decapsulation for
-//! everything, so that both ways keep the same packets.
+//! Filter expressions: compiles them for the kernel (outer frames) and for frames in user space (files, and
+//! frames inside tunnels).
+//!
+//! A filter on inner frames runs in the kernel for tunnels with headers of fixed length, and after decapsulation
+//! for all, so that both keep the same packets.
 
 use crate::plan::{CapturePlan, InnerPlan, SNAPLEN_MAX};
 use crate::{Error, Result};
@@ -17,18 +19,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// LINKTYPE_IEEE802_11.
 const IEEE802_11: u16 = 105;
 
-/// An expression on inner frames, to be compiled for whatever kinds of link they have.
+/// An expression on frames in user space, compiled for each link type that occurs.
 #[derive(Debug, Clone)]
-pub struct InnerFilter {
+pub struct FrameFilter {
     expression: Arc<str>,
     /// Programs for the link types that tunnels carry.
     ready: Arc<[(u16, Program)]>,
-    /// Link types of frames that came and that the expression cannot be asked of.
+    /// Link types that occurred and for which the expression does not compile.
     unsuited: Arc<Mutex<BTreeSet<u16>>>,
 }
 
-impl InnerFilter {
-    /// Checks that the expression means something for a kind of frame that tunnels carry.
+impl FrameFilter {
+    /// Compiles the expression for the link types that tunnels carry; one of them must accept it.
     pub fn new(expression: &str) -> Result<Self> {
         let (mut ready, mut refused) = (Vec::new(), None);
         for linktype in [ETHERNET.linktype, RAW.linktype, IEEE802_11] {
@@ -43,8 +45,8 @@ impl InnerFilter {
         }
     }
 
-    /// The program for frames of a link type (LINKTYPE_*); `None` when the expression means nothing
-    /// there, which is remembered.
+    /// The program for frames of a link type (LINKTYPE_*); `None` if the expression does not compile for it, which
+    /// [`notes`](Self::notes) reports.
     pub fn program(&self, linktype: u16) -> Option<Program> {
         let ready = self.ready.iter().find(|(of, _)| *of == linktype).map(|(_, program)| program.clone());
         let program = ready.or_else(|| compile(&self.expression, linktype).ok());
@@ -54,7 +56,7 @@ impl InnerFilter {
         program
     }
 
-    /// What to say at the end.
+    /// Notes for the report: link types whose frames were excluded.
     pub fn notes(&self) -> Vec<String> {
         let unsuited = self.unsuited.lock().unwrap_or_else(PoisonError::into_inner);
         let note = |linktype: &u16| {
@@ -63,7 +65,7 @@ impl InnerFilter {
                 linktype if linktype == RAW.linktype => "bare IP packets".to_owned(),
                 linktype => format!("frames of link type {linktype}"),
             };
-            format!("`inner` '{}' means nothing for {name}, which are dropped", self.expression)
+            format!("the filter '{}' does not apply to {name}, which are dropped", self.expression)
         };
         unsuited.iter().map(note).collect()
     }
@@ -79,39 +81,37 @@ fn compile(expression: &str, linktype: u16) -> Result<Program> {
     Program::new(&to_wire(&insns)).map_err(refuse)
 }
 
-/// What runs in the kernel for one interface.
+/// The kernel's filter of one interface.
 #[derive(Debug)]
 pub struct KernelFilter {
-    /// The program.
     pub insns: Vec<packet::Insn>,
-    /// True if it keeps any packets out.
+    /// It can reject packets.
     pub is_filtering: bool,
-    /// Where inner frames are looked at, if they are.
-    pub inner: Option<Place>,
+    /// The place of the filter on inner frames, if any.
+    pub inner: Option<FilterPlace>,
 }
 
-/// Where inner frames are looked at first.
+/// The place where a filter on inner frames runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum FilterPlace {
     /// In the kernel for these tunnels, and after decapsulation for the others.
     Kernel {
-        /// The tunnels.
         layouts: Vec<TunnelLayout>,
-        /// True if inner frames that may be tunnels themselves are left to decapsulation.
+        /// Inner frames that may be tunnels themselves are decided after decapsulation.
         is_nested: bool,
     },
-    /// After decapsulation only, for this reason.
+    /// After decapsulation only, with the reason.
     Decapsulated(String),
 }
 
-impl Place {
-    /// Returns whether packets of tunnels are kept out before decapsulation sees their sequence numbers.
+impl FilterPlace {
+    /// Returns whether the kernel rejects tunnel packets before decapsulation sees their sequence numbers.
     pub fn hides_gaps(&self) -> bool {
         matches!(self, Self::Kernel { layouts, .. } if layouts.iter().any(|layout| *layout != TunnelLayout::Vxlan))
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilterPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (layouts, is_nested) = match self {
             Self::Decapsulated(why) => return write!(f, "after decapsulation: {why}"),
@@ -123,28 +123,30 @@ impl fmt::Display for Place {
             types.iter().filter(|of| layouts.contains(of)).map(TunnelLayout::to_string).collect();
         write!(f, "in the kernel for {} over plain IPv4", names.join(", "))?;
         if is_nested {
-            f.write_str(" whose inner frame is no tunnel again")?;
+            f.write_str(" without a nested tunnel")?;
         }
         f.write_str("; after decapsulation for everything else")
     }
 }
 
-/// The kernel's program for one interface: what `-f` and `--inner` say, as far as it can be decided
-/// there.
+/// Compiles the kernel's program for one interface: the filter on outer frames, and as much of the filter on inner
+/// frames as the kernel can decide.
 pub fn kernel_filter(
     plan: &CapturePlan,
     name: &str,
     link: LinkType,
-    inner: Option<&InnerFilter>,
+    inner: Option<&FrameFilter>,
 ) -> Result<KernelFilter> {
     let snaplen = plan.kernel_snaplen();
     let outer = plan.filter.as_ref();
     let outer = outer.map(|expression| filter::compile(name, link.dlt, expression, snaplen)).transpose()?;
     let (place, moved) = match (inner, &plan.inner) {
-        (Some(inner), Some(inner_plan)) => match move_out(plan, inner_plan, link, inner, outer.as_deref()) {
-            Ok((place, insns)) => (Some(place), Some(insns)),
-            Err(why) => (Some(Place::Decapsulated(why)), None),
-        },
+        (Some(inner), Some(inner_plan)) => {
+            match relocate_into_kernel(plan, inner_plan, link, inner, outer.as_deref()) {
+                Ok((place, insns)) => (Some(place), Some(insns)),
+                Err(why) => (Some(FilterPlace::Decapsulated(why)), None),
+            }
+        }
         _ => (None, None),
     };
     let is_filtering = outer.is_some() || moved.is_some();
@@ -152,24 +154,24 @@ pub fn kernel_filter(
     Ok(KernelFilter { insns, is_filtering, inner: place })
 }
 
-/// The program that decides about inner frames in the kernel, or why there is none.
-fn move_out(
+/// Relocates the filter on inner frames into the kernel; the error is the reason why that is not possible.
+fn relocate_into_kernel(
     plan: &CapturePlan,
     inner_plan: &InnerPlan,
     link: LinkType,
-    inner: &InnerFilter,
+    inner: &FrameFilter,
     outer: Option<&[packet::Insn]>,
-) -> Result<(Place, Vec<packet::Insn>), String> {
-    let Some(decap) = &plan.decap else { return Err("nothing is taken off".into()) };
+) -> Result<(FilterPlace, Vec<packet::Insn>), String> {
+    let Some(decap) = &plan.decap else { return Err("no tunnels are decapsulated".into()) };
     if inner_plan.user {
-        return Err("so it was asked for".into());
+        return Err("requested by the plan".into());
     }
     if link != ETHERNET {
-        return Err("the interface is no Ethernet".into());
+        return Err("the interface is not Ethernet".into());
     }
     let of_ethernet = inner.ready.iter().find(|(linktype, _)| *linktype == ETHERNET.linktype);
     let Some((_, program)) = of_ethernet else {
-        return Err("the expression means nothing for Ethernet".into());
+        return Err("the expression does not apply to Ethernet".into());
     };
     let layouts = TunnelLayouts {
         erspan: decap.kinds.contains(tunnel::TunnelKind::Erspan),
@@ -182,14 +184,14 @@ fn move_out(
     let moved = relocate(&moving).map_err(|error| error.to_string())?;
     let insns: Vec<_> = moved.insns.iter().map(to_kernel).collect();
     filter::check(&insns).map_err(|error| format!("the kernel refuses the program ({})", error.errno))?;
-    Ok((Place::Kernel { layouts: moved.layouts, is_nested: depth > 1 }, insns))
+    Ok((FilterPlace::Kernel { layouts: moved.layouts, is_nested: depth > 1 }, insns))
 }
 
-/// Where inner frames are looked at on each interface of a plan, in words; nothing without `--inner`.
-/// An interface that is not there is taken for Ethernet.
-pub fn explain(plan: &CapturePlan) -> Result<Vec<(String, Place)>> {
+/// The place of the filter on inner frames for each interface of a plan; empty without such a filter. An unknown
+/// interface counts as Ethernet.
+pub fn explain(plan: &CapturePlan) -> Result<Vec<(String, FilterPlace)>> {
     let Some(inner) = &plan.inner else { return Ok(Vec::new()) };
-    let inner = InnerFilter::new(&inner.expression)?;
+    let inner = FrameFilter::new(&inner.expression)?;
     let mut places = Vec::new();
     for interface in &plan.interfaces {
         let link = rtnl::link(&interface.name).ok().and_then(|link| linktype::of_arphrd(link.arphrd));

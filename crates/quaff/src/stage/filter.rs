@@ -1,34 +1,34 @@
-//! `--inner`: keeps the frames that match an expression, as they will be in the file.
+//! Keeps the frames that match an expression: all frames of a file, or the frames inside tunnels.
 //!
-//! Comes behind decapsulation and before anything is cut off. Frames that the kernel has let pass
-//! because they match are looked at again: it costs less than remembering which these were.
+//! Runs after decapsulation and before truncation, so it sees frames as the output file has them. Frames that the
+//! kernel's filter has accepted are matched again, which costs less than marking them.
 
 use super::Stage;
 use crate::batch::{Batch, Frame, Memory};
-use crate::inner::InnerFilter;
+use crate::filter::FrameFilter;
 use crate::tally::Removed;
 use quaff_file::interfaces::Interfaces;
 use quaff_wire::filter::{Program, Subject};
 use quaff_wire::linktype::ETHERNET;
 
-/// Runs a filter on frames.
+/// The filter stage.
 #[derive(Debug)]
-pub struct Inner {
-    filter: InnerFilter,
+pub struct Filter {
+    filter: FrameFilter,
     interfaces: Interfaces,
-    /// One program for each link type that was met; `None` where the expression means nothing.
+    /// One program for each link type that occurred; `None` where the expression does not compile.
     programs: Vec<(u16, Option<Program>)>,
-    /// For each interface, by number, the place of its program, once a frame of it was met.
+    /// Index of the program of each interface, by number, once a frame of it has occurred.
     places: Vec<Option<usize>>,
 }
 
-impl Inner {
+impl Filter {
     /// A stage for the frames of these interfaces.
-    pub fn new(filter: InnerFilter, interfaces: Interfaces) -> Self {
+    pub fn new(filter: FrameFilter, interfaces: Interfaces) -> Self {
         Self { filter, interfaces, programs: Vec::new(), places: Vec::new() }
     }
 
-    /// Finds the program for frames of an interface.
+    /// Selects the program for frames of an interface.
     #[cold]
     fn learn(&mut self, interface: u16) {
         let found = self.interfaces.get(interface);
@@ -58,7 +58,7 @@ impl Inner {
     }
 }
 
-impl Stage for Inner {
+impl Stage for Filter {
     fn pass(&mut self, batch: &mut Batch<'_>, removed: &mut Removed) {
         for frame in batch.frames.iter() {
             if self.place(frame.interface).is_none() {
@@ -78,11 +78,11 @@ mod tests {
     use quaff_testpackets as build;
     use quaff_wire::pcapng::encode::Interface;
 
-    /// What of these frames (interface, tag, bytes) an expression keeps, and what it counts and notes.
+    /// The frames (interface, tag, bytes) that an expression keeps, with its count and notes.
     fn kept(expression: &str, frames: &[(u16, u16, Vec<u8>)]) -> (Vec<usize>, u64, Vec<String>) {
         let of = |linktype| Interface { linktype, ..Interface::default() };
-        let filter = InnerFilter::new(expression).expect("an expression");
-        let mut stage = Inner::new(filter.clone(), Interfaces::new(vec![of(1), of(101), of(147)]));
+        let filter = FrameFilter::new(expression).expect("an expression");
+        let mut stage = Filter::new(filter.clone(), Interfaces::new(vec![of(1), of(101), of(147)]));
         let bytes: Vec<u8> = frames.iter().flat_map(|(_, _, bytes)| bytes.clone()).collect();
         let mut start = 0;
         let describe = |(at, (interface, tci, bytes)): (usize, &(u16, u16, Vec<u8>))| {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_looked_at_as_the_file_has_them() {
+    fn frames_are_matched_as_the_file_has_them() {
         let ip =
             build::ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 17, &[], &build::udp(1, 53, &[0; 30]));
         let frame = build::ethernet(&[], 0x0800, &ip);
@@ -120,19 +120,19 @@ mod tests {
         assert_eq!(kept("udp port 53", &frames).0, [0, 3]);
         assert_eq!(kept("vlan 5 and udp port 53", &frames).0, [1, 2]);
         assert_eq!(kept("vlan 6", &frames).0, [0; 0]);
-        // What is put back counts.
+        // A restored VLAN tag counts.
         assert_eq!(kept(&format!("len = {}", frame.len() + 4), &frames).0, [1, 2]);
     }
 
     #[test]
-    fn what_an_expression_means_nothing_for_is_left_out_and_said_once() {
+    fn frames_to_which_an_expression_does_not_apply_are_excluded_and_noted_once() {
         let frames = [(0, 0, vec![0xff; 60]), (1, 0, vec![0x45; 60]), (1, 0, vec![0x45; 60])];
         let (kept, filtered, notes) = kept("ether broadcast", &frames);
         assert_eq!((kept, filtered, notes.len()), (vec![0], 2, 1));
         assert!(notes[0].contains("bare IP packets"), "{notes:?}");
-        assert!(InnerFilter::new("ip and and").is_err());
-        assert!(InnerFilter::new("wlan addr1 2:0:0:0:0:1").is_ok());
-        let loops = InnerFilter::new("ip6 protochain 6").unwrap_err().to_string();
+        assert!(FrameFilter::new("ip and and").is_err());
+        assert!(FrameFilter::new("wlan addr1 2:0:0:0:0:1").is_ok());
+        let loops = FrameFilter::new("ip6 protochain 6").unwrap_err().to_string();
         assert!(loops.contains("protochain"), "{loops}");
     }
 }
