@@ -101,11 +101,11 @@ fn what_runs_where_is_said_and_what_is_wrong_is_pointed_at() {
     };
     let both = explained("--decap|auto|--inner|tcp port 80");
     assert!(both.contains("in the kernel for ERSPAN I, ERSPAN II, ERSPAN III, VXLAN"), "{both}");
-    assert!(both.contains("whose inner frame is no tunnel again") && both.contains("--inner-user"), "{both}");
+    assert!(both.contains("without a nested tunnel") && both.contains("--inner-user"), "{both}");
     let gre = explained("--decap|gre|--inner|tcp port 80");
     assert!(gre.contains("after decapsulation: only ERSPAN and VXLAN"), "{gre}");
     let wireless = explained("--decap|auto|--inner|wlan addr1 2:0:0:0:0:1");
-    assert!(wireless.contains("means nothing for Ethernet"), "{wireless}");
+    assert!(wireless.contains("does not apply to Ethernet"), "{wireless}");
     let said = fails(&bench, &["capture", "-i", "rx0", "-w", "x", "--inner", "tcp"]);
     assert!(said.contains("add --decap"), "{said}");
     let said = fails(
