@@ -120,7 +120,7 @@ fn enable_hardware_stamps(fd: &OwnedFd, name: &str) -> Result<()> {
     match unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCSHWTSTAMP as _, &raw mut request) } {
         0 => Ok(()),
         _ => Err(Error::last(format!("enable hardware time stamps on {name}"))
-            .advise("use the kernel's clock instead (time stamp type host)")),
+            .advise("use the kernel's clock: `time-stamp-type` host")),
     }
 }
 
