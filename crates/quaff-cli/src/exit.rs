@@ -1,13 +1,13 @@
-//! The three ways a command can end.
+//! Exit status of the commands.
 
 use std::process::ExitCode;
 
-/// What the exit status says.
+/// The exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// 0: done, and nothing was lost.
     Done,
-    /// 1: done, with loss (or a difference that had to be told).
+    /// 1: done with loss, or with a difference.
     Loss,
     /// 2: failed.
     Failed,

@@ -6,11 +6,11 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the command line is where quaff prints")]
 
 mod cmd;
-mod drawn;
 mod exit;
 mod flags;
 mod folder;
 mod show;
+mod terminal_table;
 mod units;
 
 use clap::{CommandFactory, Parser, Subcommand};

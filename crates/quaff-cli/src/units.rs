@@ -1,8 +1,8 @@
-//! Values that several commands take, as people type them: `256M`, `1.5G`, `90s`, `2h`, `adapter`.
+//! Parsers of values that several commands take: `256M`, `1.5G`, `90s`, `2h`, `adapter`.
 
 use std::time::Duration;
 
-/// Whose clock stamps packets, by the names of tcpdump's `-j`.
+/// The clock that time-stamps packets, with the names of tcpdump's `-j`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum TimeStampType {
     Host,

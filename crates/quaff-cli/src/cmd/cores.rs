@@ -39,13 +39,13 @@ Examples:
   quaff cores -i eth0
   quaff cores --json | jq '.advice'";
 
-/// How long all pairs take together, about.
+/// Approximate duration for all pairs together.
 const ALL: Duration = Duration::from_secs(20);
-/// How long one pair takes at the least, and at the most.
+/// Shortest and longest duration for one pair.
 const PAIR_MIN: Duration = Duration::from_millis(6);
 const PAIR_MAX: Duration = Duration::from_millis(300);
 
-/// What a matrix shows of a pair.
+/// The text of a pair in a matrix.
 type Cell = fn(&Pair) -> String;
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {

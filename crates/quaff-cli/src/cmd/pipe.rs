@@ -126,8 +126,8 @@ impl Args {
         Ok(PipePlan { size_bytes, output, reader_cpu, writer_cpu }.validate()?)
     }
 
-    /// The cores of reader and writer. With two, the programs in front and behind need them as well,
-    /// and the scheduler knows better.
+    /// The cores of reader and writer. On two cores the neighbouring programs need them as well, so that the
+    /// scheduler places the threads.
     fn place(&self) -> anyhow::Result<(Option<usize>, Option<usize>)> {
         let advised = || anyhow::Ok(advise(&Topology::here()?, None, 1));
         match self.cpu {

@@ -4,10 +4,10 @@ use super::args::Args;
 use super::plan::plan;
 use super::progress::Progress;
 use super::table;
-use crate::drawn::about;
 use crate::exit::Exit;
 use crate::folder::Folder;
 use crate::show;
+use crate::terminal_table::about;
 use anyhow::{Context as _, bail};
 use quaff_bench::bench::plan::{Bed, Plan};
 use quaff_bench::bench::result::{Case, Report};
@@ -65,7 +65,7 @@ fn print_plan(plan: &Plan) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What is going to happen, on stderr.
+/// Prints the plan on stderr.
 fn introduce(plan: &Plan, out: &Folder) {
     let cost = plan.cost();
     let (took, rivals) = (about(cost.seconds), plan.rivals.join(", "));
@@ -97,7 +97,7 @@ fn has_figures(report: &Report) -> bool {
         || !report.bursts.is_empty()
 }
 
-/// How it ends: with loss when quaff lost frames that reached it, or did not get through a run. A curve goes
+/// The exit status: loss when quaff lost frames that reached it, or did not get through a run. A curve goes
 /// where frames are lost, so its points say nothing here. What is not whole is told from what is.
 pub(super) fn verdict(report: &Report) -> Exit {
     if report.interrupted || !has_figures(report) {

@@ -1,14 +1,14 @@
 //! `quaff bench compare`: differences between two results that exceed the spread of their runs.
 
-use crate::drawn;
 use crate::exit::Exit;
 use crate::show;
+use crate::terminal_table;
 use anyhow::Context;
 use quaff_bench::bench::compare::{Comparison, Fact, Figure, Row, Side, Verdict, compare};
 use quaff_bench::{report, words};
 use std::path::PathBuf;
 
-/// Where one side says nothing.
+/// Shown for a missing value.
 const NONE: &str = "–";
 
 /// Compare two bench results, and report which differences exceed the spread of the runs
@@ -51,16 +51,17 @@ fn in_words(comparison: &Comparison, all: bool) -> String {
     let rows: Vec<_> = comparison.rows.iter().filter(shown).map(cells).collect();
     if !rows.is_empty() {
         let heads = ["capturer", "what", "frames", "asked", "series", "A", "B", "B is", "by chance"];
-        parts.push(drawn::plain(&heads, rows.into_iter()));
+        parts.push(terminal_table::plain(&heads, rows.into_iter()));
     }
     if !comparison.facts.is_empty() {
-        parts.push(drawn::plain(&["differs", "A", "B"], comparison.facts.iter().map(fact)));
+        parts.push(terminal_table::plain(&["differs", "A", "B"], comparison.facts.iter().map(fact)));
     }
     let only = |side: &str, cases: &[String]| {
-        (!cases.is_empty()).then(|| drawn::wrapped("- ", &format!("Only {side} has {}.", cases.join("; "))))
+        (!cases.is_empty())
+            .then(|| terminal_table::wrapped("- ", &format!("Only {side} has {}.", cases.join("; "))))
     };
     let only = [only("A", &comparison.only_a), only("B", &comparison.only_b)];
-    let notes = comparison.notes.iter().map(|note| drawn::wrapped("- ", note));
+    let notes = comparison.notes.iter().map(|note| terminal_table::wrapped("- ", note));
     let notes: Vec<_> = only.into_iter().flatten().chain(notes).collect();
     if !notes.is_empty() {
         parts.push(notes.join("\n"));
@@ -82,7 +83,7 @@ fn counts(comparison: &Comparison) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, words)| format!("{count} {words}"))
         .collect();
-    drawn::wrapped("", &format!("Of {all} figures that both have: {}.", words.join(", ")))
+    terminal_table::wrapped("", &format!("Of {all} figures that both have: {}.", words.join(", ")))
 }
 
 fn cells(row: &Row) -> Vec<String> {

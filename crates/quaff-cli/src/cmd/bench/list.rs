@@ -1,8 +1,8 @@
 //! `quaff bench list`: the presets and the supported capturers.
 
-use crate::drawn;
 use crate::exit::Exit;
 use crate::show;
+use crate::terminal_table;
 use anyhow::Context;
 use quaff_bench::bench::plan::Plan;
 use quaff_bench::bench::preset;
@@ -53,9 +53,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let rows = presets.iter().map(|preset| {
         let words = [preset.title.as_str(), preset.source.as_deref().unwrap_or("")];
         let words: Vec<_> = words.into_iter().filter(|words| !words.is_empty()).collect();
-        vec![preset.name.clone(), drawn::about(preset.seconds), words.join("\n")]
+        vec![preset.name.clone(), terminal_table::about(preset.seconds), words.join("\n")]
     });
-    show::print(&drawn::plain(&["preset", "takes about", "what it measures"], rows));
+    show::print(&terminal_table::plain(&["preset", "takes about", "what it measures"], rows));
     let rows = rivals.iter().map(|rival| {
         let state = match (rival.installed, &rival.version) {
             (true, Some(version)) => version.clone(),
@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         };
         vec![rival.name.clone(), state]
     });
-    show::print(&format!("\n{}", drawn::plain(&["capturer", "here"], rows)));
+    show::print(&format!("\n{}", terminal_table::plain(&["capturer", "here"], rows)));
     show::print("\nOther capturers: --command 'NAME=COMMAND' or --rival-file FILE.toml, see docs/rivals.md.");
     Ok(Exit::Done)
 }

@@ -5,7 +5,7 @@ use quaff_bench::words;
 
 /// Behind a figure that the generator limited.
 const LIMITED: &str = " *";
-/// Where there is no figure.
+/// Shown for a missing value.
 const NONE: &str = "–";
 
 /// A table of one series at one interface.
@@ -15,16 +15,16 @@ pub(super) struct Pivot {
     /// Two of words, one for each capturer.
     pub(super) heads: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
-    /// What has to be known of its figures; empty for nothing.
+    /// A note about the values; empty for none.
     pub(super) note: String,
 }
 
-/// What was lost, of each series a table.
+/// Loss, a table for each series.
 pub(super) fn losses(report: &Report) -> Vec<Pivot> {
     pivots(report, "Lost", &loss)
 }
 
-/// What the capturers' processes took, of each series a table.
+/// CPU use of the capturers, a table for each series.
 pub(super) fn cpu(report: &Report) -> Vec<Pivot> {
     let cell = |case: &Case| case.cpu_median.map_or(NONE.into(), |cores| format!("{:.0}", cores * 100.0));
     pivots(report, "CPU, % of a core", &cell)

@@ -9,19 +9,19 @@ use quaff_lab::tool::Setting;
 use quaff_lab::traffic::{Content, Size};
 use std::path::Path;
 
-/// Who is measured when nobody says.
+/// Capturers by default.
 const RIVALS: [&str; 3] = ["quaff", "tcpdump", "dumpcap"];
-/// Bytes of a frame when nobody says.
+/// Frame size by default, bytes.
 const SIZES: [u32; 3] = [64, 512, 1500];
-/// Frames of a run when nobody says.
+/// Frames of a run by default.
 const FRAMES: u64 = 1_000_000;
-/// How often a case is run when nobody says.
+/// Runs of a case by default.
 const RUNS: u32 = 5;
 /// Counted in sizes by those who count it.
 const FCS_BYTES: u32 = 4;
 /// A trial that a result of a search rests on, s.
 const TRIAL_SECONDS: f64 = 3.0;
-/// The buffer of each in searches when nobody says, MiB.
+/// Buffer of each capturer in searches by default, MiB.
 const FIND_BUFFER_MIB: u64 = 256;
 /// (upper - lower) / upper at which a search ends.
 const WIDTH_MAX: f64 = 0.05;
@@ -77,7 +77,7 @@ fn custom() -> Plan {
     }
 }
 
-/// Who is measured: those that are named, or those of the plan and the user's own.
+/// The capturers to measure: those that are named, or those of the plan and the user's own.
 fn rivals(plan: &mut Plan, args: &Args, own: &[String]) {
     if args.rivals.is_empty() {
         let new = own.iter().filter(|name| !plan.rivals.contains(name)).cloned();
@@ -96,7 +96,7 @@ fn rivals(plan: &mut Plan, args: &Args, own: &[String]) {
     plan.notes.extend(gone.into_iter().map(note));
 }
 
-/// Leaves those that were chosen; whether anybody is left. Nobody named is everybody.
+/// Keeps the chosen ones, or all if none is named; returns whether any is left.
 fn chosen(rivals: &mut Vec<String>, args: &Args) -> bool {
     let is_everybody = rivals.is_empty();
     rivals.retain(|name| args.rivals.contains(name));

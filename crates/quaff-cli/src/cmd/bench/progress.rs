@@ -1,7 +1,7 @@
-//! What one sees while a bench runs: a row for each run that ended, and below them how far it has come.
+//! Progress of a bench: a row for each completed run, and the overall progress below.
 
-use crate::drawn;
 use crate::show;
+use crate::terminal_table;
 use indicatif::{ProgressBar, ProgressStyle};
 use quaff_bench::bench::Events;
 use quaff_bench::bench::plan::Plan;
@@ -67,7 +67,7 @@ impl Progress {
 
 impl Events for Progress {
     fn goes_on(&mut self) -> bool {
-        // Who cannot hear is not asked.
+        // An unreadable signal descriptor counts as no signal.
         self.interrupted |= matches!(self.signals.next(Duration::ZERO), Ok(Some(_)));
         !self.interrupted
     }
@@ -82,9 +82,9 @@ impl Events for Progress {
 
     fn run_done(&mut self, case: &Case, run: &Run, left: Option<Duration>) {
         self.bar.inc(1);
-        self.bar.set_prefix(
-            left.map_or_else(String::new, |left| format!("{} left  ", drawn::about(left.as_secs_f64()))),
-        );
+        self.bar.set_prefix(left.map_or_else(String::new, |left| {
+            format!("{} left  ", terminal_table::about(left.as_secs_f64()))
+        }));
         if self.quiet {
             return;
         }
@@ -92,7 +92,7 @@ impl Events for Progress {
         self.print(&row(case, run));
     }
 
-    /// Who is killed before the end has the runs of all rounds until then.
+    /// Saves each round as it ends, so that a killed bench keeps them.
     fn so_far(&mut self, report: &Report) {
         if let Err(error) = report::keep(report, &self.out) {
             self.print(&format!("quaff: {error}"));

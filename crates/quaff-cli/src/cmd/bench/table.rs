@@ -1,7 +1,7 @@
 //! Results as text: tables that fit a terminal, and the sentences around them.
 
 use super::pivot::{self, Pivot};
-use crate::drawn::{self, drawn, span, wrapped};
+use crate::terminal_table::{self, report_table, span, wrapped};
 use quaff_bench::bench::result::Report;
 use quaff_bench::report::{self, Table};
 
@@ -14,7 +14,7 @@ pub(super) fn whole(report: &Report, all: bool) -> String {
     parts.extend(pivots.map(|pivot| pivoted(&pivot)));
     let found =
         [report::searches(report), report::bursts(report), report::summary(report), report::source(report)];
-    parts.extend(found.iter().filter(has_rows).map(|table| drawn(table, all)));
+    parts.extend(found.iter().filter(has_rows).map(|table| report_table(table, all)));
     if all {
         let details = [
             report::calibration(report),
@@ -24,7 +24,7 @@ pub(super) fn whole(report: &Report, all: bool) -> String {
             report::rivals(report),
             report::machine(report),
         ];
-        parts.extend(details.iter().filter(has_rows).map(|table| drawn(table, all)));
+        parts.extend(details.iter().filter(has_rows).map(|table| report_table(table, all)));
     }
     parts.extend(notes(report));
     parts.join("\n\n")
@@ -37,7 +37,7 @@ fn heading(report: &Report) -> String {
     wrapped("", &format!("{title} ({name}), {} {how} {took}", report.begun))
 }
 
-/// Who was left out, and whatever else has to be known.
+/// Skipped capturers, and other notes.
 fn notes(report: &Report) -> Option<String> {
     let absent = report
         .rivals
@@ -54,5 +54,9 @@ fn pivoted(pivot: &Pivot) -> String {
     let heads: Vec<_> = pivot.heads.iter().map(String::as_str).collect();
     // Sizes and figures stand at the right, the words of a rate at the left.
     let right = (0..heads.len()).filter(|at| *at != 1);
-    drawn::titled(&pivot.title, &drawn::laid_out(&heads, right, pivot.rows.iter().cloned()), &pivot.note)
+    terminal_table::titled(
+        &pivot.title,
+        &terminal_table::laid_out(&heads, right, pivot.rows.iter().cloned()),
+        &pivot.note,
+    )
 }

@@ -1,4 +1,4 @@
-//! Values of `quaff bench capture` as people type them: lists, ranges in steps, words.
+//! Parsers of the values of `quaff bench capture`: lists, ranges in steps, names.
 
 use crate::units;
 use quaff_bench::bench::plan::{Bed, Method, Rate};
@@ -9,7 +9,7 @@ use quaff_lab::traffic::Size;
 /// More rates than this in one range are a mistake.
 const STEPS_MAX: f64 = 1000.0;
 
-/// Values behind one flag. A type of its own, or clap would take it for a flag that is said several times.
+/// The values of one flag. A newtype, because clap would treat a `Vec` as a repeatable flag.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct List<T>(pub(super) Vec<T>);
 

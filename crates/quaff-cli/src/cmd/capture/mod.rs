@@ -21,11 +21,11 @@ use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// How often the live line is drawn.
+/// Interval of the progress line.
 const LOOK: Duration = Duration::from_millis(250);
-/// How often a run that is ending looks whether the last byte is written.
+/// Interval of checks for the last write of an ending run.
 const LOOK_END: Duration = Duration::from_millis(2);
-/// How long a start that is done waits for what there is to say of its interfaces.
+/// Longest wait of a completed start for the check of its interfaces.
 const LOOK_AT_MOST: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
@@ -39,7 +39,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(report::exit(&ledger))
 }
 
-/// Captures to the end. `None` when it was told to end before it had begun.
+/// Captures until the end. `None` if a signal came before the start.
 pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Option<Ledger>> {
     if plan.takes_stdout() && std::io::stdout().is_terminal() {
         anyhow::bail!("stdout is a terminal, and packets are not text: give a file to -w, or a pipe");
@@ -66,7 +66,7 @@ fn start(plan: &CapturePlan, signals: &Signals, stop: &Stop) -> anyhow::Result<O
         match signals.next(Duration::from_millis(5))? {
             Some(Signal::SIGUSR1) | None => {}
             Some(_) if stop.raised() => {
-                // It waits for something that does not come: a pipe that nobody opens, say.
+                // The start waits for something that may never come, such as a reader of a pipe.
                 say("quaff: ended before the first packet");
                 std::process::exit(2);
             }
@@ -82,7 +82,7 @@ fn start(plan: &CapturePlan, signals: &Signals, stop: &Stop) -> anyhow::Result<O
     Ok(Some(started?))
 }
 
-/// Has somebody look at the interfaces while the capture starts; tells the worst that was found, if any.
+/// Checks the interfaces while the capture starts; returns the most severe finding.
 fn ailment(plan: &CapturePlan) -> Receiver<Finding> {
     let (tell, told) = channel();
     let interfaces = plan.interfaces.clone();
@@ -102,7 +102,7 @@ fn greet(args: &Args, plan: &CapturePlan, capture: &Capture, ailment: Option<Fin
         if let Some(Finding { what, fix, interface, .. }) = ailment {
             let command = fix.split("   #").next().unwrap_or(&fix);
             let on = interface.map(|name| format!(" -i {name}")).unwrap_or_default();
-            // Other people's names are in it.
+            // It contains names of other programs.
             say(&format!("quaff: {what}; {command} ('quaff doctor{on}' says why)"));
         }
         for note in capture.notes() {
@@ -139,7 +139,7 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
         match signals.next_or(&ending, look)?.map(|heard| heard.signal) {
             Some(Signal::SIGUSR1) => live.print(),
             Some(Signal::SIGINT) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
-                // Asked twice: whoever asks does not want to wait for what is still in memory.
+                // A second signal ends it without waiting for the packets in memory.
                 live.end();
                 say("quaff: ended immediately; packets that were not on disk yet are lost");
                 std::process::exit(2);
@@ -160,7 +160,7 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
     Ok(())
 }
 
-/// How long to sleep, unless something happens.
+/// The longest wait for the next event.
 fn left(args: &Args, started: Instant) -> Duration {
     args.duration.map_or(LOOK, |duration| duration.saturating_sub(started.elapsed()).min(LOOK))
 }

@@ -1,4 +1,4 @@
-//! What `quaff capture` says: the live line, the ledger, the plan.
+//! The output of `quaff capture`: the progress line, the ledger, the plan.
 
 use crate::exit::Exit;
 use crate::show;
@@ -22,7 +22,7 @@ pub(super) struct Live {
     line: String,
 }
 
-/// How often the rates are worked out anew, s.
+/// Interval over which rates are measured, s.
 const RATE_SECONDS: f64 = 0.5;
 
 impl Live {
@@ -107,7 +107,7 @@ impl Live {
     }
 }
 
-/// Where its packets come from, for people.
+/// The sources, as text.
 pub(super) fn sources(plan: &CapturePlan) -> String {
     match plan.read.as_ref().map(|read| &read.files[..]) {
         Some([first, rest @ ..]) if rest.len() > 2 => {
@@ -121,7 +121,7 @@ pub(super) fn sources(plan: &CapturePlan) -> String {
     }
 }
 
-/// Where a capture goes, for people.
+/// The output, as text.
 pub(super) fn target(plan: &CapturePlan) -> String {
     let words = |output: &Output| match output {
         Output::File(path) => path.display().to_string(),
@@ -190,7 +190,7 @@ fn words(ledger: &Ledger) -> String {
     text
 }
 
-/// What was lost, and where.
+/// Lost packets by place.
 fn lost_words(ledger: &Ledger) -> String {
     let mut text = String::new();
     let total = (ledger.offered - ledger.filtered).max(1) as f64;
@@ -217,7 +217,7 @@ fn lost_words(ledger: &Ledger) -> String {
     text
 }
 
-/// What became of the packets that are neither in the output nor lost, and what is odd about others.
+/// Packets that are neither in the output nor lost, and peculiarities of others.
 fn other_words(ledger: &Ledger) -> String {
     let mut text = String::new();
     for (packets, what) in [
@@ -242,7 +242,7 @@ fn other_words(ledger: &Ledger) -> String {
     text
 }
 
-/// What is to be said of files that were read.
+/// Remarks on the files read.
 fn input_words(input: &InputTally) -> String {
     let mut text = String::new();
     for note in &input.notes {
@@ -293,7 +293,7 @@ fn decap_words(decap: &DecapTally, ledger: &Ledger) -> String {
     text
 }
 
-/// What was done beside writing: a copy, commands.
+/// The live copy and the commands.
 fn beside(ledger: &Ledger) -> String {
     let mut text = String::new();
     match ledger.tee {
@@ -325,7 +325,7 @@ fn ended(ledger: &Ledger) -> String {
     }
 }
 
-/// What the ledger means for the exit status.
+/// The exit status for a ledger.
 pub(crate) fn exit(ledger: &Ledger) -> Exit {
     if ledger.failure.is_some() {
         return Exit::Failed;

@@ -8,9 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the script is called.
+/// Name of the script.
 const SCRIPT: &str = "quaff-extcap";
-/// Where programs of this kind are for one user, since Wireshark 4.2; tshark knows for sure.
+/// Folder of extcap programs of one user since Wireshark 4.2, if tshark does not report one.
 const PERSONAL: &str = ".local/lib/wireshark/extcap";
 
 pub(super) fn install(global: bool) -> anyhow::Result<Exit> {
@@ -45,7 +45,7 @@ fn folder(global: bool) -> anyhow::Result<PathBuf> {
     personal_folder(&told).or_else(default).context("HOME is not set, so your folder cannot be told")
 }
 
-/// What this tshark says of its folders; nothing when there is none.
+/// The folders that tshark reports; `None` without tshark.
 fn folders() -> String {
     let told = Command::new("tshark").args(["-G", "folders"]).output();
     told.map(|told| String::from_utf8_lossy(&told.stdout).into_owned()).unwrap_or_default()
@@ -55,7 +55,7 @@ fn global_folder(told: &str) -> Option<PathBuf> {
     value(told, "Global Extcap path").or_else(|| value(told, "Extcap path"))
 }
 
-/// Up to Wireshark 4.0 it is below the configuration, and not told.
+/// Up to Wireshark 4.0 it is in the configuration folder and not reported.
 fn personal_folder(told: &str) -> Option<PathBuf> {
     let below = || Some(value(told, "Personal configuration")?.join("extcap"));
     value(told, "Personal Extcap path").or_else(below)

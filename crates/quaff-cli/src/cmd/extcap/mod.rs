@@ -134,7 +134,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let Some(name) = &args.extcap_interface else {
         bail!("Wireshark calls this; 'quaff extcap --install' has it do so");
     };
-    // What Wireshark shows is its own name for it; typed by hand, ours will do.
+    // Wireshark passes its own name for the interface; a plain name is accepted too.
     let link = rtnl::link(name.strip_prefix(PREFIX).unwrap_or(name))?;
     if args.capture {
         return capture_into_pipe(&args, &link);
@@ -161,7 +161,7 @@ fn links() -> anyhow::Result<Vec<Link>> {
     Ok(links)
 }
 
-/// What is wrong with a filter, in a line.
+/// The error in a filter, as one line.
 fn trouble(link: &Link, expression: &str) -> Option<String> {
     if expression.trim().is_empty() {
         return None;

@@ -4,10 +4,10 @@ use super::PREFIX;
 use quaff_os::rtnl::Link;
 use quaff_wire::linktype::{self, LinkType};
 
-/// What stands for no decapsulation in Wireshark's dialog.
+/// The value for no decapsulation in Wireshark's dialog.
 pub(super) const NO_DECAP: &str = "none";
 
-/// Which kinds of tunnels can be chosen. A selector that also takes what is typed (a list of kinds)
+/// The kinds of tunnels to choose from. A selector that also takes what is typed (a list of kinds)
 /// is not known to Wireshark 4.0.
 const KINDS: [(&str, &str); 11] = [
     (NO_DECAP, "Nothing"),
@@ -34,7 +34,7 @@ struct Arg {
     values: &'static [(&'static str, &'static str)],
 }
 
-/// A size as people type it, or nothing.
+/// A size with a unit, or nothing.
 const SIZE: &str = r"{type=string}{validation=^([0-9.]+[KMGTkmgt]?)?$}";
 const PACKETS: &str = "Packets";
 const MEMORY: &str = "Memory";

@@ -29,7 +29,7 @@ use watch::Watch;
 
 /// Memory for frames that are made ahead.
 const MEMORY_BYTES: usize = 64 << 20;
-/// Who sends what has no other sender: a locally administered address, 02, "quaf", 1.
+/// Default source MAC: a locally administered address, 02, "quaf", 1.
 const SRC_MAC: [u8; 6] = [0x02, b'q', b'u', b'a', b'f', 1];
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
@@ -54,7 +54,7 @@ fn now_ns() -> u64 {
     clock::epoch_offset_ns().wrapping_add(clock::steady_ns())
 }
 
-/// Who sends, when nobody was named.
+/// The default source MAC.
 fn src_mac(args: &Args) -> anyhow::Result<[u8; 6]> {
     Ok(match &args.out {
         Some(interface) => rtnl::link(interface)?.mac,

@@ -18,7 +18,7 @@ const FCS_BYTES: u32 = 4;
 /// Limits of learned sizes: the smallest frame of Ethernet, and the largest of an MTU of 1500.
 const LEARNED_BYTES: (u32, u32) = (60, 1514);
 
-/// What is to be made. `src_mac` is who sends where nobody was named.
+/// The recipe of the frames. `src_mac` is the default source MAC.
 pub(super) fn recipe(args: &Args, src_mac: Mac, start_ns: u64) -> anyhow::Result<Recipe> {
     let is_own_port = args.src_port.is_some() || args.dst_port.is_some();
     let learned = args.sizes_from.is_some();
@@ -63,7 +63,7 @@ pub(super) fn is_plain(args: &Args) -> bool {
     args.sizes_from.is_none()
         && args.size.single().is_some()
         && (args.size_min.is_none() && args.size_max.is_none() && !args.no_stamp)
-        // What --fcs makes too small for a stamp goes without one.
+        // Frames that --fcs makes too small have no probe header.
         && (!args.fcs || single_bytes(args) as usize >= FRAME_BYTES_MIN + tags * TAG_BYTES)
         && (args.src_port.is_none() && args.dst_port.is_none() && !args.ipv6)
         && (ends.into_iter().all(is_one) && ends.into_iter().all(is_v4))
@@ -93,7 +93,7 @@ pub(super) fn shape(args: &Args) -> Shape {
     }
 }
 
-/// When all is made.
+/// The end of the traffic.
 pub(super) fn until(args: &Args) -> Until {
     match (args.count, args.duration) {
         (Some(count), _) => Until::Frames(count),
@@ -115,7 +115,7 @@ fn sizes(args: &Args) -> anyhow::Result<Sizes> {
     let sizes = match &args.sizes_from {
         None if args.fcs => args.size.smaller_by(FCS_BYTES),
         None => args.size.clone(),
-        // What a capture has are frames without FCS already.
+        // Frames in a capture have no FCS already.
         Some(path) => learn(path)?.0,
     };
     if let Some(path) = &args.sizes_save {

@@ -33,7 +33,7 @@ pub(super) fn in_words(report: &SendReport) -> String {
     text
 }
 
-/// Who has confirmed, and what the three counts mean together.
+/// The counter that confirmed the frames, and whether the counts agree.
 fn verdict(report: &SendReport) -> String {
     conclude(report.witness, report.others(), report.agrees(), report.interrupted)
 }
@@ -101,7 +101,7 @@ pub(super) fn replayed_in_words(report: &ReplayReport) -> String {
     text + &report.lateness.map_or_else(String::new, lateness)
 }
 
-/// What came of writing to a file.
+/// The report of frames written to a file.
 pub(super) fn written_in_words(report: &WriteReport, file: &str) -> String {
     format!(
         "frames written to {file}\n  intended   {}\n  written    {}{}\n  bytes      {}\n  time       \
@@ -115,7 +115,7 @@ pub(super) fn written_in_words(report: &WriteReport, file: &str) -> String {
     )
 }
 
-/// What frames were made.
+/// The frames made, as text.
 pub(super) fn made_in_words(made: &Made) -> String {
     let mut text =
         format!("  flows      {}\n  stamped    {}\n", show::count(made.flows), show::count(made.stamped));

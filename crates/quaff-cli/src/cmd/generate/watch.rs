@@ -1,4 +1,4 @@
-//! Listens for signals while a run goes on, and writes the progress line.
+//! Supervision of a run: signals and the progress line.
 
 use crate::show;
 use quaff_os::signal::{Signal, Signals};
@@ -6,7 +6,7 @@ use quaff_send::{Control, Snapshot};
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-/// How often the progress line is written.
+/// Interval of the progress line.
 const PROGRESS: Duration = Duration::from_millis(250);
 
 /// For one run.

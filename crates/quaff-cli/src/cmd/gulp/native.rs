@@ -13,7 +13,7 @@ const FILES_MIN: u64 = 2;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Native {
     pub(super) args: Vec<OsString>,
-    /// What is not as it was, one line each.
+    /// Differences from Gulp, one line each.
     pub(super) notes: Vec<String>,
 }
 
@@ -195,7 +195,7 @@ mod tests {
             // Without -o nothing is rotated.
             ("-n tap -t -C 2 -G 60 -W 3 -Z gzip", format!("capture -i eth1 {to_stdout}")),
             ("-c -r 200 -o d -C 1", "pipe --buffer 200M --dir d --name pcap%3i --rotate-size 200M".to_owned()),
-            // What Gulp's copy did not look at.
+            // Options that Gulp's copy ignored.
             ("-c -i eth3 -d", "pipe".to_owned()),
         ] {
             assert_eq!(native(gulp).line(), format!("quaff {quaff}"), "gulp {gulp}");

@@ -7,9 +7,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 const FLAGS: &[u8] = b"BFXYcdqtvx";
 const VALUES: &[u8] = b"CGVWZfinoprsz";
 
-/// What Gulp's `-d` sets the filter to; a later `-f` replaces it.
+/// The filter that Gulp's `-d` sets; a later `-f` replaces it.
 const DECAP_FILTER: &str = "proto gre";
-/// Gulp's interface when nobody says another one.
+/// Gulp's default interface.
 const INTERFACE: &str = "eth1";
 /// Gulp's ring, MB, and after how many of them a file ends.
 const RING_MB: u64 = 100;
@@ -19,7 +19,7 @@ const SNAPLEN_ALL: i64 = 65_535;
 /// Gulp's `-t` kept so many files, whatever `-W` said.
 const STAMPED_FILES: u64 = 1000;
 
-/// What a Gulp command line asks for, in Gulp's units.
+/// The options of a Gulp command line, in Gulp's units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Options {
     /// `-i`: an interface, or `-` for a capture on stdin.
@@ -71,7 +71,7 @@ pub(super) enum Lock {
     Ignored,
 }
 
-/// Where `-V` shows how it goes.
+/// The place where `-V` shows progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     /// Its text is too short to be written over.
@@ -120,7 +120,7 @@ impl Options {
         self.rings_per_file * self.ring.unwrap_or(RING_MB)
     }
 
-    /// How many files stay; `-t` has its own number.
+    /// Number of files to keep; `-t` has its own.
     pub(super) fn files(&self) -> Option<u64> {
         if self.stamp { Some(STAMPED_FILES) } else { self.files }
     }

@@ -1,8 +1,8 @@
 //! `quaff replay`: sends capture files from an interface, each packet when it is due.
 
+mod report;
 mod rewrite;
 mod watch;
-mod words;
 
 use crate::exit::Exit;
 use crate::{show, units};
@@ -209,7 +209,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.json {
         println!("{}", serde_json::to_string(&report).context("write the report")?);
     } else {
-        print!("{}", words::report(&report, args));
+        print!("{}", report::text(&report, args));
     }
     if let Some(error) = &report.error {
         show::say(&format!("quaff: {error}"));

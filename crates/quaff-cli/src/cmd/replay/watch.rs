@@ -1,4 +1,4 @@
-//! While a replay runs: signals, the progress line, statistics, and Enter.
+//! Supervision of a running replay: signals, the progress line, statistics, and Enter.
 
 use super::Args;
 use crate::show;
@@ -8,14 +8,14 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-/// How often the progress line is written.
+/// Interval of the progress line.
 const PROGRESS: Duration = Duration::from_millis(250);
 
-/// Listens and tells.
+/// Signals, progress and Enter of a run.
 pub(super) struct Watch {
     signals: Signals,
     stopping: bool,
-    /// Write over the same line, or one below the other.
+    /// True to overwrite one line, false to print lines.
     is_line: bool,
     every: Option<Duration>,
     told: Option<(Instant, u64)>,

@@ -1,8 +1,8 @@
 //! `quaff service list`: the presets.
 
-use crate::drawn::{about, plain};
 use crate::exit::Exit;
 use crate::show;
+use crate::terminal_table::{about, plain};
 use anyhow::Context;
 use quaff_bench::service::preset;
 use serde::Serialize;

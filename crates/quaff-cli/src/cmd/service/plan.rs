@@ -7,9 +7,9 @@ use quaff_bench::service::plan::{self, Limits, Path, Plan, Routed, Test, Ways};
 use quaff_bench::service::preset;
 use std::time::Duration;
 
-/// What is tested when nobody says.
+/// The default preset.
 const PRESET: &str = "rfc2544";
-/// And when services are named.
+/// The default preset with services.
 const PRESET_OF_SERVICES: &str = "y1564";
 /// Words of notes of presets that are about the lab.
 const OF_LAB: [&str; 2] = ["of the lab", "of one machine"];
@@ -29,7 +29,7 @@ pub(super) fn plan(args: &TestArgs) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-/// What the flags begin with.
+/// The plan before the flags are applied.
 fn begun(args: &TestArgs) -> anyhow::Result<Plan> {
     if let Some(file) = &args.plan {
         return Ok(plan::read(file)?);
@@ -66,7 +66,7 @@ fn place(plan: &mut Plan, args: &TestArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A preset's link, its notes and what nobody polices are the lab's; a path that is there has its own.
+/// Removes what a preset states for a lab only: its link, its notes, and the lack of policing.
 fn leave_lab(plan: &mut Plan) {
     plan.link_mbps = None;
     plan.notes.retain(|note| !OF_LAB.iter().any(|words| note.contains(words)));
@@ -110,7 +110,7 @@ fn given(args: &TestArgs) -> Limits {
     }
 }
 
-/// How long the performance test is, and how often.
+/// Applies duration and repetitions of the performance test.
 fn performance(plan: &mut Plan, args: &TestArgs) -> anyhow::Result<()> {
     let mut has_any = false;
     for test in &mut plan.tests {

@@ -1,7 +1,7 @@
-//! What one sees while a path is tested: a line for each verdict, and below them how far it has come.
+//! Progress of a service test: a line for each verdict, and the overall progress below.
 
-use crate::drawn::about;
 use crate::show;
+use crate::terminal_table::about;
 use indicatif::{ProgressBar, ProgressStyle};
 use quaff_bench::report::service as report;
 use quaff_bench::service::plan::Plan;
@@ -55,7 +55,7 @@ impl Progress {
 
 impl Events for Progress {
     fn goes_on(&mut self) -> bool {
-        // Who cannot hear is not asked.
+        // An unreadable signal descriptor counts as no signal.
         self.interrupted |= matches!(self.signals.next(Duration::ZERO), Ok(Some(_)));
         !self.interrupted
     }
@@ -80,7 +80,7 @@ impl Events for Progress {
         }
     }
 
-    /// Who is killed before the end has the tests until then.
+    /// Saves each test as it ends, so that a killed run keeps them.
     fn so_far(&mut self, result: &Report) {
         if let Err(error) = report::keep(result, &self.out) {
             self.print(&format!("quaff: {error}"));

@@ -4,10 +4,10 @@ use super::args::TestArgs;
 use super::plan::plan;
 use super::progress::Progress;
 use super::text;
-use crate::drawn::about;
 use crate::exit::Exit;
 use crate::folder::Folder;
 use crate::show;
+use crate::terminal_table::about;
 use anyhow::{Context as _, bail};
 use quaff_bench::report::service as report;
 use quaff_bench::service::plan::Plan;
@@ -79,7 +79,7 @@ fn has_figures(report: &Report) -> bool {
     rows.iter().any(|rows| *rows > 0)
 }
 
-/// How it ends: by the limits; where there were none, by what a service lost. Tests of RFC 2544 go where frames
+/// The exit status: by the limits; where there were none, by what a service lost. Tests of RFC 2544 go where frames
 /// are lost, so their losses say nothing here. What is not whole, or not wholly judged, is no pass.
 pub(super) fn verdict(report: &Report) -> Exit {
     if report.interrupted || !has_figures(report) {

@@ -1,6 +1,6 @@
 //! The result of a service test as text: the verdict, the tables, and the sentences around them.
 
-use crate::drawn::{drawn, span, wrapped};
+use crate::terminal_table::{report_table, span, wrapped};
 use quaff_bench::report::{Table, service as report};
 use quaff_bench::service::result::Report;
 
@@ -22,7 +22,7 @@ pub(super) fn whole(result: &Report, all: bool) -> String {
         report::recovery(result),
         report::source(result),
     ];
-    parts.extend(tables.iter().filter(has_rows).map(|table| drawn(table, all)));
+    parts.extend(tables.iter().filter(has_rows).map(|table| report_table(table, all)));
     if all {
         let details = [
             report::variation(result),
@@ -32,7 +32,7 @@ pub(super) fn whole(result: &Report, all: bool) -> String {
             report::null(result),
             report::machine(result),
         ];
-        parts.extend(details.iter().filter(has_rows).map(|table| drawn(table, all)));
+        parts.extend(details.iter().filter(has_rows).map(|table| report_table(table, all)));
     }
     parts.push(marked("- ", &report::warnings(result)));
     parts.retain(|part| !part.is_empty());

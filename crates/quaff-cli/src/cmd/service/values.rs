@@ -1,4 +1,4 @@
-//! Values of `quaff service` as people type them: ends, beds, services.
+//! Parsers of the values of `quaff service`: ends, topologies, services.
 
 use crate::units;
 use quaff_bench::service::plan::{Host, Path, Service};
@@ -7,7 +7,7 @@ use quaff_bench::trial::plan::End;
 /// Bits/s below which a rate is taken for one whose unit was forgotten.
 const RATE_MIN: f64 = 1000.0;
 
-/// What stands between the ends of a lab.
+/// The topology between the ends of a lab.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bed(pub(super) Path);
 
@@ -79,7 +79,7 @@ pub(super) fn service(text: &str) -> Result<Service, String> {
         |word: &str| word.parse::<u32>().map_err(|_| format!("'{word}' in '{text}' is no size in bytes"));
     let excess = |word: &&str| if *word == "0" { Ok(0.0) } else { rate_mbps(word) };
     let bytes = |at: usize| more.get(at).map_or(Ok(0), |word| units::bytes(word));
-    // What is not said here is as a plan in a file has it by default.
+    // Other fields have the defaults of a plan in a file.
     let service = serde_json::json!({
         "name": name,
         "sizes": sizes.split('+').map(size).collect::<Result<Vec<u32>, String>>()?,

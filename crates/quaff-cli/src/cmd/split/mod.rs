@@ -14,9 +14,9 @@ use quaff_os::wakeup::Wakeup;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// How often it is looked who is still there.
+/// Interval of checks for members that have gone.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often a run that is ending looks whether the last byte is written.
+/// Interval of checks for the last write of an ending run.
 const LOOK_END: Duration = Duration::from_millis(2);
 /// timeout(1) sends its signal to its child and then to its group: within this time two are one.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);

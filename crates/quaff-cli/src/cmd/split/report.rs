@@ -1,4 +1,4 @@
-//! What `quaff split` says at the end: the shares as bars, then what is to be known of them.
+//! The report of `quaff split`: the shares as bars, then details.
 
 use crate::exit::Exit;
 use crate::show;
@@ -22,7 +22,7 @@ pub(super) fn print(report: &Report, plan: &SplitPlan, is_json: bool, is_quiet: 
     if plan.takes_stdout() || is_quiet && !is_json { show::say(&text) } else { show::print(&text) }
 }
 
-/// What the report means for the exit status.
+/// The exit status for a report.
 pub(super) fn exit(report: &Report) -> Exit {
     match &report.ended_by {
         _ if report.failure.is_some() => Exit::Failed,

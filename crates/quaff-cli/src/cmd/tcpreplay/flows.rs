@@ -10,7 +10,7 @@ use quaff_send::{Arena, Feed, FeedTally, Meta, SendError};
 use quaff_wire::flow::{FlowCount, FlowCounts};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What was counted, seen from both ends.
+/// The counts, shared with the sending thread.
 #[derive(Debug, Clone)]
 pub(super) struct Shared {
     counted: Arc<Mutex<Counted>>,
@@ -40,7 +40,7 @@ pub(super) struct Counting {
 
 impl Shared {
     pub(super) fn new(options: &Options) -> Self {
-        // What is preloaded is counted as a whole.
+        // Preloaded files are counted completely.
         let limit = options.number("limit").filter(|_| !options.has("preload-pcap"));
         Self {
             counted: Arc::default(),
@@ -157,7 +157,7 @@ impl Feed for Counting {
     }
 
     fn flows(&self) -> Option<u64> {
-        // So that nobody else counts them.
+        // This count replaces the sender's.
         Some(self.count.counts().flows)
     }
 }

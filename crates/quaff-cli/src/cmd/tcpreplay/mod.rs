@@ -177,7 +177,7 @@ fn walk(dir: &Path, depth: u32, files: &mut Vec<PathBuf>) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// What is said and done before the first packet.
+/// Prints what tcpreplay prints before the first packet.
 fn begin(options: &Options, files: &[PathBuf]) -> anyhow::Result<()> {
     if options.has("pid") {
         say(&format!("PID: {}", process::id()));

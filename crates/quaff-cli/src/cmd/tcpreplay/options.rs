@@ -44,7 +44,7 @@ impl Options {
         if mistakes.is_empty() { Ok(options) } else { Err(mistakes) }
     }
 
-    /// Whether an option was given.
+    /// Returns whether an option was given.
     pub(super) fn has(&self, name: &str) -> bool {
         self.given.contains_key(name)
     }
@@ -122,7 +122,7 @@ impl Options {
         Ok(())
     }
 
-    /// What does not go together.
+    /// The conflicts between options.
     fn mistakes(&self) -> Vec<String> {
         let given = self.given.keys().filter_map(|name| table::by_name(name).ok());
         let mut mistakes = Vec::new();

@@ -6,13 +6,13 @@ use crate::show::print;
 use quaff_send::Snapshot;
 use quaff_send::replay::ReplayReport;
 
-/// When the lines are printed.
+/// Schedule of the progress lines.
 #[derive(Debug)]
 pub(super) struct Stats {
     when: Option<When>,
     loops: Option<u64>,
     has_begun: bool,
-    /// Loops whose end was told, or the next time, ns.
+    /// Loops already reported, or the time of the next line, ns.
     told: u64,
 }
 

@@ -12,12 +12,12 @@ pub(super) struct Spec {
     pub(super) never_with: &'static [&'static str],
 }
 
-/// What stands behind an option.
+/// The value of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Flag,
     Text,
-    /// Text, behind `=` only, or nothing.
+    /// Optional text, after `=` only.
     Perhaps,
     Number {
         least: u64,
@@ -29,7 +29,7 @@ pub(super) enum Kind {
 /// `-T`
 pub(super) const TIMERS: [&str; 4] = ["select", "ioport", "gtod", "nano"];
 
-/// How fast; only one of them.
+/// The rate options, which exclude each other.
 const RATES: &[&str] = &["mbps", "multiplier", "oneatatime", "pps", "topspeed"];
 
 const fn spec(name: &'static str, letter: u8, kind: Kind) -> Spec {

@@ -1,4 +1,4 @@
-//! What tcpreplay prints at its end, figure for figure: scripts read it.
+//! The final output of tcpreplay, number for number, which scripts parse.
 //!
 //! Seconds are cut, not rounded; rates are computed in whole numbers from µs, or from ms once more
 //! than a gigabyte took more than a second. Mbps are of the bytes that were sent, without preamble,
@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 const US: u128 = 1_000_000;
 
-/// What was sent.
+/// Totals of a run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Totals {
     pub(super) packets: u64,
@@ -22,7 +22,7 @@ pub(super) struct Totals {
     pub(super) devices: Vec<Device>,
 }
 
-/// What flows there were.
+/// Flow statistics.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Flows {
     pub(super) counts: FlowCounts,
@@ -30,7 +30,7 @@ pub(super) struct Flows {
     pub(super) expiry: bool,
 }
 
-/// What an interface counted.
+/// Counts of an interface.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Device {
     pub(super) name: String,
@@ -83,7 +83,7 @@ pub(super) fn rated(packets: u64, bytes: u64, span_us: u64) -> String {
         0 => format!("0.{us:06}"),
         _ => format!("{seconds}.{:02}", us / 10_000),
     };
-    // What a count is in a second, times a scale.
+    // A count per second, scaled.
     let is_long = bytes > 1_000_000_000 && u128::from(span_us) > US;
     let rate = |count: u64, scale: u128| {
         let (count, us) = (u128::from(count) * scale, u128::from(span_us));
@@ -131,7 +131,7 @@ impl Device {
     }
 }
 
-/// A scaled number with as many digits behind the point.
+/// A scaled number with as many decimals.
 fn decimal(scaled: u128, scale: u128) -> String {
     let digits = scale.ilog10() as usize;
     format!("{}.{:0digits$}", scaled / scale, scaled % scale)

@@ -1,4 +1,4 @@
-//! What a comparison with the file that was sent came to, in words.
+//! The report of a comparison with the file that was sent, as text.
 
 use super::{ledger_words, line, read_words, row, verdict};
 use crate::show;

@@ -1,11 +1,11 @@
-//! How a replay ended, for people.
+//! The report of a replay, as text.
 
 use super::Args;
 use crate::show;
 use quaff_send::Witness;
 use quaff_send::replay::{ReplayReport, ReplayVia};
 
-pub(super) fn report(report: &ReplayReport, args: &Args) -> String {
+pub(super) fn text(report: &ReplayReport, args: &Args) -> String {
     let files = match args.files.as_slice() {
         [one] => one.display().to_string(),
         many => format!("{} files", many.len()),
@@ -68,7 +68,7 @@ fn ways(report: &ReplayReport) -> String {
     text
 }
 
-/// What of the files was not to be sent.
+/// Packets of the files that were not sent or not sent as they are.
 fn left_out(report: &ReplayReport) -> String {
     let feed = &report.feed;
     let parts = [
@@ -119,7 +119,7 @@ fn pace(report: &ReplayReport) -> String {
     text
 }
 
-/// Who has confirmed, and what the counts mean together.
+/// The counter that confirmed the frames, and whether the counts agree.
 fn verdict(report: &ReplayReport) -> String {
     let mut words = vec![
         match report.witness {

@@ -1,4 +1,4 @@
-//! Tables and sentences as text that fits a terminal.
+//! Tables and paragraphs that fit the terminal.
 
 use crate::show;
 use comfy_table::{
@@ -20,9 +20,9 @@ const SPACES: usize = 3;
 /// A space at which no line ends.
 const NO_BREAK: &str = "\u{a0}";
 
-/// A table of a report with its title above and its note below. What matters least is left out where there is no room
-/// for it, unless `all` is wanted.
-pub(crate) fn drawn(table: &Table, all: bool) -> String {
+/// A table of a report with its title above and its note below. The least important columns are omitted if they do
+/// not fit, unless `all` is set.
+pub(crate) fn report_table(table: &Table, all: bool) -> String {
     let room = usize::from(width());
     let need = |table: &Table| -> usize {
         let cells = |at: usize| table.rows.iter().map(move |row| row.cells[at].as_str());
@@ -61,11 +61,11 @@ pub(crate) fn laid_out(
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    // Who looks for "64 B" finds it.
+    // A search for "64 B" must find it.
     drawn.trim_fmt().replace(NO_BREAK, " ")
 }
 
-/// What a column needs, with a space at both sides and one between columns: numbers stay with their units, and words
+/// Width of a column, with a space at both sides and one between columns: numbers stay with their units, and words
 /// are not broken.
 fn width_min<'a>(head: &str, cells: impl Iterator<Item = &'a str>) -> usize {
     let longest = |words: &str| words.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
@@ -88,7 +88,7 @@ pub(crate) fn titled(title: &str, drawn: &str, note: &str) -> String {
     format!("{}\n{drawn}{note}", wrapped("", title))
 }
 
-/// Text that fits, behind a mark; its lines stand under each other.
+/// Text wrapped after a mark; its lines are aligned.
 pub(crate) fn wrapped(mark: &str, text: &str) -> String {
     let lines = show::wrap(usize::from(width()) - mark.len(), text);
     format!("{mark}{}", lines.trim_end().replace('\n', &format!("\n{}", " ".repeat(mark.len()))))
