@@ -18,7 +18,7 @@ use crate::net::{
 /// Offset of the UDP payload in an untagged frame of IPv4.
 pub(super) const PAYLOAD_OFFSET: usize = MACS_BYTES + 2 + IPV4_BYTES + UDP_BYTES;
 
-/// The marks by which frames of one layout are recognised. Payload byte `i` after the first `bytes` has the value
+/// The fields by which frames of one layout are recognised. Payload byte `i` after the first `bytes` has the value
 /// `i mod 256`.
 pub(super) struct Signature {
     /// The UDP destination port.
