@@ -225,7 +225,7 @@ fn damage_in_pcapng() {
     let at = head().bytes.len();
     let epb = |captured: u32| move |b: Build| b.u32(0).ticks(0).u32(captured).u32(0);
     let block = |kind, body: &[u8]| head().block(kind, |b| b.raw(body)).bytes;
-    let told = |bytes: u32, what: &str| format!("block of {bytes} bytes at offset {at}: {what}");
+    let damage_text = |bytes: u32, what: &str| format!("block of {bytes} bytes at offset {at}: {what}");
 
     assert_eq!(error_of(&head().u32(6).u32(17).bytes), damage_text(17, "length not a multiple of 4"));
     assert_eq!(
