@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff_wire::client::{RoleRule, RoleClassifier};
+use quaff_wire::client::{RoleClassifier, RoleRule};
 use quaff_wire::rewrite::{AddressMap, PortMap, TagEdit, TrafficClass, Ttl};
 
 const RULES: [&str; 5] = ["auto", "first", "port", "cidr=10.0.0.0/8,fd00::/8", "mac=02:00:00:00:00:01"];

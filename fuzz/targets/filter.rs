@@ -1,13 +1,13 @@
 //! Any program and any packet: a program that is accepted runs to its end; a tag that goes back is seen
-//! as if it were in the bytes; moved into the kernel, it decides as it does on what decapsulation finds.
+//! as if it were in the bytes; relocated into the kernel, it decides as it does on what decapsulation finds.
 //!
 //! Input: how many instructions, so many `struct sock_filter`, a depth, the packet.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff_wire::filter::{Insn, TunnelLayouts, Relocation, Program, Subject, relocate};
-use quaff_wire::tunnel::{TunnelKinds, Outcome, strip};
+use quaff_wire::filter::{Insn, Program, Relocation, Subject, TunnelLayouts, relocate};
+use quaff_wire::tunnel::{Outcome, TunnelKinds, strip};
 
 const MATCHED: u32 = 9;
 const UNDECIDED: u32 = 1;
@@ -17,7 +17,7 @@ fn insn(bytes: &[u8]) -> Insn {
     Insn { code, jt: bytes[2], jf: bytes[3], k: u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]) }
 }
 
-/// A program and what comes behind it.
+/// A program and the bytes after it.
 fn parse(input: &[u8]) -> Option<(Program, u8, &[u8])> {
     let (count, rest) = input.split_first()?;
     let (insns, rest) = rest.split_at_checked(8 * usize::from(*count))?;
@@ -39,12 +39,12 @@ fn check_tag(program: &Program, packet: &[u8]) {
     }
 }
 
-fn check_moved(program: &Program, depth: u8, packet: &[u8]) {
+fn check_relocated(program: &Program, depth: u8, packet: &[u8]) {
     let layouts = TunnelLayouts { erspan: true, vxlan: true };
-    let moving =
+    let relocation =
         Relocation { inner: program, outer: None, layouts, depth, matched: MATCHED, undecided: UNDECIDED };
-    let Ok(moved) = relocate(&moving) else { return };
-    let in_kernel = Program::new(&moved.insns).expect("the kernel would refuse it");
+    let Ok(relocated) = relocate(&relocation) else { return };
+    let in_kernel = Program::new(&relocated.insns).expect("the kernel would refuse it");
     let verdict = run(&in_kernel, packet, packet.len() as u32, None);
     if verdict != UNDECIDED {
         let outcome = strip(packet, packet.len() as u32, 1, TunnelKinds::ALL, depth);
@@ -58,6 +58,6 @@ fn check_moved(program: &Program, depth: u8, packet: &[u8]) {
 fuzz_target!(|input: &[u8]| {
     if let Some((program, depth, packet)) = parse(input) {
         check_tag(&program, packet);
-        check_moved(&program, depth, packet);
+        check_relocated(&program, depth, packet);
     }
 });

@@ -1,4 +1,4 @@
-//! Any frame has a fingerprint, which does not look behind the snaplen nor at what the mask leaves out.
+//! Any frame has a fingerprint, which depends neither on bytes after the snaplen nor on those that the mask leaves out.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any frame, any plan: nothing panics, lengths are told truly, fragments fit and put the whole together.
+//! Any frame, any plan: nothing panics, lengths are right, fragments fit and reassemble to the whole.
 
 #![no_main]
 
@@ -28,19 +28,20 @@ fn plan(choice: u16, seed: u64) -> Rewrite {
         ttl: has(8).then_some(Ttl::Subtract(seed as u8)),
         traffic_class: has(9).then_some(TrafficClass::dscp(seed as u8 & 63)),
         flow_label: has(10).then_some(seed as u32),
-        length: [None, Some(FixLength::Pad), Some(FixLength::Cut), Some(FixLength::Drop)][usize::from(choice >> 11 & 3)],
+        length: [None, Some(FixLength::Pad), Some(FixLength::Cut), Some(FixLength::Drop)]
+            [usize::from(choice >> 11 & 3)],
         fix_checksums: has(13),
     }
 }
 
 fn fragment(frame: &[u8], mtu: usize) {
     let mut maker = Mtu::new(mtu, MtuPolicy::Fragment);
-    if maker.fit(&mut frame.to_vec(), frame.len() as u32) != Fit::Pieces {
+    if maker.fit(&mut frame.to_vec(), frame.len() as u32) != Fit::Fragmented {
         return;
     }
     let ip = net::layers(frame).and_then(|layers| layers.ip).expect("only IP is fragmented");
     let mut bytes = 0;
-    for piece in maker.pieces().iter() {
+    for piece in maker.fragments().iter() {
         assert!(maker.takes(piece));
         let piece = net::layers(piece).and_then(|layers| layers.ip).expect("still IP");
         bytes += piece.end - piece.transport;

@@ -1,4 +1,4 @@
-//! Whatever the damage, salvage goes on to the end: it tells of each byte once, and the same however
+//! Whatever the damage, salvage continues to the end: it reports each byte once, and the same however
 //! the bytes are cut into pieces.
 
 #![no_main]

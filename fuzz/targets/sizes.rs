@@ -7,13 +7,18 @@ use libfuzzer_sys::fuzz_target;
 use quaff_wire::synth::{Rng, Sizes};
 
 fuzz_target!(|text: &str| {
-    // What people write on the command line, and the file.
+    // The text of the command line, and the file.
     let _ = Sizes::parse(text);
     let Ok(sizes) = Sizes::from_text(text) else { return };
     assert_eq!(Sizes::from_text(&sizes.to_text("")).as_ref(), Ok(&sizes));
     let (mut source, mut rng) = (sizes.source(), Rng::new(1));
     for _ in 0..10 {
         let size = source.next(&mut rng);
-        assert!(sizes.classes().iter().any(|class| (class.first..=class.last).contains(&size) && class.weight > 0));
+        assert!(
+            sizes
+                .classes()
+                .iter()
+                .any(|class| (class.first..=class.last).contains(&size) && class.weight > 0)
+        );
     }
 });

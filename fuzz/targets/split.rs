@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff_wire::split::{SplitFields, Rendezvous, Completeness, frame_flow};
 use quaff_wire::flow::FlowKey;
+use quaff_wire::split::{Completeness, Rendezvous, SplitFields, frame_flow};
 use quaff_wire::tunnel::TunnelKinds;
 use std::sync::OnceLock;
 
@@ -20,9 +20,11 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     for kinds in [TunnelKinds::NONE, TunnelKinds::ALL] {
         let found = frame_flow(frame, frame.len() as u32, linktype, by, (kinds, 4));
         assert!(bundle.member(found.key.hash(7)).is_some());
-        // Who asks for nothing but MAC addresses need not wait for anybody.
+        // A split by MAC addresses alone never waits for another frame.
         if kinds == TunnelKinds::NONE && !by.has_addresses() {
-            assert!(found.what == Completeness::Whole && matches!(found.key, FlowKey::Macs(_) | FlowKey::Nothing));
+            assert!(
+                found.what == Completeness::Whole && matches!(found.key, FlowKey::Macs(_) | FlowKey::Nothing)
+            );
         }
         assert_eq!(found, frame_flow(frame, frame.len() as u32, linktype, by, (kinds, 4)));
     }

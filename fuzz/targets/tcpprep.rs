@@ -1,4 +1,4 @@
-//! Any bytes are read as a cache file without a panic; each packet that it speaks of has a side.
+//! Any bytes are read as a cache file without a panic; each packet that it has an entry for has an assignment.
 
 #![no_main]
 

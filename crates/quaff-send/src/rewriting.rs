@@ -134,7 +134,7 @@ impl<F: Feed> Rewriting<F> {
                 meta.wire_len = self.frame.len() as u32;
                 self.waiting = Waiting::Whole(meta);
             }
-            Fit::Pieces => self.waiting = Waiting::Pieces(0, meta),
+            Fit::Fragmented => self.waiting = Waiting::Pieces(0, meta),
             Fit::Skipped => {}
             Fit::Failed => {
                 let mtu = self.plan.mtu.map_or(0, |(mtu, _)| mtu);
@@ -158,13 +158,13 @@ impl<F: Feed> Rewriting<F> {
             }
             Waiting::Pieces(first, meta) => {
                 let Some(mtu) = self.mtu.take() else { return true };
-                let left = mtu.pieces().iter().skip(first);
+                let left = mtu.fragments().iter().skip(first);
                 let fitting = |piece: &&[u8]| {
                     let wire_len = piece.len() as u32;
                     self.append_one(arena, piece, Meta { wire_len, ..meta })
                 };
                 let appended = first + left.take_while(fitting).count();
-                let has_room = appended == mtu.pieces().iter().count();
+                let has_room = appended == mtu.fragments().iter().count();
                 self.mtu = Some(mtu);
                 if !has_room {
                     self.waiting = Waiting::Pieces(appended, meta);

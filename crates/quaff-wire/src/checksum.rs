@@ -1,8 +1,8 @@
-//! The Internet checksum (RFC 1071), as a sum that can be taken in pieces.
+//! The Internet checksum (RFC 1071), as a sum that can be taken in parts.
 //!
 //! A sum here is the folded one's complement sum of big-endian 16-bit words, *before* it is
-//! complemented. Sums of pieces that begin at even offsets are combined by [`add`]. This room
-//! knows no header: which bytes belong under a checksum is said in `udp` and `stamp`.
+//! complemented. Sums of parts that begin at even offsets are combined by [`add`]. This file
+//! knows no header: the callers know the bytes under a checksum.
 
 /// Bytes that one turn of the loop sums; a multiple of every vector register's size.
 const STEP: usize = 64;
@@ -32,12 +32,12 @@ pub fn sum(bytes: &[u8]) -> u16 {
     u16::from_be(fold(total))
 }
 
-/// The sum of two pieces, the second of which begins at an even offset.
+/// The sum of two parts, the second of which begins at an even offset.
 pub fn add(a: u16, b: u16) -> u16 {
     fold(u64::from(a) + u64::from(b))
 }
 
-/// The sum without a piece `b` that was in it (RFC 1624: adds its complement).
+/// The sum without a part `b` that was in it (RFC 1624: adds its complement).
 pub fn subtract(a: u16, b: u16) -> u16 {
     add(a, !b)
 }

@@ -1,8 +1,8 @@
-//! Who is the client and who the server, so that each can be sent from an interface of its own.
+//! Classification of senders as clients and servers, so that each side leaves by an interface of its own.
 //!
 //! Decided on the fly, from what was seen so far: the rules are those of tcpprep, but without a first
-//! pass over the file and without a cache beside it. Output 0 is for what clients send, output 1 for
-//! what servers send. A host stays on its side, so that a bridge or a router between the two outputs
+//! pass over the file and without a cache beside it. Output 0 is for frames of clients, output 1 for
+//! frames of servers. A host stays on its side, so that a bridge or a router between the two outputs
 //! never sees it move, but for one change of mind when a guess is followed by evidence.
 
 use crate::flow::{HashTable, hash_bytes};
@@ -16,19 +16,19 @@ use std::str::FromStr;
 /// So many hosts are remembered; of those beyond it, each packet is judged by itself.
 const HOSTS_MAX: usize = 1 << 22;
 
-/// By what client and server are told apart.
+/// The rule that distinguishes client and server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RoleRule {
-    /// Who opens a connection, asks a service (ports under 1024) or sends an echo request is a client,
-    /// and so is, where nothing tells, who sends first. Whom a client speaks to is a server.
+    /// A host that opens a connection, asks a service (ports under 1024) or sends an echo request is a client,
+    /// and so is, without evidence, the host that sends first. The peer of a client is a server.
     Auto,
     /// A host that is first seen as a sender is a client, one first seen as a receiver is a server.
     First,
-    /// What is sent to one of these ports of TCP or UDP comes from a client, all else from a server.
+    /// A packet to one of these ports of TCP or UDP comes from a client, any other from a server.
     Ports(Vec<RangeInclusive<u16>>),
-    /// What has its source in one of these networks comes from a server.
+    /// A packet with its source in one of these networks comes from a server.
     Cidrs(Vec<Cidr>),
-    /// What has its source MAC in this list comes from a server.
+    /// A frame with its source MAC in this list comes from a server.
     Macs(Vec<[u8; 6]>),
 }
 
@@ -72,19 +72,19 @@ fn mac(word: &str) -> Option<[u8; 6]> {
     parts.next().is_none().then_some(mac)
 }
 
-/// Sorts frames by who sent them.
+/// Sorts frames by the side of their sender.
 #[derive(Debug)]
 pub struct RoleClassifier {
     rule: RoleRule,
-    /// The output for what no rule speaks of.
+    /// The output for frames that the rule does not classify.
     other: u8,
     /// By a hash of its address.
     hosts: HashTable<Host>,
-    /// Who sent with which MAC, for frames that have no other address.
+    /// The side of each MAC address, for frames that have no other address.
     macs: HashTable<bool>,
 }
 
-/// What is known of a host.
+/// The side of a host, and the certainty of that.
 #[derive(Debug, Clone, Copy)]
 struct Host {
     is_server: bool,
@@ -151,7 +151,7 @@ impl RoleClassifier {
         is_server
     }
 
-    /// `evidence`: whether the sender is a server.
+    /// `evidence`: true if the packet shows that the sender is a server.
     fn auto(&mut self, addresses: [IpAddr; 2], evidence: Option<bool>) -> bool {
         let [source, destination] = addresses.map(hash);
         let is_one = is_one_host(addresses[1]);
@@ -179,7 +179,7 @@ impl RoleClassifier {
     }
 }
 
-/// What a packet says about its sender: `true` for a server.
+/// The side of the sender as the packet shows it: true for a server.
 fn evidence(ip: &Ip, frame: &[u8]) -> Option<bool> {
     const SERVICES: RangeInclusive<u16> = 1..=1023;
     if let Some([from, to]) = tcp_or_udp(ip, frame) {
@@ -249,8 +249,8 @@ mod tests {
     }
 
     fn outputs(rule: &str, frames: &[Vec<u8>]) -> Vec<u8> {
-        let mut sides = RoleClassifier::new(rule.parse().unwrap(), 0);
-        frames.iter().map(|frame| sides.output(frame)).collect()
+        let mut classifier = RoleClassifier::new(rule.parse().unwrap(), 0);
+        frames.iter().map(|frame| classifier.output(frame)).collect()
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn where_nothing_tells_the_first_sender_is_a_client() {
         let frames = [udp(1, 2, [5000, 6000]), udp(2, 1, [6000, 5000]), udp(3, 1, [7, 7]), udp(3, 2, [7, 7])];
-        assert_eq!(outputs("auto", &frames), [0, 1, 1, 1], "the third speaks to a client first");
+        assert_eq!(outputs("auto", &frames), [0, 1, 1, 1], "the third sends to a client first");
         assert_eq!(outputs("first", &frames), [0, 1, 0, 0], "but was seen as a sender first");
     }
 

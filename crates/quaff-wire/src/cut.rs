@@ -1,4 +1,4 @@
-//! Where a stream of bytes may be cut into files: between packets when it is pcap or pcapng, so that
+//! The places where a stream of bytes may be cut into files: between packets for pcap and pcapng, so that
 //! each file can be opened by itself, and anywhere otherwise.
 //!
 //! A [`Cutter`] passes every byte on once, in order. At a cut it gives what the next file has to begin
@@ -16,12 +16,12 @@ const MAGIC_MODIFIED: u32 = 0xA1B2_CD34;
 const MODIFIED_HEADER_BYTES: u64 = 24;
 /// No record and no block is larger than this, or the stream is damaged.
 const UNIT_BYTES_MAX: u32 = 256 << 20;
-/// What has to be repeated in each file is no larger than this, or the stream is not cut any more.
+/// The most bytes of file and section headers that are repeated in each file; a stream with more is not cut.
 const REPEATED_BYTES_MAX: usize = 1 << 20;
-/// Where a Section Header Block says how long its section is.
+/// Offset of the section length in a Section Header Block.
 const SECTION_LENGTH_AT: std::ops::Range<usize> = 16..24;
 
-/// What a stream turned out to be.
+/// The format of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A pcap file.
@@ -33,7 +33,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What a file name of this kind ends in.
+    /// The extension of a file name for this format.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Pcap => "pcap",
@@ -52,7 +52,7 @@ impl Kind {
     }
 }
 
-/// What to do next.
+/// The next action of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Out<'a> {
     /// These bytes of the stream belong to the present file.
@@ -71,9 +71,9 @@ pub struct Cutter {
     seen_bytes: u64,
     /// Bytes of the present file, with those of its last unit that are still to come.
     file_bytes: u64,
-    /// Whether the present file holds more than what files begin with.
+    /// Set when the present file holds more than its headers.
     has_units: bool,
-    /// What the next file has to begin with.
+    /// The headers that the next file has to begin with.
     repeated: Vec<u8>,
     /// The first bytes of a unit of which more has to be seen.
     held: Vec<u8>,
@@ -82,7 +82,7 @@ pub struct Cutter {
     damaged_at: Option<u64>,
 }
 
-/// How units follow each other.
+/// The framing of units in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
     /// Nothing has been seen.
@@ -103,9 +103,9 @@ enum Look {
     More(usize),
     /// It has so many bytes in all.
     Packet(u64),
-    /// What a file begins with; its bytes have all been seen.
+    /// A header of the present file; all of its bytes were seen.
     Head,
-    /// What files begin with from now on too; its bytes have all been seen.
+    /// A header of the present file and of those that follow; all of its bytes were seen.
     Interface,
     /// It makes no sense.
     Damaged,
@@ -129,12 +129,12 @@ impl Cutter {
         }
     }
 
-    /// What the stream is; `None` until its first four bytes have been seen.
+    /// The format of the stream; `None` before its first four bytes were seen.
     pub fn kind(&self) -> Option<Kind> {
         self.kind
     }
 
-    /// Where in the stream the unit begins that makes no sense, if there is one. From there on all of
+    /// Offset in the stream of the first unit that cannot be parsed. From there on all of
     /// it goes to one file.
     pub fn damaged_at(&self) -> Option<u64> {
         self.damaged_at
@@ -175,7 +175,7 @@ impl Cutter {
         pass(&held, out)
     }
 
-    /// Collects the first bytes of a unit, from `at` on, until it can be told what it is. Returns up to
+    /// Collects the first bytes of a unit, from `at` on, until its kind is known. Returns up to
     /// where it took them.
     fn hold<E>(
         &mut self,
@@ -208,7 +208,7 @@ impl Cutter {
         let held_bytes = held.len() as u64;
         match look {
             Look::Head => {
-                self.layout = self.layout.behind_head();
+                self.layout = self.layout.after_head();
                 self.repeated.clear();
                 if self.limit_bytes < u64::MAX && held.starts_with(&SHB.to_le_bytes()) {
                     held[SECTION_LENGTH_AT].fill(0xFF);
@@ -277,7 +277,7 @@ impl Cutter {
             Layout::Pcap { .. } => Look::Head,
             Layout::Records { big, header_bytes } => record(head, big, header_bytes),
             Layout::Pcapng { big } => self.block(head, big),
-            // A file takes what still fits. One byte at least, so that it goes on.
+            // A file takes what still fits. One byte at least, so that there is progress.
             Layout::Bytes if self.file_bytes >= self.limit_bytes => {
                 Look::Packet(self.limit_bytes.clamp(1, 1 << 62))
             }
@@ -322,7 +322,7 @@ impl Cutter {
 }
 
 impl Layout {
-    fn behind_head(self) -> Self {
+    fn after_head(self) -> Self {
         match self {
             Self::Pcap { big, header_bytes } => Self::Records { big, header_bytes },
             other => other,
@@ -330,7 +330,7 @@ impl Layout {
     }
 }
 
-/// How units follow each other in a stream that begins so.
+/// The framing of a stream with these first bytes.
 fn layout(first: [u8; 4]) -> Layout {
     if u32::from_le_bytes(first) == SHB {
         return Layout::Pcapng { big: false };

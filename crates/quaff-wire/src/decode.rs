@@ -1,7 +1,7 @@
-//! Reads capture files of either format from slices: what a file says, in the order it says it.
+//! Reads capture files of either format from slices, in the order of the file.
 //!
-//! The bytes arrive in pieces. [`Decoder::next`] takes what it can from the front of a slice and
-//! gives one [`Item`], or says how many bytes must be there before it can go on. Frames borrow from
+//! The bytes arrive in parts. [`Decoder::next`] takes what it can from the front of a slice and
+//! gives one [`Item`], or the number of bytes that must be there to continue. Frames borrow from
 //! the slice: nothing is copied, and nothing is kept but a few words for each interface. Whatever
 //! the bytes, it does not panic, and it never asks for more than [`UNIT_BYTES_MAX`] at once.
 
@@ -11,7 +11,7 @@ pub use crate::item::{
 };
 use crate::{pcap, pcapng};
 
-/// Reads a file of either format; the first bytes tell which.
+/// Reads a file of either format; the first bytes decide.
 #[derive(Debug, Default)]
 pub struct Decoder {
     state: State,
@@ -27,7 +27,7 @@ enum State {
     Pcapng(pcapng::decode::Decoder),
 }
 
-/// A decoder that looks for the next thing that makes sense where others give up.
+/// A decoder that searches for the next plausible unit after damage.
 #[derive(Debug, Default)]
 struct Salvage {
     /// The damage that it is looking for an end of.
@@ -40,11 +40,11 @@ impl Decoder {
         Self::default()
     }
 
-    /// One that does not give up at damage: it looks for the next record or block that others
-    /// follow, tells by [`Item::Jump`] what it jumped over, and goes on. Only a file whose first
+    /// One that continues after damage: it searches for the next record or block that others
+    /// follow, and reports by [`Item::Jump`] what it skipped. Only a file whose first
     /// bytes are those of no capture file is an error.
     ///
-    /// It believes less than others do: in pcap a record whose header no packet has is damage, and
+    /// It is stricter than the other: in pcap a record whose header no packet has is damage, and
     /// in pcapng a block of which not all is there, or longer than [`UNIT_BYTES_MAX`].
     pub fn salvaging() -> Self {
         Self { salvage: Some(Salvage::default()), ..Self::default() }
@@ -65,8 +65,8 @@ impl Decoder {
         }
     }
 
-    /// Says that behind the bytes given last there are no more. Some of them may have waited for
-    /// others that would have told what they are: [`Decoder::next`] is to be called again.
+    /// Announces that there are no bytes after those given last. Some of them may have waited for
+    /// others to be recognised: [`Decoder::next`] is to be called again.
     pub fn no_more(&mut self) {
         self.no_more = true;
         match &mut self.state {
@@ -76,9 +76,9 @@ impl Decoder {
         }
     }
 
-    /// To be called when there are no more bytes: `rest` is what is left in the slice.
+    /// To be called after the last byte: `rest` is the rest of the slice.
     ///
-    /// Says whether the file ends where a file may end.
+    /// Returns an error unless a file may end there.
     pub fn end(&self, rest: &[u8]) -> Result<(), Damage> {
         match &self.state {
             State::Pcap(decoder) => decoder.end(rest),
@@ -148,7 +148,7 @@ impl Decoder {
         let damage = match self.step(bytes) {
             Err(damage) => damage,
             Ok(Step::NeedMore(needed)) => match self.end(bytes) {
-                // What is cut off could hold something that is whole.
+                // The bytes of a unit that is cut off could hold a whole one.
                 Err(damage) if self.no_more => damage,
                 _ => return Ok(Step::NeedMore(needed)),
             },
@@ -157,7 +157,7 @@ impl Decoder {
         if bytes.is_empty() || !self.knows_where_it_is() {
             return Err(damage);
         }
-        // What is damaged does not begin where it says it begins.
+        // The first byte of damage is no beginning of a unit.
         self.jump(bytes, 1);
         self.salvage = Some(Salvage { from: Some(damage) });
         self.search(damage, bytes)
@@ -178,7 +178,7 @@ impl Decoder {
         Ok(Step::Item(Item::Jump(jump)))
     }
 
-    /// Whether anything that follows could be told apart.
+    /// Returns true if units that follow could be recognised.
     fn knows_where_it_is(&self) -> bool {
         match &self.state {
             State::Pcap(decoder) => decoder.has_header(),

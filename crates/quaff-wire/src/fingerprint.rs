@@ -1,32 +1,32 @@
-//! What a frame is known by again at the far end of a wire: a hash of its bytes, and a sketch for
+//! Recognition of a frame at the far end of a wire: a hash of its bytes, and a sketch for
 //! frames whose bytes were changed on the way.
 //!
 //! Short Ethernet frames count as padded with zeros, since cards pad them (IEEE 802.3, 3.2.8). No
-//! defence against somebody who makes frames collide: both files are the user's own.
+//! defence against frames made to collide: both files are the user's own.
 
 use crate::linktype;
 use crate::net;
 
 /// The shortest Ethernet frame without its checksum; shorter ones are padded.
 const ETHERNET_BYTES_MIN: usize = 60;
-/// MAC addresses, tags and the fields of the IP header that a router changes lie in front of this.
+/// MAC addresses, tags and the fields of the IP header that a router changes lie before this offset.
 const HEAD_BYTES: usize = 128;
 /// Odd 64-bit numbers with as many ones as zeros.
 const KEYS: [u64; 4] =
     [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93, 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db];
 
-/// What of a frame is not compared.
+/// The parts of a frame that are not compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mask {
     /// Both MAC addresses of an Ethernet frame.
     pub macs: bool,
     /// TTL and header checksum (RFC 791), or hop limit (RFC 8200), of the outermost IP header.
     pub ttl: bool,
-    /// All bytes behind so many.
+    /// All bytes after so many.
     pub snaplen: Option<usize>,
 }
 
-/// A few words about a frame that has no equal: enough to find the one that it was.
+/// A summary of a frame without an equal, enough to find the frame that it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sketch {
     /// Hash of addresses, protocol and ports; of MAC addresses and EtherType where it is not IP.
@@ -110,11 +110,11 @@ fn blank_ttl(head: &mut [u8; HEAD_BYTES], frame: &[u8], is_ethernet: bool) {
     }
 }
 
-/// A hash of two pieces; an empty one makes no difference. Frames that are compared are cut alike.
+/// A hash of two parts; an empty one makes no difference. Frames that are compared are cut alike.
 fn hash(head: &[u8], rest: &[u8], seed: u64) -> u64 {
     let mut state = mix(seed ^ KEYS[0], KEYS[1]);
-    for piece in [head, rest] {
-        state = if piece.is_empty() { state } else { update(state, piece) };
+    for part in [head, rest] {
+        state = if part.is_empty() { state } else { update(state, part) };
     }
     mix(state ^ KEYS[2], (head.len() + rest.len()) as u64 ^ KEYS[3])
 }

@@ -7,7 +7,7 @@ use thiserror::Error;
 /// Blocks that are only skipped may be longer.
 pub const UNIT_BYTES_MAX: u32 = 16 << 20;
 
-/// One thing that a capture file says.
+/// One item of a capture file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item<'a> {
     /// A section begins, and the interfaces of the one before it are forgotten (pcapng only).
@@ -16,18 +16,18 @@ pub enum Item<'a> {
     Interface(Interface<'a>),
     /// A packet.
     Frame(Frame<'a>),
-    /// What the capturer counted (pcapng only).
+    /// Counters of the capturing program (pcapng only).
     Statistics(Statistics),
-    /// Bytes that make no sense were jumped over (only by a decoder that salvages).
+    /// Damaged bytes were skipped (only by a salvaging decoder).
     Jump(Jump),
 }
 
-/// Damage, and how far away from it the next thing was that makes sense.
+/// Damage, and the distance to the next plausible unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Jump {
-    /// Where sense ended, and why.
+    /// The first damage.
     pub damage: Damage,
-    /// Bytes from there to where it begins again, or to the end of the file.
+    /// Bytes from there to the next plausible unit, or to the end of the file.
     pub bytes: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct Interface<'a> {
     pub snaplen: u32,
     /// `if_name`.
     pub name: Option<&'a [u8]>,
-    /// `if_filter`, without the byte that tells its kind.
+    /// `if_filter`, without the byte for its kind.
     pub filter: Option<&'a [u8]>,
     /// `if_description`.
     pub description: Option<&'a [u8]>,
@@ -80,12 +80,12 @@ pub struct Frame<'a> {
     pub dropcount: u64,
 }
 
-/// Counters of one interface since the capture began; `None` where the file does not tell.
+/// Counters of one interface since the capture began; `None` where the file has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// The interface, as numbered in this section.
     pub interface: u32,
-    /// When they were read, ns since 1970.
+    /// Time at which they were read, ns since 1970.
     pub time_ns: u64,
     /// `isb_starttime`: when the capture began, ns since 1970.
     pub starttime_ns: Option<u64>,
@@ -103,25 +103,23 @@ pub struct Statistics {
     pub usrdeliv: Option<u64>,
 }
 
-/// What one call of a decoder came to.
+/// The result of one call of a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
     /// The next thing in the file; its bytes are consumed.
     Item(Item<'a>),
-    /// At least this many bytes must be there (those left in the slice included) to go on. It is
+    /// At least this many bytes must be there (those left in the slice included) to continue. It is
     /// never more than the unit at hand needs, so a caller that adds just so much wastes nothing.
     NeedMore(usize),
 }
 
-/// Where a capture file stops making sense, and why. All that came before it was delivered.
+/// Damage in a capture file. All items before it were delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{unit} at offset {offset}: {reason}")]
 pub struct Damage {
     /// Offset in the file of the first byte of the unit.
     pub offset: u64,
-    /// What begins there.
     pub unit: Unit,
-    /// What is wrong with it.
     pub reason: Reason,
 }
 
@@ -145,7 +143,7 @@ pub enum Unit {
     RecordHead,
 }
 
-/// What can be wrong with a unit.
+/// The reasons for damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Reason {
     /// The first bytes are those of no capture file.
@@ -157,7 +155,7 @@ pub enum Reason {
     /// The file ends within the unit.
     #[error("the file ends after {0} bytes of it")]
     CutOff(u64),
-    /// A version that nobody has written.
+    /// A version that no program is known to write.
     #[error("version {0}.{1} is not known")]
     Version(u16, u16),
     /// The length of a block.
@@ -167,16 +165,16 @@ pub enum Reason {
     #[error("too short, at least {0} bytes are needed")]
     TooShort(u32),
     /// More than [`UNIT_BYTES_MAX`], or than the file's snaplen allows.
-    #[error("too long, at most {0} bytes are believed")]
+    #[error("too long, the limit is {0} bytes")]
     TooLong(u32),
     /// A record header of zeros, as a hole in a file has them.
     #[error("nothing but zeros")]
     Zeros,
     /// A record header that no packet has; only looked at when salvaging.
-    #[error("its header makes no sense")]
+    #[error("its header is not plausible")]
     Header,
-    /// A record whose length is odd, and behind which nothing makes sense; only when salvaging.
-    #[error("what follows it makes no sense")]
+    /// A record of odd length that no plausible unit follows; only when salvaging.
+    #[error("no plausible record follows it")]
     NextHeader,
     /// The length at the end of a block.
     #[error("the length at its end is {0}")]
@@ -192,10 +190,10 @@ pub enum Reason {
     Interface {
         /// The number that it gives.
         id: u32,
-        /// How many were described before it.
+        /// Number of interfaces described before it.
         described: u32,
     },
-    /// More interfaces than anybody has.
+    /// More interfaces than a section may have.
     #[error("a section may describe {0} interfaces, and this is one more")]
     Interfaces(u32),
     /// An option that does not fit, or whose length its kind forbids.
@@ -217,11 +215,11 @@ pub enum Format {
     Pcapng,
 }
 
-/// Where the search for something that makes sense has come to.
+/// The progress of a search for the next plausible unit.
 pub(crate) enum Find {
-    /// It begins so many bytes on.
+    /// It begins after so many bytes.
     At(usize),
-    /// It does not begin in the first `at` bytes; `needed` have to be there behind them to go on.
+    /// It does not begin in the first `at` bytes; `needed` have to be there after them to continue.
     NotBefore { at: usize, needed: usize },
 }
 

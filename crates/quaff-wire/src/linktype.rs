@@ -1,11 +1,11 @@
-//! Kinds of links: what a packet begins with, as the kernel, libpcap and capture files number it.
+//! Link types: the first header of a packet, as the kernel, libpcap and capture files number it.
 
-/// A kind of link.
+/// A link type, by both of its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkType {
-    /// LINKTYPE_*, as files say it (tcpdump.org/linktypes).
+    /// LINKTYPE_* of capture files (tcpdump.org/linktypes).
     pub linktype: u16,
-    /// DLT_*, as libpcap says it on Linux.
+    /// DLT_* of libpcap on Linux.
     pub dlt: i32,
 }
 
@@ -13,10 +13,10 @@ pub struct LinkType {
 pub const ETHERNET: LinkType = LinkType { linktype: 1, dlt: 1 };
 /// A bare IPv4 or IPv6 packet.
 pub const RAW: LinkType = LinkType { linktype: 101, dlt: 12 };
-/// IEEE 802.11 behind a radiotap header.
+/// IEEE 802.11 after a radiotap header.
 pub const RADIOTAP: LinkType = LinkType { linktype: 127, dlt: 127 };
 
-/// The kind of a link from the kernel's ARPHRD_* (linux/if_arp.h); `None` for those that quaff
+/// The link type of the kernel's ARPHRD_* (linux/if_arp.h); `None` for those that quaff
 /// does not know how to describe.
 pub fn of_arphrd(arphrd: u16) -> Option<LinkType> {
     match arphrd {

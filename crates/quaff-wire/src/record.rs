@@ -15,7 +15,7 @@ pub const OUTBOUND: u32 = 0b10;
 pub struct Record<'a> {
     /// ns since 1970.
     pub time_ns: u64,
-    /// What was captured, without `tag`.
+    /// The captured bytes, without `tag`.
     pub bytes: &'a [u8],
     /// Bytes on the wire, without `tag`.
     pub len: u32,
@@ -51,7 +51,7 @@ impl Record<'_> {
     }
 }
 
-/// Copies the packet into `out`, which is [`Record::captured`] long, with its tag put back.
+/// Copies the packet into `out`, which is [`Record::captured`] long, with its tag restored.
 #[inline]
 pub(crate) fn put(out: &mut [u8], record: &Record<'_>) {
     match record.tag {
@@ -86,7 +86,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_tag_goes_back_where_it_was(frame in prop::collection::vec(any::<u8>(), 16..200), snaplen in 0u32..220) {
-            // What the kernel does: the four bytes behind the addresses leave the frame.
+            // As the kernel does: the four bytes after the addresses leave the frame.
             let stripped: Vec<u8> = [&frame[..12], &frame[16..]].concat();
             let tpid = u16::from_be_bytes([frame[12], frame[13]]);
             let tci = u16::from_be_bytes([frame[14], frame[15]]);

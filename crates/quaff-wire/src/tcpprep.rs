@@ -11,22 +11,21 @@ const VERSION: u32 = 4;
 const HEADER_BYTES: usize = 24;
 const PACKETS_PER_BYTE: u16 = 4;
 
-/// What becomes of a packet.
+/// The interface that a packet leaves by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Assignment {
-    /// It leaves by the primary interface: from the client.
+    /// From the client.
     Primary,
-    /// It leaves by the secondary interface: from the server.
+    /// From the server.
     Secondary,
-    /// It is not sent.
     NotSent,
 }
 
-/// Why a file is no cache file.
+/// The reason why a file is no cache file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CacheError {
     /// The first bytes are others.
-    #[error("it is no cache file of tcpprep's")]
+    #[error("it is not a tcpprep cache file")]
     Magic,
     /// Another version of the format.
     #[error("its version is not 04")]
@@ -35,10 +34,10 @@ pub enum CacheError {
     #[error("it has {0} packets in a byte, not 4")]
     Packing(u16),
     /// There are no packets in it.
-    #[error("it speaks of no packets")]
+    #[error("it has no packets")]
     Empty,
     /// It ends too early.
-    #[error("it ends before packet {0} of those it speaks of")]
+    #[error("it ends before the entry of packet {0}")]
     Short(u64),
 }
 
@@ -47,7 +46,7 @@ pub enum CacheError {
 pub struct Cache {
     packets: u64,
     comment: Vec<u8>,
-    sides: Vec<u8>,
+    assignments: Vec<u8>,
 }
 
 impl Cache {
@@ -68,29 +67,29 @@ impl Cache {
         if packets == 0 {
             return Err(CacheError::Empty);
         }
-        let (comment, sides) =
+        let (comment, assignments) =
             rest.split_at_checked(be(&header[22..24]) as usize).ok_or(CacheError::Short(1))?;
         let bytes = packets.div_ceil(PACKETS_PER_BYTE.into());
-        if (sides.len() as u64) < bytes {
-            return Err(CacheError::Short(sides.len() as u64 * u64::from(PACKETS_PER_BYTE) + 1));
+        if (assignments.len() as u64) < bytes {
+            return Err(CacheError::Short(assignments.len() as u64 * u64::from(PACKETS_PER_BYTE) + 1));
         }
-        Ok(Self { packets, comment: comment.to_vec(), sides: sides[..bytes as usize].to_vec() })
+        Ok(Self { packets, comment: comment.to_vec(), assignments: assignments[..bytes as usize].to_vec() })
     }
 
-    /// How many packets it speaks of.
+    /// The number of packets that it has an entry for.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// What tcpprep was asked for.
+    /// The options that tcpprep was called with.
     pub fn comment(&self) -> &[u8] {
         &self.comment
     }
 
-    /// What becomes of a packet, counted from 1; `None` behind the last.
+    /// The assignment of a packet, counted from 1; `None` after the last.
     pub fn side(&self, number: u64) -> Option<Assignment> {
         let place = number.checked_sub(1).filter(|place| *place < self.packets)?;
-        let bits = self.sides.get((place / 4) as usize)? >> (place % 4 * 2) & 3;
+        let bits = self.assignments.get((place / 4) as usize)? >> (place % 4 * 2) & 3;
         Some(match bits {
             3 => Assignment::Primary,
             2 => Assignment::Secondary,
@@ -117,14 +116,14 @@ mod tests {
     /// As tcpprep 4.4.3 wrote it for eleven packets, of which 1, 4, 7 and 10 are a server's.
     const FILE: &[u8] = b"tcpprep\0\x30\x34\0\0\0\0\0\0\0\0\0\x0b\0\x04\0\x09-a client\xbe\xef\x3b";
 
-    fn file(packets: u64, comment: &[u8], sides: &[u8]) -> Vec<u8> {
+    fn file(packets: u64, comment: &[u8], assignments: &[u8]) -> Vec<u8> {
         let mut file = MAGIC.to_vec();
         file.extend(b"04\0\0");
         file.extend(packets.to_be_bytes());
         file.extend(4u16.to_be_bytes());
         file.extend((comment.len() as u16).to_be_bytes());
         file.extend(comment);
-        file.extend(sides);
+        file.extend(assignments);
         file
     }
 
@@ -166,13 +165,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_packet_has_its_bits(sides in prop::collection::vec(0u8..4, 1..100), comment in prop::collection::vec(any::<u8>(), 0..40)) {
-            let mut bytes = vec![0u8; sides.len().div_ceil(4)];
-            for (place, side) in sides.iter().enumerate() {
+        fn each_packet_has_its_bits(assignments in prop::collection::vec(0u8..4, 1..100), comment in prop::collection::vec(any::<u8>(), 0..40)) {
+            let mut bytes = vec![0u8; assignments.len().div_ceil(4)];
+            for (place, side) in assignments.iter().enumerate() {
                 bytes[place / 4] |= side << (place % 4 * 2);
             }
-            let cache = Cache::read(&file(sides.len() as u64, &comment, &bytes)).unwrap();
-            for (number, side) in (1..).zip(&sides) {
+            let cache = Cache::read(&file(assignments.len() as u64, &comment, &bytes)).unwrap();
+            for (number, side) in (1..).zip(&assignments) {
                 let expected = match side { 3 => Assignment::Primary, 2 => Assignment::Secondary, _ => Assignment::NotSent };
                 prop_assert_eq!(cache.side(number), Some(expected));
             }

@@ -10,7 +10,7 @@ use quaff_wire::pcapng::IDB;
 use std::convert::Infallible;
 use std::io::Cursor;
 
-/// What came of a stream: its files, and how many bytes at the start of each were there before.
+/// The files of a stream, and the number of repeated bytes at the start of each.
 fn cut(stream: &[u8], sizes: &[usize], limit: u64) -> (Vec<Vec<u8>>, Vec<usize>, Cutter) {
     let mut cutter = Cutter::new(limit);
     let (mut files, mut repeated) = (vec![Vec::new()], vec![0]);
@@ -38,7 +38,7 @@ fn joined(files: &[Vec<u8>], repeated: &[usize]) -> Vec<u8> {
     files.iter().zip(repeated).flat_map(|(file, skip)| file[*skip..].to_vec()).collect()
 }
 
-/// The packets' bytes of a file, read by somebody else's parser, which must like all of it.
+/// The packets' bytes of a file, read by another parser, which must accept all of it.
 fn packets(file: &[u8]) -> Vec<Vec<u8>> {
     let mut reader = create_reader(1 << 20, Cursor::new(file)).expect("a capture file");
     let mut packets = Vec::new();
@@ -182,7 +182,7 @@ fn a_section_that_says_its_length_says_unknown_when_it_is_cut() {
 }
 
 #[test]
-fn damage_is_told_and_what_follows_is_in_one_file() {
+fn damage_is_reported_and_what_follows_is_in_one_file() {
     let mut stream = pcap(&vec![vec![7; 100]; 20], false);
     let good = stream.len();
     stream.extend([0xFF; 4000]);

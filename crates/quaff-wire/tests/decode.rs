@@ -1,4 +1,4 @@
-//! What the decoders make of files that are right, odd or broken.
+//! The decoders on files that are right, odd or broken.
 
 mod files;
 
@@ -208,8 +208,7 @@ fn damage_in_pcap() {
     let version = Build::new(false).u32(0xA1B2_C3D4).u16(9).u16(1).raw(&[0; 16]).bytes;
     assert_eq!(error_of(&version), "file header at offset 0: version 9.1 is not known");
     let long = head.clone().u32(0).u32(0).u32(300_000).u32(0).bytes;
-    let error =
-        "record with 300000 bytes of packet at offset 24: too long, at most 262144 bytes are believed";
+    let error = "record with 300000 bytes of packet at offset 24: too long, the limit is 262144 bytes";
     assert_eq!(error_of(&long), error);
     let cut = head.clone().u32(0).u32(0).u32(100).u32(100).raw(b"abc").bytes;
     let error = "record with 100 bytes of packet at offset 24: the file ends after 19 bytes of it";
@@ -226,35 +225,41 @@ fn damage_in_pcapng() {
     let at = head().bytes.len();
     let epb = |captured: u32| move |b: Build| b.u32(0).ticks(0).u32(captured).u32(0);
     let block = |kind, body: &[u8]| head().block(kind, |b| b.raw(body)).bytes;
-    let told = |bytes: u32, what: &str| format!("block of {bytes} bytes at offset {at}: {what}");
+    let damage_text = |bytes: u32, what: &str| format!("block of {bytes} bytes at offset {at}: {what}");
 
-    assert_eq!(error_of(&head().u32(6).u32(17).bytes), told(17, "length not a multiple of 4"));
-    assert_eq!(error_of(&head().u32(6).u32(8).bytes), told(8, "too short, at least 12 bytes are needed"));
-    assert_eq!(error_of(&block(6, &[0; 8])), told(20, "too short, at least 32 bytes are needed"));
-    assert_eq!(error_of(&block(5, &[0; 8])), told(20, "too short, at least 24 bytes are needed"));
+    assert_eq!(error_of(&head().u32(6).u32(17).bytes), damage_text(17, "length not a multiple of 4"));
+    assert_eq!(
+        error_of(&head().u32(6).u32(8).bytes),
+        damage_text(8, "too short, at least 12 bytes are needed")
+    );
+    assert_eq!(error_of(&block(6, &[0; 8])), damage_text(20, "too short, at least 32 bytes are needed"));
+    assert_eq!(error_of(&block(5, &[0; 8])), damage_text(20, "too short, at least 24 bytes are needed"));
     let long = head().u32(6).u32(UNIT_BYTES_MAX + 4).bytes;
-    assert_eq!(error_of(&long), told(UNIT_BYTES_MAX + 4, "too long, at most 16777216 bytes are believed"));
+    assert_eq!(error_of(&long), damage_text(UNIT_BYTES_MAX + 4, "too long, the limit is 16777216 bytes"));
     let captured = head().block(6, epb(9)).bytes;
-    assert_eq!(error_of(&captured), told(32, "9 captured bytes do not fit in it"));
+    assert_eq!(error_of(&captured), damage_text(32, "9 captured bytes do not fit in it"));
     let interface = head().enhanced_packet(1, 0, b"").bytes;
-    assert_eq!(error_of(&interface), told(32, "it is of interface 1, but the section describes only 1"));
+    assert_eq!(
+        error_of(&interface),
+        damage_text(32, "it is of interface 1, but the section describes only 1")
+    );
     for kind in [6, 0xBAD] {
         let trailer = head().u32(kind).u32(32).raw(&[0; 20]).u32(36).bytes;
-        assert_eq!(error_of(&trailer), told(32, "the length at its end is 36"));
+        assert_eq!(error_of(&trailer), damage_text(32, "the length at its end is 36"));
         let cut = head().u32(kind).u32(32).raw(&[0; 13]).bytes;
-        assert_eq!(error_of(&cut), told(32, "the file ends after 21 bytes of it"));
+        assert_eq!(error_of(&cut), damage_text(32, "the file ends after 21 bytes of it"));
     }
     let cut = head().raw(b"abc").bytes;
     assert_eq!(error_of(&cut), format!("block at offset {at}: the file ends after 3 bytes of it"));
     let option = head().block(6, |b| epb(0)(b).u16(2).u16(9).u32(0)).bytes;
-    assert_eq!(error_of(&option), told(40, "option 2 cannot have 9 bytes here"));
+    assert_eq!(error_of(&option), damage_text(40, "option 2 cannot have 9 bytes here"));
     let option = head().block(6, |b| epb(0)(b).option(4, &[0; 4])).bytes;
-    assert_eq!(error_of(&option), told(40, "option 4 cannot have 4 bytes here"));
+    assert_eq!(error_of(&option), damage_text(40, "option 4 cannot have 4 bytes here"));
     let magic = head().u32(0x0A0D_0D0A).u32(28).u32(0x1234_5678).bytes;
     let error = format!("block at offset {at}: byte-order magic 0x12345678 is not known");
     assert_eq!(error_of(&magic), error);
     let version = head().block(0x0A0D_0D0A, |b| b.u32(0x1A2B_3C4D).u16(2).u16(0).u64(0)).bytes;
-    assert_eq!(error_of(&version), told(28, "version 2.0 is not known"));
+    assert_eq!(error_of(&version), damage_text(28, "version 2.0 is not known"));
 }
 
 #[test]
@@ -312,7 +317,7 @@ proptest! {
     ) {
         let whole = read_pieces_with(Decoder::salvaging(), &file, &[]);
         prop_assert_eq!(&read_pieces_with(Decoder::salvaging(), &file, &cuts), &whole);
-        // Only a file that is none ends with an error, and no byte is told of twice.
+        // Only a file that is none ends with an error, and no byte is reported twice.
         let offset = |damage: &Damage| damage.offset;
         prop_assert_eq!(whole.1.as_ref().map_err(offset), whole.1.as_ref().map_err(|_| 0));
     }

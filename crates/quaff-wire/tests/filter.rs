@@ -1,4 +1,4 @@
-//! A moved filter decides about a tunnel's packet as the filter itself does about the inner frame:
+//! A relocated filter decides about a tunnel's packet as the filter itself does about the inner frame:
 //! any program, any inner frame, each layout. What is not quite such a tunnel is passed up.
 
 mod relocated;
@@ -7,7 +7,7 @@ use self::relocated::{BOTH, MATCHED, UNDECIDED, program, run};
 use proptest::prelude::*;
 use quaff_wire::filter::{Insn, NotRelocatable, Program, Relocation, Subject, TunnelLayouts, relocate};
 
-/// What encapsulates a frame.
+/// The headers around a frame.
 #[derive(Debug, Clone, Copy)]
 struct Outer {
     layout: usize,
@@ -84,16 +84,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn moved_and_not_moved_decide_alike(
+    fn relocated_and_original_decide_alike(
         numbers in prop::collection::vec(any::<u32>(), 0..70), inner in frames(), outer in outers(), depth in 1u8..3
     ) {
         let program = Program::new(&program(&numbers)).expect("a program");
-        let moving = Relocation {
+        let relocation = Relocation {
             inner: &program, outer: None, layouts: BOTH, depth, matched: MATCHED, undecided: UNDECIDED,
         };
-        let moved = relocate(&moving).expect("a program that can be moved");
+        let relocated = relocate(&relocation).expect("a program that can be relocated");
         let (packet, tag) = outer.around(&inner);
-        let verdict = run(&moved.insns, &packet);
+        let verdict = run(&relocated.insns, &packet);
         let wire_len = inner.len() as u32;
         let wanted = program.run(&Subject { bytes: &inner, wire_len, tag, ancillary: None }) != 0;
         if verdict != UNDECIDED {
@@ -108,12 +108,12 @@ proptest! {
         inner in prop::collection::vec(any::<u8>(), 14..80), outer in outers(), change in 0usize..9, number in any::<u8>()
     ) {
         let reject = Program::new(&[Insn { code: 6, jt: 0, jf: 0, k: 0 }]).expect("a program");
-        let moving = Relocation {
+        let relocation = Relocation {
             inner: &reject, outer: None, layouts: BOTH, depth: 1, matched: MATCHED, undecided: UNDECIDED,
         };
-        let moved = relocate(&moving).expect("a program that can be moved");
+        let relocated = relocate(&relocation).expect("a program that can be relocated");
         let (mut packet, _) = outer.around(&inner);
-        prop_assert_eq!(run(&moved.insns, &packet), 0);
+        prop_assert_eq!(run(&relocated.insns, &packet), 0);
         match change {
             0 => packet[12] = number | 0x10,
             1 => packet[14] = if number == 0x45 { 0x46 } else { number },
@@ -126,7 +126,7 @@ proptest! {
             _ => packet.truncate(usize::from(number) % (outer_bytes(&outer) + 14)),
         }
         let is_source_port = outer.layout % 5 == 4 && change == 6;
-        prop_assert_eq!(run(&moved.insns, &packet), if is_source_port { 0 } else { UNDECIDED });
+        prop_assert_eq!(run(&relocated.insns, &packet), if is_source_port { 0 } else { UNDECIDED });
     }
 
     #[test]
@@ -149,7 +149,7 @@ fn outer_bytes(outer: &Outer) -> usize {
 fn nested_tunnels_are_left_to_decapsulation() {
     let accept = Program::new(&[Insn { code: 6, jt: 0, jf: 0, k: 1 }]).expect("a program");
     let of_depth = |depth| {
-        let moving = Relocation {
+        let relocation = Relocation {
             inner: &accept,
             outer: None,
             layouts: BOTH,
@@ -157,7 +157,7 @@ fn nested_tunnels_are_left_to_decapsulation() {
             matched: MATCHED,
             undecided: UNDECIDED,
         };
-        relocate(&moving).expect("a program that can be moved").insns
+        relocate(&relocation).expect("a program that can be relocated").insns
     };
     let erspan2 = Outer { layout: 1, tci: 0, is_tagged: false, is_cut: false };
     let udp = |port: u16| {
@@ -193,7 +193,7 @@ fn a_filter_on_outer_packets_comes_first() {
     let accept = Program::new(&[insn(6, 0, 0, 1)]).expect("a program");
     // The last byte of the source address is 1.
     let outer = [insn(0x30, 0, 0, 29), insn(0x15, 0, 1, 1), insn(6, 0, 0, 96), insn(6, 0, 0, 0)];
-    let moving = Relocation {
+    let relocation = Relocation {
         inner: &accept,
         outer: Some(&outer),
         layouts: BOTH,
@@ -201,21 +201,21 @@ fn a_filter_on_outer_packets_comes_first() {
         matched: MATCHED,
         undecided: UNDECIDED,
     };
-    let insns = relocate(&moving).expect("a program that can be moved").insns;
+    let insns = relocate(&relocation).expect("a program that can be relocated").insns;
     let (mut packet, _) = Outer { layout: 0, tci: 0, is_tagged: false, is_cut: false }.around(&[7; 60]);
     assert_eq!(run(&insns, &packet), MATCHED);
     packet[29] = 2;
     assert_eq!(run(&insns, &packet), 0);
     let broken = [insn(5, 0, 0, 7), insn(6, 0, 0, 0)];
-    assert_eq!(relocate(&Relocation { outer: Some(&broken), ..moving }), Err(NotRelocatable::Outer));
+    assert_eq!(relocate(&Relocation { outer: Some(&broken), ..relocation }), Err(NotRelocatable::Outer));
 }
 
 #[test]
-fn what_cannot_be_moved_is_said() {
+fn unfit_programs_are_refused() {
     let insn = |code, k| Insn { code, jt: 0, jf: 0, k };
     let of = |insns: &[Insn], layouts| {
         let program = Program::new(insns).expect("a program");
-        let moving = Relocation {
+        let relocation = Relocation {
             inner: &program,
             outer: None,
             layouts,
@@ -223,7 +223,7 @@ fn what_cannot_be_moved_is_said() {
             matched: MATCHED,
             undecided: UNDECIDED,
         };
-        relocate(&moving)
+        relocate(&relocation)
     };
     let accept = [insn(6, 1)];
     assert_eq!(of(&accept, TunnelLayouts::default()), Err(NotRelocatable::NoLayout));
@@ -248,7 +248,7 @@ fn a_tag_that_goes_back_is_read_from_the_header() {
         {
             let program =
                 Program::new(&[insn(code, at), insn(0x54, 1 << bit), insn(0x16, 0)]).expect("a program");
-            let moving = Relocation {
+            let relocation = Relocation {
                 inner: &program,
                 outer: None,
                 layouts: BOTH,
@@ -258,7 +258,8 @@ fn a_tag_that_goes_back_is_read_from_the_header() {
             };
             let (packet, tag) = Outer { layout: 1, tci, is_tagged: true, is_cut: false }.around(&inner);
             let wanted = program.run(&Subject { bytes: &inner, wire_len: 60, tag, ancillary: None }) != 0;
-            let verdict = run(&relocate(&moving).expect("a program that can be moved").insns, &packet);
+            let verdict =
+                run(&relocate(&relocation).expect("a program that can be relocated").insns, &packet);
             assert!(verdict == UNDECIDED || (verdict == MATCHED) == wanted, "{code:#x} [{at}] bit {bit}");
             decided += usize::from(verdict != UNDECIDED);
         }

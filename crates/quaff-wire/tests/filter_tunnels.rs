@@ -1,4 +1,4 @@
-//! The kernel's filter and decapsulation agree: what a moved filter decides is a packet of which
+//! The kernel's filter and decapsulation agree: what a relocated filter decides is a packet of which
 //! `strip` finds the inner frame, and it decides as the filter itself does on that frame. Packets of all
 //! kinds of tunnels, in each other, and changed at random.
 
@@ -77,7 +77,7 @@ fn changes() -> impl Strategy<Value = Vec<(usize, u8)>> {
     prop::collection::vec((12usize..90, any::<u8>()), 0..3)
 }
 
-/// How many packets of each verdict there were; the test would prove nothing without some of each.
+/// Packets by verdict; the test would prove nothing without some of each.
 #[derive(Debug, Default)]
 struct Seen {
     matched: std::cell::Cell<u32>,
@@ -94,14 +94,14 @@ fn what_the_kernel_decides_is_what_comes_out_of_the_tunnel() {
         ..ProptestConfig::default()
     });
     let numbers = prop::collection::vec(any::<u32>(), 0..60);
-    // Outside lies mostly what a filter can be moved over.
+    // The outer headers are mostly those that a filter can be relocated over.
     let movable = layers().prop_map(|layer| Layer { kind: layer.kind % 6, with_ipv6: false, ..layer });
     let outermost = prop_oneof![3 => movable, 1 => layers()];
     let layers = (prop::collection::vec(layers(), 0..3), outermost);
     let cases = (numbers, frames(), layers, changes(), 1u8..5, -30isize..30);
     let checked = runner.run(&cases, |(numbers, frame, (layers, outermost), changes, depth, longer)| {
         let program = Program::new(&program(&numbers)).expect("a program");
-        let moving = Relocation {
+        let relocation = Relocation {
             inner: &program,
             outer: None,
             layouts: BOTH,
@@ -109,7 +109,7 @@ fn what_the_kernel_decides_is_what_comes_out_of_the_tunnel() {
             matched: MATCHED,
             undecided: UNDECIDED,
         };
-        let moved = relocate(&moving).expect("a program that can be moved");
+        let relocated = relocate(&relocation).expect("a program that can be relocated");
         let mut packet = layers.iter().chain([&outermost]).fold(frame, |frame, layer| layer.around(&frame));
         changes.iter().for_each(|(at, byte)| {
             if let Some(place) = packet.get_mut(*at) {
@@ -119,7 +119,7 @@ fn what_the_kernel_decides_is_what_comes_out_of_the_tunnel() {
         if longer % 5 == 0 {
             packet.resize(packet.len().saturating_add_signed(longer), 0);
         }
-        let verdict = run(&moved.insns, &packet);
+        let verdict = run(&relocated.insns, &packet);
         let count = match verdict {
             MATCHED => &seen.matched,
             UNDECIDED => &seen.undecided,

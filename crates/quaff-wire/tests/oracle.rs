@@ -8,7 +8,7 @@ use pcap_parser::{Block, PcapNGOption, PcapNGSlice};
 use proptest::prelude::*;
 use quaff_wire::decode::{Decoder, Item, Step};
 
-/// What both readers must agree on.
+/// The result that both readers must agree on.
 #[derive(Debug, PartialEq)]
 enum Said {
     Section,

@@ -1,4 +1,4 @@
-//! What the encoders write, the decoders read.
+//! The decoders read files as the encoders write them.
 
 use proptest::prelude::*;
 use quaff_wire::decode::{Decoder, Item, Statistics, Step};

@@ -1,4 +1,4 @@
-//! What a decoder that salvages makes of damage: all packets that lie outside of it, nothing that
+//! A salvaging decoder on damage: all packets that lie outside of it, nothing that
 //! was never there, and a jump that says where it was.
 
 mod files;
@@ -79,7 +79,7 @@ fn pcapng(big: bool, packets: &[Packet]) -> File {
     File { bytes, units }
 }
 
-/// What happens to some bytes of a file.
+/// Damage to some bytes of a file.
 #[derive(Debug, Clone)]
 enum Harm {
     /// They become zeros, as in a hole.
@@ -101,7 +101,7 @@ fn harm() -> impl Strategy<Value = (prop::sample::Index, usize, Harm)> {
 
 impl File {
     /// Harms bytes of its packets; returns the packets that it did not touch: those before the
-    /// harm, and those behind it.
+    /// harm, and those after it.
     fn harm(&mut self, at: prop::sample::Index, len: usize, harm: Harm) -> (Vec<Packet>, Vec<Packet>) {
         let first = self.units[0].0;
         let from = first + at.index(self.bytes.len() - first);
@@ -157,7 +157,7 @@ fn a_jump_says_from_where_why_and_how_far() {
     for (mut file, told) in [
         (
             pcap(false, &some(10)),
-            "record with 4294967295 bytes of packet at offset 176: too long, at most 262144 bytes are believed",
+            "record with 4294967295 bytes of packet at offset 176: too long, the limit is 262144 bytes",
         ),
         (pcapng(false, &some(10)), "block of 4294967295 bytes at offset 244: length not a multiple of 4"),
     ] {

@@ -73,7 +73,7 @@ fn padding_is_no_part_of_the_inner_frame() {
     for case in cases() {
         let mut padded = case.frame.clone();
         padded.extend([0; 20]);
-        // Only a length in an IP header tells padding from a frame.
+        // Only a length in an IP header distinguishes padding from a frame.
         if case.name.contains("on ethernet") && case.inner_link == ETHERNET {
             continue;
         }
@@ -163,7 +163,7 @@ fn an_authentication_header_is_stepped_over() {
 }
 
 #[test]
-fn erspan_puts_back_the_tag_that_was_removed() {
+fn erspan_names_the_tag_that_was_removed() {
     let frame = &frames()[1];
     for (encapsulation, tag) in [(0, None), (1, None), (2, Some((0x8100, 0xa065))), (3, None)] {
         let header = Erspan { vlan: 0x065, cos: 5, encapsulation, session: 3, truncated: false };
@@ -186,7 +186,7 @@ fn a_truncated_mirror_has_no_length() {
         let found = inner(whole(&packet, ETHERNET));
         assert_eq!((bytes(&packet, &found), found.wire_len), (frame, None));
     }
-    // Inside a truncated frame, an IP header tells what the mirror did not.
+    // Inside a truncated frame, an IP header gives the length that the mirror did not.
     let (packet, _) = nested_vxlan();
     let mirrored = in_ipv4(47, &build::erspan_ii(1, &header, 0, &packet[..80]));
     let found = inner(whole(&mirrored, ETHERNET));
@@ -304,7 +304,7 @@ fn fragments_put_together_are_the_tunnel() {
     }
 }
 
-/// What `strip` makes of a piece of an IP packet on Ethernet, with padding or without.
+/// The result of `strip` for a fragment of an IP packet on Ethernet, with padding or without.
 fn fragment(piece: &[u8], pad: bool) -> (TunnelFragment, Vec<u8>) {
     let ethertype = if piece[0] >> 4 == 4 { 0x0800 } else { 0x86dd };
     let mut frame = build::ethernet(&[(0x8100, 1)], ethertype, piece);

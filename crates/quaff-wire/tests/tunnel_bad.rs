@@ -178,7 +178,7 @@ fn counters_have_a_place_for_everything() {
     assert!(Control::ALL.iter().enumerate().all(|(at, control)| control.index() == at));
 }
 
-/// What must hold of any answer to any bytes.
+/// The properties of any outcome for any bytes.
 fn check(bytes: &[u8], wire_len: u32, link: u16, kinds: TunnelKinds, depth: u8) -> Outcome {
     let outcome = strip(bytes, wire_len, link, kinds, depth);
     check_outcome(&outcome, bytes, wire_len, depth);
@@ -246,7 +246,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_behind_a_right_beginning(
+    fn random_bytes_after_a_right_beginning(
         at in any::<prop::sample::Index>(),
         kept in 14usize..120,
         noise in prop::collection::vec(any::<u8>(), 0..120),

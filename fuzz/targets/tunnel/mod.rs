@@ -1,7 +1,7 @@
-//! What must hold of the answer to any bytes, and the ways into each family of tunnels.
+//! The properties of the outcome for any bytes, and the headers that lead to each family of tunnels.
 
 use quaff_testpackets as build;
-use quaff_wire::tunnel::{Inner, TunnelKind, TunnelKinds, Outcome, strip, strip_datagram};
+use quaff_wire::tunnel::{Inner, Outcome, TunnelKind, TunnelKinds, strip, strip_datagram};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const ETHERNET: u16 = 1;
@@ -13,7 +13,7 @@ pub(crate) type Input<'a> = (u8, u16, &'a [u8]);
 /// A way in: IP protocol, UDP port or 0, and the bytes of a header before those of the fuzzer.
 type Way = (u8, u16, &'static [u8]);
 
-/// Puts the input behind right headers that lead to this kind of tunnel.
+/// Puts the input after right headers that lead to this kind of tunnel.
 #[allow(dead_code, reason = "one target begins elsewhere")]
 pub(crate) fn inside(kind: TunnelKind, (choice, more, bytes): Input<'_>) {
     let ways = ways(kind);
@@ -29,7 +29,8 @@ pub(crate) fn inside(kind: TunnelKind, (choice, more, bytes): Input<'_>) {
         build::ethernet(&[(0x8100, 1)], 0x86dd, &build::ipv6(v6, v6, protocol, &payload))
     };
     check(&frame, more, ETHERNET);
-    let datagram = strip_datagram(&payload, payload.len() as u32, protocol, v4.into(), TunnelKinds::ALL, DEPTH);
+    let datagram =
+        strip_datagram(&payload, payload.len() as u32, protocol, v4.into(), TunnelKinds::ALL, DEPTH);
     if let Outcome::Inner(inner) = datagram {
         check_inner(&inner, &payload, payload.len() as u32, DEPTH);
     }
@@ -78,7 +79,7 @@ pub(crate) fn check(frame: &[u8], more: u16, link: u16) {
 }
 
 /// The inner frame lies in what was given. A length on the wire that is longer than the outer
-/// frame's comes from an IP or TZSP header behind a truncating mirror, and has 16 bits.
+/// frame's comes from an IP or TZSP header inside a truncating mirror, and has 16 bits.
 fn check_inner(inner: &Inner, bytes: &[u8], wire_len: u32, depth: u8) {
     assert!(inner.start as usize + inner.len as usize <= bytes.len());
     let longest = wire_len.max(40 + u32::from(u16::MAX));
@@ -96,7 +97,7 @@ fn one_by_one(all: &Inner, frame: &[u8], wire_len: u32, link: u16) {
         at += inner.start;
         bytes = &bytes[inner.start as usize..][..inner.len as usize];
         link = inner.linktype;
-        // What a mirror truncated has no length to give to the next call.
+        // A frame that a mirror truncated has no length to give to the next call.
         let Some(wire) = inner.wire_len else { return };
         wire_len = wire;
     }

@@ -142,7 +142,7 @@ impl SendPlan {
                     _ => recipe.flows.concurrent,
                 };
                 let mut synth = Synth::new(recipe.clone())?;
-                let stamp = recipe.are_all_stamped().then_some(recipe.header_bytes() as usize);
+                let stamp = recipe.all_carry_probes().then_some(recipe.header_bytes() as usize);
                 Template::of_flows(synth.make(0).to_vec(), stamp, &recipe.tuples, cycle)
             }
             Some(_) => None,

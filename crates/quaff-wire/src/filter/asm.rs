@@ -42,14 +42,14 @@ impl Asm {
         self.items.push(Item::Branch { code: code | code::JMP, k, yes, no });
     }
 
-    /// Goes on behind this instruction when the test of A against `k` holds, else at `no`.
+    /// Continues after this instruction when the test of A against `k` holds, else at `no`.
     pub(super) fn expect(&mut self, test: u16, k: u32, no: Label) {
         let next = self.label();
         self.branch(test | code::K, k, next, no);
         self.place(next);
     }
 
-    /// Goes on behind this instruction when the test of A against `k` does not hold, else at `yes`.
+    /// Continues after this instruction when the test of A against `k` does not hold, else at `yes`.
     pub(super) fn refuse(&mut self, test: u16, k: u32, yes: Label) {
         let next = self.label();
         self.branch(test | code::K, k, yes, next);
@@ -82,7 +82,7 @@ impl Asm {
     fn emit(&self, sizes: &[usize], starts: &[usize]) -> Vec<Insn> {
         let mut insns = Vec::with_capacity(starts.last().copied().unwrap_or(0));
         for (at, item) in self.items.iter().enumerate() {
-            let far = |behind, label| self.distance(starts, at, behind, label) as u32;
+            let far = |offset, label| self.distance(starts, at, offset, label) as u32;
             let ja = |k| Insn { code: code::JMP | code::JA, jt: 0, jf: 0, k };
             match *item {
                 Item::Plain(insn) => insns.push(insn),
@@ -98,15 +98,15 @@ impl Asm {
         insns
     }
 
-    /// Instructions between the one `behind` places after the start of item `at`, and a label.
-    fn distance(&self, starts: &[usize], at: usize, behind: usize, label: Label) -> usize {
+    /// Instructions between the one `offset` places after the start of item `at`, and a label.
+    fn distance(&self, starts: &[usize], at: usize, offset: usize, label: Label) -> usize {
         let target = self.labels[label.0].expect("every label that is used has been placed");
-        let from = starts[at] + behind;
+        let from = starts[at] + offset;
         starts[target].checked_sub(from).expect("jumps go forward")
     }
 }
 
-/// Where each item begins, and where the last one ends.
+/// Offset of each item, and the end of the last one.
 fn starts(sizes: &[usize]) -> Vec<usize> {
     let mut at = 0;
     let mut starts = vec![0];

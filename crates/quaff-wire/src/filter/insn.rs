@@ -4,7 +4,7 @@
 /// One instruction (`struct sock_filter`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Insn {
-    /// What it does: class, size, mode, operation.
+    /// Class, size, mode, operation.
     pub code: u16,
     /// Instructions to skip when a test holds.
     pub jt: u8,
@@ -67,7 +67,7 @@ pub(super) const MEMORY_WORDS: usize = 16;
 /// Loads from here on are not from the packet (`SKF_AD_OFF`).
 pub(super) const ANCILLARY: u32 = 0xffff_f000;
 
-/// How much a load takes.
+/// Width of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
     Byte,
@@ -106,7 +106,7 @@ pub(super) enum Test {
     Set,
 }
 
-/// What is known of a packet beside its bytes (`SKF_AD_*`).
+/// The metadata of a packet (`SKF_AD_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Aside {
     Protocol,

@@ -1,4 +1,4 @@
-//! Which packets a moved filter may decide: tunnels whose headers have a fixed length, over plain
+//! Match of the outer headers that a relocated filter may decide about: tunnels of fixed length over plain
 //! IPv4 on Ethernet, recognised by every field that decapsulation looks at.
 //!
 //! The rule of this file: when in doubt, pass the packet up. A load that could lie outside of a
@@ -18,7 +18,7 @@ pub enum TunnelLayout {
     Erspan1,
     /// GRE with a sequence number and the header of type II: 14 + 20 + 8 + 8.
     Erspan2,
-    /// The same, and the header says that a VLAN tag was removed, which goes back into the frame.
+    /// The same, and the header says that a VLAN tag was removed, which is restored in the frame.
     Erspan2Tagged,
     /// GRE with a sequence number and the header of type III: 14 + 20 + 8 + 12.
     Erspan3,
@@ -39,7 +39,7 @@ impl TunnelLayout {
         Self::Erspan3Platform,
     ];
 
-    /// Where the inner frame begins.
+    /// Offset of the inner frame.
     pub fn bytes(self) -> u32 {
         match self {
             Self::Erspan1 => 38,
@@ -49,7 +49,7 @@ impl TunnelLayout {
         }
     }
 
-    /// Whether a VLAN tag goes back into the inner frame.
+    /// Returns true if a VLAN tag is restored in the inner frame.
     pub(super) fn is_tagged(self) -> bool {
         self == Self::Erspan2Tagged
     }
@@ -88,7 +88,7 @@ impl TunnelLayouts {
     }
 }
 
-/// Where in the outer packet: Ethernet, IPv4 without options, then GRE or UDP.
+/// Offsets in the outer packet: Ethernet, IPv4 without options, then GRE or UDP.
 mod at {
     pub(super) const ETHERTYPE: u32 = 12;
     pub(super) const VERSION_IHL: u32 = 14;
@@ -98,7 +98,7 @@ mod at {
     pub(super) const GRE: u32 = 34;
     pub(super) const UDP_DESTINATION: u32 = 36;
     pub(super) const UDP_LENGTH: u32 = 38;
-    /// The header of ERSPAN II and III behind GRE with a sequence number; that of VXLAN behind UDP.
+    /// The header of ERSPAN II and III after GRE with a sequence number; that of VXLAN after UDP.
     pub(super) const HEADER: u32 = 42;
     /// The lower half of its first word: COS, En or BSO, T, session.
     pub(super) const HEADER_LOW: u32 = 44;
@@ -126,17 +126,17 @@ const OUTER_BYTES_MIN: u32 = 38 + ETHERNET_BYTES;
 /// Linux's old port), VXLAN-GPE, TZSP.
 pub(super) const TUNNEL_PORTS: [u32; 8] = [1701, 2152, 6635, 6081, 4789, 8472, 4790, 37008];
 
-/// Places that a guard leads to.
-pub(super) struct Ways<'a> {
+/// Places that a match leads to.
+pub(super) struct Targets<'a> {
     /// The packet is none that can be decided here.
     pub(super) up: Label,
-    /// Where the layouts that can be decided go on.
+    /// The code that decides, for each layout.
     pub(super) bodies: &'a [(TunnelLayout, Label)],
     /// Pass packets up whose original length the mirror cut: the program asks for the length.
     pub(super) asks_len: bool,
 }
 
-impl Ways<'_> {
+impl Targets<'_> {
     fn body(&self, layout: TunnelLayout) -> Option<Label> {
         self.bodies.iter().find(|(of, _)| *of == layout).map(|(_, label)| *label)
     }
@@ -147,30 +147,30 @@ impl Ways<'_> {
 }
 
 /// Recognises the layouts. Falls through nowhere.
-pub(super) fn guard(asm: &mut Asm, ways: &Ways<'_>) {
+pub(super) fn match_layouts(asm: &mut Asm, targets: &Targets<'_>) {
     let (gre, udp) = (asm.label(), asm.label());
     asm.put(LD | LEN, 0);
-    asm.expect(JGE, OUTER_BYTES_MIN, ways.up);
+    asm.expect(JGE, OUTER_BYTES_MIN, targets.up);
     asm.put(LD | H | ABS, at::ETHERTYPE);
-    asm.expect(JEQ, ETHERTYPE_IPV4, ways.up);
+    asm.expect(JEQ, ETHERTYPE_IPV4, targets.up);
     asm.put(LD | B | ABS, at::VERSION_IHL);
-    asm.expect(JEQ, 0x45, ways.up);
+    asm.expect(JEQ, 0x45, targets.up);
     asm.put(LD | H | ABS, at::FRAGMENT);
-    asm.refuse(JSET, IS_FRAGMENT, ways.up);
-    // Where the datagram ends before the frame does (padding, an FCS), so does the inner frame.
-    expect_length(asm, at::TOTAL_LENGTH, ETHERNET_BYTES, ways.up);
+    asm.refuse(JSET, IS_FRAGMENT, targets.up);
+    // If the datagram ends before the frame does (padding, an FCS), so does the inner frame.
+    expect_length(asm, at::TOTAL_LENGTH, ETHERNET_BYTES, targets.up);
     asm.put(LD | B | ABS, at::PROTOCOL);
     let not_gre = asm.label();
     asm.branch(JEQ, GRE, gre, not_gre);
     asm.place(not_gre);
-    asm.branch(JEQ, UDP, udp, ways.up);
+    asm.branch(JEQ, UDP, udp, targets.up);
     asm.place(udp);
-    guard_vxlan(asm, ways);
+    match_vxlan(asm, targets);
     asm.place(gre);
-    guard_gre(asm, ways);
+    match_gre(asm, targets);
 }
 
-/// Goes on where the 16-bit length at `offset` and `extra` are the whole packet, else at `up`.
+/// Continues if the 16-bit length at `offset` and `extra` are the whole packet, else at `up`.
 fn expect_length(asm: &mut Asm, offset: u32, extra: u32, up: Label) {
     asm.put(LD | H | ABS, offset);
     asm.put(MISC | TAX, 0);
@@ -181,89 +181,89 @@ fn expect_length(asm: &mut Asm, offset: u32, extra: u32, up: Label) {
     asm.place(next);
 }
 
-fn guard_vxlan(asm: &mut Asm, ways: &Ways<'_>) {
-    let Some(body) = ways.body(TunnelLayout::Vxlan) else { return asm.jump(ways.up) };
+fn match_vxlan(asm: &mut Asm, targets: &Targets<'_>) {
+    let Some(body) = targets.body(TunnelLayout::Vxlan) else { return asm.jump(targets.up) };
     asm.put(LD | H | ABS, at::UDP_DESTINATION);
-    asm.expect(JEQ, VXLAN_PORT, ways.up);
-    expect_length(asm, at::UDP_LENGTH, ETHERNET_BYTES + IPV4_BYTES, ways.up);
+    asm.expect(JEQ, VXLAN_PORT, targets.up);
+    expect_length(asm, at::UDP_LENGTH, ETHERNET_BYTES + IPV4_BYTES, targets.up);
     // The I flag. All others are ignored on receipt (RFC 7348, section 5).
     asm.put(LD | B | ABS, at::HEADER);
-    asm.expect(JSET, 0x08, ways.up);
-    enter(asm, TunnelLayout::Vxlan, body, ways.up);
+    asm.expect(JSET, 0x08, targets.up);
+    enter(asm, TunnelLayout::Vxlan, body, targets.up);
 }
 
-fn guard_gre(asm: &mut Asm, ways: &Ways<'_>) {
+fn match_gre(asm: &mut Asm, targets: &Targets<'_>) {
     let (type1, type2, type3) = (asm.label(), asm.label(), asm.label());
     let kinds = [(0x0000_88be, type1), (0x1000_88be, type2), (0x1000_22eb, type3)];
     asm.put(LD | W | ABS, at::GRE);
     for (flags_and_protocol, label) in kinds {
         asm.refuse(JEQ, flags_and_protocol, label);
     }
-    asm.jump(ways.up);
+    asm.jump(targets.up);
     asm.place(type1);
-    match ways.body(TunnelLayout::Erspan1) {
-        Some(body) => enter(asm, TunnelLayout::Erspan1, body, ways.up),
-        None => asm.jump(ways.up),
+    match targets.body(TunnelLayout::Erspan1) {
+        Some(body) => enter(asm, TunnelLayout::Erspan1, body, targets.up),
+        None => asm.jump(targets.up),
     }
     asm.place(type2);
-    guard_erspan2(asm, ways);
+    match_erspan2(asm, targets);
     asm.place(type3);
-    guard_erspan3(asm, ways);
+    match_erspan3(asm, targets);
 }
 
-fn guard_erspan2(asm: &mut Asm, ways: &Ways<'_>) {
+fn match_erspan2(asm: &mut Asm, targets: &Targets<'_>) {
     /// The trunk's encapsulation; 2 is 802.1Q: the tag was removed, and is in the header.
     const EN: u32 = 0x1800;
     const EN_TAG_REMOVED: u32 = 0x1000;
-    if !ways.has_any(&[TunnelLayout::Erspan2, TunnelLayout::Erspan2Tagged]) {
-        return asm.jump(ways.up);
+    if !targets.has_any(&[TunnelLayout::Erspan2, TunnelLayout::Erspan2Tagged]) {
+        return asm.jump(targets.up);
     }
-    guard_version(asm, 1, ways);
+    match_version(asm, 1, targets);
     let (plain, tagged) = (asm.label(), asm.label());
     asm.put(LD | H | ABS, at::HEADER_LOW);
     asm.put(ALU | AND, EN);
     asm.branch(JEQ, EN_TAG_REMOVED, tagged, plain);
     for (label, layout) in [(plain, TunnelLayout::Erspan2), (tagged, TunnelLayout::Erspan2Tagged)] {
         asm.place(label);
-        match ways.body(layout) {
-            Some(body) => enter(asm, layout, body, ways.up),
-            None => asm.jump(ways.up),
+        match targets.body(layout) {
+            Some(body) => enter(asm, layout, body, targets.up),
+            None => asm.jump(targets.up),
         }
     }
 }
 
-fn guard_erspan3(asm: &mut Asm, ways: &Ways<'_>) {
+fn match_erspan3(asm: &mut Asm, targets: &Targets<'_>) {
     const HAS_PLATFORM: u32 = 0x0001;
     const FRAME_TYPE: u32 = 0x7c00;
-    if !ways.has_any(&[TunnelLayout::Erspan3, TunnelLayout::Erspan3Platform]) {
-        return asm.jump(ways.up);
+    if !targets.has_any(&[TunnelLayout::Erspan3, TunnelLayout::Erspan3Platform]) {
+        return asm.jump(targets.up);
     }
     asm.put(LD | LEN, 0);
-    asm.expect(JGE, TunnelLayout::Erspan3.bytes() + ETHERNET_BYTES, ways.up);
-    guard_version(asm, 2, ways);
+    asm.expect(JGE, TunnelLayout::Erspan3.bytes() + ETHERNET_BYTES, targets.up);
+    match_version(asm, 2, targets);
     asm.put(LD | H | ABS, at::ERSPAN3_FLAGS);
-    asm.refuse(JSET, FRAME_TYPE, ways.up);
+    asm.refuse(JSET, FRAME_TYPE, targets.up);
     let (plain, platform) = (asm.label(), asm.label());
     asm.branch(JSET, HAS_PLATFORM, platform, plain);
     for (label, layout) in [(plain, TunnelLayout::Erspan3), (platform, TunnelLayout::Erspan3Platform)] {
         asm.place(label);
-        match ways.body(layout) {
-            Some(body) => enter(asm, layout, body, ways.up),
-            None => asm.jump(ways.up),
+        match targets.body(layout) {
+            Some(body) => enter(asm, layout, body, targets.up),
+            None => asm.jump(targets.up),
         }
     }
 }
 
 /// The version of an ERSPAN header, and its T bit where the length matters: what a mirror cut off
 /// has an original length that is not ours to know.
-fn guard_version(asm: &mut Asm, version: u32, ways: &Ways<'_>) {
+fn match_version(asm: &mut Asm, version: u32, targets: &Targets<'_>) {
     const TRUNCATED: u32 = 0x0400;
     asm.put(LD | B | ABS, at::HEADER);
     asm.put(ALU | AND, 0xf0);
-    asm.expect(JEQ, version << 4, ways.up);
-    if ways.asks_len {
+    asm.expect(JEQ, version << 4, targets.up);
+    if targets.asks_len {
         asm.put(LD | H | ABS, at::HEADER_LOW);
-        asm.refuse(JSET, TRUNCATED, ways.up);
+        asm.refuse(JSET, TRUNCATED, targets.up);
     }
 }
 
@@ -273,20 +273,20 @@ fn enter(asm: &mut Asm, layout: TunnelLayout, body: Label, up: Label) {
     asm.branch(JGE, layout.bytes() + ETHERNET_BYTES, body, up);
 }
 
-/// The part of a guard that looks at the inner frame's own headers, for `--decap-depth` above 1.
+/// The part of a match that looks at the inner frame's own headers, for `--decap-depth` above 1.
 ///
-/// It goes on at a body only where the inner frame cannot be a tunnel itself, behind one VLAN tag at
+/// It continues at a body only if the inner frame cannot be a tunnel itself, after one VLAN tag at
 /// most: ARP; TCP and ICMP over IPv4 without options or IPv6 without extension headers; unfragmented
 /// UDP over these that is neither from nor to a port of a tunnel.
-pub(super) struct NestedGuard {
-    /// Where the outer guard leads to.
+pub(super) struct NestedMatch {
+    /// The labels that the outer match leads to.
     pub(super) entries: Vec<(TunnelLayout, Label)>,
     bodies: Vec<(TunnelLayout, Label)>,
     slot: u32,
     up: Label,
 }
 
-/// Where in an inner frame, from X.
+/// Offsets in an inner frame, from X.
 mod inner {
     pub(super) const ETHERTYPE: u32 = 12;
     pub(super) const VERSION_IHL: u32 = 14;
@@ -299,8 +299,8 @@ mod inner {
     pub(super) const IPV6_UDP_END: u32 = 62;
 }
 
-impl NestedGuard {
-    /// A guard before `bodies`. `slot` is a word of scratch memory.
+impl NestedMatch {
+    /// A match before `bodies`. `slot` is a word of scratch memory.
     pub(super) fn new(asm: &mut Asm, bodies: Vec<(TunnelLayout, Label)>, slot: u32, up: Label) -> Self {
         let entries = bodies.iter().map(|(layout, _)| (*layout, asm.label())).collect();
         Self { entries, bodies, slot, up }

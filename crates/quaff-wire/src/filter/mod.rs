@@ -1,4 +1,4 @@
-//! tcpdump filters as libpcap compiles them (classic BPF): run on a frame, and moved so that the
+//! tcpdump filters as libpcap compiles them (classic BPF): run on a frame, and relocated so that the
 //! kernel decides about what is inside a tunnel.
 //!
 //! A [`Program`] is verified once and then run per frame. It decides as `tcpdump -r` would on a file

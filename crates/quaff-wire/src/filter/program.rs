@@ -20,7 +20,7 @@ pub enum ProgramError {
         /// Its operand.
         k: u32,
     },
-    /// A jump backwards or behind the end: libpcap writes loops for `protochain`.
+    /// A jump backwards or past the end: libpcap writes loops for `protochain`.
     #[error("instruction {at} of the filter's program jumps backwards: 'protochain' cannot be used here")]
     Jump {
         /// Its number.
@@ -69,7 +69,7 @@ impl Program {
         Ok(Self { ops: ops.into(), steps })
     }
 
-    /// Whether it asks for the packet's length on the wire.
+    /// Returns true if it loads the packet's length on the wire.
     pub(super) fn asks_len(&self) -> bool {
         self.ops.iter().any(|op| matches!(op, Op::Len | Op::LenX))
     }

@@ -1,7 +1,7 @@
-//! Moves a filter on inner frames outwards, so that the kernel decides about packets of tunnels.
+//! Relocation of a filter on inner frames to the outer ones, so that the kernel decides about packets of tunnels.
 //!
-//! The program is written once for each place where an inner frame can begin, behind a guard
-//! ([`super::guard`]) that recognises the tunnels. What the guard does not recognise is passed up, to
+//! The program is written once for each place where an inner frame can begin, after a match
+//! ([`super::layout_match`]) that recognises the tunnels. A packet that it does not recognise is passed up, to
 //! be decided after decapsulation by the same program, so both ways keep the same packets.
 
 use super::Program;
@@ -11,7 +11,7 @@ use super::insn::code::{
     MOD, MSH, MUL, NEG, OR, RET, RSH, ST, STX, SUB, TAX, TXA, W, X, XOR,
 };
 use super::insn::{Alu, Insn, MEMORY_WORDS, Op, Operand, Size, Test};
-use super::layout_match::{NestedGuard, TunnelLayout, TunnelLayouts, Ways, guard};
+use super::layout_match::{NestedMatch, Targets, TunnelLayout, TunnelLayouts, match_layouts};
 use crate::net::{TAG_BYTES, TPID_CUSTOMER};
 use crate::record::TAG_OFFSET;
 
@@ -20,21 +20,21 @@ pub(crate) const INSNS_MAX: usize = 4096;
 /// No frame is this long: a load from here on never succeeds.
 const FAR: u32 = 0x00ff_ffff;
 
-/// What is to be moved.
+/// A filter to relocate, and the packets that it is for.
 #[derive(Debug, Clone, Copy)]
 pub struct Relocation<'a> {
     /// The filter on inner frames, compiled for Ethernet as it is in a file.
     pub inner: &'a Program,
     /// The filter on outer packets, compiled for the interface; it has to hold as well.
     pub outer: Option<&'a [Insn]>,
-    /// Which tunnels are taken off.
+    /// The tunnels that are taken off.
     pub layouts: TunnelLayouts,
-    /// How many tunnels inside each other are taken off. Above 1, packets whose inner frame may be a
+    /// The most tunnels inside each other that are taken off. Above 1, packets whose inner frame may be a
     /// tunnel itself are passed up.
     pub depth: u8,
-    /// What the program returns for packets whose inner frame matches: the bytes to keep.
+    /// The return value for packets whose inner frame matches: the bytes to keep.
     pub matched: u32,
-    /// What it returns for packets that it cannot decide.
+    /// The return value for packets that it cannot decide.
     pub undecided: u32,
 }
 
@@ -49,7 +49,7 @@ pub struct Relocated {
     pub left: Vec<TunnelLayout>,
 }
 
-/// Why a filter on inner frames cannot run in the kernel.
+/// The reason why a filter on inner frames cannot run in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotRelocatable {
     /// No tunnel that is taken off has a fixed layout.
@@ -58,30 +58,30 @@ pub enum NotRelocatable {
     /// The program is too long.
     #[error("the kernel takes {INSNS_MAX} instructions, and it needs {0}")]
     TooLong(usize),
-    /// The program uses all scratch memory, and moving it needs some.
+    /// The program uses all scratch memory, and relocating it needs some.
     #[error("it needs more scratch memory than the kernel has")]
     Memory,
-    /// The program asks what the kernel knows of the outer packet, not of the inner frame.
-    #[error("it asks for what only the kernel knows of a packet")]
+    /// The program loads metadata that the kernel has of the outer packet, not of the inner frame.
+    #[error("it loads metadata that only the kernel has of a packet")]
     Ancillary,
-    /// The filter on outer packets jumps to where nothing is.
+    /// The filter on outer packets jumps past its end.
     #[error("the filter on outer packets cannot be put before it")]
     Outer,
 }
 
 /// Moves a filter. Programs that get too long lose the layouts that are seen least, one by one.
-pub fn relocate(moving: &Relocation<'_>) -> Result<Relocated, NotRelocatable> {
-    let mut layouts = moving.layouts.list();
+pub fn relocate(relocation: &Relocation<'_>) -> Result<Relocated, NotRelocatable> {
+    let mut layouts = relocation.layouts.list();
     if layouts.is_empty() {
         return Err(NotRelocatable::NoLayout);
     }
-    let spare = Spare::of(moving)?;
+    let spare = Spare::of(relocation)?;
     if spare.tci.is_none() {
         layouts.retain(|layout| !layout.is_tagged());
     }
     let all = layouts.clone();
     loop {
-        let insns = assemble(moving, &layouts, spare)?;
+        let insns = assemble(relocation, &layouts, spare)?;
         if insns.len() <= INSNS_MAX {
             let left = all[layouts.len()..].to_vec();
             return Ok(Relocated { insns, layouts, left });
@@ -103,10 +103,10 @@ struct Spare {
 }
 
 impl Spare {
-    fn of(moving: &Relocation<'_>) -> Result<Self, NotRelocatable> {
-        let used = moving.inner.memory();
+    fn of(relocation: &Relocation<'_>) -> Result<Self, NotRelocatable> {
+        let used = relocation.inner.memory();
         let mut free = (0..MEMORY_WORDS as u32).rev().filter(|slot| used & 1 << slot == 0);
-        let needs_save = moving.depth > 1 || moving.inner.ops.iter().any(|op| needs_save(*op));
+        let needs_save = relocation.depth > 1 || relocation.inner.ops.iter().any(|op| needs_save(*op));
         match free.next() {
             Some(save) => Ok(Self { save, tci: free.next() }),
             None if needs_save => Err(NotRelocatable::Memory),
@@ -120,13 +120,13 @@ fn needs_save(op: Op) -> bool {
 }
 
 fn assemble(
-    moving: &Relocation<'_>,
+    relocation: &Relocation<'_>,
     layouts: &[TunnelLayout],
     spare: Spare,
 ) -> Result<Vec<Insn>, NotRelocatable> {
     let mut asm = Asm::default();
     let up = asm.label();
-    if let Some(outer) = moving.outer {
+    if let Some(outer) = relocation.outer {
         chain(&mut asm, outer)?;
     }
     // TunnelLayouts whose frames begin at the same place share a body.
@@ -143,24 +143,24 @@ fn assemble(
         });
         bodies.push((layout, label));
     }
-    let asks_len = moving.inner.asks_len();
-    if moving.depth > 1 {
-        let nested = NestedGuard::new(&mut asm, bodies, spare.save, up);
-        guard(&mut asm, &Ways { up, bodies: &nested.entries, asks_len });
+    let asks_len = relocation.inner.asks_len();
+    if relocation.depth > 1 {
+        let nested = NestedMatch::new(&mut asm, bodies, spare.save, up);
+        match_layouts(&mut asm, &Targets { up, bodies: &nested.entries, asks_len });
         nested.write(&mut asm);
     } else {
-        guard(&mut asm, &Ways { up, bodies: &bodies, asks_len });
+        match_layouts(&mut asm, &Targets { up, bodies: &bodies, asks_len });
     }
     for (layout, label) in places {
         asm.place(label);
-        Body { moving, base: layout.bytes(), is_tagged: layout.is_tagged(), spare }.write(&mut asm)?;
+        Body { relocation, base: layout.bytes(), is_tagged: layout.is_tagged(), spare }.write(&mut asm)?;
     }
     asm.place(up);
-    asm.put(RET | K, moving.undecided);
+    asm.put(RET | K, relocation.undecided);
     Ok(asm.finish())
 }
 
-/// Writes a program so that what it accepts goes on behind it.
+/// Writes a program so that execution continues after it for a packet that it accepts.
 fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotRelocatable> {
     let labels: Vec<_> = program.iter().map(|_| asm.label()).collect();
     let behind = asm.label();
@@ -189,13 +189,13 @@ fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotRelocatable> {
 
 /// The program for inner frames that begin at `base`.
 struct Body<'a> {
-    moving: &'a Relocation<'a>,
+    relocation: &'a Relocation<'a>,
     base: u32,
     is_tagged: bool,
     spare: Spare,
 }
 
-/// Where a body ends.
+/// The exits of a body.
 struct Ends {
     matched: Label,
     rejected: Label,
@@ -204,7 +204,7 @@ struct Ends {
 
 impl Body<'_> {
     fn write(&self, asm: &mut Asm) -> Result<(), NotRelocatable> {
-        let ops = &self.moving.inner.ops;
+        let ops = &self.relocation.inner.ops;
         let ends = Ends { matched: asm.label(), rejected: asm.label(), undecided: asm.label() };
         let labels: Vec<_> = ops.iter().map(|_| asm.label()).collect();
         if self.is_tagged {
@@ -224,9 +224,11 @@ impl Body<'_> {
                 _ => self.op(asm, *op, &ends)?,
             }
         }
-        for (label, returned) in
-            [(ends.matched, self.moving.matched), (ends.rejected, 0), (ends.undecided, self.moving.undecided)]
-        {
+        for (label, returned) in [
+            (ends.matched, self.relocation.matched),
+            (ends.rejected, 0),
+            (ends.undecided, self.relocation.undecided),
+        ] {
             asm.place(label);
             asm.put(RET | K, returned);
         }
@@ -291,7 +293,7 @@ impl Body<'_> {
         if self.is_tagged { TAG_BYTES as u32 } else { 0 }
     }
 
-    /// Where byte `k` of a frame lies, if it is there and no part of the tag that goes back.
+    /// Offset of byte `k` of a frame, if it is there and no part of the restored tag.
     fn place_of(&self, k: u32, bytes: u32) -> Option<u32> {
         let (tag, behind) = (TAG_OFFSET as u32, (TAG_OFFSET + TAG_BYTES) as u32);
         match self.is_tagged {

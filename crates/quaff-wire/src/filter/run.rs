@@ -9,22 +9,22 @@ use super::insn::{Alu, Aside, MEMORY_WORDS, Op, Operand, Size, Test};
 use crate::net::TAG_BYTES;
 use crate::record::TAG_OFFSET;
 
-/// What a program looks at: a frame as it will be in the file.
+/// The input of a program: a frame as it will be in the file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Subject<'a> {
-    /// What was captured, without `tag`.
+    /// The captured bytes, without `tag`.
     pub bytes: &'a [u8],
     /// Bytes on the wire, without `tag`.
     pub wire_len: u32,
-    /// A VLAN tag (TPID, TCI) that was taken out and that goes back in behind the addresses: the
+    /// A VLAN tag (TPID, TCI) that was taken out and is restored after the addresses: the
     /// program sees it there, and it counts in the length.
     pub tag: Option<(u16, u16)>,
-    /// What the kernel knows beside the bytes. Programs that were compiled for files do not ask; one
+    /// The kernel's metadata. Programs that were compiled for files do not ask for it; one
     /// that asks and gets `None` does not match, as in tcpdump.
     pub ancillary: Option<Ancillary>,
 }
 
-/// What the kernel knows of a packet beside its bytes, as far as libpcap asks (`SKF_AD_*`,
+/// The kernel's metadata of a packet, as far as libpcap asks for it (`SKF_AD_*`,
 /// linux/filter.h).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ancillary {
@@ -39,7 +39,7 @@ pub struct Ancillary {
 }
 
 /// An instruction, as the loop takes it: what filters are made of mostly has a step of its own, so
-/// that one look tells what to do.
+/// that one lookup decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Byte(u32),
@@ -115,7 +115,7 @@ impl Program {
     }
 }
 
-/// Where a program goes on: so many instructions further, or nowhere.
+/// The next instruction of a program: so many further, or none.
 enum Flow {
     Skip(usize),
     Return(u32),

@@ -1,8 +1,8 @@
-//! How many flows there are, as tcpreplay counts them, so that the figures can be compared.
+//! The number of flows as tcpreplay counts them, so that the figures can be compared.
 //!
 //! A flow is one direction of a 5-tuple; for ICMP and ICMPv6 type and code stand in the place of the
 //! ports. Tags and MPLS labels are stepped over. What is not IP is no flow; what is too short for the
-//! headers that it announces is invalid. As there, the pieces of a datagram are not told from whole
+//! headers that it announces is invalid. As there, fragments of a datagram are not distinguished from whole
 //! ones, and of IPv6 extensions only the first hop-by-hop header is read. A table keeps a hash of 64
 //! bits for each flow, so two flows in some billions could be taken for one.
 //!
@@ -40,7 +40,7 @@ pub struct FlowCounts {
 /// Counts flows, one Ethernet frame after the other.
 #[derive(Debug, Default)]
 pub struct FlowCount {
-    /// When each flow was last seen, s.
+    /// Time at which each flow was last seen, s.
     seen: HashTable<u64>,
     expiry_s: u64,
     is_like_tcpreplay: bool,
@@ -58,7 +58,7 @@ impl FlowCount {
         Self { is_like_tcpreplay: true, ..Self::new(expiry_s) }
     }
 
-    /// Counts a frame that was captured `time_s` after 1970. Says whether its flow is new.
+    /// Counts a frame that was captured `time_s` after 1970. Returns true for a new flow.
     pub fn add(&mut self, frame: &[u8], time_s: u64) -> bool {
         let key = match key(frame, self.is_like_tcpreplay) {
             Ok(key) => key,
@@ -87,13 +87,13 @@ impl FlowCount {
         false
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> FlowCounts {
         self.counts
     }
 }
 
-/// Why there is no flow.
+/// The reason for a packet without a flow.
 #[derive(Debug, PartialEq, Eq)]
 enum Not {
     Ip,
@@ -104,7 +104,7 @@ fn key(frame: &[u8], is_like_tcpreplay: bool) -> Result<FlowKey, Not> {
     let (mut ethertype, network) = network(frame)?;
     let bytes = frame.get(network..).ok_or(Not::Valid)?;
     if is_like_tcpreplay {
-        // Where there is a length in the place of the type (IEEE 802.3), it looks for an IP version
+        // In place of the type there may be a length (IEEE 802.3): tcpreplay looks for an IP version
         // after it; the version of IPv6 it looks for in the first byte of the frame.
         ethertype = match (ethertype, bytes.first().ok_or(Not::Valid)? >> 4) {
             (..=LENGTH_MAX, 4) => ETHERTYPE_IPV4,

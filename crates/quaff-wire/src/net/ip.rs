@@ -32,6 +32,7 @@ pub struct Fragment {
 impl Ip {
     /// Source and destination port of TCP, UDP and SCTP; `None` for other protocols, and where the header is not
     /// captured or is in another fragment.
+    #[inline]
     pub fn ports(&self, frame: &[u8]) -> Option<[u16; 2]> {
         if !matches!(self.protocol, TCP | UDP | SCTP) || self.is_later_fragment() {
             return None;
@@ -46,11 +47,13 @@ impl Ip {
     }
 
     /// Returns true for a fragment that is not the first one of its datagram.
+    #[inline]
     pub(crate) fn is_later_fragment(&self) -> bool {
         self.fragment.is_some_and(|fragment| fragment.offset_bytes > 0)
     }
 
     /// Skips one extension header (RFC 8200, section 4); returns false where there is none.
+    #[inline]
     fn skip_extension(&mut self, frame: &[u8]) -> bool {
         if !ipv6::is_extension(self.protocol) || self.is_later_fragment() {
             return false;
@@ -71,6 +74,7 @@ impl Ip {
 }
 
 /// The IP header at offset `at`, of either version, as in a frame without a link header.
+#[inline]
 pub(crate) fn ip_at(frame: &[u8], at: usize) -> Option<Ip> {
     match frame.get(at)? >> 4 {
         4 => ipv4_at(frame, at),
@@ -88,6 +92,7 @@ pub(crate) fn addresses(bytes: &[u8]) -> Option<[IpAddr; 2]> {
     }
 }
 
+#[inline]
 pub(super) fn ipv4_at(frame: &[u8], at: usize) -> Option<Ip> {
     let header = Ipv4::new(frame.get(at..)?)?;
     let header_bytes = header.header_bytes();
@@ -111,6 +116,7 @@ pub(super) fn ipv4_at(frame: &[u8], at: usize) -> Option<Ip> {
     })
 }
 
+#[inline]
 pub(super) fn ipv6_at(frame: &[u8], at: usize) -> Option<Ip> {
     let header = Ipv6::new(frame.get(at..)?).filter(|header| header.is_v6())?;
     let end = match header.payload_bytes() {

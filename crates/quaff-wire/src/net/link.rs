@@ -18,9 +18,10 @@ pub(crate) const IPV6: u16 = 229;
 /// others, and where the link header is cut.
 #[inline]
 pub(crate) fn network(bytes: &[u8], linktype: u16) -> Option<Untagged> {
-    if linktype == linktype::ETHERNET.linktype {
-        return ethernet(bytes);
-    }
+    if linktype == linktype::ETHERNET.linktype { ethernet(bytes) } else { not_ethernet(bytes, linktype) }
+}
+
+fn not_ethernet(bytes: &[u8], linktype: u16) -> Option<Untagged> {
     match linktype {
         LINUX_SLL => Some(skip_tags(bytes, be16(bytes, 14)?, 16)),
         LINUX_SLL2 if bytes.len() >= 20 => Some(skip_tags(bytes, be16(bytes, 0)?, 20)),

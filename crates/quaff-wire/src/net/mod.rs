@@ -50,6 +50,7 @@ pub struct Layers {
 }
 
 /// Finds the layers of an Ethernet frame; `None` when its header is cut.
+#[inline]
 pub fn layers(frame: &[u8]) -> Option<Layers> {
     let network = link::ethernet(frame)?;
     let ip = match network.ethertype {

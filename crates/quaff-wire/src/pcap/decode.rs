@@ -6,10 +6,10 @@ use crate::item::{ByteOrder, Damage, Find, Frame, Interface, Item, Reason, Step,
 
 /// libpcap's and Wireshark's own limit; a record may exceed the snaplen of its file up to this.
 const CAPTURED_BYTES_USUAL: u32 = 256 << 10;
-/// So many records have to follow one another before bytes behind some damage are believed.
+/// Records that have to follow one another before bytes after damage are plausible.
 const CHAIN_RECORDS: usize = 3;
 
-/// Whether a file with this magic is pcap.
+/// Returns true if a file with this magic is pcap.
 pub(crate) fn is_magic(magic: [u8; 4]) -> bool {
     of_magic(magic).is_some()
 }
@@ -19,9 +19,9 @@ pub(crate) fn is_magic(magic: [u8; 4]) -> bool {
 pub struct Decoder {
     offset: u64,
     form: Option<Form>,
-    /// Whether it is known which layout the records have.
+    /// Set once the layout of the records is known.
     is_decided: bool,
-    /// Whether records are read the fast way.
+    /// Set while records are read the fast way.
     is_usual: bool,
     no_more: bool,
     is_strict: bool,
@@ -91,7 +91,7 @@ impl Decoder {
         self.offset
     }
 
-    /// How the records are laid out, once that is known.
+    /// The layout of the records, once it is known.
     pub fn layout(&self) -> Option<RecordLayout> {
         self.form.filter(|_| self.is_decided).map(|form| form.layout)
     }
@@ -105,7 +105,7 @@ impl Decoder {
         self.form.is_some()
     }
 
-    /// Where in `bytes` a record begins that others follow. `None` before there was a file header.
+    /// Offset in `bytes` of a record that others follow. `None` before there was a file header.
     pub(crate) fn find(&self, bytes: &[u8]) -> Option<Find> {
         let form = self.form?;
         for at in 0..bytes.len() {
@@ -158,7 +158,7 @@ impl Decoder {
         Ok(Step::Item(Item::Frame(frame)))
     }
 
-    /// Strictly: the header must make sense. If the one behind it does not, one of the two is
+    /// Strictly: the header must be plausible. If the one after it is not, one of the two is
     /// damaged: this one, when its length is an odd one.
     fn believe(&self, form: &Form, head: &Head, length: usize, bytes: &[u8]) -> Result<(), Doubt> {
         if !form.is_plausible(head, None) {

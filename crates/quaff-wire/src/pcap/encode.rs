@@ -3,7 +3,7 @@
 use super::*;
 use crate::record::{self, Record};
 
-/// What the times of a file are counted in.
+/// The unit of the times in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolution {
     /// ns; readers since about 2013 know it.
@@ -27,7 +27,7 @@ pub fn file_header(resolution: Resolution, snaplen: u32, linktype: u16) -> [u8; 
     header
 }
 
-/// What [`record`] writes for a packet of `captured` bytes.
+/// Bytes that [`record`] writes for a packet of `captured` bytes.
 pub const fn record_bytes(captured: usize) -> usize {
     RECORD_HEADER_BYTES + captured
 }

@@ -1,4 +1,4 @@
-//! How pcap records have been laid out over the years, and which of the layouts a file has.
+//! The layouts of pcap records over the years, and detection of the one that a file has.
 //!
 //! The magic leaves that open in two cases: Kuznetzov's patches share one, and hosts whose
 //! `struct timeval` has 16 bytes wrote it out under the usual one. There the first records decide.
@@ -9,12 +9,12 @@ use crate::item::{ByteOrder, UNIT_BYTES_MAX};
 use crate::record::{INBOUND, OUTBOUND};
 use std::fmt;
 
-/// How the records of a pcap file are laid out.
+/// The layout of the records of a pcap file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordLayout {
     /// The one of draft-ietf-opsawg-pcap: 16 bytes before each packet.
     Standard,
-    /// Alexey Kuznetzov's patch of 1999-10-29: interface, protocol and kind of packet behind the 16.
+    /// Alexey Kuznetzov's patch of 1999-10-29: interface, protocol and kind of packet after the 16.
     Kuznetzov,
     /// His patch of 1999-09-15 under the same magic, which SuSE 6.3 had: 4 bytes more.
     Suse,
@@ -39,7 +39,7 @@ impl fmt::Display for RecordLayout {
     }
 }
 
-/// What the order of the two lengths in a record is.
+/// The order of the two lengths in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lengths {
     /// Captured, then original.
@@ -74,16 +74,16 @@ pub(super) struct Head {
     pub(super) flags: u32,
 }
 
-/// What a look at several records in a row came to.
+/// The result of reading several records in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chain {
     Holds,
     Breaks,
-    /// At least so many bytes are needed to tell.
+    /// At least so many bytes are needed to decide.
     NeedMore(usize),
 }
 
-/// Byte order, layout (as far as the magic tells), and ns in a unit of a record's time.
+/// Byte order, layout (as far as the magic decides it), and ns in a unit of a record's time.
 pub(super) fn of_magic(magic: [u8; 4]) -> Option<(ByteOrder, RecordLayout, u64)> {
     [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| match order.u32(magic) {
         MAGIC_MICROSECONDS => Some((order, RecordLayout::Standard, 1000)),
@@ -96,7 +96,7 @@ pub(super) fn of_magic(magic: [u8; 4]) -> Option<(ByteOrder, RecordLayout, u64)>
 }
 
 impl Form {
-    /// From the fields of a file header. `None` for a version that nobody has written.
+    /// From the fields of a file header. `None` for a version that no program is known to write.
     pub(super) fn new(
         (order, layout, ns_per_fraction): (ByteOrder, RecordLayout, u64),
         version: (u16, u16),
@@ -110,7 +110,7 @@ impl Form {
             (2, _) => Lengths::Captured,
             _ => return None,
         };
-        // The upper half of the word tells of frame check sequences.
+        // The upper half of the word describes frame check sequences.
         let linktype = network as u16;
         let form = Self { order, layout, ns_per_fraction, linktype, snaplen, captured_bytes_max, lengths };
         Some(match aix_linktype(network) {
@@ -121,7 +121,7 @@ impl Form {
         })
     }
 
-    /// Whether the records are as in nearly all files.
+    /// Returns true for the layout of nearly all files.
     pub(super) fn is_usual(&self) -> bool {
         matches!(self.layout, RecordLayout::Standard | RecordLayout::Ixia)
             && self.lengths == Lengths::Captured
@@ -159,8 +159,8 @@ impl Form {
         Some(Head { seconds, fraction, captured, wire_len, flags })
     }
 
-    /// Whether so many records follow one another from the front of `bytes`, the first of them from
-    /// about the time `near_s`. The last one's packet need not be there. Behind the end of a file
+    /// Checks that so many records follow one another from the front of `bytes`, the first of them from
+    /// about the time `near_s`. The last one's packet need not be there. At the end of a file
     /// (`no_more`) a record that ends with it is as good as a chain.
     pub(super) fn chain(&self, bytes: &[u8], records: usize, near_s: Option<u64>, no_more: bool) -> Chain {
         let (mut at, mut near_s) = (0, near_s);
@@ -182,7 +182,7 @@ impl Form {
         Chain::Holds
     }
 
-    /// Whether a head could be that of a packet, from about the time `near_s`.
+    /// Returns true if a head could be that of a packet, from about the time `near_s`.
     pub(super) fn is_plausible(&self, head: &Head, near_s: Option<u64>) -> bool {
         head.fraction.saturating_mul(self.ns_per_fraction) < NS_PER_S
             && head.wire_len > 0
@@ -192,7 +192,7 @@ impl Form {
             && near_s.map_or(head.seconds > 0, |near_s| head.seconds.abs_diff(near_s) <= NEAR_S)
     }
 
-    /// Which layout the first record at the front of `bytes` has, or how many bytes it takes to tell.
+    /// The layout of the record at the front of `bytes`, or the number of bytes needed to decide.
     pub(super) fn decide(&self, bytes: &[u8], no_more: bool) -> Result<RecordLayout, usize> {
         match self.layout {
             RecordLayout::Standard => self.decide_wide(bytes, no_more),
@@ -214,7 +214,7 @@ impl Form {
     }
 
     /// A record with 64-bit times reads, in the usual layout, as a packet of which more was captured
-    /// than there was, or whose time has more µs than a second has: one record is enough to tell.
+    /// than there was, or whose time has more µs than a second has: one record is enough to decide.
     fn decide_wide(&self, bytes: &[u8], no_more: bool) -> Result<RecordLayout, usize> {
         let Some(usual) = self.head(bytes) else {
             return if no_more { Ok(RecordLayout::Standard) } else { Err(self.head_bytes()) };

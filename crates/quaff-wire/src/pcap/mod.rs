@@ -16,9 +16,9 @@ pub(crate) const MAGIC_KUZNETZOV: u32 = 0xA1B2_CD34;
 pub(crate) const MAGIC_IXIA_HARDWARE: u32 = 0x1C00_01AC;
 /// First word of a software capture of Ixia's, in µs.
 pub(crate) const MAGIC_IXIA_SOFTWARE: u32 = 0x1C00_01AB;
-/// The version that everybody writes: 2.4.
+/// The version that all programs write: 2.4.
 pub(crate) const VERSION_MAJOR: u16 = 2;
-/// The version that everybody writes: 2.4.
+/// The version that all programs write: 2.4.
 pub(crate) const VERSION_MINOR: u16 = 4;
 /// Bytes of the file header.
 pub(crate) const FILE_HEADER_BYTES: usize = 24;

@@ -26,13 +26,13 @@ pub struct Decoder {
     skip: Skip,
     pub(super) no_more: bool,
     is_strict: bool,
-    /// Where the block that is damaged ends, by both of its lengths.
+    /// End of the damaged block, by both of its lengths.
     pub(super) claimed_end: u64,
     /// The head of a section is damaged: what follows may be in either order.
     pub(super) is_order_lost: bool,
 }
 
-/// What packets need to know of their interface.
+/// The properties of an interface that its packets depend on.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     linktype: u16,
@@ -47,7 +47,7 @@ struct Skip {
     length: u32,
 }
 
-/// What the first bytes of a block say.
+/// The first fields of a block.
 #[derive(Debug, Clone, Copy)]
 struct Head {
     kind: u32,
@@ -343,27 +343,31 @@ impl Decoder {
         let (fields, options) = fixed::<12>(body)?;
         let [interface, high, low] = words(self.order, fields);
         let scale = self.known(interface)?.scale;
-        let mut told = Statistics { interface, time_ns: scale.ns(ticks(high, low)), ..Statistics::default() };
+        let mut statistics =
+            Statistics { interface, time_ns: scale.ns(ticks(high, low)), ..Statistics::default() };
         for found in Options::new(options, self.order) {
             let (code, value) = found?;
             let field = match code {
                 ISB_STARTTIME | ISB_ENDTIME => {
                     let [high, low] = words(self.order, &option::exactly::<8>(code, value)?);
                     let time_ns = Some(scale.ns(ticks(high, low)));
-                    *(if code == ISB_STARTTIME { &mut told.starttime_ns } else { &mut told.endtime_ns }) =
-                        time_ns;
+                    *(if code == ISB_STARTTIME {
+                        &mut statistics.starttime_ns
+                    } else {
+                        &mut statistics.endtime_ns
+                    }) = time_ns;
                     continue;
                 }
-                ISB_IFRECV => &mut told.ifrecv,
-                ISB_IFDROP => &mut told.ifdrop,
-                ISB_FILTERACCEPT => &mut told.filteraccept,
-                ISB_OSDROP => &mut told.osdrop,
-                ISB_USRDELIV => &mut told.usrdeliv,
+                ISB_IFRECV => &mut statistics.ifrecv,
+                ISB_IFDROP => &mut statistics.ifdrop,
+                ISB_FILTERACCEPT => &mut statistics.filteraccept,
+                ISB_OSDROP => &mut statistics.osdrop,
+                ISB_USRDELIV => &mut statistics.usrdeliv,
                 _ => continue,
             };
             *field = Some(self.order.u64(option::exactly(code, value)?));
         }
-        Ok(told)
+        Ok(statistics)
     }
 
     #[inline]
@@ -372,7 +376,7 @@ impl Decoder {
         self.interfaces.get(id as usize).ok_or_else(unknown)
     }
 
-    /// What follows the damaged head of a section is of interfaces that are not known yet.
+    /// Blocks after the damaged head of a section belong to interfaces that are not known yet.
     #[cold]
     fn failed(&mut self, block: &[u8], damage: Damage) -> Damage {
         if block.first_chunk().is_some_and(|kind| u32::from_le_bytes(*kind) == SHB) {
@@ -413,7 +417,7 @@ fn ticks(high: u32, low: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// The bytes of a packet, and the options behind its padding.
+/// The bytes of a packet, and the options after its padding.
 #[inline]
 fn packet_bytes(rest: &[u8], captured: u32) -> Result<(&[u8], &[u8]), Reason> {
     let data = rest.get(..captured as usize).ok_or(Reason::Captured(captured))?;

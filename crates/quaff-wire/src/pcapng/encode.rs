@@ -15,7 +15,7 @@ pub const PADDING_BYTES_MIN: usize = BLOCK_BYTES_MIN as usize;
 /// The longest options that [`epb`] writes: flags, drop count, end.
 const EPB_OPTIONS_BYTES_MAX: usize = 8 + 12 + 4;
 
-/// What a section says about its origin.
+/// The origin of a section.
 #[derive(Debug, Clone, Default)]
 pub struct Section {
     /// `shb_hardware`.
@@ -26,7 +26,7 @@ pub struct Section {
     pub userappl: String,
 }
 
-/// What a section says about an interface.
+/// The description of an interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interface {
     /// LINKTYPE_*.
@@ -52,7 +52,7 @@ pub struct Interface {
 pub struct Statistics {
     /// The interface, by its position in the section.
     pub interface: u32,
-    /// When this block was written, ns since 1970.
+    /// Time of writing, ns since 1970.
     pub time_ns: u64,
     /// `isb_starttime`, ns since 1970.
     pub start_ns: u64,

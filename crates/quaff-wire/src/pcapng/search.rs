@@ -1,4 +1,4 @@
-//! Looks for the next block behind some damage.
+//! Search for the next block after damage.
 //!
 //! A block is believed when its type is one that is in use, when the length at its end is that at
 //! its beginning, and when another one follows it, or the end of the file.
@@ -11,17 +11,17 @@ use crate::item::{ByteOrder, Find, UNIT_BYTES_MAX};
 /// Type and length.
 const HEAD_BYTES: usize = 8;
 
-/// What a look at the front of some bytes came to.
+/// The result of parsing the front of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
     Block,
     No,
-    /// At least so many bytes are needed to tell.
+    /// At least so many bytes are needed to decide.
     NeedMore(usize),
 }
 
 impl Decoder {
-    /// Where in `bytes` a block begins that another one follows.
+    /// Offset in `bytes` of a block that another one follows.
     pub(crate) fn find(&mut self, bytes: &[u8]) -> Find {
         if let Some(found) = self.find_claimed(bytes) {
             return found;
@@ -50,7 +50,7 @@ impl Decoder {
         Find::NotBefore { at: bytes.len(), needed: HEAD_BYTES }
     }
 
-    /// Where the damaged block says that it ends is the best guess, if a block is there: then what
+    /// The end that the damaged block gives is the best guess, if a block is there: then what
     /// is in it, which could be a capture file itself, is not looked at.
     fn find_claimed(&self, bytes: &[u8]) -> Option<Find> {
         if self.is_order_lost {
@@ -73,7 +73,7 @@ impl Decoder {
         self.offset += bytes;
     }
 
-    /// Whether a block of a kind that `is_kind` knows begins here, and what follows it is one too.
+    /// Returns true if a block of a kind that `is_kind` knows begins here, and one follows it.
     fn look(&self, bytes: &[u8], order: ByteOrder, is_kind: impl Fn(u32) -> bool) -> Look {
         let short = |needed| if self.no_more { Look::No } else { Look::NeedMore(needed) };
         let Some(kind) = bytes.first_chunk::<4>() else { return short(HEAD_BYTES) };
@@ -102,7 +102,7 @@ impl Decoder {
 }
 
 /// Byte order and length that the block at the front of `bytes` says it has, in a section of this
-/// order; `None` when they are too few to tell.
+/// order; `None` when they are too few to decide.
 fn length_of(bytes: &[u8], order: ByteOrder) -> Option<Result<(ByteOrder, u32), ()>> {
     let ([k0, k1, k2, k3, l0, l1, l2, l3, rest @ ..], _) =
         bytes.split_first_chunk::<{ BLOCK_BYTES_MIN as usize }>()?;

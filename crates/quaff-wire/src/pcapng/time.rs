@@ -2,11 +2,11 @@
 
 const NS_PER_S: i128 = 1_000_000_000;
 
-/// How the times of one interface become nanoseconds.
+/// Conversion of the times of one interface to nanoseconds.
 ///
 /// `if_tsresol` is one byte: a negative power of 10, or of 2 when its highest bit is set; 6
 /// (microseconds) where the option is absent. `if_tsoffset` are seconds to add to each time.
-/// What lies outside 1970 to 2554 is held at the nearer end.
+/// Times outside 1970 to 2554 become the nearer limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TimeScale {
     unit: Unit,

@@ -18,7 +18,7 @@ use crate::net::{
 /// Offset of the UDP payload in an untagged frame of IPv4.
 pub(super) const PAYLOAD_OFFSET: usize = MACS_BYTES + 2 + IPV4_BYTES + UDP_BYTES;
 
-/// The marks by which frames of one layout are recognised. Payload byte `i` after the first `bytes` has the value
+/// The fields by which frames of one layout are recognised. Payload byte `i` after the first `bytes` has the value
 /// `i mod 256`.
 pub(super) struct Signature {
     /// The UDP destination port.
@@ -96,6 +96,7 @@ struct Datagram<'a> {
 
 impl<'a> Datagram<'a> {
     /// An unfragmented UDP datagram whose header is in the captured bytes.
+    #[inline]
     fn find(frame: &'a [u8], wire_len: usize) -> Option<Self> {
         let network = link::ethernet(frame)?;
         // Only the TPIDs that the generator writes: in a flipped one, a frame of ours is damaged.
@@ -155,8 +156,8 @@ impl<'a> Datagram<'a> {
     /// The sum under the UDP checksum; bytes that a snaplen cut are taken from the pattern.
     fn udp_sum(&self) -> u16 {
         let addresses = if self.is_v4 { &self.ip[12..20] } else { &self.ip[8..40] };
-        let pseudo = checksum::add(checksum::sum(addresses), u16::from(UDP));
-        let pseudo = checksum::add(pseudo, self.length as u16);
+        let words = addresses.chunks_exact(2).map(|word| u64::from(u16::from_be_bytes([word[0], word[1]])));
+        let pseudo = checksum::fold(words.sum::<u64>() + u64::from(UDP) + self.length as u64);
         let cut = pattern_sum(self.length - UDP_BYTES) - pattern_sum(self.udp.len() - UDP_BYTES);
         checksum::add(checksum::add(pseudo, checksum::fold(cut)), checksum::sum(self.udp))
     }

@@ -137,23 +137,24 @@ mod tests {
         }
     }
 
-    fn frame(is_tagged: bool, size: usize, mark: &TrialHeader) -> Vec<u8> {
+    fn frame(is_tagged: bool, size: usize, trial_header: &TrialHeader) -> Vec<u8> {
         let mut frame = TrialFrame::new(&headers(is_tagged), 46, size).unwrap();
-        frame.set(mark);
+        frame.set(trial_header);
         frame.bytes().to_vec()
     }
 
-    fn mark(seq: u64, sent_ns: u64) -> TrialHeader {
+    fn trial_header(seq: u64, sent_ns: u64) -> TrialHeader {
         TrialHeader { stream: STREAM, seq, sent_ns }
     }
 
-    fn marks() -> impl Strategy<Value = TrialHeader> {
-        (0..1u64 << 40, NOW_NS - (1 << 54)..NOW_NS + (1 << 54)).prop_map(|(seq, sent_ns)| mark(seq, sent_ns))
+    fn trial_headers() -> impl Strategy<Value = TrialHeader> {
+        (0..1u64 << 40, NOW_NS - (1 << 54)..NOW_NS + (1 << 54))
+            .prop_map(|(seq, sent_ns)| trial_header(seq, sent_ns))
     }
 
     #[test]
     fn the_table_of_the_module() {
-        let bytes = mark(0x01_0203_0405, 0xff0a_0b0c_0d0e_0f10).encode();
+        let bytes = trial_header(0x01_0203_0405, 0xff0a_0b0c_0d0e_0f10).encode();
         assert_eq!(&bytes[..2], b"qm");
         assert_eq!(bytes[2..], [1, 2, 3, 4, 5, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10]);
     }
@@ -161,7 +162,7 @@ mod tests {
     #[test]
     fn the_shortest_frame_has_room_for_a_tag() {
         for is_tagged in [false, true] {
-            let sent = mark(7, NOW_NS);
+            let sent = trial_header(7, NOW_NS);
             let bytes = frame(is_tagged, FRAME_BYTES_MIN, &sent);
             assert_eq!(bytes.len(), 60);
             assert_eq!(classify(&bytes, 60, NOW_NS + 5), Classified::Intact(sent));
@@ -176,18 +177,18 @@ mod tests {
     fn the_time_comes_back_across_the_wrap() {
         let wrap = 26 << 56;
         for (sent_ns, arrived_ns) in [(wrap - 3, wrap + 4), (wrap + 4, wrap - 3), (wrap, wrap), (0, 9)] {
-            let payload = mark(1, sent_ns).encode();
+            let payload = trial_header(1, sent_ns).encode();
             assert_eq!(
                 TrialHeader::decode(STREAM, &payload, arrived_ns),
-                Some(mark(1, sent_ns)),
+                Some(trial_header(1, sent_ns)),
                 "{arrived_ns}"
             );
         }
     }
 
     #[test]
-    fn a_stamp_is_foreign_and_a_mark_is_foreign_there() {
-        let ours = frame(false, 100, &mark(1, NOW_NS));
+    fn the_two_layouts_are_foreign_to_each_other() {
+        let ours = frame(false, 100, &trial_header(1, NOW_NS));
         assert_eq!(probe::classify(&ours, 100), probe::Classified::Foreign);
         let mut theirs = crate::probe::ProbeFrame::new(&headers(false), 100).unwrap();
         theirs.set(&probe::ProbeHeader {
@@ -203,14 +204,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(sent in marks(), is_tagged: bool, size in 60usize..2000) {
+        fn what_is_written_is_read(sent in trial_headers(), is_tagged: bool, size in 60usize..2000) {
             let frame = frame(is_tagged, size, &sent);
             prop_assert_eq!(frame.len(), size);
             prop_assert_eq!(classify(&frame, size, NOW_NS), Classified::Intact(sent));
         }
 
         #[test]
-        fn etherparse_reads_what_was_meant(sent in marks(), is_tagged: bool, size in 60usize..=9000) {
+        fn etherparse_reads_what_was_meant(sent in trial_headers(), is_tagged: bool, size in 60usize..=9000) {
             let bytes = frame(is_tagged, size, &sent);
             let packet = SlicedPacket::from_ethernet(&bytes).unwrap();
             let Some(NetSlice::Ipv4(ip)) = &packet.net else { panic!("no IPv4") };
@@ -228,7 +229,7 @@ mod tests {
 
         #[test]
         fn a_flipped_byte_is_noticed(
-            sent in marks(), is_tagged: bool, size in 60usize..300, at in 0usize..300, xor in 1u8..,
+            sent in trial_headers(), is_tagged: bool, size in 60usize..300, at in 0usize..300, xor in 1u8..,
         ) {
             let mut frame = frame(is_tagged, size, &sent);
             let at = at % size;
@@ -240,7 +241,7 @@ mod tests {
 
         #[test]
         fn half_noise_never_panics(
-            sent in marks(), noise in prop::collection::vec((0usize..90, any::<u8>()), 0..8),
+            sent in trial_headers(), noise in prop::collection::vec((0usize..90, any::<u8>()), 0..8),
             len in 0usize..90, wire_len in 0usize..300, arrived_ns: u64,
         ) {
             let mut frame = frame(true, 90, &sent);

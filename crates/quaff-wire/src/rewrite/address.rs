@@ -1,4 +1,4 @@
-//! Which address stands in the place of which.
+//! Maps of addresses to addresses.
 //!
 //! Maps go from network to network and keep the bits of the host; the first that fits counts. What no
 //! map names can be scattered by a seed: a permutation, so that different addresses stay different,
@@ -22,7 +22,7 @@ impl Cidr {
         (prefix <= if address.is_ipv4() { 32 } else { 128 }).then_some(Self { address, prefix })
     }
 
-    /// Whether `address` is in it.
+    /// Returns true if `address` is in the network.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address) {
             (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
@@ -56,9 +56,9 @@ impl FromStr for Cidr {
                     128
                 }
             }
-            Some(prefix) => prefix.parse().map_err(|_| no("has no number of bits behind the slash"))?,
+            Some(prefix) => prefix.parse().map_err(|_| no("has no number of bits after the slash"))?,
         };
-        Self::new(address, prefix).ok_or(no("has more bits behind the slash than an address"))
+        Self::new(address, prefix).ok_or(no("has more bits after the slash than an address"))
     }
 }
 
@@ -135,7 +135,7 @@ impl AddressMaps {
         these
     }
 
-    /// Whether every address stays what it is.
+    /// Returns true if every address stays unchanged.
     pub fn is_empty(&self) -> bool {
         self.v4.is_empty() && self.v6.is_empty() && self.seed.is_none()
     }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_is_told() {
+    fn a_bad_map_is_refused() {
         for word in [
             "",
             "10.0.0.0/8",

@@ -1,4 +1,4 @@
-//! Single fields of IP headers: how long a packet may live, and how it is to be treated.
+//! Single fields of IP headers: TTL or hop limit, and traffic class.
 
 use super::WordError;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ pub enum Ttl {
 }
 
 impl Ttl {
-    /// What becomes of `ttl`.
+    /// The new value for `ttl`.
     pub fn of(self, ttl: u8) -> u8 {
         match self {
             Self::Set(new) => new,
@@ -62,7 +62,7 @@ impl TrafficClass {
         Self { bits: dscp << 2, mask: 0xfc }
     }
 
-    /// What becomes of `class`.
+    /// The new value for `class`.
     pub fn of(self, class: u8) -> u8 {
         class & !self.mask | self.bits
     }

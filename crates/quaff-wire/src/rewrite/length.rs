@@ -1,9 +1,9 @@
-//! Frames that the capture has cut: filled up, or made to say how long they are.
+//! Frames that the capture has cut: filled up, or with corrected lengths.
 
 use super::sums;
 use crate::net::{self, Ip, UDP};
 
-/// What becomes of a frame of which the capture kept only the beginning.
+/// The treatment of a frame of which the capture kept only the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FixLength {
     /// Filled up with zeros to its length on the wire; the transport's checksum is computed anew. One
@@ -36,7 +36,7 @@ pub(super) fn cut(frame: &mut Vec<u8>, bytes: usize) -> usize {
     if sums::declared_end(frame, at) > end {
         let header = if ip.is_v6() { 40 } else { 0 };
         put16(frame, at + offset, end - at - header);
-        let is_first = ip.fragment.is_none_or(|piece| piece.offset_bytes == 0);
+        let is_first = ip.fragment.is_none_or(|fragment| fragment.offset_bytes == 0);
         if ip.protocol == UDP && is_first && ip.fragment.is_none() && ip.end >= ip.transport + 8 {
             put16(frame, ip.transport + 4, end - ip.transport);
         }
@@ -50,12 +50,12 @@ fn put16(frame: &mut [u8], at: usize, value: usize) {
     frame[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
 }
 
-/// Checksums after a change of length. Of the first fragment of a UDP datagram over IPv4 nobody can
-/// know it; none (RFC 768) is better than a wrong one.
+/// Checksums after a change of length. That of the first fragment of a UDP datagram over IPv4 cannot
+/// be known; none (RFC 768) is better than a wrong one.
 fn settle(frame: &mut [u8], network: usize, ip: Option<Ip>) {
     let Some(ip) = ip else { return };
     sums::recompute(frame, network);
-    let is_first = ip.fragment.is_some_and(|piece| piece.offset_bytes == 0);
+    let is_first = ip.fragment.is_some_and(|fragment| fragment.offset_bytes == 0);
     if is_first && !ip.is_v6() && ip.protocol == UDP && ip.end >= ip.transport + 8 {
         frame[ip.transport + 6..ip.transport + 8].fill(0);
     }

@@ -27,7 +27,7 @@ pub use tag::{TagEdit, TagFields};
 
 use crate::net;
 
-/// What is wrong with the words of a plan.
+/// An error in the text of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{what}' {why}")]
 pub struct WordError {
@@ -41,7 +41,7 @@ impl WordError {
     }
 }
 
-/// What to change in each frame.
+/// The changes to make to each frame.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rewrite {
     /// Destination MAC, for output 0 and for output 1.
@@ -54,7 +54,7 @@ pub struct Rewrite {
     pub dst_ip: AddressMaps,
     /// Ports of TCP, UDP and SCTP, both of them.
     pub ports: Vec<PortMap>,
-    /// What is done to VLAN tags, one after the other.
+    /// Edits of VLAN tags, in this order.
     pub tags: Vec<TagEdit>,
     /// TTL of IPv4, hop limit of IPv6.
     pub ttl: Option<Ttl>,
@@ -62,13 +62,13 @@ pub struct Rewrite {
     pub traffic_class: Option<TrafficClass>,
     /// Flow label of IPv6, 20 bits.
     pub flow_label: Option<u32>,
-    /// What becomes of a frame that the capture has cut.
+    /// The treatment of a frame that the capture has cut.
     pub length: Option<FixLength>,
-    /// Whether checksums are computed anew, of every packet that is there as a whole.
+    /// Compute checksums anew, of every packet that was captured as a whole.
     pub fix_checksums: bool,
 }
 
-/// What became of a frame.
+/// The result for one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// To be sent.
@@ -81,12 +81,12 @@ pub enum Verdict {
 }
 
 impl Rewrite {
-    /// Whether there is nothing to do.
+    /// Returns true for a plan without changes.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether frames keep their length, so that [`Self::edit`] is all there is to do.
+    /// Returns true if frames keep their length, so that [`Self::edit`] is enough.
     pub fn keeps_length(&self) -> bool {
         self.tags.iter().all(|edit| matches!(edit, TagEdit::Set(_))) && self.length.is_none()
     }

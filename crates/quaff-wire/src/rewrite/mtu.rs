@@ -1,7 +1,7 @@
 //! Frames that are longer than a link takes: left out, cut, or sent as several fragments.
 //!
-//! The MTU is what the kernel means by it: bytes behind an Ethernet header of 14, and a VLAN tag is
-//! free. IPv4 is fragmented as RFC 791 says (only options with the copied flag are repeated, a piece
+//! The MTU is that of the kernel: bytes after an Ethernet header of 14, and a VLAN tag is
+//! free. IPv4 is fragmented as RFC 791 says (only options with the copied flag are repeated, a fragment
 //! can be fragmented again), IPv6 as RFC 8200, section 4.5, with the header a router would need. The
 //! checksum of the transport covers the whole datagram, so it stays.
 
@@ -11,7 +11,7 @@ use crate::net::{self, ETHERNET_BYTES, Ip};
 use std::ops::Range;
 use std::str::FromStr;
 
-/// What becomes of a frame that does not fit.
+/// The treatment of a frame that does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MtuPolicy {
     /// It is left out.
@@ -38,22 +38,22 @@ impl FromStr for MtuPolicy {
     }
 }
 
-/// What became of a frame.
+/// The result for one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
     /// It fits.
     Whole,
     /// It was cut.
     Cut,
-    /// It is in the pieces now.
-    Pieces,
+    /// Its fragments are in [`Mtu::fragments`].
+    Fragmented,
     /// It is left out.
     Skipped,
     /// It does not fit, and that is an error.
     Failed,
 }
 
-/// How many frames did not fit, and what became of them.
+/// Frames that did not fit, by treatment.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct MtuCounts {
     /// Left out.
@@ -66,14 +66,14 @@ pub struct MtuCounts {
     pub fragments: u64,
 }
 
-/// Frames in one piece of memory, one behind the other.
+/// Frames in one buffer, one after the other.
 #[derive(Debug, Default)]
-pub struct Pieces {
+pub struct Fragments {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Pieces {
+impl Fragments {
     /// The frames in their order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
@@ -102,26 +102,26 @@ pub struct Mtu {
     /// For datagrams that have none.
     next_id: u32,
     counts: MtuCounts,
-    pieces: Pieces,
+    fragments: Fragments,
 }
 
 impl Mtu {
     /// For a link with an MTU of so many bytes.
     pub fn new(bytes: usize, policy: MtuPolicy) -> Self {
-        Self { bytes, policy, next_id: 1, counts: MtuCounts::default(), pieces: Pieces::default() }
+        Self { bytes, policy, next_id: 1, counts: MtuCounts::default(), fragments: Fragments::default() }
     }
 
-    /// What was done so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> MtuCounts {
         self.counts
     }
 
-    /// The fragments of the frame for which [`Self::fit`] said so.
-    pub fn pieces(&self) -> &Pieces {
-        &self.pieces
+    /// The fragments of the frame for which [`Self::fit`] returned [`Fit::Fragmented`].
+    pub fn fragments(&self) -> &Fragments {
+        &self.fragments
     }
 
-    /// Whether a frame fits as it is.
+    /// Returns true if a frame fits unchanged.
     pub fn takes(&self, frame: &[u8]) -> bool {
         frame.len() <= self.bytes + ETHERNET_BYTES || frame.len() <= self.longest(frame)
     }
@@ -134,8 +134,8 @@ impl Mtu {
         let is_whole = wire_len as usize <= frame.len();
         if self.policy == MtuPolicy::Fragment && is_whole && self.fragment(frame).is_some() {
             self.counts.fragmented += 1;
-            self.counts.fragments += self.pieces.ends.len() as u64;
-            return Fit::Pieces;
+            self.counts.fragments += self.fragments.ends.len() as u64;
+            return Fit::Fragmented;
         }
         match self.policy {
             MtuPolicy::Fail => Fit::Failed,
@@ -158,7 +158,7 @@ impl Mtu {
     }
 
     fn fragment(&mut self, frame: &[u8]) -> Option<()> {
-        self.pieces.clear();
+        self.fragments.clear();
         let layers = net::layers(frame)?;
         let ip = layers.ip?;
         if sums::declared_end(frame, layers.network) > frame.len() {
@@ -182,12 +182,12 @@ impl Mtu {
             id => id,
         };
         let headers = [header.len(), rest.len()];
-        for piece in ranges(ip.transport..ip.end, longest.saturating_sub(at), headers)? {
-            let offset = usize::from(flags & 0x1fff) + (piece.start - ip.transport) / 8;
-            let more = piece.end < ip.end || flags & 0x2000 != 0;
-            let ip_header = if piece.start == ip.transport { header } else { &rest };
-            let length = ip_header.len() + piece.len();
-            let bytes = self.pieces.push(&[&frame[..at], ip_header, &frame[piece]]);
+        for fragment in ranges(ip.transport..ip.end, longest.saturating_sub(at), headers)? {
+            let offset = usize::from(flags & 0x1fff) + (fragment.start - ip.transport) / 8;
+            let more = fragment.end < ip.end || flags & 0x2000 != 0;
+            let ip_header = if fragment.start == ip.transport { header } else { &rest };
+            let length = ip_header.len() + fragment.len();
+            let bytes = self.fragments.push(&[&frame[..at], ip_header, &frame[fragment]]);
             bytes[at + 2..at + 4].copy_from_slice(&(length as u16).to_be_bytes());
             bytes[at + 4..at + 6].copy_from_slice(&id.to_be_bytes());
             let word = u16::try_from(offset).ok().filter(|offset| *offset < 0x2000)?;
@@ -203,15 +203,15 @@ impl Mtu {
         let id = whole.id.unwrap_or_else(|| self.id());
         let headers = [whole.at - at + 8; 2];
         let start = whole.payload;
-        for piece in ranges(start..ip.end, longest.saturating_sub(at), headers)? {
-            let offset = whole.offset_bytes + (piece.start - start);
-            let more = piece.end < ip.end || whole.more;
+        for fragment in ranges(start..ip.end, longest.saturating_sub(at), headers)? {
+            let offset = whole.offset_bytes + (fragment.start - start);
+            let more = fragment.end < ip.end || whole.more;
             let word = u16::try_from(offset).ok()? & 0xfff8 | u16::from(more);
             let [a, b] = word.to_be_bytes();
             let [c, d, e, f] = id.to_be_bytes();
             let extension = [whole.next, 0, a, b, c, d, e, f];
-            let length = headers[0] - 40 + piece.len();
-            let bytes = self.pieces.push(&[&frame[..whole.at], &extension, &frame[piece]]);
+            let length = headers[0] - 40 + fragment.len();
+            let bytes = self.fragments.push(&[&frame[..whole.at], &extension, &frame[fragment]]);
             bytes[at + 4..at + 6].copy_from_slice(&(length as u16).to_be_bytes());
             bytes[whole.next_at] = 44;
         }
@@ -225,29 +225,29 @@ impl Mtu {
     }
 }
 
-/// The payload in pieces, so that each with its header fits `room`: all but the last are a multiple of
-/// 8 bytes. The first header may be longer than those behind it.
+/// The payload ranges of fragments, so that each with its header fits `room`: all but the last are a multiple of
+/// 8 bytes. The first header may be longer than the others.
 fn ranges(payload: Range<usize>, room: usize, headers: [usize; 2]) -> Option<Vec<Range<usize>>> {
     let bytes = |header: usize| room.checked_sub(header).map(|bytes| bytes & !7).filter(|bytes| *bytes > 0);
     let (mut size, rest) = (bytes(headers[0])?, bytes(headers[1])?);
-    let mut pieces = Vec::with_capacity(payload.len() / rest + 1);
+    let mut fragments = Vec::with_capacity(payload.len() / rest + 1);
     let mut start = payload.start;
     loop {
         let end = payload.end.min(start + size);
-        pieces.push(start..end);
+        fragments.push(start..end);
         if end == payload.end {
-            return Some(pieces);
+            return Some(fragments);
         }
         (start, size) = (end, rest);
     }
 }
 
-/// The header for all pieces but the first: options without the copied flag are left out (RFC 791).
+/// The header for all fragments but the first: options without the copied flag are left out (RFC 791).
 fn repeated_options(header: &[u8]) -> Vec<u8> {
     let mut rest = header[..20].to_vec();
     let mut options = &header[20..];
-    while let [kind, behind @ ..] = options {
-        let bytes = match (kind, behind.first()) {
+    while let [kind, after @ ..] = options {
+        let bytes = match (kind, after.first()) {
             (0, _) => break,
             (1, _) => 1,
             (_, Some(length)) if (2..=options.len()).contains(&usize::from(*length)) => usize::from(*length),
@@ -263,12 +263,12 @@ fn repeated_options(header: &[u8]) -> Vec<u8> {
     rest
 }
 
-/// Where a fragment header of IPv6 is, or belongs, and what it says.
+/// A fragment header of IPv6, or the place where it belongs.
 struct Place {
     at: usize,
-    /// The field that says that it is there.
+    /// Offset of the next-header field that names it.
     next_at: usize,
-    /// What is behind it.
+    /// The protocol after it.
     next: u8,
     payload: usize,
     offset_bytes: usize,
@@ -276,7 +276,7 @@ struct Place {
     id: Option<u32>,
 }
 
-/// Behind what each router reads: hop-by-hop options, destination options before a routing header, and
+/// After the headers that each router reads: hop-by-hop options, destination options before a routing header, and
 /// that (RFC 8200, section 4.5).
 fn fragment_header(frame: &[u8], network: usize, ip: &Ip) -> Option<Place> {
     let (mut next_at, mut at) = (network + 6, network + 40);
@@ -327,21 +327,21 @@ mod tests {
         build::udp(1, 2, &(0..bytes).map(|i| (i * 7) as u8).collect::<Vec<_>>())
     }
 
-    fn pieces(frame: &[u8], mtu: usize) -> Vec<Vec<u8>> {
+    fn fragments(frame: &[u8], mtu: usize) -> Vec<Vec<u8>> {
         let mut maker = Mtu::new(mtu, MtuPolicy::Fragment);
-        assert_eq!(maker.fit(&mut frame.to_vec(), frame.len() as u32), Fit::Pieces);
-        maker.pieces().iter().map(<[u8]>::to_vec).collect()
+        assert_eq!(maker.fit(&mut frame.to_vec(), frame.len() as u32), Fit::Fragmented);
+        maker.fragments().iter().map(<[u8]>::to_vec).collect()
     }
 
-    /// What the pieces are of: the payload that they put together, and whether it is all of it.
-    fn together(pieces: &[Vec<u8>]) -> (Vec<u8>, bool) {
+    /// The payload that the fragments carry together, and true if that is all of it.
+    fn together(fragments: &[Vec<u8>]) -> (Vec<u8>, bool) {
         let (mut bytes, mut is_all) = (Vec::new(), false);
-        for piece in pieces {
-            let ip = net::layers(piece).unwrap().ip.unwrap();
+        for frame in fragments {
+            let ip = net::layers(frame).unwrap().ip.unwrap();
             let fragment = ip.fragment.unwrap();
             let at = usize::from(fragment.offset_bytes);
             bytes.resize(bytes.len().max(at), 0);
-            bytes.splice(at.., piece[ip.transport..ip.end].iter().copied());
+            bytes.splice(at.., frame[ip.transport..ip.end].iter().copied());
             is_all |= !fragment.more;
         }
         (bytes, is_all)
@@ -351,12 +351,12 @@ mod tests {
     fn a_datagram_in_pieces_is_the_same_datagram() {
         let packet = build::ipv4(A, B, 17, &[], &payload(3000));
         let frame = build::ethernet(&[(0x8100, 5)], 0x0800, &packet);
-        let pieces = pieces(&frame, 1500);
-        assert_eq!(pieces.iter().map(Vec::len).collect::<Vec<_>>(), [18 + 1500, 18 + 1500, 18 + 20 + 48]);
-        assert_eq!(together(&pieces), (payload(3000), true));
+        let fragments = fragments(&frame, 1500);
+        assert_eq!(fragments.iter().map(Vec::len).collect::<Vec<_>>(), [18 + 1500, 18 + 1500, 18 + 20 + 48]);
+        assert_eq!(together(&fragments), (payload(3000), true));
         // As the builder of the tests does it, but for the id and what goes with it.
         let theirs = build::ipv4_fragments(&packet, 1480);
-        for (ours, theirs) in pieces.iter().zip(&theirs) {
+        for (ours, theirs) in fragments.iter().zip(&theirs) {
             assert_eq!(&ours[18..], &theirs[..]);
         }
     }
@@ -366,10 +366,10 @@ mod tests {
         // Record route (7), no operation, and router alert (0x94), which is copied.
         let options = [7, 3, 4, 1, 0x94, 4, 0, 0];
         let packet = build::ipv4(A, B, 17, &options, &payload(200));
-        let pieces = pieces(&build::ethernet(&[], 0x0800, &packet), 128);
-        assert_eq!((pieces[0][14], pieces[1][14]), (0x47, 0x46));
-        assert_eq!(pieces[1][34..38], [0x94, 4, 0, 0]);
-        assert_eq!(together(&pieces), (payload(200), true));
+        let fragments = fragments(&build::ethernet(&[], 0x0800, &packet), 128);
+        assert_eq!((fragments[0][14], fragments[1][14]), (0x47, 0x46));
+        assert_eq!(fragments[1][34..38], [0x94, 4, 0, 0]);
+        assert_eq!(together(&fragments), (payload(200), true));
     }
 
     #[test]
@@ -381,8 +381,8 @@ mod tests {
         let mut ids = Vec::new();
         for _ in 0..2 {
             maker.fit(&mut frame.clone(), frame.len() as u32);
-            let piece = maker.pieces().iter().next().unwrap();
-            ids.push(net::layers(piece).unwrap().ip.unwrap().fragment.unwrap().id);
+            let fragment = maker.fragments().iter().next().unwrap();
+            ids.push(net::layers(fragment).unwrap().ip.unwrap().fragment.unwrap().id);
         }
         assert_eq!(ids, [1, 2]);
         assert_eq!(maker.counts(), MtuCounts { fragmented: 2, fragments: 4, ..MtuCounts::default() });
@@ -393,13 +393,17 @@ mod tests {
         let inner = build::ipv6_options(17, &payload(300));
         let packet =
             build::ipv6(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, 0, &build::ipv6_options(60, &inner));
-        let pieces = pieces(&build::ethernet(&[], 0x86dd, &packet), 200);
-        for piece in &pieces {
-            assert_eq!((piece[20], piece[54], piece[62]), (0, 44, 60), "hop-by-hop, fragment, destination");
+        let fragments = fragments(&build::ethernet(&[], 0x86dd, &packet), 200);
+        for fragment in &fragments {
+            assert_eq!(
+                (fragment[20], fragment[54], fragment[62]),
+                (0, 44, 60),
+                "hop-by-hop, fragment, destination"
+            );
         }
-        let behind = pieces.iter().flat_map(|piece| &piece[70..]).copied();
-        assert_eq!(behind.collect::<Vec<_>>(), inner);
-        assert_eq!(pieces.iter().map(|piece| piece[65] & 1).collect::<Vec<_>>(), [1, 1, 0]);
+        let after = fragments.iter().flat_map(|fragment| &fragment[70..]).copied();
+        assert_eq!(after.collect::<Vec<_>>(), inner);
+        assert_eq!(fragments.iter().map(|fragment| fragment[65] & 1).collect::<Vec<_>>(), [1, 1, 0]);
     }
 
     #[test]
@@ -432,15 +436,15 @@ mod tests {
                 build::ethernet(&[], 0x0800, &build::ipv4(A, B, 17, &[], &payload(bytes)))
             };
             let (mut maker, mut second) = (Mtu::new(mtu, MtuPolicy::Fragment), Mtu::new(again, MtuPolicy::Fragment));
-            if maker.fit(&mut packet.clone(), packet.len() as u32) == Fit::Pieces {
-                let first: Vec<_> = maker.pieces().iter().map(<[u8]>::to_vec).collect();
-                prop_assert!(first.iter().all(|piece| maker.takes(piece)));
+            if maker.fit(&mut packet.clone(), packet.len() as u32) == Fit::Fragmented {
+                let first: Vec<_> = maker.fragments().iter().map(<[u8]>::to_vec).collect();
+                prop_assert!(first.iter().all(|fragment| maker.takes(fragment)));
                 prop_assert_eq!(together(&first), (payload(bytes), true));
                 let mut all = Vec::new();
-                for piece in first {
-                    match second.fit(&mut piece.clone(), piece.len() as u32) {
-                        Fit::Whole => all.push(piece),
-                        Fit::Pieces => all.extend(second.pieces().iter().map(<[u8]>::to_vec)),
+                for fragment in first {
+                    match second.fit(&mut fragment.clone(), fragment.len() as u32) {
+                        Fit::Whole => all.push(fragment),
+                        Fit::Fragmented => all.extend(second.fragments().iter().map(<[u8]>::to_vec)),
                         _ => return Ok(()),
                     }
                 }
@@ -459,7 +463,7 @@ mod tests {
                 let mut frame = frame.clone();
                 let bytes = frame.len() as u32;
                 match maker.fit(&mut frame, bytes) {
-                    Fit::Pieces => prop_assert!(maker.pieces().iter().all(|piece| maker.takes(piece))),
+                    Fit::Fragmented => prop_assert!(maker.fragments().iter().all(|fragment| maker.takes(fragment))),
                     Fit::Cut => prop_assert!(maker.takes(&frame)),
                     _ => {}
                 }

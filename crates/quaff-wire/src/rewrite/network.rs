@@ -5,7 +5,7 @@ use crate::checksum;
 use crate::net::{Ip, SCTP, TCP, UDP};
 use std::net::IpAddr;
 
-/// What changes of bytes do to a sum over them: the sum of all that came, less that of all that went.
+/// The effect of changed bytes on a sum over them: the sum of the new bytes less that of the old ones.
 #[derive(Debug, Default, Clone, Copy)]
 struct Change {
     sum: u16,
@@ -25,7 +25,7 @@ impl Change {
         old.copy_from_slice(new);
     }
 
-    /// What was done under this one was done under the other one too.
+    /// Combines two changes under one checksum.
     fn and(self, other: Self) -> Self {
         Self { sum: checksum::add(self.sum, other.sum), is_any: self.is_any || other.is_any }
     }
@@ -62,7 +62,7 @@ impl Rewrite {
         if !ip.is_v6() {
             header.and(addresses).settle(frame, at + 10);
         }
-        if ip.fragment.is_none_or(|piece| piece.offset_bytes == 0) {
+        if ip.fragment.is_none_or(|fragment| fragment.offset_bytes == 0) {
             self.edit_transport(frame, at, ip, addresses);
         }
     }

@@ -1,4 +1,4 @@
-//! Which port stands in the place of which.
+//! Maps of ports to ports.
 
 use super::WordError;
 use std::ops::RangeInclusive;
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_is_told() {
+    fn a_bad_map_is_refused() {
         for word in ["", "80", "80:", ":80", "80:65536", "9-8:1", "1-2:1-3", "1,2-3:5-6", "a:b"] {
             assert!(word.parse::<PortMap>().is_err(), "{word}");
         }

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_stay_and_what_cannot_be_stamped_is_told() {
+    fn addresses_stay_and_unfit_frames_are_refused() {
         let ips = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
         let mut frame =
             build::ethernet(&[], 0x0800, &build::ipv4(ips[0], ips[1], 6, &[1, 1, 1, 0], &[0; 30]));

@@ -1,6 +1,6 @@
 //! The checksum of SCTP: CRC32c over the packet, itself taken as zero (RFC 9260, section 6.8).
 
-/// Where it stands in the common header, least significant byte first.
+/// Offset of the checksum in the common header, least significant byte first.
 const AT: usize = 8;
 const TABLE: [u32; 256] = table();
 
@@ -17,7 +17,7 @@ pub(super) fn recompute(packet: &mut [u8]) {
 /// Writes ports into the packet of `bytes` at `at`, though not all of them need be there, and lets the
 /// checksum follow: it is linear, so the change of both is the CRC of the difference.
 ///
-/// Of a fragment nobody knows how long the packet is; its checksum stays.
+/// The length of the packet is not known from a fragment, whose checksum stays.
 pub(super) fn put_ports(frame: &mut [u8], at: usize, new: [u8; 4], bytes: usize, is_fragment: bool) {
     let old = [frame[at], frame[at + 1], frame[at + 2], frame[at + 3]];
     frame[at..at + 4].copy_from_slice(&new);

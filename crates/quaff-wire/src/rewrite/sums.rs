@@ -12,7 +12,7 @@ const OSPF: u8 = 89;
 const PIM: u8 = 103;
 const VRRP: u8 = 112;
 
-/// Where, behind the beginning of the transport header, the checksum is that covers addresses too.
+/// Offset in the transport header of a checksum that covers addresses too.
 pub(super) fn offset(ip: &Ip) -> Option<usize> {
     match ip.protocol {
         TCP => Some(tcp::CHECKSUM_OFFSET),
@@ -24,7 +24,7 @@ pub(super) fn offset(ip: &Ip) -> Option<usize> {
     }
 }
 
-/// Where the packet at `at` ends by its own length, though its bytes may end before.
+/// End of the packet at `at` by its own length, though its bytes may end before.
 pub(super) fn declared_end(frame: &[u8], at: usize) -> usize {
     let word = |offset: usize| usize::from(u16::from_be_bytes([frame[at + offset], frame[at + offset + 1]]));
     let (length, header) = if frame[at] >> 4 == 4 { (word(2), 0) } else { (word(4), 40) };

@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// Offset of the first tag, after the MAC addresses.
 const AT: usize = MACS_BYTES;
 
-/// What to do to the outermost tag.
+/// An edit of the outermost tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TagEdit {
     /// Put one in front of all others. The TPID is 0x88a8 before another tag and 0x8100 otherwise, and
@@ -23,13 +23,12 @@ pub enum TagEdit {
 /// The parts of a tag; what is `None` stays.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct TagFields {
-    /// What kind of tag it is.
     pub tpid: Option<u16>,
     /// VLAN id, 12 bits.
     pub vid: Option<u16>,
     /// Priority, 3 bits.
     pub pcp: Option<u8>,
-    /// Whether it may be dropped first.
+    /// Drop eligible indicator.
     pub(crate) dei: Option<bool>,
 }
 
@@ -77,7 +76,7 @@ impl TagEdit {
     }
 }
 
-/// Whether there is a tag, and an EtherType behind it.
+/// Returns true if there is a tag, and an EtherType after it.
 fn is_tagged(frame: &[u8]) -> bool {
     frame.len() >= ETHERNET_BYTES + TAG_BYTES && is_tpid(u16::from_be_bytes([frame[AT], frame[AT + 1]]))
 }
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_edit_is_told() {
+    fn a_bad_edit_is_refused() {
         for word in [
             "",
             "push",

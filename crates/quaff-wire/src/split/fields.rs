@@ -1,10 +1,10 @@
-//! The fields that decide, as people name them.
+//! The fields that decide, by the names on the command line.
 
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// What of a frame says which member takes it. A frame that lacks a field goes by those it has: what
+/// The fields of a frame that decide which member takes it. A frame that lacks a field goes by those it has: what
 /// is not IP goes by its MAC addresses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SplitFields {
@@ -17,13 +17,13 @@ pub struct SplitFields {
 }
 
 impl SplitFields {
-    /// Whether IP packets go by more than their MAC addresses.
+    /// Returns true when IP packets go by more than their MAC addresses.
     pub fn has_addresses(self) -> bool {
         self.addresses || self.ports
     }
 }
 
-/// A word that names no field.
+/// A word that is not the name of a field.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "\"{0}\" is nothing to split by; there are macs, addresses, ports (with addresses), and several with commas"

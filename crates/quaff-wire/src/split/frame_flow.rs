@@ -1,8 +1,8 @@
 //! The conversation that a frame belongs to, by its headers.
 //!
-//! What has no IP header goes by its MAC addresses. An ICMP error belongs to the conversation of the
+//! A frame without an IP header goes by its MAC addresses. An ICMP error belongs to the conversation of the
 //! packet that it quotes (RFC 792; RFC 4443 section 2.4). A fragment that is not its datagram's first
-//! names that datagram; where only the first one says where it belongs, it has to wait for it.
+//! names that datagram; if only the first one has the key, it has to wait for it.
 
 use super::SplitFields;
 use crate::flow::{FlowKey, Macs, sorted};
@@ -24,31 +24,30 @@ const ETHERNETS_MAX: u8 = 2;
 /// A packet quoted in one that is quoted is not looked for: no error is sent about an error.
 const QUOTES_MAX: u8 = 1;
 
-/// What a frame says about its conversation.
+/// The conversation of a frame, as far as its own bytes identify it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameFlow {
-    /// Its conversation, as far as the frame itself tells.
     pub key: FlowKey,
-    /// The MAC addresses beside it, where the frame has some and they count as well.
+    /// The MAC addresses, if the frame has some and they count as well.
     pub macs: Option<Macs>,
-    /// Whether another frame tells more.
+    /// Another frame may know more.
     pub what: Completeness,
 }
 
-/// Whether a frame says all about its conversation.
+/// Completeness of the key that a frame has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completeness {
-    /// It does.
+    /// The key is final.
     Whole,
-    /// It does, also for the other fragments of its datagram.
+    /// The key is final, also for the other fragments of this datagram.
     First(DatagramId),
-    /// The first fragment of its datagram does, which it has to wait for.
+    /// The first fragment of this datagram has the key: the frame has to wait for it.
     Later(DatagramId),
-    /// It quotes such a fragment, and need not wait: the first one was long ago.
+    /// The frame quotes such a fragment and need not wait: the first one was long ago.
     Quoted(DatagramId),
 }
 
-/// What the fragments of a datagram have in common (RFC 791 section 3.2, RFC 8200 section 4.5).
+/// The fields that all fragments of a datagram share (RFC 791 section 3.2, RFC 8200 section 4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DatagramId {
     /// Source and destination.
@@ -86,34 +85,40 @@ impl Finder {
         }
         match strip(bytes, wire_len, linktype, self.kinds, self.depth) {
             Outcome::Inner(inner) => self.inside(bytes, &inner, quotes),
-            Outcome::Fragment(piece) => self.piece(bytes, linktype, &piece, quotes),
+            Outcome::Fragment(fragment) => self.fragment(bytes, linktype, &fragment, quotes),
             _ => self.outside(bytes, linktype, quotes),
         }
     }
 
-    /// What is inside a tunnel, in bytes where the inner frame lies.
+    /// The conversation inside a tunnel; `bytes` holds the inner frame.
     fn inside(self, bytes: &[u8], inner: &tunnel::Inner, quotes: u8) -> FrameFlow {
         let start = inner.start as usize;
         let bytes = bytes.get(start..start + inner.len as usize).unwrap_or_default();
         Self { kinds: TunnelKinds::NONE, ..self }.outside(bytes, inner.linktype, quotes)
     }
 
-    /// A piece of a datagram that may be a tunnel. The first one shows what is inside.
-    fn piece(self, bytes: &[u8], linktype: u16, piece: &tunnel::TunnelFragment, quotes: u8) -> FrameFlow {
+    /// The conversation of a fragment that may be a tunnel's. Only the first one has the inner headers.
+    fn fragment(
+        self,
+        bytes: &[u8],
+        linktype: u16,
+        fragment: &tunnel::TunnelFragment,
+        quotes: u8,
+    ) -> FrameFlow {
         let outer = self.outside(bytes, linktype, quotes);
-        if piece.offset > 0 || piece.plain {
+        if fragment.offset > 0 || fragment.plain {
             return outer;
         }
-        let start = piece.start as usize;
-        let payload = bytes.get(start..start + piece.len as usize).unwrap_or_default();
-        let (protocol, source) = (piece.protocol, piece.key.source);
-        match strip_datagram(payload, piece.wire_len, protocol, source, self.kinds, self.depth) {
+        let start = fragment.start as usize;
+        let payload = bytes.get(start..start + fragment.len as usize).unwrap_or_default();
+        let (protocol, source) = (fragment.protocol, fragment.key.source);
+        match strip_datagram(payload, fragment.wire_len, protocol, source, self.kinds, self.depth) {
             Outcome::Inner(inner) => FrameFlow { what: outer.what, ..self.inside(payload, &inner, quotes) },
             _ => outer,
         }
     }
 
-    /// What the first headers say, whatever is in the packet.
+    /// The conversation by the outer headers, whatever is in the packet.
     fn outside(self, bytes: &[u8], linktype: u16, quotes: u8) -> FrameFlow {
         let macs = (linktype == linktype::ETHERNET.linktype).then(|| macs(bytes)).flatten();
         let found = |key, what| FrameFlow { key, macs: macs.filter(|_| self.by.macs), what };
@@ -134,12 +139,12 @@ impl Finder {
 
     fn ip(self, bytes: &[u8], ip: &Ip, quotes: u8) -> (FlowKey, Completeness) {
         let key = self.key(ip.protocol, ip.addresses, ip.ports(bytes));
-        let Some(piece) = ip.fragment else {
+        let Some(fragment) = ip.fragment else {
             return self.quoted(bytes, ip, quotes).unwrap_or((key, Completeness::Whole));
         };
         let protocol = if ip.is_v6() { 0 } else { ip.protocol };
-        let datagram = DatagramId { addresses: ip.addresses, id: piece.id, protocol };
-        if piece.offset_bytes == 0 {
+        let datagram = DatagramId { addresses: ip.addresses, id: fragment.id, protocol };
+        if fragment.offset_bytes == 0 {
             let quoted = self.quoted(bytes, ip, quotes);
             return (quoted.map_or(key, |(key, _)| key), Completeness::First(datagram));
         }

@@ -1,8 +1,8 @@
-//! Which frames belong together, and which member of a bundle takes them.
+//! Conversations of frames, and the member of a bundle that takes each.
 //!
 //! A bundle of links carries one feed, as a switch's does: each frame goes by fields of its headers
 //! ([`SplitFields`]), so that all of a conversation stays on one link. [`frame_flow`] reads the [`FlowKey`](crate::flow::FlowKey) of a frame, the
-//! same in both directions; a [`Rendezvous`] says whose it is. Nothing is remembered here between two
+//! same in both directions; a [`Rendezvous`] assigns it to a member. Nothing is remembered here between two
 //! frames, and none is changed; a fragment without ports says of which datagram it is ([`Completeness`]), and
 //! whoever asked has to remember that one's first.
 

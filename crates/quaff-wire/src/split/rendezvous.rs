@@ -1,10 +1,10 @@
-//! Whose a conversation is: rendezvous hashing (Thaler and Ravishankar 1998, "highest random weight").
+//! The member that owns a conversation: rendezvous hashing (Thaler and Ravishankar 1998, "highest random weight").
 //!
-//! Conversations fall into [`SLOTS`] slots. For each slot every member draws lots, as many as it has
-//! weight, and the highest lot of all takes it. A member that goes away takes its lots with it, so that
-//! only its own slots move, each to whoever drew the second highest; when it comes back they come back.
-//! A table says whose a slot is, so a frame costs one look at it however many members there are.
-//! Integers only: every machine draws the same lots.
+//! Conversations fall into [`SLOTS`] slots. For each slot every member draws random numbers, as many as it has
+//! weight, and the highest number of all takes it. A member that leaves takes its numbers with it, so that
+//! only its own slots move, each to the member with the second highest; when it returns they return.
+//! A table maps slots to members, so a frame costs one lookup however many members there are.
+//! Integers only: every machine draws the same numbers.
 
 use crate::flow::mix;
 
@@ -15,10 +15,10 @@ pub const MEMBERS_MAX: usize = 250;
 /// The most that all weights together can be, in lowest terms.
 pub const WEIGHTS_MAX: u64 = 4096;
 
-/// The slot of nobody.
+/// A slot without a member.
 const NOBODY: u8 = u8::MAX;
 
-/// A bundle's members, and whose each slot is.
+/// The members of a bundle, and the owner of each slot.
 #[derive(Debug, Clone)]
 pub struct Rendezvous {
     seed: u64,
@@ -30,8 +30,8 @@ pub struct Rendezvous {
 
 impl Rendezvous {
     /// A bundle of members with these weights, which all are there; `None` when there are none or too
-    /// many of them, when one weighs nothing, or all together too much. Bundles behind one another need
-    /// seeds of their own: what the first one has sorted, the same lots would not sort any further.
+    /// many of them, when one weighs nothing, or all together too much. Bundles in series need
+    /// different seeds: frames that the first one has sorted, the same numbers would not sort any further.
     pub fn new(weights: &[u64], seed: u64) -> Option<Self> {
         let common = weights.iter().copied().fold(0, common_divisor);
         let weights: Vec<_> = weights.iter().map(|weight| weight.checked_div(common).unwrap_or(0)).collect();
@@ -45,14 +45,14 @@ impl Rendezvous {
         Some(bundle)
     }
 
-    /// Who takes the conversation with this hash; `None` when nobody is there.
+    /// The member that takes the conversation with this hash; `None` when no member is present.
     #[inline]
     pub fn member(&self, hash: u64) -> Option<usize> {
         let member = self.table[(hash >> (u64::BITS - SLOTS.trailing_zeros())) as usize];
         (member != NOBODY).then_some(member.into())
     }
 
-    /// How many slots each member has.
+    /// The number of slots of each member.
     pub fn slots(&self) -> Vec<usize> {
         let mut slots = vec![0; self.weights.len()];
         self.table
@@ -62,22 +62,22 @@ impl Rendezvous {
         slots
     }
 
-    /// Whether a member is there.
+    /// Returns true while a member is present.
     pub fn is_here(&self, member: usize) -> bool {
         self.is_here.get(member).copied().unwrap_or(false)
     }
 
-    /// Lets a member go, or come back. No other member's slots go to anyone but to who comes back.
+    /// Removes a member, or adds it again. Slots of other members move only to the one that returns.
     pub fn set_here(&mut self, member: usize, is_here: bool) {
         if member >= self.weights.len() || self.is_here[member] == is_here {
             return;
         }
         self.is_here[member] = is_here;
-        // Where somebody came back, any slot may be its own again.
+        // After a return any slot may belong to that member again.
         self.draw(|owner| is_here || usize::from(owner) == member);
     }
 
-    /// Draws the lots of the slots whose owner is `wanted`.
+    /// Draws again for the slots whose owner is `wanted`.
     fn draw(&mut self, wanted: impl Fn(u8) -> bool) {
         for slot in 0..SLOTS {
             if wanted(self.table[slot]) {
@@ -92,7 +92,7 @@ impl Rendezvous {
         best.map_or(NOBODY, |(_, member)| member as u8)
     }
 
-    /// The highest of a member's lots.
+    /// The highest number of a member.
     fn lot(&self, slot: u64, member: u64, weight: u64) -> u64 {
         let begin = mix(mix(self.seed, slot), member);
         (0..weight).map(|lot| mix(begin, lot)).max().unwrap_or(0)
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_are_gone_nobody_takes_anything() {
+    fn without_members_no_frame_is_taken() {
         let mut bundle = Rendezvous::new(&[1, 1], 0).unwrap();
         let before = owners(&bundle);
         bundle.set_here(0, false);
@@ -170,7 +170,7 @@ mod tests {
                 prop_assert!(*after != Some(gone));
                 prop_assert!(before == after || *before == Some(gone));
             }
-            // What the others took over is by weight too.
+            // The slots that the others took over follow the weights too.
             let left = (sum - weights[gone]) as f64;
             for (member, weight) in weights.iter().enumerate().filter(|(member, _)| *member != gone) {
                 let share = *weight as f64 / left;

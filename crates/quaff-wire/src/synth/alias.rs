@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// How much of each thing the tables hold, out of `total` * columns.
+    /// The share of each item in the tables, out of `total` * columns.
     fn shares(alias: &Alias) -> Vec<u128> {
         let mut shares = vec![0; alias.limits.len()];
         for (column, limit) in alias.limits.iter().enumerate() {

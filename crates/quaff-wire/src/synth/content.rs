@@ -1,6 +1,6 @@
-//! What frames carry behind their headers: a piece of a pool of bytes, whose checksum is known.
+//! Payloads of frames: slices of a pool of bytes, whose checksum is known.
 //!
-//! However it was made, content is one pool that is made once. A frame takes a piece of it; the sum under
+//! However it was made, content is one pool that is made once. A frame takes a slice of it; the sum under
 //! a checksum is the difference of two sums that were taken ahead. So a frame costs one copy, and
 //! random content no more than zeros.
 
@@ -11,10 +11,10 @@ use crate::checksum;
 pub const POOL_BYTES_MAX: usize = 1 << 20;
 /// Random content repeats after so many bytes, but begins anywhere in them.
 const RANDOM_BYTES: usize = 1 << 16;
-/// No piece is longer.
+/// No slice is longer.
 const PIECE_BYTES_MAX: usize = 1 << 16;
 
-/// What frames carry.
+/// The content of payloads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Content {
     /// Byte i has the value i mod 256, from the beginning of each payload.
@@ -33,7 +33,7 @@ pub enum Content {
 /// Content, ready to be taken.
 #[derive(Debug, Clone)]
 pub struct Pool {
-    /// The pool, and its beginning once more, so that no piece has to be put together of two.
+    /// The pool, and its beginning once more, so that no slice has to be put together of two.
     bytes: Vec<u8>,
     /// The sum of the bytes before each place, high and low bytes of words by their place.
     sums: Vec<u64>,
@@ -42,7 +42,7 @@ pub struct Pool {
     at: usize,
 }
 
-/// Where the next frame's piece begins.
+/// Offset of the next frame's slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Beginning,
@@ -81,9 +81,9 @@ impl Pool {
         Self { bytes, sums, period, next, at: 0 }
     }
 
-    /// Where the piece of the next payload begins: a payload of `len` bytes (below 64 KiB) whose first
-    /// `skip` bytes (an even number) are somebody else's.
-    pub fn take(&mut self, len: usize, skip: usize, rng: &mut Rng) -> Piece {
+    /// Takes the slice of the next payload: a payload of `len` bytes (below 64 KiB) whose first
+    /// `skip` bytes (an even number) have another origin.
+    pub fn take(&mut self, len: usize, skip: usize, rng: &mut Rng) -> PayloadSlice {
         let len = len.min(PIECE_BYTES_MAX);
         let skip = skip.min(len);
         let start = match self.next {
@@ -95,33 +95,33 @@ impl Pool {
         if self.next == Next::Behind {
             self.at = (self.at + len - skip) % self.period;
         }
-        Piece { start, len: len - skip }
+        PayloadSlice { start, len: len - skip }
     }
 
-    /// The bytes of a piece.
-    pub fn bytes(&self, piece: Piece) -> &[u8] {
-        &self.bytes[piece.start..piece.start + piece.len]
+    /// The bytes of a slice.
+    pub fn bytes(&self, slice: PayloadSlice) -> &[u8] {
+        &self.bytes[slice.start..slice.start + slice.len]
     }
 
     /// Their sum under a checksum, when they begin at an even place in it.
-    pub fn sum(&self, piece: Piece) -> u16 {
-        let sum = checksum::fold(self.sums[piece.start + piece.len] - self.sums[piece.start]);
+    pub fn sum(&self, slice: PayloadSlice) -> u16 {
+        let sum = checksum::fold(self.sums[slice.start + slice.len] - self.sums[slice.start]);
         // RFC 1071, section 2 (B): at an odd place high and low bytes have changed sides.
-        if piece.start.is_multiple_of(2) { sum } else { sum.swap_bytes() }
+        if slice.start.is_multiple_of(2) { sum } else { sum.swap_bytes() }
     }
 }
 
-/// A piece of a pool.
+/// A slice of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
+pub struct PayloadSlice {
     start: usize,
     len: usize,
 }
 
-impl Piece {
-    /// The piece one byte later in the pool.
-    pub(super) fn moved(self) -> Self {
-        // One place is always left: no piece that moves is of full length.
+impl PayloadSlice {
+    /// The slice one byte later in the pool.
+    pub(super) fn next(self) -> Self {
+        // One place is always left: no slice that is moved has full length.
         Self { start: self.start + 1, len: self.len }
     }
 
@@ -162,10 +162,10 @@ mod tests {
             let mut pool = Pool::new(&content, seed);
             let mut rng = Rng::new(seed);
             for (len, half) in wanted {
-                let piece = pool.take(len, half * 2, &mut rng);
-                prop_assert_eq!(piece.len(), len.saturating_sub(half * 2));
-                prop_assert_eq!(pool.sum(piece) % 0xffff, checksum::sum(pool.bytes(piece)) % 0xffff);
-                let later = piece.moved();
+                let slice = pool.take(len, half * 2, &mut rng);
+                prop_assert_eq!(slice.len(), len.saturating_sub(half * 2));
+                prop_assert_eq!(pool.sum(slice) % 0xffff, checksum::sum(pool.bytes(slice)) % 0xffff);
+                let later = slice.next();
                 prop_assert_eq!(pool.sum(later) % 0xffff, checksum::sum(pool.bytes(later)) % 0xffff);
             }
         }
@@ -174,8 +174,8 @@ mod tests {
     #[test]
     fn counting_goes_by_the_place_in_the_payload() {
         let mut pool = Pool::new(&Content::Counting, 0);
-        let piece = pool.take(300, 22, &mut Rng::new(0));
-        assert_eq!(pool.bytes(piece), (22..300).map(|i| i as u8).collect::<Vec<_>>());
+        let slice = pool.take(300, 22, &mut Rng::new(0));
+        assert_eq!(pool.bytes(slice), (22..300).map(|i| i as u8).collect::<Vec<_>>());
     }
 
     #[test]
@@ -183,8 +183,8 @@ mod tests {
         let mut pool = Pool::new(&Content::Bytes(b"abcdefg".to_vec()), 0);
         let mut rng = Rng::new(0);
         let sent: Vec<u8> = [3, 0, 5, 9].into_iter().fold(Vec::new(), |mut sent, len| {
-            let piece = pool.take(len, 0, &mut rng);
-            sent.extend(pool.bytes(piece));
+            let slice = pool.take(len, 0, &mut rng);
+            sent.extend(pool.bytes(slice));
             sent
         });
         assert_eq!(sent, b"abcdefgabcdefgabc");

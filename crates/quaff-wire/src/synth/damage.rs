@@ -4,16 +4,16 @@ use super::packet::Layout;
 use super::rng::Rng;
 use std::str::FromStr;
 
-/// What can be done to a frame.
+/// A kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Harm {
     /// A bit of the checksum of UDP, TCP or ICMP is turned over.
     Checksum,
     /// A bit of the checksum of the IPv4 header is turned over.
     IpChecksum,
-    /// A bit behind the IP header, but not of the checksum, is turned over.
+    /// A bit after the IP header, but not of the checksum, is flipped.
     Flip,
-    /// The frame ends somewhere behind the beginning of its IP header.
+    /// The frame ends somewhere after the beginning of its IP header.
     Cut,
 }
 
@@ -25,7 +25,7 @@ pub const HARMS: [(Harm, &str); 4] = [
     (Harm::Cut, "cut"),
 ];
 
-/// How large a share of the frames, from 0 to 1, is damaged in which way.
+/// The share of the frames, from 0 to 1, for each kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Damage {
     shares: [f64; HARMS.len()],

@@ -1,4 +1,4 @@
-//! What stands before the IP header: MAC addresses, VLAN tags, MPLS labels, and a tunnel around it all.
+//! The headers before the IP header: MAC addresses, VLAN tags, MPLS labels, and a tunnel around the frame.
 
 use crate::net::{
     ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, GRE, IPV4_BYTES, UDP, UDP_BYTES, VlanTag,

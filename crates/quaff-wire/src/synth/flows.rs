@@ -1,9 +1,9 @@
-//! Which flow a frame belongs to: so many at a time, so many new ones each second.
+//! The flow of each frame: so many at a time, so many new ones each second.
 //!
 //! Flows take turns, a frame each. Each has a slot; when one ends, its slot is given to the next. The
 //! number of a flow is that of its 5-tuple.
 
-/// How flows come and go.
+/// Begin and end of flows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Flows {
     /// Flows at a time.
@@ -12,7 +12,7 @@ pub struct Flows {
     pub new: New,
 }
 
-/// When a flow begins in the place of another.
+/// The time at which a flow replaces another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum New {
     /// Never.

@@ -1,9 +1,9 @@
-//! Makes one frame after the other.
+//! The maker: one frame after the other.
 
 use super::encapsulation::Outer;
 use super::fragments;
 use super::packet::{self, Layout, Payload, Transport};
-use super::recipe::PIECE_UNIT;
+use super::recipe::FRAGMENT_UNIT;
 use super::tcp_conversation::{self, TcpConversations};
 use super::{HARMS, PacketKind, Pool, Recipe, RecipeError, Rng, SizeSource};
 use crate::net::tcp::SYN;
@@ -12,17 +12,17 @@ use std::collections::VecDeque;
 
 /// A frame without FCS is padded to that (IEEE 802.3); sizes that were asked for are not.
 const PADDED_BYTES: usize = 60;
-/// The header that IPv6 has in each piece (RFC 8200, section 4.5).
+/// The header that IPv6 has in each fragment (RFC 8200, section 4.5).
 const FRAGMENT_HEADER_BYTES: usize = 8;
 
-/// What was made so far.
+/// The counts of made frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Made {
     /// Frames.
     pub frames: u64,
     /// Their bytes, tunnels around them included, FCS not.
     pub bytes: u64,
-    /// Frames with a stamp.
+    /// Frames with a probe header.
     pub stamped: u64,
     /// Flows begun.
     pub flows: u64,
@@ -41,17 +41,17 @@ pub struct Synth {
     header_bytes: usize,
     limits: (u32, u32),
     outer: Option<Outer>,
-    talks: Option<TcpConversations>,
-    /// Every frame will carry a stamp, so the last one can say that it is the last.
-    all_stamped: bool,
+    conversations: Option<TcpConversations>,
+    /// Every frame will carry a probe header, so the last one can say that it is the last.
+    all_probes: bool,
     random: Random,
     /// Datagrams made, and when the last one was due.
     datagrams: u64,
     due_ns: u64,
     made: Made,
-    /// Pieces of a datagram that are still to come, and their flow.
-    pieces: VecDeque<Vec<u8>>,
-    piece_of: (u64, bool),
+    /// Fragments of a datagram that are still to come, and their flow.
+    fragments: VecDeque<Vec<u8>>,
+    fragment_of: (u64, bool),
     packet: Vec<u8>,
     frame: Vec<u8>,
 }
@@ -64,7 +64,7 @@ struct Random {
     damage: Rng,
 }
 
-/// What the next datagram is to be.
+/// The plan of the next datagram.
 #[derive(Debug, Clone, Copy)]
 struct Next {
     flow: u64,
@@ -80,8 +80,8 @@ impl Synth {
         recipe.check()?;
         let fork = |purpose| Rng::fork(recipe.seed, purpose);
         let is_v4 = recipe.is_v4();
-        let talks = match recipe.kind {
-            PacketKind::TcpTalk { segments } => {
+        let conversations = match recipe.kind {
+            PacketKind::TcpConversation { segments } => {
                 Some(TcpConversations::new(recipe.flows.concurrent as usize, segments, recipe.seed))
             }
             _ => None,
@@ -94,24 +94,24 @@ impl Synth {
             header_bytes: recipe.header_bytes() as usize,
             limits: recipe.frame_bytes(),
             outer,
-            talks,
-            all_stamped: recipe.are_all_stamped(),
+            conversations,
+            all_probes: recipe.all_carry_probes(),
             random: Random { sizes: fork(1), content: fork(2), damage: fork(3) },
             datagrams: 0,
             due_ns: 0,
             made: Made::default(),
-            pieces: VecDeque::new(),
-            piece_of: (0, false),
+            fragments: VecDeque::new(),
+            fragment_of: (0, false),
             packet: Vec::new(),
             frame: Vec::new(),
             recipe,
         })
     }
 
-    /// What was made so far.
+    /// The counts of made frames.
     pub fn made(&self) -> Made {
-        let begun = match &self.talks {
-            Some(talks) => talks.begun(),
+        let begun = match &self.conversations {
+            Some(conversations) => conversations.begun(),
             None => self.recipe.flows.begun(self.datagrams, self.due_ns),
         };
         Made { flows: begun.min(self.recipe.tuples.count()), ..self.made }
@@ -122,7 +122,7 @@ impl Synth {
         self.made.frames
     }
 
-    /// What it makes.
+    /// The recipe.
     pub fn recipe(&self) -> &Recipe {
         &self.recipe
     }
@@ -135,8 +135,8 @@ impl Synth {
     /// Makes the next frame, due so long after the first, ns.
     pub fn make(&mut self, due_ns: u64) -> &[u8] {
         self.frame.clear();
-        let layout = match self.pieces.pop_front() {
-            Some(piece) => self.wrap(&piece),
+        let layout = match self.fragments.pop_front() {
+            Some(fragment) => self.wrap(&fragment),
             None => self.datagram(due_ns),
         };
         self.harm(&layout);
@@ -145,7 +145,7 @@ impl Synth {
         &self.frame
     }
 
-    /// A new datagram, or the first piece of it.
+    /// A new datagram, or the first fragment of it.
     fn datagram(&mut self, due_ns: u64) -> Layout {
         let (min, max) = self.limits;
         let size = self.sizes.next(&mut self.random.sizes).clamp(min, max) as usize;
@@ -153,25 +153,25 @@ impl Synth {
         let fragment = self.fragment_of(&next);
         let layout = match fragment {
             None => self.whole(size, &next, due_ns),
-            Some(piece_bytes) => {
-                self.cut_up(&next, piece_bytes);
-                let first = self.pieces.pop_front().unwrap_or_default();
+            Some(fragment_bytes) => {
+                self.cut_up(&next, fragment_bytes);
+                let first = self.fragments.pop_front().unwrap_or_default();
                 self.wrap(&first)
             }
         };
         self.datagrams += 1;
-        if let (Some(talks), Some(segment)) = (&mut self.talks, &next.segment) {
-            talks.sent(segment, next.payload_bytes);
+        if let (Some(conversations), Some(segment)) = (&mut self.conversations, &next.segment) {
+            conversations.sent(segment, next.payload_bytes);
         }
         self.due_ns = due_ns;
         layout
     }
 
-    /// What the next datagram is to be, if its frame had `size` bytes.
+    /// Plans the next datagram, for a frame of `size` bytes.
     fn next(&self, size: usize, due_ns: u64) -> Next {
         let room = size - self.header_bytes;
-        if let Some(talks) = &self.talks {
-            let segment = talks.segment();
+        if let Some(conversations) = &self.conversations {
+            let segment = conversations.segment();
             let (flow, is_back, transport) = (segment.flow, segment.is_back, segment.transport);
             let payload_bytes = if segment.has_data { room.max(1) } else { 0 };
             return Next { flow, is_back, transport, payload_bytes, segment: Some(segment) };
@@ -185,7 +185,7 @@ impl Synth {
                 Transport::Icmp { id, seq: number as u16 }
             }
             // Each SYN begins elsewhere, as those of real hosts do.
-            PacketKind::TcpSyn | PacketKind::TcpTalk { .. } => {
+            PacketKind::TcpSyn | PacketKind::TcpConversation { .. } => {
                 Transport::Tcp { seq: number.wrapping_mul(0x9e37_79b1) as u32, ack: 0, flags: SYN }
             }
         };
@@ -194,11 +194,11 @@ impl Synth {
         Next { flow, is_back: false, transport, payload_bytes, segment: None }
     }
 
-    /// Bytes of a piece, when the datagram has to be cut.
+    /// Bytes of a fragment, when the datagram has to be cut.
     fn fragment_of(&self, next: &Next) -> Option<usize> {
         let bytes = self.recipe.fragment? as usize;
         let datagram = next.transport.header_bytes() + next.payload_bytes;
-        (datagram > bytes).then_some(bytes / PIECE_UNIT * PIECE_UNIT)
+        (datagram > bytes).then_some(bytes / FRAGMENT_UNIT * FRAGMENT_UNIT)
     }
 
     /// A frame with a whole datagram in it.
@@ -212,10 +212,10 @@ impl Synth {
         }
         let start = self.frame.len();
         self.frame.extend(link);
-        let stamp = self.stamp(next, due_ns);
-        self.made.stamped += u64::from(stamp.is_some());
+        let probe = self.probe_header(next, due_ns);
+        self.made.stamped += u64::from(probe.is_some());
         let mut frame = std::mem::take(&mut self.frame);
-        let layout = self.push(&mut frame, next, stamp, None);
+        let layout = self.push(&mut frame, next, probe, None);
         frame.resize(start + padded, 0);
         self.frame = frame;
         layout
@@ -226,33 +226,33 @@ impl Synth {
         &mut self,
         out: &mut Vec<u8>,
         next: &Next,
-        stamp: Option<[u8; HEADER_BYTES]>,
+        probe: Option<[u8; HEADER_BYTES]>,
         id: Option<u16>,
     ) -> Layout {
         let tuple = self.recipe.tuples.at(next.flow);
         let tuple = if next.is_back { tuple.reversed() } else { tuple };
-        let skip = if stamp.is_some() { HEADER_BYTES } else { 0 };
-        let mut piece = self.pool.take(next.payload_bytes, skip, &mut self.random.content);
-        // Nobody shall take for a stamp what is none.
-        if stamp.is_none()
-            && self.recipe.may_be_stamped()
-            && self.pool.bytes(piece).starts_with(&MAGIC.to_be_bytes())
+        let skip = if probe.is_some() { HEADER_BYTES } else { 0 };
+        let mut slice = self.pool.take(next.payload_bytes, skip, &mut self.random.content);
+        // No other payload begins as a probe header does.
+        if probe.is_none()
+            && self.recipe.may_carry_probes()
+            && self.pool.bytes(slice).starts_with(&MAGIC.to_be_bytes())
         {
-            piece = piece.moved();
+            slice = slice.next();
         }
-        let payload = Payload { stamp, pool: &self.pool, piece };
+        let payload = Payload { probe, pool: &self.pool, slice };
         packet::push(out, &tuple, next.transport, &payload, id)
     }
 
-    /// The stamp, where there is room.
-    fn stamp(&self, next: &Next, due_ns: u64) -> Option<[u8; HEADER_BYTES]> {
+    /// The probe header, if there is room.
+    fn probe_header(&self, next: &Next, due_ns: u64) -> Option<[u8; HEADER_BYTES]> {
         let stream = self.recipe.stream?;
         if self.recipe.kind != PacketKind::Udp || next.payload_bytes < HEADER_BYTES {
             return None;
         }
-        let count = self.recipe.count.filter(|_| self.all_stamped);
+        let count = self.recipe.count.filter(|_| self.all_probes);
         let seq = self.made.stamped;
-        let stamp = ProbeHeader {
+        let probe = ProbeHeader {
             stream,
             seq,
             intended_ns: self.recipe.start_ns.wrapping_add(due_ns),
@@ -260,36 +260,36 @@ impl Synth {
             last: count.is_some_and(|count| seq + 1 == count),
             bounded: count.is_some(),
         };
-        Some(stamp.encode())
+        Some(probe.encode())
     }
 
-    /// Cuts the datagram into pieces.
-    fn cut_up(&mut self, next: &Next, piece_bytes: usize) {
+    /// Cuts the datagram into fragments.
+    fn cut_up(&mut self, next: &Next, fragment_bytes: usize) {
         let mut packet = std::mem::take(&mut self.packet);
         packet.clear();
         let id = self.datagrams;
         self.push(&mut packet, next, None, Some(id as u16));
-        self.pieces = if self.recipe.is_v4() {
-            fragments::ipv4_fragments(&packet, piece_bytes).into()
+        self.fragments = if self.recipe.is_v4() {
+            fragments::ipv4_fragments(&packet, fragment_bytes).into()
         } else {
-            fragments::ipv6_fragments(&packet, id as u32, piece_bytes).into()
+            fragments::ipv6_fragments(&packet, id as u32, fragment_bytes).into()
         };
-        self.piece_of = (next.flow, next.is_back);
+        self.fragment_of = (next.flow, next.is_back);
         self.packet = packet;
     }
 
-    /// A frame around a piece.
-    fn wrap(&mut self, piece: &[u8]) -> Layout {
-        let (flow, is_back) = self.piece_of;
+    /// A frame around a fragment.
+    fn wrap(&mut self, fragment: &[u8]) -> Layout {
+        let (flow, is_back) = self.fragment_of;
         let link = &self.links[usize::from(is_back)];
-        let bytes = (link.len() + piece.len()).max(PADDED_BYTES);
+        let bytes = (link.len() + fragment.len()).max(PADDED_BYTES);
         if let Some(outer) = &mut self.outer {
             outer.push(&mut self.frame, bytes, flow);
         }
         let start = self.frame.len();
         self.frame.extend(link);
         let ip = self.frame.len();
-        self.frame.extend(piece);
+        self.frame.extend(fragment);
         let end = self.frame.len();
         self.frame.resize(start + bytes, 0);
         let ip_bytes = self.recipe.ip_bytes() + if self.recipe.is_v4() { 0 } else { FRAGMENT_HEADER_BYTES };

@@ -4,8 +4,8 @@
 //! recipe makes the same frames: what is random comes from its seed, and when a frame is due is for
 //! the caller to say. How fast frames leave is not the business of this room.
 //!
-//! UDP frames on the port of the stamp carry one (see [`crate::stamp`]) wherever it fits. Their numbers
-//! count stamped frames, so that what is too small for a stamp is not missed.
+//! UDP frames on the port of [`crate::probe`] carry a probe header wherever it fits. Their numbers
+//! count these frames, so that what is too small for a probe header is not missed.
 
 mod alias;
 mod content;
@@ -21,7 +21,7 @@ mod sizes;
 mod tcp_conversation;
 mod tuples;
 
-pub use content::{Content, POOL_BYTES_MAX, Piece, Pool};
+pub use content::{Content, POOL_BYTES_MAX, PayloadSlice, Pool};
 pub use damage::{Damage, DamageError, HARMS, Harm};
 pub use encapsulation::{Encapsulation, LinkHeaders};
 pub use flows::{Flows, New};

@@ -2,7 +2,7 @@
 //!
 //! IPv4 is RFC 791, IPv6 RFC 8200, UDP RFC 768, TCP RFC 9293, ICMP RFC 792 and RFC 4443.
 
-use super::content::{Piece, Pool};
+use super::content::{PayloadSlice, Pool};
 use super::tuples::Tuple;
 use crate::checksum;
 use crate::net::{ICMP, ICMPV6, TCP, UDP};
@@ -16,7 +16,7 @@ pub(super) const UDP_BYTES: usize = 8;
 pub(super) const TCP_BYTES: usize = 20;
 pub(super) const ICMP_BYTES: usize = 8;
 
-/// What is behind the IP header, without its payload.
+/// The transport header, without its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transport {
     Udp,
@@ -32,20 +32,20 @@ pub(super) enum Transport {
     },
 }
 
-/// What is behind that.
+/// The payload after it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Payload<'a> {
-    pub(super) stamp: Option<[u8; HEADER_BYTES]>,
+    pub(super) probe: Option<[u8; HEADER_BYTES]>,
     pub(super) pool: &'a Pool,
-    pub(super) piece: Piece,
+    pub(super) slice: PayloadSlice,
 }
 
-/// Where things are, from the beginning of the bytes that the packet was appended to.
+/// Offsets from the beginning of the bytes that the packet was appended to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     /// The IP header.
     pub(super) ip: usize,
-    /// What follows it.
+    /// The header and payload after it.
     pub(super) transport: usize,
     /// The checksum of that; not in a fragment.
     pub(super) checksum: Option<usize>,
@@ -106,7 +106,7 @@ impl Transport {
 
 impl Payload<'_> {
     pub(super) fn len(&self) -> usize {
-        self.piece.len() + self.stamp.map_or(0, |_| HEADER_BYTES)
+        self.slice.len() + self.probe.map_or(0, |_| HEADER_BYTES)
     }
 }
 
@@ -131,12 +131,12 @@ pub(super) fn push(
     let mut sum = if protocol == ICMP { 0 } else { pseudo_sum(tuple.addresses, protocol, bytes) };
     sum = checksum::add(sum, checksum::sum(header));
     out.extend(header);
-    if let Some(stamp) = payload.stamp {
-        sum = checksum::add(sum, checksum::sum(&stamp));
-        out.extend(stamp);
+    if let Some(probe) = payload.probe {
+        sum = checksum::add(sum, checksum::sum(&probe));
+        out.extend(probe);
     }
-    sum = checksum::add(sum, payload.pool.sum(payload.piece));
-    out.extend_from_slice(payload.pool.bytes(payload.piece));
+    sum = checksum::add(sum, payload.pool.sum(payload.slice));
+    out.extend_from_slice(payload.pool.bytes(payload.slice));
     // RFC 768: a checksum that computes to zero is sent as all ones. For the others both are right.
     let complement = if sum == 0xffff && transport == Transport::Udp { 0xffff } else { !sum };
     out[at + checksum_at..][..2].copy_from_slice(&complement.to_be_bytes());

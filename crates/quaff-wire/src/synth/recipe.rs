@@ -1,4 +1,4 @@
-//! What to make, as plain data, and what of it cannot be.
+//! The recipe of made traffic, as plain data, and its errors.
 
 use super::packet::{self, IPV4_BYTES, IPV6_BYTES};
 use super::{Content, Damage, Encapsulation, Flows, Harm, LinkHeaders, New, Sizes, Tuples};
@@ -8,11 +8,11 @@ use std::net::{IpAddr, Ipv4Addr};
 /// The largest frame that is made, before a tunnel is put around it.
 pub const FRAME_BYTES_MAX: u32 = 65_000;
 /// Conversations are kept in memory, 24 bytes each.
-const TALKS_MAX: u64 = 1 << 22;
+const CONVERSATIONS_MAX: u64 = 1 << 22;
 /// Pieces of a datagram are a multiple of that (RFC 791).
-pub(super) const PIECE_UNIT: usize = 8;
+pub(super) const FRAGMENT_UNIT: usize = 8;
 
-/// What frames are.
+/// The protocol of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketKind {
     /// UDP.
@@ -20,7 +20,7 @@ pub enum PacketKind {
     /// TCP: the first segment of a connection that never comes about.
     TcpSyn,
     /// TCP: whole conversations, with so many segments of data.
-    TcpTalk {
+    TcpConversation {
         /// From client and server in turn.
         segments: u32,
     },
@@ -28,18 +28,17 @@ pub enum PacketKind {
     Icmp,
 }
 
-/// What to make.
+/// A recipe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recipe {
     /// Sizes of frames, without a tunnel around them.
     pub sizes: Sizes,
     /// No frame is smaller or larger, bytes; nor smaller than its headers.
     pub size_limits: (u32, u32),
-    /// What they carry.
     pub content: Content,
-    /// What is before the IP header.
+    /// The headers before the IP header.
     pub link: LinkHeaders,
-    /// What is around it all.
+    /// A tunnel around each frame.
     pub tunnel: Option<Encapsulation>,
     /// Addresses and ports.
     pub tuples: Tuples,
@@ -47,15 +46,15 @@ pub struct Recipe {
     pub flows: Flows,
     /// The protocol.
     pub kind: PacketKind,
-    /// IP packets with more bytes than that behind the IP header are sent in pieces.
+    /// IP packets with more bytes than that after the IP header are fragmented.
     pub fragment: Option<u32>,
     /// Damage.
     pub damage: Damage,
-    /// UDP frames to the stamp's port carry stamps of this stream.
+    /// UDP frames to the port of probes carry probe headers of this stream.
     pub stream: Option<u16>,
     /// From which random numbers come.
     pub seed: u64,
-    /// When the first frame is due, ns since 1970; for stamps.
+    /// Due time of the first frame, ns since 1970; for probe headers.
     pub start_ns: u64,
     /// Frames in all, where that is known.
     pub count: Option<u64>,
@@ -74,13 +73,13 @@ pub enum RecipeError {
     #[error("so many new flows per second cannot be: {0}")]
     NewFlows(String),
     #[error("conversations begin when others end; a rate of new flows cannot be kept with them")]
-    TalksAreNew,
-    #[error("at most {TALKS_MAX} conversations at a time, not {0}")]
-    ManyTalks(u64),
+    ConversationsBegin,
+    #[error("at most {CONVERSATIONS_MAX} conversations at a time, not {0}")]
+    ManyConversations(u64),
     #[error(
-        "pieces of {0} bytes are too small; {PIECE_UNIT} is the least, and they are cut to a multiple of it"
+        "fragments of {0} bytes are too small; {FRAGMENT_UNIT} is the least, and they are cut to a multiple of it"
     )]
-    SmallPieces(u32),
+    SmallFragments(u32),
     #[error("IPv6 headers have no checksum that could be damaged")]
     NoHeaderChecksum,
     #[error("an MPLS label has 20 bits, not {0}")]
@@ -88,14 +87,14 @@ pub enum RecipeError {
 }
 
 impl Recipe {
-    /// Bytes of a frame with nothing behind its headers.
+    /// Bytes of the headers of a frame.
     pub fn header_bytes(&self) -> u32 {
         let link = self.link.header(self.is_v4(), false).len();
         (link + self.ip_bytes() + self.transport_bytes()) as u32
     }
 
-    /// Bytes of the smallest frame that has room for a stamp.
-    pub(crate) fn stamped_bytes(&self) -> u32 {
+    /// Bytes of the smallest frame that has room for a probe header.
+    pub(crate) fn probe_frame_bytes(&self) -> u32 {
         self.header_bytes() + HEADER_BYTES as u32
     }
 
@@ -105,21 +104,21 @@ impl Recipe {
         (min, self.size_limits.1.clamp(min, FRAME_BYTES_MAX))
     }
 
-    /// Whether frames are of a kind that carries stamps, when there is room.
-    pub(crate) fn may_be_stamped(&self) -> bool {
+    /// Returns true if frames are of a kind that carries probe headers, when there is room.
+    pub(crate) fn may_carry_probes(&self) -> bool {
         self.kind == PacketKind::Udp && self.stream.is_some()
     }
 
-    /// Every frame will carry a stamp, whatever sizes are drawn.
-    pub fn are_all_stamped(&self) -> bool {
+    /// Every frame will carry a probe header, whatever sizes are drawn.
+    pub fn all_carry_probes(&self) -> bool {
         let (min, max) = self.frame_bytes();
         let (smallest, largest) = self.sizes.bounds();
-        let behind_ip = largest.clamp(min, max) - (self.header_bytes() - self.transport_bytes() as u32);
-        let may_fragment = self.fragment.is_some_and(|bytes| behind_ip > bytes);
-        self.may_be_stamped() && smallest.clamp(min, max) >= self.stamped_bytes() && !may_fragment
+        let ip_payload = largest.clamp(min, max) - (self.header_bytes() - self.transport_bytes() as u32);
+        let may_fragment = self.fragment.is_some_and(|bytes| ip_payload > bytes);
+        self.may_carry_probes() && smallest.clamp(min, max) >= self.probe_frame_bytes() && !may_fragment
     }
 
-    /// Frames are all alike but for addresses, ports, checksums and stamps: IPv4 with UDP or a SYN, of
+    /// Frames are all alike but for addresses, ports, checksums and probe headers: IPv4 with UDP or a SYN, of
     /// one size, with the same content in each, not damaged; and flows take turns by counting up.
     pub fn differs_only_by_flow(&self) -> bool {
         self.sizes.single().is_some()
@@ -141,30 +140,30 @@ impl Recipe {
     pub(super) fn transport_bytes(&self) -> usize {
         match self.kind {
             PacketKind::Udp => packet::UDP_BYTES,
-            PacketKind::TcpSyn | PacketKind::TcpTalk { .. } => packet::TCP_BYTES,
+            PacketKind::TcpSyn | PacketKind::TcpConversation { .. } => packet::TCP_BYTES,
             PacketKind::Icmp => packet::ICMP_BYTES,
         }
     }
 
     pub(super) fn check(&self) -> Result<(), RecipeError> {
         let (wanted, there) = (self.flows.concurrent, self.tuples.count());
-        let is_talk = matches!(self.kind, PacketKind::TcpTalk { .. });
+        let is_talk = matches!(self.kind, PacketKind::TcpConversation { .. });
         match self.flows.new {
             New::PerSecond(rate) if !(rate > 0.0 && rate <= 1e9) => {
                 return Err(RecipeError::NewFlows(rate.to_string()));
             }
-            New::PerSecond(_) | New::EachFrame if is_talk => return Err(RecipeError::TalksAreNew),
+            New::PerSecond(_) | New::EachFrame if is_talk => return Err(RecipeError::ConversationsBegin),
             _ => {}
         }
         if let Some(label) = self.link.labels.iter().find(|label| **label >= 1 << 20) {
             return Err(RecipeError::Label(*label));
         }
         match self.fragment {
-            Some(bytes) if (bytes as usize) < PIECE_UNIT => Err(RecipeError::SmallPieces(bytes)),
+            Some(bytes) if (bytes as usize) < FRAGMENT_UNIT => Err(RecipeError::SmallFragments(bytes)),
             _ if !self.tuples.are_of_one_family() => Err(RecipeError::Families),
             _ if wanted == 0 => Err(RecipeError::NoFlows),
             _ if wanted > there => Err(RecipeError::FewTuples { wanted, there }),
-            _ if is_talk && wanted > TALKS_MAX => Err(RecipeError::ManyTalks(wanted)),
+            _ if is_talk && wanted > CONVERSATIONS_MAX => Err(RecipeError::ManyConversations(wanted)),
             _ if !self.is_v4() && self.damage.share(Harm::IpChecksum) > 0.0 => {
                 Err(RecipeError::NoHeaderChecksum)
             }

@@ -11,7 +11,7 @@ use crate::net::tcp::{ACK, FIN, PSH, SYN};
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
 
-/// All conversations that go on.
+/// The present conversations.
 #[derive(Debug, Clone)]
 pub(super) struct TcpConversations {
     slots: Vec<Slot>,
@@ -27,7 +27,7 @@ pub(super) struct TcpConversations {
 struct Slot {
     flow: u64,
     step: u32,
-    /// What each end sends next.
+    /// The next sequence number of each end.
     seq: [u32; 2],
 }
 
@@ -42,9 +42,9 @@ pub(super) struct Segment {
 
 impl TcpConversations {
     pub(super) fn new(concurrent: usize, segments: u32, seed: u64) -> Self {
-        let mut talks = Self { slots: Vec::new(), at: 0, next_flow: 0, segments, salt: seed };
-        talks.slots = (0..concurrent).map(|_| talks.begin()).collect();
-        talks
+        let mut conversations = Self { slots: Vec::new(), at: 0, next_flow: 0, segments, salt: seed };
+        conversations.slots = (0..concurrent).map(|_| conversations.begin()).collect();
+        conversations
     }
 
     /// Conversations begun, but for those whose first segment is still to come.
@@ -61,7 +61,7 @@ impl TcpConversations {
         Slot { flow, step: 0, seq: [mixed as u32, (mixed >> 32) as u32] }
     }
 
-    /// What comes next. Then [`TcpConversations::sent`] must be told how much data it got.
+    /// The next segment. [`TcpConversations::sent`] must be called with the bytes of data that it got.
     pub(super) fn segment(&self) -> Segment {
         let slot = &self.slots[self.at];
         let data_end = 3 + self.segments;
@@ -99,17 +99,17 @@ impl TcpConversations {
 mod tests {
     use super::*;
 
-    fn flags(talks: &mut TcpConversations) -> (u64, u8, u32, u32) {
-        let segment = talks.segment();
-        talks.sent(&segment, if segment.has_data { 100 } else { 0 });
+    fn flags(conversations: &mut TcpConversations) -> (u64, u8, u32, u32) {
+        let segment = conversations.segment();
+        conversations.sent(&segment, if segment.has_data { 100 } else { 0 });
         let Transport::Tcp { seq, ack, flags } = segment.transport else { panic!() };
         (segment.flow, flags, seq, ack)
     }
 
     #[test]
     fn a_conversation_is_whole() {
-        let mut talks = TcpConversations::new(1, 2, 5);
-        let all: Vec<_> = (0..9).map(|_| flags(&mut talks)).collect();
+        let mut conversations = TcpConversations::new(1, 2, 5);
+        let all: Vec<_> = (0..9).map(|_| flags(&mut conversations)).collect();
         let [client, server] = [all[0].2, all[1].2];
         let expected = [
             (SYN, client, 0),
@@ -129,10 +129,10 @@ mod tests {
 
     #[test]
     fn slots_take_turns() {
-        let mut talks = TcpConversations::new(3, 0, 5);
-        assert_eq!(talks.begun(), 0);
-        let all: Vec<_> = (0..4).map(|_| flags(&mut talks).0).collect();
+        let mut conversations = TcpConversations::new(3, 0, 5);
+        assert_eq!(conversations.begun(), 0);
+        let all: Vec<_> = (0..4).map(|_| flags(&mut conversations).0).collect();
         assert_eq!(all, [0, 1, 2, 0]);
-        assert_eq!(talks.begun(), 3);
+        assert_eq!(conversations.begun(), 3);
     }
 }

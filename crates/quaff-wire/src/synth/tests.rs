@@ -1,4 +1,4 @@
-//! What is made is what was asked for, and others' readers find nothing wrong in it.
+//! Made traffic is what the recipe asks for, and other parsers find nothing wrong in it.
 
 use super::*;
 use crate::net;
@@ -93,7 +93,7 @@ fn assert_whole(frame: &[u8]) {
 }
 
 const KINDS: [PacketKind; 4] =
-    [PacketKind::Udp, PacketKind::TcpSyn, PacketKind::TcpTalk { segments: 5 }, PacketKind::Icmp];
+    [PacketKind::Udp, PacketKind::TcpSyn, PacketKind::TcpConversation { segments: 5 }, PacketKind::Icmp];
 
 fn contents() -> impl Strategy<Value = Content> {
     prop_oneof![
@@ -124,14 +124,14 @@ proptest! {
             recipe.link.tags = vec![VlanTag { tpid: TPID_CUSTOMER, tci: 5 }];
         }
         let (min, _) = recipe.frame_bytes();
-        let stamped_bytes = recipe.stamped_bytes();
+        let probe_frame_bytes = recipe.probe_frame_bytes();
         for (frame, size) in frames(recipe.clone(), 20).iter().zip(sizes.iter().cycle()) {
             assert_whole(frame);
-            if !matches!(kind, PacketKind::TcpTalk { .. }) {
+            if !matches!(kind, PacketKind::TcpConversation { .. }) {
                 prop_assert_eq!(frame.len(), (*size).max(min) as usize);
             }
             let is_stamped = matches!(probe::classify(frame, frame.len()), Classified::Intact(_));
-            let has_room = frame.len() >= stamped_bytes as usize;
+            let has_room = frame.len() >= probe_frame_bytes as usize;
             prop_assert_eq!(is_stamped, kind == PacketKind::Udp && has_room, "{:02x?}", frame);
             if !is_stamped {
                 prop_assert_eq!(probe::classify(frame, frame.len()), Classified::Foreign);
@@ -172,18 +172,18 @@ fn the_same_seed_makes_the_same_frames() {
 #[test]
 fn stamps_are_numbered_without_gaps_and_the_last_says_so() {
     let mixed = Recipe { sizes: Sizes::parse("50,90").unwrap(), count: Some(20), ..recipe(PacketKind::Udp) };
-    let seqs: Vec<_> = frames(mixed, 20).iter().filter_map(|frame| stamp_of(frame)).collect();
-    assert_eq!(seqs.iter().map(|stamp| stamp.seq).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
-    assert!(seqs.iter().all(|stamp| !stamp.bounded), "who knows whether the last one has room");
+    let seqs: Vec<_> = frames(mixed, 20).iter().filter_map(|frame| probe_of(frame)).collect();
+    assert_eq!(seqs.iter().map(|probe| probe.seq).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+    assert!(seqs.iter().all(|probe| !probe.bounded), "who knows whether the last one has room");
     let all = Recipe { count: Some(20), ..recipe(PacketKind::Udp) };
-    let stamps: Vec<_> = frames(all, 20).iter().filter_map(|frame| stamp_of(frame)).collect();
-    assert!(stamps.iter().all(|stamp| stamp.bounded && stamp.last == (stamp.seq == 19)));
-    assert_eq!(stamps[3].intended_ns, 1_700_000_000_000_003_000);
+    let probes: Vec<_> = frames(all, 20).iter().filter_map(|frame| probe_of(frame)).collect();
+    assert!(probes.iter().all(|probe| probe.bounded && probe.last == (probe.seq == 19)));
+    assert_eq!(probes[3].intended_ns, 1_700_000_000_000_003_000);
 }
 
-fn stamp_of(frame: &[u8]) -> Option<probe::ProbeHeader> {
+fn probe_of(frame: &[u8]) -> Option<probe::ProbeHeader> {
     match probe::classify(frame, frame.len()) {
-        Classified::Intact(stamp) => Some(stamp),
+        Classified::Intact(probe) => Some(probe),
         _ => None,
     }
 }
@@ -211,7 +211,7 @@ fn tunnels_are_right_outside_and_inside() {
             let inner = &frame[50..];
             assert_whole(inner);
             assert_eq!(inner.len(), [64, 300][number % 2]);
-            assert_eq!(stamp_of(inner).expect("a stamp").seq, number as u64);
+            assert_eq!(probe_of(inner).expect("a probe").seq, number as u64);
         }
     }
 }
@@ -235,13 +235,13 @@ fn pieces_make_the_datagram() {
         let mut datagrams: HashMap<u32, (usize, usize)> = HashMap::new();
         for frame in &all {
             let ip = net::layers(frame).and_then(|layers| layers.ip).expect("IP");
-            let piece = ip.fragment.expect("a piece");
+            let fragment = ip.fragment.expect("a fragment");
             let bytes = ip.end - ip.transport;
-            assert!(bytes <= 296 && (bytes.is_multiple_of(8) || !piece.more));
-            let (sum, ends) = datagrams.entry(piece.id).or_default();
+            assert!(bytes <= 296 && (bytes.is_multiple_of(8) || !fragment.more));
+            let (sum, ends) = datagrams.entry(fragment.id).or_default();
             *sum += bytes;
-            *ends += usize::from(!piece.more);
-            assert_eq!(probe::classify(frame, frame.len()), Classified::Foreign, "a piece has no stamp");
+            *ends += usize::from(!fragment.more);
+            assert_eq!(probe::classify(frame, frame.len()), Classified::Foreign, "a fragment has no probe");
         }
         let header_bytes = if all[0][12] == 8 { 34 } else { 54 };
         assert!(datagrams.values().all(|found| *found == (1000 - header_bytes, 1)), "{datagrams:?}");
@@ -264,13 +264,13 @@ fn what_cannot_be_is_refused() {
     );
     assert_eq!(with(&|recipe| recipe.flows.concurrent = 0), Some(RecipeError::NoFlows));
     assert_eq!(with(&|recipe| recipe.tuples.dst = "::1".parse().unwrap()), Some(RecipeError::Families));
-    assert_eq!(with(&|recipe| recipe.fragment = Some(7)), Some(RecipeError::SmallPieces(7)));
+    assert_eq!(with(&|recipe| recipe.fragment = Some(7)), Some(RecipeError::SmallFragments(7)));
     assert!(with(&|recipe| recipe.flows.new = New::PerSecond(f64::NAN)).is_some());
-    let talk = |recipe: &mut Recipe| {
-        recipe.kind = PacketKind::TcpTalk { segments: 1 };
+    let conversation = |recipe: &mut Recipe| {
+        recipe.kind = PacketKind::TcpConversation { segments: 1 };
         recipe.flows.new = New::EachFrame;
     };
-    assert_eq!(with(&talk), Some(RecipeError::TalksAreNew));
+    assert_eq!(with(&conversation), Some(RecipeError::ConversationsBegin));
     let no_sum = |recipe: &mut Recipe| {
         *recipe = v6(recipe.clone());
         recipe.damage = "ip-checksum=1%".parse().unwrap();
@@ -280,7 +280,8 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 fn ends_of_a_conversation_answer_each_other() {
-    let all = frames(Recipe { sizes: Sizes::one(200), ..recipe(PacketKind::TcpTalk { segments: 4 }) }, 10);
+    let all =
+        frames(Recipe { sizes: Sizes::one(200), ..recipe(PacketKind::TcpConversation { segments: 4 }) }, 10);
     let back: Vec<_> =
         all.iter().map(|frame| frame[26..30] == Ipv4Addr::new(198, 19, 0, 1).octets()).collect();
     assert_eq!(back, [false, true, false, false, true, false, true, false, true, false]);

@@ -1,4 +1,4 @@
-//! Which 5-tuples there are: ranges of addresses and ports, numbered.
+//! The 5-tuples of made traffic: ranges of addresses and ports, numbered.
 //!
 //! Flow 0 has the first of each range. Source addresses change first, then destination addresses, then
 //! source ports, then destination ports: as a counter whose lowest digit is on the left.
@@ -15,7 +15,7 @@ const ADDRESSES_MAX: u64 = 1 << 32;
 pub struct Addresses {
     /// The first one.
     pub first: IpAddr,
-    /// How many, 1 to 2^32.
+    /// 1 to 2^32.
     pub count: u64,
 }
 
@@ -24,7 +24,7 @@ pub struct Addresses {
 pub struct Ports {
     /// The first one.
     pub first: u16,
-    /// How many, 1 to 65536.
+    /// 1 to 65536.
     pub count: u64,
 }
 
@@ -158,7 +158,7 @@ impl FromStr for Ports {
 }
 
 impl Tuples {
-    /// How many there are; 2^64 - 1 when there are more.
+    /// The number of 5-tuples, at most 2^64 - 1.
     pub fn count(&self) -> u64 {
         let ports = self.src_ports.count.saturating_mul(self.dst_ports.count);
         self.src.count.saturating_mul(self.dst.count).saturating_mul(ports)
@@ -169,7 +169,7 @@ impl Tuples {
         self.src.first.is_ipv4() == self.dst.first.is_ipv4()
     }
 
-    /// That of flow `index`; they begin again behind the last.
+    /// That of flow `index`; after the last they repeat.
     pub fn at(&self, index: u64) -> Tuple {
         let mut left = index;
         let mut digit = |count: u64| {

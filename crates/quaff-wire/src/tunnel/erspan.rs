@@ -13,7 +13,7 @@ const SESSION: u16 = 0x03ff;
 const FRAME_ETHERNET: u16 = 0;
 const FRAME_IP: u16 = 2;
 
-/// Takes off ERSPAN behind its GRE header.
+/// Takes off ERSPAN, whose GRE header was read.
 ///
 /// Type I has no header: that is when GRE has no sequence number and is not of type III's
 /// protocol. Else the version says the type, as Wireshark has it too: type III is also seen
@@ -46,7 +46,7 @@ fn type_ii(head: &[u8; 8], walk: &mut Walk<'_>) -> Result<(), Stop> {
 }
 
 /// Ver 4, VLAN 12, COS 3, BSO 2, T 1, session 10; timestamp 32; SGT 16, P 1, FT 5, hardware 6, D 1,
-/// Gra 2, O 1. No field says whether a tag was removed, so none is put back.
+/// Gra 2, O 1. No field says whether a tag was removed, so none is restored.
 fn type_iii(head: &[u8; 8], walk: &mut Walk<'_>) -> Result<(), Stop> {
     let &[_, _, high, low] = walk.packet.take(TunnelKind::Erspan)?;
     let [first, last] = [[head[2], head[3]], [high, low]].map(u16::from_be_bytes);

@@ -1,8 +1,8 @@
-//! A piece of an IP packet (RFC 791 section 3.2, RFC 8200 section 4.5), for whoever puts it together.
+//! A fragment of an IP packet (RFC 791 section 3.2, RFC 8200 section 4.5), for reassembly.
 
 use std::net::IpAddr;
 
-/// What the fragments of one datagram have in common.
+/// The fields that all fragments of one datagram share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FragmentKey {
     /// Source address.
@@ -25,17 +25,17 @@ pub struct TunnelFragment {
     pub key: FragmentKey,
     /// Protocol of the payload. In IPv6, that of the first fragment counts.
     pub protocol: u8,
-    /// Where its payload belongs in the datagram's, in bytes.
+    /// Offset of its payload in the datagram's, bytes.
     pub offset: u32,
-    /// Whether it is not the last one.
+    /// Set in all fragments but the last one.
     pub more: bool,
-    /// Where its payload begins in the bytes given.
+    /// Offset of its payload in the bytes given.
     pub start: u32,
     /// Captured bytes of its payload.
     pub len: u32,
     /// Bytes that its payload had on the wire.
     pub wire_len: u32,
-    /// Where its IP header begins in the bytes given.
+    /// Offset of its IP header in the bytes given.
     pub header_start: u32,
     /// Bytes of that header, with options and extension headers, up to `start`.
     pub header_len: u32,

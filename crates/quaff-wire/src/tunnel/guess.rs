@@ -1,13 +1,13 @@
-//! Whether bytes look like an Ethernet frame, for tunnels that do not say what they carry.
+//! Plausibility of an Ethernet frame, for tunnels whose headers do not name their payload.
 
 use crate::net::{
     ETHERNET_FRAME_BYTES_MIN, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, LENGTH_MAX, be16, link,
 };
 
-/// Tags that are looked behind.
+/// More tags than these are not plausible.
 const TAGS_MAX: usize = 3;
 
-/// Whether a frame could begin here that had `wire_left` bytes on the wire.
+/// Returns true if a frame could begin here that had `wire_left` bytes on the wire.
 ///
 /// Its EtherType must be one that is in use, and what follows must not contradict it.
 pub(super) fn is_ethernet(bytes: &[u8], wire_left: Option<u32>) -> bool {
@@ -25,7 +25,7 @@ pub(super) fn is_ethernet(bytes: &[u8], wire_left: Option<u32>) -> bool {
     }
 }
 
-/// Whether a control word (RFC 4448 section 4.6, RFC 4385 section 3) could stand here: no flags, no
+/// Returns true if a control word (RFC 4448 section 4.6, RFC 4385 section 3) could stand here: no flags, no
 /// fragmentation, and a length only for a frame of less than 64 bytes.
 pub(super) fn is_control_word(bytes: &[u8]) -> bool {
     let Some(&[0, second]) = bytes.first_chunk::<2>() else { return false };

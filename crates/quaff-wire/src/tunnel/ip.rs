@@ -37,7 +37,7 @@ pub(super) fn v4(walk: &mut Walk<'_>) -> Result<(), Stop> {
     walk.packet.skip_outer(header_bytes)?;
     let Some(fragment) = header.fragment() else { return payload(protocol, walk) };
     let key = FragmentKey { source, destination: header.destination().into(), id: fragment.id, protocol };
-    Err(piece(walk, key, protocol, start, fragment))
+    Err(stop_at_fragment(walk, key, protocol, start, fragment))
 }
 
 /// IPv6 (RFC 8200).
@@ -79,7 +79,7 @@ fn extensions(mut next: u8, header: Option<(usize, [IpAddr; 2])>, walk: &mut Wal
             walk.packet.skip_outer(FRAGMENT_BYTES)?;
             if let Some(fragment) = ipv6::fragment(extension) {
                 let key = FragmentKey { source, destination, id: fragment.id, protocol: FRAGMENT };
-                return Err(piece(walk, key, after, start, fragment));
+                return Err(stop_at_fragment(walk, key, after, start, fragment));
             }
         } else {
             walk.packet.skip_outer(ipv6::extension_bytes(next, extension[1]))?;
@@ -94,7 +94,7 @@ pub(super) fn datagram(protocol: u8, walk: &mut Walk<'_>) -> Result<(), Stop> {
     extensions(protocol, None, walk)
 }
 
-/// Whether a tunnel of these kinds could ride on this protocol. A marker packet is UDP too.
+/// Returns true if a tunnel of these kinds could be in this protocol. A marker packet is UDP too.
 #[inline]
 fn could_carry(protocol: u8, kinds: TunnelKinds) -> bool {
     const ON_GRE: TunnelKinds =
@@ -109,7 +109,7 @@ fn could_carry(protocol: u8, kinds: TunnelKinds) -> bool {
     }
 }
 
-/// What is in an IP packet.
+/// Takes off a tunnel that is the payload of an IP packet.
 #[inline]
 fn payload(protocol: u8, walk: &mut Walk<'_>) -> Result<(), Stop> {
     match protocol {
@@ -131,8 +131,14 @@ fn ipip(walk: &mut Walk<'_>, version: u8) -> Result<(), Stop> {
 
 /// A fragment, unless nothing of the wanted kinds can come of it.
 #[cold]
-fn piece(walk: &mut Walk<'_>, key: FragmentKey, protocol: u8, header: usize, fragment: Fragment) -> Stop {
-    // No marker packet is so large that it comes in pieces.
+fn stop_at_fragment(
+    walk: &mut Walk<'_>,
+    key: FragmentKey,
+    protocol: u8,
+    header: usize,
+    fragment: Fragment,
+) -> Stop {
+    // No marker packet is so large that it comes in fragments.
     let wanted = if protocol == UDP {
         walk.kinds.intersects(udp::KINDS)
     } else {
@@ -157,7 +163,7 @@ fn piece(walk: &mut Walk<'_>, key: FragmentKey, protocol: u8, header: usize, fra
     Stop::Fragment
 }
 
-/// Whether the first fragment shows that no wanted tunnel is in the datagram; the others show nothing.
+/// Returns true if the first fragment shows that no wanted tunnel is in the datagram; the others show nothing.
 fn is_plain(protocol: u8, mut walk: Walk<'_>) -> bool {
     matches!(datagram(protocol, &mut walk), Err(Stop::Plain | Stop::Control(_) | Stop::Marker))
 }

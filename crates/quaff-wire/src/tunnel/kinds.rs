@@ -61,7 +61,7 @@ impl TunnelKind {
         }
     }
 
-    /// What the number of one of its sessions is called.
+    /// The name of the number that identifies a session of this kind.
     pub(super) fn id_name(self) -> &'static str {
         match self {
             Self::Erspan | Self::L2tp => "session",
@@ -102,19 +102,19 @@ impl TunnelKinds {
         Self(self.0 | bits)
     }
 
-    /// Whether `kind` is in it.
+    /// Returns true if `kind` is in the set.
     #[inline]
     pub const fn contains(self, kind: TunnelKind) -> bool {
         self.0 & (1 << kind as u8) != 0
     }
 
-    /// Whether any kind of `other` is in it.
+    /// Returns true if any kind of `other` is in the set.
     #[inline]
     pub(super) const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether nothing is in it.
+    /// Returns true for the empty set.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

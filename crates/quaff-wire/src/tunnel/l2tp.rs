@@ -1,9 +1,9 @@
 //! L2TPv3 with Ethernet in it (RFC 3931, RFC 4719), on IP and on UDP.
 //!
-//! Whether there is a cookie, how long it is, and whether an L2-specific sublayer follows, was
-//! agreed on by control messages and stands in no data packet. So the layouts are tried, the
+//! The presence and length of a cookie, and the presence of an L2-specific sublayer, were
+//! agreed on by control messages and are in no data packet. So the layouts are tried, the
 //! commonest first: what Linux makes by default is no cookie and the default sublayer of 4 bytes.
-//! The first layout behind which an Ethernet frame could begin is taken.
+//! The first layout after which an Ethernet frame could begin is taken.
 
 use super::packet::{Stop, Walk, damaged};
 use super::{Control, Reason, TunnelKind, guess};

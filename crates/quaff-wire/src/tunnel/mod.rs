@@ -1,9 +1,9 @@
-//! Tunnels: bytes of a frame in, where the inner frame lies out.
+//! Tunnels: from the bytes of a frame to the place of the inner frame in them.
 //!
 //! [`strip`] reads headers and nothing else: it allocates nothing, verifies no checksum, keeps
-//! nothing between two calls, and does not panic whatever the bytes. It never hands on a frame
-//! that it had to invent: where a header is cut, broken, or does not say what follows, the answer
-//! is [`Outcome::Damaged`]. Which stage does what with the answer is not decided here.
+//! nothing between two calls, and does not panic whatever the bytes. It never returns a frame
+//! that it had to invent: if a header is cut, broken, or does not name its payload, the answer
+//! is [`Outcome::Damaged`]. The stages decide about the answer.
 //!
 //! One file for each family of tunnels. `link`, `ip` and `udp` lead to them; `packet` is the place in
 //! the bytes that all of them move along.
@@ -41,7 +41,7 @@ use std::net::IpAddr;
 /// Linux cooked 1 and 2, bare IP; any other is plain), and `wire_len` how long it was. VLAN tags
 /// that are in it are stepped over.
 ///
-/// Lengths come from the outer IP header, so that padding behind a short packet is no part of the
+/// Lengths come from the outer IP header, so that padding after a short packet is no part of the
 /// inner frame, and a frame that the capture cut keeps its own original length.
 ///
 /// A tunnel inside a tunnel is taken off as well if that goes well. If it does not, because it is
@@ -77,7 +77,7 @@ pub fn strip_datagram(
     outcome(first, &mut walk, depth)
 }
 
-/// What came of the first tunnel, and of those inside it.
+/// The outcome of the first tunnel and of those inside it.
 #[inline]
 fn outcome(first: Result<(), Stop>, walk: &mut Walk<'_>, depth: u8) -> Outcome {
     match first {
@@ -90,7 +90,7 @@ fn outcome(first: Result<(), Stop>, walk: &mut Walk<'_>, depth: u8) -> Outcome {
     }
 }
 
-/// Takes off what more tunnels there are in the one that was found.
+/// Takes off the tunnels inside the one that was found.
 fn descend(walk: &mut Walk<'_>, depth: u8) -> Inner {
     let mut inner = inner(walk);
     let mut rank = walk.rank();

@@ -1,9 +1,9 @@
 //! MPLS label stacks (RFC 3032) and what is under them: IP, or an Ethernet pseudowire (RFC 4448).
 //!
-//! Nothing in a label stack says what follows; the label's meaning is known to its routers only.
+//! Nothing in a label stack names its payload; the label's meaning is known to its routers only.
 //! So it is guessed, the way routers do for load balancing (RFC 4928): 4 and 6 in the first four
 //! bits are IP if the lengths fit, and Ethernet must begin with something that Ethernet begins
-//! with. What is neither is called damaged, not handed on as a frame.
+//! with. Anything else is damaged and not returned as a frame.
 
 use super::packet::{Packet, Stop, Walk, damaged};
 use super::{Control, Reason, TunnelKind, guess};
@@ -50,7 +50,7 @@ fn payload(walk: &mut Walk<'_>, bottom: u32, label: Option<u32>) -> Result<(), S
     }
 }
 
-/// An IP packet without the padding that a short Ethernet frame had behind it.
+/// An IP packet without the padding of a short Ethernet frame.
 fn ip(walk: &mut Walk<'_>, label: Option<u32>) -> Result<(), Stop> {
     if let Some(len) = ip_len(walk.packet.rest()) {
         walk.packet.limit(len);
@@ -70,7 +70,7 @@ fn ip_len(bytes: &[u8]) -> Option<u32> {
     }
 }
 
-/// Whether what begins with 4 or 6 can be an IP packet.
+/// Returns true if the bytes, which begin with 4 or 6, can be an IP packet.
 fn ip_fits(packet: &Packet<'_>) -> bool {
     let bytes = packet.rest();
     let left = packet.wire_left().unwrap_or(u32::MAX);

@@ -1,10 +1,10 @@
-//! What a frame turned out to be: the types that `strip` answers with.
+//! The types that `strip` returns.
 
 use super::{Direction, ErspanTime, Granularity, Session, TunnelFragment, TunnelKind};
 use std::fmt;
 use std::net::IpAddr;
 
-/// What one frame turned out to be.
+/// The result of looking for a tunnel in one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// No tunnel of the wanted kinds, or one that carries something that is no frame to us.
@@ -29,16 +29,16 @@ pub enum Outcome {
 /// `tag` comes from the innermost, because it belongs to the frame that is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inner {
-    /// Where the inner frame begins in the bytes that were given.
+    /// Offset of the inner frame in the bytes that were given.
     pub start: u32,
-    /// How many of those bytes are the inner frame; what is captured of it.
+    /// Captured bytes of the inner frame.
     pub len: u32,
     /// Its length before a capture cut it. `None` when a mirror truncated it (ERSPAN's T bit) and
-    /// no length further in tells how long it was.
+    /// no length further in gives its original length.
     pub wire_len: Option<u32>,
     /// LINKTYPE_* of the inner frame: Ethernet, RAW for bare IP, and those of TZSP.
     pub linktype: u16,
-    /// The VLAN tag (TPID, TCI) that ERSPAN type II says was removed: belongs behind the MACs.
+    /// The VLAN tag (TPID, TCI) that ERSPAN type II says was removed: belongs after the MAC addresses.
     /// Neither `len` nor `wire_len` count it.
     pub tag: Option<(u16, u16)>,
     /// Through which tunnel it came.
@@ -49,7 +49,7 @@ pub struct Inner {
     pub time: Option<ErspanTime>,
     /// ERSPAN type III direction.
     pub direction: Option<Direction>,
-    /// How many tunnels were taken off.
+    /// Number of tunnels that were taken off.
     pub depth: u8,
     /// A tunnel in the inner frame that was left in place because its header makes no sense.
     pub damage: Option<Damage>,
@@ -69,9 +69,9 @@ pub enum Reason {
     Flags,
     /// A length that cannot be.
     Length,
-    /// What follows is not what the header says, or nothing that can be told apart.
+    /// The payload is not what the header says, or is not recognised.
     Payload,
-    /// More headers in a row than anybody sends.
+    /// More headers in a row than any sender writes.
     Stack,
 }
 
@@ -105,7 +105,7 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// How many there are: the length of an array of counters.
+    /// The number of reasons: the length of an array of counters.
     pub const COUNT: usize = TunnelKind::ALL.len() * Reason::ALL.len();
 
     /// Its place in an array of counters, below [`Damage::COUNT`].

@@ -1,4 +1,4 @@
-//! A packet that is being unwrapped: its bytes, where we are in them, and where it ended on the wire.
+//! A packet that is being unwrapped: its bytes, the present offset, and its end on the wire.
 //!
 //! Nothing here knows a protocol. All positions count from the first byte that was given to `strip`.
 //! One [`Walk`] is moved along from header to header, and errors are a few bytes: with results
@@ -10,7 +10,7 @@ use super::{
 use crate::linktype;
 use std::net::IpAddr;
 
-/// Why unwrapping ends without an inner frame.
+/// The reason why unwrapping ends without an inner frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     Plain,
@@ -27,12 +27,12 @@ pub(super) fn damaged(kind: TunnelKind, reason: Reason) -> Stop {
     Stop::Damaged(Damage { kind, reason })
 }
 
-/// The bytes of a packet. `at` is never behind their end.
+/// The bytes of a packet. `at` is never past their end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packet<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Where it ended on the wire; `None` when nobody knows.
+    /// End of the packet on the wire; `None` if unknown.
     wire_end: Option<u32>,
 }
 
@@ -44,19 +44,19 @@ impl<'a> Packet<'a> {
         Self { bytes, at: 0, wire_end: Some(wire_len.max(bytes.len() as u32)) }
     }
 
-    /// Where we are.
+    /// The present offset.
     #[inline]
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// What is captured from here on.
+    /// The captured bytes from here on.
     #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
-    /// How many bytes there were on the wire from here on.
+    /// Bytes that were on the wire from here on.
     #[inline]
     pub(super) fn wire_left(&self) -> Option<u32> {
         self.wire_end.map(|end| end.saturating_sub(self.at as u32))
@@ -68,7 +68,7 @@ impl<'a> Packet<'a> {
         self.rest().first_chunk()
     }
 
-    /// Moves behind the next `N` bytes and returns them, or says why `kind` cannot be read.
+    /// Skips the next `N` bytes and returns them, or the reason why `kind` cannot be read.
     #[inline]
     pub(super) fn take<const N: usize>(&mut self, kind: TunnelKind) -> Result<&'a [u8; N], Stop> {
         let Some(head) = self.peek() else { return Err(damaged(kind, self.missing(N))) };
@@ -76,7 +76,7 @@ impl<'a> Packet<'a> {
         Ok(head)
     }
 
-    /// Moves behind the next `len` bytes, or says why `kind` cannot be read.
+    /// Skips the next `len` bytes, or returns the reason why `kind` cannot be read.
     #[inline]
     pub(super) fn skip(&mut self, len: usize, kind: TunnelKind) -> Result<(), Stop> {
         self.skip_outer(len).map_err(|_| damaged(kind, self.missing(len)))
@@ -92,7 +92,7 @@ impl<'a> Packet<'a> {
         Ok(())
     }
 
-    /// Whether the capture or the packet itself is too short for `len` more bytes.
+    /// Distinguishes a capture from a packet that is too short for `len` more bytes.
     #[cold]
     fn missing(&self, len: usize) -> Reason {
         match self.wire_left() {
@@ -101,7 +101,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The packet ends `len` bytes from here, and what is behind that is padding.
+    /// The packet ends `len` bytes from here, and the bytes after that are padding.
     #[inline]
     pub(super) fn limit(&mut self, len: u32) {
         let end = (self.at as u32).saturating_add(len);
@@ -118,7 +118,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// What the header of one tunnel says.
+/// The fields of one tunnel's header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     pub(super) linktype: u16,
@@ -149,7 +149,7 @@ pub(super) struct Walk<'a> {
     /// Stands at the inner frame when a tunnel was taken off.
     pub(super) packet: Packet<'a>,
     pub(super) kinds: TunnelKinds,
-    /// Who sent the packet that carries the tunnel.
+    /// Source of the packet that carries the tunnel.
     pub(super) source: Option<IpAddr>,
     pub(super) found: Found,
     pub(super) fragment: Option<TunnelFragment>,
@@ -167,7 +167,7 @@ impl<'a> Walk<'a> {
         self.found = Found::NOTHING;
     }
 
-    /// A tunnel that nobody wants is a plain packet.
+    /// A tunnel of a kind that is not wanted is a plain packet.
     #[inline]
     pub(super) fn wants(&self, kind: TunnelKind) -> Result<(), Stop> {
         if self.kinds.contains(kind) { Ok(()) } else { Err(Stop::Plain) }
@@ -207,7 +207,7 @@ impl<'a> Walk<'a> {
         Session { kind: self.found.kind, source: self.source, id: self.found.id }
     }
 
-    /// How good a name for a session that is; see [`super::Inner`].
+    /// Quality of the session's name; see [`super::Inner`].
     #[inline]
     pub(super) fn rank(&self) -> u8 {
         if self.found.sequence.is_some() { 2 } else { self.found.id.is_some().into() }

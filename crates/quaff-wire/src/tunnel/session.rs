@@ -1,10 +1,10 @@
-//! What a tunnel's header says of itself: which session, when, in which direction.
+//! Fields of a tunnel's header: session, time, direction.
 
 use super::TunnelKind;
 use std::fmt;
 use std::net::IpAddr;
 
-/// Which tunnel a frame came through: a kind, who sent it, and the number that the header gives.
+/// The tunnel that a frame came through: its kind, its sender, and the number in its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Session {
     /// The kind of the tunnel.
@@ -30,7 +30,7 @@ impl fmt::Display for Session {
     }
 }
 
-/// Which way a mirrored frame went through the port (the D bit of ERSPAN type III).
+/// The direction of a mirrored frame through the port (the D bit of ERSPAN type III).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Into the switch.
@@ -74,7 +74,7 @@ impl Granularity {
     }
 }
 
-/// What the platform subheader of ERSPAN type III adds to the timestamp.
+/// The upper bits of the timestamp in the platform subheader of ERSPAN type III.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Upper {
     /// Platforms 3 and 7: the upper 32 bits of the same counter.
@@ -86,7 +86,7 @@ pub enum Upper {
 /// The hardware time of ERSPAN type III.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErspanTime {
-    /// A counter that wraps; its zero is anywhere unless `upper` or a marker packet tells.
+    /// A counter that wraps; its zero is unknown without `upper` or a marker packet.
     pub timestamp: u32,
     /// Its unit.
     pub granularity: Granularity,

@@ -13,7 +13,7 @@ const PORT_OPENER: u8 = 5;
 /// Tags: padding and the end have no length.
 const TAG_PADDING: u8 = 0;
 const TAG_END: u8 = 1;
-/// How long the frame was, two bytes.
+/// Tag with the original length of the frame, two bytes.
 const TAG_FRAME_LENGTH: u8 = 41;
 /// Tags in a row that are followed.
 const TAGS_MAX: usize = 64;

@@ -4,7 +4,7 @@ use super::packet::{Stop, Walk, damaged};
 use super::{Granularity, Marker, Reason, TunnelKind, TunnelKinds, geneve, gtp, l2tp, mpls, tzsp, vxlan};
 use crate::net::{UDP_BYTES, udp};
 
-/// What rides on UDP and has a port.
+/// Tunnels on UDP that have a port.
 pub(super) const KINDS: TunnelKinds = TunnelKinds::NONE
     .with(TunnelKind::Vxlan)
     .with(TunnelKind::Geneve)
@@ -23,7 +23,7 @@ const GTP: u16 = 2152;
 const L2TP: u16 = 1701;
 const TZSP: u16 = 37008;
 
-/// Bytes of a marker packet behind the UDP header, and where its signature stands.
+/// Bytes of a marker packet after the UDP header, and the signature at their end.
 const MARKER_BYTES: usize = 58;
 const MARKER_SIGNATURE: [u8; 4] = [0xa5; 4];
 

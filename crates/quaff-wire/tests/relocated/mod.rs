@@ -1,4 +1,4 @@
-//! Random programs, and what the tests of moved filters have in common.
+//! Random programs, and the helpers shared by the tests of relocated filters.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use quaff_wire::filter::{Insn, Program, Subject, TunnelLayouts};
@@ -28,7 +28,7 @@ pub(crate) fn program(numbers: &[u32]) -> Vec<Insn> {
             0x05 => u32::from(jump(five[1])),
             0x28 | 0x30 | 0x20 if five[1] >= 0xffff_f000 => five[1] - 0x1000,
             0x06 => five[1] % 3,
-            // Where a tag goes back, elsewhere in a frame, or anywhere.
+            // At the place of a restored tag, elsewhere in a frame, or anywhere.
             _ if five[4] % 8 < 3 => 9 + five[1] % 9,
             _ if five[4] % 8 < 7 => five[1] % 64,
             _ => five[1].min(0xffff_efff),
@@ -41,7 +41,7 @@ pub(crate) fn program(numbers: &[u32]) -> Vec<Insn> {
     insns
 }
 
-/// What a program for the kernel says of a packet.
+/// The verdict of a program for the kernel.
 pub(crate) fn run(insns: &[Insn], bytes: &[u8]) -> u32 {
     let program = Program::new(insns).expect("a program");
     program.run(&Subject { bytes, wire_len: bytes.len() as u32, ..Subject::default() })

@@ -103,7 +103,7 @@ fn replay_plan(args: &Args) -> ReplayPlan {
 /// Frames that are made where they are sent.
 fn send(args: &Args, recipe: Option<Recipe>, watch: &mut Watch) -> anyhow::Result<Exit> {
     // Nothing is drawn, so the recipe says what was made.
-    let stamped = recipe.as_ref().is_none_or(Recipe::are_all_stamped);
+    let stamped = recipe.as_ref().is_none_or(Recipe::all_carry_probes);
     let tuples = recipe.as_ref().map(|recipe| (recipe.flows, recipe.tuples.count()));
     let plan = plan(args, recipe);
     let report = quaff_send::run(&plan, |snapshot, wait| watch.look(snapshot, wait));

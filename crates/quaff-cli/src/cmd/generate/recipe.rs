@@ -150,7 +150,7 @@ fn content(args: &Args) -> anyhow::Result<Content> {
 fn kind(args: &Args) -> PacketKind {
     match args.tcp {
         Some(TcpKind::Syn) => PacketKind::TcpSyn,
-        Some(TcpKind::Talk) => PacketKind::TcpTalk { segments: args.segments },
+        Some(TcpKind::Talk) => PacketKind::TcpConversation { segments: args.segments },
         None if args.icmp => PacketKind::Icmp,
         None => PacketKind::Udp,
     }

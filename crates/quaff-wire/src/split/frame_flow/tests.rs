@@ -68,7 +68,7 @@ fn a_conversation_is_the_same_both_ways_and_through_any_envelope() {
         );
         assert_eq!(addresses(frame).key, FlowKey::addresses([A.into(), B.into()]));
     }
-    let behind = |header: &[u8], linktype| {
+    let after = |header: &[u8], linktype| {
         let bytes = [header, &ip].concat();
         frame_flow(&bytes, bytes.len() as u32, linktype, by("ports"), NONE).key
     };
@@ -83,9 +83,9 @@ fn a_conversation_is_the_same_both_ways_and_through_any_envelope() {
         (&sll, 113),
         (&sll2, 276),
     ] {
-        assert_eq!(behind(header, linktype), conversation(), "link type {linktype}");
+        assert_eq!(after(header, linktype), conversation(), "link type {linktype}");
     }
-    assert_eq!(behind(&[], 147), FlowKey::Nothing);
+    assert_eq!(after(&[], 147), FlowKey::Nothing);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn what_is_not_ip_goes_by_its_macs() {
     assert_eq!(ports(&back).key, macs);
     assert_eq!(frame_flow(&frame((A, 1), (B, 2)), 72, 1, by("macs"), NONE).key, macs);
     assert_eq!(ports(&[1; 11]).key, FlowKey::Nothing);
-    // Beside addresses they are told apart.
+    // With addresses they are distinguished.
     let both = frame_flow(&frame((A, 1), (B, 2)), 72, 1, by("macs,addresses"), NONE);
     assert_eq!(
         (both.key, both.macs.map(FlowKey::Macs)),
@@ -110,23 +110,27 @@ fn what_is_not_ip_goes_by_its_macs() {
 #[test]
 fn the_first_fragment_knows_and_the_others_name_it() {
     let whole = packet((A, 53), (B, 4711), 3000);
-    let pieces: Vec<_> = ipv4_fragments(&whole, 1480).iter().map(|ip| ethernet(&[], 0x0800, ip)).collect();
-    let Completeness::First(datagram) = ports(&pieces[0]).what else { panic!("{:?}", ports(&pieces[0])) };
-    assert_eq!(ports(&pieces[0]).key, conversation());
-    for piece in &pieces[1..] {
-        assert_eq!(ports(piece).what, Completeness::Later(datagram));
+    let fragments: Vec<_> = ipv4_fragments(&whole, 1480).iter().map(|ip| ethernet(&[], 0x0800, ip)).collect();
+    let Completeness::First(datagram) = ports(&fragments[0]).what else {
+        panic!("{:?}", ports(&fragments[0]))
+    };
+    assert_eq!(ports(&fragments[0]).key, conversation());
+    for fragment in &fragments[1..] {
+        assert_eq!(ports(fragment).what, Completeness::Later(datagram));
         assert_eq!(
-            (addresses(piece).key, addresses(piece).what),
+            (addresses(fragment).key, addresses(fragment).what),
             (FlowKey::addresses([A.into(), B.into()]), Completeness::Whole)
         );
     }
     let [a, b] = [Ipv6Addr::from_bits(1), Ipv6Addr::from_bits(2)];
     let whole = build::ipv6(a, b, UDP, &build::udp(1, 2, &[0; 3000]));
-    let pieces: Vec<_> =
+    let fragments: Vec<_> =
         ipv6_fragments(&whole, 99, 1448).iter().map(|ip| ethernet(&[], 0x86dd, ip)).collect();
-    let Completeness::First(datagram) = ports(&pieces[0]).what else { panic!("{:?}", ports(&pieces[0])) };
+    let Completeness::First(datagram) = ports(&fragments[0]).what else {
+        panic!("{:?}", ports(&fragments[0]))
+    };
     assert_eq!(datagram.id, 99);
-    assert!(pieces[1..].iter().all(|piece| ports(piece).what == Completeness::Later(datagram)));
+    assert!(fragments[1..].iter().all(|fragment| ports(fragment).what == Completeness::Later(datagram)));
 }
 
 #[test]
@@ -169,16 +173,16 @@ fn a_tunnel_is_looked_into_on_request() {
     }
     // In fragments the first one shows what is inside.
     let large = ethernet(&[], 0x0800, &packet((A, 53), (B, 4711), 1450));
-    let pieces = ipv4_fragments(&vxlan(outer, other, 50_000, &large), 1480);
-    let pieces: Vec<_> = pieces.iter().map(|ip| ethernet(&[], 0x0800, ip)).collect();
+    let fragments = ipv4_fragments(&vxlan(outer, other, 50_000, &large), 1480);
+    let fragments: Vec<_> = fragments.iter().map(|ip| ethernet(&[], 0x0800, ip)).collect();
     for words in ["addresses", "ports"] {
-        let Completeness::First(datagram) = inner(&pieces[0], words).what else { panic!("{words}") };
-        assert_eq!(inner(&pieces[1], words).what, Completeness::Later(datagram));
+        let Completeness::First(datagram) = inner(&fragments[0], words).what else { panic!("{words}") };
+        assert_eq!(inner(&fragments[1], words).what, Completeness::Later(datagram));
     }
-    assert_eq!(inner(&pieces[0], "ports").key, conversation());
+    assert_eq!(inner(&fragments[0], "ports").key, conversation());
     // A fragment inside is one all the same.
-    let piece = ethernet(&[], 0x0800, &ipv4_fragments(&large[14..], 800)[1]);
-    let frame = ethernet(&[], 0x0800, &vxlan(outer, other, 50_000, &piece));
+    let fragment = ethernet(&[], 0x0800, &ipv4_fragments(&large[14..], 800)[1]);
+    let frame = ethernet(&[], 0x0800, &vxlan(outer, other, 50_000, &fragment));
     assert!(matches!(inner(&frame, "ports").what, Completeness::Later(_)));
 }
 

@@ -7,10 +7,10 @@ use super::{SIZE_MAX, SizeClass, Sizes, SizesError};
 
 /// A size that is at least so large a share of all frames is kept exactly: 1 in 500.
 const EXACT_ONE_IN: u64 = 500;
-/// Other sizes are told apart no finer than that, bytes.
+/// Resolution of other sizes, bytes.
 const BIN_BYTES: u32 = 20;
 
-/// How often each size was seen.
+/// The frequency of each size.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     counts: Vec<u64>,

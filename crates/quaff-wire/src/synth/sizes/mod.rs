@@ -1,4 +1,4 @@
-//! How large frames are: one size, several in turn, or drawn from a distribution.
+//! Sizes of frames: one size, several in turn, or drawn from a distribution.
 //!
 //! A size is that of a frame as captures have it: MAC addresses and VLAN tags are counted, the FCS is
 //! not. The named sets have the figures that are commonly printed for them, read in that same way.
@@ -22,7 +22,7 @@ pub struct SizeClass {
     pub first: u32,
     /// The largest, bytes.
     pub last: u32,
-    /// How often, beside other classes.
+    /// Relative frequency.
     pub weight: u64,
 }
 
@@ -94,7 +94,7 @@ impl Sizes {
         Ok(Self { classes, in_turn: false })
     }
 
-    /// What people write: the name of a set; `64,128,256` in turn; `64:7,570:4,1518:1` drawn by
+    /// Reads the name of a set; `64,128,256` in turn; `64:7,570:4,1518:1` drawn by
     /// weight; `64-1518` drawn evenly.
     pub fn parse(text: &str) -> Result<Self, SizesError> {
         if let Some((_, set)) = SETS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {

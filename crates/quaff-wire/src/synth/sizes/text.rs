@@ -9,17 +9,17 @@
 //!
 //! The first line is [`HEADING`]. A line has a size or a range of sizes (bytes of a frame without FCS,
 //! 1 to 65535), and how often, beside the other lines; sizes of a range are equally likely. Empty
-//! lines, and all behind a `#`, are for people. Order does not matter.
+//! lines and all text after a `#` are comments. Order does not matter.
 
 use super::{SIZE_MAX, SizeClass, Sizes, SizesError, parse_range};
 use std::fmt::Write as _;
 
-/// What such a file begins with.
+/// The first line of such a file.
 pub const HEADING: &str = "# quaff sizes 1";
 /// More lines than there are sizes are a mistake.
 const CLASSES_MAX: usize = SIZE_MAX as usize;
 
-/// What is wrong with a file of sizes.
+/// An error in a file of sizes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum TextError {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_by_their_line() {
+    fn mistakes_are_reported_by_line() {
         let read = |body: &str| Sizes::from_text(&format!("{HEADING}\n{body}"));
         assert!(read("# a remark\n\n64 7 # the smallest\r\n 65-100\t4\n").is_ok());
         for (body, line) in
