@@ -7,7 +7,7 @@ help: ## this list
 	@echo "quaff: captures every packet on a Linux machine, and proves that it did"; echo
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r verb words; do printf '  make %-9s %s\n' "$$verb" "$$words"; done
 
-demo: deps-demo build ## capture beside tcpdump and dumpcap in a lab, and show the table (root, 3 minutes)
+demo: deps-demo build ## measure the disk, then capture beside tcpdump and dumpcap in a lab (root, 3 minutes)
 	$(QUAFF) lab demo
 
 test: deps-test ## all tests, with real packets in network namespaces (root)

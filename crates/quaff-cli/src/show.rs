@@ -52,6 +52,11 @@ pub(crate) fn bits(rate: f64) -> String {
     scaled(rate, 1000.0, &["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"])
 }
 
+/// A rate of bytes in decimal units, as disks are sold: `1.62 GB/s`.
+pub(crate) fn byte_rate(rate: f64) -> String {
+    scaled(rate, 1000.0, &["B/s", "kB/s", "MB/s", "GB/s"])
+}
+
 /// A moment, ns since 1970, in UTC: `2026-11-20T09:04:11.123456789Z`.
 pub(crate) fn time_ns(ns: u64) -> String {
     match jiff::Timestamp::from_nanosecond(ns.into()) {

@@ -15,6 +15,7 @@ mod words;
 pub use hands::{Hands, Knob, Machine};
 pub use look::{Look, glance, look};
 pub use rules::judge;
+pub use speed::write_rate;
 
 use serde::Serialize;
 

@@ -19,6 +19,14 @@ const SLABS: usize = 5;
 /// Space is set aside for so many at a time, as a capture does.
 const AHEAD: u64 = 16;
 
+/// Measures how fast `dir` takes new blocks: as a capture writes them, for `time` and no more than `bytes_max`.
+///
+/// # Errors
+/// No file can be made in `dir`, or writing fails.
+pub fn write_rate(dir: &Path, time: Duration, bytes_max: u64) -> io::Result<WriteRate> {
+    Trial::open(dir)?.write(time, bytes_max)
+}
+
 /// A file that goes when it is closed, and how direct writes to it are aligned.
 pub(super) struct Trial {
     file: Arc<File>,

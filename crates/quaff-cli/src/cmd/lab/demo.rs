@@ -1,46 +1,52 @@
-//! `quaff lab demo`: the same traffic to quaff and to its rivals, and what each has in its file.
+//! `quaff lab demo`: the same traffic to quaff and to its rivals, and the number of frames in each one's file.
+//!
+//! The disk is measured first, and the loads are chosen by what it takes. All counts come from the files.
 
+mod finding;
+mod loads;
 mod table;
 
-use super::measure::{Progress, Setup, rate_words};
+use super::measure::{Progress, Setup};
+use crate::cmd::capture::memory;
 use crate::cmd::verify;
 use crate::exit::Exit;
 use crate::show;
-use quaff_bench::method::RunDir;
+use anyhow::Context;
+use finding::{Measured, Scene};
+use loads::{Abilities, Load};
+use quaff::plan::{default_buffer_bytes, default_ring_bytes};
+use quaff_bench::method::{Outcome, RunDir};
 use quaff_lab::Error;
 use quaff_lab::tool::Present;
 use quaff_lab::traffic::Traffic;
 use quaff_os::rtnl::{self, Link};
-use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::time::Duration;
 use table::Style;
 
 /// Ours comes first.
 const OURS: &str = "quaff";
-/// MiB of buffer that each is given.
-const BUFFER_MIB: u64 = 256;
-/// Frame size, frames/s (0: as fast as possible), frames. Enough of them to fill the buffers of
-/// whoever does not keep up.
-const TRAFFIC: [(u32, u64, u64); 6] = [
-    (64, 400_000, 600_000),
-    (64, 0, 1_000_000),
-    (512, 400_000, 600_000),
-    (512, 0, 1_500_000),
-    (1500, 400_000, 3_000_000),
-    (1500, 0, 2_000_000),
-];
-/// Fewer frames than this show nothing.
-const COUNT_MIN: u64 = 10_000;
+/// The disk is measured for so long.
+const DISK_TIME: Duration = Duration::from_secs(2);
+/// Frames as fast as possible, to learn how fast that is.
+const WARM_UP: u64 = 300_000;
+/// Bytes that a file must be able to have, so that the loads differ.
+const ROOM_MIN: u64 = 40 << 20;
+/// The sizes that `--sizes` takes.
+const SIZES: [u32; 3] = [64, 512, 1500];
 
 /// Capture the same traffic with quaff and with its rivals, side by side
 ///
-/// In a lab of its own, frames of 64, 512 and 1500 bytes are offered to quaff and, where they are
-/// installed, to tcpdump, dumpcap and netsniff-ng: one after the other, on the same core, with the
-/// same buffer, onto the same disk. What each has captured is counted by reading its file. It takes
-/// about two minutes, needs root, and leaves nothing behind.
+/// Measures the disk, then offers loads that suit it to quaff and, where they are installed, to
+/// tcpdump, dumpcap and netsniff-ng: well below the disk's speed, near it, beyond it, and small
+/// frames as fast as possible. They run one after the other, on the same core, with the same buffer,
+/// onto the same disk; then quaff runs once more as users run it, with its default buffer. The frames
+/// that each captured are counted by reading its file. It takes about three minutes, needs root, and
+/// removes its files.
 ///
-/// Exit status: 0 quaff lost nothing, 1 it did, 2 it could not be measured.
+/// Exit status: 0 measured, whatever was lost; 1 something is broken: a capturer failed, or quaff's
+/// count of lost frames is not what its file lacks; 2 it could not be measured.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The capturers beside quaff, where they are installed; '' for none
@@ -51,10 +57,10 @@ pub(crate) struct Args {
         default_value = "tcpdump,dumpcap,netsniff-ng"
     )]
     against: Vec<String>,
-    /// Frame sizes, out of 64, 512 and 1500
-    #[arg(long, value_name = "BYTES[,BYTES]", value_delimiter = ',', default_value = "64,512,1500")]
+    /// Frame sizes, out of 64, 512 and 1500: 512 and 1500 for the loads of the disk, 64 as fast as possible
+    #[arg(long, value_name = "BYTES[,BYTES]", value_delimiter = ',', default_value = "1500,64")]
     sizes: Vec<u32>,
-    /// Where the files go meanwhile, some GiB [default: here or /var/tmp]
+    /// Directory for the files during the demo, some GiB [default: here or /var/tmp]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// At most so many frames a run
@@ -63,107 +69,167 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    anyhow::ensure!(
+        !args.sizes.is_empty() && args.sizes.iter().all(|size| SIZES.contains(size)),
+        "the demo has frames of 64, 512 and 1500 bytes"
+    );
     let names: Vec<_> = [OURS]
         .into_iter()
         .chain(args.against.iter().map(String::as_str).filter(|name| !name.is_empty()))
         .collect();
     let setup = Setup::new(&names, args.dir.as_deref())?;
-    let traffic = traffic(&setup, args)?;
     let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let mut demo = Demo { setup, style: Style { colours }, totals: BTreeMap::new(), last: None };
+    let mut demo =
+        Demo { setup, style: Style { colours }, measured: Vec::new(), broken: Vec::new(), last: None };
     println!("{}", demo.introduction());
-    if let Err(error) = demo.measure(&traffic) {
-        return match error {
-            Error::Interrupted => {
-                eprintln!("quaff: interrupted; all that was made is removed");
-                Ok(Exit::Failed)
-            }
-            error => Err(error.into()),
-        };
+    match demo.measure(args) {
+        Ok(()) => {}
+        Err(error) if matches!(error.downcast_ref(), Some(Error::Interrupted)) => {
+            eprintln!("quaff: interrupted; all files are removed");
+            return Ok(Exit::Failed);
+        }
+        Err(error) => return Err(error),
     }
-    println!("{}", demo.conclusion());
     demo.verify();
     println!("{}", demo.invitation());
-    Ok(if demo.is_lossless() { Exit::Done } else { Exit::Loss })
-}
-
-/// The traffic that is wanted, cut down to what the disk has room for: quaff's last file and that of
-/// one rival.
-fn traffic(setup: &Setup, args: &Args) -> anyhow::Result<Vec<Traffic>> {
-    let room_bytes = setup.place.free_bytes()? / 10 * 9 / 2;
-    let mut traffic = Vec::new();
-    for (frame_bytes, pps, count) in TRAFFIC.into_iter().filter(|(size, ..)| args.sizes.contains(size)) {
-        let pps = Some(pps).filter(|pps| *pps > 0);
-        let mut one = Traffic::bytes(frame_bytes, pps, count.min(args.count.unwrap_or(count)));
-        if one.file_bytes() > room_bytes {
-            one.count = (one.count as f64 * room_bytes as f64 / one.file_bytes() as f64) as u64;
-            let parent = setup.place.parent().display();
-            anyhow::ensure!(one.count >= COUNT_MIN, "too little room in {parent}; say where with --dir DIR");
-            eprintln!(
-                "quaff: room in {parent} for {} frames of {frame_bytes} B only",
-                show::count(one.count)
-            );
-        }
-        traffic.push(one);
-    }
-    anyhow::ensure!(!traffic.is_empty(), "the demo has frames of 64, 512 and 1500 bytes");
-    Ok(traffic)
+    Ok(demo.exit())
 }
 
 struct Demo {
     setup: Setup,
     style: Style,
-    /// Offered and in the file, for each that was measured, over all runs.
-    totals: BTreeMap<String, (u64, u64)>,
-    /// What quaff captured last.
+    measured: Vec<Measured>,
+    /// Each a sentence: capturers that failed, counts that differ.
+    broken: Vec<String>,
+    /// The files of quaff's last run.
     last: Option<RunDir>,
 }
 
 impl Demo {
-    fn measure(&mut self, traffic: &[Traffic]) -> quaff_lab::Result<()> {
-        println!("{}", self.style.heading());
-        let progress = Progress::new(traffic.len() * self.setup.present.len());
-        self.warm_up(&progress)?;
-        for (at, traffic) in traffic.iter().enumerate() {
-            let title = format!("{} B {}", traffic.frame_bytes, rate_words(traffic));
+    fn measure(&mut self, args: &Args) -> anyhow::Result<()> {
+        let disk = self.measure_disk()?;
+        let progress = Progress::new(1);
+        let able = self.warm_up(disk, args, &progress)?;
+        let loads = able.loads(&args.sizes, args.count);
+        let scene = scene(&able);
+        progress.expect((loads.len() * (self.setup.present.len() + 1)) as u64);
+        progress.print(&format!("\n{}", self.style.heading()));
+        for (at, load) in loads.into_iter().enumerate() {
             let space = if at > 0 { "\n" } else { "" };
-            progress.print(&format!("{space}{}", self.style.strong(&title)));
-            progress.about(format!("{} B", traffic.frame_bytes));
-            for at in 0..self.setup.present.len() {
-                self.one(at, traffic, &progress)?;
-                progress.done();
-            }
+            progress.print(&format!("{space}{}", self.style.strong(&load.title(able.disk))));
+            progress.about(format!("{} B", load.traffic.frame_bytes));
+            let measured = self.one(load, scene, &progress)?;
+            self.measured.push(measured);
         }
         progress.end();
+        println!("{}", self.conclusion(scene));
         Ok(())
     }
 
-    /// A run that nobody sees: on a virtual machine, whoever touches memory for the first time pays for
-    /// the host to find it, and that is not the capturer's work.
-    fn warm_up(&self, progress: &Progress) -> quaff_lab::Result<()> {
-        progress.about("warming up".into());
-        let traffic = Traffic::bytes(64, None, COUNT_MIN);
-        self.setup.run(&self.setup.present[0], &traffic, Some(BUFFER_MIB), progress).map(|_| ())
+    /// Bytes/s of new blocks, and the bytes that one file may have.
+    fn measure_disk(&self) -> anyhow::Result<(f64, u64)> {
+        let place = &self.setup.place;
+        let (free, parent) = (place.free_bytes()?, place.parent().display());
+        // quaff's last file and that of the run that follows are there together.
+        let room = free / 10 * 9 / 2;
+        anyhow::ensure!(
+            room >= ROOM_MIN,
+            "{parent} has {} free, which is too little for the demo; name another disk with --dir DIR",
+            show::bytes(free)
+        );
+        let written = quaff::doctor::write_rate(place.path(), DISK_TIME, room)
+            .with_context(|| format!("measure the disk of {parent}"))?;
+        let rate = written.bytes_per_second();
+        let words = format!(
+            "The disk of {parent} takes {}: {} of new blocks in {:.1} s, written as quaff writes.",
+            show::byte_rate(rate),
+            show::bytes(written.bytes),
+            written.seconds
+        );
+        print!("{}", show::wrap(table::WIDTH, &words));
+        Ok((rate.max(1.0), room))
     }
 
-    /// One run and its row. A rival that does not work is told and passed over; ours is not.
-    fn one(&mut self, at: usize, traffic: &Traffic, progress: &Progress) -> quaff_lab::Result<()> {
+    /// A run without a row: the first process to touch memory on a virtual machine pays for the host to find it. It
+    /// shows how fast this machine can send.
+    fn warm_up(
+        &self,
+        (disk, room): (f64, u64),
+        args: &Args,
+        progress: &Progress,
+    ) -> anyhow::Result<Abilities> {
+        progress.about("warming up".into());
+        let bytes = args.sizes.iter().copied().max().unwrap_or(1500);
+        let mut traffic = Traffic::bytes(bytes, None, WARM_UP.min(args.count.unwrap_or(WARM_UP)));
+        loads::fit(&mut traffic, room);
+        let able = Abilities { disk, pps: 0.0, room };
+        let (outcome, _) =
+            self.setup.run(&self.setup.present[0], &traffic, Some(able.buffer_mib()), progress)?;
+        progress.done();
+        let pps = outcome.offered_pps();
+        let small = if able.buffer_mib() < 256 {
+            ", small because the disk has room for small files only"
+        } else {
+            ""
+        };
+        let words = format!(
+            "This machine can send {} frames of {bytes} B a second. All buffers are {} MiB{small}.",
+            show::count(pps as u64),
+            able.buffer_mib()
+        );
+        progress.print(show::wrap(table::WIDTH, &words).trim_end());
+        Ok(Abilities { pps, ..able })
+    }
+
+    /// All runs with one load, and their rows.
+    fn one(&mut self, load: Load, scene: Scene, progress: &Progress) -> quaff_lab::Result<Measured> {
+        let mut measured = Measured { load, equal: Vec::new(), default: None };
+        for at in 0..self.setup.present.len() {
+            measured.equal.extend(self.capture(
+                at,
+                Some(scene.equal_mib),
+                scene,
+                &measured.load,
+                progress,
+            )?);
+        }
+        measured.default = self.capture(0, None, scene, &measured.load, progress)?;
+        Ok(measured)
+    }
+
+    /// One run and its row. A rival that fails has a row that says so; when quaff fails, the demo ends.
+    fn capture(
+        &mut self,
+        at: usize,
+        buffer_mib: Option<u64>,
+        scene: Scene,
+        load: &Load,
+        progress: &Progress,
+    ) -> quaff_lab::Result<Option<Outcome>> {
         let present = &self.setup.present[at];
         let is_ours = at == 0;
         if is_ours {
             self.last = None;
         }
-        match self.setup.run(present, traffic, Some(BUFFER_MIB), progress) {
+        let result = self.setup.run(present, &load.traffic, buffer_mib, progress);
+        progress.done();
+        match result {
             Ok((outcome, dir)) => {
-                progress.print(&self.style.row(&outcome));
-                self.last = if is_ours { Some(dir) } else { self.last.take() };
-                let total = self.totals.entry(outcome.rival).or_default();
-                *total = (total.0 + outcome.offered, total.1 + outcome.in_file);
-                Ok(())
+                let name =
+                    if buffer_mib.is_some() { outcome.rival.clone() } else { format!("{OURS}, default") };
+                let bytes = buffer_mib.map_or(scene.default_bytes, |mib| mib << 20);
+                let rate = load.file_rate(outcome.offered_pps());
+                progress.print(&self.style.row(&name, bytes, rate, &outcome));
+                if is_ours {
+                    self.broken.extend(disagreement(&outcome));
+                    self.last = Some(dir);
+                }
+                Ok(Some(outcome))
             }
             Err(Error::Rival { name, what }) if !is_ours && name == present.rival.name => {
                 progress.print(&self.style.failure(&name, &what));
-                Ok(())
+                self.broken.push(format!("{name} could not be measured: {what}"));
+                Ok(None)
             }
             Err(error) => Err(error),
         }
@@ -179,8 +245,9 @@ impl Demo {
         let mut text = show::wrap(
             table::WIDTH,
             &format!(
-                "The same traffic to each of {}. Each has core {}, {BUFFER_MIB} MiB of buffer and the same disk; \
-             frames arrive from core {}. The files go to {}, and are removed.",
+                "The same traffic to each of {}, one after the other: on core {}, with the same buffer, onto the \
+                 same disk; frames arrive from core {}. Then once more to quaff with its default buffer. The files \
+                 go to {}, and are removed.",
                 names.join(", "),
                 cores.capturer,
                 cores.generator,
@@ -193,37 +260,31 @@ impl Demo {
         text
     }
 
-    fn conclusion(&self) -> String {
-        let buffer =
-            |present: &Present| format!("{} {}", present.rival.name, present.rival.buffer_words(BUFFER_MIB));
+    fn conclusion(&self, scene: Scene) -> String {
+        let buffer = |present: &Present| {
+            format!("{} {}", present.rival.name, present.rival.buffer_words(scene.equal_mib))
+        };
         let buffers: Vec<_> = self.setup.present.iter().map(buffer).collect();
-        let legend = show::wrap(
-            table::WIDTH,
-            &format!(
-                "lost: what is missing in the file, which we read and count ourselves. own drops: what the tool \
-             says that it lost. CPU s: user and system time of its process. Buffers: {}.",
-                buffers.join(", ")
-            ),
+        let legend = format!(
+            "arrived at: bytes for the file. lost: frames that are missing in the file, which was read and counted. \
+             CPU s: user and system time of the process. Buffers: {}.",
+            buffers.join(", ")
         );
-        let mut text = format!("\n{}\n", self.style.dim(legend.trim_end()));
-        for Present { rival, .. } in &self.setup.present {
-            let Some((offered, in_file)) = self.totals.get(&rival.name) else { continue };
-            let all = show::count(*offered);
-            text += &match offered.saturating_sub(*in_file) {
-                0 => self.style.good(&format!("\n  {:12}has all {all} frames", rival.name)),
-                lost => {
-                    let percent = 100.0 * lost as f64 / (*offered).max(1) as f64;
-                    format!("\n  {:12}lost {} of {all} frames, {percent:.1} %", rival.name, show::count(lost))
-                }
-            };
+        let mut text = format!("\n{}\n", self.style.dim(show::wrap(table::WIDTH, &legend).trim_end()));
+        text += &format!("\n{}\n", self.style.strong("Findings"));
+        for measured in &self.measured {
+            text += &item(&measured.words(scene));
         }
-        text + "\n"
+        for broken in &self.broken {
+            text += &self.style.bad(&item(&format!("BROKEN: {broken}.")));
+        }
+        text
     }
 
-    /// What `quaff verify` says of the file that quaff wrote last, which was the hardest.
+    /// The conclusions of `quaff verify` about quaff's last file.
     fn verify(&self) {
         let files = self.last.as_ref().and_then(|dir| dir.files().ok()).unwrap_or_default();
-        println!("{}", self.style.strong("quaff verify, on the file that quaff wrote last"));
+        println!("{}", self.style.strong("quaff verify, on the last file that quaff wrote"));
         if let Err(error) = verify::check(&files, quaff_file::verify::Options::default(), false) {
             eprintln!("quaff: {error:#}");
         }
@@ -235,12 +296,43 @@ impl Demo {
         format!("\nTo try it on a real interface\n  {}", self.style.strong(&command))
     }
 
-    fn is_lossless(&self) -> bool {
-        self.totals.get(OURS).is_some_and(|(offered, in_file)| in_file >= offered)
+    fn exit(&self) -> Exit {
+        if self.broken.is_empty() { Exit::Done } else { Exit::Loss }
     }
 }
 
-/// What to type for this program: from here, when it is below.
+/// The sizes of the buffers; quaff's default depends on the memory that is free now.
+fn scene(able: &Abilities) -> Scene {
+    let free = memory::free_bytes();
+    Scene {
+        disk: able.disk,
+        equal_mib: able.buffer_mib(),
+        default_bytes: (default_buffer_bytes(free) + default_ring_bytes(free)) as u64,
+    }
+}
+
+/// Where quaff's own count differs from what its file lacks.
+fn disagreement(outcome: &Outcome) -> Option<String> {
+    let Outcome { lost, own_drops, accounted, .. } = outcome;
+    match own_drops {
+        Some(drops) if drops != lost => {
+            Some(format!("quaff reported {drops} lost frames, and its file lacks {lost}"))
+        }
+        _ if *accounted == Some(false) => {
+            Some(format!("the file of quaff does not account for {lost} lost frames"))
+        }
+        _ => None,
+    }
+}
+
+/// A paragraph as an item of a list.
+fn item(text: &str) -> String {
+    let wrapped = show::wrap(table::WIDTH - 4, text);
+    let mark = |(at, line)| format!("  {} {line}\n", if at == 0 { "-" } else { " " });
+    wrapped.lines().enumerate().map(mark).collect()
+}
+
+/// The command of this program, relative to the working directory where it is below that.
 fn program() -> String {
     let (exe, here) = (std::env::current_exe().ok(), std::env::current_dir().ok());
     let below = exe.as_ref().zip(here.as_ref()).and_then(|(exe, here)| exe.strip_prefix(here).ok());
@@ -256,6 +348,15 @@ fn interface(links: &[Link]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_that_differ_are_broken() {
+        let outcome = |drops| table::outcome(OURS, 100, 90, drops);
+        assert_eq!(disagreement(&outcome(Some(10))), None);
+        assert_eq!(disagreement(&outcome(None)), None);
+        assert!(disagreement(&outcome(Some(9))).is_some());
+        assert!(disagreement(&Outcome { accounted: Some(false), ..outcome(Some(10)) }).is_some());
+    }
 
     #[test]
     fn an_interface_is_offered_that_is_there() {

@@ -3,11 +3,13 @@
 use crate::show;
 use quaff_bench::method::Outcome;
 
-/// The columns behind the first: heading and width.
+/// The columns after the first: heading and width.
 const COLUMNS: [(&str, usize); 6] =
-    [("offered", 11), ("at", 11), ("in the file", 13), ("lost", 10), ("own drops", 12), ("CPU s", 8)];
+    [("buffer", 10), ("sent", 12), ("arrived at", 12), ("in its file", 13), ("lost", 9), ("CPU s", 7)];
 /// Wide enough for the longest name of a capturer.
-const NAME_WIDTH: usize = 14;
+const NAME_WIDTH: usize = 16;
+/// The index of `lost` in [`COLUMNS`].
+const LOST: usize = 4;
 /// Characters of a whole line.
 pub(super) const WIDTH: usize = 79;
 
@@ -26,30 +28,30 @@ impl Style {
         format!("{line}\n{}", self.dim(&"─".repeat(WIDTH)))
     }
 
-    /// One run. The lost column is what one looks for.
-    pub(super) fn row(self, outcome: &Outcome) -> String {
+    /// One run: `name`, bytes of its buffer, and bytes/s that arrived for its file.
+    pub(super) fn row(self, name: &str, buffer_bytes: u64, rate: f64, outcome: &Outcome) -> String {
         let cells = [
+            show::bytes(buffer_bytes),
             show::count(outcome.offered),
-            show::pps(outcome.offered_pps()),
+            show::byte_rate(rate),
             show::count(outcome.in_file),
             lost(outcome),
-            outcome.own_drops.map_or_else(|| "?".into(), show::count),
             format!("{:.2}", outcome.cpu_seconds()),
         ];
-        let name = format!("  {:width$}", outcome.rival, width = NAME_WIDTH - 2);
+        let name = format!("  {name:width$}", width = NAME_WIDTH - 2);
         let mut line = if outcome.rival == "quaff" { self.paint("1", &name) } else { name };
         for (at, (cell, (_, width))) in cells.iter().zip(COLUMNS).enumerate() {
             let cell = format!("{cell:>width$}");
             line += &match (at, outcome.lost) {
-                (3, 0) => self.good(&cell),
-                (3, _) => self.bad(&cell),
+                (LOST, 0) => self.good(&cell),
+                (LOST, _) => self.bad(&cell),
                 _ => cell,
             };
         }
         line
     }
 
-    /// A run that came to nothing.
+    /// A capturer that could not be measured.
     pub(super) fn failure(self, rival: &str, why: &str) -> String {
         format!(
             "  {rival:width$}  {}",
@@ -92,27 +94,31 @@ pub(super) fn lost(outcome: &Outcome) -> String {
 }
 
 #[cfg(test)]
+pub(super) fn outcome(rival: &str, offered: u64, in_file: u64, own_drops: Option<u64>) -> Outcome {
+    Outcome {
+        rival: rival.into(),
+        traffic: quaff_lab::traffic::Traffic::bytes(1500, Some(400_000), offered),
+        buffer_mib: Some(256),
+        offered,
+        seconds: offered as f64 / 400_000.0,
+        in_file,
+        lost: offered - in_file,
+        own_drops,
+        startup_seconds: 0.0,
+        user_seconds: 0.25,
+        system_seconds: 1.0,
+        bytes: 0,
+        writing_seconds: 0.0,
+        accounted: None,
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_lab::traffic::Traffic;
 
-    fn outcome(rival: &str, offered: u64, in_file: u64, own_drops: Option<u64>) -> Outcome {
-        Outcome {
-            rival: rival.into(),
-            traffic: Traffic::bytes(1500, Some(400_000), offered),
-            buffer_mib: Some(256),
-            offered,
-            seconds: offered as f64 / 400_000.0,
-            in_file,
-            lost: offered - in_file,
-            own_drops,
-            startup_seconds: 0.0,
-            user_seconds: 0.25,
-            system_seconds: 1.0,
-            bytes: 0,
-            writing_seconds: 0.0,
-            accounted: None,
-        }
+    fn row(style: Style, name: &str, outcome: &Outcome) -> String {
+        style.row(name, 256 << 20, outcome.offered_pps() * 1544.0, outcome)
     }
 
     #[test]
@@ -120,9 +126,9 @@ mod tests {
         let style = Style { colours: false };
         let table = [
             style.heading(),
-            style.row(&outcome("quaff", 2_000_000, 2_000_000, Some(0))),
-            style.row(&outcome("tcpdump", 2_000_000, 1_408_941, Some(591_059))),
-            style.row(&outcome("netsniff-ng", 2_000_000, 1_999_999, None)),
+            row(style, "quaff", &outcome("quaff", 2_000_000, 2_000_000, Some(0))),
+            row(style, "tcpdump", &outcome("tcpdump", 2_000_000, 1_408_941, Some(591_059))),
+            row(style, "quaff, default", &outcome("quaff", 2_000_000, 1_999_999, None)),
             style.failure("dumpcap", "it said nothing"),
         ];
         insta::assert_snapshot!(table.join("\n"));
@@ -136,8 +142,8 @@ mod tests {
     #[test]
     fn colours_change_no_width() {
         let outcome = outcome("quaff", 1000, 500, Some(500));
-        let plain = Style { colours: false }.row(&outcome);
-        let coloured = Style { colours: true }.row(&outcome);
+        let plain = row(Style { colours: false }, "quaff", &outcome);
+        let coloured = row(Style { colours: true }, "quaff", &outcome);
         assert_ne!(plain, coloured);
         let mut bare = coloured;
         for sgr in ["\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[0m"] {

@@ -1,0 +1,175 @@
+//! The findings of the demo: for each load one paragraph of plain English, made of counts alone.
+
+use super::loads::{Class, Load};
+use super::table::lost;
+use crate::show;
+use quaff_bench::method::Outcome;
+
+/// A load that arrived at less than this part of its planned rate is reported as slower.
+const ON_TIME: f64 = 0.85;
+
+/// All that was measured with one load.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) load: Load,
+    /// All capturers with buffers of the same size, quaff first.
+    pub(super) equal: Vec<Outcome>,
+    /// quaff as users run it.
+    pub(super) default: Option<Outcome>,
+}
+
+/// The machine and the memory, for the words about a load.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scene {
+    /// Bytes/s that the disk takes.
+    pub(super) disk: f64,
+    /// MiB of each buffer where all are alike.
+    pub(super) equal_mib: u64,
+    /// Bytes of quaff's default buffer and ring.
+    pub(super) default_bytes: u64,
+}
+
+impl Measured {
+    /// The paragraph.
+    pub(super) fn words(&self, scene: Scene) -> String {
+        let rate = self.rate();
+        let is_beyond = self.load.class == Class::Beyond && rate > scene.disk;
+        let mut text = match self.load.class {
+            Class::Easy => "Well below the disk's speed: ".to_owned(),
+            Class::Near => "Near what the disk takes: ".into(),
+            Class::Beyond if is_beyond => format!(
+                "More than the disk takes ({} to a disk of {}): no program can write that, so memory has to hold the \
+                 rest. ",
+                show::byte_rate(rate),
+                show::byte_rate(scene.disk)
+            ),
+            Class::Beyond => "More than the disk takes, planned: ".into(),
+            Class::Fastest => "As fast as this machine can send, which the disk takes: ".into(),
+            Class::Small => "Small frames as fast as possible: ".into(),
+        };
+        text += &format!("with {} MiB each {}.", scene.equal_mib, fates(&self.equal));
+        if let Some(default) = &self.default {
+            text += &self.default_words(default, scene, is_beyond);
+        }
+        if let Some(planned) = self.load.traffic.pps.map(|pps| self.load.file_rate(pps as f64))
+            && rate < ON_TIME * planned
+        {
+            let (rate, planned) = (show::byte_rate(rate), show::byte_rate(planned));
+            text +=
+                &format!(" This machine was too busy for the load: {rate} arrived, {planned} were planned.");
+        }
+        text
+    }
+
+    fn default_words(&self, default: &Outcome, scene: Scene, is_beyond: bool) -> String {
+        let size = show::bytes(scene.default_bytes);
+        let mut text = format!(" As users run it, with {size} of its own choice, quaff {}", fate(default));
+        let bridged = |bytes: f64| bytes / self.load.file_rate(default.offered_pps()).max(1.0);
+        if is_beyond {
+            let (own, equal) = (bridged(scene.default_bytes as f64), bridged((scene.equal_mib << 20) as f64));
+            text += &format!(
+                "; at this rate so much memory is enough for a disk that stands still for {own:.1} s ({} MiB: \
+                 {equal:.1} s)",
+                scene.equal_mib
+            );
+            let saved = self.equal.first().map_or(0, |equal| equal.lost.saturating_sub(default.lost));
+            if saved > 0 {
+                text += &format!(
+                    ". It kept {} frames more than with {} MiB",
+                    show::count(saved),
+                    scene.equal_mib
+                );
+            }
+        }
+        text + "."
+    }
+
+    /// Bytes/s for the file, as they arrived in all runs together.
+    fn rate(&self) -> f64 {
+        let runs = || self.equal.iter().chain(&self.default);
+        let frames: u64 = runs().map(|run| run.offered).sum();
+        let seconds: f64 = runs().map(|run| run.seconds).sum();
+        self.load.file_rate(frames as f64 / seconds.max(1e-9))
+    }
+}
+
+/// "quaff and tcpdump kept every frame, dumpcap lost 3.1 %".
+fn fates(runs: &[Outcome]) -> String {
+    let kept: Vec<_> = runs.iter().filter(|run| run.lost == 0).map(|run| run.rival.as_str()).collect();
+    let mut parts = Vec::new();
+    match kept.len() {
+        0 => {}
+        all if all == runs.len() && all > 1 => return "everyone kept every frame".into(),
+        _ => parts.push(format!("{} kept every frame", list(&kept))),
+    }
+    parts.extend(runs.iter().filter(|run| run.lost > 0).map(|run| format!("{} {}", run.rival, fate(run))));
+    parts.join(", ")
+}
+
+fn fate(run: &Outcome) -> String {
+    match run.lost {
+        0 => "kept every frame".into(),
+        _ => format!("lost {}", lost(run)),
+    }
+}
+
+fn list(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::outcome;
+    use super::*;
+    use quaff_lab::traffic::Traffic;
+
+    const SCENE: Scene = Scene { disk: 1e9, equal_mib: 256, default_bytes: 4 << 30 };
+
+    fn measured(class: Class, pps: u64, lost: [u64; 3]) -> Measured {
+        let run = |name: &str, lost| {
+            let mut run = outcome(name, 1_000_000, 1_000_000 - lost, None);
+            run.seconds = 1_000_000.0 / 1e6;
+            run
+        };
+        Measured {
+            load: Load { class, traffic: Traffic::bytes(1500, Some(pps), 1_000_000) },
+            equal: vec![run("quaff", lost[0]), run("tcpdump", lost[1])],
+            default: Some(run("quaff", lost[2])),
+        }
+    }
+
+    #[test]
+    fn a_load_that_all_take_is_one_sentence() {
+        assert_eq!(
+            measured(Class::Easy, 1_000_000, [0, 0, 0]).words(SCENE),
+            "Well below the disk's speed: with 256 MiB each everyone kept every frame. As users run it, with 4.00 GiB \
+             of its own choice, quaff kept every frame."
+        );
+        let near = measured(Class::Near, 1_000_000, [0, 310_000, 0]).words(SCENE);
+        assert!(near.contains("quaff kept every frame, tcpdump lost 31.0 %"), "{near}");
+    }
+
+    #[test]
+    fn more_than_the_disk_takes_says_what_memory_was_worth() {
+        let words = measured(Class::Beyond, 1_000_000, [300_000, 400_000, 10]).words(SCENE);
+        for part in [
+            "1.54 GB/s to a disk of 1.00 GB/s",
+            "quaff lost 30.0 %, tcpdump lost 40.0 %",
+            "quaff lost <0.01 %",
+            "stands still for 2.8 s (256 MiB: 0.2 s)",
+            "It kept 299,990 frames more than with 256 MiB.",
+        ] {
+            assert!(words.contains(part), "{part}: {words}");
+        }
+    }
+
+    #[test]
+    fn a_load_that_did_not_arrive_is_reported() {
+        let words = measured(Class::Beyond, 2_000_000, [0, 0, 0]).words(Scene { disk: 2e9, ..SCENE });
+        assert!(words.contains("planned: with 256 MiB") && words.contains("too busy"), "{words}");
+    }
+}

@@ -1,0 +1,80 @@
+//! `quaff lab demo`, short: it ends with 0, prints all parts on 80 columns, and removes its files.
+
+use quaff_testkit as testing;
+use std::process::{Command, Output};
+
+const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
+
+fn demo(args: &[&str]) -> Output {
+    Command::new(QUAFF).args(["lab", "demo"]).args(args).env_remove("QUAFF_LAB").output().expect("quaff runs")
+}
+
+#[test]
+fn a_short_demo_ends_with_0_and_prints_all_parts() {
+    let test = "a_short_demo_ends_with_0_and_prints_all_parts";
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    if testing::lab(test).is_none() || !testing::space(test, dir.path(), 2 << 30) {
+        return;
+    }
+    let path = dir.path().display().to_string();
+    let done = demo(&["--count", "20000", "--against", "tcpdump", "--dir", &path]);
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert_eq!(done.status.code(), Some(0), "{text} {}", String::from_utf8_lossy(&done.stderr));
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "The disk of",
+        "of new blocks in",
+        "This machine can send",
+        "1500 B frames,",
+        "Small frames: 64 B frames, as fast as possible",
+        "quaff, default",
+        "in its file",
+        "Findings -",
+        "As users run it, with",
+        "quaff verify, on the last file",
+        "To try it on a real interface",
+    ] {
+        assert!(words.contains(part), "{part}: {text}");
+    }
+    // Paths may be longer, in a line of their own.
+    let long = text.lines().find(|line| line.chars().count() > 80 && !line.contains(&path));
+    assert_eq!(long, None, "{text}");
+    assert_eq!(std::fs::read_dir(&path).expect("it is there").count(), 0, "files are left");
+}
+
+#[test]
+fn a_disk_without_room_is_named_at_once() {
+    let test = "a_disk_without_room_is_named_at_once";
+    let Some(_lab) = testing::lab(test) else { return };
+    let done = demo(&["--dir", "/proc"]);
+    let text = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.code() == Some(2) && text.contains("/proc"), "{text}");
+}
+
+#[test]
+fn a_size_that_the_demo_does_not_have_is_refused() {
+    let done = demo(&["--sizes", "64,100"]);
+    let text = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.code() == Some(2) && text.contains("64, 512 and 1500"), "{text}");
+}
+
+#[test]
+fn a_capturer_that_crashes_is_named_and_ends_it_with_1() {
+    let test = "a_capturer_that_crashes_is_named_and_ends_it_with_1";
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    if testing::lab(test).is_none() || !testing::space(test, dir.path(), 1 << 30) {
+        return;
+    }
+    let fake = dir.path().join("tcpdump");
+    std::fs::write(&fake, "#!/bin/sh\n[ \"$1\" = --version ] && echo tcpdump version 9 && exit\nexit 3\n")
+        .unwrap();
+    std::fs::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap_or_default());
+    let args = ["lab", "demo", "--count", "2000", "--sizes", "64", "--against", "tcpdump", "--dir"];
+    let mut command = Command::new(QUAFF);
+    let done = command.args(args).arg(dir.path()).env("PATH", path).env_remove("QUAFF_LAB").output().unwrap();
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert_eq!(done.status.code(), Some(1), "{text} {}", String::from_utf8_lossy(&done.stderr));
+    assert!(text.contains("BROKEN: tcpdump could not be measured"), "{text}");
+    assert!(text.contains("quaff verify, on the last file"), "{text}");
+}
