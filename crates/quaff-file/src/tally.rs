@@ -78,12 +78,12 @@ pub struct WriterTally {
     /// The live copy, if there was one.
     pub copy: Option<CopyTally>,
     /// The user's commands for finished files.
-    pub after: Runs,
+    pub post_rotate: CommandRuns,
 }
 
 /// Counts of post-rotate commands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Runs {
+pub struct CommandRuns {
     /// Commands run.
     pub count: u64,
     /// Commands that failed or could not be started.

@@ -17,7 +17,7 @@ use crate::tally::{LaneTally, Removed};
 use quaff_file::tally::Counts;
 use quaff_file::tally::WriterTally;
 use quaff_file::write::Sink;
-use quaff_file::write::chunk::Parcel;
+use quaff_file::write::chunk::LaneMessage;
 use quaff_os::clock::steady_ns;
 use quaff_os::mem::Buffer;
 use quaff_os::stop::Stop;
@@ -183,7 +183,7 @@ fn show(lane: &Lane) {
 #[derive(Debug)]
 pub struct Inlet {
     /// Full chunks, from the lane.
-    pub inbound: Consumer<Parcel>,
+    pub inbound: Consumer<LaneMessage>,
     /// Empty buffers, to the lane.
     pub free_buffers: Producer<Buffer>,
     /// The rotation slot that the lane has reached.
@@ -208,11 +208,11 @@ pub fn write(mut writer: Writer) -> Result<WriterTally> {
     loop {
         let mut moved = recycle(&mut writer)?;
         for lane in 0..writer.inlets.len() {
-            // One parcel of each lane in turn: no lane waits for another one's backlog.
-            if let Some(parcel) = writer.inlets[lane].take(writer.slot) {
-                match parcel {
-                    Parcel::Chunk(chunk) => writer.sink.push(lane, chunk)?,
-                    Parcel::Slot(_, counts) | Parcel::End(counts) => writer.sink.note(lane, counts),
+            // One message of each lane in turn: no lane waits for another one's backlog.
+            if let Some(message) = writer.inlets[lane].take(writer.slot) {
+                match message {
+                    LaneMessage::Chunk(chunk) => writer.sink.push(lane, chunk)?,
+                    LaneMessage::Slot(_, counts) | LaneMessage::End(counts) => writer.sink.note(lane, counts),
                 }
                 moved += 1 + recycle(&mut writer)?;
             }
@@ -228,9 +228,9 @@ pub fn write(mut writer: Writer) -> Result<WriterTally> {
             // Every lane has left the slot: nothing of it can follow.
             Some(next) if next > writer.slot => {
                 writer.slot = next;
-                writer.sink.turn(next)?;
+                writer.sink.begin_slot(next)?;
             }
-            _ => drop(writer.wakeup.wait(writer.sink.patience())?),
+            _ => drop(writer.wakeup.wait(writer.sink.max_wait())?),
         }
     }
     let tally = writer.sink.finish()?;
@@ -250,8 +250,8 @@ fn recycle(writer: &mut Writer) -> Result<usize> {
 }
 
 impl Inlet {
-    /// The next parcel, unless it belongs to a later slot.
-    fn take(&mut self, slot: u64) -> Option<Parcel> {
+    /// The next message, unless it belongs to a later slot.
+    fn take(&mut self, slot: u64) -> Option<LaneMessage> {
         // A lane that died sent no end; the chunks that it handed over before are still here.
         if self.inbound.is_abandoned() && self.inbound.is_empty() {
             self.ended = true;
@@ -262,9 +262,9 @@ impl Inlet {
                 return None;
             }
         }
-        let parcel = self.inbound.pop().ok()?;
-        self.ended |= matches!(parcel, Parcel::End(_));
-        Some(parcel)
+        let message = self.inbound.pop().ok()?;
+        self.ended |= matches!(message, LaneMessage::End(_));
+        Some(message)
     }
 }
 

@@ -324,8 +324,8 @@ impl Sink for Late {
     fn note(&mut self, lane: usize, counts: Counts) {
         self.0.note(lane, counts);
     }
-    fn turn(&mut self, slot: u64) -> quaff_file::Result<()> {
-        self.0.turn(slot)
+    fn begin_slot(&mut self, slot: u64) -> quaff_file::Result<()> {
+        self.0.begin_slot(slot)
     }
     fn tick(&mut self) -> quaff_file::Result<()> {
         self.0.tick()
@@ -336,8 +336,8 @@ impl Sink for Late {
     fn pending(&self) -> usize {
         self.0.pending()
     }
-    fn patience(&self) -> Duration {
-        self.0.patience()
+    fn max_wait(&self) -> Duration {
+        self.0.max_wait()
     }
     fn finish(&mut self) -> quaff_file::Result<WriterTally> {
         self.0.finish()

@@ -22,7 +22,7 @@ pub struct Chunk {
 
 /// A message from a lane to the writer.
 #[derive(Debug)]
-pub enum Parcel {
+pub enum LaneMessage {
     Chunk(Chunk),
     /// No packet of an earlier slot follows; sent when a link is idle.
     Slot(u64, Counts),
@@ -30,7 +30,7 @@ pub enum Parcel {
     End(Counts),
 }
 
-impl Parcel {
+impl LaneMessage {
     /// Returns the slot of the message; `End` has none.
     pub fn slot(&self) -> Option<u64> {
         match self {

@@ -5,7 +5,7 @@ use super::name_template::NameTemplate;
 use super::post_rotate::PostRotate;
 use super::retention::{KeptFiles, wait_for_lock};
 use crate::error::is_full;
-use crate::tally::Runs;
+use crate::tally::CommandRuns;
 use crate::write::plan::DirPlan;
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
@@ -277,7 +277,7 @@ impl Folder {
 
     /// Waits until the post-rotate command has run for every finished file; call it after
     /// [`Self::finish_all`].
-    pub(super) fn finish_post_rotate(&mut self) -> Runs {
+    pub(super) fn finish_post_rotate(&mut self) -> CommandRuns {
         self.post_rotate.take().map(PostRotate::finish).unwrap_or_default()
     }
 

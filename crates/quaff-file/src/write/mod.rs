@@ -59,7 +59,7 @@ pub trait Sink: Send {
     fn note(&mut self, lane: usize, counts: Counts);
 
     /// Begins the rotation slot `slot`.
-    fn turn(&mut self, slot: u64) -> Result<()>;
+    fn begin_slot(&mut self, slot: u64) -> Result<()>;
 
     /// Does what is due; called often.
     fn tick(&mut self) -> Result<()>;
@@ -71,7 +71,7 @@ pub trait Sink: Send {
     fn pending(&self) -> usize;
 
     /// Returns the longest time between two calls of `tick`.
-    fn patience(&self) -> Duration;
+    fn max_wait(&self) -> Duration;
 
     /// Ends the output; returns after the last write.
     fn finish(&mut self) -> Result<WriterTally>;

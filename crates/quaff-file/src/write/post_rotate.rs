@@ -2,7 +2,7 @@
 //!
 //! A thread waits for the command; adding a file never blocks.
 
-use crate::tally::Runs;
+use crate::tally::CommandRuns;
 use crate::{Error, Result};
 use quaff_os::process::{lower_priority, reset_signals};
 use std::io;
@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 #[derive(Debug)]
 pub(super) struct PostRotate {
     files: Option<Sender<PathBuf>>,
-    thread: Option<JoinHandle<Runs>>,
+    thread: Option<JoinHandle<CommandRuns>>,
 }
 
 impl PostRotate {
@@ -26,7 +26,7 @@ impl PostRotate {
         let (files, finished) = channel::<PathBuf>();
         let command = command.to_owned();
         let thread = std::thread::Builder::new().name("quaff-post-rot".into()).spawn(move || {
-            let mut runs = Runs::default();
+            let mut runs = CommandRuns::default();
             while let Ok(path) = finished.recv() {
                 runs.count += 1;
                 let has_worked = run(&command, &path).is_ok_and(|status| status.success());
@@ -47,7 +47,7 @@ impl PostRotate {
     }
 
     /// Waits until the command has run for every queued file.
-    pub(super) fn finish(mut self) -> Runs {
+    pub(super) fn finish(mut self) -> CommandRuns {
         self.files = None;
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
@@ -79,7 +79,7 @@ mod tests {
         std::fs::write(dir.path().join("a file; with $(words)"), b"x").unwrap();
         post_rotate.add(dir.path().join("a file; with $(words)"));
         post_rotate.add(dir.path().join("missing"));
-        assert_eq!(post_rotate.finish(), Runs { count: 2, failed: 1 });
+        assert_eq!(post_rotate.finish(), CommandRuns { count: 2, failed: 1 });
         assert!(dir.path().join("done-19").is_file(), "at nice 19");
     }
 
@@ -87,6 +87,6 @@ mod tests {
     fn a_missing_command_fails() {
         let post_rotate = PostRotate::start("no-such-command-anywhere").unwrap();
         post_rotate.add("/dev/null".into());
-        assert_eq!(post_rotate.finish(), Runs { count: 1, failed: 1 });
+        assert_eq!(post_rotate.finish(), CommandRuns { count: 1, failed: 1 });
     }
 }

@@ -166,7 +166,7 @@ impl Sink for Stream {
         self.counts[lane] = counts;
     }
 
-    fn turn(&mut self, _slot: u64) -> Result<()> {
+    fn begin_slot(&mut self, _slot: u64) -> Result<()> {
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl Sink for Stream {
         self.free_buffers.len()
     }
 
-    fn patience(&self) -> Duration {
+    fn max_wait(&self) -> Duration {
         Duration::from_nanos(CHECK_NS)
     }
 

@@ -123,8 +123,8 @@ impl Sink for Tee {
         self.disk.note(lane, counts);
     }
 
-    fn turn(&mut self, slot: u64) -> Result<()> {
-        self.disk.turn(slot)
+    fn begin_slot(&mut self, slot: u64) -> Result<()> {
+        self.disk.begin_slot(slot)
     }
 
     fn tick(&mut self) -> Result<()> {
@@ -140,8 +140,8 @@ impl Sink for Tee {
         self.disk.pending()
     }
 
-    fn patience(&self) -> Duration {
-        self.disk.patience()
+    fn max_wait(&self) -> Duration {
+        self.disk.max_wait()
     }
 
     fn finish(&mut self) -> Result<WriterTally> {

@@ -7,7 +7,7 @@ use super::{Now, Output, OutputGauge, OutputTally};
 use crate::batch::{Frame, Memory};
 use crate::buffer_pool::Supply;
 use quaff_file::tally::{Counts, statistics};
-use quaff_file::write::chunk::{Chunk, Parcel};
+use quaff_file::write::chunk::{Chunk, LaneMessage};
 use quaff_file::write::plan::Format;
 use quaff_os::mem::{Buffer, prefetch};
 use quaff_os::wakeup::Wakeup;
@@ -56,7 +56,7 @@ pub struct PackPlan {
 pub struct Packer {
     plan: PackPlan,
     supply: Supply,
-    outbound: Producer<Parcel>,
+    outbound: Producer<LaneMessage>,
     wakeup: Wakeup,
     open: Option<Open>,
     slot: u64,
@@ -85,7 +85,7 @@ struct Open {
 
 impl Packer {
     /// A packer that takes buffers from `supply`, hands chunks to `outbound`, and signals `wakeup`.
-    pub fn new(plan: PackPlan, supply: Supply, outbound: Producer<Parcel>, wakeup: Wakeup) -> Self {
+    pub fn new(plan: PackPlan, supply: Supply, outbound: Producer<LaneMessage>, wakeup: Wakeup) -> Self {
         let slot = plan.slot_of(plan.start_ns);
         Self {
             supply,
@@ -222,7 +222,7 @@ impl Packer {
         let in_sessions = counts.sessions.last().map_or(0, |session| usize::from(session.interface) + 1);
         let interfaces = in_sessions.max(self.packed.len());
         self.announced_slot = slot;
-        self.push(Parcel::Chunk(Chunk { buffer, len, packets, slot, first_ns, counts, interfaces }));
+        self.push(LaneMessage::Chunk(Chunk { buffer, len, packets, slot, first_ns, counts, interfaces }));
     }
 
     /// Brings the counts up to the packets that have been packed.
@@ -272,7 +272,7 @@ impl Packer {
         // Marks leave room for every buffer and for the end; one that has to wait is sent later.
         if self.slot > self.announced_slot && self.outbound.slots() > self.supply.count() + 1 {
             self.announced_slot = self.slot;
-            self.push(Parcel::Slot(self.slot, self.counts.clone()));
+            self.push(LaneMessage::Slot(self.slot, self.counts.clone()));
         }
     }
 
@@ -288,8 +288,8 @@ impl Packer {
         }
     }
 
-    fn push(&mut self, parcel: Parcel) {
-        let pushed = self.outbound.push(parcel);
+    fn push(&mut self, message: LaneMessage) {
+        let pushed = self.outbound.push(message);
         assert!(
             pushed.is_ok(),
             "the ring to the writer has a place for every buffer, for marks, and for the end"
@@ -360,7 +360,7 @@ impl Output for Packer {
         self.counts.time_ns = wall_ns;
         self.seal();
         self.count_packed();
-        self.push(Parcel::End(self.counts.clone()));
+        self.push(LaneMessage::End(self.counts.clone()));
         OutputTally {
             taken: self.counts.packed,
             lost: self.counts.lost,

@@ -153,7 +153,7 @@ impl Sink for Transmit {
 
     fn note(&mut self, _lane: usize, _counts: Counts) {}
 
-    fn turn(&mut self, _slot: u64) -> Result<()> {
+    fn begin_slot(&mut self, _slot: u64) -> Result<()> {
         Ok(())
     }
 
@@ -170,7 +170,7 @@ impl Sink for Transmit {
         self.home.len()
     }
 
-    fn patience(&self) -> Duration {
+    fn max_wait(&self) -> Duration {
         Duration::from_nanos(LOOK_NS)
     }
 

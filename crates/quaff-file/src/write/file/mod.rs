@@ -329,7 +329,7 @@ impl Sink for Files {
         self.counts[lane] = counts;
     }
 
-    fn turn(&mut self, slot: u64) -> Result<()> {
+    fn begin_slot(&mut self, slot: u64) -> Result<()> {
         self.rotate(slot * self.slots.slot_ns + self.slots.offset_ns)
     }
 
@@ -363,7 +363,7 @@ impl Sink for Files {
         self.disk.pending() + self.free_buffers.len()
     }
 
-    fn patience(&self) -> Duration {
+    fn max_wait(&self) -> Duration {
         WAIT_MAX
     }
 
@@ -381,7 +381,7 @@ impl Sink for Files {
         if let Some(folder) = &mut self.folder {
             folder.finish_all();
             self.tally.pruned = folder.pruned();
-            self.tally.after = folder.finish_post_rotate();
+            self.tally.post_rotate = folder.finish_post_rotate();
             self.sync_failure = folder.failure.take();
         }
         if let Some((path, error)) = self.sync_failure.take() {

@@ -101,7 +101,7 @@ fn writes_pending_across_a_rotation_end_their_own_file() {
     let (stop, dir) = (Stop::default(), tempfile::tempdir().unwrap());
     let mut files = in_folder(dir.path(), 1 << 20, Retention::default(), &stop);
     files.push(0, chunk(1, 4096)).unwrap();
-    files.turn(1).unwrap();
+    files.begin_slot(1).unwrap();
     files.push(0, chunk(2, 8192)).unwrap();
     assert_eq!(
         (files.ending().files, files.disk.pending()),
@@ -121,7 +121,7 @@ fn a_failed_write_is_reported_with_its_own_file_and_the_next_holds_nothing() {
     files.push(0, chunk(1, 4096)).unwrap();
     flush(&mut files);
     make_read_only(&mut files, &dir.path().join("q-000000.pcapng.part"));
-    files.turn(1).unwrap();
+    files.begin_slot(1).unwrap();
     files.push(0, chunk(2, 4096)).unwrap();
     let tally = files.finish().unwrap();
     assert_eq!((tally.written, tally.lost), (PACKETS, PACKETS));
