@@ -5,7 +5,7 @@ use quaff_lab::lab::{RX_IF, TX_IF};
 use quaff_os::rtnl::{self, Rtnl, VethEnd, VethPlan};
 use quaff_os::stop::Stop;
 use quaff_send::replay::{ReplayPlan, ReplayVia, run};
-use quaff_send::{Arena, Control, Feed, Late, Meta, Rate, Ratio, SendError, TxBackend};
+use quaff_send::{Arena, Control, Feed, FrameMeta, LatePolicy, Rate, Ratio, SendError, TxBackend};
 use quaff_testkit::{self as testing, Receiver};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ impl Feed for Mixed {
             let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
             frame.extend(self.0.to_be_bytes());
             frame.resize(60 + self.0 as usize % 1000, 0);
-            let meta = Meta { out: out(self.0), wire_len: frame.len() as u32, ..Meta::default() };
+            let meta = FrameMeta { out: out(self.0), wire_len: frame.len() as u32, ..FrameMeta::default() };
             if !arena.push(&frame, meta) {
                 return Ok(true);
             }
@@ -78,7 +78,7 @@ fn plan(via: ReplayVia, rate: Rate) -> ReplayPlan {
         unique_ip: false,
         limit: None,
         duration: None,
-        late: Late::Burst,
+        late: LatePolicy::Burst,
         stepwise: false,
         core: None,
         memory_bytes: 64 << 20,

@@ -1,20 +1,20 @@
-//! Frames to send, one behind the other in one piece of memory.
+//! Frames to send, one after another in one piece of memory.
 //!
-//! Whoever makes frames appends them, whoever sends them walks over them, and then the arena is
-//! cleared and filled again: memory is bounded by the arenas there are, whatever the source.
+//! A source appends frames, a sender walks over them, and then the arena is cleared and filled again: the number of
+//! arenas bounds the memory, whatever the source.
 
-/// What is known of a frame besides its bytes.
+/// Metadata of a frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Meta {
-    /// When it was captured, ns; only differences count.
+pub struct FrameMeta {
+    /// Capture time, ns; only differences count.
     pub time_ns: u64,
-    /// Bytes that it had on the wire, where it was seen.
+    /// Length on the wire where it was captured, bytes.
     pub wire_len: u32,
-    /// Which of the two interfaces it leaves by, 0 or 1.
+    /// Output interface, 0 or 1.
     pub out: u8,
 }
 
-/// Frames, in order.
+/// A buffer of frames, in order.
 #[derive(Debug)]
 pub struct Arena {
     bytes: Vec<u8>,
@@ -26,17 +26,17 @@ pub struct Arena {
 struct Item {
     start: usize,
     len: usize,
-    meta: Meta,
+    meta: FrameMeta,
 }
 
 impl Arena {
-    /// Room for so many bytes of frames, and so many frames. It never grows.
+    /// Allocates room for `bytes` bytes of frames and `frames` frames. It never grows.
     pub fn new(bytes: usize, frames: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes), items: Vec::with_capacity(frames), ends_pass: false }
     }
 
-    /// Appends a frame; `false` when there is no room for it, and nothing has changed.
-    pub fn push(&mut self, frame: &[u8], meta: Meta) -> bool {
+    /// Appends a frame. Returns `false`, and changes nothing, when there is no room.
+    pub fn push(&mut self, frame: &[u8], meta: FrameMeta) -> bool {
         let has_room = self.bytes.capacity() - self.bytes.len() >= frame.len()
             && self.items.len() < self.items.capacity();
         if has_room {
@@ -46,35 +46,35 @@ impl Arena {
         has_room
     }
 
-    /// Forgets all frames and keeps the memory.
+    /// Removes all frames and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.items.clear();
         self.ends_pass = false;
     }
 
-    /// Whether the source begins anew behind these frames.
+    /// Returns whether a pass of the source ends with these frames.
     pub fn ends_pass(&self) -> bool {
         self.ends_pass
     }
 
-    /// Says that the source begins anew behind these frames.
+    /// Marks that a pass of the source ends with these frames.
     pub fn set_ends_pass(&mut self) {
         self.ends_pass = true;
     }
 
-    /// Keeps only the frames that `keep` wants, which may change them in place.
-    pub fn retain(&mut self, mut keep: impl FnMut(&mut [u8], &mut Meta) -> bool) {
+    /// Keeps the frames for which `keep` returns `true`; it may change them in place.
+    pub fn retain(&mut self, mut keep: impl FnMut(&mut [u8], &mut FrameMeta) -> bool) {
         let bytes = &mut self.bytes;
         self.items.retain_mut(|item| keep(&mut bytes[item.start..item.start + item.len], &mut item.meta));
     }
 
-    /// How many frames there are.
+    /// Number of frames.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there is no frame.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -84,26 +84,26 @@ impl Arena {
         self.bytes.len()
     }
 
-    /// The frame at a place.
+    /// The frame at an index.
     ///
     /// # Panics
-    /// When there is none.
-    pub fn frame(&self, at: usize) -> (&[u8], Meta) {
+    /// If the index is out of range.
+    pub fn frame(&self, at: usize) -> (&[u8], FrameMeta) {
         let Item { start, len, meta } = self.items[at];
         (&self.bytes[start..start + len], meta)
     }
 
-    /// The frame at a place, to be changed where it is; it cannot grow.
+    /// The frame at an index, to be changed in place; it cannot grow.
     ///
     /// # Panics
-    /// When there is none.
-    pub fn frame_mut(&mut self, at: usize) -> (&mut [u8], &mut Meta) {
+    /// If the index is out of range.
+    pub fn frame_mut(&mut self, at: usize) -> (&mut [u8], &mut FrameMeta) {
         let Item { start, len, meta } = &mut self.items[at];
         (&mut self.bytes[*start..*start + *len], meta)
     }
 
     /// All frames, in order.
-    pub fn frames(&self) -> impl Iterator<Item = (&[u8], Meta)> {
+    pub fn frames(&self) -> impl Iterator<Item = (&[u8], FrameMeta)> {
         (0..self.len()).map(|at| self.frame(at))
     }
 }
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn frames_come_back_as_they_went_in_until_it_is_full() {
-        let meta = |time_ns| Meta { time_ns, wire_len: 9, out: 1 };
+        let meta = |time_ns| FrameMeta { time_ns, wire_len: 9, out: 1 };
         let mut arena = Arena::new(10, 3);
         assert!(arena.push(b"abcd", meta(1)) && arena.push(b"", meta(2)));
         assert!(!arena.push(b"1234567", meta(3)), "too many bytes");

@@ -1,9 +1,9 @@
-//! The second opinion on what was sent: the interface's, not ours.
+//! Confirmation of what was sent, by a counter of the kernel.
 //!
 //! Frames that are injected do not pass the device, so `rx_packets` knows nothing of them. Two
 //! others do. A counting tap sees what every capture on the interface is offered, and counts just
 //! our stream; that costs some 80 ns a frame. `rx_otherhost_dropped` costs nothing: the stack counts
-//! there each IPv4 packet that came in for another machine's MAC, right behind the taps. So the tap
+//! there each IPv4 packet that came in for another machine's MAC, right after the taps. So the tap
 //! counts where there is time for it, or where frames may not get as far as the stack, and the
 //! counter where every ns is wanted.
 
@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 /// Drivers may bring their counters up to date only so often, and another core may have to
 /// finish its part first.
 const PATIENCE: Duration = Duration::from_millis(2500);
-/// How often counters that lag behind are looked at.
+/// Interval at which late counters are read again.
 pub(crate) const LOOK: Duration = Duration::from_millis(10);
-/// Who has confirmed.
+/// The counter that confirmed the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Witness {
@@ -34,7 +34,7 @@ pub enum Witness {
     Softnet,
 }
 
-/// The witness and what it has counted before.
+/// A counter and its value before the run.
 pub(crate) enum Confirm {
     Tap(CountingTap),
     Counter { rtnl: Rtnl, index: u32, witness: Witness, before: u64 },
@@ -54,12 +54,12 @@ impl Confirm {
         Ok(Self::Tap(CountingTap::open(link.index, &link.name, Some(&accept_incoming(words)))?))
     }
 
-    /// What the stack takes in.
+    /// The counter of packets that the stack receives.
     pub(crate) fn softnet() -> Result<Self> {
         SoftnetMeter::open().map(Self::Softnet)
     }
 
-    /// Who it is.
+    /// Which counter it is.
     pub(crate) fn witness(&self) -> Witness {
         match self {
             Self::Tap(_) => Witness::Tap,
@@ -77,7 +77,7 @@ impl Confirm {
         }
     }
 
-    /// What was counted in all; waits a little for counts that come late.
+    /// The total, after a short wait for late counts.
     pub(crate) fn finish(self, sent: u64) -> Result<u64> {
         self.finish_within(sent, PATIENCE, || {
             std::thread::sleep(LOOK);
@@ -85,8 +85,7 @@ impl Confirm {
         })
     }
 
-    /// As [`Confirm::finish`], for somebody who waits no longer than this, and as long as `pause`,
-    /// which waits a little each time, is true.
+    /// As [`Confirm::finish`], but waits at most `patience`, and only while `pause`, which waits briefly, returns `true`.
     pub(crate) fn finish_within(
         mut self,
         sent: u64,

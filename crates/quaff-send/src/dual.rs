@@ -1,12 +1,11 @@
-//! Two captures of one link, one for each direction: sent together, each by its own interface, in the
-//! order of their times.
+//! Two captures of one link, one for each direction, merged by time: each leaves by its own interface.
 
-use crate::arena::{Arena, Meta};
+use crate::arena::{Arena, FrameMeta};
 use crate::error::SendError;
 use crate::feed::Feed;
 use crate::tally::FeedTally;
 
-/// Memory for what each side has ready.
+/// Read-ahead memory of each direction.
 const SIDE_BYTES: usize = 1 << 20;
 const SIDE_FRAMES: usize = 4096;
 
@@ -18,7 +17,7 @@ pub struct DualFeed {
 struct Side {
     feed: Box<dyn Feed>,
     ready: Arena,
-    /// How many of those that are ready were taken.
+    /// Frames of `ready` that were taken.
     at: usize,
     is_over: bool,
 }
@@ -35,7 +34,7 @@ impl Side {
         Self { feed, ready: Arena::new(SIDE_BYTES, SIDE_FRAMES), at: 0, is_over: false }
     }
 
-    /// The time of the next frame; `None` when there is none at hand.
+    /// The time of the next frame; `None` when none is ready.
     fn next_ns(&mut self) -> Result<Option<u64>, SendError> {
         if self.at == self.ready.len() && !self.is_over {
             self.ready.clear();
@@ -45,7 +44,7 @@ impl Side {
         Ok((self.at < self.ready.len()).then(|| self.ready.frame(self.at).1.time_ns))
     }
 
-    /// Whether there is nothing at hand, though something may still come.
+    /// Returns whether no frame is ready and more may come.
     fn is_waiting(&self) -> bool {
         self.at == self.ready.len() && !self.is_over
     }
@@ -56,7 +55,7 @@ impl Feed for DualFeed {
         loop {
             let [first, second] = &mut self.sides;
             let (out, side) = match (first.next_ns()?, second.next_ns()?) {
-                // Whose turn it is cannot be told.
+                // The order is not known before both have a frame.
                 _ if first.is_waiting() || second.is_waiting() => return Ok(true),
                 (None, None) => return Ok(false),
                 (Some(first_ns), Some(second_ns)) if first_ns > second_ns => (1, second),
@@ -64,7 +63,7 @@ impl Feed for DualFeed {
                 (Some(_), _) => (0, first),
             };
             let (frame, meta) = side.ready.frame(side.at);
-            if !arena.push(frame, Meta { out, ..meta }) {
+            if !arena.push(frame, FrameMeta { out, ..meta }) {
                 return Ok(true);
             }
             side.at += 1;
@@ -125,7 +124,7 @@ mod tests {
             self.turn += 1;
             for _ in 0..self.turn % 3 {
                 let Some(&time_ns) = self.all.get(self.at) else { break };
-                assert!(arena.push(&time_ns.to_be_bytes(), Meta { time_ns, ..Meta::default() }));
+                assert!(arena.push(&time_ns.to_be_bytes(), FrameMeta { time_ns, ..FrameMeta::default() }));
                 self.at += 1;
             }
             Ok(self.at < self.all.len())

@@ -9,13 +9,13 @@ pub(crate) const PPS_MIN: f64 = 1e-4;
 /// More than any machine does; keeps an interval above zero.
 pub(crate) const PPS_MAX: f64 = 1e9;
 
-/// Why nothing, or not all, could be sent.
+/// The reason why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// The plan asks for what cannot be.
+    /// The plan cannot be carried out.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A file could not be read, or not further.
+    /// A file could not be read, or not to its end.
     #[error(transparent)]
     File(#[from] quaff_file::read::Error),
     /// The kernel refused.
@@ -23,7 +23,7 @@ pub enum SendError {
     Os(#[from] quaff_os::Error),
 }
 
-/// What a plan asked for that cannot be.
+/// The reason why a plan cannot be carried out.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum PlanError {
@@ -31,33 +31,33 @@ pub enum PlanError {
     ProbeFrame(#[from] ProbeFrameError),
     #[error(transparent)]
     Recipe(#[from] RecipeError),
-    #[error("such frames have to be made one by one")]
+    #[error("such frames have to be sent from user space")]
     Made,
-    #[error("{0} frames per second cannot be kept; between {PPS_MIN} and {PPS_MAX} can be asked for")]
+    #[error("{0} frames per second is out of range: the rate must be between {PPS_MIN} and {PPS_MAX}")]
     Pace(f64),
     #[error("nothing to send: the count is 0")]
     Nothing,
     #[error("{interface} is down; switch it on with: ip link set {interface} up")]
     Down { interface: String },
-    #[error("nothing can be sent from {interface}: there is no carrier, the other end may be down")]
+    #[error("{interface} has no carrier: the other end may be down")]
     NoCarrier { interface: String },
-    #[error("a frame of {bytes} bytes is larger than all memory there is for frames")]
+    #[error("a frame of {bytes} bytes is larger than the memory for frames")]
     FrameBytes { bytes: usize },
-    #[error("a frame of {bytes} bytes does not fit the MTU of {mtu}, and it was said that this is an error")]
+    #[error("a frame of {bytes} bytes does not fit the MTU of {mtu}, which the plan makes an error")]
     Mtu { bytes: usize, mtu: usize },
-    #[error("{}: packets of link type {linktype} are no Ethernet frames and cannot be sent", .path.display())]
+    #[error("{}: packets of link type {linktype} are not Ethernet frames and cannot be sent", .path.display())]
     LinkType { path: PathBuf, linktype: u16 },
-    #[error("nothing to send: no packet is left of what the files have")]
+    #[error("nothing to send: no packet is left of those in the files")]
     Empty,
-    #[error("what comes from a pipe can be sent again only when all of it fits into memory")]
+    #[error("packets from a pipe can be sent again only when all of them fit into memory")]
     Again,
     #[error("two output interfaces need a user-space `via`: omit it or choose another")]
     TwoInterfaces,
-    #[error("{interface} cannot be both interfaces")]
+    #[error("{interface} cannot be both output interfaces")]
     SameInterface { interface: String },
-    #[error("the cache file of tcpprep speaks of {packets} packets, and a file has more")]
+    #[error("the tcpprep cache covers {packets} packets, and a file has more")]
     Sides { packets: u64 },
-    #[error("a rate has to be above 0")]
+    #[error("the rate must be above 0")]
     Rate,
     #[error("{interface} does not carry Ethernet frames (its type is ARPHRD {arphrd})")]
     NotEthernet { interface: String, arphrd: u16 },

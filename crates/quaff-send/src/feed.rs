@@ -6,34 +6,33 @@ use crate::tally::FeedTally;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 
-/// Where frames come from: files, or made up. They stream through arenas, so memory is bounded.
+/// A source of frames. They stream through arenas, so memory is bounded.
 pub trait Feed: Send {
-    /// Appends frames until the arena is full, nothing more comes, or nothing comes for the moment.
-    /// `false`: nothing more will come (what was appended is still to be sent).
+    /// Appends frames until the arena is full or none is available at the moment. Returns `false` at the end of the
+    /// source; the frames appended are still to be sent.
     fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError>;
 
-    /// Begins anew, with the same frames in the same order. `false`: it cannot.
+    /// Restarts with the same frames in the same order. Returns `false` if it cannot.
     fn rewind(&mut self) -> Result<bool, SendError> {
         Ok(false)
     }
 
-    /// How many bytes of frames one pass is about, where that is known.
+    /// Approximate bytes of frames in one pass, where that is known.
     fn bytes_hint(&self) -> Option<u64> {
         None
     }
 
-    /// What became of the packets that were there, in the first pass.
+    /// Counts of the first pass.
     fn tally(&self) -> FeedTally {
         FeedTally::default()
     }
 
-    /// How many different flows have come so far, where the source knows; otherwise they are counted
-    /// by looking at each frame.
+    /// Number of different flows so far, where the source knows it; otherwise each frame is parsed to count them.
     fn flows(&self) -> Option<u64> {
         None
     }
 
-    /// What was wrong with a file that could not be read further; all that came before is sent.
+    /// Describes the damage of a file that could not be read further; all frames before it are sent.
     fn damage(&self) -> Option<String> {
         None
     }
@@ -65,17 +64,17 @@ impl Feed for Box<dyn Feed> {
     }
 }
 
-/// A thread that fills arenas ahead of whoever sends them.
+/// A thread that fills arenas ahead of the sender.
 #[derive(Debug)]
-pub struct Ahead<F> {
+pub struct ReadAhead<F> {
     full: Receiver<Result<Arena, SendError>>,
     empty: SyncSender<Arena>,
     thread: JoinHandle<F>,
     waits: u64,
 }
 
-impl<F: Feed + 'static> Ahead<F> {
-    /// Begins to fill the arenas, which go round, from `feed`.
+impl<F: Feed + 'static> ReadAhead<F> {
+    /// Starts to fill the arenas, which are recycled, from `feed`.
     pub fn start(feed: F, arenas: Vec<Arena>) -> Self {
         let (empty, to_fill) = sync_channel(arenas.len());
         let (filled, full) = sync_channel(arenas.len());
@@ -87,8 +86,8 @@ impl<F: Feed + 'static> Ahead<F> {
         Self { full, empty, thread, waits: 0 }
     }
 
-    /// The next arena with frames, perhaps none; `None` at the end. Waits for it.
-    #[allow(clippy::should_implement_trait, reason = "an arena has to be given back")]
+    /// Waits for the next arena, which may be empty; `None` at the end.
+    #[allow(clippy::should_implement_trait, reason = "an arena has to be recycled")]
     pub fn next(&mut self) -> Option<Result<Arena, SendError>> {
         match self.full.try_recv() {
             Err(TryRecvError::Empty) => {
@@ -99,34 +98,34 @@ impl<F: Feed + 'static> Ahead<F> {
         }
     }
 
-    /// How often the next arena was not there in time. The first one never is.
+    /// Number of arenas that were not ready in time; the first one never is, and is not counted.
     pub fn waits(&self) -> u64 {
         self.waits.saturating_sub(1)
     }
 
-    /// Gives an arena back, to be filled again.
-    pub fn give_back(&mut self, arena: Arena) {
-        // After the end nobody wants it.
+    /// Returns an arena, to be filled again.
+    pub fn recycle(&mut self, arena: Arena) {
+        // After the end it is not needed.
         self.empty.send(arena).ok();
     }
 
-    /// Ends it, wherever it is, and gives the source back.
+    /// Ends the thread and returns the source.
     pub fn finish(self) -> F {
         let Self { full, empty, thread, .. } = self;
-        // Without arenas the thread ends; what it has filled is thrown away here.
+        // Without arenas the thread ends; those that it has filled are dropped here.
         drop((full, empty));
-        // A panic in the thread is a defect; it goes on here.
+        // A panic in the thread is a defect: it continues here.
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-/// The thread: ends with the source, with an error, or when the other end is gone.
+/// The thread. Ends with the source, with an error, or when its owner is dropped.
 fn run<F: Feed>(mut feed: F, empty: &Receiver<Arena>, full: &SyncSender<Result<Arena, SendError>>) -> F {
     while let Ok(mut arena) = empty.recv() {
         arena.clear();
         let more = feed.fill(&mut arena);
-        let goes_on = matches!(more, Ok(true));
-        if full.send(more.map(|_| arena)).is_err() || !goes_on {
+        let continues = matches!(more, Ok(true));
+        if full.send(more.map(|_| arena)).is_err() || !continues {
             break;
         }
     }
@@ -136,13 +135,13 @@ fn run<F: Feed>(mut feed: F, empty: &Receiver<Arena>, full: &SyncSender<Result<A
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arena::Meta;
+    use crate::arena::FrameMeta;
 
     struct Count(u32, u32);
 
     impl Feed for Count {
         fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
-            while self.0 < self.1 && arena.push(&self.0.to_be_bytes(), Meta::default()) {
+            while self.0 < self.1 && arena.push(&self.0.to_be_bytes(), FrameMeta::default()) {
                 self.0 += 1;
             }
             Ok(self.0 < self.1)
@@ -151,7 +150,7 @@ mod tests {
 
     #[test]
     fn all_comes_in_order_whoever_is_faster() {
-        let mut ahead = Ahead::start(Count(0, 1000), (0..3).map(|_| Arena::new(64, 9)).collect());
+        let mut ahead = ReadAhead::start(Count(0, 1000), (0..3).map(|_| Arena::new(64, 9)).collect());
         let mut expected = 0u32;
         while let Some(arena) = ahead.next() {
             let arena = arena.unwrap();
@@ -159,10 +158,10 @@ mod tests {
                 assert_eq!(frame, expected.to_be_bytes());
                 expected += 1;
             }
-            ahead.give_back(arena);
+            ahead.recycle(arena);
         }
         assert_eq!((expected, ahead.finish().0), (1000, 1000));
-        let mut left = Ahead::start(Count(0, 1000), vec![Arena::new(64, 9)]);
+        let mut left = ReadAhead::start(Count(0, 1000), vec![Arena::new(64, 9)]);
         assert_eq!(left.next().unwrap().unwrap().len(), 9);
         assert_eq!(left.finish().0, 9);
     }

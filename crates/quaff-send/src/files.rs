@@ -1,9 +1,9 @@
-//! Frames from capture files, one file behind the other, without a pause between them.
+//! Frames from capture files, one file after another, without a pause between them.
 //!
 //! The files may be of any format and packing that quaff reads. Each is read ahead by a thread of its
 //! own, so the disk works while frames are sent.
 
-use crate::arena::{Arena, Meta};
+use crate::arena::{Arena, FrameMeta};
 use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
 use crate::ranges::Ranges;
@@ -23,10 +23,10 @@ use std::time::Duration;
 /// Two files of one capture follow each other with the gap that was between them, when it is not
 /// longer than this, ns; other files follow at once.
 const SEAM_NS: u64 = 100_000_000;
-/// How soon a stop is seen by who waits for a pipe.
+/// Longest wait for a pipe before a stop is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Which packets of which files.
+/// A selection of packets from files.
 #[derive(Debug, Clone, Default)]
 pub struct FilePlan {
     /// The files, in order; `-` is standard input.
@@ -35,7 +35,7 @@ pub struct FilePlan {
     pub include: Option<Ranges>,
     /// None of these.
     pub exclude: Option<Ranges>,
-    /// Which interface each packet of a file leaves by, counted from 1 in each file anew.
+    /// Output interface of each packet; each file is numbered from 1.
     pub sides: Option<Arc<Cache>>,
 }
 
@@ -46,7 +46,7 @@ pub struct FileFeed {
     stop: Stop,
     left: VecDeque<PathBuf>,
     file: Option<CaptureFile>,
-    /// A pipe that nobody writes into yet: its opening takes as long as that.
+    /// A pipe without a writer: opening it waits for one.
     opening: Option<Receiver<quaff_os::Result<CaptureFile>>>,
     bytes: Option<u64>,
     /// Packets of this pass so far.
@@ -58,7 +58,7 @@ pub struct FileFeed {
     clock: Clock,
     damage: Option<String>,
     /// A frame for which there was no room.
-    held: Option<(Vec<u8>, Meta)>,
+    held: Option<(Vec<u8>, FrameMeta)>,
 }
 
 /// Makes the times of several files one.
@@ -70,8 +70,7 @@ struct Clock {
 }
 
 impl FileFeed {
-    /// Looks at each file: whether it is there, and whether what it holds can be sent. The stop ends
-    /// the reading of what may have no end.
+    /// Checks that each file exists and can be sent. The stop ends the reading of a file that may have no end.
     pub fn open(plan: FilePlan, stop: Stop) -> Result<Self, SendError> {
         let mut bytes = Some(0);
         for path in &plan.files {
@@ -132,12 +131,12 @@ impl FileFeed {
         if let Some(packets) = beyond {
             return Err(PlanError::Sides { packets }.into());
         }
-        walked.or_else(|error| self.give_up(error))?;
+        walked.or_else(|error| self.skip_rest(error))?;
         Ok(!is_full)
     }
 
-    /// Goes on behind a file that is damaged.
-    fn give_up(&mut self, error: read::Error) -> Result<(), SendError> {
+    /// Skips the rest of a damaged file.
+    fn skip_rest(&mut self, error: read::Error) -> Result<(), SendError> {
         if matches!(error, read::Error::Os(_)) {
             return Err(error.into());
         }
@@ -146,7 +145,7 @@ impl FileFeed {
         Ok(())
     }
 
-    /// Waits a little for something to walk over: of this file, or of the next one.
+    /// Waits briefly for more packets of this file, or of the next one.
     fn advance(&mut self) -> Result<Advance, SendError> {
         loop {
             if self.stop.raised() {
@@ -156,7 +155,7 @@ impl FileFeed {
                 match file.advance(Some(LOOK)) {
                     Ok(Advance::End) => (self.file, self.clock.is_seam) = (None, true),
                     Ok(other) => return Ok(other),
-                    Err(error) => self.give_up(error)?,
+                    Err(error) => self.skip_rest(error)?,
                 }
             }
             if let Some(opening) = &self.opening {
@@ -230,7 +229,7 @@ impl FilePlan {
 }
 
 impl Clock {
-    fn meta(&mut self, frame: &Frame<'_>) -> Meta {
+    fn meta(&mut self, frame: &Frame<'_>) -> FrameMeta {
         if std::mem::take(&mut self.is_seam) {
             let gap_ns = (i128::from(frame.time_ns) + self.shift_ns) - i128::from(self.last_ns);
             if !(0..=i128::from(SEAM_NS)).contains(&gap_ns) {
@@ -239,24 +238,24 @@ impl Clock {
         }
         let time_ns = (i128::from(frame.time_ns) + self.shift_ns).clamp(0, i128::from(u64::MAX)) as u64;
         self.last_ns = time_ns;
-        Meta { time_ns, wire_len: frame.wire_len, out: 0 }
+        FrameMeta { time_ns, wire_len: frame.wire_len, out: 0 }
     }
 }
 
-/// Opens a file where nobody has to wait for it.
+/// Opens a file in a thread of its own.
 fn open(path: PathBuf, options: Options) -> Result<Receiver<quaff_os::Result<CaptureFile>>, SendError> {
-    let (tell, told) = channel();
+    let (sender, opened) = channel();
     let tried = format!("start a thread that opens {}", path.display());
-    let run = move || drop(tell.send(CaptureFile::open_with(&path, options)));
+    let run = move || drop(sender.send(CaptureFile::open_with(&path, options)));
     std::thread::Builder::new().name("open".into()).spawn(run).trying(|| tried)?;
-    Ok(told)
+    Ok(opened)
 }
 
 fn options(stop: &Stop) -> Options {
     Options { stop: stop.clone(), ..Options::default() }
 }
 
-/// Whether a file can be sent; how long it is, where that can be known. A pipe is not looked into.
+/// Checks whether a file can be sent. Returns its length where that is known; a pipe is not opened.
 fn check(path: &Path, stop: &Stop) -> Result<Option<u64>, SendError> {
     if path.as_os_str() == "-" {
         return Ok(None);

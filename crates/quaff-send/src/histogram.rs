@@ -1,10 +1,10 @@
-//! How late frames were: counts in buckets of 256 ns up to 65 µs, of 65 µs up to 17 ms, and beyond.
+//! The histogram of lateness: buckets of 256 ns up to 65 µs, of 65 µs up to 17 ms, and one beyond.
 //!
 //! The BPF program counts with a shift and two comparisons; user space counts the same way.
 
 /// A fine bucket is `1 << FINE_SHIFT` ns wide.
 pub(crate) const FINE_SHIFT: i32 = 8;
-/// Fine buckets; behind them the coarse ones.
+/// Number of fine buckets; the coarse ones follow.
 pub(crate) const FINE_BUCKETS: usize = 256;
 /// A coarse bucket is `1 << COARSE_SHIFT` ns wide. The first one is never used.
 pub(crate) const COARSE_SHIFT: i32 = 16;

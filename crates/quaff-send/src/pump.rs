@@ -1,12 +1,12 @@
-//! The loop that sends from user space: frames out of arenas, each when it is due, by one way or two.
+//! The loop that sends from user space: frames of arenas, each when it is due, by one interface or two.
 //!
 //! One thread does it all, so frames leave in one order, whichever interface they leave by. A wait is
 //! slept until shortly before its end and spun from there. Only what is due goes into a call together.
 
-use crate::arena::{Arena, Meta};
+use crate::arena::{Arena, FrameMeta};
 use crate::pacer::wait_until;
+use crate::schedule::{LATE_NS, LatePolicy, Schedule};
 use crate::state::{State, word};
-use crate::timing::{LATE_NS, Late, Timing};
 use crate::transmitter::{Next, Obstacle, Outlet, Transmitter, TxCall};
 
 use quaff_os::Error;
@@ -14,29 +14,29 @@ use quaff_os::clock::steady_ns;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Frames that are offered in one call. Ways may take fewer.
+/// Frames that are offered in one call. A backend may take fewer.
 const BATCH_FRAMES: usize = 256;
 
 /// The deadlines of a run, by the machine's clock.
 #[derive(Default)]
 struct Deadlines {
-    /// When the first frame was due, and what all later ones were shifted by. 0 before that.
+    /// Deadline of the first frame, plus the shift of all later ones, ns; 0 before the first.
     anchor_ns: u64,
-    /// How long after that the next frame is due, where it was asked for already.
+    /// Deadline of the next frame after the anchor, ns, where it is computed already.
     next_ns: Option<u64>,
 }
 
 impl Deadlines {
-    /// When the next frame is due, which is the one at `at`.
-    fn next(&mut self, arena: &Arena, at: usize, timing: &mut Timing) -> u64 {
+    /// Deadline of the next frame, the one at `at`.
+    fn next(&mut self, arena: &Arena, at: usize, schedule: &mut Schedule) -> u64 {
         let after_ns = *self.next_ns.get_or_insert_with(|| {
             let (frame, meta) = arena.frame(at);
-            timing.due(frame.len(), &meta).ns
+            schedule.due(frame.len(), &meta).ns
         });
         self.anchor_ns.saturating_add(after_ns)
     }
 
-    /// Goes on to the frame behind it.
+    /// Continues with the frame after it.
     fn advance(&mut self) {
         self.next_ns = None;
     }
@@ -46,20 +46,20 @@ impl Deadlines {
 pub(crate) struct Pump {
     outs: Vec<Transmitter>,
     is_paced: bool,
-    late: Late,
+    late: LatePolicy,
     stop_after_ns: Option<u64>,
     deadlines: Deadlines,
-    /// When the frames of a call were due.
+    /// Deadlines of the frames of a call.
     due_ns: [u64; BATCH_FRAMES],
 }
 
 impl Pump {
-    /// Will send by these interfaces, one or two; `Meta.out` says by which. Nothing leaves that is due
-    /// later than `duration` after the first frame.
+    /// Sends by these interfaces, one or two, as `FrameMeta.out` selects. No frame leaves that is due later than
+    /// `duration` after the first one.
     pub(crate) fn new(
         outs: Vec<Transmitter>,
         is_paced: bool,
-        late: Late,
+        late: LatePolicy,
         duration: Option<Duration>,
     ) -> Self {
         Self {
@@ -72,16 +72,16 @@ impl Pump {
         }
     }
 
-    /// Sends the frames of one arena from `from` on; says where it has ended, which is before the end
-    /// when all was sent that should be, or the watcher said stop.
+    /// Sends the frames of one arena from `from` on. Returns the index of the first frame that is not done: less than
+    /// the length at the end of the run or after a stop.
     ///
     /// # Errors
-    /// What the kernel says that is not about a single frame: ENETDOWN, ENXIO.
+    /// Errors that are not about a single frame: ENETDOWN, ENXIO.
     pub(crate) fn send(
         &mut self,
         arena: &Arena,
         from: usize,
-        timing: &mut Timing,
+        schedule: &mut Schedule,
         state: &State,
     ) -> Result<usize, Error> {
         if self.deadlines.anchor_ns == 0 {
@@ -91,7 +91,7 @@ impl Pump {
         let mut at = from;
         while at < arena.len() && state.left().is_some() {
             if self.is_paced {
-                self.due_ns[0] = self.deadlines.next(arena, at, timing);
+                self.due_ns[0] = self.deadlines.next(arena, at, schedule);
                 if self.is_over(self.due_ns[0], state)
                     || !wait_until(self.due_ns[0], || state.left().is_none())
                 {
@@ -104,13 +104,13 @@ impl Pump {
                     continue;
                 }
             }
-            let end = self.take_due(arena, at, timing, state);
+            let end = self.take_due(arena, at, schedule, state);
             at = self.send_range(arena, at..end, state)?;
         }
         Ok(at)
     }
 
-    /// Has all leave that was taken, and says what became of it.
+    /// Waits until the frames taken have left. Returns the totals of each interface.
     pub(crate) fn finish(&mut self, state: &State) -> Result<Vec<Outlet>, Error> {
         let outlets: Vec<_> = self.outs.iter_mut().map(Transmitter::finish).collect::<Result<_, _>>()?;
         // Until now these counted as sent.
@@ -120,7 +120,7 @@ impl Pump {
         Ok(outlets)
     }
 
-    /// Whether a frame that is due now is after the end of the run, which is then over.
+    /// Returns whether `due_ns` is after the end of the run, and ends the run if so.
     fn is_over(&self, due_ns: u64, state: &State) -> bool {
         let is_over = self.is_past_end(due_ns, state);
         if is_over {
@@ -138,30 +138,30 @@ impl Pump {
         self.stop_after_ns.map(|after_ns| state.load(word::FIRST_NS).saturating_add(after_ns))
     }
 
-    /// Looks how late a frame is. `true`: it is to be left out.
+    /// Applies the policy for a late frame. Returns `true` if the frame is dropped.
     fn is_too_late(&mut self, due_ns: u64, state: &State) -> bool {
         let late_ns = steady_ns().saturating_sub(due_ns);
         if late_ns <= LATE_NS {
             return false;
         }
         match self.late {
-            Late::Burst => {}
-            Late::Shift => {
+            LatePolicy::Burst => {}
+            LatePolicy::Shift => {
                 self.deadlines.anchor_ns += late_ns;
                 state.add(word::SHIFTED_NS, late_ns);
             }
-            Late::Drop => {
+            LatePolicy::Drop => {
                 state.add(word::LATE_DROPPED, 1);
                 state.add(word::SENT, 1);
                 state.count_lateness(late_ns);
             }
         }
-        self.late == Late::Drop
+        self.late == LatePolicy::Drop
     }
 
-    /// Notes the deadlines of the frames behind that at `start` that are due too, and leave by the same
-    /// interface; says where they end.
-    fn take_due(&mut self, arena: &Arena, start: usize, timing: &mut Timing, state: &State) -> usize {
+    /// Collects the deadlines of the frames after `start` that are due too and leave by the same interface. Returns
+    /// their end.
+    fn take_due(&mut self, arena: &Arena, start: usize, schedule: &mut Schedule, state: &State) -> usize {
         let left = state.left().unwrap_or(0).min(BATCH_FRAMES as u64) as usize;
         let most = arena.len().min(start + left);
         let out = self.out_of(arena.frame(start).1);
@@ -169,9 +169,9 @@ impl Pump {
         let mut end = start + 1;
         while end < most && self.out_of(arena.frame(end).1) == out {
             if self.is_paced {
-                let due_ns = self.deadlines.next(arena, end, timing);
-                // What is to be treated on its own will be the first one of its call.
-                let is_too_late = self.late != Late::Burst && now_ns.saturating_sub(due_ns) > LATE_NS;
+                let due_ns = self.deadlines.next(arena, end, schedule);
+                // A frame to which the policy applies is the first one of its call.
+                let is_too_late = self.late != LatePolicy::Burst && now_ns.saturating_sub(due_ns) > LATE_NS;
                 if due_ns > now_ns || is_too_late || self.is_past_end(due_ns, state) {
                     break;
                 }
@@ -193,7 +193,7 @@ impl Pump {
         Ok(start + self.outs[out].send(&mut call)?)
     }
 
-    fn out_of(&self, meta: Meta) -> usize {
+    fn out_of(&self, meta: FrameMeta) -> usize {
         usize::from(meta.out).min(self.outs.len() - 1)
     }
 }
@@ -267,7 +267,7 @@ impl ArenaCall<'_> {
 mod tests {
     use super::*;
     use crate::backend::{Backend, BackendReport};
-    use crate::timing::{Rate, Ratio};
+    use crate::schedule::{Rate, Ratio};
     use proptest::prelude::*;
     use quaff_os::Errno;
     use quaff_os::clock::sleep_until;
@@ -326,7 +326,7 @@ mod tests {
         }
     }
 
-    fn pump(outs: u8, is_paced: bool, late: Late) -> (Pump, Wire, State) {
+    fn pump(outs: u8, is_paced: bool, late: LatePolicy) -> (Pump, Wire, State) {
         let wire = Wire::default();
         let out = |number| {
             let fake = Fake { number, most: 7, calls: 0, wire: wire.clone() };
@@ -338,12 +338,12 @@ mod tests {
         (pump, wire, state)
     }
 
-    fn topspeed() -> Timing {
-        Timing::new(Rate::Topspeed).unwrap()
+    fn topspeed() -> Schedule {
+        Schedule::new(Rate::Topspeed).unwrap()
     }
 
-    fn pps(pps: f64) -> Timing {
-        Timing::new(Rate::Frames(Ratio::of(pps).unwrap())).unwrap()
+    fn pps(pps: f64) -> Schedule {
+        Schedule::new(Rate::Frames(Ratio::of(pps).unwrap())).unwrap()
     }
 
     proptest! {
@@ -353,10 +353,10 @@ mod tests {
         fn two_interfaces_share_one_order(
             frames in prop::collection::vec((0u8..2, prop_oneof![9 => 1usize..100, 1 => Just(101usize)]), 1..300)
         ) {
-            let (mut pump, wire, state) = pump(2, false, Late::Burst);
+            let (mut pump, wire, state) = pump(2, false, LatePolicy::Burst);
             let mut arena = Arena::new(1 << 16, 300);
             for (at, (out, bytes)) in frames.iter().enumerate() {
-                let meta = Meta { out: *out, ..Meta::default() };
+                let meta = FrameMeta { out: *out, ..FrameMeta::default() };
                 prop_assert!(arena.push(&vec![at as u8; *bytes], meta));
             }
             prop_assert_eq!(pump.send(&arena, 0, &mut topspeed(), &state).unwrap(), frames.len());
@@ -383,17 +383,17 @@ mod tests {
     fn arena(frames: usize) -> Arena {
         let mut arena = Arena::new(frames * 4, frames);
         for at in 0..frames as u32 {
-            assert!(arena.push(&at.to_be_bytes(), Meta::default()));
+            assert!(arena.push(&at.to_be_bytes(), FrameMeta::default()));
         }
         arena
     }
 
     #[test]
     fn nothing_leaves_before_it_is_due_and_arenas_go_on_from_each_other() {
-        let (mut pump, wire, state) = pump(1, true, Late::Burst);
-        let mut timing = pps(2000.0);
+        let (mut pump, wire, state) = pump(1, true, LatePolicy::Burst);
+        let mut schedule = pps(2000.0);
         for _ in 0..3 {
-            assert_eq!(pump.send(&arena(20), 0, &mut timing, &state).unwrap(), 20);
+            assert_eq!(pump.send(&arena(20), 0, &mut schedule, &state).unwrap(), 20);
         }
         let first_ns = state.load(word::FIRST_NS);
         let wire = wire.lock().unwrap();
@@ -407,7 +407,7 @@ mod tests {
     }
 
     /// Sends ten frames a millisecond apart, 20 ms after the first was due.
-    fn send_late(late: Late) -> (Vec<(u32, u64)>, State) {
+    fn send_late(late: LatePolicy) -> (Vec<(u32, u64)>, State) {
         let (mut pump, wire, state) = pump(1, true, late);
         let begun_ns = steady_ns() - 20_000_000;
         pump.deadlines.anchor_ns = begun_ns;
@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn late_frames_leave_at_once() {
-        let (sent, state) = send_late(Late::Burst);
+        let (sent, state) = send_late(LatePolicy::Burst);
         assert_eq!(sent.len(), 30);
         assert!(state.load(word::BURST_MAX) >= 19, "{sent:?}");
         for (at, (_, sent_ns)) in sent.iter().enumerate() {
@@ -430,7 +430,7 @@ mod tests {
 
     #[test]
     fn late_frames_shift_all_after_them() {
-        let (sent, state) = send_late(Late::Shift);
+        let (sent, state) = send_late(LatePolicy::Shift);
         assert_eq!(sent.len(), 30);
         assert!(state.load(word::SHIFTED_NS) >= 20_000_000);
         for (at, (_, sent_ns)) in sent.iter().enumerate() {
@@ -440,7 +440,7 @@ mod tests {
 
     #[test]
     fn late_frames_are_left_out_and_counted() {
-        let (sent, state) = send_late(Late::Drop);
+        let (sent, state) = send_late(LatePolicy::Drop);
         let dropped = state.load(word::LATE_DROPPED);
         assert!((19..30).contains(&dropped), "{dropped}");
         assert_eq!(sent.len() as u64 + dropped, 30);
@@ -452,7 +452,7 @@ mod tests {
 
     #[test]
     fn a_duration_is_kept_to_the_frame_however_late_it_is() {
-        let (mut pump, wire, state) = pump(1, true, Late::Burst);
+        let (mut pump, wire, state) = pump(1, true, LatePolicy::Burst);
         pump.stop_after_ns = Some(10_000_000);
         // All are due long since, so that calls have many frames.
         pump.deadlines.anchor_ns = steady_ns() - 500_000_000;
@@ -474,28 +474,29 @@ mod tests {
     }
 
     fn one_late_frame() -> (Vec<u8>, u64) {
-        let (mut pump, wire, state) = pump(1, true, Late::Drop);
-        let mut timing = Timing::new(Rate::Captured(Ratio { num: 1, den: 1 })).unwrap();
+        let (mut pump, wire, state) = pump(1, true, LatePolicy::Drop);
+        let mut schedule = Schedule::new(Rate::Captured(Ratio { num: 1, den: 1 })).unwrap();
         let mut arena = Arena::new(64, 8);
         // One packet was seen 8 ms before the one in front of it.
         for (number, time_ms) in [(0u32, 0), (1, 60), (2, 52), (3, 60)] {
-            assert!(
-                arena.push(&number.to_be_bytes(), Meta { time_ns: time_ms * 1_000_000, ..Meta::default() })
-            );
+            assert!(arena.push(
+                &number.to_be_bytes(),
+                FrameMeta { time_ns: time_ms * 1_000_000, ..FrameMeta::default() }
+            ));
         }
-        assert_eq!(pump.send(&arena, 0, &mut timing, &state).unwrap(), 4);
+        assert_eq!(pump.send(&arena, 0, &mut schedule, &state).unwrap(), 4);
         let sent = wire.lock().unwrap().iter().map(|(_, frame, _)| frame[3]).collect();
         (sent, state.load(word::LATE_DROPPED))
     }
 
     #[test]
     fn the_limit_is_kept_and_a_stop_is_heard() {
-        let (mut pump, wire, state) = pump(1, false, Late::Burst);
+        let (mut pump, wire, state) = pump(1, false, LatePolicy::Burst);
         state.store(word::LIMIT, 50);
         assert_eq!(pump.send(&arena(100), 0, &mut topspeed(), &state).unwrap(), 50);
         assert_eq!(wire.lock().unwrap().len(), 50);
 
-        let (mut slow, _, state) = self::pump(1, true, Late::Burst);
+        let (mut slow, _, state) = self::pump(1, true, LatePolicy::Burst);
         std::thread::scope(|scope| {
             let begun_ns = steady_ns();
             let sending = scope.spawn(|| slow.send(&arena(100), 0, &mut pps(0.1), &state));

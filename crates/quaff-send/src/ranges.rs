@@ -1,4 +1,4 @@
-//! Which packets of a file: `1-5,7,100-`, counted from 1.
+//! Ranges of packet numbers: `1-5,7,100-`, counted from 1.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use std::str::FromStr;
 pub struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
-    /// Whether a number is in one of them.
+    /// Returns whether a number is in one of the ranges.
     pub fn contains(&self, number: u64) -> bool {
         self.0.iter().any(|(from, to)| (*from..=*to).contains(&number))
     }

@@ -1,9 +1,9 @@
-//! Frames are changed between where they come from and where they are sent, so every way has it.
+//! Rewriting of frames between a source and the sender, for every transmit path.
 //!
-//! For each frame: who sent it (which output), what is rewritten, what becomes of it when it is longer
-//! than the MTU, and the stamp. Where no length changes, frames are edited where they lie.
+//! For each frame: its output, the changes, the handling of a frame longer than the MTU, and the stamp. Where no
+//! length changes, frames are edited in place.
 
-use crate::arena::{Arena, Meta};
+use crate::arena::{Arena, FrameMeta};
 use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
 use crate::tally::{FeedTally, RewriteTally};
@@ -16,32 +16,31 @@ use quaff_wire::rewrite::{self, Rewrite, Verdict};
 const ROOM_BYTES: usize = 1 << 20;
 const ROOM_FRAMES: usize = 4096;
 
-/// What to do to frames before they are sent.
+/// Changes to frames before they are sent.
 #[derive(Debug, Clone, Default)]
 pub struct RewritePlan {
-    /// What to change in each.
+    /// Changes to each frame.
     pub rewrite: Rewrite,
-    /// How client and server are told apart; without it frames keep the output that they have.
+    /// The distinction of client and server; without it frames keep their output.
     pub sides: Option<SidesPlan>,
-    /// The MTU in bytes, and what becomes of a frame that is longer.
+    /// The MTU in bytes, and the handling of longer frames.
     pub mtu: Option<(usize, MtuPolicy)>,
     /// The stream under which each frame gets the generator's stamp.
     pub stamp: Option<u16>,
 }
 
-/// Which frame goes to which output.
+/// The assignment of frames to outputs.
 #[derive(Debug, Clone)]
 pub struct SidesPlan {
-    /// How clients are known.
     pub rule: RoleRule,
-    /// The output for what the rule says nothing of.
+    /// Output of frames that the rule does not cover.
     pub other: u8,
     /// Clients go to output 1 instead of 0.
     pub reverse: bool,
 }
 
 impl RewritePlan {
-    /// Whether there is nothing to do.
+    /// Returns whether nothing is changed.
     pub fn is_empty(&self) -> bool {
         self.rewrite.is_empty() && self.sides.is_none() && self.mtu.is_none() && self.stamp.is_none()
     }
@@ -70,13 +69,13 @@ pub struct Rewriting<F> {
     tally: RewriteTally,
 }
 
-/// What is ready, and had no room yet.
+/// A frame that is ready and found no room.
 #[derive(Debug, Clone, Copy)]
 enum Waiting {
     Nothing,
-    Whole(Meta),
+    Whole(FrameMeta),
     /// The fragments from this one on.
-    Pieces(usize, Meta),
+    Pieces(usize, FrameMeta),
 }
 
 impl<F: Feed> Rewriting<F> {
@@ -161,7 +160,7 @@ impl<F: Feed> Rewriting<F> {
                 let left = mtu.fragments().iter().skip(first);
                 let fitting = |piece: &&[u8]| {
                     let wire_len = piece.len() as u32;
-                    self.append_one(arena, piece, Meta { wire_len, ..meta })
+                    self.append_one(arena, piece, FrameMeta { wire_len, ..meta })
                 };
                 let appended = first + left.take_while(fitting).count();
                 let has_room = appended == mtu.fragments().iter().count();
@@ -176,7 +175,7 @@ impl<F: Feed> Rewriting<F> {
         true
     }
 
-    fn append_one(&mut self, arena: &mut Arena, frame: &[u8], mut meta: Meta) -> bool {
+    fn append_one(&mut self, arena: &mut Arena, frame: &[u8], mut meta: FrameMeta) -> bool {
         let Some(stream) = self.plan.stamp else { return arena.push(frame, meta) };
         self.stamped.clear();
         self.stamped.extend_from_slice(frame);
@@ -194,7 +193,7 @@ impl<F: Feed> Rewriting<F> {
         has_room
     }
 
-    /// What became of the frames of the first pass.
+    /// Counts of the first pass.
     fn rewritten(&self) -> RewriteTally {
         let Some(mtu) = self.mtu.as_ref().filter(|_| self.is_first_pass) else { return self.tally };
         let MtuCounts { skipped, cut, fragmented, fragments } = mtu.counts();
@@ -234,7 +233,7 @@ impl<F: Feed> Feed for Rewriting<F> {
     fn rewind(&mut self) -> Result<bool, SendError> {
         self.tally = self.rewritten();
         self.is_first_pass = false;
-        // Numbers of fragments begin anew, so that each pass has the same frames.
+        // Fragment numbers restart, so that each pass has the same frames.
         self.mtu = self.plan.mtu.map(|(bytes, policy)| Mtu::new(bytes, policy));
         self.room.clear();
         (self.at, self.more, self.waiting) = (0, true, Waiting::Nothing);
@@ -284,7 +283,7 @@ mod tests {
         fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
             while let Some(bytes) = self.0.get(self.1) {
                 let frame = frame(*bytes);
-                let meta = Meta { time_ns: self.1 as u64, wire_len: frame.len() as u32, out: 0 };
+                let meta = FrameMeta { time_ns: self.1 as u64, wire_len: frame.len() as u32, out: 0 };
                 if !arena.push(&frame, meta) {
                     return Ok(true);
                 }
@@ -304,7 +303,7 @@ mod tests {
     }
 
     /// A pass, through arenas with room for so many frames.
-    fn pass(feed: &mut impl Feed, frames: usize) -> Vec<(Vec<u8>, Meta)> {
+    fn pass(feed: &mut impl Feed, frames: usize) -> Vec<(Vec<u8>, FrameMeta)> {
         let (mut arena, mut all) = (Arena::new(1 << 16, frames), Vec::new());
         loop {
             arena.clear();

@@ -1,4 +1,4 @@
-//! What changes while a run goes on: 64-bit words that the sender writes and the watcher reads.
+//! The state of a run: 64-bit words that the sender writes and the watcher reads.
 
 use crate::histogram::{self, BUCKETS, BURST_NS, bucket};
 use quaff_os::bpf::ArrayMap;
@@ -11,19 +11,19 @@ pub(crate) mod word {
     pub(crate) const SENT: usize = 0;
     /// No frame from this sequence number on is sent; written by the watcher.
     pub(crate) const LIMIT: usize = 1;
-    /// When the next frame is due, CLOCK_MONOTONIC ns.
+    /// Deadline of the next frame, CLOCK_MONOTONIC ns.
     pub(crate) const DUE_NS: usize = 2;
-    /// And the part of a ns, in 2^-16.
+    /// Its fraction of a ns, in 2^-16.
     pub(crate) const FRACTION: usize = 3;
-    /// When the first frame was due; 0 before that.
+    /// Deadline of the first frame; 0 before that.
     pub(crate) const FIRST_NS: usize = 4;
-    /// When the latest frame was sent.
+    /// Time of the latest frame.
     pub(crate) const LAST_NS: usize = 5;
     /// The largest lateness, ns.
     pub(crate) const LATE_MAX_NS: usize = 6;
     /// The sum of all lateness, ns.
     pub(crate) const LATE_SUM_NS: usize = 7;
-    /// How often a frame was refused for want of room, and tried again.
+    /// Offers that found no room and were repeated.
     pub(crate) const RETRIED: usize = 8;
     /// Bytes of the frames sent. From here on: replay only, where `SENT` also counts frames that
     /// were taken and, for a reason of their own, not sent.
@@ -32,37 +32,37 @@ pub(crate) mod word {
     pub(crate) const LATE_DROPPED: usize = 10;
     /// Frames that the kernel did not take.
     pub(crate) const FAILED: usize = 11;
-    /// How far deadlines were moved because frames were late, ns.
+    /// Sum by which deadlines were moved because frames were late, ns.
     pub(crate) const SHIFTED_NS: usize = 12;
-    /// Late frames in a row, until now.
+    /// LatePolicy frames in a row, until now.
     pub(crate) const BURST: usize = 13;
-    /// The most of them.
+    /// Longest row of late frames.
     pub(crate) const BURST_MAX: usize = 14;
     /// Passes that have ended.
     pub(crate) const PASSES: usize = 15;
-    /// When the next frame is due, if that is worth a sleep; 0 otherwise.
+    /// Deadline of the next frame if that is worth a sleep; 0 otherwise.
     pub(crate) const FAR_NS: usize = 16;
-    /// Where the next frame is in the map of frames.
+    /// Offset of the next frame in the map of frames.
     pub(crate) const AT: usize = 17;
-    /// The moment from which deadlines of this pass count, ns.
+    /// Start of the deadlines of this pass, ns.
     pub(crate) const BASE_NS: usize = 18;
-    /// And the part of a ns, in 2^-32.
+    /// Its fraction of a ns, in 2^-32.
     pub(crate) const BASE_FRACTION: usize = 19;
-    /// How long a pass takes, ns.
+    /// Duration of a pass, ns.
     pub(crate) const PASS_NS: usize = 20;
-    /// And the part of a ns, in 2^-32.
+    /// Its fraction of a ns, in 2^-32.
     pub(crate) const PASS_FRACTION: usize = 21;
-    /// Frames that were put into the map, written by who puts them there.
+    /// Frames put into the map, written by the thread that fills it.
     pub(crate) const READY: usize = 22;
-    /// What the sender has seen of that.
+    /// The sender's copy of `READY`.
     pub(crate) const SEEN: usize = 23;
-    /// How often there was none.
+    /// Times that the map had no frame.
     pub(crate) const STARVED: usize = 24;
-    /// Flows begun since the 5-tuples began again. This and the next: generate only.
+    /// Flows since the 5-tuples restarted. This and the next: generate only.
     pub(crate) const FLOW: usize = 25;
-    /// The place of the next frame in each of the ranges that make its 5-tuple.
+    /// Index of the next frame in each of the ranges that make its 5-tuple.
     pub(crate) const DIGITS: usize = 26;
-    /// Counts of lateness, as `histogram` has them.
+    /// Buckets of lateness, see `histogram`.
     pub(crate) const HISTOGRAM: usize = DIGITS + super::DIGITS_MAX;
 }
 
@@ -72,24 +72,24 @@ pub(crate) const DIGITS_MAX: usize = 4;
 /// Words in all.
 pub(crate) const WORDS: usize = word::HISTOGRAM + BUCKETS;
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Frames sent so far.
     pub sent: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Passes through the source that have ended.
+    /// Completed passes through the source.
     pub passes: u64,
-    /// Since the first one, ns.
+    /// Time since the first frame, ns.
     pub elapsed_ns: u64,
-    /// The largest lateness so far, ns.
+    /// Largest lateness so far, ns.
     pub late_max_ns: u64,
-    /// Frames refused for want of room, and tried again.
+    /// Offers that found no room and were repeated.
     pub retried: u64,
 }
 
-/// How much later than intended frames were sent. Quantiles are the upper ends of buckets of
+/// Delay of frames after their deadlines. Quantiles are the upper ends of buckets of
 /// 256 ns (65 µs from 65 µs on).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Lateness {
@@ -128,7 +128,7 @@ impl State {
         }
     }
 
-    /// Sets a word behind all that was written before; see [`ArrayMap::publish`].
+    /// Stores a word after all that was written before; see [`ArrayMap::publish`].
     pub(crate) fn publish(&self, word: usize, value: u64) {
         match self {
             Self::Kernel(map) => map.publish(word, value),
@@ -136,7 +136,7 @@ impl State {
         }
     }
 
-    /// A word, before all that is done later; see [`ArrayMap::observe`].
+    /// Loads a word before all that follows; see [`ArrayMap::observe`].
     pub(crate) fn observe(&self, word: usize) -> u64 {
         match self {
             Self::Kernel(map) => map.observe(word),
@@ -144,7 +144,7 @@ impl State {
         }
     }
 
-    /// For words that have one writer, and it is the caller.
+    /// Adds to a word whose only writer is the caller.
     pub(crate) fn add(&self, word: usize, value: u64) {
         self.store(word, self.load(word) + value);
     }
@@ -159,7 +159,7 @@ impl State {
         self.store(word::BURST_MAX, self.load(word::BURST_MAX).max(burst));
     }
 
-    /// Frames that may still be sent; `None` when all are, or when the watcher said stop.
+    /// Frames that may still be sent; `None` after the last one or a stop.
     pub(crate) fn left(&self) -> Option<u64> {
         self.load(word::LIMIT).checked_sub(self.load(word::SENT)).filter(|left| *left > 0)
     }

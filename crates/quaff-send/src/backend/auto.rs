@@ -1,8 +1,7 @@
-//! The way that measures the others on the run's own first frames, and goes on with the fastest.
+//! The backend that measures the others on the run's own first frames and continues with the fastest.
 //!
-//! Each way has the frames that come next for 100 ms; all of them count as sent, in their order, and
-//! nothing goes onto the wire that is not of the run. A way is flushed before the next one begins, so
-//! no frame overtakes another.
+//! Each backend sends the next frames for 100 ms; all of them count as sent, in their order, and only frames of the
+//! run are sent. A backend is flushed before the next one starts, so no frame overtakes another.
 
 use super::{Backend, BackendReport, TxBackend, frame_bytes_max};
 use quaff_os::clock::steady_ns;
@@ -10,36 +9,36 @@ use quaff_os::rtnl::Link;
 use quaff_os::xdp::FRAME_BYTES_MAX;
 use quaff_os::{Error, Result};
 
-/// How long each way is measured, ns that it took, not that passed.
+/// Measured time of each backend: the time in its calls, not the time that passed, ns.
 const TRIAL_NS: u64 = 100_000_000;
-/// A way has to be faster by so much to be preferred to one that needs less of the machine.
+/// Factor by which a backend must be faster than one that needs less of the machine.
 const MARGIN: f64 = 1.05;
-/// What is tried, the plainest first; each keeps the order of all frames.
+/// The backends that are measured, the plainest first; each keeps the order of all frames.
 const KINDS: [TxBackend; 3] = [TxBackend::Sendmmsg, TxBackend::AfXdpQueue0, TxBackend::TxRing];
 
-/// A way that is tried or was.
+/// A backend that is or was measured.
 struct Trial {
     way: Box<dyn Backend>,
     frames: u64,
     busy_ns: u64,
-    /// It cannot send all that can be sent.
+    /// It cannot send every frame that another one can.
     is_out: bool,
 }
 
-/// Several ways, one after the other, and then the best of them.
+/// Several backends in turn, and then the best of them.
 pub(super) struct AutoBackend {
     trials: Vec<Trial>,
     current: usize,
-    /// Since when the current way has had no room.
+    /// Time since which the current backend has had no room, ns.
     full_ns: Option<u64>,
     is_decided: bool,
     remarks: Vec<String>,
-    /// What those have done that are closed.
+    /// Counts of the closed backends.
     closed: BackendReport,
 }
 
 impl AutoBackend {
-    /// Opens all ways that the interface has.
+    /// Opens all backends that the interface supports.
     pub(super) fn open(link: &Link) -> Result<Self> {
         let mut auto = Self::of(vec![KINDS[0].open(link)?]);
         for kind in &KINDS[1..] {
@@ -49,7 +48,9 @@ impl AutoBackend {
             }
             match kind.open(link) {
                 Ok(way) => auto.add(way),
-                Err(error) => auto.remarks.push(format!("{} cannot be had ({})", kind.name(), error.errno)),
+                Err(error) => {
+                    auto.remarks.push(format!("{} is not available ({})", kind.name(), error.errno))
+                }
             }
         }
         Ok(auto)
@@ -72,8 +73,8 @@ impl AutoBackend {
         self.trials.push(Trial { way, frames: 0, busy_ns: 0, is_out: false });
     }
 
-    /// The current trial is over: the next one, or the verdict.
-    fn go_on(&mut self) -> Result<()> {
+    /// Ends the current trial: starts the next one, or decides.
+    fn end_trial(&mut self) -> Result<()> {
         let trial = &mut self.trials[self.current];
         let begun_ns = steady_ns();
         trial.way.flush()?;
@@ -83,7 +84,7 @@ impl AutoBackend {
         Ok(())
     }
 
-    /// The current way cannot send what comes: the next one has the same frames.
+    /// The current backend cannot send a frame: the next one gets the same frames.
     fn rule_out(&mut self, error: &Error) -> Result<()> {
         let trial = &mut self.trials[self.current];
         trial.is_out = true;
@@ -132,10 +133,10 @@ impl Backend for AutoBackend {
             return self.trials[self.current].way.send(frames);
         }
         if self.trials[self.current].busy_ns >= TRIAL_NS {
-            self.go_on()?;
+            self.end_trial()?;
         }
         let trial = &mut self.trials[self.current];
-        // The wait for room counts, or a way that only fills a ring would look faster than the wire.
+        // The wait for room counts, or a backend that only fills a ring would look faster than the wire.
         let begun_ns = self.full_ns.take().unwrap_or_else(steady_ns);
         let sent = trial.way.send(frames);
         let now_ns = steady_ns();

@@ -1,5 +1,5 @@
-//! The ways onto the wire from user space: sendmmsg(2) and TX_RING, past the queueing discipline or
-//! through it, and AF_XDP. Which is fastest depends on the driver; `auto` measures.
+//! The transmit paths that user space drives: sendmmsg(2) and TX_RING, past the queueing discipline or through it,
+//! and AF_XDP. The fastest depends on the driver; `auto` measures.
 
 mod auto;
 
@@ -30,14 +30,14 @@ pub(crate) trait Backend: Send {
     fn report(&self) -> BackendReport;
 }
 
-/// More queues than that are not opened.
+/// Maximum number of queues that are opened.
 const QUEUES_MAX: u32 = 64;
 
-/// A way onto the wire from user space.
+/// A choice of transmit path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TxBackend {
-    /// That which the run's own first frames prove to be the fastest.
+    /// The fastest of the others, measured on the run's own first frames.
     Auto,
     /// Many frames a call from a packet socket, past the queueing discipline.
     Sendmmsg,
@@ -54,22 +54,22 @@ pub enum TxBackend {
     AfXdpQueue0,
 }
 
-/// How a way was used.
+/// Counts of a transmit path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct BackendReport {
     /// Its name.
     pub name: String,
-    /// What else there is to know of it: why it was chosen, or how it was set up.
+    /// Why it was chosen, or how it was set up.
     pub remark: Option<String>,
-    /// Frames that were taken, and refused or dropped after that.
+    /// Frames that were taken and later refused or dropped.
     pub refused: u64,
-    /// Frames that were taken, and that the driver had not given back at the end.
+    /// Frames that were taken and that the driver had not completed at the end.
     pub pending: u64,
-    /// Bytes of those frames.
+    /// Bytes of the refused and pending frames.
     pub unsent_bytes: u64,
-    /// How often there was no room: ENOBUFS.
+    /// Calls that found no room: ENOBUFS.
     pub retried_enobufs: u64,
-    /// How often there was no room: EAGAIN, and full rings.
+    /// Calls that found no room: EAGAIN, and full rings.
     pub retried_eagain: u64,
 }
 
@@ -78,7 +78,7 @@ impl BackendReport {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// Counts what another way has done too.
+    /// Adds the counts of another one.
     pub(crate) fn add(&mut self, other: &Self) {
         self.refused += other.refused;
         self.pending += other.pending;
@@ -89,7 +89,7 @@ impl BackendReport {
 }
 
 impl TxBackend {
-    /// Its name, as people write it.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -204,7 +204,7 @@ impl Backend for RingBackend {
     }
 }
 
-/// AF_XDP, a socket for each queue that is used.
+/// AF_XDP: a socket for each queue that is used.
 struct XdpBackend {
     queues: Vec<XdpTx>,
     /// Frames were pushed to this queue since it was last kicked.
@@ -212,7 +212,7 @@ struct XdpBackend {
     mtu: u32,
     name: String,
     hash: RandomState,
-    /// What was wrong when frames had been taken already.
+    /// An error that occurred after frames had been taken.
     failed: Option<Error>,
 }
 
@@ -223,7 +223,7 @@ impl XdpBackend {
         let mut sockets = vec![open(0)?];
         let mode = sockets[0].mode();
         if all_queues && mode == XdpMode::ZeroCopy {
-            // The first queue that cannot be had is behind the last one that there is.
+            // The first queue that cannot be opened is after the last one.
             sockets.extend((1..QUEUES_MAX).map_while(|queue| open(queue).ok()));
         }
         let how = match mode {
@@ -254,8 +254,8 @@ impl XdpBackend {
         self.hash.hash_one(one ^ other) as usize % self.queues.len()
     }
 
-    /// Pushes a frame to its queue; `false` when there is no room. AF_XDP itself would take what
-    /// the interface cannot carry, and lose it without a word.
+    /// Pushes a frame to its queue. Returns `false` when there is no room. AF_XDP itself would accept what the
+    /// interface cannot carry, and drop it silently.
     fn push(&mut self, frame: &[u8]) -> Result<bool> {
         let refuse = |errno: Errno| {
             Error::new(
@@ -304,7 +304,7 @@ impl Backend for XdpBackend {
             }
         }
         match kicked {
-            // What was taken is taken; the next call says it.
+            // The frames are taken; the next call reports the error.
             Err(error) if taken > 0 => self.failed = Some(error),
             kicked => kicked?,
         }

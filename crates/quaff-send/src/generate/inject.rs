@@ -24,7 +24,7 @@ const BATCH_NS: u64 = 4_000;
 const SLOW_NS: u64 = 50_000_000;
 /// So long before its frame is due such a call is made: setting up may take some ms.
 const LEAD_NS: u64 = 20_000_000;
-/// And so often it runs the program, which spins 20 µs at least while its frame is not due.
+/// Runs of the program in such a call; each spins at least 20 µs while its frame is not due.
 const LEAD_REPEAT: u32 = 1000;
 /// The frame after it is so far off that the rest of the call returns at once.
 const FAR_NS: i32 = 25_000_000;
@@ -72,7 +72,7 @@ impl Injector {
         Ok(())
     }
 
-    /// Runs of the program in one call. A paced one may run idle any number of times, so it goes on
+    /// Runs of the program in one call. A paced one may run idle any number of times, so it continues
     /// until the watcher interrupts it.
     fn repeat(&self, left: u64) -> u32 {
         match self.pacing.interval {

@@ -1,8 +1,8 @@
-//! What to send, as plain data, and the checks that turn it into numbers.
+//! The plan of generation, as plain data, and the checks that turn it into numbers.
 
 use super::program::Template;
 use crate::error::{PPS_MAX, PPS_MIN, PlanError};
-use crate::timing::{Rate, Ratio};
+use crate::schedule::{Rate, Ratio};
 use quaff_os::rtnl::Link;
 use quaff_wire::net::VlanTag;
 use quaff_wire::probe::{OuterHeaders, ProbeFrame};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// 2^16: a ns in the unit of intervals.
 const FRACTIONS_PER_NS: f64 = 65_536.0;
-/// How frames leave.
+/// The direction of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
     /// They arrive on the interface, as if from the wire.
@@ -21,7 +21,7 @@ pub enum Via {
     Send,
 }
 
-/// How fast.
+/// The pace of a stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
     /// Without any wait.
@@ -30,34 +30,31 @@ pub enum Pace {
     PerSecond(f64),
 }
 
-/// How long.
+/// The length of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
     /// So many frames.
     Count(u64),
     /// For so long: a fixed number of frames when paced, otherwise as many as it gives.
     Duration(Duration),
-    /// Until the watcher says stop.
+    /// Until the watcher stops the run.
     Endless,
 }
 
-/// What to send.
+/// A stream of stamped frames.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SendPlan {
-    /// How frames leave.
     pub via: Via,
     /// The interface, by name.
     pub interface: String,
     /// Bytes of a frame, VLAN tags included, FCS not.
     pub frame_bytes: usize,
-    /// How fast.
     pub pace: Pace,
-    /// How long.
     pub length: Length,
     /// The stream id, sent as UDP source port.
     pub stream: u16,
     /// Destination MAC. The receiving stack drops frames to a MAC that is not its own early and
-    /// silently, which leaves more of the machine to those who capture.
+    /// silently, which leaves more of the machine to a capture.
     pub dst_mac: [u8; 6],
     /// Source MAC; `None` is the interface's own for [`Via::Send`], and an invented one otherwise.
     pub src_mac: Option<[u8; 6]>,
@@ -86,7 +83,7 @@ pub(crate) struct Pacing {
     pub(crate) rate: Rate,
     /// Frames in all, where that is known from the start.
     pub(crate) count: Option<u64>,
-    /// When to stop a run that has no count, ns after its first frame.
+    /// End of a run that has no count, ns after its first frame.
     pub(crate) stop_after_ns: Option<u64>,
 }
 
@@ -132,7 +129,7 @@ impl SendPlan {
         }
     }
 
-    /// What the program is to know of the frames.
+    /// The template of the BPF program.
     pub(super) fn template(&self, link: &Link) -> Result<Template, PlanError> {
         let template = match self.made.as_deref() {
             None => Template::of_frame(&self.frame(link)?),

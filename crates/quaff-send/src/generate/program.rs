@@ -8,7 +8,7 @@
 //! {
 //!     u8 *frame = ctx->data;
 //!     if (frame + STAMP_END > ctx->data_end) return XDP_DROP;
-//!     if (state.sent >= state.limit) return XDP_DROP;      // all sent, or told to stop
+//!     if (state.sent >= state.limit) return XDP_DROP;      // all sent, or stopped
 //!
 //!     u64 now = bpf_ktime_get_ns();
 //!     if (!state.first_ns) state.first_ns = state.due_ns = now;
@@ -70,21 +70,21 @@ use steps::step_tuple;
 
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 
-/// How often the clock is read before the kernel gets a chance to look for signals and other work:
+/// Reads of the clock before the kernel gets a chance to handle signals and other work:
 /// some 20 to 50 µs. The verifier walks every turn, so this also bounds the time that loading takes.
 const SPIN_TURNS: i32 = 1000;
 
 /// The registers that keep their values through the wait.
 const REGISTERS: Registers = Registers { now: R8, due: R9, state: R6 };
 
-/// What is compiled into the program.
+/// Values that are compiled into the program.
 #[derive(Debug)]
 pub(super) struct Constants<'a> {
     /// The frame, for its headers and its checksums.
     pub(super) template: &'a Template,
     /// Between two frames, in 2^-16 ns; 0 is as fast as possible.
     pub(super) interval: u64,
-    /// When the next frame is so far off, do not spin for it; where that is wanted.
+    /// Do not spin for a frame that is due later than this from now, ns; none always spins.
     pub(super) far_ns: Option<i32>,
     /// Frames in all, where that is known from the start.
     pub(super) count: Option<u64>,

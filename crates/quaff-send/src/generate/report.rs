@@ -1,11 +1,11 @@
-//! What came of a plan: how far it is, and how it ended.
+//! The result of generation.
 
 use super::plan::{Pacing, SendPlan, Via};
 use crate::confirm::Witness;
 use crate::state::{Lateness, State, word};
 use serde::Serialize;
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SendReport {
     /// Frames planned; for a run that had no count, those sent.
@@ -14,7 +14,7 @@ pub struct SendReport {
     pub sent: u64,
     /// Frames that the interface has counted.
     pub confirmed: u64,
-    /// Who has counted them.
+    /// The counter that counted them.
     pub witness: Witness,
     /// From the first frame to the last, s.
     pub seconds: f64,
@@ -24,9 +24,9 @@ pub struct SendReport {
     pub bits_per_second: f64,
     /// The mean gap over the planned one, minus 1; none for an unpaced run.
     pub pace_error: Option<f64>,
-    /// How late frames were; none for an unpaced run.
+    /// Lateness of the frames; none for an unpaced run.
     pub lateness: Option<Lateness>,
-    /// Frames refused for want of room, and tried again.
+    /// Offers that found no room and were repeated.
     pub retried: u64,
     /// The watcher ended the run before all was sent.
     pub interrupted: bool,

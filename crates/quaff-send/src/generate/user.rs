@@ -1,12 +1,12 @@
 //! Stamped frames from user space: several in each call, each completed right before it is offered.
 
 use super::plan::{Pacing, SendPlan};
-use crate::arena::Meta;
+use crate::arena::FrameMeta;
 use crate::backend::TxBackend;
 use crate::error::SendError;
 use crate::pacer::wait_until;
+use crate::schedule::Schedule;
 use crate::state::{State, word};
-use crate::timing::Timing;
 use crate::transmitter::{Next, Obstacle, Transmitter, TxCall};
 use quaff_os::clock::{self, steady_ns};
 use quaff_os::packet::BATCH_FRAMES;
@@ -21,7 +21,7 @@ pub(super) struct PacketSender {
     tx: Transmitter,
     link: Link,
     pacing: Pacing,
-    timing: Timing,
+    schedule: Schedule,
     stream: u16,
     epoch_offset_ns: u64,
     /// A frame for each place of a call.
@@ -37,7 +37,7 @@ impl PacketSender {
             tx: Transmitter::open(link.clone(), TxBackend::Sendmmsg)?,
             link: link.clone(),
             pacing: *pacing,
-            timing: Timing::new(pacing.rate)?,
+            schedule: Schedule::new(pacing.rate)?,
             stream: plan.stream,
             epoch_offset_ns: clock::epoch_offset_ns(),
             frames: vec![plan.frame(link)?; BATCH_FRAMES],
@@ -81,7 +81,7 @@ impl PacketSender {
 
     /// The deadline of the next frame, ns.
     fn next_ns(&mut self, first_ns: u64) -> u64 {
-        first_ns.saturating_add(self.timing.due(0, &Meta::default()).ns)
+        first_ns.saturating_add(self.schedule.due(0, &FrameMeta::default()).ns)
     }
 }
 

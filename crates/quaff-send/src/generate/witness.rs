@@ -38,8 +38,7 @@ fn is_dropped_as_foreign(plan: &SendPlan, link: &Link) -> bool {
     plan.dst_mac != link.mac && !is_multicast && !is_tagged && link.master.is_none()
 }
 
-/// Where the UDP ports stand when a tap sees the frame: the kernel has taken the outer tag out by
-/// then, but not one that is inside a mirror's headers.
+/// Offset of the UDP ports when a tap sees the frame: the kernel has removed the outer tag by then, but not one that is inside a mirror's headers.
 fn ports_offset(plan: &SendPlan) -> usize {
     let ports = HEADER_OFFSET - UDP_BYTES;
     match plan.mirror {

@@ -1,6 +1,6 @@
 //! Frames played by the kernel: put into the map ahead, taken out by the program of `program`.
 //!
-//! When one pass fits into the map, it is put there once, and the program begins anew by itself: no
+//! When one pass fits into the map, it is put there once, and the program restarts by itself: no
 //! byte is copied but into the frames. Otherwise a thread fills the map like a ring, and starts the
 //! source over when it has ended.
 
@@ -13,8 +13,8 @@ use crate::arena::Arena;
 use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
 use crate::pacer;
+use crate::schedule::{LATE_NS, Schedule};
 use crate::state::{State, word};
-use crate::timing::{LATE_NS, Timing};
 use quaff_os::bpf::{LiveRun, Program};
 use quaff_os::clock::steady_ns;
 use quaff_os::interrupt::Interrupt;
@@ -22,31 +22,31 @@ use quaff_os::packet;
 use quaff_os::{Errno, Error};
 use std::time::Duration;
 
-/// What is read from the source at once.
+/// Bytes and frames that are read from the source at once.
 const ARENA_BYTES: usize = 1 << 20;
 const ARENA_FRAMES: usize = 8192;
 /// The map, when not all fits.
 const RING_BYTES: usize = 64 << 20;
-/// A source that has not ended by then is played while it goes on, ns.
+/// A source that has not ended by then is played while it is read, ns.
 const PATIENCE_NS: u64 = 500_000_000;
-/// How often a full ring is looked at.
+/// Interval at which a full ring is checked.
 const LOOK: Duration = Duration::from_micros(200);
 /// Frames that the kernel collects before it hands them on, when there is no pace to keep.
 const BATCH_INJECT: u32 = 8;
 const BATCH_REDIRECT: u32 = 32;
 /// To packet sockets the kernel hands a batch's frames of protocols that it does not know last, so
-/// where somebody listens they go one by one, which takes a quarter longer.
+/// with a listener they go one by one, which takes a quarter longer.
 const BATCH_HEARD: u32 = 1;
 /// A paced frame may wait so long for others that leave with it, ns.
 const BATCH_NS: u64 = 4_000;
-/// How often the clock is read for a frame that is not due yet, some 20 to 50 µs; less where frames of
+/// Reads of the clock for a frame that is not due yet, some 20 to 50 µs; fewer where frames of
 /// the same batch wait for it meanwhile.
 const SPIN_TURNS: u32 = 1000;
 const SPIN_TURNS_MIN: u32 = 20;
 /// So long before its frame is due a call is made, which takes some ms to set up, ns.
 const LEAD_NS: u64 = 40_000_000;
 
-/// What came of filling.
+/// The result of filling the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Filled {
     /// There is no room now.
@@ -62,7 +62,7 @@ enum Filled {
 /// The source on its way into the ring.
 struct Filler {
     passes: Passes,
-    timing: Timing,
+    schedule: Schedule,
     arena: Arena,
     /// The frame of the arena that is next.
     next: usize,
@@ -75,13 +75,13 @@ struct Filler {
 
 /// The sending thread: reads ahead, loads the program, runs it until all is sent. Keeps the passes for
 /// what they have counted.
-pub(super) fn play(shared: &Shared<'_>, passes: Passes, timing: Timing) -> Result<(), SendError> {
+pub(super) fn play(shared: &Shared<'_>, passes: Passes, schedule: Schedule) -> Result<(), SendError> {
     let here = Interrupt::here()?;
     shared.plan.core.map_or(Ok(()), quaff_os::cpu::pin)?;
     let ring = Ring::new(ring_bytes(shared, &passes))?;
     let mut filler = Filler {
         passes,
-        timing,
+        schedule,
         arena: Arena::new(ARENA_BYTES, ARENA_FRAMES),
         next: 0,
         more: true,
@@ -118,7 +118,7 @@ impl Filler {
         if !self.whole && shared.plan.loops != Some(1) && self.passes.feed().bytes_hint().is_none() {
             return Err(PlanError::Again.into());
         }
-        let mean_ns = self.timing.end().ns / ring.pushed().max(1);
+        let mean_ns = self.schedule.end().ns / ring.pushed().max(1);
         let (program, run) = self.load(shared, &ring, mean_ns)?;
         if self.whole {
             self.close(shared, &mut ring);
@@ -135,7 +135,7 @@ impl Filler {
             shared.interrupt.get_or_init(|| here);
             let ran = run_program(shared, &program, &run);
             shared.end();
-            // A panic in the thread is a defect; it goes on here.
+            // A panic in the thread is a defect: it continues here.
             let filled = filling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             ran.and(filled)
         })
@@ -167,7 +167,7 @@ impl Filler {
                 return Ok(Filled::Ring);
             }
             let places = if self.whole { unique::places(frame) } else { Places::default() };
-            let due = self.timing.due(frame.len(), &meta);
+            let due = self.schedule.due(frame.len(), &meta);
             self.longest_bytes = self.longest_bytes.max(frame.len());
             ring.push(frame, due, places);
             self.next += 1;
@@ -180,7 +180,7 @@ impl Filler {
             return Ok(Filled::End);
         }
         if ended {
-            self.timing.next_pass();
+            self.schedule.next_pass();
             return Ok(Filled::Pass);
         }
         self.more = self.passes.fill(&mut self.arena)?;
@@ -215,7 +215,7 @@ impl Filler {
 
     /// All frames of a pass are there: how often they are played, and how long a pass takes.
     fn close(&self, shared: &Shared<'_>, ring: &mut Ring) {
-        let end = self.timing.end();
+        let end = self.schedule.end();
         shared.state.store(word::PASS_NS, end.ns);
         shared.state.store(word::PASS_FRACTION, end.fraction.into());
         ring.close();
@@ -271,7 +271,7 @@ impl Drop for Alarm<'_> {
     }
 }
 
-/// How the program is run.
+/// The parameters of a call that runs the program.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     /// Bytes of a frame when the program gets it.

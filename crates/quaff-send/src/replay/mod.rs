@@ -1,7 +1,6 @@
 //! Replaying: frames of a [`Feed`] onto an interface, each when it is due, and a [`ReplayReport`].
 //!
-//! [`passes`] repeats the source and leaves out what cannot be sent, [`Timing`] says when each frame
-//! is due, and the frames leave by a BPF program ([`kernel`]) that plays them out of a map, or from user
+//! [`passes`] repeats the source and skips frames that cannot be sent, [`Schedule`] has their deadlines, and the frames leave by a BPF program ([`kernel`]) that plays them out of a map, or from user
 //! space ([`user`]). One thread sends; the caller's thread watches. Nothing here prints or reads arguments.
 
 mod kernel;
@@ -21,9 +20,9 @@ use crate::confirm::{self, Confirm, Witness};
 use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
 use crate::link;
+use crate::schedule::{LatePolicy, Rate, Schedule};
 use crate::state::{Snapshot, State, WORDS, word};
 use crate::supervise::{Control, Run, supervise};
-use crate::timing::{Late, Rate, Timing};
 use crate::transmitter::Outlet;
 use passes::{Passes, Sizes};
 use quaff_os::bpf::ArrayMap;
@@ -42,7 +41,7 @@ const TAP_PPS_MAX: f64 = 500_000.0;
 const PATIENCE_STOPPED: Duration = Duration::from_millis(60);
 const PATIENCE: Duration = Duration::from_millis(2500);
 
-/// How frames leave.
+/// The transmit path of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplayVia {
@@ -57,18 +56,16 @@ pub enum ReplayVia {
     User(TxBackend),
 }
 
-/// How to replay.
+/// The plan of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplayPlan {
-    /// How frames leave.
     pub via: ReplayVia,
     /// The interface, by name.
     pub interface: String,
-    /// The interface of frames whose [`crate::Meta::out`] is 1; only from user space.
+    /// The interface of frames whose [`crate::FrameMeta::out`] is 1; only from user space.
     pub interface2: Option<String>,
-    /// How fast.
     pub rate: Rate,
-    /// How often; `None` is until the watcher says stop.
+    /// Number of passes; `None` is until the watcher stops the run.
     pub loops: Option<u64>,
     /// Each pass has addresses of its own.
     pub unique_ip: bool,
@@ -76,9 +73,8 @@ pub struct ReplayPlan {
     pub limit: Option<u64>,
     /// No frame that is due later than that after the first one.
     pub duration: Option<Duration>,
-    /// What is done about frames that are late.
-    pub late: Late,
-    /// A frame leaves when the watcher says so: [`Control::Step`].
+    pub late: LatePolicy,
+    /// Each frame waits for the watcher's [`Control::Step`].
     pub stepwise: bool,
     /// The core on which the sending thread runs.
     pub core: Option<usize>,
@@ -86,23 +82,23 @@ pub struct ReplayPlan {
     pub memory_bytes: usize,
 }
 
-/// What the threads of a run share.
+/// The state that the threads of a run share.
 struct Shared<'a> {
     plan: &'a ReplayPlan,
     link: &'a Link,
     /// That, and the second interface, if there is one.
     links: &'a [Link],
-    /// Why frames leave as they do, when that was not said in the plan.
+    /// The reason for the transmit path, where the plan left it open.
     why: Option<String>,
-    /// What was sent from user space, by interface.
+    /// Totals of each interface, from user space.
     outlets: OnceLock<Vec<Outlet>>,
     state: State,
     stop: Stop,
-    /// Frames that are to be sent in all; [`u64::MAX`] as long as nobody knows.
+    /// Frames that are to be sent in all; [`u64::MAX`] until that is known.
     total: AtomicU64,
     /// Nothing more will be sent.
     over: AtomicBool,
-    /// What the source has counted, when the sending thread is done with it.
+    /// The source with its counts, once the sending thread has ended.
     passes: Mutex<Option<Passes>>,
     interrupt: OnceLock<Interrupt>,
 }
@@ -125,7 +121,7 @@ pub fn run(
     let links = links.collect::<Result<Vec<_>, _>>()?;
     let (via, why) = choose(plan, &links);
     let plan = &ReplayPlan { via, ..plan.clone() };
-    let timing = Timing::new(plan.rate)?;
+    let schedule = Schedule::new(plan.rate)?;
     let passes = Passes::new(feed, sizes(plan, &links), plan.loops, plan.limit, plan.unique_ip);
     let state = match via {
         ReplayVia::User(_) => State::new_user(),
@@ -153,8 +149,8 @@ pub fn run(
         on_stop: &|| shared.stop.raise(Reason::Signal),
     };
     let play = || match via {
-        ReplayVia::User(kind) => user::play(&shared, kind, passes, timing),
-        _ => kernel::play(&shared, passes, timing),
+        ReplayVia::User(kind) => user::play(&shared, kind, passes, schedule),
+        _ => kernel::play(&shared, passes, schedule),
     };
     let (sent, interrupted) = supervise(&run, play, &mut confirms, &mut watch)?;
     let error = match (sent, shared.state.load(word::SENT)) {
@@ -167,7 +163,7 @@ pub fn run(
     Ok(ReplayReport::new(&shared, &passes, (who, &counted), interrupted, error))
 }
 
-/// What was counted by others. A signal ends the waiting for counters that lag behind.
+/// Reads the confirming counters. A signal ends the wait for late ones.
 fn confirm(
     shared: &Shared<'_>,
     confirms: Vec<Confirm>,
@@ -189,7 +185,7 @@ fn confirm(
     Ok((who, counted.collect::<Result<_, _>>()?))
 }
 
-/// How frames leave, and why, when the plan does not say: by the driver, where the kernel says that it
+/// Chooses the transmit path, with the reason, where the plan leaves it open: by the driver, where the kernel reports that it
 /// takes frames from XDP programs now, which is faster than any way from user space.
 fn choose(plan: &ReplayPlan, links: &[Link]) -> (ReplayVia, Option<String>) {
     if plan.via != ReplayVia::Auto {
@@ -200,7 +196,7 @@ fn choose(plan: &ReplayPlan, links: &[Link]) -> (ReplayVia, Option<String>) {
         _ => Some("there are two interfaces"),
     };
     let Some(obstacle) = not_by_xdp else {
-        let why = "the kernel says that the driver takes frames from XDP programs";
+        let why = "the kernel reports that the driver takes frames from XDP programs";
         return (ReplayVia::XdpRedirect, Some(why.to_owned()));
     };
     if plan.rate.is_paced() || plan.stepwise {
@@ -217,7 +213,7 @@ fn redirect_obstacle(link: &Link) -> Option<&'static str> {
     }
     match quaff_os::xdp::xdp_features(link.index) {
         Ok(features) if !features.takes_redirected => Some("the driver takes no frames from XDP programs"),
-        Err(_) => Some("the kernel does not tell whether the driver takes such frames"),
+        Err(_) => Some("the kernel does not report whether the driver takes such frames"),
         Ok(_) if ArrayMap::new("quaff_probe", 1).is_err() => Some("BPF is not permitted"),
         Ok(_) => None,
     }
@@ -243,7 +239,7 @@ fn sizes(plan: &ReplayPlan, links: &[Link]) -> Sizes {
     Sizes { min: ring::FRAME_BYTES_MIN, max, mtu }
 }
 
-/// Who counts what we send: see `confirm`.
+/// Opens the counter that confirms the frames.
 fn witness(plan: &ReplayPlan, link: &Link) -> Result<Confirm, SendError> {
     let has_time = match plan.rate {
         Rate::Frames(pps) => pps.value() <= TAP_PPS_MAX,
@@ -272,7 +268,7 @@ impl Shared<'_> {
         *self.passes.lock().unwrap_or_else(PoisonError::into_inner) = Some(passes);
     }
 
-    /// Whether nobody should send, or make ready, any more.
+    /// Returns whether the run is over: no thread sends or prepares frames.
     fn is_over(&self) -> bool {
         self.stop.raised() || self.over.load(Ordering::Relaxed)
     }

@@ -1,14 +1,14 @@
-//! A source as it is sent: again and again, up to a limit, without what cannot be sent.
+//! The passes of a source: repeated up to a limit, without frames that cannot be sent.
 
 use super::unique;
-use crate::arena::{Arena, Meta};
+use crate::arena::{Arena, FrameMeta};
 use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
 use quaff_wire::flow::{FlowCount, FlowCounts};
 use quaff_wire::net;
 use serde::Serialize;
 
-/// What of the frames can be sent.
+/// The sizes of frames that can be sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
     /// The shortest frame, bytes.
@@ -32,7 +32,7 @@ pub struct Skipped {
 pub(super) struct Passes {
     feed: Box<dyn Feed>,
     sizes: Sizes,
-    /// How often; `None` is without end.
+    /// Number of passes; `None` is endless.
     loops: Option<u64>,
     /// Frames that may still come.
     left: u64,
@@ -46,7 +46,7 @@ pub(super) struct Passes {
     frames: u64,
 }
 
-/// More flows than that are not told from each other: some 60 bytes are kept for each.
+/// Maximum number of flows that are distinguished: each takes about 60 bytes.
 const FLOWS_MAX: usize = 4_000_000;
 
 /// Different flows of a pass, in the order in which they come.
@@ -91,12 +91,12 @@ impl Passes {
         &*self.feed
     }
 
-    /// What the first pass left out.
+    /// Frames that the first pass skipped.
     pub(super) fn skipped(&self) -> Skipped {
         self.skipped
     }
 
-    /// How often it is to be sent; `None` is without end.
+    /// Number of passes; `None` is endless.
     pub(super) fn loops(&self) -> Option<u64> {
         self.loops
     }
@@ -106,7 +106,7 @@ impl Passes {
         sent.div_ceil(self.frames.max(1))
     }
 
-    /// Whether there are more flows than were counted.
+    /// Returns whether there may be more flows than were counted.
     pub(super) fn has_more_flows(&self) -> bool {
         self.flows.is_full()
     }
@@ -186,7 +186,7 @@ impl Flows {
         self.begin.len() >= FLOWS_MAX
     }
 
-    fn note(&mut self, frame: &[u8], meta: &Meta, number: u64) {
+    fn note(&mut self, frame: &[u8], meta: &FrameMeta, number: u64) {
         if self.is_full() {
             return;
         }
@@ -211,7 +211,7 @@ mod tests {
                     frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 64, 59]);
                     frame[26..34].copy_from_slice(&[10, 0, 0, *len as u8, 10, 0, 1, 1]);
                 }
-                if !arena.push(&frame, Meta::default()) {
+                if !arena.push(&frame, FrameMeta::default()) {
                     return Ok(true);
                 }
                 self.1 += 1;

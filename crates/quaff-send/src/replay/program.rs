@@ -6,7 +6,7 @@
 //! ```c
 //! int replay(struct xdp_md *ctx)
 //! {
-//!     if (state.sent >= state.limit) return XDP_DROP;            // all sent, or told to stop
+//!     if (state.sent >= state.limit) return XDP_DROP;            // all sent, or stopped
 //!     // Without deadlines the clock is read now and then only.
 //!     u64 now = PACED || STOP_AFTER_NS || !(state.sent % CLOCK_FRAMES) || is_last ? bpf_ktime_get_ns() : state.last_ns;
 //!     if (!state.first_ns) state.first_ns = state.base_ns = now; // the anchor
@@ -47,7 +47,7 @@
 //!
 //!     if (UNIQUE && item->down) {                                // new flows in the next pass
 //!         u32 low = be32(ring[at + item->down]);
-//!         ring[at + item->down] = be32(low ? low - 1 : -2);      // `unique` says why
+//!         ring[at + item->down] = be32(low ? low - 1 : -2);      // see `unique`
 //!         u32 high = be32(ring[at + item->up]);
 //!         ring[at + item->up] = be32(high + 1 ?: 1);
 //!     }
@@ -66,8 +66,8 @@
 use super::ring::{self, FRAME_BYTES_MAX, ITEM_BYTES_MAX, field};
 use crate::bpf_pace::{Far, Registers, add_to, at, count_lateness, wait_until_due};
 use crate::histogram::BURST_NS;
+use crate::schedule::LatePolicy;
 use crate::state::word;
-use crate::timing::Late;
 use quaff_os::bpf::asm::{Alu, Asm, Insn, Jmp, Label, Reg, Size};
 use quaff_os::bpf::{
     ArrayMap, HELPER_KTIME_GET_NS, HELPER_REDIRECT, HELPER_XDP_ADJUST_TAIL, HELPER_XDP_STORE_BYTES, XDP_DROP,
@@ -84,7 +84,7 @@ const CLOCK_FRAMES: i32 = 32;
 /// The registers that keep their values through the wait.
 const REGISTERS: Registers = Registers { now: R0, due: R9, state: R7 };
 
-/// What is compiled into the program.
+/// Values that are compiled into the program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Constants {
     /// Frames have deadlines.
@@ -93,9 +93,8 @@ pub(super) struct Constants {
     pub(super) streamed: bool,
     /// Addresses change from pass to pass.
     pub(super) unique: bool,
-    /// What is done about frames that are late.
-    pub(super) late: Late,
-    /// And what late is, ns.
+    pub(super) late: LatePolicy,
+    /// Lateness from which on the policy applies, ns.
     pub(super) late_ns: i32,
     /// The end of it all, ns after the first frame.
     pub(super) stop_after_ns: Option<u64>,
@@ -103,7 +102,7 @@ pub(super) struct Constants {
     pub(super) redirect: Option<u32>,
     /// Bytes of a frame when the program gets it.
     pub(super) first_bytes: usize,
-    /// How often the clock is read before the kernel gets a chance to look for signals and other
+    /// Reads of the clock before the kernel gets a chance to handle signals and other
     /// work, and to hand on what is in its batch.
     pub(super) spin_turns: i32,
 }
@@ -227,7 +226,7 @@ fn measure(asm: &mut Asm, constants: &Constants) {
     count_lateness(asm, REGISTERS);
     asm.spill(LATE, R1);
     count_burst(asm);
-    if constants.late == Late::Shift {
+    if constants.late == LatePolicy::Shift {
         let in_time = asm.label();
         asm.jmp_imm(Jmp::Jle, R1, constants.late_ns, in_time);
         add_to(asm, R7, word::BASE_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
@@ -236,7 +235,7 @@ fn measure(asm: &mut Asm, constants: &Constants) {
     }
 }
 
-/// How many frames in a row were late; R1 is how late this one was.
+/// Counts late frames in a row; R1 is the lateness of this one.
 fn count_burst(asm: &mut Asm) {
     let in_time = asm.label();
     asm.mov64_imm(R2, 0);
@@ -258,7 +257,7 @@ fn send(asm: &mut Asm, constants: &Constants, drop: Label) {
     asm.ldx_mem(Size::H, R9, R8, field::LEN);
     asm.jmp_imm(Jmp::Jgt, R9, FRAME_BYTES_MAX as i32, drop);
     asm.jmp_imm(Jmp::Jeq, R9, 0, drop);
-    if constants.paced && constants.late == Late::Drop {
+    if constants.paced && constants.late == LatePolicy::Drop {
         let in_time = asm.label();
         asm.fill(R1, LATE);
         asm.jmp_imm(Jmp::Jle, R1, constants.late_ns, in_time);
@@ -343,7 +342,7 @@ fn advance(asm: &mut Asm, streamed: bool) {
     asm.ldx_mem(Size::W, R1, R8, field::NEXT);
     asm.stx_mem(Size::Dw, R7, R1, at(word::AT));
     if streamed {
-        // The room of this item is filled anew by who sees that it was taken: a full barrier.
+        // The thread that sees this item taken reuses its room: a full barrier.
         asm.mov64_imm(R1, 1);
         asm.atomic_fetch_add64(R7, at(word::SENT), R1);
     } else {

@@ -10,7 +10,7 @@ use crate::tally::FeedTally;
 use crate::transmitter::Outlet;
 use serde::Serialize;
 
-/// How a replay ended.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplayReport {
     /// Packets of the files, read once: all of them, or those that were read, which is somewhat ahead of
@@ -21,9 +21,9 @@ pub struct ReplayReport {
     pub intended: u64,
     /// Frames handed to the kernel.
     pub sent: u64,
-    /// Frames that somebody else has counted.
+    /// Frames that the witness counted.
     pub confirmed: u64,
-    /// Who has counted them.
+    /// The counter that counted them.
     pub witness: Witness,
     /// Bytes of the frames sent, without FCS.
     pub bytes: u64,
@@ -32,7 +32,7 @@ pub struct ReplayReport {
     /// Different flows among the frames sent: 5-tuples, each direction for itself. With --unique-ip
     /// those of a pass times the passes, of which some may by chance be the same.
     pub flows: u64,
-    /// There are more flows than that: not all were told from each other, to bound memory.
+    /// There may be more flows: to bound memory, not all were distinguished.
     pub more_flows: bool,
     /// Frames of the first pass that belong to a flow.
     pub flow_packets: u64,
@@ -48,27 +48,25 @@ pub struct ReplayReport {
     pub loops: u64,
     /// The time taken over the time planned, minus 1; none for an unpaced run.
     pub pace_error: Option<f64>,
-    /// How late frames were; none for an unpaced run.
+    /// Lateness of the frames; none for an unpaced run.
     pub lateness: Option<Lateness>,
     /// The most frames in a row that were more than 16 µs late.
     pub longest_burst: u64,
-    /// Frames that were not sent because they were late (`--late drop`).
+    /// Frames that were not sent because they were late (`late` is `drop`).
     pub late_dropped: u64,
-    /// How far deadlines were moved because frames were late (`--late shift`), ns.
+    /// Sum by which deadlines were moved because frames were late (`late` is `shift`), ns.
     pub shifted_ns: u64,
-    /// How often nothing was there to send, because the files could not be read fast enough.
+    /// Times that no frame was ready, because the files could not be read fast enough.
     pub starved: u64,
-    /// What became of packets before any was sent.
     pub feed: FeedTally,
     /// Frames of a pass that were not sent.
     pub skipped: Skipped,
-    /// What was wrong with a file that could not be read to its end.
+    /// The damage of a file that could not be read to its end.
     pub damage: Option<String>,
     /// Why not all could be sent.
     pub error: Option<String>,
     /// The watcher ended the run before all was sent.
     pub interrupted: bool,
-    /// How frames left.
     pub via: ReplayVia,
     /// Why so, when that was not asked for.
     pub why: Option<String>,
@@ -83,7 +81,7 @@ pub struct InterfaceCount {
     pub name: String,
     /// Frames handed to the kernel.
     pub sent: u64,
-    /// Frames that somebody else has counted there.
+    /// Frames that the witness counted there.
     pub confirmed: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -93,7 +91,6 @@ pub struct InterfaceCount {
     pub enobufs: u64,
     /// The same, said by EAGAIN, or by a ring that was full.
     pub eagain: u64,
-    /// How they left, and what else there is to know of that.
     pub way: Option<BackendReport>,
 }
 
@@ -224,7 +221,7 @@ fn why(shared: &Shared<'_>) -> Option<String> {
     (!words.is_empty()).then(|| words.join("; "))
 }
 
-/// How much longer it took from the first frame to the last than it should have.
+/// The actual time from the first frame to the last, over the planned time, minus 1.
 fn pace_error(state: &State, span_ns: u64) -> Option<f64> {
     let due_ns = state.load(word::DUE_NS).saturating_sub(state.load(word::FIRST_NS));
     let planned_ns = due_ns.saturating_sub(state.load(word::SHIFTED_NS));

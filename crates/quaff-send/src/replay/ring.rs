@@ -1,19 +1,19 @@
-//! Frames in a map, one item behind the other, as the program takes them out.
+//! Frames in a map, one item after another, as the program takes them out.
 //!
-//! An item never straddles the end of the map; each says where the next one is. Either all frames of
+//! An item never straddles the end of the map; each has the offset of the next one. Either all frames of
 //! a run are there from the beginning, and the last item leads back to the first; or they are put
-//! in while others are taken out, where [`Ring::has_room`] says so.
+//! in while others are taken out, where [`Ring::has_room`] allows it.
 
 use super::unique::Places;
 use crate::error::SendError;
-use crate::timing::Due;
+use crate::schedule::Deadline;
 use quaff_os::bpf::ArrayMap;
 use std::collections::VecDeque;
 
 /// Frames of this size are accepted by all kernels that have live frames: page size (4096) minus
 /// headroom, `struct xdp_page_head` and `struct skb_shared_info`, which vary a little (6.18: 3408).
 pub(super) const FRAME_BYTES_MAX: usize = 3400;
-/// And shorter ones by none (`ETH_HLEN`).
+/// The shortest frame that kernels accept (`ETH_HLEN`).
 pub(super) const FRAME_BYTES_MIN: usize = 14;
 /// Before each frame.
 pub(super) const HEADER_BYTES: usize = 24;
@@ -22,21 +22,21 @@ const DUE_NS_MAX: u64 = u64::MAX / 2;
 /// Room that there is for an item wherever one may begin.
 pub(super) const ITEM_BYTES_MAX: usize = HEADER_BYTES + FRAME_BYTES_MAX;
 
-/// What is before each frame, by its offset.
+/// Offsets of the fields of the header before each frame.
 pub(super) mod field {
-    /// When it is due after the anchor, or after its pass began: u64, ns.
+    /// Deadline after the anchor, or after the start of its pass: u64, ns.
     pub(crate) const DUE_NS: usize = 0;
-    /// And the part of a ns: u32, 2^-32.
+    /// Fraction of a ns: u32, 2^-32.
     pub(crate) const FRACTION: usize = 8;
-    /// Where the next item is: u32.
+    /// Offset of the next item: u32.
     pub(crate) const NEXT: usize = 12;
     /// Bytes of the frame: u16.
     pub(crate) const LEN: usize = 16;
-    /// Where in the frame the number lies that goes down from pass to pass: u16, 0 for none.
+    /// Offset in the frame of the number that decreases from pass to pass: u16, 0 for none.
     pub(crate) const DOWN: usize = 18;
-    /// And that which goes up.
+    /// Offset of the number that increases.
     pub(crate) const UP: usize = 20;
-    /// Whether a new pass begins behind it: u16.
+    /// 1 if a new pass starts after it: u16.
     pub(crate) const LAST: usize = 22;
 }
 
@@ -44,9 +44,9 @@ pub(super) mod field {
 #[derive(Debug)]
 pub(super) struct Ring {
     map: ArrayMap,
-    /// Where the next item goes.
+    /// Offset of the next item to be put in.
     at: usize,
-    /// Where the items begin that were not taken yet, the oldest first.
+    /// Offsets of the items that were not taken yet, the oldest first.
     starts: VecDeque<u32>,
     pushed: u64,
     taken: u64,
@@ -76,24 +76,24 @@ impl Ring {
         }
     }
 
-    /// Whether a frame of so many bytes can be put in now.
+    /// Returns whether a frame of `frame_bytes` bytes can be put in now.
     pub(super) fn has_room(&self, frame_bytes: usize) -> bool {
         let Some(&oldest) = self.starts.front() else { return true };
-        let (oldest, (end, next)) = (oldest as usize, self.behind(frame_bytes));
+        let (oldest, (end, next)) = (oldest as usize, self.end_and_next(frame_bytes));
         // An empty ring is known by its items, so the next one must not begin where the oldest does.
         if oldest < self.at { next != 0 || oldest != 0 } else { end < oldest }
     }
 
-    /// Where an item put in now ends, and where the one behind it begins.
-    fn behind(&self, frame_bytes: usize) -> (usize, usize) {
+    /// The end of an item put in now, and the offset of the one after it.
+    fn end_and_next(&self, frame_bytes: usize) -> (usize, usize) {
         let end = (self.at + HEADER_BYTES + frame_bytes).next_multiple_of(8);
         let fits = end + ITEM_BYTES_MAX <= self.map.bytes();
         (end, if fits { end } else { 0 })
     }
 
     /// Puts a frame of [`FRAME_BYTES_MIN`] to [`FRAME_BYTES_MAX`] bytes in, for which there is room.
-    pub(super) fn push(&mut self, frame: &[u8], due: Due, places: Places) {
-        let (_, next) = self.behind(frame.len());
+    pub(super) fn push(&mut self, frame: &[u8], due: Deadline, places: Places) {
+        let (_, next) = self.end_and_next(frame.len());
         let mut header = [0; HEADER_BYTES];
         header[field::DUE_NS..][..8].copy_from_slice(&due.ns.min(DUE_NS_MAX).to_ne_bytes());
         header[field::FRACTION..][..4].copy_from_slice(&due.fraction.to_ne_bytes());
@@ -125,7 +125,7 @@ mod tests {
 
     /// Items are taken by a reader that knows only the map, as the program does.
     #[test]
-    fn what_goes_in_comes_out_however_far_the_reader_is_behind() {
+    fn what_goes_in_comes_out_however_late_the_reader_is() {
         let mut ring = match Ring::new(0) {
             Ok(ring) => ring,
             Err(SendError::Os(error)) if testing::is_refusal(&error) => {
@@ -157,7 +157,7 @@ mod tests {
                 }
                 ring.take(taken);
             }
-            ring.push(&frame, Due { ns: number, fraction: 0 }, Places::default());
+            ring.push(&frame, Deadline { ns: number, fraction: 0 }, Places::default());
         }
         assert!(taken > 4900, "{taken}: there is room for few");
     }

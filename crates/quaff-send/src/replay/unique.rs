@@ -8,10 +8,10 @@
 
 use quaff_wire::net;
 
-/// What addresses are reckoned by.
+/// The modulus of the arithmetic on addresses.
 const MODULUS: u32 = u32::MAX;
 
-/// Where in a frame the two numbers lie; 0 and 0 when there are none.
+/// Offsets of the two numbers in a frame; 0 and 0 when there are none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Places {
     /// The one that goes down.
@@ -20,7 +20,7 @@ pub(super) struct Places {
     pub(super) up: u16,
 }
 
-/// Where the addresses of a frame lie.
+/// Returns the offsets of the addresses of a frame.
 pub(super) fn places(frame: &[u8]) -> Places {
     let Some(layers) = net::layers(frame) else { return Places::default() };
     let Some(ip) = layers.ip else { return Places::default() };

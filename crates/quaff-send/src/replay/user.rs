@@ -9,10 +9,10 @@ use super::unique::{self, Places};
 use crate::arena::Arena;
 use crate::backend::TxBackend;
 use crate::error::{PlanError, SendError};
-use crate::feed::{Ahead, Feed};
+use crate::feed::{Feed, ReadAhead};
 use crate::pump::Pump;
+use crate::schedule::Schedule;
 use crate::state::word;
-use crate::timing::Timing;
 use crate::transmitter::Transmitter;
 use quaff_os::interrupt::Interrupt;
 use quaff_os::stop::Reason;
@@ -21,11 +21,11 @@ use std::time::Duration;
 /// An arena: large enough that handing it over costs nothing, small enough to stay in a cache.
 const ARENA_BYTES: usize = 2 << 20;
 const ARENA_FRAMES: usize = 16_384;
-/// So many go round.
+/// Number of arenas in circulation.
 const ARENAS: usize = 16;
-/// What an arena knows of a frame besides its bytes takes about so many more.
+/// Approximate bytes of the metadata of a frame.
 const ITEM_BYTES: usize = 40;
-/// How often a run that waits for the word looks whether it was said.
+/// Interval at which a stepwise run checks for the next step.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The sending thread: opens the ways, reads, and sends until all is sent. Keeps the passes for what
@@ -34,7 +34,7 @@ pub(super) fn play(
     shared: &Shared<'_>,
     kind: TxBackend,
     mut passes: Passes,
-    timing: Timing,
+    schedule: Schedule,
 ) -> Result<(), SendError> {
     let here = Interrupt::here()?;
     let plan = shared.plan;
@@ -48,17 +48,17 @@ pub(super) fn play(
     let source = match is_all {
         true => Source::Kept(kept, passes),
         // The reader begins before this thread is pinned, or it would be pinned as well.
-        false => Source::Read(kept, Ahead::start(passes, arenas())),
+        false => Source::Read(kept, ReadAhead::start(passes, arenas())),
     };
     plan.core.map_or(Ok(()), quaff_os::cpu::pin)?;
     shared.interrupt.get_or_init(|| here);
     let sent = match source {
         Source::Kept(arenas, passes) => {
-            let sent = send_kept(shared, arenas, &passes, timing, &mut pump);
+            let sent = send_kept(shared, arenas, &passes, schedule, &mut pump);
             shared.keep(passes);
             sent
         }
-        Source::Read(first, ahead) => send_read(shared, first, ahead, timing, &mut pump),
+        Source::Read(first, ahead) => send_read(shared, first, ahead, schedule, &mut pump),
     };
     let outlets = pump.finish(&shared.state);
     shared.end();
@@ -69,26 +69,26 @@ pub(super) fn play(
     Ok(finished?)
 }
 
-/// Where frames come from.
+/// The source of the frames.
 enum Source {
     /// A whole pass is in memory.
     Kept(Vec<Arena>, Passes),
     /// The beginning is; all that follows is read.
-    Read(Vec<Arena>, Ahead<Passes>),
+    Read(Vec<Arena>, ReadAhead<Passes>),
 }
 
 fn arenas() -> Vec<Arena> {
     (0..ARENAS).map(|_| Arena::new(ARENA_BYTES, ARENA_FRAMES)).collect()
 }
 
-/// Whether a pass should be read once and kept. A compressed file may turn out larger than it looks.
+/// Returns whether a pass should be read once and kept. A compressed file may be larger than its size suggests.
 fn is_kept(shared: &Shared<'_>, passes: &Passes) -> bool {
     let fits = |bytes: u64| bytes <= shared.plan.memory_bytes as u64;
     // What cannot be read twice is kept in any case, or refused when it does not fit.
     passes.loops() != Some(1) && passes.feed().bytes_hint().is_none_or(fits)
 }
 
-/// Reads one pass, as much of it as there is memory for; says whether that is all.
+/// Reads as much of one pass as there is memory for. Returns whether that is all.
 fn read_pass(shared: &Shared<'_>, passes: &mut Passes) -> Result<(Vec<Arena>, bool), SendError> {
     let mut arenas = Vec::new();
     let mut bytes = 0;
@@ -104,8 +104,8 @@ fn read_pass(shared: &Shared<'_>, passes: &mut Passes) -> Result<(Vec<Arena>, bo
             return Ok((arenas, true));
         }
         if bytes > shared.plan.memory_bytes {
-            let can_begin_anew = passes.feed().bytes_hint().is_some();
-            return if can_begin_anew { Ok((arenas, false)) } else { Err(PlanError::Again.into()) };
+            let can_restart = passes.feed().bytes_hint().is_some();
+            return if can_restart { Ok((arenas, false)) } else { Err(PlanError::Again.into()) };
         }
     }
     Ok((Vec::new(), true))
@@ -116,7 +116,7 @@ fn send_kept(
     shared: &Shared<'_>,
     mut arenas: Vec<Arena>,
     passes: &Passes,
-    mut timing: Timing,
+    mut schedule: Schedule,
     pump: &mut Pump,
 ) -> Result<(), SendError> {
     let frames: usize = arenas.iter().map(Arena::len).sum();
@@ -131,11 +131,11 @@ fn send_kept(
             if let (Some(places), true) = (places.get(at), pass > 0) {
                 move_on(arena, places);
             }
-            if !send(shared, pump, arena, &mut timing)? {
+            if !send(shared, pump, arena, &mut schedule)? {
                 return Ok(());
             }
         }
-        timing.next_pass();
+        schedule.next_pass();
         shared.state.add(word::PASSES, 1);
     }
     Ok(())
@@ -145,8 +145,8 @@ fn send_kept(
 fn send_read(
     shared: &Shared<'_>,
     first: Vec<Arena>,
-    mut ahead: Ahead<Passes>,
-    mut timing: Timing,
+    mut ahead: ReadAhead<Passes>,
+    mut schedule: Schedule,
     pump: &mut Pump,
 ) -> Result<(), SendError> {
     shared.set_total(u64::MAX);
@@ -161,17 +161,17 @@ fn send_read(
             Err(error) => break Err(error),
         };
         frames += arena.len() as u64;
-        match send(shared, pump, &arena, &mut timing) {
+        match send(shared, pump, &arena, &mut schedule) {
             Ok(true) => {}
             other => break other,
         }
         if arena.ends_pass() {
-            timing.next_pass();
+            schedule.next_pass();
             shared.state.add(word::PASSES, 1);
         }
         // Of the first ones each goes when it was sent.
         if !is_kept {
-            ahead.give_back(arena);
+            ahead.recycle(arena);
         }
     };
     shared.state.add(word::STARVED, ahead.waits());
@@ -189,10 +189,15 @@ fn send_read(
 }
 
 /// Sends an arena; of a run that goes step by step, frame after frame as the watcher says.
-fn send(shared: &Shared<'_>, pump: &mut Pump, arena: &Arena, timing: &mut Timing) -> Result<bool, SendError> {
+fn send(
+    shared: &Shared<'_>,
+    pump: &mut Pump,
+    arena: &Arena,
+    schedule: &mut Schedule,
+) -> Result<bool, SendError> {
     let mut from = 0;
     loop {
-        from = pump.send(arena, from, timing, &shared.state)?;
+        from = pump.send(arena, from, schedule, &shared.state)?;
         if from == arena.len() {
             return Ok(true);
         }

@@ -1,25 +1,25 @@
 //! A [`Maker`] as a source of what is replayed.
 
 use super::Maker;
-use crate::arena::{Arena, Meta};
+use crate::arena::{Arena, FrameMeta};
 use crate::error::SendError;
 use crate::feed::Feed;
 use crate::tally::FeedTally;
 use quaff_wire::synth::Made;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Frames of a recipe; the times of their [`Meta`] are those at which they are due, from 0.
+/// Frames of a recipe; the times of their [`FrameMeta`] are those at which they are due, from 0.
 #[derive(Debug)]
 pub struct SynthFeed {
     /// As it was in the beginning.
     first: Maker,
     maker: Maker,
-    /// When the frame is due that had no room in the last arena.
+    /// Deadline of the frame that found no room in the last arena.
     held_ns: Option<u64>,
     made: MadeSoFar,
 }
 
-/// What was made, a little ahead of what was sent.
+/// Counts of the frames made, somewhat ahead of those sent.
 #[derive(Debug, Clone, Default)]
 pub struct MadeSoFar(Arc<Mutex<Made>>);
 
@@ -40,7 +40,7 @@ impl SynthFeed {
         Self { first: maker.clone(), maker, held_ns: None, made: MadeSoFar::default() }
     }
 
-    /// Where one can look at what was made.
+    /// A handle to the counts.
     pub fn made(&self) -> MadeSoFar {
         self.made.clone()
     }
@@ -52,7 +52,7 @@ impl Feed for SynthFeed {
             let due_ns = self.held_ns.take().or_else(|| self.maker.make().map(|(due_ns, _)| due_ns));
             let Some(due_ns) = due_ns else { break false };
             let frame = self.maker.frame();
-            let meta = Meta { time_ns: due_ns, wire_len: frame.len() as u32, out: 0 };
+            let meta = FrameMeta { time_ns: due_ns, wire_len: frame.len() as u32, out: 0 };
             if !arena.push(frame, meta) {
                 self.held_ns = Some(due_ns);
                 break true;
@@ -80,7 +80,7 @@ impl Feed for SynthFeed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synth::{Clock, Pace, Shape, Until};
+    use crate::synth::{ArrivalClock, ArrivalPattern, OfferedRate, Until};
     use quaff_wire::synth::*;
 
     fn feed(frames: u64) -> SynthFeed {
@@ -105,7 +105,7 @@ mod tests {
             start_ns: 0,
             count: None,
         };
-        let clock = Clock::new(Pace::Frames(1000.0), Shape::Constant, 1).unwrap();
+        let clock = ArrivalClock::new(OfferedRate::Frames(1000.0), ArrivalPattern::Constant, 1).unwrap();
         SynthFeed::new(Maker::new(Synth::new(recipe).unwrap(), clock, Until::Frames(frames)))
     }
 

@@ -1,26 +1,26 @@
-//! Made-up traffic as something to be sent: frames of a recipe, each with the time at which it is due.
+//! Synthetic traffic: frames of a recipe, each with its deadline.
 //!
-//! The frames are made by [`quaff_wire::synth`]; here they get their time ([`Shape`]), and flow to
-//! whoever sends them ([`SynthFeed`]) or into a file ([`write()`]). [`learn()`] reads sizes from a capture.
+//! [`quaff_wire::synth`] makes the frames; here they get their deadlines ([`ArrivalPattern`]) and go to a sender
+//! ([`SynthFeed`]) or into a file ([`write()`]). [`learn()`] reads sizes from a capture.
 
+mod arrival;
 mod feed;
 mod learn;
-mod shape;
 mod write;
 
+pub use arrival::{ArrivalClock, ArrivalError, ArrivalPattern, OfferedRate};
 pub use feed::{MadeSoFar, SynthFeed};
 pub use learn::{LearnError, learn};
-pub use shape::{Clock, Pace, Shape, ShapeError};
 pub use write::{WriteReport, write};
 
 use quaff_wire::synth::{Made, Synth};
 
-/// When there is nothing more to make.
+/// The end of the traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
     /// After so many frames.
     Frames(u64),
-    /// When a frame would be due so long after the first, ns.
+    /// At this deadline, ns after the first frame.
     DueNs(u64),
     /// Never.
     Forever,
@@ -30,17 +30,17 @@ pub enum Until {
 #[derive(Debug, Clone)]
 pub struct Maker {
     synth: Synth,
-    clock: Clock,
+    clock: ArrivalClock,
     until: Until,
 }
 
 impl Maker {
-    /// Nothing is made yet.
-    pub fn new(synth: Synth, clock: Clock, until: Until) -> Self {
+    /// Prepares the frames; none is made yet.
+    pub fn new(synth: Synth, clock: ArrivalClock, until: Until) -> Self {
         Self { synth, clock, until }
     }
 
-    /// What was made so far.
+    /// Counts of the frames made so far.
     pub fn made(&self) -> Made {
         self.synth.made()
     }
@@ -53,7 +53,7 @@ impl Maker {
         }
     }
 
-    /// Makes the next frame; says when it is due, ns after the first one. `None`: all was made.
+    /// Makes the next frame. Returns its deadline, ns after the first one; `None` at the end.
     pub fn make(&mut self) -> Option<(u64, &[u8])> {
         let frames = self.synth.frames();
         let due_ns = self.clock.due_ns();

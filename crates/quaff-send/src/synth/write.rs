@@ -11,10 +11,10 @@ use std::time::Instant;
 
 /// LINKTYPE_ETHERNET.
 const ETHERNET: u16 = 1;
-/// What is collected for one write, bytes.
+/// Bytes that are collected for one write.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// What was written.
+/// The result of writing a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct WriteReport {
     /// Frames planned; without a plan, those written.

@@ -1,7 +1,7 @@
 //! The arguments of `quaff generate`, and the parsers of their values.
 
 use crate::units;
-use quaff_send::synth::Shape;
+use quaff_send::synth::ArrivalPattern;
 use quaff_wire::net::{TPID_CUSTOMER, TPID_SERVICE, VlanTag};
 use quaff_wire::synth::{Addresses, Damage, New, Ports, Sizes};
 use std::path::PathBuf;
@@ -90,7 +90,7 @@ pub(crate) struct Args {
     /// --pps or --mbps sets the mean rate (poisson, bursts), the final rate (ramp, which starts at FROM), or the
     /// rate while sending (on-off).
     #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = shape, help_heading = "Rate")]
-    pub(super) shape: Shape,
+    pub(super) shape: ArrivalPattern,
     /// Stop after N frames, such as 1000 or 3M [default: run until SIGINT]
     #[arg(short, long, value_name = "N", value_parser = units::whole, conflicts_with = "duration", help_heading = "Rate")]
     pub(super) count: Option<u64>,
@@ -240,21 +240,21 @@ fn new_flows(text: &str) -> Result<New, String> {
 }
 
 /// The rate of a ramp is in the unit of the pace: frames or megabits, which is settled later.
-fn shape(text: &str) -> Result<Shape, String> {
+fn shape(text: &str) -> Result<ArrivalPattern, String> {
     const KNOWN: &str = "a shape is constant, poisson, bursts=N, ramp=FROM:TIME or on-off=TIME:TIME";
     let ns = |text| units::duration(text).map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     let pair = |text: &str| text.split_once(':').map(|(a, b)| (a.to_owned(), b.to_owned())).ok_or(KNOWN);
     match text.split_once('=') {
-        None if text == "constant" => Ok(Shape::Constant),
-        None if text == "poisson" => Ok(Shape::Poisson),
-        Some(("bursts", frames)) => units::whole(frames).map(Shape::Bursts),
+        None if text == "constant" => Ok(ArrivalPattern::Constant),
+        None if text == "poisson" => Ok(ArrivalPattern::Poisson),
+        Some(("bursts", frames)) => units::whole(frames).map(ArrivalPattern::Bursts),
         Some(("ramp", rest)) => {
             let (from, rise) = pair(rest)?;
-            Ok(Shape::Ramp { from: units::decimal(&from)?, rise_ns: ns(&rise)? })
+            Ok(ArrivalPattern::Ramp { from: units::decimal(&from)?, rise_ns: ns(&rise)? })
         }
         Some(("on-off", rest)) => {
             let (on, off) = pair(rest)?;
-            Ok(Shape::OnOff { on_ns: ns(&on)?, off_ns: ns(&off)? })
+            Ok(ArrivalPattern::OnOff { on_ns: ns(&on)?, off_ns: ns(&off)? })
         }
         _ => Err(KNOWN.to_owned()),
     }
@@ -322,10 +322,13 @@ mod tests {
 
     #[test]
     fn shapes_are_read() {
-        assert_eq!(shape("poisson"), Ok(Shape::Poisson));
-        assert_eq!(shape("bursts=1k"), Ok(Shape::Bursts(1000)));
-        assert_eq!(shape("ramp=0.5k:2s"), Ok(Shape::Ramp { from: 500.0, rise_ns: 2_000_000_000 }));
-        assert_eq!(shape("on-off=1ms:1s"), Ok(Shape::OnOff { on_ns: 1_000_000, off_ns: 1_000_000_000 }));
+        assert_eq!(shape("poisson"), Ok(ArrivalPattern::Poisson));
+        assert_eq!(shape("bursts=1k"), Ok(ArrivalPattern::Bursts(1000)));
+        assert_eq!(shape("ramp=0.5k:2s"), Ok(ArrivalPattern::Ramp { from: 500.0, rise_ns: 2_000_000_000 }));
+        assert_eq!(
+            shape("on-off=1ms:1s"),
+            Ok(ArrivalPattern::OnOff { on_ns: 1_000_000, off_ns: 1_000_000_000 })
+        );
         for wrong in ["", "bursts", "bursts=x", "ramp=5", "on-off=1s", "sine=1:2", "constant=1"] {
             assert!(shape(wrong).is_err(), "{wrong}");
         }

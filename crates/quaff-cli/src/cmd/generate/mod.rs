@@ -18,8 +18,8 @@ use quaff_os::rtnl;
 use quaff_os::signal::{Signal, Signals};
 use quaff_os::stop::Stop;
 use quaff_send::replay::{self, ReplayPlan, ReplayVia};
-use quaff_send::synth::{self, Clock, Maker, SynthFeed, WriteReport};
-use quaff_send::{self, Late, Length, Pace, Rate, Ratio, SendPlan, Snapshot, Via};
+use quaff_send::synth::{self, ArrivalClock, Maker, SynthFeed, WriteReport};
+use quaff_send::{self, LatePolicy, Length, Pace, Rate, Ratio, SendPlan, Snapshot, Via};
 use quaff_wire::synth::{Made, Recipe, Synth};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -43,7 +43,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return send(&args, None, &mut watch);
     }
     let recipe = recipe::recipe(&args, src_mac(&args)?, now_ns())?;
-    if args.inject.is_some() && recipe.differs_only_by_flow() && args.shape == synth::Shape::Constant {
+    if args.inject.is_some() && recipe.differs_only_by_flow() && args.shape == synth::ArrivalPattern::Constant
+    {
         return send(&args, Some(recipe), &mut watch);
     }
     replay(&args, recipe, &mut watch)
@@ -93,7 +94,7 @@ fn replay_plan(args: &Args) -> ReplayPlan {
         limit: None,
         // Without a pace frames have no times, and the clock on the wall decides.
         duration: args.duration.filter(|_| !is_paced),
-        late: Late::Burst,
+        late: LatePolicy::Burst,
         stepwise: false,
         core: args.cpu,
         memory_bytes: MEMORY_BYTES,
@@ -142,9 +143,9 @@ fn print<R: serde::Serialize>(
 fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
     let frame_bytes = recipe::single_bytes(args) as usize;
     let pace = match recipe::pace(args) {
-        synth::Pace::Unpaced => Pace::Unpaced,
-        synth::Pace::Frames(pps) => Pace::PerSecond(pps),
-        synth::Pace::Bits { per_second, extra_bytes } => {
+        synth::OfferedRate::Unpaced => Pace::Unpaced,
+        synth::OfferedRate::Frames(pps) => Pace::PerSecond(pps),
+        synth::OfferedRate::Bits { per_second, extra_bytes } => {
             Pace::PerSecond(per_second / (f64::from(recipe::single_bytes(args) + extra_bytes) * 8.0))
         }
     };
@@ -211,6 +212,6 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
 }
 
 fn maker(args: &Args, recipe: Recipe) -> anyhow::Result<Maker> {
-    let clock = Clock::new(recipe::pace(args), recipe::shape(args), args.seed)?;
+    let clock = ArrivalClock::new(recipe::pace(args), recipe::shape(args), args.seed)?;
     Ok(Maker::new(Synth::new(recipe)?, clock, recipe::until(args)))
 }

@@ -2,7 +2,7 @@
 
 use super::args::{Args, ContentKind, Mac, TcpKind};
 use anyhow::Context as _;
-use quaff_send::synth::{Pace, Shape, Until, learn};
+use quaff_send::synth::{ArrivalPattern, OfferedRate, Until, learn};
 use quaff_wire::net::TAG_BYTES;
 use quaff_wire::probe::{FRAME_BYTES_MIN, PORT};
 use quaff_wire::synth::{
@@ -72,23 +72,25 @@ pub(super) fn is_plain(args: &Args) -> bool {
         && (args.content == ContentKind::Counting && args.content_from.is_none())
         && (kind(args) == PacketKind::Udp && args.fragment.is_none() && args.damage.is_none())
         && (args.mpls.is_empty() && args.vxlan.is_none())
-        && args.shape == Shape::Constant
+        && args.shape == ArrivalPattern::Constant
 }
 
 /// The pace, in frames or bits.
-pub(super) fn pace(args: &Args) -> Pace {
+pub(super) fn pace(args: &Args) -> OfferedRate {
     let extra_bytes = if args.fcs { FCS_BYTES } else { 0 };
     match (args.pps, args.mbps) {
-        (Some(pps), _) => Pace::Frames(pps),
-        (None, Some(mbps)) => Pace::Bits { per_second: mbps * 1e6, extra_bytes },
-        (None, None) => Pace::Unpaced,
+        (Some(pps), _) => OfferedRate::Frames(pps),
+        (None, Some(mbps)) => OfferedRate::Bits { per_second: mbps * 1e6, extra_bytes },
+        (None, None) => OfferedRate::Unpaced,
     }
 }
 
 /// The shape, with the rate of a ramp in the unit of the pace.
-pub(super) fn shape(args: &Args) -> Shape {
+pub(super) fn shape(args: &Args) -> ArrivalPattern {
     match args.shape {
-        Shape::Ramp { from, rise_ns } if args.pps.is_none() => Shape::Ramp { from: from * 1e6, rise_ns },
+        ArrivalPattern::Ramp { from, rise_ns } if args.pps.is_none() => {
+            ArrivalPattern::Ramp { from: from * 1e6, rise_ns }
+        }
         shape => shape,
     }
 }

@@ -13,7 +13,8 @@ use quaff_os::signal::{Signal, Signals};
 use quaff_os::stop::Stop;
 use quaff_send::replay::{self, ReplayPlan, ReplayReport, ReplayVia};
 use quaff_send::{
-    DualFeed, Feed, FileFeed, FilePlan, Late, Layer, Ranges, Rate, Ratio, Rewriting, Snapshot, TxBackend,
+    DualFeed, Feed, FileFeed, FilePlan, LatePolicy, Layer, Ranges, Rate, Ratio, Rewriting, Snapshot,
+    TxBackend,
 };
 use quaff_wire::tcpprep::Cache;
 use std::path::{Path, PathBuf};
@@ -292,9 +293,9 @@ fn plan(args: &Args) -> anyhow::Result<ReplayPlan> {
         limit: args.count,
         duration: args.duration,
         late: match args.late {
-            LateArg::Burst => Late::Burst,
-            LateArg::Shift => Late::Shift,
-            LateArg::Drop => Late::Drop,
+            LateArg::Burst => LatePolicy::Burst,
+            LateArg::Shift => LatePolicy::Shift,
+            LateArg::Drop => LatePolicy::Drop,
         },
         stepwise: args.one_at_a_time,
         core: args.cpu,

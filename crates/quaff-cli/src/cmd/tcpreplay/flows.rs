@@ -6,7 +6,7 @@
 use super::options::Options;
 use super::text::Flows;
 use quaff_send::replay::ReplayReport;
-use quaff_send::{Arena, Feed, FeedTally, Meta, SendError};
+use quaff_send::{Arena, Feed, FeedTally, FrameMeta, SendError};
 use quaff_wire::flow::{FlowCount, FlowCounts};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -86,7 +86,7 @@ impl Counting {
         Self { feed, count, frames: 0, sides, is_first_pass: true, shared: shared.clone() }
     }
 
-    fn add(&mut self, frame: &[u8], meta: &Meta) {
+    fn add(&mut self, frame: &[u8], meta: &FrameMeta) {
         let before = self.count.counts();
         self.count.add(frame, meta.time_ns / 1_000_000_000);
         self.frames += 1;

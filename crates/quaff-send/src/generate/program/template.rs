@@ -32,7 +32,7 @@ pub(in crate::generate) struct Step {
     pub(super) is_address: bool,
     /// Its first value.
     pub(super) first: u32,
-    /// How many it has.
+    /// Number of values.
     pub(super) count: u64,
 }
 
@@ -125,7 +125,7 @@ impl Template {
         &self.bytes
     }
 
-    /// What is written anew each time: all but the payload behind the stamp.
+    /// The part that is written for each frame: all but the payload after the stamp.
     pub(super) fn headers(&self) -> &[u8] {
         const TCP_BYTES: usize = 20;
         const UDP_BYTES: usize = 8;

@@ -1,15 +1,15 @@
-//! When each frame is due: absolute deadlines from one anchor, in whole numbers, without drift.
+//! The schedule: absolute deadlines from one anchor, in whole numbers, without drift.
 //!
-//! A deadline is computed anew from all that went before (frames, bits, or time passed), never from
-//! the deadline before it, so errors do not add up however long a run is. All arithmetic is in 128
+//! Each deadline is computed from all that precedes it (frames, bits, or time), never from the deadline before it,
+//! so errors do not add up, however long a run is. All arithmetic is in 128
 //! bits and saturates.
 
-use crate::arena::Meta;
+use crate::arena::FrameMeta;
 use crate::error::PlanError;
 use serde::Serialize;
 
-/// A capture's clock that goes back by more than this was set; what comes then follows at once. Less
-/// is how packets of several queues are mixed, ns.
+/// A capture's clock that steps back by more than this was set, and the frame follows at once; smaller steps come
+/// from packets of several queues, ns.
 const STEP_NS: u64 = 10_000_000;
 /// ns in a second.
 const SECOND_NS: u128 = 1_000_000_000;
@@ -31,7 +31,7 @@ pub struct Ratio {
     pub den: u64,
 }
 
-/// What of a frame counts when bits are counted.
+/// The part of a frame that counts as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(into = "u8")]
 pub enum Layer {
@@ -39,51 +39,51 @@ pub enum Layer {
     L1,
     /// The frame without its FCS, as captures have it.
     L2,
-    /// What is behind the Ethernet header.
+    /// The frame without its Ethernet header.
     L3,
 }
 
-/// How fast.
+/// The rate of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rate {
-    /// As captured, times this.
+    /// The captured rate, multiplied.
     Captured(Ratio),
-    /// So many frames a second.
+    /// Frames per second.
     Frames(Ratio),
-    /// So many bits a second.
+    /// Bits per second.
     Bits(Ratio, Layer),
-    /// Without any wait.
+    /// As fast as possible.
     Topspeed,
 }
 
-/// What is done about frames that are more than [`LATE_NS`] late, after the machine was busy elsewhere.
+/// The policy for frames that are more than [`LATE_NS`] late.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Late {
-    /// They are sent at once, until the schedule is caught up with.
+pub enum LatePolicy {
+    /// Send them at once, until the schedule is caught up.
     #[default]
     Burst,
-    /// All that follows is later too: gaps stay as they should be.
+    /// Move all later deadlines: gaps stay as planned.
     Shift,
-    /// They are not sent.
+    /// Do not send them.
     Drop,
 }
 
 /// Frames that are later than this are late, ns.
 pub const LATE_NS: u64 = 1_000_000;
 
-/// A moment after the anchor.
+/// A time after the anchor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Due {
+pub struct Deadline {
     /// Whole ns.
     pub ns: u64,
-    /// And the part of a ns, in 2^-32.
+    /// Fraction of a ns, in 2^-32.
     pub fraction: u32,
 }
 
 /// The deadlines of a run.
 #[derive(Debug, Clone)]
-pub struct Timing {
+pub struct Schedule {
     rate: Rate,
     /// Frames, bits or ns that went before.
     passed: u128,
@@ -94,8 +94,7 @@ pub struct Timing {
 }
 
 impl Ratio {
-    /// The nearest fraction of a number above 0, to nine digits behind the point; exact for what
-    /// people type.
+    /// The nearest fraction of a number above 0, to nine decimal places; exact for typed numbers.
     pub fn of(value: f64) -> Option<Self> {
         let den = [1_000_000_000, 1_000_000, 1000, 1].into_iter().find(|den| value * (*den as f64) < 1e18)?;
         let num = (value * den as f64).round();
@@ -136,13 +135,13 @@ impl Rate {
         Ratio::of(link_bps * percent / 100.0).map(|bps| Self::Bits(bps, Layer::L1))
     }
 
-    /// Whether there is anything to wait for.
+    /// Returns whether frames have deadlines.
     pub fn is_paced(self) -> bool {
         self != Self::Topspeed
     }
 }
 
-impl Timing {
+impl Schedule {
     /// # Errors
     /// For a rate of 0.
     pub fn new(rate: Rate) -> Result<Self, PlanError> {
@@ -156,8 +155,8 @@ impl Timing {
         }
     }
 
-    /// When the next frame is due. Without a pace that is always the anchor.
-    pub fn due(&mut self, frame_bytes: usize, meta: &Meta) -> Due {
+    /// Deadline of the next frame. Without a pace it is always the anchor.
+    pub fn due(&mut self, frame_bytes: usize, meta: &FrameMeta) -> Deadline {
         let at = match self.rate {
             Rate::Captured(_) => {
                 let was_set = self.latest_ns.saturating_sub(meta.time_ns) > STEP_NS;
@@ -180,21 +179,21 @@ impl Timing {
         self.moment(at)
     }
 
-    /// When the frame behind those seen so far would be due, if it came at once.
-    pub fn end(&self) -> Due {
+    /// Deadline of a frame that would follow at once.
+    pub fn end(&self) -> Deadline {
         self.moment(self.passed)
     }
 
-    /// The next frame begins the file anew, and is due behind those before.
+    /// The next frame is the first of a new pass, and is due after those before it.
     pub fn next_pass(&mut self) {
         (self.first, self.latest_ns) = (None, 0);
     }
 
-    fn moment(&self, units: u128) -> Due {
+    fn moment(&self, units: u128) -> Deadline {
         let (ratio, per_second) = match self.rate {
             Rate::Captured(ratio) => (ratio, SECOND_NS),
             Rate::Frames(ratio) | Rate::Bits(ratio, _) => (ratio, 1),
-            Rate::Topspeed => return Due::default(),
+            Rate::Topspeed => return Deadline::default(),
         };
         // Seconds are units * den / num. The num is below 2^94, so nothing below overflows 2^128.
         let (num, den) = (u128::from(ratio.num) * per_second, u128::from(ratio.den));
@@ -203,7 +202,7 @@ impl Timing {
         let ns = rest * SECOND_NS;
         let whole_ns = seconds.saturating_mul(SECOND_NS).saturating_add(ns / num);
         let fraction = ((ns % num) << 32) / num;
-        Due { ns: u64::try_from(whole_ns).unwrap_or(u64::MAX), fraction: fraction as u32 }
+        Deadline { ns: u64::try_from(whole_ns).unwrap_or(u64::MAX), fraction: fraction as u32 }
     }
 }
 
@@ -216,17 +215,17 @@ mod tests {
         /// The n-th frame is due exactly n / rate after the first, to 2^-32 ns, whatever went before.
         #[test]
         fn the_nth_deadline_is_exact(num in 1u64..2_000_000_000, den in 1u64..2_000, frames in 1u64..2_000) {
-            let mut timing = Timing::new(Rate::Frames(Ratio { num, den })).unwrap();
+            let mut schedule = Schedule::new(Rate::Frames(Ratio { num, den })).unwrap();
             for n in 0..frames {
                 let exact = (u128::from(n * den) * 1_000_000_000 << 32) / u128::from(num);
-                let due = timing.due(60, &meta(0));
+                let due = schedule.due(60, &meta(0));
                 prop_assert_eq!(u128::from(due.ns) << 32 | u128::from(due.fraction), exact, "frame {}", n);
             }
         }
     }
 
-    fn meta(time_ns: u64) -> Meta {
-        Meta { time_ns, ..Meta::default() }
+    fn meta(time_ns: u64) -> FrameMeta {
+        FrameMeta { time_ns, ..FrameMeta::default() }
     }
 
     fn ratio(value: f64) -> Ratio {
@@ -236,26 +235,26 @@ mod tests {
     #[test]
     fn frames_per_second_do_not_drift() {
         for pps in [0.5, 3.0, 100_000.0, 553_097.0, 1e6, 14_880_952.38] {
-            let mut timing = Timing::new(Rate::Frames(ratio(pps))).unwrap();
-            assert_eq!(timing.due(64, &meta(0)), Due::default());
+            let mut schedule = Schedule::new(Rate::Frames(ratio(pps))).unwrap();
+            assert_eq!(schedule.due(64, &meta(0)), Deadline::default());
             // As if 2^63 frames had gone.
-            timing.passed = 1 << 63;
-            let due = timing.due(64, &meta(0));
+            schedule.passed = 1 << 63;
+            let due = schedule.due(64, &meta(0));
             let exact = (1u128 << 63) * 1_000_000_000 * 1_000_000_000 / ((pps * 1e9).round() as u128);
             let expected = u64::try_from(exact).unwrap_or(u64::MAX);
             assert!(due.ns.abs_diff(expected) <= 1, "{pps}: {} and {expected}", due.ns);
         }
-        let mut timing = Timing::new(Rate::Frames(ratio(3.0))).unwrap();
-        let dues: Vec<_> = (0..4).map(|_| timing.due(64, &meta(0)).ns).collect();
+        let mut schedule = Schedule::new(Rate::Frames(ratio(3.0))).unwrap();
+        let dues: Vec<_> = (0..4).map(|_| schedule.due(64, &meta(0)).ns).collect();
         assert_eq!(dues, [0, 333_333_333, 666_666_666, 1_000_000_000]);
     }
 
     #[test]
     fn bits_are_those_of_the_layer() {
         for (layer, bits) in [(Layer::L1, 1524 * 8), (Layer::L2, 1500 * 8), (Layer::L3, 1486 * 8)] {
-            let mut timing = Timing::new(Rate::Bits(ratio(1e9), layer)).unwrap();
-            timing.due(1500, &meta(0));
-            assert_eq!(timing.due(1500, &meta(0)).ns, bits, "{layer:?}");
+            let mut schedule = Schedule::new(Rate::Bits(ratio(1e9), layer)).unwrap();
+            schedule.due(1500, &meta(0));
+            assert_eq!(schedule.due(1500, &meta(0)).ns, bits, "{layer:?}");
         }
         assert_eq!(Layer::L1.bits(14), 84 * 8, "the shortest frame takes 84 bytes");
         let Some(Rate::Bits(bps, Layer::L1)) = Rate::of_link(50.0, 1e9) else { panic!("a rate") };
@@ -264,26 +263,26 @@ mod tests {
 
     #[test]
     fn captured_times_go_on_over_passes() {
-        let mut timing = Timing::new(Rate::Captured(ratio(2.0))).unwrap();
+        let mut schedule = Schedule::new(Rate::Captured(ratio(2.0))).unwrap();
         let mut dues = Vec::new();
         for _ in 0..2 {
-            dues.extend([1000, 1010, 1007, 1021].map(|time_ns| timing.due(64, &meta(time_ns))));
-            timing.next_pass();
+            dues.extend([1000, 1010, 1007, 1021].map(|time_ns| schedule.due(64, &meta(time_ns))));
+            schedule.next_pass();
         }
         let half = 1 << 31;
-        let due = |ns, fraction| Due { ns, fraction };
+        let due = |ns, fraction| Deadline { ns, fraction };
         let once = [due(0, 0), due(5, 0), due(3, half), due(10, half)];
         let again = [due(10, half), due(15, half), due(14, 0), due(21, 0)];
         assert_eq!(dues, [once, again].concat());
-        assert_eq!(timing.end(), due(21, 0));
+        assert_eq!(schedule.end(), due(21, 0));
     }
 
     #[test]
     fn a_clock_that_was_set_back_stops_nothing() {
-        let mut timing = Timing::new(Rate::Captured(Ratio { num: 1, den: 1 })).unwrap();
+        let mut schedule = Schedule::new(Rate::Captured(Ratio { num: 1, den: 1 })).unwrap();
         let hour = 3_600_000_000_000;
         let times = [hour, hour + 5_000_000, hour + 1_000_000, hour + 6_000_000, 7, 1_000_007, hour];
-        let dues = times.map(|time_ns| timing.due(64, &meta(time_ns)).ns);
+        let dues = times.map(|time_ns| schedule.due(64, &meta(time_ns)).ns);
         let set_at = 6_000_000;
         let expected = [0, 5_000_000, 1_000_000, set_at, set_at, set_at + 1_000_000, set_at + hour - 7];
         assert_eq!(dues, expected);
@@ -295,6 +294,6 @@ mod tests {
         assert_eq!(ratio(553_097.25).value(), 553_097.25);
         assert!(ratio(4e11).num > 0 && Ratio::of(1e-10).is_none() && Ratio::of(f64::NAN).is_none());
         assert!(Ratio::of(-1.0).is_none() && Ratio::of(0.0).is_none());
-        assert!(Timing::new(Rate::Frames(Ratio { num: 0, den: 1 })).is_err());
+        assert!(Schedule::new(Rate::Frames(Ratio { num: 0, den: 1 })).is_err());
     }
 }

@@ -1,7 +1,7 @@
-//! When each frame is due, as a shape over time: even, random, in bursts, rising, on and off.
+//! The arrival pattern: constant, random, in bursts, a ramp, on and off.
 //!
-//! A shape bends the times of an even pace. These are computed from all that went before, in whole
-//! numbers, so that nothing adds up to a drift.
+//! A pattern transforms the times of an even pace. These are computed from all that precedes them, in whole numbers,
+//! so that errors do not add up to a drift.
 
 use quaff_wire::synth::Rng;
 
@@ -11,9 +11,9 @@ const PARTS: f64 = 1e6;
 /// The row of random numbers for gaps.
 const PURPOSE: u64 = 4;
 
-/// How much per second.
+/// The offered rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Pace {
+pub enum OfferedRate {
     /// As fast as possible.
     Unpaced,
     /// Frames.
@@ -27,9 +27,9 @@ pub enum Pace {
     },
 }
 
-/// How frames are spread over time.
+/// The distribution of frames over time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub enum Shape {
+pub enum ArrivalPattern {
     /// Evenly.
     #[default]
     Constant,
@@ -41,7 +41,7 @@ pub enum Shape {
     Ramp {
         /// The rate of the first frame.
         from: f64,
-        /// How long it takes, ns.
+        /// Duration of the ramp, ns.
         rise_ns: u64,
     },
     /// At the pace for so long, nothing for so long, and again.
@@ -53,11 +53,11 @@ pub enum Shape {
     },
 }
 
-/// Why there is no such shape.
+/// The reason why a pattern is not possible.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
-pub enum ShapeError {
-    #[error("a rate of {0} cannot be kept; between 0.0001 and 10^15 can be asked for")]
+pub enum ArrivalError {
+    #[error("a rate of {0} is out of range: it must be between 0.0001 and 10^15")]
     Rate(f64),
     #[error("a `shape` needs a rate: set `pps` or `mbps`")]
     NoPace,
@@ -67,9 +67,9 @@ pub enum ShapeError {
 
 /// The times of frames, one after the other.
 #[derive(Debug, Clone)]
-pub struct Clock {
-    pace: Pace,
-    shape: Shape,
+pub struct ArrivalClock {
+    pace: OfferedRate,
+    shape: ArrivalPattern,
     /// Frames or bits per second, in [`PARTS`].
     rate: u128,
     /// Frames or bits that went before.
@@ -81,19 +81,21 @@ pub struct Clock {
     random_ns: f64,
 }
 
-impl Clock {
+impl ArrivalClock {
     /// Checks both; the first frame is due at 0.
-    pub fn new(pace: Pace, shape: Shape, seed: u64) -> Result<Self, ShapeError> {
+    pub fn new(pace: OfferedRate, shape: ArrivalPattern, seed: u64) -> Result<Self, ArrivalError> {
         let rate = match pace {
-            Pace::Unpaced if shape == Shape::Constant => 0.0,
-            Pace::Unpaced => return Err(ShapeError::NoPace),
-            Pace::Frames(rate) | Pace::Bits { per_second: rate, .. } => checked(rate)?,
+            OfferedRate::Unpaced if shape == ArrivalPattern::Constant => 0.0,
+            OfferedRate::Unpaced => return Err(ArrivalError::NoPace),
+            OfferedRate::Frames(rate) | OfferedRate::Bits { per_second: rate, .. } => checked(rate)?,
         };
         match shape {
-            Shape::Bursts(0) | Shape::Ramp { rise_ns: 0, .. } | Shape::OnOff { on_ns: 0, .. } => {
-                return Err(ShapeError::Nothing);
+            ArrivalPattern::Bursts(0)
+            | ArrivalPattern::Ramp { rise_ns: 0, .. }
+            | ArrivalPattern::OnOff { on_ns: 0, .. } => {
+                return Err(ArrivalError::Nothing);
             }
-            Shape::Ramp { from, .. } => {
+            ArrivalPattern::Ramp { from, .. } => {
                 checked(from)?;
             }
             _ => {}
@@ -103,39 +105,39 @@ impl Clock {
         Ok(Self { pace, shape, rate, done: 0, frames: 0, rng, due_ns: 0, random_ns: 0.0 })
     }
 
-    /// When the next frame is due, ns after the first.
+    /// Deadline of the next frame, ns after the first.
     pub fn due_ns(&self) -> u64 {
         self.due_ns
     }
 
-    /// A frame of so many bytes has its time; the next one gets its own.
+    /// Continues with the next frame, after one of `frame_bytes` bytes.
     pub fn advance(&mut self, frame_bytes: usize) {
         let work = match self.pace {
-            Pace::Unpaced => return,
-            Pace::Frames(_) => 1,
-            Pace::Bits { extra_bytes, .. } => (frame_bytes as u64 + u64::from(extra_bytes)) * 8,
+            OfferedRate::Unpaced => return,
+            OfferedRate::Frames(_) => 1,
+            OfferedRate::Bits { extra_bytes, .. } => (frame_bytes as u64 + u64::from(extra_bytes)) * 8,
         };
         self.done += work;
         self.frames += 1;
         self.due_ns = match self.shape {
-            Shape::Constant => self.even_ns(),
-            Shape::Bursts(frames) if self.frames.is_multiple_of(frames) => self.even_ns(),
-            Shape::Bursts(_) => self.due_ns,
-            Shape::OnOff { on_ns, off_ns } => {
+            ArrivalPattern::Constant => self.even_ns(),
+            ArrivalPattern::Bursts(frames) if self.frames.is_multiple_of(frames) => self.even_ns(),
+            ArrivalPattern::Bursts(_) => self.due_ns,
+            ArrivalPattern::OnOff { on_ns, off_ns } => {
                 let even_ns = self.even_ns();
                 even_ns.saturating_add((even_ns / on_ns).saturating_mul(off_ns))
             }
-            Shape::Poisson => {
+            ArrivalPattern::Poisson => {
                 let mean_ns = work as f64 * PARTS / self.rate as f64 * SECOND_NS;
                 // 1 minus it is never 0.
                 self.random_ns += -(1.0 - self.rng.unit()).ln() * mean_ns;
                 self.random_ns as u64
             }
-            Shape::Ramp { from, rise_ns } => self.ramp_ns(from, rise_ns),
+            ArrivalPattern::Ramp { from, rise_ns } => self.ramp_ns(from, rise_ns),
         };
     }
 
-    /// When as much as went before is done at the even pace.
+    /// Time at which all that precedes is sent at the even pace.
     fn even_ns(&self) -> u64 {
         let scaled = u128::from(self.done) * (SECOND_NS * PARTS) as u128;
         u64::try_from(scaled / self.rate).unwrap_or(u64::MAX)
@@ -157,16 +159,16 @@ impl Clock {
     }
 }
 
-fn checked(rate: f64) -> Result<f64, ShapeError> {
-    if (1e-4..=1e15).contains(&rate) { Ok(rate) } else { Err(ShapeError::Rate(rate)) }
+fn checked(rate: f64) -> Result<f64, ArrivalError> {
+    if (1e-4..=1e15).contains(&rate) { Ok(rate) } else { Err(ArrivalError::Rate(rate)) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn times(pace: Pace, shape: Shape, count: usize) -> Vec<u64> {
-        let mut clock = Clock::new(pace, shape, 1).unwrap();
+    fn times(pace: OfferedRate, shape: ArrivalPattern, count: usize) -> Vec<u64> {
+        let mut clock = ArrivalClock::new(pace, shape, 1).unwrap();
         (0..count)
             .map(|_| {
                 let due_ns = clock.due_ns();
@@ -178,31 +180,31 @@ mod tests {
 
     #[test]
     fn an_even_pace_does_not_drift() {
-        let all = times(Pace::Frames(3.0), Shape::Constant, 3_000_001);
+        let all = times(OfferedRate::Frames(3.0), ArrivalPattern::Constant, 3_000_001);
         assert_eq!((all[1], all[3_000_000]), (333_333_333, 1_000_000_000_000_000));
-        let bits = Pace::Bits { per_second: 8e6, extra_bytes: 4 };
-        assert_eq!(times(bits, Shape::Constant, 3), [0, 104_000, 208_000]);
-        assert_eq!(times(Pace::Unpaced, Shape::Constant, 3), [0, 0, 0]);
+        let bits = OfferedRate::Bits { per_second: 8e6, extra_bytes: 4 };
+        assert_eq!(times(bits, ArrivalPattern::Constant, 3), [0, 104_000, 208_000]);
+        assert_eq!(times(OfferedRate::Unpaced, ArrivalPattern::Constant, 3), [0, 0, 0]);
     }
 
     #[test]
     fn bursts_come_together_at_the_mean_rate() {
-        let all = times(Pace::Frames(1000.0), Shape::Bursts(4), 9);
+        let all = times(OfferedRate::Frames(1000.0), ArrivalPattern::Bursts(4), 9);
         assert_eq!(all, [0, 0, 0, 0, 4_000_000, 4_000_000, 4_000_000, 4_000_000, 8_000_000]);
     }
 
     #[test]
     fn on_and_off_take_turns() {
-        let shape = Shape::OnOff { on_ns: 2_000_000, off_ns: 10_000_000 };
-        let all = times(Pace::Frames(1000.0), shape, 5);
+        let shape = ArrivalPattern::OnOff { on_ns: 2_000_000, off_ns: 10_000_000 };
+        let all = times(OfferedRate::Frames(1000.0), shape, 5);
         assert_eq!(all, [0, 1_000_000, 12_000_000, 13_000_000, 24_000_000]);
     }
 
     #[test]
     fn ramps_rise_and_fall_and_go_on() {
         for (from, to) in [(100.0, 900.0), (900.0, 100.0), (500.0, 500.0)] {
-            let shape = Shape::Ramp { from, rise_ns: 10_000_000_000 };
-            let all = times(Pace::Frames(to), shape, 6001);
+            let shape = ArrivalPattern::Ramp { from, rise_ns: 10_000_000_000 };
+            let all = times(OfferedRate::Frames(to), shape, 6001);
             assert!(all.windows(2).all(|pair| pair[0] <= pair[1]));
             let within = |from_s: f64, to_s: f64| {
                 let range = from_s * SECOND_NS..to_s * SECOND_NS;
@@ -216,7 +218,7 @@ mod tests {
 
     #[test]
     fn gaps_at_random_are_exponential() {
-        let all = times(Pace::Frames(1000.0), Shape::Poisson, 100_001);
+        let all = times(OfferedRate::Frames(1000.0), ArrivalPattern::Poisson, 100_001);
         let gaps: Vec<_> = all.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         assert!((mean - 1.0).abs() < 0.02, "{mean}");
@@ -229,13 +231,16 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused() {
-        let refused = |pace, shape| Clock::new(pace, shape, 1).is_err();
-        assert!(refused(Pace::Unpaced, Shape::Poisson));
+        let refused = |pace, shape| ArrivalClock::new(pace, shape, 1).is_err();
+        assert!(refused(OfferedRate::Unpaced, ArrivalPattern::Poisson));
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e16] {
-            assert!(refused(Pace::Frames(rate), Shape::Constant), "{rate}");
-            assert!(refused(Pace::Frames(1.0), Shape::Ramp { from: rate, rise_ns: 1 }), "{rate}");
+            assert!(refused(OfferedRate::Frames(rate), ArrivalPattern::Constant), "{rate}");
+            assert!(
+                refused(OfferedRate::Frames(1.0), ArrivalPattern::Ramp { from: rate, rise_ns: 1 }),
+                "{rate}"
+            );
         }
-        assert!(refused(Pace::Frames(1.0), Shape::Bursts(0)));
-        assert!(refused(Pace::Frames(1.0), Shape::OnOff { on_ns: 0, off_ns: 1 }));
+        assert!(refused(OfferedRate::Frames(1.0), ArrivalPattern::Bursts(0)));
+        assert!(refused(OfferedRate::Frames(1.0), ArrivalPattern::OnOff { on_ns: 0, off_ns: 1 }));
     }
 }
