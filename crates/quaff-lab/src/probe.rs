@@ -7,9 +7,8 @@ use quaff_os::bpf::asm::{Asm, Reg};
 use quaff_os::bpf::{LiveRun, Program, XDP_PASS};
 use quaff_os::disk::{direct, open_unnamed};
 use quaff_os::mem::Buffer;
-use quaff_os::packet::{CountingTap, RingPlan, RxRing, TimeSource, accept, block::Cursor};
+use quaff_os::packet::{CountingTap, Qdisc, RingPlan, RxRing, TimeSource, TxSocket, accept, block::Cursor};
 use quaff_os::rtnl::Rtnl;
-use quaff_os::testing::FrameSender;
 use quaff_os::wakeup::Wakeup;
 use quaff_os::{Try, cpu, probe as os, rtnl};
 use serde::Serialize;
@@ -70,7 +69,10 @@ fn af_packet(lab: &Lab) -> Trial {
     let received = || -> quaff_os::Result<u32> {
         let wakeup = Wakeup::new()?;
         let ring = lab.rx().run(|| ring(RX_IF))??;
-        lab.tx().run(|| FrameSender::open(rtnl::link(TX_IF)?.index)?.send(&a_frame()))??;
+        lab.tx().run(|| {
+            let index = rtnl::link(TX_IF)?.index;
+            TxSocket::open(index, TX_IF, Qdisc::Through)?.send_one(&a_frame())
+        })??;
         let begun = Instant::now();
         while begun.elapsed() < FRAME_WAIT {
             if let Some(block) = ring.block() {

@@ -26,6 +26,7 @@ mod shared_memory;
 pub mod signal;
 pub mod stop;
 pub mod terminal;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod topology;
 pub mod wakeup;

@@ -79,6 +79,7 @@ impl SharedMemory {
     ///
     /// # Panics
     /// When they reach outside the mapping.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn read(&self, at: usize, len: usize, to: &mut Vec<u8>) {
         assert!(at.checked_add(len).is_some_and(|end| end <= self.bytes));
         // SAFETY: the range lies inside the mapping, as asserted. The caller keeps the ring's protocol, by

@@ -1,21 +1,20 @@
-//! What the tests of this crate and of the ones above share: a test that cannot run here is
-//! skipped with a word, and counted; the plainest way to put a frame on a link, to hold our own
-//! generator against; and the kernel's own opinion of a filter.
+//! Test gear of this crate and of those above: skips, a plain frame sender, and a filter run by the kernel.
+//!
+//! Compiled for tests only: the feature `testing` is enabled by dev-dependencies, and by `quaff-testkit`.
 
 mod noise;
 
-use crate::packet::{Insn, socket};
+use crate::packet::{Insn, Qdisc, TxSocket, socket};
 use crate::{Error, Result, Try};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 use std::io::Write;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 pub use noise::{Disturbance, Noise, assert_when_quiet};
 
-/// Says that `test` was skipped and why, on stderr and in the file that `QUAFF_SKIP_LOG` names.
-///
-/// The line is `SKIP test: reason`; whoever runs the tests counts the lines of that file.
-#[allow(clippy::print_stderr, reason = "a skipped test has no other way to be heard")]
+/// Reports that `test` is skipped, on stderr and in the file `QUAFF_SKIP_LOG`, as `SKIP test: reason`. The script that
+/// runs the tests counts the lines of that file.
+#[allow(clippy::print_stderr, reason = "a skipped test has no other way to be reported")]
 pub fn skip(test: &str, reason: &str) {
     let line = format!("SKIP {test}: {reason}");
     eprintln!("{line}");
@@ -27,54 +26,34 @@ pub fn skip(test: &str, reason: &str) {
     }
 }
 
-/// Whether an error means that this machine does not permit the thing, so that a test of it is to
-/// be skipped; any other error is a test that fails.
+/// Returns whether an error means that this machine does not permit the operation, so that its test is skipped; any
+/// other error fails the test.
 pub fn is_refusal(error: &Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull, Unsupported};
-    // ENOSPC is what a limit on the number of namespaces says (namespaces(7)).
+    // ENOSPC: the limit on the number of namespaces is reached (namespaces(7)).
     matches!(error.errno.kind(), PermissionDenied | ReadOnlyFilesystem | StorageFull | Unsupported)
 }
 
-/// A raw packet socket that sends whole frames from one interface, one system call each.
+/// A packet socket that sends whole frames from one interface through its queueing discipline.
 #[derive(Debug)]
-pub struct FrameSender {
-    socket: OwnedFd,
-    address: libc::sockaddr_ll,
-}
+pub struct FrameSender(TxSocket);
 
 impl FrameSender {
-    /// Will send from interface `ifindex` of the calling thread's network namespace.
+    /// Opens a sender on interface `ifindex` of the calling thread's network namespace.
     pub fn open(ifindex: u32) -> Result<Self> {
-        // SAFETY: socket(2) takes no pointers.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(Error::last("open a packet socket"));
-        }
-        // SAFETY: the descriptor was just returned and nobody else has it.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: sockaddr_ll is plain data; all zero is a valid value.
-        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_ifindex = ifindex as i32;
-        Ok(Self { socket, address })
+        TxSocket::open(ifindex, &format!("interface {ifindex}"), Qdisc::Through).map(Self)
     }
 
     /// Sends one frame, from the destination address on, without FCS.
     pub fn send(&self, frame: &[u8]) -> Result<()> {
-        let bytes = size_of_val(&self.address) as libc::socklen_t;
-        // SAFETY: the kernel reads `frame` and a valid sockaddr_ll of `bytes` bytes.
-        let sent = unsafe {
-            let to = (&raw const self.address).cast();
-            libc::sendto(self.socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0, to, bytes)
-        };
-        if sent < 0 { Err(Error::last(format!("send a frame of {} bytes", frame.len()))) } else { Ok(()) }
+        self.0.send_one(frame)
     }
 }
 
-/// A filter in the kernel, to ask what it does with any bytes.
+/// A classic filter that the kernel runs on any bytes.
 ///
-/// A classic filter on a datagram socket of AF_UNIX sees the datagram from its first byte on, so
-/// neither an interface nor a privilege is needed.
+/// On an AF_UNIX datagram socket a filter sees the datagram from its first byte, so the test needs neither an interface
+/// nor a privilege.
 #[derive(Debug)]
 pub struct KernelFilter {
     sender: OwnedFd,
@@ -82,16 +61,16 @@ pub struct KernelFilter {
 }
 
 impl KernelFilter {
-    /// Gives the program to the kernel, which checks it as it does for a packet socket.
+    /// Attaches the program, which the kernel checks as for a packet socket.
     pub fn new(program: &[Insn]) -> Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC;
         let (sender, receiver) = socketpair(AddressFamily::Unix, SockType::Datagram, None, flags)
-            .trying(|| "make a pair of sockets")?;
+            .trying(|| "create a socket pair")?;
         socket::attach_filter(&receiver, program)?;
         Ok(Self { sender, receiver })
     }
 
-    /// How many of these bytes the filter lets pass; 0 is none.
+    /// Returns the number of bytes that the filter accepts; 0 is none.
     pub fn run(&self, bytes: &[u8]) -> Result<usize> {
         send(self.sender.as_raw_fd(), bytes, MsgFlags::empty()).trying(|| "send to a filter")?;
         let mut passed = [0; 1 << 16];

@@ -3,7 +3,7 @@
 //! | type | purpose |
 //! |---|---|
 //! | [`RxRing`] | TPACKET_V3 receive ring; [`block`] parses its blocks |
-//! | [`RxRingV2`] | TPACKET_V2 receive ring: each frame is available at once |
+//! | `RxRingV2` | TPACKET_V2 receive ring: each frame is available at once; for tests (feature `testing`) |
 //! | [`Receiver`] | one recvfrom(2) for each packet |
 //! | [`CountingTap`] | counts packets without receiving them |
 //! | [`TxSocket`], [`TxRing`] | send by sendmmsg(2), or by a transmit ring |
@@ -14,6 +14,7 @@ pub mod block;
 mod promiscuous;
 mod receive;
 mod ring;
+#[cfg(any(test, feature = "testing"))]
 mod rx_ring_v2;
 pub(crate) mod socket;
 mod tap;
@@ -24,6 +25,7 @@ mod tx_slots;
 pub use promiscuous::Promiscuous;
 pub use receive::Receiver;
 pub use ring::{RingPlan, RxRing, WaitOutcome};
+#[cfg(any(test, feature = "testing"))]
 pub use rx_ring_v2::{Arrival, RxRingV2};
 pub use socket::{PacketStats, TimeSource};
 pub use tap::{CountingTap, has_listener};

@@ -62,6 +62,7 @@ pub(super) fn set_ring(fd: &OwnedFd, request: &libc::tpacket_req3) -> Result<()>
 }
 
 /// A receive ring of fixed slots, one per frame.
+#[cfg(any(test, feature = "testing"))]
 pub(super) fn set_rx_ring_v2(fd: &OwnedFd, request: &libc::tpacket_req) -> Result<()> {
     set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as i32), "use TPACKET_V2")?;
     set(fd, libc::PACKET_RX_RING, request, "create a receive ring")
