@@ -267,7 +267,7 @@ fn what_cannot_be_is_refused_with_advice() {
     let small = refusal(lab.rx(), "--inject rx0 --size 64 --vlan 1 --count 1");
     assert!(small.contains("need 68"), "{small}");
     let core = refusal(lab.rx(), "--inject rx0 --cpu 1000 --count 1");
-    assert!(core.contains("cores here"), "{core}");
+    assert!(core.contains("has cores 0 to"), "{core}");
     set_down(lab.rx(), RX_IF);
     let carrier = refusal(lab.tx(), "-o tx0 --count 1");
     assert!(carrier.contains("no carrier"), "{carrier}");
