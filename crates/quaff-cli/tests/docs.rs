@@ -83,7 +83,8 @@ fn check_syntax(shell: &str, script: &str, dir: &Path) {
     std::fs::write(&path, script).expect("a file");
     match Command::new(shell).arg("-n").arg(&path).output() {
         Ok(done) => assert!(done.status.success() && done.stderr.is_empty(), "{shell}: {done:?}"),
-        Err(error) if shell != "bash" => eprintln!("{shell} is not installed: {error}"),
+        // zsh and fish need not be installed.
+        Err(_) if shell != "bash" => {}
         Err(error) => panic!("{shell}: {error}"),
     }
 }

@@ -106,7 +106,7 @@ fn greet(args: &Args, plan: &CapturePlan, capture: &Capture, ailment: Option<Fin
             say(&format!("quaff: {what}; {command} ('quaff doctor{on}' says why)"));
         }
         for note in capture.notes() {
-            let _ = writeln!(err, "quaff: {}", flags::named(&note));
+            let _ = writeln!(err, "quaff: {}", flags::named(note));
         }
         let (from, to) = (report::sources(plan), report::target(plan));
         let _ = writeln!(err, "{from} → {to} ({})", capture.writing());
