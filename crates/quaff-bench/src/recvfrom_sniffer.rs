@@ -25,7 +25,7 @@ const LOOK_PACKETS: u64 = 256;
 
 /// What to capture, and what to do with it.
 #[derive(Debug, Clone)]
-pub struct SlowPlan {
+pub struct SnifferPlan {
     /// The interface.
     pub interface: String,
     /// Where the pcap file goes; `-` is stdout.
@@ -42,7 +42,7 @@ pub struct SlowPlan {
 
 /// What came of it, packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct SlowReport {
+pub struct SnifferReport {
     /// In the file.
     pub captured: u64,
     /// The socket had no room for them.
@@ -53,14 +53,19 @@ pub struct SlowReport {
 ///
 /// # Errors
 /// No such interface, a filter that is none, what the kernel refuses, a file that cannot be written.
-pub fn capture(plan: &SlowPlan, ready: impl FnOnce(), goes_on: impl Fn() -> bool) -> Result<SlowReport> {
+pub fn capture(
+    plan: &SnifferPlan,
+    ready: impl FnOnce(),
+    goes_on: impl Fn() -> bool,
+) -> Result<SnifferReport> {
     let link = rtnl::link(&plan.interface)?;
     let mut out = Out::open(&plan.write, plan.snaplen)?;
     let mut receiver = Receiver::open(link.index, &plan.interface, &program(plan)?, plan.buffer_bytes)?;
     receiver.set_timeout(WAIT)?;
     ready();
     let mut load = (!plan.load.is_none()).then(|| Load::new(plan.load, plan.snaplen as usize));
-    let (mut report, mut packet, mut is_open) = (SlowReport::default(), vec![0; plan.snaplen as usize], true);
+    let (mut report, mut packet, mut is_open) =
+        (SnifferReport::default(), vec![0; plan.snaplen as usize], true);
     loop {
         let received = receiver.receive(&mut packet)?;
         if let Some(len) = received {
@@ -88,7 +93,7 @@ pub fn capture(plan: &SlowPlan, ready: impl FnOnce(), goes_on: impl Fn() -> bool
 }
 
 /// Whole packets: one that the kernel had cut would not say how long it was.
-fn program(plan: &SlowPlan) -> Result<Vec<Insn>> {
+fn program(plan: &SnifferPlan) -> Result<Vec<Insn>> {
     let Some(expression) = &plan.filter else { return Ok(vec![accept(SNAPLEN_MAX)]) };
     let what = |error: filter::FilterError| Error::Description {
         place: format!("the filter {expression:?}"),

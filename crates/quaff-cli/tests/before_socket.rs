@@ -5,7 +5,7 @@
 
 mod support;
 
-use quaff_lab::Running;
+use quaff_lab::ChildProcess;
 use serde_json::Value;
 use std::fs;
 use support::{Bench, Ended, PATIENCE, QUAFF, finish, interrupt, run};
@@ -47,7 +47,7 @@ fn bench(test: &str) -> Option<Bench> {
 
 /// Floods `running` (which listens at rx0) until the backlog overflows and ends it. The rise of rx0's `rx_dropped` since
 /// `running` was started.
-fn flood(bench: &Bench, start: impl FnOnce() -> Running) -> (Ended, u64) {
+fn flood(bench: &Bench, start: impl FnOnce() -> ChildProcess) -> (Ended, u64) {
     let before = bench.lab.stats_rx().expect("counters").rx_dropped;
     let running = start();
     {
@@ -55,7 +55,7 @@ fn flood(bench: &Bench, start: impl FnOnce() -> Running) -> (Ended, u64) {
         let mut generate = bench.lab.command_tx(QUAFF).expect("a command");
         generate.args(["generate", "-o", "tx0", "--size", "64", "--count", MANY, "--cpu", "0", "--json"]);
         // The sender notices the drops too, so its exit status is of no interest.
-        finish(Running::start(generate).expect("quaff runs"));
+        finish(ChildProcess::start(generate).expect("quaff runs"));
     }
     let ended = interrupt(running);
     let after = bench.lab.stats_rx().expect("counters").rx_dropped;
@@ -94,7 +94,7 @@ fn a_split_that_the_backlog_starves_is_not_lossless() {
     let dir = bench.path("parts");
     let (ended, dropped) = flood(&bench, || {
         let args = ["split", "-i", "rx0", "--members", "2", "--dir", &dir, "--json"];
-        let mut running = Running::start(bench.quaff(&args)).expect("quaff runs");
+        let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
         assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
         running
     });

@@ -2,7 +2,7 @@
 
 mod support;
 
-use quaff_bench::bench::plan::{Amount, Bed, Plan, Rate, Sweep};
+use quaff_bench::bench::plan::{Amount, Plan, Rate, Sweep, Topology};
 use quaff_bench::bench::result::{Case, LimitedBy, Report};
 use quaff_bench::bench::{Context, Events, run};
 use quaff_bench::method::Run;
@@ -13,7 +13,7 @@ use quaff_lab::topology::Real;
 use quaff_lab::topology::Site;
 use quaff_lab::traffic::Size;
 use quaff_lab::traffic::Traffic;
-use quaff_lab::{Running, lab};
+use quaff_lab::{ChildProcess, lab};
 use quaff_testkit as testing;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,7 @@ const FRAMES: u64 = 10_000;
 /// Where a test that calls itself in another namespace is told to write its report.
 const REPORT: &str = "QUAFF_TEST_REPORT";
 
-fn plan(bed: Bed, rivals: &[&str]) -> Plan {
+fn plan(bed: Topology, rivals: &[&str]) -> Plan {
     let sweep = Sweep {
         series: String::new(),
         sizes: vec![Size::Bytes(512)],
@@ -103,7 +103,7 @@ fn assert_complete(report: &Report) {
 #[test]
 fn each_bed_of_the_lab_offers_all_that_is_sent() {
     let Some(bench) = Bench::new("each_bed_of_the_lab_offers_all_that_is_sent", 1 << 30) else { return };
-    for bed in [Bed::Direct, Bed::Span, Bed::Tap] {
+    for bed in [Topology::Direct, Topology::Span, Topology::Tap] {
         let report = run(&plan(bed, &["quaff"]), &context(bench.dir.path()), &mut Ear::default());
         let report = report.expect("a report");
         assert_complete(&report);
@@ -118,7 +118,7 @@ fn each_bed_of_the_lab_offers_all_that_is_sent() {
 #[test]
 fn mixes_and_small_frames_are_counted_too() {
     let Some(bench) = Bench::new("mixes_and_small_frames_are_counted_too", 1 << 30) else { return };
-    let mut plan = plan(Bed::Direct, &["quaff"]);
+    let mut plan = plan(Topology::Direct, &["quaff"]);
     plan.sweeps[0].sizes = vec![Size::Bytes(60), Size::Mix("imix".into())];
     plan.sweeps[0].amount = Amount::Seconds(0.25);
     let report = run(&plan, &context(bench.dir.path()), &mut Ear::default()).expect("a report");
@@ -135,7 +135,7 @@ fn mixes_and_small_frames_are_counted_too() {
 #[test]
 fn what_was_measured_before_an_interruption_is_kept() {
     let Some(bench) = Bench::new("what_was_measured_before_an_interruption_is_kept", 1 << 30) else { return };
-    let plan = Plan { runs: 5, ..plan(Bed::Span, &["quaff"]) };
+    let plan = Plan { runs: 5, ..plan(Topology::Span, &["quaff"]) };
     let mut ear = Ear { runs_max: Some(2), ..Ear::default() };
     let report = run(&plan, &context(bench.dir.path()), &mut ear).expect("a report all the same");
     assert!(report.interrupted);
@@ -151,7 +151,7 @@ fn one_that_cannot_or_does_not_work_is_told_of_and_the_others_go_on() {
     let mut context = context(bench.dir.path());
     let broken = from_command("broken=false {interface} {file}", Path::new(QUAFF)).expect("a command");
     context.rivals.push(broken);
-    let mut plan = plan(Bed::Direct, &["broken", "quaff", "dumpcap"]);
+    let mut plan = plan(Topology::Direct, &["broken", "quaff", "dumpcap"]);
     let null = Setting { output: Output::Null, compression: 6, ..Setting::default() };
     plan.sweeps.push(Sweep {
         series: "zlib".into(),
@@ -192,7 +192,7 @@ fn behind_ssh(bench: &Bench, test: &str) -> Finished {
     command.args(["--ignored", "--exact", test, "--nocapture"]);
     let others = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{}:{others}", bin.display())).env(REPORT, path.join("report"));
-    Running::start(command).expect("it runs").finish(PATIENCE).expect("it ends")
+    ChildProcess::start(command).expect("it runs").finish(PATIENCE).expect("it ends")
 }
 
 #[test]
@@ -245,8 +245,11 @@ fn as_an_impatient_receiver() {
 fn as_a_receiver() {
     let Some(to) = std::env::var_os(REPORT) else { return };
     let to = Path::new(&to);
-    let bed =
-        Bed::Real { send_on: "tx0".into(), receive_on: vec!["rx0".into()], sender: Some("me@there".into()) };
+    let bed = Topology::Real {
+        send_on: "tx0".into(),
+        receive_on: vec!["rx0".into()],
+        sender: Some("me@there".into()),
+    };
     let dir = to.parent().expect("a directory");
     let report = run(&plan(bed, &["quaff"]), &context(dir), &mut Ear::default()).expect("a report");
     fs::write(to, serde_json::to_vec(&report).expect("JSON")).expect("written");

@@ -3,7 +3,7 @@
 
 mod support;
 
-use quaff_lab::{Running, lab};
+use quaff_lab::{ChildProcess, lab};
 use quaff_os::signal::Signal;
 use serde_json::Value;
 use std::fs;
@@ -14,11 +14,11 @@ use std::time::Duration;
 use support::{Bench, PATIENCE, QUAFF};
 
 /// `quaff bench capture ARGS --json --out DIR/out --dir DIR`.
-fn start(dir: &Path, args: &[&str]) -> Running {
+fn start(dir: &Path, args: &[&str]) -> ChildProcess {
     let mut command = Command::new(QUAFF);
     command.args(["bench", "capture", "--json"]).args(args);
     command.arg("--out").arg(dir.join("out")).arg("--dir").arg(dir);
-    Running::start(command).expect("quaff runs")
+    ChildProcess::start(command).expect("quaff runs")
 }
 
 /// Exit status, result.json, what it said.

@@ -2,7 +2,7 @@
 
 mod support;
 
-use quaff_lab::Running;
+use quaff_lab::ChildProcess;
 use quaff_os::signal::Signal;
 use quaff_wire::net::VlanTag;
 use quaff_wire::probe::{self, Classified};
@@ -211,7 +211,7 @@ fn a_file_can_be_read_while_it_grows() {
     let Some(bench) = Bench::new("a_file_can_be_read_while_it_grows", 1 << 28) else { return };
     let file = bench.path("growing.pcapng");
     let running = bench.capture(&["-w", &file, "--flush", "200ms"]);
-    let generator = Running::start(bench.quaff(&[
+    let generator = ChildProcess::start(bench.quaff(&[
         "generate",
         "--inject",
         "rx0",

@@ -3,7 +3,7 @@
 
 mod support;
 
-use quaff_lab::Running;
+use quaff_lab::ChildProcess;
 use quaff_os::signal::Signal;
 use quaff_testkit as testing;
 use std::io::BufRead;
@@ -258,7 +258,7 @@ fn a_slow_reader_costs_counted_packets_and_never_the_ring() {
     let script = format!(
         "{QUAFF} capture -i rx0 --json --ring 64M --buffer 16M -w - | (sleep 4; cat) >{file}; exit ${{PIPESTATUS[0]}}"
     );
-    let mut running = Running::start({
+    let mut running = ChildProcess::start({
         let mut command = bench.lab.command_rx("bash").unwrap();
         command.args(["-c", &script]);
         command
@@ -315,7 +315,7 @@ fn a_frame_larger_than_a_block_is_cut_and_counted() {
     let Some(bench) = Bench::new("a_frame_larger_than_a_block", 1 << 27) else { return };
     let file = bench.path("large.pcapng");
     let mut running =
-        Running::start(bench.quaff(&["capture", "-i", "lo", "--json", "--ring", "256K", "-w", &file]))
+        ChildProcess::start(bench.quaff(&["capture", "-i", "lo", "--json", "--ring", "256K", "-w", &file]))
             .unwrap();
     assert!(running.hears("capturing", PATIENCE));
     let script = "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.sendto(bytes(65507), ('127.0.0.1', 9))";
@@ -415,7 +415,7 @@ fn a_limit_on_the_size_of_files_removes_no_other_file() {
     let mut command = bench.lab.command_rx("prlimit").unwrap();
     command.args(["--fsize=3145728", QUAFF, "capture", "-i", "rx0", "--json"]);
     command.args(["--dir", &dir, "--rotate-size", "8M", "--keep-size", "1G"]);
-    let mut running = Running::start(command).unwrap();
+    let mut running = ChildProcess::start(command).unwrap();
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
     bench.generate("--size 1500 --count 10000 --pps 20000");
     let ended = finish(running);

@@ -2,7 +2,7 @@
 
 mod support;
 
-use quaff_lab::Running;
+use quaff_lab::ChildProcess;
 use quaff_os::signal::Signal;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -134,7 +134,7 @@ fn kill_9_leaves_a_file_that_everybody_reads() {
         let size = [64, 512, 1500][kill as usize % 3];
         let running = bench.capture(&["-w", &file, "--cpu", "1", "--flush", "200ms"]);
         let args = format!("generate --inject rx0 --json --size {size} --pps 500000 --duration 10s --cpu 0");
-        let generator = Running::start(bench.quaff(&args.split(' ').collect::<Vec<_>>())).unwrap();
+        let generator = ChildProcess::start(bench.quaff(&args.split(' ').collect::<Vec<_>>())).unwrap();
         std::thread::sleep(Duration::from_millis(700 + arbitrary() % 1200));
         let killed = Instant::now();
         running.signal(Signal::SIGKILL).unwrap();

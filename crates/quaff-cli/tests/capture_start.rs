@@ -2,7 +2,7 @@
 
 mod support;
 
-use quaff_lab::Running;
+use quaff_lab::ChildProcess;
 use quaff_os::signal::Signal;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use support::{Bench, PATIENCE, QUAFF, finish, interrupt, run, verify};
 fn a_start_that_fails_under_load_ends() {
     let Some(bench) = Bench::new("a_start_that_fails_under_load_ends", 1 << 27) else { return };
     let generate = ["generate", "--inject", "rx0", "--size", "1500", "--pps", "100000", "--duration", "4s"];
-    let generator = Running::start(bench.quaff(&generate)).unwrap();
+    let generator = ChildProcess::start(bench.quaff(&generate)).unwrap();
     std::thread::sleep(Duration::from_millis(300));
     let file = bench.path("x.pcapng");
     // The second lane cannot be pinned; the first one is already busy and has little memory.
     let args = [
         "capture", "-i", "rx0", "-i", "lo", "--cpu", "1,4095", "--buffer", "8M", "--flush", "0", "-w", &file,
     ];
-    let ended = finish(Running::start(bench.quaff(&args)).unwrap());
+    let ended = finish(ChildProcess::start(bench.quaff(&args)).unwrap());
     assert_eq!(ended.code, 2, "{}", ended.stderr);
     assert!(ended.stderr.contains("core 4095"), "{}", ended.stderr);
     generator.signal(Signal::SIGINT).unwrap();
@@ -33,7 +33,7 @@ fn an_interrupt_is_heard_before_it_begins() {
     run(Command::new("mkfifo").arg(&pipe));
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         // Nobody reads the pipe, so it waits for ever.
-        let running = Running::start(bench.quaff(&["capture", "-i", "rx0", "-w", &pipe])).unwrap();
+        let running = ChildProcess::start(bench.quaff(&["capture", "-i", "rx0", "-w", &pipe])).unwrap();
         std::thread::sleep(Duration::from_millis(500));
         let asked = Instant::now();
         running.signal(signal).unwrap();
@@ -46,12 +46,12 @@ fn an_interrupt_is_heard_before_it_begins() {
 fn an_interrupt_at_any_moment_of_the_start_leaves_a_whole_file() {
     let Some(bench) = Bench::new("an_interrupt_at_any_moment", 1 << 28) else { return };
     let generate = ["generate", "--inject", "rx0", "--size", "1000", "--pps", "100000"];
-    let generator = Running::start(bench.quaff(&generate)).unwrap();
+    let generator = ChildProcess::start(bench.quaff(&generate)).unwrap();
     std::thread::sleep(Duration::from_millis(300));
     let file = bench.path("x.pcapng");
     for wait_ms in (0..200).step_by(10) {
         let args = ["capture", "-i", "rx0", "-i", "lo", "--buffer", "8M", "--json", "-w", &file];
-        let running = Running::start(bench.quaff(&args)).unwrap();
+        let running = ChildProcess::start(bench.quaff(&args)).unwrap();
         std::thread::sleep(Duration::from_millis(wait_ms));
         let asked = Instant::now();
         running.signal(Signal::SIGINT).unwrap();
@@ -104,7 +104,7 @@ fn a_stdout_that_does_not_block_gets_every_packet() {
     );
     let mut command = bench.lab.command_rx("python3").unwrap();
     command.args(["-c", &script]);
-    let mut running = Running::start(command).unwrap();
+    let mut running = ChildProcess::start(command).unwrap();
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
     bench.generate("--size 1000 --count 20000 --pps 50000");
     let ended = finish(running);

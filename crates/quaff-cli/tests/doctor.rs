@@ -6,7 +6,7 @@
 mod support;
 
 use quaff::doctor::{Hands, Knob, Machine};
-use quaff_lab::{LabPlan, Running};
+use quaff_lab::{ChildProcess, LabPlan};
 use quaff_os::bpf::asm::{Asm, Reg};
 use quaff_os::bpf::{Program, XDP_PASS};
 use quaff_os::ethtool::Ethtool;
@@ -246,7 +246,7 @@ fn another_reader_is_named_and_told_at_the_start_of_a_capture() {
     let begin = |args: &[&str]| {
         let file = ward.bench.path("a.pcapng");
         let all = [&["capture", "-i", "rx0", "-w", &file, "--json"], args].concat();
-        let mut running = Running::start(ward.bench.quaff(&all)).expect("quaff runs");
+        let mut running = ChildProcess::start(ward.bench.quaff(&all)).expect("quaff runs");
         assert!(running.hears("capturing", support::PATIENCE), "{}", running.heard());
         interrupt(running)
     };

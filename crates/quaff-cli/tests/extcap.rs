@@ -3,7 +3,7 @@
 
 mod support;
 
-use quaff_lab::Running;
+use quaff_lab::ChildProcess;
 use quaff_os::process::send;
 use quaff_os::signal::Signal;
 use std::process::Command;
@@ -31,7 +31,7 @@ fn tshark(bench: &Bench, args: &[&str]) -> Command {
 }
 
 /// Waits until quaff captures for this tshark: its ring is open.
-fn await_capture(bench: &Bench, running: &Running) -> u32 {
+fn await_capture(bench: &Bench, running: &ChildProcess) -> u32 {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         let quaff = below(running.pid()).into_iter().find(|(_, name)| name == "quaff").map(|(pid, _)| pid);
@@ -85,7 +85,7 @@ fn a_capture_that_tshark_starts_is_complete() {
     let file = bench.path("shark.pcapng");
     let args =
         ["-i", "quaff-rx0", "-q", "-f", "udp", "-o", "extcap.quaff_rx0.filter:src port 1", "-w", &file];
-    let running = Running::start(tshark(&bench, &args)).expect("tshark runs");
+    let running = ChildProcess::start(tshark(&bench, &args)).expect("tshark runs");
     let quaff = await_capture(&bench, &running);
     bench.generate("--size 300 --count 30000 --pps 30000");
     bench.generate("--size 300 --count 100 --stream 9");
@@ -107,7 +107,7 @@ fn options_of_the_dialog_are_those_of_the_capture() {
         ["decap:erspan", "inner:src port 3", "snaplen:80"].map(|option| format!("extcap.quaff_rx0.{option}"));
     let options = options.iter().flat_map(|option| ["-o", option]);
     let args: Vec<_> = ["-i", "quaff-rx0", "-q", "-w", &file].into_iter().chain(options).collect();
-    let running = Running::start(tshark(&bench, &args)).expect("tshark runs");
+    let running = ChildProcess::start(tshark(&bench, &args)).expect("tshark runs");
     await_capture(&bench, &running);
     bench.generate("--size 300 --count 2000 --pps 20000 --stream 3 --erspan 5");
     bench.generate("--size 300 --count 1000 --pps 20000 --stream 4 --erspan 5");
@@ -141,7 +141,8 @@ fn a_stalled_tshark_costs_the_disk_nothing() {
         "-o",
         "extcap.quaff_rx0.ring:16M",
     ];
-    let running = Running::start(tshark(&bench, &[&args[..], &["-w", &file]].concat())).expect("tshark runs");
+    let running =
+        ChildProcess::start(tshark(&bench, &[&args[..], &["-w", &file]].concat())).expect("tshark runs");
     let quaff = await_capture(&bench, &running);
     let stalled: Vec<u32> = below(running.pid())
         .into_iter()

@@ -2,7 +2,7 @@
 //! are not its own.
 
 use quaff_lab::lab::{RX_IF, TX_IF, TX_MAC};
-use quaff_lab::{Lab, LabPlan, Running};
+use quaff_lab::{ChildProcess, Lab, LabPlan};
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl::{self, Rtnl};
 use quaff_os::signal::Signal;
@@ -50,7 +50,7 @@ fn command(netns: &Netns, args: &str) -> Command {
 
 /// Runs `quaff generate ARGS --json`; its report, and its exit code.
 fn generate(netns: &Netns, args: &str) -> (Value, Option<i32>) {
-    let running = Running::start(command(netns, &format!("{args} --json"))).expect("quaff runs");
+    let running = ChildProcess::start(command(netns, &format!("{args} --json"))).expect("quaff runs");
     let done = running.finish(PATIENCE).expect("quaff ends");
     let report = serde_json::from_slice(&done.stdout);
     (report.unwrap_or_else(|error| panic!("{args}: {error}: {done:?}")), done.status.code())
@@ -59,7 +59,7 @@ fn generate(netns: &Netns, args: &str) -> (Value, Option<i32>) {
 /// What `quaff generate ARGS` says when it fails.
 fn refusal(netns: &Netns, args: &str) -> String {
     let done =
-        Running::start(command(netns, args)).expect("quaff runs").finish(PATIENCE).expect("quaff ends");
+        ChildProcess::start(command(netns, args)).expect("quaff runs").finish(PATIENCE).expect("quaff ends");
     assert_eq!(done.status.code(), Some(2), "{args}: {done:?}");
     done.stderr
 }
@@ -222,7 +222,7 @@ fn a_signal_ends_a_run_early_with_a_report() {
     ] {
         for signal in [Signal::SIGINT, Signal::SIGTERM] {
             let mut ours = tap(lab.rx(), RX_IF);
-            let running = Running::start(command(netns, &format!("{args} --json"))).expect("quaff runs");
+            let running = ChildProcess::start(command(netns, &format!("{args} --json"))).expect("quaff runs");
             let begun = Instant::now();
             while ours.read().expect("a count") == 0 {
                 assert!(begun.elapsed() < PATIENCE, "{args}: nothing came");

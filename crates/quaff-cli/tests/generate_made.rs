@@ -2,7 +2,7 @@
 //! frames that are made one by one, held against what the same line writes into a file.
 
 use quaff_lab::lab::{RX_IF, TX_IF};
-use quaff_lab::{Lab, LabPlan, Running};
+use quaff_lab::{ChildProcess, Lab, LabPlan};
 use quaff_os::bpf::ArrayMap;
 use quaff_os::netns::Netns;
 use quaff_testkit::{self as testing, Receiver};
@@ -47,7 +47,7 @@ fn send(netns: &Netns, interface: [&str; 2], args: &str, count: u64) -> Value {
     let mut command = netns.command(QUAFF).expect("a command");
     command.args(["generate", "--json"]).args(interface).args(args.split_whitespace());
     command.args(["--count", &count.to_string()]);
-    let done = Running::start(command).expect("quaff runs").finish(PATIENCE).expect("quaff ends");
+    let done = ChildProcess::start(command).expect("quaff runs").finish(PATIENCE).expect("quaff ends");
     let report: Value =
         serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{args}: {error}: {done:?}"));
     for key in ["intended", "sent"] {

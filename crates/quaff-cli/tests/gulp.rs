@@ -6,7 +6,7 @@
 
 mod support;
 
-use quaff_lab::Running;
+use quaff_lab::ChildProcess;
 use quaff_os::process::send;
 use quaff_os::signal::Signal;
 use std::os::unix::fs::PermissionsExt;
@@ -32,17 +32,17 @@ fn prepare(test: &str, tools: &[&str]) -> Option<Bench> {
 }
 
 /// A line of the shell, run in the bench's folder on the receiving side.
-fn shell(bench: &Bench, line: &str) -> Running {
+fn shell(bench: &Bench, line: &str) -> ChildProcess {
     let last = std::thread::available_parallelism().map_or(1, usize::from) - 1;
     let line = line.replace("eth1", "rx0").replace("taskset -c 2", &format!("taskset -c {last}"));
     let path = format!("{}:{}", bench.dir.path().display(), std::env::var("PATH").expect("a PATH"));
     let mut command = bench.lab.command_rx("sh").expect("a command in the lab");
     command.args(["-c", &line]).env("PATH", path).env_remove("CAP_IFACE").current_dir(bench.dir.path());
-    Running::start(command).expect("sh runs")
+    ChildProcess::start(command).expect("sh runs")
 }
 
 /// The process of that name in a line; a shell becomes the last command of its line.
-fn process(running: &Running, name: &str) -> u32 {
+fn process(running: &ChildProcess, name: &str) -> u32 {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         let own = std::fs::read_to_string(format!("/proc/{}/comm", running.pid())).unwrap_or_default();
@@ -66,7 +66,7 @@ fn example(bench: &Bench, line: &str, feed: &str) -> String {
     ended(running, line)
 }
 
-fn ended(running: Running, line: &str) -> String {
+fn ended(running: ChildProcess, line: &str) -> String {
     let done = running.finish(PATIENCE).unwrap_or_else(|error| panic!("{line}: {error}"));
     assert!(done.status.success(), "{line}: {:?} {}", done.status, done.stderr);
     String::from_utf8_lossy(&done.stdout).into_owned()

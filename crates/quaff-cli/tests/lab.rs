@@ -1,6 +1,6 @@
 //! `quaff lab` from outside: the real command, on the real kernel.
 
-use quaff_lab::{Running, lab};
+use quaff_lab::{ChildProcess, lab};
 use quaff_os::netns;
 use quaff_os::signal::Signal;
 use quaff_testkit as testing;
@@ -19,8 +19,8 @@ fn quaff(args: &[&str]) -> Command {
 }
 
 /// `quaff lab run --new -- sh -c SCRIPT`, in the background.
-fn start(script: &str) -> Running {
-    Running::start(quaff(&["run", "--new", "--", "sh", "-c", script])).expect("quaff runs")
+fn start(script: &str) -> ChildProcess {
+    ChildProcess::start(quaff(&["run", "--new", "--", "sh", "-c", script])).expect("quaff runs")
 }
 
 fn output(args: &[&str]) -> Output {
@@ -86,7 +86,7 @@ fn a_lab_is_up_until_it_is_taken_down() {
     assert_eq!(stdout(&mtu), "1500\n");
 
     let inside = ["run", "--lab", name, "--", "sh", "-c", "echo in >&2; exec sleep 60"];
-    let mut inside = Running::start(quaff(&inside)).expect("quaff runs");
+    let mut inside = ChildProcess::start(quaff(&inside)).expect("quaff runs");
     assert!(inside.hears("in", PATIENCE));
     let refused = output(&["down", name]);
     assert_eq!(refused.status.code(), Some(2), "somebody is in there: {refused:?}");
@@ -174,7 +174,7 @@ fn an_interrupt_ends_the_command_and_takes_the_lab_down() {
     let mut ignoring = Command::new("sh");
     ignoring.args(["-c", "trap '' INT; exec \"$0\" \"$@\"", QUAFF, "lab"]).args(run).env_remove("QUAFF_LAB");
     for command in [quaff(&run), ignoring] {
-        let mut running = Running::start(command).expect("quaff runs");
+        let mut running = ChildProcess::start(command).expect("quaff runs");
         assert!(running.hears("ready", PATIENCE), "{}", running.heard());
         let pid = running.pid();
         let lab = listed(|lab| lab["pid"] == pid).expect("it is listed");
@@ -197,7 +197,7 @@ fn a_signal_reaches_the_command_once() {
     // In a process group of its own, as a shell's job is, and the whole group is told.
     let mut command = quaff(&["run", "--new", "--", "sh", "-c", script]);
     command.process_group(0);
-    let mut running = Running::start(command).expect("quaff runs");
+    let mut running = ChildProcess::start(command).expect("quaff runs");
     assert!(running.hears("group", PATIENCE));
     let ready = running.heard().to_owned();
     let words: Vec<_> = ready.split_whitespace().collect();

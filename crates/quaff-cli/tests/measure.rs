@@ -4,10 +4,10 @@
 mod support;
 
 use quaff_bench::method::{self, Cores, Place};
-use quaff_lab::tool::{Rival, shipped};
+use quaff_lab::tool::{Tool, shipped};
 use quaff_lab::topology::Direct;
 use quaff_lab::traffic::Traffic;
-use quaff_lab::{Running, lab};
+use quaff_lab::{ChildProcess, lab};
 use quaff_os::signal::Signal;
 use quaff_testkit as testing;
 use std::path::Path;
@@ -15,10 +15,10 @@ use std::process::Command;
 use std::time::Duration;
 use support::{Bench, PATIENCE, QUAFF};
 
-fn start(args: &[&str], dir: &Path) -> Running {
+fn start(args: &[&str], dir: &Path) -> ChildProcess {
     let mut command = Command::new(QUAFF);
     command.arg("lab").args(args).arg("--dir").arg(dir);
-    Running::start(command).expect("quaff runs")
+    ChildProcess::start(command).expect("quaff runs")
 }
 
 /// Nothing is in the directory, and no lab is held by process `pid`.
@@ -104,7 +104,7 @@ fn what_is_counted_is_in_the_file_whatever_the_tool_says() {
     let whole = shipped(quaff).swap_remove(0);
     // It cuts frames off before their stamps, and is proud of having lost none.
     let args = ["capture", "-i", "{interface}", "--json", "-s", "48"].map(str::to_owned).to_vec();
-    let cutting = Rival { name: "cutting".into(), args, ..whole.clone() };
+    let cutting = Tool { name: "cutting".into(), args, ..whole.clone() };
     for (rival, in_file) in [(whole, 20_000), (cutting, 0)] {
         let (outcome, files) =
             method.capture(&rival, quaff, &traffic, Some(64), &mut |_| true).expect("a run");

@@ -2,7 +2,7 @@
 
 mod support;
 
-use quaff_lab::Running;
+use quaff_lab::ChildProcess;
 use quaff_os::signal::Signal;
 use quaff_testkit as testing;
 use serde_json::Value;
@@ -386,7 +386,7 @@ fn through(bench: &Bench, line: &str, said: &str) -> Value {
     let mut command = bench.lab.command_rx("sh").expect("a command in the lab");
     // Two processes that each end by themselves: the first by the signal, the second when that ends.
     command.args(["-c", line]);
-    let running = Running::start(command).expect("sh runs");
+    let running = ChildProcess::start(command).expect("sh runs");
     let begun = Instant::now();
     let said = bench.dir.path().join(said);
     let is_ready = || {

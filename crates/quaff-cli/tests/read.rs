@@ -4,7 +4,7 @@ mod stamped;
 mod support;
 
 use quaff_file::read::CaptureFile;
-use quaff_lab::Running;
+use quaff_lab::ChildProcess;
 use quaff_os::signal::Signal;
 use quaff_testkit::{captures, skip};
 use quaff_wire::decode::Item;
@@ -389,10 +389,10 @@ fn real_files_come_through_as_they_are() {
 }
 
 /// `quaff ARGS` in the background.
-fn follow(args: &[&str]) -> Running {
+fn follow(args: &[&str]) -> ChildProcess {
     let mut command = Command::new(QUAFF);
     command.args(args).arg("--json");
-    Running::start(command).expect("quaff runs")
+    ChildProcess::start(command).expect("quaff runs")
 }
 
 fn wait_until(what: impl Fn() -> bool) {

@@ -3,7 +3,7 @@
 
 use quaff_file::read::CaptureFile;
 use quaff_lab::lab::RX_IF;
-use quaff_lab::{Lab, LabPlan, Running};
+use quaff_lab::{ChildProcess, Lab, LabPlan};
 use quaff_os::bpf::asm::{Asm, Reg};
 use quaff_os::bpf::{ArrayMap, Program, XDP_PASS};
 use quaff_os::netns::Netns;
@@ -50,7 +50,7 @@ fn command(netns: &Netns, args: &str, files: &[&Path]) -> Command {
 
 /// Runs `quaff replay ARGS FILES --json`; its report, and its exit code.
 fn replay(netns: &Netns, args: &str, files: &[&Path]) -> (Value, Option<i32>) {
-    let running = Running::start(command(netns, args, files)).expect("quaff runs");
+    let running = ChildProcess::start(command(netns, args, files)).expect("quaff runs");
     let done = running.finish(PATIENCE).expect("quaff ends");
     let report = serde_json::from_slice(&done.stdout);
     (report.unwrap_or_else(|error| panic!("{args}: {error}: {done:?}")), done.status.code())
@@ -303,7 +303,7 @@ fn a_signal_ends_a_run_at_once_with_a_true_report() {
     let file = pcap(slow.zip(frames.iter().map(Vec::as_slice)), 1);
     for args in ["-t --loop 0", "--pps 50k --loop 0 --unique-ip", "", "--pps 50k --loop 0 --memory 1M"] {
         let args = format!("--inject rx0 {args}");
-        let running = Running::start(command(lab.rx(), &args, &[file.path()])).expect("quaff runs");
+        let running = ChildProcess::start(command(lab.rx(), &args, &[file.path()])).expect("quaff runs");
         std::thread::sleep(Duration::from_millis(400));
         running.signal(Signal::SIGINT).expect("a signal");
         let (begun, noise) = (Instant::now(), Noise::watch());
@@ -365,7 +365,7 @@ fn an_interface_that_goes_down_leaves_a_ledger() {
     let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
     let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
     let args = "-o tx0 --via sendmmsg --pps 1000 --loop 0";
-    let running = Running::start(command(lab.tx(), args, &[file.path()])).expect("quaff runs");
+    let running = ChildProcess::start(command(lab.tx(), args, &[file.path()])).expect("quaff runs");
     std::thread::sleep(Duration::from_millis(500));
     let down = || {
         let mut rtnl = Rtnl::open()?;
@@ -435,7 +435,7 @@ fn what_cannot_be_is_refused_before_the_first_frame() {
         ("--inject rx0", vec![Path::new("/no/such/file")], "/no/such/file"),
         ("--inject rx1", vec![good.path()], "did you mean rx0"),
     ] {
-        let done = Running::start(command(lab.rx(), args, &files)).unwrap().finish(PATIENCE).unwrap();
+        let done = ChildProcess::start(command(lab.rx(), args, &files)).unwrap().finish(PATIENCE).unwrap();
         assert_eq!(done.status.code(), Some(2), "{args}: {done:?}");
         assert!(done.stderr.contains(words), "{args}: {}", done.stderr);
     }

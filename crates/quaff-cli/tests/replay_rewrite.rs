@@ -2,7 +2,7 @@
 
 mod support;
 
-use quaff_lab::Running;
+use quaff_lab::ChildProcess;
 use quaff_os::rtnl::{self, Rtnl, VethEnd, VethPlan};
 use quaff_testpackets as build;
 use quaff_wire::decode::{Decoder, Item, Step};
@@ -74,7 +74,7 @@ fn arrived(bench: &Bench, frames: &[Vec<u8>], options: &str) -> (Vec<Vec<u8>>, V
         .args(["replay", "-o", "tx0", "--via", "sendmmsg", "--json"])
         .args(options.split_whitespace())
         .arg(&from);
-    let ended = support::finish(Running::start(command).unwrap());
+    let ended = support::finish(ChildProcess::start(command).unwrap());
     assert!(ended.json.is_object(), "{options}: {}", ended.stderr);
     let captured = support::interrupt(running);
     assert_eq!(captured.code, 0, "{} {}", captured.json, captured.stderr);
@@ -176,7 +176,7 @@ fn clients_and_servers_leave_by_an_interface_each() {
         let mut command = bench.lab.command_tx(QUAFF).unwrap();
         command.args(["replay", "-o", "tx0", "--out2", "tx1", "--json", "--pps", "1000"]);
         let ended = support::finish(
-            Running::start({
+            ChildProcess::start({
                 command.args(options.split(' ')).arg(&from);
                 command
             })

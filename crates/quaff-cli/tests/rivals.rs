@@ -4,7 +4,7 @@ mod support;
 
 use quaff_bench::method::Run;
 use quaff_bench::method::{self, Cores, Place};
-use quaff_lab::tool::{self, Rival, resolve, shipped};
+use quaff_lab::tool::{self, Tool, resolve, shipped};
 use quaff_lab::tool::{Filter, Output, Setting};
 use quaff_lab::topology::Direct;
 use quaff_lab::traffic::Content;
@@ -35,11 +35,11 @@ impl Stand {
         Some(Self { site: Direct::new(lab, PathBuf::from(QUAFF)), place, dir, _turn: turn })
     }
 
-    fn run(&self, rival: &Rival, setting: &Setting) -> Run {
+    fn run(&self, rival: &Tool, setting: &Setting) -> Run {
         self.run_of(Content::Counting, rival, setting)
     }
 
-    fn run_of(&self, content: Content, rival: &Rival, setting: &Setting) -> Run {
+    fn run_of(&self, content: Content, rival: &Tool, setting: &Setting) -> Run {
         let cores = Cores::pick().expect("a core");
         let quaff = Path::new(QUAFF);
         let bench = method::Bench { site: &self.site, quaff, place: &self.place, cores };
@@ -54,7 +54,7 @@ fn to(output: Output) -> Setting {
 }
 
 /// Those of these names that are installed; the others are told as skipped.
-fn installed(test: &str, names: &[&str]) -> Vec<Rival> {
+fn installed(test: &str, names: &[&str]) -> Vec<Tool> {
     let found = resolve(names, &shipped(Path::new(QUAFF))).expect("all are shipped");
     for rival in found.absent {
         skip(test, &format!("{} is not installed ({})", rival.name, rival.install));
@@ -71,7 +71,7 @@ fn a_liar_is_seen_through() {
         format!("#!/bin/sh\nexec '{QUAFF}' capture -q -i \"$1\" -w \"$2\" --json -f 'udp[16:2] % 10 != 0'\n");
     std::fs::write(&script, text).expect("written");
     let command = format!("liar=sh {} {{interface}} {{file}}", script.display());
-    let liar = Rival {
+    let liar = Tool {
         drops: Some(tool::Counter::Json(vec!["lost".into()])),
         ..tool::from_command(&command, Path::new(QUAFF)).expect("a command")
     };

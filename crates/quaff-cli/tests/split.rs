@@ -3,7 +3,7 @@
 
 mod support;
 
-use quaff_lab::Running;
+use quaff_lab::ChildProcess;
 use quaff_testkit::{captures, skip};
 use quaff_testpackets as build;
 use quaff_wire::decode::{Decoder, Item, Step};
@@ -256,13 +256,13 @@ fn interfaces_get_their_shares_and_one_that_goes_down_is_replaced() {
     let capture = |name: &str| {
         let file = bench.path(name);
         let args = ["capture", "-i", name, "-f", "udp", "-w", &file, "--json"];
-        let mut running = Running::start(bench.quaff(&args)).expect("quaff runs");
+        let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
         assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
         (running, file)
     };
     let ((on_a, file_a), (on_b, file_b)) = (capture("a1"), capture("b1"));
     let args = ["split", "-i", "rx0", "-f", "udp", "--by", "ports", "-o", "a0,b0", "--json"];
-    let mut running = Running::start(bench.quaff(&args)).expect("quaff runs");
+    let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
     let send = || {
         for stream in 1..=STREAMS {
@@ -312,7 +312,7 @@ fn an_interface_is_split_into_files() {
     let Some(bench) = Bench::new("an_interface_is_split_into_files", 1 << 28) else { return };
     let dir = bench.path("parts");
     let args = ["split", "-i", "rx0", "--members", "3", "--by", "ports", "--dir", &dir, "--json"];
-    let mut running = Running::start(bench.quaff(&args)).expect("quaff runs");
+    let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
     for stream in 1..=6 {
         bench.generate(&format!("--size 200 --count 5000 --pps 100000 --stream {stream}"));
@@ -344,7 +344,7 @@ fn a_member_that_stands_still_costs_the_others_nothing() {
     };
     let args = ["split", "-i", "rx0", "--by", "ports", "--buffer", "32M", "--ring", "16M", "--json"];
     let commands = ["--exec", "exec cat >/dev/null", "--exec", "exec sleep 30 >/dev/null 2>&1"];
-    let mut running = Running::start(bench.quaff(&[&args[..], &commands].concat())).expect("quaff runs");
+    let mut running = ChildProcess::start(bench.quaff(&[&args[..], &commands].concat())).expect("quaff runs");
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
     for stream in 1..=8 {
         bench.generate(&format!("--size 1000 --count 10000 --pps 50000 --stream {stream}"));
@@ -489,11 +489,11 @@ fn a_pipe_is_waited_for() {
         "-w",
         &at("file"),
     ]);
-    let running = Running::start(quaff).expect("quaff runs");
+    let running = ChildProcess::start(quaff).expect("quaff runs");
     std::thread::sleep(Duration::from_millis(300));
     let mut cat = Command::new("sh");
     cat.args(["-c", "exec cat <\"$0\" >\"$1\"", &at("pipe"), &at("copy")]);
-    let reader = Running::start(cat).expect("sh runs");
+    let reader = ChildProcess::start(cat).expect("sh runs");
     let ended = finish(running);
     finish(reader);
     assert_eq!(ended.code, 0, "{} {}", ended.json, ended.stderr);

@@ -3,7 +3,7 @@
 
 mod support;
 
-use quaff_lab::Running;
+use quaff_lab::ChildProcess;
 use quaff_os::signal::Signal;
 use serde_json::Value;
 use std::process::Command;
@@ -24,11 +24,11 @@ fn verify_dir(bench: &Bench, name: &str) -> Value {
 }
 
 /// A reader of the named pipe `pipe` that does `script`, with the pipe as its descriptor 3.
-fn reader(bench: &Bench, script: &str) -> Running {
+fn reader(bench: &Bench, script: &str) -> ChildProcess {
     run(Command::new("mkfifo").arg(bench.path("pipe")));
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("exec 3<'{}'; {script}", bench.path("pipe"))]);
-    Running::start(shell).expect("sh runs")
+    ChildProcess::start(shell).expect("sh runs")
 }
 
 #[track_caller]
@@ -52,7 +52,7 @@ fn a_reader_that_keeps_up_has_all_and_so_has_the_disk() {
     for format in ["pcapng", "pcap-us"] {
         let disk = bench.path("disk");
         std::fs::create_dir(&disk).unwrap();
-        let mut running = Running::start(bench.quaff(&[
+        let mut running = ChildProcess::start(bench.quaff(&[
             "capture",
             "-i",
             "rx0",

@@ -2,7 +2,7 @@
 //! and the counts agree.
 
 use quaff_lab::lab::{RX_IF, TX_IF};
-use quaff_lab::{Lab, LabPlan, Running};
+use quaff_lab::{ChildProcess, Lab, LabPlan};
 use quaff_os::rtnl::{self, Rtnl};
 use quaff_os::signal::Signal;
 use quaff_testkit::{self as testing, Receiver};
@@ -81,7 +81,7 @@ fn command(lab: &Lab, args: &str, file: &Path) -> Command {
 
 /// Runs `quaff replay ARGS FILE --json`; its report, and its exit code.
 fn replay(lab: &Lab, args: &str, file: &Path) -> (Value, Option<i32>) {
-    let running = Running::start(command(lab, args, file)).expect("quaff runs");
+    let running = ChildProcess::start(command(lab, args, file)).expect("quaff runs");
     let done = running.finish(PATIENCE).expect("quaff ends");
     let report = serde_json::from_slice(&done.stdout);
     (report.unwrap_or_else(|error| panic!("{args}: {error}: {done:?}")), done.status.code())
@@ -201,7 +201,7 @@ fn a_large_file_streams_through_little_memory() {
     ] {
         let Some(file) = file else { continue };
         let args = format!("-o {TX_IF} -t --via {way} {args}");
-        let done = Running::start(command(&lab, &args, file)).expect("quaff runs").finish(PATIENCE);
+        let done = ChildProcess::start(command(&lab, &args, file)).expect("quaff runs").finish(PATIENCE);
         let done = done.expect("quaff ends");
         let report: Value = serde_json::from_slice(&done.stdout).expect("a report");
         let loops = if args.contains("--loop 2") { 2 } else { 1 };
@@ -266,7 +266,7 @@ fn an_interrupt_ends_each_way_at_once_with_a_true_report() {
         for pace in ["-t", "--pps 1000", "--pps 0.1"] {
             let args = format!("-o {TX_IF} --via {way} {pace} --loop 0");
             let before = lab.stats_rx().expect("counters").rx_packets;
-            let running = Running::start(command(&lab, &args, &file)).expect("quaff runs");
+            let running = ChildProcess::start(command(&lab, &args, &file)).expect("quaff runs");
             let begun = Instant::now();
             while lab.stats_rx().expect("counters").rx_packets == before {
                 assert!(begun.elapsed() < PATIENCE, "{args}: nothing came");
@@ -297,7 +297,7 @@ fn an_interface_that_goes_away_ends_the_run_with_a_word() {
     let file = pcap(dir.path(), &[frame(0, 200)], 20);
     for way in ["sendmmsg", "tx-ring", "af-xdp"] {
         let args = format!("-o {TX_IF} --via {way} --pps 1000 --loop 0");
-        let running = Running::start(command(&lab, &args, &file)).expect("quaff runs");
+        let running = ChildProcess::start(command(&lab, &args, &file)).expect("quaff runs");
         std::thread::sleep(Duration::from_millis(300));
         set_up(&lab, false);
         let done = running.finish(Duration::from_secs(10)).expect("quaff ends soon");

@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// A command that runs, with what it writes collected.
 #[derive(Debug)]
-pub struct Running {
+pub struct ChildProcess {
     tried: String,
     child: Child,
     stdout: Arc<Words>,
@@ -58,7 +58,7 @@ pub struct Finished {
     pub stderr: String,
 }
 
-impl Running {
+impl ChildProcess {
     /// Starts `command` with stdin empty, and stdout and stderr collected.
     pub fn start(command: Command) -> Result<Self> {
         Self::start_with(command, Stdio::null(), None)
@@ -205,7 +205,7 @@ fn collect(pipe: Option<impl Read + Send + 'static>, kept_bytes: usize) -> Arc<W
     words
 }
 
-impl Drop for Running {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         if self.ended.is_none() {
             // Both fail only when it has ended already.
@@ -219,10 +219,10 @@ impl Drop for Running {
 mod tests {
     use super::*;
 
-    fn sh(script: &str) -> Running {
+    fn sh(script: &str) -> ChildProcess {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Running::start(command).expect("sh runs")
+        ChildProcess::start(command).expect("sh runs")
     }
 
     #[test]
@@ -254,7 +254,8 @@ mod tests {
     fn its_cpu_time_is_its_own() {
         let busy = sh("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done");
         let idle = sh("exec sleep 0.2");
-        let used = |running: Running| running.finish(Duration::from_secs(20)).expect("it ends").usage.total();
+        let used =
+            |running: ChildProcess| running.finish(Duration::from_secs(20)).expect("it ends").usage.total();
         let (busy, idle) = (used(busy), used(idle));
         assert!(busy > idle, "{busy:?} {idle:?}");
         assert!(idle < Duration::from_millis(100), "{idle:?}");
@@ -274,7 +275,7 @@ mod tests {
     fn what_goes_elsewhere_is_not_collected() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo out; echo err >&2"]);
-        let running = Running::start_with(command, Stdio::null(), Some(Stdio::null())).expect("sh runs");
+        let running = ChildProcess::start_with(command, Stdio::null(), Some(Stdio::null())).expect("sh runs");
         let finished = running.finish(Duration::from_secs(5)).expect("it ends");
         assert_eq!((finished.stdout.as_slice(), finished.stderr.as_str()), (b"".as_slice(), "err\n"));
     }

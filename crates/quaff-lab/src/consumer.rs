@@ -112,7 +112,7 @@ impl<'a> Consumer<'a> {
         let frames = self.frames()?;
         let Some(tuples) = self.tuples.as_ref().filter(|_| frames <= FLOWS_MAX) else {
             let what = format!("{frames} frames came, and flows are counted among {FLOWS_MAX}");
-            return Err(Error::Rival { name: "the consumer".into(), what });
+            return Err(Error::Tool { name: "the consumer".into(), what });
         };
         let words = |at: usize| [tuples.load(2 * at), tuples.load(2 * at + 1)];
         Ok((0..frames as usize).map(words).collect::<HashSet<_>>().len() as u64)

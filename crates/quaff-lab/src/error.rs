@@ -28,7 +28,7 @@ pub enum Error {
     Taken(String),
     /// A capturer or the generator did not do what it was started for.
     #[error("{name}: {what}")]
-    Rival {
+    Tool {
         /// Which.
         name: String,
         /// What went wrong, with the last that it said.
@@ -44,7 +44,7 @@ pub enum Error {
     },
     /// There is no capturer of that name.
     #[error("there is no capturer {name}; there is {}", .known.join(", "))]
-    NoRival {
+    UnknownTool {
         /// The name that was asked for.
         name: String,
         /// The names that there are.

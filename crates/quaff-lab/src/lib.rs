@@ -23,7 +23,7 @@ pub mod tool;
 pub mod topology;
 pub mod traffic;
 
-pub use child_process::Running;
+pub use child_process::ChildProcess;
 pub use error::{Error, Result};
 pub use interface::facts as interface_facts;
 pub use lab::{Lab, LabInfo, LabPlan};

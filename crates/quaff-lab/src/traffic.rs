@@ -206,7 +206,7 @@ fn learned(file: &str) -> Result<Sizes> {
 }
 
 fn wrong(name: &str, error: &dyn std::fmt::Display) -> Error {
-    Error::Rival { name: "the generator".into(), what: format!("{name}: {error}") }
+    Error::Tool { name: "the generator".into(), what: format!("{name}: {error}") }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use quaff_bench::bench::plan::{Amount, Plan, Rate, Source, SourceRow, Sweep};
 use quaff_bench::bench::result::{
-    Burst, Calibration, Case, FORMAT, GoalRow, LimitedBy, Machine, Report, RivalFacts, Search, TrialRow,
+    Burst, Calibration, Case, FORMAT, GoalRow, LimitedBy, Machine, Report, Search, ToolFacts, TrialRow,
 };
 use quaff_bench::bench::summary::summarise;
 use quaff_bench::method::{Run, Sample};
@@ -270,14 +270,14 @@ fn calibration() -> Vec<Calibration> {
     vec![row(60, Some(400_000)), row(60, None), row(1496, Some(800_000)), row(340, Some(500_000))]
 }
 
-fn rivals() -> Vec<RivalFacts> {
-    let facts = |model: &Model| RivalFacts {
+fn rivals() -> Vec<ToolFacts> {
+    let facts = |model: &Model| ToolFacts {
         name: model.name.into(),
         version: Some(format!("{} version 4.99.3 <of the sample>", model.name)),
         command: [model.name, "-i", "rx0", "-w", "/a folder/out.pcap"].map(String::from).into(),
         absent: None,
     };
-    let absent = RivalFacts {
+    let absent = ToolFacts {
         name: "gulp".into(),
         version: None,
         command: Vec::new(),
@@ -335,7 +335,7 @@ fn plan() -> Plan {
             what: "A laptop with a built-in 1 Gbit/s adapter captured one million frames; the lost ones in percent".into(),
             rows,
         }),
-        bed: quaff_bench::bench::plan::Bed::Direct,
+        bed: quaff_bench::bench::plan::Topology::Direct,
         rivals: MODELS.iter().map(|model| model.name.into()).collect(),
         runs: 5,
         seed: 7,

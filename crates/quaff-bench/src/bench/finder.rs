@@ -3,7 +3,7 @@
 use super::find::{Measurer, Workload};
 use super::jobs::{null_frames, room};
 use super::result::{Calibration, Report};
-use super::runner::{Booth, Events, calibration};
+use super::runner::{CaseRunner, Events, calibration};
 use crate::method::Run;
 use crate::{Error, Result};
 use quaff_lab::tool::Setting;
@@ -20,7 +20,7 @@ const ROOM_KEPT: u64 = 10;
 
 /// A booth that searches can ask.
 pub(super) struct Finder<'a> {
-    booth: &'a mut dyn Booth,
+    booth: &'a mut dyn CaseRunner,
     events: &'a mut dyn Events,
     /// What is being searched.
     about: String,
@@ -35,7 +35,7 @@ pub(super) struct Finder<'a> {
 
 impl<'a> Finder<'a> {
     /// Will be asked for so many searches.
-    pub(super) fn new(booth: &'a mut dyn Booth, events: &'a mut dyn Events, of: usize) -> Self {
+    pub(super) fn new(booth: &'a mut dyn CaseRunner, events: &'a mut dyn Events, of: usize) -> Self {
         let begun = Instant::now();
         Self { booth, events, about: String::new(), of, done: 0, begun, nulls: BTreeMap::new() }
     }
@@ -57,7 +57,7 @@ impl<'a> Finder<'a> {
 impl Measurer for Finder<'_> {
     fn measure(&mut self, workload: &Workload<'_>) -> Result<Run> {
         let Workload { rival, size, pps, count, setting } = *workload;
-        let cannot = |what| Error::Rival { name: rival.to_owned(), what };
+        let cannot = |what| Error::Tool { name: rival.to_owned(), what };
         self.booth.can(rival, setting).map_err(cannot)?;
         let traffic = Traffic::new(size, pps, count)?;
         let (free, place) = self.booth.free()?;

@@ -191,7 +191,7 @@ impl Draw {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::bench::plan::{Bed, Rate};
+    use crate::bench::plan::{Rate, Topology};
     use std::collections::BTreeSet;
 
     /// Two rivals on two sizes at two rates.
@@ -209,7 +209,7 @@ pub(super) mod tests {
             name: "custom".into(),
             title: "A test".into(),
             source: None,
-            bed: Bed::Direct,
+            bed: Topology::Direct,
             rivals: vec!["quaff".into(), "other".into(), "absent".into()],
             runs: 3,
             seed: 7,

@@ -10,10 +10,10 @@
 //! the file. What a tool says of itself stands beside it as its own word.
 
 pub mod compare;
+mod eta;
 pub mod find;
 mod finder;
 mod jobs;
-mod left;
 mod limit;
 mod machine;
 pub mod plan;
@@ -33,7 +33,7 @@ use finder::Finder;
 use jobs::Jobs;
 use plan::Plan;
 use result::{Calibration, FORMAT, Report};
-use runner::Booth as _;
+use runner::CaseRunner as _;
 use std::time::Instant;
 
 /// Runs all of a plan. What was measured is returned also when it was interrupted.

@@ -29,7 +29,7 @@ pub struct Plan {
     pub source: Option<Source>,
     /// Where the frames go.
     #[serde(default)]
-    pub bed: Bed,
+    pub bed: Topology,
     /// Names of those that are measured, in the order of the tables.
     pub rivals: Vec<String>,
     /// How often each case is run.
@@ -161,7 +161,7 @@ pub enum Amount {
 /// How frames get from the sender to the capturer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Bed {
+pub enum Topology {
     /// Straight onto the capturer's interface.
     #[default]
     Direct,

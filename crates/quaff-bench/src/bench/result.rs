@@ -30,7 +30,7 @@ pub struct Report {
     /// Where it ran.
     pub machine: Machine,
     /// Who was measured, and who could not be.
-    pub rivals: Vec<RivalFacts>,
+    pub rivals: Vec<ToolFacts>,
     /// What the generator did with nobody listening.
     pub calibration: Vec<Calibration>,
     /// What was measured.
@@ -56,7 +56,7 @@ pub struct Machine {
 
 /// One that was to be measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RivalFacts {
+pub struct ToolFacts {
     /// Its name in tables.
     pub name: String,
     /// What it says of its version.

@@ -1,7 +1,7 @@
 //! The bench at work: the generator alone, one warm-up, then round after round.
 
+use super::eta::Eta;
 use super::jobs::{Jobs, room};
-use super::left::Left;
 use super::limit::limit;
 use super::plan::Plan;
 use super::result::{Calibration, Case, Report};
@@ -52,7 +52,7 @@ pub trait Events {
 }
 
 /// Who does what the rounds want done: a [`Session`](super::Session), or a fake in a test.
-pub(super) trait Booth {
+pub(super) trait CaseRunner {
     /// Frames with nobody listening.
     fn null(&mut self, traffic: &Traffic, interface: usize, watch: Watch<'_>) -> Result<Sent>;
 
@@ -77,7 +77,7 @@ pub(super) trait Booth {
 pub(super) fn rounds(
     plan: &Plan,
     jobs: Jobs,
-    booth: &mut dyn Booth,
+    booth: &mut dyn CaseRunner,
     report: &mut Report,
     events: &mut dyn Events,
 ) -> Result<()> {
@@ -89,7 +89,7 @@ pub(super) fn rounds(
         events,
         nulls: Vec::new(),
         wanted: Vec::new(),
-        left: Left::default(),
+        left: Eta::default(),
         limits: Vec::new(),
         stolen: Vec::new(),
         strikes: Vec::new(),
@@ -109,14 +109,14 @@ pub(super) fn rounds(
 struct Rounds<'a> {
     plan: &'a Plan,
     jobs: Jobs,
-    booth: &'a mut dyn Booth,
+    booth: &'a mut dyn CaseRunner,
     report: &'a mut Report,
     events: &'a mut dyn Events,
     /// What the generator alone did with each workload, frames/s; `None`: it failed.
     nulls: Vec<Option<f64>>,
     /// Which cases are run.
     wanted: Vec<bool>,
-    left: Left,
+    left: Eta,
     /// What was said last of each case's limit, and of time that was taken away.
     limits: Vec<Vec<String>>,
     stolen: Vec<String>,

@@ -2,15 +2,15 @@
 //! it goes when this is dropped.
 
 use super::machine;
-use super::plan::{Bed, Plan};
-use super::result::{Machine, RivalFacts};
-use super::runner::Booth;
+use super::plan::{Plan, Topology};
+use super::result::{Machine, ToolFacts};
+use super::runner::CaseRunner;
 use crate::method::Run;
 use crate::method::{Bench, Cores, Place, come_to_rest};
 use crate::{Error, Result};
 use quaff_lab::lab::Layout;
 use quaff_lab::tool::Setting;
-use quaff_lab::tool::{Places, Present, Resolved, Rival, resolve};
+use quaff_lab::tool::{Places, Present, Resolved, Tool, resolve};
 use quaff_lab::topology::{Direct, Real, TwoEnds};
 use quaff_lab::topology::{Sent, Site, Watch};
 use quaff_lab::traffic::Traffic;
@@ -27,7 +27,7 @@ pub struct Context {
     /// The command line, for the report.
     pub command: Vec<String>,
     /// All capturers that are known, the user's own among them.
-    pub rivals: Vec<Rival>,
+    pub rivals: Vec<Tool>,
 }
 
 /// A bed and the capturers on it.
@@ -65,9 +65,9 @@ impl Session {
     }
 
     /// Who is measured, with the first command line that `plan` wants of it; and who is not.
-    pub fn rivals(&self, plan: &Plan) -> Vec<RivalFacts> {
+    pub fn rivals(&self, plan: &Plan) -> Vec<ToolFacts> {
         let here = self.resolved.present.iter().map(|present| self.facts(present, plan));
-        let absent = self.resolved.absent.iter().map(|rival| RivalFacts {
+        let absent = self.resolved.absent.iter().map(|rival| ToolFacts {
             name: rival.name.clone(),
             version: None,
             command: Vec::new(),
@@ -96,14 +96,14 @@ impl Session {
         machine
     }
 
-    fn facts(&self, present: &Present, plan: &Plan) -> RivalFacts {
+    fn facts(&self, present: &Present, plan: &Plan) -> ToolFacts {
         let Present { rival, version, .. } = present;
         // The first that it is asked and can do; all others are with their runs.
         let asked = plan.sweeps.iter().filter(|sweep| plan.rivals_of(sweep).any(|name| name == rival.name));
         let searched = plan.finds.iter().map(|find| &find.setting);
         let first =
             asked.map(|sweep| &sweep.setting).chain(searched).find(|setting| rival.can(setting).is_ok());
-        RivalFacts {
+        ToolFacts {
             name: rival.name.clone(),
             version: version.clone(),
             command: first.map_or_else(Vec::new, |setting| self.command(present, setting, 0)),
@@ -127,7 +127,7 @@ impl Session {
             .present
             .iter()
             .find(here)
-            .ok_or_else(|| Error::NoRival { name: rival.into(), known: known() })
+            .ok_or_else(|| Error::UnknownTool { name: rival.into(), known: known() })
     }
 
     /// Generator and capturer on two cores, or both on one.
@@ -137,7 +137,7 @@ impl Session {
     }
 }
 
-impl Booth for Session {
+impl CaseRunner for Session {
     fn null(&mut self, traffic: &Traffic, interface: usize, watch: Watch<'_>) -> Result<Sent> {
         self.sites[interface].send(traffic, self.cores.generator, watch, &mut || {})
     }
@@ -170,14 +170,14 @@ impl Booth for Session {
 
 type Sites = (Vec<Box<dyn Site>>, Vec<Option<String>>);
 
-fn sites(bed: &Bed, quaff: &Path) -> Result<Sites> {
+fn sites(bed: &Topology, quaff: &Path) -> Result<Sites> {
     let one = |site: Box<dyn Site>| (vec![site], vec![None]);
     let lab = |layout| Lab::create(&LabPlan { layout, ..LabPlan::default() });
     match bed {
-        Bed::Direct => Ok(one(Box::new(Direct::new(lab(Layout::Pair)?, quaff.to_owned())))),
-        Bed::Span => Ok(one(Box::new(TwoEnds::new(lab(Layout::Span)?, quaff.to_owned())?))),
-        Bed::Tap => Ok(one(Box::new(TwoEnds::new(lab(Layout::Tap)?, quaff.to_owned())?))),
-        Bed::Real { send_on, receive_on, sender } => {
+        Topology::Direct => Ok(one(Box::new(Direct::new(lab(Layout::Pair)?, quaff.to_owned())))),
+        Topology::Span => Ok(one(Box::new(TwoEnds::new(lab(Layout::Span)?, quaff.to_owned())?))),
+        Topology::Tap => Ok(one(Box::new(TwoEnds::new(lab(Layout::Tap)?, quaff.to_owned())?))),
+        Topology::Real { send_on, receive_on, sender } => {
             let real = |receive_on: &String| -> Result<Box<dyn Site>> {
                 Ok(Box::new(Real::new(quaff.to_owned(), send_on, receive_on, sender.as_deref())?))
             };

@@ -5,9 +5,9 @@ use super::place::RunDir;
 use super::run::Bench;
 use crate::{Error, Result};
 use quaff_lab::ProcessMark;
-use quaff_lab::child_process::{Finished, Running};
+use quaff_lab::child_process::{ChildProcess, Finished};
 use quaff_lab::tool::{Output, Setting};
-use quaff_lab::tool::{Places, Ready, Rival, Stop};
+use quaff_lab::tool::{Places, Ready, Stop, Tool};
 use quaff_lab::topology::{LOOK, Stage, Watch, pause};
 use quaff_os::Try;
 use quaff_os::process::{Usage, pin, send_to_group};
@@ -36,12 +36,12 @@ const IDLE_SHARE: f64 = 0.02;
 
 /// A capturer that runs.
 pub(super) struct Capturer<'a> {
-    rival: &'a Rival,
+    rival: &'a Tool,
     output: Output,
     mark: ProcessMark,
-    running: Option<Running>,
+    running: Option<ChildProcess>,
     /// Who reads its pipe.
-    reader: Option<Running>,
+    reader: Option<ChildProcess>,
     growth: Growth,
     startup: Cpu,
     /// Its processes as of the first frame.
@@ -88,10 +88,10 @@ impl<'a> Capturer<'a> {
     /// Starts `rival`, found at `program`, on `core`.
     ///
     /// # Errors
-    /// [`Error::Rival`] of its name when it cannot be started.
+    /// [`Error::Tool`] of its name when it cannot be started.
     pub(super) fn start(
         bench: &Bench<'_>,
-        rival: &'a Rival,
+        rival: &'a Tool,
         program: &Path,
         setting: &Setting,
         core: usize,
@@ -269,23 +269,23 @@ impl<'a> Capturer<'a> {
     }
 
     fn on_core(&mut self) -> Duration {
-        let pid = self.running.as_ref().map(Running::pid);
+        let pid = self.running.as_ref().map(ChildProcess::pid);
         pid.and_then(|pid| on_core(pid).ok()).unwrap_or_default()
     }
 
-    fn running(&mut self) -> Result<&mut Running> {
+    fn running(&mut self) -> Result<&mut ChildProcess> {
         self.running.as_mut().ok_or_else(|| failed(self.rival, "has ended", ""))
     }
 
     /// It has ended: how, and with which last words.
     fn ended(&self, what: &str) -> Error {
-        let status = self.running.as_ref().and_then(Running::status);
+        let status = self.running.as_ref().and_then(ChildProcess::status);
         let how = status.map(|status| format!(" ({status})")).unwrap_or_default();
         self.failed(&format!("{what}{how}"))
     }
 
     fn failed(&self, what: &str) -> Error {
-        failed(self.rival, what, self.running.as_ref().map_or("", Running::heard))
+        failed(self.rival, what, self.running.as_ref().map_or("", ChildProcess::heard))
     }
 }
 
@@ -329,15 +329,15 @@ fn signal_of(stop: Stop) -> Signal {
     }
 }
 
-fn start_on(mut command: Command, core: usize, stdin: Stdio, stdout: Option<Stdio>) -> Result<Running> {
+fn start_on(mut command: Command, core: usize, stdin: Stdio, stdout: Option<Stdio>) -> Result<ChildProcess> {
     pin(&mut command, core);
     // Ctrl-C is ours to hear.
     command.process_group(0);
-    Running::start_with(command, stdin, stdout)
+    ChildProcess::start_with(command, stdin, stdout)
 }
 
 /// A process that counts what comes through a pipe, packets or lines with words; and the pipe's other end.
-fn read_pipe(output: Output, quaff: &Path, core: usize) -> Result<(Running, Stdio)> {
+fn read_pipe(output: Output, quaff: &Path, core: usize) -> Result<(ChildProcess, Stdio)> {
     let tried = || "make a pipe for a capturer";
     let (from, to) = io::pipe().trying(tried)?;
     let mut command = Command::new(if output == Output::Screen { "grep".as_ref() } else { quaff });
@@ -349,7 +349,7 @@ fn read_pipe(output: Output, quaff: &Path, core: usize) -> Result<(Running, Stdi
     Ok((start_on(command, core, from.into(), None)?, to.into()))
 }
 
-fn read_to_end(mut reader: Running, watch: Watch<'_>) -> Result<String> {
+fn read_to_end(mut reader: ChildProcess, watch: Watch<'_>) -> Result<String> {
     let begun = Instant::now();
     while !reader.has_ended()? && begun.elapsed() < WRITING_MAX {
         pause(watch, Stage::Counting)?;
@@ -403,9 +403,9 @@ fn split(total: f64, stat: &str) -> Cpu {
 }
 
 /// What went wrong with a rival, with the last that it said.
-pub(super) fn failed(rival: &Rival, what: &str, heard: &str) -> Error {
+pub(super) fn failed(rival: &Tool, what: &str, heard: &str) -> Error {
     let last = heard.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing");
-    Error::Rival { name: rival.name.clone(), what: format!("{what}: {last}") }
+    Error::Tool { name: rival.name.clone(), what: format!("{what}: {last}") }
 }
 
 #[cfg(test)]

@@ -82,12 +82,12 @@ fn in_captures(files: &[PathBuf], is_stamped: bool, watch: Watch<'_>) -> Result<
         }
     }
     let defect =
-        |_| Error::Rival { name: "the file".into(), what: "a defect of quaff: the reading panicked".into() };
+        |_| Error::Tool { name: "the file".into(), what: "a defect of quaff: the reading panicked".into() };
     let report = reading.join().map_err(defect)?;
     match report.error {
         // A writer that was stopped in the middle of a record leaves a file that is not quite whole,
         // and the frames before that are captured all the same.
-        Some(error) if report.unreadable => Err(Error::Rival { name: "the file".into(), what: error }),
+        Some(error) if report.unreadable => Err(Error::Tool { name: "the file".into(), what: error }),
         _ => {
             let agrees = |ledger: verify::Ledger| ledger.consistent && ledger.unexplained == 0;
             let frames = if is_stamped { report.received } else { report.frames };
@@ -109,7 +109,7 @@ fn in_blocks(path: &Path) -> Result<u64> {
         // A block that was set aside and never written is all zeros.
         if version != BLOCK_VERSION && (version, packets) != (0, 0) {
             let what = format!("no block at offset {offset}: version {version}");
-            return Err(Error::Rival { name: path.display().to_string(), what });
+            return Err(Error::Tool { name: path.display().to_string(), what });
         }
         frames += u64::from(packets);
     }

@@ -4,7 +4,7 @@
 use super::place::Place;
 use super::run::Cores;
 use crate::{Error, Result};
-use quaff_lab::child_process::{Finished, Running};
+use quaff_lab::child_process::{ChildProcess, Finished};
 use quaff_lab::consumer::{Consumer, Kind};
 use quaff_lab::lab::{Lab, RX_IF, TX_IF};
 use quaff_lab::topology::{Stage, Watch, pause};
@@ -127,7 +127,7 @@ impl Sender {
         self.end(running).map(drop)
     }
 
-    fn start(&self, post: &Post<'_>, file: &Path) -> Result<Running> {
+    fn start(&self, post: &Post<'_>, file: &Path) -> Result<ChildProcess> {
         let places = [
             ("{quaff}", post.quaff.display().to_string()),
             ("{file}", file.display().to_string()),
@@ -145,10 +145,10 @@ impl Sender {
         }
         // Ctrl-C is ours to hear.
         command.process_group(0);
-        Running::start(command)
+        ChildProcess::start(command)
     }
 
-    fn end(&self, running: Running) -> Result<Finished> {
+    fn end(&self, running: ChildProcess) -> Result<Finished> {
         let finished = running.finish(WORDS_MAX)?;
         // 1 is what quaff says of frames that it left out.
         if finished.status.code().is_none_or(|code| code > 1) && self.interrupt_after.is_none() {
@@ -158,7 +158,7 @@ impl Sender {
     }
 
     fn failed(&self, what: &str) -> Error {
-        Error::Rival { name: self.name.into(), what: what.to_owned() }
+        Error::Tool { name: self.name.into(), what: what.to_owned() }
     }
 }
 
@@ -178,7 +178,7 @@ pub fn replay_and_capture(
     let mut command = post.lab.command_rx(post.quaff)?;
     command.args(["capture", "-i", RX_IF, "--json", "-w"]).arg(&captured).process_group(0);
     pin(&mut command, post.cores.capturer);
-    let mut capturing = Running::start(command)?;
+    let mut capturing = ChildProcess::start(command)?;
     let begun = Instant::now();
     while !capturing.hears("capturing", Duration::ZERO) {
         if begun.elapsed() > READY_MAX || capturing.has_ended()? {
@@ -192,7 +192,7 @@ pub fn replay_and_capture(
     capturing.finish(READY_MAX)?;
     let mut command = std::process::Command::new(post.quaff);
     command.args(["verify", "--json", "--against"]).arg(file).arg(&captured).process_group(0);
-    let mut verifying = Running::start(command)?;
+    let mut verifying = ChildProcess::start(command)?;
     while !verifying.has_ended()? {
         pause(watch, Stage::Counting)?;
     }
@@ -206,7 +206,7 @@ pub fn has_xdp(lab: &Lab) -> Result<bool> {
     for (netns, name) in [(lab.tx(), TX_IF), (lab.rx(), RX_IF)] {
         let mut command = netns.command("ip")?;
         command.args(["-j", "link", "show", "dev", name]);
-        let finished = Running::start(command)?.finish(WORDS_MAX)?;
+        let finished = ChildProcess::start(command)?.finish(WORDS_MAX)?;
         found |= String::from_utf8_lossy(&finished.stdout).contains("\"xdp\"");
     }
     Ok(found)

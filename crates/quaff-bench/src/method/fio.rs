@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use crate::{Error, Result};
-use quaff_lab::Running;
+use quaff_lab::ChildProcess;
 use quaff_lab::topology::{Stage, Watch, pause};
 use quaff_os::process::pin;
 use serde_json::Value;
@@ -30,13 +30,13 @@ fn rate(how: &str, args: &[String], core: usize, watch: Watch<'_>) -> Result<f64
     command.args(["--name=quaff", "--bs=4M", "--direct=1", "--ioengine=io_uring", "--iodepth=4"]);
     command.args(["--output-format=json", &format!("--rw={how}")]).args(args);
     pin(&mut command, core);
-    let mut running = Running::start(command)?;
+    let mut running = ChildProcess::start(command)?;
     while !running.has_ended()? {
         pause(watch, Stage::Sending)?;
     }
     let finished = running.finish(Duration::from_secs(5))?;
     rate_in(how, &String::from_utf8_lossy(&finished.stdout))
-        .ok_or_else(|| Error::Rival { name: FIO.into(), what: finished.stderr.trim().to_owned() })
+        .ok_or_else(|| Error::Tool { name: FIO.into(), what: finished.stderr.trim().to_owned() })
 }
 
 /// fio may say something before its JSON.

@@ -6,7 +6,7 @@ use super::count::count;
 use super::run::Bench;
 use crate::method::{Run, Sample};
 use crate::{Error, Result};
-use quaff_lab::tool::Rival;
+use quaff_lab::tool::Tool;
 use quaff_lab::tool::{Filter, Output, Setting};
 use quaff_lab::topology::{Sampled, Sent};
 use quaff_lab::topology::{Stage, Watch, pause};
@@ -51,7 +51,7 @@ impl Bench<'_> {
     /// What is not the rival's fault: the generator fails, there is no room, the watch wants no more.
     pub fn run(
         &self,
-        rival: &Rival,
+        rival: &Tool,
         program: &Path,
         traffic: &Traffic,
         setting: &Setting,
@@ -68,7 +68,7 @@ impl Bench<'_> {
             return Ok(Run { failed: Some(cannot), ..run });
         }
         match self.measure(rival, program, traffic, setting, &mut run, watch) {
-            Err(Error::Rival { name, what }) if name == rival.name => run.failed = Some(what),
+            Err(Error::Tool { name, what }) if name == rival.name => run.failed = Some(what),
             done => done?,
         }
         Ok(run)
@@ -76,7 +76,7 @@ impl Bench<'_> {
 
     fn measure(
         &self,
-        rival: &Rival,
+        rival: &Tool,
         program: &Path,
         traffic: &Traffic,
         setting: &Setting,
@@ -189,7 +189,7 @@ fn note_found(run: &mut Run, setting: &Setting, found: &[Found]) {
 }
 
 /// Counts what one has captured, where its packets went.
-fn find(rival: &Rival, setting: &Setting, is_stamped: bool, ended: Ended, watch: Watch<'_>) -> Result<Found> {
+fn find(rival: &Tool, setting: &Setting, is_stamped: bool, ended: Ended, watch: Watch<'_>) -> Result<Found> {
     let drops = rival.drops.as_ref().and_then(|drops| drops.read(&ended.said));
     let (captured, bytes) = match rival.output_under(setting) {
         Output::Disk => {
@@ -198,7 +198,7 @@ fn find(rival: &Rival, setting: &Setting, is_stamped: bool, ended: Ended, watch:
                 return Err(failed(rival, "wrote no file", &ended.said));
             }
             let counted = count(&files, rival.format, is_stamped, watch).map_err(|error| match error {
-                Error::Rival { what, .. } => failed(rival, "its file is no capture", &what),
+                Error::Tool { what, .. } => failed(rival, "its file is no capture", &what),
                 error => error,
             })?;
             (counted.frames, counted.bytes)

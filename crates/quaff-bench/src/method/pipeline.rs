@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use crate::{Error, Result};
-use quaff_lab::Running;
+use quaff_lab::ChildProcess;
 use quaff_lab::topology::{Stage, Watch};
 use quaff_os::disk;
 use std::fs::File;
@@ -101,7 +101,7 @@ pub fn timed(name: &str, line: &str, watch: Watch<'_>) -> Result<f64> {
     // Ctrl-C is ours to hear.
     command.args(["-c", line]).process_group(0);
     let begun = Instant::now();
-    let mut running = Running::start(command)?;
+    let mut running = ChildProcess::start(command)?;
     while !running.has_ended()? {
         if !watch(Stage::Sending) {
             return Err(Error::Interrupted);
@@ -112,7 +112,7 @@ pub fn timed(name: &str, line: &str, watch: Watch<'_>) -> Result<f64> {
     let finished = running.finish(WORDS_MAX)?;
     if !finished.status.success() {
         let what = finished.stderr.lines().last().unwrap_or("it failed").to_owned();
-        return Err(Error::Rival { name: name.into(), what });
+        return Err(Error::Tool { name: name.into(), what });
     }
     Ok(seconds)
 }

@@ -4,7 +4,7 @@ use super::capturer::{Capturer, Ended, on_core};
 use super::count::count;
 use super::place::{Place, RunDir};
 use crate::Result;
-use quaff_lab::tool::{Rival, Setting};
+use quaff_lab::tool::{Setting, Tool};
 use quaff_lab::topology::{Site, Stage, Watch, pause};
 use quaff_lab::traffic::Traffic;
 use quaff_os::cpu;
@@ -113,7 +113,7 @@ impl Bench<'_> {
     /// The rival does not start, get ready or end; the generator fails; the watch wants no more.
     pub fn capture(
         &self,
-        rival: &Rival,
+        rival: &Tool,
         program: &Path,
         traffic: &Traffic,
         buffer_mib: Option<u64>,
@@ -148,7 +148,7 @@ impl Bench<'_> {
     }
 
     /// CPU time that `rival` uses for `idle` without a single frame, from when it is ready.
-    pub fn idle(&self, rival: &Rival, program: &Path, idle: Duration, watch: Watch<'_>) -> Result<Duration> {
+    pub fn idle(&self, rival: &Tool, program: &Path, idle: Duration, watch: Watch<'_>) -> Result<Duration> {
         let setting = Setting::default();
         let mut capturer = Capturer::start(self, rival, program, &setting, self.cores.capturer)?;
         capturer.ready(watch)?;

@@ -9,11 +9,11 @@
 mod chart;
 mod charts;
 mod folder;
+mod html_layout;
+mod markdown;
 mod page;
 mod palette;
-mod paper;
 pub mod service;
-mod shell;
 mod table;
 mod tables;
 #[cfg(test)]
@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 /// When a file cannot be written.
 pub fn write(report: &Report, dir: &Path) -> Result<Vec<PathBuf>> {
     let sections = charts::charts(report);
-    let words = [paper::paper(report, &sections), page::page(report, &sections)];
+    let words = [markdown::markdown(report, &sections), page::page(report, &sections)];
     let charts = sections.iter().flat_map(|section| &section.charts);
     folder::write(report, dir, [&words[0], &words[1]], charts)
 }

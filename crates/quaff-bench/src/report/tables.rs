@@ -282,7 +282,7 @@ pub fn rivals(report: &Report) -> Table {
 
 /// The machine.
 pub fn machine(report: &Report) -> Table {
-    super::shell::machine(&report.machine)
+    super::html_layout::machine(&report.machine)
 }
 
 /// Every run as it was counted.

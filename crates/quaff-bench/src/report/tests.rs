@@ -1,6 +1,6 @@
 //! What tables and sentences say of cases that were reckoned by hand.
 
-use super::{charts, paper, tables};
+use super::{charts, markdown, tables};
 use crate::bench::plan::SourceRow;
 use crate::bench::result::{Case, GoalRow, LimitedBy, Report, Search};
 use crate::bench::summary::summarise;
@@ -79,13 +79,13 @@ fn who_lost_in_one_run_of_five_has_not_lost_nothing() {
     let report = report_of("one", &runs);
     assert_eq!(cell(&tables::cases(&report), "lost"), "0 %", "trimmed");
     assert_eq!(cell(&tables::summary(&report), "none lost in"), "0 of 1");
-    assert!(paper::findings(&report)[0].contains("one in 0 of 1"));
+    assert!(markdown::findings(&report)[0].contains("one in 0 of 1"));
 }
 
 #[test]
 fn what_nobody_counted_is_called_its_own_word() {
     let mut report = report_of("one", &[(Some(900), Some(100)); 5]);
-    let said = |report: &Report| paper::method(report)[2].clone();
+    let said = |report: &Report| markdown::method(report)[2].clone();
     assert!(
         said(&report).starts_with("In every case what was captured is counted by us"),
         "{}",
@@ -135,7 +135,7 @@ fn a_case_that_failed_is_named_and_no_figure_is_made_of_it() {
     let report = report_of("crasher", &[(None, None), (None, None)]);
     assert_eq!(cell(&tables::cases(&report), "lost"), "failed");
     assert_eq!(cell(&tables::cases(&report), "runs"), "0 of 2");
-    let warnings = paper::warnings(&report);
+    let warnings = markdown::warnings(&report);
     assert!(
         warnings.first.iter().any(|line| line.contains("2 of 2 runs failed: it crashed.")),
         "{warnings:?}"
@@ -179,7 +179,7 @@ fn what_the_generator_limited_is_no_maximum() {
         "0 % lost; trials of 1 s to 1 min 0 s, 2 min 0 s decide, 50 % of that may lose more; width 1 %";
     assert_eq!(cell(&tables::searches(&report), "goal"), expected);
     report.searches.push(search("other", 8e5, LimitedBy::Rival));
-    let said = paper::findings(&report);
+    let said = markdown::findings(&report);
     let expected = "Highest rate without loss at 60 B: one at the generator's limit, 1.6 Mpps, at least 2 × that of \
                     other (800 kpps).";
     assert_eq!(said[1], expected);

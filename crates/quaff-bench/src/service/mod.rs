@@ -21,11 +21,11 @@ pub mod preset;
 mod prober;
 pub mod result;
 mod rfc2544;
-mod rig;
 mod run;
 mod session;
 #[cfg(test)]
 mod sim;
+mod test_context;
 mod verdict;
 mod y1564;
 

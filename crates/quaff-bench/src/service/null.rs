@@ -5,7 +5,7 @@ use super::frames::{for_s, id, line_pps, mean_size, pps, stream};
 use super::look::{Limit, OFFERED_TOLERANCE, look};
 use super::plan::{Plan, Test};
 use super::result::{Null, Way};
-use super::rig::Rig;
+use super::test_context::TestContext;
 use crate::Result;
 use crate::trial::plan::{Length, Phase};
 use crate::trial::report::Delays;
@@ -23,7 +23,7 @@ const STEP_DOWN: f64 = 0.95;
 const TRIES: usize = 5;
 
 /// Measures it; `None` where there is no bare link, and a note says so.
-pub(super) fn calibrate(rig: &mut Rig<'_>) -> Result<Option<Null>> {
+pub(super) fn calibrate(rig: &mut TestContext<'_>) -> Result<Option<Null>> {
     if !rig.has_null() {
         rig.note(
             "There is no bare link between these ends: what the instrument itself adds to a delay is not known, and \
@@ -49,7 +49,7 @@ pub(super) fn calibrate(rig: &mut Rig<'_>) -> Result<Option<Null>> {
 }
 
 /// Delays of the bare link under such a load; `None` when nothing arrived.
-pub(super) fn delays(rig: &mut Rig<'_>, size: u32, pps: f64) -> Result<Option<Delays>> {
+pub(super) fn delays(rig: &mut TestContext<'_>, size: u32, pps: f64) -> Result<Option<Delays>> {
     let stream = stream(id(Way::There, 0), size, vec![for_s(DELAY_S, pps)]);
     let mut report = rig.null_trial("null calibration, delay", DELAY_S, stream)?;
     let first = report.directions.pop().and_then(|direction| direction.streams.into_iter().next());
@@ -63,7 +63,7 @@ pub(super) fn median(delays: &Delays) -> f64 {
 }
 
 /// The highest rate that could be sent and received, frames/s.
-fn highest(rig: &mut Rig<'_>, size: u32) -> Result<f64> {
+fn highest(rig: &mut TestContext<'_>, size: u32) -> Result<f64> {
     let mut pps = None;
     let mut reached = 0.0;
     for _ in 0..TRIES {
@@ -119,7 +119,7 @@ mod tests {
         let mut sim = Sim { generator_pps: 3000.0, null_delay_ns: 40_000.0, ..Sim::default() };
         let plan = sizes_plan(&[64, 512]);
         let mut events = quiet();
-        let mut rig = Rig::new(&plan, &mut sim, &mut events);
+        let mut rig = TestContext::new(&plan, &mut sim, &mut events);
         let null = calibrate(&mut rig).expect("measured").expect("a bare link");
         assert_eq!(null.max_pps.len(), 2);
         assert!(null.max_pps.iter().all(|(_, pps)| (pps - 3000.0).abs() < 5.0), "{null:?}");
@@ -132,7 +132,7 @@ mod tests {
         let mut sim = Sim { generator_pps: 3000.0, meter_pps: 1000.0, ..Sim::default() };
         let plan = sizes_plan(&[512]);
         let mut events = quiet();
-        let mut rig = Rig::new(&plan, &mut sim, &mut events);
+        let mut rig = TestContext::new(&plan, &mut sim, &mut events);
         let null = calibrate(&mut rig).expect("measured").expect("a bare link");
         let pps = null.max_pps[0].1;
         assert!(pps <= 1000.0 && pps > 800.0, "{pps}");
@@ -143,7 +143,7 @@ mod tests {
         let mut sim = Sim { has_null: false, ..Sim::default() };
         let plan = sizes_plan(&[512]);
         let mut events = quiet();
-        let mut rig = Rig::new(&plan, &mut sim, &mut events);
+        let mut rig = TestContext::new(&plan, &mut sim, &mut events);
         assert_eq!(calibrate(&mut rig).expect("measured"), None);
         assert!(rig.notes.iter().any(|note| note.contains("no bare link")), "{:?}", rig.notes);
     }

@@ -6,7 +6,7 @@ use super::frames::{frames_at, id, service_stream, stream, way_words};
 use super::plan::{Plan, Test};
 use super::prober::Prober;
 use super::result::{FORMAT, Report, Way};
-use super::rig::{Rig, firsts};
+use super::test_context::{TestContext, firsts};
 use super::{null, rfc2544, y1564};
 use crate::trial::plan::{End, StreamPlan};
 use crate::{Error, Result};
@@ -40,7 +40,7 @@ pub fn run_over(
 ) -> Result<Report> {
     plan.check().map_err(|error| Error::Service(error.to_string()))?;
     let begun = jiff::Timestamp::now();
-    let mut rig = Rig::new(plan, prober, events);
+    let mut rig = TestContext::new(plan, prober, events);
     let mut report = Report {
         format: FORMAT,
         plan: plan.clone(),
@@ -70,7 +70,7 @@ pub fn run_over(
     Ok(report)
 }
 
-fn all(rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
+fn all(rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
     greet(rig)?;
     report.null = null::calibrate(rig)?;
     rig.null_ms =
@@ -97,7 +97,7 @@ fn all(rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
 }
 
 /// Some frames each way that is tested: where none comes through, nothing can be measured.
-fn greet(rig: &mut Rig<'_>) -> Result<()> {
+fn greet(rig: &mut TestContext<'_>) -> Result<()> {
     let mut silent = Vec::new();
     for _ in 0..GREETINGS {
         let plan = rig.plan;

@@ -1,7 +1,7 @@
 //! What tests with real packets share: a lab, the real binary in it, and its ledger.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use quaff_lab::{Lab, Running};
+use quaff_lab::{ChildProcess, Lab};
 use quaff_os::signal::Signal;
 use quaff_testkit as testing;
 use serde_json::Value;
@@ -53,10 +53,10 @@ impl Bench {
     }
 
     /// `quaff capture -i rx0 ARGS --json`, ready for the first packet.
-    pub(crate) fn capture(&self, args: &[&str]) -> Running {
+    pub(crate) fn capture(&self, args: &[&str]) -> ChildProcess {
         let mut all = vec!["capture", "-i", "rx0", "--json"];
         all.extend(args);
-        let mut running = Running::start(self.quaff(&all)).expect("quaff runs");
+        let mut running = ChildProcess::start(self.quaff(&all)).expect("quaff runs");
         assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
         running
     }
@@ -65,7 +65,7 @@ impl Bench {
     pub(crate) fn generate(&self, args: &str) -> Value {
         let mut all = vec!["generate", "--inject", "rx0", "--json"];
         all.extend(args.split_whitespace());
-        let ended = finish(Running::start(self.quaff(&all)).expect("quaff runs"));
+        let ended = finish(ChildProcess::start(self.quaff(&all)).expect("quaff runs"));
         assert_eq!(ended.code, 0, "{} {}", ended.json, ended.stderr);
         assert_eq!(ended.json["sent"], ended.json["confirmed"], "{}", ended.json);
         ended.json
@@ -85,13 +85,13 @@ pub(crate) fn folder() -> TempDir {
 }
 
 /// Asks a command to end, as ^C would, and waits.
-pub(crate) fn interrupt(running: Running) -> Ended {
+pub(crate) fn interrupt(running: ChildProcess) -> Ended {
     running.signal(Signal::SIGINT).expect("it runs");
     finish(running)
 }
 
 /// Waits for a command that ends by itself.
-pub(crate) fn finish(running: Running) -> Ended {
+pub(crate) fn finish(running: ChildProcess) -> Ended {
     let done = running.finish(PATIENCE).expect("it ends");
     let json = serde_json::from_slice(&done.stdout).unwrap_or(Value::Null);
     Ended { code: done.status.code().unwrap_or(-1), json, stderr: done.stderr }

@@ -1,7 +1,7 @@
 //! Descriptions of capturers: those that we ship, and a user's own. A mistake is told with file, line
 //! and key.
 
-use super::{Rival, line};
+use super::{Tool, line};
 use crate::{Error, Result};
 use quaff_os::Try;
 use std::fs;
@@ -25,7 +25,7 @@ const SHIPPED: [(&str, &str); 13] = [
 ];
 
 /// All capturers that we know; `quaff` is the program of ours.
-pub fn shipped(quaff: &Path) -> Vec<Rival> {
+pub fn shipped(quaff: &Path) -> Vec<Tool> {
     // Each of them is read by a test.
     SHIPPED.iter().filter_map(|(name, text)| parse(name, text, quaff).ok()).collect()
 }
@@ -34,15 +34,15 @@ pub fn shipped(quaff: &Path) -> Vec<Rival> {
 ///
 /// # Errors
 /// A file that cannot be read, that is no TOML, or that describes no capturer: with line and key.
-pub fn read(path: &Path, quaff: &Path) -> Result<Rival> {
+pub fn read(path: &Path, quaff: &Path) -> Result<Tool> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path).trying(|| format!("read {name}"))?;
     parse(&name, &text, quaff)
 }
 
 /// Reads `text`, which is called `name` in an error.
-pub(super) fn parse(name: &str, text: &str, quaff: &Path) -> Result<Rival> {
-    let rival: Rival = toml::from_str(text).map_err(|error| {
+pub(super) fn parse(name: &str, text: &str, quaff: &Path) -> Result<Tool> {
+    let rival: Tool = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         mistake(name, text, at, error.message().trim())
     })?;

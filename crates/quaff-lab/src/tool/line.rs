@@ -1,6 +1,6 @@
 //! From a description to a command line: places filled, and what a capturer cannot do told in a sentence.
 
-use super::{Counter, Output, Rival, Setting};
+use super::{Counter, Output, Setting, Tool};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub struct Places<'a> {
     pub setting: &'a Setting,
 }
 
-impl Rival {
+impl Tool {
     /// Where its packets go under `setting`: one that can only do one thing does that where others write to
     /// disk.
     pub fn output_under(&self, setting: &Setting) -> Output {
@@ -161,7 +161,7 @@ fn filled(arg: &str, fill: &[(&str, String)]) -> String {
 }
 
 /// Puts our own program where it is meant.
-pub(super) fn with_quaff(mut rival: Rival, quaff: &Path) -> Rival {
+pub(super) fn with_quaff(mut rival: Tool, quaff: &Path) -> Tool {
     let name = quaff.display().to_string();
     if rival.program == Path::new("{quaff}") {
         rival.program = PathBuf::from(quaff);
@@ -173,7 +173,7 @@ pub(super) fn with_quaff(mut rival: Rival, quaff: &Path) -> Rival {
 }
 
 /// Whether it can be a capturer: else the word to look for in its description, and what is wrong.
-pub(super) fn check(rival: &Rival) -> Result<(), (String, String)> {
+pub(super) fn check(rival: &Tool) -> Result<(), (String, String)> {
     let wrong = |word: &str, what: String| Err((word.to_owned(), what));
     if rival.name.trim().is_empty() {
         return wrong("name", "a capturer needs a name".into());
@@ -235,7 +235,7 @@ fn is_inside(dir: &str) -> bool {
 }
 
 /// Every list of arguments, with the places that are its own.
-fn lists_mut(rival: &mut Rival) -> Vec<(&'static [&'static str], &mut Vec<String>)> {
+fn lists_mut(rival: &mut Tool) -> Vec<(&'static [&'static str], &mut Vec<String>)> {
     let (output, options) = (&mut rival.output, &mut rival.options);
     let none: &[&str] = &[];
     let optional: [(&[&str], _); 9] = [

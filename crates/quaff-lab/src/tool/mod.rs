@@ -51,7 +51,7 @@ pub use resolve::{Present, Resolved, resolve};
 pub use setting::{Filter, Output, Setting};
 
 use crate::ProcessMark;
-use crate::child_process::{Finished, Running};
+use crate::child_process::{ChildProcess, Finished};
 use serde::Deserialize;
 use std::env;
 use std::os::unix::process::CommandExt;
@@ -70,10 +70,10 @@ const VERSION_CHARS_MAX: usize = 40;
 /// How long it may take to say it: some capture instead.
 const VERSION_MAX: Duration = Duration::from_secs(5);
 
-/// A capturer. Arguments hold places, words in braces, that [`Rival::command_line`] fills.
+/// A capturer. Arguments hold places, words in braces, that [`Tool::command_line`] fills.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rival {
+pub struct Tool {
     /// What it is called in a table.
     pub name: String,
     /// How one gets it, in a few words; empty for ours and for a user's.
@@ -191,7 +191,7 @@ pub enum Format {
     Blocks,
 }
 
-impl Rival {
+impl Tool {
     /// The program, where it is installed; `None` where it is not.
     pub fn find(&self) -> Option<PathBuf> {
         if self.program.components().count() > 1 {
@@ -211,7 +211,7 @@ impl Rival {
         mark.put_on(command.args(args));
         // Ctrl-C is ours to hear.
         command.process_group(0);
-        let finished = Running::start(command).and_then(|running| running.finish(VERSION_MAX));
+        let finished = ChildProcess::start(command).and_then(|running| running.finish(VERSION_MAX));
         mark.kill_all();
         let Finished { stdout, stderr, .. } = finished.ok()?;
         let said = String::from_utf8_lossy(&stdout).into_owned() + &stderr;

@@ -1,6 +1,6 @@
 //! Any command of a user's as a capturer: `NAME=COMMAND`, without a file.
 
-use super::{Format, Options, Outputs, Ready, Rival, Stop, line, patience_s, settle_ms};
+use super::{Format, Options, Outputs, Ready, Stop, Tool, line, patience_s, settle_ms};
 use crate::{Error, Result};
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// No name, no command, a quote that does not end, an unknown place, or one that is missing.
-pub fn from_command(text: &str, quaff: &Path) -> Result<Rival> {
+pub fn from_command(text: &str, quaff: &Path) -> Result<Tool> {
     let wrong = |what: &str| {
         Err(Error::Description { place: format!("the command {text:?}"), what: what.to_owned() })
     };
@@ -23,7 +23,7 @@ pub fn from_command(text: &str, quaff: &Path) -> Result<Rival> {
         return wrong("there is no command behind the name");
     }
     let program = words.remove(0).into();
-    let rival = Rival {
+    let rival = Tool {
         name: name.trim().to_owned(),
         install: String::new(),
         hidden: false,

@@ -1,6 +1,6 @@
 //! Who of those that are wanted is here: programs looked for, versions asked.
 
-use super::Rival;
+use super::Tool;
 use crate::{Error, Result};
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone)]
 pub struct Present {
     /// Which.
-    pub rival: Rival,
+    pub rival: Tool,
     /// Where its program is.
     pub program: PathBuf,
     /// What it says of its version.
@@ -21,21 +21,21 @@ pub struct Resolved {
     /// Those that are here, in the order asked for.
     pub present: Vec<Present>,
     /// Those that are not.
-    pub absent: Vec<Rival>,
+    pub absent: Vec<Tool>,
 }
 
 /// Finds those of `all` that have one of `names`, in the order of `names`. Of two of one name the later
 /// counts, so that a user's own takes the place of one that we ship.
 ///
 /// # Errors
-/// [`Error::NoRival`]: a name that nobody has.
-pub fn resolve<S: AsRef<str>>(names: &[S], all: &[Rival]) -> Result<Resolved> {
+/// [`Error::UnknownTool`]: a name that nobody has.
+pub fn resolve<S: AsRef<str>>(names: &[S], all: &[Tool]) -> Result<Resolved> {
     let mut resolved = Resolved::default();
     for name in names {
         let name = name.as_ref();
         let Some(rival) = all.iter().rfind(|rival| rival.name == name) else {
             let known = all.iter().filter(|rival| !rival.hidden).map(|rival| rival.name.clone()).collect();
-            return Err(Error::NoRival { name: name.to_owned(), known });
+            return Err(Error::UnknownTool { name: name.to_owned(), known });
         };
         let rival = rival.clone();
         match rival.find() {

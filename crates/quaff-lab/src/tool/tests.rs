@@ -3,7 +3,7 @@
 
 use super::*;
 
-fn of(name: &str) -> Rival {
+fn of(name: &str) -> Tool {
     let all = shipped(Path::new("/opt/quaff"));
     all.into_iter().find(|rival| rival.name == name).expect("it is shipped")
 }
@@ -117,7 +117,7 @@ fn what_one_cannot_do_is_a_sentence() {
     assert!(cannot("tshark-screen", to(Output::Null)).contains("/dev/null"));
     assert_eq!(cannot("quaff", buffer(31)), "quaff cannot be told a buffer of less than 32 MiB");
     assert_eq!(of("quaff").can(&buffer(32)), Ok(()));
-    let mute = Rival { captured: None, ..of("tcpdump") };
+    let mute = Tool { captured: None, ..of("tcpdump") };
     assert!(mute.can(&to(Output::Null)).expect_err("nobody counts").contains("how many"));
     for name in ["quaff", "tcpdump", "dumpcap", "tshark", "recvfrom"] {
         assert_eq!(of(name).can(&Setting { snaplen: Some(76), ..filter.clone() }), Ok(()), "{name}");
@@ -179,8 +179,8 @@ fn a_mistake_is_told_with_file_line_and_key() {
 #[test]
 fn a_user_s_own_takes_the_place_of_one_that_we_ship() {
     let mut all = shipped(Path::new("/opt/quaff"));
-    let own = Rival { program: "sh".into(), version: Vec::new(), ..of("tcpdump") };
-    all.extend([own.clone(), Rival { name: "gone".into(), program: "no-such-capturer".into(), ..own }]);
+    let own = Tool { program: "sh".into(), version: Vec::new(), ..of("tcpdump") };
+    all.extend([own.clone(), Tool { name: "gone".into(), program: "no-such-capturer".into(), ..own }]);
     let resolved = resolve(&["gone", "tcpdump"], &all).expect("both are known");
     assert!(resolved.present[0].program.ends_with("sh"));
     assert_eq!((resolved.present.len(), resolved.absent[0].name.as_str()), (1, "gone"));
@@ -211,7 +211,7 @@ fn versions_are_found_in_what_is_said() {
 fn one_that_does_not_say_its_version_is_not_waited_for() {
     let asks = |words: &[&str]| {
         let version = words.iter().map(|word| (*word).to_owned()).collect();
-        Rival { version, ..of("tcpdump") }.version(Path::new("sh"))
+        Tool { version, ..of("tcpdump") }.version(Path::new("sh"))
     };
     assert_eq!(asks(&["{program}", "-c", "echo mine 7.1 >&2"]).as_deref(), Some("7.1"));
     let begun = std::time::Instant::now();
@@ -244,7 +244,7 @@ Packets received/dropped on interface 'rx0': 2078718/921282 (pcap:921282/dumpcap
 #[test]
 fn netsniff_counts() {
     let said = "Cannot set system socket memory in /proc/sys/net/core/rmem_max: Permission denied
-Running! Hang up with ^C!
+ChildProcess! Hang up with ^C!
 
       813949  packets incoming (186051 unread on exit)
       813949  packets passed filter
@@ -310,8 +310,8 @@ fn words_without_the_number_give_none() {
 
 #[test]
 fn what_is_not_installed_is_not_found() {
-    let absent = Rival { program: "no-such-capturer-here".into(), ..of("tcpdump") };
+    let absent = Tool { program: "no-such-capturer-here".into(), ..of("tcpdump") };
     assert_eq!(absent.find(), None);
-    assert_eq!(Rival { program: "/no/such/capturer".into(), ..absent }.find(), None);
-    assert!(Rival { program: "sh".into(), ..of("tcpdump") }.find().is_some());
+    assert_eq!(Tool { program: "/no/such/capturer".into(), ..absent }.find(), None);
+    assert!(Tool { program: "sh".into(), ..of("tcpdump") }.find().is_some());
 }

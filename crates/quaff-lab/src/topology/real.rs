@@ -53,7 +53,7 @@ impl Real {
         };
         if let Size::From(file) | Size::Replay(file) = &traffic.size {
             let what = format!("{file} is on this machine, and {host} cannot read it; take sizes or a mix");
-            return Err(Error::Rival { name: "the sender".into(), what });
+            return Err(Error::Tool { name: "the sender".into(), what });
         }
         let mut command = Command::new(SSH[0]);
         // No word of ours has anything in it that a shell would take for more: sizes were read as such.
@@ -115,7 +115,7 @@ fn check(host: &str, interface: &str) -> Result<()> {
 }
 
 fn refused(name: &str, why: &str) -> Error {
-    Error::Rival { name: "the sender".into(), what: format!("{name:?}: {why}") }
+    Error::Tool { name: "the sender".into(), what: format!("{name:?}: {why}") }
 }
 
 #[cfg(test)]

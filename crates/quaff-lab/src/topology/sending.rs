@@ -3,7 +3,7 @@
 use super::core_use::Meter;
 use super::{Sent, Stage, Watch, pause};
 use crate::traffic::Traffic;
-use crate::{Error, Result, Running};
+use crate::{ChildProcess, Error, Result};
 use quaff_os::process::pin;
 use quaff_os::signal::Signal;
 use serde::Deserialize;
@@ -84,17 +84,17 @@ impl From<Said> for Sent {
     }
 }
 
-fn start(mut command: Command, core: Option<usize>) -> Result<Running> {
+fn start(mut command: Command, core: Option<usize>) -> Result<ChildProcess> {
     if let Some(core) = core {
         pin(&mut command, core);
     }
     // Ctrl-C is ours to hear.
     command.process_group(0);
     // A sender behind ssh ends with its stdin: it stays open for as long as we are there.
-    Running::start_with(command, Stdio::piped(), None)
+    ChildProcess::start_with(command, Stdio::piped(), None)
 }
 
-fn all_ended(running: &mut [Running]) -> Result<bool> {
+fn all_ended(running: &mut [ChildProcess]) -> Result<bool> {
     let mut ended = true;
     for one in running {
         ended &= one.has_ended()?;
@@ -106,7 +106,7 @@ fn expected(traffic: &Traffic) -> Duration {
     Duration::from_secs(traffic.count / traffic.pps.unwrap_or(PPS_MIN).max(1))
 }
 
-fn report(running: Running) -> Result<Report> {
+fn report(running: ChildProcess) -> Result<Report> {
     let finished = running.finish(PATIENCE)?;
     serde_json::from_slice(&finished.stdout).map_err(|_| {
         let said = finished.stderr.trim();
@@ -119,5 +119,5 @@ fn report(running: Running) -> Result<Report> {
 }
 
 fn failed(what: String) -> Error {
-    Error::Rival { name: "the generator".into(), what }
+    Error::Tool { name: "the generator".into(), what }
 }

@@ -5,7 +5,7 @@
 
 mod rows;
 
-use super::plan::{Amount, Bed, Find, Method, Plan, Wanted};
+use super::plan::{Amount, Find, Method, Plan, Topology, Wanted};
 use super::result::Report;
 use crate::stats::mann_whitney;
 use quaff_lab::tool::Setting;
@@ -170,12 +170,12 @@ fn planned(plan: &Plan) -> Vec<(String, String)> {
     all
 }
 
-fn bed_words(bed: &Bed) -> String {
+fn bed_words(bed: &Topology) -> String {
     match bed {
-        Bed::Direct => "direct".into(),
-        Bed::Span => "span".into(),
-        Bed::Tap => "tap".into(),
-        Bed::Real { send_on, receive_on, sender } => {
+        Topology::Direct => "direct".into(),
+        Topology::Span => "span".into(),
+        Topology::Tap => "tap".into(),
+        Topology::Real { send_on, receive_on, sender } => {
             let from = sender.as_deref().map(|sender| format!("{sender}: ")).unwrap_or_default();
             format!("{from}{send_on} to {}", receive_on.join(", "))
         }

@@ -1,7 +1,7 @@
 //! Two benches of which it is known what differs.
 
 use super::*;
-use crate::bench::result::{Burst, Case, FORMAT, LimitedBy, RivalFacts, Search};
+use crate::bench::result::{Burst, Case, FORMAT, LimitedBy, Search, ToolFacts};
 use crate::method::Run;
 
 fn report(cases: Vec<Case>) -> Report {
@@ -192,7 +192,7 @@ fn circumstances_that_differ_are_told() {
         report.machine.facts.insert("kernel".into(), kernel.into());
         report.machine.facts.insert("CPU".into(), "the same".into());
         let rival =
-            RivalFacts { name: "one".into(), version: Some(version.into()), command: vec![], absent: None };
+            ToolFacts { name: "one".into(), version: Some(version.into()), command: vec![], absent: None };
         report.rivals.push(rival);
         report
     };
@@ -214,13 +214,13 @@ fn what_was_run_differently_is_told_and_another_bed_is_a_warning() {
         report.plan.bed = bed;
         report
     };
-    let compared = compare(&with(3.0, Bed::Direct), &with(60.0, Bed::Span));
+    let compared = compare(&with(3.0, Topology::Direct), &with(60.0, Topology::Span));
     let names: Vec<_> = compared.facts.iter().map(|fact| fact.name.as_str()).collect();
     assert_eq!(names, ["bed", "search 1, highest rate"]);
     let last = compared.facts[1].b.as_deref();
     assert_eq!(last, Some("mlr, trials of 60 s, loss up to 0 %, bounds within 5 %"));
     assert!(compared.notes[0].contains("another bed"), "{:?}", compared.notes);
-    let same = compare(&with(3.0, Bed::Direct), &with(3.0, Bed::Direct));
+    let same = compare(&with(3.0, Topology::Direct), &with(3.0, Topology::Direct));
     assert!(same.facts.is_empty() && same.notes.is_empty());
 }
 

@@ -3,7 +3,7 @@
 use super::fake::{Ability, Machine, machine, plan, report, wanted};
 use super::*;
 use crate::bench::plan::Method;
-use crate::bench::result::{LimitedBy, RivalFacts};
+use crate::bench::result::{LimitedBy, ToolFacts};
 
 fn found(machine: &mut Machine, finds: Vec<Find>) -> (Report, Result<()>) {
     let plan = plan(machine, finds);
@@ -188,7 +188,7 @@ fn who_is_absent_or_not_wanted_is_not_searched() {
     let plan = plan(&machine, vec![find]);
     let mut report = report(&plan);
     let absent = Some("not installed".into());
-    report.rivals.push(RivalFacts { name: "one".into(), version: None, command: Vec::new(), absent });
+    report.rivals.push(ToolFacts { name: "one".into(), version: None, command: Vec::new(), absent });
     super::find(&plan, &mut machine, &mut report).expect("it ends");
     let names: Vec<_> = report.searches.iter().map(|search| search.rival.as_str()).collect();
     assert_eq!(names, ["other"]);

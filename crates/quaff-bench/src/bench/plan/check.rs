@@ -1,6 +1,6 @@
 //! Whether a plan makes sense. It is asked once, when it is read or made.
 
-use super::{Amount, Bed, Find, Plan, PlanError, Rate, Sweep};
+use super::{Amount, Find, Plan, PlanError, Rate, Sweep, Topology};
 use quaff_lab::tool::Setting;
 use quaff_lab::traffic::Size;
 use quaff_wire::synth::Sizes;
@@ -36,7 +36,7 @@ impl Plan {
         ensure((1..=RUNS_MAX).contains(&self.runs), || {
             format!("each case is run 1 to {RUNS_MAX} times, not {} times", self.runs)
         })?;
-        if let Bed::Real { receive_on, .. } = &self.bed {
+        if let Topology::Real { receive_on, .. } = &self.bed {
             ensure(!receive_on.is_empty(), || "no interface receives".into())?;
         }
         ensure(!self.sweeps.is_empty() || !self.finds.is_empty(), || "nothing is to be run".into())?;
@@ -132,7 +132,7 @@ mod tests {
             name: "mine".into(),
             title: String::new(),
             source: None,
-            bed: Bed::Direct,
+            bed: Topology::Direct,
             rivals: vec!["quaff".into()],
             runs: 1,
             seed: 0,
@@ -204,7 +204,7 @@ mod tests {
             ("not 2000 times", |plan| plan.runs = 2000),
             ("no interface receives", |plan| {
                 let send_on = "eth0".into();
-                plan.bed = Bed::Real { send_on, receive_on: Vec::new(), sender: None };
+                plan.bed = Topology::Real { send_on, receive_on: Vec::new(), sender: None };
             }),
             ("than anybody makes", |plan| plan.sweeps[0].setting.copies = 1_000_000),
             ("more than a day", |plan| plan.finds = vec![Find { seconds: 1e9, ..find() }]),

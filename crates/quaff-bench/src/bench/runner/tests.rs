@@ -28,14 +28,14 @@ struct Fake {
     no_lab: bool,
 }
 
-impl Booth for Fake {
+impl CaseRunner for Fake {
     fn null(&mut self, traffic: &Traffic, _: usize, watch: Watch<'_>) -> Result<Sent> {
         self.nulls += 1;
         if !watch(Stage::Sending) {
             return Err(Error::Interrupted);
         }
         if self.null_fails == Some(traffic.frame_bytes) {
-            return Err(Error::Rival { name: "the generator".into(), what: "frames do not fit".into() });
+            return Err(Error::Tool { name: "the generator".into(), what: "frames do not fit".into() });
         }
         let slower = if self.nulls > 4 { 1.0 + self.slower } else { 1.0 };
         let seconds = slower * traffic.count as f64 / traffic.pps.map_or(2e6, |pps| pps as f64);

@@ -2,10 +2,10 @@
 
 use super::*;
 
-fn sh(script: &str) -> Running {
+fn sh(script: &str) -> ChildProcess {
     let mut command = Command::new("sh");
     command.args(["-c", script]);
-    Running::start(command).expect("sh runs")
+    ChildProcess::start(command).expect("sh runs")
 }
 
 #[test]

@@ -36,10 +36,10 @@ impl Site for Nowhere {
 }
 
 /// A capturer that is a script; it knows `$1`, the file.
-fn script(text: &str) -> Rival {
+fn script(text: &str) -> Tool {
     let args = ["-c", text, "{interface}", "{file}"].map(str::to_owned).to_vec();
     let quaff = shipped(Path::new("quaff")).swap_remove(0);
-    Rival {
+    Tool {
         name: "fake".into(),
         program: "sh".into(),
         args,
@@ -58,7 +58,7 @@ fn script(text: &str) -> Rival {
     }
 }
 
-fn run_under(rival: &Rival, setting: &Setting) -> Run {
+fn run_under(rival: &Tool, setting: &Setting) -> Run {
     let place = Place::find(Some(Path::new("/var/tmp"))).expect("a place");
     let cores = Cores::pick().expect("a core");
     let bench = Bench { site: &Nowhere, quaff: Path::new("quaff"), place: &place, cores };
@@ -84,7 +84,7 @@ const WAITS: &str = "trap 'exit 0' INT; while :; do sleep 0.01; done";
 
 #[test]
 fn one_that_cannot_be_started_is_told() {
-    let absent = Rival { program: "/no/such/program".into(), ..script("") };
+    let absent = Tool { program: "/no/such/program".into(), ..script("") };
     let failed = run_under(&absent, &Setting::default()).failed.expect("there is none");
     assert!(failed.starts_with("cannot be started: "), "{failed}");
 }

@@ -2,8 +2,8 @@
 //! that is not in `result.json`, prints nothing, and the same result gives the same bytes.
 
 mod charts;
+mod markdown;
 mod page;
-mod paper;
 mod rates;
 mod second;
 mod tables;
@@ -17,7 +17,7 @@ pub use tables::{
 };
 pub use trials::{back_to_back, frame_loss, latency, recovery, throughput, trials};
 
-use super::{Table, folder, shell};
+use super::{Table, folder, html_layout};
 use crate::Result;
 use crate::service::result::{FORMAT, Report};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 /// When a file cannot be written.
 pub fn write(report: &Report, dir: &Path) -> Result<Vec<PathBuf>> {
     let sections = charts::charts(report);
-    let words = [paper::paper(report, &sections), page::page(report, &sections)];
+    let words = [markdown::markdown(report, &sections), page::page(report, &sections)];
     let charts = sections.iter().flat_map(|section| &section.charts);
     folder::write(report, dir, [&words[0], &words[1]], charts)
 }
@@ -52,15 +52,15 @@ pub fn keep(report: &Report, dir: &Path) -> Result<PathBuf> {
 
 /// The machine on which it was measured.
 pub fn machine(report: &Report) -> Table {
-    shell::machine(&report.machine)
+    html_layout::machine(&report.machine)
 }
 
 /// What it comes to, in a few sentences; the verdict first.
 pub fn findings(report: &Report) -> Vec<String> {
-    paper::findings(report)
+    markdown::findings(report)
 }
 
 /// What a reader has to know before citing a number.
 pub fn warnings(report: &Report) -> Vec<String> {
-    paper::warnings(report)
+    markdown::warnings(report)
 }

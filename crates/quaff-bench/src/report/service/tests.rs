@@ -1,6 +1,6 @@
 //! What tables and sentences say of a service test that was reckoned by hand.
 
-use super::{paper, tables, trials};
+use super::{markdown, tables, trials};
 use crate::report::Table;
 use crate::service::plan::{Limits, Ways};
 use crate::service::result::{Check, Figures, Performance, Report, Second, Throughput, Way};
@@ -99,8 +99,8 @@ fn one_limit_in_one_run_fails_all_of_it_and_is_named() {
     assert_eq!(failed.rows.len(), 1);
     assert_eq!(cell(&failed, 0, "where"), "performance, run 2");
     assert_eq!(cell(&failed, 0, "measured"), "3.1 %");
-    assert_eq!(paper::banner(&report)[0], "fail");
-    assert_eq!(paper::findings(&report)[0], "Failed: 1 of 3 limits did not hold, over a bridge.");
+    assert_eq!(markdown::banner(&report)[0], "fail");
+    assert_eq!(markdown::findings(&report)[0], "Failed: 1 of 3 limits did not hold, over a bridge.");
 }
 
 #[test]
@@ -109,16 +109,16 @@ fn what_was_not_judged_is_neither_passed_nor_failed() {
     report.performance[0].checks.clear();
     report.performance[0].limits = Limits::default();
     report.passed = None;
-    assert_eq!(paper::banner(&report), ["none", "Measured, not judged"]);
+    assert_eq!(markdown::banner(&report), ["none", "Measured, not judged"]);
     assert!(tables::performance(&report).columns.iter().all(|column| column.head != "verdict"));
-    assert_eq!(paper::findings(&report)[0], "Frames went over a bridge; nothing was judged.");
+    assert_eq!(markdown::findings(&report)[0], "Frames went over a bridge; nothing was judged.");
 }
 
 #[test]
 fn an_outage_is_told_with_its_length() {
     let mut line = figures([0.0, 1.6, 2.0], 1000, 0, [0.1; 3]);
     (line.availability, line.unavailable_s, line.unavailable) = (Some(0.8), 12, [2400, 2300]);
-    let said = paper::findings(&report_of(&[(line, true)]));
+    let said = markdown::findings(&report_of(&[(line, true)]));
     let expected = "voice, run 1: unavailable for 12 s, 80 % available; 2,300 frames were lost meanwhile.";
     assert_eq!(said[1], expected);
 }
@@ -199,7 +199,7 @@ fn a_note_of_several_sizes_is_said_once() {
     let mut report = sample_service_report();
     report.plan.ways = Ways::There;
     report.recovery.retain(|found| found.way == Way::There);
-    let said = paper::warnings(&report);
+    let said = markdown::warnings(&report);
     let of_recovery: Vec<&String> = said.iter().filter(|line| line.starts_with("Recovery")).collect();
     assert_eq!(of_recovery.len(), 1, "{said:?}");
     assert!(
@@ -218,13 +218,13 @@ fn a_limit_that_could_not_be_judged_leaves_the_verdict_open() {
     let table = tables::performance(&report);
     let verdicts: Vec<&str> = (0..3).map(|row| cell(&table, row, "verdict")).collect();
     assert_eq!(verdicts, ["open", "pass", "open"]);
-    assert_eq!(paper::banner(&report), ["open", "Not all was judged"]);
-    assert!(paper::findings(&report)[0].starts_with("Not all was judged: 2 of the 2"));
-    assert!(paper::warnings(&report).iter().any(|line| line.starts_with("Not judged: voice, run 2")));
+    assert_eq!(markdown::banner(&report), ["open", "Not all was judged"]);
+    assert!(markdown::findings(&report)[0].starts_with("Not all was judged: 2 of the 2"));
+    assert!(markdown::warnings(&report).iter().any(|line| line.starts_with("Not judged: voice, run 2")));
     // One that failed outweighs it.
     report.performance[0].checks[0].passed = false;
     report.passed = Some(false);
     assert_eq!(cell(&tables::performance(&report), 0, "verdict"), "FAIL");
     (report.passed, report.interrupted) = (Some(true), true);
-    assert_eq!(paper::banner(&report)[0], "open", "half a test");
+    assert_eq!(markdown::banner(&report)[0], "open", "half a test");
 }

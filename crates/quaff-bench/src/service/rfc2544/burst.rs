@@ -7,7 +7,7 @@ use crate::search::{Burst, BurstPlan, corrected_buffer_s};
 use crate::service::frames::{frames_at, id, pps_words, stream};
 use crate::service::look::{Limit, OFFERED_MIN, OFFERED_TOLERANCE, Seen, look};
 use crate::service::result::{BackToBack, Report, Way};
-use crate::service::rig::{Rig, firsts};
+use crate::service::test_context::{TestContext, firsts};
 use crate::stats::{mean, median};
 use crate::words::{count, delay};
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub(super) fn all(
     sizes: &[u32],
     seconds: f64,
     repeats: u32,
-    rig: &mut Rig<'_>,
+    rig: &mut TestContext<'_>,
     report: &mut Report,
 ) -> Result<()> {
     for &size in sizes {
@@ -75,7 +75,7 @@ pub(super) fn all(
 fn search(
     size: u32,
     (repeat, repeats): (u32, u32),
-    rig: &mut Rig<'_>,
+    rig: &mut TestContext<'_>,
     sides: &mut BTreeMap<Way, Side>,
 ) -> Result<()> {
     sides.values_mut().for_each(|side| side.retries = RETRIES);
@@ -139,7 +139,7 @@ impl Side {
     }
 }
 
-fn row(size: u32, way: Way, side: Side, rig: &mut Rig<'_>, report: &Report) -> BackToBack {
+fn row(size: u32, way: Way, side: Side, rig: &mut TestContext<'_>, report: &Report) -> BackToBack {
     let Side { frames, frames_max, pace, is_spoilt, .. } = side;
     let (pps, line_pps) = (long_pace(&frames, &pace), rig.line_pps(size));
     let of = rig.named(&format!("{size} B"), way);

@@ -7,7 +7,7 @@ use crate::service::frames::{for_s, frames_at, id, stream};
 use crate::service::look::{Limit, OFFERED_TOLERANCE, look};
 use crate::service::null;
 use crate::service::result::{Latency, Report, Way};
-use crate::service::rig::{Rig, firsts};
+use crate::service::test_context::{TestContext, firsts};
 use crate::stats::mean;
 use crate::trial::report::{Delays, TrialReport};
 use crate::words::delay;
@@ -29,7 +29,7 @@ pub(super) fn all(
     sizes: &[u32],
     seconds: f64,
     repeats: u32,
-    rig: &mut Rig<'_>,
+    rig: &mut TestContext<'_>,
     report: &mut Report,
 ) -> Result<()> {
     rig.note(
@@ -65,7 +65,7 @@ pub(super) fn all(
 
 /// The rate of each way, frames/s: the throughput, or the highest rate where that was not sought. `None`: there is
 /// none.
-fn loads(size: u32, rig: &mut Rig<'_>, report: &Report) -> Option<BTreeMap<Way, f64>> {
+fn loads(size: u32, rig: &mut TestContext<'_>, report: &Report) -> Option<BTreeMap<Way, f64>> {
     let mut loads = BTreeMap::new();
     for way in rig.ways() {
         match known(report, size, *way) {
@@ -85,7 +85,7 @@ fn repeat(
     seconds: f64,
     repeats: u32,
     loads: &BTreeMap<Way, f64>,
-    rig: &mut Rig<'_>,
+    rig: &mut TestContext<'_>,
     sides: &mut BTreeMap<Way, Side>,
 ) -> Result<()> {
     for repeat in 1..=repeats {
@@ -118,7 +118,7 @@ fn take(
 }
 
 /// What the instrument adds at the same rate, ms.
-fn null_ms(size: u32, loads: &BTreeMap<Way, f64>, rig: &mut Rig<'_>) -> Result<Option<f64>> {
+fn null_ms(size: u32, loads: &BTreeMap<Way, f64>, rig: &mut TestContext<'_>) -> Result<Option<f64>> {
     if !rig.has_null() {
         return Ok(None);
     }
@@ -132,7 +132,7 @@ fn row(
     pps: f64,
     side: Side,
     null_ms: Option<f64>,
-    rig: &mut Rig<'_>,
+    rig: &mut TestContext<'_>,
 ) -> Option<Latency> {
     let of = rig.named(&format!("{size} B"), way);
     if side.lost {

@@ -5,7 +5,7 @@ use crate::search::{Curve, Measured, Search, Trial};
 use crate::service::frames::{for_s, id, number, stream};
 use crate::service::look::{Limit, OFFERED_MIN, OFFERED_TOLERANCE, Seen, look};
 use crate::service::result::{FrameLoss, Report, Way};
-use crate::service::rig::{Rig, firsts};
+use crate::service::test_context::{TestContext, firsts};
 use crate::words;
 
 /// The full load is tried so often, when it could not be sent.
@@ -18,7 +18,7 @@ pub(super) fn all(
     sizes: &[u32],
     seconds: f64,
     step: f64,
-    rig: &mut Rig<'_>,
+    rig: &mut TestContext<'_>,
     report: &mut Report,
 ) -> Result<()> {
     for &size in sizes {
@@ -27,7 +27,7 @@ pub(super) fn all(
     Ok(())
 }
 
-fn sweep(size: u32, seconds: f64, step: f64, rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
+fn sweep(size: u32, seconds: f64, step: f64, rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
     let line_pps = rig.line_pps(size).floor();
     let full = full(size, Trial { load: line_pps, seconds }, rig, report)?;
     // Loads above what could be sent are one and the same: the next one is the first below it.
@@ -60,7 +60,7 @@ fn any_lost(seen: &[Seen]) -> bool {
 }
 
 /// The full load; a sender that was held up once may do better, and is given another try.
-fn full(size: u32, trial: Trial, rig: &mut Rig<'_>, report: &mut Report) -> Result<Vec<Seen>> {
+fn full(size: u32, trial: Trial, rig: &mut TestContext<'_>, report: &mut Report) -> Result<Vec<Seen>> {
     let rows = report.frame_loss.len();
     for _ in 1..TRIES {
         let seen = point(size, trial, trial.load, rig, report)?;
@@ -77,7 +77,7 @@ fn point(
     size: u32,
     trial: Trial,
     line_pps: f64,
-    rig: &mut Rig<'_>,
+    rig: &mut TestContext<'_>,
     report: &mut Report,
 ) -> Result<Vec<Seen>> {
     let Trial { load: pps, seconds } = trial;
@@ -97,7 +97,7 @@ fn point(
     Ok(all)
 }
 
-fn told(size: u32, way: Way, percent: &str, seen: &Seen, rig: &mut Rig<'_>) {
+fn told(size: u32, way: Way, percent: &str, seen: &Seen, rig: &mut TestContext<'_>) {
     if seen.limit == Limit::Meter {
         rig.note(format!(
             "{size} B, {percent} %: the meter had no room for some frames; they are not counted as lost by the path."

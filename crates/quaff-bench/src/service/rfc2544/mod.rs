@@ -10,11 +10,11 @@ mod throughput;
 
 use super::plan::Test;
 use super::result::{Report, Throughput, Way};
-use super::rig::Rig;
+use super::test_context::TestContext;
 use crate::Result;
 
 /// Runs `test`, if it is one of these; its rows are in `report`, those of an interrupted one too.
-pub(super) fn run(test: &Test, rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
+pub(super) fn run(test: &Test, rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
     match test {
         Test::Throughput { sizes, method, seconds, width } => {
             let wanted = throughput::Wanted { method: *method, seconds: *seconds, width: *width };

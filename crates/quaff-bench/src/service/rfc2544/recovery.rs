@@ -6,7 +6,7 @@ use crate::Result;
 use crate::service::frames::{for_s, id, stream};
 use crate::service::look::{meter_lost, path_lost};
 use crate::service::result::{Recovery, Report, Way};
-use crate::service::rig::{Rig, firsts};
+use crate::service::test_context::{TestContext, firsts};
 use crate::stats::mean;
 use crate::trial::report::{DirectionReport, StreamReport, Tally};
 use crate::words::delay;
@@ -35,7 +35,7 @@ pub(super) fn all(
     sizes: &[u32],
     seconds: f64,
     repeats: u32,
-    rig: &mut Rig<'_>,
+    rig: &mut TestContext<'_>,
     report: &mut Report,
 ) -> Result<()> {
     for &size in sizes {
@@ -64,7 +64,7 @@ fn repeat(
     seconds: f64,
     repeats: u32,
     throughput: &BTreeMap<Way, f64>,
-    rig: &mut Rig<'_>,
+    rig: &mut TestContext<'_>,
     sides: &mut BTreeMap<Way, Side>,
 ) -> Result<()> {
     let line_pps = rig.line_pps(size);

@@ -5,8 +5,8 @@ use crate::bench::plan::Method;
 use crate::service::null;
 use crate::service::plan::{Plan, Test, Ways};
 use crate::service::result::{Report, Way};
-use crate::service::rig::Rig;
 use crate::service::sim::{self, Sim, Watcher, quiet};
+use crate::service::test_context::TestContext;
 use crate::{Error, Result};
 
 fn throughput(size: u32, method: Method) -> Test {
@@ -16,7 +16,7 @@ fn throughput(size: u32, method: Method) -> Test {
 /// All tests of `plan`, behind the calibration.
 fn run_with(plan: &Plan, sim: &mut Sim, watcher: &mut Watcher) -> (Report, Vec<String>, Result<()>) {
     let mut report = sim::report(plan);
-    let mut rig = Rig::new(plan, sim, watcher);
+    let mut rig = TestContext::new(plan, sim, watcher);
     if rig.has_null() {
         null::calibrate(&mut rig).expect("calibrated");
     }

@@ -8,7 +8,7 @@ use crate::search::{Binary, BinaryPlan, Bounds, Measured, Search, Trial};
 use crate::service::frames::{for_s, id, number, pps_words, stream};
 use crate::service::look::{Limit, Seen, look};
 use crate::service::result::{Report, Throughput, Way};
-use crate::service::rig::{Rig, firsts};
+use crate::service::test_context::{TestContext, firsts};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -59,7 +59,12 @@ enum Engine {
 }
 
 /// All sizes.
-pub(super) fn all(sizes: &[u32], wanted: &Wanted, rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
+pub(super) fn all(
+    sizes: &[u32],
+    wanted: &Wanted,
+    rig: &mut TestContext<'_>,
+    report: &mut Report,
+) -> Result<()> {
     caution(wanted, rig);
     for &size in sizes {
         let mut sides = Vec::new();
@@ -79,7 +84,7 @@ pub(super) fn all(sizes: &[u32], wanted: &Wanted, rig: &mut Rig<'_>, report: &mu
 }
 
 /// What such a search does not say.
-fn caution(wanted: &Wanted, rig: &mut Rig<'_>) {
+fn caution(wanted: &Wanted, rig: &mut TestContext<'_>) {
     let seconds = wanted.seconds;
     match wanted.method {
         Method::Mlr => rig.note(format!(
@@ -94,7 +99,7 @@ fn caution(wanted: &Wanted, rig: &mut Rig<'_>) {
     }
 }
 
-fn search(size: u32, wanted: &Wanted, rig: &mut Rig<'_>, sides: &mut Vec<Side>) -> Result<()> {
+fn search(size: u32, wanted: &Wanted, rig: &mut TestContext<'_>, sides: &mut Vec<Side>) -> Result<()> {
     *sides = warm_up(size, wanted, rig)?;
     for made in 1.. {
         let next: BTreeMap<Way, Trial> =
@@ -120,7 +125,7 @@ fn search(size: u32, wanted: &Wanted, rig: &mut Rig<'_>, sides: &mut Vec<Side>) 
 }
 
 /// As fast as possible. It does not count; it tells what can be sent, and where to begin.
-fn warm_up(size: u32, wanted: &Wanted, rig: &mut Rig<'_>) -> Result<Vec<Side>> {
+fn warm_up(size: u32, wanted: &Wanted, rig: &mut TestContext<'_>) -> Result<Vec<Side>> {
     let load = rig.max_pps(size).floor().max(1.0);
     let seconds = initial_s(wanted.seconds);
     let loads = rig.ways().iter().map(|way| (*way, Trial { load, seconds })).collect();
@@ -142,7 +147,7 @@ fn warm_up(size: u32, wanted: &Wanted, rig: &mut Rig<'_>) -> Result<Vec<Side>> {
 }
 
 /// What was found each way is sent both ways at once: what both share may not carry both.
-fn together(size: u32, wanted: &Wanted, rig: &mut Rig<'_>, sides: &mut [Side]) -> Result<()> {
+fn together(size: u32, wanted: &Wanted, rig: &mut TestContext<'_>, sides: &mut [Side]) -> Result<()> {
     let found = |side: &Side| {
         let load = side.engine.bounds().lower?;
         Some((side.way, Trial { load, seconds: wanted.seconds }))
@@ -168,7 +173,7 @@ fn trial(
     size: u32,
     width: f64,
     loads: &BTreeMap<Way, Trial>,
-    rig: &mut Rig<'_>,
+    rig: &mut TestContext<'_>,
 ) -> Result<Vec<(Way, Seen)>> {
     let seconds = loads.values().map(|trial| trial.seconds).fold(0.0, f64::max);
     let report = rig.whole(what, seconds, |way| {
@@ -253,7 +258,7 @@ impl Side {
         self.tried.iter().filter(move |(trial, _)| trial.load == load).map(|(_, seen)| seen)
     }
 
-    fn row(mut self, size: u32, method: Method, rig: &Rig<'_>) -> Throughput {
+    fn row(mut self, size: u32, method: Method, rig: &TestContext<'_>) -> Throughput {
         let bounds = self.engine.bounds();
         let upper_pps = bounds.upper.filter(|upper| self.path_lost(*upper));
         let line_pps = rig.line_pps(size);

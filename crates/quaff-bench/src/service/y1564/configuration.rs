@@ -10,7 +10,7 @@ use crate::service::frames::{
 use crate::service::look::{OFFERED_MIN, caught_up, meter_lost, pace};
 use crate::service::plan::{Limits, Service};
 use crate::service::result::{Figures, Report, Step, Way};
-use crate::service::rig::{Rig, firsts, whole};
+use crate::service::test_context::{TestContext, firsts, whole};
 use crate::service::verdict::{Doubt, Rates, Verdict};
 use crate::stats::median;
 use crate::trial::plan::Phase;
@@ -58,7 +58,12 @@ pub(in crate::service) struct Load {
 }
 
 /// All services, one after the other.
-pub(super) fn all(seconds: f64, shares: &[f64], rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
+pub(super) fn all(
+    seconds: f64,
+    shares: &[f64],
+    rig: &mut TestContext<'_>,
+    report: &mut Report,
+) -> Result<()> {
     for (number, service) in rig.plan.services.iter().enumerate() {
         for kind in Kind::all(service, shares) {
             step(kind, (number, service), seconds, rig, report)?;
@@ -71,7 +76,7 @@ fn step(
     kind: Kind,
     (number, service): (usize, &Service),
     seconds: f64,
-    rig: &mut Rig<'_>,
+    rig: &mut TestContext<'_>,
     report: &mut Report,
 ) -> Result<()> {
     let (name, words) = (&service.name, kind.words());
@@ -109,7 +114,7 @@ fn tried(
     kind: Kind,
     (number, service): (usize, &Service),
     load: &Load,
-    rig: &mut Rig<'_>,
+    rig: &mut TestContext<'_>,
 ) -> Result<Vec<(Way, Figures, Verdict, bool)>> {
     let what = format!("configuration, {}, {}", service.name, kind.words());
     let trial = rig.trial(&what, load.seconds, true, |way| {

@@ -6,11 +6,11 @@ mod performance;
 
 use super::plan::Test;
 use super::result::{Check, Report, Way};
-use super::rig::Rig;
+use super::test_context::TestContext;
 use crate::Result;
 
 /// Runs `test`, if it is one of these; its rows are in `report`.
-pub(super) fn run(test: &Test, rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
+pub(super) fn run(test: &Test, rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
     match test {
         Test::Configuration { seconds, steps } => configuration::all(*seconds, steps, rig, report),
         Test::Performance { seconds } => performance::all(*seconds, rig, report),
@@ -21,7 +21,7 @@ pub(super) fn run(test: &Test, rig: &mut Rig<'_>, report: &mut Report) -> Result
 pub(super) use configuration::Kind;
 
 /// Each check as a result.
-fn lines(test: &str, of: &str, way: Way, checks: &[Check], rig: &mut Rig<'_>) {
+fn lines(test: &str, of: &str, way: Way, checks: &[Check], rig: &mut TestContext<'_>) {
     for check in checks {
         let what = format!("{}, {}", rig.named(of, way), check.what);
         rig.line(test, what, format!("{} ({})", check.measured, check.limit), Some(check.passed));

@@ -6,13 +6,13 @@ use crate::service::frames::{for_s, id, line_pps, mean_size, number, pps, servic
 use crate::service::look::{OFFERED_MIN, caught_up, meter_lost};
 use crate::service::plan::{Plan, Service};
 use crate::service::result::{Performance, Report, Way};
-use crate::service::rig::Rig;
+use crate::service::test_context::TestContext;
 use crate::service::verdict::{Doubt, Verdict};
 use crate::trial::report::{DirectionReport, StreamReport};
 use crate::{Error, Result};
 
 /// All runs. Of one that was ended early what was measured is kept.
-pub(super) fn all(seconds: f64, rig: &mut Rig<'_>, report: &mut Report) -> Result<()> {
+pub(super) fn all(seconds: f64, rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
     let plan = rig.plan;
     too_much(plan, rig);
     for run in 1..=plan.runs {
@@ -54,7 +54,7 @@ fn row(
     asked_s: f64,
     direction: &DirectionReport,
     stream: &StreamReport,
-    rig: &mut Rig<'_>,
+    rig: &mut TestContext<'_>,
 ) -> Performance {
     let asked = service.cir_mbps;
     let due_pps = pps(asked, mean_size(&service.sizes));
@@ -90,7 +90,7 @@ fn row(
 }
 
 /// Services that do not fit on the line together fail by the plan, not by the path.
-fn too_much(plan: &Plan, rig: &mut Rig<'_>) {
+fn too_much(plan: &Plan, rig: &mut TestContext<'_>) {
     let line_bits = |service: &Service| {
         let size = mean_size(&service.sizes);
         pps(service.cir_mbps, size) / line_pps(rig.link_mbps, size)

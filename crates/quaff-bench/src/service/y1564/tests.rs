@@ -3,8 +3,8 @@
 use super::{Kind, run};
 use crate::service::plan::{Plan, Service, Test, Ways};
 use crate::service::result::{Check, Report, Step, Way};
-use crate::service::rig::Rig;
 use crate::service::sim::{self, Sim, Watcher, quiet, service, services_plan};
+use crate::service::test_context::TestContext;
 use crate::{Error, Result};
 
 const STEPS: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
@@ -15,7 +15,7 @@ fn configuration() -> Vec<Test> {
 
 fn run_with(plan: &Plan, sim: &mut Sim, watcher: &mut Watcher) -> (Report, Vec<String>, Result<()>) {
     let mut report = sim::report(plan);
-    let mut rig = Rig::new(plan, sim, watcher);
+    let mut rig = TestContext::new(plan, sim, watcher);
     let ended = plan.tests.iter().try_for_each(|test| run(test, &mut rig, &mut report));
     let notes = rig.notes.clone();
     (report, notes, ended)

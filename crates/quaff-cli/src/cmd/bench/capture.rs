@@ -9,12 +9,12 @@ use crate::folder::Folder;
 use crate::show;
 use crate::terminal_table::about;
 use anyhow::{Context as _, bail};
-use quaff_bench::bench::plan::{Bed, Plan};
+use quaff_bench::bench::plan::{Plan, Topology};
 use quaff_bench::bench::result::{Case, Report};
 use quaff_bench::bench::{self, Context};
 use quaff_bench::method::Run;
 use quaff_bench::report;
-use quaff_lab::tool::{self, Rival};
+use quaff_lab::tool::{self, Tool};
 use quaff_os::signal::{Signal, Signals};
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// The capturers that the user describes.
-fn own(args: &Args, quaff: &Path) -> anyhow::Result<Vec<Rival>> {
+fn own(args: &Args, quaff: &Path) -> anyhow::Result<Vec<Tool>> {
     let files = args.rival_file.iter().map(|file| tool::read(file, quaff));
     let commands = args.command.iter().map(|words| tool::from_command(words, quaff));
     Ok(files.chain(commands).collect::<Result<_, _>>()?)
@@ -105,7 +105,7 @@ pub(super) fn verdict(report: &Report) -> Exit {
     }
     let is_asked = |case: &&Case| report.plan.sweeps.iter().any(|sweep| sweep.series == case.series);
     let ours = report.cases.iter().filter(|case| case.rival == OURS).filter(is_asked);
-    let is_real = matches!(report.plan.bed, Bed::Real { .. });
+    let is_real = matches!(report.plan.bed, Topology::Real { .. });
     let is_bad = |run: &Run| {
         // What a card or the kernel's queue dropped nobody can capture.
         let excused = if is_real { run.receiver_drops } else { 0 };
@@ -132,7 +132,7 @@ mod tests {
         let lossless =
             Run { offered: 100, captured: Some(100), loss: Some(0.0), failed: None, ..Run::default() };
         let lossy = Run { captured: Some(90), loss: Some(0.1), ..lossless.clone() };
-        let of = |runs: &[Run], bed: &Bed, series: &str| {
+        let of = |runs: &[Run], bed: &Topology, series: &str| {
             let mut report = report.clone();
             report.plan.bed = bed.clone();
             report.cases[ours].runs = runs.to_vec();
@@ -141,21 +141,21 @@ mod tests {
         };
         let series = report.cases[ours].series.clone();
         assert_eq!(verdict(&Report { interrupted: true, ..report.clone() }), Exit::Failed, "half a bench");
-        assert_eq!(of(std::slice::from_ref(&lossless), &Bed::Direct, &series), Exit::Done);
+        assert_eq!(of(std::slice::from_ref(&lossless), &Topology::Direct, &series), Exit::Done);
         assert_eq!(
-            of(&[lossless.clone(), lossy.clone()], &Bed::Direct, &series),
+            of(&[lossless.clone(), lossy.clone()], &Topology::Direct, &series),
             Exit::Loss,
             "one of them did"
         );
-        assert_eq!(of(std::slice::from_ref(&lossy), &Bed::Direct, "another"), Exit::Done, "a curve's");
+        assert_eq!(of(std::slice::from_ref(&lossy), &Topology::Direct, "another"), Exit::Done, "a curve's");
         let before = Run { receiver_drops: 10, ..lossy.clone() };
-        assert_eq!(of(std::slice::from_ref(&before), &Bed::Span, &series), Exit::Loss, "never offered");
-        let real = Bed::Real { send_on: "a".into(), receive_on: vec!["b".into()], sender: None };
+        assert_eq!(of(std::slice::from_ref(&before), &Topology::Span, &series), Exit::Loss, "never offered");
+        let real = Topology::Real { send_on: "a".into(), receive_on: vec!["b".into()], sender: None };
         assert_eq!(of(std::slice::from_ref(&before), &real, &series), Exit::Done, "the card did");
         assert_eq!(of(&[lossy], &real, &series), Exit::Loss);
         let failed = Run { failed: Some("it crashed".into()), ..lossless };
         let outside = Run { failed_outside: true, ..failed.clone() };
-        assert_eq!(of(&[outside], &Bed::Direct, &series), Exit::Done);
-        assert_eq!(of(&[failed], &Bed::Direct, &series), Exit::Loss);
+        assert_eq!(of(&[outside], &Topology::Direct, &series), Exit::Done);
+        assert_eq!(of(&[failed], &Topology::Direct, &series), Exit::Loss);
     }
 }

@@ -6,7 +6,7 @@ use crate::terminal_table;
 use anyhow::Context;
 use quaff_bench::bench::plan::Plan;
 use quaff_bench::bench::preset;
-use quaff_lab::tool::{Rival, shipped};
+use quaff_lab::tool::{Tool, shipped};
 use serde::Serialize;
 
 /// List the presets and the supported capturers
@@ -83,7 +83,7 @@ fn preset_row(plan: Plan) -> PresetRow {
     }
 }
 
-fn rival_row(rival: Rival) -> RivalRow {
+fn rival_row(rival: Tool) -> RivalRow {
     let program = rival.find();
     let version = program.as_ref().and_then(|program| rival.version(program));
     RivalRow { installed: program.is_some(), version, name: rival.name, install: rival.install }

@@ -3,7 +3,7 @@
 use super::args::Args;
 use super::values::List;
 use anyhow::{Context, bail, ensure};
-use quaff_bench::bench::plan::{self, Amount, Bed, Find, Method, Plan, Rate, Sweep, Wanted};
+use quaff_bench::bench::plan::{self, Amount, Find, Method, Plan, Rate, Sweep, Topology, Wanted};
 use quaff_bench::bench::preset;
 use quaff_lab::tool::Setting;
 use quaff_lab::traffic::{Content, Size};
@@ -59,7 +59,7 @@ fn custom() -> Plan {
         name: "custom".into(),
         title: "Capturers beside each other".into(),
         source: None,
-        bed: Bed::Direct,
+        bed: Topology::Direct,
         rivals: RIVALS.map(str::to_owned).into(),
         runs: RUNS,
         seed: 0,
@@ -217,7 +217,7 @@ fn place(plan: &mut Plan, args: &Args) {
     }
     if let Some(send_on) = &args.send_on {
         let (receive_on, sender) = (args.receive_on.clone(), args.sender.clone());
-        plan.bed = Bed::Real { send_on: send_on.clone(), receive_on, sender };
+        plan.bed = Topology::Real { send_on: send_on.clone(), receive_on, sender };
     }
 }
 

@@ -1,7 +1,7 @@
 //! Parsers of the values of `quaff bench capture`: lists, ranges in steps, names.
 
 use crate::units;
-use quaff_bench::bench::plan::{Bed, Method, Rate};
+use quaff_bench::bench::plan::{Method, Rate, Topology};
 use quaff_lab::tool::{Filter, Output};
 pub(super) use quaff_lab::traffic::Content;
 use quaff_lab::traffic::Size;
@@ -15,7 +15,7 @@ pub(super) struct List<T>(pub(super) Vec<T>);
 
 /// A bed in the lab.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct LabBed(pub(super) Bed);
+pub(super) struct LabBed(pub(super) Topology);
 
 pub(super) fn size(text: &str) -> Result<Size, String> {
     match text.parse() {
@@ -89,9 +89,9 @@ pub(super) fn content(word: &str) -> Result<Content, String> {
 
 pub(super) fn bed(word: &str) -> Result<LabBed, String> {
     match word {
-        "direct" => Ok(LabBed(Bed::Direct)),
-        "span" => Ok(LabBed(Bed::Span)),
-        "tap" => Ok(LabBed(Bed::Tap)),
+        "direct" => Ok(LabBed(Topology::Direct)),
+        "span" => Ok(LabBed(Topology::Span)),
+        "tap" => Ok(LabBed(Topology::Tap)),
         _ => Err(format!("'{word}' is none of direct, span, tap; real interfaces are --send-on's")),
     }
 }
@@ -164,7 +164,7 @@ mod tests {
         assert!(filters("all").is_err() && outputs("printer").is_err() && numbers("two").is_err());
         assert_eq!(outputs("null,pipe"), Ok(List(vec![Output::Null, Output::Pipe])));
         assert_eq!(content("zeros"), Ok(Content::Zeros));
-        assert_eq!(bed("tap"), Ok(LabBed(Bed::Tap)));
+        assert_eq!(bed("tap"), Ok(LabBed(Topology::Tap)));
         assert!(bed("real").is_err() && method("guess").is_err() && content("noise").is_err());
     }
 }

@@ -297,7 +297,7 @@ impl Bench<'_> {
             match present.map(|present| self.setup.run(present, traffic, buffer_mib, &self.progress)) {
                 None => series.failed = Some("not installed".into()),
                 Some(Ok((outcome, _files))) => series.runs.push(outcome),
-                Some(Err(Error::Rival { what, .. })) => series.failed = Some(what),
+                Some(Err(Error::Tool { what, .. })) => series.failed = Some(what),
                 Some(Err(error)) => return Err(error),
             }
             self.progress.done();

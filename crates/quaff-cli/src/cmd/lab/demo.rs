@@ -226,7 +226,7 @@ impl Demo {
                 }
                 Ok(Some(outcome))
             }
-            Err(Error::Rival { name, what }) if !is_ours && name == present.rival.name => {
+            Err(Error::Tool { name, what }) if !is_ours && name == present.rival.name => {
                 progress.print(&self.style.failure(&name, &what));
                 self.broken.push(format!("{name} could not be measured: {what}"));
                 Ok(None)

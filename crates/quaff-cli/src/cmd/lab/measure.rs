@@ -7,7 +7,7 @@ use quaff_bench::method::delivery::{self, Delivered, Post, Sender};
 use quaff_bench::method::pipeline::{Feed, Middle, Stripper};
 use quaff_bench::method::{Bench, Cores, Outcome, Place, RunDir, fio};
 use quaff_lab::consumer::Kind;
-use quaff_lab::tool::{self, Present, Rival, shipped};
+use quaff_lab::tool::{self, Present, Tool, shipped};
 use quaff_lab::topology::Direct;
 use quaff_lab::topology::Stage;
 use quaff_lab::traffic::Traffic;
@@ -24,7 +24,7 @@ pub(super) struct Setup {
     pub(super) place: Place,
     pub(super) cores: Cores,
     pub(super) present: Vec<Present>,
-    pub(super) absent: Vec<Rival>,
+    pub(super) absent: Vec<Tool>,
 }
 
 impl Setup {

@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use crate::units;
 use quaff::plan::LoadPlan;
-use quaff_bench::recvfrom_sniffer::{self, SNAPLEN_MAX, SlowPlan};
+use quaff_bench::recvfrom_sniffer::{self, SNAPLEN_MAX, SnifferPlan};
 use quaff_os::signal::{Signal, Signals};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
     let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
     let takes_stdout = args.write.as_os_str() == "-";
-    let plan = SlowPlan {
+    let plan = SnifferPlan {
         interface: args.interface,
         write: args.write,
         filter: args.filter,

@@ -44,7 +44,7 @@ fn flags_say_it_all() {
         "--rivals quaff,dumpcap --sizes 64,imix --fcs --mbps 50-150/50,max --duration 2s --runs 3 --seed 7 \
          --content random --buffer 256M --snaplen 76 --bed span",
     );
-    assert_eq!((plan.runs, plan.seed, plan.bed.clone()), (3, 7, Bed::Span));
+    assert_eq!((plan.runs, plan.seed, plan.bed.clone()), (3, 7, Topology::Span));
     let sweep = &plan.sweeps[0];
     assert_eq!(sweep.sizes, [Size::Bytes(60), Size::Mix("imix".into())]);
     assert_eq!(sweep.rates, [Rate::Mbps(50.0), Rate::Mbps(100.0), Rate::Mbps(150.0), Rate::Max]);
@@ -129,7 +129,7 @@ fn searches_alone_are_all_that_is_run() {
 #[test]
 fn real_interfaces_are_a_bed() {
     let plan = planned("--send-on eth0 --receive-on eth1,eth2 --sender me@there");
-    let Bed::Real { send_on, receive_on, sender } = plan.bed else { panic!("{:?}", plan.bed) };
+    let Topology::Real { send_on, receive_on, sender } = plan.bed else { panic!("{:?}", plan.bed) };
     assert_eq!((send_on.as_str(), receive_on.len(), sender.as_deref()), ("eth0", 2, Some("me@there")));
 }
 

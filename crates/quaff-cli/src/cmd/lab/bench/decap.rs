@@ -49,7 +49,7 @@ impl Bench<'_> {
             for (stripper, rates) in STRIPPERS.iter().zip(&mut all) {
                 match self.setup.strip_rate(stripper, &file, &self.progress) {
                     Ok(rate) => rates.bytes_per_second.push(rate),
-                    Err(Error::Rival { what, .. }) => rates.failed = Some(what),
+                    Err(Error::Tool { what, .. }) => rates.failed = Some(what),
                     Err(error) => return Err(error),
                 }
                 self.progress.done();

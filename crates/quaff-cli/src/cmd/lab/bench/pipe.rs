@@ -69,7 +69,7 @@ impl Bench<'_> {
                 if middle.is_there() {
                     match self.setup.pipe_rate(middle, feed, into_file, &self.progress) {
                         Ok(rate) => rates.bytes_per_second.push(rate),
-                        Err(Error::Rival { what, .. }) => rates.failed = Some(what),
+                        Err(Error::Tool { what, .. }) => rates.failed = Some(what),
                         Err(error) => return Err(error),
                     }
                 } else {

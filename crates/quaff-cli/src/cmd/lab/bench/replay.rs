@@ -323,7 +323,7 @@ impl Bench<'_> {
     ) -> quaff_lab::Result<Result<Delivered, String>> {
         match self.setup.deliver(sender, file, kind, &self.progress) {
             Ok(delivered) => Ok(Ok(delivered)),
-            Err(Error::Rival { what, .. }) => Ok(Err(what)),
+            Err(Error::Tool { what, .. }) => Ok(Err(what)),
             Err(Error::Os(error)) if error.errno.kind() == std::io::ErrorKind::NotFound => {
                 Ok(Err("not installed".into()))
             }

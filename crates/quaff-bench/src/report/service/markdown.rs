@@ -3,7 +3,7 @@
 use super::view::{View, share_bare};
 use super::{tables, trials};
 use crate::report::charts::Section;
-use crate::report::shell;
+use crate::report::html_layout;
 use crate::report::table::Table;
 use crate::report::view::distinct;
 use crate::service::plan::{Path, Routed, Ways};
@@ -11,17 +11,17 @@ use crate::service::result::Report;
 use crate::words::{count, delay, plain, rate, sentence, span};
 
 /// The whole report as Markdown; pictures are links to the files beside it.
-pub(super) fn paper(report: &Report, sections: &[Section]) -> String {
+pub(super) fn markdown(report: &Report, sections: &[Section]) -> String {
     let mut out = format!("# {}\n\n{}\n\n", plain(&report.plan.title), plain(&byline(report)));
-    out += &shell::listed(&findings(report));
+    out += &html_layout::listed(&findings(report));
     for table in first_tables(report) {
         out += &format!("\n## {}\n\n{}\n", table.title, table.markdown());
     }
     out += "\n";
-    out += &shell::warned(&warnings(report), None);
-    out += &shell::linked(sections, &open_tables(report));
-    out += &shell::methodical(&method(report), &report.command);
-    out + &shell::collapsed(&folded_tables(report))
+    out += &html_layout::warned(&warnings(report), None);
+    out += &html_layout::linked(sections, &open_tables(report));
+    out += &html_layout::methodical(&method(report), &report.command);
+    out + &html_layout::collapsed(&folded_tables(report))
 }
 
 /// Tables before everything else: what it came to, and the service's own as the instruments of its trade print it.
@@ -57,7 +57,7 @@ fn filled<const N: usize>(tables: [Table; N]) -> Vec<Table> {
 
 /// When, how long, where.
 pub(super) fn byline(report: &Report) -> String {
-    shell::byline(&report.begun, report.seconds, &report.machine)
+    html_layout::byline(&report.begun, report.seconds, &report.machine)
 }
 
 /// What it comes to, in a few sentences; the verdict first.

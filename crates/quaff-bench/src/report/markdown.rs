@@ -3,21 +3,21 @@
 use super::charts::Section;
 use super::table::Table;
 use super::view::{View, can_lose, failure, is_lossless, is_own_word};
-use super::{shell, tables};
-use crate::bench::plan::Bed;
+use super::{html_layout, tables};
+use crate::bench::plan::Topology;
 use crate::bench::result::{Case, LimitedBy, Report, Search};
 use crate::words::{count, plain, rate, sentence, span};
 
 /// The whole report as Markdown; pictures are links to the files beside it.
-pub(super) fn paper(report: &Report, sections: &[Section]) -> String {
+pub(super) fn markdown(report: &Report, sections: &[Section]) -> String {
     let mut out = format!("# {}\n\n{}\n\n", plain(&report.plan.title), plain(&byline(report)));
-    out += &shell::listed(&findings(report));
+    out += &html_layout::listed(&findings(report));
     out += &format!("\n{}\n", tables::summary(report).markdown());
     let warnings = warnings(report);
-    out += &shell::warned(&warnings.first, warnings.folded());
-    out += &shell::linked(sections, &open_tables(report));
-    out += &shell::methodical(&method(report), &report.command);
-    out + &shell::collapsed(&folded_tables(report))
+    out += &html_layout::warned(&warnings.first, warnings.folded());
+    out += &html_layout::linked(sections, &open_tables(report));
+    out += &html_layout::methodical(&method(report), &report.command);
+    out + &html_layout::collapsed(&folded_tables(report))
 }
 
 /// Tables that everybody reads.
@@ -42,7 +42,7 @@ pub(super) fn folded_tables(report: &Report) -> Vec<Table> {
 
 /// When, how long, where.
 pub(super) fn byline(report: &Report) -> String {
-    shell::byline(&report.begun, report.seconds, &report.machine)
+    html_layout::byline(&report.begun, report.seconds, &report.machine)
 }
 
 /// What it comes to, in a few sentences.
@@ -162,14 +162,16 @@ pub(super) fn warnings(report: &Report) -> Warnings {
 pub(super) fn method(report: &Report) -> Vec<String> {
     let plan = &report.plan;
     let bed = match &plan.bed {
-        Bed::Direct => {
+        Topology::Direct => {
             "Frames arrive straight on the capturer's interface, in a namespace of its own.".into()
         }
-        Bed::Span => "Two endpoints talk through a bridge; a mirror of the port feeds the capturer.".into(),
-        Bed::Tap => {
+        Topology::Span => {
+            "Two endpoints talk through a bridge; a mirror of the port feeds the capturer.".into()
+        }
+        Topology::Tap => {
             "Two endpoints talk through a forwarder that copies both directions to the capturer.".into()
         }
-        Bed::Real { send_on, receive_on, sender } => {
+        Topology::Real { send_on, receive_on, sender } => {
             let from = sender.as_ref().map(|host| format!(" of {host}")).unwrap_or_default();
             format!("Frames leave on {send_on}{from} and arrive on {}.", receive_on.join(", "))
         }

@@ -8,12 +8,12 @@ const BESIDE_SECONDS: f64 = 3.0;
 
 /// What runs have taken.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct Eta {
     /// Of each case: how many, and how long all of them, s.
     cases: BTreeMap<usize, (u32, f64)>,
 }
 
-impl Left {
+impl Eta {
     /// A run of `case` took so long.
     pub(super) fn took(&mut self, case: usize, time: Duration) {
         let (runs, seconds) = self.cases.entry(case).or_default();
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn what_was_is_what_will_be() {
-        let mut left = Left::default();
+        let mut left = Eta::default();
         assert_eq!(left.of(1, 2.0), Duration::from_secs(5));
         left.took(1, Duration::from_secs(4));
         left.took(1, Duration::from_secs(8));

@@ -21,7 +21,7 @@ const RESIDUAL_S: f64 = 2.0;
 const NAP: Duration = Duration::from_millis(50);
 
 /// See the head of this file.
-pub(super) struct Rig<'a> {
+pub(super) struct TestContext<'a> {
     pub(super) plan: &'a Plan,
     pub(super) link_mbps: f64,
     /// The highest rate of the instrument alone, frames/s, by size.
@@ -49,7 +49,7 @@ struct Left {
     begun: Instant,
 }
 
-impl<'a> Rig<'a> {
+impl<'a> TestContext<'a> {
     pub(super) fn new(plan: &'a Plan, prober: &'a mut dyn Prober, events: &'a mut dyn Events) -> Self {
         let said = plan.link_mbps.or_else(|| prober.link_mbps());
         let mut notes = plan.notes.clone();
