@@ -27,6 +27,7 @@ pub struct ProcessMark {
 }
 
 impl ProcessMark {
+    /// A mark that no other process of this run has.
     pub fn new() -> Self {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         Self { value: format!("{}.{number}", std::process::id()) }

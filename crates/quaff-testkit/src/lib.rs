@@ -51,9 +51,7 @@ pub fn space(test: &str, dir: &Path, bytes: u64) -> bool {
     }
 }
 
-/// A capture of real traffic by its name, or `None` after a skip.
-///
-/// They lie where `QUAFF_CAPTURES` says, or in `../shared/captures` beside the workspace.
+/// A capture by its name, or `None` after a skip that says that the folder lacks it.
 pub fn capture(test: &str, name: &str) -> Option<PathBuf> {
     let dir = captures();
     let path = dir.join(name);
@@ -64,10 +62,7 @@ pub fn capture(test: &str, name: &str) -> Option<PathBuf> {
     None
 }
 
-/// The directory with captures of real traffic, whether it is there or not.
+/// The folder with captures: real ones where there are some, or else made ones.
 pub fn captures() -> PathBuf {
-    match std::env::var_os("QUAFF_CAPTURES") {
-        Some(dir) => dir.into(),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures"),
-    }
+    quaff_testpackets::captures::folder()
 }

@@ -12,9 +12,6 @@ use quaff_testkit::impaired_link::{Counts, ImpairedLink, ImpairedLinkPlan, Rules
 use quaff_testkit::lab_of;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A machine that is busy elsewhere may spoil some.
-pub(crate) const TRIES: usize = 5;
-
 /// Two cores: one path at a time.
 static TURN: Mutex<()> = Mutex::new(());
 

@@ -13,15 +13,15 @@ use source::{code_of, files, production, read};
 /// Counts that may only fall; 0 is the aim.
 mod ratchet {
     /// Circles of imports between the top-level modules of a crate.
-    pub(crate) const CIRCLES: usize = 8;
+    pub(crate) const CIRCLES: usize = 0;
     /// Functions over 70 lines, tests included.
     pub(crate) const LONG_FUNCTIONS: usize = 0;
     /// Public items without a doc line.
-    pub(crate) const UNDOCUMENTED: usize = 60;
+    pub(crate) const UNDOCUMENTED: usize = 0;
     /// Paths in documents that do not exist.
-    pub(crate) const MISSING_PATHS: usize = 150;
+    pub(crate) const MISSING_PATHS: usize = 0;
     /// Public items per 1,000 lines of production code; the aim is 14.
-    pub(crate) const PUBLIC_PER_1000: f64 = 24.0;
+    pub(crate) const PUBLIC_PER_1000: f64 = 22.2;
 }
 
 /// Asserts that at most `allowed` faults were found, and lists them.

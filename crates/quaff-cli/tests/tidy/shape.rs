@@ -64,7 +64,10 @@ pub(crate) fn undocumented(source: &Source) -> Vec<String> {
         let mut above = lines[..number].iter().rev().map(|line| line.trim());
         // An attribute of several lines ends in `)]`; its inner lines are neither blank nor code that ends an item.
         let is_attribute = |line: &&str| {
-            line.starts_with('#') || line.ends_with(")]") || line.ends_with(',') || line.ends_with('"')
+            line.starts_with('#')
+                || line.ends_with(")]")
+                || line.ends_with(',')
+                || line.ends_with(['"', '\\'])
         };
         let documented = above.find(|line| !is_attribute(line)).is_some_and(|line| line.starts_with("///"));
         if !documented && kind != "mod" {
