@@ -105,7 +105,7 @@ fn packets(numbers: std::ops::Range<u64>) -> Vec<Packet> {
         for bytes in conversation(number, 3).frames {
             time_ns += 1_000 * (1 + Numbers(time_ns).below(5_000));
             let mut packet = Packet::whole(time_ns, bytes);
-            if time_ns / 1000 % 29 == 0 {
+            if (time_ns / 1000).is_multiple_of(29) {
                 packet.bytes.truncate(96);
             }
             packets.push(packet);

@@ -270,3 +270,42 @@ fn read_operand(code: u16, k: u32) -> Option<Operand> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::code::*;
+    use super::*;
+
+    fn op(code: u16, k: u32) -> Option<Op> {
+        Op::read(&Insn { code, jt: 1, jf: 2, k })
+    }
+
+    #[test]
+    fn instructions_are_read_by_their_code() {
+        let equal = Op::Branch { test: Test::Equal, with: Operand::K(7), yes: 1, no: 2 };
+        let cases = [
+            (LD | H | ABS, 12, Op::Load(Size::Half, 12)),
+            (LD | B | IND, 3, Op::LoadX(Size::Byte, 3)),
+            (LDX | B | MSH, 14, Op::HeaderX(14)),
+            (LD | LEN, 0, Op::Len),
+            (ST, 15, Op::Store(15)),
+            (ALU | XOR | X, 0, Op::Alu(Alu::Xor, Operand::X)),
+            (JMP | JEQ | K, 7, equal),
+            (JMP | JA, 9, Op::Jump(9)),
+            (RET | K, 5, Op::Return(5)),
+            (RET | A, 0, Op::ReturnA),
+        ];
+        for (code, k, expected) in cases {
+            assert_eq!(op(code, k), Some(expected), "{code:#06x}");
+        }
+    }
+
+    #[test]
+    fn instructions_that_cannot_run_are_none() {
+        for (code, k) in [(ALU | DIV | K, 0), (ALU | LSH | K, 32), (ST, 16), (LD | MEM, 16), (0xffff, 0)] {
+            assert_eq!(op(code, k), None, "{code:#06x} {k}");
+        }
+        assert_eq!(op(LD | B | ABS, ANCILLARY + 4), Some(Op::Aside(Aside::Pkttype)));
+        assert_eq!(op(LD | B | ABS, ANCILLARY + 3), None, "metadata that libpcap never asks for");
+    }
+}

@@ -399,3 +399,75 @@ impl NestedMatch {
         asm.jump(decide);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::insn::code::{K, RET};
+    use crate::filter::{Program, Subject};
+    use quaff_testpackets as build;
+    use std::net::Ipv4Addr;
+
+    const UP: u32 = 1000;
+
+    /// Runs a match of all layouts: returns the number of the layout, or [`UP`].
+    fn matched(packet: &[u8], asks_len: bool) -> u32 {
+        let mut asm = Asm::default();
+        let up = asm.label();
+        let bodies: Vec<_> = TunnelLayout::ALL.into_iter().map(|layout| (layout, asm.label())).collect();
+        match_layouts(&mut asm, &Targets { up, bodies: &bodies, asks_len });
+        for (number, (_, label)) in (0..).zip(&bodies) {
+            asm.place(*label);
+            asm.put(RET | K, number);
+        }
+        asm.place(up);
+        asm.put(RET | K, UP);
+        let program = Program::new(&asm.finish()).expect("a program");
+        program.run(&Subject { bytes: packet, wire_len: packet.len() as u32, ..Subject::default() })
+    }
+
+    fn packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
+        let [a, b] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
+        build::ethernet(&[], 0x0800, &build::ipv4(a, b, protocol, &[], payload))
+    }
+
+    #[test]
+    fn each_layout_is_recognised() {
+        let frame = build::ethernet(&[], 0x0800, &[0x45; 60]);
+        let plain = build::Erspan { session: 7, ..build::Erspan::default() };
+        let tagged = build::Erspan { encapsulation: 2, ..plain };
+        let (iii, platform) =
+            (build::ErspanIii::default(), build::ErspanIii { platform: Some([0; 8]), ..Default::default() });
+        let vxlan = build::udp(4000, 4789, &build::vxlan(7, &frame));
+        let cases = [
+            (TunnelLayout::Erspan1, packet(47, &build::erspan_i(&frame))),
+            (TunnelLayout::Erspan2, packet(47, &build::erspan_ii(1, &plain, 0, &frame))),
+            (TunnelLayout::Erspan2Tagged, packet(47, &build::erspan_ii(1, &tagged, 0, &frame))),
+            (TunnelLayout::Erspan3, packet(47, &build::erspan_iii(1, &plain, &iii, &frame))),
+            (TunnelLayout::Erspan3Platform, packet(47, &build::erspan_iii(1, &plain, &platform, &frame))),
+            (TunnelLayout::Vxlan, packet(17, &vxlan)),
+        ];
+        for (layout, mut bytes) in cases {
+            let number =
+                TunnelLayout::ALL.iter().position(|other| *other == layout).expect("a layout") as u32;
+            assert_eq!(matched(&bytes, true), number, "{layout}");
+            assert_eq!(bytes[layout.bytes() as usize..], frame[..], "{layout}");
+            bytes.push(0);
+            assert_eq!(matched(&bytes, true), UP, "{layout} with padding");
+        }
+    }
+
+    #[test]
+    fn a_packet_in_doubt_is_passed_up() {
+        let frame = build::ethernet(&[], 0x0800, &[0x45; 60]);
+        let cut = build::Erspan { truncated: true, ..build::Erspan::default() };
+        let truncated = packet(47, &build::erspan_ii(1, &cut, 0, &frame));
+        assert_eq!([matched(&truncated, true), matched(&truncated, false)], [UP, 0]);
+        let mut fragment = packet(17, &build::udp(4000, 4789, &build::vxlan(7, &frame)));
+        assert_ne!(matched(&fragment, false), UP);
+        fragment[20] = 0x20;
+        assert_eq!(matched(&fragment, false), UP, "more fragments");
+        assert_eq!(matched(&packet(6, &frame), false), UP, "TCP");
+        assert_eq!(matched(&frame[..20], false), UP, "too short");
+    }
+}

@@ -424,3 +424,51 @@ fn of_alu(alu: Alu) -> u16 {
         Alu::Rsh => RSH,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::Subject;
+    use quaff_testpackets as build;
+    use std::net::Ipv4Addr;
+
+    const MATCHED: u32 = 0x4_0000;
+    const UNDECIDED: u32 = 0x4_0001;
+
+    /// `ether[0] == 2`, relocated over VXLAN.
+    fn relocated(layouts: TunnelLayouts) -> Result<Relocated, NotRelocatable> {
+        let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
+        let insns = [
+            insn(LD | B | ABS, 0, 0, 0),
+            insn(JMP | JEQ | K, 0, 1, 2),
+            insn(RET | K, 0, 0, 1),
+            insn(RET | K, 0, 0, 0),
+        ];
+        let inner = Program::new(&insns).expect("a program");
+        let (matched, undecided) = (MATCHED, UNDECIDED);
+        relocate(&Relocation { inner: &inner, outer: None, layouts, depth: 1, matched, undecided })
+    }
+
+    #[test]
+    fn the_inner_frame_decides() {
+        let program = relocated(TunnelLayouts { erspan: false, vxlan: true }).expect("a program");
+        assert_eq!((program.layouts, program.left), (vec![TunnelLayout::Vxlan], vec![]));
+        let program = Program::new(&program.insns).expect("a program");
+        let [a, b] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
+        for (first, expected) in [(2, MATCHED), (3, 0)] {
+            let mut frame = build::ethernet(&[], 0x0800, &[0; 46]);
+            frame[0] = first;
+            let udp = build::udp(1, 4789, &build::vxlan(7, &frame));
+            let bytes = build::ethernet(&[], 0x0800, &build::ipv4(a, b, 17, &[], &udp));
+            let run = |bytes: &[u8]| {
+                program.run(&Subject { bytes, wire_len: bytes.len() as u32, ..Subject::default() })
+            };
+            assert_eq!((run(&bytes), run(&frame)), (expected, UNDECIDED));
+        }
+    }
+
+    #[test]
+    fn without_a_layout_there_is_no_program() {
+        assert_eq!(relocated(TunnelLayouts::default()), Err(NotRelocatable::NoLayout));
+    }
+}
