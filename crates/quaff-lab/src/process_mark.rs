@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// How many this process has made.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// A mark that nobody else has.
+/// A mark in the environment of a process and of its descendants.
 #[derive(Debug)]
 pub struct ProcessMark {
     value: String,
@@ -28,12 +28,12 @@ pub struct ProcessMark {
 
 impl ProcessMark {
     /// A mark that no other process of this run has.
-    pub fn new() -> Self {
+    pub fn unique() -> Self {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         Self { value: format!("{}.{number}", std::process::id()) }
     }
 
-    /// Puts it on a command.
+    /// Adds it to the environment of a command.
     pub fn put_on(&self, command: &mut Command) {
         command.env(VARIABLE, &self.value);
     }
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn those_that_left_home_are_found_and_killed() {
-        let (mark, other) = (ProcessMark::new(), ProcessMark::new());
+        let (mark, other) = (ProcessMark::unique(), ProcessMark::unique());
         let mut command = Command::new("sh");
         // In a session of its own, and no child of anybody's.
         command.args(["-c", "setsid sh -c 'sleep 60 & sleep 61' >/dev/null 2>&1 & exit 0"]);

@@ -6,7 +6,6 @@
 //! here prints or reads arguments.
 
 #![forbid(unsafe_code)]
-#![forbid(unsafe_code)]
 
 mod arena;
 mod backend;

@@ -217,7 +217,7 @@ mod tests {
         fn the_nth_deadline_is_exact(num in 1u64..2_000_000_000, den in 1u64..2_000, frames in 1u64..2_000) {
             let mut schedule = Schedule::new(Rate::Frames(Ratio { num, den })).unwrap();
             for n in 0..frames {
-                let exact = (u128::from(n * den) * 1_000_000_000 << 32) / u128::from(num);
+                let exact = ((u128::from(n * den) * 1_000_000_000) << 32) / u128::from(num);
                 let due = schedule.due(60, &meta(0));
                 prop_assert_eq!(u128::from(due.ns) << 32 | u128::from(due.fraction), exact, "frame {}", n);
             }

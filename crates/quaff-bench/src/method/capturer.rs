@@ -101,7 +101,7 @@ impl<'a> Capturer<'a> {
             let path = dir.path().join(name);
             fs::create_dir(&path).trying(|| format!("create {}", path.display()))?;
         }
-        let (mark, output) = (ProcessMark::new(), rival.output_under(setting));
+        let (mark, output) = (ProcessMark::unique(), rival.output_under(setting));
         let places = Places { interface: bench.site.interface(), dir: dir.path(), core, setting };
         let (program, args) = rival.command_line(program, &places);
         let mut command = bench.site.command(Path::new(&program))?;

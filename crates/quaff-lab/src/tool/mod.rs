@@ -207,7 +207,7 @@ impl Tool {
         let (asked, args) = self.version.split_first()?;
         let mut command =
             Command::new(if asked == "{program}" { program.as_os_str() } else { asked.as_ref() });
-        let mark = ProcessMark::new();
+        let mark = ProcessMark::unique();
         mark.put_on(command.args(args));
         // Ctrl-C is ours to hear.
         command.process_group(0);

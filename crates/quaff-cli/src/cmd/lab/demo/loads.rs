@@ -63,7 +63,7 @@ pub(super) struct Load {
 impl Abilities {
     /// MiB of buffer that all are given alike: small enough that a file can be several times as large.
     pub(super) fn buffer_mib(&self) -> u64 {
-        (self.room / 4 >> 20).clamp(BUFFER_MIB_MIN, BUFFER_MIB)
+        ((self.room / 4) >> 20).clamp(BUFFER_MIB_MIN, BUFFER_MIB)
     }
 
     fn buffer_bytes(&self) -> f64 {
