@@ -236,7 +236,7 @@ fn what_has_no_room_is_left_out_beforehand() {
 
     let mut booth = Fake { free: 1 << 20, ..Fake::default() };
     let error = bench(&plan(), &mut booth, &mut Ear::default()).expect_err("no room at all");
-    assert!(error.to_string().contains("--dir DIR"), "{error}");
+    assert!(error.to_string().contains("`dir`"), "{error}");
 }
 
 #[test]
