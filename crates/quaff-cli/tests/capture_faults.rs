@@ -76,7 +76,7 @@ fn what_cannot_start_says_why_and_spoils_nothing() {
         (vec!["-i", "rx0", "-j", "adapter"], "hardware time stamps"),
         (vec!["-i", "rx0", "--cpu", "4095"], "pin a thread"),
         (vec!["-i", "rx0", "-i", "rx0"], "twice"),
-        (vec!["-i", "rx0", "--ring", "64T"], "smaller --ring"),
+        (vec!["-i", "rx0", "--ring", "64T"], "choose smaller ones"),
     ] {
         let said = fails(&bench, &[&["capture", "-w", file], &args[..]].concat());
         assert!(said.contains(words), "{args:?}: {said}");

@@ -38,7 +38,7 @@ fn what_was_lost_before_us_is_counted_apart_and_is_in_the_file() {
     // Behind the last one there is no higher number that could tell.
     assert_eq!(counted, [15_000, 5_000, 4_999, 0].map(Some), "{ledger}");
     assert_eq!((ended.code, &ledger["lossless"]), (0, &true.into()));
-    assert!(ended.stderr.contains("4,999 lost before they reached us"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("4,999 lost before the capture"), "{}", ended.stderr);
     let found = verify(&[&file]);
     assert_eq!((&found["lost"], &found["ledger"]["ifdrop"]), (&4_999.into(), &4_999.into()), "{found}");
     assert_eq!(found["ledger"]["consistent"], true, "{found}");

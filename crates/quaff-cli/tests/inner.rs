@@ -107,7 +107,7 @@ fn what_runs_where_is_said_and_what_is_wrong_is_pointed_at() {
     let wireless = explained("--decap|auto|--inner|wlan addr1 2:0:0:0:0:1");
     assert!(wireless.contains("does not apply to Ethernet"), "{wireless}");
     let said = fails(&bench, &["capture", "-i", "rx0", "-w", "x", "--inner", "tcp"]);
-    assert!(said.contains("add --decap"), "{said}");
+    assert!(said.contains("needs --decap"), "{said}");
     let said = fails(
         &bench,
         &["capture", "-i", "rx0", "-w", "x", "--decap", "auto", "--inner", "tcp port 80 and prot 4"],

@@ -329,10 +329,10 @@ fn a_folder_of_other_bytes_is_cut_anywhere() {
 #[test]
 fn what_cannot_be_is_refused() {
     for (args, words) in [
-        (&["--dir", "/nowhere"][..], "there is no such folder"),
+        (&["--dir", "/nowhere"][..], "no such folder"),
         (&["--rotate-size", "1M"], "--dir"),
         (&["--dir", "/tmp", "--rotate-size", "1K"], "--rotate-size must be at least 64K"),
-        (&["--dir", "/tmp", "--name", "a/b"], "--name"),
+        (&["--dir", "/tmp", "--name", "a/b"], "template 'a/b'"),
         (&["--cpu", "1"], "expected two cores"),
         (&["--cpu", "1000,1001"], "core 1000"),
         (&["--size", "1000T"], "--buffer"),

@@ -137,5 +137,5 @@ fn ways_in_the_kernel_have_one_interface() {
     let plan = plan(ReplayVia::XdpRedirect, Rate::Topspeed);
     let replay = || run(&plan, Box::new(Mixed(0)), Stop::default(), |_, _| Control::Stop);
     let error = lab.tx().run(replay).expect("a thread in the namespace").expect_err("refused");
-    assert!(error.to_string().contains("from user space"), "{error}");
+    assert!(error.to_string().contains("user-space `via`"), "{error}");
 }
