@@ -3,17 +3,22 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use support::{Bench, run};
 
 /// Packets of each run.
 const PACKETS: u64 = 50_000;
 
-/// The example, built as this test is.
-fn example(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--package", "quaff", "--example", "count_by_port", "--"]).args(args);
-    command
+/// The example: as built with all tests, or built now where only this test was.
+fn example() -> PathBuf {
+    let tests = std::env::current_exe().expect("a path");
+    let path = tests.ancestors().nth(2).expect("the folder of the build").join("examples/count_by_port");
+    if !path.exists() {
+        let args = ["build", "--quiet", "--package", "quaff", "--example", "count_by_port"];
+        run(Command::new(env!("CARGO")).args(args));
+    }
+    path
 }
 
 #[test]
@@ -23,12 +28,10 @@ fn an_output_of_its_own_counts_live_and_from_files() {
     let expected = format!("offered {PACKETS}, counted {PACKETS}, lossless true");
     let ended = bench.capture_of(&["-w", &file], &format!("--size 100 --count {PACKETS} --pps 50000"));
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    let from_file = run(&mut example(&[&file]));
+    let from_file = run(Command::new(example()).arg(&file));
     assert!(from_file.ends_with(&format!("{expected}\n")), "{from_file}");
-    let mut command = bench.lab.command_rx(env!("CARGO")).expect("a command in the lab");
-    let args = example(&["-i", "rx0"]);
-    let mut live =
-        command.args(args.get_args()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut command = bench.lab.command_rx(example()).expect("a command in the lab");
+    let mut live = command.args(["-i", "rx0"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut output = BufReader::new(live.stdout.take().unwrap());
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
