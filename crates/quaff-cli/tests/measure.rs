@@ -9,7 +9,6 @@ use quaff_lab::topology::Direct;
 use quaff_lab::traffic::Traffic;
 use quaff_lab::{ChildProcess, lab};
 use quaff_os::signal::Signal;
-use quaff_testkit as testing;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -26,28 +25,6 @@ fn assert_nothing_is_left(dir: &Path, pid: u32) {
     let left: Vec<_> = dir.read_dir().expect("a directory").collect();
     assert!(left.is_empty(), "{left:?}");
     assert!(lab::list().expect("a list").iter().all(|lab| lab.pid != pid));
-}
-
-#[test]
-fn the_demo_shows_each_capturer_and_leaves_nothing() {
-    let Some(bench) = Bench::new("the_demo_shows_each_capturer_and_leaves_nothing", 1 << 30) else { return };
-    let args = ["demo", "--sizes", "64", "--count", "20000", "--against", "tcpdump"];
-    let running = start(&args, bench.dir.path());
-    let pid = running.pid();
-    let finished = running.finish(PATIENCE).expect("it ends");
-    let said = String::from_utf8_lossy(&finished.stdout).into_owned();
-    assert_eq!(finished.status.code(), Some(0), "{said}{}", finished.stderr);
-    let rows = |name: &str| said.lines().filter(|line| line.starts_with(&format!("  {name}  "))).count();
-    // Two rates, and the line below the table.
-    assert_eq!(rows("quaff"), 3, "{said}");
-    match said.contains("Not installed") {
-        false => assert_eq!(rows("tcpdump"), 3, "{said}"),
-        true => testing::skip("the_demo_shows_each_capturer_and_leaves_nothing", "there is no tcpdump"),
-    }
-    assert!(said.contains("quaff       has all 40,000 frames"), "{said}");
-    assert!(said.contains("complete: 20,000 frames, none missing"), "{said}");
-    assert!(!said.contains('\x1b'), "no colours in a pipe");
-    assert_nothing_is_left(bench.dir.path(), pid);
 }
 
 #[test]
