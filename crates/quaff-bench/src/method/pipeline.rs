@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Between two looks at what goes on; how exact the time is.
+/// Interval between two readings; also the accuracy of the times.
 const LOOK: Duration = Duration::from_millis(2);
 /// How long the last words of one that has ended may take to get here.
 const WORDS_MAX: Duration = Duration::from_secs(5);

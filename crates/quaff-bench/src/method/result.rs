@@ -65,7 +65,7 @@ pub struct Sample {
     pub at_s: f64,
     /// Each core.
     pub cores: Vec<CoreUse>,
-    /// CPU of the capturer's processes, 1 = a core; `None` where nobody captured.
+    /// CPU of the capturer's processes, 1 = a core; `None` without a capturer.
     pub capturer: Option<f64>,
 }
 

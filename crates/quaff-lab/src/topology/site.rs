@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Between two looks at what goes on.
+/// Interval between two readings.
 pub const LOOK: Duration = Duration::from_millis(20);
 
 /// Told at each look what goes on; `false` ends the run.

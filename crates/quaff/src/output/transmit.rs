@@ -21,8 +21,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often we look whether the interface is there.
+/// Interval at which the state of the interface is read.
 const LOOK_NS: u64 = 100_000_000;
+
 /// The output that transmits frames from one interface.
 #[derive(Debug)]
 pub struct Transmit {
