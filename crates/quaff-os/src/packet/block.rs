@@ -25,6 +25,7 @@ mod packet {
     pub(super) const MAC: usize = 24;
     pub(super) const VLAN_TCI: usize = 32;
     pub(super) const VLAN_TPID: usize = 36;
+    pub(super) const PROTOCOL: usize = 48 + 2;
     pub(super) const PKTTYPE: usize = 48 + 10;
     pub(super) const BYTES: usize = 48 + 20;
 }
@@ -48,6 +49,8 @@ pub struct Packet {
     pub len: u32,
     /// The VLAN tag that the kernel removed from the frame: TPID and TCI.
     pub vlan: Option<(u16, u16)>,
+    /// `sll_protocol`: the protocol by which the kernel chooses a handler, an EtherType or one of linux/if_ether.h.
+    pub protocol: u16,
     /// `sll_pkttype` (PACKET_HOST 0, _BROADCAST 1, _MULTICAST 2, _OTHERHOST 3, _OUTGOING 4).
     pub pkttype: u8,
     /// The adapter stamped the packet (TP_STATUS_TS_RAW_HARDWARE).
@@ -114,6 +117,7 @@ fn read(header: &[u8], offset: usize) -> (Packet, u32) {
             let tpid = if known { half(packet::VLAN_TPID) } else { ETH_P_8021Q };
             (tpid, word(packet::VLAN_TCI) as u16)
         }),
+        protocol: u16::from_be(half(packet::PROTOCOL)),
         pkttype: header[packet::PKTTYPE],
         hardware_time: status & libc::TP_STATUS_TS_RAW_HARDWARE != 0,
     };

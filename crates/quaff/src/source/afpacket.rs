@@ -26,9 +26,6 @@ const PACKET_OUTGOING: u8 = 4;
 /// Ethernet header and two VLAN tags: what a frame may have beyond the MTU.
 const OVER_MTU_BYTES: u32 = 14 + 8;
 
-/// Of an Ethernet frame whose VLAN tag the kernel has taken out.
-const ETHERTYPE_OFFSET: usize = 12;
-
 /// A live interface.
 #[derive(Debug)]
 pub struct AfPacket {
@@ -183,12 +180,11 @@ impl AfPacket {
         let (Some(cursor), Some(block)) = (&mut self.cursor, self.ring.block()) else { return false };
         let (largest, number) = (self.link.mtu + OVER_MTU_BYTES, self.number);
         let (mut wire_bytes, mut truncated, mut oversize, mut other) = (0u64, 0u64, 0u64, 0u64);
-        let has_ethertype = matches!(self.link.arphrd, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK);
         cursor.walk(block, BATCH_FRAMES, |packet| {
             wire_bytes += u64::from(packet.len);
             truncated += u64::from(packet.snaplen < packet.len.min(self.snaplen));
             oversize += u64::from(packet.len > largest);
-            other += u64::from(has_ethertype && is_other_protocol(&packet, block));
+            other += u64::from(is_other_protocol(&packet));
             frames.push(describe(&packet, number));
         });
         self.walked += frames.len() as u64;
@@ -333,9 +329,8 @@ impl Source for AfPacket {
 
 /// True for a frame that came in with another protocol than IPv4, ARP and IPv6, which every stack handles.
 #[inline]
-fn is_other_protocol(packet: &Packet, block: &[u8]) -> bool {
-    let at = packet.start as usize + ETHERTYPE_OFFSET;
-    let is_handled = matches!(block.get(at..at + 2), Some([0x08, 0x00 | 0x06] | [0x86, 0xdd]));
+fn is_other_protocol(packet: &Packet) -> bool {
+    let is_handled = matches!(i32::from(packet.protocol), libc::ETH_P_IP | libc::ETH_P_ARP | libc::ETH_P_IPV6);
     !is_handled && packet.pkttype != PACKET_OUTGOING
 }
 
