@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use quaff_file::read::decompress::{Failure, MAGIC_BYTES, Compression, Decompressor};
-use quaff_os::mem::Buffer;
+use quaff_os::Buffer;
 use std::io::{self, Read};
 
 /// What is unpacked of a bomb.

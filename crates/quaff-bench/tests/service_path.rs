@@ -8,7 +8,7 @@ use quaff_bench::trial::plan::{End, Length, Phase, StreamPlan};
 use quaff_bench::trial::report::{StreamReport, TrialReport};
 use quaff_lab::LabPlan;
 use quaff_lab::lab::{FAR_IF, Layout, MIDDLE_IFS, ROUTED_IPS, ROUTER_IPS, RX_IF, RX_IP, TX_IF, TX_IP};
-use quaff_os::netns::Netns;
+use quaff_os::Netns;
 use quaff_os::testing::assert_when_quiet;
 use quaff_testkit::impaired_link::Rules;
 use quaff_testkit::lab_of;

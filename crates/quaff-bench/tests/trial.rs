@@ -7,7 +7,7 @@ use quaff_bench::trial::report::{StreamReport, Tally, TrialReport};
 use quaff_bench::trial::{self, TrialError};
 use quaff_lab::Lab;
 use quaff_lab::lab::{RX_IF, RX_MAC, TX_IF, TX_MAC};
-use quaff_os::netns::Netns;
+use quaff_os::Netns;
 use quaff_os::rtnl::{self, Rtnl};
 use quaff_os::testing::FrameSender;
 use quaff_testkit as testing;

@@ -6,7 +6,7 @@ use comfy_table::{
 };
 use quaff_bench::report::Table;
 use quaff_bench::words;
-use quaff_os::terminal;
+use quaff_os::terminal_columns;
 
 /// Columns where there is no terminal; longer words are wrapped.
 const WIDTH: u16 = 120;
@@ -104,7 +104,7 @@ fn empty(heads: &[&str]) -> Drawn {
 
 /// Columns that there are; a terminal that is too narrow for anything is taken for one that is not.
 fn width() -> u16 {
-    terminal::columns().unwrap_or(WIDTH).max(WIDTH_MIN)
+    terminal_columns().unwrap_or(WIDTH).max(WIDTH_MIN)
 }
 
 /// A number and its unit stay together.

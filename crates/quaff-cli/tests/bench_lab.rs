@@ -4,7 +4,7 @@
 mod support;
 
 use quaff_lab::{ChildProcess, lab};
-use quaff_os::signal::Signal;
+use quaff_os::Signal;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

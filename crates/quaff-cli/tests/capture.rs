@@ -3,7 +3,7 @@
 mod support;
 
 use quaff_lab::ChildProcess;
-use quaff_os::signal::Signal;
+use quaff_os::Signal;
 use quaff_wire::net::VlanTag;
 use quaff_wire::probe::{self, Classified};
 use quaff_wire::probe::{OuterHeaders, ProbeFrame};

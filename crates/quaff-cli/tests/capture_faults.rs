@@ -4,7 +4,7 @@
 mod support;
 
 use quaff_lab::ChildProcess;
-use quaff_os::signal::Signal;
+use quaff_os::Signal;
 use quaff_testkit as testing;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};

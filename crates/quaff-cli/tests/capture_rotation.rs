@@ -3,7 +3,7 @@
 mod support;
 
 use quaff_lab::ChildProcess;
-use quaff_os::signal::Signal;
+use quaff_os::Signal;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::{Bench, PATIENCE, finish, interrupt, names, run, tool, verify};

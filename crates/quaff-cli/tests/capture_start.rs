@@ -3,7 +3,7 @@
 mod support;
 
 use quaff_lab::ChildProcess;
-use quaff_os::signal::Signal;
+use quaff_os::Signal;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{Bench, PATIENCE, QUAFF, finish, interrupt, run, verify};

@@ -4,8 +4,8 @@
 mod support;
 
 use quaff_lab::ChildProcess;
+use quaff_os::Signal;
 use quaff_os::process::send;
-use quaff_os::signal::Signal;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::{Bench, PATIENCE, below, finish, interrupt, names, run, tool, verify};

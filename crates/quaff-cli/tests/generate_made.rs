@@ -3,8 +3,8 @@
 
 use quaff_lab::lab::{RX_IF, TX_IF};
 use quaff_lab::{ChildProcess, Lab, LabPlan};
+use quaff_os::Netns;
 use quaff_os::bpf::ArrayMap;
-use quaff_os::netns::Netns;
 use quaff_testkit::{self as testing, Receiver};
 use quaff_wire::checksum;
 use quaff_wire::net::{self, Ip};

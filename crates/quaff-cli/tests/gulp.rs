@@ -7,8 +7,8 @@
 mod support;
 
 use quaff_lab::ChildProcess;
+use quaff_os::Signal;
 use quaff_os::process::send;
-use quaff_os::signal::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};

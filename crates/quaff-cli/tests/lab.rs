@@ -1,8 +1,7 @@
 //! `quaff lab` from outside: the real command, on the real kernel.
 
 use quaff_lab::{ChildProcess, lab};
-use quaff_os::netns;
-use quaff_os::signal::Signal;
+use quaff_os::{Netns, Signal};
 use quaff_testkit as testing;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
@@ -46,7 +45,7 @@ fn listed(is_it: impl Fn(&serde_json::Value) -> bool) -> Option<serde_json::Valu
 
 /// Whether one of the lab's namespaces is there.
 fn is_left(lab: &serde_json::Value) -> bool {
-    netns::names().expect("a list").iter().any(|name| lab["rx"] == **name || lab["tx"] == **name)
+    Netns::names().expect("a list").iter().any(|name| lab["rx"] == **name || lab["tx"] == **name)
 }
 
 /// Takes a lab down, however its test ends.

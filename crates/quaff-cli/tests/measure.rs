@@ -8,7 +8,7 @@ use quaff_lab::tool::{Tool, shipped};
 use quaff_lab::topology::Direct;
 use quaff_lab::traffic::Traffic;
 use quaff_lab::{ChildProcess, lab};
-use quaff_os::signal::Signal;
+use quaff_os::Signal;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 mod support;
 
 use quaff_lab::ChildProcess;
-use quaff_os::signal::Signal;
+use quaff_os::Signal;
 use quaff_testkit as testing;
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};

@@ -5,7 +5,7 @@ mod support;
 
 use quaff_file::read::CaptureFile;
 use quaff_lab::ChildProcess;
-use quaff_os::signal::Signal;
+use quaff_os::Signal;
 use quaff_testkit::{captures, skip};
 use quaff_wire::decode::Item;
 use serde_json::Value;

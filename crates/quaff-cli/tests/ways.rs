@@ -3,8 +3,8 @@
 
 use quaff_lab::lab::{RX_IF, TX_IF};
 use quaff_lab::{ChildProcess, Lab, LabPlan};
+use quaff_os::Signal;
 use quaff_os::rtnl::{self, Rtnl};
-use quaff_os::signal::Signal;
 use quaff_testkit::{self as testing, Receiver};
 use serde_json::Value;
 use std::fs::File;

@@ -2,9 +2,8 @@
 //! the thread that started it ends.
 
 use crate::{Error, Result};
-use quaff_os::Try;
 use quaff_os::process::{Usage, reap, reset_signals, send, signal_on_parent_death};
-use quaff_os::signal::Signal;
+use quaff_os::{Signal, Try};
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -10,11 +10,10 @@ mod layout;
 
 use crate::registry::{self, Entry, Found, Hold, Record};
 use crate::{Error, Result};
-use quaff_os::Try;
 use quaff_os::ethtool::Ethtool;
-use quaff_os::link_counters::LinkStats;
-use quaff_os::netns::{self, Netns};
+use quaff_os::rtnl::LinkStats;
 use quaff_os::rtnl::{Rtnl, VethEnd, VethPlan};
+use quaff_os::{Netns, Try};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs;
@@ -448,7 +447,7 @@ fn demolish(name: &str) -> Result<()> {
                 rtnl.delete(link.index)
             });
         }
-        match netns::delete(&netns) {
+        match Netns::delete(&netns) {
             Err(error) if error.errno.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
         }

@@ -1,8 +1,8 @@
 //! All processes that a run has started, however deep and in whichever session: they carry a mark in their
 //! environment, which children inherit.
 
+use quaff_os::Signal;
 use quaff_os::process::send;
-use quaff_os::signal::Signal;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

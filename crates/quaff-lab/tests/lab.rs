@@ -2,10 +2,10 @@
 
 use quaff_lab::lab::{self, FAR_IF, Layout, RX_IF, RX_IP, RX_MAC, TX_IF, TX_IP, TX_MAC};
 use quaff_lab::{Error, Lab, LabPlan};
+use quaff_os::Netns;
 use quaff_os::bpf::asm::{Asm, Reg};
 use quaff_os::bpf::{Program, XDP_DROP};
 use quaff_os::ethtool::Ethtool;
-use quaff_os::netns::{self, Netns};
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl::{Rtnl, link};
 use quaff_os::testing::FrameSender;
@@ -86,7 +86,7 @@ fn nothing_is_left_of_a_lab_that_was_dropped() {
     assert!(lab::list().unwrap().iter().any(|info| info.name == name && info.in_use && !info.persistent));
     drop(lab);
     assert!(!lab::list().unwrap().iter().any(|info| info.name == name));
-    let left = netns::names().unwrap();
+    let left = Netns::names().unwrap();
     assert!(names.iter().all(|name| !left.contains(name)), "{left:?}");
     assert!(matches!(Lab::attach(&name), Err(Error::Unknown { .. })));
 }

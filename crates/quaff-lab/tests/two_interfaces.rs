@@ -2,8 +2,8 @@
 
 use quaff_lab::Lab;
 use quaff_lab::lab::{RX_IF, TX_IF};
+use quaff_os::Stop;
 use quaff_os::rtnl::{self, Rtnl, VethEnd, VethPlan};
-use quaff_os::stop::Stop;
 use quaff_send::replay::{ReplayPlan, ReplayVia, run};
 use quaff_send::{Arena, Control, Feed, FrameMeta, LatePolicy, Rate, Ratio, SendError, TxBackend};
 use quaff_testkit::{self as testing, Receiver};

@@ -29,7 +29,7 @@ const NEEDS_ROOT: &str = "network namespaces need CAP_SYS_ADMIN: run as root";
 
 /// A named network namespace, held open by a descriptor.
 ///
-/// Dropping it closes the descriptor; [`delete`] removes the name.
+/// Dropping it closes the descriptor; [`Netns::delete`] removes the name.
 #[derive(Debug)]
 pub struct Netns {
     name: String,
@@ -116,39 +116,39 @@ impl Netns {
         command_in(self, &mut command)?;
         Ok(command)
     }
+
+    /// The names of all named namespaces, sorted.
+    pub fn names() -> Result<Vec<String>> {
+        let entries = match fs::read_dir(DIR) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.trying(|| format!("list {DIR}"))?,
+        };
+        let mut names: Vec<_> =
+            entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Removes a name. The namespace itself ends with its last process, socket or descriptor.
+    ///
+    /// # Errors
+    /// `ENOENT` when there is none of that name.
+    pub fn delete(name: &str) -> Result<()> {
+        let path = path_of(name)?;
+        let tried = || format!("delete the network namespace {name}");
+        match umount2(&path, MntFlags::MNT_DETACH) {
+            // EINVAL: a file without a mount, left by a run that was killed between the two.
+            Ok(()) | Err(nix::Error::EINVAL) => {}
+            Err(errno) => return Err(errno).trying(tried),
+        }
+        fs::remove_file(&path).trying(tried)
+    }
 }
 
 impl AsFd for Netns {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-/// The names of all named namespaces, sorted.
-pub fn names() -> Result<Vec<String>> {
-    let entries = match fs::read_dir(DIR) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.trying(|| format!("list {DIR}"))?,
-    };
-    let mut names: Vec<_> =
-        entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort();
-    Ok(names)
-}
-
-/// Removes a name. The namespace itself ends with its last process, socket or descriptor.
-///
-/// # Errors
-/// `ENOENT` when there is none of that name.
-pub fn delete(name: &str) -> Result<()> {
-    let path = path_of(name)?;
-    let tried = || format!("delete the network namespace {name}");
-    match umount2(&path, MntFlags::MNT_DETACH) {
-        // EINVAL: a file without a mount, left by a run that was killed between the two.
-        Ok(()) | Err(nix::Error::EINVAL) => {}
-        Err(errno) => return Err(errno).trying(tried),
-    }
-    fs::remove_file(&path).trying(tried)
 }
 
 fn command_in(netns: &Netns, command: &mut Command) -> Result<()> {
@@ -248,7 +248,7 @@ mod tests {
 
     impl Drop for Scratch {
         fn drop(&mut self) {
-            delete(self.0.name()).expect("it is there");
+            Netns::delete(self.0.name()).expect("it is there");
         }
     }
 
@@ -271,11 +271,11 @@ mod tests {
         let Some(scratch) = Scratch::new("netns-once") else { return };
         let name = scratch.0.name().to_owned();
         assert_eq!(Netns::create(&name).expect_err("taken").raw(), libc::EEXIST);
-        assert!(names().expect("a list").contains(&name));
+        assert!(Netns::names().expect("a list").contains(&name));
         drop(scratch);
-        assert!(!names().expect("a list").contains(&name));
+        assert!(!Netns::names().expect("a list").contains(&name));
         assert_eq!(Netns::open(&name).expect_err("gone").raw(), libc::ENOENT);
-        assert_eq!(delete(&name).expect_err("gone").raw(), libc::ENOENT);
+        assert_eq!(Netns::delete(&name).expect_err("gone").raw(), libc::ENOENT);
     }
 
     #[test]
@@ -284,7 +284,7 @@ mod tests {
         let name = format!("quaff-os-{}-netns-plain", std::process::id());
         File::create_new(Path::new(DIR).join(&name)).expect("a file");
         let opened = Netns::open(&name).expect_err("no namespace");
-        delete(&name).expect("deleted all the same");
+        Netns::delete(&name).expect("deleted all the same");
         assert_eq!(opened.raw(), libc::EINVAL, "{opened}");
     }
 
@@ -292,7 +292,7 @@ mod tests {
     fn names_that_would_leave_the_directory_are_refused() {
         for name in ["", ".", "..", "../x", "a/b", "a\0b", &"x".repeat(256)] {
             assert_eq!(Netns::create(name).expect_err("refused").raw(), libc::EINVAL, "{name:?}");
-            assert_eq!(delete(name).expect_err("refused").raw(), libc::EINVAL, "{name:?}");
+            assert_eq!(Netns::delete(name).expect_err("refused").raw(), libc::EINVAL, "{name:?}");
         }
     }
 

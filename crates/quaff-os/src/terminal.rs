@@ -1,7 +1,7 @@
 //! The terminal on stdout.
 
 /// Columns of the terminal on stdout (ioctl_tty(2), TIOCGWINSZ); `None` if stdout is not a terminal.
-pub fn columns() -> Option<u16> {
+pub fn terminal_columns() -> Option<u16> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: TIOCGWINSZ writes one winsize, which is local.
     let done = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) };

@@ -8,9 +8,9 @@
 //! counter where every ns is wanted.
 
 use quaff_os::Result;
-use quaff_os::link_counters::LinkStats;
 use quaff_os::machine::SoftnetMeter;
 use quaff_os::packet::{CountingTap, Insn};
+use quaff_os::rtnl::LinkStats;
 use quaff_os::rtnl::{Link, Rtnl};
 use serde::Serialize;
 use std::time::{Duration, Instant};

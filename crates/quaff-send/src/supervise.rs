@@ -3,8 +3,8 @@
 use crate::confirm::Confirm;
 use crate::error::SendError;
 use crate::state::{Snapshot, State, word};
+use quaff_os::Interrupt;
 use quaff_os::clock::steady_ns;
-use quaff_os::interrupt::Interrupt;
 use std::sync::OnceLock;
 use std::time::Duration;
 

@@ -2,11 +2,9 @@
 //! the time, so that the ring is never as full as the kernel begins to drop at.
 
 use quaff_lab::Lab;
-use quaff_os::netns::Netns;
 use quaff_os::packet::block::{Cursor, Packet};
 use quaff_os::packet::{RingPlan, RxRing, TimeSource, accept};
-use quaff_os::rtnl;
-use quaff_os::wakeup::Wakeup;
+use quaff_os::{Netns, Wakeup, rtnl};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;

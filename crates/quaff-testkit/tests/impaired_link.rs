@@ -3,10 +3,9 @@
 use quaff_lab::lab::{FAR_IF, Layout, MIDDLE_IFS, TX_IF};
 use quaff_lab::{Lab, LabPlan};
 use quaff_os::clock::{sleep_until, steady_ns, wall_ns};
-use quaff_os::cpu;
-use quaff_os::netns::Netns;
 use quaff_os::rtnl::link;
 use quaff_os::testing::{FrameSender, assert_when_quiet};
+use quaff_os::{Netns, cpu};
 use quaff_testkit::impaired_link::{Bucket, Counts, ImpairedLink, ImpairedLinkPlan, Outage, Rules};
 use quaff_testkit::{Receiver, lab_of};
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@ use quaff::output::{Now, Output, OutputTally};
 use quaff::plan::CapturePlan;
 use quaff::run::Run;
 use quaff_file::tally::Counts;
-use quaff_os::stop::{Reason, Stop};
+use quaff_os::{Reason, Stop};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

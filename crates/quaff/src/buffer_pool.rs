@@ -6,10 +6,7 @@
 //! GiB on a virtual machine whose host has to find the pages), and a disk that keeps up never needs it.
 
 use crate::{Error, Result};
-use quaff_os::cpu;
-use quaff_os::mem::Buffer;
-use quaff_os::stop::Stop;
-use quaff_os::wakeup::Wakeup;
+use quaff_os::{Buffer, Stop, Wakeup, cpu};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};

@@ -5,8 +5,7 @@
 //! load can only make them worse.
 
 use crate::{Error, Result};
-use quaff_os::cpu;
-use quaff_os::mem::Buffer;
+use quaff_os::{Buffer, cpu};
 use rtrb::{Consumer, Producer, RingBuffer};
 use serde::Serialize;
 use std::hint::spin_loop;

@@ -1,6 +1,6 @@
 //! The gauges of a lane: what can be seen of it while it runs. The lane writes them, the command line reads them.
 
-use quaff_os::gauge::Gauge;
+use quaff_os::Gauge;
 
 /// The gauges of one lane; its reader writes them.
 #[derive(Debug, Default)]

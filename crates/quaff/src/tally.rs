@@ -10,7 +10,7 @@
 
 use quaff_file::read::SkippedBytes;
 use quaff_file::tally::{CopyTally, WriterTally};
-use quaff_os::stop::Reason;
+use quaff_os::Reason;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use quaff::pipe::{Pipe, PipeOutput, PipePlan, SIZE_BYTES_MIN};
-use quaff_os::stop::Stop;
+use quaff_os::Stop;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::thread::sleep;

@@ -16,10 +16,8 @@ use crate::{Error, Result};
 use quaff_lab::interface_facts;
 use quaff_lab::lab::{FAR_IF, Layout, MTU_MAX, ROUTED_IPS, ROUTER_IPS, RX_IF, TX_IF};
 use quaff_lab::{Lab, LabPlan};
-use quaff_os::cpu;
 use quaff_os::ethtool::Ethtool;
-use quaff_os::netns::Netns;
-use quaff_os::rtnl;
+use quaff_os::{Netns, cpu, rtnl};
 
 /// `ARPHRD_ETHER` (linux/if_arp.h).
 const ARPHRD_ETHER: u16 = 1;

@@ -12,11 +12,9 @@ use super::plan::{Direction, End, Length, PlanError, Route, StreamPlan, TrialPla
 use quaff::gauge::LaneGauges;
 use quaff::source::afpacket::{AfPacket, Opening};
 use quaff_os::ethtool::Ethtool;
-use quaff_os::netns::Netns;
 use quaff_os::packet::{RingPlan, TimeSource};
 use quaff_os::rtnl::Link;
-use quaff_os::stop::Stop;
-use quaff_os::wakeup::Wakeup;
+use quaff_os::{Netns, Stop, Wakeup};
 use quaff_send::{Transmitter, TxBackend, usable_link};
 use quaff_wire::net::{ETHERNET_BYTES, TAG_BYTES, TPID_CUSTOMER, VlanTag};
 use quaff_wire::probe::OuterHeaders;

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use quaff_lab::{ChildProcess, Lab};
-use quaff_os::signal::Signal;
+use quaff_os::Signal;
 use quaff_testkit as testing;
 use serde_json::Value;
 use std::path::Path;

@@ -6,8 +6,7 @@
 use super::Options;
 use super::decompress::{Compression, Decompressor, Failure, MAGIC_BYTES};
 use super::input::Input;
-use quaff_os::mem::Buffer;
-use quaff_os::{Result, Try};
+use quaff_os::{Buffer, Result, Try};
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ mod lz4;
 mod tests;
 mod zstd;
 
-use quaff_os::mem::Buffer;
+use quaff_os::Buffer;
 use std::fmt;
 use std::io::{self, Read};
 

@@ -3,9 +3,7 @@
 use super::Options;
 use nix::fcntl::{FcntlArg, fcntl};
 use quaff_os::disk::{Reader, Watch};
-use quaff_os::stop::Stop;
-use quaff_os::wakeup::Wakeup;
-use quaff_os::{Result, Try};
+use quaff_os::{Result, Stop, Try, Wakeup};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd;

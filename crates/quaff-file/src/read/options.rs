@@ -1,6 +1,6 @@
 //! Options of reading, shared by the reading thread and the decoder.
 
-use quaff_os::stop::Stop;
+use quaff_os::Stop;
 
 /// Options for reading a capture file.
 #[derive(Debug, Clone, Default)]

@@ -1,7 +1,7 @@
 //! Chunks: buffers full of whole blocks of a file, which lanes send to the writer.
 
 use crate::tally::Counts;
-use quaff_os::mem::Buffer;
+use quaff_os::Buffer;
 
 /// Whole blocks of a file, ready to be written.
 #[derive(Debug)]

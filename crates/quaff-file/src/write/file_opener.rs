@@ -7,8 +7,8 @@
 use super::name_template::PART;
 use crate::error::is_full;
 use crate::{Error, Result};
+use quaff_os::Wakeup;
 use quaff_os::disk::{exists, link_unnamed, lock_file, open_unnamed, preallocate, sync_all};
-use quaff_os::wakeup::Wakeup;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;

@@ -43,8 +43,7 @@ pub use stream::Stream;
 use crate::Result;
 use crate::tally::{Counts, WriterTally};
 use crate::write::chunk::Chunk;
-use quaff_os::gauge::Gauge;
-use quaff_os::mem::Buffer;
+use quaff_os::{Buffer, Gauge};
 use std::time::Duration;
 
 /// Takes chunks in order and writes them.

@@ -1,7 +1,7 @@
 //! pcap for aligned writes. pcap has no padding, so the rest of each aligned buffer is carried over to the
 //! next: one more copy, which is a reason that pcapng is the default.
 
-use quaff_os::mem::Buffer;
+use quaff_os::Buffer;
 
 /// Collects bytes into buffers that begin at aligned offsets of the file.
 #[derive(Debug)]

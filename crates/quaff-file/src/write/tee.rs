@@ -11,7 +11,7 @@ use crate::Result;
 use crate::tally::{Counts, WriterTally};
 use crate::write::WriterGauges;
 use crate::write::chunk::Chunk;
-use quaff_os::mem::Buffer;
+use quaff_os::Buffer;
 use std::sync::Arc;
 use std::time::Duration;
 

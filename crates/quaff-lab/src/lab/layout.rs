@@ -16,12 +16,11 @@ use super::{
     far_name, mid_name, rx_name, silence, tx_name, wait_until_running,
 };
 use crate::Result;
-use quaff_os::Try;
 use quaff_os::bpf::asm::{Asm, Reg};
 use quaff_os::bpf::{HELPER_CLONE_REDIRECT, HELPER_REDIRECT, Program, TC_ACT_OK};
 use quaff_os::ethtool::Ethtool;
-use quaff_os::netns::Netns;
 use quaff_os::rtnl::{Hook, Rtnl, VethEnd, VethPlan};
+use quaff_os::{Netns, Try};
 use std::fs;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;

@@ -1,8 +1,8 @@
 //! Frames that arrive at an interface, by its own counters, and those lost between it and a socket.
 
 use crate::Result;
-use quaff_os::link_counters::LinkStats;
 use quaff_os::machine::SoftnetMeter;
+use quaff_os::rtnl::LinkStats;
 use quaff_os::rtnl::Rtnl;
 use std::time::{Duration, Instant};
 

@@ -3,8 +3,7 @@
 //! It reads only the attributes that quaff needs: an attribute that is unknown or that netlink-packet-route
 //! refuses must not make the counters of a running capture unavailable.
 
-use super::Link;
-use crate::link_counters::LinkStats;
+use super::{Link, LinkStats};
 use netlink_packet_core::{DecodeError, NetlinkDeserializable, NetlinkHeader, NlasIterator};
 use netlink_packet_route::link::Stats64;
 

@@ -19,7 +19,7 @@ use crate::state::{Snapshot, State, word};
 use crate::supervise::{Control, Run, supervise};
 use inject::Injector;
 use plan::Pacing;
-use quaff_os::interrupt::Interrupt;
+use quaff_os::Interrupt;
 use quaff_os::rtnl::Link;
 use std::sync::OnceLock;
 use std::time::Duration;

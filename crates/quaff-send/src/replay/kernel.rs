@@ -17,9 +17,7 @@ use crate::schedule::{LATE_NS, Schedule};
 use crate::state::{State, word};
 use quaff_os::bpf::{LiveRun, Program};
 use quaff_os::clock::steady_ns;
-use quaff_os::interrupt::Interrupt;
-use quaff_os::packet;
-use quaff_os::{Errno, Error};
+use quaff_os::{Errno, Error, Interrupt, packet};
 use std::time::Duration;
 
 /// Bytes and frames that are read from the source at once.

@@ -14,8 +14,7 @@ use crate::pump::Pump;
 use crate::schedule::Schedule;
 use crate::state::word;
 use crate::transmitter::Transmitter;
-use quaff_os::interrupt::Interrupt;
-use quaff_os::stop::Reason;
+use quaff_os::{Interrupt, Reason};
 use std::time::Duration;
 
 /// An arena: large enough that handing it over costs nothing, small enough to stay in a cache.

@@ -16,9 +16,8 @@ mod rules;
 mod work;
 
 use quaff_lab::{Error, Result};
-use quaff_os::netns::Netns;
 use quaff_os::packet::{Qdisc, RxRingV2, TimeSource, TxSocket};
-use quaff_os::rtnl;
+use quaff_os::{Netns, rtnl};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;

@@ -3,10 +3,8 @@
 
 use super::readings::WriteRate;
 use crate::plan::CHUNK_BYTES;
-use quaff_os::Errno;
 use quaff_os::disk::{Disk, Write, direct, open_unnamed, preallocate, sync_all};
-use quaff_os::mem::Buffer;
-use quaff_os::wakeup::Wakeup;
+use quaff_os::{Buffer, Errno, Wakeup};
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;

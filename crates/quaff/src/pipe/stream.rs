@@ -4,9 +4,8 @@
 use super::{FilledBuffer, PipeGauges, PipeSink};
 use crate::{Error, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use quaff_os::mem::Buffer;
 use quaff_os::pipe::{FdKind, enlarge, fd_kind, is_closed};
-use quaff_os::wakeup::Wakeup;
+use quaff_os::{Buffer, Wakeup};
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;

@@ -3,9 +3,7 @@
 use super::{FilledBuffer, Stalls};
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
-use quaff_os::mem::Buffer;
-use quaff_os::stop::{Reason, Stop};
-use quaff_os::wakeup::Wakeup;
+use quaff_os::{Buffer, Reason, Stop, Wakeup};
 use rtrb::{Consumer, Producer};
 use std::io::ErrorKind;
 use std::time::Duration;

@@ -11,12 +11,11 @@ use crate::{Error, Result};
 use nix::libc;
 use quaff_file::tally::Counts;
 use quaff_os::clock::{steady_ns, wall_ns};
-use quaff_os::link_counters::LinkStats;
 use quaff_os::packet::block::{Cursor, Packet, last_ns};
 use quaff_os::packet::{CountingTap, RingPlan, RxRing, WaitOutcome};
+use quaff_os::rtnl::LinkStats;
 use quaff_os::rtnl::{Link, Rtnl};
-use quaff_os::stop::{Reason, Stop};
-use quaff_os::wakeup::Wakeup;
+use quaff_os::{Reason, Stop, Wakeup};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -330,7 +329,8 @@ impl Source for AfPacket {
 /// True for a frame that came in with another protocol than IPv4, ARP and IPv6, which every stack handles.
 #[inline]
 fn is_other_protocol(packet: &Packet) -> bool {
-    let is_handled = matches!(i32::from(packet.protocol), libc::ETH_P_IP | libc::ETH_P_ARP | libc::ETH_P_IPV6);
+    let is_handled =
+        matches!(i32::from(packet.protocol), libc::ETH_P_IP | libc::ETH_P_ARP | libc::ETH_P_IPV6);
     !is_handled && packet.pkttype != PACKET_OUTGOING
 }
 

@@ -28,7 +28,7 @@ use crate::stage::split::{Knowledge, Presence, Split as Sorter};
 use crate::{Error, Result};
 use member::{Member, Opened};
 use quaff_file::write::plan::{Format, Output};
-use quaff_os::stop::{Reason, Stop};
+use quaff_os::{Reason, Stop};
 use quaff_wire::linktype::ETHERNET;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

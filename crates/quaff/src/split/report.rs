@@ -10,7 +10,7 @@ use super::plan::{MemberPlan, SplitPlan};
 use crate::run::{self, cpu_seconds};
 use crate::stage::split::{Balance, Conversation, PEAK_WINDOWS_NS, Share};
 use crate::tally::{BeforeSocket, InputTally, LaneTally};
-use quaff_os::stop::Reason;
+use quaff_os::Reason;
 use serde::Serialize;
 
 /// A split, summed up.

@@ -3,7 +3,7 @@
 use super::Stage;
 use crate::batch::Batch;
 use crate::tally::Removed;
-use quaff_os::stop::{Reason, Stop};
+use quaff_os::{Reason, Stop};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

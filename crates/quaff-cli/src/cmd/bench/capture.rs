@@ -15,7 +15,7 @@ use quaff_bench::bench::{self, Context};
 use quaff_bench::method::Run;
 use quaff_bench::report;
 use quaff_lab::tool::{self, Tool};
-use quaff_os::signal::{Signal, Signals};
+use quaff_os::{Signal, Signals};
 use std::path::{Path, PathBuf};
 
 /// The one that is to lose nothing.

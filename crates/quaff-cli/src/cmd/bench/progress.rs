@@ -8,7 +8,7 @@ use quaff_bench::bench::plan::Plan;
 use quaff_bench::bench::result::{Case, Report};
 use quaff_bench::method::Run;
 use quaff_bench::{report, words};
-use quaff_os::signal::Signals;
+use quaff_os::Signals;
 use std::path::PathBuf;
 use std::time::Duration;
 

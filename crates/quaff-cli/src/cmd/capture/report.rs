@@ -8,7 +8,7 @@ use quaff::gauge::LaneGauges;
 use quaff::plan::{CapturePlan, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
 use quaff::tally::{DecapTally, InputTally, Ledger};
 use quaff_file::write::plan::Output;
-use quaff_os::stop::Reason;
+use quaff_os::Reason;
 use std::io::Write;
 use std::time::Instant;
 

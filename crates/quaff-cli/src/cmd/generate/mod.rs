@@ -13,10 +13,7 @@ pub(crate) use args::{Args, mac};
 
 use crate::exit::Exit;
 use anyhow::Context as _;
-use quaff_os::clock;
-use quaff_os::rtnl;
-use quaff_os::signal::{Signal, Signals};
-use quaff_os::stop::Stop;
+use quaff_os::{Signal, Signals, Stop, clock, rtnl};
 use quaff_send::replay::{self, ReplayPlan, ReplayVia};
 use quaff_send::synth::{self, ArrivalClock, Maker, SynthFeed, WriteReport};
 use quaff_send::{self, LatePolicy, Length, Pace, Rate, Ratio, SendPlan, Snapshot, Via};

@@ -1,7 +1,7 @@
 //! Supervision of a run: signals and the progress line.
 
 use crate::show;
-use quaff_os::signal::{Signal, Signals};
+use quaff_os::{Signal, Signals};
 use quaff_send::{Control, Snapshot};
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};

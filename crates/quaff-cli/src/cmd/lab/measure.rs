@@ -12,7 +12,7 @@ use quaff_lab::topology::Direct;
 use quaff_lab::topology::Stage;
 use quaff_lab::traffic::Traffic;
 use quaff_lab::{Error, Lab, LabPlan};
-use quaff_os::signal::{Signal, Signals};
+use quaff_os::{Signal, Signals};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

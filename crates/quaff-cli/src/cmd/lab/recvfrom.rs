@@ -4,7 +4,7 @@ use crate::exit::Exit;
 use crate::units;
 use quaff::plan::LoadPlan;
 use quaff_bench::recvfrom_sniffer::{self, SNAPLEN_MAX, SnifferPlan};
-use quaff_os::signal::{Signal, Signals};
+use quaff_os::{Signal, Signals};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use anyhow::Context;
 use quaff_lab::lab::{Lab, LabPlan};
 use quaff_os::process::{in_foreground, reset_signals, send, send_to_group, signal_on_parent_death};
-use quaff_os::signal::{Signal, Signals};
+use quaff_os::{Signal, Signals};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::{CommandExt, ExitStatusExt};

@@ -8,9 +8,7 @@ use crate::exit::Exit;
 use crate::{show, units};
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
-use quaff_os::rtnl;
-use quaff_os::signal::{Signal, Signals};
-use quaff_os::stop::Stop;
+use quaff_os::{Signal, Signals, Stop, rtnl};
 use quaff_send::replay::{self, ReplayPlan, ReplayReport, ReplayVia};
 use quaff_send::{
     DualFeed, Feed, FileFeed, FilePlan, LatePolicy, Layer, Ranges, Rate, Ratio, Rewriting, Snapshot,

@@ -2,7 +2,7 @@
 
 use super::Args;
 use crate::show;
-use quaff_os::signal::{Signal, Signals};
+use quaff_os::{Signal, Signals};
 use quaff_send::{Control, Snapshot};
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};

@@ -7,7 +7,7 @@ use quaff_bench::report::service as report;
 use quaff_bench::service::plan::Plan;
 use quaff_bench::service::result::Report;
 use quaff_bench::service::{Events, Line, Now};
-use quaff_os::signal::Signals;
+use quaff_os::Signals;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

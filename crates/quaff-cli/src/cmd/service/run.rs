@@ -13,7 +13,7 @@ use quaff_bench::report::service as report;
 use quaff_bench::service::plan::Plan;
 use quaff_bench::service::result::Report;
 use quaff_bench::service::{self, Context};
-use quaff_os::signal::{Signal, Signals};
+use quaff_os::{Signal, Signals};
 use std::path::PathBuf;
 
 pub(super) fn run(args: &TestArgs) -> anyhow::Result<Exit> {

@@ -8,9 +8,7 @@ pub(crate) use args::Args;
 use crate::exit::Exit;
 use crate::show::say;
 use quaff::split::{Split, SplitPlan};
-use quaff_os::signal::{Signal, Signals, is_ignored};
-use quaff_os::stop::{Reason, Stop};
-use quaff_os::wakeup::Wakeup;
+use quaff_os::{Reason, Signal, Signals, Stop, Wakeup, is_ignored};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 

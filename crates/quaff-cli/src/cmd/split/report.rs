@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use crate::show;
 use quaff::split::{Largest, MemberReport, PeakReport, Report, SplitPlan};
-use quaff_os::stop::Reason;
+use quaff_os::Reason;
 
 /// Cells of a bar.
 const BAR_CELLS: usize = 24;

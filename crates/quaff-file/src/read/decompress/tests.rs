@@ -2,7 +2,7 @@
 
 use super::{Compression, Decompressor};
 use crate::read::{CaptureFile, Error};
-use quaff_os::mem::Buffer;
+use quaff_os::Buffer;
 use quaff_wire::decode::Item;
 use quaff_wire::pcap::encode::{Resolution, file_header};
 use std::io::Write;

@@ -20,7 +20,7 @@ use crate::batch::{Batch, Frame};
 use crate::tally::Removed;
 use held::Held;
 use quaff_file::interfaces::Interfaces;
-use quaff_os::stop::Stop;
+use quaff_os::Stop;
 use quaff_wire::flow::{FlowKey, mix};
 use quaff_wire::split::{Completeness, DatagramId, FrameFlow, Rendezvous, SplitFields, frame_flow};
 use quaff_wire::tunnel::TunnelKinds;

@@ -141,7 +141,7 @@ fn an_unavailable_member_is_replaced_and_no_other_frame_moves() {
     bed.members[2].set_away(false);
     assert_eq!(bed.pass(&feed, false), before);
     for member in &bed.members {
-        member.stop.raise(quaff_os::stop::Reason::OutputClosed);
+        member.stop.raise(quaff_os::Reason::OutputClosed);
     }
     assert!(bed.pass(&feed, false).is_empty());
     assert_eq!(bed.removed.after_count, 2000);
