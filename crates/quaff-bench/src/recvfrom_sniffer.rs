@@ -8,7 +8,7 @@ use quaff_os::clock::wall_ns;
 use quaff_os::packet::{Insn, Receiver, accept};
 use quaff_os::{Try, filter, rtnl};
 use quaff_wire::linktype;
-use quaff_wire::pcap::encode::{self, Resolution};
+use quaff_wire::pcap::{self, Resolution};
 use quaff_wire::record::Record;
 use serde::Serialize;
 use std::fs::File;
@@ -118,9 +118,9 @@ impl Out {
         } else {
             Box::new(File::create(path).trying(|| format!("create {name}"))?)
         };
-        let record = vec![0; encode::record_bytes(snaplen as usize)];
+        let record = vec![0; pcap::record_bytes(snaplen as usize)];
         let mut out = Self { name, file: BufWriter::new(file), record };
-        let header = encode::file_header(Resolution::Nanoseconds, snaplen, linktype::ETHERNET.linktype);
+        let header = pcap::file_header(Resolution::Nanoseconds, snaplen, linktype::ETHERNET.linktype);
         out.file.write_all(&header).trying(|| format!("write {}", out.name))?;
         // A reader at the other end of a pipe sees at once what is coming.
         out.file.flush().trying(|| format!("write {}", out.name))?;
@@ -129,7 +129,7 @@ impl Out {
 
     fn write(&mut self, bytes: &[u8], len: u32) -> Result<()> {
         let packet = Record { time_ns: wall_ns(), bytes, len, ..Record::default() };
-        let used = encode::record(&mut self.record, Resolution::Nanoseconds, &packet);
+        let used = pcap::record(&mut self.record, Resolution::Nanoseconds, &packet);
         Ok(self.file.write_all(&self.record[..used]).trying(|| format!("write {}", self.name))?)
     }
 

@@ -7,7 +7,7 @@ use quaff_os::rtnl::{self, Rtnl, VethEnd, VethPlan};
 use quaff_testpackets as build;
 use quaff_wire::decode::{Decoder, Item, Step};
 use quaff_wire::net::{self, UDP};
-use quaff_wire::pcap::encode::{Resolution, file_header};
+use quaff_wire::pcap::{Resolution, file_header};
 use quaff_wire::rewrite::{AddressMaps, Rewrite, Ttl};
 use serde_json::Value;
 use std::net::Ipv4Addr;

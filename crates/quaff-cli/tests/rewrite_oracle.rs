@@ -7,7 +7,7 @@ use quaff_wire::client::RoleClassifier;
 use quaff_wire::decode::{Decoder, Item, Step};
 use quaff_wire::flow::FlowCount;
 use quaff_wire::net::{self, Ip, TCP, UDP};
-use quaff_wire::pcap::encode::{Resolution, file_header};
+use quaff_wire::pcap::{Resolution, file_header};
 use quaff_wire::rewrite::{AddressMaps, FixLength, Rewrite, TrafficClass, Ttl, Verdict};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};

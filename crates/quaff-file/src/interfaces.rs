@@ -4,7 +4,7 @@
 //! Numbers never change. A lane that finds a session gets the number of its interface here; the writer
 //! describes the interface in the file before the first chunk that refers to it.
 
-use quaff_wire::pcapng::encode::Interface;
+use quaff_wire::pcapng::Interface;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Largest number of interfaces: a number fits a frame descriptor, and the header of a file stays small.

@@ -3,7 +3,7 @@
 //! [`Counts`] are a lane's counters when it sealed a chunk; [`statistics`] makes Interface Statistics Blocks
 //! of them. [`WriterTally`] counts the packets written and lost. This module never does I/O.
 
-use quaff_wire::pcapng::encode::Statistics;
+use quaff_wire::pcapng::Statistics;
 use serde::Serialize;
 
 /// The counters of one lane at one moment, since the start of the capture.

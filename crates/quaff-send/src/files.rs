@@ -287,7 +287,7 @@ fn check(path: &Path, stop: &Stop) -> Result<Option<u64>, SendError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_wire::pcapng::encode::{Interface, Section, epb, epb_bytes, idb, shb};
+    use quaff_wire::pcapng::{Interface, Section, epb, epb_bytes, idb, shb};
     use quaff_wire::record::Record;
     use std::io::Write;
 

@@ -229,9 +229,28 @@ impl Damage {
     }
 }
 
+/// The position of a decoder in its file.
+#[derive(Debug, Default)]
+pub(crate) struct Cursor {
+    /// Offset of the next byte to be consumed.
+    pub(crate) offset: u64,
+    /// No bytes follow those in the slice.
+    pub(crate) no_more: bool,
+    /// Believe a pcap record only if its header is plausible, and the length of a pcapng block only if all of it
+    /// is there, so that the first damaged byte is known.
+    pub(crate) is_strict: bool,
+}
+
+impl Cursor {
+    pub(crate) fn damage(&self, unit: Unit, reason: Reason) -> Damage {
+        Damage { offset: self.offset, unit, reason }
+    }
+}
+
 /// The byte order of a file or section.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum ByteOrder {
+    #[default]
     Little,
     Big,
 }

@@ -195,9 +195,8 @@ fn not_a_capture() {
     assert_eq!(error_of(b"abc"), "file header at offset 0: the file ends after 3 bytes of it");
     let elf = "file header at offset 0: this is neither pcap nor pcapng, it begins with [7f, 45, 4c, 46]";
     assert_eq!(error_of(b"\x7fELF and so on"), elf);
-    let mut rest = &b"\x06\0\0\0\x0c\0\0\0\x0c\0\0\0"[..];
-    assert!(quaff_wire::pcapng::decode::Decoder::new().next(&mut rest).is_err());
-    assert!(quaff_wire::pcap::decode::Decoder::new().next(&mut &[0u8; 24][..]).is_err());
+    assert!(Decoder::new().next(&mut &b"\x06\0\0\0\x0c\0\0\0\x0c\0\0\0"[..]).is_err());
+    assert!(Decoder::new().next(&mut &[0u8; 24][..]).is_err());
 }
 
 #[test]

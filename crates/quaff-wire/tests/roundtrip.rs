@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use quaff_wire::decode::{Decoder, Item, Statistics, Step};
-use quaff_wire::pcap::encode::{self as pcap, Resolution};
-use quaff_wire::pcapng::encode as pcapng;
+use quaff_wire::pcap::{self, Resolution};
+use quaff_wire::pcapng;
 use quaff_wire::record::Record;
 
 fn read(file: &[u8], mut each: impl FnMut(Item<'_>)) {

@@ -22,7 +22,7 @@ use quaff_os::disk::{Disk, direct};
 use quaff_os::testing::skip;
 use quaff_os::{Buffer, Reason, Stop, Wakeup};
 use quaff_wire::decode::Item;
-use quaff_wire::pcapng::encode::{Interface, Section};
+use quaff_wire::pcapng::{Interface, Section};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;

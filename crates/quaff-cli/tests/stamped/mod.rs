@@ -1,13 +1,17 @@
 //! Capture files of stamped frames, made without a network.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use quaff_wire::pcap::encode::{self as pcap, Resolution};
-use quaff_wire::pcapng;
-use quaff_wire::pcapng::encode::{self, Interface, Section, Statistics};
+use quaff_wire::pcap::{self, Resolution};
+use quaff_wire::pcapng::{self, Interface, Section, Statistics};
 use quaff_wire::probe::ProbeHeader;
 use quaff_wire::probe::{OuterHeaders, ProbeFrame};
 use quaff_wire::record::Record;
 use std::net::Ipv4Addr;
+
+/// pcapng: the type of an Interface Statistics Block, and two of its options.
+const ISB: u32 = 5;
+const ISB_IFRECV: u16 = 4;
+const ISB_IFDROP: u16 = 5;
 
 /// 2023-11-14T22:13:20Z; frame `seq` is captured `seq` µs later.
 pub(crate) const START_NS: u64 = 1_700_000_000_000_000_000;
@@ -34,9 +38,9 @@ impl File {
         match format {
             Format::Pcap => bytes.extend(pcap::file_header(Resolution::Nanoseconds, 0, 1)),
             Format::Pcapng => {
-                encode::shb(&mut bytes, &Section { userappl: "a test".into(), ..Section::default() });
+                pcapng::shb(&mut bytes, &Section { userappl: "a test".into(), ..Section::default() });
                 let interface = Interface { linktype: 1, name: "test0".into(), ..Interface::default() };
-                encode::idb(&mut bytes, &interface);
+                pcapng::idb(&mut bytes, &interface);
             }
         }
         Self { format, bytes, frame: stamped_frame(7), bounded: false, dropped: 0 }
@@ -82,15 +86,15 @@ impl File {
             delivered,
             ..Statistics::default()
         };
-        encode::isb(&mut self.bytes, &statistics);
+        pcapng::isb(&mut self.bytes, &statistics);
         self
     }
 
     /// The only block of counters in a file of dumpcap's, at its end.
     pub(crate) fn dumpcap_statistics(mut self, received: u64, dropped: u64) -> Self {
-        let options = [(pcapng::ISB_IFRECV, received), (pcapng::ISB_IFDROP, dropped)];
+        let options = [(ISB_IFRECV, received), (ISB_IFDROP, dropped)];
         let length = 12u32 + 12 + 12 * options.len() as u32 + 4;
-        for word in [pcapng::ISB, length, 0, 0, 0] {
+        for word in [ISB, length, 0, 0, 0] {
             self.bytes.extend(word.to_ne_bytes());
         }
         for (code, value) in options {
@@ -116,7 +120,7 @@ impl File {
         let mut room = vec![0; 4096];
         let written = match self.format {
             Format::Pcap => pcap::record(&mut room, Resolution::Nanoseconds, &record),
-            Format::Pcapng => encode::epb(&mut room, 0, &record),
+            Format::Pcapng => pcapng::epb(&mut room, 0, &record),
         };
         self.bytes.extend(&room[..written]);
     }

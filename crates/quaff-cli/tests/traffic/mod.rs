@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use quaff_wire::checksum;
-use quaff_wire::pcap::encode::{self, Resolution};
+use quaff_wire::pcap::{self, Resolution};
 use quaff_wire::record::Record;
 use std::path::Path;
 
@@ -43,11 +43,11 @@ pub(crate) fn frame(n: u64) -> Vec<u8> {
 
 /// A pcap file with µs, as most are.
 pub(crate) fn pcap(frames: impl IntoIterator<Item = (u64, Vec<u8>)>) -> Vec<u8> {
-    let mut file = encode::file_header(Resolution::Microseconds, 65_535, 1).to_vec();
+    let mut file = pcap::file_header(Resolution::Microseconds, 65_535, 1).to_vec();
     for (time_ns, bytes) in frames {
         let record = Record { time_ns, bytes: &bytes, len: bytes.len() as u32, ..Record::default() };
-        let mut room = vec![0; encode::record_bytes(bytes.len())];
-        encode::record(&mut room, Resolution::Microseconds, &record);
+        let mut room = vec![0; pcap::record_bytes(bytes.len())];
+        pcap::record(&mut room, Resolution::Microseconds, &record);
         file.extend(room);
     }
     file

@@ -8,8 +8,8 @@ use crate::interfaces::Interfaces;
 use crate::tally::Counts;
 use crate::tally::statistics;
 use crate::write::plan::Format;
-use quaff_wire::pcap::encode::{Resolution, file_header};
-use quaff_wire::pcapng::encode::{Section, idb, isb, padding, padding_bytes, shb};
+use quaff_wire::pcap::{Resolution, file_header};
+use quaff_wire::pcapng::{Section, idb, isb, padding, padding_bytes, shb};
 use std::ops::Range;
 
 /// The description of a capture that goes into each of its files.
@@ -138,7 +138,7 @@ fn with_loss(counts: &Counts, written: &Counts, described: usize) -> Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_wire::pcapng::encode::Interface;
+    use quaff_wire::pcapng::Interface;
 
     #[test]
     fn the_first_statistics_are_of_the_start_and_not_of_1970() {

@@ -3,7 +3,7 @@
 
 use super::Maker;
 use crate::supervise::Control;
-use quaff_wire::pcap::encode::{self, Resolution};
+use quaff_wire::pcap::{self, Resolution};
 use quaff_wire::record::Record;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -47,7 +47,7 @@ pub fn write(
     let begun = Instant::now();
     let mut report = WriteReport::default();
     let mut room = Vec::with_capacity(WRITE_BYTES + (1 << 17));
-    room.extend(encode::file_header(Resolution::Nanoseconds, 0, ETHERNET));
+    room.extend(pcap::file_header(Resolution::Nanoseconds, 0, ETHERNET));
     let mut more = true;
     while more {
         while room.len() < WRITE_BYTES {
@@ -78,6 +78,6 @@ pub fn write(
 fn push(room: &mut Vec<u8>, time_ns: u64, bytes: &[u8]) {
     let record = Record { time_ns, bytes, len: bytes.len() as u32, ..Record::default() };
     let at = room.len();
-    room.resize(at + encode::record_bytes(bytes.len()), 0);
-    encode::record(&mut room[at..], Resolution::Nanoseconds, &record);
+    room.resize(at + pcap::record_bytes(bytes.len()), 0);
+    pcap::record(&mut room[at..], Resolution::Nanoseconds, &record);
 }

@@ -2,7 +2,9 @@
 
 use super::layout::{Chain, Form, Head, RecordLayout, of_magic};
 use super::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
-use crate::item::{ByteOrder, Damage, Find, Frame, Interface, Item, Reason, Step, UNIT_BYTES_MAX, Unit};
+use crate::item::{
+    ByteOrder, Cursor, Damage, Find, Frame, Interface, Item, Reason, Step, UNIT_BYTES_MAX, Unit,
+};
 
 /// libpcap's and Wireshark's own limit; a record may exceed the snaplen of its file up to this.
 const CAPTURED_BYTES_USUAL: u32 = 256 << 10;
@@ -16,47 +18,33 @@ pub(crate) fn is_magic(magic: [u8; 4]) -> bool {
 
 /// Reads one pcap file. Gives its only interface first, then its frames.
 #[derive(Debug, Default)]
-pub struct Decoder {
-    offset: u64,
+pub(crate) struct Decoder {
     form: Option<Form>,
     /// Set once the layout of the records is known.
     is_decided: bool,
     /// Set while records are read the fast way.
     is_usual: bool,
-    no_more: bool,
-    is_strict: bool,
     /// Time of the last packet that was believed, s.
     last_s: Option<u64>,
 }
 
 impl Decoder {
-    /// A decoder at the first byte of a file.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// One that believes a record only when its header makes sense, so that it can say where
-    /// damage begins.
-    pub(crate) fn strict() -> Self {
-        Self { is_strict: true, ..Self::default() }
-    }
-
     /// See `decode::Decoder::next`.
     #[inline]
-    pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
-        let Some(form) = &self.form else { return self.file_header(bytes) };
+    pub(crate) fn next<'a>(&mut self, cursor: &mut Cursor, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
+        let Some(form) = &self.form else { return self.file_header(cursor, bytes) };
         if !self.is_usual {
-            return self.unusual(bytes);
+            return self.unusual(cursor, bytes);
         }
         let Some((head, body)) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>() else {
             return Ok(Step::NeedMore(RECORD_HEADER_BYTES));
         };
         let [seconds, fraction, captured, wire_len] = words(head, form.order);
         if captured > form.captured_bytes_max {
-            return Err(self.damage(Unit::Record(captured), Reason::TooLong(form.captured_bytes_max)));
+            return Err(cursor.damage(Unit::Record(captured), Reason::TooLong(form.captured_bytes_max)));
         }
         if captured == 0 && *head == [0; RECORD_HEADER_BYTES] {
-            return Err(self.damage(Unit::RecordHead, Reason::Zeros));
+            return Err(cursor.damage(Unit::RecordHead, Reason::Zeros));
         }
         let Some((data, rest)) = body.split_at_checked(captured as usize) else {
             return Ok(Step::NeedMore(RECORD_HEADER_BYTES + captured as usize));
@@ -64,18 +52,13 @@ impl Decoder {
         *bytes = rest;
         let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * form.ns_per_fraction;
         let linktype = form.linktype;
-        self.offset += (RECORD_HEADER_BYTES + data.len()) as u64;
+        cursor.offset += (RECORD_HEADER_BYTES + data.len()) as u64;
         let frame = Frame { data, time_ns, wire_len, interface: 0, linktype, flags: 0, dropcount: 0 };
         Ok(Step::Item(Item::Frame(frame)))
     }
 
-    /// See `decode::Decoder::no_more`.
-    pub fn no_more(&mut self) {
-        self.no_more = true;
-    }
-
     /// See `decode::Decoder::end`.
-    pub fn end(&self, rest: &[u8]) -> Result<(), Damage> {
+    pub(crate) fn end(&self, cursor: &Cursor, rest: &[u8]) -> Result<(), Damage> {
         let unit = match (&self.form, self.form.and_then(|form| form.head(rest))) {
             (None, _) if rest.is_empty() => return Err(Damage::at_start(Reason::Empty)),
             (None, _) => Unit::FileHeader,
@@ -83,22 +66,12 @@ impl Decoder {
             (Some(_), Some(head)) => Unit::Record(head.captured),
             (Some(_), None) => Unit::RecordHead,
         };
-        Err(self.damage(unit, Reason::CutOff(rest.len() as u64)))
-    }
-
-    /// See `decode::Decoder::offset`.
-    pub fn offset(&self) -> u64 {
-        self.offset
+        Err(cursor.damage(unit, Reason::CutOff(rest.len() as u64)))
     }
 
     /// The layout of the records, once it is known.
-    pub fn layout(&self) -> Option<RecordLayout> {
+    pub(crate) fn layout(&self) -> Option<RecordLayout> {
         self.form.filter(|_| self.is_decided).map(|form| form.layout)
-    }
-
-    /// Moves on by so many bytes that made no sense.
-    pub(crate) fn jump(&mut self, bytes: u64) {
-        self.offset += bytes;
     }
 
     pub(crate) fn has_header(&self) -> bool {
@@ -106,10 +79,10 @@ impl Decoder {
     }
 
     /// Offset in `bytes` of a record that others follow. `None` before there was a file header.
-    pub(crate) fn find(&self, bytes: &[u8]) -> Option<Find> {
+    pub(crate) fn find(&self, cursor: &Cursor, bytes: &[u8]) -> Option<Find> {
         let form = self.form?;
         for at in 0..bytes.len() {
-            match form.chain(&bytes[at..], CHAIN_RECORDS, self.last_s, self.no_more) {
+            match form.chain(&bytes[at..], CHAIN_RECORDS, self.last_s, cursor.no_more) {
                 Chain::Holds => return Some(Find::At(at)),
                 Chain::NeedMore(needed) => return Some(Find::NotBefore { at, needed }),
                 Chain::Breaks => {}
@@ -119,36 +92,36 @@ impl Decoder {
     }
 
     /// Reads a record in a layout of other days, or strictly.
-    fn unusual<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
-        let Some(mut form) = self.form else { return self.file_header(bytes) };
+    fn unusual<'a>(&mut self, cursor: &mut Cursor, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
+        let Some(mut form) = self.form else { return self.file_header(cursor, bytes) };
         if !self.is_decided {
-            match form.decide(bytes, self.no_more) {
+            match form.decide(bytes, cursor.no_more) {
                 Ok(layout) => form.layout = layout,
                 Err(needed) => return Ok(Step::NeedMore(needed)),
             }
             self.form = Some(form);
             self.is_decided = true;
-            self.is_usual = form.is_usual() && !self.is_strict;
+            self.is_usual = form.is_usual() && !cursor.is_strict;
         }
         let Some(head) = form.head(bytes) else { return Ok(Step::NeedMore(form.head_bytes())) };
         let unit = Unit::Record(head.captured);
         if head.captured > form.captured_bytes_max {
-            return Err(self.damage(unit, Reason::TooLong(form.captured_bytes_max)));
+            return Err(cursor.damage(unit, Reason::TooLong(form.captured_bytes_max)));
         }
         if head.is_hole() {
-            return Err(self.damage(Unit::RecordHead, Reason::Zeros));
+            return Err(cursor.damage(Unit::RecordHead, Reason::Zeros));
         }
         let length = form.head_bytes() + head.captured as usize;
-        if self.is_strict {
-            match self.believe(&form, &head, length, bytes) {
+        if cursor.is_strict {
+            match believe(cursor, &form, &head, length, bytes) {
                 Ok(()) => {}
                 Err(Doubt::NeedMore(needed)) => return Ok(Step::NeedMore(needed)),
-                Err(Doubt::Because(reason)) => return Err(self.damage(unit, reason)),
+                Err(Doubt::Because(reason)) => return Err(cursor.damage(unit, reason)),
             }
         }
         let Some((record, rest)) = bytes.split_at_checked(length) else { return Ok(Step::NeedMore(length)) };
         *bytes = rest;
-        self.offset += length as u64;
+        cursor.offset += length as u64;
         let time_ns = head.time_ns(&form);
         self.last_s = Some(time_ns / 1_000_000_000);
         let data = &record[form.head_bytes()..];
@@ -158,25 +131,8 @@ impl Decoder {
         Ok(Step::Item(Item::Frame(frame)))
     }
 
-    /// Strictly: the header must be plausible. If the one after it is not, one of the two is
-    /// damaged: this one, when its length is an odd one.
-    fn believe(&self, form: &Form, head: &Head, length: usize, bytes: &[u8]) -> Result<(), Doubt> {
-        if !form.is_plausible(head, None) {
-            return Err(Doubt::Because(Reason::Header));
-        }
-        if head.captured == head.wire_len || head.captured == form.snaplen {
-            return Ok(());
-        }
-        match bytes.get(length..).and_then(|next| form.head(next)) {
-            None if self.no_more => Ok(()),
-            None => Err(Doubt::NeedMore(length + form.head_bytes())),
-            Some(next) if form.is_plausible(&next, None) => Ok(()),
-            Some(_) => Err(Doubt::Because(Reason::NextHeader)),
-        }
-    }
-
     #[cold]
-    fn file_header<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
+    fn file_header<'a>(&mut self, cursor: &mut Cursor, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
         let Some(head) = bytes.first_chunk::<FILE_HEADER_BYTES>() else {
             return Ok(Step::NeedMore(FILE_HEADER_BYTES));
         };
@@ -192,18 +148,31 @@ impl Decoder {
         let form = Form::new(known, version, snaplen, network, captured_bytes_max)
             .ok_or(Damage::at_start(Reason::Version(version.0, version.1)))?;
         self.form = Some(form);
-        self.offset = head_bytes as u64;
+        cursor.offset = head_bytes as u64;
         *bytes = rest;
         let linktype = form.linktype;
         Ok(Step::Item(Item::Interface(Interface { linktype, snaplen, ..Interface::default() })))
     }
+}
 
-    fn damage(&self, unit: Unit, reason: Reason) -> Damage {
-        Damage { offset: self.offset, unit, reason }
+/// Strictly: the header must be plausible. If the one after it is not, one of the two is
+/// damaged: this one, when its length is an odd one.
+fn believe(cursor: &Cursor, form: &Form, head: &Head, length: usize, bytes: &[u8]) -> Result<(), Doubt> {
+    if !form.is_plausible(head, None) {
+        return Err(Doubt::Because(Reason::Header));
+    }
+    if head.captured == head.wire_len || head.captured == form.snaplen {
+        return Ok(());
+    }
+    match bytes.get(length..).and_then(|next| form.head(next)) {
+        None if cursor.no_more => Ok(()),
+        None => Err(Doubt::NeedMore(length + form.head_bytes())),
+        Some(next) if form.is_plausible(&next, None) => Ok(()),
+        Some(_) => Err(Doubt::Because(Reason::NextHeader)),
     }
 }
 
-/// Why a record is not believed, or not yet.
+/// The reason to doubt a record, or the bytes needed to judge it.
 enum Doubt {
     Because(Reason),
     NeedMore(usize),

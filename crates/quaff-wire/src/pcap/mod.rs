@@ -1,9 +1,11 @@
 //! The pcap file format (draft-ietf-opsawg-pcap): its constants, shared by reader and writer.
 
-pub mod decode;
-pub mod encode;
+mod decode;
+mod encode;
 mod layout;
 
+pub(crate) use decode::{Decoder, is_magic};
+pub use encode::{Resolution, file_header, record, record_bytes};
 pub use layout::RecordLayout;
 
 /// First word of a file whose times are in microseconds, in the byte order of the file.

@@ -7,25 +7,23 @@ use super::option::{self, Options};
 use super::time::TimeScale;
 use super::*;
 use crate::item::{
-    ByteOrder, Damage, Frame, Interface, Item, Reason, Section, Statistics, Step, UNIT_BYTES_MAX, Unit,
+    ByteOrder, Cursor, Damage, Frame, Interface, Item, Reason, Section, Statistics, Step, UNIT_BYTES_MAX,
+    Unit,
 };
 
 /// More interfaces than this in one section are not believed.
-pub const INTERFACES_MAX: u32 = 1 << 16;
+const INTERFACES_MAX: u32 = 1 << 16;
 
 /// Type and length.
 const HEAD_BYTES: u32 = 8;
 const TRAILER_BYTES: u32 = 4;
 
 /// Reads one pcapng file.
-#[derive(Debug)]
-pub struct Decoder {
-    pub(super) offset: u64,
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
     pub(super) order: ByteOrder,
     interfaces: Vec<Known>,
     skip: Skip,
-    pub(super) no_more: bool,
-    is_strict: bool,
     /// End of the damaged block, by both of its lengths.
     pub(super) claimed_end: u64,
     /// The head of a section is damaged: what follows may be in either order.
@@ -61,54 +59,28 @@ enum Got<T> {
     NeedMore(usize),
 }
 
-impl Default for Decoder {
-    fn default() -> Self {
-        Self {
-            offset: 0,
-            order: ByteOrder::Little,
-            interfaces: Vec::new(),
-            skip: Skip::default(),
-            no_more: false,
-            is_strict: false,
-            claimed_end: 0,
-            is_order_lost: false,
-        }
-    }
-}
-
 impl Decoder {
-    /// A decoder at the first byte of a file.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// One that has each block whole before it believes its length, so that it can say where damage
-    /// begins.
-    pub(crate) fn strict() -> Self {
-        Self { is_strict: true, ..Self::default() }
-    }
-
     /// See `decode::Decoder::next`.
     #[inline]
-    pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
+    pub(crate) fn next<'a>(&mut self, cursor: &mut Cursor, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
         loop {
             if self.skip.left > 0
-                && let Got::NeedMore(needed) = self.skip(bytes)?
+                && let Got::NeedMore(needed) = self.skip(cursor, bytes)?
             {
                 return Ok(Step::NeedMore(needed));
             }
-            let head = match self.head(bytes) {
+            let head = match self.head(cursor, bytes) {
                 Ok(Got::This(head)) => head,
                 Ok(Got::NeedMore(needed)) => return Ok(Step::NeedMore(needed)),
                 Err(damage) => return Err(self.failed(bytes, damage)),
             };
             let is_read = matches!(head.kind, EPB | ISB | IDB | SHB | SPB | PB);
-            if !is_read && !self.is_strict {
+            if !is_read && !cursor.is_strict {
                 self.skip = Skip { left: head.length, length: head.length };
                 continue;
             }
             if head.length > UNIT_BYTES_MAX {
-                return Err(self.damage(head.length, Reason::TooLong(UNIT_BYTES_MAX)));
+                return Err(cursor.damage(Unit::Block(head.length), Reason::TooLong(UNIT_BYTES_MAX)));
             }
             let Some((block, rest)) = bytes.split_at_checked(head.length as usize) else {
                 return Ok(Step::NeedMore(head.length as usize));
@@ -118,11 +90,11 @@ impl Decoder {
                 Err(reason) => {
                     // A length that is not repeated at the end says nothing.
                     let is_length = !matches!(reason, Reason::Trailer(_));
-                    self.claimed_end = if is_length { self.offset + u64::from(head.length) } else { 0 };
-                    return Err(self.failed(block, self.damage(head.length, reason)));
+                    self.claimed_end = if is_length { cursor.offset + u64::from(head.length) } else { 0 };
+                    return Err(self.failed(block, cursor.damage(Unit::Block(head.length), reason)));
                 }
             };
-            self.offset += u64::from(head.length);
+            cursor.offset += u64::from(head.length);
             *bytes = rest;
             if let Some(item) = item {
                 return Ok(Step::Item(item));
@@ -130,35 +102,25 @@ impl Decoder {
         }
     }
 
-    /// See `decode::Decoder::no_more`.
-    pub fn no_more(&mut self) {
-        self.no_more = true;
-    }
-
     /// See `decode::Decoder::end`.
-    pub fn end(&self, rest: &[u8]) -> Result<(), Damage> {
+    pub(crate) fn end(&self, cursor: &Cursor, rest: &[u8]) -> Result<(), Damage> {
         if self.skip.left > 0 {
             let seen = u64::from(self.skip.length - self.skip.left);
-            let (offset, reason) = (self.offset - seen, Reason::CutOff(seen + rest.len() as u64));
+            let (offset, reason) = (cursor.offset - seen, Reason::CutOff(seen + rest.len() as u64));
             return Err(Damage { offset, unit: Unit::Block(self.skip.length), reason });
         }
         if rest.is_empty() {
-            return if self.offset == 0 { Err(Damage::at_start(Reason::Empty)) } else { Ok(()) };
+            return Ok(());
         }
-        let unit = match self.head(rest) {
+        let unit = match self.head(cursor, rest) {
             Ok(Got::This(head)) => Unit::Block(head.length),
             _ => Unit::BlockHead,
         };
-        Err(Damage { offset: self.offset, unit, reason: Reason::CutOff(rest.len() as u64) })
-    }
-
-    /// See `decode::Decoder::offset`.
-    pub fn offset(&self) -> u64 {
-        self.offset
+        Err(cursor.damage(unit, Reason::CutOff(rest.len() as u64)))
     }
 
     #[inline]
-    fn head(&self, bytes: &[u8]) -> Result<Got<Head>, Damage> {
+    fn head(&self, cursor: &Cursor, bytes: &[u8]) -> Result<Got<Head>, Damage> {
         let Some((&[t0, t1, t2, t3, l0, l1, l2, l3], rest)) = bytes.split_first_chunk() else {
             return Ok(Got::NeedMore(HEAD_BYTES as usize));
         };
@@ -166,30 +128,24 @@ impl Decoder {
         if kind == SHB {
             // A section brings its own byte order, and its length is in it already.
             let Some(magic) = rest.first_chunk() else { return Ok(Got::NeedMore(BLOCK_BYTES_MIN as usize)) };
-            let unknown = |magic| Damage {
-                offset: self.offset,
-                unit: Unit::BlockHead,
-                reason: Reason::ByteOrder(magic),
-            };
+            let unknown = |magic| cursor.damage(Unit::BlockHead, Reason::ByteOrder(magic));
             order = byte_order(*magic).map_err(unknown)?;
-        } else if self.offset == 0 {
-            return Err(Damage::at_start(Reason::NotCapture([t0, t1, t2, t3])));
         }
         let length = order.u32([l0, l1, l2, l3]);
         if length < BLOCK_BYTES_MIN {
-            return Err(self.damage(length, Reason::TooShort(BLOCK_BYTES_MIN)));
+            return Err(cursor.damage(Unit::Block(length), Reason::TooShort(BLOCK_BYTES_MIN)));
         }
         if !length.is_multiple_of(4) {
-            return Err(self.damage(length, Reason::NotMultipleOf4));
+            return Err(cursor.damage(Unit::Block(length), Reason::NotMultipleOf4));
         }
         Ok(Got::This(Head { kind, length, order }))
     }
 
     /// Moves past what is there of the block that is being skipped, and compares its trailer.
-    fn skip(&mut self, bytes: &mut &[u8]) -> Result<Got<()>, Damage> {
+    fn skip(&mut self, cursor: &mut Cursor, bytes: &mut &[u8]) -> Result<Got<()>, Damage> {
         let before_trailer = (self.skip.left.saturating_sub(TRAILER_BYTES) as usize).min(bytes.len());
         *bytes = &bytes[before_trailer..];
-        self.offset += before_trailer as u64;
+        cursor.offset += before_trailer as u64;
         self.skip.left -= before_trailer as u32;
         if self.skip.left > TRAILER_BYTES {
             return Ok(Got::NeedMore(1));
@@ -199,15 +155,12 @@ impl Decoder {
             return Ok(Got::NeedMore(TRAILER_BYTES as usize));
         };
         if trailer != self.skip.length {
-            let offset = self.offset - u64::from(self.skip.length - TRAILER_BYTES);
-            return Err(Damage {
-                offset,
-                unit: Unit::Block(self.skip.length),
-                reason: Reason::Trailer(trailer),
-            });
+            let offset = cursor.offset - u64::from(self.skip.length - TRAILER_BYTES);
+            let unit = Unit::Block(self.skip.length);
+            return Err(Damage { offset, unit, reason: Reason::Trailer(trailer) });
         }
         *bytes = after;
-        self.offset += u64::from(TRAILER_BYTES);
+        cursor.offset += u64::from(TRAILER_BYTES);
         self.skip = Skip::default();
         Ok(Got::This(()))
     }
@@ -384,10 +337,6 @@ impl Decoder {
             self.is_order_lost = true;
         }
         damage
-    }
-
-    fn damage(&self, length: u32, reason: Reason) -> Damage {
-        Damage { offset: self.offset, unit: Unit::Block(length), reason }
     }
 }
 

@@ -4,16 +4,21 @@
 //! Block, the descriptions of its interfaces, and packets and statistics in any order. Each block
 //! says its type and length first, and its length once more at its end.
 
-pub mod decode;
-pub mod encode;
+mod decode;
+mod encode;
 mod option;
 mod search;
-pub(crate) mod time;
+mod time;
+
+pub(crate) use decode::Decoder;
+pub use encode::{
+    Interface, PADDING_BYTES_MIN, Section, Statistics, epb, epb_bytes, idb, isb, padding, padding_bytes, shb,
+};
 
 /// Section Header Block; the value reads the same in both byte orders.
 pub(crate) const SHB: u32 = 0x0A0D_0D0A;
 /// Interface Description Block.
-pub const IDB: u32 = 0x0000_0001;
+pub(crate) const IDB: u32 = 0x0000_0001;
 /// Packet Block, obsolete since 2004; still read.
 pub(crate) const PB: u32 = 0x0000_0002;
 /// Simple Packet Block.
@@ -21,7 +26,7 @@ pub(crate) const SPB: u32 = 0x0000_0003;
 /// Name Resolution Block.
 pub(crate) const NRB: u32 = 0x0000_0004;
 /// Interface Statistics Block.
-pub const ISB: u32 = 0x0000_0005;
+pub(crate) const ISB: u32 = 0x0000_0005;
 /// Enhanced Packet Block.
 pub(crate) const EPB: u32 = 0x0000_0006;
 /// Block of the systemd journal's export format.
@@ -81,9 +86,9 @@ pub(crate) const ISB_STARTTIME: u16 = 2;
 /// ISB: when the capture ended.
 pub(crate) const ISB_ENDTIME: u16 = 3;
 /// ISB: packets received by the interface, 64 bits, since the capture began, as all that follow.
-pub const ISB_IFRECV: u16 = 4;
+pub(crate) const ISB_IFRECV: u16 = 4;
 /// ISB: packets dropped by the interface for want of resources.
-pub const ISB_IFDROP: u16 = 5;
+pub(crate) const ISB_IFDROP: u16 = 5;
 /// ISB: packets that the filter let pass.
 pub(crate) const ISB_FILTERACCEPT: u16 = 6;
 /// ISB: packets dropped by the operating system.

@@ -6,7 +6,7 @@
 use super::decode::Decoder;
 use super::encode::PADDING_BLOCK;
 use super::*;
-use crate::item::{ByteOrder, Find, UNIT_BYTES_MAX};
+use crate::item::{ByteOrder, Cursor, Find, UNIT_BYTES_MAX};
 
 /// Type and length.
 const HEAD_BYTES: usize = 8;
@@ -22,13 +22,13 @@ enum Look {
 
 impl Decoder {
     /// Offset in `bytes` of a block that another one follows.
-    pub(crate) fn find(&mut self, bytes: &[u8]) -> Find {
-        if let Some(found) = self.find_claimed(bytes) {
+    pub(crate) fn find(&mut self, cursor: &Cursor, bytes: &[u8]) -> Find {
+        if let Some(found) = self.find_claimed(cursor, bytes) {
             return found;
         }
         for at in 0..bytes.len() {
             // Three bytes off, one order reads much like the other.
-            let is_aligned = (self.offset + at as u64).is_multiple_of(4);
+            let is_aligned = (cursor.offset + at as u64).is_multiple_of(4);
             let known = [self.order];
             let orders = match (self.is_order_lost, is_aligned) {
                 (false, _) => &known[..],
@@ -36,7 +36,7 @@ impl Decoder {
                 (true, false) => &[],
             };
             for &order in orders {
-                match self.look(&bytes[at..], order, is_in_use) {
+                match look(cursor, &bytes[at..], order, is_in_use) {
                     Look::Block => {
                         self.order = order;
                         self.is_order_lost = false;
@@ -52,52 +52,47 @@ impl Decoder {
 
     /// The end that the damaged block gives is the best guess, if a block is there: then what
     /// is in it, which could be a capture file itself, is not looked at.
-    fn find_claimed(&self, bytes: &[u8]) -> Option<Find> {
+    fn find_claimed(&self, cursor: &Cursor, bytes: &[u8]) -> Option<Find> {
         if self.is_order_lost {
             return None;
         }
-        let at = self.claimed_end.checked_sub(self.offset)? as usize;
-        let look = bytes.get(at..).map_or(Look::NeedMore(0), |rest| self.look(rest, self.order, is_any));
+        let at = self.claimed_end.checked_sub(cursor.offset)? as usize;
+        let look = bytes.get(at..).map_or(Look::NeedMore(0), |rest| look(cursor, rest, self.order, |_| true));
         match look {
             Look::Block => Some(Find::At(at)),
-            Look::NeedMore(needed) if !self.no_more => {
+            Look::NeedMore(needed) if !cursor.no_more => {
                 Some(Find::NotBefore { at: 0, needed: (at + needed).max(bytes.len() + 1) })
             }
-            _ if self.no_more && at == bytes.len() => Some(Find::At(at)),
+            _ if cursor.no_more && at == bytes.len() => Some(Find::At(at)),
             _ => None,
         }
     }
+}
 
-    /// Moves on by so many bytes that made no sense.
-    pub(crate) fn jump(&mut self, bytes: u64) {
-        self.offset += bytes;
+/// Returns true if a block of a kind that `is_kind` knows begins here, and one follows it.
+fn look(cursor: &Cursor, bytes: &[u8], order: ByteOrder, is_kind: impl Fn(u32) -> bool) -> Look {
+    let short = |needed| if cursor.no_more { Look::No } else { Look::NeedMore(needed) };
+    let Some(kind) = bytes.first_chunk::<4>() else { return short(HEAD_BYTES) };
+    if !is_kind(order.u32(*kind)) {
+        return Look::No;
     }
-
-    /// Returns true if a block of a kind that `is_kind` knows begins here, and one follows it.
-    fn look(&self, bytes: &[u8], order: ByteOrder, is_kind: impl Fn(u32) -> bool) -> Look {
-        let short = |needed| if self.no_more { Look::No } else { Look::NeedMore(needed) };
-        let Some(kind) = bytes.first_chunk::<4>() else { return short(HEAD_BYTES) };
-        if !is_kind(order.u32(*kind)) {
-            return Look::No;
-        }
-        let (order, length) = match length_of(bytes, order) {
-            Some(Ok(found)) => found,
-            Some(Err(())) => return Look::No,
-            None => return short(BLOCK_BYTES_MIN as usize),
-        };
-        let Some((block, rest)) = bytes.split_at_checked(length as usize) else {
-            return short(length as usize);
-        };
-        let trailer = block.last_chunk().map(|trailer| order.u32(*trailer));
-        if trailer != Some(length) {
-            return Look::No;
-        }
-        match length_of(rest, order) {
-            Some(Ok(_)) => Look::Block,
-            Some(Err(())) => Look::No,
-            None if self.no_more => Look::Block,
-            None => Look::NeedMore(length as usize + BLOCK_BYTES_MIN as usize),
-        }
+    let (order, length) = match length_of(bytes, order) {
+        Some(Ok(found)) => found,
+        Some(Err(())) => return Look::No,
+        None => return short(BLOCK_BYTES_MIN as usize),
+    };
+    let Some((block, rest)) = bytes.split_at_checked(length as usize) else {
+        return short(length as usize);
+    };
+    let trailer = block.last_chunk().map(|trailer| order.u32(*trailer));
+    if trailer != Some(length) {
+        return Look::No;
+    }
+    match length_of(rest, order) {
+        Some(Ok(_)) => Look::Block,
+        Some(Err(())) => Look::No,
+        None if cursor.no_more => Look::Block,
+        None => Look::NeedMore(length as usize + BLOCK_BYTES_MIN as usize),
     }
 }
 
@@ -122,8 +117,4 @@ fn length_of(bytes: &[u8], order: ByteOrder) -> Option<Result<(ByteOrder, u32), 
 /// Types of blocks that are found in files (section 10.1 of the draft), and our padding.
 fn is_in_use(kind: u32) -> bool {
     matches!(kind, SHB | IDB | PB | SPB | NRB | ISB | EPB | JOURNAL | DSB | CB | CB_NO_COPY | PADDING_BLOCK)
-}
-
-fn is_any(_kind: u32) -> bool {
-    true
 }

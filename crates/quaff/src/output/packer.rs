@@ -10,8 +10,8 @@ use quaff_file::tally::{Counts, statistics};
 use quaff_file::write::chunk::{Chunk, LaneMessage};
 use quaff_file::write::plan::Format;
 use quaff_os::{Buffer, Wakeup, prefetch};
-use quaff_wire::pcap::encode::{self as pcap, Resolution};
-use quaff_wire::pcapng::encode::{self as pcapng, PADDING_BYTES_MIN};
+use quaff_wire::pcap::{self, Resolution};
+use quaff_wire::pcapng::{self, PADDING_BYTES_MIN};
 use rtrb::Producer;
 
 /// Interval at which the counters go into the file while there is traffic.

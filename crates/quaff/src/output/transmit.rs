@@ -183,7 +183,7 @@ impl Sink for Transmit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_wire::pcap::encode::{Resolution, record, record_bytes};
+    use quaff_wire::pcap::{Resolution, record, record_bytes};
     use quaff_wire::record::Record;
 
     #[test]

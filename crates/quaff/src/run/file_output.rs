@@ -13,7 +13,7 @@ use quaff_file::write::WriterGauges;
 use quaff_file::write::header::Heading;
 use quaff_file::write::target::Target;
 use quaff_os::{Reason, Stop, Wakeup, cpu};
-use quaff_wire::pcapng::encode::Section;
+use quaff_wire::pcapng::Section;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;

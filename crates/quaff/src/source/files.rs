@@ -17,7 +17,7 @@ use quaff_file::write::plan::Format;
 use quaff_os::{Stop, Try};
 use quaff_wire::decode::{self, Item};
 use quaff_wire::linktype;
-use quaff_wire::pcapng::encode::Interface;
+use quaff_wire::pcapng::Interface;
 use quaff_wire::record::{INBOUND, OUTBOUND};
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -19,7 +19,7 @@ use quaff_os::packet::RingPlan;
 use quaff_os::rtnl::{self, Link};
 use quaff_os::{Stop, Wakeup};
 use quaff_wire::linktype;
-use quaff_wire::pcapng::encode::Interface;
+use quaff_wire::pcapng::Interface;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -76,7 +76,7 @@ impl Stage for Filter {
 mod tests {
     use super::*;
     use quaff_testpackets as build;
-    use quaff_wire::pcapng::encode::Interface;
+    use quaff_wire::pcapng::Interface;
 
     /// The frames (interface, tag, bytes) that an expression keeps, with its count and notes.
     fn kept(expression: &str, frames: &[(u16, u16, Vec<u8>)]) -> (Vec<usize>, u64, Vec<String>) {

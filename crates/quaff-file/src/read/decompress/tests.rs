@@ -4,7 +4,7 @@ use super::{Compression, Decompressor};
 use crate::read::{CaptureFile, Error};
 use quaff_os::Buffer;
 use quaff_wire::decode::Item;
-use quaff_wire::pcap::encode::{Resolution, file_header};
+use quaff_wire::pcap::{Resolution, file_header};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::Path;

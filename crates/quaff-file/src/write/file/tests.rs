@@ -4,7 +4,7 @@ use super::*;
 use crate::interfaces::Interfaces;
 use crate::write::plan::{DirPlan, Format, Retention};
 use quaff_os::testing::skip;
-use quaff_wire::pcapng::encode::{Interface, Section};
+use quaff_wire::pcapng::{Interface, Section};
 use std::path::Path;
 use std::process::Command;
 

@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use quaff_testpackets::{self as build, Erspan, ErspanIii};
-use quaff_wire::pcapng::encode::Interface;
+use quaff_wire::pcapng::Interface;
 use quaff_wire::tunnel::TunnelKinds;
 use std::net::Ipv4Addr;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use quaff_testpackets as build;
-use quaff_wire::pcapng::encode::Interface;
+use quaff_wire::pcapng::Interface;
 use std::net::Ipv4Addr;
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
