@@ -9,7 +9,7 @@ use quaff::doctor::{Hands, Knob, Machine};
 use quaff_lab::{ChildProcess, LabPlan};
 use quaff_os::bpf::asm::{Asm, Reg};
 use quaff_os::bpf::{Program, XDP_PASS};
-use quaff_os::ethtool::Ethtool;
+use quaff_os::ethtool::{Card, Change};
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl::{self, Rtnl};
 use quaff_testkit as testing;
@@ -89,7 +89,7 @@ impl Ward {
     }
 
     fn gro(&self) -> bool {
-        self.bench.lab.rx().run(|| Ethtool::open("rx0")?.gro()).expect("entered").expect("asked")
+        self.bench.lab.rx().run(|| Card::read("rx0").has("rx-gro")).expect("entered")
     }
 }
 
@@ -132,7 +132,12 @@ fn a_healthy_machine_is_silent() {
 #[test]
 fn gro_is_turned_off_and_on_again() {
     let Some(ward) = Ward::new("gro_is_turned_off_and_on_again") else { return };
-    ward.bench.lab.rx().run(|| Ethtool::open("rx0")?.set_gro(true)).expect("entered").expect("set");
+    ward.bench
+        .lab
+        .rx()
+        .run(|| Card::change("rx0", Change::Feature("rx-gro", true)))
+        .expect("entered")
+        .expect("set");
     let told = ward.doctor(&["-i", "rx0"]);
     assert_eq!((told.code, told.ids()), (1, vec!["gro"]));
     assert_eq!(told.finding("gro")["fix"], "ethtool -K rx0 gro off");

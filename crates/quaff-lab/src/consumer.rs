@@ -15,7 +15,7 @@ use quaff_os::bpf::asm::{Alu, Asm, Insn, Jmp, Reg, Size};
 use quaff_os::bpf::{
     ArrayMap, HELPER_KTIME_GET_NS, Program, XDP_DROP, XDP_MD_DATA, XDP_MD_DATA_END, XDP_PASS,
 };
-use quaff_os::ethtool::Ethtool;
+use quaff_os::ethtool::{Card, Change};
 use quaff_os::rtnl::Rtnl;
 use std::collections::HashSet;
 use std::os::fd::AsFd;
@@ -126,7 +126,7 @@ impl<'a> Consumer<'a> {
         let (kind, program) = (self.kind, self.program.as_ref());
         Ok(self.lab.rx().run(|| {
             if kind == Kind::StackGro {
-                Ethtool::open(RX_IF)?.set_gro(there)?;
+                Card::change(RX_IF, Change::Feature("rx-gro", there))?;
             }
             if let Some(program) = program {
                 let mut rtnl = Rtnl::open()?;

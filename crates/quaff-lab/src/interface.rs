@@ -1,6 +1,6 @@
 //! What the kernel and the driver report of an interface, by name and value.
 
-use quaff_os::ethtool::Ethtool;
+use quaff_os::ethtool::Card;
 use quaff_os::rtnl;
 use std::collections::BTreeMap;
 
@@ -14,13 +14,17 @@ pub fn facts(name: &str) -> BTreeMap<String, String> {
     };
     let yes = |on: bool| Some(if on { "on" } else { "off" }.to_owned());
     fact("MTU", rtnl::link(name).ok().map(|link| link.mtu.to_string()));
-    let Ok(card) = Ethtool::open(name) else { return facts };
-    fact("driver", card.driver().ok().flatten());
-    fact("speed", card.speed_mbps().ok().flatten().map(|mbps| format!("{mbps} Mbit/s")));
-    fact("GRO", card.gro().ok().and_then(yes));
-    fact("LRO", card.lro().ok().and_then(yes));
-    fact("transmit checksum offload", card.tx_checksum_offload().ok().and_then(yes));
-    let ring = card.rx_ring().ok().flatten();
+    let card = Card::read(name);
+    fact("driver", card.driver.ok().flatten());
+    fact("speed", card.speed_mbps.ok().flatten().map(|mbps| format!("{mbps} Mbit/s")));
+    if let Ok(features) = card.features {
+        let is_on = |prefix: &str| features.iter().any(|(name, it)| it.is_on && name.starts_with(prefix));
+        let is_set = |name: &str| features.get(name).is_some_and(|it| it.is_on);
+        fact("GRO", yes(is_set("rx-gro")));
+        fact("LRO", yes(is_set("rx-lro")));
+        fact("transmit checksum offload", yes(is_on("tx-checksum-")));
+    }
+    let ring = card.rx_ring.ok().flatten();
     fact("receive ring", ring.map(|ring| format!("{} of {} frames", ring.frames, ring.frames_max)));
     facts
 }

@@ -10,7 +10,7 @@ mod layout;
 
 use crate::registry::{self, Entry, Found, Hold, Record};
 use crate::{Error, Result};
-use quaff_os::ethtool::Ethtool;
+use quaff_os::ethtool::{Card, Change};
 use quaff_os::rtnl::LinkStats;
 use quaff_os::rtnl::{Rtnl, VethEnd, VethPlan};
 use quaff_os::{Netns, Try};
@@ -404,7 +404,7 @@ fn silence() -> Result<()> {
 fn set_up_end(name: &str, address: Ipv4Addr, (peer, peer_mac): (Ipv4Addr, [u8; 6])) -> Result<()> {
     let mut rtnl = Rtnl::open()?;
     let link = rtnl.link(name)?;
-    Ethtool::open(name)?.turn_off_offloads()?;
+    Card::change(name, Change::OffloadsOff)?;
     rtnl.add_address(link.index, address, PREFIX_BITS)?;
     rtnl.set_up(link.index, true)?;
     rtnl.add_neighbour(link.index, peer, peer_mac)?;

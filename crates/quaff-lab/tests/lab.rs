@@ -5,7 +5,7 @@ use quaff_lab::{Error, Lab, LabPlan};
 use quaff_os::Netns;
 use quaff_os::bpf::asm::{Asm, Reg};
 use quaff_os::bpf::{Program, XDP_DROP};
-use quaff_os::ethtool::Ethtool;
+use quaff_os::ethtool::Card;
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl::{Rtnl, link};
 use quaff_os::testing::FrameSender;
@@ -26,11 +26,13 @@ fn both_ends_are_there_as_planned() {
     let plan = LabPlan { mtu: 9216, queues: 2, ..LabPlan::default() };
     let Some(lab) = lab_of("both_ends_are_there_as_planned", &plan) else { return };
     for (netns, name, mac) in [(lab.tx(), TX_IF, TX_MAC), (lab.rx(), RX_IF, RX_MAC)] {
-        let (link, card) =
-            netns.run(|| (link(name).unwrap(), Ethtool::open(name).unwrap())).expect("entered");
+        let (link, card) = netns.run(|| (link(name).unwrap(), Card::read(name))).expect("entered");
         assert_eq!((link.mtu, link.mac, link.up, link.running), (9216, mac, true, true));
-        assert_eq!(card.driver().unwrap().as_deref(), Some("veth"));
-        assert!(!card.gro().unwrap() && !card.lro().unwrap() && !card.tx_checksum_offload().unwrap());
+        assert_eq!(card.driver.as_ref().unwrap().as_deref(), Some("veth"));
+        let is_on = |(name, it): (&String, &quaff_os::ethtool::Feature)| {
+            it.is_on && (name.starts_with("tx-checksum-") || ["rx-gro", "rx-lro"].contains(&name.as_str()))
+        };
+        assert!(!card.features.unwrap().iter().any(is_on));
     }
     let mut ls = lab.command_rx("ls").unwrap();
     let listed = ls.arg("/sys/class/net").output().unwrap();

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 use quaff_lab::interface_facts;
 use quaff_lab::lab::{FAR_IF, Layout, MTU_MAX, ROUTED_IPS, ROUTER_IPS, RX_IF, TX_IF};
 use quaff_lab::{Lab, LabPlan};
-use quaff_os::ethtool::Ethtool;
+use quaff_os::ethtool::Card;
 use quaff_os::{Netns, cpu, rtnl};
 
 /// `ARPHRD_ETHER` (linux/if_arp.h).
@@ -276,9 +276,9 @@ fn usable(end: &End) -> Result<()> {
 }
 
 fn speed_mbps(interface: &str) -> Option<u32> {
-    let card = Ethtool::open(interface).ok()?;
-    let driver = card.driver().ok().flatten().unwrap_or_default();
-    if VIRTUAL.contains(&driver.as_str()) { None } else { card.speed_mbps().ok().flatten() }
+    let card = Card::read(interface);
+    let driver = card.driver.ok().flatten().unwrap_or_default();
+    if VIRTUAL.contains(&driver.as_str()) { None } else { card.speed_mbps.ok().flatten() }
 }
 
 /// An end as people write it.

@@ -11,7 +11,7 @@ use super::filter;
 use super::plan::{Direction, End, Length, PlanError, Route, StreamPlan, TrialPlan};
 use quaff::gauge::LaneGauges;
 use quaff::source::afpacket::{AfPacket, Opening};
-use quaff_os::ethtool::Ethtool;
+use quaff_os::ethtool::Card;
 use quaff_os::packet::{RingPlan, TimeSource};
 use quaff_os::rtnl::Link;
 use quaff_os::{Netns, Stop, Wakeup};
@@ -105,8 +105,7 @@ fn needed_mtu(stream: &StreamPlan) -> u32 {
 
 fn open_rx(plan: &TrialPlan, direction: &Direction) -> Result<(Link, AfPacket), TrialError> {
     let link = usable_link(&direction.to.interface, true)?;
-    let has_clock = || Ethtool::open(&link.name).and_then(|it| it.timestamping());
-    if plan.hardware_time && !has_clock()?.hardware_rx_all {
+    if plan.hardware_time && !Card::read(&link.name).stamps_all_frames? {
         return Err(TrialError::Clock(link.name));
     }
     let ring = RingPlan {

@@ -18,7 +18,7 @@ use super::{
 use crate::Result;
 use quaff_os::bpf::asm::{Asm, Reg};
 use quaff_os::bpf::{HELPER_CLONE_REDIRECT, HELPER_REDIRECT, Program, TC_ACT_OK};
-use quaff_os::ethtool::Ethtool;
+use quaff_os::ethtool::{Card, Change};
 use quaff_os::rtnl::{Hook, Rtnl, VethEnd, VethPlan};
 use quaff_os::{Netns, Try};
 use std::fs;
@@ -68,7 +68,7 @@ pub(super) fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
 fn up(name: &str, addresses: Option<(Ipv4Addr, Ipv4Addr, [u8; 6])>) -> Result<()> {
     let mut rtnl = Rtnl::open()?;
     let link = rtnl.link(name)?;
-    Ethtool::open(name)?.turn_off_offloads()?;
+    Card::change(name, Change::OffloadsOff)?;
     rtnl.set_up(link.index, true)?;
     if let Some((address, peer, peer_mac)) = addresses {
         rtnl.add_address(link.index, address, PREFIX_BITS)?;

@@ -2,7 +2,7 @@
 //! set again.
 
 use crate::{Error, Result};
-use quaff_os::ethtool::Ethtool;
+use quaff_os::ethtool::{Card, Change};
 use quaff_os::topology::Nic;
 use quaff_os::{Try, machine, rtnl};
 use serde::{Deserialize, Serialize};
@@ -91,22 +91,22 @@ pub struct Machine;
 
 impl Hands for Machine {
     fn get(&self, knob: &Knob) -> Result<String> {
-        let card = |name: &String| Ethtool::open(name);
+        let card = |name: &String| Card::read(name);
         let there = |value: Option<String>| value.ok_or_else(|| gone(knob));
         Ok(match knob {
             Knob::File(path) => text(path)?,
             Knob::Irq(number, name) => text(&irq(*number, name)?)?,
-            Knob::Ring(name) => there(card(name)?.rx_ring()?.map(|ring| ring.frames.to_string()))?,
+            Knob::Ring(name) => there(card(name).rx_ring?.map(|ring| ring.frames.to_string()))?,
             Knob::Channels(name) => {
-                there(card(name)?.channels()?.map(|channels| channels.receiving.to_string()))?
+                there(card(name).channels?.map(|channels| channels.receiving.to_string()))?
             }
-            Knob::Coalescing(name) => there(card(name)?.coalescing()?.map(|it| match it.is_adaptive {
+            Knob::Coalescing(name) => there(card(name).coalescing?.map(|it| match it.is_adaptive {
                 true => ADAPTIVE.to_owned(),
                 false => it.rx_usecs.to_string(),
             }))?,
-            Knob::Rss(name) => there(card(name)?.rss_table()?.map(|table| join(&table)))?,
+            Knob::Rss(name) => there(card(name).rss_table?.map(|table| join(&table)))?,
             Knob::Feature(name, feature) => {
-                let features = card(name)?.features()?;
+                let features = card(name).features?;
                 there(features.get(feature).map(|it| if it.is_on { "on" } else { "off" }.to_owned()))?
             }
         })
@@ -122,23 +122,20 @@ impl Hands for Machine {
                 let path = irq(*number, name)?;
                 fs::write(&path, value).trying(|| format!("write {value} to {}", path.display()))?;
             }
-            Knob::Ring(name) => Ethtool::open(name)?.set_rx_ring(number()?)?,
-            Knob::Channels(name) => Ethtool::open(name)?.set_channels(number()?)?,
+            Knob::Ring(name) => Card::change(name, Change::RxRing(number()?))?,
+            Knob::Channels(name) => Card::change(name, Change::Channels(number()?))?,
             Knob::Coalescing(name) => {
-                let card = Ethtool::open(name)?;
-                if value == ADAPTIVE {
-                    let usecs = card.coalescing()?.map_or(0, |now| now.rx_usecs);
-                    card.set_coalescing(usecs, true)?;
-                } else {
-                    card.set_coalescing(number()?, false)?;
-                }
+                let is_adaptive = value == ADAPTIVE;
+                let now = || Ok::<_, Error>(Card::read(name).coalescing?.map_or(0, |now| now.rx_usecs));
+                let rx_usecs = if is_adaptive { now()? } else { number()? };
+                Card::change(name, Change::Coalescing { rx_usecs, is_adaptive })?;
             }
             Knob::Rss(name) => {
                 let table: std::result::Result<Vec<u32>, _> = value.split(',').map(str::parse).collect();
-                Ethtool::open(name)?.set_rss_table(&table.map_err(|_| unknown(knob, value))?)?;
+                Card::change(name, Change::RssTable(&table.map_err(|_| unknown(knob, value))?))?;
             }
             Knob::Feature(name, feature) => match value {
-                "on" | "off" => Ethtool::open(name)?.set_feature(feature, value == "on")?,
+                "on" | "off" => Card::change(name, Change::Feature(feature, value == "on"))?,
                 _ => return Err(unknown(knob, value)),
             },
         }

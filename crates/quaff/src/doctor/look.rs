@@ -7,7 +7,7 @@ use super::rules::judge_interface;
 use super::speed::Trial;
 use super::{Diagnosis, Finding, Severity};
 use crate::Result;
-use quaff_os::ethtool::Ethtool;
+use quaff_os::ethtool::Card;
 use quaff_os::machine::{self, PacketSocket, Softnet};
 use quaff_os::rtnl::{self, Link, Rtnl};
 use quaff_os::topology::{Nic, Topology};
@@ -142,7 +142,7 @@ fn sysctl(root: &Path, name: &str) -> Reading<u64> {
 fn interface(root: &Path, link: &Link) -> InterfaceReadings {
     let name = &link.name;
     let dir = root.join("sys/class/net").join(name);
-    let card = Ethtool::open(name);
+    let card = Card::read(name);
     InterfaceReadings {
         name: name.clone(),
         index: link.index,
@@ -151,13 +151,13 @@ fn interface(root: &Path, link: &Link) -> InterfaceReadings {
         is_below: false,
         is_loopback: link.arphrd == ARPHRD_LOOPBACK,
         is_hardware: dir.join("device").exists(),
-        driver: asked(&card, Ethtool::driver),
-        speed_mbps: asked(&card, Ethtool::speed_mbps),
-        ring: asked(&card, Ethtool::rx_ring),
-        channels: asked(&card, Ethtool::channels),
-        coalescing: asked(&card, Ethtool::coalescing),
-        features: asked(&card, |card| card.features().map(Some)),
-        rss: asked(&card, Ethtool::rss_table),
+        driver: card.driver.map_err(words),
+        speed_mbps: card.speed_mbps.map_err(words),
+        ring: card.rx_ring.map_err(words),
+        channels: card.channels.map_err(words),
+        coalescing: card.coalescing.map_err(words),
+        features: there(card.features),
+        rss: card.rss_table.map_err(words),
         nic: Nic::read(root, name),
         lane_core: None,
         has_rps: has_rps(&dir.join("queues")),
@@ -171,13 +171,6 @@ fn interface(root: &Path, link: &Link) -> InterfaceReadings {
 
 /// linux/if_arp.h
 const ARPHRD_LOOPBACK: u16 = 772;
-
-fn asked<T>(
-    card: &quaff_os::Result<Ethtool>,
-    ask: impl FnOnce(&Ethtool) -> quaff_os::Result<Option<T>>,
-) -> Reading<T> {
-    ask(card.as_ref().map_err(words)?).map_err(words)
-}
 
 /// RPS is on when a queue has a mask of cores (Documentation/networking/scaling.rst).
 fn has_rps(queues: &Path) -> bool {

@@ -1,9 +1,9 @@
 //! What was read of a machine, as plain data. Nothing in here is judged yet.
 
-use quaff_os::ethtool::features::Features;
-use quaff_os::ethtool::{Channels, Coalescing, RxRingSize};
+use quaff_os::ethtool::{Channels, Coalescing, Feature, RxRingSize};
 use quaff_os::machine::{ClockSource, Discipline, Mount, Owner, PacketSocket, Power, Softnet};
 use quaff_os::topology::{Nic, Topology};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ pub struct InterfaceReadings {
     /// When it interrupts.
     pub coalescing: Reading<Coalescing>,
     /// Its offloads.
-    pub features: Reading<Features>,
+    pub features: Reading<BTreeMap<String, Feature>>,
     /// Which queue each entry of its RSS table leads to.
     pub rss: Reading<Vec<u32>>,
     /// Its node and its interrupts.

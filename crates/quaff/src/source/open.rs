@@ -14,7 +14,7 @@ use crate::{Error, Result};
 use quaff_file::interfaces::Interfaces;
 use quaff_file::write::plan::{Format, Output};
 use quaff_os::clock::wall_ns;
-use quaff_os::ethtool::Ethtool;
+use quaff_os::ethtool::Card;
 use quaff_os::packet::RingPlan;
 use quaff_os::rtnl::{self, Link};
 use quaff_os::{Stop, Wakeup};
@@ -255,13 +255,13 @@ pub(crate) fn os_name() -> String {
 }
 
 fn speed_bps(name: &str) -> Option<u64> {
-    let mbps = Ethtool::open(name).ok()?.speed_mbps().ok()??;
+    let mbps = Card::read(name).speed_mbps.ok()??;
     Some(u64::from(mbps) * 1_000_000)
 }
 
 fn offload_notes(link: &Link) -> Option<String> {
-    let card = Ethtool::open(&link.name).ok()?;
-    let (gro, lro) = (card.gro().unwrap_or(false), card.lro().unwrap_or(false));
+    let card = Card::read(&link.name);
+    let (gro, lro) = (card.has("rx-gro"), card.has("rx-lro"));
     let (what, feature) = match (gro, lro) {
         (false, false) => return None,
         (true, false) => ("GRO is", "gro off"),

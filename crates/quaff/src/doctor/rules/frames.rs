@@ -3,13 +3,13 @@
 use super::super::readings::InterfaceReadings;
 use super::super::words::count;
 use super::super::{Change, Diagnosis, Finding, Knob, Severity};
-use quaff_os::ethtool::features::{Feature, GRO, GRO_HW, LRO, VLAN_FILTER, VLAN_RX};
+use quaff_os::ethtool::Feature;
 
 /// What puts frames together: id, the kernel's name, the one that ethtool(8) prints, whose work it is.
 const TOGETHER: [(&str, &str, &str, &str); 3] = [
-    ("gro", GRO, "gro", "the kernel"),
-    ("hw-gro", GRO_HW, "rx-gro-hw", "the card"),
-    ("lro", LRO, "lro", "the card"),
+    ("gro", "rx-gro", "gro", "the kernel"),
+    ("hw-gro", "rx-gro-hw", "rx-gro-hw", "the card"),
+    ("lro", "rx-lro", "lro", "the card"),
 ];
 
 /// Programs that listen for leases and neighbours.
@@ -26,7 +26,7 @@ fn offloads(it: &InterfaceReadings, found: &mut Diagnosis) {
     let Some(features) = found.read(&format!("offloads of {name}"), &it.features).cloned() else { return };
     for (id, feature, short, who) in TOGETHER {
         match features.get(feature) {
-            Some(Feature { is_on: true, is_fixed }) => {
+            Some(&Feature { is_on: true, is_fixed }) => {
                 found.find(together(name, id, feature, short, who, is_fixed))
             }
             Some(_) => found.fine(format!("{short} of {name}"), "off"),
@@ -34,7 +34,7 @@ fn offloads(it: &InterfaceReadings, found: &mut Diagnosis) {
         }
     }
     let on = |feature: &str| features.get(feature).is_some_and(|feature| feature.is_on);
-    let vlan = match (on(VLAN_RX), on(VLAN_FILTER)) {
+    let vlan = match (on("rx-vlan-hw-parse"), on("rx-vlan-filter")) {
         (false, false) => "tags stay in the frame",
         (true, false) => "tags are taken off by the card; quaff puts them back",
         (false, true) => "a filter, which does nothing while quaff captures (promiscuous)",

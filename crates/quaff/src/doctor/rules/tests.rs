@@ -5,12 +5,12 @@ use super::super::readings::{
     InterfaceReadings, MachineReadings, Readings, TargetReadings, Wanted, Watched, WriteRate,
 };
 use super::super::{Diagnosis, Knob, Severity, judge};
-use quaff_os::ethtool::features::{Feature, Features, GRO, GRO_HW, LRO, VLAN_FILTER, VLAN_RX};
-use quaff_os::ethtool::{Channels, Coalescing, RxRingSize};
+use quaff_os::ethtool::{Channels, Coalescing, Feature, RxRingSize};
 use quaff_os::machine::{
     ClockSource, Discipline, Frequency, IdleState, Mount, Owner, PacketSocket, Power, Softnet,
 };
 use quaff_os::topology::{Core, Irq, Nic, Topology};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Two nodes of four cores each.
@@ -30,9 +30,16 @@ fn feature(is_on: bool, is_fixed: bool) -> Feature {
     Feature { is_on, is_fixed }
 }
 
-fn features(gro: Feature, gro_hw: Feature, lro: Feature) -> Features {
+fn features(gro: Feature, gro_hw: Feature, lro: Feature) -> BTreeMap<String, Feature> {
     let vlan = feature(true, false);
-    Features::of(&[(GRO, gro), (GRO_HW, gro_hw), (LRO, lro), (VLAN_RX, vlan), (VLAN_FILTER, vlan)])
+    let all = [
+        ("rx-gro", gro),
+        ("rx-gro-hw", gro_hw),
+        ("rx-lro", lro),
+        ("rx-vlan-hw-parse", vlan),
+        ("rx-vlan-filter", vlan),
+    ];
+    all.map(|(name, feature)| (name.to_owned(), feature)).into()
 }
 
 /// A card of 10 Gb/s on node 1, with an interrupt on each of `cores`.
