@@ -10,7 +10,7 @@ pub mod bench;
 pub mod method;
 pub mod recvfrom_sniffer;
 pub mod report;
-pub mod search;
+mod search;
 pub mod service;
 pub mod stats;
 #[cfg(test)]

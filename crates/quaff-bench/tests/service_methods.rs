@@ -5,7 +5,7 @@ mod through;
 use quaff_bench::service::plan::{Plan, Test};
 use quaff_bench::service::result::{Report, Throughput};
 use quaff_bench::service::{Context, Events, preset, run};
-use quaff_bench::trial::plan::End;
+use quaff_bench::trial::End;
 use quaff_lab::LabPlan;
 use quaff_os::testing::assert_when_quiet;
 use quaff_testkit::impaired_link::{Bucket, Outage, Rules};

@@ -4,8 +4,8 @@ mod through;
 
 use quaff_bench::service::plan::{Host, Path, Routed};
 use quaff_bench::service::{Ask, Over, Prober, Session};
-use quaff_bench::trial::plan::{End, Length, Phase, StreamPlan};
-use quaff_bench::trial::report::{StreamReport, TrialReport};
+use quaff_bench::trial::{End, Length, Phase, StreamPlan};
+use quaff_bench::trial::{StreamReport, TrialReport};
 use quaff_lab::LabPlan;
 use quaff_lab::lab::{FAR_IF, Layout, MIDDLE_IFS, ROUTED_IPS, ROUTER_IPS, RX_IF, RX_IP, TX_IF, TX_IP};
 use quaff_os::Netns;

@@ -2,9 +2,9 @@
 
 #![allow(clippy::print_stderr, reason = "what was measured is worth knowing")]
 
-use quaff_bench::trial::plan::{Direction, End, Length, Phase, StreamPlan, TrialPlan};
-use quaff_bench::trial::report::{StreamReport, Tally, TrialReport};
 use quaff_bench::trial::{self, TrialError};
+use quaff_bench::trial::{Direction, End, Length, Phase, StreamPlan, TrialPlan};
+use quaff_bench::trial::{StreamReport, Tally, TrialReport};
 use quaff_lab::Lab;
 use quaff_lab::lab::{RX_IF, RX_MAC, TX_IF, TX_MAC};
 use quaff_os::Netns;

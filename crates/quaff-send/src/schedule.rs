@@ -135,6 +135,23 @@ impl Rate {
         Ratio::of(link_bps * percent / 100.0).map(|bps| Self::Bits(bps, Layer::L1))
     }
 
+    /// Deadline after so many frames, bits or captured ns.
+    pub fn deadline(self, units: u128) -> Deadline {
+        let (ratio, per_second) = match self {
+            Self::Captured(ratio) => (ratio, SECOND_NS),
+            Self::Frames(ratio) | Self::Bits(ratio, _) => (ratio, 1),
+            Self::Topspeed => return Deadline::default(),
+        };
+        // Seconds are units * den / num. The num is below 2^94, so nothing below overflows 2^128.
+        let (num, den) = (u128::from(ratio.num) * per_second, u128::from(ratio.den));
+        let scaled = units.saturating_mul(den);
+        let (seconds, rest) = (scaled / num, scaled % num);
+        let ns = rest * SECOND_NS;
+        let whole_ns = seconds.saturating_mul(SECOND_NS).saturating_add(ns / num);
+        let fraction = ((ns % num) << 32) / num;
+        Deadline { ns: u64::try_from(whole_ns).unwrap_or(u64::MAX), fraction: fraction as u32 }
+    }
+
     /// Returns whether frames have deadlines.
     pub fn is_paced(self) -> bool {
         self != Self::Topspeed
@@ -176,33 +193,17 @@ impl Schedule {
             Rate::Bits(_, layer) => at + u128::from(layer.bits(frame_bytes)),
             Rate::Topspeed => 0,
         };
-        self.moment(at)
+        self.rate.deadline(at)
     }
 
     /// Deadline of a frame that would follow at once.
     pub fn end(&self) -> Deadline {
-        self.moment(self.passed)
+        self.rate.deadline(self.passed)
     }
 
     /// The next frame is the first of a new pass, and is due after those before it.
     pub fn next_pass(&mut self) {
         (self.first, self.latest_ns) = (None, 0);
-    }
-
-    fn moment(&self, units: u128) -> Deadline {
-        let (ratio, per_second) = match self.rate {
-            Rate::Captured(ratio) => (ratio, SECOND_NS),
-            Rate::Frames(ratio) | Rate::Bits(ratio, _) => (ratio, 1),
-            Rate::Topspeed => return Deadline::default(),
-        };
-        // Seconds are units * den / num. The num is below 2^94, so nothing below overflows 2^128.
-        let (num, den) = (u128::from(ratio.num) * per_second, u128::from(ratio.den));
-        let scaled = units.saturating_mul(den);
-        let (seconds, rest) = (scaled / num, scaled % num);
-        let ns = rest * SECOND_NS;
-        let whole_ns = seconds.saturating_mul(SECOND_NS).saturating_add(ns / num);
-        let fraction = ((ns % num) << 32) / num;
-        Deadline { ns: u64::try_from(whole_ns).unwrap_or(u64::MAX), fraction: fraction as u32 }
     }
 }
 

@@ -9,7 +9,7 @@ use quaff_bench::service::result::{
     BackToBack, Check, FORMAT, Figures, FrameLoss, Latency, Null, Performance, Recovery, Report, Second,
     Step, Throughput, Way,
 };
-use quaff_bench::trial::report::Delays;
+use quaff_bench::trial::Delays;
 
 const SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 const WAYS: [Way; 2] = [Way::There, Way::Back];

@@ -1,43 +1,42 @@
-//! Throughput by RFC 2544 §26.1: the fastest rate at which all frames come through, found by halving the way
-//! between a rate that lost and one that did not.
+//! Throughput by RFC 2544 §26.1: the fastest rate without loss, found by bisection between a rate that lost and one that
+//! did not.
 //!
-//! Trials may be shorter on the way, the last one at the result never is (§24). One lossy trial condemns a
-//! rate for good: [`super::mlr`] is for systems that are noisier than that.
+//! Intermediate trials may be shorter, the last one at the result is not (§24). One lossy trial refutes a rate:
+//! [`super::mlr`] is for noisier systems.
 
 use super::{Bounds, Measured, Search, Trial};
 
-/// What to look for.
+/// Parameters of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BinaryPlan {
+pub(crate) struct BinaryPlan {
     /// The lowest load worth a trial.
-    pub min: f64,
+    pub(crate) min: f64,
     /// The highest load that can be offered.
-    pub max: f64,
-    /// How long a trial on the way is, s.
-    pub seconds: f64,
-    /// How long the trial at the result is, s: 60 or more for RFC 2544 §24.
-    pub final_seconds: f64,
-    /// Bounds this close are close enough: (upper − lower) / upper.
-    pub width: f64,
-    /// Loss that is still taken for none: 0 for RFC 2544.
-    pub loss: f64,
+    pub(crate) max: f64,
+    /// Length of intermediate trials, s.
+    pub(crate) seconds: f64,
+    /// Length of the trial at the result, s: 60 or more by RFC 2544 §24.
+    pub(crate) final_seconds: f64,
+    /// Width at which the search ends: (upper − lower) / upper.
+    pub(crate) width: f64,
+    /// Tolerated loss: 0 by RFC 2544.
+    pub(crate) loss: f64,
 }
 
 /// The search.
 #[derive(Debug, Clone)]
-pub struct Binary {
+pub(crate) struct Binary {
     plan: BinaryPlan,
     results: Vec<Measured>,
 }
 
 impl Binary {
-    /// One that has not begun.
-    pub fn new(plan: BinaryPlan) -> Self {
+    pub(crate) fn new(plan: BinaryPlan) -> Self {
         Self { plan, results: Vec::new() }
     }
 
-    /// What is known so far. `lower` is a result when [`Search::next`] has no more to try.
-    pub fn bounds(&self) -> Bounds {
+    /// The bounds so far. `lower` is the result when [`Search::next`] returns `None`.
+    pub(crate) fn bounds(&self) -> Bounds {
         let upper = self.loads(|measured| self.is_lossy(measured)).min_by(f64::total_cmp);
         let refuted = self.has_refuted();
         let below = |load: &f64| upper.is_none_or(|upper| *load < upper);
@@ -46,12 +45,7 @@ impl Binary {
         Bounds { lower, upper }
     }
 
-    /// All trials, in the order of time.
-    pub fn results(&self) -> &[Measured] {
-        &self.results
-    }
-
-    /// The load in the middle; `None` when there is nothing worth a trial between the bounds.
+    /// The load in the middle; `None` when the bounds are close enough.
     fn middle(&self, Bounds { lower, upper }: Bounds) -> Option<f64> {
         let Some(upper) = upper else { return lower.is_none().then_some(self.plan.max) };
         let middle = ((lower.unwrap_or(0.0) + upper) / 2.0).round().max(self.plan.min);
@@ -59,7 +53,7 @@ impl Binary {
         (wide && middle < upper && lower.is_none_or(|lower| lower < middle)).then_some(middle)
     }
 
-    /// Whether a load that a short trial had passed has failed a full one: short trials say nothing then.
+    /// Returns whether a load passed a short trial and failed a full one: short trials prove nothing then.
     fn has_refuted(&self) -> bool {
         let passed = |load| self.loads(|measured| !self.is_lossy(measured)).any(|passed| passed == load);
         self.loads(|measured| self.is_full(measured) && self.is_lossy(measured)).any(passed)
@@ -107,31 +101,31 @@ mod tests {
         while let Some(trial) = search.next() {
             assert!(trial.load >= plan.min && trial.load <= plan.max, "{trial:?}");
             search.tell(Measured::new(trial, loss(trial)));
-            assert!(search.results().len() < 100, "it ends");
+            assert!(search.results.len() < 100, "it ends");
         }
         search
     }
 
     #[test]
-    fn each_trial_halves_what_is_left() {
+    fn each_trial_halves_the_range() {
         let found = search(PLAN, |trial| if trial.load > 700.0 { 0.1 } else { 0.0 });
-        let loads: Vec<_> = found.results().iter().map(|measured| measured.trial.load).collect();
+        let loads: Vec<_> = found.results.iter().map(|measured| measured.trial.load).collect();
         assert_eq!(loads, [1024.0, 512.0, 768.0, 640.0, 704.0, 672.0, 688.0, 696.0, 700.0, 700.0]);
         assert_eq!(found.bounds(), Bounds { lower: Some(700.0), upper: Some(704.0) });
         // Only the last one is of full length.
-        assert_eq!(found.results().iter().filter(|measured| measured.trial.seconds == 60.0).count(), 1);
+        assert_eq!(found.results.iter().filter(|measured| measured.trial.seconds == 60.0).count(), 1);
     }
 
     #[test]
     fn the_highest_load_needs_a_full_trial_too() {
         let found = search(PLAN, |_| 0.0);
         assert_eq!(found.bounds(), Bounds { lower: Some(1024.0), upper: None });
-        let seconds: Vec<_> = found.results().iter().map(|measured| measured.trial.seconds).collect();
+        let seconds: Vec<_> = found.results.iter().map(|measured| measured.trial.seconds).collect();
         assert_eq!(seconds, [1.0, 60.0]);
     }
 
     #[test]
-    fn what_a_full_trial_refutes_is_searched_below() {
+    fn a_rate_refuted_by_a_full_trial_is_searched_below() {
         // A buffer hides for a second what a minute shows.
         let loss = |trial: Trial| {
             let limit = if trial.seconds < 60.0 { 700.0 } else { 500.0 };
@@ -140,14 +134,14 @@ mod tests {
         let found = search(PLAN, loss);
         let Bounds { lower: Some(lower), upper: Some(upper) } = found.bounds() else { panic!("bounds") };
         assert!(lower <= 500.0 && upper > 500.0 && (upper - lower) / upper <= PLAN.width, "{lower} {upper}");
-        // From where it was refuted the halving begins anew; it does not creep down.
-        assert!(found.results().len() <= 20, "{} trials", found.results().len());
-        let last = found.results().last().expect("a trial");
+        // The bisection restarts from the refuted rate; it does not creep down.
+        assert!(found.results.len() <= 20, "{} trials", found.results.len());
+        let last = found.results.last().expect("a trial");
         assert_eq!((last.trial.load, last.trial.seconds, last.loss), (lower, 60.0, 0.0));
     }
 
     #[test]
-    fn one_that_always_loses_has_no_throughput() {
+    fn constant_loss_is_no_throughput() {
         let found = search(PLAN, |_| 0.001);
         assert_eq!(found.bounds(), Bounds { lower: None, upper: Some(10.0) });
     }

@@ -1,41 +1,40 @@
-//! Back-to-back frames by RFC 2544 §26.4 as RFC 9004 has it: how many frames at the smallest gap are taken
-//! without a loss, and how much time of buffer that is.
+//! Back-to-back frames by RFC 2544 §26.4 as updated by RFC 9004: the longest burst at the smallest gap without loss, and
+//! its buffer time.
 
 use super::Bounds;
 use super::step::{self, Known, Range};
 
-/// What to look for.
+/// Parameters of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BurstPlan {
+pub(crate) struct BurstPlan {
     /// The shortest burst worth a trial, frames.
-    pub min: u64,
-    /// The longest that is tried, frames: 2 s of them or more (RFC 2544 §26.4).
-    pub max: u64,
-    /// Bounds this close are close enough: (upper − lower) / upper.
-    pub width: f64,
-    /// A length is too long when it has lost so often without ever passing (binary search with loss
-    /// verification, ETSI GS NFV-TST 009 §12.3.3).
-    pub tries: u32,
-    /// Where to begin, frames; `None`: at the longest.
-    pub start: Option<u64>,
+    pub(crate) min: u64,
+    /// The longest burst, frames: 2 s or more (RFC 2544 §26.4).
+    pub(crate) max: u64,
+    /// Width at which the search ends: (upper − lower) / upper.
+    pub(crate) width: f64,
+    /// Lossy trials after which a length that never passed is too long (binary search with loss verification, ETSI GS
+    /// NFV-TST 009 §12.3.3).
+    pub(crate) tries: u32,
+    /// The first burst, frames; `None`: the longest.
+    pub(crate) start: Option<u64>,
 }
 
 /// One repetition of the search. The mean of several is the result.
 #[derive(Debug, Clone)]
-pub struct Burst {
+pub(crate) struct Burst {
     plan: BurstPlan,
-    /// How many frames, and whether all of them were taken.
+    /// Length in frames, and whether all were taken.
     results: Vec<(u64, bool)>,
 }
 
 impl Burst {
-    /// One that has not begun.
-    pub fn new(plan: BurstPlan) -> Self {
+    pub(crate) fn new(plan: BurstPlan) -> Self {
         Self { plan, results: Vec::new() }
     }
 
-    /// How many frames to send next, back to back; `None` when the longest burst is known.
-    pub fn next(&self) -> Option<u64> {
+    /// Length of the next burst, frames; `None` at the end of the search.
+    pub(crate) fn next(&self) -> Option<u64> {
         let Some(&(frames, passed)) = self.results.last() else {
             return Some(self.plan.start.unwrap_or(self.plan.max).clamp(self.plan.min, self.plan.max));
         };
@@ -53,19 +52,14 @@ impl Burst {
         step::next(&known, &Range { min, max, width: self.plan.width }).map(|frames| frames as u64)
     }
 
-    /// What came of a burst of `frames`.
-    pub fn tell(&mut self, frames: u64, all_taken: bool) {
+    /// Adds the result of a burst.
+    pub(crate) fn tell(&mut self, frames: u64, all_taken: bool) {
         self.results.push((frames, all_taken));
     }
 
-    /// The longest burst without a loss, frames; 0 when the shortest one lost.
-    pub fn frames(&self) -> u64 {
+    /// The longest burst without loss, frames; 0 when the shortest one lost.
+    pub(crate) fn frames(&self) -> u64 {
         self.bounds().lower.unwrap_or(0.0) as u64
-    }
-
-    /// All bursts, in the order of time.
-    pub fn results(&self) -> &[(u64, bool)] {
-        &self.results
     }
 
     fn bounds(&self) -> Bounds {
@@ -92,10 +86,9 @@ impl Burst {
     }
 }
 
-/// Buffer time, s, of which what left the buffer during the burst is not counted (RFC 9004 §5.4): `frames` at
-/// `pps`, out of which `throughput_pps` go on meanwhile. `None` where the throughput is the burst's own rate:
-/// then no buffer was ever in use.
-pub fn corrected_buffer_s(frames: f64, pps: f64, throughput_pps: f64) -> Option<f64> {
+/// Corrected buffer time, s (RFC 9004 §5.4): of `frames` at `pps`, without those that leave at `throughput_pps` during the
+/// burst. `None` when the throughput is the rate of the burst, which then needs no buffer.
+pub(crate) fn corrected_buffer_s(frames: f64, pps: f64, throughput_pps: f64) -> Option<f64> {
     let implied_s = frames / pps;
     (pps > 0.0 && throughput_pps < pps).then(|| implied_s - implied_s * (throughput_pps / pps))
 }
@@ -111,7 +104,7 @@ mod tests {
         while let Some(frames) = burst.next() {
             assert!((plan.min..=plan.max).contains(&frames), "{frames}");
             burst.tell(frames, takes(frames));
-            assert!(burst.results().len() < 100, "it ends");
+            assert!(burst.results.len() < 100, "it ends");
         }
         burst
     }
@@ -129,7 +122,7 @@ mod tests {
     #[test]
     fn the_longest_that_is_tried_ends_it_and_so_does_the_shortest() {
         let all = search(PLAN, |_| true);
-        assert_eq!((all.frames(), all.results().len()), (100_000, 1));
+        assert_eq!((all.frames(), all.results.len()), (100_000, 1));
         assert_eq!(search(PLAN, |_| false).frames(), 0);
     }
 
@@ -143,13 +136,13 @@ mod tests {
             again && frames <= 5000
         });
         assert!(found.frames() <= 5000 && found.frames() > 4875, "{}", found.frames());
-        let lossy = found.results().iter().filter(|(frames, _)| *frames == 100_000).count();
+        let lossy = found.results.iter().filter(|(frames, _)| *frames == 100_000).count();
         assert_eq!(lossy, 2);
     }
 
     #[test]
-    fn what_leaves_meanwhile_is_not_in_the_buffer() {
-        // 10,000 frames at 1 Mpps are 10 ms; 400 kpps of them went on: 6 ms.
+    fn frames_that_leave_are_not_in_the_buffer() {
+        // 10,000 frames at 1 Mpps are 10 ms; 400 kpps of them leave meanwhile: 6 ms.
         let corrected = corrected_buffer_s(10_000.0, 1e6, 4e5).expect("a time");
         assert!((corrected - 0.006).abs() < 1e-12, "{corrected}");
         assert_eq!(corrected_buffer_s(10_000.0, 1e6, 1e6), None);

@@ -1,5 +1,4 @@
-//! Frame loss rate by RFC 2544 §26.3: trials from the highest load downwards, until two in a row have lost
-//! nothing.
+//! Frame loss rate by RFC 2544 §26.3: trials from the highest load downwards, until two in a row have no loss.
 
 use super::{Measured, Search, Trial};
 
@@ -8,7 +7,7 @@ const STEP_SHARE_MAX: f64 = 0.1;
 
 /// The sweep.
 #[derive(Debug, Clone)]
-pub struct Curve {
+pub(crate) struct Curve {
     start: f64,
     step: f64,
     seconds: f64,
@@ -16,23 +15,17 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// From `start` downwards by `step`, at most a tenth of the highest rate there is, `max`; all frames/s. Each
-    /// trial is `seconds` long.
-    pub fn new(max: f64, start: f64, step: f64, seconds: f64) -> Self {
+    /// From `start` downwards by `step`, at most a tenth of the highest rate `max`; all frames/s.
+    pub(crate) fn new(max: f64, start: f64, step: f64, seconds: f64) -> Self {
         let step_max = (max * STEP_SHARE_MAX).max(1.0);
         Self { start, step: step.clamp(1.0, step_max), seconds, results: Vec::new() }
-    }
-
-    /// All trials, in the order of time: loads descend.
-    pub fn results(&self) -> &[Measured] {
-        &self.results
     }
 }
 
 impl Search for Curve {
     fn next(&self) -> Option<Trial> {
         let lossless = self.results.iter().rev().take(2).filter(|measured| measured.loss <= 0.0).count();
-        // Each from the number of steps: a hundred of them add up no error.
+        // Computed from the number of steps, so that errors do not add up.
         let load = (self.start - self.step * self.results.len() as f64).round();
         (lossless < 2 && load >= 1.0).then_some(Trial { load, seconds: self.seconds })
     }
@@ -52,7 +45,7 @@ mod tests {
             assert_eq!(trial.seconds, 2.0);
             curve.tell(Measured::new(trial, loss(trial.load)));
         }
-        curve.results().iter().map(|measured| measured.trial.load).collect()
+        curve.results.iter().map(|measured| measured.trial.load).collect()
     }
 
     #[test]

@@ -1,39 +1,38 @@
-//! The next number to try, out of what is known of smaller and larger ones: outwards in growing steps until
-//! there is a bound on either side, then the middle. Shared by searches for loads and for bursts.
+//! The next value to try: outwards in growing steps until there is a bound on either side, then the middle. Shared by
+//! searches for loads and for bursts.
 
 use super::Bounds;
 
 /// The largest step outwards, as a share.
 const STEP_MAX: f64 = 0.5;
 
-/// What is known.
+/// The results so far.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
     pub(super) bounds: Bounds,
-    /// How many numbers are known to be good: each makes the next step up larger.
+    /// Number of good values: each makes the next step up larger.
     pub(super) goods: usize,
-    /// How many are known to be bad: each makes the next step down larger.
+    /// Number of bad values: each makes the next step down larger.
     pub(super) bads: usize,
 }
 
-/// Where to look, and how closely.
+/// The range of the search, and its accuracy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
     pub(super) min: f64,
     pub(super) max: f64,
-    /// Bounds this close are close enough: (upper − lower) / upper.
+    /// Width at which the search ends: (upper − lower) / upper.
     pub(super) width: f64,
 }
 
-/// The next whole number to try after the first; `None` when the bounds are close enough, or stand at the
-/// end of the range.
+/// The next whole number to try; `None` when the bounds are close enough, or at the end of the range.
 pub(super) fn next(known: &Known, range: &Range) -> Option<f64> {
     let grown = |times: usize| (range.width * 2f64.powi(times.min(64) as i32)).min(STEP_MAX);
     match (known.bounds.lower, known.bounds.upper) {
         (None, None) => Some(range.max),
         (Some(lower), None) if lower >= range.max => None,
         (Some(lower), None) => {
-            // At least one more, or small numbers never grow.
+            // At least one more: small numbers grow, too.
             Some((lower / (1.0 - grown(known.goods))).round().max(lower + 1.0).min(range.max))
         }
         (None, Some(upper)) if upper <= range.min => None,
@@ -41,7 +40,7 @@ pub(super) fn next(known: &Known, range: &Range) -> Option<f64> {
             Some((upper * (1.0 - grown(known.bads))).round().min(upper - 1.0).max(range.min))
         }
         (Some(lower), Some(upper)) => {
-            // The middle of ratios, since a width is one.
+            // The geometric mean, since the width is a ratio.
             let middle = (lower * upper).sqrt().round();
             let wide = (upper - lower) / upper > range.width;
             (wide && lower < middle && middle < upper).then_some(middle)

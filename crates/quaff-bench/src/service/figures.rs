@@ -5,7 +5,7 @@ use super::availability::Availability;
 use super::frames::mbps;
 use super::plan::Limits;
 use super::result::{Figures, Second};
-use crate::trial::report::{Delays, StreamReport, Tally};
+use crate::trial::{Delays, StreamReport, Tally};
 
 /// A second is whole when so much of it, s, is missing at most.
 const SECOND_TOLERANCE: f64 = 0.01;

@@ -3,7 +3,7 @@
 
 use super::plan::Service;
 use super::result::Way;
-use crate::trial::plan::{Length, Phase, StreamPlan};
+use crate::trial::{Length, Phase, StreamPlan};
 
 /// Frame check sequence, bytes.
 pub(super) const FCS_BYTES: u32 = 4;

@@ -1,7 +1,7 @@
 //! What a trial says of the path, and what only of the instrument: frames that were never sent, and frames that
 //! arrived and that the meter did not get, are no loss of the path.
 
-use crate::trial::report::{DirectionReport, StreamReport, Tally};
+use crate::trial::{DirectionReport, StreamReport, Tally};
 
 /// Frames that come slower than this share of what was wanted are another rate (RFC 2285 §3.5.2).
 pub(super) const OFFERED_MIN: f64 = 0.98;

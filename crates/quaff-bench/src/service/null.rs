@@ -7,8 +7,8 @@ use super::plan::{Plan, Test};
 use super::result::{Null, Way};
 use super::test_context::TestContext;
 use crate::Result;
-use crate::trial::plan::{Length, Phase};
-use crate::trial::report::Delays;
+use crate::trial::Delays;
+use crate::trial::{Length, Phase};
 use std::collections::BTreeSet;
 
 /// How long a trial of the calibration is, s.

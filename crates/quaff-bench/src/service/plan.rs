@@ -9,7 +9,7 @@ pub use read::read;
 pub(super) use read::from_toml;
 
 use crate::bench::plan::Source;
-use crate::trial::plan::End;
+use crate::trial::End;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 

@@ -3,8 +3,8 @@
 use crate::Result;
 use crate::bench::result::Machine;
 use crate::trial::Progress;
-use crate::trial::plan::StreamPlan;
-use crate::trial::report::TrialReport;
+use crate::trial::StreamPlan;
+use crate::trial::TrialReport;
 
 /// What a trial goes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -119,7 +119,7 @@ pub struct Latency {
     /// The tagged frame of each trial, ms; the mean of them is the RFC's latency.
     pub tagged_ms: Vec<f64>,
     /// Of all frames of all trials.
-    pub all: crate::trial::report::Delays,
+    pub all: crate::trial::Delays,
     /// How much of it the instrument adds (the null calibration's median), ms.
     pub null_ms: Option<f64>,
 }

@@ -8,7 +8,7 @@ use super::prober::Prober;
 use super::result::{FORMAT, Report, Way};
 use super::test_context::{TestContext, firsts};
 use super::{null, rfc2544, y1564};
-use crate::trial::plan::{End, StreamPlan};
+use crate::trial::{End, StreamPlan};
 use crate::{Error, Result};
 
 /// So many frames show whether anything comes through at all, at so many frames/s.
@@ -103,7 +103,7 @@ fn greet(rig: &mut TestContext<'_>) -> Result<()> {
         let plan = rig.plan;
         let seconds = GREETING_FRAMES as f64 / GREETING_PPS;
         let report = rig.whole("whether frames come through", seconds, |way| vec![greeting(plan, way)])?;
-        let silent_way = |(way, _, stream): (Way, _, &crate::trial::report::StreamReport)| {
+        let silent_way = |(way, _, stream): (Way, _, &crate::trial::StreamReport)| {
             (stream.total.received == 0).then_some(way)
         };
         silent = firsts(&report, rig.ways()).filter_map(silent_way).collect();

@@ -10,8 +10,8 @@ use crate::bench::machine_facts;
 use crate::bench::result::Machine;
 use crate::trial;
 use crate::trial::Progress;
-use crate::trial::plan::{Direction, End, Route, StreamPlan, TrialPlan};
-use crate::trial::report::TrialReport;
+use crate::trial::TrialReport;
+use crate::trial::{Direction, End, Route, StreamPlan, TrialPlan};
 use crate::{Error, Result};
 use quaff_lab::interface_facts;
 use quaff_lab::lab::{FAR_IF, Layout, MTU_MAX, ROUTED_IPS, ROUTER_IPS, RX_IF, TX_IF};
@@ -309,7 +309,7 @@ fn no_null() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::plan::{Length, Phase};
+    use crate::trial::{Length, Phase};
 
     fn stream(id: u16) -> StreamPlan {
         let phases = vec![Phase { length: Length::Frames(10), pps: Some(100.0) }];

@@ -8,8 +8,8 @@ use super::result::{FORMAT, Report};
 use crate::Result;
 use crate::bench::result::Machine;
 use crate::trial::Progress;
-use crate::trial::plan::{Length, StreamPlan};
-use crate::trial::report::{Delays, DirectionReport, StreamReport, Tally, TrialReport};
+use crate::trial::{Delays, DirectionReport, StreamReport, Tally, TrialReport};
+use crate::trial::{Length, StreamPlan};
 
 /// When the first trial begins, ns.
 const BEGINNING_NS: u64 = 1_000_000_000_000;

@@ -1,5 +1,5 @@
-//! What is between two ends learns where their addresses are: switches by a learning frame, routers by ARP (RFC 826), for
-//! which an end is a host: it asks for its gateway, and answers for its own address.
+//! Address learning on the path: switches by a learning frame, routers by ARP (RFC 826), for which an end acts as a host:
+//! it asks for its gateway, and answers for its own address.
 
 use super::TrialError;
 use super::ends::tag;
@@ -8,38 +8,36 @@ use super::plan::StreamPlan;
 use quaff_os::clock::steady_ns;
 use quaff_os::packet::{Qdisc, Receiver, TxSocket};
 use quaff_os::rtnl::Link;
-use quaff_wire::net::ETHERTYPE_ARP;
-use quaff_wire::net::VlanTag;
 use quaff_wire::net::arp::Arp;
+use quaff_wire::net::{ETHERTYPE_ARP, VlanTag};
 use quaff_wire::probe::trial::FRAME_BYTES_MIN;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
-/// Switches forget after five minutes; a learning frame is sent that often, ns.
+/// Interval of learning frames, ns; switches forget an address after five minutes.
 const LEARNING_NS: u64 = 60_000_000_000;
-/// Routers ask again after half a minute; they are told before, ns.
-const TELLING_NS: u64 = 10_000_000_000;
-/// A gateway is asked for so often, and waited for so long each time, ns.
-const QUESTIONS: usize = 5;
-const ANSWER_NS: u64 = 300_000_000;
-/// How long one wait of that is.
+/// Interval of ARP requests to a router, ns; it asks again itself after half a minute.
+const REQUEST_NS: u64 = 10_000_000_000;
+/// Number of requests for a gateway, and the wait for each reply, ns.
+const REQUESTS: usize = 5;
+const REPLY_NS: u64 = 300_000_000;
+/// Receive timeout within that wait.
 const WAIT: Duration = Duration::from_millis(20);
 /// An ARP packet, and a tag.
 const BUFFER_BYTES: usize = 64;
 
-/// Says now and then where an address is, and answers whoever asks for it.
+/// Announces an address at intervals, and answers requests for it.
 pub(super) struct ArpResponder {
     socket: TxSocket,
-    /// One for each VLAN.
+    /// The announcement, for each VLAN.
     frames: Vec<Vec<u8>>,
     each_ns: u64,
     next_ns: u64,
-    /// Only of a host.
-    ear: Option<Ear>,
+    host: Option<Listener>,
 }
 
-/// An end as a router sees it.
+/// An end as its router sees it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Host {
     pub(super) mac: [u8; 6],
@@ -47,16 +45,16 @@ pub(super) struct Host {
     pub(super) gateway: Ipv4Addr,
 }
 
-/// Hears questions and answers.
-struct Ear {
+/// Receives ARP for a host.
+struct Listener {
     receiver: Receiver,
     host: Host,
-    /// Answers go to these VLANs: the kernel has taken the tag from what it shows.
+    /// Replies go to these VLANs: the kernel removes the tag of a request.
     tags: Vec<Option<VlanTag>>,
 }
 
 impl ArpResponder {
-    /// Tells switches that `to` is here, as seen by `from`.
+    /// Announces `to` to switches, in frames from `from`.
     pub(super) fn of_switches(
         link: &Link,
         macs: [[u8; 6]; 2],
@@ -64,77 +62,77 @@ impl ArpResponder {
     ) -> Result<Self, TrialError> {
         let frames = tags(streams).into_iter().map(|tag| learning_frame(macs, tag)).collect();
         let socket = TxSocket::open(link.index, &link.name, Qdisc::Bypass)?;
-        Ok(Self { socket, frames, each_ns: LEARNING_NS, next_ns: 0, ear: None })
+        Ok(Self { socket, frames, each_ns: LEARNING_NS, next_ns: 0, host: None })
     }
 
-    /// Is a host; says which hardware address its gateway has.
+    /// Acts as a host. Returns the hardware address of its gateway, too.
     pub(super) fn of_host(
         link: &Link,
         host: Host,
         streams: &[StreamPlan],
     ) -> Result<(Self, [u8; 6]), TrialError> {
-        // Only addresses of one's own can be bound; the kernel would answer for this one, too, and otherwise than we do.
+        // Only an address of this machine can be bound; the kernel would answer for it with another hardware address.
         if UdpSocket::bind((host.ip, 0)).is_ok() {
             return Err(TrialError::Taken { ip: host.ip, interface: link.name.clone() });
         }
         let tags = tags(streams);
-        let question = Arp::question(host.mac, host.ip, host.gateway);
-        let frames = tags.iter().map(|tag| question.frame(*tag)).collect();
+        let request = Arp::question(host.mac, host.ip, host.gateway);
+        let frames = tags.iter().map(|tag| request.frame(*tag)).collect();
         let socket = TxSocket::open(link.index, &link.name, Qdisc::Bypass)?;
         let receiver = Receiver::open_ethertype(link.index, &link.name, ETHERTYPE_ARP)?;
         receiver.set_timeout(WAIT)?;
-        let ear = Some(Ear { receiver, host, tags });
-        let mut teacher = Self { socket, frames, each_ns: TELLING_NS, next_ns: 0, ear };
-        match teacher.gateway()? {
-            Some(mac) => Ok((teacher, mac)),
+        let host_listener = Some(Listener { receiver, host, tags });
+        let mut responder = Self { socket, frames, each_ns: REQUEST_NS, next_ns: 0, host: host_listener };
+        match responder.gateway()? {
+            Some(mac) => Ok((responder, mac)),
             None => Err(TrialError::Silent { gateway: host.gateway, interface: link.name.clone() }),
         }
     }
 
-    /// Says what is due to be said, and answers.
-    pub(super) fn teach(&mut self) {
+    /// Sends an announcement that is due, and answers requests.
+    pub(super) fn respond(&mut self) {
         let now_ns = steady_ns();
         if now_ns >= self.next_ns {
             self.next_ns = now_ns + self.each_ns;
-            self.say();
+            self.announce();
         }
-        if let Some(ear) = &self.ear {
+        if let Some(host) = &self.host {
             let mut buffer = [0; BUFFER_BYTES];
-            while let Ok(Some(bytes)) = ear.receiver.receive_now(&mut buffer) {
-                ear.answer(&buffer[..bytes.min(BUFFER_BYTES)], &self.socket);
+            while let Ok(Some(bytes)) = host.receiver.receive_now(&mut buffer) {
+                host.answer(&buffer[..bytes.min(BUFFER_BYTES)], &self.socket);
             }
         }
     }
 
-    /// Asks until the gateway answers; answers others meanwhile.
+    /// Asks until the gateway answers, and answers requests meanwhile.
     fn gateway(&mut self) -> Result<Option<[u8; 6]>, TrialError> {
         let mut buffer = [0; BUFFER_BYTES];
-        for _ in 0..QUESTIONS {
-            self.say();
-            let until_ns = steady_ns() + ANSWER_NS;
-            while let Some(ear) = self.ear.as_ref().filter(|_| steady_ns() < until_ns) {
-                let Some(bytes) = ear.receiver.receive(&mut buffer)? else { continue };
-                let heard = &buffer[..bytes.min(BUFFER_BYTES)];
-                if let Some(mac) = ear.gateway_in(heard) {
+        for _ in 0..REQUESTS {
+            self.announce();
+            let until_ns = steady_ns() + REPLY_NS;
+            while let Some(host) = self.host.as_ref().filter(|_| steady_ns() < until_ns) {
+                let Some(bytes) = host.receiver.receive(&mut buffer)? else { continue };
+                let frame = &buffer[..bytes.min(BUFFER_BYTES)];
+                if let Some(mac) = host.gateway_in(frame) {
                     self.next_ns = steady_ns() + self.each_ns;
                     return Ok(Some(mac));
                 }
-                ear.answer(heard, &self.socket);
+                host.answer(frame, &self.socket);
             }
         }
         Ok(None)
     }
 
-    /// A switch that was not taught sends frames to all its ports, and a router asks: no failure of the trial.
-    fn say(&self) {
+    /// Errors are ignored: a switch that has not learned floods, and a router asks.
+    fn announce(&self) {
         for frame in &self.frames {
             let _ = self.socket.send_one(frame);
         }
     }
 }
 
-impl Ear {
-    /// The gateway's hardware address, if this is its answer to us.
+impl Listener {
+    /// The gateway's hardware address, if the frame is its reply.
     fn gateway_in(&self, frame: &[u8]) -> Option<[u8; 6]> {
         let arp = Arp::read(frame)?;
         let is_it = arp.is_reply && arp.sender_ip == self.host.gateway && arp.target_ip == self.host.ip;
@@ -142,13 +140,13 @@ impl Ear {
     }
 
     fn answer(&self, frame: &[u8], socket: &TxSocket) {
-        let Some(question) = Arp::read(frame).filter(|arp| !arp.is_reply && arp.target_ip == self.host.ip)
+        let Some(request) = Arp::read(frame).filter(|arp| !arp.is_reply && arp.target_ip == self.host.ip)
         else {
             return;
         };
         for tag in &self.tags {
-            // Who was not heard is asked again.
-            let _ = socket.send_one(&question.answer(self.host.mac).frame(*tag));
+            // A lost reply is requested again.
+            let _ = socket.send_one(&request.answer(self.host.mac).frame(*tag));
         }
     }
 }
@@ -174,7 +172,7 @@ mod tests {
     use crate::trial::plan::{Length, Phase};
 
     #[test]
-    fn each_vlan_is_taught_once() {
+    fn each_vlan_is_announced_once() {
         let stream = |vlan| StreamPlan {
             id: 3,
             sizes: vec![60],

@@ -1,17 +1,17 @@
-//! Delays of one stream, and how they vary: each figure under the name of who defined it (RFC 5481, 4689, 3550).
+//! Delays of one stream and their variation, each figure by its definition (RFC 5481, 4689, 3550).
 
 use super::report::Delays;
 use hdrhistogram::Histogram;
 
-/// Delays above that are counted as that in quantiles and the picture, ns; the largest is known exactly.
+/// Larger delays count as this in quantiles and the chart, ns; the largest is exact.
 const DELAY_NS_MAX: u64 = 60_000_000_000;
-/// Digits to which a delay is kept in the histogram.
+/// Significant digits of the histogram.
 const DIGITS: u8 = 3;
 const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
-/// Columns of the picture.
+/// Columns of the chart.
 const COLUMNS: usize = 200;
 
-/// Smallest, mean, largest.
+/// Count, smallest, largest and sum of some values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
     pub(super) count: u64,
@@ -42,19 +42,19 @@ impl Range {
         self.sum += other.sum;
     }
 
-    /// `None` when there is none.
+    /// Smallest, mean and largest; `None` without values.
     pub(super) fn figures(&self) -> Option<[f64; 3]> {
         let mean = self.sum as f64 / self.count as f64;
         (self.count > 0).then_some([self.min as f64, mean, self.max as f64])
     }
 
-    /// Mean and largest; 0 when there is none.
+    /// Mean and largest; 0 without values.
     fn mean_max(&self) -> [f64; 2] {
         self.figures().map_or([0.0; 2], |[_, mean, max]| [mean, max])
     }
 }
 
-/// The delays of one stream, as its frames arrive.
+/// The delays of one stream.
 #[derive(Debug)]
 pub(super) struct DelayVariation {
     histogram: Histogram<u64>,
@@ -62,35 +62,35 @@ pub(super) struct DelayVariation {
     /// Number and delay of the frame that arrived last.
     last: Option<(u64, i64)>,
     ipdv: Range,
-    in_a_row: Range,
+    consecutive: Range,
     smoothed_ns: f64,
     smoothed_max_ns: f64,
 }
 
 impl DelayVariation {
     pub(super) fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, DELAY_NS_MAX, DIGITS)
-            .expect("the bounds are constants that will do");
+        let histogram =
+            Histogram::new_with_bounds(1, DELAY_NS_MAX, DIGITS).expect("the bounds are valid constants");
         Self {
             histogram,
             all: Range::default(),
             last: None,
             ipdv: Range::default(),
-            in_a_row: Range::default(),
+            consecutive: Range::default(),
             smoothed_ns: 0.0,
             smoothed_max_ns: 0.0,
         }
     }
 
-    /// Takes a frame that has not come before, in the order of arrival.
+    /// Counts a frame that is no duplicate, in the order of arrival.
     #[inline]
     pub(super) fn take(&mut self, seq: u64, delay_ns: i64) {
-        // A clock that was set between the two may have made it negative.
+        // Negative if a clock was set in between.
         self.histogram.saturating_record(u64::try_from(delay_ns).unwrap_or(0));
         self.all.take(delay_ns);
         if let Some((last_seq, last_ns)) = self.last.replace((seq, delay_ns)) {
             let differs_ns = delay_ns.saturating_sub(last_ns).saturating_abs();
-            self.in_a_row.take(differs_ns);
+            self.consecutive.take(differs_ns);
             if seq == last_seq + 1 {
                 self.ipdv.take(differs_ns);
             }
@@ -100,12 +100,12 @@ impl DelayVariation {
         }
     }
 
-    /// The largest delay; 0 when nothing came.
+    /// The largest delay; 0 before the first frame.
     pub(super) fn max_ns(&self) -> u64 {
         u64::try_from(self.all.max).unwrap_or(0)
     }
 
-    /// All figures; `None` when nothing came.
+    /// `None` before the first frame.
     pub(super) fn figures(&self) -> Option<Delays> {
         let delay @ [min, mean, max] = self.all.figures()?;
         let quantile = |share| (share, (self.histogram.value_at_quantile(share) as f64).clamp(min, max));
@@ -114,13 +114,13 @@ impl DelayVariation {
             quantiles: QUANTILES.map(quantile).to_vec(),
             pdv: [mean - min, max - min],
             ipdv: self.ipdv.mean_max(),
-            jitter_4689: self.in_a_row.mean_max(),
+            jitter_4689: self.consecutive.mean_max(),
             jitter_3550: [self.smoothed_ns, self.smoothed_max_ns],
             histogram: self.columns(),
         })
     }
 
-    /// The picture: columns of equal width on a logarithmic axis, empty ones left out.
+    /// The chart: columns of equal width on a logarithmic axis, empty ones omitted.
     fn columns(&self) -> Vec<(f64, u64)> {
         let recorded: Vec<_> = self
             .histogram
@@ -158,12 +158,12 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_reckoned_by_hand() {
+    fn figures_equal_those_computed_by_hand() {
         // Frame 3 is lost, 5 overtakes 4.
         let figures = figures(&[(0, 100), (1, 180), (2, 120), (5, 200), (4, 500)]);
         assert_eq!(figures.delay, [100.0, 220.0, 500.0]);
         assert_eq!(figures.pdv, [120.0, 400.0]);
-        // 0-1: 80, 1-2: 60; the others are not next to each other, or not in order.
+        // 0-1: 80, 1-2: 60; the others are not consecutive, or not in order.
         assert_eq!(figures.ipdv, [70.0, 80.0]);
         // 80, 60, 80, 300.
         assert_eq!(figures.jitter_4689, [130.0, 300.0]);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn the_smoothed_jitter_keeps_its_largest() {
-        // One step of 1600: 100; after that (no change) 15/16 of it each.
+        // One step of 1600: 100; then, without change, 15/16 of the last.
         let figures = figures(&[(0, 0), (1, 1600), (2, 1600), (3, 1600)]);
         assert_eq!(figures.jitter_3550, [100.0 * 15.0 / 16.0 * 15.0 / 16.0, 100.0]);
     }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_has_all_frames_in_a_few_columns() {
+    fn the_chart_has_all_frames_in_a_few_columns() {
         let frames: Vec<_> = (0..50_000u64).map(|at| (at, 500 + (at * at) as i64)).collect();
         let figures = figures(&frames);
         assert!((100..=COLUMNS).contains(&figures.histogram.len()), "{}", figures.histogram.len());
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_that_cannot_be_are_shown_as_they_are() {
+    fn impossible_delays_are_shown_unchanged() {
         let figures = figures(&[(0, -50), (1, 100_000_000_000)]);
         assert_eq!(figures.delay, [-50.0, 49_999_999_975.0, 100_000_000_000.0]);
         assert!(DelayVariation::new().figures().is_none());

@@ -1,14 +1,13 @@
-//! The two ends of a direction: sockets in the namespaces where the interfaces are, and what stands in the frames.
+//! The two ends of a direction: sockets in the namespaces of the interfaces, and the frames.
 //!
-//! Frames have hardware addresses that nobody has, made of those of the interfaces. So what arrives is never answered or
-//! routed by the receiving machine, and its stack drops it at once, which leaves the machine to the meter. A switch in
-//! between learns where they belong from the frames of the other direction, or from a learning frame (RFC 2544 §23 b); a
-//! router asks for them (`teacher`).
+//! Frames carry unused hardware addresses, derived from those of the interfaces: the receiving machine never answers or
+//! routes them, and its stack drops them at once. A switch on the path learns their ports from the frames of the other
+//! direction, or from a learning frame (RFC 2544 §23 b); a router asks for them by ARP (`arp_responder`).
 
 use super::TrialError;
 use super::arp_responder::{ArpResponder, Host};
 use super::filter;
-use super::plan::{Direction, End, Length, PlanError, Route, StreamPlan, TrialPlan};
+use super::plan::{Direction, End, PlanError, Route, StreamPlan, TrialPlan};
 use quaff::gauge::LaneGauges;
 use quaff::source::afpacket::{AfPacket, Opening};
 use quaff_os::ethtool::Card;
@@ -21,57 +20,56 @@ use quaff_wire::probe::OuterHeaders;
 use quaff_wire::probe::trial::TrialFrame;
 use std::net::Ipv4Addr;
 
-/// Bytes of a block of the meter's ring.
+/// Block size of the meter's ring, bytes.
 const BLOCK_BYTES: usize = 128 << 10;
 /// Blocks of the ring: 8 to 64 MiB.
 const BLOCKS: std::ops::RangeInclusive<usize> = 64..=512;
-/// The ring holds what comes in so long, s: a machine of two cores is busy elsewhere at times.
+/// Traffic that the ring holds, s: a machine of two cores is sometimes busy elsewhere.
 const RING_S: f64 = 0.25;
-/// What a frame takes in the ring beside its bytes.
+/// Bytes in the ring per frame, in addition to its own.
 const RING_FRAME_BYTES: f64 = 96.0;
-/// Nothing that sends without a pace is faster, frames/s.
+/// Highest rate of a stream without one, frames/s.
 const PPS_UNPACED: f64 = 1e6;
-/// A block with frames in it is handed over after that, ms: times are the kernel's, so nothing is gained by haste, and
-/// kernels that count in jiffies know nothing shorter.
+/// Timeout of a block, ms: a shorter one gains nothing, since times are the kernel's, and some kernels count in jiffies.
 const RETIRE_MS: u32 = 8;
-/// Benchmarks' own addresses (RFC 2544 appendix C.2.2).
+/// Addresses reserved for benchmarks (RFC 2544 appendix C.2.2).
 const IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
 
-/// Both ends of a direction, open: from here on its meter's ring fills.
+/// Both ends of a direction, open: the meter's ring fills from now on.
 pub(super) struct Ends {
     pub(super) tx: Transmitter,
     pub(super) source: AfPacket,
     /// One frame of each size of each stream.
     pub(super) frames: Vec<Vec<TrialFrame>>,
-    /// None where the other direction's frames teach switches.
-    pub(super) teachers: Vec<ArpResponder>,
+    /// Empty where switches learn from the frames of the other direction.
+    pub(super) responders: Vec<ArpResponder>,
 }
 
 impl Ends {
-    /// Opens both ends, and says where the frames belong.
+    /// Opens both ends, and finds the addresses of the frames.
     pub(super) fn open(plan: &TrialPlan, direction: &Direction) -> Result<Self, TrialError> {
         let tx = within(&direction.from, || open_tx(direction))?;
         let (rx_link, source) = within(&direction.to, || open_rx(plan, direction))?;
         let mut macs = [invented(tx.link().mac), invented(rx_link.mac)];
         let is_back = |other: &Direction| other.from == direction.to && other.to == direction.from;
         let streams = &direction.streams;
-        let mut teachers = Vec::new();
+        let mut responders = Vec::new();
         if let Some(Route { src_ip, dst_ip, next_hop, last_hop }) = direction.route {
             for (end, link, host) in [
                 (&direction.to, &rx_link, Host { mac: macs[1], ip: dst_ip, gateway: last_hop }),
                 (&direction.from, tx.link(), Host { mac: macs[0], ip: src_ip, gateway: next_hop }),
             ] {
-                let (teacher, gateway_mac) = within(end, || ArpResponder::of_host(link, host, streams))?;
-                teachers.push(teacher);
-                // The frames go to the router at the end that was asked last, the sending one.
+                let (responder, gateway_mac) = within(end, || ArpResponder::of_host(link, host, streams))?;
+                responders.push(responder);
+                // The sending end comes last: its router receives the frames.
                 macs[1] = gateway_mac;
             }
         } else if !plan.directions.iter().any(is_back) {
-            teachers.push(within(&direction.to, || ArpResponder::of_switches(&rx_link, macs, streams))?);
+            responders.push(within(&direction.to, || ArpResponder::of_switches(&rx_link, macs, streams))?);
         }
         let ips = direction.route.map_or(IPS, |route| [route.src_ip, route.dst_ip]);
         let frames = streams.iter().map(|stream| frames(stream, macs, ips)).collect::<Result<_, _>>()?;
-        Ok(Self { tx, source, frames, teachers })
+        Ok(Self { tx, source, frames, responders })
     }
 }
 
@@ -79,7 +77,7 @@ pub(super) fn tag((id, priority): (u16, u8)) -> VlanTag {
     VlanTag { tpid: TPID_CUSTOMER, tci: u16::from(priority) << 13 | id }
 }
 
-/// Runs `work` where the end is.
+/// Runs `work` in the namespace of an end.
 fn within<T: Send>(end: &End, work: impl FnOnce() -> Result<T, TrialError> + Send) -> Result<T, TrialError> {
     match &end.netns {
         None => work(),
@@ -97,7 +95,7 @@ fn open_tx(direction: &Direction) -> Result<Transmitter, TrialError> {
     Ok(Transmitter::open(link, TxBackend::Sendmmsg)?)
 }
 
-/// An MTU counts neither the Ethernet header nor one tag.
+/// The MTU that a stream needs; it counts neither the Ethernet header nor one tag.
 fn needed_mtu(stream: &StreamPlan) -> u32 {
     let tag_bytes = if stream.vlan.is_some() { TAG_BYTES } else { 0 };
     stream.sizes.iter().max().map_or(0, |bytes| bytes.saturating_sub((ETHERNET_BYTES + tag_bytes) as u32))
@@ -128,7 +126,7 @@ fn open_rx(plan: &TrialPlan, direction: &Direction) -> Result<(Link, AfPacket), 
     Ok((link, AfPacket::open(opening, Wakeup::new()?)?))
 }
 
-/// Blocks for what the streams send at their fastest.
+/// Number of blocks for the highest rates of the streams.
 fn blocks(streams: &[StreamPlan]) -> usize {
     let bytes_s = |stream: &StreamPlan| {
         let pps = stream.phases.iter().map(|phase| phase.pps.unwrap_or(PPS_UNPACED)).fold(0.0, f64::max);
@@ -140,7 +138,7 @@ fn blocks(streams: &[StreamPlan]) -> usize {
     ((bytes / BLOCK_BYTES as f64) as usize).clamp(*BLOCKS.start(), *BLOCKS.end())
 }
 
-/// A locally administered unicast address that is another one than the interface's, and always the same for it.
+/// A locally administered unicast address other than the interface's, always the same for it.
 fn invented(mut mac: [u8; 6]) -> [u8; 6] {
     mac[0] = (mac[0] | 2) ^ 0x40;
     mac
@@ -166,20 +164,9 @@ fn frames(
     Ok(stream.sizes.iter().map(frame).collect::<Result<_, _>>()?)
 }
 
-/// How long all of it takes at the least, where that is known, s.
-pub(super) fn planned_s(plan: &TrialPlan) -> f64 {
-    let phase_s = |phase: &super::plan::Phase| match (phase.length, phase.pps) {
-        (Length::Seconds(seconds), _) => seconds,
-        (Length::Frames(frames), Some(pps)) => frames as f64 / pps,
-        (Length::Frames(_), None) => 0.0,
-    };
-    let streams = plan.directions.iter().flat_map(|direction| &direction.streams);
-    streams.map(|stream| stream.phases.iter().map(phase_s).sum()).fold(0.0, f64::max)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Phase;
+    use super::super::plan::{Length, Phase};
     use super::*;
 
     fn stream(sizes: Vec<u32>, pps: Option<f64>) -> StreamPlan {
@@ -188,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invented_address_is_nobodys() {
+    fn an_invented_address_is_unused() {
         for mac in [[0; 6], [2, 0x71, 0x75, 0, 0, 1], [0x3c, 0xec, 0xef, 1, 2, 3], [0x42, 0, 0, 0, 0, 1]] {
             let made = invented(mac);
             assert_eq!((made[0] & 3, &made[1..]), (2, &mac[1..]), "local and unicast");
@@ -197,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_is_as_large_as_the_load() {
+    fn the_ring_fits_the_load() {
         assert_eq!(blocks(&[stream(vec![60], Some(10.0))]), 64);
         assert_eq!(blocks(&[stream(vec![1514], None)]), 512);
         let middle = blocks(&[stream(vec![60, 1000], Some(80_000.0)), stream(vec![60], Some(1000.0))]);

@@ -1,20 +1,18 @@
-//! What the kernel does with frames before a meter sees them: those of a trial whole, of others a byte each, so that they
-//! can be counted and cost next to nothing, and none of those that leave.
+//! The meter's filter in the kernel: frames of a trial pass whole, one byte of each other frame, so that counting them is
+//! cheap, and no outgoing frame.
 
 use quaff_os::packet::Insn;
-use quaff_wire::net::ETHERTYPE_ARP;
-use quaff_wire::net::TAG_BYTES;
+use quaff_wire::net::{ETHERTYPE_ARP, TAG_BYTES};
 use quaff_wire::probe::trial::{HEADER_OFFSET, MAGIC, PORT};
 
-/// The EtherType of learning frames (IEEE 802 local experimental), which no meter counts.
+/// EtherType of learning frames (IEEE 802 local experimental), which no meter counts.
 pub(super) const LEARNING: u16 = 0x88b5;
-/// Of a frame that is none of the trial's so much is kept.
+/// Bytes kept of a frame that is not of a trial.
 pub(super) const FOREIGN_BYTES: u32 = 1;
-/// Where the EtherType stands.
 const TYPE_OFFSET: u32 = 12;
-/// Where the UDP destination port stands, of a frame whose outer tag the kernel has taken out.
+/// Offset of the UDP destination port; the kernel has removed an outer tag.
 const PORT_OFFSET: u32 = HEADER_OFFSET as u32 - 6;
-/// Loads from shorter frames would fail, which rejects.
+/// Loads from shorter frames would fail, which rejects the frame.
 const LEN_MIN: u32 = (HEADER_OFFSET + TAG_BYTES + 2) as u32;
 
 /// `SKF_AD_OFF + SKF_AD_PKTTYPE` and `PACKET_OUTGOING` (linux/filter.h, linux/if_packet.h).
@@ -28,7 +26,7 @@ const JEQ: u16 = 0x15;
 const JGE: u16 = 0x35;
 const RET: u16 = 0x06;
 
-/// The program, for frames to this address. One of port and magic is enough, or damage would go unseen.
+/// The filter for frames to this address. Port or magic is enough, so that damaged frames are seen.
 pub(super) fn program(dst_mac: [u8; 6]) -> Vec<Insn> {
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
     let (port, magic) = (u32::from(PORT), u32::from(MAGIC));
@@ -97,8 +95,8 @@ mod tests {
             (changed(36, &[0, 53]), 100, "another port, our magic"),
             (changed(42, &[0, 0]), 100, "our port, another magic"),
             (changed(36, &[0, 53, 0, 0, 0, 0, 0, 0]), 1, "neither"),
-            (changed(3, &[3]), 1, "to somebody else"),
-            (changed(5, &[3]), 1, "to somebody else"),
+            (changed(3, &[3]), 1, "another address"),
+            (changed(5, &[3]), 1, "another address"),
             (frame(0)[..47].to_vec(), 1, "too short"),
             (vec![0; 14], 1, "very short"),
             (changed(12, &LEARNING.to_be_bytes()), 0, "a learning frame"),

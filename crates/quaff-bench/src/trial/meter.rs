@@ -1,6 +1,6 @@
-//! The meter of one direction: one thread at the kernel's ring, a book for each stream.
+//! The meter of one direction: one thread that reads the kernel's ring and counts arrivals by stream.
 //!
-//! It ends when all that was sent has come, or when it has waited long enough for the rest.
+//! It ends when all frames have arrived, or after the wait for the last ones.
 
 use super::filter::FOREIGN_BYTES;
 use super::rx_stats::RxStats;
@@ -15,63 +15,57 @@ use quaff_wire::probe::trial::{self, TrialHeader};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long it waits for frames before it looks around.
+/// The longest wait for frames.
 const WAIT: Duration = Duration::from_millis(10);
-/// When all have come, what comes twice may still be on its way, ns.
+/// Time for duplicates after all frames have arrived, ns.
 const LINGER_NS: u64 = 25_000_000;
-/// A mark's time may be so much before the beginning, should a clock be adjusted at that moment, ns. Nothing is sent in
-/// twice that time before a beginning.
+/// A time of sending may precede the beginning by this, if a clock is adjusted, ns. Nothing is sent in twice that time
+/// before a beginning.
 const SLACK_NS: u64 = START_NS / 2;
 
 /// The meter of one direction.
 pub(super) struct Meter<'a> {
     pub(super) source: AfPacket,
-    pub(super) books: Vec<RxStats<'a>>,
-    /// When the trial begins, ns since 1970; what was sent before is an earlier one's.
+    /// Beginning of the trial, ns since 1970; frames that were sent before are of an earlier one.
     pub(super) begun_ns: u64,
-    /// How long the last frames are waited for, ns.
+    /// The wait for the last frames, ns.
     pub(super) residual_ns: u64,
     pub(super) board: &'a Board,
     pub(super) lane: &'a LaneBoard,
+    pub(super) arrivals: Arrivals<'a>,
 }
 
-/// What a meter has to say.
-pub(super) struct Metered<'a> {
-    pub(super) books: Vec<RxStats<'a>>,
+/// The counters of a meter.
+#[derive(Default)]
+pub(super) struct Arrivals<'a> {
+    pub(super) streams: Vec<RxStats<'a>>,
+    /// Index of the latest frame's stream.
+    pub(super) latest: usize,
     pub(super) foreign: u64,
     pub(super) corrupt: u64,
     pub(super) meter_dropped: u64,
     pub(super) nic_dropped: u64,
-    /// A frame had the card's time.
+    /// A frame had a time of the card's clock.
     pub(super) is_hardware_timed: bool,
-}
-
-/// What is none of the books'.
-#[derive(Default)]
-struct Others {
-    foreign: u64,
-    corrupt: u64,
-    is_hardware_timed: bool,
 }
 
 impl<'a> Meter<'a> {
     /// Reads until the end.
     ///
     /// # Errors
-    /// The ring's, and that the interface went away.
-    pub(super) fn run(mut self) -> Result<Metered<'a>, TrialError> {
-        // Frames that the kernel drops before its stack reach no meter. Where it does not say, none.
+    /// Those of the ring; the interface went away.
+    pub(super) fn run(mut self) -> Result<Arrivals<'a>, TrialError> {
+        // Counts frames that the kernel drops before its stack, if it can be read.
         let mut softnet = SoftnetMeter::open().ok();
         let mut frames = Vec::with_capacity(BATCH_FRAMES as usize);
-        let mut others = Others::default();
         let (mut complete_since_ns, mut is_closed) = (None, false);
         loop {
             match self.source.pull(&mut frames, WAIT)? {
                 Pull::Batch => {
                     let memory = Memory { bytes: self.source.bytes(), scratch: &[] };
-                    take(&mut self.books, &mut others, memory, &frames, self.begun_ns);
+                    self.arrivals.take(memory, &frames, self.begun_ns);
                     self.source.release();
-                    self.lane.received.store(self.received(), Ordering::Relaxed);
+                    self.lane.received.store(self.arrivals.received(), Ordering::Relaxed);
                 }
                 Pull::Idle => {}
                 Pull::End => break,
@@ -86,74 +80,60 @@ impl<'a> Meter<'a> {
             return Err(TrialError::Gone(tally.interface));
         }
         let softnet = softnet.as_mut().and_then(|softnet| softnet.read().ok()).unwrap_or_default();
-        Ok(Metered {
-            books: self.books,
-            foreign: others.foreign,
-            corrupt: others.corrupt,
-            meter_dropped: tally.kernel_dropped,
-            nic_dropped: tally.nic_dropped + softnet.dropped,
-            is_hardware_timed: others.is_hardware_timed,
-        })
+        let nic_dropped = tally.nic_dropped + softnet.dropped;
+        Ok(Arrivals { meter_dropped: tally.kernel_dropped, nic_dropped, ..self.arrivals })
     }
 
-    fn received(&self) -> u64 {
-        self.books.iter().map(RxStats::received).sum()
-    }
-
-    /// Whether all has come, or enough time has passed since the last one was sent.
+    /// Returns whether all frames have arrived, or the wait for the last ones is over.
     fn is_over(&self, complete_since_ns: &mut Option<u64>) -> bool {
-        // Written by the sender's thread at its end (Release): what it has sent is there for who sees the time.
+        // Written by the sender's thread at its end (Release): a reader that sees the time sees all that it has sent.
         let done_ns = self.lane.done_ns.load(Ordering::Acquire);
         if done_ns == 0 {
             return false;
         }
         let now_ns = steady_ns();
-        if self.received() < self.lane.sent.load(Ordering::Relaxed) {
-            return self.board.is_abandoned() || now_ns - done_ns >= self.residual_ns;
+        if self.arrivals.received() < self.lane.sent.load(Ordering::Relaxed) {
+            return self.board.abandoned.load(Ordering::Relaxed) || now_ns - done_ns >= self.residual_ns;
         }
-        // What goes round in a circle comes again after about as long as it took the first time.
-        let delay_ns = self.books.iter().map(RxStats::delay_max_ns).max().unwrap_or(0);
+        // A frame in a loop returns after about its first delay.
+        let delay_ns = self.arrivals.streams.iter().map(RxStats::delay_max_ns).max().unwrap_or(0);
         let linger_ns = (LINGER_NS + delay_ns).min(LINGER_NS.max(self.residual_ns));
         now_ns - *complete_since_ns.get_or_insert(now_ns) >= linger_ns
     }
 }
 
-/// Writes the frames of a batch down.
-fn take(books: &mut [RxStats<'_>], others: &mut Others, memory: Memory<'_>, frames: &[Frame], begun_ns: u64) {
-    let mut at = 0;
-    for frame in frames {
-        others.is_hardware_timed |= frame.flags & Frame::HARDWARE_TIME != 0;
-        let read = match frame.len {
-            FOREIGN_BYTES => Classified::Foreign,
-            _ => trial::classify(memory.of(frame), frame.wire_len as usize, frame.time_ns),
-        };
-        let is_ours = match read {
-            Classified::Foreign => false,
-            Classified::Intact(mark) => write(books, &mut at, &mark, frame.time_ns, begun_ns),
-            Classified::Corrupt => {
-                others.corrupt += 1;
-                continue;
-            }
-        };
-        others.foreign += u64::from(!is_ours);
+impl Arrivals<'_> {
+    fn received(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.received).sum()
     }
-}
 
-/// Finds the book of a frame, probably that at `at`, and writes it down there.
-#[inline]
-fn write(
-    books: &mut [RxStats<'_>],
-    at: &mut usize,
-    mark: &TrialHeader,
-    arrived_ns: u64,
-    begun_ns: u64,
-) -> bool {
-    if mark.sent_ns + SLACK_NS < begun_ns {
-        return false;
+    /// Counts the frames of a batch.
+    fn take(&mut self, memory: Memory<'_>, frames: &[Frame], begun_ns: u64) {
+        for frame in frames {
+            self.is_hardware_timed |= frame.flags & Frame::HARDWARE_TIME != 0;
+            let class = match frame.len {
+                FOREIGN_BYTES => Classified::Foreign,
+                _ => trial::classify(memory.of(frame), frame.wire_len as usize, frame.time_ns),
+            };
+            match class {
+                Classified::Corrupt => self.corrupt += 1,
+                Classified::Intact(header) if self.count(&header, frame.time_ns, begun_ns) => {}
+                Classified::Intact(_) | Classified::Foreign => self.foreign += 1,
+            }
+        }
     }
-    if books.get(*at).is_none_or(|book| book.id() != mark.stream) {
-        let Some(found) = books.iter().position(|book| book.id() == mark.stream) else { return false };
-        *at = found;
+
+    /// Counts a frame in its stream, probably the latest one's; `false` if it is not of this trial.
+    #[inline]
+    fn count(&mut self, header: &TrialHeader, arrived_ns: u64, begun_ns: u64) -> bool {
+        if header.sent_ns + SLACK_NS < begun_ns {
+            return false;
+        }
+        let is_its = |stream: &RxStats<'_>| stream.id == header.stream;
+        if !self.streams.get(self.latest).is_some_and(is_its) {
+            let Some(found) = self.streams.iter().position(is_its) else { return false };
+            self.latest = found;
+        }
+        self.streams[self.latest].take(header, arrived_ns)
     }
-    books[*at].take(mark, arrived_ns)
 }

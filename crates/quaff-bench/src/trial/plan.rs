@@ -1,4 +1,4 @@
-//! What a trial is to send, as plain data.
+//! The plan of a trial, as plain data.
 
 use quaff_wire::probe::FRAME_BYTES_MAX;
 use quaff_wire::probe::trial::FRAME_BYTES_MIN;
@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
-/// VLAN ids, priorities and code points are below these (IEEE 802.1Q, RFC 2474).
+/// VLAN ids, priorities and code points are below these limits (IEEE 802.1Q, RFC 2474).
 const VLAN_IDS: u16 = 4096;
 const PRIORITIES: u8 = 8;
 const DSCPS: u8 = 64;
-/// Rates outside of that are none: an interval is above zero, and no longer than twelve days.
+/// Valid rates: an interval is above zero, and at most twelve days.
 const PPS: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
-/// No phase is longer, s: a year.
+/// The longest phase, s: a year.
 const SECONDS_MAX: f64 = 366.0 * 86_400.0;
 
-/// One trial.
+/// A trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialPlan {
-    /// One, or both of them at the same time.
+    /// One, or two that run at the same time.
     pub directions: Vec<Direction>,
-    /// How long frames are waited for after the last one was sent, s (RFC 2544 §23 d: 2).
+    /// Wait for the last frames, s (RFC 2544 §23 d: 2).
     pub residual_s: f64,
-    /// Write down the tally of each second. Without it a trial of a day takes no more memory than one of a second.
+    /// Keep a tally of each second. Without it the memory of a trial does not depend on its length.
     pub is_by_second: bool,
-    /// Take times of arrival from the receiving card's clock, which it has to have. Delays are then as right as that clock
-    /// is kept with the system's (ptp4l, phc2sys); their variation is right in any case.
+    /// Take times of arrival from the receiving card's clock, which must exist. Delays are then as exact as that clock
+    /// follows the system's (ptp4l, phc2sys); their variation is exact in any case.
     #[serde(default)]
     pub hardware_time: bool,
 }
@@ -33,51 +33,46 @@ pub struct TrialPlan {
 /// An interface, here or in a named network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct End {
-    /// The namespace as `ip netns` names it; `None`: that of the process.
+    /// Its name in `ip netns`; `None`: the namespace of the process.
     #[serde(default)]
     pub netns: Option<String>,
-    /// The interface.
     pub interface: String,
 }
 
-/// From one end to the other.
+/// The streams from one end to the other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Direction {
-    /// Where frames are sent.
     pub from: End,
-    /// Where they are to arrive.
     pub to: End,
-    /// What is sent, all at once. Ids differ, also from those of the other direction.
+    /// Sent at the same time. Ids differ, also from those of the other direction.
     pub streams: Vec<StreamPlan>,
-    /// Through a router; `None`: by the hardware addresses of the ends alone.
+    /// The path through a router; `None`: frames carry the hardware addresses of the ends.
     #[serde(default)]
     pub route: Option<Route>,
-    /// The core that sends; `None`: any.
+    /// Core of the sender; `None`: any.
     pub tx_core: Option<usize>,
-    /// The core that receives; `None`: any.
+    /// Core of the meter; `None`: any.
     pub rx_core: Option<usize>,
 }
 
-/// Through a router: what addresses the frames have, and whom they are handed to. The ends answer for their addresses
-/// themselves (ARP, RFC 826): the interfaces need not have them, and should not.
+/// IP addresses of the ends, and of their routers. The ends answer ARP requests (RFC 826) themselves: the interfaces
+/// need not have these addresses, and should not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
-    /// Of the sending end.
     pub src_ip: Ipv4Addr,
-    /// Of the receiving end.
     pub dst_ip: Ipv4Addr,
-    /// The router, where frames are sent.
+    /// The sending end's router.
     pub next_hop: Ipv4Addr,
-    /// The router, where they arrive.
+    /// The receiving end's router.
     pub last_hop: Ipv4Addr,
 }
 
-/// Frames that belong together: a service, or a share of one.
+/// A stream: a service, or a part of one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamPlan {
-    /// Its id, the stamp's.
+    /// The id in its probe headers.
     pub id: u16,
-    /// Bytes of a frame without FCS, its tag included, 60 to 9000; several: in turns.
+    /// Bytes of a frame without FCS, with its tag, 60 to 9000; several take turns.
     pub sizes: Vec<u32>,
     /// One after the other.
     pub phases: Vec<Phase>,
@@ -89,29 +84,27 @@ pub struct StreamPlan {
     pub dscp: u8,
 }
 
-/// A while at one rate.
+/// A part of a stream with one rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// How much is sent.
     pub length: Length,
-    /// Frames/s; `None`: as fast as possible. 0: nothing is sent for so long, which is left out at the end of a stream.
+    /// Frames/s; `None`: as fast as possible; 0: a pause, which is ignored at the end of a stream.
     pub pps: Option<f64>,
 }
 
-/// How much is sent.
+/// The length of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Length {
-    /// For so long by the clock, s. What a sender that was held up could not send in time is left out, so that nothing
-    /// is sent faster than asked for and nothing takes longer.
+    /// Seconds by the clock. Frames that a delayed sender cannot send in time are left out, so that the rate is never
+    /// exceeded and the phase never prolonged.
     Seconds(f64),
-    /// So many frames, however long that takes.
+    /// A number of frames, sent however long that takes.
     Frames(u64),
 }
 
-/// What a plan asked for that cannot be.
+/// A plan that cannot be run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say it")]
 pub enum PlanError {
     #[error("a trial needs a direction, and each direction a stream")]
     Nothing,
@@ -140,8 +133,8 @@ pub enum PlanError {
 }
 
 impl TrialPlan {
-    /// Whether it can be run, as far as that can be told without the interfaces.
-    pub fn check(&self) -> Result<(), PlanError> {
+    /// Checks all that does not depend on the interfaces.
+    pub(super) fn check(&self) -> Result<(), PlanError> {
         if self.directions.is_empty() || self.directions.iter().any(|direction| direction.streams.is_empty())
         {
             return Err(PlanError::Nothing);
@@ -158,10 +151,16 @@ impl TrialPlan {
         }
         Ok(())
     }
+
+    /// The least time that all streams need, as far as known, s.
+    pub(super) fn seconds(&self) -> f64 {
+        let streams = self.directions.iter().flat_map(|direction| &direction.streams);
+        streams.map(|stream| stream.phases.iter().map(Phase::seconds).sum()).fold(0.0, f64::max)
+    }
 }
 
 impl StreamPlan {
-    /// How many frames it has, where that is known from the start.
+    /// Number of frames, if known in advance.
     pub(super) fn frames(&self) -> Option<u64> {
         self.phases.iter().try_fold(0u64, |all, phase| Some(all.saturating_add(phase.frames()?)))
     }
@@ -187,7 +186,16 @@ impl StreamPlan {
 }
 
 impl Phase {
-    /// How many frames it has, where that is known from the start.
+    /// The least time that it takes, as far as known, s.
+    pub(super) fn seconds(&self) -> f64 {
+        match (self.length, self.pps) {
+            (Length::Seconds(seconds), _) => seconds,
+            (Length::Frames(frames), Some(pps)) => frames as f64 / pps,
+            (Length::Frames(_), None) => 0.0,
+        }
+    }
+
+    /// Number of frames, if known in advance.
     pub(super) fn frames(&self) -> Option<u64> {
         match (self.length, self.pps) {
             (Length::Frames(frames), _) => Some(frames),
@@ -224,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_plans_are_refused() {
         assert_eq!(plan(vec![stream()]).check(), Ok(()));
         assert_eq!(plan(vec![]).check(), Err(PlanError::Nothing));
         assert_eq!(plan(vec![stream(), stream()]).check(), Err(PlanError::Id(1)));
@@ -260,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_known_where_there_is_a_pace() {
+    fn frames_are_known_if_there_is_a_rate() {
         let frames = |length, pps| Phase { length, pps }.frames();
         assert_eq!(frames(Length::Seconds(2.0), Some(1000.5)), Some(2001));
         assert_eq!(frames(Length::Seconds(0.1), Some(1.0)), Some(1));

@@ -1,134 +1,120 @@
-//! What a meter writes down of one stream: a tally for each phase and second, delays, and runs of lost frames.
+//! The arrivals of one stream: a tally for each phase and second, delays, and runs of lost frames.
 
 use super::delay_variation::DelayVariation;
 use super::plan::StreamPlan;
 use super::report::StreamReport;
 use super::sender::SentStream;
-use super::tally::{self, Got, Seconds, at};
+use super::tally::{self, Received, Seconds, at};
 use super::tx_log::TxLog;
 use super::window::{Arrival, WINDOW_FRAMES, Window};
 use quaff_wire::probe::trial::TrialHeader;
 
-/// A gap of so many frames is remembered, should the log have forgotten its times.
+/// A gap of this many frames is remembered, in case the log no longer has its times.
 const GAP_FRAMES: u64 = WINDOW_FRAMES / 2;
 
-/// The book of one stream.
+/// Statistics of one stream.
 pub(super) struct RxStats<'a> {
-    id: u16,
+    pub(super) id: u16,
+    /// Frames that arrived, duplicates not counted.
+    pub(super) received: u64,
     sizes: &'a [u32],
     window: Window,
-    runs: Runs,
     variation: DelayVariation,
-    pages: Pages<'a>,
-    /// Different frames that have come.
-    received: u64,
+    losses: Losses<'a>,
 }
 
-/// Tallies by phase and by second, and what it takes to tell which.
-struct Pages<'a> {
+/// Tallies by phase and by second, and the lost frames.
+struct Losses<'a> {
     log: &'a TxLog,
-    phases: Vec<Got>,
-    /// The phase that the last frame was sent in.
+    phases: Vec<Received>,
+    /// Phase of the latest frame.
     phase: usize,
-    /// `None`: nothing is written down by the second.
+    /// `None`: no tallies by second.
     by: Option<Seconds>,
-    seconds: Vec<Got>,
-    /// Number and time of sending of the newest frame that has come.
+    seconds: Vec<Received>,
+    /// Number and time of sending of the newest frame that arrived.
     newest: (u64, u64),
-    /// The same in front of the latest long gap, and behind it.
+    /// The same before and after the latest long gap.
     gap: [(u64, u64); 2],
-}
-
-/// Runs of consecutive lost frames (RFC 3357 loss periods), put together from ranges in order.
-#[derive(Debug, Default)]
-struct Runs {
-    open: Option<(u64, u64)>,
-    count: u64,
-    frames_max: u64,
+    /// The current run of lost frames: first and last number.
+    run: Option<(u64, u64)>,
+    /// Runs of lost frames (RFC 3357 loss periods), and the longest of them.
+    runs: u64,
+    run_max: u64,
 }
 
 impl<'a> RxStats<'a> {
-    /// For a stream that is sent from `begun_ns` on, and `log` is of.
+    /// Statistics of a stream that is sent from `begun_ns` on and logged in `log`.
     pub(super) fn new(stream: &'a StreamPlan, log: &'a TxLog, begun_ns: u64, by: Option<Seconds>) -> Self {
-        let pages = Pages {
+        let losses = Losses {
             log,
-            phases: vec![Got::default(); stream.phases.len()],
+            phases: vec![Received::default(); stream.phases.len()],
             phase: 0,
             by,
             seconds: Vec::new(),
             newest: (0, begun_ns),
             gap: [(0, begun_ns); 2],
+            run: None,
+            runs: 0,
+            run_max: 0,
         };
         Self {
             id: stream.id,
+            received: 0,
             sizes: &stream.sizes,
             window: Window::new(),
-            runs: Runs::default(),
             variation: DelayVariation::new(),
-            pages,
-            received: 0,
+            losses,
         }
     }
 
-    /// The stream's id.
-    pub(super) fn id(&self) -> u16 {
-        self.id
-    }
-
-    /// Different frames that have come.
-    pub(super) fn received(&self) -> u64 {
-        self.received
-    }
-
-    /// The longest that one took, ns.
+    /// The largest delay, ns.
     pub(super) fn delay_max_ns(&self) -> u64 {
         self.variation.max_ns()
     }
 
-    /// Takes a frame that arrived then; `false` when it is none of this trial's, or was given up.
+    /// Counts a frame; `false` if it is not of this trial, or counts as lost.
     #[inline]
-    pub(super) fn take(&mut self, mark: &TrialHeader, arrived_ns: u64) -> bool {
-        let Self { window, runs, pages, .. } = self;
-        if mark.seq >= pages.log.end() {
+    pub(super) fn take(&mut self, header: &TrialHeader, arrived_ns: u64) -> bool {
+        let losses = &mut self.losses;
+        if header.seq >= losses.log.end() {
             return false;
         }
-        pages.look_for_gap(mark.seq, mark.sent_ns);
-        let arrival = window.take(mark.seq, |first, last| runs.add(first, last, |run| pages.lose(run)));
+        losses.look_for_gap(header.seq, header.sent_ns);
+        let arrival = self.window.take(header.seq, |first, last| losses.lose(first, last));
         if arrival == Arrival::TooLate {
             return false;
         }
         if arrival == Arrival::Duplicate {
-            pages.of(mark, |got| got.duplicates += 1);
+            losses.count(header, |received| received.tally.duplicates += 1);
             return true;
         }
         self.received += 1;
-        let bytes = self.sizes[(mark.seq % self.sizes.len() as u64) as usize];
-        let delay_ns = arrived_ns.wrapping_sub(mark.sent_ns) as i64;
+        let bytes = self.sizes[(header.seq % self.sizes.len() as u64) as usize];
+        let delay_ns = arrived_ns.wrapping_sub(header.sent_ns) as i64;
         let is_late = arrival == Arrival::Late;
-        pages.of(mark, |got| got.take(bytes, arrived_ns, delay_ns, is_late));
+        losses.count(header, |received| received.take(bytes, arrived_ns, delay_ns, is_late));
         if !is_late {
-            pages.newest = (mark.seq, mark.sent_ns);
+            losses.newest = (header.seq, header.sent_ns);
         }
-        self.variation.take(mark.seq, delay_ns);
+        self.variation.take(header.seq, delay_ns);
         true
     }
 
-    /// The report, now that nothing more will come of what was sent.
+    /// The report, when no more frames are expected.
     ///
     /// # Errors
-    /// In words, when more came than was sent.
-    pub(super) fn finish(mut self, sent: &SentStream) -> Result<StreamReport, String> {
-        let (all_sent, _) = tally::total(&sent.phases, &[]);
-        let (runs, pages) = (&mut self.runs, &mut self.pages);
-        pages.look_for_gap(all_sent.frames, all_sent.last_ns);
-        self.window.finish(all_sent.frames, |first, last| runs.add(first, last, |run| pages.lose(run)));
-        if let Some(run) = runs.close() {
-            pages.lose(run);
-        }
-        let (_, all_got) = tally::total(&[], &pages.phases);
-        let name = |why: String| format!("of stream {} {why}", self.id);
-        let join = |sent: &[_], got: &[_]| tally::join(sent, got).map_err(name);
-        let total = join(&[all_sent], &[all_got])?.remove(0);
+    /// A description, when more arrived than was sent.
+    pub(super) fn finish(self, sent: &SentStream) -> Result<StreamReport, String> {
+        let Self { id, mut window, mut losses, .. } = self;
+        let all_sent = tally::all_sent(&sent.phases);
+        losses.look_for_gap(all_sent.sent, all_sent.last_ns);
+        window.finish(all_sent.sent, |first, last| losses.lose(first, last));
+        losses.end_run();
+        let all_received = tally::all_received(&losses.phases);
+        let name = |why: String| format!("of stream {id} {why}");
+        let join = |sent: &[_], received: &[_]| tally::join(sent, received).map_err(name);
+        let total = join(&[all_sent], &[all_received])?.remove(0);
         if total.received != self.received {
             return Err(name(format!(
                 "{} frames were received and {} counted",
@@ -136,37 +122,51 @@ impl<'a> RxStats<'a> {
             )));
         }
         Ok(StreamReport {
-            id: self.id,
+            id,
             total,
-            phases: join(&sent.phases, &pages.phases)?,
-            seconds: join(&sent.seconds, &pages.seconds)?,
+            phases: join(&sent.phases, &losses.phases)?,
+            seconds: join(&sent.seconds, &losses.seconds)?,
             delay: self.variation.figures(),
-            loss_periods: runs.count,
-            loss_period_max: runs.frames_max,
+            loss_periods: losses.runs,
+            loss_period_max: losses.run_max,
         })
     }
 }
 
-impl Pages<'_> {
-    /// Writes a frame down on all pages that it belongs to.
+impl Losses<'_> {
+    /// Counts a frame in its phase and its second.
     #[inline]
-    fn of(&mut self, mark: &TrialHeader, write: impl Fn(&mut Got)) {
-        self.phase = self.log.phase_of(mark.seq, self.phase);
-        write(&mut self.phases[self.phase]);
+    fn count(&mut self, header: &TrialHeader, count: impl Fn(&mut Received)) {
+        self.phase = self.log.phase_of(header.seq, self.phase);
+        count(&mut self.phases[self.phase]);
         if let Some(by) = &self.by {
-            write(at(&mut self.seconds, by.of(mark.sent_ns)));
+            count(at(&mut self.seconds, by.of(header.sent_ns)));
         }
     }
 
-    /// Remembers where frames were missing for so long that the log may forget when they were sent.
+    /// Remembers a gap whose times the log may no longer have.
     fn look_for_gap(&mut self, seq: u64, sent_ns: u64) {
         if seq.saturating_sub(self.newest.0) >= GAP_FRAMES {
             self.gap = [self.newest, (seq, sent_ns)];
         }
     }
 
-    /// A run of frames, first and last, is lost for good.
-    fn lose(&mut self, (first, last): (u64, u64)) {
+    /// Adds a range of lost frames, in order, to the current run or to a new one.
+    fn lose(&mut self, first: u64, last: u64) {
+        match &mut self.run {
+            Some(run) if run.1 + 1 == first => run.1 = last,
+            _ => {
+                self.end_run();
+                self.run = Some((first, last));
+            }
+        }
+    }
+
+    /// Counts the current run: in its phases, and in its seconds.
+    fn end_run(&mut self) {
+        let Some((first, last)) = self.run.take() else { return };
+        self.runs += 1;
+        self.run_max = self.run_max.max(last - first + 1);
         let (from, to) = (self.log.phase_of(first, self.phase), self.log.phase_of(last, self.phase));
         for phase in from..=to {
             let (start, end) = self.log.range_of(phase);
@@ -175,55 +175,28 @@ impl Pages<'_> {
                 continue;
             }
             for sent_ns in [first, last].map(|seq| self.sent_ns(seq)).into_iter().flatten() {
-                self.phases[phase].lose(sent_ns);
+                self.phases[phase].tally.lose(sent_ns);
             }
         }
-        self.lose_by_second(first, last);
-    }
-
-    fn lose_by_second(&mut self, first: u64, last: u64) {
-        let (Some(by), Some(first_ns), Some(last_ns)) = (self.by, self.sent_ns(first), self.sent_ns(last))
-        else {
-            return;
-        };
-        for second in by.of(first_ns)..=by.of(last_ns) {
-            let page = at(&mut self.seconds, second);
-            // A run that goes on before or behind a second has all of it up to there.
-            page.lose(first_ns.max(by.start_ns(second)));
-            page.lose(last_ns.min(by.start_ns(second + 1) - 1));
+        if let (Some(by), Some(first_ns), Some(last_ns)) = (self.by, self.sent_ns(first), self.sent_ns(last))
+        {
+            for second in by.of(first_ns)..=by.of(last_ns) {
+                let tally = &mut at(&mut self.seconds, second).tally;
+                // A run that crosses a second's bounds covers it up to there.
+                tally.lose(first_ns.max(by.start_ns(second)));
+                tally.lose(last_ns.min(by.start_ns(second + 1) - 1));
+            }
         }
     }
 
-    /// When a frame was sent: by the log, or by the frames around a long gap.
+    /// Time at which a frame was sent, by the log or interpolated in the latest long gap.
     fn sent_ns(&self, seq: u64) -> Option<u64> {
         self.log.sent_ns(seq).or_else(|| {
-            let [(before, before_ns), (behind, behind_ns)] = self.gap;
+            let [(before, before_ns), (after, after_ns)] = self.gap;
             let share =
-                (before < seq && seq < behind).then(|| (seq - before) as f64 / (behind - before) as f64)?;
-            Some(before_ns + (behind_ns.saturating_sub(before_ns) as f64 * share) as u64)
+                (before < seq && seq < after).then(|| (seq - before) as f64 / (after - before) as f64)?;
+            Some(before_ns + (after_ns.saturating_sub(before_ns) as f64 * share) as u64)
         })
-    }
-}
-
-impl Runs {
-    /// Takes the next range, and tells a run once it is known to be whole.
-    fn add(&mut self, first: u64, last: u64, tell: impl FnOnce((u64, u64))) {
-        match &mut self.open {
-            Some(open) if open.1 + 1 == first => open.1 = last,
-            _ => {
-                if let Some(run) = self.close() {
-                    tell(run);
-                }
-                self.open = Some((first, last));
-            }
-        }
-    }
-
-    fn close(&mut self) -> Option<(u64, u64)> {
-        let run = self.open.take()?;
-        self.count += 1;
-        self.frames_max = self.frames_max.max(run.1 - run.0 + 1);
-        Some(run)
     }
 }
 

@@ -1,94 +1,146 @@
-//! What one side knows of the frames of some time, and how both sides together make a [`Tally`]: what was sent, less
-//! what was received, is lost. The sums are checked here.
+//! The tally of a span of time: the sender counts what was sent, the meter what arrived; joined, the rest is lost.
 
 use super::delay_variation::Range;
-use super::report::Tally;
+use serde::{Deserialize, Serialize};
 
-/// A second, and how many of them are kept beyond what was planned, should somebody set the clock.
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
+/// Seconds that are kept beyond those planned, for a clock that is set during a trial.
 const SECONDS_MORE: u64 = 3600;
 
-/// What the sender knows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Sent {
-    pub(super) frames: u64,
-    pub(super) bytes: u64,
-    pub(super) first_ns: u64,
-    pub(super) last_ns: u64,
-    /// Due, and not sent: the interface could not.
-    pub(super) refused: u64,
-    /// Due, and not sent: the sender was held up.
-    pub(super) left_out: u64,
+/// Frames that were sent in a span of time, and their fate. `sent = received + lost`. Times are ns since 1970, 0 where
+/// there is none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Frames that the kernel took.
+    pub sent: u64,
+    /// Bytes of these, without FCS.
+    pub sent_bytes: u64,
+    /// Frames that arrived, duplicates not counted.
+    pub received: u64,
+    /// Bytes of these, without FCS.
+    pub received_bytes: u64,
+    pub lost: u64,
+    /// Frames that were due while the interface was down or had no carrier; not in `sent`.
+    #[serde(default)]
+    pub refused: u64,
+    /// Frames that were due and omitted because the sender was held up; not in `sent`.
+    #[serde(default)]
+    pub left_out: u64,
+    /// Frames that arrived again (RFC 5560).
+    pub duplicates: u64,
+    /// Frames that arrived after one that was sent later (RFC 4737).
+    pub reordered: u64,
+    /// Time at which the first frame was sent, and the last.
+    pub first_ns: u64,
+    pub last_ns: u64,
+    /// Time at which the first lost frame was sent, and the last.
+    pub first_lost_ns: u64,
+    pub last_lost_ns: u64,
+    /// Time of the first arrival, and of the last.
+    pub arrived_ns: [u64; 2],
+    /// Smallest, mean and largest one-way delay; `None` when no frame arrived.
+    pub delay_ns: Option<[f64; 3]>,
 }
 
-impl Sent {
+/// The meter's tally of a span of time.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Received {
+    pub(super) tally: Tally,
+    pub(super) delay: Range,
+}
+
+impl Tally {
     #[inline]
-    pub(super) fn take(&mut self, bytes: u32, sent_ns: u64) {
-        if self.frames == 0 {
-            self.first_ns = sent_ns;
+    pub(super) fn send(&mut self, bytes: u32, sent_ns: u64) {
+        self.sent += 1;
+        self.sent_bytes += u64::from(bytes);
+        widen(&mut self.first_ns, &mut self.last_ns, [sent_ns; 2]);
+    }
+
+    /// Counts a lost frame's time of sending; the number of lost frames follows from the others.
+    pub(super) fn lose(&mut self, sent_ns: u64) {
+        widen(&mut self.first_lost_ns, &mut self.last_lost_ns, [sent_ns; 2]);
+    }
+
+    /// Adds the counts and times of another tally; delays are the meter's.
+    pub(super) fn add(&mut self, other: &Self) {
+        for (sum, more) in [
+            (&mut self.sent, other.sent),
+            (&mut self.sent_bytes, other.sent_bytes),
+            (&mut self.received, other.received),
+            (&mut self.received_bytes, other.received_bytes),
+            (&mut self.refused, other.refused),
+            (&mut self.left_out, other.left_out),
+            (&mut self.duplicates, other.duplicates),
+            (&mut self.reordered, other.reordered),
+        ] {
+            *sum += more;
         }
-        self.frames += 1;
-        self.bytes += u64::from(bytes);
-        self.last_ns = sent_ns;
+        let [first, last] = &mut self.arrived_ns;
+        widen(first, last, other.arrived_ns);
+        widen(&mut self.first_ns, &mut self.last_ns, [other.first_ns, other.last_ns]);
+        widen(&mut self.first_lost_ns, &mut self.last_lost_ns, [other.first_lost_ns, other.last_lost_ns]);
+    }
+
+    /// Completes a tally that has both sides.
+    fn settle(mut self) -> Result<Self, String> {
+        let lost = self.sent.checked_sub(self.received);
+        let Some(lost) = lost.filter(|_| self.received_bytes <= self.sent_bytes) else {
+            return Err(format!("{} frames were sent and {} received", self.sent, self.received));
+        };
+        // Times of lost frames are computed from those of others; none is outside the time of sending.
+        let lost_ns = match (lost, self.last_lost_ns) {
+            (0, _) => [0; 2],
+            (_, 0) => [self.first_ns, self.last_ns],
+            (_, last) => [self.first_lost_ns, last].map(|time_ns| time_ns.clamp(self.first_ns, self.last_ns)),
+        };
+        [self.first_lost_ns, self.last_lost_ns] = lost_ns;
+        self.lost = lost;
+        Ok(self)
     }
 }
 
-/// What the meter knows.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Got {
-    pub(super) frames: u64,
-    pub(super) bytes: u64,
-    pub(super) duplicates: u64,
-    pub(super) reordered: u64,
-    pub(super) delay: Range,
-    /// When the first and the last arrived; both 0 before that.
-    pub(super) arrived_ns: [u64; 2],
-    /// When the first and the last lost one were sent; both 0 as long as none is known.
-    pub(super) lost_ns: [u64; 2],
-}
-
-impl Got {
+impl Received {
     #[inline]
     pub(super) fn take(&mut self, bytes: u32, arrived_ns: u64, delay_ns: i64, is_late: bool) {
-        self.frames += 1;
-        self.bytes += u64::from(bytes);
-        self.reordered += u64::from(is_late);
+        self.tally.received += 1;
+        self.tally.received_bytes += u64::from(bytes);
+        self.tally.reordered += u64::from(is_late);
+        let [first, last] = &mut self.tally.arrived_ns;
+        widen(first, last, [arrived_ns; 2]);
         self.delay.take(delay_ns);
-        widen(&mut self.arrived_ns, arrived_ns);
-    }
-
-    /// One that was sent then is lost.
-    pub(super) fn lose(&mut self, sent_ns: u64) {
-        widen(&mut self.lost_ns, sent_ns);
     }
 }
 
-fn widen(range: &mut [u64; 2], time_ns: u64) {
-    if range[1] == 0 {
-        *range = [time_ns; 2];
+/// Widens a range of times; a time of 0 is none.
+#[inline]
+fn widen(first: &mut u64, last: &mut u64, [from, to]: [u64; 2]) {
+    if to > 0 {
+        *first = if *last == 0 { from } else { from.min(*first) };
+        *last = to.max(*last);
     }
-    *range = [range[0].min(time_ns), range[1].max(time_ns)];
 }
 
-/// Which second of a trial that began at `base_ns` a time is in.
+/// The seconds of a trial.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seconds {
-    base_ns: u64,
-    /// The last one that is kept; what comes later is counted there.
+    begun_ns: u64,
+    /// The last second that is kept; later times are counted there.
     last: u64,
 }
 
 impl Seconds {
-    pub(super) fn new(base_ns: u64, planned_s: f64) -> Self {
-        Self { base_ns, last: planned_s as u64 + SECONDS_MORE }
+    pub(super) fn new(begun_ns: u64, planned_s: f64) -> Self {
+        Self { begun_ns, last: planned_s as u64 + SECONDS_MORE }
     }
 
+    /// Index of the second that a time is in.
     #[inline]
     pub(super) fn of(&self, sent_ns: u64) -> usize {
-        (sent_ns.saturating_sub(self.base_ns) / SECOND_NS).min(self.last) as usize
+        (sent_ns.saturating_sub(self.begun_ns) / SECOND_NS).min(self.last) as usize
     }
 
-    /// Shares frames at even distances out among the seconds that they are in: (second, frames).
+    /// Distributes frames at even intervals among their seconds: calls `share` with (second, frames).
     pub(super) fn split(
         &self,
         first_ns: u64,
@@ -98,9 +150,9 @@ impl Seconds {
     ) {
         let mut done = 0;
         while done < frames {
-            let time_ns = |frame: u64| first_ns.saturating_add((frame as f64 * interval_ns) as u64);
-            let second = self.of(time_ns(done));
-            let left_ns = self.start_ns(second + 1).saturating_sub(time_ns(done));
+            let time_ns = first_ns.saturating_add((done as f64 * interval_ns) as u64);
+            let second = self.of(time_ns);
+            let left_ns = self.start_ns(second + 1).saturating_sub(time_ns);
             let is_last = interval_ns <= 0.0 || second as u64 == self.last;
             let within = if is_last { frames } else { (left_ns as f64 / interval_ns).ceil().max(1.0) as u64 };
             let many = within.min(frames - done);
@@ -109,13 +161,13 @@ impl Seconds {
         }
     }
 
-    /// When a second begins.
+    /// Time at which a second begins.
     pub(super) fn start_ns(&self, second: usize) -> u64 {
-        self.base_ns + second as u64 * SECOND_NS
+        self.begun_ns + second as u64 * SECOND_NS
     }
 }
 
-/// The place of a second, which may be the first one there.
+/// The entry of a second, which is created if missing.
 #[inline]
 pub(super) fn at<T: Default + Clone>(list: &mut Vec<T>, index: usize) -> &mut T {
     if index >= list.len() {
@@ -124,95 +176,59 @@ pub(super) fn at<T: Default + Clone>(list: &mut Vec<T>, index: usize) -> &mut T 
     &mut list[index]
 }
 
-/// Puts both sides together, place by place; the shorter side has nothing there.
+/// Joins both sides entry by entry; missing entries are empty.
 ///
 /// # Errors
-/// In words, when more came than was sent: somebody else sends the same.
-pub(super) fn join(sent: &[Sent], got: &[Got]) -> Result<Vec<Tally>, String> {
-    let count = sent.len().max(got.len());
-    let (none_sent, none_got) = (Sent::default(), Got::default());
-    (0..count).map(|at| tally(sent.get(at).unwrap_or(&none_sent), got.get(at).unwrap_or(&none_got))).collect()
+/// A description, when more arrived than was sent: another program sends the same streams.
+pub(super) fn join(sent: &[Tally], received: &[Received]) -> Result<Vec<Tally>, String> {
+    let one = |at: usize| {
+        let mut tally = sent.get(at).cloned().unwrap_or_default();
+        if let Some(received) = received.get(at) {
+            tally.add(&received.tally);
+            tally.delay_ns = received.delay.figures();
+        }
+        tally.settle()
+    };
+    (0..sent.len().max(received.len())).map(one).collect()
 }
 
-fn tally(sent: &Sent, got: &Got) -> Result<Tally, String> {
-    let lost = sent.frames.checked_sub(got.frames);
-    let Some(lost) = lost.filter(|_| got.bytes <= sent.bytes) else {
-        return Err(format!("{} frames were sent and {} received", sent.frames, got.frames));
-    };
-    // Times of lost frames are reckoned from those of others; none is outside the time in which all were sent.
-    let lost_ns = match (lost, got.lost_ns) {
-        (0, _) => [0; 2],
-        (_, [_, 0]) => [sent.first_ns, sent.last_ns],
-        (_, known) => known.map(|time_ns| time_ns.clamp(sent.first_ns, sent.last_ns)),
-    };
-    Ok(Tally {
-        sent: sent.frames,
-        sent_bytes: sent.bytes,
-        received: got.frames,
-        received_bytes: got.bytes,
-        lost,
-        refused: sent.refused,
-        left_out: sent.left_out,
-        duplicates: got.duplicates,
-        reordered: got.reordered,
-        first_ns: sent.first_ns,
-        last_ns: sent.last_ns,
-        first_lost_ns: lost_ns[0],
-        last_lost_ns: lost_ns[1],
-        arrived_ns: got.arrived_ns,
-        delay_ns: got.delay.figures(),
+/// The sum of what was sent in all phases.
+pub(super) fn all_sent(phases: &[Tally]) -> Tally {
+    phases.iter().fold(Tally::default(), |mut all, one| {
+        all.add(one);
+        all
     })
 }
 
-/// All phases together, from both sides.
-pub(super) fn total(sent: &[Sent], got: &[Got]) -> (Sent, Got) {
-    let mut all = (Sent::default(), Got::default());
-    for one in sent {
-        if all.0.frames == 0 {
-            all.0.first_ns = one.first_ns;
-        }
-        all.0.frames += one.frames;
-        all.0.bytes += one.bytes;
-        all.0.last_ns = all.0.last_ns.max(one.last_ns);
-        all.0.refused += one.refused;
-        all.0.left_out += one.left_out;
-    }
-    for one in got {
-        all.1.frames += one.frames;
-        all.1.bytes += one.bytes;
-        all.1.duplicates += one.duplicates;
-        all.1.reordered += one.reordered;
-        all.1.delay.add(&one.delay);
-        for (range, other) in [(&mut all.1.arrived_ns, one.arrived_ns), (&mut all.1.lost_ns, one.lost_ns)] {
-            if other[1] > 0 {
-                widen(range, other[0]);
-                widen(range, other[1]);
-            }
-        }
-    }
-    all
+/// The sum of what arrived of all phases.
+pub(super) fn all_received(phases: &[Received]) -> Received {
+    phases.iter().fold(Received::default(), |mut all, one| {
+        all.tally.add(&one.tally);
+        all.delay.add(&one.delay);
+        all
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sent(times: &[u64]) -> Sent {
-        let mut sent = Sent::default();
-        times.iter().for_each(|time_ns| sent.take(100, *time_ns));
+    fn sent(times: &[u64]) -> Tally {
+        let mut sent = Tally::default();
+        times.iter().for_each(|time_ns| sent.send(100, *time_ns));
         sent
     }
 
-    fn got(delays: &[i64]) -> Got {
-        let mut got = Got::default();
-        delays.iter().for_each(|delay_ns| got.take(100, 1000 + *delay_ns as u64, *delay_ns, false));
-        got
+    fn received(delays: &[i64]) -> Received {
+        let mut received = Received::default();
+        delays.iter().for_each(|delay_ns| received.take(100, 1000 + *delay_ns as u64, *delay_ns, false));
+        received
     }
 
     #[test]
     fn what_was_sent_is_received_or_lost() {
-        let mut some = got(&[5, 7]);
-        some.lose(20);
+        let mut some = received(&[5, 7]);
+        some.tally.lose(20);
         let tallies = join(&[sent(&[10, 20, 30]), sent(&[])], &[some]).unwrap();
         let expected = Tally {
             sent: 3,
@@ -233,36 +249,37 @@ mod tests {
 
     #[test]
     fn more_than_was_sent_is_an_error() {
-        assert!(join(&[sent(&[1])], &[got(&[1, 2])]).is_err());
-        assert!(join(&[], &[got(&[1])]).is_err());
+        assert!(join(&[sent(&[1])], &[received(&[1, 2])]).is_err());
+        assert!(join(&[], &[received(&[1])]).is_err());
     }
 
     #[test]
     fn times_of_loss_are_within_those_of_sending() {
-        let lost = |times: &[u64]| {
-            let mut got = Got::default();
-            times.iter().for_each(|time_ns| got.lose(*time_ns));
-            let tally = join(&[sent(&[10, 20, 30])], &[got]).unwrap().remove(0);
+        let join = |sent: Tally, received: Received, times: &[u64]| {
+            let mut received = received;
+            times.iter().for_each(|time_ns| received.tally.lose(*time_ns));
+            let tally = join(&[sent], &[received]).unwrap().remove(0);
             [tally.first_lost_ns, tally.last_lost_ns]
         };
+        let lost = |times: &[u64]| join(sent(&[10, 20, 30]), received(&[]), times);
         assert_eq!(lost(&[]), [10, 30]);
         assert_eq!(lost(&[7, 25]), [10, 25]);
         assert_eq!(lost(&[u64::MAX, 1]), [10, 30]);
-        let none = join(&[sent(&[10])], &[Got { lost_ns: [9, 9], ..got(&[1]) }]).unwrap().remove(0);
-        assert_eq!([none.first_lost_ns, none.last_lost_ns], [0, 0]);
+        assert_eq!(join(sent(&[10]), received(&[1]), &[9]), [0, 0]);
     }
 
     #[test]
     fn phases_add_up() {
-        let mut late = got(&[3, 40]);
-        late.lose(500);
-        let refused = Sent { refused: 5, left_out: 2, ..Sent::default() };
-        let (sent, got) =
-            total(&[sent(&[]), sent(&[10, 20]), sent(&[30]), refused], &[got(&[]), late, got(&[8])]);
-        assert_eq!((sent.frames, sent.first_ns, sent.last_ns), (3, 10, 30));
+        let mut late = received(&[3, 40]);
+        late.tally.lose(500);
+        let refused = Tally { refused: 5, left_out: 2, ..Tally::default() };
+        let sent = all_sent(&[sent(&[]), sent(&[10, 20]), sent(&[30]), refused]);
+        assert_eq!((sent.sent, sent.first_ns, sent.last_ns), (3, 10, 30));
         assert_eq!((sent.refused, sent.left_out), (5, 2));
-        assert_eq!((got.frames, got.arrived_ns, got.lost_ns), (3, [1003, 1040], [500, 500]));
-        assert_eq!(got.delay.figures(), Some([3.0, 17.0, 40.0]));
+        let Received { tally, delay } = all_received(&[received(&[]), late, received(&[8])]);
+        assert_eq!((tally.received, tally.arrived_ns), (3, [1003, 1040]));
+        assert_eq!((tally.first_lost_ns, tally.last_lost_ns), (500, 500));
+        assert_eq!(delay.figures(), Some([3.0, 17.0, 40.0]));
     }
 
     #[test]

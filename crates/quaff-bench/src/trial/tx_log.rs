@@ -1,30 +1,30 @@
-//! What a sender writes down for its meter while both run: where phases begin, and when each frame left.
+//! The sender's log, read by the meter while both run: the first frame of each phase, and the time of each frame.
 //!
-//! A meter learns of a lost frame only by the ones behind it, and wants to know when that frame was sent. The log keeps
-//! the times of the latest frames, of each one for as long as that takes little memory, otherwise of every sixteenth.
+//! The meter needs the time at which a lost frame was sent. The log keeps the times of the latest frames: of every frame
+//! while memory permits, otherwise of every sixteenth.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Times that are kept, 2 MiB.
+/// Times that are kept: 2 MiB.
 const TIMES_MAX: u64 = 1 << 18;
-/// Of a stream that is longer, the time of one in 2^SHIFT frames is kept: of its last four million.
+/// A longer stream keeps the time of one in 2^SHIFT frames: of its last four million.
 const SHIFT: u32 = 4;
 
-/// The log of one stream. One thread writes it.
+/// The log of one stream, written by one thread.
 #[derive(Debug)]
 pub(super) struct TxLog {
-    /// The number of the first frame of each phase; `u64::MAX` as long as it has not begun.
+    /// Number of the first frame of each phase; `u64::MAX` before it begins.
     starts: Box<[AtomicU64]>,
-    /// Numbers below this one may be on their way.
+    /// Lower numbers may have been sent.
     end: AtomicU64,
     times: Box<[AtomicU64]>,
     shift: u32,
-    /// When the newest was sent.
+    /// Time of the newest frame.
     newest_ns: AtomicU64,
 }
 
 impl TxLog {
-    /// For a stream of so many phases and frames, where these are known.
+    /// The log of a stream with that number of phases and, if known, frames.
     pub(super) fn new(phases: usize, frames: Option<u64>) -> Self {
         let kept = frames.unwrap_or(u64::MAX).clamp(1, TIMES_MAX);
         let is_whole = frames.is_some_and(|frames| frames <= TIMES_MAX);
@@ -37,12 +37,12 @@ impl TxLog {
         }
     }
 
-    /// Phase `phase` begins with frame `seq`. Until that frame has been sent it may be said again.
+    /// Notes that a phase begins with frame `seq`; may be repeated until that frame was sent.
     pub(super) fn begin(&self, phase: usize, seq: u64) {
         self.starts[phase].store(seq, Ordering::Relaxed);
     }
 
-    /// Frame `seq` is about to leave, again perhaps; those behind it have not.
+    /// Notes the time of a frame that is about to leave, perhaps again; later frames have not left.
     #[inline]
     pub(super) fn note(&self, seq: u64, sent_ns: u64) {
         if seq & self.mask() == 0 {
@@ -50,38 +50,38 @@ impl TxLog {
             self.times[slot as usize].store(sent_ns, Ordering::Relaxed);
         }
         self.newest_ns.store(sent_ns, Ordering::Relaxed);
-        // Written by the sender before the frame leaves, read by the meter when it has come: Release, so that what was
-        // noted above is there for whoever sees the number.
+        // Written by the sender before the frame leaves, read by the meter after its arrival: Release, so that a reader
+        // that sees the number also sees the times above.
         self.end.store(seq + 1, Ordering::Release);
     }
 
-    /// Numbers below that may have been sent.
+    /// Lower numbers may have been sent.
     #[inline]
     pub(super) fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
     }
 
-    /// The phase that a frame was sent in, which is probably `hint`.
+    /// The phase that a frame was sent in, probably `hint`.
     #[inline]
     pub(super) fn phase_of(&self, seq: u64, hint: usize) -> usize {
         if self.start(hint) <= seq && seq < self.start(hint + 1) {
             return hint;
         }
-        // The last one that has begun: phases without a frame begin where the next one does.
+        // The last that has begun: a phase without frames begins where the next one does.
         (0..self.starts.len()).rev().find(|phase| self.start(*phase) <= seq).unwrap_or(0)
     }
 
-    /// The numbers of a phase: its first, and the first behind it.
+    /// First number of a phase, and of the next.
     pub(super) fn range_of(&self, phase: usize) -> (u64, u64) {
         (self.start(phase), self.start(phase + 1))
     }
 
-    /// When a frame was sent, ns since 1970; between two times that were kept they are taken as even. `None` when it is
-    /// not known any more.
+    /// Time at which a frame was sent, ns since 1970, interpolated between times that were kept; `None` when it is no
+    /// longer known.
     pub(super) fn sent_ns(&self, seq: u64) -> Option<u64> {
         let newest = self.end().checked_sub(1)?;
         let (slot, last) = (seq >> self.shift, newest >> self.shift);
-        // The oldest one may be written anew while we look.
+        // The oldest may be overwritten during the read.
         let is_gone = self.shift > 0 && (last + 1).saturating_sub(slot) >= self.times.len() as u64;
         if seq > newest || is_gone {
             return None;
@@ -152,6 +152,6 @@ mod tests {
         }
         log.begin(3, 25);
         log.begin(4, 30);
-        assert_eq!([24, 25, 30].map(|seq| log.phase_of(seq, 2)), [2, 3, 4], "said again");
+        assert_eq!([24, 25, 30].map(|seq| log.phase_of(seq, 2)), [2, 3, 4], "noted again");
     }
 }

@@ -1,26 +1,26 @@
-//! Which numbers of a stream have come: a bit for each of the last two million, whatever is lost, late or doubled.
+//! The sequence numbers of a stream that have arrived: a bit for each of the last two million.
 //!
 //! ```text
-//!   settled: lost or not, for good │ floor ... may still come ... next │ not sent yet, as far as is known
+//!   settled: received or lost │ floor ... may still arrive ... next │ not sent yet, as far as is known
 //! ```
 //!
-//! Memory and time are the same for a stream that loses nothing and for one that loses every other frame.
+//! Memory and time do not depend on loss.
 
-/// How far behind the newest frame one may come.
+/// Frames that arrive this far after the newest one count as lost.
 pub(super) const WINDOW_FRAMES: u64 = 1 << 21;
 const WORD_FRAMES: u64 = 64;
 const WORDS: usize = (WINDOW_FRAMES / WORD_FRAMES) as usize;
 
-/// What a frame is to its stream.
+/// The class of an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// Behind none that was sent later.
+    /// After no frame that was sent later.
     InOrder,
-    /// Behind one that was sent later (RFC 4737).
+    /// After one that was sent later (RFC 4737).
     Late,
-    /// It has come before (RFC 5560).
+    /// Arrived before (RFC 5560).
     Duplicate,
-    /// So late that it was given up.
+    /// Already counted as lost.
     TooLate,
 }
 
@@ -28,9 +28,9 @@ pub(super) enum Arrival {
 #[derive(Debug)]
 pub(super) struct Window {
     bits: Box<[u64]>,
-    /// Numbers below are settled; a multiple of [`WORD_FRAMES`].
+    /// Lower numbers are settled; a multiple of [`WORD_FRAMES`].
     floor: u64,
-    /// One above the highest that has come.
+    /// One above the highest that has arrived.
     next: u64,
 }
 
@@ -39,8 +39,8 @@ impl Window {
         Self { bits: vec![0; WORDS].into(), floor: 0, next: 0 }
     }
 
-    /// Takes a number. What is lost for good by that is told to `lose` as ranges, first and last, in order; ranges next
-    /// to each other are not put together.
+    /// Notes a number. Numbers that are lost as a result are passed to `lose` as ranges, first and last, in order;
+    /// adjacent ranges are not joined.
     #[inline]
     pub(super) fn take(&mut self, seq: u64, mut lose: impl FnMut(u64, u64)) -> Arrival {
         if seq < self.floor {
@@ -61,7 +61,7 @@ impl Window {
         Arrival::InOrder
     }
 
-    /// Nothing more will come of the `sent` numbers that there were.
+    /// Settles all numbers below `sent`.
     pub(super) fn finish(&mut self, sent: u64, mut lose: impl FnMut(u64, u64)) {
         while self.floor < sent {
             self.settle((sent - self.floor).min(WORD_FRAMES), &mut lose);
@@ -94,7 +94,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashSet;
 
-    /// Takes all numbers, and says what each was and which were lost.
+    /// Takes all numbers; returns the class of each, and those that were lost.
     fn run(seqs: &[u64], sent: u64) -> (Vec<Arrival>, Vec<u64>) {
         let (mut window, mut lost) = (Window::new(), Vec::new());
         let arrivals =
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_late_is_given_up_and_a_long_gap_is_one() {
+    fn late_frames_are_lost_and_a_long_gap_is_one() {
         let far = 3 * WINDOW_FRAMES + 17;
         let (arrivals, lost) = run(&[0, 5, far, 4, far - 17, far], far + 1);
         let expected = [

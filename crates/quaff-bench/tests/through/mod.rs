@@ -3,7 +3,7 @@
 
 use quaff_bench::service::Session;
 use quaff_bench::service::plan::Path;
-use quaff_bench::trial::plan::End;
+use quaff_bench::trial::End;
 use quaff_lab::lab::{FAR_IF, Layout, MIDDLE_IFS, RX_IF, TX_IF};
 use quaff_lab::{Lab, LabPlan};
 use quaff_os::{Netns, cpu};

@@ -10,7 +10,7 @@ use crate::report::chart::scale::{Scale, Unit};
 use crate::report::chart::{Chart, Shape};
 use crate::report::charts::Section;
 use crate::service::result::{Latency, Report, Way};
-use crate::trial::report::Delays;
+use crate::trial::Delays;
 use crate::words::{count, delay, percent, slug};
 
 /// ns in a ms.

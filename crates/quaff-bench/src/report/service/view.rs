@@ -95,7 +95,7 @@ impl<'a> View<'a> {
             Path::Tap => "a tap".into(),
             Path::Router => "a router".into(),
             Path::Between { from, to, .. } => {
-                let end = |end: &crate::trial::plan::End| match &end.netns {
+                let end = |end: &crate::trial::End| match &end.netns {
                     Some(netns) => format!("{netns}/{}", end.interface),
                     None => end.interface.clone(),
                 };

@@ -1,15 +1,14 @@
-//! What the trials at one load say of it under one goal: load classification and conditional throughput, as
-//! the code in the appendices of RFC 9971 computes them.
+//! Load classification and conditional throughput from the trials at one load, as in the appendices of RFC 9971.
 
 use super::Goal;
 use crate::search::Measured;
 
-/// What a load is under a goal ("Load Classification").
+/// The class of a load under a goal ("Load Classification").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
-    /// It is certain to meet the goal.
+pub(crate) enum Bound {
+    /// Certain to meet the goal.
     Lower,
-    /// It is certain to fail it.
+    /// Certain to fail it.
     Upper,
     /// More trials are needed.
     Undecided,
@@ -24,7 +23,7 @@ pub(super) struct Sums {
     pub(super) short_low_s: f64,
 }
 
-/// What follows from [`Sums`], by the names of RFC 9971's "Load Classification Logic".
+/// Values derived from [`Sums`], named as in RFC 9971's "Load Classification Logic".
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Estimate {
     pub(super) balancing_s: f64,
@@ -37,7 +36,7 @@ pub(super) struct Estimate {
 }
 
 impl Sums {
-    /// Of trials that were all at one load.
+    /// Sums of trials at one load.
     pub(super) fn of<'a>(goal: &Goal, trials: impl IntoIterator<Item = &'a Measured>) -> Self {
         let mut sums = Self::default();
         for trial in trials {
@@ -83,14 +82,14 @@ impl Estimate {
     }
 }
 
-/// What `trials`, all at one load, make of it (RFC 9971, "Load Classification Code").
-pub fn classify<'a>(goal: &Goal, trials: impl IntoIterator<Item = &'a Measured>) -> Bound {
+/// Classifies a load by its `trials` (RFC 9971, "Load Classification Code").
+pub(crate) fn classify<'a>(goal: &Goal, trials: impl IntoIterator<Item = &'a Measured>) -> Bound {
     Sums::of(goal, trials).estimate(goal).bound(goal)
 }
 
-/// A typical forwarding rate at `load`, out of `trials` there, frames/s (RFC 9971, "Conditional Throughput
-/// Code"); `None` without a full-length trial.
-pub fn conditional_throughput<'a>(
+/// A typical forwarding rate at `load`, frames/s (RFC 9971, "Conditional Throughput Code"); `None` without a full-length
+/// trial.
+pub(crate) fn conditional_throughput<'a>(
     goal: &Goal,
     load: f64,
     trials: impl IntoIterator<Item = &'a Measured>,
@@ -107,7 +106,7 @@ pub fn conditional_throughput<'a>(
         quantile_loss = Some(trial.loss);
         remaining_s -= trial.effective_s;
     }
-    // Trials that nobody made count as if they had lost everything.
+    // Missing trials count as total loss.
     let loss = if remaining_s > 0.0 { 1.0 } else { quantile_loss? };
     quantile_loss.map(|_| load * (1.0 - loss))
 }

@@ -1,12 +1,11 @@
-//! Which load is tried next under one target: what the target before found, then a step. A load that is not
-//! decided yet moves no bound, so that it comes out again.
+//! The next load under one target: the result of the target before, then a step. A load that is undecided moves no bound,
+//! so that it is tried again.
 
-use super::Goal;
-use super::{Bound, classify};
+use super::{Bound, Goal, classify};
 use crate::search::step::{self, Known, Range};
 use crate::search::{Bounds, Measured};
 
-/// All loads that were tried, and what they are under a target.
+/// All loads that were tried, classified under a target.
 #[derive(Debug)]
 pub(super) struct Seen<'a> {
     target: &'a Goal,
@@ -39,8 +38,7 @@ impl<'a> Seen<'a> {
         Bounds { lower, upper }
     }
 
-    /// What to try next; `None` when the bounds are as close as the target wants, or stand at the end of the
-    /// range. `hints` ascend.
+    /// The next load; `None` when the bounds are close enough, or at the end of the range. `hints` ascend.
     pub(super) fn next(&self, hints: &[f64], min: f64, max: f64) -> Option<f64> {
         let bounds = self.bounds();
         let range = Range { min, max, width: self.target.width };
@@ -53,7 +51,7 @@ impl<'a> Seen<'a> {
         })
     }
 
-    /// The smallest of the loads that the target before has found, when this one does not know it.
+    /// The smallest load from the target before that this one has not decided.
     fn hinted(&self, hints: &[f64], bounds: Bounds, range: &Range) -> Option<f64> {
         let within = |hint: &f64| hint.round().clamp(range.min, range.max);
         hints.iter().map(within).find(|hint| is_open(*hint, bounds))
@@ -64,7 +62,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Whether a load lies where the bounds leave it open what it is.
+/// Returns whether the bounds leave a load undecided.
 fn is_open(load: f64, bounds: Bounds) -> bool {
     bounds.lower.is_none_or(|lower| load > lower) && bounds.upper.is_none_or(|upper| load < upper)
 }

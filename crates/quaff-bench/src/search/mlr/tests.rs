@@ -1,8 +1,7 @@
-//! Searches of systems whose limits are known.
+//! Searches of systems with known limits.
 
 use super::*;
 
-/// What somebody who can wait would want of a quick search.
 const GOAL: Goal = Goal {
     final_s: 4.0,
     duration_sum_s: 8.0,
@@ -16,20 +15,20 @@ fn input(goals: &[Goal]) -> Input {
     Input { goals: goals.to_vec(), min: 1000.0, max: 1_500_000.0, start: None, preceding: 2, trials_max: 500 }
 }
 
-/// Runs a search; `loss` is told the trial and how many came before.
+/// Runs a search; `loss` takes the trial and the number of those before.
 fn search(input: Input, mut loss: impl FnMut(Trial, usize) -> f64) -> Controller {
     let (min, max, trials_max) = (input.min, input.max, input.trials_max);
     let mut controller = Controller::new(input);
     while let Some(trial) = controller.next() {
         assert!((min..=max).contains(&trial.load) && trial.load.fract() == 0.0, "{trial:?}");
-        let made = controller.results().len();
+        let made = controller.results.len();
         controller.tell(Measured::new(trial, loss(trial, made)));
     }
-    assert!(controller.results().len() < trials_max, "it ends by itself");
+    assert!(controller.results.len() < trials_max, "it ends by itself");
     controller
 }
 
-/// A system that takes up to `limit` and loses what is above.
+/// A system that loses all above `limit`.
 fn hard(limit: f64) -> impl Fn(Trial, usize) -> f64 {
     move |trial, _| (1.0 - limit / trial.load).max(0.0)
 }
@@ -46,7 +45,7 @@ fn noise() -> impl FnMut() -> f64 {
 }
 
 #[test]
-fn a_hard_limit_is_found_as_closely_as_wanted() {
+fn a_hard_limit_is_found_to_the_width() {
     for limit in [1_001.0, 5_000.0, 123_456.0, 900_000.0, 1_499_999.0] {
         for start in [None, Some(limit), Some(2_000.0), Some(3_000_000.0)] {
             let found = search(Input { start, ..input(&[GOAL]) }, hard(limit)).goal_results()[0];
@@ -61,7 +60,7 @@ fn a_hard_limit_is_found_as_closely_as_wanted() {
 
 #[test]
 fn a_good_start_saves_trials() {
-    let trials = |start| search(Input { start, ..input(&[GOAL]) }, hard(100_000.0)).results().len();
+    let trials = |start| search(Input { start, ..input(&[GOAL]) }, hard(100_000.0)).results.len();
     assert!(trials(Some(101_000.0)) < trials(None), "{} {}", trials(Some(101_000.0)), trials(None));
     assert!(trials(Some(101_000.0)) <= 16, "{}", trials(Some(101_000.0)));
 }
@@ -73,7 +72,7 @@ fn the_highest_load_met_is_an_irregular_result() {
     assert_eq!(result.bounds, Bounds { lower: Some(1_500_000.0), upper: None });
     assert!(!result.regular);
     // Each target once: 1 s, 2 s and 4 s; one of two trials is enough at an exceed ratio of a half.
-    let seconds: Vec<_> = found.results().iter().map(|measured| measured.trial.seconds).collect();
+    let seconds: Vec<_> = found.results.iter().map(|measured| measured.trial.seconds).collect();
     assert_eq!(seconds, [1.0, 2.0, 4.0]);
 }
 
@@ -96,7 +95,7 @@ fn a_result_rests_on_trials_of_full_length() {
     let (lower, upper) = (result.bounds.lower.expect("a lower"), result.bounds.upper.expect("an upper"));
     assert!(lower <= 500_000.0 && 500_000.0 < upper && result.regular, "{result:?}");
     let full = |measured: &&Measured| measured.trial.load == lower && measured.trial.seconds >= GOAL.final_s;
-    assert!(found.results().iter().any(|measured| full(&measured)));
+    assert!(found.results.iter().any(|measured| full(&measured)));
 }
 
 #[test]
@@ -134,8 +133,8 @@ fn several_goals_share_their_trials() {
     // A typical rate there, which is not the load.
     let throughput = some.conditional_throughput.expect("a rate");
     assert!(throughput <= 800_000.0 && throughput > 760_000.0, "{throughput}");
-    let alone = |goal| search(input(&[goal]), loss).results().len();
-    assert!(both.results().len() < alone(GOAL) + alone(partial));
+    let alone = |goal| search(input(&[goal]), loss).results.len();
+    assert!(both.results.len() < alone(GOAL) + alone(partial));
 }
 
 #[test]
@@ -153,12 +152,12 @@ fn an_upper_bound_below_outweighs_a_lower_bound_above() {
 }
 
 #[test]
-fn a_search_that_is_cut_short_says_what_it_has() {
+fn a_search_that_is_cut_short_has_a_result() {
     let mut controller = Controller::new(Input { trials_max: 3, ..input(&[GOAL]) });
     while let Some(trial) = controller.next() {
         controller.tell(Measured::new(trial, hard(1_400_000.0)(trial, 0)));
     }
-    assert_eq!(controller.results().len(), 3);
+    assert_eq!(controller.results.len(), 3);
     assert!(!controller.goal_results()[0].regular);
 }
 

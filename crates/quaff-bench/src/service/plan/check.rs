@@ -177,7 +177,7 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::service::sim::{service, services_plan};
-    use crate::trial::plan::End;
+    use crate::trial::End;
 
     fn said(plan: &Plan) -> String {
         plan.check().expect_err("it makes no sense").to_string()

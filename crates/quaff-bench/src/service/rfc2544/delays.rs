@@ -1,6 +1,6 @@
 //! Delays of several trials as one.
 
-use crate::trial::report::Delays;
+use crate::trial::Delays;
 
 /// More bars than this are joined, two to one.
 const BARS_MAX: usize = 200;

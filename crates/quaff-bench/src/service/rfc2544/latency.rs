@@ -9,7 +9,7 @@ use crate::service::null;
 use crate::service::result::{Latency, Report, Way};
 use crate::service::test_context::{TestContext, firsts};
 use crate::stats::mean;
-use crate::trial::report::{Delays, TrialReport};
+use crate::trial::{Delays, TrialReport};
 use crate::words::delay;
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@ use crate::service::look::{meter_lost, path_lost};
 use crate::service::result::{Recovery, Report, Way};
 use crate::service::test_context::{TestContext, firsts};
 use crate::stats::mean;
-use crate::trial::report::{DirectionReport, StreamReport, Tally};
+use crate::trial::{DirectionReport, StreamReport, Tally};
 use crate::words::delay;
 use std::collections::BTreeMap;
 

@@ -153,8 +153,8 @@ fn the_tagged_frame_stands_beside_all_the_others() {
     let ask = sim.asked.iter().find(|ask| ask.there.len() == 2).expect("two streams");
     let phases = &ask.there[1].phases;
     assert_eq!((phases[0].pps, phases.len()), (Some(0.0), 2));
-    assert_eq!(phases[0].length, crate::trial::plan::Length::Seconds(1.0));
-    assert_eq!(phases[1].length, crate::trial::plan::Length::Frames(1));
+    assert_eq!(phases[0].length, crate::trial::Length::Seconds(1.0));
+    assert_eq!(phases[1].length, crate::trial::Length::Frames(1));
 }
 
 #[test]

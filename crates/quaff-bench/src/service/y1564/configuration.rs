@@ -13,8 +13,8 @@ use crate::service::result::{Figures, Report, Step, Way};
 use crate::service::test_context::{TestContext, firsts, whole};
 use crate::service::verdict::{Doubt, Rates, Verdict};
 use crate::stats::median;
-use crate::trial::plan::Phase;
-use crate::trial::report::{DirectionReport, StreamReport};
+use crate::trial::Phase;
+use crate::trial::{DirectionReport, StreamReport};
 
 /// So much more than CIR and EIR is sent to see whether it is dropped: of the EIR, or of the CIR where the EIR is
 /// less than [`SMALL_EIR`] of it.

@@ -8,7 +8,7 @@ use crate::service::plan::{Plan, Service};
 use crate::service::result::{Performance, Report, Way};
 use crate::service::test_context::TestContext;
 use crate::service::verdict::{Doubt, Verdict};
-use crate::trial::report::{DirectionReport, StreamReport};
+use crate::trial::{DirectionReport, StreamReport};
 use crate::{Error, Result};
 
 /// All runs. Of one that was ended early what was measured is kept.

@@ -112,8 +112,8 @@ fn bursts_come_again_when_their_tokens_have() {
     let load = Kind::Cbs.load(&service, 4.0, 10.0).expect("a load");
     // Ten frames in 8.16 ms, then 10 500 B at 2 Mbit/s are 42 ms, and a twentieth of it: 52.26 ms, 76 times; 50 at most.
     assert_eq!(load.phases.len(), 100);
-    assert_eq!(load.phases[1].length, crate::trial::plan::Length::Frames(10));
-    let crate::trial::plan::Length::Seconds(pause_s) = load.phases[0].length else {
+    assert_eq!(load.phases[1].length, crate::trial::Length::Frames(10));
+    let crate::trial::Length::Seconds(pause_s) = load.phases[0].length else {
         panic!("{:?}", load.phases[0])
     };
     assert!((pause_s - 0.0441).abs() < 1e-9, "{pause_s}");
@@ -242,13 +242,13 @@ fn a_run_that_was_ended_early_is_kept() {
 #[test]
 fn a_queue_that_delivers_later_polices_all_the_same() {
     let of = |arrived_ns: [u64; 2]| {
-        let total = crate::trial::report::Tally {
+        let total = crate::trial::Tally {
             received: 1625,
             received_bytes: 1625 * 996,
             arrived_ns,
             ..Default::default()
         };
-        let stream = crate::trial::report::StreamReport { total, ..sim::no_stream(1) };
+        let stream = crate::trial::StreamReport { total, ..sim::no_stream(1) };
         crate::service::figures::most_mbps(&stream, 4.0)
     };
     // 13 Mbit in 4 s, or in the 5.2 s in which they came.

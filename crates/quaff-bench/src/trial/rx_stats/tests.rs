@@ -1,8 +1,8 @@
-//! Streams that are sent and lost by hand, and what the book says of them.
+//! Statistics of streams whose losses the tests decide.
 
 use super::super::plan::{Length, Phase};
 use super::super::report::Tally;
-use super::super::tally::{SECOND_NS, Sent};
+use super::super::tally::SECOND_NS;
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 const BEGUN_NS: u64 = 1_800_000_000_000_000_000;
 const MS: u64 = 1_000_000;
 
-/// A sender, and a path that a test decides about.
+/// A sender and its path.
 struct Path {
     plan: StreamPlan,
     log: TxLog,
@@ -20,7 +20,7 @@ struct Path {
 }
 
 impl Path {
-    /// For so many frames, where that is known.
+    /// A path for that number of frames, if known.
     fn new(phases: usize, frames: Option<u64>) -> Self {
         let phase = Phase { length: Length::Seconds(1.0), pps: None };
         Self {
@@ -33,32 +33,32 @@ impl Path {
             },
             log: TxLog::new(phases, frames),
             by: Seconds::new(BEGUN_NS, 60.0),
-            sent: SentStream { phases: vec![Sent::default(); phases], seconds: vec![] },
+            sent: SentStream { phases: vec![Tally::default(); phases], seconds: vec![] },
             times: vec![],
         }
     }
 
-    /// Sends frames, each so long after the beginning.
+    /// Sends frames at these times after the beginning.
     fn send(&mut self, phase: usize, at_ns: impl IntoIterator<Item = u64>) {
         self.log.begin(phase, self.times.len() as u64);
         for after_ns in at_ns {
             let (seq, sent_ns) = (self.times.len() as u64, BEGUN_NS + after_ns);
             let bytes = self.plan.sizes[seq as usize % 2];
             self.log.note(seq, sent_ns);
-            self.sent.phases[phase].take(bytes, sent_ns);
-            at(&mut self.sent.seconds, self.by.of(sent_ns)).take(bytes, sent_ns);
+            self.sent.phases[phase].send(bytes, sent_ns);
+            at(&mut self.sent.seconds, self.by.of(sent_ns)).send(bytes, sent_ns);
             self.times.push(sent_ns);
         }
     }
 
-    /// Has frames arrive in this order with these delays, and reads the book.
+    /// The report when frames arrive in this order with these delays.
     fn receive(&self, frames: impl IntoIterator<Item = (u64, u64)>) -> StreamReport {
-        let mut book = RxStats::new(&self.plan, &self.log, BEGUN_NS, Some(self.by));
+        let mut stats = RxStats::new(&self.plan, &self.log, BEGUN_NS, Some(self.by));
         for (seq, delay_ns) in frames {
             let sent_ns = self.times[seq as usize];
-            assert!(book.take(&TrialHeader { stream: 7, seq, sent_ns }, sent_ns + delay_ns));
+            assert!(stats.take(&TrialHeader { stream: 7, seq, sent_ns }, sent_ns + delay_ns));
         }
-        book.finish(&self.sent).unwrap()
+        stats.finish(&self.sent).unwrap()
     }
 }
 
@@ -72,7 +72,7 @@ fn a_stream_through_a_bad_path() {
     let mut path = Path::new(2, Some(20));
     path.send(0, (0..10).map(|at| at * 100 * MS));
     path.send(1, (0..10).map(|at| 1000 * MS + at * 50 * MS));
-    // 2 and 3 are lost, 9, 10 and 11 (over the change of phase), and the last one; 5 comes behind 6, 7 twice.
+    // 2 and 3 are lost, 9, 10 and 11 (over the change of phase), and the last one; 5 comes after 6, 7 twice.
     let order = [0, 1, 4, 6, 5, 7, 7, 8, 12, 13, 14, 15, 16, 17, 18];
     let report = path.receive(order.map(|seq| (seq, 5000 + seq)));
     let total = &report.total;
@@ -116,7 +116,7 @@ fn an_outage_is_right_to_the_second() {
 }
 
 #[test]
-fn a_gap_that_the_log_has_forgotten_is_told_by_its_ends() {
+fn a_gap_outside_the_log_is_timed_by_its_ends() {
     let mut path = Path::new(1, None);
     let frames = 7 << 20;
     path.send(0, (0..frames).map(|at| at * 1000));
@@ -146,19 +146,19 @@ fn nothing_is_sent() {
 }
 
 #[test]
-fn what_was_not_sent_is_none_of_ours() {
+fn frames_that_were_not_sent_are_foreign() {
     let mut path = Path::new(1, None);
     path.send(0, [0, MS]);
-    let mut book = RxStats::new(&path.plan, &path.log, BEGUN_NS, None);
-    assert!(!book.take(&TrialHeader { stream: 7, seq: 2, sent_ns: BEGUN_NS }, BEGUN_NS));
-    assert_eq!(book.received(), 0);
-    // A frame that says another second than it was sent in is noticed where seconds are counted.
-    let mut book = RxStats::new(&path.plan, &path.log, BEGUN_NS, Some(path.by));
-    assert!(book.take(&TrialHeader { stream: 7, seq: 1, sent_ns: BEGUN_NS + 9 * SECOND_NS }, BEGUN_NS));
-    assert!(book.finish(&path.sent).unwrap_err().contains("stream 7"));
+    let mut stats = RxStats::new(&path.plan, &path.log, BEGUN_NS, None);
+    assert!(!stats.take(&TrialHeader { stream: 7, seq: 2, sent_ns: BEGUN_NS }, BEGUN_NS));
+    assert_eq!(stats.received, 0);
+    // A frame with the time of another second is noticed if seconds are counted.
+    let mut stats = RxStats::new(&path.plan, &path.log, BEGUN_NS, Some(path.by));
+    assert!(stats.take(&TrialHeader { stream: 7, seq: 1, sent_ns: BEGUN_NS + 9 * SECOND_NS }, BEGUN_NS));
+    assert!(stats.finish(&path.sent).unwrap_err().contains("stream 7"));
 }
 
-/// A frame of a random stream: how long after the one before it is sent (ms), how often it arrives, how long it takes.
+/// A frame of a random stream: ms since the one before it, number of arrivals, delay.
 type Fate = (u64, u8, u64);
 
 /// Lost frames as (count, first and last time of sending).
@@ -209,7 +209,7 @@ proptest! {
         }
         for (second, tally) in report.seconds.iter().enumerate() {
             let mine = missing.iter().map(|seq| times[*seq]).filter(|time| time / SECOND_NS == second as u64);
-            // Inside a run of lost frames a second begins with the first that was sent in it.
+            // In a run of lost frames a second begins with its first frame.
             prop_assert_eq!(lost(tally), lost_of(mine), "second {}", second);
         }
         prop_assert_eq!(lost(&report.total), lost_of(missing.iter().map(|seq| times[*seq])));

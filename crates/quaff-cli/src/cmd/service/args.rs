@@ -3,7 +3,7 @@
 use super::values::{self, Bed};
 use crate::units::{self, TimeStampType};
 use quaff_bench::service::plan::{Host, Service};
-use quaff_bench::trial::plan::End;
+use quaff_bench::trial::End;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use crate::units;
 use quaff_bench::service::plan::{Host, Path, Service};
-use quaff_bench::trial::plan::End;
+use quaff_bench::trial::End;
 
 /// Bits/s below which a rate is taken for one whose unit was forgotten.
 const RATE_MIN: f64 = 1000.0;
