@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff_wire::net::arp::Arp;
+use quaff_wire::net::Arp;
 
 fuzz_target!(|frame: &[u8]| {
     if let Some(arp) = Arp::read(frame) {

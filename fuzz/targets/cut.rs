@@ -3,11 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff_wire::cut::{Cutter, Kind, Out};
+use quaff_wire::cut::{Cutter, Out};
 use std::convert::Infallible;
 
 /// The files that come of a stream in pieces of these sizes, and what of each was there before.
-fn cut(stream: &[u8], sizes: &[usize], limit: u64) -> (Vec<Vec<u8>>, usize, Option<u64>, Option<Kind>) {
+fn cut(stream: &[u8], sizes: &[usize], limit: u64) -> (Vec<Vec<u8>>, usize, Option<u64>) {
     let mut cutter = Cutter::new(limit);
     let (mut files, mut repeated) = (vec![Vec::new()], 0);
     let mut out = |out: Out<'_>| -> Result<(), Infallible> {
@@ -27,7 +27,7 @@ fn cut(stream: &[u8], sizes: &[usize], limit: u64) -> (Vec<Vec<u8>>, usize, Opti
         left = later;
     }
     let Ok(()) = cutter.finish(&mut out);
-    (files, repeated, cutter.damaged_at(), cutter.kind())
+    (files, repeated, cutter.damaged_at())
 }
 
 fuzz_target!(|input: (u8, u8, u16, &[u8])| {

@@ -21,7 +21,7 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
         let found = frame_flow(frame, frame.len() as u32, linktype, by, (kinds, 4));
         assert!(bundle.member(found.key.hash(7)).is_some());
         // A split by MAC addresses alone never waits for another frame.
-        if kinds == TunnelKinds::NONE && !by.has_addresses() {
+        if kinds == TunnelKinds::NONE && !(by.addresses || by.ports) {
             assert!(
                 found.what == Completeness::Whole && matches!(found.key, FlowKey::Macs(_) | FlowKey::Nothing)
             );

@@ -104,7 +104,7 @@ impl FileFeed {
             (*number, *in_file) = (*number + 1, *in_file + 1);
             tally.seen += count;
             let mut meta = clock.meta(&frame);
-            let side = match plan.sides.as_ref().map(|sides| sides.side(*in_file).ok_or(sides.packets())) {
+            let side = match plan.sides.as_ref().map(|sides| sides.side(*in_file).ok_or(sides.packets)) {
                 Some(Err(packets)) => {
                     beyond = Some(packets);
                     return false;

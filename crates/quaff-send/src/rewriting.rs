@@ -9,8 +9,8 @@ use crate::feed::Feed;
 use crate::tally::{FeedTally, RewriteTally};
 use quaff_wire::client::{RoleClassifier, RoleRule};
 use quaff_wire::probe::ProbeHeader;
-use quaff_wire::rewrite::mtu::{Fit, Mtu, MtuCounts, MtuPolicy};
 use quaff_wire::rewrite::{self, Rewrite, Verdict};
+use quaff_wire::rewrite::{Fit, Mtu, MtuCounts, MtuPolicy};
 
 /// Frames are taken from the source through a room of this size.
 const ROOM_BYTES: usize = 1 << 20;
@@ -157,13 +157,13 @@ impl<F: Feed> Rewriting<F> {
             }
             Waiting::Pieces(first, meta) => {
                 let Some(mtu) = self.mtu.take() else { return true };
-                let left = mtu.fragments().iter().skip(first);
+                let left = mtu.fragments().skip(first);
                 let fitting = |piece: &&[u8]| {
                     let wire_len = piece.len() as u32;
                     self.append_one(arena, piece, FrameMeta { wire_len, ..meta })
                 };
                 let appended = first + left.take_while(fitting).count();
-                let has_room = appended == mtu.fragments().iter().count();
+                let has_room = appended == mtu.fragments().count();
                 self.mtu = Some(mtu);
                 if !has_room {
                     self.waiting = Waiting::Pieces(appended, meta);
@@ -196,7 +196,7 @@ impl<F: Feed> Rewriting<F> {
     /// Counts of the first pass.
     fn rewritten(&self) -> RewriteTally {
         let Some(mtu) = self.mtu.as_ref().filter(|_| self.is_first_pass) else { return self.tally };
-        let MtuCounts { skipped, cut, fragmented, fragments } = mtu.counts();
+        let MtuCounts { skipped, cut, fragmented, fragments } = mtu.counts;
         RewriteTally { mtu_skipped: skipped, mtu_cut: cut, fragmented, fragments, ..self.tally }
     }
 }

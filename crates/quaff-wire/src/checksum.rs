@@ -38,7 +38,7 @@ pub fn add(a: u16, b: u16) -> u16 {
 }
 
 /// The sum without a part `b` that was in it (RFC 1624: adds its complement).
-pub fn subtract(a: u16, b: u16) -> u16 {
+pub(crate) fn subtract(a: u16, b: u16) -> u16 {
     add(a, !b)
 }
 

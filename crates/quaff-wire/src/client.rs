@@ -8,6 +8,7 @@
 use crate::flow::{HashTable, hash_bytes};
 use crate::net::tcp::{ACK, FLAGS_OFFSET, SYN};
 use crate::net::{self, Ip, TCP, icmp};
+use crate::parse::{self, ParseError};
 use crate::rewrite::Cidr;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -32,34 +33,25 @@ pub enum RoleRule {
     Macs(Vec<[u8; 6]>),
 }
 
-/// A word for a [`RoleRule`] that is none.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not auto, first, port, port=0-1023,8080, cidr=10.0.0.0/8,… or mac=02:00:00:00:00:01,…")]
-pub struct UnknownRule(String);
-
 impl FromStr for RoleRule {
-    type Err = UnknownRule;
+    type Err = ParseError;
 
-    fn from_str(word: &str) -> Result<Self, UnknownRule> {
+    fn from_str(word: &str) -> Result<Self, ParseError> {
         let (name, list) = word.split_once('=').unwrap_or((word, ""));
         let parts = || list.split(',');
         let rule = match (name, list.is_empty()) {
             ("auto", true) => Some(Self::Auto),
             ("first", true) => Some(Self::First),
             ("port", true) => Some(Self::Ports(vec![0..=1023])),
-            ("port", false) => parts().map(ports).collect::<Option<_>>().map(Self::Ports),
+            ("port", false) => parts().map(parse::ports).collect::<Option<_>>().map(Self::Ports),
             ("cidr", false) => parts().map(|cidr| cidr.parse().ok()).collect::<Option<_>>().map(Self::Cidrs),
             ("mac", false) => parts().map(mac).collect::<Option<_>>().map(Self::Macs),
             _ => None,
         };
-        rule.ok_or_else(|| UnknownRule(word.to_owned()))
+        const WHY: &str =
+            "is not auto, first, port, port=0-1023,8080, cidr=10.0.0.0/8,… or mac=02:00:00:00:00:01,…";
+        rule.ok_or_else(|| ParseError::of(word, WHY))
     }
-}
-
-fn ports(word: &str) -> Option<RangeInclusive<u16>> {
-    let (first, last) = word.split_once('-').unwrap_or((word, word));
-    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
-    (first <= last).then_some(first..=last)
 }
 
 fn mac(word: &str) -> Option<[u8; 6]> {

@@ -65,7 +65,6 @@ pub enum Out<'a> {
 #[derive(Debug)]
 pub struct Cutter {
     limit_bytes: u64,
-    kind: Option<Kind>,
     layout: Layout,
     /// Bytes of the stream that have been passed on, or are held.
     seen_bytes: u64,
@@ -117,7 +116,6 @@ impl Cutter {
     pub fn new(limit_bytes: u64) -> Self {
         Self {
             limit_bytes,
-            kind: None,
             layout: Layout::Unknown,
             seen_bytes: 0,
             file_bytes: 0,
@@ -127,11 +125,6 @@ impl Cutter {
             left_bytes: 0,
             damaged_at: None,
         }
-    }
-
-    /// The format of the stream; `None` before its first four bytes were seen.
-    pub fn kind(&self) -> Option<Kind> {
-        self.kind
     }
 
     /// Offset in the stream of the first unit that cannot be parsed. From there on all of
@@ -269,7 +262,6 @@ impl Cutter {
     fn look(&mut self, head: &[u8]) -> Look {
         if self.layout == Layout::Unknown {
             let Some(first) = head.first_chunk() else { return Look::More(4) };
-            self.kind = Some(Kind::of(*first));
             self.layout = layout(*first);
         }
         match self.layout {

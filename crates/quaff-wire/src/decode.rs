@@ -3,11 +3,11 @@
 //! The bytes arrive in parts. [`Decoder::next`] takes one [`Item`] from the front of a slice, or returns the number
 //! of bytes that must be there to continue. Frames borrow from the slice: nothing is copied, and only a few words
 //! are kept for each interface. It never panics, whatever the bytes, and never asks for more than
-//! [`UNIT_BYTES_MAX`] at once.
+//! 16 MiB at once.
 
 use crate::item::{Cursor, Find};
 pub use crate::item::{
-    Damage, Format, Frame, Interface, Item, Jump, Reason, Section, Statistics, Step, UNIT_BYTES_MAX, Unit,
+    Damage, Format, Frame, Interface, Item, Jump, Reason, Section, Statistics, Step, Unit,
 };
 use crate::{pcap, pcapng};
 
@@ -39,7 +39,7 @@ impl Decoder {
     /// error.
     ///
     /// It is stricter than the plain decoder: an implausible header of a pcap record is damage, and so is a pcapng
-    /// block that is incomplete or longer than [`UNIT_BYTES_MAX`].
+    /// block that is incomplete or longer than 16 MiB.
     pub fn salvaging() -> Self {
         Self { cursor: Cursor { is_strict: true, ..Cursor::default() }, ..Self::default() }
     }

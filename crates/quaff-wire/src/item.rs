@@ -5,7 +5,7 @@ use thiserror::Error;
 
 /// The longest block or record that is read as a whole (Wireshark has the same limit).
 /// Blocks that are only skipped may be longer.
-pub const UNIT_BYTES_MAX: u32 = 16 << 20;
+pub(crate) const UNIT_BYTES_MAX: u32 = 16 << 20;
 
 /// One item of a capture file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,6 +14,7 @@ pub mod flow;
 mod item;
 pub mod linktype;
 pub mod net;
+mod parse;
 pub mod pcap;
 pub mod pcapng;
 pub mod probe;
@@ -23,3 +24,5 @@ pub mod split;
 pub mod synth;
 pub mod tcpprep;
 pub mod tunnel;
+
+pub use parse::ParseError;

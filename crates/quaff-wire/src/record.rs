@@ -40,7 +40,7 @@ impl Record<'_> {
 
     /// Bytes on the wire, tag included.
     #[inline]
-    pub fn wire_len(&self) -> u32 {
+    pub(crate) fn wire_len(&self) -> u32 {
         self.len + self.tag_bytes() as u32
     }
 

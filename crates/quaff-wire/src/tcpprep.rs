@@ -4,7 +4,7 @@
 //! and two bits a packet, the first packet in the lowest bits: the upper one says that it is sent, the
 //! lower one that it leaves by the primary interface.
 
-use thiserror::Error;
+use crate::ParseError;
 
 const MAGIC: &[u8; 8] = b"tcpprep\0";
 const VERSION: u32 = 4;
@@ -21,69 +21,39 @@ pub enum Assignment {
     NotSent,
 }
 
-/// The reason why a file is no cache file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum CacheError {
-    /// The first bytes are others.
-    #[error("it is not a tcpprep cache file")]
-    Magic,
-    /// Another version of the format.
-    #[error("its version is not 04")]
-    Version,
-    /// So many packets in a byte.
-    #[error("it has {0} packets in a byte, not 4")]
-    Packing(u16),
-    /// There are no packets in it.
-    #[error("it has no packets")]
-    Empty,
-    /// It ends too early.
-    #[error("it ends before the entry of packet {0}")]
-    Short(u64),
-}
-
 /// A cache file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
-    packets: u64,
-    comment: Vec<u8>,
+    /// Packets that it has an entry for.
+    pub packets: u64,
     assignments: Vec<u8>,
 }
 
 impl Cache {
     /// Reads the bytes of a file.
-    pub fn read(file: &[u8]) -> Result<Self, CacheError> {
+    pub fn read(file: &[u8]) -> Result<Self, ParseError> {
+        let short = |packet: u64| ParseError::new(format!("it ends before the entry of packet {packet}"));
         if !file.starts_with(MAGIC) {
-            return Err(CacheError::Magic);
+            return Err(ParseError::new("it is not a tcpprep cache file"));
         }
-        let header = file.first_chunk::<HEADER_BYTES>().ok_or(CacheError::Short(1))?;
+        let header = file.first_chunk::<HEADER_BYTES>().ok_or_else(|| short(1))?;
         if version(&header[8..12]) != Some(VERSION) {
-            return Err(CacheError::Version);
+            return Err(ParseError::new("its version is not 04"));
         }
         let (packets, rest) = (be(&header[12..20]), &file[HEADER_BYTES..]);
         let packing = be(&header[20..22]) as u16;
         if packing != PACKETS_PER_BYTE {
-            return Err(CacheError::Packing(packing));
+            return Err(ParseError::new(format!("it has {packing} packets in a byte, not 4")));
         }
         if packets == 0 {
-            return Err(CacheError::Empty);
+            return Err(ParseError::new("it has no packets"));
         }
-        let (comment, assignments) =
-            rest.split_at_checked(be(&header[22..24]) as usize).ok_or(CacheError::Short(1))?;
+        let assignments = rest.get(be(&header[22..24]) as usize..).ok_or_else(|| short(1))?;
         let bytes = packets.div_ceil(PACKETS_PER_BYTE.into());
         if (assignments.len() as u64) < bytes {
-            return Err(CacheError::Short(assignments.len() as u64 * u64::from(PACKETS_PER_BYTE) + 1));
+            return Err(short(assignments.len() as u64 * u64::from(PACKETS_PER_BYTE) + 1));
         }
-        Ok(Self { packets, comment: comment.to_vec(), assignments: assignments[..bytes as usize].to_vec() })
-    }
-
-    /// The number of packets that it has an entry for.
-    pub fn packets(&self) -> u64 {
-        self.packets
-    }
-
-    /// The options that tcpprep was called with.
-    pub fn comment(&self) -> &[u8] {
-        &self.comment
+        Ok(Self { packets, assignments: assignments[..bytes as usize].to_vec() })
     }
 
     /// The assignment of a packet, counted from 1; `None` after the last.
@@ -130,7 +100,7 @@ mod tests {
     #[test]
     fn a_file_of_tcpprep_is_read() {
         let cache = Cache::read(FILE).unwrap();
-        assert_eq!((cache.packets(), cache.comment()), (11, &b"-a client"[..]));
+        assert_eq!(cache.packets, 11);
         for number in 1..=11 {
             let side = if number % 3 == 1 { Assignment::Secondary } else { Assignment::Primary };
             assert_eq!(cache.side(number), Some(side), "packet {number}");
@@ -149,18 +119,19 @@ mod tests {
     fn what_is_no_cache_is_refused() {
         let whole = file(9, b"comment", &[1, 2, 3]);
         assert!(Cache::read(&whole).is_ok());
-        assert_eq!(Cache::read(b"\xd4\xc3\xb2\xa1"), Err(CacheError::Magic));
-        assert_eq!(Cache::read(&whole[..20]), Err(CacheError::Short(1)));
-        assert_eq!(Cache::read(&whole[..28]), Err(CacheError::Short(1)));
-        assert_eq!(Cache::read(&whole[..whole.len() - 1]), Err(CacheError::Short(9)));
-        assert_eq!(Cache::read(&file(0, b"", &[])), Err(CacheError::Empty));
+        let error = |file: &[u8]| Cache::read(file).unwrap_err().to_string();
+        assert_eq!(error(b"\xd4\xc3\xb2\xa1"), "it is not a tcpprep cache file");
+        assert_eq!(error(&whole[..20]), "it ends before the entry of packet 1");
+        assert_eq!(error(&whole[..28]), "it ends before the entry of packet 1");
+        assert_eq!(error(&whole[..whole.len() - 1]), "it ends before the entry of packet 9");
+        assert_eq!(error(&file(0, b"", &[])), "it has no packets");
         let changed = |at: usize, byte: u8| {
             let mut file = whole.clone();
             file[at] = byte;
-            Cache::read(&file)
+            error(&file)
         };
-        assert_eq!(changed(9, b'3'), Err(CacheError::Version));
-        assert_eq!(changed(21, 8), Err(CacheError::Packing(8)));
+        assert_eq!(changed(9, b'3'), "its version is not 04");
+        assert_eq!(changed(21, 8), "it has 8 packets in a byte, not 4");
     }
 
     proptest! {

@@ -4,7 +4,10 @@ mod files;
 
 use files::Build;
 use proptest::prelude::*;
-use quaff_wire::decode::{Damage, Decoder, Frame, Item, Step, UNIT_BYTES_MAX};
+use quaff_wire::decode::{Damage, Decoder, Frame, Item, Step};
+
+/// The longest record or block that is read as a whole.
+const UNIT_BYTES_MAX: u32 = 16 << 20;
 
 /// The items of a file that is there at once, and how it ends.
 fn read(file: &[u8]) -> (Vec<String>, Result<(), Damage>) {

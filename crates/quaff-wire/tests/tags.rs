@@ -42,7 +42,7 @@ fn all_readers_skip_the_same_tags() {
         let outcome = strip(&bytes, bytes.len() as u32, ETHERNET.linktype, TunnelKinds::ALL, 1);
         let Outcome::Inner(inner) = outcome else { panic!("decap {tags:x?}: {outcome:?}") };
         assert_eq!(inner.start as usize, 50 + shift, "decap {tags:x?}");
-        let mut count = FlowCount::new(0);
+        let mut count = FlowCount::default();
         assert!(count.add(&untagged, 0) && !count.add(&bytes, 0), "flow count {tags:x?}");
         let sketch = |bytes| sketch(bytes, ETHERNET.linktype, &Mask::default());
         assert_eq!(sketch(&bytes).flow, sketch(&untagged).flow, "fingerprint {tags:x?}");

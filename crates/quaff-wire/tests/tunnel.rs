@@ -5,8 +5,8 @@ mod tunnels;
 
 use quaff_testpackets::{self as build, Erspan, ErspanIii, Gre};
 use quaff_wire::tunnel::{
-    Direction, ErspanTime, Granularity, Inner, Outcome, Session, TunnelFragment, TunnelKind, TunnelKinds,
-    Upper, strip, strip_datagram,
+    Direction, ErspanTime, Inner, Outcome, Session, TunnelFragment, TunnelKind, TunnelKinds, Upper, strip,
+    strip_datagram,
 };
 use tunnels::{A4, A6, B4, B6, ETHERNET, RAW, cases, frames, outers, packets, wrapped};
 
@@ -209,14 +209,14 @@ fn type_iii_tells_time_and_direction() {
         let more = ErspanIii { platform, ..more };
         let packet = in_ipv4(47, &build::erspan_iii(1, &Erspan::default(), &more, frame));
         let found = inner(whole(&packet, ETHERNET));
-        let time = ErspanTime { timestamp: 0x01020304, granularity: Granularity::Ieee1588, upper };
+        let time = ErspanTime { timestamp: 0x01020304, tick_ns: Some(1), upper };
         assert_eq!((found.time, found.direction), (Some(time), Some(Direction::Egress)));
         assert_eq!(bytes(&packet, &found), frame);
     }
     let packet = in_ipv4(47, &build::erspan_iii(1, &Erspan::default(), &ErspanIii::default(), frame));
     let found = inner(whole(&packet, ETHERNET));
     assert_eq!(found.direction, Some(Direction::Ingress));
-    assert_eq!(found.time.unwrap().granularity.tick_ns(), Some(100_000));
+    assert_eq!(found.time.unwrap().tick_ns, Some(100_000));
 }
 
 /// A frame in VXLAN, and the frame.
@@ -291,12 +291,12 @@ fn fragments_put_together_are_the_tunnel() {
                 let ((fragment, part), padded) = (fragment(piece, false), fragment(piece, true));
                 assert_eq!((fragment, &part), (padded.0, &padded.1));
                 assert_eq!((fragment.offset, fragment.more), (payload.len() as u32, at + 1 < pieces.len()));
-                assert_eq!((fragment.key, fragment.key.id), (first.key, id));
+                assert_eq!((fragment.datagram, fragment.datagram.id), (first.datagram, id));
                 assert_eq!((fragment.len, fragment.plain), (fragment.wire_len, false), "{}", wrapped.name);
                 payload.extend(part);
             }
             assert_eq!(payload, wrapped.payload);
-            let (source, len) = (first.key.source, payload.len() as u32);
+            let (source, len) = (first.datagram.addresses[0], payload.len() as u32);
             let found = inner(strip_datagram(&payload, len, first.protocol, source, TunnelKinds::ALL, 4));
             assert_eq!(bytes(&payload, &found), wrapped.inner, "{}", wrapped.name);
             assert_eq!(found.session.source, Some(source));

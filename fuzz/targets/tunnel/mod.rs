@@ -70,7 +70,7 @@ pub(crate) fn check(frame: &[u8], more: u16, link: u16) {
             assert!(fragment.len <= fragment.wire_len && fragment.wire_len <= wire_len);
             assert_eq!(fragment.header_start + fragment.header_len, fragment.start);
             assert!(fragment.more || fragment.offset > 0);
-            let source: IpAddr = fragment.key.source;
+            let source: IpAddr = fragment.datagram.addresses[0];
             let payload = &frame[fragment.start as usize..][..fragment.len as usize];
             strip_datagram(payload, fragment.wire_len, fragment.protocol, source, TunnelKinds::ALL, DEPTH);
         }

@@ -8,7 +8,7 @@ use super::plan::StreamPlan;
 use quaff_os::clock::steady_ns;
 use quaff_os::packet::{Qdisc, Receiver, TxSocket};
 use quaff_os::rtnl::Link;
-use quaff_wire::net::arp::Arp;
+use quaff_wire::net::Arp;
 use quaff_wire::net::{ETHERTYPE_ARP, VlanTag};
 use quaff_wire::probe::trial::FRAME_BYTES_MIN;
 use std::collections::BTreeSet;

@@ -125,7 +125,7 @@ impl Passes {
 
     /// Flows and packets of the first pass.
     pub(super) fn flow_counts(&self) -> FlowCounts {
-        self.flows.count.counts()
+        self.flows.count.counts
     }
 
     /// Leaves out what cannot be sent, and gives later passes their own addresses.

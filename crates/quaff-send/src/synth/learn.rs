@@ -1,8 +1,9 @@
 //! The sizes of frames, from a capture or from a file that a run before has saved.
 
 use quaff_file::read::{CaptureFile, Error};
+use quaff_wire::ParseError;
 use quaff_wire::decode::Item;
-use quaff_wire::synth::{HEADING, Histogram, Sizes, SizesError, TextError};
+use quaff_wire::synth::{HEADING, Histogram, Sizes};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -15,9 +16,9 @@ const TEXT_BYTES_MAX: u64 = 4 << 20;
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum LearnError {
     #[error("{path}: {error}")]
-    Text { path: String, error: TextError },
+    Text { path: String, error: ParseError },
     #[error("{path}: no packet in it has a size ({error})")]
-    Empty { path: String, error: SizesError },
+    Empty { path: String, error: ParseError },
     #[error("{path} is not text")]
     NotText { path: String },
     #[error(transparent)]
@@ -52,7 +53,7 @@ pub fn learn(path: &Path) -> Result<(Sizes, Option<u64>), LearnError> {
         }
     };
     match (histogram.sizes(), ended) {
-        (Ok(sizes), _) => Ok((sizes, Some(histogram.frames()))),
+        (Ok(sizes), _) => Ok((sizes, Some(histogram.frames))),
         (Err(_), Err(error)) => Err(error.into()),
         (Err(error), Ok(())) => Err(LearnError::Empty { path: name(), error }),
     }

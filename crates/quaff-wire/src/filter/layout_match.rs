@@ -40,7 +40,7 @@ impl TunnelLayout {
     ];
 
     /// Offset of the inner frame.
-    pub fn bytes(self) -> u32 {
+    pub(super) fn bytes(self) -> u32 {
         match self {
             Self::Erspan1 => 38,
             Self::Erspan2 | Self::Erspan2Tagged | Self::Vxlan => 50,

@@ -44,12 +44,13 @@ pub struct FlowCount {
     seen: HashTable<u64>,
     expiry_s: u64,
     is_like_tcpreplay: bool,
-    counts: FlowCounts,
+    /// The counts so far.
+    pub counts: FlowCounts,
 }
 
 impl FlowCount {
     /// Flows that were silent for more than `expiry_s` have expired; 0: they never do.
-    pub fn new(expiry_s: u64) -> Self {
+    fn new(expiry_s: u64) -> Self {
         Self { expiry_s, ..Self::default() }
     }
 
@@ -85,11 +86,6 @@ impl FlowCount {
             Some(_) => {}
         }
         false
-    }
-
-    /// Returns the counts so far.
-    pub fn counts(&self) -> FlowCounts {
-        self.counts
     }
 }
 
@@ -216,7 +212,7 @@ mod tests {
     fn counted(frames: &[Vec<u8>]) -> FlowCounts {
         let mut count = FlowCount::new(0);
         frames.iter().for_each(|frame| _ = count.add(frame, 0));
-        count.counts()
+        count.counts
     }
 
     #[test]
@@ -271,7 +267,7 @@ mod tests {
         assert!(!count.add(&v6, 0) && count.add(&spanning_tree, 0));
         v6[0] = 0x60;
         assert!(count.add(&v6, 0));
-        let counts = count.counts();
+        let counts = count.counts;
         assert_eq!((counts.flows, counts.flow_packets, counts.non_flow_packets), (2, 2, 1));
     }
 
@@ -281,7 +277,7 @@ mod tests {
         for time_s in [0, 10, 21, 22] {
             count.add(&ethernet(&udp([1, 2])), time_s);
         }
-        let counts = count.counts();
+        let counts = count.counts;
         assert_eq!((counts.flows, counts.unique, counts.expired), (2, 1, 1));
     }
 

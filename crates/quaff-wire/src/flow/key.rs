@@ -1,6 +1,5 @@
 //! The key of a flow or of a conversation, and its hash, which is the same on every machine and for ever.
 
-use crate::net::Ip;
 use crate::net::{ICMP, ICMPV6, SCTP, TCP, UDP};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -33,14 +32,8 @@ impl FlowKey {
     }
 
     /// Of two IP addresses.
-    pub fn addresses(ends: [IpAddr; 2]) -> Self {
+    pub(crate) fn addresses(ends: [IpAddr; 2]) -> Self {
         Self::Addresses(sorted(ends))
-    }
-
-    /// The flow of a packet: one direction of a conversation. A packet without ports, such as a fragment that is not
-    /// the first one, has ports 0.
-    pub fn of(ip: &Ip, frame: &[u8]) -> Self {
-        Self::flow(ip.protocol, ip.addresses, ip.ports(frame).unwrap_or_default())
     }
 
     /// One direction: source first.
@@ -49,7 +42,7 @@ impl FlowKey {
     }
 
     /// Of two IP addresses with ports.
-    pub fn ports(protocol: u8, ends: [(IpAddr, u16); 2]) -> Self {
+    pub(crate) fn ports(protocol: u8, ends: [(IpAddr, u16); 2]) -> Self {
         Self::Ports { protocol, ends: sorted(ends) }
     }
 

@@ -29,6 +29,17 @@ pub struct Fragment {
     pub more: bool,
 }
 
+/// The fields that all fragments of a datagram share (RFC 791 section 3.2, RFC 8200 section 4.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DatagramId {
+    /// Source and destination.
+    pub addresses: [IpAddr; 2],
+    /// IPv4: 16 bits. IPv6: 32 bits.
+    pub id: u32,
+    /// IPv4: the protocol. IPv6: 44, since only the first fragment is sure to name it.
+    pub protocol: u8,
+}
+
 impl Ip {
     /// Source and destination port of TCP, UDP and SCTP; `None` for other protocols, and where the header is not
     /// captured or is in another fragment.

@@ -5,7 +5,7 @@
 //! entered: `tunnel` does that. A frame that is cut or damaged has the layers before the damage. Nothing here
 //! panics, copies or allocates.
 
-pub mod arp;
+pub(crate) mod arp;
 mod ethernet;
 pub(crate) mod icmp;
 mod ip;
@@ -17,23 +17,24 @@ pub(crate) mod tcp;
 pub(crate) mod udp;
 pub(crate) mod vlan;
 
+pub use arp::Arp;
 pub use ethernet::{ETHERNET_BYTES, ETHERTYPE_ARP, frame_bytes_max};
 pub(crate) use ethernet::{ETHERNET_FRAME_BYTES_MIN, MACS_BYTES};
 pub(crate) use ethernet::{
     ETHERTYPE_FABRICPATH, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM,
     ETHERTYPE_PBB, ETHERTYPE_PPPOE, ETHERTYPE_TEB, LENGTH_MAX,
 };
-pub use icmp::{ICMP, ICMPV6};
+pub(crate) use icmp::{ICMP, ICMPV6};
 pub(crate) use ip::addresses;
 pub(crate) use ip::ip_at;
-pub use ip::{Fragment, Ip};
+pub use ip::{DatagramId, Fragment, Ip};
 pub(crate) use ipv4::IPV4_BYTES;
 pub use tcp::TCP;
 pub use udp::{UDP, UDP_BYTES};
 pub use vlan::{TAG_BYTES, TPID_CUSTOMER, TPID_SERVICE, VlanTag};
 
 /// Protocol number (IANA).
-pub const SCTP: u8 = 132;
+pub(crate) const SCTP: u8 = 132;
 /// Protocol number (IANA).
 pub(crate) const GRE: u8 = 47;
 

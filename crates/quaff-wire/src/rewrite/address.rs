@@ -4,7 +4,7 @@
 //! map names can be scattered by a seed: a permutation, so that different addresses stay different,
 //! and the same one is the same in each packet and each run.
 
-use super::WordError;
+use crate::ParseError;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -23,7 +23,7 @@ impl Cidr {
     }
 
     /// Returns true if `address` is in the network.
-    pub fn contains(&self, address: IpAddr) -> bool {
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address) {
             (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
                 (u32::from(ours) ^ u32::from(theirs)) & mask4(self.prefix) == 0
@@ -37,12 +37,12 @@ impl Cidr {
 }
 
 impl FromStr for Cidr {
-    type Err = WordError;
+    type Err = ParseError;
 
     /// `10.0.0.0/8`, `fd00::/8`, `[fd00::/8]`, or an address alone.
-    fn from_str(word: &str) -> Result<Self, WordError> {
+    fn from_str(word: &str) -> Result<Self, ParseError> {
         let bare = word.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(word);
-        let no = |why| WordError::new(word, why);
+        let no = |why| ParseError::of(word, why);
         let (address, prefix) = match bare.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (bare, None),
@@ -77,11 +77,11 @@ impl AddressMap {
 }
 
 impl FromStr for AddressMap {
-    type Err = WordError;
+    type Err = ParseError;
 
     /// `10.0.0.0/8:192.168.0.0/16`, `[fd00::/8]:[2001:db8::/32]`, or the latter without brackets.
-    fn from_str(word: &str) -> Result<Self, WordError> {
-        let no = |why| WordError::new(word, why);
+    fn from_str(word: &str) -> Result<Self, ParseError> {
+        let no = |why| ParseError::of(word, why);
         let colon = if word.starts_with('[') {
             word.find("]:").map(|at| at + 1)
         } else {
@@ -135,13 +135,8 @@ impl AddressMaps {
         these
     }
 
-    /// Returns true if every address stays unchanged.
-    pub fn is_empty(&self) -> bool {
-        self.v4.is_empty() && self.v6.is_empty() && self.seed.is_none()
-    }
-
     /// The address in the place of this one.
-    pub fn v4(&self, address: Ipv4Addr) -> Ipv4Addr {
+    pub(crate) fn v4(&self, address: Ipv4Addr) -> Ipv4Addr {
         let bits = u32::from(address);
         match (self.v4.iter().find(|map| bits & map.from_mask == map.from), self.seed) {
             (Some(map), _) => Ipv4Addr::from(map.to | bits & !map.to_mask),
@@ -151,7 +146,7 @@ impl AddressMaps {
     }
 
     /// The address in the place of this one.
-    pub fn v6(&self, address: Ipv6Addr) -> Ipv6Addr {
+    pub(crate) fn v6(&self, address: Ipv6Addr) -> Ipv6Addr {
         let bits = u128::from(address);
         match (self.v6.iter().find(|map| bits & map.from_mask == map.from), self.seed) {
             (Some(map), _) => Ipv6Addr::from(map.to | bits & !map.to_mask),

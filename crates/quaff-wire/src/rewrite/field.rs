@@ -1,6 +1,6 @@
 //! Single fields of IP headers: TTL or hop limit, and traffic class.
 
-use super::WordError;
+use crate::ParseError;
 use std::str::FromStr;
 
 /// A new TTL or hop limit, never under 1 nor over 255.
@@ -27,18 +27,18 @@ impl Ttl {
 }
 
 impl FromStr for Ttl {
-    type Err = WordError;
+    type Err = ParseError;
 
     /// `64`, `+1`, `-1`.
-    fn from_str(word: &str) -> Result<Self, WordError> {
+    fn from_str(word: &str) -> Result<Self, ParseError> {
         let number = word.strip_prefix(['+', '-']).unwrap_or(word);
         let digits = number.bytes().all(|byte| byte.is_ascii_digit());
-        let no = WordError::new(word, "is no TTL: try 64, +1 or -1, up to 255");
+        let no = ParseError::of(word, "is no TTL: try 64, +1 or -1, up to 255");
         let number = number.parse().ok().filter(|_| digits).ok_or(no)?;
         Ok(match word.as_bytes()[0] {
             b'+' => Self::Add(number),
             b'-' => Self::Subtract(number),
-            _ if number == 0 => return Err(WordError::new(word, "would let no packet arrive")),
+            _ if number == 0 => return Err(ParseError::of(word, "would let no packet arrive")),
             _ => Self::Set(number),
         })
     }
@@ -69,10 +69,10 @@ impl TrafficClass {
 }
 
 impl FromStr for TrafficClass {
-    type Err = WordError;
+    type Err = ParseError;
 
     /// A DSCP, by number (0 to 63) or by name: `ef`, `va`, `le`, `be`, `cs0` to `cs7`, `af11` to `af43`.
-    fn from_str(word: &str) -> Result<Self, WordError> {
+    fn from_str(word: &str) -> Result<Self, ParseError> {
         let lower = word.to_ascii_lowercase();
         let dscp = match lower.as_str() {
             "be" => Some(0),
@@ -81,7 +81,7 @@ impl FromStr for TrafficClass {
             "va" => Some(44),
             _ => named(lower.as_bytes()).or_else(|| lower.parse().ok().filter(|dscp| *dscp < 64)),
         };
-        dscp.map(Self::dscp).ok_or(WordError::new(word, "is no DSCP: try 0 to 63, ef, cs1 or af21"))
+        dscp.map(Self::dscp).ok_or(ParseError::of(word, "is no DSCP: try 0 to 63, ef, cs1 or af21"))
     }
 }
 

@@ -6,13 +6,13 @@
 //! a tunnel's inside, and addresses that a payload speaks of, are left as they are. [`mtu`] makes
 //! frames fit a link.
 
-pub mod address;
+mod address;
 mod arp;
 mod field;
 mod length;
-pub mod mtu;
+mod mtu;
 mod network;
-pub mod port;
+mod port;
 mod probe;
 mod sctp;
 mod sums;
@@ -21,25 +21,12 @@ mod tag;
 pub use address::{AddressMap, AddressMaps, Cidr};
 pub use field::{TrafficClass, Ttl};
 pub use length::FixLength;
+pub use mtu::{Fit, Mtu, MtuCounts, MtuPolicy};
 pub use port::PortMap;
 pub use probe::insert_probe;
 pub use tag::{TagEdit, TagFields};
 
 use crate::net;
-
-/// An error in the text of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{what}' {why}")]
-pub struct WordError {
-    what: String,
-    why: &'static str,
-}
-
-impl WordError {
-    fn new(what: &str, why: &'static str) -> Self {
-        Self { what: what.to_owned(), why }
-    }
-}
 
 /// The changes to make to each frame.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 //! checksum of the transport covers the whole datagram, so it stays.
 
 use super::{length, sums};
+use crate::ParseError;
 use crate::net::ipv6::{self, DESTINATION, FRAGMENT, FRAGMENT_BYTES, HOP_BY_HOP, ROUTING};
 use crate::net::{self, ETHERNET_BYTES, Ip};
 use std::ops::Range;
@@ -25,15 +26,15 @@ pub enum MtuPolicy {
 }
 
 impl FromStr for MtuPolicy {
-    type Err = super::WordError;
+    type Err = ParseError;
 
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
+    fn from_str(word: &str) -> Result<Self, ParseError> {
         match word {
             "skip" => Ok(Self::Skip),
             "cut" => Ok(Self::Cut),
             "fragment" => Ok(Self::Fragment),
             "fail" => Ok(Self::Fail),
-            _ => Err(super::WordError::new(word, "is not skip, cut, fragment or fail")),
+            _ => Err(ParseError::of(word, "is not skip, cut, fragment or fail")),
         }
     }
 }
@@ -68,18 +69,12 @@ pub struct MtuCounts {
 
 /// Frames in one buffer, one after the other.
 #[derive(Debug, Default)]
-pub struct Fragments {
+struct Fragments {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Fragments {
-    /// The frames in their order.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
-    }
-
     fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -101,7 +96,8 @@ pub struct Mtu {
     policy: MtuPolicy,
     /// For datagrams that have none.
     next_id: u32,
-    counts: MtuCounts,
+    /// The counts so far.
+    pub counts: MtuCounts,
     fragments: Fragments,
 }
 
@@ -111,18 +107,15 @@ impl Mtu {
         Self { bytes, policy, next_id: 1, counts: MtuCounts::default(), fragments: Fragments::default() }
     }
 
-    /// Returns the counts so far.
-    pub fn counts(&self) -> MtuCounts {
-        self.counts
-    }
-
-    /// The fragments of the frame for which [`Self::fit`] returned [`Fit::Fragmented`].
-    pub fn fragments(&self) -> &Fragments {
-        &self.fragments
+    /// The fragments of the frame for which [`Self::fit`] returned [`Fit::Fragmented`], in their order.
+    pub fn fragments(&self) -> impl Iterator<Item = &[u8]> {
+        let Fragments { bytes, ends } = &self.fragments;
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        starts.zip(ends).map(|(start, end)| &bytes[start..*end])
     }
 
     /// Returns true if a frame fits unchanged.
-    pub fn takes(&self, frame: &[u8]) -> bool {
+    pub(crate) fn takes(&self, frame: &[u8]) -> bool {
         frame.len() <= self.bytes + ETHERNET_BYTES || frame.len() <= self.longest(frame)
     }
 
@@ -330,7 +323,7 @@ mod tests {
     fn fragments(frame: &[u8], mtu: usize) -> Vec<Vec<u8>> {
         let mut maker = Mtu::new(mtu, MtuPolicy::Fragment);
         assert_eq!(maker.fit(&mut frame.to_vec(), frame.len() as u32), Fit::Fragmented);
-        maker.fragments().iter().map(<[u8]>::to_vec).collect()
+        maker.fragments().map(<[u8]>::to_vec).collect()
     }
 
     /// The payload that the fragments carry together, and true if that is all of it.
@@ -381,11 +374,11 @@ mod tests {
         let mut ids = Vec::new();
         for _ in 0..2 {
             maker.fit(&mut frame.clone(), frame.len() as u32);
-            let fragment = maker.fragments().iter().next().unwrap();
+            let fragment = maker.fragments().next().unwrap();
             ids.push(net::layers(fragment).unwrap().ip.unwrap().fragment.unwrap().id);
         }
         assert_eq!(ids, [1, 2]);
-        assert_eq!(maker.counts(), MtuCounts { fragmented: 2, fragments: 4, ..MtuCounts::default() });
+        assert_eq!(maker.counts, MtuCounts { fragmented: 2, fragments: 4, ..MtuCounts::default() });
     }
 
     #[test]
@@ -413,7 +406,7 @@ mod tests {
         assert_eq!(maker.fit(&mut arp.clone(), 214), Fit::Skipped);
         let cut = build::ethernet(&[], 0x0800, &build::ipv4(A, B, 17, &[], &payload(3000))[..400]);
         assert_eq!(maker.fit(&mut cut.clone(), 3042), Fit::Skipped);
-        assert_eq!(maker.counts().skipped, 2);
+        assert_eq!(maker.counts.skipped, 2);
         assert_eq!(Mtu::new(100, MtuPolicy::Fail).fit(&mut arp.clone(), 214), Fit::Failed);
         assert_eq!(Mtu::new(200, MtuPolicy::Fail).fit(&mut arp.clone(), 214), Fit::Whole);
     }
@@ -437,14 +430,14 @@ mod tests {
             };
             let (mut maker, mut second) = (Mtu::new(mtu, MtuPolicy::Fragment), Mtu::new(again, MtuPolicy::Fragment));
             if maker.fit(&mut packet.clone(), packet.len() as u32) == Fit::Fragmented {
-                let first: Vec<_> = maker.fragments().iter().map(<[u8]>::to_vec).collect();
+                let first: Vec<_> = maker.fragments().map(<[u8]>::to_vec).collect();
                 prop_assert!(first.iter().all(|fragment| maker.takes(fragment)));
                 prop_assert_eq!(together(&first), (payload(bytes), true));
                 let mut all = Vec::new();
                 for fragment in first {
                     match second.fit(&mut fragment.clone(), fragment.len() as u32) {
                         Fit::Whole => all.push(fragment),
-                        Fit::Fragmented => all.extend(second.fragments().iter().map(<[u8]>::to_vec)),
+                        Fit::Fragmented => all.extend(second.fragments().map(<[u8]>::to_vec)),
                         _ => return Ok(()),
                     }
                 }
@@ -463,7 +456,7 @@ mod tests {
                 let mut frame = frame.clone();
                 let bytes = frame.len() as u32;
                 match maker.fit(&mut frame, bytes) {
-                    Fit::Fragmented => prop_assert!(maker.fragments().iter().all(|fragment| maker.takes(fragment))),
+                    Fit::Fragmented => prop_assert!(maker.fragments().all(|fragment| maker.takes(fragment))),
                     Fit::Cut => prop_assert!(maker.takes(&frame)),
                     _ => {}
                 }

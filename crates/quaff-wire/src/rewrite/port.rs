@@ -1,6 +1,6 @@
 //! Maps of ports to ports.
 
-use super::WordError;
+use crate::parse::{self, ParseError};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -15,21 +15,21 @@ pub struct PortMap {
 
 impl PortMap {
     /// The port in the place of this one, if the rule is about it.
-    pub fn get(&self, port: u16) -> Option<u16> {
+    pub(crate) fn get(&self, port: u16) -> Option<u16> {
         let range = self.from.iter().find(|range| range.contains(&port))?;
         Some(if self.is_range { self.to + (port - range.start()) } else { self.to })
     }
 }
 
 impl FromStr for PortMap {
-    type Err = WordError;
+    type Err = ParseError;
 
     /// `80:8080`, `8000,8080:80`, `8000-8999:80`, `8000-8999:9000-9999`.
-    fn from_str(word: &str) -> Result<Self, WordError> {
-        let no = |why| WordError::new(word, why);
+    fn from_str(word: &str) -> Result<Self, ParseError> {
+        let no = |why| ParseError::of(word, why);
         let (from, to) =
             word.rsplit_once(':').ok_or(no("is no map of ports: try 80:8080, or 8000-8999:9000-9999"))?;
-        let range = |word| range(word).ok_or(no("has what is no port and no range of ports"));
+        let range = |word| parse::ports(word).ok_or(no("has what is no port and no range of ports"));
         let from = from.split(',').map(range).collect::<Result<Vec<_>, _>>()?;
         let to = range(to)?;
         let is_range = to.start() != to.end();
@@ -38,12 +38,6 @@ impl FromStr for PortMap {
         }
         Ok(Self { from, to: *to.start(), is_range })
     }
-}
-
-fn range(word: &str) -> Option<RangeInclusive<u16>> {
-    let (first, last) = word.split_once('-').unwrap_or((word, word));
-    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
-    (first <= last).then_some(first..=last)
 }
 
 #[cfg(test)]

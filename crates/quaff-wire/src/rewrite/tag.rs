@@ -1,6 +1,6 @@
 //! VLAN tags (IEEE 802.1Q): put in front, taken off, changed.
 
-use super::WordError;
+use crate::ParseError;
 use crate::net::vlan::is_tpid;
 use crate::net::{ETHERNET_BYTES, MACS_BYTES, TAG_BYTES, TPID_CUSTOMER, TPID_SERVICE};
 use std::str::FromStr;
@@ -82,11 +82,11 @@ fn is_tagged(frame: &[u8]) -> bool {
 }
 
 impl FromStr for TagEdit {
-    type Err = WordError;
+    type Err = ParseError;
 
     /// `pop`, `push:100`, `push:vid=100,pcp=5,dei=1,tpid=0x88a8`, `set:pcp=3`.
-    fn from_str(word: &str) -> Result<Self, WordError> {
-        let no = |why| WordError::new(word, why);
+    fn from_str(word: &str) -> Result<Self, ParseError> {
+        let no = |why| ParseError::of(word, why);
         let Some((verb, fields)) = word.split_once(':') else {
             return if word == "pop" { Ok(Self::Pop) } else { Err(no("is not pop, push:… or set:…")) };
         };

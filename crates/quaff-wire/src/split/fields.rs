@@ -1,8 +1,8 @@
 //! The fields that decide, by the names on the command line.
 
+use crate::ParseError;
 use std::fmt;
 use std::str::FromStr;
-use thiserror::Error;
 
 /// The fields of a frame that decide which member takes it. A frame that lacks a field goes by those it has: what
 /// is not IP goes by its MAC addresses.
@@ -18,29 +18,24 @@ pub struct SplitFields {
 
 impl SplitFields {
     /// Returns true when IP packets go by more than their MAC addresses.
-    pub fn has_addresses(self) -> bool {
+    pub(super) fn has_addresses(self) -> bool {
         self.addresses || self.ports
     }
 }
 
-/// A word that is not the name of a field.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error(
-    "\"{0}\" is nothing to split by; there are macs, addresses, ports (with addresses), and several with commas"
-)]
-pub struct UnknownField(pub String);
-
 impl FromStr for SplitFields {
-    type Err = UnknownField;
+    type Err = ParseError;
 
     /// Words with commas between them; upper and lower case are the same.
-    fn from_str(words: &str) -> Result<Self, UnknownField> {
+    fn from_str(words: &str) -> Result<Self, ParseError> {
         words.split(',').try_fold(Self::default(), |by, word| {
             match word.trim().to_ascii_lowercase().as_str() {
                 "macs" => Ok(Self { macs: true, ..by }),
                 "addresses" => Ok(Self { addresses: true, ..by }),
                 "ports" => Ok(Self { ports: true, ..by }),
-                other => Err(UnknownField(other.to_owned())),
+                other => Err(ParseError::new(format!(
+                    "\"{other}\" is nothing to split by; there are macs, addresses, ports (with addresses), and several with commas"
+                ))),
             }
         })
     }

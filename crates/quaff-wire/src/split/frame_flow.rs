@@ -7,10 +7,12 @@
 use super::SplitFields;
 use crate::flow::{FlowKey, Macs, sorted};
 use crate::linktype;
+use crate::net::ipv6::FRAGMENT;
 use crate::net::mpls::skip_labels;
 use crate::net::{
-    self, ETHERTYPE_FABRICPATH, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM,
-    ETHERTYPE_PBB, ETHERTYPE_PPPOE, ETHERTYPE_TEB, ICMP, ICMPV6, Ip, LENGTH_MAX, be16, icmp, link,
+    self, DatagramId, ETHERTYPE_FABRICPATH, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS,
+    ETHERTYPE_MPLS_UPSTREAM, ETHERTYPE_PBB, ETHERTYPE_PPPOE, ETHERTYPE_TEB, ICMP, ICMPV6, Ip, LENGTH_MAX,
+    be16, icmp, link,
 };
 use crate::tunnel::{self, Outcome, TunnelKinds, strip, strip_datagram};
 use std::net::IpAddr;
@@ -45,17 +47,6 @@ pub enum Completeness {
     Later(DatagramId),
     /// The frame quotes such a fragment and need not wait: the first one was long ago.
     Quoted(DatagramId),
-}
-
-/// The fields that all fragments of a datagram share (RFC 791 section 3.2, RFC 8200 section 4.5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct DatagramId {
-    /// Source and destination.
-    pub addresses: [IpAddr; 2],
-    /// IPv4: 16 bits. IPv6: 32 bits.
-    pub id: u32,
-    /// IPv4: the protocol. IPv6: 0, since only the first fragment is sure to name it.
-    pub protocol: u8,
 }
 
 /// Finds the conversation of a frame of link type `linktype`, of which `bytes` were captured and that
@@ -111,7 +102,7 @@ impl Finder {
         }
         let start = fragment.start as usize;
         let payload = bytes.get(start..start + fragment.len as usize).unwrap_or_default();
-        let (protocol, source) = (fragment.protocol, fragment.key.source);
+        let (protocol, source) = (fragment.protocol, fragment.datagram.addresses[0]);
         match strip_datagram(payload, fragment.wire_len, protocol, source, self.kinds, self.depth) {
             Outcome::Inner(inner) => FrameFlow { what: outer.what, ..self.inside(payload, &inner, quotes) },
             _ => outer,
@@ -142,7 +133,7 @@ impl Finder {
         let Some(fragment) = ip.fragment else {
             return self.quoted(bytes, ip, quotes).unwrap_or((key, Completeness::Whole));
         };
-        let protocol = if ip.is_v6() { 0 } else { ip.protocol };
+        let protocol = if ip.is_v6() { FRAGMENT } else { ip.protocol };
         let datagram = DatagramId { addresses: ip.addresses, id: fragment.id, protocol };
         if fragment.offset_bytes == 0 {
             let quoted = self.quoted(bytes, ip, quotes);

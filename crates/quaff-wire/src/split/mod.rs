@@ -10,6 +10,6 @@ mod fields;
 mod frame_flow;
 mod rendezvous;
 
-pub use fields::{SplitFields, UnknownField};
-pub use frame_flow::{Completeness, DatagramId, FrameFlow, frame_flow};
-pub use rendezvous::{MEMBERS_MAX, Rendezvous, SLOTS, WEIGHTS_MAX};
+pub use fields::SplitFields;
+pub use frame_flow::{Completeness, FrameFlow, frame_flow};
+pub use rendezvous::{MEMBERS_MAX, Rendezvous, WEIGHTS_MAX};

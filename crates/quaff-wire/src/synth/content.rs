@@ -32,7 +32,7 @@ pub enum Content {
 
 /// Content, ready to be taken.
 #[derive(Debug, Clone)]
-pub struct Pool {
+pub(super) struct Pool {
     /// The pool, and its beginning once more, so that no slice has to be put together of two.
     bytes: Vec<u8>,
     /// The sum of the bytes before each place, high and low bytes of words by their place.
@@ -52,7 +52,7 @@ enum Next {
 
 impl Pool {
     /// `seed` is for random content. Bytes of a file that is empty count as zeros.
-    pub fn new(content: &Content, seed: u64) -> Self {
+    pub(super) fn new(content: &Content, seed: u64) -> Self {
         let (mut bytes, next) = match content {
             Content::Counting => ((0..=255).collect(), Next::Beginning),
             Content::Zeros => (vec![0], Next::Beginning),
@@ -83,7 +83,7 @@ impl Pool {
 
     /// Takes the slice of the next payload: a payload of `len` bytes (below 64 KiB) whose first
     /// `skip` bytes (an even number) have another origin.
-    pub fn take(&mut self, len: usize, skip: usize, rng: &mut Rng) -> PayloadSlice {
+    pub(super) fn take(&mut self, len: usize, skip: usize, rng: &mut Rng) -> PayloadSlice {
         let len = len.min(PIECE_BYTES_MAX);
         let skip = skip.min(len);
         let start = match self.next {
@@ -99,12 +99,12 @@ impl Pool {
     }
 
     /// The bytes of a slice.
-    pub fn bytes(&self, slice: PayloadSlice) -> &[u8] {
+    pub(super) fn bytes(&self, slice: PayloadSlice) -> &[u8] {
         &self.bytes[slice.start..slice.start + slice.len]
     }
 
     /// Their sum under a checksum, when they begin at an even place in it.
-    pub fn sum(&self, slice: PayloadSlice) -> u16 {
+    pub(super) fn sum(&self, slice: PayloadSlice) -> u16 {
         let sum = checksum::fold(self.sums[slice.start + slice.len] - self.sums[slice.start]);
         // RFC 1071, section 2 (B): at an odd place high and low bytes have changed sides.
         if slice.start.is_multiple_of(2) { sum } else { sum.swap_bytes() }
@@ -113,7 +113,7 @@ impl Pool {
 
 /// A slice of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PayloadSlice {
+pub(super) struct PayloadSlice {
     start: usize,
     len: usize,
 }
@@ -126,13 +126,8 @@ impl PayloadSlice {
     }
 
     /// Bytes of it.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.len
-    }
-
-    /// It has none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::packet::Layout;
 use super::rng::Rng;
+use crate::ParseError;
 use std::str::FromStr;
 
 /// A kind of damage.
@@ -31,21 +32,14 @@ pub struct Damage {
     shares: [f64; HARMS.len()],
 }
 
-/// Why a text says no shares.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{0}' is no damage; write shares that are 100 % at most together, such as checksum=1%,cut=0.1%; there are checksum, ip-checksum, flip and cut"
-)]
-pub struct DamageError(String);
-
 impl Damage {
     /// Nothing is damaged.
-    pub fn is_none(&self) -> bool {
+    pub(super) fn is_none(&self) -> bool {
         self.shares.iter().all(|share| *share == 0.0)
     }
 
     /// The share of one kind.
-    pub fn share(&self, harm: Harm) -> f64 {
+    pub(super) fn share(&self, harm: Harm) -> f64 {
         self.shares[harm as usize]
     }
 
@@ -62,10 +56,11 @@ impl Damage {
 }
 
 impl FromStr for Damage {
-    type Err = DamageError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, DamageError> {
-        let wrong = || DamageError(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        const WHY: &str = "is no damage; write shares that are 100 % at most together, such as checksum=1%,cut=0.1%; there are checksum, ip-checksum, flip and cut";
+        let wrong = || ParseError::of(text, WHY);
         let mut damage = Self::default();
         for part in text.split(',') {
             let (name, share) = part.split_once('=').ok_or_else(wrong)?;

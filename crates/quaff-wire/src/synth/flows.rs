@@ -31,7 +31,7 @@ impl Default for Flows {
 
 impl Flows {
     /// The flow of frame `number`, which is due `due_ns` after the first.
-    pub fn of_frame(&self, number: u64, due_ns: u64) -> u64 {
+    pub(super) fn of_frame(&self, number: u64, due_ns: u64) -> u64 {
         match self.new {
             New::EachFrame => number,
             New::Never => number % self.concurrent,

@@ -21,15 +21,17 @@ mod sizes;
 mod tcp_conversation;
 mod tuples;
 
-pub use content::{Content, POOL_BYTES_MAX, PayloadSlice, Pool};
-pub use damage::{Damage, DamageError, HARMS, Harm};
+use content::Pool;
+pub use content::{Content, POOL_BYTES_MAX};
+pub use damage::{Damage, HARMS, Harm};
 pub use encapsulation::{Encapsulation, LinkHeaders};
 pub use flows::{Flows, New};
 pub use make::{Made, Synth};
 pub use recipe::{FRAME_BYTES_MAX, PacketKind, Recipe, RecipeError};
 pub use rng::Rng;
-pub use sizes::{HEADING, Histogram, SIZE_MAX, SizeClass, SizeSource, Sizes, SizesError, TextError};
-pub use tuples::{Addresses, Ports, RangeError, Tuple, Tuples};
+use sizes::SizeSource;
+pub use sizes::{HEADING, Histogram, SIZE_MAX, Sizes};
+pub use tuples::{Addresses, Ports, Tuples};
 
 #[cfg(test)]
 mod tests;

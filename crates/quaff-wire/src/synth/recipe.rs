@@ -99,7 +99,7 @@ impl Recipe {
     }
 
     /// Bytes of the smallest and the largest frame.
-    pub fn frame_bytes(&self) -> (u32, u32) {
+    pub(super) fn frame_bytes(&self) -> (u32, u32) {
         let min = self.size_limits.0.max(self.header_bytes()).min(FRAME_BYTES_MAX);
         (min, self.size_limits.1.clamp(min, FRAME_BYTES_MAX))
     }

@@ -9,7 +9,7 @@ pub struct Rng([u64; 4]);
 
 impl Rng {
     /// The numbers that belong to `seed`.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut state = seed;
         Self(std::array::from_fn(|_| split_mix(&mut state)))
     }
@@ -22,7 +22,7 @@ impl Rng {
     }
 
     /// 64 random bits.
-    pub fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         let Self(s) = self;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
         let shifted = s[1] << 17;
@@ -36,7 +36,7 @@ impl Rng {
     }
 
     /// A number below `end`, which is not 0. Its bias is below `end` / 2^64.
-    pub fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 

@@ -9,9 +9,13 @@ use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 
+fn one_size(size: u32) -> Sizes {
+    Sizes::parse(&size.to_string()).unwrap()
+}
+
 fn recipe(kind: PacketKind) -> Recipe {
     Recipe {
-        sizes: Sizes::one(100),
+        sizes: one_size(100),
         size_limits: (1, 9000),
         content: Content::Counting,
         link: LinkHeaders {
@@ -145,7 +149,7 @@ proptest! {
         let mut recipe = recipe(PacketKind::Udp);
         recipe = if is_v6 { v6(recipe) } else { recipe };
         recipe.damage = harms.parse().unwrap();
-        recipe.sizes = Sizes::one(size);
+        recipe.sizes = one_size(size);
         recipe.seed = seed;
         recipe.content = Content::Random;
         let mut synth = Synth::new(recipe).unwrap();
@@ -230,7 +234,7 @@ fn labels_stand_before_the_packet() {
 #[test]
 fn pieces_make_the_datagram() {
     for recipe in [recipe(PacketKind::Udp), v6(recipe(PacketKind::Udp))] {
-        let sizes = Sizes::one(1000);
+        let sizes = one_size(1000);
         let all = frames(Recipe { sizes, fragment: Some(300), content: Content::Random, ..recipe }, 8);
         let mut datagrams: HashMap<u32, (usize, usize)> = HashMap::new();
         for frame in &all {
@@ -281,7 +285,7 @@ fn what_cannot_be_is_refused() {
 #[test]
 fn ends_of_a_conversation_answer_each_other() {
     let all =
-        frames(Recipe { sizes: Sizes::one(200), ..recipe(PacketKind::TcpConversation { segments: 4 }) }, 10);
+        frames(Recipe { sizes: one_size(200), ..recipe(PacketKind::TcpConversation { segments: 4 }) }, 10);
     let back: Vec<_> =
         all.iter().map(|frame| frame[26..30] == Ipv4Addr::new(198, 19, 0, 1).octets()).collect();
     assert_eq!(back, [false, true, false, false, true, false, true, false, true, false]);

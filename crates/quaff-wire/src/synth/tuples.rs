@@ -3,6 +3,7 @@
 //! Flow 0 has the first of each range. Source addresses change first, then destination addresses, then
 //! source ports, then destination ports: as a counter whose lowest digit is on the left.
 
+use crate::parse::{self, ParseError};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -43,23 +44,11 @@ pub struct Tuples {
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tuple {
+pub(super) struct Tuple {
     /// Source and destination, both of one family.
     pub addresses: [IpAddr; 2],
     /// Source and destination.
     pub ports: [u16; 2],
-}
-
-/// Why a text is no range.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say it")]
-pub enum RangeError {
-    #[error(
-        "'{0}' is no range of addresses; write 10.0.0.1, 10.0.0.0/16, 10.0.0.1-10.0.0.9 or the same in IPv6"
-    )]
-    Addresses(String),
-    #[error("'{0}' is no range of ports; write 5000 or 1024-65535")]
-    Ports(String),
 }
 
 impl Addresses {
@@ -77,10 +66,12 @@ impl Addresses {
 }
 
 impl FromStr for Addresses {
-    type Err = RangeError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, RangeError> {
-        let wrong = || RangeError::Addresses(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        const WHY: &str =
+            "is no range of addresses; write 10.0.0.1, 10.0.0.0/16, 10.0.0.1-10.0.0.9 or the same in IPv6";
+        let wrong = || ParseError::of(text, WHY);
         let address = |text: &str| text.trim().parse::<IpAddr>().map_err(|_| wrong());
         if let Some((base, bits)) = text.split_once('/') {
             let bits: u32 = bits.trim().parse().map_err(|_| wrong())?;
@@ -141,19 +132,12 @@ impl Ports {
 }
 
 impl FromStr for Ports {
-    type Err = RangeError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, RangeError> {
-        let wrong = || RangeError::Ports(text.to_owned());
-        let port = |text: &str| text.trim().parse::<u16>().map_err(|_| wrong());
-        match text.split_once('-') {
-            None => port(text).map(Self::one),
-            Some((first, last)) => {
-                let (first, last) = (port(first)?, port(last)?);
-                let span = last.checked_sub(first).ok_or_else(wrong)?;
-                Ok(Self { first, count: u64::from(span) + 1 })
-            }
-        }
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let ports = parse::ports(text)
+            .ok_or_else(|| ParseError::of(text, "is no range of ports; write 5000 or 1024-65535"))?;
+        Ok(Self { first: *ports.start(), count: ports.len() as u64 })
     }
 }
 
@@ -170,7 +154,7 @@ impl Tuples {
     }
 
     /// That of flow `index`; after the last they repeat.
-    pub fn at(&self, index: u64) -> Tuple {
+    pub(super) fn at(&self, index: u64) -> Tuple {
         let mut left = index;
         let mut digit = |count: u64| {
             if count == 1 {

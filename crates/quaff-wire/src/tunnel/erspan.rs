@@ -1,7 +1,8 @@
 //! ERSPAN types I, II and III (draft-foschiano-erspan-03, section 4).
 
 use super::packet::{Stop, Walk, damaged};
-use super::{Direction, ErspanTime, Granularity, Reason, TunnelKind, Upper};
+use super::session::tick_ns;
+use super::{Direction, ErspanTime, Reason, TunnelKind, Upper};
 use crate::net::TPID_CUSTOMER;
 
 /// The En field of type II: the frame had an 802.1Q tag, which is not in it any more.
@@ -58,8 +59,8 @@ fn type_iii(head: &[u8; 8], walk: &mut Walk<'_>) -> Result<(), Stop> {
         walk.packet.truncated(None);
     }
     let timestamp = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
-    let granularity = Granularity::of((last >> 1 & 3) as u8);
-    walk.found.time = Some(ErspanTime { timestamp, granularity, upper });
+    let tick_ns = tick_ns((last >> 1 & 3) as u8);
+    walk.found.time = Some(ErspanTime { timestamp, tick_ns, upper });
     walk.found.direction = Some(if last & 8 == 0 { Direction::Ingress } else { Direction::Egress });
     let session = Some(u32::from(first & SESSION));
     match last >> 10 & 0x1f {

@@ -1,19 +1,6 @@
 //! A fragment of an IP packet (RFC 791 section 3.2, RFC 8200 section 4.5), for reassembly.
 
-use std::net::IpAddr;
-
-/// The fields that all fragments of one datagram share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FragmentKey {
-    /// Source address.
-    pub source: IpAddr,
-    /// Destination address.
-    pub destination: IpAddr,
-    /// IPv4: 16 bits. IPv6: 32 bits.
-    pub id: u32,
-    /// IPv4: the protocol. IPv6: 44, since only the first fragment is sure to name the protocol.
-    pub protocol: u8,
-}
+use crate::net::DatagramId;
 
 /// A fragment of a datagram that may carry a tunnel.
 ///
@@ -21,8 +8,7 @@ pub struct FragmentKey {
 /// again goes to [`super::strip_datagram`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TunnelFragment {
-    /// To which datagram it belongs.
-    pub key: FragmentKey,
+    pub datagram: DatagramId,
     /// Protocol of the payload. In IPv6, that of the first fragment counts.
     pub protocol: u8,
     /// Offset of its payload in the datagram's, bytes.

@@ -3,10 +3,10 @@
 //! A broken outer IP header is no broken tunnel: such a packet is plain.
 
 use super::packet::{Stop, Walk};
-use super::{FragmentKey, TunnelFragment, TunnelKind, TunnelKinds, gre, l2tp, mpls, udp};
+use super::{TunnelFragment, TunnelKind, TunnelKinds, gre, l2tp, mpls, udp};
 use crate::net::ipv4::{IPV4_BYTES, Ipv4};
 use crate::net::ipv6::{self, EXTENSIONS_MAX, FRAGMENT, FRAGMENT_BYTES, IPV6_BYTES, Ipv6, is_extension};
-use crate::net::{Fragment, GRE, UDP};
+use crate::net::{DatagramId, Fragment, GRE, UDP};
 use std::net::IpAddr;
 
 /// Protocol numbers (IANA).
@@ -36,8 +36,9 @@ pub(super) fn v4(walk: &mut Walk<'_>) -> Result<(), Stop> {
     let start = walk.packet.at();
     walk.packet.skip_outer(header_bytes)?;
     let Some(fragment) = header.fragment() else { return payload(protocol, walk) };
-    let key = FragmentKey { source, destination: header.destination().into(), id: fragment.id, protocol };
-    Err(stop_at_fragment(walk, key, protocol, start, fragment))
+    let addresses = [source, header.destination().into()];
+    let datagram = DatagramId { addresses, id: fragment.id, protocol };
+    Err(stop_at_fragment(walk, datagram, protocol, start, fragment))
 }
 
 /// IPv6 (RFC 8200).
@@ -75,11 +76,11 @@ fn extensions(mut next: u8, header: Option<(usize, [IpAddr; 2])>, walk: &mut Wal
         let Some(extension) = walk.packet.peek::<FRAGMENT_BYTES>() else { return Err(Stop::Plain) };
         let after = extension[0];
         if next == FRAGMENT {
-            let (start, [source, destination]) = header.ok_or(Stop::Plain)?;
+            let (start, addresses) = header.ok_or(Stop::Plain)?;
             walk.packet.skip_outer(FRAGMENT_BYTES)?;
             if let Some(fragment) = ipv6::fragment(extension) {
-                let key = FragmentKey { source, destination, id: fragment.id, protocol: FRAGMENT };
-                return Err(stop_at_fragment(walk, key, after, start, fragment));
+                let datagram = DatagramId { addresses, id: fragment.id, protocol: FRAGMENT };
+                return Err(stop_at_fragment(walk, datagram, after, start, fragment));
             }
         } else {
             walk.packet.skip_outer(ipv6::extension_bytes(next, extension[1]))?;
@@ -133,7 +134,7 @@ fn ipip(walk: &mut Walk<'_>, version: u8) -> Result<(), Stop> {
 #[cold]
 fn stop_at_fragment(
     walk: &mut Walk<'_>,
-    key: FragmentKey,
+    datagram: DatagramId,
     protocol: u8,
     header: usize,
     fragment: Fragment,
@@ -149,7 +150,7 @@ fn stop_at_fragment(
     }
     let (start, len) = (walk.packet.at() as u32, walk.packet.rest().len() as u32);
     walk.fragment = Some(TunnelFragment {
-        key,
+        datagram,
         protocol,
         offset: fragment.offset_bytes.into(),
         more: fragment.more,

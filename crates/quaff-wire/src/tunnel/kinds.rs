@@ -1,8 +1,8 @@
 //! The kinds of tunnel, and sets of them as people ask for them.
 
+use crate::ParseError;
 use std::fmt;
 use std::str::FromStr;
-use thiserror::Error;
 
 /// A kind of tunnel. [`TunnelKind::name`] is the word for it on a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,7 +46,7 @@ impl TunnelKind {
     ];
 
     /// Its word on a command line and in a report.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Erspan => "erspan",
             Self::Gre => "gre",
@@ -115,7 +115,7 @@ impl TunnelKinds {
     }
 
     /// Returns true for the empty set.
-    pub const fn is_empty(self) -> bool {
+    pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
@@ -126,27 +126,26 @@ impl FromIterator<TunnelKind> for TunnelKinds {
     }
 }
 
-/// A word that names no kind of tunnel.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error(
-    "\"{0}\" is no kind of tunnel; there are auto, erspan, gre (nvgre), vxlan (vxlan-gpe), geneve, ipip (6in4), \
-     mpls, gtp (gtp-u), l2tp (l2tpv3), tzsp"
-)]
-pub struct UnknownTunnelKind(pub String);
-
 impl FromStr for TunnelKinds {
-    type Err = UnknownTunnelKind;
+    type Err = ParseError;
 
     /// `auto`, or names with commas between them; upper and lower case are the same.
-    fn from_str(words: &str) -> Result<Self, UnknownTunnelKind> {
+    fn from_str(words: &str) -> Result<Self, ParseError> {
         words.split(',').try_fold(Self::default(), |kinds, word| {
             let word = word.trim().to_ascii_lowercase();
             if word == "auto" {
                 return Ok(Self::ALL);
             }
-            kind_of(&word).map(|kind| kinds.with(kind)).ok_or(UnknownTunnelKind(word))
+            kind_of(&word).map(|kind| kinds.with(kind)).ok_or_else(|| unknown(&word))
         })
     }
+}
+
+fn unknown(word: &str) -> ParseError {
+    ParseError::new(format!(
+        "\"{word}\" is no kind of tunnel; there are auto, erspan, gre (nvgre), vxlan (vxlan-gpe), geneve, ipip (6in4), \
+         mpls, gtp (gtp-u), l2tp (l2tpv3), tzsp"
+    ))
 }
 
 fn kind_of(word: &str) -> Option<TunnelKind> {
@@ -191,8 +190,8 @@ mod tests {
             "gtp-u,vxlan-gpe".parse(),
             Ok(TunnelKinds::from_iter([TunnelKind::Vxlan, TunnelKind::Gtp]))
         );
-        assert_eq!("erspan,".parse::<TunnelKinds>(), Err(UnknownTunnelKind(String::new())));
-        assert_eq!("ipsec".parse::<TunnelKinds>(), Err(UnknownTunnelKind("ipsec".into())));
+        assert_eq!("erspan,".parse::<TunnelKinds>(), Err(unknown("")));
+        assert_eq!("ipsec".parse::<TunnelKinds>(), Err(unknown("ipsec")));
     }
 
     #[test]

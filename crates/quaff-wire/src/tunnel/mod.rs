@@ -27,10 +27,10 @@ mod udp;
 mod vxlan;
 pub(crate) mod write;
 
-pub use fragment::{FragmentKey, TunnelFragment};
-pub use kinds::{TunnelKind, TunnelKinds, UnknownTunnelKind};
+pub use fragment::TunnelFragment;
+pub use kinds::{TunnelKind, TunnelKinds};
 pub use outcome::{Control, Damage, Inner, Marker, Outcome, Reason};
-pub use session::{Direction, ErspanTime, Granularity, Session, Upper};
+pub use session::{Direction, ErspanTime, Session, Upper};
 
 use packet::{Packet, Stop, Walk};
 use std::net::IpAddr;

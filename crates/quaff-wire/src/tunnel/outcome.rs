@@ -1,6 +1,6 @@
 //! The types that `strip` returns.
 
-use super::{Direction, ErspanTime, Granularity, Session, TunnelFragment, TunnelKind};
+use super::{Direction, ErspanTime, Session, TunnelFragment, TunnelKind};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -77,7 +77,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 7] =
+    const ALL: [Self; 7] =
         [Self::Cut, Self::Short, Self::Version, Self::Flags, Self::Length, Self::Payload, Self::Stack];
 }
 
@@ -148,24 +148,6 @@ pub enum Control {
     TzspKeepalive,
 }
 
-impl Control {
-    /// All of them, each at its [`Control::index`].
-    pub const ALL: [Self; 7] = [
-        Self::GreKeepalive,
-        Self::GeneveControl,
-        Self::VxlanOam,
-        Self::GtpSignal,
-        Self::L2tpControl,
-        Self::MplsOam,
-        Self::TzspKeepalive,
-    ];
-
-    /// Its place in an array of counters.
-    pub fn index(self) -> usize {
-        self as usize
-    }
-}
-
 impl fmt::Display for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -189,8 +171,8 @@ pub struct Marker {
     pub source: IpAddr,
     /// The lower 8 bits of the session id.
     pub session: u8,
-    /// The unit of the counter.
-    pub granularity: Granularity,
+    /// The unit of the counter, ns; `None` when only the switch knows.
+    pub tick_ns: Option<u32>,
     /// Seconds that the sender's time is ahead of UTC.
     pub utc_offset_s: u8,
     /// The counter, 48 bits; frames carry its lower 32.

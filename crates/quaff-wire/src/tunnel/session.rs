@@ -39,38 +39,14 @@ pub enum Direction {
     Egress,
 }
 
-/// The unit of an ERSPAN type III timestamp (the Gra field).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Granularity {
-    /// 100 µs.
-    Us100,
-    /// 100 ns.
-    Ns100,
-    /// IEEE 1588: ns.
-    Ieee1588,
-    /// As the switch is configured; the header does not say.
-    Custom,
-}
-
-impl Granularity {
-    /// From the two bits of the field, or the byte of a marker packet.
-    pub(super) fn of(field: u8) -> Self {
-        match field {
-            0 => Self::Us100,
-            1 => Self::Ns100,
-            2 => Self::Ieee1588,
-            _ => Self::Custom,
-        }
-    }
-
-    /// The unit in ns; `None` when only the switch knows.
-    pub fn tick_ns(self) -> Option<u32> {
-        match self {
-            Self::Us100 => Some(100_000),
-            Self::Ns100 => Some(100),
-            Self::Ieee1588 => Some(1),
-            Self::Custom => None,
-        }
+/// The unit of an ERSPAN type III timestamp, ns, by the two bits of its Gra field or the byte of a marker packet;
+/// `None` when only the switch knows.
+pub(super) fn tick_ns(granularity: u8) -> Option<u32> {
+    match granularity {
+        0 => Some(100_000),
+        1 => Some(100),
+        2 => Some(1), // IEEE 1588
+        _ => None,
     }
 }
 
@@ -88,8 +64,8 @@ pub enum Upper {
 pub struct ErspanTime {
     /// A counter that wraps; its zero is unknown without `upper` or a marker packet.
     pub timestamp: u32,
-    /// Its unit.
-    pub granularity: Granularity,
+    /// Its unit, ns; `None` when only the switch knows.
+    pub tick_ns: Option<u32>,
     /// More of it, where a platform subheader has more.
     pub upper: Option<Upper>,
 }

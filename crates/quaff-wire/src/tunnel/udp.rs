@@ -1,7 +1,8 @@
 //! UDP (RFC 768): which tunnel a port means.
 
 use super::packet::{Stop, Walk, damaged};
-use super::{Granularity, Marker, Reason, TunnelKind, TunnelKinds, geneve, gtp, l2tp, mpls, tzsp, vxlan};
+use super::session::tick_ns;
+use super::{Marker, Reason, TunnelKind, TunnelKinds, geneve, gtp, l2tp, mpls, tzsp, vxlan};
 use crate::net::{UDP_BYTES, udp};
 
 /// Tunnels on UDP that have a port.
@@ -77,7 +78,7 @@ fn marker(walk: &mut Walk<'_>, len: u16) -> Stop {
     walk.marker = Some(Marker {
         source,
         session: bytes[23],
-        granularity: Granularity::of(bytes[24]),
+        tick_ns: tick_ns(bytes[24]),
         utc_offset_s: bytes[25],
         timestamp: u64::from(u16::from_be_bytes([bytes[28], bytes[29]])) << 32 | u64::from(word(30)),
         utc_s: word(34),

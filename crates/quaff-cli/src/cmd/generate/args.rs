@@ -228,7 +228,7 @@ pub(super) type Mac = [u8; 6];
 pub(super) struct Tags(pub(super) Vec<VlanTag>);
 
 fn damage(text: &str) -> Result<Damage, String> {
-    text.parse().map_err(|error: quaff_wire::synth::DamageError| error.to_string())
+    text.parse().map_err(|error: quaff_wire::ParseError| error.to_string())
 }
 
 fn new_flows(text: &str) -> Result<New, String> {

@@ -3,7 +3,7 @@
 use crate::cmd::generate::mac;
 use quaff_send::{RewritePlan, SidesPlan};
 use quaff_wire::client::RoleRule;
-use quaff_wire::rewrite::mtu::MtuPolicy;
+use quaff_wire::rewrite::MtuPolicy;
 use quaff_wire::rewrite::{AddressMap, AddressMaps, FixLength, PortMap, Rewrite, TagEdit, TrafficClass, Ttl};
 
 /// Options of rewriting.

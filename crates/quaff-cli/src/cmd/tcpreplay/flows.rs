@@ -87,10 +87,10 @@ impl Counting {
     }
 
     fn add(&mut self, frame: &[u8], meta: &FrameMeta) {
-        let before = self.count.counts();
+        let before = self.count.counts;
         self.count.add(frame, meta.time_ns / 1_000_000_000);
         self.frames += 1;
-        let after = self.count.counts();
+        let after = self.count.counts;
         let side = &mut self.sides[usize::from(meta.out.min(1))];
         side.flows += after.flows - before.flows;
         side.unique += after.unique - before.unique;
@@ -134,7 +134,7 @@ impl Feed for Counting {
                 self.add(frame, &meta);
             }
             *self.shared.counted.lock().unwrap_or_else(PoisonError::into_inner) =
-                Counted { counts: self.count.counts(), frames: self.frames, sides: self.sides };
+                Counted { counts: self.count.counts, frames: self.frames, sides: self.sides };
         }
         Ok(more)
     }
@@ -158,6 +158,6 @@ impl Feed for Counting {
 
     fn flows(&self) -> Option<u64> {
         // This count replaces the sender's.
-        Some(self.count.counts().flows)
+        Some(self.count.counts.flows)
     }
 }

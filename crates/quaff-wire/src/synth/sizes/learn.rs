@@ -3,7 +3,8 @@
 //! That is how createDist of the PAM 2007 study ("Packet capture in 10-Gigabit Ethernet environments
 //! using contemporary commodity hardware") described traffic to its generator.
 
-use super::{SIZE_MAX, SizeClass, Sizes, SizesError};
+use super::{SIZE_MAX, SizeClass, Sizes};
+use crate::ParseError;
 
 /// A size that is at least so large a share of all frames is kept exactly: 1 in 500.
 const EXACT_ONE_IN: u64 = 500;
@@ -14,7 +15,8 @@ const BIN_BYTES: u32 = 20;
 #[derive(Debug, Clone)]
 pub struct Histogram {
     counts: Vec<u64>,
-    frames: u64,
+    /// Frames counted.
+    pub frames: u64,
 }
 
 impl Default for Histogram {
@@ -32,13 +34,8 @@ impl Histogram {
         }
     }
 
-    /// Frames counted.
-    pub fn frames(&self) -> u64 {
-        self.frames
-    }
-
     /// The distribution to draw from. An error when nothing was counted.
-    pub fn sizes(&self) -> Result<Sizes, SizesError> {
+    pub fn sizes(&self) -> Result<Sizes, ParseError> {
         let mut classes: Vec<SizeClass> = Vec::new();
         let mut bin = None;
         for (size, count) in (0..).zip(&self.counts).filter(|(_, count)| **count > 0) {
@@ -83,8 +80,8 @@ mod tests {
             class(100, 119, 2),
             class(1514, 1514, 4000),
         ];
-        assert_eq!(histogram.sizes().unwrap().classes(), expected);
-        assert_eq!(histogram.frames(), 9906);
+        assert_eq!(histogram.sizes().unwrap().classes, expected);
+        assert_eq!(histogram.frames, 9906);
     }
 
     #[test]

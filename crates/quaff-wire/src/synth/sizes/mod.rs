@@ -7,17 +7,18 @@ mod learn;
 mod text;
 
 pub use learn::Histogram;
-pub use text::{HEADING, TextError};
+pub use text::HEADING;
 
 use super::alias::Alias;
 use super::rng::Rng;
+use crate::parse::{self, ParseError};
 
 /// No frame is larger.
 pub const SIZE_MAX: u32 = 65_535;
 
 /// Sizes from `first` to `last`, each as likely as the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SizeClass {
+pub(crate) struct SizeClass {
     /// The smallest, bytes.
     pub first: u32,
     /// The largest, bytes.
@@ -32,7 +33,7 @@ impl SizeClass {
     }
 
     /// Sizes in it.
-    pub fn width(&self) -> u64 {
+    pub(crate) fn width(&self) -> u64 {
         u64::from(self.last - self.first) + 1
     }
 
@@ -49,21 +50,6 @@ pub struct Sizes {
     in_turn: bool,
 }
 
-/// Why there are no such sizes.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say it")]
-pub enum SizesError {
-    #[error("'{0}' is not a size, such as 64, 64-1518 or 64:7, nor one of the sets {sets}", sets = SETS_NAMES)]
-    Unknown(String),
-    #[error("a frame has 1 to {SIZE_MAX} bytes, and a range begins with its smaller end: '{0}'")]
-    Range(String),
-    #[error("no size has any weight, or the weights are too large to be added")]
-    Weights,
-}
-
-/// Names of [`SETS`], for messages.
-const SETS_NAMES: &str = "rfc2544, imix, imix1500, tolly, cisco, rpr3, rpr4";
-
 /// Sets by their names: size and weight. With weight 0 they come in turn.
 ///
 /// RFC 2544 section 9.1 has the first; the mixes are those that traffic generators print.
@@ -79,24 +65,21 @@ const SETS: [(&str, &[(u32, u64)]); 7] = [
 ];
 
 impl Sizes {
-    /// Always this size.
-    pub fn one(size: u32) -> Self {
-        Self { classes: vec![SizeClass::exact(size.clamp(1, SIZE_MAX), 1)], in_turn: true }
-    }
-
     /// Drawn from classes by their weights.
-    pub fn drawn(classes: Vec<SizeClass>) -> Result<Self, SizesError> {
+    pub(crate) fn drawn(classes: Vec<SizeClass>) -> Result<Self, ParseError> {
         let weights: Vec<_> = classes.iter().map(|class| class.weight).collect();
         if let Some(class) = classes.iter().find(|class| !class.is_valid()) {
-            return Err(SizesError::Range(format!("{}-{}", class.first, class.last)));
+            return Err(wrong_range(&format!("{}-{}", class.first, class.last)));
         }
-        Alias::new(&weights).ok_or(SizesError::Weights)?;
+        Alias::new(&weights).ok_or_else(|| {
+            ParseError::new("no size has any weight, or the weights are too large to be added")
+        })?;
         Ok(Self { classes, in_turn: false })
     }
 
     /// Reads the name of a set; `64,128,256` in turn; `64:7,570:4,1518:1` drawn by
     /// weight; `64-1518` drawn evenly.
-    pub fn parse(text: &str) -> Result<Self, SizesError> {
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
         if let Some((_, set)) = SETS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
             let classes: Vec<_> = set.iter().map(|(size, weight)| SizeClass::exact(*size, *weight)).collect();
             return Ok(Self { in_turn: set[0].1 == 0, classes });
@@ -106,12 +89,16 @@ impl Sizes {
         for part in text.split(',') {
             let (range, weight) = part.split_once(':').map_or((part, None), |(a, b)| (a, Some(b)));
             in_turn &= weight.is_none() && !range.contains('-');
-            let unknown = || SizesError::Unknown(part.trim().to_owned());
-            let (first, last) = parse_range(range).ok_or_else(unknown)?;
+            let unknown = || {
+                let sets = SETS.map(|(name, _)| name).join(", ");
+                let why = format!("is not a size, such as 64, 64-1518 or 64:7, nor one of the sets {sets}");
+                ParseError::of(part.trim(), &why)
+            };
+            let (first, last) = parse::range(range).ok_or_else(unknown)?;
             let weight = weight.map_or(Ok(1), |weight| weight.trim().parse()).map_err(|_| unknown())?;
             let class = SizeClass { first, last, weight };
             if !class.is_valid() {
-                return Err(SizesError::Range(range.trim().to_owned()));
+                return Err(wrong_range(range.trim()));
             }
             classes.push(class);
         }
@@ -124,11 +111,6 @@ impl Sizes {
         let smaller =
             |class: &SizeClass| SizeClass { first: less(class.first), last: less(class.last), ..*class };
         Self { classes: self.classes.iter().map(smaller).collect(), in_turn: self.in_turn }
-    }
-
-    /// The classes, in the order given.
-    pub fn classes(&self) -> &[SizeClass] {
-        &self.classes
     }
 
     /// The size, where there is only one.
@@ -155,21 +137,21 @@ impl Sizes {
     }
 
     /// From where sizes come, one after the other.
-    pub fn source(&self) -> SizeSource {
+    pub(crate) fn source(&self) -> SizeSource {
         let weights: Vec<_> = self.classes.iter().map(|class| class.weight).collect();
         let alias = if self.in_turn { None } else { Alias::new(&weights) };
         SizeSource { classes: self.classes.clone(), alias, at: 0 }
     }
 }
 
-fn parse_range(text: &str) -> Option<(u32, u32)> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+fn wrong_range(text: &str) -> ParseError {
+    let why = "a range begins with its smaller end";
+    ParseError::new(format!("a frame has 1 to {SIZE_MAX} bytes, and {why}: '{text}'"))
 }
 
 /// One size after the other.
 #[derive(Debug, Clone)]
-pub struct SizeSource {
+pub(crate) struct SizeSource {
     classes: Vec<SizeClass>,
     /// `None`: in turn.
     alias: Option<Alias>,
@@ -178,7 +160,7 @@ pub struct SizeSource {
 
 impl SizeSource {
     /// The next size, bytes.
-    pub fn next(&mut self, rng: &mut Rng) -> u32 {
+    pub(crate) fn next(&mut self, rng: &mut Rng) -> u32 {
         let at = match &self.alias {
             Some(alias) => alias.draw(rng),
             None => self.at,
@@ -198,7 +180,7 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_people_write_them() {
-        assert_eq!(Sizes::parse("64").unwrap(), Sizes::one(64));
+        assert_eq!(Sizes::parse("64").unwrap().single(), Some(64));
         assert!(Sizes::parse("64,128").unwrap().in_turn);
         assert_eq!(Sizes::parse("64:7,570:4,1518:1").unwrap(), Sizes::parse("IMIX").unwrap());
         assert_eq!(Sizes::parse("100-200").unwrap().bounds(), (100, 200));
@@ -234,9 +216,9 @@ mod tests {
             let mut seen = vec![0u64; 10_000];
             const DRAWS: u64 = 400_000;
             (0..DRAWS).for_each(|_| seen[source.next(&mut rng) as usize] += 1);
-            let total: u64 = sizes.classes().iter().map(|class| class.weight).sum();
+            let total: u64 = sizes.classes.iter().map(|class| class.weight).sum();
             let (mut chi, mut cells, mut counted) = (0.0, 0, 0);
-            for class in sizes.classes() {
+            for class in &sizes.classes {
                 let expected = DRAWS as f64 * class.weight as f64 / total as f64 / class.width() as f64;
                 for size in class.first..=class.last {
                     let count = seen[size as usize];

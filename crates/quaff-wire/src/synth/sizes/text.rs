@@ -11,7 +11,8 @@
 //! 1 to 65535), and how often, beside the other lines; sizes of a range are equally likely. Empty
 //! lines and all text after a `#` are comments. Order does not matter.
 
-use super::{SIZE_MAX, SizeClass, Sizes, SizesError, parse_range};
+use super::{SIZE_MAX, SizeClass, Sizes};
+use crate::parse::{self, ParseError};
 use std::fmt::Write as _;
 
 /// The first line of such a file.
@@ -19,28 +20,12 @@ pub const HEADING: &str = "# quaff sizes 1";
 /// More lines than there are sizes are a mistake.
 const CLASSES_MAX: usize = SIZE_MAX as usize;
 
-/// An error in a file of sizes.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say it")]
-pub enum TextError {
-    #[error("a file of sizes begins with the line '{HEADING}'")]
-    Heading,
-    #[error(
-        "line {line}: '{text}' is not a size or range (1 to {SIZE_MAX}) and how often, such as '64-79 12'"
-    )]
-    Line { line: usize, text: String },
-    #[error("more than {CLASSES_MAX} lines")]
-    Long,
-    #[error(transparent)]
-    Sizes(#[from] SizesError),
-}
-
 impl Sizes {
     /// Reads such a file.
-    pub fn from_text(text: &str) -> Result<Self, TextError> {
+    pub fn from_text(text: &str) -> Result<Self, ParseError> {
         let mut lines = text.lines().enumerate();
         if lines.next().is_none_or(|(_, first)| first.trim_end() != HEADING) {
-            return Err(TextError::Heading);
+            return Err(ParseError::new(format!("a file of sizes begins with the line '{HEADING}'")));
         }
         let mut classes = Vec::new();
         for (at, line) in lines {
@@ -49,13 +34,17 @@ impl Sizes {
                 continue;
             }
             let class = parse_line(content).filter(SizeClass::is_valid);
-            let wrong = || TextError::Line { line: at + 1, text: shortened(content) };
+            let wrong = || {
+                let why =
+                    format!("is not a size or range (1 to {SIZE_MAX}) and how often, such as '64-79 12'");
+                ParseError::new(format!("line {}: '{}' {why}", at + 1, shortened(content)))
+            };
             classes.push(class.ok_or_else(wrong)?);
             if classes.len() > CLASSES_MAX {
-                return Err(TextError::Long);
+                return Err(ParseError::new(format!("more than {CLASSES_MAX} lines")));
             }
         }
-        Ok(Self::drawn(classes)?)
+        Self::drawn(classes)
     }
 
     /// Such a file, with `remark` for people in its second line.
@@ -75,7 +64,7 @@ impl Sizes {
 
 fn parse_line(line: &str) -> Option<SizeClass> {
     let mut words = line.split_whitespace();
-    let (first, last) = parse_range(words.next()?)?;
+    let (first, last) = parse::range(words.next()?)?;
     let weight = words.next()?.parse().ok()?;
     words.next().is_none().then_some(SizeClass { first, last, weight })
 }
@@ -116,14 +105,15 @@ mod tests {
     #[test]
     fn mistakes_are_reported_by_line() {
         let read = |body: &str| Sizes::from_text(&format!("{HEADING}\n{body}"));
+        let error = |body: &str| read(body).unwrap_err().to_string();
         assert!(read("# a remark\n\n64 7 # the smallest\r\n 65-100\t4\n").is_ok());
         for (body, line) in
             [("64 1\nx", 3), ("64", 2), ("0 1", 2), ("9-8 1", 2), ("64 1 1", 2), ("65536 1", 2)]
         {
-            assert!(matches!(read(body), Err(TextError::Line { line: at, .. }) if at == line), "{body}");
+            assert!(error(body).starts_with(&format!("line {line}: ")), "{body}");
         }
-        assert_eq!(read(""), Err(TextError::Sizes(SizesError::Weights)));
-        assert_eq!(read("64 0"), Err(TextError::Sizes(SizesError::Weights)));
-        assert_eq!(Sizes::from_text("64 1\n"), Err(TextError::Heading));
+        assert!(error("").starts_with("no size has any weight"));
+        assert!(error("64 0").starts_with("no size has any weight"));
+        assert!(Sizes::from_text("64 1\n").unwrap_err().to_string().contains(HEADING));
     }
 }

@@ -5,7 +5,8 @@
 //! released first.
 
 use crate::batch::Frame;
-use quaff_wire::tunnel::{FragmentKey, TunnelFragment};
+use quaff_wire::net::DatagramId;
+use quaff_wire::tunnel::TunnelFragment;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
@@ -18,7 +19,7 @@ const HELD_BYTES_MAX: usize = 16 << 20;
 const PAYLOAD_BYTES_MAX: u32 = 65_535;
 
 /// The key of a datagram: its fragment key, interface and VLAN tag.
-type Key = (FragmentKey, u16, (u16, u16));
+type Key = (DatagramId, u16, (u16, u16));
 
 /// Incomplete datagrams.
 #[derive(Debug, Default)]
@@ -76,7 +77,7 @@ impl Fragments {
         if !is_usable(fragment) && !fragment.plain {
             return Taken::Refused;
         }
-        let key = (fragment.key, frame.interface, (frame.tpid, frame.tci));
+        let key = (fragment.datagram, frame.interface, (frame.tpid, frame.tci));
         let datagram = self.open.entry(key).or_default();
         if datagram.is_plain && fragment.offset == 0 && !fragment.plain {
             // Another datagram begins under the ID of one without a tunnel.
@@ -191,7 +192,7 @@ impl Datagram {
         let flags = first.frame.flags | Frame::SCRATCH;
         let frame =
             Frame { time_ns: last.time_ns, start, len: self.have, wire_len: self.have, flags, ..first.frame };
-        Some((frame, first.fragment.protocol, first.fragment.key.source))
+        Some((frame, first.fragment.protocol, first.fragment.datagram.addresses[0]))
     }
 
     /// Appends the original frames of the fragments to `scratch` and returns their descriptors.

@@ -221,7 +221,7 @@ fn describe(outer: &Frame, inner: &Inner, interface: u16) -> Frame {
 
 /// The time stamp of the switch; `None` without a known granularity.
 fn time_ns(clock: &mut Clock, time: &ErspanTime, seen_ns: u64) -> Option<u64> {
-    let tick_ns = time.granularity.tick_ns()?;
+    let tick_ns = time.tick_ns?;
     Some(match time.upper {
         Some(Upper::Seconds(seconds)) => {
             u64::from(seconds) * 1_000_000_000 + u64::from(time.timestamp) * u64::from(tick_ns)

@@ -122,7 +122,7 @@ impl Sessions {
 
     /// Sets the clocks of the sessions of a marker packet.
     pub(super) fn set_clocks(&mut self, marker: &Marker) {
-        let Some(tick_ns) = marker.granularity.tick_ns() else { return };
+        let Some(tick_ns) = marker.tick_ns else { return };
         let time_ns = u64::from(marker.utc_s) * 1_000_000_000 + u64::from(marker.utc_us) * 1000;
         for ((session, ..), at) in &self.index {
             let is_meant = session.kind == TunnelKind::Erspan
