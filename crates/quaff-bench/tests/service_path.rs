@@ -23,7 +23,7 @@ fn ask(over: Over, frames: u64, pps: f64) -> Ask {
 }
 
 fn end(netns: &Netns, interface: &str) -> End {
-    End { netns: Some(netns.name().to_owned()), interface: interface.to_owned() }
+    End { netns: Some(netns.name.clone()), interface: interface.to_owned() }
 }
 
 fn trial(session: &mut Session, ask: &Ask) -> TrialReport {
@@ -133,7 +133,7 @@ fn a_router_that_forgets_is_told_again() {
     let report = session
         .trial(&ask(Over::Path, 2000, 1000.0), &mut |progress| {
             if progress.received > 200 && !has_forgotten {
-                let flush = ["-n", mid.name(), "neigh", "flush", "dev", MIDDLE_IFS[1]];
+                let flush = ["-n", &mid.name, "neigh", "flush", "dev", MIDDLE_IFS[1]];
                 has_forgotten = Command::new("ip").args(flush).status().is_ok_and(|status| status.success());
             }
             true

@@ -8,8 +8,8 @@ use quaff_bench::trial::{StreamReport, Tally, TrialReport};
 use quaff_lab::Lab;
 use quaff_lab::lab::{RX_IF, RX_MAC, TX_IF, TX_MAC};
 use quaff_os::Netns;
-use quaff_os::rtnl::{self, Rtnl};
-use quaff_os::testing::FrameSender;
+use quaff_os::packet::{Qdisc, TxSocket};
+use quaff_os::rtnl::{self, LinkChange, Rtnl};
 use quaff_testkit as testing;
 use quaff_wire::probe::OuterHeaders;
 use quaff_wire::probe::trial::{TrialFrame, TrialHeader};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 fn ends(lab: &Lab) -> [End; 2] {
     let end = |netns: &Netns, interface: &str| End {
-        netns: Some(netns.name().to_owned()),
+        netns: Some(netns.name.clone()),
         interface: interface.to_owned(),
     };
     [end(lab.tx(), TX_IF), end(lab.rx(), RX_IF)]
@@ -136,10 +136,10 @@ fn what_is_not_ours_is_told_apart() {
         if now.sent > 5 && !is_sent {
             is_sent = true;
             let send = || {
-                let sender = FrameSender::open(rtnl::link(TX_IF)?.index)?;
+                let sender = TxSocket::open(rtnl::link(TX_IF)?.index, "the end", Qdisc::Through)?;
                 [&other[..], &other, earlier.bytes(), &damaged]
                     .iter()
-                    .try_for_each(|frame| sender.send(frame))
+                    .try_for_each(|frame| sender.send_one(frame))
             };
             lab.tx().run(send).expect("a thread in the namespace").expect("sent");
         }
@@ -176,7 +176,7 @@ fn a_link_that_goes_down_is_an_outage_and_no_burst_comes_after_it() {
             let change = || {
                 let mut rtnl = Rtnl::open()?;
                 let index = rtnl.link(interface)?.index;
-                rtnl.set_up(index, on)
+                rtnl.change(index, LinkChange::Up(on))
             };
             netns.run(change).expect("a thread in the namespace").expect("changed");
         };
@@ -219,7 +219,7 @@ fn frames_over_a_dead_link_are_given_up() {
             let down = || {
                 let mut rtnl = Rtnl::open()?;
                 let index = rtnl.link(RX_IF)?.index;
-                rtnl.set_up(index, false)
+                rtnl.change(index, LinkChange::Up(false))
             };
             lab.rx().run(down).expect("a thread in the namespace").expect("down");
         }
@@ -241,7 +241,7 @@ fn an_interface_that_goes_away_is_an_error() {
             let remove = || {
                 let mut rtnl = Rtnl::open()?;
                 let index = rtnl.link(RX_IF)?.index;
-                rtnl.delete(index)
+                rtnl.change(index, LinkChange::Delete)
             };
             lab.rx().run(remove).expect("a thread in the namespace").expect("removed");
         }

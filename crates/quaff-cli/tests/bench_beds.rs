@@ -183,7 +183,7 @@ fn behind_ssh(bench: &Bench, test: &str) -> Finished {
         "#!/bin/sh\necho \"$@\" > {}/words\nwhile [ \"$1\" != -- ]; do shift; done; shift\n\
          exec nsenter --net=/run/netns/{} sh -c \"$*\"\n",
         path.display(),
-        bench.lab.tx().name()
+        bench.lab.tx().name
     );
     fs::write(bin.join("ssh"), script).expect("written");
     fs::set_permissions(bin.join("ssh"), fs::Permissions::from_mode(0o755)).expect("made executable");

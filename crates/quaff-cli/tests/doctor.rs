@@ -7,15 +7,13 @@ mod support;
 
 use quaff::doctor::{Hands, Knob, Machine};
 use quaff_lab::{ChildProcess, LabPlan};
-use quaff_os::bpf::asm::{Asm, Reg};
-use quaff_os::bpf::{Program, XDP_PASS};
+use quaff_os::bpf::{Asm, Program, Reg, Verdict};
 use quaff_os::ethtool::{Card, Change};
 use quaff_os::packet::CountingTap;
-use quaff_os::rtnl::{self, Rtnl};
+use quaff_os::rtnl::{self, LinkChange, Rtnl};
 use quaff_testkit as testing;
 use serde_json::Value;
 use std::fs;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{Bench, QUAFF, folder, interrupt, run, tool};
@@ -273,14 +271,14 @@ fn a_program_before_the_sockets_is_found_and_its_fix_takes_it_off() {
     if tool(test, "ip").is_none() {
         return;
     }
-    let mut asm = Asm::new();
-    asm.mov64_imm(Reg::R0, XDP_PASS);
+    let mut asm = Asm::default();
+    asm.mov64(Reg::R0, Verdict::XdpPass);
     asm.exit();
-    let program = Program::load_xdp("quaff_doctor", &asm.finish()).expect("loaded");
+    let program = Program::load_xdp("quaff_doctor", asm).expect("loaded");
     let attach = || {
         let mut rtnl = Rtnl::open()?;
         let index = rtnl.link("rx0")?.index;
-        rtnl.set_xdp(index, Some(program.as_fd()))
+        rtnl.change(index, LinkChange::Xdp(Some(&program)))
     };
     ward.bench.lab.rx().run(attach).expect("entered").expect("attached");
     let told = ward.doctor(&["-i", "rx0"]);
@@ -297,7 +295,7 @@ fn an_interface_that_is_down_is_critical() {
         let change = move || {
             let mut rtnl = Rtnl::open()?;
             let index = rtnl.link("rx0")?.index;
-            rtnl.set_up(index, up)
+            rtnl.change(index, LinkChange::Up(up))
         };
         ward.bench.lab.rx().run(change).expect("entered").expect("set");
     };

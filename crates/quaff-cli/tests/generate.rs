@@ -4,7 +4,7 @@
 use quaff_lab::lab::{RX_IF, TX_IF, TX_MAC};
 use quaff_lab::{ChildProcess, Lab, LabPlan};
 use quaff_os::packet::CountingTap;
-use quaff_os::rtnl::{self, Rtnl};
+use quaff_os::rtnl::{self, LinkChange, Rtnl};
 use quaff_os::testing::assert_when_quiet;
 use quaff_os::{Netns, Signal, bpf::ArrayMap};
 use quaff_testkit::{self as testing, Receiver};
@@ -278,7 +278,7 @@ fn set_down(netns: &Netns, interface: &str) {
     let down = || {
         let mut rtnl = Rtnl::open()?;
         let index = rtnl.link(interface)?.index;
-        rtnl.set_up(index, false)
+        rtnl.change(index, LinkChange::Up(false))
     };
     netns.run(down).expect("a thread in the namespace").expect("a link that goes down");
 }

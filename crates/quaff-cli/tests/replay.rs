@@ -4,9 +4,8 @@
 use quaff_file::read::CaptureFile;
 use quaff_lab::lab::RX_IF;
 use quaff_lab::{ChildProcess, Lab, LabPlan};
-use quaff_os::bpf::asm::{Asm, Reg};
-use quaff_os::bpf::{ArrayMap, Program, XDP_PASS};
-use quaff_os::rtnl::Rtnl;
+use quaff_os::bpf::{ArrayMap, Asm, Program, Reg, Verdict};
+use quaff_os::rtnl::{LinkChange, Rtnl};
 use quaff_os::testing::{Noise, assert_when_quiet};
 use quaff_os::{Netns, Signal};
 use quaff_testkit::{self as testing, Receiver};
@@ -14,7 +13,6 @@ use quaff_wire::checksum;
 use quaff_wire::decode::Item;
 use serde_json::Value;
 use std::collections::HashSet;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -131,14 +129,14 @@ fn packets(path: &Path) -> Vec<(u64, Vec<u8>)> {
 
 /// Has the receiver's driver take frames that are redirected to it: it needs a program for that.
 fn accept_redirected(lab: &Lab) -> Program {
-    let mut asm = Asm::new();
-    asm.mov64_imm(Reg::R0, XDP_PASS);
+    let mut asm = Asm::default();
+    asm.mov64(Reg::R0, Verdict::XdpPass);
     asm.exit();
-    let program = Program::load_xdp("quaff_pass", &asm.finish()).expect("a program");
+    let program = Program::load_xdp("quaff_pass", asm).expect("a program");
     let attach = || {
         let mut rtnl = Rtnl::open()?;
         let index = rtnl.link(RX_IF)?.index;
-        rtnl.set_xdp(index, Some(program.as_fd()))
+        rtnl.change(index, LinkChange::Xdp(Some(&program)))
     };
     lab.rx().run(attach).expect("a thread in the namespace").expect("attached");
     program
@@ -369,7 +367,7 @@ fn an_interface_that_goes_down_leaves_a_ledger() {
     let down = || {
         let mut rtnl = Rtnl::open()?;
         let index = rtnl.link("tx0")?.index;
-        rtnl.set_up(index, false)
+        rtnl.change(index, LinkChange::Up(false))
     };
     lab.tx().run(down).expect("a thread in the namespace").expect("a link that goes down");
     let done = running.finish(PATIENCE).expect("quaff ends");

@@ -3,7 +3,7 @@
 mod support;
 
 use quaff_lab::ChildProcess;
-use quaff_os::rtnl::{self, Rtnl, VethEnd, VethPlan};
+use quaff_os::rtnl::{self, LinkChange, Rtnl, VethEnd, VethPlan};
 use quaff_testpackets as build;
 use quaff_wire::decode::{Decoder, Item, Step};
 use quaff_wire::net::{self, UDP};
@@ -151,7 +151,9 @@ fn add_link(bench: &Bench) {
     Rtnl::open().unwrap().create_veth(&VethPlan { ends, mtu: bench.lab.mtu(), queues: 1 }).unwrap();
     for (netns, name) in [(tx, "tx1"), (rx, "rx1")] {
         let up = || {
-            Rtnl::open().and_then(|mut rtnl| rtnl.link(name).and_then(|link| rtnl.set_up(link.index, true)))
+            Rtnl::open().and_then(|mut rtnl| {
+                rtnl.link(name).and_then(|link| rtnl.change(link.index, LinkChange::Up(true)))
+            })
         };
         netns.run(up).unwrap().unwrap();
     }

@@ -4,7 +4,7 @@
 use quaff_lab::lab::{RX_IF, TX_IF};
 use quaff_lab::{ChildProcess, Lab, LabPlan};
 use quaff_os::Signal;
-use quaff_os::rtnl::{self, Rtnl};
+use quaff_os::rtnl::{self, LinkChange, Rtnl};
 use quaff_testkit::{self as testing, Receiver};
 use serde_json::Value;
 use std::fs::File;
@@ -31,7 +31,7 @@ fn lab(test: &str) -> Option<Lab> {
     let lab = testing::lab_of(test, &LabPlan { mtu: 1500, ..LabPlan::default() })?;
     let open = || {
         let index = rtnl::link(TX_IF)?.index;
-        quaff_os::xdp::XdpTx::open(index, TX_IF, 0, 1518).map(drop)
+        quaff_os::xdp::XdpTx::open(index, TX_IF, 0, 1518, None).map(drop)
     };
     match lab.tx().run(open).expect("a thread in the namespace") {
         Err(error) if testing::is_refusal(&error) => {
@@ -317,7 +317,7 @@ fn set_up(lab: &Lab, up: bool) {
     let set = || {
         let mut rtnl = Rtnl::open()?;
         let index = rtnl.link(TX_IF)?.index;
-        rtnl.set_up(index, up)
+        rtnl.change(index, LinkChange::Up(up))
     };
     lab.tx().run(set).expect("a thread in the namespace").expect("set");
 }

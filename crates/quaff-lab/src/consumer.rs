@@ -11,14 +11,10 @@
 
 use crate::lab::{Lab, RX_IF};
 use crate::{Error, Result};
-use quaff_os::bpf::asm::{Alu, Asm, Insn, Jmp, Reg, Size};
-use quaff_os::bpf::{
-    ArrayMap, HELPER_KTIME_GET_NS, Program, XDP_DROP, XDP_MD_DATA, XDP_MD_DATA_END, XDP_PASS,
-};
+use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Jmp, Program, Reg, Size, Verdict};
 use quaff_os::ethtool::{Card, Change};
-use quaff_os::rtnl::Rtnl;
+use quaff_os::rtnl::{LinkChange, Rtnl};
 use std::collections::HashSet;
-use std::os::fd::AsFd;
 
 use Reg::{R0, R1, R2, R3, R6, R7, R8};
 
@@ -79,10 +75,10 @@ impl<'a> Consumer<'a> {
         };
         let program = match kind {
             Kind::Stack | Kind::StackGro => None,
-            Kind::StackXdp => Some(Program::load_xdp("quaff_pass", &pass())?),
+            Kind::StackXdp => Some(Program::load_xdp("quaff_pass", pass())?),
             _ => {
                 let insns = assemble(&state, kind == Kind::XdpTimes, tuples.as_ref());
-                Some(Program::load_xdp("quaff_consumer", &insns)?)
+                Some(Program::load_xdp("quaff_consumer", insns)?)
             }
         };
         let mut consumer = Self { lab, kind, before: 0, state, tuples, program };
@@ -131,7 +127,7 @@ impl<'a> Consumer<'a> {
             if let Some(program) = program {
                 let mut rtnl = Rtnl::open()?;
                 let index = rtnl.link(RX_IF)?.index;
-                rtnl.set_xdp(index, there.then(|| program.as_fd()))?;
+                rtnl.change(index, LinkChange::Xdp(there.then_some(program)))?;
             }
             Ok::<_, quaff_os::Error>(())
         })??)
@@ -145,22 +141,21 @@ impl Drop for Consumer<'_> {
     }
 }
 
-fn pass() -> Vec<Insn> {
-    let mut asm = Asm::new();
-    asm.mov64_imm(R0, XDP_PASS);
+fn pass() -> Asm {
+    let mut asm = Asm::default();
+    asm.mov64(R0, Verdict::XdpPass);
     asm.exit();
-    asm.finish()
+    asm
 }
 
-fn assemble(state: &ArrayMap, times: bool, tuples: Option<&ArrayMap>) -> Vec<Insn> {
-    let mut asm = Asm::new();
+fn assemble(state: &ArrayMap, times: bool, tuples: Option<&ArrayMap>) -> Asm {
+    let mut asm = Asm::default();
     let drop = asm.label();
     // R6 = the frame, R7 = the state, R8 = its number.
-    asm.ldx_mem(Size::W, R6, R1, XDP_MD_DATA);
-    asm.ldx_mem(Size::W, R2, R1, XDP_MD_DATA_END);
-    asm.mov64_reg(R3, R6);
-    asm.alu64_imm(Alu::Add, R3, FRAME_BYTES_MIN);
-    asm.jmp_reg(Jmp::Jgt, R3, R2, drop);
+    asm.ld_frame(R6, R2);
+    asm.mov64(R3, R6);
+    asm.alu64(Alu::Add, R3, FRAME_BYTES_MIN);
+    asm.jmp(Jmp::Jgt, R3, R2, drop);
     asm.ld_map_value(R7, state, 0);
     asm.ldx_mem(Size::Dw, R8, R7, word::FRAMES * 8);
     if let Some(tuples) = tuples {
@@ -169,12 +164,12 @@ fn assemble(state: &ArrayMap, times: bool, tuples: Option<&ArrayMap>) -> Vec<Ins
     if times {
         keep_times(&mut asm);
     }
-    asm.alu64_imm(Alu::Add, R8, 1);
-    asm.stx_mem(Size::Dw, R7, R8, word::FRAMES * 8);
+    asm.alu64(Alu::Add, R8, 1);
+    asm.st_mem(Size::Dw, R7, R8, word::FRAMES * 8);
     asm.place(drop);
-    asm.mov64_imm(R0, XDP_DROP);
+    asm.mov64(R0, Verdict::XdpDrop);
     asm.exit();
-    asm.finish()
+    asm
 }
 
 /// `tuples[R8] = …` when there is room.
@@ -182,23 +177,23 @@ fn keep_tuple(asm: &mut Asm, tuples: &ArrayMap) {
     /// Where IPv4 has its addresses behind Ethernet, and UDP behind 20 bytes of that its ports.
     const ADDRESSES: [usize; 3] = [26, 30, 34];
     let full = asm.label();
-    asm.jmp_imm(Jmp::Jge, R8, FLOWS_MAX as i32, full);
-    asm.mov64_reg(R2, R8);
-    asm.alu64_imm(Alu::Lsh, R2, TUPLE_BYTES.ilog2() as i32);
+    asm.jmp(Jmp::Jge, R8, FLOWS_MAX as i32, full);
+    asm.mov64(R2, R8);
+    asm.alu64(Alu::Lsh, R2, TUPLE_BYTES.ilog2() as i32);
     asm.ld_map_value(R1, tuples, 0);
-    asm.alu64_reg(Alu::Add, R1, R2);
+    asm.alu64(Alu::Add, R1, R2);
     for (number, from) in ADDRESSES.into_iter().enumerate() {
         asm.ldx_mem(Size::W, R3, R6, from);
-        asm.stx_mem(Size::W, R1, R3, number * 4);
+        asm.st_mem(Size::W, R1, R3, number * 4);
     }
     asm.place(full);
 }
 
 fn keep_times(asm: &mut Asm) {
     let not_first = asm.label();
-    asm.call(HELPER_KTIME_GET_NS);
-    asm.jmp_imm(Jmp::Jne, R8, 0, not_first);
-    asm.stx_mem(Size::Dw, R7, R0, word::FIRST_NS * 8);
+    asm.call(Helper::KtimeGetNs);
+    asm.jmp(Jmp::Jne, R8, 0, not_first);
+    asm.st_mem(Size::Dw, R7, R0, word::FIRST_NS * 8);
     asm.place(not_first);
-    asm.stx_mem(Size::Dw, R7, R0, word::LAST_NS * 8);
+    asm.st_mem(Size::Dw, R7, R0, word::LAST_NS * 8);
 }

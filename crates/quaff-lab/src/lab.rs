@@ -11,7 +11,7 @@ mod layout;
 use crate::registry::{self, Entry, Found, Hold, Record};
 use crate::{Error, Result};
 use quaff_os::ethtool::{Card, Change};
-use quaff_os::rtnl::LinkStats;
+use quaff_os::rtnl::{LinkChange, LinkStats};
 use quaff_os::rtnl::{Rtnl, VethEnd, VethPlan};
 use quaff_os::{Netns, Try};
 use serde::Serialize;
@@ -397,7 +397,7 @@ fn silence() -> Result<()> {
     }
     let mut rtnl = Rtnl::open()?;
     let lo = rtnl.link("lo")?;
-    rtnl.set_up(lo.index, true)?;
+    rtnl.change(lo.index, LinkChange::Up(true))?;
     Ok(())
 }
 
@@ -405,9 +405,9 @@ fn set_up_end(name: &str, address: Ipv4Addr, (peer, peer_mac): (Ipv4Addr, [u8; 6
     let mut rtnl = Rtnl::open()?;
     let link = rtnl.link(name)?;
     Card::change(name, Change::OffloadsOff)?;
-    rtnl.add_address(link.index, address, PREFIX_BITS)?;
-    rtnl.set_up(link.index, true)?;
-    rtnl.add_neighbour(link.index, peer, peer_mac)?;
+    rtnl.change(link.index, LinkChange::Address(address, PREFIX_BITS))?;
+    rtnl.change(link.index, LinkChange::Up(true))?;
+    rtnl.change(link.index, LinkChange::Neighbour(peer, peer_mac))?;
     Ok(())
 }
 
@@ -444,7 +444,7 @@ fn demolish(name: &str) -> Result<()> {
             let _ = netns.run(|| {
                 let mut rtnl = Rtnl::open()?;
                 let link = rtnl.link(end)?;
-                rtnl.delete(link.index)
+                rtnl.change(link.index, LinkChange::Delete)
             });
         }
         match Netns::delete(&netns) {

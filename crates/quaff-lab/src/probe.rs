@@ -3,15 +3,13 @@
 
 use crate::lab::{RX_IF, RX_MAC, TX_IF, TX_MAC};
 use crate::{Error, Lab, LabPlan};
-use quaff_os::bpf::asm::{Asm, Reg};
-use quaff_os::bpf::{LiveRun, Program, XDP_PASS};
-use quaff_os::disk::{direct, open_unnamed};
-use quaff_os::packet::{CountingTap, Qdisc, RingPlan, RxRing, TimeSource, TxSocket, accept, block::Cursor};
-use quaff_os::rtnl::Rtnl;
+use quaff_os::bpf::{Asm, LiveRun, Program, Reg, Verdict};
+use quaff_os::disk::{direct_align, open_unnamed};
+use quaff_os::packet::{CountingTap, Cursor, Qdisc, RingPlan, RxRing, TimeSource, TxSocket, accept};
+use quaff_os::rtnl::{LinkChange, Rtnl};
 use quaff_os::{Buffer, Try, Wakeup, cpu, probe as os, rtnl};
 use serde::Serialize;
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -74,7 +72,7 @@ fn af_packet(lab: &Lab) -> Trial {
         let begun = Instant::now();
         while begun.elapsed() < FRAME_WAIT {
             if let Some(block) = ring.block() {
-                return Ok(Cursor::new(block).left());
+                return Ok(Cursor::new(block).left);
             }
             ring.wait(&wakeup, Duration::from_millis(10))?;
         }
@@ -124,8 +122,8 @@ fn xdp(lab: &Lab) -> Trial {
         lab.rx().run(|| {
             let mut rtnl = Rtnl::open()?;
             let index = rtnl.link(RX_IF)?.index;
-            rtnl.set_xdp(index, Some(program.as_fd()))?;
-            rtnl.set_xdp(index, None)
+            rtnl.change(index, LinkChange::Xdp(Some(&program)))?;
+            rtnl.change(index, LinkChange::Xdp(None))
         })?
     };
     trial()
@@ -156,10 +154,10 @@ fn live_frames(lab: &Lab) -> Trial {
 
 /// An XDP program that hands every frame to the stack.
 fn pass_all() -> quaff_os::Result<Program> {
-    let mut asm = Asm::new();
-    asm.mov64_imm(Reg::R0, XDP_PASS);
+    let mut asm = Asm::default();
+    asm.mov64(Reg::R0, Verdict::XdpPass);
     asm.exit();
-    Program::load_xdp("quaff_probe", &asm.finish())
+    Program::load_xdp("quaff_probe", asm)
 }
 
 fn io_uring() -> Trial {
@@ -172,11 +170,10 @@ fn o_direct(dir: &Path) -> Trial {
         let dir = dir.canonicalize().trying(|| format!("find {}", dir.display()))?;
         let shown = dir.display();
         let file = open_unnamed(&dir, true).trying(|| format!("open a file with O_DIRECT in {shown}"))?;
-        let align = direct(&file)
+        let align = direct_align(&file)
             .ok_or(io::Error::from(io::ErrorKind::Unsupported))
             .trying(|| format!("learn the alignment of O_DIRECT in {shown}"))
-            .map_err(|error| error.advise("the file system has none, or only pretends; try another"))?
-            .offset_align;
+            .map_err(|error| error.advise("the file system has none, or only pretends; try another"))?;
         let block = Buffer::new(align)?;
         file.write_all_at(&block[..align], 0).trying(|| format!("write {align} bytes in {shown}"))?;
         Ok(format!("a block of {align} bytes was written in {shown}"))

@@ -3,15 +3,12 @@
 use quaff_lab::lab::{self, FAR_IF, Layout, RX_IF, RX_IP, RX_MAC, TX_IF, TX_IP, TX_MAC};
 use quaff_lab::{Error, Lab, LabPlan};
 use quaff_os::Netns;
-use quaff_os::bpf::asm::{Asm, Reg};
-use quaff_os::bpf::{Program, XDP_DROP};
+use quaff_os::bpf::{Asm, Program, Reg, Verdict};
 use quaff_os::ethtool::Card;
-use quaff_os::packet::CountingTap;
-use quaff_os::rtnl::{Rtnl, link};
-use quaff_os::testing::FrameSender;
+use quaff_os::packet::{CountingTap, Qdisc, TxSocket};
+use quaff_os::rtnl::{LinkChange, Rtnl, link};
 use quaff_testkit::{lab, lab_of};
 use std::net::UdpSocket;
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Ethernet with a type that no protocol answers (IEEE 802 local experimental, 0x88b5).
@@ -68,11 +65,15 @@ fn nothing_is_on_the_wire_that_nobody_sent() {
 #[test]
 fn what_is_sent_is_counted_at_the_other_end() {
     let Some(lab) = lab("what_is_sent_is_counted_at_the_other_end") else { return };
-    let sender = lab.tx().run(|| FrameSender::open(link(TX_IF).unwrap().index)).unwrap().unwrap();
+    let sender = lab
+        .tx()
+        .run(|| TxSocket::open(link(TX_IF).unwrap().index, "the end", Qdisc::Through))
+        .unwrap()
+        .unwrap();
     let mut bytes = 0;
     for i in 0..20_000 {
         let frame = frame(64 + i % 1400);
-        sender.send(&frame).unwrap();
+        sender.send_one(&frame).unwrap();
         bytes += frame.len() as u64;
     }
     let rx = lab.stats_rx().unwrap();
@@ -83,7 +84,7 @@ fn what_is_sent_is_counted_at_the_other_end() {
 #[test]
 fn nothing_is_left_of_a_lab_that_was_dropped() {
     let Some(lab) = lab("nothing_is_left_of_a_lab_that_was_dropped") else { return };
-    let names = [lab.tx().name().to_owned(), lab.rx().name().to_owned()];
+    let names = [lab.tx().name.clone(), lab.rx().name.clone()];
     let name = lab.name().to_owned();
     assert!(lab::list().unwrap().iter().any(|info| info.name == name && info.in_use && !info.persistent));
     drop(lab);
@@ -113,7 +114,7 @@ fn a_lab_that_is_kept_stays_until_it_is_taken_down() {
     assert_eq!(used.mtu(), lab::MTU_DEFAULT);
     assert!(matches!(lab::down(&kept.name), Err(Error::InUse { .. })));
     drop((used, beside));
-    assert_eq!(Lab::join(&kept.name).unwrap().rx().name(), kept.rx);
+    assert_eq!(Lab::join(&kept.name).unwrap().rx().name, kept.rx);
     assert!(Netns::open(&kept.rx).is_ok(), "letting go of it leaves it up");
     assert!(matches!(
         Lab::create(&LabPlan { name: Some(kept.name.clone()), ..LabPlan::default() }),
@@ -159,26 +160,31 @@ fn plans_that_cannot_be_are_refused_before_anything_is_made() {
 fn the_link_takes_a_native_xdp_program_unless_its_frames_are_too_large() {
     let test = "the_link_takes_a_native_xdp_program_unless_its_frames_are_too_large";
     let Some(lab) = lab(test) else { return };
-    let mut asm = Asm::new();
-    asm.mov64_imm(Reg::R0, XDP_DROP);
+    let mut asm = Asm::default();
+    asm.mov64(Reg::R0, Verdict::XdpDrop);
     asm.exit();
-    let drop_all = Program::load_xdp("quaff_test", &asm.finish()).unwrap();
-    let sender = lab.tx().run(|| FrameSender::open(link(TX_IF).unwrap().index)).unwrap().unwrap();
+    let drop_all = Program::load_xdp("quaff_test", asm).unwrap();
+    let sender = lab
+        .tx()
+        .run(|| TxSocket::open(link(TX_IF).unwrap().index, "the end", Qdisc::Through))
+        .unwrap()
+        .unwrap();
     let seen = |attached: bool| {
         lab.rx().run(|| {
             let mut rtnl = Rtnl::open().unwrap();
             let index = rtnl.link(RX_IF).unwrap().index;
-            rtnl.set_xdp(index, attached.then_some(drop_all.as_fd())).unwrap();
+            rtnl.change(index, LinkChange::Xdp(attached.then_some(&drop_all))).unwrap();
             let mut tap = CountingTap::open(index, RX_IF, None).unwrap();
-            (0..10).for_each(|_| sender.send(&frame(64)).unwrap());
+            (0..10).for_each(|_| sender.send_one(&frame(64)).unwrap());
             tap.read().unwrap()
         })
     };
     assert_eq!((seen(true).unwrap(), seen(false).unwrap()), (0, 10));
 
     let large = Lab::create(&LabPlan { mtu: 9000, ..LabPlan::default() }).unwrap();
-    let attach =
-        || Rtnl::open().unwrap().set_xdp(link(RX_IF).unwrap().index, Some(drop_all.as_fd())).map(drop);
+    let attach = || {
+        Rtnl::open().unwrap().change(link(RX_IF).unwrap().index, LinkChange::Xdp(Some(&drop_all))).map(drop)
+    };
     assert!(large.rx().run(attach).unwrap().is_err());
 }
 
@@ -202,8 +208,10 @@ fn what_is_between_two_ends_passes_frames_and_shows_them_as_its_layout_says() {
         let (mut near, mut other, mut seen) =
             (count(lab.tx(), TX_IF), count(far, FAR_IF), count(lab.rx(), RX_IF));
         for (netns, name, frames) in [(lab.tx(), TX_IF, 30), (far, FAR_IF, 12)] {
-            let sender = netns.run(|| FrameSender::open(link(name).unwrap().index).unwrap()).unwrap();
-            (0..frames).for_each(|_| sender.send(&frame(200)).unwrap());
+            let sender = netns
+                .run(|| TxSocket::open(link(name).unwrap().index, "the end", Qdisc::Through).unwrap())
+                .unwrap();
+            (0..frames).for_each(|_| sender.send_one(&frame(200)).unwrap());
         }
         std::thread::sleep(Duration::from_millis(200));
         let counts = [near.read().unwrap(), other.read().unwrap(), seen.read().unwrap()];

@@ -5,7 +5,7 @@ use quaff_lab::Lab;
 use quaff_lab::lab::{RX_IF, TX_IF};
 use quaff_os::packet::TxCounts;
 use quaff_os::packet::{Qdisc, TxRing, TxSocket};
-use quaff_os::rtnl::{self, Link, Rtnl};
+use quaff_os::rtnl::{self, Link, LinkChange, Rtnl};
 use quaff_os::xdp::{XdpMode, XdpTx};
 use quaff_testkit::{self as testing, Receiver};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ impl Tx {
                 let ring = TxRing::open(link.index, TX_IF, FRAME_BYTES_MAX, qdisc).expect("a ring");
                 all.push((format!("ring {qdisc:?}"), Self::Ring(ring)));
             }
-            match XdpTx::open(link.index, TX_IF, 0, FRAME_BYTES_MAX) {
+            match XdpTx::open(link.index, TX_IF, 0, FRAME_BYTES_MAX, None) {
                 Ok(xdp) => all.push(("xdp".to_owned(), Self::Xdp(xdp))),
                 Err(error) if testing::is_refusal(&error) => {
                     testing::skip("transmit: AF_XDP", &error.to_string());
@@ -158,7 +158,7 @@ fn an_interface_that_goes_down_ends_it_with_an_error() {
     let Some(lab) = testing::lab("an_interface_that_goes_down_ends_it_with_an_error") else { return };
     let mut all = Tx::all(&lab);
     let index = link(&lab).index;
-    let down = || Rtnl::open()?.set_up(index, false);
+    let down = || Rtnl::open()?.change(index, LinkChange::Up(false));
     lab.tx().run(down).expect("a thread in the namespace").expect("switched off");
     for (name, tx) in &mut all {
         // A ring has taken the first one before it hears.
@@ -172,7 +172,7 @@ fn an_interface_that_goes_down_ends_it_with_an_error() {
 fn veth_has_no_zero_copy_and_one_program_has_a_queue() {
     let Some(lab) = testing::lab("veth_has_no_zero_copy_and_one_program_has_a_queue") else { return };
     let index = link(&lab).index;
-    let open = |mode| XdpTx::open_in(index, TX_IF, 0, FRAME_BYTES_MAX, mode);
+    let open = |mode| XdpTx::open(index, TX_IF, 0, FRAME_BYTES_MAX, Some(mode));
     let try_all = || {
         let copy = match open(XdpMode::Copy) {
             Err(error) if testing::is_refusal(&error) => {
@@ -181,15 +181,15 @@ fn veth_has_no_zero_copy_and_one_program_has_a_queue() {
             }
             copy => copy.expect("a socket"),
         };
-        assert_eq!(copy.mode(), XdpMode::Copy);
+        assert_eq!(copy.mode, XdpMode::Copy);
         assert!(open(XdpMode::Copy).is_err(), "the queue is taken");
         drop(copy);
         assert!(open(XdpMode::ZeroCopy).is_err());
-        let either = XdpTx::open(index, TX_IF, 0, FRAME_BYTES_MAX).expect("a socket");
-        assert_eq!((either.mode(), either.invalid().expect("statistics")), (XdpMode::Copy, 0));
+        let either = XdpTx::open(index, TX_IF, 0, FRAME_BYTES_MAX, None).expect("a socket");
+        assert_eq!((either.mode, either.invalid().expect("statistics")), (XdpMode::Copy, 0));
         drop(either);
-        assert!(XdpTx::open(index, TX_IF, 7, FRAME_BYTES_MAX).is_err(), "there is no such queue");
-        let jumbo = XdpTx::open(index, TX_IF, 0, 9018).expect_err("too long");
+        assert!(XdpTx::open(index, TX_IF, 7, FRAME_BYTES_MAX, None).is_err(), "there is no such queue");
+        let jumbo = XdpTx::open(index, TX_IF, 0, 9018, None).expect_err("too long");
         assert_eq!(jumbo.raw(), 90, "{jumbo}");
     };
     lab.tx().run(try_all).expect("a thread in the namespace");

@@ -3,7 +3,7 @@
 use quaff_lab::Lab;
 use quaff_lab::lab::{RX_IF, TX_IF};
 use quaff_os::Stop;
-use quaff_os::rtnl::{self, Rtnl, VethEnd, VethPlan};
+use quaff_os::rtnl::{self, LinkChange, Rtnl, VethEnd, VethPlan};
 use quaff_send::replay::{ReplayPlan, ReplayVia, run};
 use quaff_send::{Arena, Control, Feed, FrameMeta, LatePolicy, Rate, Ratio, SendError, TxBackend};
 use quaff_testkit::{self as testing, Receiver};
@@ -49,7 +49,7 @@ fn add_link(lab: &Lab) {
         let up = || {
             let mut rtnl = Rtnl::open()?;
             let index = rtnl.link(name)?.index;
-            rtnl.set_up(index, true)
+            rtnl.change(index, LinkChange::Up(true))
         };
         netns.run(up).expect("a thread in the namespace").expect("switched on");
     }

@@ -24,7 +24,7 @@ impl Error {
     }
 
     /// An error from the thread's current `errno`.
-    pub fn last(tried: impl Into<String>) -> Self {
+    pub(crate) fn last(tried: impl Into<String>) -> Self {
         Self::new(tried, io::Error::last_os_error())
     }
 

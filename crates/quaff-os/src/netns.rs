@@ -32,7 +32,8 @@ const NEEDS_ROOT: &str = "network namespaces need CAP_SYS_ADMIN: run as root";
 /// Dropping it closes the descriptor; [`Netns::delete`] removes the name.
 #[derive(Debug)]
 pub struct Netns {
-    name: String,
+    /// The name below `/run/netns`.
+    pub name: String,
     fd: OwnedFd,
 }
 
@@ -81,11 +82,6 @@ impl Netns {
                 .advise(format!("nothing is mounted there; 'ip netns delete {name}' removes it")));
         }
         Ok(Self { name: name.to_owned(), fd: file.into() })
-    }
-
-    /// The name below `/run/netns`.
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// The path of the bind mount.
@@ -227,7 +223,11 @@ fn prepare_dir() -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rtnl::{Rtnl, VethEnd, VethPlan, links};
+    use crate::rtnl::{LinkChange, Rtnl, VethEnd, VethPlan};
+
+    fn all_links() -> Result<Vec<crate::rtnl::Link>> {
+        Rtnl::open()?.links()
+    }
 
     /// A namespace that is deleted at the end of the test; `None` where the machine permits none.
     struct Scratch(Netns);
@@ -248,17 +248,17 @@ mod tests {
 
     impl Drop for Scratch {
         fn drop(&mut self) {
-            Netns::delete(self.0.name()).expect("it is there");
+            Netns::delete(&self.0.name).expect("it is there");
         }
     }
 
     #[test]
     fn a_thread_and_a_command_see_only_their_namespace() {
         let Some(scratch) = Scratch::new("netns-inside") else { return };
-        let before = links().expect("links here");
-        let inside: Vec<_> = scratch.0.run(|| links().expect("links")).expect("entered");
+        let before = all_links().expect("links here");
+        let inside: Vec<_> = scratch.0.run(|| all_links().expect("links")).expect("entered");
         assert_eq!(inside.iter().map(|link| link.name.as_str()).collect::<Vec<_>>(), ["lo"]);
-        assert_eq!(links().expect("links here"), before, "the caller's thread has not moved");
+        assert_eq!(all_links().expect("links here"), before, "the caller's thread has not moved");
 
         let mut command = scratch.0.command("ls").expect("a command");
         let output = command.arg("/sys/class/net").output().expect("ls runs");
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_name_is_taken_once_and_removed() {
         let Some(scratch) = Scratch::new("netns-once") else { return };
-        let name = scratch.0.name().to_owned();
+        let name = scratch.0.name.clone();
         assert_eq!(Netns::create(&name).expect_err("taken").raw(), libc::EEXIST);
         assert!(Netns::names().expect("a list").contains(&name));
         drop(scratch);
@@ -313,17 +313,20 @@ mod tests {
         let mut rtnl = left.0.run(Rtnl::open).expect("entered").expect("a socket");
         let link = rtnl.link("left0").expect("it is there");
         assert_eq!((link.mac, link.mtu, link.up, link.arphrd), (macs[0], 3000, false, libc::ARPHRD_ETHER));
-        rtnl.set_up(link.index, true).expect("on");
-        rtnl.add_address(link.index, "198.18.0.1".parse().expect("an address"), 24).expect("added");
-        let refused = rtnl.add_address(link.index, "198.18.0.3".parse().expect("an address"), 33);
+        rtnl.change(link.index, LinkChange::Up(true)).expect("on");
+        rtnl.change(link.index, LinkChange::Address("198.18.0.1".parse().expect("an address"), 24))
+            .expect("added");
+        let refused =
+            rtnl.change(link.index, LinkChange::Address("198.18.0.3".parse().expect("an address"), 33));
         let refused = refused.expect_err("no such prefix").to_string();
         assert!(refused.contains("kernel message"), "{refused}");
-        rtnl.add_neighbour(link.index, "198.18.0.2".parse().expect("an address"), macs[1]).expect("added");
+        rtnl.change(link.index, LinkChange::Neighbour("198.18.0.2".parse().expect("an address"), macs[1]))
+            .expect("added");
         let link = rtnl.link("left0").expect("it is there");
         assert_eq!((link.up, link.running), (true, false));
-        rtnl.set_up(link.index, false).expect("off");
+        rtnl.change(link.index, LinkChange::Up(false)).expect("off");
         assert!(!rtnl.link("left0").expect("it is there").up);
-        rtnl.delete(link.index).expect("deleted");
+        rtnl.change(link.index, LinkChange::Delete).expect("deleted");
         let mut rtnl = right.0.run(Rtnl::open).expect("entered").expect("a socket");
         assert_eq!(rtnl.link("right0").expect_err("gone with its peer").raw(), libc::ENODEV);
     }

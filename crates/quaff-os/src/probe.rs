@@ -9,8 +9,8 @@ use std::io;
 /// CAP_IPC_LOCK (linux/capability.h): may lock memory without limit.
 const CAP_IPC_LOCK: u32 = 14;
 
-/// CAP_SYS_NICE: may raise scheduling priority.
-pub const CAP_SYS_NICE: u32 = 23;
+/// CAP_SYS_NICE (linux/capability.h): may raise scheduling priority.
+const CAP_SYS_NICE: u32 = 23;
 
 /// Tries to open a packet socket, and closes it.
 ///
@@ -54,8 +54,13 @@ fn disabled() -> Option<u32> {
     value.trim().parse().ok().filter(|&value| value != 0)
 }
 
+/// Returns whether this process may raise its scheduling priority.
+pub fn may_raise_priority() -> bool {
+    has_capability(CAP_SYS_NICE)
+}
+
 /// Returns whether this process has the capability `number` in effect (`CapEff`, proc_pid_status(5)).
-pub fn has_capability(number: u32) -> bool {
+fn has_capability(number: u32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     effective.is_some_and(|hex| u64::from_str_radix(hex.trim(), 16).is_ok_and(|caps| caps >> number & 1 == 1))

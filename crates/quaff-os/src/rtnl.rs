@@ -9,8 +9,7 @@ mod socket;
 mod suggest;
 mod tc;
 
-pub use change::{VethEnd, VethPlan};
-pub use tc::Hook;
+pub use change::{Hook, LinkChange, VethEnd, VethPlan};
 
 use crate::{Error, Result};
 use netlink_packet_core::DefaultNla;
@@ -135,19 +134,9 @@ impl Rtnl {
     }
 }
 
-/// All interfaces of the calling thread's network namespace.
-pub fn links() -> Result<Vec<Link>> {
-    Rtnl::open()?.links()
-}
-
 /// The interface with that name in the calling thread's network namespace; see [`Rtnl::link`].
 pub fn link(name: &str) -> Result<Link> {
     Rtnl::open()?.link(name)
-}
-
-/// The counters of an interface in the calling thread's network namespace. To poll, keep an [`Rtnl`] instead.
-pub fn link_stats(index: u32) -> Result<LinkStats> {
-    Rtnl::open()?.stats(index)
 }
 
 fn errno(code: i32) -> std::io::Error {
@@ -166,12 +155,12 @@ mod tests {
     fn loopback_is_found_with_its_counters() {
         let lo = link("lo").expect("every namespace has lo");
         assert_eq!((lo.index, lo.arphrd, lo.mac), (1, libc::ARPHRD_LOOPBACK, [0; 6]));
-        assert!(links().expect("a dump").contains(&lo));
+        assert!(Rtnl::open().unwrap().links().expect("a dump").contains(&lo));
 
-        let before = link_stats(lo.index).expect("counters");
+        let before = Rtnl::open().unwrap().stats(lo.index).expect("counters");
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
         socket.send_to(b"one frame", socket.local_addr().expect("bound")).expect("sent");
-        let after = link_stats(lo.index).expect("counters");
+        let after = Rtnl::open().unwrap().stats(lo.index).expect("counters");
         assert!(
             after.rx_packets > before.rx_packets && after.tx_bytes > before.tx_bytes,
             "{before:?} {after:?}"
@@ -189,6 +178,9 @@ mod tests {
 
     #[test]
     fn an_unknown_index_is_an_error() {
-        assert_eq!(link_stats(0x7fff_fff0).expect_err("no such interface").raw(), libc::ENODEV);
+        assert_eq!(
+            Rtnl::open().unwrap().stats(0x7fff_fff0).expect_err("no such interface").raw(),
+            libc::ENODEV
+        );
     }
 }

@@ -73,7 +73,8 @@ impl Stop {
 #[derive(Debug, Clone)]
 pub struct Ends {
     left: Arc<AtomicUsize>,
-    wakeup: Wakeup,
+    /// The last thread signals it.
+    pub wakeup: Wakeup,
 }
 
 /// A guard on each thread: its drop counts the end of the thread, including a panic.
@@ -95,11 +96,6 @@ impl Ends {
         // Written by each thread when it ends (Release), read by the thread that waits for them. Acquire:
         // their work is visible when none is left.
         self.left.load(Ordering::Acquire) == 0
-    }
-
-    /// The wakeup that the last thread signals.
-    pub fn wakeup(&self) -> &Wakeup {
-        &self.wakeup
     }
 }
 

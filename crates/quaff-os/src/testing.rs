@@ -1,10 +1,10 @@
-//! Test gear of this crate and of those above: skips, a plain frame sender, and a filter run by the kernel.
+//! Test gear of this crate and of those above: skips, noise, and a filter run by the kernel.
 //!
 //! Compiled for tests only: the feature `testing` is enabled by dev-dependencies, and by `quaff-testkit`.
 
 mod noise;
 
-use crate::packet::{Insn, Qdisc, TxSocket, socket};
+use crate::packet::{Insn, socket};
 use crate::{Error, Result, Try};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 use std::io::Write;
@@ -32,22 +32,6 @@ pub fn is_refusal(error: &Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull, Unsupported};
     // ENOSPC: the limit on the number of namespaces is reached (namespaces(7)).
     matches!(error.errno.kind(), PermissionDenied | ReadOnlyFilesystem | StorageFull | Unsupported)
-}
-
-/// A packet socket that sends whole frames from one interface through its queueing discipline.
-#[derive(Debug)]
-pub struct FrameSender(TxSocket);
-
-impl FrameSender {
-    /// Opens a sender on interface `ifindex` of the calling thread's network namespace.
-    pub fn open(ifindex: u32) -> Result<Self> {
-        TxSocket::open(ifindex, &format!("interface {ifindex}"), Qdisc::Through).map(Self)
-    }
-
-    /// Sends one frame, from the destination address on, without FCS.
-    pub fn send(&self, frame: &[u8]) -> Result<()> {
-        self.0.send_one(frame)
-    }
 }
 
 /// A classic filter that the kernel runs on any bytes.

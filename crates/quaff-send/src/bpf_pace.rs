@@ -2,8 +2,7 @@
 
 use crate::histogram::{BUCKETS, COARSE_SHIFT, FINE_BUCKETS, FINE_SHIFT};
 use crate::state::word;
-use quaff_os::bpf::asm::{Alu, Asm, Jmp, Label, Reg, Size};
-use quaff_os::bpf::{ArrayMap, HELPER_KTIME_GET_NS};
+use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Jmp, Label, Reg, Size};
 
 use Reg::{R0, R1, R2, R3, R4};
 
@@ -45,25 +44,25 @@ pub(crate) fn wait_until_due(
     let Registers { now, due, state } = registers;
     let (near, again, is_due) = (asm.label(), asm.label(), asm.label());
     if let Some(far) = far {
-        asm.mov64_reg(R1, now);
-        asm.alu64_imm(Alu::Add, R1, far.ns);
+        asm.mov64(R1, now);
+        asm.alu64(Alu::Add, R1, far.ns);
         if far.is_noted {
-            asm.jmp_reg(Jmp::Jle, due, R1, near);
-            asm.stx_mem(Size::Dw, state, due, at(word::FAR_NS));
+            asm.jmp(Jmp::Jle, due, R1, near);
+            asm.st_mem(Size::Dw, state, due, at(word::FAR_NS));
             asm.ja(drop);
         } else {
-            asm.jmp_reg(Jmp::Jgt, due, R1, drop);
+            asm.jmp(Jmp::Jgt, due, R1, drop);
         }
     }
     asm.place(near);
-    asm.mov64_imm(state, turns);
+    asm.mov64(state, turns);
     asm.place(again);
-    asm.jmp_reg(Jmp::Jge, now, due, is_due);
-    asm.alu64_imm(Alu::Sub, state, 1);
-    asm.jmp_imm(Jmp::Jeq, state, 0, drop);
-    asm.call(HELPER_KTIME_GET_NS);
+    asm.jmp(Jmp::Jge, now, due, is_due);
+    asm.alu64(Alu::Sub, state, 1);
+    asm.jmp(Jmp::Jeq, state, 0, drop);
+    asm.call(Helper::KtimeGetNs);
     if now != R0 {
-        asm.mov64_reg(now, R0);
+        asm.mov64(now, R0);
     }
     asm.ja(again);
     asm.place(is_due);
@@ -74,26 +73,26 @@ pub(crate) fn wait_until_due(
 pub(crate) fn count_lateness(asm: &mut Asm, registers: Registers) {
     let Registers { now, due, state } = registers;
     let (coarse, count, not_worse) = (asm.label(), asm.label(), asm.label());
-    asm.mov64_reg(R1, now);
-    asm.alu64_reg(Alu::Sub, R1, due);
-    asm.mov64_reg(R2, R1);
-    asm.alu64_imm(Alu::Rsh, R2, FINE_SHIFT);
-    asm.jmp_imm(Jmp::Jge, R2, FINE_BUCKETS as i32, coarse);
+    asm.mov64(R1, now);
+    asm.alu64(Alu::Sub, R1, due);
+    asm.mov64(R2, R1);
+    asm.alu64(Alu::Rsh, R2, FINE_SHIFT);
+    asm.jmp(Jmp::Jge, R2, FINE_BUCKETS as i32, coarse);
     asm.ja(count);
     asm.place(coarse);
-    asm.alu64_imm(Alu::Rsh, R2, COARSE_SHIFT - FINE_SHIFT);
-    asm.alu64_imm(Alu::Add, R2, FINE_BUCKETS as i32);
-    asm.jmp_imm(Jmp::Jlt, R2, BUCKETS as i32, count);
-    asm.mov64_imm(R2, BUCKETS as i32 - 1);
+    asm.alu64(Alu::Rsh, R2, COARSE_SHIFT - FINE_SHIFT);
+    asm.alu64(Alu::Add, R2, FINE_BUCKETS as i32);
+    asm.jmp(Jmp::Jlt, R2, BUCKETS as i32, count);
+    asm.mov64(R2, BUCKETS as i32 - 1);
     asm.place(count);
-    asm.alu64_imm(Alu::Lsh, R2, 3);
-    asm.mov64_reg(R3, state);
-    asm.alu64_reg(Alu::Add, R3, R2);
-    add_to(asm, R3, word::HISTOGRAM, |asm, sum| asm.alu64_imm(Alu::Add, sum, 1));
-    add_to(asm, state, word::LATE_SUM_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
+    asm.alu64(Alu::Lsh, R2, 3);
+    asm.mov64(R3, state);
+    asm.alu64(Alu::Add, R3, R2);
+    add_to(asm, R3, word::HISTOGRAM, |asm, sum| asm.alu64(Alu::Add, sum, 1));
+    add_to(asm, state, word::LATE_SUM_NS, |asm, sum| asm.alu64(Alu::Add, sum, R1));
     asm.ldx_mem(Size::Dw, R2, state, at(word::LATE_MAX_NS));
-    asm.jmp_reg(Jmp::Jle, R1, R2, not_worse);
-    asm.stx_mem(Size::Dw, state, R1, at(word::LATE_MAX_NS));
+    asm.jmp(Jmp::Jle, R1, R2, not_worse);
+    asm.st_mem(Size::Dw, state, R1, at(word::LATE_MAX_NS));
     asm.place(not_worse);
 }
 
@@ -101,5 +100,5 @@ pub(crate) fn count_lateness(asm: &mut Asm, registers: Registers) {
 pub(crate) fn add_to(asm: &mut Asm, base: Reg, word: usize, change: impl FnOnce(&mut Asm, Reg)) {
     asm.ldx_mem(Size::Dw, R4, base, at(word));
     change(asm, R4);
-    asm.stx_mem(Size::Dw, base, R4, at(word));
+    asm.st_mem(Size::Dw, base, R4, at(word));
 }

@@ -2,7 +2,7 @@
 //! the time, so that the ring is never as full as the kernel begins to drop at.
 
 use quaff_lab::Lab;
-use quaff_os::packet::block::{Cursor, Packet};
+use quaff_os::packet::{Cursor, Packet};
 use quaff_os::packet::{RingPlan, RxRing, TimeSource, accept};
 use quaff_os::{Netns, Wakeup, rtnl};
 use std::sync::atomic::{AtomicBool, Ordering};

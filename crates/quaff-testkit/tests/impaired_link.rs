@@ -3,8 +3,9 @@
 use quaff_lab::lab::{FAR_IF, Layout, MIDDLE_IFS, TX_IF};
 use quaff_lab::{Lab, LabPlan};
 use quaff_os::clock::{sleep_until, steady_ns, wall_ns};
+use quaff_os::packet::{Qdisc, TxSocket};
 use quaff_os::rtnl::link;
-use quaff_os::testing::{FrameSender, assert_when_quiet};
+use quaff_os::testing::assert_when_quiet;
 use quaff_os::{Netns, cpu};
 use quaff_testkit::impaired_link::{Bucket, Counts, ImpairedLink, ImpairedLinkPlan, Outage, Rules};
 use quaff_testkit::{Receiver, lab_of};
@@ -46,7 +47,7 @@ impl Path {
         let first_ns = steady_ns() + 1_000_000;
         for number in 0..frames {
             sleep_until(first_ns + u64::from(number) * 1_000_000_000 / pps);
-            sender.send(&frame(number)).expect("sent");
+            sender.send_one(&frame(number)).expect("sent");
         }
         let [counts, back] = forwarder.stop().expect("it worked");
         assert_eq!(counts.received, u64::from(frames), "{counts:?}");
@@ -74,9 +75,9 @@ impl Came {
     }
 }
 
-fn sender(netns: &Netns, interface: &str) -> FrameSender {
+fn sender(netns: &Netns, interface: &str) -> TxSocket {
     netns
-        .run(|| FrameSender::open(link(interface).expect("it is there").index))
+        .run(|| TxSocket::open(link(interface).expect("it is there").index, "the end", Qdisc::Through))
         .expect("entered")
         .expect("open")
 }
@@ -191,7 +192,7 @@ fn both_ways_pass_frames_as_they_are() {
     for [(from, from_if), (to, to_if)] in [[ends[0], ends[1]], [ends[1], ends[0]]] {
         let receiver = Receiver::within(to, to_if);
         let sender = sender(from, from_if);
-        frames.iter().for_each(|frame| sender.send(frame).expect("sent"));
+        frames.iter().for_each(|frame| sender.send_one(frame).expect("sent"));
         assert_eq!(receiver.bytes(frames.len()), frames);
     }
     let [there, back] = forwarder.stop().expect("it worked");

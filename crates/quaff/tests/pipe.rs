@@ -18,7 +18,7 @@ use quaff_file::write::chunk::Chunk;
 use quaff_file::write::header::Heading;
 use quaff_file::write::plan::{DirPlan, Format, Retention};
 use quaff_file::write::{Files, Folder, NameTemplate, Parts, Repack, Sink, Slots, Stream};
-use quaff_os::disk::{Disk, direct};
+use quaff_os::disk::{Disk, direct_align};
 use quaff_os::testing::skip;
 use quaff_os::{Buffer, Reason, Stop, Wakeup};
 use quaff_wire::decode::Item;
@@ -440,12 +440,12 @@ fn direct_files_hold_every_frame() {
         let mut options = File::options();
         options.read(true).write(true).create_new(true).custom_flags(OFlag::O_DIRECT.bits());
         let opened = options.open(&path).ok();
-        let Some((direct, file)) = opened.and_then(|file| Some((direct(&file)?, file))) else {
+        let Some((align, file)) = opened.and_then(|file| Some((direct_align(&file)?, file))) else {
             return skip("direct_files_hold_every_frame", "no O_DIRECT where the build lies");
         };
         let plan: Vec<_> = (0..300).map(batch).collect();
         let frames = frames(&plan);
-        let run = Run { format, align: direct.offset_align, buffers: 4, slot_ns: 0 };
+        let run = Run { format, align, buffers: 4, slot_ns: 0 };
         let (_, writer, stop) = run.go(plan.clone(), false, |wakeup, stop| {
             Box::new(Files::in_place(file, path.clone(), run.parts(wakeup, stop, Disk::new(wakeup))).unwrap())
         });

@@ -5,7 +5,7 @@
 
 use crate::{Error, Result};
 use quaff_os::{Try, disk};
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -64,7 +64,7 @@ impl Place {
             // A sweep that comes between the two takes the new one for one left behind. Where there are
             // no locks, nothing is swept either.
             match File::open(&dir) {
-                Ok(lock) if disk::lock_file(&lock) != disk::Lock::Held && dir.exists() => {
+                Ok(lock) if !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) && dir.exists() => {
                     return Ok(Self { dir, _lock: lock, runs: AtomicU32::new(0) });
                 }
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -132,7 +132,7 @@ fn sweep(parent: &Path) {
     for entry in entries.flatten().filter(ours) {
         // A link is never followed: whoever made it is not us.
         let is_dir = entry.file_type().is_ok_and(|found| found.is_dir());
-        if is_dir && File::open(entry.path()).is_ok_and(|dir| disk::lock_file(&dir) == disk::Lock::Taken) {
+        if is_dir && File::open(entry.path()).is_ok_and(|dir| dir.try_lock().is_ok()) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }

@@ -250,7 +250,7 @@ fn lab(layout: Layout) -> Result<Lab> {
 }
 
 fn end(netns: &Netns, interface: &str) -> End {
-    End { netns: Some(netns.name().to_owned()), interface: interface.to_owned() }
+    End { netns: Some(netns.name.clone()), interface: interface.to_owned() }
 }
 
 /// Runs `work` where the end is.

@@ -65,5 +65,5 @@ impl Bed {
 }
 
 fn end(netns: &Netns, interface: &str) -> End {
-    End { netns: Some(netns.name().to_owned()), interface: interface.to_owned() }
+    End { netns: Some(netns.name.clone()), interface: interface.to_owned() }
 }

@@ -8,7 +8,7 @@ use quaff::doctor::mend::{Done, STATE, fix, undo};
 use quaff::doctor::readings::{Readings, Wanted};
 use quaff::doctor::{Change, Diagnosis, Finding, Look, Machine, judge, look};
 use quaff::plan::{default_buffer_bytes, default_ring_bytes};
-use quaff_os::rtnl;
+use quaff_os::rtnl::Rtnl;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -128,7 +128,7 @@ fn rate(text: &str) -> Result<f64, String> {
 /// The network cards that are up.
 fn cards() -> anyhow::Result<Vec<String>> {
     let is_card = |name: &String| Path::new("/sys/class/net").join(name).join("device").exists();
-    let links = rtnl::links()?.into_iter().filter(|link| link.up);
+    let links = Rtnl::open()?.links()?.into_iter().filter(|link| link.up);
     Ok(links.map(|link| link.name).filter(is_card).collect())
 }
 

@@ -50,7 +50,7 @@ impl Input {
         let reader = Reader::open(path)?;
         let mut follow = None;
         if options.follow {
-            let (watch, wakeup) = (Watch::new(path, reader.file())?, Wakeup::new()?);
+            let (watch, wakeup) = (Watch::new(path, &reader.file)?, Wakeup::new()?);
             stop.wake(wakeup.clone());
             follow = Some(Follow { watch, wakeup });
         }
@@ -96,7 +96,7 @@ impl Follow {
         loop {
             // Checked before the size: bytes written before the file was removed are still read.
             let is_over = stop.raised() || !self.watch.is_there();
-            let size = reader.file().metadata()?.len();
+            let size = reader.file.metadata()?.len();
             if size > offset {
                 return Ok(true);
             }

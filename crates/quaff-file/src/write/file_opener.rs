@@ -8,7 +8,7 @@ use super::name_template::PART;
 use crate::error::is_full;
 use crate::{Error, Result};
 use quaff_os::Wakeup;
-use quaff_os::disk::{exists, link_unnamed, lock_file, open_unnamed, preallocate, sync_all};
+use quaff_os::disk::{link_unnamed, open_unnamed, preallocate, sync_all};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
@@ -58,14 +58,14 @@ impl NewFile {
         };
         preallocate(&file, 0, plan.preallocate);
         // A leftover is recognised by its free lock; where locks fail, no file is taken for one.
-        lock_file(&file);
+        let _ = file.try_lock();
         Ok(Self { file: Arc::new(file), hidden })
     }
 
     /// Links the file as `path` with `.part` appended; EEXIST if either name exists.
     pub(super) fn name(&mut self, path: &Path) -> io::Result<()> {
         let part = part_of(path);
-        if exists(path) || exists(&part) {
+        if path.symlink_metadata().is_ok() || part.symlink_metadata().is_ok() {
             return Err(ErrorKind::AlreadyExists.into());
         }
         match &self.hidden {

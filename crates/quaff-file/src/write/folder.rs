@@ -9,9 +9,8 @@ use crate::tally::CommandRuns;
 use crate::write::plan::DirPlan;
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
-use quaff_os::disk::Lock;
 use quaff_os::{Buffer, Wakeup};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -349,15 +348,15 @@ impl Folder {
 fn lock(dir: &Path) -> Result<File> {
     let folder = File::open(dir).map_err(|errno| Error::path("read the folder", dir, errno))?;
     match wait_for_lock(&folder) {
-        Lock::Held => Err(Error::Plan(format!(
+        Err(TryLockError::WouldBlock) => Err(Error::Plan(format!(
             "another capture is writing to {}: use a separate folder for each",
             dir.display()
         ))),
-        Lock::Taken => {
+        Ok(()) => {
             remove_hidden(dir);
             Ok(folder)
         }
-        Lock::Unknown => Ok(folder),
+        Err(TryLockError::Error(_)) => Ok(folder),
     }
 }
 

@@ -7,9 +7,9 @@ use super::name_template::{NameTemplate, PART};
 use crate::write::plan::Retention;
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
-use quaff_os::disk::{Lock, lock_file, space};
+use quaff_os::disk::space;
 use std::collections::VecDeque;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -161,7 +161,7 @@ fn finish_leftover(path: PathBuf, names: &NameTemplate) -> Option<PathBuf> {
     let Some(finished) = name.strip_suffix(PART) else { return Some(path) };
     names.number(finished)?;
     let file = File::options().write(true).open(&path).ok()?;
-    if wait_for_lock(&file) != Lock::Taken {
+    if wait_for_lock(&file).is_err() {
         return None;
     }
     let bytes = file.metadata().ok()?.len();
@@ -177,14 +177,14 @@ fn finish_leftover(path: PathBuf, names: &NameTemplate) -> Option<PathBuf> {
 }
 
 /// A process killed a moment ago may still hold its files: the kernel completes its pending writes first.
-pub(super) fn wait_for_lock(file: &File) -> Lock {
+pub(super) fn wait_for_lock(file: &File) -> Result<(), TryLockError> {
     for _ in 0..LOCK_TRIES {
-        match lock_file(file) {
-            Lock::Held => std::thread::sleep(LOCK_WAIT),
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_WAIT),
             lock => return lock,
         }
     }
-    Lock::Held
+    Err(TryLockError::WouldBlock)
 }
 
 #[cfg(test)]
@@ -234,7 +234,7 @@ mod tests {
         put(dir.path(), "q100-000001.pcapng.part", 10);
         put(dir.path(), "q100-000002.pcapng.part", 10);
         let held = File::open(dir.path().join("q100-000002.pcapng.part")).unwrap();
-        assert_eq!(lock_file(&held), Lock::Taken);
+        held.try_lock().unwrap();
         KeptFiles::open(dir.path(), &names, Retention::default()).unwrap();
         assert_eq!(files(dir.path()), ["q100-000001.pcapng", "q100-000002.pcapng.part"]);
     }
@@ -288,7 +288,7 @@ mod tests {
         let names = NameTemplate::new("q%j", "pcapng").unwrap();
         put(dir.path(), "q100-000001.pcapng.part", 10);
         let held = File::open(dir.path().join("q100-000001.pcapng.part")).unwrap();
-        assert_eq!(lock_file(&held), Lock::Taken);
+        held.try_lock().unwrap();
         let dying = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(250));
             drop(held);

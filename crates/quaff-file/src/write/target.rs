@@ -14,9 +14,9 @@ use crate::write::tee::Tee;
 use crate::{Error, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::stat::fstat;
-use quaff_os::disk::{Disk, Lock, direct, lock_file, open_unnamed};
+use quaff_os::disk::{Disk, direct_align, open_unnamed};
 use quaff_os::{Stop, Wakeup, pipe};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -68,7 +68,7 @@ impl Target {
             Output::File(path) => open_file(path)?,
             Output::Dir(dir) => {
                 let probe = open_probe(&dir.dir)?;
-                let align = probe.as_ref().and_then(direct).map_or(1, |direct| direct.offset_align);
+                let align = probe.as_ref().and_then(direct_align).unwrap_or(1);
                 let folder = Folder::open(dir, format.extension(), align > 1, wakeup.clone())?;
                 let names = NameTemplate::new(&dir.name, format.extension())?;
                 (TargetKind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
@@ -239,12 +239,12 @@ fn open_file(path: &Path) -> Result<(TargetKind, usize)> {
         opened => opened,
     }
     .map_err(failed)?;
-    let (file, align) = match direct(&file) {
-        Some(direct) => (file, direct.offset_align),
+    let (file, align) = match direct_align(&file) {
+        Some(align) => (file, align),
         // A file system that ignores O_DIRECT would still require alignment: reopen without.
         None => (open(0).map_err(failed)?, 1),
     };
-    if lock_file(&file) == Lock::Held {
+    if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
         return Err(Error::Plan(format!("another capture is writing {}", path.display())));
     }
     Ok((TargetKind::File(file, path.to_owned()), align))
@@ -281,7 +281,7 @@ pub fn reopen(stdout: &File) -> Option<(File, usize)> {
     }
     let path = format!("/proc/self/fd/{}", stdout.as_raw_fd());
     let file = File::options().write(true).custom_flags(OFlag::O_DIRECT.bits()).open(path).ok()?;
-    let align = direct(&file)?.offset_align;
+    let align = direct_align(&file)?;
     Some((file, align))
 }
 

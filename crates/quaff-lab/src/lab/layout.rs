@@ -16,10 +16,9 @@ use super::{
     far_name, mid_name, rx_name, silence, tx_name, wait_until_running,
 };
 use crate::Result;
-use quaff_os::bpf::asm::{Asm, Reg};
-use quaff_os::bpf::{HELPER_CLONE_REDIRECT, HELPER_REDIRECT, Program, TC_ACT_OK};
+use quaff_os::bpf::{Asm, Helper, Program, Reg, Verdict};
 use quaff_os::ethtool::{Card, Change};
-use quaff_os::rtnl::{Hook, Rtnl, VethEnd, VethPlan};
+use quaff_os::rtnl::{Hook, LinkChange, Rtnl, VethEnd, VethPlan};
 use quaff_os::{Netns, Try};
 use std::fs;
 use std::net::Ipv4Addr;
@@ -69,10 +68,10 @@ fn up(name: &str, addresses: Option<(Ipv4Addr, Ipv4Addr, [u8; 6])>) -> Result<()
     let mut rtnl = Rtnl::open()?;
     let link = rtnl.link(name)?;
     Card::change(name, Change::OffloadsOff)?;
-    rtnl.set_up(link.index, true)?;
+    rtnl.change(link.index, LinkChange::Up(true))?;
     if let Some((address, peer, peer_mac)) = addresses {
-        rtnl.add_address(link.index, address, PREFIX_BITS)?;
-        rtnl.add_neighbour(link.index, peer, peer_mac)?;
+        rtnl.change(link.index, LinkChange::Address(address, PREFIX_BITS))?;
+        rtnl.change(link.index, LinkChange::Neighbour(peer, peer_mac))?;
     }
     Ok(())
 }
@@ -87,27 +86,27 @@ fn join(layout: Layout) -> Result<()> {
         Layout::Tap => {
             // Each side's frames leave by the other, and a copy to the capturer.
             for (from, to) in [(a, b), (b, a)] {
-                rtnl.add_clsact(from)?;
-                rtnl.set_program(from, Hook::Ingress, &copy(mirror, Some(to))?)?;
+                rtnl.change(from, LinkChange::Clsact)?;
+                rtnl.change(from, LinkChange::Program(Hook::Ingress, &copy(mirror, Some(to))?))?;
             }
         }
         Layout::Span | Layout::Bridge => {
             rtnl.create_bridge(BRIDGE)?;
             let bridge = rtnl.link(BRIDGE)?.index;
             for port in [a, b] {
-                rtnl.set_bridge(port, bridge)?;
+                rtnl.change(port, LinkChange::Bridge(bridge))?;
             }
-            rtnl.set_up(bridge, true)?;
+            rtnl.change(bridge, LinkChange::Up(true))?;
             if layout == Layout::Span {
-                rtnl.add_clsact(a)?;
+                rtnl.change(a, LinkChange::Clsact)?;
                 let program = copy(mirror, None)?;
-                rtnl.set_program(a, Hook::Ingress, &program)?;
-                rtnl.set_program(a, Hook::Egress, &program)?;
+                rtnl.change(a, LinkChange::Program(Hook::Ingress, &program))?;
+                rtnl.change(a, LinkChange::Program(Hook::Egress, &program))?;
             }
         }
         Layout::Router => {
             for (port, address) in [a, b].into_iter().zip(ROUTER_IPS) {
-                rtnl.add_address(port, address, PREFIX_BITS)?;
+                rtnl.change(port, LinkChange::Address(address, PREFIX_BITS))?;
             }
             fs::write(FORWARDING, "1").trying(|| format!("set {FORWARDING} to 1"))?;
         }
@@ -118,18 +117,18 @@ fn join(layout: Layout) -> Result<()> {
 
 /// A copy of each frame leaves by `mirror`; the frame itself goes on, or leaves by `to`.
 fn copy(mirror: u32, to: Option<u32>) -> Result<Program> {
-    let mut asm = Asm::new();
-    asm.mov64_imm(Reg::R2, mirror as i32);
-    asm.mov64_imm(Reg::R3, 0);
-    asm.call(HELPER_CLONE_REDIRECT);
+    let mut asm = Asm::default();
+    asm.mov64(Reg::R2, mirror as i32);
+    asm.mov64(Reg::R3, 0);
+    asm.call(Helper::CloneRedirect);
     match to {
         Some(to) => {
-            asm.mov64_imm(Reg::R1, to as i32);
-            asm.mov64_imm(Reg::R2, 0);
-            asm.call(HELPER_REDIRECT);
+            asm.mov64(Reg::R1, to as i32);
+            asm.mov64(Reg::R2, 0);
+            asm.call(Helper::Redirect);
         }
-        None => asm.mov64_imm(Reg::R0, TC_ACT_OK),
+        None => asm.mov64(Reg::R0, Verdict::TcOk),
     }
     asm.exit();
-    Ok(Program::load_tc("quaff_copy", &asm.finish())?)
+    Ok(Program::load_tc("quaff_copy", asm)?)
 }

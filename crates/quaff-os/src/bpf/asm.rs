@@ -1,6 +1,6 @@
 //! An assembler for eBPF: instruction constructors and labels.
 //!
-//! Methods have the kernel's macro names in lower case (`BPF_MOV64_REG` is [`Asm::mov64_reg`]), so code reads
+//! Methods have the kernel's macro names in lower case (`BPF_MOV64_REG` is [`Asm::mov64`]), so code reads
 //! like include/linux/filter.h. Encodings follow Documentation/bpf/standardization/instruction-set.rst. This
 //! module never checks a program: the kernel's verifier does.
 
@@ -63,10 +63,63 @@ pub enum Jmp {
     Jle = 0xb0,
 }
 
+/// The second operand of an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operand {
+    Reg(Reg),
+    /// Sign-extended to 64 bits.
+    Imm(i32),
+}
+
+/// A kernel function that programs call, by its number in linux/bpf.h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Helper {
+    /// `u64 bpf_ktime_get_ns(void)`: CLOCK_MONOTONIC, ns.
+    KtimeGetNs = 5,
+    /// `long bpf_clone_redirect(struct sk_buff *, u32 ifindex, u64 flags)`: sends a copy from another interface.
+    CloneRedirect = 13,
+    /// `long bpf_redirect(u32 ifindex, u64 flags)`: returns XDP_REDIRECT, for an XDP program to return.
+    Redirect = 23,
+    /// `long bpf_xdp_adjust_tail(struct xdp_buff *, int delta)`: 0, or an error.
+    XdpAdjustTail = 65,
+    /// `long bpf_xdp_store_bytes(struct xdp_buff *, u32 offset, void *buf, u32 len)`: 0, or an error (Linux 5.18).
+    XdpStoreBytes = 190,
+}
+
+/// The return value of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Verdict {
+    /// tc: the frame continues (`TC_ACT_OK`, linux/pkt_cls.h).
+    TcOk = 0,
+    XdpDrop = 1,
+    /// The frame continues to the stack.
+    XdpPass = 2,
+}
+
+impl From<Reg> for Operand {
+    fn from(reg: Reg) -> Self {
+        Self::Reg(reg)
+    }
+}
+
+impl From<i32> for Operand {
+    fn from(imm: i32) -> Self {
+        Self::Imm(imm)
+    }
+}
+
+impl From<Verdict> for Operand {
+    fn from(verdict: Verdict) -> Self {
+        Self::Imm(verdict as i32)
+    }
+}
+
 /// `struct bpf_insn` (linux/bpf.h): 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
-pub struct Insn {
+pub(super) struct Insn {
     code: u8,
     registers: u8,
     off: i16,
@@ -104,11 +157,6 @@ const JA: u8 = 0x00;
 const PSEUDO_MAP_VALUE: u8 = 2;
 
 impl Asm {
-    /// An empty program.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Creates a label, not placed yet.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
@@ -121,13 +169,9 @@ impl Asm {
     }
 
     /// `dst = src`
-    pub fn mov64_reg(&mut self, dst: Reg, src: Reg) {
-        self.push(ALU64 | MOV | X, dst, src as u8, 0, 0);
-    }
-
-    /// `dst = imm`, sign-extended.
-    pub fn mov64_imm(&mut self, dst: Reg, imm: i32) {
-        self.push(ALU64 | MOV | K, dst, 0, 0, imm);
+    pub fn mov64(&mut self, dst: Reg, src: impl Into<Operand>) {
+        let (source, src, imm) = encode(src);
+        self.push(ALU64 | MOV | source, dst, src, 0, imm);
     }
 
     /// `dst = (u32) src`
@@ -136,13 +180,9 @@ impl Asm {
     }
 
     /// `dst op= src`
-    pub fn alu64_reg(&mut self, op: Alu, dst: Reg, src: Reg) {
-        self.push(ALU64 | op as u8 | X, dst, src as u8, 0, 0);
-    }
-
-    /// `dst op= imm`, sign-extended.
-    pub fn alu64_imm(&mut self, op: Alu, dst: Reg, imm: i32) {
-        self.push(ALU64 | op as u8 | K, dst, 0, 0, imm);
+    pub fn alu64(&mut self, op: Alu, dst: Reg, src: impl Into<Operand>) {
+        let (source, src, imm) = encode(src);
+        self.push(ALU64 | op as u8 | source, dst, src, 0, imm);
     }
 
     /// `dst = htobe16/32/64(dst)`, for `bits` of 16, 32 or 64.
@@ -167,14 +207,18 @@ impl Asm {
         self.push(LDX_MEM | size as u8, dst, src as u8, off, 0);
     }
 
-    /// `*(size *)(dst + off) = src`
-    pub fn stx_mem(&mut self, size: Size, dst: Reg, src: Reg, off: usize) {
-        self.push(STX_MEM | size as u8, dst, src as u8, off, 0);
+    /// Loads the first byte's address of an XDP program's frame, and the address after its last byte, from the
+    /// context in R1 (`struct xdp_md`).
+    pub fn ld_frame(&mut self, data: Reg, data_end: Reg) {
+        self.ldx_mem(Size::W, data, Reg::R1, 0);
+        self.ldx_mem(Size::W, data_end, Reg::R1, 4);
     }
 
-    /// `*(size *)(dst + off) = imm`
-    pub fn st_mem(&mut self, size: Size, dst: Reg, off: usize, imm: i32) {
-        self.push(ST_MEM | size as u8, dst, 0, off, imm);
+    /// `*(size *)(dst + off) = src`
+    pub fn st_mem(&mut self, size: Size, dst: Reg, src: impl Into<Operand>, off: usize) {
+        let (source, src, imm) = encode(src);
+        let code = if source == X { STX_MEM } else { ST_MEM };
+        self.push(code | size as u8, dst, src, off, imm);
     }
 
     /// `stack[slot] = src`; there are 64 slots of 8 bytes.
@@ -193,13 +237,9 @@ impl Asm {
     }
 
     /// `if (dst op src) goto label`
-    pub fn jmp_reg(&mut self, op: Jmp, dst: Reg, src: Reg, label: Label) {
-        self.jump(JMP | op as u8 | X, dst, src as u8, 0, label);
-    }
-
-    /// `if (dst op imm) goto label`
-    pub fn jmp_imm(&mut self, op: Jmp, dst: Reg, imm: i32, label: Label) {
-        self.jump(JMP | op as u8 | K, dst, 0, imm, label);
+    pub fn jmp(&mut self, op: Jmp, dst: Reg, src: impl Into<Operand>, label: Label) {
+        let (source, src, imm) = encode(src);
+        self.jump(JMP | op as u8 | source, dst, src, imm, label);
     }
 
     /// `goto label`
@@ -207,9 +247,9 @@ impl Asm {
         self.jump(JMP | JA, Reg::R0, 0, 0, label);
     }
 
-    /// `r0 = helper(r1, …)`; helpers are numbered in linux/bpf.h.
-    pub fn call(&mut self, helper: i32) {
-        self.push(JMP | CALL, Reg::R0, 0, 0, helper);
+    /// `r0 = helper(r1, …)`
+    pub fn call(&mut self, helper: Helper) {
+        self.push(JMP | CALL, Reg::R0, 0, 0, helper as i32);
     }
 
     /// `return r0`
@@ -221,7 +261,7 @@ impl Asm {
     ///
     /// # Panics
     /// When a jump's label was never placed or is too far away.
-    pub fn finish(mut self) -> Vec<Insn> {
+    pub(super) fn finish(mut self) -> Vec<Insn> {
         for (at, label) in self.jumps {
             let to = self.labels[label.0].expect("each label that is jumped to is placed");
             let distance = to as i64 - at as i64 - 1;
@@ -247,6 +287,14 @@ impl Asm {
     }
 }
 
+/// The source bit of an opcode, the source register, and the immediate value.
+fn encode(operand: impl Into<Operand>) -> (u8, u8, i32) {
+    match operand.into() {
+        Operand::Reg(reg) => (X, reg as u8, 0),
+        Operand::Imm(imm) => (K, 0, imm),
+    }
+}
+
 /// `dst_reg:4, src_reg:4`: bit fields, so their order follows the machine's byte order.
 const fn registers(dst: Reg, src: u8) -> u8 {
     if cfg!(target_endian = "little") { src << 4 | dst as u8 } else { (dst as u8) << 4 | src }
@@ -263,18 +311,18 @@ mod tests {
     #[test]
     #[cfg(target_endian = "little")]
     fn encodings_agree_with_llvm() {
-        let mut asm = Asm::new();
-        asm.mov64_reg(Reg::R6, Reg::R1);
-        asm.mov64_imm(Reg::R0, -1);
+        let mut asm = Asm::default();
+        asm.mov64(Reg::R6, Reg::R1);
+        asm.mov64(Reg::R0, -1);
         asm.ldx_mem(Size::W, Reg::R2, Reg::R1, 4);
-        asm.stx_mem(Size::Dw, Reg::R7, Reg::R3, 44);
-        asm.st_mem(Size::H, Reg::R7, 12, 8);
-        asm.alu64_imm(Alu::Rsh, Reg::R2, 16);
+        asm.st_mem(Size::Dw, Reg::R7, Reg::R3, 44);
+        asm.st_mem(Size::H, Reg::R7, 8, 12);
+        asm.alu64(Alu::Rsh, Reg::R2, 16);
         asm.to_be(Reg::R1, 64);
         asm.atomic_fetch_add64(Reg::R7, 8, Reg::R2);
         asm.spill(1, Reg::R3);
         asm.fill(Reg::R4, 0);
-        asm.call(5);
+        asm.call(Helper::KtimeGetNs);
         asm.exit();
         let expected = [
             (0xbf, 0x16, 0, 0),
@@ -295,10 +343,10 @@ mod tests {
 
     #[test]
     fn jumps_reach_their_labels_both_ways() {
-        let mut asm = Asm::new();
+        let mut asm = Asm::default();
         let (back, forth) = (asm.label(), asm.label());
         asm.place(back);
-        asm.jmp_imm(Jmp::Jeq, Reg::R0, 0, forth);
+        asm.jmp(Jmp::Jeq, Reg::R0, 0, forth);
         asm.ld_imm64(Reg::R1, u64::MAX);
         asm.ja(back);
         asm.place(forth);
@@ -310,7 +358,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "placed")]
     fn a_label_that_is_not_placed_panics() {
-        let mut asm = Asm::new();
+        let mut asm = Asm::default();
         let nowhere = asm.label();
         asm.ja(nowhere);
         asm.finish();

@@ -1,6 +1,6 @@
 //! BPF programs: loads them, and runs XDP programs on frames from user space.
 
-use super::asm::Insn;
+use super::asm::{Asm, Insn};
 use super::sys::{self, ProgLoad, ProgRun, XdpMd};
 use crate::Result;
 use std::mem::size_of;
@@ -31,13 +31,19 @@ pub struct LiveRun<'a> {
 
 impl Program {
     /// Loads an XDP program. An error of the verifier has the end of its log as advice.
-    pub fn load_xdp(name: &str, insns: &[Insn]) -> Result<Self> {
-        Self::load(sys::BPF_PROG_TYPE_XDP, name, insns)
+    ///
+    /// # Panics
+    /// When a label of the program was never placed.
+    pub fn load_xdp(name: &str, program: Asm) -> Result<Self> {
+        Self::load(sys::BPF_PROG_TYPE_XDP, name, &program.finish())
     }
 
-    /// Loads a tc program, to be attached by [`crate::rtnl::Rtnl::set_program`].
-    pub fn load_tc(name: &str, insns: &[Insn]) -> Result<Self> {
-        Self::load(sys::BPF_PROG_TYPE_SCHED_CLS, name, insns)
+    /// Loads a tc program, to be attached by [`crate::rtnl::LinkChange::Program`].
+    ///
+    /// # Panics
+    /// When a label of the program was never placed.
+    pub fn load_tc(name: &str, program: Asm) -> Result<Self> {
+        Self::load(sys::BPF_PROG_TYPE_SCHED_CLS, name, &program.finish())
     }
 
     fn load(prog_type: u32, name: &str, insns: &[Insn]) -> Result<Self> {

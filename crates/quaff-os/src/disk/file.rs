@@ -5,18 +5,11 @@ use nix::fcntl::{AtFlags, FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use nix::unistd::linkat;
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-
-/// The alignment of direct writes to a file (statx(2), STATX_DIOALIGN).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Direct {
-    /// Alignment of offsets and lengths, bytes.
-    pub offset_align: usize,
-}
 
 /// Capacity of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,23 +20,12 @@ pub struct Space {
     pub free: u64,
 }
 
-/// The result of an attempt to lock a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lock {
-    /// This process has the lock until it closes the file.
-    Taken,
-    /// Another process has the lock.
-    Held,
-    /// The file system does not support locks.
-    Unknown,
-}
-
 /// Alignment where the kernel does not report one: no disk needs more than a page.
 const ASSUMED_ALIGN: usize = 4096;
 
-/// The alignment for writes to this file, opened with O_DIRECT; `None` where its file system does not support
+/// The alignment of offsets and lengths for writes to this file, opened with O_DIRECT (statx(2), STATX_DIOALIGN), bytes; `None` where its file system does not support
 /// direct writes or ignores the flag (tmpfs).
-pub fn direct(file: &File) -> Option<Direct> {
+pub fn direct_align(file: &File) -> Option<usize> {
     // SAFETY: statx is plain data; all zero is a valid value.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
     // SAFETY: the path is an empty NUL-terminated string, and the kernel writes one `struct statx`.
@@ -55,15 +37,15 @@ pub fn direct(file: &File) -> Option<Direct> {
         return assume_direct(file);
     }
     let offset_align = found.stx_dio_offset_align as usize;
-    (offset_align > 0).then_some(Direct { offset_align })
+    (offset_align > 0).then_some(offset_align)
 }
 
 /// For Linux before 6.1 and for file systems without STATX_DIOALIGN: those that open a file with O_DIRECT
 /// accept whole pages; only tmpfs ignores the flag.
-fn assume_direct(file: &File) -> Option<Direct> {
+fn assume_direct(file: &File) -> Option<usize> {
     let flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL).ok()?);
     let in_memory = fstatfs(file).ok()?.filesystem_type() == TMPFS_MAGIC;
-    (flags.contains(OFlag::O_DIRECT) && !in_memory).then_some(Direct { offset_align: ASSUMED_ALIGN })
+    (flags.contains(OFlag::O_DIRECT) && !in_memory).then_some(ASSUMED_ALIGN)
 }
 
 /// Opens a new unnamed file in `dir` (O_TMPFILE), with O_DIRECT if `direct`. After a crash no file remains
@@ -91,15 +73,6 @@ pub fn sync_all(file: &File) -> io::Result<()> {
     nix::unistd::syncfs(file).map_err(io::Error::from)
 }
 
-/// Tries to lock a file or folder exclusively (flock(2)).
-pub fn lock_file(file: &File) -> Lock {
-    match file.try_lock() {
-        Ok(()) => Lock::Taken,
-        Err(TryLockError::WouldBlock) => Lock::Held,
-        Err(TryLockError::Error(_)) => Lock::Unknown,
-    }
-}
-
 /// Blocks SIGXFSZ on the calling thread: reaching RLIMIT_FSIZE then fails one write (EFBIG) instead of ending
 /// the process.
 pub(super) fn block_sigxfsz() {
@@ -112,11 +85,6 @@ pub fn drop_page_cache(path: &Path) -> Result<()> {
     let tried = || format!("remove {} from the page cache", path.display());
     let file = File::open(path).trying(tried)?;
     nix::fcntl::posix_fadvise(&file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED).trying(tried)
-}
-
-/// Returns whether a path exists; a dangling symbolic link does.
-pub fn exists(path: &Path) -> bool {
-    path.symlink_metadata().is_ok()
 }
 
 /// The capacity of the file system that holds `path`.
@@ -164,7 +132,7 @@ mod tests {
         let path = dir.path().join("a.part");
         link_unnamed(&file, &path).unwrap();
         assert_eq!(link_unnamed(&file, &path).unwrap_err().raw_os_error(), Some(libc::EEXIST));
-        assert!(exists(&path));
+        assert!(path.exists());
     }
 
     #[test]
@@ -187,22 +155,6 @@ mod tests {
     }
 
     #[test]
-    fn a_held_lock_is_distinguished() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("file");
-        let [one, two] = [(); 2].map(|()| File::create(&path).unwrap());
-        assert_eq!((lock_file(&one), lock_file(&two)), (Lock::Taken, Lock::Held));
-        drop(one);
-        assert_eq!(lock_file(&two), Lock::Taken);
-        // A folder can be locked too.
-        let folder = File::open(dir.path()).unwrap();
-        assert_eq!(lock_file(&folder), Lock::Taken);
-        // A descriptor opened with O_PATH cannot.
-        let nameless = File::options().read(true).custom_flags(libc::O_PATH).open(&path).unwrap();
-        assert_eq!(lock_file(&nameless), Lock::Unknown);
-    }
-
-    #[test]
     fn direct_is_assumed_where_it_was_opened_except_in_memory() {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = dir.path().join("file");
@@ -214,6 +166,6 @@ mod tests {
         let Ok(file) = File::options().write(true).custom_flags(libc::O_DIRECT).open(&path) else {
             return skip("direct_is_assumed_where_it_was_opened", "no O_DIRECT in the source folder");
         };
-        assert_eq!(assume_direct(&file), Some(Direct { offset_align: 4096 }));
+        assert_eq!(assume_direct(&file), Some(4096));
     }
 }

@@ -10,8 +10,7 @@ mod uring;
 mod watch;
 
 pub use file::{
-    Direct, Lock, Space, direct, drop_page_cache, exists, is_memory, link_unnamed, lock_file, open_unnamed,
-    preallocate, space, sync_all,
+    Space, direct_align, drop_page_cache, is_memory, link_unnamed, open_unnamed, preallocate, space, sync_all,
 };
 pub use read::Reader;
 pub use watch::Watch;

@@ -19,7 +19,8 @@ const SYS_CACHESTAT: libc::c_long = 451;
 /// A file that is read in pieces, each buffered or direct, whichever is faster.
 #[derive(Debug)]
 pub struct Reader {
-    buffered: File,
+    /// Opened without O_DIRECT.
+    pub file: File,
     /// The same file with O_DIRECT; `None` where that is not supported or has failed.
     direct: Option<File>,
     direct_align: usize,
@@ -28,16 +29,11 @@ pub struct Reader {
 impl Reader {
     /// Opens a regular file for reading.
     pub fn open(path: &Path) -> Result<Self> {
-        let buffered = File::open(path).trying(|| format!("open {}", path.display()))?;
+        let file = File::open(path).trying(|| format!("open {}", path.display()))?;
         let direct = File::options().read(true).custom_flags(OFlag::O_DIRECT.bits()).open(path).ok();
-        let known = direct.as_ref().and_then(super::direct);
-        let direct_align = known.map_or(1, |known| known.offset_align);
-        Ok(Self { buffered, direct: direct.filter(|_| known.is_some()), direct_align })
-    }
-
-    /// The file, opened without O_DIRECT.
-    pub fn file(&self) -> &File {
-        &self.buffered
+        let known = direct.as_ref().and_then(super::direct_align);
+        let direct_align = known.unwrap_or(1);
+        Ok(Self { file, direct: direct.filter(|_| known.is_some()), direct_align })
     }
 
     /// Reads at `offset` into `piece`, which should begin at a page boundary, as a [`crate::mem::Buffer`] does.
@@ -52,7 +48,7 @@ impl Reader {
                 Err(_) => self.direct = None,
             }
         }
-        self.buffered.read_at(piece, offset)
+        self.file.read_at(piece, offset)
     }
 
     fn wants_direct(&self, piece: &[u8], offset: u64) -> bool {
@@ -61,9 +57,9 @@ impl Reader {
         if self.direct.is_none() || !is_aligned {
             return false;
         }
-        let left = self.buffered.metadata().map_or(u64::MAX, |file| file.len().saturating_sub(offset));
+        let left = self.file.metadata().map_or(u64::MAX, |file| file.len().saturating_sub(offset));
         let bytes = left.min(piece.len() as u64);
-        cached_bytes(&self.buffered, offset, bytes).is_none_or(|cached| cached < bytes / 2)
+        cached_bytes(&self.file, offset, bytes).is_none_or(|cached| cached < bytes / 2)
     }
 }
 

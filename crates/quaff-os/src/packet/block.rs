@@ -61,7 +61,8 @@ pub struct Packet {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cursor {
     next: usize,
-    left: u32,
+    /// Number of packets left.
+    pub left: u32,
 }
 
 impl Cursor {
@@ -69,11 +70,6 @@ impl Cursor {
     pub fn new(block: &[u8]) -> Self {
         let next = u32_at(block, field::OFFSET_TO_FIRST_PKT).unwrap_or(0) as usize;
         Self { next, left: u32_at(block, field::NUM_PKTS).unwrap_or(0) }
-    }
-
-    /// The number of packets left.
-    pub fn left(&self) -> u32 {
-        self.left
     }
 
     /// Passes up to `most` packets of `block` to `take`. A packet that reaches outside the block ends the
@@ -166,7 +162,7 @@ mod tests {
             let block = block(&lengths);
             let mut cursor = Cursor::new(&block);
             let mut seen = Vec::new();
-            while cursor.left() > 0 {
+            while cursor.left > 0 {
                 cursor.walk(&block, step, |packet| seen.push(packet));
             }
             prop_assert_eq!(seen.len(), lengths.len());
@@ -193,7 +189,7 @@ mod tests {
                 start + **len <= torn.len()
             });
             prop_assert_eq!(seen.len(), fits.count());
-            prop_assert_eq!(cursor.left(), 0);
+            prop_assert_eq!(cursor.left, 0);
         }
 
         #[test]
@@ -209,14 +205,14 @@ mod tests {
             cursor.walk(&bytes, u32::MAX, |_| seen += 1);
             // A packet with a wrong length is not delivered; one that misplaces the next is the last.
             prop_assert_eq!(seen, if field == packet::SNAPLEN { bad } else { bad + 1 });
-            prop_assert_eq!(cursor.left(), 0);
+            prop_assert_eq!(cursor.left, 0);
         }
 
         #[test]
         fn any_bytes_are_survived(block in prop::collection::vec(any::<u8>(), 0..400)) {
             let mut cursor = Cursor::new(&block);
             let mut left = 1000;
-            while cursor.left() > 0 && left > 0 {
+            while cursor.left > 0 && left > 0 {
                 cursor.walk(&block, 100, |packet| {
                     assert!((packet.start + packet.snaplen) as usize <= block.len());
                 });

@@ -2,7 +2,7 @@
 //!
 //! | type | purpose |
 //! |---|---|
-//! | [`RxRing`] | TPACKET_V3 receive ring; [`block`] parses its blocks |
+//! | [`RxRing`] | TPACKET_V3 receive ring; [`Cursor`] parses its blocks |
 //! | `RxRingV2` | TPACKET_V2 receive ring: each frame is available at once; for tests (feature `testing`) |
 //! | [`Receiver`] | one recvfrom(2) for each packet |
 //! | [`CountingTap`] | counts packets without receiving them |
@@ -10,7 +10,7 @@
 //!
 //! Filter, ring and time stamps are set before a socket is bound, so no unwanted packet gets in.
 
-pub mod block;
+mod block;
 mod promiscuous;
 mod receive;
 mod ring;
@@ -22,6 +22,7 @@ mod tx;
 mod tx_ring;
 mod tx_slots;
 
+pub use block::{Cursor, Packet, last_ns};
 pub use promiscuous::Promiscuous;
 pub use receive::Receiver;
 pub use ring::{RingPlan, RxRing, WaitOutcome};
@@ -36,7 +37,7 @@ pub use tx_ring::TxRing;
 pub type Insn = libc::sock_filter;
 
 /// The program that rejects every packet.
-pub const REJECT_ALL: Insn = ret(0);
+pub(crate) const REJECT_ALL: Insn = ret(0);
 
 /// The program that accepts every packet, truncated to `snaplen` bytes.
 pub const fn accept(snaplen: u32) -> Insn {

@@ -1,6 +1,7 @@
 //! Creates and changes interfaces, as far as the lab needs that.
 
-use super::{NAME_BYTES_MAX, Rtnl};
+use super::{NAME_BYTES_MAX, Rtnl, tc};
+use crate::bpf::Program;
 use crate::{Error, Result};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
@@ -12,7 +13,7 @@ use netlink_packet_route::neighbour::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// linux/if_link.h.
 const XDP_FLAGS_UPDATE_IF_NOEXIST: u32 = 1 << 0;
@@ -37,6 +38,35 @@ pub struct VethPlan<'a> {
     pub mtu: u32,
     /// Transmit queues, and as many receive queues, of each end.
     pub queues: u32,
+}
+
+/// The direction of the frames that a tc program sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook {
+    Ingress,
+    Egress,
+}
+
+/// A change of one interface.
+#[derive(Debug, Clone, Copy)]
+pub enum LinkChange<'a> {
+    /// Sets it up, or down.
+    Up(bool),
+    /// Makes it a port of this bridge.
+    Bridge(u32),
+    /// Adds an IPv4 address with a prefix length, and the route to its network.
+    Address(Ipv4Addr, u8),
+    /// Adds a permanent ARP entry, so that the host sends no ARP requests for the address.
+    Neighbour(Ipv4Addr, [u8; 6]),
+    /// Attaches an XDP program in the driver (`XDP_FLAGS_DRV_MODE`), or detaches it. It stays attached when its
+    /// descriptor is closed.
+    Xdp(Option<&'a Program>),
+    /// Adds the queueing discipline `clsact`, which programs are attached to.
+    Clsact,
+    /// Attaches a tc program ([`Program::load_tc`]) to `clsact`. It stays attached when its descriptor is closed.
+    Program(Hook, &'a Program),
+    /// Deletes it; for a veth also its peer.
+    Delete,
 }
 
 impl Rtnl {
@@ -80,74 +110,89 @@ impl Rtnl {
         self.socket.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL, &tried)
     }
 
-    /// Makes interface `index` a port of bridge `bridge`.
-    pub fn set_bridge(&mut self, index: u32, bridge: u32) -> Result<()> {
-        let mut message = on(index);
-        message.attributes.push(LinkAttribute::Controller(bridge));
-        let tried = format!("make interface {index} a port of bridge {bridge}");
-        self.socket.change(RouteNetlinkMessage::SetLink(message), 0, &tried)
-    }
-
-    /// Sets interface `index` up or down.
-    pub fn set_up(&mut self, index: u32, up: bool) -> Result<()> {
-        let mut message = on(index);
-        message.header.change_mask = LinkFlags::Up;
-        message.header.flags = if up { LinkFlags::Up } else { LinkFlags::empty() };
-        let tried = format!("set interface {index} {}", if up { "up" } else { "down" });
-        self.socket.change(RouteNetlinkMessage::SetLink(message), 0, &tried)
-    }
-
-    /// Adds an IPv4 address and the route to its network.
-    pub fn add_address(&mut self, index: u32, address: Ipv4Addr, prefix_bits: u8) -> Result<()> {
-        let mut message = AddressMessage::default();
-        message.header.family = AddressFamily::Inet;
-        message.header.prefix_len = prefix_bits;
-        message.header.index = index;
-        let ip = IpAddr::V4(address);
-        message.attributes = vec![AddressAttribute::Local(ip), AddressAttribute::Address(ip)];
-        let tried = format!("add the address {address}/{prefix_bits} to interface {index}");
-        self.socket.change(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL, &tried)
-    }
-
-    /// Adds a permanent ARP entry, so that the host sends no ARP requests for `address`.
-    pub fn add_neighbour(&mut self, index: u32, address: Ipv4Addr, mac: [u8; 6]) -> Result<()> {
-        let mut message = NeighbourMessage::default();
-        message.header.family = AddressFamily::Inet;
-        message.header.ifindex = index;
-        message.header.state = NeighbourState::Permanent;
-        message.attributes = vec![
-            NeighbourAttribute::Destination(NeighbourAddress::Inet(address)),
-            NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
-        ];
-        let tried = format!("add the neighbour {address} to interface {index}");
-        self.socket.change(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE, &tried)
-    }
-
-    /// Attaches an XDP program to interface `index`, in the driver (`XDP_FLAGS_DRV_MODE`), or detaches it. It
-    /// stays attached when its descriptor is closed.
+    /// Changes interface `index`.
     ///
     /// # Errors
-    /// `EBUSY` when another program is attached; `EOPNOTSUPP` when the driver does not support XDP.
-    pub fn set_xdp(&mut self, index: u32, program: Option<BorrowedFd<'_>>) -> Result<()> {
-        let fd = program.map_or(-1, |program| program.as_raw_fd());
-        let flags = XDP_FLAGS_DRV_MODE | if program.is_some() { XDP_FLAGS_UPDATE_IF_NOEXIST } else { 0 };
-        let mut message = on(index);
-        message.attributes.push(LinkAttribute::Xdp(vec![LinkXdp::Fd(fd), LinkXdp::Flags(flags)]));
-        let doing =
-            if program.is_some() { "attach an XDP program to" } else { "detach the XDP program from" };
-        self.socket.change(RouteNetlinkMessage::SetLink(message), 0, &format!("{doing} interface {index}"))
-    }
-
-    /// Deletes interface `index`; for a veth also its peer.
-    pub fn delete(&mut self, index: u32) -> Result<()> {
-        let tried = format!("delete interface {index}");
-        self.socket.change(RouteNetlinkMessage::DelLink(on(index)), 0, &tried)
+    /// For [`LinkChange::Xdp`]: `EBUSY` when another program is attached; `EOPNOTSUPP` when the driver does not
+    /// support XDP.
+    pub fn change(&mut self, index: u32, change: LinkChange<'_>) -> Result<()> {
+        let tried = format!("{} interface {index}", change.describe());
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        let (request, flags) = match change {
+            LinkChange::Up(up) => {
+                message.header.change_mask = LinkFlags::Up;
+                message.header.flags = if up { LinkFlags::Up } else { LinkFlags::empty() };
+                (RouteNetlinkMessage::SetLink(message), 0)
+            }
+            LinkChange::Bridge(bridge) => {
+                message.attributes.push(LinkAttribute::Controller(bridge));
+                (RouteNetlinkMessage::SetLink(message), 0)
+            }
+            LinkChange::Address(address, prefix_bits) => {
+                let message = address_message(index, address, prefix_bits);
+                (RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+            }
+            LinkChange::Neighbour(address, mac) => {
+                let message = neighbour_message(index, address, mac);
+                (RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
+            }
+            LinkChange::Xdp(program) => {
+                let fd = program.map_or(-1, |program| program.as_fd().as_raw_fd());
+                let flags =
+                    XDP_FLAGS_DRV_MODE | if program.is_some() { XDP_FLAGS_UPDATE_IF_NOEXIST } else { 0 };
+                message.attributes.push(LinkAttribute::Xdp(vec![LinkXdp::Fd(fd), LinkXdp::Flags(flags)]));
+                (RouteNetlinkMessage::SetLink(message), 0)
+            }
+            LinkChange::Clsact => {
+                (RouteNetlinkMessage::NewQueueDiscipline(tc::clsact(index)), NLM_F_CREATE | NLM_F_EXCL)
+            }
+            LinkChange::Program(hook, program) => {
+                let message = tc::filter(index, hook, program);
+                (RouteNetlinkMessage::NewTrafficFilter(message), NLM_F_CREATE | NLM_F_EXCL)
+            }
+            LinkChange::Delete => (RouteNetlinkMessage::DelLink(message), 0),
+        };
+        self.socket.change(request, flags, &tried)
     }
 }
 
-fn on(index: u32) -> LinkMessage {
-    let mut message = LinkMessage::default();
+impl LinkChange<'_> {
+    fn describe(&self) -> String {
+        match self {
+            Self::Up(true) => "set up".into(),
+            Self::Up(false) => "set down".into(),
+            Self::Bridge(bridge) => format!("add to bridge {bridge}"),
+            Self::Address(address, bits) => format!("add the address {address}/{bits} to"),
+            Self::Neighbour(address, _) => format!("add the neighbour {address} to"),
+            Self::Xdp(Some(_)) => "attach an XDP program to".into(),
+            Self::Xdp(None) => "detach the XDP program from".into(),
+            Self::Clsact => "add the queueing discipline clsact to".into(),
+            Self::Program(..) => "attach a tc program to".into(),
+            Self::Delete => "delete".into(),
+        }
+    }
+}
+
+fn address_message(index: u32, address: Ipv4Addr, prefix_bits: u8) -> AddressMessage {
+    let mut message = AddressMessage::default();
+    message.header.family = AddressFamily::Inet;
+    message.header.prefix_len = prefix_bits;
     message.header.index = index;
+    let ip = IpAddr::V4(address);
+    message.attributes = vec![AddressAttribute::Local(ip), AddressAttribute::Address(ip)];
+    message
+}
+
+fn neighbour_message(index: u32, address: Ipv4Addr, mac: [u8; 6]) -> NeighbourMessage {
+    let mut message = NeighbourMessage::default();
+    message.header.family = AddressFamily::Inet;
+    message.header.ifindex = index;
+    message.header.state = NeighbourState::Permanent;
+    message.attributes = vec![
+        NeighbourAttribute::Destination(NeighbourAddress::Inet(address)),
+        NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
+    ];
     message
 }
 

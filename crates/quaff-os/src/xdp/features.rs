@@ -17,7 +17,6 @@ const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 const NETDEV_XDP_ACT_NDO_XMIT: u64 = 1 << 2;
-const NETDEV_XDP_ACT_XSK_ZEROCOPY: u64 = 1 << 3;
 
 const NLM_F_REQUEST: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
@@ -25,21 +24,12 @@ const NLMSG_ERROR: u16 = 2;
 const NLMSGHDR_BYTES: usize = 16;
 const GENLMSGHDR_BYTES: usize = 4;
 
-/// Current XDP features of a driver; some depend on what is attached to the interface or, for a veth, to its
-/// peer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct XdpFeatures {
-    /// Sends frames that XDP programs redirect to it (NETDEV_XDP_ACT_NDO_XMIT).
-    pub takes_redirected: bool,
-    /// Accesses the memory of AF_XDP sockets directly (NETDEV_XDP_ACT_XSK_ZEROCOPY).
-    pub zero_copy: bool,
-}
-
-/// Reads the XDP features of interface `index` in the calling thread's network namespace.
+/// Returns whether interface `index` of the calling thread's network namespace sends frames that XDP programs
+/// redirect to it (NETDEV_XDP_ACT_NDO_XMIT). For a veth this depends on what is attached to its peer.
 ///
 /// # Errors
 /// ENOENT before Linux 6.3; ENODEV when there is no such interface.
-pub fn xdp_features(index: u32) -> Result<XdpFeatures> {
+pub fn takes_redirected(index: u32) -> Result<bool> {
     let tried = || format!("read the XDP features of interface {index}");
     let socket = Socket::new(NETLINK_GENERIC).trying(tried)?;
     socket.connect(&SocketAddr::new(0, 0)).trying(tried)?;
@@ -51,10 +41,7 @@ pub fn xdp_features(index: u32) -> Result<XdpFeatures> {
     let answer = ask(&socket, family, NETDEV_CMD_DEV_GET, &index).trying(tried)?;
     let bits = find(&answer, NETDEV_A_DEV_XDP_FEATURES).and_then(|value| value.first_chunk().copied());
     let bits = bits.map(u64::from_ne_bytes).ok_or_else(|| unreadable(tried()))?;
-    Ok(XdpFeatures {
-        takes_redirected: bits & NETDEV_XDP_ACT_NDO_XMIT != 0,
-        zero_copy: bits & NETDEV_XDP_ACT_XSK_ZEROCOPY != 0,
-    })
+    Ok(bits & NETDEV_XDP_ACT_NDO_XMIT != 0)
 }
 
 /// Sends a request and returns the attributes of its only reply.
@@ -107,13 +94,13 @@ mod tests {
 
     #[test]
     fn loopback_has_no_features_and_an_unknown_index_is_an_error() {
-        match xdp_features(1) {
+        match takes_redirected(1) {
             Err(error) if error.raw() == libc::ENOENT => {
                 crate::testing::skip("loopback_has_no_features", &error.to_string());
                 return;
             }
-            features => assert_eq!(features.unwrap(), XdpFeatures::default()),
+            taken => assert!(!taken.unwrap()),
         }
-        assert_eq!(xdp_features(0x7fff_fff0).expect_err("no such interface").raw(), libc::ENODEV);
+        assert_eq!(takes_redirected(0x7fff_fff0).expect_err("no such interface").raw(), libc::ENODEV);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`XdpTx`] is one socket on one queue of an interface, with its own memory (UMEM). The driver sends frames
 //! in place where it supports that (zero-copy); otherwise the kernel copies them. Receives nothing and attaches
-//! no XDP program. [`xdp_features`] reads the features of a driver.
+//! no XDP program. [`takes_redirected`] reads a feature of a driver.
 
 mod features;
 mod ring;
@@ -10,5 +10,5 @@ mod socket;
 mod tx;
 mod umem;
 
-pub use features::{XdpFeatures, xdp_features};
+pub use features::takes_redirected;
 pub use tx::{FRAME_BYTES_MAX, XdpMode, XdpTx};

@@ -42,7 +42,7 @@ pub struct XdpTx {
     completion: Consumer,
     umem: Umem,
     fd: OwnedFd,
-    mode: XdpMode,
+    pub mode: XdpMode,
     frame_bytes_max: usize,
     /// Frames that the driver dropped although the kernel completed their chunks.
     dropped: u64,
@@ -54,14 +54,23 @@ pub struct XdpTx {
 }
 
 impl XdpTx {
-    /// Opens a socket on `queue` of an interface, for frames up to `frame_bytes_max`, in zero-copy mode where the
-    /// driver supports it.
+    /// Opens a socket on `queue` of an interface, for frames up to `frame_bytes_max`, in `mode` or, where that
+    /// is `None`, in zero-copy mode if the driver supports it.
     ///
     /// # Errors
     /// EMSGSIZE for frames longer than [`FRAME_BYTES_MAX`]; EBUSY when another socket uses the queue;
     /// EINVAL when there is no such queue.
-    pub fn open(ifindex: u32, name: &str, queue: u32, frame_bytes_max: usize) -> Result<Self> {
+    pub fn open(
+        ifindex: u32,
+        name: &str,
+        queue: u32,
+        frame_bytes_max: usize,
+        mode: Option<XdpMode>,
+    ) -> Result<Self> {
         let open = |mode| Self::open_in(ifindex, name, queue, frame_bytes_max, mode);
+        if let Some(mode) = mode {
+            return open(mode);
+        }
         match open(XdpMode::ZeroCopy).and_then(Self::check_wakeup) {
             // The errno for a missing zero-copy mode depends on the driver.
             Err(error) if !matches!(error.raw(), libc::EPERM | libc::EBUSY | libc::EMSGSIZE) => {
@@ -77,14 +86,7 @@ impl XdpTx {
         Ok(self)
     }
 
-    /// As [`XdpTx::open`], in this mode only.
-    pub fn open_in(
-        ifindex: u32,
-        name: &str,
-        queue: u32,
-        frame_bytes_max: usize,
-        mode: XdpMode,
-    ) -> Result<Self> {
+    fn open_in(ifindex: u32, name: &str, queue: u32, frame_bytes_max: usize, mode: XdpMode) -> Result<Self> {
         if frame_bytes_max > FRAME_BYTES_MAX {
             let tried = format!("send frames of {frame_bytes_max} bytes from {name} by AF_XDP");
             return Err(Error::new(tried, io::Error::from_raw_os_error(libc::EMSGSIZE))
@@ -119,11 +121,6 @@ impl XdpTx {
             retried: 0,
             name: name.to_owned(),
         })
-    }
-
-    /// The mode of the socket.
-    pub fn mode(&self) -> XdpMode {
-        self.mode
     }
 
     /// Queues frames, beginning with the link header, while chunks are free, and makes the kernel send them;

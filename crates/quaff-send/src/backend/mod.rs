@@ -219,9 +219,9 @@ struct XdpBackend {
 impl XdpBackend {
     fn open(link: &Link, all_queues: bool) -> Result<Self> {
         let frame_bytes = frame_bytes_max(link).min(FRAME_BYTES_MAX);
-        let open = |queue| XdpTx::open(link.index, &link.name, queue, frame_bytes);
+        let open = |queue| XdpTx::open(link.index, &link.name, queue, frame_bytes, None);
         let mut sockets = vec![open(0)?];
-        let mode = sockets[0].mode();
+        let mode = sockets[0].mode;
         if all_queues && mode == XdpMode::ZeroCopy {
             // The first queue that cannot be opened is after the last one.
             sockets.extend((1..QUEUES_MAX).map_while(|queue| open(queue).ok()));

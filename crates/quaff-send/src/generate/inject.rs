@@ -48,7 +48,7 @@ impl Injector {
             count: pacing.count,
             epoch_offset_ns: clock::epoch_offset_ns(),
         };
-        let program = Program::load_xdp("quaff_generate", &program::assemble(&constants, &map))?;
+        let program = Program::load_xdp("quaff_generate", program::assemble(&constants, &map))?;
         Ok((Self { program, template, ifindex: link.index, pacing: *pacing }, State::Kernel(map)))
     }
 

@@ -63,8 +63,7 @@ pub(super) use template::Template;
 
 use crate::bpf_pace::{Far, Registers, at, count_lateness, wait_until_due};
 use crate::state::word;
-use quaff_os::bpf::asm::{Alu, Asm, Insn, Jmp, Label, Reg, Size};
-use quaff_os::bpf::{ArrayMap, HELPER_KTIME_GET_NS, XDP_DROP, XDP_MD_DATA, XDP_MD_DATA_END, XDP_PASS};
+use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Jmp, Label, Reg, Size, Verdict};
 use quaff_wire::probe::{BOUNDED, LAST, LATE_NS_MAX, MAGIC};
 use steps::step_tuple;
 
@@ -93,8 +92,8 @@ pub(super) struct Constants<'a> {
 }
 
 /// The program of the module's text.
-pub(super) fn assemble(constants: &Constants<'_>, state: &ArrayMap) -> Vec<Insn> {
-    let mut asm = Asm::new();
+pub(super) fn assemble(constants: &Constants<'_>, state: &ArrayMap) -> Asm {
+    let mut asm = Asm::default();
     let drop = asm.label();
     check_bounds(&mut asm, constants, state, drop);
     wait(&mut asm, constants, state, drop);
@@ -104,39 +103,38 @@ pub(super) fn assemble(constants: &Constants<'_>, state: &ArrayMap) -> Vec<Insn>
     step_tuple(&mut asm, constants.template);
     sum(&mut asm, constants.template);
     write_rest(&mut asm, constants.template);
-    asm.mov64_imm(R0, XDP_PASS);
+    asm.mov64(R0, Verdict::XdpPass);
     asm.exit();
     asm.place(drop);
-    asm.mov64_imm(R0, XDP_DROP);
+    asm.mov64(R0, Verdict::XdpDrop);
     asm.exit();
-    asm.finish()
+    asm
 }
 
 /// R7 = frame. Leaves when all is sent.
 fn check_bounds(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop: Label) {
-    asm.ldx_mem(Size::W, R7, R1, XDP_MD_DATA);
-    asm.ldx_mem(Size::W, R2, R1, XDP_MD_DATA_END);
-    asm.mov64_reg(R3, R7);
-    asm.alu64_imm(Alu::Add, R3, constants.template.rewritten_bytes() as i32);
-    asm.jmp_reg(Jmp::Jgt, R3, R2, drop);
+    asm.ld_frame(R7, R2);
+    asm.mov64(R3, R7);
+    asm.alu64(Alu::Add, R3, constants.template.rewritten_bytes() as i32);
+    asm.jmp(Jmp::Jgt, R3, R2, drop);
     asm.ld_map_value(R6, state, 0);
     asm.ldx_mem(Size::Dw, R1, R6, at(word::SENT));
     asm.ldx_mem(Size::Dw, R2, R6, at(word::LIMIT));
-    asm.jmp_reg(Jmp::Jge, R1, R2, drop);
+    asm.jmp(Jmp::Jge, R1, R2, drop);
 }
 
 /// R8 = now, R9 = due, R6 = the state. Leaves when the frame is not due for long.
 fn wait(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop: Label) {
     let started = asm.label();
-    asm.call(HELPER_KTIME_GET_NS);
-    asm.mov64_reg(R8, R0);
+    asm.call(Helper::KtimeGetNs);
+    asm.mov64(R8, R0);
     asm.ldx_mem(Size::Dw, R1, R6, at(word::FIRST_NS));
-    asm.jmp_imm(Jmp::Jne, R1, 0, started);
-    asm.stx_mem(Size::Dw, R6, R8, at(word::FIRST_NS));
-    asm.stx_mem(Size::Dw, R6, R8, at(word::DUE_NS));
+    asm.jmp(Jmp::Jne, R1, 0, started);
+    asm.st_mem(Size::Dw, R6, R8, at(word::FIRST_NS));
+    asm.st_mem(Size::Dw, R6, R8, at(word::DUE_NS));
     asm.place(started);
     if constants.interval == 0 {
-        asm.mov64_reg(R9, R8);
+        asm.mov64(R9, R8);
         return;
     }
     asm.ldx_mem(Size::Dw, R9, R6, at(word::DUE_NS));
@@ -146,9 +144,9 @@ fn wait(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop: Label)
 
 /// R1 = late.
 fn measure(asm: &mut Asm, constants: &Constants<'_>) {
-    asm.stx_mem(Size::Dw, R6, R8, at(word::LAST_NS));
+    asm.st_mem(Size::Dw, R6, R8, at(word::LAST_NS));
     if constants.interval == 0 {
-        asm.mov64_imm(R1, 0);
+        asm.mov64(R1, 0);
         return;
     }
     count_lateness(asm, REGISTERS);
@@ -157,46 +155,46 @@ fn measure(asm: &mut Asm, constants: &Constants<'_>) {
 /// R4 = seq, R8 = the stamp's word, R9 = intended time since 1970; the next frame's due time is set.
 fn advance(asm: &mut Asm, constants: &Constants<'_>) {
     asm.ldx_mem(Size::Dw, R4, R6, at(word::SENT));
-    asm.mov64_reg(R2, R4);
-    asm.alu64_imm(Alu::Add, R2, 1);
-    asm.stx_mem(Size::Dw, R6, R2, at(word::SENT));
+    asm.mov64(R2, R4);
+    asm.alu64(Alu::Add, R2, 1);
+    asm.st_mem(Size::Dw, R6, R2, at(word::SENT));
     if constants.interval != 0 {
         asm.ldx_mem(Size::Dw, R2, R6, at(word::FRACTION));
         asm.ld_imm64(R3, constants.interval);
-        asm.alu64_reg(Alu::Add, R2, R3);
-        asm.mov64_reg(R3, R2);
-        asm.alu64_imm(Alu::And, R3, 0xffff);
-        asm.stx_mem(Size::Dw, R6, R3, at(word::FRACTION));
-        asm.alu64_imm(Alu::Rsh, R2, 16);
-        asm.alu64_reg(Alu::Add, R2, R9);
-        asm.stx_mem(Size::Dw, R6, R2, at(word::DUE_NS));
+        asm.alu64(Alu::Add, R2, R3);
+        asm.mov64(R3, R2);
+        asm.alu64(Alu::And, R3, 0xffff);
+        asm.st_mem(Size::Dw, R6, R3, at(word::FRACTION));
+        asm.alu64(Alu::Rsh, R2, 16);
+        asm.alu64(Alu::Add, R2, R9);
+        asm.st_mem(Size::Dw, R6, R2, at(word::DUE_NS));
     }
     let in_range = asm.label();
-    asm.mov64_reg(R8, R1);
-    asm.jmp_imm(Jmp::Jle, R8, LATE_NS_MAX as i32, in_range);
-    asm.mov64_imm(R8, LATE_NS_MAX as i32);
+    asm.mov64(R8, R1);
+    asm.jmp(Jmp::Jle, R8, LATE_NS_MAX as i32, in_range);
+    asm.mov64(R8, LATE_NS_MAX as i32);
     asm.place(in_range);
     if let Some(count) = constants.count {
         let not_last = asm.label();
-        asm.alu64_imm(Alu::Or, R8, BOUNDED as i32);
+        asm.alu64(Alu::Or, R8, BOUNDED as i32);
         asm.ld_imm64(R2, count.wrapping_sub(1));
-        asm.jmp_reg(Jmp::Jne, R4, R2, not_last);
+        asm.jmp(Jmp::Jne, R4, R2, not_last);
         asm.ld_imm64(R2, u64::from(LAST));
-        asm.alu64_reg(Alu::Or, R8, R2);
+        asm.alu64(Alu::Or, R8, R2);
         asm.place(not_last);
     }
     asm.ld_imm64(R2, constants.epoch_offset_ns);
-    asm.alu64_reg(Alu::Add, R9, R2);
+    asm.alu64(Alu::Add, R9, R2);
 }
 
 /// Writes all that is before the stamp, with checksums of 0.
 fn write_headers(asm: &mut Asm, template: &Template) {
     let (words, rest) = template.headers().as_chunks::<4>();
     for (i, word) in words.iter().enumerate() {
-        asm.st_mem(Size::W, R7, i * 4, i32::from_ne_bytes(*word));
+        asm.st_mem(Size::W, R7, i32::from_ne_bytes(*word), i * 4);
     }
     if let [one, two] = rest {
-        asm.st_mem(Size::H, R7, words.len() * 4, i32::from(u16::from_ne_bytes([*one, *two])));
+        asm.st_mem(Size::H, R7, i32::from(u16::from_ne_bytes([*one, *two])), words.len() * 4);
     }
 }
 
@@ -204,29 +202,29 @@ fn write_headers(asm: &mut Asm, template: &Template) {
 /// (ports).
 fn sum(asm: &mut Asm, template: &Template) {
     // 32-bit halves may stand for their two words: 2^16 is 1 in one's complement arithmetic.
-    asm.mov64_imm(R2, i32::from(template.base_sum()));
-    asm.alu64_reg(Alu::Add, R2, R5);
-    asm.alu64_reg(Alu::Add, R2, R0);
+    asm.mov64(R2, i32::from(template.base_sum()));
+    asm.alu64(Alu::Add, R2, R5);
+    asm.alu64(Alu::Add, R2, R0);
     if template.stamp().is_some() {
         for value in [R4, R9] {
-            asm.mov64_reg(R3, value);
-            asm.alu64_imm(Alu::Rsh, R3, 32);
-            asm.alu64_reg(Alu::Add, R2, R3);
+            asm.mov64(R3, value);
+            asm.alu64(Alu::Rsh, R3, 32);
+            asm.alu64(Alu::Add, R2, R3);
             asm.mov32_reg(R3, value);
-            asm.alu64_reg(Alu::Add, R2, R3);
+            asm.alu64(Alu::Add, R2, R3);
         }
-        asm.alu64_reg(Alu::Add, R2, R8);
+        asm.alu64(Alu::Add, R2, R8);
     }
     if let Some(offset) = template.tcp_seq() {
         asm.mov32_reg(R3, R4);
-        asm.alu64_reg(Alu::Add, R2, R3);
+        asm.alu64(Alu::Add, R2, R3);
         asm.to_be(R3, 32);
-        asm.stx_mem(Size::W, R7, R3, offset);
+        asm.st_mem(Size::W, R7, R3, offset);
     }
     complement(asm);
     let not_zero = asm.label();
-    asm.jmp_imm(Jmp::Jne, R2, 0, not_zero);
-    asm.mov64_imm(R2, 0xffff);
+    asm.jmp(Jmp::Jne, R2, 0, not_zero);
+    asm.mov64(R2, 0xffff);
     asm.place(not_zero);
 }
 
@@ -234,12 +232,12 @@ fn sum(asm: &mut Asm, template: &Template) {
 fn complement(asm: &mut Asm) {
     // So three folds leave 16 bits.
     for _ in 0..3 {
-        asm.mov64_reg(R3, R2);
-        asm.alu64_imm(Alu::And, R3, 0xffff);
-        asm.alu64_imm(Alu::Rsh, R2, 16);
-        asm.alu64_reg(Alu::Add, R2, R3);
+        asm.mov64(R3, R2);
+        asm.alu64(Alu::And, R3, 0xffff);
+        asm.alu64(Alu::Rsh, R2, 16);
+        asm.alu64(Alu::Add, R2, R3);
     }
-    asm.alu64_imm(Alu::Xor, R2, 0xffff);
+    asm.alu64(Alu::Xor, R2, 0xffff);
 }
 
 /// Writes checksum, mirror's number and stamp.
@@ -247,16 +245,16 @@ fn write_rest(asm: &mut Asm, template: &Template) {
     if let Some(offset) = template.mirror_number() {
         asm.mov32_reg(R3, R4);
         asm.to_be(R3, 32);
-        asm.stx_mem(Size::W, R7, R3, offset);
+        asm.st_mem(Size::W, R7, R3, offset);
     }
     asm.to_be(R2, 16);
-    asm.stx_mem(Size::H, R7, R2, template.checksum_offset());
+    asm.st_mem(Size::H, R7, R2, template.checksum_offset());
     let Some(stamp) = template.stamp() else { return };
-    asm.st_mem(Size::H, R7, stamp, i32::from(MAGIC.to_be()));
+    asm.st_mem(Size::H, R7, i32::from(MAGIC.to_be()), stamp);
     for (size, bits, value, offset) in
         [(Size::Dw, 64, R4, stamp + 2), (Size::Dw, 64, R9, stamp + 10), (Size::W, 32, R8, stamp + 18)]
     {
         asm.to_be(value, bits);
-        asm.stx_mem(size, R7, value, offset);
+        asm.st_mem(size, R7, value, offset);
     }
 }

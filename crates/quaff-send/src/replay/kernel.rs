@@ -241,7 +241,7 @@ impl Filler {
             spin_turns: (SPIN_TURNS / (batch * batch)).max(SPIN_TURNS_MIN) as i32,
         };
         let insns = program::assemble(&constants, state, ring.map());
-        let program = Program::load_xdp("quaff_replay", &insns)?;
+        let program = Program::load_xdp("quaff_replay", insns)?;
         // A program that may find nothing to do is run without end, and interrupted.
         let exact = !paced && self.whole && constants.stop_after_ns.is_none();
         Ok((program, Run { first_bytes, batch, exact }))

@@ -210,11 +210,11 @@ fn redirect_obstacle(link: &Link) -> Option<&'static str> {
     if backend::frame_bytes_max(link) > ring::FRAME_BYTES_MAX {
         return Some("frames of the interface may be larger than a page");
     }
-    match quaff_os::xdp::xdp_features(link.index) {
-        Ok(features) if !features.takes_redirected => Some("the driver takes no frames from XDP programs"),
+    match quaff_os::xdp::takes_redirected(link.index) {
+        Ok(false) => Some("the driver takes no frames from XDP programs"),
         Err(_) => Some("the kernel does not report whether the driver takes such frames"),
-        Ok(_) if ArrayMap::new("quaff_probe", 1).is_err() => Some("BPF is not permitted"),
-        Ok(_) => None,
+        Ok(true) if ArrayMap::new("quaff_probe", 1).is_err() => Some("BPF is not permitted"),
+        Ok(true) => None,
     }
 }
 

@@ -68,11 +68,7 @@ use crate::bpf_pace::{Far, Registers, add_to, at, count_lateness, wait_until_due
 use crate::histogram::BURST_NS;
 use crate::schedule::LatePolicy;
 use crate::state::word;
-use quaff_os::bpf::asm::{Alu, Asm, Insn, Jmp, Label, Reg, Size};
-use quaff_os::bpf::{
-    ArrayMap, HELPER_KTIME_GET_NS, HELPER_REDIRECT, HELPER_XDP_ADJUST_TAIL, HELPER_XDP_STORE_BYTES, XDP_DROP,
-    XDP_PASS,
-};
+use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Jmp, Label, Reg, Size, Verdict};
 
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 
@@ -113,11 +109,11 @@ const RESULT: usize = 0;
 const LATE: usize = 1;
 
 /// The program of the module's text.
-pub(super) fn assemble(constants: &Constants, state: &ArrayMap, frames: &ArrayMap) -> Vec<Insn> {
-    let mut asm = Asm::new();
+pub(super) fn assemble(constants: &Constants, state: &ArrayMap, frames: &ArrayMap) -> Asm {
+    let mut asm = Asm::default();
     let drop = asm.label();
     // R6 = the context, R7 = the state, throughout.
-    asm.mov64_reg(R6, R1);
+    asm.mov64(R6, R1);
     asm.ld_map_value(R7, state, 0);
     begin(&mut asm, constants, frames, drop);
     wait(&mut asm, constants, state, drop);
@@ -129,57 +125,57 @@ pub(super) fn assemble(constants: &Constants, state: &ArrayMap, frames: &ArrayMa
     asm.fill(R0, RESULT);
     asm.exit();
     asm.place(drop);
-    asm.mov64_imm(R0, XDP_DROP);
+    asm.mov64(R0, Verdict::XdpDrop);
     asm.exit();
-    asm.finish()
+    asm
 }
 
 fn count(asm: &mut Asm, word: usize) {
-    add_to(asm, R7, word, |asm, sum| asm.alu64_imm(Alu::Add, sum, 1));
+    add_to(asm, R7, word, |asm, sum| asm.alu64(Alu::Add, sum, 1));
 }
 
 /// R8 = the item, R9 = now. Leaves when there is none.
 fn begin(asm: &mut Asm, constants: &Constants, frames: &ArrayMap, drop: Label) {
     asm.ldx_mem(Size::Dw, R1, R7, at(word::SENT));
     asm.ldx_mem(Size::Dw, R2, R7, at(word::LIMIT));
-    asm.jmp_reg(Jmp::Jge, R1, R2, drop);
+    asm.jmp(Jmp::Jge, R1, R2, drop);
     if constants.streamed {
         wait_for_item(asm, drop);
     }
     let (started, read) = (asm.label(), asm.label());
     if !constants.paced && constants.stop_after_ns.is_none() {
         asm.ldx_mem(Size::Dw, R9, R7, at(word::LAST_NS));
-        asm.jmp_imm(Jmp::Jeq, R9, 0, read);
-        asm.mov64_reg(R2, R1);
-        asm.alu64_imm(Alu::And, R2, CLOCK_FRAMES - 1);
-        asm.jmp_imm(Jmp::Jeq, R2, 0, read);
-        asm.alu64_imm(Alu::Add, R1, 1);
+        asm.jmp(Jmp::Jeq, R9, 0, read);
+        asm.mov64(R2, R1);
+        asm.alu64(Alu::And, R2, CLOCK_FRAMES - 1);
+        asm.jmp(Jmp::Jeq, R2, 0, read);
+        asm.alu64(Alu::Add, R1, 1);
         asm.ldx_mem(Size::Dw, R2, R7, at(word::LIMIT));
-        asm.jmp_reg(Jmp::Jlt, R1, R2, started);
+        asm.jmp(Jmp::Jlt, R1, R2, started);
         asm.place(read);
     }
-    asm.call(HELPER_KTIME_GET_NS);
-    asm.mov64_reg(R9, R0);
+    asm.call(Helper::KtimeGetNs);
+    asm.mov64(R9, R0);
     asm.ldx_mem(Size::Dw, R1, R7, at(word::FIRST_NS));
-    asm.jmp_imm(Jmp::Jne, R1, 0, started);
-    asm.stx_mem(Size::Dw, R7, R9, at(word::FIRST_NS));
-    asm.stx_mem(Size::Dw, R7, R9, at(word::BASE_NS));
+    asm.jmp(Jmp::Jne, R1, 0, started);
+    asm.st_mem(Size::Dw, R7, R9, at(word::FIRST_NS));
+    asm.st_mem(Size::Dw, R7, R9, at(word::BASE_NS));
     asm.place(started);
     asm.ldx_mem(Size::Dw, R1, R7, at(word::AT));
-    asm.jmp_imm(Jmp::Jgt, R1, (frames.bytes() - ITEM_BYTES_MAX) as i32, drop);
+    asm.jmp(Jmp::Jgt, R1, (frames.bytes() - ITEM_BYTES_MAX) as i32, drop);
     asm.ld_map_value(R8, frames, 0);
-    asm.alu64_reg(Alu::Add, R8, R1);
+    asm.alu64(Alu::Add, R8, R1);
 }
 
 /// Leaves when nothing is in the ring. R1 = frames sent.
 fn wait_for_item(asm: &mut Asm, drop: Label) {
     let there = asm.label();
     asm.ldx_mem(Size::Dw, R2, R7, at(word::SEEN));
-    asm.jmp_reg(Jmp::Jlt, R1, R2, there);
-    asm.mov64_imm(R2, 0);
+    asm.jmp(Jmp::Jlt, R1, R2, there);
+    asm.mov64(R2, 0);
     asm.atomic_fetch_add64(R7, at(word::READY), R2);
-    asm.stx_mem(Size::Dw, R7, R2, at(word::SEEN));
-    asm.jmp_reg(Jmp::Jlt, R1, R2, there);
+    asm.st_mem(Size::Dw, R7, R2, at(word::SEEN));
+    asm.jmp(Jmp::Jlt, R1, R2, there);
     count(asm, word::STARVED);
     asm.ja(drop);
     asm.place(there);
@@ -187,26 +183,26 @@ fn wait_for_item(asm: &mut Asm, drop: Label) {
 
 /// R9 = due, R0 = now. Leaves when the frame is not due yet, or never.
 fn wait(asm: &mut Asm, constants: &Constants, state: &ArrayMap, drop: Label) {
-    asm.mov64_reg(R0, R9);
+    asm.mov64(R0, R9);
     if constants.paced {
         asm.ldx_mem(Size::Dw, R1, R7, at(word::BASE_FRACTION));
         asm.ldx_mem(Size::W, R2, R8, field::FRACTION);
-        asm.alu64_reg(Alu::Add, R1, R2);
-        asm.alu64_imm(Alu::Rsh, R1, 32);
+        asm.alu64(Alu::Add, R1, R2);
+        asm.alu64(Alu::Rsh, R1, 32);
         asm.ldx_mem(Size::Dw, R9, R8, field::DUE_NS);
-        asm.alu64_reg(Alu::Add, R9, R1);
+        asm.alu64(Alu::Add, R9, R1);
         asm.ldx_mem(Size::Dw, R1, R7, at(word::BASE_NS));
-        asm.alu64_reg(Alu::Add, R9, R1);
+        asm.alu64(Alu::Add, R9, R1);
     }
     if let Some(stop_after_ns) = constants.stop_after_ns {
         let goes_on = asm.label();
-        asm.mov64_reg(R1, R9);
+        asm.mov64(R1, R9);
         asm.ldx_mem(Size::Dw, R2, R7, at(word::FIRST_NS));
-        asm.alu64_reg(Alu::Sub, R1, R2);
+        asm.alu64(Alu::Sub, R1, R2);
         asm.ld_imm64(R2, stop_after_ns);
-        asm.jmp_reg(Jmp::Jlt, R1, R2, goes_on);
-        asm.mov64_imm(R1, 0);
-        asm.stx_mem(Size::Dw, R7, R1, at(word::LIMIT));
+        asm.jmp(Jmp::Jlt, R1, R2, goes_on);
+        asm.mov64(R1, 0);
+        asm.st_mem(Size::Dw, R7, R1, at(word::LIMIT));
         asm.ja(drop);
         asm.place(goes_on);
     }
@@ -214,8 +210,8 @@ fn wait(asm: &mut Asm, constants: &Constants, state: &ArrayMap, drop: Label) {
         let far = Far { ns: FAR_NS, is_noted: true };
         wait_until_due(asm, REGISTERS, Some(far), constants.spin_turns, state, drop);
     }
-    asm.stx_mem(Size::Dw, R7, R0, at(word::LAST_NS));
-    asm.stx_mem(Size::Dw, R7, R9, at(word::DUE_NS));
+    asm.st_mem(Size::Dw, R7, R0, at(word::LAST_NS));
+    asm.st_mem(Size::Dw, R7, R9, at(word::DUE_NS));
     if constants.paced {
         measure(asm, constants);
     }
@@ -228,9 +224,9 @@ fn measure(asm: &mut Asm, constants: &Constants) {
     count_burst(asm);
     if constants.late == LatePolicy::Shift {
         let in_time = asm.label();
-        asm.jmp_imm(Jmp::Jle, R1, constants.late_ns, in_time);
-        add_to(asm, R7, word::BASE_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
-        add_to(asm, R7, word::SHIFTED_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
+        asm.jmp(Jmp::Jle, R1, constants.late_ns, in_time);
+        add_to(asm, R7, word::BASE_NS, |asm, sum| asm.alu64(Alu::Add, sum, R1));
+        add_to(asm, R7, word::SHIFTED_NS, |asm, sum| asm.alu64(Alu::Add, sum, R1));
         asm.place(in_time);
     }
 }
@@ -238,56 +234,56 @@ fn measure(asm: &mut Asm, constants: &Constants) {
 /// Counts late frames in a row; R1 is the lateness of this one.
 fn count_burst(asm: &mut Asm) {
     let in_time = asm.label();
-    asm.mov64_imm(R2, 0);
-    asm.jmp_imm(Jmp::Jlt, R1, BURST_NS as i32, in_time);
+    asm.mov64(R2, 0);
+    asm.jmp(Jmp::Jlt, R1, BURST_NS as i32, in_time);
     asm.ldx_mem(Size::Dw, R2, R7, at(word::BURST));
-    asm.alu64_imm(Alu::Add, R2, 1);
+    asm.alu64(Alu::Add, R2, 1);
     asm.ldx_mem(Size::Dw, R3, R7, at(word::BURST_MAX));
-    asm.jmp_reg(Jmp::Jle, R2, R3, in_time);
-    asm.stx_mem(Size::Dw, R7, R2, at(word::BURST_MAX));
+    asm.jmp(Jmp::Jle, R2, R3, in_time);
+    asm.st_mem(Size::Dw, R7, R2, at(word::BURST_MAX));
     asm.place(in_time);
-    asm.stx_mem(Size::Dw, R7, R2, at(word::BURST));
+    asm.st_mem(Size::Dw, R7, R2, at(word::BURST));
 }
 
 /// Makes the frame of the item, and keeps on the stack what is to be returned for it.
 fn send(asm: &mut Asm, constants: &Constants, drop: Label) {
     let (failed, sent, left_out) = (asm.label(), asm.label(), asm.label());
-    asm.mov64_imm(R1, XDP_DROP);
+    asm.mov64(R1, Verdict::XdpDrop);
     asm.spill(RESULT, R1);
     asm.ldx_mem(Size::H, R9, R8, field::LEN);
-    asm.jmp_imm(Jmp::Jgt, R9, FRAME_BYTES_MAX as i32, drop);
-    asm.jmp_imm(Jmp::Jeq, R9, 0, drop);
+    asm.jmp(Jmp::Jgt, R9, FRAME_BYTES_MAX as i32, drop);
+    asm.jmp(Jmp::Jeq, R9, 0, drop);
     if constants.paced && constants.late == LatePolicy::Drop {
         let in_time = asm.label();
         asm.fill(R1, LATE);
-        asm.jmp_imm(Jmp::Jle, R1, constants.late_ns, in_time);
+        asm.jmp(Jmp::Jle, R1, constants.late_ns, in_time);
         count(asm, word::LATE_DROPPED);
         asm.ja(left_out);
         asm.place(in_time);
     }
-    asm.mov64_reg(R1, R6);
-    asm.mov64_reg(R2, R9);
-    asm.alu64_imm(Alu::Sub, R2, constants.first_bytes as i32);
-    asm.call(HELPER_XDP_ADJUST_TAIL);
-    asm.jmp_imm(Jmp::Jne, R0, 0, failed);
-    asm.mov64_reg(R1, R6);
-    asm.mov64_imm(R2, 0);
-    asm.mov64_reg(R3, R8);
-    asm.alu64_imm(Alu::Add, R3, ring::HEADER_BYTES as i32);
-    asm.mov64_reg(R4, R9);
-    asm.call(HELPER_XDP_STORE_BYTES);
-    asm.jmp_imm(Jmp::Jeq, R0, 0, sent);
+    asm.mov64(R1, R6);
+    asm.mov64(R2, R9);
+    asm.alu64(Alu::Sub, R2, constants.first_bytes as i32);
+    asm.call(Helper::XdpAdjustTail);
+    asm.jmp(Jmp::Jne, R0, 0, failed);
+    asm.mov64(R1, R6);
+    asm.mov64(R2, 0);
+    asm.mov64(R3, R8);
+    asm.alu64(Alu::Add, R3, ring::HEADER_BYTES as i32);
+    asm.mov64(R4, R9);
+    asm.call(Helper::XdpStoreBytes);
+    asm.jmp(Jmp::Jeq, R0, 0, sent);
     asm.place(failed);
     count(asm, word::FAILED);
     asm.ja(left_out);
     asm.place(sent);
-    add_to(asm, R7, word::BYTES, |asm, sum| asm.alu64_reg(Alu::Add, sum, R9));
+    add_to(asm, R7, word::BYTES, |asm, sum| asm.alu64(Alu::Add, sum, R9));
     match constants.redirect {
-        None => asm.mov64_imm(R0, XDP_PASS),
+        None => asm.mov64(R0, Verdict::XdpPass),
         Some(ifindex) => {
-            asm.mov64_imm(R1, ifindex as i32);
-            asm.mov64_imm(R2, 0);
-            asm.call(HELPER_REDIRECT);
+            asm.mov64(R1, ifindex as i32);
+            asm.mov64(R2, 0);
+            asm.call(Helper::Redirect);
         }
     }
     asm.spill(RESULT, R0);
@@ -300,25 +296,25 @@ fn shift_addresses(asm: &mut Asm) {
     for (place, change) in [(field::DOWN, -1), (field::UP, 1)] {
         let in_range = asm.label();
         asm.ldx_mem(Size::H, R1, R8, place);
-        asm.jmp_imm(Jmp::Jeq, R1, 0, done);
-        asm.jmp_imm(Jmp::Jgt, R1, FRAME_BYTES_MAX as i32 - 4, done);
-        asm.mov64_reg(R2, R8);
-        asm.alu64_reg(Alu::Add, R2, R1);
+        asm.jmp(Jmp::Jeq, R1, 0, done);
+        asm.jmp(Jmp::Jgt, R1, FRAME_BYTES_MAX as i32 - 4, done);
+        asm.mov64(R2, R8);
+        asm.alu64(Alu::Add, R2, R1);
         asm.ldx_mem(Size::W, R3, R2, ring::HEADER_BYTES);
         asm.to_be(R3, 32);
         // In arithmetic modulo 2^32 - 1, where 0 and 2^32 - 1 are the same.
         if change < 0 {
-            asm.jmp_imm(Jmp::Jne, R3, 0, in_range);
+            asm.jmp(Jmp::Jne, R3, 0, in_range);
             asm.ld_imm64(R3, 0xffff_ffff);
         } else {
             asm.ld_imm64(R5, 0xffff_ffff);
-            asm.jmp_reg(Jmp::Jne, R3, R5, in_range);
-            asm.mov64_imm(R3, 0);
+            asm.jmp(Jmp::Jne, R3, R5, in_range);
+            asm.mov64(R3, 0);
         }
         asm.place(in_range);
-        asm.alu64_imm(Alu::Add, R3, change);
+        asm.alu64(Alu::Add, R3, change);
         asm.to_be(R3, 32);
-        asm.stx_mem(Size::W, R2, R3, ring::HEADER_BYTES);
+        asm.st_mem(Size::W, R2, R3, ring::HEADER_BYTES);
     }
     asm.place(done);
 }
@@ -327,23 +323,23 @@ fn shift_addresses(asm: &mut Asm) {
 fn advance(asm: &mut Asm, streamed: bool) {
     let not_last = asm.label();
     asm.ldx_mem(Size::H, R1, R8, field::LAST);
-    asm.jmp_imm(Jmp::Jeq, R1, 0, not_last);
+    asm.jmp(Jmp::Jeq, R1, 0, not_last);
     asm.ldx_mem(Size::Dw, R1, R7, at(word::BASE_FRACTION));
     asm.ldx_mem(Size::Dw, R2, R7, at(word::PASS_FRACTION));
-    asm.alu64_reg(Alu::Add, R1, R2);
+    asm.alu64(Alu::Add, R1, R2);
     asm.mov32_reg(R2, R1);
-    asm.stx_mem(Size::Dw, R7, R2, at(word::BASE_FRACTION));
-    asm.alu64_imm(Alu::Rsh, R1, 32);
+    asm.st_mem(Size::Dw, R7, R2, at(word::BASE_FRACTION));
+    asm.alu64(Alu::Rsh, R1, 32);
     asm.ldx_mem(Size::Dw, R2, R7, at(word::PASS_NS));
-    asm.alu64_reg(Alu::Add, R1, R2);
-    add_to(asm, R7, word::BASE_NS, |asm, sum| asm.alu64_reg(Alu::Add, sum, R1));
+    asm.alu64(Alu::Add, R1, R2);
+    add_to(asm, R7, word::BASE_NS, |asm, sum| asm.alu64(Alu::Add, sum, R1));
     count(asm, word::PASSES);
     asm.place(not_last);
     asm.ldx_mem(Size::W, R1, R8, field::NEXT);
-    asm.stx_mem(Size::Dw, R7, R1, at(word::AT));
+    asm.st_mem(Size::Dw, R7, R1, at(word::AT));
     if streamed {
         // The thread that sees this item taken reuses its room: a full barrier.
-        asm.mov64_imm(R1, 1);
+        asm.mov64(R1, 1);
         asm.atomic_fetch_add64(R7, at(word::SENT), R1);
     } else {
         count(asm, word::SENT);

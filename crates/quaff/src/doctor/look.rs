@@ -113,7 +113,7 @@ pub(super) fn machine(root: &Path) -> MachineReadings {
         packet_socket: probe::packet_socket().err().map(|error| error.errno.to_string()),
         io_uring: probe::io_uring().err().map(|error| error.to_string()),
         memlock_bytes: probe::memlock_bytes().map_err(words),
-        may_go_first: probe::has_capability(probe::CAP_SYS_NICE),
+        may_go_first: probe::may_raise_priority(),
         program: std::env::current_exe().unwrap_or_else(|_| "quaff".into()),
         power: machine::power(root, &cores),
         topology,
@@ -196,7 +196,7 @@ fn readers(root: &Path, index: u32) -> Reading<Vec<PacketSocket>> {
 
 /// What `Ledger` calls `nic_dropped`.
 fn dropped(index: u32) -> quaff_os::Result<u64> {
-    let stats = rtnl::link_stats(index)?;
+    let stats = Rtnl::open()?.stats(index)?;
     Ok(stats.rx_missed + stats.rx_fifo + stats.rx_over)
 }
 

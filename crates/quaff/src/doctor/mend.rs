@@ -5,7 +5,6 @@
 
 use super::{Change, Hands, Knob};
 use crate::{Error, Result};
-use quaff_os::disk::{Lock, lock_file};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -230,7 +229,7 @@ impl<'a> Book<'a> {
         }
         let held = File::open(folder).map_err(|errno| Error::path("open", folder, errno))?;
         let begun = Instant::now();
-        while lock_file(&held) == Lock::Held {
+        while matches!(held.try_lock(), Err(fs::TryLockError::WouldBlock)) {
             if begun.elapsed() > PATIENCE {
                 return Err(Error::path("lock", folder, io::ErrorKind::TimedOut.into()));
             }

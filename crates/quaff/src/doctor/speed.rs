@@ -3,7 +3,7 @@
 
 use super::readings::WriteRate;
 use crate::plan::CHUNK_BYTES;
-use quaff_os::disk::{Disk, Write, direct, open_unnamed, preallocate, sync_all};
+use quaff_os::disk::{Disk, Write, direct_align, open_unnamed, preallocate, sync_all};
 use quaff_os::{Buffer, Errno, Wakeup};
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -42,7 +42,7 @@ impl Trial {
             }
             Err(error) => return Err(error),
         };
-        let direct_align = direct(&file).map(|direct| direct.offset_align);
+        let direct_align = direct_align(&file);
         Ok(Self { file: Arc::new(file), direct_align })
     }
 

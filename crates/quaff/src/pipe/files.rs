@@ -7,7 +7,7 @@ use quaff_file::write::plan::DirPlan;
 use quaff_file::write::target::open_probe;
 use quaff_file::write::{Ending, Folder, NameTemplate, Repack, write_through_cache};
 use quaff_os::clock::{steady_ns, wall_ns};
-use quaff_os::disk::{Disk, Write, Written, direct};
+use quaff_os::disk::{Disk, Write, Written, direct_align};
 use quaff_os::{Buffer, Wakeup};
 use quaff_wire::cut::{Cutter, Kind, Out};
 use std::collections::VecDeque;
@@ -64,7 +64,7 @@ impl Files {
     pub(super) fn open(plan: DirPlan, wakeup: &Wakeup, gauges: &Arc<PipeGauges>) -> Result<Self> {
         NameTemplate::new(&plan.name, Kind::Bytes.extension())?;
         let probe = open_probe(&plan.dir)?;
-        let align = probe.as_ref().and_then(direct).map_or(1, |direct| direct.offset_align);
+        let align = probe.as_ref().and_then(direct_align).unwrap_or(1);
         let cutter = Cutter::new(plan.rotate_bytes.unwrap_or(u64::MAX));
         let series = Series {
             plan,

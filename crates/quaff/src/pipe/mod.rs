@@ -261,7 +261,7 @@ impl Pipe {
 
     /// Signalled when reader and writer have ended.
     pub fn done(&self) -> &Wakeup {
-        self.ends.wakeup()
+        &self.ends.wakeup
     }
 
     /// Waits for the end and returns the report, which includes a failure.

@@ -11,8 +11,8 @@ use crate::{Error, Result};
 use nix::libc;
 use quaff_file::tally::Counts;
 use quaff_os::clock::{steady_ns, wall_ns};
-use quaff_os::packet::block::{Cursor, Packet, last_ns};
 use quaff_os::packet::{CountingTap, RingPlan, RxRing, WaitOutcome};
+use quaff_os::packet::{Cursor, Packet, last_ns};
 use quaff_os::rtnl::LinkStats;
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::{Reason, Stop, Wakeup};
@@ -275,7 +275,7 @@ impl Source for AfPacket {
     }
 
     fn release(&mut self) {
-        if self.cursor.is_some_and(|cursor| cursor.left() == 0) {
+        if self.cursor.is_some_and(|cursor| cursor.left == 0) {
             self.cursor = None;
             self.ring.release();
         }

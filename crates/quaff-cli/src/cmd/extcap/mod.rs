@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::show::{count, print, say};
 use anyhow::{Context, bail};
 use quaff_os::filter;
-use quaff_os::rtnl::{self, Link};
+use quaff_os::rtnl::{self, Link, Rtnl};
 use quaff_wire::linktype;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -154,7 +154,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 
 /// The interfaces that quaff can capture from.
 fn links() -> anyhow::Result<Vec<Link>> {
-    let mut links = rtnl::links()?;
+    let mut links = Rtnl::open()?.links()?;
     links.retain(|link| linktype::of_arphrd(link.arphrd).is_some());
     // Those that are switched on come first, as Wireshark's own do.
     links.sort_by_key(|link| (!link.up, link.index));

@@ -19,7 +19,7 @@ use quaff_bench::method::{Outcome, RunDir};
 use quaff_lab::Error;
 use quaff_lab::tool::Present;
 use quaff_lab::traffic::Traffic;
-use quaff_os::rtnl::{self, Link};
+use quaff_os::rtnl::{Link, Rtnl};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -291,7 +291,7 @@ impl Demo {
     }
 
     fn invitation(&self) -> String {
-        let links = rtnl::links().unwrap_or_default();
+        let links = Rtnl::open().and_then(|mut rtnl| rtnl.links()).unwrap_or_default();
         let command = format!("{} capture -i {} -w all.pcapng", program(), interface(&links));
         format!("\nTo try it on a real interface\n  {}", self.style.strong(&command))
     }

@@ -17,7 +17,7 @@ use anyhow::{Context as _, bail};
 use flows::Counting;
 use native::Native;
 use options::Options;
-use quaff_os::rtnl;
+use quaff_os::rtnl::Rtnl;
 use quaff_send::replay::ReplayReport;
 use stats::Stats;
 use std::ffi::OsString;
@@ -132,7 +132,7 @@ fn tell(options: &Options) -> Option<anyhow::Result<Exit>> {
     }
     options.has("listnics").then(|| {
         print("Available network interfaces:");
-        rtnl::links()?.iter().for_each(|link| print(&link.name));
+        Rtnl::open()?.links()?.iter().for_each(|link| print(&link.name));
         Ok(Exit::Done)
     })
 }

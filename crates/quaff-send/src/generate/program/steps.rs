@@ -20,32 +20,32 @@ use super::complement;
 use super::template::Template;
 use crate::bpf_pace::at;
 use crate::state::word;
-use quaff_os::bpf::asm::{Alu, Asm, Jmp, Reg, Size};
+use quaff_os::bpf::{Alu, Asm, Jmp, Reg, Size};
 
 use Reg::{R0, R1, R2, R3, R5, R6, R7};
 
 /// Writes addresses, ports and the IP header's checksum. R5 = the sum of the addresses that change, R0
 /// = that of the ports that do; R1, R2 and R3 are lost.
 pub(super) fn step_tuple(asm: &mut Asm, template: &Template) {
-    asm.mov64_imm(R5, 0);
-    asm.mov64_imm(R0, 0);
+    asm.mov64(R5, 0);
+    asm.mov64(R0, 0);
     if template.steps().is_empty() {
         return;
     }
     for (digit, step) in template.steps().iter().enumerate() {
         asm.ldx_mem(Size::Dw, R1, R6, at(word::DIGITS + digit));
         asm.ld_imm64(R2, u64::from(step.first));
-        asm.alu64_reg(Alu::Add, R2, R1);
-        asm.alu64_reg(Alu::Add, if step.is_address { R5 } else { R0 }, R2);
+        asm.alu64(Alu::Add, R2, R1);
+        asm.alu64(Alu::Add, if step.is_address { R5 } else { R0 }, R2);
         let (size, bits) = if step.is_address { (Size::W, 32) } else { (Size::H, 16) };
         asm.to_be(R2, bits);
-        asm.stx_mem(size, R7, R2, step.offset);
+        asm.st_mem(size, R7, R2, step.offset);
     }
-    asm.mov64_imm(R2, i32::from(template.ip_base_sum()));
-    asm.alu64_reg(Alu::Add, R2, R5);
+    asm.mov64(R2, i32::from(template.ip_base_sum()));
+    asm.alu64(Alu::Add, R2, R5);
     complement(asm);
     asm.to_be(R2, 16);
-    asm.stx_mem(Size::H, R7, R2, template.ip_checksum_offset());
+    asm.st_mem(Size::H, R7, R2, template.ip_checksum_offset());
     count_up(asm, template);
 }
 
@@ -53,27 +53,27 @@ pub(super) fn step_tuple(asm: &mut Asm, template: &Template) {
 fn count_up(asm: &mut Asm, template: &Template) {
     let (again, done) = (asm.label(), asm.label());
     asm.ldx_mem(Size::Dw, R1, R6, at(word::FLOW));
-    asm.alu64_imm(Alu::Add, R1, 1);
+    asm.alu64(Alu::Add, R1, 1);
     asm.ld_imm64(R3, template.cycle());
-    asm.jmp_reg(Jmp::Jge, R1, R3, again);
-    asm.stx_mem(Size::Dw, R6, R1, at(word::FLOW));
+    asm.jmp(Jmp::Jge, R1, R3, again);
+    asm.st_mem(Size::Dw, R6, R1, at(word::FLOW));
     for (digit, step) in template.steps().iter().enumerate() {
         let carry = asm.label();
         let place = at(word::DIGITS + digit);
         asm.ldx_mem(Size::Dw, R1, R6, place);
-        asm.alu64_imm(Alu::Add, R1, 1);
+        asm.alu64(Alu::Add, R1, 1);
         asm.ld_imm64(R3, step.count);
-        asm.jmp_reg(Jmp::Jge, R1, R3, carry);
-        asm.stx_mem(Size::Dw, R6, R1, place);
+        asm.jmp(Jmp::Jge, R1, R3, carry);
+        asm.st_mem(Size::Dw, R6, R1, place);
         asm.ja(done);
         asm.place(carry);
-        asm.st_mem(Size::Dw, R6, place, 0);
+        asm.st_mem(Size::Dw, R6, 0, place);
     }
     asm.ja(done);
     asm.place(again);
-    asm.st_mem(Size::Dw, R6, at(word::FLOW), 0);
+    asm.st_mem(Size::Dw, R6, 0, at(word::FLOW));
     for digit in 0..template.steps().len() {
-        asm.st_mem(Size::Dw, R6, at(word::DIGITS + digit), 0);
+        asm.st_mem(Size::Dw, R6, 0, at(word::DIGITS + digit));
     }
     asm.place(done);
 }
