@@ -13,8 +13,8 @@ demo: deps-demo build ## measure the disk, then capture beside tcpdump and dumpc
 test: deps-test ## all tests, with real packets in network namespaces (root)
 	scripts/test
 
-bench: deps-bench build ## what quaff promises, measured beside its rivals (root, half an hour; BENCH=--long for 20 GB)
-	$(QUAFF) lab bench $(BENCH)
+bench: deps-bench build ## the promises of quaff, measured beside other programs (root, half an hour; BENCH=--long for 20 GB)
+	$(QUAFF) bench promises $(BENCH)
 
 soak: deps-test ## the long runs: 200 random kill -9, searches for known rates, short service profiles (root, half an hour)
 	QUAFF_KILLS=200 cargo test -p quaff-cli --test capture_rotation -- --nocapture kill_9

@@ -32,6 +32,7 @@ fn plan(bed: Topology, rivals: &[&str]) -> Plan {
         rates: vec![Rate::Pps(20_000)],
         amount: Amount::Frames(FRAMES),
         content: Default::default(),
+        mirrored: false,
         setting: Setting::default(),
         rivals: Vec::new(),
     };

@@ -24,7 +24,7 @@ fn a_short_demo_ends_with_0_and_prints_all_parts() {
     for part in [
         "The disk of",
         "of new blocks in",
-        "This machine can send",
+        "This machine sent",
         "1500 B frames,",
         "Small frames: 64 B frames, as fast as possible",
         "quaff, default",

@@ -27,6 +27,7 @@ fn help_reads_as_it_did() {
         "bench show",
         "bench compare",
         "bench list",
+        "bench promises",
         "service",
         "service show",
         "service list",
@@ -39,7 +40,6 @@ fn help_reads_as_it_did() {
         "lab list",
         "lab probe",
         "lab demo",
-        "lab bench",
         "man",
         "completions",
     ] {

@@ -1,5 +1,4 @@
-//! `quaff lab demo` and `quaff lab bench` from outside, with few frames: what they print, and that
-//! nothing is left.
+//! `quaff lab demo` and `quaff bench promises` from outside, with few frames: their output, and that nothing is left.
 
 mod support;
 
@@ -16,7 +15,7 @@ use support::{Bench, PATIENCE, QUAFF};
 
 fn start(args: &[&str], dir: &Path) -> ChildProcess {
     let mut command = Command::new(QUAFF);
-    command.arg("lab").args(args).arg("--dir").arg(dir);
+    command.args(args).arg("--dir").arg(dir);
     ChildProcess::start(command).expect("quaff runs")
 }
 
@@ -30,7 +29,7 @@ fn assert_nothing_is_left(dir: &Path, pid: u32) {
 #[test]
 fn an_interrupted_demo_leaves_nothing() {
     let Some(bench) = Bench::new("an_interrupted_demo_leaves_nothing", 1 << 30) else { return };
-    let running = start(&["demo", "--sizes", "1500", "--against", ""], bench.dir.path());
+    let running = start(&["lab", "demo", "--sizes", "1500", "--against", ""], bench.dir.path());
     let pid = running.pid();
     std::thread::sleep(Duration::from_secs(5));
     assert_ne!(bench.dir.path().read_dir().expect("a directory").count(), 0, "it is at work");
@@ -45,27 +44,48 @@ fn an_interrupted_demo_leaves_nothing() {
 fn a_capturer_that_nobody_knows_is_refused() {
     let Some(bench) = Bench::new("a_capturer_that_nobody_knows_is_refused", 0) else { return };
     let finished =
-        start(&["demo", "--against", "tcpdunp"], bench.dir.path()).finish(PATIENCE).expect("it ends");
+        start(&["lab", "demo", "--against", "tcpdunp"], bench.dir.path()).finish(PATIENCE).expect("it ends");
     assert_eq!(finished.status.code(), Some(2));
     assert!(finished.stderr.contains("no capturer tcpdunp; there is quaff, tcpdump"), "{}", finished.stderr);
 }
 
+/// Also by its earlier name and number.
 #[test]
-fn the_bench_says_what_holds() {
-    let Some(bench) = Bench::new("the_bench_says_what_holds", 1 << 30) else { return };
-    let args = ["bench", "--only", "2", "--runs", "2", "--count", "20000", "--json"];
-    let running = start(&args, bench.dir.path());
-    let pid = running.pid();
-    let finished = running.finish(PATIENCE).expect("it ends");
-    assert_eq!(finished.status.code(), Some(0), "{}", finished.stderr);
-    let said: serde_json::Value = serde_json::from_slice(&finished.stdout).expect("JSON");
-    let checks = said["checks"].as_array().expect("checks");
-    assert_eq!(checks.len(), 2, "{said}");
-    assert!(checks.iter().all(|check| check["number"] == "2" && check["holds"] == true), "{said}");
-    let runs = said["series"][0]["runs"].as_array().expect("runs");
-    assert_eq!(runs.len(), 2);
-    assert!(runs.iter().all(|run| run["offered"] == 20_000 && run["in_file"] == 20_000), "{said}");
-    assert_nothing_is_left(bench.dir.path(), pid);
+fn each_promise_has_a_verdict() {
+    let Some(bench) = Bench::new("each_promise_has_a_verdict", 1 << 30) else { return };
+    for command in [["bench", "promises", "--only", "small-frames"], ["lab", "bench", "--only", "2"]] {
+        let args = [&command[..], &["--runs", "2", "--count", "20000", "--json"]].concat();
+        let running = start(&args, bench.dir.path());
+        let pid = running.pid();
+        let finished = running.finish(PATIENCE * 2).expect("it ends");
+        assert_eq!(finished.status.code(), Some(0), "{}", finished.stderr);
+        assert_eq!(finished.stderr, "", "nothing else is printed");
+        let json: serde_json::Value = serde_json::from_slice(&finished.stdout).expect("JSON");
+        let checks = json["checks"].as_array().expect("checks");
+        assert_eq!(checks.len(), 2, "{json}");
+        assert!(
+            checks.iter().all(|check| check["name"] == "small-frames" && check["holds"] == true),
+            "{json}"
+        );
+        let runs = json["captures"]["cases"][0]["runs"].as_array().expect("runs");
+        assert_eq!(runs.len(), 2);
+        assert!(runs.iter().all(|run| run["offered"] == 20_000 && run["captured"] == 20_000), "{json}");
+        assert_nothing_is_left(bench.dir.path(), pid);
+    }
+}
+
+#[test]
+fn promises_are_printed_with_their_limits() {
+    let Some(bench) = Bench::new("promises_are_printed_with_their_limits", 1 << 30) else { return };
+    let args = ["bench", "promises", "--only", "tunnels,tunnel-file", "--runs", "1", "--count", "20000"];
+    let finished = start(&args, bench.dir.path()).finish(PATIENCE * 2).expect("it ends");
+    let text = String::from_utf8_lossy(&finished.stdout).into_owned();
+    // So few frames decide nothing about rates and CPU time.
+    assert!(matches!(finished.status.code(), Some(0 | 1)), "{}", finished.stderr);
+    for part in ["promise", "limit", "verdict", "tunnels", "no loss", "20,000 × 64 B", "pass", "tunnel-file", "editcap"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
 }
 
 #[test]
@@ -79,16 +99,16 @@ fn what_is_counted_is_in_the_file_whatever_the_tool_says() {
     let method = method::Bench { site: &site, quaff, place: &place, cores };
     let traffic = Traffic::bytes(512, Some(50_000), 20_000);
     let whole = shipped(quaff).swap_remove(0);
-    // It cuts frames off before their stamps, and is proud of having lost none.
+    // It cuts frames before their stamps, and reports no loss.
     let args = ["capture", "-i", "{interface}", "--json", "-s", "48"].map(str::to_owned).to_vec();
     let cutting = Tool { name: "cutting".into(), args, ..whole.clone() };
     for (rival, in_file) in [(whole, 20_000), (cutting, 0)] {
         let (outcome, files) =
             method.capture(&rival, quaff, &traffic, Some(64), &mut |_| true).expect("a run");
         assert_eq!(outcome.offered, 20_000);
-        assert_eq!((outcome.in_file, outcome.lost), (in_file, 20_000 - in_file), "{}", rival.name);
-        assert_eq!(outcome.own_drops, Some(0));
-        assert!(outcome.cpu_seconds() > 0.0 && outcome.bytes > 20_000 * 48);
+        assert_eq!((outcome.captured, outcome.lost()), (Some(in_file), 20_000 - in_file), "{}", rival.name);
+        assert_eq!(outcome.tool_drops, Some(0));
+        assert!(outcome.cpu_user_s + outcome.cpu_system_s > 0.0 && outcome.bytes > 20_000 * 48);
         assert!(outcome.seconds > 0.35, "{}", outcome.seconds);
         assert_eq!(files.files().expect("listed").len(), 1);
     }

@@ -324,6 +324,7 @@ fn plan() -> Plan {
         rates: vec![Rate::Util { percent: 37.2, link_mbps: 1000.0 }],
         amount: Amount::Frames(1_000_000),
         content: Content::default(),
+        mirrored: false,
         setting: Setting::default(),
         rivals: Vec::new(),
     };

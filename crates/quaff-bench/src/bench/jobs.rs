@@ -66,8 +66,11 @@ impl Jobs {
                 let mean = Traffic::new(size, None, 0)?.frame_bytes;
                 let pps = rate.pps(f64::from(mean)).map(|pps| pps.round().max(1.0) as u64);
                 for (interface, name) in interfaces.iter().enumerate() {
-                    let traffic =
-                        Traffic { content: sweep.content, ..Traffic::new(size, pps, null_frames(pps))? };
+                    let traffic = Traffic {
+                        content: sweep.content,
+                        mirrored: sweep.mirrored,
+                        ..Traffic::new(size, pps, null_frames(pps))?
+                    };
                     let workload = jobs.workload(Workload { traffic, interface });
                     for (rival, _) in &able {
                         jobs.jobs.push(Job { workload, amount: sweep.amount });
@@ -202,6 +205,7 @@ pub(super) mod tests {
             rates: vec![Rate::Max, Rate::Pps(1000)],
             amount: Amount::Frames(5000),
             content: Default::default(),
+            mirrored: false,
             setting: Setting::default(),
             rivals: Vec::new(),
         };

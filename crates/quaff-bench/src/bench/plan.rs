@@ -65,6 +65,9 @@ pub struct Sweep {
     /// What is behind the headers of made-up frames.
     #[serde(default)]
     pub content: Content,
+    /// The frames arrive inside ERSPAN, as from a mirror port.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mirrored: bool,
     /// What is the same for all of them.
     #[serde(default)]
     pub setting: Setting,

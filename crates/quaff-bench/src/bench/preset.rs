@@ -13,6 +13,9 @@ const PRESETS: [(&str, &str); 7] = [
     ("flow-appliance", include_str!("../../presets/flow-appliance.toml")),
 ];
 
+/// The captures of `quaff bench promises`, which judges them; not listed with the others.
+const PROMISES: (&str, &str) = ("promises", include_str!("../../presets/promises.toml"));
+
 /// Their names.
 pub fn names() -> impl Iterator<Item = &'static str> {
     PRESETS.iter().map(|(name, _)| *name)
@@ -23,7 +26,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// It cannot be understood, which the tests rule out.
 pub fn preset(name: &str) -> Option<Result<Plan, PlanError>> {
-    let (name, text) = PRESETS.iter().find(|(known, _)| *known == name)?;
+    let (name, text) = PRESETS.iter().chain([&PROMISES]).find(|(known, _)| *known == name)?;
     Some(from_toml(name, text))
 }
 
@@ -45,6 +48,13 @@ mod tests {
             assert!(plan.source.is_some() || name == "quick", "{name} names its source");
         }
         assert!(preset("quik").is_none());
+    }
+
+    #[test]
+    fn the_promises_are_a_plan_that_is_not_listed() {
+        let plan = preset("promises").expect("known").expect("understood");
+        assert_eq!((plan.name.as_str(), plan.rivals[0].as_str()), ("promises", "quaff"));
+        assert!(names().all(|name| name != "promises"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::capturer::{Capturer, Ended, failed};
 use super::count::count;
+use super::place::RunDir;
 use super::run::Bench;
 use crate::method::{Run, Sample};
 use crate::{Error, Result};
@@ -39,6 +40,7 @@ struct Found {
     captured: u64,
     drops: Option<u64>,
     bytes: u64,
+    accounted: Option<bool>,
 }
 
 impl Bench<'_> {
@@ -69,9 +71,28 @@ impl Bench<'_> {
         }
         match self.measure(rival, program, traffic, setting, &mut run, watch) {
             Err(Error::Tool { name, what }) if name == rival.name => run.failed = Some(what),
-            done => done?,
+            done => drop(done?),
         }
         Ok(run)
+    }
+
+    /// As [`Self::run`] with a buffer of `buffer_mib`; also returns the files of the run.
+    ///
+    /// # Errors
+    /// Those of [`Self::run`], and [`Error::Tool`] if the rival fails.
+    pub fn capture(
+        &self,
+        rival: &Tool,
+        program: &Path,
+        traffic: &Traffic,
+        buffer_mib: Option<u64>,
+        watch: Watch<'_>,
+    ) -> Result<(Run, RunDir)> {
+        let setting = Setting { buffer_mib, ..Setting::default() };
+        let mut run = Run { intended: traffic.count, counted_by: "file".into(), ..Run::default() };
+        let dirs = self.measure(rival, program, traffic, &setting, &mut run, watch)?;
+        let dir = dirs.into_iter().next().ok_or_else(|| failed(rival, "did not run", ""))?;
+        Ok((run, dir))
     }
 
     fn measure(
@@ -82,7 +103,7 @@ impl Bench<'_> {
         setting: &Setting,
         run: &mut Run,
         watch: Watch<'_>,
-    ) -> Result<()> {
+    ) -> Result<Vec<RunDir>> {
         let cores = self.cores_of(setting)?;
         let mut capturers = Vec::new();
         for at in 0..setting.capturers.max(1) as usize {
@@ -105,15 +126,16 @@ impl Bench<'_> {
             run.cpu_user_s += (user - ended.startup.user).max(0.0);
             run.cpu_system_s += (system - ended.startup.system).max(0.0);
             run.cpu_startup_s += ended.startup.total();
+            run.writing_s = run.writing_s.max(ended.writing.as_secs_f64());
         }
         let is_stamped = is_stamped(traffic, setting);
         let mut found = Vec::new();
-        for ended in ended {
+        for ended in &ended {
             found.push(find(rival, setting, is_stamped, ended, watch)?);
         }
         pause(watch, Stage::Counting)?;
         note_found(run, setting, &found);
-        Ok(())
+        Ok(ended.into_iter().map(|ended| ended.dir).collect())
     }
 
     /// The cores of capturers: one that is not the generator's, unless all are to run on that; or as many as are
@@ -147,7 +169,8 @@ impl Bench<'_> {
 fn is_stamped(traffic: &Traffic, setting: &Setting) -> bool {
     let is_whole = |bytes: u32| matches!(traffic.size, Size::Bytes(size) if size <= bytes);
     let is_known = |bytes: u32| traffic.content == Content::Counting && bytes as usize >= FRAME_BYTES_MIN;
-    traffic.is_stamped() && setting.snaplen.is_none_or(|bytes| is_whole(bytes) || is_known(bytes))
+    traffic.mirrored
+        || traffic.is_stamped() && setting.snaplen.is_none_or(|bytes| is_whole(bytes) || is_known(bytes))
 }
 
 /// What the machine did in each part of the run, and what all capturers together used of it.
@@ -176,6 +199,7 @@ fn note_found(run: &mut Run, setting: &Setting, found: &[Found]) {
     run.captured = Some(mean(found.iter().map(|found| found.captured).sum()));
     run.tool_drops = found.iter().map(|found| found.drops).sum::<Option<u64>>().map(mean);
     run.bytes = found.iter().map(|found| found.bytes).sum();
+    run.accounted = found.iter().map(|found| found.accounted).try_fold(true, |all, one| Some(all && one?));
     if setting.filter == Filter::RejectAll || run.offered == 0 {
         return;
     }
@@ -189,9 +213,9 @@ fn note_found(run: &mut Run, setting: &Setting, found: &[Found]) {
 }
 
 /// Counts what one has captured, where its packets went.
-fn find(rival: &Tool, setting: &Setting, is_stamped: bool, ended: Ended, watch: Watch<'_>) -> Result<Found> {
+fn find(rival: &Tool, setting: &Setting, is_stamped: bool, ended: &Ended, watch: Watch<'_>) -> Result<Found> {
     let drops = rival.drops.as_ref().and_then(|drops| drops.read(&ended.said));
-    let (captured, bytes) = match rival.output_under(setting) {
+    let (captured, bytes, accounted) = match rival.output_under(setting) {
         Output::Disk => {
             let files = ended.dir.files()?;
             if files.is_empty() {
@@ -201,12 +225,14 @@ fn find(rival: &Tool, setting: &Setting, is_stamped: bool, ended: Ended, watch: 
                 Error::Tool { what, .. } => failed(rival, "its file is no capture", &what),
                 error => error,
             })?;
-            (counted.frames, counted.bytes)
+            (counted.frames, counted.bytes, counted.accounted)
         }
         Output::Pipe => {
-            let read = ended.read.unwrap_or_default();
-            match serde_json::from_str::<Piped>(&read) {
-                Ok(piped) if !piped.unreadable => (if is_stamped { piped.received } else { piped.frames }, 0),
+            let read = ended.read.as_deref().unwrap_or_default();
+            match serde_json::from_str::<Piped>(read) {
+                Ok(piped) if !piped.unreadable => {
+                    (if is_stamped { piped.received } else { piped.frames }, 0, None)
+                }
                 Ok(piped) => {
                     let why = piped.error.unwrap_or_default();
                     return Err(failed(rival, "what came through its pipe is no capture", &why));
@@ -215,17 +241,17 @@ fn find(rival: &Tool, setting: &Setting, is_stamped: bool, ended: Ended, watch: 
             }
         }
         Output::Screen => {
-            let lines = ended.read.unwrap_or_default();
+            let lines = ended.read.as_deref().unwrap_or_default();
             let nothing = || failed(rival, "nothing came to its screen", &ended.said);
-            (lines.trim().parse().map_err(|_| nothing())?, 0)
+            (lines.trim().parse().map_err(|_| nothing())?, 0, None)
         }
         Output::Null => {
             let captured = rival.captured.as_ref().and_then(|captured| captured.read(&ended.said));
             let silent = || failed(rival, "does not say how many packets it captured", &ended.said);
-            (captured.ok_or_else(silent)?, 0)
+            (captured.ok_or_else(silent)?, 0, None)
         }
     };
-    Ok(Found { captured, drops, bytes })
+    Ok(Found { captured, drops, bytes, accounted })
 }
 
 #[cfg(test)]

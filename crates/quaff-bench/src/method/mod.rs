@@ -26,6 +26,6 @@ mod run;
 pub use crate::stats::median;
 pub use place::{Place, RunDir};
 pub use result::{Run, Sample};
-pub use run::{Bench, Cores, Outcome};
+pub use run::{Bench, Cores};
 
 pub(crate) use pipeline::come_to_rest;

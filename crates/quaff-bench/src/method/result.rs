@@ -35,6 +35,12 @@ pub struct Run {
     pub samples: Vec<Sample>,
     /// Bytes written.
     pub bytes: u64,
+    /// From the first change of the size of the files to the last, s.
+    #[serde(default)]
+    pub writing_s: f64,
+    /// The loss that the file itself records equals the loss that was counted; `None` if it records none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounted: Option<bool>,
     /// Of several capturers at once: what each lost, 0 to 1.
     #[serde(default)]
     pub each_loss: Vec<f64>,
@@ -56,6 +62,18 @@ pub struct Run {
     /// That was not the capturer's doing: the generator failed, or the disk was full.
     #[serde(default)]
     pub failed_outside: bool,
+}
+
+impl Run {
+    /// Frames offered that are not in the file; all of them if they could not be counted.
+    pub fn lost(&self) -> u64 {
+        self.offered.saturating_sub(self.captured.unwrap_or(0))
+    }
+
+    /// Frames offered per second.
+    pub fn offered_pps(&self) -> f64 {
+        self.offered as f64 / self.seconds.max(1e-9)
+    }
 }
 
 /// A part of a run.

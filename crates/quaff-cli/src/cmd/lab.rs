@@ -1,12 +1,11 @@
 //! `quaff lab`: creates, lists and removes labs, and runs commands in them.
 
-mod bench;
 mod demo;
-mod measure;
 mod probe;
 mod recvfrom;
 mod run;
 
+use super::bench::promises;
 use crate::exit::Exit;
 use quaff_lab::lab::{self, Lab, LabInfo, LabPlan, MTU_DEFAULT, PREFIX_BITS, RX_IF, RX_IP, TX_IF, TX_IP};
 
@@ -33,7 +32,9 @@ enum Verb {
     Run(run::Args),
     Probe(probe::Args),
     Demo(demo::Args),
-    Bench(bench::Args),
+    /// The earlier name of 'quaff bench promises'.
+    #[command(hide = true)]
+    Bench(promises::Args),
     #[command(hide = true)]
     Recvfrom(recvfrom::Args),
 }
@@ -86,7 +87,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Verb::Run(args) => run::run(args),
         Verb::Probe(args) => probe::run(&args),
         Verb::Demo(args) => demo::run(&args),
-        Verb::Bench(args) => bench::run(&args),
+        Verb::Bench(args) => promises::run(&args),
         Verb::Recvfrom(args) => recvfrom::run(args),
     }
 }

@@ -142,6 +142,7 @@ mod tests {
                 rates: vec![Rate::Max],
                 amount: Amount::Frames(1),
                 content: Content::Counting,
+                mirrored: false,
                 setting: Setting::default(),
                 rivals: Vec::new(),
             }],

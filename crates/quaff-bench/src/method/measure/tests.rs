@@ -191,7 +191,7 @@ fn several_at_once_are_told_one_by_one() {
 #[test]
 fn where_nothing_is_to_be_captured_there_is_no_loss() {
     let mut run = Run { offered: OFFERED, ..Run::default() };
-    let found = [Found { captured: 0, drops: Some(0), bytes: 0 }];
+    let found = [Found { captured: 0, drops: Some(0), bytes: 0, accounted: None }];
     let setting = Setting { filter: Filter::RejectAll, ..Setting::default() };
     note_found(&mut run, &setting, &found);
     assert_eq!((run.captured, run.loss), (Some(0), None));

@@ -7,6 +7,7 @@ mod list;
 mod pivot;
 mod plan;
 mod progress;
+pub(super) mod promises;
 mod show;
 mod table;
 mod values;
@@ -16,8 +17,8 @@ use crate::exit::Exit;
 /// Measure packet capturers under controlled conditions, with a citable report
 ///
 /// 'capture' measures capturers side by side and writes a folder with a report; 'show' prints such a folder
-/// again; 'compare' reports what changed between two of them, and whether that exceeds the noise; 'list'
-/// lists the presets and the supported capturers.
+/// again; 'compare' reports what changed between two of them, and whether that exceeds the noise; 'promises'
+/// measures what quaff promises, against limits; 'list' lists the presets and the supported capturers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -28,6 +29,7 @@ pub(crate) struct Args {
 enum Verb {
     Capture(Box<args::Args>),
     Compare(compare::Args),
+    Promises(promises::Args),
     Show(show::Args),
     List(list::Args),
 }
@@ -36,6 +38,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.verb {
         Verb::Capture(args) => capture::run(args),
         Verb::Compare(args) => compare::run(args),
+        Verb::Promises(args) => promises::run(args),
         Verb::Show(args) => show::run(args),
         Verb::List(args) => list::run(args),
     }

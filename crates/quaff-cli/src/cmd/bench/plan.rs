@@ -69,6 +69,7 @@ fn custom() -> Plan {
             rates: vec![Rate::Max],
             amount: Amount::Frames(FRAMES),
             content: Content::default(),
+            mirrored: false,
             setting: Setting::default(),
             rivals: Vec::new(),
         }],

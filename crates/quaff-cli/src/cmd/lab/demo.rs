@@ -1,12 +1,12 @@
 //! `quaff lab demo`: the same traffic to quaff and to its rivals, and the number of frames in each one's file.
 //!
-//! The disk is measured first, and the loads are chosen by what it takes. All counts come from the files.
+//! The disk is measured first, and the loads are chosen by its write rate. All counts come from the files.
 
 mod finding;
 mod loads;
 mod table;
 
-use super::measure::{Progress, Setup};
+use crate::cmd::bench::promises::Setup;
 use crate::cmd::capture::memory;
 use crate::cmd::verify;
 use crate::exit::Exit;
@@ -15,7 +15,7 @@ use anyhow::Context;
 use finding::{Measured, Scene};
 use loads::{Abilities, Load};
 use quaff::plan::{default_buffer_bytes, default_ring_bytes};
-use quaff_bench::method::{Outcome, RunDir};
+use quaff_bench::method::RunDir;
 use quaff_lab::Error;
 use quaff_lab::tool::Present;
 use quaff_lab::traffic::Traffic;
@@ -23,15 +23,15 @@ use quaff_os::rtnl::{Link, Rtnl};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
-use table::Style;
+use table::{Outcome, Style};
 
 /// Ours comes first.
 const OURS: &str = "quaff";
-/// The disk is measured for so long.
+/// Duration of the measurement of the disk.
 const DISK_TIME: Duration = Duration::from_secs(2);
-/// Frames as fast as possible, to learn how fast that is.
+/// Frames of the run that measures the generator.
 const WARM_UP: u64 = 300_000;
-/// Bytes that a file must be able to have, so that the loads differ.
+/// Smallest room for a file, bytes, at which the loads differ.
 const ROOM_MIN: u64 = 40 << 20;
 /// The sizes that `--sizes` takes.
 const SIZES: [u32; 3] = [64, 512, 1500];
@@ -108,20 +108,19 @@ struct Demo {
 impl Demo {
     fn measure(&mut self, args: &Args) -> anyhow::Result<()> {
         let disk = self.measure_disk()?;
-        let progress = Progress::new(1);
-        let able = self.warm_up(disk, args, &progress)?;
+        let able = self.warm_up(disk, args)?;
         let loads = able.loads(&args.sizes, args.count);
         let scene = scene(&able);
-        progress.expect((loads.len() * (self.setup.present.len() + 1)) as u64);
-        progress.print(&format!("\n{}", self.style.heading()));
+        self.setup.expect("", (loads.len() * (self.setup.present.len() + 1)) as u64);
+        self.setup.print(&format!("\n{}", self.style.heading()));
         for (at, load) in loads.into_iter().enumerate() {
             let space = if at > 0 { "\n" } else { "" };
-            progress.print(&format!("{space}{}", self.style.strong(&load.title(able.disk))));
-            progress.about(format!("{} B", load.traffic.frame_bytes));
-            let measured = self.one(load, scene, &progress)?;
+            self.setup.print(&format!("{space}{}", self.style.strong(&load.title(able.disk))));
+            self.setup.title(&format!("{} B", load.traffic.frame_bytes));
+            let measured = self.one(load, scene)?;
             self.measured.push(measured);
         }
-        progress.end();
+        self.setup.end();
         println!("{}", self.conclusion(scene));
         Ok(())
     }
@@ -141,7 +140,7 @@ impl Demo {
             .with_context(|| format!("measure the disk of {parent}"))?;
         let rate = written.bytes_per_second();
         let words = format!(
-            "The disk of {parent} takes {}: {} of new blocks in {:.1} s, written as quaff writes.",
+            "The disk of {parent} took {} in the test: {} of new blocks in {:.1} s, written as quaff writes.",
             show::byte_rate(rate),
             show::bytes(written.bytes),
             written.seconds
@@ -150,76 +149,64 @@ impl Demo {
         Ok((rate.max(1.0), room))
     }
 
-    /// A run without a row: the first process to touch memory on a virtual machine pays for the host to find it. It
-    /// shows how fast this machine can send.
-    fn warm_up(
-        &self,
-        (disk, room): (f64, u64),
-        args: &Args,
-        progress: &Progress,
-    ) -> anyhow::Result<Abilities> {
-        progress.about("warming up".into());
+    /// A run without a row, because on a virtual machine the first process that touches memory waits for the host to
+    /// allocate it. It measures the generator.
+    fn warm_up(&self, (disk, room): (f64, u64), args: &Args) -> anyhow::Result<Abilities> {
+        self.setup.expect("warming up", 1);
         let bytes = args.sizes.iter().copied().max().unwrap_or(1500);
         let mut traffic = Traffic::bytes(bytes, None, WARM_UP.min(args.count.unwrap_or(WARM_UP)));
         loads::fit(&mut traffic, room);
         let able = Abilities { disk, pps: 0.0, room };
-        let (outcome, _) =
-            self.setup.run(&self.setup.present[0], &traffic, Some(able.buffer_mib()), progress)?;
-        progress.done();
-        let pps = outcome.offered_pps();
+        let (run, _) = self.setup.capture(&self.setup.present[0], &traffic, Some(able.buffer_mib()))?;
+        self.setup.done();
+        let pps = run.offered_pps();
         let small = if able.buffer_mib() < 256 {
             ", small because the disk has room for small files only"
         } else {
             ""
         };
         let words = format!(
-            "This machine can send {} frames of {bytes} B a second. All buffers are {} MiB{small}.",
+            "This machine sent {} frames of {bytes} B a second in the test. All buffers are {} MiB{small}.",
             show::count(pps as u64),
             able.buffer_mib()
         );
-        progress.print(show::wrap(table::WIDTH, &words).trim_end());
+        self.setup.print(show::wrap(table::WIDTH, &words).trim_end());
         Ok(Abilities { pps, ..able })
     }
 
     /// All runs with one load, and their rows.
-    fn one(&mut self, load: Load, scene: Scene, progress: &Progress) -> quaff_lab::Result<Measured> {
+    fn one(&mut self, load: Load, scene: Scene) -> quaff_lab::Result<Measured> {
         let mut measured = Measured { load, equal: Vec::new(), default: None };
         for at in 0..self.setup.present.len() {
-            measured.equal.extend(self.capture(
-                at,
-                Some(scene.equal_mib),
-                scene,
-                &measured.load,
-                progress,
-            )?);
+            measured.equal.extend(self.capture(at, Some(scene.equal_mib), scene, &measured.load)?);
         }
-        measured.default = self.capture(0, None, scene, &measured.load, progress)?;
+        measured.default = self.capture(0, None, scene, &measured.load)?;
         Ok(measured)
     }
 
-    /// One run and its row. A rival that fails has a row that says so; when quaff fails, the demo ends.
+    /// One run and its row. The row of a rival that fails is its error; if quaff fails, the demo ends.
     fn capture(
         &mut self,
         at: usize,
         buffer_mib: Option<u64>,
         scene: Scene,
         load: &Load,
-        progress: &Progress,
     ) -> quaff_lab::Result<Option<Outcome>> {
         let present = &self.setup.present[at];
         let is_ours = at == 0;
         if is_ours {
             self.last = None;
         }
-        let result = self.setup.run(present, &load.traffic, buffer_mib, progress);
-        progress.done();
+        let result = self.setup.capture(present, &load.traffic, buffer_mib);
+        self.setup.done();
         match result {
-            Ok((outcome, dir)) => {
+            Ok((run, dir)) => {
+                let outcome = Outcome { rival: present.rival.name.clone(), run };
                 let name =
                     if buffer_mib.is_some() { outcome.rival.clone() } else { format!("{OURS}, default") };
                 let bytes = buffer_mib.map_or(scene.default_bytes, |mib| mib << 20);
-                let rate = load.file_rate(outcome.offered_pps());
-                progress.print(&self.style.row(&name, bytes, rate, &outcome));
+                let rate = load.file_rate(outcome.run.offered_pps());
+                self.setup.print(&self.style.row(&name, bytes, rate, &outcome));
                 if is_ours {
                     self.broken.extend(disagreement(&outcome));
                     self.last = Some(dir);
@@ -227,7 +214,7 @@ impl Demo {
                 Ok(Some(outcome))
             }
             Err(Error::Tool { name, what }) if !is_ours && name == present.rival.name => {
-                progress.print(&self.style.failure(&name, &what));
+                self.setup.print(&self.style.failure(&name, &what));
                 self.broken.push(format!("{name} could not be measured: {what}"));
                 Ok(None)
             }
@@ -266,7 +253,7 @@ impl Demo {
         };
         let buffers: Vec<_> = self.setup.present.iter().map(buffer).collect();
         let legend = format!(
-            "arrived at: bytes for the file. lost: frames that are missing in the file, which was read and counted. \
+            "arrived at: bytes for the file. lost: frames missing in the file, which was read and counted. \
              CPU s: user and system time of the process. Buffers: {}.",
             buffers.join(", ")
         );
@@ -311,14 +298,14 @@ fn scene(able: &Abilities) -> Scene {
     }
 }
 
-/// Where quaff's own count differs from what its file lacks.
+/// The difference between quaff's own count of losses and the frames missing in its file.
 fn disagreement(outcome: &Outcome) -> Option<String> {
-    let Outcome { lost, own_drops, accounted, .. } = outcome;
+    let (lost, own_drops) = (outcome.run.lost(), outcome.run.tool_drops);
     match own_drops {
         Some(drops) if drops != lost => {
             Some(format!("quaff reported {drops} lost frames, and its file lacks {lost}"))
         }
-        _ if *accounted == Some(false) => {
+        _ if outcome.run.accounted == Some(false) => {
             Some(format!("the file of quaff does not account for {lost} lost frames"))
         }
         _ => None,
@@ -355,7 +342,9 @@ mod tests {
         assert_eq!(disagreement(&outcome(Some(10))), None);
         assert_eq!(disagreement(&outcome(None)), None);
         assert!(disagreement(&outcome(Some(9))).is_some());
-        assert!(disagreement(&Outcome { accounted: Some(false), ..outcome(Some(10)) }).is_some());
+        let mut silent = outcome(Some(10));
+        silent.run.accounted = Some(false);
+        assert!(disagreement(&silent).is_some());
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! The findings of the demo: for each load one paragraph of plain English, made of counts alone.
 
 use super::loads::{Class, Load};
-use super::table::lost;
+use super::table::{Outcome, lost};
 use crate::show;
-use quaff_bench::method::Outcome;
 
 /// A load that arrived at less than this part of its planned rate is reported as slower.
 const ON_TIME: f64 = 0.85;
 
-/// All that was measured with one load.
+/// The results of one load.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) load: Load,
@@ -21,7 +20,7 @@ pub(super) struct Measured {
 /// The machine and the memory, for the words about a load.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scene {
-    /// Bytes/s that the disk takes.
+    /// Bytes/s that the disk took in the test.
     pub(super) disk: f64,
     /// MiB of each buffer where all are alike.
     pub(super) equal_mib: u64,
@@ -36,15 +35,14 @@ impl Measured {
         let is_beyond = self.load.class == Class::Beyond && rate > scene.disk;
         let mut text = match self.load.class {
             Class::Easy => "Well below the disk's speed: ".to_owned(),
-            Class::Near => "Near what the disk takes: ".into(),
+            Class::Near => "Near the disk's speed: ".into(),
             Class::Beyond if is_beyond => format!(
-                "More than the disk takes ({} to a disk of {}): no program can write that, so memory has to hold the \
-                 rest. ",
+                "Above the disk's speed ({} to a disk that took {} in the test): memory has to hold the rest. ",
                 show::byte_rate(rate),
                 show::byte_rate(scene.disk)
             ),
-            Class::Beyond => "More than the disk takes, planned: ".into(),
-            Class::Fastest => "As fast as this machine can send, which the disk takes: ".into(),
+            Class::Beyond => "Above the disk's speed, planned: ".into(),
+            Class::Fastest => "As fast as this machine can send, below the disk's speed: ".into(),
             Class::Small => "Small frames as fast as possible: ".into(),
         };
         text += &format!("with {} MiB each {}.", scene.equal_mib, fates(&self.equal));
@@ -64,7 +62,7 @@ impl Measured {
     fn default_words(&self, default: &Outcome, scene: Scene, is_beyond: bool) -> String {
         let size = show::bytes(scene.default_bytes);
         let mut text = format!(" As users run it, with {size} of its own choice, quaff {}", fate(default));
-        let bridged = |bytes: f64| bytes / self.load.file_rate(default.offered_pps()).max(1.0);
+        let bridged = |bytes: f64| bytes / self.load.file_rate(default.run.offered_pps()).max(1.0);
         if is_beyond {
             let (own, equal) = (bridged(scene.default_bytes as f64), bridged((scene.equal_mib << 20) as f64));
             text += &format!(
@@ -72,7 +70,8 @@ impl Measured {
                  {equal:.1} s)",
                 scene.equal_mib
             );
-            let saved = self.equal.first().map_or(0, |equal| equal.lost.saturating_sub(default.lost));
+            let saved =
+                self.equal.first().map_or(0, |equal| equal.run.lost().saturating_sub(default.run.lost()));
             if saved > 0 {
                 text += &format!(
                     ". It kept {} frames more than with {} MiB",
@@ -87,29 +86,29 @@ impl Measured {
     /// Bytes/s for the file, as they arrived in all runs together.
     fn rate(&self) -> f64 {
         let runs = || self.equal.iter().chain(&self.default);
-        let frames: u64 = runs().map(|run| run.offered).sum();
-        let seconds: f64 = runs().map(|run| run.seconds).sum();
+        let frames: u64 = runs().map(|outcome| outcome.run.offered).sum();
+        let seconds: f64 = runs().map(|outcome| outcome.run.seconds).sum();
         self.load.file_rate(frames as f64 / seconds.max(1e-9))
     }
 }
 
 /// "quaff and tcpdump kept every frame, dumpcap lost 3.1 %".
 fn fates(runs: &[Outcome]) -> String {
-    let kept: Vec<_> = runs.iter().filter(|run| run.lost == 0).map(|run| run.rival.as_str()).collect();
+    let kept: Vec<_> = runs.iter().filter(|it| it.run.lost() == 0).map(|it| it.rival.as_str()).collect();
     let mut parts = Vec::new();
     match kept.len() {
         0 => {}
-        all if all == runs.len() && all > 1 => return "everyone kept every frame".into(),
+        all if all == runs.len() && all > 1 => return "all kept every frame".into(),
         _ => parts.push(format!("{} kept every frame", list(&kept))),
     }
-    parts.extend(runs.iter().filter(|run| run.lost > 0).map(|run| format!("{} {}", run.rival, fate(run))));
+    parts.extend(runs.iter().filter(|it| it.run.lost() > 0).map(|it| format!("{} {}", it.rival, fate(it))));
     parts.join(", ")
 }
 
-fn fate(run: &Outcome) -> String {
-    match run.lost {
+fn fate(outcome: &Outcome) -> String {
+    match outcome.run.lost() {
         0 => "kept every frame".into(),
-        _ => format!("lost {}", lost(run)),
+        _ => format!("lost {}", lost(&outcome.run)),
     }
 }
 
@@ -132,7 +131,7 @@ mod tests {
     fn measured(class: Class, pps: u64, lost: [u64; 3]) -> Measured {
         let run = |name: &str, lost| {
             let mut run = outcome(name, 1_000_000, 1_000_000 - lost, None);
-            run.seconds = 1.0;
+            run.run.seconds = 1.0;
             run
         };
         Measured {
@@ -143,10 +142,10 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_all_take_is_one_sentence() {
+    fn a_load_without_loss_is_one_sentence() {
         assert_eq!(
             measured(Class::Easy, 1_000_000, [0, 0, 0]).words(SCENE),
-            "Well below the disk's speed: with 256 MiB each everyone kept every frame. As users run it, with 4.00 GiB \
+            "Well below the disk's speed: with 256 MiB each all kept every frame. As users run it, with 4.00 GiB \
              of its own choice, quaff kept every frame."
         );
         let near = measured(Class::Near, 1_000_000, [0, 310_000, 0]).words(SCENE);
@@ -154,10 +153,10 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_disk_takes_says_what_memory_was_worth() {
+    fn above_the_speed_of_the_disk_memory_is_what_helps() {
         let words = measured(Class::Beyond, 1_000_000, [300_000, 400_000, 10]).words(SCENE);
         for part in [
-            "1.54 GB/s to a disk of 1.00 GB/s",
+            "1.54 GB/s to a disk that took 1.00 GB/s in the test",
             "quaff lost 30.0 %, tcpdump lost 40.0 %",
             "quaff lost <0.01 %",
             "stands still for 2.8 s (256 MiB: 0.2 s)",

@@ -1,6 +1,6 @@
-//! The loads of the demo: chosen by what the disk and the generator of this machine can do.
+//! The loads of the demo: chosen by the measured speed of the disk and of the generator.
 //!
-//! A fixed load says nothing on a machine that is much faster or slower than the author's, so each load is a part of
+//! A fixed load shows nothing on a machine that is much faster or slower than the author's, so each load is a part of
 //! the disk's measured speed, and lasts long enough to fill the buffers of a capturer that cannot keep up.
 
 use crate::show;
@@ -8,9 +8,9 @@ use quaff_lab::traffic::Traffic;
 
 /// Bytes that a capture file adds to a frame: the block around it.
 const RECORD_BYTES: f64 = 44.0;
-/// Seconds of traffic, where the disk has room for it.
+/// Seconds of traffic, if the disk has room for it.
 const SECONDS: f64 = 4.0;
-/// Seconds of traffic at the most, to fill a buffer by the little that is too much for the disk.
+/// Longest traffic, s: time to fill a buffer at a rate slightly above that of the disk.
 const SECONDS_MAX: f64 = 8.0;
 /// Seconds that the disk may take to write one load: a capturer that has all of it in memory must write it.
 const DRAIN_SECONDS_MAX: f64 = 12.0;
@@ -22,15 +22,15 @@ const BEYOND: f64 = 1.5;
 const DISK_FRAME_BYTES: u32 = 512;
 /// More than this part of the generator's speed is not asked of it at a steady rate.
 const STEADY: f64 = 0.9;
-/// MiB of buffer for everyone, where the disk has room for files much larger than that.
+/// MiB of buffer of each capturer, if the disk has room for files much larger than that.
 const BUFFER_MIB: u64 = 256;
-/// The smallest that every capturer accepts.
+/// The smallest buffer that every capturer accepts.
 const BUFFER_MIB_MIN: u64 = 32;
 
-/// What this machine can do.
+/// Measured abilities of this machine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Abilities {
-    /// Bytes/s that the disk takes on new blocks.
+    /// Bytes/s that the disk took in the test, on new blocks.
     pub(super) disk: f64,
     /// Frames/s that the generator makes of the largest size.
     pub(super) pps: f64,
@@ -38,16 +38,16 @@ pub(super) struct Abilities {
     pub(super) room: u64,
 }
 
-/// How a load relates to the disk.
+/// Relation of a load to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Everyone should keep up.
+    /// Every capturer should keep up.
     Easy,
-    /// The disk can take it, but waits for it are long.
+    /// Below the write rate of the disk, but its latencies are long.
     Near,
     /// No capturer can write it as fast as it arrives.
     Beyond,
-    /// As fast as the generator can, which this disk can take.
+    /// As fast as the generator can, below the write rate of the disk.
     Fastest,
     /// Small frames as fast as possible: work for the processors.
     Small,
@@ -61,7 +61,7 @@ pub(super) struct Load {
 }
 
 impl Abilities {
-    /// MiB of buffer that all are given alike: small enough that a file can be several times as large.
+    /// MiB of buffer of each capturer: small enough that a file can be several times as large.
     pub(super) fn buffer_mib(&self) -> u64 {
         ((self.room / 4) >> 20).clamp(BUFFER_MIB_MIN, BUFFER_MIB)
     }
@@ -137,9 +137,9 @@ impl Load {
     /// The line above its rows; `disk` in bytes/s.
     pub(super) fn title(&self, disk: f64) -> String {
         let name = match self.class {
-            Class::Easy => "Well below the disk",
-            Class::Near => "Near what the disk takes",
-            Class::Beyond => "More than the disk takes",
+            Class::Easy => "Well below the disk's speed",
+            Class::Near => "Near the disk's speed",
+            Class::Beyond => "Above the disk's speed",
             Class::Fastest => "As fast as this machine can send",
             Class::Small => "Small frames",
         };
@@ -148,7 +148,7 @@ impl Load {
             Some(pps) => {
                 let rate = self.file_rate(pps as f64);
                 let (rate, percent) = (show::byte_rate(rate), 100.0 * rate / disk);
-                format!("{name}: {bytes} B frames, {rate} ({percent:.0} % of its speed)")
+                format!("{name}: {bytes} B frames, {rate} ({percent:.0} % of it)")
             }
             None => format!("{name}: {bytes} B frames, as fast as possible"),
         }

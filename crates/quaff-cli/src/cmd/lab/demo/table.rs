@@ -1,7 +1,7 @@
 //! The table of the demo: printed row by row as the runs end, so its widths are fixed beforehand.
 
 use crate::show;
-use quaff_bench::method::Outcome;
+use quaff_bench::method::Run;
 
 /// The columns after the first: heading and width.
 const COLUMNS: [(&str, usize); 6] =
@@ -10,10 +10,17 @@ const COLUMNS: [(&str, usize); 6] =
 const NAME_WIDTH: usize = 16;
 /// The index of `lost` in [`COLUMNS`].
 const LOST: usize = 4;
-/// Characters of a whole line.
+/// Columns of a line.
 pub(super) const WIDTH: usize = 79;
 
-/// How rows look: with colours on a terminal, without elsewhere.
+/// A run of a capturer.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) rival: String,
+    pub(super) run: Run,
+}
+
+/// Style of rows: coloured on a terminal, plain elsewhere.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Style {
     pub(super) colours: bool,
@@ -30,19 +37,20 @@ impl Style {
 
     /// One run: `name`, bytes of its buffer, and bytes/s that arrived for its file.
     pub(super) fn row(self, name: &str, buffer_bytes: u64, rate: f64, outcome: &Outcome) -> String {
+        let run = &outcome.run;
         let cells = [
             show::bytes(buffer_bytes),
-            show::count(outcome.offered),
+            show::count(run.offered),
             show::byte_rate(rate),
-            show::count(outcome.in_file),
-            lost(outcome),
-            format!("{:.2}", outcome.cpu_seconds()),
+            show::count(run.captured.unwrap_or(0)),
+            lost(run),
+            format!("{:.2}", run.cpu_user_s + run.cpu_system_s + run.cpu_startup_s),
         ];
         let name = format!("  {name:width$}", width = NAME_WIDTH - 2);
         let mut line = if outcome.rival == "quaff" { self.paint("1", &name) } else { name };
         for (at, (cell, (_, width))) in cells.iter().zip(COLUMNS).enumerate() {
             let cell = format!("{cell:>width$}");
-            line += &match (at, outcome.lost) {
+            line += &match (at, run.lost()) {
                 (LOST, 0) => self.good(&cell),
                 (LOST, _) => self.bad(&cell),
                 _ => cell,
@@ -83,11 +91,11 @@ impl Style {
 }
 
 /// "none" only when it is none: a percentage is never rounded down to nothing, nor up to all.
-pub(super) fn lost(outcome: &Outcome) -> String {
-    match (outcome.lost, outcome.lost_percent()) {
+pub(super) fn lost(run: &Run) -> String {
+    match (run.lost(), 100.0 * run.lost() as f64 / run.offered.max(1) as f64) {
         (0, _) => "none".into(),
         (_, percent) if percent < 0.01 => "<0.01 %".into(),
-        (lost, percent) if percent > 99.9 && lost < outcome.offered => ">99.9 %".into(),
+        (lost, percent) if percent > 99.9 && lost < run.offered => ">99.9 %".into(),
         (_, percent) if percent < 1.0 => format!("{percent:.2} %"),
         (_, percent) => format!("{percent:.1} %"),
     }
@@ -95,22 +103,16 @@ pub(super) fn lost(outcome: &Outcome) -> String {
 
 #[cfg(test)]
 pub(super) fn outcome(rival: &str, offered: u64, in_file: u64, own_drops: Option<u64>) -> Outcome {
-    Outcome {
-        rival: rival.into(),
-        traffic: quaff_lab::traffic::Traffic::bytes(1500, Some(400_000), offered),
-        buffer_mib: Some(256),
+    let run = Run {
         offered,
+        captured: Some(in_file),
         seconds: offered as f64 / 400_000.0,
-        in_file,
-        lost: offered - in_file,
-        own_drops,
-        startup_seconds: 0.0,
-        user_seconds: 0.25,
-        system_seconds: 1.0,
-        bytes: 0,
-        writing_seconds: 0.0,
-        accounted: None,
-    }
+        tool_drops: own_drops,
+        cpu_user_s: 0.25,
+        cpu_system_s: 1.0,
+        ..Run::default()
+    };
+    Outcome { rival: rival.into(), run }
 }
 
 #[cfg(test)]
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
 
     fn row(style: Style, name: &str, outcome: &Outcome) -> String {
-        style.row(name, 256 << 20, outcome.offered_pps() * 1544.0, outcome)
+        style.row(name, 256 << 20, outcome.run.offered_pps() * 1544.0, outcome)
     }
 
     #[test]
@@ -162,7 +164,7 @@ mod tests {
             (1_000_000, 1, ">99.9 %"),
             (1_000_000, 0, "100.0 %"),
         ] {
-            assert_eq!(lost(&outcome("quaff", offered, in_file, None)), words);
+            assert_eq!(lost(&outcome("quaff", offered, in_file, None).run), words);
         }
     }
 }

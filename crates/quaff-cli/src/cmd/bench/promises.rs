@@ -1,0 +1,209 @@
+//! `quaff bench promises`: limits that quaff must keep, measured beside other programs in the same minutes.
+
+mod captures;
+mod senders;
+mod setup;
+mod streams;
+mod verdict;
+
+pub(crate) use setup::Setup;
+
+use crate::exit::Exit;
+use crate::show;
+use crate::terminal_table;
+use anyhow::bail;
+use clap::ValueEnum;
+use quaff_bench::bench::result::Report;
+use quaff_lab::Error;
+use std::path::PathBuf;
+use verdict::{Row, Samples};
+
+/// Measure what quaff promises, beside other programs, against a limit for each promise
+///
+/// Prints a line for each promise: its name, its limit, the measured values and the verdict. The programs take
+/// turns on the same core, the same traffic and the same disk; values are medians of the runs. A promise is open if
+/// a program that it is compared to is not installed. It takes about half an hour, needs root and about 6 GiB of
+/// disk (24 with --long, 30 for large-file), and removes its files.
+///
+/// Exit status: 0 no promise is broken; 1 a promise is broken; 2 the measurement failed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Promises to measure [default: all except large-file]
+    #[arg(long, value_name = "NAME[,NAME]", value_delimiter = ',')]
+    only: Vec<Promise>,
+    /// Runs of each program on each traffic
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Also capture 20 GB (large-frames), and replay the whole file at its own times (replay-fidelity)
+    #[arg(long)]
+    long: bool,
+    /// Capture to replay [default: mix.pcap of $QUAFF_CAPTURES, or generated traffic]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Print all results as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Folder for the files of the measurement, on a disk [default: the current folder or /var/tmp]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Frames of each captured run
+    #[arg(long, value_name = "N", hide = true)]
+    count: Option<u64>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quaff bench promises
+  quaff bench promises --only 400kpps,cpu --runs 3
+  quaff bench promises --only large-frames --long --dir /data
+  quaff bench promises --json | jq '.checks[] | select(.holds == false)'";
+
+/// The promises. Aliases are the numbers that `quaff lab bench` had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Promise {
+    /// Capture 1500 B at 400 kpps without loss, where tcpdump and dumpcap lose over 10 %
+    #[value(name = "400kpps", alias = "1")]
+    Paced,
+    /// Capture 64 B and 512 B as fast as they can be sent, without loss
+    #[value(alias = "2")]
+    SmallFrames,
+    /// Capture 1500 B as fast as they can be sent, without loss, where stenographer loses over 5 %
+    #[value(alias = "3")]
+    LargeFrames,
+    /// A third of the CPU time per frame of tcpdump or dumpcap
+    #[value(alias = "4")]
+    Cpu,
+    /// Under 1 % of a core without traffic
+    #[value(alias = "8")]
+    Idle,
+    /// Decapsulate ERSPAN at 500 kpps without loss; filter its contents in the kernel for a fifth of the CPU time
+    #[value(alias = "32")]
+    Tunnels,
+    /// Decapsulate a file twice as fast as editcap
+    #[value(alias = "33")]
+    TunnelFile,
+    /// Pipe 1.5 times the bytes per second of mbuffer and buffer; halve the loss of tcpdump
+    #[value(alias = "34")]
+    Pipe,
+    /// Replay 2.5 times as fast as tcpreplay to a network stack, 5 times to an XDP program
+    #[value(alias = "41")]
+    ReplaySpeed,
+    /// Replay every byte in order, at the times of the file
+    #[value(alias = "42")]
+    ReplayFidelity,
+    /// Keep the mean rate of a replay within 0.1 %
+    #[value(alias = "43")]
+    ReplayPace,
+    /// Generate frames that are each a new flow, 5 times as fast as tcpreplay sends
+    #[value(alias = "44")]
+    NewFlows,
+    /// Replay a file of 30 GB at 95 % of the read rate of the disk, in 1 GB of memory
+    #[value(alias = "45")]
+    LargeFile,
+    /// End a replay within 0.2 s of an interrupt, with a true report
+    #[value(alias = "48")]
+    Interrupts,
+}
+
+impl Promise {
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+impl Args {
+    fn wants(&self, promise: Promise) -> bool {
+        if self.only.is_empty() { promise != Promise::LargeFile } else { self.only.contains(&promise) }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let setup = Setup::new(&["quaff"], args.dir.as_deref())?;
+    let mut bench = Bench { args, setup, rows: Vec::new(), samples: Vec::new(), captures: None };
+    let done = bench.all();
+    bench.setup.end();
+    match done {
+        Err(Error::Interrupted) => bail!("interrupted; all files are removed"),
+        done => done?,
+    }
+    let Bench { rows, samples, captures, .. } = bench;
+    if args.json {
+        let all = serde_json::json!({ "checks": rows, "samples": samples, "captures": captures });
+        show::print(&all.to_string());
+    } else {
+        let heads = ["promise", "limit", "measured", "verdict"];
+        let cells = rows.iter().map(|row| {
+            vec![row.name.clone(), row.limit.clone(), row.measured.clone(), row.verdict().to_owned()]
+        });
+        show::print(&terminal_table::laid_out(&heads, std::iter::empty(), cells));
+    }
+    Ok(if rows.iter().all(|row| row.holds != Some(false)) { Exit::Done } else { Exit::Loss })
+}
+
+/// A measurement of promises, and its results so far.
+struct Bench<'a> {
+    args: &'a Args,
+    setup: Setup,
+    rows: Vec<Row>,
+    /// Results of programs that are not capturers, for `--json`.
+    samples: Vec<Samples>,
+    captures: Option<Report>,
+}
+
+impl Bench<'_> {
+    fn all(&mut self) -> quaff_lab::Result<()> {
+        self.captures()?;
+        let long = self.args.long && self.args.wants(Promise::LargeFrames);
+        let parts: [(Promise, fn(&mut Self) -> quaff_lab::Result<()>); 9] = [
+            (Promise::Idle, Self::idle),
+            (Promise::TunnelFile, Self::tunnel_file),
+            (Promise::Pipe, Self::pipes),
+            (Promise::ReplaySpeed, Self::replay_speed),
+            (Promise::ReplayFidelity, Self::replay_fidelity),
+            (Promise::ReplayPace, Self::replay_pace),
+            (Promise::NewFlows, Self::new_flows),
+            (Promise::LargeFile, Self::large_file),
+            (Promise::Interrupts, Self::interrupts),
+        ];
+        if long {
+            self.long()?;
+        }
+        parts
+            .into_iter()
+            .filter(|(promise, _)| self.args.wants(*promise))
+            .try_for_each(|(_, part)| part(self))
+    }
+
+    /// As many rounds as the arguments ask for; in each of them `run` runs each of the `names` once. A program that
+    /// is absent or fails is recorded in its samples.
+    fn rounds(
+        &mut self,
+        promise: Promise,
+        title: &str,
+        unit: &'static str,
+        names: &[&str],
+        mut run: impl FnMut(&Setup, usize) -> quaff_lab::Result<f64>,
+    ) -> quaff_lab::Result<Vec<Samples>> {
+        let mut all: Vec<_> = names
+            .iter()
+            .map(|name| Samples::new(&format!("{}: {title}", promise.name()), name, unit))
+            .collect();
+        self.setup.expect(title, u64::from(self.args.runs) * names.len() as u64);
+        for _ in 0..self.args.runs {
+            for (at, samples) in all.iter_mut().enumerate() {
+                match run(&self.setup, at) {
+                    Ok(value) => samples.values.push(value),
+                    Err(Error::Tool { what, .. }) => samples.failed = Some(what),
+                    Err(Error::Os(error)) if error.errno.kind() == std::io::ErrorKind::NotFound => {
+                        samples.failed = Some("not installed".into());
+                    }
+                    Err(error) => return Err(error),
+                }
+                self.setup.done();
+            }
+        }
+        self.samples.extend_from_slice(&all);
+        Ok(all)
+    }
+}
