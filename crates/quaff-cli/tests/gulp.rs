@@ -372,7 +372,7 @@ fn what_gulp_refuses_is_refused() {
         ("gulp -i tun7 > /dev/null", 2, "is not an Ethernet; with -F it is captured all the same"),
         ("gulp -r 0 > /dev/null", 2, "-r number must be 1-1024"),
         ("gulp -i eth1 -o nowhere", 2, "cannot use the folder nowhere"),
-        ("gulp file > /dev/null", 2, "'file' is no option"),
+        ("gulp file > /dev/null", 2, "'file' is not an option"),
         ("gulp -v -i eth1 -Y", 0, "quaff capture -i rx0 --format pcap-us -w -"),
     ] {
         let done = finish(shell(&bench, line));

@@ -82,7 +82,17 @@ fn promises_are_printed_with_their_limits() {
     let text = String::from_utf8_lossy(&finished.stdout).into_owned();
     // So few frames decide nothing about rates and CPU time.
     assert!(matches!(finished.status.code(), Some(0 | 1)), "{}", finished.stderr);
-    for part in ["promise", "limit", "verdict", "tunnels", "no loss", "20,000 × 64 B", "pass", "tunnel-file", "editcap"] {
+    for part in [
+        "promise",
+        "limit",
+        "verdict",
+        "tunnels",
+        "no loss",
+        "20,000 × 64 B",
+        "pass",
+        "tunnel-file",
+        "editcap",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");

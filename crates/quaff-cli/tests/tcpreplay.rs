@@ -91,7 +91,7 @@ fn the_lines_of_the_how_to_work_with_quaff_in_front() {
         ];
         assert_eq!(figures(&out), expected, "{line}\n{out}");
         assert!(err.contains("File Cache is enabled\n"), "{err}");
-        assert_eq!(err.contains("fastest way onto the wire"), line.contains("netmap"), "{err}");
+        assert_eq!(err.contains("fastest backend"), line.contains("netmap"), "{err}");
     }
 }
 
@@ -207,7 +207,7 @@ fn the_native_line_is_printed_and_can_be_typed() {
 #[test]
 fn mistakes_are_told() {
     for (args, told) in [
-        (&["-i", "a", "-t", "-p", "5", "f"][..], "--pps and --topspeed do not go together"),
+        (&["-i", "a", "-t", "-p", "5", "f"][..], "--pps and --topspeed cannot be combined"),
         (&["f"], "the intf1 option is required"),
         (&["-i", "a"], "name a file or a folder"),
         (&["-i", "a", "/nowhere/f"], "/nowhere/f"),

@@ -10,6 +10,7 @@ pub(crate) mod generate;
 pub(crate) mod gulp;
 pub(crate) mod lab;
 pub(crate) mod man;
+mod native;
 pub(crate) mod pipe;
 pub(crate) mod replay;
 pub(crate) mod service;

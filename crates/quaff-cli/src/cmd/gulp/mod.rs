@@ -6,10 +6,10 @@
 mod native;
 mod options;
 
+use super::native::Native;
 use crate::exit::Exit;
 use crate::show::say;
 use anyhow::bail;
-use native::Native;
 use options::{Lock, Options};
 use quaff_wire::linktype;
 use std::ffi::OsString;
@@ -64,7 +64,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Ok(options) => options,
         Err(mistakes) => bail!("{}\n'quaff gulp --help' lists the options", mistakes.join("\nquaff: ")),
     };
-    let native = Native::of(&options);
+    let native = Native::gulp(&options);
     if options.version {
         say(concat!("quaff ", env!("CARGO_PKG_VERSION"), ", in the place of Gulp"));
         say(&native.line());
@@ -81,27 +81,27 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     crate::run(crate::read(&native.args)?)
 }
 
-/// Gulp's lock: on the program itself, so that each instance of it finds the same one.
+/// Gulp's lock: on the program file, which all instances share.
 fn lock(wanted: Lock) -> anyhow::Result<Option<File>> {
     let Ok(program) = File::open("/proc/self/exe") else {
-        say("quaff: the lock cannot be opened, so nothing is locked");
+        say("quaff: the lock cannot be opened; continuing without it");
         return Ok(None);
     };
     let taken = if wanted == Lock::Exclusive { program.try_lock() } else { program.try_lock_shared() };
     match taken {
         Ok(()) => Ok(Some(program)),
         Err(TryLockError::WouldBlock) if wanted == Lock::Ignored => {
-            say("quaff: another 'quaff gulp' asked to be the only one; -X overrides that");
+            say("quaff: another 'quaff gulp' runs exclusively; continuing because of -X");
             Ok(None)
         }
         Err(TryLockError::WouldBlock) if wanted == Lock::Exclusive => {
-            bail!("another 'quaff gulp' runs, and -x asks to be the only one; -X would not")
+            bail!("another 'quaff gulp' runs, so -x cannot run exclusively; use -X instead")
         }
         Err(TryLockError::WouldBlock) => {
-            bail!("another 'quaff gulp' asked with -x to be the only one; -X overrides that")
+            bail!("another 'quaff gulp' runs exclusively (-x); -X overrides that")
         }
         Err(TryLockError::Error(error)) => {
-            say(&format!("quaff: nothing is locked: {error}"));
+            say(&format!("quaff: cannot lock: {error}; continuing without a lock"));
             Ok(None)
         }
     }
@@ -110,7 +110,7 @@ fn lock(wanted: Lock) -> anyhow::Result<Option<File>> {
 fn check_ethernet(interface: &OsString) -> anyhow::Result<()> {
     let link = quaff_os::rtnl::link(&interface.to_string_lossy())?;
     if linktype::of_arphrd(link.arphrd) != Some(linktype::ETHERNET) {
-        bail!("{} is not an Ethernet; with -F it is captured all the same", link.name);
+        bail!("{} is not an Ethernet interface; -F captures it anyway", link.name);
     }
     Ok(())
 }

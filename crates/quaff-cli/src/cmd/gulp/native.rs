@@ -1,25 +1,18 @@
-//! The same in quaff's own words: Gulp's options in, a command line of `quaff` out.
+//! Translates Gulp's options to a native command line of `quaff`.
 
 use super::options::{Options, Status};
+use crate::cmd::native::Native;
 use crate::show::quote;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 
-/// The smallest file of a rotation, MB.
+/// Smallest file of a rotation, MB.
 const FILE_MB_MIN: u64 = 2;
-/// The least files that can stay.
+/// Smallest number of files to keep.
 const FILES_MIN: u64 = 2;
 
-/// A command line, without the word `quaff`, and what there is to say about it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Native {
-    pub(super) args: Vec<OsString>,
-    /// Differences from Gulp, one line each.
-    pub(super) notes: Vec<String>,
-}
-
 impl Native {
-    /// Translates.
-    pub(super) fn of(options: &Options) -> Self {
+    /// Translates Gulp's `options`.
+    pub(super) fn gulp(options: &Options) -> Self {
         let mut native = Self::default();
         if options.copy {
             native.pipe(options)
@@ -27,15 +20,9 @@ impl Native {
             native.capture(options)
         }
         for letter in &options.idle {
-            native.notes.push(format!("-{} means nothing here: {}", char::from(*letter), idle(*letter)));
+            native.note(format!("-{} has no effect: {}", char::from(*letter), idle(*letter)));
         }
         native
-    }
-
-    /// The line as one could type it.
-    pub(super) fn line(&self) -> String {
-        let words: Vec<_> = self.args.iter().map(|arg| quote(arg)).collect();
-        format!("quaff {}", words.join(" "))
     }
 
     fn capture(&mut self, options: &Options) {
@@ -76,7 +63,7 @@ impl Native {
         self.value("--name", name(options));
         let file_mb = options.file_mb();
         if file_mb < FILE_MB_MIN {
-            self.note(&format!("files of {FILE_MB_MIN} MB: that is the smallest there is"));
+            self.note(format!("files have {FILE_MB_MIN} MB, the smallest size"));
         }
         self.value("--rotate-size", format!("{}M", file_mb.max(FILE_MB_MIN)));
         if let Some(seconds) = options.seconds {
@@ -84,13 +71,13 @@ impl Native {
         }
         if let Some(files) = options.files() {
             if files < FILES_MIN {
-                self.note("-W 1 keeps 2 files: the one that is being written, and the one before");
+                self.note("-W 1 keeps 2 files: the current one and the one before");
             }
             self.value("--keep-files", files.max(FILES_MIN).to_string());
             self.add(["--wrap"]);
         }
         if let Some(command) = &options.command {
-            // Gulp's command was a name, and no line of a shell.
+            // Gulp's command is the name of a program, not a line for a shell.
             self.value("--exec", quote(command));
         }
     }
@@ -108,33 +95,12 @@ impl Native {
                 self.value("--keep-files", files.max(FILES_MIN).to_string());
             }
             if options.seconds.is_some() || options.command.is_some() {
-                self.note("-c with -o cuts by size alone: -G and -Z are left out");
+                self.note("-c with -o rotates by size only: -G and -Z are ignored");
             }
         }
         if options.status.is_some() {
-            self.note("-c shows how it goes at its end: -V is left out");
+            self.note("-c reports progress at its end only: -V is ignored");
         }
-    }
-
-    fn add<const N: usize>(&mut self, args: [&str; N]) {
-        self.args.extend(args.iter().map(OsString::from));
-    }
-
-    /// An option and its value; in one word where the value could be taken for an option.
-    fn value(&mut self, option: &str, value: impl Into<OsString>) {
-        let value = value.into();
-        if value.as_encoded_bytes().starts_with(b"-") {
-            let mut word = OsString::from(option);
-            word.push(if option.starts_with("--") { "=" } else { "" });
-            word.push(value);
-            self.args.push(word);
-        } else {
-            self.args.extend([option.into(), value]);
-        }
-    }
-
-    fn note(&mut self, words: &str) {
-        self.notes.push(words.to_owned());
     }
 }
 
@@ -144,11 +110,11 @@ fn name(options: &Options) -> String {
     format!("{name}{}%3i", if options.stamp { "%s." } else { "" })
 }
 
-/// Why an option means nothing any more.
+/// The reason why an option has no effect.
 fn idle(letter: u8) -> &'static str {
     match letter {
-        b'B' | b'Y' => "writes do not wait for the disk, so select(2) is not asked whether they would",
-        b'p' => "nobody polls: threads sleep until there is work",
+        b'B' | b'Y' => "writes do not block, so no select(2) is needed before them",
+        b'p' => "no thread polls: threads sleep until there is work",
         b'q' => "a full buffer is counted, not warned about",
         b'z' => "the size of writes follows the disk",
         _ => "it has no successor",
@@ -158,15 +124,16 @@ fn idle(letter: u8) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsString;
 
     fn native(line: &str) -> Native {
         let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        Native::of(&Options::read(&args, None).expect("Gulp would take it"))
+        Native::gulp(&Options::read(&args, None).expect("Gulp accepts it"))
     }
 
-    /// What the paper's examples, and each option, mean here.
+    /// The examples of Gulp's paper, and each option.
     #[test]
-    fn gulps_lines_in_quaffs_words() {
+    fn gulps_lines_become_native_ones() {
         let to_stdout = "--format pcap-us -w -";
         for (gulp, quaff) in [
             ("-c", "pipe".to_owned()),
@@ -203,10 +170,10 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_any_more_is_said() {
+    fn options_without_effect_are_noted() {
         let notes = native("-BYq -p 5 -z 4096").notes;
         assert_eq!(notes.len(), 5, "{notes:?}");
-        assert!(notes[1].starts_with("-Y means nothing here"), "{notes:?}");
+        assert!(notes[1].starts_with("-Y has no effect"), "{notes:?}");
         assert!(native("-o d -C 1 -r 1 -W 1").notes.len() == 2);
         assert!(native("-i eth0 -d -s 5 -r 7 -o d -C 2").notes.is_empty());
     }

@@ -1,9 +1,9 @@
-//! Gulp's own command line, read as Gulp read it: getopt(3), from left to right. No translation.
+//! Parses Gulp's command line as Gulp does: getopt(3), from left to right. No translation.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Options that stand alone, and options that take a value.
+/// Options without and with a value.
 const FLAGS: &[u8] = b"BFXYcdqtvx";
 const VALUES: &[u8] = b"CGVWZfinoprsz";
 
@@ -11,12 +11,12 @@ const VALUES: &[u8] = b"CGVWZfinoprsz";
 const DECAP_FILTER: &str = "proto gre";
 /// Gulp's default interface.
 const INTERFACE: &str = "eth1";
-/// Gulp's ring, MB, and after how many of them a file ends.
+/// Gulp's ring, MB, and the size of a file in rings.
 const RING_MB: u64 = 100;
 const RINGS_PER_FILE: u64 = 10;
-/// From this snaplen on, Gulp kept all.
+/// Gulp keeps whole packets from this snaplen on.
 const SNAPLEN_ALL: i64 = 65_535;
-/// Gulp's `-t` kept so many files, whatever `-W` said.
+/// Number of files that Gulp's `-t` keeps, regardless of `-W`.
 const STAMPED_FILES: u64 = 1000;
 
 /// The options of a Gulp command line, in Gulp's units.
@@ -34,13 +34,13 @@ pub(super) struct Options {
     pub(super) skip_check: bool,
     /// `-c`
     pub(super) copy: bool,
-    /// `-r`, MB, where it was given.
+    /// `-r`, MB.
     pub(super) ring: Option<u64>,
-    /// `-x`, `-X`: the last one counts.
+    /// `-x`, `-X`: the last one applies.
     pub(super) lock: Lock,
     /// `-v`
     pub(super) version: bool,
-    /// `-V`, and whether its text is wide enough for what Gulp wrote over it.
+    /// `-V`.
     pub(super) status: Option<Status>,
     /// `-o`
     pub(super) dir: Option<OsString>,
@@ -56,35 +56,35 @@ pub(super) struct Options {
     files: Option<u64>,
     /// `-Z`
     pub(super) command: Option<OsString>,
-    /// Options that mean nothing any more, as they were given.
+    /// Given options without effect, in order.
     pub(super) idle: Vec<u8>,
 }
 
 /// Gulp's lock among its own instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lock {
-    /// Others may run, unless one asked to be alone.
+    /// Other instances may run, unless one runs exclusively.
     Shared,
-    /// `-x`: no other one runs.
+    /// `-x`: no other instance runs.
     Exclusive,
-    /// `-X`: whatever others asked for.
+    /// `-X`: run regardless of other instances.
     Ignored,
 }
 
 /// The place where `-V` shows progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
-    /// Its text is too short to be written over.
+    /// A text of fewer than ten characters, too short for Gulp to overwrite.
     Stderr,
-    /// Ten characters or more, which Gulp wrote over.
+    /// Ten characters or more, which Gulp overwrites.
     Ps,
 }
 
 impl Options {
-    /// Reads a command line. `cap_iface` is the environment's.
+    /// Parses a command line. `cap_iface` is `$CAP_IFACE`.
     ///
     /// # Errors
-    /// Gulp's own words, all of them, since Gulp read on after a mistake.
+    /// All mistakes in Gulp's wording, because Gulp continues after a mistake.
     pub(super) fn read(args: &[OsString], cap_iface: Option<OsString>) -> Result<Self, Vec<String>> {
         let mut options = Self {
             interface: cap_iface.unwrap_or_else(|| INTERFACE.into()),
@@ -120,7 +120,7 @@ impl Options {
         self.rings_per_file * self.ring.unwrap_or(RING_MB)
     }
 
-    /// Number of files to keep; `-t` has its own.
+    /// Number of files to keep.
     pub(super) fn files(&self) -> Option<u64> {
         if self.stamp { Some(STAMPED_FILES) } else { self.files }
     }
@@ -166,8 +166,8 @@ impl Options {
     }
 }
 
-/// As getopt(3): letters may share a dash, a value may stand in the same word or in the next one, and
-/// what is no option is a mistake. Flags have an empty value.
+/// As getopt(3): letters may share a dash, a value is in the same word or in the next one, and any other word is a
+/// mistake. Flags have an empty value.
 fn getopt(args: &[OsString]) -> Vec<Result<(u8, OsString), String>> {
     let mut given = Vec::new();
     let mut args = args.iter();
@@ -204,10 +204,10 @@ fn getopt(args: &[OsString]) -> Vec<Result<(u8, OsString), String>> {
 }
 
 fn stranger(arg: &OsStr) -> String {
-    format!("'{}' is no option, and Gulp takes nothing else", arg.display())
+    format!("'{}' is not an option, and Gulp takes only options", arg.display())
 }
 
-/// As atoi(3): digits as far as they go, and 0 where there are none.
+/// As atoi(3): the leading digits, or 0 without any.
 fn atoi(text: &OsStr) -> i64 {
     let text = text.to_string_lossy();
     let text = text.trim_start();
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_told() {
+    fn all_mistakes_are_reported() {
         let mistakes = read("-Q file -V -d -r").unwrap_err();
         assert_eq!(mistakes.len(), 4, "{mistakes:?}");
         assert!(read("-- x").is_err());

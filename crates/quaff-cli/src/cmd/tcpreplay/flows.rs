@@ -1,7 +1,7 @@
-//! Flow figures as tcpreplay has them: counted while the first loop is read.
+//! Flow statistics as tcpreplay counts them, while the first loop is read.
 //!
-//! With -K tcpreplay counts one loop and, where each loop has flows of its own, multiplies. Without
-//! -K it counts the packets of all loops.
+//! With -K tcpreplay counts one loop, and multiplies if each loop has new flows. Without -K it counts the packets of
+//! all loops.
 
 use super::options::Options;
 use super::text::Flows;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Shared {
     counted: Arc<Mutex<Counted>>,
     expiry_s: u64,
-    /// No more frames are counted than are sent.
+    /// Largest number of frames to count: those that are sent.
     limit: u64,
     is_unique: bool,
 }
@@ -24,7 +24,7 @@ pub(super) struct Shared {
 struct Counted {
     counts: FlowCounts,
     frames: u64,
-    /// The same for each interface: a flow belongs to the one that it came by first.
+    /// Counts of each interface; a flow belongs to the one of its first packet.
     sides: [FlowCounts; 2],
 }
 
@@ -73,7 +73,7 @@ impl Shared {
         *self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// So many loops have flows of their own.
+    /// Number of loops with new flows.
     fn unique(&self, report: &ReplayReport) -> u64 {
         if self.is_unique { report.loops.max(1) } else { 1 }
     }
@@ -102,7 +102,7 @@ impl Counting {
 }
 
 impl Counted {
-    /// Packets of one pass, in all that was sent.
+    /// Packets of all passes, from those of one.
     fn of_all(&self, packets: u64, report: &ReplayReport) -> u64 {
         let of_pass = self.frames.saturating_sub(report.skipped.too_large + report.skipped.too_short);
         let all = u128::from(packets) * u128::from(report.sent);

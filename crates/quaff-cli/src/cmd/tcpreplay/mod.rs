@@ -10,12 +10,12 @@ mod stats;
 mod table;
 mod text;
 
+use super::native::Native;
 use crate::exit::Exit;
 use crate::show::{print, say};
 use crate::{Command, cmd};
 use anyhow::{Context as _, bail};
 use flows::Counting;
-use native::Native;
 use options::Options;
 use quaff_os::rtnl::Rtnl;
 use quaff_send::replay::ReplayReport;
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Ok(options) => options,
         Err(mistakes) => bail!("{}\n'quaff tcpreplay --help' lists the options", mistakes.join("\nquaff: ")),
     };
-    if let Some(exit) = tell(&options) {
+    if let Some(exit) = informed(&options) {
         return exit;
     }
     if !options.has("intf1") && !options.has("write") {
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         bail!("no input: name a file or a folder");
     }
     let files = files(&options.files)?;
-    let native = Native::of(&options, &files);
+    let native = Native::tcpreplay(&options, &files);
     let is_dry_run = options.has("dry-run") || options.has("native");
     if !options.has("quiet") || is_dry_run {
         native.notes.iter().for_each(|note| say(&format!("quaff: {note}")));
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// Answers the options that only print something.
-fn tell(options: &Options) -> Option<anyhow::Result<Exit>> {
+fn informed(options: &Options) -> Option<anyhow::Result<Exit>> {
     if options.has("version") {
         say(concat!("tcpreplay version: 4.4.3 (quaff ", env!("CARGO_PKG_VERSION"), ")"));
         say("Cache file supported: 04");
@@ -177,7 +177,7 @@ fn walk(dir: &Path, depth: u32, files: &mut Vec<PathBuf>) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Prints what tcpreplay prints before the first packet.
+/// Prints the lines that tcpreplay prints before the first packet.
 fn begin(options: &Options, files: &[PathBuf]) -> anyhow::Result<()> {
     if options.has("pid") {
         say(&format!("PID: {}", process::id()));
@@ -218,8 +218,8 @@ fn replay(options: &Options, args: &cmd::replay::Args) -> anyhow::Result<Exit> {
 fn totals(options: &Options, report: &ReplayReport, counts: Option<&flows::Shared>) -> Totals {
     let flows = counts.map(|counts| counts.figures(options, report));
     let of_device = |place: usize| {
-        let is_told = report.interfaces.len() > 1 && !options.has("preload-pcap");
-        counts.filter(|_| is_told).map(|counts| counts.of_device(place, report))
+        let has_flows = report.interfaces.len() > 1 && !options.has("preload-pcap");
+        counts.filter(|_| has_flows).map(|counts| counts.of_device(place, report))
     };
     let devices = report.interfaces.iter().enumerate().map(|(place, one)| Device {
         flows: of_device(place),

@@ -1,17 +1,9 @@
 //! Translates tcpreplay's options to a native command line of `quaff`.
 
 use super::options::Options;
-use crate::show::quote;
+use crate::cmd::native::Native;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-
-/// A native command line without the word `quaff`, and notes about the translation.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Native {
-    pub(super) args: Vec<OsString>,
-    /// Differences from tcpreplay, one line each.
-    pub(super) notes: Vec<String>,
-}
 
 /// Options that are accepted without effect, and why.
 const IDLE: [(&str, &str); 9] = [
@@ -26,13 +18,13 @@ const IDLE: [(&str, &str); 9] = [
     ("loopdelay-ns", "loops follow each other without a pause"),
 ];
 /// Options that select a transmit backend of tcpreplay.
-const WAYS: [&str; 4] = ["netmap", "xdp", "io-uring", "raw"];
+const BACKENDS: [&str; 4] = ["netmap", "xdp", "io-uring", "raw"];
 /// Prefixes of an interface name that select netmap.
 const NETMAP: [&str; 2] = ["netmap:", "vale:"];
 
 impl Native {
-    /// Translates `options`. `files` are the operands, with folders expanded.
-    pub(super) fn of(options: &Options, files: &[PathBuf]) -> Self {
+    /// Translates tcpreplay's `options`. `files` are the operands, with folders expanded.
+    pub(super) fn tcpreplay(options: &Options, files: &[PathBuf]) -> Self {
         let mut native = Self::default();
         match options.value("write") {
             Some(file) => native.write(options, file, files),
@@ -46,12 +38,6 @@ impl Native {
         native
     }
 
-    /// The command line, quoted for a shell.
-    pub(super) fn line(&self) -> String {
-        let words: Vec<_> = self.args.iter().map(|arg| quote(arg)).collect();
-        format!("quaff {}", words.join(" "))
-    }
-
     fn replay(&mut self, options: &Options, files: &[PathBuf]) {
         self.add(["replay", "--quiet"]);
         let (interface, is_netmap) = interface(options);
@@ -62,10 +48,8 @@ impl Native {
         if let Some(cache) = options.value("cachefile") {
             self.value("--tcpprep", cache);
         }
-        for name in WAYS.iter().filter(|name| options.has(name) || is_netmap && **name == "netmap") {
-            self.note(format!(
-                "--{name}: the fastest way onto the wire that works here is taken (--via auto)"
-            ));
+        for name in BACKENDS.iter().filter(|name| options.has(name) || is_netmap && **name == "netmap") {
+            self.note(format!("--{name}: the fastest backend that works here is used (--via auto)"));
         }
         self.rate(options);
         if let Some(loops) = options.number("loop") {
@@ -78,7 +62,7 @@ impl Native {
             self.add(["--fix-length", "pad"]);
         }
         if options.fraction("unique-ip-loops").is_some_and(|loops| loops > 1.0) {
-            self.note("--unique-ip-loops: each loop has addresses of its own".into());
+            self.note("--unique-ip-loops: each loop has addresses of its own");
         }
         for (name, flag, unit) in [("limit", "--count", ""), ("duration", "--duration", "s")] {
             if let Some(number) = options.number(name) {
@@ -90,7 +74,7 @@ impl Native {
                 self.value(&format!("--{name}"), ranges);
             }
         }
-        // In pairs: one for each interface.
+        // Files in pairs, one for each interface.
         let pairs = if options.has("dualfile") { 2 } else { 1 };
         for (place, file) in files.iter().enumerate() {
             match place % pairs {
@@ -104,7 +88,7 @@ impl Native {
         let is_nothing = |name: &str| options.fraction(name) == Some(0.0);
         if options.has("oneatatime") {
             self.add(["--one-at-a-time"]);
-            self.note("--oneatatime: Enter sends a packet; the end of the input ends it".into());
+            self.note("--oneatatime: Enter sends a packet; the end of the input ends it");
         } else if options.has("topspeed") || is_nothing("mbps") || is_nothing("pps") {
             self.add(["--topspeed"]);
         } else {
@@ -116,7 +100,7 @@ impl Native {
         }
     }
 
-    /// `-w`: into a file instead of out of an interface.
+    /// `-w`: into a file instead of an interface.
     fn write(&mut self, options: &Options, file: &OsStr, files: &[PathBuf]) {
         self.add(["capture", "-qq"]);
         for _ in 0..options.number("loop").unwrap_or(1) {
@@ -127,7 +111,7 @@ impl Native {
         self.add(["--format", "pcap-us"]);
         self.value("-w", file);
         if options.number("loop") == Some(0) {
-            self.note("--loop 0: a file cannot be written endlessly".into());
+            self.note("--loop 0: a file cannot be written endlessly");
         }
         for name in ["unique-ip", "limit", "duration", "include", "exclude"] {
             if options.has(name) {
@@ -135,30 +119,9 @@ impl Native {
             }
         }
     }
-
-    fn add<const N: usize>(&mut self, args: [&str; N]) {
-        self.args.extend(args.iter().map(OsString::from));
-    }
-
-    /// An option and its value; in one word where the value could be taken for an option.
-    fn value(&mut self, option: &str, value: impl Into<OsString>) {
-        let value = value.into();
-        if value.as_encoded_bytes().starts_with(b"-") && value != "-" {
-            let mut word = OsString::from(option);
-            word.push(if option.starts_with("--") { "=" } else { "" });
-            word.push(value);
-            self.args.push(word);
-        } else {
-            self.args.extend([option.into(), value]);
-        }
-    }
-
-    fn note(&mut self, words: String) {
-        self.notes.push(words);
-    }
 }
 
-/// The primary interface, and whether its name asks for netmap.
+/// The primary interface, and true if its name selects netmap.
 fn interface(options: &Options) -> (OsString, bool) {
     let name = options.value("intf1").unwrap_or_default();
     let text = name.to_string_lossy();
@@ -185,12 +148,12 @@ mod tests {
         let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
         let options = Options::read(&args).unwrap_or_else(|mistakes| panic!("{line}: {mistakes:?}"));
         let files: Vec<_> = options.files.iter().map(PathBuf::from).collect();
-        Native::of(&options, &files)
+        Native::tcpreplay(&options, &files)
     }
 
     /// The lines of Tcpreplay's how-to, and each option.
     #[test]
-    fn tcpreplays_lines_in_quaffs_words() {
+    fn tcpreplays_lines_become_native_ones() {
         for (tcpreplay, quaff) in [
             ("-i eth7 -tK --loop 50 --unique-ip a.pcap", "-o eth7 --topspeed --loop 50 --unique-ip a.pcap"),
             (
@@ -227,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_to_nothing_is_said() {
+    fn options_without_effect_are_noted() {
         for (line, notes) in [
             ("-i a -tK f", 0),
             ("-i a -T nano --maxsleep 9 --netmap --nm-delay 5 f", 4),

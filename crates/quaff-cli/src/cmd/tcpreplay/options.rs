@@ -1,27 +1,27 @@
-//! tcpreplay's own command line, read as AutoOpts read it. No translation.
+//! Parses tcpreplay's command line as AutoOpts does. No translation.
 //!
-//! Names may be abbreviated as long as they are unique, `_` is as good as `-`, a value stands behind
-//! `=` or in the next word, letters may share a dash.
+//! Names may be abbreviated as long as they are unique, `_` equals `-`, a value follows `=` or is the next word, letters
+//! may share a dash.
 
 use super::table::{self, Kind, Spec};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// A command line of tcpreplay's: what was given, and the files.
+/// A parsed command line of tcpreplay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Options {
-    /// The last value of each option that was given; a flag's is empty.
+    /// The last value of each given option; empty for flags.
     given: BTreeMap<&'static str, OsString>,
     /// Files and folders, in order.
     pub(super) files: Vec<OsString>,
 }
 
 impl Options {
-    /// Reads a command line.
+    /// Parses a command line.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// All mistakes.
     pub(super) fn read(args: &[OsString]) -> Result<Self, Vec<String>> {
         let (mut options, mut mistakes) = (Self::default(), Vec::new());
         let mut args = args.iter();
@@ -44,12 +44,12 @@ impl Options {
         if mistakes.is_empty() { Ok(options) } else { Err(mistakes) }
     }
 
-    /// Returns whether an option was given.
+    /// True if an option was given.
     pub(super) fn has(&self, name: &str) -> bool {
         self.given.contains_key(name)
     }
 
-    /// The value of an option, where it was given.
+    /// The value of an option, if it was given.
     pub(super) fn value(&self, name: &str) -> Option<&OsStr> {
         self.given.get(name).map(OsString::as_os_str)
     }
@@ -59,7 +59,7 @@ impl Options {
         self.value(name).and_then(whole)
     }
 
-    /// The value of an option that is a number, perhaps a fraction.
+    /// The value of an option that is a number, possibly fractional.
     pub(super) fn fraction(&self, name: &str) -> Option<f64> {
         self.value(name).and_then(fraction)
     }
@@ -130,7 +130,7 @@ impl Options {
             let missing = spec.needs.iter().filter(|other| !self.has(other));
             mistakes.extend(missing.map(|other| format!("--{} needs --{other}", spec.name)));
             let clash = spec.never_with.iter().filter(|other| self.has(other) && **other > spec.name);
-            mistakes.extend(clash.map(|other| format!("--{} and --{other} do not go together", spec.name)));
+            mistakes.extend(clash.map(|other| format!("--{} and --{other} cannot be combined", spec.name)));
         }
         if self.has("intf2") && !["cachefile", "dualfile"].iter().any(|name| self.has(name)) {
             mistakes.push("--intf2 needs --cachefile or --dualfile".into());
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_as_autoopts_reads_them() {
+    fn words_are_parsed_as_by_autoopts() {
         let options = read("-i eth7 -tK --loop 50 --unique-ip bigFlows.pcap").unwrap();
         assert!(["topspeed", "preload-pcap", "unique-ip"].iter().all(|name| options.has(name)));
         assert_eq!((options.value("intf1"), options.number("loop")), (Some("eth7".as_ref()), Some(50)));
@@ -202,10 +202,10 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_told() {
-        for (line, told) in [
-            ("-t -p 5", "--pps and --topspeed do not go together"),
-            ("-x 2 -M 5", "--mbps and --multiplier do not go together"),
+    fn conflicts_are_reported() {
+        for (line, reported) in [
+            ("-t -p 5", "--pps and --topspeed cannot be combined"),
+            ("-x 2 -M 5", "--mbps and --multiplier cannot be combined"),
             ("--unique-ip", "--unique-ip needs --loop"),
             ("-c f -i a", "--cachefile needs --intf2"),
             ("-i a -I b f", "--intf2 needs --cachefile or --dualfile"),
@@ -219,12 +219,12 @@ mod tests {
             ("--quiet=5", "--quiet takes no value"),
             ("-i", "-i needs a value"),
         ] {
-            assert_eq!(mistakes(line), [told], "{line}");
+            assert_eq!(mistakes(line), [reported], "{line}");
         }
     }
 
     #[test]
-    fn several_mistakes_are_told_at_once() {
+    fn all_mistakes_are_reported_at_once() {
         assert_eq!(mistakes("-t -x 1 -p 5 --nope").len(), 4);
     }
 }

@@ -1,4 +1,4 @@
-//! `--stats`: tcpreplay's lines while it sends, on stdout.
+//! `--stats`: tcpreplay's progress lines, on stdout.
 
 use super::options::Options;
 use super::text;
@@ -13,7 +13,7 @@ pub(super) struct Stats {
     loops: Option<u64>,
     has_begun: bool,
     /// Loops already reported, or the time of the next line, ns.
-    told: u64,
+    reported: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -29,35 +29,37 @@ impl Stats {
             _ => When::Every { ns: seconds.saturating_mul(1_000_000_000) },
         });
         let loops = Some(options.number("loop").unwrap_or(1)).filter(|loops| *loops > 0);
-        Self { when, loops, has_begun: false, told: 0 }
+        Self { when, loops, has_begun: false, reported: 0 }
     }
 
-    /// Tells what there is to tell.
+    /// Prints the lines that are due.
     pub(super) fn look(&mut self, snapshot: &Snapshot) {
         let Some(when) = self.when.filter(|_| snapshot.sent > 0) else { return };
         self.begin(when);
-        let told = |packets, bytes, us| print(text::rated(packets, bytes, us).trim_end_matches('\n'));
+        let report = |packets, bytes, us| print(text::rated(packets, bytes, us).trim_end_matches('\n'));
         match when {
             When::EachLoop => {
-                while self.told < snapshot.passes && self.loops.is_none_or(|loops| self.told + 1 < loops) {
-                    self.told += 1;
-                    told(snapshot.sent, snapshot.bytes, snapshot.elapsed_ns / 1000);
-                    self.name_loop(self.told + 1);
+                while self.reported < snapshot.passes
+                    && self.loops.is_none_or(|loops| self.reported + 1 < loops)
+                {
+                    self.reported += 1;
+                    report(snapshot.sent, snapshot.bytes, snapshot.elapsed_ns / 1000);
+                    self.name_loop(self.reported + 1);
                 }
             }
             When::Every { ns } => {
-                if self.told == 0 {
-                    self.told = ns;
+                if self.reported == 0 {
+                    self.reported = ns;
                 }
-                if snapshot.elapsed_ns >= self.told {
-                    told(snapshot.sent, snapshot.bytes, snapshot.elapsed_ns / 1000);
-                    self.told = (snapshot.elapsed_ns / ns + 1) * ns;
+                if snapshot.elapsed_ns >= self.reported {
+                    report(snapshot.sent, snapshot.bytes, snapshot.elapsed_ns / 1000);
+                    self.reported = (snapshot.elapsed_ns / ns + 1) * ns;
                 }
             }
         }
     }
 
-    /// Tells what is left to tell.
+    /// Prints the remaining lines.
     pub(super) fn end(&mut self, report: &ReplayReport) {
         let Some(when) = self.when.filter(|_| report.sent > 0) else { return };
         let (passes, us) = (report.loops.saturating_sub(1), (report.seconds * 1e6) as u64);

@@ -1,4 +1,4 @@
-//! tcpreplay's options: those of the manual of 4.4, and what 4.5 and 4.6 have more.
+//! tcpreplay's options: those of 4.4, and the additions of 4.5 and 4.6.
 
 /// An option.
 #[derive(Debug, PartialEq, Eq)]
@@ -6,7 +6,7 @@ pub(super) struct Spec {
     pub(super) name: &'static str,
     pub(super) letter: Option<u8>,
     pub(super) kind: Kind,
-    /// It may stand only once.
+    /// It may be given only once.
     pub(super) once: bool,
     pub(super) needs: &'static [&'static str],
     pub(super) never_with: &'static [&'static str],
@@ -112,7 +112,7 @@ const SPECS: &[Spec] = &[
     spec("native", 0, Kind::Flag),
 ];
 
-/// An option by its name, or by the beginning of it.
+/// An option by its name or a unique prefix of it.
 pub(super) fn by_name(name: &str) -> Result<&'static Spec, String> {
     let wanted = name.to_ascii_lowercase().replace('_', "-");
     if let Some(spec) = SPECS.iter().find(|spec| spec.name == wanted) {

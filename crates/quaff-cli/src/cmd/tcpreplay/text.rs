@@ -1,6 +1,6 @@
 //! The final output of tcpreplay, number for number, which scripts parse.
 //!
-//! Seconds are cut, not rounded; rates are computed in whole numbers from µs, or from ms once more
+//! Seconds are truncated, not rounded; rates are computed in whole numbers from µs, or from ms once more
 //! than a gigabyte took more than a second. Mbps are of the bytes that were sent, without preamble,
 //! checksum and gap.
 
@@ -17,7 +17,7 @@ pub(super) struct Totals {
     pub(super) failed: u64,
     /// From the first frame to the last, µs.
     pub(super) span_us: u64,
-    /// `None`: not asked for.
+    /// `None`: not counted.
     pub(super) flows: Option<Flows>,
     pub(super) devices: Vec<Device>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Totals {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Flows {
     pub(super) counts: FlowCounts,
-    /// Expiry was asked for.
+    /// `--flow-expiry` was given.
     pub(super) expiry: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Device {
 }
 
 impl Totals {
-    /// The final text; nothing where nothing was sent.
+    /// The final text; empty if nothing was sent.
     pub(super) fn text(&self) -> String {
         let mut out = String::new();
         if self.bytes > 0 {
@@ -166,7 +166,7 @@ Statistics for network device: tx0
     }
 
     #[test]
-    fn rates_are_cut_as_tcpreplay_cuts_them() {
+    fn rates_are_truncated_as_by_tcpreplay() {
         for (packets, bytes, us, flows, expected) in [
             (11, 912, 38, 2, "24000000.0 Bps, 192.00 Mbps, 289473.68 pps|2 flows, 52631.57 fps"),
             (33, 2736, 101, 2, "27089108.9 Bps, 216.71 Mbps, 326732.67 pps|2 flows, 19801.98 fps"),
@@ -186,7 +186,7 @@ Statistics for network device: tx0
     }
 
     #[test]
-    fn what_did_not_happen_is_not_told() {
+    fn zero_counts_are_omitted() {
         assert_eq!(Totals::default().text(), "");
         let text = totals(1, 60, 0, 0).text();
         assert!(

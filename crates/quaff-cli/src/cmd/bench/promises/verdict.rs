@@ -21,9 +21,9 @@ pub(super) struct Row {
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Samples {
     /// Promise and traffic.
-    of: String,
+    pub(super) of: String,
     pub(super) name: String,
-    unit: &'static str,
+    pub(super) unit: &'static str,
     pub(super) values: Vec<f64>,
     /// Reason of missing values.
     pub(super) failed: Option<String>,

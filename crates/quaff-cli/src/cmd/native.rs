@@ -1,0 +1,41 @@
+//! A native command line of `quaff`, translated from another program's.
+
+use crate::show::quote;
+use std::ffi::OsString;
+
+/// A native command line without the word `quaff`, and notes about the translation.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Native {
+    pub(super) args: Vec<OsString>,
+    /// Differences from the other program, one line each.
+    pub(super) notes: Vec<String>,
+}
+
+impl Native {
+    /// The command line, quoted for a shell.
+    pub(super) fn line(&self) -> String {
+        let words: Vec<_> = self.args.iter().map(|arg| quote(arg)).collect();
+        format!("quaff {}", words.join(" "))
+    }
+
+    pub(super) fn add<const N: usize>(&mut self, args: [&str; N]) {
+        self.args.extend(args.iter().map(OsString::from));
+    }
+
+    /// An option and its value; in one word if the value could be parsed as an option.
+    pub(super) fn value(&mut self, option: &str, value: impl Into<OsString>) {
+        let value = value.into();
+        if value.as_encoded_bytes().starts_with(b"-") && value != "-" {
+            let mut word = OsString::from(option);
+            word.push(if option.starts_with("--") { "=" } else { "" });
+            word.push(value);
+            self.args.push(word);
+        } else {
+            self.args.extend([option.into(), value]);
+        }
+    }
+
+    pub(super) fn note(&mut self, words: impl Into<String>) {
+        self.notes.push(words.into());
+    }
+}
