@@ -13,7 +13,7 @@ use quaff_lab::tool::{self, Present, Tool, shipped};
 use quaff_lab::topology::{Direct, Stage};
 use quaff_lab::traffic::Traffic;
 use quaff_lab::{Error, Lab, LabPlan};
-use quaff_os::signal::{Signal, Signals};
+use quaff_os::{Signal, Signals};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
