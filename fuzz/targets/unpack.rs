@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff_file::read::decompress::{Failure, MAGIC_BYTES, Compression, Decompressor};
+use quaff_file::read::{Failure, MAGIC_BYTES, Compression, Decompressor};
 use quaff_os::Buffer;
 use std::io::{self, Read};
 

@@ -2,8 +2,8 @@
 //! so that there is something to measure fast ones beside. Each packet has the time at which it got here.
 
 use crate::{Error, Result};
+use quaff::Load;
 use quaff::plan::LoadPlan;
-use quaff::stage::Load;
 use quaff_os::clock::wall_ns;
 use quaff_os::packet::{Insn, Receiver, accept};
 use quaff_os::{Try, filter, rtnl};
@@ -63,7 +63,7 @@ pub fn capture(
     let mut receiver = Receiver::open(link.index, &plan.interface, &program(plan)?, plan.buffer_bytes)?;
     receiver.set_timeout(WAIT)?;
     ready();
-    let mut load = (!plan.load.is_none()).then(|| Load::new(plan.load, plan.snaplen as usize));
+    let mut load = (plan.load != LoadPlan::default()).then(|| Load::new(plan.load, plan.snaplen as usize));
     let (mut report, mut packet, mut is_open) =
         (SnifferReport::default(), vec![0; plan.snaplen as usize], true);
     loop {

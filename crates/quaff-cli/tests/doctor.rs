@@ -5,10 +5,10 @@
 
 mod support;
 
-use quaff::doctor::{Hands, Knob, Machine};
+use quaff::doctor::{Change, Setting, fix, undo};
 use quaff_lab::{ChildProcess, LabPlan};
 use quaff_os::bpf::{Asm, Program, Reg, Verdict};
-use quaff_os::ethtool::{Card, Change};
+use quaff_os::ethtool::{self, Card};
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl::{self, LinkChange, Rtnl};
 use quaff_testkit as testing;
@@ -133,7 +133,7 @@ fn gro_is_turned_off_and_on_again() {
     ward.bench
         .lab
         .rx()
-        .run(|| Card::change("rx0", Change::Feature("rx-gro", true)))
+        .run(|| Card::change("rx0", ethtool::Change::Feature("rx-gro", true)))
         .expect("entered")
         .expect("set");
     let told = ward.doctor(&["-i", "rx0"]);
@@ -180,7 +180,7 @@ fn a_backlog_that_is_too_small_is_raised_and_put_back() {
     fs::write(&state, text.replace(boot.trim(), "another")).unwrap();
     let told = ward.undo();
     assert_eq!(told.code, 2, "{}", told.stdout);
-    assert!(told.stderr.contains("started again"), "{}", told.stderr);
+    assert!(told.stderr.contains("reboot"), "{}", told.stderr);
     assert_eq!(fs::read_to_string(&file).unwrap(), "10000");
     fs::write(&state, text).unwrap();
     assert_eq!(ward.undo().code, 0);
@@ -308,24 +308,26 @@ fn an_interface_that_is_down_is_critical() {
 }
 
 #[test]
-fn hands_change_a_driver_and_change_it_back() {
-    // A veth has channels; what it has not (a ring, coalescing, RSS) is refused with the driver's word.
+fn the_channels_of_a_driver_are_changed_and_restored() {
+    // A veth has channels; the driver refuses what it does not have: a ring, an RSS table.
     let plan = LabPlan { queues: 4, ..LabPlan::default() };
-    let Some(lab) = testing::lab_of("hands_change_a_driver_and_change_it_back", &plan) else { return };
-    let work = || {
-        let knob = Knob::Channels("rx0".into());
-        let mut seen = vec![Machine.get(&knob)?];
-        for count in ["2", "4"] {
-            Machine.set(&knob, count)?;
-            seen.push(Machine.get(&knob)?);
-        }
-        assert!(Machine.set(&knob, "5").is_err(), "more than it has");
-        for none in [Knob::Ring("rx0".into()), Knob::Rss("rx0".into())] {
-            assert!(Machine.get(&none).is_err() && Machine.set(&none, "1").is_err(), "{none}");
-        }
-        Ok::<_, quaff::Error>(seen)
+    let Some(lab) = testing::lab_of("the_channels_of_a_driver_are_changed_and_restored", &plan) else {
+        return;
     };
-    assert_eq!(lab.rx().run(work).expect("entered").expect("done"), ["4", "2", "4"]);
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("doctor.json");
+    let change = |setting, to: &str| Change { setting, to: to.to_owned() };
+    let channels = |to| change(Setting::Channels("rx0".into()), to);
+    let work = || {
+        let fixed = fix(&[channels("2")], &state)?;
+        let none = [Setting::Ring("rx0".into()), Setting::Rss("rx0".into())].map(|none| change(none, "1"));
+        let refused = fix(&[&[channels("5")], &none[..]].concat(), &state)?;
+        Ok::<_, quaff::Error>((fixed, refused, undo(&state)?))
+    };
+    let (fixed, refused, undone) = lab.rx().run(work).expect("entered").expect("done");
+    assert_eq!((fixed[0].was.as_str(), fixed[0].now.as_str()), ("4", "2"));
+    assert!(refused.iter().all(|done| done.refused.is_some()), "{refused:?}");
+    assert_eq!(undone.iter().map(|done| done.now.as_str()).collect::<Vec<_>>(), ["4"], "{undone:?}");
 }
 
 /// A program that everybody may run, and whoever runs it is nobody.

@@ -12,11 +12,12 @@
 
 #![forbid(unsafe_code)]
 
-pub mod error;
-pub mod interfaces;
+mod error;
+mod interfaces;
 pub mod read;
 pub mod tally;
 pub mod verify;
 pub mod write;
 
 pub use error::{Error, Result};
+pub use interfaces::Interfaces;

@@ -1,10 +1,10 @@
 //! Counts packets by TCP and UDP destination port: `count_by_port FILE…`, or `count_by_port -i INTERFACE…` until
 //! Enter. An output of its own on the engine's lanes, live and from files, with the ledger intact.
 
+use quaff::Run;
 use quaff::batch::{Frame, Memory};
 use quaff::output::{Now, Output, OutputTally};
 use quaff::plan::CapturePlan;
-use quaff::run::Run;
 use quaff_file::tally::Counts;
 use quaff_os::{Reason, Stop};
 use std::collections::BTreeMap;

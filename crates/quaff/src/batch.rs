@@ -47,7 +47,7 @@ pub struct Memory<'a> {
 
 /// A batch on its way through the stages.
 #[derive(Debug)]
-pub struct Batch<'a> {
+pub(crate) struct Batch<'a> {
     /// The source's bytes.
     pub bytes: &'a [u8],
     /// Packets reassembled by stages; valid as long as the batch.
@@ -62,7 +62,7 @@ pub struct Batch<'a> {
 
 impl Batch<'_> {
     /// The bytes of its frames.
-    pub fn memory(&self) -> Memory<'_> {
+    pub(crate) fn memory(&self) -> Memory<'_> {
         Memory { bytes: self.bytes, scratch: self.scratch }
     }
 }
@@ -78,31 +78,31 @@ impl<'a> Memory<'a> {
 
 impl Frame {
     /// The frame was sent by this machine.
-    pub const OUTGOING: u16 = 1;
+    pub(crate) const OUTGOING: u16 = 1;
     /// The time is the adapter's, or the switch's.
     pub const HARDWARE_TIME: u16 = 2;
     /// It lies in the scratch.
-    pub const SCRATCH: u16 = 4;
+    pub(crate) const SCRATCH: u16 = 4;
     /// Its direction is unknown.
-    pub const NO_DIRECTION: u16 = 8;
+    pub(crate) const NO_DIRECTION: u16 = 8;
     /// The upper byte of the flags.
     const MEMBER_SHIFT: u32 = 8;
 
     /// The member of a bundle that takes it; 0 where there is none.
     #[inline]
-    pub fn member(&self) -> usize {
+    pub(crate) fn member(&self) -> usize {
         (self.flags >> Self::MEMBER_SHIFT).into()
     }
 
     /// Gives it to a member.
     #[inline]
-    pub fn set_member(&mut self, member: u8) {
+    pub(crate) fn set_member(&mut self, member: u8) {
         self.flags = self.flags & 0xff | u16::from(member) << Self::MEMBER_SHIFT;
     }
 
     /// The frame as it goes into a file.
     #[inline]
-    pub fn record<'a>(&self, memory: Memory<'a>, dropped: u64) -> Record<'a> {
+    pub(crate) fn record<'a>(&self, memory: Memory<'a>, dropped: u64) -> Record<'a> {
         Record {
             time_ns: self.time_ns,
             bytes: memory.of(self),

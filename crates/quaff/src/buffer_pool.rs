@@ -44,7 +44,8 @@ pub(crate) struct LanePool {
 /// The thread that keeps buffers ready.
 pub(crate) struct Pool {
     thread: JoinHandle<Option<String>>,
-    notes: Vec<String>,
+    /// Warnings for the user, such as memory that could not be locked.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Makes buffers of one size, locked as long as the limit allows.
@@ -99,10 +100,6 @@ impl Pool {
             })
             .map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
         Ok((Self { thread, notes }, lanes))
-    }
-
-    pub(crate) fn notes(&self) -> Vec<String> {
-        self.notes.clone()
     }
 
     /// Waits for the thread; what it had to say.
@@ -187,26 +184,26 @@ impl Maker {
 /// The empty buffers of a lane: those that the writer returned last (they are in the cache), then fresh ones,
 /// which the pool thread populates ahead. Fresh memory is used only when all used memory is out.
 #[derive(Debug)]
-pub struct Supply {
+pub(crate) struct Supply {
     home: Consumer<Buffer>,
     /// Returned buffers, the last one on top; has a place for all.
     warm: Vec<Buffer>,
     fresh: Consumer<Buffer>,
     /// Signalled when a fresh one was taken, so that another is made ready.
     more: Wakeup,
-    count: usize,
+    pub(crate) count: usize,
     /// Fresh ones that this lane has taken.
     taken: usize,
 }
 
 impl Supply {
     /// A supply of `count` buffers in all.
-    pub fn new(home: Consumer<Buffer>, fresh: Consumer<Buffer>, more: Wakeup, count: usize) -> Self {
+    pub(crate) fn new(home: Consumer<Buffer>, fresh: Consumer<Buffer>, more: Wakeup, count: usize) -> Self {
         Self { home, warm: Vec::with_capacity(count), fresh, more, count, taken: 0 }
     }
 
     /// An empty buffer, if there is one.
-    pub fn take(&mut self) -> Option<Buffer> {
+    pub(crate) fn take(&mut self) -> Option<Buffer> {
         while let Ok(buffer) = self.home.pop() {
             self.warm.push(buffer);
         }
@@ -220,18 +217,8 @@ impl Supply {
     }
 
     /// Buffers that are out: being filled, waiting, being written.
-    pub fn out(&self) -> usize {
+    pub(crate) fn out(&self) -> usize {
         self.taken - self.warm.len() - self.home.slots()
-    }
-
-    /// Buffers in all.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
-    /// Returns whether every buffer that this lane has taken was returned.
-    pub fn is_whole(&self) -> bool {
-        self.out() == 0
     }
 }
 

@@ -8,13 +8,11 @@ use crate::gauge::LaneGauges;
 use crate::plan::CapturePlan;
 use crate::run::file_output::FileOutput;
 use crate::run::{LaneEnd, Run, join, start_pool};
-use crate::source::open::Sources;
+use crate::source::Sources;
 use crate::tally::Ledger;
 use crate::{Error, Result};
 use quaff_file::tally::WriterTally;
-use quaff_file::write::WriterGauges;
-use quaff_file::write::plan::Output;
-use quaff_file::write::target::{self, Target};
+use quaff_file::write::{self, Output, Target, WriterGauges};
 use quaff_os::{Stop, Wakeup};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -28,10 +26,14 @@ pub struct Capture {
     run: Run,
     writer: JoinHandle<Result<WriterTally>>,
     pool: Pool,
-    writing: String,
     plan: CapturePlan,
     stop: Stop,
-    status: Status,
+    /// The gauges and sizes, for a status line.
+    pub status: Status,
+    /// The method of writing, such as `io_uring, O_DIRECT`.
+    pub writing: String,
+    /// Warnings for the user: offloads that change frames, memory that could not be locked.
+    pub notes: Vec<String>,
 }
 
 /// The gauges and sizes of a running capture.
@@ -64,8 +66,9 @@ impl Capture {
         };
         let (pool, shares) = start_pool(&plan, 1, &status.lanes, &stop)?;
         let mut run = Run::new(&plan, &sources, &stop);
-        run.add_notes(pool.notes());
-        run.add_notes(target.note());
+        run.notes.extend_from_slice(&pool.notes);
+        run.notes.extend(target.note());
+        let notes = run.notes.clone();
         let writing = target.describe();
         let mut output = FileOutput::new(&plan, &sources, target, wakeup);
         let end = |share| LaneEnd { stages: Vec::new(), output: Box::new(output.packer(share)) };
@@ -74,24 +77,9 @@ impl Capture {
         let started =
             run.start_lanes(sources, ends).and_then(|()| output.start(&stop, status.writer.clone()));
         match started {
-            Ok(writer) => Ok(Self { run, writer, pool, writing, plan, stop, status }),
+            Ok(writer) => Ok(Self { run, writer, pool, plan, stop, status, writing, notes }),
             Err(error) => Err(run.abandon(error)),
         }
-    }
-
-    /// The gauges and sizes, for a status line.
-    pub fn status(&self) -> &Status {
-        &self.status
-    }
-
-    /// The way bytes get to disk: `io_uring, O_DIRECT`.
-    pub fn writing(&self) -> &str {
-        &self.writing
-    }
-
-    /// Notes for the user: offloads that change frames, memory that could not be locked.
-    pub fn notes(&self) -> &[String] {
-        self.run.notes()
     }
 
     /// Returns whether all threads have ended by themselves.
@@ -107,8 +95,8 @@ impl Capture {
             WriterTally::default()
         });
         // A stream has left it where it is.
-        if self.plan.output == Output::Stdout && self.writing != target::STREAM {
-            target::leave_stdout();
+        if self.plan.output == Output::Stdout && self.writing != write::STREAM {
+            write::leave_stdout();
         }
         ended.notes.extend(self.pool.finish());
         let (buffer_bytes, block_bytes) = (self.plan.chunk_bytes as u64, self.plan.block_bytes as u64);

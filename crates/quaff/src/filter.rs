@@ -21,7 +21,7 @@ const IEEE802_11: u16 = 105;
 
 /// An expression on frames in user space, compiled for each link type that occurs.
 #[derive(Debug, Clone)]
-pub struct FrameFilter {
+pub(crate) struct FrameFilter {
     expression: Arc<str>,
     /// Programs for the link types that tunnels carry.
     ready: Arc<[(u16, Program)]>,
@@ -31,7 +31,7 @@ pub struct FrameFilter {
 
 impl FrameFilter {
     /// Compiles the expression for the link types that tunnels carry; one of them must accept it.
-    pub fn new(expression: &str) -> Result<Self> {
+    pub(crate) fn new(expression: &str) -> Result<Self> {
         let (mut ready, mut refused) = (Vec::new(), None);
         for linktype in [ETHERNET.linktype, RAW.linktype, IEEE802_11] {
             match compile(expression, linktype) {
@@ -47,7 +47,7 @@ impl FrameFilter {
 
     /// The program for frames of a link type (LINKTYPE_*); `None` if the expression does not compile for it, which
     /// [`notes`](Self::notes) reports.
-    pub fn program(&self, linktype: u16) -> Option<Program> {
+    pub(crate) fn program(&self, linktype: u16) -> Option<Program> {
         let ready = self.ready.iter().find(|(of, _)| *of == linktype).map(|(_, program)| program.clone());
         let program = ready.or_else(|| compile(&self.expression, linktype).ok());
         if program.is_none() {
@@ -57,7 +57,7 @@ impl FrameFilter {
     }
 
     /// Notes for the report: link types whose frames were excluded.
-    pub fn notes(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         let unsuited = self.unsuited.lock().unwrap_or_else(PoisonError::into_inner);
         let note = |linktype: &u16| {
             let name = match *linktype {
@@ -83,7 +83,7 @@ fn compile(expression: &str, linktype: u16) -> Result<Program> {
 
 /// The kernel's filter of one interface.
 #[derive(Debug)]
-pub struct KernelFilter {
+pub(crate) struct KernelFilter {
     pub insns: Vec<packet::Insn>,
     /// It can reject packets.
     pub is_filtering: bool,
@@ -131,7 +131,7 @@ impl fmt::Display for FilterPlace {
 
 /// Compiles the kernel's program for one interface: the filter on outer frames, and as much of the filter on inner
 /// frames as the kernel can decide.
-pub fn kernel_filter(
+pub(crate) fn kernel_filter(
     plan: &CapturePlan,
     name: &str,
     link: LinkType,

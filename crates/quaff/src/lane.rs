@@ -14,10 +14,8 @@ use crate::output::{Now, Output, OutputTally};
 use crate::source::{Pull, Source, SourceTally};
 use crate::stage::Stage;
 use crate::tally::{LaneTally, Removed};
-use quaff_file::tally::Counts;
-use quaff_file::tally::WriterTally;
-use quaff_file::write::Sink;
-use quaff_file::write::chunk::LaneMessage;
+use quaff_file::tally::{Counts, WriterTally};
+use quaff_file::write::{LaneMessage, Sink};
 use quaff_os::clock::steady_ns;
 use quaff_os::{Buffer, Stop, Wakeup};
 use rtrb::{Consumer, Producer};
@@ -30,7 +28,7 @@ const LOOK_NS: u64 = 1_000_000_000;
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 
 /// One lane: a source, stages, an output.
-pub struct Lane {
+pub(crate) struct Lane {
     pub source: Box<dyn Source>,
     pub stages: Vec<Box<dyn Stage>>,
     pub output: Box<dyn Output>,
@@ -40,7 +38,7 @@ pub struct Lane {
 }
 
 /// Runs a lane until its source ends; returns the tallies of source, stages and output as one.
-pub fn read(mut lane: Lane) -> Result<SourceTally> {
+pub(crate) fn read(mut lane: Lane) -> Result<SourceTally> {
     let mut state = LaneState { frames: Vec::with_capacity(BATCH_FRAMES as usize), ..LaneState::default() };
     let ended = pump(&mut lane, &mut state);
     // After a failure of the source too: what was taken before goes out.
@@ -179,7 +177,7 @@ fn show(lane: &Lane) {
 
 /// The writer's end of a lane.
 #[derive(Debug)]
-pub struct Inlet {
+pub(crate) struct Inlet {
     /// Full chunks, from the lane.
     pub inbound: Consumer<LaneMessage>,
     /// Empty buffers, to the lane.
@@ -191,7 +189,7 @@ pub struct Inlet {
 }
 
 /// The writer: takes chunks from all lanes, slot by slot, and gives them to the sink.
-pub struct Writer {
+pub(crate) struct Writer {
     /// One end of each lane.
     pub inlets: Vec<Inlet>,
     pub sink: Box<dyn Sink>,
@@ -202,7 +200,7 @@ pub struct Writer {
 }
 
 /// Runs the writer until all lanes have ended and all is written.
-pub fn write(mut writer: Writer) -> Result<WriterTally> {
+pub(crate) fn write(mut writer: Writer) -> Result<WriterTally> {
     loop {
         let mut moved = recycle(&mut writer)?;
         for lane in 0..writer.inlets.len() {

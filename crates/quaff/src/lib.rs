@@ -16,21 +16,28 @@
 
 pub mod batch;
 mod before_socket;
-pub mod buffer_pool;
-pub mod capture;
+mod buffer_pool;
+mod capture;
 pub mod cores;
 pub mod doctor;
-pub mod error;
-pub mod filter;
-pub mod gauge;
-pub mod lane;
+mod error;
+mod filter;
+mod gauge;
+mod lane;
 pub mod output;
 pub mod pipe;
+#[cfg(test)]
+mod pipeline_tests;
 pub mod plan;
-pub mod run;
+mod run;
 pub mod source;
 pub mod split;
-pub mod stage;
+mod stage;
 pub mod tally;
 
+pub use capture::{Capture, Status};
 pub use error::{Error, Result};
+pub use filter::{FilterPlace, explain};
+pub use gauge::LaneGauges;
+pub use run::Run;
+pub use stage::{Load, Sorting};

@@ -1,7 +1,7 @@
 //! What to run, as plain data: every size is a limit, chosen once, checked once, and can be printed.
 
 use crate::{Error, Result};
-use quaff_file::write::plan::{Format, Output};
+use quaff_file::write::{Format, Output};
 use quaff_os::packet::TimeSource;
 use quaff_wire::tunnel::TunnelKinds;
 use std::path::PathBuf;
@@ -56,13 +56,6 @@ pub struct LoadPlan {
     pub copies: u32,
     /// zlib's level at which they are compressed, 1 to 9; 0 is not at all.
     pub compression: u32,
-}
-
-impl LoadPlan {
-    /// Returns whether there is nothing to do.
-    pub fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// A whole capture.
@@ -190,7 +183,7 @@ impl CapturePlan {
     }
 
     /// Bytes that the kernel may keep of each packet: what is in a tunnel is cut after it.
-    pub fn kernel_snaplen(&self) -> u32 {
+    pub(crate) fn kernel_snaplen(&self) -> u32 {
         if self.decap.is_some() { SNAPLEN_MAX } else { self.snaplen }
     }
 
@@ -266,7 +259,7 @@ impl CapturePlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_file::write::plan::{DirPlan, Retention};
+    use quaff_file::write::{DirPlan, Retention};
 
     fn refusal(plan: CapturePlan) -> String {
         plan.validate().expect_err("a plan that contradicts itself").to_string()

@@ -11,12 +11,12 @@ use crate::filter::FrameFilter;
 use crate::gauge::LaneGauges;
 use crate::lane::{self, Lane};
 use crate::output::Output;
-use crate::plan::{CapturePlan, SNAPLEN_MAX};
-use crate::source::SourceTally;
-use crate::source::open::{LaneSource, Sources};
+use crate::plan::{CapturePlan, LoadPlan, SNAPLEN_MAX};
+use crate::source::{LaneSource, SourceTally, Sources};
 use crate::stage::{Decap, Filter, Limit, Load, Quota, Slice, Stage};
 use crate::tally::{BeforeSocket, InputTally, LaneTally, Ledger};
 use crate::{Error, Result};
+use quaff_file::Interfaces;
 use quaff_file::tally::WriterTally;
 use quaff_os::clock::steady_ns;
 use quaff_os::machine::SoftnetMeter;
@@ -39,9 +39,8 @@ pub struct Run {
     plan: CapturePlan,
     stop: Stop,
     lanes: Vec<JoinHandle<Result<SourceTally>>>,
-    gauges: Vec<Arc<LaneGauges>>,
     filters: Vec<FrameFilter>,
-    notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     started_ns: u64,
     /// `None` for files.
     softnet: Option<SoftnetMeter>,
@@ -63,11 +62,11 @@ impl Run {
     pub fn start(
         plan: CapturePlan,
         stop: Stop,
-        mut output: impl FnMut(usize, &Sources) -> Box<dyn Output>,
+        mut output: impl FnMut(usize, &Interfaces) -> Box<dyn Output>,
     ) -> Result<Self> {
         let plan = plan.validate()?;
         let sources = Sources::open(&plan, &[], plan.format, &stop)?;
-        let end = |lane| LaneEnd { stages: Vec::new(), output: output(lane, &sources) };
+        let end = |lane| LaneEnd { stages: Vec::new(), output: output(lane, &sources.interfaces) };
         let ends = (0..sources.lanes.len()).map(end).collect();
         let mut run = Self::new(&plan, &sources, &stop);
         match run.start_lanes(sources, ends) {
@@ -81,7 +80,6 @@ impl Run {
             plan: plan.clone(),
             stop: stop.clone(),
             lanes: Vec::new(),
-            gauges: sources.gauges(),
             filters: sources.filters(),
             notes: sources.notes.clone(),
             started_ns: steady_ns(),
@@ -112,22 +110,8 @@ impl Run {
         error
     }
 
-    /// The gauges of each lane.
-    pub fn gauges(&self) -> &[Arc<LaneGauges>] {
-        &self.gauges
-    }
-
-    /// Notes for the user: offloads that change frames, gaps that a filter hides.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    pub(crate) fn add_notes(&mut self, notes: impl IntoIterator<Item = String>) {
-        self.notes.extend(notes);
-    }
-
     /// Returns whether all lanes have ended by themselves.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.stop.raised() && self.lanes.iter().all(JoinHandle::is_finished)
     }
 
@@ -213,7 +197,7 @@ impl StagePlan<'_> {
         if plan.snaplen < SNAPLEN_MAX {
             stages.push(Box::new(Slice { snaplen: plan.snaplen }));
         }
-        if !plan.load.is_none() {
+        if plan.load != LoadPlan::default() {
             stages.push(Box::new(Load::new(plan.load, SNAPLEN_MAX as usize)));
         }
         if let Some(quota) = self.quota {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// Packets that stages removed from the batches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Removed {
+pub(crate) struct Removed {
     /// Packets after the last one of `--count`.
     pub after_count: u64,
     /// Packets whose inner frame `--inner` keeps out.
@@ -235,7 +235,12 @@ pub struct Ledger {
 
 impl Ledger {
     /// Sums up. `buffer_bytes` and `block_bytes` turn high-water marks into bytes.
-    pub fn new(lanes: Vec<LaneTally>, writer: &WriterTally, buffer_bytes: u64, block_bytes: u64) -> Self {
+    pub(crate) fn new(
+        lanes: Vec<LaneTally>,
+        writer: &WriterTally,
+        buffer_bytes: u64,
+        block_bytes: u64,
+    ) -> Self {
         let sum = |of: fn(&LaneTally) -> u64| lanes.iter().map(of).sum::<u64>();
         let lost_in_buffer = sum(|lane| lane.lost_in_buffer);
         let lost = lost_in_buffer + writer.lost;
@@ -285,7 +290,7 @@ impl Ledger {
     }
 
     /// Returns whether the sums hold. A difference is a defect of quaff, and is reported.
-    pub fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let kept_out = self.nic_dropped + self.filtered + self.kernel_dropped + self.after_count;
         let kept_out = kept_out + self.not_tunnel + self.merged + self.unsuited;
         let identities = [

@@ -1,7 +1,7 @@
 //! The engine of `quaff pipe`: whatever the pieces, whoever waits for whom, the same bytes come out.
 
 use proptest::prelude::*;
-use quaff::pipe::{Pipe, PipeOutput, PipePlan, SIZE_BYTES_MIN};
+use quaff::pipe::{Pipe, PipeOutput, PipePlan};
 use quaff_os::Stop;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use std::time::Duration;
 const FLUSHED: Duration = Duration::from_millis(1500);
 
 fn plan(output: PipeOutput) -> PipePlan {
-    PipePlan { size_bytes: SIZE_BYTES_MIN, output, reader_cpu: None, writer_cpu: None }
+    PipePlan { size_bytes: 0, output, reader_cpu: None, writer_cpu: None }
 }
 
 fn noise(bytes: usize) -> Vec<u8> {

@@ -6,7 +6,7 @@ use super::filter::FOREIGN_BYTES;
 use super::rx_stats::RxStats;
 use super::{Board, LaneBoard, START_NS, TrialError};
 use quaff::batch::{BATCH_FRAMES, Frame, Memory};
-use quaff::source::afpacket::AfPacket;
+use quaff::source::AfPacket;
 use quaff::source::{Pull, Source};
 use quaff_os::clock::steady_ns;
 use quaff_os::machine::SoftnetMeter;

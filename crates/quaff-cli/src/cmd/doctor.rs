@@ -4,9 +4,9 @@ use super::capture::memory;
 use crate::exit::Exit;
 use crate::show::{print, say, wrap};
 use crate::units;
-use quaff::doctor::mend::{Done, STATE, fix, undo};
-use quaff::doctor::readings::{Readings, Wanted};
-use quaff::doctor::{Change, Diagnosis, Finding, Look, Machine, judge, look};
+use quaff::doctor::{
+    Change, Diagnosis, Done, Finding, Look, Readings, STATE, Wanted, fix, judge, look, undo,
+};
 use quaff::plan::{default_buffer_bytes, default_ring_bytes};
 use quaff_os::rtnl::Rtnl;
 use serde_json::{Value, json};
@@ -99,15 +99,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let cores = args.cpu.clone();
     let wants = Look { interfaces, cores, dir: args.dir.clone(), time: args.duration, wanted };
-    let readings = look(&wants)?;
+    let readings = look(&wants, None)?;
     let mut found = conclude(&readings, args);
     let mut fixed = Vec::new();
     if args.fix {
-        fixed = fix(&changes(&found, &args.interface), &Machine, &args.state)?;
+        fixed = fix(&changes(&found, &args.interface), &args.state)?;
         if !fixed.is_empty() {
             // The folder was looked at, and nothing about it was changed.
-            let again = look(&Look { dir: None, ..wants })?;
-            found = conclude(&Readings { target: readings.target, ..again }, args);
+            found = conclude(&look(&wants, Some(readings))?, args);
         }
     }
     if args.json {
@@ -182,7 +181,7 @@ fn show(found: &Diagnosis, fixed: &[Done], verbose: bool) {
 
 /// A finding, for people: what, why, and how it is mended.
 fn words(finding: &Finding) -> String {
-    let mut text = format!("{}: {}", finding.severity.name(), finding.what);
+    let mut text = format!("{}: {}", finding.severity, finding.what);
     for line in wrap(COLUMNS - 4, &finding.why).lines() {
         text += &format!("\n    {line}");
     }
@@ -190,7 +189,7 @@ fn words(finding: &Finding) -> String {
 }
 
 fn put_back(args: &Args) -> anyhow::Result<Exit> {
-    let undone = undo(&Machine, &args.state)?;
+    let undone = undo(&args.state)?;
     if args.json {
         print(&json!({ "undone": undone }).to_string());
     } else {

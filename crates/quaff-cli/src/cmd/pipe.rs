@@ -151,7 +151,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let stdout = std::io::stdout().as_fd().try_clone_to_owned()?;
     let pipe = Pipe::start(plan, stdin, stdout, Stop::default())?;
     if !args.quiet {
-        pipe.notes().iter().for_each(|note| say(&format!("quaff: {note}")));
+        pipe.notes.iter().for_each(|note| say(&format!("quaff: {note}")));
     }
     watch(&args, &pipe, &signals)?;
     let report = pipe.finish();
@@ -163,9 +163,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 fn watch(args: &Args, pipe: &Pipe, signals: &Signals) -> anyhow::Result<()> {
     let mut asked: Option<Instant> = None;
     let is_live = args.rate && !args.quiet && std::io::stderr().is_terminal();
-    let mut live = Live::new(pipe.gauges().clone(), is_live, args.stats);
-    while !pipe.is_over() {
-        match signals.next_or(pipe.done(), LOOK)? {
+    let mut live = Live::new(pipe.gauges.clone(), is_live, args.stats);
+    while !pipe.ends.all() {
+        match signals.next_or(&pipe.ends.wakeup, LOOK)? {
             Some(SignalInfo { signal: Signal::SIGUSR1, .. }) => live.print(),
             Some(_) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
                 live.end();

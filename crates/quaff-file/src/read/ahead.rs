@@ -68,9 +68,9 @@ impl Part {
 }
 
 impl ReadAhead {
-    /// Opens `path`, `-` for standard input, and begins to read. Also returns the size, if known.
-    pub(super) fn open(path: &Path, options: &Options) -> Result<(Self, Option<u64>)> {
-        let (input, size) = Input::open(path, options)?;
+    /// Opens `path`, `-` for standard input, and begins to read.
+    pub(super) fn open(path: &Path, options: &Options) -> Result<Self> {
+        let input = Input::open(path, options)?;
         let (empty, to_fill) = sync_channel(BUFFERS);
         let (filled, full) = sync_channel(BUFFERS);
         for _ in 0..BUFFERS {
@@ -82,7 +82,7 @@ impl ReadAhead {
             .name("read ahead".into())
             .spawn(move || run(input, &to_fill, &filled, &thread_state))
             .trying(|| format!("start a thread that reads {}", path.display()))?;
-        Ok((Self { full, empty, state }, size))
+        Ok(Self { full, empty, state })
     }
 
     /// Returns the next part of the file; waits at most `wait`.

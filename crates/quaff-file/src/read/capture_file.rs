@@ -6,7 +6,7 @@
 use super::Options;
 use super::ahead::{Next, Part, ReadAhead};
 use super::decompress::{Corruption, Failure};
-use quaff_wire::decode::{Damage, Decoder, Format, Item, Step};
+use quaff_wire::decode::{Damage, Decoder, Item, Step};
 use quaff_wire::pcap::RecordLayout;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -59,7 +59,6 @@ pub struct SkippedBytes {
 pub struct CaptureFile {
     path: PathBuf,
     options: Options,
-    size: Option<u64>,
     ahead: ReadAhead,
     decoder: Decoder,
     base: Base,
@@ -77,7 +76,8 @@ pub struct CaptureFile {
     knows_end: bool,
     is_over: bool,
     failure: Option<Error>,
-    skipped: SkippedBytes,
+    /// Damaged bytes skipped so far.
+    pub skipped: SkippedBytes,
     first_damage: Option<Damage>,
 }
 
@@ -96,12 +96,11 @@ impl CaptureFile {
 
     /// Opens a file, `-` for standard input, and begins to read it with `options`.
     pub fn open_with(path: &Path, options: Options) -> quaff_os::Result<Self> {
-        let (ahead, size) = ReadAhead::open(path, &options)?;
+        let ahead = ReadAhead::open(path, &options)?;
         let decoder = if options.salvage { Decoder::salvaging() } else { Decoder::new() };
         Ok(Self {
             path: path.into(),
             options,
-            size,
             ahead,
             decoder,
             base: Base::Part,
@@ -274,23 +273,8 @@ impl CaptureFile {
     }
 
     /// Returns the number of bytes of the file used so far; compressed bytes of a compressed file.
-    pub fn used(&self) -> u64 {
+    pub(crate) fn used(&self) -> u64 {
         if self.ahead.compression().is_some() { self.ahead.compressed_offset() } else { self.offset() }
-    }
-
-    /// Returns the size of the file when it was opened; `None` for a pipe or a followed file.
-    pub fn size(&self) -> Option<u64> {
-        self.size
-    }
-
-    /// Returns the format, once some bytes have been decoded.
-    pub fn format(&self) -> Option<Format> {
-        self.decoder.format()
-    }
-
-    /// Returns the damaged bytes skipped so far.
-    pub fn skipped(&self) -> SkippedBytes {
-        self.skipped
     }
 
     /// Returns notes for the user: a historical layout of the file, and skipped bytes.

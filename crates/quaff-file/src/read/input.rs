@@ -35,17 +35,17 @@ struct Follow {
 }
 
 impl Input {
-    /// Opens `path`, `-` for standard input. Also returns the size of a regular file that is not followed.
-    pub(super) fn open(path: &Path, options: &Options) -> Result<(Self, Option<u64>)> {
+    /// Opens `path`, `-` for standard input.
+    pub(super) fn open(path: &Path, options: &Options) -> Result<Self> {
         let tried = || format!("open {}", path.display());
         let stop = options.stop.clone();
         if path == Path::new("-") {
             let stdin = io::stdin().as_fd().try_clone_to_owned().trying(|| "open standard input")?;
-            return Ok((Self { kind: stream(stdin.into()), stop }, None));
+            return Ok(Self { kind: stream(stdin.into()), stop });
         }
         let found = path.metadata().trying(tried)?;
         if !found.is_file() {
-            return Ok((Self { kind: stream(File::open(path).trying(tried)?), stop }, None));
+            return Ok(Self { kind: stream(File::open(path).trying(tried)?), stop });
         }
         let reader = Reader::open(path)?;
         let mut follow = None;
@@ -54,8 +54,7 @@ impl Input {
             stop.wake(wakeup.clone());
             follow = Some(Follow { watch, wakeup });
         }
-        let size = follow.is_none().then_some(found.len());
-        Ok((Self { kind: InputKind::Regular { reader, offset: 0, follow }, stop }, size))
+        Ok(Self { kind: InputKind::Regular { reader, offset: 0, follow }, stop })
     }
 }
 

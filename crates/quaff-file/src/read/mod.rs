@@ -5,9 +5,10 @@
 
 mod ahead;
 mod capture_file;
-pub mod decompress;
+mod decompress;
 mod input;
 mod options;
 
 pub use capture_file::{Advance, CaptureFile, Error, SkippedBytes};
+pub use decompress::{Compression, Corruption, Decompressor, Failure, MAGIC_BYTES};
 pub use options::Options;

@@ -109,7 +109,7 @@ fn read_file(
         }
     };
     sum.bytes += file.offset();
-    sum.jumps.add(file.skipped());
+    sum.jumps.add(file.skipped);
     sum.notes.extend(file.notes());
     result
 }

@@ -5,8 +5,7 @@
 //! of packets in it.
 
 use crate::interfaces::Interfaces;
-use crate::tally::Counts;
-use crate::tally::statistics;
+use crate::tally::{Counts, statistics};
 use crate::write::plan::Format;
 use quaff_wire::pcap::{Resolution, file_header};
 use quaff_wire::pcapng::{Section, idb, isb, padding, padding_bytes, shb};

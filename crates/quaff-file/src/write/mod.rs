@@ -19,30 +19,33 @@
 //!
 //! This module never reads packets and never decides which packets are written.
 
-pub mod chunk;
+mod chunk;
 mod file;
 mod file_opener;
 mod folder;
-pub mod header;
+mod header;
 mod live_copy;
 mod name_template;
-pub mod plan;
+mod plan;
 mod post_rotate;
 mod repack;
 mod retention;
 mod stream;
-pub mod target;
+mod target;
 mod tee;
 
+pub use chunk::{Chunk, LaneMessage};
 pub use file::{Files, Parts, Slots, write_through_cache};
 pub use folder::{Ending, Folder};
+pub use header::Heading;
 pub use name_template::NameTemplate;
+pub use plan::{DirPlan, Format, Output, Retention};
 pub use repack::Repack;
 pub use stream::Stream;
+pub use target::{STREAM, Target, leave_stdout, open_probe, reopen};
 
 use crate::Result;
 use crate::tally::{Counts, WriterTally};
-use crate::write::chunk::Chunk;
 use quaff_os::{Buffer, Gauge};
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! The output, opened and examined before it becomes a sink: its kind decides how it is written.
 
-use crate::write::Sink;
-use crate::write::WriterGauges;
 use crate::write::file::{Files, Parts, Slots};
 use crate::write::folder::Folder;
 use crate::write::header::Heading;
@@ -11,6 +9,7 @@ use crate::write::plan::{Format, Output};
 use crate::write::repack::Repack;
 use crate::write::stream::Stream;
 use crate::write::tee::Tee;
+use crate::write::{Sink, WriterGauges};
 use crate::{Error, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::stat::fstat;

@@ -1,116 +1,115 @@
-//! What on this machine will lose packets, found before the capture.
+//! The doctor: finds causes of packet loss on this machine before the capture.
 //!
-//! [`look()`] reads, [`judge`] concludes: pure functions from [`readings`] to [findings](Finding), so
-//! that a test can show them any machine. [`mend`] changes what can be put back, and puts it back. This room
-//! prints nothing, and without being told to mend changes nothing.
+//! [`look()`] takes [`Readings`] and [`judge`], a pure function, turns them into [findings](Finding), so tests can pass
+//! the readings of any machine. [`fix`] changes settings and [`undo`] restores them; nothing else changes anything, and
+//! nothing here prints.
 
-mod hands;
+mod fix;
+mod format;
 mod look;
-pub mod mend;
-pub mod readings;
+mod readings;
 mod rules;
+mod settings;
 mod speed;
-mod words;
 
-pub use hands::{Hands, Knob, Machine};
+pub use fix::{Done, STATE, fix, undo};
 pub use look::{Look, glance, look};
+pub use readings::{Readings, Wanted};
 pub use rules::judge;
+pub use settings::Setting;
 pub use speed::write_rate;
 
+use readings::Reading;
 use serde::Serialize;
+use std::fmt;
 
-/// How bad a finding is, the worst last.
+/// The severity of a finding; the most severe is last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// No packet will be lost for it; times or other programs may suffer.
+    /// No packets are lost; time stamps or other programs may suffer.
     Note,
-    /// Packets will be lost, or look different, when much comes at once.
+    /// Packets are lost or altered under load.
     Warning,
-    /// Nothing can be captured, or packets are lost right now.
+    /// Capturing is impossible, or packets are being lost now.
     Critical,
 }
 
-impl Severity {
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        match self {
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::Note => "note",
             Self::Warning => "warning",
             Self::Critical => "critical",
-        }
+        })
     }
 }
 
-/// Something that will lose packets.
+/// A cause of packet loss.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Its short name, the same on each machine: "ring".
+    /// Short name, the same on each machine: "ring".
     pub id: &'static str,
-    /// What was found, on what.
+    /// The finding, with the object that it concerns.
     pub what: String,
-    /// Why it matters, with the number.
+    /// Why it matters, with numbers.
     pub why: String,
-    /// The command that mends it, as root types it; or, where none can, what to do.
+    /// The command that fixes it, for root, or else an advice.
     pub fix: String,
-    /// How bad it is.
     pub severity: Severity,
-    /// The interface that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// [`mend::fix`] can do it, and [`mend::undo`] put it back.
+    /// [`fix()`] can apply it, and [`undo`] restore the previous state.
     pub fixable: bool,
-    /// What it would change.
     #[serde(skip)]
     pub changes: Vec<Change>,
 }
 
-/// Something that is as it should be, or that there is only to know.
+/// A check that passed, or a fact that is only information.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fine {
-    /// What: "receive ring of eth0".
+    /// "receive ring of eth0".
     pub what: String,
-    /// How it is: "4096 of 4096 frames".
+    /// "4096 of 4096 frames".
     pub value: String,
 }
 
-/// Something that could not be read on this machine.
+/// Something that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unread {
-    /// What.
     pub what: String,
-    /// Why not.
     pub why: String,
 }
 
-/// A setting, and what it is to be.
+/// A setting and its wanted value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The setting.
-    pub knob: Knob,
-    /// Its new value, as [`Hands::get`] gives it.
+    pub setting: Setting,
     pub to: String,
 }
 
-/// All that was concluded.
+/// The results of all checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
-    /// What will lose packets, the worst first.
+    /// The most severe first.
     pub findings: Vec<Finding>,
-    /// What could not be read.
     pub unread: Vec<Unread>,
-    /// What was looked at and is as it should be.
     pub fine: Vec<Fine>,
 }
 
 impl Diagnosis {
-    /// The finding of that short name.
-    pub fn finding(&self, id: &str) -> Option<&Finding> {
-        self.findings.iter().find(|finding| finding.id == id)
-    }
-
-    fn find(&mut self, finding: Finding) {
-        self.findings.push(finding);
+    /// Adds a finding, which the caller may complete with [`Finding::fixed_by`].
+    fn find(
+        &mut self,
+        id: &'static str,
+        severity: Severity,
+        what: impl Into<String>,
+        why: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> &mut Finding {
+        let (what, why, fix) = (what.into(), why.into(), fix.into());
+        let (interface, fixable, changes) = (None, false, Vec::new());
+        self.findings.push_mut(Finding { id, what, why, fix, severity, interface, fixable, changes })
     }
 
     fn fine(&mut self, what: impl Into<String>, value: impl Into<String>) {
@@ -121,14 +120,24 @@ impl Diagnosis {
         self.unread.push(Unread { what: what.into(), why: why.into() });
     }
 
-    /// What was read, if there is such a thing here; what could not be read is noted.
-    fn read<'a, T>(&mut self, what: &str, reading: &'a readings::Reading<T>) -> Option<&'a T> {
-        match reading {
-            Ok(value) => value.as_ref(),
-            Err(why) => {
-                self.unread(what, why);
-                None
-            }
-        }
+    /// The value of a reading, if this machine has one; a failure is recorded.
+    fn read<T: Clone>(&mut self, what: &str, reading: &Reading<T>) -> Option<T> {
+        reading.clone().unwrap_or_else(|why| {
+            self.unread(what, why);
+            None
+        })
     }
+}
+
+impl Finding {
+    /// Sets the reversible changes that fix it.
+    fn fixed_by(&mut self, changes: Vec<Change>) {
+        self.fixable = !changes.is_empty();
+        self.changes = changes;
+    }
+}
+
+/// The value of a reading, if there is one.
+fn known<T: Clone>(reading: &Reading<T>) -> Option<T> {
+    reading.clone().ok().flatten()
 }

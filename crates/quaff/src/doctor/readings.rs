@@ -1,4 +1,4 @@
-//! What was read of a machine, as plain data. Nothing in here is judged yet.
+//! The readings of a machine as plain data, not judged yet.
 
 use quaff_os::ethtool::{Channels, Coalescing, Feature, RxRingSize};
 use quaff_os::machine::{ClockSource, Discipline, Mount, Owner, PacketSocket, Power, Softnet};
@@ -7,80 +7,72 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What was read; `None` where there is no such thing here; or why it could not be read.
-pub type Reading<T> = Result<Option<T>, String>;
+/// A value; `None` if this machine has none; or why it could not be read.
+pub(super) type Reading<T> = Result<Option<T>, String>;
 
-/// All that was read.
+/// All readings.
 #[derive(Debug, Clone)]
 pub struct Readings {
-    /// Of the machine as a whole.
-    pub machine: MachineReadings,
-    /// Of each interface that was asked for.
-    pub interfaces: Vec<InterfaceReadings>,
-    /// Of the folder that files are to go to.
-    pub target: Option<TargetReadings>,
-    /// What a capture wants.
-    pub wanted: Wanted,
+    pub(super) machine: MachineReadings,
+    pub(super) interfaces: Vec<InterfaceReadings>,
+    /// The output folder.
+    pub(super) target: Option<TargetReadings>,
+    pub(super) wanted: Wanted,
 }
 
-/// What a capture wants of the machine.
+/// The requirements of a capture.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Wanted {
-    /// The rate that it has to keep up with, b/s; that of the fastest interface where none is said.
+    /// Rate to sustain, b/s; by default the link rate of the interfaces.
     pub rate_bps: Option<f64>,
-    /// The memory that it locks, bytes.
+    /// Locked memory.
     pub locked_bytes: u64,
-    /// The part of it that stands between the kernel and the disk, bytes.
+    /// Part of the locked memory that buffers between kernel and disk.
     pub buffer_bytes: u64,
 }
 
-/// Of the machine as a whole.
+/// Readings of the machine.
 #[derive(Debug, Clone)]
-pub struct MachineReadings {
+pub(super) struct MachineReadings {
     /// Why a packet socket cannot be opened, if so.
-    pub packet_socket: Option<String>,
-    /// Why an io_uring cannot be used, if so.
-    pub io_uring: Option<String>,
-    /// The memory that may be locked, bytes; `None` without a limit.
-    pub memlock_bytes: Reading<u64>,
-    /// This process may raise its priority (CAP_SYS_NICE).
-    pub may_go_first: bool,
-    /// Where this program lies.
-    pub program: PathBuf,
-    /// The cores.
-    pub topology: Reading<Topology>,
-    /// How the cores that we may use save power.
-    pub power: Vec<Power>,
-    /// `net.core.netdev_max_backlog`, frames.
-    pub backlog_frames: Reading<u64>,
-    /// `net.core.netdev_budget`, frames.
-    pub budget_frames: Reading<u64>,
-    /// `net.core.netdev_budget_usecs`, µs.
-    pub budget_us: Reading<u64>,
-    /// `net.core.rmem_max`, bytes.
-    pub rmem_max_bytes: Reading<u64>,
-    /// What the softirq has done since the machine was started.
-    pub softnet: Reading<Vec<Softnet>>,
-    /// What it did while we watched.
-    pub softnet_watched: Option<Watched<Vec<Softnet>>>,
-    /// How long the machine runs.
-    pub uptime: Reading<Duration>,
-    /// What the kernel counts time by.
-    pub clock_source: Reading<ClockSource>,
-    /// How well the clock is kept.
-    pub discipline: Reading<Discipline>,
-    /// A process that moves interrupts about (irqbalance).
-    pub irqbalance: Option<u32>,
+    pub(super) packet_socket: Option<String>,
+    /// Why io_uring cannot be used, if so.
+    pub(super) io_uring: Option<String>,
+    /// RLIMIT_MEMLOCK; `None` without a limit.
+    pub(super) memlock_bytes: Reading<u64>,
+    /// The process may raise its priority (CAP_SYS_NICE).
+    pub(super) has_nice: bool,
+    /// Path of this program.
+    pub(super) program: PathBuf,
+    pub(super) topology: Reading<Topology>,
+    /// Power management of the cores that this process may use.
+    pub(super) power: Vec<Power>,
+    /// `net.core.netdev_max_backlog`.
+    pub(super) backlog_frames: Reading<u64>,
+    /// `net.core.netdev_budget`.
+    pub(super) budget_frames: Reading<u64>,
+    /// `net.core.netdev_budget_usecs`.
+    pub(super) budget_us: Reading<u64>,
+    /// `net.core.rmem_max`.
+    pub(super) rmem_max_bytes: Reading<u64>,
+    /// Softirq counters since boot.
+    pub(super) softnet: Reading<Vec<Softnet>>,
+    pub(super) softnet_rise: Option<Rise<Vec<Softnet>>>,
+    pub(super) uptime: Reading<Duration>,
+    pub(super) clock_source: Reading<ClockSource>,
+    pub(super) discipline: Reading<Discipline>,
+    /// Process ID of irqbalance.
+    pub(super) irqbalance: Option<u32>,
 }
 
 impl MachineReadings {
-    /// Of a machine that was asked nothing: whoever looks at a part of it fills that in.
-    pub fn unasked() -> Self {
+    /// Readings without values, of which the caller sets some.
+    pub(super) fn none() -> Self {
         Self {
             packet_socket: None,
             io_uring: None,
             memlock_bytes: Ok(None),
-            may_go_first: true,
+            has_nice: true,
             program: PathBuf::from("quaff"),
             topology: Ok(None),
             power: Vec::new(),
@@ -89,7 +81,7 @@ impl MachineReadings {
             budget_us: Ok(None),
             rmem_max_bytes: Ok(None),
             softnet: Ok(None),
-            softnet_watched: None,
+            softnet_rise: None,
             uptime: Ok(None),
             clock_source: Ok(None),
             discipline: Ok(None),
@@ -98,95 +90,75 @@ impl MachineReadings {
     }
 }
 
-/// What changed while we watched.
+/// The rise of a counter during the observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Watched<T> {
-    /// For how long.
-    pub time: Duration,
-    /// By how much.
-    pub more: T,
+pub(super) struct Rise<T> {
+    pub(super) time: Duration,
+    pub(super) by: T,
 }
 
-/// Of an interface.
+/// Readings of an interface.
 #[derive(Debug, Clone)]
-pub struct InterfaceReadings {
-    /// Its name.
-    pub name: String,
-    /// Its number.
-    pub index: u32,
-    /// It was switched on.
-    pub is_up: bool,
-    /// It is switched on, and the other end is there.
-    pub is_running: bool,
-    /// It is the loopback.
-    pub is_loopback: bool,
-    /// It is a part of another one that was asked for: of a bond, a bridge, a VLAN.
-    pub is_below: bool,
-    /// There is hardware behind it.
-    pub is_hardware: bool,
-    /// Its driver.
-    pub driver: Reading<String>,
-    /// The link's speed, Mb/s.
-    pub speed_mbps: Reading<u32>,
-    /// Its receive ring.
-    pub ring: Reading<RxRingSize>,
-    /// Its queues.
-    pub channels: Reading<Channels>,
-    /// When it interrupts.
-    pub coalescing: Reading<Coalescing>,
-    /// Its offloads.
-    pub features: Reading<BTreeMap<String, Feature>>,
-    /// Which queue each entry of its RSS table leads to.
-    pub rss: Reading<Vec<u32>>,
-    /// Its node and its interrupts.
-    pub nic: Nic,
-    /// The core on which its lane is to run, where that was said.
-    pub lane_core: Option<usize>,
-    /// Its frames are handed to other cores (RPS).
-    pub has_rps: bool,
-    /// The number of its XDP program.
-    pub xdp: Reading<u32>,
-    /// Packet sockets that get all its frames, without our own.
-    pub readers: Reading<Vec<PacketSocket>>,
-    /// Who holds them.
-    pub owners: Vec<Owner>,
-    /// Frames for which it had no room, since it is there.
-    pub dropped: Reading<u64>,
-    /// And while we watched.
-    pub dropped_watched: Option<Watched<u64>>,
+pub(super) struct InterfaceReadings {
+    pub(super) name: String,
+    pub(super) index: u32,
+    /// Administratively up.
+    pub(super) is_up: bool,
+    /// Up, with a link.
+    pub(super) is_running: bool,
+    /// Part of another checked interface: of a bond, a bridge, a VLAN.
+    pub(super) is_below: bool,
+    pub(super) is_hardware: bool,
+    pub(super) driver: Reading<String>,
+    pub(super) speed_mbps: Reading<u32>,
+    pub(super) ring: Reading<RxRingSize>,
+    pub(super) channels: Reading<Channels>,
+    pub(super) coalescing: Reading<Coalescing>,
+    pub(super) features: Reading<BTreeMap<String, Feature>>,
+    /// Queue of each entry of the RSS table.
+    pub(super) rss: Reading<Vec<u32>>,
+    /// NUMA node and interrupts.
+    pub(super) nic: Nic,
+    /// The core planned for the lane.
+    pub(super) lane_core: Option<usize>,
+    /// RPS passes its frames to other cores.
+    pub(super) has_rps: bool,
+    /// ID of its XDP program.
+    pub(super) xdp: Reading<u32>,
+    /// Packet sockets of other processes that receive all its frames.
+    pub(super) readers: Reading<Vec<PacketSocket>>,
+    /// Processes that own these sockets.
+    pub(super) owners: Vec<Owner>,
+    /// Frames dropped by the interface since its creation.
+    pub(super) dropped: Reading<u64>,
+    pub(super) dropped_rise: Option<Rise<u64>>,
 }
 
-/// Of the folder that files are to go to.
+/// Readings of the output folder.
 #[derive(Debug, Clone)]
-pub struct TargetReadings {
-    /// The folder.
-    pub dir: PathBuf,
-    /// Why no file can be made there, if so.
-    pub refused: Option<String>,
-    /// Its file system.
-    pub mount: Reading<Mount>,
-    /// It is memory only.
-    pub is_memory: bool,
-    /// Bytes that are free.
-    pub free_bytes: Reading<u64>,
-    /// What direct writes must be aligned to, bytes; `None` where they are not to be had.
-    pub direct_align: Reading<usize>,
-    /// What was written for a trial.
-    pub written: Reading<WriteRate>,
+pub(super) struct TargetReadings {
+    pub(super) dir: PathBuf,
+    /// Why no file can be created, if so.
+    pub(super) refused: Option<String>,
+    pub(super) mount: Reading<Mount>,
+    /// The file system is in memory.
+    pub(super) is_memory: bool,
+    pub(super) free_bytes: Reading<u64>,
+    /// Alignment of direct writes, bytes; `None` without O_DIRECT.
+    pub(super) direct_align: Reading<usize>,
+    /// Measured by test writes.
+    pub(super) written: Reading<WriteRate>,
 }
 
-/// How fast a folder takes what is written.
+/// Bytes written in a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct WriteRate {
-    /// Bytes written.
-    pub bytes: u64,
-    /// In so many seconds.
-    pub seconds: f64,
+pub(super) struct WriteRate {
+    pub(super) bytes: u64,
+    pub(super) seconds: f64,
 }
 
 impl WriteRate {
-    /// Bytes a second.
-    pub fn bytes_per_second(&self) -> f64 {
+    pub(super) fn bytes_per_second(&self) -> f64 {
         self.bytes as f64 / self.seconds.max(1e-9)
     }
 }

@@ -1,5 +1,5 @@
-//! How fast a folder takes what is written to it, as a capture writes: large aligned blocks, past the page
-//! cache where that is to be had, one after the other. Nothing of it stays.
+//! Test writes: measures the write rate of a folder with the writes of a capture, large aligned blocks that bypass the
+//! page cache where possible, one after another. The file is removed.
 
 use super::readings::WriteRate;
 use crate::plan::CHUNK_BYTES;
@@ -12,28 +12,28 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Blocks that go round.
-const SLABS: usize = 5;
-/// Space is set aside for so many at a time, as a capture does.
+/// Blocks in circulation.
+const BUFFERS: usize = 5;
+/// Blocks preallocated at a time, as by a capture.
 const AHEAD: u64 = 16;
 
-/// Measures how fast `dir` takes new blocks: as a capture writes them, for `time` and no more than `bytes_max`.
+/// Writes to `dir` as a capture does, for `time` and up to `bytes_max`. Returns the bytes written and the time in s.
 ///
 /// # Errors
-/// No file can be made in `dir`, or writing fails.
-pub fn write_rate(dir: &Path, time: Duration, bytes_max: u64) -> io::Result<WriteRate> {
-    Trial::open(dir)?.write(time, bytes_max)
+/// No file can be created in `dir`, or a write fails.
+pub fn write_rate(dir: &Path, time: Duration, bytes_max: u64) -> io::Result<(u64, f64)> {
+    TestFile::open(dir)?.write(time, bytes_max).map(|rate| (rate.bytes, rate.seconds))
 }
 
-/// A file that goes when it is closed, and how direct writes to it are aligned.
-pub(super) struct Trial {
+/// A file that is removed when it is closed.
+pub(super) struct TestFile {
     file: Arc<File>,
-    /// `None` where they are not to be had.
+    /// Alignment of direct writes, bytes; `None` without O_DIRECT.
     pub(super) direct_align: Option<usize>,
 }
 
-impl Trial {
-    /// Makes it in `dir`.
+impl TestFile {
+    /// Creates the file in `dir`.
     pub(super) fn open(dir: &Path) -> io::Result<Self> {
         let file = match open_unnamed(dir, true) {
             Ok(file) => file,
@@ -46,16 +46,16 @@ impl Trial {
         Ok(Self { file: Arc::new(file), direct_align })
     }
 
-    /// Writes for `time`, and no more than `bytes_max`.
+    /// Writes for `time` and up to `bytes_max`.
     pub(super) fn write(self, time: Duration, bytes_max: u64) -> io::Result<WriteRate> {
         let wakeup = Wakeup::new().map_err(|error| error.errno)?;
         let mut buffers = buffers()?;
         let mut disk = Disk::new(&wakeup);
         let (mut offset, mut written) = (0, 0);
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
-            let goes_on = begun.elapsed() < time && offset + CHUNK_BYTES as u64 <= bytes_max;
-            if goes_on && let Some(buffer) = buffers.pop_front() {
+            let has_time = started.elapsed() < time && offset + CHUNK_BYTES as u64 <= bytes_max;
+            if has_time && let Some(buffer) = buffers.pop_front() {
                 if offset % (AHEAD * CHUNK_BYTES as u64) == 0 {
                     preallocate(&self.file, offset, AHEAD * CHUNK_BYTES as u64);
                 }
@@ -67,27 +67,27 @@ impl Trial {
                 written += done.write.len as u64;
                 buffers.push_back(done.write.buffer);
             }
-            if disk.pending() == 0 && !goes_on {
+            if disk.pending() == 0 && !has_time {
                 break;
             }
-            if disk.pending() > 0 && (buffers.is_empty() || !goes_on) {
+            if disk.pending() > 0 && (buffers.is_empty() || !has_time) {
                 wakeup.wait(Duration::from_millis(100)).map_err(|error| error.errno)?;
             }
         }
         if self.direct_align.is_none() {
             sync_all(&self.file)?;
         }
-        Ok(WriteRate { bytes: written, seconds: begun.elapsed().as_secs_f64() })
+        Ok(WriteRate { bytes: written, seconds: started.elapsed().as_secs_f64() })
     }
 }
 
-/// What file systems say that have no O_DIRECT, or no files without a name.
+/// Errors of file systems without O_DIRECT or O_TMPFILE.
 fn is_refusal(errno: i32) -> bool {
-    // ENOENT is also what a folder says that is not there; then a file with a name says it once more.
+    // ENOENT may also mean that the folder does not exist; then a file with a name fails too.
     matches!(Errno::from_raw(errno), Errno::EINVAL | Errno::EISDIR | Errno::EOPNOTSUPP | Errno::ENOENT)
 }
 
-/// Where files cannot be without a name, it has one for a moment.
+/// Creates a file with a name and unlinks it, for file systems without O_TMPFILE.
 fn open_named(dir: &Path) -> io::Result<File> {
     let path = dir.join(format!(".quaff-doctor-{}", std::process::id()));
     let file = File::options().read(true).write(true).create_new(true).open(&path)?;
@@ -95,7 +95,7 @@ fn open_named(dir: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Full of bytes that no file system can make smaller.
+/// Buffers of incompressible bytes.
 fn buffers() -> io::Result<VecDeque<Buffer>> {
     let mut word = 0x9e37_79b9_7f4a_7c15u64;
     let mut one = || {
@@ -110,7 +110,7 @@ fn buffers() -> io::Result<VecDeque<Buffer>> {
         }
         Ok(buffer)
     };
-    (0..SLABS).map(|_| one()).collect::<Result<_, quaff_os::Error>>().map_err(|error| error.errno)
+    (0..BUFFERS).map(|_| one()).collect::<Result<_, quaff_os::Error>>().map_err(|error| error.errno)
 }
 
 #[cfg(test)]
@@ -118,22 +118,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_counted_and_gone() {
+    fn written_bytes_are_counted_and_removed() {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let most = 3 * CHUNK_BYTES as u64;
-        let rate = Trial::open(dir.path()).unwrap().write(Duration::from_secs(20), most + 17).unwrap();
+        let rate = TestFile::open(dir.path()).unwrap().write(Duration::from_secs(20), most + 17).unwrap();
         assert_eq!(rate.bytes, most);
         assert!(rate.seconds > 0.0 && rate.bytes_per_second() > 0.0);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
-        let rate = Trial::open(dir.path()).unwrap().write(Duration::ZERO, most).unwrap();
+        let rate = TestFile::open(dir.path()).unwrap().write(Duration::ZERO, most).unwrap();
         assert_eq!(rate.bytes, 0);
     }
 
     #[test]
     fn memory_has_no_direct_writes() {
-        if let Ok(trial) = Trial::open(Path::new("/dev/shm")) {
-            assert_eq!(trial.direct_align, None);
+        if let Ok(file) = TestFile::open(Path::new("/dev/shm")) {
+            assert_eq!(file.direct_align, None);
         }
-        assert!(Trial::open(Path::new("/no/such/folder")).is_err());
+        assert!(TestFile::open(Path::new("/no/such/folder")).is_err());
     }
 }

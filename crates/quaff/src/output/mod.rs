@@ -9,9 +9,13 @@
 //! Flow metering and stream reassembly are outputs too. An output runs on its lane's thread and shares
 //! nothing with other lanes; it never blocks and never waits for a disk.
 
-pub mod packer;
-pub mod spread;
-pub mod transmit;
+mod packer;
+mod spread;
+mod transmit;
+
+pub(crate) use packer::{PackPlan, Packer};
+pub(crate) use spread::Spread;
+pub(crate) use transmit::Transmit;
 
 use crate::batch::{Frame, Memory};
 use quaff_file::tally::Counts;
@@ -83,7 +87,7 @@ pub trait Output: Send {
 
 /// Counts packets and keeps none: the output of a dry run.
 #[derive(Debug, Default)]
-pub struct Discard {
+pub(crate) struct Discard {
     taken: u64,
 }
 

@@ -7,8 +7,7 @@ use super::{Now, Output, OutputGauge, OutputTally};
 use crate::batch::{Frame, Memory};
 use crate::buffer_pool::Supply;
 use quaff_file::tally::{Counts, statistics};
-use quaff_file::write::chunk::{Chunk, LaneMessage};
-use quaff_file::write::plan::Format;
+use quaff_file::write::{Chunk, Format, LaneMessage};
 use quaff_os::{Buffer, Wakeup, prefetch};
 use quaff_wire::pcap::{self, Resolution};
 use quaff_wire::pcapng::{self, PADDING_BYTES_MIN};
@@ -28,7 +27,7 @@ const CLOCK_BEHIND_NS: u64 = 300_000_000_000;
 
 /// The parameters of a packer.
 #[derive(Debug, Clone)]
-pub struct PackPlan {
+pub(crate) struct PackPlan {
     /// The format of the file.
     pub format: Format,
     /// The lane's interface, by its position in the section.
@@ -52,7 +51,7 @@ pub struct PackPlan {
 
 /// Writes one lane's frames into chunks.
 #[derive(Debug)]
-pub struct Packer {
+pub(crate) struct Packer {
     plan: PackPlan,
     supply: Supply,
     outbound: Producer<LaneMessage>,
@@ -84,7 +83,12 @@ struct Open {
 
 impl Packer {
     /// A packer that takes buffers from `supply`, hands chunks to `outbound`, and signals `wakeup`.
-    pub fn new(plan: PackPlan, supply: Supply, outbound: Producer<LaneMessage>, wakeup: Wakeup) -> Self {
+    pub(crate) fn new(
+        plan: PackPlan,
+        supply: Supply,
+        outbound: Producer<LaneMessage>,
+        wakeup: Wakeup,
+    ) -> Self {
         let slot = plan.slot_of(plan.start_ns);
         Self {
             supply,
@@ -269,7 +273,7 @@ impl Packer {
             return self.seal();
         }
         // Marks leave room for every buffer and for the end; one that has to wait is sent later.
-        if self.slot > self.announced_slot && self.outbound.slots() > self.supply.count() + 1 {
+        if self.slot > self.announced_slot && self.outbound.slots() > self.supply.count + 1 {
             self.announced_slot = self.slot;
             self.push(LaneMessage::Slot(self.slot, self.counts.clone()));
         }
@@ -363,7 +367,7 @@ impl Output for Packer {
         OutputTally {
             taken: self.counts.packed,
             lost: self.counts.lost,
-            pool_buffers: self.supply.count() as u64,
+            pool_buffers: self.supply.count as u64,
             pool_high_buffers: self.buffer_high as u64,
         }
     }
@@ -384,7 +388,7 @@ impl Output for Packer {
 
 impl PackPlan {
     /// The slot that a time belongs to.
-    pub fn slot_of(&self, time_ns: u64) -> u64 {
+    pub(crate) fn slot_of(&self, time_ns: u64) -> u64 {
         time_ns.saturating_sub(self.slot_offset_ns).checked_div(self.slot_ns).unwrap_or(0)
     }
 }

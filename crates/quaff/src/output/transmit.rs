@@ -4,12 +4,10 @@
 //! An interface that goes down, or whose other end does, is away: what comes for it is lost, and is
 //! counted. It is looked at a few times a second, and may come back.
 
-use crate::stage::split::Presence;
+use crate::stage::Presence;
 use quaff_file::Result;
 use quaff_file::tally::{Counts, WriterTally};
-use quaff_file::write::Sink;
-use quaff_file::write::WriterGauges;
-use quaff_file::write::chunk::Chunk;
+use quaff_file::write::{Chunk, Sink, WriterGauges};
 use quaff_os::Buffer;
 use quaff_os::clock::steady_ns;
 use quaff_os::packet::BATCH_FRAMES;
@@ -26,7 +24,7 @@ const LOOK_NS: u64 = 100_000_000;
 
 /// The output that transmits frames from one interface.
 #[derive(Debug)]
-pub struct Transmit {
+pub(crate) struct Transmit {
     tx: Transmitter,
     monitor: LinkMonitor,
     home: VecDeque<(usize, Buffer)>,
@@ -45,7 +43,7 @@ struct LinkMonitor {
 
 impl Transmit {
     /// Opens the interface. `presence` receives its state.
-    pub fn open(link: Link, presence: Presence, gauges: Arc<WriterGauges>) -> Result<Self> {
+    pub(crate) fn open(link: Link, presence: Presence, gauges: Arc<WriterGauges>) -> Result<Self> {
         let tx = Transmitter::open(link.clone(), TxBackend::Sendmmsg)?;
         presence.set_away(!(link.up && link.running));
         Ok(Self {

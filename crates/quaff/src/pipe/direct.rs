@@ -5,7 +5,7 @@
 
 use super::{FilledBuffer, PipeGauges, PipeSink};
 use crate::{Error, Result};
-use quaff_file::write::target::reopen;
+use quaff_file::write::reopen;
 use quaff_os::disk::{Disk, Write, Written, preallocate};
 use quaff_os::{Buffer, Wakeup};
 use std::collections::VecDeque;

@@ -3,9 +3,7 @@
 
 use super::{FilledBuffer, PipeGauges, PipeSink};
 use crate::{Error, Result};
-use quaff_file::write::plan::DirPlan;
-use quaff_file::write::target::open_probe;
-use quaff_file::write::{Ending, Folder, NameTemplate, Repack, write_through_cache};
+use quaff_file::write::{DirPlan, Ending, Folder, NameTemplate, Repack, open_probe, write_through_cache};
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::disk::{Disk, Write, Written, direct_align};
 use quaff_os::{Buffer, Wakeup};

@@ -28,7 +28,7 @@ mod write;
 
 use crate::buffer_pool::{Arrived, LanePool, Pool, PoolPlan};
 use crate::{Error, Result};
-use quaff_file::write::plan::{DirPlan, Retention};
+use quaff_file::write::{DirPlan, Retention};
 use quaff_os::clock::steady_ns;
 use quaff_os::{Alarm, Buffer, End, Ends, Gauge, Reason, Stop, Wakeup, cpu};
 use read::{ReadTally, Reader};
@@ -42,11 +42,11 @@ use std::time::Duration;
 use write::{PipeSink, WriteTally, Writer};
 
 /// Bytes of a buffer: a huge page, more than one read returns.
-pub const BUFFER_BYTES: usize = 2 << 20;
+const BUFFER_BYTES: usize = 2 << 20;
 /// The smallest ring: one buffer each for reader and writer, and two in the ring.
-pub const SIZE_BYTES_MIN: usize = 4 * BUFFER_BYTES;
+const SIZE_BYTES_MIN: usize = 4 * BUFFER_BYTES;
 /// The smallest file size for rotation.
-pub const ROTATE_BYTES_MIN: u64 = 64 << 10;
+const ROTATE_BYTES_MIN: u64 = 64 << 10;
 /// Bytes of the ring that are populated before the first byte, and kept populated beyond those in use.
 const READY_BYTES: usize = 64 << 20;
 /// Populating ahead of need uses one part in `TRICKLE` of a core.
@@ -101,7 +101,7 @@ impl PipePlan {
     }
 
     /// The number of buffers in the ring.
-    pub fn buffers(&self) -> usize {
+    pub(crate) fn buffers(&self) -> usize {
         self.size_bytes / BUFFER_BYTES
     }
 }
@@ -200,14 +200,17 @@ impl PipeReport {
 
 /// A running pipe.
 pub struct Pipe {
-    gauges: Arc<PipeGauges>,
+    /// The state while it runs.
+    pub gauges: Arc<PipeGauges>,
     stop: Stop,
-    ends: Ends,
+    /// The ends of reader and writer.
+    pub ends: Ends,
     pool: Pool,
     reader: JoinHandle<Result<ReadTally>>,
     writer: JoinHandle<Result<WriteTally>>,
     size_bytes: usize,
-    notes: Vec<String>,
+    /// Warnings for the user, such as memory that could not be locked.
+    pub notes: Vec<String>,
     writing: String,
 }
 
@@ -222,7 +225,7 @@ impl Pipe {
         let (outbound, inbound) = rtrb::RingBuffer::new(plan.buffers());
         let reader = Reader::new(File::from(stdin), lane.supply, outbound, sink.as_ref(), &gauges, &stop)?;
         let back = reader.back();
-        let (size_bytes, notes, writing) = (plan.size_bytes, pool.notes(), sink.describe());
+        let (size_bytes, notes, writing) = (plan.size_bytes, pool.notes.clone(), sink.describe());
         let writer =
             Writer { inbound, free_buffers: lane.free_buffers, sink, wakeup, back, stop: stop.clone() };
         let ends = Ends::of(2)?;
@@ -233,35 +236,10 @@ impl Pipe {
         Ok(Self { gauges, stop, ends, pool, reader, writer, size_bytes, notes, writing })
     }
 
-    /// The state while it runs.
-    pub fn gauges(&self) -> &Arc<PipeGauges> {
-        &self.gauges
-    }
-
-    /// The method of writing, such as `io_uring, O_DIRECT`.
-    pub fn writing(&self) -> &str {
-        &self.writing
-    }
-
-    /// Warnings for the user, such as memory that could not be locked.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
     /// Ends the run: reads what stdin holds now or, for `grace`, what still arrives, and writes all of it.
     pub fn end(&self, grace: Duration) {
         self.gauges.grace_ns.set(grace.as_nanos() as u64);
         self.stop.raise(Reason::Signal);
-    }
-
-    /// Returns whether reader and writer have ended.
-    pub fn is_over(&self) -> bool {
-        self.ends.all()
-    }
-
-    /// Signalled when reader and writer have ended.
-    pub fn done(&self) -> &Wakeup {
-        &self.ends.wakeup
     }
 
     /// Waits for the end and returns the report, which includes a failure.

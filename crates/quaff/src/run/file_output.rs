@@ -3,15 +3,12 @@
 use super::spawn;
 use crate::buffer_pool::LanePool;
 use crate::lane::{self, Inlet, Writer};
-use crate::output::packer::{PackPlan, Packer};
+use crate::output::{PackPlan, Packer};
 use crate::plan::{CapturePlan, RETIRE_MS};
-use crate::source::open::Sources;
+use crate::source::Sources;
 use crate::{Error, Result};
 use quaff_file::tally::WriterTally;
-use quaff_file::write::Slots;
-use quaff_file::write::WriterGauges;
-use quaff_file::write::header::Heading;
-use quaff_file::write::target::Target;
+use quaff_file::write::{Heading, Slots, Target, WriterGauges};
 use quaff_os::{Reason, Stop, Wakeup, cpu};
 use quaff_wire::pcapng::Section;
 use std::sync::Arc;
@@ -109,7 +106,7 @@ impl FileOutput {
 fn section() -> Section {
     Section {
         hardware: std::env::consts::ARCH.to_owned(),
-        os: crate::source::open::os_name(),
+        os: crate::source::os_name(),
         userappl: concat!("quaff ", env!("CARGO_PKG_VERSION")).to_owned(),
     }
 }

@@ -10,10 +10,10 @@ use crate::gauge::LaneGauges;
 use crate::plan::{ReadPlan, SNAPLEN_MAX};
 use crate::tally::{InputTally, LaneTally};
 use crate::{Error, Result};
-use quaff_file::interfaces::Interfaces;
+use quaff_file::Interfaces;
 use quaff_file::read::{Advance, CaptureFile, Error as FileError, Options};
 use quaff_file::tally::Counts;
-use quaff_file::write::plan::Format;
+use quaff_file::write::Format;
 use quaff_os::{Stop, Try};
 use quaff_wire::decode::{self, Item};
 use quaff_wire::linktype;
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// Files that are read one after another.
 #[derive(Debug)]
-pub struct Files {
+pub(crate) struct Files {
     plan: ReadPlan,
     left: VecDeque<PathBuf>,
     file: Option<CaptureFile>,
@@ -59,7 +59,7 @@ struct Translation {
 
 impl Files {
     /// Opens the first file, and reads up to its first packet, whose time is when it all began.
-    pub fn open(
+    pub(crate) fn open(
         plan: ReadPlan,
         format: Format,
         interfaces: Interfaces,
@@ -91,12 +91,12 @@ impl Files {
     }
 
     /// Time of the first packet, ns since 1970; 0 when there is none.
-    pub fn first_ns(&self) -> u64 {
+    pub(crate) fn first_ns(&self) -> u64 {
         self.pending.as_ref().map_or(0, |(frame, _)| frame.time_ns)
     }
 
     /// The files, for messages.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let first = self.plan.files.first().map(|path| path.display().to_string()).unwrap_or_default();
         match self.plan.files.len() {
             0 | 1 => first,
@@ -225,7 +225,7 @@ impl Files {
     fn close_file(&mut self) {
         if let Some(file) = self.file.take() {
             self.input.bytes += file.offset();
-            self.input.jumps.add(file.skipped());
+            self.input.jumps.add(file.skipped);
             self.input.notes.extend(file.notes());
         }
     }

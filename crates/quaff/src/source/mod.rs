@@ -2,9 +2,12 @@
 //!
 //! [`open`] turns a plan into sources; [`afpacket`] is a live interface, [`files`] are capture files.
 
-pub mod afpacket;
-pub mod files;
-pub mod open;
+mod afpacket;
+mod files;
+mod open;
+
+pub use afpacket::{AfPacket, Opening};
+pub(crate) use open::{LaneSource, Sources, os_name};
 
 use crate::Result;
 use crate::batch::Frame;

@@ -11,8 +11,8 @@ use crate::filter::{FilterPlace, FrameFilter, KernelFilter, kernel_filter};
 use crate::gauge::LaneGauges;
 use crate::plan::{CapturePlan, InterfacePlan, RETIRE_MS, ReadPlan};
 use crate::{Error, Result};
-use quaff_file::interfaces::Interfaces;
-use quaff_file::write::plan::{Format, Output};
+use quaff_file::Interfaces;
+use quaff_file::write::{Format, Output};
 use quaff_os::clock::wall_ns;
 use quaff_os::ethtool::Card;
 use quaff_os::packet::RingPlan;
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The sources of a run, one for each lane.
-pub struct Sources {
+pub(crate) struct Sources {
     /// The interfaces that an output describes.
     pub interfaces: Interfaces,
     pub lanes: Vec<LaneSource>,
@@ -41,10 +41,10 @@ pub struct Sources {
 }
 
 /// Opens a source. Runs on the lane's thread; the wakeup ends a wait of the source.
-pub type OpenSource = Box<dyn FnOnce(Wakeup) -> Result<Box<dyn Source>> + Send>;
+pub(crate) type OpenSource = Box<dyn FnOnce(Wakeup) -> Result<Box<dyn Source>> + Send>;
 
 /// One lane's source, and how its thread runs.
-pub struct LaneSource {
+pub(crate) struct LaneSource {
     /// The interface, or the files.
     pub name: String,
     /// Of its thread, up to 15 characters.
@@ -64,7 +64,7 @@ pub struct LaneSource {
 impl Sources {
     /// Finds what `plan` names. `outputs` are what the run writes to, so that no file is read and written at
     /// once; `format` is theirs.
-    pub fn open(plan: &CapturePlan, outputs: &[&Output], format: Format, stop: &Stop) -> Result<Self> {
+    pub(crate) fn open(plan: &CapturePlan, outputs: &[&Output], format: Format, stop: &Stop) -> Result<Self> {
         match &plan.read {
             Some(read) => open_files(plan, read, outputs, format, stop),
             None => find_interfaces(plan, stop),

@@ -1,18 +1,16 @@
 //! One member of a bundle: its output, opened, then a writer with a buffer of its own.
 
 use super::plan::{Goal, MemberPlan, SplitPlan};
-use crate::output::transmit::Transmit;
+use crate::output::Transmit;
 use crate::plan::CapturePlan;
 use crate::run::file_output::FileOutput;
 use crate::run::join;
-use crate::source::open::Sources;
-use crate::stage::split::Presence;
+use crate::source::Sources;
+use crate::stage::Presence;
 use crate::{Error, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use quaff_file::tally::WriterTally;
-use quaff_file::write::WriterGauges;
-use quaff_file::write::plan::Format;
-use quaff_file::write::target::Target;
+use quaff_file::write::{Format, Target, WriterGauges};
 use quaff_os::process::reset_signals;
 use quaff_os::{Reason, Stop, Wakeup, rtnl};
 use quaff_wire::linktype;

@@ -18,16 +18,14 @@ pub use plan::{Goal, MemberPlan, SplitPlan};
 pub use report::{Largest, MemberReport, PeakReport, Report, Skipped};
 
 use crate::buffer_pool::{LanePool, Pool};
-use crate::output::Discard;
-use crate::output::spread::Spread;
+use crate::output::{Discard, Spread};
 use crate::run::file_output::FileOutput;
 use crate::run::{LaneEnd, Run, start_pool};
-use crate::source::open::Sources;
-use crate::stage::Stage;
-use crate::stage::split::{Knowledge, Presence, Split as Sorter};
+use crate::source::Sources;
+use crate::stage::{Knowledge, Presence, Split as Sorter, Stage};
 use crate::{Error, Result};
 use member::{Member, Opened};
-use quaff_file::write::plan::{Format, Output};
+use quaff_file::write::{Format, Output};
 use quaff_os::{Reason, Stop};
 use quaff_wire::linktype::ETHERNET;
 use std::sync::Arc;
@@ -48,6 +46,8 @@ pub struct Split {
     knowledge: Arc<Knowledge>,
     /// Packets that each lane lost for want of buffer, by member.
     lost: Receiver<Vec<u64>>,
+    /// Warnings for the user.
+    pub notes: Vec<String>,
 }
 
 impl Split {
@@ -69,8 +69,9 @@ impl Split {
             }
         };
         let mut run = Run::new(&plan.capture, &sources, &stop);
-        run.add_notes(opened.iter().filter_map(Opened::note).take(1));
-        run.add_notes(pool.iter().flat_map(Pool::notes));
+        run.notes.extend(opened.iter().filter_map(Opened::note).take(1));
+        run.notes.extend(pool.iter().flat_map(|pool| pool.notes.clone()));
+        let notes = run.notes.clone();
         let knowledge = Arc::new(Knowledge::new(plan.members.len()));
         let sorters = sorters(&plan, &sources, &opened, &knowledge)?;
         let mut outputs: Vec<_> = opened.into_iter().map(|member| member.output(&sources)).collect();
@@ -80,22 +81,9 @@ impl Split {
         // On failure the outputs go first, so that no lane waits for a writer that will not be.
         let started = run.start_lanes(sources, ends).and_then(|()| start_members(outputs));
         match started {
-            Ok(members) => Ok(Self { plan, stop, run, members, pool, knowledge, lost }),
+            Ok(members) => Ok(Self { plan, stop, run, members, pool, knowledge, lost, notes }),
             Err(error) => Err(run.abandon(error)),
         }
-    }
-
-    /// Notes for the user.
-    pub fn notes(&self) -> &[String] {
-        self.run.notes()
-    }
-
-    /// Packets and bytes on the wire received so far.
-    pub fn came(&self) -> (u64, u64) {
-        let add = |(packets, bytes): (u64, u64), lane: &Arc<crate::gauge::LaneGauges>| {
-            (packets + lane.received.get(), bytes + lane.wire_bytes.get())
-        };
-        self.run.gauges().iter().fold((0, 0), add)
     }
 
     /// Each member: its name, whether it is there, packets that it has taken.

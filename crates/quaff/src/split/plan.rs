@@ -1,9 +1,9 @@
 //! What to split, as plain data, and what does not fit together.
 
 use crate::plan::CapturePlan;
-use crate::stage::split::Sorting;
+use crate::stage::Sorting;
 use crate::{Error, Result};
-use quaff_file::write::plan::{Format, Output};
+use quaff_file::write::{Format, Output};
 use quaff_wire::split::{MEMBERS_MAX, Rendezvous, WEIGHTS_MAX};
 use std::path::PathBuf;
 

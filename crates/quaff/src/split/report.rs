@@ -8,7 +8,7 @@
 use super::member::{self, Ended};
 use super::plan::{MemberPlan, SplitPlan};
 use crate::run::{self, cpu_seconds};
-use crate::stage::split::{Balance, Conversation, PEAK_WINDOWS_NS, Share};
+use crate::stage::{Balance, Conversation, PEAK_WINDOWS_NS, Share};
 use crate::tally::{BeforeSocket, InputTally, LaneTally};
 use quaff_os::Reason;
 use serde::Serialize;
@@ -239,7 +239,7 @@ impl Skipped {
 
 impl Report {
     /// Returns whether the sums hold. A difference is a defect of quaff, and is reported.
-    pub fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let of_members = self.members.iter().map(|member| {
             let ended = member.written + member.lost + member.after_close + member.unsendable;
             ("packets of a member = written + lost + after_close + unsendable", member.packets, ended)
@@ -294,7 +294,7 @@ fn largest((found, unsure_bytes): (Conversation, u64), balance: &Balance) -> Lar
 }
 
 fn peaks(share: &Share) -> Vec<PeakReport> {
-    let report = |(window_ns, peak): (u64, crate::stage::split::Peak)| {
+    let report = |(window_ns, peak): (u64, crate::stage::Peak)| {
         let window_seconds = window_ns as f64 / 1e9;
         PeakReport {
             window_seconds,
@@ -321,7 +321,7 @@ fn jain(members: &[MemberReport], of: impl Fn(&MemberReport) -> u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::split::Knowledge;
+    use crate::stage::Knowledge;
 
     fn member(weight: u64, packets: u64) -> MemberReport {
         MemberReport {

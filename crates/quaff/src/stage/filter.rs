@@ -7,13 +7,13 @@ use super::Stage;
 use crate::batch::{Batch, Frame, Memory};
 use crate::filter::FrameFilter;
 use crate::tally::Removed;
-use quaff_file::interfaces::Interfaces;
+use quaff_file::Interfaces;
 use quaff_wire::filter::{Program, Subject};
 use quaff_wire::linktype::ETHERNET;
 
 /// The filter stage.
 #[derive(Debug)]
-pub struct Filter {
+pub(crate) struct Filter {
     filter: FrameFilter,
     interfaces: Interfaces,
     /// One program for each link type that occurred; `None` where the expression does not compile.
@@ -24,7 +24,7 @@ pub struct Filter {
 
 impl Filter {
     /// A stage for the frames of these interfaces.
-    pub fn new(filter: FrameFilter, interfaces: Interfaces) -> Self {
+    pub(crate) fn new(filter: FrameFilter, interfaces: Interfaces) -> Self {
         Self { filter, interfaces, programs: Vec::new(), places: Vec::new() }
     }
 

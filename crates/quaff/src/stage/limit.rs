@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The number of packets that all lanes together may still keep.
 #[derive(Debug)]
-pub struct Quota {
+pub(crate) struct Quota {
     left: AtomicU64,
 }
 
 impl Quota {
     /// A quota of `count` packets.
-    pub fn new(count: u64) -> Arc<Self> {
+    pub(crate) fn new(count: u64) -> Arc<Self> {
         Arc::new(Self { left: AtomicU64::new(count) })
     }
 
@@ -31,14 +31,14 @@ impl Quota {
 
 /// Passes packets while the quota lasts, and ends the run when it is used up.
 #[derive(Debug)]
-pub struct Limit {
+pub(crate) struct Limit {
     quota: Arc<Quota>,
     stop: Stop,
 }
 
 impl Limit {
     /// A limit that shares `quota` with other lanes.
-    pub fn new(quota: Arc<Quota>, stop: Stop) -> Self {
+    pub(crate) fn new(quota: Arc<Quota>, stop: Stop) -> Self {
         Self { quota, stop }
     }
 }

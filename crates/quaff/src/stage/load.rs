@@ -69,10 +69,4 @@ mod tests {
         assert_eq!(load.work(&[7; 1500]), small, "each frame begins anew");
         assert!(load.work(&[1; 9000]) > 0, "a longer frame is truncated");
     }
-
-    #[test]
-    fn nothing_is_the_default() {
-        assert!(LoadPlan::default().is_none());
-        assert!(!LoadPlan { copies: 1, compression: 0 }.is_none());
-    }
 }

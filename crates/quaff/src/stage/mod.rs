@@ -5,21 +5,22 @@ mod filter;
 mod limit;
 mod load;
 mod slice;
-pub mod split;
+mod split;
 
-pub use decap::Decap;
-pub use filter::Filter;
-pub use limit::{Limit, Quota};
+pub(crate) use decap::Decap;
+pub(crate) use filter::Filter;
+pub(crate) use limit::{Limit, Quota};
 pub use load::Load;
-pub use slice::Slice;
-pub use split::Split;
+pub(crate) use slice::Slice;
+pub use split::Sorting;
+pub(crate) use split::{Balance, Conversation, Knowledge, PEAK_WINDOWS_NS, Peak, Presence, Share, Split};
 
 use crate::batch::Batch;
 use crate::tally::{LaneTally, Removed};
 use quaff_file::tally::Counts;
 
 /// One step of a lane. Called per batch, never per packet.
-pub trait Stage: Send {
+pub(crate) trait Stage: Send {
     /// Edits the descriptors, and counts the frames that it removes.
     fn pass(&mut self, batch: &mut Batch<'_>, removed: &mut Removed);
 

@@ -6,7 +6,7 @@ use crate::tally::Removed;
 
 /// The stage that limits `keep` to a snaplen.
 #[derive(Debug)]
-pub struct Slice {
+pub(crate) struct Slice {
     /// Bytes to keep of each frame.
     pub snaplen: u32,
 }

@@ -8,7 +8,7 @@ use quaff::plan::{
     BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DecapPlan, InnerPlan, InterfacePlan, POPULATE_BYTES,
     READ_BUFFER_BYTES, ReadPlan, SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
 };
-use quaff_file::write::plan::{DirPlan, Format, Output, Retention};
+use quaff_file::write::{DirPlan, Format, Output, Retention};
 use quaff_os::packet::TimeSource;
 use quaff_os::topology::{Nic, Topology, advise};
 use quaff_wire::tunnel::TunnelKinds;

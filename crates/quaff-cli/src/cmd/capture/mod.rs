@@ -10,7 +10,7 @@ pub(crate) use report::exit;
 use crate::exit::Exit;
 use crate::flags;
 use crate::show::say;
-use quaff::capture::Capture;
+use quaff::Capture;
 use quaff::doctor::{self, Finding};
 use quaff::plan::CapturePlan;
 use quaff::tally::Ledger;
@@ -29,7 +29,7 @@ const LOOK_AT_MOST: Duration = Duration::from_millis(20);
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = args.plan()?.validate()?;
     if args.dry_run {
-        report::explain(&plan, &quaff::filter::explain(&plan)?);
+        report::explain(&plan, &quaff::explain(&plan)?);
         return Ok(Exit::Done);
     }
     let Some(ledger) = capture(&args, &plan)? else { return Ok(Exit::Failed) };
@@ -103,11 +103,11 @@ fn greet(args: &Args, plan: &CapturePlan, capture: &Capture, ailment: Option<Fin
             // It contains names of other programs.
             say(&format!("quaff: {what}; {command} ('quaff doctor{on}' says why)"));
         }
-        for note in capture.notes() {
+        for note in &capture.notes {
             let _ = writeln!(err, "quaff: {}", flags::named(note));
         }
         let (from, to) = (report::sources(plan), report::target(plan));
-        let _ = writeln!(err, "{from} → {to} ({})", capture.writing());
+        let _ = writeln!(err, "{from} → {to} ({})", capture.writing);
     }
     if plan.read.is_none() && args.quiet < 2 {
         // Scripts wait for this word: from now on each packet is captured.
@@ -126,7 +126,7 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
     let mut asked: Option<Instant> = None;
     let ending = Wakeup::new()?;
     stop.wake(ending.clone());
-    let mut live = report::Live::new(capture.status().clone(), is_live);
+    let mut live = report::Live::new(capture.status.clone(), is_live);
     let mut shown = started;
     while !capture.is_over() {
         let look = if stop.raised() { LOOK_END } else { left(args, started) };

@@ -2,12 +2,12 @@
 
 use crate::exit::Exit;
 use crate::show;
-use quaff::capture::Status;
-use quaff::filter::FilterPlace;
-use quaff::gauge::LaneGauges;
+use quaff::FilterPlace;
+use quaff::LaneGauges;
+use quaff::Status;
 use quaff::plan::{CapturePlan, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
 use quaff::tally::{DecapTally, InputTally, Ledger};
-use quaff_file::write::plan::Output;
+use quaff_file::write::Output;
 use quaff_os::Reason;
 use std::io::Write;
 use std::time::Instant;

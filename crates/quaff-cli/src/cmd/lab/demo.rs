@@ -136,14 +136,14 @@ impl Demo {
             "{parent} has {} free, which is too little for the demo; name another disk with --dir DIR",
             show::bytes(free)
         );
-        let written = quaff::doctor::write_rate(place.path(), DISK_TIME, room)
+        let (bytes, seconds) = quaff::doctor::write_rate(place.path(), DISK_TIME, room)
             .with_context(|| format!("measure the disk of {parent}"))?;
-        let rate = written.bytes_per_second();
+        let rate = bytes as f64 / seconds;
         let words = format!(
             "The disk of {parent} took {} in the test: {} of new blocks in {:.1} s, written as quaff writes.",
             show::byte_rate(rate),
-            show::bytes(written.bytes),
-            written.seconds
+            show::bytes(bytes),
+            seconds
         );
         print!("{}", show::wrap(table::WIDTH, &words));
         Ok((rate.max(1.0), room))

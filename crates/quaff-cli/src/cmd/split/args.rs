@@ -3,12 +3,12 @@
 use crate::cmd::capture::memory;
 use crate::units;
 use anyhow::{Context, bail};
+use quaff::Sorting;
 use quaff::plan::{
     CapturePlan, InterfacePlan, POPULATE_BYTES, ReadPlan, default_buffer_bytes, default_ring_bytes,
 };
 use quaff::split::{Goal, MemberPlan, SplitPlan};
-use quaff::stage::split::Sorting;
-use quaff_file::write::plan::Format;
+use quaff_file::write::Format;
 use quaff_wire::split::SplitFields;
 use quaff_wire::tunnel::TunnelKinds;
 use std::path::{Path, PathBuf};

@@ -60,7 +60,7 @@ fn start(plan: &SplitPlan, signals: &Signals, stop: &Stop) -> anyhow::Result<Opt
 fn greet(args: &Args, plan: &SplitPlan, split: &Split) {
     let mut err = std::io::stderr().lock();
     if args.quiet == 0 {
-        split.notes().iter().for_each(|note| drop(writeln!(err, "quaff: {}", crate::flags::named(note))));
+        split.notes.iter().for_each(|note| drop(writeln!(err, "quaff: {}", crate::flags::named(note))));
     }
     if plan.capture.read.is_none() && args.quiet < 2 {
         // Scripts wait for this word: from now on each packet is sorted.

@@ -1,8 +1,7 @@
 //! zstd (RFC 8878): a sequence of frames.
 
 use super::{CompressedInput, Step, StepError, TRUNCATED};
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 pub(super) struct Zstd {

@@ -1,58 +1,54 @@
-//! Where interrupts go, and how far cores are from being awake when frames come.
+//! The cores of interrupts, and the time that cores need to reach full speed.
 
+use super::super::format::{bits, cores as list, span};
 use super::super::readings::{InterfaceReadings, MachineReadings, Readings};
-use super::super::words::{bits, cores as list, span};
-use super::super::{Change, Diagnosis, Finding, Knob, Severity};
 use super::interface::ring_wanted;
-use super::{frames_per_second, rate_bps};
-use quaff_os::machine::{IdleState, Power};
+use super::{Change, Diagnosis, Setting, Severity, frames_per_second, known, rate_bps};
+use quaff_os::machine::{Frequency, IdleState, Power};
 use quaff_os::topology::{Irq, Sharing, Topology};
 
-/// States from which a core wakes up faster than this are left alone, µs.
+/// Wake-up latency of idle states that are acceptable, µs.
 const LATENCY_US: u64 = 20;
-/// Slower than this is told of also where no ring is known, µs.
+/// Wake-up latency that is reported even if no ring is known, µs.
 const LATENCY_LONG_US: u64 = 200;
+/// Effect of a NUMA node boundary.
+const CROSSING: &str = "each frame crosses to the memory of another node, at half the speed or less";
 
-/// Whether an interface's interrupts are near it, and away from the core that reads.
+/// Checks that an interface's interrupts are on its node, and not on the core of its lane.
 pub(super) fn interrupts(it: &InterfaceReadings, machine: &MachineReadings, found: &mut Diagnosis) {
-    let name = &it.name;
-    let what = format!("interrupts of {name}");
+    let (name, what) = (&it.name, format!("interrupts of {}", it.name));
     let Some(topology) = found.read(&what, &machine.topology) else { return };
     let receiving = it.nic.receiving_cores();
     if receiving.is_empty() {
-        found.fine(what, "none of its own");
-        return;
+        return found.fine(what, "none of its own");
     }
     let usable = topology.allowed();
-    if node(it, topology, &usable, &receiving, machine, found) {
+    if node(it, &topology, &usable, &receiving, machine, found) {
         return;
     }
-    let Some(reader) = it.lane_core else {
-        found.fine(what, format!("cores {}", list(&receiving)));
-        return;
-    };
-    let is_near = |core: &usize| topology.sharing(*core, reader) <= Sharing::Smt;
-    let targets = away_from(topology, &usable, reader, it.nic.node);
+    let shown = list(&receiving);
+    let Some(reader) = it.lane_core else { return found.fine(what, format!("cores {shown}")) };
+    let targets = away_from(&topology, &usable, reader, it.nic.node);
     if !receiving.contains(&reader) || targets.is_empty() {
-        let near = if receiving.iter().any(is_near) { ", one of them beside the reader" } else { "" };
-        found.fine(what, format!("cores {}{near}", list(&receiving)));
-        return;
+        let is_near = |core: &usize| topology.sharing(*core, reader) <= Sharing::Smt;
+        let near = if receiving.iter().any(is_near) { ", one of them beside the lane's" } else { "" };
+        return found.fine(what, format!("cores {shown}{near}"));
     }
     let irqs: Vec<_> = it.nic.irqs.iter().filter(|irq| irq.cores.contains(&reader)).collect();
-    let finding = Finding::new(
+    let finding = found.find(
         "irq-reader",
         Severity::Warning,
-        format!("interrupts of {name} go to core {reader}, where its lane reads"),
+        format!("interrupts of {name} go to core {reader}, the core of its lane"),
         format!(
-            "while the core takes frames in, up to {} at a turn, the lane does not read: its ring has to hold what comes",
-            machine.budget_frames.as_ref().ok().copied().flatten().unwrap_or(300)
+            "while the core receives frames, up to {} at a time, the lane does not read, and its ring fills",
+            known(&machine.budget_frames).unwrap_or(300)
         ),
         fix(&irqs, &targets, machine),
     );
-    found.find(finding.mended_by(changes(&irqs, &targets)));
+    finding.fixed_by(changes(&irqs, &targets));
 }
 
-/// Whether they go to another NUMA node than the interface's.
+/// Returns whether the interrupts, or all usable cores, are on another NUMA node than the interface.
 fn node(
     it: &InterfaceReadings,
     topology: &Topology,
@@ -69,32 +65,23 @@ fn node(
         if all.is_empty() {
             return false;
         }
-        found.find(Finding::new(
-            "node",
-            Severity::Warning,
-            format!("{name} is on node {node}, and quaff may run on none of its cores"),
-            "each frame crosses from one node's memory to the other's, at half the speed and less".into(),
-            format!("taskset -c {} quaff capture -i {name}", list(&all)),
-        ));
+        let what = format!("{name} is on node {node}, and quaff may use none of its cores");
+        let fix = format!("taskset -c {} quaff capture -i {name}", list(&all));
+        found.find("node", Severity::Warning, what, CROSSING, fix);
         return true;
     }
     if receiving.iter().any(is_there) {
         return false;
     }
     let irqs: Vec<_> = it.nic.irqs.iter().filter(|irq| !irq.cores.iter().any(is_there)).collect();
-    let finding = Finding::new(
-        "irq-node",
-        Severity::Warning,
-        format!("{name} is on node {node}, and its interrupts go to cores {} of another", list(receiving)),
-        "each frame crosses from one node's memory to the other's, at half the speed and less".into(),
-        fix(&irqs, &there, machine),
-    );
-    found.find(finding.mended_by(changes(&irqs, &there)));
+    let what =
+        format!("{name} is on node {node}, and its interrupts go to cores {} of another", list(receiving));
+    let finding = found.find("irq-node", Severity::Warning, what, CROSSING, fix(&irqs, &there, machine));
+    finding.fixed_by(changes(&irqs, &there));
     true
 }
 
-/// Cores for interrupts: of the interface's node, where there are any, and not of the reader's physical core,
-/// where there are others.
+/// Cores for interrupts: preferably of the interface's node, and not of the reader's physical core.
 fn away_from(topology: &Topology, usable: &[usize], reader: usize, node: Option<usize>) -> Vec<usize> {
     let others: Vec<_> = usable.iter().copied().filter(|core| *core != reader).collect();
     let prefer = |cores: Vec<usize>, keep: &dyn Fn(usize) -> bool| {
@@ -105,21 +92,18 @@ fn away_from(topology: &Topology, usable: &[usize], reader: usize, node: Option<
     prefer(others, &|core| node.is_none() || topology.core(core).is_some_and(|core| core.node == node))
 }
 
-fn path(irq: &Irq) -> String {
-    format!("/proc/irq/{}/smp_affinity_list", irq.number)
-}
-
 fn changes(irqs: &[&Irq], targets: &[usize]) -> Vec<Change> {
-    let knob = |irq: &&Irq| Knob::Irq(irq.number, irq.name.clone());
-    irqs.iter().map(|irq| Change { knob: knob(irq), to: list(targets) }).collect()
+    let change =
+        |irq: &&Irq| Change { setting: Setting::Irq(irq.number, irq.name.clone()), to: list(targets) };
+    irqs.iter().map(change).collect()
 }
 
 fn fix(irqs: &[&Irq], targets: &[usize], machine: &MachineReadings) -> String {
+    let numbers: Vec<_> = irqs.iter().map(|irq| irq.number.to_string()).collect();
     let targets = list(targets);
-    let command = match irqs {
-        [irq] => format!("echo {targets} > {}", path(irq)),
+    let command = match &numbers[..] {
+        [number] => format!("echo {targets} > /proc/irq/{number}/smp_affinity_list"),
         _ => {
-            let numbers: Vec<_> = irqs.iter().map(|irq| irq.number.to_string()).collect();
             format!(
                 "for i in {}; do echo {targets} > /proc/irq/$i/smp_affinity_list; done",
                 numbers.join(" ")
@@ -134,7 +118,7 @@ fn fix(irqs: &[&Irq], targets: &[usize], machine: &MachineReadings) -> String {
     }
 }
 
-/// How far cores are from full speed.
+/// Checks frequency governors and idle states.
 pub(super) fn power(readings: &Readings, found: &mut Diagnosis) {
     governor(&readings.machine.power, found);
     idle(readings, found);
@@ -142,90 +126,69 @@ pub(super) fn power(readings: &Readings, found: &mut Diagnosis) {
 
 fn governor(power: &[Power], found: &mut Diagnosis) {
     let all: Vec<_> = power.iter().filter_map(|core| Some((core.core, core.frequency.as_ref()?))).collect();
-    let slow: Vec<_> = all.iter().filter(|(_, it)| it.governor != "performance").collect();
-    let [(_, first), ..] = slow[..] else {
-        let words =
-            if all.is_empty() { "Linux does not choose the speed of cores here" } else { "performance" };
-        found.fine("governor", words);
-        return;
+    let (cores, slow): (Vec<_>, Vec<&Frequency>) =
+        all.iter().copied().filter(|(_, it)| it.governor != "performance").unzip();
+    let [first, ..] = slow[..] else {
+        let value =
+            if all.is_empty() { "Linux does not control the frequency of the cores" } else { "performance" };
+        return found.fine("governor", value);
     };
-    let cores: Vec<_> = slow.iter().map(|(core, _)| *core).collect();
-    let mhz = |khz: u64| khz / 1000;
     let is_offered = first.governors.is_empty() || first.governors.iter().any(|name| name == "performance");
-    let change = |it: &quaff_os::machine::Frequency| Change {
-        knob: Knob::File(it.path.clone()),
-        to: "performance".into(),
+    let change =
+        |it: &&Frequency| Change { setting: Setting::File(it.path.clone()), to: "performance".into() };
+    let (fix, changes) = match is_offered {
+        true => (
+            "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor".into(),
+            slow.iter().map(change).collect(),
+        ),
+        false => (
+            format!("the driver only offers {}; see the firmware's settings", first.governors.join(", ")),
+            Vec::new(),
+        ),
     };
-    let finding = Finding::new(
+    let finding = found.find(
         "governor",
         Severity::Warning,
         format!("the governor of cores {} is {}", list(&cores), first.governor),
         format!(
-            "when a burst comes a core may run at {} of {} MHz, and takes some milliseconds to get faster: at 1 \
-             million frames a second some thousands wait",
-            mhz(first.khz_min),
-            mhz(first.khz_max)
+            "at the start of a burst a core may run at {} of {} MHz and need milliseconds to speed up: at 1 million \
+             frames/s thousands wait",
+            first.khz_min / 1000,
+            first.khz_max / 1000
         ),
-        match is_offered {
-            true => "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor".into(),
-            false => format!(
-                "the driver offers {} only; see to the firmware's settings",
-                first.governors.join(", ")
-            ),
-        },
+        fix,
     );
-    let changes = if is_offered { slow.iter().map(|(_, it)| change(it)).collect() } else { Vec::new() };
-    found.find(finding.mended_by(changes));
+    finding.fixed_by(changes);
 }
 
 fn idle(readings: &Readings, found: &mut Diagnosis) {
-    let states = |core: &'_ Power| core.idle.clone();
-    let deep: Vec<IdleState> = readings
-        .machine
-        .power
-        .iter()
-        .flat_map(states)
-        .filter(|state| state.is_enabled && state.latency_us > LATENCY_US)
-        .collect();
+    let states = readings.machine.power.iter().flat_map(|core| &core.idle);
+    let deep: Vec<_> = states.filter(|state| state.is_enabled && state.latency_us > LATENCY_US).collect();
     let Some(deepest) = deep.iter().max_by_key(|state| state.latency_us) else {
-        found.fine("idle states", format!("a core wakes up within {LATENCY_US} µs"));
-        return;
+        return found.fine("idle states", format!("a core wakes up within {LATENCY_US} µs"));
     };
     let seconds = deepest.latency_us as f64 / 1e6;
     let waiting = readings.interfaces.iter().filter_map(|it| {
-        let rate = rate_bps(it, readings)?;
-        let ring = it.ring.as_ref().ok().copied().flatten()?;
+        let (rate, ring) = (rate_bps(it, readings)?, known(&it.ring)?);
         Some((frames_per_second(rate) * seconds, ring_wanted(ring, Some(rate)), rate, &it.name))
     });
     let full = waiting.filter(|(frames, ring, ..)| *frames > f64::from(*ring) / 2.0);
-    let worst = full.max_by(|one, other| one.0.total_cmp(&other.0));
-    let (severity, why) = match worst {
+    let (severity, why) = match full.max_by(|one, other| one.0.total_cmp(&other.0)) {
         Some((frames, ring, rate, name)) => (
             Severity::Warning,
             format!(
-                "at {} {frames:.0} frames arrive until it is awake, and the ring of {name} holds {ring}",
+                "at {} {frames:.0} frames arrive until it is awake; the ring of {name} holds {ring}",
                 bits(rate)
             ),
         ),
-        None if deepest.latency_us > LATENCY_LONG_US => (
-            Severity::Note,
-            format!(
-                "at 1 million frames a second {} wait for it, and their times are late",
-                deepest.latency_us
-            ),
-        ),
-        None => {
-            found.fine("idle states", format!("a core wakes up within {}", span(seconds)));
-            return;
+        None if deepest.latency_us > LATENCY_LONG_US => {
+            let us = deepest.latency_us;
+            (Severity::Note, format!("at 1 million frames/s {us} wait for it, with late time stamps"))
         }
+        None => return found.fine("idle states", format!("a core wakes up within {}", span(seconds))),
     };
-    let finding = Finding::new(
-        "idle",
-        severity,
-        format!("a core takes {} to wake up from {}", span(seconds), deepest.name),
-        why,
-        format!("cpupower idle-set -D {LATENCY_US}"),
-    );
-    let change = |state: &IdleState| Change { knob: Knob::File(state.path.clone()), to: "1".into() };
-    found.find(finding.mended_by(deep.iter().map(change).collect()));
+    let what = format!("a core takes {} to wake up from {}", span(seconds), deepest.name);
+    let change = |state: &&IdleState| Change { setting: Setting::File(state.path.clone()), to: "1".into() };
+    let finding = found.find("idle", severity, what, why, format!("cpupower idle-set -D {LATENCY_US}"));
+    finding.fixed_by(deep.iter().map(change).collect());
 }

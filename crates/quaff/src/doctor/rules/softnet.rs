@@ -1,156 +1,121 @@
-//! What the kernel's network softirq has room and time for, on all cores.
+//! Limits of the kernel's network softirq, on all cores.
 
-use super::super::readings::{InterfaceReadings, MachineReadings, Readings};
-use super::super::words::{bytes, count, span};
-use super::super::{Change, Diagnosis, Finding, Knob, Severity};
-use std::time::Duration;
+use super::super::format::{bytes, cores, count, span};
+use super::super::readings::{InterfaceReadings, MachineReadings, Reading, Readings};
+use super::{Change, Diagnosis, Setting, Severity, known};
+use quaff_os::machine::Softnet;
 
-/// 10 ms at 1 million frames a second.
+/// 10 ms at 1 million frames/s.
 const BACKLOG_FRAMES: u64 = 10_000;
-/// Twice what the kernel begins with.
+/// Twice the kernel's default.
 const BUDGET_FRAMES: u64 = 600;
-/// What a budget of that many frames may take, µs.
+/// Time limit for that budget, µs.
 const BUDGET_US: u64 = 8000;
 
-/// Drivers of virtual interfaces that hand frames up at once, without the backlog.
+/// Drivers of virtual interfaces that pass frames up without the backlog.
 const PASSING: [&str; 4] = ["bridge", "802.1Q VLAN Support", "bonding", "team"];
 
 pub(super) fn judge(readings: &Readings, found: &mut Diagnosis) {
     let machine = &readings.machine;
-    let dropped = sum(&machine.softnet, |core| core.dropped);
-    backlog(readings, dropped, found);
+    backlog(readings, found);
     dropping(machine, found);
     budget(machine, found);
-    rmem(machine, found);
+    if let Some(now) = found.read("net.core.rmem_max", &machine.rmem_max_bytes) {
+        // Limits programs that read without a ring, such as the original gulp.
+        found.fine("net.core.rmem_max", format!("{}; does not limit quaff's ring", bytes(now)));
+    }
     if let Err(why) = &machine.softnet {
         found.unread("softnet", why);
     }
 }
 
-fn sum(
-    softnet: &super::super::readings::Reading<Vec<quaff_os::machine::Softnet>>,
-    of: fn(&quaff_os::machine::Softnet) -> u32,
-) -> u64 {
-    let cores = softnet.as_ref().ok().and_then(Option::as_ref);
-    cores.map_or(0, |cores| cores.iter().map(|core| u64::from(of(core))).sum())
+fn sum(softnet: &Reading<Vec<Softnet>>, of: fn(&Softnet) -> u32) -> u64 {
+    known(softnet).map_or(0, |cores| cores.iter().map(|core| u64::from(of(core))).sum())
 }
 
-/// Whether frames of it wait in the backlog for the softirq.
+/// Returns whether frames of the interface wait in the backlog.
 fn uses_backlog(it: &InterfaceReadings) -> bool {
-    let driver = it.driver.as_ref().ok().and_then(Option::as_deref).unwrap_or("");
-    it.has_rps || !it.is_hardware && !PASSING.contains(&driver)
+    let driver = known(&it.driver).unwrap_or_default();
+    it.has_rps || !it.is_hardware && !PASSING.contains(&driver.as_str())
 }
 
-fn backlog(readings: &Readings, dropped: u64, found: &mut Diagnosis) {
-    let Some(frames) = found.read("net.core.netdev_max_backlog", &readings.machine.backlog_frames) else {
-        return;
-    };
-    let frames = *frames;
+fn backlog(readings: &Readings, found: &mut Diagnosis) {
+    let what = "net.core.netdev_max_backlog";
+    let Some(frames) = found.read(what, &readings.machine.backlog_frames) else { return };
+    let dropped = sum(&readings.machine.softnet, |core| core.dropped);
     let users: Vec<_> =
         readings.interfaces.iter().filter(|it| uses_backlog(it)).map(|it| it.name.as_str()).collect();
     if frames >= BACKLOG_FRAMES || (users.is_empty() && dropped == 0) {
-        found.fine("net.core.netdev_max_backlog", count(frames, "frame"));
-        return;
+        return found.fine(what, count(frames, "frame"));
     }
-    let who = match users.is_empty() {
-        true => "frames of virtual interfaces".to_owned(),
-        false => format!("frames of {}", users.join(", ")),
-    };
-    let so_far =
-        if dropped > 0 { format!(" ({dropped} since the machine was started)") } else { String::new() };
-    let finding = Finding::new(
+    let users = if users.is_empty() { "virtual interfaces".to_owned() } else { users.join(", ") };
+    let so_far = if dropped > 0 { format!(" ({dropped} since boot)") } else { String::new() };
+    let finding = found.find(
         "backlog",
         Severity::Warning,
-        format!("the backlog of a core holds {} (net.core.netdev_max_backlog)", count(frames, "frame")),
+        format!("the backlog of a core holds {} ({what})", count(frames, "frame")),
         format!(
-            "{who} wait there, at 1 million a second for {}; what comes beyond is dropped, and no interface counts \
-             it{so_far}",
+            "frames of {users} wait there, at 1 million/s for up to {}; the kernel drops what exceeds it{so_far}, and \
+             no interface counts these drops",
             span(frames as f64 / 1e6)
         ),
-        format!("sysctl -w net.core.netdev_max_backlog={BACKLOG_FRAMES}"),
+        format!("sysctl -w {what}={BACKLOG_FRAMES}"),
     );
-    found.find(finding.mended_by(vec![sysctl("netdev_max_backlog", BACKLOG_FRAMES)]));
+    finding.fixed_by(vec![sysctl("netdev_max_backlog", BACKLOG_FRAMES)]);
 }
 
 fn dropping(machine: &MachineReadings, found: &mut Diagnosis) {
-    let Some(watched) = &machine.softnet_watched else { return };
-    let cores: Vec<_> = watched.more.iter().filter(|core| core.dropped > 0).map(|core| core.core).collect();
-    let dropped: u64 = watched.more.iter().map(|core| u64::from(core.dropped)).sum();
+    let Some(rise) = &machine.softnet_rise else { return };
+    let (time, dropping) = (span(rise.time.as_secs_f64()), rise.by.iter().filter(|core| core.dropped > 0));
+    let dropped: u64 = dropping.clone().map(|core| u64::from(core.dropped)).sum();
     if dropped == 0 {
-        found
-            .fine("frames that the softirq dropped", format!("none in {}", span(watched.time.as_secs_f64())));
-        return;
+        return found.fine("frames dropped by the softirq", format!("none in {time}"));
     }
-    found.find(Finding::new(
+    let full = cores(&dropping.map(|core| core.core).collect::<Vec<_>>());
+    found.find(
         "softnet-drops",
         Severity::Critical,
-        format!("the kernel drops frames now: {dropped} in {}", span(watched.time.as_secs_f64())),
-        format!(
-            "the backlog of core {} is full; no capture sees these frames, and no interface counts them",
-            super::super::words::cores(&cores)
-        ),
-        "quaff cores   # give that core less to do: move interrupts and senders to others".into(),
-    ));
+        format!("the kernel drops frames now: {dropped} in {time}"),
+        format!("the backlog of core {full} is full; these frames are in no capture and in no interface's counters"),
+        "quaff cores   # relieve that core: move interrupts and senders to others",
+    );
 }
 
 fn budget(machine: &MachineReadings, found: &mut Diagnosis) {
-    let Some(frames) = found.read("net.core.netdev_budget", &machine.budget_frames).copied() else { return };
-    let us = found.read("net.core.netdev_budget_usecs", &machine.budget_us).copied();
+    let what = "net.core.netdev_budget";
+    let Some(frames) = found.read(what, &machine.budget_frames) else { return };
+    let us = found.read("net.core.netdev_budget_usecs", &machine.budget_us);
     let squeezed = sum(&machine.softnet, |core| core.squeezed);
-    let watched = machine.softnet_watched.as_ref().map(|watched| {
-        let times: u64 = watched.more.iter().map(|core| u64::from(core.squeezed)).sum();
-        (times, watched.time)
+    let seconds = known(&machine.uptime).map_or(f64::MAX, |up| up.as_secs_f64());
+    let rise = machine.softnet_rise.as_ref().map(|rise| {
+        (rise.by.iter().map(|core| u64::from(core.squeezed)).sum::<u64>(), rise.time.as_secs_f64())
     });
-    let minutes =
-        machine.uptime.as_ref().ok().copied().flatten().map_or(f64::MAX, |up| up.as_secs_f64() / 60.0);
-    let (severity, how_often) = match watched {
-        Some((times, time)) if times > 0 => (Severity::Warning, often(times, time)),
-        _ if squeezed as f64 > minutes => {
-            (Severity::Note, format!("{squeezed} times in {}", span(minutes * 60.0)))
-        }
-        _ => {
-            found.fine("net.core.netdev_budget", count(frames, "frame"));
-            return;
-        }
+    let (severity, times, time) = match rise {
+        Some((times, time)) if times > 0 => (Severity::Warning, times, time),
+        _ if squeezed as f64 > seconds / 60.0 => (Severity::Note, squeezed, seconds),
+        _ => return found.fine(what, count(frames, "frame")),
     };
+    let frequency = format!("{} in {}", count(times, "time"), span(time));
     if frames >= BUDGET_FRAMES {
-        found.fine("net.core.netdev_budget", format!("{frames} frames, used up {how_often}"));
-        return;
+        return found.fine(what, format!("{frames} frames, used up {frequency}"));
     }
     let mut changes = vec![sysctl("netdev_budget", BUDGET_FRAMES)];
-    let mut fix = format!("sysctl -w net.core.netdev_budget={BUDGET_FRAMES}");
+    let mut fix = format!("sysctl -w {what}={BUDGET_FRAMES}");
     if us.is_some_and(|us| us < BUDGET_US) {
         changes.push(sysctl("netdev_budget_usecs", BUDGET_US));
         fix += &format!(" net.core.netdev_budget_usecs={BUDGET_US}");
     }
-    let finding = Finding::new(
+    let limit = us.map_or(String::new(), |us| format!(" or {}", span(us as f64 / 1e6)));
+    let finding = found.find(
         "budget",
         severity,
-        format!("the softirq had to stop with frames left: {how_often}"),
-        format!(
-            "it goes on for {frames} frames{} at a time, and what arrives until its next turn waits in the rings",
-            us.map_or(String::new(), |us| format!(" or {}", span(us as f64 / 1e6)))
-        ),
+        format!("the softirq used up its budget with frames left: {frequency}"),
+        format!("it takes {frames} frames{limit} at a time; frames that arrive until its next run wait in the rings"),
         fix,
     );
-    found.find(finding.mended_by(changes));
-}
-
-fn often(times: u64, time: Duration) -> String {
-    format!("{} in {}", count(times, "time"), span(time.as_secs_f64()))
-}
-
-/// What sockets may buffer bounds programs that read without a ring, as old Gulp does. It is no finding.
-fn rmem(machine: &MachineReadings, found: &mut Diagnosis) {
-    if let Some(now) = found.read("net.core.rmem_max", &machine.rmem_max_bytes) {
-        let now = bytes(*now);
-        found.fine(
-            "net.core.rmem_max",
-            format!("{now}; quaff's ring is memory of its own, and not bound by it"),
-        );
-    }
+    finding.fixed_by(changes);
 }
 
 fn sysctl(name: &str, to: u64) -> Change {
-    Change { knob: Knob::File(format!("/proc/sys/net/core/{name}").into()), to: to.to_string() }
+    Change { setting: Setting::File(format!("/proc/sys/net/core/{name}").into()), to: to.to_string() }
 }

@@ -1,10 +1,10 @@
-//! Machines made up: a healthy one, and what each illness makes of it.
+//! Readings of a healthy machine, and the finding for each deviation.
 
 use super::super::look::machine;
 use super::super::readings::{
-    InterfaceReadings, MachineReadings, Readings, TargetReadings, Wanted, Watched, WriteRate,
+    InterfaceReadings, MachineReadings, Readings, Rise, TargetReadings, Wanted, WriteRate,
 };
-use super::super::{Diagnosis, Knob, Severity, judge};
+use super::super::{Diagnosis, Setting, Severity, judge};
 use quaff_os::ethtool::{Channels, Coalescing, Feature, RxRingSize};
 use quaff_os::machine::{
     ClockSource, Discipline, Frequency, IdleState, Mount, Owner, PacketSocket, Power, Softnet,
@@ -56,7 +56,6 @@ fn card(cores: &[usize]) -> InterfaceReadings {
         is_up: true,
         is_running: true,
         is_below: false,
-        is_loopback: false,
         is_hardware: true,
         driver: Ok(Some("ixgbe".into())),
         speed_mbps: Ok(Some(10_000)),
@@ -72,7 +71,7 @@ fn card(cores: &[usize]) -> InterfaceReadings {
         readers: Ok(Some(Vec::new())),
         owners: Vec::new(),
         dropped: Ok(Some(0)),
-        dropped_watched: Some(Watched { time: Duration::from_secs(1), more: 0 }),
+        dropped_rise: Some(Rise { time: Duration::from_secs(1), by: 0 }),
     }
 }
 
@@ -105,7 +104,7 @@ fn healthy() -> Readings {
             path: "/sys/devices/system/clocksource/clocksource0/current_clocksource".into(),
         })),
         discipline: Ok(Some(Discipline { is_synchronised: true, error_max: Duration::from_millis(3) })),
-        ..MachineReadings::unasked()
+        ..MachineReadings::none()
     };
     // A card of 10 Gb/s with a ring of 8192 frames can wait for 275 µs.
     for core in &mut machine.power {
@@ -138,9 +137,9 @@ fn idle(core: usize, number: usize, name: &str, latency_us: u64) -> IdleState {
     }
 }
 
-/// The one finding that a machine has after `change`.
+/// The single finding about a healthy machine after `change`.
 #[track_caller]
-fn ill(change: impl FnOnce(&mut Readings)) -> super::Finding {
+fn ill(change: impl FnOnce(&mut Readings)) -> super::super::Finding {
     let mut readings = healthy();
     change(&mut readings);
     let found = judge(&readings);
@@ -150,19 +149,23 @@ fn ill(change: impl FnOnce(&mut Readings)) -> super::Finding {
     finding.clone()
 }
 
-/// What it would set, as `knob=value`.
-fn sets(finding: &super::Finding) -> Vec<String> {
-    finding.changes.iter().map(|change| format!("{}={}", change.knob, change.to)).collect()
+fn find<'a>(found: &'a Diagnosis, id: &str) -> Option<&'a super::super::Finding> {
+    found.findings.iter().find(|finding| finding.id == id)
 }
 
-fn eth7(change: impl FnOnce(&mut InterfaceReadings)) -> super::Finding {
+/// The changes of a finding, as `setting=value`.
+fn sets(finding: &super::super::Finding) -> Vec<String> {
+    finding.changes.iter().map(|change| format!("{}={}", change.setting, change.to)).collect()
+}
+
+fn eth7(change: impl FnOnce(&mut InterfaceReadings)) -> super::super::Finding {
     let finding = ill(|readings| change(&mut readings.interfaces[0]));
     assert_eq!(finding.interface.as_deref(), Some("eth7"));
     finding
 }
 
 #[test]
-fn a_healthy_machine_is_silent_and_says_what_was_looked_at() {
+fn a_healthy_machine_has_no_findings_and_lists_the_checks() {
     let found = judge(&healthy());
     assert_eq!((&found.findings[..], &found.unread[..]), (&[][..], &[][..]));
     let looked: Vec<_> = found.fine.iter().map(|fine| fine.what.as_str()).collect();
@@ -203,7 +206,7 @@ fn a_small_ring_is_made_larger() {
     let mut readings = healthy();
     readings.wanted.rate_bps = Some(1e18);
     readings.interfaces[0].ring = Ok(Some(RxRingSize { frames: 512, frames_max: 8192 }));
-    assert_eq!(judge(&readings).finding("ring").unwrap().fix, "ethtool -G eth7 rx 8192");
+    assert_eq!(find(&judge(&readings), "ring").unwrap().fix, "ethtool -G eth7 rx 8192");
     // One that has no more to give is no finding, nor one without a known speed that is not small.
     for (ring, speed) in [((256, 256), Some(10_000)), ((1024, 4096), None)] {
         let mut readings = healthy();
@@ -211,12 +214,12 @@ fn a_small_ring_is_made_larger() {
         readings.interfaces[0].speed_mbps = Ok(speed);
         readings.interfaces[0].coalescing = Ok(None);
         readings.machine.power.clear();
-        assert_eq!(judge(&readings).finding("ring"), None);
+        assert_eq!(find(&judge(&readings), "ring"), None);
     }
 }
 
 #[test]
-fn frames_that_are_put_together_are_told_with_who_does_it() {
+fn offloads_that_merge_frames_are_found() {
     let (on, off, fixed) = (feature(true, false), feature(false, false), feature(true, true));
     for (features, id, fix) in [
         (features(on, off, off), "gro", "ethtool -K eth7 gro off"),
@@ -232,7 +235,7 @@ fn frames_that_are_put_together_are_told_with_who_does_it() {
 }
 
 #[test]
-fn who_else_reads_is_told_by_name() {
+fn other_readers_are_named() {
     let socket = PacketSocket { protocol: 3, ifindex: 9, is_running: true, inode: 77 };
     let finding = eth7(|it| {
         it.readers = Ok(Some(vec![socket]));
@@ -240,7 +243,7 @@ fn who_else_reads_is_told_by_name() {
     });
     assert_eq!(
         (finding.id, finding.fix.as_str()),
-        ("readers", "ps -fp 1234   # what they are, and whether they are needed now")
+        ("readers", "ps -fp 1234   # shows them; end what is not needed")
     );
     assert_eq!(finding.what, "1 other packet socket on eth7: tcpdump (1234)");
     let finding = eth7(|it| {
@@ -262,7 +265,7 @@ fn an_interface_that_cannot_receive_is_critical() {
     let finding =
         ill(|readings| (readings.interfaces[0].name, readings.interfaces[0].is_up) = ("a;b".into(), false));
     assert_eq!(finding.fix, "ip link set dev 'a;b' up");
-    let finding = eth7(|it| it.dropped_watched = Some(Watched { time: Duration::from_secs(1), more: 5 }));
+    let finding = eth7(|it| it.dropped_rise = Some(Rise { time: Duration::from_secs(1), by: 5 }));
     assert_eq!((finding.id, finding.severity), ("nic-drops", Severity::Critical));
 }
 
@@ -276,7 +279,7 @@ fn queues_and_interrupts_have_cores_of_their_own() {
     let finding = eth7(|it| it.nic.irqs.iter_mut().for_each(|irq| irq.cores = vec![0]));
     assert_eq!(finding.id, "irq-node");
     assert_eq!(finding.fix, "for i in 100 101; do echo 4-7 > /proc/irq/$i/smp_affinity_list; done");
-    assert_eq!(finding.changes[0].knob, Knob::Irq(100, "eth7-TxRx-0".into()));
+    assert_eq!(finding.changes[0].setting, Setting::Irq(100, "eth7-TxRx-0".into()));
     // The core that was chosen for the lane takes interrupts.
     let finding = eth7(|it| it.lane_core = Some(6));
     assert_eq!((finding.id, finding.severity), ("irq-reader", Severity::Warning));
@@ -296,7 +299,7 @@ fn queues_and_interrupts_have_cores_of_their_own() {
 }
 
 #[test]
-fn a_late_interrupt_and_a_deep_sleep_are_set_against_the_ring() {
+fn a_late_interrupt_and_a_deep_idle_state_are_compared_with_the_ring() {
     // 1000 µs at 14.88 Mpps are 14881 frames; a quarter of 8192 arrive in 137 µs.
     let slow = Coalescing { rx_usecs: 1000, rx_frames: 0, is_adaptive: false };
     let finding = eth7(|it| it.coalescing = Ok(Some(slow)));
@@ -340,7 +343,7 @@ fn a_late_interrupt_and_a_deep_sleep_are_set_against_the_ring() {
 }
 
 #[test]
-fn the_backlog_counts_for_who_uses_it() {
+fn the_backlog_matters_to_interfaces_that_use_it() {
     let virtual_one = |readings: &mut Readings| {
         let it = &mut readings.interfaces[0];
         (it.is_hardware, it.driver) = (false, Ok(Some("veth".into())));
@@ -357,7 +360,7 @@ fn the_backlog_counts_for_who_uses_it() {
     assert!(finding.id == "backlog" && finding.why.contains("9 since"), "{finding:?}");
     let finding = ill(|readings| {
         let now = Softnet { core: 3, processed: 9, dropped: 2, squeezed: 0 };
-        readings.machine.softnet_watched = Some(Watched { time: Duration::from_secs(1), more: vec![now] });
+        readings.machine.softnet_rise = Some(Rise { time: Duration::from_secs(1), by: vec![now] });
     });
     assert_eq!((finding.id, finding.severity), ("softnet-drops", Severity::Critical));
     assert!(finding.why.contains("core 3"), "{}", finding.why);
@@ -368,7 +371,7 @@ fn a_budget_that_runs_out_is_doubled() {
     let squeezed = |squeezed| Softnet { core: 0, processed: 9, dropped: 0, squeezed };
     let finding = ill(|readings| {
         let time = Duration::from_secs(1);
-        readings.machine.softnet_watched = Some(Watched { time, more: vec![squeezed(4)] });
+        readings.machine.softnet_rise = Some(Rise { time, by: vec![squeezed(4)] });
     });
     assert_eq!((finding.id, finding.severity, finding.changes.len()), ("budget", Severity::Warning, 2));
     // A day has 1440 minutes.
@@ -388,13 +391,13 @@ fn permissions_memory_and_clocks() {
     let finding = ill(|readings| readings.machine.memlock_bytes = Ok(Some(8 << 20)));
     assert_eq!((finding.id, finding.severity), ("memlock", Severity::Warning));
     assert!(finding.what.contains("8 MiB") && finding.what.contains("8 GiB"), "{}", finding.what);
-    assert_eq!(ill(|readings| readings.machine.may_go_first = false).id, "priority");
+    assert_eq!(ill(|readings| readings.machine.has_nice = false).id, "priority");
     assert_eq!(ill(|readings| readings.machine.io_uring = Some("EPERM".into())).id, "io_uring");
     fn clock(readings: &mut Readings) -> &mut ClockSource {
         readings.machine.clock_source.as_mut().unwrap().as_mut().unwrap()
     }
     let finding = ill(|readings| clock(readings).current = "hpet".into());
-    assert_eq!((finding.id, finding.fixable), ("clock-source", false), "told, and never changed");
+    assert_eq!((finding.id, finding.fixable), ("clock-source", false), "reported, never changed");
     assert!(finding.fix.starts_with("echo tsc > /sys"), "{}", finding.fix);
     let finding = ill(|readings| {
         *clock(readings) =
@@ -409,7 +412,7 @@ fn permissions_memory_and_clocks() {
 }
 
 #[test]
-fn a_folder_takes_what_the_link_brings_or_is_told() {
+fn a_slow_or_full_folder_is_found() {
     fn target(readings: &mut Readings) -> &mut TargetReadings {
         readings.target.as_mut().unwrap()
     }
@@ -419,7 +422,7 @@ fn a_folder_takes_what_the_link_brings_or_is_told() {
     assert!(finding.id == "write-rate" && finding.why.contains("8.59 s"), "{finding:?}");
     assert_eq!(finding.severity, Severity::Warning);
     let finding = ill(|readings| readings.wanted.rate_bps = Some(20e9));
-    assert_eq!((finding.id, finding.severity), ("write-rate", Severity::Critical), "it was asked for");
+    assert_eq!((finding.id, finding.severity), ("write-rate", Severity::Critical), "the rate was stated");
     // A minute at 10 Gb/s is 75 GB.
     let finding = ill(|readings| target(readings).free_bytes = Ok(Some(70_000_000_000)));
     assert_eq!((finding.id, finding.severity), ("space", Severity::Warning));
@@ -437,12 +440,12 @@ fn a_folder_takes_what_the_link_brings_or_is_told() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_apart_and_the_worst_comes_first() {
+fn failures_to_read_are_separate_and_the_most_severe_is_first() {
     let mut readings = healthy();
     let it = &mut readings.interfaces[0];
     it.ring = Err("permission denied".into());
     it.is_up = false;
-    readings.machine.may_go_first = false;
+    readings.machine.has_nice = false;
     readings.machine.backlog_frames = Err("not here".into());
     readings.machine.power.clear();
     let found: Diagnosis = judge(&readings);
@@ -483,7 +486,7 @@ fn another_machine_is_read_below_a_root() {
     };
     let found = judge(&readings);
     for (id, fixable) in [("governor", true), ("clock-source", false), ("budget", true)] {
-        assert!(found.finding(id).is_some_and(|finding| finding.fixable == fixable), "{id} of {found:#?}");
+        assert!(find(&found, id).is_some_and(|finding| finding.fixable == fixable), "{id} of {found:#?}");
     }
     assert!(
         found.unread.iter().any(|it| it.what.contains("backlog") && it.why.contains("nsenter")),

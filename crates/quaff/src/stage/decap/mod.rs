@@ -22,16 +22,16 @@ use crate::plan::DecapPlan;
 use crate::tally::{DecapTally, LaneTally, Removed};
 use clock::Clock;
 use fragments::{Datagram, Fragments, Taken};
-use quaff_file::interfaces::Interfaces;
+use quaff_file::Interfaces;
 use quaff_file::tally::Counts;
-use quaff_file::write::plan::Format;
+use quaff_file::write::Format;
 use quaff_wire::tunnel::{Damage, Direction, ErspanTime, Inner, Outcome, Upper, strip, strip_datagram};
 use sessions::{Entry, Sessions};
 use std::sync::Arc;
 
 /// The decapsulation stage of a lane.
 #[derive(Debug)]
-pub struct Decap {
+pub(crate) struct Decap {
     plan: DecapPlan,
     /// The only link type of the output format; `None` for any.
     linktype: Option<u16>,
@@ -53,7 +53,12 @@ pub struct Decap {
 
 impl Decap {
     /// A stage that adds its sessions to `interfaces`.
-    pub fn new(plan: &DecapPlan, format: Format, interfaces: Interfaces, gauges: Arc<LaneGauges>) -> Self {
+    pub(crate) fn new(
+        plan: &DecapPlan,
+        format: Format,
+        interfaces: Interfaces,
+        gauges: Arc<LaneGauges>,
+    ) -> Self {
         let first = interfaces.get(0).map_or(1, |interface| interface.linktype);
         Self {
             plan: plan.clone(),
@@ -74,7 +79,7 @@ impl Decap {
 
     /// Disables the detection of gaps in sequence numbers, because the kernel's filter rejects packets.
     #[must_use]
-    pub fn without_gaps(mut self) -> Self {
+    pub(crate) fn without_gaps(mut self) -> Self {
         self.has_all = false;
         self
     }

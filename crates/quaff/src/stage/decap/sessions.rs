@@ -3,7 +3,7 @@
 use super::clock::Clock;
 use super::sequence::Sequence;
 use crate::tally::SessionTally;
-use quaff_file::interfaces::Interfaces;
+use quaff_file::Interfaces;
 use quaff_wire::pcapng::Interface;
 use quaff_wire::tunnel::{Marker, Session, TunnelKind};
 use std::collections::HashMap;

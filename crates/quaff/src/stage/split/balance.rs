@@ -5,13 +5,13 @@ use super::recent::Table;
 use quaff_wire::flow::FlowKey;
 
 /// The windows of the peaks, ns.
-pub const PEAK_WINDOWS_NS: [u64; 4] = [1_000_000_000, 100_000_000, 10_000_000, 1_000_000];
+pub(crate) const PEAK_WINDOWS_NS: [u64; 4] = [1_000_000_000, 100_000_000, 10_000_000, 1_000_000];
 /// Maximum number of conversations in memory.
 const CONVERSATIONS_MAX: usize = 1 << 18;
 
 /// The counts of a bundle.
 #[derive(Debug)]
-pub struct Balance {
+pub(crate) struct Balance {
     pub members: Vec<Share>,
     /// The sum of all members.
     pub all: Share,
@@ -25,7 +25,7 @@ pub struct Balance {
 
 /// The counts of one member, or of all.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Share {
+pub(crate) struct Share {
     pub packets: u64,
     /// Bytes on the wire.
     pub bytes: u64,
@@ -35,7 +35,7 @@ pub struct Share {
 
 /// The maximum in one window of time. Windows begin at multiples of their length since 1970.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Peak {
+pub(crate) struct Peak {
     /// Frames in the window with the most frames.
     pub packets: u64,
     /// Bytes in the window with the most bytes.
@@ -47,7 +47,7 @@ pub struct Peak {
 
 /// The counts of one conversation.
 #[derive(Debug, Clone, Copy)]
-pub struct Conversation {
+pub(crate) struct Conversation {
     pub key: FlowKey,
     /// The member that got its last frame.
     pub member: usize,
@@ -103,18 +103,18 @@ impl Balance {
     }
 
     /// The number of conversations, and whether it is exact: a dropped one that continues counts twice.
-    pub fn conversations(&self) -> (u64, bool) {
+    pub(crate) fn conversations(&self) -> (u64, bool) {
         (self.conversations.len() as u64 + self.dropped, self.dropped == 0)
     }
 
     /// The conversations of a member that are in memory.
-    pub fn conversations_of(&self, member: usize) -> u64 {
+    pub(crate) fn conversations_of(&self, member: usize) -> u64 {
         self.conversations.values().filter(|conversation| conversation.member == member).count() as u64
     }
 
     /// The conversation with the most bytes, of a member or of all, and the number of bytes by which its count may be
     /// too small because conversations were dropped.
-    pub fn largest(&self, of: Option<usize>) -> Option<(Conversation, u64)> {
+    pub(crate) fn largest(&self, of: Option<usize>) -> Option<(Conversation, u64)> {
         let wanted = |conversation: &&Conversation| of.is_none_or(|member| conversation.member == member);
         let size = |conversation: &&Conversation| {
             (conversation.bytes, conversation.packets, conversation.key.hash(0))

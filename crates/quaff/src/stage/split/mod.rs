@@ -13,13 +13,13 @@ mod balance;
 mod held;
 mod recent;
 
-pub use balance::{Balance, Conversation, PEAK_WINDOWS_NS, Peak, Share};
+pub(crate) use balance::{Balance, Conversation, PEAK_WINDOWS_NS, Peak, Share};
 
 use super::Stage;
 use crate::batch::{Batch, Frame};
 use crate::tally::Removed;
 use held::Held;
-use quaff_file::interfaces::Interfaces;
+use quaff_file::Interfaces;
 use quaff_os::Stop;
 use quaff_wire::flow::{FlowKey, mix};
 use quaff_wire::net::DatagramId;
@@ -54,7 +54,7 @@ pub struct Sorting {
 
 /// The availability of a member of a bundle. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Presence {
+pub(crate) struct Presence {
     /// Raised when it has ended.
     pub stop: Stop,
     /// Set by the member's writer while it is temporarily unavailable, read by the lanes. Relaxed: it publishes no
@@ -64,19 +64,19 @@ pub struct Presence {
 
 impl Presence {
     /// Sets whether it is temporarily unavailable.
-    pub fn set_away(&self, is_away: bool) {
+    pub(crate) fn set_away(&self, is_away: bool) {
         self.is_away.store(is_away, Ordering::Relaxed);
     }
 
     /// Returns whether it accepts frames.
-    pub fn is_here(&self) -> bool {
+    pub(crate) fn is_here(&self) -> bool {
         !self.is_away.load(Ordering::Relaxed) && !self.stop.raised()
     }
 }
 
 /// The state that the lanes of a run share.
 #[derive(Debug)]
-pub struct Knowledge {
+pub(crate) struct Knowledge {
     datagrams: Mutex<Recent<FlowKey>>,
     macs: Mutex<Recent<u64>>,
     balance: Mutex<Balance>,
@@ -84,7 +84,7 @@ pub struct Knowledge {
 
 impl Knowledge {
     /// The initial state for `members` members.
-    pub fn new(members: usize) -> Self {
+    pub(crate) fn new(members: usize) -> Self {
         Self {
             datagrams: Mutex::new(Recent::new(DATAGRAM_NS, DATAGRAMS)),
             macs: Mutex::new(Recent::new(MACS_NS, CONVERSATIONS)),
@@ -93,7 +93,7 @@ impl Knowledge {
     }
 
     /// The counts of the members so far.
-    pub fn balance(&self) -> MutexGuard<'_, Balance> {
+    pub(crate) fn balance(&self) -> MutexGuard<'_, Balance> {
         lock(&self.balance)
     }
 }
@@ -104,7 +104,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The split stage of a lane.
-pub struct Split {
+pub(crate) struct Split {
     sorting: Sorting,
     bundle: Rendezvous,
     members: Vec<Presence>,
@@ -130,7 +130,7 @@ struct Assigned {
 
 impl Split {
     /// A stage for the frames of these interfaces.
-    pub fn new(
+    pub(crate) fn new(
         sorting: Sorting,
         bundle: Rendezvous,
         members: Vec<Presence>,

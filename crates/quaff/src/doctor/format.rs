@@ -1,11 +1,11 @@
-//! Numbers in sentences.
+//! Numbers and shell words in the text of findings.
 
-/// A rate of bits: "10 Gb/s".
+/// A bit rate: "10 Gb/s".
 pub(super) fn bits(bps: f64) -> String {
     scaled(bps, 1000.0, &["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"])
 }
 
-/// A rate of bytes: "1.25 GB/s".
+/// A byte rate: "1.25 GB/s".
 pub(super) fn byte_rate(rate: f64) -> String {
     scaled(rate, 1000.0, &["B/s", "kB/s", "MB/s", "GB/s"])
 }
@@ -15,7 +15,7 @@ pub(super) fn bytes(bytes: u64) -> String {
     scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
 }
 
-/// A span of time: "34 µs".
+/// A duration: "34 µs".
 pub(super) fn span(seconds: f64) -> String {
     match seconds {
         s if s >= 172_800.0 => format!("{:.0} days", s / 86400.0),
@@ -25,7 +25,7 @@ pub(super) fn span(seconds: f64) -> String {
     }
 }
 
-/// A list of cores as the kernel writes it: "0-3,8".
+/// A list of cores in the kernel's notation: "0-3,8".
 pub(super) fn cores(cores: &[usize]) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for core in cores {
@@ -41,7 +41,7 @@ pub(super) fn cores(cores: &[usize]) -> String {
     runs.iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-/// A word as a shell needs it.
+/// A word quoted for the shell.
 pub(super) fn quote(word: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,+@%".contains(char);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -58,7 +58,7 @@ pub(super) fn count(n: u64, thing: &str) -> String {
 
 fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
     let mut unit = 0;
-    // What would be printed as 1000 is 1 of the next unit.
+    // A value that rounds to 1000 is printed as 1 of the next unit.
     while value >= step - 0.5 && unit + 1 < units.len() {
         value /= step;
         unit += 1;

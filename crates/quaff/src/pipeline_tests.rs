@@ -2,22 +2,22 @@
 //! and the reader of `verify` at the other end. Whatever the sizes, the rates and the faults, every
 //! frame is in the file or counted, at its place.
 
+use crate::Result;
+use crate::batch::Frame;
+use crate::buffer_pool::Supply;
+use crate::lane::{self, Inlet, Lane, Writer};
+use crate::output::{PackPlan, Packer};
+use crate::source::{Pull, Source, SourceTally};
+use crate::tally::{LaneTally, Ledger};
 use nix::fcntl::OFlag;
 use proptest::prelude::*;
-use quaff::Result;
-use quaff::batch::Frame;
-use quaff::buffer_pool::Supply;
-use quaff::lane::{self, Inlet, Lane, Writer};
-use quaff::output::packer::{PackPlan, Packer};
-use quaff::source::{Pull, Source, SourceTally};
-use quaff::tally::{LaneTally, Ledger};
-use quaff_file::interfaces::Interfaces;
+use quaff_file::Interfaces;
 use quaff_file::read::CaptureFile;
 use quaff_file::tally::{Counts, WriterTally};
-use quaff_file::write::chunk::Chunk;
-use quaff_file::write::header::Heading;
-use quaff_file::write::plan::{DirPlan, Format, Retention};
-use quaff_file::write::{Files, Folder, NameTemplate, Parts, Repack, Sink, Slots, Stream};
+use quaff_file::write::{
+    Chunk, DirPlan, Files, Folder, Format, Heading, NameTemplate, Parts, Repack, Retention, Sink, Slots,
+    Stream,
+};
 use quaff_os::disk::{Disk, direct_align};
 use quaff_os::testing::skip;
 use quaff_os::{Buffer, Reason, Stop, Wakeup};
@@ -435,7 +435,7 @@ fn direct_files_hold_every_frame() {
         step_ns: 50_000_000,
     };
     for format in [Format::Pcapng, Format::Pcap] {
-        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = dir.path().join("all");
         let mut options = File::options();
         options.read(true).write(true).create_new(true).custom_flags(OFlag::O_DIRECT.bits());

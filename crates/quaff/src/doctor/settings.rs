@@ -1,5 +1,4 @@
-//! Settings that can be changed and put back, each with one value that is text: what is read is what can be
-//! set again.
+//! Settings that can be changed and restored. The value of each is text: what is read can be set again.
 
 use crate::{Error, Result};
 use quaff_os::ethtool::{Card, Change};
@@ -13,26 +12,26 @@ use std::path::{Path, PathBuf};
 /// A setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Knob {
-    /// What a file of /proc or /sys says.
+pub enum Setting {
+    /// Contents of a file in /proc or /sys.
     File(PathBuf),
-    /// The cores that an interrupt may go to, by its number and its name: "0-3".
+    /// Cores of an interrupt, given by number and name: "0-3".
     Irq(usize, String),
-    /// The frames in the receive ring of an interface: "4096".
+    /// Frames in the receive ring of an interface: "4096".
     Ring(String),
-    /// The queues that an interface receives with: "4".
+    /// Receive queues of an interface: "4".
     Channels(String),
-    /// When an interface interrupts: "adaptive", or µs: "50".
+    /// Interrupt coalescing of an interface: "adaptive", or µs: "50".
     Coalescing(String),
-    /// Its RSS table: "0,1,2,3".
+    /// RSS table of an interface: "0,1,2,3".
     Rss(String),
-    /// One of its features, by the kernel's name: "on" or "off".
+    /// An offload of an interface, by the kernel's name: "on" or "off".
     Feature(String, String),
 }
 
-impl Knob {
-    /// The interface that it belongs to.
-    pub fn interface(&self) -> Option<&str> {
+impl Setting {
+    /// The interface of the setting.
+    pub(super) fn interface(&self) -> Option<&str> {
         match self {
             Self::File(_) | Self::Irq(..) => None,
             Self::Ring(name)
@@ -43,8 +42,8 @@ impl Knob {
         }
     }
 
-    /// Whether another network namespace has one of its own.
-    pub fn is_of_netns(&self) -> bool {
+    /// Returns whether each network namespace has its own.
+    pub(super) fn is_of_netns(&self) -> bool {
         match self {
             Self::File(path) => path.starts_with("/proc/sys/net"),
             Self::Irq(..) => false,
@@ -53,7 +52,7 @@ impl Knob {
     }
 }
 
-impl fmt::Display for Knob {
+impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
@@ -67,91 +66,86 @@ impl fmt::Display for Knob {
     }
 }
 
-/// What reads and changes settings.
-pub trait Hands {
+/// Reads and changes settings.
+pub(super) trait Backend {
     /// The value of a setting.
-    fn get(&self, knob: &Knob) -> Result<String>;
-    /// Changes it. What it came to is what [`get`](Self::get) says next.
-    fn set(&self, knob: &Knob, value: &str) -> Result<()>;
-    /// What a driver may set up anew when this is changed.
-    fn beside(&self, knob: &Knob) -> Vec<Knob>;
-    /// The number of an interface, which one that is made anew has not got again.
+    fn get(&self, setting: &Setting) -> Result<String>;
+    /// Changes a setting. [`get`](Self::get) returns the resulting value, which a driver may have rounded.
+    fn set(&self, setting: &Setting, value: &str) -> Result<()>;
+    /// Settings that a driver may reset with this one.
+    fn related(&self, setting: &Setting) -> Vec<Setting>;
+    /// The index of an interface, which changes when it is created again.
     fn index(&self, interface: &str) -> Result<u32>;
     /// The network namespace in which settings are changed.
     fn netns(&self) -> Result<u64>;
-    /// Whether there is a network namespace of that number.
+    /// Returns whether a network namespace exists.
     fn has_netns(&self, netns: u64) -> bool;
-    /// What is different at each start of the machine.
+    /// The boot ID.
     fn boot(&self) -> Result<String>;
 }
 
 /// This machine, and the network namespace of the calling thread.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Machine;
+pub(super) struct Machine;
 
-impl Hands for Machine {
-    fn get(&self, knob: &Knob) -> Result<String> {
+impl Backend for Machine {
+    fn get(&self, setting: &Setting) -> Result<String> {
         let card = |name: &String| Card::read(name);
-        let there = |value: Option<String>| value.ok_or_else(|| gone(knob));
-        Ok(match knob {
-            Knob::File(path) => text(path)?,
-            Knob::Irq(number, name) => text(&irq(*number, name)?)?,
-            Knob::Ring(name) => there(card(name).rx_ring?.map(|ring| ring.frames.to_string()))?,
-            Knob::Channels(name) => {
-                there(card(name).channels?.map(|channels| channels.receiving.to_string()))?
+        let known = |value: Option<String>| value.ok_or_else(|| missing(setting));
+        Ok(match setting {
+            Setting::File(path) => text(path)?,
+            Setting::Irq(number, name) => text(&irq(*number, name)?)?,
+            Setting::Ring(name) => known(card(name).rx_ring?.map(|ring| ring.frames.to_string()))?,
+            Setting::Channels(name) => {
+                known(card(name).channels?.map(|channels| channels.receiving.to_string()))?
             }
-            Knob::Coalescing(name) => there(card(name).coalescing?.map(|it| match it.is_adaptive {
+            Setting::Coalescing(name) => known(card(name).coalescing?.map(|it| match it.is_adaptive {
                 true => ADAPTIVE.to_owned(),
                 false => it.rx_usecs.to_string(),
             }))?,
-            Knob::Rss(name) => there(card(name).rss_table?.map(|table| join(&table)))?,
-            Knob::Feature(name, feature) => {
+            Setting::Rss(name) => known(card(name).rss_table?.map(|table| join(&table)))?,
+            Setting::Feature(name, feature) => {
                 let features = card(name).features?;
-                there(features.get(feature).map(|it| if it.is_on { "on" } else { "off" }.to_owned()))?
+                known(features.get(feature).map(|it| if it.is_on { "on" } else { "off" }.to_owned()))?
             }
         })
     }
 
-    fn set(&self, knob: &Knob, value: &str) -> Result<()> {
-        let number = || value.parse().map_err(|_| unknown(knob, value));
-        match knob {
-            Knob::File(path) => {
-                fs::write(path, value).trying(|| format!("write {value} to {}", path.display()))?;
-            }
-            Knob::Irq(number, name) => {
-                let path = irq(*number, name)?;
-                fs::write(&path, value).trying(|| format!("write {value} to {}", path.display()))?;
-            }
-            Knob::Ring(name) => Card::change(name, Change::RxRing(number()?))?,
-            Knob::Channels(name) => Card::change(name, Change::Channels(number()?))?,
-            Knob::Coalescing(name) => {
+    fn set(&self, setting: &Setting, value: &str) -> Result<()> {
+        let number = || value.parse().map_err(|_| unknown(setting, value));
+        match setting {
+            Setting::File(path) => write(path, value)?,
+            Setting::Irq(number, name) => write(&irq(*number, name)?, value)?,
+            Setting::Ring(name) => Card::change(name, Change::RxRing(number()?))?,
+            Setting::Channels(name) => Card::change(name, Change::Channels(number()?))?,
+            Setting::Coalescing(name) => {
                 let is_adaptive = value == ADAPTIVE;
                 let now = || Ok::<_, Error>(Card::read(name).coalescing?.map_or(0, |now| now.rx_usecs));
                 let rx_usecs = if is_adaptive { now()? } else { number()? };
                 Card::change(name, Change::Coalescing { rx_usecs, is_adaptive })?;
             }
-            Knob::Rss(name) => {
+            Setting::Rss(name) => {
                 let table: std::result::Result<Vec<u32>, _> = value.split(',').map(str::parse).collect();
-                Card::change(name, Change::RssTable(&table.map_err(|_| unknown(knob, value))?))?;
+                Card::change(name, Change::RssTable(&table.map_err(|_| unknown(setting, value))?))?;
             }
-            Knob::Feature(name, feature) => match value {
+            Setting::Feature(name, feature) => match value {
                 "on" | "off" => Card::change(name, Change::Feature(feature, value == "on"))?,
-                _ => return Err(unknown(knob, value)),
+                _ => return Err(unknown(setting, value)),
             },
         }
         Ok(())
     }
 
-    /// Drivers ask for their interrupts anew, and forget where these went.
-    fn beside(&self, knob: &Knob) -> Vec<Knob> {
-        let Knob::Ring(name) = knob else { return Vec::new() };
+    /// Drivers request their interrupts again, which resets the cores of the interrupts.
+    fn related(&self, setting: &Setting) -> Vec<Setting> {
+        let Setting::Ring(name) = setting else { return Vec::new() };
         let irqs = Nic::read(Path::new("/"), name).irqs.into_iter();
-        let mut beside = vec![Knob::Rss(name.clone())];
-        beside.extend(irqs.map(|irq| Knob::Irq(irq.number, irq.name)));
+        let mut related = vec![Setting::Rss(name.clone())];
+        related.extend(irqs.map(|irq| Setting::Irq(irq.number, irq.name)));
         let queues = fs::read_dir(format!("/sys/class/net/{name}/queues")).into_iter().flatten().flatten();
         let masks = queues.flat_map(|queue| ["rps_cpus", "xps_cpus"].map(|mask| queue.path().join(mask)));
-        beside.extend(masks.filter(|path| path.exists()).map(Knob::File));
-        beside
+        related.extend(masks.filter(|path| path.exists()).map(Setting::File));
+        related
     }
 
     fn index(&self, interface: &str) -> Result<u32> {
@@ -171,7 +165,7 @@ impl Hands for Machine {
     }
 }
 
-/// What a card that chooses by itself is said to be.
+/// Value of adaptive coalescing.
 const ADAPTIVE: &str = "adaptive";
 
 fn join(numbers: &[u32]) -> String {
@@ -182,8 +176,12 @@ fn text(path: &Path) -> Result<String> {
     Ok(fs::read_to_string(path).trying(|| format!("read {}", path.display()))?.trim().to_owned())
 }
 
-/// Where an interrupt's cores are set. Drivers give numbers back, and other devices get them: its name counts, and
-/// the number only says where to look first.
+fn write(path: &Path, value: &str) -> Result<()> {
+    Ok(fs::write(path, value).trying(|| format!("write {value} to {}", path.display()))?)
+}
+
+/// The file with the cores of an interrupt. The name decides, because a number that a driver has released may belong
+/// to another device.
 fn irq(number: usize, name: &str) -> Result<PathBuf> {
     let all = Path::new("/proc/irq");
     let first = all.join(number.to_string());
@@ -194,19 +192,19 @@ fn irq(number: usize, name: &str) -> Result<PathBuf> {
     let found: Vec<_> = dirs.filter(|dir| dir.join(name).is_dir()).collect();
     match &found[..] {
         [one] => Ok(one.join("smp_affinity_list")),
-        _ => Err(gone(&Knob::Irq(number, name.to_owned()))),
+        _ => Err(missing(&Setting::Irq(number, name.to_owned()))),
     }
 }
 
-fn gone(knob: &Knob) -> Error {
+fn missing(setting: &Setting) -> Error {
     Error::Os(quaff_os::Error::new(
-        format!("read {knob}"),
+        format!("read {setting}"),
         std::io::Error::from(std::io::ErrorKind::NotFound),
     ))
 }
 
-fn unknown(knob: &Knob, value: &str) -> Error {
-    Error::Plan(format!("{value:?} is no value for {knob}"))
+fn unknown(setting: &Setting, value: &str) -> Error {
+    Error::Plan(format!("{value:?} is not a value of {setting}"))
 }
 
 #[cfg(test)]
@@ -215,26 +213,26 @@ mod tests {
 
     #[test]
     fn loopback_has_features_and_no_ring() {
-        let gro = Knob::Feature("lo".into(), "rx-gro".into());
+        let gro = Setting::Feature("lo".into(), "rx-gro".into());
         assert!(["on", "off"].contains(&Machine.get(&gro).unwrap().as_str()));
         assert!(Machine.set(&gro, "maybe").is_err());
         assert!(
-            Machine.get(&Knob::Ring("lo".into())).unwrap_err().to_string().contains("receive ring of lo")
+            Machine.get(&Setting::Ring("lo".into())).unwrap_err().to_string().contains("receive ring of lo")
         );
-        assert!(Machine.set(&Knob::Ring("lo".into()), "many").is_err());
+        assert!(Machine.set(&Setting::Ring("lo".into()), "many").is_err());
         assert_eq!(Machine.index("lo").unwrap(), 1);
     }
 
     #[test]
-    fn a_file_is_read_without_its_end_of_line_and_set() {
+    fn a_file_is_read_without_its_newline_and_set() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("netdev_max_backlog");
-        let knob = Knob::File(path.clone());
-        assert!(Machine.get(&knob).is_err());
+        let setting = Setting::File(path.clone());
+        assert!(Machine.get(&setting).is_err());
         fs::write(&path, "1000\n").unwrap();
-        assert_eq!(Machine.get(&knob).unwrap(), "1000");
-        Machine.set(&knob, "2000").unwrap();
-        assert_eq!(Machine.get(&knob).unwrap(), "2000");
-        assert!(!knob.is_of_netns() && Knob::File("/proc/sys/net/core/rmem_max".into()).is_of_netns());
+        assert_eq!(Machine.get(&setting).unwrap(), "1000");
+        Machine.set(&setting, "2000").unwrap();
+        assert_eq!(Machine.get(&setting).unwrap(), "2000");
+        assert!(!setting.is_of_netns() && Setting::File("/proc/sys/net/core/rmem_max".into()).is_of_netns());
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use tempfile::TempDir;
 
 struct Fake {
@@ -24,61 +25,63 @@ impl Fake {
             refuses: RefCell::default(),
             dir: tempfile::tempdir().unwrap(),
         };
-        for (knob, value) in [(ring(), "256"), (gro(), "on"), (governor(), "powersave"), (irq(), "3")] {
-            fake.put(&knob, value);
+        for (setting, value) in [(ring(), "256"), (gro(), "on"), (governor(), "powersave"), (irq(), "3")] {
+            fake.put(&setting, value);
         }
         fake
     }
 
-    fn put(&self, knob: &Knob, value: &str) {
-        self.values.borrow_mut().insert(knob.to_string(), value.into());
+    fn put(&self, setting: &Setting, value: &str) {
+        self.values.borrow_mut().insert(setting.to_string(), value.into());
     }
 
     fn file(&self) -> PathBuf {
         self.dir.path().join("run/doctor.json")
     }
 
-    fn fix(&self, changes: &[(Knob, &str)]) -> Vec<Done> {
-        let change = |(knob, to): &(Knob, &str)| Change { knob: knob.clone(), to: (*to).to_owned() };
-        super::fix(&changes.iter().map(change).collect::<Vec<_>>(), self, &self.file()).unwrap()
+    fn fix(&self, changes: &[(Setting, &str)]) -> Vec<Done> {
+        let change =
+            |(setting, to): &(Setting, &str)| Change { setting: setting.clone(), to: (*to).to_owned() };
+        super::fix_with(&changes.iter().map(change).collect::<Vec<_>>(), self, &self.file()).unwrap()
     }
 
     fn undo(&self) -> Vec<Done> {
-        super::undo(self, &self.file()).unwrap()
+        super::undo_with(self, &self.file()).unwrap()
     }
 
     #[track_caller]
-    fn assert_is(&self, knob: &Knob, value: &str) {
-        assert_eq!(self.get(knob).unwrap(), value, "{knob}");
+    fn assert_is(&self, setting: &Setting, value: &str) {
+        assert_eq!(self.get(setting).unwrap(), value, "{setting}");
     }
 }
 
-impl Hands for Fake {
-    fn get(&self, knob: &Knob) -> Result<String> {
-        let value = self.values.borrow().get(&knob.to_string()).cloned();
-        let gone = || quaff_os::Error::new(format!("read {knob}"), io::Error::from(io::ErrorKind::NotFound));
+impl Backend for Fake {
+    fn get(&self, setting: &Setting) -> Result<String> {
+        let value = self.values.borrow().get(&setting.to_string()).cloned();
+        let gone =
+            || quaff_os::Error::new(format!("read {setting}"), io::Error::from(io::ErrorKind::NotFound));
         Ok(value.ok_or_else(gone)?)
     }
 
-    fn set(&self, knob: &Knob, value: &str) -> Result<()> {
-        if self.refuses.borrow().contains(&knob.to_string()) {
+    fn set(&self, setting: &Setting, value: &str) -> Result<()> {
+        if self.refuses.borrow().contains(&setting.to_string()) {
             return Err(Error::Plan("permission denied".into()));
         }
         // Rings of this driver are multiples of 64, at the most 4096.
-        if matches!(knob, Knob::Ring(_)) {
+        if matches!(setting, Setting::Ring(_)) {
             self.put(&irq(), "0-7");
         }
-        let value = match knob {
-            Knob::Ring(_) => (value.parse::<u32>().unwrap().next_multiple_of(64).min(4096)).to_string(),
+        let value = match setting {
+            Setting::Ring(_) => (value.parse::<u32>().unwrap().next_multiple_of(64).min(4096)).to_string(),
             _ => value.to_owned(),
         };
-        self.put(knob, &value);
+        self.put(setting, &value);
         Ok(())
     }
 
     /// This driver forgets where its interrupt went.
-    fn beside(&self, knob: &Knob) -> Vec<Knob> {
-        if matches!(knob, Knob::Ring(_)) { vec![irq(), gro()] } else { Vec::new() }
+    fn related(&self, setting: &Setting) -> Vec<Setting> {
+        if matches!(setting, Setting::Ring(_)) { vec![irq(), gro()] } else { Vec::new() }
     }
 
     fn index(&self, _: &str) -> Result<u32> {
@@ -98,24 +101,24 @@ impl Hands for Fake {
     }
 }
 
-fn ring() -> Knob {
-    Knob::Ring("eth0".into())
+fn ring() -> Setting {
+    Setting::Ring("eth0".into())
 }
 
-fn irq() -> Knob {
-    Knob::Irq(100, "eth0-rx".into())
+fn irq() -> Setting {
+    Setting::Irq(100, "eth0-rx".into())
 }
 
-fn gro() -> Knob {
-    Knob::Feature("eth0".into(), "rx-gro".into())
+fn gro() -> Setting {
+    Setting::Feature("eth0".into(), "rx-gro".into())
 }
 
-fn governor() -> Knob {
-    Knob::File("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor".into())
+fn governor() -> Setting {
+    Setting::File("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor".into())
 }
 
 #[test]
-fn all_is_put_back_as_it_was() {
+fn all_settings_are_restored() {
     let fake = Fake::new();
     let fixed = fake.fix(&[(ring(), "4000"), (gro(), "off"), (governor(), "performance")]);
     assert!(fixed.iter().all(|done| done.refused.is_none()), "{fixed:?}");
@@ -123,8 +126,8 @@ fn all_is_put_back_as_it_was() {
     fake.assert_is(&gro(), "off");
     let undone = fake.undo();
     assert_eq!(undone.iter().map(|done| done.now.as_str()).collect::<Vec<_>>(), ["256", "powersave", "on"]);
-    for (knob, value) in [(ring(), "256"), (gro(), "on"), (governor(), "powersave")] {
-        fake.assert_is(&knob, value);
+    for (setting, value) in [(ring(), "256"), (gro(), "on"), (governor(), "powersave")] {
+        fake.assert_is(&setting, value);
     }
     assert!(!fake.file().exists());
     assert_eq!(fake.undo(), [], "there is nothing more");
@@ -142,7 +145,7 @@ fn a_second_fix_keeps_the_first_values() {
 }
 
 #[test]
-fn what_a_driver_forgets_meanwhile_is_set_again() {
+fn what_a_driver_forgets_meanwhile_is_restore_others() {
     let fake = Fake::new();
     fake.fix(&[(ring(), "512"), (irq(), "2"), (gro(), "off")]);
     fake.assert_is(&irq(), "2");
@@ -159,7 +162,7 @@ fn what_a_driver_forgets_meanwhile_is_set_again() {
     fake.refuses.borrow_mut().clear();
     fake.undo();
     fake.assert_is(&irq(), "3");
-    // Another's setting beside it stays where it is, both ways.
+    // Another's setting related it stays where it is, both ways.
     fake.put(&irq(), "5");
     fake.fix(&[(ring(), "512")]);
     fake.assert_is(&irq(), "5");
@@ -168,20 +171,17 @@ fn what_a_driver_forgets_meanwhile_is_set_again() {
 }
 
 #[test]
-fn what_has_gone_is_told_once() {
+fn a_missing_setting_is_reported_once() {
     let fake = Fake::new();
     fake.fix(&[(governor(), "performance"), (gro(), "off")]);
     fake.values.borrow_mut().remove(&governor().to_string());
     let undone = fake.undo();
-    assert!(
-        undone.iter().any(|done| done.refused.as_deref() == Some("it is not there any more")),
-        "{undone:?}"
-    );
+    assert!(undone.iter().any(|done| done.refused.as_deref() == Some("it no longer exists")), "{undone:?}");
     assert!(!fake.file().exists());
 }
 
 #[test]
-fn what_is_right_already_is_not_noted() {
+fn an_equal_value_is_not_recorded() {
     let fake = Fake::new();
     let fixed = fake.fix(&[(ring(), "256")]);
     assert_eq!((fixed[0].was.as_str(), fixed[0].now.as_str()), ("256", "256"));
@@ -189,17 +189,17 @@ fn what_is_right_already_is_not_noted() {
 }
 
 #[test]
-fn what_is_refused_is_told_and_not_noted() {
+fn a_refused_change_is_reported_and_not_recorded() {
     let fake = Fake::new();
     fake.refuses.borrow_mut().push(gro().to_string());
-    let fixed = fake.fix(&[(gro(), "off"), (Knob::Rss("eth0".into()), "0,1"), (ring(), "512")]);
+    let fixed = fake.fix(&[(gro(), "off"), (Setting::Rss("eth0".into()), "0,1"), (ring(), "512")]);
     let refused: Vec<_> = fixed.iter().map(|done| done.refused.is_some()).collect();
     assert_eq!(refused, [true, true, false], "{fixed:?}");
     assert_eq!(fake.undo().len(), 1);
 }
 
 #[test]
-fn what_cannot_be_put_back_stays_noted() {
+fn a_setting_that_cannot_be_restored_stays_recorded() {
     let fake = Fake::new();
     fake.fix(&[(gro(), "off"), (ring(), "512")]);
     fake.refuses.borrow_mut().push(gro().to_string());
@@ -212,7 +212,7 @@ fn what_cannot_be_put_back_stays_noted() {
 }
 
 #[test]
-fn what_others_have_changed_since_is_theirs() {
+fn a_setting_that_another_program_has_changed_is_kept() {
     let fake = Fake::new();
     fake.fix(&[(ring(), "512"), (gro(), "off")]);
     fake.put(&ring(), "2048");
@@ -225,13 +225,13 @@ fn what_others_have_changed_since_is_theirs() {
 }
 
 #[test]
-fn another_start_of_the_machine_is_told() {
+fn a_reboot_is_reported() {
     let fake = Fake::new();
     fake.fix(&[(ring(), "512")]);
     "second".clone_into(&mut fake.boot.borrow_mut());
     fake.put(&ring(), "256");
-    let error = super::undo(&fake, &fake.file()).unwrap_err().to_string();
-    assert!(error.contains("started again"), "{error}");
+    let error = super::undo_with(&fake, &fake.file()).unwrap_err().to_string();
+    assert!(error.contains("reboot"), "{error}");
     // What a fix finds of another start does not count.
     fake.put(&ring(), "320");
     fake.fix(&[(ring(), "512")]);
@@ -250,7 +250,7 @@ fn another_namespace_and_another_interface_are_left_alone() {
     fake.netns.set(7);
     fake.index.set(4);
     let undone = fake.undo();
-    assert!(undone[0].refused.as_ref().unwrap().contains("not there any more"), "{undone:?}");
+    assert!(undone[0].refused.as_ref().unwrap().contains("no longer exists"), "{undone:?}");
     fake.assert_is(&ring(), "512");
     assert!(!fake.file().exists());
     // One that has gone is nobody's.
@@ -258,7 +258,7 @@ fn another_namespace_and_another_interface_are_left_alone() {
     fake.netns.set(8);
     fake.index.set(5);
     let undone = fake.undo();
-    assert!(undone[0].refused.as_ref().unwrap().contains("namespace that is not there"), "{undone:?}");
+    assert!(undone[0].refused.as_ref().unwrap().contains("namespace no longer exists"), "{undone:?}");
     assert!(!fake.file().exists());
 }
 
@@ -285,18 +285,18 @@ fn a_damaged_file_is_an_error_and_stays() {
     let fake = Fake::new();
     fake.fix(&[(gro(), "off")]);
     fs::write(fake.file(), "{").unwrap();
-    assert!(super::undo(&fake, &fake.file()).is_err());
-    let change = Change { knob: ring(), to: "512".into() };
-    assert!(super::fix(&[change], &fake, &fake.file()).is_err());
+    assert!(super::undo_with(&fake, &fake.file()).is_err());
+    let change = Change { setting: ring(), to: "512".into() };
+    assert!(super::fix_with(&[change], &fake, &fake.file()).is_err());
     fake.assert_is(&ring(), "256");
     assert_eq!(fs::read_to_string(fake.file()).unwrap(), "{");
 }
 
 #[test]
-fn where_nothing_can_be_noted_nothing_is_changed() {
+fn without_a_state_file_nothing_is_changed() {
     let fake = Fake::new();
     fs::write(fake.dir.path().join("run"), "no folder").unwrap();
-    let change = Change { knob: ring(), to: "512".into() };
-    assert!(super::fix(&[change], &fake, &fake.file()).is_err());
+    let change = Change { setting: ring(), to: "512".into() };
+    assert!(super::fix_with(&[change], &fake, &fake.file()).is_err());
     fake.assert_is(&ring(), "256");
 }
