@@ -1,6 +1,6 @@
 //! The report of a bench: files that say the same as the result, and a page that a browser draws.
 //!
-//! `QUAFF_SAMPLE_OUT=DIR cargo test -p quaff-lab --test report` leaves the sample's report in DIR, to be looked at.
+//! `QUAFF_SAMPLE_OUT=DIR cargo test -p quaff-bench --test report` leaves the sample's report in DIR, to be looked at.
 
 mod browser;
 
@@ -25,7 +25,7 @@ fn a_folder_has_all_of_it() {
         fs::read_dir(&out).unwrap().map(|entry| name(&entry.unwrap().path())).collect();
     there.retain(|name| names.contains(name) || name.starts_with("figure-"));
     assert_eq!(there.len(), names.len(), "{there:?}");
-    assert_eq!(report::read(&out).unwrap(), sample_report());
+    assert_eq!(report::read::<Report>(&out).unwrap(), sample_report());
     let paper = fs::read_to_string(out.join("report.md")).unwrap();
     for picture in names.iter().filter(|name| name.ends_with(".svg")) {
         assert!(paper.contains(&format!("]({picture})")), "{picture} is not in report.md");
@@ -36,7 +36,7 @@ fn a_folder_has_all_of_it() {
 fn the_same_result_gives_the_same_bytes() {
     let [one, other] = [0, 1].map(|_| tempfile::tempdir().unwrap());
     let files = report::write(&sample_report(), one.path()).unwrap();
-    report::write(&report::read(one.path()).unwrap(), other.path()).unwrap();
+    report::write(&report::read::<Report>(one.path()).unwrap(), other.path()).unwrap();
     for file in files {
         let again = fs::read(other.path().join(name(&file))).unwrap();
         assert!(fs::read(&file).unwrap() == again, "{} differs", file.display());
@@ -47,12 +47,12 @@ fn the_same_result_gives_the_same_bytes() {
 fn what_is_no_result_is_refused_with_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("result.json");
-    assert!(report::read(dir.path()).unwrap_err().to_string().contains("result.json"));
+    assert!(report::read::<Report>(dir.path()).unwrap_err().to_string().contains("result.json"));
     fs::write(&file, "{\"format\":").unwrap();
-    assert!(report::read(&file).unwrap_err().to_string().contains("no result of a bench"));
+    assert!(report::read::<Report>(&file).unwrap_err().to_string().contains("no result of a bench"));
     let later = Report { format: 99, ..sample_report() };
     fs::write(&file, serde_json::to_vec(&later).unwrap()).unwrap();
-    assert!(report::read(&file).unwrap_err().to_string().contains("format 99"));
+    assert!(report::read::<Report>(&file).unwrap_err().to_string().contains("format 99"));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn what_others_say_of_themselves_is_text() {
         }
         assert!(!text.contains(['\u{1b}', '\u{7}']), "{}", file.display());
     }
-    let again = report::read(dir.path()).unwrap();
+    let again: Report = report::read(dir.path()).unwrap();
     assert!(!again.notes[0].contains('\u{1b}'), "{}", again.notes[0]);
 }
 

@@ -1,12 +1,12 @@
 //! The report of a service test: files that say the same as the result, and a page that a browser draws.
 //!
-//! `QUAFF_SAMPLE_OUT=DIR cargo test -p quaff-lab --test service_report` leaves the sample's report in DIR, to be
+//! `QUAFF_SAMPLE_OUT=DIR cargo test -p quaff-bench --test service_report` leaves the sample's report in DIR, to be
 //! looked at.
 
 mod browser;
 
 use browser::{browser, dump, look, name};
-use quaff_bench::report::service::{read, write};
+use quaff_bench::report::{read, write};
 use quaff_bench::service::result::Report;
 use quaff_testkit::sample_service_report;
 use std::fs;
@@ -25,7 +25,7 @@ fn a_folder_has_all_of_it() {
         fs::read_dir(&out).unwrap().map(|entry| name(&entry.unwrap().path())).collect();
     there.retain(|name| names.contains(name) || name.starts_with("figure-"));
     assert_eq!(there.len(), names.len(), "{there:?}");
-    assert_eq!(read(&out).unwrap(), sample_service_report());
+    assert_eq!(read::<Report>(&out).unwrap(), sample_service_report());
     let paper = fs::read_to_string(out.join("report.md")).unwrap();
     for picture in names.iter().filter(|name| name.ends_with(".svg")) {
         assert!(paper.contains(&format!("]({picture})")), "{picture} is not in report.md");
@@ -36,7 +36,7 @@ fn a_folder_has_all_of_it() {
 fn the_same_result_gives_the_same_bytes() {
     let [one, other] = [0, 1].map(|_| tempfile::tempdir().unwrap());
     let files = write(&sample_service_report(), one.path()).unwrap();
-    write(&read(one.path()).unwrap(), other.path()).unwrap();
+    write(&read::<Report>(one.path()).unwrap(), other.path()).unwrap();
     for file in files {
         let again = fs::read(other.path().join(name(&file))).unwrap();
         assert!(fs::read(&file).unwrap() == again, "{} differs", file.display());
@@ -47,14 +47,17 @@ fn the_same_result_gives_the_same_bytes() {
 fn what_is_no_result_is_refused_with_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("result.json");
-    assert!(read(dir.path()).unwrap_err().to_string().contains("result.json"));
+    assert!(read::<Report>(dir.path()).unwrap_err().to_string().contains("result.json"));
     fs::write(&file, "{\"format\":").unwrap();
-    assert!(read(&file).unwrap_err().to_string().contains("no result of a service test"));
+    assert!(read::<Report>(&file).unwrap_err().to_string().contains("no result of a service test"));
     quaff_bench::report::write(&quaff_testkit::sample_report(), dir.path()).unwrap();
-    assert!(read(&file).unwrap_err().to_string().contains("no result of a service test"), "a bench's");
+    assert!(
+        read::<Report>(&file).unwrap_err().to_string().contains("no result of a service test"),
+        "a bench's"
+    );
     let later = Report { format: 99, ..sample_service_report() };
     fs::write(&file, serde_json::to_vec(&later).unwrap()).unwrap();
-    assert!(read(&file).unwrap_err().to_string().contains("format 99"));
+    assert!(read::<Report>(&file).unwrap_err().to_string().contains("format 99"));
 }
 
 /// A report in which nothing was measured yet.
@@ -150,7 +153,7 @@ fn what_others_say_of_themselves_is_text() {
         }
         assert!(!text.contains(['\u{1b}', '\u{7}']), "{}", file.display());
     }
-    let again = read(dir.path()).unwrap();
+    let again: Report = read(dir.path()).unwrap();
     assert!(!again.notes[0].contains('\u{1b}'), "{}", again.notes[0]);
 }
 

@@ -10,6 +10,7 @@ mod exit;
 mod flags;
 mod folder;
 mod show;
+mod stored_result;
 mod terminal_table;
 mod units;
 

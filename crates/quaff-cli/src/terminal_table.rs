@@ -26,10 +26,10 @@ pub(crate) fn report_table(table: &Table, all: bool) -> String {
     let room = usize::from(width());
     let need = |table: &Table| -> usize {
         let cells = |at: usize| table.rows.iter().map(move |row| row.cells[at].as_str());
-        table.columns.iter().enumerate().map(|(at, column)| width_min(&column.words(), cells(at))).sum()
+        table.columns.iter().enumerate().map(|(at, column)| width_min(&column.heading(), cells(at))).sum()
     };
     let table = table.clone().fitted(|table| all || need(table) <= room);
-    let heads: Vec<_> = table.columns.iter().map(|column| column.words()).collect();
+    let heads: Vec<_> = table.columns.iter().map(|column| column.heading()).collect();
     let heads: Vec<_> = heads.iter().map(String::as_str).collect();
     let right = (0..heads.len()).filter(|at| table.columns[*at].right);
     let rows = table.rows.iter().map(|row| row.cells.clone());

@@ -1,7 +1,7 @@
 //! `quaff service` from outside, without a lab: lists, plans that are only printed, results that are shown
 //! again, and what is refused.
 
-use quaff_bench::report::service as report;
+use quaff_bench::report;
 use quaff_testkit::sample_service_report;
 use serde_json::Value;
 use std::path::Path;

@@ -1,73 +1,76 @@
-//! The folder of a report: files that are written whole or not at all, and read again with nothing in their
-//! words that a terminal would obey. It knows nothing of what a report is about.
+//! The folder of a report: files that are written completely or not at all, and read without the control characters
+//! that a terminal would obey. It knows nothing of a bench or of a service.
 
-use super::chart::{Chart, Target};
-use crate::words;
+use super::Reported;
+use super::chart::Target;
+use crate::words::clean;
 use crate::{Error, Result};
 use quaff_os::Try;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The width of a picture in a file of its own, px.
+/// Width of a chart in a file, px.
 const FILE_WIDTH: f64 = 760.0;
 
-/// Writes `result.json`, `report.md`, `report.html` and a `.svg` for each picture into `dir`, which is made
-/// when it is not there. Pictures of an earlier report in it are removed. Gives the files, in this order.
-pub(super) fn write<'a>(
-    report: &impl Serialize,
-    dir: &Path,
-    [paper, page]: [&str; 2],
-    charts: impl Iterator<Item = &'a Chart>,
-) -> Result<Vec<PathBuf>> {
+/// Writes `result.json`, `report.md`, `report.html` and an `.svg` for each chart into `dir`, which is created when it
+/// does not exist. Removes the charts of an earlier report. Returns the files, in this order.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write<R: Reported>(report: &R, dir: &Path) -> Result<Vec<PathBuf>> {
     fs::create_dir_all(dir).trying(|| format!("make the folder {}", dir.display()))?;
+    let document = report.document();
     let mut files = vec![keep(report, dir)?];
-    files.push(put(dir, "report.md", paper.as_bytes())?);
-    files.push(put(dir, "report.html", page.as_bytes())?);
-    remove_pictures(dir)?;
-    for chart in charts {
+    files.push(put(dir, "report.md", document.markdown().as_bytes())?);
+    files.push(put(dir, "report.html", document.html().as_bytes())?);
+    remove_charts(dir)?;
+    for chart in document.sections.iter().flat_map(|section| &section.charts) {
         let svg = chart.draw(FILE_WIDTH, Target::File);
         files.push(put(dir, &format!("{}.svg", chart.name), svg.as_bytes())?);
     }
     Ok(files)
 }
 
-/// Reads what [`write`] wrote: `path` is the folder, or the `result.json` in it. `kind` is what it is to be
-/// the result of, and `format` the newest shape that is known here.
-pub(super) fn read<R: DeserializeOwned>(path: &Path, kind: &str, format: u32) -> Result<R> {
+/// Reads the result that [`write`] or [`keep`] wrote: `path` is the folder, or the `result.json` in it.
+///
+/// # Errors
+/// When there is none, when it is of another experiment, or of a later format.
+pub fn read<R: Reported>(path: &Path) -> Result<R> {
     let file = if path.is_dir() { path.join("result.json") } else { path.into() };
     let bytes = fs::read(&file).trying(|| format!("read {}", file.display()))?;
-    let unknown = |error| Error::Place(format!("{} is no result of a {kind}: {error}", file.display()));
-    let all: serde_json::Value = serde_json::from_slice(&bytes).map_err(unknown)?;
+    let unknown = |error| Error::Place(format!("{} is no result of a {}: {error}", file.display(), R::KIND));
+    let all: Value = serde_json::from_slice(&bytes).map_err(unknown)?;
+    let ours = R::FORMAT;
     match all["format"].as_u64() {
-        Some(theirs) if theirs > u64::from(format) => {
-            Err(Error::Place(format!("{} is of format {theirs}; this quaff reads {format}", file.display())))
+        Some(theirs) if theirs > u64::from(ours) => {
+            Err(Error::Place(format!("{} is of format {theirs}; this quaff reads {ours}", file.display())))
         }
         _ => serde_json::from_value(cleaned(all)).map_err(unknown),
     }
 }
 
-/// Writes `result.json` alone, while more is to come: what was there before stays until all of it is written.
-pub(super) fn keep(report: &impl Serialize, dir: &Path) -> Result<PathBuf> {
+/// Writes `result.json` alone, replacing an earlier one only when it is complete.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn keep(report: &impl Serialize, dir: &Path) -> Result<PathBuf> {
     let json = serde_json::to_vec_pretty(report).map_err(|error| Error::Place(error.to_string()))?;
     put(dir, "result.json", &json)
 }
 
-/// The same without control characters in its words: it may be somebody else's, and is shown on a terminal.
-fn cleaned(value: serde_json::Value) -> serde_json::Value {
-    use serde_json::Value;
+/// The value without control characters: it may come from another machine, and is shown on a terminal.
+fn cleaned(value: Value) -> Value {
     match value {
-        Value::String(words) => Value::String(words::clean(&words)),
-        Value::Array(all) => Value::Array(all.into_iter().map(cleaned).collect()),
-        Value::Object(all) => Value::Object(
-            all.into_iter().map(|(name, value)| (words::clean(&name), cleaned(value))).collect(),
-        ),
+        Value::String(words) => Value::String(clean(&words)),
+        Value::Array(all) => all.into_iter().map(cleaned).collect(),
+        Value::Object(all) => all.into_iter().map(|(name, value)| (clean(&name), cleaned(value))).collect(),
         other => other,
     }
 }
 
-/// Writes a file under a passing name first, so that there is never half of one.
+/// Writes a file under a temporary name first, so that it is never incomplete.
 fn put(dir: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf> {
     let path = dir.join(name);
     let part = dir.join(format!("{name}.part"));
@@ -76,8 +79,8 @@ fn put(dir: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Removes pictures of an earlier report.
-fn remove_pictures(dir: &Path) -> Result<()> {
+/// Removes the charts of an earlier report.
+fn remove_charts(dir: &Path) -> Result<()> {
     let entries = fs::read_dir(dir).trying(|| format!("list {}", dir.display()))?;
     for entry in entries.flatten() {
         let name = entry.file_name();

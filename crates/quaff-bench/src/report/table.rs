@@ -4,19 +4,21 @@ use super::chart::svg::escape;
 use crate::words::{clean, plain};
 use std::fmt::Write;
 
-/// The heading of a column of verdicts, and what stands in it: `open` where not all that was to be judged could be,
-/// a dash where nothing was.
+/// A cell without a value.
+pub(super) const NONE: &str = "–";
+/// The heading of a column of verdicts, and its cells: `open` where not every limit could be judged, a dash without
+/// a limit.
 pub(super) const VERDICT: &str = "verdict";
 pub(super) const PASS: &str = "pass";
 pub(super) const FAIL: &str = "FAIL";
 pub(super) const OPEN: &str = "open";
 
-/// A table.
+/// A table of a report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
-    /// What it shows.
+    /// Its heading.
     pub title: String,
-    /// What a reader needs to know of its columns; empty for nothing.
+    /// Explains the columns; empty for nothing.
     pub note: String,
     /// Its columns.
     pub columns: Vec<Column>,
@@ -27,51 +29,52 @@ pub struct Table {
 /// A column of a [`Table`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// What it has in common with the columns beside it; empty for nothing.
+    /// A common heading with adjacent columns; empty for none.
     pub group: String,
     /// Its heading, with the unit where its cells have none.
     pub head: String,
-    /// Whether it holds numbers, which stand at the right.
+    /// Whether it holds numbers, which are aligned right.
     pub right: bool,
-    /// Where there is no room for all, columns of the highest rank are left out first; those of rank 0 stay.
+    /// Columns of the highest rank are omitted first where the table is too wide; those of rank 0 never.
     pub rank: usize,
 }
 
 /// A row of a [`Table`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The colour and sign of the rival that it is about, by number, as in the pictures.
+    /// The colour and sign of its subject in the charts, by number.
     pub style: Option<usize>,
-    /// It sums up others.
+    /// Whether it sums up other rows.
     pub is_total: bool,
     /// Its cells.
     pub cells: Vec<String>,
 }
 
 impl Table {
-    /// A table without rows. A heading that begins with `>` is a column of numbers, as many `?` before that are its rank,
-    /// and what stands before a `|` in it is a group.
-    pub(super) fn new(title: &str, heads: &[&str]) -> Self {
-        let column = |head: &&str| {
-            let ranked = head.trim_start_matches('?');
-            let rank = head.len() - ranked.len();
-            let (right, words) = ranked.strip_prefix('>').map_or((false, ranked), |head| (true, head));
-            let (group, head) = words.split_once('|').unwrap_or(("", words));
-            Column { group: group.into(), head: head.into(), right, rank }
-        };
-        Self { title: title.into(), columns: heads.iter().map(column).collect(), ..Self::default() }
+    pub(super) fn new(title: &str) -> Self {
+        Self { title: title.into(), ..Self::default() }
     }
 
-    pub(super) fn push<const N: usize>(&mut self, style: Option<usize>, cells: [String; N]) {
+    /// Adds a row of cells with their headings, which are those of the first row. A heading that begins with `>` is
+    /// a column of numbers, the number of `?` before that is its rank, and text before a `|` in it is its group.
+    pub(super) fn push<H: AsRef<str>>(
+        &mut self,
+        style: Option<usize>,
+        cells: impl IntoIterator<Item = (H, String)>,
+    ) {
+        let (heads, cells): (Vec<H>, Vec<String>) = cells.into_iter().unzip();
+        if self.rows.is_empty() {
+            self.columns = heads.iter().map(|head| Column::new(head.as_ref())).collect();
+        }
         debug_assert_eq!(cells.len(), self.columns.len(), "{}", self.title);
-        let cells = cells.map(|cell| clean(&cell)).into();
+        let cells = cells.iter().map(|cell| clean(cell)).collect();
         self.rows.push(Row { style, is_total: false, cells });
     }
 
-    /// Leaves out columns whose cells say the same nothing in each row: empty, or a dash.
+    /// Omits columns without a value in any row.
     pub(super) fn without_empty(self) -> Self {
-        let says = |i: usize| self.rows.iter().any(|row| !matches!(row.cells[i].as_str(), "" | "–"));
-        let keep: Vec<bool> = (0..self.columns.len()).map(says).collect();
+        let has_value = |at: usize| self.rows.iter().any(|row| !matches!(row.cells[at].as_str(), "" | NONE));
+        let keep: Vec<bool> = (0..self.columns.len()).map(has_value).collect();
         self.with_columns(&keep)
     }
 
@@ -86,7 +89,7 @@ impl Table {
         self
     }
 
-    /// Without the last column of the highest rank, again and again, until what is left `fits`.
+    /// Omits the last column of the highest rank, repeatedly, until the table `fits`.
     pub fn fitted(mut self, fits: impl Fn(&Self) -> bool) -> Self {
         while !fits(&self) {
             let Some(rank) = self.columns.iter().map(|column| column.rank).max().filter(|rank| *rank > 0)
@@ -100,21 +103,20 @@ impl Table {
         self
     }
 
-    /// As GitHub's Markdown has tables.
+    /// As a table of GitHub's Markdown.
     pub(super) fn markdown(&self) -> String {
-        let cell = plain;
         let line = |cells: &mut dyn Iterator<Item = String>| {
             format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
         };
-        let mut out = line(&mut self.columns.iter().map(|column| cell(&column.words())));
+        let mut out = line(&mut self.columns.iter().map(|column| plain(&column.heading())));
         out += &line(&mut self.columns.iter().map(|c| if c.right { "---:" } else { "---" }.into()));
         for row in &self.rows {
-            out += &line(&mut row.cells.iter().map(|text| cell(text)));
+            out += &line(&mut row.cells.iter().map(|text| plain(text)));
         }
         out
     }
 
-    /// As a table of the page. The first column names its row.
+    /// As a table of the page. The first column names the row.
     pub(super) fn html(&self) -> String {
         let mut out = String::from("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"");
         let _ = write!(out, "{}\"><table><thead>{}<tr>", escape(&self.title), self.html_groups());
@@ -124,8 +126,8 @@ impl Table {
         }
         out += "</tr></thead><tbody>\n";
         for row in &self.rows {
-            out += &format!("<tr{}>", classes(&[(row.is_total, "total")]));
-            for (i, text) in row.cells.iter().enumerate().take(self.columns.len()) {
+            let _ = write!(out, "<tr{}>", classes(&[(row.is_total, "total")]));
+            for (i, text) in row.cells.iter().enumerate() {
                 out += &self.html_cell(i, text, row.style);
             }
             out += "</tr>\n";
@@ -133,7 +135,7 @@ impl Table {
         out + "</tbody></table></div>\n"
     }
 
-    /// The line of groups over the headings; nothing where no column has one.
+    /// The row of groups above the headings; empty where no column has one.
     fn html_groups(&self) -> String {
         if self.columns.iter().all(|column| column.group.is_empty()) {
             return String::new();
@@ -145,7 +147,7 @@ impl Table {
         format!("<tr class=\"groups\">{}</tr>", groups.collect::<String>())
     }
 
-    /// Whether a group begins with this column.
+    /// Whether a group begins at this column.
     fn begins(&self, i: usize) -> bool {
         let group = &self.columns[i].group;
         !group.is_empty() && (i == 0 || self.columns[i - 1].group != *group)
@@ -172,13 +174,26 @@ impl Table {
 }
 
 impl Column {
+    fn new(head: &str) -> Self {
+        let ranked = head.trim_start_matches('?');
+        let rank = head.len() - ranked.len();
+        let (right, words) = ranked.strip_prefix('>').map_or((false, ranked), |head| (true, head));
+        let (group, head) = words.split_once('|').unwrap_or(("", words));
+        Self { group: group.into(), head: head.into(), right, rank }
+    }
+
     /// Its group and its heading.
-    pub fn words(&self) -> String {
+    pub fn heading(&self) -> String {
         if self.group.is_empty() { self.head.clone() } else { format!("{} {}", self.group, self.head) }
     }
 }
 
-/// The attribute with those that hold; nothing when none does.
+/// The text, or a dash.
+pub(super) fn or_none(text: Option<String>) -> String {
+    text.unwrap_or_else(|| NONE.into())
+}
+
+/// The `class` attribute with the names that hold; empty without any.
 fn classes(all: &[(bool, &str)]) -> String {
     let held: Vec<&str> = all.iter().filter(|(holds, _)| *holds).map(|(_, name)| *name).collect();
     if held.is_empty() { String::new() } else { format!(" class=\"{}\"", held.join(" ")) }
@@ -188,20 +203,24 @@ fn classes(all: &[(bool, &str)]) -> String {
 mod tests {
     use super::*;
 
+    /// A table of one row.
+    fn table<const N: usize>(cells: [(&str, &str); N]) -> Table {
+        let mut table = Table::new("T");
+        table.push(None, cells.map(|(head, cell)| (head, cell.to_owned())));
+        table
+    }
+
     #[test]
     fn the_same_rows_for_markdown_and_page() {
-        let mut table = Table::new("T", &["name", ">lost", ">empty"]);
-        table.push(None, ["a|b <x>".into(), "0 %".into(), "–".into()]);
-        let table = table.without_empty();
+        let table = table([("name", "a|b <x>"), (">lost", "0 %"), (">empty", NONE)]).without_empty();
         assert_eq!(table.markdown(), "| name | lost |\n| --- | ---: |\n| a\\|b \\<x> | 0 % |\n");
         let html = table.html();
         assert!(html.contains("<th scope=\"row\">a|b &lt;x&gt;</th><td class=\"r zero\">0 %</td>"), "{html}");
     }
 
     #[test]
-    fn where_there_is_no_room_what_matters_least_goes_first() {
-        let mut table = Table::new("T", &["name", "?>lost", "??when", "?>sent"]);
-        table.push(None, ["a", "1", "now", "2"].map(String::from));
+    fn the_least_important_columns_are_omitted_first() {
+        let table = table([("name", "a"), ("?>lost", "1"), ("??when", "now"), ("?>sent", "2")]);
         let cells =
             |room: usize| table.clone().fitted(|table| table.columns.len() <= room).rows[0].cells.join(" ");
         assert_eq!([4, 3, 2, 0].map(cells), ["a 1 now 2", "a 1 2", "a 1", "a"]);
@@ -209,9 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn groups_stand_over_their_columns_and_verdicts_are_marked() {
-        let mut table = Table::new("T", &["run", ">delay, ms|min", ">delay, ms|max", "verdict"]);
-        table.push(None, ["1".into(), "0.1".into(), "0.2".into(), "FAIL".into()]);
+    fn groups_are_above_their_columns_and_verdicts_are_marked() {
+        let mut table =
+            table([("run", "1"), (">delay, ms|min", "0.1"), (">delay, ms|max", "0.2"), ("verdict", "FAIL")]);
         table.rows[0].is_total = true;
         let html = table.html();
         let groups = "<tr class=\"groups\"><th colspan=\"1\"></th><th colspan=\"2\" class=\"g\" scope=\"colgroup\">\

@@ -5,34 +5,34 @@ use super::{Drawn, Target, open_column, open_mark};
 
 /// Maps over the same rows and columns.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::report) struct Heat {
-    pub(in crate::report) x_label: String,
-    pub(in crate::report) y_label: String,
-    pub(in crate::report) columns: Vec<String>,
-    pub(in crate::report) rows: Vec<String>,
-    pub(in crate::report) maps: Vec<Map>,
+pub(crate) struct Heat {
+    pub(crate) x_label: String,
+    pub(crate) y_label: String,
+    pub(crate) columns: Vec<String>,
+    pub(crate) rows: Vec<String>,
+    pub(crate) maps: Vec<Map>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::report) struct Map {
-    pub(in crate::report) style: usize,
-    pub(in crate::report) name: String,
+pub(crate) struct Map {
+    pub(crate) style: usize,
+    pub(crate) name: String,
     /// Row by row; `None` where nothing was measured.
-    pub(in crate::report) cells: Vec<Vec<Option<Cell>>>,
+    pub(crate) cells: Vec<Vec<Option<Cell>>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::report) struct Cell {
+pub(crate) struct Cell {
     /// 0 to 1; `None` when it failed.
-    pub(in crate::report) value: Option<f64>,
+    pub(crate) value: Option<f64>,
     /// It says less than it seems to: the generator was the limit.
-    pub(in crate::report) doubt: bool,
+    pub(crate) doubt: bool,
     /// The value in words.
-    pub(in crate::report) words: String,
+    pub(crate) words: String,
 }
 
 /// The upper edges of the shades behind "nothing lost"; the last is everything.
-pub(in crate::report) const SHADES: [f64; 8] = [0.001, 0.01, 0.05, 0.10, 0.25, 0.50, 0.75, 1.0];
+pub(crate) const SHADES: [f64; 8] = [0.001, 0.01, 0.05, 0.10, 0.25, 0.50, 0.75, 1.0];
 
 const ROW: f64 = 24.0;
 const HEAD: f64 = 24.0;

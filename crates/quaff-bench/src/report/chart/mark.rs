@@ -4,18 +4,18 @@ use super::svg::n;
 use std::f64::consts::TAU;
 
 /// How many colours there are; the one behind the last is for a source's own numbers.
-pub(in crate::report) const STYLES: usize = 9;
+pub(crate) const STYLES: usize = 9;
 
 /// The style of a number that a source printed.
-pub(in crate::report) const SOURCE: usize = STYLES;
+pub(crate) const SOURCE: usize = STYLES;
 
 /// The class of a style's colour.
-pub(in crate::report) fn class(style: usize) -> String {
+pub(crate) fn class(style: usize) -> String {
     if style == SOURCE { "src".into() } else { format!("s{}", style % STYLES) }
 }
 
 /// The path of a style's sign around a point: circle, square, triangle, diamond, …
-pub(in crate::report) fn sign(style: usize, [x, y]: [f64; 2], r: f64) -> String {
+pub(crate) fn sign(style: usize, [x, y]: [f64; 2], r: f64) -> String {
     match style % STYLES {
         0 => circle([x, y], r),
         1 => polygon([x, y], r * 1.25, 4, 0.125),
@@ -30,7 +30,7 @@ pub(in crate::report) fn sign(style: usize, [x, y]: [f64; 2], r: f64) -> String 
 }
 
 /// A rival's sign in its colour, to stand before its name in a table.
-pub(in crate::report) fn chip(style: usize) -> String {
+pub(crate) fn chip(style: usize) -> String {
     let (class, sign) = (class(style), sign(style, [6.0, 6.0], 4.0));
     format!(
         "<svg class=\"chip {class}\" viewBox=\"0 0 12 12\" aria-hidden=\"true\">\

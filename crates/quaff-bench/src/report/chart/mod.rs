@@ -1,66 +1,84 @@
-//! Pictures as plain data, and their drawing as SVG at any width. They know nothing of a bench or of a service.
+//! Charts as plain data, and their drawing as SVG at any width. They know nothing of a bench or of a service.
 
-pub(super) mod bars;
 pub(super) mod curves;
 pub(super) mod heat;
 pub(super) mod mark;
-pub(super) mod ranges;
 pub(super) mod scale;
+pub(super) mod strips;
 pub(super) mod svg;
 
-use bars::Bars;
+use crate::words::slug;
 use curves::Curves;
 use heat::Heat;
-use ranges::Ranges;
+use strips::Strips;
 use svg::{Svg, escape, n};
 
-/// A picture with its words.
+/// A chart with its texts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Chart {
-    /// The stem of its file's name.
+    /// The file name without extension.
     pub(super) name: String,
-    /// Its heading.
     pub(super) title: String,
-    /// How to read it, as sentences.
+    /// How to read it.
     pub(super) caption: String,
     pub(super) shape: Shape,
 }
 
-/// What kind of picture.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Shape {
     Curves(Curves),
     Heat(Heat),
-    Bars(Bars),
-    Ranges(Ranges),
+    Strips(Strips),
 }
 
-/// Who a picture is drawn for.
+/// Charts under one heading.
+#[derive(Debug)]
+pub(super) struct Section {
+    pub(super) title: &'static str,
+    pub(super) charts: Vec<Chart>,
+}
+
+/// Where a chart is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A file of its own: with its colours, its heading, and a title on each mark.
+    /// A file, with its colours, its heading, and a title on each mark.
     File,
     /// The page, whose script shows the values.
     Page,
 }
 
-/// What is drawn of a picture: its height, and its shapes.
+/// The drawing of a chart.
 pub(super) struct Drawn {
-    pub(super) height: f64,
-    pub(super) svg: Svg,
+    height: f64,
+    svg: Svg,
 }
 
-/// The white edge of a file, px.
+/// Margin of a file, px.
 const FILE_EDGE: f64 = 10.0;
 
+/// Sections with their charts, without the empty ones; numbers the charts in the order of the page.
+pub(super) fn sections<const N: usize>(all: [(&'static str, Vec<Chart>); N]) -> Vec<Section> {
+    let mut sections: Vec<Section> =
+        all.into_iter().map(|(title, charts)| Section { title, charts }).collect();
+    sections.retain(|section| !section.charts.is_empty());
+    for (i, chart) in sections.iter_mut().flat_map(|section| &mut section.charts).enumerate() {
+        chart.name = format!("figure-{:02}-{}", i + 1, slug(&chart.title));
+    }
+    sections
+}
+
 impl Chart {
-    /// Whether it is worth the whole width of a wide screen.
+    /// A chart without a name, which [`sections`] gives it.
+    pub(super) fn new(title: impl Into<String>, caption: impl Into<String>, shape: Shape) -> Self {
+        Self { name: String::new(), title: title.into(), caption: caption.into(), shape }
+    }
+
+    /// Whether it takes the whole width of a wide screen.
     pub(super) fn is_broad(&self) -> bool {
         match &self.shape {
             Shape::Curves(_) => false,
             Shape::Heat(heat) => heat.maps.len() > 2,
-            Shape::Bars(bars) => bars.panels.len() > 2,
-            Shape::Ranges(ranges) => ranges.panels.len() > 2,
+            Shape::Strips(strips) => strips.panels.len() > 2,
         }
     }
 
@@ -70,8 +88,7 @@ impl Chart {
         let drawn = match &self.shape {
             Shape::Curves(curves) => curves::draw(curves, room, target),
             Shape::Heat(heat) => heat::draw(heat, room, target),
-            Shape::Bars(bars) => bars::draw(bars, room, target),
-            Shape::Ranges(ranges) => ranges::draw(ranges, room, target),
+            Shape::Strips(strips) => strips::draw(strips, room, target),
         };
         match target {
             Target::Page => self.for_page(width, drawn),
@@ -111,13 +128,13 @@ impl Chart {
     }
 }
 
-/// How many of `n` stand beside each other so that the rows are as even as they can be.
+/// The number of `n` things in a row, at most `most`, so that the rows are as even as possible.
 fn across(n: usize, most: usize) -> usize {
     let rows = n.max(1).div_ceil(most.max(1));
     n.max(1).div_ceil(rows)
 }
 
-/// Begins the group of what is one value or one column: `at` is where a pointer is near to it.
+/// Opens the group of one value or one column; a pointer near to `x` and `y` shows it.
 fn open_column(svg: &mut Svg, target: Target, [x, y]: [Option<f64>; 2], heading: &str) {
     let (x, y) = (x.map(n), y.map(n));
     let mut attributes = vec![("data-h", heading)];
@@ -129,7 +146,7 @@ fn open_column(svg: &mut Svg, target: Target, [x, y]: [Option<f64>; 2], heading:
     }
 }
 
-/// Begins the group of a mark that stands for `value` of `name`.
+/// Opens the group of a mark that shows `value` of `name`.
 fn open_mark(svg: &mut Svg, target: Target, class: &str, [heading, name, value]: [&str; 3]) {
     match target {
         Target::Page => svg.open(class, &[("data-n", name), ("data-v", value)]),

@@ -6,9 +6,11 @@ use crate::words::{delay, percent_bare, significant};
 
 /// What an axis counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::report) enum Unit {
+pub(crate) enum Unit {
     /// A ratio, shown as percent.
     Percent,
+    /// As a percentage, never above 100.
+    Loss,
     /// A number as it is.
     Number,
     /// A time in ms, shown with the unit that suits it.
@@ -17,7 +19,7 @@ pub(in crate::report) enum Unit {
 
 /// From `bottom` to `top`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::report) struct Scale {
+pub(crate) struct Scale {
     /// 0; above 0 the axis is logarithmic.
     bottom: f64,
     top: f64,
@@ -32,7 +34,7 @@ const DECADE: f64 = 10.0;
 impl Scale {
     /// An axis for values above 0, up to the largest of them: linear, unless most of them would crowd in its
     /// lower part.
-    pub(in crate::report) fn of_values(values: impl Iterator<Item = f64>) -> Self {
+    pub(crate) fn of_values(values: impl Iterator<Item = f64>) -> Self {
         let values: Vec<f64> = values.filter(|value| *value > 0.0).collect();
         let [low, top] = spread(&values).unwrap_or([1.0, 1.0]);
         let is_crowded = top > DECADE * low && median(&values).is_some_and(|middle| middle < CROWDED * top);
@@ -40,7 +42,7 @@ impl Scale {
     }
 
     /// A logarithmic axis with round ends that has room for all of `values` above 0.
-    pub(in crate::report) fn log(values: impl Iterator<Item = f64>, unit: Unit) -> Self {
+    pub(crate) fn log(values: impl Iterator<Item = f64>, unit: Unit) -> Self {
         let values: Vec<f64> = values.filter(|value| value.is_finite() && *value > 0.0).collect();
         let [low, high] = spread(&values).unwrap_or([1.0, 10.0]);
         let bottom = round_down(low);
@@ -49,37 +51,34 @@ impl Scale {
     }
 
     /// An axis from zero that ends right there.
-    pub(in crate::report) fn up_to(top: f64, unit: Unit) -> Self {
+    pub(crate) fn up_to(top: f64, unit: Unit) -> Self {
         Self { bottom: 0.0, top, unit }
     }
 
     /// Where it begins and where it ends.
-    pub(in crate::report) fn ends(self) -> [f64; 2] {
+    pub(crate) fn ends(self) -> [f64; 2] {
         [self.bottom, self.top]
     }
 
     /// Whether equal ways are equal ratios.
-    pub(in crate::report) fn is_logarithmic(self) -> bool {
+    pub(crate) fn is_logarithmic(self) -> bool {
         self.bottom > 0.0
     }
 
     /// An axis that has room for `max`; where there is nothing to show it has ticks that can be read.
-    pub(in crate::report) fn over(max: f64, unit: Unit) -> Self {
-        let floor = if unit == Unit::Percent { 0.01 } else { 1e-9 };
-        let nothing = if unit == Unit::Percent { floor } else { 1.0 };
+    pub(crate) fn over(max: f64, unit: Unit) -> Self {
+        let (floor, nothing, most) = match unit {
+            Unit::Percent => (0.01, 0.01, f64::INFINITY),
+            Unit::Loss => (0.01, 0.01, 1.0),
+            Unit::Number | Unit::Delay => (1e-9, 1.0, f64::INFINITY),
+        };
         let max = if max.is_finite() && max > 0.0 { max.max(floor) } else { nothing };
         let step = step(max, 4.0);
-        Self { bottom: 0.0, top: (max / step - 1e-9).ceil().max(1.0) * step, unit }
-    }
-
-    /// As [`Scale::over`], and never beyond 100 %.
-    pub(in crate::report) fn of_ratio(max: f64) -> Self {
-        let scale = Self::over(max, Unit::Percent);
-        Self { top: scale.top.min(1.0), ..scale }
+        Self { bottom: 0.0, top: ((max / step - 1e-9).ceil().max(1.0) * step).min(most), unit }
     }
 
     /// Where `value` stands, of `length`.
-    pub(in crate::report) fn at(self, value: f64, length: f64) -> f64 {
+    pub(crate) fn at(self, value: f64, length: f64) -> f64 {
         let share = match self.is_logarithmic() {
             true => (value.max(self.bottom) / self.bottom).ln() / (self.top / self.bottom).ln(),
             false => value / self.top,
@@ -88,7 +87,7 @@ impl Scale {
     }
 
     /// Some `wanted` ticks: from zero on, or round numbers within a logarithmic axis.
-    pub(in crate::report) fn ticks(self, wanted: f64) -> Vec<f64> {
+    pub(crate) fn ticks(self, wanted: f64) -> Vec<f64> {
         if self.is_logarithmic() {
             let few = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0], &[1.0]].into_iter();
             let few =
@@ -119,11 +118,13 @@ impl Scale {
     }
 
     /// What is written at a tick.
-    pub(in crate::report) fn label(self, value: f64) -> String {
+    pub(crate) fn label(self, value: f64) -> String {
         match self.unit {
             // Only axes go below a hundredth of a percent.
-            Unit::Percent if value > 0.0 && value < 0.000_1 => format!("{}", (value * 1e11).round() / 1e9),
-            Unit::Percent => percent_bare((value * 1e9).round() / 1e9),
+            Unit::Percent | Unit::Loss if value > 0.0 && value < 0.000_1 => {
+                format!("{}", (value * 1e11).round() / 1e9)
+            }
+            Unit::Percent | Unit::Loss => percent_bare((value * 1e9).round() / 1e9),
             Unit::Number => significant(value),
             Unit::Delay => delay(value),
         }
@@ -151,12 +152,12 @@ mod tests {
 
     #[test]
     fn an_axis_begins_at_zero_and_ends_round() {
-        let scale = Scale::of_ratio(0.663);
+        let scale = Scale::over(0.663, Unit::Loss);
         assert!((scale.top - 0.8).abs() < 1e-9, "{scale:?}");
         let labels: Vec<String> = scale.ticks(4.0).into_iter().map(|tick| scale.label(tick)).collect();
         assert_eq!(labels, ["0", "20", "40", "60", "80"]);
-        assert_eq!(Scale::of_ratio(0.97).top, 1.0);
-        assert!((Scale::of_ratio(0.0).top - 0.01).abs() < 1e-9);
+        assert_eq!(Scale::over(0.97, Unit::Loss).top, 1.0);
+        assert!((Scale::over(0.0, Unit::Loss).top - 0.01).abs() < 1e-9);
         assert!((Scale::over(950.0, Unit::Number).top - 1000.0).abs() < 1e-9);
     }
 

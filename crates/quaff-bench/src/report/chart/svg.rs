@@ -5,29 +5,29 @@ use std::fmt::Write;
 
 /// What is inside of a picture, so far.
 #[derive(Debug, Default)]
-pub(in crate::report) struct Svg {
+pub(crate) struct Svg {
     body: String,
 }
 
 /// Where a text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::report) enum Anchor {
+pub(crate) enum Anchor {
     Start,
     Middle,
     End,
 }
 
 impl Svg {
-    pub(in crate::report) fn line(&mut self, class: &str, [x1, y1]: [f64; 2], [x2, y2]: [f64; 2]) {
+    pub(crate) fn line(&mut self, class: &str, [x1, y1]: [f64; 2], [x2, y2]: [f64; 2]) {
         let (x1, y1, x2, y2) = (n(x1), n(y1), n(x2), n(y2));
         let _ = write!(self.body, "<path class=\"{class}\" d=\"M{x1} {y1}L{x2} {y2}\"/>");
     }
 
-    pub(in crate::report) fn path(&mut self, class: &str, d: &str) {
+    pub(crate) fn path(&mut self, class: &str, d: &str) {
         let _ = write!(self.body, "<path class=\"{class}\" d=\"{d}\"/>");
     }
 
-    pub(in crate::report) fn rect(&mut self, class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2]) {
+    pub(crate) fn rect(&mut self, class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2]) {
         let (x, y, width, height) = (n(x), n(y), n(width.max(0.0)), n(height.max(0.0)));
         let _ = write!(
             self.body,
@@ -35,7 +35,7 @@ impl Svg {
         );
     }
 
-    pub(in crate::report) fn text(&mut self, class: &str, anchor: Anchor, [x, y]: [f64; 2], words: &str) {
+    pub(crate) fn text(&mut self, class: &str, anchor: Anchor, [x, y]: [f64; 2], words: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
             Anchor::Middle => " mid",
@@ -46,7 +46,7 @@ impl Svg {
     }
 
     /// Begins a group: `attributes` are names and values.
-    pub(in crate::report) fn open(&mut self, class: &str, attributes: &[(&str, &str)]) {
+    pub(crate) fn open(&mut self, class: &str, attributes: &[(&str, &str)]) {
         let _ = write!(self.body, "<g class=\"{class}\"");
         for (name, value) in attributes {
             let _ = write!(self.body, " {name}=\"{}\"", escape(value));
@@ -55,22 +55,22 @@ impl Svg {
     }
 
     /// A text that a browser shows over the group it stands in.
-    pub(in crate::report) fn title(&mut self, words: &str) {
+    pub(crate) fn title(&mut self, words: &str) {
         let _ = write!(self.body, "<title>{}</title>", escape(words));
     }
 
-    pub(in crate::report) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.body.push_str("</g>\n");
     }
 
-    pub(in crate::report) fn into_body(self) -> String {
+    pub(crate) fn into_body(self) -> String {
         self.body
     }
 }
 
 /// Text as it may stand in an element or in an attribute. Control characters, which XML forbids, become
 /// U+FFFD.
-pub(in crate::report) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in clean(text).chars() {
         match char {
@@ -86,7 +86,7 @@ pub(in crate::report) fn escape(text: &str) -> String {
 }
 
 /// About how wide a text of `px` is in a sans serif. A picture is laid out without knowing the font.
-pub(in crate::report) fn width_of(words: &str, px: f64) -> f64 {
+pub(crate) fn width_of(words: &str, px: f64) -> f64 {
     let em = |char: char| match char {
         'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | '\'' | '|' => 0.32,
         'f' | 't' | 'r' | ' ' | '-' | '(' | ')' | '/' => 0.4,
@@ -98,7 +98,7 @@ pub(in crate::report) fn width_of(words: &str, px: f64) -> f64 {
 }
 
 /// `words`, or as much of them as fits `width`, with an ellipsis.
-pub(in crate::report) fn fitted(words: &str, px: f64, width: f64) -> String {
+pub(crate) fn fitted(words: &str, px: f64, width: f64) -> String {
     if width_of(words, px) <= width {
         return words.into();
     }
@@ -110,7 +110,7 @@ pub(in crate::report) fn fitted(words: &str, px: f64, width: f64) -> String {
 }
 
 /// A coordinate with one digit behind the point.
-pub(in crate::report) fn n(value: f64) -> String {
+pub(crate) fn n(value: f64) -> String {
     let text = format!("{value:.1}");
     let text = text.strip_suffix(".0").unwrap_or(&text);
     if text == "-0" { "0".into() } else { text.into() }

@@ -1,66 +1,91 @@
-//! The report of a service test: the same kind of folder as a bench's, with the same look. It computes nothing
-//! that is not in `result.json`, prints nothing, and the same result gives the same bytes.
+//! The report of a service test: verdicts, tables and charts of ITU-T Y.1564 and RFC 2544.
 
 mod charts;
-mod markdown;
-mod page;
 mod rates;
 mod second;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod text;
 mod trials;
 mod view;
 
-pub use tables::{
-    checks, configuration, glance, null, overall_and_runs, performance, services, source, variation,
-};
-pub use trials::{back_to_back, frame_loss, latency, recovery, throughput, trials};
-
-use super::{Table, folder, html_layout};
-use crate::Result;
+use super::Reported;
+use super::chart::sections;
+use super::document::{self, Brief, Document, filled};
 use crate::service::result::{FORMAT, Report};
-use std::path::{Path, PathBuf};
+use view::View;
 
-/// Writes `result.json`, `report.md`, `report.html` and a `.svg` for each picture into `dir`, which is made
-/// when it is not there. Pictures of an earlier report in it are removed. Gives the files, in this order.
-///
-/// # Errors
-/// When a file cannot be written.
-pub fn write(report: &Report, dir: &Path) -> Result<Vec<PathBuf>> {
-    let sections = charts::charts(report);
-    let words = [markdown::markdown(report, &sections), page::page(report, &sections)];
-    let charts = sections.iter().flat_map(|section| &section.charts);
-    folder::write(report, dir, [&words[0], &words[1]], charts)
-}
+impl Reported for Report {
+    const KIND: &'static str = "service test";
+    const FORMAT: u32 = FORMAT;
 
-/// Reads what [`write`] wrote: `path` is the folder, or the `result.json` in it.
-///
-/// # Errors
-/// When there is none, or when it is none of ours.
-pub fn read(path: &Path) -> Result<Report> {
-    folder::read(path, "service test", FORMAT)
-}
+    fn document(&self) -> Document {
+        let view = View::new(self);
+        Document {
+            maker: "quaff service",
+            name: self.plan.name.clone(),
+            title: self.plan.title.clone(),
+            byline: document::byline(&self.begun, self.seconds, &self.machine),
+            source: self.plan.source.as_ref().map(|source| source.title.clone()),
+            verdict: Some(text::banner(self)),
+            findings: text::findings(&view),
+            summary: None,
+            first: filled([tables::glance(&view), tables::performance(&view), tables::checks(&view, true)]),
+            warnings: text::warnings(&view),
+            remarks: None,
+            sections: sections(charts::charts(&view)),
+            tables: filled([
+                tables::source(&view),
+                tables::configuration(&view),
+                trials::throughput(&view),
+                trials::latency(&view),
+                trials::frame_loss(&view),
+                trials::back_to_back(&view),
+                trials::recovery(&view),
+                tables::variation(&view),
+                tables::services(&view),
+                tables::null(self),
+                document::machine(&self.machine),
+            ]),
+            method: text::method(&view),
+            command: self.command.clone(),
+            details: filled([tables::checks(&view, false), trials::trials(&view)]),
+        }
+    }
 
-/// Writes `result.json` alone, while more is to come: what was there before stays until all of it is written.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn keep(report: &Report, dir: &Path) -> Result<PathBuf> {
-    folder::keep(report, dir)
-}
-
-/// The machine on which it was measured.
-pub fn machine(report: &Report) -> Table {
-    html_layout::machine(&report.machine)
-}
-
-/// What it comes to, in a few sentences; the verdict first.
-pub fn findings(report: &Report) -> Vec<String> {
-    markdown::findings(report)
-}
-
-/// What a reader has to know before citing a number.
-pub fn warnings(report: &Report) -> Vec<String> {
-    markdown::warnings(report)
+    fn brief(&self) -> Brief {
+        let view = View::new(self);
+        Brief {
+            heading: document::heading(
+                &self.plan.title,
+                &self.plan.name,
+                &self.begun,
+                self.seconds,
+                self.interrupted,
+            ),
+            findings: text::findings(&view),
+            tables: filled([
+                tables::glance(&view),
+                tables::performance(&view),
+                tables::checks(&view, true),
+                tables::configuration(&view),
+                trials::throughput(&view),
+                trials::latency(&view),
+                trials::frame_loss(&view),
+                trials::back_to_back(&view),
+                trials::recovery(&view),
+                tables::source(&view),
+            ]),
+            details: filled([
+                tables::variation(&view),
+                tables::checks(&view, false),
+                trials::trials(&view),
+                tables::services(&view),
+                tables::null(self),
+                document::machine(&self.machine),
+            ]),
+            notes: text::warnings(&view),
+        }
+    }
 }

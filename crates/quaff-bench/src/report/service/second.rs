@@ -1,12 +1,9 @@
-//! Pictures of a performance test second by second: what arrived, what was lost, how late, and when the service
-//! was not available.
+//! Charts of a performance test second by second: rate, loss, delay, and the unavailable time.
 
-use super::charts::chart;
-use super::view::{View, mbps};
+use super::view::{View, distinct, mbps, mean_and_ends};
 use crate::report::chart::curves::{Curves, Gap, Line, Panel, Point};
 use crate::report::chart::scale::{Scale, Unit};
 use crate::report::chart::{Chart, Shape};
-use crate::report::view::distinct;
 use crate::service::result::{Performance, Second, Way};
 use crate::words::{delay, percent, span};
 
@@ -55,12 +52,9 @@ fn timeline(view: &View, run: u32, way: Way, several: bool) -> Option<Chart> {
                 let spread = (high > low).then_some([low, high]);
                 Some(Point { column: spell.from / each, x, y, spread, hollow: false, words })
             };
-            let points = spells.iter().filter_map(point).collect();
-            Line { style: view.service_style(&line.service), name: line.service.clone(), points }
+            Line::new(view.service_style(&line.service), &line.service, spells.iter().filter_map(point))
         };
-        let mut lines: Vec<Line> = all.iter().map(line).collect();
-        lines.retain(|line| !line.points.is_empty());
-        lines
+        all.iter().filter_map(line).collect()
     };
     let panels = panels(&all, &here, &points);
     let column = |i: usize| match each {
@@ -78,7 +72,7 @@ fn timeline(view: &View, run: u32, way: Way, several: bool) -> Option<Chart> {
     let begin = if several { format!("Run {run}") } else { "Second by second".into() };
     let caption = "Bands: from the smallest to the largest of those seconds, of the delay of all their frames. Shaded: \
                    unavailable (Y.1563).";
-    Some(chart(&view.with_way(&begin, way), caption, Shape::Curves(curves)))
+    Some(Chart::new(view.with_way(&begin, way), caption, Shape::Curves(curves)))
 }
 
 /// Smallest, middle and largest of a time, and what is said when one points at it.
@@ -97,34 +91,16 @@ fn panels(all: &[(&Performance, Vec<Spell>)], here: &[&Performance], points: &Po
     let [least, most] = delays.ends();
     let limits = limits.into_iter().filter(|ms| (least..=most).contains(ms));
     let limits = limits.map(|ms| (ms, format!("limit {}", delay(ms)))).collect();
-    let panel =
-        |label: &str, y, height, limits, lines| Panel { label: label.into(), y, height, limits, lines };
+    let received = points(&|spell| Some((spell.received, format!("{} Mbit/s", mbps(spell.received[1])))));
+    let lost = points(&|spell| spell.loss.map(|loss| ([loss; 3], format!("{} lost", percent(loss)))));
+    let late = points(&|spell| {
+        let [low, mean, high] = spell.delay?;
+        Some(([low, mean, high], format!("{} ({} to {})", delay(mean), delay(low), delay(high))))
+    });
     vec![
-        panel(
-            "Received, Mbit/s",
-            Scale::over(fastest, Unit::Number),
-            120.0,
-            Vec::new(),
-            points(&|spell| Some((spell.received, format!("{} Mbit/s", mbps(spell.received[1]))))),
-        ),
-        panel(
-            "Lost of what was sent, %",
-            Scale::of_ratio(lossiest),
-            70.0,
-            Vec::new(),
-            points(&|spell| spell.loss.map(|loss| ([loss; 3], format!("{} lost", percent(loss))))),
-        ),
-        panel(
-            "One-way delay",
-            delays,
-            150.0,
-            limits,
-            points(&|spell| {
-                let [low, mean, high] = spell.delay?;
-                let words = format!("{} ({} to {})", delay(mean), delay(low), delay(high));
-                Some(([low, mean, high], words))
-            }),
-        ),
+        Panel::new("Received, Mbit/s", Scale::over(fastest, Unit::Number), 120.0, received),
+        Panel::new("Lost of what was sent, %", Scale::over(lossiest, Unit::Loss), 70.0, lost),
+        Panel { limits, ..Panel::new("One-way delay", delays, 150.0, late) },
     ]
 }
 
@@ -141,7 +117,7 @@ fn spells(line: &Performance, frame_bits: f64, each: usize) -> Vec<Spell> {
     let spell = |(i, seconds): (usize, &[Second])| {
         let rate = |second: &Second| second.sent.saturating_sub(second.lost) as f64 * frame_bits / 1e6;
         let rates: Vec<f64> = seconds.iter().map(rate).collect();
-        let [mean, low, high] = super::view::mean_and_ends(&rates).unwrap_or_default();
+        let [mean, low, high] = mean_and_ends(&rates).unwrap_or_default();
         let sent: u64 = seconds.iter().map(|second| second.sent).sum();
         let lost: u64 = seconds.iter().map(|second| second.lost).sum();
         Spell {

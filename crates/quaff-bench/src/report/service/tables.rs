@@ -1,18 +1,21 @@
-//! The tables of a service test by ITU-T Y.1564, and those that every report has: the same for the terminal,
-//! for Markdown and for the page.
+//! The tables of a service test by ITU-T Y.1564, and those of every service test.
 
-use super::view::{NONE, Verdict, View, lost_words, mbps, or_none, share_bare, three};
-use crate::report::table::{Row, Table};
-use crate::report::view::distinct;
+use super::trials;
+use super::view::{Verdict, View, lost_words, mbps, share_bare, three};
+use crate::report::document::source_table;
+use crate::report::table::{NONE, Table, or_none};
 use crate::service::overall;
 use crate::service::plan::{Limits, Service};
-use crate::service::result::{Figures, Performance, Report};
-use crate::words::{clean, count, delay, percent, rate, significant};
+use crate::service::result::{Figures, Performance, Report, Step};
+use crate::words::{count, delay, percent, rate, significant};
 
-/// What every test came to, a row for each part of it.
-pub fn glance(report: &Report) -> Table {
-    let view = View::new(report);
-    let mut table = Table::new("At a glance", &["what", "measured", "verdict"]);
+/// The result of every test, a row for each part of it.
+pub(super) fn glance(view: &View) -> Table {
+    let report = view.report;
+    let mut table = Table::new("At a glance");
+    let row = |what, measured, verdict: &str| {
+        [("what", what), ("measured", measured), ("verdict", verdict.to_owned())]
+    };
     for line in overall(report) {
         let runs = report.performance.iter().filter(|row| row.service == line.service && row.way == line.way);
         let runs = match runs.count() {
@@ -20,35 +23,41 @@ pub fn glance(report: &Report) -> Table {
             runs => format!(", {runs} runs"),
         };
         let what = format!("{}{runs}", view.with_way(&line.service, line.way));
-        let style = Some(view.service_style(&line.service));
-        table.push(style, [what, figures_words(&line.figures), Verdict::of_runs(report, &line).words()]);
+        let verdict = Verdict::of_runs(report, &line);
+        let style = view.service_style(&line.service);
+        table.push(Some(style), row(what, figures_words(&line.figures), verdict.label()));
     }
     for name in &view.services {
         for way in view.ways() {
             let steps = report.configuration.iter().filter(|step| step.service == **name && step.way == way);
-            let steps: Vec<_> = steps.collect();
-            if steps.is_empty() {
-                continue;
+            if let Some((measured, verdict)) = steps_words(&steps.collect::<Vec<_>>()) {
+                let what = format!("{}, configuration", view.with_way(name, way));
+                table.push(Some(view.service_style(name)), row(what, measured, verdict.label()));
             }
-            let verdicts: Vec<_> = steps.iter().map(|step| Verdict::of(&step.checks)).collect();
-            let held = verdicts.iter().filter(|verdict| **verdict == Verdict::Pass).count();
-            let measured = match verdicts.iter().filter(|verdict| **verdict != Verdict::None).count() {
-                0 => format!("{} steps, none judged", steps.len()),
-                judged if judged == steps.len() => format!("{held} of {judged} steps passed"),
-                judged => format!("{held} of {judged} steps passed, {} not judged", steps.len() - judged),
-            };
-            // A step without a check is one that could not be judged.
-            let is_whole = !verdicts.contains(&Verdict::None);
-            let verdict = match Verdict::of_all(verdicts.into_iter()) {
-                Verdict::Pass if !is_whole => Verdict::Open,
-                verdict => verdict,
-            };
-            let what = format!("{}, configuration", view.with_way(name, way));
-            table.push(Some(view.service_style(name)), [what, measured, verdict.words()]);
         }
     }
-    super::trials::glance(report, &mut table);
+    for (what, measured) in trials::glance(view) {
+        table.push(None, row(what, measured, NONE));
+    }
     table.without_empty()
+}
+
+/// The number of steps that passed, and their verdict; `None` without a step.
+fn steps_words(steps: &[&Step]) -> Option<(String, Verdict)> {
+    let verdicts: Vec<_> = steps.iter().map(|step| Verdict::of(&step.checks)).collect();
+    let held = verdicts.iter().filter(|verdict| **verdict == Verdict::Pass).count();
+    let measured = match verdicts.iter().filter(|verdict| **verdict != Verdict::None).count() {
+        0 => format!("{} steps, none judged", steps.len()),
+        judged if judged == steps.len() => format!("{held} of {judged} steps passed"),
+        judged => format!("{held} of {judged} steps passed, {} not judged", steps.len() - judged),
+    };
+    // A step without a check is one that could not be judged.
+    let is_whole = !verdicts.contains(&Verdict::None);
+    let verdict = match Verdict::of_all(verdicts.into_iter()) {
+        Verdict::Pass if !is_whole => Verdict::Open,
+        verdict => verdict,
+    };
+    (!steps.is_empty()).then_some((measured, verdict))
 }
 
 /// "971.62 Mbit/s, none lost, delay 14.2 µs (12–213 µs), 100 % available".
@@ -68,8 +77,8 @@ fn figures_words(figures: &Figures) -> String {
     words.join(", ")
 }
 
-/// The overall line of each service and way, and its runs behind it; alone where there was only one.
-pub fn overall_and_runs(report: &Report) -> Vec<Performance> {
+/// The overall line of each service and way, before its runs; without it where there is only one run.
+fn overall_and_runs(report: &Report) -> Vec<Performance> {
     let mut all = Vec::new();
     for overall in overall(report) {
         let is_same = |line: &&Performance| line.service == overall.service && line.way == overall.way;
@@ -81,62 +90,40 @@ pub fn overall_and_runs(report: &Report) -> Vec<Performance> {
 }
 
 /// A row for each run of each service: what arrived, what was lost, how late, and the verdict.
-pub fn performance(report: &Report) -> Table {
-    let view = View::new(report);
-    let heads = [
-        "run",
-        "service",
-        "?????begun",
-        "verdict",
-        "??>Mbit/s|min",
-        ">Mbit/s|avg",
-        "??>Mbit/s|max",
-        "????>frames|sent",
-        "?>frames|lost",
-        ">frames|loss ratio",
-        "???>FTD|min",
-        ">FTD|avg",
-        ">FTD|max",
-        "???>FTD|% within",
-        "????>FDV|min",
-        "?>FDV|avg",
-        ">FDV|max",
-        "???>FDV|% within",
-        ">available %",
-    ];
-    let mut table = Table::new("Service performance", &heads);
+pub(super) fn performance(view: &View) -> Table {
+    let mut table = Table::new("Service performance");
     table.note = "Mbit/s: what arrived, with FCS. FTD: frame transfer delay. FDV: its variation. Overall: the smallest of the smallest, the mean of the means, the largest of the largest. Delay, its \
                   variation (above the smallest delay: PDV) and loss are those of available seconds, all else is of all \
                   of them. Within: the share of frames within the limit. Open: not every limit could be judged."
         .into();
     let several = view.services.len() > 1 || view.is_both;
-    for line in overall_and_runs(report) {
+    for line in overall_and_runs(view.report) {
         let (is_total, figures) = (line.run == 0, &line.figures);
-        let verdict = if is_total { Verdict::of_runs(report, &line) } else { Verdict::of_line(&line) };
+        let verdict = if is_total { Verdict::of_runs(view.report, &line) } else { Verdict::of_line(&line) };
         let [delay_low, delay_mean, delay_high] = three(figures.delay_ms, delay);
         let [low, mean, high] = three(figures.delay_variation_ms, delay);
         let [received_low, received_mean, received_high] = figures.received_mbps.map(mbps);
         let [within_delay, within_variation] = figures.within.map(|share| or_none(share.map(share_bare)));
         let cells = [
-            if is_total { "Overall".into() } else { format!("run {}", line.run) },
-            if several { view.with_way(&line.service, line.way) } else { NONE.into() },
-            if is_total { NONE.into() } else { time_words(&line.begun) },
-            verdict.words(),
-            received_low,
-            received_mean,
-            received_high,
-            count(figures.sent),
-            count(figures.lost),
-            percent(figures.loss),
-            delay_low,
-            delay_mean,
-            delay_high,
-            within_delay,
-            low,
-            mean,
-            high,
-            within_variation,
-            or_none(figures.availability.map(share_bare)),
+            ("run", if is_total { "Overall".into() } else { format!("run {}", line.run) }),
+            ("service", if several { view.with_way(&line.service, line.way) } else { NONE.into() }),
+            ("?????begun", if is_total { NONE.into() } else { time_words(&line.begun) }),
+            ("verdict", verdict.label().into()),
+            ("??>Mbit/s|min", received_low),
+            (">Mbit/s|avg", received_mean),
+            ("??>Mbit/s|max", received_high),
+            ("????>frames|sent", count(figures.sent)),
+            ("?>frames|lost", count(figures.lost)),
+            (">frames|loss ratio", percent(figures.loss)),
+            ("???>FTD|min", delay_low),
+            (">FTD|avg", delay_mean),
+            (">FTD|max", delay_high),
+            ("???>FTD|% within", within_delay),
+            ("????>FDV|min", low),
+            ("?>FDV|avg", mean),
+            (">FDV|max", high),
+            ("???>FDV|% within", within_variation),
+            (">available %", or_none(figures.availability.map(share_bare))),
         ];
         table.push(Some(view.service_style(&line.service)), cells);
         if let Some(row) = table.rows.last_mut() {
@@ -152,53 +139,34 @@ fn time_words(begun: &str) -> String {
 }
 
 /// Delay variation under all of its names, and what else became of frames.
-pub fn variation(report: &Report) -> Table {
-    let view = View::new(report);
-    let heads = [
-        "service",
-        ">run",
-        ">PDV|mean",
-        ">PDV|largest",
-        ">abs. IPDV|mean",
-        ">abs. IPDV|largest",
-        ">RFC 4689|mean",
-        ">RFC 4689|largest",
-        ">RFC 3550|at the end",
-        ">RFC 3550|largest",
-        ">duplicates",
-        ">reordered",
-        ">severely errored s",
-        ">unavailable|s",
-        ">unavailable|frames sent",
-        ">unavailable|frames lost",
-    ];
-    let mut table = Table::new("Delay variation by its names", &heads);
+pub(super) fn variation(view: &View) -> Table {
+    let mut table = Table::new("Delay variation by its names");
     table.note =
         "PDV: above the smallest delay (RFC 5481 §4.2). IPDV: between frames next to each other (RFC 3393). \
                   RFC 4689 §3.2.5: the same of frames that were received in a row. RFC 3550 §6.4.1: smoothed."
             .into();
-    for line in &report.performance {
+    for line in &view.report.performance {
         let figures = &line.figures;
         let others = figures.others_ms;
         let other = |i: usize| or_none(others.map(|all| delay(all[i])));
         let [_, mean, high] = three(figures.delay_variation_ms, delay);
         let row = [
-            view.with_way(&line.service, line.way),
-            line.run.to_string(),
-            mean,
-            high,
-            other(0),
-            other(1),
-            other(2),
-            other(3),
-            other(4),
-            other(5),
-            count(figures.duplicates),
-            count(figures.reordered),
-            count(figures.severely_errored_s),
-            count(figures.unavailable_s),
-            count(figures.unavailable[0]),
-            count(figures.unavailable[1]),
+            ("service", view.with_way(&line.service, line.way)),
+            (">run", line.run.to_string()),
+            (">PDV|mean", mean),
+            (">PDV|largest", high),
+            (">abs. IPDV|mean", other(0)),
+            (">abs. IPDV|largest", other(1)),
+            (">RFC 4689|mean", other(2)),
+            (">RFC 4689|largest", other(3)),
+            (">RFC 3550|at the end", other(4)),
+            (">RFC 3550|largest", other(5)),
+            (">duplicates", count(figures.duplicates)),
+            (">reordered", count(figures.reordered)),
+            (">severely errored s", count(figures.severely_errored_s)),
+            (">unavailable|s", count(figures.unavailable_s)),
+            (">unavailable|frames sent", count(figures.unavailable[0])),
+            (">unavailable|frames lost", count(figures.unavailable[1])),
         ];
         table.push(Some(view.service_style(&line.service)), row);
     }
@@ -206,69 +174,51 @@ pub fn variation(report: &Report) -> Table {
 }
 
 /// A row for each step of the service configuration test.
-pub fn configuration(report: &Report) -> Table {
-    let view = View::new(report);
-    let heads = [
-        "service",
-        "step",
-        "verdict",
-        ">Mbit/s|asked",
-        "??>Mbit/s|sent",
-        ">Mbit/s|received",
-        ">frames|lost",
-        ">frames|loss ratio",
-        "??>FTD|min",
-        ">FTD|avg",
-        ">FTD|max",
-        "?>FDV|avg",
-        ">FDV|max",
-    ];
-    let mut table = Table::new("Service configuration", &heads);
-    for step in &report.configuration {
+pub(super) fn configuration(view: &View) -> Table {
+    let mut table = Table::new("Service configuration");
+    for step in &view.report.configuration {
         let figures = &step.figures;
         let [low, mean, high] = three(figures.delay_ms, delay);
         let [_, variation_mean, variation_high] = three(figures.delay_variation_ms, delay);
         let row = [
-            view.with_way(&step.service, step.way),
-            step.what.clone(),
-            Verdict::of(&step.checks).words(),
-            mbps(figures.asked_mbps),
-            mbps(figures.sent_mbps),
-            mbps(figures.received_mbps[1]),
-            count(figures.lost),
-            percent(figures.loss),
-            low,
-            mean,
-            high,
-            variation_mean,
-            variation_high,
+            ("service", view.with_way(&step.service, step.way)),
+            ("step", step.what.clone()),
+            ("verdict", Verdict::of(&step.checks).label().into()),
+            (">Mbit/s|asked", mbps(figures.asked_mbps)),
+            ("??>Mbit/s|sent", mbps(figures.sent_mbps)),
+            (">Mbit/s|received", mbps(figures.received_mbps[1])),
+            (">frames|lost", count(figures.lost)),
+            (">frames|loss ratio", percent(figures.loss)),
+            ("??>FTD|min", low),
+            (">FTD|avg", mean),
+            (">FTD|max", high),
+            ("?>FDV|avg", variation_mean),
+            (">FDV|max", variation_high),
         ];
         table.push(Some(view.service_style(&step.service)), row);
     }
     table.without_empty()
 }
 
-/// Every limit, and what stood against it; with `failed_only` those that did not hold.
-pub fn checks(report: &Report, failed_only: bool) -> Table {
-    let view = View::new(report);
+/// Every limit with its figure, or with `failed_only` those that did not hold.
+pub(super) fn checks(view: &View, failed_only: bool) -> Table {
     let title =
         if failed_only { "Limits that did not hold" } else { "Every limit, and what stood against it" };
-    let mut table = Table::new(title, &["service", "where", "what", "limit", "measured", "verdict"]);
-    let steps =
-        report.configuration.iter().map(|step| (&step.service, step.way, step.what.clone(), &step.checks));
-    let runs = report
-        .performance
-        .iter()
-        .map(|line| (&line.service, line.way, format!("performance, run {}", line.run), &line.checks));
+    let mut table = Table::new(title);
+    let steps = view.report.configuration.iter();
+    let steps = steps.map(|step| (&step.service, step.way, step.what.clone(), &step.checks));
+    let runs = view.report.performance.iter();
+    let runs =
+        runs.map(|line| (&line.service, line.way, format!("performance, run {}", line.run), &line.checks));
     for (service, way, place, checks) in steps.chain(runs) {
         for check in checks.iter().filter(|check| !failed_only || !check.passed) {
             let row = [
-                view.with_way(service, way),
-                place.clone(),
-                check.what.clone(),
-                check.limit.clone(),
-                check.measured.clone(),
-                Verdict::of(std::slice::from_ref(check)).words(),
+                ("service", view.with_way(service, way)),
+                ("where", place.clone()),
+                ("what", check.what.clone()),
+                ("limit", check.limit.clone()),
+                ("measured", check.measured.clone()),
+                ("verdict", Verdict::of(std::slice::from_ref(check)).label().into()),
             ];
             table.push(Some(view.service_style(service)), row);
         }
@@ -277,33 +227,21 @@ pub fn checks(report: &Report, failed_only: bool) -> Table {
 }
 
 /// What each service is, and what it has to stand.
-pub fn services(report: &Report) -> Table {
-    let view = View::new(report);
-    let heads = [
-        "service",
-        ">frames, with FCS",
-        ">CIR, Mbit/s",
-        ">EIR, Mbit/s",
-        ">CBS, bytes",
-        ">EBS, bytes",
-        "VLAN",
-        ">DSCP",
-        "has to stand",
-    ];
-    let mut table = Table::new("The services", &heads);
-    for service in &report.plan.services {
+pub(super) fn services(view: &View) -> Table {
+    let mut table = Table::new("The services");
+    for service in &view.report.plan.services {
         let some = |value: f64| if value > 0.0 { significant(value) } else { NONE.into() };
         let bytes = |value: u64| if value > 0 { count(value) } else { NONE.into() };
         let row = [
-            service.name.clone(),
-            sizes_words(service),
-            significant(service.cir_mbps),
-            some(service.eir_mbps),
-            bytes(service.cbs_bytes),
-            bytes(service.ebs_bytes),
-            or_none(service.vlan.map(|(id, priority)| format!("{id}, priority {priority}"))),
-            if service.dscp > 0 { service.dscp.to_string() } else { NONE.into() },
-            limits_words(&service.limits),
+            ("service", service.name.clone()),
+            (">frames, with FCS", sizes_words(service)),
+            (">CIR, Mbit/s", significant(service.cir_mbps)),
+            (">EIR, Mbit/s", some(service.eir_mbps)),
+            (">CBS, bytes", bytes(service.cbs_bytes)),
+            (">EBS, bytes", bytes(service.ebs_bytes)),
+            ("VLAN", or_none(service.vlan.map(|(id, priority)| format!("{id}, priority {priority}")))),
+            (">DSCP", if service.dscp > 0 { service.dscp.to_string() } else { NONE.into() }),
+            ("has to stand", limits_words(&service.limits)),
         ];
         table.push(Some(view.service_style(&service.name)), row);
     }
@@ -328,44 +266,30 @@ pub(super) fn limits_words(limits: &Limits) -> String {
 }
 
 /// The instrument by itself.
-pub fn null(report: &Report) -> Table {
-    let mut table = Table::new("The instrument alone", &["over nothing but a link", ">figure"]);
+pub(super) fn null(report: &Report) -> Table {
+    let mut table = Table::new("The instrument alone");
     let Some(null) = &report.null else { return table };
     let [low, mean, high, median] = null.delay_ms;
-    let mut row = |what: &str, figure: String| table.push(None, [what.into(), figure]);
-    row("delay, smallest", delay(low));
-    row("delay, median", delay(median));
-    row("delay, mean", delay(mean));
-    row("delay, largest", delay(high));
-    row("delay variation (PDV), mean", delay(null.delay_variation_ms[0]));
-    row("delay variation (PDV), largest", delay(null.delay_variation_ms[1]));
-    for (size, pps) in &null.max_pps {
-        row(&format!("highest rate, {size} B"), rate(*pps));
+    let [variation_mean, variation_high] = null.delay_variation_ms;
+    let delays = [
+        ("delay, smallest", low),
+        ("delay, median", median),
+        ("delay, mean", mean),
+        ("delay, largest", high),
+        ("delay variation (PDV), mean", variation_mean),
+        ("delay variation (PDV), largest", variation_high),
+    ];
+    let delays = delays.into_iter().map(|(what, ms)| (what.to_owned(), delay(ms)));
+    let rates = null.max_pps.iter().map(|(size, pps)| (format!("highest rate, {size} B"), rate(*pps)));
+    for (what, figure) in delays.chain(rates) {
+        table.push(None, [("over nothing but a link", what), (">figure", figure)]);
     }
     table
 }
 
-/// What the source printed.
-pub fn source(report: &Report) -> Table {
-    let Some(source) = &report.plan.source else { return Table::default() };
-    let named = distinct(source.rows.iter().flat_map(|row| row.figures.keys()));
-    let mut heads: Vec<String> =
-        ["there", ">frames, with FCS", "rate", ">lost there"].map(String::from).into();
-    heads.extend(named.iter().map(|name| format!(">{name}")));
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = Table::new("The source's own numbers", &heads);
-    table.note = format!("{}. {}", source.title.trim_end_matches('.'), source.what);
-    for row in &source.rows {
-        let mut cells = vec![
-            row.rival.clone(),
-            row.size.map_or(NONE.into(), |bytes| format!("{bytes} B")),
-            row.rate.clone(),
-            or_none(row.loss.map(percent)),
-        ];
-        // As printed there: a rate of 971.62 is not 972.
-        cells.extend(named.iter().map(|name| or_none(row.figures.get(*name).map(f64::to_string))));
-        let cells = cells.iter().map(|cell| clean(cell)).collect();
-        table.rows.push(Row { style: None, is_total: false, cells });
-    }
-    table.without_empty()
+/// The numbers that the source printed, with its digits: a rate of 971.62 is not 972.
+pub(super) fn source(view: &View) -> Table {
+    let Some(source) = &view.report.plan.source else { return Table::default() };
+    let number = |figure: f64| figure.to_string();
+    source_table("The source's own numbers", source, |row| row.loss, number, |_| Vec::new())
 }

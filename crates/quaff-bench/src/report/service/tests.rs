@@ -1,6 +1,7 @@
-//! What tables and sentences say of a service test that was reckoned by hand.
+//! Tables and sentences of a service test that was computed by hand.
 
-use super::{markdown, tables, trials};
+use super::view::View;
+use super::{tables, text, trials};
 use crate::report::Table;
 use crate::service::plan::{Limits, Ways};
 use crate::service::result::{Check, Figures, Performance, Report, Second, Throughput, Way};
@@ -49,7 +50,7 @@ fn figures(received: [f64; 3], sent: u64, lost: u64, delay: [f64; 3]) -> Figures
 /// The cell of a row under a heading, with its group.
 #[track_caller]
 fn cell<'a>(table: &'a Table, row: usize, words: &str) -> &'a str {
-    let heads: Vec<String> = table.columns.iter().map(|column| column.words()).collect();
+    let heads: Vec<String> = table.columns.iter().map(|column| column.heading()).collect();
     let at = heads.iter().position(|head| head == words).unwrap_or_else(|| panic!("{words}: {heads:?}"));
     &table.rows[row].cells[at]
 }
@@ -60,7 +61,7 @@ fn the_overall_line_is_the_whitepapers() {
         (figures([971.62, 971.62, 971.62], 1000, 0, [0.010, 0.020, 0.100]), true),
         (figures([971.60, 971.61, 971.63], 3000, 4, [0.008, 0.040, 0.400]), true),
     ];
-    let table = tables::performance(&report_of(&runs));
+    let table = tables::performance(&View::new(&report_of(&runs)));
     assert_eq!(table.rows.len(), 3);
     assert!(table.rows[0].is_total && !table.rows[1].is_total);
     let overall = |words: &str| cell(&table, 0, words).to_owned();
@@ -92,15 +93,15 @@ fn one_limit_in_one_run_fails_all_of_it_and_is_named() {
     let good = figures([2.0; 3], 1000, 0, [0.1; 3]);
     let runs = [(good.clone(), true), (figures([2.0; 3], 1000, 31, [0.1; 3]), false), (good, true)];
     let report = report_of(&runs);
-    let table = tables::performance(&report);
+    let table = tables::performance(&View::new(&report));
     let verdicts: Vec<&str> = (0..4).map(|row| cell(&table, row, "verdict")).collect();
     assert_eq!(verdicts, ["FAIL", "pass", "FAIL", "pass"]);
-    let failed = tables::checks(&report, true);
+    let failed = tables::checks(&View::new(&report), true);
     assert_eq!(failed.rows.len(), 1);
     assert_eq!(cell(&failed, 0, "where"), "performance, run 2");
     assert_eq!(cell(&failed, 0, "measured"), "3.1 %");
-    assert_eq!(markdown::banner(&report)[0], "fail");
-    assert_eq!(markdown::findings(&report)[0], "Failed: 1 of 3 limits did not hold, over a bridge.");
+    assert_eq!(text::banner(&report)[0], "fail");
+    assert_eq!(text::findings(&View::new(&report))[0], "Failed: 1 of 3 limits did not hold, over a bridge.");
 }
 
 #[test]
@@ -109,16 +110,16 @@ fn what_was_not_judged_is_neither_passed_nor_failed() {
     report.performance[0].checks.clear();
     report.performance[0].limits = Limits::default();
     report.passed = None;
-    assert_eq!(markdown::banner(&report), ["none", "Measured, not judged"]);
-    assert!(tables::performance(&report).columns.iter().all(|column| column.head != "verdict"));
-    assert_eq!(markdown::findings(&report)[0], "Frames went over a bridge; nothing was judged.");
+    assert_eq!(text::banner(&report), ["none", "Measured, not judged"]);
+    assert!(tables::performance(&View::new(&report)).columns.iter().all(|column| column.head != "verdict"));
+    assert_eq!(text::findings(&View::new(&report))[0], "Frames went over a bridge; nothing was judged.");
 }
 
 #[test]
 fn an_outage_is_told_with_its_length() {
     let mut line = figures([0.0, 1.6, 2.0], 1000, 0, [0.1; 3]);
     (line.availability, line.unavailable_s, line.unavailable) = (Some(0.8), 12, [2400, 2300]);
-    let said = markdown::findings(&report_of(&[(line, true)]));
+    let said = text::findings(&View::new(&report_of(&[(line, true)])));
     let expected = "voice, run 1: unavailable for 12 s, 80 % available; 2,300 frames were lost meanwhile.";
     assert_eq!(said[1], expected);
 }
@@ -146,7 +147,7 @@ fn what_the_instrument_limited_is_not_called_the_paths() {
         found(Some(5e5), Some(9e5), false),
         found(None, None, false),
     ];
-    let table = trials::throughput(&report);
+    let table = trials::throughput(&View::new(&report));
     let results: Vec<&str> = (0..6).map(|row| cell(&table, row, "result")).collect();
     let expected = [
         "irregular: only a lower bound",
@@ -164,7 +165,7 @@ fn what_the_instrument_limited_is_not_called_the_paths() {
 #[test]
 fn loss_stands_by_load_and_size_and_what_could_not_be_sent_is_marked() {
     let report = sample_service_report();
-    let table = trials::frame_loss(&report);
+    let table = trials::frame_loss(&View::new(&report));
     assert_eq!(table.rows.len(), 10);
     assert_eq!(cell(&table, 0, "offered, of the line"), "100 %");
     // 1.2 Mpps were sent of 1.49, and 590 k of them arrived.
@@ -180,17 +181,17 @@ fn buffers_and_recovery_are_means_with_both_ends() {
     report.back_to_back.truncate(1);
     (report.back_to_back[0].frames, report.back_to_back[0].frames_max) = (vec![1000, 2000, 3000], 9000);
     (report.back_to_back[0].buffer_s, report.back_to_back[0].buffer_corrected_s) = (Some(0.002), Some(0.001));
-    let table = trials::back_to_back(&report);
+    let table = trials::back_to_back(&View::new(&report));
     assert_eq!(cell(&table, 0, "longest burst, frames mean"), "2,000");
     assert_eq!(cell(&table, 0, "longest burst, frames shortest"), "1,000");
     assert_eq!(cell(&table, 0, "longest burst, frames std. deviation"), "1,000");
     assert_eq!(cell(&table, 0, "buffer corrected"), "1 ms");
     report.back_to_back[0].frames = vec![9000, 9000, 3000];
-    let table = trials::back_to_back(&report);
+    let table = trials::back_to_back(&View::new(&report));
     assert_eq!(cell(&table, 0, "longest burst, frames mean"), "≥ 7,000");
     report.recovery.truncate(1);
     report.recovery[0].seconds = vec![0.001, 0.003];
-    let table = trials::recovery(&report);
+    let table = trials::recovery(&View::new(&report));
     assert_eq!(cell(&table, 0, "lost for so long after it mean"), "2 ms");
 }
 
@@ -199,7 +200,7 @@ fn a_note_of_several_sizes_is_said_once() {
     let mut report = sample_service_report();
     report.plan.ways = Ways::There;
     report.recovery.retain(|found| found.way == Way::There);
-    let said = markdown::warnings(&report);
+    let said = text::warnings(&View::new(&report));
     let of_recovery: Vec<&String> = said.iter().filter(|line| line.starts_with("Recovery")).collect();
     assert_eq!(of_recovery.len(), 1, "{said:?}");
     assert!(
@@ -215,16 +216,18 @@ fn a_limit_that_could_not_be_judged_leaves_the_verdict_open() {
     report.performance[1].limits.delay_ms = Some(1.0);
     report.passed = None;
     report.unjudged = vec!["voice, run 2: the delay was not judged".into()];
-    let table = tables::performance(&report);
+    let table = tables::performance(&View::new(&report));
     let verdicts: Vec<&str> = (0..3).map(|row| cell(&table, row, "verdict")).collect();
     assert_eq!(verdicts, ["open", "pass", "open"]);
-    assert_eq!(markdown::banner(&report), ["open", "Not all was judged"]);
-    assert!(markdown::findings(&report)[0].starts_with("Not all was judged: 2 of the 2"));
-    assert!(markdown::warnings(&report).iter().any(|line| line.starts_with("Not judged: voice, run 2")));
+    assert_eq!(text::banner(&report), ["open", "Not all was judged"]);
+    assert!(text::findings(&View::new(&report))[0].starts_with("Not all was judged: 2 of the 2"));
+    assert!(
+        text::warnings(&View::new(&report)).iter().any(|line| line.starts_with("Not judged: voice, run 2"))
+    );
     // One that failed outweighs it.
     report.performance[0].checks[0].passed = false;
     report.passed = Some(false);
-    assert_eq!(cell(&tables::performance(&report), 0, "verdict"), "FAIL");
+    assert_eq!(cell(&tables::performance(&View::new(&report)), 0, "verdict"), "FAIL");
     (report.passed, report.interrupted) = (Some(true), true);
-    assert_eq!(markdown::banner(&report)[0], "open", "half a test");
+    assert_eq!(text::banner(&report)[0], "open", "half a test");
 }

@@ -1,13 +1,12 @@
 //! Words and figures that both the tables and the pictures of a service test take from here, so that they agree.
 
-use crate::report::table::{FAIL, OPEN, PASS};
-use crate::report::view::distinct;
+pub(super) use crate::report::document::distinct;
+use crate::report::table::{FAIL, NONE, OPEN, PASS};
 use crate::service::plan::{Limits, Path, Ways};
 use crate::service::result::{Check, Figures, Performance, Report, Way};
+use crate::stats::{mean, spread};
 use crate::words::{count, percent};
 
-/// What stands where there is nothing.
-pub(super) const NONE: &str = "–";
 /// Bits/s of a link when nobody says, Mbit/s.
 const LINK_MBPS: f64 = 1000.0;
 /// What a frame takes on a wire beside itself: preamble, start of frame and gap, bytes.
@@ -29,12 +28,11 @@ impl<'a> View<'a> {
         let planned = report.plan.services.iter().map(|service| service.name.as_str());
         let steps = report.configuration.iter().map(|step| step.service.as_str());
         let lines = report.performance.iter().map(|line| line.service.as_str());
-        let all = report.throughput.iter().map(|row| (row.size, row.way));
-        let all = all.chain(report.latency.iter().map(|row| (row.size, row.way)));
-        let all = all.chain(report.frame_loss.iter().map(|row| (row.size, row.way)));
-        let all = all.chain(report.back_to_back.iter().map(|row| (row.size, row.way)));
-        let all = all.chain(report.recovery.iter().map(|row| (row.size, row.way)));
-        let mut sizes = distinct(all.map(|(size, _)| size));
+        let found = report.throughput.iter().map(|row| row.size);
+        let found = found.chain(report.latency.iter().map(|row| row.size));
+        let found = found.chain(report.frame_loss.iter().map(|row| row.size));
+        let found = found.chain(report.back_to_back.iter().map(|row| row.size));
+        let mut sizes = distinct(found.chain(report.recovery.iter().map(|row| row.size)));
         sizes.sort_unstable();
         Self {
             report,
@@ -55,6 +53,11 @@ impl<'a> View<'a> {
     /// The ways that there are.
     pub(super) fn ways(&self) -> Vec<Way> {
         if self.is_both { vec![Way::There, Way::Back] } else { vec![Way::There] }
+    }
+
+    /// Each service with each way.
+    pub(super) fn services_and_ways(&self) -> impl Iterator<Item = (&'a str, Way)> {
+        self.services.iter().flat_map(|name| self.ways().into_iter().map(|way| (*name, way)))
     }
 
     /// The way as a title has it; nothing where there is only one.
@@ -151,15 +154,14 @@ impl Verdict {
         Self::of_all(report.performance.iter().filter(is_same).map(Self::of_line))
     }
 
-    /// As a cell has it.
-    pub(super) fn words(self) -> String {
-        let words = match self {
+    /// As a cell of a table.
+    pub(super) fn label(self) -> &'static str {
+        match self {
             Self::Pass => PASS,
             Self::Fail => FAIL,
             Self::Open => OPEN,
             Self::None => NONE,
-        };
-        words.into()
+        }
     }
 }
 
@@ -205,17 +207,8 @@ pub(super) fn three(values: Option<[f64; 3]>, words: fn(f64) -> String) -> [Stri
     values.map_or_else(|| [NONE, NONE, NONE].map(String::from), |values| values.map(words))
 }
 
-pub(super) fn or_none(words: Option<String>) -> String {
-    words.unwrap_or_else(|| NONE.into())
-}
-
-/// Mean, smallest, largest; `None` of nothing.
+/// Mean, smallest and largest; `None` without a value.
 pub(super) fn mean_and_ends(values: &[f64]) -> Option<[f64; 3]> {
-    if values.is_empty() {
-        return None;
-    }
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let ends =
-        values.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], v| [low.min(*v), high.max(*v)]);
-    Some([mean, ends[0], ends[1]])
+    let [low, high] = spread(values)?;
+    Some([mean(values)?, low, high])
 }

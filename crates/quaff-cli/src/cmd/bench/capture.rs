@@ -3,10 +3,10 @@
 use super::args::Args;
 use super::plan::plan;
 use super::progress::Progress;
-use super::table;
 use crate::exit::Exit;
 use crate::folder::Folder;
 use crate::show;
+use crate::stored_result;
 use crate::terminal_table::about;
 use anyhow::{Context as _, bail};
 use quaff_bench::bench::plan::{Plan, Topology};
@@ -16,7 +16,7 @@ use quaff_bench::method::Run;
 use quaff_bench::report;
 use quaff_lab::tool::{self, Tool};
 use quaff_os::{Signal, Signals};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The one that is to lose nothing.
 const OURS: &str = "quaff";
@@ -45,7 +45,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let files = report::write(&report, &out.path)?;
     out.keep();
-    print(args, &report, &files)
+    stored_result::print_new(&report, args.json, &files)?;
+    Ok(verdict(&report))
 }
 
 /// The capturers that the user describes.
@@ -76,19 +77,6 @@ fn introduce(plan: &Plan, out: &Folder) {
         out.path.display()
     ));
     show::say("");
-}
-
-fn print(args: &Args, report: &Report, files: &[PathBuf]) -> anyhow::Result<Exit> {
-    if args.json {
-        show::print(&serde_json::to_string_pretty(report).context("write the result")?);
-    } else {
-        show::print(&table::whole(report, false));
-    }
-    let page = files.iter().find(|file| file.extension().is_some_and(|kind| kind == "html"));
-    if let Some(page) = page {
-        show::say(&format!("\nThe report is {}", page.display()));
-    }
-    Ok(verdict(report))
 }
 
 fn has_figures(report: &Report) -> bool {

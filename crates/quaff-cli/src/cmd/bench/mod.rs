@@ -4,15 +4,13 @@ mod args;
 mod capture;
 mod compare;
 mod list;
-mod pivot;
 mod plan;
 mod progress;
 pub(super) mod promises;
-mod show;
-mod table;
 mod values;
 
 use crate::exit::Exit;
+use crate::stored_result::{self, ShowArgs};
 
 /// Measure packet capturers under controlled conditions, with a citable report
 ///
@@ -30,7 +28,10 @@ enum Verb {
     Capture(Box<args::Args>),
     Compare(compare::Args),
     Promises(promises::Args),
-    Show(show::Args),
+    /// Print the result of a bench again
+    ///
+    /// Exit status: that of the measurement.
+    Show(ShowArgs),
     List(list::Args),
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Verb::Capture(args) => capture::run(args),
         Verb::Compare(args) => compare::run(args),
         Verb::Promises(args) => promises::run(args),
-        Verb::Show(args) => show::run(args),
+        Verb::Show(args) => Ok(capture::verdict(&stored_result::show(args)?)),
         Verb::List(args) => list::run(args),
     }
 }

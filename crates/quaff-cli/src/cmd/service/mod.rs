@@ -5,11 +5,10 @@ mod list;
 mod plan;
 mod progress;
 mod run;
-mod show;
-mod text;
 mod values;
 
 use crate::exit::Exit;
+use crate::stored_result::{self, ShowArgs};
 
 /// Test a network path: throughput, delay, loss and availability, per service
 ///
@@ -57,13 +56,16 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    Show(show::Args),
+    /// Print the result of a service test again
+    ///
+    /// Exit status: that of the measurement.
+    Show(ShowArgs),
     List(list::Args),
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.verb {
-        Some(Verb::Show(args)) => show::run(args),
+        Some(Verb::Show(args)) => Ok(run::verdict(&stored_result::show(args)?)),
         Some(Verb::List(args)) => list::run(args),
         None => run::run(&args.run),
     }

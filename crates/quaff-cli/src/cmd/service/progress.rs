@@ -3,7 +3,7 @@
 use crate::show;
 use crate::terminal_table::about;
 use indicatif::{ProgressBar, ProgressStyle};
-use quaff_bench::report::service as report;
+use quaff_bench::report;
 use quaff_bench::service::plan::Plan;
 use quaff_bench::service::result::Report;
 use quaff_bench::service::{Events, Line, Now};

@@ -3,18 +3,17 @@
 use super::args::TestArgs;
 use super::plan::plan;
 use super::progress::Progress;
-use super::text;
 use crate::exit::Exit;
 use crate::folder::Folder;
 use crate::show;
+use crate::stored_result;
 use crate::terminal_table::about;
 use anyhow::{Context as _, bail};
-use quaff_bench::report::service as report;
+use quaff_bench::report;
 use quaff_bench::service::plan::Plan;
 use quaff_bench::service::result::Report;
 use quaff_bench::service::{self, Context};
 use quaff_os::{Signal, Signals};
-use std::path::PathBuf;
 
 pub(super) fn run(args: &TestArgs) -> anyhow::Result<Exit> {
     // Before the first thread: from here on a signal is something to read.
@@ -37,7 +36,8 @@ pub(super) fn run(args: &TestArgs) -> anyhow::Result<Exit> {
     }
     let files = report::write(&report, &out.path)?;
     out.keep();
-    print(args, &report, &files)
+    stored_result::print_new(&report, args.json, &files)?;
+    Ok(verdict(&report))
 }
 
 /// A preset's name as part of a file's.
@@ -51,19 +51,6 @@ fn print_plan(plan: &Plan) -> anyhow::Result<Exit> {
     show::print(&format!("# about {}", about(plan.seconds())));
     show::print(plan.to_toml().context("write the plan")?.trim_end());
     Ok(Exit::Done)
-}
-
-fn print(args: &TestArgs, report: &Report, files: &[PathBuf]) -> anyhow::Result<Exit> {
-    if args.json {
-        show::print(&serde_json::to_string_pretty(report).context("write the result")?);
-    } else {
-        show::print(&text::whole(report, false));
-    }
-    let page = files.iter().find(|file| file.extension().is_some_and(|kind| kind == "html"));
-    if let Some(page) = page {
-        show::say(&format!("\nThe report is {}", page.display()));
-    }
-    Ok(verdict(report))
 }
 
 fn has_figures(report: &Report) -> bool {

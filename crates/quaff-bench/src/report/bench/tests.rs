@@ -1,10 +1,13 @@
-//! What tables and sentences say of cases that were reckoned by hand.
+//! Tables and sentences of cases that were computed by hand.
 
-use super::{charts, markdown, tables};
+use super::view::View;
+use super::{charts, tables, text};
 use crate::bench::plan::SourceRow;
 use crate::bench::result::{Case, GoalRow, LimitedBy, Report, Search};
 use crate::bench::summary::summarise;
 use crate::method::Run;
+use crate::report::Table;
+use crate::report::chart::{Section, Shape};
 use crate::testing::sample_report;
 use std::collections::BTreeMap;
 
@@ -40,8 +43,12 @@ fn run(round: u32, captured: Option<u64>, tool_drops: Option<u64>) -> Run {
     }
 }
 
+fn sections(report: &Report) -> Vec<Section> {
+    crate::report::chart::sections(charts::charts(&View::new(report)))
+}
+
 /// The cell of the only row under `head`.
-fn cell(table: &super::Table, head: &str) -> String {
+fn cell(table: &Table, head: &str) -> String {
     assert_eq!(table.rows.len(), 1);
     let at = table.columns.iter().position(|column| column.head == head);
     at.map_or(String::new(), |at| table.rows[0].cells[at].clone())
@@ -51,41 +58,41 @@ fn cell(table: &super::Table, head: &str) -> String {
 fn a_liar_is_shown() {
     let runs = [(Some(900), Some(0)); 5];
     let report = report_of("liar", &runs);
-    let summary = tables::summary(&report);
+    let summary = tables::summary(&View::new(&report));
     assert_eq!(cell(&summary, "none lost in"), "0 of 1");
     assert_eq!(cell(&summary, "most lost"), "10 %");
     assert_eq!(cell(&summary, "its own drop counter"), "0 of 500 lost");
-    assert_eq!(cell(&tables::cases(&report), "its own counter"), "0 of 500 lost");
+    assert_eq!(cell(&tables::cases(&View::new(&report)), "its own counter"), "0 of 500 lost");
 }
 
 #[test]
 fn the_mean_is_without_best_and_worst_and_all_values_stand_beside_it() {
     let runs = [1000, 990, 980, 970, 500].map(|captured| (Some(captured), None));
     let report = report_of("one", &runs);
-    let cases = tables::cases(&report);
+    let cases = tables::cases(&View::new(&report));
     assert_eq!(cell(&cases, "lost"), "2 %");
     assert_eq!(cell(&cases, "median"), "2 %");
     assert_eq!(cell(&cases, "spread"), "0–50 %");
     assert_eq!(cell(&cases, "CPU, % of a core"), "25");
-    assert_eq!(cell(&tables::summary(&report), "its own drop counter"), "says nothing");
+    assert_eq!(cell(&tables::summary(&View::new(&report)), "its own drop counter"), "says nothing");
     // 2.5 s of CPU for 4440 packets.
-    assert_eq!(cell(&tables::summary(&report), "CPU per packet"), "563063 ns");
-    assert_eq!(tables::runs(&report).rows.len(), 5);
+    assert_eq!(cell(&tables::summary(&View::new(&report)), "CPU per packet"), "563063 ns");
+    assert_eq!(tables::runs(&View::new(&report)).rows.len(), 5);
 }
 
 #[test]
 fn who_lost_in_one_run_of_five_has_not_lost_nothing() {
     let runs = [1000, 1000, 1000, 1000, 999].map(|captured| (Some(captured), Some(0)));
     let report = report_of("one", &runs);
-    assert_eq!(cell(&tables::cases(&report), "lost"), "0 %", "trimmed");
-    assert_eq!(cell(&tables::summary(&report), "none lost in"), "0 of 1");
-    assert!(markdown::findings(&report)[0].contains("one in 0 of 1"));
+    assert_eq!(cell(&tables::cases(&View::new(&report)), "lost"), "0 %", "trimmed");
+    assert_eq!(cell(&tables::summary(&View::new(&report)), "none lost in"), "0 of 1");
+    assert!(text::findings(&View::new(&report))[0].contains("one in 0 of 1"));
 }
 
 #[test]
 fn what_nobody_counted_is_called_its_own_word() {
     let mut report = report_of("one", &[(Some(900), Some(100)); 5]);
-    let said = |report: &Report| markdown::method(report)[2].clone();
+    let said = |report: &Report| text::method(report)[2].clone();
     assert!(
         said(&report).starts_with("In every case what was captured is counted by us"),
         "{}",
@@ -95,20 +102,17 @@ fn what_nobody_counted_is_called_its_own_word() {
         run.counted_by = "tool".into();
     }
     assert!(said(&report).starts_with("Nothing was kept"), "{}", said(&report));
-    assert_eq!(cell(&tables::cases(&report), "counted by"), "tool");
-    assert_eq!(cell(&tables::summary(&report), "its own drop counter"), "says nothing");
-    let captions: Vec<String> = charts::charts(&report)
-        .into_iter()
-        .flat_map(|section| section.charts)
-        .map(|chart| chart.caption)
-        .collect();
+    assert_eq!(cell(&tables::cases(&View::new(&report)), "counted by"), "tool");
+    assert_eq!(cell(&tables::summary(&View::new(&report)), "its own drop counter"), "says nothing");
+    let captions: Vec<String> =
+        sections(&report).into_iter().flat_map(|section| section.charts).map(|chart| chart.caption).collect();
     assert!(captions[0].contains("own word"), "{captions:?}");
 }
 
 #[test]
 fn a_crash_among_clean_runs_is_no_case_without_loss() {
     let report = report_of("one", &[(Some(1000), Some(0)), (None, None)]);
-    assert_eq!(cell(&tables::summary(&report), "none lost in"), "0 of 1");
+    assert_eq!(cell(&tables::summary(&View::new(&report)), "none lost in"), "0 of 1");
 }
 
 #[test]
@@ -116,7 +120,7 @@ fn several_capturers_share_their_cpu_time() {
     let mut report = report_of("one", &[(Some(1000), None)]);
     report.cases[0].setting.capturers = 4;
     // 0.5 s for 4 × 1000 packets.
-    assert_eq!(cell(&tables::summary(&report), "CPU per packet"), "125000 ns");
+    assert_eq!(cell(&tables::summary(&View::new(&report)), "CPU per packet"), "125000 ns");
 }
 
 #[test]
@@ -125,7 +129,10 @@ fn frames_that_came_slower_than_asked_are_marked_though_some_were_lost() {
     assert_eq!(super::view::offered_pps(&report.cases[0]), Some(500.0));
     (report.cases[0].pps, report.cases[0].limited_by) = (Some(1000), LimitedBy::Rival);
     assert!(super::view::fell_short(&report.cases[0]));
-    assert_eq!(cell(&tables::summary(&report), "none lost in"), "1 of 1 (1 at the generator's limit)");
+    assert_eq!(
+        cell(&tables::summary(&View::new(&report)), "none lost in"),
+        "1 of 1 (1 at the generator's limit)"
+    );
     report.cases[0].pps = Some(500);
     assert!(!super::view::fell_short(&report.cases[0]));
 }
@@ -133,13 +140,10 @@ fn frames_that_came_slower_than_asked_are_marked_though_some_were_lost() {
 #[test]
 fn a_case_that_failed_is_named_and_no_figure_is_made_of_it() {
     let report = report_of("crasher", &[(None, None), (None, None)]);
-    assert_eq!(cell(&tables::cases(&report), "lost"), "failed");
-    assert_eq!(cell(&tables::cases(&report), "runs"), "0 of 2");
-    let warnings = markdown::warnings(&report);
-    assert!(
-        warnings.first.iter().any(|line| line.contains("2 of 2 runs failed: it crashed.")),
-        "{warnings:?}"
-    );
+    assert_eq!(cell(&tables::cases(&View::new(&report)), "lost"), "failed");
+    assert_eq!(cell(&tables::cases(&View::new(&report)), "runs"), "0 of 2");
+    let warnings = text::warnings(&View::new(&report)).0;
+    assert!(warnings.iter().any(|line| line.contains("2 of 2 runs failed: it crashed.")), "{warnings:?}");
 }
 
 #[test]
@@ -166,7 +170,7 @@ fn what_the_generator_limited_is_no_maximum() {
         notes: vec![],
     };
     report.searches = vec![search("one", 1.6e6, LimitedBy::Generator)];
-    assert_eq!(cell(&tables::searches(&report), "highest without loss"), "irregular: ≥ 1.6 Mpps");
+    assert_eq!(cell(&tables::searches(&View::new(&report)), "highest without loss"), "irregular: ≥ 1.6 Mpps");
     let goal = GoalRow {
         final_seconds: 60.0,
         duration_sum_s: 120.0,
@@ -177,9 +181,9 @@ fn what_the_generator_limited_is_no_maximum() {
     report.searches[0].goal = Some(goal);
     let expected =
         "0 % lost; trials of 1 s to 1 min 0 s, 2 min 0 s decide, 50 % of that may lose more; width 1 %";
-    assert_eq!(cell(&tables::searches(&report), "goal"), expected);
+    assert_eq!(cell(&tables::searches(&View::new(&report)), "goal"), expected);
     report.searches.push(search("other", 8e5, LimitedBy::Rival));
-    let said = markdown::findings(&report);
+    let said = text::findings(&View::new(&report));
     let expected = "Highest rate without loss at 60 B: one at the generator's limit, 1.6 Mpps, at least 2 × that of \
                     other (800 kpps).";
     assert_eq!(said[1], expected);
@@ -214,9 +218,8 @@ fn a_sources_row_stands_beside_the_same_frames_at_the_same_rate() {
 
 #[test]
 fn a_swept_rate_is_a_curve_and_few_rates_are_bars() {
-    let titles = |report: &Report| -> Vec<&str> {
-        charts::charts(report).iter().map(|section| section.title).collect()
-    };
+    let titles =
+        |report: &Report| -> Vec<&str> { sections(report).iter().map(|section| section.title).collect() };
     let mut report = sample_report();
     (report.searches, report.bursts) = (vec![], vec![]);
     report.cases.retain(|case| case.series == "pairs");
@@ -237,7 +240,48 @@ fn cases_of_one_series_with_two_settings_are_told_apart() {
     let mut other = report.cases[0].clone();
     other.setting.buffer_mib = Some(1);
     report.cases.push(other);
-    let sections = charts::charts(&report);
-    let super::chart::Shape::Bars(bars) = &sections[0].charts[0].shape else { panic!("no bars") };
+    let sections = sections(&report);
+    let Shape::Strips(bars) = &sections[0].charts[0].shape else { panic!("no bars") };
     assert_eq!(bars.panels.len(), 2, "{:?}", bars.panels);
+}
+
+/// A case of one run with this loss and spread.
+fn measured(rival: &str, size: u32, loss: Option<f64>, loss_spread: Option<[f64; 2]>) -> Case {
+    Case {
+        rival: rival.into(),
+        size,
+        pps: Some(1),
+        rate: "400 kpps".into(),
+        runs: vec![Run::default()],
+        loss_trimmed: loss,
+        loss_spread,
+        limited_by: LimitedBy::Nothing,
+        ..Case::default()
+    }
+}
+
+#[test]
+fn loads_are_rows_and_capturers_are_columns() {
+    let mut limited = measured("quaff", 64, Some(0.0), Some([0.0, 0.0]));
+    limited.limited_by = LimitedBy::Generator;
+    let mut failed = measured("tcpdump", 1500, None, None);
+    failed.runs[0].failed = Some("it crashed".into());
+    let quaff = measured("quaff", 1500, Some(0.0), None);
+    let tcpdump = measured("tcpdump", 64, Some(0.125), Some([0.1, 0.25]));
+    let pivot = tables::pivot("Lost", &[&limited, &tcpdump, &quaff, &failed], &tables::pivot_loss);
+    let heads: Vec<&str> = pivot.columns.iter().map(|column| column.head.as_str()).collect();
+    assert_eq!(heads, ["frames", "asked", "quaff", "tcpdump"]);
+    assert_eq!(pivot.rows[0].cells[..3], ["64 B", "400 kpps", "0 % *"]);
+    assert!(pivot.rows[0].cells[3].starts_with("12.5 % (10"), "{pivot:?}");
+    assert_eq!(pivot.rows[1].cells, ["1500 B", "400 kpps", "0 %", "failed"]);
+    assert!(pivot.note.contains("says nothing"), "{pivot:?}");
+}
+
+#[test]
+fn a_capturer_without_the_case_has_a_dash() {
+    let (quaff, tcpdump) =
+        (measured("quaff", 64, Some(0.0), None), measured("tcpdump", 512, Some(0.0), None));
+    let pivot = tables::pivot("Lost", &[&quaff, &tcpdump], &tables::pivot_loss);
+    assert_eq!((pivot.rows[0].cells[3].as_str(), pivot.rows[1].cells[2].as_str()), ("–", "–"));
+    assert_eq!(pivot.note, "");
 }

@@ -1,53 +1,14 @@
-//! The words of a report that are neither table nor picture, and all of it as Markdown.
+//! The sentences of a bench's report.
 
-use super::charts::Section;
-use super::table::Table;
-use super::view::{View, can_lose, failure, is_lossless, is_own_word};
-use super::{html_layout, tables};
+use super::tables;
+use super::view::{View, can_lose, distinct, failure, is_lossless, is_own_word};
 use crate::bench::plan::Topology;
 use crate::bench::result::{Case, LimitedBy, Report, Search};
-use crate::words::{count, plain, rate, sentence, span};
-
-/// The whole report as Markdown; pictures are links to the files beside it.
-pub(super) fn markdown(report: &Report, sections: &[Section]) -> String {
-    let mut out = format!("# {}\n\n{}\n\n", plain(&report.plan.title), plain(&byline(report)));
-    out += &html_layout::listed(&findings(report));
-    out += &format!("\n{}\n", tables::summary(report).markdown());
-    let warnings = warnings(report);
-    out += &html_layout::warned(&warnings.first, warnings.folded());
-    out += &html_layout::linked(sections, &open_tables(report));
-    out += &html_layout::methodical(&method(report), &report.command);
-    out + &html_layout::collapsed(&folded_tables(report))
-}
-
-/// Tables that everybody reads.
-pub(super) fn open_tables(report: &Report) -> Vec<Table> {
-    let all = [
-        tables::source(report),
-        tables::searches(report),
-        tables::bursts(report),
-        tables::cases(report),
-        tables::rivals(report),
-        tables::calibration(report),
-        tables::machine(report),
-    ];
-    all.into_iter().filter(|table| !table.rows.is_empty()).collect()
-}
-
-/// Tables for who checks.
-pub(super) fn folded_tables(report: &Report) -> Vec<Table> {
-    let all = [tables::runs(report), tables::cores(report), tables::trials(report)];
-    all.into_iter().filter(|table| !table.rows.is_empty()).collect()
-}
-
-/// When, how long, where.
-pub(super) fn byline(report: &Report) -> String {
-    html_layout::byline(&report.begun, report.seconds, &report.machine)
-}
+use crate::report::document::sentences;
+use crate::words::{count, rate, significant, span};
 
 /// What it comes to, in a few sentences.
-pub(super) fn findings(report: &Report) -> Vec<String> {
-    let view = View::new(report);
+pub(super) fn findings(view: &View) -> Vec<String> {
     let mut of: Vec<(&str, Vec<&Case>)> = view
         .names
         .iter()
@@ -63,16 +24,12 @@ pub(super) fn findings(report: &Report) -> Vec<String> {
             of.iter().map(|(name, cases)| format!("{name} in {}", tables::none_lost_words(cases))).collect();
         out.push(format!("Cases in which not one frame was lost, in any run: {}.", words.join(", ")));
     }
-    out.extend(search_findings(report));
+    let frames = distinct(view.report.searches.iter().map(tables::found));
+    out.extend(frames.iter().filter_map(|frames| search_finding(view.report, frames)));
     out
 }
 
-/// At each size that was searched: the best, and how far behind the next one is.
-fn search_findings(report: &Report) -> Vec<String> {
-    let frames = super::view::distinct(report.searches.iter().map(tables::found));
-    frames.iter().filter_map(|frames| search_finding(report, frames)).collect()
-}
-
+/// The best at one frame size, and how far the next one is below it.
 fn search_finding(report: &Report, frames: &str) -> Option<String> {
     let here = report.searches.iter().filter(|search| tables::found(search) == frames);
     let mut found: Vec<&Search> =
@@ -85,7 +42,7 @@ fn search_finding(report: &Report, frames: &str) -> Option<String> {
     let next = |most: f64, least: &str| {
         let behind = rest.iter().find(|search| search.lower_pps.unwrap_or(0.0) < most)?;
         let pps = behind.lower_pps?;
-        let ratio = crate::words::significant(most / pps);
+        let ratio = significant(most / pps);
         Some(format!(", {least}{ratio} × that of {} ({})", behind.rival, rate(pps)))
     };
     if let Some(least) = limited.iter().filter_map(|search| search.lower_pps).reduce(f64::min) {
@@ -102,38 +59,16 @@ fn search_finding(report: &Report, frames: &str) -> Option<String> {
 /// More remarks on single cases than this are folded.
 const REMARKS_MAX: usize = 8;
 
-/// What a reader has to know before citing a number.
-#[derive(Debug, Default)]
-pub(super) struct Warnings {
-    /// What everybody reads.
-    pub(super) first: Vec<String>,
-    /// Remarks on single cases, when there are many.
-    pub(super) single: Vec<String>,
-}
-
-impl Warnings {
-    /// The remarks on single cases, and what stands over them; `None` when there are none.
-    pub(super) fn folded(&self) -> Option<(String, &[String])> {
-        let count = self.single.len();
-        let title =
-            || format!("{count} remarks on single cases: rates that were not reached, runs that differ");
-        (count > 0).then(|| (title(), &self.single[..]))
-    }
-}
-
-/// What a reader has to know of a report.
-pub(super) fn warnings(report: &Report) -> Warnings {
-    let view = View::new(report);
+/// What a reader has to know before citing a number, and remarks on single cases under a title when there are many.
+pub(super) fn warnings(view: &View) -> (Vec<String>, Option<(String, Vec<String>)>) {
+    let report = view.report;
     let mut out = Vec::new();
     if report.interrupted {
         out.push(
             "It was interrupted: what had been measured until then is shown, the rest is missing.".into(),
         );
     }
-    for rival in &report.rivals {
-        out.extend(rival.absent.as_ref().map(|why| format!("{} was left out: {why}", rival.name)));
-    }
-    out.extend(report.plan.notes.iter().chain(&report.notes).cloned());
+    out.extend(notes(report));
     let mut single = Vec::new();
     for case in &report.cases {
         let who = || format!("{}, {}", case.rival, view.workload(case));
@@ -154,8 +89,16 @@ pub(super) fn warnings(report: &Report) -> Warnings {
         let who = || format!("{}, bursts of {} B", burst.rival, burst.size);
         out.extend(burst.notes.iter().map(|note| format!("{}: {note}", who())));
     }
-    let sentences = |lines: Vec<String>| lines.iter().map(|line| sentence(line)).collect();
-    Warnings { first: sentences(out), single: sentences(single) }
+    let title =
+        format!("{} remarks on single cases: rates that were not reached, runs that differ", single.len());
+    (sentences(&out), (!single.is_empty()).then(|| (title, sentences(&single))))
+}
+
+/// Capturers that were left out, and notes on the whole bench.
+pub(super) fn notes(report: &Report) -> Vec<String> {
+    let absent = report.rivals.iter().filter_map(|rival| Some((&rival.name, rival.absent.as_ref()?)));
+    let absent = absent.map(|(name, why)| format!("{name} was left out: {why}"));
+    absent.chain(report.plan.notes.iter().chain(&report.notes).cloned()).collect()
 }
 
 /// How it was measured, in sentences that hold for every report, and those that hold for this one.

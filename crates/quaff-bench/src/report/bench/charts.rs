@@ -1,33 +1,26 @@
-//! Which pictures a report has: curves where a rate was swept, heat maps over sizes or series, bars elsewhere.
+//! The charts of a bench: curves where a rate was swept, heat maps over sizes or series, bars elsewhere.
 
-use super::chart::bars::{self, Bar, Bars};
-use super::chart::curves::{Curves, Line, Panel, Point};
-use super::chart::heat::{Cell, Heat, Map};
-use super::chart::mark::SOURCE;
-use super::chart::scale::{Scale, Unit};
-use super::chart::{Chart, Shape};
 use super::tables::{found, has_one_size, highest_words, is_same_workload, source_loss};
 use super::view::{
     View, cpu_of, distinct, failure, fell_short, found_words, is_own_word, limit_words, loss_words,
     offered_pps, rate_words, size_words, whole,
 };
-use crate::bench::result::{Burst, Case, LimitedBy, Report};
+use crate::bench::plan::SourceRow;
+use crate::bench::result::{Burst, Case, LimitedBy, Search};
 use crate::bench::summary;
+use crate::report::chart::curves::{Curves, Line, Panel, Point};
+use crate::report::chart::heat::{Cell, Heat, Map};
+use crate::report::chart::mark::SOURCE;
+use crate::report::chart::scale::{Scale, Unit};
+use crate::report::chart::strips::{self, Mark, Row};
+use crate::report::chart::{Chart, Shape};
 use crate::stats::{median, spread};
-use crate::words::{count, percent, rate, significant, slug};
+use crate::words::{count, percent, rate, significant};
 
 /// A rate is a curve from so many points on.
 const CURVE_POINTS: usize = 4;
-/// So many panels of bars are one picture.
-const BAR_PANELS: usize = 9;
 /// So many of a source's rows stand beside ours.
 const SOURCE_BARS: usize = 4;
-
-/// Pictures under one heading.
-pub(super) struct Section {
-    pub(super) title: &'static str,
-    pub(super) charts: Vec<Chart>,
-}
 
 /// Cases of one interface, one series and one size, at all rates.
 struct Group<'a> {
@@ -36,27 +29,19 @@ struct Group<'a> {
     cases: Vec<&'a Case>,
 }
 
-/// All pictures of a report, in the order of the page; each has a name of its own.
-pub(super) fn charts(report: &Report) -> Vec<Section> {
-    let view = View::new(report);
-    let groups = groups(&view);
+/// All charts of a bench, in the order of the page.
+pub(super) fn charts(view: &View) -> [(&'static str, Vec<Chart>); 6] {
+    let groups = groups(view);
     let (curved, barred): (Vec<Group>, Vec<Group>) =
         groups.into_iter().partition(|group| rates(&group.cases).len() >= CURVE_POINTS);
-    let all = [
-        ("Loss over size and rate", heats(&view)),
-        ("Loss and CPU against rate", curves(&view, &curved)),
-        ("Loss", loss_bars(&view, &barred)),
-        ("CPU of the capturer", cpu_bars(&view, &barred)),
-        ("Highest rate without loss", search_bars(&view)),
-        ("Longest burst without loss", burst_bars(&view)),
-    ];
-    let mut sections: Vec<Section> =
-        all.into_iter().map(|(title, charts)| Section { title, charts }).collect();
-    sections.retain(|section| !section.charts.is_empty());
-    for (i, chart) in sections.iter_mut().flat_map(|section| &mut section.charts).enumerate() {
-        chart.name = format!("figure-{:02}-{}", i + 1, slug(&chart.title));
-    }
-    sections
+    [
+        ("Loss over size and rate", heats(view)),
+        ("Loss and CPU against rate", curves(view, &curved)),
+        ("Loss", loss_bars(view, &barred)),
+        ("CPU of the capturer", cpu_bars(view, &barred)),
+        ("Highest rate without loss", search_bars(view)),
+        ("Longest burst without loss", burst_bars(view)),
+    ]
 }
 
 fn groups<'a>(view: &View<'a>) -> Vec<Group<'a>> {
@@ -76,10 +61,6 @@ fn rates<'a>(cases: &[&'a Case]) -> Vec<&'a str> {
     let mut cases = cases.to_vec();
     cases.sort_by_key(|case| case.pps.unwrap_or(u64::MAX));
     distinct(cases.into_iter().map(|case| case.rate.as_str()))
-}
-
-fn chart(title: String, caption: &str, shape: Shape) -> Chart {
-    Chart { name: String::new(), title, caption: caption.into(), shape }
 }
 
 fn titled(parts: [&str; 2]) -> String {
@@ -151,7 +132,7 @@ fn heat(
     };
     let caption = "The number in a cell is the loss in percent. A cut corner: the generator was at its limit. \
                    ×: the capturer failed.";
-    Some(chart(title, &caption_of(caption, cases.iter().copied()), Shape::Heat(heat)))
+    Some(Chart::new(title, caption_of(caption, cases.iter().copied()), Shape::Heat(heat)))
 }
 
 /// Rates without the unit that all of them have, and that unit for the axis.
@@ -182,7 +163,7 @@ fn curves(view: &View, groups: &[Group]) -> Vec<Chart> {
     };
     let (all_lost, all_used) = (most_of_all(&lost), most_of_all(&used));
     let draw = |group: &Group| {
-        let loss = Scale::of_ratio(reach(most(group, &lost), all_lost));
+        let loss = Scale::over(reach(most(group, &lost), all_lost), Unit::Loss);
         let cpu = Scale::over(reach(most(group, &used), all_used), Unit::Percent);
         curve(view, group, loss, cpu)
     };
@@ -211,10 +192,8 @@ fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
     let x = Scale::of_values(group.cases.iter().filter_map(|case| x_of(case)));
     let column = |case: &Case| rates.iter().position(|rate| *rate == case.rate).unwrap_or(0);
     let line = |name: &str, point: &dyn Fn(&Case) -> Option<Point>| {
-        let mut points: Vec<Point> =
-            group.cases.iter().filter(|case| case.rival == name).filter_map(|case| point(case)).collect();
-        points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        (!points.is_empty()).then(|| Line { style: view.style(name), name: name.into(), points })
+        let cases = group.cases.iter().filter(|case| case.rival == name);
+        Line::new(view.style(name), name, cases.filter_map(|case| point(case)))
     };
     let lost = |case: &Case| {
         let (y, spread, hollow) = (case.loss_trimmed?, case.loss_spread, fell_short(case));
@@ -227,16 +206,12 @@ fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
         let words = format!("{} % of a core{}", significant(y * 100.0), of_all(case));
         Some(Point { column: column(case), x: x_of(case)?, y, spread, hollow: false, words })
     };
-    let panel = |label: &str, y, height, point: &dyn Fn(&Case) -> Option<Point>| Panel {
-        label: label.into(),
-        y,
-        height,
-        limits: Vec::new(),
-        lines: view.names.iter().filter_map(|name| line(name, point)).collect(),
+    let lines = |point: &dyn Fn(&Case) -> Option<Point>| {
+        view.names.iter().filter_map(|name| line(name, point)).collect()
     };
     let panels = vec![
-        panel("Lost of what was offered, %", loss, 220.0, &lost),
-        panel("CPU of the capturer, % of a core", cpu, 130.0, &took),
+        Panel::new("Lost of what was offered, %", loss, 220.0, lines(&lost)),
+        Panel::new("CPU of the capturer, % of a core", cpu, 130.0, lines(&took)),
     ];
     let columns = rates.iter().map(|rate| format!("{rate}, {}", group.size)).collect();
     let caption = "Points: mean of the runs without best and worst for loss, median for CPU. Vertical strokes: from the \
@@ -245,11 +220,8 @@ fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
     let how = if x.is_logarithmic() { " (logarithmic)" } else { "" };
     let x_label = format!("offered, {unit}{how}");
     let caption = caption_of(caption, group.cases.iter().copied());
-    chart(
-        titled([&group.place, &group.size]),
-        &caption,
-        Shape::Curves(Curves { x_label, x, columns, panels, gaps: Vec::new(), is_dense: false }),
-    )
+    let curves = Curves { x_label, x, columns, panels, gaps: Vec::new(), is_dense: false };
+    Chart::new(titled([&group.place, &group.size]), caption, Shape::Curves(curves))
 }
 
 /// Said of the CPU of several capturers.
@@ -269,21 +241,21 @@ fn caption_of<'a>(caption: &str, mut cases: impl Iterator<Item = &'a Case>) -> S
     format!("{caption}{end}")
 }
 
-/// One panel for each workload of `groups`, in pictures of a readable size.
-fn panels<'a, 'b>(
-    view: &'b View<'a>,
-    groups: &'b [Group<'a>],
-    bar: impl Fn(&'a Case) -> Option<Bar> + 'b,
-) -> Vec<(&'b Group<'a>, bars::Panel, Vec<&'a Case>)> {
+/// A panel for each workload of `groups`, and its cases.
+fn panels<'a>(
+    view: &View<'a>,
+    groups: &[Group<'a>],
+    bar: impl Fn(&Case) -> Option<Row>,
+) -> Vec<(strips::Panel, Vec<&'a Case>)> {
     let mut out = Vec::new();
     for group in groups {
         for wanted in rates(&group.cases) {
             let mut cases: Vec<&Case> =
                 group.cases.iter().copied().filter(|case| case.rate == wanted).collect();
             cases.sort_by_key(|case| view.style(&case.rival));
-            let bars: Vec<Bar> = cases.iter().filter_map(|case| bar(case)).collect();
-            if let (false, Some(case)) = (bars.is_empty(), cases.first()) {
-                out.push((group, bars::Panel { title: view.workload(case), bars, limit: None }, cases));
+            let rows: Vec<Row> = cases.iter().filter_map(|case| bar(case)).collect();
+            if let (false, Some(case)) = (rows.is_empty(), cases.first()) {
+                out.push((strips::Panel { title: view.workload(case), rows, limits: Vec::new() }, cases));
             }
         }
     }
@@ -297,13 +269,15 @@ fn loss_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
             (None, Some(why)) => format!("failed: {why}"),
             (None, None) => return None,
         };
-        Some(Bar {
+        Some(Row {
             style: view.style(&case.rival),
             name: case.rival.clone(),
-            parts: case.loss_trimmed.into_iter().collect(),
-            spread: case.loss_spread,
-            dots: whole(case).filter_map(|run| run.loss).collect(),
-            hollow: fell_short(case),
+            mark: Mark::Bar {
+                parts: case.loss_trimmed.into_iter().collect(),
+                spread: case.loss_spread,
+                dots: whole(case).filter_map(|run| run.loss).collect(),
+                hollow: fell_short(case),
+            },
             words,
             long: format!("{} lost, at {}", loss_words(case), rate_words(case)),
         })
@@ -311,23 +285,23 @@ fn loss_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
     let mut panels = panels(view, groups, bar);
     let mut theirs = false;
     let one_size = has_one_size(view.report);
-    for (_, panel, cases) in &mut panels {
+    for (panel, cases) in &mut panels {
         let source = source_bars(view, cases, one_size);
         theirs |= !source.is_empty();
-        panel.bars.extend(source);
+        panel.rows.extend(source);
     }
     let caption = format!(
         "Bar: mean of the runs without best and worst. Line: from the best run to the worst. Dots: the runs, where they lie apart. \
          Hollow: the generator was at its limit.{}",
         if theirs { " †: the source's own number, measured there." } else { "" }
     );
-    let label = "lost of what was offered, %";
     let caption = caption_of(&caption, groups.iter().flat_map(|group| group.cases.iter().copied()));
-    sheets("Loss", label, &caption, Scale::of_ratio, panels.into_iter().map(|(_, panel, _)| panel).collect())
+    let panels = panels.into_iter().map(|(panel, _)| panel).collect();
+    strips::bars("Loss", "lost of what was offered, %", &caption, Unit::Loss, panels)
 }
 
-/// The loss, and of which rate where that is not the one in the heading: rivals take a different share of
-/// the generator's time, and are offered different rates then.
+/// The loss, and the rate where that is not the one in the heading: capturers take a different share of the
+/// generator's CPU time, and are offered different rates then.
 fn bar_words(case: &Case, loss: f64) -> String {
     let of = offered_pps(case).filter(|_| case.pps.is_none() || fell_short(case));
     let of = of.map(|pps| format!(" of {}", rate(pps))).unwrap_or_default();
@@ -335,27 +309,21 @@ fn bar_words(case: &Case, loss: f64) -> String {
     format!("{}{of}{own_word}", percent(loss))
 }
 
-/// What the source printed for the same frames at the same rate.
-fn source_bars(view: &View, cases: &[&Case], one_size: bool) -> Vec<Bar> {
+/// The losses that the source printed for the same frames at the same rate.
+fn source_bars(view: &View, cases: &[&Case], one_size: bool) -> Vec<Row> {
     let Some(source) = &view.report.plan.source else { return Vec::new() };
-    let same = source
-        .rows
-        .iter()
-        .filter(|row| cases.first().is_some_and(|case| is_same_workload(row, case, one_size)));
-    let bar = |row: &crate::bench::plan::SourceRow| {
+    let is_same = |row: &&SourceRow| cases.first().is_some_and(|case| is_same_workload(row, case, one_size));
+    let bar = |row: &SourceRow| {
         let loss = source_loss(row)?;
-        Some(Bar {
+        Some(Row {
             style: SOURCE,
             name: format!("{} †", row.rival),
-            parts: vec![loss],
-            spread: None,
-            dots: Vec::new(),
-            hollow: false,
+            mark: Mark::Bar { parts: vec![loss], spread: None, dots: Vec::new(), hollow: false },
             words: percent(loss),
             long: format!("{} lost there: {}", percent(loss), source.title),
         })
     };
-    same.filter_map(bar).take(SOURCE_BARS).collect()
+    source.rows.iter().filter(is_same).filter_map(bar).take(SOURCE_BARS).collect()
 }
 
 fn cpu_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
@@ -365,122 +333,73 @@ fn cpu_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
             [0, 1].map(|i| median(&runs.iter().map(|cpu| cpu[i]).collect::<Vec<_>>()).unwrap_or(0.0));
         let total = case.cpu_median?;
         let scale = if user + system > 0.0 { total / (user + system) } else { 0.0 };
-        let percent = |cores: f64| significant(cores * 100.0);
-        Some(Bar {
-            style: view.style(&case.rival),
-            name: case.rival.clone(),
-            parts: vec![user * scale, system * scale],
-            spread: spread(&summary::cpu(&case.runs)),
-            dots: summary::cpu(&case.runs),
-            hollow: false,
-            words: format!("{} %", percent(total)),
-            long: format!(
-                "{} % of a core{}: {} % its own code, {} % the kernel",
-                percent(total),
-                of_all(case),
-                percent(user),
-                percent(system)
-            ),
-        })
+        let [all, user_words, system_words] =
+            [total, user, system].map(|cores| format!("{} %", significant(cores * 100.0)));
+        let (dots, of_all) = (summary::cpu(&case.runs), of_all(case));
+        let long = format!("{all} of a core{of_all}: {user_words} its own code, {system_words} the kernel");
+        let parts = vec![user * scale, system * scale];
+        let mark = Mark::Bar { parts, spread: spread(&dots), dots, hollow: false };
+        Some(Row { style: view.style(&case.rival), name: case.rival.clone(), mark, words: all, long })
     };
     let caption = "CPU time of the capturer's processes for each second of traffic: dark in their own code, light in the \
                    kernel. Soft interrupts, which no process is charged with, are in the table of cases.";
-    let panels = panels(view, groups, bar).into_iter().map(|(_, panel, _)| panel).collect();
-    let scale = |max| Scale::over(max, Unit::Percent);
-    sheets("CPU of the capturer", "CPU of the capturer, % of a core", caption, scale, panels)
-}
-
-/// Panels on one scale, a few to a picture.
-fn sheets(
-    title: &str,
-    label: &str,
-    caption: &str,
-    scale: impl Fn(f64) -> Scale,
-    panels: Vec<bars::Panel>,
-) -> Vec<Chart> {
-    let top = |bar: &Bar| bar.spread.map_or(0.0, |spread| spread[1]).max(bar.parts.iter().sum());
-    let max = panels.iter().flat_map(|panel| &panel.bars).map(top).fold(0.0, f64::max);
-    let limit = panels.iter().filter_map(|panel| panel.limit).fold(0.0, f64::max);
-    let x = scale(max.max(limit));
-    let sheets = panels.len().div_ceil(BAR_PANELS);
-    let each = panels.len().div_ceil(sheets.max(1)).max(1);
-    let sheet = |(i, panels): (usize, &[bars::Panel])| {
-        let part = if sheets > 1 { format!("{} of {sheets}", i + 1) } else { String::new() };
-        let bars = Bars { label: label.into(), x, panels: panels.into() };
-        chart(titled([title, &part]), caption, Shape::Bars(bars))
-    };
-    panels.chunks(each).enumerate().map(sheet).collect()
+    let panels = panels(view, groups, bar).into_iter().map(|(panel, _)| panel).collect();
+    strips::bars("CPU of the capturer", "CPU of the capturer, % of a core", caption, Unit::Percent, panels)
 }
 
 fn search_bars(view: &View) -> Vec<Chart> {
+    let bar = |search: &Search| {
+        let found = search.lower_pps.unwrap_or(0.0) / 1e6;
+        let again = search.again.map(|again| again[0] / 1e6);
+        let dots: Vec<f64> = [Some(found), again].into_iter().flatten().collect();
+        let upper = search.upper_pps.map(|pps| format!("loss from {} on", rate(pps)));
+        let upper = upper.unwrap_or_else(|| "with no loss at any rate".into());
+        let hollow = search.limited_by == LimitedBy::Generator;
+        let (words, limit) = (highest_words(search), limit_words(search.limited_by));
+        Row {
+            style: view.style(&search.rival),
+            name: search.rival.clone(),
+            mark: Mark::Bar { parts: vec![found], spread: spread(&dots), dots, hollow },
+            long: format!("{words}; {upper}; limited by {limit}"),
+            words,
+        }
+    };
     let searches = &view.report.searches;
-    let frames = distinct(searches.iter().map(found));
-    let panel = |frames: &String| {
-        let here = || searches.iter().filter(|search| found(search) == *frames);
-        let mut bars: Vec<Bar> = here()
-            .map(|search| {
-                let found = search.lower_pps.unwrap_or(0.0) / 1e6;
-                let again = search.again.map(|again| again[0] / 1e6);
-                let both: Vec<f64> = [Some(found), again].into_iter().flatten().collect();
-                let upper = search
-                    .upper_pps
-                    .map_or("with no loss at any rate".into(), |pps| format!("loss from {} on", rate(pps)));
-                Bar {
-                    style: view.style(&search.rival),
-                    name: search.rival.clone(),
-                    parts: vec![found],
-                    spread: spread(&both),
-                    dots: both,
-                    hollow: search.limited_by == LimitedBy::Generator,
-                    words: highest_words(search),
-                    long: format!(
-                        "{}; {upper}; limited by {}",
-                        highest_words(search),
-                        limit_words(search.limited_by)
-                    ),
-                }
-            })
-            .collect();
-        bars.sort_by_key(|bar| bar.style);
-        let limit = here().map(|search| search.max_pps / 1e6).fold(0.0, f64::max);
-        bars::Panel { title: frames.clone(), bars, limit: (limit > 0.0).then_some(limit) }
+    let panel = |frames: String| {
+        let here = || searches.iter().filter(|search| found(search) == frames);
+        let mut rows: Vec<Row> = here().map(bar).collect();
+        rows.sort_by_key(|row| row.style);
+        let limit = here().map(|search| search.max_pps / 1e6).reduce(f64::max).filter(|limit| *limit > 0.0);
+        let limits = limit.map(|limit| (limit, String::new())).into_iter().collect();
+        strips::Panel { title: frames, rows, limits }
     };
     let caption = "Bar: the highest rate at which nothing was lost. Dots: two independent searches. Dashed: the most that \
                    the generator sends with nobody listening. Hollow: that was the limit, and not the capturer.";
-    let scale = |max| Scale::over(max, Unit::Number);
-    sheets("Highest rate without loss", "Mpps", caption, scale, frames.iter().map(panel).collect())
+    let panels = distinct(searches.iter().map(found)).into_iter().map(panel).collect();
+    strips::bars("Highest rate without loss", "Mpps", caption, Unit::Number, panels)
 }
 
 fn burst_bars(view: &View) -> Vec<Chart> {
-    let bursts = &view.report.bursts;
-    let what = |burst: &Burst| found_words(burst.size, burst.mix.as_deref(), &burst.setting);
-    let frames = distinct(bursts.iter().map(what));
+    let frames_of = |burst: &Burst| found_words(burst.size, burst.mix.as_deref(), &burst.setting);
     let bar = |burst: &Burst| {
-        let frames: Vec<f64> = burst.frames.iter().map(|n| *n as f64 / 1e3).collect();
-        let middle = median(&frames)?;
-        let all = middle * 1e3 >= burst.frames_max as f64;
-        let sign = if all { "≥ " } else { "" };
-        let spread = spread(&frames);
+        let dots: Vec<f64> = burst.frames.iter().map(|n| *n as f64 / 1e3).collect();
+        let (middle, spread) = (median(&dots)?, spread(&dots));
+        let hollow = middle * 1e3 >= burst.frames_max as f64;
         let from_to = spread.map(|[low, high]| [low, high].map(|k| count((k * 1e3) as u64)).join(" – "));
-        let words = format!("{sign}{}", count((middle * 1e3) as u64));
+        let words = format!("{}{}", if hollow { "≥ " } else { "" }, count((middle * 1e3) as u64));
         let long = format!("{words} frames ({}), at {}", from_to.unwrap_or_default(), rate(burst.pps));
-        let (style, name) = (view.style(&burst.rival), burst.rival.clone());
-        Some(Bar { style, name, parts: vec![middle], spread, dots: frames, hollow: all, words, long })
+        let mark = Mark::Bar { parts: vec![middle], spread, dots, hollow };
+        Some(Row { style: view.style(&burst.rival), name: burst.rival.clone(), mark, words, long })
     };
-    let panel = |frames: &String| {
-        let here = bursts.iter().filter(|burst| what(burst) == *frames);
-        bars::Panel { title: frames.clone(), bars: here.filter_map(bar).collect(), limit: None }
+    let bursts = &view.report.bursts;
+    let panel = |frames: String| {
+        let rows = bursts.iter().filter(|burst| frames_of(burst) == frames).filter_map(bar).collect();
+        strips::Panel { title: frames, rows, limits: Vec::new() }
     };
     let caption = "Bar: the median of the longest bursts, sent at the smallest gap, of which nothing was lost. Line: from \
                    the shortest to the longest. Hollow: longer ones were not tried.";
-    let scale = |max| Scale::over(max, Unit::Number);
-    sheets(
-        "Longest burst without loss",
-        "thousand frames",
-        caption,
-        scale,
-        frames.iter().map(panel).collect(),
-    )
+    let panels = distinct(bursts.iter().map(frames_of)).into_iter().map(panel).collect();
+    strips::bars("Longest burst without loss", "thousand frames", caption, Unit::Number, panels)
 }
 
 #[cfg(test)]

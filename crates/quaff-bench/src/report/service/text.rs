@@ -1,68 +1,14 @@
-//! The words of a service test's report that are neither table nor picture, and all of it as Markdown.
+//! The sentences of a service test's report.
 
 use super::view::{View, share_bare};
-use super::{tables, trials};
-use crate::report::charts::Section;
-use crate::report::html_layout;
-use crate::report::table::Table;
-use crate::report::view::distinct;
+use crate::report::document::sentences;
 use crate::service::plan::{Path, Routed, Ways};
 use crate::service::result::Report;
-use crate::words::{count, delay, plain, rate, sentence, span};
-
-/// The whole report as Markdown; pictures are links to the files beside it.
-pub(super) fn markdown(report: &Report, sections: &[Section]) -> String {
-    let mut out = format!("# {}\n\n{}\n\n", plain(&report.plan.title), plain(&byline(report)));
-    out += &html_layout::listed(&findings(report));
-    for table in first_tables(report) {
-        out += &format!("\n## {}\n\n{}\n", table.title, table.markdown());
-    }
-    out += "\n";
-    out += &html_layout::warned(&warnings(report), None);
-    out += &html_layout::linked(sections, &open_tables(report));
-    out += &html_layout::methodical(&method(report), &report.command);
-    out + &html_layout::collapsed(&folded_tables(report))
-}
-
-/// Tables before everything else: what it came to, and the service's own as the instruments of its trade print it.
-pub(super) fn first_tables(report: &Report) -> Vec<Table> {
-    filled([tables::glance(report), tables::performance(report), tables::checks(report, true)])
-}
-
-/// Tables that everybody reads.
-pub(super) fn open_tables(report: &Report) -> Vec<Table> {
-    filled([
-        tables::source(report),
-        tables::configuration(report),
-        trials::throughput(report),
-        trials::latency(report),
-        trials::frame_loss(report),
-        trials::back_to_back(report),
-        trials::recovery(report),
-        tables::variation(report),
-        tables::services(report),
-        tables::null(report),
-        super::machine(report),
-    ])
-}
-
-/// Tables for who checks.
-pub(super) fn folded_tables(report: &Report) -> Vec<Table> {
-    filled([tables::checks(report, false), trials::trials(report)])
-}
-
-fn filled<const N: usize>(tables: [Table; N]) -> Vec<Table> {
-    tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
-}
-
-/// When, how long, where.
-pub(super) fn byline(report: &Report) -> String {
-    html_layout::byline(&report.begun, report.seconds, &report.machine)
-}
+use crate::words::{count, delay, rate, span};
 
 /// What it comes to, in a few sentences; the verdict first.
-pub(super) fn findings(report: &Report) -> Vec<String> {
-    let view = View::new(report);
+pub(super) fn findings(view: &View) -> Vec<String> {
+    let report = view.report;
     let steps = report.configuration.iter().flat_map(|step| &step.checks);
     let checks: Vec<_> = steps.chain(report.performance.iter().flat_map(|line| &line.checks)).collect();
     let failed = checks.iter().filter(|check| !check.passed).count();
@@ -76,7 +22,7 @@ pub(super) fn findings(report: &Report) -> Vec<String> {
         }
     };
     let mut out = vec![first];
-    out.extend(outages(report, &view));
+    out.extend(outages(view));
     out.extend(report.null.as_ref().map(|null| {
         format!(
             "Over nothing but a link the instrument alone shows a delay of {} (median), up to {}.",
@@ -88,15 +34,13 @@ pub(super) fn findings(report: &Report) -> Vec<String> {
 }
 
 /// Services that were not available all the time.
-fn outages(report: &Report, view: &View) -> Vec<String> {
-    let out = report.performance.iter().filter(|line| line.figures.unavailable_s > 0).map(|line| {
+fn outages(view: &View) -> Vec<String> {
+    let out = view.report.performance.iter().filter(|line| line.figures.unavailable_s > 0).map(|line| {
         let (who, figures) = (view.with_way(&line.service, line.way), &line.figures);
         let share = figures.availability.map(|share| format!(", {} % available", share_bare(share)));
         let lost = match figures.unavailable[1] {
             0 => String::new(),
-            lost => {
-                format!("; {} frames were lost meanwhile", count(lost))
-            }
+            lost => format!("; {} frames were lost meanwhile", count(lost)),
         };
         let (share, seconds) = (share.unwrap_or_default(), figures.unavailable_s);
         format!("{who}, run {}: unavailable for {seconds} s{share}{lost}.", line.run)
@@ -119,8 +63,8 @@ fn noted<'a>(test: &str, all: impl Iterator<Item = (String, &'a [String])>) -> V
 }
 
 /// What a reader has to know before citing a number.
-pub(super) fn warnings(report: &Report) -> Vec<String> {
-    let view = View::new(report);
+pub(super) fn warnings(view: &View) -> Vec<String> {
+    let report = view.report;
     let mut out = Vec::new();
     if report.interrupted {
         out.push(
@@ -138,12 +82,13 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     out.extend(noted("Throughput", found));
     let found = report.recovery.iter().map(|found| (view.sized(found.size, found.way), &found.notes[..]));
     out.extend(noted("Recovery", found));
-    distinct(out.iter().map(|line| sentence(line)))
+    sentences(&out)
 }
 
 /// How it was measured, in sentences that hold for every report, and those that hold for this one.
-pub(super) fn method(report: &Report) -> Vec<String> {
-    let mut out = vec![path(report)];
+pub(super) fn method(view: &View) -> Vec<String> {
+    let report = view.report;
+    let mut out = vec![path(view)];
     out.push(match report.plan.ways {
         Ways::There => "Frames went one way.".into(),
         Ways::Both => "Frames went both ways at the same time; each way has its own verdict.".into(),
@@ -186,9 +131,8 @@ pub(super) fn method(report: &Report) -> Vec<String> {
     out
 }
 
-fn path(report: &Report) -> String {
-    let view = View::new(report);
-    match &report.plan.path {
+fn path(view: &View) -> String {
+    match &view.report.plan.path {
         Path::Link => "Two ends in namespaces of their own, joined by nothing but a link.".into(),
         Path::Bridge => "Two ends in namespaces of their own, joined by a bridge.".into(),
         Path::Tap => {

@@ -3,6 +3,7 @@
 
 use crate::bench::result::{Case, LimitedBy, Report};
 use crate::method::Run;
+pub(super) use crate::report::document::distinct;
 use crate::stats::median;
 use crate::words::{count, percent, rate, significant};
 use quaff_lab::tool::Setting;
@@ -60,17 +61,6 @@ impl<'a> View<'a> {
         parts.retain(|part| !part.is_empty());
         parts.join(" · ")
     }
-}
-
-/// Each once, in the order of appearance.
-pub(super) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut out = Vec::new();
-    for one in all {
-        if !out.contains(&one) {
-            out.push(one);
-        }
-    }
-    out
 }
 
 /// "512 B", or "imix (mean 340 B)".

@@ -1,0 +1,81 @@
+//! The report of a bench: sentences, tables and charts of its cases, searches and bursts.
+
+mod charts;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod text;
+mod view;
+
+use super::Reported;
+use super::chart::sections;
+use super::document::{self, Brief, Document, filled};
+use crate::bench::result::{FORMAT, Report};
+use view::View;
+
+impl Reported for Report {
+    const KIND: &'static str = "bench";
+    const FORMAT: u32 = FORMAT;
+
+    fn document(&self) -> Document {
+        let view = View::new(self);
+        let (warnings, remarks) = text::warnings(&view);
+        Document {
+            maker: "quaff bench",
+            name: self.plan.name.clone(),
+            title: self.plan.title.clone(),
+            byline: document::byline(&self.begun, self.seconds, &self.machine),
+            source: self.plan.source.as_ref().map(|source| source.title.clone()),
+            verdict: None,
+            findings: text::findings(&view),
+            summary: Some(tables::summary(&view)).filter(|table| !table.rows.is_empty()),
+            first: Vec::new(),
+            warnings,
+            remarks,
+            sections: sections(charts::charts(&view)),
+            tables: filled([
+                tables::source(&view),
+                tables::searches(&view),
+                tables::bursts(&view),
+                tables::cases(&view),
+                tables::rivals(&view),
+                tables::calibration(&view),
+                document::machine(&self.machine),
+            ]),
+            method: text::method(self),
+            command: self.command.clone(),
+            details: filled([tables::runs(&view), tables::cores(&view), tables::trials(&view)]),
+        }
+    }
+
+    fn brief(&self) -> Brief {
+        let view = View::new(self);
+        let mut tables = tables::pivots(&view);
+        tables.extend(filled([
+            tables::searches(&view),
+            tables::bursts(&view),
+            tables::summary(&view),
+            tables::source(&view),
+        ]));
+        Brief {
+            heading: document::heading(
+                &self.plan.title,
+                &self.plan.name,
+                &self.begun,
+                self.seconds,
+                self.interrupted,
+            ),
+            findings: Vec::new(),
+            tables,
+            details: filled([
+                tables::calibration(&view),
+                tables::cases(&view),
+                tables::runs(&view),
+                tables::trials(&view),
+                tables::rivals(&view),
+                document::machine(&self.machine),
+            ]),
+            notes: text::notes(self),
+        }
+    }
+}

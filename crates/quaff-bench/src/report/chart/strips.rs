@@ -1,0 +1,296 @@
+//! Panels of rows that share one axis. A row is a bar from zero with its spread and its runs, or a range from the
+//! smallest value to the largest, lighter from quantile to quantile.
+
+use super::mark::{SOURCE, class, sign};
+use super::scale::{Scale, Unit};
+use super::svg::{Anchor, Svg, fitted, n, width_of};
+use super::{Chart, Drawn, Shape, Target, open_column, open_mark};
+
+/// Panels on one scale.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Strips {
+    /// Quantity and unit of the axis.
+    pub(crate) label: String,
+    pub(crate) x: Scale,
+    pub(crate) panels: Vec<Panel>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Panel {
+    pub(crate) title: String,
+    pub(crate) rows: Vec<Row>,
+    /// Values to compare with, dashed, and their names.
+    pub(crate) limits: Vec<(f64, String)>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) style: usize,
+    pub(crate) name: String,
+    pub(crate) mark: Mark,
+    /// Text after the mark.
+    pub(crate) words: String,
+    /// The value in full, for the pointer.
+    pub(crate) long: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Mark {
+    Bar {
+        /// Parts, one after the other; empty without a value.
+        parts: Vec<f64>,
+        spread: Option<[f64; 2]>,
+        /// Single runs.
+        dots: Vec<f64>,
+        /// Drawn hollow: a limit of the measurement, not of what was measured.
+        hollow: bool,
+    },
+    Range {
+        /// Smallest, median, and two or three more quantiles.
+        edges: Vec<f64>,
+        largest: f64,
+    },
+}
+
+const TOP: f64 = 20.0;
+const HEAD: f64 = 26.0;
+/// Height of the head with the names of limits between the title and the rows.
+const HEAD_OF_LIMITS: f64 = 40.0;
+const FOOT: f64 = 34.0;
+const GAP: f64 = 28.0;
+/// Runs closer than this, px, are not drawn: they would be a blot.
+const DOTS_APART: f64 = 12.0;
+const SHADES: [&str; 4] = ["q0", "q1", "q2", "q3"];
+/// Panels of bars in one chart.
+const PANELS_MAX: usize = 9;
+
+/// Sizes of one kind of row, px; the shares are of the panel.
+struct Layout {
+    row: f64,
+    mark: f64,
+    across: fn(f64) -> f64,
+    share_max: [f64; 2],
+    value_gap: f64,
+    tick_gap: f64,
+    ticks_max: f64,
+}
+
+const BARS: Layout = Layout {
+    row: 22.0,
+    mark: 10.0,
+    across: |width| (width / 480.0).round(),
+    share_max: [0.32, 0.3],
+    value_gap: 12.0,
+    tick_gap: 55.0,
+    ticks_max: 5.0,
+};
+const RANGES: Layout = Layout {
+    row: 24.0,
+    mark: 11.0,
+    across: |width| (width / 340.0).floor(),
+    share_max: [0.34, 0.34],
+    value_gap: 14.0,
+    tick_gap: 58.0,
+    ticks_max: 9.0,
+};
+
+impl Row {
+    /// A bar needs a value to be as long as its text is wide: why there is none takes the room of the bar.
+    fn value_width(&self) -> f64 {
+        match &self.mark {
+            Mark::Bar { parts, .. } if parts.is_empty() => 0.0,
+            _ => width_of(&self.words, 12.0),
+        }
+    }
+
+    /// The largest value that is drawn.
+    fn top(&self) -> f64 {
+        match &self.mark {
+            Mark::Bar { parts, spread, .. } => spread.map_or(0.0, |[_, high]| high).max(parts.iter().sum()),
+            Mark::Range { largest, .. } => *largest,
+        }
+    }
+}
+
+/// Charts of bars on one scale, as many as keep the panels readable. Panels without rows are omitted.
+pub(crate) fn bars(
+    title: &str,
+    label: &str,
+    caption: &str,
+    unit: Unit,
+    mut panels: Vec<Panel>,
+) -> Vec<Chart> {
+    panels.retain(|panel| !panel.rows.is_empty());
+    let tops = panels.iter().flat_map(|panel| panel.rows.iter().map(Row::top));
+    let limits = panels.iter().flat_map(|panel| panel.limits.iter().map(|limit| limit.0));
+    let x = Scale::over(tops.chain(limits).fold(0.0, f64::max), unit);
+    let count = panels.len().div_ceil(PANELS_MAX);
+    let each = panels.len().div_ceil(count.max(1)).max(1);
+    let sheet = |(i, panels): (usize, &[Panel])| {
+        let part = if count > 1 { format!(" · {} of {count}", i + 1) } else { String::new() };
+        let strips = Strips { label: label.into(), x, panels: panels.into() };
+        Chart::new(format!("{title}{part}"), caption, Shape::Strips(strips))
+    };
+    panels.chunks(each).enumerate().map(sheet).collect()
+}
+
+/// The chart of ranges of a delay; none without rows.
+pub(crate) fn ranges(title: &str, caption: &str, x: Scale, mut panels: Vec<Panel>) -> Option<Chart> {
+    panels.retain(|panel| !panel.rows.is_empty());
+    let strips = Strips { label: "one-way delay".into(), x, panels };
+    (!strips.panels.is_empty()).then(|| Chart::new(title, caption, Shape::Strips(strips)))
+}
+
+pub(super) fn draw(strips: &Strips, width: f64, target: Target) -> Drawn {
+    let mut plot = Plot::new(strips, width, target);
+    plot.svg.text("lab", Anchor::Start, [2.0, 12.0], &strips.label);
+    let mut y = TOP;
+    for row in strips.panels.chunks(plot.across) {
+        for (i, panel) in row.iter().enumerate() {
+            plot.panel(panel, [i as f64 * (plot.width + GAP), y]);
+        }
+        let most = row.iter().map(|panel| panel.rows.len()).max().unwrap_or(0);
+        y += plot.head + most as f64 * plot.layout.row + FOOT;
+    }
+    Drawn { height: y - 8.0, svg: plot.svg }
+}
+
+/// A chart while it is drawn, and the geometry of its panels.
+struct Plot {
+    svg: Svg,
+    target: Target,
+    x: Scale,
+    layout: &'static Layout,
+    across: usize,
+    /// Width of a panel, of the names in it and of its axis.
+    width: f64,
+    label: f64,
+    axis: f64,
+    head: f64,
+}
+
+impl Plot {
+    fn new(strips: &Strips, width: f64, target: Target) -> Self {
+        let rows = || strips.panels.iter().flat_map(|panel| &panel.rows);
+        let is_range = rows().any(|row| matches!(row.mark, Mark::Range { .. }));
+        let layout = if is_range { &RANGES } else { &BARS };
+        let across = super::across(strips.panels.len(), (layout.across)(width).clamp(1.0, 3.0) as usize);
+        let width = (width - GAP * (across - 1) as f64) / across as f64;
+        let names = rows().map(|row| width_of(&row.name, 12.0)).fold(0.0, f64::max);
+        let values = rows().map(Row::value_width).fold(0.0, f64::max);
+        let [label_max, value_max] = layout.share_max;
+        let label = (names + 26.0).min(width * label_max);
+        let value = (values + layout.value_gap).min(width * value_max);
+        let has_names = strips.panels.iter().flat_map(|panel| &panel.limits).any(|limit| !limit.1.is_empty());
+        let head = if has_names { HEAD_OF_LIMITS } else { HEAD };
+        let axis = width - label - value;
+        Self { svg: Svg::default(), target, x: strips.x, layout, across, width, label, axis, head }
+    }
+
+    fn panel(&mut self, panel: &Panel, [x, y]: [f64; 2]) {
+        let (left, top) = (x + self.label, y + self.head);
+        let bottom = top + panel.rows.len() as f64 * self.layout.row;
+        self.svg.text("sub", Anchor::Start, [x + 2.0, y + 15.0], &fitted(&panel.title, 13.0, self.width));
+        for tick in self.x.ticks((self.axis / self.layout.tick_gap).clamp(2.0, self.layout.ticks_max)) {
+            let at = left + self.x.at(tick, self.axis);
+            self.svg.line(if tick == 0.0 { "base" } else { "grid" }, [at, top], [at, bottom]);
+            self.svg.text("tick", Anchor::Middle, [at, bottom + 14.0], &self.x.label(tick));
+        }
+        let (named, plain): (Vec<_>, Vec<_>) = panel.limits.iter().partition(|limit| !limit.1.is_empty());
+        for (limit, _) in plain {
+            let at = left + self.x.at(*limit, self.axis);
+            self.svg.line("limit", [at, top - 4.0], [at, bottom]);
+        }
+        for (i, row) in panel.rows.iter().enumerate() {
+            self.row(&panel.title, row, [x, top + i as f64 * self.layout.row]);
+        }
+        for (limit, words) in named {
+            let at = left + self.x.at(*limit, self.axis);
+            self.svg.line("limit", [at, top - 3.0], [at, bottom]);
+            let half = width_of(words, 11.0) / 2.0;
+            let middle = at.clamp(left, (x + self.width - half).max(left));
+            self.svg.text("tick", Anchor::Middle, [middle, top - 6.0], words);
+        }
+    }
+
+    fn row(&mut self, title: &str, row: &Row, [x, top]: [f64; 2]) {
+        let (left, middle) = (x + self.label, top + self.layout.row / 2.0);
+        open_column(&mut self.svg, self.target, [Some(left + self.axis / 2.0), Some(middle)], title);
+        open_mark(&mut self.svg, self.target, &class(row.style), [title, &row.name, &row.long]);
+        if self.target == Target::Page {
+            self.svg.rect("ring", [x, top + 1.0], [self.width, self.layout.row - 2.0]);
+        }
+        if row.style != SOURCE {
+            self.svg.path("m", &sign(row.style, [x + 7.0, middle], 3.6));
+        }
+        let name = fitted(&row.name, 12.0, self.label - 22.0);
+        self.svg.text("name", Anchor::Start, [x + 17.0, middle + 4.0], &name);
+        let (end, room, class, px) = match &row.mark {
+            Mark::Bar { parts, spread, dots, hollow } => {
+                let reach = self.bar(parts, *hollow, [left, middle]);
+                let reach = self.spread(*spread, dots, [left, middle]).max(reach);
+                let (class, px) = if parts.is_empty() { ("tick", 11.0) } else { ("val", 12.0) };
+                (left + reach + 7.0, self.width - self.label - reach - 8.0, class, px)
+            }
+            Mark::Range { edges, largest } => {
+                let end = self.range(edges, *largest, [left, middle]) + 7.0;
+                (end, x + self.width - end, "val", 12.0)
+            }
+        };
+        self.svg.text(class, Anchor::Start, [end, middle + 4.0], &fitted(&row.words, px, room));
+        self.svg.close();
+        self.svg.close();
+    }
+
+    /// Draws the parts and returns their length, px.
+    fn bar(&mut self, parts: &[f64], hollow: bool, [left, middle]: [f64; 2]) -> f64 {
+        let mut from = 0.0;
+        for (i, part) in parts.iter().enumerate() {
+            let [start, end] = [from, from + part].map(|value| self.x.at(value, self.axis));
+            let class = match (hollow, i) {
+                (true, _) => "bar hollow",
+                (false, 0) => "bar",
+                (false, _) => "bar more",
+            };
+            let size = [end - start, self.layout.mark];
+            self.svg.rect(class, [left + start, middle - self.layout.mark / 2.0], size);
+            from += part;
+        }
+        self.x.at(from, self.axis)
+    }
+
+    /// Draws the spread and the runs and returns their reach, px.
+    fn spread(&mut self, spread: Option<[f64; 2]>, dots: &[f64], [left, middle]: [f64; 2]) -> f64 {
+        let Some([low, high]) = spread.filter(|[low, high]| high > low) else { return 0.0 };
+        let at = |value: f64| left + self.x.at(value, self.axis);
+        let (from, to) = (n(at(low)), n(at(high)));
+        let (y, up, down) = (n(middle), n(middle - 4.0), n(middle + 4.0));
+        self.svg.path("whisker", &format!("M{from} {y}H{to}M{from} {up}V{down}M{to} {up}V{down}"));
+        let mut reach = at(high) - left;
+        let apart = at(high) - at(low) >= DOTS_APART;
+        for dot in dots.iter().filter(|_| apart) {
+            self.svg.path("dot", &sign(0, [at(*dot), middle], 1.9));
+            reach = reach.max(at(*dot) - left + 2.0);
+        }
+        reach
+    }
+
+    /// Draws the range and returns its right end.
+    fn range(&mut self, edges: &[f64], largest: f64, [left, middle]: [f64; 2]) -> f64 {
+        let at = |value: f64| left + self.x.at(value, self.axis);
+        let (end, top) = (at(largest), middle - self.layout.mark / 2.0);
+        if let Some(low) = edges.first() {
+            self.svg.line("reach", [at(*low), middle], [end, middle]);
+            self.svg.line("reach", [end, middle - 4.0], [end, middle + 4.0]);
+        }
+        for (two, shade) in edges.windows(2).zip(SHADES) {
+            let width = (at(two[1]) - at(two[0])).max(1.0);
+            self.svg.rect(shade, [at(two[0]), top], [width, self.layout.mark]);
+        }
+        if let Some(median) = edges.get(1) {
+            let at = at(*median);
+            self.svg.line("cut", [at, top - 1.0], [at, top + self.layout.mark + 1.0]);
+        }
+        end
+    }
+}

@@ -1,0 +1,360 @@
+//! A report as data, and its rendering as a page and as Markdown: title, findings, warnings, charts with the table of
+//! the same numbers, the method, folded tables. It knows nothing of a bench or of a service.
+
+use super::chart::svg::escape;
+use super::chart::{Chart, Section, Target};
+use super::palette;
+use super::table::{Table, or_none};
+use crate::bench::plan::{Source, SourceRow};
+use crate::bench::result::Machine;
+use crate::words::{clean, percent, plain, quote, sentence, slug, span};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// Widths at which each chart is drawn; the page shows the one that fits, so that no text shrinks.
+const WIDTHS: [f64; 2] = [720.0, 356.0];
+/// Width of charts that take a whole wide screen.
+const BROAD: f64 = 1460.0;
+/// The last heading of every page.
+const METHOD: &str = "How it was measured";
+
+/// A report.
+#[derive(Debug, Default)]
+pub struct Document {
+    /// The command that wrote it.
+    pub(super) maker: &'static str,
+    /// Name of the plan.
+    pub(super) name: String,
+    pub(super) title: String,
+    /// When, how long, where.
+    pub(super) byline: String,
+    /// Title of the publication whose test is repeated.
+    pub(super) source: Option<String>,
+    /// Class and text of the overall verdict.
+    pub(super) verdict: Option<[&'static str; 2]>,
+    pub(super) findings: Vec<String>,
+    /// The table of the findings, without a heading.
+    pub(super) summary: Option<Table>,
+    /// Tables before all others.
+    pub(super) first: Vec<Table>,
+    /// What a reader has to know before citing a number.
+    pub(super) warnings: Vec<String>,
+    /// Remarks on single cases, folded under a title.
+    pub(super) remarks: Option<(String, Vec<String>)>,
+    pub(super) sections: Vec<Section>,
+    /// Tables; one with the title of a section is in it.
+    pub(super) tables: Vec<Table>,
+    /// How it was measured.
+    pub(super) method: Vec<String>,
+    pub(super) command: Vec<String>,
+    /// Tables that are folded.
+    pub(super) details: Vec<Table>,
+}
+
+/// The part of a report that is printed on a terminal.
+#[derive(Debug, Default)]
+pub struct Brief {
+    /// What was measured, when, and how long it took.
+    pub heading: String,
+    /// One sentence each.
+    pub findings: Vec<String>,
+    /// Tables, all with rows.
+    pub tables: Vec<Table>,
+    /// Tables that are printed on request.
+    pub details: Vec<Table>,
+    /// What a reader has to know.
+    pub notes: Vec<String>,
+}
+
+impl Document {
+    /// The page: one file that loads nothing from a network.
+    pub(super) fn html(&self) -> String {
+        let (body, maker, title) = (self.html_body(), self.maker, escape(&self.title));
+        let nonce = nonce(&body);
+        // Only what carries the nonce may run or style, and nothing may be fetched: output of the tools is on this
+        // page too.
+        let policy = format!(
+            "default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'"
+        );
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+             <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+             <meta name=\"generator\" content=\"{maker}\">\n<title>{title}</title>\n\
+             <style nonce=\"{nonce}\">\n{}{STYLE}</style>\n</head>\n<body>\n{body}\
+             <footer>Written by <b>{maker}</b>. Every number is in <code>result.json</code>, every picture \
+             as SVG beside this page.</footer>\n\
+             <div id=\"tip\" hidden></div>\n<div id=\"live\" class=\"unseen\" aria-live=\"polite\"></div>\n\
+             <script nonce=\"{nonce}\">\n{SCRIPT}</script>\n</body>\n</html>\n",
+            palette::page_style()
+        )
+    }
+
+    fn html_body(&self) -> String {
+        let mut out = self.html_header();
+        out += "<main>\n<section id=\"summary\">\n";
+        if let Some([class, words]) = self.verdict {
+            let _ = writeln!(out, "<p class=\"verdict {class}\">{words}</p>");
+        }
+        let _ = writeln!(out, "<ul class=\"findings\">\n{}</ul>", html_items(&self.findings));
+        out += &self.summary.as_ref().map(Table::html).unwrap_or_default();
+        out += "</section>\n";
+        out.extend(self.first.iter().map(html_table));
+        out += &self.html_warnings();
+        for section in &self.sections {
+            html_charts(&mut out, section, self.table_of(section));
+        }
+        out.extend(self.tables_alone().map(html_table));
+        let (method, command) = (html_items(&self.method), escape(&command_line(&self.command)));
+        let _ = writeln!(
+            out,
+            "<section id=\"{}\"><h2>{METHOD}</h2>\n<ul class=\"method\">\n{method}</ul>\n\
+             <pre tabindex=\"0\">{command}</pre></section>",
+            slug(METHOD)
+        );
+        for table in &self.details {
+            let (id, title) = (slug(&table.title), escape(&table.title));
+            let _ =
+                writeln!(out, "<details id=\"{id}\"><summary>{title}</summary>\n{}</details>", table.html());
+        }
+        out + "</main>\n"
+    }
+
+    /// The title, with links to the sections.
+    fn html_header(&self) -> String {
+        let mut out = format!(
+            "<header><p class=\"kicker\">{} · {}</p><button id=\"theme\" type=\"button\" hidden></button>\n\
+             <h1>{}</h1>\n",
+            self.maker,
+            escape(&self.name),
+            escape(&self.title)
+        );
+        let source = self.source.as_ref().map(|title| format!("After {title}"));
+        for line in [Some(self.byline.clone()), source].into_iter().flatten() {
+            let _ = writeln!(out, "<p class=\"byline\">{}</p>", escape(&line));
+        }
+        out.push_str("<nav aria-label=\"On this page\">");
+        let first = self.first.iter().map(|table| table.title.as_str());
+        let sections = self.sections.iter().map(|section| section.title);
+        let tables = self.tables.iter().map(|table| table.title.as_str());
+        for title in distinct(first.chain(sections).chain(tables).chain([METHOD])) {
+            let _ = write!(out, "<a href=\"#{}\">{}</a>", slug(title), escape(title));
+        }
+        out + "</nav></header>\n"
+    }
+
+    fn html_warnings(&self) -> String {
+        if self.warnings.is_empty() && self.remarks.is_none() {
+            return String::new();
+        }
+        let list = |lines: &[String]| format!("<ul>\n{}</ul>", html_items(lines));
+        let remarks = self.remarks.as_ref().map(|(title, lines)| {
+            format!("<details><summary>{}</summary>{}</details>", escape(title), list(lines))
+        });
+        let (warnings, remarks) = (list(&self.warnings), remarks.unwrap_or_default());
+        format!("<section class=\"warn\"><h2>To know</h2>\n{warnings}{remarks}</section>\n")
+    }
+
+    /// The whole report as Markdown; charts are links to the files beside it.
+    pub(super) fn markdown(&self) -> String {
+        let mut out = format!("# {}\n\n{}\n\n", plain(&self.title), plain(&self.byline));
+        out += &markdown_list(&self.findings);
+        out.extend(self.summary.iter().map(|table| format!("\n{}", table.markdown())));
+        out.extend(self.first.iter().map(|table| format!("\n## {}\n\n{}\n", table.title, table.markdown())));
+        out += "\n";
+        if !self.warnings.is_empty() || self.remarks.is_some() {
+            let _ = writeln!(out, "## To know\n\n{}", markdown_list(&self.warnings));
+        }
+        if let Some((title, lines)) = &self.remarks {
+            let lines = markdown_list(lines);
+            let _ = writeln!(out, "<details><summary>{title}</summary>\n\n{lines}\n</details>\n");
+        }
+        for section in &self.sections {
+            let _ = writeln!(out, "## {}\n", section.title);
+            for chart in &section.charts {
+                let (title, name) = (plain(&chart.title), &chart.name);
+                let _ = writeln!(out, "![{title}]({name}.svg)\n\n*{title}.* {}\n", chart.caption);
+            }
+            out.extend(self.table_of(section).map(|table| format!("{}\n", table.markdown())));
+        }
+        for table in self.tables_alone() {
+            let _ = writeln!(out, "## {}\n\n{}", table.title, markdown_table(table));
+        }
+        let _ = writeln!(out, "## {METHOD}\n");
+        out.extend(self.method.iter().map(|line| format!("- {line}\n")));
+        let command = command_line(&self.command);
+        // A fence longer than any run of backticks in it.
+        let run = command.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+        let fence = "`".repeat(3.max(run + 1));
+        let _ = writeln!(out, "\n{fence}\n{command}\n{fence}\n");
+        for table in &self.details {
+            let (title, table) = (&table.title, markdown_table(table));
+            let _ = writeln!(out, "<details><summary>{title}</summary>\n\n{table}\n</details>\n");
+        }
+        out
+    }
+
+    fn table_of(&self, section: &Section) -> Option<&Table> {
+        self.tables.iter().find(|table| table.title == section.title)
+    }
+
+    fn tables_alone(&self) -> impl Iterator<Item = &Table> {
+        let is_alone = |table: &&Table| !self.sections.iter().any(|section| section.title == table.title);
+        self.tables.iter().filter(is_alone)
+    }
+}
+
+/// Tables with rows.
+pub(super) fn filled<const N: usize>(tables: [Table; N]) -> Vec<Table> {
+    tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+/// Each value once, in the order of appearance.
+pub(super) fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut out = Vec::new();
+    for one in all {
+        if !out.contains(&one) {
+            out.push(one);
+        }
+    }
+    out
+}
+
+/// Each line once, as a sentence.
+pub(super) fn sentences(lines: &[String]) -> Vec<String> {
+    distinct(lines.iter().map(|line| sentence(line)))
+}
+
+/// When, how long, where.
+pub(super) fn byline(begun: &str, seconds: f64, machine: &Machine) -> String {
+    let fact = |name: &str| {
+        let mut facts = machine.facts.iter();
+        facts.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
+    };
+    let kernel =
+        |kernel: String| if kernel.starts_with("Linux") { kernel } else { format!("Linux {kernel}") };
+    let cores = |cores: String| if cores == "1" { "1 core".into() } else { format!("{cores} cores") };
+    let facts = [fact("cpu"), fact("cores").map(cores), fact("virtualisation"), fact("kernel").map(kernel)];
+    let begun = begun.replace('T', " ").replace('Z', " UTC");
+    let when = format!("{begun}, {}", span(seconds));
+    [when].into_iter().chain(facts.into_iter().flatten()).collect::<Vec<_>>().join(" · ")
+}
+
+/// The heading of a [`Brief`].
+pub(super) fn heading(title: &str, name: &str, begun: &str, seconds: f64, interrupted: bool) -> String {
+    let how = if interrupted { "interrupted after" } else { "in" };
+    format!("{title} ({name}), {begun} {how} {}", span(seconds))
+}
+
+/// The facts of a machine.
+pub(super) fn machine(machine: &Machine) -> Table {
+    let mut table = Table::new("The machine");
+    for (name, value) in &machine.facts {
+        table.push(None, [("fact", name.clone()), ("value", value.clone())]);
+    }
+    table
+}
+
+/// The numbers that a source printed, with `more` columns. `number` formats figures other than its loss.
+pub(super) fn source_table(
+    title: &str,
+    source: &Source,
+    loss: fn(&SourceRow) -> Option<f64>,
+    number: fn(f64) -> String,
+    more: impl Fn(&SourceRow) -> Vec<(String, String)>,
+) -> Table {
+    let mut table = Table::new(title);
+    table.note = format!("{}. {}", source.title.trim_end_matches('.'), source.what);
+    let names = distinct(source.rows.iter().flat_map(|row| row.figures.keys()));
+    for row in &source.rows {
+        let cells = [
+            ("there", row.rival.clone()),
+            (">frames, with FCS", or_none(row.size.map(|bytes| format!("{bytes} B")))),
+            ("rate", row.rate.clone()),
+            (">lost there", or_none(loss(row).map(percent))),
+        ];
+        let cells = cells.into_iter().map(|(head, cell)| (head.to_owned(), cell));
+        let figure =
+            |name: &&String| (format!(">{name}"), or_none(row.figures.get(*name).copied().map(number)));
+        table.push(None, cells.chain(names.iter().map(figure)).chain(more(row)));
+    }
+    table.without_empty()
+}
+
+/// The standard of a search.
+pub(super) fn method_words(method: &str) -> String {
+    match method {
+        "rfc2544" => "RFC 2544 §26.1".into(),
+        "mlr" => "RFC 9971".into(),
+        other => other.into(),
+    }
+}
+
+fn html_items(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect()
+}
+
+fn html_table(table: &Table) -> String {
+    let note =
+        if table.note.is_empty() { String::new() } else { format!("<p>{}</p>\n", escape(&table.note)) };
+    let (id, title) = (slug(&table.title), escape(&table.title));
+    format!("<section id=\"{id}\"><h2>{title}</h2>\n{note}{}</section>\n", table.html())
+}
+
+/// The charts of a section, and the table of the same numbers. A caption that they share is there once.
+fn html_charts(out: &mut String, section: &Section, table: Option<&Table>) {
+    let _ = writeln!(out, "<section id=\"{}\"><h2>{}</h2>", slug(section.title), section.title);
+    let captions = distinct(section.charts.iter().map(|chart| &chart.caption));
+    let single = section.charts.len() == 1;
+    if let ([caption], false) = (&captions[..], single) {
+        let _ = writeln!(out, "<p class=\"soft\">{}</p>", escape(caption));
+    }
+    out.push_str("<div class=\"pics\">\n");
+    for chart in &section.charts {
+        let title = if single && chart.title == section.title { "" } else { chart.title.as_str() };
+        let caption = if captions.len() == 1 && !single { "" } else { chart.caption.as_str() };
+        out.push_str(&html_figure(chart, title, caption));
+    }
+    let _ = writeln!(out, "</div>\n{}</section>", table.map(Table::html).unwrap_or_default());
+}
+
+fn html_figure(chart: &Chart, title: &str, caption: &str) -> String {
+    let broad = chart.is_broad().then_some(BROAD);
+    let drawn: String =
+        broad.into_iter().chain(WIDTHS).map(|width| chart.draw(width, Target::Page)).collect();
+    let tagged = |tag: &str, words: &str| match words {
+        "" => String::new(),
+        words => format!("<{tag}>{}</{tag}>\n", escape(words)),
+    };
+    format!(
+        "<figure id=\"{}\"{}>{}{drawn}{}</figure>\n",
+        escape(&chart.name),
+        if broad.is_some() { " class=\"broad\"" } else { "" },
+        tagged("h3", title),
+        tagged("figcaption", caption)
+    )
+}
+
+fn markdown_list(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("- {}\n", plain(line))).collect()
+}
+
+/// A table after its note.
+fn markdown_table(table: &Table) -> String {
+    let note = if table.note.is_empty() { String::new() } else { format!("{}\n\n", plain(&table.note)) };
+    format!("{note}{}", table.markdown())
+}
+
+/// The command line as a shell takes it.
+fn command_line(command: &[String]) -> String {
+    clean(&command.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" "))
+}
+
+/// A token that nothing in `body` can contain (FNV-1a of all of it).
+fn nonce(body: &str) -> String {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let hash = |start: u64| body.as_bytes().iter().fold(start, step);
+    format!("{:016x}{:016x}", hash(0xcbf2_9ce4_8422_2325), hash(0x9e37_79b9_7f4a_7c15))
+}

@@ -1,0 +1,65 @@
+//! Results of benches and service tests on the terminal: as text, or as JSON.
+
+use crate::show;
+use crate::terminal_table::{report_table, wrapped};
+use anyhow::Context;
+use quaff_bench::report::{self, Reported};
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArgs {
+    /// Folder of the result, or its result.json
+    dir: PathBuf,
+    /// Also print the details: every run, trial and limit, and the machine
+    #[arg(long, conflicts_with = "json")]
+    all: bool,
+    /// Print result.json instead of the tables
+    #[arg(long)]
+    json: bool,
+    /// Also write the report and its charts into DIR, as rendered by this version
+    #[arg(long, value_name = "DIR")]
+    write: Option<PathBuf>,
+}
+
+/// Reads a stored result, prints it, and returns it.
+pub(crate) fn show<R: Reported>(args: &ShowArgs) -> anyhow::Result<R> {
+    let result: R = report::read(&args.dir)?;
+    if let Some(dir) = &args.write {
+        report::write(&result, dir)?;
+    }
+    print(&result, args.json, args.all)?;
+    Ok(result)
+}
+
+/// Prints a new result, and where its page is.
+pub(crate) fn print_new(result: &impl Reported, json: bool, files: &[PathBuf]) -> anyhow::Result<()> {
+    print(result, json, false)?;
+    let page = files.iter().find(|file| file.extension().is_some_and(|kind| kind == "html"));
+    if let Some(page) = page {
+        show::say(&format!("\nThe report is {}", page.display()));
+    }
+    Ok(())
+}
+
+fn print(result: &impl Reported, json: bool, all: bool) -> anyhow::Result<()> {
+    if json {
+        show::print(&serde_json::to_string_pretty(result).context("write the result")?);
+    } else {
+        show::print(&text(result, all));
+    }
+    Ok(())
+}
+
+/// The findings, the tables, the notes; with `all` the details before the notes.
+fn text(result: &impl Reported, all: bool) -> String {
+    let brief = result.brief();
+    let marked = |mark: &str, lines: &[String]| {
+        lines.iter().map(|line| wrapped(mark, line)).collect::<Vec<_>>().join("\n")
+    };
+    let details = brief.details.iter().filter(|_| all);
+    let mut parts = vec![wrapped("", &brief.heading), marked("", &brief.findings)];
+    parts.extend(brief.tables.iter().chain(details).map(|table| report_table(table, all)));
+    parts.push(marked("- ", &brief.notes));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n\n")
+}
