@@ -83,7 +83,7 @@ fn the_overall_line_is_the_whitepapers() {
 
 #[test]
 fn one_run_has_no_overall_line() {
-    let table = tables::performance(&report_of(&[(figures([1.0; 3], 10, 0, [0.1; 3]), true)]));
+    let table = tables::performance(&View::new(&report_of(&[(figures([1.0; 3], 10, 0, [0.1; 3]), true)])));
     assert_eq!(table.rows.len(), 1);
     assert_eq!(cell(&table, 0, "run"), "run 1");
 }
