@@ -27,7 +27,7 @@ fn parse(input: &[u8]) -> Option<(Program, u8, &[u8])> {
 }
 
 fn run(program: &Program, bytes: &[u8], wire_len: u32, tag: Option<(u16, u16)>) -> u32 {
-    program.run(&Subject { bytes, wire_len, tag, ancillary: None })
+    program.run(&Subject { bytes, wire_len, tag })
 }
 
 fn check_tag(program: &Program, packet: &[u8]) {

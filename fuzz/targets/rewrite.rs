@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use quaff_wire::flow::FlowCount;
 use quaff_wire::net;
-use quaff_wire::rewrite::{AddressMaps, Fit, FixLength, Mtu, MtuPolicy, Rewrite, TrafficClass, Ttl, Verdict};
+use quaff_wire::rewrite::{AddressMaps, Fit, FixLength, Mtu, MtuPolicy, Rewrite, Ttl, Verdict};
 
 fn plan(choice: u16, seed: u64) -> Rewrite {
     let has = |bit: u16| choice >> bit & 1 == 1;
@@ -25,7 +25,7 @@ fn plan(choice: u16, seed: u64) -> Rewrite {
             _ => words(&["set:vid=7,pcp=1"]),
         },
         ttl: has(8).then_some(Ttl::Subtract(seed as u8)),
-        traffic_class: has(9).then_some(TrafficClass::dscp(seed as u8 & 63)),
+        traffic_class: has(9).then_some((seed & 63).to_string().parse().unwrap()),
         flow_label: has(10).then_some(seed as u32),
         length: [None, Some(FixLength::Pad), Some(FixLength::Cut), Some(FixLength::Drop)]
             [usize::from(choice >> 11 & 3)],

@@ -11,8 +11,7 @@ use quaff_os::Netns;
 use quaff_os::packet::{Qdisc, TxSocket};
 use quaff_os::rtnl::{self, LinkChange, Rtnl};
 use quaff_testkit as testing;
-use quaff_wire::probe::OuterHeaders;
-use quaff_wire::probe::trial::{TrialFrame, TrialHeader};
+use quaff_wire::probe::{OuterHeaders, ProbeFrame, TrialHeader};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
@@ -123,12 +122,12 @@ fn what_is_not_ours_is_told_apart() {
         dst_ip: Ipv4Addr::new(198, 18, 0, 2),
         stream: 9,
     };
-    let mut earlier = TrialFrame::new(&headers, 0, 60).expect("a frame");
+    let mut earlier = ProbeFrame::trial(&headers, 0, 60).expect("a frame");
     earlier.set(&TrialHeader { stream: 9, seq: 0, sent_ns: quaff_os::clock::wall_ns() });
-    let mut damaged = earlier.bytes().to_vec();
+    let mut damaged = earlier.bytes.clone();
     damaged[50] ^= 1;
     let mut other = [0u8; 60];
-    other[..12].copy_from_slice(&earlier.bytes()[..12]);
+    other[..12].copy_from_slice(&earlier.bytes[..12]);
     other[12] = 0x12;
     let one_way = plan(vec![there(&lab, vec![stream(9, 60, Length::Seconds(0.5), Some(100.0))])]);
     let mut is_sent = false;
@@ -137,7 +136,7 @@ fn what_is_not_ours_is_told_apart() {
             is_sent = true;
             let send = || {
                 let sender = TxSocket::open(rtnl::link(TX_IF)?.index, "the end", Qdisc::Through)?;
-                [&other[..], &other, earlier.bytes(), &damaged]
+                [&other[..], &other, &earlier.bytes, &damaged]
                     .iter()
                     .try_for_each(|frame| sender.send_one(frame))
             };

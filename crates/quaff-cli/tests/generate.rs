@@ -160,7 +160,7 @@ fn assert_as_sent(frames: &[Vec<u8>], mut template: ProbeFrame, args: &str) {
         assert_eq!((stamp.seq, stamp.last, stamp.bounded), (seq, last, true), "{args}");
         assert!(before.is_none_or(|before| before.intended_ns <= stamp.intended_ns), "{args}");
         template.set(&stamp);
-        assert!(template.bytes() == frame, "{args}: frame {seq} is {frame:02x?}");
+        assert!(template.bytes == *frame, "{args}: frame {seq} is {frame:02x?}");
         before = Some(stamp);
     }
 }

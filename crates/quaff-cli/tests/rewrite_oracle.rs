@@ -3,7 +3,7 @@
 
 use quaff_testkit::{self as testing, captures, skip};
 use quaff_testpackets as build;
-use quaff_wire::client::RoleClassifier;
+use quaff_wire::RoleClassifier;
 use quaff_wire::decode::{Decoder, Item, Step};
 use quaff_wire::flow::FlowCount;
 use quaff_wire::net::{self, Ip, TCP, UDP};

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use quaff_send::synth::learn;
-use quaff_wire::probe::FRAME_BYTES_MIN;
+use quaff_wire::probe::ProbeHeader;
 use quaff_wire::synth::{SIZE_MAX, Sizes};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -122,10 +122,9 @@ impl Traffic {
     /// Whether each frame carries a stamp: the others are counted as they are.
     pub fn is_stamped(&self) -> bool {
         match &self.size {
-            Size::Bytes(bytes) => *bytes as usize >= FRAME_BYTES_MIN,
-            Size::Mix(name) => {
-                Sizes::parse(name).is_ok_and(|sizes| sizes.bounds().0 as usize >= FRAME_BYTES_MIN)
-            }
+            Size::Bytes(bytes) => *bytes as usize >= ProbeHeader::LAYOUT.frame_bytes_min,
+            Size::Mix(name) => Sizes::parse(name)
+                .is_ok_and(|sizes| sizes.bounds().0 as usize >= ProbeHeader::LAYOUT.frame_bytes_min),
             Size::From(_) | Size::Replay(_) => false,
         }
     }

@@ -287,8 +287,8 @@ fn check(path: &Path, stop: &Stop) -> Result<Option<u64>, SendError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaff_wire::Record;
     use quaff_wire::pcapng::{Interface, Section, epb, epb_bytes, idb, shb};
-    use quaff_wire::record::Record;
     use std::io::Write;
 
     /// A file with a packet for each time and content.

@@ -7,10 +7,10 @@ use crate::arena::{Arena, FrameMeta};
 use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
 use crate::tally::{FeedTally, RewriteTally};
-use quaff_wire::client::{RoleClassifier, RoleRule};
 use quaff_wire::probe::ProbeHeader;
 use quaff_wire::rewrite::{self, Rewrite, Verdict};
 use quaff_wire::rewrite::{Fit, Mtu, MtuCounts, MtuPolicy};
+use quaff_wire::{RoleClassifier, RoleRule};
 
 /// Frames are taken from the source through a room of this size.
 const ROOM_BYTES: usize = 1 << 20;

@@ -6,9 +6,7 @@
 //! 16 MiB at once.
 
 use crate::item::{Cursor, Find};
-pub use crate::item::{
-    Damage, Format, Frame, Interface, Item, Jump, Reason, Section, Statistics, Step, Unit,
-};
+pub use crate::item::{Damage, Format, Frame, Interface, Item, Jump, Reason, Statistics, Step, Unit};
 use crate::{pcap, pcapng};
 
 /// Reads a file of either format, as its first bytes decide.

@@ -10,8 +10,9 @@ pub(crate) const UNIT_BYTES_MAX: u32 = 16 << 20;
 /// One item of a capture file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// A section begins, and the interfaces of the one before it are forgotten (pcapng only).
-    Section(Section<'a>),
+    /// A section begins, and the interfaces of the one before it are forgotten (pcapng only). The program that wrote
+    /// it (`shb_userappl`).
+    Section(Option<&'a [u8]>),
     /// An interface is described. A pcap file has one, which comes first.
     Interface(Interface<'a>),
     /// A packet.
@@ -29,13 +30,6 @@ pub struct Jump {
     pub damage: Damage,
     /// Bytes from there to the next plausible unit, or to the end of the file.
     pub bytes: u64,
-}
-
-/// The head of a section.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Section<'a> {
-    /// `shb_userappl`: the program that wrote it.
-    pub userappl: Option<&'a [u8]>,
 }
 
 /// The description of an interface.

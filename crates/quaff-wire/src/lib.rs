@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
-pub mod client;
+mod client;
 pub mod cut;
 pub mod decode;
 pub mod filter;
@@ -18,11 +18,13 @@ mod parse;
 pub mod pcap;
 pub mod pcapng;
 pub mod probe;
-pub mod record;
+mod record;
 pub mod rewrite;
 pub mod split;
 pub mod synth;
 pub mod tcpprep;
 pub mod tunnel;
 
+pub use client::{RoleClassifier, RoleRule};
 pub use parse::ParseError;
+pub use record::{INBOUND, OUTBOUND, Record};

@@ -95,7 +95,7 @@ proptest! {
         let (packet, tag) = outer.around(&inner);
         let verdict = run(&relocated.insns, &packet);
         let wire_len = inner.len() as u32;
-        let wanted = program.run(&Subject { bytes: &inner, wire_len, tag, ancillary: None }) != 0;
+        let wanted = program.run(&Subject { bytes: &inner, wire_len, tag }) != 0;
         if verdict != UNDECIDED {
             prop_assert_eq!(verdict, if wanted { MATCHED } else { 0 });
         } else if depth == 1 && tag.is_none() && !outer.is_cut {
@@ -136,7 +136,7 @@ proptest! {
         let insns: Vec<_> =
             insns.into_iter().map(|(code, jt, jf, k)| Insn { code, jt: jt % 8, jf: jf % 8, k: k % 64 }).collect();
         if let Ok(program) = Program::new(&insns) {
-            program.run(&Subject { bytes: &bytes, wire_len: 60, tag: Some((1, 2)), ancillary: None });
+            program.run(&Subject { bytes: &bytes, wire_len: 60, tag: Some((1, 2)) });
         }
     }
 }
@@ -257,7 +257,7 @@ fn a_tag_that_goes_back_is_read_from_the_header() {
                 undecided: UNDECIDED,
             };
             let (packet, tag) = Outer { layout: 1, tci, is_tagged: true, is_cut: false }.around(&inner);
-            let wanted = program.run(&Subject { bytes: &inner, wire_len: 60, tag, ancillary: None }) != 0;
+            let wanted = program.run(&Subject { bytes: &inner, wire_len: 60, tag }) != 0;
             let verdict =
                 run(&relocate(&relocation).expect("a program that can be relocated").insns, &packet);
             assert!(verdict == UNDECIDED || (verdict == MATCHED) == wanted, "{code:#x} [{at}] bit {bit}");

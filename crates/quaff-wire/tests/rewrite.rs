@@ -284,7 +284,7 @@ proptest! {
             ports: vec!["0-65535:7".parse().unwrap()],
             tags: vec!["push:5".parse().unwrap(), "pop".parse().unwrap(), "set:9".parse().unwrap()],
             ttl: Some(Ttl::Add(9)),
-            traffic_class: Some(TrafficClass::dscp(9)),
+            traffic_class: Some("9".parse().unwrap()),
             flow_label: Some(9),
             length: [None, Some(FixLength::Pad), Some(FixLength::Cut), Some(FixLength::Drop)][length],
             fix_checksums: true,

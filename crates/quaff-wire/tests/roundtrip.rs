@@ -1,10 +1,10 @@
 //! The decoders read files as the encoders write them.
 
 use proptest::prelude::*;
+use quaff_wire::Record;
 use quaff_wire::decode::{Decoder, Item, Statistics, Step};
 use quaff_wire::pcap::{self, Resolution};
 use quaff_wire::pcapng;
-use quaff_wire::record::Record;
 
 fn read(file: &[u8], mut each: impl FnMut(Item<'_>)) {
     let (mut decoder, mut rest) = (Decoder::new(), file);
@@ -73,7 +73,7 @@ proptest! {
         file.resize(at + pcapng::PADDING_BYTES_MIN, 0);
         pcapng::padding(&mut file[at..]);
         read(&file, |item| match item {
-            Item::Section(section) => assert_eq!(section.userappl, Some(&b"quaff"[..])),
+            Item::Section(userappl) => assert_eq!(userappl, Some(&b"quaff"[..])),
             Item::Interface(interface) => {
                 assert_eq!((interface.name, interface.filter), (Some(&b"eth7"[..]), Some(&b"udp"[..])));
             }

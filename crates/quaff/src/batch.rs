@@ -4,7 +4,7 @@
 //! slicing lowers `keep`. A packet that a stage reassembles from several (a datagram from its
 //! fragments) lies in memory of the lane's own, the *scratch*.
 
-use quaff_wire::record::{INBOUND, OUTBOUND, Record};
+use quaff_wire::{INBOUND, OUTBOUND, Record};
 
 /// Frames in a batch at the most: their descriptors stay in the first-level cache.
 pub const BATCH_FRAMES: u32 = 512;

@@ -224,7 +224,7 @@ impl Filed {
     }
 
     fn matches(&self, program: &Program) -> bool {
-        let subject = Subject { bytes: &self.bytes, wire_len: self.wire_len, tag: self.tag, ancillary: None };
+        let subject = Subject { bytes: &self.bytes, wire_len: self.wire_len, tag: self.tag };
         program.run(&subject) != 0
     }
 

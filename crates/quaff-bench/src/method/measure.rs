@@ -14,7 +14,7 @@ use quaff_lab::topology::{Stage, Watch, pause};
 use quaff_lab::traffic::Traffic;
 use quaff_lab::traffic::{Content, Size};
 use quaff_os::cpu;
-use quaff_wire::probe::FRAME_BYTES_MIN;
+use quaff_wire::probe::ProbeHeader;
 use serde::Deserialize;
 use std::path::Path;
 
@@ -168,7 +168,7 @@ impl Bench<'_> {
 /// stamp the checksum can be proved only where the bytes that are gone are known, as those that count are.
 fn is_stamped(traffic: &Traffic, setting: &Setting) -> bool {
     let is_whole = |bytes: u32| matches!(traffic.size, Size::Bytes(size) if size <= bytes);
-    let is_known = |bytes: u32| traffic.content == Content::Counting && bytes as usize >= FRAME_BYTES_MIN;
+    let is_known = |bytes: u32| traffic.content == Content::Counting && bytes as usize >= ProbeHeader::LAYOUT.frame_bytes_min;
     traffic.mirrored
         || traffic.is_stamped() && setting.snaplen.is_none_or(|bytes| is_whole(bytes) || is_known(bytes))
 }

@@ -10,7 +10,7 @@ use quaff_os::packet::{Qdisc, Receiver, TxSocket};
 use quaff_os::rtnl::Link;
 use quaff_wire::net::Arp;
 use quaff_wire::net::{ETHERTYPE_ARP, VlanTag};
-use quaff_wire::probe::trial::FRAME_BYTES_MIN;
+use quaff_wire::probe::TrialHeader;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -162,7 +162,7 @@ fn learning_frame([from, to]: [[u8; 6]; 2], tag: Option<VlanTag>) -> Vec<u8> {
     for word in tag.into_iter().flat_map(|tag| [tag.tpid, tag.tci]).chain([LEARNING]) {
         frame.extend(word.to_be_bytes());
     }
-    frame.resize(FRAME_BYTES_MIN, 0);
+    frame.resize(TrialHeader::LAYOUT.frame_bytes_min, 0);
     frame
 }
 

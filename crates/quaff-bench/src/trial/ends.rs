@@ -16,8 +16,7 @@ use quaff_os::rtnl::Link;
 use quaff_os::{Netns, Stop, Wakeup};
 use quaff_send::{Transmitter, TxBackend, usable_link};
 use quaff_wire::net::{ETHERNET_BYTES, TAG_BYTES, TPID_CUSTOMER, VlanTag};
-use quaff_wire::probe::OuterHeaders;
-use quaff_wire::probe::trial::TrialFrame;
+use quaff_wire::probe::{OuterHeaders, ProbeFrame, TrialHeader};
 use std::net::Ipv4Addr;
 
 /// Block size of the meter's ring, bytes.
@@ -40,7 +39,7 @@ pub(super) struct Ends {
     pub(super) tx: Transmitter,
     pub(super) source: AfPacket,
     /// One frame of each size of each stream.
-    pub(super) frames: Vec<Vec<TrialFrame>>,
+    pub(super) frames: Vec<Vec<ProbeFrame<TrialHeader>>>,
     /// Empty where switches learn from the frames of the other direction.
     pub(super) responders: Vec<ArpResponder>,
 }
@@ -148,7 +147,7 @@ fn frames(
     stream: &StreamPlan,
     [src_mac, dst_mac]: [[u8; 6]; 2],
     [src_ip, dst_ip]: [Ipv4Addr; 2],
-) -> Result<Vec<TrialFrame>, TrialError> {
+) -> Result<Vec<ProbeFrame<TrialHeader>>, TrialError> {
     let headers = OuterHeaders {
         dst_mac,
         src_mac,
@@ -159,7 +158,7 @@ fn frames(
     };
     let frame = |bytes: &u32| {
         let wrong = |_| PlanError::Size { id: stream.id, bytes: *bytes };
-        TrialFrame::new(&headers, stream.dscp, *bytes as usize).map_err(wrong)
+        ProbeFrame::trial(&headers, stream.dscp, *bytes as usize).map_err(wrong)
     };
     Ok(stream.sizes.iter().map(frame).collect::<Result<_, _>>()?)
 }
@@ -194,8 +193,8 @@ mod tests {
     #[test]
     fn frames_carry_tag_and_code_point() {
         let frames = frames(&stream(vec![60, 200], None), [[2; 6], [4; 6]], IPS).unwrap();
-        assert_eq!(frames.iter().map(|frame| frame.bytes().len()).collect::<Vec<_>>(), [60, 200]);
-        let bytes = frames[0].bytes();
+        assert_eq!(frames.iter().map(|frame| frame.bytes.len()).collect::<Vec<_>>(), [60, 200]);
+        let bytes = &frames[0].bytes;
         assert_eq!(bytes[..12], [4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2]);
         assert_eq!(bytes[12..16], [0x81, 0, 0xa0, 100]);
         assert_eq!(bytes[19], 46 << 2);

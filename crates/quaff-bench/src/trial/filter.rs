@@ -3,7 +3,7 @@
 
 use quaff_os::packet::Insn;
 use quaff_wire::net::{ETHERTYPE_ARP, TAG_BYTES};
-use quaff_wire::probe::trial::{HEADER_OFFSET, MAGIC, PORT};
+use quaff_wire::probe::{PAYLOAD_OFFSET, TrialHeader};
 
 /// EtherType of learning frames (IEEE 802 local experimental), which no meter counts.
 pub(super) const LEARNING: u16 = 0x88b5;
@@ -11,9 +11,9 @@ pub(super) const LEARNING: u16 = 0x88b5;
 pub(super) const FOREIGN_BYTES: u32 = 1;
 const TYPE_OFFSET: u32 = 12;
 /// Offset of the UDP destination port; the kernel has removed an outer tag.
-const PORT_OFFSET: u32 = HEADER_OFFSET as u32 - 6;
+const PORT_OFFSET: u32 = PAYLOAD_OFFSET as u32 - 6;
 /// Loads from shorter frames would fail, which rejects the frame.
-const LEN_MIN: u32 = (HEADER_OFFSET + TAG_BYTES + 2) as u32;
+const LEN_MIN: u32 = (PAYLOAD_OFFSET + TAG_BYTES + 2) as u32;
 
 /// `SKF_AD_OFF + SKF_AD_PKTTYPE` and `PACKET_OUTGOING` (linux/filter.h, linux/if_packet.h).
 const PACKET_TYPE: u32 = 0xffff_f000 + 4;
@@ -29,8 +29,8 @@ const RET: u16 = 0x06;
 /// The filter for frames to this address. Port or magic is enough, so that damaged frames are seen.
 pub(super) fn program(dst_mac: [u8; 6]) -> Vec<Insn> {
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
-    let (port, magic) = (u32::from(PORT), u32::from(MAGIC));
-    let (magic_offset, tag_bytes) = (HEADER_OFFSET as u32, TAG_BYTES as u32);
+    let (port, magic) = (u32::from(TrialHeader::LAYOUT.port), u32::from(TrialHeader::LAYOUT.magic));
+    let (magic_offset, tag_bytes) = (PAYLOAD_OFFSET as u32, TAG_BYTES as u32);
     let [a, b, c, d, e, f] = dst_mac;
     vec![
         insn(LDB_ABS, 0, 0, PACKET_TYPE),
@@ -63,8 +63,7 @@ mod tests {
     use super::*;
     use quaff_os::testing::KernelFilter;
     use quaff_wire::net::{TPID_CUSTOMER, VlanTag};
-    use quaff_wire::probe::OuterHeaders;
-    use quaff_wire::probe::trial::{TrialFrame, TrialHeader};
+    use quaff_wire::probe::{OuterHeaders, ProbeFrame};
     use std::net::Ipv4Addr;
 
     fn frame(tags: usize) -> Vec<u8> {
@@ -76,9 +75,9 @@ mod tests {
             dst_ip: Ipv4Addr::new(198, 18, 0, 2),
             stream: 5,
         };
-        let mut frame = TrialFrame::new(&headers, 0, 100).unwrap();
+        let mut frame = ProbeFrame::trial(&headers, 0, 100).unwrap();
         frame.set(&TrialHeader { stream: 5, seq: 1, sent_ns: 2 });
-        frame.bytes().to_vec()
+        frame.bytes
     }
 
     #[test]

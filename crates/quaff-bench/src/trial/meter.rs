@@ -10,8 +10,7 @@ use quaff::source::AfPacket;
 use quaff::source::{Pull, Source};
 use quaff_os::clock::steady_ns;
 use quaff_os::machine::SoftnetMeter;
-use quaff_wire::probe::Classified;
-use quaff_wire::probe::trial::{self, TrialHeader};
+use quaff_wire::probe::{Classified, TrialHeader};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -113,7 +112,7 @@ impl Arrivals<'_> {
             self.is_hardware_timed |= frame.flags & Frame::HARDWARE_TIME != 0;
             let class = match frame.len {
                 FOREIGN_BYTES => Classified::Foreign,
-                _ => trial::classify(memory.of(frame), frame.wire_len as usize, frame.time_ns),
+                _ => TrialHeader::classify(memory.of(frame), frame.wire_len as usize, frame.time_ns),
             };
             match class {
                 Classified::Corrupt => self.corrupt += 1,

@@ -1,10 +1,11 @@
 //! The plan of a trial, as plain data.
 
-use quaff_wire::probe::FRAME_BYTES_MAX;
-use quaff_wire::probe::trial::FRAME_BYTES_MIN;
+use quaff_wire::probe::{FRAME_BYTES_MAX, TrialHeader};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
+
+const FRAME_BYTES_MIN: usize = TrialHeader::LAYOUT.frame_bytes_min;
 
 /// VLAN ids, priorities and code points are below these limits (IEEE 802.1Q, RFC 2474).
 const VLAN_IDS: u16 = 4096;

@@ -7,7 +7,7 @@ use super::sender::SentStream;
 use super::tally::{self, Received, Seconds, at};
 use super::tx_log::TxLog;
 use super::window::{Arrival, WINDOW_FRAMES, Window};
-use quaff_wire::probe::trial::TrialHeader;
+use quaff_wire::probe::TrialHeader;
 
 /// A gap of this many frames is remembered, in case the log no longer has its times.
 const GAP_FRAMES: u64 = WINDOW_FRAMES / 2;

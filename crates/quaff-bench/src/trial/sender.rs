@@ -11,7 +11,7 @@ use super::{Begin, Board, LaneBoard};
 use quaff_os::Result;
 use quaff_os::clock::{self, steady_ns, wall_ns};
 use quaff_send::{Next, Obstacle, Transmitter, TxCall, wait_until};
-use quaff_wire::probe::trial::{TrialFrame, TrialHeader};
+use quaff_wire::probe::{ProbeFrame, TrialHeader};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -36,7 +36,7 @@ struct Outgoing<'a> {
     log: &'a TxLog,
     schedule: Schedule,
     /// For each size as many frames as a call has.
-    frames: Vec<Vec<TrialFrame>>,
+    frames: Vec<Vec<ProbeFrame<TrialHeader>>>,
     next: Option<Due>,
     /// Phase of the latest frame in a call, and the time at which it was added.
     last: Option<(usize, u64)>,
@@ -90,7 +90,13 @@ impl<'a> Sender<'a> {
     }
 
     /// Adds a stream; `frames` has one frame of each size, `stagger` is its offset in intervals.
-    pub(super) fn add(&mut self, plan: &StreamPlan, log: &'a TxLog, frames: Vec<TrialFrame>, stagger: f64) {
+    pub(super) fn add(
+        &mut self,
+        plan: &StreamPlan,
+        log: &'a TxLog,
+        frames: Vec<ProbeFrame<TrialHeader>>,
+        stagger: f64,
+    ) {
         self.streams.push(Outgoing {
             id: plan.id,
             log,
@@ -208,7 +214,7 @@ impl TxCall for Sender<'_> {
 
     fn frame(&self, at: usize) -> &[u8] {
         let slot = &self.call[at];
-        self.streams[slot.stream].frames[slot.size][at].bytes()
+        &self.streams[slot.stream].frames[slot.size][at].bytes
     }
 
     /// Writes the time into the probe headers and the log.
@@ -225,7 +231,7 @@ impl TxCall for Sender<'_> {
     fn sent(&mut self, taken: Range<usize>, _bytes: u64, sent_ns: u64) {
         for slot in &self.call[taken.clone()] {
             let stream = &mut self.streams[slot.stream];
-            let bytes = stream.frames[slot.size][0].bytes().len() as u32;
+            let bytes = stream.frames[slot.size][0].bytes.len() as u32;
             stream.sent.phases[slot.due.phase].send(bytes, sent_ns);
             if let Some(by) = &self.by {
                 at(&mut stream.sent.seconds, by.of(sent_ns)).send(bytes, sent_ns);

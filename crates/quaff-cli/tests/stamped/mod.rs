@@ -1,11 +1,11 @@
 //! Capture files of stamped frames, made without a network.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+use quaff_wire::Record;
 use quaff_wire::pcap::{self, Resolution};
 use quaff_wire::pcapng::{self, Interface, Section, Statistics};
 use quaff_wire::probe::ProbeHeader;
 use quaff_wire::probe::{OuterHeaders, ProbeFrame};
-use quaff_wire::record::Record;
 use std::net::Ipv4Addr;
 
 /// pcapng: the type of an Interface Statistics Block, and two of its options.
@@ -108,7 +108,7 @@ impl File {
     fn stamped(mut self, seq: u64, last: bool, change: impl FnOnce(&mut Vec<u8>)) -> Self {
         let stamp = ProbeHeader { stream: 0, seq, intended_ns: 0, late_ns: 0, last, bounded: self.bounded };
         self.frame.set(&stamp);
-        let mut bytes = self.frame.bytes().to_vec();
+        let mut bytes = self.frame.bytes.clone();
         change(&mut bytes);
         self.put(START_NS + seq * 1000, &bytes);
         self

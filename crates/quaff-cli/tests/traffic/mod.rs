@@ -1,9 +1,9 @@
 //! Capture files of plain traffic, made without a network: a few flows, each frame unlike the others.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+use quaff_wire::Record;
 use quaff_wire::checksum;
 use quaff_wire::pcap::{self, Resolution};
-use quaff_wire::record::Record;
 use std::path::Path;
 
 /// 2023-11-14T22:13:20Z; frame `n` has the time `n` times 50 µs later.

@@ -318,8 +318,8 @@ impl SkippedBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaff_wire::Record;
     use quaff_wire::pcapng::{Interface, Section, epb, epb_bytes, idb, padding, shb};
-    use quaff_wire::record::Record;
     use std::io::Write;
     use std::os::fd::AsRawFd;
 

@@ -64,7 +64,7 @@ pub(super) use template::Template;
 use crate::bpf_pace::{Far, Registers, at, count_lateness, wait_until_due};
 use crate::state::word;
 use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Jmp, Label, Reg, Size, Verdict};
-use quaff_wire::probe::{BOUNDED, LAST, LATE_NS_MAX, MAGIC};
+use quaff_wire::probe::{BOUNDED, LAST, LATE_NS_MAX, ProbeHeader};
 use steps::step_tuple;
 
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
@@ -250,7 +250,7 @@ fn write_rest(asm: &mut Asm, template: &Template) {
     asm.to_be(R2, 16);
     asm.st_mem(Size::H, R7, R2, template.checksum_offset());
     let Some(stamp) = template.stamp() else { return };
-    asm.st_mem(Size::H, R7, i32::from(MAGIC.to_be()), stamp);
+    asm.st_mem(Size::H, R7, i32::from(ProbeHeader::LAYOUT.magic.to_be()), stamp);
     for (size, bits, value, offset) in
         [(Size::Dw, 64, R4, stamp + 2), (Size::Dw, 64, R9, stamp + 10), (Size::W, 32, R8, stamp + 18)]
     {

@@ -103,7 +103,7 @@ impl TxCall for StampedCall<'_> {
     }
 
     fn frame(&self, at: usize) -> &[u8] {
-        self.frames[at].bytes()
+        &self.frames[at].bytes
     }
 
     fn prepare(&mut self, from: usize) -> Option<u64> {

@@ -3,8 +3,8 @@
 
 use super::Maker;
 use crate::supervise::Control;
+use quaff_wire::Record;
 use quaff_wire::pcap::{self, Resolution};
-use quaff_wire::record::Record;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::time::Instant;

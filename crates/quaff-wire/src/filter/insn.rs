@@ -106,23 +106,12 @@ pub(super) enum Test {
     Set,
 }
 
-/// The metadata of a packet (`SKF_AD_*`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aside {
-    Protocol,
-    Pkttype,
-    Ifindex,
-    VlanTag,
-    VlanTagPresent,
-    VlanTpid,
-}
-
 /// An instruction, read. Jumps are relative to the next one, and always forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
     Load(Size, u32),
     LoadX(Size, u32),
-    Aside(Aside),
+    Ancillary,
     Imm(u32),
     Memory(u8),
     Len,
@@ -206,7 +195,10 @@ fn read_load(code: u16, k: u32) -> Option<Op> {
         _ => return None,
     };
     match code & 0xe0 {
-        code::ABS if k >= ANCILLARY => read_aside(k - ANCILLARY).map(Op::Aside),
+        code::ABS if k >= ANCILLARY => {
+            // Protocol, packet type, interface, VLAN tag, whether there is one, TPID: what libpcap asks for.
+            matches!(k - ANCILLARY, 0 | 4 | 8 | 44 | 48 | 60).then_some(Op::Ancillary)
+        }
         code::ABS => Some(Op::Load(size, k)),
         code::IND => Some(Op::LoadX(size, k)),
         _ => None,
@@ -214,18 +206,6 @@ fn read_load(code: u16, k: u32) -> Option<Op> {
 }
 
 /// `SKF_AD_*`, as far as libpcap writes them.
-fn read_aside(offset: u32) -> Option<Aside> {
-    Some(match offset {
-        0 => Aside::Protocol,
-        4 => Aside::Pkttype,
-        8 => Aside::Ifindex,
-        44 => Aside::VlanTag,
-        48 => Aside::VlanTagPresent,
-        60 => Aside::VlanTpid,
-        _ => return None,
-    })
-}
-
 fn read_alu(code: u16, k: u32) -> Option<Op> {
     if code == code::ALU | code::NEG {
         return Some(Op::Neg);
@@ -305,7 +285,7 @@ mod tests {
         for (code, k) in [(ALU | DIV | K, 0), (ALU | LSH | K, 32), (ST, 16), (LD | MEM, 16), (0xffff, 0)] {
             assert_eq!(op(code, k), None, "{code:#06x} {k}");
         }
-        assert_eq!(op(LD | B | ABS, ANCILLARY + 4), Some(Op::Aside(Aside::Pkttype)));
+        assert_eq!(op(LD | B | ABS, ANCILLARY + 4), Some(Op::Ancillary));
         assert_eq!(op(LD | B | ABS, ANCILLARY + 3), None, "metadata that libpcap never asks for");
     }
 }

@@ -17,4 +17,4 @@ pub use insn::Insn;
 pub use layout_match::{TunnelLayout, TunnelLayouts};
 pub use program::{Program, ProgramError};
 pub use relocate::{NotRelocatable, Relocated, Relocation, relocate};
-pub use run::{Ancillary, Subject};
+pub use run::Subject;

@@ -268,7 +268,7 @@ impl Body<'_> {
             Op::Neg => asm.put(ALU | NEG, 0),
             Op::Tax => asm.put(MISC | TAX, 0),
             Op::Txa => asm.put(MISC | TXA, 0),
-            Op::Aside(_) => return Err(NotRelocatable::Ancillary),
+            Op::Ancillary => return Err(NotRelocatable::Ancillary),
             Op::Jump(_) | Op::Branch { .. } => {
                 unreachable!("jumps are written where their targets are known")
             }

@@ -5,7 +5,7 @@
 //! leaves 0.
 
 use super::Program;
-use super::insn::{Alu, Aside, MEMORY_WORDS, Op, Operand, Size, Test};
+use super::insn::{Alu, MEMORY_WORDS, Op, Operand, Size, Test};
 use crate::net::TAG_BYTES;
 use crate::record::TAG_OFFSET;
 
@@ -19,23 +19,6 @@ pub struct Subject<'a> {
     /// A VLAN tag (TPID, TCI) that was taken out and is restored after the addresses: the
     /// program sees it there, and it counts in the length.
     pub tag: Option<(u16, u16)>,
-    /// The kernel's metadata. Programs that were compiled for files do not ask for it; one
-    /// that asks and gets `None` does not match, as in tcpdump.
-    pub ancillary: Option<Ancillary>,
-}
-
-/// The kernel's metadata of a packet, as far as libpcap asks for it (`SKF_AD_*`,
-/// linux/filter.h).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ancillary {
-    /// `skb->protocol`, an Ethertype.
-    pub protocol: u16,
-    /// `PACKET_HOST` … `PACKET_OUTGOING` (linux/if_packet.h).
-    pub pkttype: u8,
-    /// The interface.
-    pub ifindex: u32,
-    /// The VLAN tag (TPID, TCI) beside the frame.
-    pub vlan: Option<(u16, u16)>,
 }
 
 /// An instruction, as the loop takes it: what filters are made of mostly has a step of its own, so
@@ -81,14 +64,14 @@ impl Program {
             Some((tpid, tci)) if subject.bytes.len() >= TAG_OFFSET => {
                 let tag = (u32::from(tpid) << 16 | u32::from(tci)).to_be_bytes();
                 let wire_len = subject.wire_len.saturating_add(TAG_BYTES as u32);
-                self.run_on(&Tagged { bytes: subject.bytes, tag }, wire_len, subject.ancillary)
+                self.run_on(&Tagged { bytes: subject.bytes, tag }, wire_len)
             }
-            _ => self.run_on(subject.bytes, subject.wire_len, subject.ancillary),
+            _ => self.run_on(subject.bytes, subject.wire_len),
         }
     }
 
-    fn run_on<B: Bytes + ?Sized>(&self, bytes: &B, wire_len: u32, ancillary: Option<Ancillary>) -> u32 {
-        let mut machine = Machine { a: 0, x: 0, memory: [0; MEMORY_WORDS], wire_len, ancillary };
+    fn run_on<B: Bytes + ?Sized>(&self, bytes: &B, wire_len: u32) -> u32 {
+        let mut machine = Machine { a: 0, x: 0, memory: [0; MEMORY_WORDS], wire_len };
         let mut next = 0usize;
         // Verified: every way ends in a return, so running out of instructions does not happen.
         while let Some(step) = self.steps.get(next) {
@@ -132,7 +115,6 @@ struct Machine {
     x: u32,
     memory: [u32; MEMORY_WORDS],
     wire_len: u32,
-    ancillary: Option<Ancillary>,
 }
 
 impl Machine {
@@ -177,7 +159,8 @@ impl Machine {
             Op::LenX => self.set_x(Some(self.wire_len)),
             Op::Tax => self.set_x(Some(self.a)),
             Op::Txa => self.set(Some(self.x)),
-            Op::Aside(what) => self.set(self.ancillary.map(|known| beside(what, &known))),
+            // Only the kernel has it.
+            Op::Ancillary => self.set(None),
         }
     }
 
@@ -217,17 +200,6 @@ fn compute(alu: Alu, a: u32, with: u32) -> Option<u32> {
         Alu::Lsh => a.checked_shl(with).unwrap_or(0),
         Alu::Rsh => a.checked_shr(with).unwrap_or(0),
     })
-}
-
-fn beside(what: Aside, known: &Ancillary) -> u32 {
-    match what {
-        Aside::Protocol => known.protocol.into(),
-        Aside::Pkttype => known.pkttype.into(),
-        Aside::Ifindex => known.ifindex,
-        Aside::VlanTag => known.vlan.map_or(0, |(_, tci)| tci.into()),
-        Aside::VlanTagPresent => known.vlan.is_some().into(),
-        Aside::VlanTpid => known.vlan.map_or(0, |(tpid, _)| tpid.into()),
-    }
 }
 
 /// Bytes that can be loaded from, in network order; `None` outside of them.
@@ -308,7 +280,7 @@ mod tests {
                 whole.splice(TAG_OFFSET..TAG_OFFSET, tag);
             }
             let wire_len = frame.len() as u32 + 7;
-            let tagged = Subject { bytes: &frame, wire_len, tag: Some((0x8100, tci)), ancillary: None };
+            let tagged = Subject { bytes: &frame, wire_len, tag: Some((0x8100, tci)) };
             let plain = Subject { bytes: &whole, wire_len: whole.len() as u32 + 7, ..Subject::default() };
             for size in [code::B, code::H, code::W] {
                 let load = [(code::LD | size | code::ABS, at), (code::ALU | code::OR, 1 << 31), RET_A];
@@ -345,12 +317,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beside_a_packet_is_asked_for_only_where_it_is_known() {
+    fn metadata_of_the_kernel_is_unknown() {
         let present = [(code::LD | code::B | code::ABS, 0xffff_f030), RET_A];
         assert_eq!(run(&present, &subject(&[])), 0);
-        let vlan = Ancillary { vlan: Some((0x8100, 5)), ..Ancillary::default() };
-        assert_eq!(run(&present, &Subject { ancillary: Some(vlan), ..subject(&[]) }), 1);
-        let tag = [(code::LD | code::H | code::ABS, 0xffff_f02c), RET_A];
-        assert_eq!(run(&tag, &Subject { ancillary: Some(vlan), ..subject(&[]) }), 5);
     }
 }

@@ -25,4 +25,4 @@ pub(crate) const VERSION_MINOR: u16 = 4;
 /// Bytes of the file header.
 pub(crate) const FILE_HEADER_BYTES: usize = 24;
 /// Bytes of the header before each packet.
-pub const RECORD_HEADER_BYTES: usize = 16;
+pub(crate) const RECORD_HEADER_BYTES: usize = 16;

@@ -7,8 +7,7 @@ use super::option::{self, Options};
 use super::time::TimeScale;
 use super::*;
 use crate::item::{
-    ByteOrder, Cursor, Damage, Frame, Interface, Item, Reason, Section, Statistics, Step, UNIT_BYTES_MAX,
-    Unit,
+    ByteOrder, Cursor, Damage, Frame, Interface, Item, Reason, Statistics, Step, UNIT_BYTES_MAX, Unit,
 };
 
 /// More interfaces than this in one section are not believed.
@@ -188,22 +187,22 @@ impl Decoder {
 
     /// Section Header Block (section 4.1 of the draft). Its section length is of no use to a reader
     /// that goes through all blocks.
-    fn section<'a>(&mut self, order: ByteOrder, body: &'a [u8]) -> Result<Section<'a>, Reason> {
+    fn section<'a>(&mut self, order: ByteOrder, body: &'a [u8]) -> Result<Option<&'a [u8]>, Reason> {
         let ([_, _, _, _, v0, v1, v2, v3, ..], options) = fixed::<16>(body)?;
         let (major, minor) = (order.u16([*v0, *v1]), order.u16([*v2, *v3]));
         if major != VERSION_MAJOR {
             return Err(Reason::Version(major, minor));
         }
-        let mut section = Section { userappl: None };
+        let mut userappl = None;
         for found in Options::new(options, order) {
             if let (SHB_USERAPPL, text) = found? {
-                section.userappl = Some(text);
+                userappl = Some(text);
             }
         }
         self.order = order;
         self.is_order_lost = false;
         self.interfaces.clear();
-        Ok(section)
+        Ok(userappl)
     }
 
     /// Interface Description Block (section 4.2).

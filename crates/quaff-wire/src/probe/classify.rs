@@ -15,18 +15,21 @@ use crate::net::{
     link,
 };
 
-/// Offset of the UDP payload in an untagged frame of IPv4.
-pub(super) const PAYLOAD_OFFSET: usize = MACS_BYTES + 2 + IPV4_BYTES + UDP_BYTES;
+/// Offset of the UDP payload, which begins with the probe header, in an untagged frame of IPv4.
+pub const PAYLOAD_OFFSET: usize = MACS_BYTES + 2 + IPV4_BYTES + UDP_BYTES;
 
-/// The fields by which frames of one layout are recognised. Payload byte `i` after the first `bytes` has the value
+/// The layout of a kind of probe header. It begins the UDP payload; byte `i` of the payload after it has the value
 /// `i mod 256`.
-pub(super) struct Signature {
+#[derive(Debug)]
+pub struct ProbeLayout {
     /// The UDP destination port.
-    pub(super) port: u16,
-    /// The first two bytes of the UDP payload.
-    pub(super) magic: u16,
-    /// Bytes of the payload, the magic among them, that have to be there.
-    pub(super) bytes: usize,
+    pub port: u16,
+    /// The first two bytes of the header.
+    pub magic: u16,
+    /// Bytes of the header.
+    pub bytes: usize,
+    /// The smallest untagged frame that carries it, without FCS.
+    pub frame_bytes_min: usize,
 }
 
 /// The result of classifying a frame, with its probe header `H`.
@@ -44,7 +47,7 @@ pub enum Classified<H> {
 pub(super) struct Payload<'a> {
     /// The UDP source port.
     pub(super) stream: u16,
-    /// As far as it was captured; [`Signature::bytes`] or more.
+    /// As far as it was captured; [`ProbeLayout::bytes`] or more.
     pub(super) bytes: &'a [u8],
 }
 
@@ -53,14 +56,14 @@ pub(super) struct Payload<'a> {
 pub(super) fn classify_payload<H>(
     frame: &[u8],
     wire_len: usize,
-    signature: &Signature,
+    layout: &ProbeLayout,
     decode: impl FnOnce(Payload<'_>) -> Option<H>,
 ) -> Classified<H> {
-    let Some(udp) = Datagram::find(frame, wire_len) else { return corrupt_if(resembles(frame, signature)) };
-    if udp.port() != signature.port || udp.magic() != Some(signature.magic) {
-        return corrupt_if(resembles(frame, signature) || udp.was_ours(signature));
+    let Some(udp) = Datagram::find(frame, wire_len) else { return corrupt_if(resembles(frame, layout)) };
+    if udp.port() != layout.port || udp.magic() != Some(layout.magic) {
+        return corrupt_if(resembles(frame, layout) || udp.was_ours(layout));
     }
-    if udp.payload().len() < signature.bytes || !udp.is_intact() {
+    if udp.payload().len() < layout.bytes || !udp.is_intact() {
         return Classified::Corrupt;
     }
     decode(Payload { stream: udp.stream(), bytes: udp.payload() })
@@ -72,9 +75,9 @@ fn corrupt_if<H>(damaged: bool) -> Classified<H> {
 }
 
 /// Port and magic stand where they would in a frame of ours, whatever the headers say.
-fn resembles(frame: &[u8], signature: &Signature) -> bool {
+fn resembles(frame: &[u8], layout: &ProbeLayout) -> bool {
     let is_ours =
-        |magic| be16(frame, magic) == Some(signature.magic) && be16(frame, magic - 6) == Some(signature.port);
+        |magic| be16(frame, magic) == Some(layout.magic) && be16(frame, magic - 6) == Some(layout.port);
     (0..=TAGS_MAX).any(|tags| {
         let magic = PAYLOAD_OFFSET + tags * TAG_BYTES;
         is_ours(magic) || is_ours(magic + IPV6_BYTES - IPV4_BYTES)
@@ -163,11 +166,11 @@ impl<'a> Datagram<'a> {
     }
 
     /// Returns true where only one of port and magic is ours, because the other one was damaged in transit.
-    fn was_ours(&self, signature: &Signature) -> bool {
+    fn was_ours(&self, layout: &ProbeLayout) -> bool {
         let (found, meant) = match (self.port(), self.magic()) {
-            (port, Some(found)) if port == signature.port => (found, signature.magic),
-            (port, None) if port == signature.port => return self.length >= UDP_BYTES + signature.bytes,
-            (found, Some(magic)) if magic == signature.magic => (found, signature.port),
+            (port, Some(found)) if port == layout.port => (found, layout.magic),
+            (port, None) if port == layout.port => return self.length >= UDP_BYTES + layout.bytes,
+            (found, Some(magic)) if magic == layout.magic => (found, layout.port),
             _ => return false,
         };
         let restored = checksum::add(checksum::subtract(self.udp_sum(), found), meant);
@@ -176,7 +179,7 @@ impl<'a> Datagram<'a> {
         }
         // A foreign datagram to our port is whole; ours would be, but for the damage.
         let whole = !self.has_checksum() || self.udp.len() < self.length || self.udp_sum() == 0xffff;
-        self.port() == signature.port && !whole
+        self.port() == layout.port && !whole
     }
 }
 

@@ -1,38 +1,62 @@
-//! The frame that `generate` sends: outer headers, a probe header, a pattern.
+//! The frames that carry probe headers: outer headers, a probe header, a pattern.
 //!
 //! A [`ProbeFrame`] is built once; per packet only its probe header and its UDP checksum change, so it keeps the sum
 //! of all that does not. Nothing here parses: [`super::classify`] reads a frame.
 
-use super::header::{FRAME_BYTES_MIN, HEADER_BYTES, PORT, ProbeHeader};
+use super::classify::{PAYLOAD_OFFSET, ProbeLayout};
+use super::header::ProbeHeader;
 use super::outer::{OuterHeaders, ProbeFrameError, push_ethernet, udp_checksum};
+use super::trial::TrialHeader;
 use crate::net::{ETHERNET_BYTES, GRE, IPV4_BYTES, TAG_BYTES, ipv4};
 use crate::tunnel::write::{self, ERSPAN_II_BYTES, ERSPAN_II_SEQUENCE};
+use std::marker::PhantomData;
 
 /// Bytes that a mirror port puts before a frame: Ethernet, IPv4, GRE and ERSPAN type II.
 pub const MIRROR_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + ERSPAN_II_BYTES;
 
-/// A frame of `generate` with a place for the probe header.
+/// A frame with a place for a probe header: that of `generate` or, as `ProbeFrame<TrialHeader>`, that of a trial.
 #[derive(Debug, Clone)]
-pub struct ProbeFrame {
-    bytes: Vec<u8>,
-    header_offset: usize,
+pub struct ProbeFrame<H = ProbeHeader> {
+    /// The frame, without FCS.
+    pub bytes: Vec<u8>,
+    /// Offset of the probe header; the UDP checksum is in the two bytes before it.
+    pub header_offset: usize,
+    /// Offset of the sequence number of a mirror port, which is the lower half of the probe header's.
+    pub sequence_offset: Option<usize>,
+    /// The sum under the UDP checksum of all but probe header and checksum, pseudo header included.
     base_sum: u16,
-    tags: usize,
-    /// Offset of the sequence number of a mirror port.
-    sequence_offset: Option<usize>,
+    kind: PhantomData<H>,
+}
+
+impl<H> ProbeFrame<H> {
+    fn build(
+        headers: &OuterHeaders,
+        dscp: u8,
+        frame_bytes: usize,
+        layout: &ProbeLayout,
+    ) -> Result<Self, ProbeFrameError> {
+        let needed = PAYLOAD_OFFSET + layout.bytes + headers.tags.len() * TAG_BYTES;
+        headers.check(frame_bytes, needed.max(layout.frame_bytes_min))?;
+        let (bytes, header_offset, base_sum) = headers.frame((dscp, layout.port), frame_bytes, layout.bytes);
+        Ok(Self { bytes, header_offset, sequence_offset: None, base_sum, kind: PhantomData })
+    }
+
+    #[inline]
+    fn put(&mut self, encoded: &[u8]) {
+        let (at, checksum) = (self.header_offset, udp_checksum(self.base_sum, encoded));
+        self.bytes[at - 2..at].copy_from_slice(&checksum);
+        self.bytes[at..at + encoded.len()].copy_from_slice(encoded);
+    }
 }
 
 impl ProbeFrame {
     /// A frame of `frame_bytes` (without FCS, tags included) whose probe header is all zero.
     pub fn new(headers: &OuterHeaders, frame_bytes: usize) -> Result<Self, ProbeFrameError> {
-        let tags = headers.tags.len();
-        headers.check(frame_bytes, FRAME_BYTES_MIN + tags * TAG_BYTES)?;
-        let (bytes, header_offset, base_sum) = headers.frame((0, PORT), frame_bytes, HEADER_BYTES);
-        Ok(Self { bytes, header_offset, base_sum, tags, sequence_offset: None })
+        Self::build(headers, 0, frame_bytes, &ProbeHeader::LAYOUT)
     }
 
-    /// The frame as a switch's mirror port sends it, inside ERSPAN type II with this session id (10
-    /// bits), and numbered by its probe header. Outer addresses are those of `headers`.
+    /// The frame as a switch's mirror port sends it: inside ERSPAN type II with this session id (10
+    /// bits), numbered by its probe header, with the outer addresses of `headers`.
     pub fn mirrored(self, headers: &OuterHeaders, session: u16) -> Self {
         let mut bytes = Vec::with_capacity(MIRROR_BYTES + self.bytes.len());
         push_ethernet(&mut bytes, &OuterHeaders { tags: Vec::new(), ..headers.clone() });
@@ -46,49 +70,30 @@ impl ProbeFrame {
 
     /// Writes `header` and the UDP checksum that goes with it. The stream id stays that of the frame.
     pub fn set(&mut self, header: &ProbeHeader) {
-        let encoded = header.encode();
-        let checksum = udp_checksum(self.base_sum, &encoded);
-        self.bytes[self.header_offset..][..HEADER_BYTES].copy_from_slice(&encoded);
-        let at = self.checksum_offset();
-        self.bytes[at..at + 2].copy_from_slice(&checksum);
+        self.put(&header.encode());
         if let Some(at) = self.sequence_offset {
             self.bytes[at..at + 4].copy_from_slice(&(header.seq as u32).to_be_bytes());
         }
     }
+}
 
-    /// The bytes of the frame, without FCS.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+impl ProbeFrame<TrialHeader> {
+    /// A frame of a trial, of `frame_bytes` (without FCS, tags included), whose probe header is all zero, with a
+    /// differentiated services code point (RFC 2474, 0 to 63).
+    pub fn trial(headers: &OuterHeaders, dscp: u8, frame_bytes: usize) -> Result<Self, ProbeFrameError> {
+        Self::build(headers, dscp, frame_bytes, &TrialHeader::LAYOUT)
     }
 
-    /// The number of VLAN tags.
-    pub fn tags(&self) -> usize {
-        self.tags
-    }
-
-    /// Offset of the probe header.
-    pub fn header_offset(&self) -> usize {
-        self.header_offset
-    }
-
-    /// Offset of the sequence number of a mirror port, which is the lower half of the probe header's.
-    pub fn sequence_offset(&self) -> Option<usize> {
-        self.sequence_offset
-    }
-
-    /// Offset of the UDP checksum.
-    pub fn checksum_offset(&self) -> usize {
-        self.header_offset - 2
-    }
-
-    /// The sum under the UDP checksum of all but probe header and checksum, pseudo header included.
-    pub fn base_sum(&self) -> u16 {
-        self.base_sum
+    /// Writes `header` and the UDP checksum that goes with it. The stream id stays that of the frame.
+    #[inline]
+    pub fn set(&mut self, header: &TrialHeader) {
+        self.put(&header.encode());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::header::{HEADER_BYTES, PORT};
     use super::*;
     use crate::net::{TPID_CUSTOMER, TPID_SERVICE, VlanTag};
     use etherparse::{NetSlice, SlicedPacket, TransportSlice};
@@ -155,8 +160,8 @@ mod tests {
                 last: false,
                 bounded: false,
             });
-            let at = frame.checksum_offset();
-            let checksum = &frame.bytes()[at..at + 2];
+            let at = frame.header_offset - 2;
+            let checksum = &frame.bytes[at..at + 2];
             assert_ne!(checksum, [0, 0]);
             seen |= checksum == [0xff, 0xff];
         }
@@ -173,8 +178,8 @@ mod tests {
             let headers = headers(tags);
             let mut frame = ProbeFrame::new(&headers, frame_bytes).unwrap();
             frame.set(&header);
-            prop_assert_eq!(frame.bytes().len(), frame_bytes);
-            let packet = SlicedPacket::from_ethernet(frame.bytes()).unwrap();
+            prop_assert_eq!(frame.bytes.len(), frame_bytes);
+            let packet = SlicedPacket::from_ethernet(&frame.bytes).unwrap();
             let Some(NetSlice::Ipv4(ip)) = &packet.net else { panic!("no IPv4") };
             let Some(TransportSlice::Udp(udp)) = &packet.transport else { panic!("no UDP") };
             let ip = ip.header().to_header();

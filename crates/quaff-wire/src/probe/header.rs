@@ -15,26 +15,20 @@
 //! zero here. After the probe header payload byte `i` has the value `i mod 256`, so that the checksum of
 //! a frame that was cut by a snaplen can still be verified.
 
-use super::classify::{Classified, Signature, classify_payload};
+use super::classify::{Classified, PAYLOAD_OFFSET, ProbeLayout, classify_payload};
 
 /// Bytes of a probe header.
-pub const HEADER_BYTES: usize = 22;
+pub(crate) const HEADER_BYTES: usize = 22;
 /// The first two bytes of the UDP payload: "qu".
-pub const MAGIC: u16 = 0x7175;
+pub(crate) const MAGIC: u16 = 0x7175;
 /// The UDP destination port of generated frames.
-pub const PORT: u16 = 29045;
-/// Offset of the probe header in an untagged frame: Ethernet 14, IPv4 20, UDP 8.
-pub const HEADER_OFFSET: usize = 42;
-/// The smallest frame that holds a probe header, without FCS.
-pub const FRAME_BYTES_MIN: usize = HEADER_OFFSET + HEADER_BYTES;
+pub(crate) const PORT: u16 = 29045;
 /// Set on the last frame of a stream whose length was known from the start.
 pub const LAST: u32 = 1 << 31;
 /// Set on every frame of a stream whose length was known from the start.
 pub const BOUNDED: u32 = 1 << 30;
 /// The largest lateness that a probe header can give, ns.
 pub const LATE_NS_MAX: u32 = BOUNDED - 1;
-
-const SIGNATURE: Signature = Signature { port: PORT, magic: MAGIC, bytes: HEADER_BYTES };
 
 /// The probe header of `generate` and of `replay --stamp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +48,14 @@ pub struct ProbeHeader {
 }
 
 impl ProbeHeader {
+    /// Its layout: the smallest frame has 64 bytes.
+    pub const LAYOUT: ProbeLayout = ProbeLayout {
+        port: PORT,
+        magic: MAGIC,
+        bytes: HEADER_BYTES,
+        frame_bytes_min: PAYLOAD_OFFSET + HEADER_BYTES,
+    };
+
     /// The header's bytes, as in the table above.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut word = self.late_ns.min(LATE_NS_MAX);
@@ -72,7 +74,7 @@ impl ProbeHeader {
     }
 
     /// The probe header in the first [`HEADER_BYTES`] of a UDP payload; `None` when the magic is not there.
-    pub fn decode(stream: u16, payload: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(stream: u16, payload: &[u8]) -> Option<Self> {
         let header = payload.first_chunk::<HEADER_BYTES>()?;
         let (magic, rest) = header.split_first_chunk()?;
         let (seq, rest) = rest.split_first_chunk()?;
@@ -94,7 +96,7 @@ impl ProbeHeader {
 /// Up to two VLAN tags, IP options and bytes after the datagram (padding, an FCS) are accepted. A frame that carries
 /// our port, but was cut before the end of its probe header, is [`Classified::Corrupt`].
 pub fn classify(frame: &[u8], wire_len: usize) -> Classified<ProbeHeader> {
-    classify_payload(frame, wire_len, &SIGNATURE, |payload| {
+    classify_payload(frame, wire_len, &ProbeHeader::LAYOUT, |payload| {
         ProbeHeader::decode(payload.stream, payload.bytes)
     })
 }

@@ -8,16 +8,15 @@ mod classify;
 mod frame;
 mod header;
 mod outer;
-pub mod trial;
+mod trial;
 
-pub use classify::Classified;
+pub use classify::{Classified, PAYLOAD_OFFSET, ProbeLayout};
 pub use frame::{MIRROR_BYTES, ProbeFrame};
-pub use header::{
-    BOUNDED, FRAME_BYTES_MIN, HEADER_BYTES, HEADER_OFFSET, LAST, LATE_NS_MAX, MAGIC, PORT, ProbeHeader,
-    classify,
-};
+pub use header::{BOUNDED, LAST, LATE_NS_MAX, ProbeHeader, classify};
+pub(crate) use header::{HEADER_BYTES, MAGIC, PORT};
 pub(crate) use outer::TAGS_MAX;
 pub use outer::{FRAME_BYTES_MAX, OuterHeaders, ProbeFrameError};
+pub use trial::TrialHeader;
 
 #[cfg(test)]
 mod tests;

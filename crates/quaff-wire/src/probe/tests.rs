@@ -25,7 +25,7 @@ fn headers(tags: usize) -> OuterHeaders {
 fn frame(tags: usize, frame_bytes: usize, header: &ProbeHeader) -> Vec<u8> {
     let mut frame = ProbeFrame::new(&headers(tags), frame_bytes).unwrap();
     frame.set(header);
-    frame.bytes().to_vec()
+    frame.bytes
 }
 
 fn some_header() -> ProbeHeader {

@@ -13,24 +13,19 @@
 //! All integers are in network order. The stream's id is the UDP source port, the destination port is [`PORT`]. The UDP
 //! checksum (RFC 768) is never zero; after the probe header payload byte `i` has the value `i mod 256`.
 
-use super::classify::{Classified, PAYLOAD_OFFSET, Signature, classify_payload};
-use super::outer::{OuterHeaders, ProbeFrameError, udp_checksum};
-use crate::net::TAG_BYTES;
+use super::classify::{Classified, ProbeLayout, classify_payload};
 
 /// Bytes of a probe header.
-pub const HEADER_BYTES: usize = 14;
+const HEADER_BYTES: usize = 14;
 /// The first two bytes of the UDP payload: "qm".
-pub const MAGIC: u16 = 0x716d;
+const MAGIC: u16 = 0x716d;
 /// The UDP destination port of a trial's frames.
-pub const PORT: u16 = 29046;
-/// Offset of the probe header in an untagged frame: Ethernet 14, IPv4 20, UDP 8.
-pub const HEADER_OFFSET: usize = PAYLOAD_OFFSET;
+const PORT: u16 = 29046;
 /// The shortest frame, without FCS: that of Ethernet. A probe header and one VLAN tag fill it.
-pub const FRAME_BYTES_MIN: usize = 60;
+const FRAME_BYTES_MIN: usize = 60;
 /// Sequence numbers of 40 bits last for 12 days of a million frames a second.
 const SEQ_BYTES: usize = 5;
 const TIME_BYTES: usize = 7;
-const SIGNATURE: Signature = Signature { port: PORT, magic: MAGIC, bytes: HEADER_BYTES };
 
 /// The probe header of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +39,12 @@ pub struct TrialHeader {
 }
 
 impl TrialHeader {
+    /// Its layout.
+    pub const LAYOUT: ProbeLayout =
+        ProbeLayout { port: PORT, magic: MAGIC, bytes: HEADER_BYTES, frame_bytes_min: FRAME_BYTES_MIN };
+
     /// The header's bytes, as in the table above.
-    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+    pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         out[..2].copy_from_slice(&MAGIC.to_be_bytes());
         out[2..2 + SEQ_BYTES].copy_from_slice(&self.seq.to_be_bytes()[8 - SEQ_BYTES..]);
@@ -55,7 +54,7 @@ impl TrialHeader {
 
     /// The probe header in the first [`HEADER_BYTES`] of a UDP payload that arrived at `arrived_ns`, which gives the upper bits of
     /// the send time: the two are less than 1.1 years apart. `None` when the magic is not there.
-    pub fn decode(stream: u16, payload: &[u8], arrived_ns: u64) -> Option<Self> {
+    fn decode(stream: u16, payload: &[u8], arrived_ns: u64) -> Option<Self> {
         let header = payload.first_chunk::<HEADER_BYTES>()?;
         let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| header[at + i]));
         if word(0) >> 48 != u64::from(MAGIC) {
@@ -66,51 +65,14 @@ impl TrialHeader {
         let delay_ns = (arrived_ns.wrapping_sub(sent) << 8) as i64 >> 8;
         Some(Self { stream, seq, sent_ns: arrived_ns.wrapping_sub_signed(delay_ns) })
     }
-}
 
-/// Classifies `frame`, the captured bytes of a frame that had `wire_len` bytes on the wire and arrived at `arrived_ns`
-/// since 1970. VLAN tags, IP options and bytes after the datagram are accepted.
-#[inline]
-pub fn classify(frame: &[u8], wire_len: usize, arrived_ns: u64) -> Classified<TrialHeader> {
-    classify_payload(frame, wire_len, &SIGNATURE, |payload| {
-        TrialHeader::decode(payload.stream, payload.bytes, arrived_ns)
-    })
-}
-
-/// A frame of a trial with a place for the probe header.
-#[derive(Debug, Clone)]
-pub struct TrialFrame {
-    bytes: Vec<u8>,
-    header_offset: usize,
-    base_sum: u16,
-}
-
-impl TrialFrame {
-    /// A frame of `frame_bytes` (without FCS, tags included) whose probe header is all zero, with a differentiated services code
-    /// point (RFC 2474, 0 to 63).
-    ///
-    /// # Errors
-    /// Below [`FRAME_BYTES_MIN`], above [`FRAME_BYTES_MAX`], or too many tags.
-    pub fn new(headers: &OuterHeaders, dscp: u8, frame_bytes: usize) -> Result<Self, ProbeFrameError> {
-        let tags = headers.tags.len();
-        headers.check(frame_bytes, FRAME_BYTES_MIN.max(HEADER_OFFSET + HEADER_BYTES + tags * TAG_BYTES))?;
-        let (bytes, header_offset, base_sum) = headers.frame((dscp, PORT), frame_bytes, HEADER_BYTES);
-        Ok(Self { bytes, header_offset, base_sum })
-    }
-
-    /// Writes `header` and the UDP checksum that goes with it. The stream id stays that of the frame.
+    /// Classifies `frame`, the captured bytes of a frame that had `wire_len` bytes on the wire and arrived at
+    /// `arrived_ns` since 1970. VLAN tags, IP options and bytes after the datagram are accepted.
     #[inline]
-    pub fn set(&mut self, header: &TrialHeader) {
-        let encoded = header.encode();
-        let checksum = udp_checksum(self.base_sum, &encoded);
-        let at = self.header_offset;
-        self.bytes[at - 2..at].copy_from_slice(&checksum);
-        self.bytes[at..at + HEADER_BYTES].copy_from_slice(&encoded);
-    }
-
-    /// The bytes of the frame, without FCS.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+    pub fn classify(frame: &[u8], wire_len: usize, arrived_ns: u64) -> Classified<Self> {
+        classify_payload(frame, wire_len, &Self::LAYOUT, |payload| {
+            Self::decode(payload.stream, payload.bytes, arrived_ns)
+        })
     }
 }
 
@@ -119,6 +81,7 @@ mod tests {
     use super::*;
     use crate::net::{MACS_BYTES, TPID_CUSTOMER, VlanTag};
     use crate::probe;
+    use crate::probe::{OuterHeaders, ProbeFrame, ProbeFrameError};
     use etherparse::{NetSlice, SlicedPacket, TransportSlice};
     use proptest::prelude::*;
     use std::net::Ipv4Addr;
@@ -138,9 +101,9 @@ mod tests {
     }
 
     fn frame(is_tagged: bool, size: usize, trial_header: &TrialHeader) -> Vec<u8> {
-        let mut frame = TrialFrame::new(&headers(is_tagged), 46, size).unwrap();
+        let mut frame = ProbeFrame::trial(&headers(is_tagged), 46, size).unwrap();
         frame.set(trial_header);
-        frame.bytes().to_vec()
+        frame.bytes.to_vec()
     }
 
     fn trial_header(seq: u64, sent_ns: u64) -> TrialHeader {
@@ -165,9 +128,9 @@ mod tests {
             let sent = trial_header(7, NOW_NS);
             let bytes = frame(is_tagged, FRAME_BYTES_MIN, &sent);
             assert_eq!(bytes.len(), 60);
-            assert_eq!(classify(&bytes, 60, NOW_NS + 5), Classified::Intact(sent));
+            assert_eq!(TrialHeader::classify(&bytes, 60, NOW_NS + 5), Classified::Intact(sent));
             assert_eq!(
-                TrialFrame::new(&headers(is_tagged), 0, 59).unwrap_err(),
+                ProbeFrame::trial(&headers(is_tagged), 0, 59).unwrap_err(),
                 ProbeFrameError::Small { frame_bytes: 59, tags: is_tagged.into(), min: 60 }
             );
         }
@@ -199,7 +162,7 @@ mod tests {
             last: false,
             bounded: false,
         });
-        assert_eq!(classify(theirs.bytes(), 100, NOW_NS), Classified::Foreign);
+        assert_eq!(TrialHeader::classify(&theirs.bytes, 100, NOW_NS), Classified::Foreign);
     }
 
     proptest! {
@@ -207,7 +170,7 @@ mod tests {
         fn what_is_written_is_read(sent in trial_headers(), is_tagged: bool, size in 60usize..2000) {
             let frame = frame(is_tagged, size, &sent);
             prop_assert_eq!(frame.len(), size);
-            prop_assert_eq!(classify(&frame, size, NOW_NS), Classified::Intact(sent));
+            prop_assert_eq!(TrialHeader::classify(&frame, size, NOW_NS), Classified::Intact(sent));
         }
 
         #[test]
@@ -236,7 +199,7 @@ mod tests {
             frame[at] ^= xor;
             let is_tci = is_tagged && (MACS_BYTES + 2..MACS_BYTES + 4).contains(&at);
             let expected = if at < MACS_BYTES || is_tci { Classified::Intact(sent) } else { Classified::Corrupt };
-            prop_assert_eq!(classify(&frame, size, NOW_NS), expected, "byte {} ^ {:#x}", at, xor);
+            prop_assert_eq!(TrialHeader::classify(&frame, size, NOW_NS), expected, "byte {} ^ {:#x}", at, xor);
         }
 
         #[test]
@@ -248,7 +211,7 @@ mod tests {
             for (at, byte) in noise {
                 frame[at] = byte;
             }
-            classify(&frame[..len], wire_len, arrived_ns);
+            TrialHeader::classify(&frame[..len], wire_len, arrived_ns);
         }
     }
 }

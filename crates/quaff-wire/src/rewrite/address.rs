@@ -18,7 +18,7 @@ pub struct Cidr {
 
 impl Cidr {
     /// The network of `address` with a prefix of so many bits; `None` when there are more than it has.
-    pub fn new(address: IpAddr, prefix: u8) -> Option<Self> {
+    fn new(address: IpAddr, prefix: u8) -> Option<Self> {
         (prefix <= if address.is_ipv4() { 32 } else { 128 }).then_some(Self { address, prefix })
     }
 
@@ -71,7 +71,7 @@ pub struct AddressMap {
 
 impl AddressMap {
     /// `None` when one is of IPv4 and the other of IPv6.
-    pub fn new(from: Cidr, to: Cidr) -> Option<Self> {
+    fn new(from: Cidr, to: Cidr) -> Option<Self> {
         (from.address.is_ipv4() == to.address.is_ipv4()).then_some(Self { from, to })
     }
 }

@@ -16,7 +16,7 @@ pub enum Ttl {
 
 impl Ttl {
     /// The new value for `ttl`.
-    pub fn of(self, ttl: u8) -> u8 {
+    pub(super) fn of(self, ttl: u8) -> u8 {
         match self {
             Self::Set(new) => new,
             Self::Add(more) => ttl.saturating_add(more),
@@ -58,12 +58,12 @@ impl TrafficClass {
     }
 
     /// The upper six bits (RFC 2474); those of explicit congestion notification stay.
-    pub fn dscp(dscp: u8) -> Self {
+    fn dscp(dscp: u8) -> Self {
         Self { bits: dscp << 2, mask: 0xfc }
     }
 
     /// The new value for `class`.
-    pub fn of(self, class: u8) -> u8 {
+    pub(super) fn of(self, class: u8) -> u8 {
         class & !self.mask | self.bits
     }
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// A kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Harm {
+pub(super) enum Harm {
     /// A bit of the checksum of UDP, TCP or ICMP is turned over.
     Checksum,
     /// A bit of the checksum of the IPv4 header is turned over.
@@ -18,13 +18,10 @@ pub enum Harm {
     Cut,
 }
 
-/// All of them, with their names on the command line and in reports.
-pub const HARMS: [(Harm, &str); 4] = [
-    (Harm::Checksum, "checksum"),
-    (Harm::IpChecksum, "ip-checksum"),
-    (Harm::Flip, "flip"),
-    (Harm::Cut, "cut"),
-];
+/// The kinds of damage, by their names on the command line and in reports.
+pub const HARMS: [&str; 4] = ["checksum", "ip-checksum", "flip", "cut"];
+/// The same as values.
+const ALL: [Harm; HARMS.len()] = [Harm::Checksum, Harm::IpChecksum, Harm::Flip, Harm::Cut];
 
 /// The share of the frames, from 0 to 1, for each kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -45,9 +42,9 @@ impl Damage {
 
     pub(super) fn draw(&self, rng: &mut Rng) -> Option<Harm> {
         let mut drawn = rng.unit();
-        for ((harm, _), share) in HARMS.iter().zip(self.shares) {
+        for (harm, share) in ALL.into_iter().zip(self.shares) {
             if drawn < share {
-                return Some(*harm);
+                return Some(harm);
             }
             drawn -= share;
         }
@@ -64,7 +61,7 @@ impl FromStr for Damage {
         let mut damage = Self::default();
         for part in text.split(',') {
             let (name, share) = part.split_once('=').ok_or_else(wrong)?;
-            let place = HARMS.iter().position(|(_, known)| *known == name.trim()).ok_or_else(wrong)?;
+            let place = HARMS.iter().position(|known| *known == name.trim()).ok_or_else(wrong)?;
             let share = share.trim();
             let (number, unit) = share.strip_suffix('%').map_or((share, 1.0), |number| (number, 100.0));
             damage.shares[place] = number.trim().parse::<f64>().map_err(|_| wrong())? / unit;

@@ -122,11 +122,6 @@ impl Synth {
         self.made.frames
     }
 
-    /// The recipe.
-    pub fn recipe(&self) -> &Recipe {
-        &self.recipe
-    }
-
     /// The frame that was made last.
     pub fn frame(&self) -> &[u8] {
         &self.frame

@@ -23,11 +23,12 @@ mod tuples;
 
 use content::Pool;
 pub use content::{Content, POOL_BYTES_MAX};
-pub use damage::{Damage, HARMS, Harm};
+use damage::Harm;
+pub use damage::{Damage, HARMS};
 pub use encapsulation::{Encapsulation, LinkHeaders};
 pub use flows::{Flows, New};
 pub use make::{Made, Synth};
-pub use recipe::{FRAME_BYTES_MAX, PacketKind, Recipe, RecipeError};
+pub use recipe::{PacketKind, Recipe, RecipeError};
 pub use rng::Rng;
 use sizes::SizeSource;
 pub use sizes::{HEADING, Histogram, SIZE_MAX, Sizes};

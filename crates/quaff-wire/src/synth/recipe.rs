@@ -6,7 +6,7 @@ use crate::probe::HEADER_BYTES;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// The largest frame that is made, before a tunnel is put around it.
-pub const FRAME_BYTES_MAX: u32 = 65_000;
+pub(super) const FRAME_BYTES_MAX: u32 = 65_000;
 /// Conversations are kept in memory, 24 bytes each.
 const CONVERSATIONS_MAX: u64 = 1 << 22;
 /// Pieces of a datagram are a multiple of that (RFC 791).

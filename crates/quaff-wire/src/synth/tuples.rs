@@ -53,7 +53,7 @@ pub(super) struct Tuple {
 
 impl Addresses {
     /// Just this one.
-    pub fn one(address: impl Into<IpAddr>) -> Self {
+    fn one(address: impl Into<IpAddr>) -> Self {
         Self { first: address.into(), count: 1 }
     }
 

@@ -94,7 +94,7 @@ impl TunnelKinds {
 
     /// The set with `kind` in it as well; GRE and NVGRE come together.
     #[must_use]
-    pub const fn with(self, kind: TunnelKind) -> Self {
+    pub(crate) const fn with(self, kind: TunnelKind) -> Self {
         let bits = match kind {
             TunnelKind::Gre | TunnelKind::Nvgre => 1 << TunnelKind::Gre as u8 | 1 << TunnelKind::Nvgre as u8,
             kind => 1 << kind as u8,

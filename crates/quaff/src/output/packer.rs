@@ -136,7 +136,7 @@ impl Packer {
         frames: &[Frame],
         (now_ns, wall_ns): (u64, u64),
         room: impl Fn(usize) -> usize,
-        put: impl Fn(&mut [u8], u32, &quaff_wire::record::Record<'_>) -> usize,
+        put: impl Fn(&mut [u8], u32, &quaff_wire::Record<'_>) -> usize,
     ) -> usize {
         let mut next_slot_ns = self.slot_end_ns();
         for (done, frame) in frames.iter().enumerate() {

@@ -13,7 +13,7 @@ use quaff_os::clock::steady_ns;
 use quaff_os::packet::BATCH_FRAMES;
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_send::{Next, Obstacle, Transmitter, TxBackend, TxCall};
-use quaff_wire::pcap::RECORD_HEADER_BYTES;
+use quaff_wire::pcap::record_bytes;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -134,8 +134,8 @@ impl<'a> Iterator for Records<'a> {
 
     fn next(&mut self) -> Option<&'a [u8]> {
         let captured = u32::from_ne_bytes(*self.0.get(8..)?.first_chunk()?) as usize;
-        let frame = self.0.get(RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + captured)?;
-        self.0 = &self.0[RECORD_HEADER_BYTES + captured..];
+        let frame = self.0.get(record_bytes(0)..record_bytes(captured))?;
+        self.0 = &self.0[record_bytes(captured)..];
         Some(frame)
     }
 }
@@ -181,8 +181,8 @@ impl Sink for Transmit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_wire::pcap::{Resolution, record, record_bytes};
-    use quaff_wire::record::Record;
+    use quaff_wire::Record;
+    use quaff_wire::pcap::{Resolution, record};
 
     #[test]
     fn records_are_walked_and_a_torn_one_is_the_end() {

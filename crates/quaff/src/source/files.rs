@@ -18,7 +18,7 @@ use quaff_os::{Stop, Try};
 use quaff_wire::decode::{self, Item};
 use quaff_wire::linktype;
 use quaff_wire::pcapng::Interface;
-use quaff_wire::record::{INBOUND, OUTBOUND};
+use quaff_wire::{INBOUND, OUTBOUND};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;

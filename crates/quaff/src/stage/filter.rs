@@ -53,7 +53,7 @@ impl Filter {
         let found = self.place(frame.interface).and_then(|place| self.programs.get(place));
         let Some((_, Some(program))) = found else { return false };
         let tag = (frame.tpid != 0).then_some((frame.tpid, frame.tci));
-        let subject = Subject { bytes: memory.of(frame), wire_len: frame.wire_len, tag, ancillary: None };
+        let subject = Subject { bytes: memory.of(frame), wire_len: frame.wire_len, tag };
         program.run(&subject) != 0
     }
 }

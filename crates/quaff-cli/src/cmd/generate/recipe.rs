@@ -4,7 +4,7 @@ use super::args::{Args, ContentKind, Mac, TcpKind};
 use anyhow::Context as _;
 use quaff_send::synth::{ArrivalPattern, OfferedRate, Until, learn};
 use quaff_wire::net::TAG_BYTES;
-use quaff_wire::probe::{FRAME_BYTES_MIN, PORT};
+use quaff_wire::probe::ProbeHeader;
 use quaff_wire::synth::{
     Addresses, Content, Encapsulation, Flows, LinkHeaders, New, POOL_BYTES_MAX, PacketKind, Ports, Recipe,
     SIZE_MAX, Sizes, Tuples,
@@ -64,7 +64,7 @@ pub(super) fn is_plain(args: &Args) -> bool {
         && args.size.single().is_some()
         && (args.size_min.is_none() && args.size_max.is_none() && !args.no_stamp)
         // Frames that --fcs makes too small have no probe header.
-        && (!args.fcs || single_bytes(args) as usize >= FRAME_BYTES_MIN + tags * TAG_BYTES)
+        && (!args.fcs || single_bytes(args) as usize >= ProbeHeader::LAYOUT.frame_bytes_min + tags * TAG_BYTES)
         && (args.src_port.is_none() && args.dst_port.is_none() && !args.ipv6)
         && (ends.into_iter().all(is_one) && ends.into_iter().all(is_v4))
         && args.flows == 1
@@ -176,7 +176,7 @@ fn tuples(args: &Args) -> Tuples {
         src: args.src_ip.unwrap_or_else(|| addresses(src)),
         dst: args.dst_ip.unwrap_or_else(|| addresses(dst)),
         src_ports: args.src_port.unwrap_or(Ports::one(args.stream)),
-        dst_ports: args.dst_port.unwrap_or(Ports::one(PORT)),
+        dst_ports: args.dst_port.unwrap_or(Ports::one(ProbeHeader::LAYOUT.port)),
     }
 }
 

@@ -119,7 +119,7 @@ pub(super) fn written_in_words(report: &WriteReport, file: &str) -> String {
 pub(super) fn made_in_words(made: &Made) -> String {
     let mut text =
         format!("  flows      {}\n  stamped    {}\n", show::count(made.flows), show::count(made.stamped));
-    for ((_, name), count) in HARMS.iter().zip(made.damaged).filter(|(_, count)| *count > 0) {
+    for (name, count) in HARMS.iter().zip(made.damaged).filter(|(_, count)| *count > 0) {
         text += &format!("  damaged    {} ({name})\n", show::count(count));
     }
     text
@@ -128,7 +128,7 @@ pub(super) fn made_in_words(made: &Made) -> String {
 /// The same, for JSON.
 pub(super) fn made_as_json(made: &Made) -> serde_json::Value {
     let damaged: serde_json::Map<_, _> =
-        HARMS.iter().zip(made.damaged).map(|((_, name), count)| ((*name).to_owned(), count.into())).collect();
+        HARMS.iter().zip(made.damaged).map(|(name, count)| ((*name).to_owned(), count.into())).collect();
     serde_json::json!({
         "frames": made.frames, "bytes": made.bytes, "stamped": made.stamped, "flows": made.flows,
         "damaged": damaged,

@@ -2,7 +2,7 @@
 
 use crate::cmd::generate::mac;
 use quaff_send::{RewritePlan, SidesPlan};
-use quaff_wire::client::RoleRule;
+use quaff_wire::RoleRule;
 use quaff_wire::rewrite::MtuPolicy;
 use quaff_wire::rewrite::{AddressMap, AddressMaps, FixLength, PortMap, Rewrite, TagEdit, TrafficClass, Ttl};
 

@@ -2,8 +2,7 @@
 
 use quaff_wire::checksum;
 use quaff_wire::net::{self, TCP, UDP};
-use quaff_wire::probe::{HEADER_BYTES, MAGIC};
-use quaff_wire::probe::{MIRROR_BYTES, ProbeFrame};
+use quaff_wire::probe::{MIRROR_BYTES, ProbeFrame, ProbeHeader};
 use quaff_wire::synth::{Addresses, Ports, Tuples};
 use std::net::IpAddr;
 
@@ -39,9 +38,9 @@ pub(in crate::generate) struct Step {
 impl Template {
     /// Every frame is of one flow.
     pub(in crate::generate) fn of_frame(frame: &ProbeFrame) -> Option<Self> {
-        let inner = if frame.sequence_offset().is_some() { MIRROR_BYTES } else { 0 };
-        let mut template = Self::find(frame.bytes().to_vec(), inner, Some(frame.header_offset()))?;
-        template.mirror_number = frame.sequence_offset();
+        let inner = if frame.sequence_offset.is_some() { MIRROR_BYTES } else { 0 };
+        let mut template = Self::find(frame.bytes.clone(), inner, Some(frame.header_offset))?;
+        template.mirror_number = frame.sequence_offset;
         Some(template.summed())
     }
 
@@ -98,7 +97,7 @@ impl Template {
             clear(&mut self.bytes, seq, 4);
         }
         if let Some(stamp) = self.stamp {
-            clear(&mut self.bytes, stamp, HEADER_BYTES);
+            clear(&mut self.bytes, stamp, ProbeHeader::LAYOUT.bytes);
         }
         if !self.steps.is_empty() {
             clear(&mut self.bytes, self.ip + 10, 2);
@@ -110,7 +109,7 @@ impl Template {
         let pseudo = checksum::add(addresses, checksum::fold(length + protocol));
         self.base_sum = checksum::add(pseudo, checksum::sum(&self.bytes[self.transport..end]));
         if self.stamp.is_some() {
-            self.base_sum = checksum::add(self.base_sum, MAGIC);
+            self.base_sum = checksum::add(self.base_sum, ProbeHeader::LAYOUT.magic);
         }
         self
     }
@@ -134,7 +133,7 @@ impl Template {
 
     /// Bytes of that, with the stamp.
     pub(super) fn rewritten_bytes(&self) -> usize {
-        self.stamp.map_or(self.headers().len(), |stamp| stamp + HEADER_BYTES)
+        self.stamp.map_or(self.headers().len(), |stamp| stamp + ProbeHeader::LAYOUT.bytes)
     }
 
     pub(super) fn stamp(&self) -> Option<usize> {
@@ -191,7 +190,6 @@ fn port_step(ports: &Ports, offset: usize) -> Step {
 mod tests {
     use super::*;
     use quaff_wire::probe::OuterHeaders;
-    use quaff_wire::probe::ProbeHeader;
     use std::net::Ipv4Addr;
 
     #[test]
@@ -214,12 +212,12 @@ mod tests {
             frame.set(&stamp);
             let template = Template::of_frame(&frame).expect("a template");
             let at = template.checksum_offset();
-            assert_eq!(at, frame.checksum_offset());
+            assert_eq!(at, frame.header_offset - 2);
             let sum = checksum::add(template.base_sum(), checksum::sum(&stamp.encode()[2..]));
-            assert_eq!(frame.bytes()[at..at + 2], (!sum).to_be_bytes());
-            assert_eq!(template.rewritten_bytes(), frame.header_offset() + HEADER_BYTES);
+            assert_eq!(frame.bytes[at..at + 2], (!sum).to_be_bytes());
+            assert_eq!(template.rewritten_bytes(), frame.header_offset + ProbeHeader::LAYOUT.bytes);
             let ip = template.ip_checksum_offset();
-            assert_eq!(template.headers()[ip..ip + 2], frame.bytes()[ip..ip + 2], "kept: nothing steps");
+            assert_eq!(template.headers()[ip..ip + 2], frame.bytes[ip..ip + 2], "kept: nothing steps");
         }
     }
 }
