@@ -121,11 +121,11 @@ fn a_router_that_forgets_is_told_again() {
     let test = "a_router_that_forgets_is_told_again";
     let _turn = turn();
     let Some(lab) = lab_of(test, &LabPlan { layout: Layout::Router, ..LabPlan::default() }) else { return };
-    let mid = lab.mid().expect("a router");
+    let mid = lab.mid.as_ref().expect("a router");
     let [from, to] = [0, 1].map(|at| Host { ip: ROUTED_IPS[at], gateway: ROUTER_IPS[at] });
     let path = Path::Between {
-        from: end(lab.tx(), TX_IF),
-        to: end(lab.far().expect("a second end"), FAR_IF),
+        from: end(&lab.tx, TX_IF),
+        to: end(lab.far.as_ref().expect("a second end"), FAR_IF),
         routed: Some(Routed { from, to }),
     };
     let mut session = Session::open(&path, None).expect("a path");
@@ -150,7 +150,7 @@ fn a_router_that_does_not_answer_and_an_address_that_is_taken_are_named() {
     let _turn = turn();
     let Some(lab) = lab_of(test, &LabPlan::default()) else { return };
     let refused = |from: Host, to: Host| {
-        let (from_end, to_end) = (end(lab.tx(), TX_IF), end(lab.rx(), RX_IF));
+        let (from_end, to_end) = (end(&lab.tx, TX_IF), end(&lab.rx, RX_IF));
         let path = Path::Between { from: from_end, to: to_end, routed: Some(Routed { from, to }) };
         let mut session = Session::open(&path, None).expect("a path");
         let ended = session.trial(&ask(Over::Path, 10, 1000.0), &mut |_| true);

@@ -20,7 +20,7 @@ fn ends(lab: &Lab) -> [End; 2] {
         netns: Some(netns.name.clone()),
         interface: interface.to_owned(),
     };
-    [end(lab.tx(), TX_IF), end(lab.rx(), RX_IF)]
+    [end(&lab.tx, TX_IF), end(&lab.rx, RX_IF)]
 }
 
 fn stream(id: u16, size: u32, length: Length, pps: Option<f64>) -> StreamPlan {
@@ -140,7 +140,7 @@ fn what_is_not_ours_is_told_apart() {
                     .iter()
                     .try_for_each(|frame| sender.send_one(frame))
             };
-            lab.tx().run(send).expect("a thread in the namespace").expect("sent");
+            lab.tx.run(send).expect("a thread in the namespace").expect("sent");
         }
         true
     });
@@ -170,7 +170,7 @@ fn a_trial_that_is_told_to_stop_has_a_report() {
 #[test]
 fn a_link_that_goes_down_is_an_outage_and_no_burst_comes_after_it() {
     let Some(lab) = testing::lab("trial: link down") else { return };
-    for (netns, interface) in [(lab.rx(), RX_IF), (lab.tx(), TX_IF)] {
+    for (netns, interface) in [(&lab.rx, RX_IF), (&lab.tx, TX_IF)] {
         let set_up = |on: bool| {
             let change = || {
                 let mut rtnl = Rtnl::open()?;
@@ -220,7 +220,7 @@ fn frames_over_a_dead_link_are_given_up() {
                 let index = rtnl.link(RX_IF)?.index;
                 rtnl.change(index, LinkChange::Up(false))
             };
-            lab.rx().run(down).expect("a thread in the namespace").expect("down");
+            lab.rx.run(down).expect("a thread in the namespace").expect("down");
         }
         true
     });
@@ -242,7 +242,7 @@ fn an_interface_that_goes_away_is_an_error() {
                 let index = rtnl.link(RX_IF)?.index;
                 rtnl.change(index, LinkChange::Delete)
             };
-            lab.rx().run(remove).expect("a thread in the namespace").expect("removed");
+            lab.rx.run(remove).expect("a thread in the namespace").expect("removed");
         }
         true
     });

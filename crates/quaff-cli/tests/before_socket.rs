@@ -95,7 +95,7 @@ fn a_split_that_the_backlog_starves_is_not_lossless() {
     let (ended, dropped) = flood(&bench, || {
         let args = ["split", "-i", "rx0", "--members", "2", "--dir", &dir, "--json"];
         let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
-        assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
+        assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
         running
     });
     assert_reported(&ended, dropped);

@@ -6,7 +6,7 @@ use quaff_bench::bench::plan::{Amount, Plan, Rate, Sweep, Topology};
 use quaff_bench::bench::result::{Case, LimitedBy, Report};
 use quaff_bench::bench::{Context, Events, run};
 use quaff_bench::method::Run;
-use quaff_lab::child_process::Finished;
+use quaff_lab::Finished;
 use quaff_lab::tool::{Output, Setting};
 use quaff_lab::tool::{from_command, shipped};
 use quaff_lab::topology::Real;
@@ -184,7 +184,7 @@ fn behind_ssh(bench: &Bench, test: &str) -> Finished {
         "#!/bin/sh\necho \"$@\" > {}/words\nwhile [ \"$1\" != -- ]; do shift; done; shift\n\
          exec nsenter --net=/run/netns/{} sh -c \"$*\"\n",
         path.display(),
-        bench.lab.tx().name
+        bench.lab.tx.name
     );
     fs::write(bin.join("ssh"), script).expect("written");
     fs::set_permissions(bin.join("ssh"), fs::Permissions::from_mode(0o755)).expect("made executable");

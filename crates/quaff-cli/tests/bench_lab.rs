@@ -105,7 +105,7 @@ fn what_was_measured_before_an_interruption_is_kept_and_shown() {
     let mut running = start(dir, &args);
     let pid = running.pid();
     // Two rows: the heading, and the first run.
-    assert!(running.hears("quaff           20 kpps", PATIENCE), "{}", running.heard());
+    assert!(running.hears("quaff           20 kpps", PATIENCE), "{}", running.heard);
     running.signal(Signal::SIGINT).expect("sent");
     let finished = running.finish(Duration::from_secs(60)).expect("it ends soon");
     let report: Value = serde_json::from_slice(&finished.stdout).expect("JSON");
@@ -124,7 +124,7 @@ fn interrupted_before_the_first_run_it_leaves_nothing() {
     let dir = bench.dir.path();
     let mut running = start(dir, &["--rivals", "quaff", "--sizes", "64", "--pps", "10k", "--count", "100k"]);
     let pid = running.pid();
-    assert!(running.hears("into", PATIENCE), "{}", running.heard());
+    assert!(running.hears("into", PATIENCE), "{}", running.heard);
     std::thread::sleep(Duration::from_millis(500));
     running.signal(Signal::SIGINT).expect("sent");
     let finished = running.finish(Duration::from_secs(60)).expect("it ends soon");
@@ -214,7 +214,7 @@ fn whenever_it_is_interrupted_nothing_is_left() {
         let args = ["--rivals", "quaff,tcpdump", "--sizes", "64", "--pps", "50k", "--count", "20k"];
         let mut running = start(dir.path(), &args);
         let pid = running.pid();
-        assert!(running.hears("into", PATIENCE), "{}", running.heard());
+        assert!(running.hears("into", PATIENCE), "{}", running.heard);
         std::thread::sleep(Duration::from_millis(delay_ms));
         running.signal(Signal::SIGINT).expect("sent");
         let finished = running.finish(Duration::from_secs(60)).expect("it ends soon");

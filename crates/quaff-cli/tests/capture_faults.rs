@@ -306,7 +306,7 @@ fn sigusr1_prints_a_line_and_goes_on() {
     bench.generate("--size 100 --count 500");
     std::thread::sleep(Duration::from_millis(1500));
     running.signal(Signal::SIGUSR1).unwrap();
-    assert!(running.hears("written 500", PATIENCE), "{}", running.heard());
+    assert!(running.hears("written 500", PATIENCE), "{}", running.heard);
     assert_eq!(interrupt(running).code, 0);
 }
 
@@ -416,7 +416,7 @@ fn a_limit_on_the_size_of_files_removes_no_other_file() {
     command.args(["--fsize=3145728", QUAFF, "capture", "-i", "rx0", "--json"]);
     command.args(["--dir", &dir, "--rotate-size", "8M", "--keep-size", "1G"]);
     let mut running = ChildProcess::start(command).unwrap();
-    assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
+    assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     bench.generate("--size 1500 --count 10000 --pps 20000");
     let ended = finish(running);
     assert_eq!(ended.code, 2, "{} {}", ended.json, ended.stderr);

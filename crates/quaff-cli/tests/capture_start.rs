@@ -105,7 +105,7 @@ fn a_stdout_that_does_not_block_gets_every_packet() {
     let mut command = bench.lab.command_rx("python3").unwrap();
     command.args(["-c", &script]);
     let mut running = ChildProcess::start(command).unwrap();
-    assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
+    assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     bench.generate("--size 1000 --count 20000 --pps 50000");
     let ended = finish(running);
     assert_eq!(ended.code, 0, "{}", ended.stderr);

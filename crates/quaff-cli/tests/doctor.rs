@@ -87,7 +87,7 @@ impl Ward {
     }
 
     fn gro(&self) -> bool {
-        self.bench.lab.rx().run(|| Card::read("rx0").has("rx-gro")).expect("entered")
+        self.bench.lab.rx.run(|| Card::read("rx0").has("rx-gro")).expect("entered")
     }
 }
 
@@ -132,7 +132,7 @@ fn gro_is_turned_off_and_on_again() {
     let Some(ward) = Ward::new("gro_is_turned_off_and_on_again") else { return };
     ward.bench
         .lab
-        .rx()
+        .rx
         .run(|| Card::change("rx0", ethtool::Change::Feature("rx-gro", true)))
         .expect("entered")
         .expect("set");
@@ -241,7 +241,7 @@ fn another_reader_is_named_and_told_at_the_start_of_a_capture() {
     let test = "another_reader_is_named_and_told_at_the_start_of_a_capture";
     let Some(ward) = Ward::new(test) else { return };
     let open = || CountingTap::open(rtnl::link("rx0")?.index, "rx0", None);
-    let reader = ward.bench.lab.rx().run(open).expect("entered").expect("a socket");
+    let reader = ward.bench.lab.rx.run(open).expect("entered").expect("a socket");
     let told = ward.doctor(&["-i", "rx0"]);
     assert_eq!((told.code, told.ids()), (1, vec!["readers"]));
     let pid = std::process::id();
@@ -250,7 +250,7 @@ fn another_reader_is_named_and_told_at_the_start_of_a_capture() {
         let file = ward.bench.path("a.pcapng");
         let all = [&["capture", "-i", "rx0", "-w", &file, "--json"], args].concat();
         let mut running = ChildProcess::start(ward.bench.quaff(&all)).expect("quaff runs");
-        assert!(running.hears("capturing", support::PATIENCE), "{}", running.heard());
+        assert!(running.hears("capturing", support::PATIENCE), "{}", running.heard);
         interrupt(running)
     };
     let ended = begin(&[]);
@@ -280,7 +280,7 @@ fn a_program_before_the_sockets_is_found_and_its_fix_takes_it_off() {
         let index = rtnl.link("rx0")?.index;
         rtnl.change(index, LinkChange::Xdp(Some(&program)))
     };
-    ward.bench.lab.rx().run(attach).expect("entered").expect("attached");
+    ward.bench.lab.rx.run(attach).expect("entered").expect("attached");
     let told = ward.doctor(&["-i", "rx0"]);
     assert_eq!((told.code, told.ids()), (1, vec!["xdp"]));
     let fix = told.finding("xdp")["fix"].as_str().unwrap().to_owned();
@@ -297,7 +297,7 @@ fn an_interface_that_is_down_is_critical() {
             let index = rtnl.link("rx0")?.index;
             rtnl.change(index, LinkChange::Up(up))
         };
-        ward.bench.lab.rx().run(change).expect("entered").expect("set");
+        ward.bench.lab.rx.run(change).expect("entered").expect("set");
     };
     set(false);
     let told = ward.doctor(&["-i", "rx0"]);
@@ -324,7 +324,7 @@ fn the_channels_of_a_driver_are_changed_and_restored() {
         let refused = fix(&[&[channels("5")], &none[..]].concat(), &state)?;
         Ok::<_, quaff::Error>((fixed, refused, undo(&state)?))
     };
-    let (fixed, refused, undone) = lab.rx().run(work).expect("entered").expect("done");
+    let (fixed, refused, undone) = lab.rx.run(work).expect("entered").expect("done");
     assert_eq!((fixed[0].was.as_str(), fixed[0].now.as_str()), ("4", "2"));
     assert!(refused.iter().all(|done| done.refused.is_some()), "{refused:?}");
     assert_eq!(undone.iter().map(|done| done.now.as_str()).collect::<Vec<_>>(), ["4"], "{undone:?}");

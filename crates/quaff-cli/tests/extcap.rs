@@ -47,7 +47,7 @@ fn await_capture(bench: &Bench, running: &ChildProcess) -> u32 {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    panic!("tshark starts no capture: {} {:?}", running.heard(), bench.dir.path());
+    panic!("tshark starts no capture: {} {:?}", running.heard, bench.dir.path());
 }
 
 #[test]

@@ -93,8 +93,8 @@ fn injected_frames_are_counted_by_all_alike() {
         ("--size 64 --count 1", 1, "rx_otherhost_dropped"),
         ("--size 64 --count 3 --pps 8", 3, "tap"),
     ] {
-        let mut ours = tap(lab.rx(), RX_IF);
-        let (report, code) = generate(lab.rx(), &format!("--inject {RX_IF} {args}"));
+        let mut ours = tap(&lab.rx, RX_IF);
+        let (report, code) = generate(&lab.rx, &format!("--inject {RX_IF} {args}"));
         assert_agreed(&report, code, count);
         assert_eq!(report["witness"], witness, "{args}");
         assert_eq!(ours.read().expect("a count"), count, "{args}");
@@ -114,7 +114,7 @@ fn sent_frames_are_counted_by_both_ends_alike() {
         ("--size 64 --count 3 --pps 8", 3),
     ] {
         let before = lab.stats_rx().expect("counters").rx_packets;
-        let (report, code) = generate(lab.tx(), &format!("-o {TX_IF} {args}"));
+        let (report, code) = generate(&lab.tx, &format!("-o {TX_IF} {args}"));
         assert_agreed(&report, code, count);
         assert_eq!(lab.stats_rx().expect("counters").rx_packets - before, count, "{args}");
     }
@@ -138,7 +138,7 @@ fn a_receiver_gets_the_frames_of_the_template_to_the_byte() {
         ("-o tx0 --size 200 --vlan 5,6 --pps 20k", 200, &two),
     ] {
         let receiver = Receiver::at(&lab, RX_IF);
-        let (netns, src_mac) = if args.starts_with("-o") { (lab.tx(), TX_MAC) } else { (lab.rx(), SRC_MAC) };
+        let (netns, src_mac) = if args.starts_with("-o") { (&lab.tx, TX_MAC) } else { (&lab.rx, SRC_MAC) };
         let (report, code) = generate(netns, &format!("{args} --count 2000 --stream 99"));
         assert_agreed(&report, code, 2000);
         let frames = receiver.bytes(2000);
@@ -171,7 +171,7 @@ fn the_pace_is_kept() {
     let Some(lab) = lab_to_inject("the_pace_is_kept") else { return };
     let rates = ["--inject rx0 --pps 10k", "--inject rx0 --pps 100k", "--inject rx0 --pps 500k"];
     for args in rates.into_iter().chain(["-o tx0 --pps 10k", "-o tx0 --pps 100k"]) {
-        let netns = if args.starts_with("-o") { lab.tx() } else { lab.rx() };
+        let netns = if args.starts_with("-o") { &lab.tx } else { &lab.rx };
         let run = || {
             let begun = Instant::now();
             let (report, code) = generate(netns, &format!("{args} --size 200 --duration 2s"));
@@ -213,14 +213,14 @@ fn a_signal_ends_a_run_early_with_a_report() {
     let _alone = alone();
     let Some(lab) = lab_to_inject("a_signal_ends_a_run_early_with_a_report") else { return };
     for (args, netns, planned) in [
-        ("--inject rx0 --size 64", lab.rx(), None),
-        ("--inject rx0 --size 64 --pps 50k --duration 1h", lab.rx(), Some(180_000_000)),
-        ("--inject rx0 --size 64 --pps 2 --count 1000", lab.rx(), Some(1000)),
-        ("-o tx0 --size 64 --pps 2 --count 1000", lab.tx(), Some(1000)),
-        ("-o tx0 --size 64", lab.tx(), None),
+        ("--inject rx0 --size 64", &lab.rx, None),
+        ("--inject rx0 --size 64 --pps 50k --duration 1h", &lab.rx, Some(180_000_000)),
+        ("--inject rx0 --size 64 --pps 2 --count 1000", &lab.rx, Some(1000)),
+        ("-o tx0 --size 64 --pps 2 --count 1000", &lab.tx, Some(1000)),
+        ("-o tx0 --size 64", &lab.tx, None),
     ] {
         for signal in [Signal::SIGINT, Signal::SIGTERM] {
-            let mut ours = tap(lab.rx(), RX_IF);
+            let mut ours = tap(&lab.rx, RX_IF);
             let running = ChildProcess::start(command(netns, &format!("{args} --json"))).expect("quaff runs");
             let begun = Instant::now();
             while ours.read().expect("a count") == 0 {
@@ -244,7 +244,7 @@ fn a_signal_ends_a_run_early_with_a_report() {
 fn an_unpaced_run_ends_after_its_duration() {
     let _alone = alone();
     let Some(lab) = lab_to_inject("an_unpaced_run_ends_after_its_duration") else { return };
-    for (args, netns) in [("--inject rx0", lab.rx()), ("-o tx0", lab.tx())] {
+    for (args, netns) in [("--inject rx0", &lab.rx), ("-o tx0", &lab.tx)] {
         let (report, code) = generate(netns, &format!("{args} --duration 500ms"));
         let seconds = report["seconds"].as_f64().expect("a number");
         assert!((0.45..5.0).contains(&seconds), "{report}");
@@ -257,20 +257,20 @@ fn an_unpaced_run_ends_after_its_duration() {
 fn what_cannot_be_is_refused_with_advice() {
     let _alone = alone();
     let Some(lab) = lab_to_inject("what_cannot_be_is_refused_with_advice") else { return };
-    let large = refusal(lab.rx(), "--inject rx0 --size 5000 --count 1");
+    let large = refusal(&lab.rx, "--inject rx0 --size 5000 --count 1");
     assert!(large.contains("-o"), "{large}");
-    let mtu = refusal(lab.tx(), "-o tx0 --size 5000 --count 1");
+    let mtu = refusal(&lab.tx, "-o tx0 --size 5000 --count 1");
     assert!(mtu.contains("ip link set tx0 mtu 4986"), "{mtu}");
-    let unknown = refusal(lab.rx(), "--inject rx1 --count 1");
+    let unknown = refusal(&lab.rx, "--inject rx1 --count 1");
     assert!(unknown.contains("did you mean rx0"), "{unknown}");
-    let small = refusal(lab.rx(), "--inject rx0 --size 64 --vlan 1 --count 1");
+    let small = refusal(&lab.rx, "--inject rx0 --size 64 --vlan 1 --count 1");
     assert!(small.contains("need 68"), "{small}");
-    let core = refusal(lab.rx(), "--inject rx0 --cpu 1000 --count 1");
+    let core = refusal(&lab.rx, "--inject rx0 --cpu 1000 --count 1");
     assert!(core.contains("has cores 0 to"), "{core}");
-    set_down(lab.rx(), RX_IF);
-    let carrier = refusal(lab.tx(), "-o tx0 --count 1");
+    set_down(&lab.rx, RX_IF);
+    let carrier = refusal(&lab.tx, "-o tx0 --count 1");
     assert!(carrier.contains("no carrier"), "{carrier}");
-    let down = refusal(lab.rx(), "--inject rx0 --count 1");
+    let down = refusal(&lab.rx, "--inject rx0 --count 1");
     assert!(down.contains("ip link set rx0 up"), "{down}");
 }
 

@@ -87,7 +87,7 @@ fn the_program_makes_every_flow_in_turn() {
         ("--size 64 --tcp syn --src-ip 10.0.0.0/30 --src-port 1000-1499 --new-flows each", 3000, 2000),
     ] {
         let receiver = Receiver::at(&lab, RX_IF);
-        let report = inject(lab.rx(), args, count);
+        let report = inject(&lab.rx, args, count);
         let frames = receiver.bytes(count as usize);
         assert_eq!(frames.len() as u64, count, "{args}");
         let tuples: Vec<_> = frames
@@ -118,7 +118,7 @@ fn flows_of_the_program_are_those_that_are_written() {
     let Some(lab) = lab("flows_of_the_program_are_those_that_are_written") else { return };
     let args = "--size 90 --no-stamp --src-ip 10.0.0.0/25 --dst-ip 10.1.0.0/28 --src-port 7-9 --flows 5000";
     let receiver = Receiver::at(&lab, RX_IF);
-    inject(lab.rx(), args, 6000);
+    inject(&lab.rx, args, 6000);
     assert_eq!(receiver.bytes(6000), written(args, 6000));
 }
 
@@ -157,7 +157,7 @@ fn frames_that_are_made_one_by_one_arrive_to_the_byte() {
         "--size 80 --icmp --erspan 5 --flows 10",
     ] {
         let receiver = Receiver::at(&lab, RX_IF);
-        inject(lab.rx(), args, 3000);
+        inject(&lab.rx, args, 3000);
         let (found, expected) = (receiver.bytes(3000), written(args, 3000));
         assert_eq!(found.len(), expected.len(), "{args}");
         for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
@@ -176,7 +176,7 @@ fn frames_that_are_sent_arrive_to_the_byte() {
         "--size 64 --new-flows each --no-stamp --pps 50k --src-mac 02:00:00:00:00:07",
     ] {
         let receiver = Receiver::at(&lab, RX_IF);
-        send(lab.tx(), ["-o", TX_IF], args, 3000);
+        send(&lab.tx, ["-o", TX_IF], args, 3000);
         assert!(receiver.bytes(3000) == written(args, 3000), "{args}");
     }
 }
@@ -189,7 +189,7 @@ fn stamps_of_mixed_frames_are_numbered_and_new_flows_come_at_their_rate() {
     };
     let receiver = Receiver::at(&lab, RX_IF);
     let args = "--size 50,100,600 --flows 20 --new-flows 10k --pps 100k";
-    let report = inject(lab.rx(), args, 6000);
+    let report = inject(&lab.rx, args, 6000);
     let frames = receiver.bytes(6000);
     let stamps: Vec<_> = frames
         .iter()

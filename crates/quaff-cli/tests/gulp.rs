@@ -59,7 +59,7 @@ fn process(running: &ChildProcess, name: &str) -> u32 {
 /// who wants what is in the pipe. Returns its stdout.
 fn example(bench: &Bench, line: &str, feed: &str) -> String {
     let mut running = shell(bench, line);
-    assert!(running.hears("capturing", PATIENCE), "{line}: {}", running.heard());
+    assert!(running.hears("capturing", PATIENCE), "{line}: {}", running.heard);
     // Whatever reads the pipe has to have opened it, not to have read it.
     bench.generate(feed);
     send(process(&running, "quaff"), Signal::SIGINT).expect("it runs");
@@ -92,7 +92,7 @@ fn example_1_tcpdump_loses_less_before_a_file() {
         "taskset -c 2 tcpdump -i eth1 -w - udp | gulp -c > pcapfile",
     ] {
         let mut running = shell(&bench, line);
-        assert!(running.hears("listening on", PATIENCE), "{}", running.heard());
+        assert!(running.hears("listening on", PATIENCE), "{}", running.heard);
         // It says so before it listens.
         std::thread::sleep(Duration::from_millis(500));
         bench.generate(PLAIN);
@@ -300,7 +300,7 @@ fn the_first_interrupt_drains_and_the_second_ends_at_once() {
     let Some(bench) = prepare("the_first_interrupt_drains_and_the_second_ends_at_once", &[]) else { return };
     // Nobody reads the pipe: the first ^C cannot be done with.
     let mut running = shell(&bench, "mkfifo pipe; exec 3<>pipe; gulp -i eth1 > pipe; echo $? > code");
-    assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
+    assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     bench.generate(PLAIN);
     let gulp = process(&running, "quaff");
     send(gulp, Signal::SIGINT).expect("it runs");
@@ -319,7 +319,7 @@ fn x_keeps_others_out_unless_they_insist() {
     std::fs::copy(QUAFF, bench.path("quaff")).unwrap();
     let start = |args: &str| shell(&bench, &format!("exec ./quaff gulp -i eth1 {args} > /dev/null"));
     let mut alone = start("-x");
-    assert!(alone.hears("capturing", PATIENCE), "{}", alone.heard());
+    assert!(alone.hears("capturing", PATIENCE), "{}", alone.heard);
     for (args, words) in [("", "asked with -x to be the only one"), ("-x", "another 'quaff gulp' runs")] {
         let refused = finish(start(args));
         assert_eq!(refused.code, 2, "{}", refused.stderr);
@@ -345,7 +345,7 @@ fn x_keeps_others_out_unless_they_insist() {
 fn v_shows_how_it_goes_twice_a_second() {
     let Some(bench) = prepare("v_shows_how_it_goes_twice_a_second", &[]) else { return };
     let mut running = shell(&bench, "exec gulp -i eth1 -V x > /dev/null");
-    assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
+    assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     std::thread::sleep(Duration::from_millis(2400));
     send(running.pid(), Signal::SIGINT).unwrap();
     let ended = finish(running);
@@ -353,7 +353,7 @@ fn v_shows_how_it_goes_twice_a_second() {
     assert!((3..=5).contains(&lines), "{}", ended.stderr);
 
     let mut running = shell(&bench, "exec gulp -i eth1 -Vxxxxxxxxxx > /dev/null");
-    assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
+    assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     let begun = Instant::now();
     let comm = || std::fs::read_to_string(format!("/proc/{}/comm", running.pid())).unwrap_or_default();
     while comm().trim() != "0 0,0%" && begun.elapsed() < PATIENCE {

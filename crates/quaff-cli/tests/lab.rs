@@ -149,7 +149,7 @@ fn two_labs_at_once_do_not_hear_each_other() {
     let mut quiet = start(&format!("echo $QUAFF_LAB >&2; sleep 1; {count}"));
     let mut loud = start(&format!("echo $QUAFF_LAB >&2; {send}; {send}; {count}"));
     assert!(quiet.hears("quaff-", PATIENCE) && loud.hears("quaff-", PATIENCE));
-    assert_ne!(quiet.heard(), loud.heard());
+    assert_ne!(quiet.heard, loud.heard);
     assert_eq!(loud.finish(PATIENCE).expect("it ends").stdout, b"2\n");
     assert_eq!(quiet.finish(PATIENCE).expect("it ends").stdout, b"0\n");
 }
@@ -174,7 +174,7 @@ fn an_interrupt_ends_the_command_and_takes_the_lab_down() {
     ignoring.args(["-c", "trap '' INT; exec \"$0\" \"$@\"", QUAFF, "lab"]).args(run).env_remove("QUAFF_LAB");
     for command in [quaff(&run), ignoring] {
         let mut running = ChildProcess::start(command).expect("quaff runs");
-        assert!(running.hears("ready", PATIENCE), "{}", running.heard());
+        assert!(running.hears("ready", PATIENCE), "{}", running.heard);
         let pid = running.pid();
         let lab = listed(|lab| lab["pid"] == pid).expect("it is listed");
         assert!(is_left(&lab));
@@ -198,7 +198,7 @@ fn a_signal_reaches_the_command_once() {
     command.process_group(0);
     let mut running = ChildProcess::start(command).expect("quaff runs");
     assert!(running.hears("group", PATIENCE));
-    let ready = running.heard().to_owned();
+    let ready = running.heard.clone();
     let words: Vec<_> = ready.split_whitespace().collect();
     assert_eq!(words[1], words[3], "the command is in a group of its own");
     let group = format!("-{}", running.pid());
@@ -214,7 +214,7 @@ fn a_signal_reaches_what_the_command_has_started() {
     }
     let mut running = start("sleep 60 & echo $! >&2; wait");
     assert!(running.hears("", PATIENCE));
-    let started: u32 = running.heard().trim().parse().expect("a process id");
+    let started: u32 = running.heard.trim().parse().expect("a process id");
     running.signal(Signal::SIGTERM).expect("it runs");
     running.finish(PATIENCE).expect("it ends, and so does what holds its stderr");
     assert_ends(started);
@@ -227,7 +227,7 @@ fn what_a_killed_run_leaves_is_cleared_away_by_the_next() {
     }
     let mut running = start("echo $$ >&2; exec sleep 60");
     assert!(running.hears("", PATIENCE));
-    let command: u32 = running.heard().trim().parse().expect("a process id");
+    let command: u32 = running.heard.trim().parse().expect("a process id");
     let pid = running.pid();
     let lab = listed(|lab| lab["pid"] == pid).expect("it is listed");
     assert!(is_left(&lab));

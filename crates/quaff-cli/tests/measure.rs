@@ -4,7 +4,7 @@ mod support;
 
 use quaff_bench::method::{self, Cores, Place};
 use quaff_lab::tool::{Tool, shipped};
-use quaff_lab::topology::Direct;
+use quaff_lab::topology::LabSite;
 use quaff_lab::traffic::Traffic;
 use quaff_lab::{ChildProcess, lab};
 use quaff_os::Signal;
@@ -104,7 +104,7 @@ fn what_is_counted_is_in_the_file_whatever_the_tool_says() {
     let place = Place::find(Some(bench.dir.path())).expect("a place");
     let quaff = Path::new(QUAFF);
     let cores = Cores::pick().expect("a core");
-    let site = Direct::new(bench.lab, quaff.to_owned());
+    let site = LabSite { lab: bench.lab, quaff: quaff.to_owned() };
     let method = method::Bench { site: &site, quaff, place: &place, cores };
     let traffic = Traffic::bytes(512, Some(50_000), 20_000);
     let whole = shipped(quaff).swap_remove(0);

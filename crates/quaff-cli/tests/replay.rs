@@ -138,7 +138,7 @@ fn accept_redirected(lab: &Lab) -> Program {
         let index = rtnl.link(RX_IF)?.index;
         rtnl.change(index, LinkChange::Xdp(Some(&program)))
     };
-    lab.rx().run(attach).expect("a thread in the namespace").expect("attached");
+    lab.rx.run(attach).expect("a thread in the namespace").expect("attached");
     program
 }
 
@@ -150,10 +150,10 @@ fn real_traffic_arrives_byte_by_byte_in_order() {
     let sent: Vec<_> = packets(&mix).into_iter().map(|(_, frame)| frame).collect();
     let _program = accept_redirected(&lab);
     for (args, netns, loops) in [
-        ("--inject rx0 --pps 100k --cpu 0", lab.rx(), 1),
-        ("--inject rx0 -t --loop 2", lab.rx(), 2),
-        ("--inject rx0 --pps 150k --loop 2 --memory 1M", lab.rx(), 2),
-        ("-o tx0 --via xdp-redirect --pps 100k", lab.tx(), 1),
+        ("--inject rx0 --pps 100k --cpu 0", &lab.rx, 1),
+        ("--inject rx0 -t --loop 2", &lab.rx, 2),
+        ("--inject rx0 --pps 150k --loop 2 --memory 1M", &lab.rx, 2),
+        ("-o tx0 --via xdp-redirect --pps 100k", &lab.tx, 1),
     ] {
         let receiver = Receiver::at(&lab, RX_IF);
         let (report, code) = replay(netns, args, &[&mix]);
@@ -178,7 +178,7 @@ fn each_loop_has_flows_of_its_own_and_right_checksums() {
     let flows: HashSet<_> = frames.iter().map(|frame| flow(frame)).collect();
     for args in ["--inject rx0 --pps 100k", "--inject rx0 -t", "--inject rx0 --pps 100k --memory 1M"] {
         let receiver = Receiver::at(&lab, RX_IF);
-        let (report, code) = replay(lab.rx(), &format!("{args} --loop 3 --unique-ip"), &[file.path()]);
+        let (report, code) = replay(&lab.rx, &format!("{args} --loop 3 --unique-ip"), &[file.path()]);
         assert_agreed(&report, code, 6000);
         assert_eq!(number(&report, "flows"), 3 * flows.len() as u64, "{args}");
         let received = receiver.frames(6000);
@@ -217,7 +217,7 @@ fn captured_times_and_rates_are_kept() {
         ("--include 1-100 --loop 2", 0.198),
     ] {
         let run = || {
-            let (report, code) = replay(lab.rx(), &format!("--inject rx0 {args}"), &[file.path()]);
+            let (report, code) = replay(&lab.rx, &format!("--inject rx0 {args}"), &[file.path()]);
             assert_agreed(&report, code, number(&report, "intended"));
             let took = report["seconds"].as_f64().expect("a number");
             assert!(took > seconds - 0.001, "{args}: {took} s, shorter than {seconds} s: {report}");
@@ -242,20 +242,20 @@ fn limits_and_what_is_left_out_are_told() {
         ("-t --exclude 2-", 1),
         ("--pps 1000 --duration 50ms --loop 0", 50),
     ] {
-        let (report, code) = replay(lab.rx(), &format!("--inject rx0 {args}"), &[file.path()]);
+        let (report, code) = replay(&lab.rx, &format!("--inject rx0 {args}"), &[file.path()]);
         assert_agreed(&report, code, intended);
         assert_eq!(number(&report, "in_file"), 100, "{args}");
     }
-    let (report, code) = replay(lab.rx(), "--inject rx0 -t --loop 0 --duration 300ms", &[file.path()]);
+    let (report, code) = replay(&lab.rx, "--inject rx0 -t --loop 0 --duration 300ms", &[file.path()]);
     assert_agreed(&report, code, number(&report, "sent"));
     assert!((0.29..0.4).contains(&report["seconds"].as_f64().unwrap()), "{report}");
 
     frames.extend([vec![1; 13], vec![2; 3401], vec![3; 14]]);
     let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
-    let (report, code) = replay(lab.rx(), "--inject rx0 -t", &[file.path()]);
+    let (report, code) = replay(&lab.rx, "--inject rx0 -t", &[file.path()]);
     assert_eq!((number(&report, "sent"), code), (101, Some(1)), "{report}");
     assert_eq!(report["skipped"], serde_json::json!({"too_large": 1, "too_short": 1}));
-    let (report, _) = replay(lab.tx(), "-o tx0 --via xdp-redirect -t --include 101-", &[file.path()]);
+    let (report, _) = replay(&lab.tx, "-o tx0 --via xdp-redirect -t --include 101-", &[file.path()]);
     assert_eq!(report["skipped"]["too_large"], 1, "{report}");
 }
 
@@ -268,7 +268,7 @@ fn late_frames_are_sent_shifted_or_dropped_as_asked_for() {
     // Faster than any machine: 20,000 frames in 0.2 ms.
     for (late, code) in [("burst", 0), ("shift", 0), ("drop", 1)] {
         let args = format!("--inject rx0 --pps 100M --loop 20 --late {late}");
-        let (report, ended) = replay(lab.rx(), &args, &[file.path()]);
+        let (report, ended) = replay(&lab.rx, &args, &[file.path()]);
         let (sent, dropped) = (number(&report, "sent"), number(&report, "late_dropped"));
         assert_eq!((sent + dropped, ended), (20_000, Some(code)), "{late}: {report}");
         assert_eq!(dropped > 0, late == "drop", "{late}: {report}");
@@ -286,7 +286,7 @@ fn what_is_before_the_damage_is_sent() {
     let (torn, whole) = [0, 1].map(|_| pcap(frames.iter().map(|frame| (0, &frame[..])), 1)).into();
     let bytes = std::fs::read(torn.path()).expect("a file");
     std::fs::write(torn.path(), &bytes[..bytes.len() - 5]).expect("written");
-    let (report, code) = replay(lab.rx(), "--inject rx0 -t", &[torn.path(), whole.path()]);
+    let (report, code) = replay(&lab.rx, "--inject rx0 -t", &[torn.path(), whole.path()]);
     assert_eq!((number(&report, "sent"), code), (199, Some(1)), "{report}");
     assert!(report["damage"].as_str().is_some_and(|damage| damage.contains("offset")), "{report}");
 }
@@ -300,7 +300,7 @@ fn a_signal_ends_a_run_at_once_with_a_true_report() {
     let file = pcap(slow.zip(frames.iter().map(Vec::as_slice)), 1);
     for args in ["-t --loop 0", "--pps 50k --loop 0 --unique-ip", "", "--pps 50k --loop 0 --memory 1M"] {
         let args = format!("--inject rx0 {args}");
-        let running = ChildProcess::start(command(lab.rx(), &args, &[file.path()])).expect("quaff runs");
+        let running = ChildProcess::start(command(&lab.rx, &args, &[file.path()])).expect("quaff runs");
         std::thread::sleep(Duration::from_millis(400));
         running.signal(Signal::SIGINT).expect("a signal");
         let (begun, noise) = (Instant::now(), Noise::watch());
@@ -327,11 +327,11 @@ fn a_signal_is_heard_whatever_is_waited_for() {
     assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo runs").success());
     let pipe = Path::new("-");
     for (args, netns, path) in [
-        ("-o tx0 --via sendmmsg --loop 0", lab.tx(), pipe),
-        ("--inject rx0 --loop 0", lab.rx(), pipe),
-        ("--inject rx0", lab.rx(), fifo.as_path()),
+        ("-o tx0 --via sendmmsg --loop 0", &lab.tx, pipe),
+        ("--inject rx0 --loop 0", &lab.rx, pipe),
+        ("--inject rx0", &lab.rx, fifo.as_path()),
         // The other end takes no such frames, so counters are waited for in vain.
-        ("-o tx0 --via xdp-redirect -t", lab.tx(), file.path()),
+        ("-o tx0 --via xdp-redirect -t", &lab.tx, file.path()),
     ] {
         let mut command = command(netns, args, &[path]);
         let (from, mut to) = std::io::pipe().expect("a pipe");
@@ -362,14 +362,14 @@ fn an_interface_that_goes_down_leaves_a_ledger() {
     let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
     let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
     let args = "-o tx0 --via sendmmsg --pps 1000 --loop 0";
-    let running = ChildProcess::start(command(lab.tx(), args, &[file.path()])).expect("quaff runs");
+    let running = ChildProcess::start(command(&lab.tx, args, &[file.path()])).expect("quaff runs");
     std::thread::sleep(Duration::from_millis(500));
     let down = || {
         let mut rtnl = Rtnl::open()?;
         let index = rtnl.link("tx0")?.index;
         rtnl.change(index, LinkChange::Up(false))
     };
-    lab.tx().run(down).expect("a thread in the namespace").expect("a link that goes down");
+    lab.tx.run(down).expect("a thread in the namespace").expect("a link that goes down");
     let done = running.finish(PATIENCE).expect("quaff ends");
     let report: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
     assert_eq!(done.status.code(), Some(2), "{report}");
@@ -384,7 +384,7 @@ fn frames_go_one_at_a_time_and_come_from_a_pipe() {
     let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
     let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
     let receiver = Receiver::at(&lab, RX_IF);
-    let mut enter = command(lab.rx(), "--inject rx0 --one-at-a-time", &[file.path()]);
+    let mut enter = command(&lab.rx, "--inject rx0 --one-at-a-time", &[file.path()]);
     let mut child = enter.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("quaff runs");
     let mut stdin = child.stdin.take().expect("a pipe");
     for _ in 0..3 {
@@ -399,7 +399,7 @@ fn frames_go_one_at_a_time_and_come_from_a_pipe() {
     assert_eq!(receiver.frames(3).len(), 3);
 
     for (args, loops) in [("-t", 1), ("-t --loop 3", 3)] {
-        let mut piped = command(lab.rx(), &format!("--inject rx0 {args}"), &[Path::new("-")]);
+        let mut piped = command(&lab.rx, &format!("--inject rx0 {args}"), &[Path::new("-")]);
         // A pipe of a shell's making, which is what cannot be read twice.
         let mut shell = Command::new("sh")
             .args(["-c", "head -c 5000 $0; sleep 0.7; tail -c +5001 $0"])
@@ -432,7 +432,7 @@ fn what_cannot_be_is_refused_before_the_first_frame() {
         ("--inject rx0", vec![Path::new("/no/such/file")], "/no/such/file"),
         ("--inject rx1", vec![good.path()], "did you mean rx0"),
     ] {
-        let done = ChildProcess::start(command(lab.rx(), args, &files)).unwrap().finish(PATIENCE).unwrap();
+        let done = ChildProcess::start(command(&lab.rx, args, &files)).unwrap().finish(PATIENCE).unwrap();
         assert_eq!(done.status.code(), Some(2), "{args}: {done:?}");
         assert!(done.stderr.contains(words), "{args}: {}", done.stderr);
     }

@@ -143,12 +143,12 @@ fn verify_follows_stamped_frames() {
 
 /// A second link between the two ends of the lab, from tx1 to rx1.
 fn add_link(bench: &Bench) {
-    let (tx, rx) = (bench.lab.tx(), bench.lab.rx());
+    let (tx, rx) = (&bench.lab.tx, &bench.lab.rx);
     let ends = [
         VethEnd { name: "tx1", netns: tx.as_fd(), mac: [2, 0, 0, 0, 1, 1] },
         VethEnd { name: "rx1", netns: rx.as_fd(), mac: [2, 0, 0, 0, 1, 2] },
     ];
-    Rtnl::open().unwrap().create_veth(&VethPlan { ends, mtu: bench.lab.mtu(), queues: 1 }).unwrap();
+    Rtnl::open().unwrap().create_veth(&VethPlan { ends, mtu: bench.lab.mtu, queues: 1 }).unwrap();
     for (netns, name) in [(tx, "tx1"), (rx, "rx1")] {
         let up = || {
             Rtnl::open().and_then(|mut rtnl| {

@@ -6,7 +6,7 @@ use quaff_bench::method::Run;
 use quaff_bench::method::{self, Cores, Place};
 use quaff_lab::tool::{self, Tool, resolve, shipped};
 use quaff_lab::tool::{Filter, Output, Setting};
-use quaff_lab::topology::Direct;
+use quaff_lab::topology::LabSite;
 use quaff_lab::traffic::Content;
 use quaff_lab::traffic::Traffic;
 use quaff_testkit::skip;
@@ -21,7 +21,7 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// A lab in which rivals are measured.
 struct Stand {
-    site: Direct,
+    site: LabSite,
     place: Place,
     dir: tempfile::TempDir,
     _turn: MutexGuard<'static, ()>,
@@ -32,7 +32,7 @@ impl Stand {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let Bench { lab, dir, .. } = Bench::new(test, 1 << 30)?;
         let place = Place::find(Some(dir.path())).expect("a place");
-        Some(Self { site: Direct::new(lab, PathBuf::from(QUAFF)), place, dir, _turn: turn })
+        Some(Self { site: LabSite { lab, quaff: PathBuf::from(QUAFF) }, place, dir, _turn: turn })
     }
 
     fn run(&self, rival: &Tool, setting: &Setting) -> Run {

@@ -257,13 +257,13 @@ fn interfaces_get_their_shares_and_one_that_goes_down_is_replaced() {
         let file = bench.path(name);
         let args = ["capture", "-i", name, "-f", "udp", "-w", &file, "--json"];
         let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
-        assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
+        assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
         (running, file)
     };
     let ((on_a, file_a), (on_b, file_b)) = (capture("a1"), capture("b1"));
     let args = ["split", "-i", "rx0", "-f", "udp", "--by", "ports", "-o", "a0,b0", "--json"];
     let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
-    assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
+    assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     let send = || {
         for stream in 1..=STREAMS {
             bench.generate(&format!("--size 100 --count 500 --pps 20000 --stream {stream}"));
@@ -272,10 +272,10 @@ fn interfaces_get_their_shares_and_one_that_goes_down_is_replaced() {
     };
     send();
     ip("link set a0 down");
-    assert!(running.hears("a0 is down", PATIENCE), "{}", running.heard());
+    assert!(running.hears("a0 is down", PATIENCE), "{}", running.heard);
     send();
     ip("link set a0 up");
-    assert!(running.hears("a0 is back", PATIENCE), "{}", running.heard());
+    assert!(running.hears("a0 is back", PATIENCE), "{}", running.heard);
     send();
     let ended = interrupt(running);
     let received = [(on_a, file_a), (on_b, file_b)].map(|(running, file)| {
@@ -313,7 +313,7 @@ fn an_interface_is_split_into_files() {
     let dir = bench.path("parts");
     let args = ["split", "-i", "rx0", "--members", "3", "--by", "ports", "--dir", &dir, "--json"];
     let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
-    assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
+    assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     for stream in 1..=6 {
         bench.generate(&format!("--size 200 --count 5000 --pps 100000 --stream {stream}"));
     }
@@ -345,7 +345,7 @@ fn a_member_that_stands_still_costs_the_others_nothing() {
     let args = ["split", "-i", "rx0", "--by", "ports", "--buffer", "32M", "--ring", "16M", "--json"];
     let commands = ["--exec", "exec cat >/dev/null", "--exec", "exec sleep 30 >/dev/null 2>&1"];
     let mut running = ChildProcess::start(bench.quaff(&[&args[..], &commands].concat())).expect("quaff runs");
-    assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
+    assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     for stream in 1..=8 {
         bench.generate(&format!("--size 1000 --count 10000 --pps 50000 --stream {stream}"));
     }

@@ -67,7 +67,7 @@ fn a_reader_that_keeps_up_has_all_and_so_has_the_disk() {
             format,
         ]))
         .expect("quaff runs");
-        assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
+        assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
         bench.generate("--size 300 --count 100000 --pps 100000");
         running.signal(Signal::SIGINT).unwrap();
         let done = running.finish(PATIENCE).expect("it ends");

@@ -33,7 +33,7 @@ fn lab(test: &str) -> Option<Lab> {
         let index = rtnl::link(TX_IF)?.index;
         quaff_os::xdp::XdpTx::open(index, TX_IF, 0, 1518, None).map(drop)
     };
-    match lab.tx().run(open).expect("a thread in the namespace") {
+    match lab.tx.run(open).expect("a thread in the namespace") {
         Err(error) if testing::is_refusal(&error) => {
             testing::skip(test, &error.to_string());
             None
@@ -306,7 +306,7 @@ fn an_interface_that_goes_away_ends_the_run_with_a_word() {
         assert_eq!(done.status.code(), Some(2), "{way}: {done:?}");
         assert!(done.stderr.contains("ip link set tx0 up"), "{way}: {done:?}");
         let begun = Instant::now();
-        while !lab.tx().run(|| rtnl::link(TX_IF).expect("a link").running).expect("a thread there") {
+        while !lab.tx.run(|| rtnl::link(TX_IF).expect("a link").running).expect("a thread there") {
             assert!(begun.elapsed() < PATIENCE, "the link stays down");
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -319,5 +319,5 @@ fn set_up(lab: &Lab, up: bool) {
         let index = rtnl.link(TX_IF)?.index;
         rtnl.change(index, LinkChange::Up(up))
     };
-    lab.tx().run(set).expect("a thread in the namespace").expect("set");
+    lab.tx.run(set).expect("a thread in the namespace").expect("set");
 }

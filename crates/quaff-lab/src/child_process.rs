@@ -1,5 +1,5 @@
-//! A command that runs beside us and that cannot outlive us: killed when this is dropped, and when
-//! the thread that started it ends.
+//! A child process that cannot outlive its parent: it is killed when its handle is dropped, and when the thread
+//! that started it ends.
 
 use crate::{Error, Result};
 use quaff_os::process::{Usage, reap, reset_signals, send, signal_on_parent_death};
@@ -9,51 +9,51 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
-/// Of what a command writes to stderr, at least so much is kept, the last of it, bytes: one that never stops
-/// talking takes no more of our memory than twice that.
+/// Interval of polling for the end of the process.
+const POLL: Duration = Duration::from_millis(5);
+/// Minimum of the last bytes of stderr that are kept; the buffer never exceeds twice that.
 const KEPT_BYTES: usize = 1 << 20;
-/// The same of stdout, where more is asked for: packets, reports.
+/// The same for stdout, which carries packets and reports.
 const KEPT_STDOUT_BYTES: usize = 64 << 20;
-/// What is read of it at once, bytes.
+/// Bytes of one read.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// A command that runs, with what it writes collected.
+/// A running command; its output is collected.
 #[derive(Debug)]
 pub struct ChildProcess {
     tried: String,
     child: Child,
-    stdout: Arc<Words>,
-    stderr: Arc<Words>,
-    heard: String,
-    /// Once it has ended; from then on its process id may be another's.
+    stdout: Arc<Collected>,
+    stderr: Arc<Collected>,
+    /// The whole lines on stderr, as of the last [`hears`](Self::hears).
+    pub heard: String,
+    /// Set when the process has been reaped: its process ID may be reused from then on.
     ended: Option<(ExitStatus, Usage)>,
 }
 
-/// What a command writes to one of its ends.
+/// The output of a command on one stream.
 #[derive(Debug, Default)]
-struct Words {
-    said: Mutex<Said>,
-    /// Signalled at each change.
-    more: Condvar,
+struct Collected {
+    state: Mutex<State>,
+    /// Notified at each change.
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Said {
+struct State {
     bytes: Vec<u8>,
-    is_over: bool,
+    /// The stream is closed.
+    is_closed: bool,
 }
 
-/// How a command ended, and what it wrote.
+/// The result of a command that has ended.
 #[derive(Debug, Clone)]
 pub struct Finished {
-    /// Its exit status.
     pub status: ExitStatus,
-    /// The CPU time that it has used.
     pub usage: Usage,
-    /// What it wrote to stdout, the last 64 MiB of it at least.
+    /// At least the last 64 MiB.
     pub stdout: Vec<u8>,
-    /// What it wrote to stderr, the last MiB of it at least.
+    /// At least the last MiB.
     pub stderr: String,
 }
 
@@ -63,7 +63,7 @@ impl ChildProcess {
         Self::start_with(command, Stdio::null(), None)
     }
 
-    /// Starts `command`; what it writes to a given `stdout` is not collected.
+    /// Starts `command`; output to a given `stdout` is not collected.
     pub fn start_with(mut command: Command, stdin: Stdio, stdout: Option<Stdio>) -> Result<Self> {
         let tried = format!("run {}", command.get_program().display());
         reset_signals(&mut command);
@@ -75,26 +75,21 @@ impl ChildProcess {
         Ok(Self { tried, child, stdout, stderr, heard: String::new(), ended: None })
     }
 
-    /// Its process id.
+    /// The process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until a line on stderr holds `text`, at most `wait`; returns whether it came.
+    /// Waits until a line on stderr contains `text`, for at most `wait`; returns whether one does.
     pub fn hears(&mut self, text: &str, wait: Duration) -> bool {
         let end = Instant::now() + wait;
         let is_in = |heard: &str| heard.lines().any(|line| line.contains(text));
-        let said = self.stderr.wait_until(end, |said| is_in(&lines(&said.bytes)));
-        self.heard = lines(&said.bytes);
+        let state = self.stderr.wait_until(end, |state| is_in(&lines(&state.bytes)));
+        self.heard = lines(&state.bytes);
         is_in(&self.heard)
     }
 
-    /// What was heard on stderr so far.
-    pub fn heard(&self) -> &str {
-        &self.heard
-    }
-
-    /// Sends it a signal; nobody gets one when it was seen to have [ended](Self::has_ended).
+    /// Sends a signal; does nothing after [`has_ended`](Self::has_ended) has returned `true`.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         match self.ended {
             None => Ok(send(self.child.id(), signal)?),
@@ -102,7 +97,7 @@ impl ChildProcess {
         }
     }
 
-    /// Whether it has ended.
+    /// Returns whether the process has ended.
     pub fn has_ended(&mut self) -> Result<bool> {
         if self.ended.is_none() {
             self.ended = reap(self.child.id())?;
@@ -110,15 +105,15 @@ impl ChildProcess {
         Ok(self.ended.is_some())
     }
 
-    /// How it has ended, once that was [seen](Self::has_ended).
+    /// The exit status, once [`has_ended`](Self::has_ended) has returned `true`.
     pub fn status(&self) -> Option<ExitStatus> {
         self.ended.map(|(status, _)| status)
     }
 
-    /// Waits for its end and the end of what it writes, at most `wait`; kills it when it takes longer.
+    /// Waits until the process has ended and closed its output, for at most `wait`; then kills it.
     ///
     /// # Errors
-    /// `TimedOut`, also when it has ended but what it started still holds its stdout or stderr.
+    /// `TimedOut`, also when the process has ended but a descendant still holds its stdout or stderr open.
     pub fn finish(mut self, wait: Duration) -> Result<Finished> {
         let end = Instant::now() + wait;
         let late = |tried: &str, what: &str| {
@@ -129,13 +124,13 @@ impl ChildProcess {
             self.has_ended()?;
             match self.ended {
                 Some(ended) => break ended,
-                None if Instant::now() < end => std::thread::sleep(BETWEEN_LOOKS),
+                None if Instant::now() < end => std::thread::sleep(POLL),
                 None => return Err(late(&self.tried, "it still runs")),
             }
         };
-        let [stdout, stderr] = [&self.stdout, &self.stderr].map(|words| {
-            let said = words.wait_until(end, |_| false);
-            said.is_over.then(|| said.bytes.clone())
+        let [stdout, stderr] = [&self.stdout, &self.stderr].map(|output| {
+            let state = output.wait_until(end, |_| false);
+            state.is_closed.then(|| state.bytes.clone())
         });
         match (stdout, stderr) {
             (Some(stdout), Some(stderr)) => {
@@ -146,68 +141,68 @@ impl ChildProcess {
     }
 }
 
-/// Whole lines only: half a word is not what it said.
+/// The whole lines in `bytes`.
 fn lines(bytes: &[u8]) -> String {
     let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-impl Words {
-    fn lock(&self) -> MutexGuard<'_, Said> {
-        // It holds bytes: whoever panicked left them whole.
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+impl Collected {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic cannot leave the bytes inconsistent.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `is_enough`, all is said, or `end`.
-    fn wait_until(&self, end: Instant, is_enough: impl Fn(&Said) -> bool) -> MutexGuard<'_, Said> {
+    /// Waits until `is_enough` holds, the stream is closed, or `end`.
+    fn wait_until(&self, end: Instant, is_enough: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let left = end.saturating_duration_since(Instant::now());
         let waited =
-            self.more.wait_timeout_while(self.lock(), left, |said| !said.is_over && !is_enough(said));
+            self.changed.wait_timeout_while(self.lock(), left, |state| !state.is_closed && !is_enough(state));
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     fn add(&self, piece: &[u8], kept_bytes: usize) {
-        let mut said = self.lock();
-        said.bytes.extend_from_slice(piece);
-        if said.bytes.len() > 2 * kept_bytes {
-            let old = said.bytes.len() - kept_bytes;
-            said.bytes.drain(..old);
+        let mut state = self.lock();
+        state.bytes.extend_from_slice(piece);
+        if state.bytes.len() > 2 * kept_bytes {
+            let old = state.bytes.len() - kept_bytes;
+            state.bytes.drain(..old);
         }
-        self.more.notify_all();
+        self.changed.notify_all();
     }
 
     fn end(&self) {
-        self.lock().is_over = true;
-        self.more.notify_all();
+        self.lock().is_closed = true;
+        self.changed.notify_all();
     }
 }
 
-/// Reads a pipe on a thread of its own, so that nobody has to read it for the command to go on.
-fn collect(pipe: Option<impl Read + Send + 'static>, kept_bytes: usize) -> Arc<Words> {
-    let words = Arc::new(Words::default());
+/// Reads a pipe on a separate thread, so that the command never blocks on a full pipe.
+fn collect(pipe: Option<impl Read + Send + 'static>, kept_bytes: usize) -> Arc<Collected> {
+    let output = Arc::new(Collected::default());
     let Some(mut pipe) = pipe else {
-        words.end();
-        return words;
+        output.end();
+        return output;
     };
-    let ours = words.clone();
+    let ours = output.clone();
     std::thread::spawn(move || {
         let mut piece = vec![0; PIECE_BYTES];
         loop {
             match pipe.read(&mut piece) {
                 Ok(bytes @ 1..) => ours.add(&piece[..bytes], kept_bytes),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A pipe that breaks ends what there is to collect.
+                // A read error ends the collection.
                 Ok(0) | Err(_) => break ours.end(),
             }
         }
     });
-    words
+    output
 }
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
         if self.ended.is_none() {
-            // Both fail only when it has ended already.
+            // Both fail only if the process has ended already.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -229,7 +224,7 @@ mod tests {
         let mut running = sh("sleep 0.1; echo now >&2; sleep 60");
         assert!(!running.hears("", Duration::from_millis(1)));
         assert!(running.hears("", Duration::from_secs(10)));
-        assert_eq!(running.heard(), "now\n");
+        assert_eq!(running.heard, "now\n");
     }
 
     #[test]
@@ -265,7 +260,7 @@ mod tests {
         let mut running =
             sh("echo begun >&2; yes nonsense | head -c 30000000 >&2; echo enough >&2; read nothing");
         assert!(running.hears("enough", Duration::from_secs(20)));
-        assert!(running.heard().len() <= 2 * KEPT_BYTES);
+        assert!(running.heard.len() <= 2 * KEPT_BYTES);
         let finished = running.finish(Duration::from_secs(5)).expect("it ends");
         assert!(finished.stderr.len() >= KEPT_BYTES && finished.stderr.ends_with("enough\n"));
     }

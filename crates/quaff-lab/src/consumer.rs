@@ -1,5 +1,5 @@
-//! What stands at the receiving end of a lab while a sender is measured, and counts there: the kernel's
-//! stack, or an XDP program that looks at each frame and drops it. Nothing is sent here.
+//! The consumer at the receiving end of a lab while a sender is measured: the kernel's stack, or an XDP program
+//! that reads, counts and drops each frame. Sends nothing.
 //!
 //! ```c
 //! frame = data; if (frame + 38 > data_end) return XDP_DROP;
@@ -26,36 +26,36 @@ mod word {
     pub(super) const WORDS: usize = 3;
 }
 
-/// How many frames' addresses are kept.
+/// Number of frames whose addresses are kept.
 pub const FLOWS_MAX: u64 = 6_000_000;
-/// Bytes of what is kept of each: two addresses and two ports, padded.
+/// Bytes kept of each frame: two addresses and two ports, padded.
 const TUPLE_BYTES: usize = 16;
-/// The shortest frame of which addresses and ports can be read: Ethernet, IPv4 and two ports.
+/// The shortest frame with addresses and ports: Ethernet, IPv4 and two ports.
 const FRAME_BYTES_MIN: i32 = 38;
 
-/// Who takes the frames.
+/// The kind of consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// The stack, as a lab has it: without GRO.
+pub enum ConsumerKind {
+    /// The stack with the settings of a lab: without GRO.
     Stack,
-    /// The stack of an interface with GRO on, as a network card's is; only such a veth takes frames that are
-    /// redirected to it.
+    /// The stack of an interface with GRO, as on a network card. A veth accepts redirected frames only with GRO or
+    /// an XDP program.
     StackGro,
-    /// The stack, behind an XDP program that passes all to it: such a veth takes redirected frames too.
+    /// The stack, after an XDP program that passes every frame.
     StackXdp,
     /// An XDP program that counts and drops.
     Xdp,
-    /// The same, and it reads the clock for each frame.
+    /// As `Xdp`, and reads the clock for each frame.
     XdpTimes,
-    /// The same, and it keeps addresses and ports of the first [`FLOWS_MAX`] frames.
+    /// As `Xdp`, and keeps addresses and ports of the first [`FLOWS_MAX`] frames.
     XdpFlows,
 }
 
-/// A receiving end that counts, as it was before when this is dropped.
+/// A consumer at the receiving interface of a lab; its drop restores the interface.
 #[derive(Debug)]
 pub struct Consumer<'a> {
     lab: &'a Lab,
-    kind: Kind,
+    kind: ConsumerKind,
     before: u64,
     state: ArrayMap,
     tuples: Option<ArrayMap>,
@@ -63,51 +63,55 @@ pub struct Consumer<'a> {
 }
 
 impl<'a> Consumer<'a> {
-    /// Puts `kind` at the lab's receiving interface.
+    /// Attaches a consumer to the lab's receiving interface.
     ///
     /// # Errors
     /// The kernel refuses the program.
-    pub fn attach(lab: &'a Lab, kind: Kind) -> Result<Self> {
+    pub fn attach(lab: &'a Lab, kind: ConsumerKind) -> Result<Self> {
         let state = ArrayMap::new("quaff_consumer", word::WORDS)?;
         let tuples = match kind {
-            Kind::XdpFlows => Some(ArrayMap::new("quaff_tuples", FLOWS_MAX as usize * TUPLE_BYTES / 8)?),
+            ConsumerKind::XdpFlows => {
+                Some(ArrayMap::new("quaff_tuples", FLOWS_MAX as usize * TUPLE_BYTES / 8)?)
+            }
             _ => None,
         };
         let program = match kind {
-            Kind::Stack | Kind::StackGro => None,
-            Kind::StackXdp => Some(Program::load_xdp("quaff_pass", pass())?),
+            ConsumerKind::Stack | ConsumerKind::StackGro => None,
+            ConsumerKind::StackXdp => Some(Program::load_xdp("quaff_pass", pass())?),
             _ => {
-                let insns = assemble(&state, kind == Kind::XdpTimes, tuples.as_ref());
+                let insns = assemble(&state, kind == ConsumerKind::XdpTimes, tuples.as_ref());
                 Some(Program::load_xdp("quaff_consumer", insns)?)
             }
         };
         let mut consumer = Self { lab, kind, before: 0, state, tuples, program };
-        consumer.put(true)?;
+        consumer.apply(true)?;
         consumer.before = consumer.stack_frames()?;
         Ok(consumer)
     }
 
-    /// Frames that have arrived since it was put there.
+    /// Frames that have arrived since it was attached.
     pub fn frames(&self) -> Result<u64> {
         match self.kind {
-            Kind::Stack | Kind::StackGro | Kind::StackXdp => Ok(self.stack_frames()? - self.before),
+            ConsumerKind::Stack | ConsumerKind::StackGro | ConsumerKind::StackXdp => {
+                Ok(self.stack_frames()? - self.before)
+            }
             _ => Ok(self.state.load(word::FRAMES)),
         }
     }
 
-    /// From the first frame to the last, s, by the program's clock; for [`Kind::XdpTimes`].
+    /// Time from the first frame to the last by the program's clock, s; for [`ConsumerKind::XdpTimes`].
     pub fn span_seconds(&self) -> f64 {
         self.state.load(word::LAST_NS).saturating_sub(self.state.load(word::FIRST_NS)) as f64 / 1e9
     }
 
-    /// How many different addresses and ports the frames had; for [`Kind::XdpFlows`].
+    /// Number of distinct flows (addresses and ports); for [`ConsumerKind::XdpFlows`].
     ///
     /// # Errors
-    /// More frames came than it keeps.
+    /// More than [`FLOWS_MAX`] frames arrived.
     pub fn flows(&self) -> Result<u64> {
         let frames = self.frames()?;
         let Some(tuples) = self.tuples.as_ref().filter(|_| frames <= FLOWS_MAX) else {
-            let what = format!("{frames} frames came, and flows are counted among {FLOWS_MAX}");
+            let what = format!("{frames} frames arrived, but flows are counted only among {FLOWS_MAX}");
             return Err(Error::Tool { name: "the consumer".into(), what });
         };
         let words = |at: usize| [tuples.load(2 * at), tuples.load(2 * at + 1)];
@@ -118,16 +122,16 @@ impl<'a> Consumer<'a> {
         Ok(self.lab.stats_rx()?.rx_packets)
     }
 
-    fn put(&self, there: bool) -> Result<()> {
+    fn apply(&self, attached: bool) -> Result<()> {
         let (kind, program) = (self.kind, self.program.as_ref());
-        Ok(self.lab.rx().run(|| {
-            if kind == Kind::StackGro {
-                Card::change(RX_IF, Change::Feature("rx-gro", there))?;
+        Ok(self.lab.rx.run(|| {
+            if kind == ConsumerKind::StackGro {
+                Card::change(RX_IF, Change::Feature("rx-gro", attached))?;
             }
             if let Some(program) = program {
                 let mut rtnl = Rtnl::open()?;
                 let index = rtnl.link(RX_IF)?.index;
-                rtnl.change(index, LinkChange::Xdp(there.then_some(program)))?;
+                rtnl.change(index, LinkChange::Xdp(attached.then_some(program)))?;
             }
             Ok::<_, quaff_os::Error>(())
         })??)
@@ -136,8 +140,8 @@ impl<'a> Consumer<'a> {
 
 impl Drop for Consumer<'_> {
     fn drop(&mut self) {
-        // What cannot be undone goes with the lab.
-        let _ = self.put(false);
+        // If this fails, the lab removes the interface.
+        let _ = self.apply(false);
     }
 }
 
@@ -151,7 +155,7 @@ fn pass() -> Asm {
 fn assemble(state: &ArrayMap, times: bool, tuples: Option<&ArrayMap>) -> Asm {
     let mut asm = Asm::default();
     let drop = asm.label();
-    // R6 = the frame, R7 = the state, R8 = its number.
+    // R6 = the frame, R7 = the state, R8 = the number of the frame.
     asm.ld_frame(R6, R2);
     asm.mov64(R3, R6);
     asm.alu64(Alu::Add, R3, FRAME_BYTES_MIN);
@@ -172,9 +176,9 @@ fn assemble(state: &ArrayMap, times: bool, tuples: Option<&ArrayMap>) -> Asm {
     asm
 }
 
-/// `tuples[R8] = …` when there is room.
+/// `tuples[R8] = …` while there is room.
 fn keep_tuple(asm: &mut Asm, tuples: &ArrayMap) {
-    /// Where IPv4 has its addresses behind Ethernet, and UDP behind 20 bytes of that its ports.
+    /// Offsets of the IPv4 addresses, and of the ports after a header of 20 bytes.
     const ADDRESSES: [usize; 3] = [26, 30, 34];
     let full = asm.label();
     asm.jmp(Jmp::Jge, R8, FLOWS_MAX as i32, full);

@@ -1,83 +1,70 @@
-//! What can go wrong with a lab.
+//! The error type of this crate and of the experiments that use it.
 
-/// A lab that cannot be made, found or taken down.
+/// A lab, a tool or an experiment that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel refused.
+    /// A failed request to the kernel.
     #[error(transparent)]
     Os(#[from] quaff_os::Error),
-    /// The name is not usable as the name of a file.
+    /// The name is not usable as a file name.
     #[error(
-        "{name:?} cannot be the name of a lab; take letters, digits, '-', '_' and '.', \
+        "{name:?} cannot be the name of a lab; use letters, digits, '-', '_' and '.', \
          at most {max} of them, and begin with a letter or digit"
     )]
     Name { name: String, max: usize },
-    /// The MTU is outside what a lab offers.
+    /// The MTU is outside the range of a lab.
     #[error("the MTU of a lab is {min} to {max}, not {mtu}")]
     Mtu { mtu: u32, min: u32, max: u32 },
-    /// Somebody runs something in it.
+    /// Another process uses the lab.
     #[error("the lab {name} is in use{}; wait for it to end, or end it", by(*.pid))]
     InUse {
-        /// Which lab.
         name: String,
-        /// The process that made it, when it still runs.
+        /// The process that created the lab, if it still runs.
         pid: Option<u32>,
     },
-    /// There is a lab of that name already.
+    /// A lab of that name exists.
     #[error("the lab {0} is up already; 'quaff lab down {0}' takes it down")]
     Taken(String),
-    /// A capturer or the generator did not do what it was started for.
+    /// A capturer or the generator failed.
     #[error("{name}: {what}")]
     Tool {
-        /// Which.
         name: String,
-        /// What went wrong, with the last that it said.
+        /// The failure, with the end of its output.
         what: String,
     },
-    /// A description of a capturer is wrong.
+    /// An invalid description of a capturer.
     #[error("{place}: {what}")]
     Description {
         /// File, line and key, or the command.
         place: String,
-        /// What is wrong there.
         what: String,
     },
-    /// There is no capturer of that name.
+    /// No capturer has that name.
     #[error("there is no capturer {name}; there is {}", .known.join(", "))]
-    UnknownTool {
-        /// The name that was asked for.
-        name: String,
-        /// The names that there are.
-        known: Vec<String>,
-    },
-    /// There is no disk to write to, or too little of it.
+    UnknownTool { name: String, known: Vec<String> },
+    /// No disk is available, or its free space is too small.
     #[error("{0}")]
     Place(String),
-    /// A service test cannot be made.
+    /// A service test cannot run.
     #[error("{0}")]
     Service(String),
-    /// An end of a path cannot be used.
+    /// An unusable end of a path.
     #[error("{end}: {what}")]
     End {
-        /// Which, as people write it.
+        /// The end as the user writes it.
         end: String,
-        /// Why, and what to do.
+        /// The reason and the remedy.
         what: String,
     },
-    /// The caller wanted no more.
+    /// The caller ended the run.
     #[error("interrupted")]
     Interrupted,
-    /// There is none of that name.
+    /// No lab has that name.
     #[error("there is no lab {name}{}", others(.known))]
-    Unknown {
-        /// The name that was asked for.
-        name: String,
-        /// The labs that there are.
-        known: Vec<String>,
-    },
+    Unknown { name: String, known: Vec<String> },
 }
 
-/// A result about a lab.
+/// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 fn by(pid: Option<u32>) -> String {

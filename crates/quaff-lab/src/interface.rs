@@ -1,10 +1,10 @@
-//! What the kernel and the driver report of an interface, by name and value.
+//! Facts about an interface from the kernel and its driver, by name and value.
 
 use quaff_os::ethtool::Card;
 use quaff_os::rtnl;
 use std::collections::BTreeMap;
 
-/// An interface of the calling thread's network namespace.
+/// Reads the facts about an interface of the calling thread's network namespace.
 pub fn facts(name: &str) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     let mut fact = |what: &str, value: Option<String>| {

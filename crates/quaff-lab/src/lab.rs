@@ -1,10 +1,9 @@
-//! A lab: two network namespaces and one veth pair between them, silent, and gone when it is dropped.
+//! A lab: two network namespaces and a veth pair between them, without background traffic; removed on drop.
 //!
 //! The sending namespace `NAME-tx` holds `tx0` (198.18.0.1), the receiving one `NAME-rx` holds `rx0`
-//! (198.18.0.2; 198.18.0.0/15 is for benchmarks, RFC 2544 appendix C.2.2). Both are without IPv6,
-//! know each other's hardware address for good, answer nothing with ICMP errors, and have no
-//! offloads: what `rx0` counts is what was sent to it. A [`Layout`] may add a second end and put something
-//! between the two: a switch, a tap, or whatever is run there. This room prints nothing and runs nothing.
+//! (198.18.0.2; 198.18.0.0/15 is for benchmarks, RFC 2544 appendix C.2.2). Both have no IPv6, permanent ARP
+//! entries for each other, no ICMP errors and no offloads: `rx0` counts exactly what was sent to it. A [`Layout`]
+//! may add a second end, and a switch, a tap or a router between the two. This module prints and runs nothing.
 
 mod layout;
 
@@ -40,26 +39,26 @@ pub const RX_MAC: [u8; 6] = [0x02, 0x71, 0x75, 0x00, 0x00, 0x02];
 pub const TX_IP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// The address of [`RX_IF`].
 pub const RX_IP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
-/// The router of [`Layout::Router`], as its two ends see it: each half of the benchmarks' network is on one side (RFC 2544
-/// appendix C.2.2).
+/// The addresses of the router of [`Layout::Router`], one for each end: each side has one half of the benchmark
+/// network (RFC 2544 appendix C.2.2).
 pub const ROUTER_IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 1, 1), Ipv4Addr::new(198, 19, 1, 1)];
-/// Addresses of [`Layout::Router`] that nobody has, one at each end.
+/// Unassigned addresses of [`Layout::Router`], one at each end.
 pub const ROUTED_IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 1, 2), Ipv4Addr::new(198, 19, 1, 2)];
-/// Both addresses are in one network of this many bits.
+/// Prefix length of the networks of a lab.
 pub const PREFIX_BITS: u8 = 24;
-/// The MTU when none is asked for. Veth refuses a native XDP program when the peer's MTU is above
+/// The default MTU. Veth refuses a native XDP program when the peer's MTU is above
 /// about 3500.
 pub const MTU_DEFAULT: u32 = 3000;
-/// The smallest MTU: what IPv4 asks of a link (RFC 791).
-pub const MTU_MIN: u32 = 68;
-/// The largest MTU, a common one of jumbo frames.
+/// The smallest MTU: the minimum of IPv4 (RFC 791).
+const MTU_MIN: u32 = 68;
+/// The largest MTU, a common one for jumbo frames.
 pub const MTU_MAX: u32 = 9216;
 /// The longest name of a lab.
-pub const NAME_BYTES_MAX: usize = 64;
+const NAME_BYTES_MAX: usize = 64;
 
-/// How long the two ends may take to see each other.
+/// Time limit until both ends have a carrier.
 const LINK_WAIT: Duration = Duration::from_secs(2);
-/// What keeps a namespace silent. New interfaces take over what `default` says.
+/// Settings that keep a namespace silent. New interfaces inherit those of `default`.
 const SILENCE: [(&str, &str); 9] = [
     ("ipv6/conf/all/disable_ipv6", "1"),
     ("ipv6/conf/default/disable_ipv6", "1"),
@@ -68,43 +67,41 @@ const SILENCE: [(&str, &str); 9] = [
     ("ipv6/conf/default/autoconf", "0"),
     // One ICMP error each 23 days, ms: frames to a closed port are not answered.
     ("ipv4/icmp_ratelimit", "2000000000"),
-    // A bridge asks no firewall about each frame.
+    // A bridge bypasses the firewall.
     ("bridge/bridge-nf-call-arptables", "0"),
     ("bridge/bridge-nf-call-iptables", "0"),
     ("bridge/bridge-nf-call-ip6tables", "0"),
 ];
-/// A kernel may be without these parts, and has nothing to be silenced then.
+/// Parts that a kernel may lack.
 const OPTIONAL: [&str; 2] = ["ipv6", "bridge"];
 
-/// The lab that is to be made.
+/// The lab to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabPlan {
-    /// Its name; without one it gets a name that no other lab has.
+    /// `None` chooses an unused name.
     pub name: Option<String>,
     /// The MTU of both ends, bytes, [`MTU_MIN`] to [`MTU_MAX`].
     pub mtu: u32,
     /// Transmit and receive queues of each end.
     pub queues: u32,
-    /// What is between the ends.
     pub layout: Layout,
 }
 
-/// What is between those who send and those who receive.
+/// The connection between the senders and the receiver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// Nothing: a sender, a receiver, and the link.
+    /// A sender, a receiver, and a link.
     #[default]
     Pair,
     /// Two senders through a bridge, which mirrors one of its ports to the receiver.
     Span,
-    /// Two senders through a tap, which shows both directions to the receiver.
+    /// Two senders through a tap, which copies both directions to the receiver.
     Tap,
-    /// Two ends through a bridge. Nobody is shown anything: the receiving namespace is idle.
+    /// Two ends through a bridge without a mirror: the receiving namespace is idle.
     Bridge,
-    /// Two ends through a router, each in a network of its own ([`ROUTER_IPS`]).
+    /// Two ends through a router, each in its own network ([`ROUTER_IPS`]).
     Router,
-    /// Two ends whose links end in [`MIDDLE_IFS`] of the namespace in the middle, which nothing joins: what passes
-    /// between them is for the caller to forward.
+    /// Two ends whose links end in [`MIDDLE_IFS`] of the namespace in the middle. The caller forwards between them.
     Apart,
 }
 
@@ -114,10 +111,9 @@ impl Default for LabPlan {
     }
 }
 
-/// What there is to know of a lab.
+/// The state of a lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LabInfo {
-    /// Its name.
     pub name: String,
     /// The sending namespace.
     pub tx: String,
@@ -125,30 +121,39 @@ pub struct LabInfo {
     pub rx: String,
     /// The MTU of both ends, bytes.
     pub mtu: u32,
-    /// It stays until it is taken down.
+    /// It remains until it is taken down.
     pub persistent: bool,
-    /// Somebody runs something in it now.
+    /// A process uses it now.
     pub in_use: bool,
-    /// The process that made it.
+    /// The process that created it.
     pub pid: u32,
 }
 
-/// A lab in which one can run things.
+/// A handle on a lab.
 ///
-/// One that was created goes when this is dropped, unless it was [kept](Lab::keep); one that was
-/// [attached](Lab::attach) to or [joined](Lab::join) stays.
+/// A lab that this handle created is removed on drop, unless it was [kept](Lab::keep); one that it
+/// [attached](Lab::attach) to or [joined](Lab::join) remains.
 #[derive(Debug)]
 pub struct Lab {
-    name: String,
-    rooms: Rooms,
+    pub name: String,
+    /// The MTU of both ends, bytes.
+    pub mtu: u32,
+    /// The sending namespace, with [`TX_IF`].
+    pub tx: Netns,
+    /// The other sending namespace, with [`FAR_IF`], of a layout that has two.
+    pub far: Option<Netns>,
+    /// The namespace between these two, with [`MIDDLE_IFS`].
+    pub mid: Option<Netns>,
+    /// The receiving namespace, with [`RX_IF`].
+    pub rx: Netns,
     record: Record,
-    /// Ours to take down; `None` once that was done.
+    /// The entry of a lab that this handle removes; `None` once that is done.
     owned: Option<Entry>,
-    /// Holds the lab of another while we use it.
+    /// Locks the lab of another process while this handle uses it.
     _used: Option<Entry>,
 }
 
-/// The namespaces of a lab; one of two ends with nothing between them has neither `far` nor `mid`.
+/// The namespaces of a lab; [`Layout::Pair`] has neither `far` nor `mid`.
 #[derive(Debug)]
 struct Rooms {
     tx: Netns,
@@ -169,12 +174,16 @@ impl Rooms {
 }
 
 impl Lab {
-    /// Makes a lab, after clearing away those that killed runs have left behind.
-    ///
-    /// Returns when both ends of the link are up and see each other.
+    fn of(name: &str, rooms: Rooms, record: Record, owned: Option<Entry>, used: Option<Entry>) -> Self {
+        let Rooms { tx, far, mid, rx } = rooms;
+        Self { name: name.to_owned(), mtu: record.mtu, tx, far, mid, rx, record, owned, _used: used }
+    }
+
+    /// Removes the labs that killed runs have left behind, then creates a lab. Returns when both ends of the link
+    /// have a carrier.
     ///
     /// # Errors
-    /// A name or an MTU that will not do; a name that is taken; what the kernel refuses.
+    /// An invalid name or MTU; a name that is taken; a request that the kernel refuses.
     pub fn create(plan: &LabPlan) -> Result<Self> {
         if !(MTU_MIN..=MTU_MAX).contains(&plan.mtu) {
             return Err(Error::Mtu { mtu: plan.mtu, min: MTU_MIN, max: MTU_MAX });
@@ -185,89 +194,56 @@ impl Lab {
         let record = Record { mtu: plan.mtu, persistent: false, pid: std::process::id(), is_between };
         entry.write(&record)?;
         match build(&name, plan) {
-            Ok(rooms) => Ok(Self { name, rooms, record, owned: Some(entry), _used: None }),
+            Ok(rooms) => Ok(Self::of(&name, rooms, record, Some(entry), None)),
             Err(error) => {
-                // The first error is the one to tell; what stays behind is swept by the next lab.
+                // The first error is reported; the next lab sweeps the leftovers.
                 let _ = demolish(&name).and_then(|()| entry.remove());
                 Err(error)
             }
         }
     }
 
-    /// Uses a lab that is up. It cannot be taken down meanwhile.
+    /// Opens an existing lab, which cannot be taken down while this handle exists.
     pub fn attach(name: &str) -> Result<Self> {
         check_name(name)?;
         match Entry::find(name, Hold::Shared)? {
             Found::None => Err(unknown(name)),
             Found::InUse => Err(in_use(name)),
-            Found::Locked(mut entry) => Ok(Self {
-                rooms: Rooms::open(name)?,
-                name: name.to_owned(),
-                record: entry.read().unwrap_or_default(),
-                owned: None,
-                _used: Some(entry),
-            }),
+            Found::Locked(mut entry) => {
+                let record = entry.read().unwrap_or_default();
+                Ok(Self::of(name, Rooms::open(name)?, record, None, Some(entry)))
+            }
         }
     }
 
-    /// Uses the lab in whose command we run: the owner, which waits for that command, holds it for us.
+    /// Opens the lab that this process was started in; the owner, which waits for this process, keeps it locked.
     pub fn join(name: &str) -> Result<Self> {
         check_name(name)?;
         let record = registry::glance(name).ok_or_else(|| unknown(name))?;
-        Ok(Self { name: name.to_owned(), rooms: Rooms::open(name)?, record, owned: None, _used: None })
+        Ok(Self::of(name, Rooms::open(name)?, record, None, None))
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The sending namespace, with [`TX_IF`].
-    pub fn tx(&self) -> &Netns {
-        &self.rooms.tx
-    }
-
-    /// The other sending namespace, with [`FAR_IF`], of a layout that has two.
-    pub fn far(&self) -> Option<&Netns> {
-        self.rooms.far.as_ref()
-    }
-
-    /// The namespace between these two, with [`MIDDLE_IFS`].
-    pub fn mid(&self) -> Option<&Netns> {
-        self.rooms.mid.as_ref()
-    }
-
-    /// The receiving namespace, with [`RX_IF`].
-    pub fn rx(&self) -> &Netns {
-        &self.rooms.rx
-    }
-
-    /// The MTU of both ends, bytes.
-    pub fn mtu(&self) -> u32 {
-        self.record.mtu
-    }
-
-    /// A command that will run in the sending namespace.
+    /// A command that runs in the sending namespace.
     pub fn command_tx(&self, program: impl AsRef<OsStr>) -> Result<Command> {
-        Ok(self.tx().command(program)?)
+        Ok(self.tx.command(program)?)
     }
 
-    /// A command that will run in the receiving namespace.
+    /// A command that runs in the receiving namespace.
     pub fn command_rx(&self, program: impl AsRef<OsStr>) -> Result<Command> {
-        Ok(self.rx().command(program)?)
+        Ok(self.rx.command(program)?)
     }
 
     /// The counters of [`TX_IF`].
     pub fn stats_tx(&self) -> Result<LinkStats> {
-        stats(self.tx(), TX_IF)
+        stats(&self.tx, TX_IF)
     }
 
     /// The counters of [`RX_IF`].
     pub fn stats_rx(&self) -> Result<LinkStats> {
-        stats(self.rx(), RX_IF)
+        stats(&self.rx, RX_IF)
     }
 
-    /// Leaves the lab up for others, until it is [taken down](down).
+    /// Keeps the lab after this handle is dropped, until it is [taken down](down).
     pub fn keep(mut self) -> Result<LabInfo> {
         self.record.persistent = true;
         if let Some(entry) = &mut self.owned {
@@ -277,7 +253,7 @@ impl Lab {
         Ok(info(&self.name, &self.record, false))
     }
 
-    /// Takes the lab down now, where an error can still be told; only lets go of one that was attached to.
+    /// Removes the lab now and reports errors; only releases a lab that this handle did not create.
     pub fn down(mut self) -> Result<()> {
         self.owned.take().map_or(Ok(()), |entry| demolish(&self.name).and_then(|()| entry.remove()))
     }
@@ -286,7 +262,7 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         if let Some(entry) = self.owned.take() {
-            // What fails here is swept by the next lab: the file stays, and its lock is free.
+            // If this fails, the next lab sweeps it: the file remains, and its lock is free.
             let _ = demolish(&self.name).and_then(|()| entry.remove());
         }
     }
@@ -304,7 +280,7 @@ pub fn list() -> Result<Vec<LabInfo>> {
     Ok(labs)
 }
 
-/// Takes down a lab that is up and not in use.
+/// Takes down a lab that is not in use.
 pub fn down(name: &str) -> Result<()> {
     check_name(name)?;
     match Entry::find(name, Hold::Alone)? {
@@ -314,9 +290,8 @@ pub fn down(name: &str) -> Result<()> {
     }
 }
 
-/// Takes down what runs that were killed have left behind; returns the names.
-///
-/// What cannot be taken down now is left for the next sweep: it is in nobody's way.
+/// Takes down the labs that killed runs have left behind; returns their names. Those that cannot be taken down now
+/// are left for the next sweep.
 pub fn sweep() -> Vec<String> {
     let names = registry::names().unwrap_or_default();
     names.into_iter().filter(|name| sweep_one(name).unwrap_or(false)).collect()
@@ -328,7 +303,7 @@ fn sweep_one(name: &str) -> Result<bool> {
         return Ok(false);
     }
     let Found::Locked(mut entry) = Entry::find_now(name, Hold::Alone)? else { return Ok(false) };
-    // Now that nobody else can change it, what it says counts.
+    // The record may have changed before the lock was taken.
     if is_kept(entry.read()) {
         return Ok(false);
     }
@@ -385,7 +360,7 @@ fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
     Ok(Rooms { tx, far: None, mid: None, rx })
 }
 
-/// In the calling thread's namespace, before it has a link.
+/// Disables background traffic in the calling thread's namespace, before it has a link.
 fn silence() -> Result<()> {
     for (key, value) in SILENCE {
         match fs::write(format!("/proc/sys/net/{key}"), value) {
@@ -411,8 +386,7 @@ fn set_up_end(name: &str, address: Ipv4Addr, (peer, peer_mac): (Ipv4Addr, [u8; 6
     Ok(())
 }
 
-/// The kernel activates the end that came up first a moment after the second; frames that are sent
-/// earlier go nowhere.
+/// The kernel activates the first end slightly later than the second; frames sent before that are lost.
 fn wait_until_running(name: &str) -> Result<()> {
     let mut rtnl = Rtnl::open()?;
     let begun = Instant::now();
@@ -426,21 +400,20 @@ fn wait_until_running(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Takes down whatever there is of a lab. The link goes first, so that what still runs in there
-/// neither sends nor receives any more.
+/// Takes down all existing parts of a lab, the link first, so that remaining processes neither send nor receive.
 fn demolish(name: &str) -> Result<()> {
     let all = [
         (rx_name(name), Some(RX_IF)),
         (tx_name(name), Some(TX_IF)),
         (far_name(name), Some(FAR_IF)),
-        // What was there went with the other ends.
+        // Its interfaces were removed with their peers.
         (mid_name(name), None),
     ];
-    // Whoever else calls a namespace of theirs like that keeps it.
+    // Other namespaces of that name are not touched.
     let is_between = registry::glance(name).is_some_and(|record| record.is_between);
     for (netns, end) in all.into_iter().take(if is_between { 4 } else { 2 }) {
         if let (Ok(netns), Some(end)) = (Netns::open(&netns), end) {
-            // The other end's turn may have deleted it, or it was never made.
+            // It may be gone with its peer, or may never have existed.
             let _ = netns.run(|| {
                 let mut rtnl = Rtnl::open()?;
                 let link = rtnl.link(end)?;

@@ -11,20 +11,22 @@
 
 #![forbid(unsafe_code)]
 
-pub mod child_process;
-pub mod consumer;
+mod child_process;
+mod consumer;
 mod error;
 mod interface;
 pub mod lab;
-pub mod probe;
+mod probe;
 mod process_mark;
 mod registry;
 pub mod tool;
 pub mod topology;
 pub mod traffic;
 
-pub use child_process::ChildProcess;
+pub use child_process::{ChildProcess, Finished};
+pub use consumer::{Consumer, ConsumerKind, FLOWS_MAX};
 pub use error::{Error, Result};
 pub use interface::facts as interface_facts;
 pub use lab::{Lab, LabInfo, LabPlan};
+pub use probe::{Permit, probe};
 pub use process_mark::ProcessMark;

@@ -1,5 +1,5 @@
-//! What this machine permits of what quaff needs: each thing is tried by doing it, because asking
-//! is not enough (on some systems a namespace can be made, and then nothing may be done in it).
+//! Permissions that quaff needs on this machine. Each is determined by a trial: on some systems a namespace can be
+//! created, but nothing is permitted in it.
 
 use crate::lab::{RX_IF, RX_MAC, TX_IF, TX_MAC};
 use crate::{Error, Lab, LabPlan};
@@ -14,30 +14,29 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How much memory the trial locks: a small capture ring.
+/// Memory that the trial locks: a small capture ring.
 const LOCK_BYTES: usize = 64 << 20;
-/// How many live frames are injected.
+/// Number of injected frames.
 const LIVE_FRAMES: u32 = 16;
-/// How long a frame may take from one end of a lab to the other.
+/// Time limit for a frame from one end of a lab to the other.
 const FRAME_WAIT: Duration = Duration::from_secs(2);
 
-/// One thing that quaff needs, and whether this machine lets it have it.
+/// The result of one trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Permit {
-    /// The thing.
+    /// The facility that was tried.
     pub what: &'static str,
-    /// What quaff needs it for.
+    /// The feature of quaff that needs it.
     pub purpose: &'static str,
-    /// Whether it worked.
     pub permitted: bool,
-    /// What was got; or why not, and what to do about it.
+    /// The result; or the error, with advice.
     pub detail: String,
 }
 
-/// What one trial came to: what was got, or why not.
+/// A description of the result, or of the error.
 type Trial = Result<String, String>;
 
-/// Tries everything. Files are tried in `dir`.
+/// Runs all trials; those of files in `dir`.
 pub fn probe(dir: &Path) -> Vec<Permit> {
     let begun = Instant::now();
     let lab = Lab::create(&LabPlan::default());
@@ -60,12 +59,12 @@ fn permit(what: &'static str, purpose: &'static str, trial: Trial) -> Permit {
     Permit { what, purpose, permitted, detail: trial.unwrap_or_else(|why| why) }
 }
 
-/// Sends a frame over the link, and finds it in a TPACKET_V3 ring at the other end.
+/// Sends a frame over the link and receives it by a TPACKET_V3 ring at the other end.
 fn af_packet(lab: &Lab) -> Trial {
     let received = || -> quaff_os::Result<u32> {
         let wakeup = Wakeup::new()?;
-        let ring = lab.rx().run(|| ring(RX_IF))??;
-        lab.tx().run(|| {
+        let ring = lab.rx.run(|| ring(RX_IF))??;
+        lab.tx.run(|| {
             let index = rtnl::link(TX_IF)?.index;
             TxSocket::open(index, TX_IF, Qdisc::Through)?.send_one(&a_frame())
         })??;
@@ -85,7 +84,7 @@ fn af_packet(lab: &Lab) -> Trial {
     }
 }
 
-/// What can be tried without a lab: whoever has CAP_NET_RAW alone can still capture.
+/// The trial without a lab: CAP_NET_RAW alone permits a capture.
 fn af_packet_alone() -> Trial {
     ring("lo").map(|_| "a TPACKET_V3 ring was bound to lo".into()).map_err(|error| error.to_string())
 }
@@ -102,7 +101,7 @@ fn ring(interface: &str) -> quaff_os::Result<RxRing> {
     RxRing::open(rtnl::link(interface)?.index, interface, &plan)
 }
 
-/// The smallest frame, of a type that nobody answers (IEEE 802 local experimental, 0x88b5).
+/// The smallest frame, of an EtherType without a handler (IEEE 802 local experimental, 0x88b5).
 fn a_frame() -> [u8; 60] {
     let mut frame = [0; 60];
     frame[..6].copy_from_slice(&RX_MAC);
@@ -115,11 +114,11 @@ fn without_lab(_: &Error) -> Trial {
     Err("it is tried on the link of a lab, and there are no namespaces for one".into())
 }
 
-/// Attaches a program to one end of the link, in the driver, and takes it off again.
+/// Attaches a program to one end of the link, in the driver, and detaches it.
 fn xdp(lab: &Lab) -> Trial {
     let trial = || -> quaff_os::Result<()> {
         let program = pass_all()?;
-        lab.rx().run(|| {
+        lab.rx.run(|| {
             let mut rtnl = Rtnl::open()?;
             let index = rtnl.link(RX_IF)?.index;
             rtnl.change(index, LinkChange::Xdp(Some(&program)))?;
@@ -131,12 +130,12 @@ fn xdp(lab: &Lab) -> Trial {
         .map_err(|error| error.to_string())
 }
 
-/// Has frames arrive at one end of the link, and sees whether a packet socket there is offered them
-/// (the counters of a veth interface know only of what its other end has sent).
+/// Injects frames at one end of the link and counts those offered to a packet socket there. (The counters of a
+/// veth interface only include frames from its peer.)
 fn live_frames(lab: &Lab) -> Trial {
     let trial = || -> quaff_os::Result<u64> {
         let program = pass_all()?;
-        lab.rx().run(|| {
+        lab.rx.run(|| {
             let ifindex = rtnl::link(RX_IF)?.index;
             let mut tap = CountingTap::open(ifindex, RX_IF, None)?;
             program.run_live(LiveRun { ifindex, frame: &a_frame(), repeat: LIVE_FRAMES, batch: 1 })?;
@@ -152,7 +151,7 @@ fn live_frames(lab: &Lab) -> Trial {
     }
 }
 
-/// An XDP program that hands every frame to the stack.
+/// An XDP program that passes every frame to the stack.
 fn pass_all() -> quaff_os::Result<Program> {
     let mut asm = Asm::default();
     asm.mov64(Reg::R0, Verdict::XdpPass);
@@ -164,7 +163,7 @@ fn io_uring() -> Trial {
     os::io_uring().map(|()| "a request was submitted and done".into()).map_err(|error| error.to_string())
 }
 
-/// Writes one block, as large as the file system wants it, to a file that has no name.
+/// Writes one block, of the alignment that the file system requires, to an unnamed file.
 fn o_direct(dir: &Path) -> Trial {
     let trial = || -> quaff_os::Result<String> {
         let dir = dir.canonicalize().trying(|| format!("find {}", dir.display()))?;
@@ -196,7 +195,7 @@ fn memlock() -> Trial {
     })
 }
 
-/// On a thread of its own, so that the caller's priority stays what it is.
+/// Runs on a separate thread to keep the caller's priority.
 fn real_time() -> Trial {
     let trial = std::thread::spawn(|| cpu::real_time(1)).join();
     match trial {

@@ -1,5 +1,4 @@
-//! All processes that a run has started, however deep and in whichever session: they carry a mark in their
-//! environment, which children inherit.
+//! Finds all descendants of a run, in any session, by a mark in their environment, which children inherit.
 
 use quaff_os::Signal;
 use quaff_os::process::send;
@@ -10,14 +9,14 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The variable of the environment.
+/// The environment variable.
 const VARIABLE: &str = "QUAFF_LAB_RUN";
-/// How long those that were killed may take to be gone.
+/// Time limit for killed processes to disappear.
 const GONE_MAX: Duration = Duration::from_secs(5);
-/// Between two looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How many this process has made.
+/// Number of marks of this process. Any thread adds; Relaxed: only the value matters.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// A mark in the environment of a process and of its descendants.
@@ -33,23 +32,23 @@ impl ProcessMark {
         Self { value: format!("{}.{number}", std::process::id()) }
     }
 
-    /// Adds it to the environment of a command.
+    /// Adds the mark to the environment of a command.
     pub fn put_on(&self, command: &mut Command) {
         command.env(VARIABLE, &self.value);
     }
 
-    /// The processes that carry it. One that has ended carries nothing.
+    /// The running processes that carry the mark.
     pub fn carriers(&self) -> Vec<u32> {
         let wanted = format!("{VARIABLE}={}", self.value);
         let is_marked = |environ: &[u8]| environ.split(|byte| *byte == 0).any(|var| var == wanted.as_bytes());
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        // Who may not be asked was not started by us.
+        // A process that cannot be inspected is not a descendant.
         pids.filter(|pid| fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environ| is_marked(&environ)))
             .collect()
     }
 
-    /// Whether one of them has one of these sockets (inodes) open.
+    /// Returns whether one of them has one of these sockets (inode numbers) open.
     pub fn holds_socket(&self, inodes: &[u64]) -> bool {
         let names: Vec<_> = inodes.iter().map(|inode| format!("socket:[{inode}]")).collect();
         let is_one = |target: &OsStr| names.iter().any(|name| target.as_bytes() == name.as_bytes());
@@ -59,7 +58,7 @@ impl ProcessMark {
         })
     }
 
-    /// Kills all that carry it, also those that are being started meanwhile.
+    /// Kills all processes that carry the mark, including those that start meanwhile.
     pub fn kill_all(&self) {
         let begun = Instant::now();
         loop {

@@ -1,9 +1,8 @@
-//! Which labs there are, and whose: one file a lab under `/run/quaff`.
+//! The registry of labs and their owners: one file for each lab under `/run/quaff`.
 //!
 //! The owner of a lab holds a lock (flock(2)) on its file for as long as the lab is in use, and the
-//! kernel lets go of the lock however the owner ends. So a lab whose lock is free, and which was
-//! not meant to stay, was left behind by a run that was killed. This room knows files and locks; it
-//! never touches a namespace.
+//! kernel releases the lock however the owner ends. So a lab that is not persistent and whose lock is free was
+//! left behind by a killed run. This module uses files and locks only, never a namespace.
 
 use crate::{Error, Result};
 use quaff_os::Try;
@@ -18,20 +17,20 @@ const DIR: &str = "/run/quaff";
 const SUFFIX: &str = ".lock";
 /// "Permission denied" (errno(3)).
 const EACCES: i32 = 13;
-/// A sweep or a list holds each lock for a moment; whoever wants it for longer waits that long.
+/// Attempts to lock: a sweep or a list holds each lock briefly.
 const TRIES: u32 = 40;
 const BETWEEN_TRIES: Duration = Duration::from_millis(25);
 
-/// What the file of a lab says.
+/// The contents of a lab's file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// The MTU of its link, bytes.
+    /// The MTU of the link, bytes.
     pub(crate) mtu: u32,
-    /// It stays when its maker has ended.
+    /// The lab outlives its creator.
     pub(crate) persistent: bool,
-    /// The process that made it.
+    /// The process that created it.
     pub(crate) pid: u32,
-    /// It has two senders, and something between them.
+    /// It has two senders, and a device between them.
     #[serde(default)]
     pub(crate) is_between: bool,
 }
@@ -43,17 +42,17 @@ pub(crate) struct Entry {
     file: File,
 }
 
-/// How a lab is locked.
+/// The lock of a lab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// To make it or to take it down.
+    /// To create it or to take it down.
     Alone,
-    /// To use it, beside others.
+    /// To use it, together with other processes.
     Shared,
 }
 
 impl Entry {
-    /// Makes the file of a new lab, and locks it. `None` when there is one already.
+    /// Creates and locks the file of a new lab; `None` when it exists.
     pub(crate) fn make(name: &str) -> Result<Option<Self>> {
         DirBuilder::new()
             .recursive(true)
@@ -67,16 +66,16 @@ impl Entry {
             made => made.trying(|| format!("create {}", path(name).display())).map_err(advise_root)?,
         };
         let entry = Self { name: name.to_owned(), file };
-        // A sweep can get between the two calls; it takes the new file for one left behind.
+        // Between the two calls a sweep may remove the new file as a leftover.
         Ok((entry.lock(Hold::Alone, 1)? && entry.is_current()).then_some(entry))
     }
 
-    /// Finds the file of a lab, and locks it.
+    /// Finds and locks the file of a lab.
     pub(crate) fn find(name: &str, hold: Hold) -> Result<Found> {
         Self::open(name, hold, TRIES)
     }
 
-    /// As [`Entry::find`], without waiting for whoever has it.
+    /// As [`Entry::find`], without waiting for the lock.
     pub(crate) fn find_now(name: &str, hold: Hold) -> Result<Found> {
         Self::open(name, hold, 1)
     }
@@ -94,7 +93,7 @@ impl Entry {
         }
     }
 
-    /// What the file says; `None` when it was never written to its end.
+    /// Reads the file; `None` when it is incomplete.
     pub(crate) fn read(&mut self) -> Option<Record> {
         let mut text = String::new();
         self.file.rewind().ok()?;
@@ -102,7 +101,7 @@ impl Entry {
         serde_json::from_str(&text).ok()
     }
 
-    /// Writes what the file is to say.
+    /// Writes the file.
     pub(crate) fn write(&mut self, record: &Record) -> Result<()> {
         let tried = || format!("write {}", path(&self.name).display());
         let text = serde_json::to_string(record).map_err(io::Error::from).trying(tried)?;
@@ -112,7 +111,7 @@ impl Entry {
         Ok(())
     }
 
-    /// Takes the file away; the lab is no more.
+    /// Removes the file.
     pub(crate) fn remove(self) -> Result<()> {
         fs::remove_file(path(&self.name)).trying(|| format!("remove {}", path(&self.name).display()))?;
         Ok(())
@@ -136,7 +135,7 @@ impl Entry {
         Ok(false)
     }
 
-    /// Whether the file that we hold is still the one that has the name.
+    /// Returns whether the locked file still has its name.
     fn is_current(&self) -> bool {
         let held = self.file.metadata().map(|held| (held.dev(), held.ino()));
         let named = fs::metadata(path(&self.name)).map(|named| (named.dev(), named.ino()));
@@ -144,14 +143,12 @@ impl Entry {
     }
 }
 
-/// What became of looking for the file of a lab.
+/// The result of a search for the file of a lab.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// There is none.
     None,
-    /// Somebody else holds it.
+    /// Another process has locked it.
     InUse,
-    /// It is ours.
     Locked(Entry),
 }
 
@@ -167,7 +164,7 @@ pub(crate) fn names() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// What the file of a lab says, read without a lock; `None` when it is gone or not yet written.
+/// Reads the file of a lab without a lock; `None` when it does not exist or is not written yet.
 pub(crate) fn glance(name: &str) -> Option<Record> {
     serde_json::from_str(&fs::read_to_string(path(name)).ok()?).ok()
 }

@@ -1,4 +1,4 @@
-//! The traffic of a run, and the words that have `quaff generate` or `quaff replay` send it.
+//! The traffic of a run, and the arguments of `quaff generate` or `quaff replay` that send it.
 
 use crate::{Error, Result};
 use quaff_send::synth::learn;
@@ -7,18 +7,18 @@ use quaff_wire::synth::{SIZE_MAX, Sizes};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Limits of sizes that are learned from a file: those of `quaff generate --sizes-from`.
+/// Limits of sizes learned from a file, as in `quaff generate --sizes-from`.
 const LEARNED_BYTES: (u32, u32) = (60, 1514);
-/// The largest frame that a mix may have, bytes; what is larger is sent as large as that.
+/// The largest frame of a mix, bytes; larger ones are shortened to it.
 const FRAME_BYTES_MAX: u32 = 9216;
 
 /// Sizes of frames, bytes without FCS.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
-    /// All the same.
+    /// One size.
     Bytes(u32),
-    /// A mix that `quaff generate --size` knows by name: imix, tolly, cisco, rpr.
+    /// A named mix of `quaff generate --size`: imix, tolly, cisco, rpr.
     Mix(String),
     /// A distribution of sizes in a file (`quaff generate --sizes-from`).
     From(String),
@@ -26,7 +26,7 @@ pub enum Size {
     Replay(String),
 }
 
-/// What is behind the headers and the stamp of a made-up frame (`quaff generate --content`).
+/// The payload of generated frames after the probe header (`quaff generate --content`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
@@ -35,40 +35,39 @@ pub enum Content {
     Counting,
     /// 0x00.
     Zeros,
-    /// Random bytes, which nobody can compress.
+    /// Random bytes, which do not compress.
     Random,
 }
 
-/// How frames leave.
+/// The output of the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Out<'a> {
-    /// They arrive on this interface.
+    /// Frames arrive on this interface.
     Inject(&'a str),
-    /// They are sent from this interface.
+    /// Frames are sent from this interface.
     Send(&'a str),
 }
 
-/// Frames that are to arrive.
+/// The frames of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Traffic {
-    /// Their sizes.
     #[serde(skip)]
     pub size: Size,
-    /// What is in them, where they are made up.
+    /// The payload of generated frames.
     #[serde(skip)]
     pub content: Content,
-    /// Bytes of each, without FCS; of several sizes their mean.
+    /// Size without FCS, bytes; the mean for several sizes.
     pub frame_bytes: u32,
-    /// How many a second; `None` is as fast as possible.
+    /// Frames/s; `None` is as fast as possible.
     pub pps: Option<u64>,
-    /// How many.
+    /// Number of frames.
     pub count: u64,
-    /// Whether they come as a mirror port sends them, inside ERSPAN.
+    /// Frames are inside ERSPAN, as from a mirror port.
     pub mirrored: bool,
 }
 
 impl Size {
-    /// Mean bytes of a frame; `None` when a file says it, or when no such mix is known.
+    /// Mean size of a frame, bytes; `None` for a file, and for an unknown mix.
     pub fn mean_bytes(&self) -> Option<f64> {
         match self {
             Self::Bytes(bytes) => Some(f64::from(*bytes)),
@@ -87,7 +86,7 @@ impl Size {
 }
 
 impl Content {
-    /// The word that `quaff generate --content` knows it by.
+    /// The value of `quaff generate --content`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Counting => "counting",
@@ -110,16 +109,16 @@ impl Traffic {
         }
     }
 
-    /// Frames of whichever size.
+    /// Frames of any sizes.
     ///
     /// # Errors
-    /// No mix of that name; a file that cannot be read.
+    /// An unknown mix; a file that cannot be read.
     pub fn new(size: &Size, pps: Option<u64>, count: u64) -> Result<Self> {
         let frame_bytes = mean_bytes(size)?;
         Ok(Self { size: size.clone(), content: Content::default(), frame_bytes, pps, count, mirrored: false })
     }
 
-    /// Whether each frame carries a stamp: the others are counted as they are.
+    /// Returns whether every frame has a probe header.
     pub fn is_stamped(&self) -> bool {
         match &self.size {
             Size::Bytes(bytes) => *bytes as usize >= ProbeHeader::LAYOUT.frame_bytes_min,
@@ -129,7 +128,7 @@ impl Traffic {
         }
     }
 
-    /// The bytes that a pcapng file needs for it, and some more.
+    /// Upper bound of the size of a pcapng file with this traffic, bytes.
     pub fn file_bytes(&self) -> u64 {
         /// An Enhanced Packet Block with two options, and its share of a chunk's padding.
         const RECORD_BYTES: u64 = 64;
@@ -140,9 +139,9 @@ impl Traffic {
         self.count.saturating_mul(each).saturating_add(16 << 20)
     }
 
-    /// What our program is told; `stream` numbers the stamps.
+    /// The arguments of quaff; `stream` is the stream number of the probe headers.
     pub(crate) fn words(&self, out: Out<'_>, stream: u16) -> Vec<String> {
-        let [way, interface] = match out {
+        let [direction, interface] = match out {
             Out::Inject(interface) => ["--inject", interface],
             Out::Send(interface) => ["-o", interface],
         };
@@ -152,7 +151,7 @@ impl Traffic {
         let mut all = match &self.size {
             Size::Replay(file) => {
                 let mut all =
-                    words(&["replay", way, interface, "--json", "--quiet", "--loop", "0", "--limit"]);
+                    words(&["replay", direction, interface, "--json", "--quiet", "--loop", "0", "--limit"]);
                 all.extend([count, file.clone()]);
                 if pps.is_none() {
                     all.push("--topspeed".into());
@@ -160,7 +159,7 @@ impl Traffic {
                 all
             }
             made => {
-                let mut all = words(&["generate", way, interface, "--json", "--count"]);
+                let mut all = words(&["generate", direction, interface, "--json", "--count"]);
                 all.push(count);
                 all.extend(match made {
                     Size::From(file) => ["--sizes-from".to_owned(), file.clone()],
@@ -186,7 +185,7 @@ impl Traffic {
     }
 }
 
-/// The mean of a size, bytes.
+/// The mean size, bytes.
 fn mean_bytes(size: &Size) -> Result<u32> {
     let mean = match size {
         Size::Bytes(bytes) => return Ok(*bytes),

@@ -22,7 +22,7 @@ fn frame(bytes: usize) -> Vec<u8> {
 fn both_ends_are_there_as_planned() {
     let plan = LabPlan { mtu: 9216, queues: 2, ..LabPlan::default() };
     let Some(lab) = lab_of("both_ends_are_there_as_planned", &plan) else { return };
-    for (netns, name, mac) in [(lab.tx(), TX_IF, TX_MAC), (lab.rx(), RX_IF, RX_MAC)] {
+    for (netns, name, mac) in [(&lab.tx, TX_IF, TX_MAC), (&lab.rx, RX_IF, RX_MAC)] {
         let (link, card) = netns.run(|| (link(name).unwrap(), Card::read(name))).expect("entered");
         assert_eq!((link.mtu, link.mac, link.up, link.running), (9216, mac, true, true));
         assert_eq!(card.driver.as_ref().unwrap().as_deref(), Some("veth"));
@@ -39,8 +39,8 @@ fn both_ends_are_there_as_planned() {
 #[test]
 fn the_two_sides_can_talk() {
     let Some(lab) = lab("the_two_sides_can_talk") else { return };
-    let to = lab.rx().run(|| UdpSocket::bind((RX_IP, 0)).unwrap()).unwrap();
-    let from = lab.tx().run(|| UdpSocket::bind((TX_IP, 0)).unwrap()).unwrap();
+    let to = lab.rx.run(|| UdpSocket::bind((RX_IP, 0)).unwrap()).unwrap();
+    let from = lab.tx.run(|| UdpSocket::bind((TX_IP, 0)).unwrap()).unwrap();
     to.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     from.send_to(b"hello", to.local_addr().unwrap()).unwrap();
     let mut bytes = [0; 16];
@@ -51,7 +51,7 @@ fn the_two_sides_can_talk() {
 #[test]
 fn nothing_is_on_the_wire_that_nobody_sent() {
     let Some(lab) = lab("nothing_is_on_the_wire_that_nobody_sent") else { return };
-    let from = lab.tx().run(|| UdpSocket::bind((TX_IP, 0)).unwrap()).unwrap();
+    let from = lab.tx.run(|| UdpSocket::bind((TX_IP, 0)).unwrap()).unwrap();
     for _ in 0..10 {
         // Nobody listens there, and nobody says so.
         from.send_to(b"anybody?", (RX_IP, 9)).unwrap();
@@ -66,7 +66,7 @@ fn nothing_is_on_the_wire_that_nobody_sent() {
 fn what_is_sent_is_counted_at_the_other_end() {
     let Some(lab) = lab("what_is_sent_is_counted_at_the_other_end") else { return };
     let sender = lab
-        .tx()
+        .tx
         .run(|| TxSocket::open(link(TX_IF).unwrap().index, "the end", Qdisc::Through))
         .unwrap()
         .unwrap();
@@ -84,8 +84,8 @@ fn what_is_sent_is_counted_at_the_other_end() {
 #[test]
 fn nothing_is_left_of_a_lab_that_was_dropped() {
     let Some(lab) = lab("nothing_is_left_of_a_lab_that_was_dropped") else { return };
-    let names = [lab.tx().name.clone(), lab.rx().name.clone()];
-    let name = lab.name().to_owned();
+    let names = [lab.tx.name.clone(), lab.rx.name.clone()];
+    let name = lab.name.clone();
     assert!(lab::list().unwrap().iter().any(|info| info.name == name && info.in_use && !info.persistent));
     drop(lab);
     assert!(!lab::list().unwrap().iter().any(|info| info.name == name));
@@ -111,10 +111,10 @@ fn a_lab_that_is_kept_stays_until_it_is_taken_down() {
     assert!(!lab::sweep().contains(&kept.name));
     let used = Lab::attach(&kept.name).unwrap();
     let beside = Lab::attach(&kept.name).unwrap();
-    assert_eq!(used.mtu(), lab::MTU_DEFAULT);
+    assert_eq!(used.mtu, lab::MTU_DEFAULT);
     assert!(matches!(lab::down(&kept.name), Err(Error::InUse { .. })));
     drop((used, beside));
-    assert_eq!(Lab::join(&kept.name).unwrap().rx().name, kept.rx);
+    assert_eq!(Lab::join(&kept.name).unwrap().rx.name, kept.rx);
     assert!(Netns::open(&kept.rx).is_ok(), "letting go of it leaves it up");
     assert!(matches!(
         Lab::create(&LabPlan { name: Some(kept.name.clone()), ..LabPlan::default() }),
@@ -129,11 +129,11 @@ fn a_lab_that_is_kept_stays_until_it_is_taken_down() {
 fn labs_made_at_once_do_not_collide() {
     let Some(first) = lab("labs_made_at_once_do_not_collide") else { return };
     let mut names: Vec<_> = std::thread::scope(|scope| {
-        let make = || Lab::create(&LabPlan::default()).map(|lab| lab.name().to_owned());
+        let make = || Lab::create(&LabPlan::default()).map(|lab| lab.name.clone());
         let threads: Vec<_> = (0..6).map(|_| scope.spawn(make)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect()
     });
-    names.push(first.name().to_owned());
+    names.push(first.name.clone());
     names.sort();
     names.dedup();
     assert_eq!(names.len(), 7);
@@ -165,12 +165,12 @@ fn the_link_takes_a_native_xdp_program_unless_its_frames_are_too_large() {
     asm.exit();
     let drop_all = Program::load_xdp("quaff_test", asm).unwrap();
     let sender = lab
-        .tx()
+        .tx
         .run(|| TxSocket::open(link(TX_IF).unwrap().index, "the end", Qdisc::Through))
         .unwrap()
         .unwrap();
     let seen = |attached: bool| {
-        lab.rx().run(|| {
+        lab.rx.run(|| {
             let mut rtnl = Rtnl::open().unwrap();
             let index = rtnl.link(RX_IF).unwrap().index;
             rtnl.change(index, LinkChange::Xdp(attached.then_some(&drop_all))).unwrap();
@@ -185,7 +185,7 @@ fn the_link_takes_a_native_xdp_program_unless_its_frames_are_too_large() {
     let attach = || {
         Rtnl::open().unwrap().change(link(RX_IF).unwrap().index, LinkChange::Xdp(Some(&drop_all))).map(drop)
     };
-    assert!(large.rx().run(attach).unwrap().is_err());
+    assert!(large.rx.run(attach).unwrap().is_err());
 }
 
 #[test]
@@ -201,13 +201,13 @@ fn what_is_between_two_ends_passes_frames_and_shows_them_as_its_layout_says() {
     ] {
         let plan = LabPlan { layout, ..LabPlan::default() };
         let Some(lab) = lab_of(test, &plan) else { return };
-        let far = lab.far().expect("a second end");
+        let far = lab.far.as_ref().expect("a second end");
         let count = |netns: &Netns, name: &'static str| {
             netns.run(|| CountingTap::open(link(name).unwrap().index, name, None).unwrap()).unwrap()
         };
         let (mut near, mut other, mut seen) =
-            (count(lab.tx(), TX_IF), count(far, FAR_IF), count(lab.rx(), RX_IF));
-        for (netns, name, frames) in [(lab.tx(), TX_IF, 30), (far, FAR_IF, 12)] {
+            (count(&lab.tx, TX_IF), count(far, FAR_IF), count(&lab.rx, RX_IF));
+        for (netns, name, frames) in [(&lab.tx, TX_IF, 30), (far, FAR_IF, 12)] {
             let sender = netns
                 .run(|| TxSocket::open(link(name).unwrap().index, "the end", Qdisc::Through).unwrap())
                 .unwrap();
@@ -216,7 +216,7 @@ fn what_is_between_two_ends_passes_frames_and_shows_them_as_its_layout_says() {
         std::thread::sleep(Duration::from_millis(200));
         let counts = [near.read().unwrap(), other.read().unwrap(), seen.read().unwrap()];
         assert_eq!(counts, expected, "{layout:?}");
-        let names = ["tx", "far", "mid", "rx"].map(|part| format!("{}-{part}", lab.name()));
+        let names = ["tx", "far", "mid", "rx"].map(|part| format!("{}-{part}", lab.name));
         lab.down().unwrap();
         assert!(names.iter().all(|name| Netns::open(name).is_err()), "{layout:?}");
     }

@@ -43,7 +43,7 @@ impl Tx {
             }
             all
         };
-        lab.tx().run(open).expect("a thread in the namespace")
+        lab.tx.run(open).expect("a thread in the namespace")
     }
 
     fn send<'a>(&mut self, frames: impl Iterator<Item = &'a [u8]>) -> quaff_os::Result<usize> {
@@ -90,7 +90,7 @@ impl Tx {
 }
 
 fn link(lab: &Lab) -> Link {
-    lab.tx().run(|| rtnl::link(TX_IF)).expect("a thread in the namespace").expect("a link")
+    lab.tx.run(|| rtnl::link(TX_IF)).expect("a thread in the namespace").expect("a link")
 }
 
 /// A frame that nobody but the receiving ring cares for, with its number and as many bytes more.
@@ -159,7 +159,7 @@ fn an_interface_that_goes_down_ends_it_with_an_error() {
     let mut all = Tx::all(&lab);
     let index = link(&lab).index;
     let down = || Rtnl::open()?.change(index, LinkChange::Up(false));
-    lab.tx().run(down).expect("a thread in the namespace").expect("switched off");
+    lab.tx.run(down).expect("a thread in the namespace").expect("switched off");
     for (name, tx) in &mut all {
         // A ring has taken the first one before it hears.
         let mut send = || tx.send([frame(0, 100)].iter().map(Vec::as_slice));
@@ -192,5 +192,5 @@ fn veth_has_no_zero_copy_and_one_program_has_a_queue() {
         let jumbo = XdpTx::open(index, TX_IF, 0, 9018, None).expect_err("too long");
         assert_eq!(jumbo.raw(), 90, "{jumbo}");
     };
-    lab.tx().run(try_all).expect("a thread in the namespace");
+    lab.tx.run(try_all).expect("a thread in the namespace");
 }

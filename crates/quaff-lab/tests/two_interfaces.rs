@@ -40,12 +40,12 @@ impl Feed for Mixed {
 fn add_link(lab: &Lab) {
     let end = |name, netns, mac| VethEnd { name, netns, mac };
     let ends = [
-        end(OTHERS[0], lab.tx().as_fd(), [2, 0, 0, 0, 1, 1]),
-        end(OTHERS[1], lab.rx().as_fd(), [2, 0, 0, 0, 1, 2]),
+        end(OTHERS[0], lab.tx.as_fd(), [2, 0, 0, 0, 1, 1]),
+        end(OTHERS[1], lab.rx.as_fd(), [2, 0, 0, 0, 1, 2]),
     ];
     let mut rtnl = Rtnl::open().expect("a socket");
-    rtnl.create_veth(&VethPlan { ends, mtu: lab.mtu(), queues: 1 }).expect("a link");
-    for (netns, name) in [(lab.tx(), OTHERS[0]), (lab.rx(), OTHERS[1])] {
+    rtnl.create_veth(&VethPlan { ends, mtu: lab.mtu, queues: 1 }).expect("a link");
+    for (netns, name) in [(&lab.tx, OTHERS[0]), (&lab.rx, OTHERS[1])] {
         let up = || {
             let mut rtnl = Rtnl::open()?;
             let index = rtnl.link(name)?.index;
@@ -55,7 +55,7 @@ fn add_link(lab: &Lab) {
     }
     let begun = Instant::now();
     let is_running = || rtnl::link(OTHERS[0]).expect("a link").running;
-    while !lab.tx().run(is_running).expect("a thread in the namespace") {
+    while !lab.tx.run(is_running).expect("a thread in the namespace") {
         assert!(begun.elapsed() < Duration::from_secs(5), "the link does not come up");
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -105,7 +105,7 @@ fn frames_leave_in_one_order_by_whichever_interface() {
                 Control::Go
             })
         };
-        let report = match lab.tx().run(replay).expect("a thread in the namespace") {
+        let report = match lab.tx.run(replay).expect("a thread in the namespace") {
             Err(SendError::Os(error)) if testing::is_refusal(&error) => {
                 testing::skip("frames_leave_in_one_order: AF_XDP", &error.to_string());
                 continue;
@@ -136,6 +136,6 @@ fn ways_in_the_kernel_have_one_interface() {
     add_link(&lab);
     let plan = plan(ReplayVia::XdpRedirect, Rate::Topspeed);
     let replay = || run(&plan, Box::new(Mixed(0)), Stop::default(), |_, _| Control::Stop);
-    let error = lab.tx().run(replay).expect("a thread in the namespace").expect_err("refused");
+    let error = lab.tx.run(replay).expect("a thread in the namespace").expect_err("refused");
     assert!(error.to_string().contains("user-space `via`"), "{error}");
 }

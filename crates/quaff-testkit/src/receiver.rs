@@ -34,7 +34,7 @@ impl Receiver {
     /// # Panics
     /// When there is no such interface, or no ring for it.
     pub fn at(lab: &Lab, interface: &str) -> Self {
-        Self::within(lab.rx(), interface)
+        Self::within(&lab.rx, interface)
     }
 
     /// The same in any namespace.

@@ -30,20 +30,20 @@ impl Path {
     }
 
     fn far(&self) -> &Netns {
-        self.lab.far().expect("a second end")
+        self.lab.far.as_ref().expect("a second end")
     }
 
     fn forwarder(&self, there: Rules) -> ImpairedLink {
         let core = cpu::allowed().expect("cores").last().copied();
         let plan = ImpairedLinkPlan { there, core, ..ImpairedLinkPlan::default() };
-        ImpairedLink::start(self.lab.mid().expect("a middle"), MIDDLE_IFS, &plan).expect("it starts")
+        ImpairedLink::start(self.lab.mid.as_ref().expect("a middle"), MIDDLE_IFS, &plan).expect("it starts")
     }
 
     /// Sends numbered frames at even distances; what came of them, and what the device says.
     fn send(&self, there: Rules, frames: u32, pps: u64) -> (Vec<Came>, Counts) {
         let forwarder = self.forwarder(there);
         let receiver = Receiver::within(self.far(), FAR_IF);
-        let sender = sender(self.lab.tx(), TX_IF);
+        let sender = sender(&self.lab.tx, TX_IF);
         let first_ns = steady_ns() + 1_000_000;
         for number in 0..frames {
             sleep_until(first_ns + u64::from(number) * 1_000_000_000 / pps);
@@ -180,14 +180,14 @@ fn no_more_than_the_rate_passes() {
 fn both_ways_pass_frames_as_they_are() {
     let Some(path) = Path::new("both_ways_pass_frames_as_they_are") else { return };
     let forwarder = path.forwarder(Rules::default());
-    let ends = [(path.lab.tx(), TX_IF), (path.far(), FAR_IF)];
+    let ends = [(&path.lab.tx, TX_IF), (path.far(), FAR_IF)];
     // A tag with a priority, two tags, the shortest and the longest frame.
     let tagged = [&HEAD[..12], &[0x81, 0x00, 0xa0, 0x64, 0x88, 0xb5], &[7; 50]].concat();
     let service =
         [&HEAD[..12], &[0x88, 0xa8, 0x20, 0x0a, 0x81, 0x00, 0x00, 0x14, 0x88, 0xb5], &[8; 50]].concat();
     let short = [HEAD.as_slice(), &[1; 46]].concat();
     let mut long = frame(1);
-    long.resize(path.lab.mtu() as usize + 14, 9);
+    long.resize(path.lab.mtu as usize + 14, 9);
     let frames = [tagged, service, short, long, frame(2)];
     for [(from, from_if), (to, to_if)] in [[ends[0], ends[1]], [ends[1], ends[0]]] {
         let receiver = Receiver::within(to, to_if);
@@ -202,7 +202,7 @@ fn both_ways_pass_frames_as_they_are() {
 #[test]
 fn an_interface_that_is_not_there_is_told() {
     let Some(path) = Path::new("an_interface_that_is_not_there_is_told") else { return };
-    let mid = path.lab.mid().expect("a middle");
+    let mid = path.lab.mid.as_ref().expect("a middle");
     let error =
         ImpairedLink::start(mid, ["a0", "no-such0"], &ImpairedLinkPlan::default()).expect_err("refused");
     assert!(error.to_string().contains("no-such0"), "{error}");

@@ -67,7 +67,7 @@ impl Measurer for Finder<'_> {
         let events = &mut *self.events;
         let about = if self.about.is_empty() { rival } else { &self.about };
         let mut watch = |stage: Stage| {
-            events.stage(about, stage.words());
+            events.stage(about, stage.describe());
             events.goes_on()
         };
         self.booth.run(rival, &traffic, setting, INTERFACE, &mut watch)

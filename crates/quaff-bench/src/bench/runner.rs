@@ -275,7 +275,7 @@ impl Rounds<'_> {
         let interface = self.jobs.workloads[self.jobs.jobs[case].workload].interface;
         let events = &mut *self.events;
         let mut watch = |stage: Stage| {
-            events.stage(rival, stage.words());
+            events.stage(rival, stage.describe());
             events.goes_on()
         };
         self.booth.run(rival, &traffic, setting, interface, &mut watch)

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use quaff_lab::lab::Layout;
 use quaff_lab::tool::Setting;
 use quaff_lab::tool::{Places, Present, Resolved, Tool, resolve};
-use quaff_lab::topology::{Direct, Real, TwoEnds};
+use quaff_lab::topology::{LabSite, Real};
 use quaff_lab::topology::{Sent, Site, Watch};
 use quaff_lab::traffic::Traffic;
 use quaff_lab::{Lab, LabPlan};
@@ -174,9 +174,9 @@ fn sites(bed: &Topology, quaff: &Path) -> Result<Sites> {
     let one = |site: Box<dyn Site>| (vec![site], vec![None]);
     let lab = |layout| Lab::create(&LabPlan { layout, ..LabPlan::default() });
     match bed {
-        Topology::Direct => Ok(one(Box::new(Direct::new(lab(Layout::Pair)?, quaff.to_owned())))),
-        Topology::Span => Ok(one(Box::new(TwoEnds::new(lab(Layout::Span)?, quaff.to_owned())?))),
-        Topology::Tap => Ok(one(Box::new(TwoEnds::new(lab(Layout::Tap)?, quaff.to_owned())?))),
+        Topology::Direct => Ok(one(Box::new(LabSite { lab: lab(Layout::Pair)?, quaff: quaff.to_owned() }))),
+        Topology::Span => Ok(one(Box::new(LabSite { lab: lab(Layout::Span)?, quaff: quaff.to_owned() }))),
+        Topology::Tap => Ok(one(Box::new(LabSite { lab: lab(Layout::Tap)?, quaff: quaff.to_owned() }))),
         Topology::Real { send_on, receive_on, sender } => {
             let real = |receive_on: &String| -> Result<Box<dyn Site>> {
                 Ok(Box::new(Real::new(quaff.to_owned(), send_on, receive_on, sender.as_deref())?))

@@ -5,10 +5,10 @@ use super::place::RunDir;
 use super::run::Bench;
 use crate::{Error, Result};
 use quaff_lab::ProcessMark;
-use quaff_lab::child_process::{ChildProcess, Finished};
 use quaff_lab::tool::{Output, Setting};
 use quaff_lab::tool::{Places, Ready, Stop, Tool};
 use quaff_lab::topology::{LOOK, Stage, Watch, pause};
+use quaff_lab::{ChildProcess, Finished};
 use quaff_os::process::{Usage, pin, send_to_group};
 use quaff_os::{Signal, Try};
 use std::fs;
@@ -183,7 +183,7 @@ impl<'a> Capturer<'a> {
 
     /// Waits until it has written what it has, of frames that take `bytes` in a file.
     pub(super) fn settle(&mut self, bytes: u64, watch: Watch<'_>) -> Result<()> {
-        let (begun, settle) = (Instant::now(), self.rival.settle());
+        let (begun, settle) = (Instant::now(), Duration::from_millis(self.rival.settle_ms));
         let mut work = Work { at: begun, used: self.on_core() };
         loop {
             if self.running()?.has_ended()? {
@@ -242,7 +242,7 @@ impl<'a> Capturer<'a> {
 
     /// Who is behind it, at the other end of a pipe for instance, may still have something to write.
     fn wait_for_helpers(&mut self, watch: Watch<'_>) -> Result<()> {
-        let (begun, settle) = (Instant::now(), self.rival.settle());
+        let (begun, settle) = (Instant::now(), Duration::from_millis(self.rival.settle_ms));
         while !self.mark.carriers().is_empty() && begun.elapsed() < WRITING_MAX {
             self.growth.look();
             if begun.elapsed() >= settle && self.growth.still() >= settle {
@@ -284,7 +284,7 @@ impl<'a> Capturer<'a> {
     }
 
     fn failed(&self, what: &str) -> Error {
-        failed(self.rival, what, self.running.as_ref().map_or("", ChildProcess::heard))
+        failed(self.rival, what, self.running.as_ref().map_or("", |running| running.heard.as_str()))
     }
 }
 

@@ -4,10 +4,10 @@
 use super::place::Place;
 use super::run::Cores;
 use crate::{Error, Result};
-use quaff_lab::child_process::{ChildProcess, Finished};
-use quaff_lab::consumer::{Consumer, Kind};
 use quaff_lab::lab::{Lab, RX_IF, TX_IF};
 use quaff_lab::topology::{Stage, Watch, pause};
+use quaff_lab::{ChildProcess, Finished};
+use quaff_lab::{Consumer, ConsumerKind};
 use quaff_os::Signal;
 use quaff_os::process::pin;
 use std::os::unix::process::CommandExt;
@@ -56,9 +56,9 @@ pub struct Delivered {
     pub frames: u64,
     /// From the first of them to the last, s, seen from outside.
     pub seconds: f64,
-    /// The same by the consumer's own clock; of [`Kind::XdpTimes`].
+    /// The same by the consumer's own clock; of [`ConsumerKind::XdpTimes`].
     pub span_seconds: f64,
-    /// Different addresses and ports; of [`Kind::XdpFlows`].
+    /// Different addresses and ports; of [`ConsumerKind::XdpFlows`].
     pub flows: Option<u64>,
     /// From the SIGINT to the sender's end, s.
     pub ending_seconds: Option<f64>,
@@ -84,7 +84,13 @@ impl Sender {
     ///
     /// # Errors
     /// It cannot be started, or fails; the watch wants no more.
-    pub fn deliver(&self, post: &Post<'_>, file: &Path, kind: Kind, watch: Watch<'_>) -> Result<Delivered> {
+    pub fn deliver(
+        &self,
+        post: &Post<'_>,
+        file: &Path,
+        kind: ConsumerKind,
+        watch: Watch<'_>,
+    ) -> Result<Delivered> {
         let consumer = Consumer::attach(post.lab, kind)?;
         let mut running = self.start(post, file)?;
         let begun = Instant::now();
@@ -112,7 +118,7 @@ impl Sender {
             frames,
             seconds: first.map_or(0.0, |first| (last - first).as_secs_f64()),
             span_seconds: consumer.span_seconds(),
-            flows: (kind == Kind::XdpFlows).then(|| consumer.flows()).transpose()?,
+            flows: (kind == ConsumerKind::XdpFlows).then(|| consumer.flows()).transpose()?,
             ending_seconds: interrupted.zip(ended).map(|(from, to)| (to - from).as_secs_f64()),
             finished: self.end(running)?,
         })
@@ -172,7 +178,7 @@ pub fn replay_and_capture(
     file: &Path,
     watch: Watch<'_>,
 ) -> Result<serde_json::Value> {
-    let _receives = Consumer::attach(post.lab, Kind::StackGro)?;
+    let _receives = Consumer::attach(post.lab, ConsumerKind::StackGro)?;
     let dir = post.place.run_dir()?;
     let captured = dir.path().join("captured.pcapng");
     let mut command = post.lab.command_rx(post.quaff)?;
@@ -182,7 +188,7 @@ pub fn replay_and_capture(
     let begun = Instant::now();
     while !capturing.hears("capturing", Duration::ZERO) {
         if begun.elapsed() > READY_MAX || capturing.has_ended()? {
-            return Err(sender.failed(&format!("the capture did not begin: {}", capturing.heard().trim())));
+            return Err(sender.failed(&format!("the capture did not begin: {}", capturing.heard.trim())));
         }
         pause(watch, Stage::Starting)?;
     }
@@ -203,7 +209,7 @@ pub fn replay_and_capture(
 /// Whether an XDP program is at either end of the lab, as iproute2 sees it.
 pub fn has_xdp(lab: &Lab) -> Result<bool> {
     let mut found = false;
-    for (netns, name) in [(lab.tx(), TX_IF), (lab.rx(), RX_IF)] {
+    for (netns, name) in [(&lab.tx, TX_IF), (&lab.rx, RX_IF)] {
         let mut command = netns.command("ip")?;
         command.args(["-j", "link", "show", "dev", name]);
         let finished = ChildProcess::start(command)?.finish(WORDS_MAX)?;

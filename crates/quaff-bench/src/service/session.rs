@@ -226,15 +226,16 @@ fn trial_plan(line: &Line, cores: &Cores, hardware_time: bool, ask: &Ask) -> Tri
 /// A lab of two ends that nothing but a link joins.
 fn pair() -> Result<(Line, Lab)> {
     let lab = lab(Layout::Pair)?;
-    let line = Line::bare(end(lab.tx(), TX_IF), end(lab.rx(), RX_IF));
+    let line = Line::bare(end(&lab.tx, TX_IF), end(&lab.rx, RX_IF));
     Ok((line, lab))
 }
 
 /// A lab of two ends with something between them, and beside it one with nothing.
 fn through(layout: Layout) -> Result<(Line, Option<Line>, Vec<Lab>)> {
     let lab = lab(layout)?;
-    let far = lab.far().ok_or_else(|| Error::Place(format!("the lab {} has no second end", lab.name())))?;
-    let line = Line::bare(end(lab.tx(), TX_IF), end(far, FAR_IF));
+    let far =
+        lab.far.as_ref().ok_or_else(|| Error::Place(format!("the lab {} has no second end", lab.name)))?;
+    let line = Line::bare(end(&lab.tx, TX_IF), end(far, FAR_IF));
     let (null, bare) = pair()?;
     Ok((line, Some(null), vec![lab, bare]))
 }

@@ -37,12 +37,12 @@ impl Bed {
 
     /// From the end that sends, through the device, to the other end.
     pub(crate) fn ends(&self) -> [End; 2] {
-        [end(self.through.tx(), TX_IF), end(self.through.far().expect("a second end"), FAR_IF)]
+        [end(&self.through.tx, TX_IF), end(self.through.far.as_ref().expect("a second end"), FAR_IF)]
     }
 
     /// The ends of the bare link.
     pub(crate) fn null(&self) -> [End; 2] {
-        [end(self.bare.tx(), TX_IF), end(self.bare.rx(), RX_IF)]
+        [end(&self.bare.tx, TX_IF), end(&self.bare.rx, RX_IF)]
     }
 
     /// Both of them, open.
@@ -55,7 +55,7 @@ impl Bed {
     pub(crate) fn with<T>(&self, there: Rules, work: impl FnOnce() -> T) -> (T, Counts) {
         let core = cpu::allowed().expect("cores").last().copied();
         let plan = ImpairedLinkPlan { there, core, ..ImpairedLinkPlan::default() };
-        let mid = self.through.mid().expect("a middle");
+        let mid = self.through.mid.as_ref().expect("a middle");
         let device = ImpairedLink::start(mid, MIDDLE_IFS, &plan).expect("it starts");
         let done = work();
         let [counts, _] = device.stop().expect("it worked");

@@ -57,7 +57,7 @@ impl Bench {
         let mut all = vec!["capture", "-i", "rx0", "--json"];
         all.extend(args);
         let mut running = ChildProcess::start(self.quaff(&all)).expect("quaff runs");
-        assert!(running.hears("capturing", PATIENCE), "{}", running.heard());
+        assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
         running
     }
 

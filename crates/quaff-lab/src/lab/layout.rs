@@ -1,4 +1,4 @@
-//! Labs of two ends with something between them, which may show what passes to a third: a capturer.
+//! Labs of two ends with a device between them, which may copy the traffic to a third end, the capturer.
 //!
 //! ```text
 //!    NAME-tx      NAME-mid                       NAME-far
@@ -7,9 +7,9 @@
 //!                        m0 ──────── rx0  NAME-rx
 //! ```
 //!
-//! A copy is made by a program at the hooks of tc(8): as a switch mirrors a port, what comes in by it and what
-//! leaves by it; or as a tap does, what comes in from either side. A plain bridge makes none, and ports that are
-//! apart are joined by whoever forwards between them.
+//! A BPF program at the hooks of tc(8) makes the copies: like the mirror of a switch port, frames that enter and
+//! leave by that port; like a tap, frames that enter from either side. A plain bridge makes none. For
+//! [`Layout::Apart`] the caller forwards between the ports.
 
 use super::{
     FAR_IF, LabPlan, Layout, MIDDLE_IFS, PREFIX_BITS, ROUTER_IPS, RX_IF, RX_MAC, Rooms, TX_IF, TX_IP, TX_MAC,
@@ -27,13 +27,13 @@ use std::os::fd::AsFd;
 /// The ports in the middle: towards the two ends, and towards the capturer.
 const PORTS: [&str; 3] = [MIDDLE_IFS[0], MIDDLE_IFS[1], "m0"];
 const BRIDGE: &str = "br0";
-/// Of the network namespace of the thread that writes.
+/// Refers to the network namespace of the writing thread.
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 /// The address of [`FAR_IF`].
 const FAR_IP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 3);
 const FAR_MAC: [u8; 6] = [0x02, 0x71, 0x75, 0x00, 0x00, 0x03];
 
-/// Makes all four namespaces.
+/// Creates all four namespaces.
 pub(super) fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
     let LabPlan { mtu, queues, layout, .. } = *plan;
     let tx = Netns::create(&tx_name(name))?;
@@ -63,7 +63,7 @@ pub(super) fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
     Ok(Rooms { tx, far: Some(far), mid: Some(mid), rx })
 }
 
-/// An interface without offloads; of an end also its address, and who the other one is.
+/// Sets an interface up without offloads; an end also gets its address and its peer.
 fn up(name: &str, addresses: Option<(Ipv4Addr, Ipv4Addr, [u8; 6])>) -> Result<()> {
     let mut rtnl = Rtnl::open()?;
     let link = rtnl.link(name)?;
@@ -84,7 +84,7 @@ fn join(layout: Layout) -> Result<()> {
     let [a, b, mirror] = [index(PORTS[0])?, index(PORTS[1])?, index(PORTS[2])?];
     match layout {
         Layout::Tap => {
-            // Each side's frames leave by the other, and a copy to the capturer.
+            // The frames of each side leave by the other; a copy goes to the capturer.
             for (from, to) in [(a, b), (b, a)] {
                 rtnl.change(from, LinkChange::Clsact)?;
                 rtnl.change(from, LinkChange::Program(Hook::Ingress, &copy(mirror, Some(to))?))?;
@@ -115,7 +115,7 @@ fn join(layout: Layout) -> Result<()> {
     PORTS.iter().try_for_each(|port| wait_until_running(port))
 }
 
-/// A copy of each frame leaves by `mirror`; the frame itself goes on, or leaves by `to`.
+/// Sends a copy of each frame by `mirror`; the frame itself continues, or leaves by `to`.
 fn copy(mirror: u32, to: Option<u32>) -> Result<Program> {
     let mut asm = Asm::default();
     asm.mov64(Reg::R2, mirror as i32);

@@ -1,5 +1,4 @@
-//! Descriptions of capturers: those that we ship, and a user's own. A mistake is told with file, line
-//! and key.
+//! Descriptions of capturers: built-in ones, and the user's. An error names file, line and key.
 
 use super::{Tool, line};
 use crate::{Error, Result};
@@ -7,7 +6,7 @@ use quaff_os::Try;
 use std::fs;
 use std::path::Path;
 
-/// All that we ship, in the order of tables.
+/// The built-in descriptions, in the order of tables.
 const SHIPPED: [(&str, &str); 13] = [
     ("quaff.toml", include_str!("../../tools/quaff.toml")),
     ("tcpdump.toml", include_str!("../../tools/tcpdump.toml")),
@@ -24,36 +23,36 @@ const SHIPPED: [(&str, &str); 13] = [
     ("quaff-inner-user.toml", include_str!("../../tools/quaff-inner-user.toml")),
 ];
 
-/// All capturers that we know; `quaff` is the program of ours.
+/// All built-in capturers; `quaff` is the path of quaff.
 pub fn shipped(quaff: &Path) -> Vec<Tool> {
-    // Each of them is read by a test.
+    // A test reads each of them.
     SHIPPED.iter().filter_map(|(name, text)| parse(name, text, quaff).ok()).collect()
 }
 
 /// Reads a user's description of a capturer.
 ///
 /// # Errors
-/// A file that cannot be read, that is no TOML, or that describes no capturer: with line and key.
+/// A file that cannot be read, that is not TOML, or that does not describe a capturer: with line and key.
 pub fn read(path: &Path, quaff: &Path) -> Result<Tool> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path).trying(|| format!("read {name}"))?;
     parse(&name, &text, quaff)
 }
 
-/// Reads `text`, which is called `name` in an error.
+/// Parses `text`; `name` stands for it in errors.
 pub(super) fn parse(name: &str, text: &str, quaff: &Path) -> Result<Tool> {
-    let rival: Tool = toml::from_str(text).map_err(|error| {
+    let tool: Tool = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         mistake(name, text, at, error.message().trim())
     })?;
-    line::check(&rival).map_err(|(word, what)| {
+    line::check(&tool).map_err(|(word, what)| {
         let at = text.find(&word).unwrap_or(0);
         mistake(name, text, at, &what)
     })?;
-    Ok(line::with_quaff(rival, quaff))
+    Ok(line::with_quaff(tool, quaff))
 }
 
-/// "mine.toml, line 3, key `ready`: what is wrong".
+/// "mine.toml, line 3, key `ready`: the mistake".
 fn mistake(name: &str, text: &str, at: usize, what: &str) -> Error {
     let before = text.get(..at).unwrap_or(text);
     let number = before.matches('\n').count() + 1;

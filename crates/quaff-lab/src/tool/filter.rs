@@ -2,8 +2,8 @@
 
 use super::Filter;
 
-/// Addresses that nobody has. Source and destination take turns, so that libpcap's optimizer cannot keep in a
-/// register what it has loaded for the one before.
+/// Unused addresses. Source and destination alternate, so that libpcap's optimizer cannot keep a loaded address in a
+/// register.
 const ACCEPT_ALL: &str = "not (\
     ether src 03:00:00:00:00:01 or ether dst 07:00:00:00:00:02 or ether src 03:00:01:00:00:01 or \
     ether dst 07:00:01:00:00:02 or ether src 03:00:02:00:00:01 or ether dst 07:00:02:00:00:02 or \
@@ -14,13 +14,13 @@ const ACCEPT_ALL: &str = "not (\
     ether src 03:00:09:00:00:01 or ether dst 07:00:09:00:00:02 or ether src 03:00:0a:00:00:01 or \
     ether dst 07:00:0a:00:00:02 or ether src 03:00:0b:00:00:01 or ether dst 07:00:0b:00:00:02)";
 
-/// No frame is as long as that.
+/// No frame is that long.
 const REJECT_ALL: &str = "len > 1000000";
 
 impl Filter {
-    /// The tcpdump expression; `None` for no filter. PAM 2007's filter that accepted everything had some 50
-    /// instructions, all of which were run on every packet; so has ours.
-    pub fn expression(self) -> Option<&'static str> {
+    /// The tcpdump expression; `None` for no filter. Like the filter of PAM 2007 that accepted everything,
+    /// `AcceptAll` executes about 50 instructions for each packet.
+    pub(super) fn expression(self) -> Option<&'static str> {
         match self {
             Self::None => None,
             Self::AcceptAll => Some(ACCEPT_ALL),

@@ -1,35 +1,33 @@
-//! From a description to a command line: places filled, and what a capturer cannot do told in a sentence.
+//! From a description to a command line: fills placeholders, and reports unsupported settings in a sentence.
 
 use super::{Counter, Output, Setting, Tool};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-/// Places that every argument may have.
+/// Placeholders that every argument may have.
 const COMMON: [&str; 5] = ["interface", "file", "dir", "core", "quaff"];
 
-/// Who is not a capturer: what goes wrong with them is not to be a capturer's fault.
+/// Reserved names: errors are reported under them.
 const OTHERS: [&str; 2] = ["the generator", "the file"];
-/// The longest that files may have to stand still, ms.
+/// Limit of `settle_ms`, ms.
 const SETTLE_MS_MAX: u64 = 60_000;
-/// The longest that one may take to be ready, or to end, s.
+/// Limit of `patience_s`, s.
 const PATIENCE_S_MAX: u64 = 600;
 
-/// What the places in a rival's arguments stand for.
+/// The values of the placeholders in a tool's arguments.
 #[derive(Debug, Clone, Copy)]
 pub struct Places<'a> {
     /// The interface to capture from.
     pub interface: &'a str,
-    /// The directory for its files.
+    /// The directory for the tool's files.
     pub dir: &'a Path,
-    /// The core that it runs on.
+    /// The core that the tool runs on.
     pub core: usize,
-    /// What it is given and asked to do.
     pub setting: &'a Setting,
 }
 
 impl Tool {
-    /// Where its packets go under `setting`: one that can only do one thing does that where others write to
-    /// disk.
+    /// The output under `setting`: a tool that only prints does so where others write to disk.
     pub fn output_under(&self, setting: &Setting) -> Output {
         let only_screen = self.output.screen.is_some()
             && self.output.disk.is_none()
@@ -41,10 +39,10 @@ impl Tool {
         }
     }
 
-    /// Whether it can be measured under `setting`.
+    /// Checks that the tool supports `setting`.
     ///
     /// # Errors
-    /// A sentence that says what it cannot do.
+    /// A sentence about the first unsupported part.
     pub fn can(&self, setting: &Setting) -> Result<(), String> {
         let output = self.output_under(setting);
         let options = &self.options;
@@ -57,16 +55,16 @@ impl Tool {
             Output::Screen => return not("prints no packets"),
         }
         if output == Output::Null && self.captured.is_none() {
-            return not("does not say how many packets it captured, and nothing of them is kept");
+            return not("does not report how many packets it captured, and no packet is kept");
         }
         if setting.buffer_mib.is_some() && options.buffer.is_none() {
-            return not("cannot be told the size of its buffer");
+            return not("has no option for the size of its buffer");
         }
         if setting.buffer_mib.is_some_and(|mib| mib < self.buffer_min_mib) {
-            return not(&format!("cannot be told a buffer of less than {} MiB", self.buffer_min_mib));
+            return not(&format!("does not accept a buffer of less than {} MiB", self.buffer_min_mib));
         }
         if setting.filter.expression().is_some() && options.filter.is_none() {
-            return not("takes no tcpdump filter");
+            return not("does not accept a tcpdump filter");
         }
         if setting.snaplen.is_some() && options.snaplen.is_none() {
             return not("cannot cut packets to a snaplen");
@@ -80,7 +78,7 @@ impl Tool {
         Ok(())
     }
 
-    /// Program and arguments. What it [cannot do](Self::can) is left out.
+    /// Program and arguments, without [unsupported](Self::can) settings.
     pub fn command_line(&self, program: &Path, places: &Places<'_>) -> (OsString, Vec<OsString>) {
         let setting = places.setting;
         let path = |path: &Path| path.display().to_string();
@@ -110,7 +108,7 @@ impl Tool {
             ("{snaplen}", setting.snaplen.map(|bytes| bytes.to_string()), &options.snaplen),
             ("{copies}", number(setting.copies), &options.copies),
             ("{compression}", number(setting.compression), &options.compression),
-            // Last: to some it is what stands behind all options.
+            // Last: some tools take it as their positional argument.
             ("{filter}", setting.filter.expression().map(str::to_owned), &options.filter),
         ];
         for (place, value, option) in wanted {
@@ -123,7 +121,7 @@ impl Tool {
         (program.into(), args.into_iter().map(fill).collect())
     }
 
-    /// The buffer as its user would give it: `-B 262144`.
+    /// The buffer option as a user would write it: `-B 262144`.
     pub fn buffer_words(&self, mib: u64) -> String {
         let words = |buffer_mib| {
             let setting = Setting { buffer_mib, ..Setting::default() };
@@ -144,7 +142,7 @@ impl Tool {
     }
 }
 
-/// All places at once, so that what stands in one is never taken for another.
+/// Replaces all placeholders in one pass, so that a value is never taken for a placeholder.
 fn filled(arg: &str, fill: &[(&str, String)]) -> String {
     let (mut filled, mut rest) = (String::new(), arg);
     while let Some(at) = rest.find('{') {
@@ -160,28 +158,31 @@ fn filled(arg: &str, fill: &[(&str, String)]) -> String {
     filled + rest
 }
 
-/// Puts our own program where it is meant.
-pub(super) fn with_quaff(mut rival: Tool, quaff: &Path) -> Tool {
+/// Replaces `{quaff}` by the path of quaff.
+pub(super) fn with_quaff(mut tool: Tool, quaff: &Path) -> Tool {
     let name = quaff.display().to_string();
-    if rival.program == Path::new("{quaff}") {
-        rival.program = PathBuf::from(quaff);
+    if tool.program == Path::new("{quaff}") {
+        tool.program = PathBuf::from(quaff);
     }
-    for (_, args) in lists_mut(&mut rival) {
+    for (_, args) in lists_mut(&mut tool) {
         args.iter_mut().for_each(|arg| *arg = arg.replace("{quaff}", &name));
     }
-    rival
+    tool
 }
 
-/// Whether it can be a capturer: else the word to look for in its description, and what is wrong.
-pub(super) fn check(rival: &Tool) -> Result<(), (String, String)> {
+/// Checks a description.
+///
+/// # Errors
+/// The text to locate in the description, and the mistake.
+pub(super) fn check(tool: &Tool) -> Result<(), (String, String)> {
     let wrong = |word: &str, what: String| Err((word.to_owned(), what));
-    if rival.name.trim().is_empty() {
+    if tool.name.trim().is_empty() {
         return wrong("name", "a capturer needs a name".into());
     }
-    if OTHERS.contains(&rival.name.as_str()) {
-        return wrong("name", format!("{:?} is what others are called here", rival.name));
+    if OTHERS.contains(&tool.name.as_str()) {
+        return wrong("name", format!("the name {:?} is reserved", tool.name));
     }
-    let mut copy = rival.clone();
+    let mut copy = tool.clone();
     for (places, args) in lists_mut(&mut copy) {
         for place in args.iter().flat_map(|arg| places_in(arg)) {
             if !COMMON.contains(&place) && !places.contains(&place) {
@@ -189,29 +190,29 @@ pub(super) fn check(rival: &Tool) -> Result<(), (String, String)> {
                 let known = known.join(", ");
                 return wrong(
                     &format!("{{{place}}}"),
-                    format!("there is no {{{place}}} here, there is {known}"),
+                    format!("{{{place}}} is unknown here; known are {known}"),
                 );
             }
         }
     }
     let says = |args: &[String], place: &str| args.iter().any(|arg| arg.contains(place));
-    if !says(&rival.args, "{interface}") {
-        return wrong("args", "nothing says {interface}: it would not know where to capture".into());
+    if !says(&tool.args, "{interface}") {
+        return wrong("args", "{interface} is missing: the tool would not know where to capture".into());
     }
-    if let Some(dir) = rival.dirs.iter().find(|dir| !is_inside(dir)) {
+    if let Some(dir) = tool.dirs.iter().find(|dir| !is_inside(dir)) {
         return wrong("dirs", format!("{dir:?} is not inside {{dir}}"));
     }
-    if rival.settle_ms > SETTLE_MS_MAX {
+    if tool.settle_ms > SETTLE_MS_MAX {
         return wrong("settle_ms", format!("at most {SETTLE_MS_MAX}"));
     }
-    if rival.patience_s > PATIENCE_S_MAX {
+    if tool.patience_s > PATIENCE_S_MAX {
         return wrong("patience_s", format!("at most {PATIENCE_S_MAX}"));
     }
-    let output = &rival.output;
+    let output = &tool.output;
     if let Some(disk) = &output.disk
-        && ![disk, &rival.args].iter().any(|args| says(args, "{file}") || says(args, "{dir}"))
+        && ![disk, &tool.args].iter().any(|args| says(args, "{file}") || says(args, "{dir}"))
     {
-        return wrong("disk", "neither {file} nor {dir} says where its files go".into());
+        return wrong("disk", "{file} or {dir} is missing: the tool would not know where to write".into());
     }
     if output.disk.is_none() && output.null.is_none() && output.pipe.is_none() && output.screen.is_none() {
         return wrong("[output]", "it has no output: disk, null, pipe or screen".into());
@@ -223,20 +224,20 @@ pub(super) fn check(rival: &Tool) -> Result<(), (String, String)> {
         Some(Counter::Json(fields)) => fields.is_empty(),
         None => false,
     };
-    if empty(&rival.drops) || empty(&rival.captured) {
-        return wrong("drops", "a counter needs words to look for".into());
+    if empty(&tool.drops) || empty(&tool.captured) {
+        return wrong("drops", "a counter needs text to search for".into());
     }
     Ok(())
 }
 
-/// Whether it names something below the directory that it is looked for in.
+/// Returns whether `dir` is a relative path below its base.
 fn is_inside(dir: &str) -> bool {
     !dir.is_empty() && Path::new(dir).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Every list of arguments, with the places that are its own.
-fn lists_mut(rival: &mut Tool) -> Vec<(&'static [&'static str], &mut Vec<String>)> {
-    let (output, options) = (&mut rival.output, &mut rival.options);
+/// Every list of arguments, with the placeholders that only it may have.
+fn lists_mut(tool: &mut Tool) -> Vec<(&'static [&'static str], &mut Vec<String>)> {
+    let (output, options) = (&mut tool.output, &mut tool.options);
     let none: &[&str] = &[];
     let optional: [(&[&str], _); 9] = [
         (none, &mut output.disk),
@@ -250,10 +251,10 @@ fn lists_mut(rival: &mut Tool) -> Vec<(&'static [&'static str], &mut Vec<String>
         (&["filter"], &mut options.filter),
     ];
     let optional = optional.into_iter().filter_map(|(places, args)| Some((places, args.as_mut()?)));
-    [(none, &mut rival.args)].into_iter().chain(optional).collect()
+    [(none, &mut tool.args)].into_iter().chain(optional).collect()
 }
 
-/// The words in braces: lower-case letters, so that a shell's `${NAME}` is none.
+/// The placeholders of an argument: lower-case letters in braces, unlike a shell's `${NAME}`.
 fn places_in(arg: &str) -> impl Iterator<Item = &str> {
     arg.split('{').skip(1).filter_map(|rest| {
         let (word, _) = rest.split_once('}')?;

@@ -1,31 +1,30 @@
-//! The capturers that are measured beside each other, as plain data: how each is started, stopped
-//! and asked, and where it leaves its packets. Nothing is run here but a question for a version.
+//! The tools under test, as plain data: how each is started and stopped, and where it writes packets and counters.
+//! Runs nothing except a query of the version.
 //!
-//! Those that we know are files beside this crate (`tools/*.toml`), in the same words in which anybody
-//! describes one of their own:
+//! The built-in ones are files beside this crate (`tools/*.toml`). A user describes a tool in the same format:
 //!
 //! ```toml
-//! name = "mine"                             # what it is called in a table
-//! install = "apt-get install mine"          # told when it is not there
-//! program = "mine"                          # a path, or a name to look for in PATH
+//! name = "mine"                             # the name in tables
+//! install = "apt-get install mine"          # printed when it is not installed
+//! program = "mine"                          # a path, or a name in PATH
 //! version = ["{program}", "--version"]
-//! args = ["-i", "{interface}"]              # always; then those of output, then those of options
+//! args = ["-i", "{interface}"]              # followed by those of output and of options
 //! ready = { says = "capturing" }            # on stderr; "socket" (bound and up), or { after_ms = 500 }
-//! settle_ms = 700                           # its files stand still so long before it has written all
-//! patience_s = 30                           # it may take so long to be ready, and to end
+//! settle_ms = 700                           # files unchanged for so long are complete
+//! patience_s = 30                           # time limit to be ready, and to end
 //! stop = "interrupt"                        # or "terminate", "kill"
-//! buffer_min_mib = 32                      # it cannot be told less
-//! own_buffer = "2 MiB"                      # what it has when it is told nothing, in words
-//! dirs = ["PKT0"]                           # directories that it wants to find in {dir}
+//! buffer_min_mib = 32                      # the smallest buffer that it accepts
+//! own_buffer = "2 MiB"                      # its default buffer, as text
+//! dirs = ["PKT0"]                           # directories that it needs in {dir}
 //! format = "capture"                        # pcap or pcapng; or "blocks" (TPACKET_V3, as Stenographer)
-//! drops = { before = "packets dropped" }    # its own word for what it lost: a number before words,
-//! captured = { after = "Captured:" }        # or after; before_or_none: silence is 0; json = ["field"]
+//! drops = { before = "packets dropped" }    # its count of lost packets: a number before a text,
+//! captured = { after = "Captured:" }        # or after; before_or_none: absent is 0; json = ["field"]
 //!
-//! [output]                                  # what it is told for each; what is not here it cannot do
+//! [output]                                  # arguments for each output; an absent one is unsupported
 //! disk = ["-w", "{file}"]                   # or {dir}, the directory of the run
 //! null = ["-w", "/dev/null"]
 //! pipe = ["-w", "-"]                        # packets on stdout
-//! screen = ["-l"]                           # words on stdout, a line for each packet
+//! screen = ["-l"]                           # text on stdout, a line for each packet
 //!
 //! [options]                                 # as above
 //! buffer = ["-B", "{mib}"]                  # {kib}; {half}; {quarter} and {rest}, which sum up to {mib}
@@ -59,73 +58,69 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The name of tcpdump with our ring behind it.
+/// The name of tcpdump with `quaff pipe` as its reader.
 pub const PIPED: &str = "tcpdump | quaff pipe";
 
-/// Directories of tools for root, which not every PATH has.
+/// Directories of administration tools, which may be missing in PATH.
 const ROOT_DIRS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
-/// The most that is read of what a tool says of its version.
+/// Limit on the length of a version.
 const VERSION_CHARS_MAX: usize = 40;
 
-/// How long it may take to say it: some capture instead.
+/// Time limit of the query: some tools would capture instead.
 const VERSION_MAX: Duration = Duration::from_secs(5);
 
-/// A capturer. Arguments hold places, words in braces, that [`Tool::command_line`] fills.
+/// A capturer. Arguments have placeholders in braces, which [`Tool::command_line`] replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tool {
-    /// What it is called in a table.
+    /// The name in tables.
     pub name: String,
-    /// How one gets it, in a few words; empty for ours and for a user's.
+    /// How to install it; empty for quaff and for a user's tool.
     #[serde(default)]
     pub install: String,
-    /// It is no capturer of its own but a use of one, for a measurement that asks for it by name.
+    /// A variant of another tool, for a measurement that requests it by name.
     #[serde(default)]
     pub hidden: bool,
-    /// The program: a path, or a name to look for in PATH. `{quaff}` is ours.
+    /// A path, or a name in PATH. `{quaff}` is quaff.
     pub program: PathBuf,
-    /// A command that says its version; place `{program}`. Empty: nobody asks.
+    /// A command that prints the version; placeholder `{program}`. Empty: not queried.
     #[serde(default)]
     pub version: Vec<String>,
-    /// Its arguments in each case; places `{interface}`, `{file}`, `{dir}`, `{core}`, `{quaff}`.
+    /// The arguments in each case; placeholders `{interface}`, `{file}`, `{dir}`, `{core}`, `{quaff}`.
     pub args: Vec<String>,
-    /// The arguments for each output.
     pub output: Outputs,
-    /// The arguments for whatever else it is asked to do.
     #[serde(default)]
     pub options: Options,
-    /// The least buffer that it can be told, MiB: below, it would be given more than the others.
+    /// The smallest buffer that it accepts, MiB.
     #[serde(default)]
     pub buffer_min_mib: u64,
-    /// The buffer that it has when it is told none, in words; empty where nobody knows.
+    /// The default buffer, as text; empty if unknown.
     #[serde(default)]
     pub own_buffer: String,
-    /// Directories that it wants to find in `{dir}`.
+    /// Directories that it needs in `{dir}`.
     #[serde(default)]
     pub dirs: Vec<String>,
-    /// How it shows that it captures.
+    /// The sign that it captures.
     pub ready: Ready,
-    /// How long its files must have stood still before it may be taken to have written everything, ms.
+    /// Files that have not changed for this time are complete, ms.
     #[serde(default = "settle_ms")]
     pub settle_ms: u64,
-    /// How long it may take to be ready, and how long to end, s.
+    /// Time limit to be ready, and to end, s.
     #[serde(default = "patience_s")]
     pub patience_s: u64,
-    /// How it is stopped.
     #[serde(default)]
     pub stop: Stop,
-    /// Where it says how many packets it has lost; `None`: it does not say.
+    /// The count of lost packets in its output; `None` if it reports none.
     #[serde(default)]
     pub drops: Option<Counter>,
-    /// Where it says how many packets it has captured: all there is when nothing is kept.
+    /// The count of captured packets in its output: needed when no packet is kept.
     #[serde(default)]
     pub captured: Option<Counter>,
-    /// What its files are.
     #[serde(default)]
     pub format: Format,
 }
 
-/// The arguments for each output; `None`: it cannot do that.
+/// The arguments for each output; `None`: unsupported.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Outputs {
@@ -133,66 +128,66 @@ pub struct Outputs {
     pub disk: Option<Vec<String>>,
     /// Packets to /dev/null.
     pub null: Option<Vec<String>>,
-    /// Packets to its stdout, which is a pipe.
+    /// Packets to stdout, which is a pipe.
     pub pipe: Option<Vec<String>>,
-    /// A line for each packet to its stdout, which is a pipe.
+    /// A line for each packet to stdout, which is a pipe.
     pub screen: Option<Vec<String>>,
 }
 
-/// The arguments for what it is asked to do; `None`: it cannot do that.
+/// The arguments for other settings; `None`: unsupported.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// A buffer; places `{mib}`, `{kib}`, `{half}`, and `{quarter}` and `{rest}`, which are MiB that sum up to `{mib}`.
+    /// The buffer; placeholders `{mib}`, `{kib}`, `{half}`, and `{quarter}` and `{rest}` (MiB), whose sum is `{mib}`.
     pub buffer: Option<Vec<String>>,
-    /// Less of each packet; place `{snaplen}`, bytes.
+    /// The snaplen; placeholder `{snaplen}`, bytes.
     pub snaplen: Option<Vec<String>>,
-    /// More copies of each packet; place `{copies}`.
+    /// Extra copies of each packet; placeholder `{copies}`.
     pub copies: Option<Vec<String>>,
-    /// Each packet compressed; place `{compression}`, zlib's level.
+    /// Compression of each packet; placeholder `{compression}`, the level of zlib.
     pub compression: Option<Vec<String>>,
-    /// A tcpdump filter; place `{filter}`.
+    /// A tcpdump filter; placeholder `{filter}`.
     pub filter: Option<Vec<String>>,
 }
 
-/// How a capturer shows that it captures.
+/// The sign that a capturer captures.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ready {
-    /// A line on stderr that holds these words.
+    /// A line on stderr that contains this text.
     Says(String),
     /// Its packet socket is bound and up (`/proc/net/packet`).
     Socket,
-    /// It does not show it: it has had this time, ms.
+    /// There is none: wait for this time, ms.
     AfterMs(u64),
 }
 
-/// How a capturer is stopped.
+/// The signal that stops a capturer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
-    /// By SIGINT.
+    /// SIGINT.
     #[default]
     Interrupt,
-    /// By SIGTERM.
+    /// SIGTERM.
     Terminate,
-    /// By SIGKILL, when its files stand still: it does not end otherwise.
+    /// SIGKILL, once the files no longer change: it does not end otherwise.
     Kill,
 }
 
-/// What a capturer writes.
+/// The format of a capturer's files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
     /// Capture files, pcap or pcapng.
     #[default]
     Capture,
-    /// Files of TPACKET_V3 blocks, as the kernel has filled them (linux/if_packet.h).
+    /// TPACKET_V3 blocks as filled by the kernel (linux/if_packet.h).
     Blocks,
 }
 
 impl Tool {
-    /// The program, where it is installed; `None` where it is not.
+    /// The path of the program; `None` if it is not installed.
     pub fn find(&self) -> Option<PathBuf> {
         if self.program.components().count() > 1 {
             return self.program.is_file().then(|| self.program.clone());
@@ -202,14 +197,14 @@ impl Tool {
         dirs.iter().map(|dir| dir.join(&self.program)).find(|file| file.is_file())
     }
 
-    /// The version that it says it is; `None` when it says nothing that looks like one, or not soon.
+    /// The version that the tool prints; `None` if it prints none within the time limit.
     pub fn version(&self, program: &Path) -> Option<String> {
         let (asked, args) = self.version.split_first()?;
         let mut command =
             Command::new(if asked == "{program}" { program.as_os_str() } else { asked.as_ref() });
         let mark = ProcessMark::unique();
         mark.put_on(command.args(args));
-        // Ctrl-C is ours to hear.
+        // Ctrl-C must reach this process only.
         command.process_group(0);
         let finished = ChildProcess::start(command).and_then(|running| running.finish(VERSION_MAX));
         mark.kill_all();
@@ -218,12 +213,7 @@ impl Tool {
         version_in(&said).map(str::to_owned)
     }
 
-    /// How long its files must stand still.
-    pub fn settle(&self) -> Duration {
-        Duration::from_millis(self.settle_ms)
-    }
-
-    /// How long it may take to be ready, and to end.
+    /// Time limit to be ready, and to end.
     pub fn patience(&self) -> Duration {
         Duration::from_secs(self.patience_s)
     }

@@ -1,16 +1,16 @@
-//! Any command of a user's as a capturer: `NAME=COMMAND`, without a file.
+//! A command as a capturer: `NAME=COMMAND`, without a file.
 
 use super::{Format, Options, Outputs, Ready, Stop, Tool, line, patience_s, settle_ms};
 use crate::{Error, Result};
 use std::path::Path;
 
-/// A capturer from `NAME=PROGRAM ARGUMENTS`, with the places `{interface}`, and `{file}` or `{dir}`.
+/// A capturer from `NAME=PROGRAM ARGUMENTS`, with the placeholders `{interface}`, and `{file}` or `{dir}`.
 ///
-/// Words are parted as a shell does, with quotes and backslashes, but no shell runs them. It captures once a
-/// packet socket of its own is bound, is stopped by SIGINT, and is not asked about its losses.
+/// Quotes and backslashes separate words as in a shell, but no shell runs the command. It is ready once it has bound
+/// a packet socket, SIGINT stops it, and its count of losses is not read.
 ///
 /// # Errors
-/// No name, no command, a quote that does not end, an unknown place, or one that is missing.
+/// No name, no command, an open quote, an unknown placeholder, or a missing one.
 pub fn from_command(text: &str, quaff: &Path) -> Result<Tool> {
     let wrong = |what: &str| {
         Err(Error::Description { place: format!("the command {text:?}"), what: what.to_owned() })
@@ -18,12 +18,12 @@ pub fn from_command(text: &str, quaff: &Path) -> Result<Tool> {
     let Some((name, command)) = text.split_once('=') else {
         return wrong("it has no name: NAME=COMMAND {interface} {file}");
     };
-    let Some(mut words) = words(command) else { return wrong("a quote in it does not end") };
+    let Some(mut words) = words(command) else { return wrong("a quote is not closed") };
     if words.is_empty() {
-        return wrong("there is no command behind the name");
+        return wrong("the command after the name is missing");
     }
     let program = words.remove(0).into();
-    let rival = Tool {
+    let tool = Tool {
         name: name.trim().to_owned(),
         install: String::new(),
         hidden: false,
@@ -43,13 +43,13 @@ pub fn from_command(text: &str, quaff: &Path) -> Result<Tool> {
         captured: None,
         format: Format::default(),
     };
-    match line::check(&rival) {
-        Ok(()) => Ok(line::with_quaff(rival, quaff)),
+    match line::check(&tool) {
+        Ok(()) => Ok(line::with_quaff(tool, quaff)),
         Err((_, what)) => wrong(&what),
     }
 }
 
-/// Words as a shell parts them (POSIX, 2.2 Quoting); `None` when a quote does not end.
+/// Splits words as a shell does (POSIX, 2.2 Quoting); `None` if a quote is not closed.
 fn words(text: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut letters = text.chars();
@@ -84,9 +84,9 @@ mod tests {
 
     #[test]
     fn a_command_becomes_a_capturer() {
-        let rival = from_command("mine=sh -c 'exec dump {interface} > {file}'", Path::new("q")).expect("one");
-        assert_eq!((rival.name.as_str(), rival.program.to_str()), ("mine", Some("sh")));
-        assert_eq!(rival.args, ["-c", "exec dump {interface} > {file}"]);
+        let tool = from_command("mine=sh -c 'exec dump {interface} > {file}'", Path::new("q")).expect("one");
+        assert_eq!((tool.name.as_str(), tool.program.to_str()), ("mine", Some("sh")));
+        assert_eq!(tool.args, ["-c", "exec dump {interface} > {file}"]);
         let ours = from_command("ours={quaff} capture -i {interface} -w {file}", Path::new("/bin/q"));
         assert_eq!(ours.expect("one").program, Path::new("/bin/q"));
     }

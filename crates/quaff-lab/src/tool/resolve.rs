@@ -1,4 +1,4 @@
-//! Who of those that are wanted is here: programs looked for, versions asked.
+//! Finds the programs and versions of selected tools.
 
 use super::Tool;
 use crate::{Error, Result};
@@ -7,28 +7,25 @@ use std::path::PathBuf;
 /// A capturer that is installed.
 #[derive(Debug, Clone)]
 pub struct Present {
-    /// Which.
     pub rival: Tool,
-    /// Where its program is.
+    /// The path of the program.
     pub program: PathBuf,
-    /// What it says of its version.
     pub version: Option<String>,
 }
 
-/// Those that were asked for.
+/// The selected tools.
 #[derive(Debug, Clone, Default)]
 pub struct Resolved {
-    /// Those that are here, in the order asked for.
+    /// Installed ones, in the order of the selection.
     pub present: Vec<Present>,
-    /// Those that are not.
     pub absent: Vec<Tool>,
 }
 
-/// Finds those of `all` that have one of `names`, in the order of `names`. Of two of one name the later
-/// counts, so that a user's own takes the place of one that we ship.
+/// Selects from `all` by `names`, in the order of `names`. The last one of a name counts, so that a user's tool
+/// replaces a built-in one.
 ///
 /// # Errors
-/// [`Error::UnknownTool`]: a name that nobody has.
+/// [`Error::UnknownTool`]: an unknown name.
 pub fn resolve<S: AsRef<str>>(names: &[S], all: &[Tool]) -> Result<Resolved> {
     let mut resolved = Resolved::default();
     for name in names {

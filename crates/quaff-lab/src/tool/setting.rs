@@ -1,54 +1,51 @@
-//! What a tool under test is given and asked to do.
+//! The settings of a tool under test.
 
 use serde::{Deserialize, Serialize};
 
-/// What a capturer is given and asked to do. The default is: each with its own defaults, whole frames to disk.
+/// The settings of a capturer. The default keeps the tool's own defaults and writes whole frames to disk.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Setting {
-    /// MiB of buffer; `None`: its own default.
+    /// Buffer, MiB; `None`: the tool's default.
     pub buffer_mib: Option<u64>,
-    /// How many capture at once.
+    /// Number of simultaneous capturers.
     pub capturers: u32,
-    /// The filter.
     pub filter: Filter,
-    /// Extra copies of each packet in memory, where it can (quaff, the built-in reader).
+    /// Extra copies of each packet in memory, where supported (quaff, the built-in reader).
     pub copies: u32,
-    /// zlib's level at which each packet is compressed, 0 for none, where it can.
+    /// zlib level at which each packet is compressed, where supported; 0 is none.
     pub compression: u32,
     /// Bytes kept of each packet; `None`: all.
     pub snaplen: Option<u32>,
-    /// Where packets go.
     pub output: Output,
     /// Cores for generator and capturer together: 2, or 1 for both on the same.
     pub cores: u32,
 }
 
-/// A filter, by its work.
+/// A filter, by its cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Filter {
-    /// None.
     #[default]
     None,
-    /// Accepts every frame, after some 50 instructions.
+    /// Accepts every frame after about 50 instructions.
     AcceptAll,
     /// Rejects every frame.
     RejectAll,
 }
 
-/// Where packets go.
+/// The destination of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Output {
     /// A file on a disk.
     #[default]
     Disk,
-    /// /dev/null: what was captured is the tool's own word then.
+    /// /dev/null: only the tool itself counts packets.
     Null,
-    /// A pipe, into a process that counts.
+    /// A pipe to a process that counts packets.
     Pipe,
-    /// A line of words for each packet, as on a screen: into a pipe, where the lines are counted.
+    /// A line of text for each packet, to a pipe whose lines are counted.
     Screen,
 }
 
@@ -68,8 +65,8 @@ impl Default for Setting {
 }
 
 impl Setting {
-    /// What differs from the default, in words: "1 MiB of buffer", "4 capturers at once".
-    pub fn words(&self) -> Vec<String> {
+    /// The differences from the default: "1 MiB of buffer", "4 capturers at once".
+    pub fn describe(&self) -> Vec<String> {
         let default = Self::default();
         let mut words = Vec::new();
         let mut say = |differs: bool, text: String| words.extend(differs.then_some(text));
@@ -95,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_setting_says_what_is_not_as_usual() {
-        assert!(Setting::default().words().is_empty());
+        assert!(Setting::default().describe().is_empty());
         let setting = Setting {
             buffer_mib: Some(1),
             capturers: 4,
@@ -107,7 +104,7 @@ mod tests {
             cores: 1,
         };
         assert_eq!(
-            setting.words().join(", "),
+            setting.describe().join(", "),
             "1 MiB of buffer, 4 capturers at once, a filter that accepts all, 1 extra copy, each packet \
              compressed, level 6, 76 bytes of each packet, to /dev/null, one core"
         );

@@ -1,4 +1,4 @@
-//! Frames that arrive at an interface, by its own counters, and those lost between it and a socket.
+//! Frames that arrive at an interface, by its counters, and frames lost between it and a socket.
 
 use crate::Result;
 use quaff_os::machine::SoftnetMeter;
@@ -6,11 +6,11 @@ use quaff_os::rtnl::LinkStats;
 use quaff_os::rtnl::Rtnl;
 use std::time::{Duration, Instant};
 
-/// Drivers may bring their counters up to date only so often.
+/// Time limit for counters, which some drivers update only every few seconds.
 const PATIENCE: Duration = Duration::from_millis(2500);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 
-/// The counters as they were.
+/// The counters at the start.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     rtnl: Rtnl,
@@ -19,24 +19,24 @@ pub(super) struct Arrivals {
     softnet: SoftnetMeter,
 }
 
-/// The rise of the counters.
+/// The increase of the counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Arrived {
-    /// Frames that came to the interface, whether it had room for them or not.
+    /// Frames that reached the interface, including dropped ones.
     pub(super) frames: u64,
-    /// Of these: those it had no room for, and those for which the kernel's queue had none.
+    /// Of these, frames dropped by the interface or by the kernel's backlog.
     pub(super) dropped: u64,
 }
 
 impl Arrivals {
-    /// From now on, at interface `index` of the calling thread's network namespace.
+    /// Starts at interface `index` of the calling thread's network namespace.
     pub(super) fn begin(index: u32) -> Result<Self> {
         let mut rtnl = Rtnl::open()?;
         let before = read(&mut rtnl, index)?;
         Ok(Self { rtnl, index, before, softnet: SoftnetMeter::open()? })
     }
 
-    /// Since then; waits a little for counters that come late, while there are fewer than `expected`.
+    /// The increase since the start; waits for late counters while fewer than `expected` frames are counted.
     pub(super) fn finish(mut self, expected: u64) -> Result<Arrived> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -48,7 +48,7 @@ impl Arrivals {
             if since.frames >= expected || Instant::now() > end {
                 return Ok(since);
             }
-            std::thread::sleep(BETWEEN_LOOKS);
+            std::thread::sleep(POLL);
         }
     }
 }

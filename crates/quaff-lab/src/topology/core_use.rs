@@ -1,39 +1,34 @@
-//! How busy each core is while frames come (`/proc/stat`, proc_stat(5)).
+//! The load of each core while frames arrive (`/proc/stat`, proc_stat(5)).
 //!
-//! A sender needs some time before its first frame and behind its last. So the counters are noted all the
-//! while, and afterwards the time in which frames came is found: as long as the sender says that it was,
-//! and where the cores were busiest.
+//! A sender needs some time before its first frame and after its last. So counters are sampled throughout, and the
+//! window of the frames is found afterwards: as long as the sender reports, where the cores were busiest.
 
 use super::site::Sampled;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// One core, shares of its time, 0 to 1 (/proc/stat).
+/// The load of one core: shares of its time, 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreUse {
-    /// Its number.
     pub core: usize,
-    /// In programs.
+    /// In user mode.
     pub user: f64,
-    /// In the kernel for programs.
+    /// In system calls.
     pub system: f64,
-    /// In interrupts.
     pub irq: f64,
-    /// In soft interrupts.
     pub softirq: f64,
     /// Taken by the host of a virtual machine.
     pub steal: f64,
-    /// In nothing.
     pub idle: f64,
 }
 
-/// Between two samples of the whole machine, as PAM 2007's cpusage had it.
+/// Sampling interval of reports, as in cpusage of PAM 2007.
 const SAMPLE: Duration = Duration::from_millis(500);
-/// The kernel counts in hundredths of a second: less than this says nothing.
+/// The shortest useful window: the kernel counts in hundredths of a second.
 const SPAN_MIN: Duration = Duration::from_millis(100);
 
-/// What a core has done since the machine was started, in hundredths of a second.
+/// The time of a core since boot, in hundredths of a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Ticks {
     core: usize,
@@ -45,7 +40,7 @@ struct Ticks {
     idle: u64,
 }
 
-/// Notes the counters of all cores.
+/// Samples the counters of all cores.
 #[derive(Debug)]
 pub(super) struct Meter {
     begun: Instant,
@@ -53,14 +48,14 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Begins with a first note.
+    /// Takes the first sample.
     pub(super) fn start() -> Self {
         let mut meter = Self { begun: Instant::now(), notes: Vec::new() };
         meter.look();
         meter
     }
 
-    /// Notes the counters as they are now. Where there are none, nothing is noted.
+    /// Takes a sample, if there are counters.
     pub(super) fn look(&mut self) {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let ticks = read(&text);
@@ -69,7 +64,7 @@ impl Meter {
         }
     }
 
-    /// Each core's shares, and samples of them, over the `span` in which they were busiest.
+    /// The load of each core, and samples of it, over the busiest window of length `span`.
     pub(super) fn finish(mut self, span: Duration) -> (Vec<CoreUse>, Vec<Sampled>) {
         self.look();
         let Some((from, to)) = busiest(&self.notes, span) else { return (Vec::new(), Vec::new()) };
@@ -98,7 +93,7 @@ fn read(text: &str) -> Vec<Ticks> {
     text.lines().filter_map(core).collect()
 }
 
-/// The two notes, about `span` apart, between which the cores did most; `None` when the span is too short.
+/// The two samples, about `span` apart, between which the cores were busiest; `None` if the span is too short.
 fn busiest(notes: &[(Duration, Vec<Ticks>)], span: Duration) -> Option<(usize, usize)> {
     let last = notes.last()?.0;
     let span = span.min(last);
@@ -120,7 +115,7 @@ fn busy_ticks(cores: &[Ticks]) -> u64 {
 
 fn shares(from: &[Ticks], to: &[Ticks]) -> Vec<CoreUse> {
     let share = |(from, to): (&Ticks, &Ticks)| {
-        // A counter may go back by a tick (proc_stat(5) on idle and iowait).
+        // A counter may decrease by a tick (proc_stat(5) on idle and iowait).
         let did = |field: fn(&Ticks) -> u64| field(to).saturating_sub(field(from)) as f64;
         let fields: [fn(&Ticks) -> u64; 6] =
             [|t| t.user, |t| t.system, |t| t.irq, |t| t.softirq, |t| t.steal, |t| t.idle];

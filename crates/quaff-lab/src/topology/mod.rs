@@ -1,4 +1,4 @@
-//! Topologies: how frames get from a sender to a capturer. Each is a [`Site`].
+//! Topologies: the path of frames from a sender to a capturer. Each is a [`Site`].
 //!
 //! ```text
 //!    direct   quaff generate --inject ──▶ rx0
@@ -9,14 +9,12 @@
 
 mod arrivals;
 mod core_use;
-mod direct;
+mod lab_site;
 mod real;
 mod sending;
 mod site;
-mod two_ends;
 
 pub use core_use::CoreUse;
-pub use direct::Direct;
+pub use lab_site::LabSite;
 pub use real::Real;
 pub use site::{LOOK, Sampled, Sent, Site, Stage, Watch, pause};
-pub use two_ends::TwoEnds;

@@ -1,8 +1,7 @@
-//! Real interfaces: of this machine, or sent from another one that ssh reaches.
+//! Real interfaces. The sender is on this machine, or on another one that ssh reaches.
 //!
-//! The sender is `quaff generate -o IF`, here or there: the same program, found in the PATH of the other
-//! machine. There it is told to end (SIGINT) as soon as its standard input does: when we end, however that
-//! is, and when the line breaks.
+//! The sender is `quaff generate -o IF`, on the other machine found in PATH. There it gets SIGINT as soon as its
+//! stdin is closed: when this process ends in any way, and when the connection breaks.
 
 use super::arrivals::Arrivals;
 use super::{Sent, Site, Watch, sending};
@@ -16,7 +15,7 @@ use std::process::Command;
 
 /// The program on the other machine.
 const REMOTE_QUAFF: &str = "quaff";
-/// No question is asked, and a machine that is not there is no reason to wait for minutes.
+/// ssh never prompts, and gives up on an unreachable host after 10 s.
 const SSH: [&str; 5] = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"];
 
 /// One interface that sends, and one that receives.
@@ -32,7 +31,7 @@ impl Real {
     /// Sends on `send_on` of `sender` (`user@host`), or of this machine, and captures on `receive_on` here.
     ///
     /// # Errors
-    /// The receiving interface is not there; a name that would mean something else to ssh or its shell.
+    /// The receiving interface does not exist; a name that ssh or its shell would misinterpret.
     pub fn new(quaff: PathBuf, send_on: &str, receive_on: &str, sender: Option<&str>) -> Result<Self> {
         rtnl::link(receive_on)?;
         match sender {
@@ -52,11 +51,11 @@ impl Real {
             return Ok(command);
         };
         if let Size::From(file) | Size::Replay(file) = &traffic.size {
-            let what = format!("{file} is on this machine, and {host} cannot read it; take sizes or a mix");
+            let what = format!("{file} is on this machine, and {host} cannot read it; use sizes or a mix");
             return Err(Error::Tool { name: "the sender".into(), what });
         }
         let mut command = Command::new(SSH[0]);
-        // No word of ours has anything in it that a shell would take for more: sizes were read as such.
+        // No word has special characters of the shell: sizes were parsed.
         let sends = format!("{REMOTE_QUAFF} {}", words.join(" "));
         let line = format!(
             "exec sh -c 'exec 3<&0; {sends} & p=$!; (cat <&3; kill -INT $p) >/dev/null 2>&1 & w=$!; wait $p; r=$?; \
@@ -87,20 +86,20 @@ impl Site for Real {
     fn send(&self, traffic: &Traffic, core: usize, watch: Watch<'_>, look: &mut dyn FnMut()) -> Result<Sent> {
         let command = self.sending(traffic)?;
         let link = rtnl::link(&self.receive_on)?;
-        // Capturers do the same; without one the card would drop what is not for it.
+        // As capturers do; otherwise the card drops frames for other addresses.
         let _all = Promiscuous::hold(link.index)?;
         let arrivals = Arrivals::begin(link.index)?;
         let core = self.sender.is_none().then_some(core);
         let said = sending::send(vec![command], core, traffic, watch, look)?;
         let arrived = arrivals.finish(said.confirmed)?;
-        // On a wire with others' traffic more arrives than was sent.
+        // Other traffic on the wire arrives in addition.
         let offered = arrived.frames.min(said.confirmed);
         let others = arrived.frames.saturating_sub(said.confirmed);
         Ok(Sent { offered, others, receiver_drops: arrived.dropped.min(offered), ..said.into() })
     }
 }
 
-/// ssh takes a host that begins with a hyphen for an option, and its shell reads what follows as words.
+/// ssh treats a host that begins with a hyphen as an option, and the remote shell splits the rest into words.
 fn check(host: &str, interface: &str) -> Result<()> {
     let plain = |text: &str, more: &str| {
         !text.is_empty()
@@ -110,7 +109,7 @@ fn check(host: &str, interface: &str) -> Result<()> {
     match (plain(host, "@.-_:[]%"), plain(interface, ".-_:@")) {
         (true, true) => Ok(()),
         (false, _) => Err(refused(host, "a host is written as user@host")),
-        (_, false) => Err(refused(interface, "no interface has such a name")),
+        (_, false) => Err(refused(interface, "invalid name of an interface")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Senders at work: started together, watched, and asked for their reports.
+//! Starts senders together, watches them, and reads their reports.
 
 use super::core_use::Meter;
 use super::{Sent, Stage, Watch, pause};
@@ -11,12 +11,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a sender may take to set up, and to report.
+/// Time limit for a sender to set up, and to report.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Nothing that we measure is sent slower than this without a pace, frames/s.
+/// The slowest unpaced sender, frames/s.
 const PPS_MIN: u64 = 10_000;
 
-/// What senders say together that they have done.
+/// The sum of the senders' reports.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub(super) intended: u64,
@@ -26,7 +26,7 @@ pub(super) struct Said {
     meter: Option<Meter>,
 }
 
-/// What one of them says (`quaff generate --json`, `quaff replay --json`).
+/// The report of one sender (`quaff generate --json`, `quaff replay --json`).
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 struct Report {
     intended: u64,
@@ -49,7 +49,7 @@ pub(super) fn send(
     while !all_ended(&mut running)? {
         if Instant::now() > end {
             let _ = running.iter().try_for_each(|one| one.signal(Signal::SIGINT));
-            return Err(failed(format!("still runs after {PATIENCE:?} more than it should")));
+            return Err(failed(format!("still runs {PATIENCE:?} after its expected end")));
         }
         look();
         meter.look();
@@ -88,9 +88,9 @@ fn start(mut command: Command, core: Option<usize>) -> Result<ChildProcess> {
     if let Some(core) = core {
         pin(&mut command, core);
     }
-    // Ctrl-C is ours to hear.
+    // Ctrl-C must reach this process only.
     command.process_group(0);
-    // A sender behind ssh ends with its stdin: it stays open for as long as we are there.
+    // A remote sender ends when its stdin is closed, so stdin stays open.
     ChildProcess::start_with(command, Stdio::piped(), None)
 }
 

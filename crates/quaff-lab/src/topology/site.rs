@@ -1,4 +1,4 @@
-//! Where a capturer runs and frames arrive; and what is known of them when they have.
+//! The place where a capturer runs and frames arrive, and the counts of these frames.
 
 use super::core_use::CoreUse;
 use crate::traffic::Traffic;
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 /// Interval between two readings.
 pub const LOOK: Duration = Duration::from_millis(20);
 
-/// Told at each look what goes on; `false` ends the run.
+/// Called at each interval with the stage of the run; `false` ends the run.
 pub type Watch<'a> = &'a mut dyn FnMut(Stage) -> bool;
 
-/// What goes on in a run.
+/// The stage of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// The capturer is started.
@@ -29,61 +29,57 @@ pub enum Stage {
     Counting,
 }
 
-/// A place in which capturers are measured: a bed of the lab, or interfaces of this machine.
+/// A place where capturers are measured: a lab, or interfaces of this machine.
 pub trait Site {
     /// The interface to capture from.
     fn interface(&self) -> &str;
 
-    /// A command that will run where that interface is.
+    /// A command that runs in the namespace of that interface.
     fn command(&self, program: &Path) -> Result<Command>;
 
-    /// What there is to know of it: driver, offloads, rings, by name and value.
+    /// Facts by name and value: driver, offloads, rings.
     fn facts(&self) -> BTreeMap<String, String>;
 
-    /// Has `traffic` arrive there, sent from `core`. Returns when the last frame has, and who sent has ended.
-    /// `look` is called all the while.
+    /// Sends `traffic` from `core`. Returns when the last frame has arrived and the senders have ended. Calls `look`
+    /// repeatedly meanwhile.
     ///
     /// # Errors
-    /// The sender fails, or the watch wants no more.
+    /// A sender fails, or the watch ends the run.
     fn send(&self, traffic: &Traffic, core: usize, watch: Watch<'_>, look: &mut dyn FnMut()) -> Result<Sent>;
 }
 
-/// Each core between two moments.
+/// The load of each core between two times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampled {
-    /// From here.
     pub from: Instant,
-    /// To here.
     pub to: Instant,
-    /// Meanwhile.
     pub cores: Vec<CoreUse>,
 }
 
-/// What came of sending.
+/// The result of sending.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sent {
-    /// Frames that were to be sent.
+    /// Frames to send.
     pub intended: u64,
-    /// Frames handed to the kernel that sends.
+    /// Frames accepted by the sending kernel.
     pub sent: u64,
-    /// Frames that came to the receiving interface: what capturers were offered.
+    /// Frames that reached the receiving interface and were offered to capturers.
     pub offered: u64,
-    /// From the first to the last, s.
+    /// Time from the first frame to the last, s.
     pub seconds: f64,
-    /// Of those offered, lost before a capturer's socket: at the interface for want of room, in the kernel's
-    /// queue.
+    /// Offered frames that the interface or the kernel's backlog dropped before the capturer's socket.
     pub receiver_drops: u64,
-    /// Frames that came beside those that were sent: others'.
+    /// Frames of other senders.
     pub others: u64,
-    /// Each core, while frames came; empty when that was too short to tell.
+    /// The load of each core while frames arrived; empty if that was too short.
     pub cores: Vec<CoreUse>,
     /// The same for each 0.5 s.
     pub samples: Vec<Sampled>,
 }
 
 impl Stage {
-    /// What a capturer does meanwhile, in words behind its name.
-    pub fn words(self) -> &'static str {
+    /// The activity of the capturer, as the predicate of a sentence.
+    pub fn describe(self) -> &'static str {
         match self {
             Self::Starting => "starts",
             Self::Sending => "captures",
@@ -94,7 +90,7 @@ impl Stage {
     }
 }
 
-/// Says what goes on, and waits a moment.
+/// Reports the stage, and waits for [`LOOK`].
 pub fn pause(watch: Watch<'_>, stage: Stage) -> Result<()> {
     if !watch(stage) {
         return Err(Error::Interrupted);

@@ -158,7 +158,7 @@ impl Subject {
         let mut words = vec![self.rival.clone(), size];
         words.extend([&self.rate, &self.series].into_iter().filter(|part| !part.is_empty()).cloned());
         words.extend(self.interface.clone());
-        words.extend(self.setting.words());
+        words.extend(self.setting.describe());
         words.join(", ")
     }
 }

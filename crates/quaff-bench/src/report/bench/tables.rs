@@ -116,7 +116,7 @@ pub(super) fn cases(view: &View) -> Table {
             ("capturer", case.rival.clone()),
             ("series", case.series.clone()),
             ("interface", case.interface.clone().unwrap_or_default()),
-            ("setting", case.setting.words().join(", ")),
+            ("setting", case.setting.describe().join(", ")),
             (">frames", size_words(case)),
             ("asked", case.rate.clone()),
             (">offered", or_none(offered_pps(case).map(rate))),

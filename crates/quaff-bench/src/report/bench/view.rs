@@ -56,7 +56,7 @@ impl<'a> View<'a> {
         let series = if self.several_series { case.series.as_str() } else { "" };
         let mut parts = vec![case.interface.clone().unwrap_or_default(), series.into()];
         if self.several_settings {
-            parts.extend(case.setting.words());
+            parts.extend(case.setting.describe());
         }
         parts.retain(|part| !part.is_empty());
         parts.join(" · ")
@@ -79,7 +79,7 @@ pub(super) fn frames_words(size: u32, mix: Option<&str>) -> String {
 /// What a search was about: its frames, and what differs from the default.
 pub(super) fn found_words(size: u32, mix: Option<&str>, setting: &Setting) -> String {
     let mut words = vec![frames_words(size, mix)];
-    words.extend(setting.words());
+    words.extend(setting.describe());
     words.join(", ")
 }
 

@@ -195,7 +195,7 @@ fn by<T>(sweeps: &mut Vec<Sweep>, values: Option<&List<T>>, usual: &str, set: im
     let name = |value: &T| {
         let mut alone = Setting::default();
         set(&mut alone, value);
-        alone.words().pop().unwrap_or_else(|| usual.to_owned())
+        alone.describe().pop().unwrap_or_else(|| usual.to_owned())
     };
     let with = |sweep: &Sweep, value: &T| {
         let mut sweep = sweep.clone();

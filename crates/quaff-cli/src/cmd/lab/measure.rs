@@ -6,9 +6,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quaff_bench::method::delivery::{self, Delivered, Post, Sender};
 use quaff_bench::method::pipeline::{Feed, Middle, Stripper};
 use quaff_bench::method::{Bench, Cores, Outcome, Place, RunDir, fio};
-use quaff_lab::consumer::Kind;
+use quaff_lab::ConsumerKind;
 use quaff_lab::tool::{self, Present, Tool, shipped};
-use quaff_lab::topology::Direct;
+use quaff_lab::topology::LabSite;
 use quaff_lab::topology::Stage;
 use quaff_lab::traffic::Traffic;
 use quaff_lab::{Error, Lab, LabPlan};
@@ -20,7 +20,7 @@ use std::time::Duration;
 pub(super) struct Setup {
     signals: Signals,
     quaff: PathBuf,
-    bed: Direct,
+    bed: LabSite,
     pub(super) place: Place,
     pub(super) cores: Cores,
     pub(super) present: Vec<Present>,
@@ -35,7 +35,7 @@ impl Setup {
         let quaff = std::env::current_exe().context("find the program that runs")?;
         let tool::Resolved { present, absent } = tool::resolve(names, &shipped(&quaff))?;
         let place = Place::find(dir)?;
-        let bed = Direct::new(Lab::create(&LabPlan::default())?, quaff.clone());
+        let bed = LabSite { lab: Lab::create(&LabPlan::default())?, quaff: quaff.clone() };
         Ok(Self { signals, quaff, bed, place, cores: Cores::pick()?, present, absent })
     }
 
@@ -121,7 +121,7 @@ impl Setup {
         &self,
         sender: &Sender,
         file: &Path,
-        kind: Kind,
+        kind: ConsumerKind,
         progress: &Progress,
     ) -> quaff_lab::Result<Delivered> {
         sender.deliver(&self.post(), file, kind, &mut |_| {
@@ -145,7 +145,7 @@ impl Setup {
 
     /// Whether an XDP program is at either end of the lab.
     pub(super) fn has_xdp(&self) -> quaff_lab::Result<bool> {
-        delivery::has_xdp(self.bed.lab())
+        delivery::has_xdp(&self.bed.lab)
     }
 
     /// Whether no signal has asked us to end.
@@ -155,7 +155,7 @@ impl Setup {
     }
 
     fn post(&self) -> Post<'_> {
-        Post { quaff: &self.quaff, lab: self.bed.lab(), place: &self.place, cores: self.cores }
+        Post { quaff: &self.quaff, lab: &self.bed.lab, place: &self.place, cores: self.cores }
     }
 
     fn bench(&self) -> Bench<'_> {
@@ -189,7 +189,7 @@ impl Progress {
     }
 
     fn stage(&self, rival: &str, stage: Stage) {
-        self.say(&format!(": {rival} {}", stage.words()));
+        self.say(&format!(": {rival} {}", stage.describe()));
     }
 
     fn say(&self, words: &str) {

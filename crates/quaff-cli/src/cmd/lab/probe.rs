@@ -1,7 +1,7 @@
 //! `quaff lab probe`: checks which kernel features and permissions quaff can use here.
 
 use crate::exit::Exit;
-use quaff_lab::probe::{Permit, probe};
+use quaff_lab::{Permit, probe};
 use std::path::PathBuf;
 
 /// Check which kernel features and permissions quaff can use on this machine

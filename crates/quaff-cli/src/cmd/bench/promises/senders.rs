@@ -6,7 +6,7 @@ use crate::show;
 use quaff_bench::method::delivery::{self, Delivered, Sender};
 use quaff_bench::method::fio;
 use quaff_bench::stats::median;
-use quaff_lab::consumer::Kind;
+use quaff_lab::ConsumerKind;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,8 +19,11 @@ const STACK_RATIO_MIN: f64 = 2.5;
 const XDP_RATIO_MIN: f64 = 5.0;
 const UNIQUE_RATIO_MIN: f64 = 2.0;
 /// Receivers before the stack, each with its name.
-const RECEIVERS: [(&str, Kind); 3] =
-    [("stack after XDP", Kind::StackXdp), ("stack, GRO on", Kind::StackGro), ("stack", Kind::Stack)];
+const RECEIVERS: [(&str, ConsumerKind); 3] = [
+    ("stack after XDP", ConsumerKind::StackXdp),
+    ("stack, GRO on", ConsumerKind::StackGro),
+    ("stack", ConsumerKind::Stack),
+];
 /// Paces, frames/s; their duration, and the largest error of their mean.
 const PACES: [u64; 3] = [100_000, 553_097, 1_000_000];
 const PACE_SECONDS: u64 = 30;
@@ -43,7 +46,7 @@ const ENDING_SECONDS_MAX: f64 = 0.2;
 
 impl Setup {
     /// Has `sender` send `file` to a receiver of that `kind`.
-    fn deliver(&self, sender: &Sender, file: &Path, kind: Kind) -> quaff_lab::Result<Delivered> {
+    fn deliver(&self, sender: &Sender, file: &Path, kind: ConsumerKind) -> quaff_lab::Result<Delivered> {
         sender.deliver(&self.post(), file, kind, &mut self.watch(sender.name))
     }
 }
@@ -53,7 +56,7 @@ impl Bench<'_> {
         let file = self.traffic_file()?;
         let title = format!("{} × {LOOPS}", name_of(&file));
         self.race(&title, &file, "", &RECEIVERS, STACK_RATIO_MIN)?;
-        self.race(&title, &file, "", &[("XDP program", Kind::Xdp)], XDP_RATIO_MIN)?;
+        self.race(&title, &file, "", &[("XDP program", ConsumerKind::Xdp)], XDP_RATIO_MIN)?;
         self.race(&title, &file, " --unique-ip", &RECEIVERS, UNIQUE_RATIO_MIN)
     }
 
@@ -63,13 +66,13 @@ impl Bench<'_> {
         title: &str,
         file: &Path,
         more: &str,
-        receivers: &[(&str, Kind)],
+        receivers: &[(&str, ConsumerKind)],
         least: f64,
     ) -> quaff_lab::Result<()> {
         let ours = format!("{{quaff}} replay -o {{tx}} -t --loop {LOOPS}{more} -q --json {{file}}");
         let theirs = format!("tcpreplay -q -tK --loop {LOOPS}{more} -i {{tx}} {{file}}");
         let (ours, theirs) = (Sender::new(OURS, &ours), Sender::new("tcpreplay -tK", &theirs));
-        let reached: Vec<_> = receivers.iter().filter(|(_, kind)| *kind != Kind::Stack).collect();
+        let reached: Vec<_> = receivers.iter().filter(|(_, kind)| *kind != ConsumerKind::Stack).collect();
         let all: Vec<_> = reached
             .iter()
             .map(|(name, kind)| (&ours, *name, *kind))
@@ -99,7 +102,7 @@ impl Bench<'_> {
         let short = self.setup.place.path().join("short.pcapng");
         let line =
             format!("{{quaff}} capture --read {} -w {{file}} --count {SHORT_FRAMES} --json", file.display());
-        self.setup.deliver(&Sender::new("quaff capture", &line), &short, Kind::Stack)?;
+        self.setup.deliver(&Sender::new("quaff capture", &line), &short, ConsumerKind::Stack)?;
         self.replay_and_capture(&short, "", runs)
     }
 
@@ -127,7 +130,7 @@ impl Bench<'_> {
             );
             let sender = Sender::new(OURS, &line);
             let errors = self.rounds(Promise::ReplayPace, &pace, "ratio", &[OURS], |setup, _| {
-                let sent = setup.deliver(&sender, &file, Kind::XdpTimes)?;
+                let sent = setup.deliver(&sender, &file, ConsumerKind::XdpTimes)?;
                 let mean = sent.frames.saturating_sub(1) as f64 / sent.span_seconds.max(1e-9);
                 Ok((mean / pps as f64 - 1.0).abs())
             })?;
@@ -150,8 +153,8 @@ impl Bench<'_> {
         );
         let theirs = format!("tcpreplay -q -tK --loop {LOOPS} -i {{tx}} {{file}}");
         let senders = [
-            (Sender::new("quaff generate", &ours), Kind::XdpFlows),
-            (Sender::new("tcpreplay -tK", &theirs), Kind::Xdp),
+            (Sender::new("quaff generate", &ours), ConsumerKind::XdpFlows),
+            (Sender::new("tcpreplay -tK", &theirs), ConsumerKind::Xdp),
         ];
         let names = [senders[0].0.name, senders[1].0.name];
         let (mut fewest, mut unique) = (u64::MAX, true);
@@ -185,7 +188,7 @@ impl Bench<'_> {
         let file = dir.path().join("large.pcap");
         let make =
             format!("{{quaff}} generate -w {{file}} --size {LARGE_FRAME_BYTES} --count {frames} --json");
-        self.setup.deliver(&Sender::new("quaff generate", &make), &file, Kind::Stack)?;
+        self.setup.deliver(&Sender::new("quaff generate", &make), &file, ConsumerKind::Stack)?;
         self.setup.done();
         // Not pinned: a second thread reads ahead.
         let replay =
@@ -197,7 +200,7 @@ impl Bench<'_> {
                 return fio::read_rate(&file, setup.cores.capturer, &mut setup.watch("fio reads"));
             }
             quaff_os::disk::drop_page_cache(&file)?;
-            let sent = setup.deliver(&replay, &file, Kind::Xdp)?;
+            let sent = setup.deliver(&replay, &file, ConsumerKind::Xdp)?;
             memory = memory.max(sent.finished.usage.memory_bytes_max);
             missing += frames - sent.frames;
             Ok(sent.pps() * (LARGE_FRAME_BYTES + 16) as f64)
@@ -230,7 +233,7 @@ impl Bench<'_> {
                 interrupt_after: Some(Duration::from_millis(after_ms.into())),
                 ..Sender::new(OURS, &format!("{{quaff}} replay -o {{tx}} {flags} -q --json {{file}}"))
             };
-            let sent = self.setup.deliver(&sender, &file, Kind::StackGro)?;
+            let sent = self.setup.deliver(&sender, &file, ConsumerKind::StackGro)?;
             worst = worst.max(sent.ending_seconds.unwrap_or(f64::INFINITY));
             wrong += u64::from(!is_true(&sent));
             left += u64::from(delivery::has_xdp(self.setup.post().lab)?);
@@ -259,7 +262,7 @@ impl Bench<'_> {
         let made = self.setup.place.path().join("made.pcap");
         if !made.is_file() {
             let line = "{quaff} generate -w {file} --size imix --flows 6000 --pps 10k --count 45k --json";
-            self.setup.deliver(&Sender::new("quaff generate", line), &made, Kind::Stack)?;
+            self.setup.deliver(&Sender::new("quaff generate", line), &made, ConsumerKind::Stack)?;
         }
         Ok(made)
     }

@@ -10,7 +10,7 @@ use quaff_bench::bench::result::Case;
 use quaff_bench::method::delivery::Post;
 use quaff_bench::method::{Bench, Cores, Place, Run, RunDir};
 use quaff_lab::tool::{self, Present, Tool, shipped};
-use quaff_lab::topology::{Direct, Stage};
+use quaff_lab::topology::{LabSite, Stage};
 use quaff_lab::traffic::Traffic;
 use quaff_lab::{Error, Lab, LabPlan};
 use quaff_os::{Signal, Signals};
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(crate) struct Setup {
     signals: Signals,
     pub(crate) quaff: PathBuf,
-    bed: Direct,
+    bed: LabSite,
     pub(crate) place: Place,
     pub(crate) cores: Cores,
     pub(crate) present: Vec<Present>,
@@ -37,7 +37,7 @@ impl Setup {
         let quaff = std::env::current_exe().context("find the running program")?;
         let tool::Resolved { present, absent } = tool::resolve(names, &shipped(&quaff))?;
         let place = Place::find(dir)?;
-        let bed = Direct::new(Lab::create(&LabPlan::default())?, quaff.clone());
+        let bed = LabSite { lab: Lab::create(&LabPlan::default())?, quaff: quaff.clone() };
         let line = "{spinner} {bar:20} {pos:>2}/{len} {elapsed:>4}  {prefix}{wide_msg}";
         let style = ProgressStyle::with_template(line).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::new(0).with_style(style.progress_chars("━╸ "));
@@ -93,7 +93,7 @@ impl Setup {
         }
         let Present { rival, program, .. } = capturer;
         self.bench().capture(rival, program, traffic, buffer_mib, &mut |stage| {
-            self.bar.set_message(format!("{} {}", rival.name, stage.words()));
+            self.bar.set_message(format!("{} {}", rival.name, stage.describe()));
             self.no_signal()
         })
     }
@@ -104,7 +104,7 @@ impl Setup {
     }
 
     pub(crate) fn post(&self) -> Post<'_> {
-        Post { quaff: &self.quaff, lab: self.bed.lab(), place: &self.place, cores: self.cores }
+        Post { quaff: &self.quaff, lab: &self.bed.lab, place: &self.place, cores: self.cores }
     }
 
     pub(crate) fn bench(&self) -> Bench<'_> {

@@ -1,0 +1,94 @@
+//! A lab as a site. [`Layout::Pair`]: frames are injected into the capturer's interface, as if from the wire. Layouts
+//! with two senders: half of the traffic comes from each end, with probe headers of its own, through a switch or a
+//! tap that copies both directions to the capturer.
+
+use super::arrivals::Arrivals;
+use super::{Sent, Site, Watch, sending};
+use crate::lab::{FAR_IF, RX_IF, TX_IF};
+use crate::traffic::{Out, Traffic};
+use crate::{Lab, Result, interface_facts};
+use quaff_os::{Netns, rtnl};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A lab, and the program that generates traffic in it.
+#[derive(Debug)]
+pub struct LabSite {
+    pub lab: Lab,
+    pub quaff: PathBuf,
+}
+
+impl LabSite {
+    fn inject(
+        &self,
+        traffic: &Traffic,
+        core: usize,
+        watch: Watch<'_>,
+        look: &mut dyn FnMut(),
+    ) -> Result<Sent> {
+        let mut command = self.lab.command_rx(&self.quaff)?;
+        command.args(traffic.words(Out::Inject(RX_IF), 1));
+        let said = sending::send(vec![command], Some(core), traffic, watch, look)?;
+        // Injected frames pass no queue: every socket was offered the confirmed ones.
+        Ok(said.into())
+    }
+
+    fn send_both_ways(
+        &self,
+        far: &Netns,
+        traffic: &Traffic,
+        core: usize,
+        watch: Watch<'_>,
+        look: &mut dyn FnMut(),
+    ) -> Result<Sent> {
+        let ends = [(&self.lab.tx, TX_IF), (far, FAR_IF)];
+        let mut commands = Vec::new();
+        for (((end, interface), half), stream) in ends.into_iter().zip(halves(traffic)).zip(1..) {
+            if half.count > 0 {
+                let mut command = end.command(&self.quaff)?;
+                command.args(half.words(Out::Send(interface), stream));
+                commands.push(command);
+            }
+        }
+        let arrivals = self.lab.rx.run(|| Arrivals::begin(rtnl::link(RX_IF)?.index))??;
+        let said = sending::send(commands, Some(core), traffic, watch, look)?;
+        let arrived = arrivals.finish(said.sent)?;
+        // A queue on the path drops before the last interface counts, so no offered frame is lost there.
+        let (offered, others) = (arrived.frames.min(said.sent), arrived.frames.saturating_sub(said.sent));
+        Ok(Sent { offered, others, ..said.into() })
+    }
+}
+
+impl Site for LabSite {
+    fn interface(&self) -> &str {
+        RX_IF
+    }
+
+    fn command(&self, program: &Path) -> Result<Command> {
+        self.lab.command_rx(program)
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.lab.rx.run(|| interface_facts(RX_IF)).unwrap_or_default()
+    }
+
+    fn send(&self, traffic: &Traffic, core: usize, watch: Watch<'_>, look: &mut dyn FnMut()) -> Result<Sent> {
+        match &self.lab.far {
+            None => self.inject(traffic, core, watch, look),
+            Some(far) => self.send_both_ways(far, traffic, core, watch, look),
+        }
+    }
+}
+
+/// The traffic of each end.
+fn halves(traffic: &Traffic) -> [Traffic; 2] {
+    let less = |number: u64| number / 2;
+    let more = |number: u64| number - number / 2;
+    let half = |of: fn(u64) -> u64| Traffic {
+        count: of(traffic.count),
+        pps: traffic.pps.map(of),
+        ..traffic.clone()
+    };
+    [half(more), half(less)]
+}
