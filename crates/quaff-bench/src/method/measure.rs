@@ -168,7 +168,9 @@ impl Bench<'_> {
 /// stamp the checksum can be proved only where the bytes that are gone are known, as those that count are.
 fn is_stamped(traffic: &Traffic, setting: &Setting) -> bool {
     let is_whole = |bytes: u32| matches!(traffic.size, Size::Bytes(size) if size <= bytes);
-    let is_known = |bytes: u32| traffic.content == Content::Counting && bytes as usize >= ProbeHeader::LAYOUT.frame_bytes_min;
+    let is_known = |bytes: u32| {
+        traffic.content == Content::Counting && bytes as usize >= ProbeHeader::LAYOUT.frame_bytes_min
+    };
     traffic.mirrored
         || traffic.is_stamped() && setting.snaplen.is_none_or(|bytes| is_whole(bytes) || is_known(bytes))
 }
