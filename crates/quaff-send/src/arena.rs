@@ -1,14 +1,14 @@
-//! Frames to send, one after another in one piece of memory.
+//! An arena: frames to send, contiguous in one allocation that never grows.
 //!
-//! A source appends frames, a sender walks over them, and then the arena is cleared and filled again: the number of
-//! arenas bounds the memory, whatever the source.
+//! A source appends frames, the sender walks over them, then the arena is cleared and filled again. The number of
+//! arenas bounds the memory of a run, whatever the source.
 
 /// Metadata of a frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FrameMeta {
-    /// Capture time, ns; only differences count.
+    /// Capture time, ns; only differences between frames matter.
     pub time_ns: u64,
-    /// Length on the wire where it was captured, bytes.
+    /// Original length on the wire, bytes.
     pub wire_len: u32,
     /// Output interface, 0 or 1.
     pub out: u8,
@@ -19,7 +19,8 @@ pub struct FrameMeta {
 pub struct Arena {
     bytes: Vec<u8>,
     items: Vec<Item>,
-    ends_pass: bool,
+    /// These frames are the last ones of a pass through the source.
+    pub(crate) ends_pass: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -30,12 +31,12 @@ struct Item {
 }
 
 impl Arena {
-    /// Allocates room for `bytes` bytes of frames and `frames` frames. It never grows.
-    pub fn new(bytes: usize, frames: usize) -> Self {
+    /// Allocates room for `bytes` bytes of frames and `frames` frames.
+    pub(crate) fn new(bytes: usize, frames: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes), items: Vec::with_capacity(frames), ends_pass: false }
     }
 
-    /// Appends a frame. Returns `false`, and changes nothing, when there is no room.
+    /// Appends a frame. Returns `false` without a change when there is no room.
     pub fn push(&mut self, frame: &[u8], meta: FrameMeta) -> bool {
         let has_room = self.bytes.capacity() - self.bytes.len() >= frame.len()
             && self.items.len() < self.items.capacity();
@@ -47,24 +48,14 @@ impl Arena {
     }
 
     /// Removes all frames and keeps the memory.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.items.clear();
         self.ends_pass = false;
     }
 
-    /// Returns whether a pass of the source ends with these frames.
-    pub fn ends_pass(&self) -> bool {
-        self.ends_pass
-    }
-
-    /// Marks that a pass of the source ends with these frames.
-    pub fn set_ends_pass(&mut self) {
-        self.ends_pass = true;
-    }
-
     /// Keeps the frames for which `keep` returns `true`; it may change them in place.
-    pub fn retain(&mut self, mut keep: impl FnMut(&mut [u8], &mut FrameMeta) -> bool) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&mut [u8], &mut FrameMeta) -> bool) {
         let bytes = &mut self.bytes;
         self.items.retain_mut(|item| keep(&mut bytes[item.start..item.start + item.len], &mut item.meta));
     }
@@ -74,13 +65,13 @@ impl Arena {
         self.items.len()
     }
 
-    /// Returns whether there is no frame.
+    /// Returns `true` if the arena has no frame.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
     /// Bytes of all frames.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
@@ -93,17 +84,14 @@ impl Arena {
         (&self.bytes[start..start + len], meta)
     }
 
-    /// The frame at an index, to be changed in place; it cannot grow.
-    ///
-    /// # Panics
-    /// If the index is out of range.
-    pub fn frame_mut(&mut self, at: usize) -> (&mut [u8], &mut FrameMeta) {
+    /// The frame at an index, to change in place; it cannot grow. Panics if the index is out of range.
+    pub(crate) fn frame_mut(&mut self, at: usize) -> (&mut [u8], &mut FrameMeta) {
         let Item { start, len, meta } = &mut self.items[at];
         (&mut self.bytes[*start..*start + *len], meta)
     }
 
     /// All frames, in order.
-    pub fn frames(&self) -> impl Iterator<Item = (&[u8], FrameMeta)> {
+    pub(crate) fn frames(&self) -> impl Iterator<Item = (&[u8], FrameMeta)> {
         (0..self.len()).map(|at| self.frame(at))
     }
 }
@@ -113,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_back_as_they_went_in_until_it_is_full() {
+    fn an_arena_returns_frames_unchanged_and_rejects_them_when_full() {
         let meta = |time_ns| FrameMeta { time_ns, wire_len: 9, out: 1 };
         let mut arena = Arena::new(10, 3);
         assert!(arena.push(b"abcd", meta(1)) && arena.push(b"", meta(2)));

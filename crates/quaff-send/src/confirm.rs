@@ -1,11 +1,9 @@
-//! Confirmation of what was sent, by a counter of the kernel.
+//! Confirmation of the frames sent, by a counter of the kernel. It never counts frames itself.
 //!
-//! Frames that are injected do not pass the device, so `rx_packets` knows nothing of them. Two
-//! others do. A counting tap sees what every capture on the interface is offered, and counts just
-//! our stream; that costs some 80 ns a frame. `rx_otherhost_dropped` costs nothing: the stack counts
-//! there each IPv4 packet that came in for another machine's MAC, right after the taps. So the tap
-//! counts where there is time for it, or where frames may not get as far as the stack, and the
-//! counter where every ns is wanted.
+//! Injected frames bypass the device, so `rx_packets` does not count them. Two other counters do. A counting tap sees
+//! the same frames as every capture on the interface and counts only the stream; it costs about 80 ns a frame.
+//! `rx_otherhost_dropped` costs nothing: the stack counts there each IPv4 packet for another host's MAC, right after
+//! the taps. The tap is used if there is time for it, or if frames may not reach the stack.
 
 use quaff_os::Result;
 use quaff_os::machine::SoftnetMeter;
@@ -15,22 +13,22 @@ use quaff_os::rtnl::{Link, Rtnl};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// Drivers may bring their counters up to date only so often, and another core may have to
-/// finish its part first.
-const PATIENCE: Duration = Duration::from_millis(2500);
+/// Longest wait for late counts: drivers refresh their counters at intervals, and another core may still be working.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(2500);
 /// Interval at which late counters are read again.
 pub(crate) const LOOK: Duration = Duration::from_millis(10);
+
 /// The counter that confirmed the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Witness {
-    /// A counting tap, which counts our stream and nothing else.
+    /// A counting tap, which counts only the frames of the run.
     Tap,
-    /// The interface's counter of packets for other machines, others' among them.
+    /// The counter of the interface for packets to other hosts; includes packets of other senders.
     RxOtherhostDropped,
-    /// The interface's counter of packets sent, others' among them.
+    /// The counter of the interface for packets sent; includes packets of other senders.
     TxPackets,
-    /// Frames that the stack has taken in on all cores, of all interfaces (`/proc/net/softnet_stat`).
+    /// Frames that the stack received on all cores and interfaces (`/proc/net/softnet_stat`).
     Softnet,
 }
 
@@ -42,24 +40,23 @@ pub(crate) enum Confirm {
 }
 
 impl Confirm {
-    /// A counter of the interface.
+    /// Opens a counter of the interface.
     pub(crate) fn counter(witness: Witness, link: &Link) -> Result<Self> {
         let mut rtnl = Rtnl::open()?;
         let before = counter(witness, &rtnl.stats(link.index)?);
         Ok(Self::Counter { rtnl, index: link.index, witness, before })
     }
 
-    /// A tap for the frames that arrive on the interface and have these 32-bit words at these offsets.
+    /// Opens a tap for incoming frames with these (offset, 32-bit word) pairs.
     pub(crate) fn tap(link: &Link, words: &[(u32, u32)]) -> Result<Self> {
         Ok(Self::Tap(CountingTap::open(link.index, &link.name, Some(&accept_incoming(words)))?))
     }
 
-    /// The counter of packets that the stack receives.
+    /// Opens the counters of packets that the stack receives.
     pub(crate) fn softnet() -> Result<Self> {
         SoftnetMeter::open().map(Self::Softnet)
     }
 
-    /// Which counter it is.
     pub(crate) fn witness(&self) -> Witness {
         match self {
             Self::Tap(_) => Witness::Tap,
@@ -68,7 +65,7 @@ impl Confirm {
         }
     }
 
-    /// To be called each second: counters of 32 bits are among them.
+    /// Reads counters of 32 bits before they wrap; to be called every second.
     pub(crate) fn poll(&mut self) -> Result<()> {
         match self {
             Self::Tap(tap) => tap.read().map(|_| ()),
@@ -77,16 +74,9 @@ impl Confirm {
         }
     }
 
-    /// The total, after a short wait for late counts.
-    pub(crate) fn finish(self, sent: u64) -> Result<u64> {
-        self.finish_within(sent, PATIENCE, || {
-            std::thread::sleep(LOOK);
-            true
-        })
-    }
-
-    /// As [`Confirm::finish`], but waits at most `patience`, and only while `pause`, which waits briefly, returns `true`.
-    pub(crate) fn finish_within(
+    /// Returns the total. Waits for late counts, at most `patience` and while `pause`, which waits briefly, returns
+    /// `true`.
+    pub(crate) fn finish(
         mut self,
         sent: u64,
         patience: Duration,
@@ -128,7 +118,7 @@ const fn insn(code: u16, jt: u8, jf: u8, k: u32) -> Insn {
     Insn { code, jt, jf, k }
 }
 
-/// 1 for frames that come in and have these words at these places.
+/// The filter that accepts incoming frames with these (offset, word) pairs.
 fn accept_incoming(words: &[(u32, u32)]) -> Vec<Insn> {
     let end = 2 * words.len() as u8 + 1;
     let mut program = vec![insn(LDB_ABS, 0, 0, PACKET_TYPE), insn(JEQ, end, 0, OUTGOING)];

@@ -1,4 +1,4 @@
-//! Two captures of one link, one for each direction, merged by time: each leaves by its own interface.
+//! Two captures of one link, one for each direction, merged by time. It never reads files or sends.
 
 use crate::arena::{Arena, FrameMeta};
 use crate::error::SendError;
@@ -9,24 +9,22 @@ use crate::tally::FeedTally;
 const SIDE_BYTES: usize = 1 << 20;
 const SIDE_FRAMES: usize = 4096;
 
-/// Two feeds as one.
-pub struct DualFeed {
+/// Two feeds merged by time.
+struct DualFeed {
     sides: [Side; 2],
 }
 
 struct Side {
     feed: Box<dyn Feed>,
     ready: Arena,
-    /// Frames of `ready` that were taken.
+    /// Number of frames of `ready` that are taken.
     at: usize,
     is_over: bool,
 }
 
-impl DualFeed {
-    /// The first leaves by interface 0, the second by interface 1.
-    pub fn new(first: Box<dyn Feed>, second: Box<dyn Feed>) -> Self {
-        Self { sides: [Side::new(first), Side::new(second)] }
-    }
+/// Merges two feeds by time: frames of `first` leave by interface 0, those of `second` by interface 1.
+pub fn merge(first: Box<dyn Feed>, second: Box<dyn Feed>) -> Box<dyn Feed> {
+    Box::new(DualFeed { sides: [first, second].map(Side::new) })
 }
 
 impl Side {
@@ -34,7 +32,7 @@ impl Side {
         Self { feed, ready: Arena::new(SIDE_BYTES, SIDE_FRAMES), at: 0, is_over: false }
     }
 
-    /// The time of the next frame; `None` when none is ready.
+    /// Time of the next frame; `None` when no frame is ready.
     fn next_ns(&mut self) -> Result<Option<u64>, SendError> {
         if self.at == self.ready.len() && !self.is_over {
             self.ready.clear();
@@ -44,7 +42,7 @@ impl Side {
         Ok((self.at < self.ready.len()).then(|| self.ready.frame(self.at).1.time_ns))
     }
 
-    /// Returns whether no frame is ready and more may come.
+    /// Returns `true` if no frame is ready and more may follow.
     fn is_waiting(&self) -> bool {
         self.at == self.ready.len() && !self.is_over
     }
@@ -105,61 +103,32 @@ impl Feed for DualFeed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::feed::testing::{Frames, drain};
 
-    /// Frames with these times; a few at a time, and sometimes none.
-    struct Times {
-        all: Vec<u64>,
-        at: usize,
-        turn: usize,
+    /// Frames with these times, few for each call.
+    fn times(times: impl IntoIterator<Item = u64>, burst: usize) -> Box<dyn Feed> {
+        Box::new(Frames::new(
+            times.into_iter().map(|time_ns| (time_ns.to_be_bytes().to_vec(), time_ns)),
+            burst,
+        ))
     }
 
-    impl Times {
-        fn of(all: impl IntoIterator<Item = u64>) -> Box<dyn Feed> {
-            Box::new(Self { all: all.into_iter().collect(), at: 0, turn: 0 })
-        }
-    }
-
-    impl Feed for Times {
-        fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
-            self.turn += 1;
-            for _ in 0..self.turn % 3 {
-                let Some(&time_ns) = self.all.get(self.at) else { break };
-                assert!(arena.push(&time_ns.to_be_bytes(), FrameMeta { time_ns, ..FrameMeta::default() }));
-                self.at += 1;
-            }
-            Ok(self.at < self.all.len())
-        }
-
-        fn rewind(&mut self) -> Result<bool, SendError> {
-            self.at = 0;
-            Ok(true)
-        }
-    }
-
-    fn all(feed: &mut DualFeed) -> Vec<(u64, u8)> {
-        let (mut arena, mut out) = (Arena::new(80, 10), Vec::new());
-        loop {
-            arena.clear();
-            let more = feed.fill(&mut arena).unwrap();
-            out.extend(arena.frames().map(|(_, meta)| (meta.time_ns, meta.out)));
-            if !more {
-                return out;
-            }
-        }
+    fn all(feed: &mut dyn Feed) -> Vec<(u64, u8)> {
+        drain(feed, 80, 10).0.into_iter().map(|(_, meta)| (meta.time_ns, meta.out)).collect()
     }
 
     #[test]
-    fn frames_of_both_come_by_their_times() {
+    fn frames_of_two_directions_are_merged_by_time() {
         let second = [0, 5, 6, 7, 50, 90, 91, 92, 93];
-        let mut feed = DualFeed::new(Times::of((0..80).step_by(5)), Times::of(second));
+        let mut feed = merge(times((0..80).step_by(5), 1), times(second, 2));
         let mut expected: Vec<_> = (0..80).step_by(5).map(|time_ns| (time_ns, 0)).collect();
         expected.extend(second.map(|time_ns| (time_ns, 1)));
         expected.sort_unstable();
         for _ in 0..3 {
-            assert_eq!(all(&mut feed), expected);
+            assert_eq!(all(&mut *feed), expected);
             assert!(feed.rewind().unwrap());
         }
-        let mut one_sided = DualFeed::new(Times::of([]), Times::of([3, 4]));
-        assert_eq!(all(&mut one_sided), [(3, 1), (4, 1)]);
+        let mut one_sided = merge(times([], 1), times([3, 4], 1));
+        assert_eq!(all(&mut *one_sided), [(3, 1), (4, 1)]);
     }
 }

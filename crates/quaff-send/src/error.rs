@@ -1,29 +1,29 @@
-//! Reasons why frames cannot be sent.
+//! Errors of transmission. It never names a flag of the command line.
 
 use quaff_wire::probe::ProbeFrameError;
 use quaff_wire::synth::RecipeError;
 use std::path::PathBuf;
 
-/// Fewer frames per second than that would overflow an interval.
+/// Lowest rate, frames per second: a lower one overflows an interval.
 pub(crate) const PPS_MIN: f64 = 1e-4;
-/// More than any machine does; keeps an interval above zero.
+/// Highest rate, frames per second; keeps an interval above zero.
 pub(crate) const PPS_MAX: f64 = 1e9;
 
-/// The reason why a run failed.
+/// A failed run.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// The plan cannot be carried out.
+    /// The plan cannot be executed.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A file could not be read, or not to its end.
+    /// A capture file cannot be read.
     #[error(transparent)]
     File(#[from] quaff_file::read::Error),
-    /// The kernel refused.
+    /// A system call failed.
     #[error(transparent)]
     Os(#[from] quaff_os::Error),
 }
 
-/// The reason why a plan cannot be carried out.
+/// A plan that cannot be executed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum PlanError {
@@ -47,7 +47,7 @@ pub enum PlanError {
     Mtu { bytes: usize, mtu: usize },
     #[error("{}: packets of link type {linktype} are not Ethernet frames and cannot be sent", .path.display())]
     LinkType { path: PathBuf, linktype: u16 },
-    #[error("nothing to send: no packet is left of those in the files")]
+    #[error("nothing to send: no packet of the files is left")]
     Empty,
     #[error("packets from a pipe can be sent again only when all of them fit into memory")]
     Again,
@@ -59,6 +59,14 @@ pub enum PlanError {
     Sides { packets: u64 },
     #[error("the rate must be above 0")]
     Rate,
+    #[error("a rate of {0} is out of range: it must be between 0.0001 and 10^15")]
+    OfferedRate(f64),
+    #[error("a `shape` needs a rate: set `pps` or `mbps`")]
+    NoRate,
+    #[error("a burst has at least one frame, and an on or ramp time is longer than 0")]
+    EmptyPattern,
+    #[error("{path}: {problem}")]
+    Sizes { path: String, problem: String },
     #[error("{interface} does not carry Ethernet frames (its type is ARPHRD {arphrd})")]
     NotEthernet { interface: String, arphrd: u16 },
 }

@@ -1,4 +1,4 @@
-//! A source of frames to send, and a thread that reads ahead of the sender.
+//! The source of the frames to send, and a thread that reads ahead of the sender. It never sends.
 
 use crate::arena::Arena;
 use crate::error::SendError;
@@ -6,18 +6,18 @@ use crate::tally::FeedTally;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 
-/// A source of frames. They stream through arenas, so memory is bounded.
+/// A source of frames, which are streamed through arenas of fixed size.
 pub trait Feed: Send {
-    /// Appends frames until the arena is full or none is available at the moment. Returns `false` at the end of the
-    /// source; the frames appended are still to be sent.
+    /// Appends frames until the arena is full or no frame is available at the moment. Returns `false` at the end of
+    /// the source; the frames appended until then still count.
     fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError>;
 
-    /// Restarts with the same frames in the same order. Returns `false` if it cannot.
+    /// Restarts with the same frames in the same order. Returns `false` if the source cannot be read again.
     fn rewind(&mut self) -> Result<bool, SendError> {
         Ok(false)
     }
 
-    /// Approximate bytes of frames in one pass, where that is known.
+    /// Approximate bytes of the frames of one pass, if known.
     fn bytes_hint(&self) -> Option<u64> {
         None
     }
@@ -27,46 +27,20 @@ pub trait Feed: Send {
         FeedTally::default()
     }
 
-    /// Number of different flows so far, where the source knows it; otherwise each frame is parsed to count them.
+    /// Number of different flows so far, if the source counts them; otherwise each frame is parsed to count them.
     fn flows(&self) -> Option<u64> {
         None
     }
 
-    /// Describes the damage of a file that could not be read further; all frames before it are sent.
+    /// Describes the damage of a file that could not be read further; all frames before the damage are sent.
     fn damage(&self) -> Option<String> {
         None
-    }
-}
-
-impl Feed for Box<dyn Feed> {
-    fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
-        (**self).fill(arena)
-    }
-
-    fn rewind(&mut self) -> Result<bool, SendError> {
-        (**self).rewind()
-    }
-
-    fn bytes_hint(&self) -> Option<u64> {
-        (**self).bytes_hint()
-    }
-
-    fn tally(&self) -> FeedTally {
-        (**self).tally()
-    }
-
-    fn flows(&self) -> Option<u64> {
-        (**self).flows()
-    }
-
-    fn damage(&self) -> Option<String> {
-        (**self).damage()
     }
 }
 
 /// A thread that fills arenas ahead of the sender.
 #[derive(Debug)]
-pub struct ReadAhead<F> {
+pub(crate) struct ReadAhead<F> {
     full: Receiver<Result<Arena, SendError>>,
     empty: SyncSender<Arena>,
     thread: JoinHandle<F>,
@@ -74,12 +48,12 @@ pub struct ReadAhead<F> {
 }
 
 impl<F: Feed + 'static> ReadAhead<F> {
-    /// Starts to fill the arenas, which are recycled, from `feed`.
-    pub fn start(feed: F, arenas: Vec<Arena>) -> Self {
+    /// Starts a thread that fills `arenas` from `feed`; the sender recycles them.
+    pub(crate) fn start(feed: F, arenas: Vec<Arena>) -> Self {
         let (empty, to_fill) = sync_channel(arenas.len());
         let (filled, full) = sync_channel(arenas.len());
         for arena in arenas {
-            // There is a place for each.
+            // The channel has a place for each.
             empty.try_send(arena).ok();
         }
         let thread = std::thread::spawn(move || run(feed, &to_fill, &filled));
@@ -87,8 +61,7 @@ impl<F: Feed + 'static> ReadAhead<F> {
     }
 
     /// Waits for the next arena, which may be empty; `None` at the end.
-    #[allow(clippy::should_implement_trait, reason = "an arena has to be recycled")]
-    pub fn next(&mut self) -> Option<Result<Arena, SendError>> {
+    pub(crate) fn next(&mut self) -> Option<Result<Arena, SendError>> {
         match self.full.try_recv() {
             Err(TryRecvError::Empty) => {
                 self.waits += 1;
@@ -98,28 +71,28 @@ impl<F: Feed + 'static> ReadAhead<F> {
         }
     }
 
-    /// Number of arenas that were not ready in time; the first one never is, and is not counted.
-    pub fn waits(&self) -> u64 {
+    /// Number of arenas that were not ready in time, not counting the first one, which never is.
+    pub(crate) fn waits(&self) -> u64 {
         self.waits.saturating_sub(1)
     }
 
-    /// Returns an arena, to be filled again.
-    pub fn recycle(&mut self, arena: Arena) {
-        // After the end it is not needed.
+    /// Returns an arena to the thread, which fills it again.
+    pub(crate) fn recycle(&mut self, arena: Arena) {
+        // Fails after the end of the source, when no arena is needed.
         self.empty.send(arena).ok();
     }
 
     /// Ends the thread and returns the source.
-    pub fn finish(self) -> F {
+    pub(crate) fn finish(self) -> F {
         let Self { full, empty, thread, .. } = self;
-        // Without arenas the thread ends; those that it has filled are dropped here.
+        // The thread ends when the channels close.
         drop((full, empty));
-        // A panic in the thread is a defect: it continues here.
+        // A panic of the thread is a defect: propagate it.
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-/// The thread. Ends with the source, with an error, or when its owner is dropped.
+/// Body of the thread: ends with the source, with an error, or when its owner is dropped.
 fn run<F: Feed>(mut feed: F, empty: &Receiver<Arena>, full: &SyncSender<Result<Arena, SendError>>) -> F {
     while let Ok(mut arena) = empty.recv() {
         arena.clear();
@@ -133,24 +106,84 @@ fn run<F: Feed>(mut feed: F, empty: &Receiver<Arena>, full: &SyncSender<Result<A
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod testing {
+    //! A feed for tests, and a reader of all frames of a feed.
+
     use super::*;
     use crate::arena::FrameMeta;
 
-    struct Count(u32, u32);
+    /// A feed of given frames, at most `burst` of them for each call; 0 is all that fit.
+    #[derive(Debug)]
+    pub(crate) struct Frames {
+        frames: Vec<(Vec<u8>, FrameMeta)>,
+        burst: usize,
+        at: usize,
+    }
 
-    impl Feed for Count {
-        fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
-            while self.0 < self.1 && arena.push(&self.0.to_be_bytes(), FrameMeta::default()) {
-                self.0 += 1;
-            }
-            Ok(self.0 < self.1)
+    impl Frames {
+        pub(crate) fn new(frames: impl IntoIterator<Item = (Vec<u8>, u64)>, burst: usize) -> Self {
+            let with_meta = |(frame, time_ns): (Vec<u8>, u64)| {
+                let wire_len = frame.len() as u32;
+                (frame, FrameMeta { time_ns, wire_len, out: 0 })
+            };
+            Self { frames: frames.into_iter().map(with_meta).collect(), burst, at: 0 }
+        }
+
+        pub(crate) fn boxed(frames: impl IntoIterator<Item = (Vec<u8>, u64)>) -> Box<dyn Feed> {
+            Box::new(Self::new(frames, 0))
         }
     }
 
+    impl Feed for Frames {
+        fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
+            let most = if self.burst == 0 { usize::MAX } else { self.burst };
+            let fitting = |(frame, meta): &&(Vec<u8>, FrameMeta)| arena.push(frame, *meta);
+            self.at += self.frames[self.at..].iter().take(most).take_while(fitting).count();
+            Ok(self.at < self.frames.len())
+        }
+
+        fn rewind(&mut self) -> Result<bool, SendError> {
+            self.at = 0;
+            Ok(true)
+        }
+    }
+
+    /// All frames of a pass, through arenas with this room, and the number of passes that ended meanwhile.
+    pub(crate) fn drain(
+        feed: &mut (impl Feed + ?Sized),
+        bytes: usize,
+        frames: usize,
+    ) -> (Vec<(Vec<u8>, FrameMeta)>, u64) {
+        let (mut arena, mut all, mut passes) = (Arena::new(bytes, frames), Vec::new(), 0);
+        loop {
+            arena.clear();
+            let more = feed.fill(&mut arena).unwrap();
+            passes += u64::from(arena.ends_pass);
+            all.extend(arena.frames().map(|(frame, meta)| (frame.to_vec(), meta)));
+            if !more {
+                return (all, passes);
+            }
+        }
+    }
+
+    /// As [`drain`], with the times of the frames only.
+    pub(crate) fn drain_times(feed: &mut (impl Feed + ?Sized), bytes: usize) -> Vec<(Vec<u8>, u64)> {
+        drain(feed, bytes, 100).0.into_iter().map(|(frame, meta)| (frame, meta.time_ns)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::Frames;
+    use super::*;
+
+    fn numbers(end: u32) -> Frames {
+        Frames::new((0..end).map(|number| (number.to_be_bytes().to_vec(), 0)), 0)
+    }
+
     #[test]
-    fn all_comes_in_order_whoever_is_faster() {
-        let mut ahead = ReadAhead::start(Count(0, 1000), (0..3).map(|_| Arena::new(64, 9)).collect());
+    fn read_ahead_keeps_the_order() {
+        let mut ahead = ReadAhead::start(numbers(1000), (0..3).map(|_| Arena::new(64, 9)).collect());
         let mut expected = 0u32;
         while let Some(arena) = ahead.next() {
             let arena = arena.unwrap();
@@ -160,9 +193,16 @@ mod tests {
             }
             ahead.recycle(arena);
         }
-        assert_eq!((expected, ahead.finish().0), (1000, 1000));
-        let mut left = ReadAhead::start(Count(0, 1000), vec![Arena::new(64, 9)]);
-        assert_eq!(left.next().unwrap().unwrap().len(), 9);
-        assert_eq!(left.finish().0, 9);
+        assert_eq!(expected, 1000);
+        assert!(!ahead.finish().fill(&mut Arena::new(64, 9)).unwrap(), "the source is at its end");
+    }
+
+    #[test]
+    fn read_ahead_ends_when_it_is_finished_early() {
+        let mut ahead = ReadAhead::start(numbers(1000), vec![Arena::new(64, 9)]);
+        assert_eq!(ahead.next().unwrap().unwrap().len(), 9);
+        let mut next = Arena::new(64, 9);
+        ahead.finish().fill(&mut next).unwrap();
+        assert_eq!(next.frame(0).0, 9u32.to_be_bytes(), "no frame was read in vain");
     }
 }

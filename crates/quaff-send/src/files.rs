@@ -1,7 +1,7 @@
-//! Frames from capture files, one file after another, without a pause between them.
+//! The source of frames from capture files, one file after another. It never sends.
 //!
-//! The files may be of any format and packing that quaff reads. Each is read ahead by a thread of its
-//! own, so the disk works while frames are sent.
+//! The files may have any format and compression that quaff reads. Each is read ahead by a thread of its own, so the
+//! disk works while frames are sent.
 
 use crate::arena::{Arena, FrameMeta};
 use crate::error::{PlanError, SendError};
@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Two files of one capture follow each other with the gap that was between them, when it is not
-/// longer than this, ns; other files follow at once.
+/// The gap between two files is kept up to this length, ns: they are of one capture. Otherwise the next file follows
+/// at once.
 const SEAM_NS: u64 = 100_000_000;
-/// Longest wait for a pipe before a stop is checked.
+/// Longest wait for data of a pipe before a stop is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A selection of packets from files.
@@ -30,22 +30,21 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct FilePlan {
     /// The files, in order; `-` is standard input.
     pub files: Vec<PathBuf>,
-    /// Only these packets, counted from 1 through all files.
+    /// Send only these packets, numbered from 1 across all files.
     pub include: Option<Ranges>,
-    /// None of these.
+    /// Skip these packets.
     pub exclude: Option<Ranges>,
-    /// Output interface of each packet; each file is numbered from 1.
+    /// Output interface of each packet, numbered from 1 in each file.
     pub sides: Option<Arc<Cache>>,
 }
 
-/// Files as a source of frames.
-#[derive(Debug)]
-pub struct FileFeed {
+/// The feed of the frames in files.
+struct FileFeed {
     plan: FilePlan,
     stop: Stop,
     left: VecDeque<PathBuf>,
     file: Option<CaptureFile>,
-    /// A pipe without a writer: opening it waits for one.
+    /// A file that is being opened: opening a pipe waits for its writer.
     opening: Option<Receiver<quaff_os::Result<CaptureFile>>>,
     bytes: Option<u64>,
     /// Packets of this pass so far.
@@ -56,11 +55,11 @@ pub struct FileFeed {
     tally: FeedTally,
     clock: Clock,
     damage: Option<String>,
-    /// A frame for which there was no room.
+    /// A frame for which the last arena had no room.
     held: Option<(Vec<u8>, FrameMeta)>,
 }
 
-/// Makes the times of several files one.
+/// Joins the times of several files to one sequence.
 #[derive(Debug, Default)]
 struct Clock {
     shift_ns: i128,
@@ -68,16 +67,17 @@ struct Clock {
     is_seam: bool,
 }
 
-impl FileFeed {
-    /// Checks that each file exists and can be sent. The stop ends the reading of a file that may have no end.
-    pub fn open(plan: FilePlan, stop: Stop) -> Result<Self, SendError> {
+impl FilePlan {
+    /// Opens the files as a feed; checks that each exists and can be sent. `stop` ends the reading of a file that may
+    /// have no end.
+    pub fn open(self, stop: Stop) -> Result<Box<dyn Feed>, SendError> {
         let mut bytes = Some(0);
-        for path in &plan.files {
+        for path in &self.files {
             bytes = bytes.zip(check(path, &stop)?).map(|(sum, more)| sum + more);
         }
-        let left = plan.files.iter().cloned().collect();
-        Ok(Self {
-            plan,
+        let left = self.files.iter().cloned().collect();
+        Ok(Box::new(FileFeed {
+            plan: self,
             stop,
             left,
             file: None,
@@ -90,10 +90,17 @@ impl FileFeed {
             clock: Clock::default(),
             damage: None,
             held: None,
-        })
+        }))
     }
 
-    /// Copies frames of the bytes at hand. `false` when the arena is full.
+    fn excludes(&self, number: u64) -> bool {
+        self.include.as_ref().is_some_and(|ranges| !ranges.contains(number))
+            || self.exclude.as_ref().is_some_and(|ranges| ranges.contains(number))
+    }
+}
+
+impl FileFeed {
+    /// Copies the frames that are read already. Returns `false` when the arena is full.
     fn walk(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
         let Some(file) = &mut self.file else { return Ok(true) };
         let (plan, tally, clock, held) = (&self.plan, &mut self.tally, &mut self.clock, &mut self.held);
@@ -113,7 +120,7 @@ impl FileFeed {
                 None => Assignment::Primary,
             };
             meta.out = u8::from(side == Assignment::Secondary);
-            if side == Assignment::NotSent || plan.leaves_out(*number) {
+            if side == Assignment::NotSent || plan.excludes(*number) {
                 tally.excluded += count;
             } else if frame.linktype != linktype::ETHERNET.linktype {
                 tally.link_type += count;
@@ -220,13 +227,6 @@ impl Feed for FileFeed {
     }
 }
 
-impl FilePlan {
-    fn leaves_out(&self, number: u64) -> bool {
-        self.include.as_ref().is_some_and(|ranges| !ranges.contains(number))
-            || self.exclude.as_ref().is_some_and(|ranges| ranges.contains(number))
-    }
-}
-
 impl Clock {
     fn meta(&mut self, frame: &Frame<'_>) -> FrameMeta {
         if std::mem::take(&mut self.is_seam) {
@@ -241,7 +241,7 @@ impl Clock {
     }
 }
 
-/// Opens a file in a thread of its own.
+/// Opens a file in a thread of its own, because opening a pipe blocks.
 fn open(path: PathBuf, options: Options) -> Result<Receiver<quaff_os::Result<CaptureFile>>, SendError> {
     let (sender, opened) = channel();
     let tried = format!("start a thread that opens {}", path.display());
@@ -254,7 +254,7 @@ fn options(stop: &Stop) -> Options {
     Options { stop: stop.clone(), ..Options::default() }
 }
 
-/// Checks whether a file can be sent. Returns its length where that is known; a pipe is not opened.
+/// Checks that a file can be sent. Returns its length if known; a pipe is not opened.
 fn check(path: &Path, stop: &Stop) -> Result<Option<u64>, SendError> {
     if path.as_os_str() == "-" {
         return Ok(None);
@@ -287,6 +287,7 @@ fn check(path: &Path, stop: &Stop) -> Result<Option<u64>, SendError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::feed::testing::drain_times;
     use quaff_wire::Record;
     use quaff_wire::pcapng::{Interface, Section, epb, epb_bytes, idb, shb};
     use std::io::Write;
@@ -308,28 +309,15 @@ mod tests {
         file
     }
 
-    fn feed(files: &[&tempfile::NamedTempFile], include: &str, exclude: &str) -> FileFeed {
+    fn feed(files: &[&tempfile::NamedTempFile], include: &str, exclude: &str) -> Box<dyn Feed> {
         let ranges = |text: &str| (!text.is_empty()).then(|| text.parse().unwrap());
         let files = files.iter().map(|file| file.path().to_owned()).collect();
         let plan = FilePlan { files, include: ranges(include), exclude: ranges(exclude), sides: None };
-        FileFeed::open(plan, Stop::default()).unwrap()
-    }
-
-    fn all(feed: &mut FileFeed, arena_bytes: usize) -> Vec<(Vec<u8>, u64)> {
-        let mut arena = Arena::new(arena_bytes, 100);
-        let mut frames = Vec::new();
-        loop {
-            arena.clear();
-            let more = feed.fill(&mut arena).unwrap();
-            frames.extend(arena.frames().map(|(frame, meta)| (frame.to_vec(), meta.time_ns)));
-            if !more {
-                return frames;
-            }
-        }
+        plan.open(Stop::default()).unwrap()
     }
 
     #[test]
-    fn files_follow_each_other_and_begin_anew() {
+    fn files_follow_each_other_and_restart() {
         let first = file(1, &[(1_000, b"a"), (3_000, b"bb"), (2_000, b"ccc")]);
         let soon = file(1, &[(52_000, b"d")]);
         let hours_ago = file(1, &[(5, b"e"), (9, b"ff")]);
@@ -344,21 +332,21 @@ mod tests {
         ]
         .map(|(content, time_ns)| (content.to_vec(), time_ns))
         .to_vec();
-        assert_eq!(all(&mut feed, 1000), expected);
+        assert_eq!(drain_times(&mut *feed, 1000), expected);
         for arena_bytes in [3, 4, 5] {
             assert!(feed.rewind().unwrap());
-            assert_eq!(all(&mut feed, arena_bytes), expected, "in arenas of {arena_bytes} bytes");
+            assert_eq!(drain_times(&mut *feed, arena_bytes), expected, "in arenas of {arena_bytes} bytes");
         }
         assert_eq!(feed.tally(), FeedTally { seen: 6, cut: 6, ..FeedTally::default() });
         assert!(feed.bytes_hint().is_some_and(|bytes| bytes > 300));
     }
 
     #[test]
-    fn ranges_go_through_all_files() {
+    fn packet_ranges_span_all_files() {
         let first = file(1, &[(1, b"a"), (2, b"b"), (3, b"c")]);
         let second = file(1, &[(4, b"d"), (5, b"e")]);
         let mut feed = feed(&[&first, &second], "2-4", "3");
-        let contents: Vec<_> = all(&mut feed, 100).into_iter().map(|(content, _)| content).collect();
+        let contents: Vec<_> = drain_times(&mut *feed, 100).into_iter().map(|(content, _)| content).collect();
         assert_eq!(contents, [b"b", b"d"]);
         assert_eq!((feed.tally().seen, feed.tally().excluded), (5, 3));
     }
@@ -372,12 +360,12 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_says_which_interface_packets_leave_by() {
+    fn a_tcpprep_cache_selects_the_interface() {
         let file = file(1, &[(1, b"a"), (2, b"b"), (3, b"c")]);
         let files = vec![file.path().to_owned(), file.path().to_owned()];
         let open = |sides| {
             let plan = FilePlan { files: files.clone(), sides, ..FilePlan::default() };
-            FileFeed::open(plan, Stop::default()).unwrap()
+            plan.open(Stop::default()).unwrap()
         };
         let mut feed = open(cache(3, 0b10_00_11));
         for _ in 0..2 {
@@ -394,13 +382,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ethernet_is_refused_at_once() {
+    fn other_link_types_are_rejected_on_open() {
         let files = vec![file(1, &[]).path().to_owned(), file(101, &[(1, b"a")]).path().to_owned()];
-        let gone = FileFeed::open(FilePlan { files, ..FilePlan::default() }, Stop::default());
-        assert!(matches!(gone, Err(SendError::Os(_))), "the files were removed: {gone:?}");
+        let gone = FilePlan { files, ..FilePlan::default() }.open(Stop::default()).err();
+        assert!(matches!(gone, Some(SendError::Os(_))), "the files were removed: {gone:?}");
         let raw = file(101, &[(1, b"a")]);
         let plan = FilePlan { files: vec![raw.path().to_owned()], ..FilePlan::default() };
-        let error = FileFeed::open(plan, Stop::default()).unwrap_err();
+        let error = plan.open(Stop::default()).err().unwrap();
         assert!(error.to_string().contains("link type 101"), "{error}");
     }
 }

@@ -1,15 +1,15 @@
-//! Transmission: frames from files or made up leave an interface, or arrive on one, each when it is due.
+//! Transmission: sends frames of files or synthetic frames from an interface, or injects them, each when it is due.
 //!
-//! [`run`] sends stamped frames of one template at an even pace; [`replay`] sends the frames of any [`Feed`],
-//! among them the made-up traffic of [`synth`]. Frames are injected by a BPF program that keeps the pace in the
-//! kernel, or sent from user space through a [`TxBackend`]. One thread sends; the caller's thread watches. Nothing
-//! here prints or reads arguments.
+//! [`run`] sends probe frames of one template at a constant rate; [`replay`] sends the frames of any [`Feed`], among
+//! them the synthetic traffic of [`synth`]. A BPF program that keeps the pace in the kernel injects them, or user space
+//! sends them through a [`TxBackend`]. One thread sends; the caller's thread watches. Nothing here prints, reads
+//! arguments or receives.
 
 #![forbid(unsafe_code)]
 
 mod arena;
 mod backend;
-mod bpf_pace;
+mod bpf_live;
 mod confirm;
 mod dual;
 mod error;
@@ -33,16 +33,16 @@ mod transmitter;
 pub use arena::{Arena, FrameMeta};
 pub use backend::{BackendReport, TxBackend};
 pub use confirm::Witness;
-pub use dual::DualFeed;
+pub use dual::merge;
 pub use error::{PlanError, SendError};
-pub use feed::{Feed, ReadAhead};
-pub use files::{FileFeed, FilePlan};
-pub use generate::{Length, Pace, SendPlan, SendReport, Via, run};
+pub use feed::Feed;
+pub use files::FilePlan;
+pub use generate::{Length, SendPlan, SendReport, Via, run};
 pub use link::usable_link;
 pub use pacer::wait_until;
 pub use ranges::Ranges;
-pub use rewriting::{RewritePlan, Rewriting, SidesPlan};
-pub use schedule::{Deadline, LATE_NS, LatePolicy, Layer, Rate, Ratio, Schedule};
+pub use rewriting::{RewritePlan, SidesPlan};
+pub use schedule::{Deadline, LatePolicy, Layer, Rate, Ratio};
 pub use state::{Lateness, Snapshot};
 pub use supervise::Control;
 pub use tally::{FeedTally, RewriteTally};

@@ -1,4 +1,4 @@
-//! The interface that frames leave by or arrive on.
+//! The interface that frames leave by or arrive on: checks before a run.
 
 use crate::error::{PlanError, SendError};
 use quaff_os::rtnl::{self, Link};
@@ -8,7 +8,7 @@ const ARPHRD_ETHER: u16 = 1;
 /// `ARPHRD_LOOPBACK`, whose frames have Ethernet headers too.
 const ARPHRD_LOOPBACK: u16 = 772;
 
-/// An interface that is up and carries Ethernet frames; with a carrier, where that is needed.
+/// Looks up an interface; checks that it is up, carries Ethernet frames and, if `needs_carrier`, has a carrier.
 pub fn usable_link(interface: &str, needs_carrier: bool) -> Result<Link, SendError> {
     let link = rtnl::link(interface)?;
     if !link.up {
@@ -21,4 +21,20 @@ pub fn usable_link(interface: &str, needs_carrier: bool) -> Result<Link, SendErr
         return Err(PlanError::NotEthernet { interface: link.name, arphrd: link.arphrd }.into());
     }
     Ok(link)
+}
+
+/// An interface for tests that never reach the kernel.
+#[cfg(test)]
+pub(crate) fn fake_link(name: &str) -> Link {
+    let (mac, master) = ([0; 6], None);
+    Link {
+        name: name.into(),
+        index: 1,
+        mac,
+        mtu: 1500,
+        arphrd: ARPHRD_ETHER,
+        up: true,
+        running: true,
+        master,
+    }
 }

@@ -1,13 +1,13 @@
-//! The wait for a deadline in user space: slept until shortly before it, and spun from there.
+//! The wait for a deadline in user space: sleeps until shortly before it, then spins. It never sends.
 
 use quaff_os::clock::{self, steady_ns};
 
-/// The end of a wait that is spun, because waking up may take that long, ns.
+/// Part of a wait that is spun, because waking up may take that long, ns.
 const SPIN_NS: u64 = 100_000;
-/// The longest sleep, so that a stop is seen in time even without a signal, ns.
+/// Longest sleep, so that a stop is noticed in time even without a signal, ns.
 const SLEEP_NS: u64 = 20_000_000;
 
-/// Waits until `deadline_ns` by CLOCK_MONOTONIC. Returns `false` as soon as it sees a stop.
+/// Waits until `deadline_ns` of CLOCK_MONOTONIC. Returns `false` as soon as `is_stopped` is true.
 pub fn wait_until(deadline_ns: u64, is_stopped: impl Fn() -> bool) -> bool {
     if !sleep_until(deadline_ns.saturating_sub(SPIN_NS), is_stopped) {
         return false;
@@ -18,7 +18,7 @@ pub fn wait_until(deadline_ns: u64, is_stopped: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Sleeps until `deadline_ns` by CLOCK_MONOTONIC. Returns `false` as soon as it sees a stop.
+/// Sleeps until `deadline_ns` of CLOCK_MONOTONIC. Returns `false` as soon as `is_stopped` is true.
 pub(crate) fn sleep_until(deadline_ns: u64, is_stopped: impl Fn() -> bool) -> bool {
     loop {
         if is_stopped() {
@@ -45,6 +45,6 @@ mod tests {
         let looks = Cell::new(0);
         let stop = || looks.replace(looks.get() + 1) == 2;
         assert!(!wait_until(u64::MAX, stop));
-        assert_eq!(looks.get(), 3, "it looks again after each sleep");
+        assert_eq!(looks.get(), 3, "the stop is checked after each sleep");
     }
 }

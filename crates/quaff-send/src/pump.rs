@@ -1,28 +1,27 @@
-//! The loop that sends from user space: frames of arenas, each when it is due, by one interface or two.
+//! The loop that sends frames of arenas from user space, each when it is due, by one interface or two.
 //!
-//! One thread does it all, so frames leave in one order, whichever interface they leave by. A wait is
-//! slept until shortly before its end and spun from there. Only what is due goes into a call together.
+//! One thread serves both interfaces, so frames keep their order across them. Only frames that are due share a call.
+//! It never reads files.
 
 use crate::arena::{Arena, FrameMeta};
 use crate::pacer::wait_until;
 use crate::schedule::{LATE_NS, LatePolicy, Schedule};
 use crate::state::{State, word};
 use crate::transmitter::{Next, Obstacle, Outlet, Transmitter, TxCall};
-
 use quaff_os::Error;
 use quaff_os::clock::steady_ns;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Frames that are offered in one call. A backend may take fewer.
+/// Maximum number of frames offered in one call. A backend may accept fewer.
 const BATCH_FRAMES: usize = 256;
 
-/// The deadlines of a run, by the machine's clock.
+/// The deadlines of a run, CLOCK_MONOTONIC.
 #[derive(Default)]
 struct Deadlines {
-    /// Deadline of the first frame, plus the shift of all later ones, ns; 0 before the first.
+    /// Deadline of the first frame plus the shifts since then, ns; 0 before the first frame.
     anchor_ns: u64,
-    /// Deadline of the next frame after the anchor, ns, where it is computed already.
+    /// Deadline of the next frame, ns after the anchor, if computed already.
     next_ns: Option<u64>,
 }
 
@@ -36,7 +35,7 @@ impl Deadlines {
         self.anchor_ns.saturating_add(after_ns)
     }
 
-    /// Continues with the frame after it.
+    /// Continues with the following frame.
     fn advance(&mut self) {
         self.next_ns = None;
     }
@@ -49,13 +48,12 @@ pub(crate) struct Pump {
     late: LatePolicy,
     stop_after_ns: Option<u64>,
     deadlines: Deadlines,
-    /// Deadlines of the frames of a call.
+    /// Deadlines of the frames of a call, ns.
     due_ns: [u64; BATCH_FRAMES],
 }
 
 impl Pump {
-    /// Sends by these interfaces, one or two, as `FrameMeta.out` selects. No frame leaves that is due later than
-    /// `duration` after the first one.
+    /// Sends by one or two interfaces, as `FrameMeta.out` selects, frames that are due within `duration` of the first.
     pub(crate) fn new(
         outs: Vec<Transmitter>,
         is_paced: bool,
@@ -73,10 +71,8 @@ impl Pump {
     }
 
     /// Sends the frames of one arena from `from` on. Returns the index of the first frame that is not done: less than
-    /// the length at the end of the run or after a stop.
-    ///
-    /// # Errors
-    /// Errors that are not about a single frame: ENETDOWN, ENXIO.
+    /// the length at the end of the run or after a stop. Fails with errors that are not about a single frame, such as
+    /// ENETDOWN and ENXIO.
     pub(crate) fn send(
         &mut self,
         arena: &Arena,
@@ -110,7 +106,7 @@ impl Pump {
         Ok(at)
     }
 
-    /// Waits until the frames taken have left. Returns the totals of each interface.
+    /// Waits until the accepted frames have left. Returns the totals of each interface.
     pub(crate) fn finish(&mut self, state: &State) -> Result<Vec<Outlet>, Error> {
         let outlets: Vec<_> = self.outs.iter_mut().map(Transmitter::finish).collect::<Result<_, _>>()?;
         // Until now these counted as sent.
@@ -120,7 +116,7 @@ impl Pump {
         Ok(outlets)
     }
 
-    /// Returns whether `due_ns` is after the end of the run, and ends the run if so.
+    /// Returns `true`, and ends the run, if `due_ns` is after its end.
     fn is_over(&self, due_ns: u64, state: &State) -> bool {
         let is_over = self.is_past_end(due_ns, state);
         if is_over {
@@ -133,7 +129,7 @@ impl Pump {
         self.end_ns(state).is_some_and(|end_ns| due_ns >= end_ns)
     }
 
-    /// The time from which on no frame leaves, ns.
+    /// End of the run, ns: frames that are due from then on are not sent.
     fn end_ns(&self, state: &State) -> Option<u64> {
         self.stop_after_ns.map(|after_ns| state.load(word::FIRST_NS).saturating_add(after_ns))
     }
@@ -159,8 +155,8 @@ impl Pump {
         self.late == LatePolicy::Drop
     }
 
-    /// Collects the deadlines of the frames after `start` that are due too and leave by the same interface. Returns
-    /// their end.
+    /// Collects the deadlines of the frames following `start` that are also due and leave by the same interface.
+    /// Returns the end of these frames.
     fn take_due(&mut self, arena: &Arena, start: usize, schedule: &mut Schedule, state: &State) -> usize {
         let left = state.left().unwrap_or(0).min(BATCH_FRAMES as u64) as usize;
         let most = arena.len().min(start + left);
@@ -170,7 +166,7 @@ impl Pump {
         while end < most && self.out_of(arena.frame(end).1) == out {
             if self.is_paced {
                 let due_ns = self.deadlines.next(arena, end, schedule);
-                // A frame to which the policy applies is the first one of its call.
+                // A frame to which the policy applies starts a call of its own.
                 let is_too_late = self.late != LatePolicy::Burst && now_ns.saturating_sub(due_ns) > LATE_NS;
                 if due_ns > now_ns || is_too_late || self.is_past_end(due_ns, state) {
                     break;
@@ -183,7 +179,7 @@ impl Pump {
         end
     }
 
-    /// Sends frames by one interface. Returns the end of those that are sent or skipped.
+    /// Sends frames by one interface. Returns the end of the frames sent or skipped.
     fn send_range(&mut self, arena: &Arena, range: Range<usize>, state: &State) -> Result<usize, Error> {
         let start = range.start;
         let out = self.out_of(arena.frame(start).1);
@@ -202,9 +198,9 @@ impl Pump {
 struct ArenaCall<'a> {
     arena: &'a Arena,
     range: Range<usize>,
-    /// The deadline of each frame, ns; empty without a pace.
+    /// Deadline of each frame, ns; empty if unpaced.
     due_ns: &'a [u64],
-    /// The time from which on no frame leaves, ns.
+    /// End of an unpaced run, ns.
     end_ns: Option<u64>,
     state: &'a State,
 }
@@ -238,19 +234,13 @@ impl TxCall for ArenaCall<'_> {
                 self.count(at..at + 1, steady_ns());
                 Ok(Next::Skip)
             }
-            obstacle => match obstacle.into_error() {
-                Some(error) => Err(error),
-                None => {
-                    self.state.add(word::RETRIED, 1);
-                    Ok(Next::Wait)
-                }
-            },
+            obstacle => obstacle.wait_or_fail(self.state),
         }
     }
 }
 
 impl ArenaCall<'_> {
-    /// Counts frames that are done.
+    /// Counts frames sent or skipped.
     fn count(&self, frames: Range<usize>, offered_ns: u64) {
         self.state.store(word::LAST_NS, offered_ns);
         if let Some(latest_ns) = self.due_ns.get(frames.end - 1) {
@@ -267,17 +257,17 @@ impl ArenaCall<'_> {
 mod tests {
     use super::*;
     use crate::backend::{Backend, BackendReport};
+    use crate::link::fake_link;
     use crate::schedule::{Rate, Ratio};
     use proptest::prelude::*;
     use quaff_os::Errno;
     use quaff_os::clock::sleep_until;
-    use quaff_os::rtnl::Link;
     use std::sync::{Arc, Mutex};
 
-    /// What was sent, by all ways, in the order in which it was.
+    /// The frames sent by all backends, in order: backend, bytes, time.
     type Wire = Arc<Mutex<Vec<(u8, Vec<u8>, u64)>>>;
 
-    /// A way that takes frames a few at a time, at times none, and refuses long ones.
+    /// A backend that accepts few frames for each call, none for each third one, and refuses long frames.
     struct Fake {
         number: u8,
         most: usize,
@@ -313,24 +303,11 @@ mod tests {
         }
     }
 
-    fn link(name: &str) -> Link {
-        Link {
-            index: 1,
-            name: name.into(),
-            mac: [0; 6],
-            mtu: 1500,
-            arphrd: 1,
-            up: true,
-            running: true,
-            master: None,
-        }
-    }
-
     fn pump(outs: u8, is_paced: bool, late: LatePolicy) -> (Pump, Wire, State) {
         let wire = Wire::default();
         let out = |number| {
             let fake = Fake { number, most: 7, calls: 0, wire: wire.clone() };
-            Transmitter::of(link(&format!("if{number}")), Box::new(fake))
+            Transmitter::of(fake_link(&format!("if{number}")), Box::new(fake))
         };
         let pump = Pump::new((0..outs).map(out).collect(), is_paced, late, None);
         let state = State::new_user();
@@ -347,8 +324,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever leaves by which of two interfaces: all of it does, in one order, and what is refused
-        /// is counted where it would have left.
+        /// Frames of two interfaces all leave in their common order, and refused ones are counted by interface.
         #[test]
         fn two_interfaces_share_one_order(
             frames in prop::collection::vec((0u8..2, prop_oneof![9 => 1usize..100, 1 => Just(101usize)]), 1..300)
@@ -389,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leaves_before_it_is_due_and_arenas_go_on_from_each_other() {
+    fn no_frame_leaves_before_it_is_due_across_arenas() {
         let (mut pump, wire, state) = pump(1, true, LatePolicy::Burst);
         let mut schedule = pps(2000.0);
         for _ in 0..3 {
@@ -406,7 +382,7 @@ mod tests {
         assert_eq!(counted, 60);
     }
 
-    /// Sends ten frames a millisecond apart, 20 ms after the first was due.
+    /// Sends 30 frames, 1 ms apart, starting 20 ms after the deadline of the first.
     fn send_late(late: LatePolicy) -> (Vec<(u32, u64)>, State) {
         let (mut pump, wire, state) = pump(1, true, late);
         let begun_ns = steady_ns() - 20_000_000;
@@ -439,22 +415,22 @@ mod tests {
     }
 
     #[test]
-    fn late_frames_are_left_out_and_counted() {
+    fn late_frames_are_dropped_and_counted() {
         let (sent, state) = send_late(LatePolicy::Drop);
         let dropped = state.load(word::LATE_DROPPED);
         assert!((19..30).contains(&dropped), "{dropped}");
         assert_eq!(sent.len() as u64 + dropped, 30);
         assert!(sent.iter().all(|(number, _)| *number >= 19));
-        assert_eq!(state.load(word::SENT), 30, "each frame is dealt with");
+        assert_eq!(state.load(word::SENT), 30, "each frame is counted");
         let lateness = state.lateness();
-        assert!(lateness.max_ns >= 19_000_000, "those left out are the late ones: {lateness:?}");
+        assert!(lateness.max_ns >= 19_000_000, "the dropped frames are the late ones: {lateness:?}");
     }
 
     #[test]
-    fn a_duration_is_kept_to_the_frame_however_late_it_is() {
+    fn a_duration_is_exact_to_the_frame_even_when_late() {
         let (mut pump, wire, state) = pump(1, true, LatePolicy::Burst);
         pump.stop_after_ns = Some(10_000_000);
-        // All are due long since, so that calls have many frames.
+        // All frames are overdue, so that calls have many frames.
         pump.deadlines.anchor_ns = steady_ns() - 500_000_000;
         state.store(word::FIRST_NS, pump.deadlines.anchor_ns);
         assert_eq!(pump.send(&arena(200), 0, &mut pps(1000.0), &state).unwrap(), 10);
@@ -462,11 +438,11 @@ mod tests {
     }
 
     #[test]
-    fn a_late_frame_after_one_in_time_is_left_out_too() {
-        let test = "a_late_frame_after_one_in_time_is_left_out_too";
+    fn a_late_frame_after_one_in_time_is_dropped() {
+        let test = "a_late_frame_after_one_in_time_is_dropped";
         let run = || {
             let (sent, dropped) = one_late_frame();
-            // On any machine: the frame that was due 8 ms before the one in front of it does not leave.
+            // On any machine: the frame that was due 8 ms before its predecessor is not sent.
             assert!(!sent.contains(&2) && sent.len() as u64 + dropped == 4, "{sent:?} {dropped}");
             (sent, dropped)
         };
@@ -477,7 +453,7 @@ mod tests {
         let (mut pump, wire, state) = pump(1, true, LatePolicy::Drop);
         let mut schedule = Schedule::new(Rate::Captured(Ratio { num: 1, den: 1 })).unwrap();
         let mut arena = Arena::new(64, 8);
-        // One packet was seen 8 ms before the one in front of it.
+        // One packet has a time 8 ms before its predecessor.
         for (number, time_ms) in [(0u32, 0), (1, 60), (2, 52), (3, 60)] {
             assert!(arena.push(
                 &number.to_be_bytes(),
@@ -490,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_kept_and_a_stop_is_heard() {
+    fn the_limit_is_kept_and_a_stop_ends_the_wait() {
         let (mut pump, wire, state) = pump(1, false, LatePolicy::Burst);
         state.store(word::LIMIT, 50);
         assert_eq!(pump.send(&arena(100), 0, &mut topspeed(), &state).unwrap(), 50);

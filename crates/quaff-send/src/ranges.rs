@@ -1,20 +1,15 @@
-//! Ranges of packet numbers: `1-5,7,100-`, counted from 1.
+//! Ranges of packet numbers, such as `1-5,7,100-`, counted from 1.
 
 use std::str::FromStr;
 
-/// Ranges of numbers.
+/// A set of packet numbers, as ranges.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
-    /// Returns whether a number is in one of the ranges.
-    pub fn contains(&self, number: u64) -> bool {
+    /// Returns `true` if a number is in one of the ranges.
+    pub(crate) fn contains(&self, number: u64) -> bool {
         self.0.iter().any(|(from, to)| (*from..=*to).contains(&number))
-    }
-
-    /// The largest number in any of them; `None` when there is no end.
-    pub fn last(&self) -> Option<u64> {
-        self.0.iter().map(|(_, to)| *to).max().filter(|to| *to < u64::MAX)
     }
 }
 
@@ -24,7 +19,7 @@ impl FromStr for Ranges {
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str, empty: u64| match text.trim() {
             "" => Ok(empty),
-            digits => digits.parse().map_err(|_| format!("'{digits}' is not a packet's number")),
+            digits => digits.parse().map_err(|_| format!("'{digits}' is not a packet number")),
         };
         let range = |part: &str| {
             let (from, to) = part.split_once('-').unwrap_or((part, part));
@@ -33,7 +28,7 @@ impl FromStr for Ranges {
             }
             let (from, to) = (number(from, 1)?, number(to, u64::MAX)?);
             if from == 0 || to < from {
-                return Err(format!("'{part}' names no packet: they are counted from 1"));
+                return Err(format!("'{part}' names no packet: packets are counted from 1"));
             }
             Ok((from, to))
         };
@@ -46,12 +41,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_read() {
+    fn ranges_are_parsed() {
         let ranges: Ranges = "1-3,7, 9-".parse().unwrap();
         let within: Vec<_> = (1..12).filter(|number| ranges.contains(*number)).collect();
         assert_eq!(within, [1, 2, 3, 7, 9, 10, 11]);
-        assert_eq!(ranges.last(), None);
-        assert_eq!("-4,2".parse::<Ranges>().unwrap().last(), Some(4));
+        assert_eq!("-4,2".parse::<Ranges>(), Ok(Ranges(vec![(1, 4), (2, 2)])));
         for wrong in ["", "-", "0-3", "5-2", "a", "1,,2", "1-2-3"] {
             assert!(wrong.parse::<Ranges>().is_err(), "{wrong}");
         }

@@ -1,7 +1,7 @@
-//! Rewriting of frames between a source and the sender, for every transmit path.
+//! Rewriting of frames between a source and the sender. It never sends.
 //!
-//! For each frame: its output, the changes, the handling of a frame longer than the MTU, and the stamp. Where no
-//! length changes, frames are edited in place.
+//! For each frame: its output interface, the edits, the MTU policy and the probe header. If no length changes, frames
+//! are edited in place.
 
 use crate::arena::{Arena, FrameMeta};
 use crate::error::{PlanError, SendError};
@@ -12,36 +12,39 @@ use quaff_wire::rewrite::{self, Rewrite, Verdict};
 use quaff_wire::rewrite::{Fit, Mtu, MtuCounts, MtuPolicy};
 use quaff_wire::{RoleClassifier, RoleRule};
 
-/// Frames are taken from the source through a room of this size.
+/// Room for frames that are still to be rewritten.
 const ROOM_BYTES: usize = 1 << 20;
 const ROOM_FRAMES: usize = 4096;
 
 /// Changes to frames before they are sent.
 #[derive(Debug, Clone, Default)]
 pub struct RewritePlan {
-    /// Changes to each frame.
     pub rewrite: Rewrite,
-    /// The distinction of client and server; without it frames keep their output.
+    /// The assignment to output interfaces; without it frames keep their output.
     pub sides: Option<SidesPlan>,
-    /// The MTU in bytes, and the handling of longer frames.
+    /// The MTU, bytes, and the policy for longer frames.
     pub mtu: Option<(usize, MtuPolicy)>,
-    /// The stream under which each frame gets the generator's stamp.
+    /// Stream id of the probe header to insert.
     pub stamp: Option<u16>,
 }
 
-/// The assignment of frames to outputs.
+/// The assignment of frames to output interfaces.
 #[derive(Debug, Clone)]
 pub struct SidesPlan {
     pub rule: RoleRule,
     /// Output of frames that the rule does not cover.
     pub other: u8,
-    /// Clients go to output 1 instead of 0.
+    /// Send clients by output 1 instead of 0.
     pub reverse: bool,
 }
 
 impl RewritePlan {
-    /// Returns whether nothing is changed.
-    pub fn is_empty(&self) -> bool {
+    /// Inserts the rewriting between `feed` and the sender; returns `feed` itself if the plan changes nothing.
+    pub fn apply(self, feed: Box<dyn Feed>) -> Box<dyn Feed> {
+        if self.is_empty() { feed } else { Box::new(Rewriting::new(feed, self)) }
+    }
+
+    fn is_empty(&self) -> bool {
         self.rewrite.is_empty() && self.sides.is_none() && self.mtu.is_none() && self.stamp.is_none()
     }
 
@@ -50,14 +53,13 @@ impl RewritePlan {
     }
 }
 
-/// A feed whose frames are changed.
-#[derive(Debug)]
-pub struct Rewriting<F> {
-    feed: F,
+/// A feed of rewritten frames.
+struct Rewriting {
+    feed: Box<dyn Feed>,
     plan: RewritePlan,
     sides: Option<RoleClassifier>,
     mtu: Option<Mtu>,
-    /// Frames that are still to be changed, from `at` on.
+    /// Frames that are still to be rewritten, from `at` on.
     room: Arena,
     at: usize,
     more: bool,
@@ -69,18 +71,17 @@ pub struct Rewriting<F> {
     tally: RewriteTally,
 }
 
-/// A frame that is ready and found no room.
+/// A rewritten frame that is still to be appended.
 #[derive(Debug, Clone, Copy)]
 enum Waiting {
     Nothing,
     Whole(FrameMeta),
-    /// The fragments from this one on.
-    Pieces(usize, FrameMeta),
+    /// The fragments from this index on.
+    Fragments(usize, FrameMeta),
 }
 
-impl<F: Feed> Rewriting<F> {
-    /// Changes what comes from `feed`.
-    pub fn new(feed: F, plan: RewritePlan) -> Self {
+impl Rewriting {
+    fn new(feed: Box<dyn Feed>, plan: RewritePlan) -> Self {
         let sides = plan.sides.as_ref().map(|sides| RoleClassifier::new(sides.rule.clone(), sides.other));
         let mtu = plan.mtu.map(|(bytes, policy)| Mtu::new(bytes, policy));
         Self {
@@ -100,7 +101,7 @@ impl<F: Feed> Rewriting<F> {
         }
     }
 
-    /// The output of a frame, and the edit of what keeps its length, where it lies.
+    /// Sets the output and edits in place the frames from `from` on.
     fn edit(&mut self, arena: &mut Arena, from: usize) {
         for at in from..arena.len() {
             let (frame, meta) = arena.frame_mut(at);
@@ -109,8 +110,8 @@ impl<F: Feed> Rewriting<F> {
         }
     }
 
-    /// Changes the next frame of the room, and has it wait.
-    fn change(&mut self) -> Result<(), SendError> {
+    /// Rewrites the next frame of the room; it waits to be appended.
+    fn rewrite_next(&mut self) -> Result<(), SendError> {
         let (frame, mut meta) = self.room.frame(self.at);
         self.at += 1;
         self.frame.clear();
@@ -133,7 +134,7 @@ impl<F: Feed> Rewriting<F> {
                 meta.wire_len = self.frame.len() as u32;
                 self.waiting = Waiting::Whole(meta);
             }
-            Fit::Fragmented => self.waiting = Waiting::Pieces(0, meta),
+            Fit::Fragmented => self.waiting = Waiting::Fragments(0, meta),
             Fit::Skipped => {}
             Fit::Failed => {
                 let mtu = self.plan.mtu.map_or(0, |(mtu, _)| mtu);
@@ -143,7 +144,7 @@ impl<F: Feed> Rewriting<F> {
         Ok(())
     }
 
-    /// Appends what waits; `false` when there is no room for all of it.
+    /// Appends the waiting frame or fragments. Returns `false` when there is no room for all.
     fn append(&mut self, arena: &mut Arena) -> bool {
         match self.waiting {
             Waiting::Nothing => {}
@@ -155,7 +156,7 @@ impl<F: Feed> Rewriting<F> {
                     return false;
                 }
             }
-            Waiting::Pieces(first, meta) => {
+            Waiting::Fragments(first, meta) => {
                 let Some(mtu) = self.mtu.take() else { return true };
                 let left = mtu.fragments().skip(first);
                 let fitting = |piece: &&[u8]| {
@@ -166,7 +167,7 @@ impl<F: Feed> Rewriting<F> {
                 let has_room = appended == mtu.fragments().count();
                 self.mtu = Some(mtu);
                 if !has_room {
-                    self.waiting = Waiting::Pieces(appended, meta);
+                    self.waiting = Waiting::Fragments(appended, meta);
                     return false;
                 }
             }
@@ -201,7 +202,7 @@ impl<F: Feed> Rewriting<F> {
     }
 }
 
-impl<F: Feed> Feed for Rewriting<F> {
+impl Feed for Rewriting {
     fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
         if self.plan.keeps_length() {
             let from = arena.len();
@@ -211,7 +212,7 @@ impl<F: Feed> Feed for Rewriting<F> {
         }
         while self.append(arena) {
             if self.at < self.room.len() {
-                self.change()?;
+                self.rewrite_next()?;
                 continue;
             }
             if !self.more {
@@ -265,62 +266,33 @@ fn side(sides: &mut Option<RoleClassifier>, plan: &RewritePlan, frame: &[u8], ou
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::feed::testing::{Frames, drain};
     use quaff_testpackets as build;
     use quaff_wire::probe::{Classified, classify};
     use quaff_wire::rewrite::TagEdit;
     use std::net::Ipv4Addr;
-
-    /// Datagrams with so many bytes of payload, again in each pass.
-    #[derive(Debug)]
-    struct Payloads(Vec<usize>, usize);
 
     fn frame(bytes: usize) -> Vec<u8> {
         let [a, b] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
         build::ethernet(&[], 0x0800, &build::ipv4(a, b, 17, &[], &build::udp(5000, 53, &vec![7; bytes])))
     }
 
-    impl Feed for Payloads {
-        fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
-            while let Some(bytes) = self.0.get(self.1) {
-                let frame = frame(*bytes);
-                let meta = FrameMeta { time_ns: self.1 as u64, wire_len: frame.len() as u32, out: 0 };
-                if !arena.push(&frame, meta) {
-                    return Ok(true);
-                }
-                self.1 += 1;
-            }
-            Ok(false)
-        }
-
-        fn rewind(&mut self) -> Result<bool, SendError> {
-            self.1 = 0;
-            Ok(true)
-        }
+    /// Datagrams with these payload lengths, bytes; their times count from 0.
+    fn rewriting(payloads: &[usize], plan: RewritePlan) -> Box<dyn Feed> {
+        plan.apply(Frames::boxed(payloads.iter().map(|bytes| frame(*bytes)).zip(0..)))
     }
 
-    fn rewriting(payloads: &[usize], plan: RewritePlan) -> Rewriting<Payloads> {
-        Rewriting::new(Payloads(payloads.to_vec(), 0), plan)
-    }
-
-    /// A pass, through arenas with room for so many frames.
-    fn pass(feed: &mut impl Feed, frames: usize) -> Vec<(Vec<u8>, FrameMeta)> {
-        let (mut arena, mut all) = (Arena::new(1 << 16, frames), Vec::new());
-        loop {
-            arena.clear();
-            let more = feed.fill(&mut arena).unwrap();
-            all.extend(arena.frames().map(|(frame, meta)| (frame.to_vec(), meta)));
-            if !more {
-                return all;
-            }
-        }
+    /// A pass, through arenas with room for this number of frames.
+    fn pass(feed: &mut dyn Feed, frames: usize) -> Vec<(Vec<u8>, FrameMeta)> {
+        drain(feed, 1 << 16, frames).0
     }
 
     #[test]
-    fn fragments_come_in_order_however_small_the_arena() {
+    fn fragments_keep_their_order_in_arenas_of_any_size() {
         let plan = RewritePlan { mtu: Some((128, MtuPolicy::Fragment)), ..RewritePlan::default() };
         for frames in [1, 2, 3, 100] {
             let mut feed = rewriting(&[10, 300, 20, 500], plan.clone());
-            let all = pass(&mut feed, frames);
+            let all = pass(&mut *feed, frames);
             assert_eq!(
                 all.iter().map(|(_, meta)| meta.time_ns).collect::<Vec<_>>(),
                 [0, 1, 1, 1, 2, 3, 3, 3, 3, 3]
@@ -331,31 +303,31 @@ mod tests {
             let tally = RewriteTally { fragmented: 2, fragments: 8, ..RewriteTally::default() };
             assert_eq!(feed.tally().rewritten, tally);
             assert!(feed.rewind().unwrap());
-            assert_eq!(pass(&mut feed, frames), all, "the same again");
+            assert_eq!(pass(&mut *feed, frames), all, "the same again");
             assert_eq!(feed.tally().rewritten, tally);
         }
     }
 
     #[test]
-    fn in_place_and_through_the_room_come_to_the_same() {
+    fn editing_in_place_equals_rewriting_with_a_copy() {
         let edits = Rewrite { ports: vec!["53:5353".parse().unwrap()], ..Rewrite::default() };
         let sides = SidesPlan { rule: RoleRule::First, other: 0, reverse: true };
         let plan = RewritePlan { rewrite: edits, sides: Some(sides), ..RewritePlan::default() };
         let through = RewritePlan { mtu: Some((9000, MtuPolicy::Fail)), ..plan.clone() };
-        let there = pass(&mut rewriting(&[1, 2, 3], plan), 2);
-        assert_eq!(there, pass(&mut rewriting(&[1, 2, 3], through), 2));
+        let there = pass(&mut *rewriting(&[1, 2, 3], plan), 2);
+        assert_eq!(there, pass(&mut *rewriting(&[1, 2, 3], through), 2));
         assert!(there.iter().all(|(frame, meta)| frame[36..38] == [0x14, 0xe9] && meta.out == 1));
     }
 
     #[test]
-    fn stamps_are_numbered_through_all_passes() {
+    fn probe_headers_are_numbered_across_passes() {
         let tags: Vec<TagEdit> = vec!["push:5".parse().unwrap()];
         let rewrite = Rewrite { tags, ..Rewrite::default() };
         let mut feed =
             rewriting(&[1, 100], RewritePlan { rewrite, stamp: Some(9), ..RewritePlan::default() });
-        let mut all = pass(&mut feed, 1);
+        let mut all = pass(&mut *feed, 1);
         feed.rewind().unwrap();
-        all.extend(pass(&mut feed, 1));
+        all.extend(pass(&mut *feed, 1));
         for (seq, (frame, meta)) in all.iter().enumerate() {
             let Classified::Intact(stamp) = classify(frame, meta.wire_len as usize) else { panic!("{seq}") };
             assert_eq!((stamp.stream, stamp.seq, stamp.intended_ns), (9, seq as u64, seq as u64 % 2));
@@ -364,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_can_be_an_error() {
+    fn a_frame_above_the_mtu_can_be_an_error() {
         let plan = RewritePlan { mtu: Some((100, MtuPolicy::Fail)), ..RewritePlan::default() };
         let mut feed = rewriting(&[1, 200], plan);
         let error = feed.fill(&mut Arena::new(1000, 9)).unwrap_err();

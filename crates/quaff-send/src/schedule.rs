@@ -1,52 +1,48 @@
 //! The schedule: absolute deadlines from one anchor, in whole numbers, without drift.
 //!
-//! Each deadline is computed from all that precedes it (frames, bits, or time), never from the deadline before it,
-//! so errors do not add up, however long a run is. All arithmetic is in 128
-//! bits and saturates.
+//! Each deadline is computed from the sum of what precedes it (frames, bits, or time), never from the previous
+//! deadline, so rounding errors do not accumulate. All arithmetic is in 128 bits and saturates. Reads no clock.
 
 use crate::arena::FrameMeta;
 use crate::error::PlanError;
-use serde::Serialize;
 
-/// A capture's clock that steps back by more than this was set, and the frame follows at once; smaller steps come
-/// from packets of several queues, ns.
+/// A larger step back of capture times means that the clock was set, and the frame follows at once, ns. Smaller ones
+/// come from packets of several queues.
 const STEP_NS: u64 = 10_000_000;
 /// ns in a second.
 const SECOND_NS: u128 = 1_000_000_000;
-/// Preamble, start of frame, and the gap between two frames (IEEE 802.3), bytes.
+/// Preamble, start-of-frame delimiter and interframe gap (IEEE 802.3), bytes.
 const WIRE_BYTES: u64 = 8 + 12;
-/// The frame check sequence, bytes.
+/// Frame check sequence, bytes.
 const FCS_BYTES: u64 = 4;
-/// The shortest frame on an Ethernet, without its FCS, bytes.
+/// Shortest Ethernet frame without FCS, bytes.
 const FRAME_BYTES_MIN: u64 = 60;
-/// An Ethernet header, bytes.
+/// Ethernet header, bytes.
 const ETHERNET_BYTES: u64 = 14;
 
-/// A number as a fraction of two whole ones.
+/// A rational number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ratio {
-    /// Above the line.
     pub num: u64,
-    /// Below the line; never 0.
+    /// Never 0.
     pub den: u64,
 }
 
-/// The part of a frame that counts as bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(into = "u8")]
+/// The bytes of a frame that count for a bit rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layer {
-    /// All the time it takes on the wire: preamble, padding, FCS and gap.
+    /// Everything on the wire: preamble, padding, FCS and gap.
     L1,
-    /// The frame without its FCS, as captures have it.
+    /// The frame without FCS, as captured.
     L2,
-    /// The frame without its Ethernet header.
+    /// The frame without Ethernet header and FCS.
     L3,
 }
 
 /// The rate of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rate {
-    /// The captured rate, multiplied.
+    /// The captured rate times a factor.
     Captured(Ratio),
     /// Frames per second.
     Frames(Ratio),
@@ -57,59 +53,57 @@ pub enum Rate {
 }
 
 /// The policy for frames that are more than [`LATE_NS`] late.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LatePolicy {
-    /// Send them at once, until the schedule is caught up.
+    /// Send them immediately until the schedule has caught up.
     #[default]
     Burst,
-    /// Move all later deadlines: gaps stay as planned.
+    /// Delay all later deadlines, which keeps the gaps.
     Shift,
-    /// Do not send them.
+    /// Drop them.
     Drop,
 }
 
-/// Frames that are later than this are late, ns.
-pub const LATE_NS: u64 = 1_000_000;
+/// Lateness above which the policy for late frames applies, ns.
+pub(crate) const LATE_NS: u64 = 1_000_000;
 
 /// A time after the anchor.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Deadline {
-    /// Whole ns.
     pub ns: u64,
-    /// Fraction of a ns, in 2^-32.
+    /// Fraction, in 2^-32 ns.
     pub fraction: u32,
 }
 
 /// The deadlines of a run.
 #[derive(Debug, Clone)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     rate: Rate,
-    /// Frames, bits or ns that went before.
+    /// Sum of the frames, bits or ns before the next frame.
     passed: u128,
-    /// Capture time of this pass's first frame, and what had passed before it.
+    /// Capture time of the first frame of this pass, and `passed` before it.
     first: Option<(u64, u128)>,
-    /// The latest capture time since then, ns.
+    /// Latest capture time of this pass, ns.
     latest_ns: u64,
 }
 
 impl Ratio {
-    /// The nearest fraction of a number above 0, to nine decimal places; exact for typed numbers.
+    /// Nearest ratio of a number above 0, to nine decimal places; exact for typed numbers. `None` if out of range.
     pub fn of(value: f64) -> Option<Self> {
         let den = [1_000_000_000, 1_000_000, 1000, 1].into_iter().find(|den| value * (*den as f64) < 1e18)?;
         let num = (value * den as f64).round();
         (num >= 1.0).then_some(Self { num: num as u64, den })
     }
 
-    /// The number.
+    /// Value as floating-point number.
     pub fn value(self) -> f64 {
         self.num as f64 / self.den as f64
     }
 }
 
 impl Layer {
-    /// Bits of a frame of so many bytes, as this layer counts them.
-    pub fn bits(self, frame_bytes: usize) -> u64 {
+    /// Bits of a frame of `frame_bytes` bytes without FCS.
+    fn bits(self, frame_bytes: usize) -> u64 {
         let bytes = frame_bytes as u64;
         8 * match self {
             Self::L1 => bytes.max(FRAME_BYTES_MIN) + FCS_BYTES + WIRE_BYTES,
@@ -119,30 +113,20 @@ impl Layer {
     }
 }
 
-impl From<Layer> for u8 {
-    fn from(layer: Layer) -> Self {
-        match layer {
-            Layer::L1 => 1,
-            Layer::L2 => 2,
-            Layer::L3 => 3,
-        }
-    }
-}
-
 impl Rate {
-    /// So many percent of a link's bits, with all that a frame takes on the wire.
+    /// Percentage of a link rate, counted at layer 1.
     pub fn of_link(percent: f64, link_bps: f64) -> Option<Self> {
         Ratio::of(link_bps * percent / 100.0).map(|bps| Self::Bits(bps, Layer::L1))
     }
 
-    /// Deadline after so many frames, bits or captured ns.
+    /// Deadline after `units` frames, bits or captured ns.
     pub fn deadline(self, units: u128) -> Deadline {
         let (ratio, per_second) = match self {
             Self::Captured(ratio) => (ratio, SECOND_NS),
             Self::Frames(ratio) | Self::Bits(ratio, _) => (ratio, 1),
             Self::Topspeed => return Deadline::default(),
         };
-        // Seconds are units * den / num. The num is below 2^94, so nothing below overflows 2^128.
+        // Seconds are units * den / num. num is below 2^94, so no product below overflows 2^128.
         let (num, den) = (u128::from(ratio.num) * per_second, u128::from(ratio.den));
         let scaled = units.saturating_mul(den);
         let (seconds, rest) = (scaled / num, scaled % num);
@@ -152,16 +136,15 @@ impl Rate {
         Deadline { ns: u64::try_from(whole_ns).unwrap_or(u64::MAX), fraction: fraction as u32 }
     }
 
-    /// Returns whether frames have deadlines.
-    pub fn is_paced(self) -> bool {
+    /// Returns `true` if frames have deadlines.
+    pub(crate) fn is_paced(self) -> bool {
         self != Self::Topspeed
     }
 }
 
 impl Schedule {
-    /// # Errors
-    /// For a rate of 0.
-    pub fn new(rate: Rate) -> Result<Self, PlanError> {
+    /// Starts at the first frame. Fails for a rate of 0.
+    pub(crate) fn new(rate: Rate) -> Result<Self, PlanError> {
         match rate {
             Rate::Captured(ratio) | Rate::Frames(ratio) | Rate::Bits(ratio, _)
                 if ratio.num == 0 || ratio.den == 0 =>
@@ -172,8 +155,8 @@ impl Schedule {
         }
     }
 
-    /// Deadline of the next frame. Without a pace it is always the anchor.
-    pub fn due(&mut self, frame_bytes: usize, meta: &FrameMeta) -> Deadline {
+    /// Deadline of the next frame; the anchor for [`Rate::Topspeed`].
+    pub(crate) fn due(&mut self, frame_bytes: usize, meta: &FrameMeta) -> Deadline {
         let at = match self.rate {
             Rate::Captured(_) => {
                 let was_set = self.latest_ns.saturating_sub(meta.time_ns) > STEP_NS;
@@ -197,12 +180,12 @@ impl Schedule {
     }
 
     /// Deadline of a frame that would follow at once.
-    pub fn end(&self) -> Deadline {
+    pub(crate) fn end(&self) -> Deadline {
         self.rate.deadline(self.passed)
     }
 
-    /// The next frame is the first of a new pass, and is due after those before it.
-    pub fn next_pass(&mut self) {
+    /// Starts a new pass, whose first frame is due after all frames before it.
+    pub(crate) fn next_pass(&mut self) {
         (self.first, self.latest_ns) = (None, 0);
     }
 }
@@ -213,7 +196,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The n-th frame is due exactly n / rate after the first, to 2^-32 ns, whatever went before.
+        /// The n-th frame is due exactly n / rate after the first, to 2^-32 ns.
         #[test]
         fn the_nth_deadline_is_exact(num in 1u64..2_000_000_000, den in 1u64..2_000, frames in 1u64..2_000) {
             let mut schedule = Schedule::new(Rate::Frames(Ratio { num, den })).unwrap();
@@ -238,7 +221,7 @@ mod tests {
         for pps in [0.5, 3.0, 100_000.0, 553_097.0, 1e6, 14_880_952.38] {
             let mut schedule = Schedule::new(Rate::Frames(ratio(pps))).unwrap();
             assert_eq!(schedule.due(64, &meta(0)), Deadline::default());
-            // As if 2^63 frames had gone.
+            // As after 2^63 frames.
             schedule.passed = 1 << 63;
             let due = schedule.due(64, &meta(0));
             let exact = (1u128 << 63) * 1_000_000_000 * 1_000_000_000 / ((pps * 1e9).round() as u128);
@@ -251,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_those_of_the_layer() {
+    fn the_layer_selects_the_bits_that_count() {
         for (layer, bits) in [(Layer::L1, 1524 * 8), (Layer::L2, 1500 * 8), (Layer::L3, 1486 * 8)] {
             let mut schedule = Schedule::new(Rate::Bits(ratio(1e9), layer)).unwrap();
             schedule.due(1500, &meta(0));
@@ -263,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn captured_times_go_on_over_passes() {
+    fn captured_times_continue_over_passes() {
         let mut schedule = Schedule::new(Rate::Captured(ratio(2.0))).unwrap();
         let mut dues = Vec::new();
         for _ in 0..2 {
@@ -279,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_stops_nothing() {
+    fn a_capture_clock_that_was_set_back_causes_no_wait() {
         let mut schedule = Schedule::new(Rate::Captured(Ratio { num: 1, den: 1 })).unwrap();
         let hour = 3_600_000_000_000;
         let times = [hour, hour + 5_000_000, hour + 1_000_000, hour + 6_000_000, 7, 1_000_007, hour];
@@ -290,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_taken_as_typed() {
+    fn ratios_are_exact_for_typed_numbers() {
         assert_eq!(ratio(0.1), Ratio { num: 100_000_000, den: 1_000_000_000 });
         assert_eq!(ratio(553_097.25).value(), 553_097.25);
         assert!(ratio(4e11).num > 0 && Ratio::of(1e-10).is_none() && Ratio::of(f64::NAN).is_none());

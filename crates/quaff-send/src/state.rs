@@ -1,75 +1,74 @@
-//! The state of a run: 64-bit words that the sender writes and the watcher reads.
+//! The state of a run: 64-bit words that the sender writes and the supervisor reads. It never waits or sends.
 
 use crate::histogram::{self, BUCKETS, BURST_NS, bucket};
 use quaff_os::bpf::ArrayMap;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The words, by their place.
+/// Indices of the words.
 pub(crate) mod word {
-    /// Frames sent so far, which is the next sequence number.
+    /// Frames sent so far, which is the next sequence number. In a replay also counts frames dropped or failed.
     pub(crate) const SENT: usize = 0;
-    /// No frame from this sequence number on is sent; written by the watcher.
+    /// No frame from this sequence number on is sent; written by the supervisor.
     pub(crate) const LIMIT: usize = 1;
     /// Deadline of the next frame, CLOCK_MONOTONIC ns.
     pub(crate) const DUE_NS: usize = 2;
-    /// Its fraction of a ns, in 2^-16.
+    /// Fraction of `DUE_NS`, in 2^-16 ns.
     pub(crate) const FRACTION: usize = 3;
-    /// Deadline of the first frame; 0 before that.
+    /// Deadline of the first frame, CLOCK_MONOTONIC ns; 0 before the first frame.
     pub(crate) const FIRST_NS: usize = 4;
-    /// Time of the latest frame.
+    /// Time of the latest frame, CLOCK_MONOTONIC ns.
     pub(crate) const LAST_NS: usize = 5;
-    /// The largest lateness, ns.
+    /// Largest lateness, ns.
     pub(crate) const LATE_MAX_NS: usize = 6;
-    /// The sum of all lateness, ns.
+    /// Sum of the lateness of all frames, ns.
     pub(crate) const LATE_SUM_NS: usize = 7;
     /// Offers that found no room and were repeated.
     pub(crate) const RETRIED: usize = 8;
-    /// Bytes of the frames sent. From here on: replay only, where `SENT` also counts frames that
-    /// were taken and, for a reason of their own, not sent.
+    /// Bytes of the frames sent. This and those up to `STARVED`: replay only.
     pub(crate) const BYTES: usize = 9;
-    /// Frames that were not sent because they were late.
+    /// Frames dropped because they were late.
     pub(crate) const LATE_DROPPED: usize = 10;
-    /// Frames that the kernel did not take.
+    /// Frames that the kernel refused.
     pub(crate) const FAILED: usize = 11;
-    /// Sum by which deadlines were moved because frames were late, ns.
+    /// Sum by which deadlines were shifted because frames were late, ns.
     pub(crate) const SHIFTED_NS: usize = 12;
-    /// LatePolicy frames in a row, until now.
+    /// Current number of late frames in a row.
     pub(crate) const BURST: usize = 13;
-    /// Longest row of late frames.
+    /// Largest number of late frames in a row.
     pub(crate) const BURST_MAX: usize = 14;
-    /// Passes that have ended.
+    /// Completed passes.
     pub(crate) const PASSES: usize = 15;
-    /// Deadline of the next frame if that is worth a sleep; 0 otherwise.
+    /// Deadline of the next frame if it is far enough to sleep; 0 otherwise.
     pub(crate) const FAR_NS: usize = 16;
     /// Offset of the next frame in the map of frames.
     pub(crate) const AT: usize = 17;
-    /// Start of the deadlines of this pass, ns.
+    /// Time from which the deadlines of this pass count, ns.
     pub(crate) const BASE_NS: usize = 18;
-    /// Its fraction of a ns, in 2^-32.
+    /// Fraction of `BASE_NS`, in 2^-32 ns.
     pub(crate) const BASE_FRACTION: usize = 19;
     /// Duration of a pass, ns.
     pub(crate) const PASS_NS: usize = 20;
-    /// Its fraction of a ns, in 2^-32.
+    /// Fraction of `PASS_NS`, in 2^-32 ns.
     pub(crate) const PASS_FRACTION: usize = 21;
-    /// Frames put into the map, written by the thread that fills it.
+    /// Frames put into the map; written by the thread that fills it.
     pub(crate) const READY: usize = 22;
     /// The sender's copy of `READY`.
     pub(crate) const SEEN: usize = 23;
-    /// Times that the map had no frame.
+    /// Number of times that the map had no frame.
     pub(crate) const STARVED: usize = 24;
-    /// Flows since the 5-tuples restarted. This and the next: generate only.
+    /// Flows since the 5-tuples restarted. This and `DIGITS`: generate only.
     pub(crate) const FLOW: usize = 25;
-    /// Index of the next frame in each of the ranges that make its 5-tuple.
+    /// Index of the next frame in each of the ranges of its 5-tuple.
     pub(crate) const DIGITS: usize = 26;
-    /// Buckets of lateness, see `histogram`.
+    /// Buckets of the histogram of lateness.
     pub(crate) const HISTOGRAM: usize = DIGITS + super::DIGITS_MAX;
 }
 
-/// Addresses and ports of both ends.
+/// Number of fields of a 5-tuple that vary: addresses and ports of both ends.
 pub(crate) const DIGITS_MAX: usize = 4;
 
-/// Words in all.
+/// Number of words.
 pub(crate) const WORDS: usize = word::HISTOGRAM + BUCKETS;
 
 /// Progress of a run.
@@ -77,7 +76,7 @@ pub(crate) const WORDS: usize = word::HISTOGRAM + BUCKETS;
 pub struct Snapshot {
     /// Frames sent so far.
     pub sent: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub bytes: u64,
     /// Completed passes through the source.
     pub passes: u64,
@@ -89,21 +88,16 @@ pub struct Snapshot {
     pub retried: u64,
 }
 
-/// Delay of frames after their deadlines. Quantiles are the upper ends of buckets of
-/// 256 ns (65 µs from 65 µs on).
+/// Delay of frames after their deadlines, ns. Quantiles are the upper ends of buckets of 256 ns (65 µs from 65 µs on).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Lateness {
-    /// The mean, ns.
     pub mean_ns: u64,
-    /// Half of the frames were not later, ns.
     pub p50_ns: u64,
-    /// 99 of 100 frames were not later, ns.
     pub p99_ns: u64,
-    /// The latest of all, ns.
     pub max_ns: u64,
 }
 
-/// The words, in a map that a BPF program writes, or in our own memory.
+/// The words, in a map that a BPF program writes or in memory of this process.
 pub(crate) enum State {
     Kernel(ArrayMap),
     User(Box<[AtomicU64]>),
@@ -128,7 +122,7 @@ impl State {
         }
     }
 
-    /// Stores a word after all that was written before; see [`ArrayMap::publish`].
+    /// Stores a word with release ordering; see [`ArrayMap::publish`].
     pub(crate) fn publish(&self, word: usize, value: u64) {
         match self {
             Self::Kernel(map) => map.publish(word, value),
@@ -136,7 +130,7 @@ impl State {
         }
     }
 
-    /// Loads a word before all that follows; see [`ArrayMap::observe`].
+    /// Loads a word with acquire ordering; see [`ArrayMap::observe`].
     pub(crate) fn observe(&self, word: usize) -> u64 {
         match self {
             Self::Kernel(map) => map.observe(word),
@@ -149,7 +143,7 @@ impl State {
         self.store(word, self.load(word) + value);
     }
 
-    /// Counts how late a frame was that is sent or skipped, ns.
+    /// Counts the lateness of a frame that is sent or dropped, ns.
     pub(crate) fn count_lateness(&self, late_ns: u64) {
         self.add(word::HISTOGRAM + bucket(late_ns), 1);
         self.add(word::LATE_SUM_NS, late_ns);
@@ -159,7 +153,7 @@ impl State {
         self.store(word::BURST_MAX, self.load(word::BURST_MAX).max(burst));
     }
 
-    /// Frames that may still be sent; `None` after the last one or a stop.
+    /// Number of frames that may still be sent; `None` after the last one or a stop.
     pub(crate) fn left(&self) -> Option<u64> {
         self.load(word::LIMIT).checked_sub(self.load(word::SENT)).filter(|left| *left > 0)
     }

@@ -1,4 +1,4 @@
-//! The calling thread of a run: it watches while another thread sends.
+//! The supervision of a run: the calling thread watches while another thread sends. It never sends itself.
 
 use crate::confirm::Confirm;
 use crate::error::SendError;
@@ -8,9 +8,9 @@ use quaff_os::clock::steady_ns;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// The interval at which the watcher is called; also the delay until the end of a run is noticed.
+/// Interval at which the watcher is called, and thus the delay until the end of a run is noticed, ns.
 const WATCH_NS: u64 = 10_000_000;
-/// The interval at which the confirming counters are read: some of them have 32 bits.
+/// Interval at which the confirming counters are read, ns: some have 32 bits and wrap.
 const CONFIRM_NS: u64 = 1_000_000_000;
 
 /// The watcher's answer.
@@ -18,26 +18,26 @@ const CONFIRM_NS: u64 = 1_000_000_000;
 pub enum Control {
     /// Continue.
     Go,
-    /// Release one more frame, in a run that waits for that.
+    /// Release one more frame of a stepwise run.
     Step,
     /// End early, with a report.
     Stop,
 }
 
-/// A run as its watcher sees it.
+/// A run under supervision.
 pub(crate) struct Run<'a> {
     pub(crate) state: &'a State,
     /// The sending thread, once it can be interrupted.
     pub(crate) interrupt: &'a OnceLock<Interrupt>,
-    /// Ends the run so long after its first frame, ns.
+    /// End of the run, ns after its first frame.
     pub(crate) stop_after_ns: Option<u64>,
     pub(crate) on_step: &'a dyn Fn(),
-    /// Called, perhaps repeatedly, when the watcher ends the run or a counter cannot be read.
+    /// Called, perhaps repeatedly, when the watcher stops the run or a counter cannot be read.
     pub(crate) on_stop: &'a dyn Fn(),
 }
 
-/// Calls `send` in a thread of its own and watches until it returns. Returns its result, and whether the watcher
-/// ended the run early.
+/// Calls `send` in a thread of its own and watches until it returns. Returns its result, and `true` if the watcher
+/// stopped the run.
 pub(crate) fn supervise<T: Send>(
     run: &Run<'_>,
     send: impl FnOnce() -> T + Send,
@@ -71,7 +71,7 @@ pub(crate) fn supervise<T: Send>(
                 run.interrupt.get().inspect(|thread| thread.send());
             }
         }
-        // A panic in the thread is a defect: it continues here.
+        // A panic of the thread is a defect: propagate it.
         let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         watched?;
         Ok((sent, interrupted))
@@ -79,7 +79,7 @@ pub(crate) fn supervise<T: Send>(
 }
 
 impl Run<'_> {
-    /// Time until a run that ends by the clock is over, ns.
+    /// Time until the run ends by the clock, ns.
     fn remaining_ns(&self, now_ns: u64) -> u64 {
         match (self.stop_after_ns, self.state.load(word::FIRST_NS)) {
             (None, _) | (_, 0) => u64::MAX,

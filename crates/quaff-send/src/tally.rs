@@ -1,13 +1,13 @@
-//! Counts of a source of frames, before any frame is sent.
+//! Counts of a source of frames, taken before any frame is sent.
 
 use serde::Serialize;
 
-/// Counts of the packets of a source, before any frame is sent.
+/// Counts of the packets of a source, taken before any frame is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct FeedTally {
     /// Packets in the source.
     pub seen: u64,
-    /// Excluded by number.
+    /// Excluded by their number.
     pub excluded: u64,
     /// Not Ethernet frames.
     pub link_type: u64,
@@ -27,8 +27,8 @@ pub struct RewriteTally {
     pub mtu_cut: u64,
     /// Sent as fragments.
     pub fragmented: u64,
-    /// Fragments made of them.
+    /// Number of these fragments.
     pub fragments: u64,
-    /// Sent without a stamp: too short for one.
+    /// Sent without a probe header, because they are too short.
     pub unstamped: u64,
 }

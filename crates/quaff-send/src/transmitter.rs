@@ -1,18 +1,19 @@
-//! The transmitter of one interface: all frames that leave from user space pass here.
+//! The transmitter of one interface, which all frames sent from user space pass.
 //!
-//! It offers the frames of a [`TxCall`] to a backend until each is sent or skipped, and waits where the interface has
-//! no room. The owner of the frames writes their times and numbers, counts them, and decides about obstacles.
+//! It offers the frames of a [`TxCall`] to a backend until each is sent or skipped, and waits while the interface has
+//! no room. It never keeps a schedule: the owner of the frames completes and counts them, and decides about obstacles.
 
 use crate::backend::{Backend, BackendReport, TxBackend};
+use crate::state::{State, word};
 use quaff_os::clock::{sleep_until, steady_ns};
 use quaff_os::rtnl::Link;
 use quaff_os::{Errno, Error, Result};
 use std::fmt;
 use std::ops::Range;
 
-/// Offers that are repeated at once while there is no room; each later one follows a pause.
+/// Number of offers without a pause while the interface has no room.
 const EAGER_TRIES: u32 = 32;
-/// Pause before a later offer, ns.
+/// Pause before each further offer, ns.
 const PAUSE_NS: u64 = 20_000;
 
 /// Frames for one interface, in the order in which they leave.
@@ -20,29 +21,26 @@ pub trait TxCall {
     /// Number of frames.
     fn len(&self) -> usize;
 
-    /// Whether there is no frame.
+    /// Returns `true` if there is no frame.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One frame, link header first.
+    /// Frame `at`, from its link header on.
     fn frame(&self, at: usize) -> &[u8];
 
-    /// Called before each offer: completes the frames from `from` on. Returns the time of the offer, in the owner's
+    /// Completes the frames from `from` on; called before each offer. Returns the time of the offer, in the owner's
     /// clock; `None` ends the call.
     fn prepare(&mut self, from: usize) -> Option<u64>;
 
-    /// Counts frames that the backend took, with their bytes and the time of the offer.
+    /// Counts frames that the backend accepted, with their bytes and the time of the offer.
     fn sent(&mut self, frames: Range<usize>, bytes: u64, offered_ns: u64);
 
-    /// Decides about an obstacle that frame `at` met.
-    ///
-    /// # Errors
-    /// An obstacle that ends the run.
+    /// Decides about an obstacle at frame `at`. An error ends the run.
     fn obstacle(&mut self, at: usize, obstacle: Obstacle) -> Result<Next>;
 }
 
-/// A reason why the backend did not take a frame.
+/// The reason why the backend did not accept a frame.
 #[derive(Debug)]
 pub enum Obstacle {
     /// The interface has no room at the moment (ENOBUFS, EAGAIN, a full ring).
@@ -62,7 +60,7 @@ pub enum Obstacle {
 pub enum Next {
     /// Offer the same frames again at once.
     Retry,
-    /// Offer them again, after a pause if this has happened repeatedly.
+    /// Offer them again, after a pause if this occurs repeatedly.
     Wait,
     /// Continue with the next frame.
     Skip,
@@ -72,9 +70,9 @@ pub enum Next {
 
 /// An open interface with its backend.
 pub struct Transmitter {
-    link: Link,
+    pub link: Link,
     backend: Box<dyn Backend>,
-    taken: u64,
+    accepted: u64,
     bytes: u64,
     refused: u64,
 }
@@ -83,11 +81,11 @@ pub struct Transmitter {
 #[derive(Debug, Clone)]
 pub(crate) struct Outlet {
     pub(crate) interface: String,
-    /// Frames sent, as far as the backend knows.
+    /// Frames sent, as far as the backend reports.
     pub(crate) sent: u64,
-    /// Bytes of these, without FCS.
+    /// Bytes of the frames sent, without FCS.
     pub(crate) bytes: u64,
-    /// Frames that the interface could not carry.
+    /// Frames that the interface cannot carry.
     pub(crate) refused: u64,
     pub(crate) backend: BackendReport,
 }
@@ -100,19 +98,11 @@ impl Transmitter {
     }
 
     pub(crate) fn of(link: Link, backend: Box<dyn Backend>) -> Self {
-        Self { link, backend, taken: 0, bytes: 0, refused: 0 }
+        Self { link, backend, accepted: 0, bytes: 0, refused: 0 }
     }
 
-    /// The interface.
-    pub fn link(&self) -> &Link {
-        &self.link
-    }
-
-    /// Sends the frames of a call. Returns the number of frames that are done: sent or skipped. It is less than all
-    /// when the call was ended.
-    ///
-    /// # Errors
-    /// Those that the owner of the frames returns.
+    /// Sends the frames of a call. Returns the number of frames sent or skipped, which is less than all if the owner
+    /// of the frames ended the call. Fails with the owner's errors.
     pub fn send(&mut self, call: &mut impl TxCall) -> Result<usize> {
         let (mut at, mut tries) = (0, 0);
         while at < call.len() {
@@ -121,7 +111,7 @@ impl Transmitter {
                 Ok(0) => Obstacle::NoRoom,
                 Ok(taken) => {
                     let bytes = (at..at + taken).map(|at| call.frame(at).len() as u64).sum();
-                    (self.taken, self.bytes) = (self.taken + taken as u64, self.bytes + bytes);
+                    (self.accepted, self.bytes) = (self.accepted + taken as u64, self.bytes + bytes);
                     call.sent(at..at + taken, bytes, now_ns);
                     (at, tries) = (at + taken, 0);
                     continue;
@@ -162,13 +152,13 @@ impl Transmitter {
         }
     }
 
-    /// Waits until the frames taken have left, and returns the totals.
+    /// Waits until the accepted frames have left. Returns the totals.
     pub(crate) fn finish(&mut self) -> Result<Outlet> {
         self.backend.flush()?;
         let backend = self.backend.report();
         Ok(Outlet {
             interface: self.link.name.clone(),
-            sent: self.taken.saturating_sub(backend.refused + backend.pending),
+            sent: self.accepted.saturating_sub(backend.refused + backend.pending),
             bytes: self.bytes.saturating_sub(backend.unsent_bytes),
             refused: self.refused + backend.refused,
             backend,
@@ -183,16 +173,19 @@ impl fmt::Debug for Transmitter {
 }
 
 impl Obstacle {
-    /// The obstacle as an error, with advice; `None` where the interface only has no room.
-    pub fn into_error(self) -> Option<Error> {
+    /// The next step of a sender that waits for room and ends the run for any other obstacle.
+    pub(crate) fn wait_or_fail(self, state: &State) -> Result<Next> {
         match self {
-            Self::NoRoom => None,
-            Self::Refused(error) | Self::Down(error) | Self::Gone(error) | Self::Other(error) => Some(error),
+            Self::NoRoom => {
+                state.add(word::RETRIED, 1);
+                Ok(Next::Wait)
+            }
+            Self::Refused(error) | Self::Down(error) | Self::Gone(error) | Self::Other(error) => Err(error),
         }
     }
 }
 
-/// Leaves an interface without room alone, after several offers.
+/// Pauses before the next offer, after several without room.
 fn pause(tries: u32) {
     if tries < EAGER_TRIES {
         std::hint::spin_loop();
@@ -204,8 +197,9 @@ fn pause(tries: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::fake_link;
 
-    /// Answers offers by a script: the number of frames taken, or an error.
+    /// Answers offers by a script: the number of frames accepted, or an error.
     struct Script(Vec<Result<usize, Errno>>);
 
     impl Backend for Script {
@@ -224,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Five frames of one byte; records all that happens.
+    /// Five frames of one byte; records the calls.
     #[derive(Default)]
     struct Five {
         log: Vec<String>,
@@ -261,17 +255,7 @@ mod tests {
     }
 
     fn transmitter(script: Vec<Result<usize, Errno>>) -> Transmitter {
-        let link = Link {
-            index: 1,
-            name: "if0".into(),
-            mac: [0; 6],
-            mtu: 1500,
-            arphrd: 1,
-            up: true,
-            running: true,
-            master: None,
-        };
-        Transmitter::of(link, Box::new(Script(script)))
+        Transmitter::of(fake_link("if0"), Box::new(Script(script)))
     }
 
     #[test]

@@ -49,14 +49,14 @@ impl Ends {
     pub(super) fn open(plan: &TrialPlan, direction: &Direction) -> Result<Self, TrialError> {
         let tx = within(&direction.from, || open_tx(direction))?;
         let (rx_link, source) = within(&direction.to, || open_rx(plan, direction))?;
-        let mut macs = [invented(tx.link().mac), invented(rx_link.mac)];
+        let mut macs = [invented(tx.link.mac), invented(rx_link.mac)];
         let is_back = |other: &Direction| other.from == direction.to && other.to == direction.from;
         let streams = &direction.streams;
         let mut responders = Vec::new();
         if let Some(Route { src_ip, dst_ip, next_hop, last_hop }) = direction.route {
             for (end, link, host) in [
                 (&direction.to, &rx_link, Host { mac: macs[1], ip: dst_ip, gateway: last_hop }),
-                (&direction.from, tx.link(), Host { mac: macs[0], ip: src_ip, gateway: next_hop }),
+                (&direction.from, &tx.link, Host { mac: macs[0], ip: src_ip, gateway: next_hop }),
             ] {
                 let (responder, gateway_mac) = within(end, || ArpResponder::of_host(link, host, streams))?;
                 responders.push(responder);

@@ -1,7 +1,7 @@
-//! The backend that measures the others on the run's own first frames and continues with the fastest.
+//! The backend that measures others on the first frames of the run and continues with the fastest.
 //!
-//! Each backend sends the next frames for 100 ms; all of them count as sent, in their order, and only frames of the
-//! run are sent. A backend is flushed before the next one starts, so no frame overtakes another.
+//! Each backend sends the next frames of the run for 100 ms. It is flushed before the next one starts, so the order of
+//! frames is kept. It never sends frames that are not of the run.
 
 use super::{Backend, BackendReport, TxBackend, frame_bytes_max};
 use quaff_os::clock::steady_ns;
@@ -9,23 +9,23 @@ use quaff_os::rtnl::Link;
 use quaff_os::xdp::FRAME_BYTES_MAX;
 use quaff_os::{Error, Result};
 
-/// Measured time of each backend: the time in its calls, not the time that passed, ns.
+/// Time in the calls of each backend that is measured, ns.
 const TRIAL_NS: u64 = 100_000_000;
-/// Factor by which a backend must be faster than one that needs less of the machine.
+/// Factor by which a backend must be faster than a simpler one to be preferred.
 const MARGIN: f64 = 1.05;
-/// The backends that are measured, the plainest first; each keeps the order of all frames.
+/// The candidates, simplest first; each keeps the order of all frames.
 const KINDS: [TxBackend; 3] = [TxBackend::Sendmmsg, TxBackend::AfXdpQueue0, TxBackend::TxRing];
 
-/// A backend that is or was measured.
+/// A backend with its measurement.
 struct Trial {
-    way: Box<dyn Backend>,
+    backend: Box<dyn Backend>,
     frames: u64,
     busy_ns: u64,
-    /// It cannot send every frame that another one can.
+    /// The backend refused a frame that another one accepts.
     is_out: bool,
 }
 
-/// Several backends in turn, and then the best of them.
+/// Uses several backends in turn, then the fastest.
 pub(super) struct AutoBackend {
     trials: Vec<Trial>,
     current: usize,
@@ -33,7 +33,7 @@ pub(super) struct AutoBackend {
     full_ns: Option<u64>,
     is_decided: bool,
     remarks: Vec<String>,
-    /// Counts of the closed backends.
+    /// Counts of closed backends.
     closed: BackendReport,
 }
 
@@ -47,7 +47,7 @@ impl AutoBackend {
                 continue;
             }
             match kind.open(link) {
-                Ok(way) => auto.add(way),
+                Ok(backend) => auto.add(backend),
                 Err(error) => {
                     auto.remarks.push(format!("{} is not available ({})", kind.name(), error.errno))
                 }
@@ -56,7 +56,7 @@ impl AutoBackend {
         Ok(auto)
     }
 
-    fn of(ways: Vec<Box<dyn Backend>>) -> Self {
+    fn of(backends: Vec<Box<dyn Backend>>) -> Self {
         let mut auto = Self {
             trials: Vec::new(),
             current: 0,
@@ -65,31 +65,31 @@ impl AutoBackend {
             remarks: Vec::new(),
             closed: BackendReport::default(),
         };
-        ways.into_iter().for_each(|way| auto.add(way));
+        backends.into_iter().for_each(|backend| auto.add(backend));
         auto
     }
 
-    fn add(&mut self, way: Box<dyn Backend>) {
-        self.trials.push(Trial { way, frames: 0, busy_ns: 0, is_out: false });
+    fn add(&mut self, backend: Box<dyn Backend>) {
+        self.trials.push(Trial { backend, frames: 0, busy_ns: 0, is_out: false });
     }
 
     /// Ends the current trial: starts the next one, or decides.
     fn end_trial(&mut self) -> Result<()> {
         let trial = &mut self.trials[self.current];
         let begun_ns = steady_ns();
-        trial.way.flush()?;
+        trial.backend.flush()?;
         trial.busy_ns += steady_ns() - begun_ns;
-        self.remarks.push(format!("{} {:.0} kpps", trial.way.report().name, trial.pps() / 1e3));
+        self.remarks.push(format!("{} {:.0} kpps", trial.backend.report().name, trial.pps() / 1e3));
         self.next();
         Ok(())
     }
 
-    /// The current backend cannot send a frame: the next one gets the same frames.
+    /// Excludes the current backend, which refused a frame; the next one gets the same frames.
     fn rule_out(&mut self, error: &Error) -> Result<()> {
         let trial = &mut self.trials[self.current];
         trial.is_out = true;
-        trial.way.flush().ok();
-        self.remarks.push(format!("{} does not work here ({})", trial.way.report().name, error.errno));
+        trial.backend.flush().ok();
+        self.remarks.push(format!("{} does not work here ({})", trial.backend.report().name, error.errno));
         self.next();
         Ok(())
     }
@@ -103,7 +103,7 @@ impl AutoBackend {
         }
     }
 
-    /// Keeps the fastest, and closes the others.
+    /// Keeps the fastest backend and closes the others.
     fn decide(&mut self) {
         let mut best = 0;
         for at in 1..self.trials.len() {
@@ -113,7 +113,7 @@ impl AutoBackend {
         }
         let kept = self.trials.swap_remove(best);
         for trial in self.trials.drain(..) {
-            self.closed.add(&trial.way.report());
+            self.closed.add(&trial.backend.report());
         }
         self.trials.push(kept);
         self.current = 0;
@@ -130,15 +130,15 @@ impl Trial {
 impl Backend for AutoBackend {
     fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize> {
         if self.is_decided {
-            return self.trials[self.current].way.send(frames);
+            return self.trials[self.current].backend.send(frames);
         }
         if self.trials[self.current].busy_ns >= TRIAL_NS {
             self.end_trial()?;
         }
         let trial = &mut self.trials[self.current];
-        // The wait for room counts, or a backend that only fills a ring would look faster than the wire.
+        // Waiting for room counts; otherwise a backend that only fills a ring seems faster than the wire.
         let begun_ns = self.full_ns.take().unwrap_or_else(steady_ns);
-        let sent = trial.way.send(frames);
+        let sent = trial.backend.send(frames);
         let now_ns = steady_ns();
         trial.busy_ns += now_ns - begun_ns;
         self.full_ns = matches!(sent, Ok(0)).then_some(now_ns);
@@ -147,21 +147,21 @@ impl Backend for AutoBackend {
                 trial.frames += taken as u64;
                 Ok(taken)
             }
-            // The plainest way takes all that can be sent at all; one that does not is out.
+            // The simplest backend accepts every frame that can be sent; others are excluded at the first refusal.
             Err(error) if self.current > 0 => self.rule_out(&error).map(|()| 0),
             Err(error) => Err(error),
         }
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.trials[self.current].way.flush()
+        self.trials[self.current].backend.flush()
     }
 
     fn report(&self) -> BackendReport {
-        let current = self.trials[self.current].way.report();
+        let current = self.trials[self.current].backend.report();
         let mut report = BackendReport { name: current.name.clone(), ..self.closed.clone() };
         for trial in &self.trials {
-            report.add(&trial.way.report());
+            report.add(&trial.backend.report());
         }
         let verdict = match (self.is_decided, self.remarks.is_empty()) {
             (true, _) => format!("fastest of: {}", self.remarks.join(", ")),
@@ -181,7 +181,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
-    /// Takes so long for a frame, and notes its number. 0: it refuses all.
+    /// Sleeps for each frame and records its number. With 0 it refuses all frames.
     struct Fake {
         name: &'static str,
         frame_us: u64,
@@ -215,11 +215,11 @@ mod tests {
 
     fn auto(frame_us: [(&'static str, u64); 3]) -> (AutoBackend, Arc<Mutex<Vec<u8>>>, Arc<AtomicU64>) {
         let (wire, flushed) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<AtomicU64>::default());
-        let ways = frame_us.map(|(name, frame_us)| {
+        let backends = frame_us.map(|(name, frame_us)| {
             let (wire, flushed) = (wire.clone(), flushed.clone());
             Box::new(Fake { name, frame_us, wire, flushed }) as Box<dyn Backend>
         });
-        (AutoBackend::of(ways.into()), wire, flushed)
+        (AutoBackend::of(backends.into()), wire, flushed)
     }
 
     fn send(auto: &mut AutoBackend, numbers: &mut u8) {
@@ -236,7 +236,11 @@ mod tests {
             send(&mut auto, &mut numbers);
         }
         let report = auto.report();
-        assert_eq!((report.name.as_str(), report.refused), ("fast", 3), "closed ones count too");
+        assert_eq!(
+            (report.name.as_str(), report.refused),
+            ("fast", 3),
+            "counts of closed backends are included"
+        );
         assert!(report.remark.unwrap().starts_with("fastest of: slow "));
         assert_eq!(flushed.load(Ordering::Relaxed), 3);
         assert_eq!(auto.trials.len(), 1);
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plainest_is_kept_when_others_are_hardly_faster() {
+    fn the_simplest_is_kept_when_others_are_hardly_faster() {
         for (same_us, kept) in [(990, "plain"), (960, "plain"), (940, "same")] {
             let (mut auto, ..) = auto([("plain", 1000), ("same", same_us), ("slow", 2000)]);
             for (trial, frame_us) in auto.trials.iter_mut().zip([1000, same_us, 2000]) {
@@ -258,11 +262,11 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_cannot_send_what_comes_is_out_and_costs_no_frame() {
-        for ways in
+    fn a_backend_that_refuses_frames_is_excluded_without_loss() {
+        for backends in
             [[("plain", 1000), ("deaf", 0), ("slow", 2000)], [("plain", 1000), ("slow", 2000), ("deaf", 0)]]
         {
-            let (mut auto, wire, _) = auto(ways);
+            let (mut auto, wire, _) = auto(backends);
             let mut numbers = 0;
             while !auto.is_decided {
                 send(&mut auto, &mut numbers);
@@ -276,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_says_that_it_was_too_short() {
+    fn a_short_run_reports_that_the_choice_is_open() {
         let (mut auto, ..) = auto([("plain", 1), ("other", 1), ("slow", 1)]);
         send(&mut auto, &mut 0);
         assert_eq!(auto.report().remark.as_deref(), Some("the run ended before others were tried"));

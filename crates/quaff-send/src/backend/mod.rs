@@ -1,10 +1,10 @@
-//! The transmit paths that user space drives: sendmmsg(2) and TX_RING, past the queueing discipline or through it,
-//! and AF_XDP. The fastest depends on the driver; `auto` measures.
+//! The transmit backends in user space: sendmmsg(2) and TX_RING, each past or through the queueing discipline, and
+//! AF_XDP. The fastest one depends on the driver; `auto` measures. No backend waits, paces or counts for its owner.
 
 mod auto;
 
 use auto::AutoBackend;
-use quaff_os::packet::{Qdisc, TxRing, TxSocket};
+use quaff_os::packet::{Qdisc, TxCounts, TxRing, TxSocket};
 use quaff_os::rtnl::Link;
 use quaff_os::xdp::{FRAME_BYTES_MAX, XdpMode, XdpTx};
 use quaff_os::{Errno, Error, Result};
@@ -13,57 +13,56 @@ use serde::Serialize;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
-/// A transmit path to an interface that user space drives.
+/// A transmit backend of one interface.
 pub(crate) trait Backend: Send {
-    /// Takes frames, in order, and returns how many; 0 when there is no room now.
+    /// Accepts frames, in order, and returns how many; 0 when there is no room now.
     fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize>;
 
-    /// Takes one frame; 0 when there is no room now.
+    /// Accepts one frame; returns 0 when there is no room now.
     fn send_one(&mut self, frame: &[u8]) -> Result<usize> {
         self.send(&mut std::iter::once(frame))
     }
 
-    /// Waits until the frames taken have left, or until none leaves any more.
+    /// Waits until the accepted frames have left, or until no more of them leave.
     fn flush(&mut self) -> Result<()>;
 
-    /// Its counts.
+    /// Counts since the start.
     fn report(&self) -> BackendReport;
 }
 
-/// Maximum number of queues that are opened.
+/// Maximum number of queues to open.
 const QUEUES_MAX: u32 = 64;
 
-/// A choice of transmit path.
+/// The choice of a transmit backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TxBackend {
-    /// The fastest of the others, measured on the run's own first frames.
+    /// The fastest of those that keep the order, measured on the first frames of the run.
     Auto,
-    /// Many frames a call from a packet socket, past the queueing discipline.
+    /// Packet socket, many frames for each system call, past the queueing discipline.
     Sendmmsg,
-    /// The same through the queueing discipline.
+    /// As `Sendmmsg`, through the queueing discipline.
     SendmmsgQdisc,
-    /// A packet socket's transmit ring, past the queueing discipline.
+    /// Transmit ring of a packet socket, past the queueing discipline.
     TxRing,
-    /// The same through the queueing discipline.
+    /// As `TxRing`, through the queueing discipline.
     TxRingQdisc,
-    /// AF_XDP sockets: one for each queue where the driver can do zero-copy, so that frames between
-    /// the same two addresses keep their order and others may overtake each other; otherwise one.
+    /// AF_XDP: one socket for each queue if the driver supports zero-copy, which keeps the order between the same two
+    /// addresses only; otherwise one socket.
     AfXdp,
-    /// One AF_XDP socket, which keeps the order of all frames.
+    /// One AF_XDP socket on the first queue, which keeps the order of all frames.
     AfXdpQueue0,
 }
 
-/// Counts of a transmit path.
+/// Counts of a transmit backend.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct BackendReport {
-    /// Its name.
     pub name: String,
-    /// Why it was chosen, or how it was set up.
+    /// The reason of the choice.
     pub remark: Option<String>,
-    /// Frames that were taken and later refused or dropped.
+    /// Frames that were accepted and later refused or dropped.
     pub refused: u64,
-    /// Frames that were taken and that the driver had not completed at the end.
+    /// Frames that were accepted and not completed by the driver at the end.
     pub pending: u64,
     /// Bytes of the refused and pending frames.
     pub unsent_bytes: u64,
@@ -78,7 +77,19 @@ impl BackendReport {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// Adds the counts of another one.
+    /// Sums the counts of the rings of one backend.
+    fn of(name: &str, rings: impl IntoIterator<Item = TxCounts>) -> Self {
+        let mut report = Self::new(name);
+        for counts in rings {
+            report.refused += counts.refused;
+            report.pending += counts.pending;
+            report.unsent_bytes += counts.unsent_bytes;
+            report.retried_eagain += counts.retried;
+        }
+        report
+    }
+
+    /// Adds the counts of another backend.
     pub(crate) fn add(&mut self, other: &Self) {
         self.refused += other.refused;
         self.pending += other.pending;
@@ -89,8 +100,7 @@ impl BackendReport {
 }
 
 impl TxBackend {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
             Self::Sendmmsg => "sendmmsg",
@@ -102,7 +112,7 @@ impl TxBackend {
         }
     }
 
-    /// Opens it on an interface. Nothing is sent yet.
+    /// Opens the backend on an interface, without sending.
     pub(crate) fn open(self, link: &Link) -> Result<Box<dyn Backend>> {
         Ok(match self {
             Self::Auto => Box::new(AutoBackend::open(link)?),
@@ -116,12 +126,12 @@ impl TxBackend {
     }
 }
 
-/// The longest frame that an interface carries: an MTU counts neither the Ethernet header nor one tag.
+/// Longest frame of an interface, bytes: an MTU includes neither the Ethernet header nor one VLAN tag.
 pub(crate) fn frame_bytes_max(link: &Link) -> usize {
     link.mtu as usize + net::ETHERNET_BYTES + net::TAG_BYTES
 }
 
-/// sendmmsg(2).
+/// sendmmsg(2) on a packet socket.
 struct SocketBackend {
     socket: TxSocket,
     report: BackendReport,
@@ -132,10 +142,8 @@ impl SocketBackend {
         let socket = TxSocket::open(link.index, &link.name, qdisc)?;
         Ok(Self { socket, report: BackendReport::new(name) })
     }
-}
 
-impl SocketBackend {
-    /// No room is a number of frames; other errors are errors.
+    /// Turns errors that mean that there is no room into 0 frames.
     fn taken(&mut self, sent: Result<usize>) -> Result<usize> {
         let refused = match sent {
             Ok(taken) => return Ok(taken),
@@ -171,7 +179,7 @@ impl Backend for SocketBackend {
     }
 }
 
-/// TX_RING.
+/// TX_RING of a packet socket.
 struct RingBackend {
     ring: TxRing,
     name: &'static str,
@@ -193,26 +201,19 @@ impl Backend for RingBackend {
     }
 
     fn report(&self) -> BackendReport {
-        let counts = self.ring.counts();
-        BackendReport {
-            refused: counts.refused,
-            pending: counts.pending,
-            unsent_bytes: counts.unsent_bytes,
-            retried_eagain: counts.retried,
-            ..BackendReport::new(self.name)
-        }
+        BackendReport::of(self.name, [self.ring.counts()])
     }
 }
 
-/// AF_XDP: a socket for each queue that is used.
+/// AF_XDP, one socket for each queue in use.
 struct XdpBackend {
     queues: Vec<XdpTx>,
-    /// Frames were pushed to this queue since it was last kicked.
+    /// For each queue: frames were pushed since its last kick.
     pushed: Vec<bool>,
     mtu: u32,
     name: String,
     hash: RandomState,
-    /// An error that occurred after frames had been taken.
+    /// An error after frames were accepted, which the next call returns.
     failed: Option<Error>,
 }
 
@@ -223,7 +224,7 @@ impl XdpBackend {
         let mut sockets = vec![open(0)?];
         let mode = sockets[0].mode;
         if all_queues && mode == XdpMode::ZeroCopy {
-            // The first queue that cannot be opened is after the last one.
+            // The first queue that cannot be opened ends the list.
             sockets.extend((1..QUEUES_MAX).map_while(|queue| open(queue).ok()));
         }
         let how = match mode {
@@ -240,7 +241,7 @@ impl XdpBackend {
         })
     }
 
-    /// The queue of all frames between the same two addresses.
+    /// The queue of a frame: the same for all frames between the same two addresses.
     fn queue_of(&self, frame: &[u8]) -> usize {
         if self.queues.len() == 1 {
             return 0;
@@ -254,8 +255,8 @@ impl XdpBackend {
         self.hash.hash_one(one ^ other) as usize % self.queues.len()
     }
 
-    /// Pushes a frame to its queue. Returns `false` when there is no room. AF_XDP itself would accept what the
-    /// interface cannot carry, and drop it silently.
+    /// Pushes a frame to its queue. Returns `false` when there is no room. Refuses frames that the interface cannot
+    /// carry, which AF_XDP would drop silently.
     fn push(&mut self, frame: &[u8]) -> Result<bool> {
         let refuse = |errno: Errno| {
             Error::new(
@@ -304,7 +305,7 @@ impl Backend for XdpBackend {
             }
         }
         match kicked {
-            // The frames are taken; the next call reports the error.
+            // The frames are accepted; the next call returns the error.
             Err(error) if taken > 0 => self.failed = Some(error),
             kicked => kicked?,
         }
@@ -319,13 +320,6 @@ impl Backend for XdpBackend {
     }
 
     fn report(&self) -> BackendReport {
-        let mut report = BackendReport::new(&self.name);
-        for counts in self.queues.iter().map(XdpTx::counts) {
-            report.refused += counts.refused;
-            report.pending += counts.pending;
-            report.unsent_bytes += counts.unsent_bytes;
-            report.retried_eagain += counts.retried;
-        }
-        report
+        BackendReport::of(&self.name, self.queues.iter().map(XdpTx::counts))
     }
 }

@@ -1,7 +1,7 @@
-//! Generation: a [`SendPlan`] in, stamped frames out of an interface or into one, a [`SendReport`] back.
+//! Generation: sends or injects probe frames as a [`SendPlan`] describes, and returns a [`SendReport`].
 //!
-//! [`Via::Inject`] makes frames arrive on an interface as if from the wire, by a BPF program that runs on live
-//! frames and keeps the pace itself; [`Via::Send`] sends them from an interface, paced in user space.
+//! [`Via::Inject`] injects frames into the receive path of an interface, by a BPF program on live frames that also keeps
+//! the pace; [`Via::Send`] sends them from an interface, paced in user space. Nothing here prints or reads arguments.
 
 mod inject;
 mod plan;
@@ -10,9 +10,10 @@ mod report;
 mod user;
 mod witness;
 
-pub use plan::{Length, Pace, SendPlan, Via};
+pub use plan::{Length, SendPlan, Via};
 pub use report::SendReport;
 
+use crate::confirm;
 use crate::error::SendError;
 use crate::link::usable_link;
 use crate::state::{Snapshot, State, word};
@@ -25,14 +26,14 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use user::PacketSender;
 
-/// A sender that is ready to run.
+/// A sender, ready to run.
 enum Sender {
     Inject(Injector),
     User(PacketSender),
 }
 
-/// Sends as planned. Calls `watch` all the while with the progress and the time that it may wait; its answer ends
-/// the run or lets it continue.
+/// Sends as planned. `watch` is called periodically with the progress and the longest time that it may wait; its answer
+/// continues or ends the run.
 pub fn run(
     plan: &SendPlan,
     mut watch: impl FnMut(&Snapshot, Duration) -> Control,
@@ -55,7 +56,10 @@ pub fn run(
     sent?;
     let [confirm] = confirms;
     let witness = confirm.witness();
-    let confirmed = confirm.finish(state.load(word::SENT))?;
+    let confirmed = confirm.finish(state.load(word::SENT), confirm::PATIENCE, || {
+        std::thread::sleep(confirm::LOOK);
+        true
+    })?;
     Ok(SendReport::new(plan, &pacing, &state, (witness, confirmed), interrupted))
 }
 

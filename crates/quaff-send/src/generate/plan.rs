@@ -1,4 +1,4 @@
-//! The plan of generation, as plain data, and the checks that turn it into numbers.
+//! The plan of generation, as plain data, and its checks. It never sends.
 
 use super::program::Template;
 use crate::error::{PPS_MAX, PPS_MIN, PlanError};
@@ -10,85 +10,73 @@ use quaff_wire::synth::{New, Recipe, Synth};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// 2^16: a ns in the unit of intervals.
+/// A ns in the unit of intervals, 2^-16 ns.
 const FRACTIONS_PER_NS: f64 = 65_536.0;
+
 /// The direction of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
-    /// They arrive on the interface, as if from the wire.
+    /// Injected into the receive path of the interface, as if from the wire.
     Inject,
-    /// They are sent from the interface.
+    /// Sent from the interface.
     Send,
-}
-
-/// The pace of a stream.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Pace {
-    /// Without any wait.
-    Unpaced,
-    /// So many frames per second, evenly.
-    PerSecond(f64),
 }
 
 /// The length of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// So many frames.
+    /// Number of frames.
     Count(u64),
-    /// For so long: a fixed number of frames when paced, otherwise as many as it gives.
+    /// Time; if paced, a fixed number of frames.
     Duration(Duration),
     /// Until the watcher stops the run.
     Endless,
 }
 
-/// A stream of stamped frames.
+/// A stream of probe frames.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SendPlan {
     pub via: Via,
-    /// The interface, by name.
     pub interface: String,
-    /// Bytes of a frame, VLAN tags included, FCS not.
+    /// Bytes of a frame, with VLAN tags, without FCS.
     pub frame_bytes: usize,
-    pub pace: Pace,
+    /// Frames per second, at a constant interval; `None` is as fast as possible.
+    pub pps: Option<f64>,
     pub length: Length,
-    /// The stream id, sent as UDP source port.
+    /// Stream id, which is also the UDP source port.
     pub stream: u16,
-    /// Destination MAC. The receiving stack drops frames to a MAC that is not its own early and
-    /// silently, which leaves more of the machine to a capture.
+    /// Destination MAC. The receiving stack drops frames to other hosts early, which leaves more CPU time to a capture.
     pub dst_mac: [u8; 6],
-    /// Source MAC; `None` is the interface's own for [`Via::Send`], and an invented one otherwise.
+    /// Source MAC; `None` is that of the interface for [`Via::Send`], and an invented one for [`Via::Inject`].
     pub src_mac: Option<[u8; 6]>,
-    /// Source address.
     pub src_ip: Ipv4Addr,
-    /// Destination address.
     pub dst_ip: Ipv4Addr,
-    /// VLAN tags, the outer one first.
+    /// VLAN tags, outermost first.
     pub tags: Vec<VlanTag>,
-    /// Send the frames as a mirror port does, inside ERSPAN type II of this session.
+    /// Send the frames inside ERSPAN type II with this session id, as a mirror port does.
     pub mirror: Option<u16>,
-    /// Frames of this recipe instead, which must differ by nothing but their flow
-    /// ([`Recipe::differs_only_by_flow`]); for [`Via::Inject`]. What is said of frames above must be true of
-    /// them too.
+    /// For [`Via::Inject`]: send frames of this recipe instead, which must differ only by their flow
+    /// ([`Recipe::differs_only_by_flow`]) and match the fields above.
     pub made: Option<Box<Recipe>>,
-    /// The core on which the sending thread runs.
+    /// Core of the sending thread.
     pub core: Option<usize>,
 }
 
-/// A plan whose numbers were checked.
+/// The checked rate and length of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pacing {
-    /// Between two frames, in 2^-16 ns; 0 is unpaced.
+    /// Interval between two frames, 2^-16 ns; 0 is unpaced.
     pub(crate) interval: u64,
-    /// The same for user space.
+    /// The rate, for user space.
     pub(crate) rate: Rate,
-    /// Frames in all, where that is known from the start.
+    /// Number of frames, if known from the start.
     pub(crate) count: Option<u64>,
     /// End of a run that has no count, ns after its first frame.
     pub(crate) stop_after_ns: Option<u64>,
 }
 
 impl Pacing {
-    /// Between two frames, ns.
+    /// Interval between two frames, ns.
     pub(super) fn interval_ns(&self) -> u64 {
         self.interval >> 16
     }
@@ -96,29 +84,29 @@ impl Pacing {
 
 impl SendPlan {
     pub(super) fn pacing(&self) -> Result<Pacing, PlanError> {
-        let (interval, rate) = match self.pace {
-            Pace::Unpaced => (0, Rate::Topspeed),
-            Pace::PerSecond(pps) if (PPS_MIN..=PPS_MAX).contains(&pps) => {
+        let (interval, rate) = match self.pps {
+            None => (0, Rate::Topspeed),
+            Some(pps) if (PPS_MIN..=PPS_MAX).contains(&pps) => {
                 let ratio = Ratio::of(pps).ok_or(PlanError::Pace(pps))?;
                 ((1e9 * FRACTIONS_PER_NS / pps).round() as u64, Rate::Frames(ratio))
             }
-            Pace::PerSecond(pps) => return Err(PlanError::Pace(pps)),
+            Some(pps) => return Err(PlanError::Pace(pps)),
         };
-        let (count, stop_after_ns) = match (self.length, self.pace) {
+        let (count, stop_after_ns) = match (self.length, self.pps) {
             (Length::Count(0), _) => return Err(PlanError::Nothing),
             (Length::Count(count), _) => (Some(count), None),
             (Length::Endless, _) => (None, None),
-            (Length::Duration(time), Pace::PerSecond(pps)) => {
+            (Length::Duration(time), Some(pps)) => {
                 (Some((time.as_secs_f64() * pps).round().max(1.0) as u64), None)
             }
-            (Length::Duration(time), Pace::Unpaced) => {
+            (Length::Duration(time), None) => {
                 (None, Some(time.as_nanos().min(u128::from(u64::MAX / 2)) as u64))
             }
         };
         Ok(Pacing { interval, rate, count, stop_after_ns })
     }
 
-    /// The frames, but for their stamps.
+    /// The frames, without the contents of their probe headers.
     pub(super) fn frame(&self, link: &Link) -> Result<ProbeFrame, PlanError> {
         let headers = self.headers(link);
         let frame = ProbeFrame::new(&headers, self.frame_bytes)?;
@@ -170,13 +158,13 @@ const INVENTED_SRC_MAC: [u8; 6] = [0x02, b'q', b'u', b'a', b'f', 1];
 mod tests {
     use super::*;
 
-    fn plan(pace: Pace, length: Length) -> SendPlan {
+    fn plan(pps: Option<f64>, length: Length) -> SendPlan {
         SendPlan {
             via: Via::Inject,
             interface: "lo".into(),
             frame_bytes: 64,
             mirror: None,
-            pace,
+            pps,
             length,
             stream: 1,
             dst_mac: [0; 6],
@@ -191,11 +179,11 @@ mod tests {
 
     #[test]
     fn a_paced_duration_is_a_count() {
-        let pacing = plan(Pace::PerSecond(1000.5), Length::Duration(Duration::from_secs(2))).pacing();
+        let pacing = plan(Some(1000.5), Length::Duration(Duration::from_secs(2))).pacing();
         assert_eq!(pacing.unwrap().count, Some(2001));
-        let short = plan(Pace::PerSecond(1.0), Length::Duration(Duration::from_millis(1))).pacing();
+        let short = plan(Some(1.0), Length::Duration(Duration::from_millis(1))).pacing();
         assert_eq!(short.unwrap().count, Some(1));
-        let unpaced = plan(Pace::Unpaced, Length::Duration(Duration::from_secs(2))).pacing();
+        let unpaced = plan(None, Length::Duration(Duration::from_secs(2))).pacing();
         assert_eq!(
             unpaced,
             Ok(Pacing { interval: 0, rate: Rate::Topspeed, count: None, stop_after_ns: Some(2_000_000_000) })
@@ -203,19 +191,19 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_exact_to_a_part_in_a_million() {
+    fn intervals_are_exact_to_1e_6() {
         for pps in [0.0001, 0.5, 3.0, 1e4, 333_333.3, 1e6, 3e6] {
-            let pacing = plan(Pace::PerSecond(pps), Length::Endless).pacing().unwrap();
+            let pacing = plan(Some(pps), Length::Endless).pacing().unwrap();
             let back = 1e9 / (pacing.interval as f64 / FRACTIONS_PER_NS);
             assert!((back / pps - 1.0).abs() < 1e-6, "{pps} came out as {back}");
         }
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn rates_out_of_range_and_empty_runs_are_rejected() {
         for pps in [0.0, -1.0, 1e-5, 2e9, f64::NAN, f64::INFINITY] {
-            assert!(matches!(plan(Pace::PerSecond(pps), Length::Endless).pacing(), Err(PlanError::Pace(_))));
+            assert!(matches!(plan(Some(pps), Length::Endless).pacing(), Err(PlanError::Pace(_))));
         }
-        assert_eq!(plan(Pace::Unpaced, Length::Count(0)).pacing(), Err(PlanError::Nothing));
+        assert_eq!(plan(None, Length::Count(0)).pacing(), Err(PlanError::Nothing));
     }
 }

@@ -1,7 +1,7 @@
-//! The BPF program that stamps frames and keeps the pace, and the state that it shares with us.
+//! The BPF program that completes probe frames and keeps the pace. It never chooses the frames.
 //!
-//! All that is fixed for a run is compiled into the program as immediates; only what changes is in
-//! the map. One invocation handles one frame. In C it would be:
+//! Constants of a run are compiled in; variables are the words of the state. One invocation sends at most one frame.
+//! Equivalent C:
 //!
 //! ```c
 //! int generate(struct xdp_md *ctx)
@@ -14,9 +14,9 @@
 //!     if (!state.first_ns) state.first_ns = state.due_ns = now;
 //!
 //!     u64 due = PACED ? state.due_ns : now;
-//!     if (FAR_NS && due > now + FAR_NS) return XDP_DROP;   // the rest of a call that was for one frame
+//!     if (FAR_NS && due > now + FAR_NS) return XDP_DROP;   // the rest of a call for one frame
 //!     for (u64 turns = SPIN_TURNS; now < due; now = bpf_ktime_get_ns())
-//!         if (--turns == 0) return XDP_DROP;               // not yet: let the kernel look around
+//!         if (--turns == 0) return XDP_DROP;               // not yet: let the kernel handle other work
 //!
 //!     state.last_ns = now;
 //!     u64 late = now - due;                                // an absolute deadline: no drift
@@ -33,8 +33,8 @@
 //!         state.due_ns = due + (next >> 16);
 //!     }
 //!
-//!     // A page comes back as the last receiver left it (a stripped VLAN tag, a lower TTL), so
-//!     // every byte up to the end of the stamp is written anew.
+//!     // The last receiver of a page may have changed it (a stripped VLAN tag, a lower TTL), so every byte up to the
+//!     // end of the probe header is written anew.
 //!     memcpy(frame, HEADERS, HEADERS_BYTES);
 //!     u64 addresses = 0, ports = 0;                        // see steps.rs
 //!     step_tuple(frame, &addresses, &ports);
@@ -54,14 +54,14 @@
 //! }
 //! ```
 //!
-//! A frame without a stamp has none of the last line; a SYN has `(u32)seq` for its sequence number.
+//! A frame without probe header lacks the last line; the sequence number of a SYN is `(u32)seq`.
 
 mod steps;
 mod template;
 
 pub(super) use template::Template;
 
-use crate::bpf_pace::{Far, Registers, at, count_lateness, wait_until_due};
+use crate::bpf_live::{Far, Registers, at, count_lateness, wait_until_due};
 use crate::state::word;
 use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Jmp, Label, Reg, Size, Verdict};
 use quaff_wire::probe::{BOUNDED, LAST, LATE_NS_MAX, ProbeHeader};
@@ -69,29 +69,29 @@ use steps::step_tuple;
 
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 
-/// Reads of the clock before the kernel gets a chance to handle signals and other work:
-/// some 20 to 50 µs. The verifier walks every turn, so this also bounds the time that loading takes.
+/// Clock reads of one invocation, 20 to 50 µs; between invocations the kernel handles signals and other work. The
+/// verifier walks every turn, so this also bounds the time of loading.
 const SPIN_TURNS: i32 = 1000;
 
-/// The registers that keep their values through the wait.
+/// The registers that keep their values during the wait.
 const REGISTERS: Registers = Registers { now: R8, due: R9, state: R6 };
 
 /// Values that are compiled into the program.
 #[derive(Debug)]
 pub(super) struct Constants<'a> {
-    /// The frame, for its headers and its checksums.
+    /// Headers and partial checksums of the frames.
     pub(super) template: &'a Template,
-    /// Between two frames, in 2^-16 ns; 0 is as fast as possible.
+    /// Interval between two frames, 2^-16 ns; 0 is as fast as possible.
     pub(super) interval: u64,
-    /// Do not spin for a frame that is due later than this from now, ns; none always spins.
+    /// Distance of a deadline from which on the program does not spin, ns; `None` always spins.
     pub(super) far_ns: Option<i32>,
-    /// Frames in all, where that is known from the start.
+    /// Number of frames, if known from the start.
     pub(super) count: Option<u64>,
-    /// From CLOCK_MONOTONIC to ns since 1970.
+    /// Difference between ns since 1970 and CLOCK_MONOTONIC.
     pub(super) epoch_offset_ns: u64,
 }
 
-/// The program of the module's text.
+/// Assembles the program.
 pub(super) fn assemble(constants: &Constants<'_>, state: &ArrayMap) -> Asm {
     let mut asm = Asm::default();
     let drop = asm.label();
@@ -111,7 +111,7 @@ pub(super) fn assemble(constants: &Constants<'_>, state: &ArrayMap) -> Asm {
     asm
 }
 
-/// R7 = frame. Leaves when all is sent.
+/// R7 = frame. Exits if all frames are sent.
 fn check_bounds(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop: Label) {
     asm.ld_frame(R7, R2);
     asm.mov64(R3, R7);
@@ -123,7 +123,7 @@ fn check_bounds(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop
     asm.jmp(Jmp::Jge, R1, R2, drop);
 }
 
-/// R8 = now, R9 = due, R6 = the state. Leaves when the frame is not due for long.
+/// R8 = now, R9 = due, R6 = the state. Exits if the frame is not due for a while.
 fn wait(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop: Label) {
     let started = asm.label();
     asm.call(Helper::KtimeGetNs);
@@ -138,7 +138,7 @@ fn wait(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop: Label)
         return;
     }
     asm.ldx_mem(Size::Dw, R9, R6, at(word::DUE_NS));
-    let far = constants.far_ns.map(|ns| Far { ns, is_noted: false });
+    let far = constants.far_ns.map(|ns| Far { ns, is_stored: false });
     wait_until_due(asm, REGISTERS, far, SPIN_TURNS, state, drop);
 }
 
@@ -152,7 +152,7 @@ fn measure(asm: &mut Asm, constants: &Constants<'_>) {
     count_lateness(asm, REGISTERS);
 }
 
-/// R4 = seq, R8 = the stamp's word, R9 = intended time since 1970; the next frame's due time is set.
+/// R4 = seq, R8 = last word of the probe header, R9 = intended time since 1970. Sets the next deadline.
 fn advance(asm: &mut Asm, constants: &Constants<'_>) {
     asm.ldx_mem(Size::Dw, R4, R6, at(word::SENT));
     asm.mov64(R2, R4);
@@ -187,7 +187,7 @@ fn advance(asm: &mut Asm, constants: &Constants<'_>) {
     asm.alu64(Alu::Add, R9, R2);
 }
 
-/// Writes all that is before the stamp, with checksums of 0.
+/// Writes the bytes before the probe header, with checksums of 0.
 fn write_headers(asm: &mut Asm, template: &Template) {
     let (words, rest) = template.headers().as_chunks::<4>();
     for (i, word) in words.iter().enumerate() {
@@ -198,14 +198,13 @@ fn write_headers(asm: &mut Asm, template: &Template) {
     }
 }
 
-/// R2 = the checksum over the frame with R4, R8 and R9 in its stamp; from R5 (addresses) and R0
-/// (ports).
+/// R2 = checksum of the frame with R4, R8 and R9 in its probe header, from R5 (addresses) and R0 (ports).
 fn sum(asm: &mut Asm, template: &Template) {
-    // 32-bit halves may stand for their two words: 2^16 is 1 in one's complement arithmetic.
-    asm.mov64(R2, i32::from(template.base_sum()));
+    // Adding 32-bit halves equals adding their words: 2^16 is 1 in one's complement arithmetic.
+    asm.mov64(R2, i32::from(template.base_sum));
     asm.alu64(Alu::Add, R2, R5);
     asm.alu64(Alu::Add, R2, R0);
-    if template.stamp().is_some() {
+    if template.stamp.is_some() {
         for value in [R4, R9] {
             asm.mov64(R3, value);
             asm.alu64(Alu::Rsh, R3, 32);
@@ -228,9 +227,9 @@ fn sum(asm: &mut Asm, template: &Template) {
     asm.place(not_zero);
 }
 
-/// R2 = the 16-bit complement of the sum in R2, which is below 2^35; R3 is lost.
+/// R2 = 16-bit complement of the sum in R2, which is below 2^35. Clobbers R3.
 fn complement(asm: &mut Asm) {
-    // So three folds leave 16 bits.
+    // Three folds leave 16 bits.
     for _ in 0..3 {
         asm.mov64(R3, R2);
         asm.alu64(Alu::And, R3, 0xffff);
@@ -240,16 +239,16 @@ fn complement(asm: &mut Asm) {
     asm.alu64(Alu::Xor, R2, 0xffff);
 }
 
-/// Writes checksum, mirror's number and stamp.
+/// Writes the checksum, the sequence number of the mirror headers and the probe header.
 fn write_rest(asm: &mut Asm, template: &Template) {
-    if let Some(offset) = template.mirror_number() {
+    if let Some(offset) = template.mirror_number {
         asm.mov32_reg(R3, R4);
         asm.to_be(R3, 32);
         asm.st_mem(Size::W, R7, R3, offset);
     }
     asm.to_be(R2, 16);
     asm.st_mem(Size::H, R7, R2, template.checksum_offset());
-    let Some(stamp) = template.stamp() else { return };
+    let Some(stamp) = template.stamp else { return };
     asm.st_mem(Size::H, R7, i32::from(ProbeHeader::LAYOUT.magic.to_be()), stamp);
     for (size, bits, value, offset) in
         [(Size::Dw, 64, R4, stamp + 2), (Size::Dw, 64, R9, stamp + 10), (Size::W, 32, R8, stamp + 18)]

@@ -1,43 +1,43 @@
-//! The result of generation.
+//! The report of generation: frames intended, sent, confirmed, and the timing. It never prints.
 
 use super::plan::{Pacing, SendPlan, Via};
 use crate::confirm::Witness;
 use crate::state::{Lateness, State, word};
 use serde::Serialize;
 
-/// The result of a run.
+/// The result of generation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SendReport {
-    /// Frames planned; for a run that had no count, those sent.
+    /// Frames to send; equals `sent` if the plan has no count.
     pub intended: u64,
     /// Frames handed to the kernel.
     pub sent: u64,
-    /// Frames that the interface has counted.
+    /// Frames counted by the witness.
     pub confirmed: u64,
-    /// The counter that counted them.
     pub witness: Witness,
     /// From the first frame to the last, s.
     pub seconds: f64,
-    /// Frames per second: the gaps between the first and the last frame, over `seconds`.
+    /// Frames per second: the intervals from the first frame to the last, over `seconds`.
     pub pps: f64,
-    /// Bits per second of whole frames, without FCS.
+    /// Bits per second of the frames, without FCS.
     pub bits_per_second: f64,
-    /// The mean gap over the planned one, minus 1; none for an unpaced run.
+    /// Mean interval over the planned one, minus 1; `None` for an unpaced run.
     pub pace_error: Option<f64>,
-    /// Lateness of the frames; none for an unpaced run.
+    /// Lateness of the frames; `None` for an unpaced run.
     pub lateness: Option<Lateness>,
     /// Offers that found no room and were repeated.
     pub retried: u64,
-    /// The watcher ended the run before all was sent.
+    /// The watcher stopped the run before all frames were sent.
     pub interrupted: bool,
     /// `inject` or `send`.
     pub via: &'static str,
-    /// The interface.
     pub interface: String,
     /// Bytes of a frame, without FCS.
     pub frame_bytes: usize,
-    /// The stream id.
     pub stream: u16,
+    /// Frames of other senders that the witness counted.
+    #[serde(skip)]
+    pub others: u64,
 }
 
 impl SendReport {
@@ -74,25 +74,15 @@ impl SendReport {
             interface: plan.interface.clone(),
             frame_bytes: plan.frame_bytes,
             stream: plan.stream,
+            // A tap counts only the frames of the run.
+            others: if witness == Witness::Tap { 0 } else { confirmed.saturating_sub(sent) },
         }
     }
 
-    /// Intended, sent and confirmed agree.
-    ///
-    /// A run that was ended early only has to have confirmed what it sent. An interface's counter
-    /// may show more than ours, because others use the interface too.
+    /// Returns `true` if the frames intended, sent and confirmed agree. Of a run that was stopped, only the confirmation
+    /// counts. A counter of the interface may include frames of other senders.
     pub fn agrees(&self) -> bool {
         let complete = self.interrupted || self.sent == self.intended;
-        complete && (self.confirmed == self.sent || self.others() > 0)
-    }
-
-    /// Frames of others that the interface has counted meanwhile.
-    pub fn others(&self) -> u64 {
-        match self.witness {
-            Witness::Tap => 0,
-            Witness::TxPackets | Witness::RxOtherhostDropped | Witness::Softnet => {
-                self.confirmed.saturating_sub(self.sent)
-            }
-        }
+        complete && (self.confirmed == self.sent || self.others > 0)
     }
 }

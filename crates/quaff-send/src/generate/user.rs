@@ -1,4 +1,5 @@
-//! Stamped frames from user space: several in each call, each completed right before it is offered.
+//! Generation in user space: sends probe frames, several in each call, and completes each right before its offer.
+//! It never chooses a backend.
 
 use super::plan::{Pacing, SendPlan};
 use crate::arena::FrameMeta;
@@ -24,14 +25,14 @@ pub(super) struct PacketSender {
     schedule: Schedule,
     stream: u16,
     epoch_offset_ns: u64,
-    /// A frame for each place of a call.
+    /// The frames of a call.
     frames: Vec<ProbeFrame>,
-    /// The deadlines of the frames of a call; none without a pace.
+    /// Deadlines of the frames of a call, ns; empty if unpaced.
     due_ns: Vec<u64>,
 }
 
 impl PacketSender {
-    /// Opens the interface; nothing is sent yet.
+    /// Opens the interface, without sending.
     pub(super) fn new(plan: &SendPlan, pacing: &Pacing, link: &Link) -> Result<Self, SendError> {
         Ok(Self {
             tx: Transmitter::open(link.clone(), TxBackend::Sendmmsg)?,
@@ -45,7 +46,7 @@ impl PacketSender {
         })
     }
 
-    /// Sends until nothing is left to send.
+    /// Sends until all frames are sent.
     pub(super) fn run(mut self, state: &State) -> Result<()> {
         let first_ns = steady_ns();
         state.store(word::FIRST_NS, first_ns);
@@ -79,7 +80,7 @@ impl PacketSender {
         Ok(())
     }
 
-    /// The deadline of the next frame, ns.
+    /// Deadline of the next frame, ns.
     fn next_ns(&mut self, first_ns: u64) -> u64 {
         first_ns.saturating_add(self.schedule.due(0, &FrameMeta::default()).ns)
     }
@@ -90,7 +91,7 @@ struct StampedCall<'a> {
     frames: &'a mut [ProbeFrame],
     due_ns: &'a [u64],
     stream: u16,
-    /// Frames of the whole run, where that is known.
+    /// Number of frames of the run, if known.
     count: Option<u64>,
     epoch_offset_ns: u64,
     link: &'a Link,
@@ -135,19 +136,13 @@ impl TxCall for StampedCall<'_> {
     fn obstacle(&mut self, at: usize, obstacle: Obstacle) -> Result<Next> {
         match obstacle {
             Obstacle::Refused(error) => Err(self.explain(at, error)),
-            obstacle => match obstacle.into_error() {
-                Some(error) => Err(error),
-                None => {
-                    self.state.add(word::RETRIED, 1);
-                    Ok(Next::Wait)
-                }
-            },
+            obstacle => obstacle.wait_or_fail(self.state),
         }
     }
 }
 
 impl StampedCall<'_> {
-    /// Names the MTU that the frame needs, where it is longer than the interface carries.
+    /// Adds the MTU that the frame needs, if it exceeds that of the interface.
     fn explain(&self, at: usize, error: Error) -> Error {
         let Link { name, mtu, .. } = self.link;
         let frame = self.frame(at);

@@ -1,4 +1,4 @@
-//! The counter that confirms the frames of one run.
+//! The choice of the counter that confirms the frames of a run. It never reads it.
 
 use super::plan::{Pacing, SendPlan, Via};
 use crate::confirm::{Confirm, Witness};
@@ -7,10 +7,10 @@ use quaff_os::rtnl::Link;
 use quaff_wire::net::{TAG_BYTES, UDP_BYTES};
 use quaff_wire::probe::{MIRROR_BYTES, PAYLOAD_OFFSET, ProbeHeader};
 
-/// A tap has time to count frames that are so far apart, ns.
+/// Shortest interval of frames that a tap counts, ns.
 const TAP_INTERVAL_NS: u64 = 2_000;
 
-/// Starts to count.
+/// Opens the counter.
 pub(super) fn open(plan: &SendPlan, pacing: &Pacing, link: &Link) -> Result<Confirm> {
     match plan.via {
         Via::Send => Confirm::counter(Witness::TxPackets, link),
@@ -21,7 +21,7 @@ pub(super) fn open(plan: &SendPlan, pacing: &Pacing, link: &Link) -> Result<Conf
     }
 }
 
-/// The words by which the frames of the plan are known: their MAC addresses, or the UDP ports of the stream.
+/// The (offset, word) pairs that identify the frames of the plan: MAC addresses, or the UDP ports of the stream.
 fn own_frames(plan: &SendPlan) -> Vec<(u32, u32)> {
     let Some(recipe) = plan.made.as_deref() else {
         return vec![(
@@ -34,14 +34,15 @@ fn own_frames(plan: &SendPlan) -> Vec<(u32, u32)> {
     (0..).step_by(4).zip(words.iter().map(|word| u32::from_be_bytes(*word))).collect()
 }
 
-/// Frames reach the stack's IPv4 input, and are dropped and counted there.
+/// Returns `true` if the frames reach the IPv4 input of the stack, which drops and counts them.
 fn is_dropped_as_foreign(plan: &SendPlan, link: &Link) -> bool {
     let is_multicast = plan.dst_mac[0] & 1 == 1;
     let is_tagged = !plan.tags.is_empty() && plan.mirror.is_none();
     plan.dst_mac != link.mac && !is_multicast && !is_tagged && link.master.is_none()
 }
 
-/// Offset of the UDP ports when a tap sees the frame: the kernel has removed the outer tag by then, but not one that is inside a mirror's headers.
+/// Offset of the UDP ports in a frame as a tap sees it: the kernel has removed the outermost VLAN tag by then, except
+/// inside the headers of a mirror port.
 fn ports_offset(plan: &SendPlan) -> usize {
     let ports = PAYLOAD_OFFSET - UDP_BYTES;
     match plan.mirror {

@@ -1,8 +1,7 @@
-//! Frames played by the kernel: put into the map ahead, taken out by the program of `program`.
+//! Replay in the kernel: frames are put into a map ahead, and the BPF program of `program` sends them from there.
 //!
-//! When one pass fits into the map, it is put there once, and the program restarts by itself: no
-//! byte is copied but into the frames. Otherwise a thread fills the map like a ring, and starts the
-//! source over when it has ended.
+//! A pass that fits into the map is put there once, and the program restarts it by itself, so nothing is copied but
+//! the frames. Otherwise a thread fills the map as a ring, and rewinds the source at its end. It never paces.
 
 use super::passes::Passes;
 use super::program::{self, Constants};
@@ -10,6 +9,7 @@ use super::ring::{FRAME_BYTES_MIN, Ring};
 use super::unique::{self, Places};
 use super::{ReplayVia, Shared};
 use crate::arena::Arena;
+use crate::bpf_live;
 use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
 use crate::pacer;
@@ -17,62 +17,58 @@ use crate::schedule::{LATE_NS, Schedule};
 use crate::state::{State, word};
 use quaff_os::bpf::{LiveRun, Program};
 use quaff_os::clock::steady_ns;
-use quaff_os::{Errno, Error, Interrupt, packet};
+use quaff_os::{Interrupt, packet};
 use std::time::Duration;
 
-/// Bytes and frames that are read from the source at once.
+/// Maximum number of bytes and frames to read from the source at once.
 const ARENA_BYTES: usize = 1 << 20;
 const ARENA_FRAMES: usize = 8192;
-/// The map, when not all fits.
+/// Size of the map for a source that does not fit.
 const RING_BYTES: usize = 64 << 20;
-/// A source that has not ended by then is played while it is read, ns.
+/// Time after which a source that has not ended is sent while it is read, ns.
 const PATIENCE_NS: u64 = 500_000_000;
 /// Interval at which a full ring is checked.
 const LOOK: Duration = Duration::from_micros(200);
-/// Frames that the kernel collects before it hands them on, when there is no pace to keep.
+/// Frames that the kernel collects before it passes them on, if unpaced.
 const BATCH_INJECT: u32 = 8;
 const BATCH_REDIRECT: u32 = 32;
-/// To packet sockets the kernel hands a batch's frames of protocols that it does not know last, so
-/// with a listener they go one by one, which takes a quarter longer.
-const BATCH_HEARD: u32 = 1;
-/// A paced frame may wait so long for others that leave with it, ns.
-const BATCH_NS: u64 = 4_000;
-/// Reads of the clock for a frame that is not due yet, some 20 to 50 µs; fewer where frames of
-/// the same batch wait for it meanwhile.
+/// The same while a packet socket listens: it would receive frames of protocols unknown to the kernel at the end of
+/// their batch. Costs a quarter of the speed.
+const BATCH_WITH_LISTENER: u32 = 1;
+/// Clock reads for a frame that is not due yet, 20 to 50 µs; fewer if frames of the same batch wait meanwhile.
 const SPIN_TURNS: u32 = 1000;
 const SPIN_TURNS_MIN: u32 = 20;
-/// So long before its frame is due a call is made, which takes some ms to set up, ns.
+/// Time before its frame is due at which a call is made, which takes some ms to set up, ns.
 const LEAD_NS: u64 = 40_000_000;
 
 /// The result of filling the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Filled {
-    /// There is no room now.
+    /// The ring has no room now.
     Ring,
-    /// All that there is for the moment.
+    /// No more frames are available at the moment.
     Idle,
-    /// A pass has ended, and there is another one.
+    /// A pass has ended, and another one follows.
     Pass,
-    /// There is nothing more.
+    /// The last pass has ended.
     End,
 }
 
-/// The source on its way into the ring.
+/// Puts the frames of the source into the ring.
 struct Filler {
     passes: Passes,
     schedule: Schedule,
     arena: Arena,
-    /// The frame of the arena that is next.
+    /// Index of the next frame of the arena.
     next: usize,
     more: bool,
-    /// The program changes addresses itself.
+    /// The ring holds a whole pass, whose addresses the program shifts itself.
     whole: bool,
     /// The longest frame so far.
     longest_bytes: usize,
 }
 
-/// The sending thread: reads ahead, loads the program, runs it until all is sent. Keeps the passes for
-/// what they have counted.
+/// The sending thread: reads ahead, loads the program, and runs it until all is sent.
 pub(super) fn play(shared: &Shared<'_>, passes: Passes, schedule: Schedule) -> Result<(), SendError> {
     let here = Interrupt::here()?;
     shared.plan.core.map_or(Ok(()), quaff_os::cpu::pin)?;
@@ -91,11 +87,11 @@ pub(super) fn play(shared: &Shared<'_>, passes: Passes, schedule: Schedule) -> R
     played
 }
 
-/// Room for a whole pass, if that is not too much; otherwise a ring.
+/// Size of the map: that of a whole pass if it fits into the memory, otherwise that of a ring, bytes.
 fn ring_bytes(shared: &Shared<'_>, passes: &Passes) -> usize {
     let most = shared.plan.memory_bytes as u64;
-    let bytes = match passes.feed().bytes_hint() {
-        // A header here is some bytes longer than in a file.
+    let bytes = match passes.feed.bytes_hint() {
+        // The header of an item is some bytes longer than that of a packet in a file.
         Some(hint) if hint.saturating_mul(3) / 2 < most => hint * 3 / 2 + (64 << 10),
         None if shared.plan.loops != Some(1) => most,
         _ => most.min(RING_BYTES as u64),
@@ -109,21 +105,21 @@ impl Filler {
         if shared.stop.raised() {
             return Ok(());
         }
-        if ring.pushed() == 0 && filled == Filled::End {
+        if ring.pushed == 0 && filled == Filled::End {
             return Err(PlanError::Empty.into());
         }
         self.whole = matches!(filled, Filled::Pass | Filled::End);
-        if !self.whole && shared.plan.loops != Some(1) && self.passes.feed().bytes_hint().is_none() {
+        if !self.whole && shared.plan.loops != Some(1) && self.passes.feed.bytes_hint().is_none() {
             return Err(PlanError::Again.into());
         }
-        let mean_ns = self.schedule.end().ns / ring.pushed().max(1);
+        let mean_ns = self.schedule.end().ns / ring.pushed.max(1);
         let (program, run) = self.load(shared, &ring, mean_ns)?;
         if self.whole {
             self.close(shared, &mut ring);
             shared.interrupt.get_or_init(|| here);
             return run_program(shared, &program, &run);
         }
-        shared.state.publish(word::READY, ring.pushed());
+        shared.state.publish(word::READY, ring.pushed);
         shared.set_total(u64::MAX);
         std::thread::scope(|scope| {
             let filling = scope.spawn(|| {
@@ -133,21 +129,21 @@ impl Filler {
             shared.interrupt.get_or_init(|| here);
             let ran = run_program(shared, &program, &run);
             shared.end();
-            // A panic in the thread is a defect: it continues here.
+            // A panic of the thread is a defect: propagate it.
             let filled = filling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             ran.and(filled)
         })
     }
 
-    /// Fills the ring before the first frame leaves: with a whole pass, or as far as it goes.
+    /// Fills the ring before the first frame is sent: with a whole pass, or until it is full.
     fn prefill(&mut self, ring: &mut Ring, shared: &Shared<'_>) -> Result<Filled, SendError> {
         let until_ns = steady_ns() + PATIENCE_NS;
-        // What is sent again has to be there as a whole.
-        let is_endless = self.passes.feed().bytes_hint().is_none() && shared.plan.loops == Some(1);
+        // A pass that is repeated must be in the map as a whole.
+        let is_endless = self.passes.feed.bytes_hint().is_none() && shared.plan.loops == Some(1);
         loop {
             match self.fill(ring, &shared.state)? {
                 Filled::Idle if shared.stop.raised() => return Ok(Filled::End),
-                Filled::Idle if is_endless && ring.pushed() > 0 && steady_ns() > until_ns => {
+                Filled::Idle if is_endless && ring.pushed > 0 && steady_ns() > until_ns => {
                     return Ok(Filled::Idle);
                 }
                 Filled::Idle => {}
@@ -156,12 +152,12 @@ impl Filler {
         }
     }
 
-    /// Puts frames into the ring until there is no room, or for the moment no frame.
+    /// Puts frames into the ring until there is no room, or no frame at the moment.
     fn fill(&mut self, ring: &mut Ring, state: &State) -> Result<Filled, SendError> {
         while self.next < self.arena.len() {
             let (frame, meta) = self.arena.frame(self.next);
             if !ring.has_room(frame.len()) {
-                state.publish(word::READY, ring.pushed());
+                state.publish(word::READY, ring.pushed);
                 return Ok(Filled::Ring);
             }
             let places = if self.whole { unique::places(frame) } else { Places::default() };
@@ -170,8 +166,8 @@ impl Filler {
             ring.push(frame, due, places);
             self.next += 1;
         }
-        state.publish(word::READY, ring.pushed());
-        let ended = self.arena.ends_pass();
+        state.publish(word::READY, ring.pushed);
+        let ended = self.arena.ends_pass;
         self.arena.clear();
         self.next = 0;
         if !self.more {
@@ -185,7 +181,7 @@ impl Filler {
         Ok(Filled::Idle)
     }
 
-    /// Fills the ring while it is played.
+    /// Fills the ring while the program sends.
     fn stream(&mut self, mut ring: Ring, shared: &Shared<'_>) -> Result<(), SendError> {
         let state = &shared.state;
         while !shared.is_over() {
@@ -199,7 +195,7 @@ impl Filler {
                 }
                 Ok(Filled::Idle | Filled::Pass) => {}
                 Ok(Filled::End) => {
-                    shared.set_total(ring.pushed());
+                    shared.set_total(ring.pushed);
                     break;
                 }
                 Err(error) => {
@@ -211,22 +207,22 @@ impl Filler {
         Ok(())
     }
 
-    /// All frames of a pass are there: how often they are played, and how long a pass takes.
+    /// Completes a ring of a whole pass: sets the number of passes and their duration.
     fn close(&self, shared: &Shared<'_>, ring: &mut Ring) {
         let end = self.schedule.end();
         shared.state.store(word::PASS_NS, end.ns);
         shared.state.store(word::PASS_FRACTION, end.fraction.into());
         ring.close();
         shared.state.publish(word::READY, u64::MAX);
-        let pass = ring.pushed();
-        let all = self.passes.loops().map_or(u64::MAX, |loops| pass.saturating_mul(loops));
+        let pass = ring.pushed;
+        let all = self.passes.loops.map_or(u64::MAX, |loops| pass.saturating_mul(loops));
         shared.set_total(all.min(shared.plan.limit.unwrap_or(u64::MAX)));
     }
 
     fn load(&self, shared: &Shared<'_>, ring: &Ring, mean_ns: u64) -> Result<(Program, Run), SendError> {
         let State::Kernel(state) = &shared.state else { return Err(PlanError::Empty.into()) };
         let plan = shared.plan;
-        let first_bytes = if self.whole { self.longest_bytes } else { super::ring::FRAME_BYTES_MAX };
+        let first_bytes = if self.whole { self.longest_bytes } else { bpf_live::FRAME_BYTES_MAX };
         let paced = plan.rate.is_paced();
         let batch = batch(shared, paced.then_some(mean_ns));
         let constants = Constants {
@@ -236,29 +232,29 @@ impl Filler {
             late: plan.late,
             late_ns: LATE_NS as i32,
             stop_after_ns: plan.duration.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
-            redirect: (plan.via == ReplayVia::XdpRedirect).then_some(shared.link.index),
+            redirect: (plan.via == ReplayVia::XdpRedirect).then_some(shared.link().index),
             first_bytes,
             spin_turns: (SPIN_TURNS / (batch * batch)).max(SPIN_TURNS_MIN) as i32,
         };
-        let insns = program::assemble(&constants, state, ring.map());
+        let insns = program::assemble(&constants, state, &ring.map);
         let program = Program::load_xdp("quaff_replay", insns)?;
-        // A program that may find nothing to do is run without end, and interrupted.
+        // A program whose invocations may send nothing is repeated without end, and interrupted.
         let exact = !paced && self.whole && constants.stop_after_ns.is_none();
         Ok((program, Run { first_bytes, batch, exact }))
     }
 }
 
-/// Frames that leave together, at a mean distance or without a pace.
+/// Number of frames that leave together, for this mean interval; `None` is unpaced.
 fn batch(shared: &Shared<'_>, mean_ns: Option<u64>) -> u32 {
     let at_once = match shared.plan.via {
-        ReplayVia::Inject if packet::has_listener(shared.link.index) => BATCH_HEARD,
+        ReplayVia::Inject if packet::has_listener(shared.link().index) => BATCH_WITH_LISTENER,
         ReplayVia::Inject => BATCH_INJECT,
         _ => BATCH_REDIRECT,
     };
-    mean_ns.map_or(at_once, |mean_ns| (BATCH_NS / mean_ns.max(1)).clamp(1, at_once.into()) as u32)
+    bpf_live::batch(mean_ns.unwrap_or(0), at_once)
 }
 
-/// Ends the run when the thread that it lives on dies of a panic: the program would wait for ever.
+/// Ends the run if its thread panics: the program would wait forever.
 struct Alarm<'a>(&'a Shared<'a>);
 
 impl Drop for Alarm<'_> {
@@ -272,11 +268,11 @@ impl Drop for Alarm<'_> {
 /// The parameters of a call that runs the program.
 #[derive(Debug, Clone, Copy)]
 struct Run {
-    /// Bytes of a frame when the program gets it.
+    /// Length of a frame as passed to the program, bytes.
     first_bytes: usize,
-    /// Frames that the kernel collects.
+    /// Frames that the kernel collects before it passes them on.
     batch: u32,
-    /// Each run of the program sends a frame.
+    /// Each invocation of the program sends a frame.
     exact: bool,
 }
 
@@ -300,18 +296,8 @@ fn run_program(shared: &Shared<'_>, program: &Program, run: &Run) -> Result<(), 
             state.store(word::FAR_NS, 0);
         }
         let repeat = if run.exact { left.min(u64::from(u32::MAX)) as u32 } else { u32::MAX };
-        let live = LiveRun { ifindex: shared.link.index, frame: &first, repeat, batch: run.batch };
-        match program.run_live(live) {
-            Err(error) if error.raw() != Errno::EINTR as i32 => return Err(explain(error).into()),
-            _ => {}
-        }
+        let live = LiveRun { ifindex: shared.link().index, frame: &first, repeat, batch: run.batch };
+        bpf_live::run(program, live)?;
     }
     Ok(())
-}
-
-fn explain(error: Error) -> Error {
-    match error.raw() == Errno::EINVAL as i32 {
-        true => error.advise("BPF live frames need Linux 5.18 or newer"),
-        false => error,
-    }
 }

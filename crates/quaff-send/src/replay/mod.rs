@@ -1,7 +1,8 @@
-//! Replaying: frames of a [`Feed`] onto an interface, each when it is due, and a [`ReplayReport`].
+//! Replay: sends the frames of a [`Feed`] by an interface, each when it is due, and returns a [`ReplayReport`].
 //!
-//! [`passes`] repeats the source and skips frames that cannot be sent, [`Schedule`] has their deadlines, and the frames leave by a BPF program ([`kernel`]) that plays them out of a map, or from user
-//! space ([`user`]). One thread sends; the caller's thread watches. Nothing here prints or reads arguments.
+//! [`passes`] repeats the source and skips frames that cannot be sent, [`Schedule`] computes the deadlines, and a BPF
+//! program ([`kernel`]) sends the frames from a map, or user space ([`user`]) sends them. One thread sends; the
+//! caller's thread watches. Nothing here prints or reads arguments.
 
 mod kernel;
 mod passes;
@@ -16,6 +17,7 @@ pub use report::{InterfaceCount, ReplayReport};
 
 use crate::backend;
 use crate::backend::TxBackend;
+use crate::bpf_live;
 use crate::confirm::{self, Confirm, Witness};
 use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
@@ -34,23 +36,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Up to this rate a tap has time to count each frame, per second.
+/// Highest rate at which a tap counts the frames, per second.
 const TAP_PPS_MAX: f64 = 500_000.0;
-/// A run that was ended early waits no longer for its counters.
+/// Longest wait for the counters of a run that was stopped.
 const PATIENCE_STOPPED: Duration = Duration::from_millis(60);
-const PATIENCE: Duration = Duration::from_millis(2500);
 
 /// The transmit path of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplayVia {
-    /// They are sent from the interface by the fastest way that works: see [`run`].
+    /// Sent from the interface by the fastest backend that works: see [`run`].
     Auto,
-    /// They arrive on the interface, as if from the wire.
+    /// Injected into the receive path of the interface, as if from the wire.
     Inject,
-    /// They are sent from the interface by its driver, without passing the stack.
+    /// Sent from the interface by its driver, from an XDP program, past the stack.
     XdpRedirect,
-    /// They are sent from the interface by user space.
+    /// Sent from the interface by a backend in user space.
     #[serde(untagged)]
     User(TxBackend),
 }
@@ -59,56 +60,52 @@ pub enum ReplayVia {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplayPlan {
     pub via: ReplayVia,
-    /// The interface, by name.
     pub interface: String,
-    /// The interface of frames whose [`crate::FrameMeta::out`] is 1; only from user space.
+    /// The interface of frames whose [`crate::FrameMeta::out`] is 1; user-space backends only.
     pub interface2: Option<String>,
     pub rate: Rate,
-    /// Number of passes; `None` is until the watcher stops the run.
+    /// Number of passes; `None` repeats until the watcher stops the run.
     pub loops: Option<u64>,
-    /// Each pass has addresses of its own.
+    /// Give each pass its own addresses.
     pub unique_ip: bool,
-    /// No more frames than that, in all.
+    /// Maximum number of frames.
     pub limit: Option<u64>,
-    /// No frame that is due later than that after the first one.
+    /// Send only frames that are due within this time of the first one.
     pub duration: Option<Duration>,
     pub late: LatePolicy,
     /// Each frame waits for the watcher's [`Control::Step`].
     pub stepwise: bool,
-    /// The core on which the sending thread runs.
+    /// Core of the sending thread.
     pub core: Option<usize>,
-    /// Memory for frames, bytes. What does not fit streams through a part of it.
+    /// Memory for frames, bytes; input that exceeds it is streamed.
     pub memory_bytes: usize,
 }
 
 /// The state that the threads of a run share.
 struct Shared<'a> {
     plan: &'a ReplayPlan,
-    link: &'a Link,
-    /// That, and the second interface, if there is one.
+    /// The interface and the optional second one.
     links: &'a [Link],
-    /// The reason for the transmit path, where the plan left it open.
+    /// The reason for the transmit path, if the plan left it open.
     why: Option<String>,
-    /// Totals of each interface, from user space.
+    /// Totals of each interface of a user-space backend.
     outlets: OnceLock<Vec<Outlet>>,
     state: State,
     stop: Stop,
-    /// Frames that are to be sent in all; [`u64::MAX`] until that is known.
+    /// Number of frames to send; [`u64::MAX`] until that is known.
     total: AtomicU64,
-    /// Nothing more will be sent.
+    /// The end of the run: no more frames are sent.
     over: AtomicBool,
-    /// The source with its counts, once the sending thread has ended.
+    /// The source with its counts, after the end of the sending thread.
     passes: Mutex<Option<Passes>>,
     interrupt: OnceLock<Interrupt>,
 }
 
-/// Sends all of `feed` as planned. `watch` is called all the while: it looks at how far we are, waits
-/// no longer than it is told, and says whether to go on. The stop should be the one that the feed
-/// listens to.
+/// Sends the frames of `feed` as planned. `watch` is called periodically with the progress and the longest time that it
+/// may wait; its answer continues or ends the run. `stop` should be the one that the feed checks.
 ///
-/// [`ReplayVia::Auto`] becomes [`ReplayVia::XdpRedirect`] where the driver can do that; otherwise what is
-/// measured to be the fastest on the run's own first frames, or, where there is a pace to keep and so
-/// nothing to measure, the plainest.
+/// [`ReplayVia::Auto`] becomes [`ReplayVia::XdpRedirect`] if the driver supports that; otherwise the backend that is
+/// fastest on the first frames of the run or, for a paced run, [`TxBackend::Sendmmsg`].
 pub fn run(
     plan: &ReplayPlan,
     feed: Box<dyn Feed>,
@@ -128,7 +125,6 @@ pub fn run(
     };
     let shared = Shared {
         plan,
-        link: &links[0],
         links: &links,
         why,
         outlets: OnceLock::new(),
@@ -162,7 +158,7 @@ pub fn run(
     Ok(ReplayReport::new(&shared, &passes, (who, &counted), interrupted, error))
 }
 
-/// Reads the confirming counters. A signal ends the wait for late ones.
+/// Reads the confirming counters. A signal ends the wait for late counts.
 fn confirm(
     shared: &Shared<'_>,
     confirms: Vec<Confirm>,
@@ -170,7 +166,7 @@ fn confirm(
     watch: &mut impl FnMut(&Snapshot, Duration) -> Control,
 ) -> Result<(Witness, Vec<u64>), SendError> {
     let who = confirms[0].witness();
-    let patience = if interrupted { PATIENCE_STOPPED } else { PATIENCE };
+    let patience = if interrupted { PATIENCE_STOPPED } else { confirm::PATIENCE };
     let mut pause = || {
         if interrupted {
             std::thread::sleep(confirm::LOOK);
@@ -180,12 +176,12 @@ fn confirm(
     };
     let sent = report::sent_by_interface(shared);
     let counted = confirms.into_iter().zip(sent);
-    let counted = counted.map(|(confirm, sent)| confirm.finish_within(sent, patience, &mut pause));
+    let counted = counted.map(|(confirm, sent)| confirm.finish(sent, patience, &mut pause));
     Ok((who, counted.collect::<Result<_, _>>()?))
 }
 
-/// Chooses the transmit path, with the reason, where the plan leaves it open: by the driver, where the kernel reports that it
-/// takes frames from XDP programs now, which is faster than any way from user space.
+/// Chooses the transmit path, with the reason, if the plan leaves it open. The driver is preferred if the kernel reports
+/// that it accepts frames from XDP programs now, which is faster than any user-space backend.
 fn choose(plan: &ReplayPlan, links: &[Link]) -> (ReplayVia, Option<String>) {
     if plan.via != ReplayVia::Auto {
         return (plan.via, None);
@@ -195,24 +191,24 @@ fn choose(plan: &ReplayPlan, links: &[Link]) -> (ReplayVia, Option<String>) {
         _ => Some("there are two interfaces"),
     };
     let Some(obstacle) = not_by_xdp else {
-        let why = "the kernel reports that the driver takes frames from XDP programs";
+        let why = "the kernel reports that the driver accepts frames from XDP programs";
         return (ReplayVia::XdpRedirect, Some(why.to_owned()));
     };
     if plan.rate.is_paced() || plan.stepwise {
-        let why = format!("not by XDP: {obstacle}; with a pace, sendmmsg is the plainest");
+        let why = format!("not by XDP: {obstacle}; at a given rate sendmmsg is the simplest backend");
         return (ReplayVia::User(TxBackend::Sendmmsg), Some(why));
     }
     (ReplayVia::User(TxBackend::Auto), Some(format!("not by XDP: {obstacle}")))
 }
 
-/// Why frames should not be sent by a BPF program from here.
+/// The reason why a BPF program should not send by this interface.
 fn redirect_obstacle(link: &Link) -> Option<&'static str> {
-    if backend::frame_bytes_max(link) > ring::FRAME_BYTES_MAX {
+    if backend::frame_bytes_max(link) > bpf_live::FRAME_BYTES_MAX {
         return Some("frames of the interface may be larger than a page");
     }
     match quaff_os::xdp::takes_redirected(link.index) {
-        Ok(false) => Some("the driver takes no frames from XDP programs"),
-        Err(_) => Some("the kernel does not report whether the driver takes such frames"),
+        Ok(false) => Some("the driver accepts no frames from XDP programs"),
+        Err(_) => Some("the kernel does not report whether the driver accepts such frames"),
         Ok(true) if ArrayMap::new("quaff_probe", 1).is_err() => Some("BPF is not permitted"),
         Ok(true) => None,
     }
@@ -233,12 +229,12 @@ fn sizes(plan: &ReplayPlan, links: &[Link]) -> Sizes {
     let mtu = links.iter().map(|link| link.mtu).min().filter(|_| plan.via != ReplayVia::Inject);
     let max = match plan.via {
         ReplayVia::User(_) => usize::MAX,
-        _ => ring::FRAME_BYTES_MAX,
+        _ => bpf_live::FRAME_BYTES_MAX,
     };
     Sizes { min: ring::FRAME_BYTES_MIN, max, mtu }
 }
 
-/// Opens the counter that confirms the frames.
+/// Opens the counter that confirms the frames of an interface.
 fn witness(plan: &ReplayPlan, link: &Link) -> Result<Confirm, SendError> {
     let has_time = match plan.rate {
         Rate::Frames(pps) => pps.value() <= TAP_PPS_MAX,
@@ -254,7 +250,11 @@ fn witness(plan: &ReplayPlan, link: &Link) -> Result<Confirm, SendError> {
 }
 
 impl Shared<'_> {
-    /// So many frames in all.
+    fn link(&self) -> &Link {
+        &self.links[0]
+    }
+
+    /// Sets the number of frames to send, which also releases them unless the run is stepwise.
     fn set_total(&self, total: u64) {
         self.total.store(total, Ordering::Relaxed);
         if !self.plan.stepwise && !self.stop.raised() {
@@ -262,12 +262,12 @@ impl Shared<'_> {
         }
     }
 
-    /// Keeps what the source has counted.
+    /// Stores the source, for its counts.
     fn keep(&self, passes: Passes) {
         *self.passes.lock().unwrap_or_else(PoisonError::into_inner) = Some(passes);
     }
 
-    /// Returns whether the run is over: no thread sends or prepares frames.
+    /// Returns `true` at the end of the run, when no thread sends or prepares frames.
     fn is_over(&self) -> bool {
         self.stop.raised() || self.over.load(Ordering::Relaxed)
     }

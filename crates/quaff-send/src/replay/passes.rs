@@ -1,59 +1,60 @@
-//! The passes of a source: repeated up to a limit, without frames that cannot be sent.
+//! The passes of a source: repeats it up to a limit, without frames that cannot be sent. It never sends.
 
 use super::unique;
 use crate::arena::{Arena, FrameMeta};
 use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
-use quaff_wire::flow::{FlowCount, FlowCounts};
+use quaff_wire::flow::FlowCount;
 use quaff_wire::net;
 use serde::Serialize;
 
 /// The sizes of frames that can be sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
-    /// The shortest frame, bytes.
+    /// Shortest frame, bytes.
     pub(super) min: usize,
-    /// The longest frame, bytes, whatever the interface.
+    /// Longest frame of the transmit path, bytes.
     pub(super) max: usize,
-    /// The interface's MTU, which counts neither the Ethernet header nor one tag; where it counts.
+    /// MTU of the interface, which includes neither the Ethernet header nor one VLAN tag; `None` for injected frames.
     pub(super) mtu: Option<u32>,
 }
 
 /// Frames of one pass that are not sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Skipped {
-    /// Longer than the MTU, or than a page of the kernel's.
+    /// Longer than the MTU or a memory page.
     pub too_large: u64,
     /// Without an Ethernet header.
     pub too_short: u64,
 }
 
-/// A feed that is sent so many times.
+/// A feed that repeats another one.
 pub(super) struct Passes {
-    feed: Box<dyn Feed>,
+    pub(super) feed: Box<dyn Feed>,
     sizes: Sizes,
     /// Number of passes; `None` is endless.
-    loops: Option<u64>,
-    /// Frames that may still come.
+    pub(super) loops: Option<u64>,
+    /// Number of frames up to the limit.
     left: u64,
     unique: bool,
-    /// Passes that have ended.
+    /// Completed passes.
     pass: u64,
     pass_has_ended: bool,
-    skipped: Skipped,
-    flows: Flows,
-    /// Frames given in the first pass so far.
+    /// Frames that the first pass skipped.
+    pub(super) skipped: Skipped,
+    pub(super) flows: Flows,
+    /// Frames of the first pass so far.
     frames: u64,
 }
 
-/// Maximum number of flows that are distinguished: each takes about 60 bytes.
+/// Maximum number of flows to distinguish: each takes about 60 bytes.
 const FLOWS_MAX: usize = 4_000_000;
 
-/// Different flows of a pass, in the order in which they come.
+/// Different flows of the first pass, in order of appearance.
 #[derive(Debug, Default)]
-struct Flows {
-    count: FlowCount,
-    /// At which frame each begins; the numbers rise.
+pub(super) struct Flows {
+    pub(super) count: FlowCount,
+    /// Number of the first frame of each flow, ascending.
     begin: Vec<u64>,
 }
 
@@ -86,32 +87,12 @@ impl Passes {
         }
     }
 
-    /// The source, for what it has to say.
-    pub(super) fn feed(&self) -> &dyn Feed {
-        &*self.feed
-    }
-
-    /// Frames that the first pass skipped.
-    pub(super) fn skipped(&self) -> Skipped {
-        self.skipped
-    }
-
-    /// Number of passes; `None` is endless.
-    pub(super) fn loops(&self) -> Option<u64> {
-        self.loops
-    }
-
-    /// Passes that the first `sent` frames of all are.
+    /// Number of passes that the first `sent` frames belong to.
     pub(super) fn begun(&self, sent: u64) -> u64 {
         sent.div_ceil(self.frames.max(1))
     }
 
-    /// Returns whether there may be more flows than were counted.
-    pub(super) fn has_more_flows(&self) -> bool {
-        self.flows.is_full()
-    }
-
-    /// Different flows in the first `sent` frames of all.
+    /// Number of different flows in the first `sent` frames.
     pub(super) fn flows(&self, sent: u64) -> u64 {
         if let Some(flows) = self.feed.flows() {
             return flows;
@@ -123,21 +104,16 @@ impl Passes {
         once(self.frames) * (sent / self.frames) + once(sent % self.frames)
     }
 
-    /// Flows and packets of the first pass.
-    pub(super) fn flow_counts(&self) -> FlowCounts {
-        self.flows.count.counts
-    }
-
-    /// Leaves out what cannot be sent, and gives later passes their own addresses.
+    /// Removes frames that cannot be sent, and gives later passes their own addresses.
     fn prepare(&mut self, arena: &mut Arena) {
         let (sizes, is_first, pass) = (self.sizes, self.pass == 0, self.pass);
         let (skipped, flows, frames) = (&mut self.skipped, &mut self.flows, &mut self.frames);
         let (left, unique, counts_flows) = (&mut self.left, self.unique, self.feed.flows().is_none());
         arena.retain(|frame, meta| {
             if frame.len() < sizes.min || !sizes.fits(frame) {
-                let which =
-                    if frame.len() < sizes.min { &mut skipped.too_short } else { &mut skipped.too_large };
-                *which += u64::from(is_first);
+                let is_short = frame.len() < sizes.min;
+                *(if is_short { &mut skipped.too_short } else { &mut skipped.too_large }) +=
+                    u64::from(is_first);
                 return false;
             }
             if *left == 0 {
@@ -146,7 +122,7 @@ impl Passes {
             *left -= 1;
             if is_first {
                 if counts_flows {
-                    flows.note(frame, meta, *frames);
+                    flows.add(frame, meta, *frames);
                 }
                 *frames += 1;
             } else if unique {
@@ -174,23 +150,21 @@ impl Feed for Passes {
             return Ok(true);
         }
         self.pass_has_ended = true;
-        arena.set_ends_pass();
+        arena.ends_pass = true;
         let is_last = self.loops.is_some_and(|loops| self.pass + 1 >= loops);
-        // A pass without frames will have none the next time either.
+        // A pass without frames would have none in the next pass either.
         Ok(!is_last && self.left > 0 && self.frames > 0)
     }
 }
 
 impl Flows {
-    fn is_full(&self) -> bool {
+    /// Returns `true` if further flows are not distinguished.
+    pub(super) fn is_full(&self) -> bool {
         self.begin.len() >= FLOWS_MAX
     }
 
-    fn note(&mut self, frame: &[u8], meta: &FrameMeta, number: u64) {
-        if self.is_full() {
-            return;
-        }
-        if self.count.add(frame, meta.time_ns / 1_000_000_000) {
+    fn add(&mut self, frame: &[u8], meta: &FrameMeta, number: u64) {
+        if !self.is_full() && self.count.add(frame, meta.time_ns / 1_000_000_000) {
             self.begin.push(number);
         }
     }
@@ -199,60 +173,37 @@ impl Flows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::feed::testing::{Frames, drain};
 
-    /// Frames of these lengths, each of a flow of its own where there is room for one.
-    struct Lens(Vec<usize>, usize);
-
-    impl Feed for Lens {
-        fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
-            while let Some(len) = self.0.get(self.1) {
-                let mut frame = vec![0; *len];
-                if *len > 34 {
-                    frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 64, 59]);
-                    frame[26..34].copy_from_slice(&[10, 0, 0, *len as u8, 10, 0, 1, 1]);
-                }
-                if !arena.push(&frame, FrameMeta::default()) {
-                    return Ok(true);
-                }
-                self.1 += 1;
-            }
-            Ok(false)
+    /// A frame of this length, of a flow of its own if there is room for IP addresses.
+    fn frame(len: usize) -> Vec<u8> {
+        let mut frame = vec![0; len];
+        if len > 34 {
+            frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 64, 59]);
+            frame[26..34].copy_from_slice(&[10, 0, 0, len as u8, 10, 0, 1, 1]);
         }
-
-        fn rewind(&mut self) -> Result<bool, SendError> {
-            self.1 = 0;
-            Ok(true)
-        }
+        frame
     }
 
     fn passes(lens: &[usize], loops: u64, limit: Option<u64>, unique: bool) -> Passes {
         let sizes = Sizes { min: 14, max: 100, mtu: Some(60) };
-        Passes::new(Box::new(Lens(lens.to_vec(), 0)), sizes, Some(loops), limit, unique)
+        Passes::new(Frames::boxed(lens.iter().map(|len| (frame(*len), 0))), sizes, Some(loops), limit, unique)
     }
 
-    /// All frames: their length and last byte of the source address; and how many passes ended.
+    /// All frames, as length and last byte of the source address, and the number of passes.
     fn all(passes: &mut Passes) -> (Vec<(usize, u8)>, u64) {
-        let mut arena = Arena::new(1000, 2);
-        let (mut frames, mut ended) = (Vec::new(), 0);
-        loop {
-            arena.clear();
-            let more = passes.fill(&mut arena).unwrap();
-            ended += u64::from(arena.ends_pass());
-            let src = |frame: &[u8]| frame.get(29).copied().unwrap_or_default();
-            frames.extend(arena.frames().map(|(frame, _)| (frame.len(), src(frame))));
-            if !more {
-                return (frames, ended);
-            }
-        }
+        let (frames, ended) = drain(passes, 1000, 2);
+        let src = |frame: &[u8]| frame.get(29).copied().unwrap_or_default();
+        (frames.iter().map(|(frame, _)| (frame.len(), src(frame))).collect(), ended)
     }
 
     #[test]
-    fn loops_sizes_and_limits() {
+    fn passes_repeat_up_to_the_limit_and_skip_by_size() {
         let mut three = passes(&[13, 14, 40, 75, 74, 101], 3, None, false);
         let (frames, ended) = all(&mut three);
         assert_eq!(frames, [(14, 0), (40, 40), (74, 74)].repeat(3));
         assert_eq!((ended, three.begun(9), three.begun(7), three.begun(3)), (3, 3, 3, 1));
-        assert_eq!(three.skipped(), Skipped { too_large: 2, too_short: 1 });
+        assert_eq!(three.skipped, Skipped { too_large: 2, too_short: 1 });
         assert_eq!((three.flows(1), three.flows(2), three.flows(9)), (0, 1, 2));
 
         let mut limited = passes(&[14, 40, 41], 9, Some(5), true);

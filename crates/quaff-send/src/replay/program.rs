@@ -1,16 +1,16 @@
-//! The BPF program that plays frames out of a map, each when it is due.
+//! The BPF program that sends frames from a map, each when it is due.
 //!
-//! What is fixed for a run is compiled in; what changes are the words of [`word`]; the frames lie in
-//! a second map, as `ring` puts them there. One invocation handles one frame. In C it would be:
+//! Constants of a run are compiled in; variables are the words of [`word`]; the frames are in a second map, in the
+//! layout of `ring`. One invocation sends at most one frame. Equivalent C:
 //!
 //! ```c
 //! int replay(struct xdp_md *ctx)
 //! {
 //!     if (state.sent >= state.limit) return XDP_DROP;            // all sent, or stopped
-//!     // Without deadlines the clock is read now and then only.
+//!     // Unpaced, the clock is read for some frames only.
 //!     u64 now = PACED || STOP_AFTER_NS || !(state.sent % CLOCK_FRAMES) || is_last ? bpf_ktime_get_ns() : state.last_ns;
 //!     if (!state.first_ns) state.first_ns = state.base_ns = now; // the anchor
-//!     if (STREAMED && state.sent == state.seen) {                // what is there is used up
+//!     if (STREAMED && state.sent == state.seen) {                // all known frames are sent
 //!         state.seen = atomic_fetch_add(&state.ready, 0);
 //!         if (state.sent == state.seen) { state.starved++; return XDP_DROP; }
 //!     }
@@ -21,9 +21,9 @@
 //!     u64 due = now;
 //!     if (PACED) due = state.base_ns + item->due_ns + (state.base_fraction + item->fraction >> 32);
 //!     if (STOP_AFTER_NS && due - state.first_ns >= STOP_AFTER_NS) { state.limit = 0; return XDP_DROP; }
-//!     if (due > now + FAR_NS) { state.far_ns = due; return XDP_DROP; }    // worth a sleep
+//!     if (due > now + FAR_NS) { state.far_ns = due; return XDP_DROP; }    // far enough to sleep
 //!     for (u64 turns = SPIN_TURNS; now < due; now = bpf_ktime_get_ns())
-//!         if (--turns == 0) return XDP_DROP;                     // not yet: let the kernel look around
+//!         if (--turns == 0) return XDP_DROP;                     // not yet: let the kernel handle other work
 //!
 //!     state.last_ns = now;
 //!     state.due_ns = due;
@@ -39,7 +39,7 @@
 //!
 //!     u32 len = item->len;
 //!     if (len > FRAME_BYTES_MAX) return XDP_DROP;                // never: for the verifier
-//!     // A page comes back as the last receiver left it, so every byte is stored anew.
+//!     // The last receiver of a page may have changed it, so every byte is stored anew.
 //!     if (DROP && late > LATE_NS) state.late_dropped++;
 //!     else if (bpf_xdp_adjust_tail(ctx, len - FIRST_BYTES) || bpf_xdp_store_bytes(ctx, 0, item->frame, len))
 //!         state.failed++;
@@ -63,8 +63,9 @@
 //! }
 //! ```
 
-use super::ring::{self, FRAME_BYTES_MAX, ITEM_BYTES_MAX, field};
-use crate::bpf_pace::{Far, Registers, add_to, at, count_lateness, wait_until_due};
+use super::ring::{self, ITEM_BYTES_MAX, field};
+use crate::bpf_live::FRAME_BYTES_MAX;
+use crate::bpf_live::{Far, Registers, add_to, at, count_lateness, wait_until_due};
 use crate::histogram::BURST_NS;
 use crate::schedule::LatePolicy;
 use crate::state::word;
@@ -72,10 +73,10 @@ use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Jmp, Label, Reg, Size, Verdict};
 
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 
-/// A frame that is due later than this is worth a sleep, which costs some 30 ms, ns.
+/// Distance of a deadline from which on user space sleeps, which costs about 30 ms, ns.
 const FAR_NS: i32 = 120_000_000;
-/// Without deadlines the clock is read once in so many frames, a power of 2, and at the last one: it takes
-/// a twentieth of a frame's time, and is asked only how long all of it took.
+/// Unpaced, the clock is read once in this number of frames (a power of 2) and at the last one: a read takes a twentieth
+/// of the time of a frame.
 const CLOCK_FRAMES: i32 = 32;
 /// The registers that keep their values through the wait.
 const REGISTERS: Registers = Registers { now: R0, due: R9, state: R7 };
@@ -85,30 +86,29 @@ const REGISTERS: Registers = Registers { now: R0, due: R9, state: R7 };
 pub(super) struct Constants {
     /// Frames have deadlines.
     pub(super) paced: bool,
-    /// Frames are put into the ring while it is played.
+    /// Frames are put into the ring while the program runs.
     pub(super) streamed: bool,
     /// Addresses change from pass to pass.
     pub(super) unique: bool,
     pub(super) late: LatePolicy,
-    /// Lateness from which on the policy applies, ns.
+    /// Lateness above which the policy applies, ns.
     pub(super) late_ns: i32,
-    /// The end of it all, ns after the first frame.
+    /// End of the run, ns after the first frame.
     pub(super) stop_after_ns: Option<u64>,
-    /// The interface that frames leave by; `None`: they arrive where the program is run.
+    /// Index of the interface that frames leave by; `None` injects them.
     pub(super) redirect: Option<u32>,
-    /// Bytes of a frame when the program gets it.
+    /// Length of a frame as passed to the program, bytes.
     pub(super) first_bytes: usize,
-    /// Reads of the clock before the kernel gets a chance to handle signals and other
-    /// work, and to hand on what is in its batch.
+    /// Clock reads of one invocation; between invocations the kernel handles signals and passes on its batch.
     pub(super) spin_turns: i32,
 }
 
-/// Slot of the stack: what is returned for the frame.
+/// Stack slot of the return value.
 const RESULT: usize = 0;
-/// Slot of the stack: how late the frame is.
+/// Stack slot of the lateness.
 const LATE: usize = 1;
 
-/// The program of the module's text.
+/// Assembles the program.
 pub(super) fn assemble(constants: &Constants, state: &ArrayMap, frames: &ArrayMap) -> Asm {
     let mut asm = Asm::default();
     let drop = asm.label();
@@ -134,7 +134,7 @@ fn count(asm: &mut Asm, word: usize) {
     add_to(asm, R7, word, |asm, sum| asm.alu64(Alu::Add, sum, 1));
 }
 
-/// R8 = the item, R9 = now. Leaves when there is none.
+/// R8 = the item, R9 = now. Exits if no item is left.
 fn begin(asm: &mut Asm, constants: &Constants, frames: &ArrayMap, drop: Label) {
     asm.ldx_mem(Size::Dw, R1, R7, at(word::SENT));
     asm.ldx_mem(Size::Dw, R2, R7, at(word::LIMIT));
@@ -167,7 +167,7 @@ fn begin(asm: &mut Asm, constants: &Constants, frames: &ArrayMap, drop: Label) {
     asm.alu64(Alu::Add, R8, R1);
 }
 
-/// Leaves when nothing is in the ring. R1 = frames sent.
+/// Exits if the ring is empty. R1 = frames sent.
 fn wait_for_item(asm: &mut Asm, drop: Label) {
     let there = asm.label();
     asm.ldx_mem(Size::Dw, R2, R7, at(word::SEEN));
@@ -181,7 +181,7 @@ fn wait_for_item(asm: &mut Asm, drop: Label) {
     asm.place(there);
 }
 
-/// R9 = due, R0 = now. Leaves when the frame is not due yet, or never.
+/// R9 = due, R0 = now. Exits if the frame is not due yet, or after the end of the run.
 fn wait(asm: &mut Asm, constants: &Constants, state: &ArrayMap, drop: Label) {
     asm.mov64(R0, R9);
     if constants.paced {
@@ -195,19 +195,19 @@ fn wait(asm: &mut Asm, constants: &Constants, state: &ArrayMap, drop: Label) {
         asm.alu64(Alu::Add, R9, R1);
     }
     if let Some(stop_after_ns) = constants.stop_after_ns {
-        let goes_on = asm.label();
+        let in_time = asm.label();
         asm.mov64(R1, R9);
         asm.ldx_mem(Size::Dw, R2, R7, at(word::FIRST_NS));
         asm.alu64(Alu::Sub, R1, R2);
         asm.ld_imm64(R2, stop_after_ns);
-        asm.jmp(Jmp::Jlt, R1, R2, goes_on);
+        asm.jmp(Jmp::Jlt, R1, R2, in_time);
         asm.mov64(R1, 0);
         asm.st_mem(Size::Dw, R7, R1, at(word::LIMIT));
         asm.ja(drop);
-        asm.place(goes_on);
+        asm.place(in_time);
     }
     if constants.paced {
-        let far = Far { ns: FAR_NS, is_noted: true };
+        let far = Far { ns: FAR_NS, is_stored: true };
         wait_until_due(asm, REGISTERS, Some(far), constants.spin_turns, state, drop);
     }
     asm.st_mem(Size::Dw, R7, R0, at(word::LAST_NS));
@@ -217,7 +217,7 @@ fn wait(asm: &mut Asm, constants: &Constants, state: &ArrayMap, drop: Label) {
     }
 }
 
-/// R1 = late, kept on the stack too.
+/// R1 = late, also on the stack.
 fn measure(asm: &mut Asm, constants: &Constants) {
     count_lateness(asm, REGISTERS);
     asm.spill(LATE, R1);
@@ -245,7 +245,7 @@ fn count_burst(asm: &mut Asm) {
     asm.st_mem(Size::Dw, R7, R2, at(word::BURST));
 }
 
-/// Makes the frame of the item, and keeps on the stack what is to be returned for it.
+/// Writes the frame of the item; the return value is on the stack.
 fn send(asm: &mut Asm, constants: &Constants, drop: Label) {
     let (failed, sent, left_out) = (asm.label(), asm.label(), asm.label());
     asm.mov64(R1, Verdict::XdpDrop);
@@ -319,7 +319,7 @@ fn shift_addresses(asm: &mut Asm) {
     asm.place(done);
 }
 
-/// Goes on to the next item.
+/// Advances to the next item.
 fn advance(asm: &mut Asm, streamed: bool) {
     let not_last = asm.label();
     asm.ldx_mem(Size::H, R1, R8, field::LAST);
@@ -338,7 +338,7 @@ fn advance(asm: &mut Asm, streamed: bool) {
     asm.ldx_mem(Size::W, R1, R8, field::NEXT);
     asm.st_mem(Size::Dw, R7, R1, at(word::AT));
     if streamed {
-        // The thread that sees this item taken reuses its room: a full barrier.
+        // A full barrier: the thread that fills the ring reuses the room of this item.
         asm.mov64(R1, 1);
         asm.atomic_fetch_add64(R7, at(word::SENT), R1);
     } else {

@@ -1,4 +1,4 @@
-//! The ledger of a replay: in the files, intended, sent, confirmed; and how well the pace was kept.
+//! The report of a replay: packets in the files, intended, sent, confirmed, and the timing. It never prints.
 
 use super::passes::{Passes, Skipped};
 use super::{ReplayVia, Shared};
@@ -13,26 +13,25 @@ use serde::Serialize;
 /// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplayReport {
-    /// Packets of the files, read once: all of them, or those that were read, which is somewhat ahead of
-    /// what is sent, when a limit or a signal ended it.
+    /// Packets read from the files in one pass: all of them unless a limit or a signal ended the run. Reading is
+    /// somewhat ahead of sending.
     pub in_file: u64,
-    /// Frames that were to be sent: all loops, without what the ranges leave out and what cannot be
-    /// sent. Of a run without a planned end, those it came to.
+    /// Frames to send: all loops, without excluded packets and frames that cannot be sent. Equals the frames handled if
+    /// the run had no planned end.
     pub intended: u64,
     /// Frames handed to the kernel.
     pub sent: u64,
-    /// Frames that the witness counted.
+    /// Frames counted by the witness.
     pub confirmed: u64,
-    /// The counter that counted them.
     pub witness: Witness,
     /// Bytes of the frames sent, without FCS.
     pub bytes: u64,
     /// From the first frame to the last, s.
     pub seconds: f64,
-    /// Different flows among the frames sent: 5-tuples, each direction for itself. With --unique-ip
-    /// those of a pass times the passes, of which some may by chance be the same.
+    /// Different flows among the frames sent: 5-tuples, each direction separately. With addresses of their own for each
+    /// pass, the flows of a pass times the passes; some may coincide.
     pub flows: u64,
-    /// There may be more flows: to bound memory, not all were distinguished.
+    /// There may be more flows: the limit of distinguished flows was reached.
     pub more_flows: bool,
     /// Frames of the first pass that belong to a flow.
     pub flow_packets: u64,
@@ -40,58 +39,61 @@ pub struct ReplayReport {
     pub non_flow_packets: u64,
     /// Frames of the first pass whose headers cannot be read.
     pub invalid_packets: u64,
-    /// Frames per second: the gaps between the first and the last frame, over `seconds`.
+    /// Frames per second: the intervals from the first frame to the last, over `seconds`.
     pub pps: f64,
-    /// Bits per second of whole frames, without FCS.
+    /// Bits per second of the frames, without FCS.
     pub bits_per_second: f64,
-    /// Passes through the files, the last one perhaps not to its end.
+    /// Passes through the files, including one that was not completed.
     pub loops: u64,
-    /// The time taken over the time planned, minus 1; none for an unpaced run.
+    /// Actual duration over planned duration, minus 1; `None` for an unpaced run.
     pub pace_error: Option<f64>,
-    /// Lateness of the frames; none for an unpaced run.
+    /// Lateness of the frames; `None` for an unpaced run.
     pub lateness: Option<Lateness>,
-    /// The most frames in a row that were more than 16 µs late.
+    /// Largest number of frames in a row that were more than 16 µs late.
     pub longest_burst: u64,
-    /// Frames that were not sent because they were late (`late` is `drop`).
+    /// Frames dropped because they were late (`late` is `drop`).
     pub late_dropped: u64,
-    /// Sum by which deadlines were moved because frames were late (`late` is `shift`), ns.
+    /// Sum of the shifts because frames were late (`late` is `shift`), ns.
     pub shifted_ns: u64,
-    /// Times that no frame was ready, because the files could not be read fast enough.
+    /// Number of times that no frame was ready, because the files were not read fast enough.
     pub starved: u64,
     pub feed: FeedTally,
-    /// Frames of a pass that were not sent.
+    /// Frames of a pass that cannot be sent.
     pub skipped: Skipped,
-    /// The damage of a file that could not be read to its end.
+    /// Damage of a file that could not be read to its end.
     pub damage: Option<String>,
-    /// Why not all could be sent.
+    /// The error that ended the run.
     pub error: Option<String>,
-    /// The watcher ended the run before all was sent.
+    /// The watcher stopped the run before all frames were sent.
     pub interrupted: bool,
     pub via: ReplayVia,
-    /// Why so, when that was not asked for.
+    /// The reason for `via`, if the plan left it open.
     pub why: Option<String>,
-    /// By which interface, and how many.
     pub interfaces: Vec<InterfaceCount>,
+    /// Frames of other senders that the witness counted.
+    #[serde(skip)]
+    pub others: u64,
 }
 
-/// Frames of one interface.
+/// Counts of one interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InterfaceCount {
-    /// Its name.
     pub name: String,
     /// Frames handed to the kernel.
     pub sent: u64,
-    /// Frames that the witness counted there.
+    /// Frames counted by the witness.
     pub confirmed: u64,
-    /// Their bytes.
+    /// Bytes of the frames sent, without FCS.
     pub bytes: u64,
     /// Frames that the kernel refused.
     pub failed: u64,
-    /// Frames that were refused for want of room, and tried again (ENOBUFS).
+    /// Calls without room (ENOBUFS), which were repeated.
     pub enobufs: u64,
-    /// The same, said by EAGAIN, or by a ring that was full.
+    /// Calls without room (EAGAIN or a full ring), which were repeated.
     pub eagain: u64,
-    pub way: Option<BackendReport>,
+    /// The backend in user space.
+    #[serde(rename = "way")]
+    pub backend: Option<BackendReport>,
 }
 
 /// Frames handed to the kernel so far.
@@ -100,7 +102,7 @@ pub(super) fn sent(state: &State) -> u64 {
     state.load(word::SENT).saturating_sub(not_sent)
 }
 
-/// The same of each interface.
+/// Frames handed to the kernel so far, of each interface.
 pub(super) fn sent_by_interface(shared: &Shared<'_>) -> Vec<u64> {
     match shared.outlets.get() {
         Some(outlets) => outlets.iter().map(|outlet| outlet.sent).collect(),
@@ -130,17 +132,18 @@ impl ReplayReport {
         let pps = per_second(sent.saturating_sub(1) as f64);
         let mean_bytes = bytes as f64 / sent.max(1) as f64;
         let paced = plan.rate.is_paced() && taken > 0;
-        let counts = passes.flow_counts();
+        let counts = passes.flows.count.counts;
+        let all_confirmed: u64 = confirmed.iter().sum();
         Self {
-            in_file: passes.feed().tally().seen,
+            in_file: passes.feed.tally().seen,
             intended,
             sent,
-            confirmed: confirmed.iter().sum(),
+            confirmed: all_confirmed,
             witness,
             bytes,
             seconds,
             flows: passes.flows(taken),
-            more_flows: passes.has_more_flows(),
+            more_flows: passes.flows.is_full(),
             flow_packets: counts.flow_packets,
             non_flow_packets: counts.non_flow_packets,
             invalid_packets: counts.invalid_packets,
@@ -153,37 +156,31 @@ impl ReplayReport {
             late_dropped: load(word::LATE_DROPPED),
             shifted_ns: load(word::SHIFTED_NS),
             starved: load(word::STARVED),
-            feed: passes.feed().tally(),
-            skipped: passes.skipped(),
-            damage: passes.feed().damage(),
+            feed: passes.feed.tally(),
+            skipped: passes.skipped,
+            damage: passes.feed.damage(),
             error: error.map(|error| error.to_string()),
             interrupted: stopped && taken != shared.total(),
             via: plan.via,
             why: why(shared),
             interfaces: interfaces(shared, confirmed),
+            others: all_confirmed.saturating_sub(sent),
         }
     }
 
-    /// All that was intended was sent and confirmed, and nothing had to be left out.
-    ///
-    /// A run that was ended early only has to have confirmed what it sent. Counters may show more than
-    /// ours, because others use the interface too.
+    /// Returns `true` if all intended frames were sent and confirmed, and none had to be skipped. Of a run that was
+    /// stopped, only the confirmation counts. A counter may include frames of other senders.
     pub fn agrees(&self) -> bool {
-        let left_out = self.skipped.too_large
+        let skipped = self.skipped.too_large
             + self.skipped.too_short
             + self.feed.link_type
             + self.feed.rewritten.mtu_skipped;
         let complete = self.interrupted || self.sent == self.intended;
         complete
             && self.confirmed >= self.sent
-            && left_out == 0
+            && skipped == 0
             && self.damage.is_none()
             && self.error.is_none()
-    }
-
-    /// Frames of others that were counted meanwhile.
-    pub fn others(&self) -> u64 {
-        self.confirmed.saturating_sub(self.sent)
     }
 }
 
@@ -196,32 +193,32 @@ fn interfaces(shared: &Shared<'_>, confirmed: &[u64]) -> Vec<InterfaceCount> {
         failed: outlet.refused,
         enobufs: outlet.backend.retried_enobufs,
         eagain: outlet.backend.retried_eagain,
-        way: Some(outlet.backend.clone()),
+        backend: Some(outlet.backend.clone()),
     };
     let state = &shared.state;
     match shared.outlets.get() {
         Some(outlets) => outlets.iter().zip(confirmed).map(of_outlet).collect(),
         None => vec![InterfaceCount {
-            name: shared.link.name.clone(),
+            name: shared.link().name.clone(),
             sent: sent(state),
             confirmed: confirmed.iter().sum(),
             bytes: state.load(word::BYTES),
             failed: state.load(word::FAILED),
             enobufs: 0,
             eagain: 0,
-            way: None,
+            backend: None,
         }],
     }
 }
 
-/// Why frames left as they did, by what was known before and by what was measured.
+/// The reason for the transmit path and for the backend.
 fn why(shared: &Shared<'_>) -> Option<String> {
     let measured = shared.outlets.get().and_then(|outlets| outlets.first()?.backend.remark.clone());
     let words: Vec<_> = shared.why.iter().cloned().chain(measured).collect();
     (!words.is_empty()).then(|| words.join("; "))
 }
 
-/// The actual time from the first frame to the last, over the planned time, minus 1.
+/// The actual duration from the first frame to the last over the planned one, minus 1.
 fn pace_error(state: &State, span_ns: u64) -> Option<f64> {
     let due_ns = state.load(word::DUE_NS).saturating_sub(state.load(word::FIRST_NS));
     let planned_ns = due_ns.saturating_sub(state.load(word::SHIFTED_NS));

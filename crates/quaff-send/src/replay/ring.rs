@@ -1,32 +1,30 @@
-//! Frames in a map, one item after another, as the program takes them out.
+//! The ring of frames in a BPF map, in the order in which the program reads them. It never runs the program.
 //!
-//! An item never straddles the end of the map; each has the offset of the next one. Either all frames of
-//! a run are there from the beginning, and the last item leads back to the first; or they are put
-//! in while others are taken out, where [`Ring::has_room`] allows it.
+//! An item never straddles the end of the map, and holds the offset of the next one. Either all frames of a run are
+//! put in before it starts, and the last item leads to the first; or frames are put in while others are read, as far
+//! as [`Ring::has_room`] allows it.
 
 use super::unique::Places;
+use crate::bpf_live::FRAME_BYTES_MAX;
 use crate::error::SendError;
 use crate::schedule::Deadline;
 use quaff_os::bpf::ArrayMap;
 use std::collections::VecDeque;
 
-/// Frames of this size are accepted by all kernels that have live frames: page size (4096) minus
-/// headroom, `struct xdp_page_head` and `struct skb_shared_info`, which vary a little (6.18: 3408).
-pub(super) const FRAME_BYTES_MAX: usize = 3400;
 /// The shortest frame that kernels accept (`ETH_HLEN`).
 pub(super) const FRAME_BYTES_MIN: usize = 14;
-/// Before each frame.
+/// Bytes of the header before each frame.
 pub(super) const HEADER_BYTES: usize = 24;
-/// A later deadline is never: with the time of the first frame it still is a number, ns.
+/// Latest deadline, ns: the sum with the time of the first frame does not overflow.
 const DUE_NS_MAX: u64 = u64::MAX / 2;
-/// Room that there is for an item wherever one may begin.
+/// Largest item, bytes: each item starts at least this far before the end of the map.
 pub(super) const ITEM_BYTES_MAX: usize = HEADER_BYTES + FRAME_BYTES_MAX;
 
 /// Offsets of the fields of the header before each frame.
 pub(super) mod field {
-    /// Deadline after the anchor, or after the start of its pass: u64, ns.
+    /// Deadline after the start of the pass: u64, ns.
     pub(crate) const DUE_NS: usize = 0;
-    /// Fraction of a ns: u32, 2^-32.
+    /// Fraction of the deadline: u32, 2^-32 ns.
     pub(crate) const FRACTION: usize = 8;
     /// Offset of the next item: u32.
     pub(crate) const NEXT: usize = 12;
@@ -34,57 +32,49 @@ pub(super) mod field {
     pub(crate) const LEN: usize = 16;
     /// Offset in the frame of the number that decreases from pass to pass: u16, 0 for none.
     pub(crate) const DOWN: usize = 18;
-    /// Offset of the number that increases.
+    /// Offset in the frame of the number that increases from pass to pass: u16, 0 for none.
     pub(crate) const UP: usize = 20;
-    /// 1 if a new pass starts after it: u16.
+    /// 1 if the frame is the last one of a pass: u16.
     pub(crate) const LAST: usize = 22;
 }
 
-/// The map, and what is in it.
+/// The map and the state of its writer.
 #[derive(Debug)]
 pub(super) struct Ring {
-    map: ArrayMap,
-    /// Offset of the next item to be put in.
+    pub(super) map: ArrayMap,
+    /// Offset at which the next item is put in.
     at: usize,
-    /// Offsets of the items that were not taken yet, the oldest first.
+    /// Offsets of the items that the program has not read yet, the oldest first.
     starts: VecDeque<u32>,
-    pushed: u64,
+    /// Frames put in so far.
+    pub(super) pushed: u64,
     taken: u64,
 }
 
 impl Ring {
-    /// A map of so many bytes, rounded to whole pages.
+    /// Creates a map of `bytes` bytes, rounded up to whole pages.
     pub(super) fn new(bytes: usize) -> Result<Self, SendError> {
         let words = bytes.max(2 * ITEM_BYTES_MAX).next_multiple_of(4096) / 8;
         let map = ArrayMap::new("quaff_frames", words)?;
         Ok(Self { map, at: 0, starts: VecDeque::new(), pushed: 0, taken: 0 })
     }
 
-    pub(super) fn map(&self) -> &ArrayMap {
-        &self.map
-    }
-
-    /// Frames put in so far.
-    pub(super) fn pushed(&self) -> u64 {
-        self.pushed
-    }
-
-    /// The program has taken so many in all.
+    /// Frees the items of the first `taken` frames, which the program has read.
     pub(super) fn take(&mut self, taken: u64) {
         while self.taken < taken && self.starts.pop_front().is_some() {
             self.taken += 1;
         }
     }
 
-    /// Returns whether a frame of `frame_bytes` bytes can be put in now.
+    /// Returns `true` if a frame of `frame_bytes` bytes can be put in now.
     pub(super) fn has_room(&self, frame_bytes: usize) -> bool {
         let Some(&oldest) = self.starts.front() else { return true };
         let (oldest, (end, next)) = (oldest as usize, self.end_and_next(frame_bytes));
-        // An empty ring is known by its items, so the next one must not begin where the oldest does.
+        // The next item must not start at the oldest one: a full ring would look empty.
         if oldest < self.at { next != 0 || oldest != 0 } else { end < oldest }
     }
 
-    /// The end of an item put in now, and the offset of the one after it.
+    /// End of an item put in now, and offset of the following one.
     fn end_and_next(&self, frame_bytes: usize) -> (usize, usize) {
         let end = (self.at + HEADER_BYTES + frame_bytes).next_multiple_of(8);
         let fits = end + ITEM_BYTES_MAX <= self.map.bytes();
@@ -108,7 +98,7 @@ impl Ring {
         self.pushed += 1;
     }
 
-    /// All is there: the first item follows the latest one, in a new pass.
+    /// Makes the first item follow the latest one, in a new pass.
     pub(super) fn close(&mut self) {
         if let Some(latest) = self.starts.back() {
             self.map.write(*latest as usize + field::NEXT, &0u32.to_ne_bytes());
@@ -123,13 +113,13 @@ mod tests {
     use super::*;
     use quaff_os::testing;
 
-    /// Items are taken by a reader that knows only the map, as the program does.
+    /// Reads the items from the map alone, as the program does.
     #[test]
-    fn what_goes_in_comes_out_however_late_the_reader_is() {
+    fn a_reader_of_any_lag_reads_all_frames_in_order() {
         let mut ring = match Ring::new(0) {
             Ok(ring) => ring,
             Err(SendError::Os(error)) if testing::is_refusal(&error) => {
-                return testing::skip("what_goes_in_comes_out", &error.to_string());
+                return testing::skip("a_reader_of_any_lag_reads_all_frames_in_order", &error.to_string());
             }
             Err(error) => panic!("{error}"),
         };
@@ -159,6 +149,6 @@ mod tests {
             }
             ring.push(&frame, Deadline { ns: number, fraction: 0 }, Places::default());
         }
-        assert!(taken > 4900, "{taken}: there is room for few");
+        assert!(taken > 4900, "{taken}: the ring holds few frames");
     }
 }

@@ -1,22 +1,21 @@
-//! New flows in each pass: the addresses of every frame move, and every checksum stays right.
+//! New flows in each pass: shifts the addresses of every frame without invalidating its checksums.
 //!
-//! Of the two ends of a frame the lower one goes down by one, the higher one goes up by one. So the
-//! two directions of a conversation stay together, and the sum of both addresses stays what it was.
-//! That is reckoned modulo 2^32 - 1, where one's complement checksums (RFC 1071) cannot tell any
-//! difference; at the ends of the range 0 and 2^32 - 1 are the same number. Of an IPv6 address the
-//! last 32 bits move.
+//! In each pass the lower address of a frame decreases by one and the higher one increases by one, so both directions
+//! of a conversation stay together and the sum of both addresses is constant. The arithmetic is modulo 2^32 - 1, as
+//! that of one's complement checksums (RFC 1071), in which 0 and 2^32 - 1 are the same number. Of an IPv6 address the
+//! last 32 bits change. No other field is edited.
 
 use quaff_wire::net;
 
 /// The modulus of the arithmetic on addresses.
 const MODULUS: u32 = u32::MAX;
 
-/// Offsets of the two numbers in a frame; 0 and 0 when there are none.
+/// Offsets of the two 32-bit numbers in a frame, bytes; both 0 if it has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Places {
-    /// The one that goes down.
+    /// The number that decreases.
     pub(super) down: u16,
-    /// The one that goes up.
+    /// The number that increases.
     pub(super) up: u16,
 }
 
@@ -34,7 +33,7 @@ pub(super) fn places(frame: &[u8]) -> Places {
     if is_lower { Places { down: src, up: dst } } else { Places { down: dst, up: src } }
 }
 
-/// Moves the addresses as the program does, by `passes` at once.
+/// Shifts the addresses by `passes` passes, with the result of the BPF program.
 pub(super) fn shift(frame: &mut [u8], places: Places, passes: u64) {
     let by = (passes % u64::from(MODULUS)) as u32;
     if places == Places::default() || passes == 0 {
@@ -61,7 +60,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As the program has it.
+    /// One step down, as the BPF program computes it.
     fn one_down(low: u32) -> u32 {
         if low == 0 { MODULUS - 1 } else { low - 1 }
     }
@@ -76,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn many_passes_at_once_are_as_many_one_by_one(
+        fn a_shift_by_many_passes_equals_as_many_single_ones(
             low in prop_oneof![Just(0), Just(1), Just(u32::MAX), any::<u32>()],
             high in prop_oneof![Just(0), Just(u32::MAX - 1), Just(u32::MAX), any::<u32>()],
             passes in 1u64..40,
@@ -89,12 +88,12 @@ mod tests {
                 (down, up) = (one_down(down), one_up(up));
             }
             prop_assert_eq!(&frame[4..], [down.to_be_bytes(), up.to_be_bytes()].concat());
-            prop_assert_eq!(sum(&frame), before, "a checksum would see it");
+            prop_assert_eq!(sum(&frame), before, "the checksum stays valid");
         }
     }
 
     #[test]
-    fn both_directions_move_alike() {
+    fn both_directions_shift_alike() {
         let frame = |src: [u8; 4], dst: [u8; 4], ports: [u16; 2]| {
             let mut frame = vec![0; 12];
             frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);

@@ -1,7 +1,7 @@
-//! Frames sent from user space: read ahead into arenas, and pumped onto the wire from there.
+//! Replay from user space: frames are read ahead into arenas and sent from there by the [`Pump`].
 //!
-//! A source that is sent again and again stays in memory when it fits; otherwise a thread reads ahead,
-//! and memory is that of the arenas that go round, however much is sent.
+//! A source that is repeated stays in memory if it fits; otherwise a thread reads ahead into a fixed number of arenas
+//! that are reused. It never computes deadlines.
 
 use super::Shared;
 use super::passes::Passes;
@@ -17,18 +17,17 @@ use crate::transmitter::Transmitter;
 use quaff_os::{Interrupt, Reason};
 use std::time::Duration;
 
-/// An arena: large enough that handing it over costs nothing, small enough to stay in a cache.
+/// Size of an arena: large enough to pass it between threads at no cost, small enough for a cache.
 const ARENA_BYTES: usize = 2 << 20;
 const ARENA_FRAMES: usize = 16_384;
-/// Number of arenas in circulation.
+/// Number of arenas that the reader and the sender share.
 const ARENAS: usize = 16;
 /// Approximate bytes of the metadata of a frame.
 const ITEM_BYTES: usize = 40;
 /// Interval at which a stepwise run checks for the next step.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The sending thread: opens the ways, reads, and sends until all is sent. Keeps the passes for what
-/// they have counted.
+/// The sending thread: opens the backends, then reads and sends until all is sent.
 pub(super) fn play(
     shared: &Shared<'_>,
     kind: TxBackend,
@@ -37,7 +36,7 @@ pub(super) fn play(
 ) -> Result<(), SendError> {
     let here = Interrupt::here()?;
     let plan = shared.plan;
-    // Several queues have no order among each other.
+    // Frames of several queues have no common order.
     let kind = if kind == TxBackend::AfXdp && shared.links.len() > 1 { TxBackend::AfXdpQueue0 } else { kind };
     let outs = shared.links.iter().map(|link| Transmitter::open(link.clone(), kind));
     let outs = outs.collect::<Result<_, quaff_os::Error>>()?;
@@ -46,7 +45,7 @@ pub(super) fn play(
         if is_kept(shared, &passes) { read_pass(shared, &mut passes)? } else { (vec![], false) };
     let source = match is_all {
         true => Source::Kept(kept, passes),
-        // The reader begins before this thread is pinned, or it would be pinned as well.
+        // The reader starts before this thread is pinned, or it would be pinned as well.
         false => Source::Read(kept, ReadAhead::start(passes, arenas())),
     };
     plan.core.map_or(Ok(()), quaff_os::cpu::pin)?;
@@ -72,7 +71,7 @@ pub(super) fn play(
 enum Source {
     /// A whole pass is in memory.
     Kept(Vec<Arena>, Passes),
-    /// The beginning is; all that follows is read.
+    /// The first arenas are in memory; the rest is read ahead.
     Read(Vec<Arena>, ReadAhead<Passes>),
 }
 
@@ -80,21 +79,21 @@ fn arenas() -> Vec<Arena> {
     (0..ARENAS).map(|_| Arena::new(ARENA_BYTES, ARENA_FRAMES)).collect()
 }
 
-/// Returns whether a pass should be read once and kept. A compressed file may be larger than its size suggests.
+/// Returns `true` if a pass should be read once and kept. A compressed file may turn out larger than estimated.
 fn is_kept(shared: &Shared<'_>, passes: &Passes) -> bool {
     let fits = |bytes: u64| bytes <= shared.plan.memory_bytes as u64;
-    // What cannot be read twice is kept in any case, or refused when it does not fit.
-    passes.loops() != Some(1) && passes.feed().bytes_hint().is_none_or(fits)
+    // A source that cannot be read twice is kept in any case, or rejected if it does not fit.
+    passes.loops != Some(1) && passes.feed.bytes_hint().is_none_or(fits)
 }
 
-/// Reads as much of one pass as there is memory for. Returns whether that is all.
+/// Reads as much of one pass as fits into memory. Returns the arenas, and `true` if they hold the whole pass.
 fn read_pass(shared: &Shared<'_>, passes: &mut Passes) -> Result<(Vec<Arena>, bool), SendError> {
     let mut arenas = Vec::new();
     let mut bytes = 0;
     while !shared.stop.raised() {
         let mut arena = Arena::new(ARENA_BYTES, ARENA_FRAMES);
         let more = passes.fill(&mut arena)?;
-        let ended = arena.ends_pass() || !more;
+        let ended = arena.ends_pass || !more;
         bytes += arena.bytes() + arena.len() * ITEM_BYTES;
         if !arena.is_empty() || ended {
             arenas.push(arena);
@@ -103,14 +102,14 @@ fn read_pass(shared: &Shared<'_>, passes: &mut Passes) -> Result<(Vec<Arena>, bo
             return Ok((arenas, true));
         }
         if bytes > shared.plan.memory_bytes {
-            let can_restart = passes.feed().bytes_hint().is_some();
+            let can_restart = passes.feed.bytes_hint().is_some();
             return if can_restart { Ok((arenas, false)) } else { Err(PlanError::Again.into()) };
         }
     }
     Ok((Vec::new(), true))
 }
 
-/// Sends a pass that is in memory, as often as is wanted.
+/// Sends a pass that is in memory, as often as planned.
 fn send_kept(
     shared: &Shared<'_>,
     mut arenas: Vec<Arena>,
@@ -122,13 +121,13 @@ fn send_kept(
     if frames == 0 {
         return if shared.stop.raised() { Ok(()) } else { Err(PlanError::Empty.into()) };
     }
-    let all = passes.loops().map_or(u64::MAX, |loops| loops.saturating_mul(frames as u64));
+    let all = passes.loops.map_or(u64::MAX, |loops| loops.saturating_mul(frames as u64));
     shared.set_total(all.min(shared.plan.limit.unwrap_or(u64::MAX)));
     let places = if shared.plan.unique_ip { places(&arenas) } else { Vec::new() };
-    for pass in 0..passes.loops().unwrap_or(u64::MAX) {
+    for pass in 0..passes.loops.unwrap_or(u64::MAX) {
         for (at, arena) in arenas.iter_mut().enumerate() {
             if let (Some(places), true) = (places.get(at), pass > 0) {
-                move_on(arena, places);
+                shift_all(arena, places);
             }
             if !send(shared, pump, arena, &mut schedule)? {
                 return Ok(());
@@ -140,7 +139,7 @@ fn send_kept(
     Ok(())
 }
 
-/// Sends what was read first, and what is read ahead meanwhile.
+/// Sends the arenas that were read first, then those that are read ahead.
 fn send_read(
     shared: &Shared<'_>,
     first: Vec<Arena>,
@@ -164,11 +163,11 @@ fn send_read(
             Ok(true) => {}
             other => break other,
         }
-        if arena.ends_pass() {
+        if arena.ends_pass {
             schedule.next_pass();
             shared.state.add(word::PASSES, 1);
         }
-        // Of the first ones each goes when it was sent.
+        // The first arenas are freed after they are sent.
         if !is_kept {
             ahead.recycle(arena);
         }
@@ -176,7 +175,7 @@ fn send_read(
     shared.state.add(word::STARVED, ahead.waits());
     match sent {
         Ok(true) if !shared.stop.raised() => shared.set_total(frames),
-        // The reader may wait for what never comes.
+        // The reader may be waiting for data that never arrives.
         _ => shared.stop.raise(Reason::Count),
     }
     shared.keep(ahead.finish());
@@ -187,7 +186,7 @@ fn send_read(
     Ok(())
 }
 
-/// Sends an arena; of a run that goes step by step, frame after frame as the watcher says.
+/// Sends an arena; in a stepwise run frame by frame, as the watcher releases them.
 fn send(
     shared: &Shared<'_>,
     pump: &mut Pump,
@@ -214,7 +213,7 @@ fn places(arenas: &[Arena]) -> Vec<Vec<Places>> {
 }
 
 /// Gives the frames of an arena the addresses of the next pass.
-fn move_on(arena: &mut Arena, places: &[Places]) {
+fn shift_all(arena: &mut Arena, places: &[Places]) {
     for (at, places) in places.iter().enumerate() {
         unique::shift(arena.frame_mut(at).0, *places, 1);
     }

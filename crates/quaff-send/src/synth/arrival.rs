@@ -1,14 +1,15 @@
-//! The arrival pattern: constant, random, in bursts, a ramp, on and off.
+//! Arrival patterns: constant, Poisson, bursts, ramp, on-off.
 //!
-//! A pattern transforms the times of an even pace. These are computed from all that precedes them, in whole numbers,
-//! so that errors do not add up to a drift.
+//! A pattern transforms the deadlines of a constant rate. These are computed from the sum of what precedes them, in
+//! integers, so rounding errors do not accumulate. Reads no clock.
 
+use crate::error::PlanError;
 use quaff_wire::synth::Rng;
 
 const SECOND_NS: f64 = 1e9;
-/// Rates in millionths, so that 0.5 frames a second are a whole number too.
+/// Rates are integers in this fraction, so that 0.5 frames per second are an integer.
 const PARTS: f64 = 1e6;
-/// The row of random numbers for gaps.
+/// The sequence of random numbers for intervals.
 const PURPOSE: u64 = 4;
 
 /// The offered rate.
@@ -16,84 +17,58 @@ const PURPOSE: u64 = 4;
 pub enum OfferedRate {
     /// As fast as possible.
     Unpaced,
-    /// Frames.
+    /// Frames per second.
     Frames(f64),
-    /// Bits of whole frames; each counts `extra_bytes` more than it has (its FCS, or none).
-    Bits {
-        /// Each second.
-        per_second: f64,
-        /// Added to the length of every frame.
-        extra_bytes: u32,
-    },
+    /// Bits per second of the frames, with `extra_bytes` added to the length of each (such as its FCS).
+    Bits { per_second: f64, extra_bytes: u32 },
 }
 
 /// The distribution of frames over time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum ArrivalPattern {
-    /// Evenly.
+    /// Constant intervals.
     #[default]
     Constant,
-    /// At random, each gap independent of the others (exponentially distributed).
+    /// Independent, exponentially distributed intervals.
     Poisson,
-    /// So many at once, then none until the pace allows as many again.
+    /// Bursts of this number of frames, at the mean rate.
     Bursts(u64),
-    /// From this rate, in the unit of the pace, evenly up (or down) to the pace, and on with that.
-    Ramp {
-        /// The rate of the first frame.
-        from: f64,
-        /// Duration of the ramp, ns.
-        rise_ns: u64,
-    },
-    /// At the pace for so long, nothing for so long, and again.
-    OnOff {
-        /// ns.
-        on_ns: u64,
-        /// ns.
-        off_ns: u64,
-    },
+    /// Linear change from the rate `from`, in the unit of the rate, over `rise_ns`; constant after that.
+    Ramp { from: f64, rise_ns: u64 },
+    /// Alternates between the rate and silence.
+    OnOff { on_ns: u64, off_ns: u64 },
 }
 
-/// The reason why a pattern is not possible.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say it")]
-pub enum ArrivalError {
-    #[error("a rate of {0} is out of range: it must be between 0.0001 and 10^15")]
-    Rate(f64),
-    #[error("a `shape` needs a rate: set `pps` or `mbps`")]
-    NoPace,
-    #[error("a burst has one frame at least, and a time that is on or rises is longer than 0")]
-    Nothing,
-}
-
-/// The times of frames, one after the other.
+/// The deadlines of frames, in order.
 #[derive(Debug, Clone)]
 pub struct ArrivalClock {
-    pace: OfferedRate,
+    offered: OfferedRate,
     shape: ArrivalPattern,
-    /// Frames or bits per second, in [`PARTS`].
+    /// Frames or bits per second, times [`PARTS`].
     rate: u128,
-    /// Frames or bits that went before.
+    /// Frames or bits before the next frame.
     done: u64,
     frames: u64,
     rng: Rng,
-    due_ns: u64,
-    /// The exact time of the random shape, ns.
+    /// Deadline of the next frame, ns after the first.
+    pub(super) due_ns: u64,
+    /// Unrounded deadline of [`ArrivalPattern::Poisson`], ns.
     random_ns: f64,
 }
 
 impl ArrivalClock {
-    /// Checks both; the first frame is due at 0.
-    pub fn new(pace: OfferedRate, shape: ArrivalPattern, seed: u64) -> Result<Self, ArrivalError> {
-        let rate = match pace {
+    /// Checks rate and pattern; the first frame is due at 0.
+    pub fn new(offered: OfferedRate, shape: ArrivalPattern, seed: u64) -> Result<Self, PlanError> {
+        let rate = match offered {
             OfferedRate::Unpaced if shape == ArrivalPattern::Constant => 0.0,
-            OfferedRate::Unpaced => return Err(ArrivalError::NoPace),
+            OfferedRate::Unpaced => return Err(PlanError::NoRate),
             OfferedRate::Frames(rate) | OfferedRate::Bits { per_second: rate, .. } => checked(rate)?,
         };
         match shape {
             ArrivalPattern::Bursts(0)
             | ArrivalPattern::Ramp { rise_ns: 0, .. }
             | ArrivalPattern::OnOff { on_ns: 0, .. } => {
-                return Err(ArrivalError::Nothing);
+                return Err(PlanError::EmptyPattern);
             }
             ArrivalPattern::Ramp { from, .. } => {
                 checked(from)?;
@@ -102,17 +77,12 @@ impl ArrivalClock {
         }
         let rate = (rate * PARTS).round() as u128;
         let rng = Rng::fork(seed, PURPOSE);
-        Ok(Self { pace, shape, rate, done: 0, frames: 0, rng, due_ns: 0, random_ns: 0.0 })
+        Ok(Self { offered, shape, rate, done: 0, frames: 0, rng, due_ns: 0, random_ns: 0.0 })
     }
 
-    /// Deadline of the next frame, ns after the first.
-    pub fn due_ns(&self) -> u64 {
-        self.due_ns
-    }
-
-    /// Continues with the next frame, after one of `frame_bytes` bytes.
-    pub fn advance(&mut self, frame_bytes: usize) {
-        let work = match self.pace {
+    /// Continues with the following frame, after one of `frame_bytes` bytes.
+    pub(super) fn advance(&mut self, frame_bytes: usize) {
+        let work = match self.offered {
             OfferedRate::Unpaced => return,
             OfferedRate::Frames(_) => 1,
             OfferedRate::Bits { extra_bytes, .. } => (frame_bytes as u64 + u64::from(extra_bytes)) * 8,
@@ -129,7 +99,7 @@ impl ArrivalClock {
             }
             ArrivalPattern::Poisson => {
                 let mean_ns = work as f64 * PARTS / self.rate as f64 * SECOND_NS;
-                // 1 minus it is never 0.
+                // unit() is below 1, so the logarithm is finite.
                 self.random_ns += -(1.0 - self.rng.unit()).ln() * mean_ns;
                 self.random_ns as u64
             }
@@ -137,13 +107,13 @@ impl ArrivalClock {
         };
     }
 
-    /// Time at which all that precedes is sent at the even pace.
+    /// Deadline of the next frame at a constant rate, ns.
     fn even_ns(&self) -> u64 {
         let scaled = u128::from(self.done) * (SECOND_NS * PARTS) as u128;
         u64::try_from(scaled / self.rate).unwrap_or(u64::MAX)
     }
 
-    /// After t of T from rate a to rate b, a t + (b - a) t² / 2T is done.
+    /// Deadline of the next frame in a ramp, ns: after t of T from rate a to rate b, a t + (b - a) t² / 2T is done.
     fn ramp_ns(&self, from: f64, rise_ns: u64) -> u64 {
         let (done, to) = (self.done as f64, self.rate as f64 / PARTS);
         let rise = rise_ns as f64 / SECOND_NS;
@@ -151,7 +121,7 @@ impl ArrivalClock {
         let seconds = if done >= risen {
             rise + (done - risen) / to
         } else {
-            // The root that does not cancel out, whatever the sign of the slope.
+            // The root without cancellation, for any sign of the slope.
             let slope = (to - from) / rise;
             2.0 * done / (from + (from * from + 2.0 * slope * done).max(0.0).sqrt())
         };
@@ -159,8 +129,8 @@ impl ArrivalClock {
     }
 }
 
-fn checked(rate: f64) -> Result<f64, ArrivalError> {
-    if (1e-4..=1e15).contains(&rate) { Ok(rate) } else { Err(ArrivalError::Rate(rate)) }
+fn checked(rate: f64) -> Result<f64, PlanError> {
+    if (1e-4..=1e15).contains(&rate) { Ok(rate) } else { Err(PlanError::OfferedRate(rate)) }
 }
 
 #[cfg(test)]
@@ -171,7 +141,7 @@ mod tests {
         let mut clock = ArrivalClock::new(pace, shape, 1).unwrap();
         (0..count)
             .map(|_| {
-                let due_ns = clock.due_ns();
+                let due_ns = clock.due_ns;
                 clock.advance(100);
                 due_ns
             })
@@ -179,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_even_pace_does_not_drift() {
+    fn a_constant_rate_does_not_drift() {
         let all = times(OfferedRate::Frames(3.0), ArrivalPattern::Constant, 3_000_001);
         assert_eq!((all[1], all[3_000_000]), (333_333_333, 1_000_000_000_000_000));
         let bits = OfferedRate::Bits { per_second: 8e6, extra_bytes: 4 };
@@ -194,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn on_and_off_take_turns() {
+    fn on_off_alternates() {
         let shape = ArrivalPattern::OnOff { on_ns: 2_000_000, off_ns: 10_000_000 };
         let all = times(OfferedRate::Frames(1000.0), shape, 5);
         assert_eq!(all, [0, 1_000_000, 12_000_000, 13_000_000, 24_000_000]);
     }
 
     #[test]
-    fn ramps_rise_and_fall_and_go_on() {
+    fn ramps_rise_and_fall_and_continue() {
         for (from, to) in [(100.0, 900.0), (900.0, 100.0), (500.0, 500.0)] {
             let shape = ArrivalPattern::Ramp { from, rise_ns: 10_000_000_000 };
             let all = times(OfferedRate::Frames(to), shape, 6001);
@@ -217,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_at_random_are_exponential() {
+    fn poisson_intervals_are_exponential() {
         let all = times(OfferedRate::Frames(1000.0), ArrivalPattern::Poisson, 100_001);
         let gaps: Vec<_> = all.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
@@ -230,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_patterns_are_rejected() {
         let refused = |pace, shape| ArrivalClock::new(pace, shape, 1).is_err();
         assert!(refused(OfferedRate::Unpaced, ArrivalPattern::Poisson));
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e16] {

@@ -1,4 +1,4 @@
-//! A [`Maker`] as a source of what is replayed.
+//! The feed of synthetic frames. It never sends.
 
 use super::Maker;
 use crate::arena::{Arena, FrameMeta};
@@ -6,43 +6,30 @@ use crate::error::SendError;
 use crate::feed::Feed;
 use crate::tally::FeedTally;
 use quaff_wire::synth::Made;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Frames of a recipe; the times of their [`FrameMeta`] are those at which they are due, from 0.
-#[derive(Debug)]
-pub struct SynthFeed {
-    /// As it was in the beginning.
+/// Frames of a recipe; the times of their [`FrameMeta`] are their deadlines, from 0.
+struct SynthFeed {
+    /// The maker before its first frame.
     first: Maker,
     maker: Maker,
-    /// Deadline of the frame that found no room in the last arena.
+    /// Deadline of the frame for which the last arena had no room.
     held_ns: Option<u64>,
-    made: MadeSoFar,
+    made: Arc<Mutex<Made>>,
 }
 
-/// Counts of the frames made, somewhat ahead of those sent.
-#[derive(Debug, Clone, Default)]
-pub struct MadeSoFar(Arc<Mutex<Made>>);
-
-impl MadeSoFar {
-    /// As it is now.
-    pub fn get(&self) -> Made {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set(&self, made: Made) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = made;
+impl Maker {
+    /// A feed of the frames, and the counts of those made so far, which are somewhat ahead of those sent.
+    pub fn into_feed(self) -> (Box<dyn Feed>, Arc<Mutex<Made>>) {
+        let made = Arc::<Mutex<Made>>::default();
+        let feed = SynthFeed { first: self.clone(), maker: self, held_ns: None, made: made.clone() };
+        (Box::new(feed), made)
     }
 }
 
 impl SynthFeed {
-    /// Nothing is made yet.
-    pub fn new(maker: Maker) -> Self {
-        Self { first: maker.clone(), maker, held_ns: None, made: MadeSoFar::default() }
-    }
-
-    /// A handle to the counts.
-    pub fn made(&self) -> MadeSoFar {
-        self.made.clone()
+    fn made(&self) -> MutexGuard<'_, Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -51,14 +38,14 @@ impl Feed for SynthFeed {
         let more = loop {
             let due_ns = self.held_ns.take().or_else(|| self.maker.make().map(|(due_ns, _)| due_ns));
             let Some(due_ns) = due_ns else { break false };
-            let frame = self.maker.frame();
+            let frame = self.maker.synth.frame();
             let meta = FrameMeta { time_ns: due_ns, wire_len: frame.len() as u32, out: 0 };
             if !arena.push(frame, meta) {
                 self.held_ns = Some(due_ns);
                 break true;
             }
         };
-        self.made.set(self.maker.made());
+        *self.made() = self.maker.synth.made();
         Ok(more)
     }
 
@@ -69,21 +56,22 @@ impl Feed for SynthFeed {
     }
 
     fn tally(&self) -> FeedTally {
-        FeedTally { seen: self.made.get().frames, ..FeedTally::default() }
+        FeedTally { seen: self.made().frames, ..FeedTally::default() }
     }
 
     fn flows(&self) -> Option<u64> {
-        Some(self.made.get().flows)
+        Some(self.made().flows)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::feed::testing::drain_times;
     use crate::synth::{ArrivalClock, ArrivalPattern, OfferedRate, Until};
     use quaff_wire::synth::*;
 
-    fn feed(frames: u64) -> SynthFeed {
+    fn feed(frames: u64) -> Box<dyn Feed> {
         let recipe = Recipe {
             sizes: Sizes::parse("64-200").unwrap(),
             size_limits: (1, 9000),
@@ -106,32 +94,18 @@ mod tests {
             count: None,
         };
         let clock = ArrivalClock::new(OfferedRate::Frames(1000.0), ArrivalPattern::Constant, 1).unwrap();
-        SynthFeed::new(Maker::new(Synth::new(recipe).unwrap(), clock, Until::Frames(frames)))
-    }
-
-    /// All frames, through arenas of this many bytes.
-    fn all(feed: &mut SynthFeed, bytes: usize) -> Vec<(Vec<u8>, u64)> {
-        let mut arena = Arena::new(bytes, 100);
-        let mut frames = Vec::new();
-        loop {
-            arena.clear();
-            let more = feed.fill(&mut arena).unwrap();
-            frames.extend(arena.frames().map(|(frame, meta)| (frame.to_vec(), meta.time_ns)));
-            if !more {
-                return frames;
-            }
-        }
+        Maker { synth: Synth::new(recipe).unwrap(), clock, until: Until::Frames(frames) }.into_feed().0
     }
 
     #[test]
-    fn no_frame_is_lost_between_arenas_and_all_come_again() {
+    fn no_frame_is_lost_between_arenas_and_a_rewind_repeats_all() {
         let (mut small, mut large) = (feed(300), feed(300));
-        let frames = all(&mut small, 500);
-        assert_eq!(frames, all(&mut large, 1 << 20));
+        let frames = drain_times(&mut *small, 500);
+        assert_eq!(frames, drain_times(&mut *large, 1 << 20));
         assert_eq!(frames.len(), 300);
         assert!(frames.iter().zip(0..).all(|((_, time_ns), n)| *time_ns == n * 1_000_000));
         assert_eq!((small.flows(), small.tally().seen), (Some(5), 300));
         assert!(small.rewind().unwrap());
-        assert_eq!(frames, all(&mut small, 500));
+        assert_eq!(frames, drain_times(&mut *small, 500));
     }
 }

@@ -1,41 +1,22 @@
-//! The sizes of frames, from a capture or from a file that a run before has saved.
+//! Sizes of frames, from a capture or from a file of sizes saved by an earlier run. It never writes one.
 
-use quaff_file::read::{CaptureFile, Error};
-use quaff_wire::ParseError;
+use crate::error::{PlanError, SendError};
+use quaff_file::read::CaptureFile;
+use quaff_os::Try;
 use quaff_wire::decode::Item;
 use quaff_wire::synth::{HEADING, Histogram, Sizes};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-/// A longer file of sizes is a mistake, bytes.
+/// Maximum length of a file of sizes, bytes.
 const TEXT_BYTES_MAX: u64 = 4 << 20;
 
-/// Why no sizes could be learned.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say it")]
-pub enum LearnError {
-    #[error("{path}: {error}")]
-    Text { path: String, error: ParseError },
-    #[error("{path}: no packet in it has a size ({error})")]
-    Empty { path: String, error: ParseError },
-    #[error("{path} is not text")]
-    NotText { path: String },
-    #[error(transparent)]
-    File(#[from] Error),
-    #[error(transparent)]
-    Os(#[from] quaff_os::Error),
-    #[error("read {path}: {error}")]
-    Io { path: String, error: std::io::Error },
-}
-
-/// Sizes as packets had them on the wire (without FCS); and of how many packets, when it is a capture.
-///
-/// What is wrong in a capture ends it; what came before is learned.
-pub fn learn(path: &Path) -> Result<(Sizes, Option<u64>), LearnError> {
-    let name = || path.display().to_string();
+/// Returns the distribution of sizes on the wire (without FCS) and, for a capture, the number of packets. Only the
+/// packets before any damage of a capture count.
+pub fn learn(path: &Path) -> Result<(Sizes, Option<u64>), SendError> {
     if let Some(text) = text_of(path)? {
-        let sizes = Sizes::from_text(&text).map_err(|error| LearnError::Text { path: name(), error })?;
+        let sizes = Sizes::from_text(&text).map_err(|error| unusable(path, error.to_string()))?;
         return Ok((sizes, None));
     }
     let mut file = CaptureFile::open(path)?;
@@ -55,21 +36,24 @@ pub fn learn(path: &Path) -> Result<(Sizes, Option<u64>), LearnError> {
     match (histogram.sizes(), ended) {
         (Ok(sizes), _) => Ok((sizes, Some(histogram.frames))),
         (Err(_), Err(error)) => Err(error.into()),
-        (Err(error), Ok(())) => Err(LearnError::Empty { path: name(), error }),
+        (Err(error), Ok(())) => Err(unusable(path, format!("no packet in it has a size ({error})"))),
     }
 }
 
-/// The text of a file of sizes; `None` when it is something else.
-fn text_of(path: &Path) -> Result<Option<String>, LearnError> {
-    let io = |error| LearnError::Io { path: path.display().to_string(), error };
-    let mut file = File::open(path).map_err(io)?;
+/// The text of a file of sizes; `None` if it is another kind of file.
+fn text_of(path: &Path) -> Result<Option<String>, SendError> {
+    let reading = || format!("read {}", path.display());
+    let mut file = File::open(path).trying(reading)?;
     let mut bytes = vec![0; HEADING.len()];
     match file.read_exact(&mut bytes) {
         Ok(()) if bytes == HEADING.as_bytes() => {}
-        // Too short, or not a file that can be read twice: the reader of captures will say.
+        // Too short, or cannot be read twice: the reader of captures returns the error.
         _ => return Ok(None),
     }
-    file.take(TEXT_BYTES_MAX).read_to_end(&mut bytes).map_err(io)?;
-    let text = String::from_utf8(bytes);
-    text.map(Some).map_err(|_| LearnError::NotText { path: path.display().to_string() })
+    file.take(TEXT_BYTES_MAX).read_to_end(&mut bytes).trying(reading)?;
+    String::from_utf8(bytes).map(Some).map_err(|_| unusable(path, "not text".into()))
+}
+
+fn unusable(path: &Path, problem: String) -> SendError {
+    PlanError::Sizes { path: path.display().to_string(), problem }.into()
 }

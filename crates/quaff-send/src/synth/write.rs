@@ -1,5 +1,4 @@
-//! Made-up traffic into a capture file, as fast as it can be made: its packets have the times at which
-//! they would be sent.
+//! Writes synthetic traffic to a capture file; the packets have the times at which they would be sent. It never waits.
 
 use super::Maker;
 use crate::supervise::Control;
@@ -11,33 +10,30 @@ use std::time::Instant;
 
 /// LINKTYPE_ETHERNET.
 const ETHERNET: u16 = 1;
-/// Bytes that are collected for one write.
+/// Bytes to collect for one write.
 const WRITE_BYTES: usize = 1 << 20;
 
 /// The result of writing a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct WriteReport {
-    /// Frames planned; without a plan, those written.
+    /// Frames to write; equals `sent` if the number is not planned.
     pub intended: u64,
     /// Frames made.
     pub sent: u64,
-    /// Frames that the file took.
+    /// Frames written.
     pub confirmed: u64,
-    /// Their bytes.
+    /// Bytes of the frames.
     pub bytes: u64,
-    /// From the first frame to the last, by their times, s.
+    /// From the deadline of the first frame to that of the last, s.
     pub seconds: f64,
-    /// That it took, s.
+    /// Duration of the writing, s.
     pub took_seconds: f64,
-    /// The watcher ended it before all was made.
+    /// The watcher stopped the writing.
     pub interrupted: bool,
 }
 
-/// Writes a pcap file with times in ns, `start_ns` being that of the first frame. `watch` is asked now
-/// and then whether to go on.
-///
-/// # Errors
-/// Those of `out`.
+/// Writes a pcap file with nanosecond timestamps; `start_ns` is the time of the first frame. `watch` is called
+/// periodically; its answer continues or ends the writing. Fails with the errors of `out`.
 pub fn write(
     maker: &mut Maker,
     out: &mut impl Write,
@@ -74,7 +70,7 @@ pub fn write(
     Ok(report)
 }
 
-/// Appends a record. A frame that was cut on purpose has no more bytes than it has.
+/// Appends a record. The length of a deliberately truncated frame is what is left of it.
 fn push(room: &mut Vec<u8>, time_ns: u64, bytes: &[u8]) {
     let record = Record { time_ns, bytes, len: bytes.len() as u32, ..Record::default() };
     let at = room.len();

@@ -15,12 +15,13 @@ use crate::exit::Exit;
 use anyhow::Context as _;
 use quaff_os::{Signal, Signals, Stop, clock, rtnl};
 use quaff_send::replay::{self, ReplayPlan, ReplayVia};
-use quaff_send::synth::{self, ArrivalClock, Maker, SynthFeed, WriteReport};
-use quaff_send::{self, LatePolicy, Length, Pace, Rate, Ratio, SendPlan, Snapshot, Via};
+use quaff_send::synth::{self, ArrivalClock, Maker, WriteReport};
+use quaff_send::{self, LatePolicy, Length, Rate, Ratio, SendPlan, Snapshot, Via};
 use quaff_wire::synth::{Made, Recipe, Synth};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
+use std::sync::PoisonError;
 use std::time::Duration;
 use watch::Watch;
 
@@ -62,14 +63,14 @@ fn src_mac(args: &Args) -> anyhow::Result<[u8; 6]> {
 
 /// Frames that are made here, each with the time at which it is due.
 fn replay(args: &Args, recipe: Recipe, watch: &mut Watch) -> anyhow::Result<Exit> {
-    let feed = SynthFeed::new(maker(args, recipe)?);
-    let made = feed.made();
+    let (feed, made) = maker(args, recipe)?.into_feed();
     let plan = replay_plan(args);
     let look = |snapshot: &Snapshot, wait| watch.look(snapshot, wait);
-    let report = replay::run(&plan, Box::new(feed), Stop::default(), look);
+    let report = replay::run(&plan, feed, Stop::default(), look);
     watch.clear_line();
     let report = report?;
-    print(args.json, &report, Some(&made.get()), report::replayed_in_words)?;
+    let made = *made.lock().unwrap_or_else(PoisonError::into_inner);
+    print(args.json, &report, Some(&made), report::replayed_in_words)?;
     Ok(if report.agrees() { Exit::Done } else { Exit::Loss })
 }
 
@@ -139,11 +140,11 @@ fn print<R: serde::Serialize>(
 
 fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
     let frame_bytes = recipe::single_bytes(args) as usize;
-    let pace = match recipe::pace(args) {
-        synth::OfferedRate::Unpaced => Pace::Unpaced,
-        synth::OfferedRate::Frames(pps) => Pace::PerSecond(pps),
+    let pps = match recipe::pace(args) {
+        synth::OfferedRate::Unpaced => None,
+        synth::OfferedRate::Frames(pps) => Some(pps),
         synth::OfferedRate::Bits { per_second, extra_bytes } => {
-            Pace::PerSecond(per_second / (f64::from(recipe::single_bytes(args) + extra_bytes) * 8.0))
+            Some(per_second / (f64::from(recipe::single_bytes(args) + extra_bytes) * 8.0))
         }
     };
     let length = match (args.count, args.duration) {
@@ -164,7 +165,7 @@ fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
         via,
         interface,
         frame_bytes,
-        pace,
+        pps,
         length,
         stream: args.stream,
         mirror: args.erspan,
@@ -199,7 +200,7 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
     let written = synth::write(&mut maker, &mut out, start_ns, look);
     watch.clear_line();
     let written = written.with_context(|| format!("write {name}"))?;
-    let (in_words, made) = (report::written_in_words(&written, &name), maker.made());
+    let (in_words, made) = (report::written_in_words(&written, &name), maker.synth.made());
     match is_stdout {
         // The report must not be among the packets.
         true => eprint!("{in_words}{}", report::made_in_words(&made)),
@@ -210,5 +211,5 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
 
 fn maker(args: &Args, recipe: Recipe) -> anyhow::Result<Maker> {
     let clock = ArrivalClock::new(recipe::pace(args), recipe::shape(args), args.seed)?;
-    Ok(Maker::new(Synth::new(recipe)?, clock, recipe::until(args)))
+    Ok(Maker { synth: Synth::new(recipe)?, clock, until: recipe::until(args) })
 }

@@ -35,7 +35,7 @@ pub(super) fn in_words(report: &SendReport) -> String {
 
 /// The counter that confirmed the frames, and whether the counts agree.
 fn verdict(report: &SendReport) -> String {
-    conclude(report.witness, report.others(), report.agrees(), report.interrupted)
+    conclude(report.witness, report.others, report.agrees(), report.interrupted)
 }
 
 fn conclude(witness: Witness, others: u64, agrees: bool, interrupted: bool) -> String {
@@ -77,7 +77,7 @@ pub(super) fn replayed_in_words(report: &ReplayReport) -> String {
         show::count(report.sent),
         show::bytes(report.bytes),
         show::count(report.confirmed),
-        conclude(report.witness, report.others(), report.agrees(), report.interrupted),
+        conclude(report.witness, report.others, report.agrees(), report.interrupted),
         report.seconds,
         show::pps(report.pps),
         show::bits(report.bits_per_second),

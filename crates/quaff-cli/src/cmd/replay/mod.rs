@@ -10,10 +10,7 @@ use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use quaff_os::{Signal, Signals, Stop, rtnl};
 use quaff_send::replay::{self, ReplayPlan, ReplayReport, ReplayVia};
-use quaff_send::{
-    DualFeed, Feed, FileFeed, FilePlan, LatePolicy, Layer, Ranges, Rate, Ratio, Rewriting, Snapshot,
-    TxBackend,
-};
+use quaff_send::{Feed, FilePlan, LatePolicy, Layer, Ranges, Rate, Ratio, Snapshot, TxBackend, merge};
 use quaff_wire::tcpprep::Cache;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -254,7 +251,7 @@ fn rewritten(feed: Box<dyn Feed>, args: &Args) -> anyhow::Result<Box<dyn Feed>> 
     if plan.stamp.is_some() && args.r#loop != 1 {
         bail!("--stamp numbers the frames of a single pass: omit --loop");
     }
-    Ok(if plan.is_empty() { feed } else { Box::new(Rewriting::new(feed, plan)) })
+    Ok(plan.apply(feed))
 }
 
 /// The files, or both directions of a link from their own.
@@ -263,11 +260,8 @@ fn source(args: &Args, stop: &Stop) -> anyhow::Result<Box<dyn Feed>> {
     let (include, exclude) = (args.include.clone(), args.exclude.clone());
     let plan = FilePlan { files: args.files.clone(), include, exclude, sides };
     let other = FilePlan { files: args.dual.clone(), ..plan.clone() };
-    let feed = Box::new(FileFeed::open(plan, stop.clone())?);
-    if args.dual.is_empty() {
-        return Ok(feed);
-    }
-    Ok(Box::new(DualFeed::new(feed, Box::new(FileFeed::open(other, stop.clone())?))))
+    let feed = plan.open(stop.clone())?;
+    if args.dual.is_empty() { Ok(feed) } else { Ok(merge(feed, other.open(stop.clone())?)) }
 }
 
 fn cache(path: &Path) -> anyhow::Result<Arc<Cache>> {

@@ -32,7 +32,7 @@ pub(super) fn text(report: &ReplayReport, args: &Args) -> String {
         show::pps(report.pps),
         show::bits(report.bits_per_second),
     );
-    text += &ways(report);
+    text += &backends(report);
     let more = if report.more_flows { " and more" } else { "" };
     text += &format!("  flows      {}{more}\n", show::count(report.flows));
     text += &pace(report);
@@ -43,15 +43,15 @@ pub(super) fn text(report: &ReplayReport, args: &Args) -> String {
 }
 
 /// By which ways frames left from user space, and what was refused there.
-fn ways(report: &ReplayReport) -> String {
+fn backends(report: &ReplayReport) -> String {
     let mut text = String::new();
     for one in &report.interfaces {
-        let Some(way) = &one.way else { continue };
-        let mut words = way.name.clone();
+        let Some(backend) = &one.backend else { continue };
+        let mut words = backend.name.clone();
         if report.interfaces.len() > 1 {
             words = format!("{}: {} by {words}", one.name, show::count(one.sent));
         }
-        for (count, what) in [(one.failed, "refused"), (way.pending, "not returned by the driver")] {
+        for (count, what) in [(one.failed, "refused"), (backend.pending, "not returned by the driver")] {
             if count > 0 {
                 words += &format!(", {} {what}", show::count(count));
             }
@@ -130,8 +130,8 @@ fn verdict(report: &ReplayReport) -> String {
         }
         .to_owned(),
     ];
-    if report.others() > 0 {
-        words.push(format!("{} of them from other senders", show::count(report.others())));
+    if report.others > 0 {
+        words.push(format!("{} of them from other senders", show::count(report.others)));
     }
     if report.confirmed < report.sent || !report.interrupted && report.sent != report.intended {
         words.push("the counts do not agree".to_owned());

@@ -1,6 +1,6 @@
-//! The 5-tuple of each frame, in the program: a counter whose digits are places in ranges.
+//! The instructions for the 5-tuple of each frame: a counter whose digits are indices of ranges.
 //!
-//! No division: the digits are counted up as those of an odometer are. In C it would be:
+//! Never divides: the digits count like those of an odometer. Equivalent C:
 //!
 //! ```c
 //! for (i = 0; i < STEPS; i++) {                            // unrolled
@@ -9,7 +9,7 @@
 //!     *(IS_ADDRESS[i] ? addresses : ports) += value;
 //! }
 //! if (++state.flow >= CYCLE) {
-//!     state.flow = state.digits[..] = 0;                   // all flows had their turn
+//!     state.flow = state.digits[..] = 0;                   // all flows were sent
 //! } else for (i = 0; i < STEPS; i++) {                     // unrolled
 //!     if (++state.digits[i] < COUNT[i]) break;
 //!     state.digits[i] = 0;                                 // and the next digit is counted up
@@ -18,21 +18,21 @@
 
 use super::complement;
 use super::template::Template;
-use crate::bpf_pace::at;
+use crate::bpf_live::at;
 use crate::state::word;
 use quaff_os::bpf::{Alu, Asm, Jmp, Reg, Size};
 
 use Reg::{R0, R1, R2, R3, R5, R6, R7};
 
-/// Writes addresses, ports and the IP header's checksum. R5 = the sum of the addresses that change, R0
-/// = that of the ports that do; R1, R2 and R3 are lost.
+/// Writes addresses, ports and the checksum of the IP header. R5 = sum of the addresses that vary, R0 = sum of the ports
+/// that vary. Clobbers R1 to R3.
 pub(super) fn step_tuple(asm: &mut Asm, template: &Template) {
     asm.mov64(R5, 0);
     asm.mov64(R0, 0);
-    if template.steps().is_empty() {
+    if template.steps.is_empty() {
         return;
     }
-    for (digit, step) in template.steps().iter().enumerate() {
+    for (digit, step) in template.steps.iter().enumerate() {
         asm.ldx_mem(Size::Dw, R1, R6, at(word::DIGITS + digit));
         asm.ld_imm64(R2, u64::from(step.first));
         asm.alu64(Alu::Add, R2, R1);
@@ -41,7 +41,7 @@ pub(super) fn step_tuple(asm: &mut Asm, template: &Template) {
         asm.to_be(R2, bits);
         asm.st_mem(size, R7, R2, step.offset);
     }
-    asm.mov64(R2, i32::from(template.ip_base_sum()));
+    asm.mov64(R2, i32::from(template.ip_base_sum));
     asm.alu64(Alu::Add, R2, R5);
     complement(asm);
     asm.to_be(R2, 16);
@@ -49,15 +49,15 @@ pub(super) fn step_tuple(asm: &mut Asm, template: &Template) {
     count_up(asm, template);
 }
 
-/// The digits of the next frame.
+/// Advances the digits to the next frame.
 fn count_up(asm: &mut Asm, template: &Template) {
     let (again, done) = (asm.label(), asm.label());
     asm.ldx_mem(Size::Dw, R1, R6, at(word::FLOW));
     asm.alu64(Alu::Add, R1, 1);
-    asm.ld_imm64(R3, template.cycle());
+    asm.ld_imm64(R3, template.cycle);
     asm.jmp(Jmp::Jge, R1, R3, again);
     asm.st_mem(Size::Dw, R6, R1, at(word::FLOW));
-    for (digit, step) in template.steps().iter().enumerate() {
+    for (digit, step) in template.steps.iter().enumerate() {
         let carry = asm.label();
         let place = at(word::DIGITS + digit);
         asm.ldx_mem(Size::Dw, R1, R6, place);
@@ -72,7 +72,7 @@ fn count_up(asm: &mut Asm, template: &Template) {
     asm.ja(done);
     asm.place(again);
     asm.st_mem(Size::Dw, R6, 0, at(word::FLOW));
-    for digit in 0..template.steps().len() {
+    for digit in 0..template.steps.len() {
         asm.st_mem(Size::Dw, R6, 0, at(word::DIGITS + digit));
     }
     asm.place(done);

@@ -1,4 +1,5 @@
-//! A frame as the program knows it: what is fixed, where the rest goes, and the sums of what is fixed.
+//! The template of the frames of a program: constant bytes, offsets of the others, partial checksums. It never emits
+//! instructions.
 
 use quaff_wire::checksum;
 use quaff_wire::net::{self, TCP, UDP};
@@ -9,34 +10,39 @@ use std::net::IpAddr;
 /// A frame whose headers are IPv4 and UDP or TCP.
 #[derive(Debug, Clone)]
 pub(in crate::generate) struct Template {
-    bytes: Vec<u8>,
+    /// The whole frame, with zeros in the fields that the program writes.
+    pub(in crate::generate) bytes: Vec<u8>,
+    /// Offset of the IP header.
     ip: usize,
-    /// Behind the IP header.
+    /// Offset of the transport header.
     transport: usize,
     is_tcp: bool,
-    stamp: Option<usize>,
-    mirror_number: Option<usize>,
-    steps: Vec<Step>,
-    /// After so many flows all begin again.
-    cycle: u64,
-    ip_base_sum: u16,
-    base_sum: u16,
+    /// Offset of the probe header.
+    pub(super) stamp: Option<usize>,
+    /// Offset of the sequence number of the mirror headers.
+    pub(super) mirror_number: Option<usize>,
+    pub(super) steps: Vec<Step>,
+    /// Number of flows after which they repeat.
+    pub(super) cycle: u64,
+    /// Sum of the constant part of the IP header.
+    pub(super) ip_base_sum: u16,
+    /// Sum of the constant part of the datagram and its pseudo-header.
+    pub(super) base_sum: u16,
 }
 
-/// A field that is another one in each flow.
+/// A field that varies by flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::generate) struct Step {
     pub(super) offset: usize,
     /// An IPv4 address; otherwise a port.
     pub(super) is_address: bool,
-    /// Its first value.
     pub(super) first: u32,
     /// Number of values.
     pub(super) count: u64,
 }
 
 impl Template {
-    /// Every frame is of one flow.
+    /// Frames of one flow.
     pub(in crate::generate) fn of_frame(frame: &ProbeFrame) -> Option<Self> {
         let inner = if frame.sequence_offset.is_some() { MIRROR_BYTES } else { 0 };
         let mut template = Self::find(frame.bytes.clone(), inner, Some(frame.header_offset))?;
@@ -44,8 +50,7 @@ impl Template {
         Some(template.summed())
     }
 
-    /// Frames are of `cycle` flows in turn. `stamp` is where one goes. `None` for frames that are not of
-    /// this kind.
+    /// Frames of `cycle` flows in turn, with the probe header at `stamp`. `None` if the frames are of another kind.
     pub(in crate::generate) fn of_flows(
         bytes: Vec<u8>,
         stamp: Option<usize>,
@@ -84,7 +89,7 @@ impl Template {
         })
     }
 
-    /// Empties all fields that the program fills in, and sums the rest.
+    /// Clears the fields that the program writes, and sums the others.
     fn summed(mut self) -> Self {
         let end = self.datagram_end();
         let clear = |bytes: &mut Vec<u8>, at: usize, len: usize| bytes[at..at + len].fill(0);
@@ -119,29 +124,16 @@ impl Template {
         (self.ip + usize::from(total)).min(self.bytes.len())
     }
 
-    /// The whole frame; what the program fills in is zero.
-    pub(in crate::generate) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// The part that is written for each frame: all but the payload after the stamp.
+    /// The headers, which are written for each frame.
     pub(super) fn headers(&self) -> &[u8] {
         const TCP_BYTES: usize = 20;
         const UDP_BYTES: usize = 8;
         &self.bytes[..self.transport + if self.is_tcp { TCP_BYTES } else { UDP_BYTES }]
     }
 
-    /// Bytes of that, with the stamp.
+    /// Bytes of the headers and the probe header.
     pub(super) fn rewritten_bytes(&self) -> usize {
         self.stamp.map_or(self.headers().len(), |stamp| stamp + ProbeHeader::LAYOUT.bytes)
-    }
-
-    pub(super) fn stamp(&self) -> Option<usize> {
-        self.stamp
-    }
-
-    pub(super) fn mirror_number(&self) -> Option<usize> {
-        self.mirror_number
     }
 
     pub(super) fn tcp_seq(&self) -> Option<usize> {
@@ -154,22 +146,6 @@ impl Template {
 
     pub(super) fn ip_checksum_offset(&self) -> usize {
         self.ip + 10
-    }
-
-    pub(super) fn base_sum(&self) -> u16 {
-        self.base_sum
-    }
-
-    pub(super) fn ip_base_sum(&self) -> u16 {
-        self.ip_base_sum
-    }
-
-    pub(super) fn steps(&self) -> &[Step] {
-        &self.steps
-    }
-
-    pub(super) fn cycle(&self) -> u64 {
-        self.cycle
     }
 }
 
@@ -193,7 +169,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     #[test]
-    fn the_sums_are_those_of_the_frame() {
+    fn partial_checksums_match_the_frame() {
         let headers = OuterHeaders {
             dst_mac: [2; 6],
             src_mac: [4; 6],
@@ -213,7 +189,7 @@ mod tests {
             let template = Template::of_frame(&frame).expect("a template");
             let at = template.checksum_offset();
             assert_eq!(at, frame.header_offset - 2);
-            let sum = checksum::add(template.base_sum(), checksum::sum(&stamp.encode()[2..]));
+            let sum = checksum::add(template.base_sum, checksum::sum(&stamp.encode()[2..]));
             assert_eq!(frame.bytes[at..at + 2], (!sum).to_be_bytes());
             assert_eq!(template.rewritten_bytes(), frame.header_offset + ProbeHeader::LAYOUT.bytes);
             let ip = template.ip_checksum_offset();

@@ -1,38 +1,66 @@
-//! The pace of a BPF program: the wait for a deadline and the count of lateness. Both programs use them.
+//! The common part of the BPF programs on live frames: a call that runs one, the wait for a deadline, the count of
+//! lateness. It knows neither the frames nor the schedule of a run.
 
 use crate::histogram::{BUCKETS, COARSE_SHIFT, FINE_BUCKETS, FINE_SHIFT};
 use crate::state::word;
-use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Jmp, Label, Reg, Size};
+use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Jmp, Label, LiveRun, Program, Reg, Size};
+use quaff_os::{Errno, Result};
 
 use Reg::{R0, R1, R2, R3, R4};
 
-/// The registers of a program that keep their values through the wait.
+/// Largest frame that all kernels with live frames accept, bytes: page size (4096) minus headroom, `struct
+/// xdp_page_head` and `struct skb_shared_info`, which vary a little (6.18: 3408).
+pub(crate) const FRAME_BYTES_MAX: usize = 3400;
+/// Longest time that a paced frame may wait for others that leave with it, ns.
+const BATCH_NS: u64 = 4_000;
+
+/// The number of frames that the kernel collects before it passes them on: at most `most`, as for interval 0.
+pub(crate) fn batch(interval_ns: u64, most: u32) -> u32 {
+    if interval_ns == 0 { most } else { (BATCH_NS / interval_ns).clamp(1, most.into()) as u32 }
+}
+
+/// Runs a program until it has been repeated as often as planned, or is interrupted.
+pub(crate) fn run(program: &Program, run: LiveRun<'_>) -> Result<()> {
+    let is_small = run.frame.len() <= FRAME_BYTES_MAX;
+    let Err(error) = program.run_live(run) else { return Ok(()) };
+    match Errno::from_raw(error.raw()) {
+        Errno::EINTR => Ok(()),
+        Errno::EINVAL if is_small => Err(error.advise("BPF live frames need Linux 5.18 or newer")),
+        Errno::EINVAL => {
+            Err(error
+                .advise("the kernel injects frames of one page less its headroom; send larger ones with -o"))
+        }
+        _ => Err(error),
+    }
+}
+
+/// The registers of a program that keep their values during the wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Registers {
-    /// The time of the clock, ns.
+    /// Current time, ns.
     pub(crate) now: Reg,
-    /// The deadline, ns.
+    /// Deadline, ns.
     pub(crate) due: Reg,
-    /// The state; counts the turns during the wait, because the verifier leaves no register free.
+    /// Address of the state; counts the clock reads during the wait, because no other register is free.
     pub(crate) state: Reg,
 }
 
-/// A deadline that is too far ahead to be waited for.
+/// The handling of deadlines that are too far ahead to spin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Far {
-    /// Deadlines later than this from now, ns.
+    /// Distance from which on a deadline is far, ns.
     pub(crate) ns: i32,
-    /// Stores the deadline in [`word::FAR_NS`].
-    pub(crate) is_noted: bool,
+    /// Store such a deadline in [`word::FAR_NS`].
+    pub(crate) is_stored: bool,
 }
 
-/// Offset of a word of the state, bytes.
+/// Offset of a word in the state, bytes.
 pub(crate) const fn at(word: usize) -> usize {
     word * 8
 }
 
-/// Spins until `now` has reached `due`, at most `turns` times, and restores the state's register. Jumps to `drop`
-/// when the frame is not due after that, or when its deadline is far. R0 to R5 are lost.
+/// Spins until `now` reaches `due`, at most `turns` times, and restores the state register. Jumps to `drop` if the
+/// frame is not due then, or if its deadline is far. Clobbers R0 to R5.
 pub(crate) fn wait_until_due(
     asm: &mut Asm,
     registers: Registers,
@@ -46,7 +74,7 @@ pub(crate) fn wait_until_due(
     if let Some(far) = far {
         asm.mov64(R1, now);
         asm.alu64(Alu::Add, R1, far.ns);
-        if far.is_noted {
+        if far.is_stored {
             asm.jmp(Jmp::Jle, due, R1, near);
             asm.st_mem(Size::Dw, state, due, at(word::FAR_NS));
             asm.ja(drop);
@@ -69,7 +97,7 @@ pub(crate) fn wait_until_due(
     asm.ld_map_value(state, state_map, 0);
 }
 
-/// R1 = `now` - `due`, counted in the histogram, the sum and the maximum. R2 to R4 are lost.
+/// R1 = `now` - `due`; counts it in the histogram, the sum and the maximum. Clobbers R2 to R4.
 pub(crate) fn count_lateness(asm: &mut Asm, registers: Registers) {
     let Registers { now, due, state } = registers;
     let (coarse, count, not_worse) = (asm.label(), asm.label(), asm.label());
@@ -96,7 +124,7 @@ pub(crate) fn count_lateness(asm: &mut Asm, registers: Registers) {
     asm.place(not_worse);
 }
 
-/// Loads a word into R4, changes it and stores it. Not atomic: the program is its only writer.
+/// Changes a word of the state, in R4. Not atomic: the program is its only writer.
 pub(crate) fn add_to(asm: &mut Asm, base: Reg, word: usize, change: impl FnOnce(&mut Asm, Reg)) {
     asm.ldx_mem(Size::Dw, R4, base, at(word));
     change(asm, R4);
