@@ -16,6 +16,5 @@ pub mod stats;
 #[cfg(test)]
 pub mod testing;
 pub mod trial;
-pub mod words;
 
 pub use quaff_lab::{Error, Result};

@@ -4,8 +4,8 @@ use crate::show;
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Drawn, Width, presets,
 };
+use quaff::format;
 use quaff_bench::report::Table;
-use quaff_bench::words;
 use quaff_os::terminal_columns;
 
 /// Columns where there is no terminal; longer words are wrapped.
@@ -118,7 +118,7 @@ fn together(words: &str) -> String {
 
 /// "12 min 5 s" and such.
 pub(crate) fn span(seconds: f64) -> String {
-    words::span(seconds)
+    format::span(seconds)
 }
 
 /// So long, about, where a second does not matter: "40 s", "2 min", "1 h 5 min".

@@ -22,6 +22,7 @@ pub mod cores;
 pub mod doctor;
 mod error;
 mod filter;
+pub mod format;
 mod gauge;
 mod lane;
 pub mod output;

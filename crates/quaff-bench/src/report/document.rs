@@ -7,7 +7,8 @@ use super::palette;
 use super::table::{Table, or_none};
 use crate::bench::plan::{Source, SourceRow};
 use crate::bench::result::Machine;
-use crate::words::{clean, percent, plain, quote, sentence, slug, span};
+use crate::report::escape::{clean, plain, sentence, slug};
+use quaff::format::{percent, quote, span};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");

@@ -3,7 +3,7 @@
 
 use super::Reported;
 use super::chart::Target;
-use crate::words::clean;
+use crate::report::escape::clean;
 use crate::{Error, Result};
 use quaff_os::Try;
 use serde::Serialize;

@@ -9,6 +9,7 @@
 mod bench;
 mod chart;
 mod document;
+mod escape;
 mod folder;
 mod palette;
 mod service;

@@ -1,7 +1,7 @@
 //! A table as plain strings: the same rows for the terminal, for Markdown and for the page.
 
 use super::chart::svg::escape;
-use crate::words::{clean, plain};
+use crate::report::escape::{clean, plain};
 use std::fmt::Write;
 
 /// A cell without a value.

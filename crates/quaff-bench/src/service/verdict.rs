@@ -4,7 +4,7 @@
 use super::frames::number;
 use super::plan::Limits;
 use super::result::{Check, Figures, Report};
-use crate::words::delay;
+use quaff::format::delay;
 
 /// A rate is kept when it is not exceeded by more than this share of it.
 const RATE_TOLERANCE: f64 = 0.01;

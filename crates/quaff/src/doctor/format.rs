@@ -1,18 +1,21 @@
 //! Numbers and shell words in the text of findings.
 
+pub(super) use crate::format::quote;
+use crate::format::{BIT_RATES, BYTE_RATES, BYTES, TIMES, short};
+
 /// A bit rate: "10 Gb/s".
 pub(super) fn bits(bps: f64) -> String {
-    scaled(bps, 1000.0, &["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"])
+    short(bps, 1000.0, BIT_RATES)
 }
 
 /// A byte rate: "1.25 GB/s".
 pub(super) fn byte_rate(rate: f64) -> String {
-    scaled(rate, 1000.0, &["B/s", "kB/s", "MB/s", "GB/s"])
+    short(rate, 1000.0, BYTE_RATES)
 }
 
 /// Bytes: "64 MiB".
 pub(super) fn bytes(bytes: u64) -> String {
-    scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
+    short(bytes as f64, 1024.0, BYTES)
 }
 
 /// A duration: "34 µs".
@@ -21,7 +24,7 @@ pub(super) fn span(seconds: f64) -> String {
         s if s >= 172_800.0 => format!("{:.0} days", s / 86400.0),
         s if s >= 7200.0 => format!("{:.0} h", s / 3600.0),
         s if s >= 120.0 => format!("{:.0} min", s / 60.0),
-        s => scaled(s * 1e9, 1000.0, &["ns", "µs", "ms", "s"]),
+        s => short(s * 1e9, 1000.0, TIMES),
     }
 }
 
@@ -41,30 +44,9 @@ pub(super) fn cores(cores: &[usize]) -> String {
     runs.iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-/// A word quoted for the shell.
-pub(super) fn quote(word: &str) -> String {
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,+@%".contains(char);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
 /// "1 frame", "2 frames"
 pub(super) fn count(n: u64, thing: &str) -> String {
     format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
-}
-
-fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
-    let mut unit = 0;
-    // A value that rounds to 1000 is printed as 1 of the next unit.
-    while value >= step - 0.5 && unit + 1 < units.len() {
-        value /= step;
-        unit += 1;
-    }
-    let digits = if value >= 99.5 || value.fract() < 0.005 { 0 } else { 1 + usize::from(value < 9.95) };
-    format!("{value:.digits$} {}", units[unit])
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::report::chart::scale::{Scale, Unit};
 use crate::report::chart::strips::{self, Mark, Row};
 use crate::report::chart::{Chart, Shape};
 use crate::stats::{median, spread};
-use crate::words::{count, percent, rate, significant};
+use quaff::format::{count, percent, rate, significant};
 
 /// A rate is a curve from so many points on.
 const CURVE_POINTS: usize = 4;

@@ -10,7 +10,7 @@ use crate::method::Sample;
 use crate::report::document::{method_words, source_table};
 use crate::report::table::{NONE, Table, or_none};
 use crate::stats::median;
-use crate::words::{count, percent, percents, quote, rate, significant, span};
+use quaff::format::{count, percent, percents, quote, rate, significant, span};
 use quaff_lab::topology::CoreUse;
 
 /// After a figure that the generator limited.

@@ -5,7 +5,7 @@ use super::view::{View, can_lose, distinct, failure, is_lossless, is_own_word};
 use crate::bench::plan::Topology;
 use crate::bench::result::{Case, LimitedBy, Report, Search};
 use crate::report::document::sentences;
-use crate::words::{count, rate, significant, span};
+use quaff::format::{count, rate, significant, span};
 
 /// What it comes to, in a few sentences.
 pub(super) fn findings(view: &View) -> Vec<String> {

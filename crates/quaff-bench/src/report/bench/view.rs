@@ -5,7 +5,7 @@ use crate::bench::result::{Case, LimitedBy, Report};
 use crate::method::Run;
 pub(super) use crate::report::document::distinct;
 use crate::stats::median;
-use crate::words::{count, percent, rate, significant};
+use quaff::format::{count, percent, rate, significant};
 use quaff_lab::tool::Setting;
 
 /// A report, and which rival has which colour.
@@ -225,7 +225,7 @@ pub(super) fn loss_words(case: &Case) -> String {
     let runs = if is_own_word(case) { format!("{runs}, by its own word") } else { runs };
     match (case.loss_trimmed, case.loss_spread) {
         (Some(loss), Some(spread)) if spread[0] < spread[1] => {
-            format!("{} ({}, {runs}){limit}", percent(loss), crate::words::percents(spread))
+            format!("{} ({}, {runs}){limit}", percent(loss), quaff::format::percents(spread))
         }
         (Some(loss), _) => format!("{} ({runs}){limit}", percent(loss)),
         (None, _) => failure(case).unwrap_or("nothing to be captured").into(),

@@ -147,7 +147,7 @@ fn column_names(svg: &mut Svg, grid: &Grid, heat: &Heat, [x, y]: [f64; 2]) {
 fn legend(svg: &mut Svg, width: f64, top: f64) -> f64 {
     let words = |i: usize| match i {
         0 => "none lost".into(),
-        i => format!("≤ {}", crate::words::percent(SHADES[i - 1])),
+        i => format!("≤ {}", quaff::format::percent(SHADES[i - 1])),
     };
     let (mut x, mut y) = (2.0, top);
     for i in 0..=SHADES.len() {

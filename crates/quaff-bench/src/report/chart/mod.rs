@@ -7,7 +7,7 @@ pub(super) mod scale;
 pub(super) mod strips;
 pub(super) mod svg;
 
-use crate::words::slug;
+use crate::report::escape::slug;
 use curves::Curves;
 use heat::Heat;
 use strips::Strips;

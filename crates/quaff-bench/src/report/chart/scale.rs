@@ -2,7 +2,7 @@
 //! at its left end is logarithmic; so is one of delays, which span decades. One of loss never is.
 
 use crate::stats::{median, spread};
-use crate::words::{delay, percent_bare, significant};
+use quaff::format::{delay, percent_bare, significant};
 
 /// What an axis counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! SVG, written by hand: a few shapes, and the one place where text is escaped.
 
-use crate::words::clean;
+use crate::report::escape::clean;
 use std::fmt::Write;
 
 /// What is inside of a picture, so far.

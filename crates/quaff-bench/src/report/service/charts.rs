@@ -11,7 +11,7 @@ use crate::report::chart::{Chart, Shape};
 use crate::report::table::NONE;
 use crate::service::result::{Latency, Performance, Way};
 use crate::trial::Delays;
-use crate::words::{count, delay, percent};
+use quaff::format::{count, delay, percent};
 
 /// ns in a ms.
 const NS: f64 = 1e6;

@@ -9,7 +9,7 @@ use crate::report::chart::scale::{Scale, Unit};
 use crate::report::chart::strips::{self, Mark, Row};
 use crate::report::chart::{Chart, Shape};
 use crate::service::result::{BackToBack, FrameLoss, Recovery, Step, Throughput, Way};
-use crate::words::{count, delay, percent, rate};
+use quaff::format::{count, delay, percent, rate};
 
 /// The rate without loss over the frame size beside the line rate, in frames and as a share of the line rate.
 pub(super) fn throughput(view: &View) -> Option<Chart> {

@@ -5,7 +5,7 @@ use crate::report::chart::curves::{Curves, Gap, Line, Panel, Point};
 use crate::report::chart::scale::{Scale, Unit};
 use crate::report::chart::{Chart, Shape};
 use crate::service::result::{Performance, Second, Way};
-use crate::words::{delay, percent, span};
+use quaff::format::{delay, percent, span};
 
 /// At most so many points of a line: longer tests have several seconds in each.
 const POINTS: usize = 120;

@@ -7,7 +7,7 @@ use crate::report::table::{NONE, Table, or_none};
 use crate::service::overall;
 use crate::service::plan::{Limits, Service};
 use crate::service::result::{Figures, Performance, Report, Step};
-use crate::words::{count, delay, percent, rate, significant};
+use quaff::format::{count, delay, percent, rate, significant};
 
 /// The result of every test, a row for each part of it.
 pub(super) fn glance(view: &View) -> Table {

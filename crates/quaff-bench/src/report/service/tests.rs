@@ -6,7 +6,7 @@ use crate::report::Table;
 use crate::service::plan::{Limits, Ways};
 use crate::service::result::{Check, Figures, Performance, Report, Second, Throughput, Way};
 use crate::testing::sample_service_report;
-use crate::words::percent;
+use quaff::format::percent;
 
 /// A report with one service whose runs have these figures, each judged as said.
 fn report_of(runs: &[(Figures, bool)]) -> Report {

@@ -4,7 +4,7 @@ use super::view::{View, share_bare};
 use crate::report::document::sentences;
 use crate::service::plan::{Path, Routed, Ways};
 use crate::service::result::Report;
-use crate::words::{count, delay, rate, span};
+use quaff::format::{count, delay, rate, span};
 
 /// What it comes to, in a few sentences; the verdict first.
 pub(super) fn findings(view: &View) -> Vec<String> {

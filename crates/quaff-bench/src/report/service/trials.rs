@@ -5,7 +5,7 @@ use crate::report::document::method_words;
 use crate::report::table::{NONE, Table, or_none};
 use crate::service::result::{BackToBack, FrameLoss, Latency, Recovery, Report, Throughput, Way};
 use crate::stats::std_dev;
-use crate::words::{count, delay, percent, rate, significant};
+use quaff::format::{count, delay, percent, rate, significant};
 
 /// ns in a ms.
 const NS: f64 = 1e6;

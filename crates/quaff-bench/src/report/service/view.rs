@@ -5,7 +5,7 @@ use crate::report::table::{FAIL, NONE, OPEN, PASS};
 use crate::service::plan::{Limits, Path, Ways};
 use crate::service::result::{Check, Figures, Performance, Report, Way};
 use crate::stats::{mean, spread};
-use crate::words::{count, percent};
+use quaff::format::{count, percent};
 
 /// Bits/s of a link when nobody says, Mbit/s.
 const LINK_MBPS: f64 = 1000.0;

@@ -9,7 +9,7 @@ use crate::service::look::{Limit, OFFERED_MIN, OFFERED_TOLERANCE, Seen, look};
 use crate::service::result::{BackToBack, Report, Way};
 use crate::service::test_context::{TestContext, firsts};
 use crate::stats::{mean, median};
-use crate::words::{count, delay};
+use quaff::format::{count, delay};
 use std::collections::BTreeMap;
 
 /// The shortest burst.

@@ -10,7 +10,7 @@ use crate::service::result::{Latency, Report, Way};
 use crate::service::test_context::{TestContext, firsts};
 use crate::stats::mean;
 use crate::trial::{Delays, TrialReport};
-use crate::words::delay;
+use quaff::format::delay;
 use std::collections::BTreeMap;
 
 /// The tagged frame is sent after this share of the time: 60 of 120 s.

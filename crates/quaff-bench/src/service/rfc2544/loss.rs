@@ -6,7 +6,7 @@ use crate::service::frames::{for_s, id, number, stream};
 use crate::service::look::{Limit, OFFERED_MIN, OFFERED_TOLERANCE, Seen, look};
 use crate::service::result::{FrameLoss, Report, Way};
 use crate::service::test_context::{TestContext, firsts};
-use crate::words;
+use quaff::format;
 
 /// The full load is tried so often, when it could not be sent.
 const TRIES: u32 = 2;
@@ -104,5 +104,5 @@ fn told(size: u32, way: Way, percent: &str, seen: &Seen, rig: &mut TestContext<'
         ));
     }
     let what = rig.named(&format!("{size} B, {percent} %"), way);
-    rig.line("frame loss", what, format!("{} lost", words::percent(seen.loss)), None);
+    rig.line("frame loss", what, format!("{} lost", format::percent(seen.loss)), None);
 }

@@ -9,7 +9,7 @@ use crate::service::result::{Recovery, Report, Way};
 use crate::service::test_context::{TestContext, firsts};
 use crate::stats::mean;
 use crate::trial::{DirectionReport, StreamReport, Tally};
-use crate::words::delay;
+use quaff::format::delay;
 use std::collections::BTreeMap;
 
 /// Of the throughput (§26.5).

@@ -4,8 +4,9 @@ use crate::exit::Exit;
 use crate::show;
 use crate::terminal_table;
 use anyhow::Context;
+use quaff::format;
 use quaff_bench::bench::compare::{Comparison, Fact, Figure, Row, Side, Verdict, compare};
-use quaff_bench::{report, words};
+use quaff_bench::report;
 use std::path::PathBuf;
 
 /// Shown for a missing value.
@@ -111,16 +112,16 @@ fn cells(row: &Row) -> Vec<String> {
         side(row.what, &row.a),
         side(row.what, &row.b),
         verdict.into(),
-        row.p.map_or(NONE.into(), words::percent),
+        row.p.map_or(NONE.into(), format::percent),
     ]
 }
 
 /// A figure with its spread, where there is one.
 fn side(what: Figure, side: &Side) -> String {
     let one = |value: f64| match what {
-        Figure::Loss => words::percent(value),
+        Figure::Loss => format::percent(value),
         Figure::Cpu => format!("{:.0}", value * 100.0),
-        Figure::HighestRate => words::rate(value),
+        Figure::HighestRate => format::rate(value),
         Figure::Burst => show::count(value.round() as u64),
     };
     let [low, high] = side.spread.map(one);

@@ -3,11 +3,12 @@
 use crate::show;
 use crate::terminal_table;
 use indicatif::{ProgressBar, ProgressStyle};
+use quaff::format;
 use quaff_bench::bench::Events;
 use quaff_bench::bench::plan::Plan;
 use quaff_bench::bench::result::{Case, Report};
 use quaff_bench::method::Run;
-use quaff_bench::{report, words};
+use quaff_bench::report;
 use quaff_os::Signals;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -116,13 +117,13 @@ fn row(case: &Case, run: &Run) -> String {
     let lost = match run.loss {
         None => "–".into(),
         Some(0.0) => "none".into(),
-        Some(loss) => words::percent(loss),
+        Some(loss) => format::percent(loss),
     };
     let cpu = (run.cpu_user_s + run.cpu_system_s) / run.seconds.max(1e-9);
     let cells = [
         round,
         size(case),
-        words::rate(run.offered as f64 / run.seconds.max(1e-9)),
+        format::rate(run.offered as f64 / run.seconds.max(1e-9)),
         lost,
         run.tool_drops.map_or_else(|| "–".into(), show::count),
         format!("{:.0} %", cpu * 100.0),

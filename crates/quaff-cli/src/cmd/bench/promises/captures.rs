@@ -91,13 +91,7 @@ fn judged(report: &Report, case: &Case) -> Option<Row> {
         ("pipe", PIPED) => {
             let limit = format!("{what}: tcpdump loses at most half as much with quaff pipe after it");
             let both = (&[loss(PIPED)][..], &[loss("tcpdump")][..]);
-            Row::ratio(
-                Promise::Pipe,
-                limit,
-                Bound::AtMost(PIPED_RATIO_MAX),
-                quaff_bench::words::percent,
-                both,
-            )
+            Row::ratio(Promise::Pipe, limit, Bound::AtMost(PIPED_RATIO_MAX), quaff::format::percent, both)
         }
         _ => return None,
     };
@@ -111,7 +105,7 @@ fn cpu_ratio(what: &str, all: &[Samples], losses: &[Samples]) -> Row {
     let lossy: Vec<_> = losses
         .iter()
         .filter(|loss| loss.median() > Some(0.0))
-        .map(|loss| loss.describe(quaff_bench::words::percent))
+        .map(|loss| loss.describe(quaff::format::percent))
         .collect();
     match lossy.is_empty() {
         true => row,

@@ -137,7 +137,7 @@ fn long(what: &str, losses: &Samples, accounted: bool, rates: &[Samples]) -> Row
     );
     let row = faster(Promise::LargeFrames, limit, DISK_RATIO_MIN, rates);
     let ledger = if accounted { "the ledger agrees" } else { "the ledger does not agree" };
-    let lost = losses.describe(quaff_bench::words::percent);
+    let lost = losses.describe(quaff::format::percent);
     let holds = match row.holds {
         _ if losses.values.is_empty() => None,
         _ if losses.is_zero() => Some(true),

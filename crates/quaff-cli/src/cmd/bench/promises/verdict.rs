@@ -1,10 +1,10 @@
 //! Samples, limits and verdicts of promises. Nothing runs here.
 
 use super::Promise;
+use quaff::format;
 use quaff_bench::bench::result::{Case, Report};
 use quaff_bench::method::Run;
 use quaff_bench::stats::median;
-use quaff_bench::words;
 use serde::Serialize;
 
 /// One promise on one traffic, with its verdict.
@@ -78,11 +78,11 @@ impl Row {
     /// No frame lost in any run of `ours`; each of the `others` lost more than its limit, of 1.
     pub(super) fn lossless(promise: Promise, what: &str, ours: &Samples, others: &[(Samples, f64)]) -> Self {
         let mut limit = format!("{what}: no loss");
-        let mut measured = ours.describe(words::percent);
+        let mut measured = ours.describe(format::percent);
         let mut others_hold = Some(true);
         for (samples, least) in others {
-            limit += &format!(", {} over {}", samples.name, words::percent(*least));
-            measured += &format!(", {}", samples.describe(words::percent));
+            limit += &format!(", {} over {}", samples.name, format::percent(*least));
+            measured += &format!(", {}", samples.describe(format::percent));
             let holds = samples.median().map(|lost| lost > *least);
             others_hold = others_hold.and_then(|all| holds.map(|holds| all && holds));
         }

@@ -1,13 +1,13 @@
-//! Numbers as a report writes them. A loss that is not nothing never reads as `0 %`, and one that is not
-//! everything never as `100 %`.
+//! Numbers with their units as text: in reports, findings and progress lines. A loss is never rounded to `0 %`, nor a
+//! part to `100 %`. It never prints.
 
-/// A ratio as percent: `0 %`, `<0.01 %`, `0.24 %`, `5.8 %`, `66.3 %`.
+/// A ratio as a percentage: `0 %`, `<0.01 %`, `0.24 %`, `5.8 %`, `66.3 %`.
 pub fn percent(ratio: f64) -> String {
     format!("{} %", percent_bare(ratio))
 }
 
 /// As [`percent`], without the sign.
-pub(crate) fn percent_bare(ratio: f64) -> String {
+pub fn percent_bare(ratio: f64) -> String {
     let value = ratio * 100.0;
     match value {
         0.0 => "0".into(),
@@ -19,7 +19,7 @@ pub(crate) fn percent_bare(ratio: f64) -> String {
     }
 }
 
-/// From the smallest to the largest, as percent: `27.0–28.4 %`; one number where both read the same.
+/// The range of a ratio as percentages: `27–28.4 %`; one number where both read the same.
 pub fn percents([low, high]: [f64; 2]) -> String {
     let (from, to) = (percent_bare(low), percent_bare(high));
     if from == to { format!("{to} %") } else { format!("{from}–{to} %") }
@@ -48,7 +48,7 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// A span of time: `41 s`, `2 min 5 s`, `1 h 12 min`.
+/// A duration: `41 s`, `2 min 5 s`, `1 h 12 min`.
 pub fn span(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     match whole {
@@ -59,7 +59,7 @@ pub fn span(seconds: f64) -> String {
     }
 }
 
-/// A time in ms, with the unit that suits it: `850 ns`, `14.2 µs`, `1.23 ms`, `2.1 s`.
+/// A time in ms, with the unit that fits: `850 ns`, `14.2 µs`, `1.23 ms`, `2.1 s`.
 pub fn delay(ms: f64) -> String {
     let (value, unit) = match ms.abs() {
         0.0 => return "0".into(),
@@ -71,19 +71,8 @@ pub fn delay(ms: f64) -> String {
     format!("{}{} {unit}", if ms < 0.0 { "−" } else { "" }, significant(value))
 }
 
-/// A time in ms as a column of ms has it, to the µs: `0.014`, `<0.001`, `12.35`.
-pub fn millis(ms: f64) -> String {
-    match ms.abs() {
-        0.0 => "0".into(),
-        v if v < 0.000_5 => "<0.001".into(),
-        v if v < 10.0 => format!("{ms:.3}"),
-        v if v < 100.0 => format!("{ms:.2}"),
-        _ => format!("{ms:.1}"),
-    }
-}
-
-/// Three digits that matter: `0.412`, `1.65`, `14.9`, `400`.
-pub(crate) fn significant(value: f64) -> String {
+/// Three significant digits without trailing zeros: `0.412`, `1.65`, `14.9`, `400`.
+pub fn significant(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 || v == 0.0 => format!("{value:.0}"),
         v if v >= 10.0 => trimmed(format!("{value:.1}")),
@@ -92,60 +81,76 @@ pub(crate) fn significant(value: f64) -> String {
     }
 }
 
-/// Words as the stem of a file's name: small letters, digits and hyphens.
-pub(crate) fn slug(words: &str) -> String {
-    let mut out = String::new();
-    for char in words.chars().flat_map(char::to_lowercase) {
-        if char.is_ascii_alphanumeric() {
-            out.push(char);
-        } else if !out.is_empty() && !out.ends_with('-') {
-            out.push('-');
-        }
-        if out.len() >= 60 {
-            break;
-        }
-    }
-    out.trim_end_matches('-').into()
+/// Units of bytes, bytes/s, bits/s and ns.
+pub(crate) const BYTES: &[&str] = &["B", "KiB", "MiB", "GiB", "TiB"];
+pub(crate) const BYTE_RATES: &[&str] = &["B/s", "kB/s", "MB/s", "GB/s"];
+pub(crate) const BIT_RATES: &[&str] = &["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"];
+pub(crate) const TIMES: &[&str] = &["ns", "µs", "ms", "s"];
+
+/// Bytes in binary units: `512 B`, `4.00 MiB`.
+pub fn bytes(n: u64) -> String {
+    fixed(n as f64, 1024.0, BYTES)
 }
 
-/// A word as a shell needs it.
-pub(crate) fn quote(word: &str) -> String {
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,+@%{}".contains(char);
-    if !word.is_empty() && word.chars().all(is_plain) {
+/// Packets/s with three digits: `400 kpps`, `1.50 Mpps`.
+pub fn pps(rate: f64) -> String {
+    fixed(rate, 1000.0, &["pps", "kpps", "Mpps", "Gpps"])
+}
+
+/// Bits/s: `4.80 Gb/s`.
+pub fn bits(rate: f64) -> String {
+    fixed(rate, 1000.0, BIT_RATES)
+}
+
+/// Bytes/s in decimal units, as disks are sold: `1.62 GB/s`.
+pub fn byte_rate(rate: f64) -> String {
+    fixed(rate, 1000.0, BYTE_RATES)
+}
+
+/// A duration in ns: `31.0 µs`.
+pub fn span_ns(ns: u64) -> String {
+    fixed(ns as f64, 1000.0, TIMES)
+}
+
+/// A word quoted for a shell.
+pub fn quote(word: &str) -> String {
+    // A shell expands braces around a comma or two dots.
+    let expands = word.contains(',') || word.contains("..");
+    let signs = if expands { "-_./=:,+@%" } else { "-_./=:+@%{}" };
+    if !word.is_empty() && word.chars().all(|char| char.is_ascii_alphanumeric() || signs.contains(char)) {
         word.into()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
-/// Words of others, fit for a terminal and a page: control characters, and those that turn the direction
-/// of writing, become U+FFFD; ends of lines become spaces.
-pub fn clean(words: &str) -> String {
-    let one = |c: char| match c {
-        '\t' | '\n' | '\r' => ' ',
-        c if c.is_control() => '\u{fffd}',
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
-        c => c,
-    };
-    words.chars().map(one).collect()
+/// Three digits in the unit that fits, each `step` of the one before it; whole numbers in the first.
+fn fixed(value: f64, step: f64, units: &[&str]) -> String {
+    let (value, unit) = in_unit(value, step, step, units.len());
+    let digits = if unit == 0 { 0 } else { digits(value) };
+    format!("{value:.digits$} {}", units[unit])
 }
 
-/// Words as Markdown takes them for words.
-pub(crate) fn plain(words: &str) -> String {
-    let mut out = String::with_capacity(words.len());
-    for char in clean(words).chars() {
-        if "\\`*_[]!#<|~".contains(char) {
-            out.push('\\');
-        }
-        out.push(char);
+/// As `fixed`, but whole numbers without a fraction: `10 Gb/s`, `64 MiB`, `34.4 µs`.
+pub(crate) fn short(value: f64, step: f64, units: &[&str]) -> String {
+    // What would be printed as 1000 is 1 of the next unit.
+    let (value, unit) = in_unit(value, step, step - 0.5, units.len());
+    let digits = if value.fract() < 0.005 { 0 } else { digits(value) };
+    format!("{value:.digits$} {}", units[unit])
+}
+
+/// `value` and the number of its unit: the next one from `limit` on.
+fn in_unit(mut value: f64, step: f64, limit: f64, units: usize) -> (f64, usize) {
+    let mut unit = 0;
+    while value >= limit && unit + 1 < units {
+        value /= step;
+        unit += 1;
     }
-    out
+    (value, unit)
 }
 
-/// With a full stop. The first letter stays as it is: it may be that of a name.
-pub(crate) fn sentence(words: &str) -> String {
-    let end = if words.ends_with(['.', '!', '?', ':']) { "" } else { "." };
-    format!("{words}{end}")
+fn digits(value: f64) -> usize {
+    usize::from(value < 100.0) + usize::from(value < 10.0)
 }
 
 fn trimmed(text: String) -> String {
@@ -189,25 +194,19 @@ mod tests {
             ["0", "850 ns", "14.2 µs", "1 ms", "12.3 ms", "2.1 s"]
         );
         assert_eq!(delay(-0.25), "−250 µs");
-        assert_eq!(
-            [0.0, 0.000_2, 0.014, 12.346, 100.0].map(millis),
-            ["0", "<0.001", "0.014", "12.35", "100.0"]
-        );
     }
 
     #[test]
-    fn words_of_others_stay_words() {
-        assert_eq!(clean("a\u{1b}]52;c;x\u{7}b\u{202e}\n"), "a\u{fffd}]52;c;x\u{fffd}b\u{fffd} ");
-        assert_eq!(plain("![x](http://y) <b> `c`"), "\\!\\[x\\](http://y) \\<b> \\`c\\`");
+    fn numbers_have_three_digits() {
+        assert_eq!([0, 999].map(count), ["0", "999"]);
+        assert_eq!(bytes(4 << 20), "4.00 MiB");
+        assert_eq!(pps(400_000.0), "400 kpps");
+        assert_eq!(bits(4.8e9), "4.80 Gb/s");
+        assert_eq!([31_000, 7_200_000_000_000].map(span_ns), ["31.0 µs", "7200 s"]);
     }
 
     #[test]
-    fn words_become_names_quotes_and_sentences() {
-        assert_eq!(slug("Loss at 37.2 % of 1 Gbit/s"), "loss-at-37-2-of-1-gbit-s");
-        assert_eq!(slug("../../etc"), "etc");
-        assert_eq!(quote("a b"), "'a b'");
-        assert_eq!(quote("{file}"), "{file}");
-        assert_eq!(sentence("tshark crashed"), "tshark crashed.");
-        assert_eq!(sentence("Done."), "Done.");
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(["a b", "{file}", "{a,b}", "/data"].map(quote), ["'a b'", "{file}", "'{a,b}'", "/data"]);
     }
 }
