@@ -51,7 +51,7 @@ type Cell = fn(&Pair) -> String;
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let mut topology = Topology::here()?;
     if let Some(unknown) = args.cores.iter().find(|core| !topology.allowed().contains(core)) {
-        bail!("core {unknown} is not one that may be used; those are {}", numbers(&topology.allowed()));
+        bail!("core {unknown} may not be used; allowed are {}", numbers(&topology.allowed()));
     }
     if !args.cores.is_empty() {
         for core in &mut topology.cores {
@@ -65,7 +65,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         }
         None => None,
     };
-    let Some(advice) = advise(&topology, nic.as_ref(), 1) else { bail!("there is no core to use") };
+    let Some(advice) = advise(&topology, nic.as_ref(), 1) else { bail!("no core may be used") };
     let pairs = if args.no_measure { Vec::new() } else { measure_all(&topology.allowed())? };
     if args.json {
         println!("{}", as_json(&topology, nic.as_ref(), &pairs, &advice));
@@ -97,22 +97,25 @@ fn measure_all(cores: &[usize]) -> anyhow::Result<Vec<Pair>> {
 fn print_all(topology: &Topology, nic: Option<&Nic>, pairs: &[Pair], advice: &Advice) {
     println!("{}", cores_table(topology).trim_fmt());
     if let Some(nic) = nic {
-        println!("\n{}", nic_words(nic));
+        println!("\n{}", describe_nic(nic));
     }
     let cores = topology.allowed();
     if cores.len() < 2 {
-        println!("\nThere is one core only: no pair to measure.");
+        println!("\nThere is only one core, so there is no pair to measure.");
     } else if !pairs.is_empty() {
         let matrices: [(&str, Cell); 3] = [
-            ("A cache line's way from core to core, ns", |pair| format!("{:.0}", pair.latency_ns)),
-            ("Messages through a ring, millions a second", |pair| {
+            ("Latency of a cache line from core to core, ns", |pair| format!("{:.0}", pair.latency_ns)),
+            ("Messages through a ring, millions per second", |pair| {
                 format!("{:.1}", pair.messages_per_second / 1e6)
             }),
-            ("Buffers that one core fills and the other reads, GB/s", |pair| {
+            ("Buffers filled by one core and read by the other, GB/s", |pair| {
                 format!("{:.1}", pair.bytes_per_second / 1e9)
             }),
         ];
-        println!("\nWhat two cores share, nearest first\n{}", shared_matrix(topology, &cores).trim_fmt());
+        println!(
+            "\nCaches shared by two cores, nearest first\n{}",
+            shared_matrix(topology, &cores).trim_fmt()
+        );
         for (title, cell) in matrices {
             println!("\n{title}\n{}", matrix(&cores, pairs, cell).trim_fmt());
         }
@@ -157,10 +160,10 @@ fn cores_table(topology: &Topology) -> Table {
     table
 }
 
-fn nic_words(nic: &Nic) -> String {
-    let node = nic.node.map_or("on no node in particular".to_owned(), |node| format!("on node {node}"));
+fn describe_nic(nic: &Nic) -> String {
+    let node = nic.node.map_or("on no particular node".to_owned(), |node| format!("on node {node}"));
     if nic.irqs.is_empty() {
-        return format!("{} is {node}; it has no interrupts of its own", nic.name);
+        return format!("{} is {node}; it has no interrupts", nic.name);
     }
     let mut words = format!("{} is {node}; its interrupts", nic.name);
     for irq in &nic.irqs {

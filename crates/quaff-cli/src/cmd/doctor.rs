@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Checks interfaces (rings, channels, coalescing, offloads, RSS, interrupts, other capture sockets, XDP), cores
 /// (NUMA, governor, idle states), kernel queues (backlog, budget, drops), clocks, permissions and locked memory,
 /// and with --dir a file system: free space, direct writes, and its write rate, measured for a second. Each finding
-/// says what it is, why it matters, and which command fixes it. On a healthy machine nothing is printed.
+/// has a description, its effect, and the command that fixes it. On a healthy machine nothing is printed.
 ///
 /// Without --fix nothing is changed. --fix makes only reversible changes, to the machine and to interfaces named with
 /// -i; --undo restores the previous settings exactly. Some drivers take the link down briefly when a ring
@@ -84,18 +84,18 @@ Examples:
   quaff doctor --undo
   quaff doctor -i eth0 --json | jq -r '.findings[] | .severity + \": \" + .what'";
 
-/// Columns of what is printed.
+/// Columns of the output.
 const COLUMNS: usize = 96;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.undo {
-        return put_back(args);
+        return restore(args);
     }
     let interfaces = if args.interface.is_empty() { cards()? } else { args.interface.clone() };
     let rate_bps = args.mbps.map(|mbps| mbps * 1e6).or(args.rate);
     let wanted = wanted(rate_bps, interfaces.len());
     if interfaces.is_empty() {
-        say("no network card was looked at: there is none that is up; -i names another interface");
+        say("no network card was checked: none is up; name another interface with -i");
     }
     let cores = args.cpu.clone();
     let wants = Look { interfaces, cores, dir: args.dir.clone(), time: args.duration, wanted };
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.fix {
         fixed = fix(&changes(&found, &args.interface), &args.state)?;
         if !fixed.is_empty() {
-            // The folder was looked at, and nothing about it was changed.
+            // Nothing about the folder was changed.
             found = conclude(&look(&wants, Some(readings))?, args);
         }
     }
@@ -131,7 +131,7 @@ fn cards() -> anyhow::Result<Vec<String>> {
     Ok(links.map(|link| link.name).filter(is_card).collect())
 }
 
-/// What `quaff capture` would take by itself.
+/// The requirements of a capture with the default buffers.
 fn wanted(rate_bps: Option<f64>, interfaces: usize) -> Wanted {
     let free_bytes = memory::free_bytes();
     let (ring, buffer) = (default_ring_bytes(free_bytes), default_buffer_bytes(free_bytes));
@@ -145,7 +145,7 @@ fn conclude(readings: &Readings, args: &Args) -> Diagnosis {
     found
 }
 
-/// What --fix is to change: of interfaces only those that were named.
+/// The changes of --fix; those of interfaces only if they are named.
 fn changes(found: &Diagnosis, named: &[String]) -> Vec<Change> {
     let is_ours = |finding: &&Finding| finding.interface.as_ref().is_none_or(|name| named.contains(name));
     found.findings.iter().filter(is_ours).flat_map(|finding| finding.changes.clone()).collect()
@@ -167,7 +167,7 @@ fn show(found: &Diagnosis, fixed: &[Done], verbose: bool) {
         });
     }
     for finding in &found.findings {
-        print(&words(finding));
+        print(&describe(finding));
     }
     if verbose {
         for fine in &found.fine {
@@ -179,27 +179,27 @@ fn show(found: &Diagnosis, fixed: &[Done], verbose: bool) {
     }
 }
 
-/// A finding, for people: what, why, and how it is mended.
-fn words(finding: &Finding) -> String {
+/// A finding as text: what it is, why it matters, and its fix.
+fn describe(finding: &Finding) -> String {
     let mut text = format!("{}: {}", finding.severity, finding.what);
     for line in wrap(COLUMNS - 4, &finding.why).lines() {
         text += &format!("\n    {line}");
     }
-    text + &format!("\n    mend it: {}", finding.fix)
+    text + &format!("\n    fix: {}", finding.fix)
 }
 
-fn put_back(args: &Args) -> anyhow::Result<Exit> {
+fn restore(args: &Args) -> anyhow::Result<Exit> {
     let undone = undo(&args.state)?;
     if args.json {
         print(&json!({ "undone": undone }).to_string());
     } else {
         if undone.is_empty() {
-            say("nothing was changed since the machine was started");
+            say("nothing was changed since the machine was booted");
         }
         for done in &undone {
             print(&match &done.refused {
                 Some(why) => format!("left {} at {}: {why}", done.what, done.now),
-                None => format!("put {} back to {}", done.what, done.now),
+                None => format!("restored {} to {}", done.what, done.now),
             });
         }
     }

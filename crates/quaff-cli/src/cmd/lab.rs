@@ -16,8 +16,8 @@ use quaff_lab::lab::{self, Lab, LabInfo, LabPlan, MTU_DEFAULT, PREFIX_BITS, RX_I
 /// silent: without IPv6, ARP and ICMP errors on it, rx0 counts exactly what was sent to it. Labs need
 /// root.
 ///
-/// A lab that 'quaff lab run' makes for its command is removed when the command ends or is interrupted; if
-/// quaff itself is killed, the next lab that is made removes it.
+/// A temporary lab of 'quaff lab run' is removed when its command ends or is interrupted; if quaff itself is killed,
+/// the next new lab removes it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -104,9 +104,9 @@ fn up(args: UpArgs) -> anyhow::Result<Exit> {
 
 To try it, capture in one terminal:
   quaff lab run --lab {name} -- quaff capture -i {RX_IF} -w lab.pcapng --count 500000
-and put traffic on the link in another:
+and send traffic over the link in another:
   quaff lab run --lab {name} -- quaff generate --inject {RX_IF} --size 512 --pps 100000 --count 500000
-then see whether the file holds all of it:
+then verify that the file is complete:
   quaff verify lab.pcapng
 
 When you are done:
@@ -152,7 +152,7 @@ fn list(args: &ListArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     if labs.is_empty() {
-        println!("No lab is up. 'quaff lab up' makes one.");
+        println!("No lab is up. 'quaff lab up' creates one.");
         return Ok(Exit::Done);
     }
     let width = labs.iter().map(|lab| lab.name.len()).max().unwrap_or(0).max(4);
@@ -180,7 +180,7 @@ fn state(lab: &LabInfo) -> String {
     }
 }
 
-/// The name of the only lab that is meant to stay; an error that ends in `choice` if there are several.
+/// The name of the only persistent lab; an error that ends in `choice` if there are several.
 fn only_lab(choice: &str) -> anyhow::Result<Option<String>> {
     let mut names: Vec<_> =
         lab::list()?.into_iter().filter(|lab| lab.persistent).map(|lab| lab.name).collect();

@@ -132,7 +132,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let Some(name) = &args.extcap_interface else {
-        bail!("Wireshark calls this; 'quaff extcap --install' has it do so");
+        bail!("Wireshark calls this command; 'quaff extcap --install' registers it");
     };
     // Wireshark passes its own name for the interface; a plain name is accepted too.
     let link = rtnl::link(name.strip_prefix(PREFIX).unwrap_or(name))?;
@@ -144,7 +144,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     } else if args.extcap_config {
         print(&sentences::config(args.extcap_reload_option.as_deref()));
     } else if let Some(expression) = &args.extcap_capture_filter {
-        // Silence is what Wireshark takes for consent, and a line for what is wrong.
+        // Wireshark accepts a filter on empty output, and shows any other output as its error.
         if let Some(trouble) = trouble(&link, expression) {
             print(&trouble);
         }
@@ -156,7 +156,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 fn links() -> anyhow::Result<Vec<Link>> {
     let mut links = Rtnl::open()?.links()?;
     links.retain(|link| linktype::of_arphrd(link.arphrd).is_some());
-    // Those that are switched on come first, as Wireshark's own do.
+    // Interfaces that are up come first, as in Wireshark.
     links.sort_by_key(|link| (!link.up, link.index));
     Ok(links)
 }
@@ -171,17 +171,17 @@ fn trouble(link: &Link, expression: &str) -> Option<String> {
 }
 
 fn capture_into_pipe(args: &Args, link: &Link) -> anyhow::Result<Exit> {
-    let fifo = args.fifo.as_ref().context("--fifo says where the packets go")?;
+    let fifo = args.fifo.as_ref().context("--fifo is missing")?;
     let mut line: Vec<OsString> = ["capture", "-qq", "-i", &link.name].map(OsString::from).into();
     line.extend(["-w".into(), fifo.into()]);
     line.extend(args.options.native(args.extcap_capture_filter.as_deref()));
-    let Command::Capture(native) = crate::read(&line)? else { bail!("'{line:?}' captures nothing") };
+    let Command::Capture(native) = crate::read(&line)? else { bail!("'{line:?}' is not a capture") };
     let Some(ledger) = capture::capture(&native, &native.plan()?.validate()?)? else { return Ok(Exit::Done) };
-    // Wireshark shows what is said here in a window of its own, so only loss is worth a word.
+    // Wireshark shows each line on stderr in a window, so only loss is reported.
     if ledger.failure.is_none() && !ledger.lossless {
         let lost = ledger.nic_dropped + ledger.kernel_dropped + ledger.lost;
         if lost > 0 {
-            say(&format!("quaff: {} packets were lost; the capture's statistics say where", count(lost)));
+            say(&format!("quaff: {} packets were lost; the capture's statistics show where", count(lost)));
         }
         ledger.before_socket.reasons.iter().for_each(|reason| say(&format!("quaff: {reason}")));
     }
@@ -197,7 +197,7 @@ fn capture_into_pipe(args: &Args, link: &Link) -> anyhow::Result<Exit> {
 }
 
 impl Options {
-    /// As options of `quaff capture`. Wireshark's own filter and ours have to match both.
+    /// The options of `quaff capture`. A packet must match Wireshark's filter and this one.
     fn native(&self, wireshark_filter: Option<&str>) -> Vec<OsString> {
         let filters: Vec<_> = [wireshark_filter, self.filter.as_deref()]
             .into_iter()
@@ -215,12 +215,12 @@ impl Options {
             ("--filter", &filter),
             ("--snaplen", &self.snaplen),
             ("--decap", &decap),
-            // Without tunnels to take off there is nothing inside.
+            // Without decapsulation there are no inner frames.
             ("--inner", if decap.as_deref().is_some_and(is_set) { &self.inner } else { &None }),
             ("--ring", &self.ring),
             ("--buffer", &self.buffer),
             ("--tee", &self.tee),
-            // These are a folder's, and mean nothing without one.
+            // These need a folder.
             ("--rotate-size", self.of_folder(&self.rotate_size)),
             ("--keep-size", self.of_folder(&self.keep_size)),
         ] {

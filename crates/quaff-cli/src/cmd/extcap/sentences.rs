@@ -1,4 +1,4 @@
-//! The sentences that extcap(4) wants to read: `word {key=value}{key=value}`. No system calls.
+//! The sentences of extcap(4): `word {key=value}{key=value}`. No system calls.
 
 use super::PREFIX;
 use quaff_os::rtnl::Link;
@@ -7,11 +7,10 @@ use quaff_wire::linktype::{self, LinkType};
 /// The value for no decapsulation in Wireshark's dialog.
 pub(super) const NO_DECAP: &str = "none";
 
-/// The kinds of tunnels to choose from. A selector that also takes what is typed (a list of kinds)
-/// is not known to Wireshark 4.0.
+/// The kinds of tunnels to choose from. Wireshark 4.0 has no selector that also accepts typed text (a list of kinds).
 const KINDS: [(&str, &str); 11] = [
-    (NO_DECAP, "Nothing"),
-    ("auto", "Every tunnel that quaff knows"),
+    (NO_DECAP, "None"),
+    ("auto", "All that quaff supports"),
     ("erspan", "ERSPAN (I, II, III)"),
     ("gre", "GRE, NVGRE"),
     ("vxlan", "VXLAN, VXLAN-GPE"),
@@ -28,13 +27,13 @@ struct Arg {
     call: &'static str,
     display: &'static str,
     tooltip: &'static str,
-    /// Type, default and limits, as sentences want them.
+    /// Type, default and limits, as sentences.
     kind: &'static str,
     group: &'static str,
     values: &'static [(&'static str, &'static str)],
 }
 
-/// A size with a unit, or nothing.
+/// A size with a unit, or empty.
 const SIZE: &str = r"{type=string}{validation=^([0-9.]+[KMGTkmgt]?)?$}";
 const PACKETS: &str = "Packets";
 const MEMORY: &str = "Memory";
@@ -59,32 +58,32 @@ const ARGS: [Arg; 10] = [
     },
     Arg {
         call: "--decap",
-        display: "Take off",
-        tooltip: "Capture what is inside these tunnels",
+        display: "Decapsulate",
+        tooltip: "Remove the headers of these tunnels",
         kind: "{type=selector}{default=none}",
         group: PACKETS,
         values: &KINDS,
     },
     Arg {
         call: "--inner",
-        display: "Filter inside",
-        tooltip: "A tcpdump expression on what is inside the tunnels; in the kernel where that is possible",
+        display: "Filter after decapsulation",
+        tooltip: "A tcpdump expression on the decapsulated frames; run in the kernel where possible",
         kind: "{type=string}",
         group: PACKETS,
         values: &[],
     },
     Arg {
         call: "--no-promiscuous",
-        display: "Leave promiscuous mode alone",
-        tooltip: "Only what is addressed to this machine",
+        display: "No promiscuous mode",
+        tooltip: "Capture only packets addressed to this machine",
         kind: "{type=boolflag}{default=false}",
         group: PACKETS,
         values: &[],
     },
     Arg {
         call: "--ring",
-        display: "Kernel's ring",
-        tooltip: "Size of the kernel's ring, as in 128M; empty is what suits the machine",
+        display: "Receive ring",
+        tooltip: "Size of the kernel's receive ring, such as 128M; empty: chosen by the memory of the machine",
         kind: SIZE,
         group: MEMORY,
         values: &[],
@@ -92,7 +91,7 @@ const ARGS: [Arg; 10] = [
     Arg {
         call: "--buffer",
         display: "Buffer",
-        tooltip: "Size of the buffer behind it, as in 2G; empty is what suits the machine",
+        tooltip: "Size of the buffer between kernel and output, such as 2G; empty: chosen by the memory of the machine",
         kind: SIZE,
         group: MEMORY,
         values: &[],
@@ -100,23 +99,23 @@ const ARGS: [Arg; 10] = [
     Arg {
         call: "--tee",
         display: "Folder for every packet",
-        tooltip: "Every packet goes into files in this folder, also those for which Wireshark is too slow",
+        tooltip: "Write every packet into files in this folder, including those that Wireshark misses",
         kind: "{type=string}",
         group: DISK,
         values: &[],
     },
     Arg {
         call: "--rotate-size",
-        display: "Size of a file there",
-        tooltip: "As in 256M; empty is 1G",
+        display: "Size of each file there",
+        tooltip: "Such as 256M; empty: 1G",
         kind: SIZE,
         group: DISK,
         values: &[],
     },
     Arg {
         call: "--keep-size",
-        display: "Keep no more than",
-        tooltip: "The oldest files go, as in 10G; empty keeps all",
+        display: "Keep at most",
+        tooltip: "Such as 10G: the oldest files are removed; empty keeps all",
         kind: SIZE,
         group: DISK,
         values: &[],
@@ -143,13 +142,13 @@ pub(super) fn dlts(link: &Link) -> String {
     let kind = linktype::of_arphrd(link.arphrd).unwrap_or(linktype::ETHERNET);
     let (name, display) = match kind {
         linktype::RAW => ("RAW", "Raw IP"),
-        linktype::RADIOTAP => ("IEEE802_11_RADIO", "802.11 behind radiotap"),
+        linktype::RADIOTAP => ("IEEE802_11_RADIO", "802.11 with radiotap header"),
         LinkType { .. } => ("EN10MB", "Ethernet"),
     };
     format!("dlt {{number={}}}{{name={name}}}{{display={display}}}", kind.dlt)
 }
 
-/// `--extcap-config`; of one option its values alone.
+/// `--extcap-config`; of one option only its values.
 pub(super) fn config(of: Option<&str>) -> String {
     let mut lines = Vec::new();
     for (number, arg) in ARGS.iter().enumerate() {

@@ -19,13 +19,12 @@ use quaff_bench::method::RunDir;
 use quaff_lab::Error;
 use quaff_lab::tool::Present;
 use quaff_lab::traffic::Traffic;
-use quaff_os::rtnl::{Link, Rtnl};
+use quaff_os::rtnl::Rtnl;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 use table::{Outcome, Style};
 
-/// Ours comes first.
 const OURS: &str = "quaff";
 /// Duration of the measurement of the disk.
 const DISK_TIME: Duration = Duration::from_secs(2);
@@ -38,18 +37,17 @@ const SIZES: [u32; 3] = [64, 512, 1500];
 
 /// Capture the same traffic with quaff and with its rivals, side by side
 ///
-/// Measures the disk, then offers loads that suit it to quaff and, where they are installed, to
-/// tcpdump, dumpcap and netsniff-ng: well below the disk's speed, near it, beyond it, and small
-/// frames as fast as possible. They run one after the other, on the same core, with the same buffer,
-/// onto the same disk; then quaff runs once more as users run it, with its default buffer. The frames
-/// that each captured are counted by reading its file. It takes about three minutes, needs root, and
-/// removes its files.
+/// Measures the disk, then offers loads relative to its measured write rate to quaff and, if they are installed, to
+/// tcpdump, dumpcap and netsniff-ng: well below it, near it, above it, and small frames as fast as possible. They
+/// run one after the other, on the same core, with the same buffer, onto the same disk; then quaff runs once more
+/// with its default buffer. The captured frames are counted in the files. It takes about three minutes, needs root,
+/// and removes its files.
 ///
-/// Exit status: 0 measured, whatever was lost; 1 something is broken: a capturer failed, or quaff's
-/// count of lost frames is not what its file lacks; 2 it could not be measured.
+/// Exit status: 0 measured, with or without loss; 1 a capturer failed, or quaff's count of lost frames
+/// differs from the frames missing in its file; 2 the measurement failed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The capturers beside quaff, where they are installed; '' for none
+    /// Capturers to compare with, if installed; '' for none
     #[arg(
         long,
         value_name = "NAME[,NAME]",
@@ -57,13 +55,13 @@ pub(crate) struct Args {
         default_value = "tcpdump,dumpcap,netsniff-ng"
     )]
     against: Vec<String>,
-    /// Frame sizes, out of 64, 512 and 1500: 512 and 1500 for the loads of the disk, 64 as fast as possible
+    /// Frame sizes: 512 and 1500 for the loads of the disk, 64 as fast as possible
     #[arg(long, value_name = "BYTES[,BYTES]", value_delimiter = ',', default_value = "1500,64")]
     sizes: Vec<u32>,
     /// Directory for the files during the demo, some GiB [default: here or /var/tmp]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// At most so many frames a run
+    /// Largest number of frames of a run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 }
@@ -99,9 +97,9 @@ struct Demo {
     setup: Setup,
     style: Style,
     measured: Vec<Measured>,
-    /// Each a sentence: capturers that failed, counts that differ.
+    /// Capturers that failed and counts that differ, one sentence each.
     broken: Vec<String>,
-    /// The files of quaff's last run.
+    /// Files of the last run of quaff.
     last: Option<RunDir>,
 }
 
@@ -129,11 +127,11 @@ impl Demo {
     fn measure_disk(&self) -> anyhow::Result<(f64, u64)> {
         let place = &self.setup.place;
         let (free, parent) = (place.free_bytes()?, place.parent().display());
-        // quaff's last file and that of the run that follows are there together.
+        // The last file of quaff and that of the next run exist at the same time.
         let room = free / 10 * 9 / 2;
         anyhow::ensure!(
             room >= ROOM_MIN,
-            "{parent} has {} free, which is too little for the demo; name another disk with --dir DIR",
+            "{parent} has {} free, too little for the demo; choose another disk with --dir DIR",
             show::bytes(free)
         );
         let (bytes, seconds) = quaff::doctor::write_rate(place.path(), DISK_TIME, room)
@@ -160,11 +158,8 @@ impl Demo {
         let (run, _) = self.setup.capture(&self.setup.present[0], &traffic, Some(able.buffer_mib()))?;
         self.setup.done();
         let pps = run.offered_pps();
-        let small = if able.buffer_mib() < 256 {
-            ", small because the disk has room for small files only"
-        } else {
-            ""
-        };
+        let small =
+            if able.buffer_mib() < 256 { ", because the disk has room for small files only" } else { "" };
         let words = format!(
             "This machine sent {} frames of {bytes} B a second in the test. All buffers are {} MiB{small}.",
             show::count(pps as u64),
@@ -174,7 +169,7 @@ impl Demo {
         Ok(Abilities { pps, ..able })
     }
 
-    /// All runs with one load, and their rows.
+    /// Runs one load, and prints the rows.
     fn one(&mut self, load: Load, scene: Scene) -> quaff_lab::Result<Measured> {
         let mut measured = Measured { load, equal: Vec::new(), default: None };
         for at in 0..self.setup.present.len() {
@@ -233,8 +228,8 @@ impl Demo {
             table::WIDTH,
             &format!(
                 "The same traffic to each of {}, one after the other: on core {}, with the same buffer, onto the \
-                 same disk; frames arrive from core {}. Then once more to quaff with its default buffer. The files \
-                 go to {}, and are removed.",
+                 same disk; frames arrive from core {}. Then again to quaff with its default buffer. The files \
+                 are in {}, and are removed.",
                 names.join(", "),
                 cores.capturer,
                 cores.generator,
@@ -242,7 +237,7 @@ impl Demo {
             ),
         );
         for rival in absent {
-            text += &format!("Not installed, so left out: {} ({})\n", rival.name, rival.install);
+            text += &format!("Not installed, skipped: {} ({})\n", rival.name, rival.install);
         }
         text
     }
@@ -268,7 +263,7 @@ impl Demo {
         text
     }
 
-    /// The conclusions of `quaff verify` about quaff's last file.
+    /// Prints the result of `quaff verify` for the last file of quaff.
     fn verify(&self) {
         let files = self.last.as_ref().and_then(|dir| dir.files().ok()).unwrap_or_default();
         println!("{}", self.style.strong("quaff verify, on the last file that quaff wrote"));
@@ -279,6 +274,7 @@ impl Demo {
 
     fn invitation(&self) -> String {
         let links = Rtnl::open().and_then(|mut rtnl| rtnl.links()).unwrap_or_default();
+        let links: Vec<_> = links.iter().map(|link| (link.name.as_str(), link.running)).collect();
         let command = format!("{} capture -i {} -w all.pcapng", program(), interface(&links));
         format!("\nTo try it on a real interface\n  {}", self.style.strong(&command))
     }
@@ -288,7 +284,7 @@ impl Demo {
     }
 }
 
-/// The sizes of the buffers; quaff's default depends on the memory that is free now.
+/// The sizes of the buffers; quaff's default depends on the free memory.
 fn scene(able: &Abilities) -> Scene {
     let free = memory::free_bytes();
     Scene {
@@ -319,17 +315,16 @@ fn item(text: &str) -> String {
     wrapped.lines().enumerate().map(mark).collect()
 }
 
-/// The command of this program, relative to the working directory where it is below that.
+/// The path of this program, relative to the working directory if it is below that.
 fn program() -> String {
     let (exe, here) = (std::env::current_exe().ok(), std::env::current_dir().ok());
     let below = exe.as_ref().zip(here.as_ref()).and_then(|(exe, here)| exe.strip_prefix(here).ok());
     below.map_or_else(|| "quaff".into(), |below| below.display().to_string())
 }
 
-/// An interface of this machine to try it on.
-fn interface(links: &[Link]) -> String {
-    let is_real = |link: &&Link| link.name != "lo" && link.running;
-    links.iter().find(is_real).map_or_else(|| "eth0".into(), |link| link.name.clone())
+/// An interface of this machine for the example.
+fn interface<'a>(links: &[(&'a str, bool)]) -> &'a str {
+    links.iter().find(|(name, running)| *name != "lo" && *running).map_or("eth0", |(name, _)| name)
 }
 
 #[cfg(test)]
@@ -349,17 +344,7 @@ mod tests {
 
     #[test]
     fn an_interface_is_offered_that_is_there() {
-        let link = |name: &str, running| Link {
-            index: 1,
-            name: name.into(),
-            mac: [0; 6],
-            mtu: 1500,
-            arphrd: 1,
-            up: true,
-            running,
-            master: None,
-        };
-        assert_eq!(interface(&[link("lo", true), link("eno1", false), link("eno2", true)]), "eno2");
-        assert_eq!(interface(&[link("lo", true)]), "eth0");
+        assert_eq!(interface(&[("lo", true), ("eno1", false), ("eno2", true)]), "eno2");
+        assert_eq!(interface(&[("lo", true)]), "eth0");
     }
 }

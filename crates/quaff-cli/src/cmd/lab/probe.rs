@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let refused = permits.iter().filter(|permit| !permit.permitted).count();
     if refused > 0 {
         println!(
-            "\n{refused} of {} are refused; quaff does without where it can, and says so.",
+            "\n{refused} of {} are refused; quaff works without them where possible, and reports it.",
             permits.len()
         );
     }

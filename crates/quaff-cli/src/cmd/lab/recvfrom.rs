@@ -8,11 +8,11 @@ use quaff_os::{Signal, Signals};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Capture one packet per system call, as was done before rings
+/// Capture one packet per system call, as before rings
 ///
 /// One recvfrom(2) for each packet, on a plain packet socket, and buffered writes into a pcap file: the slow
-/// sniffing that 'quaff bench' measures others beside. SIGINT or SIGTERM ends it; it prints a JSON object with
-/// "captured" and "dropped" then, on stderr when packets go to stdout.
+/// capture that 'quaff bench' compares others to. SIGINT or SIGTERM ends it; it prints a JSON object with
+/// "captured" and "dropped" at its end, on stderr if packets go to stdout.
 ///
 /// Exit status: 0 nothing was dropped, 1 something was, 2 it failed.
 #[derive(Debug, clap::Args)]
@@ -32,10 +32,10 @@ pub(crate) struct Args {
     /// Size of the socket's buffer [default: net.core.rmem_default]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
     buffer: Option<u64>,
-    /// Copy each packet N times more
+    /// Copy each packet N additional times
     #[arg(long, value_name = "N", default_value_t = 0)]
     copies: u32,
-    /// Compress each packet at zlib's LEVEL, and throw the result away
+    /// Compress each packet at zlib's LEVEL, and discard the result
     #[arg(long, value_name = "LEVEL", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=9))]
     compress: u32,
 }
@@ -51,14 +51,14 @@ pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
         buffer_bytes: args.buffer.map(|bytes| bytes as usize),
         load: LoadPlan { copies: args.copies, compression: args.compress },
     };
-    // Who cannot hear is not asked.
-    let goes_on = || matches!(signals.next(Duration::ZERO), Ok(None) | Err(_));
-    let report = recvfrom_sniffer::capture(&plan, || eprintln!("capturing"), goes_on)?;
-    let said = serde_json::to_string(&report)?;
+    // An unreadable signal descriptor counts as no signal.
+    let no_signal = || matches!(signals.next(Duration::ZERO), Ok(None) | Err(_));
+    let report = recvfrom_sniffer::capture(&plan, || eprintln!("capturing"), no_signal)?;
+    let json = serde_json::to_string(&report)?;
     if takes_stdout {
-        eprintln!("{said}")
+        eprintln!("{json}")
     } else {
-        println!("{said}")
+        println!("{json}")
     }
     Ok(if report.dropped == 0 { Exit::Done } else { Exit::Loss })
 }
