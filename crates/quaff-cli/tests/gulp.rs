@@ -320,13 +320,13 @@ fn x_keeps_others_out_unless_they_insist() {
     let start = |args: &str| shell(&bench, &format!("exec ./quaff gulp -i eth1 {args} > /dev/null"));
     let mut alone = start("-x");
     assert!(alone.hears("capturing", PATIENCE), "{}", alone.heard);
-    for (args, words) in [("", "asked with -x to be the only one"), ("-x", "another 'quaff gulp' runs")] {
+    for (args, words) in [("", "runs exclusively (-x)"), ("-x", "another 'quaff gulp' runs")] {
         let refused = finish(start(args));
         assert_eq!(refused.code, 2, "{}", refused.stderr);
         assert!(refused.stderr.contains(words), "{}", refused.stderr);
     }
     let mut insisting = start("-X");
-    assert!(insisting.hears("-X overrides that", PATIENCE) && insisting.hears("capturing", PATIENCE));
+    assert!(insisting.hears("because of -X", PATIENCE) && insisting.hears("capturing", PATIENCE));
     for running in [alone, insisting] {
         send(running.pid(), Signal::SIGINT).unwrap();
         assert_eq!(finish(running).code, 0);
@@ -369,7 +369,7 @@ fn what_gulp_refuses_is_refused() {
     let Some(bench) = prepare("what_gulp_refuses_is_refused", &[]) else { return };
     run(bench.lab.command_rx("ip").unwrap().args(["tuntap", "add", "mode", "tun", "name", "tun7"]));
     for (line, code, words) in [
-        ("gulp -i tun7 > /dev/null", 2, "is not an Ethernet; with -F it is captured all the same"),
+        ("gulp -i tun7 > /dev/null", 2, "is not an Ethernet interface; -F captures it anyway"),
         ("gulp -r 0 > /dev/null", 2, "-r number must be 1-1024"),
         ("gulp -i eth1 -o nowhere", 2, "cannot use the folder nowhere"),
         ("gulp file > /dev/null", 2, "'file' is not an option"),
