@@ -1,26 +1,22 @@
-//! The gauges of a lane: what can be seen of it while it runs. The lane writes them, the command line reads them.
+//! The gauges of a lane, which the lane writes and the command line reads.
 
 use quaff_os::Gauge;
 
-/// The gauges of one lane; its reader writes them.
+/// The gauges of one lane, in packets unless stated.
 #[derive(Debug, Default)]
 pub struct LaneGauges {
-    /// Packets taken from the kernel.
     pub received: Gauge,
-    /// Bytes of them, on the wire.
+    /// Bytes on the wire.
     pub wire_bytes: Gauge,
-    /// Packets dropped by the interface.
     pub nic_dropped: Gauge,
-    /// Packets dropped by the kernel's ring.
     pub kernel_dropped: Gauge,
-    /// Packets lost for want of buffer.
+    /// Lost because no buffer was free.
     pub lost: Gauge,
-    /// Packets lost before they reached us, by the sequence numbers of tunnels.
+    /// Lost before the capture, by the sequence numbers of tunnels.
     pub missing: Gauge,
-    /// Most blocks of the ring that waited.
+    /// Maximum of the ring's blocks that waited.
     pub ring_high: Gauge,
-    /// Buffers of the pool in use now.
+    /// Buffers in use, and their maximum.
     pub buffer_now: Gauge,
-    /// Most buffers of the pool in use.
     pub buffer_high: Gauge,
 }

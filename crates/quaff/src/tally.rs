@@ -15,134 +15,115 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Packets that stages removed from the batches.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Removed {
-    /// Packets after the last one of `--count`.
-    pub after_count: u64,
-    /// Packets whose inner frame `--inner` keeps out.
-    pub filtered: u64,
-    /// Packets that are no tunnel (`--decap-only`).
-    pub not_tunnel: u64,
-    /// Fragments that became part of another packet.
-    pub merged: u64,
-    /// Packets of a link type that the output's format cannot hold beside the others (pcap).
-    pub unsuited: u64,
+    pub(crate) after_count: u64,
+    pub(crate) filtered: u64,
+    pub(crate) not_tunnel: u64,
+    pub(crate) merged: u64,
+    pub(crate) unsuited: u64,
 }
 
-/// The counters of a lane at its end.
+/// The counters of a lane at its end, in packets unless stated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LaneTally {
-    /// The interface.
     pub interface: String,
-    /// Packets that reached the interface while we listened.
+    /// Packets that reached the interface during the capture.
     pub offered: u64,
-    /// Packets for which the interface had no room (`rx_missed`, `rx_fifo`, `rx_over` of its counters).
+    /// Dropped by the interface (`rx_missed`, `rx_fifo`, `rx_over` of its counters).
     pub nic_dropped: u64,
-    /// Packets for which the kernel's ring had no room.
+    /// Dropped because the kernel's ring was full.
     pub kernel_dropped: u64,
-    /// Packets that filters kept out.
+    /// Excluded by filters.
     pub filtered: u64,
-    /// Packets taken from the kernel and kept.
+    /// Received from the kernel and kept.
     pub received: u64,
-    /// Packets after the last one of `--count`.
+    /// After the limit of `--count`.
     pub after_count: u64,
-    /// Packets that are no tunnel (`--decap-only`).
+    /// Not in a tunnel (`--decap-only`).
     pub not_tunnel: u64,
     /// Fragments that became part of another packet.
     pub merged: u64,
-    /// Packets of a link type that the output's format cannot hold beside the others.
+    /// Of a link type that the output's format cannot hold together with the others (pcap).
     pub unsuited: u64,
-    /// The results of decapsulation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decap: Option<DecapTally>,
-    /// Packets packed into chunks for the writer.
+    /// Packed into chunks for the writer.
     pub packed: u64,
-    /// Packets for which the buffer had no room.
+    /// Lost because no buffer was free.
     pub lost_in_buffer: u64,
-    /// Packets that the kernel had to cut because they were larger than a block of the ring.
+    /// Truncated by the kernel because they were larger than a block of the ring.
     pub truncated: u64,
-    /// Frames larger than the interface's MTU allows: merged by GRO or TSO.
+    /// Frames larger than the MTU allows: merged by GRO or TSO.
     pub oversize: u64,
-    /// Times that the kernel's ring froze.
     pub ring_freezes: u64,
-    /// The most blocks of the kernel's ring that ever waited for us.
+    /// Maximum of the ring's blocks that waited.
     pub ring_high_blocks: u64,
-    /// Blocks in the kernel's ring.
     pub ring_blocks: u64,
-    /// The most buffers of the pool that were ever in use.
+    /// Maximum of the buffers in use.
     pub pool_high_buffers: u64,
-    /// Buffers in the pool.
     pub pool_buffers: u64,
     /// Times that the interface went down.
     pub downs: u64,
     pub down_ns: u64,
-    /// The rise of the interface's `rx_dropped` while the socket was open.
+    /// Rise of the interface's `rx_dropped` while the socket was open.
     pub rx_dropped: u64,
-    /// Frames received whose protocol is not IPv4, IPv6 or ARP. Those that the stack does not handle are in
-    /// `rx_dropped` as well.
+    /// Frames of other protocols than IPv4, IPv6 and ARP. Those without a handler are in `rx_dropped` as well.
     pub other_protocols: u64,
 }
 
-/// The results of decapsulation at the end.
+/// The results of decapsulation. Packets that are not stripped pass unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DecapTally {
-    /// Packets whose inner frame was taken out.
+    /// Packets replaced by their inner frames.
     pub stripped: u64,
-    /// Packets of tunnels that carry no frame: markers, echoes, keepalives. They pass unchanged.
+    /// Tunnel packets without a frame: markers, echoes, keepalives.
     pub control: u64,
-    /// Tunnel headers that made no sense, by reason. Their packets pass unchanged.
+    /// Invalid tunnel headers, by reason.
     pub damaged: BTreeMap<String, u64>,
-    /// Fragments of datagrams that never became whole. They pass unchanged.
+    /// Fragments of incomplete datagrams.
     pub incomplete: u64,
-    /// Each session, in the order of their appearance.
+    /// The sessions, in the order of their first packets.
     pub sessions: Vec<SessionTally>,
 }
 
-/// One session of a tunnel: what a sender calls one, as seen by one lane.
+/// The counters of one tunnel session on one lane.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SessionTally {
-    /// Its name, which is that of its interface in the file: `eth0 erspan2 10.0.0.1 session 5`.
+    /// The name of its interface in the file: `eth0 erspan2 10.0.0.1 session 5`.
     pub name: String,
-    /// Packets.
     pub received: u64,
-    /// Packets lost before they reached us, by sequence numbers.
+    /// Packets lost before the capture, by sequence numbers.
     pub missing: u64,
-    /// Packets that came later than their sequence number.
+    /// Packets received after higher sequence numbers.
     pub late: u64,
-    /// Times that the sender restarted its numbers.
+    /// Restarts of the sender's sequence numbers.
     pub restarts: u64,
 }
 
-impl DecapTally {
-    fn missing(&self) -> u64 {
-        self.sessions.iter().map(|session| session.missing).sum()
-    }
-}
-
-/// The outcome of the files that were read.
+/// The files that were read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct InputTally {
-    /// Files that were begun.
+    /// Files opened.
     pub files: u64,
-    /// Bytes of capture that were read, unpacked.
+    /// Bytes read, decompressed.
     pub bytes: u64,
-    /// The damages that ended the reading of files early.
+    /// Damage that ended the reading of a file.
     pub damages: Vec<String>,
     /// Bytes skipped by `--salvage`.
     pub jumps: SkippedBytes,
-    /// Packets that the files say were dropped when they were captured (`epb_dropcount`). No loss of
-    /// ours, and in none of the sums.
+    /// Drops recorded when the files were captured (`epb_dropcount`); in none of the sums.
     pub recorded_drops: u64,
     /// The first file that could not be read at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// Notes for the user about the files.
+    /// Warnings for the user.
     #[serde(skip)]
     pub notes: Vec<String>,
 }
 
 impl InputTally {
-    /// Returns whether all that the files hold was read.
+    /// Returns whether the files were read completely.
     pub fn is_whole(&self) -> bool {
         self.damages.is_empty() && self.jumps.count == 0 && self.failure.is_none()
     }
@@ -151,90 +132,77 @@ impl InputTally {
 /// Packets that the kernel dropped before the capture sockets while these were open.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct BeforeSocket {
-    /// Packets dropped on the captured interfaces (`rx_dropped`).
+    /// Dropped on the captured interfaces (`rx_dropped`).
     pub rx_dropped: u64,
-    /// Packets dropped by the backlogs of all cores (`softnet_stat`), of whatever interface.
+    /// Dropped by the backlogs of all cores (`softnet_stat`), from any interface.
     pub softnet_dropped: u64,
-    /// Each a sentence with its number; empty when nothing was dropped.
+    /// Sentences with the numbers; empty without drops.
     #[serde(skip)]
     pub reasons: Vec<String>,
 }
 
-/// All tallies of a run, with their identity.
+/// The sums of all tallies of a run, in packets unless stated. [`LaneTally`] describes the fields of the same names.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ledger {
-    /// Packets that reached the interfaces while we listened.
     pub offered: u64,
-    /// Packets taken from the kernel and kept.
     pub received: u64,
-    /// Packets that the interfaces had no room for.
     pub nic_dropped: u64,
-    /// Packets for which the kernel's rings had no room.
     pub kernel_dropped: u64,
-    /// Packets that filters kept out.
     pub filtered: u64,
-    /// Packets after the last one of `--count`, or after the reader of the output had gone.
+    /// After the limit of `--count`, or after the reader of the output had closed it.
     pub after_count: u64,
-    /// Packets that are no tunnel (`--decap-only`).
     pub not_tunnel: u64,
-    /// Fragments that became part of another packet.
     pub merged: u64,
-    /// Packets of a link type that the output's format cannot hold beside the others.
     pub unsuited: u64,
-    /// Packets that the sequence numbers of tunnels say were lost before they reached us. No loss of
-    /// ours, and in none of the sums.
+    /// Lost before the capture, by the sequence numbers of tunnels; in none of the sums.
     pub missing_before: u64,
-    /// Packets in the output.
     pub written: u64,
-    /// Packets that we had and could not write.
+    /// Received and not written: the sum of the next two.
     pub lost: u64,
-    /// Of these, for want of buffer.
+    /// Lost because no buffer was free.
     pub lost_in_buffer: u64,
-    /// Of these, because writing failed.
+    /// Lost because writing failed.
     pub lost_on_disk: u64,
-    /// Bytes in the output.
     pub bytes_written: u64,
-    /// Packets that the kernel dropped before the capture sockets; in none of the sums.
+    /// In none of the sums.
     pub before_socket: BeforeSocket,
-    /// True if every packet that was offered and wanted is in the output.
+    /// Every packet that was offered and wanted is in the output.
     pub lossless: bool,
-    /// From the first moment to the last, s.
+    /// Duration of the run.
     pub seconds: f64,
     /// Files finished.
     pub files: u64,
     /// Files removed by retention.
     pub pruned: u64,
-    /// Bytes of buffer in use at the worst moment.
+    /// Maximum of the buffer in use.
     pub buffer_high_bytes: u64,
-    /// Bytes of the kernel's ring in use at the worst moment.
+    /// Maximum of the kernel's rings in use.
     pub ring_high_bytes: u64,
-    /// The longest that one write took, s.
+    /// Duration of the longest write.
     pub write_high_seconds: f64,
-    /// The outcome of the live copy; none of it counts as written or lost.
+    /// The live copy, which does not count as written or lost.
     pub tee: Option<CopyTally>,
-    /// Commands of the user that ran on finished files.
+    /// Post-rotate commands, and those of them that failed.
     pub commands: u64,
-    /// Of these, those that failed.
     pub commands_failed: u64,
-    /// Why the run ended.
     pub ended_by: Option<Reason>,
-    /// The way bytes got to disk.
+    /// The method of writing.
     pub writing: String,
-    /// User and system time of this process, s.
+    /// User and system time of this process.
     pub cpu_seconds: f64,
-    /// The outcome of the files that were read; `None` for a live capture.
+    /// The files read; `None` for a live capture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<InputTally>,
-    /// The failure, if any; the sums need not hold then.
+    /// After a failure the sums may differ.
     pub failure: Option<String>,
-    /// Notes for the user.
+    /// Warnings for the user.
     pub notes: Vec<String>,
-    /// Each lane's own.
+    /// The tallies of the lanes.
     pub interfaces: Vec<LaneTally>,
 }
 
 impl Ledger {
-    /// Sums up. `buffer_bytes` and `block_bytes` turn high-water marks into bytes.
+    /// Adds up the tallies. `buffer_bytes` and `block_bytes` convert high-water marks to bytes.
     pub(crate) fn new(
         lanes: Vec<LaneTally>,
         writer: &WriterTally,
@@ -255,7 +223,12 @@ impl Ledger {
             not_tunnel: sum(|lane| lane.not_tunnel),
             merged: sum(|lane| lane.merged),
             unsuited: sum(|lane| lane.unsuited),
-            missing_before: sum(|lane| lane.decap.as_ref().map_or(0, DecapTally::missing)),
+            missing_before: lanes
+                .iter()
+                .flat_map(|lane| &lane.decap)
+                .flat_map(|decap| &decap.sessions)
+                .map(|of| of.missing)
+                .sum(),
             written: writer.written,
             lost,
             lost_in_buffer,
@@ -282,14 +255,14 @@ impl Ledger {
         }
     }
 
-    /// Adds what the kernel dropped before the sockets. A capture with such drops is not lossless.
+    /// Adds the drops before the sockets. A capture with such drops is not lossless.
     pub(crate) fn add_before_socket(&mut self, found: BeforeSocket) {
         self.lossless &= found.reasons.is_empty();
         self.notes.extend_from_slice(&found.reasons);
         self.before_socket = found;
     }
 
-    /// Returns whether the sums hold. A difference is a defect of quaff, and is reported.
+    /// Checks the sums. A difference is a defect of quaff.
     pub(crate) fn check(&self) -> Result<(), String> {
         let kept_out = self.nic_dropped + self.filtered + self.kernel_dropped + self.after_count;
         let kept_out = kept_out + self.not_tunnel + self.merged + self.unsuited;

@@ -84,14 +84,14 @@ fn in_captures(files: &[PathBuf], is_stamped: bool, watch: Watch<'_>) -> Result<
     let defect =
         |_| Error::Tool { name: "the file".into(), what: "a defect of quaff: the reading panicked".into() };
     let report = reading.join().map_err(defect)?;
-    match report.error {
+    match report.outcome.error {
         // A writer that was stopped in the middle of a record leaves a file that is not quite whole,
         // and the frames before that are captured all the same.
-        Some(error) if report.unreadable => Err(Error::Tool { name: "the file".into(), what: error }),
+        Some(error) if report.outcome.unreadable => Err(Error::Tool { name: "the file".into(), what: error }),
         _ => {
             let agrees = |ledger: verify::Ledger| ledger.consistent && ledger.unexplained == 0;
-            let frames = if is_stamped { report.received } else { report.frames };
-            Ok((frames, report.ledger.map(agrees)))
+            let frames = if is_stamped { report.outcome.received } else { report.outcome.frames };
+            Ok((frames, report.outcome.ledger.map(agrees)))
         }
     }
 }

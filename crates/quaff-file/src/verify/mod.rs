@@ -10,7 +10,7 @@ mod report;
 mod sequence;
 
 pub use ledger::Ledger;
-pub use report::{Gaps, Report, Stream};
+pub use report::{Gaps, Outcome, Report, Stream};
 pub use sequence::{End, Gap};
 
 use crate::read::{self, CaptureFile, Error, SkippedBytes};
@@ -44,54 +44,67 @@ pub struct Progress {
 
 /// Reads `files` and counts their frames; calls `progress` every few MiB.
 ///
-/// A file that cannot be read is part of the report, not an error: see [`Report::error`].
+/// A file that cannot be read is part of the report, not an error: see [`Outcome::error`].
 pub fn verify(files: &[PathBuf], options: Options, mut progress: impl FnMut(Progress)) -> Report {
     let started = Instant::now();
     let reading = options.reading.clone();
-    let mut count = Count::new(options);
-    let (mut used, mut sum, mut errors, mut unreadable) = (0, FileTotals::default(), Vec::new(), false);
+    let (mut read, mut count) = (Files::default(), Count::new(options));
     for path in files {
-        let before = sum.bytes;
         count.ledger.begin();
-        let result = read_file(
-            path,
-            reading.clone(),
-            &mut sum,
-            |item| count.item(item),
-            |now, frames| {
-                progress(Progress { bytes: used + now, frames });
-            },
-        );
-        used += path.metadata().map_or(0, |found| found.len());
-        if let Err(error) = result {
-            errors.push(error.to_string());
-            unreadable |= sum.bytes == before;
-        }
+        read.read(path, &reading, |item| count.item(item), &mut progress);
     }
     let mut report = count.finish();
-    (report.frames, report.bytes) = (sum.frames, sum.bytes);
-    (report.jumps, report.notes) = (sum.jumps, sum.notes);
-    report.seconds = started.elapsed().as_secs_f64();
-    report.error = (!errors.is_empty()).then(|| errors.join("; "));
-    report.unreadable = unreadable;
+    report.outcome.frames = read.frames;
+    read.finish(&mut report.outcome, started);
     report.judge()
 }
 
-/// Totals of all files.
+/// Totals and errors of all files read.
 #[derive(Debug, Default)]
-struct FileTotals {
+struct Files {
     frames: u64,
     /// Bytes decoded.
     bytes: u64,
     jumps: SkippedBytes,
     notes: Vec<String>,
+    /// Sizes of the files read.
+    used: u64,
+    errors: Vec<String>,
+    unreadable: bool,
+}
+
+impl Files {
+    fn read(
+        &mut self,
+        path: &Path,
+        reading: &read::Options,
+        each: impl FnMut(Item<'_>),
+        progress: &mut impl FnMut(Progress),
+    ) {
+        let (used, before) = (self.used, self.bytes);
+        let result = read_file(path, reading.clone(), self, each, |now, frames| {
+            progress(Progress { bytes: used + now, frames });
+        });
+        self.used += path.metadata().map_or(0, |found| found.len());
+        if let Err(error) = result {
+            self.errors.push(error.to_string());
+            self.unreadable |= self.bytes == before;
+        }
+    }
+
+    fn finish(self, outcome: &mut Outcome, started: Instant) {
+        (outcome.bytes, outcome.jumps, outcome.notes) = (self.bytes, self.jumps, self.notes);
+        outcome.error = (!self.errors.is_empty()).then(|| self.errors.join("; "));
+        outcome.unreadable = self.unreadable;
+        outcome.seconds = started.elapsed().as_secs_f64();
+    }
 }
 
 /// Passes the items of one file to `each`. `progress` gets the bytes of this file and the frames of all.
 fn read_file(
     path: &Path,
     reading: read::Options,
-    sum: &mut FileTotals,
+    sum: &mut Files,
     mut each: impl FnMut(Item<'_>),
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
@@ -197,19 +210,16 @@ impl Count {
         let sum = |of: fn(&Stream) -> u64| streams.iter().map(of).fold(0, u64::saturating_add);
         // If a stream was expected and none came, all of its frames are lost.
         let lost = sum(|stream| stream.lost).saturating_add(if streams.is_empty() { expect } else { 0 });
-        Report {
+        let outcome = Outcome {
             received: sum(|stream| stream.received),
             lost,
             duplicates: sum(|stream| stream.duplicates),
             reordered: sum(|stream| stream.reordered),
             surplus: sum(|stream| stream.surplus),
-            corrupt: self.corrupt,
-            foreign: self.foreign,
-            end: streams.iter().map(|stream| stream.end).max(),
-            gaps,
-            streams,
             ledger: self.ledger.finish(lost),
-            ..Report::default()
-        }
+            ..Outcome::default()
+        };
+        let end = streams.iter().map(|stream| stream.end).max();
+        Report { outcome, corrupt: self.corrupt, foreign: self.foreign, end, gaps, streams }
     }
 }

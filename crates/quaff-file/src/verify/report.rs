@@ -5,9 +5,9 @@ use super::sequence::{End, Gap, Sequence};
 use crate::read::SkippedBytes;
 use serde::Serialize;
 
-/// The verdict and its reasons. Counts are of frames.
+/// The part that all reports have in common. Counts are of frames.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Report {
+pub struct Outcome {
     /// No frame is missing, duplicate or damaged, the files are readable to their ends, and their counters
     /// agree with their packets.
     pub complete: bool,
@@ -17,24 +17,16 @@ pub struct Report {
     pub received: u64,
     pub lost: u64,
     pub duplicates: u64,
-    /// Frames that came after one with a higher number.
+    /// Frames that came after one with a higher number, or after one that follows them in the file sent.
     pub reordered: u64,
-    /// Numbers from the expected count up to the highest received.
+    /// Frames beyond the expected number.
     pub surplus: u64,
-    /// Probes whose contents have changed since they were sent.
-    pub corrupt: u64,
-    /// Frames without a probe header.
-    pub foreign: u64,
     pub frames: u64,
+    /// Bytes of all files read.
     pub bytes: u64,
     /// Duration of the verification, s.
     pub seconds: f64,
-    /// The worst end of a stream; `None` without streams.
-    pub end: Option<End>,
-    pub gaps: Gaps,
-    /// Counts by stream, in the order of stream numbers.
-    pub streams: Vec<Stream>,
-    /// The counters in the files; `None` without counters.
+    /// The counters in the capture; `None` without counters.
     pub ledger: Option<Ledger>,
     /// Damaged bytes that were skipped.
     pub jumps: SkippedBytes,
@@ -44,6 +36,39 @@ pub struct Report {
     pub error: Option<String>,
     /// A file could not be read at all.
     pub unreadable: bool,
+}
+
+impl Outcome {
+    /// Collects the reasons against completeness: those of `found` that are true, and those common to all reports.
+    pub(super) fn judge(&mut self, found: &[(bool, &str)]) {
+        let recorded = self.ledger.as_ref().map_or(0, |ledger| ledger.recorded_drops);
+        let common = [
+            (self.surplus > 0, "there are more frames than were expected"),
+            (recorded > self.lost, "the capture recorded drops"),
+            (self.jumps.count > 0, "damaged bytes had to be skipped"),
+        ];
+        let all = found.iter().chain(&common).filter(|(found, _)| *found);
+        self.reasons = all.map(|(_, what)| (*what).to_owned()).collect();
+        self.reasons.extend(self.ledger.iter().flat_map(|ledger| ledger.contradictions.iter().cloned()));
+        self.reasons.extend(self.error.iter().cloned());
+        self.complete = self.reasons.is_empty();
+    }
+}
+
+/// The verification of a capture by sequence numbers.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Report {
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Probes whose contents have changed since they were sent.
+    pub corrupt: u64,
+    /// Frames without a probe header.
+    pub foreign: u64,
+    /// The worst end of a stream; `None` without streams.
+    pub end: Option<End>,
+    pub gaps: Gaps,
+    /// Counts by stream, in the order of stream numbers.
+    pub streams: Vec<Stream>,
 }
 
 /// The gaps of all streams.
@@ -103,21 +128,14 @@ impl Stream {
 impl Report {
     /// Collects the reasons against completeness.
     pub(super) fn judge(mut self) -> Self {
-        let recorded = self.ledger.as_ref().map_or(0, |ledger| ledger.recorded_drops);
-        let found = [
-            (self.lost > 0, "frames are missing"),
+        let it = &mut self.outcome;
+        it.judge(&[
+            (it.lost > 0, "frames are missing"),
             (self.end == Some(End::Missing), "the last frame of the stream is missing"),
-            (self.duplicates > 0, "frames are there more than once"),
+            (it.duplicates > 0, "frames are there more than once"),
             (self.corrupt > 0, "frames are damaged"),
-            (self.surplus > 0, "there are more frames than were expected"),
-            (recorded > self.lost, "the capture recorded drops"),
-            (self.jumps.count > 0, "damaged bytes had to be skipped"),
-            (self.received == 0, "there are no stamped frames"),
-        ];
-        self.reasons = found.into_iter().filter(|(found, _)| *found).map(|(_, what)| what.into()).collect();
-        self.reasons.extend(self.ledger.iter().flat_map(|ledger| ledger.contradictions.iter().cloned()));
-        self.reasons.extend(self.error.iter().cloned());
-        self.complete = self.reasons.is_empty();
+            (it.received == 0, "there are no stamped frames"),
+        ]);
         self
     }
 }

@@ -1,4 +1,4 @@
-//! The report of a split: the outcome of every packet, and how even the members' shares were.
+//! The report of a split: the result for every packet, and the balance of the members.
 //!
 //! ```text
 //!   in = out + skipped,   out = Σ written by a member
@@ -13,75 +13,70 @@ use crate::tally::{BeforeSocket, InputTally, LaneTally};
 use quaff_os::Reason;
 use serde::Serialize;
 
-/// A split, summed up.
+/// The result of a split.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// By what frames were sorted: `addresses`.
+    /// The fields that decide the member of a frame: `addresses`.
     pub by: String,
-    /// Packets that came in.
+    /// Packets received.
     #[serde(rename = "in")]
     pub offered: u64,
-    /// Packets that went out; where nothing is written, those that would have.
+    /// Packets written; in a dry run, those that would have been.
     pub out: u64,
-    /// Packets that came in and did not go out.
+    /// Packets received and not written.
     pub skipped: u64,
-    /// Why not.
     pub skipped_by: Skipped,
-    /// True if every packet that was wanted went out.
+    /// Every wanted packet was written.
     pub lossless: bool,
-    /// Packets that the kernel dropped before the capture sockets; in none of the sums.
+    /// In none of the sums.
     pub before_socket: BeforeSocket,
-    /// From the first packet to the last, by their own times, s.
+    /// Time between the first packet and the last, by their time stamps.
     pub span_seconds: f64,
-    /// Bytes of all packets that were sorted, on the wire.
+    /// Bytes of all assigned packets on the wire.
     pub bytes: u64,
-    /// Conversations, by the fields that decide.
     pub conversations: u64,
-    /// True if that was counted exactly.
     pub conversations_exact: bool,
-    /// Jain's fairness index of the members' packets by their weights: 1 is even, 1/N is all at one.
+    /// Jain's fairness index of the members' packets by weight: 1 is even, 1/N is all at one.
     pub jain_packets: f64,
     /// Jain's index of their bytes.
     pub jain_bytes: f64,
-    /// The conversation with the most bytes: no split divides it.
+    /// The conversation with the most bytes, which no split divides.
     pub largest: Option<Largest>,
-    /// The busiest moments of the whole feed.
+    /// Peaks of all packets.
     pub peaks: Vec<PeakReport>,
-    /// Each member.
     pub members: Vec<MemberReport>,
-    /// From the start to the end of the run, s.
+    /// Duration of the run.
     pub seconds: f64,
-    /// User and system time of this process, s.
+    /// User and system time of this process.
     pub cpu_seconds: f64,
-    /// Why the run ended.
     pub ended_by: Option<Reason>,
-    /// The outcome of the files that were read.
+    /// The files read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<InputTally>,
-    /// The failure, if any; the sums need not hold then.
+    /// After a failure the sums may differ.
     pub failure: Option<String>,
-    /// Notes for the user.
+    /// Warnings for the user.
     pub notes: Vec<String>,
-    /// Each lane's own.
+    /// The tallies of the lanes.
     pub interfaces: Vec<LaneTally>,
 }
 
-/// Why packets did not go out.
+/// Packets received and not written, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Skipped {
-    /// The interface had no room.
+    /// Dropped by the interface.
     pub nic_dropped: u64,
-    /// The kernel's ring had none.
+    /// Dropped because the kernel's ring was full.
     pub kernel_dropped: u64,
-    /// `-f` kept them out.
+    /// Excluded by `-f`.
     pub filtered: u64,
-    /// After the last one of `--count`, or when no member was left.
+    /// After the limit of `--count`, or when no member was left.
     pub after_count: u64,
-    /// Of a link type that an output cannot hold beside the others.
+    /// Of a link type that the output cannot hold together with the others.
     pub unsuited: u64,
-    /// A member was too slow, or could not write.
+    /// A member was too slow or could not write.
     pub lost: u64,
-    /// On their way to a member that had just gone away.
+    /// Assigned to a member that had just ended.
     pub after_close: u64,
     /// Larger than an interface can send.
     pub unsendable: u64,
@@ -90,39 +85,29 @@ pub struct Skipped {
 /// The share of one member.
 #[derive(Debug, Clone, Serialize)]
 pub struct MemberReport {
-    /// Its path, command or interface.
+    /// Path, command or interface.
     pub name: String,
-    /// Its weight.
     pub weight: u64,
-    /// Packets that were given to it.
+    /// Packets assigned to it.
     pub packets: u64,
-    /// Bytes of them, on the wire.
+    /// Their bytes on the wire.
     pub bytes: u64,
-    /// Its part of all packets.
+    /// Its part of all packets, of all bytes, and of the weights: 0 to 1.
     pub share_packets: f64,
-    /// Its part of all bytes.
     pub share_bytes: f64,
-    /// Its part of the weights.
     pub share_due: f64,
-    /// Packets that it has taken.
+    /// `packets` is the sum of the next four.
     pub written: u64,
-    /// Packets that it could not take.
     pub lost: u64,
-    /// Packets that came after it had gone away.
     pub after_close: u64,
-    /// Packets that are larger than an interface can send.
     pub unsendable: u64,
-    /// Bytes that it has taken.
     pub bytes_written: u64,
-    /// Conversations.
     pub conversations: u64,
-    /// The largest of them.
     pub largest: Option<Largest>,
-    /// Its busiest moments.
     pub peaks: Vec<PeakReport>,
-    /// Why it was there no longer, when the run ended.
+    /// Why it had ended before the run did, if so.
     pub gone: Option<Reason>,
-    /// The exit status of its command.
+    /// Exit status of its command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<i32>,
 }
@@ -130,41 +115,37 @@ pub struct MemberReport {
 /// A large conversation.
 #[derive(Debug, Clone, Serialize)]
 pub struct Largest {
-    /// Its ends.
+    /// Its addresses.
     pub conversation: String,
-    /// The member that had its last packet, from 1 on.
+    /// The member of its last packet, from 1 on.
     pub member: usize,
-    /// Packets.
     pub packets: u64,
-    /// Bytes, on the wire.
+    /// Bytes on the wire.
     pub bytes: u64,
-    /// Its part of all bytes.
+    /// Its part of all bytes: 0 to 1.
     pub share_bytes: f64,
-    /// So many bytes more it may have had, where there were too many conversations to know them all.
+    /// Bytes that it may have had in addition, if there were too many conversations to count all.
     pub unsure_bytes: u64,
 }
 
-/// The most in a window of time, each of packets and bytes.
+/// The maxima of packets and of bytes in a window of time.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct PeakReport {
-    /// The window, s.
     pub window_seconds: f64,
     /// Packets in the window with the most packets.
     pub packets: u64,
     /// Bytes in the window with the most bytes.
     pub bytes: u64,
-    /// As a rate, packets/s.
     pub packets_per_second: f64,
-    /// As a rate, bit/s.
     pub bits_per_second: f64,
 }
 
-/// The outcome of all parts of a run.
+/// The results of all parts of a run.
 pub(super) struct End {
     pub(super) run: run::Ended,
-    /// None where nothing was written.
+    /// Empty in a dry run.
     pub(super) members: Vec<Ended>,
-    /// Packets that each lane lost for want of buffer, by member.
+    /// Packets that each lane lost because no buffer was free, by member.
     pub(super) lost: Vec<Vec<u64>>,
 }
 
@@ -238,8 +219,8 @@ impl Skipped {
 }
 
 impl Report {
-    /// Returns whether the sums hold. A difference is a defect of quaff, and is reported.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// Checks the sums. A difference is a defect of quaff.
+    fn check(&self) -> Result<(), String> {
         let of_members = self.members.iter().map(|member| {
             let ended = member.written + member.lost + member.after_close + member.unsendable;
             ("packets of a member = written + lost + after_close + unsendable", member.packets, ended)
@@ -311,7 +292,7 @@ fn part(of: u64, all: u64) -> f64 {
     if all == 0 { 0.0 } else { of as f64 / all as f64 }
 }
 
-/// R. Jain, D. Chiu, W. Hawe 1984: (Σx)² / (n Σx²), of what each got by its weight. 1 for nothing.
+/// R. Jain, D. Chiu, W. Hawe 1984: (Σx)² / (n Σx²), of each share divided by its weight. 1 for nothing.
 fn jain(members: &[MemberReport], of: impl Fn(&MemberReport) -> u64) -> f64 {
     let shares = members.iter().map(|member| of(member) as f64 / member.weight as f64);
     let (sum, squares) = shares.fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));

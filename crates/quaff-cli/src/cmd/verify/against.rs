@@ -6,29 +6,33 @@ use quaff_file::verify::against::{Gaps, Matched, Quantiles, Run};
 use std::io::{Result, Write};
 
 pub(super) fn print(out: &mut impl Write, report: &Matched) -> Result<()> {
-    let frames = show::count(report.received);
-    verdict(out, &report.reasons, &format!("{frames} frames, none missing, altered or duplicate"))?;
+    let frames = show::count(report.outcome.received);
+    verdict(out, &report.outcome.reasons, &format!("{frames} frames, none missing, altered or duplicate"))?;
     let sent = if report.sent == report.in_file {
         String::new()
     } else {
         format!("of {} in the file", show::count(report.in_file))
     };
     row(out, "sent", report.sent, &sent)?;
-    row(out, "received", report.received, "")?;
-    row(out, "lost", report.lost, &gap_words(&report.gaps))?;
+    row(out, "received", report.outcome.received, "")?;
+    row(out, "lost", report.outcome.lost, &gap_words(&report.gaps))?;
     row(out, "altered", report.altered, "")?;
-    row(out, "duplicates", report.duplicates, "")?;
-    row(out, "reordered", report.reordered, &late_words(&report.late))?;
-    if report.surplus > 0 {
-        row(out, "surplus", report.surplus, "beyond the expected number")?;
+    row(out, "duplicates", report.outcome.duplicates, "")?;
+    row(out, "reordered", report.outcome.reordered, &late_words(&report.late))?;
+    if report.outcome.surplus > 0 {
+        row(out, "surplus", report.outcome.surplus, "beyond the expected number")?;
     }
     row(out, "extra", report.extra, "")?;
     if report.spacing_error_ns.count > 0 {
         line(out, "timing", &timing_words(&report.spacing_error_ns))?;
     }
-    line(out, "ledger", &ledger_words(report.ledger.as_ref()))?;
-    report.notes.iter().try_for_each(|note| line(out, "note", note))?;
-    line(out, "read", &read_words(report.bytes, report.in_file + report.frames, report.seconds))
+    line(out, "ledger", &ledger_words(report.outcome.ledger.as_ref()))?;
+    report.outcome.notes.iter().try_for_each(|note| line(out, "note", note))?;
+    line(
+        out,
+        "read",
+        &read_words(report.outcome.bytes, report.in_file + report.outcome.frames, report.outcome.seconds),
+    )
 }
 
 fn gap_words(gaps: &Gaps) -> String {

@@ -129,9 +129,9 @@ pub(crate) fn check(files: &[PathBuf], options: Options, json: bool) -> anyhow::
     let bar = bar(files);
     let report = verify::verify(files, options, |progress| tick(&bar, progress));
     bar.finish_and_clear();
-    let is_silent = report.unreadable && report.frames == 0;
+    let is_silent = report.outcome.unreadable && report.outcome.frames == 0;
     tell(&report, json, |out| if is_silent { Ok(()) } else { print(out, &report) })?;
-    Ok(conclude(report.complete, report.unreadable, report.error.as_deref()))
+    Ok(conclude(report.outcome.complete, report.outcome.unreadable, report.outcome.error.as_deref()))
 }
 
 /// Compares `files` with those that were sent and prints the result.
@@ -139,9 +139,9 @@ fn compare(sent: &[PathBuf], files: &[PathBuf], options: Against, json: bool) ->
     let bar = bar(&[sent, files].concat());
     let report: Matched = verify::against::against(sent, files, options, |progress| tick(&bar, progress));
     bar.finish_and_clear();
-    let is_silent = report.unreadable && report.frames == 0;
+    let is_silent = report.outcome.unreadable && report.outcome.frames == 0;
     tell(&report, json, |out| if is_silent { Ok(()) } else { against::print(out, &report) })?;
-    Ok(conclude(report.complete, report.unreadable, report.error.as_deref()))
+    Ok(conclude(report.outcome.complete, report.outcome.unreadable, report.outcome.error.as_deref()))
 }
 
 /// Prints a report as JSON, or in `words`.
@@ -202,31 +202,31 @@ fn verdict(out: &mut impl Write, reasons: &[String], complete: &str) -> std::io:
 }
 
 fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    let frames = show::count(report.received);
+    let frames = show::count(report.outcome.received);
     let complete = format!("{frames} frames, none missing, duplicate or damaged");
-    verdict(out, &report.reasons, &complete)?;
-    if report.frames == 0 {
+    verdict(out, &report.outcome.reasons, &complete)?;
+    if report.outcome.frames == 0 {
         return Ok(());
     }
-    row(out, "received", report.received, "")?;
+    row(out, "received", report.outcome.received, "")?;
     let gaps = match report.gaps.count {
         0 => String::new(),
         1 => "in 1 gap".into(),
         count => format!("in {} gaps", show::count(count)),
     };
-    row(out, "lost", report.lost, &gaps)?;
+    row(out, "lost", report.outcome.lost, &gaps)?;
     print_gaps(out, report)?;
-    row(out, "duplicates", report.duplicates, "")?;
-    row(out, "reordered", report.reordered, "")?;
+    row(out, "duplicates", report.outcome.duplicates, "")?;
+    row(out, "reordered", report.outcome.reordered, "")?;
     row(out, "corrupt", report.corrupt, "")?;
     row(out, "unnumbered", report.foreign, "")?;
     print_streams(out, report)?;
     if let Some(end) = report.end {
         line(out, "end", end_words(end))?;
     }
-    line(out, "ledger", &ledger_words(report.ledger.as_ref()))?;
-    report.notes.iter().try_for_each(|note| line(out, "note", note))?;
-    line(out, "read", &read_words(report.bytes, report.frames, report.seconds))
+    line(out, "ledger", &ledger_words(report.outcome.ledger.as_ref()))?;
+    report.outcome.notes.iter().try_for_each(|note| line(out, "note", note))?;
+    line(out, "read", &read_words(report.outcome.bytes, report.outcome.frames, report.outcome.seconds))
 }
 
 fn row(out: &mut impl Write, what: &str, count: u64, note: &str) -> std::io::Result<()> {

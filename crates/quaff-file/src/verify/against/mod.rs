@@ -14,14 +14,14 @@ pub use histogram::Quantiles;
 pub use report::{Gaps, Matched, Occurrence, Run};
 
 use super::ledger::LedgerBuilder;
-use super::{FileTotals, Progress, read_file};
+use super::{Files, Progress};
 use crate::read;
 use arrivals::Arrivals;
 use index::{Entry, Index, LOOPS_MAX};
 use quaff_wire::decode::{Frame, Item};
 use quaff_wire::fingerprint::{self, Mask};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Options of a comparison.
@@ -46,7 +46,7 @@ impl Default for Options {
 /// Reads `sent`, the files in the order in which they were sent, then `captures`, the files of one capture
 /// in order, and compares them; calls `progress` every few MiB.
 ///
-/// A file that cannot be read is part of the report, not an error: see [`Matched::error`].
+/// A file that cannot be read is part of the report, not an error: see [`Outcome::error`](super::Outcome::error).
 pub fn against(
     sent: &[PathBuf],
     captures: &[PathBuf],
@@ -73,41 +73,8 @@ pub fn against(
         }
         report = capture.finish(count, &mut files);
     }
-    (report.bytes, report.jumps) = (files.totals.bytes, files.totals.jumps);
-    report.notes = files.totals.notes;
-    report.error = (!files.errors.is_empty()).then(|| files.errors.join("; "));
-    report.unreadable = files.unreadable;
-    report.seconds = started.elapsed().as_secs_f64();
+    files.finish(&mut report.outcome, started);
     report.judge()
-}
-
-/// Totals and errors of all files read.
-#[derive(Debug, Default)]
-struct Files {
-    totals: FileTotals,
-    used: u64,
-    errors: Vec<String>,
-    unreadable: bool,
-}
-
-impl Files {
-    fn read(
-        &mut self,
-        path: &Path,
-        reading: &read::Options,
-        each: impl FnMut(Item<'_>),
-        progress: &mut impl FnMut(Progress),
-    ) {
-        let (used, before) = (self.used, self.totals.bytes);
-        let result = read_file(path, reading.clone(), &mut self.totals, each, |now, frames| {
-            progress(Progress { bytes: used + now, frames });
-        });
-        self.used += path.metadata().map_or(0, |found| found.len());
-        if let Err(error) = result {
-            self.errors.push(error.to_string());
-            self.unreadable |= self.totals.bytes == before;
-        }
-    }
 }
 
 /// Collects the file that was sent.
@@ -146,7 +113,7 @@ impl Sent {
     fn check(&self, too_often: bool, files: &mut Files) {
         if self.cut > 0 && self.mask.snaplen.is_none() {
             let cut = self.cut;
-            files.totals.notes.push(format!(
+            files.notes.push(format!(
                 "{cut} frames of the file are truncated; they are assumed to have been sent so"
             ));
         }
@@ -208,8 +175,8 @@ impl Capture {
     fn finish(mut self, count: u64, files: &mut Files) -> Matched {
         self.arrivals.finish();
         let mut report = Matched::of(&self.arrivals, count);
-        report.frames = self.frames;
-        report.ledger = self.ledger.finish(report.lost);
+        report.outcome.frames = self.frames;
+        report.outcome.ledger = self.ledger.finish(report.outcome.lost);
         let notes = [
             (
                 self.cut,
@@ -218,13 +185,13 @@ impl Capture {
             (self.other_links, "frames of the capture are of another link type than the file's"),
         ];
         let notes = notes.iter().filter(|(count, _)| *count > 0);
-        files.totals.notes.extend(notes.map(|(count, what)| format!("{count} {what}")));
+        files.notes.extend(notes.map(|(count, what)| format!("{count} {what}")));
         if let [only] = report.occurrences[..]
-            && report.duplicates > 0
+            && report.outcome.duplicates > 0
             && report.in_file > 0
             && only.times.is_multiple_of(count.div_ceil(report.in_file).max(1))
         {
-            files.totals.notes.push(format!(
+            files.notes.push(format!(
                 "each frame arrived {} times: was the file sent that often (`loop`)?",
                 only.times
             ));

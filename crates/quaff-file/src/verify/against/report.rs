@@ -3,8 +3,7 @@
 use super::arrivals::Arrivals;
 use super::histogram::Quantiles;
 use super::index::{Claim, Entry, Index};
-use crate::read::SkippedBytes;
-use crate::verify::Ledger;
+use crate::verify::Outcome;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -15,25 +14,13 @@ const OCCURRENCES_MAX: usize = 16;
 /// `received + altered + lost`, and `frames` is `received + duplicates + surplus + altered + extra`.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Matched {
-    /// No frame is missing, altered or duplicate, and both files are readable to their ends.
-    pub complete: bool,
-    /// Why the capture is not complete; empty if it is.
-    pub reasons: Vec<String>,
+    #[serde(flatten)]
+    pub outcome: Outcome,
     pub in_file: u64,
     /// Frames sent, over all loops of the file.
     pub sent: u64,
-    /// Frames received unchanged.
-    pub received: u64,
-    /// Frames not received, nor any similar one.
-    pub lost: u64,
-    /// Frames received more often than they were sent.
-    pub duplicates: u64,
-    /// Frames received after one that follows them in the file.
-    pub reordered: u64,
     /// Frames received with other bytes: similar to a missing one.
     pub altered: u64,
-    /// Frames of the file beyond the expected number.
-    pub surplus: u64,
     /// Frames similar to none of the file.
     pub extra: u64,
     /// Positions by which reordered frames were late.
@@ -45,21 +32,6 @@ pub struct Matched {
     pub spacing_error_ns: Quantiles,
     /// The most frequent numbers of times that contents were received.
     pub occurrences: Vec<Occurrence>,
-    pub frames: u64,
-    /// Bytes read of both files.
-    pub bytes: u64,
-    /// Duration of the comparison, s.
-    pub seconds: f64,
-    /// The counters in the capture; `None` without counters.
-    pub ledger: Option<Ledger>,
-    /// Damaged bytes that were skipped.
-    pub jumps: SkippedBytes,
-    /// Notes about the files.
-    pub notes: Vec<String>,
-    /// Why a file could not be read to its end.
-    pub error: Option<String>,
-    /// A file could not be read at all.
-    pub unreadable: bool,
 }
 
 /// Runs of frames of the file that are missing in at least one loop.
@@ -106,40 +78,36 @@ impl Matched {
             }
         }
         let altered = arrivals.similar.min(sums.missing);
-        Self {
-            in_file: index.len(),
-            sent,
+        let outcome = Outcome {
             received: sums.received,
             lost: sums.missing - altered,
             duplicates: sums.duplicates,
             reordered: arrivals.reordered,
-            altered,
             surplus: sums.surplus,
+            ..Outcome::default()
+        };
+        Self {
+            outcome,
+            in_file: index.len(),
+            sent,
+            altered,
             extra: arrivals.extra + (arrivals.similar - altered),
             late: arrivals.late.quantiles(),
             gaps: sums.gaps,
             spacing_error_ns: arrivals.gaps.quantiles(),
             occurrences: sums.occurrences(),
-            ..Self::default()
         }
     }
 
     /// Collects the reasons against completeness.
     pub(super) fn judge(mut self) -> Self {
-        let recorded = self.ledger.as_ref().map_or(0, |ledger| ledger.recorded_drops);
-        let found = [
-            (self.in_file == 0 && !self.unreadable, "the file to compare with holds no frames"),
-            (self.lost > 0, "frames are missing"),
+        let it = &mut self.outcome;
+        it.judge(&[
+            (self.in_file == 0 && !it.unreadable, "the file to compare with holds no frames"),
+            (it.lost > 0, "frames are missing"),
             (self.altered > 0, "frames were altered on the way"),
-            (self.duplicates > 0, "frames are there more often than they were sent"),
-            (self.surplus > 0, "there are more frames than were expected"),
-            (recorded > self.lost, "the capture recorded drops"),
-            (self.jumps.count > 0, "damaged bytes had to be skipped"),
-        ];
-        self.reasons = found.into_iter().filter(|(found, _)| *found).map(|(_, what)| what.into()).collect();
-        self.reasons.extend(self.ledger.iter().flat_map(|ledger| ledger.contradictions.iter().cloned()));
-        self.reasons.extend(self.error.iter().cloned());
-        self.complete = self.reasons.is_empty();
+            (it.duplicates > 0, "frames are there more often than they were sent"),
+        ]);
         self
     }
 }

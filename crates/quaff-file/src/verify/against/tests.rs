@@ -56,19 +56,32 @@ fn compare(index: Index, sent: u64, moving: &[Moving]) -> Matched {
         arrivals.take(*content, at as u64 * GAP_NS, || *sketch);
     }
     arrivals.finish();
-    Matched { frames: moving.len() as u64, ..Matched::of(&arrivals, sent) }
+    let mut report = Matched::of(&arrivals, sent);
+    report.outcome.frames = moving.len() as u64;
+    report
 }
 
 #[track_caller]
 fn assert_adds_up(report: &Matched) {
-    assert_eq!(report.sent, report.received + report.lost + report.altered, "{report:?}");
-    let came = report.received + report.duplicates + report.surplus + report.altered + report.extra;
-    assert_eq!(report.frames, came, "{report:?}");
+    assert_eq!(report.sent, report.outcome.received + report.outcome.lost + report.altered, "{report:?}");
+    let came = report.outcome.received
+        + report.outcome.duplicates
+        + report.outcome.surplus
+        + report.altered
+        + report.extra;
+    assert_eq!(report.outcome.frames, came, "{report:?}");
 }
 
 fn counts(report: &Matched) -> [u64; 6] {
     assert_adds_up(report);
-    [report.received, report.lost, report.duplicates, report.reordered, report.altered, report.extra]
+    [
+        report.outcome.received,
+        report.outcome.lost,
+        report.outcome.duplicates,
+        report.outcome.reordered,
+        report.altered,
+        report.extra,
+    ]
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +144,7 @@ proptest! {
         } else {
             // A frame of one loop that comes twice is as good as that of another loop which is lost.
             assert_adds_up(&report);
-            let missing = report.lost + report.altered;
+            let missing = report.outcome.lost + report.altered;
             prop_assert!(missing <= lost + altered && missing + twice >= lost + altered, "{:?}", report);
         }
     }
@@ -158,10 +171,10 @@ proptest! {
         let report = compare(index((0..frames).map(whole)), frames, &moving);
         let lost = count(&fates, |fate| fate == Fate::Lost);
         let altered = count(&fates, |fate| matches!(fate, Fate::Altered { .. }));
-        prop_assert_eq!(report.received, frames - lost - altered);
-        prop_assert_eq!(report.duplicates, count(&fates, |fate| fate == Fate::Twice));
-        prop_assert_eq!(report.reordered, reordered);
-        prop_assert_eq!(report.lost + report.altered, lost + altered);
+        prop_assert_eq!(report.outcome.received, frames - lost - altered);
+        prop_assert_eq!(report.outcome.duplicates, count(&fates, |fate| fate == Fate::Twice));
+        prop_assert_eq!(report.outcome.reordered, reordered);
+        prop_assert_eq!(report.outcome.lost + report.altered, lost + altered);
         assert_adds_up(&report);
     }
 
@@ -177,8 +190,8 @@ proptest! {
         let report = compare(index(file.iter().map(|n| whole(*n))), sent, &moving);
         let of = |set: &[u64], n: u64| set.iter().filter(|one| **one == n).count() as u64;
         let received: u64 = (0..6).map(|n| (of(&file, n) * turns).min(of(&came, n))).sum();
-        prop_assert_eq!(report.received, received);
-        prop_assert_eq!(report.lost + report.altered, sent - received);
+        prop_assert_eq!(report.outcome.received, received);
+        prop_assert_eq!(report.outcome.lost + report.altered, sent - received);
         assert_adds_up(&report);
     }
 }
@@ -204,9 +217,9 @@ fn a_frame_that_stands_everywhere_does_not_spoil_the_order() {
     came.drain(500..620);
     let moving: Vec<_> = came.iter().map(|n| whole(*n)).collect();
     let report = compare(index(file.iter().map(|n| whole(*n))), 900, &moving);
-    assert_eq!(report.reordered, 0, "{report:?}");
+    assert_eq!(report.outcome.reordered, 0, "{report:?}");
     // The one that came twice stands in for one of those that were lost.
-    assert_eq!((report.received, report.lost, report.duplicates), (781, 119, 0));
+    assert_eq!((report.outcome.received, report.outcome.lost, report.outcome.duplicates), (781, 119, 0));
 }
 
 #[test]
@@ -253,6 +266,9 @@ fn an_altered_frame_that_comes_again_as_it_was_is_no_part_of_the_file() {
 fn frames_behind_those_expected_are_surplus() {
     let moving: Vec<_> = (0..5).map(whole).collect();
     let report = compare(index((0..5).map(whole)), 3, &moving);
-    assert_eq!((report.received, report.lost, report.surplus, report.duplicates), (3, 0, 2, 0));
+    assert_eq!(
+        (report.outcome.received, report.outcome.lost, report.outcome.surplus, report.outcome.duplicates),
+        (3, 0, 2, 0)
+    );
     assert_adds_up(&report);
 }
