@@ -1,7 +1,7 @@
 //! A capture: interfaces or files into one output.
 //!
-//! The output is opened first, then memory is populated, then the lanes start, then the writer; only that
-//! empties an old file of the same name.
+//! The output is opened first, then memory is populated, then the lanes start, then the writer, which truncates an
+//! existing file of the same name.
 
 use crate::buffer_pool::Pool;
 use crate::gauge::LaneGauges;
@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A packet is in the output after this time only where a reader waits for it.
+/// The flush interval where no reader waits for the output.
 pub(crate) const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// A capture that runs.
+/// A running capture.
 pub struct Capture {
     run: Run,
     writer: JoinHandle<Result<WriterTally>>,
@@ -49,7 +49,7 @@ pub struct Status {
 }
 
 impl Capture {
-    /// Starts it: when this returns, every packet that arrives is captured.
+    /// Starts the capture. When this returns, every packet that arrives is captured.
     pub fn start(plan: CapturePlan, stop: Stop) -> Result<Self> {
         let mut plan = plan.validate()?;
         let sources = Sources::open(&plan, &[&plan.output], plan.format, &stop)?;
@@ -73,7 +73,7 @@ impl Capture {
         let mut output = FileOutput::new(&plan, &sources, target, wakeup);
         let end = |share| LaneEnd { stages: Vec::new(), output: Box::new(output.packer(share)) };
         let ends = shares.into_iter().map(end).collect();
-        // On failure the output goes first, so that no lane waits for a writer that will not be.
+        // On failure the output is dropped first, so that no lane waits for its writer.
         let started =
             run.start_lanes(sources, ends).and_then(|()| output.start(&stop, status.writer.clone()));
         match started {
@@ -82,19 +82,19 @@ impl Capture {
         }
     }
 
-    /// Returns whether all threads have ended by themselves.
+    /// Returns whether all threads have ended.
     pub fn is_over(&self) -> bool {
         self.stop.raised() && self.writer.is_finished()
     }
 
-    /// Waits for the end (once the stop has been raised) and sums up. What failed is in the ledger.
+    /// Waits for the end, after the stop, and returns the ledger, which includes a failure.
     pub fn finish(self) -> Ledger {
         let mut ended = self.run.join();
         let writer = join(self.writer).unwrap_or_else(|error: Error| {
             ended.failure.get_or_insert(error);
             WriterTally::default()
         });
-        // A stream has left it where it is.
+        // A stream has moved the offset itself.
         if self.plan.output == Output::Stdout && self.writing != write::STREAM {
             write::leave_stdout();
         }

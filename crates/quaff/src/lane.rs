@@ -1,9 +1,9 @@
-//! THE page: what one core does with packets, and what the writer does with chunks.
+//! The two loops: the lane, one core's work on packets, and the writer, which takes their chunks.
 //!
 //! Every box of the drawing in the crate's documentation is a line below. A lane shares nothing with
-//! other lanes; the writer serves them all. Memory: buffers go out full through `outbound` and come
-//! back empty through `free_buffers`; the ring to the writer is as long as the number of buffers, so handing
-//! over cannot fail. A late disk costs buffers; when all are out, packets wait in the kernel's ring;
+//! other lanes; the writer serves them all. Full buffers go to the writer through `outbound`, and empty ones
+//! return through `free_buffers`; the ring to the writer has a place for every buffer, so passing one on cannot
+//! fail. While the disk is late, buffers fill; when none is free, packets wait in the kernel's ring;
 //! when that is nearly full too, the oldest batch is dropped here, where it can be counted at its
 //! place in time, and the ring never freezes.
 
@@ -32,7 +32,7 @@ pub(crate) struct Lane {
     pub source: Box<dyn Source>,
     pub stages: Vec<Box<dyn Stage>>,
     pub output: Box<dyn Output>,
-    /// Raised when the run is to end.
+    /// Raised to end the run.
     pub stop: Stop,
     pub gauges: Arc<LaneGauges>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Lane {
 pub(crate) fn read(mut lane: Lane) -> Result<SourceTally> {
     let mut state = LaneState { frames: Vec::with_capacity(BATCH_FRAMES as usize), ..LaneState::default() };
     let ended = pump(&mut lane, &mut state);
-    // After a failure of the source too: what was taken before goes out.
+    // After a failure of the source too: frames taken before are written.
     let output = finish_output(&mut lane);
     ended?;
     sum_up(lane, &state, output)
@@ -81,7 +81,7 @@ fn finish_output(lane: &mut Lane) -> OutputTally {
     lane.output.finish(wall_ns, &|counts| count(source.as_ref(), stages, counts))
 }
 
-/// One tally from what source, stages and output counted.
+/// One tally of the counts of source, stages and output.
 fn sum_up(mut lane: Lane, state: &LaneState, output: OutputTally) -> Result<SourceTally> {
     let mut tally = LaneTally { received: state.received, ..LaneTally::default() };
     lane.stages.iter_mut().for_each(|stage| stage.sum_up(&mut tally));
@@ -104,7 +104,7 @@ fn sum_up(mut lane: Lane, state: &LaneState, output: OutputTally) -> Result<Sour
     Ok(SourceTally { lane, input })
 }
 
-/// The batch that a lane works on, and what it counted so far.
+/// The batch of a lane, and its counts.
 #[derive(Default)]
 struct LaneState {
     frames: Vec<Frame>,
@@ -131,7 +131,7 @@ fn now(lane: &Lane) -> Now {
     Now { steady_ns: steady_ns(), wall_ns: lane.source.wall_ns() }
 }
 
-/// Takes a batch through the stages and hands what is left of it to the output.
+/// Passes a batch through the stages, and the remaining frames to the output.
 fn work(lane: &mut Lane, state: &mut LaneState, is_last: bool) {
     let now_ns = state.now_ns(lane.source.wall_ns());
     let bytes = lane.source.bytes();
@@ -149,7 +149,7 @@ fn count(source: &dyn Source, stages: &[Box<dyn Stage>], counts: &mut Counts) {
     stages.iter().for_each(|stage| stage.count(counts));
 }
 
-/// Hands a batch to the output. When that has no room the lane waits, while the kernel's ring fills; when
+/// Passes a batch to the output. Without room the lane waits while the kernel's ring fills; when
 /// the ring is nearly full the rest of the batch is dropped and counted.
 fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8]) {
     let mut left = frames;
@@ -188,7 +188,7 @@ pub(crate) struct Inlet {
     pub ended: bool,
 }
 
-/// The writer: takes chunks from all lanes, slot by slot, and gives them to the sink.
+/// The writer: passes the chunks of all lanes to the sink, slot by slot.
 pub(crate) struct Writer {
     /// One end of each lane.
     pub inlets: Vec<Inlet>,
@@ -221,7 +221,7 @@ pub(crate) fn write(mut writer: Writer) -> Result<WriterTally> {
             break;
         }
         match writer.inlets.iter().filter(|inlet| !inlet.ended).map(|inlet| inlet.slot).min() {
-            // Every lane has left the slot: nothing of it can follow.
+            // Every lane has left the slot, so no chunk of it can follow.
             Some(next) if next > writer.slot => {
                 writer.slot = next;
                 writer.sink.begin_slot(next)?;
@@ -234,7 +234,7 @@ pub(crate) fn write(mut writer: Writer) -> Result<WriterTally> {
     Ok(tally)
 }
 
-/// Gives written buffers back to their lanes; returns how many.
+/// Returns written buffers to their lanes, and their number.
 fn recycle(writer: &mut Writer) -> Result<usize> {
     let mut count = 0;
     while let Some((lane, buffer)) = writer.sink.reap()? {
@@ -248,7 +248,7 @@ fn recycle(writer: &mut Writer) -> Result<usize> {
 impl Inlet {
     /// The next message, unless it belongs to a later slot.
     fn take(&mut self, slot: u64) -> Option<LaneMessage> {
-        // A lane that died sent no end; the chunks that it handed over before are still here.
+        // A lane that panicked sent no end; the chunks that it sent before are still here.
         if self.inbound.is_abandoned() && self.inbound.is_empty() {
             self.ended = true;
         }
@@ -337,7 +337,7 @@ mod tests {
         }
     }
 
-    /// What the lane returns, and what the output had counted when it was finished.
+    /// The result of the lane, and the counts of the output at its end.
     fn run(source: Batches, room: usize) -> (Result<SourceTally>, OutputTally) {
         let finished = Arc::<Mutex<Option<OutputTally>>>::default();
         let output = Narrow { room, tally: OutputTally::default(), finished: finished.clone() };

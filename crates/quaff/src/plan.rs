@@ -1,4 +1,4 @@
-//! What to run, as plain data: every size is a limit, chosen once, checked once, and can be printed.
+//! The plan of a run as plain data. Every size is a limit that is checked once.
 
 use crate::{Error, Result};
 use quaff_file::write::{Format, Output};
@@ -19,24 +19,24 @@ pub struct InterfacePlan {
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecapPlan {
     pub kinds: TunnelKinds,
-    /// Most tunnels inside each other.
+    /// Maximum depth of nested tunnels.
     pub depth: u8,
     /// Drop packets that are not in a tunnel.
     pub only: bool,
-    /// Take the switch's own time, where ERSPAN III has it.
+    /// Use the switch's time stamps, where ERSPAN III has them.
     pub switch_time: bool,
 }
 
-/// A filter on what comes out of tunnels.
+/// A filter on decapsulated frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InnerPlan {
     /// tcpdump filter expression.
     pub expression: String,
-    /// Filter in user space only, so that sequence numbers are seen before.
+    /// Filter in user space only, after sequence numbers have been checked.
     pub user: bool,
 }
 
-/// Capture files to be read in the place of interfaces.
+/// Capture files to read instead of interfaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadPlan {
     /// One after another; `-` is standard input.
@@ -52,50 +52,44 @@ pub struct ReadPlan {
 /// Work on each frame, for measurements.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadPlan {
-    /// Copies of each packet's bytes.
+    /// Number of copies made of each packet.
     pub copies: u32,
-    /// zlib's level at which they are compressed, 1 to 9; 0 is not at all.
+    /// zlib level of compression, 1 to 9; 0 is none.
     pub compression: u32,
 }
 
-/// A whole capture.
+/// The plan of a capture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapturePlan {
-    /// One lane each; none where files are read.
+    /// One lane each; empty where files are read.
     pub interfaces: Vec<InterfacePlan>,
-    /// Files to read instead of interfaces.
     pub read: Option<ReadPlan>,
-    /// Not used by products that have outputs of their own.
+    /// Not used by products with their own outputs.
     pub output: Output,
-    /// A live copy that may lack packets when its reader is slow: stdout or a pipe. Only beside a folder.
+    /// A live copy to stdout or a pipe, whose reader may miss packets. Only together with a folder.
     pub live_copy: Option<Output>,
     pub format: Format,
     /// tcpdump filter expression.
     pub filter: Option<String>,
-    /// Tunnels to be taken off.
     pub decap: Option<DecapPlan>,
-    /// Filter on packets after decapsulation.
     pub inner: Option<InnerPlan>,
     /// Bytes kept of each packet; [`SNAPLEN_MAX`] is all.
     pub snaplen: u32,
-    /// Work on each packet, for measurements.
     pub load: LoadPlan,
     /// Receive frames addressed to other hosts too.
     pub promiscuous: bool,
     pub time_source: TimeSource,
     /// Bytes of the kernel's ring, per interface.
     pub ring_bytes: usize,
-    /// Bytes of a block of that ring.
     pub block_bytes: usize,
-    /// Bytes of the buffer between kernel and disk, all interfaces together.
+    /// Bytes of the buffer between kernel and disk, for all interfaces.
     pub buffer_bytes: usize,
-    /// Bytes of it that are populated before the first packet, and kept ready beyond those in use.
+    /// Bytes of the buffer populated before the first packet, and kept populated beyond those in use.
     pub populate_bytes: usize,
-    /// Bytes of a chunk of that buffer.
     pub chunk_bytes: usize,
-    /// A packet is on disk after this time at the latest, unless the disk is late.
+    /// Longest delay until a packet is written, unless the disk is late.
     pub flush: Duration,
-    /// Packets to capture.
+    /// Limit of packets.
     pub count: Option<u64>,
     /// The core of the writer.
     pub writer_cpu: Option<usize>,
@@ -103,19 +97,19 @@ pub struct CapturePlan {
     pub real_time: Option<i32>,
 }
 
-/// The largest packet that libpcap stores; tcpdump's meaning of unlimited.
+/// The largest packet that libpcap stores: tcpdump's unlimited.
 pub const SNAPLEN_MAX: u32 = 262_144;
 /// Bytes of a block of the kernel's ring.
 pub const BLOCK_BYTES: usize = 1 << 20;
-/// Bytes of a chunk: what goes to disk in one write.
+/// Bytes of a chunk, and of one write.
 pub const CHUNK_BYTES: usize = 4 << 20;
-/// Time after which the kernel hands over a block that is not full, ms.
+/// Time after which the kernel retires a block that is not full, ms.
 pub const RETIRE_MS: u32 = 50;
-/// Bytes of a buffer of default size that are populated before the first packet and kept ready beyond those
-/// in use, more when packets arrive fast. A buffer whose size was asked for is populated as a whole.
+/// Bytes of a buffer of default size that are populated before the first packet and kept populated beyond those in
+/// use, more at high rates. A buffer whose size is given is populated completely.
 pub const POPULATE_BYTES: usize = 32 << 20;
 
-/// The ring that suits a machine with so much memory free: 1/64 of it, 16 to 128 MiB.
+/// The default size of a ring: 1/64 of the free memory, 16 to 128 MiB.
 pub fn default_ring_bytes(free_bytes: u64) -> usize {
     ((free_bytes / 64) as usize).clamp(16 << 20, 128 << 20) / BLOCK_BYTES * BLOCK_BYTES
 }
@@ -123,13 +117,13 @@ pub fn default_ring_bytes(free_bytes: u64) -> usize {
 /// The buffer between a file that is read and one that is written: both can wait.
 pub const READ_BUFFER_BYTES: usize = 32 << 20;
 
-/// The buffer that suits a machine with so much memory free: a quarter of it, 64 MiB to 8 GiB.
+/// The default size of the buffer: a quarter of the free memory, 64 MiB to 8 GiB.
 pub fn default_buffer_bytes(free_bytes: u64) -> usize {
     ((free_bytes / 4) as usize).clamp(64 << 20, 8 << 30) / CHUNK_BYTES * CHUNK_BYTES
 }
 
-/// Time that a disk may stall before packets are lost, s, at `bits_per_second` of frames of
-/// `frame_bytes`: until buffer and rings are full.
+/// The time for which a disk may stall until buffer and rings are full and packets are lost, s, at
+/// `bits_per_second` of frames of `frame_bytes`.
 pub fn stall_seconds(plan: &CapturePlan, bits_per_second: f64, frame_bytes: f64) -> f64 {
     // Bytes of a pcapng block around a packet, and of a record in the kernel's ring.
     const BLOCK: f64 = 44.0;
@@ -141,7 +135,7 @@ pub fn stall_seconds(plan: &CapturePlan, bits_per_second: f64, frame_bytes: f64)
 }
 
 impl Default for CapturePlan {
-    /// All packets, whole, with a ring of 64 MiB and a buffer of 32 MiB; what to capture is to be filled in.
+    /// All packets, not truncated, with a ring of 64 MiB and a buffer of 32 MiB; without interfaces and files.
     fn default() -> Self {
         Self {
             interfaces: Vec::new(),
@@ -182,12 +176,12 @@ impl CapturePlan {
         Self { read: Some(read), ..Self::default() }
     }
 
-    /// Bytes that the kernel may keep of each packet: what is in a tunnel is cut after it.
+    /// Snaplen for the kernel. Frames inside tunnels are truncated after decapsulation.
     pub(crate) fn kernel_snaplen(&self) -> u32 {
         if self.decap.is_some() { SNAPLEN_MAX } else { self.snaplen }
     }
 
-    /// Returns whether packets go to stdout, as the output or as a copy of it.
+    /// Returns whether stdout is the output or the live copy.
     pub fn takes_stdout(&self) -> bool {
         self.output == Output::Stdout || self.live_copy == Some(Output::Stdout)
     }
@@ -197,7 +191,7 @@ impl CapturePlan {
         self.interfaces.len().max(1)
     }
 
-    /// Buffers of each lane's share of the buffer.
+    /// Buffers of each lane.
     pub fn buffers_per_lane(&self) -> usize {
         (self.buffer_bytes / self.chunk_bytes / self.lanes()).max(2)
     }
@@ -215,7 +209,7 @@ impl CapturePlan {
         if self.interfaces.is_empty() && self.read.is_none() {
             return Err(Error::Plan("no `interface` given; 'ip link' lists them".into()));
         }
-        if let Some(name) = self.twice() {
+        if let Some(name) = self.duplicate() {
             return Err(Error::Plan(format!(
                 "`interface` {name} is given twice, and would capture each packet twice"
             )));
@@ -250,7 +244,7 @@ impl CapturePlan {
         Ok(self)
     }
 
-    fn twice(&self) -> Option<&str> {
+    fn duplicate(&self) -> Option<&str> {
         let names: Vec<_> = self.interfaces.iter().map(|interface| interface.name.as_str()).collect();
         names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)).map(|(_, name)| *name)
     }

@@ -1,8 +1,8 @@
-//! The one start: sources, stages and outputs become lanes, each on a thread of its own.
+//! Starts lanes from sources, stages and outputs, each on its own thread.
 //!
 //! Capture, split and any other product start here, live and from files. The order is fixed: the caller opens
-//! its outputs first, since they fail most often; then the lanes start and capture into memory; writers come
-//! last, so that a run that cannot start spoils nothing.
+//! its outputs first, because they fail most often; then the lanes start and capture into memory; writers start
+//! last, so that a run that cannot start destroys nothing.
 
 pub(crate) mod file_output;
 
@@ -25,16 +25,16 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-/// One part in so many of a core populates buffers that nothing has asked for yet.
+/// Populating buffers ahead of need uses one part in `TRICKLE` of a core.
 const TRICKLE: u32 = 1000;
 
-/// The end of a lane: stages of the product's own, then the output.
+/// The end of a lane: stages of the product, and the output.
 pub(crate) struct LaneEnd {
     pub(crate) stages: Vec<Box<dyn Stage>>,
     pub(crate) output: Box<dyn Output>,
 }
 
-/// Lanes that run.
+/// Running lanes.
 pub struct Run {
     plan: CapturePlan,
     stop: Stop,
@@ -46,7 +46,7 @@ pub struct Run {
     softnet: Option<SoftnetMeter>,
 }
 
-/// The outcome of the lanes.
+/// The results of the lanes.
 pub(crate) struct Ended {
     pub(crate) lanes: Vec<LaneTally>,
     pub(crate) input: Option<InputTally>,
@@ -57,8 +57,8 @@ pub(crate) struct Ended {
 }
 
 impl Run {
-    /// Starts lanes that end in outputs of the caller's own, one for each lane by its number: when this
-    /// returns, every packet that arrives is taken. The plan's own output is not used.
+    /// Starts lanes with the caller's outputs, one for each lane by its number. When this returns, every packet that
+    /// arrives is captured. [`CapturePlan::output`] is not used.
     pub fn start(
         plan: CapturePlan,
         stop: Stop,
@@ -90,9 +90,9 @@ impl Run {
     /// Starts a lane for each source. They capture at once.
     pub(crate) fn start_lanes(&mut self, sources: Sources, ends: Vec<LaneEnd>) -> Result<()> {
         let quota = self.plan.count.map(Quota::new);
-        let common =
-            StagePlan { plan: &self.plan, sources: &sources, quota: quota.as_ref(), stop: &self.stop };
-        let stages: Vec<_> = sources.lanes.iter().map(|lane| common.stages(lane)).collect();
+        let limit = || quota.as_ref().map(|quota| Limit::new(quota.clone(), self.stop.clone()));
+        let lanes = sources.lanes.iter();
+        let stages: Vec<_> = lanes.map(|lane| stages(&self.plan, &sources, lane, limit())).collect();
         for ((source, mut stages), end) in sources.lanes.into_iter().zip(stages).zip(ends) {
             stages.extend(end.stages);
             self.lanes.push(start_lane(source, stages, end.output, &self.stop)?);
@@ -102,20 +102,20 @@ impl Run {
         Ok(())
     }
 
-    /// Ends lanes that run already, when the rest of the run could not be started. Nothing has been written
-    /// yet, so nothing is spoiled. What the lanes wait for must be gone by now.
+    /// Ends the running lanes after the rest of the run could not be started. Nothing has been written yet. The
+    /// caller must have dropped everything that the lanes wait for.
     pub(crate) fn abandon(self, error: Error) -> Error {
         self.stop.raise(Reason::Failed(error.to_string()));
         self.lanes.into_iter().for_each(|lane| drop(lane.join()));
         error
     }
 
-    /// Returns whether all lanes have ended by themselves.
+    /// Returns whether all lanes have ended.
     pub(crate) fn is_over(&self) -> bool {
         self.stop.raised() && self.lanes.iter().all(JoinHandle::is_finished)
     }
 
-    /// Waits for the end (once the stop has been raised, or the input ends) and sums up.
+    /// Waits for the end, after the stop or the end of the input, and returns the ledger.
     pub fn finish(self) -> Ledger {
         let (block_bytes, reason) = (self.plan.block_bytes as u64, self.stop.clone());
         let ended = self.join();
@@ -144,7 +144,7 @@ impl Run {
 }
 
 impl Ended {
-    /// The ledger of a run with one writer, its identity checked.
+    /// The ledger of a run with one writer, with its sums checked.
     pub(crate) fn ledger(
         self,
         writer: &WriterTally,
@@ -163,7 +163,7 @@ impl Ended {
             ledger.notes.extend_from_slice(&input.notes);
             input.failure.clone()
         });
-        // After a failure the sums cannot hold; without one they must.
+        // After a failure the sums may differ.
         let failure = self.failure.map(|error| error.to_string());
         ledger.failure = failure.or_else(|| ledger.check().err()).or(unread);
         ledger.lossless &= ledger.failure.is_none();
@@ -171,40 +171,33 @@ impl Ended {
     }
 }
 
-/// The inputs of the stages of all lanes.
-struct StagePlan<'a> {
-    plan: &'a CapturePlan,
-    sources: &'a Sources,
-    quota: Option<&'a Arc<Quota>>,
-    stop: &'a Stop,
-}
-
-impl StagePlan<'_> {
-    /// The stages of a lane, in the order in which a batch passes them.
-    fn stages(&self, lane: &LaneSource) -> Vec<Box<dyn Stage>> {
-        let Self { plan, sources, .. } = self;
-        let mut stages: Vec<Box<dyn Stage>> = Vec::new();
-        if let Some(filter) = &sources.filter {
-            stages.push(Box::new(Filter::new(filter.clone(), sources.interfaces.clone())));
-        }
-        if let Some(decap) = &plan.decap {
-            let decap = Decap::new(decap, plan.format, sources.interfaces.clone(), lane.gauges.clone());
-            stages.push(Box::new(if lane.hides_gaps { decap.without_gaps() } else { decap }));
-        }
-        if let Some(inner) = &sources.inner {
-            stages.push(Box::new(Filter::new(inner.clone(), sources.interfaces.clone())));
-        }
-        if plan.snaplen < SNAPLEN_MAX {
-            stages.push(Box::new(Slice { snaplen: plan.snaplen }));
-        }
-        if plan.load != LoadPlan::default() {
-            stages.push(Box::new(Load::new(plan.load, SNAPLEN_MAX as usize)));
-        }
-        if let Some(quota) = self.quota {
-            stages.push(Box::new(Limit::new(quota.clone(), self.stop.clone())));
-        }
-        stages
+/// The stages of a lane, in the order in which a batch passes them.
+fn stages(
+    plan: &CapturePlan,
+    sources: &Sources,
+    lane: &LaneSource,
+    limit: Option<Limit>,
+) -> Vec<Box<dyn Stage>> {
+    let filter = |filter: &FrameFilter| Box::new(Filter::new(filter.clone(), sources.interfaces.clone()));
+    let mut stages: Vec<Box<dyn Stage>> = Vec::new();
+    if let Some(outer) = &sources.filter {
+        stages.push(filter(outer));
     }
+    if let Some(decap) = &plan.decap {
+        let decap = Decap::new(decap, plan.format, sources.interfaces.clone(), lane.gauges.clone());
+        stages.push(Box::new(if lane.hides_gaps { decap.without_gaps() } else { decap }));
+    }
+    if let Some(inner) = &sources.inner {
+        stages.push(filter(inner));
+    }
+    if plan.snaplen < SNAPLEN_MAX {
+        stages.push(Box::new(Slice { snaplen: plan.snaplen }));
+    }
+    if plan.load != LoadPlan::default() {
+        stages.push(Box::new(Load::new(plan.load, SNAPLEN_MAX as usize)));
+    }
+    stages.extend(limit.map(|limit| Box::new(limit) as Box<dyn Stage>));
+    stages
 }
 
 /// Starts a lane's thread and waits until its source is open.
@@ -234,14 +227,14 @@ fn start_lane(
         };
         let _ = ready.send(Ok(()));
         let ended = lane::read(Lane { source, stages, output, stop: stop.clone(), gauges });
-        // A live source ends only after a stop: its reason is kept.
+        // Keeps the reason of an earlier stop, after which a live source ends.
         stop.raise(match &ended {
             Err(error) => Reason::Failed(error.to_string()),
             Ok(_) => Reason::InputEnded,
         });
         ended
     })?;
-    is_ready.recv().map_err(|_| Error::Defect("a lane died at its start".into()))??;
+    is_ready.recv().map_err(|_| Error::Defect("a lane ended at its start".into()))??;
     Ok(thread)
 }
 

@@ -1,12 +1,12 @@
-//! Outputs: what takes the packets at the end of a lane.
+//! Outputs at the end of a lane.
 //!
-//! | room | what it does with packets |
+//! | module | task |
 //! |---|---|
 //! | [`packer`] | packs them into chunks of a capture file |
 //! | [`spread`] | packs them for the members of a split |
 //! | [`transmit`] | sends chunks from an interface |
 //!
-//! Flow metering and stream reassembly are outputs too. An output runs on its lane's thread and shares
+//! Flow metering and stream reassembly would be outputs too. An output runs on its lane's thread and shares
 //! nothing with other lanes; it never blocks and never waits for a disk.
 
 mod packer;
@@ -25,7 +25,7 @@ use quaff_file::tally::Counts;
 pub struct Now {
     /// CLOCK_MONOTONIC, ns.
     pub steady_ns: u64,
-    /// The time where the packets come from, ns since 1970: of this machine, or of the last packet of a file.
+    /// Time at the origin of the packets, ns since 1970: of this machine, or of the last packet of a file.
     pub wall_ns: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct OutputTally {
     pub taken: u64,
     /// Packets lost because there was no room.
     pub lost: u64,
-    /// Buffers in the output's pool, and the most that were in use at once.
+    /// Buffers in the output's pool, and the maximum in use.
     pub pool_buffers: u64,
     pub pool_high_buffers: u64,
 }
@@ -44,7 +44,7 @@ pub struct OutputTally {
 /// The state of an output while it runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OutputGauge {
-    /// Buffers in use now, and the most that were in use at once.
+    /// Buffers in use, and their maximum.
     pub buffers: u64,
     pub high_buffers: u64,
     pub lost: u64,
@@ -63,15 +63,15 @@ pub trait Output: Send {
     /// Notes that the kernel dropped packets before the next one taken.
     fn note_dropped(&mut self, _packets: u64) {}
 
-    /// Does what is due by the clock; `count` adds what source and stages have counted.
+    /// Does periodic work; `count` adds the counts of source and stages.
     fn tick(&mut self, _now: Now, _is_idle: bool, _count: &dyn Fn(&mut Counts)) {}
 
-    /// For how long nothing will be due, ns.
+    /// Time until periodic work is due, ns.
     fn patience_ns(&self, _now: Now) -> u64 {
         u64::MAX
     }
 
-    /// Ends the output: nothing is taken after this.
+    /// Ends the output.
     fn finish(&mut self, wall_ns: u64, count: &dyn Fn(&mut Counts)) -> OutputTally;
 
     /// Returns whether the receiver beyond the output is gone, so that waiting for room is useless.
@@ -85,7 +85,7 @@ pub trait Output: Send {
     }
 }
 
-/// Counts packets and keeps none: the output of a dry run.
+/// Counts and discards packets: the output of a dry run.
 #[derive(Debug, Default)]
 pub(crate) struct Discard {
     taken: u64,

@@ -27,10 +27,11 @@ mod stream;
 mod write;
 
 use crate::buffer_pool::{Arrived, LanePool, Pool, PoolPlan};
+use crate::run::{self, cpu_seconds, join};
 use crate::{Error, Result};
 use quaff_file::write::{DirPlan, Retention};
 use quaff_os::clock::steady_ns;
-use quaff_os::{Alarm, Buffer, End, Ends, Gauge, Reason, Stop, Wakeup, cpu};
+use quaff_os::{Buffer, End, Ends, Gauge, Reason, Stop, Wakeup, cpu};
 use read::{ReadTally, Reader};
 use serde::Serialize;
 use std::fs::File;
@@ -258,7 +259,6 @@ impl Pipe {
         notes.extend(write.note);
         let left = self.gauges.read.get().saturating_sub(self.gauges.written.get());
         let is_closed = write.is_closed;
-        let (user_ns, system_ns) = cpu::process_ns();
         PipeReport {
             read: self.gauges.read.get(),
             written: self.gauges.written.get(),
@@ -272,7 +272,7 @@ impl Pipe {
             full: read.full,
             unready: read.unready,
             empty: write.empty,
-            cpu_seconds: (user_ns + system_ns) as f64 / 1e9,
+            cpu_seconds: cpu_seconds(),
             writing: self.writing,
             files: write.files,
             kind: write.kind,
@@ -331,21 +331,15 @@ fn spawn<T: Send + 'static>(
     end: End,
     body: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<JoinHandle<Result<T>>> {
-    let stop = stop.clone();
-    let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+    let on_failure = stop.clone();
+    run::spawn(name, stop, move || {
         let _end = end;
-        let _alarm = Alarm(stop.clone());
         let done = core.map_or(Ok(()), cpu::pin).map_err(Error::from).and_then(|()| body());
         if let Err(error) = &done {
-            stop.raise(Reason::Failed(error.to_string()));
+            on_failure.raise(Reason::Failed(error.to_string()));
         }
         done
-    });
-    thread.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))
-}
-
-fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
-    thread.join().unwrap_or_else(|_| Err(Error::Defect("a thread panicked".into())))
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Capture files as the source of a lane: packets borrowed from the parts of the files as they were
-//! read, never copied, never lost. When the output has no room, it waits.
+//! Capture files as the source of a lane. Packets are borrowed from the parts of the files as they were
+//! read, and never copied or lost: without room in the output, reading waits.
 //!
 //! The interfaces of the files become those of the output. The same interface in several files or
 //! sections is one; one that appears later is added then.
@@ -33,7 +33,7 @@ pub(crate) struct Files {
     stop: Stop,
     is_closing: bool,
     translation: Translation,
-    /// A frame that has to be the first of its batch, and what was dropped before it.
+    /// A frame that must be the first of its batch, and the number of drops before it.
     pending: Option<(Frame, u64)>,
     dropped: u64,
     last_ns: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Files {
 #[derive(Debug)]
 struct Translation {
     interfaces: Interfaces,
-    /// By their numbers in the section at hand; `None` where the output cannot hold its packets.
+    /// By number in the current section; `None` where the output cannot hold its packets.
     of_section: Vec<Option<u16>>,
     /// A pcap file is of one link type.
     is_pcap: bool,
@@ -58,7 +58,7 @@ struct Translation {
 }
 
 impl Files {
-    /// Opens the first file, and reads up to its first packet, whose time is when it all began.
+    /// Opens the first file and reads up to its first packet, whose time is the start of the run.
     pub(crate) fn open(
         plan: ReadPlan,
         format: Format,
@@ -122,7 +122,7 @@ impl Files {
                 Pull::Idle => {}
                 Pull::End => break,
                 Pull::Batch => {
-                    // It is returned again, with those after it.
+                    // The next pull returns it again, with those after it.
                     self.pending = frames.pop().zip(Some(std::mem::take(&mut self.dropped)));
                     break;
                 }
@@ -155,7 +155,7 @@ impl Files {
             let Some(file) = self.file.as_mut().filter(|_| self.failure.is_none()) else { continue };
             match file.advance(Some(if self.is_closing { Duration::ZERO } else { wait })) {
                 Ok(Advance::More) => {}
-                // Whoever waits for a pipe waits no longer; a file that is followed is read to its end.
+                // A pipe is not waited for any longer; a followed file is read to its end.
                 Ok(Advance::Idle) if self.is_closing && !self.plan.follow => return Ok(Pull::End),
                 Ok(Advance::Idle) => return Ok(Pull::Idle),
                 Ok(Advance::End) => self.close_file(),
@@ -164,7 +164,7 @@ impl Files {
         }
     }
 
-    /// Describes the next frames of the bytes at hand.
+    /// Describes the next frames of the current bytes.
     fn walk(&mut self, frames: &mut Vec<Frame>, most: usize) {
         let Some(file) = &mut self.file else { return };
         let (translation, pending) = (&mut self.translation, &mut self.pending);
@@ -230,7 +230,7 @@ impl Files {
         }
     }
 
-    /// Notes why a file could not be read further, or not at all (`is_none`).
+    /// Records why a file could not be read to its end, or not at all (`is_none`).
     fn note(&mut self, error: &FileError, is_none: bool) {
         if is_none || matches!(error, FileError::Os(_)) {
             self.input.failure.get_or_insert(error.to_string());
@@ -256,7 +256,7 @@ impl Source for Files {
         self.file.as_ref().map_or(&[], CaptureFile::bytes)
     }
 
-    /// The bytes stay until they are walked over; then the next pull gives them back.
+    /// The next pull releases the bytes, after all their frames.
     fn release(&mut self) {}
 
     /// A file waits.
@@ -284,10 +284,10 @@ impl Source for Files {
 
     fn finish(mut self: Box<Self>) -> Result<SourceTally> {
         self.close_file();
-        // A frame that was described and not taken any more was not offered.
+        // A frame that was described and not taken was not offered.
         self.frames -= u64::from(self.pending.is_some());
         if self.truncated > 0 {
-            let note = format!("{} packets of more than {SNAPLEN_MAX} bytes were cut", self.truncated);
+            let note = format!("{} packets of more than {SNAPLEN_MAX} bytes were truncated", self.truncated);
             self.input.notes.push(note);
         }
         let lane = LaneTally {
@@ -310,7 +310,7 @@ impl Translation {
         }
     }
 
-    /// Its number in the output: that of one which is the same, or a new one.
+    /// Sets its number in the output: that of an equal interface, or a new one.
     fn add(&mut self, interface: &decode::Interface<'_>) {
         let found = owned(interface);
         let known = self.interfaces.since(0);

@@ -1,4 +1,4 @@
-//! Sources: where batches come from.
+//! Sources of batches.
 //!
 //! [`open`] turns a plan into sources; [`afpacket`] is a live interface, [`files`] are capture files.
 
@@ -20,13 +20,13 @@ use std::time::Duration;
 pub enum Pull {
     /// Frames.
     Batch,
-    /// Nothing within the time given.
+    /// No frames within the wait.
     Idle,
-    /// Nothing more will come.
+    /// No more frames.
     End,
 }
 
-/// Something that yields batches. The bytes of a batch belong to the source and are borrowed until
+/// A source of batches. The bytes of a batch belong to the source and are borrowed until
 /// they are released: in order, one batch at a time.
 pub trait Source: Send {
     /// Waits at most `wait` for a batch, and describes its frames.
@@ -35,34 +35,34 @@ pub trait Source: Send {
     /// The bytes of the batch pulled last.
     fn bytes(&self) -> &[u8];
 
-    /// Gives the batch back.
+    /// Releases the batch.
     fn release(&mut self);
 
     /// Returns whether the source will soon have to drop packets unless batches are released.
     fn is_nearly_full(&self) -> bool;
 
-    /// Stops receiving. Packets received before can still be pulled; then comes `End`.
+    /// Stops receiving. Packets received before can still be pulled; then follows `End`.
     fn close(&mut self) -> Result<()>;
 
-    /// The time where the packets come from, ns since 1970.
+    /// The present time at the origin of the packets, ns since 1970.
     fn wall_ns(&self) -> u64 {
         quaff_os::clock::wall_ns()
     }
 
-    /// Packets lost in the kernel just before the batch pulled last, and not reported before.
+    /// Packets dropped by the kernel just before the batch pulled last, and not reported before.
     fn take_dropped(&mut self) -> u64;
 
-    /// Brings the interface's share of a lane's counts up to date.
+    /// Updates the interface's part of a lane's counts.
     fn count(&self, counts: &mut Counts);
 
-    /// Ends the source and returns what it counted; an error when its counters contradict each other.
+    /// Ends the source and returns its counts; an error when they contradict each other.
     fn finish(self: Box<Self>) -> Result<SourceTally>;
 }
 
 /// The counters of a source.
 #[derive(Debug, Default)]
 pub struct SourceTally {
-    /// The fields that a source knows; the others are 0.
+    /// Only the fields of a source are set.
     pub lane: LaneTally,
     /// Of capture files.
     pub input: Option<InputTally>,

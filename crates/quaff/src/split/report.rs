@@ -188,7 +188,7 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reaso
         report.notes.extend_from_slice(&input.notes);
     }
     let unread = report.input.as_ref().and_then(|input| input.failure.clone());
-    // After a failure the sums cannot hold; without one they must.
+    // After a failure the sums may differ.
     report.failure =
         end.run.failure.map(|error| error.to_string()).or_else(|| report.check().err()).or(unread);
     report.lossless &= report.failure.is_none();
