@@ -7,6 +7,7 @@
 extern crate self as quaff_bench; // the samples of quaff-testkit are tests of this crate, too
 
 pub mod bench;
+pub mod experiment;
 pub mod method;
 pub mod recvfrom_sniffer;
 pub mod report;

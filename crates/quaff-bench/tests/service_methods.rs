@@ -2,9 +2,10 @@
 
 mod through;
 
+use quaff_bench::experiment::{self, PlanFile as _};
 use quaff_bench::service::plan::{Plan, Test};
 use quaff_bench::service::result::{Report, Throughput};
-use quaff_bench::service::{Context, Events, preset, run};
+use quaff_bench::service::{Context, Events, run};
 use quaff_bench::trial::End;
 use quaff_lab::LabPlan;
 use quaff_os::testing::assert_when_quiet;
@@ -14,6 +15,8 @@ use std::time::Duration;
 use through::{Bed, turn};
 
 struct Quiet;
+
+impl experiment::Events<Report> for Quiet {}
 
 impl Events for Quiet {}
 
@@ -176,8 +179,8 @@ fn all_short_profiles_together_take_less_than_ten_minutes() {
         return;
     }
     let mut seconds = 0.0;
-    for name in preset::names() {
-        let plan = preset::preset(name, true).expect("known").expect("understood");
+    for (name, ..) in Plan::PRESETS {
+        let plan = Plan::preset(name, true).expect("a preset");
         let report = run(&plan, &Context::default(), &mut Quiet).expect("a report");
         eprintln!(
             "{name} over {:?}: {:.0} s, passed {:?}\n{:#?}",

@@ -7,7 +7,7 @@ mod browser;
 
 use browser::{browser, dump, look, name};
 use quaff_bench::report::{read, write};
-use quaff_bench::service::result::Report;
+use quaff_bench::service::result::{Report, Results};
 use quaff_testkit::sample_service_report;
 use std::fs;
 
@@ -62,19 +62,7 @@ fn what_is_no_result_is_refused_with_its_name() {
 
 /// A report in which nothing was measured yet.
 fn empty() -> Report {
-    Report {
-        interrupted: true,
-        null: None,
-        throughput: vec![],
-        latency: vec![],
-        frame_loss: vec![],
-        back_to_back: vec![],
-        recovery: vec![],
-        configuration: vec![],
-        performance: vec![],
-        passed: None,
-        ..sample_service_report()
-    }
+    Report { interrupted: true, body: Results::default(), ..sample_service_report() }
 }
 
 #[test]

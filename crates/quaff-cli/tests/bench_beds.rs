@@ -5,6 +5,7 @@ mod support;
 use quaff_bench::bench::plan::{Amount, Plan, Rate, Sweep, Topology};
 use quaff_bench::bench::result::{Case, LimitedBy, Report};
 use quaff_bench::bench::{Context, Events, run};
+use quaff_bench::experiment;
 use quaff_bench::method::Run;
 use quaff_lab::Finished;
 use quaff_lab::tool::{Output, Setting};
@@ -74,9 +75,12 @@ struct Ear {
 }
 
 impl Events for Ear {
-    fn run_done(&mut self, _: &Case, _: &Run, _: Option<Duration>) {
+    fn run_done(&mut self, _: &Case, _: &Run, _: Duration) {
         self.runs += 1;
     }
+}
+
+impl experiment::Events<Report> for Ear {
     fn note(&mut self, sentence: &str) {
         self.notes.push(sentence.to_owned());
     }

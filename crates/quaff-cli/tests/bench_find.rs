@@ -4,6 +4,7 @@
 use quaff_bench::bench::plan::{Find, Method, Plan, Wanted};
 use quaff_bench::bench::result::{LimitedBy, Report};
 use quaff_bench::bench::{Context, Events, run};
+use quaff_bench::experiment;
 use quaff_lab::tool;
 use quaff_lab::tool::Setting;
 use quaff_lab::traffic::Size;
@@ -22,9 +23,11 @@ struct Watcher {
     stages: Vec<String>,
 }
 
-impl Events for Watcher {
-    fn stage(&mut self, rival: &str, what: &str) {
-        self.stages.push(format!("{rival}: {what}"));
+impl Events for Watcher {}
+
+impl experiment::Events<Report> for Watcher {
+    fn stage(&mut self, what: &str) {
+        self.stages.push(what.to_owned());
     }
 
     fn goes_on(&mut self) -> bool {

@@ -3,7 +3,8 @@
 
 use quaff_bench::bench::plan::{Amount, Plan, Rate, Source, SourceRow, Sweep};
 use quaff_bench::bench::result::{
-    Burst, Calibration, Case, FORMAT, GoalRow, LimitedBy, Machine, Report, Search, ToolFacts, TrialRow,
+    Burst, Calibration, Case, FORMAT, GoalRow, LimitedBy, Machine, Report, Results, Search, ToolFacts,
+    TrialRow,
 };
 use quaff_bench::bench::summary::summarise;
 use quaff_bench::method::{Run, Sample};
@@ -59,11 +60,13 @@ pub fn sample_report() -> Report {
         seconds: 2712.0,
         interrupted: false,
         machine: machine(),
-        rivals: rivals(),
-        calibration: calibration(),
-        searches: [60, 508, 1496].into_iter().flat_map(|size| searches(size, &mut dice)).collect(),
-        bursts: bursts(&mut dice),
-        cases,
+        body: Results {
+            rivals: rivals(),
+            calibration: calibration(),
+            searches: [60, 508, 1496].into_iter().flat_map(|size| searches(size, &mut dice)).collect(),
+            bursts: bursts(&mut dice),
+            cases,
+        },
         notes: vec!["nothing here was measured: this is the sample that tests draw".into()],
     }
 }

@@ -2,12 +2,11 @@
 //! the command line take it; the same each time.
 
 use super::bench_sample::Dice;
-use quaff_bench::bench::plan::{Method, Source, SourceRow};
-use quaff_bench::bench::result::{Machine, TrialRow};
+use quaff_bench::experiment::{Machine, Method, Source, SourceRow, TrialRow};
 use quaff_bench::service::plan::{Limits, Path, Plan, Service, Test, Ways};
 use quaff_bench::service::result::{
-    BackToBack, Check, FORMAT, Figures, FrameLoss, Latency, Null, Performance, Recovery, Report, Second,
-    Step, Throughput, Way,
+    BackToBack, Check, FORMAT, Figures, FrameLoss, Latency, Null, Performance, Recovery, Report, Results,
+    Second, Step, Throughput, Way,
 };
 use quaff_bench::trial::Delays;
 
@@ -39,27 +38,35 @@ pub fn sample_service_report() -> Report {
         seconds: 512.0,
         interrupted: false,
         machine: machine(),
-        null: Some(Null {
-            delay_ms: [0.0062, 0.0098, 0.412, NULL_MS],
-            delay_variation_ms: [0.0036, 0.4058],
-            max_pps: vec![(64, INSTRUMENT_PPS), (1518, 511_000.0)],
-        }),
-        throughput: WAYS
-            .into_iter()
-            .flat_map(|way| SIZES.map(|size| throughput(size, way, &mut dice)))
-            .collect(),
-        latency: WAYS.into_iter().flat_map(|way| SIZES.map(|size| latency(size, way, &mut dice))).collect(),
-        frame_loss: frame_loss(),
-        back_to_back: WAYS
-            .into_iter()
-            .flat_map(|way| SIZES.map(|size| burst(size, way, &mut dice)))
-            .collect(),
-        recovery: WAYS.into_iter().flat_map(|way| SIZES.map(|size| recovery(size, way, &mut dice))).collect(),
-        configuration,
-        performance,
-        passed: Some(false),
-        unjudged: Vec::new(),
-        link_mbps: LINK_MBPS,
+        body: Results {
+            null: Some(Null {
+                delay_ms: [0.0062, 0.0098, 0.412, NULL_MS],
+                delay_variation_ms: [0.0036, 0.4058],
+                max_pps: vec![(64, INSTRUMENT_PPS), (1518, 511_000.0)],
+            }),
+            throughput: WAYS
+                .into_iter()
+                .flat_map(|way| SIZES.map(|size| throughput(size, way, &mut dice)))
+                .collect(),
+            latency: WAYS
+                .into_iter()
+                .flat_map(|way| SIZES.map(|size| latency(size, way, &mut dice)))
+                .collect(),
+            frame_loss: frame_loss(),
+            back_to_back: WAYS
+                .into_iter()
+                .flat_map(|way| SIZES.map(|size| burst(size, way, &mut dice)))
+                .collect(),
+            recovery: WAYS
+                .into_iter()
+                .flat_map(|way| SIZES.map(|size| recovery(size, way, &mut dice)))
+                .collect(),
+            configuration,
+            performance,
+            passed: Some(false),
+            unjudged: Vec::new(),
+            link_mbps: LINK_MBPS,
+        },
         notes: vec!["nothing here was measured: this is the sample that tests draw".into()],
         plan,
     }

@@ -67,7 +67,7 @@ impl Measurer for Finder<'_> {
         let events = &mut *self.events;
         let about = if self.about.is_empty() { rival } else { &self.about };
         let mut watch = |stage: Stage| {
-            events.stage(about, stage.describe());
+            events.stage(&format!("{about} {}", stage.describe()));
             events.goes_on()
         };
         self.booth.run(rival, &traffic, setting, INTERFACE, &mut watch)
@@ -77,7 +77,7 @@ impl Measurer for Finder<'_> {
         if let Some(known) = self.nulls.get(size) {
             return Ok(known.offered_pps);
         }
-        self.events.stage("the generator", "sends with nobody listening");
+        self.events.stage("the generator sends without a capturer");
         let traffic = Traffic::new(size, None, null_frames(None))?;
         let events = &mut *self.events;
         let sent = self.booth.null(&traffic, INTERFACE, &mut |_| events.goes_on())?;

@@ -1,78 +1,55 @@
-//! The bench: capturers measured by the book, one case after the other, and a report of all of it.
+//! The bench: capturers measured under the same conditions, one case after the other, and one report.
 //!
 //! ```text
-//!    plan ──▶ null calibration ──▶ round 1: every rival on every case, in turns ──▶ … ──▶ report
-//!    (data)   (nobody listens)     round 2: the same, …                            (data)
+//!    plan ──▶ null calibration ──▶ round 1: every capturer on every case, in turn ──▶ … ──▶ report
+//!    (data)   (no capturer)        round 2: the same, …                              (data)
 //! ```
 //!
-//! A [`plan::Plan`] says what to run, a [`result::Report`] what came of it; both are plain data. What is
-//! measured of one run is counted by us: what was offered at the receiving interface, what was captured in
-//! the file. What a tool says of itself stands beside it as its own word.
+//! A [`plan::Plan`] and a [`result::Report`] are plain data. Offered frames are counted at the receiving interface,
+//! captured frames in the file; a tool's own counts are reported beside them and never used.
 
 pub mod compare;
 mod eta;
-pub mod find;
+mod find;
 mod finder;
 mod jobs;
 mod limit;
-mod machine;
 pub mod plan;
-pub mod preset;
 pub mod result;
 mod runner;
 mod session;
 pub mod summary;
 
 pub use runner::Events;
-pub use session::{Context, Session};
+pub use session::Context;
 
-pub(crate) use machine::machine as machine_facts;
-
-use crate::{Error, Result};
+use crate::Result;
 use finder::Finder;
 use jobs::Jobs;
 use plan::Plan;
-use result::{Calibration, FORMAT, Report};
+use result::{Calibration, Report};
 use runner::CaseRunner as _;
-use std::time::Instant;
+use session::Session;
 
-/// Runs all of a plan. What was measured is returned also when it was interrupted.
+/// Runs a whole plan. An interrupted bench returns what it measured.
 ///
 /// # Errors
-/// Nothing could be measured: no lab, no place on a disk, a capturer or a mix that nobody knows.
+/// Nothing could be measured: no lab, no folder on a disk, an unknown capturer or mix.
 pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Report> {
-    let (begun, clock) = (jiff::Timestamp::now(), Instant::now());
-    let mut session = Session::open(plan, context)?;
-    let jobs = Jobs::of(plan, &session.present(), session.interfaces(), &|rival, setting| {
-        session.can(rival, setting)
-    })?;
-    let mut report = Report {
-        format: FORMAT,
-        plan: plan.clone(),
-        command: context.command.clone(),
-        begun: format!("{begun:.0}"),
-        seconds: 0.0,
-        interrupted: false,
-        machine: session.machine(),
-        rivals: session.rivals(plan),
-        calibration: Vec::new(),
-        cases: Vec::new(),
-        searches: Vec::new(),
-        bursts: Vec::new(),
-        notes: Vec::new(),
-    };
-    runner::rounds(plan, jobs, &mut session, &mut report, events)?;
-    if !report.interrupted {
-        search(plan, &mut session, &mut report, events)?;
-    }
-    report.seconds = clock.elapsed().as_secs_f64();
-    Ok(report)
+    Report::fill(plan, &context.command, |report| {
+        let mut session = Session::open(plan, context)?;
+        let can = |rival: &str, setting: &_| session.can(rival, setting);
+        let jobs = Jobs::of(plan, &session.present(), &session.interfaces, &can)?;
+        (report.machine, report.body.rivals) = (session.machine(), session.rivals(plan));
+        runner::rounds(plan, jobs, &mut session, report, events)?;
+        search(plan, &mut session, report, events)
+    })
 }
 
-/// Each of a plan's searches; what was found so far is shown after each.
+/// Runs the plan's searches; partial results are published after each.
 fn search(plan: &Plan, session: &mut Session, report: &mut Report, events: &mut dyn Events) -> Result<()> {
-    if let ([_, _, ..], false) = (session.interfaces(), plan.finds.is_empty()) {
-        let first = session.interfaces()[0].as_deref().unwrap_or_default();
+    if let ([first, _, ..], false) = (session.interfaces.as_slice(), plan.finds.is_empty()) {
+        let first = first.as_deref().unwrap_or_default();
         report.notes.push(format!("Searches were made on {first} alone."));
     }
     let of = find::count(plan, report);
@@ -85,10 +62,7 @@ fn search(plan: &Plan, session: &mut Session, report: &mut Report, events: &mut 
             report.calibration.push(null);
         }
     }
-    match found {
-        Err(Error::Interrupted) => report.interrupted = true,
-        found => found?,
-    }
+    report.interrupted = matches!(found, Err(crate::Error::Interrupted));
     events.so_far(report);
-    Ok(())
+    found
 }

@@ -6,6 +6,7 @@ use super::limit::limit;
 use super::plan::Plan;
 use super::result::{Calibration, Case, Report};
 use super::summary::summarise;
+use crate::experiment;
 use crate::method::Run;
 use crate::{Error, Result};
 use quaff_lab::tool::Setting;
@@ -28,27 +29,13 @@ const SO_FAR: Duration = Duration::from_secs(10);
 /// Time that the host of a virtual machine may take from a core before it is worth a word, of 1.
 const STEAL_TOLERANCE: f64 = 0.02;
 
-/// Told what goes on while a bench runs.
-pub trait Events {
-    /// So many runs are to come that count.
-    fn begins(&mut self, _plan: &Plan, _runs_total: usize) {}
+/// Receives the progress of a bench.
+pub trait Events: experiment::Events<Report> {
+    /// The number of runs to come, without warm-ups.
+    fn begins(&mut self, _runs_total: usize) {}
 
-    /// What `rival` does now, in words.
-    fn stage(&mut self, _rival: &str, _what: &str) {}
-
-    /// A run of a case has come to its end; how long the rest will take.
-    fn run_done(&mut self, _case: &Case, _run: &Run, _left: Option<Duration>) {}
-
-    /// A sentence that belongs into the report, too.
-    fn note(&mut self, _sentence: &str) {}
-
-    /// All there is, as the report has it: each 10 s or so, and after each round.
-    fn so_far(&mut self, _report: &Report) {}
-
-    /// Asked all the while; `false` ends the bench, and what was measured is kept.
-    fn goes_on(&mut self) -> bool {
-        true
-    }
+    /// A completed run of a case, and the estimated rest of the time.
+    fn run_done(&mut self, _case: &Case, _run: &Run, _left: Duration) {}
 }
 
 /// Who does what the rounds want done: a [`Session`](super::Session), or a fake in a test.
@@ -73,7 +60,7 @@ pub(super) trait CaseRunner {
     fn free(&self) -> Result<(u64, String)>;
 }
 
-/// Runs `jobs`, and fills the report. An interruption is no error: it is noted there.
+/// Runs `jobs` and fills the report, which holds the completed runs also after an error.
 pub(super) fn rounds(
     plan: &Plan,
     jobs: Jobs,
@@ -96,14 +83,11 @@ pub(super) fn rounds(
         faults: Vec::new(),
         shown: Instant::now(),
     };
-    match rounds.all() {
-        Err(Error::Interrupted) => {
-            rounds.report.interrupted = true;
-            rounds.conclude();
-            Ok(())
-        }
-        done => done,
+    let done = rounds.all();
+    if let Err(Error::Interrupted) = done {
+        rounds.conclude();
     }
+    done
 }
 
 struct Rounds<'a> {
@@ -129,7 +113,7 @@ struct Rounds<'a> {
 
 impl Rounds<'_> {
     fn all(&mut self) -> Result<()> {
-        self.report.cases = std::mem::take(&mut self.jobs.cases);
+        self.report.body.cases = std::mem::take(&mut self.jobs.cases);
         self.strikes = vec![0; self.report.cases.len()];
         self.faults = self.strikes.clone();
         for note in std::mem::take(&mut self.jobs.notes) {
@@ -140,7 +124,7 @@ impl Rounds<'_> {
         let sends = |case: usize| self.nulls[self.jobs.jobs[case].workload].is_some();
         self.wanted = fits.iter().enumerate().map(|(case, fits)| *fits && sends(case)).collect();
         let runs_total = self.wanted.iter().filter(|wanted| **wanted).count() * self.plan.runs as usize;
-        self.events.begins(self.plan, runs_total);
+        self.events.begins(runs_total);
         for round in 1..=self.plan.runs {
             let mut order = self.jobs.order(&self.report.cases, self.plan.seed, round);
             order.retain(|case| self.wanted[*case]);
@@ -159,7 +143,7 @@ impl Rounds<'_> {
     fn calibrate(&mut self) -> Result<()> {
         for at in 0..self.jobs.workloads.len() {
             let workload = self.jobs.workloads[at].clone();
-            self.events.stage("the generator", "sends with nobody listening");
+            self.events.stage("the generator sends without a capturer");
             let events = &mut *self.events;
             let sent = self.booth.null(&workload.traffic, workload.interface, &mut |_| events.goes_on());
             let null_pps = match sent {
@@ -246,7 +230,7 @@ impl Rounds<'_> {
             }
         };
         self.left.took(case, begun.elapsed());
-        let took = &mut self.report.cases[case];
+        let took = &mut self.report.body.cases[case];
         if let Some(why) = &run.failed {
             let note = format!("{}.", why.trim_end_matches('.'));
             if !took.notes.contains(&note) {
@@ -258,7 +242,7 @@ impl Rounds<'_> {
         let left = self.left(rest, round);
         let took = &self.report.cases[case];
         if let Some(run) = took.runs.last() {
-            self.events.run_done(took, run, Some(left));
+            self.events.run_done(took, run, left);
         }
         if self.shown.elapsed() > SO_FAR {
             self.show();
@@ -275,7 +259,7 @@ impl Rounds<'_> {
         let interface = self.jobs.workloads[self.jobs.jobs[case].workload].interface;
         let events = &mut *self.events;
         let mut watch = |stage: Stage| {
-            events.stage(rival, stage.describe());
+            events.stage(&format!("{rival} {}", stage.describe()));
             events.goes_on()
         };
         self.booth.run(rival, &traffic, setting, interface, &mut watch)
@@ -311,7 +295,7 @@ impl Rounds<'_> {
         let Some(at) = self.nulls.iter().position(Option::is_some) else { return Ok(()) };
         let (workload, before) = (self.jobs.workloads[at].clone(), self.nulls[at].unwrap_or(0.0));
         let events = &mut *self.events;
-        events.stage("the generator", "sends once more with nobody listening");
+        events.stage("the generator sends without a capturer, again");
         let sent = self.booth.null(&workload.traffic, workload.interface, &mut |_| events.goes_on());
         let after = match sent {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
@@ -350,7 +334,7 @@ impl Rounds<'_> {
     /// Says of each case what it was limited by, and of the machine what disturbed it, by all that is known now.
     fn conclude(&mut self) {
         self.limits.resize(self.report.cases.len(), Vec::new());
-        for (case, said) in self.report.cases.iter_mut().zip(&mut self.limits) {
+        for (case, said) in self.report.body.cases.iter_mut().zip(&mut self.limits) {
             let (limited_by, notes) = limit(case);
             case.limited_by = limited_by;
             replace(&mut case.notes, said, notes);

@@ -1,7 +1,6 @@
 //! What a bench needs while it runs: a bed that is up, a place on a disk, the capturers that are here. All of
 //! it goes when this is dropped.
 
-use super::machine;
 use super::plan::{Plan, Topology};
 use super::result::{Machine, ToolFacts};
 use super::runner::CaseRunner;
@@ -31,11 +30,11 @@ pub struct Context {
 }
 
 /// A bed and the capturers on it.
-pub struct Session {
+pub(super) struct Session {
     quaff: PathBuf,
     sites: Vec<Box<dyn Site>>,
-    /// The names of receiving interfaces, where there may be several.
-    interfaces: Vec<Option<String>>,
+    /// The receiving interfaces, each measured in turn; one without a name in a lab.
+    pub(super) interfaces: Vec<Option<String>>,
     place: Place,
     cores: Cores,
     resolved: Resolved,
@@ -46,7 +45,7 @@ impl Session {
     ///
     /// # Errors
     /// A capturer that nobody knows; no lab, no place on a disk, no such interface.
-    pub fn open(plan: &Plan, context: &Context) -> Result<Self> {
+    pub(super) fn open(plan: &Plan, context: &Context) -> Result<Self> {
         let resolved = resolve(&plan.rivals, &context.rivals)?;
         let place = Place::find(context.dir.as_deref())?;
         let (sites, interfaces) = sites(&plan.bed, &context.quaff)?;
@@ -55,17 +54,12 @@ impl Session {
     }
 
     /// Names of the capturers that are here, in the order of the plan.
-    pub fn present(&self) -> Vec<&str> {
+    pub(super) fn present(&self) -> Vec<&str> {
         self.resolved.present.iter().map(|present| present.rival.name.as_str()).collect()
     }
 
-    /// The receiving interfaces, each measured in its turn; one without a name in the lab.
-    pub fn interfaces(&self) -> &[Option<String>] {
-        &self.interfaces
-    }
-
     /// Who is measured, with the first command line that `plan` wants of it; and who is not.
-    pub fn rivals(&self, plan: &Plan) -> Vec<ToolFacts> {
+    pub(super) fn rivals(&self, plan: &Plan) -> Vec<ToolFacts> {
         let here = self.resolved.present.iter().map(|present| self.facts(present, plan));
         let absent = self.resolved.absent.iter().map(|rival| ToolFacts {
             name: rival.name.clone(),
@@ -80,8 +74,8 @@ impl Session {
     }
 
     /// The machine, its disk and its receiving interfaces.
-    pub fn machine(&self) -> Machine {
-        let mut machine = machine::machine(self.place.path());
+    pub(super) fn machine(&self) -> Machine {
+        let mut machine = Machine::here(self.place.path());
         for site in &self.sites {
             machine.facts.extend(site.facts());
         }

@@ -17,7 +17,6 @@ mod look;
 mod null;
 mod overall;
 pub mod plan;
-pub mod preset;
 mod prober;
 pub mod result;
 mod rfc2544;

@@ -86,17 +86,9 @@ fn highest(rig: &mut TestContext<'_>, size: u32) -> Result<f64> {
     Ok(reached)
 }
 
-/// Sizes of which a highest rate is sought.
+/// Sizes of which a highest rate is measured.
 fn searched_sizes(plan: &Plan) -> BTreeSet<u32> {
-    let of = |test: &Test| match test {
-        Test::Throughput { sizes, .. }
-        | Test::Latency { sizes, .. }
-        | Test::FrameLoss { sizes, .. }
-        | Test::BackToBack { sizes, .. }
-        | Test::Recovery { sizes, .. } => sizes.clone(),
-        Test::Configuration { .. } | Test::Performance { .. } => Vec::new(),
-    };
-    plan.tests.iter().flat_map(of).collect()
+    plan.tests.iter().flat_map(Test::sizes).copied().collect()
 }
 
 /// Size and rate, frames/s, of the first service; of a plan without one its first size at a tenth of the line.

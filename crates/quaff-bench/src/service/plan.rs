@@ -1,14 +1,11 @@
-//! What a service test is to do, as plain data: services, limits, tests. Also the shape of a preset's TOML.
+//! The plan of a service test, as plain data: services, limits, tests.
 
 mod check;
 mod cost;
-mod read;
+#[cfg(test)]
+mod tests;
 
-pub use read::read;
-
-pub(super) use read::from_toml;
-
-use crate::bench::plan::Source;
+use crate::experiment::{Method, PlanFile, Preset, Source};
 use crate::trial::End;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
@@ -19,88 +16,80 @@ use std::net::Ipv4Addr;
 pub struct Plan {
     /// The preset's name, or `custom`.
     pub name: String,
-    /// A heading for its report.
+    /// The heading of the report.
     pub title: String,
-    /// What it was taken from, with that one's own numbers.
     #[serde(default)]
     pub source: Option<Source>,
-    /// Where frames go.
     #[serde(default)]
     pub path: Path,
-    /// Each way, or one.
     #[serde(default)]
     pub ways: Ways,
-    /// Take times of arrival from the receiving card's clock instead of the kernel's.
+    /// Take arrival times from the receiving adapter's clock instead of the kernel's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hardware_time: bool,
-    /// The link's speed by which loads and line rates are reckoned, Mbit/s of layer 1; `None`: what the
-    /// interface says, and 1000 where it says nothing.
+    /// Link rate to which loads refer, Mbit/s of layer 1; `None`: the interface's, or 1000 where it reports none.
     #[serde(default)]
     pub link_mbps: Option<f64>,
-    /// All at once in the performance test, one after the other in the configuration test.
+    /// Tested at the same time in the performance test, one after the other in the configuration test.
     #[serde(default)]
     pub services: Vec<Service>,
     /// In this order.
     pub tests: Vec<Test>,
-    /// How often the performance test is done. The others have repetitions of their own, and are done once.
+    /// Repetitions of the performance test. The other tests have repetitions of their own.
     #[serde(default = "one")]
     pub runs: u32,
-    /// Between two trials nothing is sent for so long, s (RFC 2544 §23 e: 5).
+    /// Pause between two trials, s (RFC 2544 §23 e: 5).
     #[serde(default)]
     pub pause_s: f64,
-    /// What a reader has to know of it. One sentence each.
+    /// Remarks for the reader, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// Where frames go.
+/// The path between both ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Path {
-    /// Two ends of a lab that are joined by a link: a null calibration.
+    /// A link of a lab: a null calibration.
     Link,
-    /// Through a bridge.
+    /// A bridge of a lab.
     Bridge,
-    /// Through a tap that shows both directions to a third.
+    /// A tap of a lab, which copies both directions to a third host.
     #[default]
     Tap,
-    /// Through a router.
+    /// A router of a lab.
     Router,
-    /// Interfaces that are there.
+    /// Existing interfaces.
     Between {
-        /// One end.
         from: End,
-        /// The other.
         to: End,
-        /// Through a router; without it by the hardware addresses of the ends alone.
+        /// Addresses for a path through routers; without them frames are addressed by MAC alone.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         routed: Option<Routed>,
     },
 }
 
-/// What a router has to know of both ends.
+/// Addresses of both ends of a routed path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Routed {
-    /// One end.
     pub from: Host,
-    /// The other.
     pub to: Host,
 }
 
-/// An end as its router sees it.
+/// An end as a host of its router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// Its own address. Nobody else may have it, the interface included: the test answers for it.
+    /// The address for which the test answers ARP. No interface may have it, this end's included.
     pub ip: Ipv4Addr,
-    /// The router's, at this end.
+    /// The router's address at this end.
     pub gateway: Ipv4Addr,
 }
 
-/// Which ways are tested.
+/// The directions that are tested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ways {
-    /// From one end to the other.
+    /// From `from` to `to`.
     #[default]
     There,
     /// Both at the same time, each with its own verdict.
@@ -111,9 +100,8 @@ pub enum Ways {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
-    /// Its name in tables.
     pub name: String,
-    /// Bytes of a frame with FCS; several: in turns (EMIX).
+    /// Bytes of a frame with FCS; several are sent in turn (EMIX).
     pub sizes: Vec<u32>,
     /// Committed information rate, Mbit/s.
     pub cir_mbps: f64,
@@ -123,11 +111,10 @@ pub struct Service {
     /// Committed and excess burst size, bytes; 0: bursts are not tested.
     #[serde(default)]
     pub cbs_bytes: u64,
-    #[allow(missing_docs, reason = "with cbs_bytes")]
     #[serde(default)]
     pub ebs_bytes: u64,
-    /// What is above CIR and EIR has to be dropped. Without it the policing test is made, and judged only by what
-    /// has to arrive.
+    /// Frames above CIR and EIR must be dropped. Without it the policing test is judged only by the frames that
+    /// must arrive.
     #[serde(default = "yes")]
     pub is_policed: bool,
     /// 802.1Q: VLAN id and priority.
@@ -136,12 +123,12 @@ pub struct Service {
     /// Differentiated services code point.
     #[serde(default)]
     pub dscp: u8,
-    /// What it has to stand (service acceptance criteria).
+    /// Service acceptance criteria.
     #[serde(default)]
     pub limits: Limits,
 }
 
-/// What a service has to stand; `None`: it is measured and not judged.
+/// Service acceptance criteria; a figure with `None` is measured and not judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -165,28 +152,24 @@ pub struct Limits {
 pub enum Test {
     /// RFC 2544 §26.1: the highest rate without loss, for each size.
     Throughput {
-        /// 64 to 1518.
         sizes: Vec<u32>,
-        /// How it is searched.
         #[serde(default)]
-        method: crate::bench::plan::Method,
-        /// Of the trials that the result rests on (§24: 60).
+        method: Method,
+        /// Of a full-length trial (§24: 60).
         seconds: f64,
         /// (upper − lower) / upper.
         width: f64,
     },
-    /// §26.2: at the throughput found before (or at the highest rate when that was not sought).
+    /// §26.2: at the throughput found before, or at the highest rate without a throughput test.
     Latency {
-        #[allow(missing_docs, reason = "as above")]
         sizes: Vec<u32>,
         /// Of each trial (§26.2: 120, the tagged frame after 60).
         seconds: f64,
-        /// How many trials (§26.2: 20).
+        /// Trials (§26.2: 20).
         repeats: u32,
     },
-    /// §26.3: from the line rate downwards.
+    /// §26.3: from the line rate down.
     FrameLoss {
-        #[allow(missing_docs, reason = "as above")]
         sizes: Vec<u32>,
         /// Of each trial.
         seconds: f64,
@@ -195,20 +178,17 @@ pub enum Test {
     },
     /// §26.4 with RFC 9004's correction.
     BackToBack {
-        #[allow(missing_docs, reason = "as above")]
         sizes: Vec<u32>,
         /// The longest burst (§26.4: 2 or more).
         seconds: f64,
-        /// How often (§26.4: 50).
+        /// §26.4: 50.
         repeats: u32,
     },
-    /// §26.5: 110 % of the throughput, then 50 %: how long frames are still lost.
+    /// §26.5: 110 % of the throughput, then 50 %: the time until no more frames are lost.
     Recovery {
-        #[allow(missing_docs, reason = "as above")]
         sizes: Vec<u32>,
         /// Of the overload (§26.5: 60).
         seconds: f64,
-        /// How often.
         repeats: u32,
     },
     /// Y.1564 service configuration test, one service at a time.
@@ -223,6 +203,61 @@ pub enum Test {
         /// 900, 7200 or 86400 by the standard.
         seconds: f64,
     },
+}
+
+impl PlanFile for Plan {
+    const PRESETS: &'static [Preset] = &[
+        (
+            "whitepaper",
+            include_str!("../../services/whitepaper.toml"),
+            Some(include_str!("../../services/whitepaper-short.toml")),
+        ),
+        (
+            "rfc2544",
+            include_str!("../../services/rfc2544.toml"),
+            Some(include_str!("../../services/rfc2544-short.toml")),
+        ),
+        (
+            "y1564",
+            include_str!("../../services/y1564.toml"),
+            Some(include_str!("../../services/y1564-short.toml")),
+        ),
+    ];
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        check::check(self)
+    }
+}
+
+impl Test {
+    /// The name in notes.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Throughput { .. } => "throughput",
+            Self::Latency { .. } => "latency",
+            Self::FrameLoss { .. } => "frame loss",
+            Self::BackToBack { .. } => "back-to-back frames",
+            Self::Recovery { .. } => "recovery",
+            Self::Configuration { .. } => "the configuration",
+            Self::Performance { .. } => "performance",
+        }
+    }
+
+    /// Sizes of an RFC 2544 test; none of the others.
+    pub(super) fn sizes(&self) -> &[u32] {
+        match self {
+            Self::Throughput { sizes, .. }
+            | Self::Latency { sizes, .. }
+            | Self::FrameLoss { sizes, .. }
+            | Self::BackToBack { sizes, .. }
+            | Self::Recovery { sizes, .. } => sizes,
+            Self::Configuration { .. } | Self::Performance { .. } => &[],
+        }
+    }
 }
 
 fn one() -> u32 {

@@ -1,7 +1,7 @@
 //! Between methods and whoever makes trials: streams are asked for, what became of them is told.
 
 use crate::Result;
-use crate::bench::result::Machine;
+use crate::experiment::Machine;
 use crate::trial::Progress;
 use crate::trial::StreamPlan;
 use crate::trial::TrialReport;

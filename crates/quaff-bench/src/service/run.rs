@@ -3,11 +3,12 @@
 
 use super::events::Events;
 use super::frames::{frames_at, id, service_stream, stream, way_words};
-use super::plan::{Plan, Test};
+use super::plan::Plan;
 use super::prober::Prober;
-use super::result::{FORMAT, Report, Way};
+use super::result::{Report, Way};
 use super::test_context::{TestContext, firsts};
 use super::{null, rfc2544, y1564};
+use crate::experiment::PlanFile as _;
 use crate::trial::{End, StreamPlan};
 use crate::{Error, Result};
 
@@ -39,35 +40,16 @@ pub fn run_over(
     events: &mut dyn Events,
 ) -> Result<Report> {
     plan.check().map_err(|error| Error::Service(error.to_string()))?;
-    let begun = jiff::Timestamp::now();
-    let mut rig = TestContext::new(plan, prober, events);
-    let mut report = Report {
-        format: FORMAT,
-        plan: plan.clone(),
-        command: context.command.clone(),
-        begun: format!("{begun:.0}"),
-        seconds: 0.0,
-        interrupted: false,
-        machine: rig.machine(),
-        null: None,
-        throughput: Vec::new(),
-        latency: Vec::new(),
-        frame_loss: Vec::new(),
-        back_to_back: Vec::new(),
-        recovery: Vec::new(),
-        configuration: Vec::new(),
-        performance: Vec::new(),
-        passed: None,
-        unjudged: Vec::new(),
-        link_mbps: rig.link_mbps,
-        notes: Vec::new(),
-    };
-    match all(&mut rig, &mut report) {
-        Err(Error::Interrupted) => report.interrupted = true,
-        done => done?,
-    }
-    rig.show(&mut report);
-    Ok(report)
+    Report::fill(plan, &context.command, |report| {
+        let mut rig = TestContext::new(plan, prober, events);
+        report.machine = rig.machine();
+        let ended = all(&mut rig, report);
+        report.interrupted = matches!(ended, Err(Error::Interrupted));
+        if ended.is_ok() || report.interrupted {
+            rig.show(report);
+        }
+        ended
+    })
 }
 
 fn all(rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
@@ -82,7 +64,7 @@ fn all(rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             // What one test cannot do says nothing of the others.
             Err(error) => {
-                rig.unjudged(format!("The test of {} was ended: {error}.", name(test)));
+                rig.unjudged(format!("The test of {} was ended: {error}.", test.name()));
                 fault = Some(error);
             }
             Ok(()) => (),
@@ -91,7 +73,7 @@ fn all(rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
         rig.show(report);
     }
     match fault {
-        Some(error) if is_empty(report) => Err(error),
+        Some(error) if !report.has_figures() => Err(error),
         _ => Ok(()),
     }
 }
@@ -125,31 +107,6 @@ fn greeting(plan: &Plan, way: Way) -> StreamPlan {
         Some(service) => service_stream(service, id(way, 0), phases),
         None => stream(id(way, 0), GREETING_SIZE, phases),
     }
-}
-
-fn name(test: &Test) -> &'static str {
-    match test {
-        Test::Throughput { .. } => "throughput",
-        Test::Latency { .. } => "latency",
-        Test::FrameLoss { .. } => "frame loss",
-        Test::BackToBack { .. } => "back-to-back frames",
-        Test::Recovery { .. } => "recovery",
-        Test::Configuration { .. } => "the configuration",
-        Test::Performance { .. } => "performance",
-    }
-}
-
-fn is_empty(report: &Report) -> bool {
-    let Report {
-        throughput, latency, frame_loss, back_to_back, recovery, configuration, performance, ..
-    } = report;
-    throughput.is_empty()
-        && latency.is_empty()
-        && frame_loss.is_empty()
-        && back_to_back.is_empty()
-        && recovery.is_empty()
-        && configuration.is_empty()
-        && performance.is_empty()
 }
 
 #[cfg(test)]

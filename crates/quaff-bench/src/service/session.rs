@@ -6,8 +6,7 @@ use super::plan::{Host, Path, Plan, Routed};
 use super::prober::{Ask, Over, Prober};
 use super::result::Report;
 use super::run::{Context, run_over};
-use crate::bench::machine_facts;
-use crate::bench::result::Machine;
+use crate::experiment::Machine;
 use crate::trial;
 use crate::trial::Progress;
 use crate::trial::TrialReport;
@@ -127,7 +126,7 @@ impl Prober for Session {
     }
 
     fn machine(&self) -> Machine {
-        let mut machine = machine_facts(std::path::Path::new("/"));
+        let mut machine = Machine::here(std::path::Path::new("/"));
         // Nothing is written but the report.
         machine.facts.remove("disk");
         for (role, end) in [("from", &self.path.from), ("to", &self.path.to)] {

@@ -4,9 +4,9 @@
 use super::events::{Events, Line, Now};
 use super::plan::{Limits, Path, Plan, Service, Test, Ways};
 use super::prober::{Ask, Over, Prober};
-use super::result::{FORMAT, Report};
+use super::result::Report;
 use crate::Result;
-use crate::bench::result::Machine;
+use crate::experiment::{self, Machine};
 use crate::trial::Progress;
 use crate::trial::{Delays, DirectionReport, StreamReport, Tally, TrialReport};
 use crate::trial::{Length, StreamPlan};
@@ -375,27 +375,7 @@ pub(super) fn service(name: &str, cir_mbps: f64) -> Service {
 }
 
 pub(super) fn report(plan: &Plan) -> Report {
-    Report {
-        format: FORMAT,
-        plan: plan.clone(),
-        command: Vec::new(),
-        begun: String::new(),
-        seconds: 0.0,
-        interrupted: false,
-        machine: Machine::default(),
-        null: None,
-        throughput: Vec::new(),
-        latency: Vec::new(),
-        frame_loss: Vec::new(),
-        back_to_back: Vec::new(),
-        recovery: Vec::new(),
-        configuration: Vec::new(),
-        performance: Vec::new(),
-        passed: None,
-        unjudged: Vec::new(),
-        link_mbps: 0.0,
-        notes: Vec::new(),
-    }
+    Report::new(plan, &[])
 }
 
 /// Writes down what it is told, and ends it in the trial of that number, from 1.
@@ -413,21 +393,9 @@ pub(super) fn quiet() -> Watcher {
     Watcher::default()
 }
 
-impl Events for Watcher {
-    fn begins(&mut self, _plan: &Plan, seconds: f64) {
-        self.began_s = Some(seconds);
-    }
-
+impl experiment::Events<Report> for Watcher {
     fn stage(&mut self, what: &str) {
         self.stages.push(what.into());
-    }
-
-    fn progress(&mut self, now: &Now) {
-        self.left_s.push(now.left_s);
-    }
-
-    fn line(&mut self, line: &Line) {
-        self.lines.push(line.clone());
     }
 
     fn so_far(&mut self, _report: &Report) {
@@ -436,5 +404,19 @@ impl Events for Watcher {
 
     fn goes_on(&mut self) -> bool {
         self.ends_in.is_none_or(|trial| self.left_s.len() < trial)
+    }
+}
+
+impl Events for Watcher {
+    fn begins(&mut self, seconds: f64) {
+        self.began_s = Some(seconds);
+    }
+
+    fn progress(&mut self, now: &Now) {
+        self.left_s.push(now.left_s);
+    }
+
+    fn line(&mut self, line: &Line) {
+        self.lines.push(line.clone());
     }
 }

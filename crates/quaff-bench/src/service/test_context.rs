@@ -6,7 +6,7 @@ use super::plan::{Plan, Ways};
 use super::prober::{Ask, Over, Prober};
 use super::result::{Report, Way};
 use super::verdict::passed;
-use crate::bench::result::Machine;
+use crate::experiment::Machine;
 use crate::trial::StreamPlan;
 use crate::trial::{DirectionReport, StreamReport, TrialReport};
 use crate::{Error, Result};
@@ -60,7 +60,7 @@ impl<'a> TestContext<'a> {
             ));
         }
         let left = Left { parts: plan.parts(prober.has_null()), at: 0, begun: Instant::now() };
-        events.begins(plan, left.parts.iter().sum());
+        events.begins(left.parts.iter().sum());
         Self {
             plan,
             link_mbps: said.unwrap_or(LINK_MBPS),

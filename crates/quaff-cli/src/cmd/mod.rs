@@ -5,6 +5,7 @@ pub(crate) mod capture;
 pub(crate) mod completions;
 pub(crate) mod cores;
 pub(crate) mod doctor;
+mod experiment;
 pub(crate) mod extcap;
 pub(crate) mod generate;
 pub(crate) mod gulp;

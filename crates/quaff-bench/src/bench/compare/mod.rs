@@ -5,7 +5,7 @@
 
 mod rows;
 
-use super::plan::{Amount, Find, Method, Plan, Topology, Wanted};
+use super::plan::{Amount, Find, Plan, Topology, Wanted};
 use super::result::Report;
 use crate::stats::mann_whitney;
 use quaff_lab::tool::Setting;
@@ -195,10 +195,7 @@ fn find_words(find: &Find, at: usize) -> (String, String) {
         Wanted::Burst => "longest burst",
         Wanted::Curve => "loss curve",
     };
-    let method = match find.method {
-        Method::Mlr => "mlr",
-        Method::Rfc2544 => "rfc2544",
-    };
+    let method = find.method.name();
     let (loss, width) = (find.goal_loss * 100.0, find.width * 100.0);
     let words =
         format!("{method}, trials of {} s, loss up to {loss} %, bounds within {width} %", find.seconds);

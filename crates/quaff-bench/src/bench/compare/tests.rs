@@ -1,26 +1,15 @@
 //! Two benches of which it is known what differs.
 
 use super::*;
-use crate::bench::result::{Burst, Case, FORMAT, LimitedBy, Search, ToolFacts};
+use crate::bench::result::{Burst, Case, LimitedBy, Results, Search, ToolFacts};
 use crate::method::Run;
 
 fn report(cases: Vec<Case>) -> Report {
     let plan = serde_json::json!({ "name": "test", "title": "A test", "rivals": ["one"] });
-    Report {
-        format: FORMAT,
-        plan: serde_json::from_value(plan).expect("a plan"),
-        command: Vec::new(),
-        begun: String::new(),
-        seconds: 0.0,
-        interrupted: false,
-        machine: Default::default(),
-        rivals: Vec::new(),
-        calibration: Vec::new(),
-        cases,
-        searches: Vec::new(),
-        bursts: Vec::new(),
-        notes: Vec::new(),
-    }
+    let plan = serde_json::from_value(plan).expect("a plan");
+    let mut report = Report::new(&plan, &[]);
+    report.cases = cases;
+    report
 }
 
 /// A case of 2 s runs: loss and CPU time, s, of each.
@@ -140,7 +129,10 @@ fn runs_that_failed_are_no_runs() {
 
 #[test]
 fn searches_differ_when_their_bounds_do_not_touch() {
-    let with = |search| Report { searches: vec![search], ..report(Vec::new()) };
+    let with = |search| Report {
+        body: Results { searches: vec![search], ..Results::default() },
+        ..report(Vec::new())
+    };
     let verdict = |a, b| compare(&with(a), &with(b)).rows[0].verdict;
     let around = |lower: f64| search(Some(lower), Some(lower * 1.04), Some([lower * 0.98, 0.02]));
     assert_eq!(verdict(around(400e3), around(410e3)), Verdict::Same);
@@ -178,7 +170,7 @@ fn longer_bursts_are_better() {
             buffer_corrected_s: None,
             notes: Vec::new(),
         };
-        Report { bursts: vec![burst], ..report(Vec::new()) }
+        Report { body: Results { bursts: vec![burst], ..Results::default() }, ..report(Vec::new()) }
     };
     let compared = compare(&with(vec![100, 110, 120, 130, 140]), &with(vec![200, 210, 220, 230, 240]));
     assert_eq!(verdicts(&compared), [(Figure::Burst, Verdict::Better)]);

@@ -128,19 +128,5 @@ pub(super) fn plan(machine: &Machine, finds: Vec<Find>) -> Plan {
 }
 
 pub(super) fn report(plan: &Plan) -> Report {
-    Report {
-        format: crate::bench::result::FORMAT,
-        plan: plan.clone(),
-        command: Vec::new(),
-        begun: String::new(),
-        seconds: 0.0,
-        interrupted: false,
-        machine: Default::default(),
-        rivals: Vec::new(),
-        calibration: Vec::new(),
-        cases: Vec::new(),
-        searches: Vec::new(),
-        bursts: Vec::new(),
-        notes: Vec::new(),
-    }
+    Report::new(plan, &[])
 }

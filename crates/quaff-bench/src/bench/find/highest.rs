@@ -243,16 +243,12 @@ impl<'a> Pass<'a> {
             exceed_ratio: self.goal.exceed_ratio,
             initial_seconds: self.goal.initial_s,
         };
-        let method = match self.line.find.method {
-            Method::Mlr => "mlr",
-            Method::Rfc2544 => "rfc2544",
-        };
         SearchRow {
             rival: self.line.rival.into(),
             size: self.line.frame_bytes().unwrap_or_default(),
             mix: self.line.size.mix().map(str::to_owned),
             setting: self.line.find.setting.clone(),
-            method: method.into(),
+            method: self.line.find.method.name().into(),
             lower_pps: self.lower_pps(),
             upper_pps: self.bounds.upper,
             max_pps: self.max_pps,

@@ -19,21 +19,21 @@ use quaff_lab::traffic::Size;
 
 /// One run that a search asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Workload<'a> {
+pub(super) struct Workload<'a> {
     /// Who.
-    pub rival: &'a str,
+    pub(super) rival: &'a str,
     /// Sizes of frames.
-    pub size: &'a Size,
+    pub(super) size: &'a Size,
     /// Frames/s; `None`: as fast as possible.
-    pub pps: Option<u64>,
+    pub(super) pps: Option<u64>,
     /// Frames.
-    pub count: u64,
+    pub(super) count: u64,
     /// What the rival is given and asked.
-    pub setting: &'a Setting,
+    pub(super) setting: &'a Setting,
 }
 
 /// Who runs what searches ask for.
-pub trait Measurer {
+pub(super) trait Measurer {
     /// One run. What the rival does wrong is in [`Run::failed`].
     ///
     /// # Errors
@@ -61,7 +61,7 @@ pub trait Measurer {
 ///
 /// # Errors
 /// [`Error::Interrupted`].
-pub fn find(plan: &Plan, measurer: &mut dyn Measurer, report: &mut Report) -> Result<()> {
+pub(super) fn find(plan: &Plan, measurer: &mut dyn Measurer, report: &mut Report) -> Result<()> {
     for find in &plan.finds {
         let ended = match find.what {
             Wanted::Max => highest::all(find, &rivals(plan, find, report), measurer, report),

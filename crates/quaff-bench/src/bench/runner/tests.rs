@@ -4,7 +4,7 @@ use super::*;
 use crate::bench::find::{Measurer, Workload};
 use crate::bench::finder::Finder;
 use crate::bench::jobs::tests::plan;
-use crate::bench::result::{FORMAT, LimitedBy, Machine};
+use crate::bench::result::LimitedBy;
 use quaff_lab::tool::Output;
 use quaff_lab::topology::CoreUse;
 use quaff_lab::traffic::Size;
@@ -93,16 +93,9 @@ struct Ear {
     looks_max: Option<usize>,
 }
 
-impl Events for Ear {
-    fn begins(&mut self, _: &Plan, runs_total: usize) {
-        self.begun.push(runs_total);
-    }
-    fn stage(&mut self, rival: &str, what: &str) {
-        self.stages.push(format!("{rival} {what}"));
-    }
-    fn run_done(&mut self, case: &Case, run: &Run, left: Option<Duration>) {
-        assert_eq!(case.runs.last(), Some(run));
-        self.done.extend(left);
+impl experiment::Events<Report> for Ear {
+    fn stage(&mut self, what: &str) {
+        self.stages.push(what.to_owned());
     }
     fn note(&mut self, sentence: &str) {
         self.notes.push(sentence.to_owned());
@@ -116,24 +109,21 @@ impl Events for Ear {
     }
 }
 
+impl Events for Ear {
+    fn begins(&mut self, runs_total: usize) {
+        self.begun.push(runs_total);
+    }
+    fn run_done(&mut self, case: &Case, run: &Run, left: Duration) {
+        assert_eq!(case.runs.last(), Some(run));
+        self.done.push(left);
+    }
+}
+
 fn bench(plan: &Plan, booth: &mut Fake, ear: &mut Ear) -> Result<Report> {
-    let mut report = Report {
-        format: FORMAT,
-        plan: plan.clone(),
-        command: Vec::new(),
-        begun: String::new(),
-        seconds: 0.0,
-        interrupted: false,
-        machine: Machine::default(),
-        rivals: Vec::new(),
-        calibration: Vec::new(),
-        cases: Vec::new(),
-        searches: Vec::new(),
-        bursts: Vec::new(),
-        notes: Vec::new(),
-    };
-    let jobs = Jobs::of(plan, &["quaff", "other"], &[None], &|_, _| Ok(()))?;
-    rounds(plan, jobs, booth, &mut report, ear).map(|()| report)
+    Report::fill(plan, &[], |report| {
+        let jobs = Jobs::of(plan, &["quaff", "other"], &[None], &|_, _| Ok(()))?;
+        rounds(plan, jobs, booth, report, ear)
+    })
 }
 
 fn roomy() -> Fake {
@@ -295,6 +285,6 @@ fn searches_ask_the_same_booth() {
     assert_eq!((booth.nulls, booth.ran.len()), (1, 1));
     assert_eq!(
         ear.stages[..2],
-        ["the generator sends with nobody listening", "search 1 of 2: other, 936 B: trial 1 starts"]
+        ["the generator sends without a capturer", "search 1 of 2: other, 936 B: trial 1 starts"]
     );
 }

@@ -1,19 +1,17 @@
-//! Whether a plan makes sense. It is asked once, when it is read or made, and again before it is run.
+//! Validation of a plan, when it is read or made, and again before it is run.
 
 use super::{Limits, Path, Plan, Routed, Service, Test};
-use crate::bench::plan::PlanError;
+use crate::experiment::{check_count, check_seconds, check_sizes, check_width, ensure, is_share};
 
 /// Bytes of a frame with FCS: the smallest of Ethernet (IEEE 802.3), and the largest that a trial sends.
 const SIZE_MIN: u32 = 64;
 const SIZE_MAX: u32 = 9004;
 /// More is a mistake.
 const SERVICES_MAX: usize = 100;
-const COUNT_MAX: u32 = 1000;
-const SECONDS_MAX: f64 = 86_400.0;
 const PAUSE_MAX_S: f64 = 600.0;
 const MBPS_MAX: f64 = 1e6;
 const BURST_BYTES_MAX: u64 = 1 << 30;
-/// So long is waited for the tokens of a burst, s.
+/// Limit of the time in which a token bucket refills, s.
 const REFILL_MAX_S: f64 = 60.0;
 /// The coarsest step of a loss curve, of the line's rate (RFC 2544 §26.3).
 const STEP_MAX: f64 = 0.1;
@@ -22,35 +20,26 @@ const VLAN_MAX: u16 = 4094;
 const PRIORITY_MAX: u8 = 7;
 const DSCP_MAX: u8 = 63;
 
-impl Plan {
-    /// Whether it makes sense.
-    ///
-    /// # Errors
-    /// One sentence that says what does not.
-    pub fn check(&self) -> Result<(), PlanError> {
-        self.sense().map_err(|what| PlanError::Sense { plan: self.name.clone(), what })
+/// Returns one sentence that names the fault.
+pub(super) fn check(plan: &Plan) -> Result<(), String> {
+    ensure(!plan.tests.is_empty(), || "nothing is to be tested".into())?;
+    check_count("the performance test is done", plan.runs)?;
+    ensure((0.0..=PAUSE_MAX_S).contains(&plan.pause_s), || {
+        format!("a pause is 0 to {PAUSE_MAX_S} s, not {}", plan.pause_s)
+    })?;
+    plan.link_mbps.map_or(Ok(()), |mbps| rate("the link", mbps))?;
+    plan.path.check()?;
+    ensure(plan.services.len() <= SERVICES_MAX, || format!("more than {SERVICES_MAX} services"))?;
+    for (at, service) in plan.services.iter().enumerate() {
+        service.check().map_err(|what| format!("of the service {:?} {what}", service.name))?;
+        let twice = plan.services[..at].iter().any(|other| other.name == service.name);
+        ensure(!twice, || format!("two services are called {:?}", service.name))?;
     }
-
-    fn sense(&self) -> Result<(), String> {
-        ensure(!self.tests.is_empty(), || "nothing is to be tested".into())?;
-        count("the performance test is done", self.runs)?;
-        ensure((0.0..=PAUSE_MAX_S).contains(&self.pause_s), || {
-            format!("a pause is 0 to {PAUSE_MAX_S} s, not {}", self.pause_s)
-        })?;
-        self.link_mbps.map_or(Ok(()), |mbps| rate("the link", mbps))?;
-        self.path.sense()?;
-        ensure(self.services.len() <= SERVICES_MAX, || format!("more than {SERVICES_MAX} services"))?;
-        for (at, service) in self.services.iter().enumerate() {
-            service.sense().map_err(|what| format!("of the service {:?} {what}", service.name))?;
-            let twice = self.services[..at].iter().any(|other| other.name == service.name);
-            ensure(!twice, || format!("two services are called {:?}", service.name))?;
-        }
-        self.tests.iter().try_for_each(|test| test.sense(&self.services))
-    }
+    plan.tests.iter().try_for_each(|test| test.check(&plan.services))
 }
 
 impl Path {
-    fn sense(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         let Self::Between { from, to, routed } = self else { return Ok(()) };
         ensure(!from.interface.is_empty() && !to.interface.is_empty(), || "an end has no interface".into())?;
         ensure(from != to, || format!("both ends are {}", from.interface))?;
@@ -61,10 +50,12 @@ impl Path {
 }
 
 impl Service {
-    fn sense(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         let Self { name, cir_mbps, eir_mbps, cbs_bytes, ebs_bytes, vlan, dscp, .. } = self;
-        ensure(!name.is_empty() && !name.chars().any(char::is_control), || "the name is none".into())?;
-        all_sizes(&self.sizes)?;
+        ensure(!name.is_empty() && !name.chars().any(char::is_control), || {
+            "the name is empty or has control characters".into()
+        })?;
+        check_sizes(&self.sizes, size)?;
         rate("the CIR", *cir_mbps)?;
         if *eir_mbps != 0.0 {
             rate("the EIR", *eir_mbps)?;
@@ -85,72 +76,65 @@ impl Service {
             format!("a VLAN has an id up to {VLAN_MAX} and a priority up to {PRIORITY_MAX}")
         })?;
         ensure(*dscp <= DSCP_MAX, || format!("a DSCP is 0 to {DSCP_MAX}, not {dscp}"))?;
-        self.limits.sense()
+        self.limits.check()
     }
 }
 
 impl Limits {
-    fn sense(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         let Self { delay_ms, delay_variation_ms, loss_ratio, availability } = self;
         let is_time = |ms: &Option<f64>| ms.is_none_or(|ms| ms.is_finite() && ms > 0.0);
-        let is_share = |share: &Option<f64>| share.is_none_or(|share| (0.0..=1.0).contains(&share));
-        ensure(is_time(delay_ms) && is_time(delay_variation_ms), || "a delay's limit is no time".into())?;
-        ensure(is_share(loss_ratio) && is_share(availability), || {
+        let is_ratio = |share: &Option<f64>| share.is_none_or(is_share);
+        ensure(is_time(delay_ms) && is_time(delay_variation_ms), || {
+            "a delay's limit is not a positive time".into()
+        })?;
+        ensure(is_ratio(loss_ratio) && is_ratio(availability), || {
             "a limit of loss or availability is not 0 to 1".into()
         })
     }
 }
 
 impl Test {
-    fn sense(&self, services: &[Service]) -> Result<(), String> {
+    fn check(&self, services: &[Service]) -> Result<(), String> {
+        if !matches!(self, Self::Configuration { .. } | Self::Performance { .. }) {
+            check_sizes(self.sizes(), size)?;
+        }
         match self {
-            Self::Throughput { sizes, seconds: time, width, .. } => {
-                all_sizes(sizes)?;
-                ensure(*width > 0.0 && *width < 1.0, || {
-                    format!("a search is done at a width between 0 and 1, not {width}")
-                })?;
-                seconds(*time)
+            Self::Throughput { seconds, width, .. } => {
+                check_width(*width)?;
+                check_seconds(*seconds)
             }
-            Self::FrameLoss { sizes, seconds: time, step } => {
-                all_sizes(sizes)?;
+            Self::FrameLoss { seconds, step, .. } => {
                 ensure(*step > 0.0 && *step <= STEP_MAX, || {
                     format!("the step of a loss curve is above 0 and at most {STEP_MAX}, not {step}")
                 })?;
-                seconds(*time)
+                check_seconds(*seconds)
             }
-            Self::Latency { sizes, seconds: time, repeats }
-            | Self::BackToBack { sizes, seconds: time, repeats }
-            | Self::Recovery { sizes, seconds: time, repeats } => {
-                all_sizes(sizes)?;
-                count("a test is repeated", *repeats)?;
-                seconds(*time)
+            Self::Latency { seconds, repeats, .. }
+            | Self::BackToBack { seconds, repeats, .. }
+            | Self::Recovery { seconds, repeats, .. } => {
+                check_count("a test is repeated", *repeats)?;
+                check_seconds(*seconds)
             }
-            Self::Configuration { seconds: time, steps } => {
-                some_services(services)?;
-                let is_share = |share: &f64| *share > 0.0 && *share <= 1.0;
-                ensure(!steps.is_empty() && steps.iter().all(is_share), || {
+            Self::Configuration { seconds, steps } => {
+                ensure(!services.is_empty(), || "there are no services to test".into())?;
+                ensure(!steps.is_empty() && steps.iter().all(|share| *share > 0.0 && *share <= 1.0), || {
                     "the steps are shares of the CIR, above 0 and up to 1".into()
                 })?;
-                seconds(*time)
+                check_seconds(*seconds)
             }
-            Self::Performance { seconds: time } => {
-                some_services(services)?;
-                seconds(*time)
+            Self::Performance { seconds } => {
+                ensure(!services.is_empty(), || "there are no services to test".into())?;
+                check_seconds(*seconds)
             }
         }
     }
 }
 
-fn all_sizes(sizes: &[u32]) -> Result<(), String> {
-    ensure(!sizes.is_empty(), || "there are no sizes".into())?;
-    let wrong = sizes.iter().find(|size| !(SIZE_MIN..=SIZE_MAX).contains(*size));
-    ensure(wrong.is_none(), || {
-        format!("a frame with its FCS has {SIZE_MIN} to {SIZE_MAX} bytes, not {}", wrong.unwrap_or(&0))
+fn size(size: &u32) -> Result<(), String> {
+    ensure((SIZE_MIN..=SIZE_MAX).contains(size), || {
+        format!("a frame with its FCS has {SIZE_MIN} to {SIZE_MAX} bytes, not {size}")
     })
-}
-
-fn some_services(services: &[Service]) -> Result<(), String> {
-    ensure(!services.is_empty(), || "there are no services to test".into())
 }
 
 fn rate(what: &str, mbps: f64) -> Result<(), String> {
@@ -159,38 +143,25 @@ fn rate(what: &str, mbps: f64) -> Result<(), String> {
     })
 }
 
-fn seconds(seconds: f64) -> Result<(), String> {
-    ensure(seconds > 0.0 && seconds <= SECONDS_MAX, || {
-        format!("a trial takes more than 0 s and at most a day, not {seconds} s")
-    })
-}
-
-fn count(what: &str, times: u32) -> Result<(), String> {
-    ensure((1..=COUNT_MAX).contains(&times), || format!("{what} 1 to {COUNT_MAX} times, not {times}"))
-}
-
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(what()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::PlanFile;
     use crate::service::sim::{service, services_plan};
     use crate::trial::End;
 
-    fn said(plan: &Plan) -> String {
-        plan.check().expect_err("it makes no sense").to_string()
+    fn error(plan: &Plan) -> String {
+        plan.check().expect_err("a fault").to_string()
     }
 
     #[test]
-    fn what_makes_no_sense_is_said() {
+    fn each_fault_is_named() {
         let good = || services_plan(vec![service("Voice", 5.0)], vec![Test::Performance { seconds: 1.0 }]);
         good().check().expect("a plan");
         let with = |change: &dyn Fn(&mut Plan)| {
             let mut plan = good();
             change(&mut plan);
-            said(&plan)
+            error(&plan)
         };
         let end = |interface: &str| End { netns: None, interface: interface.into() };
         for (sentence, words) in [

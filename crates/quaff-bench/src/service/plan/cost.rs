@@ -1,34 +1,32 @@
-//! How long a plan will take, about: what a person wants to know before it begins. Searches take as many trials as
-//! they take; the usual number is taken for it.
+//! The estimated duration of a plan, with the usual number of trials of a search.
 
 use super::{Plan, Test};
-use crate::bench::plan::Method;
+use crate::experiment::Method;
 use crate::service::null;
 use crate::service::y1564::Kind;
+use std::collections::BTreeSet;
 
-/// What a trial takes beside its traffic, s.
+/// Overhead of a trial, s.
 const BESIDE_S: f64 = 0.4;
-/// Where frames are lost they are waited for, s.
+/// Wait for late frames after a trial with loss, s.
 const RESIDUAL_S: f64 = 2.0;
-/// Trials of the null calibration for a size, when the first one had no loss or the second.
+/// Trials of the null calibration for a size: the first or the second has no loss.
 const NULL_TRIALS: f64 = 2.0;
-/// Loads of a loss curve, as a rule.
+/// Usual number of loads of a loss curve.
 const CURVE_LOADS: f64 = 4.0;
-/// Bursts until the longest is known, and their length as a share of the longest that is tried.
+/// Bursts until the longest is known, and their mean length as a share of the limit.
 const BURSTS: f64 = 10.0;
 const BURST_SHARE: f64 = 0.3;
 
 impl Plan {
-    /// How long all of it takes, about, s.
+    /// Estimated duration, s.
     pub fn seconds(&self) -> f64 {
         self.parts(true).iter().sum()
     }
 
-    /// The calibration, and each of the tests, s.
+    /// Estimated durations of the calibration and of each test, s.
     pub(in crate::service) fn parts(&self, has_null: bool) -> Vec<f64> {
-        let mut sizes: Vec<u32> = self.tests.iter().flat_map(|test| test.sizes()).copied().collect();
-        sizes.sort_unstable();
-        sizes.dedup();
+        let sizes: BTreeSet<u32> = self.tests.iter().flat_map(Test::sizes).copied().collect();
         let null = sizes.len() as f64 * NULL_TRIALS * (null::TRIAL_S + BESIDE_S) + null::DELAY_S + BESIDE_S;
         let tests = self.tests.iter().map(|test| self.test_s(test, has_null));
         std::iter::once(if has_null { null } else { BESIDE_S }).chain(tests).collect()
@@ -61,19 +59,6 @@ impl Plan {
                 kinds as f64 * (seconds + beside_s)
             }
             Test::Performance { seconds } => f64::from(self.runs) * (seconds + beside_s),
-        }
-    }
-}
-
-impl Test {
-    fn sizes(&self) -> &[u32] {
-        match self {
-            Self::Throughput { sizes, .. }
-            | Self::Latency { sizes, .. }
-            | Self::FrameLoss { sizes, .. }
-            | Self::BackToBack { sizes, .. }
-            | Self::Recovery { sizes, .. } => sizes,
-            Self::Configuration { .. } | Self::Performance { .. } => &[],
         }
     }
 }

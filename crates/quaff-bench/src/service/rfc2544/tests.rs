@@ -1,7 +1,7 @@
 //! RFC 2544's five on paths in numbers. A line of 10 Mbit/s carries 14 880 frames/s of 64 B and 812 of 1518 B.
 
 use super::run;
-use crate::bench::plan::Method;
+use crate::experiment::Method;
 use crate::service::null;
 use crate::service::plan::{Plan, Test, Ways};
 use crate::service::result::{Report, Way};

@@ -1,8 +1,7 @@
 //! Throughput (RFC 2544 §26.1; RFC 9971): the highest rate without loss, for each size. A search of each way by
 //! itself, both at the same time; then the results of both together, once more.
 
-use crate::bench::plan::Method;
-use crate::bench::result::TrialRow;
+use crate::experiment::{Method, TrialRow};
 use crate::search::mlr::{Controller, Goal, Input};
 use crate::search::{Binary, BinaryPlan, Bounds, Measured, Search, Trial};
 use crate::service::frames::{for_s, id, number, pps_words, stream};
@@ -280,7 +279,7 @@ impl Side {
         Throughput {
             size,
             way: self.way,
-            method: if method == Method::Mlr { "mlr" } else { "rfc2544" }.into(),
+            method: method.name().into(),
             pps: bounds.lower.map(|load| self.proven_pps(load)),
             upper_pps,
             line_pps,

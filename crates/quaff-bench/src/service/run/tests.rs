@@ -1,9 +1,10 @@
 //! Whole plans on a path in numbers: order, notes, errors, interruption.
 
 use super::*;
-use crate::service::plan::Ways;
+use crate::experiment::FORMAT;
+use crate::service::Over;
+use crate::service::plan::{Test, Ways};
 use crate::service::sim::{Sim, Watcher, plan, quiet, service, services_plan};
-use crate::service::{Over, preset};
 
 fn all_five() -> Plan {
     let sizes = || vec![64, 1518];
@@ -159,8 +160,8 @@ fn links_that_say_nothing_are_taken_for_gigabit_ones() {
 #[test]
 fn the_short_presets_run_from_end_to_end() {
     // A hundredth of their rates: a simulator counts each frame.
-    for name in preset::names() {
-        let mut plan = preset::preset(name, true).expect("known").expect("understood");
+    for (name, ..) in Plan::PRESETS {
+        let mut plan = Plan::preset(name, true).expect("a preset");
         plan.link_mbps = plan.link_mbps.map(|mbps| mbps / 100.0);
         for service in &mut plan.services {
             service.cir_mbps /= 100.0;

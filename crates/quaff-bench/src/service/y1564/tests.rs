@@ -24,7 +24,7 @@ fn run_with(plan: &Plan, sim: &mut Sim, watcher: &mut Watcher) -> (Report, Vec<S
 fn steps(service: Service, sim: &mut Sim) -> (Vec<Step>, Vec<String>) {
     let (report, notes, ended) = run_with(&services_plan(vec![service], configuration()), sim, &mut quiet());
     ended.expect("measured");
-    (report.configuration, notes)
+    (report.body.configuration, notes)
 }
 
 fn failed(checks: &[Check]) -> Vec<&str> {

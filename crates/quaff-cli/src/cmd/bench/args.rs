@@ -1,6 +1,7 @@
 //! The arguments of `quaff bench capture`.
 
 use super::values::{self, List};
+use crate::cmd::experiment::ReportArgs;
 use crate::units;
 use quaff_bench::bench::plan::{Method, Rate};
 use quaff_lab::tool::{Filter, Output};
@@ -180,13 +181,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", help_heading = "Searches")]
     pub(super) goal_loss: Option<f64>,
 
-    /// New folder for the results [default: bench-NAME-TIME]
-    #[arg(long, value_name = "DIR", help_heading = "Report")]
-    pub(super) out: Option<PathBuf>,
-    /// Print result.json instead of the table
-    #[arg(long, help_heading = "Report")]
-    pub(super) json: bool,
-    /// Do not print a line for each run
-    #[arg(short, long, help_heading = "Report")]
-    pub(super) quiet: bool,
+    #[command(flatten)]
+    pub(super) report: ReportArgs,
 }

@@ -5,7 +5,7 @@ use crate::show;
 use crate::terminal_table;
 use anyhow::Context;
 use quaff_bench::bench::plan::Plan;
-use quaff_bench::bench::preset;
+use quaff_bench::experiment::PlanFile as _;
 use quaff_lab::tool::{Tool, shipped};
 use serde::Serialize;
 
@@ -43,8 +43,8 @@ struct RivalRow {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let quaff = std::env::current_exe().context("find the program that runs")?;
-    let plans = preset::names().filter_map(preset::preset).collect::<Result<Vec<_>, _>>()?;
-    let presets: Vec<_> = plans.into_iter().map(preset_row).collect();
+    let presets = Plan::PRESETS.iter().map(|(name, ..)| Ok(preset_row(Plan::preset(name, false)?)));
+    let presets = presets.collect::<anyhow::Result<Vec<_>>>()?;
     let rivals: Vec<_> = shipped(&quaff).into_iter().filter(|rival| !rival.hidden).map(rival_row).collect();
     if args.json {
         show::print(&serde_json::json!({ "presets": presets, "rivals": rivals }).to_string());

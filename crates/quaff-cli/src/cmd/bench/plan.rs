@@ -2,9 +2,9 @@
 
 use super::args::Args;
 use super::values::List;
-use anyhow::{Context, bail, ensure};
-use quaff_bench::bench::plan::{self, Amount, Find, Method, Plan, Rate, Sweep, Topology, Wanted};
-use quaff_bench::bench::preset;
+use anyhow::{Context, ensure};
+use quaff_bench::bench::plan::{Amount, Find, Method, Plan, Rate, Sweep, Topology, Wanted};
+use quaff_bench::experiment::PlanFile as _;
 use quaff_lab::tool::Setting;
 use quaff_lab::traffic::{Content, Size};
 use std::path::Path;
@@ -31,14 +31,8 @@ const WIDTH_CURVE: f64 = 0.1;
 /// The plan that the flags ask for; `own` are the names of the user's own capturers.
 pub(super) fn plan(args: &Args, own: &[String]) -> anyhow::Result<Plan> {
     let mut plan = match (&args.preset, &args.plan) {
-        (Some(name), _) => match preset::preset(name) {
-            Some(plan) => plan?,
-            None => bail!(
-                "there is no preset {name}; there is {}",
-                preset::names().collect::<Vec<_>>().join(", ")
-            ),
-        },
-        (None, Some(file)) => plan::read(file)?,
+        (Some(name), _) => Plan::preset(name, false)?,
+        (None, Some(file)) => Plan::read(file)?,
         (None, None) => custom(),
     };
     rivals(&mut plan, args, own);

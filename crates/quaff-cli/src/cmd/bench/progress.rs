@@ -1,56 +1,22 @@
-//! Progress of a bench: a row for each completed run, and the overall progress below.
+//! Progress of a bench: a row for each completed run.
 
+use crate::cmd::experiment::Progress;
 use crate::show;
-use crate::terminal_table;
-use indicatif::{ProgressBar, ProgressStyle};
 use quaff::format;
 use quaff_bench::bench::Events;
-use quaff_bench::bench::plan::Plan;
-use quaff_bench::bench::result::{Case, Report};
+use quaff_bench::bench::result::Case;
 use quaff_bench::method::Run;
-use quaff_bench::report;
-use quaff_os::Signals;
-use std::path::PathBuf;
 use std::time::Duration;
 
-/// Columns of the rows: what, how wide. The first two are words, the others numbers.
+/// Columns of numbers: head and width.
 const COLUMNS: [(&str, usize); 6] =
     [("round", 7), ("frames", 10), ("offered", 12), ("lost", 10), ("own drops", 12), ("CPU", 8)];
-/// Columns for a capturer's name and for the rate.
+/// Widths of the capturer's name and of the rate.
 const NAME_WIDTH: usize = 16;
 const RATE_WIDTH: usize = 24;
 
-/// Rows and a line, on stderr.
-pub(super) struct Progress {
-    signals: Signals,
-    bar: ProgressBar,
-    quiet: bool,
-    /// Of the rows so far: which series they are about; `None` when there is none yet.
-    series: Option<String>,
-    /// The folder in which what was measured so far is kept.
-    out: PathBuf,
-    interrupted: bool,
-}
-
 impl Progress {
-    pub(super) fn new(signals: Signals, out: PathBuf, quiet: bool) -> Self {
-        let line = "{spinner} {bar:20} {pos}/{len}  {prefix}{wide_msg}";
-        let style = ProgressStyle::with_template(line).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = ProgressBar::new(0).with_style(style.progress_chars("━╸ "));
-        bar.enable_steady_tick(Duration::from_millis(100));
-        Self { signals, bar, quiet, series: None, out, interrupted: false }
-    }
-
-    /// Takes the line away.
-    pub(super) fn end(&self) {
-        self.bar.finish_and_clear();
-    }
-
-    fn print(&self, line: &str) {
-        self.bar.suspend(|| show::say(line));
-    }
-
-    /// The heading, when a series begins.
+    /// Prints the column heads when a series begins.
     fn heading(&mut self, series: &str) {
         if self.series.as_deref() == Some(series) {
             return;
@@ -67,45 +33,21 @@ impl Progress {
 }
 
 impl Events for Progress {
-    fn goes_on(&mut self) -> bool {
-        // An unreadable signal descriptor counts as no signal.
-        self.interrupted |= matches!(self.signals.next(Duration::ZERO), Ok(Some(_)));
-        !self.interrupted
+    fn begins(&mut self, runs_total: usize) {
+        self.runs = [0, runs_total];
     }
 
-    fn begins(&mut self, _plan: &Plan, runs_total: usize) {
-        self.bar.set_length(runs_total as u64);
-    }
-
-    fn stage(&mut self, rival: &str, what: &str) {
-        self.bar.set_message(format!("{rival} {what}"));
-    }
-
-    fn run_done(&mut self, case: &Case, run: &Run, left: Option<Duration>) {
-        self.bar.inc(1);
-        self.bar.set_prefix(left.map_or_else(String::new, |left| {
-            format!("{} left  ", terminal_table::about(left.as_secs_f64()))
-        }));
-        if self.quiet {
-            return;
+    fn run_done(&mut self, case: &Case, run: &Run, left: Duration) {
+        self.runs[0] += 1;
+        self.left(left.as_secs_f64());
+        if !self.quiet {
+            self.heading(&case.series);
+            self.print(&row(case, run));
         }
-        self.heading(&case.series);
-        self.print(&row(case, run));
-    }
-
-    /// Saves each round as it ends, so that a killed bench keeps them.
-    fn so_far(&mut self, report: &Report) {
-        if let Err(error) = report::keep(report, &self.out) {
-            self.print(&format!("quaff: {error}"));
-        }
-    }
-
-    fn note(&mut self, sentence: &str) {
-        self.print(&format!("quaff: {sentence}"));
     }
 }
 
-/// One run in a line.
+/// One run as a line.
 fn row(case: &Case, run: &Run) -> String {
     let round = run.round.to_string();
     let mut line = format!("{:NAME_WIDTH$}{:RATE_WIDTH$}", case.rival, case.rate);

@@ -1,6 +1,7 @@
 //! The arguments of `quaff service`.
 
 use super::values::{self, Bed};
+use crate::cmd::experiment::ReportArgs;
 use crate::units::{self, TimeStampType};
 use quaff_bench::service::plan::{Host, Service};
 use quaff_bench::trial::End;
@@ -80,13 +81,6 @@ pub(super) struct TestArgs {
     #[arg(long, value_name = "PERCENT", value_parser = values::percent, help_heading = "Limits of every service")]
     pub(super) min_availability: Option<f64>,
 
-    /// New folder for the results [default: service-NAME-TIME]
-    #[arg(long, value_name = "DIR", help_heading = "Report")]
-    pub(super) out: Option<PathBuf>,
-    /// Print result.json instead of the tables
-    #[arg(long, help_heading = "Report")]
-    pub(super) json: bool,
-    /// Do not print a line for each verdict
-    #[arg(short, long, help_heading = "Report")]
-    pub(super) quiet: bool,
+    #[command(flatten)]
+    pub(super) report: ReportArgs,
 }

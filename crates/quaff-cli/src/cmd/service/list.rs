@@ -4,7 +4,8 @@ use crate::exit::Exit;
 use crate::show;
 use crate::terminal_table::{about, plain};
 use anyhow::Context;
-use quaff_bench::service::preset;
+use quaff_bench::experiment::PlanFile as _;
+use quaff_bench::service::plan::Plan;
 use serde::Serialize;
 
 /// List the presets
@@ -30,7 +31,7 @@ struct Row {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let rows = preset::names().map(row).collect::<anyhow::Result<Vec<_>>>()?;
+    let rows = Plan::PRESETS.iter().map(|(name, ..)| row(name)).collect::<anyhow::Result<Vec<_>>>()?;
     if args.json {
         show::print(&serde_json::to_string(&rows).context("write the list")?);
         return Ok(Exit::Done);
@@ -45,8 +46,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn row(name: &'static str) -> anyhow::Result<Row> {
-    let plan = |is_short| preset::preset(name, is_short).context("a preset that is listed");
-    let (full, short) = (plan(false)??, plan(true)??);
+    let (full, short) = (Plan::preset(name, false)?, Plan::preset(name, true)?);
     Ok(Row {
         name,
         seconds: full.seconds(),

@@ -2,9 +2,9 @@
 
 use super::args::TestArgs;
 use crate::units::TimeStampType;
-use anyhow::{bail, ensure};
-use quaff_bench::service::plan::{self, Limits, Path, Plan, Routed, Test, Ways};
-use quaff_bench::service::preset;
+use anyhow::ensure;
+use quaff_bench::experiment::PlanFile as _;
+use quaff_bench::service::plan::{Limits, Path, Plan, Routed, Test, Ways};
 use std::time::Duration;
 
 /// The default preset.
@@ -32,19 +32,14 @@ pub(super) fn plan(args: &TestArgs) -> anyhow::Result<Plan> {
 /// The plan before the flags are applied.
 fn begun(args: &TestArgs) -> anyhow::Result<Plan> {
     if let Some(file) = &args.plan {
-        return Ok(plan::read(file)?);
+        return Ok(Plan::read(file)?);
     }
     let (name, is_short) = match &args.preset {
         Some(name) => (name.as_str(), args.short),
         None if args.service.is_empty() => (PRESET, true),
         None => (PRESET_OF_SERVICES, args.short),
     };
-    match preset::preset(name, is_short) {
-        Some(plan) => Ok(plan?),
-        None => {
-            bail!("there is no preset {name}; there is {}", preset::names().collect::<Vec<_>>().join(", "))
-        }
-    }
+    Ok(Plan::preset(name, is_short)?)
 }
 
 fn place(plan: &mut Plan, args: &TestArgs) -> anyhow::Result<()> {

@@ -3,9 +3,10 @@
 use super::verdict::{Bound, Row, Samples};
 use super::{Bench, Promise};
 use crate::show;
-use quaff_bench::bench::plan::Amount;
+use quaff_bench::bench::plan::{Amount, Plan};
 use quaff_bench::bench::result::{Case, Report};
-use quaff_bench::bench::{self, Context, preset};
+use quaff_bench::bench::{self, Context};
+use quaff_bench::experiment::PlanFile as _;
 use quaff_bench::method::Run;
 use quaff_lab::Error;
 use quaff_lab::tool::{PIPED, shipped};
@@ -22,8 +23,8 @@ const PIPED_RATIO_MAX: f64 = 0.5;
 
 impl Bench<'_> {
     pub(super) fn captures(&mut self) -> quaff_lab::Result<()> {
-        let preset = preset::preset("promises").and_then(Result::ok);
-        let mut plan = preset.ok_or_else(|| Error::Place("quaff has no preset `promises`".into()))?;
+        let preset = Plan::preset("promises", false);
+        let mut plan = preset.map_err(|error| Error::Place(error.to_string()))?;
         let names: Vec<_> = <Promise as clap::ValueEnum>::value_variants()
             .iter()
             .filter(|promise| self.args.wants(**promise))
@@ -146,7 +147,9 @@ mod tests {
             let (rival, series, rate) = ((*rival).into(), series.into(), "200 kpps".into());
             Case { rival, series, size: 512, rate, runs: vec![run.clone(), run], ..Case::default() }
         };
-        Report { cases: cases.iter().map(case).collect(), ..sample_report() }
+        let mut report = sample_report();
+        report.cases = cases.iter().map(case).collect();
+        report
     }
 
     fn rows(report: &Report) -> Vec<Row> {
@@ -171,7 +174,7 @@ mod tests {
 
     #[test]
     fn each_series_of_the_preset_is_judged() {
-        let plan = preset::preset("promises").expect("known").expect("understood");
+        let plan = Plan::preset("promises", false).expect("a preset");
         for sweep in plan.sweeps.iter().filter(|sweep| sweep.rivals != ["stenographer"]) {
             let cases: Vec<_> = sweep.rivals.iter().map(|rival| (rival.as_str(), 0.0, 1.0)).collect();
             assert_eq!(rows(&report(&sweep.series, &cases)).len(), 1, "{sweep:?}");

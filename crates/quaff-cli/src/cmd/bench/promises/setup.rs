@@ -5,8 +5,8 @@ use crate::show;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use quaff_bench::bench::Events;
-use quaff_bench::bench::plan::Plan;
-use quaff_bench::bench::result::Case;
+use quaff_bench::bench::result::{Case, Report};
+use quaff_bench::experiment;
 use quaff_bench::method::delivery::Post;
 use quaff_bench::method::{Bench, Cores, Place, Run, RunDir};
 use quaff_lab::tool::{self, Present, Tool, shipped};
@@ -113,16 +113,18 @@ impl Setup {
 }
 
 impl Events for &Setup {
-    fn begins(&mut self, _plan: &Plan, runs_total: usize) {
+    fn begins(&mut self, runs_total: usize) {
         self.expect("captures", runs_total as u64);
     }
 
-    fn stage(&mut self, rival: &str, what: &str) {
-        self.bar.set_message(format!("{rival} {what}"));
-    }
-
-    fn run_done(&mut self, _case: &Case, _run: &Run, _left: Option<Duration>) {
+    fn run_done(&mut self, _case: &Case, _run: &Run, _left: Duration) {
         self.done();
+    }
+}
+
+impl experiment::Events<Report> for &Setup {
+    fn stage(&mut self, what: &str) {
+        self.bar.set_message(what.to_owned());
     }
 
     fn note(&mut self, sentence: &str) {

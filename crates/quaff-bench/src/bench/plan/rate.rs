@@ -1,12 +1,26 @@
-//! Rates of a plan in words and in frames.
+//! The rate of a workload, as requested and in frames/s.
 
-use super::Rate;
+use serde::{Deserialize, Serialize};
 
-/// FCS, preamble, start of frame and gap: what a frame takes on a link beside itself, bytes (IEEE 802.3).
+/// FCS, preamble, start of frame and gap: a frame's overhead on a link, bytes (IEEE 802.3).
 const LINK_BYTES: f64 = 24.0;
 
+/// The rate of a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rate {
+    /// As fast as possible.
+    Max,
+    /// Frames/s.
+    Pps(u64),
+    /// Mbit/s of frames without FCS (layer 2).
+    Mbps(f64),
+    /// Percent of a link's rate, layer 1: with preamble, FCS and gap; above 100 is valid.
+    Util { percent: f64, link_mbps: f64 },
+}
+
 impl Rate {
-    /// Frames/s, when frames have `mean_bytes`; `None` as fast as possible.
+    /// Frames/s of frames of `mean_bytes`; `None` as fast as possible.
     pub fn pps(self, mean_bytes: f64) -> Option<f64> {
         match self {
             Self::Max => None,
@@ -18,7 +32,7 @@ impl Rate {
         }
     }
 
-    /// As it was asked for: "400 kpps", "950 Mbit/s", "37.2 % of 1 Gbit/s", "as fast as possible".
+    /// As requested: "400 kpps", "950 Mbit/s", "37.2 % of 1 Gbit/s", "as fast as possible".
     pub fn words(self) -> String {
         match self {
             Self::Max => "as fast as possible".into(),
@@ -29,7 +43,7 @@ impl Rate {
     }
 }
 
-/// Mbit/s, or Gbit/s from a thousand on.
+/// Mbit/s, from a thousand on Gbit/s.
 fn bits(mbps: f64) -> String {
     if mbps < 1000.0 { format!("{} Mbit/s", short(mbps)) } else { format!("{} Gbit/s", short(mbps / 1000.0)) }
 }
@@ -43,7 +57,7 @@ fn scaled(mut value: f64, units: &[&str]) -> String {
     format!("{} {}", short(value), units[unit])
 }
 
-/// Up to three digits behind the point, and no zeros at the end.
+/// Up to three decimals, without trailing zeros.
 fn short(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,9 +1,17 @@
-//! What there is to know of a machine, as names and values. What it does not tell is left out.
+//! The facts of a machine, as names and values; those that cannot be read are left out.
 
-use super::result::Machine;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+
+/// A machine by name and value, for people and for comparisons: kernel, CPU, cores, governor, clock source,
+/// virtualisation, memory, disk, NIC, driver, offloads, rings.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    #[serde(flatten)]
+    pub facts: BTreeMap<String, String>,
+}
 
 /// Facts that are a line of a file.
 const LINES: [(&str, &str); 9] = [
@@ -18,36 +26,38 @@ const LINES: [(&str, &str); 9] = [
     ("net.core.netdev_max_backlog", "/proc/sys/net/core/netdev_max_backlog"),
 ];
 
-/// This machine; `dir` is where files go.
-pub(crate) fn machine(dir: &Path) -> Machine {
-    let mut facts = BTreeMap::new();
-    let mut fact = |name: &str, value: Option<String>| {
-        if let Some(value) = value.filter(|value| !value.is_empty()) {
-            facts.insert(name.to_owned(), value);
+impl Machine {
+    /// This machine; files of an experiment go to `dir`.
+    pub(crate) fn here(dir: &Path) -> Self {
+        let mut facts = BTreeMap::new();
+        let mut fact = |name: &str, value: Option<String>| {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                facts.insert(name.to_owned(), value);
+            }
+        };
+        for (name, path) in LINES {
+            fact(name, line(path));
         }
-    };
-    for (name, path) in LINES {
-        fact(name, line(path));
+        let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        fact("CPU", field(&cpu, "model name", ':').or_else(|| field(&cpu, "Model", ':')));
+        fact("cores", Some(quaff_os::cpu::cores().to_string()));
+        fact("virtualisation", virtualisation(&cpu));
+        let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        fact("memory", field(&memory, "MemTotal", ':').and_then(|kib| gib_of_kib(&kib)));
+        let system = fs::read_to_string("/etc/os-release").unwrap_or_default();
+        fact("system", field(&system, "PRETTY_NAME", '=').map(|name| name.trim_matches('"').to_owned()));
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        fact("disk", dir.canonicalize().ok().and_then(|dir| disk(&mounts, &dir)));
+        fact("quaff", Some(env!("CARGO_PKG_VERSION").to_owned()));
+        Self { facts }
     }
-    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    fact("CPU", field(&cpu, "model name", ':').or_else(|| field(&cpu, "Model", ':')));
-    fact("cores", Some(quaff_os::cpu::cores().to_string()));
-    fact("virtualisation", virtualisation(&cpu));
-    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    fact("memory", field(&memory, "MemTotal", ':').and_then(|kib| gib_of_kib(&kib)));
-    let system = fs::read_to_string("/etc/os-release").unwrap_or_default();
-    fact("system", field(&system, "PRETTY_NAME", '=').map(|name| name.trim_matches('"').to_owned()));
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    fact("disk", dir.canonicalize().ok().and_then(|dir| disk(&mounts, &dir)));
-    fact("quaff", Some(env!("CARGO_PKG_VERSION").to_owned()));
-    Machine { facts }
 }
 
 fn line(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// The value behind the first line of that name.
+/// The value in the first line of that name.
 fn field(text: &str, name: &str, separator: char) -> Option<String> {
     let value = |line: &str| {
         let (found, value) = line.split_once(separator)?;
@@ -61,7 +71,7 @@ fn gib_of_kib(value: &str) -> Option<String> {
     Some(format!("{:.1} GiB", kib / f64::from(1 << 20)))
 }
 
-/// Whose virtual machine it is; the CPU itself says that it is one.
+/// The vendor of the virtual machine, if the CPU reports a hypervisor.
 fn virtualisation(cpu: &str) -> Option<String> {
     let flags = field(cpu, "flags", ':').unwrap_or_default();
     if !flags.split_whitespace().any(|flag| flag == "hypervisor") {
@@ -72,7 +82,7 @@ fn virtualisation(cpu: &str) -> Option<String> {
     Some(if named.is_empty() { "a virtual machine".to_owned() } else { named.join(", ") })
 }
 
-/// The file system of `dir`: the mount (proc_pid_mountinfo(5)) whose place is the longest that leads there.
+/// The file system of `dir`: the mount (proc_pid_mountinfo(5)) with the longest matching mount point.
 fn disk(mounts: &str, dir: &Path) -> Option<String> {
     let mount = |line: &str| {
         let (left, right) = line.split_once(" - ")?;
@@ -81,7 +91,7 @@ fn disk(mounts: &str, dir: &Path) -> Option<String> {
         let (kind, device) = (right.next()?, right.next()?);
         dir.starts_with(&place).then(|| (place.len(), format!("{kind} on {device}, mounted at {place}")))
     };
-    // Of two at the same place the later one lies above.
+    // Of two mounts at the same point the later one covers the other.
     mounts.lines().filter_map(mount).max_by_key(|(length, _)| *length).map(|(_, words)| words)
 }
 
@@ -90,8 +100,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_is_told_of() {
-        let Machine { facts } = machine(Path::new("/"));
+    fn a_machine_is_described() {
+        let Machine { facts } = Machine::here(Path::new("/"));
         for name in ["kernel", "cores", "memory", "virtualisation", "disk", "quaff"] {
             assert!(facts.get(name).is_some_and(|value| !value.is_empty()), "{name} of {facts:?}");
         }

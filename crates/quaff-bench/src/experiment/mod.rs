@@ -1,0 +1,15 @@
+//! The parts that benches and service tests share: the header of a report and its life cycle, plans as TOML with
+//! presets and checks, and the facts of a machine. It measures nothing itself.
+
+mod check;
+mod events;
+mod machine;
+mod plan;
+mod report;
+
+pub use events::Events;
+pub use machine::Machine;
+pub use plan::{Method, PlanError, PlanFile, Preset, Source, SourceRow};
+pub use report::{FORMAT, Report, TrialRow};
+
+pub(crate) use check::{check_count, check_seconds, check_sizes, check_width, ensure, is_share};
