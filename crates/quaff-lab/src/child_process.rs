@@ -184,15 +184,15 @@ fn collect(pipe: Option<impl Read + Send + 'static>, kept_bytes: usize) -> Arc<C
         output.end();
         return output;
     };
-    let ours = output.clone();
+    let shared = output.clone();
     std::thread::spawn(move || {
         let mut piece = vec![0; PIECE_BYTES];
         loop {
             match pipe.read(&mut piece) {
-                Ok(bytes @ 1..) => ours.add(&piece[..bytes], kept_bytes),
+                Ok(bytes @ 1..) => shared.add(&piece[..bytes], kept_bytes),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // A read error ends the collection.
-                Ok(0) | Err(_) => break ours.end(),
+                Ok(0) | Err(_) => break shared.end(),
             }
         }
     });

@@ -46,11 +46,22 @@ impl Tx {
         lab.tx.run(open).expect("a thread in the namespace")
     }
 
-    fn send<'a>(&mut self, frames: impl Iterator<Item = &'a [u8]>) -> quaff_os::Result<usize> {
+    fn send<'a>(&mut self, mut frames: impl Iterator<Item = &'a [u8]>) -> quaff_os::Result<usize> {
         match self {
             Self::Socket(socket) => socket.send(frames),
             Self::Ring(ring) => ring.send(frames),
-            Self::Xdp(xdp) => xdp.send(frames),
+            Self::Xdp(xdp) => {
+                let mut taken = 0;
+                while xdp.has_room()? {
+                    let Some(frame) = frames.next() else { break };
+                    match xdp.push(frame) {
+                        Err(error) if taken == 0 => return Err(error),
+                        Err(_) => break,
+                        Ok(()) => taken += 1,
+                    }
+                }
+                xdp.kick().map(|()| taken)
+            }
         }
     }
 

@@ -29,7 +29,8 @@ impl SharedMemory {
         Self::new(-1, bytes, 0, flags, "memory").expect("some memory")
     }
 
-    fn new(fd: i32, bytes: usize, offset: i64, flags: i32, what: &str) -> Result<Self> {
+    /// Maps `bytes` of `fd` at `offset` with the given `MAP_*` flags.
+    pub(crate) fn new(fd: i32, bytes: usize, offset: i64, flags: i32, what: &str) -> Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping touches no memory that exists.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, offset) };
@@ -38,6 +39,11 @@ impl SharedMemory {
             return Err(failed());
         }
         Ok(Self { start: NonNull::new(start.cast()).ok_or_else(failed)?, bytes })
+    }
+
+    /// The first byte; the mapping begins at a page boundary.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
     }
 
     /// The 32-bit word at `at`.

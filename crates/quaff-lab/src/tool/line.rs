@@ -195,8 +195,8 @@ pub(super) fn check(tool: &Tool) -> Result<(), (String, String)> {
             }
         }
     }
-    let says = |args: &[String], place: &str| args.iter().any(|arg| arg.contains(place));
-    if !says(&tool.args, "{interface}") {
+    let has = |args: &[String], place: &str| args.iter().any(|arg| arg.contains(place));
+    if !has(&tool.args, "{interface}") {
         return wrong("args", "{interface} is missing: the tool would not know where to capture".into());
     }
     if let Some(dir) = tool.dirs.iter().find(|dir| !is_inside(dir)) {
@@ -210,7 +210,7 @@ pub(super) fn check(tool: &Tool) -> Result<(), (String, String)> {
     }
     let output = &tool.output;
     if let Some(disk) = &output.disk
-        && ![disk, &tool.args].iter().any(|args| says(args, "{file}") || says(args, "{dir}"))
+        && ![disk, &tool.args].iter().any(|args| has(args, "{file}") || has(args, "{dir}"))
     {
         return wrong("disk", "{file} or {dir} is missing: the tool would not know where to write".into());
     }

@@ -209,8 +209,8 @@ impl Tool {
         let finished = ChildProcess::start(command).and_then(|running| running.finish(VERSION_MAX));
         mark.kill_all();
         let Finished { stdout, stderr, .. } = finished.ok()?;
-        let said = String::from_utf8_lossy(&stdout).into_owned() + &stderr;
-        version_in(&said).map(str::to_owned)
+        let output = String::from_utf8_lossy(&stdout).into_owned() + &stderr;
+        version_in(&output).map(str::to_owned)
     }
 
     /// Time limit to be ready, and to end.

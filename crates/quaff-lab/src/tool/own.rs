@@ -92,15 +92,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_is_told() {
+    fn an_invalid_command_is_reported() {
         for (text, what) in [
             ("tcpdump -i {interface}", "it has no name"),
-            ("a=", "there is no command"),
+            ("a=", "the command after the name is missing"),
             ("=x {interface} {file}", "needs a name"),
-            ("a=x '{interface} {file}", "does not end"),
-            ("a=x {interface}", "neither {file} nor {dir}"),
-            ("a=x {file}", "nothing says {interface}"),
-            ("a=x {interface} {file} {mib}", "there is no {mib} here"),
+            ("a=x '{interface} {file}", "is not closed"),
+            ("a=x {interface}", "{file} or {dir} is missing"),
+            ("a=x {file}", "{interface} is missing"),
+            ("a=x {interface} {file} {mib}", "{mib} is unknown here"),
         ] {
             let error = from_command(text, Path::new("q")).expect_err(text).to_string();
             assert!(error.contains(what), "{error}");

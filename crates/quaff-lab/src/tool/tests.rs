@@ -1,25 +1,24 @@
-//! What the tools really print, what becomes of the places in their arguments, and what is told of a
-//! description that is wrong.
+//! Real output of the tools, placeholders in arguments, and errors in descriptions.
 
 use super::*;
 
 fn of(name: &str) -> Tool {
     let all = shipped(Path::new("/opt/quaff"));
-    all.into_iter().find(|rival| rival.name == name).expect("it is shipped")
+    all.into_iter().find(|tool| tool.name == name).expect("it is shipped")
 }
 
-fn drops(name: &str, said: &str) -> Option<u64> {
-    of(name).drops.and_then(|drops| drops.read(said))
+fn drops(name: &str, output: &str) -> Option<u64> {
+    of(name).drops.and_then(|drops| drops.read(output))
 }
 
-fn captured(name: &str, said: &str) -> Option<u64> {
-    of(name).captured.and_then(|captured| captured.read(said))
+fn captured(name: &str, output: &str) -> Option<u64> {
+    of(name).captured.and_then(|captured| captured.read(output))
 }
 
 fn line(name: &str, setting: &Setting) -> String {
-    let rival = of(name);
+    let tool = of(name);
     let places = Places { interface: "rx0", dir: Path::new("/data/7"), core: 1, setting };
-    let (program, args) = rival.command_line(&rival.program, &places);
+    let (program, args) = tool.command_line(&tool.program, &places);
     let words: Vec<_> = [program].into_iter().chain(args).map(|word| word.into_string()).collect();
     words.into_iter().collect::<Result<Vec<_>, _>>().expect("UTF-8").join(" ")
 }
@@ -30,7 +29,7 @@ fn buffer(mib: u64) -> Setting {
 
 #[test]
 fn every_shipped_description_is_read() {
-    let names: Vec<_> = shipped(Path::new("/opt/quaff")).into_iter().map(|rival| rival.name).collect();
+    let names: Vec<_> = shipped(Path::new("/opt/quaff")).into_iter().map(|tool| tool.name).collect();
     let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tools")).expect("they are here");
     assert_eq!(names.len(), files.count(), "{names:?}");
     assert!(names.iter().any(|name| name == PIPED));
@@ -83,9 +82,9 @@ fn no_place_is_left_open() {
         output,
         ..buffer(64)
     });
-    for rival in shipped(Path::new("/opt/quaff")) {
+    for tool in shipped(Path::new("/opt/quaff")) {
         for setting in &asked {
-            let line = line(&rival.name, setting);
+            let line = line(&tool.name, setting);
             assert!(!line.contains(['{', '}']), "{line}");
         }
     }
@@ -93,9 +92,9 @@ fn no_place_is_left_open() {
 
 #[test]
 fn what_stands_in_a_place_is_no_place() {
-    let rival = of("tcpdump");
+    let tool = of("tcpdump");
     let places = Places { interface: "{file}", dir: Path::new("/d"), core: 0, setting: &Setting::default() };
-    let (_, args) = rival.command_line(Path::new("tcpdump"), &places);
+    let (_, args) = tool.command_line(Path::new("tcpdump"), &places);
     assert_eq!(args[1], "{file}");
 }
 
@@ -104,7 +103,7 @@ fn what_one_cannot_do_is_a_sentence() {
     let cannot = |name: &str, setting| of(name).can(&setting).expect_err(name);
     let to = |output| Setting { output, ..Setting::default() };
     let filter = Setting { filter: Filter::AcceptAll, ..Setting::default() };
-    assert_eq!(cannot("stenographer", filter.clone()), "stenographer takes no tcpdump filter");
+    assert_eq!(cannot("stenographer", filter.clone()), "stenographer does not accept a tcpdump filter");
     assert_eq!(cannot("stenographer", to(Output::Pipe)), "stenographer does not write packets to a pipe");
     assert_eq!(
         cannot("dumpcap", Setting { copies: 1, ..Setting::default() }),
@@ -115,22 +114,22 @@ fn what_one_cannot_do_is_a_sentence() {
     assert!(cannot("dumpcap", to(Output::Screen)).contains("prints no packets"));
     assert!(cannot("netsniff-ng", to(Output::Null)).contains("/dev/null"));
     assert!(cannot("tshark-screen", to(Output::Null)).contains("/dev/null"));
-    assert_eq!(cannot("quaff", buffer(31)), "quaff cannot be told a buffer of less than 32 MiB");
+    assert_eq!(cannot("quaff", buffer(31)), "quaff does not accept a buffer of less than 32 MiB");
     assert_eq!(of("quaff").can(&buffer(32)), Ok(()));
     let mute = Tool { captured: None, ..of("tcpdump") };
-    assert!(mute.can(&to(Output::Null)).expect_err("nobody counts").contains("how many"));
+    assert!(mute.can(&to(Output::Null)).expect_err("unsupported").contains("how many"));
     for name in ["quaff", "tcpdump", "dumpcap", "tshark", "recvfrom"] {
         assert_eq!(of(name).can(&Setting { snaplen: Some(76), ..filter.clone() }), Ok(()), "{name}");
     }
 }
 
 #[test]
-fn buffers_are_told_as_they_are_given() {
+fn buffer_options_are_written_as_a_user_would() {
     assert_eq!(of("quaff").buffer_words(256), "--ring 192M --buffer 64M");
     assert_eq!(of("tcpdump").buffer_words(256), "-B 262144");
 }
 
-/// A description that is right, to be made wrong.
+/// A valid description, for the tests of mistakes.
 const MINE: &str = r#"name = "mine"
 program = "mine"
 args = ["-i", "{interface}"]
@@ -140,7 +139,7 @@ disk = ["-w", "{file}"]
 "#;
 
 #[test]
-fn a_mistake_is_told_with_file_line_and_key() {
+fn a_mistake_is_reported_with_file_line_and_key() {
     let parse = |text: &str| file::parse("mine.toml", text, Path::new("q"));
     assert!(parse(MINE).is_ok());
     let wrong = |from: &str, to: &str| {
@@ -148,32 +147,36 @@ fn a_mistake_is_told_with_file_line_and_key() {
         assert_ne!(text, MINE);
         parse(&text).expect_err(to).to_string()
     };
-    for (from, to, told) in [
+    for (from, to, message) in [
         ("ready = \"socket\"", "ready = 7", "mine.toml, line 4, key `ready`: "),
         ("ready = \"socket\"", "redy = \"socket\"", "mine.toml, line 4, key `redy`: "),
         ("ready = \"socket\"\n", "", "missing field `ready`"),
         ("ready = \"socket\"", "ready = { sings = \"x\" }", "line 4, key `ready`: unknown variant `sings`"),
         ("disk = [", "disc = [", "mine.toml, line 6, key `disc`: unknown field `disc`"),
-        ("{file}", "{flie}", "mine.toml, line 6, key `disk`: there is no {flie} here, there is {interface}"),
-        ("\"{file}\"", "\"x\"", "line 6, key `disk`: neither {file} nor {dir}"),
-        ("\"{interface}\"", "\"x\"", "line 3, key `args`: nothing says {interface}"),
+        ("{file}", "{flie}", "mine.toml, line 6, key `disk`: {flie} is unknown here; known are {interface}"),
+        ("\"{file}\"", "\"x\"", "line 6, key `disk`: {file} or {dir} is missing"),
+        ("\"{interface}\"", "\"x\"", "line 3, key `args`: {interface} is missing"),
         ("name = \"mine\"", "name = \"\"", "line 1, key `name`: a capturer needs a name"),
         ("disk = [\"-w\", \"{file}\"]", "", "it has no output"),
         ("ready", "dirs = [\"a\", \"../x\"]\nready", "line 4, key `dirs`: \"../x\" is not inside {dir}"),
         ("ready", "dirs = [\"/etc/x\"]\nready", "line 4, key `dirs`: \"/etc/x\" is not inside {dir}"),
         ("ready", "settle_ms = 60001\nready", "line 4, key `settle_ms`: at most 60000"),
         ("ready", "patience_s = 601\nready", "line 4, key `patience_s`: at most 600"),
-        ("name = \"mine\"", "name = \"the generator\"", "line 1, key `name`: \"the generator\" is what"),
+        (
+            "name = \"mine\"",
+            "name = \"the generator\"",
+            "line 1, key `name`: the name \"the generator\" is reserved",
+        ),
         ("name = \"mine\"", "name = \"mine", "mine.toml, line 1, key `name`: "),
-        ("ready", "drops = { before = \"\" }\nready", "line 4, key `drops`: a counter needs words"),
+        ("ready", "drops = { before = \"\" }\nready", "line 4, key `drops`: a counter needs text"),
     ] {
         let error = wrong(from, to);
-        assert!(error.contains(told), "{to}: {error}");
+        assert!(error.contains(message), "{to}: {error}");
         assert!(error.starts_with("mine.toml, line "), "{error}");
         assert!(!error.contains('\n'), "{error}");
     }
-    let path = Path::new("/no/such/rival.toml");
-    assert!(read(path, path).expect_err("absent").to_string().contains("/no/such/rival.toml"));
+    let path = Path::new("/no/such/tool.toml");
+    assert!(read(path, path).expect_err("absent").to_string().contains("/no/such/tool.toml"));
 }
 
 #[test]
@@ -184,14 +187,14 @@ fn a_user_s_own_takes_the_place_of_one_that_we_ship() {
     let resolved = resolve(&["gone", "tcpdump"], &all).expect("both are known");
     assert!(resolved.present[0].program.ends_with("sh"));
     assert_eq!((resolved.present.len(), resolved.absent[0].name.as_str()), (1, "gone"));
-    let error = resolve(&["tcpdmp"], &all).expect_err("nobody has that name").to_string();
+    let error = resolve(&["tcpdmp"], &all).expect_err("an unknown name").to_string();
     assert!(error.starts_with("there is no capturer tcpdmp; there is quaff, tcpdump, "), "{error}");
     assert!(!error.contains(PIPED), "{error}");
 }
 
 #[test]
 fn versions_are_found_in_what_is_said() {
-    for (said, version) in [
+    for (output, version) in [
         ("quaff 0.1.0\n", Some("0.1.0")),
         (
             "tcpdump version 4.99.3\nlibpcap version 1.10.3 (with TPACKET_V3)\nOpenSSL 3.0.19 27 Jan 2026\n",
@@ -203,7 +206,7 @@ fn versions_are_found_in_what_is_said() {
         ("", None),
         ("unknown option 7", None),
     ] {
-        assert_eq!(version_in(said), version, "{said}");
+        assert_eq!(version_in(output), version, "{output}");
     }
 }
 
@@ -223,27 +226,27 @@ fn one_that_does_not_say_its_version_is_not_waited_for() {
 
 #[test]
 fn tcpdump_counts() {
-    let said = "tcpdump: listening on rx0, link-type EN10MB (Ethernet), snapshot length 262144 bytes
+    let output = "tcpdump: listening on rx0, link-type EN10MB (Ethernet), snapshot length 262144 bytes
 990535 packets captured
 1000000 packets received by filter
 9465 packets dropped by kernel
 ";
-    assert_eq!(drops("tcpdump", said), Some(9465));
+    assert_eq!(drops("tcpdump", output), Some(9465));
 }
 
 #[test]
 fn dumpcap_counts() {
-    let said = "Capturing on 'rx0'
+    let output = "Capturing on 'rx0'
 File: f.pcap
 Packets captured: 2078718
 Packets received/dropped on interface 'rx0': 2078718/921282 (pcap:921282/dumpcap:0/flushed:0/ps_ifdrop:0) (69.3%)
 ";
-    assert_eq!(drops("dumpcap", said), Some(921_282));
+    assert_eq!(drops("dumpcap", output), Some(921_282));
 }
 
 #[test]
 fn netsniff_counts() {
-    let said = "Cannot set system socket memory in /proc/sys/net/core/rmem_max: Permission denied
+    let output = "Cannot set system socket memory in /proc/sys/net/core/rmem_max: Permission denied
 ChildProcess! Hang up with ^C!
 
       813949  packets incoming (186051 unread on exit)
@@ -252,24 +255,24 @@ ChildProcess! Hang up with ^C!
      18.6051% packet droprate
            6  sec, 418292 usec in total
 ";
-    assert_eq!(drops("netsniff-ng", said), Some(186_051));
+    assert_eq!(drops("netsniff-ng", output), Some(186_051));
 }
 
 #[test]
 fn stenographer_counts() {
-    let said = "\
+    let output = "\
 2026-11-20T10:06:06.842525Z T:e281c6 [stenotype.cc:537] Thread 0 stats: MB=300 secs=4.223 MBps=71.0395 packets=198300 blocks=300 polls=3 drops=0 drop%=0
 2026-11-20T10:06:07.218519Z T:e281c6 [stenotype.cc:537] Thread 0 stats: MB=400 secs=4.599 MBps=86.9754 packets=264400 blocks=400 polls=3 drops=14440 drop%=5.1786
 ";
-    assert_eq!(drops("stenographer", said), Some(14_440));
+    assert_eq!(drops("stenographer", output), Some(14_440));
 }
 
 #[test]
 fn tshark_counts() {
-    let said = "Capturing on 'rx0'\ntshark: \n2712 packets captured\n";
-    assert_eq!((drops("tshark", said), captured("tshark", said)), (Some(0), Some(2712)));
-    let said = "Capturing on 'rx0'\ntshark: \n2712 packets captured\n1288 packets dropped from rx0\n";
-    assert_eq!(drops("tshark-screen", said), Some(1288));
+    let output = "Capturing on 'rx0'\ntshark: \n2712 packets captured\n";
+    assert_eq!((drops("tshark", output), captured("tshark", output)), (Some(0), Some(2712)));
+    let output = "Capturing on 'rx0'\ntshark: \n2712 packets captured\n1288 packets dropped from rx0\n";
+    assert_eq!(drops("tshark-screen", output), Some(1288));
 }
 
 #[test]
@@ -282,27 +285,27 @@ fn what_was_captured_is_read_too() {
 
 #[test]
 fn gulp_counts() {
-    let said = "\n2841520 packets captured\n2841520 packets received by filter
+    let output = "\n2841520 packets captured\n2841520 packets received by filter
 158480 packets dropped by kernel
 ring buffer use: 100.0% of 256 MB
 ";
-    assert_eq!(drops("gulp", said), Some(158_480));
+    assert_eq!(drops("gulp", output), Some(158_480));
 }
 
 #[test]
 fn our_own_losses_are_summed() {
-    let said = r#"{"offered":1000,"received":900,"nic_dropped":1,"kernel_dropped":20,"lost":300,"lost_in_buffer":300}"#;
-    assert_eq!(drops("quaff", said), Some(321));
+    let output = r#"{"offered":1000,"received":900,"nic_dropped":1,"kernel_dropped":20,"lost":300,"lost_in_buffer":300}"#;
+    assert_eq!(drops("quaff", output), Some(321));
     assert_eq!(drops("quaff", r#"{"nic_dropped":1,"lost":300}"#), None);
 }
 
 #[test]
 fn words_without_the_number_give_none() {
     let before = Counter::Before("packets dropped by kernel".into());
-    for said in
+    for output in
         ["", "packets dropped by kernel", "é packets dropped by kernel", "many packets dropped by kernel"]
     {
-        assert_eq!(before.read(said), None, "{said}");
+        assert_eq!(before.read(output), None, "{output}");
     }
     assert_eq!(Counter::After("drops=".into()).read("drops=x"), None);
     assert_eq!(Counter::After("drops=".into()).read("drops="), None);

@@ -29,9 +29,9 @@ impl LabSite {
     ) -> Result<Sent> {
         let mut command = self.lab.command_rx(&self.quaff)?;
         command.args(traffic.words(Out::Inject(RX_IF), 1));
-        let said = sending::send(vec![command], Some(core), traffic, watch, look)?;
+        let totals = sending::send(vec![command], Some(core), traffic, watch, look)?;
         // Injected frames pass no queue: every socket was offered the confirmed ones.
-        Ok(said.into())
+        Ok(totals.into())
     }
 
     fn send_both_ways(
@@ -52,11 +52,11 @@ impl LabSite {
             }
         }
         let arrivals = self.lab.rx.run(|| Arrivals::begin(rtnl::link(RX_IF)?.index))??;
-        let said = sending::send(commands, Some(core), traffic, watch, look)?;
-        let arrived = arrivals.finish(said.sent)?;
+        let totals = sending::send(commands, Some(core), traffic, watch, look)?;
+        let arrived = arrivals.finish(totals.sent)?;
         // A queue on the path drops before the last interface counts, so no offered frame is lost there.
-        let (offered, others) = (arrived.frames.min(said.sent), arrived.frames.saturating_sub(said.sent));
-        Ok(Sent { offered, others, ..said.into() })
+        let (offered, others) = (arrived.frames.min(totals.sent), arrived.frames.saturating_sub(totals.sent));
+        Ok(Sent { offered, others, ..totals.into() })
     }
 }
 

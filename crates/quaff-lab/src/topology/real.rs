@@ -90,12 +90,12 @@ impl Site for Real {
         let _all = Promiscuous::hold(link.index)?;
         let arrivals = Arrivals::begin(link.index)?;
         let core = self.sender.is_none().then_some(core);
-        let said = sending::send(vec![command], core, traffic, watch, look)?;
-        let arrived = arrivals.finish(said.confirmed)?;
+        let totals = sending::send(vec![command], core, traffic, watch, look)?;
+        let arrived = arrivals.finish(totals.confirmed)?;
         // Other traffic on the wire arrives in addition.
-        let offered = arrived.frames.min(said.confirmed);
-        let others = arrived.frames.saturating_sub(said.confirmed);
-        Ok(Sent { offered, others, receiver_drops: arrived.dropped.min(offered), ..said.into() })
+        let offered = arrived.frames.min(totals.confirmed);
+        let others = arrived.frames.saturating_sub(totals.confirmed);
+        Ok(Sent { offered, others, receiver_drops: arrived.dropped.min(offered), ..totals.into() })
     }
 }
 

@@ -18,7 +18,7 @@ const PPS_MIN: u64 = 10_000;
 
 /// The sum of the senders' reports.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct Totals {
     pub(super) intended: u64,
     pub(super) sent: u64,
     pub(super) confirmed: u64,
@@ -42,7 +42,7 @@ pub(super) fn send(
     traffic: &Traffic,
     watch: Watch<'_>,
     look: &mut dyn FnMut(),
-) -> Result<Said> {
+) -> Result<Totals> {
     let mut meter = Meter::start();
     let mut running = commands.into_iter().map(|command| start(command, core)).collect::<Result<Vec<_>>>()?;
     let end = Instant::now() + PATIENCE + expected(traffic);
@@ -55,27 +55,27 @@ pub(super) fn send(
         meter.look();
         pause(watch, Stage::Sending)?;
     }
-    let mut said = Said::default();
+    let mut totals = Totals::default();
     for one in running {
         let Report { intended, sent, confirmed, seconds } = report(one)?;
-        said.intended += intended;
-        said.sent += sent;
-        said.confirmed += confirmed;
-        said.seconds = said.seconds.max(seconds);
+        totals.intended += intended;
+        totals.sent += sent;
+        totals.confirmed += confirmed;
+        totals.seconds = totals.seconds.max(seconds);
     }
-    said.meter = Some(meter);
-    Ok(said)
+    totals.meter = Some(meter);
+    Ok(totals)
 }
 
-impl From<Said> for Sent {
-    fn from(said: Said) -> Self {
-        let span = Duration::try_from_secs_f64(said.seconds).unwrap_or_default();
-        let (cores, samples) = said.meter.map(|meter| meter.finish(span)).unwrap_or_default();
+impl From<Totals> for Sent {
+    fn from(totals: Totals) -> Self {
+        let span = Duration::try_from_secs_f64(totals.seconds).unwrap_or_default();
+        let (cores, samples) = totals.meter.map(|meter| meter.finish(span)).unwrap_or_default();
         Self {
-            intended: said.intended,
-            sent: said.sent,
-            offered: said.confirmed,
-            seconds: said.seconds,
+            intended: totals.intended,
+            sent: totals.sent,
+            offered: totals.confirmed,
+            seconds: totals.seconds,
             receiver_drops: 0,
             others: 0,
             cores,
@@ -109,11 +109,11 @@ fn expected(traffic: &Traffic) -> Duration {
 fn report(running: ChildProcess) -> Result<Report> {
     let finished = running.finish(PATIENCE)?;
     serde_json::from_slice(&finished.stdout).map_err(|_| {
-        let said = finished.stderr.trim();
-        failed(if said.is_empty() {
+        let stderr = finished.stderr.trim();
+        failed(if stderr.is_empty() {
             format!("ended without a report, {}", finished.status)
         } else {
-            said.to_owned()
+            stderr.to_owned()
         })
     })
 }

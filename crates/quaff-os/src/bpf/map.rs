@@ -1,23 +1,21 @@
 //! An array map of one entry, mapped into memory: state shared by a program and user space.
 
 use super::sys::{self, MapCreate};
+use crate::Result;
 use crate::mem::page_bytes;
-use crate::{Error, Result};
+use crate::shared_memory::SharedMemory;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One entry of 64-bit words, initially zero, that a program (BPF_PSEUDO_MAP_VALUE) and user space access
 /// concurrently.
 #[derive(Debug)]
 pub struct ArrayMap {
+    memory: SharedMemory,
     fd: OwnedFd,
-    start: NonNull<AtomicU64>,
     words: usize,
 }
 
-// SAFETY: the value is the only owner of its mapping and of its descriptor; neither refers to a thread.
-unsafe impl Send for ArrayMap {}
 // SAFETY: through `&self` the mapping is accessed by atomic operations only; `write`, which is not
 // atomic, takes `&mut self`. The program's accesses happen in the kernel, on whole words.
 unsafe impl Sync for ArrayMap {}
@@ -36,17 +34,9 @@ impl ArrayMap {
         };
         // SAFETY: these attributes hold no addresses, and BPF_MAP_CREATE returns a new descriptor.
         let fd = unsafe { sys::bpf_fd(sys::BPF_MAP_CREATE, &mut attr, || "create a BPF map".into()) }?;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let bytes = mapped_bytes(words);
-        // SAFETY: a new mapping affects no existing memory.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)
-        };
-        let failed = || Error::last("map a BPF map into memory");
-        if start == libc::MAP_FAILED {
-            return Err(failed());
-        }
-        Ok(Self { fd, start: NonNull::new(start.cast()).ok_or_else(failed)?, words })
+        let bytes = (words * 8).next_multiple_of(page_bytes());
+        let memory = SharedMemory::new(fd.as_raw_fd(), bytes, 0, libc::MAP_SHARED, "a BPF map")?;
+        Ok(Self { memory, fd, words })
     }
 
     /// The current value of word `index`.
@@ -94,12 +84,8 @@ impl ArrayMap {
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         let end = at.checked_add(bytes.len());
         assert!(end.is_some_and(|end| end <= self.words * 8), "{} bytes at {at}", bytes.len());
-        // SAFETY: the range was checked above, and only this value refers to the mapping. `&mut self` excludes
-        // other accesses in this process; the program's accesses happen in the kernel.
-        unsafe {
-            let to = self.start.as_ptr().cast::<u8>().add(at);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
-        }
+        // `&mut self` excludes other accesses in this process; the program's accesses happen in the kernel.
+        self.memory.write(at, bytes);
     }
 
     /// Copies bytes from offset `at`. Each aligned word is read as a whole, so a concurrent
@@ -126,16 +112,9 @@ impl ArrayMap {
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `new` mapped at least `words` words at a page boundary, and only `drop` unmaps them.
+        // SAFETY: `memory` has at least `words` words, begins at a page boundary, and lives as long as `self`.
         // Every access through `&self` is atomic; `write` takes `&mut self`, so it cannot run meanwhile.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
-    }
-}
-
-impl Drop for ArrayMap {
-    fn drop(&mut self) {
-        // SAFETY: `new` made the mapping with this size, and no reference outlives `self`.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), mapped_bytes(self.words)) };
+        unsafe { std::slice::from_raw_parts(self.memory.start().cast().as_ptr(), self.words) }
     }
 }
 
@@ -154,10 +133,6 @@ fn copy_out(words: &[AtomicU64], at: usize, bytes: &mut [u8]) {
         at += now.len();
         rest = later;
     }
-}
-
-fn mapped_bytes(words: usize) -> usize {
-    (words * 8).next_multiple_of(page_bytes())
 }
 
 #[cfg(test)]

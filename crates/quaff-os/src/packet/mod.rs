@@ -30,6 +30,7 @@ pub use ring::{RingPlan, RxRing, WaitOutcome};
 pub use rx_ring_v2::{Arrival, RxRingV2};
 pub use socket::{PacketStats, TimeSource};
 pub use tap::{CountingTap, has_listener};
+pub(crate) use tx::wait_until_sent;
 pub use tx::{BATCH_FRAMES, Qdisc, TxCounts, TxSocket};
 pub use tx_ring::TxRing;
 

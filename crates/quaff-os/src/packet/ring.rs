@@ -11,11 +11,11 @@
 
 use super::block::field;
 use super::{Insn, PacketStats, REJECT_ALL, TimeSource, socket};
+use crate::shared_memory::SharedMemory;
 use crate::wakeup::{Wakeup, timeout};
 use crate::{Error, Result};
 use nix::poll::{PollFd, PollFlags, poll};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -48,16 +48,13 @@ pub enum WaitOutcome {
 /// A receive ring on one interface.
 #[derive(Debug)]
 pub struct RxRing {
+    // Before the socket, so that the memory is unmapped first.
+    memory: SharedMemory,
     fd: OwnedFd,
-    map: NonNull<u8>,
     block_bytes: usize,
     block_count: usize,
     current: usize,
 }
-
-// SAFETY: the ring is the only owner of its mapping and of its descriptor, and neither refers to a
-// thread. It is not Sync: one thread at a time uses it.
-unsafe impl Send for RxRing {}
 
 impl RxRing {
     /// Creates the ring and binds it to the interface; packets arrive from then on.
@@ -71,8 +68,9 @@ impl RxRing {
             error
                 .advise(format!("the kernel cannot allocate {} MiB for it; use a smaller `ring`", size >> 20))
         })?;
-        let map = map(&fd, plan.block_bytes * plan.block_count)?;
-        let ring = Self { fd, map, block_bytes: plan.block_bytes, block_count: plan.block_count, current: 0 };
+        let RingPlan { block_bytes, block_count, .. } = *plan;
+        let memory = map(&fd, block_bytes * block_count)?;
+        let ring = Self { memory, fd, block_bytes, block_count, current: 0 };
         if plan.promiscuous {
             socket::set_promiscuous(&ring.fd, ifindex)?;
         }
@@ -83,11 +81,13 @@ impl RxRing {
     /// The oldest block that the kernel has finished, if any.
     pub fn block(&self) -> Option<&[u8]> {
         self.is_user(self.current).then(|| {
-            let start = self.block_start(self.current);
             // SAFETY: `current` is below `block_count`, so the range lies in the mapping. The block belongs
             // to user space (TP_STATUS_USER was read with Acquire), and the kernel writes to it again only
             // after `release`, which takes `&mut self` and so ends this borrow.
-            unsafe { std::slice::from_raw_parts(start.as_ptr(), self.block_bytes) }
+            unsafe {
+                let start = self.memory.start().add(self.current * self.block_bytes);
+                std::slice::from_raw_parts(start.as_ptr(), self.block_bytes)
+            }
         })
     }
 
@@ -167,27 +167,7 @@ impl RxRing {
     }
 
     fn status(&self, index: usize) -> &AtomicU32 {
-        self.word(index, field::STATUS)
-    }
-
-    fn word(&self, index: usize, offset: usize) -> &AtomicU32 {
-        let block = self.block_start(index);
-        // SAFETY: the field lies in the header of a block of the mapping and is aligned to 4, because blocks
-        // are aligned to pages. Kernel and user space access it as one 32-bit word.
-        unsafe { AtomicU32::from_ptr(block.add(offset).as_ptr().cast()) }
-    }
-
-    fn block_start(&self, index: usize) -> NonNull<u8> {
-        assert!(index < self.block_count);
-        // SAFETY: the mapping is block_bytes * block_count long, and `index` is below block_count.
-        unsafe { self.map.add(index * self.block_bytes) }
-    }
-}
-
-impl Drop for RxRing {
-    fn drop(&mut self) {
-        // SAFETY: `open` made the mapping with this size, and no borrow of it outlives the ring.
-        unsafe { libc::munmap(self.map.as_ptr().cast(), self.block_bytes * self.block_count) };
+        self.memory.word(index * self.block_bytes + field::STATUS)
     }
 }
 
@@ -206,21 +186,12 @@ fn request(plan: &RingPlan) -> libc::tpacket_req3 {
 }
 
 /// Maps the ring with its page tables populated, and locked where the limit permits.
-fn map(fd: &OwnedFd, bytes: usize) -> Result<NonNull<u8>> {
-    let attempt = |extra: i32| {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_POPULATE | extra;
-        // SAFETY: a new mapping affects no existing memory.
-        unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd.as_raw_fd(), 0) }
-    };
+fn map(fd: &OwnedFd, bytes: usize) -> Result<SharedMemory> {
+    let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+    let map = |flags| SharedMemory::new(fd.as_raw_fd(), bytes, 0, flags, "a receive ring");
     // The ring's pages belong to the kernel and are never swapped. MAP_LOCKED only keeps the page table
     // entries, so the fallback loses little.
-    let mut start = attempt(libc::MAP_LOCKED);
-    if start == libc::MAP_FAILED {
-        start = attempt(0);
-    }
-    let failed = || Error::last(format!("map a ring of {} MiB", bytes >> 20));
-    if start == libc::MAP_FAILED { Err(failed()) } else { NonNull::new(start.cast()).ok_or_else(failed) }
+    map(flags | libc::MAP_LOCKED).or_else(|_| map(flags))
 }
 
 #[cfg(test)]
@@ -233,20 +204,14 @@ mod tests {
 
     /// A ring in anonymous memory, for a test that acts as the kernel.
     fn ring(block_count: usize) -> RxRing {
-        let (protection, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let bytes = BLOCK_BYTES * block_count;
-        // SAFETY: a new anonymous mapping affects no existing memory; the ring unmaps it.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
-        assert_ne!(start, libc::MAP_FAILED);
-        let map = NonNull::new(start.cast()).expect("a mapping");
+        let memory = SharedMemory::anonymous(BLOCK_BYTES * block_count);
         let fd = File::open("/dev/null").expect("a descriptor").into();
-        RxRing { fd, map, block_bytes: BLOCK_BYTES, block_count, current: 0 }
+        RxRing { memory, fd, block_bytes: BLOCK_BYTES, block_count, current: 0 }
     }
 
     /// Finishes block `index` as the kernel does.
     fn finish(ring: &RxRing, index: usize, packets: u32, status: u32) {
-        ring.word(index, field::NUM_PKTS).store(packets, Ordering::Relaxed);
+        ring.memory.word(index * BLOCK_BYTES + field::NUM_PKTS).store(packets, Ordering::Relaxed);
         ring.status(index).store(libc::TP_STATUS_USER | status, Ordering::Release);
     }
 

@@ -184,9 +184,10 @@ fn set<T>(fd: &OwnedFd, option: i32, value: &T, tried: &str) -> Result<()> {
     set_at(fd, libc::SOL_PACKET, option, value, tried)
 }
 
-fn set_at<T>(fd: &OwnedFd, level: i32, option: i32, value: &T, tried: &str) -> Result<()> {
+/// setsockopt(2). `value` must have the type that the option takes.
+pub(crate) fn set_at<T>(fd: &OwnedFd, level: i32, option: i32, value: &T, tried: &str) -> Result<()> {
     let bytes = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel reads `bytes` bytes of `value`. Each caller above passes the type that the option
+    // SAFETY: the kernel reads `bytes` bytes of `value`. Each caller passes the type that the option
     // takes; pointers inside it (sock_fprog) outlive the call.
     match unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (value as *const T).cast(), bytes) } {
         0 => Ok(()),
@@ -194,9 +195,10 @@ fn set_at<T>(fd: &OwnedFd, level: i32, option: i32, value: &T, tried: &str) -> R
     }
 }
 
-fn get<T>(fd: &OwnedFd, level: i32, option: i32, value: &mut T, tried: &str) -> Result<()> {
+/// getsockopt(2). `value` must have the type that the option returns.
+pub(crate) fn get<T>(fd: &OwnedFd, level: i32, option: i32, value: &mut T, tried: &str) -> Result<()> {
     let mut bytes = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `bytes` bytes to `value`; each caller above passes the type that the
+    // SAFETY: the kernel writes at most `bytes` bytes to `value`; each caller passes the type that the
     // option returns, valid for any bytes.
     match unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, (value as *mut T).cast(), &mut bytes) } {
         0 => Ok(()),

@@ -1,6 +1,7 @@
 //! Sends frames by sendmmsg(2), with or without the queueing discipline of the interface.
 
 use super::socket;
+use crate::clock::{sleep_until, steady_ns};
 use crate::{Error, Result};
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -30,6 +31,32 @@ pub struct TxCounts {
     pub unsent_bytes: u64,
     /// Calls in which the kernel had no room and which were repeated.
     pub retried: u64,
+}
+
+/// Polls until none of the `pending` frames is left, or none was completed for 0.1 s. `poll` makes the kernel send, and returns the
+/// number of pending frames.
+pub(crate) fn wait_until_sent<T>(
+    tx: &mut T,
+    mut pending: u64,
+    mut poll: impl FnMut(&mut T) -> Result<u64>,
+) -> Result<()> {
+    /// Time without a completion after which the remaining frames count as not sent, ns.
+    const TIMEOUT_NS: u64 = 100_000_000;
+    /// Interval of polling for completions, ns.
+    const POLL_NS: u64 = 100_000;
+    let mut progress_ns = steady_ns();
+    while pending > 0 {
+        let before = std::mem::replace(&mut pending, poll(tx)?);
+        let now_ns = steady_ns();
+        if pending < before {
+            progress_ns = now_ns;
+        } else if now_ns > progress_ns + TIMEOUT_NS {
+            break;
+        } else {
+            sleep_until(now_ns + POLL_NS);
+        }
+    }
+    Ok(())
 }
 
 /// A packet socket that only sends.

@@ -5,8 +5,7 @@
 //! receiver the kernel copies it first, so this is the slowest backend there.
 
 use super::tx_slots::{FRAME_START, TxSlots};
-use super::{Qdisc, TxCounts, socket};
-use crate::clock::{sleep_until, steady_ns};
+use super::{Qdisc, TxCounts, socket, wait_until_sent};
 use crate::mem::page_bytes;
 use crate::shared_memory::SharedMemory;
 use crate::{Error, Result};
@@ -19,11 +18,6 @@ const RING_BYTES: usize = 1 << 20;
 const SLOTS_MIN: usize = 32;
 /// Bytes of one block of the ring's memory, which is physically contiguous.
 const BLOCK_BYTES: usize = 1 << 16;
-/// Time without a completion after which the remaining frames count as not sent, ns.
-const TIMEOUT_NS: u64 = 100_000_000;
-/// Interval of polling for completions, ns.
-const POLL_NS: u64 = 100_000;
-
 /// A packet socket with a transmit ring.
 #[derive(Debug)]
 pub struct TxRing {
@@ -99,21 +93,11 @@ impl TxRing {
     /// # Errors
     /// ENETDOWN and other errors of send(2).
     pub fn flush(&mut self) -> Result<()> {
-        let mut pending = self.slots.counts().pending;
-        let mut progress_ns = steady_ns();
-        while pending > 0 {
-            self.send_queued()?;
-            let (before, now_ns) = (pending, steady_ns());
-            pending = self.slots.counts().pending;
-            if pending < before {
-                progress_ns = now_ns;
-            } else if now_ns > progress_ns + TIMEOUT_NS {
-                break;
-            } else {
-                sleep_until(now_ns + POLL_NS);
-            }
-        }
-        Ok(())
+        let pending = self.slots.counts().pending;
+        wait_until_sent(self, pending, |ring| {
+            ring.send_queued()?;
+            Ok(ring.slots.counts().pending)
+        })
     }
 
     /// The fate of the frames so far.

@@ -3,7 +3,7 @@
 use super::ring::Layout;
 use super::umem::Umem;
 use crate::shared_memory::SharedMemory;
-use crate::{Error, Result};
+use crate::{Error, Result, packet};
 use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -109,9 +109,9 @@ pub(super) fn bind(fd: &OwnedFd, ifindex: u32, name: &str, queue: u32, flags: u1
 /// Sets the bytes of frames that may be queued at the driver, as far as the kernel permits; applies to copy mode.
 pub(super) fn set_send_buffer(fd: &OwnedFd, bytes: usize) {
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
-    if set_at(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes, "").is_err() {
+    if packet::socket::set_at(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes, "").is_err() {
         // Without CAP_NET_ADMIN at most wmem_max; a smaller buffer only delays frames.
-        let _ = set_at(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes, "");
+        let _ = packet::socket::set_at(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes, "");
     }
 }
 
@@ -129,26 +129,9 @@ pub(super) fn invalid(fd: &OwnedFd) -> Result<u64> {
 }
 
 fn set<T>(fd: &OwnedFd, option: i32, value: &T, tried: &str) -> Result<()> {
-    set_at(fd, libc::SOL_XDP, option, value, tried)
-}
-
-fn set_at<T>(fd: &OwnedFd, level: i32, option: i32, value: &T, tried: &str) -> Result<()> {
-    let bytes = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel reads `bytes` bytes of `value`; each caller above passes the type that the option
-    // takes.
-    match unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (value as *const T).cast(), bytes) } {
-        0 => Ok(()),
-        _ => Err(Error::last(tried)),
-    }
+    packet::socket::set_at(fd, libc::SOL_XDP, option, value, tried)
 }
 
 fn get<T>(fd: &OwnedFd, option: i32, value: &mut T, tried: &str) -> Result<()> {
-    let mut bytes = size_of::<T>() as libc::socklen_t;
-    let value = (value as *mut T).cast();
-    // SAFETY: the kernel writes at most `bytes` bytes to `value`; each caller above passes the type that the
-    // option returns, valid for any bytes.
-    match unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, option, value, &mut bytes) } {
-        0 => Ok(()),
-        _ => Err(Error::last(tried)),
-    }
+    packet::socket::get(fd, libc::SOL_XDP, option, value, tried)
 }

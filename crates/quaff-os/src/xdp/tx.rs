@@ -5,7 +5,7 @@ use super::ring::{Consumer, Producer};
 use super::socket;
 use super::umem::Umem;
 use crate::clock::{sleep_until, steady_ns};
-use crate::packet::TxCounts;
+use crate::packet::{TxCounts, wait_until_sent};
 use crate::{Error, Result};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -21,10 +21,10 @@ const CHUNKS_ZERO_COPY: usize = 4096;
 const CHUNKS_COPY: usize = 512;
 /// Frames that one call sends in copy mode.
 const BUDGET_FRAMES: u32 = 256;
-/// Time without a completion after which the remaining frames count as not sent, ns.
-const TIMEOUT_NS: u64 = 100_000_000;
-/// Interval of polling for completions, ns.
-const POLL_NS: u64 = 100_000;
+/// Time limit for a queue that a closed socket still holds, ns.
+const BUSY_NS: u64 = 100_000_000;
+/// Interval of attempts to bind to it, ns.
+const RETRY_NS: u64 = 5_000_000;
 
 /// The mode of an AF_XDP socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,25 +123,6 @@ impl XdpTx {
         })
     }
 
-    /// Queues frames, beginning with the link header, while chunks are free, and makes the kernel send them;
-    /// returns how many were queued. [`XdpTx::counts`] has their fate.
-    ///
-    /// # Errors
-    /// EMSGSIZE when the first frame is longer than `frame_bytes_max`; ENETDOWN, ENXIO.
-    pub fn send<'a>(&mut self, mut frames: impl Iterator<Item = &'a [u8]>) -> Result<usize> {
-        let mut taken = 0;
-        while self.has_room()? {
-            let Some(frame) = frames.next() else { break };
-            match self.push(frame) {
-                Err(error) if taken == 0 => return Err(error),
-                Err(_) => break,
-                Ok(()) => taken += 1,
-            }
-        }
-        self.kick()?;
-        Ok(taken)
-    }
-
     /// Returns whether there is room for a frame.
     #[inline]
     pub fn has_room(&mut self) -> Result<bool> {
@@ -151,7 +132,7 @@ impl XdpTx {
         Ok(self.umem.has_room() && self.tx.has_room())
     }
 
-    /// Queues one frame, which the kernel sees after [`XdpTx::kick`].
+    /// Queues one frame, beginning with the link header, which the kernel sees after [`XdpTx::kick`].
     ///
     /// # Errors
     /// EMSGSIZE when it is longer than `frame_bytes_max`.
@@ -179,21 +160,12 @@ impl XdpTx {
     /// # Errors
     /// ENETDOWN and other errors of send(2).
     pub fn flush(&mut self) -> Result<()> {
-        let mut progress_ns = steady_ns();
-        while self.umem.in_flight() > 0 {
-            let before = self.umem.in_flight();
-            self.wake_until_consumed()?;
-            self.reap()?;
-            let now_ns = steady_ns();
-            if self.umem.in_flight() < before {
-                progress_ns = now_ns;
-            } else if now_ns > progress_ns + TIMEOUT_NS {
-                break;
-            } else {
-                sleep_until(now_ns + POLL_NS);
-            }
-        }
-        Ok(())
+        let pending = self.umem.in_flight() as u64;
+        wait_until_sent(self, pending, |tx| {
+            tx.wake_until_consumed()?;
+            tx.reap()?;
+            Ok(tx.umem.in_flight() as u64)
+        })
     }
 
     /// The fate of the frames so far. Those that the kernel discarded stay pending.
@@ -298,11 +270,11 @@ fn wakeup_error(errno: i32) -> WakeupError {
 
 /// Binds, and retries while the queue is busy: the kernel frees a queue some time after its socket is closed.
 fn bind(fd: &OwnedFd, ifindex: u32, name: &str, queue: u32, flags: u16) -> Result<()> {
-    let end_ns = steady_ns() + TIMEOUT_NS;
+    let end_ns = steady_ns() + BUSY_NS;
     loop {
         match socket::bind(fd, ifindex, name, queue, flags) {
             Err(error) if error.raw() == libc::EBUSY && steady_ns() < end_ns => {
-                sleep_until(steady_ns() + POLL_NS * 50);
+                sleep_until(steady_ns() + RETRY_NS);
             }
             bound => return bound,
         }
