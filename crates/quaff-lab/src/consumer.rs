@@ -27,7 +27,7 @@ mod word {
 }
 
 /// Number of frames whose addresses are kept.
-pub const FLOWS_MAX: u64 = 6_000_000;
+const FLOWS_MAX: u64 = 6_000_000;
 /// Bytes kept of each frame: two addresses and two ports, padded.
 const TUPLE_BYTES: usize = 16;
 /// The shortest frame with addresses and ports: Ethernet, IPv4 and two ports.
@@ -47,7 +47,7 @@ pub enum ConsumerKind {
     Xdp,
     /// As `Xdp`, and reads the clock for each frame.
     XdpTimes,
-    /// As `Xdp`, and keeps addresses and ports of the first [`FLOWS_MAX`] frames.
+    /// As `Xdp`, and keeps addresses and ports of the first 6 million frames.
     XdpFlows,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Consumer<'a> {
     /// Number of distinct flows (addresses and ports); for [`ConsumerKind::XdpFlows`].
     ///
     /// # Errors
-    /// More than [`FLOWS_MAX`] frames arrived.
+    /// More than 6 million frames arrived.
     pub fn flows(&self) -> Result<u64> {
         let frames = self.frames()?;
         let Some(tuples) = self.tuples.as_ref().filter(|_| frames <= FLOWS_MAX) else {

@@ -48,7 +48,7 @@ pub const ROUTED_IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 1, 2), Ipv4Addr::n
 pub const PREFIX_BITS: u8 = 24;
 /// The default MTU. Veth refuses a native XDP program when the peer's MTU is above
 /// about 3500.
-pub const MTU_DEFAULT: u32 = 3000;
+const MTU_DEFAULT: u32 = 3000;
 /// The smallest MTU: the minimum of IPv4 (RFC 791).
 const MTU_MIN: u32 = 68;
 /// The largest MTU, a common one for jumbo frames.

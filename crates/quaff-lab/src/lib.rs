@@ -24,7 +24,7 @@ pub mod topology;
 pub mod traffic;
 
 pub use child_process::{ChildProcess, Finished};
-pub use consumer::{Consumer, ConsumerKind, FLOWS_MAX};
+pub use consumer::{Consumer, ConsumerKind};
 pub use error::{Error, Result};
 pub use interface::facts as interface_facts;
 pub use lab::{Lab, LabInfo, LabPlan};

@@ -111,7 +111,7 @@ fn a_lab_that_is_kept_stays_until_it_is_taken_down() {
     assert!(!lab::sweep().contains(&kept.name));
     let used = Lab::attach(&kept.name).unwrap();
     let beside = Lab::attach(&kept.name).unwrap();
-    assert_eq!(used.mtu, lab::MTU_DEFAULT);
+    assert_eq!(used.mtu, LabPlan::default().mtu);
     assert!(matches!(lab::down(&kept.name), Err(Error::InUse { .. })));
     drop((used, beside));
     assert_eq!(Lab::join(&kept.name).unwrap().rx.name, kept.rx);

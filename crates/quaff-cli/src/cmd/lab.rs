@@ -7,7 +7,7 @@ mod run;
 
 use super::bench::promises;
 use crate::exit::Exit;
-use quaff_lab::lab::{self, Lab, LabInfo, LabPlan, MTU_DEFAULT, PREFIX_BITS, RX_IF, RX_IP, TX_IF, TX_IP};
+use quaff_lab::lab::{self, Lab, LabInfo, LabPlan, PREFIX_BITS, RX_IF, RX_IP, TX_IF, TX_IP};
 
 /// Try quaff without a second machine: two network namespaces and a link between them
 ///
@@ -55,7 +55,7 @@ struct UpArgs {
 #[derive(Debug, clap::Args)]
 struct LinkArgs {
     /// MTU of a new link, at most 9216; above about 3500 it does not support native XDP
-    #[arg(long, value_name = "BYTES", default_value_t = MTU_DEFAULT)]
+    #[arg(long, value_name = "BYTES", default_value_t = LabPlan::default().mtu)]
     mtu: u32,
 }
 

@@ -145,11 +145,6 @@ impl RxRing {
             .count()
     }
 
-    /// The number of blocks in the ring.
-    pub fn block_count(&self) -> usize {
-        self.block_count
-    }
-
     /// Rejects all further packets. Those that the kernel has already stored can still be read.
     pub fn stop_receiving(&self) -> Result<()> {
         socket::attach_filter(&self.fd, &[REJECT_ALL])

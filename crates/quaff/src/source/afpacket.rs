@@ -84,7 +84,7 @@ impl AfPacket {
         let rx_dropped_base = rtnl.stats(link.index)?.rx_dropped;
         let tally = LaneTally {
             interface: link.name.clone(),
-            ring_blocks: ring.block_count() as u64,
+            ring_blocks: opening.ring.block_count as u64,
             ..LaneTally::default()
         };
         Ok(Self {
