@@ -75,7 +75,7 @@ impl Session {
 
     /// The machine, its disk and its receiving interfaces.
     pub(super) fn machine(&self) -> Machine {
-        let mut machine = Machine::here(self.place.path());
+        let mut machine = Machine::here(&self.place.path);
         for site in &self.sites {
             machine.facts.extend(site.facts());
         }
@@ -146,7 +146,7 @@ impl CaseRunner for Session {
     ) -> Result<Run> {
         let present = self.find(rival)?;
         let Present { rival, program, .. } = present;
-        come_to_rest(self.place.path())?;
+        come_to_rest(&self.place.path)?;
         let site = self.sites[interface].as_ref();
         let bench = Bench { site, quaff: &self.quaff, place: &self.place, cores: self.cores(setting) };
         let run = bench.run(rival, program, traffic, setting, watch)?;

@@ -1,12 +1,12 @@
-//! One capturer, from its start to its last word. Whatever it has started ends with it.
+//! One capturer, from its start to its last output. All processes that it has started end with it.
 
-use super::growth::Growth;
+use super::OUTPUT_WAIT;
+use super::count::Growth;
 use super::place::RunDir;
 use super::run::Bench;
 use crate::{Error, Result};
 use quaff_lab::ProcessMark;
-use quaff_lab::tool::{Output, Setting};
-use quaff_lab::tool::{Places, Ready, Stop, Tool};
+use quaff_lab::tool::{Output, Places, Ready, Setting, Stop, Tool};
 use quaff_lab::topology::{LOOK, Stage, Watch, pause};
 use quaff_lab::{ChildProcess, Finished};
 use quaff_os::process::{Usage, pin, send_to_group};
@@ -18,34 +18,32 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// From the sign that a capturer gives to the first frame: some give it a moment too early.
+/// Pause between a capturer's ready sign and the first frame: some give it too early.
 const READY_SETTLE: Duration = Duration::from_millis(300);
-/// How long a capturer may go on writing after the last frame.
+/// Time for writing after the last frame.
 const WRITING_MAX: Duration = Duration::from_secs(60);
-/// More than so many times what is in the frames is no capture of them.
+/// Limit of the bytes in files, as a multiple of those in the frames.
 const BYTES_FACTOR_MAX: u64 = 4;
-/// How long the last words of one that has ended may take to get here.
-const WORDS_MAX: Duration = Duration::from_secs(5);
 /// USER_HZ, the same on all machines that quaff runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// Between two looks at what it uses.
+/// Interval of CPU time readings.
 const USED_EVERY: Duration = Duration::from_millis(100);
-/// Of its time, what one that has nothing to do still uses.
+/// Share of a core that an idle capturer may still use.
 const IDLE_SHARE: f64 = 0.02;
 
-/// A capturer that runs.
+/// A running capturer.
 pub(super) struct Capturer<'a> {
-    rival: &'a Tool,
+    tool: &'a Tool,
     output: Output,
     mark: ProcessMark,
     running: Option<ChildProcess>,
-    /// Who reads its pipe.
+    /// The process that reads its pipe.
     reader: Option<ChildProcess>,
     growth: Growth,
     startup: Cpu,
-    /// Its processes as of the first frame.
+    /// Its processes at the first frame.
     pids: Vec<u32>,
-    /// What these had used, and when.
+    /// Readings of their CPU time.
     used: Vec<(Instant, Duration)>,
     dir: Option<RunDir>,
 }
@@ -57,19 +55,17 @@ pub(super) struct Cpu {
     pub(super) system: f64,
 }
 
-/// What is known when it has ended.
+/// The results of a capturer.
 pub(super) struct Ended {
-    /// All that it used.
     pub(super) usage: Usage,
-    /// What of that was before the first frame.
+    /// CPU time before the first frame.
     pub(super) startup: Cpu,
-    /// All that it said.
+    /// Its stdout and stderr.
     pub(super) said: String,
-    /// What the reader of its pipe said.
+    /// Output of the reader of its pipe.
     pub(super) read: Option<String>,
-    /// From the first change of its files to the last.
+    /// Time from the first change of its files to the last.
     pub(super) writing: Duration,
-    /// Its files.
     pub(super) dir: RunDir,
 }
 
@@ -84,29 +80,29 @@ impl Cpu {
 }
 
 impl<'a> Capturer<'a> {
-    /// Starts `rival`, found at `program`, on `core`.
+    /// Starts `tool`, found at `program`, on `core`.
     ///
     /// # Errors
-    /// [`Error::Tool`] of its name when it cannot be started.
+    /// [`Error::Tool`] with its name when it cannot be started.
     pub(super) fn start(
         bench: &Bench<'_>,
-        rival: &'a Tool,
+        tool: &'a Tool,
         program: &Path,
         setting: &Setting,
         core: usize,
     ) -> Result<Self> {
         let dir = bench.place.run_dir()?;
-        for name in &rival.dirs {
-            let path = dir.path().join(name);
+        for name in &tool.dirs {
+            let path = dir.path.join(name);
             fs::create_dir(&path).trying(|| format!("create {}", path.display()))?;
         }
-        let (mark, output) = (ProcessMark::unique(), rival.output_under(setting));
-        let places = Places { interface: bench.site.interface(), dir: dir.path(), core, setting };
-        let (program, args) = rival.command_line(program, &places);
+        let (mark, output) = (ProcessMark::unique(), tool.output_under(setting));
+        let places = Places { interface: bench.site.interface(), dir: &dir.path, core, setting };
+        let (program, args) = tool.command_line(program, &places);
         let mut command = bench.site.command(Path::new(&program))?;
         command.args(args);
-        // What it puts aside goes to the same disk, and goes away.
-        command.env("TMPDIR", dir.path());
+        // Its temporary files are on the same disk, and are removed.
+        command.env("TMPDIR", &dir.path);
         mark.put_on(&mut command);
         let (reader, stdout) = match output {
             Output::Pipe | Output::Screen => {
@@ -115,11 +111,11 @@ impl<'a> Capturer<'a> {
             }
             Output::Disk | Output::Null => (None, None),
         };
-        let growth = Growth::new(dir.path());
+        let growth = Growth::new(&dir.path);
         let running = start_on(command, core, Stdio::null(), stdout)
-            .map_err(|error| failed(rival, "cannot be started", &error.to_string()))?;
+            .map_err(|error| failed(tool, "cannot be started", &error.to_string()))?;
         Ok(Self {
-            rival,
+            tool,
             output,
             mark,
             running: Some(running),
@@ -137,30 +133,29 @@ impl<'a> Capturer<'a> {
         let begun = Instant::now();
         while !self.is_ready(begun) {
             if self.running()?.has_ended()? {
-                // Its last words are still on their way.
+                // Its last output may still arrive.
                 self.running()?.hears("\n\n", LOOK);
                 return Err(self.ended("ended before it captured"));
             }
-            if begun.elapsed() > self.rival.patience() {
-                let patience = self.rival.patience();
+            if begun.elapsed() > self.tool.patience() {
+                let patience = self.tool.patience();
                 return Err(self.failed(&format!("does not begin to capture within {patience:?}")));
             }
             pause(watch, Stage::Starting)?;
         }
         std::thread::sleep(READY_SETTLE);
         self.pids = self.mark.carriers();
-        // One that has ended by now is told of when it is to write.
+        // A process that has ended by now is reported by `settle`.
         let startups = self.pids.iter().filter_map(|pid| cpu_split(*pid).ok());
         self.startup = startups.fold(Cpu::default(), Cpu::plus);
         Ok(())
     }
 
-    /// Its process.
     pub(super) fn pid(&mut self) -> Result<u32> {
         Ok(self.running()?.pid())
     }
 
-    /// Looks how its files grow, and now and then what it uses.
+    /// Reads the size of its files, and at intervals its CPU time.
     pub(super) fn look(&mut self) {
         self.growth.look();
         let is_due = |(at, _): &(Instant, Duration)| at.elapsed() >= USED_EVERY;
@@ -170,7 +165,7 @@ impl<'a> Capturer<'a> {
         }
     }
 
-    /// CPU that it used between two moments, 1 = a core, by the looks next to them; `None` when there were none.
+    /// CPU use between two times, 1 = a core, by the nearest readings; `None` without readings.
     pub(super) fn used_between(&self, from: Instant, to: Instant) -> Option<f64> {
         let near = |moment: Instant| {
             let distance = |(at, _): &&(Instant, Duration)| at.max(&moment).duration_since(*at.min(&moment));
@@ -181,9 +176,9 @@ impl<'a> Capturer<'a> {
         (span > 0.0).then(|| after.saturating_sub(*before).as_secs_f64() / span)
     }
 
-    /// Waits until it has written what it has, of frames that take `bytes` in a file.
+    /// Waits until it has written all its frames, which take `bytes` in a file.
     pub(super) fn settle(&mut self, bytes: u64, watch: Watch<'_>) -> Result<()> {
-        let (begun, settle) = (Instant::now(), Duration::from_millis(self.rival.settle_ms));
+        let (begun, settle) = (Instant::now(), Duration::from_millis(self.tool.settle_ms));
         let mut work = Work { at: begun, used: self.on_core() };
         loop {
             if self.running()?.has_ended()? {
@@ -191,7 +186,7 @@ impl<'a> Capturer<'a> {
                 return Err(self.ended("ended while it was to capture"));
             }
             self.growth.look();
-            if self.growth.bytes() > bytes.saturating_mul(BYTES_FACTOR_MAX) {
+            if self.growth.bytes > bytes.saturating_mul(BYTES_FACTOR_MAX) {
                 return Err(self.failed("writes far more than there was to capture"));
             }
             let is_still = match self.output {
@@ -204,7 +199,7 @@ impl<'a> Capturer<'a> {
             if begun.elapsed() > WRITING_MAX {
                 match self.output {
                     Output::Disk => return Err(self.failed("writes on without traffic")),
-                    // It may be one that never rests; what it has by now is what it has.
+                    // Some capturers never rest.
                     _ => return Ok(()),
                 }
             }
@@ -212,9 +207,9 @@ impl<'a> Capturer<'a> {
         }
     }
 
-    /// Ends it, and all that it has started.
+    /// Ends it, and all processes that it has started.
     pub(super) fn stop(mut self, watch: Watch<'_>) -> Result<Ended> {
-        let (signal, patience) = (signal_of(self.rival.stop), self.rival.patience());
+        let (signal, patience) = (signal_of(self.tool.stop), self.tool.patience());
         self.running()?.signal(signal)?;
         let begun = Instant::now();
         while !self.running()?.has_ended()? {
@@ -228,7 +223,7 @@ impl<'a> Capturer<'a> {
         let (Some(running), Some(dir)) = (self.running.take(), self.dir.take()) else {
             return Err(self.failed("has ended before"));
         };
-        let Finished { usage, stdout, stderr, .. } = running.finish(WORDS_MAX)?;
+        let Finished { usage, stdout, stderr, .. } = running.finish(OUTPUT_WAIT)?;
         let read = self.reader.take().map(|reader| read_to_end(reader, watch)).transpose()?;
         Ok(Ended {
             usage,
@@ -240,9 +235,9 @@ impl<'a> Capturer<'a> {
         })
     }
 
-    /// Who is behind it, at the other end of a pipe for instance, may still have something to write.
+    /// Waits for its other processes, at the end of a pipe for instance, which may still write.
     fn wait_for_helpers(&mut self, watch: Watch<'_>) -> Result<()> {
-        let (begun, settle) = (Instant::now(), Duration::from_millis(self.rival.settle_ms));
+        let (begun, settle) = (Instant::now(), Duration::from_millis(self.tool.settle_ms));
         while !self.mark.carriers().is_empty() && begun.elapsed() < WRITING_MAX {
             self.growth.look();
             if begun.elapsed() >= settle && self.growth.still() >= settle {
@@ -256,7 +251,7 @@ impl<'a> Capturer<'a> {
 
     fn is_ready(&mut self, begun: Instant) -> bool {
         let Some(running) = &mut self.running else { return false };
-        match &self.rival.ready {
+        match &self.tool.ready {
             Ready::Says(words) => running.hears(words, Duration::ZERO),
             Ready::Socket => {
                 let table = fs::read_to_string(format!("/proc/{}/net/packet", running.pid()));
@@ -273,10 +268,10 @@ impl<'a> Capturer<'a> {
     }
 
     fn running(&mut self) -> Result<&mut ChildProcess> {
-        self.running.as_mut().ok_or_else(|| failed(self.rival, "has ended", ""))
+        self.running.as_mut().ok_or_else(|| failed(self.tool, "has ended", ""))
     }
 
-    /// It has ended: how, and with which last words.
+    /// An error with its exit status and its last output.
     fn ended(&self, what: &str) -> Error {
         let status = self.running.as_ref().and_then(ChildProcess::status);
         let how = status.map(|status| format!(" ({status})")).unwrap_or_default();
@@ -284,7 +279,7 @@ impl<'a> Capturer<'a> {
     }
 
     fn failed(&self, what: &str) -> Error {
-        failed(self.rival, what, self.running.as_ref().map_or("", |running| running.heard.as_str()))
+        failed(self.tool, what, self.running.as_ref().map_or("", |running| running.heard.as_str()))
     }
 }
 
@@ -293,21 +288,21 @@ impl Drop for Capturer<'_> {
         if let Some(running) = &mut self.running
             && matches!(running.has_ended(), Ok(false))
         {
-            // It leads a group of its own, and has not been taken leave of, so the number is still its.
+            // It leads its own group and was not reaped, so the pid is still valid.
             let _ = send_to_group(running.pid(), Signal::SIGKILL);
         }
         self.mark.kill_all();
     }
 }
 
-/// What it uses while it has nothing to show for it.
+/// Readings of the CPU time of a capturer whose output is not visible.
 struct Work {
     at: Instant,
     used: Duration,
 }
 
 impl Work {
-    /// Whether there was none for as long as `settle`.
+    /// Returns whether it was idle for as long as `settle`.
     fn is_done(&mut self, settle: Duration, used: impl FnOnce() -> Duration) -> bool {
         let span = self.at.elapsed();
         if span < settle {
@@ -330,18 +325,18 @@ fn signal_of(stop: Stop) -> Signal {
 
 fn start_on(mut command: Command, core: usize, stdin: Stdio, stdout: Option<Stdio>) -> Result<ChildProcess> {
     pin(&mut command, core);
-    // Ctrl-C is ours to hear.
+    // Ctrl-C is handled by this process.
     command.process_group(0);
     ChildProcess::start_with(command, stdin, stdout)
 }
 
-/// A process that counts what comes through a pipe, packets or lines with words; and the pipe's other end.
+/// A process that counts the packets, or the lines with text, from a pipe; and the pipe's other end.
 fn read_pipe(output: Output, quaff: &Path, core: usize) -> Result<(ChildProcess, Stdio)> {
     let tried = || "make a pipe for a capturer";
     let (from, to) = io::pipe().trying(tried)?;
     let mut command = Command::new(if output == Output::Screen { "grep".as_ref() } else { quaff });
     match output {
-        // In whichever language: a line is a line.
+        // Bytes in any encoding count as text.
         Output::Screen => command.args(["-c", "."]).env("LC_ALL", "C"),
         _ => command.args(["verify", "--json", "-"]),
     };
@@ -353,12 +348,12 @@ fn read_to_end(mut reader: ChildProcess, watch: Watch<'_>) -> Result<String> {
     while !reader.has_ended()? && begun.elapsed() < WRITING_MAX {
         pause(watch, Stage::Counting)?;
     }
-    let finished = reader.finish(WORDS_MAX)?;
+    let finished = reader.finish(OUTPUT_WAIT)?;
     Ok(String::from_utf8_lossy(&finished.stdout).into_owned())
 }
 
-/// The inodes of packet sockets that are bound to an interface and run, from a table of them
-/// (`packet_seq_show`, net/packet/af_packet.c).
+/// Inodes of the packet sockets in a table that are bound to an interface and running (`packet_seq_show`,
+/// net/packet/af_packet.c).
 fn bound_sockets(table: &str) -> Vec<u64> {
     let bound = |line: &str| {
         let fields: Vec<_> = line.split_whitespace().collect();
@@ -368,22 +363,22 @@ fn bound_sockets(table: &str) -> Vec<u64> {
     table.lines().skip(1).filter_map(bound).collect()
 }
 
-/// Time that the threads of a process have run, now (`/proc/PID/task/TID/schedstat`, first field, ns).
+/// CPU time of the present threads of a process (`/proc/PID/task/TID/schedstat`, first field, ns).
 pub(super) fn on_core(pid: u32) -> Result<Duration> {
     let dir = format!("/proc/{pid}/task");
     let tried = || format!("read the CPU time of process {pid}");
     let mut sum_ns = 0;
     for task in fs::read_dir(dir).trying(tried)? {
         let path = task.trying(tried)?.path().join("schedstat");
-        // A thread that ends meanwhile has nothing more to tell.
+        // A thread may end meanwhile.
         let said = fs::read_to_string(path).unwrap_or_default();
         sum_ns += said.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
     }
     Ok(Duration::from_nanos(sum_ns))
 }
 
-/// The same with the threads that have ended, which only the kernel's ticks still tell of; parted as these are
-/// (`/proc/PID/stat`, utime and stime, proc_pid_stat(5)).
+/// The same with the threads that have ended, which only the kernel's ticks include; split into user and system as these
+/// are (`/proc/PID/stat`, utime and stime, proc_pid_stat(5)).
 fn cpu_split(pid: u32) -> Result<Cpu> {
     let total = on_core(pid)?.as_secs_f64();
     let tried = || format!("read the CPU time of process {pid}");
@@ -392,19 +387,19 @@ fn cpu_split(pid: u32) -> Result<Cpu> {
 }
 
 fn split(total: f64, stat: &str) -> Cpu {
-    // The name of the program may hold anything, a parenthesis too.
-    let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
-    let ticks = |at: usize| behind.split_whitespace().nth(at).and_then(|word| word.parse::<f64>().ok());
+    // The name of the program may contain a parenthesis.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let ticks = |at: usize| fields.split_whitespace().nth(at).and_then(|word| word.parse::<f64>().ok());
     let (user, system) = (ticks(11).unwrap_or(0.0), ticks(12).unwrap_or(0.0));
     let share = if user + system > 0.0 { user / (user + system) } else { 0.5 };
     let total = total.max((user + system) / TICKS_PER_SECOND);
     Cpu { user: total * share, system: total * (1.0 - share) }
 }
 
-/// What went wrong with a rival, with the last that it said.
-pub(super) fn failed(rival: &Tool, what: &str, heard: &str) -> Error {
+/// An error of a tool, with the last line of its output.
+pub(super) fn failed(tool: &Tool, what: &str, heard: &str) -> Error {
     let last = heard.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing");
-    Error::Tool { name: rival.name.clone(), what: format!("{what}: {last}") }
+    Error::Tool { name: tool.name.clone(), what: format!("{what}: {last}") }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How many of the frames that were sent are in the files, by our own reading of each of them.
+//! The files of a capturer: their growth, seen from outside, and the frames in them, by our own reading.
 
 use crate::{Error, Result};
 use quaff_file::verify::{self, Options};
@@ -9,29 +9,75 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The size of a Stenographer's block, bytes.
 const BLOCK_BYTES: u64 = 1 << 20;
 /// `TPACKET_V3`, the version that a block says (struct tpacket_block_desc, linux/if_packet.h).
 const BLOCK_VERSION: u32 = 2;
 
-/// How deep a capturer's directories are looked through.
+/// Depth to which a capturer's directories are searched.
 const DEPTH_MAX: usize = 4;
-/// How many of its files are looked at, at the most.
+/// Files that are counted at most.
 const FILES_MAX: usize = 10_000;
 
-/// What was found.
+/// The contents of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counted {
-    /// Different frames of those that were sent; for blocks and without stamps, all frames.
+    /// Frames with a probe header, without duplicates; in blocks, or without such headers, all frames.
     pub(super) frames: u64,
-    /// The size of all files, bytes.
+    /// Size of all files.
     pub(super) bytes: u64,
-    /// Whether what the files say of losses is just what is missing; `None` when they do not say.
+    /// The loss counters in the files agree with the missing frames; `None` when there are none.
     pub(super) accounted: Option<bool>,
 }
 
-/// Counts in all `files`: different stamped frames, or where they have no stamps all frames.
+/// The growth of all files in a directory.
+#[derive(Debug)]
+pub(super) struct Growth {
+    dir: PathBuf,
+    /// Size at the last look.
+    pub(super) bytes: u64,
+    first: Option<Instant>,
+    last: Instant,
+}
+
+impl Growth {
+    pub(super) fn new(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            bytes: size(&files(dir).unwrap_or_default()),
+            first: None,
+            last: Instant::now(),
+        }
+    }
+
+    pub(super) fn look(&mut self) {
+        let bytes = size(&files(&self.dir).unwrap_or_default());
+        if bytes != self.bytes {
+            self.bytes = bytes;
+            self.last = Instant::now();
+            self.first.get_or_insert(self.last);
+        }
+    }
+
+    /// Time since the last change.
+    pub(super) fn still(&self) -> Duration {
+        self.last.elapsed()
+    }
+
+    /// Time from the first change to the last.
+    pub(super) fn span(&self) -> Duration {
+        self.first.map_or(Duration::ZERO, |first| self.last - first)
+    }
+}
+
+/// Size of all files; one that was removed meanwhile has none.
+fn size(files: &[PathBuf]) -> u64 {
+    files.iter().filter_map(|file| file.metadata().ok()).map(|found| found.len()).sum()
+}
+
+/// Counts the frames of all `files`.
 ///
 /// # Errors
 /// A file that cannot be read, or not to its end.
@@ -41,16 +87,14 @@ pub(super) fn count(
     is_stamped: bool,
     watch: Watch<'_>,
 ) -> Result<Counted> {
-    let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|found| found.len()).sum();
     let (frames, accounted) = match format {
         Format::Capture => in_captures(files, is_stamped, watch)?,
         Format::Blocks => (files.iter().map(|file| in_blocks(file)).sum::<Result<u64>>()?, None),
     };
-    Ok(Counted { frames, bytes, accounted })
+    Ok(Counted { frames, bytes: size(files), accounted })
 }
 
-/// All regular files in `dir` and in the directories in it, by name. Links are not followed, and whatever else a
-/// capturer may have made there, a FIFO for instance, is no file.
+/// All regular files below `dir`, by name. Links are not followed, and other kinds, a FIFO for instance, are omitted.
 pub(super) fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     add_files(dir, DEPTH_MAX, &mut found)?;
@@ -73,20 +117,17 @@ fn add_files(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<(
 
 fn in_captures(files: &[PathBuf], is_stamped: bool, watch: Watch<'_>) -> Result<(u64, Option<bool>)> {
     let files = files.to_vec();
-    // A reader cannot be stopped. Who wants no more does not wait for it; it ends by itself.
+    // A reader cannot be stopped; after an interruption it ends by itself.
     let reading = std::thread::spawn(move || verify::verify(&files, Options::default(), |_| {}));
-    loop {
+    pause(watch, Stage::Counting)?;
+    while !reading.is_finished() {
         pause(watch, Stage::Counting)?;
-        if reading.is_finished() {
-            break;
-        }
     }
     let defect =
         |_| Error::Tool { name: "the file".into(), what: "a defect of quaff: the reading panicked".into() };
     let report = reading.join().map_err(defect)?;
     match report.outcome.error {
-        // A writer that was stopped in the middle of a record leaves a file that is not quite whole,
-        // and the frames before that are captured all the same.
+        // A writer that was stopped in the middle of a record leaves an incomplete file, whose other frames count.
         Some(error) if report.outcome.unreadable => Err(Error::Tool { name: "the file".into(), what: error }),
         _ => {
             let agrees = |ledger: verify::Ledger| ledger.consistent && ledger.unexplained == 0;
@@ -96,7 +137,7 @@ fn in_captures(files: &[PathBuf], is_stamped: bool, watch: Watch<'_>) -> Result<
     }
 }
 
-/// Sums up what the heads of the blocks say.
+/// Sums the packet counts of the block headers.
 fn in_blocks(path: &Path) -> Result<u64> {
     let tried = || format!("read {}", path.display());
     let file = File::open(path).trying(tried)?;
@@ -106,7 +147,7 @@ fn in_blocks(path: &Path) -> Result<u64> {
         file.read_exact_at(&mut head, offset).trying(tried)?;
         let word = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (version, packets) = (word(0), word(12));
-        // A block that was set aside and never written is all zeros.
+        // A reserved block that was never written is all zeros.
         if version != BLOCK_VERSION && (version, packets) != (0, 0) {
             let what = format!("no block at offset {offset}: version {version}");
             return Err(Error::Tool { name: path.display().to_string(), what });
@@ -119,6 +160,22 @@ fn in_blocks(path: &Path) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn growth_is_seen_and_timed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut growth = Growth::new(dir.path());
+        assert_eq!(growth.span(), Duration::ZERO);
+        fs::write(dir.path().join("a"), "1").expect("written");
+        growth.look();
+        std::thread::sleep(Duration::from_millis(30));
+        growth.look();
+        assert!(growth.still() >= Duration::from_millis(30));
+        fs::write(dir.path().join("a"), "12").expect("written");
+        growth.look();
+        assert!(growth.span() >= Duration::from_millis(30));
+        assert!(growth.still() < Duration::from_millis(30));
+    }
 
     #[test]
     fn blocks_are_counted_by_their_heads() {
@@ -158,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_is_not_waited_for_by_who_wants_no_more() {
+    fn an_interruption_does_not_wait_for_a_reading() {
         let dir = tempfile::tempdir().expect("a directory");
         fs::write(dir.path().join("capture"), "not one").expect("written");
         let files = files(dir.path()).expect("listed");

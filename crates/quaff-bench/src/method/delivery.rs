@@ -1,60 +1,56 @@
-//! How a sender is measured: what arrives at the other end of the lab, and from when to when. Nothing that
-//! a sender says of itself counts here; it is handed on as its own words.
+//! The measurement of a sender: the frames that arrive at the other end of the lab, and their times. The sender's own
+//! report does not count; it is passed on.
 
 use super::place::Place;
 use super::run::Cores;
+use super::{OUTPUT_WAIT, finish};
 use crate::{Error, Result};
 use quaff_lab::lab::{Lab, RX_IF, TX_IF};
 use quaff_lab::topology::{Stage, Watch, pause};
-use quaff_lab::{ChildProcess, Finished};
-use quaff_lab::{Consumer, ConsumerKind};
+use quaff_lab::{ChildProcess, Consumer, ConsumerKind, Finished};
 use quaff_os::Signal;
 use quaff_os::process::pin;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Between two looks at the receiver; how exact the time is.
+/// Interval between two readings of the receiver; also the accuracy of the times.
 const LOOK: Duration = Duration::from_millis(1);
-/// How long frames may be under way when the sender has ended.
+/// Time for frames to arrive after the end of the sender.
 const UNDER_WAY: Duration = Duration::from_millis(100);
-/// How long a capture may take to begin, and to end.
+/// Time for a capture to begin, and to end.
 const READY_MAX: Duration = Duration::from_secs(30);
-/// How long a sender's last words may take to get here.
-const WORDS_MAX: Duration = Duration::from_secs(5);
 
-/// Where senders are started, and what they send arrives.
+/// The environment of a sender.
 #[derive(Debug, Clone, Copy)]
 pub struct Post<'a> {
-    /// Our own program.
+    /// The program quaff.
     pub quaff: &'a Path,
-    /// Sender and receiver.
     pub lab: &'a Lab,
-    /// Where files go.
+    /// Directory of the files.
     pub place: &'a Place,
-    /// Who runs on which core.
     pub cores: Cores,
 }
 
 /// A sender's command line; places `{quaff}`, `{tx}`, `{rx}` and `{file}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
-    /// What it is called in a table.
+    /// The name in a table.
     pub name: &'static str,
     /// Program and arguments.
     pub words: Vec<String>,
-    /// It has the generator's core and no other.
+    /// It runs on the generator's core only.
     pub pinned: bool,
-    /// When it gets a SIGINT; `None`: it ends by itself.
+    /// Time until it gets a SIGINT; `None`: it ends by itself.
     pub interrupt_after: Option<Duration>,
 }
 
-/// What arrived.
+/// The result of a sender.
 #[derive(Debug, Clone)]
 pub struct Delivered {
     /// Frames that the receiver counted.
     pub frames: u64,
-    /// From the first of them to the last, s, seen from outside.
+    /// Time from the first of them to the last by polling the receiver, s.
     pub seconds: f64,
     /// The same by the consumer's own clock; of [`ConsumerKind::XdpTimes`].
     pub span_seconds: f64,
@@ -62,7 +58,7 @@ pub struct Delivered {
     pub flows: Option<u64>,
     /// From the SIGINT to the sender's end, s.
     pub ending_seconds: Option<f64>,
-    /// How it ended and what it said.
+    /// Exit status and output.
     pub finished: Finished,
 }
 
@@ -74,16 +70,16 @@ impl Delivered {
 }
 
 impl Sender {
-    /// A sender from a line of words.
+    /// A sender from a command line without quotes.
     pub fn new(name: &'static str, line: &str) -> Self {
         let words = line.split_whitespace().map(str::to_owned).collect();
         Self { name, words, pinned: true, interrupt_after: None }
     }
 
-    /// Has it send `file` to a receiver of that kind, on the generator's core.
+    /// Sends `file` to a receiver of that kind.
     ///
     /// # Errors
-    /// It cannot be started, or fails; the watch wants no more.
+    /// The sender cannot be started, or fails; the watch ends it.
     pub fn deliver(
         &self,
         post: &Post<'_>,
@@ -120,17 +116,8 @@ impl Sender {
             span_seconds: consumer.span_seconds(),
             flows: (kind == ConsumerKind::XdpFlows).then(|| consumer.flows()).transpose()?,
             ending_seconds: interrupted.zip(ended).map(|(from, to)| (to - from).as_secs_f64()),
-            finished: self.end(running)?,
+            finished: self.check(running.finish(OUTPUT_WAIT)?)?,
         })
-    }
-
-    /// As [`Self::deliver`] without a receiver.
-    fn run(&self, post: &Post<'_>, file: &Path, watch: Watch<'_>) -> Result<()> {
-        let mut running = self.start(post, file)?;
-        while !running.has_ended()? {
-            pause(watch, Stage::Sending)?;
-        }
-        self.end(running).map(drop)
     }
 
     fn start(&self, post: &Post<'_>, file: &Path) -> Result<ChildProcess> {
@@ -149,14 +136,13 @@ impl Sender {
         if self.pinned {
             pin(&mut command, post.cores.generator);
         }
-        // Ctrl-C is ours to hear.
+        // Ctrl-C is handled by this process.
         command.process_group(0);
         ChildProcess::start(command)
     }
 
-    fn end(&self, running: ChildProcess) -> Result<Finished> {
-        let finished = running.finish(WORDS_MAX)?;
-        // 1 is what quaff says of frames that it left out.
+    fn check(&self, finished: Finished) -> Result<Finished> {
+        // quaff exits with 1 when it left out frames.
         if finished.status.code().is_none_or(|code| code > 1) && self.interrupt_after.is_none() {
             return Err(self.failed(finished.stderr.trim()));
         }
@@ -168,10 +154,10 @@ impl Sender {
     }
 }
 
-/// Has `sender` send `file` while quaff captures, and returns what `quaff verify --against` says of it.
+/// Captures with quaff while `sender` sends `file`, and returns the report of `quaff verify --against`.
 ///
 /// # Errors
-/// One of the three does not do its part; the watch wants no more.
+/// One of the three fails; the watch ends it.
 pub fn replay_and_capture(
     post: &Post<'_>,
     sender: &Sender,
@@ -180,7 +166,7 @@ pub fn replay_and_capture(
 ) -> Result<serde_json::Value> {
     let _receives = Consumer::attach(post.lab, ConsumerKind::StackGro)?;
     let dir = post.place.run_dir()?;
-    let captured = dir.path().join("captured.pcapng");
+    let captured = dir.path.join("captured.pcapng");
     let mut command = post.lab.command_rx(post.quaff)?;
     command.args(["capture", "-i", RX_IF, "--json", "-w"]).arg(&captured).process_group(0);
     pin(&mut command, post.cores.capturer);
@@ -192,27 +178,23 @@ pub fn replay_and_capture(
         }
         pause(watch, Stage::Starting)?;
     }
-    sender.run(post, file, watch)?;
+    sender.check(finish(sender.start(post, file)?, Stage::Sending, watch)?)?;
     std::thread::sleep(UNDER_WAY);
     capturing.signal(Signal::SIGINT)?;
     capturing.finish(READY_MAX)?;
     let mut command = std::process::Command::new(post.quaff);
     command.args(["verify", "--json", "--against"]).arg(file).arg(&captured).process_group(0);
-    let mut verifying = ChildProcess::start(command)?;
-    while !verifying.has_ended()? {
-        pause(watch, Stage::Counting)?;
-    }
-    let finished = verifying.finish(WORDS_MAX)?;
+    let finished = finish(ChildProcess::start(command)?, Stage::Counting, watch)?;
     serde_json::from_slice(&finished.stdout).map_err(|_| sender.failed(finished.stderr.trim()))
 }
 
-/// Whether an XDP program is at either end of the lab, as iproute2 sees it.
+/// Returns whether an XDP program is attached at either end of the lab, by iproute2.
 pub fn has_xdp(lab: &Lab) -> Result<bool> {
     let mut found = false;
     for (netns, name) in [(&lab.tx, TX_IF), (&lab.rx, RX_IF)] {
         let mut command = netns.command("ip")?;
         command.args(["-j", "link", "show", "dev", name]);
-        let finished = ChildProcess::start(command)?.finish(WORDS_MAX)?;
+        let finished = ChildProcess::start(command)?.finish(OUTPUT_WAIT)?;
         found |= String::from_utf8_lossy(&finished.stdout).contains("\"xdp\"");
     }
     Ok(found)

@@ -1,26 +1,26 @@
-//! How fast the disk takes and gives what goes past the page cache: fio's answer.
+//! The speed of a disk without the page cache, measured by fio.
 
+use super::finish;
 use super::place::Place;
 use crate::{Error, Result};
 use quaff_lab::ChildProcess;
-use quaff_lab::topology::{Stage, Watch, pause};
+use quaff_lab::topology::{Stage, Watch};
 use quaff_os::process::pin;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-/// The Debian package, and the program.
+/// The program, and its Debian package.
 pub const FIO: &str = "fio";
 
-/// Has fio write `bytes` in 4 MiB pieces with O_DIRECT, from `core`; returns bytes/s.
+/// Bytes/s at which fio writes `bytes` in 4 MiB pieces with O_DIRECT, from `core`.
 pub fn write_rate(place: &Place, bytes: u64, core: usize, watch: Watch<'_>) -> Result<f64> {
     let dir = place.run_dir()?;
-    let args = [format!("--size={bytes}"), format!("--directory={}", dir.path().display())];
+    let args = [format!("--size={bytes}"), format!("--directory={}", dir.path.display())];
     rate("write", &args, core, watch)
 }
 
-/// Has fio read all of `file` in 4 MiB pieces with O_DIRECT, from `core`; returns bytes/s.
+/// Bytes/s at which fio reads `file` in 4 MiB pieces with O_DIRECT, from `core`.
 pub fn read_rate(file: &Path, core: usize, watch: Watch<'_>) -> Result<f64> {
     rate("read", &["--readonly".into(), format!("--filename={}", file.display())], core, watch)
 }
@@ -30,16 +30,12 @@ fn rate(how: &str, args: &[String], core: usize, watch: Watch<'_>) -> Result<f64
     command.args(["--name=quaff", "--bs=4M", "--direct=1", "--ioengine=io_uring", "--iodepth=4"]);
     command.args(["--output-format=json", &format!("--rw={how}")]).args(args);
     pin(&mut command, core);
-    let mut running = ChildProcess::start(command)?;
-    while !running.has_ended()? {
-        pause(watch, Stage::Sending)?;
-    }
-    let finished = running.finish(Duration::from_secs(5))?;
+    let finished = finish(ChildProcess::start(command)?, Stage::Sending, watch)?;
     rate_in(how, &String::from_utf8_lossy(&finished.stdout))
         .ok_or_else(|| Error::Tool { name: FIO.into(), what: finished.stderr.trim().to_owned() })
 }
 
-/// fio may say something before its JSON.
+/// Reads a rate; fio may print messages before its JSON.
 fn rate_in(how: &str, said: &str) -> Option<f64> {
     let report: Value = serde_json::from_str(&said[said.find('{')?..]).ok()?;
     report["jobs"][0][how]["bw_bytes"].as_f64().filter(|rate| *rate > 0.0)

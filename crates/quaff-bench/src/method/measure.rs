@@ -1,5 +1,4 @@
-//! A run as a bench wants it: under any setting, with several capturers at once, and with whatever a capturer
-//! does wrong told as its result.
+//! A run of a bench: under any setting, with several capturers at once; a failure of a capturer is its result.
 
 use super::capturer::{Capturer, Ended, failed};
 use super::count::count;
@@ -7,35 +6,30 @@ use super::place::RunDir;
 use super::run::Bench;
 use crate::method::{Run, Sample};
 use crate::{Error, Result};
-use quaff_lab::tool::Tool;
-use quaff_lab::tool::{Filter, Output, Setting};
-use quaff_lab::topology::{Sampled, Sent};
-use quaff_lab::topology::{Stage, Watch, pause};
-use quaff_lab::traffic::Traffic;
-use quaff_lab::traffic::{Content, Size};
+use quaff_lab::tool::{Filter, Output, Setting, Tool};
+use quaff_lab::topology::{Sampled, Stage, Watch, pause};
+use quaff_lab::traffic::{Content, Size, Traffic};
 use quaff_os::cpu;
 use quaff_wire::probe::ProbeHeader;
 use serde::Deserialize;
 use std::path::Path;
 
-/// What a file may take beyond what there was to capture: what a tool sets aside for it.
+/// Bytes that a tool may reserve in a file beyond the frames.
 const FILE_SLACK_BYTES: u64 = 1 << 30;
 
-/// What `quaff verify --json` says of a stream.
+/// The report of `quaff verify --json`.
 #[derive(Debug, Deserialize)]
 struct Piped {
-    /// Different stamped frames.
+    /// Frames with a probe header, without duplicates.
     received: u64,
-    /// All frames.
     frames: u64,
-    /// Nothing of it could be read.
     #[serde(default)]
     unreadable: bool,
     #[serde(default)]
     error: Option<String>,
 }
 
-/// What was found of one of several capturers.
+/// The counts of one of several capturers.
 struct Found {
     captured: u64,
     drops: Option<u64>,
@@ -44,33 +38,32 @@ struct Found {
 }
 
 impl Bench<'_> {
-    /// One run of `rival`, found at `program`, under `setting`: as many of it at once as that says.
+    /// One run of `tool`, found at `program`, under `setting`, which also gives the number of capturers.
     ///
-    /// Whatever the rival does wrong is in [`Run::failed`], and all that it has started is gone. `Run::round` is
-    /// left to the caller.
+    /// A failure of the tool is in [`Run::failed`]; all its processes have ended. `Run::round` is left to the caller.
     ///
     /// # Errors
-    /// What is not the rival's fault: the generator fails, there is no room, the watch wants no more.
+    /// Not caused by the tool: the generator fails, the disk is full, the watch ends the run.
     pub fn run(
         &self,
-        rival: &Tool,
+        tool: &Tool,
         program: &Path,
         traffic: &Traffic,
         setting: &Setting,
         watch: Watch<'_>,
     ) -> Result<Run> {
-        let counted_by = match rival.output_under(setting) {
+        let counted_by = match tool.output_under(setting) {
             Output::Disk => "file",
             Output::Pipe => "pipe",
             Output::Screen => "lines",
             Output::Null => "tool",
         };
         let mut run = Run { intended: traffic.count, counted_by: counted_by.into(), ..Run::default() };
-        if let Err(cannot) = rival.can(setting) {
+        if let Err(cannot) = tool.can(setting) {
             return Ok(Run { failed: Some(cannot), ..run });
         }
-        match self.measure(rival, program, traffic, setting, &mut run, watch) {
-            Err(Error::Tool { name, what }) if name == rival.name => run.failed = Some(what),
+        match self.measure(tool, program, traffic, setting, &mut run, watch) {
+            Err(Error::Tool { name, what }) if name == tool.name => run.failed = Some(what),
             done => drop(done?),
         }
         Ok(run)
@@ -79,10 +72,10 @@ impl Bench<'_> {
     /// As [`Self::run`] with a buffer of `buffer_mib`; also returns the files of the run.
     ///
     /// # Errors
-    /// Those of [`Self::run`], and [`Error::Tool`] if the rival fails.
+    /// Those of [`Self::run`], and [`Error::Tool`] if the tool fails.
     pub fn capture(
         &self,
-        rival: &Tool,
+        tool: &Tool,
         program: &Path,
         traffic: &Traffic,
         buffer_mib: Option<u64>,
@@ -90,14 +83,14 @@ impl Bench<'_> {
     ) -> Result<(Run, RunDir)> {
         let setting = Setting { buffer_mib, ..Setting::default() };
         let mut run = Run { intended: traffic.count, counted_by: "file".into(), ..Run::default() };
-        let dirs = self.measure(rival, program, traffic, &setting, &mut run, watch)?;
-        let dir = dirs.into_iter().next().ok_or_else(|| failed(rival, "did not run", ""))?;
+        let dirs = self.measure(tool, program, traffic, &setting, &mut run, watch)?;
+        let dir = dirs.into_iter().next().ok_or_else(|| failed(tool, "did not run", ""))?;
         Ok((run, dir))
     }
 
     fn measure(
         &self,
-        rival: &Tool,
+        tool: &Tool,
         program: &Path,
         traffic: &Traffic,
         setting: &Setting,
@@ -107,7 +100,7 @@ impl Bench<'_> {
         let cores = self.cores_of(setting)?;
         let mut capturers = Vec::new();
         for at in 0..setting.capturers.max(1) as usize {
-            capturers.push(Capturer::start(self, rival, program, setting, cores[at % cores.len()])?);
+            capturers.push(Capturer::start(self, tool, program, setting, cores[at % cores.len()])?);
         }
         for capturer in &mut capturers {
             capturer.ready(watch)?;
@@ -115,7 +108,8 @@ impl Bench<'_> {
         let mut look = || capturers.iter_mut().for_each(Capturer::look);
         let sent = self.site.send(traffic, self.cores.generator, watch, &mut look)?;
         run.samples = samples(&sent.samples, &capturers);
-        note_sent(run, sent);
+        (run.offered, run.seconds, run.receiver_drops) = (sent.offered, sent.seconds, sent.receiver_drops);
+        (run.sent, run.others, run.cores) = (sent.sent, sent.others, sent.cores);
         let bytes_max = traffic.file_bytes().saturating_add(FILE_SLACK_BYTES);
         for capturer in &mut capturers {
             capturer.settle(bytes_max, watch)?;
@@ -131,15 +125,14 @@ impl Bench<'_> {
         let is_stamped = is_stamped(traffic, setting);
         let mut found = Vec::new();
         for ended in &ended {
-            found.push(find(rival, setting, is_stamped, ended, watch)?);
+            found.push(find(tool, setting, is_stamped, ended, watch)?);
         }
         pause(watch, Stage::Counting)?;
         note_found(run, setting, &found);
         Ok(ended.into_iter().map(|ended| ended.dir).collect())
     }
 
-    /// The cores of capturers: one that is not the generator's, unless all are to run on that; or as many as are
-    /// asked for.
+    /// The cores of the capturers: not the generator's, unless all share one; as many as the setting asks for.
     fn cores_of(&self, setting: &Setting) -> Result<Vec<usize>> {
         if setting.cores == 1 {
             return Ok(vec![self.cores.generator]);
@@ -150,22 +143,21 @@ impl Bench<'_> {
         Ok(cores)
     }
 
-    /// The core of who reads a pipe: one that nobody else has, or else the one of the capturer, as when both are
-    /// one machine's work. The generator keeps its core, which it needs for its pace.
+    /// The core of a pipe's reader: an unused one, or else the capturer's. The generator needs its core for its rate.
     pub(super) fn reader_core(&self, setting: &Setting, capturer: usize) -> Result<usize> {
         let taken = self.cores_of(setting)?;
         Ok(self.other_cores()?.into_iter().find(|core| !taken.contains(core)).unwrap_or(capturer))
     }
 
-    /// Cores that this process may use, but for the two.
+    /// Cores that this process may use, other than the two.
     fn other_cores(&self) -> Result<Vec<usize>> {
         let taken = [self.cores.generator, self.cores.capturer];
         Ok(cpu::allowed()?.into_iter().filter(|core| !taken.contains(core)).collect())
     }
 }
 
-/// Whether frames are known by their stamps. A snaplen may cut them off; and of a frame that is cut behind its
-/// stamp the checksum can be proved only where the bytes that are gone are known, as those that count are.
+/// Returns whether frames are identified by their probe headers. A snaplen may cut these off; and the checksum of a frame
+/// that is cut after its header needs the missing bytes, which are known of counting contents.
 fn is_stamped(traffic: &Traffic, setting: &Setting) -> bool {
     let is_whole = |bytes: u32| matches!(traffic.size, Size::Bytes(size) if size <= bytes);
     let is_known = |bytes: u32| {
@@ -175,7 +167,7 @@ fn is_stamped(traffic: &Traffic, setting: &Setting) -> bool {
         || traffic.is_stamped() && setting.snaplen.is_none_or(|bytes| is_whole(bytes) || is_known(bytes))
 }
 
-/// What the machine did in each part of the run, and what all capturers together used of it.
+/// CPU use in each part of the run: of the machine, and of all capturers together.
 fn samples(sampled: &[Sampled], capturers: &[Capturer<'_>]) -> Vec<Sample> {
     let Some(begun) = sampled.first().map(|first| first.from) else { return Vec::new() };
     let one = |Sampled { from, to, cores }: &Sampled| Sample {
@@ -186,15 +178,7 @@ fn samples(sampled: &[Sampled], capturers: &[Capturer<'_>]) -> Vec<Sample> {
     sampled.iter().map(one).collect()
 }
 
-fn note_sent(run: &mut Run, sent: Sent) {
-    run.offered = sent.offered;
-    run.seconds = sent.seconds;
-    run.receiver_drops = sent.receiver_drops;
-    (run.sent, run.others) = (sent.sent, sent.others);
-    run.cores = sent.cores;
-}
-
-/// Means over all of them; what they lost each by each.
+/// Means over all capturers, and the loss of each.
 fn note_found(run: &mut Run, setting: &Setting, found: &[Found]) {
     let of = found.len().max(1) as u64;
     let mean = |sum: u64| (sum + of / 2) / of;
@@ -214,17 +198,17 @@ fn note_found(run: &mut Run, setting: &Setting, found: &[Found]) {
     }
 }
 
-/// Counts what one has captured, where its packets went.
-fn find(rival: &Tool, setting: &Setting, is_stamped: bool, ended: &Ended, watch: Watch<'_>) -> Result<Found> {
-    let drops = rival.drops.as_ref().and_then(|drops| drops.read(&ended.said));
-    let (captured, bytes, accounted) = match rival.output_under(setting) {
+/// Counts the packets of one capturer at their destination.
+fn find(tool: &Tool, setting: &Setting, is_stamped: bool, ended: &Ended, watch: Watch<'_>) -> Result<Found> {
+    let drops = tool.drops.as_ref().and_then(|drops| drops.read(&ended.said));
+    let (captured, bytes, accounted) = match tool.output_under(setting) {
         Output::Disk => {
             let files = ended.dir.files()?;
             if files.is_empty() {
-                return Err(failed(rival, "wrote no file", &ended.said));
+                return Err(failed(tool, "wrote no file", &ended.said));
             }
-            let counted = count(&files, rival.format, is_stamped, watch).map_err(|error| match error {
-                Error::Tool { what, .. } => failed(rival, "its file is no capture", &what),
+            let counted = count(&files, tool.format, is_stamped, watch).map_err(|error| match error {
+                Error::Tool { what, .. } => failed(tool, "its file is no capture", &what),
                 error => error,
             })?;
             (counted.frames, counted.bytes, counted.accounted)
@@ -237,19 +221,19 @@ fn find(rival: &Tool, setting: &Setting, is_stamped: bool, ended: &Ended, watch:
                 }
                 Ok(piped) => {
                     let why = piped.error.unwrap_or_default();
-                    return Err(failed(rival, "what came through its pipe is no capture", &why));
+                    return Err(failed(tool, "what came through its pipe is no capture", &why));
                 }
-                Err(_) => return Err(failed(rival, "nothing came through its pipe", &ended.said)),
+                Err(_) => return Err(failed(tool, "nothing came through its pipe", &ended.said)),
             }
         }
         Output::Screen => {
             let lines = ended.read.as_deref().unwrap_or_default();
-            let nothing = || failed(rival, "nothing came to its screen", &ended.said);
+            let nothing = || failed(tool, "nothing came to its screen", &ended.said);
             (lines.trim().parse().map_err(|_| nothing())?, 0, None)
         }
         Output::Null => {
-            let captured = rival.captured.as_ref().and_then(|captured| captured.read(&ended.said));
-            let silent = || failed(rival, "does not say how many packets it captured", &ended.said);
+            let captured = tool.captured.as_ref().and_then(|captured| captured.read(&ended.said));
+            let silent = || failed(tool, "does not say how many packets it captured", &ended.said);
             (captured.ok_or_else(silent)?, 0, None)
         }
     };

@@ -1,31 +1,46 @@
-//! How a capturer is measured: one run at a time, counted in its file and nowhere else.
+//! The measurement of a tool, one run at a time: counted in its file and nowhere else.
 //!
 //! ```text
 //!    generator, core 0                       capturer, core 1
 //!   ┌────────────────┐   frames arrive      ┌────────────────┐    files in a
 //!   │ quaff generate ├──── on rx0, ────────▶│ tcpdump, quaff ├──▶ directory of
-//!   └───────┬────────┘   as from the wire   └───────┬────────┘    their own
-//!           │ offered: what rx0 itself counted      │ CPU time: wait4(2)
+//!   └───────┬────────┘   as from the wire   └───────┬────────┘    its own
+//!           │ offered: counted by rx0 itself        │ CPU time: wait4(2)
 //!           └───────────────┬───────────────────────┘
-//!                 in the file: read and counted by us
+//!                 in the file: read and counted by quaff
 //! ```
 //!
-//! What a tool says about its losses is kept beside that, as its own word.
+//! A tool's own report of its losses is kept separately.
 
 mod capturer;
 mod count;
-pub mod delivery;
+mod delivery;
 pub mod fio;
-mod growth;
 mod measure;
-pub mod pipeline;
+mod pipeline;
 mod place;
 mod result;
 mod run;
 
-pub use crate::stats::median;
+use quaff_lab::topology::{Stage, Watch, pause};
+use quaff_lab::{ChildProcess, Finished};
+use std::time::Duration;
+
+pub use delivery::{Delivered, Post, Sender, has_xdp, replay_and_capture};
+pub use pipeline::{Feed, MIDDLES, Program, STRIPPERS};
 pub use place::{Place, RunDir};
 pub use result::{Run, Sample};
 pub use run::{Bench, Cores};
 
 pub(crate) use pipeline::come_to_rest;
+
+/// The wait for the last output of a process that has ended.
+const OUTPUT_WAIT: Duration = Duration::from_secs(5);
+
+/// Waits for the end of a process, and returns its output.
+fn finish(mut process: ChildProcess, stage: Stage, watch: Watch<'_>) -> crate::Result<Finished> {
+    while !process.has_ended()? {
+        pause(watch, stage)?;
+    }
+    process.finish(OUTPUT_WAIT)
+}

@@ -1,7 +1,7 @@
-//! Where the files of a measurement go: a directory of its own on a real disk, gone afterwards.
+//! The directory of a measurement's files, on a real disk, removed afterwards.
 //!
-//! The directory is locked while it is in use (flock(2)), so one that was left behind by a run that
-//! was killed is told from one in use, and the next measurement on that disk clears it away.
+//! The directory is locked while it is in use (flock(2)): the next measurement on that disk removes directories without
+//! a lock, which killed runs have left.
 
 use crate::{Error, Result};
 use quaff_os::{Try, disk};
@@ -11,31 +11,31 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const PREFIX: &str = ".quaff-lab-";
-/// Where to look when nobody says: here, and where large temporary files belong (hier(7)).
+/// The current directory, and the one for large temporary files (hier(7)).
 const CANDIDATES: [&str; 2] = [".", "/var/tmp"];
 
-/// How many this process has made.
+/// Number of directories that this process has made.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// The directory of a measurement, removed when this is dropped.
 #[derive(Debug)]
 pub struct Place {
-    dir: PathBuf,
+    pub path: PathBuf,
     _lock: File,
     runs: AtomicU32,
 }
 
-/// The directory of one run in it, removed when this is dropped.
+/// The directory of one run, removed when this is dropped.
 #[derive(Debug)]
 pub struct RunDir {
-    path: PathBuf,
+    pub path: PathBuf,
 }
 
 impl Place {
-    /// A place in `dir`; without one, here or in `/var/tmp`, whichever is a disk and takes files.
+    /// A place in `dir`; without one, in the current directory or in `/var/tmp`, whichever is a writable disk.
     ///
     /// # Errors
-    /// None of them does; the reason is that of the last one.
+    /// None of them is; the reason is that of the last one.
     pub fn find(dir: Option<&Path>) -> Result<Self> {
         if let Some(dir) = dir {
             return Self::make(dir);
@@ -61,11 +61,10 @@ impl Place {
             let number = MADE.fetch_add(1, Ordering::Relaxed);
             let dir = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
             fs::create_dir(&dir).trying(|| format!("create {}", dir.display()))?;
-            // A sweep that comes between the two takes the new one for one left behind. Where there are
-            // no locks, nothing is swept either.
+            // A concurrent sweep may remove the new directory before it is locked. Without locks nothing is swept.
             match File::open(&dir) {
                 Ok(lock) if !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) && dir.exists() => {
-                    return Ok(Self { dir, _lock: lock, runs: AtomicU32::new(0) });
+                    return Ok(Self { path: dir, _lock: lock, runs: AtomicU32::new(0) });
                 }
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(error).trying(|| format!("open {}", dir.display()))?;
@@ -75,24 +74,19 @@ impl Place {
         }
     }
 
-    /// The directory.
-    pub fn path(&self) -> &Path {
-        &self.dir
-    }
-
-    /// Where it was made.
+    /// The directory that it was made in.
     pub fn parent(&self) -> &Path {
-        self.dir.parent().unwrap_or(&self.dir)
+        self.path.parent().unwrap_or(&self.path)
     }
 
     /// Bytes free there.
     pub fn free_bytes(&self) -> Result<u64> {
-        Ok(disk::space(&self.dir)?.free)
+        Ok(disk::space(&self.path)?.free)
     }
 
     /// A directory for one run.
     pub fn run_dir(&self) -> Result<RunDir> {
-        let path = self.dir.join(self.runs.fetch_add(1, Ordering::Relaxed).to_string());
+        let path = self.path.join(self.runs.fetch_add(1, Ordering::Relaxed).to_string());
         fs::create_dir(&path).trying(|| format!("create {}", path.display()))?;
         Ok(RunDir { path })
     }
@@ -101,16 +95,11 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         // What cannot be removed now is swept by the next measurement.
-        let _ = fs::remove_dir_all(&self.dir);
+        let _ = fs::remove_dir_all(&self.path);
     }
 }
 
 impl RunDir {
-    /// The directory.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// All files in it, by name.
     pub fn files(&self) -> Result<Vec<PathBuf>> {
         Ok(super::count::files(&self.path).trying(|| format!("list {}", self.path.display()))?)
@@ -119,18 +108,17 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        // It goes with the whole place at the latest.
+        // The place removes it at the latest.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes what killed runs have left in `parent`. Nothing is said of what cannot be: this is a
-/// courtesy.
+/// Removes the directories of killed runs in `parent`. Errors are ignored.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     let ours = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
     for entry in entries.flatten().filter(ours) {
-        // A link is never followed: whoever made it is not us.
+        // A link is never followed: quaff makes none.
         let is_dir = entry.file_type().is_ok_and(|found| found.is_dir());
         if is_dir && File::open(entry.path()).is_ok_and(|dir| dir.try_lock().is_ok()) {
             let _ = fs::remove_dir_all(entry.path());
@@ -143,22 +131,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_goes_with_all_that_is_in_it() {
+    fn a_place_is_removed_with_its_files() {
         let parent = tempfile::tempdir_in("/var/tmp").expect("a directory");
         let place = Place::find(Some(parent.path())).expect("a place");
         let run = place.run_dir().expect("a directory");
-        fs::write(run.path().join("f"), "1").expect("written");
+        fs::write(run.path.join("f"), "1").expect("written");
         assert_eq!(run.files().expect("listed").len(), 1);
-        let kept = run.path().to_owned();
+        let kept = run.path.clone();
         drop(run);
-        assert!(!kept.exists() && place.path().exists());
-        let kept = place.path().to_owned();
+        assert!(!kept.exists() && place.path.exists());
+        let kept = place.path.clone();
         drop(place);
         assert!(!kept.exists());
     }
 
     #[test]
-    fn what_was_left_behind_is_swept_and_what_is_in_use_stays() {
+    fn unlocked_directories_are_swept_and_others_stay() {
         let parent = tempfile::tempdir_in("/var/tmp").expect("a directory");
         let used = Place::find(Some(parent.path())).expect("a place");
         let left = parent.path().join(format!("{PREFIX}1-1"));
@@ -167,7 +155,7 @@ mod tests {
         fs::create_dir(&other).expect("made");
         let _place = Place::find(Some(parent.path())).expect("a place");
         assert!(!left.exists());
-        assert!(used.path().exists());
+        assert!(used.path.exists());
         assert!(other.exists());
     }
 

@@ -3,63 +3,63 @@
 use quaff_lab::topology::CoreUse;
 use serde::{Deserialize, Serialize};
 
-/// One run.
+/// The figures of one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Which round, from 1.
+    /// Number of the round, from 1.
     pub round: u32,
-    /// Frames that were to be sent.
+    /// Frames to send, by the plan.
     pub intended: u64,
     /// Frames that arrived at the receiving interface.
     pub offered: u64,
-    /// Frames counted in the file (or as `counted_by` says); of several capturers their mean.
+    /// Frames counted in the file (or by `counted_by`); of several capturers their mean.
     pub captured: Option<u64>,
-    /// `file`, `pipe`, `lines` (of words on a screen) or `tool`.
+    /// `file`, `pipe`, `lines` (of text on a screen) or `tool`.
     pub counted_by: String,
-    /// What the tool says that it has dropped; `None`: it says nothing.
+    /// Drops by the tool's own report; `None`: it has none.
     pub tool_drops: Option<u64>,
-    /// Lost of offered, 0 to 1; `None` where nothing was to be captured or the run failed.
+    /// Lost of offered, 0 to 1; `None` if nothing was to be captured or the run failed.
     pub loss: Option<f64>,
-    /// From the first frame to the last, s.
+    /// Time from the first frame to the last, s.
     pub seconds: f64,
     /// CPU time of the capturer's processes in their own code, from the first frame on, s.
     pub cpu_user_s: f64,
-    /// And in the kernel, s.
+    /// The same in the kernel, s.
     pub cpu_system_s: f64,
     /// CPU time before the first frame, s.
     pub cpu_startup_s: f64,
-    /// Each core, while frames came.
+    /// Each core, while frames arrived.
     pub cores: Vec<CoreUse>,
-    /// The same each 0.5 s, and what the capturer used of it (PAM 2007's cpusage).
+    /// The same every 0.5 s, and the share of the capturer (PAM 2007's cpusage).
     #[serde(default)]
     pub samples: Vec<Sample>,
     /// Bytes written.
     pub bytes: u64,
-    /// From the first change of the size of the files to the last, s.
+    /// Time from the first change of the size of the files to the last, s.
     #[serde(default)]
     pub writing_s: f64,
     /// The loss that the file itself records equals the loss that was counted; `None` if it records none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accounted: Option<bool>,
-    /// Of several capturers at once: what each lost, 0 to 1.
+    /// Loss of each of several capturers at once, 0 to 1.
     #[serde(default)]
     pub each_loss: Vec<f64>,
     /// Of `offered`, lost before the capturer's socket: at the interface or in the kernel's queue (softnet), frames.
-    /// What did not get as far as the interface is `sent` − `offered`.
+    /// Frames that did not reach the interface are `sent` − `offered`.
     #[serde(default)]
     pub receiver_drops: u64,
-    /// Frames handed to the kernel that sends; 0 in results that did not know.
+    /// Frames that the sending kernel took; 0 in older results.
     #[serde(default)]
     pub sent: u64,
-    /// Frames that came to the interface beside those that were sent: others'.
+    /// Frames of other senders that arrived at the interface.
     #[serde(default)]
     pub others: u64,
     /// The capturer's command line, with DIR for the directory of its files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// Why it says nothing.
+    /// Reason of a failed run.
     pub failed: Option<String>,
-    /// That was not the capturer's doing: the generator failed, or the disk was full.
+    /// The capturer did not cause the failure: the generator failed, or the disk was full.
     #[serde(default)]
     pub failed_outside: bool,
 }
@@ -79,16 +79,15 @@ impl Run {
 /// A part of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// When it ended, s after the first frame.
+    /// Its end, s after the first frame.
     pub at_s: f64,
-    /// Each core.
     pub cores: Vec<CoreUse>,
     /// CPU of the capturer's processes, 1 = a core; `None` without a capturer.
     pub capturer: Option<f64>,
 }
 
 impl Sample {
-    /// How busy all cores together were, 0 to 1.
+    /// Share of time that all cores together were busy, 0 to 1.
     pub fn busy(&self) -> f64 {
         let idle: f64 = self.cores.iter().map(|core| core.idle).sum();
         1.0 - idle / self.cores.len().max(1) as f64

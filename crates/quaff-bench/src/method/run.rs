@@ -27,7 +27,6 @@ pub struct Bench<'a> {
 pub struct Cores {
     /// The generator's core; the kernel's share of receiving runs here too.
     pub generator: usize,
-    /// The capturer's core.
     pub capturer: usize,
 }
 
@@ -41,10 +40,10 @@ impl Cores {
 }
 
 impl Bench<'_> {
-    /// CPU time that `rival` uses in a time of `idle` without frames, after it has reported that it captures.
-    pub fn idle(&self, rival: &Tool, program: &Path, idle: Duration, watch: Watch<'_>) -> Result<Duration> {
+    /// CPU time that `tool` uses in a time of `idle` without frames, after it has reported that it captures.
+    pub fn idle(&self, tool: &Tool, program: &Path, idle: Duration, watch: Watch<'_>) -> Result<Duration> {
         let setting = Setting::default();
-        let mut capturer = Capturer::start(self, rival, program, &setting, self.cores.capturer)?;
+        let mut capturer = Capturer::start(self, tool, program, &setting, self.cores.capturer)?;
         capturer.ready(watch)?;
         let pid = capturer.pid()?;
         let before = on_core(pid)?;

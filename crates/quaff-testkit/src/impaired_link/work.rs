@@ -1,8 +1,9 @@
-//! The device's thread: takes frames in, has them judged, and sends them when they are due.
+//! The thread of the link: receives frames, applies the rules, and sends frames when they are due.
 
 use super::held::Held;
 use super::rules::{Fate, Judge};
 use super::{Counts, Rules};
+use hdrhistogram::Histogram;
 use quaff_lab::Result;
 use quaff_os::clock::{self, steady_ns, wall_ns};
 use quaff_os::cpu;
@@ -11,27 +12,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Waking up takes so long at times; the rest of a wait is spun.
+/// The end of a wait that is spun, because waking up may take that long, ns.
 const SPIN_NS: u64 = 100_000;
-/// No wait is longer, so that the end is seen in time.
+/// The longest wait, so that the end is seen in time, ns.
 const WAIT_NS: u64 = 20_000_000;
-/// Frames that are held longer than this need not be looked at as they come.
+/// Frames that are held longer need not be read as they arrive, ns.
 const NAP_NS: u64 = 500_000;
-/// The kernel's counters have 32 bits: they are read this often.
+/// Interval at which the kernel's counters are read, which have 32 bits, ns.
 const COUNT_NS: u64 = 1_000_000_000;
-/// Frames that one ring may bring before the other one is looked at.
+/// Frames of one ring before the other one is read.
 const TURN_FRAMES: usize = BATCH_FRAMES;
-/// Buckets of lateness, 1 µs each; the last one has all that is later.
-const LATE_BUCKETS: usize = 4096;
+/// Largest lateness of the quantiles, ns, and their significant digits.
+const LATE_NS_MAX: u64 = 60_000_000_000;
+const LATE_DIGITS: u8 = 3;
 /// linux/if_packet.h.
 const PACKET_OUTGOING: u8 = 4;
-/// Where a VLAN tag stands: behind the two addresses.
+/// Offset of a VLAN tag, after the two addresses.
 const TAG_AT: usize = 12;
-/// "No buffer space available", "Resource temporarily unavailable", "Interrupted system call" (errno(3)): the
-/// frame may be given again.
+/// ENOBUFS, EAGAIN, EINTR: the frame is sent again.
 const AGAIN: [i32; 3] = [105, 11, 4];
 
-/// One way.
+/// One direction.
 #[derive(Debug)]
 pub(super) struct Lane {
     rx: RxRingV2,
@@ -39,9 +40,9 @@ pub(super) struct Lane {
     judge: Judge,
     held: Held,
     counts: Counts,
-    late: Vec<u64>,
+    late_ns: Histogram<u64>,
     batch: Vec<Vec<u8>>,
-    /// How long all frames are held at least, ns.
+    /// The shortest time for which frames are held, ns.
     hold_ns: u64,
 }
 
@@ -53,13 +54,13 @@ impl Lane {
             judge: Judge::new(rules),
             held: Held::default(),
             counts: Counts::default(),
-            late: vec![0; LATE_BUCKETS],
+            late_ns: Histogram::new_with_bounds(1, LATE_NS_MAX, LATE_DIGITS).expect("valid bounds"),
             batch: Vec::with_capacity(BATCH_FRAMES),
             hold_ns: rules.hold.as_nanos() as u64,
         }
     }
 
-    /// Takes in what has come, up to a turn; whether anything had.
+    /// Receives the frames that have arrived, at most a turn; returns whether there were any.
     fn receive(&mut self) -> bool {
         for taken in 0..TURN_FRAMES {
             let mut frame = self.held.room();
@@ -71,7 +72,7 @@ impl Lane {
                 self.held.give_back(frame);
                 continue;
             }
-            put_back_tag(&mut frame, &arrival);
+            restore_tag(&mut frame, &arrival);
             match self.judge.judge(arrival.time_ns, &mut self.counts) {
                 Fate::Lost => self.held.give_back(frame),
                 Fate::Passes { due_ns, is_twice } => {
@@ -93,7 +94,8 @@ impl Lane {
         while self.batch.len() < BATCH_FRAMES
             && let Some((due_ns, frame)) = self.held.pop(now_ns)
         {
-            self.note_late(now_ns - due_ns);
+            self.late_ns.saturating_record(now_ns - due_ns);
+            self.counts.late_ns[2] = self.counts.late_ns[2].max(now_ns - due_ns);
             self.batch.push(frame);
         }
         let mut sent = 0;
@@ -113,27 +115,21 @@ impl Lane {
         Ok(())
     }
 
-    fn note_late(&mut self, late_ns: u64) {
-        let bucket = (late_ns / 1000).min(LATE_BUCKETS as u64 - 1);
-        self.late[bucket as usize] += 1;
-        self.counts.late_ns[2] = self.counts.late_ns[2].max(late_ns);
-    }
-
     fn count_missed(&mut self) -> Result<()> {
         self.counts.missed += self.rx.statistics()?.drops;
         Ok(())
     }
 
-    /// All that was done.
     fn finish(mut self) -> Result<Counts> {
         self.count_missed()?;
         let [_, _, max_ns] = self.counts.late_ns;
-        self.counts.late_ns = [quantile_ns(&self.late, 0.5), quantile_ns(&self.late, 0.99), max_ns];
+        let quantile_ns = |share| self.late_ns.value_at_quantile(share).min(max_ns);
+        self.counts.late_ns = [quantile_ns(0.5), quantile_ns(0.99), max_ns];
         Ok(self.counts)
     }
 }
 
-/// Both ways.
+/// Both directions.
 #[derive(Debug)]
 pub(super) struct Work {
     lanes: [Lane; 2],
@@ -145,7 +141,7 @@ impl Work {
         Self { lanes, over }
     }
 
-    /// Forwards until it is over and nothing is held any more.
+    /// Forwards until it is stopped and no frame is held.
     pub(super) fn run(mut self, core: Option<usize>) -> Result<[Counts; 2]> {
         core.map_or(Ok(()), cpu::pin)?;
         cpu::raise_priority();
@@ -173,7 +169,7 @@ impl Work {
         Ok([there?, back?])
     }
 
-    /// Waits until shortly before `due_ns`, or until a frame may have come that cannot wait.
+    /// Waits until shortly before `due_ns`, or until a frame may have arrived that is due earlier.
     fn wait(&self, due_ns: Option<u64>) -> Result<()> {
         let left_ns = due_ns.map_or(WAIT_NS, |due_ns| due_ns.saturating_sub(wall_ns())).min(WAIT_NS);
         if left_ns <= SPIN_NS {
@@ -183,7 +179,7 @@ impl Work {
         let wait_ns = left_ns - SPIN_NS;
         let hold_ns = self.lanes.iter().map(|lane| lane.hold_ns).min().unwrap_or(0);
         if hold_ns >= NAP_NS && due_ns.is_some() {
-            // What comes meanwhile is due after a hold of its own: half of that is time enough.
+            // A frame that arrives meanwhile is due after its own hold: half of that leaves time.
             clock::sleep_until(steady_ns() + wait_ns.min(hold_ns / 2));
             return Ok(());
         }
@@ -192,8 +188,8 @@ impl Work {
     }
 }
 
-/// The kernel takes a frame's first tag out; on its way on the frame has it again.
-fn put_back_tag(frame: &mut Vec<u8>, arrival: &Arrival) {
+/// Restores the first tag, which the kernel removes.
+fn restore_tag(frame: &mut Vec<u8>, arrival: &Arrival) {
     if let Some((tpid, tci)) = arrival.vlan
         && frame.len() >= TAG_AT
     {
@@ -203,40 +199,17 @@ fn put_back_tag(frame: &mut Vec<u8>, arrival: &Arrival) {
     }
 }
 
-/// The upper end of the bucket in which the frame at `share` of all stands, ns; 0 without frames.
-fn quantile_ns(buckets: &[u64], share: f64) -> u64 {
-    let total: u64 = buckets.iter().sum();
-    let rank = ((total as f64 * share).ceil() as u64).max(1);
-    let mut seen = 0;
-    let found = buckets.iter().position(|count| {
-        seen += count;
-        seen >= rank
-    });
-    found.filter(|_| total > 0).map_or(0, |bucket| (bucket as u64 + 1) * 1000)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_quantile_is_the_end_of_its_bucket() {
-        let mut buckets = vec![0; LATE_BUCKETS];
-        assert_eq!(quantile_ns(&buckets, 0.5), 0);
-        (buckets[0], buckets[3], buckets[9]) = (50, 49, 1);
-        assert_eq!(
-            [0.5, 0.51, 0.99, 1.0].map(|share| quantile_ns(&buckets, share)),
-            [1000, 4000, 4000, 10_000]
-        );
-    }
-
-    #[test]
-    fn a_tag_is_where_it_was() {
+    fn a_tag_is_restored() {
         let arrival = Arrival { time_ns: 0, len: 16, vlan: Some((0x8100, 0x2064)), pkttype: 0 };
         let mut frame: Vec<u8> = (0..16).collect();
-        put_back_tag(&mut frame, &arrival);
+        restore_tag(&mut frame, &arrival);
         assert_eq!(frame[10..18], [10, 11, 0x81, 0x00, 0x20, 0x64, 12, 13]);
-        put_back_tag(&mut frame, &Arrival { vlan: None, ..arrival });
+        restore_tag(&mut frame, &Arrival { vlan: None, ..arrival });
         assert_eq!(frame.len(), 20);
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernel says of processes and their sockets.
+//! The kernel's data on processes and their sockets.
 
 use super::*;
 
@@ -27,28 +27,28 @@ fn time_on_core_is_read() {
     std::thread::sleep(Duration::from_millis(300));
     let used = on_core(busy.pid()).expect("it runs");
     assert!(used > Duration::from_millis(20), "{used:?}");
-    let parted = cpu_split(busy.pid()).expect("it runs");
-    assert!(parted.total() >= used.as_secs_f64(), "{parted:?}");
+    let cpu = cpu_split(busy.pid()).expect("it runs");
+    assert!(cpu.total() >= used.as_secs_f64(), "{cpu:?}");
     let pid = busy.pid();
     drop(busy);
     assert!(on_core(pid).is_err());
 }
 
 #[test]
-fn time_is_parted_as_the_kernel_has_it() {
+fn time_is_split_as_by_the_kernel() {
     let stat = "7 (a) b) R 1 7 7 0 -1 4194304 90 0 0 0 30 10 0 0 20 0 1 0 100 0 0";
     assert_eq!(split(0.5, stat), Cpu { user: 0.375, system: 0.125 });
-    // Threads that have ended are not among those whose time was summed up.
+    // Threads that have ended are not in the sum.
     let Cpu { user, system } = split(0.1, stat);
     assert!((user - 0.3).abs() + (system - 0.1).abs() < 1e-9, "{user} {system}");
     assert_eq!(split(0.5, ""), Cpu { user: 0.25, system: 0.25 });
 }
 
 #[test]
-fn one_that_has_nothing_to_do_is_done() {
+fn an_idle_capturer_is_done() {
     let settle = Duration::from_millis(20);
     let mut work = Work { at: Instant::now(), used: Duration::ZERO };
-    assert!(!work.is_done(settle, || Duration::ZERO), "that was too short to tell");
+    assert!(!work.is_done(settle, || Duration::ZERO), "too short");
     std::thread::sleep(settle);
     assert!(!work.is_done(settle, || Duration::from_millis(10)));
     std::thread::sleep(settle);

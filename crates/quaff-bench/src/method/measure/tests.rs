@@ -1,18 +1,18 @@
-//! What capturers do wrong, with a shell in the place of one, and nobody who sends.
+//! Failures of capturers: a shell acts as one, and no frames are sent.
 
 use super::*;
 use crate::method::{Cores, Place};
 use quaff_lab::tool::{Counter, Ready, shipped};
-use quaff_lab::topology::Site;
+use quaff_lab::topology::{Sent, Site};
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Frames that are said to have been sent.
+/// Frames that count as sent.
 const OFFERED: u64 = 1000;
 
-/// A place where nothing arrives.
+/// A site without traffic.
 struct Nowhere;
 
 impl Site for Nowhere {
@@ -35,7 +35,7 @@ impl Site for Nowhere {
     }
 }
 
-/// A capturer that is a script; it knows `$1`, the file.
+/// A capturer that is a script with `$1`, its file.
 fn script(text: &str) -> Tool {
     let args = ["-c", text, "{interface}", "{file}"].map(str::to_owned).to_vec();
     let quaff = shipped(Path::new("quaff")).swap_remove(0);
@@ -58,13 +58,13 @@ fn script(text: &str) -> Tool {
     }
 }
 
-fn run_under(rival: &Tool, setting: &Setting) -> Run {
+fn run_under(tool: &Tool, setting: &Setting) -> Run {
     let place = Place::find(Some(Path::new("/var/tmp"))).expect("a place");
     let cores = Cores::pick().expect("a core");
     let bench = Bench { site: &Nowhere, quaff: Path::new("quaff"), place: &place, cores };
     let traffic = Traffic::bytes(512, None, OFFERED);
-    let program = rival.find().unwrap_or_else(|| rival.program.clone());
-    bench.run(rival, &program, &traffic, setting, &mut |_| true).expect("whatever it does is a result")
+    let program = tool.find().unwrap_or_else(|| tool.program.clone());
+    bench.run(tool, &program, &traffic, setting, &mut |_| true).expect("whatever it does is a result")
 }
 
 fn failure(text: &str) -> String {
@@ -73,7 +73,7 @@ fn failure(text: &str) -> String {
     run.failed.unwrap_or_else(|| panic!("it is to fail: {text}"))
 }
 
-/// Whether a process with this word in its command line runs.
+/// Returns whether a process with this word in its command line runs.
 fn runs(word: &str) -> bool {
     let entries = fs::read_dir("/proc").expect("listed").flatten();
     let is_it = |words: Vec<u8>| String::from_utf8_lossy(&words).contains(word);
@@ -83,26 +83,26 @@ fn runs(word: &str) -> bool {
 const WAITS: &str = "trap 'exit 0' INT; while :; do sleep 0.01; done";
 
 #[test]
-fn one_that_cannot_be_started_is_told() {
+fn a_failed_start_is_reported() {
     let absent = Tool { program: "/no/such/program".into(), ..script("") };
     let failed = run_under(&absent, &Setting::default()).failed.expect("there is none");
     assert!(failed.starts_with("cannot be started: "), "{failed}");
 }
 
 #[test]
-fn one_that_ends_too_soon_is_told_with_its_last_words() {
+fn an_early_end_is_reported_with_the_last_output() {
     assert_eq!(
         failure("echo no such device >&2; echo >&2; exit 1"),
         "ended before it captured (exit status: 1): no such device"
     );
-    // It crashes while frames come, or behind them.
+    // It crashes while frames arrive, or after them.
     let failed = failure("echo capturing >&2; sleep 0.4; echo out of luck >&2; kill -SEGV $$");
     assert!(failed.starts_with("ended while it was to capture (signal: 11 (SIGSEGV)"), "{failed}");
     assert!(failed.ends_with(": out of luck"), "{failed}");
 }
 
 #[test]
-fn one_that_hangs_is_killed_with_all_that_it_has_started() {
+fn a_hanging_tool_is_killed_with_its_processes() {
     let begun = Instant::now();
     let failed = failure("setsid sleep 61.25 & sleep 61.25");
     assert_eq!(failed, "does not begin to capture within 1s: it said nothing");
@@ -115,17 +115,17 @@ fn one_that_hangs_is_killed_with_all_that_it_has_started() {
 }
 
 #[test]
-fn what_one_leaves_behind_is_killed() {
-    let rival = script(
+fn remaining_processes_are_killed() {
+    let tool = script(
         "echo capturing >&2; (setsid sleep 63.75 > /dev/null 2>&1 &); trap 'exit 0' INT; while :; do sleep 0.01; done",
     );
-    let run = run_under(&rival, &Setting::default());
+    let run = run_under(&tool, &Setting::default());
     assert_eq!(run.failed.as_deref(), Some("wrote no file: capturing"));
     assert!(!runs("63.75"));
 }
 
 #[test]
-fn one_that_writes_no_file_or_garbage_is_told() {
+fn a_missing_or_invalid_file_is_reported() {
     let failed = failure(&format!("echo capturing >&2; {WAITS}"));
     assert_eq!(failed, "wrote no file: capturing");
     for garbage in ["head -c 100000 /dev/urandom > $1", "echo these are no packets > $1", ": > $1"] {
@@ -135,38 +135,38 @@ fn one_that_writes_no_file_or_garbage_is_told() {
 }
 
 #[test]
-fn one_that_writes_on_and_on_is_stopped() {
+fn endless_writing_is_stopped() {
     let failed =
         failure("echo capturing >&2; truncate -s 99G $1; trap 'exit 0' INT; while :; do sleep 0.01; done");
     assert!(failed.starts_with("writes far more than there was to capture"), "{failed}");
 }
 
 #[test]
-fn where_nothing_is_kept_its_own_word_counts() {
-    let rival = script(
+fn without_a_file_the_own_report_counts() {
+    let tool = script(
         "echo capturing >&2; trap 'echo packets got: 900 >&2; echo 17 packets lost >&2; exit 3' INT
          while :; do sleep 0.1; done",
     );
-    let run = run_under(&rival, &Setting { output: Output::Null, ..Setting::default() });
+    let run = run_under(&tool, &Setting { output: Output::Null, ..Setting::default() });
     assert_eq!(run.failed, None);
     assert_eq!((run.captured, run.tool_drops, run.loss), (Some(900), Some(17), Some(0.1)));
     assert_eq!((run.counted_by.as_str(), run.offered), ("tool", OFFERED));
     let mute = script("echo capturing >&2; trap 'exit 0' INT; while :; do sleep 0.1; done");
     let run = run_under(&mute, &Setting { output: Output::Null, ..Setting::default() });
-    let failed = run.failed.expect("nobody counts");
+    let failed = run.failed.expect("nothing counts");
     assert_eq!(failed, "does not say how many packets it captured: capturing");
     let run = run_under(&mute, &Setting { output: Output::Pipe, ..Setting::default() });
     assert_eq!(run.failed.as_deref(), Some("fake does not write packets to a pipe"));
 }
 
 #[test]
-fn lines_on_a_screen_are_counted_whatever_it_says() {
+fn lines_on_a_screen_are_counted() {
     let screen = Setting { output: Output::Screen, ..Setting::default() };
-    let rival = script(
+    let tool = script(
         "echo capturing >&2; trap 'echo; echo packets got: 1000 >&2; exit' INT
          seq 700; while :; do sleep 0.1; done",
     );
-    let run = run_under(&rival, &screen);
+    let run = run_under(&tool, &screen);
     assert_eq!(run.failed, None);
     assert_eq!((run.captured, run.loss), (Some(700), Some(0.3)));
     assert_eq!(run.counted_by, "lines");
@@ -175,13 +175,13 @@ fn lines_on_a_screen_are_counted_whatever_it_says() {
 }
 
 #[test]
-fn several_at_once_are_told_one_by_one() {
+fn several_capturers_are_counted_one_by_one() {
     // The number of the directory is different for each of them.
-    let rival = script(
+    let tool = script(
         "echo capturing >&2; trap \"echo packets got: $(( 800 + 100 * ($(basename $(dirname $1)) % 2) )) >&2; exit\" INT
          while :; do sleep 0.1; done",
     );
-    let run = run_under(&rival, &Setting { output: Output::Null, capturers: 2, ..Setting::default() });
+    let run = run_under(&tool, &Setting { output: Output::Null, capturers: 2, ..Setting::default() });
     assert_eq!(run.failed, None);
     assert_eq!((run.captured, run.each_loss.as_slice()), (Some(850), [0.2, 0.1].as_slice()));
     assert!((run.loss.expect("a loss") - 0.15).abs() < 1e-9);
@@ -189,7 +189,7 @@ fn several_at_once_are_told_one_by_one() {
 }
 
 #[test]
-fn where_nothing_is_to_be_captured_there_is_no_loss() {
+fn without_packets_to_capture_there_is_no_loss() {
     let mut run = Run { offered: OFFERED, ..Run::default() };
     let found = [Found { captured: 0, drops: Some(0), bytes: 0, accounted: None }];
     let setting = Setting { filter: Filter::RejectAll, ..Setting::default() };
@@ -198,7 +198,7 @@ fn where_nothing_is_to_be_captured_there_is_no_loss() {
 }
 
 #[test]
-fn a_stamp_that_a_snaplen_cuts_off_is_none() {
+fn a_probe_header_cut_by_a_snaplen_does_not_count() {
     let traffic = Traffic::bytes(512, None, 1);
     let cut = |bytes| Setting { snaplen: Some(bytes), ..Setting::default() };
     assert!(is_stamped(&traffic, &Setting::default()) && is_stamped(&traffic, &cut(64)));
@@ -210,14 +210,14 @@ fn a_stamp_that_a_snaplen_cuts_off_is_none() {
 }
 
 #[test]
-fn a_watch_ends_it_at_once_and_nothing_is_left() {
-    let rival = script("sleep 64.125");
+fn a_watch_ends_a_run_at_once() {
+    let tool = script("sleep 64.125");
     let place = Place::find(Some(Path::new("/var/tmp"))).expect("a place");
     let cores = Cores::pick().expect("a core");
     let bench = Bench { site: &Nowhere, quaff: Path::new("quaff"), place: &place, cores };
     let mut looks = 0;
     let traffic = Traffic::bytes(512, None, OFFERED);
-    let stopped = bench.run(&rival, &rival.find().expect("sh"), &traffic, &Setting::default(), &mut |_| {
+    let stopped = bench.run(&tool, &tool.find().expect("sh"), &traffic, &Setting::default(), &mut |_| {
         looks += 1;
         looks < 3
     });

@@ -134,7 +134,7 @@ impl Demo {
             "{parent} has {} free, too little for the demo; choose another disk with --dir DIR",
             show::bytes(free)
         );
-        let (bytes, seconds) = quaff::doctor::write_rate(place.path(), DISK_TIME, room)
+        let (bytes, seconds) = quaff::doctor::write_rate(&place.path, DISK_TIME, room)
             .with_context(|| format!("measure the disk of {parent}"))?;
         let rate = bytes as f64 / seconds;
         let words = format!(

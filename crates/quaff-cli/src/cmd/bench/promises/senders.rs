@@ -3,8 +3,7 @@
 use super::verdict::{Bound, Row};
 use super::{Bench, Promise, Setup};
 use crate::show;
-use quaff_bench::method::delivery::{self, Delivered, Sender};
-use quaff_bench::method::fio;
+use quaff_bench::method::{self, Delivered, Sender, fio};
 use quaff_bench::stats::median;
 use quaff_lab::ConsumerKind;
 use serde_json::Value;
@@ -99,7 +98,7 @@ impl Bench<'_> {
         if self.args.long {
             return self.replay_and_capture(&file, "", 1);
         }
-        let short = self.setup.place.path().join("short.pcapng");
+        let short = self.setup.place.path.join("short.pcapng");
         let line =
             format!("{{quaff}} capture --read {} -w {{file}} --count {SHORT_FRAMES} --json", file.display());
         self.setup.deliver(&Sender::new("quaff capture", &line), &short, ConsumerKind::Stack)?;
@@ -113,7 +112,7 @@ impl Bench<'_> {
         let mut verdicts = Vec::new();
         for _ in 0..runs {
             let mut watch = self.setup.watch("");
-            verdicts.push(delivery::replay_and_capture(&self.setup.post(), &sender, file, &mut watch)?);
+            verdicts.push(method::replay_and_capture(&self.setup.post(), &sender, file, &mut watch)?);
             drop(watch);
             self.setup.done();
         }
@@ -185,7 +184,7 @@ impl Bench<'_> {
         let frames = LARGE_BYTES / (LARGE_FRAME_BYTES + 16);
         self.setup.expect(&format!("a file of {}", show::bytes(LARGE_BYTES)), 1);
         let dir = self.setup.place.run_dir()?;
-        let file = dir.path().join("large.pcap");
+        let file = dir.path.join("large.pcap");
         let make =
             format!("{{quaff}} generate -w {{file}} --size {LARGE_FRAME_BYTES} --count {frames} --json");
         self.setup.deliver(&Sender::new("quaff generate", &make), &file, ConsumerKind::Stack)?;
@@ -236,7 +235,7 @@ impl Bench<'_> {
             let sent = self.setup.deliver(&sender, &file, ConsumerKind::StackGro)?;
             worst = worst.max(sent.ending_seconds.unwrap_or(f64::INFINITY));
             wrong += u64::from(!is_true(&sent));
-            left += u64::from(delivery::has_xdp(self.setup.post().lab)?);
+            left += u64::from(method::has_xdp(self.setup.post().lab)?);
             self.setup.done();
         }
         let limit = format!(
@@ -259,7 +258,7 @@ impl Bench<'_> {
         if mix.is_file() {
             return Ok(mix);
         }
-        let made = self.setup.place.path().join("made.pcap");
+        let made = self.setup.place.path.join("made.pcap");
         if !made.is_file() {
             let line = "{quaff} generate -w {file} --size imix --flows 6000 --pps 10k --count 45k --json";
             self.setup.deliver(&Sender::new("quaff generate", line), &made, ConsumerKind::Stack)?;

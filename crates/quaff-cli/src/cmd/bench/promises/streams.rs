@@ -3,8 +3,7 @@
 use super::verdict::{Bound, Row, Samples};
 use super::{Bench, Promise};
 use crate::show;
-use quaff_bench::method::pipeline::{Feed, MIDDLES, STRIPPERS};
-use quaff_bench::method::{RunDir, fio};
+use quaff_bench::method::{Feed, MIDDLES, RunDir, STRIPPERS, fio};
 use quaff_lab::Error;
 use quaff_lab::traffic::Traffic;
 use std::path::PathBuf;
@@ -73,10 +72,11 @@ impl Bench<'_> {
     pub(super) fn tunnel_file(&mut self) -> quaff_lab::Result<()> {
         let traffic = Traffic { mirrored: true, ..self.traffic(512, Some(500_000), STRIPPED_FRAMES) };
         let Some((_dir, file)) = self.captured(&traffic)? else { return Ok(()) };
+        let feed = Feed::File(file);
         let names = STRIPPERS.map(|stripper| stripper.name);
         let all =
             self.rounds(Promise::TunnelFile, "decapsulate a file", "bytes/s", &names, |setup, at| {
-                STRIPPERS[at].rate(&setup.quaff, &file, &setup.place, &mut setup.watch(names[at]))
+                STRIPPERS[at].rate(&setup.quaff, &feed, Some(&setup.place), &mut setup.watch(names[at]))
             })?;
         let limit = format!(
             "ERSPAN removed from a file of 1 GB: at least {STRIP_RATIO_MIN} times the bytes/s of editcap -C 50"
