@@ -11,11 +11,11 @@ use quaff_os::terminal_columns;
 /// Columns where there is no terminal; longer words are wrapped.
 const WIDTH: u16 = 120;
 const WIDTH_MIN: u16 = 40;
-/// So much of a sentence stands in a line at least, columns.
+/// Columns of a sentence in a line, at least.
 const WORDS_WIDTH: usize = 16;
-/// Figures are no longer than this; what is longer is a sentence.
+/// Columns of a figure at most; a longer text is a sentence.
 const FIGURE_WIDTH: usize = 14;
-/// At both sides of a cell, and between columns.
+/// Spaces at both sides of a cell, and between columns.
 const SPACES: usize = 3;
 /// A space at which no line ends.
 const NO_BREAK: &str = "\u{a0}";
@@ -33,10 +33,11 @@ pub(crate) fn report_table(table: &Table, all: bool) -> String {
     let heads: Vec<_> = heads.iter().map(String::as_str).collect();
     let right = (0..heads.len()).filter(|at| table.columns[*at].right);
     let rows = table.rows.iter().map(|row| row.cells.clone());
-    titled(&table.title, &laid_out(&heads, right, rows), &table.note)
+    let note = if table.note.is_empty() { String::new() } else { format!("\n{}", wrapped("", &table.note)) };
+    format!("{}\n{}{note}", wrapped("", &table.title), laid_out(&heads, right, rows))
 }
 
-/// A table of words under `heads`; those columns stand at the right.
+/// A table of text under `heads`; the columns of `right` are aligned right.
 pub(crate) fn laid_out(
     heads: &[&str],
     right: impl Iterator<Item = usize>,
@@ -82,12 +83,6 @@ pub(crate) fn plain(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> 
     drawn.trim_fmt()
 }
 
-/// A table with its title above and its note below.
-pub(crate) fn titled(title: &str, drawn: &str, note: &str) -> String {
-    let note = if note.is_empty() { String::new() } else { format!("\n{}", wrapped("", note)) };
-    format!("{}\n{drawn}{note}", wrapped("", title))
-}
-
 /// Text wrapped after a mark; its lines are aligned.
 pub(crate) fn wrapped(mark: &str, text: &str) -> String {
     let lines = show::wrap(usize::from(width()) - mark.len(), text);
@@ -102,12 +97,12 @@ fn empty(heads: &[&str]) -> Drawn {
     drawn
 }
 
-/// Columns that there are; a terminal that is too narrow for anything is taken for one that is not.
+/// Columns of the terminal, but at least the minimum.
 fn width() -> u16 {
     terminal_columns().unwrap_or(WIDTH).max(WIDTH_MIN)
 }
 
-/// A number and its unit stay together.
+/// The text with spaces at which no line ends between a number and its unit.
 fn together(words: &str) -> String {
     if words.chars().count() <= FIGURE_WIDTH {
         words.replace(' ', NO_BREAK)
@@ -116,17 +111,12 @@ fn together(words: &str) -> String {
     }
 }
 
-/// "12 min 5 s" and such.
-pub(crate) fn span(seconds: f64) -> String {
-    format::span(seconds)
-}
-
-/// So long, about, where a second does not matter: "40 s", "2 min", "1 h 5 min".
+/// An approximate duration: "40 s", "2 min", "1 h 5 min".
 pub(crate) fn about(seconds: f64) -> String {
     match seconds {
         s if s < 90.0 => format!("{s:.0} s"),
         s if s < 3600.0 => format!("{:.0} min", s / 60.0),
-        s => span(s),
+        s => format::span(s),
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Document {
     /// Name of the plan.
     pub(super) name: String,
     pub(super) title: String,
-    /// When, how long, where.
+    /// Time, duration and machine.
     pub(super) byline: String,
     /// Title of the publication whose test is repeated.
     pub(super) source: Option<String>,
@@ -40,14 +40,14 @@ pub struct Document {
     pub(super) summary: Option<Table>,
     /// Tables before all others.
     pub(super) first: Vec<Table>,
-    /// What a reader has to know before citing a number.
+    /// Warnings for a reader who cites a number.
     pub(super) warnings: Vec<String>,
     /// Remarks on single cases, folded under a title.
     pub(super) remarks: Option<(String, Vec<String>)>,
     pub(super) sections: Vec<Section>,
     /// Tables; one with the title of a section is in it.
     pub(super) tables: Vec<Table>,
-    /// How it was measured.
+    /// Sentences on the method.
     pub(super) method: Vec<String>,
     pub(super) command: Vec<String>,
     /// Tables that are folded.
@@ -57,7 +57,7 @@ pub struct Document {
 /// The part of a report that is printed on a terminal.
 #[derive(Debug, Default)]
 pub struct Brief {
-    /// What was measured, when, and how long it took.
+    /// Title and name of the plan, time and duration.
     pub heading: String,
     /// One sentence each.
     pub findings: Vec<String>,
@@ -65,7 +65,7 @@ pub struct Brief {
     pub tables: Vec<Table>,
     /// Tables that are printed on request.
     pub details: Vec<Table>,
-    /// What a reader has to know.
+    /// Notes and warnings, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -228,7 +228,7 @@ pub(super) fn sentences(lines: &[String]) -> Vec<String> {
     distinct(lines.iter().map(|line| sentence(line)))
 }
 
-/// When, how long, where.
+/// Time, duration and machine.
 pub(super) fn byline(begun: &str, seconds: f64, machine: &Machine) -> String {
     let fact = |name: &str| {
         let mut facts = machine.facts.iter();

@@ -18,7 +18,7 @@ const FILE_WIDTH: f64 = 760.0;
 /// does not exist. Removes the charts of an earlier report. Returns the files, in this order.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// A file cannot be written.
 pub fn write<R: Reported>(report: &R, dir: &Path) -> Result<Vec<PathBuf>> {
     fs::create_dir_all(dir).trying(|| format!("make the folder {}", dir.display()))?;
     let document = report.document();
@@ -36,7 +36,7 @@ pub fn write<R: Reported>(report: &R, dir: &Path) -> Result<Vec<PathBuf>> {
 /// Reads the result that [`write`] or [`keep`] wrote: `path` is the folder, or the `result.json` in it.
 ///
 /// # Errors
-/// When there is none, when it is of another experiment, or of a later format.
+/// There is none, or it is of another experiment or of a later format.
 pub fn read<R: Reported>(path: &Path) -> Result<R> {
     let file = if path.is_dir() { path.join("result.json") } else { path.into() };
     let bytes = fs::read(&file).trying(|| format!("read {}", file.display()))?;
@@ -54,7 +54,7 @@ pub fn read<R: Reported>(path: &Path) -> Result<R> {
 /// Writes `result.json` alone, replacing an earlier one only when it is complete.
 ///
 /// # Errors
-/// When it cannot be written.
+/// The file cannot be written.
 pub fn keep(report: &impl Serialize, dir: &Path) -> Result<PathBuf> {
     let json = serde_json::to_vec_pretty(report).map_err(|error| Error::Place(error.to_string()))?;
     put(dir, "result.json", &json)

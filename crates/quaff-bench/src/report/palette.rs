@@ -1,5 +1,5 @@
-//! Colours, for a light and a dark page. Chosen so that each pair can be told apart with every common
-//! kind of colour blindness, and each stands out from its paper by 3:1 (WCAG 2.2, 1.4.11).
+//! Colours for a light and a dark page. Each pair is distinct with every common kind of colour blindness, and each
+//! has a contrast of 3:1 with the background (WCAG 2.2, 1.4.11).
 
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ const SHADES: [Colour; 9] = [
     ("h8", "#4a0e2e", "#ffeeb5"),
 ];
 
-/// What is written on a shade.
+/// The colour of text on a shade.
 const INKS: [Colour; 9] = [
     ("i0", "#0b3a66", "#bfe0ff"),
     ("i1", "#3a2a00", "#f2dfc0"),
@@ -58,10 +58,10 @@ const PAPER: [Colour; 11] = [
     ("bad", "#b3261e", "#ff7a6e"),
 ];
 
-/// Where the rules of pictures are: shared by the page and by the files.
+/// The style sheet of charts, for the page and for the files.
 const PICTURE: &str = include_str!("picture.css");
 
-/// The rules of pictures for the page.
+/// The style sheet of charts for the page.
 pub(super) fn page_style() -> String {
     let mut out = String::new();
     let _ = writeln!(out, ":root{{color-scheme:light;{}}}", variables(light));
@@ -75,8 +75,8 @@ pub(super) fn page_style() -> String {
     out + PICTURE + &classes(|name| format!("var(--{name})"))
 }
 
-/// The rules of pictures for a file of its own, with the colours written out: programs that typeset
-/// papers know no variables.
+/// The style sheet of charts for a file, with the colours written out: typesetting programs do not know CSS
+/// variables.
 pub(super) fn file_style() -> String {
     let mut out = PICTURE.to_owned();
     for colour in all() {
@@ -99,7 +99,7 @@ fn variables(value: impl Fn(&Colour) -> &'static str) -> String {
     all().map(|colour| format!("--{}:{};", colour.0, value(&colour))).collect()
 }
 
-/// A class for each rival's colour and for each shade.
+/// A class for each capturer's colour and for each shade.
 fn classes(value: impl Fn(&str) -> String) -> String {
     let rivals = RIVALS.iter().map(|(name, ..)| format!(".{name}{{color:{}}}\n", value(name)));
     let shades = SHADES.iter().chain(&INKS).map(|(name, ..)| format!(".{name}{{fill:{}}}\n", value(name)));

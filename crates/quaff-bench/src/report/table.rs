@@ -33,7 +33,7 @@ pub struct Column {
     pub group: String,
     /// Its heading, with the unit where its cells have none.
     pub head: String,
-    /// Whether it holds numbers, which are aligned right.
+    /// It holds numbers, which are aligned right.
     pub right: bool,
     /// Columns of the highest rank are omitted first where the table is too wide; those of rank 0 never.
     pub rank: usize,
@@ -44,7 +44,7 @@ pub struct Column {
 pub struct Row {
     /// The colour and sign of its subject in the charts, by number.
     pub style: Option<usize>,
-    /// Whether it sums up other rows.
+    /// It sums up other rows.
     pub is_total: bool,
     /// Its cells.
     pub cells: Vec<String>,
@@ -147,7 +147,7 @@ impl Table {
         format!("<tr class=\"groups\">{}</tr>", groups.collect::<String>())
     }
 
-    /// Whether a group begins at this column.
+    /// Returns whether a group begins at this column.
     fn begins(&self, i: usize) -> bool {
         let group = &self.columns[i].group;
         !group.is_empty() && (i == 0 || self.columns[i - 1].group != *group)

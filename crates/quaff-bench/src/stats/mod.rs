@@ -1,13 +1,13 @@
 //! Numbers out of runs: means, medians, spreads, quantiles, and whether two series differ. Pure arithmetic
-//! over slices; where the numbers come from and what they mean is not known here.
+//! over slices, without knowledge of their origin.
 //!
-//! Nothing is ever made of no numbers: an empty slice gives `None`.
+//! An empty slice gives `None`.
 
 mod rank;
 
-pub use rank::{RANKED_MAX, Ranked, mann_whitney};
+pub(crate) use rank::mann_whitney;
 
-/// Below this there is no best and no worst to leave out.
+/// Numbers from which on the smallest and the largest are left out.
 const TRIMMED_MIN: usize = 3;
 
 /// The mean of all.
@@ -16,7 +16,7 @@ pub fn mean(numbers: &[f64]) -> Option<f64> {
 }
 
 /// The mean without the smallest and the largest number; of fewer than three the mean of all.
-pub fn trimmed_mean(numbers: &[f64]) -> Option<f64> {
+pub(crate) fn trimmed_mean(numbers: &[f64]) -> Option<f64> {
     let sorted = sorted(numbers);
     match sorted.len() {
         ..TRIMMED_MIN => mean(&sorted),
@@ -24,7 +24,7 @@ pub fn trimmed_mean(numbers: &[f64]) -> Option<f64> {
     }
 }
 
-/// The number in the middle; the mean of the two there when there is an even number of them.
+/// The median; of an even number of values, the mean of the two in the middle.
 pub fn median(numbers: &[f64]) -> Option<f64> {
     quantile(numbers, 0.5)
 }
@@ -46,21 +46,20 @@ pub fn spread(numbers: &[f64]) -> Option<[f64; 2]> {
     Some([*sorted.first()?, *sorted.last()?])
 }
 
-/// The standard deviation of what the numbers are a sample of (n − 1); `None` for fewer than two.
-pub fn std_dev(numbers: &[f64]) -> Option<f64> {
+/// The sample standard deviation (n − 1); `None` for fewer than two numbers.
+pub(crate) fn std_dev(numbers: &[f64]) -> Option<f64> {
     let mean = mean(numbers)?;
     let degrees = numbers.len() - 1;
     let squares: f64 = numbers.iter().map(|number| (number - mean).powi(2)).sum();
     (degrees > 0).then(|| (squares / degrees as f64).sqrt())
 }
 
-/// Lost of offered, 0 to 1 (RFC 2544 §26.3). Who has more than was offered has lost nothing; where nothing
-/// was offered nothing can be said.
+/// Lost of offered, 0 to 1 (RFC 2544 §26.3); 0 when more was captured than offered, `None` when nothing was offered.
 pub fn loss_ratio(offered: u64, captured: u64) -> Option<f64> {
     (offered > 0).then(|| offered.saturating_sub(captured) as f64 / offered as f64)
 }
 
-/// How far two numbers are apart, as a share of the larger, 0 to 1 for numbers of one sign.
+/// The difference of two numbers as a share of the larger, 0 to 1 for numbers of one sign.
 pub fn difference(one: f64, other: f64) -> f64 {
     let larger = one.abs().max(other.abs());
     if larger == 0.0 { 0.0 } else { (one - other).abs() / larger }

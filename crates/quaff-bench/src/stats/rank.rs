@@ -1,24 +1,24 @@
-//! Whether two series of runs differ by more than their spread: the rank-sum test of Mann and Whitney (1947).
+//! The rank-sum test of Mann and Whitney (1947): whether two series of runs differ by more than their spread.
 //!
-//! It asks for no shape: losses are zero for most runs and large for one, which is nothing like a normal
-//! distribution. The chance is counted exactly, ties included, since five runs are too few for a formula.
+//! It assumes no distribution: losses are zero for most runs and large for one. The probability is computed exactly,
+//! ties included, since five runs are too few for an approximation.
 
 /// The most numbers in both series together.
-pub const RANKED_MAX: usize = 200;
+pub(crate) const RANKED_MAX: usize = 200;
 
-/// What came of ranking two series together.
+/// The result of the test.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ranked {
-    /// In so many pairs of one and other `one` is the larger; a tie counts half.
-    pub u: f64,
-    /// The chance of ranks at least this uneven, either way, when both series come from one source.
-    pub p: f64,
-    /// The smallest chance that series of these lengths could have given without a tie.
-    pub p_min: f64,
+pub(crate) struct Ranked {
+    /// The number of pairs in which `one` is the larger; a tie counts half.
+    pub(crate) u: f64,
+    /// The probability of ranks at least this uneven, either way, when both series have one distribution.
+    pub(crate) p: f64,
+    /// The smallest probability that series of these lengths can give without a tie.
+    pub(crate) p_min: f64,
 }
 
 /// Ranks both series together; `None` when one is empty or both are more than [`RANKED_MAX`].
-pub fn mann_whitney(one: &[f64], other: &[f64]) -> Option<Ranked> {
+pub(crate) fn mann_whitney(one: &[f64], other: &[f64]) -> Option<Ranked> {
     let (count, all) = (one.len(), one.len() + other.len());
     if one.is_empty() || other.is_empty() || all > RANKED_MAX {
         return None;
@@ -47,7 +47,7 @@ fn twice_ranks(one: &[f64], other: &[f64]) -> Vec<usize> {
     all.iter().map(rank).collect()
 }
 
-/// In how many ways `count` of `ranks` have which sum; the index is the sum.
+/// The number of ways in which `count` of `ranks` have a sum, by that sum.
 fn ways(ranks: &[usize], count: usize) -> Vec<f64> {
     let sum_max: usize = ranks.iter().sum();
     let mut ways = vec![vec![0.0; sum_max + 1]; count + 1];

@@ -17,9 +17,9 @@ use crate::report::chart::{Chart, Shape};
 use crate::stats::{median, spread};
 use quaff::format::{count, percent, rate, significant};
 
-/// A rate is a curve from so many points on.
+/// Rates from which on a group is a curve, not bars.
 const CURVE_POINTS: usize = 4;
-/// So many of a source's rows stand beside ours.
+/// Rows of a source in one panel.
 const SOURCE_BARS: usize = 4;
 
 /// Cases of one interface, one series and one size, at all rates.
@@ -56,7 +56,7 @@ fn groups<'a>(view: &View<'a>) -> Vec<Group<'a>> {
     out
 }
 
-/// The rates that were asked, slowest first, "as fast as possible" last.
+/// The requested rates, slowest first, "as fast as possible" last.
 fn rates<'a>(cases: &[&'a Case]) -> Vec<&'a str> {
     let mut cases = cases.to_vec();
     cases.sort_by_key(|case| case.pps.unwrap_or(u64::MAX));
@@ -170,7 +170,7 @@ fn curves(view: &View, groups: &[Group]) -> Vec<Chart> {
     groups.iter().map(draw).collect()
 }
 
-/// Pictures that lie beside each other have one scale, but one with much smaller figures has its own.
+/// Adjacent charts have one scale, but one with much smaller figures has its own.
 fn reach(most: f64, most_of_all: f64) -> f64 {
     if most * 4.0 < most_of_all { most } else { most_of_all }
 }
@@ -224,7 +224,7 @@ fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
     Chart::new(titled([&group.place, &group.size]), caption, Shape::Curves(curves))
 }
 
-/// Said of the CPU of several capturers.
+/// The text after the CPU use of several capturers.
 fn of_all(case: &Case) -> String {
     match case.setting.capturers {
         0 | 1 => String::new(),
@@ -232,10 +232,10 @@ fn of_all(case: &Case) -> String {
     }
 }
 
-/// Said of a picture when some of what it shows is the capturers' own word.
+/// The end of the caption of a chart with numbers of the capturers themselves.
 const OWN_WORD: &str = " Where nothing was kept (¹), what was captured is the capturer's own word.";
 
-/// `caption`, with what a reader has to know of how `cases` were counted.
+/// `caption`, with a remark on the counting of `cases`.
 fn caption_of<'a>(caption: &str, mut cases: impl Iterator<Item = &'a Case>) -> String {
     let end = if cases.any(is_own_word) { OWN_WORD } else { "" };
     format!("{caption}{end}")

@@ -1,8 +1,8 @@
 //! The tables of a bench.
 
 use super::view::{
-    View, bits, can_lose, cpu_per_packet, distinct, failure, fell_short, found_words, frames_words,
-    is_lossless, limit_words, offered_pps, parse_rate, size_words, softirq, told, whole,
+    View, bits, can_lose, cpu_per_packet, distinct, drop_counter, failure, fell_short, found_words,
+    frames_words, is_lossless, limit_words, offered_pps, parse_rate, size_words, softirq, whole,
 };
 use crate::bench::plan::SourceRow;
 use crate::bench::result::{Case, GoalRow, LimitedBy, Report, Search};
@@ -75,7 +75,7 @@ pub(super) fn pivot_loss(case: &Case) -> String {
     cell
 }
 
-/// A row for each capturer: how much it lost, what it took, and whether its own drop counter tells the truth.
+/// A row for each capturer: its loss, its CPU time, and the accuracy of its own drop counter.
 pub(super) fn summary(view: &View) -> Table {
     let mut table = Table::new("At a glance");
     for name in &view.names {
@@ -88,7 +88,7 @@ pub(super) fn summary(view: &View) -> Table {
         let loss = |case: &Case| case.loss_trimmed.unwrap_or_default();
         let worst = lossy.max_by(|a, b| loss(a).total_cmp(&loss(b)));
         let failed = cases.iter().flat_map(|case| &case.runs).filter(|run| run.failed.is_some()).count();
-        let counter = told(cases.iter().flat_map(|case| &case.runs));
+        let counter = drop_counter(cases.iter().flat_map(|case| &case.runs));
         let row = [
             ("capturer", (*name).into()),
             (">cases", cases.len().to_string()),
@@ -100,7 +100,7 @@ pub(super) fn summary(view: &View) -> Table {
                 ">CPU per packet",
                 or_none(cpu_per_packet(cases.iter().copied()).map(|ns| format!("{} ns", significant(ns)))),
             ),
-            ("its own drop counter", counter.map_or("says nothing".into(), |told| told.words())),
+            ("its own drop counter", counter.map_or("says nothing".into(), |counter| counter.describe())),
             (">runs that failed", if failed == 0 { NONE.into() } else { failed.to_string() }),
         ];
         table.push(Some(view.style(name)), row);
@@ -127,7 +127,10 @@ pub(super) fn cases(view: &View) -> Table {
             (">median", or_none(case.loss_median.map(percent))),
             (">spread", or_none(case.loss_spread.map(percents))),
             ("counted by", distinct(whole(case).map(|run| run.counted_by.as_str())).join(", ")),
-            ("its own counter", told(case.runs.iter()).map_or(NONE.into(), |told| told.words())),
+            (
+                "its own counter",
+                drop_counter(case.runs.iter()).map_or(NONE.into(), |counter| counter.describe()),
+            ),
             (">CPU, % of a core", or_none(case.cpu_median.map(|cores| significant(cores * 100.0)))),
             (">soft interrupts, %", or_none(softirq(case).map(|cores| significant(cores * 100.0)))),
             ("limited by", limit_words(case.limited_by).into()),
@@ -169,7 +172,7 @@ pub(super) fn searches(view: &View) -> Table {
     table.without_empty()
 }
 
-/// What a rate had to stand, all of it (RFC 9971: to be reported).
+/// The goal of a search, in full (RFC 9971: to be reported).
 fn goal_words(goal: &GoalRow, width: f64) -> String {
     let [first, last, sum] = [goal.initial_seconds, goal.final_seconds, goal.duration_sum_s].map(span);
     let from = if first == last { String::new() } else { format!("{first} to ") };
@@ -219,18 +222,18 @@ pub(super) fn source(view: &View) -> Table {
     })
 }
 
-/// What a source's row says of loss: itself, or by what was received.
+/// The loss in a source's row, or computed from the share that was received.
 pub(super) fn source_loss(row: &SourceRow) -> Option<f64> {
     row.loss.or_else(|| row.figures.get("received %").map(|percent| 1.0 - percent / 100.0))
 }
 
-/// Whether all cases are about the same frames.
+/// Returns whether all cases have the same frames.
 pub(super) fn has_one_size(report: &Report) -> bool {
     distinct(report.cases.iter().map(size_words)).len() == 1
 }
 
-/// Whether a source's row is about the frames and the rate of a case. A row without a size is about a
-/// mix, or about the only frames that there are.
+/// Returns whether a source's row has the frames and the rate of a case. A row without a size is about a mix, or
+/// about the only frames of the bench.
 pub(super) fn is_same_workload(row: &SourceRow, case: &Case, one_size: bool) -> bool {
     let Some(size) = row.size else {
         let ours = case.pps.map(|pps| pps as f64 * f64::from(case.size) * 8.0);
@@ -310,7 +313,7 @@ pub(super) fn runs(view: &View) -> Table {
     table.without_empty()
 }
 
-/// Each core of each case: where its time went, the median of the runs.
+/// The use of each core in each case: the median of the runs.
 pub(super) fn cores(view: &View) -> Table {
     let mut table = Table::new("Every core");
     for case in &view.report.cases {
@@ -367,8 +370,8 @@ pub(super) fn trials(view: &View) -> Table {
     table
 }
 
-/// What a search found. What the generator limited is no maximum, and does not read as one; what came of
-/// a search that did not get as far as it was to is marked (RFC 9971: an irregular goal result).
+/// The result of a search. A rate that the generator limited is a lower bound, and a search that ended early is marked
+/// (RFC 9971: an irregular goal result).
 pub(super) fn highest_words(search: &Search) -> String {
     match (search.lower_pps, search.limited_by) {
         (None, _) => "irregular: at none".into(),
@@ -378,7 +381,7 @@ pub(super) fn highest_words(search: &Search) -> String {
     }
 }
 
-/// How many of the cases in which something could be lost lost nothing in any run.
+/// The number of cases without loss in any run, of those about loss.
 pub(super) fn none_lost_words(cases: &[&Case]) -> String {
     let none = cases.iter().filter(|case| is_lossless(case));
     let (all, short) =
@@ -389,12 +392,12 @@ pub(super) fn none_lost_words(cases: &[&Case]) -> String {
     }
 }
 
-/// What a search was about.
+/// The frames and settings of a search.
 pub(super) fn found(search: &Search) -> String {
     found_words(search.size, search.mix.as_deref(), &search.setting)
 }
 
-/// How many runs came to their end, of how many.
+/// The number of runs that did not fail, of all.
 fn runs_words(case: &Case) -> String {
     let (whole, all) = (whole(case).count(), case.runs.len());
     if whole == all { all.to_string() } else { format!("{whole} of {all}") }

@@ -7,7 +7,7 @@ use crate::bench::result::{Case, LimitedBy, Report, Search};
 use crate::report::document::sentences;
 use quaff::format::{count, rate, significant, span};
 
-/// What it comes to, in a few sentences.
+/// The findings, in a few sentences.
 pub(super) fn findings(view: &View) -> Vec<String> {
     let mut of: Vec<(&str, Vec<&Case>)> = view
         .names
@@ -35,7 +35,7 @@ fn search_finding(report: &Report, frames: &str) -> Option<String> {
     let mut found: Vec<&Search> =
         here.filter(|search| search.lower_pps.is_some_and(|pps| pps > 0.0)).collect();
     found.sort_by(|a, b| b.lower_pps.unwrap_or(0.0).total_cmp(&a.lower_pps.unwrap_or(0.0)));
-    // Who was stopped by the generator is not told apart from others that were.
+    // Capturers that the generator limited are not ranked among themselves.
     let (limited, rest): (Vec<&Search>, Vec<&Search>) =
         found.into_iter().partition(|search| search.limited_by == LimitedBy::Generator);
     let begin = format!("Highest rate without loss at {frames}:");
@@ -59,7 +59,7 @@ fn search_finding(report: &Report, frames: &str) -> Option<String> {
 /// More remarks on single cases than this are folded.
 const REMARKS_MAX: usize = 8;
 
-/// What a reader has to know before citing a number, and remarks on single cases under a title when there are many.
+/// Warnings for a reader who cites a number, and remarks on single cases under a title when there are many.
 pub(super) fn warnings(view: &View) -> (Vec<String>, Option<(String, Vec<String>)>) {
     let report = view.report;
     let mut out = Vec::new();
@@ -101,7 +101,7 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     absent.chain(report.plan.notes.iter().chain(&report.notes).cloned()).collect()
 }
 
-/// How it was measured, in sentences that hold for every report, and those that hold for this one.
+/// The method, in sentences that hold for every bench, and those that hold for this one.
 pub(super) fn method(report: &Report) -> Vec<String> {
     let plan = &report.plan;
     let bed = match &plan.bed {
@@ -151,7 +151,7 @@ pub(super) fn method(report: &Report) -> Vec<String> {
     ]
 }
 
-/// Where what was captured is from.
+/// The origin of the number of captured frames.
 fn counted(report: &Report) -> String {
     let counted: Vec<&Case> = report.cases.iter().filter(|case| can_lose(case)).collect();
     let own = counted.iter().filter(|case| is_own_word(case)).count();

@@ -1,5 +1,4 @@
-//! What a report says about its cases, in words and in figures that are read off the runs. Both the tables
-//! and the pictures come from here, so that they agree.
+//! Figures of cases, and their texts, for both the tables and the charts of a bench.
 
 use crate::bench::result::{Case, LimitedBy, Report};
 use crate::method::Run;
@@ -8,13 +7,13 @@ use crate::stats::median;
 use quaff::format::{count, percent, rate, significant};
 use quaff_lab::tool::Setting;
 
-/// A report, and which rival has which colour.
+/// A result, with a colour for each capturer.
 pub(super) struct View<'a> {
     pub(super) report: &'a Report,
     /// Names in the order of the plan, then of appearance.
     pub(super) names: Vec<&'a str>,
     several_series: bool,
-    /// A series has cases of several settings.
+    /// Whether a series has cases of several settings.
     several_settings: bool,
 }
 
@@ -68,7 +67,7 @@ pub(super) fn size_words(case: &Case) -> String {
     frames_words(case.size, case.mix.as_deref())
 }
 
-/// The same of frames that are no case's.
+/// The frame size, or the mix with its mean.
 pub(super) fn frames_words(size: u32, mix: Option<&str>) -> String {
     match mix {
         Some(mix) => format!("{mix} (mean {size} B)"),
@@ -76,52 +75,52 @@ pub(super) fn frames_words(size: u32, mix: Option<&str>) -> String {
     }
 }
 
-/// What a search was about: its frames, and what differs from the default.
+/// The frames of a search, and its settings other than the defaults.
 pub(super) fn found_words(size: u32, mix: Option<&str>, setting: &Setting) -> String {
     let mut words = vec![frames_words(size, mix)];
     words.extend(setting.describe());
     words.join(", ")
 }
 
-/// The runs of a case that came to their end.
+/// The runs of a case that did not fail.
 pub(super) fn whole(case: &Case) -> impl Iterator<Item = &Run> {
     case.runs.iter().filter(|run| run.failed.is_none())
 }
 
-/// Whether all of its runs ended well, and none of them lost a frame.
+/// Returns whether no run failed and none lost a frame.
 pub(super) fn is_lossless(case: &Case) -> bool {
     !case.runs.is_empty() && case.runs.iter().all(|run| run.failed.is_none() && run.loss == Some(0.0))
 }
 
-/// Whether there was something to be lost.
+/// Returns whether the case is about loss.
 pub(super) fn can_lose(case: &Case) -> bool {
     case.runs.iter().any(|run| run.loss.is_some() || run.failed.is_some())
 }
 
-/// Whether frames came more slowly than was asked, by more than 1 %, or the generator was the limit: what
-/// was lost or not says nothing of the rate that was asked.
+/// Returns whether the offered rate was more than 1 % below the requested one, or limited by the generator: the loss
+/// does not hold for the requested rate.
 pub(super) fn fell_short(case: &Case) -> bool {
     let short = case.pps.zip(offered_pps(case)).is_some_and(|(pps, came)| came < 0.99 * pps as f64);
     short || case.limited_by == LimitedBy::Generator
 }
 
-/// Whether what was captured is no more than the capturer's own word: nothing was kept that could be counted.
+/// Returns whether captured frames are the capturer's own count: it kept nothing that could be counted.
 pub(super) fn is_own_word(case: &Case) -> bool {
     whole(case).any(|run| run.counted_by == "tool")
 }
 
-/// Frames/s that arrived: the median of the runs.
+/// Frames/s offered: the median of the runs.
 pub(super) fn offered_pps(case: &Case) -> Option<f64> {
     let of = |run: &Run| (run.seconds > 0.0).then(|| run.offered as f64 / run.seconds);
     median(&whole(case).filter_map(of).collect::<Vec<_>>())
 }
 
-/// Cores that the capturer's processes took in a run: in their own code, and in the kernel.
+/// CPU use of the capturer's processes in a run, in cores: user and system.
 pub(super) fn cpu_of(run: &Run) -> Option<[f64; 2]> {
     (run.seconds > 0.0).then(|| [run.cpu_user_s / run.seconds, run.cpu_system_s / run.seconds])
 }
 
-/// CPU time for each packet captured, ns: the median of the cases.
+/// CPU time per captured packet, ns: the median of the cases.
 pub(super) fn cpu_per_packet<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<f64> {
     let of = |case: &Case| {
         // Of several capturers `captured` is the mean, and the time is that of all.
@@ -133,66 +132,66 @@ pub(super) fn cpu_per_packet<'a>(cases: impl Iterator<Item = &'a Case>) -> Optio
     median(&cases.filter_map(of).collect::<Vec<_>>())
 }
 
-/// Soft interrupts on all cores, 1 = a core: the median of the runs.
+/// Soft interrupts on all cores, in cores: the median of the runs.
 pub(super) fn softirq(case: &Case) -> Option<f64> {
     let of = |run: &Run| run.cores.iter().map(|core| core.softirq).sum::<f64>();
     median(&whole(case).filter(|run| !run.cores.is_empty()).map(of).collect::<Vec<_>>())
 }
 
-/// A capturer's own drop counter beside what was lost. Each run is judged for itself: what it said too much in
-/// one does not make up for what it kept silent about in another.
+/// A capturer's own drop counter compared with the loss. Each run is judged by itself: an excess in one run does not
+/// cancel a deficit in another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Told {
-    /// Runs that could be judged, and those in which it was right: within 1 %, or three frames.
+pub(super) struct DropCounter {
+    /// Runs that could be judged, and those in which the counter was right within 1 % or three frames.
     pub(super) runs: u64,
     pub(super) right: u64,
-    /// Frames lost in all of them.
+    /// Frames lost in all these runs.
     pub(super) lost: u64,
-    /// Said and lost where it said too little.
+    /// Reported and lost frames of runs with a deficit.
     pub(super) less: [u64; 2],
-    /// Said and lost where it said too much.
+    /// Reported and lost frames of runs with an excess.
     pub(super) more: [u64; 2],
 }
 
-/// What it said in all runs where it said something and where we could count; `None`: in none. Where the
-/// count is its own word too, there is nothing to judge it by.
-pub(super) fn told<'a>(runs: impl Iterator<Item = &'a Run>) -> Option<Told> {
+/// Judges the counter in all runs that have one and whose captured frames were counted independently; `None` without
+/// such a run.
+pub(super) fn drop_counter<'a>(runs: impl Iterator<Item = &'a Run>) -> Option<DropCounter> {
     let counted = runs.filter(|run| run.failed.is_none() && run.counted_by != "tool");
-    let mut sum = Told::default();
-    for (told, lost) in
+    let mut sum = DropCounter::default();
+    for (reported, lost) in
         counted.filter_map(|run| Some((run.tool_drops?, run.offered.saturating_sub(run.captured?))))
     {
         sum.runs += 1;
         sum.lost += lost;
-        let side = match told {
-            _ if told.abs_diff(lost) <= (lost / 100).max(3) => {
+        let side = match reported {
+            _ if reported.abs_diff(lost) <= (lost / 100).max(3) => {
                 sum.right += 1;
                 continue;
             }
             less if less < lost => &mut sum.less,
             _ => &mut sum.more,
         };
-        side[0] += told;
+        side[0] += reported;
         side[1] += lost;
     }
     (sum.runs > 0).then_some(sum)
 }
 
-impl Told {
+impl DropCounter {
     /// "right", "0 of 31,234 lost", "right in 12 of 15 runs; else 48 % of 31,234 lost".
-    pub(super) fn words(self) -> String {
+    pub(super) fn describe(self) -> String {
         if self.right == self.runs {
             return if self.lost == 0 { "right: none" } else { "right" }.into();
         }
-        let [told, lost] = self.less;
-        let less = (lost > 0).then(|| match told {
+        let [reported, lost] = self.less;
+        let less = (lost > 0).then(|| match reported {
             0 => format!("0 of {} lost", count(lost)),
-            told => format!("{} of {} lost", percent(told as f64 / lost as f64), count(lost)),
+            reported => format!("{} of {} lost", percent(reported as f64 / lost as f64), count(lost)),
         });
-        let [told, lost] = self.more;
-        let more = (told > 0).then(|| match lost {
-            0 => format!("{}, and none was lost", count(told)),
-            lost => format!("{} × the {} lost", significant(told as f64 / lost as f64), count(lost)),
+        let [reported, lost] = self.more;
+        let more = (reported > 0).then(|| match lost {
+            0 => format!("{}, and none was lost", count(reported)),
+            lost => format!("{} × the {} lost", significant(reported as f64 / lost as f64), count(lost)),
         });
         let wrong = less.into_iter().chain(more).collect::<Vec<_>>().join("; ");
         match self.right {
@@ -232,12 +231,12 @@ pub(super) fn loss_words(case: &Case) -> String {
     }
 }
 
-/// Why its first failed run says nothing.
+/// The reason of its first failed run.
 pub(super) fn failure(case: &Case) -> Option<&str> {
     case.runs.iter().find_map(|run| run.failed.as_deref())
 }
 
-/// Frames/s in the words of a source: "400 kpps", "622 Mbit/s", "37.2 % of 1 Gbit/s", "553,097/s".
+/// Frames/s of a rate as a source prints it: "400 kpps", "622 Mbit/s", "37.2 % of 1 Gbit/s", "553,097/s".
 /// `bytes` is a frame with its FCS.
 pub(super) fn parse_rate(words: &str, bytes: f64) -> Option<f64> {
     let words = words.replace(',', "").to_lowercase();
@@ -255,7 +254,7 @@ pub(super) fn parse_rate(words: &str, bytes: f64) -> Option<f64> {
     }
 }
 
-/// Bits/s in such words.
+/// Bits/s of a rate as a source prints it.
 pub(super) fn bits(words: &str) -> Option<f64> {
     let words = words.replace(',', "").to_lowercase();
     let (number, unit) = split(&words)?;
@@ -270,7 +269,7 @@ fn split(words: &str) -> Option<(f64, &str)> {
     Some((words[..end].parse().ok()?, words[end..].trim()))
 }
 
-/// The rate that was asked and the one that came, when they differ by more than 1 %.
+/// The requested rate, and the offered one when they differ by more than 1 %.
 pub(super) fn rate_words(case: &Case) -> String {
     match (case.pps, offered_pps(case)) {
         (Some(wanted), Some(came)) if (came / wanted as f64 - 1.0).abs() > 0.01 => {
@@ -285,12 +284,12 @@ pub(super) fn rate_words(case: &Case) -> String {
 mod tests {
     use super::*;
 
-    fn run(told: u64, lost: u64) -> Run {
+    fn run(reported: u64, lost: u64) -> Run {
         let counted_by = "file".into();
         Run {
             offered: 100_000,
             captured: Some(100_000 - lost),
-            tool_drops: Some(told),
+            tool_drops: Some(reported),
             counted_by,
             ..Run::default()
         }
@@ -299,8 +298,8 @@ mod tests {
     #[test]
     fn a_counter_is_judged_by_what_was_lost_in_each_run() {
         let words = |runs: &[(u64, u64)]| {
-            let runs: Vec<Run> = runs.iter().map(|(told, lost)| run(*told, *lost)).collect();
-            told(runs.iter()).unwrap().words()
+            let runs: Vec<Run> = runs.iter().map(|(reported, lost)| run(*reported, *lost)).collect();
+            drop_counter(runs.iter()).unwrap().describe()
         };
         assert_eq!(words(&[(0, 0), (0, 0)]), "right: none");
         assert_eq!(words(&[(31_230, 31_234), (2, 0)]), "right");
@@ -320,8 +319,11 @@ mod tests {
         let uncounted = Run { captured: None, ..run(9, 9) };
         let silent = Run { tool_drops: None, ..run(9, 9) };
         let all = [failed, own_word, uncounted, silent, run(3, 10)];
-        assert_eq!(told(all.iter()).map(|told| (told.runs, told.lost, told.less)), Some((1, 10, [3, 10])));
-        assert_eq!(told(all[..4].iter()), None);
+        assert_eq!(
+            drop_counter(all.iter()).map(|sum| (sum.runs, sum.lost, sum.less)),
+            Some((1, 10, [3, 10]))
+        );
+        assert_eq!(drop_counter(all[..4].iter()), None);
     }
 
     #[test]

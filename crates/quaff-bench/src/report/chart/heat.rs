@@ -1,4 +1,4 @@
-//! Heat maps, one for each rival: a shade and a number in every cell. No loss at all has a colour of its own.
+//! Heat maps, one for each capturer: a shade and a number in every cell. Zero loss has a colour of its own.
 
 use super::svg::{Anchor, Svg, fitted, width_of};
 use super::{Drawn, Target, open_column, open_mark};
@@ -25,13 +25,13 @@ pub(crate) struct Map {
 pub(crate) struct Cell {
     /// 0 to 1; `None` when it failed.
     pub(crate) value: Option<f64>,
-    /// It says less than it seems to: the generator was the limit.
+    /// The generator was the limit.
     pub(crate) doubt: bool,
-    /// The value in words.
+    /// The value as text.
     pub(crate) words: String,
 }
 
-/// The upper edges of the shades behind "nothing lost"; the last is everything.
+/// The upper bounds of the shades after "none lost".
 pub(crate) const SHADES: [f64; 8] = [0.001, 0.01, 0.05, 0.10, 0.25, 0.50, 0.75, 1.0];
 
 const ROW: f64 = 24.0;
@@ -39,11 +39,11 @@ const HEAD: f64 = 24.0;
 const FOOT: f64 = 30.0;
 const GAP: f64 = 24.0;
 
-/// Where things stand in each map.
+/// The geometry of the maps, px.
 struct Grid {
     label: f64,
     cell: f64,
-    /// Maps beside each other.
+    /// Maps in a row.
     across: usize,
     map_width: f64,
     map_height: f64,
@@ -143,7 +143,7 @@ fn column_names(svg: &mut Svg, grid: &Grid, heat: &Heat, [x, y]: [f64; 2]) {
     }
 }
 
-/// Draws what the shades mean and gives the height of all.
+/// Draws the legend of the shades and returns the height of the chart.
 fn legend(svg: &mut Svg, width: f64, top: f64) -> f64 {
     let words = |i: usize| match i {
         0 => "none lost".into(),

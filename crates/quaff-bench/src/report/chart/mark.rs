@@ -1,9 +1,9 @@
-//! The colour and the sign of each rival: told apart without colour too.
+//! The colour and the sign of each subject of a chart, distinct without colour too.
 
 use super::svg::n;
 use std::f64::consts::TAU;
 
-/// How many colours there are; the one behind the last is for a source's own numbers.
+/// The number of colours; the style after the last is for a source's own numbers.
 pub(crate) const STYLES: usize = 9;
 
 /// The style of a number that a source printed.
@@ -29,7 +29,7 @@ pub(crate) fn sign(style: usize, [x, y]: [f64; 2], r: f64) -> String {
     }
 }
 
-/// A rival's sign in its colour, to stand before its name in a table.
+/// The sign of a style in its colour, for a row of a table.
 pub(crate) fn chip(style: usize) -> String {
     let (class, sign) = (class(style), sign(style, [6.0, 6.0], 4.0));
     format!(

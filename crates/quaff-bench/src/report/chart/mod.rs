@@ -19,7 +19,7 @@ pub(super) struct Chart {
     /// The file name without extension.
     pub(super) name: String,
     pub(super) title: String,
-    /// How to read it.
+    /// Explains how to read the chart.
     pub(super) caption: String,
     pub(super) shape: Shape,
 }
@@ -38,7 +38,7 @@ pub(super) struct Section {
     pub(super) charts: Vec<Chart>,
 }
 
-/// Where a chart is drawn.
+/// The place of a drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     /// A file, with its colours, its heading, and a title on each mark.
@@ -73,7 +73,7 @@ impl Chart {
         Self { name: String::new(), title: title.into(), caption: caption.into(), shape }
     }
 
-    /// Whether it takes the whole width of a wide screen.
+    /// Returns whether it takes the whole width of a wide screen.
     pub(super) fn is_broad(&self) -> bool {
         match &self.shape {
             Shape::Curves(_) => false,

@@ -4,16 +4,16 @@
 use crate::stats::{median, spread};
 use quaff::format::{delay, percent_bare, significant};
 
-/// What an axis counts.
+/// The unit of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// A ratio, shown as percent.
+    /// A ratio, shown as a percentage.
     Percent,
     /// As a percentage, never above 100.
     Loss,
     /// A number as it is.
     Number,
-    /// A time in ms, shown with the unit that suits it.
+    /// A time in ms, shown with the unit that fits.
     Delay,
 }
 
@@ -26,9 +26,9 @@ pub(crate) struct Scale {
     unit: Unit,
 }
 
-/// Values crowd when their middle one is so far down a linear axis.
+/// Values crowd when their median is below this share of a linear axis
 const CROWDED: f64 = 0.3;
-/// And when the largest is so many times the smallest.
+/// and the largest is at least this multiple of the smallest.
 const DECADE: f64 = 10.0;
 
 impl Scale {
@@ -50,17 +50,17 @@ impl Scale {
         Self { bottom, top: if top > bottom * 1.5 { top } else { bottom * 10.0 }, unit }
     }
 
-    /// An axis from zero that ends right there.
+    /// An axis from zero to `top`.
     pub(crate) fn up_to(top: f64, unit: Unit) -> Self {
         Self { bottom: 0.0, top, unit }
     }
 
-    /// Where it begins and where it ends.
+    /// Its first and last value.
     pub(crate) fn ends(self) -> [f64; 2] {
         [self.bottom, self.top]
     }
 
-    /// Whether equal ways are equal ratios.
+    /// Returns whether equal distances are equal ratios.
     pub(crate) fn is_logarithmic(self) -> bool {
         self.bottom > 0.0
     }
@@ -77,7 +77,7 @@ impl Scale {
         Self { bottom: 0.0, top: ((max / step - 1e-9).ceil().max(1.0) * step).min(most), unit }
     }
 
-    /// Where `value` stands, of `length`.
+    /// The position of `value` on an axis of `length`.
     pub(crate) fn at(self, value: f64, length: f64) -> f64 {
         let share = match self.is_logarithmic() {
             true => (value.max(self.bottom) / self.bottom).ln() / (self.top / self.bottom).ln(),
@@ -110,14 +110,14 @@ impl Scale {
             .collect()
     }
 
-    /// Some of the powers of ten, where there are too many of them.
+    /// Every n-th power of ten, where there are too many of them.
     fn powers(self, wanted: f64) -> Vec<f64> {
         let all = self.round_numbers(&[1.0]);
         let every = (all.len() as f64 / wanted.max(1.0)).ceil() as usize;
         all.into_iter().step_by(every.max(1)).collect()
     }
 
-    /// What is written at a tick.
+    /// The label of a tick.
     pub(crate) fn label(self, value: f64) -> String {
         match self.unit {
             // Only axes go below a hundredth of a percent.

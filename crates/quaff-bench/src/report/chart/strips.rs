@@ -95,7 +95,7 @@ const RANGES: Layout = Layout {
 };
 
 impl Row {
-    /// A bar needs a value to be as long as its text is wide: why there is none takes the room of the bar.
+    /// The width of the text after the mark; the text of a bar without a value takes the room of the bar.
     fn value_width(&self) -> f64 {
         match &self.mark {
             Mark::Bar { parts, .. } if parts.is_empty() => 0.0,

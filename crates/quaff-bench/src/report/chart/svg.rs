@@ -3,13 +3,13 @@
 use crate::report::escape::clean;
 use std::fmt::Write;
 
-/// What is inside of a picture, so far.
+/// The elements of a drawing so far.
 #[derive(Debug, Default)]
 pub(crate) struct Svg {
     body: String,
 }
 
-/// Where a text stands.
+/// The alignment of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -45,7 +45,7 @@ impl Svg {
         let _ = write!(self.body, "<text class=\"{class}{anchor}\" x=\"{x}\" y=\"{y}\">{words}</text>");
     }
 
-    /// Begins a group: `attributes` are names and values.
+    /// Opens a group: `attributes` are names and values.
     pub(crate) fn open(&mut self, class: &str, attributes: &[(&str, &str)]) {
         let _ = write!(self.body, "<g class=\"{class}\"");
         for (name, value) in attributes {
@@ -54,7 +54,7 @@ impl Svg {
         self.body.push('>');
     }
 
-    /// A text that a browser shows over the group it stands in.
+    /// The tooltip of the group that contains it.
     pub(crate) fn title(&mut self, words: &str) {
         let _ = write!(self.body, "<title>{}</title>", escape(words));
     }
@@ -68,8 +68,7 @@ impl Svg {
     }
 }
 
-/// Text as it may stand in an element or in an attribute. Control characters, which XML forbids, become
-/// U+FFFD.
+/// Text escaped for an element or an attribute. Control characters, which XML forbids, become U+FFFD.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in clean(text).chars() {
@@ -85,7 +84,7 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// About how wide a text of `px` is in a sans serif. A picture is laid out without knowing the font.
+/// The approximate width of a text of `px` in a sans-serif font: the font of the reader is not known.
 pub(crate) fn width_of(words: &str, px: f64) -> f64 {
     let em = |char: char| match char {
         'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | '\'' | '|' => 0.32,
@@ -109,7 +108,7 @@ pub(crate) fn fitted(words: &str, px: f64, width: f64) -> String {
     short.trim_end().to_owned() + "…"
 }
 
-/// A coordinate with one digit behind the point.
+/// A coordinate with one decimal.
 pub(crate) fn n(value: f64) -> String {
     let text = format!("{value:.1}");
     let text = text.strip_suffix(".0").unwrap_or(&text);

@@ -78,7 +78,7 @@ fn strip(view: &View, found: &Latency) -> Row {
     }
 }
 
-/// The share of frames that took longer than so long, a line for each size.
+/// The share of frames with a longer delay than that of the axis, a line for each size.
 fn tails(view: &View) -> Vec<Chart> {
     let all: Vec<&Latency> =
         view.report.latency.iter().filter(|found| found.all.histogram.len() > 1).collect();

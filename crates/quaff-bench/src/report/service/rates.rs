@@ -130,7 +130,7 @@ pub(super) fn bursts(view: &View) -> Vec<Chart> {
     strips::bars("Back-to-back frames", "thousand frames", caption, Unit::Number, panels)
 }
 
-/// How long frames were still lost after an overload.
+/// The time of loss after an overload.
 pub(super) fn recoveries(view: &View) -> Vec<Chart> {
     let row = |found: &Recovery| {
         let ms: Vec<f64> = found.seconds.iter().map(|seconds| seconds * 1e3).collect();

@@ -7,23 +7,23 @@ use crate::report::chart::{Chart, Shape};
 use crate::service::result::{Performance, Second, Way};
 use quaff::format::{delay, percent, span};
 
-/// At most so many points of a line: longer tests have several seconds in each.
+/// Points of a line at most; in longer tests a point stands for several seconds.
 const POINTS: usize = 120;
 
-/// Some seconds of a service as one point.
+/// Consecutive seconds of a service, drawn as one point.
 struct Spell {
-    /// The first second, and the one behind the last.
+    /// The first second, and the one after the last.
     from: usize,
     to: usize,
     /// Mbit/s that arrived: smallest, mean, largest of a second.
     received: [f64; 3],
-    /// 0 to 1; `None` when nothing was sent.
+    /// 0 to 1; `None` when no frame was sent.
     loss: Option<f64>,
-    /// ms; `None` when nothing arrived.
+    /// ms; `None` when no frame arrived.
     delay: Option<[f64; 3]>,
 }
 
-/// A picture for each run and way, with a line for each service.
+/// A chart for each run and way, with a line for each service.
 pub(super) fn timelines(view: &View) -> Vec<Chart> {
     let all = &view.report.performance;
     let runs = distinct(all.iter().map(|line| line.run));
@@ -75,7 +75,7 @@ fn timeline(view: &View, run: u32, way: Way, several: bool) -> Option<Chart> {
     Some(Chart::new(view.with_way(&begin, way), caption, Shape::Curves(curves)))
 }
 
-/// Smallest, middle and largest of a time, and what is said when one points at it.
+/// Smallest, middle and largest value of a spell, and the text for the pointer.
 type Value<'a> = dyn Fn(&Spell) -> Option<([f64; 3], String)> + 'a;
 type Points<'a> = dyn Fn(&Value<'_>) -> Vec<Line> + 'a;
 
@@ -146,7 +146,7 @@ fn delays(seconds: &[Second]) -> Option<[f64; 3]> {
     ends.map(|[low, high]| [low, sum / frames, high])
 }
 
-/// When any of the services was not available, each time once.
+/// The times at which any service was unavailable, each once.
 fn gaps(here: &[&Performance], divide: f64) -> Vec<Gap> {
     let mut all: Vec<[usize; 2]> = Vec::new();
     for line in here {

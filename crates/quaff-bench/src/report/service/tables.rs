@@ -89,7 +89,7 @@ fn overall_and_runs(report: &Report) -> Vec<Performance> {
     all
 }
 
-/// A row for each run of each service: what arrived, what was lost, how late, and the verdict.
+/// A row for each run of each service: rate, loss, delay and verdict.
 pub(super) fn performance(view: &View) -> Table {
     let mut table = Table::new("Service performance");
     table.note = "Mbit/s: what arrived, with FCS. FTD: frame transfer delay. FDV: its variation. Overall: the smallest of the smallest, the mean of the means, the largest of the largest. Delay, its \
@@ -133,12 +133,12 @@ pub(super) fn performance(view: &View) -> Table {
     table.without_empty()
 }
 
-/// A moment as a table has it: without the letters of RFC 3339.
+/// A time without the letters of RFC 3339.
 fn time_words(begun: &str) -> String {
     begun.replace('T', " ").trim_end_matches('Z').into()
 }
 
-/// Delay variation under all of its names, and what else became of frames.
+/// Delay variation by its several definitions; duplicates, reordering and unavailable time.
 pub(super) fn variation(view: &View) -> Table {
     let mut table = Table::new("Delay variation by its names");
     table.note =
@@ -226,7 +226,7 @@ pub(super) fn checks(view: &View, failed_only: bool) -> Table {
     table
 }
 
-/// What each service is, and what it has to stand.
+/// The services and their limits.
 pub(super) fn services(view: &View) -> Table {
     let mut table = Table::new("The services");
     for service in &view.report.plan.services {

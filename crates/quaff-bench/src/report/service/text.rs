@@ -6,7 +6,7 @@ use crate::service::plan::{Path, Routed, Ways};
 use crate::service::result::Report;
 use quaff::format::{count, delay, rate, span};
 
-/// What it comes to, in a few sentences; the verdict first.
+/// The findings, in a few sentences; the verdict first.
 pub(super) fn findings(view: &View) -> Vec<String> {
     let report = view.report;
     let steps = report.configuration.iter().flat_map(|step| &step.checks);
@@ -62,7 +62,7 @@ fn noted<'a>(test: &str, all: impl Iterator<Item = (String, &'a [String])>) -> V
     notes.into_iter().map(|(note, sizes)| format!("{test}, {}: {note}", sizes.join("; "))).collect()
 }
 
-/// What a reader has to know before citing a number.
+/// Warnings for a reader who cites a number.
 pub(super) fn warnings(view: &View) -> Vec<String> {
     let report = view.report;
     let mut out = Vec::new();
@@ -85,7 +85,7 @@ pub(super) fn warnings(view: &View) -> Vec<String> {
     sentences(&out)
 }
 
-/// How it was measured, in sentences that hold for every report, and those that hold for this one.
+/// The method, in sentences that hold for every test, and those that hold for this one.
 pub(super) fn method(view: &View) -> Vec<String> {
     let report = view.report;
     let mut out = vec![path(view)];
@@ -158,7 +158,7 @@ fn path(view: &View) -> String {
     }
 }
 
-/// The one word over everything, with its class: `pass`, `fail`, `open`, `none`.
+/// The overall verdict: its class (`pass`, `fail`, `open`, `none`) and its text.
 pub(super) fn banner(report: &Report) -> [&'static str; 2] {
     let steps = report.configuration.iter().map(|step| &step.checks);
     let mut checks = steps.chain(report.performance.iter().map(|line| &line.checks));

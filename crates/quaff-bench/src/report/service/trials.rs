@@ -9,7 +9,7 @@ use quaff::format::{count, delay, percent, rate, significant};
 
 /// ns in a ms.
 const NS: f64 = 1e6;
-/// So near to the line's highest rate a throughput is the line's.
+/// Share of the line rate from which on the line was the limit.
 const OF_LINE: f64 = 0.999;
 
 /// The name and the results of each test and direction.
@@ -56,7 +56,7 @@ pub(super) fn latency_ms(found: &Latency) -> f64 {
     mean_and_ends(&found.tagged_ms).map_or(found.all.delay[1] / NS, |[mean, ..]| mean)
 }
 
-/// Where loss begins at a size: "512 B none", "64 B from 50 %".
+/// The load at which loss begins for a size: "512 B none", "64 B from 50 %".
 fn loss_words(report: &Report, size: u32, way: Way) -> String {
     let here =
         report.frame_loss.iter().filter(|point| point.size == size && point.way == way && point.loss > 0.0);
@@ -81,7 +81,7 @@ pub(super) fn counts(found: &BackToBack) -> Vec<f64> {
     found.frames.iter().map(|frames| *frames as f64).collect()
 }
 
-/// Whether some repetition lost nothing in the longest burst that was tried: there is no more than a lower bound.
+/// Returns whether a repetition lost nothing in the longest burst that was tried: the result is a lower bound.
 pub(super) fn is_all(found: &BackToBack) -> bool {
     found.frames.contains(&found.frames_max)
 }
@@ -106,7 +106,7 @@ pub(super) fn throughput(view: &View) -> Table {
     table.without_empty()
 }
 
-/// What was the limit, as far as it is known (RFC 9971: an irregular result has to be marked).
+/// The limiting part, as far as it is known (RFC 9971: an irregular result has to be marked).
 fn result_words(found: &Throughput) -> &'static str {
     match (found.pps, found.upper_pps) {
         (Some(pps), _) if pps >= OF_LINE * found.line_pps => "the line was the limit",
@@ -156,7 +156,7 @@ pub(super) fn latency(view: &View) -> Table {
     table.without_empty()
 }
 
-/// A row for each load, with a column for each size and way. A star: so much could not be sent.
+/// A row for each load, with a column for each size and way. A star marks a load that could not be sent.
 pub(super) fn frame_loss(view: &View) -> Table {
     let curves = distinct(view.report.frame_loss.iter().map(|point| (point.size, point.way)));
     let mut loads = distinct(view.report.frame_loss.iter().map(|point| point.load));
@@ -182,12 +182,12 @@ pub(super) fn frame_loss(view: &View) -> Table {
     table
 }
 
-/// Whether less was sent than was wanted, by more than 1 %.
+/// Returns whether the offered load was more than 1 % below the intended one.
 pub(super) fn fell_short(view: &View, point: &FrameLoss) -> bool {
     point.offered_pps < 0.99 * point.load * view.line_pps(point.size)
 }
 
-/// A row for each size: the longest bursts without loss, and the buffer that they tell of.
+/// A row for each size: the longest bursts without loss, and the buffer time computed from them.
 pub(super) fn back_to_back(view: &View) -> Table {
     let mut table = Table::new("Back-to-back frames");
     table.note =
@@ -218,7 +218,7 @@ pub(super) fn back_to_back(view: &View) -> Table {
     table.without_empty()
 }
 
-/// A row for each size: how long frames were still lost after an overload.
+/// A row for each size: the time of loss after an overload.
 pub(super) fn recovery(view: &View) -> Table {
     let mut table = Table::new("System recovery");
     for found in &view.report.recovery {

@@ -1,4 +1,4 @@
-//! Words and figures that both the tables and the pictures of a service test take from here, so that they agree.
+//! Figures of a service test, and their texts, for both its tables and its charts.
 
 pub(super) use crate::report::document::distinct;
 use crate::report::table::{FAIL, NONE, OPEN, PASS};
@@ -7,19 +7,19 @@ use crate::service::result::{Check, Figures, Performance, Report, Way};
 use crate::stats::{mean, spread};
 use quaff::format::{count, percent};
 
-/// Bits/s of a link when nobody says, Mbit/s.
+/// Rate of a link of unknown speed, Mbit/s.
 const LINK_MBPS: f64 = 1000.0;
-/// What a frame takes on a wire beside itself: preamble, start of frame and gap, bytes.
+/// Preamble, start of frame and gap of each frame on the wire, bytes.
 const WIRE_BYTES: f64 = 20.0;
 
-/// A report, and which service and which size has which colour.
+/// A result, with a colour for each service and each size.
 pub(super) struct View<'a> {
     pub(super) report: &'a Report,
     /// In the order of the plan, then of appearance.
     pub(super) services: Vec<&'a str>,
     /// Bytes with FCS, the smallest first.
     pub(super) sizes: Vec<u32>,
-    /// Frames went both ways.
+    /// Whether frames went both ways.
     pub(super) is_both: bool,
 }
 
@@ -50,7 +50,6 @@ impl<'a> View<'a> {
         self.sizes.iter().position(|known| *known == size).unwrap_or(self.sizes.len())
     }
 
-    /// The ways that there are.
     pub(super) fn ways(&self) -> Vec<Way> {
         if self.is_both { vec![Way::There, Way::Back] } else { vec![Way::There] }
     }
@@ -60,7 +59,7 @@ impl<'a> View<'a> {
         self.services.iter().flat_map(|name| self.ways().into_iter().map(|way| (*name, way)))
     }
 
-    /// The way as a title has it; nothing where there is only one.
+    /// The way in a title; empty where there is only one.
     pub(super) fn way(&self, way: Way) -> &'static str {
         match (self.is_both, way) {
             (false, _) => "",
@@ -69,7 +68,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// `words` with the way behind them where there are two.
+    /// `words` followed by the way where there are two.
     pub(super) fn with_way(&self, words: &str, way: Way) -> String {
         match self.way(way) {
             "" => words.into(),
@@ -90,7 +89,7 @@ impl<'a> View<'a> {
         found.map_or_else(|| link * 1e6 / 8.0 / (f64::from(size) + WIRE_BYTES), |row| row.line_pps)
     }
 
-    /// Where frames went, in words.
+    /// The path of the frames.
     pub(super) fn path(&self) -> String {
         match &self.report.plan.path {
             Path::Link => "a link".into(),
@@ -108,16 +107,16 @@ impl<'a> View<'a> {
     }
 }
 
-/// What came of some limits.
+/// The verdict on some limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// All held.
+    /// All limits held.
     Pass,
-    /// One did not.
+    /// A limit did not hold.
     Fail,
-    /// Those that could be judged held, and there are others.
+    /// The limits that could be judged held, and there are others.
     Open,
-    /// There was nothing to judge by.
+    /// There was no limit.
     None,
 }
 
@@ -131,7 +130,7 @@ impl Verdict {
         }
     }
 
-    /// Of a line of the performance test: what has a limit and no check could not be judged.
+    /// Of a line of the performance test: a limit without a check could not be judged.
     pub(super) fn of_line(line: &Performance) -> Self {
         let wanted = limited(&line.limits);
         let is_judged = |what: &&str| line.checks.iter().any(|check| check.what == **what);
@@ -165,7 +164,7 @@ impl Verdict {
     }
 }
 
-/// The checks that these limits want.
+/// The names of the checks of these limits.
 fn limited(limits: &Limits) -> Vec<&'static str> {
     let all = [
         limits.delay_ms.map(|_| "FTD"),
@@ -176,12 +175,12 @@ fn limited(limits: &Limits) -> Vec<&'static str> {
     all.into_iter().flatten().collect()
 }
 
-/// Mbit/s to the hundredth, as the meters of networks print it.
+/// Mbit/s to the hundredth, as network testers print it.
 pub(super) fn mbps(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// A share that may be as near to everything as it likes: `100`, `99.9987`, without the sign.
+/// A share as a percentage without the sign, never rounded up to 100: `99.9987`.
 pub(super) fn share_bare(share: f64) -> String {
     let percent = share * 100.0;
     if percent >= 100.0 {
