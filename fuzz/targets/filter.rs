@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff_wire::filter::{Insn, Program, Relocation, Subject, TunnelLayouts, relocate};
+use quaff_wire::filter::{Insn, Program, Relocation, Subject, relocate};
 use quaff_wire::tunnel::{Outcome, TunnelKinds, strip};
 
 const MATCHED: u32 = 9;
@@ -40,9 +40,9 @@ fn check_tag(program: &Program, packet: &[u8]) {
 }
 
 fn check_relocated(program: &Program, depth: u8, packet: &[u8]) {
-    let layouts = TunnelLayouts { erspan: true, vxlan: true };
+    let kinds = TunnelKinds::ALL;
     let relocation =
-        Relocation { inner: program, outer: None, layouts, depth, matched: MATCHED, undecided: UNDECIDED };
+        Relocation { inner: program, outer: None, kinds, depth, matched: MATCHED, undecided: UNDECIDED };
     let Ok(relocated) = relocate(&relocation) else { return };
     let in_kernel = Program::new(&relocated.insns).expect("the kernel would refuse it");
     let verdict = run(&in_kernel, packet, packet.len() as u32, None);

@@ -8,7 +8,7 @@ use quaff_file::read::{Failure, MAGIC_BYTES, Compression, Decompressor};
 use quaff_os::Buffer;
 use std::io::{self, Read};
 
-/// What is unpacked of a bomb.
+/// The most that is unpacked of a bomb.
 const BYTES_MAX: usize = 1 << 20;
 
 /// Gives its bytes in pieces of this size.
@@ -28,7 +28,7 @@ impl Read for Pieces {
     }
 }
 
-/// What is in it, and whether it is whole; `None` where there was more than is asked for.
+/// Its content, and true if it is whole; `None` if it has more than is asked for.
 fn unpack(compression: Compression, bytes: &[u8], size: usize, room: usize) -> Option<(Vec<u8>, bool)> {
     let mut buffer = Buffer::new(4096).expect("memory");
     buffer[..MAGIC_BYTES].copy_from_slice(&bytes[..MAGIC_BYTES]);

@@ -134,7 +134,7 @@ fn describe_file(mut file: &[u8]) -> String {
 fn describe(bytes: &[u8], outcome: Outcome) -> String {
     match outcome {
         Outcome::Plain => "plain".into(),
-        Outcome::Control(_) | Outcome::Marker(_) => "control".into(),
+        Outcome::Control | Outcome::Marker(_) => "control".into(),
         Outcome::Damaged(damage) => format!("damaged {}", damage.kind),
         Outcome::Fragment(fragment) => {
             let payload = hex(&bytes[fragment.start as usize..][..fragment.len as usize]);

@@ -42,7 +42,7 @@ pub(crate) fn subtract(a: u16, b: u16) -> u16 {
     add(a, !b)
 }
 
-/// Brings carries back in until 16 bits are left.
+/// Folds the carries in until 16 bits are left.
 pub fn fold(mut total: u64) -> u16 {
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);

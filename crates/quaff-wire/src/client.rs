@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_tells_the_first_sender_is_a_client() {
+    fn without_evidence_the_first_sender_is_a_client() {
         let frames = [udp(1, 2, [5000, 6000]), udp(2, 1, [6000, 5000]), udp(3, 1, [7, 7]), udp(3, 2, [7, 7])];
         assert_eq!(outputs("auto", &frames), [0, 1, 1, 1], "the third sends to a client first");
         assert_eq!(outputs("first", &frames), [0, 1, 0, 0], "but was seen as a sender first");

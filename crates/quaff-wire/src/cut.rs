@@ -52,7 +52,7 @@ impl Kind {
     }
 }
 
-/// The next action of the caller.
+/// An action of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Out<'a> {
     /// These bytes of the stream belong to the present file.
@@ -78,7 +78,8 @@ pub struct Cutter {
     held: Vec<u8>,
     /// Bytes of a unit that are still to come; after damage that is all.
     left_bytes: u64,
-    damaged_at: Option<u64>,
+    /// Offset in the stream of the first unit that cannot be parsed. From there on all of it goes to one file.
+    pub damaged_at: Option<u64>,
 }
 
 /// The framing of units in a stream.
@@ -92,7 +93,7 @@ enum Layout {
     Records { big: bool, header_bytes: u64 },
     /// Blocks of pcapng.
     Pcapng { big: bool },
-    /// Bytes that mean nothing to us: cut anywhere.
+    /// Bytes of an unknown format: cut anywhere.
     Bytes,
 }
 
@@ -106,7 +107,7 @@ enum Look {
     Head,
     /// A header of the present file and of those that follow; all of its bytes were seen.
     Interface,
-    /// It makes no sense.
+    /// It is invalid.
     Damaged,
 }
 
@@ -127,13 +128,7 @@ impl Cutter {
         }
     }
 
-    /// Offset in the stream of the first unit that cannot be parsed. From there on all of
-    /// it goes to one file.
-    pub fn damaged_at(&self) -> Option<u64> {
-        self.damaged_at
-    }
-
-    /// Takes the next bytes of the stream. What `out` fails with ends it.
+    /// Takes the next bytes of the stream. An error of `out` ends it.
     pub fn feed<E>(&mut self, bytes: &[u8], out: &mut dyn FnMut(Out<'_>) -> Result<(), E>) -> Result<(), E> {
         // Of `bytes`, those before `run` have been passed on, those before `at` have been looked at.
         let (mut run, mut at) = (0, 0);

@@ -41,17 +41,14 @@ pub struct Interface<'a> {
     pub linktype: u16,
     /// The most bytes kept of a packet; 0 is no limit.
     pub snaplen: u32,
-    /// `if_name`.
     pub name: Option<&'a [u8]>,
     /// `if_filter`, without the byte for its kind.
     pub filter: Option<&'a [u8]>,
-    /// `if_description`.
     pub description: Option<&'a [u8]>,
     /// `if_MACaddr`.
     pub mac: Option<[u8; 6]>,
     /// `if_speed`, bit/s.
     pub speed_bps: Option<u64>,
-    /// `if_os`.
     pub os: Option<&'a [u8]>,
 }
 
@@ -123,16 +120,16 @@ pub enum Unit {
     /// The head of a file, before its format is known, or of a pcap file.
     #[error("file header")]
     FileHeader,
-    /// A pcapng block of so many bytes, as it says itself.
+    /// A pcapng block, with the length that it gives.
     #[error("block of {0} bytes")]
     Block(u32),
-    /// A pcapng block whose length is not there.
+    /// A pcapng block whose length is cut off.
     #[error("block")]
     BlockHead,
-    /// A pcap record with so many bytes of packet, as it says itself.
+    /// A pcap record, with the captured length that it gives.
     #[error("record with {0} bytes of packet")]
     Record(u32),
-    /// A pcap record whose length is not there.
+    /// A pcap record whose length is cut off.
     #[error("record")]
     RecordHead,
 }
@@ -182,7 +179,6 @@ pub enum Reason {
     /// A packet or a counter of an interface that was not described.
     #[error("it is of interface {id}, but the section describes only {described}")]
     Interface {
-        /// The number that it gives.
         id: u32,
         /// Number of interfaces described before it.
         described: u32,
@@ -193,7 +189,6 @@ pub enum Reason {
     /// An option that does not fit, or whose length its kind forbids.
     #[error("option {code} cannot have {bytes} bytes here")]
     Option {
-        /// The option's code.
         code: u16,
         /// The length that it gives.
         bytes: u16,

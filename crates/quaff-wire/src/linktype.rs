@@ -16,8 +16,8 @@ pub const RAW: LinkType = LinkType { linktype: 101, dlt: 12 };
 /// IEEE 802.11 after a radiotap header.
 pub const RADIOTAP: LinkType = LinkType { linktype: 127, dlt: 127 };
 
-/// The link type of the kernel's ARPHRD_* (linux/if_arp.h); `None` for those that quaff
-/// does not know how to describe.
+/// The link type of the kernel's ARPHRD_* (linux/if_arp.h); `None` for those that quaff cannot
+/// describe.
 pub fn of_arphrd(arphrd: u16) -> Option<LinkType> {
     match arphrd {
         1 | 772 => Some(ETHERNET),                        // ETHER, LOOPBACK

@@ -122,7 +122,7 @@ proptest! {
         let stream = if ng { pcapng(&frames, big, sections) } else { pcap(&frames, big) };
         let (files, repeated, cutter) = cut(&stream, &sizes, limit);
         prop_assert_eq!(kind(&stream), Some(if ng { Kind::Pcapng } else { Kind::Pcap }));
-        prop_assert_eq!(cutter.damaged_at(), None);
+        prop_assert_eq!(cutter.damaged_at, None);
         let mut found = Vec::new();
         for (file, repeated) in files.iter().zip(&repeated) {
             let inside = packets(file);
@@ -191,7 +191,7 @@ fn damage_is_reported_and_what_follows_is_in_one_file() {
     stream.extend([0xFF; 4000]);
     for size in [1, 7, 5000] {
         let (files, repeated, cutter) = cut(&stream, &[size], 1000);
-        assert_eq!(cutter.damaged_at(), Some(good as u64), "{size}");
+        assert_eq!(cutter.damaged_at, Some(good as u64), "{size}");
         assert!(files.last().unwrap().len() > 4000);
         assert_eq!(joined(&files, &repeated), stream);
     }
@@ -200,5 +200,5 @@ fn damage_is_reported_and_what_follows_is_in_one_file() {
     let good = stream.len();
     stream.extend(Build::new(false).u32(1).u32(64 << 20).bytes);
     stream.extend([0; 100]);
-    assert_eq!(cut(&stream, &[5], 1000).2.damaged_at(), Some(good as u64));
+    assert_eq!(cut(&stream, &[5], 1000).2.damaged_at, Some(good as u64));
 }

@@ -3,9 +3,10 @@
 
 mod relocated;
 
-use self::relocated::{BOTH, MATCHED, UNDECIDED, program, run};
+use self::relocated::{BOTH, MATCHED, UNDECIDED, program, relocation, run};
 use proptest::prelude::*;
-use quaff_wire::filter::{Insn, NotRelocatable, Program, Relocation, Subject, TunnelLayouts, relocate};
+use quaff_wire::filter::{Insn, NotRelocatable, Program, Relocation, Subject, relocate};
+use quaff_wire::tunnel::TunnelKinds;
 
 /// The headers around a frame.
 #[derive(Debug, Clone, Copy)]
@@ -88,9 +89,7 @@ proptest! {
         numbers in prop::collection::vec(any::<u32>(), 0..70), inner in frames(), outer in outers(), depth in 1u8..3
     ) {
         let program = Program::new(&program(&numbers)).expect("a program");
-        let relocation = Relocation {
-            inner: &program, outer: None, layouts: BOTH, depth, matched: MATCHED, undecided: UNDECIDED,
-        };
+        let relocation = relocation(&program, depth);
         let relocated = relocate(&relocation).expect("a program that can be relocated");
         let (packet, tag) = outer.around(&inner);
         let verdict = run(&relocated.insns, &packet);
@@ -108,9 +107,7 @@ proptest! {
         inner in prop::collection::vec(any::<u8>(), 14..80), outer in outers(), change in 0usize..9, number in any::<u8>()
     ) {
         let reject = Program::new(&[Insn { code: 6, jt: 0, jf: 0, k: 0 }]).expect("a program");
-        let relocation = Relocation {
-            inner: &reject, outer: None, layouts: BOTH, depth: 1, matched: MATCHED, undecided: UNDECIDED,
-        };
+        let relocation = relocation(&reject, 1);
         let relocated = relocate(&relocation).expect("a program that can be relocated");
         let (mut packet, _) = outer.around(&inner);
         prop_assert_eq!(run(&relocated.insns, &packet), 0);
@@ -149,14 +146,7 @@ fn outer_bytes(outer: &Outer) -> usize {
 fn nested_tunnels_are_left_to_decapsulation() {
     let accept = Program::new(&[Insn { code: 6, jt: 0, jf: 0, k: 1 }]).expect("a program");
     let of_depth = |depth| {
-        let relocation = Relocation {
-            inner: &accept,
-            outer: None,
-            layouts: BOTH,
-            depth,
-            matched: MATCHED,
-            undecided: UNDECIDED,
-        };
+        let relocation = relocation(&accept, depth);
         relocate(&relocation).expect("a program that can be relocated").insns
     };
     let erspan2 = Outer { layout: 1, tci: 0, is_tagged: false, is_cut: false };
@@ -196,7 +186,7 @@ fn a_filter_on_outer_packets_comes_first() {
     let relocation = Relocation {
         inner: &accept,
         outer: Some(&outer),
-        layouts: BOTH,
+        kinds: BOTH,
         depth: 1,
         matched: MATCHED,
         undecided: UNDECIDED,
@@ -218,7 +208,7 @@ fn unfit_programs_are_refused() {
         let relocation = Relocation {
             inner: &program,
             outer: None,
-            layouts,
+            kinds: layouts,
             depth: 1,
             matched: MATCHED,
             undecided: UNDECIDED,
@@ -226,7 +216,7 @@ fn unfit_programs_are_refused() {
         relocate(&relocation)
     };
     let accept = [insn(6, 1)];
-    assert_eq!(of(&accept, TunnelLayouts::default()), Err(NotRelocatable::NoLayout));
+    assert_eq!(of(&accept, TunnelKinds::NONE), Err(NotRelocatable::NoLayout));
     assert_eq!(of(&[insn(0x28, 0xffff_f02c), insn(6, 1)], BOTH), Err(NotRelocatable::Ancillary));
     let all: Vec<_> = (0..16).map(|slot| insn(2, slot)).chain([insn(0x81, 0), insn(6, 1)]).collect();
     assert_eq!(of(&all, BOTH), Err(NotRelocatable::Memory));
@@ -248,14 +238,7 @@ fn a_tag_that_goes_back_is_read_from_the_header() {
         {
             let program =
                 Program::new(&[insn(code, at), insn(0x54, 1 << bit), insn(0x16, 0)]).expect("a program");
-            let relocation = Relocation {
-                inner: &program,
-                outer: None,
-                layouts: BOTH,
-                depth: 1,
-                matched: MATCHED,
-                undecided: UNDECIDED,
-            };
+            let relocation = relocation(&program, 1);
             let (packet, tag) = Outer { layout: 1, tci, is_tagged: true, is_cut: false }.around(&inner);
             let wanted = program.run(&Subject { bytes: &inner, wire_len: 60, tag }) != 0;
             let verdict =

@@ -4,10 +4,10 @@
 
 mod relocated;
 
-use self::relocated::{BOTH, MATCHED, UNDECIDED, program, run};
+use self::relocated::{MATCHED, UNDECIDED, program, relocation, run};
 use proptest::prelude::*;
 use quaff_testpackets::{self as build, Erspan, ErspanIii, Gre};
-use quaff_wire::filter::{Program, Relocation, Subject, relocate};
+use quaff_wire::filter::{Program, Subject, relocate};
 use quaff_wire::tunnel::{Outcome, TunnelKind, TunnelKinds, strip};
 
 const V4: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 0, 0, 1);
@@ -101,14 +101,7 @@ fn what_the_kernel_decides_is_what_comes_out_of_the_tunnel() {
     let cases = (numbers, frames(), layers, changes(), 1u8..5, -30isize..30);
     let checked = runner.run(&cases, |(numbers, frame, (layers, outermost), changes, depth, longer)| {
         let program = Program::new(&program(&numbers)).expect("a program");
-        let relocation = Relocation {
-            inner: &program,
-            outer: None,
-            layouts: BOTH,
-            depth,
-            matched: MATCHED,
-            undecided: UNDECIDED,
-        };
+        let relocation = relocation(&program, depth);
         let relocated = relocate(&relocation).expect("a program that can be relocated");
         let mut packet = layers.iter().chain([&outermost]).fold(frame, |frame, layer| layer.around(&frame));
         changes.iter().for_each(|(at, byte)| {

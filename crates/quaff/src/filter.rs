@@ -9,9 +9,8 @@ use crate::{Error, Result};
 use quaff_os::filter::{self, FilterError};
 use quaff_os::packet::{self, accept};
 use quaff_os::rtnl;
-use quaff_wire::filter::{Insn, Program, Relocation, TunnelLayout, TunnelLayouts, relocate};
+use quaff_wire::filter::{Insn, Program, Relocation, TunnelLayout, relocate};
 use quaff_wire::linktype::{self, ETHERNET, LinkType, RAW};
-use quaff_wire::tunnel;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -173,14 +172,10 @@ fn relocate_into_kernel(
     let Some((_, program)) = of_ethernet else {
         return Err("the expression does not apply to Ethernet".into());
     };
-    let layouts = TunnelLayouts {
-        erspan: decap.kinds.contains(tunnel::TunnelKind::Erspan),
-        vxlan: decap.kinds.contains(tunnel::TunnelKind::Vxlan),
-    };
     let outer = outer.map(to_wire);
-    let (matched, depth) = (plan.kernel_snaplen(), decap.depth);
+    let (matched, kinds, depth) = (plan.kernel_snaplen(), decap.kinds, decap.depth);
     let moving =
-        Relocation { inner: program, outer: outer.as_deref(), layouts, depth, matched, undecided: matched };
+        Relocation { inner: program, outer: outer.as_deref(), kinds, depth, matched, undecided: matched };
     let moved = relocate(&moving).map_err(|error| error.to_string())?;
     let insns: Vec<_> = moved.insns.iter().map(to_kernel).collect();
     filter::check(&insns).map_err(|error| format!("the kernel refuses the program ({})", error.errno))?;

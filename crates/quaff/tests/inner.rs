@@ -5,7 +5,7 @@
 #[path = "../../quaff-wire/tests/relocated/mod.rs"]
 mod programs;
 
-use programs::BOTH;
+use programs::UNDECIDED;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -19,8 +19,7 @@ use quaff_wire::tunnel::{Outcome, TunnelKinds, strip};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 
-/// What a program returns for what it cannot decide; the kernel then cuts the packet to one byte.
-const UNDECIDED: u32 = 1;
+/// Bytes that the kernel keeps of a packet that matches; of an undecided one it keeps one.
 const MATCHED: u32 = 0x40000;
 /// Frames for each expression.
 const FRAMES: usize = 60;
@@ -298,14 +297,7 @@ impl Seen {
 fn compare(expression: &str, packets: &[Vec<u8>], depth: u8, file: &std::path::Path, seen: &mut Seen) {
     let Some(insns) = compile(expression) else { return };
     let program = Program::new(&insns).expect("libpcap writes good programs");
-    let moving = Relocation {
-        inner: &program,
-        outer: None,
-        layouts: BOTH,
-        depth,
-        matched: MATCHED,
-        undecided: UNDECIDED,
-    };
+    let moving = Relocation { matched: MATCHED, ..programs::relocation(&program, depth) };
     let moved = relocate(&moving).unwrap_or_else(|error| panic!("{expression}: {error}"));
     let kernel = kernel(&moved.insns);
     let filed: Vec<_> = packets.iter().map(|packet| Filed::of(packet, depth)).collect();
@@ -445,14 +437,7 @@ fn a_moved_program_decides_in_the_kernel_as_the_interpreter_does_inside() {
     for _ in 0..cases(2000) {
         let (numbers, packets, depth) = case.new_tree(&mut runner).expect("a case").current();
         let program = Program::new(&programs::program(&numbers)).expect("a program");
-        let moving = Relocation {
-            inner: &program,
-            outer: None,
-            layouts: BOTH,
-            depth,
-            matched: MATCHED,
-            undecided: UNDECIDED,
-        };
+        let moving = Relocation { matched: MATCHED, ..programs::relocation(&program, depth) };
         let kernel = kernel(&relocate(&moving).expect("a program that can be moved").insns);
         for packet in packets.iter().filter(|packet| packet.len() > 1) {
             let wanted = Filed::of(packet, depth).matches(&program);

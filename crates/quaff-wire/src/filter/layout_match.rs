@@ -9,6 +9,7 @@ use super::insn::code::{
     ABS, ADD, ALU, AND, B, H, IMM, IND, JEQ, JGE, JSET, LD, LDX, LEN, MEM, MISC, ST, SUB, TAX, TXA, W, X,
 };
 use crate::net;
+use crate::tunnel::{TunnelKind, TunnelKinds};
 use std::fmt;
 
 /// A tunnel whose headers always have the same length: where its inner frame begins is known.
@@ -39,6 +40,15 @@ impl TunnelLayout {
         Self::Erspan3Platform,
     ];
 
+    /// The layouts of these kinds of tunnel, those that are seen most first.
+    pub(super) fn of(kinds: TunnelKinds) -> Vec<Self> {
+        let is_wanted = |layout: &Self| match layout {
+            Self::Vxlan => kinds.contains(TunnelKind::Vxlan),
+            _ => kinds.contains(TunnelKind::Erspan),
+        };
+        Self::ALL.into_iter().filter(is_wanted).collect()
+    }
+
     /// Offset of the inner frame.
     pub(super) fn bytes(self) -> u32 {
         match self {
@@ -65,26 +75,6 @@ impl fmt::Display for TunnelLayout {
             Self::Erspan3Platform => "ERSPAN III with a platform subheader",
             Self::Vxlan => "VXLAN",
         })
-    }
-}
-
-/// The tunnels that are to be taken off, as far as they have a fixed layout.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TunnelLayouts {
-    /// ERSPAN I, II and III.
-    pub erspan: bool,
-    /// VXLAN.
-    pub vxlan: bool,
-}
-
-impl TunnelLayouts {
-    /// The layouts, those that are seen most first.
-    pub(super) fn list(self) -> Vec<TunnelLayout> {
-        let is_wanted = |layout: &TunnelLayout| match layout {
-            TunnelLayout::Vxlan => self.vxlan,
-            _ => self.erspan,
-        };
-        TunnelLayout::ALL.into_iter().filter(is_wanted).collect()
     }
 }
 

@@ -14,7 +14,7 @@ mod relocate;
 mod run;
 
 pub use insn::Insn;
-pub use layout_match::{TunnelLayout, TunnelLayouts};
+pub use layout_match::TunnelLayout;
 pub use program::{Program, ProgramError};
 pub use relocate::{NotRelocatable, Relocated, Relocation, relocate};
 pub use run::Subject;

@@ -3,14 +3,13 @@
 use super::insn::{Insn, MEMORY_WORDS, Op};
 use super::run::Step;
 
-/// Why a program is refused.
+/// The reason why a program is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    /// There is nothing in it.
     #[error("the filter's program is empty")]
     Empty,
     /// An instruction that does not exist, divides by zero, shifts by more than there are bits, or
-    /// loads from where there is nothing.
+    /// loads from outside of a packet.
     #[error("instruction {at} of the filter's program ({code:#06x}, {k:#x}) is none that can be run")]
     Unknown {
         /// Its number.

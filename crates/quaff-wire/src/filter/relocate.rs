@@ -11,9 +11,10 @@ use super::insn::code::{
     MOD, MSH, MUL, NEG, OR, RET, RSH, ST, STX, SUB, TAX, TXA, W, X, XOR,
 };
 use super::insn::{Alu, Insn, MEMORY_WORDS, Op, Operand, Size, Test};
-use super::layout_match::{NestedMatch, Targets, TunnelLayout, TunnelLayouts, match_layouts};
+use super::layout_match::{NestedMatch, Targets, TunnelLayout, match_layouts};
 use crate::net::{TAG_BYTES, TPID_CUSTOMER};
 use crate::record::TAG_OFFSET;
+use crate::tunnel::TunnelKinds;
 
 /// The most instructions that the kernel takes (`BPF_MAXINSNS`).
 pub(crate) const INSNS_MAX: usize = 4096;
@@ -28,7 +29,7 @@ pub struct Relocation<'a> {
     /// The filter on outer packets, compiled for the interface; it has to hold as well.
     pub outer: Option<&'a [Insn]>,
     /// The tunnels that are taken off.
-    pub layouts: TunnelLayouts,
+    pub kinds: TunnelKinds,
     /// The most tunnels inside each other that are taken off. Above 1, packets whose inner frame may be a
     /// tunnel itself are passed up.
     pub depth: u8,
@@ -71,7 +72,7 @@ pub enum NotRelocatable {
 
 /// Moves a filter. Programs that get too long lose the layouts that are seen least, one by one.
 pub fn relocate(relocation: &Relocation<'_>) -> Result<Relocated, NotRelocatable> {
-    let mut layouts = relocation.layouts.list();
+    let mut layouts = TunnelLayout::of(relocation.kinds);
     if layouts.is_empty() {
         return Err(NotRelocatable::NoLayout);
     }
@@ -129,7 +130,7 @@ fn assemble(
     if let Some(outer) = relocation.outer {
         chain(&mut asm, outer)?;
     }
-    // TunnelLayouts whose frames begin at the same place share a body.
+    // Layouts whose frames begin at the same place share a body.
     let mut places: Vec<(TunnelLayout, Label)> = Vec::new();
     let mut bodies = Vec::new();
     for &layout in layouts {
@@ -163,7 +164,7 @@ fn assemble(
 /// Writes a program so that execution continues after it for a packet that it accepts.
 fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotRelocatable> {
     let labels: Vec<_> = program.iter().map(|_| asm.label()).collect();
-    let behind = asm.label();
+    let after = asm.label();
     let target = |at: usize, far: usize| {
         labels.get((at + 1).saturating_add(far)).copied().ok_or(NotRelocatable::Outer)
     };
@@ -171,9 +172,9 @@ fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotRelocatable> {
         asm.place(labels[at]);
         match insn.code {
             code if code == RET | K && insn.k == 0 => asm.put(code, 0),
-            code if code == RET | K => asm.jump(behind),
+            code if code == RET | K => asm.jump(after),
             code if code == RET | A => {
-                asm.refuse(JGT, 0, behind);
+                asm.refuse(JGT, 0, after);
                 asm.put(RET | K, 0);
             }
             code if code == JMP => asm.jump(target(at, insn.k as usize)?),
@@ -183,7 +184,7 @@ fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotRelocatable> {
             code => asm.put(code, insn.k),
         }
     }
-    asm.place(behind);
+    asm.place(after);
     Ok(())
 }
 
@@ -295,11 +296,11 @@ impl Body<'_> {
 
     /// Offset of byte `k` of a frame, if it is there and no part of the restored tag.
     fn place_of(&self, k: u32, bytes: u32) -> Option<u32> {
-        let (tag, behind) = (TAG_OFFSET as u32, (TAG_OFFSET + TAG_BYTES) as u32);
+        let (tag, after) = (TAG_OFFSET as u32, (TAG_OFFSET + TAG_BYTES) as u32);
         match self.is_tagged {
             false => Some(self.base + k),
             true if k + bytes <= tag => Some(self.base + k),
-            true if k >= behind => Some(self.base + k - TAG_BYTES as u32),
+            true if k >= after => Some(self.base + k - TAG_BYTES as u32),
             true => None,
         }
     }
@@ -339,15 +340,15 @@ impl Body<'_> {
 
     /// A load from X + k. The kernel would let the sum wrap around to a byte that is there.
     fn load_x(&self, asm: &mut Asm, size: Size, k: u32, ends: &Ends) {
-        let behind = (TAG_OFFSET + TAG_BYTES) as u32;
+        let after = (TAG_OFFSET + TAG_BYTES) as u32;
         if k > FAR {
             return asm.jump(ends.rejected);
         }
         // A is free: the load is about to set it.
         asm.put(MISC | TXA, 0);
         asm.refuse(JGT, FAR, ends.rejected);
-        if self.is_tagged && k < behind {
-            asm.expect(JGE, behind - k, ends.undecided);
+        if self.is_tagged && k < after {
+            asm.expect(JGE, after - k, ends.undecided);
         }
         asm.put(LD | of_size(size) | IND, self.base + k - self.tag_bytes());
     }
@@ -436,7 +437,7 @@ mod tests {
     const UNDECIDED: u32 = 0x4_0001;
 
     /// `ether[0] == 2`, relocated over VXLAN.
-    fn relocated(layouts: TunnelLayouts) -> Result<Relocated, NotRelocatable> {
+    fn relocated(kinds: TunnelKinds) -> Result<Relocated, NotRelocatable> {
         let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
         let insns = [
             insn(LD | B | ABS, 0, 0, 0),
@@ -446,12 +447,12 @@ mod tests {
         ];
         let inner = Program::new(&insns).expect("a program");
         let (matched, undecided) = (MATCHED, UNDECIDED);
-        relocate(&Relocation { inner: &inner, outer: None, layouts, depth: 1, matched, undecided })
+        relocate(&Relocation { inner: &inner, outer: None, kinds, depth: 1, matched, undecided })
     }
 
     #[test]
     fn the_inner_frame_decides() {
-        let program = relocated(TunnelLayouts { erspan: false, vxlan: true }).expect("a program");
+        let program = relocated("vxlan".parse().unwrap()).expect("a program");
         assert_eq!((program.layouts, program.left), (vec![TunnelLayout::Vxlan], vec![]));
         let program = Program::new(&program.insns).expect("a program");
         let [a, b] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
@@ -469,6 +470,6 @@ mod tests {
 
     #[test]
     fn without_a_layout_there_is_no_program() {
-        assert_eq!(relocated(TunnelLayouts::default()), Err(NotRelocatable::NoLayout));
+        assert_eq!(relocated(TunnelKinds::NONE), Err(NotRelocatable::NoLayout));
     }
 }

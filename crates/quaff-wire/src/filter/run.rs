@@ -1,4 +1,4 @@
-//! Runs a verified program on a frame: the loop, and the two ways in which it sees bytes.
+//! Runs a verified program on a frame: the loop, and the two views of its bytes.
 //!
 //! Arithmetic is that of libpcap's `bpf_filter`, which `tcpdump -r` uses: a load outside of what was
 //! captured and a division by zero end the program with 0, X + k does not wrap, a shift by 32 or more
@@ -228,8 +228,8 @@ struct Tagged<'a> {
 impl Bytes for Tagged<'_> {
     #[inline]
     fn load(&self, size: Size, at: u32) -> Option<u32> {
-        let behind = (TAG_OFFSET + TAG_BYTES) as u32;
-        if at >= behind {
+        let after = (TAG_OFFSET + TAG_BYTES) as u32;
+        if at >= after {
             return self.bytes.load(size, at - TAG_BYTES as u32);
         }
         let count = match size {

@@ -7,7 +7,7 @@
 //! bits for each flow, so two flows in some billions could be taken for one.
 //!
 //! tcpreplay 4.4 takes most IPv6 for no flow, some frames of IEEE 802.3 for one, and short ICMP for
-//! invalid (docs/decisions, 0019). [`FlowCount::like_tcpreplay`] does so too, for who needs its figures.
+//! invalid (docs/decisions, 0019). [`FlowCount::like_tcpreplay`] reproduces that.
 
 use super::{FlowKey, HashTable};
 use crate::net::ipv4::Ipv4;

@@ -4,30 +4,23 @@ use crate::net::{ICMP, ICMPV6, SCTP, TCP, UDP};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// Two MAC addresses, the lower one first.
-pub type Macs = [[u8; 6]; 2];
-
 /// A flow, with its source first, or a conversation, with the lower end first so that both directions have one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FlowKey {
     /// A frame that says nothing of an end. All of these are one.
     Nothing,
-    /// MAC addresses.
-    Macs(Macs),
-    /// IP addresses.
+    Macs([[u8; 6]; 2]),
     Addresses([IpAddr; 2]),
     /// IP addresses, and ports where the protocol has them (otherwise 0).
     Ports {
-        /// Of IP.
         protocol: u8,
-        /// Addresses and ports.
         ends: [(IpAddr, u16); 2],
     },
 }
 
 impl FlowKey {
     /// Of two MAC addresses.
-    pub fn macs(ends: Macs) -> Self {
+    pub fn macs(ends: [[u8; 6]; 2]) -> Self {
         Self::Macs(sorted(ends))
     }
 

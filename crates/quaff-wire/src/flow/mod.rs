@@ -8,7 +8,7 @@ mod key;
 
 pub use count::{FlowCount, FlowCounts};
 pub(crate) use key::sorted;
-pub use key::{FlowKey, Macs, mix};
+pub use key::{FlowKey, mix};
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

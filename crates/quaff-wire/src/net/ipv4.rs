@@ -65,15 +65,23 @@ impl<'a> Ipv4<'a> {
 
 /// A header without options before `payload_bytes`, with identification 1 and TTL 64. The total length is 0 when it
 /// does not fit.
-pub(crate) fn header(
+pub(crate) fn header(ends: [Ipv4Addr; 2], protocol: u8, payload_bytes: usize) -> [u8; IPV4_BYTES] {
+    header_with(ends, protocol, payload_bytes, 0, Some(1))
+}
+
+/// The same with a type of service, and without an identification "don't fragment".
+pub(crate) fn header_with(
     [source, destination]: [Ipv4Addr; 2],
     protocol: u8,
     payload_bytes: usize,
+    service: u8,
+    id: Option<u16>,
 ) -> [u8; IPV4_BYTES] {
     let mut header = [0; IPV4_BYTES];
-    header[0] = 0x45;
+    header[..2].copy_from_slice(&[0x45, service]);
     header[2..4].copy_from_slice(&u16::try_from(IPV4_BYTES + payload_bytes).unwrap_or(0).to_be_bytes());
-    header[5] = 1;
+    header[4..6].copy_from_slice(&id.unwrap_or(0).to_be_bytes());
+    header[6] = if id.is_some() { 0 } else { 0x40 };
     header[8..10].copy_from_slice(&[64, protocol]);
     header[12..16].copy_from_slice(&source.octets());
     header[16..20].copy_from_slice(&destination.octets());

@@ -1,4 +1,4 @@
-//! The way from the first byte of a frame to its network header, for each link type that quaff reads into.
+//! The network header of a frame, for each link type that quaff parses.
 
 use super::be16;
 use super::ethernet::{ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, MACS_BYTES};

@@ -26,8 +26,8 @@ pub(crate) use ethernet::{
 };
 pub(crate) use icmp::{ICMP, ICMPV6};
 pub(crate) use ip::addresses;
-pub(crate) use ip::ip_at;
 pub use ip::{DatagramId, Fragment, Ip};
+pub(crate) use ip::{ip_at, pseudo_header_sum};
 pub(crate) use ipv4::IPV4_BYTES;
 pub use tcp::TCP;
 pub use udp::{UDP, UDP_BYTES};

@@ -1,4 +1,4 @@
-//! Reads pcap files from slices: µs and ns, both byte orders, and the layouts of other days.
+//! Reads pcap files from slices: µs and ns, both byte orders, and historical layouts.
 
 use super::layout::{Chain, Form, Head, RecordLayout, of_magic};
 use super::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
@@ -91,7 +91,7 @@ impl Decoder {
         Some(Find::NotBefore { at: bytes.len(), needed: form.head_bytes() })
     }
 
-    /// Reads a record in a layout of other days, or strictly.
+    /// Reads a record in a historical layout, or strictly.
     fn unusual<'a>(&mut self, cursor: &mut Cursor, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
         let Some(mut form) = self.form else { return self.file_header(cursor, bytes) };
         if !self.is_decided {

@@ -34,7 +34,7 @@ impl fmt::Display for RecordLayout {
             Self::Suse => "pcap as patched in SuSE 6.3 (magic 0xa1b2cd34, record headers of 28 bytes)",
             Self::Wide => "pcap of an old 64-bit host (times of 2 × 64 bits, record headers of 24 bytes)",
             Self::Aix => "pcap as AIX writes it (version 2.2, times in ns)",
-            Self::Ixia => "pcap as Ixia writes it (lcap: the length of all records behind the file header)",
+            Self::Ixia => "pcap as Ixia writes it (lcap: the length of all records after the file header)",
         })
     }
 }
@@ -44,7 +44,7 @@ impl fmt::Display for RecordLayout {
 enum Lengths {
     /// Captured, then original.
     Captured,
-    /// The other way round: before version 2.3, and in DG/UX.
+    /// Original, then captured: before version 2.3, and in DG/UX.
     Original,
     /// Version 2.3 was written in either order; the captured length is the smaller one.
     Smaller,
@@ -149,7 +149,7 @@ impl Form {
             Lengths::Original => (second, first),
             Lengths::Smaller => (first.min(second), first.max(second)),
         };
-        // Behind them: the interface's index, 4 bytes; the protocol, 2; the kind of packet.
+        // After them: the interface's index, 4 bytes; the protocol, 2; the kind of packet.
         let flags = match self.layout {
             RecordLayout::Kuznetzov | RecordLayout::Suse => {
                 bytes.get(6).map_or(0, |pkttype| flags_of(*pkttype))

@@ -18,11 +18,8 @@ const EPB_OPTIONS_BYTES_MAX: usize = 8 + 12 + 4;
 /// The origin of a section.
 #[derive(Debug, Clone, Default)]
 pub struct Section {
-    /// `shb_hardware`.
     pub hardware: String,
-    /// `shb_os`.
     pub os: String,
-    /// `shb_userappl`.
     pub userappl: String,
 }
 
@@ -33,9 +30,7 @@ pub struct Interface {
     pub linktype: u16,
     /// The longest a stored packet can be; 0 is no limit.
     pub snaplen: u32,
-    /// `if_name`.
     pub name: String,
-    /// `if_description`.
     pub description: String,
     /// `if_filter`, a libpcap expression.
     pub filter: Option<String>,
@@ -43,7 +38,6 @@ pub struct Interface {
     pub mac: Option<[u8; 6]>,
     /// `if_speed`, bit/s.
     pub speed_bps: Option<u64>,
-    /// `if_os`.
     pub os: String,
 }
 

@@ -1,8 +1,8 @@
 //! The headers around a probe header: Ethernet, up to two VLAN tags, IPv4 (RFC 791), UDP (RFC 768).
 
 use crate::checksum;
-use crate::net::{ETHERTYPE_IPV4, IPV4_BYTES, UDP, VlanTag};
-use std::net::Ipv4Addr;
+use crate::net::{ETHERTYPE_IPV4, IPV4_BYTES, UDP, UDP_BYTES, VlanTag, ipv4, pseudo_header_sum, udp};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// The largest frame, without FCS, that `generate` sends.
 pub const FRAME_BYTES_MAX: usize = 9000;
@@ -66,15 +66,16 @@ impl OuterHeaders {
     ) -> (Vec<u8>, usize, u16) {
         let mut bytes = Vec::with_capacity(frame_bytes);
         push_ethernet(&mut bytes, self);
-        let ip_bytes = (frame_bytes - bytes.len()) as u16;
-        let udp_bytes = ip_bytes - IPV4_BYTES as u16;
-        push_ipv4(&mut bytes, self, dscp, ip_bytes);
+        let udp_bytes = frame_bytes - bytes.len() - IPV4_BYTES;
+        let ends = [self.src_ip, self.dst_ip];
+        bytes.extend(ipv4::header_with(ends, UDP, udp_bytes, dscp << 2, None));
         let udp_offset = bytes.len();
-        push_udp(&mut bytes, self, port, udp_bytes);
+        bytes.extend(udp::header([self.stream, port], udp_bytes - UDP_BYTES));
         let header_offset = bytes.len();
         bytes.resize(header_offset + header_bytes, 0);
         bytes.extend((header_bytes..frame_bytes - header_offset).map(|i| i as u8));
-        let base_sum = checksum::add(pseudo_header_sum(self, udp_bytes), checksum::sum(&bytes[udp_offset..]));
+        let pseudo = pseudo_header_sum(ends.map(IpAddr::V4), UDP, udp_bytes);
+        let base_sum = checksum::add(pseudo, checksum::sum(&bytes[udp_offset..]));
         (bytes, header_offset, base_sum)
     }
 }
@@ -95,34 +96,4 @@ pub(super) fn push_ethernet(bytes: &mut Vec<u8>, headers: &OuterHeaders) {
         bytes.extend(tag.tci.to_be_bytes());
     }
     bytes.extend(ETHERTYPE_IPV4.to_be_bytes());
-}
-
-/// RFC 791 section 3.1: no options, identification 0, don't fragment, TTL 64; the code point of RFC 2474.
-fn push_ipv4(bytes: &mut Vec<u8>, headers: &OuterHeaders, dscp: u8, total_length: u16) {
-    let mut header = [0u8; IPV4_BYTES];
-    header[0] = 0x45;
-    header[1] = dscp << 2;
-    header[2..4].copy_from_slice(&total_length.to_be_bytes());
-    header[6] = 0x40;
-    header[8] = 64;
-    header[9] = UDP;
-    header[12..16].copy_from_slice(&headers.src_ip.octets());
-    header[16..20].copy_from_slice(&headers.dst_ip.octets());
-    let checksum = !checksum::sum(&header);
-    header[10..12].copy_from_slice(&checksum.to_be_bytes());
-    bytes.extend(header);
-}
-
-/// RFC 768, with a checksum of zero, which is set with each probe header.
-fn push_udp(bytes: &mut Vec<u8>, headers: &OuterHeaders, port: u16, length: u16) {
-    for word in [headers.stream, port, length, 0] {
-        bytes.extend(word.to_be_bytes());
-    }
-}
-
-/// The part of an IPv4 header that the UDP checksum covers (RFC 768).
-fn pseudo_header_sum(headers: &OuterHeaders, udp_length: u16) -> u16 {
-    let addresses =
-        checksum::add(checksum::sum(&headers.src_ip.octets()), checksum::sum(&headers.dst_ip.octets()));
-    checksum::add(addresses, checksum::add(u16::from(UDP), udp_length))
 }

@@ -17,22 +17,15 @@ pub struct Cidr {
 }
 
 impl Cidr {
-    /// The network of `address` with a prefix of so many bits; `None` when there are more than it has.
+    /// The network of `address` with this prefix; `None` when an address has fewer bits.
     fn new(address: IpAddr, prefix: u8) -> Option<Self> {
-        (prefix <= if address.is_ipv4() { 32 } else { 128 }).then_some(Self { address, prefix })
+        (u32::from(prefix) <= bits(address).1).then_some(Self { address, prefix })
     }
 
     /// Returns true if `address` is in the network.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address) {
-            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
-                (u32::from(ours) ^ u32::from(theirs)) & mask4(self.prefix) == 0
-            }
-            (IpAddr::V6(ours), IpAddr::V6(theirs)) => {
-                (u128::from(ours) ^ u128::from(theirs)) & mask6(self.prefix) == 0
-            }
-            _ => false,
-        }
+        let ((ours, width), (theirs, other)) = (bits(self.address), bits(address));
+        width == other && (ours ^ theirs) & mask(self.prefix, width) == 0
     }
 }
 
@@ -49,20 +42,14 @@ impl FromStr for Cidr {
         };
         let address: IpAddr = address.parse().map_err(|_| no("is no address: try 10.0.0.0/8 or fd00::/8"))?;
         let prefix = match prefix {
-            None => {
-                if address.is_ipv4() {
-                    32
-                } else {
-                    128
-                }
-            }
+            None => bits(address).1 as u8,
             Some(prefix) => prefix.parse().map_err(|_| no("has no number of bits after the slash"))?,
         };
         Self::new(address, prefix).ok_or(no("has more bits after the slash than an address"))
     }
 }
 
-/// From which network into which.
+/// A network whose addresses are moved into another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressMap {
     from: Cidr,
@@ -85,7 +72,7 @@ impl FromStr for AddressMap {
         let colon = if word.starts_with('[') {
             word.find("]:").map(|at| at + 1)
         } else {
-            // Behind the prefix of the first network, since an IPv6 address has colons of its own.
+            // After the prefix of the first network, since an IPv6 address has colons of its own.
             let start = word.find('/').unwrap_or(0);
             word[start..].find(':').map(|at| start + at)
         };
@@ -96,21 +83,21 @@ impl FromStr for AddressMap {
     }
 }
 
-/// Maps in the order in which they are tried, and what becomes of addresses that none of them names.
+/// Maps in the order in which they are tried, and the seed that scatters all other addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressMaps {
-    v4: Vec<Map<u32>>,
-    v6: Vec<Map<u128>>,
+    v4: Vec<Map>,
+    v6: Vec<Map>,
     seed: Option<u64>,
 }
 
 /// The bits of a network and its mask, from and to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Map<T> {
-    from: T,
-    from_mask: T,
-    to: T,
-    to_mask: T,
+struct Map {
+    from: u128,
+    from_mask: u128,
+    to: u128,
+    to_mask: u128,
 }
 
 impl AddressMaps {
@@ -118,75 +105,59 @@ impl AddressMaps {
     pub fn new(maps: &[AddressMap], seed: Option<u64>) -> Self {
         let mut these = Self { seed, ..Self::default() };
         for AddressMap { from, to } in maps {
-            match (from.address, to.address) {
-                (IpAddr::V4(a), IpAddr::V4(b)) => {
-                    let (from_mask, to_mask) = (mask4(from.prefix), mask4(to.prefix));
-                    let (from, to) = (u32::from(a) & from_mask, u32::from(b) & to_mask);
-                    these.v4.push(Map { from, from_mask, to, to_mask });
-                }
-                (IpAddr::V6(a), IpAddr::V6(b)) => {
-                    let (from_mask, to_mask) = (mask6(from.prefix), mask6(to.prefix));
-                    let (from, to) = (u128::from(a) & from_mask, u128::from(b) & to_mask);
-                    these.v6.push(Map { from, from_mask, to, to_mask });
-                }
-                _ => {}
-            }
+            let (from_bits, width) = bits(from.address);
+            let (from_mask, to_mask) = (mask(from.prefix, width), mask(to.prefix, width));
+            let (from, to) = (from_bits & from_mask, bits(to.address).0 & to_mask);
+            let family = if width == 32 { &mut these.v4 } else { &mut these.v6 };
+            family.push(Map { from, from_mask, to, to_mask });
         }
         these
     }
 
-    /// The address in the place of this one.
+    /// The new address of an IPv4 host.
     pub(crate) fn v4(&self, address: Ipv4Addr) -> Ipv4Addr {
-        let bits = u32::from(address);
-        match (self.v4.iter().find(|map| bits & map.from_mask == map.from), self.seed) {
-            (Some(map), _) => Ipv4Addr::from(map.to | bits & !map.to_mask),
-            (None, Some(seed)) => scatter4(address, seed),
-            (None, None) => address,
-        }
+        let is_host = |bits| is_host4(Ipv4Addr::from(bits as u32));
+        Ipv4Addr::from(self.map(&self.v4, u32::from(address).into(), 32, is_host) as u32)
     }
 
-    /// The address in the place of this one.
+    /// The new address of an IPv6 host.
     pub(crate) fn v6(&self, address: Ipv6Addr) -> Ipv6Addr {
-        let bits = u128::from(address);
-        match (self.v6.iter().find(|map| bits & map.from_mask == map.from), self.seed) {
-            (Some(map), _) => Ipv6Addr::from(map.to | bits & !map.to_mask),
-            (None, Some(seed)) => scatter6(address, seed),
-            (None, None) => address,
+        Ipv6Addr::from(self.map(&self.v6, address.into(), 128, |bits| is_host6(bits.into())))
+    }
+
+    fn map(&self, maps: &[Map], address: u128, width: u32, is_host: impl Fn(u128) -> bool) -> u128 {
+        match (maps.iter().find(|map| address & map.from_mask == map.from), self.seed) {
+            (Some(map), _) => map.to | address & !map.to_mask,
+            (None, Some(seed)) if is_host(address) => scatter(address, width / 2, seed, is_host),
+            _ => address,
         }
     }
 }
 
-fn mask4(prefix: u8) -> u32 {
-    u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0)
+/// An address as a number, and the number of its bits.
+fn bits(address: IpAddr) -> (u128, u32) {
+    match address {
+        IpAddr::V4(v4) => (u32::from(v4).into(), 32),
+        IpAddr::V6(v6) => (v6.into(), 128),
+    }
 }
 
-fn mask6(prefix: u8) -> u128 {
-    u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0)
+/// The upper `prefix` of `width` bits.
+fn mask(prefix: u8, width: u32) -> u128 {
+    let ones = |count: u32| u128::MAX.checked_shr(128 - count).unwrap_or(0);
+    ones(width) & !ones(width - u32::from(prefix))
 }
 
-/// Permutes until the address is again one of a host's: that is a permutation of those of hosts.
-fn scatter4(address: Ipv4Addr, seed: u64) -> Ipv4Addr {
+/// Permutes until the address is again one of a host: a permutation of the addresses of hosts.
+fn scatter(address: u128, half: u32, seed: u64, is_host: impl Fn(u128) -> bool) -> u128 {
     let mut bits = address;
-    while is_host4(address) {
-        let value = u64::from(u32::from(bits));
-        bits = Ipv4Addr::from(feistel(value >> 16, value & 0xffff, 16, seed) as u32);
-        if is_host4(bits) {
-            break;
+    loop {
+        let right = bits & (u128::MAX >> (128 - half));
+        bits = feistel((bits >> half) as u64, right as u64, half, seed);
+        if is_host(bits) {
+            return bits;
         }
     }
-    bits
-}
-
-fn scatter6(address: Ipv6Addr, seed: u64) -> Ipv6Addr {
-    let mut bits = address;
-    while is_host6(address) {
-        let value = u128::from(bits);
-        bits = Ipv6Addr::from(feistel((value >> 64) as u64, value as u64, 64, seed));
-        if is_host6(bits) {
-            break;
-        }
-    }
-    bits
 }
 
 /// Not this network, loopback, link-local, multicast, reserved or broadcast (RFC 6890).
@@ -291,7 +262,7 @@ mod tests {
             let to = Cidr::new(Ipv4Addr::from(to).into(), to_prefix).unwrap();
             let maps = AddressMaps::new(&[AddressMap::new(from, to).unwrap()], None);
             prop_assert!(to.contains(maps.v4(address).into()));
-            prop_assert_eq!((u32::from(maps.v4(address)) ^ bits) & !mask4(to_prefix), 0);
+            prop_assert_eq!((u32::from(maps.v4(address)) ^ bits) & !(mask(to_prefix, 32) as u32), 0);
         }
 
         #[test]

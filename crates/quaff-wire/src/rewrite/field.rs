@@ -6,11 +6,8 @@ use std::str::FromStr;
 /// A new TTL or hop limit, never under 1 nor over 255.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ttl {
-    /// This one.
     Set(u8),
-    /// So many more.
     Add(u8),
-    /// So many fewer.
     Subtract(u8),
 }
 

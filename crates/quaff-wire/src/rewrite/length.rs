@@ -1,4 +1,4 @@
-//! Frames that the capture has cut: filled up, or with corrected lengths.
+//! Frames cut by the capture: padded, or with corrected lengths.
 
 use super::sums;
 use crate::net::{self, Ip, UDP};
@@ -11,14 +11,14 @@ pub enum FixLength {
     Pad,
     /// The lengths in its headers become those of what is there, and the checksums with them.
     Cut,
-    /// It is not sent.
+    /// Skip it.
     Drop,
 }
 
 /// The largest IP packet, and room for what is before it: a file may claim any length.
 pub(super) const PAD_BYTES_MAX: usize = (1 << 16) + 64;
 
-/// Fills up to `wire_len`.
+/// Pads to `wire_len`.
 pub(super) fn pad(frame: &mut Vec<u8>, wire_len: usize) {
     frame.resize(wire_len, 0);
     if let Some(layers) = net::layers(frame) {
@@ -26,7 +26,7 @@ pub(super) fn pad(frame: &mut Vec<u8>, wire_len: usize) {
     }
 }
 
-/// Shortens to `bytes`, lets the headers say so, and gives the new length.
+/// Shortens to `bytes`, corrects the lengths in the headers, and returns the new length.
 pub(super) fn cut(frame: &mut Vec<u8>, bytes: usize) -> usize {
     frame.truncate(bytes);
     let Some(layers) = net::layers(frame) else { return frame.len() };

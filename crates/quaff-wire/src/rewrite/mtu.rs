@@ -1,4 +1,4 @@
-//! Frames that are longer than a link takes: left out, cut, or sent as several fragments.
+//! Frames longer than the MTU of a link: skipped, cut, or sent as several fragments.
 //!
 //! The MTU is that of the kernel: bytes after an Ethernet header of 14, and a VLAN tag is
 //! free. IPv4 is fragmented as RFC 791 says (only options with the copied flag are repeated, a fragment
@@ -15,13 +15,12 @@ use std::str::FromStr;
 /// The treatment of a frame that does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MtuPolicy {
-    /// It is left out.
     Skip,
-    /// It is cut, and its headers say so.
+    /// Cut it, and correct the lengths in its headers.
     Cut,
-    /// It is sent in fragments; what is not IP, or is not there as a whole, is left out.
+    /// Send it in fragments; skip it if it is not IP or not complete.
     Fragment,
-    /// It ends the run.
+    /// End the run.
     Fail,
 }
 
@@ -57,9 +56,7 @@ pub enum Fit {
 /// Frames that did not fit, by treatment.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct MtuCounts {
-    /// Left out.
     pub skipped: u64,
-    /// Cut.
     pub cut: u64,
     /// Sent as fragments.
     pub fragmented: u64,

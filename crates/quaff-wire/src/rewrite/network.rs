@@ -1,4 +1,4 @@
-//! Edits an IP packet and lets its checksums follow (RFC 1624).
+//! Edits an IP packet and updates its checksums (RFC 1624).
 
 use super::{PortMap, Rewrite, sctp, sums};
 use crate::checksum;
@@ -30,7 +30,7 @@ impl Change {
         Self { sum: checksum::add(self.sum, other.sum), is_any: self.is_any || other.is_any }
     }
 
-    /// Brings the checksum at `at` up to date.
+    /// Updates the checksum at `at`.
     fn settle(self, frame: &mut [u8], at: usize) {
         if self.is_any {
             let before = u16::from_be_bytes([frame[at], frame[at + 1]]);

@@ -1,11 +1,8 @@
 //! Replaces the payload of any frame by a probe header, so that `verify` can follow what is replayed.
 
-use super::sums;
 use crate::checksum;
-use crate::net;
-use crate::net::{ETHERTYPE_IPV4, IPV4_BYTES, UDP, UDP_BYTES};
-use crate::probe::TAGS_MAX;
-use crate::probe::{HEADER_BYTES, PORT, ProbeHeader};
+use crate::net::{self, ETHERTYPE_IPV4, IPV4_BYTES, UDP, UDP_BYTES, ipv4, udp};
+use crate::probe::{HEADER_BYTES, PORT, ProbeHeader, TAGS_MAX};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Addresses for frames without any of IPv4 (RFC 2544, section C.2.2).
@@ -31,23 +28,16 @@ pub fn insert_probe(frame: &mut Vec<u8>, header: &ProbeHeader) -> bool {
     };
     frame.resize(bytes, 0);
     frame[at - 2..at].copy_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
-    let ip = &mut frame[at..at + IPV4_BYTES];
-    ip[..12].copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, UDP, 0, 0]);
-    ip[2..4].copy_from_slice(&total.to_be_bytes());
-    ip[12..16].copy_from_slice(&source.octets());
-    ip[16..20].copy_from_slice(&destination.octets());
-    let length = total - IPV4_BYTES as u16;
-    let words = [header.stream, PORT, length, 0];
-    for (word, bytes) in words.iter().zip(frame[at + IPV4_BYTES..payload].chunks_exact_mut(2)) {
-        bytes.copy_from_slice(&word.to_be_bytes());
-    }
+    let length = usize::from(total) - IPV4_BYTES;
+    let ends = [source, destination];
+    frame[at..at + IPV4_BYTES].copy_from_slice(&ipv4::header_with(ends, UDP, length, 0, None));
+    let udp = udp::header([header.stream, PORT], length - UDP_BYTES);
+    frame[at + IPV4_BYTES..payload].copy_from_slice(&udp);
     frame[payload..payload + HEADER_BYTES].copy_from_slice(&header.encode());
     for (i, byte) in frame[payload..].iter_mut().enumerate().skip(HEADER_BYTES) {
         *byte = i as u8;
     }
-    sums::recompute_header(frame, at);
-    let addresses = checksum::sum(&frame[at + 12..at + 20]);
-    let pseudo = checksum::add(addresses, checksum::add(u16::from(UDP), length));
+    let pseudo = net::pseudo_header_sum(ends.map(IpAddr::V4), UDP, length);
     let sum = match !checksum::add(pseudo, checksum::sum(&frame[at + IPV4_BYTES..])) {
         0 => 0xffff,
         sum => sum,

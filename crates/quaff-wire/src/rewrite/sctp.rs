@@ -4,7 +4,7 @@
 const AT: usize = 8;
 const TABLE: [u32; 256] = table();
 
-/// Computes it anew.
+/// Recomputes it.
 pub(super) fn recompute(packet: &mut [u8]) {
     if packet.len() < AT + 4 || packet[AT..AT + 4] == [0; 4] {
         return; // There is none (RFC 9653), or it was cut off.

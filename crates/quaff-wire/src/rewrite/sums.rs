@@ -1,4 +1,4 @@
-//! Checksums of an IP packet, computed anew.
+//! Recomputes the checksums of an IP packet.
 
 use super::sctp;
 use crate::checksum;
@@ -68,7 +68,8 @@ fn recompute_transport(frame: &mut [u8], ip: &Ip) {
         return; // There is none (RFC 768).
     }
     old.fill(0);
-    let pseudo = if ip.protocol == ICMP { 0 } else { pseudo_header(ip, bytes.len()) };
+    let pseudo =
+        if ip.protocol == ICMP { 0 } else { net::pseudo_header_sum(ip.addresses, ip.protocol, bytes.len()) };
     let sum = match !checksum::add(pseudo, checksum::sum(bytes)) {
         0 if ip.protocol == UDP => 0xffff,
         sum => sum,
@@ -80,14 +81,4 @@ fn recompute_transport(frame: &mut [u8], ip: &Ip) {
 fn udp_length(bytes: &[u8]) -> Option<usize> {
     let length = usize::from(u16::from_be_bytes([*bytes.get(4)?, *bytes.get(5)?]));
     (8..=bytes.len()).contains(&length).then_some(length)
-}
-
-/// The sum of the pseudo header (RFC 768, RFC 8200 section 8.1).
-fn pseudo_header(ip: &Ip, bytes: usize) -> u16 {
-    let addresses = ip.addresses.map(|address| match address {
-        std::net::IpAddr::V4(v4) => checksum::sum(&v4.octets()),
-        std::net::IpAddr::V6(v6) => checksum::sum(&v6.octets()),
-    });
-    let rest = checksum::fold(bytes as u64 + u64::from(ip.protocol));
-    checksum::add(checksum::add(addresses[0], addresses[1]), rest)
 }

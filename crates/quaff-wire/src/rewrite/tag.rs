@@ -1,4 +1,4 @@
-//! VLAN tags (IEEE 802.1Q): put in front, taken off, changed.
+//! VLAN tags (IEEE 802.1Q): push, pop, set.
 
 use crate::ParseError;
 use crate::net::vlan::is_tpid;
@@ -12,7 +12,7 @@ const AT: usize = MACS_BYTES;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TagEdit {
     /// Put one in front of all others. The TPID is 0x88a8 before another tag and 0x8100 otherwise, and
-    /// all else 0, where nothing else is said.
+    /// all other fields are 0, unless given.
     Push(TagFields),
     /// Take it off, if there is one.
     Pop,
@@ -43,7 +43,7 @@ impl TagFields {
 }
 
 impl TagEdit {
-    /// Does what changes the length of the frame.
+    /// Applies the edits that change the length of the frame.
     pub(super) fn resize(&self, frame: &mut Vec<u8>) {
         if frame.len() < ETHERNET_BYTES {
             return;
@@ -62,7 +62,7 @@ impl TagEdit {
         }
     }
 
-    /// Does what does not.
+    /// Applies the others.
     pub(super) fn set(&self, frame: &mut [u8]) {
         let Self::Set(fields) = self else { return };
         if !is_tagged(frame) {

@@ -1,11 +1,11 @@
-//! The fields that decide, by the names on the command line.
+//! The fields that decide about a split, by their names on the command line.
 
 use crate::ParseError;
 use std::fmt;
 use std::str::FromStr;
 
-/// The fields of a frame that decide which member takes it. A frame that lacks a field goes by those it has: what
-/// is not IP goes by its MAC addresses.
+/// The fields of a frame that select its member. A frame that lacks a field is assigned by those it has: by its MAC
+/// addresses if it is not IP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SplitFields {
     /// The MAC addresses.

@@ -5,7 +5,7 @@
 //! names that datagram; if only the first one has the key, it has to wait for it.
 
 use super::SplitFields;
-use crate::flow::{FlowKey, Macs, sorted};
+use crate::flow::{FlowKey, sorted};
 use crate::linktype;
 use crate::net::ipv6::FRAGMENT;
 use crate::net::mpls::skip_labels;
@@ -30,8 +30,8 @@ const QUOTES_MAX: u8 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameFlow {
     pub key: FlowKey,
-    /// The MAC addresses, if the frame has some and they count as well.
-    pub macs: Option<Macs>,
+    /// The MAC addresses, the lower one first, if the frame has some and they count as well.
+    pub macs: Option<[[u8; 6]; 2]>,
     /// Another frame may know more.
     pub what: Completeness,
 }
@@ -170,7 +170,7 @@ impl Finder {
 }
 
 /// The MAC addresses of an Ethernet frame, the lower one first.
-fn macs(bytes: &[u8]) -> Option<Macs> {
+fn macs(bytes: &[u8]) -> Option<[[u8; 6]; 2]> {
     let bytes = bytes.first_chunk::<12>()?;
     let mac =
         |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3], bytes[at + 4], bytes[at + 5]];

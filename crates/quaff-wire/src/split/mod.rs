@@ -3,8 +3,8 @@
 //! A bundle of links carries one feed, as a switch's does: each frame goes by fields of its headers
 //! ([`SplitFields`]), so that all of a conversation stays on one link. [`frame_flow`] reads the [`FlowKey`](crate::flow::FlowKey) of a frame, the
 //! same in both directions; a [`Rendezvous`] assigns it to a member. Nothing is remembered here between two
-//! frames, and none is changed; a fragment without ports says of which datagram it is ([`Completeness`]), and
-//! whoever asked has to remember that one's first.
+//! frames, and none is changed; a fragment without ports names its datagram ([`Completeness`]), and
+//! the caller has to remember the first fragment of that datagram.
 
 mod fields;
 mod frame_flow;

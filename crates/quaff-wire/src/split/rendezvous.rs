@@ -122,7 +122,7 @@ mod tests {
         assert!(owners(&bundle) == owners(&Rendezvous::new(&[200, 100, 100], 0).unwrap()));
         let other = owners(&Rendezvous::new(&[2, 1, 1], 1).unwrap());
         let same = owners(&bundle).iter().zip(&other).filter(|(one, other)| one == other).count();
-        // SplitFields chance: 1/4 + 1/16 + 1/16.
+        // By chance: 1/4 + 1/16 + 1/16.
         assert!(same.abs_diff(SLOTS * 6 / 16) < SLOTS / 50, "{same}");
     }
 

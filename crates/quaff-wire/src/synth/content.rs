@@ -1,8 +1,7 @@
 //! Payloads of frames: slices of a pool of bytes, whose checksum is known.
 //!
-//! However it was made, content is one pool that is made once. A frame takes a slice of it; the sum under
-//! a checksum is the difference of two sums that were taken ahead. So a frame costs one copy, and
-//! random content no more than zeros.
+//! All content is one pool, filled once. A frame takes a slice of it, whose sum under a checksum is the difference
+//! of two precomputed sums. So a frame costs one copy, and random content costs no more than zeros.
 
 use super::rng::Rng;
 use crate::checksum;
@@ -26,11 +25,11 @@ pub enum Content {
     Ones,
     /// Random bytes.
     Random,
-    /// These bytes, again and again, each frame going on where the last one ended.
+    /// These bytes, repeated; each frame continues at the end of the last one.
     Bytes(Vec<u8>),
 }
 
-/// Content, ready to be taken.
+/// Content, prepared for frames.
 #[derive(Debug, Clone)]
 pub(super) struct Pool {
     /// The pool, and its beginning once more, so that no slice has to be put together of two.
@@ -46,7 +45,7 @@ pub(super) struct Pool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Beginning,
-    Behind,
+    After,
     Anywhere,
 }
 
@@ -63,7 +62,7 @@ impl Pool {
                 (bytes, Next::Anywhere)
             }
             Content::Bytes(bytes) if bytes.is_empty() => (vec![0], Next::Beginning),
-            Content::Bytes(bytes) => (bytes[..bytes.len().min(POOL_BYTES_MAX)].to_vec(), Next::Behind),
+            Content::Bytes(bytes) => (bytes[..bytes.len().min(POOL_BYTES_MAX)].to_vec(), Next::After),
         };
         let period = bytes.len();
         bytes.extend_from_within(..);
@@ -90,9 +89,9 @@ impl Pool {
             // Places in the payload and in the pool agree.
             Next::Beginning => skip % self.period,
             Next::Anywhere => rng.below(self.period as u64) as usize,
-            Next::Behind => self.at,
+            Next::After => self.at,
         };
-        if self.next == Next::Behind {
+        if self.next == Next::After {
             self.at = (self.at + len - skip) % self.period;
         }
         PayloadSlice { start, len: len - skip }

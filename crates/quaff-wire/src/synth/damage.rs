@@ -1,4 +1,4 @@
-//! Damage on purpose, for trying how receivers bear it: a share of the frames for each kind.
+//! Deliberate damage, to test receivers: a share of the frames for each kind.
 
 use super::packet::Layout;
 use super::rng::Rng;
@@ -8,9 +8,9 @@ use std::str::FromStr;
 /// A kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Harm {
-    /// A bit of the checksum of UDP, TCP or ICMP is turned over.
+    /// One bit of the checksum of UDP, TCP or ICMP is flipped.
     Checksum,
-    /// A bit of the checksum of the IPv4 header is turned over.
+    /// One bit of the checksum of the IPv4 header is flipped.
     IpChecksum,
     /// A bit after the IP header, but not of the checksum, is flipped.
     Flip,
@@ -73,7 +73,7 @@ impl FromStr for Damage {
 }
 
 impl Harm {
-    /// Does it to a frame; false when there is nothing in it that could be damaged so.
+    /// Damages a frame; returns false if it has nothing that could be damaged in this way.
     pub(super) fn apply(self, frame: &mut Vec<u8>, layout: &Layout, rng: &mut Rng) -> bool {
         match self {
             Self::Checksum => layout.checksum.is_some_and(|at| flip_checksum(frame, at, rng)),
@@ -88,7 +88,7 @@ impl Harm {
     }
 }
 
-/// Turns over one bit, but never to 0, which says that there is no checksum (RFC 768).
+/// Flips one bit, but never to 0, which means "no checksum" (RFC 768).
 fn flip_checksum(frame: &mut [u8], at: usize, rng: &mut Rng) -> bool {
     let value = u16::from_be_bytes([frame[at], frame[at + 1]]);
     let bit = 1 << rng.below(16);

@@ -1,4 +1,4 @@
-//! The flow of each frame: so many at a time, so many new ones each second.
+//! The flow of each frame, by the number of concurrent flows and the rate of new ones.
 //!
 //! Flows take turns, a frame each. Each has a slot; when one ends, its slot is given to the next. The
 //! number of a flow is that of its 5-tuple.

@@ -1,4 +1,4 @@
-//! Fragments of the datagrams that are made up (RFC 791, RFC 8200 section 4.5).
+//! Fragments of synthetic datagrams (RFC 791, RFC 8200 section 4.5).
 
 use crate::net::ipv4::set_checksum;
 use crate::net::ipv6::{FRAGMENT, FRAGMENT_BYTES, IPV6_BYTES};

@@ -18,7 +18,6 @@ const FRAGMENT_HEADER_BYTES: usize = 8;
 /// The counts of made frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Made {
-    /// Frames.
     pub frames: u64,
     /// Their bytes, tunnels around them included, FCS not.
     pub bytes: u64,

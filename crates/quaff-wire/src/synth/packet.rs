@@ -5,16 +5,11 @@
 use super::content::{PayloadSlice, Pool};
 use super::tuples::Tuple;
 use crate::checksum;
-use crate::net::{ICMP, ICMPV6, TCP, UDP};
+use crate::net::icmp::HEADER_BYTES as ICMP_BYTES;
+use crate::net::tcp::TCP_BYTES;
+use crate::net::{ICMP, ICMPV6, TCP, UDP, UDP_BYTES, ipv4, pseudo_header_sum};
 use crate::probe::HEADER_BYTES;
 use std::net::IpAddr;
-
-/// Bytes of headers without options or extensions.
-pub(super) const IPV4_BYTES: usize = 20;
-pub(super) const IPV6_BYTES: usize = 40;
-pub(super) const UDP_BYTES: usize = 8;
-pub(super) const TCP_BYTES: usize = 20;
-pub(super) const ICMP_BYTES: usize = 8;
 
 /// The transport header, without its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +44,7 @@ pub(super) struct Layout {
     pub(super) transport: usize,
     /// The checksum of that; not in a fragment.
     pub(super) checksum: Option<usize>,
-    /// Behind the last byte of the datagram.
+    /// After the last byte of the datagram.
     pub(super) end: usize,
 }
 
@@ -128,7 +123,7 @@ pub(super) fn push(
     let (header, checksum_at) = transport.header(tuple, bytes);
     let header = &header[..header_bytes];
     // RFC 792: no pseudo header.
-    let mut sum = if protocol == ICMP { 0 } else { pseudo_sum(tuple.addresses, protocol, bytes) };
+    let mut sum = if protocol == ICMP { 0 } else { pseudo_header_sum(tuple.addresses, protocol, bytes) };
     sum = checksum::add(sum, checksum::sum(header));
     out.extend(header);
     if let Some(probe) = payload.probe {
@@ -146,18 +141,7 @@ pub(super) fn push(
 fn push_ip(out: &mut Vec<u8>, addresses: [IpAddr; 2], protocol: u8, bytes: usize, id: Option<u16>) {
     match addresses {
         [IpAddr::V4(src), IpAddr::V4(dst)] => {
-            let mut header = [0u8; IPV4_BYTES];
-            header[0] = 0x45;
-            header[2..4].copy_from_slice(&((IPV4_BYTES + bytes) as u16).to_be_bytes());
-            header[4..6].copy_from_slice(&id.unwrap_or(0).to_be_bytes());
-            header[6] = if id.is_some() { 0 } else { 0x40 };
-            header[8] = 64;
-            header[9] = protocol;
-            header[12..16].copy_from_slice(&src.octets());
-            header[16..20].copy_from_slice(&dst.octets());
-            let checksum = !checksum::sum(&header);
-            header[10..12].copy_from_slice(&checksum.to_be_bytes());
-            out.extend(header);
+            out.extend(ipv4::header_with([src, dst], protocol, bytes, 0, id));
         }
         [src, dst] => {
             out.extend([0x60, 0, 0, 0]);
@@ -175,13 +159,4 @@ fn octets(address: IpAddr) -> [u8; 16] {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),
     }
-}
-
-fn pseudo_sum(addresses: [IpAddr; 2], protocol: u8, bytes: usize) -> u16 {
-    let sum = |address: IpAddr| match address {
-        IpAddr::V4(address) => checksum::sum(&address.octets()),
-        IpAddr::V6(address) => checksum::sum(&address.octets()),
-    };
-    let ends = checksum::add(sum(addresses[0]), sum(addresses[1]));
-    checksum::add(ends, checksum::fold(bytes as u64 + u64::from(protocol)))
 }

@@ -1,7 +1,9 @@
-//! The recipe of made traffic, as plain data, and its errors.
+//! The recipe of synthetic traffic, as plain data, and its errors.
 
-use super::packet::{self, IPV4_BYTES, IPV6_BYTES};
 use super::{Content, Damage, Encapsulation, Flows, Harm, LinkHeaders, New, Sizes, Tuples};
+use crate::net::ipv6::IPV6_BYTES;
+use crate::net::tcp::TCP_BYTES;
+use crate::net::{IPV4_BYTES, UDP_BYTES, icmp};
 use crate::probe::HEADER_BYTES;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -15,7 +17,6 @@ pub(super) const FRAGMENT_UNIT: usize = 8;
 /// The protocol of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketKind {
-    /// UDP.
     Udp,
     /// TCP: the first segment of a connection that never comes about.
     TcpSyn,
@@ -40,19 +41,16 @@ pub struct Recipe {
     pub link: LinkHeaders,
     /// A tunnel around each frame.
     pub tunnel: Option<Encapsulation>,
-    /// Addresses and ports.
     pub tuples: Tuples,
     /// Flows at a time.
     pub flows: Flows,
-    /// The protocol.
     pub kind: PacketKind,
     /// IP packets with more bytes than that after the IP header are fragmented.
     pub fragment: Option<u32>,
-    /// Damage.
     pub damage: Damage,
     /// UDP frames to the port of probes carry probe headers of this stream.
     pub stream: Option<u16>,
-    /// From which random numbers come.
+    /// Of the random numbers.
     pub seed: u64,
     /// Due time of the first frame, ns since 1970; for probe headers.
     pub start_ns: u64,
@@ -60,7 +58,7 @@ pub struct Recipe {
     pub count: Option<u64>,
 }
 
-/// Why a recipe cannot be made.
+/// The reason why traffic cannot be made by a recipe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum RecipeError {
@@ -139,9 +137,9 @@ impl Recipe {
 
     pub(super) fn transport_bytes(&self) -> usize {
         match self.kind {
-            PacketKind::Udp => packet::UDP_BYTES,
-            PacketKind::TcpSyn | PacketKind::TcpConversation { .. } => packet::TCP_BYTES,
-            PacketKind::Icmp => packet::ICMP_BYTES,
+            PacketKind::Udp => UDP_BYTES,
+            PacketKind::TcpSyn | PacketKind::TcpConversation { .. } => TCP_BYTES,
+            PacketKind::Icmp => icmp::HEADER_BYTES,
         }
     }
 

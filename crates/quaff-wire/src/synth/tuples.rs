@@ -1,4 +1,4 @@
-//! The 5-tuples of made traffic: ranges of addresses and ports, numbered.
+//! The 5-tuples of synthetic traffic: ranges of addresses and ports, numbered.
 //!
 //! Flow 0 has the first of each range. Source addresses change first, then destination addresses, then
 //! source ports, then destination ports: as a counter whose lowest digit is on the left.
@@ -14,7 +14,6 @@ const ADDRESSES_MAX: u64 = 1 << 32;
 /// Addresses that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
-    /// The first one.
     pub first: IpAddr,
     /// 1 to 2^32.
     pub count: u64,
@@ -23,7 +22,6 @@ pub struct Addresses {
 /// Ports that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ports {
-    /// The first one.
     pub first: u16,
     /// 1 to 65536.
     pub count: u64,
@@ -32,13 +30,9 @@ pub struct Ports {
 /// All 5-tuples of a run, but for the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuples {
-    /// Source addresses.
     pub src: Addresses,
-    /// Destination addresses.
     pub dst: Addresses,
-    /// Source ports.
     pub src_ports: Ports,
-    /// Destination ports.
     pub dst_ports: Ports,
 }
 
@@ -153,7 +147,7 @@ impl Tuples {
         self.src.first.is_ipv4() == self.dst.first.is_ipv4()
     }
 
-    /// That of flow `index`; after the last they repeat.
+    /// The tuple of flow `index`; after the last they repeat.
     pub(super) fn at(&self, index: u64) -> Tuple {
         let mut left = index;
         let mut digit = |count: u64| {
@@ -172,7 +166,7 @@ impl Tuples {
 }
 
 impl Tuple {
-    /// The way back.
+    /// The opposite direction.
     pub(crate) fn reversed(self) -> Self {
         let ([src, dst], [src_port, dst_port]) = (self.addresses, self.ports);
         Self { addresses: [dst, src], ports: [dst_port, src_port] }

@@ -4,8 +4,8 @@ use crate::net::DatagramId;
 
 /// A fragment of a datagram that may carry a tunnel.
 ///
-/// Its bytes are `bytes[start..][..len]` of what was given to `strip`. A datagram that is whole
-/// again goes to [`super::strip_datagram`].
+/// Its bytes are `bytes[start..][..len]` of what was given to `strip`. A reassembled
+/// datagram goes to [`super::strip_datagram`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TunnelFragment {
     pub datagram: DatagramId,

@@ -1,7 +1,7 @@
 //! Geneve (RFC 8926).
 
 use super::packet::{Stop, Walk, damaged};
-use super::{Control, Reason, TunnelKind, mpls};
+use super::{Reason, TunnelKind, mpls};
 use crate::net::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_TEB};
 
 /// O: the packet carries a control message.
@@ -15,7 +15,7 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
         return Err(damaged(TunnelKind::Geneve, Reason::Version));
     }
     if head[1] & CONTROL != 0 {
-        return Err(Stop::Control(Control::GeneveControl));
+        return Err(Stop::Control);
     }
     walk.packet.skip(usize::from(head[0] & 0x3f) * 4, TunnelKind::Geneve)?;
     let vni = Some(u32::from_be_bytes([0, head[4], head[5], head[6]]));

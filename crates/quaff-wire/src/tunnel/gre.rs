@@ -1,7 +1,7 @@
 //! GRE version 0 (RFC 2784, 2890, and the routing field of RFC 1701), and NVGRE (RFC 7637).
 
 use super::packet::{Stop, Walk, damaged};
-use super::{Control, Reason, TunnelKind, erspan, mpls};
+use super::{Reason, TunnelKind, erspan, mpls};
 use crate::net::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, ETHERTYPE_TEB};
 
 /// Flags of the first byte.
@@ -46,7 +46,7 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
         ETHERTYPE_IPV4 => walk.ip(Some(4), TunnelKind::Gre, key),
         ETHERTYPE_IPV6 => walk.ip(Some(6), TunnelKind::Gre, key),
         ETHERTYPE_TEB => ethernet(walk, flags, key),
-        _ => Err(Stop::Control(Control::GreKeepalive)),
+        _ => Err(Stop::Control),
     }
 }
 

@@ -1,7 +1,7 @@
 //! GTP-U version 1 (3GPP TS 29.281).
 
 use super::packet::{Stop, Walk, damaged};
-use super::{Control, Reason, TunnelKind};
+use super::{Reason, TunnelKind};
 
 /// The message that carries a user's packet.
 const T_PDU: u8 = 255;
@@ -21,7 +21,7 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
         return Err(damaged(TunnelKind::Gtp, Reason::Version));
     }
     if head[1] != T_PDU {
-        return Err(Stop::Control(Control::GtpSignal));
+        return Err(Stop::Control);
     }
     walk.packet.limit(u16::from_be_bytes([head[2], head[3]]).into());
     if head[0] & OPTIONAL != 0 {

@@ -42,7 +42,7 @@ fn is_length(length: u16, header_len: u32, wire_left: Option<u32>) -> bool {
         })
 }
 
-/// EtherTypes (IANA, IEEE) that are met in practice besides IP and ARP.
+/// EtherTypes (IANA, IEEE) that are common in practice besides IP and ARP.
 fn is_in_use(ethertype: u16) -> bool {
     matches!(
         ethertype,

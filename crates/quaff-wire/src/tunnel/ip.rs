@@ -90,7 +90,7 @@ fn extensions(mut next: u8, header: Option<(usize, [IpAddr; 2])>, walk: &mut Wal
     Err(Stop::Plain)
 }
 
-/// The payload of a datagram that was put together.
+/// The payload of a reassembled datagram.
 pub(super) fn datagram(protocol: u8, walk: &mut Walk<'_>) -> Result<(), Stop> {
     extensions(protocol, None, walk)
 }
@@ -166,5 +166,5 @@ fn stop_at_fragment(
 
 /// Returns true if the first fragment shows that no wanted tunnel is in the datagram; the others show nothing.
 fn is_plain(protocol: u8, mut walk: Walk<'_>) -> bool {
-    matches!(datagram(protocol, &mut walk), Err(Stop::Plain | Stop::Control(_) | Stop::Marker))
+    matches!(datagram(protocol, &mut walk), Err(Stop::Plain | Stop::Control | Stop::Marker))
 }

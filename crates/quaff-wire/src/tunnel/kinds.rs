@@ -1,10 +1,10 @@
-//! The kinds of tunnel, and sets of them as people ask for them.
+//! The kinds of tunnel, and sets of them by their names on the command line.
 
 use crate::ParseError;
 use std::fmt;
 use std::str::FromStr;
 
-/// A kind of tunnel. [`TunnelKind::name`] is the word for it on a command line.
+/// A kind of tunnel. Its `Display` is its name on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum TunnelKind {
@@ -12,7 +12,7 @@ pub enum TunnelKind {
     Erspan,
     /// GRE version 0 with an IPv4, IPv6 or Ethernet payload (RFC 2784, 2890, 1701).
     Gre,
-    /// NVGRE (RFC 7637): GRE whose key is a VSID and a flow. Whoever wants GRE wants it too.
+    /// NVGRE (RFC 7637): GRE whose key is a VSID and a flow. A set that contains GRE contains it too.
     Nvgre,
     /// VXLAN (RFC 7348) and VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe).
     Vxlan,
@@ -45,7 +45,7 @@ impl TunnelKind {
         Self::Tzsp,
     ];
 
-    /// Its word on a command line and in a report.
+    /// Its name on the command line and in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Erspan => "erspan",
@@ -81,7 +81,7 @@ impl fmt::Display for TunnelKind {
     }
 }
 
-/// A set of kinds. The empty set is the default; nothing is a tunnel then.
+/// A set of kinds. Empty by default: then nothing is a tunnel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct TunnelKinds(u16);
 
@@ -89,7 +89,7 @@ impl TunnelKinds {
     /// No kind.
     pub const NONE: Self = Self(0);
 
-    /// Every kind: what `auto` means.
+    /// Every kind: `auto`.
     pub const ALL: Self = Self((1 << TunnelKind::ALL.len()) - 1);
 
     /// The set with `kind` in it as well; GRE and NVGRE come together.

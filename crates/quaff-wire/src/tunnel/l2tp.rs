@@ -6,7 +6,7 @@
 //! The first layout after which an Ethernet frame could begin is taken.
 
 use super::packet::{Stop, Walk, damaged};
-use super::{Control, Reason, TunnelKind, guess};
+use super::{Reason, TunnelKind, guess};
 
 /// T: a control message.
 const CONTROL: u16 = 0x8000;
@@ -19,7 +19,7 @@ const LAYOUTS: [(usize, Option<usize>); 6] =
 pub(super) fn on_ip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     walk.wants(TunnelKind::L2tp)?;
     match u32::from_be_bytes(*walk.packet.take(TunnelKind::L2tp)?) {
-        0 => Err(Stop::Control(Control::L2tpControl)),
+        0 => Err(Stop::Control),
         session => frame(walk, session),
     }
 }
@@ -34,7 +34,7 @@ pub(super) fn on_udp(walk: &mut Walk<'_>) -> Result<(), Stop> {
         _ => return Err(damaged(TunnelKind::L2tp, Reason::Version)),
     }
     if flags & CONTROL != 0 {
-        return Err(Stop::Control(Control::L2tpControl));
+        return Err(Stop::Control);
     }
     let session = u32::from_be_bytes(*walk.packet.take(TunnelKind::L2tp)?);
     frame(walk, session)

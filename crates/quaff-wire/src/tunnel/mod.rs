@@ -29,7 +29,7 @@ pub(crate) mod write;
 
 pub use fragment::TunnelFragment;
 pub use kinds::{TunnelKind, TunnelKinds};
-pub use outcome::{Control, Damage, Inner, Marker, Outcome, Reason};
+pub use outcome::{Damage, Inner, Marker, Outcome, Reason};
 pub use session::{Direction, ErspanTime, Session, Upper};
 
 use packet::{Packet, Stop, Walk};
@@ -37,15 +37,14 @@ use std::net::IpAddr;
 
 /// Takes tunnels of the wanted `kinds` off a frame, at most `depth` of them.
 ///
-/// `bytes` is what was captured of the outer frame, of link type `linktype` (LINKTYPE_*: Ethernet,
-/// Linux cooked 1 and 2, bare IP; any other is plain), and `wire_len` how long it was. VLAN tags
-/// that are in it are stepped over.
+/// `bytes` are the captured bytes of the outer frame, of link type `linktype` (LINKTYPE_*: Ethernet, Linux cooked
+/// 1 and 2, bare IP; any other is plain), and `wire_len` is its length on the wire. VLAN tags are skipped.
 ///
 /// Lengths come from the outer IP header, so that padding after a short packet is no part of the
 /// inner frame, and a frame that the capture cut keeps its own original length.
 ///
-/// A tunnel inside a tunnel is taken off as well if that goes well. If it does not, because it is
-/// a fragment, carries no frame, or is damaged, the frame that holds it is the inner frame.
+/// A tunnel inside a tunnel is taken off as well. If it cannot be, because it is a fragment, carries no frame, or is
+/// damaged, the frame that holds it is the inner frame.
 #[inline]
 pub fn strip(bytes: &[u8], wire_len: u32, linktype: u16, kinds: TunnelKinds, depth: u8) -> Outcome {
     if depth == 0 || kinds.is_empty() {
@@ -56,7 +55,7 @@ pub fn strip(bytes: &[u8], wire_len: u32, linktype: u16, kinds: TunnelKinds, dep
     outcome(first, &mut walk, depth)
 }
 
-/// Takes tunnels off a datagram that was put together from fragments.
+/// Takes tunnels off a datagram that was reassembled from fragments.
 ///
 /// `payload` is what the IP fragments carried, without IP headers; `protocol` is that of the first
 /// [`TunnelFragment`] and `source` that of the key. [`Inner::start`] counts from the payload's first byte.
@@ -86,7 +85,7 @@ fn outcome(first: Result<(), Stop>, walk: &mut Walk<'_>, depth: u8) -> Outcome {
         Err(Stop::Fragment) => walk.fragment.map_or(Outcome::Plain, Outcome::Fragment),
         Err(Stop::Marker) => walk.marker.map_or(Outcome::Plain, Outcome::Marker),
         Err(Stop::Damaged(damage)) => Outcome::Damaged(damage),
-        Err(Stop::Control(control)) => Outcome::Control(control),
+        Err(Stop::Control) => Outcome::Control,
     }
 }
 

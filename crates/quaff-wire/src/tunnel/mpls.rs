@@ -1,12 +1,12 @@
 //! MPLS label stacks (RFC 3032) and what is under them: IP, or an Ethernet pseudowire (RFC 4448).
 //!
 //! Nothing in a label stack names its payload; the label's meaning is known to its routers only.
-//! So it is guessed, the way routers do for load balancing (RFC 4928): 4 and 6 in the first four
+//! So it is guessed, as routers do for load balancing (RFC 4928): 4 and 6 in the first four
 //! bits are IP if the lengths fit, and Ethernet must begin with something that Ethernet begins
 //! with. Anything else is damaged and not returned as a frame.
 
 use super::packet::{Packet, Stop, Walk, damaged};
-use super::{Control, Reason, TunnelKind, guess};
+use super::{Reason, TunnelKind, guess};
 use crate::net::mpls::{
     ASSOCIATED_CHANNEL, ENTROPY_INDICATOR, IPV4_EXPLICIT_NULL, IPV6_EXPLICIT_NULL, LABELS_MAX, Label,
 };
@@ -42,7 +42,7 @@ pub(super) fn inside(walk: &mut Walk<'_>, kind: TunnelKind, id: Option<u32>) -> 
 fn payload(walk: &mut Walk<'_>, bottom: u32, label: Option<u32>) -> Result<(), Stop> {
     let Some(&[first]) = walk.packet.peek() else { return walk.ip(None, TunnelKind::Mpls, label) };
     match (bottom, first >> 4) {
-        (ASSOCIATED_CHANNEL, _) => Err(Stop::Control(Control::MplsOam)),
+        (ASSOCIATED_CHANNEL, _) => Err(Stop::Control),
         (IPV4_EXPLICIT_NULL, 4) | (IPV6_EXPLICIT_NULL, 6) if ip_fits(&walk.packet) => ip(walk, label),
         (IPV4_EXPLICIT_NULL | IPV6_EXPLICIT_NULL, _) => Err(damaged(TunnelKind::Mpls, Reason::Payload)),
         (_, 4 | 6) if ip_fits(&walk.packet) => ip(walk, label),
@@ -80,9 +80,9 @@ fn ip_fits(packet: &Packet<'_>) -> bool {
 /// Ethernet, with or without a control word, or the associated channel of a pseudowire.
 fn pseudowire(walk: &mut Walk<'_>, label: Option<u32>) -> Result<(), Stop> {
     let (bytes, left) = (walk.packet.rest(), walk.packet.wire_left());
-    let behind_word = bytes.get(CONTROL_WORD..).filter(|_| guess::is_control_word(bytes));
-    let left_behind = left.map(|left| left.saturating_sub(CONTROL_WORD as u32));
-    if behind_word.is_some_and(|frame| guess::is_ethernet(frame, left_behind)) {
+    let after_word = bytes.get(CONTROL_WORD..).filter(|_| guess::is_control_word(bytes));
+    let left_after = left.map(|left| left.saturating_sub(CONTROL_WORD as u32));
+    if after_word.is_some_and(|frame| guess::is_ethernet(frame, left_after)) {
         walk.packet.skip(CONTROL_WORD, TunnelKind::Mpls)?;
         return walk.ethernet(TunnelKind::Mpls, label);
     }
@@ -91,7 +91,7 @@ fn pseudowire(walk: &mut Walk<'_>, label: Option<u32>) -> Result<(), Stop> {
     }
     // RFC 4385 section 5: 0001, version 0, reserved.
     if bytes.starts_with(&[0x10, 0]) {
-        return Err(Stop::Control(Control::MplsOam));
+        return Err(Stop::Control);
     }
     walk.packet.take::<14>(TunnelKind::Mpls)?;
     Err(damaged(TunnelKind::Mpls, Reason::Payload))

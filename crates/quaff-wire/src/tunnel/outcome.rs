@@ -7,16 +7,16 @@ use std::net::IpAddr;
 /// The result of looking for a tunnel in one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// No tunnel of the wanted kinds, or one that carries something that is no frame to us.
+    /// No tunnel of the wanted kinds, or one whose payload is not a known kind of frame.
     Plain,
     /// A tunnel, and where the inner frame is.
     Inner(Inner),
-    /// A fragment of an IP packet that could be a tunnel: to be put together first.
+    /// A fragment of an IP packet that may be a tunnel: reassemble the datagram first.
     Fragment(TunnelFragment),
-    /// A tunnel whose header makes no sense. Nothing was taken off.
+    /// A tunnel with an invalid header. Nothing was taken off.
     Damaged(Damage),
-    /// A packet of a tunnel that carries no frame.
-    Control(Control),
+    /// A packet of a tunnel that carries no frame: keepalive, control, OAM, signal.
+    Control,
     /// An ERSPAN type III marker, which ties a switch's counter to UTC, and carries no frame either.
     Marker(Marker),
 }
@@ -41,7 +41,7 @@ pub struct Inner {
     /// The VLAN tag (TPID, TCI) that ERSPAN type II says was removed: belongs after the MAC addresses.
     /// Neither `len` nor `wire_len` count it.
     pub tag: Option<(u16, u16)>,
-    /// Through which tunnel it came.
+    /// The tunnel that it came through.
     pub session: Session,
     /// GRE sequence number; ERSPAN has one per session, that counts packets.
     pub sequence: Option<u32>,
@@ -51,11 +51,11 @@ pub struct Inner {
     pub direction: Option<Direction>,
     /// Number of tunnels that were taken off.
     pub depth: u8,
-    /// A tunnel in the inner frame that was left in place because its header makes no sense.
+    /// A tunnel in the inner frame that was left in place because its header is invalid.
     pub damage: Option<Damage>,
 }
 
-/// Why a tunnel header makes no sense.
+/// The reason why a tunnel header is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
@@ -63,13 +63,13 @@ pub enum Reason {
     Cut,
     /// The packet ends before its header does.
     Short,
-    /// A version that does not exist.
+    /// An unknown version.
     Version,
-    /// Flags or a type that must not be.
+    /// Invalid flags or type.
     Flags,
-    /// A length that cannot be.
+    /// An impossible length.
     Length,
-    /// The payload is not what the header says, or is not recognised.
+    /// The payload contradicts the header, or is not recognised.
     Payload,
     /// More headers in a row than any sender writes.
     Stack,
@@ -95,12 +95,10 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A tunnel header that makes no sense.
+/// An invalid tunnel header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Damage {
-    /// Of which kind of tunnel.
     pub kind: TunnelKind,
-    /// Why.
     pub reason: Reason,
 }
 
@@ -125,40 +123,6 @@ impl fmt::Display for Damage {
     /// For instance `erspan: unknown version`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind, self.reason)
-    }
-}
-
-/// A packet of a tunnel that carries no frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Control {
-    /// A GRE packet with protocol type 0.
-    GreKeepalive,
-    /// A Geneve packet with the O bit.
-    GeneveControl,
-    /// A VXLAN-GPE packet with the O bit.
-    VxlanOam,
-    /// A GTP-U message that is no T-PDU: echo, error indication, end marker.
-    GtpSignal,
-    /// An L2TP control message.
-    L2tpControl,
-    /// An MPLS associated channel (RFC 5586), BFD or OAM for instance.
-    MplsOam,
-    /// A TZSP keepalive, configuration or port opener.
-    TzspKeepalive,
-}
-
-impl fmt::Display for Control {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::GreKeepalive => "gre keepalive",
-            Self::GeneveControl => "geneve control",
-            Self::VxlanOam => "vxlan oam",
-            Self::GtpSignal => "gtp signal",
-            Self::L2tpControl => "l2tp control",
-            Self::MplsOam => "mpls oam",
-            Self::TzspKeepalive => "tzsp keepalive",
-        })
     }
 }
 

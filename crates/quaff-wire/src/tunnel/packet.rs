@@ -1,11 +1,11 @@
-//! A packet that is being unwrapped: its bytes, the present offset, and its end on the wire.
+//! A packet whose tunnels are being taken off: its bytes, the current offset, and its end on the wire.
 //!
 //! Nothing here knows a protocol. All positions count from the first byte that was given to `strip`.
 //! One [`Walk`] is moved along from header to header, and errors are a few bytes: with results
 //! that carry what was found, most of the time went into copying them.
 
 use super::{
-    Control, Damage, Direction, ErspanTime, Marker, Reason, Session, TunnelFragment, TunnelKind, TunnelKinds,
+    Damage, Direction, ErspanTime, Marker, Reason, Session, TunnelFragment, TunnelKind, TunnelKinds,
 };
 use crate::linktype;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ pub(super) enum Stop {
     /// It is in [`Walk::marker`].
     Marker,
     Damaged(Damage),
-    Control(Control),
+    Control,
 }
 
 /// Shorthand for a damaged header.
@@ -44,7 +44,7 @@ impl<'a> Packet<'a> {
         Self { bytes, at: 0, wire_end: Some(wire_len.max(bytes.len() as u32)) }
     }
 
-    /// The present offset.
+    /// The current offset.
     #[inline]
     pub(super) fn at(&self) -> usize {
         self.at
@@ -143,7 +143,7 @@ impl Found {
     };
 }
 
-/// The way from an outer frame to what is inside.
+/// The progress from an outer frame to the inner one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Walk<'a> {
     /// Stands at the inner frame when a tunnel was taken off.

@@ -7,7 +7,6 @@ use std::net::IpAddr;
 /// The tunnel that a frame came through: its kind, its sender, and the number in its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Session {
-    /// The kind of the tunnel.
     pub kind: TunnelKind,
     /// The source address of the IP packet that carried it; `None` for MPLS on Ethernet.
     pub source: Option<IpAddr>,

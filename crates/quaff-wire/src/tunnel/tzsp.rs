@@ -1,7 +1,7 @@
-//! TZSP, the TaZmen Sniffer Protocol: what wireless sensors and MikroTik's sniffer send.
+//! TZSP, the TaZmen Sniffer Protocol, sent by wireless sensors and by MikroTik's sniffer.
 
 use super::packet::{Packet, Stop, Walk, damaged};
-use super::{Control, Reason, TunnelKind};
+use super::{Reason, TunnelKind};
 
 /// Types of packet.
 const RECEIVED: u8 = 0;
@@ -32,7 +32,7 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     }
     match kind {
         RECEIVED | FOR_TRANSMIT => {}
-        CONFIGURATION | KEEPALIVE | PORT_OPENER => return Err(Stop::Control(Control::TzspKeepalive)),
+        CONFIGURATION | KEEPALIVE | PORT_OPENER => return Err(Stop::Control),
         _ => return Err(damaged(TunnelKind::Tzsp, Reason::Flags)),
     }
     tags(&mut walk.packet)?;
@@ -44,7 +44,7 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     walk.frame(link, TunnelKind::Tzsp, None)
 }
 
-/// Steps over tags: number, length, value.
+/// Skips tags: number, length, value.
 fn tags(packet: &mut Packet<'_>) -> Result<(), Stop> {
     let mut frame_len = None;
     for _ in 0..TAGS_MAX {

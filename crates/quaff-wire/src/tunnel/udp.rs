@@ -1,4 +1,4 @@
-//! UDP (RFC 768): which tunnel a port means.
+//! UDP (RFC 768): the tunnels by their ports.
 
 use super::packet::{Stop, Walk, damaged};
 use super::session::tick_ns;

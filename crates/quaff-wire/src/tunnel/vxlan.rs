@@ -1,7 +1,7 @@
 //! VXLAN (RFC 7348) and VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe).
 
 use super::packet::{Stop, Walk, damaged};
-use super::{Control, Reason, TunnelKind, mpls};
+use super::{Reason, TunnelKind, mpls};
 
 /// I: the VNI is valid.
 const INSTANCE: u8 = 0x08;
@@ -33,7 +33,7 @@ pub(super) fn gpe(walk: &mut Walk<'_>) -> Result<(), Stop> {
         return Err(damaged(TunnelKind::Vxlan, Reason::Flags));
     }
     if flags & OAM != 0 {
-        return Err(Stop::Control(Control::VxlanOam));
+        return Err(Stop::Control);
     }
     match head[3] {
         _ if flags & NEXT_PROTOCOL == 0 => walk.ethernet(TunnelKind::Vxlan, vni(head)),

@@ -1,11 +1,17 @@
 //! Random programs, and the helpers shared by the tests of relocated filters.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use quaff_wire::filter::{Insn, Program, Subject, TunnelLayouts};
+use quaff_wire::filter::{Insn, Program, Relocation, Subject};
+use quaff_wire::tunnel::TunnelKinds;
 
 pub(crate) const MATCHED: u32 = 9;
 pub(crate) const UNDECIDED: u32 = 1;
-pub(crate) const BOTH: TunnelLayouts = TunnelLayouts { erspan: true, vxlan: true };
+pub(crate) const BOTH: TunnelKinds = TunnelKinds::ALL;
+
+/// A relocation of `inner` over all tunnels that have a fixed layout.
+pub(crate) fn relocation(inner: &Program, depth: u8) -> Relocation<'_> {
+    Relocation { inner, outer: None, kinds: BOTH, depth, matched: MATCHED, undecided: UNDECIDED }
+}
 
 /// A program that is well formed whatever the numbers: five for each instruction.
 pub(crate) fn program(numbers: &[u32]) -> Vec<Insn> {

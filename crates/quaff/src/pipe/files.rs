@@ -265,7 +265,7 @@ impl PipeSink for Files {
     }
 
     fn note(&self) -> Option<String> {
-        let at = self.cutter.damaged_at()?;
+        let at = self.cutter.damaged_at?;
         Some(format!("the stream is damaged from byte {at}: the rest is in one file"))
     }
 }

@@ -136,7 +136,7 @@ impl Sizes {
         used.fold((SIZE_MAX, 1), |(min, max), class| (min.min(class.first), max.max(class.last)))
     }
 
-    /// From where sizes come, one after the other.
+    /// A source of these sizes, one after the other.
     pub(crate) fn source(&self) -> SizeSource {
         let weights: Vec<_> = self.classes.iter().map(|class| class.weight).collect();
         let alias = if self.in_turn { None } else { Alias::new(&weights) };

@@ -122,7 +122,7 @@ impl Decap {
                 self.damaged[damage.index()] += 1;
                 self.pass_outer(frame, batch, removed);
             }
-            Outcome::Control(_) => {
+            Outcome::Control => {
                 self.control += 1;
                 self.pass_outer(frame, batch, removed);
             }
@@ -145,7 +145,7 @@ impl Decap {
                     return self.pass_inner(frame, &inner, batch, removed);
                 }
                 Outcome::Damaged(damage) => self.damaged[damage.index()] += 1,
-                Outcome::Control(_) | Outcome::Marker(_) => self.control += 1,
+                Outcome::Control | Outcome::Marker(_) => self.control += 1,
                 Outcome::Plain | Outcome::Fragment(_) => {}
             }
         }
