@@ -18,13 +18,13 @@ fn recipe(sizes: Sizes) -> Recipe {
         tunnel: None,
         tuples: Tuples { src: one, dst: one, src_ports: Ports::one(1), dst_ports: Ports::one(2) },
         flows: Flows::default(),
+        damage: Damage::default(),
         kind: PacketKind::Udp,
         fragment: None,
-        damage: Damage::default(),
         stream: None,
-        seed: 1,
-        start_ns: 0,
         count: None,
+        start_ns: 0,
+        seed: 1,
     }
 }
 
