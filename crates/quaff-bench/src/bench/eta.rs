@@ -1,27 +1,27 @@
-//! How long the rest will take: what a case took before, or its traffic and what others took beside theirs.
+//! Estimate of the remaining time: the mean of the earlier runs of a case, or its traffic and a fixed overhead.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a run takes beside its traffic, while nobody knows, s.
+/// Overhead of a run before the first one was measured, s.
 const BESIDE_SECONDS: f64 = 3.0;
 
-/// What runs have taken.
+/// Durations of the runs so far.
 #[derive(Debug, Default)]
 pub(super) struct Eta {
-    /// Of each case: how many, and how long all of them, s.
+    /// By case: number of runs, and their total duration, s.
     cases: BTreeMap<usize, (u32, f64)>,
 }
 
 impl Eta {
-    /// A run of `case` took so long.
+    /// Records the duration of a run of `case`.
     pub(super) fn took(&mut self, case: usize, time: Duration) {
         let (runs, seconds) = self.cases.entry(case).or_default();
         *runs += 1;
         *seconds += time.as_secs_f64();
     }
 
-    /// How long the next run of `case` will take, whose traffic takes `traffic_seconds`.
+    /// Estimated duration of the next run of `case`, whose traffic takes `traffic_seconds`.
     pub(super) fn of(&self, case: usize, traffic_seconds: f64) -> Duration {
         let seconds = match self.cases.get(&case) {
             Some((runs, seconds)) => seconds / f64::from(*runs),

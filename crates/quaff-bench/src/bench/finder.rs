@@ -1,4 +1,4 @@
-//! What searches ask for, done by the bench's own booth: trials on the first interface, while the watcher is told.
+//! The trials of searches, run by the bench's case runner on its first interface.
 
 use super::find::{Measurer, Workload};
 use super::jobs::{null_frames, room};
@@ -15,21 +15,21 @@ use std::time::Instant;
 
 /// Searches are on the first interface.
 const INTERFACE: usize = 0;
-/// Of the free room, so much is left to others: a tenth.
+/// Share of the free space that stays free: a tenth.
 const ROOM_KEPT: u64 = 10;
 
-/// A booth that searches can ask.
+/// Adapts a case runner to searches.
 pub(super) struct Finder<'a> {
     booth: &'a mut dyn CaseRunner,
     events: &'a mut dyn Events,
-    /// What is being searched.
+    /// The current search and trial.
     about: String,
     /// Searches to be made in all.
     of: usize,
     /// Those that were made.
     done: usize,
     begun: Instant,
-    /// What the generator does alone.
+    /// Null calibrations.
     nulls: BTreeMap<Size, Calibration>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Finder<'a> {
         format!("search {number} of {}{left}: ", self.of)
     }
 
-    /// What the generator did alone at all sizes that were searched at.
+    /// The null calibrations of all sizes.
     pub(super) fn calibrations(self) -> impl Iterator<Item = Calibration> {
         self.nulls.into_values()
     }

@@ -1,5 +1,5 @@
-//! From a plan to what is run: cases, the workloads that they share, and the order of each round. Plain data;
-//! nothing is run here.
+//! The cases of a plan, the workloads that they share, and the order of each round. Plain data; nothing is run
+//! here.
 
 use super::plan::{Amount, Plan, Sweep};
 use super::result::Case;
@@ -16,7 +16,7 @@ const NULL_FRAMES: u64 = 2_000_000;
 /// All that is to be run.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    /// What the generator sends with nobody listening; its count is that of the calibration.
+    /// The traffic of the null calibration, with its count.
     pub(super) workloads: Vec<Workload>,
     /// The names of the interfaces, where there are several.
     interfaces: Vec<Option<String>>,
@@ -31,11 +31,11 @@ pub(super) struct Jobs {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Workload {
     pub(super) traffic: Traffic,
-    /// Which of the site's interfaces.
+    /// Index of the receiving interface.
     pub(super) interface: usize,
 }
 
-/// What a case runs, each time.
+/// The traffic of each run of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Job {
     pub(super) workload: usize,
@@ -47,7 +47,7 @@ impl Jobs {
     /// `can` says whether a rival can do what a setting asks; a sentence when it cannot.
     ///
     /// # Errors
-    /// A mix that nobody knows, a file of sizes that cannot be read.
+    /// An unknown mix, an unreadable file of sizes.
     pub(super) fn of(
         plan: &Plan,
         rivals: &[&str],
@@ -82,8 +82,8 @@ impl Jobs {
         Ok(jobs)
     }
 
-    /// The order of a round: workloads in an order drawn from the seed, and the rivals on each of them one
-    /// behind the other, in an order drawn too, so that they are measured in the same minutes.
+    /// The order of a round: workloads in random order from the seed, and on each of them the tools one
+    /// after the other, in random order, so that they are measured in the same minutes.
     pub(super) fn order(&self, cases: &[Case], seed: u64, round: u32) -> Vec<usize> {
         let mut draw = Draw(seed ^ (u64::from(round) << 32));
         let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -144,7 +144,7 @@ pub(super) fn room(traffic: &Traffic, setting: &Setting) -> u64 {
     }
 }
 
-/// How many frames tell what the generator can do.
+/// Frames of a null calibration.
 pub(super) fn null_frames(pps: Option<u64>) -> u64 {
     pps.map_or(NULL_FRAMES, |pps| ((pps as f64 * NULL_SECONDS) as u64).max(1))
 }

@@ -1,10 +1,10 @@
-//! What kept a figure from being better: the generator, what is before the capturer, or the capturer.
+//! The limit of a figure: the generator, the path to the capturer, or the capturer.
 //!
 //! | lost in any run | rate reached | it was limited by |
 //! |---|---|---|
 //! | yes, in the worst run half of it and more before its socket | – | receiver |
 //! | yes | – | rival |
-//! | no | no, or as fast as possible | generator: nothing is said about a higher rate |
+//! | no | no, or as fast as possible | generator: a higher rate is unknown |
 //! | no | yes, but frames did not arrive | receiver |
 //! | no | yes | nothing |
 
@@ -17,7 +17,7 @@ const RATE_TOLERANCE: f64 = 0.01;
 /// Frames that may be missing on the way to the interface before it counts, of 1.
 const WAY_TOLERANCE: f64 = 0.001;
 
-/// Decides for a case whose figures are made; and says what there is to know, one sentence each.
+/// The limit of a summarised case, and remarks of one sentence each.
 pub(super) fn limit(case: &Case) -> (LimitedBy, Vec<String>) {
     let runs: Vec<&Run> = case.runs.iter().filter(|run| run.failed.is_none() && run.loss.is_some()).collect();
     let Some([_, worst]) = case.loss_spread else { return (LimitedBy::Unknown, Vec::new()) };
@@ -78,7 +78,7 @@ fn is_before_the_socket(run: &Run) -> bool {
     run.receiver_drops > 0 && run.receiver_drops as f64 >= lost / 2.0
 }
 
-/// What was sent and did not arrive, 0 to 1.
+/// Share of the sent frames that did not arrive, 0 to 1.
 fn missing(run: &Run) -> f64 {
     let sent = if run.sent == 0 { run.intended } else { run.sent };
     (1.0 - run.offered as f64 / sent.max(1) as f64).max(0.0)
@@ -134,7 +134,7 @@ mod tests {
         let (limited_by, notes) = limit(&case(Some(1000), &[run(0, 1.25)]));
         assert_eq!(limited_by, LimitedBy::Generator);
         assert!(notes[0].contains("80 %"), "{notes:?}");
-        // It is said of one that lost, too.
+        // The note is there with loss, too.
         let (limited_by, notes) = limit(&case(Some(1000), &[run(9, 1.25)]));
         assert_eq!(limited_by, LimitedBy::Rival);
         assert!(notes[0].contains("80 %"), "{notes:?}");

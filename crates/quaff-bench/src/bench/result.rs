@@ -31,7 +31,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Whether any run or search was measured.
+    /// True if any run or search was measured.
     pub fn has_figures(&self) -> bool {
         let has_runs = self.cases.iter().any(|case| !case.runs.is_empty());
         has_runs || !self.searches.is_empty() || !self.bursts.is_empty()

@@ -14,19 +14,19 @@ use quaff_lab::topology::{Sent, Stage, Watch};
 use quaff_lab::traffic::Traffic;
 use std::time::{Duration, Instant};
 
-/// A case in which so many runs failed, and none did not, is given up.
+/// A case is abandoned after this number of failed runs, if no run succeeded.
 const CASE_STRIKES: usize = 2;
-/// A rival with so many failed runs, and none that did not fail, is given up.
+/// A tool is abandoned after this number of failed runs, if no run succeeded.
 const RIVAL_STRIKES: usize = 5;
-/// What the generator alone has to reach of the rate that is wanted, of 1.
+/// Tolerated relative deviation of the generator alone from the requested rate.
 const PACE_TOLERANCE: f64 = 0.01;
-/// So far may the generator alone have drifted from the beginning to the end, of 1.
+/// Tolerated relative drift of the generator alone from begin to end.
 const DRIFT_TOLERANCE: f64 = 0.1;
 /// A run to warm up has at most so many frames, and lasts at most a second.
 const WARM_FRAMES: u64 = 100_000;
-/// How often what there is is shown.
+/// Interval of partial reports.
 const SO_FAR: Duration = Duration::from_secs(10);
-/// Time that the host of a virtual machine may take from a core before it is worth a word, of 1.
+/// Tolerated share of a core's time that the host of a virtual machine takes.
 const STEAL_TOLERANCE: f64 = 0.02;
 
 /// Receives the progress of a bench.
@@ -38,12 +38,12 @@ pub trait Events: experiment::Events<Report> {
     fn run_done(&mut self, _case: &Case, _run: &Run, _left: Duration) {}
 }
 
-/// Who does what the rounds want done: a [`Session`](super::Session), or a fake in a test.
+/// Runs single cases: a session, or a fake in a test.
 pub(super) trait CaseRunner {
-    /// Frames with nobody listening.
+    /// Sends frames without a capturer.
     fn null(&mut self, traffic: &Traffic, interface: usize, watch: Watch<'_>) -> Result<Sent>;
 
-    /// One run of `rival`. What is the rival's fault is in the run.
+    /// One run of `rival`; a failure of the tool is part of the run.
     fn run(
         &mut self,
         rival: &str,
@@ -53,7 +53,7 @@ pub(super) trait CaseRunner {
         watch: Watch<'_>,
     ) -> Result<Run>;
 
-    /// Whether `rival` can do what `setting` asks; a sentence when it cannot.
+    /// An error with a sentence if `rival` does not support `setting`.
     fn can(&self, rival: &str, setting: &Setting) -> Result<(), String>;
 
     /// Bytes free for files, and where.
@@ -96,18 +96,18 @@ struct Rounds<'a> {
     booth: &'a mut dyn CaseRunner,
     report: &'a mut Report,
     events: &'a mut dyn Events,
-    /// What the generator alone did with each workload, frames/s; `None`: it failed.
+    /// Null calibration of each workload, frames/s; `None`: failed.
     nulls: Vec<Option<f64>>,
-    /// Which cases are run.
+    /// Per case: it is run.
     wanted: Vec<bool>,
     left: Eta,
-    /// What was said last of each case's limit, and of time that was taken away.
+    /// The last notes on the limit of each case, and on stolen time.
     limits: Vec<Vec<String>>,
     stolen: Vec<String>,
-    /// Of each case: how often its rival failed, and how often what is not its fault.
+    /// Per case: failures of the tool, and failures of the setup.
     strikes: Vec<usize>,
     faults: Vec<usize>,
-    /// When the report was shown last.
+    /// Time of the last partial report.
     shown: Instant,
 }
 
@@ -139,7 +139,7 @@ impl Rounds<'_> {
         self.calibrate_again()
     }
 
-    /// The generator with nobody listening, once for each workload.
+    /// The null calibration of each workload.
     fn calibrate(&mut self) -> Result<()> {
         for at in 0..self.jobs.workloads.len() {
             let workload = self.jobs.workloads[at].clone();
@@ -168,7 +168,7 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// Which cases have room on the disk.
+    /// Per case: its files fit on the disk.
     fn room(&mut self) -> Result<Vec<bool>> {
         let (free, place) = self.booth.free()?;
         let (mut fits, mut notes) = (Vec::new(), Vec::new());
@@ -265,7 +265,7 @@ impl Rounds<'_> {
         self.booth.run(rival, &traffic, setting, interface, &mut watch)
     }
 
-    /// What a case sends.
+    /// The traffic of a case.
     fn traffic(&self, case: usize) -> Traffic {
         let job = &self.jobs.jobs[case];
         let traffic = &self.jobs.workloads[job.workload].traffic;
@@ -273,7 +273,7 @@ impl Rounds<'_> {
         Traffic { count: job.frames(traffic.pps, null_pps), ..traffic.clone() }
     }
 
-    /// One that never works is not waited for again and again.
+    /// A case or tool that never works is abandoned.
     fn is_given_up(&mut self, case: usize) -> bool {
         let works = |case: &Case| case.runs.iter().any(|run| run.failed.is_none());
         let this = &self.report.cases[case];
@@ -290,7 +290,7 @@ impl Rounds<'_> {
         is_over
     }
 
-    /// The first workload once more with nobody listening: has the machine changed meanwhile?
+    /// The null calibration of the first workload once more, to detect drift of the machine.
     fn calibrate_again(&mut self) -> Result<()> {
         let Some(at) = self.nulls.iter().position(Option::is_some) else { return Ok(()) };
         let (workload, before) = (self.jobs.workloads[at].clone(), self.nulls[at].unwrap_or(0.0));
@@ -305,7 +305,7 @@ impl Rounds<'_> {
         let drift = (after / before.max(1e-9) - 1.0).abs();
         if drift > DRIFT_TOLERANCE {
             self.note(format!(
-                "{}: with nobody listening {before:.0} frames/s came at the beginning and {after:.0} at the end: the \
+                "{}: without a capturer {before:.0} frames/s arrived at the beginning and {after:.0} at the end: the \
                  machine is not the same all the time.",
                 words(&workload.traffic)
             ));
@@ -331,7 +331,7 @@ impl Rounds<'_> {
         rest.iter().map(|case| one(*case)).sum::<Duration>() + all * rounds
     }
 
-    /// Says of each case what it was limited by, and of the machine what disturbed it, by all that is known now.
+    /// Updates the limit of each case, and the notes on disturbances of the machine.
     fn conclude(&mut self) {
         self.limits.resize(self.report.cases.len(), Vec::new());
         for (case, said) in self.report.body.cases.iter_mut().zip(&mut self.limits) {
@@ -357,14 +357,14 @@ impl Rounds<'_> {
     }
 }
 
-/// Takes back what was said before, and says what there is to say now.
+/// Replaces the earlier notes `said` by `now`.
 fn replace(notes: &mut Vec<String>, said: &mut Vec<String>, now: Vec<String>) {
     notes.retain(|note| !said.contains(note));
     notes.extend_from_slice(&now);
     *said = now;
 }
 
-/// What the generator alone came to.
+/// The result of a null calibration.
 pub(super) fn calibration(traffic: &Traffic, sent: &Sent) -> Calibration {
     let seconds = sent.seconds.max(1e-9);
     let sent_pps = sent.sent as f64 / seconds;
@@ -378,11 +378,11 @@ pub(super) fn calibration(traffic: &Traffic, sent: &Sent) -> Calibration {
     }
 }
 
-/// Why the cases of a workload will say little.
+/// Why the cases of a workload are of limited value.
 fn doubt(calibration: &Calibration) -> Option<String> {
     let rate =
         calibration.pps.map_or_else(|| "as fast as possible".to_owned(), |pps| format!("{pps} frames/s"));
-    let what = format!("{} B, {rate}: with nobody listening", calibration.size);
+    let what = format!("{} B, {rate}: without a capturer", calibration.size);
     if calibration.lost > 0.001 {
         return Some(format!("{what} {:.2} % of the frames do not arrive.", 100.0 * calibration.lost));
     }

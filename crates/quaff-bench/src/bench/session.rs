@@ -1,5 +1,5 @@
-//! What a bench needs while it runs: a bed that is up, a place on a disk, the capturers that are here. All of
-//! it goes when this is dropped.
+//! The resources of a running bench: a topology, a folder on a disk, the installed tools. Dropping the session
+//! removes what it created.
 
 use super::plan::{Plan, Topology};
 use super::result::{Machine, ToolFacts};
@@ -16,16 +16,16 @@ use quaff_lab::traffic::Traffic;
 use quaff_lab::{Lab, LabPlan};
 use std::path::{Path, PathBuf};
 
-/// What a bench is given by whoever runs it.
+/// The environment of a bench.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
-    /// Our own program, which generates and captures.
+    /// Path of this program, which generates and captures.
     pub quaff: PathBuf,
-    /// Where the files of captures go meanwhile; `None`: here or `/var/tmp`.
+    /// Folder for capture files; `None`: the current one or `/var/tmp`.
     pub dir: Option<PathBuf>,
     /// The command line, for the report.
     pub command: Vec<String>,
-    /// All capturers that are known, the user's own among them.
+    /// All known tools, including the user's own.
     pub rivals: Vec<Tool>,
 }
 
@@ -41,10 +41,10 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Brings the plan's bed up, and looks for the capturers that it or one of its parts names.
+    /// Creates the plan's topology, and finds the tools that it names.
     ///
     /// # Errors
-    /// A capturer that nobody knows; no lab, no place on a disk, no such interface.
+    /// An unknown tool; no lab, no folder on a disk, no such interface.
     pub(super) fn open(plan: &Plan, context: &Context) -> Result<Self> {
         let resolved = resolve(&plan.rivals, &context.rivals)?;
         let place = Place::find(context.dir.as_deref())?;
@@ -58,7 +58,7 @@ impl Session {
         self.resolved.present.iter().map(|present| present.rival.name.as_str()).collect()
     }
 
-    /// Who is measured, with the first command line that `plan` wants of it; and who is not.
+    /// The installed tools with their first command line of `plan`, and the missing ones.
     pub(super) fn rivals(&self, plan: &Plan) -> Vec<ToolFacts> {
         let here = self.resolved.present.iter().map(|present| self.facts(present, plan));
         let absent = self.resolved.absent.iter().map(|rival| ToolFacts {
@@ -105,7 +105,7 @@ impl Session {
         }
     }
 
-    /// What is run, with DIR for the directory of its files.
+    /// The command line, with DIR for the folder of its files.
     fn command(&self, present: &Present, setting: &Setting, interface: usize) -> Vec<String> {
         let interface = self.sites.get(interface).map_or("", |site| site.interface());
         let core = self.cores(setting).capturer;

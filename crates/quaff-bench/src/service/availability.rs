@@ -5,7 +5,7 @@
 /// So many seconds in a row change the state.
 const SECONDS: usize = 10;
 
-/// What each second was.
+/// The state of each second.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Availability {
     /// Each second, in the order of time.
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn ten_good_seconds_end_it_from_the_first() {
-        // Twelve seconds of outage, ten good ones behind them.
+        // Twelve seconds of outage, ten good ones after them.
         assert_eq!(of("..xxxxxxxxxxxx.........."), "aauuuuuuuuuuuuaaaaaaaaaa");
         // Nine good ones, and it goes on.
         assert_eq!(of("xxxxxxxxxx.........x.........."), "uuuuuuuuuuuuuuuuuuuuaaaaaaaaaa");

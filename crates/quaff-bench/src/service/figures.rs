@@ -1,4 +1,4 @@
-//! What was measured of a service, out of what became of its frames: rates of all seconds; loss, delay and its
+//! The figures of a service from the tallies of its frames: rates of all seconds; loss, delay and its
 //! variation of available ones only (ITU-T Y.1564 §8.2.2).
 
 use super::availability::Availability;
@@ -24,7 +24,7 @@ pub(super) fn of_step(stream: &StreamReport, asked_mbps: f64, seconds: f64, limi
     }
 }
 
-/// What came out of the path, Mbit/s: by the time in which it was sent or came, whichever is longer.
+/// Received rate, Mbit/s, over the sending or the receiving time, whichever is longer.
 pub(super) fn most_mbps(stream: &StreamReport, seconds: f64) -> f64 {
     let Tally { received_bytes, received, arrived_ns: [first, last], .. } = stream.total;
     mbps(received_bytes, received, seconds.max(last.saturating_sub(first) as f64 / 1e9))
@@ -72,7 +72,7 @@ fn counts(tally: &Tally) -> (u64, u64) {
     (tally.sent + tally.refused, tally.lost + tally.refused)
 }
 
-/// What is asked of both.
+/// The figures that both tests share.
 fn common(stream: &StreamReport, asked_mbps: f64, seconds: f64, limits: &Limits) -> Figures {
     let all = &stream.total;
     let delay = stream.delay.as_ref();
@@ -96,7 +96,7 @@ pub(super) fn unsent_s(stream: &StreamReport, due_pps: f64, asked_s: f64) -> u64
     (0..asked_s.floor() as usize).filter(|second| (sent(*second) as f64) < due).count() as u64
 }
 
-/// From the first frame to one gap behind the last, s.
+/// From the first frame to one gap after the last, s.
 pub(super) fn sending_s(tally: &Tally) -> f64 {
     let ns = tally.last_ns.saturating_sub(tally.first_ns) as f64;
     if tally.sent > 1 { ns / 1e9 * tally.sent as f64 / (tally.sent - 1) as f64 } else { 0.0 }
@@ -115,7 +115,7 @@ fn received_mbps(stream: &StreamReport, seconds: f64) -> [f64; 3] {
     rates.fold([mean; 3], |[min, mean, max], rate| [min.min(rate), mean, max.max(rate)])
 }
 
-/// What came behind the last second that was asked for belongs to that one.
+/// Adds the frames after the last requested second to that second.
 fn whole_seconds(seconds: &[Tally], asked_s: f64) -> Vec<Tally> {
     let count = ((asked_s - SECOND_TOLERANCE).ceil() as usize).max(1);
     let mut whole: Vec<Tally> = seconds.iter().take(count).cloned().collect();

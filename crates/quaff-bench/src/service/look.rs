@@ -1,5 +1,5 @@
-//! What a trial says of the path, and what only of the instrument: frames that were never sent, and frames that
-//! arrived and that the meter did not get, are no loss of the path.
+//! Separates the loss of the path from the limits of the tester: frames that were never sent, and frames that
+//! arrived but that the meter dropped, are no loss of the path.
 
 use crate::trial::{DirectionReport, StreamReport, Tally};
 
@@ -8,7 +8,7 @@ pub(super) const OFFERED_MIN: f64 = 0.98;
 /// The same as a tolerance.
 pub(super) const OFFERED_TOLERANCE: f64 = 1.0 - OFFERED_MIN;
 
-/// Who lost what was lost, or kept more from being sent.
+/// The cause of a loss or of a low rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
     /// All that was wanted was sent, and arrived.
@@ -42,7 +42,6 @@ pub(super) struct Seen {
     /// Loss as a search has to see it, 0 to 1: what was not sent in time and what the meter lost prove nothing of
     /// this rate (RFC 9971, "Measurer").
     pub(super) unproven: f64,
-    /// What it was limited by.
     pub(super) limit: Limit,
     /// It was sent more slowly than wanted.
     pub(super) is_slow: bool,
@@ -51,7 +50,7 @@ pub(super) struct Seen {
 }
 
 /// A stream that was sent at one rate; `seconds` of it where it was sent by time, else the rate is that of its frames.
-/// What is missing of the rate by `tolerance`, 0 to 1, is not.
+/// A relative shortfall of the rate up to `tolerance` is ignored.
 pub(super) fn look(
     direction: &DirectionReport,
     stream: &StreamReport,
@@ -94,7 +93,7 @@ pub(super) fn meter_lost(direction: &DirectionReport) -> u64 {
     direction.meter_dropped.saturating_add(direction.nic_dropped)
 }
 
-/// Frames/s from the first frame to the last; of one frame nobody knows, and it is taken for what was wanted.
+/// Frames/s from the first frame to the last; for a single frame the requested rate.
 pub(super) fn pace(tally: &Tally, wanted_pps: f64) -> f64 {
     let ns = tally.last_ns.saturating_sub(tally.first_ns);
     if tally.sent > 1 && ns > 0 { (tally.sent - 1) as f64 * 1e9 / ns as f64 } else { wanted_pps }

@@ -1,13 +1,13 @@
-//! Service tests: RFC 2544 and ITU-T Y.1564 for a path between two interfaces, and a report of all of it.
+//! Service tests: RFC 2544 and ITU-T Y.1564 for a path between two interfaces, and one report.
 //!
 //! ```text
 //!    plan ──▶ null calibration ──▶ tests, each of many trials (crate::trial) ──▶ report
 //!    (data)   (a bare link)        throughput, latency, …, configuration, performance   (data)
 //! ```
 //!
-//! Who makes a trial is a [`Prober`]: a session of real interfaces, or a path in numbers in tests. Methods know
+//! A [`Prober`] makes the trials: a session of real interfaces, or a simulated path in tests. Methods know
 //! nothing of namespaces and threads; they ask for streams, and judge what came of them. What the instrument could
-//! not send or could not receive is never called the path's loss: it is said, and not judged.
+//! not send or could not receive is never counted as loss of the path: it is noted, and not judged.
 
 mod availability;
 mod events;

@@ -1,5 +1,5 @@
-//! The instrument alone: the same ends joined by nothing but a link. What it adds to a delay, and how fast it can
-//! send and receive, are its own figures, and not the path's.
+//! The null calibration: the tester over a plain link. Its own delay and its highest rate are reported separately
+//! from the path's.
 
 use super::frames::{for_s, id, line_pps, mean_size, pps, stream};
 use super::look::{Limit, OFFERED_TOLERANCE, look};
@@ -11,18 +11,18 @@ use crate::trial::Delays;
 use crate::trial::{Length, Phase};
 use std::collections::BTreeSet;
 
-/// How long a trial of the calibration is, s.
+/// Duration of a trial of the calibration, s.
 pub(super) const TRIAL_S: f64 = 1.0;
-/// Delays are measured for so long, s.
+/// Duration of the delay measurement, s.
 pub(super) const DELAY_S: f64 = 2.0;
-/// And at so many frames/s at most: at higher rates frames wait for each other in the instrument.
+/// Its highest rate, frames/s: at higher rates frames queue in the tester.
 const DELAY_PPS_MAX: f64 = 10_000.0;
-/// After a loss this share of what arrived is tried.
+/// After a loss the next rate is this share of the received one.
 const STEP_DOWN: f64 = 0.95;
-/// So often at most.
+/// Limit of trials.
 const TRIES: usize = 5;
 
-/// Measures it; `None` where there is no bare link, and a note says so.
+/// Returns `None` without a plain link, and adds a note.
 pub(super) fn calibrate(rig: &mut TestContext<'_>) -> Result<Option<Null>> {
     if !rig.has_null() {
         rig.note(
@@ -48,7 +48,7 @@ pub(super) fn calibrate(rig: &mut TestContext<'_>) -> Result<Option<Null>> {
     }))
 }
 
-/// Delays of the bare link under such a load; `None` when nothing arrived.
+/// Delays of the plain link under this load; `None` when nothing arrived.
 pub(super) fn delays(rig: &mut TestContext<'_>, size: u32, pps: f64) -> Result<Option<Delays>> {
     let stream = stream(id(Way::There, 0), size, vec![for_s(DELAY_S, pps)]);
     let mut report = rig.null_trial("null calibration, delay", DELAY_S, stream)?;

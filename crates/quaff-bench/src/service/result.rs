@@ -45,7 +45,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Whether any test measured something.
+    /// True if any test has results.
     pub fn has_figures(&self) -> bool {
         let Self {
             throughput, latency, frame_loss, back_to_back, recovery, configuration, performance, ..

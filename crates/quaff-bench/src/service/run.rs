@@ -1,5 +1,4 @@
-//! A service test from its plan to its report: the instrument alone, then each test of the plan in its order. What
-//! was measured is kept, however it ends.
+//! A service test from its plan to its report: the null calibration, then each test of the plan in its order.
 
 use super::events::Events;
 use super::frames::{frames_at, id, service_stream, stream, way_words};
@@ -20,16 +19,16 @@ const GREETINGS: usize = 3;
 /// The size of these, where no service says another.
 const GREETING_SIZE: u32 = 64;
 
-/// What a service test is given by whoever runs it.
+/// The environment of a service test.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
     /// The command line, for the report.
     pub command: Vec<String>,
-    /// Two ends that are joined by nothing but a link, where the plan's path is of interfaces that are there.
+    /// Both ends of a plain link, for plans of existing interfaces.
     pub null: Option<[End; 2]>,
 }
 
-/// Runs all of a plan with trials of `prober`. What was measured is returned also when it was interrupted.
+/// Runs a whole plan with trials of `prober`. An interrupted test returns what it measured.
 ///
 /// # Errors
 /// The plan makes no sense, nothing comes through the path, or nothing could be measured.
@@ -62,7 +61,7 @@ fn all(rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
     for test in &rig.plan.tests {
         match rfc2544::run(test, rig, report).and_then(|()| y1564::run(test, rig, report)) {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
-            // What one test cannot do says nothing of the others.
+            // The other tests may still work.
             Err(error) => {
                 rig.unjudged(format!("The test of {} was ended: {error}.", test.name()));
                 fault = Some(error);
@@ -78,7 +77,7 @@ fn all(rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
     }
 }
 
-/// Some frames each way that is tested: where none comes through, nothing can be measured.
+/// Sends some frames in each tested direction, and fails if none arrives.
 fn greet(rig: &mut TestContext<'_>) -> Result<()> {
     let mut silent = Vec::new();
     for _ in 0..GREETINGS {
@@ -100,7 +99,7 @@ fn greet(rig: &mut TestContext<'_>) -> Result<()> {
     )))
 }
 
-/// As the first service sends them, since a path may carry its VLAN alone.
+/// Frames as the first service sends them: a path may carry its VLAN only.
 fn greeting(plan: &Plan, way: Way) -> StreamPlan {
     let phases = vec![frames_at(GREETING_FRAMES, GREETING_PPS)];
     match plan.services.first() {

@@ -1,5 +1,5 @@
-//! The two ends of a path, and trials between them: a lab of our own, or interfaces that are there. What was made
-//! for it goes when the session is dropped.
+//! The two ends of a path, in a lab or on existing interfaces, and trials between them. Dropping the session removes
+//! what it created.
 
 use super::events::Events;
 use super::plan::{Host, Path, Plan, Routed};
@@ -32,9 +32,9 @@ pub struct Session {
     link_mbps: Option<f64>,
     /// Times of arrival are the card's.
     hardware_time: bool,
-    /// What there is between the ends, in words.
+    /// Description of the path.
     between: &'static str,
-    /// Where the path leads; they go with the session.
+    /// The labs of the path, removed with the session.
     labs: Vec<Lab>,
 }
 
@@ -46,14 +46,14 @@ struct Line {
     routed: Option<Routed>,
 }
 
-/// Who works where: a sender and a meter for each way.
+/// The cores of sender and meter for each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cores {
     there: [usize; 2],
     back: [usize; 2],
 }
 
-/// Runs all of a plan over its own path. What was measured is returned also when it was interrupted.
+/// Runs a whole plan over its own path. An interrupted test returns what it measured.
 ///
 /// # Errors
 /// The path cannot be opened ([`Session::open`]); the plan makes no sense, or nothing could be measured.
@@ -102,7 +102,7 @@ impl Session {
         Self { hardware_time, ..self }
     }
 
-    /// An end as it is shown: names of namespaces that nobody chose say nothing.
+    /// An end in reports; generated namespace names are omitted.
     fn show(&self, end: &End) -> String {
         if self.labs.is_empty() { words(end) } else { end.interface.clone() }
     }
@@ -159,7 +159,7 @@ impl Line {
         Self { from, to, routed: None }
     }
 
-    /// What the router between the ends has to know, there and back.
+    /// The routes of both directions.
     fn routes(&self) -> [Option<Route>; 2] {
         let way = |from: Host, to: Host| Route {
             src_ip: from.ip,

@@ -11,7 +11,7 @@ use crate::trial::Progress;
 use crate::trial::{Delays, DirectionReport, StreamReport, Tally, TrialReport};
 use crate::trial::{Length, StreamPlan};
 
-/// When the first trial begins, ns.
+/// Begin of the first trial, ns.
 const BEGINNING_NS: u64 = 1_000_000_000_000;
 /// Frames that the meter has room for.
 const METER_FRAMES: f64 = 10.0;
@@ -41,11 +41,11 @@ pub(super) struct Sim {
     pub(super) link_mbps: Option<f64>,
     /// In the trials of these numbers, from 0, the generator reaches half of its rate.
     pub(super) slow_in: Vec<usize>,
-    /// Frames arrive more than once, and behind later ones.
+    /// Frames arrive more than once, and after later ones.
     pub(super) is_untidy: bool,
     /// The trial of this number, from 0, cannot be made.
     pub(super) fails_at: Option<usize>,
-    /// What was asked for.
+    /// The trials so far.
     pub(super) asked: Vec<Ask>,
 }
 
@@ -81,7 +81,7 @@ struct Frame {
     bytes: u32,
 }
 
-/// What a path is in the middle of.
+/// The state of a path.
 #[derive(Default)]
 struct State {
     last_s: f64,
@@ -169,7 +169,7 @@ impl Sim {
         report
     }
 
-    /// When the frames of a stream are sent.
+    /// The frames of a stream with their send times.
     fn frames(&self, stream: usize, plan: &StreamPlan) -> Vec<Frame> {
         let (mut begun_s, mut frames) = (0.0, Vec::<Frame>::new());
         for (phase, this) in plan.phases.iter().enumerate() {
@@ -378,7 +378,7 @@ pub(super) fn report(plan: &Plan) -> Report {
     Report::new(plan, &[])
 }
 
-/// Writes down what it is told, and ends it in the trial of that number, from 1.
+/// Records all events, and interrupts in the trial of this number, from 1.
 #[derive(Debug, Default)]
 pub(super) struct Watcher {
     pub(super) ends_in: Option<usize>,

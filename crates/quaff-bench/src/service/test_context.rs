@@ -1,4 +1,4 @@
-//! What all methods share: a prober, whoever watches, the time that is left, and sentences for the reader.
+//! The context of all methods: prober, events, remaining time, notes.
 
 use super::events::{Events, Line, Now};
 use super::frames::{line_pps, way_words};
@@ -13,14 +13,14 @@ use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// The link's speed where nobody says it, Mbit/s.
+/// The link rate if no interface reports one, Mbit/s.
 const LINK_MBPS: f64 = 1000.0;
-/// So long frames are waited for after the last one was sent, s (RFC 2544 §23 d).
+/// Wait for late frames after the last one was sent, s (RFC 2544 §23 d).
 const RESIDUAL_S: f64 = 2.0;
-/// Pauses are slept in pieces, so that an interruption ends them.
+/// Pauses are divided into sleeps of this length, so that an interruption ends them.
 const NAP: Duration = Duration::from_millis(50);
 
-/// See the head of this file.
+/// The context of a method.
 pub(super) struct TestContext<'a> {
     pub(super) plan: &'a Plan,
     pub(super) link_mbps: f64,
@@ -28,11 +28,10 @@ pub(super) struct TestContext<'a> {
     pub(super) null_pps: BTreeMap<u32, f64>,
     /// Mean delay and largest variation of the bare link, ms; 0 where there is none.
     pub(super) null_ms: [f64; 2],
-    /// What a reader has to know.
     pub(super) notes: Vec<String>,
-    /// What was to be judged, and was not.
+    /// Limits that could not be judged.
     unjudged: Vec<String>,
-    /// Who read the clocks.
+    /// The clocks of sending and arrival times.
     pub(super) clocks: BTreeSet<(&'static str, String)>,
     prober: &'a mut dyn Prober,
     events: &'a mut dyn Events,
@@ -85,7 +84,7 @@ impl<'a> TestContext<'a> {
         }
     }
 
-    /// `what` with the way behind it where frames go both ways.
+    /// `what`, followed by the direction if both are tested.
     pub(super) fn named(&self, what: &str, way: Way) -> String {
         match self.plan.ways {
             Ways::There => what.to_owned(),
@@ -163,12 +162,12 @@ impl<'a> TestContext<'a> {
         Ok(report)
     }
 
-    /// What RFC 2544 §10 wants told beside losses.
+    /// Notes on other anomalies that RFC 2544 §10 asks to report.
     fn oddities(&mut self, report: &TrialReport) {
         let streams = || report.directions.iter().flat_map(|direction| &direction.streams);
         for (was, sentence) in [
             (streams().any(|stream| stream.total.duplicates > 0), "Some frames arrived more than once."),
-            (streams().any(|stream| stream.total.reordered > 0), "Some frames arrived behind later ones."),
+            (streams().any(|stream| stream.total.reordered > 0), "Some frames arrived after later ones."),
             (
                 report.directions.iter().any(|direction| direction.corrupt > 0),
                 "Some frames arrived with other bytes than were sent.",
@@ -213,7 +212,7 @@ impl<'a> TestContext<'a> {
         }
     }
 
-    /// What was to be judged, and was not: a sentence, once.
+    /// Notes a limit that could not be judged, once.
     pub(super) fn unjudged(&mut self, sentence: String) {
         if !self.unjudged.contains(&sentence) {
             self.note(sentence.clone());

@@ -1,4 +1,4 @@
-//! Limits and what stood against them. A check that only the instrument could have failed is not made: it is said
+//! Limits and the figures compared with them. A check that only the tester could have failed is not made: it is noted
 //! instead; and what was measured at a lower rate than was wanted can fail, but not pass.
 
 use super::frames::number;
@@ -11,7 +11,7 @@ const RATE_TOLERANCE: f64 = 0.01;
 /// So many frames may be missing of a rate: they are on one side or the other of a beginning or an end.
 const SLACK_FRAMES: f64 = 2.0;
 
-/// What the instrument itself may have done to the figures.
+/// The possible error of the tester in the figures.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Doubt {
     /// Frames that the meter had no room for, or that the sender's own bursts may have cost.
@@ -22,7 +22,7 @@ pub(super) struct Doubt {
     pub(super) unsent_s: u64,
 }
 
-/// What was judged, and what could not be.
+/// The checks, and notes on limits that could not be judged.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Verdict {
     pub(super) checks: Vec<Check>,
@@ -35,7 +35,7 @@ pub(super) struct Verdict {
 pub(super) struct Rates {
     pub(super) min_mbps: f64,
     pub(super) max_mbps: Option<f64>,
-    /// What came out of the path, by the time in which it came: what waited in a queue comes out later.
+    /// Received rate over the receiving time: queued frames arrive later.
     pub(super) most_mbps: f64,
     /// A frame.
     pub(super) frame_mbps: f64,
@@ -163,7 +163,7 @@ impl Doubt {
     }
 }
 
-/// Whether all limits were kept; `None` when nothing was judged, or not all that was to be.
+/// True if all limits were met; `None` if nothing, or not everything, was judged.
 pub(super) fn passed(report: &Report) -> Option<bool> {
     let steps = report.configuration.iter().flat_map(|step| &step.checks);
     let runs = report.performance.iter().flat_map(|run| &run.checks);

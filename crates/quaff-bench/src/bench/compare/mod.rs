@@ -12,61 +12,50 @@ use quaff_lab::tool::Setting;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A difference this unlikely to be chance is called one.
-pub const CHANCE_MAX: f64 = 0.05;
+/// The significance level.
+const CHANCE_MAX: f64 = 0.05;
 
-/// What differs between two benches, A and B.
+/// The differences between two benches, A and B.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What is not the same about the machines and the versions of rivals.
+    /// Differences of the machines, the plans and the versions of tools.
     pub facts: Vec<Fact>,
     /// Each figure that both have.
     pub rows: Vec<Row>,
-    /// What only A has, in words.
+    /// Descriptions of the figures that only A has.
     pub only_a: Vec<String>,
-    /// What only B has, in words.
     pub only_b: Vec<String>,
-    /// What a reader has to know, as sentences.
     pub notes: Vec<String>,
 }
 
-/// Something about the circumstances that differs.
+/// A difference in the circumstances.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fact {
     /// "kernel", "version of tcpdump".
     pub name: String,
-    /// In A; `None`: A does not say.
+    /// `None`: A does not have it.
     pub a: Option<String>,
-    /// In B.
     pub b: Option<String>,
 }
 
 /// One figure in both.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// Which.
     pub what: Figure,
-    /// Whose.
     pub rival: String,
-    /// The sweep's series.
     pub series: String,
     /// Mean bytes of a frame.
     pub size: u32,
-    /// The name of the mix or file.
     pub mix: Option<String>,
     /// The rate in words; empty where rates were searched.
     pub rate: String,
     /// The interface, on a bed with several.
     pub interface: Option<String>,
-    /// What the rival was given and asked.
     pub setting: Setting,
-    /// In A.
     pub a: Side,
-    /// In B.
     pub b: Side,
     /// The chance of ranks so uneven without a difference; `None` where bounds are compared, not runs.
     pub p: Option<f64>,
-    /// What it comes to.
     pub verdict: Verdict,
 }
 
@@ -91,13 +80,13 @@ pub struct Side {
     pub value: f64,
     /// Smallest and largest; of a search its bounds.
     pub spread: [f64; 2],
-    /// How many runs or searches.
+    /// Number of runs or searches.
     pub runs: usize,
     /// The true figure is at least this: the generator could do no more.
     pub at_least: bool,
 }
 
-/// What a difference comes to, seen from B.
+/// The significance of a difference, seen from B.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -107,7 +96,7 @@ pub enum Verdict {
     Better,
     /// B is worse by more than the spread.
     Worse,
-    /// There are too few runs to tell.
+    /// Too few runs for a verdict.
     TooFew,
 }
 
@@ -130,13 +119,13 @@ impl Comparison {
         self.rows.iter().filter(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse))
     }
 
-    /// Whether B is worse anywhere by more than the spread.
+    /// True if any figure of B is worse by more than the spread.
     pub fn is_worse(&self) -> bool {
         self.rows.iter().any(|row| row.verdict == Verdict::Worse)
     }
 }
 
-/// Sets `b` beside `a`.
+/// Compares `b` with `a`.
 pub fn compare(a: &Report, b: &Report) -> Comparison {
     let (rows, only_a, only_b) = rows::rows(a, b);
     let notes = notes(a, b, &rows);
@@ -160,7 +149,7 @@ fn said(report: &Report) -> BTreeMap<String, String> {
     all
 }
 
-/// What of a plan is not part of the names that figures are compared by.
+/// The parts of a plan that do not identify a figure.
 fn planned(plan: &Plan) -> Vec<(String, String)> {
     let mut all =
         vec![("runs of a case".to_owned(), plan.runs.to_string()), ("bed".to_owned(), bed_words(&plan.bed))];
@@ -224,7 +213,7 @@ fn notes(a: &Report, b: &Report, rows: &[Row]) -> Vec<String> {
     }
     if rows.iter().any(|row| row.verdict == Verdict::TooFew) {
         notes.push(
-            "Four runs on both sides, or three and five, are the fewest that can tell a difference.".into(),
+            "Four runs on both sides, or three and five, are the fewest that can show a difference.".into(),
         );
     }
     if !rows.is_empty() {
@@ -237,7 +226,7 @@ fn notes(a: &Report, b: &Report, rows: &[Row]) -> Vec<String> {
     notes
 }
 
-/// What two series of runs come to.
+/// The significance of the difference of two series of runs.
 fn ranked(what: Figure, a: &[f64], b: &[f64]) -> (Option<f64>, Verdict) {
     let Some(ranked) = mann_whitney(a, b) else { return (None, Verdict::TooFew) };
     let verdict = if ranked.p_min > CHANCE_MAX {

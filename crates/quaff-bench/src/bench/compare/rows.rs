@@ -6,7 +6,7 @@ use crate::bench::summary::{cpu, losses};
 use crate::stats::{median, spread};
 use quaff_lab::tool::Setting;
 
-/// What was measured, by its names. Figures of the same measurement in two benches have the same.
+/// The identity of a measurement: equal in two benches for the same measurement.
 #[derive(Debug, Clone, PartialEq)]
 struct Subject {
     rival: String,
@@ -18,7 +18,7 @@ struct Subject {
     setting: Setting,
 }
 
-/// What is known of a subject.
+/// A figure of a subject.
 #[derive(Debug, Clone, PartialEq)]
 struct Known {
     what: Figure,
@@ -100,7 +100,7 @@ fn of_case(case: &Case) -> impl Iterator<Item = Known> {
 fn of_search(search: &Search) -> Option<Known> {
     let lowers: Vec<_> = search.lower_pps.into_iter().chain(search.again.map(|[again, _]| again)).collect();
     let [least, most] = spread(&lowers)?;
-    // Where the generator could do no more, nobody knows how much more the rival can.
+    // If the generator was the limit, the tool may be faster.
     let at_least = search.upper_pps.is_none() || search.limited_by == LimitedBy::Generator;
     // The second search has no upper bound of its own here: it is as wide as was wanted.
     let upper = search.upper_pps.unwrap_or(most).max(most / (1.0 - search.width.clamp(0.0, 0.5)));

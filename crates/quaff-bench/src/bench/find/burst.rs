@@ -9,7 +9,7 @@ use crate::bench::result::{Burst as BurstRow, LimitedBy, Report};
 use crate::search::{Burst, BurstPlan, corrected_buffer_s};
 use crate::stats::{mean, median};
 
-/// Repetitions when nobody says how many; RFC 2544 wants 50.
+/// Default number of repetitions; RFC 2544 asks for 50.
 const REPEATS: u32 = 5;
 /// The shortest burst, frames: what any ring takes.
 const FRAMES_MIN: u64 = 64;

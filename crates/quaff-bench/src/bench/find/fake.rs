@@ -9,7 +9,7 @@ use quaff_lab::tool::Setting;
 use quaff_lab::traffic::Size;
 use std::collections::BTreeMap;
 
-/// What a rival can do.
+/// The abilities of a tool.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ability {
     /// Frames/s that it takes for ever.
@@ -23,22 +23,22 @@ pub(super) struct Ability {
 /// The machine.
 pub(super) struct Machine {
     pub(super) rivals: BTreeMap<&'static str, Ability>,
-    /// Frames/s with nobody listening.
+    /// Frames/s without a capturer.
     pub(super) null_pps: f64,
-    /// And with somebody.
+    /// Frames/s with a capturer.
     pub(super) offered_pps: f64,
     /// And when it is to keep a pace.
     pub(super) paced_pps: f64,
     pub(super) frames_max: Option<u64>,
-    /// What every rival can do is multiplied by this after so many runs.
+    /// Factor on all abilities after a number of runs.
     pub(super) changes: Option<(usize, f64)>,
-    /// Nobody wants more after so many runs.
+    /// Interrupts after this number of runs.
     pub(super) interrupted_after: Option<usize>,
     /// Frames lost before the socket, of those that are lost.
     pub(super) receiver_share: f64,
     pub(super) runs: Vec<(String, Option<u64>, u64)>,
     pub(super) said: Vec<String>,
-    /// Searches in the report, each time it was told of.
+    /// Searches in each published report.
     pub(super) told: Vec<usize>,
 }
 

@@ -1,5 +1,5 @@
-//! The highest rate without loss, searched several times over. This is the Manager of RFC 9971: it warms up,
-//! learns from that what can be offered, states the goal, and reports all of it.
+//! The highest rate without loss, searched several times. This is the Manager of RFC 9971: it measures the highest
+//! offered rate in a warm-up, sets the goal, and reports both.
 
 use super::line::{Line, Stop, Tried, words};
 use super::{Measurer, each};
@@ -10,21 +10,21 @@ use crate::search::mlr::{Controller, Goal, Input};
 use crate::search::{Binary, BinaryPlan, Bounds, Measured, Search};
 use crate::stats::difference;
 
-/// Independent searches when nobody says how many.
+/// Default number of independent searches.
 const REPEATS: u32 = 2;
-/// Two searches that differ by more are told apart by noise.
+/// Two searches that differ by more are noisy.
 const AGREEMENT: f64 = 0.10;
 /// Trials of the coarse target and of the warm-up are this share of the full ones.
 const INITIAL_SHARE: f64 = 1.0 / 3.0;
 /// Full-length trials of the same rate, in units of their length: two, of which one may be lossy.
 const DURATION_SUM: f64 = 2.0;
-/// The lowest rate that is tried, as a share of the highest.
+/// The lowest rate, as a share of the highest.
 const MIN_SHARE: f64 = 0.001;
 /// And in frames/s.
 const MIN_PPS: f64 = 1000.0;
 /// Coarser targets before the goal.
 const PRECEDING: u32 = 1;
-/// More trials than any search needs that makes headway.
+/// Limit of trials of one search.
 const TRIALS_MAX: usize = 100;
 
 /// One search.
@@ -45,7 +45,7 @@ enum Engine {
     Binary(Binary),
 }
 
-/// How many independent searches are made for each result.
+/// Number of independent searches for each result.
 pub(super) fn repeats(find: &Find) -> u32 {
     find.repeats.unwrap_or(REPEATS).max(1)
 }
@@ -85,7 +85,7 @@ pub(super) fn all(
     Ok(())
 }
 
-/// What such a search does not say. RFC 2544 §24 wants 60 s of the trial that a result rests on.
+/// A note on the limits of the method. RFC 2544 §24 asks for full-length trials of 60 s.
 fn caution(find: &Find) -> Option<String> {
     const RFC2544_SECONDS: f64 = 60.0;
     let (seconds, loss) = (find.seconds, find.goal_loss * 100.0);
@@ -102,7 +102,7 @@ fn caution(find: &Find) -> Option<String> {
     }
 }
 
-/// Buffers that are not of one size are a ratio of their own.
+/// A note on default buffers, which differ between tools.
 fn own_buffers(find: &Find) -> Option<String> {
     find.setting.buffer_mib.is_none().then(|| {
         format!(
@@ -137,7 +137,7 @@ impl<'a> Pass<'a> {
         Self { line, goal, max_pps: 0.0, warm_up: None, tried: Vec::new(), bounds, throughput_pps: None }
     }
 
-    /// Runs the search. What it knows by then stays, however it ends.
+    /// Runs the search; its partial result stays after an error.
     fn search(&mut self, measurer: &mut dyn Measurer) -> Result<(), Stop> {
         self.max_pps = measurer.max_pps(self.line.size)?;
         let warm_up = self.warm_up(measurer)?;
@@ -163,7 +163,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// As fast as possible. It tells what can be offered with this rival listening, and does not count.
+    /// A trial as fast as possible, before the search: the highest offered rate with this tool capturing.
     fn warm_up(&mut self, measurer: &mut dyn Measurer) -> Result<Tried, Stop> {
         let seconds = self.line.seconds(measurer, self.goal.initial_s, self.max_pps);
         let count = (self.max_pps * seconds) as u64;

@@ -16,9 +16,8 @@ const OFFERED_MIN: f64 = 0.98;
 /// Why a search ends early.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Nobody wants it any more.
     Interrupted,
-    /// It makes no sense to go on.
+    /// Why the search cannot continue.
     Failed(String),
 }
 
@@ -28,22 +27,20 @@ pub(super) struct Line<'a> {
     pub(super) rival: &'a str,
     pub(super) size: &'a Size,
     pub(super) find: &'a Find,
-    /// What a reader has to know.
     pub(super) notes: Vec<String>,
-    /// How far the slowest trial since the last notes fell short of its rate, 0 to 1.
+    /// Largest relative shortfall of the offered rate since the last notes.
     unsent_most: f64,
     failures: u32,
     made: usize,
 }
 
-/// What came of one trial.
+/// The result of one trial.
 #[derive(Debug, Clone)]
 pub(super) struct Tried {
     pub(super) row: TrialRow,
     pub(super) run: Run,
     /// Loss as a search sees it, 0 to 1: what was not sent in time counts as lost (RFC 9971, "Measurer").
     pub(super) loss: f64,
-    /// What it was limited by.
     pub(super) limited_by: LimitedBy,
 }
 
@@ -113,7 +110,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// All sentences so far; those to come are told apart from them.
+    /// Removes and returns the notes so far.
     pub(super) fn take_notes(&mut self) -> Vec<String> {
         let reached = 100.0 * (1.0 - std::mem::take(&mut self.unsent_most));
         if reached < 100.0 * OFFERED_MIN {

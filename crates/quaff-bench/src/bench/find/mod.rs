@@ -1,5 +1,5 @@
-//! Highest rates, longest bursts and loss curves of rivals: [`crate::search`] says what to try, a [`Measurer`]
-//! runs it, and what was found goes into the report.
+//! Highest rates, longest bursts and loss curves of tools: [`crate::search`] selects the trials, a [`Measurer`]
+//! runs them.
 //!
 //! Searches of one rival and one size stand far apart in time: all rivals take their turn on all sizes before
 //! the second search of the first begins. What the machine does for a while then shows as a difference.
@@ -20,7 +20,6 @@ use quaff_lab::traffic::Size;
 /// One run that a search asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Workload<'a> {
-    /// Who.
     pub(super) rival: &'a str,
     /// Sizes of frames.
     pub(super) size: &'a Size,
@@ -28,11 +27,10 @@ pub(super) struct Workload<'a> {
     pub(super) pps: Option<u64>,
     /// Frames.
     pub(super) count: u64,
-    /// What the rival is given and asked.
     pub(super) setting: &'a Setting,
 }
 
-/// Who runs what searches ask for.
+/// Runs the trials of searches.
 pub(super) trait Measurer {
     /// One run. What the rival does wrong is in [`Run::failed`].
     ///
@@ -40,19 +38,19 @@ pub(super) trait Measurer {
     /// [`crate::Error::Interrupted`] ends all searches; any other error ends the one that asked.
     fn measure(&mut self, workload: &Workload<'_>) -> Result<Run>;
 
-    /// Frames/s that arrive as fast as possible with nobody listening.
+    /// The highest rate without a capturer, frames/s.
     ///
     /// # Errors
     /// As [`Measurer::measure`].
     fn max_pps(&mut self, size: &Size) -> Result<f64>;
 
-    /// The most frames of one run that there is room for; `None`: as many as one likes.
+    /// The most frames of one run that fit on the disk; `None`: no limit.
     fn frames_max(&mut self, size: &Size, setting: &Setting) -> Option<u64>;
 
-    /// What is being searched, for a progress line: "dumpcap, 64 B, highest rate, trial 7".
+    /// The current trial, for progress: "dumpcap, 64 B, highest rate, trial 7".
     fn about(&mut self, words: &str);
 
-    /// A search has come to its end: all there is, as the report has it.
+    /// A search ended; the partial report.
     fn found(&mut self, _report: &Report) {}
 }
 
@@ -73,7 +71,7 @@ pub(super) fn find(plan: &Plan, measurer: &mut dyn Measurer, report: &mut Report
     Ok(())
 }
 
-/// How many searches [`find()`] will make.
+/// Number of searches that [`find()`] makes.
 pub(super) fn count(plan: &Plan, report: &Report) -> usize {
     let of = |find: &Find| {
         let each = find.sizes.len() * rivals(plan, find, report).len();

@@ -1,4 +1,4 @@
-//! What is found of rivals whose abilities are known.
+//! Searches on tools of known abilities.
 
 use super::fake::{Ability, Machine, machine, plan, report, wanted};
 use super::*;

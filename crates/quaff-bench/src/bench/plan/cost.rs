@@ -1,4 +1,4 @@
-//! What a plan will take: runs, time, room on the disk. An estimate, made before anything runs.
+//! The estimated cost of a plan: runs, duration, disk space.
 
 use super::{Amount, Plan, Rate, Sweep, Wanted};
 use quaff_lab::tool::Output;
@@ -6,32 +6,31 @@ use quaff_lab::traffic::Size;
 
 /// As fast as possible is taken for that many frames/s.
 const PPS_MAX: f64 = 1_500_000.0;
-/// What a run takes beside its frames, s: a capturer starts, writes what it still has and ends, its file is
-/// read. `quick` took 1.5 s on a machine with two busy cores, Stenographer takes 3.
+/// Overhead of a run, s: a capturer starts, flushes and ends, and its file is read. `quick` took 1.5 s on a machine with two busy cores, Stenographer takes 3.
 const RUN_SECONDS: f64 = 2.0;
-/// Mean bytes of a frame out of a file that nobody has read yet.
+/// Mean bytes of a frame from a file, which is not read here.
 const FILE_BYTES: f64 = 500.0;
-/// What a capture file has beside each frame, bytes.
+/// Overhead of a record in a capture file, bytes.
 const RECORD_BYTES: f64 = 64.0;
 
 /// Trials until a search is done, by experience.
 const TRIALS: f64 = 12.0;
 
-/// What a plan will take, about.
+/// The estimated cost of a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Cost {
     /// Points of curves, rows of tables.
     pub cases: u64,
-    /// Runs that count.
+    /// Runs without warm-ups.
     pub runs: u64,
-    /// All of it, s.
+    /// Total duration, s.
     pub seconds: f64,
     /// The files of the largest run, bytes.
     pub bytes_max: f64,
 }
 
 impl Plan {
-    /// What it will take, when all its rivals are there.
+    /// The estimated cost with all tools installed.
     pub fn cost(&self) -> Cost {
         // A warm-up that is not counted.
         let mut cost = Cost { seconds: RUN_SECONDS, ..Cost::default() };
@@ -62,14 +61,14 @@ impl Plan {
         cost
     }
 
-    /// Those of the plan that are `wanted`, in the order of the tables; all when nobody is.
+    /// The plan's tools that are `wanted`, in the order of the tables; all if that is empty.
     fn named<'a>(&'a self, wanted: &'a [String]) -> impl Iterator<Item = &'a str> {
         let is_wanted = |name: &&String| wanted.is_empty() || wanted.contains(name);
         self.rivals.iter().filter(is_wanted).map(String::as_str)
     }
 
-    /// Those that are measured in `sweep`, in the order of the tables.
-    pub fn rivals_of<'a>(&'a self, sweep: &'a Sweep) -> impl Iterator<Item = &'a str> {
+    /// The tools of `sweep`, in the order of the tables.
+    pub(crate) fn rivals_of<'a>(&'a self, sweep: &'a Sweep) -> impl Iterator<Item = &'a str> {
         self.named(&sweep.rivals)
     }
 }

@@ -1,4 +1,4 @@
-//! Rounds with a fake booth: what is run in which order, what is kept, and when it is given up.
+//! Rounds with a fake case runner: order, partial results, abandoned cases.
 
 use super::*;
 use crate::bench::find::{Measurer, Workload};

@@ -24,13 +24,13 @@ const RETRIES: u32 = 10;
 const GAP_NS: f64 = 250_000.0;
 const GAP_SHARE: f64 = 0.002;
 
-/// One way of one size.
+/// One direction of one size.
 struct Side {
     frames: Vec<u64>,
     frames_max: u64,
     /// Of each burst: frames, and frames/s.
     pace: Vec<(u64, f64)>,
-    /// What the instrument is known to send, frames/s.
+    /// Known highest rate of the tester, frames/s.
     fastest_pps: f64,
     retries: u32,
     /// Some length was refused by the meter and not by the path, or came through with a gap.
@@ -111,13 +111,12 @@ impl Side {
         Self { frames, frames_max, pace, fastest_pps, retries: RETRIES, is_spoilt: false }
     }
 
-    /// Whether it says nothing of the path: the meter had no room, or its sender was held up and what came through
-    /// came with a gap.
+    /// True if a burst is inconclusive: the meter dropped frames, or the sender was delayed and the burst had a gap.
     fn is_to_be_sent_again(&mut self, frames: u64, seen: &Seen, late_max_ns: u64) -> bool {
         self.pace.push((frames, seen.offered_pps));
         let burst_ns = frames as f64 / seen.wanted_pps * 1e9;
         let has_gap = late_max_ns as f64 > GAP_NS.max(burst_ns * GAP_SHARE);
-        // Who never sends at the line's rate is slow all the time; that is said of all its bursts.
+        // A tester below the line rate is always slow, which is a note on all bursts.
         let can = self.fastest_pps >= seen.wanted_pps * OFFERED_MIN;
         let is_held_up = seen.lost == 0 && (has_gap || seen.is_slow && can);
         let is_spoilt = seen.limit == Limit::Meter || is_held_up;

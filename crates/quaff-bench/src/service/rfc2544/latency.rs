@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// The tagged frame is sent after this share of the time: 60 of 120 s.
 const TAGGED_AT: f64 = 0.5;
 
-/// What was measured one way.
+/// The samples of one direction.
 #[derive(Default)]
 struct Side {
     tagged_ms: Vec<f64>,
@@ -117,7 +117,7 @@ fn take(
     }
 }
 
-/// What the instrument adds at the same rate, ms.
+/// Delay of the tester itself at the same rate, ms.
 fn null_ms(size: u32, loads: &BTreeMap<Way, f64>, rig: &mut TestContext<'_>) -> Result<Option<f64>> {
     if !rig.has_null() {
         return Ok(None);

@@ -54,7 +54,7 @@ fn sweep(size: u32, seconds: f64, step: f64, rig: &mut TestContext<'_>, report: 
     Ok(())
 }
 
-/// What the meter lost proves nothing either.
+/// True after any loss, of the path or of the meter.
 fn any_lost(seen: &[Seen]) -> bool {
     seen.iter().any(|seen| matches!(seen.limit, Limit::Path | Limit::Meter))
 }

@@ -22,7 +22,7 @@ const WATCH_MIN_S: f64 = 2.0;
 /// Frames lost in this last share of the watch: recovery had not ended.
 const END_SHARE: f64 = 0.98;
 
-/// What was measured one way.
+/// The samples of one direction.
 #[derive(Default)]
 struct Side {
     overload_pps: Vec<f64>,
@@ -94,7 +94,7 @@ impl Side {
             self.note("The link was dead for a while: a trial does not count.");
             return;
         }
-        // Nobody knows which of the missing frames are the meter's.
+        // The frames that the meter dropped cannot be separated from those of the path.
         if after.lost > 0 && meter_lost(direction) > 0 {
             self.note("The meter had no room for some frames: a trial does not count.");
             return;

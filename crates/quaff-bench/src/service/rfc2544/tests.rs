@@ -13,7 +13,7 @@ fn throughput(size: u32, method: Method) -> Test {
     Test::Throughput { sizes: vec![size], method, seconds: 6.0, width: 0.01 }
 }
 
-/// All tests of `plan`, behind the calibration.
+/// All tests of `plan`, after the calibration.
 fn run_with(plan: &Plan, sim: &mut Sim, watcher: &mut Watcher) -> (Report, Vec<String>, Result<()>) {
     let mut report = sim::report(plan);
     let mut rig = TestContext::new(plan, sim, watcher);
@@ -40,7 +40,7 @@ fn both_searches_end_at_the_rate_of_the_path() {
             let [row] = report.throughput.as_slice() else { panic!("{:?}", report.throughput) };
             let (pps, upper) = (row.pps.expect("found"), row.upper_pps.expect("bounded"));
             assert!(row.regular && (upper - pps) / upper <= 0.01, "{method:?} {forwards}: {row:?}");
-            // The queue lets through a little more in a trial of 6 s than goes on for ever.
+            // The queue lets through a little more in a trial of 6 s than it sustains.
             assert!(pps <= forwards + 2.0 && upper > forwards, "{method:?} {forwards}: {pps} {upper}");
             assert!((row.line_pps - 14_880.95).abs() < 0.01);
         }
@@ -105,7 +105,7 @@ fn what_arrives_twice_or_late_is_told() {
     let (_, notes) =
         run_all(vec![throughput(1518, Method::Mlr)], &mut Sim { is_untidy: true, ..Sim::default() });
     assert!(notes.iter().any(|note| note.contains("more than once")), "{notes:?}");
-    assert!(notes.iter().any(|note| note.contains("behind later ones")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("after later ones")), "{notes:?}");
     let (_, notes) = run_all(vec![throughput(1518, Method::Mlr)], &mut Sim::default());
     assert!(!notes.iter().any(|note| note.contains("Some frames")), "{notes:?}");
 }
@@ -215,7 +215,7 @@ fn recovery_is_the_time_that_a_full_queue_takes() {
     let mut sim = Sim { forwards_pps: [5000.0; 2], queue: 100.0, ..Sim::default() };
     let (report, _) = run_all(tests, &mut sim);
     let [row] = report.recovery.as_slice() else { panic!("{:?}", report.recovery) };
-    // Half of the overload is less than what goes on: nothing is lost after the change.
+    // Half of the overload is less than the path sustains: nothing is lost after the change.
     assert_eq!((row.seconds.as_slice(), row.notes.len()), (&[0.0; 2][..], 0));
     assert!((row.overload_pps - 5500.0).abs() < 60.0, "{row:?}");
     // Where the line is the limit there is no overload.

@@ -29,19 +29,19 @@ const WARM_UPS: u32 = 3;
 /// Of the width that is wanted, this share is for rates that were sent a little more slowly than wanted, and the rest
 /// for the bounds.
 const PACE_SHARE: f64 = 0.25;
-/// Who the limit is where it is neither the path nor the instrument.
+/// The note if neither the path nor the tester was the limit.
 const LINE_IS_THE_LIMIT: &str = "Nothing was lost at the line's full rate: the line is the limit.";
 /// RFC 2544 §24 wants so much of the trial that a result rests on, s.
 const RFC2544_SECONDS: f64 = 60.0;
 
-/// What is sought.
+/// The parameters of the search.
 pub(super) struct Wanted {
     pub(super) method: Method,
     pub(super) seconds: f64,
     pub(super) width: f64,
 }
 
-/// One way of one size.
+/// One direction of one size.
 struct Side {
     way: Way,
     engine: Engine,
@@ -51,7 +51,7 @@ struct Side {
     notes: Vec<String>,
 }
 
-/// Either way to search.
+/// A search by either method.
 enum Engine {
     Mlr(Controller),
     Binary(Binary),
@@ -82,7 +82,7 @@ pub(super) fn all(
     Ok(())
 }
 
-/// What such a search does not say.
+/// Adds a note on the limits of the method.
 fn caution(wanted: &Wanted, rig: &mut TestContext<'_>) {
     let seconds = wanted.seconds;
     match wanted.method {
@@ -106,7 +106,7 @@ fn search(size: u32, wanted: &Wanted, rig: &mut TestContext<'_>, sides: &mut Vec
         if next.is_empty() || made > TRIALS_MAX {
             break;
         }
-        // Who has found its rate goes on at it, so that the other is measured beside it to the end.
+        // A finished direction keeps sending at its result, so that the other one is measured under the same load.
         let seconds = next.values().map(|trial| trial.seconds).fold(0.0, f64::max);
         let beside = |side: &Side| Some((side.way, Trial { load: side.engine.bounds().lower?, seconds }));
         let mut loads: BTreeMap<Way, Trial> = sides.iter().filter_map(beside).collect();
@@ -123,7 +123,7 @@ fn search(size: u32, wanted: &Wanted, rig: &mut TestContext<'_>, sides: &mut Vec
     together(size, wanted, rig, sides)
 }
 
-/// As fast as possible. It does not count; it tells what can be sent, and where to begin.
+/// As fast as possible: the highest offered rate, and the start of the search.
 fn warm_up(size: u32, wanted: &Wanted, rig: &mut TestContext<'_>) -> Result<Vec<Side>> {
     let load = rig.max_pps(size).floor().max(1.0);
     let seconds = initial_s(wanted.seconds);
@@ -145,7 +145,7 @@ fn warm_up(size: u32, wanted: &Wanted, rig: &mut TestContext<'_>) -> Result<Vec<
     Ok(best.into_iter().map(|(way, seen)| Side::new(way, &seen, wanted)).collect())
 }
 
-/// What was found each way is sent both ways at once: what both share may not carry both.
+/// Sends the results of both directions at once: a shared resource may not carry both.
 fn together(size: u32, wanted: &Wanted, rig: &mut TestContext<'_>, sides: &mut [Side]) -> Result<()> {
     let found = |side: &Side| {
         let load = side.engine.bounds().lower?;
@@ -241,8 +241,8 @@ impl Side {
         self.engine.tell(Measured::new(trial, seen.unproven));
     }
 
-    /// Whether the path lost frames at `load`, and that was sent: then the bound is its own, and not the instrument's. A
-    /// loss that a burst of the sender may have cost counts when it comes again, or when there were too many of these.
+    /// True if the path lost frames at `load` and the load was sent: then the bound is the path's. A loss that a burst of
+    /// the sender may have caused counts if it is repeated, or if there were too many.
     fn path_lost(&self, load: f64) -> bool {
         let lossy = || self.at(load).filter(|seen| seen.limit == Limit::Path && !seen.is_slow);
         lossy().any(|seen| !seen.is_doubtful || self.retries == 0) || lossy().count() > 1
@@ -290,7 +290,7 @@ impl Side {
     }
 }
 
-/// Who was the limit, where it was not the path.
+/// The limit, where it was not the path.
 fn limit_words(bounds: &Bounds, upper_pps: Option<f64>, line_pps: f64) -> Option<String> {
     match (bounds.lower, bounds.upper) {
         _ if upper_pps.is_some() => None,
@@ -344,7 +344,7 @@ impl Engine {
         }
     }
 
-    /// Frames/s; RFC 9971 wants it told.
+    /// Frames/s; RFC 9971 asks to report it.
     fn conditional_throughput(&self) -> Option<f64> {
         match self {
             Self::Mlr(controller) => controller.goal_results().first()?.conditional_throughput,

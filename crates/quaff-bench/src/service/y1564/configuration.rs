@@ -20,11 +20,11 @@ use crate::trial::{DirectionReport, StreamReport};
 /// less than [`SMALL_EIR`] of it.
 const OVERLOAD: f64 = 0.25;
 const SMALL_EIR: f64 = 0.2;
-/// An overload of which more than this share may pass does not show whether anybody polices.
+/// An overload of which more than this share may pass does not show policing.
 const POLICED_MAX: f64 = 0.97;
-/// Tokens are waited for a little longer than they take to come back.
+/// Factor on the refill time of a token bucket.
 const REFILL: f64 = 1.05;
-/// At most so many bursts.
+/// Limit of bursts in a step.
 const BURSTS_MAX: f64 = 50.0;
 
 /// A step.
@@ -42,18 +42,18 @@ pub(in crate::service) enum Kind {
     Ebs,
 }
 
-/// So often a step is sent that only the instrument spoilt.
+/// Attempts of a step that the tester spoilt.
 const TRIES: u32 = 3;
 
-/// What a step sends.
+/// The traffic of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::service) struct Load {
     /// Mbit/s, on the average.
     pub(in crate::service) mbps: f64,
     pub(in crate::service) phases: Vec<Phase>,
-    /// How long, s.
+    /// Duration, s.
     pub(in crate::service) seconds: f64,
-    /// How often a burst comes.
+    /// Number of bursts.
     bursts: u64,
 }
 
@@ -194,7 +194,7 @@ fn judge(
     }
 }
 
-/// What bursts add to a policed rate in so many seconds, Mbit/s.
+/// The additional rate of bursts over this duration, Mbit/s.
 fn bursts_mbps(service: &Service, seconds: f64) -> f64 {
     (service.cbs_bytes + service.ebs_bytes) as f64 * 8.0 / seconds / 1e6
 }
@@ -241,7 +241,7 @@ impl Kind {
         kinds
     }
 
-    /// What it sends; `None`: it is more than the line carries, or than nothing.
+    /// The traffic of the step; `None`: the line rate is too low.
     pub(in crate::service) fn load(self, service: &Service, seconds: f64, link_mbps: f64) -> Option<Load> {
         let Service { cir_mbps: cir, eir_mbps: eir, cbs_bytes, ebs_bytes, .. } = service;
         let excess = if *eir >= cir * SMALL_EIR { eir } else { cir };

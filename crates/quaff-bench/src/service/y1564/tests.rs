@@ -66,7 +66,7 @@ fn a_path_that_does_not_police_fails_only_that() {
         steps_made.iter().filter(|step| !failed(&step.checks).is_empty()).map(|step| &step.what).collect();
     assert_eq!(failed_steps, ["policing"]);
     assert_eq!(failed(&step(&steps_made, "policing").checks), ["IR"]);
-    // Where nobody promised to police, it is no fault.
+    // Without a promise of policing it is no fault.
     let unpoliced = Service { is_policed: false, ..profile() };
     let (steps_made, _) = steps(unpoliced, &mut Sim::default());
     assert!(steps_made.iter().all(|step| failed(&step.checks).is_empty()), "{steps_made:?}");
