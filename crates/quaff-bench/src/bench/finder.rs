@@ -20,7 +20,7 @@ const ROOM_KEPT: u64 = 10;
 
 /// Adapts a case runner to searches.
 pub(super) struct Finder<'a> {
-    booth: &'a mut dyn CaseRunner,
+    runner: &'a mut dyn CaseRunner,
     events: &'a mut dyn Events,
     /// The current search and trial.
     about: String,
@@ -35,9 +35,9 @@ pub(super) struct Finder<'a> {
 
 impl<'a> Finder<'a> {
     /// Will be asked for so many searches.
-    pub(super) fn new(booth: &'a mut dyn CaseRunner, events: &'a mut dyn Events, of: usize) -> Self {
+    pub(super) fn new(runner: &'a mut dyn CaseRunner, events: &'a mut dyn Events, of: usize) -> Self {
         let begun = Instant::now();
-        Self { booth, events, about: String::new(), of, done: 0, begun, nulls: BTreeMap::new() }
+        Self { runner, events, about: String::new(), of, done: 0, begun, nulls: BTreeMap::new() }
     }
 
     /// "search 3 of 24, 18 min left: ", by what those before it took.
@@ -58,9 +58,9 @@ impl Measurer for Finder<'_> {
     fn measure(&mut self, workload: &Workload<'_>) -> Result<Run> {
         let Workload { rival, size, pps, count, setting } = *workload;
         let cannot = |what| Error::Tool { name: rival.to_owned(), what };
-        self.booth.can(rival, setting).map_err(cannot)?;
+        self.runner.can(rival, setting).map_err(cannot)?;
         let traffic = Traffic::new(size, pps, count)?;
-        let (free, place) = self.booth.free()?;
+        let (free, place) = self.runner.free()?;
         if room(&traffic, setting) > free {
             return Err(Error::Place(format!("no room left in {place}")));
         }
@@ -70,7 +70,7 @@ impl Measurer for Finder<'_> {
             events.stage(&format!("{about} {}", stage.describe()));
             events.goes_on()
         };
-        self.booth.run(rival, &traffic, setting, INTERFACE, &mut watch)
+        self.runner.run(rival, &traffic, setting, INTERFACE, &mut watch)
     }
 
     fn max_pps(&mut self, size: &Size) -> Result<f64> {
@@ -80,7 +80,7 @@ impl Measurer for Finder<'_> {
         self.events.stage("the generator sends without a capturer");
         let traffic = Traffic::new(size, None, null_frames(None))?;
         let events = &mut *self.events;
-        let sent = self.booth.null(&traffic, INTERFACE, &mut |_| events.goes_on())?;
+        let sent = self.runner.null(&traffic, INTERFACE, &mut |_| events.goes_on())?;
         let null = calibration(&traffic, &sent);
         let pps = null.offered_pps;
         self.nulls.insert(size.clone(), null);
@@ -88,7 +88,7 @@ impl Measurer for Finder<'_> {
     }
 
     fn frames_max(&mut self, size: &Size, setting: &Setting) -> Option<u64> {
-        let (free, _) = self.booth.free().ok()?;
+        let (free, _) = self.runner.free().ok()?;
         let free = free - free / ROOM_KEPT;
         let of = |frames| Traffic::new(size, None, frames).map(|traffic| room(&traffic, setting)).ok();
         let (none, million) = (of(0)?, of(1_000_000)?);

@@ -64,14 +64,14 @@ pub(super) trait CaseRunner {
 pub(super) fn rounds(
     plan: &Plan,
     jobs: Jobs,
-    booth: &mut dyn CaseRunner,
+    runner: &mut dyn CaseRunner,
     report: &mut Report,
     events: &mut dyn Events,
 ) -> Result<()> {
     let mut rounds = Rounds {
         plan,
         jobs,
-        booth,
+        runner,
         report,
         events,
         nulls: Vec::new(),
@@ -93,7 +93,7 @@ pub(super) fn rounds(
 struct Rounds<'a> {
     plan: &'a Plan,
     jobs: Jobs,
-    booth: &'a mut dyn CaseRunner,
+    runner: &'a mut dyn CaseRunner,
     report: &'a mut Report,
     events: &'a mut dyn Events,
     /// Null calibration of each workload, frames/s; `None`: failed.
@@ -145,7 +145,7 @@ impl Rounds<'_> {
             let workload = self.jobs.workloads[at].clone();
             self.events.stage("the generator sends without a capturer");
             let events = &mut *self.events;
-            let sent = self.booth.null(&workload.traffic, workload.interface, &mut |_| events.goes_on());
+            let sent = self.runner.null(&workload.traffic, workload.interface, &mut |_| events.goes_on());
             let null_pps = match sent {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(error) => {
@@ -170,7 +170,7 @@ impl Rounds<'_> {
 
     /// Per case: its files fit on the disk.
     fn room(&mut self) -> Result<Vec<bool>> {
-        let (free, place) = self.booth.free()?;
+        let (free, place) = self.runner.free()?;
         let (mut fits, mut notes) = (Vec::new(), Vec::new());
         for case in 0..self.jobs.jobs.len() {
             let traffic = self.traffic(case);
@@ -251,7 +251,7 @@ impl Rounds<'_> {
     }
 
     fn measure(&mut self, case: usize, traffic: Traffic) -> Result<Run> {
-        let (free, place) = self.booth.free()?;
+        let (free, place) = self.runner.free()?;
         let Case { rival, setting, .. } = &self.report.cases[case];
         if room(&traffic, setting) > free {
             return Err(Error::Place(format!("no room left in {place}")));
@@ -262,7 +262,7 @@ impl Rounds<'_> {
             events.stage(&format!("{rival} {}", stage.describe()));
             events.goes_on()
         };
-        self.booth.run(rival, &traffic, setting, interface, &mut watch)
+        self.runner.run(rival, &traffic, setting, interface, &mut watch)
     }
 
     /// The traffic of a case.
@@ -296,7 +296,7 @@ impl Rounds<'_> {
         let (workload, before) = (self.jobs.workloads[at].clone(), self.nulls[at].unwrap_or(0.0));
         let events = &mut *self.events;
         events.stage("the generator sends without a capturer, again");
-        let sent = self.booth.null(&workload.traffic, workload.interface, &mut |_| events.goes_on());
+        let sent = self.runner.null(&workload.traffic, workload.interface, &mut |_| events.goes_on());
         let after = match sent {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(_) => return Ok(()),

@@ -23,9 +23,9 @@ const STEP_DOWN: f64 = 0.95;
 const TRIES: usize = 5;
 
 /// Returns `None` without a plain link, and adds a note.
-pub(super) fn calibrate(rig: &mut TestContext<'_>) -> Result<Option<Null>> {
-    if !rig.has_null() {
-        rig.note(
+pub(super) fn calibrate(ctx: &mut TestContext<'_>) -> Result<Option<Null>> {
+    if !ctx.has_null() {
+        ctx.note(
             "There is no bare link between these ends: what the instrument itself adds to a delay is not known, and \
              is in the figures."
                 .into(),
@@ -33,13 +33,13 @@ pub(super) fn calibrate(rig: &mut TestContext<'_>) -> Result<Option<Null>> {
         return Ok(None);
     }
     let mut max_pps = Vec::new();
-    for size in searched_sizes(rig.plan) {
-        let most = highest(rig, size)?;
-        rig.null_pps.insert(size, most);
+    for size in searched_sizes(ctx.plan) {
+        let most = highest(ctx, size)?;
+        ctx.null_pps.insert(size, most);
         max_pps.push((size, most));
     }
-    let (size, pps) = delay_load(rig.plan, rig.link_mbps);
-    let delays = delays(rig, size, pps.min(DELAY_PPS_MAX))?;
+    let (size, pps) = delay_load(ctx.plan, ctx.link_mbps);
+    let delays = delays(ctx, size, pps.min(DELAY_PPS_MAX))?;
     let ms = |ns: f64| ns / 1e6;
     Ok(delays.map(|delays| Null {
         delay_ms: [delays.delay[0], delays.delay[1], delays.delay[2], median(&delays)].map(ms),
@@ -49,9 +49,9 @@ pub(super) fn calibrate(rig: &mut TestContext<'_>) -> Result<Option<Null>> {
 }
 
 /// Delays of the plain link under this load; `None` when nothing arrived.
-pub(super) fn delays(rig: &mut TestContext<'_>, size: u32, pps: f64) -> Result<Option<Delays>> {
+pub(super) fn delays(ctx: &mut TestContext<'_>, size: u32, pps: f64) -> Result<Option<Delays>> {
     let stream = stream(id(Way::There, 0), size, vec![for_s(DELAY_S, pps)]);
-    let mut report = rig.null_trial("null calibration, delay", DELAY_S, stream)?;
+    let mut report = ctx.null_trial("null calibration, delay", DELAY_S, stream)?;
     let first = report.directions.pop().and_then(|direction| direction.streams.into_iter().next());
     Ok(first.and_then(|stream| stream.delay))
 }
@@ -63,14 +63,14 @@ pub(super) fn median(delays: &Delays) -> f64 {
 }
 
 /// The highest rate that could be sent and received, frames/s.
-fn highest(rig: &mut TestContext<'_>, size: u32) -> Result<f64> {
+fn highest(ctx: &mut TestContext<'_>, size: u32) -> Result<f64> {
     let mut pps = None;
     let mut reached = 0.0;
     for _ in 0..TRIES {
         let phase = Phase { length: Length::Seconds(TRIAL_S), pps };
         let what = format!("null calibration, highest rate, {size} B");
         let stream = stream(id(Way::There, 0), size, vec![phase]);
-        let report = rig.null_trial(&what, TRIAL_S, stream)?;
+        let report = ctx.null_trial(&what, TRIAL_S, stream)?;
         let Some((direction, stream)) =
             report.directions.first().and_then(|there| Some((there, there.streams.first()?)))
         else {
@@ -111,8 +111,8 @@ mod tests {
         let mut sim = Sim { generator_pps: 3000.0, null_delay_ns: 40_000.0, ..Sim::default() };
         let plan = sizes_plan(&[64, 512]);
         let mut events = quiet();
-        let mut rig = TestContext::new(&plan, &mut sim, &mut events);
-        let null = calibrate(&mut rig).expect("measured").expect("a bare link");
+        let mut ctx = TestContext::new(&plan, &mut sim, &mut events);
+        let null = calibrate(&mut ctx).expect("measured").expect("a bare link");
         assert_eq!(null.max_pps.len(), 2);
         assert!(null.max_pps.iter().all(|(_, pps)| (pps - 3000.0).abs() < 5.0), "{null:?}");
         assert_eq!(null.max_pps[0].0, 64);
@@ -124,8 +124,8 @@ mod tests {
         let mut sim = Sim { generator_pps: 3000.0, meter_pps: 1000.0, ..Sim::default() };
         let plan = sizes_plan(&[512]);
         let mut events = quiet();
-        let mut rig = TestContext::new(&plan, &mut sim, &mut events);
-        let null = calibrate(&mut rig).expect("measured").expect("a bare link");
+        let mut ctx = TestContext::new(&plan, &mut sim, &mut events);
+        let null = calibrate(&mut ctx).expect("measured").expect("a bare link");
         let pps = null.max_pps[0].1;
         assert!(pps <= 1000.0 && pps > 800.0, "{pps}");
     }
@@ -135,8 +135,8 @@ mod tests {
         let mut sim = Sim { has_null: false, ..Sim::default() };
         let plan = sizes_plan(&[512]);
         let mut events = quiet();
-        let mut rig = TestContext::new(&plan, &mut sim, &mut events);
-        assert_eq!(calibrate(&mut rig).expect("measured"), None);
-        assert!(rig.notes.iter().any(|note| note.contains("no bare link")), "{:?}", rig.notes);
+        let mut ctx = TestContext::new(&plan, &mut sim, &mut events);
+        assert_eq!(calibrate(&mut ctx).expect("measured"), None);
+        assert!(ctx.notes.iter().any(|note| note.contains("no bare link")), "{:?}", ctx.notes);
     }
 }

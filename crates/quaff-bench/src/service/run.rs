@@ -40,36 +40,36 @@ pub fn run_over(
 ) -> Result<Report> {
     plan.check().map_err(|error| Error::Service(error.to_string()))?;
     Report::fill(plan, &context.command, |report| {
-        let mut rig = TestContext::new(plan, prober, events);
-        report.machine = rig.machine();
-        let ended = all(&mut rig, report);
+        let mut ctx = TestContext::new(plan, prober, events);
+        report.machine = ctx.machine();
+        let ended = all(&mut ctx, report);
         report.interrupted = matches!(ended, Err(Error::Interrupted));
         if ended.is_ok() || report.interrupted {
-            rig.show(report);
+            ctx.show(report);
         }
         ended
     })
 }
 
-fn all(rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
-    greet(rig)?;
-    report.null = null::calibrate(rig)?;
-    rig.null_ms =
+fn all(ctx: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
+    greet(ctx)?;
+    report.null = null::calibrate(ctx)?;
+    ctx.null_ms =
         report.null.as_ref().map_or([0.0; 2], |null| [null.delay_ms[1], null.delay_variation_ms[1]]);
-    rig.part_done();
+    ctx.part_done();
     let mut fault = None;
-    for test in &rig.plan.tests {
-        match rfc2544::run(test, rig, report).and_then(|()| y1564::run(test, rig, report)) {
+    for test in &ctx.plan.tests {
+        match rfc2544::run(test, ctx, report).and_then(|()| y1564::run(test, ctx, report)) {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             // The other tests may still work.
             Err(error) => {
-                rig.unjudged(format!("The test of {} was ended: {error}.", test.name()));
+                ctx.unjudged(format!("The test of {} was ended: {error}.", test.name()));
                 fault = Some(error);
             }
             Ok(()) => (),
         }
-        rig.part_done();
-        rig.show(report);
+        ctx.part_done();
+        ctx.show(report);
     }
     match fault {
         Some(error) if !report.has_figures() => Err(error),
@@ -78,22 +78,22 @@ fn all(rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
 }
 
 /// Sends some frames in each tested direction, and fails if none arrives.
-fn greet(rig: &mut TestContext<'_>) -> Result<()> {
+fn greet(ctx: &mut TestContext<'_>) -> Result<()> {
     let mut silent = Vec::new();
     for _ in 0..GREETINGS {
-        let plan = rig.plan;
+        let plan = ctx.plan;
         let seconds = GREETING_FRAMES as f64 / GREETING_PPS;
-        let report = rig.whole("whether frames come through", seconds, |way| vec![greeting(plan, way)])?;
+        let report = ctx.whole("whether frames come through", seconds, |way| vec![greeting(plan, way)])?;
         let silent_way = |(way, _, stream): (Way, _, &crate::trial::StreamReport)| {
             (stream.total.received == 0).then_some(way)
         };
-        silent = firsts(&report, rig.ways()).filter_map(silent_way).collect();
+        silent = firsts(&report, ctx.ways()).filter_map(silent_way).collect();
         if silent.is_empty() {
             return Ok(());
         }
     }
     let ways: Vec<_> = silent.into_iter().map(way_words).collect();
-    let ways = if rig.ways().len() > 1 { format!(", {}", ways.join(" nor ")) } else { String::new() };
+    let ways = if ctx.ways().len() > 1 { format!(", {}", ways.join(" nor ")) } else { String::new() };
     Err(Error::Service(format!(
         "no frame comes through the path{ways}; look whether both interfaces are up and what is between them"
     )))

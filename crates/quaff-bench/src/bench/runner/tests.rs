@@ -119,10 +119,10 @@ impl Events for Ear {
     }
 }
 
-fn bench(plan: &Plan, booth: &mut Fake, ear: &mut Ear) -> Result<Report> {
+fn bench(plan: &Plan, runner: &mut Fake, ear: &mut Ear) -> Result<Report> {
     Report::fill(plan, &[], |report| {
         let jobs = Jobs::of(plan, &["quaff", "other"], &[None], &|_, _| Ok(()))?;
-        rounds(plan, jobs, booth, report, ear)
+        rounds(plan, jobs, runner, report, ear)
     })
 }
 
@@ -132,23 +132,23 @@ fn roomy() -> Fake {
 
 #[test]
 fn each_case_is_run_as_often_as_the_plan_says_after_one_warm_up() {
-    let (mut booth, mut ear) = (roomy(), Ear::default());
-    booth.losses.insert("other", 25);
-    let report = bench(&plan(), &mut booth, &mut ear).expect("a report");
-    assert_eq!((booth.nulls, booth.ran.len()), (4 + 1, 2 + 8 * 3));
+    let (mut runner, mut ear) = (roomy(), Ear::default());
+    runner.losses.insert("other", 25);
+    let report = bench(&plan(), &mut runner, &mut ear).expect("a report");
+    assert_eq!((runner.nulls, runner.ran.len()), (4 + 1, 2 + 8 * 3));
     assert_eq!((ear.begun, ear.so_far), (vec![24], vec![8, 16, 24]));
-    assert_ne!(booth.ran[0].0, booth.ran[1].0, "each is warmed up");
-    assert!(booth.ran[..2].iter().all(|ran| ran.3 <= 5000));
+    assert_ne!(runner.ran[0].0, runner.ran[1].0, "each is warmed up");
+    assert!(runner.ran[..2].iter().all(|ran| ran.3 <= 5000));
     assert_eq!(report.calibration.len(), 4);
     assert!(report.cases.iter().all(|case| case.runs.iter().map(|run| run.round).eq(1..=3)));
     // Each round has each case once, whatever the order.
-    for round in booth.ran[2..].chunks(8) {
+    for round in runner.ran[2..].chunks(8) {
         let mut all = round.to_vec();
         all.sort();
         all.dedup();
         assert_eq!(all.len(), 8);
     }
-    assert_ne!(booth.ran[2..10], booth.ran[10..18], "another order in another round");
+    assert_ne!(runner.ran[2..10], runner.ran[10..18], "another order in another round");
     let of = |rival: &str, pps| {
         report.cases.iter().find(|case| case.rival == rival && case.pps == pps).expect("a case")
     };
@@ -167,26 +167,26 @@ fn each_case_is_run_as_often_as_the_plan_says_after_one_warm_up() {
 #[test]
 fn an_interruption_keeps_what_there_is() {
     // Four calibrations and two warm-ups look once each, then five runs.
-    let (mut booth, mut ear) = (roomy(), Ear { looks_max: Some(11), ..Ear::default() });
-    let report = bench(&plan(), &mut booth, &mut ear).expect("a report all the same");
+    let (mut runner, mut ear) = (roomy(), Ear { looks_max: Some(11), ..Ear::default() });
+    let report = bench(&plan(), &mut runner, &mut ear).expect("a report all the same");
     assert!(report.interrupted);
     assert_eq!(report.cases.iter().map(|case| case.runs.len()).sum::<usize>(), 5);
     let measured = report.cases.iter().filter(|case| !case.runs.is_empty());
     assert!(measured.clone().all(|case| case.limited_by != LimitedBy::Unknown && case.loss_median.is_some()));
     assert_eq!(report.cases.len(), 8);
 
-    let (mut booth, mut ear) = (roomy(), Ear { looks_max: Some(2), ..Ear::default() });
-    let report = bench(&plan(), &mut booth, &mut ear).expect("a report all the same");
-    assert_eq!((report.interrupted, report.calibration.len(), booth.ran.len()), (true, 2, 0));
+    let (mut runner, mut ear) = (roomy(), Ear { looks_max: Some(2), ..Ear::default() });
+    let report = bench(&plan(), &mut runner, &mut ear).expect("a report all the same");
+    assert_eq!((report.interrupted, report.calibration.len(), runner.ran.len()), (true, 2, 0));
 }
 
 #[test]
 fn one_that_never_works_is_given_up_and_the_others_go_on() {
-    let (mut booth, mut ear) = (roomy(), Ear::default());
-    booth.broken.insert("other", "ended before it captured: no such device");
+    let (mut runner, mut ear) = (roomy(), Ear::default());
+    runner.broken.insert("other", "ended before it captured: no such device");
     let plan = Plan { runs: 5, ..plan() };
-    let report = bench(&plan, &mut booth, &mut ear).expect("a report");
-    let ran = |name: &str| booth.ran.iter().filter(|ran| ran.0 == name).count();
+    let report = bench(&plan, &mut runner, &mut ear).expect("a report");
+    let ran = |name: &str| runner.ran.iter().filter(|ran| ran.0 == name).count();
     assert!(ran("quaff") >= 20);
     assert!(ran("other") <= RIVAL_STRIKES + 1, "{}", ran("other"));
     let other =
@@ -202,40 +202,40 @@ fn one_that_never_works_is_given_up_and_the_others_go_on() {
 
 #[test]
 fn what_is_not_their_fault_counts_against_nobody() {
-    let (mut booth, mut ear) = (Fake { no_lab: true, ..roomy() }, Ear::default());
-    let report = bench(&Plan { runs: 4, ..plan() }, &mut booth, &mut ear).expect("a report");
+    let (mut runner, mut ear) = (Fake { no_lab: true, ..roomy() }, Ear::default());
+    let report = bench(&Plan { runs: 4, ..plan() }, &mut runner, &mut ear).expect("a report");
     assert!(report.cases.iter().all(|case| case.runs.len() == CASE_STRIKES), "no rival was given up");
     assert_eq!(report.cases[0].notes[0], "the disk is gone.");
 }
 
 #[test]
 fn a_machine_that_changes_meanwhile_is_told_of() {
-    let (mut booth, mut ear) = (Fake { slower: 0.5, ..roomy() }, Ear::default());
-    let report = bench(&plan(), &mut booth, &mut ear).expect("a report");
-    assert!(report.notes[0].contains("2000000 frames/s came at the beginning"), "{:?}", report.notes);
+    let (mut runner, mut ear) = (Fake { slower: 0.5, ..roomy() }, Ear::default());
+    let report = bench(&plan(), &mut runner, &mut ear).expect("a report");
+    assert!(report.notes[0].contains("2000000 frames/s arrived at the beginning"), "{:?}", report.notes);
 }
 
 #[test]
 fn what_has_no_room_is_left_out_beforehand() {
     // 1.5 kB × 5000 and 64 B × 5000, each with 16 MiB beside it.
-    let mut booth = Fake { free: 21 << 20, ..Fake::default() };
-    let report = bench(&plan(), &mut booth, &mut Ear::default()).expect("a report");
-    assert!(booth.ran.iter().all(|ran| ran.1 == 64), "{:?}", booth.ran);
+    let mut runner = Fake { free: 21 << 20, ..Fake::default() };
+    let report = bench(&plan(), &mut runner, &mut Ear::default()).expect("a report");
+    assert!(runner.ran.iter().all(|ran| ran.1 == 64), "{:?}", runner.ran);
     assert_eq!(report.cases.iter().filter(|case| case.runs.is_empty()).count(), 4);
     assert!(report.notes[0].contains("1500 B") && report.notes[0].contains("/files"), "{:?}", report.notes);
 
-    let mut booth = Fake { free: 1 << 20, ..Fake::default() };
-    let error = bench(&plan(), &mut booth, &mut Ear::default()).expect_err("no room at all");
+    let mut runner = Fake { free: 1 << 20, ..Fake::default() };
+    let error = bench(&plan(), &mut runner, &mut Ear::default()).expect_err("no room at all");
     assert!(error.to_string().contains("`dir`"), "{error}");
 }
 
 #[test]
 fn traffic_that_cannot_be_sent_costs_only_its_own_cases() {
-    let mut booth = Fake { null_fails: Some(1500), ..roomy() };
+    let mut runner = Fake { null_fails: Some(1500), ..roomy() };
     let mut ear = Ear::default();
-    let report = bench(&plan(), &mut booth, &mut ear).expect("a report");
+    let report = bench(&plan(), &mut runner, &mut ear).expect("a report");
     assert_eq!(ear.begun, [12]);
-    assert!(booth.ran.iter().all(|ran| ran.1 == 64));
+    assert!(runner.ran.iter().all(|ran| ran.1 == 64));
     assert_eq!(
         report.notes[0],
         "1500 B, as fast as possible: the generator: frames do not fit; its cases are left out."
@@ -245,8 +245,8 @@ fn traffic_that_cannot_be_sent_costs_only_its_own_cases() {
 
 #[test]
 fn a_host_that_takes_time_away_is_told_of_once() {
-    let mut booth = Fake { steal: 0.2, ..roomy() };
-    let report = bench(&plan(), &mut booth, &mut Ear::default()).expect("a report");
+    let mut runner = Fake { steal: 0.2, ..roomy() };
+    let report = bench(&plan(), &mut runner, &mut Ear::default()).expect("a report");
     assert_eq!(report.notes.len(), 1);
     assert!(report.notes[0].contains("20 % of a core's time"), "{:?}", report.notes);
 }
@@ -264,10 +264,10 @@ fn a_generator_that_is_too_slow_alone_is_told_of() {
 }
 
 #[test]
-fn searches_ask_the_same_booth() {
-    let (mut booth, mut ear) = (roomy(), Ear { looks_max: Some(2), ..Ear::default() });
-    booth.free = 10 << 30;
-    let mut finder = Finder::new(&mut booth, &mut ear, 2);
+fn searches_ask_the_same_runner() {
+    let (mut runner, mut ear) = (roomy(), Ear { looks_max: Some(2), ..Ear::default() });
+    runner.free = 10 << 30;
+    let mut finder = Finder::new(&mut runner, &mut ear, 2);
     let (size, setting) = (Size::Bytes(936), Setting::default());
     let workload = Workload { rival: "other", size: &size, pps: Some(1000), count: 500, setting: &setting };
     finder.about("other, 936 B: trial 1");
@@ -282,7 +282,7 @@ fn searches_ask_the_same_booth() {
     let error = finder.measure(&Workload { setting: &zlib, ..workload }).expect_err("it cannot");
     assert!(error.to_string().contains("other does not compress"), "{error}");
     assert!(matches!(finder.measure(&workload), Err(Error::Interrupted)), "the third look says no");
-    assert_eq!((booth.nulls, booth.ran.len()), (1, 1));
+    assert_eq!((runner.nulls, runner.ran.len()), (1, 1));
     assert_eq!(
         ear.stages[..2],
         ["the generator sends without a capturer", "search 1 of 2: other, 936 B: trial 1 starts"]

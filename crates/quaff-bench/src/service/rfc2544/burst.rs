@@ -42,17 +42,17 @@ pub(super) fn all(
     sizes: &[u32],
     seconds: f64,
     repeats: u32,
-    rig: &mut TestContext<'_>,
+    ctx: &mut TestContext<'_>,
     report: &mut Report,
 ) -> Result<()> {
     for &size in sizes {
-        let frames_max = ((rig.line_pps(size) * seconds) as u64).max(FRAMES_MIN);
-        let fastest_pps = rig.null_pps.get(&size).copied().unwrap_or(0.0);
+        let frames_max = ((ctx.line_pps(size) * seconds) as u64).max(FRAMES_MIN);
+        let fastest_pps = ctx.null_pps.get(&size).copied().unwrap_or(0.0);
         let side = || Side::new(frames_max, fastest_pps);
-        let mut sides: BTreeMap<Way, Side> = rig.ways().iter().map(|way| (*way, side())).collect();
+        let mut sides: BTreeMap<Way, Side> = ctx.ways().iter().map(|way| (*way, side())).collect();
         let mut ended = Ok(());
         for repeat in 1..=repeats {
-            ended = search(size, (repeat, repeats), rig, &mut sides);
+            ended = search(size, (repeat, repeats), ctx, &mut sides);
             if ended.is_err() {
                 break;
             }
@@ -61,9 +61,9 @@ pub(super) fn all(
             if side.frames.is_empty() {
                 continue;
             }
-            let row = row(size, way, side, rig, report);
-            let of = rig.named(&format!("{size} B"), way);
-            rig.line("back-to-back", of, words(&row), None);
+            let row = row(size, way, side, ctx, report);
+            let of = ctx.named(&format!("{size} B"), way);
+            ctx.line("back-to-back", of, words(&row), None);
             report.back_to_back.push(row);
         }
         ended?;
@@ -75,18 +75,18 @@ pub(super) fn all(
 fn search(
     size: u32,
     (repeat, repeats): (u32, u32),
-    rig: &mut TestContext<'_>,
+    ctx: &mut TestContext<'_>,
     sides: &mut BTreeMap<Way, Side>,
 ) -> Result<()> {
     sides.values_mut().for_each(|side| side.retries = RETRIES);
     let mut bursts: BTreeMap<Way, Burst> = sides.iter().map(|(way, side)| (*way, side.burst())).collect();
-    let pps = rig.line_pps(size);
+    let pps = ctx.line_pps(size);
     loop {
         let next: BTreeMap<Way, u64> =
             bursts.iter().filter_map(|(way, burst)| Some((*way, burst.next()?))).collect();
         let Some(longest) = next.values().max() else { break };
         let what = format!("back-to-back, {size} B, search {repeat} of {repeats}, {longest} frames");
-        let report = rig.whole(&what, *longest as f64 / pps, |way| {
+        let report = ctx.whole(&what, *longest as f64 / pps, |way| {
             let phases = next.get(&way).map(|frames| vec![frames_at(*frames, pps)]);
             phases.into_iter().map(|phases| stream(id(way, 0), size, phases)).collect()
         })?;
@@ -138,19 +138,19 @@ impl Side {
     }
 }
 
-fn row(size: u32, way: Way, side: Side, rig: &mut TestContext<'_>, report: &Report) -> BackToBack {
+fn row(size: u32, way: Way, side: Side, ctx: &mut TestContext<'_>, report: &Report) -> BackToBack {
     let Side { frames, frames_max, pace, is_spoilt, .. } = side;
-    let (pps, line_pps) = (long_pace(&frames, &pace), rig.line_pps(size));
-    let of = rig.named(&format!("{size} B"), way);
+    let (pps, line_pps) = (long_pace(&frames, &pace), ctx.line_pps(size));
+    let of = ctx.named(&format!("{size} B"), way);
     if pps < line_pps * OFFERED_MIN {
-        rig.note(format!(
+        ctx.note(format!(
             "Bursts of {of} came at {}, the line's rate is {}: the instrument sends no faster.",
             pps_words(pps),
             pps_words(line_pps)
         ));
     }
     if is_spoilt {
-        rig.note(format!(
+        ctx.note(format!(
             "Bursts of {of}: the meter had no room for some, or some came with a gap; their length is not the path's."
         ));
     }

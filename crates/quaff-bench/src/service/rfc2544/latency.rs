@@ -29,33 +29,33 @@ pub(super) fn all(
     sizes: &[u32],
     seconds: f64,
     repeats: u32,
-    rig: &mut TestContext<'_>,
+    ctx: &mut TestContext<'_>,
     report: &mut Report,
 ) -> Result<()> {
-    rig.note(
+    ctx.note(
         "Latency is from the call that sends a frame to the time at which the receiving kernel or card had it: on a \
          wire the frame's own time on both links is in it, as for bit-forwarding devices (RFC 1242 §3.8)."
             .into(),
     );
     for &size in sizes {
-        let Some(loads) = loads(size, rig, report) else { continue };
+        let Some(loads) = loads(size, ctx, report) else { continue };
         let mut sides: BTreeMap<Way, Side> = BTreeMap::new();
-        let ended = repeat(size, seconds, repeats, &loads, rig, &mut sides);
+        let ended = repeat(size, seconds, repeats, &loads, ctx, &mut sides);
         let null_ms = match ended {
-            Ok(()) => null_ms(size, &loads, rig)?,
+            Ok(()) => null_ms(size, &loads, ctx)?,
             Err(_) => None,
         };
         for (way, side) in sides {
             if ended.is_ok() && side.tagged_ms.len() < repeats as usize {
-                let (came, of) = (side.tagged_ms.len(), rig.named(&format!("{size} B"), way));
-                rig.note(format!(
+                let (came, of) = (side.tagged_ms.len(), ctx.named(&format!("{size} B"), way));
+                ctx.note(format!(
                     "{of}: {came} of {repeats} tagged frames arrived; the latency is the mean of these."
                 ));
             }
-            let Some(row) = row(size, way, loads[&way], side, null_ms, rig) else { continue };
+            let Some(row) = row(size, way, loads[&way], side, null_ms, ctx) else { continue };
             let tagged = mean(&row.tagged_ms).map_or("no tagged frame".into(), delay);
-            let of = rig.named(&format!("{size} B"), way);
-            rig.line("latency", of, tagged, None);
+            let of = ctx.named(&format!("{size} B"), way);
+            ctx.line("latency", of, tagged, None);
             report.latency.push(row);
         }
         ended?;
@@ -65,16 +65,16 @@ pub(super) fn all(
 
 /// The rate of each way, frames/s: the throughput, or the highest rate where that was not sought. `None`: there is
 /// none.
-fn loads(size: u32, rig: &mut TestContext<'_>, report: &Report) -> Option<BTreeMap<Way, f64>> {
+fn loads(size: u32, ctx: &mut TestContext<'_>, report: &Report) -> Option<BTreeMap<Way, f64>> {
     let mut loads = BTreeMap::new();
-    for way in rig.ways() {
+    for way in ctx.ways() {
         match known(report, size, *way) {
             Some(row) => loads.extend(row.pps.map(|pps| (*way, pps))),
-            None => loads.extend([(*way, rig.max_pps(size))]),
+            None => loads.extend([(*way, ctx.max_pps(size))]),
         }
     }
-    if loads.len() < rig.ways().len() {
-        rig.note(format!("{size} B: without a throughput there is no rate at which to measure the latency."));
+    if loads.len() < ctx.ways().len() {
+        ctx.note(format!("{size} B: without a throughput there is no rate at which to measure the latency."));
         return None;
     }
     Some(loads)
@@ -85,17 +85,17 @@ fn repeat(
     seconds: f64,
     repeats: u32,
     loads: &BTreeMap<Way, f64>,
-    rig: &mut TestContext<'_>,
+    ctx: &mut TestContext<'_>,
     sides: &mut BTreeMap<Way, Side>,
 ) -> Result<()> {
     for repeat in 1..=repeats {
         let what = format!("latency, {size} B, trial {repeat} of {repeats}");
-        let report = rig.whole(&what, seconds, |way| {
+        let report = ctx.whole(&what, seconds, |way| {
             let pps = loads[&way];
             let tagged = vec![for_s(seconds * TAGGED_AT, 0.0), frames_at(1, pps)];
             vec![stream(id(way, 0), size, vec![for_s(seconds, pps)]), stream(id(way, 1), size, tagged)]
         })?;
-        take(&report, rig.ways(), seconds, loads, sides);
+        take(&report, ctx.ways(), seconds, loads, sides);
     }
     Ok(())
 }
@@ -118,12 +118,12 @@ fn take(
 }
 
 /// Delay of the tester itself at the same rate, ms.
-fn null_ms(size: u32, loads: &BTreeMap<Way, f64>, rig: &mut TestContext<'_>) -> Result<Option<f64>> {
-    if !rig.has_null() {
+fn null_ms(size: u32, loads: &BTreeMap<Way, f64>, ctx: &mut TestContext<'_>) -> Result<Option<f64>> {
+    if !ctx.has_null() {
         return Ok(None);
     }
     let pps = loads.values().copied().fold(0.0, f64::max);
-    Ok(null::delays(rig, size, pps)?.map(|delays| null::median(&delays) / 1e6))
+    Ok(null::delays(ctx, size, pps)?.map(|delays| null::median(&delays) / 1e6))
 }
 
 fn row(
@@ -132,14 +132,14 @@ fn row(
     pps: f64,
     side: Side,
     null_ms: Option<f64>,
-    rig: &mut TestContext<'_>,
+    ctx: &mut TestContext<'_>,
 ) -> Option<Latency> {
-    let of = rig.named(&format!("{size} B"), way);
+    let of = ctx.named(&format!("{size} B"), way);
     if side.lost {
-        rig.note(format!("{of}: frames were lost while the latency was measured."));
+        ctx.note(format!("{of}: frames were lost while the latency was measured."));
     }
     let Some(all) = delays::merge(&side.delays) else {
-        rig.note(format!("{of}: nothing arrived while the latency was measured."));
+        ctx.note(format!("{of}: nothing arrived while the latency was measured."));
         return None;
     };
     Some(Latency { size, way, pps, tagged_ms: side.tagged_ms, all, null_ms })

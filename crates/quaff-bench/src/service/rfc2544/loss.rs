@@ -18,23 +18,23 @@ pub(super) fn all(
     sizes: &[u32],
     seconds: f64,
     step: f64,
-    rig: &mut TestContext<'_>,
+    ctx: &mut TestContext<'_>,
     report: &mut Report,
 ) -> Result<()> {
     for &size in sizes {
-        sweep(size, seconds, step, rig, report)?;
+        sweep(size, seconds, step, ctx, report)?;
     }
     Ok(())
 }
 
-fn sweep(size: u32, seconds: f64, step: f64, rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
-    let line_pps = rig.line_pps(size).floor();
-    let full = full(size, Trial { load: line_pps, seconds }, rig, report)?;
+fn sweep(size: u32, seconds: f64, step: f64, ctx: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
+    let line_pps = ctx.line_pps(size).floor();
+    let full = full(size, Trial { load: line_pps, seconds }, ctx, report)?;
     // Loads above what could be sent are one and the same: the next one is the first below it.
     let offered = full.iter().map(|seen| seen.offered_pps).fold(line_pps, f64::min);
     let step_pps = (line_pps * step).max(1.0);
     let steps_left = if offered < line_pps * OFFERED_MIN {
-        rig.note(format!(
+        ctx.note(format!(
             "{size} B: {} % of the line's rate is the most that could be sent; loads above it were not tested.",
             number((offered / line_pps * 100.0).round())
         ));
@@ -46,7 +46,7 @@ fn sweep(size: u32, seconds: f64, step: f64, rig: &mut TestContext<'_>, report: 
     // The full load is one of the two in a row.
     let mut lossless = usize::from(offered >= line_pps * OFFERED_MIN && !any_lost(&full));
     while let Some(trial) = curve.next().filter(|_| lossless < 2) {
-        let seen = point(size, trial, line_pps, rig, report)?;
+        let seen = point(size, trial, line_pps, ctx, report)?;
         lossless = if any_lost(&seen) { 0 } else { lossless + 1 };
         let loss = seen.iter().map(|seen| seen.loss).fold(0.0, f64::max);
         curve.tell(Measured::new(trial, loss));
@@ -60,16 +60,16 @@ fn any_lost(seen: &[Seen]) -> bool {
 }
 
 /// The full load; a sender that was held up once may do better, and is given another try.
-fn full(size: u32, trial: Trial, rig: &mut TestContext<'_>, report: &mut Report) -> Result<Vec<Seen>> {
+fn full(size: u32, trial: Trial, ctx: &mut TestContext<'_>, report: &mut Report) -> Result<Vec<Seen>> {
     let rows = report.frame_loss.len();
     for _ in 1..TRIES {
-        let seen = point(size, trial, trial.load, rig, report)?;
+        let seen = point(size, trial, trial.load, ctx, report)?;
         if seen.iter().all(|seen| !seen.is_slow) {
             return Ok(seen);
         }
         report.frame_loss.truncate(rows);
     }
-    point(size, trial, trial.load, rig, report)
+    point(size, trial, trial.load, ctx, report)
 }
 
 /// One load, each way.
@@ -77,7 +77,7 @@ fn point(
     size: u32,
     trial: Trial,
     line_pps: f64,
-    rig: &mut TestContext<'_>,
+    ctx: &mut TestContext<'_>,
     report: &mut Report,
 ) -> Result<Vec<Seen>> {
     let Trial { load: pps, seconds } = trial;
@@ -85,11 +85,11 @@ fn point(
     let load = (pps / line_pps * SHARES).round() / SHARES;
     let percent = number((load * 100.0).round());
     let what = format!("frame loss, {size} B, {percent} % of the line's rate");
-    let trial = rig.whole(&what, seconds, |way| vec![stream(id(way, 0), size, vec![for_s(seconds, pps)])])?;
+    let trial = ctx.whole(&what, seconds, |way| vec![stream(id(way, 0), size, vec![for_s(seconds, pps)])])?;
     let mut all = Vec::new();
-    for (way, direction, stream) in firsts(&trial, rig.ways()) {
+    for (way, direction, stream) in firsts(&trial, ctx.ways()) {
         let seen = look(direction, stream, pps, Some(seconds), OFFERED_TOLERANCE);
-        told(size, way, &percent, &seen, rig);
+        told(size, way, &percent, &seen, ctx);
         let Seen { offered_pps, loss, .. } = seen;
         report.frame_loss.push(FrameLoss { size, way, load, offered_pps, loss });
         all.push(seen);
@@ -97,12 +97,12 @@ fn point(
     Ok(all)
 }
 
-fn told(size: u32, way: Way, percent: &str, seen: &Seen, rig: &mut TestContext<'_>) {
+fn told(size: u32, way: Way, percent: &str, seen: &Seen, ctx: &mut TestContext<'_>) {
     if seen.limit == Limit::Meter {
-        rig.note(format!(
+        ctx.note(format!(
             "{size} B, {percent} %: the meter had no room for some frames; they are not counted as lost by the path."
         ));
     }
-    let what = rig.named(&format!("{size} B, {percent} %"), way);
-    rig.line("frame loss", what, format!("{} lost", format::percent(seen.loss)), None);
+    let what = ctx.named(&format!("{size} B, {percent} %"), way);
+    ctx.line("frame loss", what, format!("{} lost", format::percent(seen.loss)), None);
 }

@@ -14,16 +14,16 @@ use super::test_context::TestContext;
 use crate::Result;
 
 /// Runs `test`, if it is one of these; its rows are in `report`, those of an interrupted one too.
-pub(super) fn run(test: &Test, rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
+pub(super) fn run(test: &Test, ctx: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
     match test {
         Test::Throughput { sizes, method, seconds, width } => {
             let wanted = throughput::Wanted { method: *method, seconds: *seconds, width: *width };
-            throughput::all(sizes, &wanted, rig, report)
+            throughput::all(sizes, &wanted, ctx, report)
         }
-        Test::Latency { sizes, seconds, repeats } => latency::all(sizes, *seconds, *repeats, rig, report),
-        Test::FrameLoss { sizes, seconds, step } => loss::all(sizes, *seconds, *step, rig, report),
-        Test::BackToBack { sizes, seconds, repeats } => burst::all(sizes, *seconds, *repeats, rig, report),
-        Test::Recovery { sizes, seconds, repeats } => recovery::all(sizes, *seconds, *repeats, rig, report),
+        Test::Latency { sizes, seconds, repeats } => latency::all(sizes, *seconds, *repeats, ctx, report),
+        Test::FrameLoss { sizes, seconds, step } => loss::all(sizes, *seconds, *step, ctx, report),
+        Test::BackToBack { sizes, seconds, repeats } => burst::all(sizes, *seconds, *repeats, ctx, report),
+        Test::Recovery { sizes, seconds, repeats } => recovery::all(sizes, *seconds, *repeats, ctx, report),
         Test::Configuration { .. } | Test::Performance { .. } => Ok(()),
     }
 }

@@ -35,23 +35,23 @@ pub(super) fn all(
     sizes: &[u32],
     seconds: f64,
     repeats: u32,
-    rig: &mut TestContext<'_>,
+    ctx: &mut TestContext<'_>,
     report: &mut Report,
 ) -> Result<()> {
     for &size in sizes {
         let throughput: BTreeMap<Way, f64> =
-            rig.ways().iter().filter_map(|way| Some((*way, known(report, size, *way)?.pps?))).collect();
-        if throughput.len() < rig.ways().len() {
-            rig.note(format!("{size} B: without a throughput there is no overload to recover from."));
+            ctx.ways().iter().filter_map(|way| Some((*way, known(report, size, *way)?.pps?))).collect();
+        if throughput.len() < ctx.ways().len() {
+            ctx.note(format!("{size} B: without a throughput there is no overload to recover from."));
             continue;
         }
         let mut sides: BTreeMap<Way, Side> = BTreeMap::new();
-        let ended = repeat(size, seconds, repeats, &throughput, rig, &mut sides);
+        let ended = repeat(size, seconds, repeats, &throughput, ctx, &mut sides);
         for (way, side) in sides {
             let row = side.row(size, way);
-            let what = rig.named(&format!("{size} B"), way);
+            let what = ctx.named(&format!("{size} B"), way);
             let mean = mean(&row.seconds).map_or("not measured".into(), |s| delay(s * 1e3));
-            rig.line("recovery", what, mean, None);
+            ctx.line("recovery", what, mean, None);
             report.recovery.push(row);
         }
         ended?;
@@ -64,19 +64,19 @@ fn repeat(
     seconds: f64,
     repeats: u32,
     throughput: &BTreeMap<Way, f64>,
-    rig: &mut TestContext<'_>,
+    ctx: &mut TestContext<'_>,
     sides: &mut BTreeMap<Way, Side>,
 ) -> Result<()> {
-    let line_pps = rig.line_pps(size);
+    let line_pps = ctx.line_pps(size);
     let watch_s = (seconds * WATCH_SHARE).max(WATCH_MIN_S);
     for repeat in 1..=repeats {
         let what = format!("recovery, {size} B, trial {repeat} of {repeats}");
-        let report = rig.whole(&what, seconds + watch_s, |way| {
+        let report = ctx.whole(&what, seconds + watch_s, |way| {
             let overload = (throughput[&way] * OVERLOAD).min(line_pps);
             let phases = vec![for_s(seconds, overload), for_s(watch_s, overload * AFTER)];
             vec![stream(id(way, 0), size, phases)]
         })?;
-        for (way, direction, stream) in firsts(&report, rig.ways()) {
+        for (way, direction, stream) in firsts(&report, ctx.ways()) {
             sides.entry(way).or_default().take(direction, stream, seconds);
         }
     }

@@ -16,12 +16,12 @@ fn throughput(size: u32, method: Method) -> Test {
 /// All tests of `plan`, after the calibration.
 fn run_with(plan: &Plan, sim: &mut Sim, watcher: &mut Watcher) -> (Report, Vec<String>, Result<()>) {
     let mut report = sim::report(plan);
-    let mut rig = TestContext::new(plan, sim, watcher);
-    if rig.has_null() {
-        null::calibrate(&mut rig).expect("calibrated");
+    let mut ctx = TestContext::new(plan, sim, watcher);
+    if ctx.has_null() {
+        null::calibrate(&mut ctx).expect("calibrated");
     }
-    let ended = plan.tests.iter().try_for_each(|test| run(test, &mut rig, &mut report));
-    let notes = rig.notes.clone();
+    let ended = plan.tests.iter().try_for_each(|test| run(test, &mut ctx, &mut report));
+    let notes = ctx.notes.clone();
     (report, notes, ended)
 }
 

@@ -61,20 +61,20 @@ enum Engine {
 pub(super) fn all(
     sizes: &[u32],
     wanted: &Wanted,
-    rig: &mut TestContext<'_>,
+    ctx: &mut TestContext<'_>,
     report: &mut Report,
 ) -> Result<()> {
-    caution(wanted, rig);
+    caution(wanted, ctx);
     for &size in sizes {
         let mut sides = Vec::new();
-        let ended = search(size, wanted, rig, &mut sides);
+        let ended = search(size, wanted, ctx, &mut sides);
         for mut side in sides {
             if ended.is_err() {
                 side.notes.push("The search was ended early.".into());
             }
-            let row = side.row(size, wanted.method, rig);
-            let what = rig.named(&format!("{size} B"), row.way);
-            rig.line("throughput", what, words(&row), None);
+            let row = side.row(size, wanted.method, ctx);
+            let what = ctx.named(&format!("{size} B"), row.way);
+            ctx.line("throughput", what, words(&row), None);
             report.throughput.push(row);
         }
         ended?;
@@ -83,14 +83,14 @@ pub(super) fn all(
 }
 
 /// Adds a note on the limits of the method.
-fn caution(wanted: &Wanted, rig: &mut TestContext<'_>) {
+fn caution(wanted: &Wanted, ctx: &mut TestContext<'_>) {
     let seconds = wanted.seconds;
     match wanted.method {
-        Method::Mlr => rig.note(format!(
+        Method::Mlr => ctx.note(format!(
             "Throughput by RFC 9971: a rate stands when of at most two trials of {seconds} s no more than one has lost \
              a frame."
         )),
-        Method::Rfc2544 if seconds < RFC2544_SECONDS => rig.note(format!(
+        Method::Rfc2544 if seconds < RFC2544_SECONDS => ctx.note(format!(
             "Throughput by RFC 2544 §26.1 with trials of {seconds} s instead of the 60 s of its §24: it complies \
              conditionally at most."
         )),
@@ -98,8 +98,8 @@ fn caution(wanted: &Wanted, rig: &mut TestContext<'_>) {
     }
 }
 
-fn search(size: u32, wanted: &Wanted, rig: &mut TestContext<'_>, sides: &mut Vec<Side>) -> Result<()> {
-    *sides = warm_up(size, wanted, rig)?;
+fn search(size: u32, wanted: &Wanted, ctx: &mut TestContext<'_>, sides: &mut Vec<Side>) -> Result<()> {
+    *sides = warm_up(size, wanted, ctx)?;
     for made in 1.. {
         let next: BTreeMap<Way, Trial> =
             sides.iter().filter_map(|side| Some((side.way, side.engine.next()?))).collect();
@@ -113,26 +113,26 @@ fn search(size: u32, wanted: &Wanted, rig: &mut TestContext<'_>, sides: &mut Vec
         loads.extend(next.iter());
         let loudest = next.values().map(|trial| trial.load).fold(0.0, f64::max);
         let what = format!("throughput, {size} B, trial {made} at {}", pps_words(loudest));
-        for (way, seen) in trial(&what, size, wanted.width, &loads, rig)? {
+        for (way, seen) in trial(&what, size, wanted.width, &loads, ctx)? {
             let side = sides.iter_mut().find(|side| side.way == way);
             if let (Some(side), Some(trial)) = (side, next.get(&way)) {
                 side.tell(*trial, seen);
             }
         }
     }
-    together(size, wanted, rig, sides)
+    together(size, wanted, ctx, sides)
 }
 
 /// As fast as possible: the highest offered rate, and the start of the search.
-fn warm_up(size: u32, wanted: &Wanted, rig: &mut TestContext<'_>) -> Result<Vec<Side>> {
-    let load = rig.max_pps(size).floor().max(1.0);
+fn warm_up(size: u32, wanted: &Wanted, ctx: &mut TestContext<'_>) -> Result<Vec<Side>> {
+    let load = ctx.max_pps(size).floor().max(1.0);
     let seconds = initial_s(wanted.seconds);
-    let loads = rig.ways().iter().map(|way| (*way, Trial { load, seconds })).collect();
+    let loads = ctx.ways().iter().map(|way| (*way, Trial { load, seconds })).collect();
     let mut best: BTreeMap<Way, Seen> = BTreeMap::new();
     for _ in 0..WARM_UPS {
         // A sender that was held up once can do better.
         let what = format!("throughput, {size} B, warm-up");
-        for (way, seen) in trial(&what, size, wanted.width, &loads, rig)? {
+        for (way, seen) in trial(&what, size, wanted.width, &loads, ctx)? {
             let known = best.entry(way).or_insert(seen);
             if seen.offered_pps > known.offered_pps {
                 *known = seen;
@@ -146,7 +146,7 @@ fn warm_up(size: u32, wanted: &Wanted, rig: &mut TestContext<'_>) -> Result<Vec<
 }
 
 /// Sends the results of both directions at once: a shared resource may not carry both.
-fn together(size: u32, wanted: &Wanted, rig: &mut TestContext<'_>, sides: &mut [Side]) -> Result<()> {
+fn together(size: u32, wanted: &Wanted, ctx: &mut TestContext<'_>, sides: &mut [Side]) -> Result<()> {
     let found = |side: &Side| {
         let load = side.engine.bounds().lower?;
         Some((side.way, Trial { load, seconds: wanted.seconds }))
@@ -156,7 +156,7 @@ fn together(size: u32, wanted: &Wanted, rig: &mut TestContext<'_>, sides: &mut [
         return Ok(());
     }
     let what = format!("throughput, {size} B, both ways at once");
-    for (way, seen) in trial(&what, size, wanted.width, &loads, rig)? {
+    for (way, seen) in trial(&what, size, wanted.width, &loads, ctx)? {
         if let Some(side) = sides.iter_mut().find(|side| side.way == way)
             && seen.limit == Limit::Path
         {
@@ -172,15 +172,15 @@ fn trial(
     size: u32,
     width: f64,
     loads: &BTreeMap<Way, Trial>,
-    rig: &mut TestContext<'_>,
+    ctx: &mut TestContext<'_>,
 ) -> Result<Vec<(Way, Seen)>> {
     let seconds = loads.values().map(|trial| trial.seconds).fold(0.0, f64::max);
-    let report = rig.whole(what, seconds, |way| {
+    let report = ctx.whole(what, seconds, |way| {
         let phases = loads.get(&way).map(|trial| vec![for_s(trial.seconds, trial.load)]);
         phases.into_iter().map(|phases| stream(id(way, 0), size, phases)).collect()
     })?;
     // A way without a stream has no direction in the report.
-    let sent: Vec<Way> = rig.ways().iter().copied().filter(|way| loads.contains_key(way)).collect();
+    let sent: Vec<Way> = ctx.ways().iter().copied().filter(|way| loads.contains_key(way)).collect();
     if sent.len() != report.directions.len() {
         return Err(Error::Service("a trial has other directions than were asked for".into()));
     }
@@ -257,10 +257,10 @@ impl Side {
         self.tried.iter().filter(move |(trial, _)| trial.load == load).map(|(_, seen)| seen)
     }
 
-    fn row(mut self, size: u32, method: Method, rig: &TestContext<'_>) -> Throughput {
+    fn row(mut self, size: u32, method: Method, ctx: &TestContext<'_>) -> Throughput {
         let bounds = self.engine.bounds();
         let upper_pps = bounds.upper.filter(|upper| self.path_lost(*upper));
-        let line_pps = rig.line_pps(size);
+        let line_pps = ctx.line_pps(size);
         self.notes.extend(limit_words(&bounds, upper_pps, line_pps));
         let row = |(trial, seen): &(Trial, Seen)| TrialRow {
             pps: trial.load,

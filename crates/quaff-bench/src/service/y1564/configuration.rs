@@ -61,12 +61,12 @@ pub(in crate::service) struct Load {
 pub(super) fn all(
     seconds: f64,
     shares: &[f64],
-    rig: &mut TestContext<'_>,
+    ctx: &mut TestContext<'_>,
     report: &mut Report,
 ) -> Result<()> {
-    for (number, service) in rig.plan.services.iter().enumerate() {
+    for (number, service) in ctx.plan.services.iter().enumerate() {
         for kind in Kind::all(service, shares) {
-            step(kind, (number, service), seconds, rig, report)?;
+            step(kind, (number, service), seconds, ctx, report)?;
         }
     }
     Ok(())
@@ -76,33 +76,33 @@ fn step(
     kind: Kind,
     (number, service): (usize, &Service),
     seconds: f64,
-    rig: &mut TestContext<'_>,
+    ctx: &mut TestContext<'_>,
     report: &mut Report,
 ) -> Result<()> {
     let (name, words) = (&service.name, kind.words());
-    let Some(load) = kind.load(service, seconds, rig.link_mbps) else {
+    let Some(load) = kind.load(service, seconds, ctx.link_mbps) else {
         let sentence = format!("{name}, {words}: not tested, the line's rate is lower.");
         // What is above the line's rate is policed by the line.
         if kind == Kind::Policing {
-            rig.note(sentence)
+            ctx.note(sentence)
         } else {
-            rig.unjudged(sentence)
+            ctx.unjudged(sentence)
         }
         return Ok(());
     };
     let mut judged = Vec::new();
     for _ in 0..TRIES {
-        judged = tried(kind, (number, service), &load, rig)?;
+        judged = tried(kind, (number, service), &load, ctx)?;
         if judged.iter().all(|(.., is_spoilt)| !is_spoilt) {
             break;
         }
     }
     for (way, figures, verdict, _) in judged {
         for note in verdict.notes {
-            let of = rig.named(&format!("{name}, {words}"), way);
-            rig.unjudged(format!("{of}: {note}"));
+            let of = ctx.named(&format!("{name}, {words}"), way);
+            ctx.unjudged(format!("{of}: {note}"));
         }
-        lines("configuration", &format!("{name}, {words}"), way, &verdict.checks, rig);
+        lines("configuration", &format!("{name}, {words}"), way, &verdict.checks, ctx);
         let (service, what) = (name.clone(), words.clone());
         report.configuration.push(Step { service, way, what, figures, checks: verdict.checks });
     }
@@ -114,19 +114,19 @@ fn tried(
     kind: Kind,
     (number, service): (usize, &Service),
     load: &Load,
-    rig: &mut TestContext<'_>,
+    ctx: &mut TestContext<'_>,
 ) -> Result<Vec<(Way, Figures, Verdict, bool)>> {
     let what = format!("configuration, {}, {}", service.name, kind.words());
-    let trial = rig.trial(&what, load.seconds, true, |way| {
+    let trial = ctx.trial(&what, load.seconds, true, |way| {
         vec![service_stream(service, id(way, number), load.phases.clone())]
     })?;
     let trial = whole(trial)?;
     let one = |(way, direction, stream): (Way, &DirectionReport, &StreamReport)| {
         let figures = figures::of_step(stream, load.mbps, load.seconds, &service.limits);
-        let mut verdict = judge(kind, service, load, &figures, (direction, stream), rig.null_ms);
+        let mut verdict = judge(kind, service, load, &figures, (direction, stream), ctx.null_ms);
         // Of policing there is a note that no other try would change.
         let is_in_doubt = kind != Kind::Policing && !verdict.notes.is_empty();
-        let slow = slow(kind, service, load, &figures, stream, rig.link_mbps);
+        let slow = slow(kind, service, load, &figures, stream, ctx.link_mbps);
         let is_spoilt = is_in_doubt || slow.is_some();
         if let Some(slow) = slow {
             verdict.keep_failed();
@@ -134,7 +134,7 @@ fn tried(
         }
         (way, figures, verdict, is_spoilt)
     };
-    Ok(firsts(&trial, rig.ways()).map(one).collect())
+    Ok(firsts(&trial, ctx.ways()).map(one).collect())
 }
 
 fn judge(

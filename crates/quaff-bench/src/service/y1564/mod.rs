@@ -10,10 +10,10 @@ use super::test_context::TestContext;
 use crate::Result;
 
 /// Runs `test`, if it is one of these; its rows are in `report`.
-pub(super) fn run(test: &Test, rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
+pub(super) fn run(test: &Test, ctx: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
     match test {
-        Test::Configuration { seconds, steps } => configuration::all(*seconds, steps, rig, report),
-        Test::Performance { seconds } => performance::all(*seconds, rig, report),
+        Test::Configuration { seconds, steps } => configuration::all(*seconds, steps, ctx, report),
+        Test::Performance { seconds } => performance::all(*seconds, ctx, report),
         _ => Ok(()),
     }
 }
@@ -21,10 +21,10 @@ pub(super) fn run(test: &Test, rig: &mut TestContext<'_>, report: &mut Report) -
 pub(super) use configuration::Kind;
 
 /// Each check as a result.
-fn lines(test: &str, of: &str, way: Way, checks: &[Check], rig: &mut TestContext<'_>) {
+fn lines(test: &str, of: &str, way: Way, checks: &[Check], ctx: &mut TestContext<'_>) {
     for check in checks {
-        let what = format!("{}, {}", rig.named(of, way), check.what);
-        rig.line(test, what, format!("{} ({})", check.measured, check.limit), Some(check.passed));
+        let what = format!("{}, {}", ctx.named(of, way), check.what);
+        ctx.line(test, what, format!("{} ({})", check.measured, check.limit), Some(check.passed));
     }
 }
 

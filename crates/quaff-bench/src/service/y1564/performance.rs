@@ -12,20 +12,20 @@ use crate::trial::{DirectionReport, StreamReport};
 use crate::{Error, Result};
 
 /// All runs. Of one that was ended early what was measured is kept.
-pub(super) fn all(seconds: f64, rig: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
-    let plan = rig.plan;
-    too_much(plan, rig);
+pub(super) fn all(seconds: f64, ctx: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
+    let plan = ctx.plan;
+    too_much(plan, ctx);
     for run in 1..=plan.runs {
         let begun = format!("{:.0}", jiff::Timestamp::now());
         let what = format!("performance, run {run} of {}", plan.runs);
-        let trial = rig.trial(&what, seconds, true, |way| {
+        let trial = ctx.trial(&what, seconds, true, |way| {
             let stream = |(number, service): (usize, &Service)| {
                 let pps = pps(service.cir_mbps, mean_size(&service.sizes));
                 service_stream(service, id(way, number), vec![for_s(seconds, pps)])
             };
             plan.services.iter().enumerate().map(stream).collect()
         })?;
-        for (way, direction) in rig.ways().iter().zip(&trial.directions) {
+        for (way, direction) in ctx.ways().iter().zip(&trial.directions) {
             for (service, stream) in plan.services.iter().zip(&direction.streams) {
                 if stream.total.sent == 0 && trial.interrupted {
                     continue;
@@ -33,14 +33,14 @@ pub(super) fn all(seconds: f64, rig: &mut TestContext<'_>, report: &mut Report) 
                 // Who was ended early was to send until then.
                 let asked_s =
                     if trial.interrupted { figures::sending_s(&stream.total).min(seconds) } else { seconds };
-                let row = row((run, &begun), (service, *way), asked_s, direction, stream, rig);
+                let row = row((run, &begun), (service, *way), asked_s, direction, stream, ctx);
                 let of =
                     if plan.runs > 1 { format!("{}, run {run}", service.name) } else { service.name.clone() };
-                lines("performance", &of, *way, &row.checks, rig);
+                lines("performance", &of, *way, &row.checks, ctx);
                 report.performance.push(row);
             }
         }
-        rig.show(report);
+        ctx.show(report);
         if trial.interrupted {
             return Err(Error::Interrupted);
         }
@@ -54,13 +54,13 @@ fn row(
     asked_s: f64,
     direction: &DirectionReport,
     stream: &StreamReport,
-    rig: &mut TestContext<'_>,
+    ctx: &mut TestContext<'_>,
 ) -> Performance {
     let asked = service.cir_mbps;
     let due_pps = pps(asked, mean_size(&service.sizes));
     let doubt = Doubt {
         frames: meter_lost(direction) + caught_up(direction, due_pps),
-        null_ms: rig.null_ms,
+        null_ms: ctx.null_ms,
         unsent_s: figures::unsent_s(stream, due_pps, asked_s),
     };
     let (figures, seconds) = figures::of_performance(stream, asked, asked_s, &service.limits);
@@ -74,8 +74,8 @@ fn row(
         ));
     }
     for note in verdict.notes {
-        let of = rig.named(&service.name, way);
-        rig.unjudged(format!("{of}, run {run}: {note}"));
+        let of = ctx.named(&service.name, way);
+        ctx.unjudged(format!("{of}, run {run}: {note}"));
     }
     Performance {
         run,
@@ -90,14 +90,14 @@ fn row(
 }
 
 /// Services that do not fit on the line together fail by the plan, not by the path.
-fn too_much(plan: &Plan, rig: &mut TestContext<'_>) {
+fn too_much(plan: &Plan, ctx: &mut TestContext<'_>) {
     let line_bits = |service: &Service| {
         let size = mean_size(&service.sizes);
-        pps(service.cir_mbps, size) / line_pps(rig.link_mbps, size)
+        pps(service.cir_mbps, size) / line_pps(ctx.link_mbps, size)
     };
     let load: f64 = plan.services.iter().map(line_bits).sum();
     if load * OFFERED_MIN > 1.0 {
         let percent = number((load * 100.0).round());
-        rig.note(format!("All services together are {percent} % of the line's rate: they do not fit on it."));
+        ctx.note(format!("All services together are {percent} % of the line's rate: they do not fit on it."));
     }
 }

@@ -15,9 +15,9 @@ fn configuration() -> Vec<Test> {
 
 fn run_with(plan: &Plan, sim: &mut Sim, watcher: &mut Watcher) -> (Report, Vec<String>, Result<()>) {
     let mut report = sim::report(plan);
-    let mut rig = TestContext::new(plan, sim, watcher);
-    let ended = plan.tests.iter().try_for_each(|test| run(test, &mut rig, &mut report));
-    let notes = rig.notes.clone();
+    let mut ctx = TestContext::new(plan, sim, watcher);
+    let ended = plan.tests.iter().try_for_each(|test| run(test, &mut ctx, &mut report));
+    let notes = ctx.notes.clone();
     (report, notes, ended)
 }
 
