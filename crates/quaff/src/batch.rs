@@ -1,12 +1,12 @@
-//! The only thing that flows: bytes that are borrowed from a source, and a list of descriptors.
+//! A batch: bytes borrowed from a source, and a list of frame descriptors.
 //!
 //! Stages edit descriptors, never bytes: filtering shortens the list, decapsulation moves `start`,
-//! slicing lowers `keep`. A packet that a stage reassembles from several (a datagram from its
-//! fragments) lies in memory of the lane's own, the *scratch*.
+//! slicing lowers `keep`. A packet that a stage reassembles from its fragments is in the lane's own memory,
+//! the *scratch*.
 
 use quaff_wire::{INBOUND, OUTBOUND, Record};
 
-/// Frames in a batch at the most: their descriptors stay in the first-level cache.
+/// Maximum number of frames in a batch, whose descriptors fit the first-level cache.
 pub const BATCH_FRAMES: u32 = 512;
 
 /// One frame of a batch.
@@ -15,22 +15,22 @@ pub const BATCH_FRAMES: u32 = 512;
 pub struct Frame {
     /// ns since 1970.
     pub time_ns: u64,
-    /// Its offset in the batch's bytes, or in the scratch.
+    /// Offset in the batch's bytes or in the scratch.
     pub start: u32,
-    /// Bytes present, without the VLAN tag that the kernel took out.
+    /// Bytes present, without the VLAN tag that the kernel removed.
     pub len: u32,
     /// Bytes on the wire, without that tag.
     pub wire_len: u32,
-    /// Store no more than this many bytes, that tag included; `u32::MAX` is no limit.
+    /// Bytes to store, including that tag; `u32::MAX` is no limit.
     pub keep: u32,
-    /// TPID of the VLAN tag that the kernel took out; 0 without one.
+    /// TPID of the removed VLAN tag; 0 without one.
     pub tpid: u16,
     /// TCI of that tag.
     pub tci: u16,
     /// [`Frame::OUTGOING`], [`Frame::HARDWARE_TIME`], [`Frame::SCRATCH`]; the upper byte is
     /// [`Frame::member`].
     pub flags: u16,
-    /// The interface that it was seen on, by its number in [`crate::interfaces`].
+    /// Number of its interface in [`quaff_file::Interfaces`].
     pub interface: u16,
 }
 
@@ -45,18 +45,17 @@ pub struct Memory<'a> {
     pub scratch: &'a [u8],
 }
 
-/// A batch on its way through the stages.
+/// A batch that passes the stages.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
     /// The source's bytes.
     pub bytes: &'a [u8],
     /// Packets reassembled by stages; valid as long as the batch.
     pub scratch: &'a mut Vec<u8>,
-    /// The frames.
     pub frames: &'a mut Vec<Frame>,
     /// Time at the source of the frames, ns since 1970.
     pub now_ns: u64,
-    /// No batch follows: a stage that holds frames back must release them.
+    /// The last batch: stages must release the frames that they hold back.
     pub is_last: bool,
 }
 
@@ -79,28 +78,28 @@ impl<'a> Memory<'a> {
 impl Frame {
     /// The frame was sent by this machine.
     pub(crate) const OUTGOING: u16 = 1;
-    /// The time is the adapter's, or the switch's.
+    /// The time stamp is from the adapter or the switch.
     pub const HARDWARE_TIME: u16 = 2;
-    /// It lies in the scratch.
+    /// The frame is in the scratch.
     pub(crate) const SCRATCH: u16 = 4;
     /// Its direction is unknown.
     pub(crate) const NO_DIRECTION: u16 = 8;
     /// The upper byte of the flags.
     const MEMBER_SHIFT: u32 = 8;
 
-    /// The member of a bundle that takes it; 0 where there is none.
+    /// The member of a bundle to which it is assigned; 0 without a bundle.
     #[inline]
     pub(crate) fn member(&self) -> usize {
         (self.flags >> Self::MEMBER_SHIFT).into()
     }
 
-    /// Gives it to a member.
+    /// Assigns the frame to a member.
     #[inline]
     pub(crate) fn set_member(&mut self, member: u8) {
         self.flags = self.flags & 0xff | u16::from(member) << Self::MEMBER_SHIFT;
     }
 
-    /// The frame as it goes into a file.
+    /// The frame as a record of a file.
     #[inline]
     pub(crate) fn record<'a>(&self, memory: Memory<'a>, dropped: u64) -> Record<'a> {
         Record {

@@ -1,9 +1,9 @@
-//! The buffer: buffers that are populated and locked before they are needed.
+//! The pool of buffers, which are populated and locked before they are needed.
 //!
 //! Some are ready before the first packet. A thread, on other cores than the lanes' where possible, populates
-//! ahead of use: at full speed as much as arrives in a quarter of a second while packets arrive, and the rest with
-//! a tiny share of a core. Touching memory costs CPU time (seconds per
-//! GiB on a virtual machine whose host has to find the pages), and a disk that keeps up never needs it.
+//! ahead of use: at full speed the arrivals of a quarter of a second while packets arrive, and the rest with
+//! a small share of a core. Populating memory takes CPU time (seconds per GiB on a virtual machine), and with a disk
+//! that keeps up most of it is never needed.
 
 use crate::{Error, Result};
 use quaff_os::{Buffer, Stop, Wakeup, cpu};
@@ -22,11 +22,11 @@ pub(crate) struct PoolPlan {
     pub(crate) buffers_per_lane: usize,
     /// Bytes of a buffer.
     pub(crate) buffer_bytes: usize,
-    /// Buffers of each lane that are ready before the first byte, and beyond what is in use.
+    /// Buffers of each lane that are ready before the first byte, and beyond those in use.
     pub(crate) ready_buffers: usize,
-    /// Buffers that are not needed yet are populated with one part in `trickle` of a core.
+    /// Populating buffers ahead of need uses one part in `trickle` of a core.
     pub(crate) trickle: u32,
-    /// The cores that the thread keeps off, where there are others.
+    /// Cores that the thread avoids if there are others.
     pub(crate) busy_cores: Vec<usize>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Pool {
     pub(crate) notes: Vec<String>,
 }
 
-/// Makes buffers of one size, locked as long as the limit allows.
+/// Makes buffers of one size, locked within the limit.
 struct Maker {
     buffer_bytes: usize,
     refused: Option<String>,
@@ -57,14 +57,14 @@ struct Maker {
 /// One lane's fresh buffers.
 struct Fresh {
     to_lane: Producer<Buffer>,
-    /// Buffers that are still to be made.
+    /// Buffers not made yet.
     left: usize,
-    /// Buffers that are to be ready at any time; grows with the rate.
+    /// Buffers kept ready; grows with the rate.
     ready: usize,
     arrived: Arrived,
     /// The last reading of `arrived`.
     arrived_bytes: u64,
-    /// Nothing came between the last two looks: what is ready is enough until something does.
+    /// Nothing arrived between the last two readings, so the ready buffers suffice for now.
     is_calm: bool,
 }
 
@@ -78,18 +78,16 @@ impl Pool {
         stop.wake(wakeup.clone());
         let (mut lanes, mut fresh_ends) = (Vec::new(), Vec::new());
         for arrived in arrived {
-            let (home, from_home) = RingBuffer::new(count);
+            let (free_buffers, returned) = RingBuffer::new(count);
             let (to_lane, fresh) = RingBuffer::new(count);
             let mut end = Fresh { to_lane, left: count, ready, arrived, arrived_bytes: 0, is_calm: false };
-            // One buffer circulates at least: with it a lane can end what it has begun.
+            // At least one buffer circulates, with which a lane can end its work.
             while end.left == count || end.is_short() && !stop.raised() {
                 end.add(&mut maker)?;
             }
             fresh_ends.push(end);
-            lanes.push(LanePool {
-                supply: Supply::new(from_home, fresh, wakeup.clone(), count),
-                free_buffers: home,
-            });
+            lanes
+                .push(LanePool { supply: Supply::new(returned, fresh, wakeup.clone(), count), free_buffers });
         }
         let notes = maker.refused.iter().cloned().collect();
         let thread = std::thread::Builder::new()
@@ -102,7 +100,7 @@ impl Pool {
         Ok((Self { thread, notes }, lanes))
     }
 
-    /// Waits for the thread; what it had to say.
+    /// Waits for the thread; returns its warning.
     pub(crate) fn finish(self) -> Option<String> {
         self.thread.join().ok().flatten()
     }
@@ -126,13 +124,13 @@ fn prepare(
             lanes.iter_mut().for_each(|lane| lane.look(looked.elapsed(), maker.buffer_bytes));
             looked = Instant::now();
         }
-        // Lanes that are short come first, at full speed; otherwise one buffer now and then.
+        // Lanes that are short come first, at full speed; otherwise one buffer at intervals.
         let next = lanes.iter().position(Fresh::is_short);
         let is_due = next.is_some() || Instant::now() >= trickle;
         if is_due {
             let started = Instant::now();
             if let Err(error) = lanes[next.unwrap_or(0)].add(&mut maker) {
-                return Some(format!("the buffer stays smaller than asked for: {error}"));
+                return Some(format!("the buffer stays smaller than requested: {error}"));
             }
             lanes.rotate_left(1);
             trickle = Instant::now() + started.elapsed() * share;
@@ -144,13 +142,13 @@ fn prepare(
 }
 
 impl Fresh {
-    /// Returns whether too few are ready and packets arrive; the first packet after a silence counts.
+    /// Returns whether too few are ready while packets arrive; the first packet after a pause counts.
     fn is_short(&self) -> bool {
         let ready = self.to_lane.buffer().capacity() - self.to_lane.slots();
         self.left > 0 && ready < self.ready && (!self.is_calm || (self.arrived)() != self.arrived_bytes)
     }
 
-    /// Keeps as much ready as arrives in a moment at the rate of the last one.
+    /// Adapts the number of ready buffers to the rate.
     fn look(&mut self, since: Duration, buffer_bytes: usize) {
         let arrived_bytes = (self.arrived)();
         let arrived = (arrived_bytes - self.arrived_bytes) as f64;
@@ -181,15 +179,15 @@ impl Maker {
     }
 }
 
-/// The empty buffers of a lane: those that the writer returned last (they are in the cache), then fresh ones,
-/// which the pool thread populates ahead. Fresh memory is used only when all used memory is out.
+/// The empty buffers of a lane: first those that the writer returned last, which are in the cache, then fresh ones,
+/// which the pool's thread populates ahead.
 #[derive(Debug)]
 pub(crate) struct Supply {
-    home: Consumer<Buffer>,
+    returned: Consumer<Buffer>,
     /// Returned buffers, the last one on top; has a place for all.
     warm: Vec<Buffer>,
     fresh: Consumer<Buffer>,
-    /// Signalled when a fresh one was taken, so that another is made ready.
+    /// Signalled when a fresh one was taken, so that the thread makes another.
     more: Wakeup,
     pub(crate) count: usize,
     /// Fresh ones that this lane has taken.
@@ -198,13 +196,18 @@ pub(crate) struct Supply {
 
 impl Supply {
     /// A supply of `count` buffers in all.
-    pub(crate) fn new(home: Consumer<Buffer>, fresh: Consumer<Buffer>, more: Wakeup, count: usize) -> Self {
-        Self { home, warm: Vec::with_capacity(count), fresh, more, count, taken: 0 }
+    pub(crate) fn new(
+        returned: Consumer<Buffer>,
+        fresh: Consumer<Buffer>,
+        more: Wakeup,
+        count: usize,
+    ) -> Self {
+        Self { returned, warm: Vec::with_capacity(count), fresh, more, count, taken: 0 }
     }
 
     /// An empty buffer, if there is one.
     pub(crate) fn take(&mut self) -> Option<Buffer> {
-        while let Ok(buffer) = self.home.pop() {
+        while let Ok(buffer) = self.returned.pop() {
             self.warm.push(buffer);
         }
         if let Some(buffer) = self.warm.pop() {
@@ -216,9 +219,9 @@ impl Supply {
         Some(buffer)
     }
 
-    /// Buffers that are out: being filled, waiting, being written.
+    /// Buffers in use: being filled, waiting, or being written.
     pub(crate) fn out(&self) -> usize {
-        self.taken - self.warm.len() - self.home.slots()
+        self.taken - self.warm.len() - self.returned.slots()
     }
 }
 

@@ -1,6 +1,6 @@
-//! The packer: writes frames into chunks, the one copy on their way to disk.
+//! The packer writes frames into chunks: the only copy on their way to disk.
 //!
-//! A chunk is whole blocks: no block straddles two chunks, and padding is a block of its own. So a
+//! A chunk holds whole blocks: no block straddles two chunks, and padding is a block of its own. So a
 //! file is valid after each completed write, and chunks of several lanes can share one file.
 
 use super::{Now, Output, OutputGauge, OutputTally};
@@ -13,7 +13,7 @@ use quaff_wire::pcap::{self, Resolution};
 use quaff_wire::pcapng::{self, PADDING_BYTES_MIN};
 use rtrb::Producer;
 
-/// Interval at which the counters go into the file while there is traffic.
+/// Interval of counters in the file while packets arrive.
 const STATISTICS_NS: u64 = 1_000_000_000;
 /// Room for an Interface Statistics Block, its comment included.
 const STATISTICS_BYTES_MAX: usize = 224;
@@ -22,7 +22,7 @@ const AHEAD: usize = 3;
 const LINES_AHEAD: usize = 4;
 /// Packets whose time is further ahead than this are ignored for rotation slots.
 const CLOCK_AHEAD_NS: u64 = 5_000_000_000;
-/// They may have waited in the kernel's ring for a disk that stood still.
+/// Largest age of packets, which may have waited in the kernel's ring for a stalled disk.
 const CLOCK_BEHIND_NS: u64 = 300_000_000_000;
 
 /// The parameters of a packer.
@@ -107,8 +107,8 @@ impl Packer {
         }
     }
 
-    /// Packs frames that lie in `memory`; returns how many before the buffer had no room. The wall time
-    /// says which rotation slots can have begun.
+    /// Packs frames of `memory`; returns their number until the buffer had no room. The wall time
+    /// decides which rotation slots can have begun.
     pub(super) fn pack(&mut self, memory: Memory<'_>, frames: &[Frame], now: Now) -> usize {
         let Now { steady_ns: now_ns, wall_ns } = now;
         let wall_ns = if self.plan.by_packet_time { u64::MAX } else { self.slot_wall_ns(frames, wall_ns) };
@@ -176,8 +176,8 @@ impl Packer {
         }
     }
 
-    /// The time until which slots can have begun. A clock that is off (an adapter's that counts TAI, or one
-    /// that was never set) is ignored: then the time of this machine turns the slot.
+    /// The time until which slots can have begun. A wrong clock (of an adapter that counts TAI, or one that was
+    /// never set) is ignored: then the time of this machine decides.
     fn slot_wall_ns(&mut self, frames: &[Frame], wall_ns: u64) -> u64 {
         let is_off = frames.first().is_some_and(|frame| {
             frame.time_ns > wall_ns.saturating_add(CLOCK_AHEAD_NS)
@@ -209,7 +209,7 @@ impl Packer {
         true
     }
 
-    /// Ends the open chunk with its padding and hands it to the writer.
+    /// Pads the open chunk and sends it to the writer.
     fn seal(&mut self) {
         let Some(mut open) = self.open.take() else { return };
         if self.plan.format == Format::Pcapng {
@@ -228,7 +228,7 @@ impl Packer {
         self.push(LaneMessage::Chunk(Chunk { buffer, len, packets, slot, first_ns, counts, interfaces }));
     }
 
-    /// Brings the counts up to the packets that have been packed.
+    /// Updates the counts by the packed packets.
     fn count_packed(&mut self) {
         self.counts.packed = self.packed.iter().sum();
         if self.plan.by_packet_time {
@@ -259,7 +259,7 @@ impl Packer {
         open.len += block.len();
     }
 
-    /// Slots only go forward: a clock that was set back does not reopen a file.
+    /// Enters a later slot: a clock that was set back does not reopen a file.
     fn enter_slot(&mut self, slot: u64) {
         if slot > self.slot {
             self.seal();
@@ -269,10 +269,10 @@ impl Packer {
 
     fn announce_slot(&mut self) {
         if self.slot > self.announced_slot && self.open.is_some() {
-            // A mark would overtake packets that are still here; their chunk announces the slot.
+            // A mark would overtake the packets of the open chunk, which announces the slot itself.
             return self.seal();
         }
-        // Marks leave room for every buffer and for the end; one that has to wait is sent later.
+        // Marks leave room for every buffer and for the end; otherwise they are sent later.
         if self.slot > self.announced_slot && self.outbound.slots() > self.supply.count + 1 {
             self.announced_slot = self.slot;
             self.push(LaneMessage::Slot(self.slot, self.counts.clone()));
@@ -316,7 +316,7 @@ impl Output for Packer {
         self.counts.kernel_dropped += packets;
     }
 
-    /// Statistics, flush, the next slot on an idle link.
+    /// Writes statistics, flushes, and enters the next slot on an idle link.
     fn tick(&mut self, now: Now, is_idle: bool, count: &dyn Fn(&mut Counts)) {
         let Now { steady_ns: now_ns, wall_ns } = now;
         // A clock that was set back begins a new second.
@@ -357,7 +357,7 @@ impl Output for Packer {
         flush.min(slot)
     }
 
-    /// Hands over the rest.
+    /// Sends the rest.
     fn finish(&mut self, wall_ns: u64, count: &dyn Fn(&mut Counts)) -> OutputTally {
         count(&mut self.counts);
         self.counts.time_ns = wall_ns;
@@ -387,7 +387,7 @@ impl Output for Packer {
 }
 
 impl PackPlan {
-    /// The slot that a time belongs to.
+    /// The slot of a time.
     pub(crate) fn slot_of(&self, time_ns: u64) -> u64 {
         time_ns.saturating_sub(self.slot_offset_ns).checked_div(self.slot_ns).unwrap_or(0)
     }

@@ -6,7 +6,7 @@ use crate::batch::{BATCH_FRAMES, Frame, Memory};
 use quaff_file::tally::Counts;
 use std::sync::mpsc::Sender;
 
-/// Packs each frame for its member. A member without room holds up the others only as long as the
+/// Packs each frame for its member. A member without room delays the others only as long as the
 /// source can wait; then its frames are lost, and theirs are not.
 pub(crate) struct Spread {
     packers: Vec<Packer>,
@@ -14,7 +14,7 @@ pub(crate) struct Spread {
     lists: Vec<Vec<Frame>>,
     /// Those for which there was no room.
     left: Vec<Frame>,
-    /// Receives at the end what was lost for want of buffer, member by member.
+    /// Receives the losses of the members at the end.
     lost: Sender<Vec<u64>>,
 }
 
@@ -56,7 +56,7 @@ impl Output for Spread {
         }
     }
 
-    /// The kernel does not say whose packets they were, so each member is informed.
+    /// The members of dropped packets are unknown, so each member records them.
     fn note_dropped(&mut self, packets: u64) {
         self.packers.iter_mut().for_each(|packer| packer.note_dropped(packets));
     }
@@ -80,7 +80,7 @@ impl Output for Spread {
             all.pool_high_buffers += of.pool_high_buffers;
             lost.push(of.lost);
         }
-        // The receiver is gone where the run failed at its start.
+        // Without a receiver the run has failed at its start.
         let _ = self.lost.send(lost);
         all
     }

@@ -1,8 +1,7 @@
-//! Frames out of an interface, as fast as it takes them. Chunks hold pcap records; what is around the
-//! frames stays here.
+//! Sends frames from an interface, as fast as it accepts them. Chunks hold pcap records.
 //!
-//! An interface that goes down, or whose other end does, is away: what comes for it is lost, and is
-//! counted. It is looked at a few times a second, and may come back.
+//! Without a link the interface is away: frames for it are counted as lost. Its state is read several times a second,
+//! and it may return.
 
 use crate::stage::Presence;
 use quaff_file::Result;
@@ -22,12 +21,12 @@ use std::time::Duration;
 /// Interval at which the state of the interface is read.
 const LOOK_NS: u64 = 100_000_000;
 
-/// The output that transmits frames from one interface.
+/// The sink that sends frames from one interface.
 #[derive(Debug)]
 pub(crate) struct Transmit {
     tx: Transmitter,
     monitor: LinkMonitor,
-    home: VecDeque<(usize, Buffer)>,
+    free_buffers: VecDeque<(usize, Buffer)>,
     tally: WriterTally,
     gauges: Arc<WriterGauges>,
 }
@@ -49,7 +48,7 @@ impl Transmit {
         Ok(Self {
             tx,
             monitor: LinkMonitor { link, rtnl: Rtnl::open()?, presence, looked_ns: steady_ns() },
-            home: VecDeque::new(),
+            free_buffers: VecDeque::new(),
             tally: WriterTally::default(),
             gauges,
         })
@@ -73,7 +72,7 @@ impl Transmit {
 }
 
 impl LinkMonitor {
-    /// Checks the interface, when that is due.
+    /// Checks the interface if that is due.
     fn look(&mut self) {
         let now_ns = steady_ns();
         if now_ns - self.looked_ns >= LOOK_NS {
@@ -85,7 +84,7 @@ impl LinkMonitor {
     }
 }
 
-/// Frames of a chunk that leave together.
+/// Frames of a chunk that are sent together.
 struct RecordCall<'a> {
     frames: &'a [&'a [u8]],
     monitor: &'a mut LinkMonitor,
@@ -146,7 +145,7 @@ impl Sink for Transmit {
         self.gauges.written.set(self.tally.written);
         self.gauges.bytes.set(self.tally.bytes);
         self.gauges.lost.set(self.tally.lost);
-        self.home.push_back((lane, chunk.buffer));
+        self.free_buffers.push_back((lane, chunk.buffer));
         Ok(())
     }
 
@@ -162,11 +161,11 @@ impl Sink for Transmit {
     }
 
     fn reap(&mut self) -> Result<Option<(usize, Buffer)>> {
-        Ok(self.home.pop_front())
+        Ok(self.free_buffers.pop_front())
     }
 
     fn pending(&self) -> usize {
-        self.home.len()
+        self.free_buffers.len()
     }
 
     fn max_wait(&self) -> Duration {

@@ -1,4 +1,4 @@
-//! One target with what fills it: a packer for each lane, and the writer on a thread of its own.
+//! One target, with a packer for each lane and the writer on its own thread.
 
 use super::spawn;
 use crate::buffer_pool::LanePool;
@@ -18,14 +18,13 @@ use std::thread::JoinHandle;
 /// Places in the ring to the writer beyond one for each buffer: slot marks, and the end.
 const MARKS: usize = 64;
 
-/// A target that lanes are about to fill.
+/// A target before the start of its writer.
 pub(crate) struct FileOutput {
     target: Target,
     pack: PackPlan,
     heading: Heading,
     slots: Slots,
     wakeup: Wakeup,
-    /// Bounds the chunks that can be on their way from one lane.
     buffers_per_lane: usize,
     writer_cpu: Option<usize>,
     inlets: Vec<Inlet>,
@@ -97,7 +96,7 @@ impl FileOutput {
             }
             written
         })?;
-        is_ready.recv().map_err(|_| Error::Defect("the writer died at its start".into()))??;
+        is_ready.recv().map_err(|_| Error::Defect("the writer ended at its start".into()))??;
         Ok(thread)
     }
 }

@@ -1,8 +1,8 @@
-//! The source factory: what `-i` or `--read` names becomes one source for each lane.
+//! Opens the sources that a plan names: one for each lane.
 //!
 //! Interfaces are looked up and their filters compiled here, but their rings are opened on the lanes' own
-//! threads, each on its core. Files are opened at once and read up to the first packet, since the head of
-//! the output states when the capture began.
+//! threads, each on its core. Files are opened at once and read up to the first packet, because the header of
+//! the output has the start time of the capture.
 
 use super::Source;
 use super::afpacket::{AfPacket, Opening};
@@ -31,39 +31,39 @@ pub(crate) struct Sources {
     pub lanes: Vec<LaneSource>,
     /// Start of the capture: now, or the time of the first packet of the files; ns since 1970.
     pub start_ns: u64,
-    /// `filter`, where no kernel runs it.
+    /// The filter on outer frames, for files.
     pub(crate) filter: Option<FrameFilter>,
     pub(crate) inner: Option<FrameFilter>,
-    /// True if all packets are there already, so that no reader waits for the output.
+    /// All packets exist already, so no reader waits for the output.
     pub is_at_once: bool,
-    /// Notes for the user: offloads that change frames, gaps that a filter hides.
+    /// Warnings for the user: offloads that change frames, gaps that a filter hides.
     pub notes: Vec<String>,
 }
 
 /// Opens a source. Runs on the lane's thread; the wakeup ends a wait of the source.
 pub(crate) type OpenSource = Box<dyn FnOnce(Wakeup) -> Result<Box<dyn Source>> + Send>;
 
-/// One lane's source, and how its thread runs.
+/// The source of one lane, and the settings of its thread.
 pub(crate) struct LaneSource {
     /// The interface, or the files.
     pub name: String,
-    /// Of its thread, up to 15 characters.
+    /// Name of its thread, up to 15 characters.
     pub thread: String,
     pub open: OpenSource,
-    /// The core that it is pinned to.
+    /// The core to which it is pinned.
     pub core: Option<usize>,
     /// SCHED_FIFO priority.
     pub real_time: Option<i32>,
-    /// True if it runs before ordinary threads: a ring that is not emptied drops packets.
+    /// Raises its priority, because a ring that is not emptied drops packets.
     pub is_urgent: bool,
-    /// True if a kernel filter drops packets of tunnels before their sequence numbers are seen.
+    /// A kernel filter drops tunnel packets before their sequence numbers are checked.
     pub hides_gaps: bool,
     pub gauges: Arc<LaneGauges>,
 }
 
 impl Sources {
-    /// Finds what `plan` names. `outputs` are what the run writes to, so that no file is read and written at
-    /// once; `format` is theirs.
+    /// Opens the sources of `plan`. `outputs`, in `format`, are the outputs of the run: no file may be read and
+    /// written at once.
     pub(crate) fn open(plan: &CapturePlan, outputs: &[&Output], format: Format, stop: &Stop) -> Result<Self> {
         match &plan.read {
             Some(read) => open_files(plan, read, outputs, format, stop),

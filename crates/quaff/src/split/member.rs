@@ -1,4 +1,4 @@
-//! One member of a bundle: its output, opened, then a writer with a buffer of its own.
+//! A member of a split: its output, opened first, and then its writer.
 
 use super::plan::{Goal, MemberPlan, SplitPlan};
 use crate::output::Transmit;
@@ -39,7 +39,7 @@ pub(super) struct Starting {
     child: Option<Child>,
 }
 
-/// A member that runs.
+/// A running member.
 pub(super) struct Member {
     pub(super) name: String,
     pub(super) presence: Presence,
@@ -48,13 +48,13 @@ pub(super) struct Member {
     child: RefCell<Option<Child>>,
 }
 
-/// The outcome of a member.
+/// The result of a member.
 #[derive(Default)]
 pub(super) struct Ended {
     pub(super) tally: WriterTally,
     pub(super) reason: Option<Reason>,
     pub(super) failure: Option<Error>,
-    /// The exit status of its command; `None` where there was none, or a signal ended it.
+    /// Exit status of its command; `None` without a command, or if a signal ended it.
     pub(super) exit: Option<i32>,
 }
 
@@ -98,13 +98,13 @@ fn run(command: &str, number: usize, is_stdout_taken: bool) -> Result<(Child, Fi
     if is_stdout_taken {
         shell.stdout(io::stderr().as_fd().try_clone_to_owned().map_err(failed)?);
     }
-    // ^C on a terminal ends the split; its members read what is left, and end then.
+    // ^C on a terminal ends only the split; its members read the rest and then end.
     shell.process_group(0);
     reset_signals(&mut shell);
     let mut child = shell.spawn().map_err(failed)?;
     let stdin = child.stdin.take().ok_or(Error::Defect("a command has no stdin".into()))?;
     let pipe = File::from(OwnedFd::from(stdin));
-    // A reader that reads nothing can be abandoned at the end.
+    // A reader that does not read can be abandoned at the end.
     fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|errno| failed(errno.into()))?;
     Ok((child, pipe))
 }
@@ -118,14 +118,14 @@ impl Opened {
         self.target.note()
     }
 
-    /// The output for the lanes, and what starts its writer.
+    /// The output for the lanes, and the parameters of its writer.
     pub(super) fn output(self, sources: &Sources) -> (FileOutput, Starting) {
         (FileOutput::new(&self.plan, sources, self.target, self.wakeup), self.starting)
     }
 }
 
 impl Starting {
-    /// Starts the writer, which takes what the lanes pack for it.
+    /// Starts the writer.
     pub(super) fn start(self, output: FileOutput) -> Result<Member> {
         let Self { name, presence, gauges, child } = self;
         let writer = output.start(&presence.stop, gauges.clone())?;
@@ -134,7 +134,7 @@ impl Starting {
 }
 
 impl Member {
-    /// Returns whether all its packets are out and its command has ended.
+    /// Returns whether all its packets are written and its command has ended.
     pub(super) fn is_finished(&self) -> bool {
         self.writer.is_finished()
             && (self.is_abandoned() || {
@@ -143,12 +143,12 @@ impl Member {
             })
     }
 
-    /// Returns whether its reader was abandoned because it took nothing any more.
+    /// Returns whether its reader was abandoned because it stopped reading.
     fn is_abandoned(&self) -> bool {
         matches!(self.presence.stop.reason(), Some(Reason::WriteError(_)))
     }
 
-    /// Waits for its end, and for its command's.
+    /// Waits for its end and for its command.
     pub(super) fn finish(self) -> Ended {
         let is_abandoned = self.writer.is_finished() && self.is_abandoned();
         let (tally, failure) = match join(self.writer) {

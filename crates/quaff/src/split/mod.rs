@@ -1,14 +1,14 @@
-//! A split: one feed to several outputs, as a switch bundles links. The lanes of a capture with a last stage
-//! that assigns each frame to a member, and a packer, buffers and a writer for each member.
+//! A split: distributes packets to several outputs, as a switch does over a bundle of links. The lanes of a capture have
+//! a last stage that assigns each frame to a member, and a packer, buffers and a writer for each member.
 //!
 //! ```text
 //!                               ┌ packer → chunk ─ ring →│ writer → file, pipe, command
-//!   source → stages → whose? ───┼ packer → chunk ─ ring →│ writer → interface
+//!   source → stages → assign ───┼ packer → chunk ─ ring →│ writer → interface
 //!                               └ …
 //! ```
 //!
-//! A member that goes away (its interface is down, its reader has gone, its disk is full) is replaced:
-//! its share goes to the others, and theirs does not move.
+//! A member that ends (its interface is down, its reader has closed the pipe, its disk is full) is replaced:
+//! the others take over its share and keep their own.
 
 mod member;
 mod plan;
@@ -32,26 +32,26 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// A frame is sent from an interface after this time, unless that is late.
+/// Longest delay of a frame to an interface, unless the interface is late.
 const SEND_FLUSH: Duration = Duration::from_millis(1);
 
-/// A split that runs.
+/// A running split.
 pub struct Split {
     plan: SplitPlan,
     stop: Stop,
     run: Run,
-    /// None where nothing is written.
+    /// Empty in a dry run.
     members: Vec<Member>,
     pool: Option<Pool>,
     knowledge: Arc<Knowledge>,
-    /// Packets that each lane lost for want of buffer, by member.
+    /// Packets that each lane lost because no buffer was free, by member.
     lost: Receiver<Vec<u64>>,
     /// Warnings for the user.
     pub notes: Vec<String>,
 }
 
 impl Split {
-    /// Starts it: when this returns, every packet that arrives is sorted.
+    /// Starts the split. When this returns, every packet that arrives is assigned.
     pub fn start(plan: SplitPlan, stop: Stop) -> Result<Self> {
         let plan = plan.validate()?;
         let outputs: Vec<_> =
@@ -78,7 +78,7 @@ impl Split {
         let (lost_of_lane, lost) = channel();
         let ends = ends(sorters, &mut outputs, shares, &lost_of_lane);
         drop(lost_of_lane);
-        // On failure the outputs go first, so that no lane waits for a writer that will not be.
+        // On failure the outputs are dropped first, so that no lane waits for their writers.
         let started = run.start_lanes(sources, ends).and_then(|()| start_members(outputs));
         match started {
             Ok(members) => Ok(Self { plan, stop, run, members, pool, knowledge, lost, notes }),
@@ -86,13 +86,13 @@ impl Split {
         }
     }
 
-    /// Each member: its name, whether it is there, packets that it has taken.
+    /// The name of each member, its availability, and the packets that it has written.
     pub fn members(&self) -> impl Iterator<Item = (&str, bool, u64)> {
         let of = |member: &'_ Member| (member.presence.is_here(), member.gauges.written.get());
         self.members.iter().map(move |member| (member.name.as_str(), of(member).0, of(member).1))
     }
 
-    /// Returns whether all threads have ended by themselves. The run ends when the last member has gone for good.
+    /// Returns whether all threads have ended. The end of the last member ends the run.
     pub fn is_over(&self) -> bool {
         let is_gone = |member: &Member| member.presence.stop.raised();
         if !self.members.is_empty() && self.members.iter().all(is_gone) && !self.stop.raised() {
@@ -101,7 +101,7 @@ impl Split {
         self.run.is_over() && self.members.iter().all(Member::is_finished)
     }
 
-    /// Waits for the end (once the stop has been raised) and sums up. What failed is in the report.
+    /// Waits for the end, after the stop, and returns the report, which includes a failure.
     pub fn finish(self) -> Report {
         let mut ended = self.run.join();
         let mut members: Vec<_> = self.members.into_iter().map(Member::finish).collect();
@@ -155,7 +155,7 @@ fn sorters(
     Ok(sources.lanes.iter().map(sorter).collect())
 }
 
-/// The ends of all lanes: a sorter and a packer for each member, whose shares of the buffer are lane by lane.
+/// The ends of all lanes: a sorter, and a packer for each member. The shares of the buffer are ordered by lane.
 fn ends(
     sorters: Vec<Box<dyn Stage>>,
     outputs: &mut [(FileOutput, member::Starting)],
@@ -183,7 +183,7 @@ fn start_members(outputs: Vec<(FileOutput, member::Starting)>) -> Result<Vec<Mem
         match starting.start(output) {
             Ok(member) => members.push(member),
             Err(error) => {
-                // So that no lane, and so no writer, waits for a writer that will not be.
+                // So that no lane, and thus no writer, waits for the missing writers.
                 drop(outputs);
                 return Err(error);
             }

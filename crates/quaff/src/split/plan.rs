@@ -1,4 +1,4 @@
-//! What to split, as plain data, and what does not fit together.
+//! The plan of a split as plain data, and its checks.
 
 use crate::plan::CapturePlan;
 use crate::stage::Sorting;
@@ -7,10 +7,10 @@ use quaff_file::write::{Format, Output};
 use quaff_wire::split::{MEMBERS_MAX, Rendezvous, WEIGHTS_MAX};
 use std::path::PathBuf;
 
-/// A split: one feed, sorted to members.
+/// The plan of a split.
 #[derive(Debug, Clone)]
 pub struct SplitPlan {
-    /// The feed, and the settings common to all outputs; its own output is not used.
+    /// The input, and the settings of all outputs; its own output is not used.
     pub capture: CapturePlan,
     pub sorting: Sorting,
     pub members: Vec<MemberPlan>,
@@ -19,29 +19,27 @@ pub struct SplitPlan {
 /// A member of a bundle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemberPlan {
-    /// The target of its frames.
     pub goal: Goal,
-    /// Its share, beside the others'.
+    /// Its share in relation to the others'.
     pub weight: u64,
 }
 
 /// The target of a member's frames.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Goal {
-    /// Into a file, a pipe or a device.
+    /// A file, a pipe or a device.
     File(PathBuf),
-    /// To stdout.
     Stdout,
-    /// Into the stdin of a command, in the shell's language.
+    /// The stdin of a shell command.
     Command(String),
-    /// Out of an interface.
+    /// An interface, which sends the frames.
     Interface(String),
-    /// Nowhere: they are only counted. Either all members are so, or none.
+    /// None: a dry run. Applies to all members or to none.
     Nowhere,
 }
 
 impl Goal {
-    /// Its name: path, command or interface; `member 3` without one.
+    /// Path, command or interface; `member 3` without one.
     pub(super) fn name(&self, number: usize) -> String {
         match self {
             Self::File(path) => path.display().to_string(),
@@ -64,7 +62,7 @@ impl SplitPlan {
         self.members.iter().any(|member| member.goal == Goal::Stdout)
     }
 
-    /// Returns whether the plan fits together.
+    /// Checks the plan.
     pub fn validate(mut self) -> Result<Self> {
         let refuse = |words: String| Err(Error::Plan(words));
         if self.members.is_empty() {
@@ -87,7 +85,7 @@ impl SplitPlan {
             if let Goal::Interface(name) = &member.goal
                 && is_source(name)
             {
-                return refuse(format!("{name}: what is sent from it would be captured from it again"));
+                return refuse(format!("{name}: frames sent from it would be captured from it again"));
             }
         }
         self.bundle()?;
@@ -99,8 +97,9 @@ impl SplitPlan {
     pub(super) fn bundle(&self) -> Result<Rendezvous> {
         let weights: Vec<_> = self.members.iter().map(|member| member.weight).collect();
         Rendezvous::new(&weights, self.sorting.seed).ok_or_else(|| {
-            let words = "weights are whole numbers from 1 on, and in lowest terms no more than";
-            Error::Plan(format!("{words} {WEIGHTS_MAX} together"))
+            Error::Plan(format!(
+                "weights are whole numbers from 1 on, and their sum in lowest terms is at most {WEIGHTS_MAX}"
+            ))
         })
     }
 
@@ -109,7 +108,7 @@ impl SplitPlan {
         self.members.iter().any(|member| matches!(member.goal, Goal::Interface(_)))
     }
 
-    /// The capture that one member sees: its share of the buffer, its output.
+    /// The plan of one member's output, with its share of the buffer.
     pub(super) fn capture_of(&self, member: &MemberPlan, is_at_once: bool) -> CapturePlan {
         let plan = self.capture.clone();
         let output = match &member.goal {
