@@ -66,8 +66,11 @@ impl Drop for Disk {
 }
 
 #[test]
-fn what_cannot_start_says_why_and_spoils_nothing() {
-    let Some(bench) = Bench::new("what_cannot_start_says_why_and_spoils_nothing", 1 << 20) else { return };
+fn a_failed_start_reports_the_reason_and_keeps_existing_files() {
+    let Some(bench) = Bench::new("a_failed_start_reports_the_reason_and_keeps_existing_files", 1 << 20)
+    else {
+        return;
+    };
     let file = &bench.path("precious.pcapng");
     std::fs::write(file, b"do not touch").unwrap();
     for (args, words) in [
@@ -327,7 +330,7 @@ fn a_frame_larger_than_a_block_is_cut_and_counted() {
 }
 
 #[test]
-fn where_o_direct_is_refused_it_says_so_and_loses_nothing() {
+fn without_o_direct_nothing_is_lost_and_a_note_reports_it() {
     let test = "where_o_direct_is_refused";
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     let dir = folder();
@@ -448,8 +451,8 @@ fn a_full_disk_with_a_rule_has_room_for_names_too() {
 }
 
 #[test]
-fn what_the_page_cache_could_not_write_is_a_failure() {
-    let test = "what_the_page_cache_could_not_write_is_a_failure";
+fn a_failed_writeback_of_the_page_cache_is_a_failure() {
+    let test = "a_failed_writeback_of_the_page_cache_is_a_failure";
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     // A disk that fails: its image lies in memory that is smaller than it says.
     let memory = folder();
@@ -504,7 +507,7 @@ fn a_disk_that_frees_late_loses_no_more_files_than_it_must() {
 }
 
 #[test]
-fn where_no_file_is_without_a_name_a_rotation_keeps_all() {
+fn a_rotation_without_o_tmpfile_keeps_all_packets() {
     let test = "where_no_file_is_without_a_name";
     let Some(bench) = Bench::new(test, 1 << 28) else { return };
     let Some(mut bindfs) = tool(test, "bindfs") else { return };

@@ -25,7 +25,7 @@ fn mirrored_frames_are_captured_without_their_mirror() {
 }
 
 #[test]
-fn what_was_lost_before_us_is_counted_apart_and_is_in_the_file() {
+fn losses_before_the_capture_are_counted_separately_and_in_the_file() {
     let Some(bench) = Bench::new("what_was_lost_before_us", 1 << 28) else { return };
     let file = bench.path("x.pcapng");
     // One in four is kept out before us, as a switch would lose it: by the number's last two bits.

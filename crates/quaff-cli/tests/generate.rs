@@ -1,12 +1,14 @@
 //! `quaff generate` from outside: the real command in a lab, held against counters and a ring that
 //! are not its own.
 
+mod support;
+
 use quaff_lab::lab::{RX_IF, TX_IF, TX_MAC};
 use quaff_lab::{ChildProcess, Lab, LabPlan};
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl::{self, LinkChange, Rtnl};
 use quaff_os::testing::assert_when_quiet;
-use quaff_os::{Netns, Signal, bpf::ArrayMap};
+use quaff_os::{Netns, Signal};
 use quaff_testkit::{self as testing, Receiver};
 use quaff_wire::net::{TPID_CUSTOMER, TPID_SERVICE, VlanTag};
 use quaff_wire::probe::{Classified, ProbeHeader, classify};
@@ -14,32 +16,12 @@ use quaff_wire::probe::{OuterHeaders, ProbeFrame};
 use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use support::{PATIENCE, QUAFF, alone, bpf_lab};
 
-const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
-const PATIENCE: Duration = Duration::from_secs(60);
 /// What `--dst-mac` is by default, and `--src-mac` for injected frames.
 const DST_MAC: [u8; 6] = [0x02, b'q', b'u', b'a', b'f', 2];
 const SRC_MAC: [u8; 6] = [0x02, b'q', b'u', b'a', b'f', 1];
-
-/// These tests want the machine for themselves: one at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A lab whose kernel also permits BPF, or a skip.
-fn lab_to_inject(test: &str) -> Option<Lab> {
-    match ArrayMap::new("quaff_test", 1) {
-        Err(error) if quaff_os::testing::is_refusal(&error) => {
-            testing::skip(test, &error.to_string());
-            None
-        }
-        Err(error) => panic!("{error}"),
-        Ok(_) => testing::lab(test),
-    }
-}
 
 fn command(netns: &Netns, args: &str) -> Command {
     let mut command = netns.command(QUAFF).expect("a command");
@@ -83,7 +65,7 @@ fn tap(netns: &Netns, interface: &str) -> CountingTap {
 #[test]
 fn injected_frames_are_counted_by_all_alike() {
     let _alone = alone();
-    let Some(lab) = lab_to_inject("injected_frames_are_counted_by_all_alike") else { return };
+    let Some(lab) = bpf_lab("injected_frames_are_counted_by_all_alike", &LabPlan::default()) else { return };
     for (args, count, witness) in [
         ("--size 64 --count 300k --cpu 0", 300_000, "rx_otherhost_dropped"),
         ("--size 512 --count 100001", 100_001, "rx_otherhost_dropped"),
@@ -123,7 +105,10 @@ fn sent_frames_are_counted_by_both_ends_alike() {
 #[test]
 fn a_receiver_gets_the_frames_of_the_template_to_the_byte() {
     let _alone = alone();
-    let Some(lab) = lab_to_inject("a_receiver_gets_the_frames_of_the_template_to_the_byte") else { return };
+    let Some(lab) = bpf_lab("a_receiver_gets_the_frames_of_the_template_to_the_byte", &LabPlan::default())
+    else {
+        return;
+    };
     let tag = |tpid, tci| VlanTag { tpid, tci };
     let (one, two) = (vec![tag(TPID_CUSTOMER, 0xe007)], vec![tag(TPID_SERVICE, 5), tag(TPID_CUSTOMER, 6)]);
     // More frames than the kernel has pages for them, so that each page is used again and again.
@@ -168,7 +153,7 @@ fn assert_as_sent(frames: &[Vec<u8>], mut template: ProbeFrame, args: &str) {
 #[test]
 fn the_pace_is_kept() {
     let _alone = alone();
-    let Some(lab) = lab_to_inject("the_pace_is_kept") else { return };
+    let Some(lab) = bpf_lab("the_pace_is_kept", &LabPlan::default()) else { return };
     let rates = ["--inject rx0 --pps 10k", "--inject rx0 --pps 100k", "--inject rx0 --pps 500k"];
     for args in rates.into_iter().chain(["-o tx0 --pps 10k", "-o tx0 --pps 100k"]) {
         let netns = if args.starts_with("-o") { &lab.tx } else { &lab.rx };
@@ -211,7 +196,7 @@ fn rate(args: &str) -> f64 {
 #[test]
 fn a_signal_ends_a_run_early_with_a_report() {
     let _alone = alone();
-    let Some(lab) = lab_to_inject("a_signal_ends_a_run_early_with_a_report") else { return };
+    let Some(lab) = bpf_lab("a_signal_ends_a_run_early_with_a_report", &LabPlan::default()) else { return };
     for (args, netns, planned) in [
         ("--inject rx0 --size 64", &lab.rx, None),
         ("--inject rx0 --size 64 --pps 50k --duration 1h", &lab.rx, Some(180_000_000)),
@@ -243,7 +228,7 @@ fn a_signal_ends_a_run_early_with_a_report() {
 #[test]
 fn an_unpaced_run_ends_after_its_duration() {
     let _alone = alone();
-    let Some(lab) = lab_to_inject("an_unpaced_run_ends_after_its_duration") else { return };
+    let Some(lab) = bpf_lab("an_unpaced_run_ends_after_its_duration", &LabPlan::default()) else { return };
     for (args, netns) in [("--inject rx0", &lab.rx), ("-o tx0", &lab.tx)] {
         let (report, code) = generate(netns, &format!("{args} --duration 500ms"));
         let seconds = report["seconds"].as_f64().expect("a number");
@@ -254,9 +239,9 @@ fn an_unpaced_run_ends_after_its_duration() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_advice() {
+fn impossible_plans_are_rejected_with_advice() {
     let _alone = alone();
-    let Some(lab) = lab_to_inject("what_cannot_be_is_refused_with_advice") else { return };
+    let Some(lab) = bpf_lab("impossible_plans_are_rejected_with_advice", &LabPlan::default()) else { return };
     let large = refusal(&lab.rx, "--inject rx0 --size 5000 --count 1");
     assert!(large.contains("-o"), "{large}");
     let mtu = refusal(&lab.tx, "-o tx0 --size 5000 --count 1");

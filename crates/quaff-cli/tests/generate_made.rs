@@ -1,10 +1,11 @@
 //! `quaff generate` in a lab, where frames differ: flows that the program in the kernel makes, and
 //! frames that are made one by one, held against what the same line writes into a file.
 
+mod support;
+
 use quaff_lab::lab::{RX_IF, TX_IF};
 use quaff_lab::{ChildProcess, Lab, LabPlan};
 use quaff_os::Netns;
-use quaff_os::bpf::ArrayMap;
 use quaff_testkit::{self as testing, Receiver};
 use quaff_wire::checksum;
 use quaff_wire::net::{self, Ip};
@@ -14,29 +15,8 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// These tests want the machine for themselves: one at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A lab whose kernel also permits BPF, or a skip.
-fn lab(test: &str) -> Option<Lab> {
-    match ArrayMap::new("quaff_test", 1) {
-        Err(error) if quaff_os::testing::is_refusal(&error) => {
-            testing::skip(test, &error.to_string());
-            None
-        }
-        Err(error) => panic!("{error}"),
-        Ok(_) => testing::lab_of(test, &LabPlan { mtu: 3000, ..LabPlan::default() }),
-    }
-}
+use support::{PATIENCE, QUAFF, alone, bpf_lab};
 
 /// Runs `quaff generate --inject rx0 ARGS --json`; its report. All counts agree.
 fn inject(netns: &Netns, args: &str, count: u64) -> Value {
@@ -74,7 +54,11 @@ fn whole(frame: &[u8]) -> Ip {
 #[test]
 fn the_program_makes_every_flow_in_turn() {
     let _alone = alone();
-    let Some(lab) = lab("the_program_makes_every_flow_in_turn") else { return };
+    let Some(lab) =
+        bpf_lab("the_program_makes_every_flow_in_turn", &LabPlan { mtu: 3000, ..LabPlan::default() })
+    else {
+        return;
+    };
     for (args, count, flows) in [
         ("--size 64 --flows 100", 3000, 100),
         ("--size 64 --new-flows each", 5000, 5000),
@@ -115,7 +99,12 @@ fn the_program_makes_every_flow_in_turn() {
 #[test]
 fn flows_of_the_program_are_those_that_are_written() {
     let _alone = alone();
-    let Some(lab) = lab("flows_of_the_program_are_those_that_are_written") else { return };
+    let Some(lab) = bpf_lab(
+        "flows_of_the_program_are_those_that_are_written",
+        &LabPlan { mtu: 3000, ..LabPlan::default() },
+    ) else {
+        return;
+    };
     let args = "--size 90 --no-stamp --src-ip 10.0.0.0/25 --dst-ip 10.1.0.0/28 --src-port 7-9 --flows 5000";
     let receiver = Receiver::at(&lab, RX_IF);
     inject(&lab.rx, args, 6000);
@@ -146,7 +135,12 @@ fn frames_of(path: &Path) -> Vec<Vec<u8>> {
 #[test]
 fn frames_that_are_made_one_by_one_arrive_to_the_byte() {
     let _alone = alone();
-    let Some(lab) = lab("frames_that_are_made_one_by_one_arrive_to_the_byte") else { return };
+    let Some(lab) = bpf_lab(
+        "frames_that_are_made_one_by_one_arrive_to_the_byte",
+        &LabPlan { mtu: 3000, ..LabPlan::default() },
+    ) else {
+        return;
+    };
     for args in [
         "--size imix --content random --flows 50 --no-stamp",
         "--size 100-2000 --tcp talk --flows 9 --pps 50k",
@@ -169,7 +163,11 @@ fn frames_that_are_made_one_by_one_arrive_to_the_byte() {
 #[test]
 fn frames_that_are_sent_arrive_to_the_byte() {
     let _alone = alone();
-    let Some(lab) = lab("frames_that_are_sent_arrive_to_the_byte") else { return };
+    let Some(lab) =
+        bpf_lab("frames_that_are_sent_arrive_to_the_byte", &LabPlan { mtu: 3000, ..LabPlan::default() })
+    else {
+        return;
+    };
     for args in [
         "--size imix --content random --flows 50 --no-stamp --src-mac 02:00:00:00:00:07",
         "--size 100-2000 --tcp talk --flows 9 --pps 50k --src-mac 02:00:00:00:00:07",
@@ -184,7 +182,10 @@ fn frames_that_are_sent_arrive_to_the_byte() {
 #[test]
 fn stamps_of_mixed_frames_are_numbered_and_new_flows_come_at_their_rate() {
     let _alone = alone();
-    let Some(lab) = lab("stamps_of_mixed_frames_are_numbered_and_new_flows_come_at_their_rate") else {
+    let Some(lab) = bpf_lab(
+        "stamps_of_mixed_frames_are_numbered_and_new_flows_come_at_their_rate",
+        &LabPlan { mtu: 3000, ..LabPlan::default() },
+    ) else {
         return;
     };
     let receiver = Receiver::at(&lab, RX_IF);

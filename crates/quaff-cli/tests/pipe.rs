@@ -103,7 +103,7 @@ fn a_slow_reader_gets_every_byte_and_costs_memory_first() {
 }
 
 #[test]
-fn what_comes_slowly_goes_on_at_once() {
+fn slow_input_is_forwarded_immediately() {
     let mut child = pipe(&["--json"], Stdio::piped(), Stdio::piped());
     let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     for word in [&b"a"[..], b"few", b"words"] {
@@ -327,7 +327,7 @@ fn a_folder_of_other_bytes_is_cut_anywhere() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_pipes_are_rejected() {
     for (args, words) in [
         (&["--dir", "/nowhere"][..], "no such folder"),
         (&["--rotate-size", "1M"], "--dir"),

@@ -272,7 +272,7 @@ fn files_of_old_hosts_are_read_and_named() {
 }
 
 #[test]
-fn what_comes_before_damage_is_written_and_the_rest_can_be_salvaged() {
+fn packets_before_damage_are_written_and_the_rest_can_be_salvaged() {
     let dir = tempfile::tempdir().unwrap();
     for format in [Format::Pcap, Format::Pcapng] {
         let mut bytes = File::new(format).frames(0..1000).bytes;
@@ -319,7 +319,7 @@ fn a_torn_archive_gives_what_is_in_it() {
 }
 
 #[test]
-fn nothing_is_spoiled_by_a_file_that_cannot_be_read() {
+fn an_unreadable_file_leaves_the_output_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let to = put(&dir, "precious", b"something that is kept");
     let good = put(&dir, "good.pcap", &File::new(Format::Pcap).frames(0..10).bytes);
@@ -537,7 +537,7 @@ fn filters_and_tunnels_work_on_files() {
 }
 
 #[test]
-fn what_is_read_is_not_removed_and_a_pipe_is_not_followed() {
+fn input_files_are_not_removed_and_a_pipe_is_not_followed() {
     let dir = folder();
     let inputs: Vec<String> =
         (0..3).map(|n| put(&dir, &format!("quaff-20260101T000000-00000{n}.pcapng"), &sections())).collect();

@@ -1,10 +1,12 @@
 //! `quaff replay` from outside: the real command in a lab, held against a ring that is not its own,
 //! and against the files themselves.
 
+mod support;
+
 use quaff_file::read::CaptureFile;
 use quaff_lab::lab::RX_IF;
 use quaff_lab::{ChildProcess, Lab, LabPlan};
-use quaff_os::bpf::{ArrayMap, Asm, Program, Reg, Verdict};
+use quaff_os::bpf::{Asm, Program, Reg, Verdict};
 use quaff_os::rtnl::{LinkChange, Rtnl};
 use quaff_os::testing::{Noise, assert_when_quiet};
 use quaff_os::{Netns, Signal};
@@ -15,29 +17,8 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// These tests want the machine for themselves: one at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A lab whose kernel also permits BPF, or a skip.
-fn lab(test: &str) -> Option<Lab> {
-    match ArrayMap::new("quaff_test", 1) {
-        Err(error) if quaff_os::testing::is_refusal(&error) => {
-            testing::skip(test, &error.to_string());
-            None
-        }
-        Err(error) => panic!("{error}"),
-        Ok(_) => testing::lab_of(test, &LabPlan { mtu: 3000, ..LabPlan::default() }),
-    }
-}
+use support::{PATIENCE, QUAFF, alone, bpf_lab};
 
 fn command(netns: &Netns, args: &str, files: &[&Path]) -> Command {
     let mut command = netns.command(QUAFF).expect("a command");
@@ -146,7 +127,11 @@ fn accept_redirected(lab: &Lab) -> Program {
 fn real_traffic_arrives_byte_by_byte_in_order() {
     let _alone = alone();
     let test = "real_traffic_arrives_byte_by_byte_in_order";
-    let (Some(lab), Some(mix)) = (lab(test), testing::capture(test, "mix.pcap")) else { return };
+    let (Some(lab), Some(mix)) =
+        (bpf_lab(test, &LabPlan { mtu: 3000, ..LabPlan::default() }), testing::capture(test, "mix.pcap"))
+    else {
+        return;
+    };
     let sent: Vec<_> = packets(&mix).into_iter().map(|(_, frame)| frame).collect();
     let _program = accept_redirected(&lab);
     for (args, netns, loops) in [
@@ -171,7 +156,12 @@ fn real_traffic_arrives_byte_by_byte_in_order() {
 #[test]
 fn each_loop_has_flows_of_its_own_and_right_checksums() {
     let _alone = alone();
-    let Some(lab) = lab("each_loop_has_flows_of_its_own_and_right_checksums") else { return };
+    let Some(lab) = bpf_lab(
+        "each_loop_has_flows_of_its_own_and_right_checksums",
+        &LabPlan { mtu: 3000, ..LabPlan::default() },
+    ) else {
+        return;
+    };
     let frames: Vec<_> = (0..2000).map(|number| udp(number, 18 + number as usize % 1200)).collect();
     let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
     let flow = |frame: &[u8]| frame[26..38].to_vec();
@@ -201,7 +191,11 @@ fn each_loop_has_flows_of_its_own_and_right_checksums() {
 #[test]
 fn captured_times_and_rates_are_kept() {
     let _alone = alone();
-    let Some(lab) = lab("captured_times_and_rates_are_kept") else { return };
+    let Some(lab) =
+        bpf_lab("captured_times_and_rates_are_kept", &LabPlan { mtu: 3000, ..LabPlan::default() })
+    else {
+        return;
+    };
     let frames: Vec<_> = (0..1000).map(|number| udp(number, 100)).collect();
     // 1 ms apart, with a gap of 300 ms, which is slept through, in the middle.
     let time_ns = |number: u64| number * 1_000_000 + if number >= 500 { 300_000_000 } else { 0 };
@@ -233,7 +227,11 @@ fn captured_times_and_rates_are_kept() {
 #[test]
 fn limits_and_what_is_left_out_are_told() {
     let _alone = alone();
-    let Some(lab) = lab("limits_and_what_is_left_out_are_told") else { return };
+    let Some(lab) =
+        bpf_lab("limits_and_what_is_left_out_are_told", &LabPlan { mtu: 3000, ..LabPlan::default() })
+    else {
+        return;
+    };
     let mut frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
     let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
     for (args, intended) in [
@@ -262,7 +260,12 @@ fn limits_and_what_is_left_out_are_told() {
 #[test]
 fn late_frames_are_sent_shifted_or_dropped_as_asked_for() {
     let _alone = alone();
-    let Some(lab) = lab("late_frames_are_sent_shifted_or_dropped_as_asked_for") else { return };
+    let Some(lab) = bpf_lab(
+        "late_frames_are_sent_shifted_or_dropped_as_asked_for",
+        &LabPlan { mtu: 3000, ..LabPlan::default() },
+    ) else {
+        return;
+    };
     let frames: Vec<_> = (0..1000).map(|number| udp(number, 100)).collect();
     let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
     // Faster than any machine: 20,000 frames in 0.2 ms.
@@ -279,9 +282,12 @@ fn late_frames_are_sent_shifted_or_dropped_as_asked_for() {
 }
 
 #[test]
-fn what_is_before_the_damage_is_sent() {
+fn packets_before_damage_are_sent() {
     let _alone = alone();
-    let Some(lab) = lab("what_is_before_the_damage_is_sent") else { return };
+    let Some(lab) = bpf_lab("packets_before_damage_are_sent", &LabPlan { mtu: 3000, ..LabPlan::default() })
+    else {
+        return;
+    };
     let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
     let (torn, whole) = [0, 1].map(|_| pcap(frames.iter().map(|frame| (0, &frame[..])), 1)).into();
     let bytes = std::fs::read(torn.path()).expect("a file");
@@ -294,7 +300,12 @@ fn what_is_before_the_damage_is_sent() {
 #[test]
 fn a_signal_ends_a_run_at_once_with_a_true_report() {
     let _alone = alone();
-    let Some(lab) = lab("a_signal_ends_a_run_at_once_with_a_true_report") else { return };
+    let Some(lab) = bpf_lab(
+        "a_signal_ends_a_run_at_once_with_a_true_report",
+        &LabPlan { mtu: 3000, ..LabPlan::default() },
+    ) else {
+        return;
+    };
     let frames: Vec<_> = (0..1000).map(|number| udp(number, 100)).collect();
     let slow = (0..).map(|number: u64| number * 600_000_000_000);
     let file = pcap(slow.zip(frames.iter().map(Vec::as_slice)), 1);
@@ -319,7 +330,11 @@ fn a_signal_ends_a_run_at_once_with_a_true_report() {
 #[test]
 fn a_signal_is_heard_whatever_is_waited_for() {
     let _alone = alone();
-    let Some(lab) = lab("a_signal_is_heard_whatever_is_waited_for") else { return };
+    let Some(lab) =
+        bpf_lab("a_signal_is_heard_whatever_is_waited_for", &LabPlan { mtu: 3000, ..LabPlan::default() })
+    else {
+        return;
+    };
     let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
     let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
     let dir = tempfile::tempdir().expect("a folder");
@@ -358,7 +373,11 @@ fn a_signal_is_heard_whatever_is_waited_for() {
 #[test]
 fn an_interface_that_goes_down_leaves_a_ledger() {
     let _alone = alone();
-    let Some(lab) = lab("an_interface_that_goes_down_leaves_a_ledger") else { return };
+    let Some(lab) =
+        bpf_lab("an_interface_that_goes_down_leaves_a_ledger", &LabPlan { mtu: 3000, ..LabPlan::default() })
+    else {
+        return;
+    };
     let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
     let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
     let args = "-o tx0 --via sendmmsg --pps 1000 --loop 0";
@@ -380,7 +399,11 @@ fn an_interface_that_goes_down_leaves_a_ledger() {
 #[test]
 fn frames_go_one_at_a_time_and_come_from_a_pipe() {
     let _alone = alone();
-    let Some(lab) = lab("frames_go_one_at_a_time_and_come_from_a_pipe") else { return };
+    let Some(lab) =
+        bpf_lab("frames_go_one_at_a_time_and_come_from_a_pipe", &LabPlan { mtu: 3000, ..LabPlan::default() })
+    else {
+        return;
+    };
     let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
     let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
     let receiver = Receiver::at(&lab, RX_IF);
@@ -416,9 +439,14 @@ fn frames_go_one_at_a_time_and_come_from_a_pipe() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_the_first_frame() {
+fn impossible_replays_are_rejected_before_the_first_frame() {
     let _alone = alone();
-    let Some(lab) = lab("what_cannot_be_is_refused_before_the_first_frame") else { return };
+    let Some(lab) = bpf_lab(
+        "impossible_replays_are_rejected_before_the_first_frame",
+        &LabPlan { mtu: 3000, ..LabPlan::default() },
+    ) else {
+        return;
+    };
     let frames: Vec<_> = (0..3).map(|number| udp(number, 100)).collect();
     let good = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
     let (raw, empty) = (pcap([(0, &[0x45; 40][..])], 101), pcap([], 1));

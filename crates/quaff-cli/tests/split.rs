@@ -168,7 +168,7 @@ fn a_plan_says_what_the_split_does_and_writes_nothing() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused() {
+fn contradictory_split_flags_are_rejected() {
     let dir = folder();
     let feed = dir.path().join("feed.pcap");
     std::fs::write(&feed, pcap(&made(1))).unwrap();

@@ -106,8 +106,10 @@ fn a_reader_that_stands_still_costs_the_disk_nothing() {
 }
 
 #[test]
-fn what_a_slow_reader_missed_is_told_in_the_copy() {
-    let Some(bench) = Bench::new("what_a_slow_reader_missed_is_told_in_the_copy", 2 << 30) else { return };
+fn packets_missed_by_a_slow_reader_are_recorded_in_the_copy() {
+    let Some(bench) = Bench::new("packets_missed_by_a_slow_reader_are_recorded_in_the_copy", 2 << 30) else {
+        return;
+    };
     let disk = bench.path("disk");
     std::fs::create_dir(&disk).unwrap();
     let copy = bench.path("copy.pcapng");

@@ -75,7 +75,7 @@ fn gaps_are_counted_and_the_ends_are_named() {
 }
 
 #[test]
-fn what_was_lost_before_the_first_frame_counts() {
+fn frames_lost_before_the_first_one_are_counted() {
     let file = || File::new(Format::Pcap).frames(100..110);
     let (code, report) = verify(file(), &[]);
     assert_eq!((code, counts(&report)), (1, [10, 100, 0, 0, 0]));
@@ -85,7 +85,7 @@ fn what_was_lost_before_the_first_frame_counts() {
 }
 
 #[test]
-fn what_was_lost_behind_the_last_frame_is_noticed() {
+fn frames_lost_after_the_last_one_are_detected() {
     let (code, report) = verify(File::new(Format::Pcap).bounded().frames(0..5), &[]);
     assert_eq!((code, counts(&report), &report["end"]), (1, [5, 0, 0, 0, 0], &"missing".into()));
     let (code, report) = verify(File::new(Format::Pcap).frames(0..5), &["--expect", "8"]);
@@ -162,7 +162,7 @@ fn damage_ends_a_file_with_its_offset() {
 }
 
 #[test]
-fn what_is_no_capture_cannot_be_read() {
+fn a_file_that_is_no_capture_is_rejected() {
     for bytes in [&b"#!/bin/sh\necho no capture\n"[..], b"", b"\n\r", b"\xd4\xc3\xb2\xa1\x02"] {
         let (code, report) = verify_files(&[bytes], &[]);
         assert_eq!((code, &report["complete"]), (2, &false.into()), "{bytes:?}");

@@ -121,7 +121,7 @@ fn a_router_in_between_and_a_snaplen() {
 }
 
 #[test]
-fn how_far_times_are_off() {
+fn differences_of_times_are_reported() {
     let dir = sent(200);
     // Each tenth frame comes 7 µs late, and the one behind it in time.
     let late = |n: u64| (time_ns(n) + u64::from(n % 10 == 5) * 7000, frame(n));
@@ -134,7 +134,7 @@ fn how_far_times_are_off() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told() {
+fn unreadable_files_are_reported() {
     let dir = sent(10);
     std::fs::remove_file(dir.path().join("sent.pcap")).unwrap();
     let (code, report) = verify(dir.path(), (0..10).map(moving), &[]);
@@ -178,8 +178,8 @@ fn real_traffic_equals_itself() {
 
 /// tcpreplay sends, quaff captures, and the capture is the file.
 #[test]
-fn what_tcpreplay_sent_arrived() {
-    const TEST: &str = "what_tcpreplay_sent_arrived";
+fn frames_sent_by_tcpreplay_arrive() {
+    const TEST: &str = "frames_sent_by_tcpreplay_arrive";
     let Some(bench) = Bench::new(TEST, 64 << 20) else { return };
     if tool(TEST, "tcpreplay").is_none() {
         return;

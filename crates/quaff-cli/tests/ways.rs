@@ -1,6 +1,8 @@
 //! `quaff replay -o` by each way onto the wire: what the file holds arrives, to the byte and in order,
 //! and the counts agree.
 
+mod support;
+
 use quaff_lab::lab::{RX_IF, TX_IF};
 use quaff_lab::{ChildProcess, Lab, LabPlan};
 use quaff_os::Signal;
@@ -11,20 +13,12 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use support::{PATIENCE, QUAFF, alone};
 use tempfile::TempDir;
 
-const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
-const PATIENCE: Duration = Duration::from_secs(60);
 const WAYS: [&str; 7] =
     ["auto", "sendmmsg", "sendmmsg-qdisc", "tx-ring", "tx-ring-qdisc", "af-xdp", "af-xdp-queue0"];
-
-/// These tests want the machine for themselves: one at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A lab where AF_XDP is permitted too, or a skip.
 fn lab(test: &str) -> Option<Lab> {
@@ -148,9 +142,9 @@ fn auto_measures_on_the_frames_of_the_run_and_says_so() {
 }
 
 #[test]
-fn what_a_full_queue_drops_is_sent_again() {
+fn frames_dropped_by_a_full_queue_are_sent_again() {
     let _alone = alone();
-    let test = "what_a_full_queue_drops_is_sent_again";
+    let test = "frames_dropped_by_a_full_queue_are_sent_again";
     let Some(lab) = lab(test) else { return };
     let shape =
         ["qdisc", "add", "dev", TX_IF, "root", "tbf", "rate", "20mbit", "burst", "10kb", "limit", "30kb"];

@@ -1,8 +1,9 @@
 //! What tests with real packets share: a lab, the real binary in it, and its ledger.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use quaff_lab::{ChildProcess, Lab};
+use quaff_lab::{ChildProcess, Lab, LabPlan};
 use quaff_os::Signal;
+use quaff_os::bpf::ArrayMap;
 use quaff_testkit as testing;
 use serde_json::Value;
 use std::path::Path;
@@ -15,8 +16,23 @@ pub(crate) const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
 /// Longer than anything here takes, on a busy machine too.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Two labs at full speed on two cores would take packets from each other: one at a time.
-static TURN: Mutex<()> = Mutex::new(());
+/// Waits for the exclusive use of the machine: two labs at full speed on two cores would take CPU time from each other.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A lab on a kernel that also permits BPF, or a skip.
+pub(crate) fn bpf_lab(test: &str, plan: &LabPlan) -> Option<Lab> {
+    match ArrayMap::new("quaff_test", 1) {
+        Err(error) if quaff_os::testing::is_refusal(&error) => {
+            testing::skip(test, &error.to_string());
+            None
+        }
+        Err(error) => panic!("{error}"),
+        Ok(_) => testing::lab_of(test, plan),
+    }
+}
 
 /// A lab, a folder on a real disk, and the machine to oneself.
 pub(crate) struct Bench {
@@ -35,7 +51,7 @@ pub(crate) struct Ended {
 impl Bench {
     /// `None` after a skip that says why. `bytes` is the room that the test needs on the disk.
     pub(crate) fn new(test: &str, bytes: u64) -> Option<Self> {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = alone();
         let lab = testing::lab(test)?;
         let dir = folder();
         testing::space(test, dir.path(), bytes).then_some(Self { lab, dir, _turn: turn })

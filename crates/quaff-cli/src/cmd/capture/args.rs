@@ -1,6 +1,7 @@
 //! The arguments of `quaff capture`, and the plan they make.
 
 use super::memory;
+use crate::cmd::receiving::FormatName;
 use crate::units::{self, TimeStampType};
 use anyhow::{Context, bail};
 use quaff::plan::LoadPlan;
@@ -8,7 +9,7 @@ use quaff::plan::{
     BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DecapPlan, InnerPlan, InterfacePlan, POPULATE_BYTES,
     READ_BUFFER_BYTES, ReadPlan, SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
 };
-use quaff_file::write::{DirPlan, Format, Output, Retention};
+use quaff_file::write::{DirPlan, Output, Retention};
 use quaff_os::packet::TimeSource;
 use quaff_os::topology::{Nic, Topology, advise};
 use quaff_wire::tunnel::TunnelKinds;
@@ -241,13 +242,6 @@ impl FromStr for Core {
     }
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum FormatName {
-    Pcapng,
-    Pcap,
-    PcapUs,
-}
-
 impl Args {
     /// The plan, with default sizes for this machine.
     pub(crate) fn plan(&self) -> anyhow::Result<CapturePlan> {
@@ -272,11 +266,7 @@ impl Args {
             }),
             output: self.output(is_stdout)?,
             live_copy: self.live_copy(is_stdout),
-            format: match self.format {
-                FormatName::Pcapng => Format::Pcapng,
-                FormatName::Pcap => Format::Pcap,
-                FormatName::PcapUs => Format::PcapUs,
-            },
+            format: self.format.into(),
             filter: self.filter.clone().filter(|filter| !filter.trim().is_empty()),
             decap: self.decap.map(|kinds| DecapPlan {
                 kinds,

@@ -1,4 +1,4 @@
-//! `quaff capture`: from interfaces to files.
+//! `quaff capture`: captures packets of interfaces or files to files. It never edits or writes packets itself.
 
 mod args;
 pub(crate) mod memory;
@@ -7,6 +7,7 @@ mod report;
 pub(crate) use args::Args;
 pub(crate) use report::exit;
 
+use crate::cmd::receiving::{self, LOOK_END, SAME_SIGNAL};
 use crate::exit::Exit;
 use crate::flags;
 use crate::show::say;
@@ -21,8 +22,6 @@ use std::time::{Duration, Instant};
 
 /// Interval of the progress line.
 const LOOK: Duration = Duration::from_millis(250);
-/// Interval of checks for the last write of an ending run.
-const LOOK_END: Duration = Duration::from_millis(2);
 /// Longest wait of a completed start for the check of its interfaces.
 const LOOK_AT_MOST: Duration = Duration::from_millis(20);
 
@@ -37,7 +36,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(report::exit(&ledger))
 }
 
-/// Captures until the end. `None` if a signal came before the start.
+/// Captures until the end. Returns `None` if a signal arrived before the start.
 pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Option<Ledger>> {
     if plan.takes_stdout() && std::io::stdout().is_terminal() {
         anyhow::bail!("stdout is a terminal, and packets are not text: give a file to -w, or a pipe");
@@ -48,60 +47,38 @@ pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Option<
     }
     let signals = Signals::block(&wanted)?;
     let stop = Stop::default();
-    let ailment = (args.quiet == 0).then(|| ailment(plan));
-    let Some(capture) = start(plan, &signals, &stop)? else { return Ok(None) };
-    greet(args, plan, &capture, ailment.and_then(|told| told.recv_timeout(LOOK_AT_MOST).ok()));
+    let finding = (args.quiet == 0).then(|| worst_finding(plan));
+    let planned = plan.clone();
+    let start = |stop| Capture::start(planned, stop);
+    let started = receiving::start(&signals, &stop, start, |capture| drop(capture.finish()))?;
+    let Some(capture) = started else { return Ok(None) };
+    greet(args, plan, &capture, finding.and_then(|finding| finding.recv_timeout(LOOK_AT_MOST).ok()));
     watch(args, &capture, &signals, &stop)?;
     Ok(Some(capture.finish()))
 }
 
-/// Starts the capture on a thread of its own, since touching memory and waiting for a pipe can take
-/// seconds, in which a signal must be heard. `None` when one ended it.
-fn start(plan: &CapturePlan, signals: &Signals, stop: &Stop) -> anyhow::Result<Option<Capture>> {
-    let (plan, its_stop) = (plan.clone(), stop.clone());
-    let starting = std::thread::spawn(move || Capture::start(plan, its_stop));
-    while !starting.is_finished() {
-        match signals.next(Duration::from_millis(5))? {
-            Some(Signal::SIGUSR1) | None => {}
-            Some(_) if stop.raised() => {
-                // The start waits for something that may never come, such as a reader of a pipe.
-                say("quaff: ended before the first packet");
-                std::process::exit(2);
-            }
-            Some(_) => stop.raise(Reason::Signal),
-        }
-    }
-    let started = starting.join().map_err(|_| anyhow::anyhow!("a defect of quaff: the start panicked"))?;
-    if stop.reason() == Some(Reason::Signal) {
-        drop(started.map(Capture::finish));
-        say("quaff: ended before the first packet");
-        return Ok(None);
-    }
-    Ok(Some(started?))
-}
-
 /// Checks the interfaces while the capture starts; returns the most severe finding.
-fn ailment(plan: &CapturePlan) -> Receiver<Finding> {
-    let (tell, told) = channel();
+fn worst_finding(plan: &CapturePlan) -> Receiver<Finding> {
+    let (sender, finding) = channel();
     let interfaces = plan.interfaces.clone();
     std::thread::spawn(move || {
         let found = interfaces.iter().filter_map(|it| doctor::glance(&it.name, it.cpu));
         if let Some(worst) = found.max_by_key(|finding| finding.severity) {
-            // A capture that is over, or that did not wait, does not want to know.
-            let _ = tell.send(worst);
+            // Fails if the capture did not wait for it.
+            let _ = sender.send(worst);
         }
     });
-    told
+    finding
 }
 
-fn greet(args: &Args, plan: &CapturePlan, capture: &Capture, ailment: Option<Finding>) {
+fn greet(args: &Args, plan: &CapturePlan, capture: &Capture, finding: Option<Finding>) {
     let mut err = std::io::stderr().lock();
     if args.quiet == 0 {
-        if let Some(Finding { what, fix, interface, .. }) = ailment {
+        if let Some(Finding { what, fix, interface, .. }) = finding {
             let command = fix.split("   #").next().unwrap_or(&fix);
             let on = interface.map(|name| format!(" -i {name}")).unwrap_or_default();
-            // It contains names of other programs.
-            say(&format!("quaff: {what}; {command} ('quaff doctor{on}' says why)"));
+            // say() makes the names of other programs safe for a terminal.
+            say(&format!("quaff: {what}; {command} ('quaff doctor{on}' has the reason)"));
         }
         for note in &capture.notes {
             let _ = writeln!(err, "quaff: {}", flags::named(note));
@@ -110,14 +87,11 @@ fn greet(args: &Args, plan: &CapturePlan, capture: &Capture, ailment: Option<Fin
         let _ = writeln!(err, "{from} → {to} ({})", capture.writing);
     }
     if plan.read.is_none() && args.quiet < 2 {
-        // Scripts wait for this word: from now on each packet is captured.
+        // Scripts wait for this word: from now on every packet is captured.
         let _ = writeln!(err, "capturing");
     }
     let _ = err.flush();
 }
-
-/// timeout(1) sends its signal to its child and then to its group: within this time two are one.
-const SAME_SIGNAL: Duration = Duration::from_millis(100);
 
 /// Waits for the end: a signal, the time, or the capture itself.
 fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyhow::Result<()> {
@@ -137,7 +111,7 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
         match signals.next_or(&ending, look)?.map(|heard| heard.signal) {
             Some(Signal::SIGUSR1) => live.print(),
             Some(Signal::SIGINT) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
-                // A second signal ends it without waiting for the packets in memory.
+                // A second signal ends the capture without waiting for the packets in memory.
                 live.end();
                 say("quaff: ended immediately; packets that were not on disk yet are lost");
                 std::process::exit(2);

@@ -1,16 +1,15 @@
-//! `quaff generate`: made-up traffic, injected into or sent from an interface, exactly paced; or into a file.
+//! `quaff generate`: synthetic traffic, injected into or sent from an interface at an exact rate, or written to a file.
 //!
-//! Three ways, the fastest that can do what is wanted: frames that are alike but for their stamps, and
-//! frames that also differ by their flow, are made by the BPF program that injects them; all others are
-//! made here, and replayed.
+//! Frames that differ only by their probe header or their flow are made by the BPF program that injects them; all others
+//! are made in user space and replayed. Nothing here makes frames itself.
 
 mod args;
 mod recipe;
 mod report;
-mod watch;
 
 pub(crate) use args::{Args, mac};
 
+use crate::cmd::sending::Watch;
 use crate::exit::Exit;
 use anyhow::Context as _;
 use quaff_os::{Signal, Signals, Stop, clock, rtnl};
@@ -23,17 +22,15 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::PoisonError;
 use std::time::Duration;
-use watch::Watch;
 
-/// Memory for frames that are made ahead.
+/// Memory for frames that are made ahead, bytes.
 const MEMORY_BYTES: usize = 64 << 20;
 /// Default source MAC: a locally administered address, 02, "quaf", 1.
 const SRC_MAC: [u8; 6] = [0x02, b'q', b'u', b'a', b'f', 1];
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
-    let is_paced = args.pps.is_some() || args.mbps.is_some();
-    let mut watch = Watch::new(signals, is_paced);
+    let mut watch = Watch::new(signals, None, false, false);
     if let Some(path) = &args.write {
         return write(&args, path, &mut watch);
     }
@@ -48,7 +45,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     replay(&args, recipe, &mut watch)
 }
 
-/// ns since 1970.
+/// Current time, ns since 1970.
 fn now_ns() -> u64 {
     clock::epoch_offset_ns().wrapping_add(clock::steady_ns())
 }
@@ -61,7 +58,7 @@ fn src_mac(args: &Args) -> anyhow::Result<[u8; 6]> {
     })
 }
 
-/// Frames that are made here, each with the time at which it is due.
+/// Makes the frames in user space, each with its deadline, and replays them.
 fn replay(args: &Args, recipe: Recipe, watch: &mut Watch) -> anyhow::Result<Exit> {
     let (feed, made) = maker(args, recipe)?.into_feed();
     let plan = replay_plan(args);
@@ -70,7 +67,7 @@ fn replay(args: &Args, recipe: Recipe, watch: &mut Watch) -> anyhow::Result<Exit
     watch.clear_line();
     let report = report?;
     let made = *made.lock().unwrap_or_else(PoisonError::into_inner);
-    print(args.json, &report, Some(&made), report::replayed_in_words)?;
+    print(args.json, &report, Some(&made), report::describe_replay)?;
     Ok(if report.agrees() { Exit::Done } else { Exit::Loss })
 }
 
@@ -78,19 +75,19 @@ fn replay_plan(args: &Args) -> ReplayPlan {
     let is_paced = args.pps.is_some() || args.mbps.is_some();
     let (via, interface) = match (&args.inject, &args.out) {
         (Some(interface), _) => (ReplayVia::Inject, interface.clone()),
-        // The group has one of the two.
+        // The argument group requires one of the two.
         (None, out) => (ReplayVia::Auto, out.clone().unwrap_or_default()),
     };
     ReplayPlan {
         via,
         interface,
         interface2: None,
-        // Frames have their times already.
+        // The times of the frames are their deadlines.
         rate: if is_paced { Rate::Captured(Ratio { num: 1, den: 1 }) } else { Rate::Topspeed },
         loops: Some(1),
         unique_ip: false,
         limit: None,
-        // Without a pace frames have no times, and the clock on the wall decides.
+        // Unpaced frames have no deadlines, so the duration is that of the run.
         duration: args.duration.filter(|_| !is_paced),
         late: LatePolicy::Burst,
         stepwise: false,
@@ -99,9 +96,9 @@ fn replay_plan(args: &Args) -> ReplayPlan {
     }
 }
 
-/// Frames that are made where they are sent.
+/// Makes the frames where they are sent.
 fn send(args: &Args, recipe: Option<Recipe>, watch: &mut Watch) -> anyhow::Result<Exit> {
-    // Nothing is drawn, so the recipe says what was made.
+    // Nothing is random, so the recipe determines the counts.
     let stamped = recipe.as_ref().is_none_or(Recipe::all_carry_probes);
     let tuples = recipe.as_ref().map(|recipe| (recipe.flows, recipe.tuples.count()));
     let plan = plan(args, recipe);
@@ -115,16 +112,16 @@ fn send(args: &Args, recipe: Option<Recipe>, watch: &mut Watch) -> anyhow::Resul
         flows: flows.begun(report.sent, 0).min(count),
         ..Made::default()
     });
-    print(args.json, &report, made.as_ref(), report::in_words)?;
+    print(args.json, &report, made.as_ref(), report::describe_send)?;
     Ok(if report.agrees() { Exit::Done } else { Exit::Loss })
 }
 
-/// Prints a report, and what was made, where that says more.
+/// Prints a report, with the counts of the frames made if given.
 fn print<R: serde::Serialize>(
     json: bool,
     report: &R,
     made: Option<&Made>,
-    in_words: impl FnOnce(&R) -> String,
+    describe: impl FnOnce(&R) -> String,
 ) -> anyhow::Result<()> {
     if json {
         let mut value = serde_json::to_value(report).context("write the report")?;
@@ -133,7 +130,7 @@ fn print<R: serde::Serialize>(
         }
         println!("{value}");
     } else {
-        print!("{}{}", in_words(report), made.map_or_else(String::new, report::made_in_words));
+        print!("{}{}", describe(report), made.map_or_else(String::new, report::describe_made));
     }
     Ok(())
 }
@@ -154,7 +151,7 @@ fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
     };
     let (via, interface) = match (&args.inject, &args.out) {
         (Some(interface), _) => (Via::Inject, interface.clone()),
-        // The group has one of the two.
+        // The argument group requires one of the two.
         (None, out) => (Via::Send, out.clone().unwrap_or_default()),
     };
     let address = |given: Option<quaff_wire::synth::Addresses>, last| match given.map(|given| given.first) {
@@ -179,7 +176,7 @@ fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
     }
 }
 
-/// Frames into a file.
+/// Writes the frames to a file.
 fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
     let has_end = args.duration.is_none() || args.pps.is_some() || args.mbps.is_some();
     anyhow::ensure!(has_end, "frames in a file need times: set --pps, --mbps or --count");
@@ -200,11 +197,11 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
     let written = synth::write(&mut maker, &mut out, start_ns, look);
     watch.clear_line();
     let written = written.with_context(|| format!("write {name}"))?;
-    let (in_words, made) = (report::written_in_words(&written, &name), maker.synth.made());
+    let (text, made) = (report::describe_write(&written, &name), maker.synth.made());
     match is_stdout {
-        // The report must not be among the packets.
-        true => eprint!("{in_words}{}", report::made_in_words(&made)),
-        false => print(args.json, &written, Some(&made), |_| in_words)?,
+        // stdout has the packets.
+        true => eprint!("{text}{}", report::describe_made(&made)),
+        false => print(args.json, &written, Some(&made), |_| text)?,
     }
     Ok(Exit::Done)
 }

@@ -1,13 +1,14 @@
-//! Reports in words.
+//! The reports of `quaff generate` as text and JSON. It never prints.
 
+use crate::cmd::sending::{confirmation, lateness, pace};
 use crate::show;
+use quaff_send::SendReport;
 use quaff_send::replay::{ReplayReport, ReplayVia};
 use quaff_send::synth::WriteReport;
-use quaff_send::{Lateness, SendReport, Witness};
 use quaff_wire::synth::{HARMS, Made};
 
-/// The report of the plain stream.
-pub(super) fn in_words(report: &SendReport) -> String {
+/// Describes the report of a stream that is made where it is sent.
+pub(super) fn describe_send(report: &SendReport) -> String {
     let how = if report.via == "inject" { "injected into" } else { "sent from" };
     let mut text = format!(
         "{} B frames of stream {} {how} {}\n  intended   {}\n  sent       {}\n  confirmed  {}  ({})\n  \
@@ -18,55 +19,21 @@ pub(super) fn in_words(report: &SendReport) -> String {
         show::count(report.intended),
         show::count(report.sent),
         show::count(report.confirmed),
-        verdict(report),
+        confirmation(report.witness, report.others, report.agrees(), None, report.interrupted),
         report.seconds,
         show::pps(report.pps),
         show::bits(report.bits_per_second),
     );
-    if let Some(error) = report.pace_error {
-        text += &format!("  pace       {:+.4} % from the mean gap\n", error * 100.0);
-    }
-    text += &report.lateness.map_or_else(String::new, lateness);
+    text += &pace(report.pace_error, "the mean gap");
+    text += &lateness(report.lateness);
     if report.retried > 0 {
         text += &format!("  retried    {} times because the queue was full\n", show::count(report.retried));
     }
     text
 }
 
-/// The counter that confirmed the frames, and whether the counts agree.
-fn verdict(report: &SendReport) -> String {
-    conclude(report.witness, report.others, report.agrees(), report.interrupted)
-}
-
-fn conclude(witness: Witness, others: u64, agrees: bool, interrupted: bool) -> String {
-    let mut words = vec![
-        match witness {
-            Witness::Tap => "by a packet tap",
-            Witness::RxOtherhostDropped => "by rx_otherhost_dropped",
-            Witness::TxPackets => "by tx_packets",
-            Witness::Softnet => "by the softnet counters",
-        }
-        .to_owned(),
-    ];
-    if others > 0 {
-        words.push(format!("{} of them from other senders", show::count(others)));
-    }
-    if !agrees {
-        words.push("the counts do not agree".to_owned());
-    }
-    if interrupted {
-        words.push("interrupted".to_owned());
-    }
-    words.join(", ")
-}
-
-fn lateness(late: Lateness) -> String {
-    let [mean, p50, p99, max] = [late.mean_ns, late.p50_ns, late.p99_ns, late.max_ns].map(show::span_ns);
-    format!("  late       mean {mean}, median {p50}, p99 {p99}, max {max}\n")
-}
-
-/// The report of frames that were made one by one.
-pub(super) fn replayed_in_words(report: &ReplayReport) -> String {
+/// Describes the report of frames that were made in user space.
+pub(super) fn describe_replay(report: &ReplayReport) -> String {
     let how = if report.via == ReplayVia::Inject { "injected into" } else { "sent from" };
     let names: Vec<_> = report.interfaces.iter().map(|one| one.name.as_str()).collect();
     let mut text = format!(
@@ -77,7 +44,7 @@ pub(super) fn replayed_in_words(report: &ReplayReport) -> String {
         show::count(report.sent),
         show::bytes(report.bytes),
         show::count(report.confirmed),
-        conclude(report.witness, report.others, report.agrees(), report.interrupted),
+        confirmation(report.witness, report.others, report.agrees(), None, report.interrupted),
         report.seconds,
         show::pps(report.pps),
         show::bits(report.bits_per_second),
@@ -95,14 +62,11 @@ pub(super) fn replayed_in_words(report: &ReplayReport) -> String {
             show::count(report.starved)
         );
     }
-    if let Some(error) = report.pace_error {
-        text += &format!("  pace       {:+.4} % from the planned duration\n", error * 100.0);
-    }
-    text + &report.lateness.map_or_else(String::new, lateness)
+    text + &pace(report.pace_error, "the planned duration") + &lateness(report.lateness)
 }
 
-/// The report of frames written to a file.
-pub(super) fn written_in_words(report: &WriteReport, file: &str) -> String {
+/// Describes the report of frames written to a file.
+pub(super) fn describe_write(report: &WriteReport, file: &str) -> String {
     format!(
         "frames written to {file}\n  intended   {}\n  written    {}{}\n  bytes      {}\n  time       \
          {:.3} s from the first to the last, written in {:.3} s\n",
@@ -115,8 +79,8 @@ pub(super) fn written_in_words(report: &WriteReport, file: &str) -> String {
     )
 }
 
-/// The frames made, as text.
-pub(super) fn made_in_words(made: &Made) -> String {
+/// Describes the counts of the frames made.
+pub(super) fn describe_made(made: &Made) -> String {
     let mut text =
         format!("  flows      {}\n  stamped    {}\n", show::count(made.flows), show::count(made.stamped));
     for (name, count) in HARMS.iter().zip(made.damaged).filter(|(_, count)| *count > 0) {
@@ -125,7 +89,7 @@ pub(super) fn made_in_words(made: &Made) -> String {
     text
 }
 
-/// The same, for JSON.
+/// The counts of the frames made, as JSON.
 pub(super) fn made_as_json(made: &Made) -> serde_json::Value {
     let damaged: serde_json::Map<_, _> =
         HARMS.iter().zip(made.damaged).map(|(name, count)| ((*name).to_owned(), count.into())).collect();

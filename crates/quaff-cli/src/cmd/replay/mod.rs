@@ -2,8 +2,8 @@
 
 mod report;
 mod rewrite;
-mod watch;
 
+use crate::cmd::sending::Watch;
 use crate::exit::Exit;
 use crate::{show, units};
 use anyhow::{Context as _, bail};
@@ -15,7 +15,6 @@ use quaff_wire::tcpprep::Cache;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use watch::Watch;
 
 /// Send the packets of capture files, each exactly when it is due
 ///
@@ -219,7 +218,7 @@ fn execute(args: &Args) -> anyhow::Result<ReplayReport> {
     execute_with(args, |feed| feed, |_| {})
 }
 
-/// Runs the replay for another command line: `wrap` may insert a feed between files and wire, and `look`
+/// Runs the replay for another command line: `wrap` may insert a feed between the files and the sender, and `look`
 /// receives the progress.
 pub(crate) fn execute_with(
     args: &Args,
@@ -232,7 +231,7 @@ pub(crate) fn execute_with(
     let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
     let (plan, stop) = (plan(args)?, Stop::default());
     let feed = wrap(rewritten(source(args, &stop)?, args)?);
-    let mut watch = Watch::new(signals, args);
+    let mut watch = Watch::new(signals, args.stats, args.quiet, args.one_at_a_time);
     let report = replay::run(&plan, feed, stop, |snapshot, wait| {
         look(snapshot);
         watch.look(snapshot, wait)
@@ -241,7 +240,7 @@ pub(crate) fn execute_with(
     Ok(report?)
 }
 
-/// The feed with the rewriting that the flags ask for.
+/// Inserts the rewriting of the flags.
 fn rewritten(feed: Box<dyn Feed>, args: &Args) -> anyhow::Result<Box<dyn Feed>> {
     let mut mtu = u32::MAX;
     for interface in [&args.inject, &args.out, &args.out2].into_iter().flatten() {
@@ -254,7 +253,7 @@ fn rewritten(feed: Box<dyn Feed>, args: &Args) -> anyhow::Result<Box<dyn Feed>> 
     Ok(plan.apply(feed))
 }
 
-/// The files, or both directions of a link from their own.
+/// The feed of the files, or of both directions of a link.
 fn source(args: &Args, stop: &Stop) -> anyhow::Result<Box<dyn Feed>> {
     let sides = args.tcpprep.as_deref().map(cache).transpose()?;
     let (include, exclude) = (args.include.clone(), args.exclude.clone());
@@ -272,7 +271,7 @@ fn cache(path: &Path) -> anyhow::Result<Arc<Cache>> {
 fn plan(args: &Args) -> anyhow::Result<ReplayPlan> {
     let (via, interface) = match (&args.inject, &args.out) {
         (Some(interface), _) => (ReplayVia::Inject, interface.clone()),
-        // The group has one of the two.
+        // The argument group requires one of the two.
         (None, out) => (args.via.into(), out.clone().unwrap_or_default()),
     };
     Ok(ReplayPlan {
@@ -347,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_what_was_asked_for() {
+    fn rate_flags_select_the_rate() {
         let ratio = |value| Ratio::of(value).unwrap();
         for (line, expected) in [
             ("", Rate::Captured(Ratio { num: 1, den: 1 })),

@@ -1,8 +1,8 @@
-//! The report of a replay, as text.
+//! The report of a replay as text. It never prints.
 
 use super::Args;
+use crate::cmd::sending::{confirmation, lateness, pace};
 use crate::show;
-use quaff_send::Witness;
 use quaff_send::replay::{ReplayReport, ReplayVia};
 
 pub(super) fn text(report: &ReplayReport, args: &Args) -> String {
@@ -35,14 +35,14 @@ pub(super) fn text(report: &ReplayReport, args: &Args) -> String {
     text += &backends(report);
     let more = if report.more_flows { " and more" } else { "" };
     text += &format!("  flows      {}{more}\n", show::count(report.flows));
-    text += &pace(report);
+    text += &timing(report);
     if let Some(damage) = &report.damage {
         text += &format!("  damage     {damage}\n");
     }
     text
 }
 
-/// By which ways frames left from user space, and what was refused there.
+/// The backends in user space, with refused frames and retries.
 fn backends(report: &ReplayReport) -> String {
     let mut text = String::new();
     for one in &report.interfaces {
@@ -68,7 +68,7 @@ fn backends(report: &ReplayReport) -> String {
     text
 }
 
-/// Packets of the files that were not sent or not sent as they are.
+/// Packets of the files that were skipped or changed.
 fn left_out(report: &ReplayReport) -> String {
     let feed = &report.feed;
     let parts = [
@@ -98,15 +98,8 @@ fn loops(report: &ReplayReport) -> String {
     if report.loops > 1 { format!("  ({} loops)", show::count(report.loops)) } else { String::new() }
 }
 
-fn pace(report: &ReplayReport) -> String {
-    let mut text = String::new();
-    if let Some(error) = report.pace_error {
-        text += &format!("  pace       {:+.4} % from the planned duration\n", error * 100.0);
-    }
-    if let Some(late) = report.lateness {
-        let [mean, p50, p99, max] = [late.mean_ns, late.p50_ns, late.p99_ns, late.max_ns].map(show::span_ns);
-        text += &format!("  late       mean {mean}, median {p50}, p99 {p99}, max {max}\n");
-    }
+fn timing(report: &ReplayReport) -> String {
+    let mut text = pace(report.pace_error, "the planned duration") + &lateness(report.lateness);
     if report.longest_burst > 1 {
         text += &format!("  burst      {} frames in a row were late\n", show::count(report.longest_burst));
     }
@@ -119,30 +112,10 @@ fn pace(report: &ReplayReport) -> String {
     text
 }
 
-/// The counter that confirmed the frames, and whether the counts agree.
 fn verdict(report: &ReplayReport) -> String {
-    let mut words = vec![
-        match report.witness {
-            Witness::Tap => "by a packet tap",
-            Witness::RxOtherhostDropped => "by rx_otherhost_dropped",
-            Witness::TxPackets => "by tx_packets",
-            Witness::Softnet => "by the softnet counters",
-        }
-        .to_owned(),
-    ];
-    if report.others > 0 {
-        words.push(format!("{} of them from other senders", show::count(report.others)));
-    }
-    if report.confirmed < report.sent || !report.interrupted && report.sent != report.intended {
-        words.push("the counts do not agree".to_owned());
-    }
-    if report.confirmed == 0 && report.sent > 0 && report.via == ReplayVia::XdpRedirect {
-        words.push(
-            "the other end of a veth receives XDP frames only with NAPI: ethtool -K PEER gro on".to_owned(),
-        );
-    }
-    if report.interrupted {
-        words.push("interrupted".to_owned());
-    }
-    words.join(", ")
+    let differs = report.confirmed < report.sent || !report.interrupted && report.sent != report.intended;
+    let is_veth_mute = report.confirmed == 0 && report.sent > 0 && report.via == ReplayVia::XdpRedirect;
+    let hint = "the other end of a veth receives XDP frames only with NAPI: ethtool -K PEER gro on";
+    let hint = is_veth_mute.then_some(hint);
+    confirmation(report.witness, report.others, !differs, hint, report.interrupted)
 }

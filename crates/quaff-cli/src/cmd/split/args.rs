@@ -1,6 +1,7 @@
 //! The arguments of `quaff split`, and the plan they make.
 
 use crate::cmd::capture::memory;
+use crate::cmd::receiving::FormatName;
 use crate::units;
 use anyhow::{Context, bail};
 use quaff::Sorting;
@@ -140,13 +141,6 @@ const MEMBER_BYTES: usize = 8 << 20;
 /// Longest time until a packet leaves.
 const FLUSH: Duration = Duration::from_millis(200);
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum FormatName {
-    Pcapng,
-    Pcap,
-    PcapUs,
-}
-
 impl Args {
     /// The plan, with default sizes for this machine.
     pub(super) fn split_plan(&self) -> anyhow::Result<SplitPlan> {
@@ -224,11 +218,7 @@ impl Args {
     }
 
     fn format(&self) -> Format {
-        match self.format {
-            FormatName::Pcapng => Format::Pcapng,
-            FormatName::Pcap => Format::Pcap,
-            FormatName::PcapUs => Format::PcapUs,
-        }
+        self.format.into()
     }
 
     fn capture_plan(&self, members: usize) -> CapturePlan {

@@ -1,10 +1,11 @@
-//! `quaff split`: one feed to several outputs, conversations kept whole.
+//! `quaff split`: distributes one feed over several outputs, by conversation. It never assigns frames itself.
 
 mod args;
 mod report;
 
 pub(crate) use args::Args;
 
+use crate::cmd::receiving::{self, LOOK_END, SAME_SIGNAL};
 use crate::exit::Exit;
 use crate::show::say;
 use quaff::split::{Split, SplitPlan};
@@ -12,12 +13,8 @@ use quaff_os::{Reason, Signal, Signals, Stop, Wakeup, is_ignored};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Interval of checks for members that have gone.
+/// Interval of checks for members that are down or back.
 const LOOK: Duration = Duration::from_millis(100);
-/// Interval of checks for the last write of an ending run.
-const LOOK_END: Duration = Duration::from_millis(2);
-/// timeout(1) sends its signal to its child and then to its group: within this time two are one.
-const SAME_SIGNAL: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = args.split_plan()?.validate()?;
@@ -29,32 +26,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         wanted.push(Signal::SIGHUP);
     }
     let (signals, stop) = (Signals::block(&wanted)?, Stop::default());
-    let Some(split) = start(&plan, &signals, &stop)? else { return Ok(Exit::Failed) };
+    let planned = plan.clone();
+    let start = |stop| Split::start(planned, stop);
+    let started = receiving::start(&signals, &stop, start, |split| drop(split.finish()))?;
+    let Some(split) = started else { return Ok(Exit::Failed) };
     greet(&args, &plan, &split);
     watch(&args, &split, &signals, &stop)?;
     let report = split.finish();
     report::print(&report, &plan, args.json, args.quiet > 0);
     Ok(report::exit(&report))
-}
-
-/// Starts on a thread of its own: waiting for a pipe can take long, and a signal must be heard.
-fn start(plan: &SplitPlan, signals: &Signals, stop: &Stop) -> anyhow::Result<Option<Split>> {
-    let (plan, its_stop) = (plan.clone(), stop.clone());
-    let starting = std::thread::spawn(move || Split::start(plan, its_stop));
-    while !starting.is_finished() {
-        match signals.next(Duration::from_millis(5))? {
-            None => {}
-            Some(_) if stop.raised() => std::process::exit(2),
-            Some(_) => stop.raise(Reason::Signal),
-        }
-    }
-    let started = starting.join().map_err(|_| anyhow::anyhow!("a defect of quaff: the start panicked"))?;
-    if stop.reason() == Some(Reason::Signal) {
-        drop(started.map(Split::finish));
-        say("quaff: ended before the first packet");
-        return Ok(None);
-    }
-    Ok(Some(started?))
 }
 
 fn greet(args: &Args, plan: &SplitPlan, split: &Split) {
@@ -63,13 +43,13 @@ fn greet(args: &Args, plan: &SplitPlan, split: &Split) {
         split.notes.iter().for_each(|note| drop(writeln!(err, "quaff: {}", crate::flags::named(note))));
     }
     if plan.capture.read.is_none() && args.quiet < 2 {
-        // Scripts wait for this word: from now on each packet is sorted.
+        // Scripts wait for this word: from now on every packet is assigned.
         let _ = writeln!(err, "capturing");
     }
     let _ = err.flush();
 }
 
-/// Waits for the end: a signal, the time, or the split itself. Says who goes away and who comes back.
+/// Waits for the end: a signal, the duration, or the split itself. Reports members that go down or return.
 fn watch(args: &Args, split: &Split, signals: &Signals, stop: &Stop) -> anyhow::Result<()> {
     let started = Instant::now();
     let ending = Wakeup::new()?;
@@ -95,14 +75,14 @@ fn watch(args: &Args, split: &Split, signals: &Signals, stop: &Stop) -> anyhow::
             stop.raise(Reason::Duration);
         }
         if !stop.raised() && args.quiet == 0 {
-            tell(split, &mut here);
+            report_members(split, &mut here);
         }
         ending.clear();
     }
     Ok(())
 }
 
-fn tell(split: &Split, here: &mut [bool]) {
+fn report_members(split: &Split, here: &mut [bool]) {
     for ((name, is_here, _), was_here) in split.members().zip(here) {
         if is_here != *was_here {
             *was_here = is_here;
