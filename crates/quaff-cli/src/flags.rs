@@ -1,10 +1,10 @@
-//! Flags in messages from below the command line, which name a setting in backquotes and know no flags.
+//! Flags in messages of the other crates, which name a setting in backquotes. It never changes other words.
 
 use std::collections::BTreeSet;
 
 /// `text` with the settings that are flags written as flags: `` `keep-files` `` becomes `--keep-files`.
 ///
-/// Words in backquotes that are no flag of any command stay as they are.
+/// Words in backquotes that are no flags stay as they are.
 pub(crate) fn named(text: &str) -> String {
     if !text.contains('`') {
         return text.to_owned();
@@ -27,7 +27,7 @@ pub(crate) fn named(text: &str) -> String {
     named + rest
 }
 
-/// The text before the first pair of backquotes, between them, and after them.
+/// The text before, between and after the first pair of backquotes.
 fn quoted(text: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = text.split_once('`')?;
     let (word, after) = rest.split_once('`')?;

@@ -1,4 +1,4 @@
-//! The folder of a result. What was made for one that came to nothing goes again.
+//! The folder of a result, removed again if no result was written. It never overwrites one.
 
 use anyhow::{Context as _, ensure};
 use std::fs;
@@ -14,7 +14,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes it, before anything is measured for it: the one that is wanted, or `STEM-TIME`.
+    /// Creates the folder before a measurement: `wanted`, or `STEM-TIME`.
     pub(crate) fn make(wanted: Option<&Path>, stem: &str) -> anyhow::Result<Self> {
         let path = wanted.map_or_else(|| by_time(stem), Path::to_owned);
         let made = !path.exists();
@@ -24,7 +24,7 @@ impl Folder {
         Ok(Self { path, made })
     }
 
-    /// Leaves it where it is.
+    /// Keeps the folder.
     pub(crate) fn keep(mut self) {
         self.made = false;
     }
@@ -33,7 +33,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if self.made {
-            // Whoever put something into it keeps it.
+            // Fails if the folder has contents, which stay.
             let _ = fs::remove_dir(&self.path);
         }
     }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_came_to_nothing_goes_and_a_result_is_never_written_over() {
+    fn an_empty_folder_is_removed_and_a_result_is_never_overwritten() {
         let parent = tempfile::tempdir().expect("a folder");
         let path = parent.path().join("out");
         drop(Folder::make(Some(&path), "quick").expect("made"));
@@ -58,7 +58,7 @@ mod tests {
         Folder::make(Some(&path), "quick").expect("made").keep();
         assert!(path.exists());
         drop(Folder::make(Some(&path), "quick").expect("it is empty"));
-        assert!(path.exists(), "it was there before");
+        assert!(path.exists(), "it existed before");
         fs::write(path.join(RESULT), "{}").expect("written");
         let said = Folder::make(Some(&path), "quick").err().expect("refused").to_string();
         assert!(said.contains("--out"), "{said}");

@@ -37,7 +37,7 @@ fn every_frame_in_every_format() {
     }
 }
 
-/// What another tool makes of a file: its count of packets, read to the end without an error.
+/// The number of packets that another tool counts in a file, which it reads to the end without an error.
 fn counted_by_others(test: &str, file: &str) -> Vec<(&'static str, u64)> {
     let lines = |text: String| text.lines().count() as u64;
     let mut counts = Vec::new();

@@ -119,7 +119,7 @@ fn arbitrary() -> u64 {
     u64::from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos())
 }
 
-/// How many kills: `QUAFF_KILLS`, or the suite's.
+/// Number of kills: `QUAFF_KILLS`, or the default of the suite.
 fn kills() -> u32 {
     std::env::var("QUAFF_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS)
 }

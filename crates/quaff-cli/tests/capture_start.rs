@@ -1,4 +1,4 @@
-//! How a capture starts and stops when something is in its way.
+//! The start and stop of a capture in the presence of obstacles.
 
 mod support;
 

@@ -19,7 +19,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use support::{PATIENCE, QUAFF, alone, bpf_lab};
 
-/// What `--dst-mac` is by default, and `--src-mac` for injected frames.
+/// Defaults of `--dst-mac`, and of `--src-mac` for injected frames.
 const DST_MAC: [u8; 6] = [0x02, b'q', b'u', b'a', b'f', 2];
 const SRC_MAC: [u8; 6] = [0x02, b'q', b'u', b'a', b'f', 1];
 
@@ -37,7 +37,7 @@ fn generate(netns: &Netns, args: &str) -> (Value, Option<i32>) {
     (report.unwrap_or_else(|error| panic!("{args}: {error}: {done:?}")), done.status.code())
 }
 
-/// What `quaff generate ARGS` says when it fails.
+/// The message of `quaff generate ARGS` when it fails.
 fn refusal(netns: &Netns, args: &str) -> String {
     let done =
         ChildProcess::start(command(netns, args)).expect("quaff runs").finish(PATIENCE).expect("quaff ends");

@@ -12,7 +12,7 @@ use support::{QUAFF, run, tool};
 /// and what is behind the headers is left alone, since content that was made up may look like anything.
 const READING: &str = "-2 -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -o tcp.check_checksum:TRUE \
     -d udp.port==29045,data -d tcp.port==29045,data";
-/// What it must not find. (That nobody answers is meant.)
+/// Findings that it must not report. (Requests without an answer are intended.)
 const WRONG: &str = "_ws.malformed || ip.checksum.status == 0 || (_ws.expert.severity >= 0x600000 && \
     !icmp.resp_not_found && !icmpv6.resp_not_found) || \
     tcp.checksum.status == 0 || udp.checksum.status == 0 || icmp.checksum.status == 0 || \
@@ -25,7 +25,7 @@ fn generate(file: &Path, args: &str) -> Value {
     serde_json::from_str(&run(&mut command)).expect("a report")
 }
 
-/// What tshark prints of these fields, for frames that the filter lets through.
+/// The values of these fields as tshark prints them, for frames that match the filter.
 fn read(tshark: &str, file: &Path, filter: &str, fields: &[&str]) -> Vec<String> {
     let mut command = Command::new(tshark);
     command.arg("-r").arg(file).args(READING.split_whitespace()).args(["-T", "fields"]);
@@ -94,7 +94,7 @@ fn conversations_are_whole_and_datagrams_come_together() {
     // SYN, SYN-ACK, ACK, data, FIN: 1 + 2 + 4 + 8 + 16.
     assert_eq!(completeness, vec!["31"; 30]);
     let file = dir.path().join("pieces.pcap");
-    // 966 bytes behind the IP header, in pieces of 496: two frames each.
+    // 966 bytes after the IP header, in fragments of 496: two frames each.
     generate(&file, "--fragment 500 --size 1000 --count 200 --content random");
     let whole = read("tshark", &file, "ip.reassembled.length == 966", &["udp.checksum.status"]);
     assert_eq!(whole, vec!["1"; 100]);

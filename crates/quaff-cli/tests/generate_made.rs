@@ -111,7 +111,7 @@ fn flows_of_the_program_are_those_that_are_written() {
     assert_eq!(receiver.bytes(6000), written(args, 6000));
 }
 
-/// What the same line writes into a file.
+/// The frames that the same command line writes to a file.
 fn written(args: &str, count: u64) -> Vec<Vec<u8>> {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let mut command = Command::new(QUAFF);

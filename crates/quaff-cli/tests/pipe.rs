@@ -1,4 +1,4 @@
-//! `quaff pipe` from outside: no byte is lost or changed, whatever stands in front of it and behind.
+//! `quaff pipe` as a process: no byte is lost or changed, whatever program precedes or follows it.
 
 mod support;
 
@@ -72,12 +72,13 @@ fn a_slow_reader_gets_every_byte_and_costs_memory_first() {
         scope.spawn(move || {
             let (mut rest, mut sizes) = (&sent[..], Noise(7));
             while !rest.is_empty() {
-                let (piece, behind) = rest.split_at((1 + sizes.next() as usize % 150_001).min(rest.len()));
+                let (piece, rest_of_it) =
+                    rest.split_at((1 + sizes.next() as usize % 150_001).min(rest.len()));
                 stdin.write_all(piece).expect("it reads");
                 if sizes.next().is_multiple_of(61) {
                     sleep(Duration::from_millis(2));
                 }
-                rest = behind;
+                rest = rest_of_it;
             }
         });
         // By then the ring is full and the writer in front of it waits.
@@ -125,7 +126,7 @@ fn a_file_on_stdout_holds_what_came_whatever_its_size_and_where_it_begins() {
         let sent = Noise::bytes(bytes);
         fs::write(&source, &sent).unwrap();
         for start in [0usize, 4096, 7] {
-            // What lies behind stays, as it does with any program that does not cut its output.
+            // Bytes after it stay, as with any program that does not truncate its output.
             let before = vec![b'x'; start + bytes + 5000];
             fs::write(&path, &before).unwrap();
             let mut out = OpenOptions::new().write(true).open(&path).unwrap();
@@ -253,7 +254,7 @@ fn an_interrupt_ends_it_when_all_is_written_and_a_second_one_at_once() {
     stdin.write_all(&sent).unwrap();
     signal(&child, Signal::SIGINT);
     sleep(Duration::from_millis(300));
-    assert!(child.try_wait().unwrap().is_none(), "nobody has read what it has");
+    assert!(child.try_wait().unwrap().is_none(), "its output was not read yet");
     signal(&child, Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(2));
 }

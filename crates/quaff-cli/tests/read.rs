@@ -180,7 +180,7 @@ fn the_same_file_gives_the_same_bytes() {
     for packer in ["gzip", "zstd", "lz4"] {
         let Some(mut command) = tool("the_same_file_gives_the_same_bytes", packer) else { continue };
         let packed = command.args(["-c", "-q", &from]).output().expect("it packs").stdout;
-        // No ending tells how it is packed.
+        // The name has no extension for the compression.
         let packed = put(&dir, "packed", &packed);
         assert!(read(&packed, &path(&dir, "c")) == file, "{packer}");
     }

@@ -364,7 +364,7 @@ fn a_member_that_stands_still_costs_the_others_nothing() {
     assert!(other["gone"]["write_error"].as_str().unwrap().contains("has stopped reading"), "{other}");
 }
 
-/// What tshark shows of a frame: fields with a `|` between them, occurrences with commas.
+/// A frame as tshark prints it: fields separated by `|`, occurrences by commas.
 const FIELDS: [&str; 15] = [
     "frame.protocols",
     "ip.src",
@@ -469,7 +469,7 @@ fn no_conversation_of_real_traffic_is_at_two_members() {
     }
 }
 
-/// A named pipe: nobody reads it, then somebody does.
+/// A named pipe, first without a reader, then with one.
 #[test]
 fn a_pipe_is_waited_for() {
     let dir = folder();

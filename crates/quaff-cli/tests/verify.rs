@@ -269,7 +269,7 @@ fn a_ledger_that_contradicts_the_file_is_not_believed() {
     assert_eq!(complete(file().statistics(10, 0)), (true, None));
     let told = "interface test0: its counters record 11 packets, the file holds 10";
     assert_eq!(complete(file().statistics(11, 0)), (false, Some(told.into())));
-    // Frames behind the last counters: a capture that was killed.
+    // Frames after the last counters: a capture that was killed.
     assert_eq!(complete(file().statistics(10, 0).frames(10..12)), (true, None));
     // The capture says itself that it lost something.
     assert_eq!(complete(file().statistics(10, 1)), (false, None));

@@ -25,7 +25,7 @@ fn verify(dir: &Path, came: impl IntoIterator<Item = Moving>, args: &[&str]) -> 
     (done.status.code().unwrap(), serde_json::from_slice(&done.stdout).unwrap_or(Value::Null))
 }
 
-/// What was sent, in a folder.
+/// A folder with the file that was sent.
 fn sent(count: u64) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     traffic::write(&dir.path().join("sent.pcap"), count);
@@ -123,7 +123,7 @@ fn a_router_in_between_and_a_snaplen() {
 #[test]
 fn differences_of_times_are_reported() {
     let dir = sent(200);
-    // Each tenth frame comes 7 µs late, and the one behind it in time.
+    // Each tenth frame arrives 7 µs late, and the following one in time.
     let late = |n: u64| (time_ns(n) + u64::from(n % 10 == 5) * 7000, frame(n));
     let (code, report) = verify(dir.path(), (0..200).map(late), &[]);
     assert_eq!(code, 0);

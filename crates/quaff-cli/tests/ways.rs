@@ -36,7 +36,7 @@ fn lab(test: &str) -> Option<Lab> {
     }
 }
 
-/// A frame for nobody, with its number.
+/// A frame to a MAC of no host, with its number.
 fn frame(number: u32, bytes: usize) -> Vec<u8> {
     let mut frame = vec![0x02, b'q', b'u', b'a', b'f', 2, 0x02, b'q', b'u', b'a', b'f', 1, 0x88, 0xb5];
     frame.extend(number.to_be_bytes());
@@ -247,7 +247,7 @@ fn an_interrupt_ends_the_reading_of_what_is_to_be_kept() {
     if ended.is_none() {
         child.kill().expect("killed");
     }
-    assert!(ended.is_some(), "it goes on for ever");
+    assert!(ended.is_some(), "it does not end");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! One room per subcommand: its arguments, the plan they make, and its report.
+//! The subcommands, each with its arguments, its plan and its report. None does the work itself.
 
 pub(crate) mod bench;
 pub(crate) mod capture;

@@ -1,6 +1,7 @@
 //! `quaff pipe`: buffers any bytes from stdin to stdout or files in a large ring.
 
 use super::capture::memory;
+use crate::cmd::receiving::SAME_SIGNAL;
 use crate::exit::Exit;
 use crate::show::{self, say};
 use crate::units;
@@ -83,8 +84,6 @@ Examples:
 const LOOK: Duration = Duration::from_millis(250);
 /// Period over which the live line measures its rates, s.
 const RATE_SECONDS: f64 = 0.5;
-/// timeout(1) signals its child and then its group: two signals within this time count as one.
-const SAME_SIGNAL: Duration = Duration::from_millis(100);
 /// Time for the upstream program's last output after the same ^C.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Bytes that are free for us; 1 GiB where nothing can be read.
+/// Free memory for this process, bytes; 1 GiB if unknown.
 pub(crate) fn free_bytes() -> u64 {
     let machine = available_bytes(&fs::read_to_string("/proc/meminfo").unwrap_or_default());
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -17,7 +17,7 @@ fn available_bytes(meminfo: &str) -> Option<u64> {
     line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// What a line of /proc/self/cgroup (`ID:CONTROLLERS:PATH`) leaves us, up to the root of its tree.
+/// Bytes that the cgroup of a line of /proc/self/cgroup (`ID:CONTROLLERS:PATH`) and its parents leave free.
 fn group_free_bytes(line: &str) -> Option<u64> {
     let mut fields = line.splitn(3, ':');
     let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);

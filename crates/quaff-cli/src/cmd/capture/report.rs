@@ -12,7 +12,7 @@ use quaff_os::Reason;
 use std::io::Write;
 use std::time::Instant;
 
-/// The line that shows how it goes.
+/// The progress line.
 pub(super) struct Live {
     status: Status,
     is_live: bool,
@@ -30,7 +30,7 @@ impl Live {
         Self { status, is_live, last: Instant::now(), received: 0, wire_bytes: 0, line: String::new() }
     }
 
-    /// Draws the line over the one before, on a terminal.
+    /// Redraws the line on a terminal.
     pub(super) fn draw(&mut self) {
         if self.is_live && self.last.elapsed().as_secs_f64() >= RATE_SECONDS {
             self.measure();
@@ -40,14 +40,14 @@ impl Live {
         }
     }
 
-    /// Prints the line for good.
+    /// Prints the line permanently.
     pub(super) fn print(&mut self) {
         self.measure();
         let mut err = std::io::stderr().lock();
         let _ = writeln!(err, "{}{}", if self.is_live { "\r\x1b[K" } else { "" }, self.line);
     }
 
-    /// Shows in the name of the process how it goes: `0 3,17%`.
+    /// Shows the progress in the name of the process: `0 3,17%`.
     pub(super) fn name_process(&self) {
         let lanes = &self.status.lanes;
         let percent = |buffers: u64| 100 * buffers / self.status.pool_buffers.max(1);
@@ -62,11 +62,11 @@ impl Live {
         };
         let now = percent(most(|lane| lane.buffer_now.get()));
         let high = percent(most(|lane| lane.buffer_high.get()));
-        // A name that cannot be changed stays as it is.
+        // An error is harmless: the name stays as it is.
         let _ = std::fs::write("/proc/self/comm", format!("{digits} {now},{high}%"));
     }
 
-    /// Takes the line away.
+    /// Erases the line.
     pub(super) fn end(&self) {
         if self.is_live {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
@@ -134,7 +134,7 @@ pub(super) fn target(plan: &CapturePlan) -> String {
     }
 }
 
-/// Prints the ledger: words on stderr, JSON on stdout unless the packets went there.
+/// Prints the ledger: text on stderr, JSON on stdout unless stdout has the packets.
 pub(super) fn ledger(ledger: &Ledger, json: bool, quiet: bool, is_stdout_taken: bool) {
     if json {
         let text = serde_json::to_string(ledger).unwrap_or_default();
@@ -217,7 +217,7 @@ fn lost_words(ledger: &Ledger) -> String {
     text
 }
 
-/// Packets that are neither in the output nor lost, and peculiarities of others.
+/// Packets that are neither in the output nor lost, and notes about others.
 fn other_words(ledger: &Ledger) -> String {
     let mut text = String::new();
     for (packets, what) in [
@@ -265,7 +265,7 @@ fn input_words(input: &InputTally) -> String {
 const SESSIONS_SHOWN: usize = 16;
 
 fn decap_words(decap: &DecapTally, ledger: &Ledger) -> String {
-    // A number that is not there does not say where it went.
+    // A missing number does not show where the packet was lost.
     let has_other_places = ledger.nic_dropped + ledger.kernel_dropped + ledger.filtered > 0;
     let or_else = if has_other_places { ", or counted above" } else { "" };
     let mut text = format!("  {} tunnel headers removed\n", show::count(decap.stripped));
@@ -339,7 +339,7 @@ pub(crate) fn exit(ledger: &Ledger) -> Exit {
     }
 }
 
-/// Prints the plan, where inner frames are looked at, and what it can stand.
+/// Prints the plan, the place of the inner filter, and the longest stall of the disk without loss.
 pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
     let lanes: Vec<_> = plan
         .interfaces

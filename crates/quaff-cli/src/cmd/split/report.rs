@@ -7,7 +7,7 @@ use quaff_os::Reason;
 
 /// Cells of a bar.
 const BAR_CELLS: usize = 24;
-/// A name that is longer is cut in front.
+/// Maximum length of a name; of a longer one the start is omitted.
 const NAME_CHARS_MAX: usize = 28;
 
 pub(super) fn print(report: &Report, plan: &SplitPlan, is_json: bool, is_quiet: bool) {
@@ -80,7 +80,7 @@ fn member_words(member: &MemberReport, widest: usize, most: f64) -> String {
     format!("  {name:<widest$}  {packets:>11}  {shares}{}\n", peak.unwrap_or_default())
 }
 
-/// A bar as long as a share of `most`, and a mark where it would end if all got what is due.
+/// A bar for a share of `most`, with a mark at the planned share.
 fn bar(share: f64, due: f64, most: f64) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let eighths = |part: f64| (part / most.max(1e-9) * (BAR_CELLS * 8) as f64).round() as usize;
@@ -93,7 +93,7 @@ fn bar(share: f64, due: f64, most: f64) -> String {
     (0..BAR_CELLS).map(cell).collect()
 }
 
-/// The end of a long name says more than its beginning.
+/// The end of a long name, which is more specific than its start.
 fn short(name: &str) -> String {
     let chars = name.chars().count();
     match chars.checked_sub(NAME_CHARS_MAX) {
