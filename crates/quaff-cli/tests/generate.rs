@@ -4,7 +4,7 @@
 mod support;
 
 use quaff_lab::lab::{RX_IF, TX_IF, TX_MAC};
-use quaff_lab::{ChildProcess, Lab, LabPlan};
+use quaff_lab::{ChildProcess, LabPlan};
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl::{self, LinkChange, Rtnl};
 use quaff_os::testing::assert_when_quiet;

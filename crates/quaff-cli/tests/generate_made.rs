@@ -4,9 +4,9 @@
 mod support;
 
 use quaff_lab::lab::{RX_IF, TX_IF};
-use quaff_lab::{ChildProcess, Lab, LabPlan};
+use quaff_lab::{ChildProcess, LabPlan};
 use quaff_os::Netns;
-use quaff_testkit::{self as testing, Receiver};
+use quaff_testkit::Receiver;
 use quaff_wire::checksum;
 use quaff_wire::net::{self, Ip};
 use quaff_wire::probe::{self, Classified};
@@ -15,7 +15,6 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 use support::{PATIENCE, QUAFF, alone, bpf_lab};
 
 /// Runs `quaff generate --inject rx0 ARGS --json`; its report. All counts agree.

@@ -47,7 +47,7 @@ pub enum PlanError {
     Mtu { bytes: usize, mtu: usize },
     #[error("{}: packets of link type {linktype} are not Ethernet frames and cannot be sent", .path.display())]
     LinkType { path: PathBuf, linktype: u16 },
-    #[error("nothing to send: no packet of the files is left")]
+    #[error("nothing to send: no packet is left")]
     Empty,
     #[error("packets from a pipe can be sent again only when all of them fit into memory")]
     Again,
