@@ -1,5 +1,5 @@
-//! Slow sniffing: a capture as it was done before rings, one recvfrom(2) for each packet and buffered writes,
-//! so that there is something to measure fast ones beside. Each packet has the time at which it got here.
+//! A capture without a ring, as a baseline: one recvfrom(2) for each packet, and buffered writes. Times are those of the
+//! calls.
 
 use crate::{Error, Result};
 use quaff::Load;
@@ -16,47 +16,46 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What tcpdump calls unlimited.
+/// The limit of tcpdump.
 pub const SNAPLEN_MAX: u32 = 262_144;
-/// How long it waits for a packet before it looks whether it is to end.
+/// The longest wait for a packet before a check for the end.
 const WAIT: Duration = Duration::from_millis(100);
-/// And after how many packets it looks, when they come without a pause.
+/// Packets between two checks for the end.
 const LOOK_PACKETS: u64 = 256;
 
-/// What to capture, and what to do with it.
+/// The plan of a capture.
 #[derive(Debug, Clone)]
 pub struct SnifferPlan {
-    /// The interface.
     pub interface: String,
-    /// Where the pcap file goes; `-` is stdout.
+    /// Path of the pcap file; `-` is stdout.
     pub write: PathBuf,
     /// A tcpdump expression.
     pub filter: Option<String>,
     /// Bytes kept of each packet.
     pub snaplen: u32,
-    /// Bytes of the socket's buffer; `None`: as the kernel has it.
+    /// Bytes of the socket's buffer; `None`: the kernel's default.
     pub buffer_bytes: Option<usize>,
     /// Work on each packet.
     pub load: LoadPlan,
 }
 
-/// What came of it, packets.
+/// The result of a capture, packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct SnifferReport {
     /// In the file.
     pub captured: u64,
-    /// The socket had no room for them.
+    /// Dropped by the socket.
     pub dropped: u64,
 }
 
-/// Captures until `goes_on` says no more and the socket is empty. `ready` is called when each packet is seen.
+/// Captures until `is_running` returns false and the socket is empty. `ready` is called when the socket is bound.
 ///
 /// # Errors
-/// No such interface, a filter that is none, what the kernel refuses, a file that cannot be written.
+/// An unknown interface, an invalid filter, an error of the kernel, a file that cannot be written.
 pub fn capture(
     plan: &SnifferPlan,
     ready: impl FnOnce(),
-    goes_on: impl Fn() -> bool,
+    is_running: impl Fn() -> bool,
 ) -> Result<SnifferReport> {
     let link = rtnl::link(&plan.interface)?;
     let mut out = Out::open(&plan.write, plan.snaplen)?;
@@ -81,7 +80,7 @@ pub fn capture(
         if is_open && (received.is_none() || report.captured.is_multiple_of(LOOK_PACKETS)) {
             // The kernel counts in 32 bits.
             report.dropped += receiver.statistics()?.drops;
-            if !goes_on() {
+            if !is_running() {
                 is_open = false;
                 receiver.stop_receiving()?;
             }
@@ -92,7 +91,7 @@ pub fn capture(
     Ok(report)
 }
 
-/// Whole packets: one that the kernel had cut would not say how long it was.
+/// The filter accepts whole packets: a packet that the kernel has cut lacks its length.
 fn program(plan: &SnifferPlan) -> Result<Vec<Insn>> {
     let Some(expression) = &plan.filter else { return Ok(vec![accept(SNAPLEN_MAX)]) };
     let what = |error: filter::FilterError| Error::Description {
@@ -103,7 +102,6 @@ fn program(plan: &SnifferPlan) -> Result<Vec<Insn>> {
         .map_err(what)
 }
 
-/// The file.
 struct Out {
     name: String,
     file: BufWriter<Box<dyn Write>>,
@@ -122,7 +120,7 @@ impl Out {
         let mut out = Self { name, file: BufWriter::new(file), record };
         let header = pcap::file_header(Resolution::Nanoseconds, snaplen, linktype::ETHERNET.linktype);
         out.file.write_all(&header).trying(|| format!("write {}", out.name))?;
-        // A reader at the other end of a pipe sees at once what is coming.
+        // A reader of a pipe gets the header at once.
         out.file.flush().trying(|| format!("write {}", out.name))?;
         Ok(out)
     }

@@ -1,4 +1,4 @@
-//! Whole service tests over a path that does what it is told.
+//! Whole service tests over an impaired link with known rules.
 
 mod through;
 

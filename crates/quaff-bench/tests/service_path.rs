@@ -1,11 +1,10 @@
-//! A path that does what it is told, and what trials over it say it did.
+//! Trials over an impaired link with known rules.
 
 mod through;
 
 use quaff_bench::service::plan::{Host, Path, Routed};
 use quaff_bench::service::{Ask, Over, Prober, Session};
-use quaff_bench::trial::{End, Length, Phase, StreamPlan};
-use quaff_bench::trial::{StreamReport, TrialReport};
+use quaff_bench::trial::{End, Length, Phase, StreamPlan, StreamReport, TrialReport};
 use quaff_lab::LabPlan;
 use quaff_lab::lab::{FAR_IF, Layout, MIDDLE_IFS, ROUTED_IPS, ROUTER_IPS, RX_IF, RX_IP, TX_IF, TX_IP};
 use quaff_os::Netns;

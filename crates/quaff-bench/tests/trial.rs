@@ -40,7 +40,7 @@ fn run(plan: &TrialPlan) -> TrialReport {
     trial::run(plan, |_| true).expect("a trial")
 }
 
-/// What holds of any report.
+/// Checks the sums of a report.
 fn check(stream: &StreamReport) {
     let sums = |tally: &Tally| {
         assert_eq!(tally.sent, tally.received + tally.lost, "{tally:?}");
@@ -109,7 +109,7 @@ fn both_ways_at_once_all_frames_arrive() {
 }
 
 #[test]
-fn what_is_not_ours_is_told_apart() {
+fn foreign_frames_are_counted_separately() {
     let Some(lab) = testing::lab("trial: others' frames") else { return };
     // The address that a trial's frames have there.
     let [first, rest @ ..] = RX_MAC;
@@ -153,7 +153,7 @@ fn what_is_not_ours_is_told_apart() {
 }
 
 #[test]
-fn a_trial_that_is_told_to_stop_has_a_report() {
+fn a_stopped_trial_has_a_report() {
     let Some(lab) = testing::lab("trial: stop") else { return };
     let begun = Instant::now();
     let long = stream(1, 60, Length::Seconds(3600.0), Some(1000.0));
@@ -191,7 +191,7 @@ fn a_link_that_goes_down_is_an_outage_and_no_burst_comes_after_it() {
         let stream = &report.directions[0].streams[0];
         check(stream);
         assert!(changes.is_empty() && !report.interrupted);
-        // What the kernel did not take was not sent, is counted where it was due, and is not made up for.
+        // Frames that the kernel refused are counted at their deadline, and not sent later.
         let Tally { sent, refused, left_out, .. } = stream.total;
         assert!(
             (1500..2500).contains(&sent) && (500..1500).contains(&refused),
@@ -207,7 +207,7 @@ fn a_link_that_goes_down_is_an_outage_and_no_burst_comes_after_it() {
 }
 
 #[test]
-fn frames_over_a_dead_link_are_given_up() {
+fn frames_over_a_dead_link_are_abandoned() {
     let Some(lab) = testing::lab("trial: dead link") else { return };
     let burst = stream(1, 60, Length::Frames(1_000_000), Some(1000.0));
     let begun = Instant::now();
@@ -251,7 +251,7 @@ fn an_interface_that_goes_away_is_an_error() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn impossible_trials_are_refused() {
     let Some(lab) = testing::lab("trial: refusals") else { return };
     let large = plan(vec![there(&lab, vec![stream(1, 4000, Length::Frames(1), None)])]);
     let error = trial::run(&large, |_| true).expect_err("larger than the MTU").to_string();
@@ -286,7 +286,7 @@ fn the_meter_keeps_up_with_the_sender() {
     );
 }
 
-/// The null calibration: what the instrument itself adds.
+/// The null calibration: the delays of the instrument itself.
 #[test]
 #[ignore = "it measures; run it alone"]
 fn null_calibration() {

@@ -1,5 +1,4 @@
-//! A report that nobody measured, with everything in it that a report can have. Tests of pages and tables
-//! take it; the same each time.
+//! An invented report with all possible contents, for tests of pages and tables; always the same.
 
 use quaff_bench::bench::plan::{Amount, Plan, Rate, Source, SourceRow, Sweep};
 use quaff_bench::bench::result::{
@@ -19,7 +18,7 @@ struct Model {
     name: &'static str,
     /// ns for each packet, and for each byte of it.
     cost: [f64; 2],
-    /// What its own drop counter shows of what it lost; `None`: it has none.
+    /// Share of the loss in its own drop counter; `None`: it has none.
     tells: Option<f64>,
 }
 
@@ -81,7 +80,7 @@ fn swept(cases: &mut Vec<Case>, dice: &mut Dice) {
                 let mut case = case(model, series, 340, Some(pps), &words, slower, dice);
                 case.mix = Some("imix".into());
                 case.setting.cores = cores;
-                // As into /dev/null: what was captured is the capturer's own word.
+                // As into /dev/null: captured by the tool's own report.
                 let counted_by = if cores == 1 { "tool" } else { "file" };
                 case.runs.iter_mut().for_each(|run| run.counted_by = counted_by.into());
                 cases.push(case);
@@ -349,7 +348,7 @@ fn plan() -> Plan {
     }
 }
 
-/// Numbers that look like chance and are the same each time.
+/// Pseudorandom numbers, always the same.
 pub(super) struct Dice(u64);
 
 impl Dice {

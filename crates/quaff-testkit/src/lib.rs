@@ -1,5 +1,4 @@
-//! What tests need of the machine: a lab, room on a disk, captures; and how they say that they
-//! could not have it.
+//! Resources that tests need of the machine: a lab, disk space, captures; and the skips of tests that lack them.
 
 mod bench_sample;
 pub mod impaired_link;
@@ -14,15 +13,15 @@ pub use quaff_os::testing::{is_refusal, skip};
 pub use receiver::Receiver;
 pub use service_sample::sample_service_report;
 
-/// A lab for `test`, or `None` after a skip that says why this machine permits none.
+/// A lab for `test`, or `None` after a skip if this machine permits none.
 pub fn lab(test: &str) -> Option<Lab> {
     lab_of(test, &LabPlan::default())
 }
 
-/// As [`lab`], as `plan` wants it.
+/// As [`lab`], by a plan.
 ///
 /// # Panics
-/// When the lab cannot be made for any other reason than that this machine does not permit it.
+/// When the lab cannot be made for a reason other than permission.
 pub fn lab_of(test: &str, plan: &LabPlan) -> Option<Lab> {
     match Lab::create(plan) {
         Ok(lab) => Some(lab),
@@ -34,8 +33,7 @@ pub fn lab_of(test: &str, plan: &LabPlan) -> Option<Lab> {
     }
 }
 
-/// Whether the file system of `dir` has `bytes` free, and as much again left for others; a skip
-/// says so when it has not.
+/// Returns whether the file system of `dir` has twice `bytes` free; skips the test if not.
 pub fn space(test: &str, dir: &Path, bytes: u64) -> bool {
     match quaff_os::disk::space(dir) {
         Ok(space) if space.free / 2 >= bytes => true,
@@ -51,7 +49,7 @@ pub fn space(test: &str, dir: &Path, bytes: u64) -> bool {
     }
 }
 
-/// A capture by its name, or `None` after a skip that says that the folder lacks it.
+/// A capture by its name, or `None` after a skip if the folder lacks it.
 pub fn capture(test: &str, name: &str) -> Option<PathBuf> {
     let dir = captures();
     let path = dir.join(name);

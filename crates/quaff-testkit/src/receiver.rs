@@ -1,5 +1,5 @@
-//! What arrives in a lab, taken in by a packet ring that is nobody's but the test's. A thread reads it all
-//! the time, so that the ring is never as full as the kernel begins to drop at.
+//! The frames that arrive in a lab, received by a packet ring of the test. A thread reads it all the time, so that the
+//! ring never becomes full.
 
 use quaff_lab::Lab;
 use quaff_os::packet::{Cursor, Packet};
@@ -10,26 +10,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// After so long without a frame no more are waited for.
+/// Time without a frame that ends the wait.
 const IDLE_MAX: Duration = Duration::from_secs(2);
-/// What should not be there has so long to show itself.
+/// Time for surplus frames to arrive.
 const SURPLUS_WAIT: Duration = Duration::from_millis(30);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Frames with the times at which they came, ns since 1970.
+/// Frames with their times of arrival, ns since 1970.
 type Frames = Vec<(u64, Vec<u8>)>;
 
 /// A ring at an interface of a lab, and its reader.
 #[derive(Debug)]
 pub struct Receiver {
     arrived: Arc<Mutex<Frames>>,
-    /// Written by us once, read by the thread; nothing else hangs on it.
+    /// Set once here, read by the thread; no other data is published through it.
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Receiver {
-    /// Takes in all that arrives at `interface` of the receiving namespace from now on.
+    /// Receives all frames at `interface` of the receiving namespace from now on.
     ///
     /// # Panics
     /// When there is no such interface, or no ring for it.
@@ -60,8 +60,8 @@ impl Receiver {
         Self { arrived, over, thread: Some(thread) }
     }
 
-    /// What has come when `count` frames have, or when nothing has come for a while; VLAN tags are put back
-    /// that the kernel takes out.
+    /// The frames so far when there are `count`, or when none has arrived for a while; with the VLAN tags that the kernel
+    /// removes.
     pub fn frames(self, count: usize) -> Frames {
         let (mut seen, mut last) = (0, Instant::now());
         while seen < count && last.elapsed() < IDLE_MAX {
@@ -89,7 +89,7 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // What it panicked with was printed.
+            // A panic was printed.
             let _ = thread.join();
         }
     }

@@ -1,5 +1,4 @@
-//! A service test that nobody made, with everything in it that its report can have. Tests of pages, tables and
-//! the command line take it; the same each time.
+//! An invented service test with all possible contents, for tests of pages, tables and the command line; always the same.
 
 use super::bench_sample::Dice;
 use quaff_bench::experiment::{Machine, Method, Source, SourceRow, TrialRow};
@@ -20,7 +19,7 @@ const PATH_PPS: f64 = 590_000.0;
 const NULL_MS: f64 = 0.0091;
 const RUNS: u32 = 3;
 const SECONDS: usize = 60;
-/// When the path was cut in the second run, s.
+/// Time of the outage in the second run, s.
 const OUTAGE: std::ops::Range<usize> = 22..34;
 
 /// The report: two ways, three services, three runs of a minute, a cut of 12 s in the second.

@@ -1,4 +1,4 @@
-//! What tests of service tests share: a path through a device that is told what to do, and a bare link beside it.
+//! Shared by the tests of service tests: a path through an impaired link, and a bare link to calibrate.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use quaff_bench::service::Session;
@@ -14,12 +14,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Two cores: one path at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// The machine to oneself.
+/// Waits for the only turn on this machine.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Two ends that a device of ours joins, and two that only a link does.
+/// Two ends joined by an impaired link, and two joined by a bare one.
 pub(crate) struct Bed {
     through: Lab,
     bare: Lab,
@@ -27,7 +27,7 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    /// `None` after a skip that says why.
+    /// `None` after a skip.
     pub(crate) fn new(test: &str) -> Option<Self> {
         let turn = turn();
         let through = lab_of(test, &LabPlan { layout: Layout::Apart, ..LabPlan::default() })?;
@@ -51,7 +51,7 @@ impl Bed {
         Session::open(&Path::Between { from, to, routed: None }, Some(&self.null())).expect("a path")
     }
 
-    /// Does something while the device has these rules; what the device says of the way there, too.
+    /// Runs `work` while the link has these rules. Returns the counters of the forward direction, too.
     pub(crate) fn with<T>(&self, there: Rules, work: impl FnOnce() -> T) -> (T, Counts) {
         let core = cpu::allowed().expect("cores").last().copied();
         let plan = ImpairedLinkPlan { there, core, ..ImpairedLinkPlan::default() };

@@ -1,13 +1,13 @@
-//! Frames that wait for their time.
+//! Frames that wait until they are due.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Frames in the order of their times; those of the same time in the order in which they came.
+/// Frames in the order of their times; of equal times, in the order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     frames: BinaryHeap<Reverse<Frame>>,
-    /// Room of frames that have left.
+    /// Buffers of frames that have left.
     spare: Vec<Vec<u8>>,
     number: u64,
 }
@@ -20,7 +20,7 @@ struct Frame {
 }
 
 impl Held {
-    /// Room for a frame, empty.
+    /// An empty buffer.
     pub(super) fn room(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
@@ -31,18 +31,18 @@ impl Held {
         self.number += 1;
     }
 
-    /// When the next frame is due.
+    /// Time at which the next frame is due.
     pub(super) fn due_ns(&self) -> Option<u64> {
         self.frames.peek().map(|Reverse(frame)| frame.due_ns)
     }
 
-    /// The next frame that is due at `now_ns`, and since when.
+    /// The next frame that is due at `now_ns`, and its time.
     pub(super) fn pop(&mut self, now_ns: u64) -> Option<(u64, Vec<u8>)> {
         self.due_ns().filter(|due_ns| *due_ns <= now_ns)?;
         self.frames.pop().map(|Reverse(frame)| (frame.due_ns, frame.bytes))
     }
 
-    /// Takes the room of a frame back.
+    /// Returns the buffer of a frame.
     pub(super) fn give_back(&mut self, mut room: Vec<u8>) {
         room.clear();
         self.spare.push(room);

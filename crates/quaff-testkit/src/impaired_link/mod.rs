@@ -1,15 +1,13 @@
-//! A device in a lab that does to frames what it is told, exactly, and counts it: it loses, holds, doubles and
-//! reorders frames, is gone for a while, or has no more than a rate. What a service test finds on a path through
-//! it can be held against what it did.
+//! An impaired link in a lab: it drops, delays, duplicates and reorders frames exactly by its rules, has outages or a
+//! limited rate, and counts what it did, for comparison with the results of a service test.
 //!
 //! ```text
 //!          a0 ──▶ rules ──▶ held until due ──▶ b0        one thread for both directions
 //!          a0 ◀── held until due ◀── rules ◀── b0
 //! ```
 //!
-//! A frame's fate hangs on its number and on the time at which the kernel took it in, and on nothing else: a busy
-//! machine makes it late, which is counted, and never another fate. Frames that the device's own ring has no room
-//! for are counted apart: they are nobody's rule.
+//! The fate of a frame depends only on its number and on the time at which the kernel received it: on a busy machine it
+//! is late, which is counted, but its fate is the same. Frames that the receive ring dropped are counted separately.
 
 mod held;
 mod rules;
@@ -29,7 +27,7 @@ const RING_BYTES: usize = 32 << 20;
 /// Link header and tags, bytes.
 const LINK_BYTES: usize = 22;
 
-/// What becomes of frames, each way.
+/// The rules of both directions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImpairedLinkPlan {
     /// From the first port to the second.
@@ -40,47 +38,47 @@ pub struct ImpairedLinkPlan {
     pub core: Option<usize>,
 }
 
-/// What becomes of frames that go one way, in this order. "Every Nth" counts the frames that come to that rule,
-/// from 1; 0 is never. Without any rule all frames pass at once.
+/// The rules of one direction, applied in this order. "Every Nth" counts the frames that reach the rule, from 1; 0 is
+/// never. Without any rule all frames pass at once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Nothing passes for a while.
+    /// No frame passes for a time.
     pub outage: Option<Outage>,
     /// Every Nth frame is lost.
     pub drop_every: u64,
-    /// No more than a rate passes.
+    /// The rate is limited.
     pub bucket: Option<Bucket>,
     /// Every Nth frame goes out twice.
     pub duplicate_every: u64,
     /// Every Nth frame is held longer than the others.
     pub delay_every: u64,
-    /// So much longer.
+    /// The additional time.
     pub delay: Duration,
-    /// All frames go out so long after the kernel took them in.
+    /// Delay of all frames after their arrival.
     pub hold: Duration,
 }
 
-/// A while in which nothing passes, by the times at which frames come.
+/// An outage, by the arrival times of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {
-    /// It begins so long after the first frame that came behind a second of silence, or ever.
+    /// Time from the first frame, ever or after a second without frames, to the outage.
     pub after: Duration,
-    /// And takes so long.
+    /// Its duration.
     pub lasts: Duration,
 }
 
-/// A token bucket, and a queue in front of it that loses what comes when it is full.
+/// A token bucket, and a queue before it that drops frames when it is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
-    /// Tokens, one a frame, that come in a second; 1 or more.
+    /// Tokens per second, one for each frame; 1 or more.
     pub pps: u64,
-    /// Tokens that it holds at most: so many frames pass at once after a pause. 1 or more.
+    /// Most tokens: frames that pass at once after a pause; 1 or more.
     pub burst: u64,
-    /// Frames that wait for a token at most.
+    /// Most frames that wait for a token.
     pub queue: u64,
 }
 
-/// What was done with frames that came one way.
+/// Counters of one direction.
 /// `received = in_outage + dropped + overflowed + passed`, and `sent = passed + duplicated`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -92,7 +90,7 @@ pub struct Counts {
     pub dropped: u64,
     /// Lost because the queue was full.
     pub overflowed: u64,
-    /// Frames that went on.
+    /// Frames that were forwarded.
     pub passed: u64,
     /// Of these: twice.
     pub duplicated: u64,
@@ -100,14 +98,13 @@ pub struct Counts {
     pub delayed: u64,
     /// Frames that went out.
     pub sent: u64,
-    /// Frames that its ring had no room for: they are not among those received.
+    /// Frames that the receive ring dropped; not in `received`.
     pub missed: u64,
-    /// How much later than due frames were given to the kernel: half of them not later, 99 of 100 not later
-    /// (upper ends of buckets of 1 µs), and the latest, ns.
+    /// Lateness of frames when they were given to the kernel: median, 99th percentile (right to 0.1 %), and largest, ns.
     pub late_ns: [u64; 3],
 }
 
-/// A device at work. It ends when this is dropped.
+/// A running link. It ends when this is dropped.
 #[derive(Debug)]
 pub struct ImpairedLink {
     /// Written here once, read by the thread; nothing else hangs on it.
@@ -116,8 +113,8 @@ pub struct ImpairedLink {
 }
 
 impl ImpairedLink {
-    /// Begins to forward between two interfaces of a namespace that nothing else joins. What comes after the
-    /// return is forwarded.
+    /// Forwards between two interfaces of a namespace, which nothing else may bridge. Frames that arrive after the return
+    /// are forwarded.
     ///
     /// # Errors
     /// No such interface; no receive ring for it.
@@ -134,10 +131,10 @@ impl ImpairedLink {
         Ok(Self { over, thread: Some(std::thread::spawn(move || work.run(core))) })
     }
 
-    /// Sends what is still held, each frame when it is due, and ends; says what was done there and back.
+    /// Sends the frames that are still held, each when it is due, and ends. Returns the counters of both directions.
     ///
     /// # Errors
-    /// What went wrong meanwhile: an interface that went down.
+    /// An error during its run, such as an interface that went down.
     pub fn stop(mut self) -> Result<[Counts; 2]> {
         self.end().unwrap_or(Ok([Counts::default(); 2]))
     }
@@ -153,7 +150,7 @@ impl Drop for ImpairedLink {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Whoever wanted to know how it ended has stopped it; what it panicked with was printed.
+            // `stop` returns the error; a panic was printed.
             let _ = thread.join();
         }
     }

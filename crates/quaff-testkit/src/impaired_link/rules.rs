@@ -1,31 +1,33 @@
-//! What becomes of a frame, out of its number and the time at which it came. No clock, no I/O.
+//! The fate of a frame, from its number and its time of arrival. No clock, no I/O.
 
 use super::{Bucket, Counts, Outage, Rules};
 use std::time::Duration;
 
-/// Frames that come after so long begin anew, as far as an outage is concerned, ns.
+/// A pause after which an outage is counted from the next frame, ns.
 const SILENCE_NS: u64 = 1_000_000_000;
-/// What a frame costs, in the unit of [`Tokens`].
+/// Cost of a frame, in the unit of [`Tokens`].
 const FRAME: u128 = 1_000_000_000;
 
-/// What becomes of a frame.
+/// The fate of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is lost.
     Lost,
-    /// It goes out at `due_ns`, or twice.
-    Passes { due_ns: u64, is_twice: bool },
+    /// It is sent at `due_ns`, once or twice.
+    Passes {
+        due_ns: u64,
+        is_twice: bool,
+    },
 }
 
-/// The rules of one way, and how far each of them has counted.
+/// The rules of one direction, and their counters.
 #[derive(Debug)]
 pub(super) struct Judge {
     rules: Rules,
     tokens: Option<Tokens>,
-    /// When the first frame behind the latest silence came, and the latest of all.
+    /// Arrival of the first frame after the latest pause, and of the latest of all.
     first_ns: u64,
     last_ns: Option<u64>,
-    /// Frames that came to the rules that count.
+    /// Frames that reached the rules that count.
     to_drop: u64,
     to_duplicate: u64,
     to_delay: u64,
@@ -45,7 +47,7 @@ impl Judge {
         }
     }
 
-    /// A frame came at `time_ns`; `counts` are told.
+    /// The fate of a frame that arrived at `time_ns`; `counts` are updated.
     pub(super) fn judge(&mut self, time_ns: u64, counts: &mut Counts) -> Fate {
         counts.received += 1;
         if self.last_ns.replace(time_ns).is_none_or(|last_ns| time_ns.saturating_sub(last_ns) >= SILENCE_NS) {
@@ -79,14 +81,14 @@ fn covers(outage: &Outage, since_ns: u64) -> bool {
     (outage.after.as_nanos()..(outage.after + outage.lasts).as_nanos()).contains(&since_ns)
 }
 
-/// Counts one more; whether it is the Nth.
+/// Counts one more; returns whether it is the Nth.
 fn is_nth(count: &mut u64, every: u64) -> bool {
     *count += 1;
     every != 0 && count.is_multiple_of(every)
 }
 
-/// A token bucket as a schedule ("generic cell rate algorithm", ITU-T I.371 annex A): the time at which it would
-/// be full of room again, in 1/`pps` ns, so that no rate is rounded.
+/// A token bucket as a schedule ("generic cell rate algorithm", ITU-T I.371 annex A): the time at which it is full again,
+/// in 1/`pps` ns, so that no rate is rounded.
 #[derive(Debug)]
 struct Tokens {
     bucket: Bucket,
@@ -99,7 +101,7 @@ impl Tokens {
         Self { bucket, full_at: 0 }
     }
 
-    /// When a frame that came at `time_ns` has its token, ns; `None` when too many wait for one already.
+    /// Time at which a frame that arrived at `time_ns` has its token, ns; `None` when the queue is full.
     fn take(&mut self, time_ns: u64) -> Option<u64> {
         let Bucket { pps, burst, queue } = self.bucket;
         let now = u128::from(time_ns) * u128::from(pps);
@@ -119,7 +121,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// What becomes of frames that come at these times.
+    /// The fates of frames that arrive at these times.
     fn fates(rules: &Rules, times_ns: impl Iterator<Item = u64>) -> (Vec<Fate>, Counts) {
         let (mut judge, mut counts) = (Judge::new(rules), Counts::default());
         let fates = times_ns.map(|time_ns| judge.judge(time_ns, &mut counts)).collect();
