@@ -16,12 +16,15 @@ use quaff_lab::topology::CoreUse;
 /// After a figure that the generator limited.
 const LIMITED: &str = " *";
 
+/// The text of a cell of a pivot.
+type Cell<'a> = &'a dyn Fn(&Case) -> String;
+
 /// Loss and CPU as studies print them: a table for each interface and series, with a row for each load and a column
 /// for each capturer.
 pub(super) fn pivots(view: &View) -> Vec<Table> {
     let place = |case: &Case| (case.interface.clone(), case.series.clone());
     let cpu = |case: &Case| or_none(case.cpu_median.map(|cores| format!("{:.0}", cores * 100.0)));
-    let figures: [(&str, &dyn Fn(&Case) -> String); 2] = [("Lost", &pivot_loss), ("CPU, % of a core", &cpu)];
+    let figures: [(&str, Cell<'_>); 2] = [("Lost", &pivot_loss), ("CPU, % of a core", &cpu)];
     let places = distinct(view.report.cases.iter().map(place));
     let mut out = Vec::new();
     for (what, cell) in figures {
@@ -36,7 +39,7 @@ pub(super) fn pivots(view: &View) -> Vec<Table> {
     out
 }
 
-pub(super) fn pivot(title: &str, cases: &[&Case], cell: &dyn Fn(&Case) -> String) -> Table {
+pub(super) fn pivot(title: &str, cases: &[&Case], cell: Cell<'_>) -> Table {
     let load = |case: &Case| {
         let file = |mix: &String| mix.rsplit('/').next().unwrap_or(mix).to_owned();
         (case.mix.as_ref().map_or_else(|| format!("{} B", case.size), file), case.rate.clone())
