@@ -17,8 +17,8 @@ const fn retired(forms: &'static [&'static str], most: usize) -> Retired {
 
 /// Metaphors that were names, and phrases that a reader has to decode; the better word follows.
 pub(crate) const RETIRED: &[Retired] = &[
-    retired(&["told"], 470),                                // reported, knows
-    retired(&["nobody", "somebody"], 184),                  // no program, the user
+    retired(&["told"], 425),                                // reported, knows
+    retired(&["nobody", "somebody"], 177),                  // no program, the user
     retired(&["onlooker", "onlookers", "who looks on"], 1), // live copy
     retired(&["slab", "slabs"], 2),                         // buffer
     retired(&["shelf", "shelves"], 0),                      // retention
@@ -30,16 +30,16 @@ pub(crate) const RETIRED: &[Retired] = &[
     retired(&["bring home", "come home", "comes home", "came home", "went home"], 2), // recycle
     retired(&["close door"], 0),                            // stop receiving
     retired(&["goes on", "go on", "went on"], 120),         // continue
-    retired(&["put back", "puts back"], 30),                // restore
+    retired(&["put back", "puts back"], 29),                // restore
     retired(&["give up", "gives up", "given up", "gave up"], 30), // abandon
     retired(&["says so", "say so", "said so"], 26),         // reports it
-    retired(&["is said", "are said"], 46),                  // is reported
+    retired(&["is said", "are said"], 41),                  // is reported
     retired(&["what becomes of", "what became of"], 36),    // fate
     retired(&["come to its end", "comes to its end"], 2),   // end
 ];
 
 /// Doc comments that open with a question word.
-pub(crate) const QUESTIONS: usize = 1262;
+pub(crate) const QUESTIONS: usize = 1219;
 
 /// Names of the place where the project was written.
 const WORKPLACE: &[&str] = &[concat!("/wo", "rk/"), concat!("fa", "rm"), concat!(".lib", "rary")];
