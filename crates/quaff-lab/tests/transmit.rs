@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const MTU: usize = 3000;
-/// What none of the frames are longer than: the MTU, the Ethernet header, one tag.
+/// Limit of the frame length: the MTU, the Ethernet header, one tag.
 const FRAME_BYTES_MAX: usize = MTU + 18;
 
 /// One of the sockets.

@@ -61,7 +61,7 @@ fn add_link(lab: &Lab) {
     }
 }
 
-/// When which frames came: ns, number.
+/// Arrival time, ns, and number of each frame.
 fn received(receiver: Receiver, count: usize) -> Vec<(u64, u32)> {
     let number = |frame: &[u8]| u32::from_be_bytes([frame[14], frame[15], frame[16], frame[17]]);
     let ours = receiver.frames(count).into_iter().filter(|(_, frame)| frame[12..14] == [0x88, 0xb5]);

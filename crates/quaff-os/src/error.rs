@@ -10,7 +10,7 @@ pub struct Error {
     /// The operation and its object: "bind a packet socket to eth7".
     pub tried: String,
     pub errno: io::Error,
-    /// What the user can do about it, where known.
+    /// Advice for the user, where known.
     pub advice: Option<String>,
 }
 

@@ -39,7 +39,7 @@ pub(crate) const RETIRED: &[Retired] = &[
 ];
 
 /// Doc comments that open with a question word.
-pub(crate) const QUESTIONS: usize = 1219;
+pub(crate) const QUESTIONS: usize = 330;
 
 /// Names of the place where the project was written.
 const WORKPLACE: &[&str] = &[concat!("/wo", "rk/"), concat!("fa", "rm"), concat!(".lib", "rary")];

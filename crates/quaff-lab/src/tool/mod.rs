@@ -75,7 +75,7 @@ const VERSION_MAX: Duration = Duration::from_secs(5);
 pub struct Tool {
     /// The name in tables.
     pub name: String,
-    /// How to install it; empty for quaff and for a user's tool.
+    /// Installation command or hint; empty for quaff and for a user's tool.
     #[serde(default)]
     pub install: String,
     /// A variant of another tool, for a measurement that requests it by name.

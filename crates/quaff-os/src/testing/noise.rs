@@ -88,7 +88,7 @@ impl Counters {
 }
 
 impl Disturbance {
-    /// Whether a claim about time may fail because of it.
+    /// Returns whether a claim about time may fail because of it.
     pub fn is_noisy(&self) -> bool {
         self.stolen > STOLEN_MAX || self.waited > WAITED_MAX
     }
