@@ -16,7 +16,7 @@ const BATCH_NS: u64 = 4_000;
 
 /// The number of frames that the kernel collects before it passes them on: at most `most`, as for interval 0.
 pub(crate) fn batch(interval_ns: u64, most: u32) -> u32 {
-    if interval_ns == 0 { most } else { (BATCH_NS / interval_ns).clamp(1, most.into()) as u32 }
+    BATCH_NS.checked_div(interval_ns).map_or(most, |frames| frames.clamp(1, most.into()) as u32)
 }
 
 /// Runs a program until it has been repeated as often as planned, or is interrupted.

@@ -151,11 +151,14 @@ struct Bench<'a> {
     captures: Option<Report>,
 }
 
-impl Bench<'_> {
+/// Measures one promise.
+type Part<'a> = fn(&mut Bench<'a>) -> quaff_lab::Result<()>;
+
+impl<'a> Bench<'a> {
     fn all(&mut self) -> quaff_lab::Result<()> {
         self.captures()?;
         let long = self.args.long && self.args.wants(Promise::LargeFrames);
-        let parts: [(Promise, fn(&mut Self) -> quaff_lab::Result<()>); 9] = [
+        let parts: [(Promise, Part<'a>); 9] = [
             (Promise::Idle, Self::idle),
             (Promise::TunnelFile, Self::tunnel_file),
             (Promise::Pipe, Self::pipes),

@@ -5,6 +5,8 @@ use serde::Serialize;
 
 /// Significant digits of a value.
 const DIGITS: u8 = 2;
+/// Largest value that is distinguished from larger ones: 36 years in ns.
+const VALUE_MAX: u64 = 1 << 60;
 
 /// Counts of values.
 #[derive(Debug, Clone)]
@@ -27,7 +29,7 @@ pub struct Quantiles {
 
 impl Default for Histogram {
     fn default() -> Self {
-        let counts = Counts::new_with_bounds(1, u64::MAX, DIGITS).expect("the bounds are valid constants");
+        let counts = Counts::new_with_bounds(1, VALUE_MAX, DIGITS).expect("the bounds are valid constants");
         Self { counts, max: 0 }
     }
 }
@@ -61,10 +63,14 @@ mod tests {
     fn any_value_is_counted_and_right_to_a_hundredth() {
         for value in [0, 1, 255, 256, 1_000_003, (1 << 40) + 12_345] {
             let mut histogram = Histogram::default();
-            [value, value, 1 << 60].into_iter().for_each(|value| histogram.add(value));
+            [value, value, u64::MAX].into_iter().for_each(|value| histogram.add(value));
             let found = histogram.quantiles();
             assert!(found.p50 >= value && found.p50 - value <= value / 100, "{value}: {found:?}");
-            assert_eq!((found.count, found.max), (3, 1 << 60));
+            assert_eq!((found.count, found.max), (3, u64::MAX));
         }
+        let mut histogram = Histogram::default();
+        [u64::MAX - 1, u64::MAX].into_iter().for_each(|value| histogram.add(value));
+        let found = histogram.quantiles();
+        assert!(found.p50 >= VALUE_MAX, "{found:?}");
     }
 }
