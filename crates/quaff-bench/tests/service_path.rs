@@ -116,8 +116,8 @@ fn beds_of_a_lab_lose_nothing_either_way() {
 }
 
 #[test]
-fn a_router_that_forgets_is_told_again() {
-    let test = "a_router_that_forgets_is_told_again";
+fn a_router_that_forgets_an_address_learns_it_again() {
+    let test = "a_router_that_forgets_an_address_learns_it_again";
     let _turn = turn();
     let Some(lab) = lab_of(test, &LabPlan { layout: Layout::Router, ..LabPlan::default() }) else { return };
     let mid = lab.mid.as_ref().expect("a router");

@@ -10,7 +10,7 @@ fn bench(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quaff")).arg("bench").args(args).output().expect("quaff runs")
 }
 
-/// What it prints when it must succeed.
+/// Its output; it must succeed.
 #[track_caller]
 fn said(args: &[&str]) -> String {
     let done = bench(args);
@@ -19,7 +19,7 @@ fn said(args: &[&str]) -> String {
     String::from_utf8(done.stdout).expect("text")
 }
 
-/// What it says when it must fail.
+/// Its error message; it must fail.
 #[track_caller]
 fn refused(args: &[&str]) -> String {
     let done = bench(args);

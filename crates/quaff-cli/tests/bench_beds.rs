@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use support::{Bench, PATIENCE, QUAFF};
 
 const FRAMES: u64 = 10_000;
-/// Where a test that calls itself in another namespace is told to write its report.
+/// The environment variable with the file for the report of a test that calls itself in another namespace.
 const REPORT: &str = "QUAFF_TEST_REPORT";
 
 fn plan(bed: Topology, rivals: &[&str]) -> Plan {
@@ -84,7 +84,7 @@ impl experiment::Events<Report> for Ear {
     fn note(&mut self, sentence: &str) {
         self.notes.push(sentence.to_owned());
     }
-    fn goes_on(&mut self) -> bool {
+    fn continues(&mut self) -> bool {
         self.runs_max.is_none_or(|max| self.runs < max)
     }
 }
@@ -150,8 +150,8 @@ fn what_was_measured_before_an_interruption_is_kept() {
 }
 
 #[test]
-fn one_that_cannot_or_does_not_work_is_told_of_and_the_others_go_on() {
-    let test = "one_that_cannot_or_does_not_work_is_told_of_and_the_others_go_on";
+fn one_that_cannot_or_does_not_work_is_reported_and_the_others_continue() {
+    let test = "one_that_cannot_or_does_not_work_is_reported_and_the_others_continue";
     let Some(bench) = Bench::new(test, 1 << 30) else { return };
     let mut context = context(bench.dir.path());
     let broken = from_command("broken=false {interface} {file}", Path::new(QUAFF)).expect("a command");
@@ -229,7 +229,7 @@ fn a_sender_behind_ssh_ends_when_the_line_does() {
     std::thread::sleep(Duration::from_secs(1));
     let now = sent();
     assert!(then > 0 && then < 600_000, "{then}");
-    assert_eq!(then, now, "nobody sends any more");
+    assert_eq!(then, now, "no sender is left");
 }
 
 #[test]

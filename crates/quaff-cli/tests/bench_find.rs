@@ -17,7 +17,7 @@ const TRIAL: f64 = 0.3;
 /// Some 3 Mpps of 512-byte frames for the longest trial.
 const ROOM_BYTES: u64 = 2 << 30;
 
-/// Somebody who says stop after so many stages, or never.
+/// Interrupts after a number of stages, or never.
 struct Watcher {
     stages_max: usize,
     stages: Vec<String>,
@@ -30,7 +30,7 @@ impl experiment::Events<Report> for Watcher {
         self.stages.push(what.to_owned());
     }
 
-    fn goes_on(&mut self) -> bool {
+    fn continues(&mut self) -> bool {
         self.stages.len() < self.stages_max
     }
 }

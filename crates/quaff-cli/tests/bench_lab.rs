@@ -136,8 +136,8 @@ fn interrupted_before_the_first_run_it_leaves_nothing() {
 
 /// A capturer that does not do what it should is a line, and the others are measured.
 #[test]
-fn a_capturer_that_fails_is_told_and_the_run_goes_on() {
-    let test = "a_capturer_that_fails_is_told_and_the_run_goes_on";
+fn a_capturer_that_fails_is_reported_and_the_run_continues() {
+    let test = "a_capturer_that_fails_is_reported_and_the_run_continues";
     let Some(bench) = Bench::new(test, 1 << 30) else { return };
     let dir = bench.dir.path();
     let crash = script(dir, "crash", "#!/bin/sh\necho oh no >&2\nexit 3\n");
@@ -172,7 +172,7 @@ fn a_capturer_that_fails_is_told_and_the_run_goes_on() {
 }
 
 #[test]
-fn nobody_knows_such_a_capturer() {
+fn an_unknown_capturer_is_refused() {
     let dir = support::folder();
     let (code, _, said) = measured(dir.path(), &["--rivals", "quaff,tcpdunp"]);
     assert_eq!(code, 2);
@@ -180,7 +180,7 @@ fn nobody_knows_such_a_capturer() {
     assert!(!dir.path().join("out").exists(), "nothing was measured");
 }
 
-/// Every tenth packet is thrown away, and nothing is said of it: the figures, and the table, show the lie.
+/// Every tenth packet is discarded without a report: the figures and the table show the difference.
 #[test]
 fn a_liar_is_shown() {
     let Some(bench) = Bench::new("a_liar_is_shown", 1 << 30) else { return };

@@ -154,8 +154,8 @@ fn a_filter_runs_in_the_kernel_and_what_it_keeps_out_is_counted() {
 }
 
 #[test]
-fn a_snaplen_cuts_and_says_so() {
-    let Some(bench) = Bench::new("a_snaplen_cuts_and_says_so", 1 << 28) else { return };
+fn a_snaplen_cuts_and_is_reported() {
+    let Some(bench) = Bench::new("a_snaplen_cuts_and_is_reported", 1 << 28) else { return };
     let file = bench.path("short.pcapng");
     for (snaplen, captured) in [("96", 96), ("0", 1500)] {
         let ended = bench.capture_of(&["-w", &file, "-s", snaplen], "--size 1500 --count 100 --vlan 5");

@@ -1,4 +1,4 @@
-//! What goes wrong on real machines: each case ends with clear words, the right exit status, and a
+//! Faults of real machines: each case ends with clear words, the right exit status, and a
 //! file that holds everything up to the fault.
 
 mod support;
@@ -96,7 +96,7 @@ fn a_failed_start_reports_the_reason_and_keeps_existing_files() {
 
 #[test]
 fn without_privilege_it_names_the_capability() {
-    // Where nobody can reach it: the build may lie in a folder that is closed to others.
+    // A copy that any user can reach: the build folder may be closed to others.
     let dir = tempfile::tempdir().unwrap();
     let quaff = dir.path().join("quaff");
     std::fs::copy(QUAFF, &quaff).unwrap();
@@ -286,7 +286,7 @@ fn a_slow_reader_costs_counted_packets_and_never_the_ring() {
 #[test]
 fn a_second_interrupt_ends_it_at_once() {
     let Some(bench) = Bench::new("a_second_interrupt_ends_it_at_once", 1 << 27) else { return };
-    // Nobody reads this pipe, so the writer stands still for ever.
+    // No process reads this pipe, so the writer waits forever.
     let mut command = bench.quaff(&["capture", "-i", "rx0", "-w", "-", "--flush", "100ms"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let said = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
@@ -303,8 +303,8 @@ fn a_second_interrupt_ends_it_at_once() {
 }
 
 #[test]
-fn sigusr1_prints_a_line_and_goes_on() {
-    let Some(bench) = Bench::new("sigusr1_prints_a_line_and_goes_on", 1 << 27) else { return };
+fn sigusr1_prints_a_line_and_continues() {
+    let Some(bench) = Bench::new("sigusr1_prints_a_line_and_continues", 1 << 27) else { return };
     let mut running = bench.capture(&["-w", &bench.path("x.pcapng")]);
     bench.generate("--size 100 --count 500");
     std::thread::sleep(Duration::from_millis(1500));

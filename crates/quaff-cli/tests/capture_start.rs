@@ -32,7 +32,7 @@ fn an_interrupt_is_heard_before_it_begins() {
     let pipe = bench.path("pipe");
     run(Command::new("mkfifo").arg(&pipe));
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        // Nobody reads the pipe, so it waits for ever.
+        // No process reads the pipe, so it waits forever.
         let running = ChildProcess::start(bench.quaff(&["capture", "-i", "rx0", "-w", &pipe])).unwrap();
         std::thread::sleep(Duration::from_millis(500));
         let asked = Instant::now();

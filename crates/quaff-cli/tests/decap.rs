@@ -45,8 +45,8 @@ fn losses_before_the_capture_are_counted_separately_and_in_the_file() {
 }
 
 #[test]
-fn sessions_go_on_over_the_files_of_a_rotation() {
-    let Some(bench) = Bench::new("sessions_go_on_over_the_files", 1 << 28) else { return };
+fn sessions_continue_over_the_files_of_a_rotation() {
+    let Some(bench) = Bench::new("sessions_continue_over_the_files", 1 << 28) else { return };
     let dir = bench.path("");
     let running = bench.capture(&["--dir", &dir, "--rotate-size", "2M", "--decap", "auto", "-s", "96"]);
     for session in 0..3 {

@@ -27,7 +27,7 @@ fn frames(path: &Path) -> Vec<Found> {
     found
 }
 
-/// What quaff makes of a file, and its ledger.
+/// The output of quaff for a file, and its ledger.
 fn decapsulated(file: &Path, out: &Path) -> (Vec<Found>, serde_json::Value) {
     let mut command = Command::new(QUAFF);
     command.args(["capture", "--decap", "auto", "--json", "--read"]).arg(file).arg("-w").arg(out);
@@ -35,7 +35,7 @@ fn decapsulated(file: &Path, out: &Path) -> (Vec<Found>, serde_json::Value) {
     (frames(out), ledger)
 }
 
-/// What the reference makes of a packet: the frame inside, or the packet as it was.
+/// The result of the reference for a packet: the inner frame, or the unchanged packet.
 fn expected(line: &str, outer: Found) -> Found {
     let words: Vec<_> = line.split(' ').collect();
     let ["inner", link, _, tag, _, _, _, hex] = words[..] else { return outer };

@@ -1,4 +1,4 @@
-//! Each thing that loses packets and that a test can bring about: it is found, mended, and put back.
+//! Each cause of loss that a test can bring about: found, fixed and restored.
 //!
 //! The doctor runs in a lab's namespace, with files of /proc that are the test's own mounted over the machine's,
 //! so that nothing of the machine itself is changed.
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{Bench, QUAFF, folder, interrupt, run, tool};
 
-/// What the machine that runs the tests may have, and no test here brings about.
+/// Findings that the test machine may have and that no test here causes.
 const OF_THE_MACHINE: &str = "clock-sync,clock-source,governor,idle";
 
 /// A lab, a doctor in it, and files that the doctor takes for the machine's.
@@ -26,8 +26,8 @@ struct Ward {
     bench: Bench,
 }
 
-/// What the doctor said.
-struct Told {
+/// The output of the doctor.
+struct Answer {
     code: i32,
     stdout: String,
     stderr: String,
@@ -50,7 +50,7 @@ impl Ward {
         Some(ward)
     }
 
-    /// What is /proc/sys/net/core for the doctor.
+    /// The directory that the doctor sees as /proc/sys/net/core.
     fn core(&self) -> PathBuf {
         self.bench.dir.path().join("core")
     }
@@ -60,7 +60,7 @@ impl Ward {
     }
 
     /// `PREFIX quaff doctor ARGS`, in the receiving namespace.
-    fn run(&self, prefix: &str, quaff: &str, args: &[&str]) -> Told {
+    fn run(&self, prefix: &str, quaff: &str, args: &[&str]) -> Answer {
         let mut command = self.bench.lab.command_rx("sh").expect("a command in the lab");
         let state = self.bench.path("state/doctor.json");
         let script =
@@ -69,7 +69,7 @@ impl Ward {
         command.args(["-c", &script, "sh", quaff, "doctor", "--time", "50ms", "--state", &state]);
         let done = command.args(args).output().expect("sh runs");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Told {
+        Answer {
             code: done.status.code().unwrap_or(-1),
             json: serde_json::from_slice(&done.stdout).unwrap_or(Value::Null),
             stdout: text(&done.stdout),
@@ -77,12 +77,12 @@ impl Ward {
         }
     }
 
-    fn doctor(&self, args: &[&str]) -> Told {
+    fn doctor(&self, args: &[&str]) -> Answer {
         let all = [&["--json", "--ignore", OF_THE_MACHINE], args].concat();
         self.run("", QUAFF, &all)
     }
 
-    fn undo(&self) -> Told {
+    fn undo(&self) -> Answer {
         self.run("", QUAFF, &["--undo", "--json"])
     }
 
@@ -91,7 +91,7 @@ impl Ward {
     }
 }
 
-impl Told {
+impl Answer {
     fn ids(&self) -> Vec<&str> {
         let findings =
             self.json["findings"].as_array().unwrap_or_else(|| panic!("{}{}", self.stdout, self.stderr));
@@ -114,16 +114,16 @@ impl Told {
 #[test]
 fn a_healthy_machine_is_silent() {
     let Some(ward) = Ward::new("a_healthy_machine_is_silent") else { return };
-    let told =
+    let answer =
         ward.run("", QUAFF, &["-i", "rx0", "--dir", &ward.dir(), "--rate", "8k", "--ignore", OF_THE_MACHINE]);
-    assert_eq!((told.code, told.stdout.as_str(), told.stderr.as_str()), (0, "", ""));
-    let told = ward.doctor(&["-i", "rx0"]);
-    assert_eq!((told.code, told.ids()), (0, vec![]));
-    let fine = told.json["fine"].as_array().expect("what was looked at");
+    assert_eq!((answer.code, answer.stdout.as_str(), answer.stderr.as_str()), (0, "", ""));
+    let answer = ward.doctor(&["-i", "rx0"]);
+    assert_eq!((answer.code, answer.ids()), (0, vec![]));
+    let fine = answer.json["fine"].as_array().expect("what was looked at");
     assert!(
         fine.iter().any(|fine| fine["what"] == "gro of rx0" && fine["value"] == "off"),
         "{}",
-        told.stdout
+        answer.stdout
     );
 }
 
@@ -136,16 +136,16 @@ fn gro_is_turned_off_and_on_again() {
         .run(|| Card::change("rx0", ethtool::Change::Feature("rx-gro", true)))
         .expect("entered")
         .expect("set");
-    let told = ward.doctor(&["-i", "rx0"]);
-    assert_eq!((told.code, told.ids()), (1, vec!["gro"]));
-    assert_eq!(told.finding("gro")["fix"], "ethtool -K rx0 gro off");
-    assert_eq!(told.finding("gro")["interface"], "rx0");
+    let answer = ward.doctor(&["-i", "rx0"]);
+    assert_eq!((answer.code, answer.ids()), (1, vec!["gro"]));
+    assert_eq!(answer.finding("gro")["fix"], "ethtool -K rx0 gro off");
+    assert_eq!(answer.finding("gro")["interface"], "rx0");
     // Only what was named is changed.
-    let told = ward.doctor(&["--fix"]);
-    assert_eq!((told.code, told.json["fixed"].as_array().map(Vec::len), ward.gro()), (0, Some(0), true));
+    let answer = ward.doctor(&["--fix"]);
+    assert_eq!((answer.code, answer.json["fixed"].as_array().map(Vec::len), ward.gro()), (0, Some(0), true));
     for _ in 0..2 {
-        let told = ward.doctor(&["-i", "rx0", "--fix"]);
-        assert_eq!((told.code, told.ids(), ward.gro()), (0, vec![], false), "{}", told.stderr);
+        let answer = ward.doctor(&["-i", "rx0", "--fix"]);
+        assert_eq!((answer.code, answer.ids(), ward.gro()), (0, vec![], false), "{}", answer.stderr);
     }
     // From the other namespace it is not undone.
     let state = ward.bench.path("state/doctor.json");
@@ -154,33 +154,33 @@ fn gro_is_turned_off_and_on_again() {
     let mut elsewhere = ward.bench.lab.command_tx(QUAFF).unwrap();
     let done = elsewhere.args(["doctor", "--undo", "--state", &state]).output().unwrap();
     assert_eq!((done.status.code(), ward.gro()), (Some(1), false));
-    let told = ward.undo();
-    assert_eq!((told.code, ward.gro()), (0, true), "{}", told.stdout);
-    assert_eq!(told.json["undone"][0]["was"], "off", "{}", told.stdout);
+    let answer = ward.undo();
+    assert_eq!((answer.code, ward.gro()), (0, true), "{}", answer.stdout);
+    assert_eq!(answer.json["undone"][0]["was"], "off", "{}", answer.stdout);
     assert!(!Path::new(&state).exists());
-    let told = ward.undo();
-    assert_eq!((told.code, told.json["undone"].as_array().map(Vec::len)), (0, Some(0)));
+    let answer = ward.undo();
+    assert_eq!((answer.code, answer.json["undone"].as_array().map(Vec::len)), (0, Some(0)));
 }
 
 #[test]
-fn a_backlog_that_is_too_small_is_raised_and_put_back() {
-    let Some(ward) = Ward::new("a_backlog_that_is_too_small_is_raised_and_put_back") else { return };
+fn a_backlog_that_is_too_small_is_raised_and_restored() {
+    let Some(ward) = Ward::new("a_backlog_that_is_too_small_is_raised_and_restored") else { return };
     let file = ward.core().join("netdev_max_backlog");
     fs::write(&file, "1000\n").unwrap();
-    let told = ward.doctor(&["-i", "rx0"]);
-    assert_eq!((told.code, told.ids()), (1, vec!["backlog"]));
-    assert_eq!(told.finding("backlog")["severity"], "warning");
-    let told = ward.doctor(&["-i", "rx0", "--fix"]);
-    assert_eq!((told.code, told.ids()), (0, vec![]), "{}", told.stdout);
+    let answer = ward.doctor(&["-i", "rx0"]);
+    assert_eq!((answer.code, answer.ids()), (1, vec!["backlog"]));
+    assert_eq!(answer.finding("backlog")["severity"], "warning");
+    let answer = ward.doctor(&["-i", "rx0", "--fix"]);
+    assert_eq!((answer.code, answer.ids()), (0, vec![]), "{}", answer.stdout);
     assert_eq!(fs::read_to_string(&file).unwrap(), "10000");
     // Another start of the machine is not this one.
     let state = PathBuf::from(ward.bench.path("state/doctor.json"));
     let text = fs::read_to_string(&state).unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     fs::write(&state, text.replace(boot.trim(), "another")).unwrap();
-    let told = ward.undo();
-    assert_eq!(told.code, 2, "{}", told.stdout);
-    assert!(told.stderr.contains("reboot"), "{}", told.stderr);
+    let answer = ward.undo();
+    assert_eq!(answer.code, 2, "{}", answer.stdout);
+    assert!(answer.stderr.contains("reboot"), "{}", answer.stderr);
     assert_eq!(fs::read_to_string(&file).unwrap(), "10000");
     fs::write(&state, text).unwrap();
     assert_eq!(ward.undo().code, 0);
@@ -188,8 +188,8 @@ fn a_backlog_that_is_too_small_is_raised_and_put_back() {
 }
 
 #[test]
-fn governors_sleep_and_clocks_are_mended_and_put_back() {
-    let Some(ward) = Ward::new("governors_sleep_and_clocks_are_mended_and_put_back") else { return };
+fn governors_sleep_and_clocks_are_fixed_and_restored() {
+    let Some(ward) = Ward::new("governors_sleep_and_clocks_are_fixed_and_restored") else { return };
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     let settings = [
         ("cpu/cpu0/cpufreq/scaling_governor", "powersave\n", "performance"),
@@ -214,20 +214,25 @@ fn governors_sleep_and_clocks_are_mended_and_put_back() {
     let mounts = "mount --bind DIR/cpu /sys/devices/system/cpu || exit 99; \
                   mount --bind DIR/clock /sys/devices/system/clocksource/clocksource0 || exit 99;";
     let doctor = |args: &[&str]| ward.run(mounts, QUAFF, &[&["--json"], args].concat());
-    let told = doctor(&["--ignore", "clock-sync"]);
-    assert_eq!((told.code, told.ids()), (1, vec!["governor", "clock-source", "idle"]), "{}", told.stderr);
-    let told = doctor(&["--ignore", "clock-sync,clock-source", "--fix"]);
-    assert_eq!((told.code, told.ids()), (0, vec![]), "{}{}", told.stdout, told.stderr);
-    assert!(settings.iter().all(|(name, _, mended)| is(name) == *mended), "{}", told.stdout);
-    let told = doctor(&["--undo"]);
-    assert_eq!(told.code, 0, "{}{}", told.stdout, told.stderr);
-    assert!(settings.iter().all(|(name, was, _)| is(name) == was.trim()), "{}", told.stdout);
-    assert_eq!(is("clock/current_clocksource"), "hpet", "a clock is told of, and never changed");
+    let answer = doctor(&["--ignore", "clock-sync"]);
+    assert_eq!(
+        (answer.code, answer.ids()),
+        (1, vec!["governor", "clock-source", "idle"]),
+        "{}",
+        answer.stderr
+    );
+    let answer = doctor(&["--ignore", "clock-sync,clock-source", "--fix"]);
+    assert_eq!((answer.code, answer.ids()), (0, vec![]), "{}{}", answer.stdout, answer.stderr);
+    assert!(settings.iter().all(|(name, _, mended)| is(name) == *mended), "{}", answer.stdout);
+    let answer = doctor(&["--undo"]);
+    assert_eq!(answer.code, 0, "{}{}", answer.stdout, answer.stderr);
+    assert!(settings.iter().all(|(name, was, _)| is(name) == was.trim()), "{}", answer.stdout);
+    assert_eq!(is("clock/current_clocksource"), "hpet", "a clock is answer of, and never changed");
 }
 
 #[test]
-fn what_the_kernel_does_not_show_here_is_said() {
-    let Some(bench) = Bench::new("what_the_kernel_does_not_show_here_is_said", 0) else { return };
+fn what_the_kernel_does_not_show_here_is_reported() {
+    let Some(bench) = Bench::new("what_the_kernel_does_not_show_here_is_reported", 0) else { return };
     let args = ["doctor", "-i", "rx0", "--time", "0s", "--ignore", OF_THE_MACHINE];
     let done = bench.quaff(&args).output().expect("quaff runs");
     let stderr = String::from_utf8_lossy(&done.stderr);
@@ -237,15 +242,15 @@ fn what_the_kernel_does_not_show_here_is_said() {
 }
 
 #[test]
-fn another_reader_is_named_and_told_at_the_start_of_a_capture() {
-    let test = "another_reader_is_named_and_told_at_the_start_of_a_capture";
+fn another_reader_is_named_and_reported_at_the_start_of_a_capture() {
+    let test = "another_reader_is_named_and_reported_at_the_start_of_a_capture";
     let Some(ward) = Ward::new(test) else { return };
     let open = || CountingTap::open(rtnl::link("rx0")?.index, "rx0", None);
     let reader = ward.bench.lab.rx.run(open).expect("entered").expect("a socket");
-    let told = ward.doctor(&["-i", "rx0"]);
-    assert_eq!((told.code, told.ids()), (1, vec!["readers"]));
+    let answer = ward.doctor(&["-i", "rx0"]);
+    assert_eq!((answer.code, answer.ids()), (1, vec!["readers"]));
     let pid = std::process::id();
-    assert!(told.finding("readers")["fix"].as_str().unwrap().starts_with(&format!("ps -fp {pid} ")));
+    assert!(answer.finding("readers")["fix"].as_str().unwrap().starts_with(&format!("ps -fp {pid} ")));
     let begin = |args: &[&str]| {
         let file = ward.bench.path("a.pcapng");
         let all = [&["capture", "-i", "rx0", "-w", &file, "--json"], args].concat();
@@ -281,9 +286,9 @@ fn a_program_before_the_sockets_is_found_and_its_fix_takes_it_off() {
         rtnl.change(index, LinkChange::Xdp(Some(&program)))
     };
     ward.bench.lab.rx.run(attach).expect("entered").expect("attached");
-    let told = ward.doctor(&["-i", "rx0"]);
-    assert_eq!((told.code, told.ids()), (1, vec!["xdp"]));
-    let fix = told.finding("xdp")["fix"].as_str().unwrap().to_owned();
+    let answer = ward.doctor(&["-i", "rx0"]);
+    assert_eq!((answer.code, answer.ids()), (1, vec!["xdp"]));
+    let fix = answer.finding("xdp")["fix"].as_str().unwrap().to_owned();
     run(ward.bench.lab.command_rx("sh").unwrap().args(["-c", &fix]));
     assert_eq!(ward.doctor(&["-i", "rx0"]).ids(), Vec::<&str>::new());
 }
@@ -300,9 +305,9 @@ fn an_interface_that_is_down_is_critical() {
         ward.bench.lab.rx.run(change).expect("entered").expect("set");
     };
     set(false);
-    let told = ward.doctor(&["-i", "rx0"]);
-    assert_eq!((told.code, told.ids()), (1, vec!["down"]));
-    assert_eq!(told.finding("down")["severity"], "critical");
+    let answer = ward.doctor(&["-i", "rx0"]);
+    assert_eq!((answer.code, answer.ids()), (1, vec!["down"]));
+    assert_eq!(answer.finding("down")["severity"], "critical");
     set(true);
     assert_eq!(ward.doctor(&["-i", "nosuch0"]).code, 2);
 }
@@ -330,7 +335,7 @@ fn the_channels_of_a_driver_are_changed_and_restored() {
     assert_eq!(undone.iter().map(|done| done.now.as_str()).collect::<Vec<_>>(), ["4"], "{undone:?}");
 }
 
-/// A program that everybody may run, and whoever runs it is nobody.
+/// A program that any user may run, as an unprivileged user.
 fn for_all(test: &str) -> Option<(tempfile::TempDir, String)> {
     use std::os::unix::fs::PermissionsExt;
     for name in ["setpriv", "setcap", "prlimit"] {
@@ -344,7 +349,7 @@ fn for_all(test: &str) -> Option<(tempfile::TempDir, String)> {
     let runs =
         Command::new("setpriv").args(["--reuid", "65534", "--clear-groups", &path, "--version"]).output();
     if !runs.is_ok_and(|done| done.status.success()) {
-        testing::skip(test, "nobody may run programs of the folder for tests");
+        testing::skip(test, "other users may not run programs in the folder for tests");
         return None;
     }
     Some((dir, path))
@@ -354,52 +359,57 @@ fn for_all(test: &str) -> Option<(tempfile::TempDir, String)> {
 fn without_capabilities_and_locked_memory_the_fixes_give_them() {
     let test = "without_capabilities_and_locked_memory_the_fixes_give_them";
     let (Some(ward), Some((_dir, quaff))) = (Ward::new(test), for_all(test)) else { return };
-    let nobody = "ulimit -l 8192; exec setpriv --reuid 65534 --clear-groups";
+    let unprivileged = "ulimit -l 8192; exec setpriv --reuid 65534 --clear-groups";
     let args = ["--json", "--ignore", OF_THE_MACHINE];
-    let told = ward.run(nobody, &quaff, &args);
-    assert_eq!((told.code, told.ids()), (1, vec!["capability", "memlock", "priority"]), "{}", told.stderr);
-    assert_eq!(told.finding("capability")["severity"], "critical");
+    let answer = ward.run(unprivileged, &quaff, &args);
+    assert_eq!(
+        (answer.code, answer.ids()),
+        (1, vec!["capability", "memlock", "priority"]),
+        "{}",
+        answer.stderr
+    );
+    assert_eq!(answer.finding("capability")["severity"], "critical");
     // The limit, for a shell; root itself may lack what it takes (CAP_SYS_RESOURCE), as in many containers.
     let raise = Command::new("prlimit").args(["--memlock=unlimited:unlimited", "true"]).output();
     if raise.is_ok_and(|done| done.status.success()) {
-        let fix = told.finding("memlock")["fix"].as_str().unwrap().replace("sudo ", "");
-        let with_limit = nobody.replace("exec", &format!("{fix}; exec"));
+        let fix = answer.finding("memlock")["fix"].as_str().unwrap().replace("sudo ", "");
+        let with_limit = unprivileged.replace("exec", &format!("{fix}; exec"));
         assert_eq!(ward.run(&with_limit, &quaff, &args).ids(), ["capability", "priority"]);
     } else {
         testing::skip(test, "the limit of locked memory cannot be raised here");
     }
     // The capabilities, for good.
-    let fix = told.finding("capability")["fix"].as_str().unwrap();
+    let fix = answer.finding("capability")["fix"].as_str().unwrap();
     assert!(fix.contains(&quaff), "{fix}");
     let given = Command::new("sh").args(["-c", fix]).status();
     if !given.is_ok_and(|status| status.success()) {
         return testing::skip(test, "files here cannot have capabilities");
     }
-    let told = ward.run(nobody, &quaff, &args);
-    assert_eq!((told.code, told.ids()), (0, vec![]), "{}", told.stderr);
+    let answer = ward.run(unprivileged, &quaff, &args);
+    assert_eq!((answer.code, answer.ids()), (0, vec![]), "{}", answer.stderr);
 }
 
 #[test]
-fn a_full_disk_and_one_in_memory_are_told() {
-    let Some(ward) = Ward::new("a_full_disk_and_one_in_memory_are_told") else { return };
+fn a_full_disk_and_one_in_memory_are_reported() {
+    let Some(ward) = Ward::new("a_full_disk_and_one_in_memory_are_reported") else { return };
     let place = ward.bench.path("mnt");
     fs::create_dir(&place).unwrap();
     let mount = format!("mount -t tmpfs -o size=1m none {place} || exit 99;");
     let args = ["--json", "--ignore", OF_THE_MACHINE, "--dir", &place];
-    let told = ward.run(&mount, QUAFF, &args);
-    if told.code == 99 {
-        return testing::skip("a_full_disk_and_one_in_memory_are_told", "this machine mounts no tmpfs");
+    let answer = ward.run(&mount, QUAFF, &args);
+    if answer.code == 99 {
+        return testing::skip("a_full_disk_and_one_in_memory_are_reported", "this machine mounts no tmpfs");
     }
-    assert_eq!((told.code, told.ids()), (1, vec!["space", "memory-fs"]), "{}", told.stderr);
-    assert_eq!(told.finding("space")["severity"], "critical");
-    let told = ward.run(&mount.replace("size=1m", "size=1m,ro"), QUAFF, &args);
-    assert_eq!((told.code, told.ids()), (1, vec!["read-only"]), "{}", told.stderr);
+    assert_eq!((answer.code, answer.ids()), (1, vec!["space", "memory-fs"]), "{}", answer.stderr);
+    assert_eq!(answer.finding("space")["severity"], "critical");
+    let answer = ward.run(&mount.replace("size=1m", "size=1m,ro"), QUAFF, &args);
+    assert_eq!((answer.code, answer.ids()), (1, vec!["read-only"]), "{}", answer.stderr);
     // What is under the mount is a disk with room.
-    let told = ward.run("", QUAFF, &args);
-    assert_eq!((told.code, told.ids()), (0, vec![]), "{}", told.stderr);
+    let answer = ward.run("", QUAFF, &args);
+    assert_eq!((answer.code, answer.ids()), (0, vec![]), "{}", answer.stderr);
     assert_eq!(fs::read_dir(&place).unwrap().count(), 0, "nothing of a trial stays");
-    let told = ward.doctor(&["--dir", "/no/such/folder"]);
-    assert_eq!((told.code, told.ids()), (1, vec!["dir"]));
+    let answer = ward.doctor(&["--dir", "/no/such/folder"]);
+    assert_eq!((answer.code, answer.ids()), (1, vec!["dir"]));
 }
 
 /// A group of processes that may write so many bytes a second to the disk that holds `dir` (blkio, cgroups v1).
@@ -457,8 +467,8 @@ fn a_slow_disk_is_measured_and_set_against_the_rate() {
     ];
     let done = Command::new("sh").args(["-c", &script, "sh", QUAFF]).args(args).output().unwrap();
     let json: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
-    let told = Told { code: 1, stdout: json.to_string(), stderr: String::new(), json };
-    let slow = told.finding("write-rate");
+    let answer = Answer { code: 1, stdout: json.to_string(), stderr: String::new(), json };
+    let slow = answer.finding("write-rate");
     // 20 MB/s are wanted, and 10 MB/s are to be had.
     assert_eq!(slow["severity"], "critical");
     assert!(slow["why"].as_str().unwrap().contains("20 MB/s"), "{slow}");

@@ -14,8 +14,8 @@ use support::{Bench, PATIENCE, below, finish, interrupt, names, run, tool, verif
 fn prepare(test: &str, bytes: u64) -> Option<Bench> {
     let bench = Bench::new(test, bytes)?;
     tool(test, "tshark")?;
-    let told = run(at_home(&bench, &mut bench.quaff(&["extcap", "--install"])));
-    assert!(told.contains("quaff-extcap"), "{told}");
+    let printed = run(at_home(&bench, &mut bench.quaff(&["extcap", "--install"])));
+    assert!(printed.contains("quaff-extcap"), "{printed}");
     Some(bench)
 }
 
@@ -67,13 +67,13 @@ fn tshark_lists_our_interfaces_and_their_options() {
 #[test]
 fn a_filter_is_right_or_wrong_in_a_line() {
     let Some(bench) = Bench::new("a_filter_is_right_or_wrong_in_a_line", 1 << 20) else { return };
-    let told = |filter: &str| {
+    let printed = |filter: &str| {
         let args = ["extcap", "--extcap-capture-filter", filter, "--extcap-interface", "quaff-rx0"];
         run(&mut bench.quaff(&args))
     };
-    assert_eq!(told("udp port 53 and len > 100"), "");
-    assert_eq!(told(""), "");
-    let wrong = told("udp prot 53");
+    assert_eq!(printed("udp port 53 and len > 100"), "");
+    assert_eq!(printed(""), "");
+    let wrong = printed("udp prot 53");
     assert!(wrong.lines().count() == 1 && wrong.contains("syntax error"), "{wrong}");
     let done = bench.quaff(&["extcap", "--extcap-interface", "quaff-rx7", "--extcap-dlts"]).output().unwrap();
     assert!(done.status.code() == Some(2) && done.stdout.is_empty(), "{done:?}");

@@ -93,7 +93,7 @@ fn example_1_tcpdump_loses_less_before_a_file() {
     ] {
         let mut running = shell(&bench, line);
         assert!(running.hears("listening on", PATIENCE), "{}", running.heard);
-        // It says so before it listens.
+        // It prints this before it listens.
         std::thread::sleep(Duration::from_millis(500));
         bench.generate(PLAIN);
         // What the kernel still holds for it is lost when tcpdump is interrupted.
@@ -227,7 +227,7 @@ fn example_9_files_of_a_size_and_the_newest_of_them() {
     assert_eq!(names(&bench.dir.path().join("pcapdir")), ["pcap000"]);
     assert_complete(&bench, &["pcapdir/pcap000"]);
 
-    // Today's tcpdump stops being root before it opens its files, unless it is told not to.
+    // Today's tcpdump stops being root before it opens its files, unless an option prevents it.
     example(&bench, "gulp -i eth1 | taskset -c 2 tcpdump -r- -C 1000 -W 10 -w pcapname -Z root", PLAIN);
     assert_complete(&bench, &["pcapname0"]);
 }
@@ -298,7 +298,7 @@ fn the_environment_names_the_interface_and_snaplen_cuts() {
 #[test]
 fn the_first_interrupt_drains_and_the_second_ends_at_once() {
     let Some(bench) = prepare("the_first_interrupt_drains_and_the_second_ends_at_once", &[]) else { return };
-    // Nobody reads the pipe: the first ^C cannot be done with.
+    // No process reads the pipe: the first ^C cannot end the run.
     let mut running = shell(&bench, "mkfifo pipe; exec 3<>pipe; gulp -i eth1 > pipe; echo $? > code");
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     bench.generate(PLAIN);

@@ -1,4 +1,4 @@
-//! What `--help` says is part of the product: a change shows in a snapshot.
+//! The text of `--help` is part of the product: snapshots show each change.
 
 use std::process::Command;
 

@@ -4,7 +4,7 @@ mod support;
 
 use support::{Bench, Ended, fails, interrupt, run, tool, verify};
 
-/// What is sent in each test: two streams in ERSPAN, one of them behind a tag, and the first one bare.
+/// The frames sent in each test: two streams in ERSPAN, one of them with a VLAN tag, and the first one without a tunnel.
 fn captured(bench: &Bench, file: &str, options: &[&str]) -> Ended {
     let mut args = vec!["-w", file, "--decap", "auto"];
     args.extend(options);
@@ -92,8 +92,8 @@ fn one_in_a_hundred_is_kept_and_the_others_are_counted() {
 }
 
 #[test]
-fn what_runs_where_is_said_and_what_is_wrong_is_pointed_at() {
-    let Some(bench) = Bench::new("what_runs_where_is_said", 1 << 26) else { return };
+fn what_runs_where_is_reported_and_errors_are_pointed_at() {
+    let Some(bench) = Bench::new("what_runs_where_is_reported", 1 << 26) else { return };
     let explained = |options: &str| {
         let mut args = vec!["capture", "-i", "rx0", "--explain"];
         args.extend(options.split('|'));

@@ -31,7 +31,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Whether this machine permits labs; a skip says so when it does not.
+/// Returns true if this machine permits labs; skips the test otherwise.
 fn permitted(test: &str) -> bool {
     testing::lab(test).is_some()
 }
@@ -43,7 +43,7 @@ fn listed(is_it: impl Fn(&serde_json::Value) -> bool) -> Option<serde_json::Valu
     labs.into_iter().find(is_it)
 }
 
-/// Whether one of the lab's namespaces is there.
+/// True if one of the lab's namespaces is there.
 fn is_left(lab: &serde_json::Value) -> bool {
     Netns::names().expect("a list").iter().any(|name| lab["rx"] == **name || lab["tx"] == **name)
 }
@@ -88,7 +88,7 @@ fn a_lab_is_up_until_it_is_taken_down() {
     let mut inside = ChildProcess::start(quaff(&inside)).expect("quaff runs");
     assert!(inside.hears("in", PATIENCE));
     let refused = output(&["down", name]);
-    assert_eq!(refused.status.code(), Some(2), "somebody is in there: {refused:?}");
+    assert_eq!(refused.status.code(), Some(2), "a process is in it: {refused:?}");
     inside.signal(Signal::SIGTERM).expect("it runs");
     assert_eq!(inside.finish(PATIENCE).expect("it ends").status.code(), Some(128 + 15));
 
@@ -191,9 +191,9 @@ fn a_signal_reaches_the_command_once() {
     if !permitted("a_signal_reaches_the_command_once") {
         return;
     }
-    let script = "trap 'echo told >&2' INT; echo group $(cut -d' ' -f5 /proc/$$/stat) of $$ >&2
+    let script = "trap 'echo signalled >&2' INT; echo group $(cut -d' ' -f5 /proc/$$/stat) of $$ >&2
                   for i in 1 2 3 4 5 6; do sleep 0.1; done; exit 5";
-    // In a process group of its own, as a shell's job is, and the whole group is told.
+    // In a process group of its own, as a shell's job is, and the whole group receives the signal.
     let mut command = quaff(&["run", "--new", "--", "sh", "-c", script]);
     command.process_group(0);
     let mut running = ChildProcess::start(command).expect("quaff runs");
@@ -204,7 +204,7 @@ fn a_signal_reaches_the_command_once() {
     let group = format!("-{}", running.pid());
     assert!(Command::new("kill").args(["-INT", "--", &group]).status().expect("kill runs").success());
     let finished = running.finish(PATIENCE).expect("it ends");
-    assert_eq!((finished.status.code(), finished.stderr), (Some(5), ready + "told\n"));
+    assert_eq!((finished.status.code(), finished.stderr), (Some(5), ready + "signalled\n"));
 }
 
 #[test]

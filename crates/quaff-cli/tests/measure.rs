@@ -41,8 +41,8 @@ fn an_interrupted_demo_leaves_nothing() {
 }
 
 #[test]
-fn a_capturer_that_nobody_knows_is_refused() {
-    let Some(bench) = Bench::new("a_capturer_that_nobody_knows_is_refused", 0) else { return };
+fn an_unknown_capturer_is_refused() {
+    let Some(bench) = Bench::new("an_unknown_capturer_is_refused", 0) else { return };
     let finished =
         start(&["lab", "demo", "--against", "tcpdunp"], bench.dir.path()).finish(PATIENCE).expect("it ends");
     assert_eq!(finished.status.code(), Some(2));

@@ -241,8 +241,8 @@ fn several_files_are_one_capture() {
     assert_done(&ended, 1500);
     assert_eq!(verify(&[&to])["complete"], true);
     let Some(mut capinfos) = tool("several_files_are_one_capture", "capinfos") else { return };
-    let told = run(capinfos.arg(&to));
-    assert!(told.contains("Number of interfaces in file: 1\n"), "{told}");
+    let printed = run(capinfos.arg(&to));
+    assert!(printed.contains("Number of interfaces in file: 1\n"), "{printed}");
 }
 
 #[test]
@@ -311,8 +311,8 @@ fn a_torn_archive_gives_what_is_in_it() {
     packed.truncate(packed.len() / 2);
     let (from, to) = (put(&dir, "torn", &packed), path(&dir, "out.pcapng"));
     let ended = capture(&["--read", &from, "-w", &to]);
-    let told = format!("{from}: gzip data at offset {}: truncated", packed.len());
-    assert_eq!((ended.code, &ended.json["input"]["damages"][0]), (1, &told.into()), "{}", ended.json);
+    let printed = format!("{from}: gzip data at offset {}: truncated", packed.len());
+    assert_eq!((ended.code, &ended.json["input"]["damages"][0]), (1, &printed.into()), "{}", ended.json);
     let written = ended.json["written"].as_u64().unwrap();
     assert!((8_000..12_000).contains(&written), "{written}");
     assert_eq!(verify(&[&to])["received"], written);
@@ -382,8 +382,8 @@ fn real_files_come_through_as_they_are() {
         outputs.push((to, expected.len()));
     }
     let Some(mut capinfos) = tool(TEST, "capinfos") else { return };
-    let told = run(capinfos.args(["-T", "-r", "-c", "-M"]).args(outputs.iter().map(|(path, _)| path)));
-    for ((path, count), line) in outputs.iter().zip(told.lines()) {
+    let printed = run(capinfos.args(["-T", "-r", "-c", "-M"]).args(outputs.iter().map(|(path, _)| path)));
+    for ((path, count), line) in outputs.iter().zip(printed.lines()) {
         assert_eq!(line.split_once(['\t', ',']), Some((&path[..], &count.to_string()[..])));
     }
 }
@@ -432,7 +432,7 @@ fn a_file_that_grows_is_followed_until_it_is_renamed_or_removed() {
 fn a_signal_ends_the_following_and_what_is_there_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let mut bytes = File::new(Format::Pcap).frames(0..1000).bytes;
-    bytes.truncate(bytes.len() - 50); // Somebody is in the middle of the last packet.
+    bytes.truncate(bytes.len() - 50); // The writer is in the middle of the last packet.
     let (from, to) = (put(&dir, "growing", &bytes), path(&dir, "out.pcapng"));
     let running = follow(&["capture", "--read", &from, "--follow", "-w", &to, "--flush", "50ms"]);
     wait_until(|| Path::new(&to).exists() && packets(&to).len() == 999);
@@ -459,7 +459,7 @@ fn a_signal_ends_the_following_and_what_is_there_is_kept() {
 }
 
 #[test]
-fn a_pipe_that_nobody_writes_into_can_be_left() {
+fn a_pipe_without_a_writer_can_be_interrupted() {
     let dir = tempfile::tempdir().unwrap();
     let to = path(&dir, "out.pcapng");
     let bytes = File::new(Format::Pcap).frames(0..10).bytes;
@@ -555,7 +555,7 @@ fn input_files_are_not_removed_and_a_pipe_is_not_followed() {
 }
 
 #[test]
-fn a_pipe_that_nobody_opens_can_be_left() {
+fn a_pipe_that_no_process_opens_can_be_interrupted() {
     let dir = folder();
     let fifo = path(&dir, "fifo");
     run(Command::new("mkfifo").arg(&fifo));

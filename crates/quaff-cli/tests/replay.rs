@@ -225,10 +225,10 @@ fn captured_times_and_rates_are_kept() {
 }
 
 #[test]
-fn limits_and_what_is_left_out_are_told() {
+fn limits_and_skipped_frames_are_reported() {
     let _alone = alone();
     let Some(lab) =
-        bpf_lab("limits_and_what_is_left_out_are_told", &LabPlan { mtu: 3000, ..LabPlan::default() })
+        bpf_lab("limits_and_skipped_frames_are_reported", &LabPlan { mtu: 3000, ..LabPlan::default() })
     else {
         return;
     };

@@ -64,7 +64,7 @@ fn read_by(path: &str) -> Vec<(u32, Vec<u8>)> {
     frames
 }
 
-/// What arrives of `frames` when they are replayed with these options, and the report.
+/// The frames received when `frames` are replayed with these options, and the report.
 fn arrived(bench: &Bench, frames: &[Vec<u8>], options: &str) -> (Vec<Vec<u8>>, Value, i32) {
     let (from, to) = (bench.path("from.pcap"), bench.path("to.pcapng"));
     write(&from, frames);

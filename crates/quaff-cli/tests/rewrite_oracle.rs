@@ -73,7 +73,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// What tcprewrite makes of the frames; it computes all checksums of those that it changes.
+/// The output of tcprewrite for the frames; it computes all checksums of those that it changes.
 fn tcprewrite(dir: &TempDir, frames: &[Frame], options: &str) -> Vec<Frame> {
     let (from, to) = (dir.path().join("from.pcap"), dir.path().join("to.pcap"));
     write(&from, frames);
@@ -228,8 +228,8 @@ fn tcpprep(dir: &TempDir, frames: &[Frame], option: &str) -> Vec<u8> {
     let made =
         Command::new("tcpprep").arg(option).arg("-i").arg(&from).arg("-o").arg(&cache).output().unwrap();
     assert!(made.status.success(), "{option}: {}", String::from_utf8_lossy(&made.stderr));
-    let told = Command::new("tcpprep").arg("-I").arg(&cache).output().unwrap();
-    let text = String::from_utf8(told.stdout).unwrap();
+    let printed = Command::new("tcpprep").arg("-I").arg(&cache).output().unwrap();
+    let text = String::from_utf8(printed.stdout).unwrap();
     let side = |line: &str| match line.split_whitespace().nth(3)? {
         "Primary" => Some(0),
         "Secondary" => Some(1),

@@ -53,7 +53,7 @@ fn to(output: Output) -> Setting {
     Setting { output, ..Setting::default() }
 }
 
-/// Those of these names that are installed; the others are told as skipped.
+/// Those of these names that are installed; the others are reported as skipped.
 fn installed(test: &str, names: &[&str]) -> Vec<Tool> {
     let found = resolve(names, &shipped(Path::new(QUAFF))).expect("all are shipped");
     for rival in found.absent {

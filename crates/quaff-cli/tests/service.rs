@@ -11,7 +11,7 @@ fn service(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quaff")).arg("service").args(args).output().expect("quaff runs")
 }
 
-/// What it prints when it must succeed.
+/// Its output; it must succeed.
 #[track_caller]
 fn said(args: &[&str]) -> String {
     let done = service(args);
@@ -20,7 +20,7 @@ fn said(args: &[&str]) -> String {
     String::from_utf8(done.stdout).expect("text")
 }
 
-/// What it says when it must fail.
+/// Its error message; it must fail.
 #[track_caller]
 fn refused(args: &[&str]) -> String {
     let done = service(args);
@@ -92,7 +92,7 @@ fn what_is_of_the_lab_stays_there() {
     assert!(!real.contains("link_mbps"), "the interfaces say it: {real}");
     let own = said(&["--service", "a:512:1M", "--print-plan"]);
     assert!(own.contains("is_policed = false"), "{own}");
-    assert!(!own.contains("loss_ratio"), "nobody asked for a limit: {own}");
+    assert!(!own.contains("loss_ratio"), "no limit was given: {own}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn bench(test: &str) -> Option<Bench> {
     Some(bench)
 }
 
-/// What a command line says on stdout, and on stderr.
+/// The stdout and stderr of a command line.
 #[track_caller]
 fn said(bench: &Bench, program: &str, args: &str) -> (String, String) {
     let mut command = bench.lab.command_tx(program).expect("a command in the lab");
@@ -45,7 +45,7 @@ fn ours(bench: &Bench, args: &str) -> (String, String) {
     said(bench, QUAFF, &format!("tcpreplay {args}"))
 }
 
-/// What a script for tcpreplay's output reads in it.
+/// The figures that a script for tcpreplay's output reads in it.
 fn figures(text: &str) -> Vec<String> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/reference/tcpreplay.awk");
     let awk = Command::new("awk").args(["-f", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
@@ -205,8 +205,8 @@ fn the_native_line_is_printed_and_can_be_typed() {
 }
 
 #[test]
-fn mistakes_are_told() {
-    for (args, told) in [
+fn mistakes_are_reported() {
+    for (args, message) in [
         (&["-i", "a", "-t", "-p", "5", "f"][..], "--pps and --topspeed cannot be combined"),
         (&["f"], "the intf1 option is required"),
         (&["-i", "a"], "name a file or a folder"),
@@ -216,7 +216,7 @@ fn mistakes_are_told() {
         let done = Command::new(QUAFF).arg("tcpreplay").args(args).output().expect("quaff runs");
         let error = String::from_utf8_lossy(&done.stderr);
         assert_eq!(done.status.code(), Some(2), "{args:?}: {error}");
-        assert!(error.contains(told), "{args:?}: {error}");
+        assert!(error.contains(message), "{args:?}: {error}");
     }
     let version = Command::new(QUAFF).args(["tcpreplay", "-i", "a", "-V"]).output().expect("quaff runs");
     assert!(version.stderr.starts_with(b"tcpreplay version: 4.4.3"));

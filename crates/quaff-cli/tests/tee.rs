@@ -128,8 +128,8 @@ fn packets_missed_by_a_slow_reader_are_recorded_in_the_copy() {
     let found = verify(&[&copy]);
     assert_eq!((&found["error"], &found["complete"]), (&Value::Null, &false.into()), "{found}");
     assert_eq!(found["received"], written, "{found}");
-    let told = &found["ledger"];
-    assert_eq!((&told["recorded_drops"], &told["consistent"]), (&lost.into(), &true.into()), "{told}");
+    let ledger = &found["ledger"];
+    assert_eq!((&ledger["recorded_drops"], &ledger["consistent"]), (&lost.into(), &true.into()), "{ledger}");
 }
 
 #[test]
@@ -210,8 +210,8 @@ fn sessions_are_described_in_a_copy_that_lacks_their_first_packets() {
     let tee = &ended.json["tee"];
     let found = verify(&[&copy]);
     assert_eq!((&found["error"], &found["received"]), (&Value::Null, &tee["written"]), "{found}");
-    let told = &found["ledger"];
-    assert_eq!((&told["recorded_drops"], &told["consistent"]), (&tee["lost"], &true.into()), "{told}");
+    let ledger = &found["ledger"];
+    assert_eq!((&ledger["recorded_drops"], &ledger["consistent"]), (&tee["lost"], &true.into()), "{ledger}");
     let stream = |stream: u64| {
         let streams = found["streams"].as_array().unwrap();
         streams.iter().find(|found| found["stream"] == stream).map(|found| found["received"].clone())

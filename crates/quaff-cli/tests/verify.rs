@@ -157,8 +157,8 @@ fn damage_ends_a_file_with_its_offset() {
     let (code, report) = verify_files(&[&bytes], &[]);
     assert_eq!((code, counts(&report)), (1, [5, 0, 0, 0, 0]));
     let error = report["error"].as_str().unwrap();
-    let told = format!("0.cap: block of 17 bytes at offset {damage_at}: length not a multiple of 4");
-    assert!(error.ends_with(&told), "{error}");
+    let message = format!("0.cap: block of 17 bytes at offset {damage_at}: length not a multiple of 4");
+    assert!(error.ends_with(&message), "{error}");
 }
 
 #[test]
@@ -205,12 +205,12 @@ fn the_files_of_a_rotation_are_one_capture() {
 
     let (code, report) = verify_files(&[&parts[0], &parts[2]], &[]);
     assert_eq!((code, counts(&report)), (1, [20, 10, 0, 0, 0]));
-    let told = "interface test0: 10 packets were written between two of these files: is a file missing?";
-    assert_eq!(report["ledger"]["contradictions"][0], told);
+    let message = "interface test0: 10 packets were written between two of these files: is a file missing?";
+    assert_eq!(report["ledger"]["contradictions"][0], message);
 
     let (_, report) = verify_files(&[&parts[1], &parts[0]], &[]);
-    let told = "interface test0: a file begins before the previous one has ended: are they in order?";
-    assert_eq!(report["ledger"]["contradictions"][0], told);
+    let message = "interface test0: a file begins before the previous one has ended: are they in order?";
+    assert_eq!(report["ledger"]["contradictions"][0], message);
 
     let (code, _) = verify_files(&[&parts[1], &parts[2]], &["--from-first"]);
     assert_eq!(code, 0);
@@ -267,19 +267,19 @@ fn a_ledger_that_contradicts_the_file_is_not_believed() {
     };
     let file = || File::new(Format::Pcapng).statistics(0, 0).frames(0..10);
     assert_eq!(complete(file().statistics(10, 0)), (true, None));
-    let told = "interface test0: its counters record 11 packets, the file holds 10";
-    assert_eq!(complete(file().statistics(11, 0)), (false, Some(told.into())));
+    let message = "interface test0: its counters record 11 packets, the file holds 10";
+    assert_eq!(complete(file().statistics(11, 0)), (false, Some(message.into())));
     // Frames after the last counters: a capture that was killed.
     assert_eq!(complete(file().statistics(10, 0).frames(10..12)), (true, None));
     // The capture says itself that it lost something.
     assert_eq!(complete(file().statistics(10, 1)), (false, None));
     let mut carries = file();
     carries.dropped = 2;
-    let told = "interface test0: packets record 2 drops, the counters only 0";
-    assert_eq!(complete(carries.frames(10..11).statistics(11, 0)), (false, Some(told.into())));
-    let told = "interface test0: its counters run backwards";
+    let message = "interface test0: packets record 2 drops, the counters only 0";
+    assert_eq!(complete(carries.frames(10..11).statistics(11, 0)), (false, Some(message.into())));
+    let message = "interface test0: its counters run backwards";
     let backwards = File::new(Format::Pcapng).statistics(0, 9).frames(0..10).statistics(10, 0);
-    assert_eq!(complete(backwards), (false, Some(told.into())));
+    assert_eq!(complete(backwards), (false, Some(message.into())));
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn real_traffic_is_read_to_its_end() {
     for name in &names {
         let output = quaff(&["--json", name]).current_dir(&dir).output().unwrap();
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        // Nobody stamped these, so they are not complete; but they are readable.
+        // These have no probe headers, so they are not complete; but they are readable.
         assert_eq!(output.status.code(), Some(1), "{name}: {}", report["error"]);
         assert_eq!(report["error"], Value::Null, "{name}");
         if let Some(counted) = &counted {

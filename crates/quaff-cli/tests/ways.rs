@@ -111,9 +111,9 @@ fn a_file_arrives_to_the_byte_by_each_way() {
 }
 
 #[test]
-fn auto_measures_on_the_frames_of_the_run_and_says_so() {
+fn auto_measures_on_the_frames_of_the_run_and_reports_it() {
     let _alone = alone();
-    let Some(lab) = lab("auto_measures_on_the_frames_of_the_run_and_says_so") else { return };
+    let Some(lab) = lab("auto_measures_on_the_frames_of_the_run_and_reports_it") else { return };
     let dir = TempDir::new().expect("a folder");
     let frames: Vec<_> = (0..1000).map(|at| frame(at, 200)).collect();
     let file = pcap(dir.path(), &frames, 20);

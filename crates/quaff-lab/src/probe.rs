@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_thing_is_told_of_with_a_reason() {
+    fn everything_is_reported_with_a_reason() {
         let permits = probe(Path::new("/no/such/directory"));
         for permit in &permits {
             assert!(!permit.detail.is_empty() && !permit.purpose.is_empty(), "{permit:?}");

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_generator_is_told_what_is_wanted() {
+    fn the_generator_gets_all_settings() {
         let words = |traffic: &Traffic, out| traffic.words(out, 7).join(" ");
         assert_eq!(
             words(&Traffic::bytes(512, Some(1000), 5), Out::Inject("rx0")),

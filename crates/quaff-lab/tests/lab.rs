@@ -49,11 +49,11 @@ fn the_two_sides_can_talk() {
 }
 
 #[test]
-fn nothing_is_on_the_wire_that_nobody_sent() {
-    let Some(lab) = lab("nothing_is_on_the_wire_that_nobody_sent") else { return };
+fn only_sent_frames_are_on_the_wire() {
+    let Some(lab) = lab("only_sent_frames_are_on_the_wire") else { return };
     let from = lab.tx.run(|| UdpSocket::bind((TX_IP, 0)).unwrap()).unwrap();
     for _ in 0..10 {
-        // Nobody listens there, and nobody says so.
+        // No socket listens there, and no ICMP error reports it.
         from.send_to(b"anybody?", (RX_IP, 9)).unwrap();
     }
     std::thread::sleep(Duration::from_secs(3));

@@ -104,7 +104,7 @@ fn link(lab: &Lab) -> Link {
     lab.tx.run(|| rtnl::link(TX_IF)).expect("a thread in the namespace").expect("a link")
 }
 
-/// A frame that nobody but the receiving ring cares for, with its number and as many bytes more.
+/// A frame of a protocol that only the receiving ring takes, with its number and as many bytes more.
 fn frame(number: u32, bytes: usize) -> Vec<u8> {
     let mut frame = vec![0x02, b'q', b'u', b'a', b'f', 2, 0x02, b'q', b'u', b'a', b'f', 1, 0x88, 0xb5];
     frame.extend(number.to_be_bytes());

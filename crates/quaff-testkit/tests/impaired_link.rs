@@ -200,8 +200,8 @@ fn both_ways_pass_frames_as_they_are() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_told() {
-    let Some(path) = Path::new("an_interface_that_is_not_there_is_told") else { return };
+fn a_missing_interface_is_reported() {
+    let Some(path) = Path::new("a_missing_interface_is_reported") else { return };
     let mid = path.lab.mid.as_ref().expect("a middle");
     let error =
         ImpairedLink::start(mid, ["a0", "no-such0"], &ImpairedLinkPlan::default()).expect_err("refused");

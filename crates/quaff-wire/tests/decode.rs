@@ -158,7 +158,7 @@ fn statistics_and_names() {
         assert!(items[0].contains(&format!("{:?}", &b"quaff 0.1"[..])), "{}", items[0]);
         let mut decoder = Decoder::new();
         let mut rest = &file[..];
-        let mut told = Vec::new();
+        let mut blocks = Vec::new();
         while let Ok(Step::Item(item)) = decoder.next(&mut rest) {
             match item {
                 Item::Interface(interface) => {
@@ -166,20 +166,20 @@ fn statistics_and_names() {
                     assert_eq!(interface.filter, Some(&b"udp"[..]));
                     assert_eq!(interface.snaplen, 96);
                 }
-                Item::Statistics(statistics) => told.push(statistics),
+                Item::Statistics(statistics) => blocks.push(statistics),
                 _ => {}
             }
         }
         assert_eq!(
-            (told[0].time_ns, told[0].starttime_ns, told[0].endtime_ns),
+            (blocks[0].time_ns, blocks[0].starttime_ns, blocks[0].endtime_ns),
             (50, Some(1 << 33), Some(40))
         );
-        assert_eq!(told[0].ifrecv, Some(4 << 40));
-        assert_eq!(told[0].ifdrop, Some(5 << 40));
-        assert_eq!(told[0].filteraccept, Some(6 << 40));
-        assert_eq!(told[0].osdrop, Some(7 << 40));
-        assert_eq!(told[0].usrdeliv, Some(8 << 40));
-        assert_eq!((told[1].time_ns, told[1].usrdeliv), (51, None));
+        assert_eq!(blocks[0].ifrecv, Some(4 << 40));
+        assert_eq!(blocks[0].ifdrop, Some(5 << 40));
+        assert_eq!(blocks[0].filteraccept, Some(6 << 40));
+        assert_eq!(blocks[0].osdrop, Some(7 << 40));
+        assert_eq!(blocks[0].usrdeliv, Some(8 << 40));
+        assert_eq!((blocks[1].time_ns, blocks[1].usrdeliv), (51, None));
     }
 }
 

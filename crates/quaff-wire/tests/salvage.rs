@@ -23,7 +23,7 @@ fn salvage(file: &[u8]) -> Found {
         if is_last {
             decoder.no_more();
         }
-        while let Step::Item(item) = decoder.next(&mut rest).expect("salvage goes on") {
+        while let Step::Item(item) = decoder.next(&mut rest).expect("salvage continues") {
             match item {
                 Item::Frame(frame) => found.packets.push((frame.time_ns, frame.data.to_vec())),
                 Item::Jump(jump) => found.jumps.push(jump),
@@ -154,7 +154,7 @@ fn some(count: u64) -> Vec<Packet> {
 
 #[test]
 fn a_jump_says_from_where_why_and_how_far() {
-    for (mut file, told) in [
+    for (mut file, reason) in [
         (
             pcap(false, &some(10)),
             "record with 4294967295 bytes of packet at offset 176: too long, the limit is 262144 bytes",
@@ -162,12 +162,12 @@ fn a_jump_says_from_where_why_and_how_far() {
         (pcapng(false, &some(10)), "block of 4294967295 bytes at offset 244: length not a multiple of 4"),
     ] {
         let (from, to, _) = file.units[2];
-        let length_at = if told.starts_with("record") { from + 8 } else { from + 4 };
+        let length_at = if reason.starts_with("record") { from + 8 } else { from + 4 };
         file.bytes[length_at..length_at + 4].fill(0xFF);
         let found = salvage(&file.bytes);
         assert_eq!(found.packets.len(), 9);
         let [jump] = found.jumps[..] else { panic!("{:?}", found.jumps) };
-        assert_eq!((jump.damage.to_string(), jump.bytes), (told.into(), (to - from) as u64));
+        assert_eq!((jump.damage.to_string(), jump.bytes), (reason.into(), (to - from) as u64));
     }
 }
 

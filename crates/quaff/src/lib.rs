@@ -6,11 +6,11 @@
 //!   source → stages → packer → chunk ──────────┼─ ring →│ sink → file, rotation,  │
 //!   (kernel ring)  (descriptors)  (the copy)   │        │        stdout           │
 //!   └──────────────────▲───────────────────────┘        └───────────┬─────────────┘
-//!                      └────────── empty buffers come home ───────────┘
+//!                      └────────── empty buffers return ───────────────┘
 //! ```
 //!
-//! Start reading at [`lane`]: both loops are there. [`plan`] is what to run, as plain data;
-//! [`tally`] is what became of every packet.
+//! Start reading at [`lane`]: both loops are there. [`plan`] describes a run as plain data;
+//! [`tally`] counts the fate of every packet.
 
 #![forbid(unsafe_code)]
 

@@ -35,7 +35,7 @@ const CHUNK_BYTES: usize = 512 << 10;
 /// A write of the repacker.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// What one pull brings.
+/// The result of one pull.
 #[derive(Debug, Clone)]
 struct Batch {
     frames: u32,
@@ -196,7 +196,7 @@ impl Run {
 }
 
 /// Frames and drops that a file tells of, and how many were delivered by its own count.
-fn told(path: &Path) -> (Vec<u64>, u64, Option<u64>) {
+fn read_back(path: &Path) -> (Vec<u64>, u64, Option<u64>) {
     let (mut numbers, mut dropped, mut delivered) = (Vec::new(), 0, None);
     let mut file = CaptureFile::open(path).expect("a file");
     let mut each = |item: Item<'_>| match item {
@@ -243,7 +243,7 @@ fn drops(plan: &[Batch]) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// One file, in place: every frame once, in order, and drops told where the format can.
+    /// One file, in place: every frame once, in order, and drops recorded where the format can.
     #[test]
     fn one_file_holds_every_frame(plan in batches(true), (format, align) in formats(), buffers in 2..6usize) {
         let dir = tempfile::tempdir().unwrap();
@@ -253,11 +253,11 @@ proptest! {
         let (lane, writer, stop) =
             run.go(plan, false, |wakeup, stop| Box::new(run.in_place(&path, wakeup, stop, Disk::new(wakeup))));
         prop_assert_eq!((lane.packed, writer.written, writer.lost, stop.reason()), (frames, frames, 0, None));
-        let (numbers, told_dropped, delivered) = told(&path);
+        let (numbers, recorded_dropped, delivered) = read_back(&path);
         prop_assert_eq!(numbers, (0..frames).collect::<Vec<_>>());
         prop_assert_eq!(writer.bytes, std::fs::metadata(&path).unwrap().len());
         if format == Format::Pcapng {
-            prop_assert_eq!((told_dropped, delivered), (dropped, Some(frames)));
+            prop_assert_eq!((recorded_dropped, delivered), (dropped, Some(frames)));
         }
     }
 
@@ -287,12 +287,12 @@ proptest! {
         files.sort();
         let is_ours = |file: &PathBuf| names.number(file.file_name().unwrap().to_str().unwrap()).is_some();
         prop_assert!(files.iter().all(is_ours), "{:?}", files);
-        let numbers: Vec<u64> = files.iter().flat_map(|file| told(file).0).collect();
+        let numbers: Vec<u64> = files.iter().flat_map(|file| read_back(file).0).collect();
         prop_assert_eq!(numbers, (0..frames).collect::<Vec<_>>());
         prop_assert_eq!(writer.files as usize, files.len());
     }
 
-    /// A sink that gives buffers back late: what is lost is counted, and its place is told.
+    /// A sink that returns buffers late: lost packets are counted, and their position is recorded.
     #[test]
     fn under_pressure_losses_are_counted_in_place(plan in batches(false)) {
         let dir = tempfile::tempdir().unwrap();
@@ -303,11 +303,11 @@ proptest! {
             run.go(plan, true, |wakeup, stop| Box::new(Late(run.in_place(&path, wakeup, stop, Disk::pwrite()))));
         prop_assert_eq!(lane.packed + lane.lost_in_buffer, frames);
         prop_assert_eq!(writer.written, lane.packed);
-        let (numbers, told_dropped, _) = told(&path);
+        let (numbers, recorded_dropped, _) = read_back(&path);
         prop_assert!(numbers.is_sorted() && numbers.len() as u64 == lane.packed);
         let holes = numbers.last().map_or(0, |last| last + 1 - numbers.len() as u64);
         // Drops behind the last stored frame have no frame to stand on.
-        prop_assert!(told_dropped >= holes && told_dropped <= lane.lost_in_buffer + dropped);
+        prop_assert!(recorded_dropped >= holes && recorded_dropped <= lane.lost_in_buffer + dropped);
     }
 }
 
@@ -413,11 +413,11 @@ fn a_file_that_breaks_in_the_middle_holds_what_counts_as_written() {
                 assert!(writer.lost > 0, "{case}");
                 check(lane, &writer);
                 assert_eq!(kept.metadata().unwrap().len(), writer.bytes, "{case}");
-                // Before the place of the failure no more is given up than one write and one chunk.
+                // Before the position of the failure at most one write and one chunk are lost.
                 assert!(writer.bytes + (WRITE_BYTES + CHUNK_BYTES) as u64 >= bytes, "{case}");
                 if writer.bytes > 0 {
                     let path = PathBuf::from(format!("/proc/self/fd/{}", kept.as_raw_fd()));
-                    let numbers = told(&path).0;
+                    let numbers = read_back(&path).0;
                     assert_eq!(numbers, (0..writer.written).collect::<Vec<_>>(), "{case}");
                 }
             }
@@ -450,7 +450,7 @@ fn direct_files_hold_every_frame() {
             Box::new(Files::in_place(file, path.clone(), run.parts(wakeup, stop, Disk::new(wakeup))).unwrap())
         });
         assert_eq!((writer.written, stop.reason()), (frames, None));
-        assert_eq!(told(&path).0, (0..frames).collect::<Vec<_>>());
+        assert_eq!(read_back(&path).0, (0..frames).collect::<Vec<_>>());
         std::fs::remove_file(&path).unwrap();
 
         let folder = DirPlan {
@@ -475,7 +475,7 @@ fn direct_files_hold_every_frame() {
             let bytes = file.metadata().unwrap().len();
             assert!(bytes <= 2 << 20, "{}: {bytes}", file.display());
         }
-        let numbers: Vec<u64> = files.iter().flat_map(|file| told(file).0).collect();
+        let numbers: Vec<u64> = files.iter().flat_map(|file| read_back(file).0).collect();
         assert_eq!(numbers, (0..frames).collect::<Vec<_>>());
     }
 }

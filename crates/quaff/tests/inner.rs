@@ -254,7 +254,7 @@ fn pcap(frames: &[Filed]) -> Vec<u8> {
     file
 }
 
-/// Which frames of a file tcpdump keeps.
+/// The frames of a file that tcpdump keeps.
 fn tcpdump(file: &std::path::Path, expression: &str) -> Vec<usize> {
     let done =
         Command::new("tcpdump").arg("-r").arg(file).args(["-w", "-", expression]).output().expect("tcpdump");
@@ -269,7 +269,7 @@ fn tcpdump(file: &std::path::Path, expression: &str) -> Vec<usize> {
     kept
 }
 
-/// How many packets the kernel decided each way.
+/// The numbers of packets that the kernel passed and dropped.
 #[derive(Debug, Default)]
 struct Seen {
     matched: usize,

@@ -32,7 +32,7 @@ fn write_pieces(mut to: impl Write, sent: &[u8], sizes: &[usize]) {
     while !rest.is_empty() {
         let size = *sizes.next().expect("there is a size");
         let (piece, behind) = rest.split_at(size.min(rest.len()));
-        to.write_all(piece).expect("somebody reads");
+        to.write_all(piece).expect("a reader");
         rest = behind;
         if size.is_multiple_of(7) {
             sleep(Duration::from_micros(300));

@@ -68,7 +68,7 @@ impl Measurer for Finder<'_> {
         let about = if self.about.is_empty() { rival } else { &self.about };
         let mut watch = |stage: Stage| {
             events.stage(&format!("{about} {}", stage.describe()));
-            events.goes_on()
+            events.continues()
         };
         self.runner.run(rival, &traffic, setting, INTERFACE, &mut watch)
     }
@@ -80,7 +80,7 @@ impl Measurer for Finder<'_> {
         self.events.stage("the generator sends without a capturer");
         let traffic = Traffic::new(size, None, null_frames(None))?;
         let events = &mut *self.events;
-        let sent = self.runner.null(&traffic, INTERFACE, &mut |_| events.goes_on())?;
+        let sent = self.runner.null(&traffic, INTERFACE, &mut |_| events.continues())?;
         let null = calibration(&traffic, &sent);
         let pps = null.offered_pps;
         self.nulls.insert(size.clone(), null);

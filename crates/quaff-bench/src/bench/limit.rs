@@ -140,7 +140,7 @@ mod tests {
         assert!(notes[0].contains("80 %"), "{notes:?}");
         assert_eq!(limit(&case(None, &[run(0, 0.1)])), (LimitedBy::Generator, Vec::new()));
         assert_eq!(limit(&case(Some(1000), &[run(0, 1.005)])), (LimitedBy::Nothing, Vec::new()));
-        // One that sent a third of it, quickly, and gave up.
+        // A generator that sent a third of it quickly and then stopped.
         let early = Run { sent: 300, offered: 300, ..run(0, 0.3) };
         assert_eq!(limited_by_of(Some(1000), early), LimitedBy::Generator);
     }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn others_frames_are_told_of() {
+    fn frames_of_other_senders_are_noted() {
         let (_, notes) = limit(&case(Some(1000), &[Run { others: 7, captured: Some(1007), ..run(0, 1.0) }]));
         assert!(notes[0].contains("7 frames of others") && notes[1].contains("More frames"), "{notes:?}");
     }

@@ -145,7 +145,7 @@ impl Rounds<'_> {
             let workload = self.jobs.workloads[at].clone();
             self.events.stage("the generator sends without a capturer");
             let events = &mut *self.events;
-            let sent = self.runner.null(&workload.traffic, workload.interface, &mut |_| events.goes_on());
+            let sent = self.runner.null(&workload.traffic, workload.interface, &mut |_| events.continues());
             let null_pps = match sent {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(error) => {
@@ -213,7 +213,7 @@ impl Rounds<'_> {
     }
 
     fn run(&mut self, case: usize, round: u32, rest: &[usize]) -> Result<()> {
-        if self.is_given_up(case) {
+        if self.is_abandoned(case) {
             return Ok(());
         }
         let begun = Instant::now();
@@ -260,7 +260,7 @@ impl Rounds<'_> {
         let events = &mut *self.events;
         let mut watch = |stage: Stage| {
             events.stage(&format!("{rival} {}", stage.describe()));
-            events.goes_on()
+            events.continues()
         };
         self.runner.run(rival, &traffic, setting, interface, &mut watch)
     }
@@ -274,7 +274,7 @@ impl Rounds<'_> {
     }
 
     /// A case or tool that never works is abandoned.
-    fn is_given_up(&mut self, case: usize) -> bool {
+    fn is_abandoned(&mut self, case: usize) -> bool {
         let works = |case: &Case| case.runs.iter().any(|run| run.failed.is_none());
         let this = &self.report.cases[case];
         let same = |at: &usize| self.report.cases[*at].rival == this.rival;
@@ -283,7 +283,7 @@ impl Rounds<'_> {
         let never = !all.iter().any(|at| works(&self.report.cases[*at]));
         let ends_case = self.strikes[case] + self.faults[case] >= CASE_STRIKES && !works(this);
         let is_over = ends_case || strikes >= RIVAL_STRIKES && never;
-        let note = "It was given up: no run came to its end.".to_owned();
+        let note = "Abandoned: no run was completed.".to_owned();
         if is_over && !this.notes.contains(&note) {
             self.report.cases[case].notes.push(note);
         }
@@ -296,7 +296,7 @@ impl Rounds<'_> {
         let (workload, before) = (self.jobs.workloads[at].clone(), self.nulls[at].unwrap_or(0.0));
         let events = &mut *self.events;
         events.stage("the generator sends without a capturer, again");
-        let sent = self.runner.null(&workload.traffic, workload.interface, &mut |_| events.goes_on());
+        let sent = self.runner.null(&workload.traffic, workload.interface, &mut |_| events.continues());
         let after = match sent {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(_) => return Ok(()),

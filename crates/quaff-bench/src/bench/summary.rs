@@ -20,8 +20,8 @@ pub fn losses(runs: &[Run]) -> Vec<f64> {
 
 /// CPU time of the capturer per second of traffic, of each run that says it; 1 is a core.
 pub fn cpu(runs: &[Run]) -> Vec<f64> {
-    let told = |run: &&Run| run.failed.is_none() && run.seconds > 0.0;
-    runs.iter().filter(told).map(|run| (run.cpu_user_s + run.cpu_system_s) / run.seconds).collect()
+    let is_complete = |run: &&Run| run.failed.is_none() && run.seconds > 0.0;
+    runs.iter().filter(is_complete).map(|run| (run.cpu_user_s + run.cpu_system_s) / run.seconds).collect()
 }
 
 #[cfg(test)]
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_is_told_by_the_runs_that_came_to_their_end() {
+    fn a_case_is_summarised_from_complete_runs() {
         let failed = Run { failed: Some("it crashed".into()), loss: Some(1.0), ..run(None, 9.0) };
         let runs = [0.5, 0.0, 0.3, 0.1, 0.2].map(|loss| run(Some(loss), 1.0 + loss));
         let mut case = case(runs.into_iter().chain([failed]).collect());

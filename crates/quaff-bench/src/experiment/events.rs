@@ -12,7 +12,7 @@ pub trait Events<R> {
     fn so_far(&mut self, _report: &R) {}
 
     /// Polled all the time; `false` ends the experiment, which keeps its partial results.
-    fn goes_on(&mut self) -> bool {
+    fn continues(&mut self) -> bool {
         true
     }
 }

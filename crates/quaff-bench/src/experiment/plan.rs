@@ -90,7 +90,7 @@ pub trait PlanFile: Serialize + DeserializeOwned {
     }
 }
 
-/// How a highest rate is searched.
+/// The method of a search for the highest rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {

@@ -85,7 +85,7 @@ mod tests {
     fn ten_good_seconds_end_it_from_the_first() {
         // Twelve seconds of outage, ten good ones after them.
         assert_eq!(of("..xxxxxxxxxxxx.........."), "aauuuuuuuuuuuuaaaaaaaaaa");
-        // Nine good ones, and it goes on.
+        // Nine good seconds do not end it.
         assert_eq!(of("xxxxxxxxxx.........x.........."), "uuuuuuuuuuuuuuuuuuuuaaaaaaaaaa");
         assert_eq!(of("xxxxxxxxxx........."), "uuuuuuuuuuuuuuuuuuu");
     }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_bare_link_it_is_said() {
+    fn a_missing_bare_link_is_noted() {
         let mut sim = Sim { has_null: false, ..Sim::default() };
         let plan = sizes_plan(&[512]);
         let mut events = quiet();

@@ -14,7 +14,7 @@ pub type Report = experiment::Report<Plan, Results>;
 /// The measured part of a [`Report`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// `None` without a plain link between the ends (existing interfaces); a note says so.
+    /// `None` without a plain link between the ends (existing interfaces); a note reports it.
     pub null: Option<Null>,
     /// RFC 2544: a row for each size and direction.
     #[serde(default)]

@@ -99,16 +99,16 @@ impl Prober for Sim {
         if self.fails_at == Some(number) {
             return Err(crate::Error::Service("the interface is gone".into()));
         }
-        let goes_on = watch(&Progress { elapsed_s: 0.1, sent: 1, received: 1 });
+        let continues = watch(&Progress { elapsed_s: 0.1, sent: 1, received: 1 });
         // What an interrupted trial has sent by then: half of its time.
-        let share = if goes_on { 1.0 } else { 0.5 };
+        let share = if continues { 1.0 } else { 0.5 };
         let ways = [(&ask.there, 0), (&ask.back, 1)];
         let directions = ways
             .into_iter()
             .filter(|(streams, _)| !streams.is_empty())
             .map(|(streams, way)| self.direction(streams, way, ask, share))
             .collect();
-        Ok(TrialReport { directions, interrupted: !goes_on })
+        Ok(TrialReport { directions, interrupted: !continues })
     }
 
     fn has_null(&self) -> bool {
@@ -402,7 +402,7 @@ impl experiment::Events<Report> for Watcher {
         self.shown += 1;
     }
 
-    fn goes_on(&mut self) -> bool {
+    fn continues(&mut self) -> bool {
         self.ends_in.is_none_or(|trial| self.left_s.len() < trial)
     }
 }

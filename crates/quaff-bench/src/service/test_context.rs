@@ -151,7 +151,7 @@ impl<'a> TestContext<'a> {
                 received: progress.received,
                 left_s: left.seconds(),
             });
-            events.goes_on()
+            events.continues()
         })?;
         self.has_sent = true;
         for direction in &report.directions {
@@ -187,7 +187,7 @@ impl<'a> TestContext<'a> {
         let pause_s = if self.has_sent { self.plan.pause_s } else { 0.0 };
         let (begun, pause) = (Instant::now(), Duration::try_from_secs_f64(pause_s).unwrap_or_default());
         loop {
-            if !self.events.goes_on() {
+            if !self.events.continues() {
                 return Err(Error::Interrupted);
             }
             let rest = pause.saturating_sub(begun.elapsed());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a browser said of a page.
+/// The output of a browser for a page.
 #[derive(Debug)]
 pub(crate) struct Seen {
     lines: Vec<String>,

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// The same rate in bits per second, such as 10G
     #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with = "mbps", hide = true)]
     rate: Option<f64>,
-    /// How long to observe the kernel's counters and to write
+    /// Time to observe the kernel's counters and to write
     #[arg(short, long, alias = "time", value_name = "TIME", default_value = "1s", value_parser = units::duration, help_heading = "Input")]
     duration: Duration,
     /// Ignore findings with these IDs ('id' in --json): neither report nor fix them

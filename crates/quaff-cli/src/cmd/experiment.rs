@@ -125,7 +125,7 @@ impl<R: Reported> Events<R> for Progress {
         }
     }
 
-    fn goes_on(&mut self) -> bool {
+    fn continues(&mut self) -> bool {
         // An unreadable signal descriptor counts as no signal.
         self.interrupted |= matches!(self.signals.next(Duration::ZERO), Ok(Some(_)));
         !self.interrupted

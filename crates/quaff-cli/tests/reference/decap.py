@@ -49,7 +49,7 @@ class Fragment(Exception):
 
 
 class Data:
-    """Captured bytes, and how many there were (None: nobody knows)."""
+    """Captured bytes, and their original number (None: unknown)."""
 
     def __init__(self, captured, wire):
         self.captured, self.wire = captured, wire

@@ -71,13 +71,13 @@ impl File {
         self.stamped(seq, false, |frame| frame[at] ^= 0x40)
     }
 
-    /// A frame that nobody stamped.
+    /// A frame without a probe header.
     pub(crate) fn foreign(mut self) -> Self {
         self.put(START_NS, &[0x55; 60]);
         self
     }
 
-    /// What the capturer counted so far: delivered, dropped by the kernel.
+    /// The counters of the capturer so far: delivered, dropped by the kernel.
     pub(crate) fn statistics(mut self, delivered: u64, os_dropped: u64) -> Self {
         let statistics = Statistics {
             start_ns: START_NS,

@@ -1,4 +1,4 @@
-//! What tests with real packets share: a lab, the real binary in it, and its ledger.
+//! Shared by tests with real packets: a lab, the real binary in it, and its ledger.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use quaff_lab::{ChildProcess, Lab, LabPlan};
@@ -41,7 +41,7 @@ pub(crate) struct Bench {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// How a command ended, and its JSON.
+/// The exit of a command, and its JSON.
 pub(crate) struct Ended {
     pub(crate) code: i32,
     pub(crate) json: Value,

@@ -17,29 +17,29 @@ const fn retired(forms: &'static [&'static str], most: usize) -> Retired {
 
 /// Metaphors that were names, and phrases that a reader has to decode; the better word follows.
 pub(crate) const RETIRED: &[Retired] = &[
-    retired(&["told"], 425),                                // reported, knows
-    retired(&["nobody", "somebody"], 177),                  // no program, the user
-    retired(&["onlooker", "onlookers", "who looks on"], 1), // live copy
-    retired(&["slab", "slabs"], 2),                         // buffer
+    retired(&["told"], 0),                                  // reported, knows
+    retired(&["nobody", "somebody"], 0),                    // no program, the user
+    retired(&["onlooker", "onlookers", "who looks on"], 0), // live copy
+    retired(&["slab", "slabs"], 0),                         // buffer
     retired(&["shelf", "shelves"], 0),                      // retention
     retired(&["keeper"], 0),                                // file opener
-    retired(&["teacher"], 6),                               // ARP responder
+    retired(&["teacher"], 0),                               // ARP responder
     retired(&["bell"], 0),                                  // wakeup
-    retired(&["booth"], 72),                                // case runner
-    retired(&["rig"], 238),                                 // test context
-    retired(&["bring home", "come home", "comes home", "came home", "went home"], 2), // recycle
+    retired(&["booth"], 0),                                 // case runner
+    retired(&["rig"], 0),                                   // test context
+    retired(&["bring home", "come home", "comes home", "came home", "went home"], 0), // recycle
     retired(&["close door"], 0),                            // stop receiving
-    retired(&["goes on", "go on", "went on"], 120),         // continue
-    retired(&["put back", "puts back"], 29),                // restore
-    retired(&["give up", "gives up", "given up", "gave up"], 30), // abandon
-    retired(&["says so", "say so", "said so"], 26),         // reports it
-    retired(&["is said", "are said"], 41),                  // is reported
-    retired(&["what becomes of", "what became of"], 36),    // fate
-    retired(&["come to its end", "comes to its end"], 2),   // end
+    retired(&["goes on", "go on", "went on"], 0),           // continue
+    retired(&["put back", "puts back"], 0),                 // restore
+    retired(&["give up", "gives up", "given up", "gave up"], 0), // abandon
+    retired(&["says so", "say so", "said so"], 0),          // reports it
+    retired(&["is said", "are said"], 0),                   // is reported
+    retired(&["what becomes of", "what became of"], 0),     // fate
+    retired(&["come to its end", "comes to its end"], 0),   // end
 ];
 
 /// Doc comments that open with a question word.
-pub(crate) const QUESTIONS: usize = 330;
+pub(crate) const QUESTIONS: usize = 0;
 
 /// Names of the place where the project was written.
 const WORKPLACE: &[&str] = &[concat!("/wo", "rk/"), concat!("fa", "rm"), concat!(".lib", "rary")];

@@ -193,7 +193,7 @@ fn a_user_s_own_takes_the_place_of_one_that_we_ship() {
 }
 
 #[test]
-fn versions_are_found_in_what_is_said() {
+fn versions_are_found_in_the_output() {
     for (output, version) in [
         ("quaff 0.1.0\n", Some("0.1.0")),
         (

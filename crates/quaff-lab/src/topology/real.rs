@@ -15,7 +15,7 @@ use std::process::Command;
 
 /// The program on the other machine.
 const REMOTE_QUAFF: &str = "quaff";
-/// ssh never prompts, and gives up on an unreachable host after 10 s.
+/// ssh never prompts, and abandons an unreachable host after 10 s.
 const SSH: [&str; 5] = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"];
 
 /// One interface that sends, and one that receives.

@@ -37,7 +37,7 @@ impl Asm {
         self.items.push(Item::Plain(Insn { code, jt: 0, jf: 0, k }));
     }
 
-    /// Goes on at `yes` or at `no`. `code` is that of a test, with its operand.
+    /// Continues at `yes` or at `no`. `code` is that of a test, with its operand.
     pub(super) fn branch(&mut self, code: u16, k: u32, yes: Label, no: Label) {
         self.items.push(Item::Branch { code: code | code::JMP, k, yes, no });
     }
@@ -56,7 +56,7 @@ impl Asm {
         self.place(next);
     }
 
-    /// Goes on at `label`.
+    /// Continues at `label`.
     pub(super) fn jump(&mut self, label: Label) {
         self.items.push(Item::Jump(label));
     }

@@ -16,7 +16,7 @@ pub const MEMBERS_MAX: usize = 250;
 pub const WEIGHTS_MAX: u64 = 4096;
 
 /// A slot without a member.
-const NOBODY: u8 = u8::MAX;
+const NO_MEMBER: u8 = u8::MAX;
 
 /// The members of a bundle, and the owner of each slot.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ impl Rendezvous {
             return None;
         }
         let is_here = vec![true; weights.len()];
-        let mut bundle = Self { seed, weights, is_here, table: vec![NOBODY; SLOTS] };
+        let mut bundle = Self { seed, weights, is_here, table: vec![NO_MEMBER; SLOTS] };
         bundle.draw(|_| true);
         Some(bundle)
     }
@@ -49,7 +49,7 @@ impl Rendezvous {
     #[inline]
     pub fn member(&self, hash: u64) -> Option<usize> {
         let member = self.table[(hash >> (u64::BITS - SLOTS.trailing_zeros())) as usize];
-        (member != NOBODY).then_some(member.into())
+        (member != NO_MEMBER).then_some(member.into())
     }
 
     /// Returns true while a member is present.
@@ -79,7 +79,7 @@ impl Rendezvous {
     fn highest(&self, slot: u64) -> u8 {
         let here = (0..self.weights.len()).filter(|member| self.is_here[*member]);
         let best = here.map(|member| (self.lot(slot, member as u64, self.weights[member]), member)).max();
-        best.map_or(NOBODY, |(_, member)| member as u8)
+        best.map_or(NO_MEMBER, |(_, member)| member as u8)
     }
 
     /// The highest number of a member.

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_goes_on_where_it_was_and_begins_again() {
+    fn a_file_continues_where_it_was_and_begins_again() {
         let mut pool = Pool::new(&Content::Bytes(b"abcdefg".to_vec()), 0);
         let mut rng = Rng::new(0);
         let sent: Vec<u8> = [3, 0, 5, 9].into_iter().fold(Vec::new(), |mut sent, len| {

@@ -169,7 +169,7 @@ fn the_same_seed_makes_the_same_frames() {
 }
 
 #[test]
-fn stamps_are_numbered_without_gaps_and_the_last_says_so() {
+fn probe_headers_are_numbered_without_gaps_and_the_last_is_marked() {
     let mixed = Recipe { sizes: Sizes::parse("50,90").unwrap(), count: Some(20), ..recipe(PacketKind::Udp) };
     let seqs: Vec<_> = frames(mixed, 20).iter().filter_map(|frame| probe_of(frame)).collect();
     assert_eq!(seqs.iter().map(|probe| probe.seq).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());

@@ -107,7 +107,7 @@ fn three_runs_tell_nothing() {
 }
 
 #[test]
-fn what_only_one_has_is_told_once() {
+fn what_only_one_has_is_listed_once() {
     let other =
         Case { setting: Setting { buffer_mib: Some(1), ..Setting::default() }, ..case("one", &BEFORE) };
     let compared = compare(&report(vec![case("one", &BEFORE)]), &report(vec![other]));
@@ -141,13 +141,13 @@ fn searches_differ_when_their_bounds_do_not_touch() {
     // A noisy search spans what both of its results say.
     let noisy = search(Some(400e3), Some(416e3), Some([520e3, 0.23]));
     assert_eq!(verdict(noisy, around(500e3)), Verdict::Same);
-    // At least so much: nobody knows how much more.
+    // A lower bound.
     let open = |lower| search(Some(lower), None, None);
     assert_eq!(verdict(open(400e3), around(500e3)), Verdict::Same);
     assert_eq!(verdict(open(600e3), around(500e3)), Verdict::Worse);
     assert_eq!(verdict(around(500e3), open(600e3)), Verdict::Better);
     assert_eq!(verdict(open(500e3), open(600e3)), Verdict::Same);
-    // Nor where the generator was too slow to go on.
+    // Nor if the generator was too slow to continue.
     let slow = |lower| Search { limited_by: LimitedBy::Generator, ..around(lower) };
     assert_eq!(verdict(slow(400e3), around(500e3)), Verdict::Same);
     assert_eq!(verdict(slow(600e3), around(500e3)), Verdict::Worse);
@@ -178,7 +178,7 @@ fn longer_bursts_are_better() {
 }
 
 #[test]
-fn circumstances_that_differ_are_told() {
+fn circumstances_that_differ_are_listed() {
     let with = |kernel: &str, version: &str| {
         let mut report = report(Vec::new());
         report.machine.facts.insert("kernel".into(), kernel.into());
@@ -196,7 +196,7 @@ fn circumstances_that_differ_are_told() {
 }
 
 #[test]
-fn what_was_run_differently_is_told_and_another_bed_is_a_warning() {
+fn different_plans_are_listed_and_another_topology_is_a_warning() {
     let find: crate::bench::plan::Find =
         serde_json::from_value(serde_json::json!({ "what": "max", "sizes": [{ "bytes": 64 }] }))
             .expect("a find");

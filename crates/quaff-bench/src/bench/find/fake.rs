@@ -39,7 +39,7 @@ pub(super) struct Machine {
     pub(super) runs: Vec<(String, Option<u64>, u64)>,
     pub(super) said: Vec<String>,
     /// Searches in each published report.
-    pub(super) told: Vec<usize>,
+    pub(super) shown: Vec<usize>,
 }
 
 pub(super) fn machine<const N: usize>(rivals: [(&'static str, f64); N]) -> Machine {
@@ -55,7 +55,7 @@ pub(super) fn machine<const N: usize>(rivals: [(&'static str, f64); N]) -> Machi
         receiver_share: 0.0,
         runs: Vec::new(),
         said: Vec::new(),
-        told: Vec::new(),
+        shown: Vec::new(),
     }
 }
 
@@ -97,7 +97,7 @@ impl Measurer for Machine {
     }
 
     fn found(&mut self, report: &Report) {
-        self.told.push(report.searches.len());
+        self.shown.push(report.searches.len());
     }
 
     fn about(&mut self, words: &str) {

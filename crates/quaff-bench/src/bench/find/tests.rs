@@ -42,7 +42,7 @@ fn the_highest_rate_is_found_twice_and_agrees() {
         let turns: Vec<_> =
             machine.runs.chunk_by(|one, other| one.0 == other.0).map(|runs| &runs[0].0).collect();
         assert_eq!(turns, ["one", "other", "one", "other"]);
-        assert_eq!(machine.told, [1, 2, 2, 2], "after each search");
+        assert_eq!(machine.shown, [1, 2, 2, 2], "after each search");
         assert!(machine.said[0].contains("one, 64 B, highest rate, trial 1"), "{}", machine.said[0]);
     }
 }
@@ -110,7 +110,7 @@ fn a_machine_that_changes_is_called_noisy_with_the_difference() {
 }
 
 #[test]
-fn one_that_crashes_at_a_rate_is_searched_below_and_one_that_never_works_is_given_up() {
+fn a_capturer_that_crashes_at_a_rate_is_searched_below_it_and_one_that_never_works_is_abandoned() {
     let mut machine = machine([("one", 9e9)]);
     machine.rivals.insert("one", Ability { crashes_at: 700_000.0, ..machine.rivals["one"] });
     machine.null_pps = 1.5e6;
@@ -120,7 +120,7 @@ fn one_that_crashes_at_a_rate_is_searched_below_and_one_that_never_works_is_give
     machine.rivals.insert("one", Ability { crashes_at: 0.0, ..machine.rivals["one"] });
     machine.runs.clear();
     let (report, ended) = found(&mut machine, vec![wanted(Wanted::Max)]);
-    ended.expect("the others go on");
+    ended.expect("the others continue");
     assert_eq!((report.searches[0].lower_pps, report.searches[0].limited_by), (None, LimitedBy::Unknown));
     assert!(
         has_note(&report.searches[0].notes, "It fails whatever the rate"),
@@ -202,7 +202,7 @@ fn bursts_tell_a_buffer_and_what_left_it_meanwhile() {
     let (report, ended) = found(&mut machine, finds);
     ended.expect("it ends");
     let burst = &report.bursts[0];
-    // 90,000 wait and 600 k of 1.5 M pps go on: 150,000 frames.
+    // 90,000 wait and 600 k of 1.5 M pps are taken: 150,000 frames.
     assert_eq!(burst.frames.len(), 5);
     assert!(burst.frames.iter().all(|frames| (142_000..=150_000).contains(frames)), "{:?}", burst.frames);
     assert_eq!(burst.pps, 1.5e6);
@@ -249,7 +249,7 @@ fn a_curve_descends_until_nothing_is_lost() {
 }
 
 #[test]
-fn a_rate_that_never_came_is_told() {
+fn a_rate_that_was_not_reached_is_reported() {
     // The generator has 3 Mpps when first asked, 1.5 as fast as possible, and 1.2 when it keeps a pace.
     let mut machine = machine([("one", 1_000_000.0)]);
     machine.paced_pps = 1_200_000.0;

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_said() {
+    fn plans_that_contradict_themselves_are_refused() {
         assert_eq!(said(|_| ()), "nothing");
         for (sentence, worse) in [
             ("no capturers", (|plan| plan.rivals.clear()) as fn(&mut Plan)),

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_time_and_room_are_told_beforehand() {
+    fn runs_duration_and_disk_space_are_computed_beforehand() {
         let plan: Plan = toml::from_str(
             r#"
             name = "a"

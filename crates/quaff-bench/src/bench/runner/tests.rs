@@ -103,7 +103,7 @@ impl experiment::Events<Report> for Ear {
     fn so_far(&mut self, report: &Report) {
         self.so_far.push(report.cases.iter().map(|case| case.runs.len()).sum());
     }
-    fn goes_on(&mut self) -> bool {
+    fn continues(&mut self) -> bool {
         self.looks += 1;
         self.looks_max.is_none_or(|max| self.looks <= max)
     }
@@ -181,7 +181,7 @@ fn an_interruption_keeps_what_there_is() {
 }
 
 #[test]
-fn one_that_never_works_is_given_up_and_the_others_go_on() {
+fn one_that_never_works_is_abandoned_and_the_others_continue() {
     let (mut runner, mut ear) = (roomy(), Ear::default());
     runner.broken.insert("other", "ended before it captured: no such device");
     let plan = Plan { runs: 5, ..plan() };
@@ -192,24 +192,20 @@ fn one_that_never_works_is_given_up_and_the_others_go_on() {
     let other =
         report.cases.iter().find(|case| case.rival == "other" && !case.runs.is_empty()).expect("a case");
     assert_eq!(other.notes[0], "other ended before it captured: no such device.");
-    assert!(
-        other.notes.contains(&"It was given up: no run came to its end.".to_owned()),
-        "{:?}",
-        other.notes
-    );
+    assert!(other.notes.contains(&"Abandoned: no run was completed.".to_owned()), "{:?}", other.notes);
     assert_eq!((other.limited_by, other.loss_median), (LimitedBy::Unknown, None));
 }
 
 #[test]
-fn what_is_not_their_fault_counts_against_nobody() {
+fn faults_outside_a_capturer_count_against_none() {
     let (mut runner, mut ear) = (Fake { no_lab: true, ..roomy() }, Ear::default());
     let report = bench(&Plan { runs: 4, ..plan() }, &mut runner, &mut ear).expect("a report");
-    assert!(report.cases.iter().all(|case| case.runs.len() == CASE_STRIKES), "no rival was given up");
+    assert!(report.cases.iter().all(|case| case.runs.len() == CASE_STRIKES), "no rival was abandoned");
     assert_eq!(report.cases[0].notes[0], "the disk is gone.");
 }
 
 #[test]
-fn a_machine_that_changes_meanwhile_is_told_of() {
+fn a_machine_that_changes_during_a_bench_is_noted() {
     let (mut runner, mut ear) = (Fake { slower: 0.5, ..roomy() }, Ear::default());
     let report = bench(&plan(), &mut runner, &mut ear).expect("a report");
     assert!(report.notes[0].contains("2000000 frames/s arrived at the beginning"), "{:?}", report.notes);
@@ -244,7 +240,7 @@ fn traffic_that_cannot_be_sent_costs_only_its_own_cases() {
 }
 
 #[test]
-fn a_host_that_takes_time_away_is_told_of_once() {
+fn stolen_time_is_noted_once() {
     let mut runner = Fake { steal: 0.2, ..roomy() };
     let report = bench(&plan(), &mut runner, &mut Ear::default()).expect("a report");
     assert_eq!(report.notes.len(), 1);
@@ -252,7 +248,7 @@ fn a_host_that_takes_time_away_is_told_of_once() {
 }
 
 #[test]
-fn a_generator_that_is_too_slow_alone_is_told_of() {
+fn a_generator_that_is_too_slow_alone_is_noted() {
     let traffic = Traffic::bytes(64, Some(1000), 2000);
     let sent = Sent { intended: 2000, sent: 2000, offered: 2000, seconds: 2.5, ..Sent::default() };
     let slow = calibration(&traffic, &sent);

@@ -374,7 +374,7 @@ fn search_bars(view: &View) -> Vec<Chart> {
         strips::Panel { title: frames, rows, limits }
     };
     let caption = "Bar: the highest rate at which nothing was lost. Dots: two independent searches. Dashed: the most that \
-                   the generator sends with nobody listening. Hollow: that was the limit, and not the capturer.";
+                   the generator sends without a capturer. Hollow: that was the limit, and not the capturer.";
     let panels = distinct(searches.iter().map(found)).into_iter().map(panel).collect();
     strips::bars("Highest rate without loss", "Mpps", caption, Unit::Number, panels)
 }

@@ -90,7 +90,7 @@ fn who_lost_in_one_run_of_five_has_not_lost_nothing() {
 }
 
 #[test]
-fn what_nobody_counted_is_called_its_own_word() {
+fn a_count_that_only_the_tool_made_is_marked() {
     let mut report = report_of("one", &[(Some(900), Some(100)); 5]);
     let said = |report: &Report| text::method(report)[2].clone();
     assert!(
@@ -235,7 +235,7 @@ fn a_swept_rate_is_a_curve_and_few_rates_are_bars() {
 }
 
 #[test]
-fn cases_of_one_series_with_two_settings_are_told_apart() {
+fn cases_of_one_series_with_two_settings_are_distinguished() {
     let mut report = report_of("one", &[(Some(1000), None)]);
     let mut other = report.cases[0].clone();
     other.setting.buffer_mib = Some(1);

@@ -138,7 +138,7 @@ pub(super) fn method(report: &Report) -> Vec<String> {
          they still write included, for each second of traffic: of a slow writer it may be more than a core. Soft \
          interrupts are those of all cores, the generator's share with them."
             .into(),
-        "The generator ran first with nobody listening. Where it was slower than asked, a result without loss says \
+        "The generator ran first without a capturer. Where it was slower than asked, a result without loss says \
          nothing about the rate that was asked; it is drawn hollow and never called a maximum."
             .into(),
         "Sizes of frames are without the 4 bytes of FCS.".into(),

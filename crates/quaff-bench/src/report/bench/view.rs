@@ -13,7 +13,7 @@ pub(super) struct View<'a> {
     /// Names in the order of the plan, then of appearance.
     pub(super) names: Vec<&'a str>,
     several_series: bool,
-    /// Whether a series has cases of several settings.
+    /// True if a series has cases of several settings.
     several_settings: bool,
 }
 

@@ -116,7 +116,7 @@ fn what_was_not_judged_is_neither_passed_nor_failed() {
 }
 
 #[test]
-fn an_outage_is_told_with_its_length() {
+fn an_outage_is_reported_with_its_length() {
     let mut line = figures([0.0, 1.6, 2.0], 1000, 0, [0.1; 3]);
     (line.availability, line.unavailable_s, line.unavailable) = (Some(0.8), 12, [2400, 2300]);
     let said = text::findings(&View::new(&report_of(&[(line, true)])));
@@ -196,7 +196,7 @@ fn buffers_and_recovery_are_means_with_both_ends() {
 }
 
 #[test]
-fn a_note_of_several_sizes_is_said_once() {
+fn a_note_of_several_sizes_appears_once() {
     let mut report = sample_service_report();
     report.plan.ways = Ways::There;
     report.recovery.retain(|found| found.way == Way::There);

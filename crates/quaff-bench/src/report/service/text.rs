@@ -98,7 +98,7 @@ pub(super) fn method(view: &View) -> Vec<String> {
             "Every frame carries its stream, its number and the time at which it was sent. Lost is what was sent and did not \
              arrive within the time that a trial waits for it; sent = received + lost, frame by frame.",
             "The time of sending is read just before the call that sends; the time of receiving is the kernel's, or the \
-             card's where the machine's facts say so. Both clocks are one where both ends are on one machine.",
+             card's if the facts of the machine name it. With both ends on one machine there is one clock.",
             "Latency is the time from just before the call that sends a frame to the kernel's time of receiving it; the frame's \
              own time on the line is in it, so it is neither of RFC 1242's two, which only hardware tells apart.",
             "What the meter itself missed is no loss of the path: it is counted apart, and makes a note.",

@@ -19,7 +19,7 @@ pub(super) struct View<'a> {
     pub(super) services: Vec<&'a str>,
     /// Bytes with FCS, the smallest first.
     pub(super) sizes: Vec<u32>,
-    /// Whether frames went both ways.
+    /// True if frames were sent in both directions.
     pub(super) is_both: bool,
 }
 

@@ -89,7 +89,7 @@ fn point(
     let mut all = Vec::new();
     for (way, direction, stream) in firsts(&trial, ctx.ways()) {
         let seen = look(direction, stream, pps, Some(seconds), OFFERED_TOLERANCE);
-        told(size, way, &percent, &seen, ctx);
+        show_point(size, way, &percent, &seen, ctx);
         let Seen { offered_pps, loss, .. } = seen;
         report.frame_loss.push(FrameLoss { size, way, load, offered_pps, loss });
         all.push(seen);
@@ -97,7 +97,7 @@ fn point(
     Ok(all)
 }
 
-fn told(size: u32, way: Way, percent: &str, seen: &Seen, ctx: &mut TestContext<'_>) {
+fn show_point(size: u32, way: Way, percent: &str, seen: &Seen, ctx: &mut TestContext<'_>) {
     if seen.limit == Limit::Meter {
         ctx.note(format!(
             "{size} B, {percent} %: the meter had no room for some frames; they are not counted as lost by the path."

@@ -156,7 +156,7 @@ mod tests {
         // None was lost after the change.
         let none = taken(overload.clone(), Tally { lost: 0, last_lost_ns: 0, ..after.clone() }, 0);
         assert_eq!((none.seconds, none.notes.len()), (vec![0.0], 0));
-        // It went on to the end.
+        // The loss lasted to the end.
         let on = taken(overload.clone(), Tally { last_lost_ns: 3_999_000_000, ..after.clone() }, 0);
         assert!(on.notes[0].contains("until the end"), "{:?}", on.notes);
         // The meter's own loss is no recovery.

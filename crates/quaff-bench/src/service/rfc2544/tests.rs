@@ -101,7 +101,7 @@ fn a_sender_that_was_held_up_is_given_another_try() {
 }
 
 #[test]
-fn what_arrives_twice_or_late_is_told() {
+fn duplicated_and_reordered_frames_are_reported() {
     let (_, notes) =
         run_all(vec![throughput(1518, Method::Mlr)], &mut Sim { is_untidy: true, ..Sim::default() });
     assert!(notes.iter().any(|note| note.contains("more than once")), "{notes:?}");

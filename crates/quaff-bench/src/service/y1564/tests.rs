@@ -282,7 +282,7 @@ fn a_step_that_only_the_instrument_spoilt_is_sent_again() {
 }
 
 #[test]
-fn services_that_do_not_fit_are_told_of() {
+fn services_that_do_not_fit_are_noted() {
     let services = vec![service("A", 6.0), service("B", 6.0)];
     let plan = services_plan(services, vec![Test::Performance { seconds: 1.0 }]);
     let (_, notes, _) = run_with(&plan, &mut Sim::default(), &mut quiet());

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_is_told_where_there_is_one() {
+    fn a_spread_is_printed_if_there_is_one() {
         let figure = |value, spread, at_least| Side { value, spread, runs: 5, at_least };
         assert_eq!(side(Figure::Loss, &figure(0.0, [0.0, 0.0], false)), "0 %");
         assert_eq!(side(Figure::Cpu, &figure(0.5, [0.4, 0.6], false)), "50 (40 to 60)");

@@ -113,7 +113,7 @@ fn series(plan: &mut Plan, args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sizes, rates, amounts, contents: what is said takes the place of what was there.
+/// Sizes, rates, amounts, contents: a flag replaces the value of the plan.
 fn traffic(plan: &mut Plan, args: &Args) -> anyhow::Result<()> {
     let (sizes, rates, amount) = (sizes(args)?, rates(args), amount(args));
     for sweep in &mut plan.sweeps {
@@ -183,7 +183,7 @@ fn vary(sweeps: &mut Vec<Sweep>, args: &Args) {
 }
 
 /// Each sweep once for each of `values`, which `set` sets. With several of them the series say which;
-/// `usual` is the name of what is so when nothing is said.
+/// `usual` is the name of the default.
 fn by<T>(sweeps: &mut Vec<Sweep>, values: Option<&List<T>>, usual: &str, set: impl Fn(&mut Setting, &T)) {
     let Some(List(values)) = values else { return };
     let name = |value: &T| {

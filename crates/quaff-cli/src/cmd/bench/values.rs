@@ -36,7 +36,7 @@ pub(super) fn mbps(text: &str) -> Result<List<Rate>, String> {
     rates(text, Rate::Mbps)
 }
 
-/// Percent of a link that is said elsewhere: a gigabit until then.
+/// Percent of a link whose rate another flag sets; until then 1 Gbit/s.
 pub(super) fn percent(text: &str) -> Result<List<Rate>, String> {
     rates(text, |percent| Rate::Util { percent, link_mbps: 1000.0 })
 }

@@ -140,8 +140,8 @@ pub(super) fn ledger(ledger: &Ledger, json: bool, quiet: bool, is_stdout_taken: 
         let text = serde_json::to_string(ledger).unwrap_or_default();
         if is_stdout_taken { show::say(&text) } else { show::print(&text) }
     }
-    let is_said = quiet || (json && is_stdout_taken);
-    if !is_said {
+    let is_printed = quiet || (json && is_stdout_taken);
+    if !is_printed {
         show::say(words(ledger).trim_end());
     }
 }

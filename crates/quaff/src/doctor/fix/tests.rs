@@ -153,7 +153,7 @@ fn what_a_driver_forgets_meanwhile_is_restore_others() {
     fake.undo();
     fake.assert_is(&irq(), "3");
     fake.assert_is(&ring(), "256");
-    // One that does not let itself be set is told, and what is behind it is set all the same.
+    // A setting that cannot be changed is reported, and those after it are changed all the same.
     fake.refuses.borrow_mut().push(irq().to_string());
     let fixed = fake.fix(&[(ring(), "512")]);
     let refused: Vec<_> = fixed.iter().map(|done| done.refused.is_some()).collect();
@@ -253,7 +253,7 @@ fn another_namespace_and_another_interface_are_left_alone() {
     assert!(undone[0].refused.as_ref().unwrap().contains("no longer exists"), "{undone:?}");
     fake.assert_is(&ring(), "512");
     assert!(!fake.file().exists());
-    // One that has gone is nobody's.
+    // A process that has ended owns nothing.
     fake.fix(&[(gro(), "off")]);
     fake.netns.set(8);
     fake.index.set(5);
@@ -271,7 +271,7 @@ fn a_fix_that_was_killed_half_way_is_undone() {
     fake.fix(&[(gro(), "off"), (ring(), "4000")]);
     let before = text(&fake);
     assert_eq!(before.matches("null").count(), 2, "{before}");
-    // Killed before it, or after it: what the driver made of it nobody has seen.
+    // Killed before it, or after it: the result of the driver is unknown.
     fake.put(&gro(), "on");
     fs::write(fake.file(), before).unwrap();
     let undone = fake.undo();

@@ -289,7 +289,7 @@ fn queues_and_interrupts_have_cores_of_their_own() {
         readings.interfaces[0].lane_core = Some(5);
     });
     assert!(finding.fix.starts_with("systemctl stop irqbalance;"), "{}", finding.fix);
-    // They go everywhere, and nobody said where the lane is to run: that is how machines come.
+    // Interrupts on all cores and no --cpu: the default of most machines.
     let mut readings = healthy();
     readings.interfaces[0].nic = card(&[0, 1, 2, 3, 4, 5, 6, 7]).nic;
     assert_eq!(judge(&readings).findings, []);

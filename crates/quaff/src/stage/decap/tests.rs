@@ -72,7 +72,7 @@ impl Bench {
     fn tally(&mut self) -> DecapTally {
         let mut tally = LaneTally::default();
         self.stage.sum_up(&mut tally);
-        tally.decap.expect("it was told")
+        tally.decap.expect("a decap tally")
     }
 }
 
@@ -190,7 +190,7 @@ fn fragments_are_put_together_in_any_order_and_at_their_place() {
 }
 
 #[test]
-fn what_never_becomes_whole_goes_on_as_it_came() {
+fn what_never_becomes_whole_passes_unchanged() {
     let whole = mirrored(A, 5, 1, &frame(9, 3000));
     let pieces: Vec<_> = build::ipv4_fragments(&whole, 1000).iter().map(|piece| on_ethernet(piece)).collect();
     let lost_one = [pieces[0].clone(), pieces[2].clone(), pieces[2].clone()];

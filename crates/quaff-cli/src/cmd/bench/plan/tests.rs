@@ -1,4 +1,4 @@
-//! What flags make of presets, files and nothing.
+//! The plans that flags make of presets, of files, and alone.
 
 use super::*;
 use clap::Parser;
@@ -134,7 +134,7 @@ fn real_interfaces_are_a_bed() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn impossible_flags_are_refused() {
     assert!(refused("--preset quik").contains("there is quick, back-to-back"));
     assert!(refused("--sizes 20").contains("not 20"));
     assert!(refused("--cores 3").contains("1 or 2 cores"));

@@ -130,7 +130,7 @@ impl experiment::Events<Report> for &Setup {
         self.bar.suspend(|| show::say(&format!("quaff: {sentence}")));
     }
 
-    fn goes_on(&mut self) -> bool {
+    fn continues(&mut self) -> bool {
         self.no_signal()
     }
 }
