@@ -434,7 +434,7 @@ fn cores_are_measured_and_advised() {
     let done = Command::new(QUAFF).args(["cores", "--cores", &one]).output().unwrap();
     let said = String::from_utf8_lossy(&done.stdout);
     assert!(
-        done.status.success() && said.contains("There is one core only") && said.contains("Advice"),
+        done.status.success() && said.contains("There is only one core") && said.contains("Advice"),
         "{said}"
     );
     let done = Command::new(QUAFF).args(["cores", "--cores", "1000"]).output().unwrap();
