@@ -120,7 +120,7 @@ fn auto_measures_on_the_frames_of_the_run_and_reports_it() {
     let before = lab.stats_rx().expect("counters").rx_packets;
     let (report, code) = replay(&lab, &format!("-o {TX_IF} -t --loop 0 --duration 1500ms"), &file);
     let why = report["why"].as_str().expect("a reason");
-    assert!(why.starts_with("not by XDP: the driver takes no frames"), "{why}");
+    assert!(why.starts_with("not by XDP: the driver accepts no frames"), "{why}");
     assert!(why.contains("; fastest of: sendmmsg "), "{why}");
     assert!(why.contains("af-xdp") && why.contains("tx-ring"), "{why}");
     assert_eq!(number(&report, "confirmed"), number(&report, "sent"), "{report}");
