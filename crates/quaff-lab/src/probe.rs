@@ -98,7 +98,9 @@ fn ring(interface: &str) -> quaff_os::Result<RxRing> {
         filter: vec![accept(u32::MAX)],
         time_source: TimeSource::Host,
     };
-    RxRing::open(rtnl::link(interface)?.index, interface, &plan)
+    let ring = RxRing::allocate(interface, &plan)?;
+    ring.bind(rtnl::link(interface)?.index, interface)?;
+    Ok(ring)
 }
 
 /// The smallest frame, of an EtherType without a handler (IEEE 802 local experimental, 0x88b5).

@@ -50,7 +50,11 @@ impl Receiver {
             filter: vec![accept(u32::MAX)],
             time_source: TimeSource::Host,
         };
-        let open = || RxRing::open(rtnl::link(interface)?.index, interface, &plan);
+        let open = || -> quaff_os::Result<RxRing> {
+            let ring = RxRing::allocate(interface, &plan)?;
+            ring.bind(rtnl::link(interface)?.index, interface)?;
+            Ok(ring)
+        };
         let ring = netns.run(open).expect("a thread in the namespace").expect("a ring");
         let (arrived, over) = (Arc::default(), Arc::new(AtomicBool::new(false)));
         let thread = {

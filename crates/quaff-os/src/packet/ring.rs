@@ -53,12 +53,15 @@ pub struct RxRing {
     fd: OwnedFd,
     block_bytes: usize,
     block_count: usize,
+    promiscuous: bool,
     current: usize,
 }
 
 impl RxRing {
-    /// Creates the ring and binds it to the interface; packets arrive from then on.
-    pub fn open(ifindex: u32, name: &str, plan: &RingPlan) -> Result<Self> {
+    /// Allocates the ring of a socket that receives nothing yet. `name` is the interface of the time stamps.
+    ///
+    /// The kernel may need a second for its blocks if memory is fragmented.
+    pub fn allocate(name: &str, plan: &RingPlan) -> Result<Self> {
         let fd = socket::open()?;
         socket::set_version(&fd)?;
         socket::attach_filter(&fd, &plan.filter)?;
@@ -68,14 +71,17 @@ impl RxRing {
             error
                 .advise(format!("the kernel cannot allocate {} MiB for it; use a smaller `ring`", size >> 20))
         })?;
-        let RingPlan { block_bytes, block_count, .. } = *plan;
+        let RingPlan { block_bytes, block_count, promiscuous, .. } = *plan;
         let memory = map(&fd, block_bytes * block_count)?;
-        let ring = Self { memory, fd, block_bytes, block_count, current: 0 };
-        if plan.promiscuous {
-            socket::set_promiscuous(&ring.fd, ifindex)?;
+        Ok(Self { memory, fd, block_bytes, block_count, promiscuous, current: 0 })
+    }
+
+    /// Binds the ring to an interface: packets arrive from here on.
+    pub fn bind(&self, ifindex: u32, name: &str) -> Result<()> {
+        if self.promiscuous {
+            socket::set_promiscuous(&self.fd, ifindex)?;
         }
-        socket::bind(&ring.fd, ifindex, name)?;
-        Ok(ring)
+        socket::bind(&self.fd, ifindex, name)
     }
 
     /// The oldest block that the kernel has finished, if any.
@@ -201,7 +207,7 @@ mod tests {
     fn ring(block_count: usize) -> RxRing {
         let memory = SharedMemory::anonymous(BLOCK_BYTES * block_count);
         let fd = File::open("/dev/null").expect("a descriptor").into();
-        RxRing { memory, fd, block_bytes: BLOCK_BYTES, block_count, current: 0 }
+        RxRing { memory, fd, block_bytes: BLOCK_BYTES, block_count, promiscuous: false, current: 0 }
     }
 
     /// Finishes block `index` as the kernel does.

@@ -79,8 +79,10 @@ impl AfPacket {
         let link = opening.link;
         let mut rtnl = Rtnl::open()?;
         let base = rtnl.stats(link.index)?;
+        // Programs take a bound socket for a capture that has begun, so all memory is allocated before.
+        let ring = RxRing::allocate(&link.name, opening.ring)?;
         let tap = opening.is_filtered.then(|| CountingTap::open(link.index, &link.name, None)).transpose()?;
-        let ring = RxRing::open(link.index, &link.name, opening.ring)?;
+        ring.bind(link.index, &link.name)?;
         let rx_dropped_base = rtnl.stats(link.index)?.rx_dropped;
         let tally = LaneTally {
             interface: link.name.clone(),
