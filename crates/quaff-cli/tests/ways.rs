@@ -129,7 +129,7 @@ fn auto_measures_on_the_frames_of_the_run_and_reports_it() {
 
     let (report, _) = replay(&lab, &format!("-o {TX_IF} --pps 1000 --limit 10"), &file);
     assert_eq!(report["interfaces"][0]["way"]["name"], "sendmmsg", "{report}");
-    assert!(report["why"].as_str().expect("a reason").contains("pace"), "{report}");
+    assert!(report["why"].as_str().expect("a reason").contains("at a given rate"), "{report}");
 
     // With NAPI at the other end a veth takes frames from XDP programs.
     let gro = lab.command_rx("ethtool").expect("a command").args(["-K", RX_IF, "gro", "on"]).status();
