@@ -37,7 +37,7 @@ impl Measured {
             Class::Easy => "Well below the disk's speed: ".to_owned(),
             Class::Near => "Near the disk's speed: ".into(),
             Class::Beyond if is_beyond => format!(
-                "Above the disk's speed ({} to a disk that took {} in the test): memory has to hold the rest. ",
+                "Above the disk's speed ({} to a disk that took {} in the test): memory has to hold the rest; ",
                 show::byte_rate(rate),
                 show::byte_rate(scene.disk)
             ),
