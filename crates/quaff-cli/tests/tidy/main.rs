@@ -97,3 +97,8 @@ fn retired_words_do_not_come_back() {
 fn the_workplace_has_no_name() {
     at_most(0, &words::workplace());
 }
+
+#[test]
+fn no_merge_is_half_done() {
+    at_most(0, &words::conflicts());
+}

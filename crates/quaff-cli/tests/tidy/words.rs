@@ -127,6 +127,16 @@ pub(crate) fn questions() -> Vec<String> {
     found
 }
 
+/// Conflict markers of git.
+pub(crate) fn conflicts() -> Vec<String> {
+    let is_marker = |line: &str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
+    let lines_of = |(path, text): (String, String)| -> Vec<_> {
+        let lines = text.lines().enumerate().filter(|(_, line)| is_marker(line));
+        lines.map(|(number, line)| format!("{path}:{}: {line}", number + 1)).collect()
+    };
+    texts().into_iter().flat_map(lines_of).collect()
+}
+
 /// Lines that name the place where the project was written.
 pub(crate) fn workplace() -> Vec<String> {
     let mut all = texts();

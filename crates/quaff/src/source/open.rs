@@ -269,7 +269,7 @@ fn offload_notes(link: &Link) -> Option<String> {
         (true, true) => ("GRO and LRO are", "gro off lro off"),
     };
     Some(format!(
-        "{what} on at {}: frames may be captured larger than they were on the wire; 'ethtool -K {} {feature}' mends it",
+        "{what} on at {}: frames may be captured larger than they were on the wire; 'ethtool -K {} {feature}' fixes it",
         link.name, link.name
     ))
 }
