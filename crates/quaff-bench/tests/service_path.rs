@@ -6,7 +6,7 @@ use quaff_bench::service::plan::{Host, Path, Routed};
 use quaff_bench::service::{Ask, Over, Prober, Session};
 use quaff_bench::trial::{End, Length, Phase, StreamPlan, StreamReport, TrialReport};
 use quaff_lab::LabPlan;
-use quaff_lab::lab::{FAR_IF, Layout, MIDDLE_IFS, ROUTED_IPS, ROUTER_IPS, RX_IF, RX_IP, TX_IF, TX_IP};
+use quaff_lab::lab::{FAR, Layout, MIDDLE_IFS, ROUTED, RX, TX};
 use quaff_os::Netns;
 use quaff_os::testing::assert_when_quiet;
 use quaff_testkit::impaired_link::Rules;
@@ -121,10 +121,10 @@ fn a_router_that_forgets_an_address_learns_it_again() {
     let _turn = turn();
     let Some(lab) = lab_of(test, &LabPlan { layout: Layout::Router, ..LabPlan::default() }) else { return };
     let mid = lab.mid.as_ref().expect("a router");
-    let [from, to] = [0, 1].map(|at| Host { ip: ROUTED_IPS[at], gateway: ROUTER_IPS[at] });
+    let [from, to] = ROUTED.map(|(gateway, ip)| Host { ip, gateway });
     let path = Path::Between {
-        from: end(&lab.tx, TX_IF),
-        to: end(lab.far.as_ref().expect("a second end"), FAR_IF),
+        from: end(&lab.tx, TX.name),
+        to: end(lab.far.as_ref().expect("a second end"), FAR.name),
         routed: Some(Routed { from, to }),
     };
     let mut session = Session::open(&path, None).expect("a path");
@@ -149,7 +149,7 @@ fn a_router_that_does_not_answer_and_an_address_that_is_taken_are_named() {
     let _turn = turn();
     let Some(lab) = lab_of(test, &LabPlan::default()) else { return };
     let refused = |from: Host, to: Host| {
-        let (from_end, to_end) = (end(&lab.tx, TX_IF), end(&lab.rx, RX_IF));
+        let (from_end, to_end) = (end(&lab.tx, TX.name), end(&lab.rx, RX.name));
         let path = Path::Between { from: from_end, to: to_end, routed: Some(Routed { from, to }) };
         let mut session = Session::open(&path, None).expect("a path");
         let ended = session.trial(&ask(Over::Path, 10, 1000.0), &mut |_| true);
@@ -157,8 +157,8 @@ fn a_router_that_does_not_answer_and_an_address_that_is_taken_are_named() {
     };
     let host = |last| Host { ip: [192, 0, 2, last].into(), gateway: [192, 0, 2, last + 1].into() };
     let error = refused(host(1), host(11));
-    assert!(error.contains("192.0.2.12") && error.contains(RX_IF), "{error}");
-    let error = refused(host(1), Host { ip: RX_IP, gateway: TX_IP });
+    assert!(error.contains("192.0.2.12") && error.contains(RX.name), "{error}");
+    let error = refused(host(1), Host { ip: RX.ip, gateway: TX.ip });
     assert!(error.contains("198.18.0.2 is an address of the machine"), "{error}");
 }
 

@@ -6,7 +6,7 @@ use quaff_bench::trial::{self, TrialError};
 use quaff_bench::trial::{Direction, End, Length, Phase, StreamPlan, TrialPlan};
 use quaff_bench::trial::{StreamReport, Tally, TrialReport};
 use quaff_lab::Lab;
-use quaff_lab::lab::{RX_IF, RX_MAC, TX_IF, TX_MAC};
+use quaff_lab::lab::{RX, TX};
 use quaff_os::Netns;
 use quaff_os::packet::{Qdisc, TxSocket};
 use quaff_os::rtnl::{self, LinkChange, Rtnl};
@@ -20,7 +20,7 @@ fn ends(lab: &Lab) -> [End; 2] {
         netns: Some(netns.name.clone()),
         interface: interface.to_owned(),
     };
-    [end(&lab.tx, TX_IF), end(&lab.rx, RX_IF)]
+    [end(&lab.tx, TX.name), end(&lab.rx, RX.name)]
 }
 
 fn stream(id: u16, size: u32, length: Length, pps: Option<f64>) -> StreamPlan {
@@ -112,11 +112,11 @@ fn both_ways_at_once_all_frames_arrive() {
 fn foreign_frames_are_counted_separately() {
     let Some(lab) = testing::lab("trial: others' frames") else { return };
     // The address that a trial's frames have there.
-    let [first, rest @ ..] = RX_MAC;
+    let [first, rest @ ..] = RX.mac;
     let dst_mac = [&[first ^ 0x40][..], &rest].concat().try_into().expect("six bytes");
     let headers = OuterHeaders {
         dst_mac,
-        src_mac: TX_MAC,
+        src_mac: TX.mac,
         tags: vec![],
         src_ip: Ipv4Addr::new(198, 18, 0, 1),
         dst_ip: Ipv4Addr::new(198, 18, 0, 2),
@@ -135,7 +135,7 @@ fn foreign_frames_are_counted_separately() {
         if now.sent > 5 && !is_sent {
             is_sent = true;
             let send = || {
-                let sender = TxSocket::open(rtnl::link(TX_IF)?.index, "the end", Qdisc::Through)?;
+                let sender = TxSocket::open(rtnl::link(TX.name)?.index, "the end", Qdisc::Through)?;
                 [&other[..], &other, &earlier.bytes, &damaged]
                     .iter()
                     .try_for_each(|frame| sender.send_one(frame))
@@ -170,7 +170,7 @@ fn a_stopped_trial_has_a_report() {
 #[test]
 fn a_link_that_goes_down_is_an_outage_and_no_burst_comes_after_it() {
     let Some(lab) = testing::lab("trial: link down") else { return };
-    for (netns, interface) in [(&lab.rx, RX_IF), (&lab.tx, TX_IF)] {
+    for (netns, interface) in [(&lab.rx, RX.name), (&lab.tx, TX.name)] {
         let set_up = |on: bool| {
             let change = || {
                 let mut rtnl = Rtnl::open()?;
@@ -217,7 +217,7 @@ fn frames_over_a_dead_link_are_abandoned() {
             is_dead = true;
             let down = || {
                 let mut rtnl = Rtnl::open()?;
-                let index = rtnl.link(RX_IF)?.index;
+                let index = rtnl.link(RX.name)?.index;
                 rtnl.change(index, LinkChange::Up(false))
             };
             lab.rx.run(down).expect("a thread in the namespace").expect("down");
@@ -239,7 +239,7 @@ fn an_interface_that_goes_away_is_an_error() {
             is_gone = true;
             let remove = || {
                 let mut rtnl = Rtnl::open()?;
-                let index = rtnl.link(RX_IF)?.index;
+                let index = rtnl.link(RX.name)?.index;
                 rtnl.change(index, LinkChange::Delete)
             };
             lab.rx.run(remove).expect("a thread in the namespace").expect("removed");

@@ -6,6 +6,7 @@
 mod support;
 
 use quaff_lab::ChildProcess;
+use quaff_lab::lab::RX;
 use serde_json::Value;
 use std::fs;
 use support::{Bench, Ended, PATIENCE, QUAFF, finish, interrupt, run};
@@ -41,24 +42,24 @@ fn bench(test: &str) -> Option<Bench> {
     }
     let bench = Bench::new(test, 1 << 28)?;
     let script = "echo 2 > /sys/class/net/rx0/queues/rx-0/rps_cpus";
-    run(bench.lab.command_rx("sh").expect("a command").args(["-c", script]));
+    run(bench.lab.rx.command("sh").expect("a command").args(["-c", script]));
     Some(bench)
 }
 
 /// Floods `running` (which listens at rx0) until the backlog overflows and ends it. The rise of rx0's `rx_dropped` since
 /// `running` was started.
 fn flood(bench: &Bench, start: impl FnOnce() -> ChildProcess) -> (Ended, u64) {
-    let before = bench.lab.stats_rx().expect("counters").rx_dropped;
+    let before = bench.lab.stats(RX).expect("counters").rx_dropped;
     let running = start();
     {
         let _small = SmallBacklog::new();
-        let mut generate = bench.lab.command_tx(QUAFF).expect("a command");
+        let mut generate = bench.lab.tx.command(QUAFF).expect("a command");
         generate.args(["generate", "-o", "tx0", "--size", "64", "--count", MANY, "--cpu", "0", "--json"]);
         // The sender notices the drops too, so its exit status is of no interest.
         finish(ChildProcess::start(generate).expect("quaff runs"));
     }
     let ended = interrupt(running);
-    let after = bench.lab.stats_rx().expect("counters").rx_dropped;
+    let after = bench.lab.stats(RX).expect("counters").rx_dropped;
     (ended, after - before)
 }
 
@@ -108,16 +109,17 @@ fn frames_that_the_stack_drops_after_the_socket_are_not_lost() {
     let pcap = bench.path("tagged.pcap");
     fs::write(&pcap, tagged_pcap(1000)).expect("a file");
     let file = bench.path("all.pcapng");
-    let before = bench.lab.stats_rx().expect("counters").rx_dropped;
+    let before = bench.lab.stats(RX).expect("counters").rx_dropped;
     let running = bench.capture(&["-w", &file]);
     run(bench
         .lab
-        .command_tx(QUAFF)
+        .tx
+        .command(QUAFF)
         .expect("a command")
         .args(["replay", "-o", "tx0", "--pps", "10000"])
         .arg(&pcap));
     let ended = interrupt(running);
-    let dropped = bench.lab.stats_rx().expect("counters").rx_dropped - before;
+    let dropped = bench.lab.stats(RX).expect("counters").rx_dropped - before;
     assert!(dropped >= 1000, "this kernel does not count them: {dropped}");
     assert_eq!((ended.code, &ended.json["lossless"]), (0, &Value::Bool(true)), "{}", ended.json);
     assert_eq!(ended.json["before_socket"]["rx_dropped"], 0, "{}", ended.json);

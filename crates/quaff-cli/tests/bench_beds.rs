@@ -8,6 +8,7 @@ use quaff_bench::bench::{Context, Events, run};
 use quaff_bench::experiment;
 use quaff_bench::method::Run;
 use quaff_lab::Finished;
+use quaff_lab::lab::TX;
 use quaff_lab::tool::{Output, Setting};
 use quaff_lab::tool::{from_command, shipped};
 use quaff_lab::topology::Real;
@@ -193,7 +194,7 @@ fn behind_ssh(bench: &Bench, test: &str) -> Finished {
     fs::write(bin.join("ssh"), script).expect("written");
     fs::set_permissions(bin.join("ssh"), fs::Permissions::from_mode(0o755)).expect("made executable");
     std::os::unix::fs::symlink(QUAFF, bin.join("quaff")).expect("linked");
-    let mut command = bench.lab.command_rx(std::env::current_exe().expect("this test")).expect("a command");
+    let mut command = bench.lab.rx.command(std::env::current_exe().expect("this test")).expect("a command");
     command.args(["--ignored", "--exact", test, "--nocapture"]);
     let others = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{}:{others}", bin.display())).env(REPORT, path.join("report"));
@@ -220,11 +221,11 @@ fn a_sender_behind_ssh_is_asked_for_its_frames() {
 #[test]
 fn a_sender_behind_ssh_ends_when_the_line_does() {
     let Some(bench) = Bench::new("a_sender_behind_ssh_ends_when_the_line_does", 1 << 20) else { return };
-    let before = bench.lab.stats_tx().expect("counters").tx_packets;
+    let before = bench.lab.stats(TX).expect("counters").tx_packets;
     let finished = behind_ssh(&bench, "as_an_impatient_receiver");
     assert!(finished.status.success(), "{}{}", String::from_utf8_lossy(&finished.stdout), finished.stderr);
     std::thread::sleep(Duration::from_millis(500));
-    let sent = || bench.lab.stats_tx().expect("counters").tx_packets - before;
+    let sent = || bench.lab.stats(TX).expect("counters").tx_packets - before;
     let then = sent();
     std::thread::sleep(Duration::from_secs(1));
     let now = sent();

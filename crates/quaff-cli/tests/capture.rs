@@ -264,7 +264,7 @@ fn both_directions_are_marked() {
     let running = bench.capture(&["-w", &file]);
     bench.generate("--size 100 --count 10");
     // A datagram of our own goes out of rx0.
-    run(bench.lab.command_rx("bash").unwrap().args(["-c", "echo hello >/dev/udp/198.18.0.1/9"]));
+    run(bench.lab.rx.command("bash").unwrap().args(["-c", "echo hello >/dev/udp/198.18.0.1/9"]));
     assert_eq!(interrupt(running).code, 0);
     let out = run(tshark.args(["-r", &file, "-T", "fields", "-e", "frame.packet_flags_direction"]));
     let count = |direction: &str| {

@@ -115,7 +115,7 @@ fn an_interface_that_goes_down_and_comes_back() {
     let Some(bench) = Bench::new("an_interface_that_goes_down_and_comes_back", 1 << 27) else { return };
     let file = bench.path("gap.pcapng");
     let running = bench.capture(&["-w", &file]);
-    let link = |state: &str| run(bench.lab.command_rx("ip").unwrap().args(["link", "set", "rx0", state]));
+    let link = |state: &str| run(bench.lab.rx.command("ip").unwrap().args(["link", "set", "rx0", state]));
     bench.generate("--size 100 --count 1000 --pps 10000");
     link("down");
     std::thread::sleep(Duration::from_millis(1200));
@@ -134,7 +134,7 @@ fn an_interface_that_is_removed_ends_it_with_the_file_complete() {
     let file = bench.path("gone.pcapng");
     let running = bench.capture(&["-w", &file]);
     bench.generate("--size 100 --count 1000");
-    run(bench.lab.command_rx("ip").unwrap().args(["link", "delete", "rx0"]));
+    run(bench.lab.rx.command("ip").unwrap().args(["link", "delete", "rx0"]));
     let ended = finish(running);
     assert_eq!((ended.code, &ended.json["written"]), (2, &1000.into()), "{} {}", ended.json, ended.stderr);
     assert_eq!(verify(&[&file])["complete"], true);
@@ -262,7 +262,7 @@ fn a_slow_reader_costs_counted_packets_and_never_the_ring() {
         "{QUAFF} capture -i rx0 --json --ring 64M --buffer 16M -w - | (sleep 4; cat) >{file}; exit ${{PIPESTATUS[0]}}"
     );
     let mut running = ChildProcess::start({
-        let mut command = bench.lab.command_rx("bash").unwrap();
+        let mut command = bench.lab.rx.command("bash").unwrap();
         command.args(["-c", &script]);
         command
     })
@@ -322,7 +322,7 @@ fn a_frame_larger_than_a_block_is_cut_and_counted() {
             .unwrap();
     assert!(running.hears("capturing", PATIENCE));
     let script = "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.sendto(bytes(65507), ('127.0.0.1', 9))";
-    run(bench.lab.command_rx("python3").unwrap().args(["-c", script]));
+    run(bench.lab.rx.command("python3").unwrap().args(["-c", script]));
     std::thread::sleep(Duration::from_millis(300));
     let ended = interrupt(running);
     assert_eq!(ended.code, 0, "{} {}", ended.json, ended.stderr);
@@ -415,7 +415,7 @@ fn a_limit_on_the_size_of_files_removes_no_other_file() {
         std::fs::write(bench.path(&format!("quaff-20260101T000000-00000{number}.pcapng")), [0; 4096])
             .unwrap();
     }
-    let mut command = bench.lab.command_rx("prlimit").unwrap();
+    let mut command = bench.lab.rx.command("prlimit").unwrap();
     command.args(["--fsize=3145728", QUAFF, "capture", "-i", "rx0", "--json"]);
     command.args(["--dir", &dir, "--rotate-size", "8M", "--keep-size", "1G"]);
     let mut running = ChildProcess::start(command).unwrap();

@@ -102,7 +102,7 @@ fn a_stdout_that_does_not_block_gets_every_packet() {
         \x20   out.write(data); time.sleep(0.001)\n\
          sys.exit(child.wait())"
     );
-    let mut command = bench.lab.command_rx("python3").unwrap();
+    let mut command = bench.lab.rx.command("python3").unwrap();
     command.args(["-c", &script]);
     let mut running = ChildProcess::start(command).unwrap();
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
@@ -117,7 +117,7 @@ fn nohup_is_respected_and_a_closed_stderr_is_no_failure() {
     let Some(bench) = Bench::new("nohup_is_respected", 1 << 27) else { return };
     let script =
         format!("trap '' HUP; exec {QUAFF} capture -i rx0 -w {} --duration 3s 2>/dev/null", bench.path("x"));
-    let mut command = bench.lab.command_rx("sh").unwrap();
+    let mut command = bench.lab.rx.command("sh").unwrap();
     let mut child = command.args(["-c", &script]).stdout(Stdio::null()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(1500));
     quaff_os::process::send(child.id(), Signal::SIGHUP).unwrap();
@@ -129,7 +129,7 @@ fn nohup_is_respected_and_a_closed_stderr_is_no_failure() {
         "{QUAFF} capture -i rx0 -w {} --json --duration 1s 2>&1 | true; exit ${{PIPESTATUS[0]}}",
         bench.path("y")
     );
-    let status = bench.lab.command_rx("bash").unwrap().args(["-c", &script]).status().unwrap();
+    let status = bench.lab.rx.command("bash").unwrap().args(["-c", &script]).status().unwrap();
     assert_eq!(status.code(), Some(0));
 }
 
@@ -137,7 +137,7 @@ fn nohup_is_respected_and_a_closed_stderr_is_no_failure() {
 fn an_interface_that_is_removed_while_it_is_down_ends_it() {
     let Some(bench) = Bench::new("an_interface_that_is_removed_while_down", 1 << 27) else { return };
     let running = bench.capture(&["-w", &bench.path("x.pcapng")]);
-    let ip = |args: &[&str]| run(bench.lab.command_rx("ip").unwrap().args(args));
+    let ip = |args: &[&str]| run(bench.lab.rx.command("ip").unwrap().args(args));
     ip(&["link", "set", "rx0", "down"]);
     std::thread::sleep(Duration::from_millis(1500));
     ip(&["link", "delete", "rx0"]);

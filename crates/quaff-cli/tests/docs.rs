@@ -169,8 +169,8 @@ fn pages_have_the_fields_of_the_json() {
     let Some(bench) = Bench::new("pages_have_the_fields_of_the_json", 64 << 20) else { return };
     let dir = bench.dir.path();
     let alone = || Command::new(QUAFF);
-    let receiving = || bench.lab.command_rx(QUAFF).expect("a command in the lab");
-    let sending = || bench.lab.command_tx(QUAFF).expect("a command in the lab");
+    let receiving = || bench.lab.rx.command(QUAFF).expect("a command in the lab");
+    let sending = || bench.lab.tx.command(QUAFF).expect("a command in the lab");
     let pages: [(&str, &[(bool, &str)]); 6] = [
         ("generate", &[(false, "generate -w all.pcap --size 300 --flows 9 --pps 1k --count 3000")]),
         (

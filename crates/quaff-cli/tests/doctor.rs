@@ -61,7 +61,7 @@ impl Ward {
 
     /// `PREFIX quaff doctor ARGS`, in the receiving namespace.
     fn run(&self, prefix: &str, quaff: &str, args: &[&str]) -> Answer {
-        let mut command = self.bench.lab.command_rx("sh").expect("a command in the lab");
+        let mut command = self.bench.lab.rx.command("sh").expect("a command in the lab");
         let state = self.bench.path("state/doctor.json");
         let script =
             format!("mount --bind {} /proc/sys/net/core || exit 99; {prefix} \"$@\"", self.core().display());
@@ -149,9 +149,9 @@ fn gro_is_turned_off_and_on_again() {
     }
     // From the other namespace it is not undone.
     let state = ward.bench.path("state/doctor.json");
-    let other = run(ward.bench.lab.command_tx(QUAFF).unwrap().args(["--version"]));
+    let other = run(ward.bench.lab.tx.command(QUAFF).unwrap().args(["--version"]));
     assert!(other.contains("quaff"), "{other}");
-    let mut elsewhere = ward.bench.lab.command_tx(QUAFF).unwrap();
+    let mut elsewhere = ward.bench.lab.tx.command(QUAFF).unwrap();
     let done = elsewhere.args(["doctor", "--undo", "--state", &state]).output().unwrap();
     assert_eq!((done.status.code(), ward.gro()), (Some(1), false));
     let answer = ward.undo();
@@ -289,7 +289,7 @@ fn a_program_before_the_sockets_is_found_and_its_fix_takes_it_off() {
     let answer = ward.doctor(&["-i", "rx0"]);
     assert_eq!((answer.code, answer.ids()), (1, vec!["xdp"]));
     let fix = answer.finding("xdp")["fix"].as_str().unwrap().to_owned();
-    run(ward.bench.lab.command_rx("sh").unwrap().args(["-c", &fix]));
+    run(ward.bench.lab.rx.command("sh").unwrap().args(["-c", &fix]));
     assert_eq!(ward.doctor(&["-i", "rx0"]).ids(), Vec::<&str>::new());
 }
 

@@ -30,7 +30,7 @@ fn an_output_of_its_own_counts_live_and_from_files() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     let from_file = run(Command::new(example()).arg(&file));
     assert!(from_file.ends_with(&format!("{expected}\n")), "{from_file}");
-    let mut command = bench.lab.command_rx(example()).expect("a command in the lab");
+    let mut command = bench.lab.rx.command(example()).expect("a command in the lab");
     let mut live = command.args(["-i", "rx0"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut output = BufReader::new(live.stdout.take().unwrap());
     let mut line = String::new();

@@ -25,7 +25,7 @@ fn at_home<'a>(bench: &Bench, command: &'a mut Command) -> &'a mut Command {
 }
 
 fn tshark(bench: &Bench, args: &[&str]) -> Command {
-    let mut command = bench.lab.command_rx("tshark").expect("a command in the lab");
+    let mut command = bench.lab.rx.command("tshark").expect("a command in the lab");
     at_home(bench, command.args(args));
     command
 }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use quaff_lab::lab::{RX_IF, TX_IF, TX_MAC};
+use quaff_lab::lab::{RX, TX};
 use quaff_lab::{ChildProcess, LabPlan};
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl::{self, LinkChange, Rtnl};
@@ -75,8 +75,8 @@ fn injected_frames_are_counted_by_all_alike() {
         ("--size 64 --count 1", 1, "rx_otherhost_dropped"),
         ("--size 64 --count 3 --pps 8", 3, "tap"),
     ] {
-        let mut ours = tap(&lab.rx, RX_IF);
-        let (report, code) = generate(&lab.rx, &format!("--inject {RX_IF} {args}"));
+        let mut ours = tap(&lab.rx, RX.name);
+        let (report, code) = generate(&lab.rx, &format!("--inject rx0 {args}"));
         assert_agreed(&report, code, count);
         assert_eq!(report["witness"], witness, "{args}");
         assert_eq!(ours.read().expect("a count"), count, "{args}");
@@ -95,10 +95,10 @@ fn sent_frames_are_counted_by_both_ends_alike() {
         ("--size 300 --mbps 24 --duration 500ms", 5_000),
         ("--size 64 --count 3 --pps 8", 3),
     ] {
-        let before = lab.stats_rx().expect("counters").rx_packets;
-        let (report, code) = generate(&lab.tx, &format!("-o {TX_IF} {args}"));
+        let before = lab.stats(RX).expect("counters").rx_packets;
+        let (report, code) = generate(&lab.tx, &format!("-o tx0 {args}"));
         assert_agreed(&report, code, count);
-        assert_eq!(lab.stats_rx().expect("counters").rx_packets - before, count, "{args}");
+        assert_eq!(lab.stats(RX).expect("counters").rx_packets - before, count, "{args}");
     }
 }
 
@@ -122,8 +122,8 @@ fn a_receiver_gets_the_frames_of_the_template_to_the_byte() {
         ("-o tx0 --size 1501", 1501, &vec![]),
         ("-o tx0 --size 200 --vlan 5,6 --pps 20k", 200, &two),
     ] {
-        let receiver = Receiver::at(&lab, RX_IF);
-        let (netns, src_mac) = if args.starts_with("-o") { (&lab.tx, TX_MAC) } else { (&lab.rx, SRC_MAC) };
+        let receiver = Receiver::at(&lab, RX.name);
+        let (netns, src_mac) = if args.starts_with("-o") { (&lab.tx, TX.mac) } else { (&lab.rx, SRC_MAC) };
         let (report, code) = generate(netns, &format!("{args} --count 2000 --stream 99"));
         assert_agreed(&report, code, 2000);
         let frames = receiver.bytes(2000);
@@ -205,7 +205,7 @@ fn a_signal_ends_a_run_early_with_a_report() {
         ("-o tx0 --size 64", &lab.tx, None),
     ] {
         for signal in [Signal::SIGINT, Signal::SIGTERM] {
-            let mut ours = tap(&lab.rx, RX_IF);
+            let mut ours = tap(&lab.rx, RX.name);
             let running = ChildProcess::start(command(netns, &format!("{args} --json"))).expect("quaff runs");
             let begun = Instant::now();
             while ours.read().expect("a count") == 0 {
@@ -252,7 +252,7 @@ fn impossible_plans_are_rejected_with_advice() {
     assert!(small.contains("need 68"), "{small}");
     let core = refusal(&lab.rx, "--inject rx0 --cpu 1000 --count 1");
     assert!(core.contains("has cores 0 to"), "{core}");
-    set_down(&lab.rx, RX_IF);
+    set_down(&lab.rx, RX.name);
     let carrier = refusal(&lab.tx, "-o tx0 --count 1");
     assert!(carrier.contains("no carrier"), "{carrier}");
     let down = refusal(&lab.rx, "--inject rx0 --count 1");

@@ -3,7 +3,7 @@
 
 mod support;
 
-use quaff_lab::lab::{RX_IF, TX_IF};
+use quaff_lab::lab::{RX, TX};
 use quaff_lab::{ChildProcess, LabPlan};
 use quaff_os::Netns;
 use quaff_testkit::Receiver;
@@ -19,7 +19,7 @@ use support::{PATIENCE, QUAFF, alone, bpf_lab};
 
 /// Runs `quaff generate --inject rx0 ARGS --json`; its report. All counts agree.
 fn inject(netns: &Netns, args: &str, count: u64) -> Value {
-    send(netns, ["--inject", RX_IF], args, count)
+    send(netns, ["--inject", RX.name], args, count)
 }
 
 fn send(netns: &Netns, interface: [&str; 2], args: &str, count: u64) -> Value {
@@ -69,7 +69,7 @@ fn the_program_makes_every_flow_in_turn() {
         ("--size 60 --no-stamp --new-flows each --content zeros", 2000, 2000),
         ("--size 64 --tcp syn --src-ip 10.0.0.0/30 --src-port 1000-1499 --new-flows each", 3000, 2000),
     ] {
-        let receiver = Receiver::at(&lab, RX_IF);
+        let receiver = Receiver::at(&lab, RX.name);
         let report = inject(&lab.rx, args, count);
         let frames = receiver.bytes(count as usize);
         assert_eq!(frames.len() as u64, count, "{args}");
@@ -105,7 +105,7 @@ fn flows_of_the_program_are_those_that_are_written() {
         return;
     };
     let args = "--size 90 --no-stamp --src-ip 10.0.0.0/25 --dst-ip 10.1.0.0/28 --src-port 7-9 --flows 5000";
-    let receiver = Receiver::at(&lab, RX_IF);
+    let receiver = Receiver::at(&lab, RX.name);
     inject(&lab.rx, args, 6000);
     assert_eq!(receiver.bytes(6000), written(args, 6000));
 }
@@ -149,7 +149,7 @@ fn frames_that_are_made_one_by_one_arrive_to_the_byte() {
         "--size 64-300 --damage checksum=5%,flip=5%,ip-checksum=5% --no-stamp --shape bursts=10 --pps 50k",
         "--size 80 --icmp --erspan 5 --flows 10",
     ] {
-        let receiver = Receiver::at(&lab, RX_IF);
+        let receiver = Receiver::at(&lab, RX.name);
         inject(&lab.rx, args, 3000);
         let (found, expected) = (receiver.bytes(3000), written(args, 3000));
         assert_eq!(found.len(), expected.len(), "{args}");
@@ -172,8 +172,8 @@ fn frames_that_are_sent_arrive_to_the_byte() {
         "--size 100-2000 --tcp talk --flows 9 --pps 50k --src-mac 02:00:00:00:00:07",
         "--size 64 --new-flows each --no-stamp --pps 50k --src-mac 02:00:00:00:00:07",
     ] {
-        let receiver = Receiver::at(&lab, RX_IF);
-        send(&lab.tx, ["-o", TX_IF], args, 3000);
+        let receiver = Receiver::at(&lab, RX.name);
+        send(&lab.tx, ["-o", TX.name], args, 3000);
         assert!(receiver.bytes(3000) == written(args, 3000), "{args}");
     }
 }
@@ -187,7 +187,7 @@ fn stamps_of_mixed_frames_are_numbered_and_new_flows_come_at_their_rate() {
     ) else {
         return;
     };
-    let receiver = Receiver::at(&lab, RX_IF);
+    let receiver = Receiver::at(&lab, RX.name);
     let args = "--size 50,100,600 --flows 20 --new-flows 10k --pps 100k";
     let report = inject(&lab.rx, args, 6000);
     let frames = receiver.bytes(6000);

@@ -36,7 +36,7 @@ fn shell(bench: &Bench, line: &str) -> ChildProcess {
     let last = std::thread::available_parallelism().map_or(1, usize::from) - 1;
     let line = line.replace("eth1", "rx0").replace("taskset -c 2", &format!("taskset -c {last}"));
     let path = format!("{}:{}", bench.dir.path().display(), std::env::var("PATH").expect("a PATH"));
-    let mut command = bench.lab.command_rx("sh").expect("a command in the lab");
+    let mut command = bench.lab.rx.command("sh").expect("a command in the lab");
     command.args(["-c", &line]).env("PATH", path).env_remove("CAP_IFACE").current_dir(bench.dir.path());
     ChildProcess::start(command).expect("sh runs")
 }
@@ -367,7 +367,7 @@ fn v_shows_how_it_goes_twice_a_second() {
 #[test]
 fn what_gulp_refuses_is_refused() {
     let Some(bench) = prepare("what_gulp_refuses_is_refused", &[]) else { return };
-    run(bench.lab.command_rx("ip").unwrap().args(["tuntap", "add", "mode", "tun", "name", "tun7"]));
+    run(bench.lab.rx.command("ip").unwrap().args(["tuntap", "add", "mode", "tun", "name", "tun7"]));
     for (line, code, words) in [
         ("gulp -i tun7 > /dev/null", 2, "is not an Ethernet interface; -F captures it anyway"),
         ("gulp -r 0 > /dev/null", 2, "-r number must be 1-1024"),

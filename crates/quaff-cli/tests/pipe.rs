@@ -384,7 +384,7 @@ fn packets_of_tcpdump_go_through_it_into_a_file() {
 /// Runs a pipeline in the lab that says on a file when it is ready, sends 60,000 frames, and ends it
 /// as ^C would. Its report.
 fn through(bench: &Bench, line: &str, said: &str) -> Value {
-    let mut command = bench.lab.command_rx("sh").expect("a command in the lab");
+    let mut command = bench.lab.rx.command("sh").expect("a command in the lab");
     // Two processes that each end by themselves: the first by the signal, the second when that ends.
     command.args(["-c", line]);
     let running = ChildProcess::start(command).expect("sh runs");

@@ -4,7 +4,7 @@
 mod support;
 
 use quaff_file::read::CaptureFile;
-use quaff_lab::lab::RX_IF;
+use quaff_lab::lab::RX;
 use quaff_lab::{ChildProcess, Lab, LabPlan};
 use quaff_os::bpf::{Asm, Program, Reg, Verdict};
 use quaff_os::rtnl::{LinkChange, Rtnl};
@@ -116,7 +116,7 @@ fn accept_redirected(lab: &Lab) -> Program {
     let program = Program::load_xdp("quaff_pass", asm).expect("a program");
     let attach = || {
         let mut rtnl = Rtnl::open()?;
-        let index = rtnl.link(RX_IF)?.index;
+        let index = rtnl.link(RX.name)?.index;
         rtnl.change(index, LinkChange::Xdp(Some(&program)))
     };
     lab.rx.run(attach).expect("a thread in the namespace").expect("attached");
@@ -140,7 +140,7 @@ fn real_traffic_arrives_byte_by_byte_in_order() {
         ("--inject rx0 --pps 150k --loop 2 --memory 1M", &lab.rx, 2),
         ("-o tx0 --via xdp-redirect --pps 100k", &lab.tx, 1),
     ] {
-        let receiver = Receiver::at(&lab, RX_IF);
+        let receiver = Receiver::at(&lab, RX.name);
         let (report, code) = replay(netns, args, &[&mix]);
         let count = sent.len() * loops;
         assert_agreed(&report, code, count as u64);
@@ -167,7 +167,7 @@ fn each_loop_has_flows_of_its_own_and_right_checksums() {
     let flow = |frame: &[u8]| frame[26..38].to_vec();
     let flows: HashSet<_> = frames.iter().map(|frame| flow(frame)).collect();
     for args in ["--inject rx0 --pps 100k", "--inject rx0 -t", "--inject rx0 --pps 100k --memory 1M"] {
-        let receiver = Receiver::at(&lab, RX_IF);
+        let receiver = Receiver::at(&lab, RX.name);
         let (report, code) = replay(&lab.rx, &format!("{args} --loop 3 --unique-ip"), &[file.path()]);
         assert_agreed(&report, code, 6000);
         assert_eq!(number(&report, "flows"), 3 * flows.len() as u64, "{args}");
@@ -406,7 +406,7 @@ fn frames_go_one_at_a_time_and_come_from_a_pipe() {
     };
     let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
     let file = pcap(frames.iter().map(|frame| (0, &frame[..])), 1);
-    let receiver = Receiver::at(&lab, RX_IF);
+    let receiver = Receiver::at(&lab, RX.name);
     let mut enter = command(&lab.rx, "--inject rx0 --one-at-a-time", &[file.path()]);
     let mut child = enter.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("quaff runs");
     let mut stdin = child.stdin.take().expect("a pipe");

@@ -69,7 +69,7 @@ fn arrived(bench: &Bench, frames: &[Vec<u8>], options: &str) -> (Vec<Vec<u8>>, V
     let (from, to) = (bench.path("from.pcap"), bench.path("to.pcapng"));
     write(&from, frames);
     let running = bench.capture(&["-w", &to]);
-    let mut command = bench.lab.command_tx(QUAFF).unwrap();
+    let mut command = bench.lab.tx.command(QUAFF).unwrap();
     command
         .args(["replay", "-o", "tx0", "--via", "sendmmsg", "--json"])
         .args(options.split_whitespace())
@@ -175,7 +175,7 @@ fn clients_and_servers_leave_by_an_interface_each() {
         [("--dst-mac 02:00:00:00:0c:00,02:00:00:00:0c:01", 0), ("--split-reverse", 1)]
     {
         let running = bench.capture(&["-i", "rx1", "-w", &to]);
-        let mut command = bench.lab.command_tx(QUAFF).unwrap();
+        let mut command = bench.lab.tx.command(QUAFF).unwrap();
         command.args(["replay", "-o", "tx0", "--out2", "tx1", "--json", "--pps", "1000"]);
         let ended = support::finish(
             ChildProcess::start({

@@ -248,7 +248,7 @@ fn flows_are_counted_as_tcpreplay_does() {
     let real = files().into_iter().chain([captures().join("mix.pcap")]);
     for path in real.chain(made) {
         let Some((frames, times)) = read(&path) else { continue };
-        let mut command = lab.command_tx("tcpreplay").unwrap();
+        let mut command = lab.tx.command("tcpreplay").unwrap();
         let output = command.args(["-i", "tx0", "-tK"]).arg(&path).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         let Some(line) = text.lines().find(|line| line.starts_with("Flows:")) else { continue };

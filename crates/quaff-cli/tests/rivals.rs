@@ -44,7 +44,7 @@ impl Stand {
         let quaff = Path::new(QUAFF);
         let bench = method::Bench { site: &self.site, quaff, place: &self.place, cores };
         let traffic = Traffic { content, ..Traffic::bytes(256, Some(20_000), COUNT) };
-        let program = rival.find().expect("it is here");
+        let program = rival.present().expect("it is here").program;
         bench.run(rival, &program, &traffic, setting, &mut |_| true).expect("a result")
     }
 }

@@ -245,7 +245,7 @@ fn interfaces_get_their_shares_and_one_that_goes_down_is_replaced() {
         return;
     }
     let ip = |args: &str| {
-        let mut command = bench.lab.command_rx("ip").expect("a command in the lab");
+        let mut command = bench.lab.rx.command("ip").expect("a command in the lab");
         run(command.args(args.split_whitespace()));
     };
     for name in ["a", "b"] {

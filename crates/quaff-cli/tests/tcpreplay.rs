@@ -24,7 +24,7 @@ fn bench(test: &str) -> Option<Bench> {
     traffic::write(Path::new(&bench.path("bigFlows.pcap")), 3000);
     traffic::write(Path::new(&bench.path("smallFlows.pcap")), 500);
     if tool(test, "ethtool").is_some() {
-        let mut ethtool = bench.lab.command_rx("ethtool").expect("a command in the lab");
+        let mut ethtool = bench.lab.rx.command("ethtool").expect("a command in the lab");
         run(ethtool.args(["-K", "rx0", "gro", "on"]));
     }
     Some(bench)
@@ -33,7 +33,7 @@ fn bench(test: &str) -> Option<Bench> {
 /// The stdout and stderr of a command line.
 #[track_caller]
 fn said(bench: &Bench, program: &str, args: &str) -> (String, String) {
-    let mut command = bench.lab.command_tx(program).expect("a command in the lab");
+    let mut command = bench.lab.tx.command(program).expect("a command in the lab");
     let command = command.args(args.split_whitespace()).current_dir(bench.dir.path()).env("TZ", "UTC");
     let done = command.output().expect("it runs");
     let [out, err] = [done.stdout, done.stderr].map(|bytes| String::from_utf8(bytes).expect("text"));
@@ -156,10 +156,10 @@ fn two_interfaces_as_tcpreplay_has_them() {
         return;
     }
     // A second way out of the lab's namespace.
-    let mut ip = bench.lab.command_tx("ip").expect("a command in the lab");
+    let mut ip = bench.lab.tx.command("ip").expect("a command in the lab");
     run(ip.args("link add tx1 type veth peer name rx1".split(' ')));
     for link in ["tx1", "rx1"] {
-        let mut ip = bench.lab.command_tx("ip").expect("a command in the lab");
+        let mut ip = bench.lab.tx.command("ip").expect("a command in the lab");
         run(ip.args(["link", "set", link, "up"]));
     }
     traffic::write(Path::new(&bench.path("other.pcap")), 300);

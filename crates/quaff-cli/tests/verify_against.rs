@@ -187,7 +187,7 @@ fn frames_sent_by_tcpreplay_arrive() {
     let (file, came) = (bench.path("sent.pcap"), bench.path("came.pcapng"));
     traffic::write(Path::new(&file), 20_000);
     let capture = bench.capture(&["-w", &came]);
-    let mut replay = bench.lab.command_tx("tcpreplay").expect("a command in the lab");
+    let mut replay = bench.lab.tx.command("tcpreplay").expect("a command in the lab");
     run(replay.args(["-i", "tx0", "-K", "--pps", "20000", "--loop", "2", &file]));
     let ended = interrupt(capture);
     assert_eq!(ended.json["lossless"], true, "{}", ended.json);

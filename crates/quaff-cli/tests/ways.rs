@@ -3,7 +3,7 @@
 
 mod support;
 
-use quaff_lab::lab::{RX_IF, TX_IF};
+use quaff_lab::lab::{RX, TX};
 use quaff_lab::{ChildProcess, Lab, LabPlan};
 use quaff_os::Signal;
 use quaff_os::rtnl::{self, LinkChange, Rtnl};
@@ -24,8 +24,8 @@ const WAYS: [&str; 7] =
 fn lab(test: &str) -> Option<Lab> {
     let lab = testing::lab_of(test, &LabPlan { mtu: 1500, ..LabPlan::default() })?;
     let open = || {
-        let index = rtnl::link(TX_IF)?.index;
-        quaff_os::xdp::XdpTx::open(index, TX_IF, 0, 1518, None).map(drop)
+        let index = rtnl::link(TX.name)?.index;
+        quaff_os::xdp::XdpTx::open(index, TX.name, 0, 1518, None).map(drop)
     };
     match lab.tx.run(open).expect("a thread in the namespace") {
         Err(error) if testing::is_refusal(&error) => {
@@ -68,7 +68,7 @@ fn write(dir: &Path, frames: impl Iterator<Item = Vec<u8>>, gap_us: u32) -> std:
 }
 
 fn command(lab: &Lab, args: &str, file: &Path) -> Command {
-    let mut command = lab.command_tx(QUAFF).expect("a command");
+    let mut command = lab.tx.command(QUAFF).expect("a command");
     command.arg("replay").args(args.split_whitespace()).arg("--json").arg(file);
     command
 }
@@ -95,8 +95,8 @@ fn a_file_arrives_to_the_byte_by_each_way() {
     let bytes: usize = frames.iter().map(Vec::len).sum();
     for way in WAYS {
         for pace in ["-t", "--pps 50k", "-x 2", "-t --loop 3"] {
-            let receiver = Receiver::at(&lab, RX_IF);
-            let (report, code) = replay(&lab, &format!("-o {TX_IF} --via {way} {pace}"), &file);
+            let receiver = Receiver::at(&lab, RX.name);
+            let (report, code) = replay(&lab, &format!("-o tx0 --via {way} {pace}"), &file);
             let loops = if pace.ends_with('3') { 3 } else { 1 };
             let expected: Vec<_> = frames.iter().cycle().take(frames.len() * loops).cloned().collect();
             for key in ["intended", "sent", "confirmed"] {
@@ -117,26 +117,26 @@ fn auto_measures_on_the_frames_of_the_run_and_reports_it() {
     let dir = TempDir::new().expect("a folder");
     let frames: Vec<_> = (0..1000).map(|at| frame(at, 200)).collect();
     let file = pcap(dir.path(), &frames, 20);
-    let before = lab.stats_rx().expect("counters").rx_packets;
-    let (report, code) = replay(&lab, &format!("-o {TX_IF} -t --loop 0 --duration 1500ms"), &file);
+    let before = lab.stats(RX).expect("counters").rx_packets;
+    let (report, code) = replay(&lab, "-o tx0 -t --loop 0 --duration 1500ms", &file);
     let why = report["why"].as_str().expect("a reason");
     assert!(why.starts_with("not by XDP: the driver accepts no frames"), "{why}");
     assert!(why.contains("; fastest of: sendmmsg "), "{why}");
     assert!(why.contains("af-xdp") && why.contains("tx-ring"), "{why}");
     assert_eq!(number(&report, "confirmed"), number(&report, "sent"), "{report}");
-    assert_eq!(lab.stats_rx().expect("counters").rx_packets - before, number(&report, "sent"), "{report}");
+    assert_eq!(lab.stats(RX).expect("counters").rx_packets - before, number(&report, "sent"), "{report}");
     assert_eq!(code, Some(0), "{report}");
 
-    let (report, _) = replay(&lab, &format!("-o {TX_IF} --pps 1000 --limit 10"), &file);
+    let (report, _) = replay(&lab, "-o tx0 --pps 1000 --limit 10", &file);
     assert_eq!(report["interfaces"][0]["way"]["name"], "sendmmsg", "{report}");
     assert!(report["why"].as_str().expect("a reason").contains("at a given rate"), "{report}");
 
     // With NAPI at the other end a veth takes frames from XDP programs.
-    let gro = lab.command_rx("ethtool").expect("a command").args(["-K", RX_IF, "gro", "on"]).status();
+    let gro = lab.rx.command("ethtool").expect("a command").args(["-K", RX.name, "gro", "on"]).status();
     if !gro.is_ok_and(|status| status.success()) {
         return testing::skip("auto: xdp-redirect", "there is no ethtool to switch GRO on with");
     }
-    let (report, code) = replay(&lab, &format!("-o {TX_IF} -t --loop 20"), &file);
+    let (report, code) = replay(&lab, "-o tx0 -t --loop 20", &file);
     assert_eq!((&report["via"], code), (&Value::from("xdp-redirect"), Some(0)), "{report}");
     assert_eq!((number(&report, "sent"), number(&report, "confirmed")), (20_000, 20_000), "{report}");
 }
@@ -147,8 +147,8 @@ fn frames_dropped_by_a_full_queue_are_sent_again() {
     let test = "frames_dropped_by_a_full_queue_are_sent_again";
     let Some(lab) = lab(test) else { return };
     let shape =
-        ["qdisc", "add", "dev", TX_IF, "root", "tbf", "rate", "20mbit", "burst", "10kb", "limit", "30kb"];
-    let status = lab.command_tx("tc").expect("a command").args(shape).status();
+        ["qdisc", "add", "dev", TX.name, "root", "tbf", "rate", "20mbit", "burst", "10kb", "limit", "30kb"];
+    let status = lab.tx.command("tc").expect("a command").args(shape).status();
     if !status.is_ok_and(|status| status.success()) {
         return testing::skip(test, "there is no tc, or no tbf in this kernel");
     }
@@ -156,9 +156,9 @@ fn frames_dropped_by_a_full_queue_are_sent_again() {
     let frames: Vec<_> = (0..5000).map(|at| frame(at, 500)).collect();
     let file = pcap(dir.path(), &frames, 20);
     for way in ["sendmmsg-qdisc", "tx-ring-qdisc"] {
-        let receiver = Receiver::at(&lab, RX_IF);
+        let receiver = Receiver::at(&lab, RX.name);
         // A queue that two cores empty in turn hands its frames to two backlogs of the receiver, out of order.
-        let (report, code) = replay(&lab, &format!("-o {TX_IF} --via {way} -t --cpu 0"), &file);
+        let (report, code) = replay(&lab, &format!("-o tx0 --via {way} -t --cpu 0"), &file);
         let one = &report["interfaces"][0];
         assert!(number(one, "enobufs") + number(one, "eagain") > 0, "{way}: {report}");
         assert_eq!((number(&report, "confirmed"), code), (5000, Some(0)), "{way}: {report}");
@@ -195,7 +195,7 @@ fn a_large_file_streams_through_little_memory() {
         ("af-xdp", "", Some(&file)),
     ] {
         let Some(file) = file else { continue };
-        let args = format!("-o {TX_IF} -t --via {way} {args}");
+        let args = format!("-o tx0 -t --via {way} {args}");
         let done = ChildProcess::start(command(&lab, &args, file)).expect("quaff runs").finish(PATIENCE);
         let done = done.expect("quaff ends");
         let report: Value = serde_json::from_slice(&done.stdout).expect("a report");
@@ -215,7 +215,7 @@ fn auto_sends_frames_that_af_xdp_cannot_carry() {
     let dir = TempDir::new().expect("a folder");
     let frames: Vec<_> = (0..1000).map(|at| frame(at, if at % 2 == 0 { 100 } else { 9000 })).collect();
     let file = pcap(dir.path(), &frames, 20);
-    let (report, code) = replay(&lab, &format!("-o {TX_IF} -t --loop 0 --duration 600ms"), &file);
+    let (report, code) = replay(&lab, "-o tx0 -t --loop 0 --duration 600ms", &file);
     let why = report["why"].as_str().expect("a reason");
     assert!(why.contains("af-xdp-queue0 carries no frames over 4096 bytes"), "{why}");
     assert!(why.contains("fastest of"), "{why}");
@@ -229,7 +229,7 @@ fn an_interrupt_ends_the_reading_of_what_is_to_be_kept() {
     let Some(lab) = lab("an_interrupt_ends_the_reading_of_what_is_to_be_kept") else { return };
     let dir = TempDir::new().expect("a folder");
     let file = pcap(dir.path(), &[frame(0, 100)], 20);
-    let mut command = command(&lab, &format!("-o {TX_IF} -t --loop 0 --via sendmmsg"), Path::new("-"));
+    let mut command = command(&lab, "-o tx0 -t --loop 0 --via sendmmsg", Path::new("-"));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("quaff runs");
     // A file, and then nothing more, nor its end.
     let mut stdin = child.stdin.take().expect("a pipe");
@@ -259,11 +259,11 @@ fn an_interrupt_ends_each_way_at_once_with_a_true_report() {
     let file = pcap(dir.path(), &frames, 20);
     for way in WAYS {
         for pace in ["-t", "--pps 1000", "--pps 0.1"] {
-            let args = format!("-o {TX_IF} --via {way} {pace} --loop 0");
-            let before = lab.stats_rx().expect("counters").rx_packets;
+            let args = format!("-o tx0 --via {way} {pace} --loop 0");
+            let before = lab.stats(RX).expect("counters").rx_packets;
             let running = ChildProcess::start(command(&lab, &args, &file)).expect("quaff runs");
             let begun = Instant::now();
-            while lab.stats_rx().expect("counters").rx_packets == before {
+            while lab.stats(RX).expect("counters").rx_packets == before {
                 assert!(begun.elapsed() < PATIENCE, "{args}: nothing came");
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -276,7 +276,7 @@ fn an_interrupt_ends_each_way_at_once_with_a_true_report() {
             assert_eq!(report["interrupted"], true, "{args}: {report}");
             let sent = number(&report, "sent");
             assert_eq!(number(&report, "confirmed"), sent, "{args}: {report}");
-            assert_eq!(lab.stats_rx().expect("counters").rx_packets - before, sent, "{args}: {report}");
+            assert_eq!(lab.stats(RX).expect("counters").rx_packets - before, sent, "{args}: {report}");
             assert_eq!(done.status.code(), Some(0), "{args}: {report}");
             // 0.2 s on a machine with nothing else to do.
             assert!(took < Duration::from_secs(2), "{args} took {took:?}");
@@ -291,7 +291,7 @@ fn an_interface_that_goes_away_ends_the_run_with_a_word() {
     let dir = TempDir::new().expect("a folder");
     let file = pcap(dir.path(), &[frame(0, 200)], 20);
     for way in ["sendmmsg", "tx-ring", "af-xdp"] {
-        let args = format!("-o {TX_IF} --via {way} --pps 1000 --loop 0");
+        let args = format!("-o tx0 --via {way} --pps 1000 --loop 0");
         let running = ChildProcess::start(command(&lab, &args, &file)).expect("quaff runs");
         std::thread::sleep(Duration::from_millis(300));
         set_up(&lab, false);
@@ -300,7 +300,7 @@ fn an_interface_that_goes_away_ends_the_run_with_a_word() {
         assert_eq!(done.status.code(), Some(2), "{way}: {done:?}");
         assert!(done.stderr.contains("ip link set tx0 up"), "{way}: {done:?}");
         let begun = Instant::now();
-        while !lab.tx.run(|| rtnl::link(TX_IF).expect("a link").running).expect("a thread there") {
+        while !lab.tx.run(|| rtnl::link(TX.name).expect("a link").running).expect("a thread there") {
             assert!(begun.elapsed() < PATIENCE, "the link stays down");
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -310,7 +310,7 @@ fn an_interface_that_goes_away_ends_the_run_with_a_word() {
 fn set_up(lab: &Lab, up: bool) {
     let set = || {
         let mut rtnl = Rtnl::open()?;
-        let index = rtnl.link(TX_IF)?.index;
+        let index = rtnl.link(TX.name)?.index;
         rtnl.change(index, LinkChange::Up(up))
     };
     lab.tx.run(set).expect("a thread in the namespace").expect("set");

@@ -27,8 +27,9 @@ pub struct ChildProcess {
     stderr: Arc<Collected>,
     /// The whole lines on stderr, as of the last [`hears`](Self::hears).
     pub heard: String,
-    /// Set when the process has been reaped: its process ID may be reused from then on.
-    ended: Option<(ExitStatus, Usage)>,
+    /// Exit status and CPU time, once [`has_ended`](Self::has_ended) has returned `true`: the process ID may be reused
+    /// from then on.
+    pub ended: Option<(ExitStatus, Usage)>,
 }
 
 /// The output of a command on one stream.
@@ -103,11 +104,6 @@ impl ChildProcess {
             self.ended = reap(self.child.id())?;
         }
         Ok(self.ended.is_some())
-    }
-
-    /// The exit status, once [`has_ended`](Self::has_ended) has returned `true`.
-    pub fn status(&self) -> Option<ExitStatus> {
-        self.ended.map(|(status, _)| status)
     }
 
     /// Waits until the process has ended and closed its output, for at most `wait`; then kills it.

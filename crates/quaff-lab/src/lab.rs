@@ -9,43 +9,44 @@ mod layout;
 
 use crate::registry::{self, Entry, Found, Hold, Record};
 use crate::{Error, Result};
-use quaff_os::ethtool::{Card, Change};
-use quaff_os::rtnl::{LinkChange, LinkStats};
-use quaff_os::rtnl::{Rtnl, VethEnd, VethPlan};
+use quaff_os::rtnl::{LinkChange, LinkStats, Rtnl};
 use quaff_os::{Netns, Try};
 use serde::Serialize;
-use std::ffi::OsStr;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The interface in the sending namespace.
-pub const TX_IF: &str = "tx0";
-/// The interface in the other sending namespace of a [`Layout`] that has two.
-pub const FAR_IF: &str = "tx1";
-/// The ports in the middle of a [`Layout`] that has one: towards [`TX_IF`], and towards [`FAR_IF`].
+/// An end of a link of a lab.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// The interface.
+    pub name: &'static str,
+    /// Its hardware address: locally administered.
+    pub mac: [u8; 6],
+    /// Its address in the benchmark network.
+    pub ip: Ipv4Addr,
+    /// Prefix length of its network.
+    pub prefix_bits: u8,
+}
+
+/// The end in the sending namespace.
+pub const TX: End = End::new("tx0", 1);
+/// The end in the receiving namespace.
+pub const RX: End = End::new("rx0", 2);
+/// The end in the other sending namespace of a [`Layout`] that has two.
+pub const FAR: End = End::new("tx1", 3);
+/// The ports in the middle of a [`Layout`] that has one: towards [`TX`], and towards [`FAR`].
 pub const MIDDLE_IFS: [&str; 2] = ["a0", "b0"];
-/// The interface in the receiving namespace.
-pub const RX_IF: &str = "rx0";
-/// The hardware address of [`TX_IF`]: locally administered.
-pub const TX_MAC: [u8; 6] = [0x02, 0x71, 0x75, 0x00, 0x00, 0x01];
-/// The hardware address of [`RX_IF`].
-pub const RX_MAC: [u8; 6] = [0x02, 0x71, 0x75, 0x00, 0x00, 0x02];
-/// The address of [`TX_IF`].
-pub const TX_IP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-/// The address of [`RX_IF`].
-pub const RX_IP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
-/// The addresses of the router of [`Layout::Router`], one for each end: each side has one half of the benchmark
-/// network (RFC 2544 appendix C.2.2).
-pub const ROUTER_IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 1, 1), Ipv4Addr::new(198, 19, 1, 1)];
-/// Unassigned addresses of [`Layout::Router`], one at each end.
-pub const ROUTED_IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 1, 2), Ipv4Addr::new(198, 19, 1, 2)];
+/// The two sides of [`Layout::Router`], each one half of the benchmark network (RFC 2544 appendix C.2.2): the address
+/// of the router, and an unassigned one for a host.
+pub const ROUTED: [(Ipv4Addr, Ipv4Addr); 2] = [
+    (Ipv4Addr::new(198, 18, 1, 1), Ipv4Addr::new(198, 18, 1, 2)),
+    (Ipv4Addr::new(198, 19, 1, 1), Ipv4Addr::new(198, 19, 1, 2)),
+];
 /// Prefix length of the networks of a lab.
-pub const PREFIX_BITS: u8 = 24;
+const PREFIX_BITS: u8 = 24;
 /// The default MTU. Veth refuses a native XDP program when the peer's MTU is above
 /// about 3500.
 const MTU_DEFAULT: u32 = 3000;
@@ -75,6 +76,13 @@ const SILENCE: [(&str, &str); 9] = [
 /// Parts that a kernel may lack.
 const OPTIONAL: [&str; 2] = ["ipv6", "bridge"];
 
+impl End {
+    const fn new(name: &'static str, number: u8) -> Self {
+        let mac = [0x02, 0x71, 0x75, 0, 0, number];
+        Self { name, mac, ip: Ipv4Addr::new(198, 18, 0, number), prefix_bits: PREFIX_BITS }
+    }
+}
+
 /// The lab to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabPlan {
@@ -99,7 +107,7 @@ pub enum Layout {
     Tap,
     /// Two ends through a bridge without a mirror: the receiving namespace is idle.
     Bridge,
-    /// Two ends through a router, each in its own network ([`ROUTER_IPS`]).
+    /// Two ends through a router, each in its own network ([`ROUTED`]).
     Router,
     /// Two ends whose links end in [`MIDDLE_IFS`] of the namespace in the middle. The caller forwards between them.
     Apart,
@@ -138,13 +146,13 @@ pub struct Lab {
     pub name: String,
     /// The MTU of both ends, bytes.
     pub mtu: u32,
-    /// The sending namespace, with [`TX_IF`].
+    /// The sending namespace, with [`TX`].
     pub tx: Netns,
-    /// The other sending namespace, with [`FAR_IF`], of a layout that has two.
+    /// The other sending namespace, with [`FAR`], of a layout that has two.
     pub far: Option<Netns>,
     /// The namespace between these two, with [`MIDDLE_IFS`].
     pub mid: Option<Netns>,
-    /// The receiving namespace, with [`RX_IF`].
+    /// The receiving namespace, with [`RX`].
     pub rx: Netns,
     record: Record,
     /// The entry of a lab that this handle removes; `None` once that is done.
@@ -165,10 +173,10 @@ struct Rooms {
 impl Rooms {
     fn open(name: &str) -> Result<Self> {
         Ok(Self {
-            tx: Netns::open(&tx_name(name))?,
-            far: Netns::open(&far_name(name)).ok(),
-            mid: Netns::open(&mid_name(name)).ok(),
-            rx: Netns::open(&rx_name(name))?,
+            tx: Netns::open(&room(name, "tx"))?,
+            far: Netns::open(&room(name, "far")).ok(),
+            mid: Netns::open(&room(name, "mid")).ok(),
+            rx: Netns::open(&room(name, "rx"))?,
         })
     }
 }
@@ -193,7 +201,7 @@ impl Lab {
         let is_between = plan.layout != Layout::Pair;
         let record = Record { mtu: plan.mtu, persistent: false, pid: std::process::id(), is_between };
         entry.write(&record)?;
-        match build(&name, plan) {
+        match layout::build(&name, plan) {
             Ok(rooms) => Ok(Self::of(&name, rooms, record, Some(entry), None)),
             Err(error) => {
                 // The first error is reported; the next lab sweeps the leftovers.
@@ -223,24 +231,15 @@ impl Lab {
         Ok(Self::of(name, Rooms::open(name)?, record, None, None))
     }
 
-    /// A command that runs in the sending namespace.
-    pub fn command_tx(&self, program: impl AsRef<OsStr>) -> Result<Command> {
-        Ok(self.tx.command(program)?)
-    }
-
-    /// A command that runs in the receiving namespace.
-    pub fn command_rx(&self, program: impl AsRef<OsStr>) -> Result<Command> {
-        Ok(self.rx.command(program)?)
-    }
-
-    /// The counters of [`TX_IF`].
-    pub fn stats_tx(&self) -> Result<LinkStats> {
-        stats(&self.tx, TX_IF)
-    }
-
-    /// The counters of [`RX_IF`].
-    pub fn stats_rx(&self) -> Result<LinkStats> {
-        stats(&self.rx, RX_IF)
+    /// The counters of an end.
+    pub fn stats(&self, end: End) -> Result<LinkStats> {
+        let sender = self.far.as_ref().filter(|_| end == FAR).unwrap_or(&self.tx);
+        let netns = if end == RX { &self.rx } else { sender };
+        Ok(netns.run(|| {
+            let mut rtnl = Rtnl::open()?;
+            let link = rtnl.link(end.name)?;
+            rtnl.stats(link.index)
+        })??)
     }
 
     /// Keeps the lab after this handle is dropped, until it is [taken down](down).
@@ -290,26 +289,26 @@ pub fn down(name: &str) -> Result<()> {
     }
 }
 
-/// Takes down the labs that killed runs have left behind; returns their names. Those that cannot be taken down now
-/// are left for the next sweep.
-pub fn sweep() -> Vec<String> {
-    let names = registry::names().unwrap_or_default();
-    names.into_iter().filter(|name| sweep_one(name).unwrap_or(false)).collect()
+/// Takes down the labs that killed runs have left behind. Those that cannot be taken down now are left for the next
+/// sweep.
+fn sweep() {
+    for name in registry::names().unwrap_or_default() {
+        let _ = sweep_one(&name);
+    }
 }
 
-fn sweep_one(name: &str) -> Result<bool> {
+fn sweep_one(name: &str) -> Result<()> {
     let is_kept = |record: Option<Record>| record.is_some_and(|record| record.persistent) && is_there(name);
     if is_kept(registry::glance(name)) {
-        return Ok(false);
+        return Ok(());
     }
-    let Found::Locked(mut entry) = Entry::find_now(name, Hold::Alone)? else { return Ok(false) };
+    let Found::Locked(mut entry) = Entry::find_now(name, Hold::Alone)? else { return Ok(()) };
     // The record may have changed before the lock was taken.
     if is_kept(entry.read()) {
-        return Ok(false);
+        return Ok(());
     }
     demolish(name)?;
-    entry.remove()?;
-    Ok(true)
+    entry.remove()
 }
 
 fn claim(name: Option<&str>) -> Result<(String, Entry)> {
@@ -336,30 +335,6 @@ fn check_name(name: &str) -> Result<()> {
     if good { Ok(()) } else { Err(Error::Name { name: name.to_owned(), max: NAME_BYTES_MAX }) }
 }
 
-fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
-    if plan.layout != Layout::Pair {
-        return layout::build(name, plan);
-    }
-    let tx = Netns::create(&tx_name(name))?;
-    let rx = Netns::create(&rx_name(name))?;
-    for netns in [&tx, &rx] {
-        netns.run(silence)??;
-    }
-    Rtnl::open()?.create_veth(&VethPlan {
-        ends: [
-            VethEnd { name: TX_IF, netns: tx.as_fd(), mac: TX_MAC },
-            VethEnd { name: RX_IF, netns: rx.as_fd(), mac: RX_MAC },
-        ],
-        mtu: plan.mtu,
-        queues: plan.queues,
-    })?;
-    tx.run(|| set_up_end(TX_IF, TX_IP, (RX_IP, RX_MAC)))??;
-    rx.run(|| set_up_end(RX_IF, RX_IP, (TX_IP, TX_MAC)))??;
-    tx.run(|| wait_until_running(TX_IF))??;
-    rx.run(|| wait_until_running(RX_IF))??;
-    Ok(Rooms { tx, far: None, mid: None, rx })
-}
-
 /// Disables background traffic in the calling thread's namespace, before it has a link.
 fn silence() -> Result<()> {
     for (key, value) in SILENCE {
@@ -373,16 +348,6 @@ fn silence() -> Result<()> {
     let mut rtnl = Rtnl::open()?;
     let lo = rtnl.link("lo")?;
     rtnl.change(lo.index, LinkChange::Up(true))?;
-    Ok(())
-}
-
-fn set_up_end(name: &str, address: Ipv4Addr, (peer, peer_mac): (Ipv4Addr, [u8; 6])) -> Result<()> {
-    let mut rtnl = Rtnl::open()?;
-    let link = rtnl.link(name)?;
-    Card::change(name, Change::OffloadsOff)?;
-    rtnl.change(link.index, LinkChange::Address(address, PREFIX_BITS))?;
-    rtnl.change(link.index, LinkChange::Up(true))?;
-    rtnl.change(link.index, LinkChange::Neighbour(peer, peer_mac))?;
     Ok(())
 }
 
@@ -403,20 +368,21 @@ fn wait_until_running(name: &str) -> Result<()> {
 /// Takes down all existing parts of a lab, the link first, so that remaining processes neither send nor receive.
 fn demolish(name: &str) -> Result<()> {
     let all = [
-        (rx_name(name), Some(RX_IF)),
-        (tx_name(name), Some(TX_IF)),
-        (far_name(name), Some(FAR_IF)),
+        ("rx", Some(RX)),
+        ("tx", Some(TX)),
+        ("far", Some(FAR)),
         // Its interfaces were removed with their peers.
-        (mid_name(name), None),
+        ("mid", None),
     ];
     // Other namespaces of that name are not touched.
     let is_between = registry::glance(name).is_some_and(|record| record.is_between);
-    for (netns, end) in all.into_iter().take(if is_between { 4 } else { 2 }) {
+    for (which, end) in all.into_iter().take(if is_between { 4 } else { 2 }) {
+        let netns = room(name, which);
         if let (Ok(netns), Some(end)) = (Netns::open(&netns), end) {
             // It may be gone with its peer, or may never have existed.
             let _ = netns.run(|| {
                 let mut rtnl = Rtnl::open()?;
-                let link = rtnl.link(end)?;
+                let link = rtnl.link(end.name)?;
                 rtnl.change(link.index, LinkChange::Delete)
             });
         }
@@ -428,19 +394,11 @@ fn demolish(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn stats(netns: &Netns, name: &str) -> Result<LinkStats> {
-    Ok(netns.run(|| {
-        let mut rtnl = Rtnl::open()?;
-        let link = rtnl.link(name)?;
-        rtnl.stats(link.index)
-    })??)
-}
-
 fn info(name: &str, record: &Record, in_use: bool) -> LabInfo {
     LabInfo {
         name: name.to_owned(),
-        tx: tx_name(name),
-        rx: rx_name(name),
+        tx: room(name, "tx"),
+        rx: room(name, "rx"),
         mtu: record.mtu,
         persistent: record.persistent,
         in_use,
@@ -458,21 +416,10 @@ fn in_use(name: &str) -> Error {
 }
 
 fn is_there(name: &str) -> bool {
-    Netns::open(&tx_name(name)).is_ok() && Netns::open(&rx_name(name)).is_ok()
+    ["tx", "rx"].iter().all(|which| Netns::open(&room(name, which)).is_ok())
 }
 
-fn tx_name(name: &str) -> String {
-    format!("{name}-tx")
-}
-
-fn far_name(name: &str) -> String {
-    format!("{name}-far")
-}
-
-fn mid_name(name: &str) -> String {
-    format!("{name}-mid")
-}
-
-fn rx_name(name: &str) -> String {
-    format!("{name}-rx")
+/// The name of a namespace of a lab.
+fn room(name: &str, which: &str) -> String {
+    format!("{name}-{which}")
 }

@@ -12,7 +12,6 @@
 #![forbid(unsafe_code)]
 
 mod child_process;
-mod consumer;
 mod error;
 mod interface;
 pub mod lab;
@@ -24,7 +23,6 @@ pub mod topology;
 pub mod traffic;
 
 pub use child_process::{ChildProcess, Finished};
-pub use consumer::{Consumer, ConsumerKind};
 pub use error::{Error, Result};
 pub use interface::facts as interface_facts;
 pub use lab::{Lab, LabInfo, LabPlan};

@@ -1,7 +1,7 @@
 //! Permissions that quaff needs on this machine. Each is determined by a trial: on some systems a namespace can be
 //! created, but nothing is permitted in it.
 
-use crate::lab::{RX_IF, RX_MAC, TX_IF, TX_MAC};
+use crate::lab::{RX, TX};
 use crate::{Error, Lab, LabPlan};
 use quaff_os::bpf::{Asm, LiveRun, Program, Reg, Verdict};
 use quaff_os::disk::{direct_align, open_unnamed};
@@ -63,10 +63,10 @@ fn permit(what: &'static str, purpose: &'static str, trial: Trial) -> Permit {
 fn af_packet(lab: &Lab) -> Trial {
     let received = || -> quaff_os::Result<u32> {
         let wakeup = Wakeup::new()?;
-        let ring = lab.rx.run(|| ring(RX_IF))??;
+        let ring = lab.rx.run(|| ring(RX.name))??;
         lab.tx.run(|| {
-            let index = rtnl::link(TX_IF)?.index;
-            TxSocket::open(index, TX_IF, Qdisc::Through)?.send_one(&a_frame())
+            let index = rtnl::link(TX.name)?.index;
+            TxSocket::open(index, TX.name, Qdisc::Through)?.send_one(&a_frame())
         })??;
         let begun = Instant::now();
         while begun.elapsed() < FRAME_WAIT {
@@ -106,8 +106,8 @@ fn ring(interface: &str) -> quaff_os::Result<RxRing> {
 /// The smallest frame, of an EtherType without a handler (IEEE 802 local experimental, 0x88b5).
 fn a_frame() -> [u8; 60] {
     let mut frame = [0; 60];
-    frame[..6].copy_from_slice(&RX_MAC);
-    frame[6..12].copy_from_slice(&TX_MAC);
+    frame[..6].copy_from_slice(&RX.mac);
+    frame[6..12].copy_from_slice(&TX.mac);
     frame[12..14].copy_from_slice(&[0x88, 0xb5]);
     frame
 }
@@ -122,7 +122,7 @@ fn xdp(lab: &Lab) -> Trial {
         let program = pass_all()?;
         lab.rx.run(|| {
             let mut rtnl = Rtnl::open()?;
-            let index = rtnl.link(RX_IF)?.index;
+            let index = rtnl.link(RX.name)?.index;
             rtnl.change(index, LinkChange::Xdp(Some(&program)))?;
             rtnl.change(index, LinkChange::Xdp(None))
         })?
@@ -138,8 +138,8 @@ fn live_frames(lab: &Lab) -> Trial {
     let trial = || -> quaff_os::Result<u64> {
         let program = pass_all()?;
         lab.rx.run(|| {
-            let ifindex = rtnl::link(RX_IF)?.index;
-            let mut tap = CountingTap::open(ifindex, RX_IF, None)?;
+            let ifindex = rtnl::link(RX.name)?.index;
+            let mut tap = CountingTap::open(ifindex, RX.name, None)?;
             program.run_live(LiveRun { ifindex, frame: &a_frame(), repeat: LIVE_FRAMES, batch: 1 })?;
             tap.read()
         })?

@@ -26,15 +26,12 @@ pub struct ProcessMark {
 }
 
 impl ProcessMark {
-    /// A mark that no other process of this run has.
-    pub fn unique() -> Self {
+    /// Adds a mark that no other process of this run has to the environment of a command.
+    pub fn put_on(command: &mut Command) -> Self {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
-        Self { value: format!("{}.{number}", std::process::id()) }
-    }
-
-    /// Adds the mark to the environment of a command.
-    pub fn put_on(&self, command: &mut Command) {
-        command.env(VARIABLE, &self.value);
+        let value = format!("{}.{number}", std::process::id());
+        command.env(VARIABLE, &value);
+        Self { value }
     }
 
     /// The running processes that carry the mark.
@@ -81,11 +78,11 @@ mod tests {
 
     #[test]
     fn those_that_left_home_are_found_and_killed() {
-        let (mark, other) = (ProcessMark::unique(), ProcessMark::unique());
         let mut command = Command::new("sh");
         // In a session of its own, and no child of anybody's.
         command.args(["-c", "setsid sh -c 'sleep 60 & sleep 61' >/dev/null 2>&1 & exit 0"]);
-        mark.put_on(&mut command);
+        let other = ProcessMark::put_on(&mut Command::new("sh"));
+        let mark = ProcessMark::put_on(&mut command);
         command.status().expect("sh runs");
         let begun = Instant::now();
         while mark.carriers().len() < 2 && begun.elapsed() < Duration::from_secs(5) {

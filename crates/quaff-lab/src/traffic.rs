@@ -5,6 +5,7 @@ use quaff_send::synth::learn;
 use quaff_wire::probe::ProbeHeader;
 use quaff_wire::synth::{SIZE_MAX, Sizes};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::Path;
 
 /// Limits of sizes learned from a file, as in `quaff generate --sizes-from`.
@@ -85,14 +86,14 @@ impl Size {
     }
 }
 
-impl Content {
-    /// The value of `quaff generate --content`.
-    pub fn word(self) -> &'static str {
-        match self {
+/// The value of `quaff generate --content`.
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::Counting => "counting",
             Self::Zeros => "zeros",
             Self::Random => "random",
-        }
+        })
     }
 }
 
@@ -167,7 +168,7 @@ impl Traffic {
                     _ => ["--size".to_owned(), self.frame_bytes.to_string()],
                 });
                 if self.content != Content::default() {
-                    all.extend(words(&["--content", self.content.word()]));
+                    all.extend(words(&["--content", &self.content.to_string()]));
                 }
                 all.extend(if self.is_stamped() {
                     vec!["--stream".to_owned(), stream.to_string()]

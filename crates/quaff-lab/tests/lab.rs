@@ -1,6 +1,6 @@
 //! Labs on the real kernel.
 
-use quaff_lab::lab::{self, FAR_IF, Layout, RX_IF, RX_IP, RX_MAC, TX_IF, TX_IP, TX_MAC};
+use quaff_lab::lab::{self, FAR, Layout, RX, TX};
 use quaff_lab::{Error, Lab, LabPlan};
 use quaff_os::Netns;
 use quaff_os::bpf::{Asm, Program, Reg, Verdict};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Ethernet with a type that no protocol answers (IEEE 802 local experimental, 0x88b5).
 fn frame(bytes: usize) -> Vec<u8> {
-    let mut frame = [RX_MAC.as_slice(), &TX_MAC, &[0x88, 0xb5]].concat();
+    let mut frame = [RX.mac.as_slice(), &TX.mac, &[0x88, 0xb5]].concat();
     frame.resize(bytes, 0x5a);
     frame
 }
@@ -22,7 +22,7 @@ fn frame(bytes: usize) -> Vec<u8> {
 fn both_ends_are_there_as_planned() {
     let plan = LabPlan { mtu: 9216, queues: 2, ..LabPlan::default() };
     let Some(lab) = lab_of("both_ends_are_there_as_planned", &plan) else { return };
-    for (netns, name, mac) in [(&lab.tx, TX_IF, TX_MAC), (&lab.rx, RX_IF, RX_MAC)] {
+    for (netns, name, mac) in [(&lab.tx, TX.name, TX.mac), (&lab.rx, RX.name, RX.mac)] {
         let (link, card) = netns.run(|| (link(name).unwrap(), Card::read(name))).expect("entered");
         assert_eq!((link.mtu, link.mac, link.up, link.running), (9216, mac, true, true));
         assert_eq!(card.driver.as_ref().unwrap().as_deref(), Some("veth"));
@@ -31,7 +31,7 @@ fn both_ends_are_there_as_planned() {
         };
         assert!(!card.features.unwrap().iter().any(is_on));
     }
-    let mut ls = lab.command_rx("ls").unwrap();
+    let mut ls = lab.rx.command("ls").unwrap();
     let listed = ls.arg("/sys/class/net").output().unwrap();
     assert_eq!(String::from_utf8_lossy(&listed.stdout), "lo\nrx0\n");
 }
@@ -39,8 +39,8 @@ fn both_ends_are_there_as_planned() {
 #[test]
 fn the_two_sides_can_talk() {
     let Some(lab) = lab("the_two_sides_can_talk") else { return };
-    let to = lab.rx.run(|| UdpSocket::bind((RX_IP, 0)).unwrap()).unwrap();
-    let from = lab.tx.run(|| UdpSocket::bind((TX_IP, 0)).unwrap()).unwrap();
+    let to = lab.rx.run(|| UdpSocket::bind((RX.ip, 0)).unwrap()).unwrap();
+    let from = lab.tx.run(|| UdpSocket::bind((TX.ip, 0)).unwrap()).unwrap();
     to.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     from.send_to(b"hello", to.local_addr().unwrap()).unwrap();
     let mut bytes = [0; 16];
@@ -51,13 +51,13 @@ fn the_two_sides_can_talk() {
 #[test]
 fn only_sent_frames_are_on_the_wire() {
     let Some(lab) = lab("only_sent_frames_are_on_the_wire") else { return };
-    let from = lab.tx.run(|| UdpSocket::bind((TX_IP, 0)).unwrap()).unwrap();
+    let from = lab.tx.run(|| UdpSocket::bind((TX.ip, 0)).unwrap()).unwrap();
     for _ in 0..10 {
         // No socket listens there, and no ICMP error reports it.
-        from.send_to(b"anybody?", (RX_IP, 9)).unwrap();
+        from.send_to(b"anybody?", (RX.ip, 9)).unwrap();
     }
     std::thread::sleep(Duration::from_secs(3));
-    let (rx, tx) = (lab.stats_rx().unwrap(), lab.stats_tx().unwrap());
+    let (rx, tx) = (lab.stats(RX).unwrap(), lab.stats(TX).unwrap());
     assert_eq!((rx.rx_packets, rx.tx_packets), (10, 0), "{rx:?}");
     assert_eq!((tx.rx_packets, tx.tx_packets), (0, 10), "{tx:?}");
 }
@@ -67,7 +67,7 @@ fn what_is_sent_is_counted_at_the_other_end() {
     let Some(lab) = lab("what_is_sent_is_counted_at_the_other_end") else { return };
     let sender = lab
         .tx
-        .run(|| TxSocket::open(link(TX_IF).unwrap().index, "the end", Qdisc::Through))
+        .run(|| TxSocket::open(link(TX.name).unwrap().index, "the end", Qdisc::Through))
         .unwrap()
         .unwrap();
     let mut bytes = 0;
@@ -76,7 +76,7 @@ fn what_is_sent_is_counted_at_the_other_end() {
         sender.send_one(&frame).unwrap();
         bytes += frame.len() as u64;
     }
-    let rx = lab.stats_rx().unwrap();
+    let rx = lab.stats(RX).unwrap();
     assert_eq!((rx.rx_packets, rx.rx_bytes), (20_000, bytes));
     assert_eq!((rx.rx_missed, rx.rx_fifo, rx.rx_over), (0, 0, 0));
 }
@@ -108,7 +108,8 @@ fn a_lab_that_is_kept_stays_until_it_is_taken_down() {
     let Some(lab) = lab("a_lab_that_is_kept_stays_until_it_is_taken_down") else { return };
     let kept = lab.keep().unwrap();
     let _down = DownAtLast(kept.name.clone());
-    assert!(!lab::sweep().contains(&kept.name));
+    // A new lab sweeps those that were left behind.
+    drop(Lab::create(&LabPlan::default()).unwrap());
     let used = Lab::attach(&kept.name).unwrap();
     let beside = Lab::attach(&kept.name).unwrap();
     assert_eq!(used.mtu, LabPlan::default().mtu);
@@ -166,15 +167,15 @@ fn the_link_takes_a_native_xdp_program_unless_its_frames_are_too_large() {
     let drop_all = Program::load_xdp("quaff_test", asm).unwrap();
     let sender = lab
         .tx
-        .run(|| TxSocket::open(link(TX_IF).unwrap().index, "the end", Qdisc::Through))
+        .run(|| TxSocket::open(link(TX.name).unwrap().index, "the end", Qdisc::Through))
         .unwrap()
         .unwrap();
     let seen = |attached: bool| {
         lab.rx.run(|| {
             let mut rtnl = Rtnl::open().unwrap();
-            let index = rtnl.link(RX_IF).unwrap().index;
+            let index = rtnl.link(RX.name).unwrap().index;
             rtnl.change(index, LinkChange::Xdp(attached.then_some(&drop_all))).unwrap();
-            let mut tap = CountingTap::open(index, RX_IF, None).unwrap();
+            let mut tap = CountingTap::open(index, RX.name, None).unwrap();
             (0..10).for_each(|_| sender.send_one(&frame(64)).unwrap());
             tap.read().unwrap()
         })
@@ -183,7 +184,7 @@ fn the_link_takes_a_native_xdp_program_unless_its_frames_are_too_large() {
 
     let large = Lab::create(&LabPlan { mtu: 9000, ..LabPlan::default() }).unwrap();
     let attach = || {
-        Rtnl::open().unwrap().change(link(RX_IF).unwrap().index, LinkChange::Xdp(Some(&drop_all))).map(drop)
+        Rtnl::open().unwrap().change(link(RX.name).unwrap().index, LinkChange::Xdp(Some(&drop_all))).map(drop)
     };
     assert!(large.rx.run(attach).unwrap().is_err());
 }
@@ -206,8 +207,8 @@ fn what_is_between_two_ends_passes_frames_and_shows_them_as_its_layout_says() {
             netns.run(|| CountingTap::open(link(name).unwrap().index, name, None).unwrap()).unwrap()
         };
         let (mut near, mut other, mut seen) =
-            (count(&lab.tx, TX_IF), count(far, FAR_IF), count(&lab.rx, RX_IF));
-        for (netns, name, frames) in [(&lab.tx, TX_IF, 30), (far, FAR_IF, 12)] {
+            (count(&lab.tx, TX.name), count(far, FAR.name), count(&lab.rx, RX.name));
+        for (netns, name, frames) in [(&lab.tx, TX.name, 30), (far, FAR.name, 12)] {
             let sender = netns
                 .run(|| TxSocket::open(link(name).unwrap().index, "the end", Qdisc::Through).unwrap())
                 .unwrap();

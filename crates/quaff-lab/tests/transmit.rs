@@ -2,7 +2,7 @@
 //! byte and in order, and what cannot be sent is counted.
 
 use quaff_lab::Lab;
-use quaff_lab::lab::{RX_IF, TX_IF};
+use quaff_lab::lab::{RX, TX};
 use quaff_os::packet::TxCounts;
 use quaff_os::packet::{Qdisc, TxRing, TxSocket};
 use quaff_os::rtnl::{self, Link, LinkChange, Rtnl};
@@ -29,12 +29,12 @@ impl Tx {
         let open = || {
             let mut all = Vec::new();
             for qdisc in [Qdisc::Bypass, Qdisc::Through] {
-                let socket = TxSocket::open(link.index, TX_IF, qdisc).expect("a socket");
+                let socket = TxSocket::open(link.index, TX.name, qdisc).expect("a socket");
                 all.push((format!("socket {qdisc:?}"), Self::Socket(socket)));
-                let ring = TxRing::open(link.index, TX_IF, FRAME_BYTES_MAX, qdisc).expect("a ring");
+                let ring = TxRing::open(link.index, TX.name, FRAME_BYTES_MAX, qdisc).expect("a ring");
                 all.push((format!("ring {qdisc:?}"), Self::Ring(ring)));
             }
-            match XdpTx::open(link.index, TX_IF, 0, FRAME_BYTES_MAX, None) {
+            match XdpTx::open(link.index, TX.name, 0, FRAME_BYTES_MAX, None) {
                 Ok(xdp) => all.push(("xdp".to_owned(), Self::Xdp(xdp))),
                 Err(error) if testing::is_refusal(&error) => {
                     testing::skip("transmit: AF_XDP", &error.to_string());
@@ -101,7 +101,7 @@ impl Tx {
 }
 
 fn link(lab: &Lab) -> Link {
-    lab.tx.run(|| rtnl::link(TX_IF)).expect("a thread in the namespace").expect("a link")
+    lab.tx.run(|| rtnl::link(TX.name)).expect("a thread in the namespace").expect("a link")
 }
 
 /// A frame of a protocol that only the receiving ring takes, with its number and as many bytes more.
@@ -118,7 +118,7 @@ fn all_arrives_to_the_byte_in_order_and_is_confirmed() {
     // Several times what the rings hold, of all sizes.
     let frames: Vec<_> = (0..5000).map(|at| frame(at, 60 + (at as usize * 37) % (MTU - 60))).collect();
     for (name, mut tx) in Tx::all(&lab) {
-        let receiver = Receiver::at(&lab, RX_IF);
+        let receiver = Receiver::at(&lab, RX.name);
         assert_eq!(tx.send_all(&frames), 0, "{name}");
         if let Some(counts) = tx.counts() {
             let sent = TxCounts { confirmed: 5000, retried: counts.retried, ..TxCounts::default() };
@@ -145,7 +145,7 @@ fn frames_that_the_interface_cannot_carry_are_counted_and_the_others_arrive() {
             // AF_XDP takes them and loses them; who uses it has to look first.
             continue;
         }
-        let receiver = Receiver::at(&lab, RX_IF);
+        let receiver = Receiver::at(&lab, RX.name);
         let refused = tx.send_all(&frames);
         let later = tx.counts().map_or(0, |counts| counts.refused as usize);
         assert_eq!(refused + later, 100, "{name}");
@@ -158,7 +158,7 @@ fn a_frame_too_long_for_a_slot_is_refused_alone() {
     let Some(lab) = testing::lab("a_frame_too_long_for_a_slot_is_refused_alone") else { return };
     let frames = [frame(0, 100), frame(1, 9000), frame(2, 100)];
     for (name, mut tx) in Tx::all(&lab) {
-        let receiver = Receiver::at(&lab, RX_IF);
+        let receiver = Receiver::at(&lab, RX.name);
         assert_eq!(tx.send_all(&frames), 1, "{name}");
         assert!(receiver.bytes(2) == [frames[0].clone(), frames[2].clone()], "{name}");
     }
@@ -183,7 +183,7 @@ fn an_interface_that_goes_down_ends_it_with_an_error() {
 fn veth_has_no_zero_copy_and_one_program_has_a_queue() {
     let Some(lab) = testing::lab("veth_has_no_zero_copy_and_one_program_has_a_queue") else { return };
     let index = link(&lab).index;
-    let open = |mode| XdpTx::open(index, TX_IF, 0, FRAME_BYTES_MAX, Some(mode));
+    let open = |mode| XdpTx::open(index, TX.name, 0, FRAME_BYTES_MAX, Some(mode));
     let try_all = || {
         let copy = match open(XdpMode::Copy) {
             Err(error) if testing::is_refusal(&error) => {
@@ -196,11 +196,11 @@ fn veth_has_no_zero_copy_and_one_program_has_a_queue() {
         assert!(open(XdpMode::Copy).is_err(), "the queue is taken");
         drop(copy);
         assert!(open(XdpMode::ZeroCopy).is_err());
-        let either = XdpTx::open(index, TX_IF, 0, FRAME_BYTES_MAX, None).expect("a socket");
+        let either = XdpTx::open(index, TX.name, 0, FRAME_BYTES_MAX, None).expect("a socket");
         assert_eq!((either.mode, either.invalid().expect("statistics")), (XdpMode::Copy, 0));
         drop(either);
-        assert!(XdpTx::open(index, TX_IF, 7, FRAME_BYTES_MAX, None).is_err(), "there is no such queue");
-        let jumbo = XdpTx::open(index, TX_IF, 0, 9018, None).expect_err("too long");
+        assert!(XdpTx::open(index, TX.name, 7, FRAME_BYTES_MAX, None).is_err(), "there is no such queue");
+        let jumbo = XdpTx::open(index, TX.name, 0, 9018, None).expect_err("too long");
         assert_eq!(jumbo.raw(), 90, "{jumbo}");
     };
     lab.tx.run(try_all).expect("a thread in the namespace");

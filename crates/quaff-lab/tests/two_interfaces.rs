@@ -1,7 +1,7 @@
 //! A replay by two interfaces: frames leave in one order, whichever of the two they leave by.
 
 use quaff_lab::Lab;
-use quaff_lab::lab::{RX_IF, TX_IF};
+use quaff_lab::lab::{RX, TX};
 use quaff_os::Stop;
 use quaff_os::rtnl::{self, LinkChange, Rtnl, VethEnd, VethPlan};
 use quaff_send::replay::{ReplayPlan, ReplayVia, run};
@@ -71,7 +71,7 @@ fn received(receiver: Receiver, count: usize) -> Vec<(u64, u32)> {
 fn plan(via: ReplayVia, rate: Rate) -> ReplayPlan {
     ReplayPlan {
         via,
-        interface: TX_IF.to_owned(),
+        interface: TX.name.to_owned(),
         interface2: Some(OTHERS[0].to_owned()),
         rate,
         loops: Some(1),
@@ -97,7 +97,7 @@ fn frames_leave_in_one_order_by_whichever_interface() {
         (TxBackend::TxRing, Rate::Topspeed),
         (TxBackend::AfXdp, Rate::Topspeed),
     ] {
-        let receivers = [RX_IF, OTHERS[1]].map(|name| Receiver::at(&lab, name));
+        let receivers = [RX.name, OTHERS[1]].map(|name| Receiver::at(&lab, name));
         let plan = plan(ReplayVia::User(kind), rate);
         let replay = || {
             run(&plan, Box::new(Mixed(0)), Stop::default(), |_, wait| {

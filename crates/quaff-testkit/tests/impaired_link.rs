@@ -1,6 +1,6 @@
 //! The device between two ends of a lab: what it says it does to frames, and what arrives.
 
-use quaff_lab::lab::{FAR_IF, Layout, MIDDLE_IFS, TX_IF};
+use quaff_lab::lab::{FAR, Layout, MIDDLE_IFS, TX};
 use quaff_lab::{Lab, LabPlan};
 use quaff_os::clock::{sleep_until, steady_ns, wall_ns};
 use quaff_os::packet::{Qdisc, TxSocket};
@@ -42,8 +42,8 @@ impl Path {
     /// Sends numbered frames at even distances; what came of them, and what the device says.
     fn send(&self, there: Rules, frames: u32, pps: u64) -> (Vec<Came>, Counts) {
         let forwarder = self.forwarder(there);
-        let receiver = Receiver::within(self.far(), FAR_IF);
-        let sender = sender(&self.lab.tx, TX_IF);
+        let receiver = Receiver::within(self.far(), FAR.name);
+        let sender = sender(&self.lab.tx, TX.name);
         let first_ns = steady_ns() + 1_000_000;
         for number in 0..frames {
             sleep_until(first_ns + u64::from(number) * 1_000_000_000 / pps);
@@ -180,7 +180,7 @@ fn no_more_than_the_rate_passes() {
 fn both_ways_pass_frames_as_they_are() {
     let Some(path) = Path::new("both_ways_pass_frames_as_they_are") else { return };
     let forwarder = path.forwarder(Rules::default());
-    let ends = [(&path.lab.tx, TX_IF), (path.far(), FAR_IF)];
+    let ends = [(&path.lab.tx, TX.name), (path.far(), FAR.name)];
     // A tag with a priority, two tags, the shortest and the longest frame.
     let tagged = [&HEAD[..12], &[0x81, 0x00, 0xa0, 0x64, 0x88, 0xb5], &[7; 50]].concat();
     let service =

@@ -7,7 +7,7 @@ use super::run::Bench;
 use crate::{Error, Result};
 use quaff_lab::ProcessMark;
 use quaff_lab::tool::{Output, Places, Ready, Setting, Stop, Tool};
-use quaff_lab::topology::{LOOK, Stage, Watch, pause};
+use quaff_lab::topology::{Stage, Watch, pause};
 use quaff_lab::{ChildProcess, Finished};
 use quaff_os::process::{Usage, pin, send_to_group};
 use quaff_os::{Signal, Try};
@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Pause between a capturer's ready sign and the first frame: some give it too early.
 const READY_SETTLE: Duration = Duration::from_millis(300);
+/// Time for the last output of a process that has ended.
+const LAST_OUTPUT: Duration = Duration::from_millis(20);
 /// Time for writing after the last frame.
 const WRITING_MAX: Duration = Duration::from_secs(60);
 /// Limit of the bytes in files, as a multiple of those in the frames.
@@ -96,14 +98,14 @@ impl<'a> Capturer<'a> {
             let path = dir.path.join(name);
             fs::create_dir(&path).trying(|| format!("create {}", path.display()))?;
         }
-        let (mark, output) = (ProcessMark::unique(), tool.output_under(setting));
+        let output = tool.output_under(setting);
         let places = Places { interface: bench.site.interface(), dir: &dir.path, core, setting };
         let (program, args) = tool.command_line(program, &places);
         let mut command = bench.site.command(Path::new(&program))?;
         command.args(args);
         // Its temporary files are on the same disk, and are removed.
         command.env("TMPDIR", &dir.path);
-        mark.put_on(&mut command);
+        let mark = ProcessMark::put_on(&mut command);
         let (reader, stdout) = match output {
             Output::Pipe | Output::Screen => {
                 let (reader, pipe) = read_pipe(output, bench.quaff, bench.reader_core(setting, core)?)?;
@@ -134,11 +136,11 @@ impl<'a> Capturer<'a> {
         while !self.is_ready(begun) {
             if self.running()?.has_ended()? {
                 // Its last output may still arrive.
-                self.running()?.hears("\n\n", LOOK);
+                self.running()?.hears("\n\n", LAST_OUTPUT);
                 return Err(self.ended("ended before it captured"));
             }
-            if begun.elapsed() > self.tool.patience() {
-                let patience = self.tool.patience();
+            let patience = Duration::from_secs(self.tool.patience_s);
+            if begun.elapsed() > patience {
                 return Err(self.failed(&format!("does not begin to capture within {patience:?}")));
             }
             pause(watch, Stage::Starting)?;
@@ -182,7 +184,7 @@ impl<'a> Capturer<'a> {
         let mut work = Work { at: begun, used: self.on_core() };
         loop {
             if self.running()?.has_ended()? {
-                self.running()?.hears("\n\n", LOOK);
+                self.running()?.hears("\n\n", LAST_OUTPUT);
                 return Err(self.ended("ended while it was to capture"));
             }
             self.growth.look();
@@ -209,7 +211,7 @@ impl<'a> Capturer<'a> {
 
     /// Ends it, and all processes that it has started.
     pub(super) fn stop(mut self, watch: Watch<'_>) -> Result<Ended> {
-        let (signal, patience) = (signal_of(self.tool.stop), self.tool.patience());
+        let (signal, patience) = (signal_of(self.tool.stop), Duration::from_secs(self.tool.patience_s));
         self.running()?.signal(signal)?;
         let begun = Instant::now();
         while !self.running()?.has_ended()? {
@@ -273,7 +275,7 @@ impl<'a> Capturer<'a> {
 
     /// An error with its exit status and its last output.
     fn ended(&self, what: &str) -> Error {
-        let status = self.running.as_ref().and_then(ChildProcess::status);
+        let status = self.running.as_ref().and_then(|running| running.ended).map(|(status, _)| status);
         let how = status.map(|status| format!(" ({status})")).unwrap_or_default();
         self.failed(&format!("{what}{how}"))
     }

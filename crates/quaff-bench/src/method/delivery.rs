@@ -1,13 +1,18 @@
 //! The measurement of a sender: the frames that arrive at the other end of the lab, and their times. The sender's own
 //! report does not count; it is passed on.
 
+mod consumer;
+
+pub use consumer::ConsumerKind;
+
 use super::place::Place;
 use super::run::Cores;
 use super::{OUTPUT_WAIT, finish};
 use crate::{Error, Result};
-use quaff_lab::lab::{Lab, RX_IF, TX_IF};
+use consumer::Consumer;
+use quaff_lab::lab::{Lab, RX, TX};
 use quaff_lab::topology::{Stage, Watch, pause};
-use quaff_lab::{ChildProcess, Consumer, ConsumerKind, Finished};
+use quaff_lab::{ChildProcess, Finished};
 use quaff_os::Signal;
 use quaff_os::process::pin;
 use std::os::unix::process::CommandExt;
@@ -124,14 +129,14 @@ impl Sender {
         let places = [
             ("{quaff}", post.quaff.display().to_string()),
             ("{file}", file.display().to_string()),
-            ("{tx}", TX_IF.into()),
-            ("{rx}", RX_IF.into()),
+            ("{tx}", TX.name.into()),
+            ("{rx}", RX.name.into()),
         ];
         let fill =
             |word: &String| places.iter().fold(word.clone(), |word, (place, to)| word.replace(place, to));
         let words: Vec<_> = self.words.iter().map(fill).collect();
         let (program, args) = words.split_first().ok_or_else(|| self.failed("no words"))?;
-        let mut command = post.lab.command_tx(program)?;
+        let mut command = post.lab.tx.command(program)?;
         command.args(args);
         if self.pinned {
             pin(&mut command, post.cores.generator);
@@ -167,8 +172,8 @@ pub fn replay_and_capture(
     let _receives = Consumer::attach(post.lab, ConsumerKind::StackGro)?;
     let dir = post.place.run_dir()?;
     let captured = dir.path.join("captured.pcapng");
-    let mut command = post.lab.command_rx(post.quaff)?;
-    command.args(["capture", "-i", RX_IF, "--json", "-w"]).arg(&captured).process_group(0);
+    let mut command = post.lab.rx.command(post.quaff)?;
+    command.args(["capture", "-i", RX.name, "--json", "-w"]).arg(&captured).process_group(0);
     pin(&mut command, post.cores.capturer);
     let mut capturing = ChildProcess::start(command)?;
     let begun = Instant::now();
@@ -191,7 +196,7 @@ pub fn replay_and_capture(
 /// Returns whether an XDP program is attached at either end of the lab, by iproute2.
 pub fn has_xdp(lab: &Lab) -> Result<bool> {
     let mut found = false;
-    for (netns, name) in [(&lab.tx, TX_IF), (&lab.rx, RX_IF)] {
+    for (netns, name) in [(&lab.tx, TX.name), (&lab.rx, RX.name)] {
         let mut command = netns.command("ip")?;
         command.args(["-j", "link", "show", "dev", name]);
         let finished = ChildProcess::start(command)?.finish(OUTPUT_WAIT)?;

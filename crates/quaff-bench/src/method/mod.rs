@@ -26,7 +26,7 @@ use quaff_lab::topology::{Stage, Watch, pause};
 use quaff_lab::{ChildProcess, Finished};
 use std::time::Duration;
 
-pub use delivery::{Delivered, Post, Sender, has_xdp, replay_and_capture};
+pub use delivery::{ConsumerKind, Delivered, Post, Sender, has_xdp, replay_and_capture};
 pub use pipeline::{Feed, MIDDLES, Program, STRIPPERS};
 pub use place::{Place, RunDir};
 pub use result::{Run, Sample};

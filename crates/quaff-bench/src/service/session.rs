@@ -13,7 +13,7 @@ use crate::trial::TrialReport;
 use crate::trial::{Direction, End, Route, StreamPlan, TrialPlan};
 use crate::{Error, Result};
 use quaff_lab::interface_facts;
-use quaff_lab::lab::{FAR_IF, Layout, MTU_MAX, ROUTED_IPS, ROUTER_IPS, RX_IF, TX_IF};
+use quaff_lab::lab::{FAR, Layout, MTU_MAX, ROUTED, RX, TX};
 use quaff_lab::{Lab, LabPlan};
 use quaff_os::ethtool::Card;
 use quaff_os::{Netns, cpu, rtnl};
@@ -225,7 +225,7 @@ fn trial_plan(line: &Line, cores: &Cores, hardware_time: bool, ask: &Ask) -> Tri
 /// A lab of two ends that nothing but a link joins.
 fn pair() -> Result<(Line, Lab)> {
     let lab = lab(Layout::Pair)?;
-    let line = Line::bare(end(&lab.tx, TX_IF), end(&lab.rx, RX_IF));
+    let line = Line::bare(end(&lab.tx, TX.name), end(&lab.rx, RX.name));
     Ok((line, lab))
 }
 
@@ -234,14 +234,14 @@ fn through(layout: Layout) -> Result<(Line, Option<Line>, Vec<Lab>)> {
     let lab = lab(layout)?;
     let far =
         lab.far.as_ref().ok_or_else(|| Error::Place(format!("the lab {} has no second end", lab.name)))?;
-    let line = Line::bare(end(&lab.tx, TX_IF), end(far, FAR_IF));
+    let line = Line::bare(end(&lab.tx, TX.name), end(far, FAR.name));
     let (null, bare) = pair()?;
     Ok((line, Some(null), vec![lab, bare]))
 }
 
 /// The ends of a lab with a router.
 fn lab_routed() -> Routed {
-    let [from, to] = [0, 1].map(|at| Host { ip: ROUTED_IPS[at], gateway: ROUTER_IPS[at] });
+    let [from, to] = ROUTED.map(|(gateway, ip)| Host { ip, gateway });
     Routed { from, to }
 }
 

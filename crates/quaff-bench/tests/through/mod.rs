@@ -4,7 +4,7 @@
 use quaff_bench::service::Session;
 use quaff_bench::service::plan::Path;
 use quaff_bench::trial::End;
-use quaff_lab::lab::{FAR_IF, Layout, MIDDLE_IFS, RX_IF, TX_IF};
+use quaff_lab::lab::{FAR, Layout, MIDDLE_IFS, RX, TX};
 use quaff_lab::{Lab, LabPlan};
 use quaff_os::{Netns, cpu};
 use quaff_testkit::impaired_link::{Counts, ImpairedLink, ImpairedLinkPlan, Rules};
@@ -37,12 +37,12 @@ impl Bed {
 
     /// From the end that sends, through the device, to the other end.
     pub(crate) fn ends(&self) -> [End; 2] {
-        [end(&self.through.tx, TX_IF), end(self.through.far.as_ref().expect("a second end"), FAR_IF)]
+        [end(&self.through.tx, TX.name), end(self.through.far.as_ref().expect("a second end"), FAR.name)]
     }
 
     /// The ends of the bare link.
     pub(crate) fn null(&self) -> [End; 2] {
-        [end(&self.bare.tx, TX_IF), end(&self.bare.rx, RX_IF)]
+        [end(&self.bare.tx, TX.name), end(&self.bare.rx, RX.name)]
     }
 
     /// Both of them, open.

@@ -7,7 +7,7 @@ mod run;
 
 use super::bench::promises;
 use crate::exit::Exit;
-use quaff_lab::lab::{self, Lab, LabInfo, LabPlan, PREFIX_BITS, RX_IF, RX_IP, TX_IF, TX_IP};
+use quaff_lab::lab::{self, End, Lab, LabInfo, LabPlan, RX, TX};
 
 /// Try quaff without a second machine: two network namespaces and a link between them
 ///
@@ -95,17 +95,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 fn up(args: UpArgs) -> anyhow::Result<Exit> {
     let lab = Lab::create(&LabPlan { name: args.name, mtu: args.link.mtu, ..LabPlan::default() })?.keep()?;
     let LabInfo { name, tx, rx, mtu, .. } = &lab;
-    let width = tx.len();
+    let (width, receiver) = (tx.len(), RX.name);
+    let [from, to] = [TX, RX].map(|End { name, ip, prefix_bits, .. }| format!("{name}  {ip}/{prefix_bits}"));
     println!(
         "The lab {name} is up, MTU {mtu}.
 
-  sends     {tx:width$}  {TX_IF}  {TX_IP}/{PREFIX_BITS}
-  receives  {rx:width$}  {RX_IF}  {RX_IP}/{PREFIX_BITS}
+  sends     {tx:width$}  {from}
+  receives  {rx:width$}  {to}
 
 To try it, capture in one terminal:
-  quaff lab run --lab {name} -- quaff capture -i {RX_IF} -w lab.pcapng --count 500000
+  quaff lab run --lab {name} -- quaff capture -i {receiver} -w lab.pcapng --count 500000
 and send traffic over the link in another:
-  quaff lab run --lab {name} -- quaff generate --inject {RX_IF} --size 512 --pps 100000 --count 500000
+  quaff lab run --lab {name} -- quaff generate --inject {receiver} --size 512 --pps 100000 --count 500000
 then verify that the file is complete:
   quaff verify lab.pcapng
 

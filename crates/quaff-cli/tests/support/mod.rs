@@ -63,7 +63,7 @@ impl Bench {
 
     /// `quaff ARGS` in the receiving namespace.
     pub(crate) fn quaff(&self, args: &[&str]) -> Command {
-        let mut command = self.lab.command_rx(QUAFF).expect("a command in the lab");
+        let mut command = self.lab.rx.command(QUAFF).expect("a command in the lab");
         command.args(args);
         command
     }

@@ -1,4 +1,5 @@
-//! Labs of two ends with a device between them, which may copy the traffic to a third end, the capturer.
+//! The namespaces and links of a lab: a plain pair, or two ends with a device between them, which may copy the traffic
+//! to a third end, the capturer.
 //!
 //! ```text
 //!    NAME-tx      NAME-mid                       NAME-far
@@ -12,16 +13,15 @@
 //! [`Layout::Apart`] the caller forwards between the ports.
 
 use super::{
-    FAR_IF, LabPlan, Layout, MIDDLE_IFS, PREFIX_BITS, ROUTER_IPS, RX_IF, RX_MAC, Rooms, TX_IF, TX_IP, TX_MAC,
-    far_name, mid_name, rx_name, silence, tx_name, wait_until_running,
+    End, FAR, LabPlan, Layout, MIDDLE_IFS, PREFIX_BITS, ROUTED, RX, Rooms, TX, room, silence,
+    wait_until_running,
 };
-use crate::Result;
+use crate::{Error, Result};
 use quaff_os::bpf::{Asm, Helper, Program, Reg, Verdict};
 use quaff_os::ethtool::{Card, Change};
 use quaff_os::rtnl::{Hook, LinkChange, Rtnl, VethEnd, VethPlan};
 use quaff_os::{Netns, Try};
 use std::fs;
-use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 
 /// The ports in the middle: towards the two ends, and towards the capturer.
@@ -29,49 +29,51 @@ const PORTS: [&str; 3] = [MIDDLE_IFS[0], MIDDLE_IFS[1], "m0"];
 const BRIDGE: &str = "br0";
 /// Refers to the network namespace of the writing thread.
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
-/// The address of [`FAR_IF`].
-const FAR_IP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 3);
-const FAR_MAC: [u8; 6] = [0x02, 0x71, 0x75, 0x00, 0x00, 0x03];
 
-/// Creates all four namespaces.
+/// Creates the namespaces of a layout, with their links.
 pub(super) fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
-    let LabPlan { mtu, queues, layout, .. } = *plan;
-    let tx = Netns::create(&tx_name(name))?;
-    let far = Netns::create(&far_name(name))?;
-    let mid = Netns::create(&mid_name(name))?;
-    let rx = Netns::create(&rx_name(name))?;
-    for netns in [&tx, &far, &mid, &rx] {
+    let create = |which| {
+        let netns = Netns::create(&room(name, which))?;
         netns.run(silence)??;
-    }
-    let ends = [(&tx, TX_IF, TX_MAC), (&far, FAR_IF, FAR_MAC), (&rx, RX_IF, RX_MAC)];
+        Ok::<_, Error>(netns)
+    };
+    let is_between = plan.layout != Layout::Pair;
+    let (tx, rx) = (create("tx")?, create("rx")?);
+    let far = is_between.then(|| create("far")).transpose()?;
+    let mid = is_between.then(|| create("mid")).transpose()?;
     let mut rtnl = Rtnl::open()?;
-    for ((netns, end, mac), (number, port)) in ends.into_iter().zip((0x11..).zip(PORTS)) {
-        let port = VethEnd { name: port, netns: mid.as_fd(), mac: [0x02, 0x71, 0x75, 0, 0, number] };
-        rtnl.create_veth(&VethPlan {
-            ends: [VethEnd { name: end, netns: netns.as_fd(), mac }, port],
-            mtu,
-            queues,
-        })?;
+    let mut link = |ends| rtnl.create_veth(&VethPlan { ends, mtu: plan.mtu, queues: plan.queues });
+    let end = |netns, End { name, mac, .. }| VethEnd { name, netns, mac };
+    if let (Some(far), Some(mid)) = (&far, &mid) {
+        for ((netns, of), (number, port)) in
+            [(&tx, TX), (far, FAR), (&rx, RX)].into_iter().zip((0x11..).zip(PORTS))
+        {
+            link([end(netns.as_fd(), of), end(mid.as_fd(), End::new(port, number))])?;
+        }
+        tx.run(|| up(TX.name, Some((TX, FAR))))??;
+        far.run(|| up(FAR.name, Some((FAR, TX))))??;
+        rx.run(|| up(RX.name, None))??;
+        mid.run(|| join(plan.layout))??;
+        far.run(|| wait_until_running(FAR.name))??;
+    } else {
+        link([end(tx.as_fd(), TX), end(rx.as_fd(), RX)])?;
+        tx.run(|| up(TX.name, Some((TX, RX))))??;
+        rx.run(|| up(RX.name, Some((RX, TX))))??;
     }
-    tx.run(|| up(TX_IF, Some((TX_IP, FAR_IP, FAR_MAC))))??;
-    far.run(|| up(FAR_IF, Some((FAR_IP, TX_IP, TX_MAC))))??;
-    rx.run(|| up(RX_IF, None))??;
-    mid.run(|| join(layout))??;
-    for (netns, end, _) in ends {
-        netns.run(|| wait_until_running(end))??;
-    }
-    Ok(Rooms { tx, far: Some(far), mid: Some(mid), rx })
+    tx.run(|| wait_until_running(TX.name))??;
+    rx.run(|| wait_until_running(RX.name))??;
+    Ok(Rooms { tx, far, mid, rx })
 }
 
 /// Sets an interface up without offloads; an end also gets its address and its peer.
-fn up(name: &str, addresses: Option<(Ipv4Addr, Ipv4Addr, [u8; 6])>) -> Result<()> {
+fn up(name: &str, ends: Option<(End, End)>) -> Result<()> {
     let mut rtnl = Rtnl::open()?;
     let link = rtnl.link(name)?;
     Card::change(name, Change::OffloadsOff)?;
     rtnl.change(link.index, LinkChange::Up(true))?;
-    if let Some((address, peer, peer_mac)) = addresses {
-        rtnl.change(link.index, LinkChange::Address(address, PREFIX_BITS))?;
-        rtnl.change(link.index, LinkChange::Neighbour(peer, peer_mac))?;
+    if let Some((own, peer)) = ends {
+        rtnl.change(link.index, LinkChange::Address(own.ip, own.prefix_bits))?;
+        rtnl.change(link.index, LinkChange::Neighbour(peer.ip, peer.mac))?;
     }
     Ok(())
 }
@@ -105,7 +107,7 @@ fn join(layout: Layout) -> Result<()> {
             }
         }
         Layout::Router => {
-            for (port, address) in [a, b].into_iter().zip(ROUTER_IPS) {
+            for (port, (address, _)) in [a, b].into_iter().zip(ROUTED) {
                 rtnl.change(port, LinkChange::Address(address, PREFIX_BITS))?;
             }
             fs::write(FORWARDING, "1").trying(|| format!("set {FORWARDING} to 1"))?;

@@ -58,9 +58,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The name of tcpdump with `quaff pipe` as its reader.
-pub const PIPED: &str = "tcpdump | quaff pipe";
-
 /// Directories of administration tools, which may be missing in PATH.
 const ROOT_DIRS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 /// Limit on the length of a version.
@@ -187,8 +184,15 @@ pub enum Format {
 }
 
 impl Tool {
+    /// Finds the program and queries its version; `None` if it is not installed.
+    pub fn present(&self) -> Option<Present> {
+        let program = self.find()?;
+        let version = self.version(&program);
+        Some(Present { rival: self.clone(), program, version })
+    }
+
     /// The path of the program; `None` if it is not installed.
-    pub fn find(&self) -> Option<PathBuf> {
+    fn find(&self) -> Option<PathBuf> {
         if self.program.components().count() > 1 {
             return self.program.is_file().then(|| self.program.clone());
         }
@@ -198,12 +202,11 @@ impl Tool {
     }
 
     /// The version that the tool prints; `None` if it prints none within the time limit.
-    pub fn version(&self, program: &Path) -> Option<String> {
+    fn version(&self, program: &Path) -> Option<String> {
         let (asked, args) = self.version.split_first()?;
         let mut command =
             Command::new(if asked == "{program}" { program.as_os_str() } else { asked.as_ref() });
-        let mark = ProcessMark::unique();
-        mark.put_on(command.args(args));
+        let mark = ProcessMark::put_on(command.args(args));
         // Ctrl-C must reach this process only.
         command.process_group(0);
         let finished = ChildProcess::start(command).and_then(|running| running.finish(VERSION_MAX));
@@ -211,11 +214,6 @@ impl Tool {
         let Finished { stdout, stderr, .. } = finished.ok()?;
         let output = String::from_utf8_lossy(&stdout).into_owned() + &stderr;
         version_in(&output).map(str::to_owned)
-    }
-
-    /// Time limit to be ready, and to end.
-    pub fn patience(&self) -> Duration {
-        Duration::from_secs(self.patience_s)
     }
 }
 

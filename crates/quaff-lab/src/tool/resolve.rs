@@ -34,13 +34,9 @@ pub fn resolve<S: AsRef<str>>(names: &[S], all: &[Tool]) -> Result<Resolved> {
             let known = all.iter().filter(|rival| !rival.hidden).map(|rival| rival.name.clone()).collect();
             return Err(Error::UnknownTool { name: name.to_owned(), known });
         };
-        let rival = rival.clone();
-        match rival.find() {
-            Some(program) => {
-                let version = rival.version(&program);
-                resolved.present.push(Present { rival, program, version });
-            }
-            None => resolved.absent.push(rival),
+        match rival.present() {
+            Some(present) => resolved.present.push(present),
+            None => resolved.absent.push(rival.clone()),
         }
     }
     Ok(resolved)

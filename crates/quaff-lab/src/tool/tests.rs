@@ -32,7 +32,7 @@ fn every_shipped_description_is_read() {
     let names: Vec<_> = shipped(Path::new("/opt/quaff")).into_iter().map(|tool| tool.name).collect();
     let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tools")).expect("they are here");
     assert_eq!(names.len(), files.count(), "{names:?}");
-    assert!(names.iter().any(|name| name == PIPED));
+    assert!(names.iter().any(|name| name == "tcpdump | quaff pipe"));
 }
 
 #[test]
@@ -59,7 +59,9 @@ fn places_are_filled() {
         line("recvfrom", &load),
         "/opt/quaff lab recvfrom -i rx0 -w /data/7/capture --copies 25 --compress 3"
     );
-    assert!(line(PIPED, &buffer(1)).contains("exec '/opt/quaff' pipe -q > '/data/7/capture'"));
+    assert!(
+        line("tcpdump | quaff pipe", &buffer(1)).contains("exec '/opt/quaff' pipe -q > '/data/7/capture'")
+    );
 }
 
 #[test]
@@ -189,7 +191,7 @@ fn a_user_s_own_takes_the_place_of_one_that_we_ship() {
     assert_eq!((resolved.present.len(), resolved.absent[0].name.as_str()), (1, "gone"));
     let error = resolve(&["tcpdmp"], &all).expect_err("an unknown name").to_string();
     assert!(error.starts_with("there is no capturer tcpdmp; there is quaff, tcpdump, "), "{error}");
-    assert!(!error.contains(PIPED), "{error}");
+    assert!(!error.contains("tcpdump | quaff pipe"), "{error}");
 }
 
 #[test]

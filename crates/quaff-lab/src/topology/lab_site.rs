@@ -4,7 +4,7 @@
 
 use super::arrivals::Arrivals;
 use super::{Sent, Site, Watch, sending};
-use crate::lab::{FAR_IF, RX_IF, TX_IF};
+use crate::lab::{FAR, RX, TX};
 use crate::traffic::{Out, Traffic};
 use crate::{Lab, Result, interface_facts};
 use quaff_os::{Netns, rtnl};
@@ -27,8 +27,8 @@ impl LabSite {
         watch: Watch<'_>,
         look: &mut dyn FnMut(),
     ) -> Result<Sent> {
-        let mut command = self.lab.command_rx(&self.quaff)?;
-        command.args(traffic.words(Out::Inject(RX_IF), 1));
+        let mut command = self.lab.rx.command(&self.quaff)?;
+        command.args(traffic.words(Out::Inject(RX.name), 1));
         let totals = sending::send(vec![command], Some(core), traffic, watch, look)?;
         // Injected frames pass no queue: every socket was offered the confirmed ones.
         Ok(totals.into())
@@ -42,7 +42,7 @@ impl LabSite {
         watch: Watch<'_>,
         look: &mut dyn FnMut(),
     ) -> Result<Sent> {
-        let ends = [(&self.lab.tx, TX_IF), (far, FAR_IF)];
+        let ends = [(&self.lab.tx, TX.name), (far, FAR.name)];
         let mut commands = Vec::new();
         for (((end, interface), half), stream) in ends.into_iter().zip(halves(traffic)).zip(1..) {
             if half.count > 0 {
@@ -51,7 +51,7 @@ impl LabSite {
                 commands.push(command);
             }
         }
-        let arrivals = self.lab.rx.run(|| Arrivals::begin(rtnl::link(RX_IF)?.index))??;
+        let arrivals = self.lab.rx.run(|| Arrivals::begin(rtnl::link(RX.name)?.index))??;
         let totals = sending::send(commands, Some(core), traffic, watch, look)?;
         let arrived = arrivals.finish(totals.sent)?;
         // A queue on the path drops before the last interface counts, so no offered frame is lost there.
@@ -62,15 +62,15 @@ impl LabSite {
 
 impl Site for LabSite {
     fn interface(&self) -> &str {
-        RX_IF
+        RX.name
     }
 
     fn command(&self, program: &Path) -> Result<Command> {
-        self.lab.command_rx(program)
+        Ok(self.lab.rx.command(program)?)
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        self.lab.rx.run(|| interface_facts(RX_IF)).unwrap_or_default()
+        self.lab.rx.run(|| interface_facts(RX.name)).unwrap_or_default()
     }
 
     fn send(&self, traffic: &Traffic, core: usize, watch: Watch<'_>, look: &mut dyn FnMut()) -> Result<Sent> {

@@ -17,4 +17,4 @@ mod site;
 pub use core_use::CoreUse;
 pub use lab_site::LabSite;
 pub use real::Real;
-pub use site::{LOOK, Sampled, Sent, Site, Stage, Watch, pause};
+pub use site::{Sampled, Sent, Site, Stage, Watch, pause};

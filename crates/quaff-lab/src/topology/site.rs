@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Interval between two readings.
-pub const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Called at each interval with the stage of the run; `false` ends the run.
 pub type Watch<'a> = &'a mut dyn FnMut(Stage) -> bool;
@@ -90,7 +90,7 @@ impl Stage {
     }
 }
 
-/// Reports the stage, and waits for [`LOOK`].
+/// Reports the stage, and waits for 20 ms.
 pub fn pause(watch: Watch<'_>, stage: Stage) -> Result<()> {
     if !watch(stage) {
         return Err(Error::Interrupted);

@@ -63,7 +63,7 @@ fn run_under(tool: &Tool, setting: &Setting) -> Run {
     let cores = Cores::pick().expect("a core");
     let bench = Bench { site: &Nowhere, quaff: Path::new("quaff"), place: &place, cores };
     let traffic = Traffic::bytes(512, None, OFFERED);
-    let program = tool.find().unwrap_or_else(|| tool.program.clone());
+    let program = tool.present().map_or_else(|| tool.program.clone(), |present| present.program);
     bench.run(tool, &program, &traffic, setting, &mut |_| true).expect("whatever it does is a result")
 }
 
@@ -217,10 +217,11 @@ fn a_watch_ends_a_run_at_once() {
     let bench = Bench { site: &Nowhere, quaff: Path::new("quaff"), place: &place, cores };
     let mut looks = 0;
     let traffic = Traffic::bytes(512, None, OFFERED);
-    let stopped = bench.run(&tool, &tool.find().expect("sh"), &traffic, &Setting::default(), &mut |_| {
-        looks += 1;
-        looks < 3
-    });
+    let stopped =
+        bench.run(&tool, &tool.present().expect("sh").program, &traffic, &Setting::default(), &mut |_| {
+            looks += 1;
+            looks < 3
+        });
     assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
     assert!(!runs("64.125"));
 }

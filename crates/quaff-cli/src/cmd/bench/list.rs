@@ -84,7 +84,12 @@ fn preset_row(plan: Plan) -> PresetRow {
 }
 
 fn rival_row(rival: Tool) -> RivalRow {
-    let program = rival.find();
-    let version = program.as_ref().and_then(|program| rival.version(program));
-    RivalRow { installed: program.is_some(), version, name: rival.name, install: rival.install }
+    let present = rival.present();
+    let installed = present.is_some();
+    RivalRow {
+        installed,
+        version: present.and_then(|present| present.version),
+        name: rival.name,
+        install: rival.install,
+    }
 }

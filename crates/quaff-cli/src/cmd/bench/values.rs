@@ -83,7 +83,7 @@ pub(super) fn outputs(text: &str) -> Result<List<Output>, String> {
 
 pub(super) fn content(word: &str) -> Result<Content, String> {
     let all = [Content::Counting, Content::Zeros, Content::Random];
-    let known = all.into_iter().find(|content| content.word() == word);
+    let known = all.into_iter().find(|content| content.to_string() == word);
     known.ok_or_else(|| format!("'{word}' is none of counting, zeros, random"))
 }
 

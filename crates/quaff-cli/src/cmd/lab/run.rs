@@ -74,7 +74,7 @@ fn choose(args: &Args) -> anyhow::Result<Lab> {
 
 fn run_in(lab: &Lab, args: &Args, signals: &Signals) -> anyhow::Result<Exit> {
     let (program, rest) = args.command.split_first().context("there is no command")?;
-    let mut command = if args.tx { lab.command_tx(program)? } else { lab.command_rx(program)? };
+    let mut command = if args.tx { lab.tx.command(program)? } else { lab.rx.command(program)? };
     command.args(rest).env(LAB_VARIABLE, &lab.name);
     reset_signals(&mut command);
     // If quaff is killed, the command is asked to end; the next lab clears the namespaces away.

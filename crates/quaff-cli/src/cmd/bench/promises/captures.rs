@@ -9,7 +9,7 @@ use quaff_bench::bench::{self, Context};
 use quaff_bench::experiment::PlanFile as _;
 use quaff_bench::method::Run;
 use quaff_lab::Error;
-use quaff_lab::tool::{PIPED, shipped};
+use quaff_lab::tool::shipped;
 
 /// Loss of tcpdump and dumpcap at 400 kpps, and of stenographer as fast as possible, above.
 const SLOW_LOSS: f64 = 0.1;
@@ -18,6 +18,8 @@ const STENOGRAPHER_LOSS: f64 = 0.05;
 const CPU_RATIO_MAX: f64 = 1.0 / 3.0;
 /// CPU time per frame of a filter in the kernel, relative to the same filter in user space.
 const FILTER_RATIO_MAX: f64 = 0.2;
+/// The name of tcpdump with `quaff pipe` as its reader.
+const PIPED: &str = "tcpdump | quaff pipe";
 /// Loss of tcpdump with `quaff pipe` after it, relative to its loss alone.
 const PIPED_RATIO_MAX: f64 = 0.5;
 

@@ -3,9 +3,8 @@
 use super::verdict::{Bound, Row};
 use super::{Bench, Promise, Setup};
 use crate::show;
-use quaff_bench::method::{self, Delivered, Sender, fio};
+use quaff_bench::method::{self, ConsumerKind, Delivered, Sender, fio};
 use quaff_bench::stats::median;
-use quaff_lab::ConsumerKind;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -9,8 +9,8 @@
 //! return XDP_DROP;
 //! ```
 
-use crate::lab::{Lab, RX_IF};
 use crate::{Error, Result};
+use quaff_lab::lab::{Lab, RX};
 use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Jmp, Program, Reg, Size, Verdict};
 use quaff_os::ethtool::{Card, Change};
 use quaff_os::rtnl::{LinkChange, Rtnl};
@@ -53,7 +53,7 @@ pub enum ConsumerKind {
 
 /// A consumer at the receiving interface of a lab; its drop restores the interface.
 #[derive(Debug)]
-pub struct Consumer<'a> {
+pub(super) struct Consumer<'a> {
     lab: &'a Lab,
     kind: ConsumerKind,
     before: u64,
@@ -67,7 +67,7 @@ impl<'a> Consumer<'a> {
     ///
     /// # Errors
     /// The kernel refuses the program.
-    pub fn attach(lab: &'a Lab, kind: ConsumerKind) -> Result<Self> {
+    pub(super) fn attach(lab: &'a Lab, kind: ConsumerKind) -> Result<Self> {
         let state = ArrayMap::new("quaff_consumer", word::WORDS)?;
         let tuples = match kind {
             ConsumerKind::XdpFlows => {
@@ -90,7 +90,7 @@ impl<'a> Consumer<'a> {
     }
 
     /// Frames that have arrived since it was attached.
-    pub fn frames(&self) -> Result<u64> {
+    pub(super) fn frames(&self) -> Result<u64> {
         match self.kind {
             ConsumerKind::Stack | ConsumerKind::StackGro | ConsumerKind::StackXdp => {
                 Ok(self.stack_frames()? - self.before)
@@ -100,7 +100,7 @@ impl<'a> Consumer<'a> {
     }
 
     /// Time from the first frame to the last by the program's clock, s; for [`ConsumerKind::XdpTimes`].
-    pub fn span_seconds(&self) -> f64 {
+    pub(super) fn span_seconds(&self) -> f64 {
         self.state.load(word::LAST_NS).saturating_sub(self.state.load(word::FIRST_NS)) as f64 / 1e9
     }
 
@@ -108,7 +108,7 @@ impl<'a> Consumer<'a> {
     ///
     /// # Errors
     /// More than 6 million frames arrived.
-    pub fn flows(&self) -> Result<u64> {
+    pub(super) fn flows(&self) -> Result<u64> {
         let frames = self.frames()?;
         let Some(tuples) = self.tuples.as_ref().filter(|_| frames <= FLOWS_MAX) else {
             let what = format!("{frames} frames arrived, but flows are counted only among {FLOWS_MAX}");
@@ -119,18 +119,18 @@ impl<'a> Consumer<'a> {
     }
 
     fn stack_frames(&self) -> Result<u64> {
-        Ok(self.lab.stats_rx()?.rx_packets)
+        Ok(self.lab.stats(RX)?.rx_packets)
     }
 
     fn apply(&self, attached: bool) -> Result<()> {
         let (kind, program) = (self.kind, self.program.as_ref());
         Ok(self.lab.rx.run(|| {
             if kind == ConsumerKind::StackGro {
-                Card::change(RX_IF, Change::Feature("rx-gro", attached))?;
+                Card::change(RX.name, Change::Feature("rx-gro", attached))?;
             }
             if let Some(program) = program {
                 let mut rtnl = Rtnl::open()?;
-                let index = rtnl.link(RX_IF)?.index;
+                let index = rtnl.link(RX.name)?.index;
                 rtnl.change(index, LinkChange::Xdp(attached.then_some(program)))?;
             }
             Ok::<_, quaff_os::Error>(())
