@@ -10,7 +10,7 @@ use quaff_lab::{ChildProcess, lab};
 use quaff_os::Signal;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{Bench, PATIENCE, QUAFF};
 
 fn start(args: &[&str], dir: &Path) -> ChildProcess {
@@ -31,8 +31,13 @@ fn an_interrupted_demo_leaves_nothing() {
     let Some(bench) = Bench::new("an_interrupted_demo_leaves_nothing", 1 << 30) else { return };
     let running = start(&["lab", "demo", "--sizes", "1500", "--against", ""], bench.dir.path());
     let pid = running.pid();
-    std::thread::sleep(Duration::from_secs(5));
-    assert_ne!(bench.dir.path().read_dir().expect("a directory").count(), 0, "it is at work");
+    let begun = Instant::now();
+    let has_lab = || lab::list().expect("a list").iter().any(|lab| lab.pid == pid);
+    let is_at_work = || has_lab() && bench.dir.path().read_dir().expect("a directory").count() > 0;
+    while !is_at_work() {
+        assert!(begun.elapsed() < PATIENCE, "no lab, or no file of a capture");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     running.signal(Signal::SIGINT).expect("sent");
     let finished = running.finish(Duration::from_secs(20)).expect("it ends soon");
     assert_eq!(finished.status.code(), Some(2), "{}", finished.stderr);
@@ -53,8 +58,11 @@ fn an_unknown_capturer_is_refused() {
 #[test]
 fn each_promise_has_a_verdict() {
     let Some(bench) = Bench::new("each_promise_has_a_verdict", 1 << 30) else { return };
-    for command in [["bench", "promises", "--only", "small-frames"], ["lab", "bench", "--only", "2"]] {
-        let args = [&command[..], &["--runs", "2", "--count", "20000", "--json"]].concat();
+    for (command, count) in
+        [(["bench", "promises", "--only", "small-frames"], 2), (["lab", "bench", "--only", "2"], 1)]
+    {
+        let runs = count.to_string();
+        let args = [&command[..], &["--runs", &runs, "--count", "20000", "--json"]].concat();
         let running = start(&args, bench.dir.path());
         let pid = running.pid();
         let finished = running.finish(PATIENCE * 2).expect("it ends");
@@ -67,7 +75,7 @@ fn each_promise_has_a_verdict() {
             "{json}"
         );
         let runs = json["captures"]["cases"][0]["runs"].as_array().expect("runs");
-        assert_eq!(runs.len(), 2);
+        assert_eq!(runs.len(), count);
         assert!(runs.iter().all(|run| run["offered"] == 20_000 && run["captured"] == 20_000), "{json}");
         assert_nothing_is_left(bench.dir.path(), pid);
     }
