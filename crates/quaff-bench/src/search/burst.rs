@@ -1,8 +1,8 @@
 //! Back-to-back frames by RFC 2544 §26.4 as updated by RFC 9004: the longest burst at the smallest gap without loss, and
 //! its buffer time.
 
-use super::Bounds;
-use super::step::{self, Known, Range};
+use super::select::{Bound, Range, Seen};
+use crate::stats::mean;
 
 /// Parameters of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,21 +35,9 @@ impl Burst {
 
     /// Length of the next burst, frames; `None` at the end of the search.
     pub(crate) fn next(&self) -> Option<u64> {
-        let Some(&(frames, passed)) = self.results.last() else {
-            return Some(self.plan.start.unwrap_or(self.plan.max).clamp(self.plan.min, self.plan.max));
-        };
-        if !passed && !self.failed(frames) {
-            return Some(frames);
-        }
-        let lengths = self.lengths();
-        let count = |known: &dyn Fn(u64) -> bool| lengths.iter().filter(|frames| known(**frames)).count();
-        let known = Known {
-            bounds: self.bounds(),
-            goods: count(&|frames| self.passed(frames)),
-            bads: count(&|frames| self.failed(frames)),
-        };
-        let (min, max) = (self.plan.min as f64, self.plan.max as f64);
-        step::next(&known, &Range { min, max, width: self.plan.width }).map(|frames| frames as u64)
+        let BurstPlan { min, max, width, start, .. } = self.plan;
+        let range = Range { min: min as f64, max: max as f64, width };
+        self.seen().next(&[start.unwrap_or(max) as f64], &range).map(|frames| frames as u64)
     }
 
     /// Adds the result of a burst.
@@ -59,38 +47,29 @@ impl Burst {
 
     /// The longest burst without loss, frames; 0 when the shortest one lost.
     pub(crate) fn frames(&self) -> u64 {
-        self.bounds().lower.unwrap_or(0.0) as u64
+        self.seen().bounds().lower.unwrap_or(0.0) as u64
     }
 
-    fn bounds(&self) -> Bounds {
-        let upper = self.lengths().into_iter().filter(|frames| self.failed(*frames)).min();
-        let below = |frames: &u64| upper.is_none_or(|upper| *frames < upper);
-        let lower = self.lengths().into_iter().filter(|frames| self.passed(*frames)).filter(below).max();
-        Bounds { lower: lower.map(|frames| frames as f64), upper: upper.map(|frames| frames as f64) }
-    }
-
-    fn lengths(&self) -> Vec<u64> {
-        let mut lengths: Vec<_> = self.results.iter().map(|(frames, _)| *frames).collect();
-        lengths.sort_unstable();
-        lengths.dedup();
-        lengths
-    }
-
-    fn passed(&self, frames: u64) -> bool {
-        self.results.contains(&(frames, true))
-    }
-
-    fn failed(&self, frames: u64) -> bool {
-        let lost = self.results.iter().filter(|result| **result == (frames, false)).count();
-        lost >= self.plan.tries.max(1) as usize
+    fn seen(&self) -> Seen {
+        let count = |result: (u64, bool)| self.results.iter().filter(|known| **known == result).count();
+        let class = |frames: f64| match frames as u64 {
+            frames if count((frames, true)) > 0 => Bound::Lower,
+            frames if count((frames, false)) >= self.plan.tries as usize => Bound::Upper,
+            _ => Bound::Undecided,
+        };
+        Seen::of(self.results.iter().map(|(frames, _)| *frames as f64), class)
     }
 }
 
-/// Corrected buffer time, s (RFC 9004 §5.4): of `frames` at `pps`, without those that leave at `throughput_pps` during the
-/// burst. `None` when the throughput is the rate of the burst, which then needs no buffer.
-pub(crate) fn corrected_buffer_s(frames: f64, pps: f64, throughput_pps: f64) -> Option<f64> {
-    let implied_s = frames / pps;
-    (pps > 0.0 && throughput_pps < pps).then(|| implied_s - implied_s * (throughput_pps / pps))
+/// Buffer time of bursts that were `frames` long at `pps`, s; and corrected by the frames that leave at `throughput_pps`
+/// during the burst (RFC 9004 §5.4), if that is known and below the rate of the burst, which else needs no buffer.
+pub(crate) fn buffer_s(frames: &[u64], pps: f64, throughput_pps: Option<f64>) -> [Option<f64>; 2] {
+    let frames: Vec<f64> = frames.iter().map(|frames| *frames as f64).collect();
+    let implied_s = mean(&frames).filter(|_| pps > 0.0).map(|frames| frames / pps);
+    let leaving = throughput_pps.filter(|throughput_pps| *throughput_pps < pps);
+    let corrected_s =
+        implied_s.zip(leaving).map(|(implied_s, leaving)| implied_s - implied_s * (leaving / pps));
+    [implied_s, corrected_s]
 }
 
 #[cfg(test)]
@@ -143,9 +122,11 @@ mod tests {
     #[test]
     fn frames_that_leave_are_not_in_the_buffer() {
         // 10,000 frames at 1 Mpps are 10 ms; 400 kpps of them leave meanwhile: 6 ms.
-        let corrected = corrected_buffer_s(10_000.0, 1e6, 4e5).expect("a time");
-        assert!((corrected - 0.006).abs() < 1e-12, "{corrected}");
-        assert_eq!(corrected_buffer_s(10_000.0, 1e6, 1e6), None);
-        assert_eq!(corrected_buffer_s(10_000.0, 0.0, 0.0), None);
+        let [implied, corrected] = buffer_s(&[9_000, 11_000], 1e6, Some(4e5)).map(|s| s.expect("a time"));
+        assert!((implied - 0.01).abs() < 1e-12 && (corrected - 0.006).abs() < 1e-12, "{implied} {corrected}");
+        assert_eq!(buffer_s(&[10_000], 1e6, Some(1e6)), [Some(0.01), None]);
+        assert_eq!(buffer_s(&[10_000], 1e6, None), [Some(0.01), None]);
+        assert_eq!(buffer_s(&[10_000], 0.0, Some(0.0)), [None; 2]);
+        assert_eq!(buffer_s(&[], 1e6, None), [None; 2]);
     }
 }

@@ -30,8 +30,8 @@ impl Search for Curve {
         (lossless < 2 && load >= 1.0).then_some(Trial { load, seconds: self.seconds })
     }
 
-    fn tell(&mut self, measured: Measured) {
-        self.results.push(measured);
+    fn tell(&mut self, trial: Trial, loss: f64) {
+        self.results.push(Measured { trial, loss });
     }
 }
 
@@ -43,7 +43,7 @@ mod tests {
         let mut curve = Curve::new(1000.0, 1000.0, step, 2.0);
         while let Some(trial) = curve.next() {
             assert_eq!(trial.seconds, 2.0);
-            curve.tell(Measured::new(trial, loss(trial.load)));
+            curve.tell(trial, loss(trial.load));
         }
         curve.results.iter().map(|measured| measured.trial.load).collect()
     }

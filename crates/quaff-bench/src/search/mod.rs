@@ -2,10 +2,10 @@
 //! result. No I/O, no clock, and no knowledge of the system under test.
 //!
 //! ```text
-//!    driver:  while let Some(trial) = search.next() { search.tell(measure(trial)) }
+//!    driver:  search.run(|trial| measure(trial)), or for two searches side by side next and tell of each
 //!
-//!    binary   RFC 2544 §26.1: between a load that lost and one that did not, the middle
-//!    mlr      RFC 9971: several goals, short trials first, a share of lossy trials tolerated
+//!    highest  binary  RFC 2544 §26.1: between a load that lost and one that did not, the middle
+//!             mlr     RFC 9971: short trials first, a share of lossy trials tolerated
 //!    curve    RFC 2544 §26.3: from the highest load downwards
 //!    burst    RFC 2544 §26.4 and RFC 9004: the longest burst of frames back to back
 //! ```
@@ -16,12 +16,13 @@
 mod binary;
 mod burst;
 mod curve;
-pub(crate) mod mlr;
-mod step;
+mod highest;
+mod mlr;
+mod select;
 
-pub(crate) use binary::{Binary, BinaryPlan};
-pub(crate) use burst::{Burst, BurstPlan, corrected_buffer_s};
+pub(crate) use burst::{Burst, BurstPlan, buffer_s};
 pub(crate) use curve::Curve;
+pub(crate) use highest::{Goal, Highest, Input};
 
 /// A trial to make ("Trial Input", RFC 9971).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,19 +34,10 @@ pub(crate) struct Trial {
 
 /// The result of a trial ("Trial Result").
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Measured {
-    pub(crate) trial: Trial,
+struct Measured {
+    trial: Trial,
     /// Lost of offered, 0 to 1.
-    pub(crate) loss: f64,
-    /// Time that counts in sums of times, s ("Trial Effective Duration"); mostly the trial's own.
-    pub(crate) effective_s: f64,
-}
-
-impl Measured {
-    /// A trial that took as long as planned.
-    pub(crate) fn new(trial: Trial, loss: f64) -> Self {
-        Self { trial, loss, effective_s: trial.seconds }
-    }
+    loss: f64,
 }
 
 /// The two loads around a result.
@@ -59,8 +51,14 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     /// (upper − lower) / upper; `None` when one of them is missing.
-    pub(crate) fn width(&self) -> Option<f64> {
+    fn width(&self) -> Option<f64> {
         Some((self.upper? - self.lower?) / self.upper?)
+    }
+
+    /// Both exist and are as close as `width`. Otherwise the result is irregular (RFC 9971) and must be marked so
+    /// wherever it is shown.
+    pub(crate) fn are_close(&self, width: f64) -> bool {
+        self.width().is_some_and(|found| found <= width)
     }
 }
 
@@ -68,6 +66,14 @@ impl Bounds {
 pub(crate) trait Search {
     /// The next trial; `None` at the end of the search.
     fn next(&self) -> Option<Trial>;
-    /// Adds the result of a trial.
-    fn tell(&mut self, measured: Measured);
+    /// Adds the result of a trial: lost of offered, 0 to 1.
+    fn tell(&mut self, trial: Trial, loss: f64);
+
+    /// Makes all trials; `measure` returns the loss of one. An error ends the search, which keeps its results.
+    fn run<E>(&mut self, mut measure: impl FnMut(Trial) -> Result<f64, E>) -> Result<(), E> {
+        while let Some(trial) = self.next() {
+            self.tell(trial, measure(trial)?);
+        }
+        Ok(())
+    }
 }

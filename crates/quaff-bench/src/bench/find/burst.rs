@@ -2,12 +2,9 @@
 //! of buffer that follows (RFC 2544 §26.4, RFC 9004).
 
 use super::line::{Line, Stop};
-use super::{Measurer, each};
-use crate::Result;
-use crate::bench::plan::Find;
 use crate::bench::result::{Burst as BurstRow, LimitedBy, Report};
-use crate::search::{Burst, BurstPlan, corrected_buffer_s};
-use crate::stats::{mean, median};
+use crate::search::{Burst, BurstPlan, buffer_s};
+use crate::stats::median;
 
 /// Default number of repetitions; RFC 2544 asks for 50.
 const REPEATS: u32 = 5;
@@ -16,26 +13,14 @@ const FRAMES_MIN: u64 = 64;
 /// A length is too long when it lost so often in a row.
 const TRIES: u32 = 2;
 
-/// All rivals on all sizes.
-pub(super) fn all(
-    find: &Find,
-    rivals: &[String],
-    measurer: &mut dyn Measurer,
-    report: &mut Report,
-) -> Result<()> {
-    each(find, rivals, |mut line| {
-        let mut bursts = Bursts::default();
-        let ended = bursts.search(&mut line, measurer);
-        match &ended {
-            Err(Stop::Interrupted) => line.note("The search was interrupted.".into()),
-            Err(Stop::Failed(sentence)) => line.note(sentence.clone()),
-            Ok(()) => (),
-        }
-        let row = bursts.row(line, report);
-        report.bursts.push(row);
-        measurer.found(report);
-        ended
-    })
+/// One rival on one size.
+pub(super) fn search(mut line: Line<'_>, report: &mut Report) -> Result<(), Stop> {
+    let mut bursts = Bursts::default();
+    let ended = bursts.search(&mut line);
+    line.note_end(&ended);
+    let row = bursts.row(line, report);
+    report.bursts.push(row);
+    ended
 }
 
 #[derive(Default)]
@@ -47,9 +32,9 @@ struct Bursts {
 }
 
 impl Bursts {
-    fn search(&mut self, line: &mut Line<'_>, measurer: &mut dyn Measurer) -> Result<(), Stop> {
-        let max_pps = measurer.max_pps(line.size)?;
-        let seconds = line.seconds(measurer, line.find.seconds, max_pps);
+    fn search(&mut self, line: &mut Line<'_>) -> Result<(), Stop> {
+        let max_pps = line.max_pps()?;
+        let seconds = line.seconds(line.find.seconds, max_pps);
         self.frames_max = ((max_pps * seconds) as u64).max(FRAMES_MIN);
         for _ in 0..line.find.repeats.unwrap_or(REPEATS).max(1) {
             let mut burst = Burst::new(BurstPlan {
@@ -61,7 +46,7 @@ impl Bursts {
                 start: self.frames.last().copied(),
             });
             while let Some(frames) = burst.next() {
-                let tried = line.trial(measurer, "longest burst", None, max_pps, frames)?;
+                let tried = line.trial("longest burst", None, max_pps, frames)?;
                 burst.tell(frames, tried.loss <= line.find.goal_loss);
                 self.offered_pps.extend((tried.row.offered_pps > 0.0).then_some(tried.row.offered_pps));
             }
@@ -74,12 +59,10 @@ impl Bursts {
         let Self { frames, frames_max, offered_pps } = self;
         let pps = median(&offered_pps).unwrap_or(0.0);
         let size = line.frame_bytes().unwrap_or_default();
-        let numbers: Vec<_> = frames.iter().map(|frames| *frames as f64).collect();
         let never_full = frames.contains(&frames_max);
         if never_full {
             line.note("The longest burst that was tried lost nothing: its buffer was never full.".into());
         }
-        let mean = mean(&numbers).filter(|_| pps > 0.0 && !never_full);
         let same = |rival: &str, bytes| rival == line.rival && bytes == size;
         let throughput = report
             .searches
@@ -88,6 +71,8 @@ impl Bursts {
             // What the generator limited is no throughput of the rival's.
             .filter(|found| found.regular && found.limited_by == LimitedBy::Rival)
             .and_then(|found| found.lower_pps);
+        let [buffer_s, buffer_corrected_s] =
+            if never_full { [None; 2] } else { buffer_s(&frames, pps, throughput) };
         BurstRow {
             rival: line.rival.into(),
             size,
@@ -96,10 +81,8 @@ impl Bursts {
             frames,
             frames_max,
             pps,
-            buffer_s: mean.map(|frames| frames / pps),
-            buffer_corrected_s: mean
-                .zip(throughput)
-                .and_then(|(frames, throughput)| corrected_buffer_s(frames, pps, throughput)),
+            buffer_s,
+            buffer_corrected_s,
             notes: line.take_notes(),
         }
     }

@@ -6,8 +6,7 @@ use super::{Measurer, each};
 use crate::Result;
 use crate::bench::plan::{Find, Method};
 use crate::bench::result::{GoalRow, LimitedBy, Report, Search as SearchRow, TrialRow};
-use crate::search::mlr::{Controller, Goal, Input};
-use crate::search::{Binary, BinaryPlan, Bounds, Measured, Search};
+use crate::search::{Bounds, Goal, Highest, Input, Search};
 use crate::stats::difference;
 
 /// Default number of independent searches.
@@ -16,16 +15,10 @@ const REPEATS: u32 = 2;
 const AGREEMENT: f64 = 0.10;
 /// Trials of the coarse target and of the warm-up are this share of the full ones.
 const INITIAL_SHARE: f64 = 1.0 / 3.0;
-/// Full-length trials of the same rate, in units of their length: two, of which one may be lossy.
-const DURATION_SUM: f64 = 2.0;
 /// The lowest rate, as a share of the highest.
 const MIN_SHARE: f64 = 0.001;
 /// And in frames/s.
 const MIN_PPS: f64 = 1000.0;
-/// Coarser targets before the goal.
-const PRECEDING: u32 = 1;
-/// Limit of trials of one search.
-const TRIALS_MAX: usize = 100;
 
 /// One search.
 struct Pass<'a> {
@@ -37,12 +30,6 @@ struct Pass<'a> {
     tried: Vec<Tried>,
     bounds: Bounds,
     throughput_pps: Option<f64>,
-}
-
-/// Either way to search.
-enum Engine {
-    Mlr(Controller),
-    Binary(Binary),
 }
 
 /// Number of independent searches for each result.
@@ -65,12 +52,10 @@ pub(super) fn all(
     }
     for repeat in 0..repeats(find) {
         let mut at = first;
-        each(find, rivals, |line| {
+        each(find, rivals, measurer, report, |line, report| {
             let mut pass = Pass::new(line);
-            let ended = pass.search(measurer);
-            if let Err(stop) = &ended {
-                pass.line.note(stop_words(stop));
-            }
+            let ended = pass.search();
+            pass.line.note_end(&ended);
             match report.searches.get_mut(at).filter(|_| repeat > 0) {
                 Some(found) if ended.is_ok() => pass.again(found),
                 // A search that was ended early has no result to compare.
@@ -78,7 +63,6 @@ pub(super) fn all(
                 None => report.searches.push(pass.row()),
             }
             at += 1;
-            measurer.found(report);
             ended
         })?;
     }
@@ -113,34 +97,18 @@ fn own_buffers(find: &Find) -> Option<String> {
     })
 }
 
-fn stop_words(stop: &Stop) -> String {
-    match stop {
-        Stop::Interrupted => "The search was interrupted.".into(),
-        Stop::Failed(sentence) => sentence.clone(),
-    }
-}
-
 impl<'a> Pass<'a> {
     fn new(line: Line<'a>) -> Self {
-        let (full_s, find) = (line.find.seconds, line.find);
-        let exceed_ratio = if find.method == Method::Mlr { 0.5 } else { 0.0 };
-        let sum = if find.method == Method::Mlr { DURATION_SUM } else { 1.0 };
-        let goal = Goal {
-            final_s: full_s,
-            duration_sum_s: full_s * sum,
-            loss_ratio: find.goal_loss,
-            exceed_ratio,
-            initial_s: full_s * INITIAL_SHARE,
-            width: find.width,
-        };
+        let Find { method, seconds, goal_loss, width, .. } = *line.find;
+        let goal = Goal::new(method, seconds, seconds * INITIAL_SHARE, goal_loss, width);
         let bounds = Bounds::default();
         Self { line, goal, max_pps: 0.0, warm_up: None, tried: Vec::new(), bounds, throughput_pps: None }
     }
 
     /// Runs the search; its partial result stays after an error.
-    fn search(&mut self, measurer: &mut dyn Measurer) -> Result<(), Stop> {
-        self.max_pps = measurer.max_pps(self.line.size)?;
-        let warm_up = self.warm_up(measurer)?;
+    fn search(&mut self) -> Result<(), Stop> {
+        self.max_pps = self.line.max_pps()?;
+        let warm_up = self.warm_up()?;
         self.warm_up = Some(warm_up.row);
         let offered = warm_up.row.offered_pps;
         let (max, start) = match warm_up.run.failed {
@@ -150,54 +118,34 @@ impl<'a> Pass<'a> {
         if max < MIN_PPS {
             return Err(Stop::Failed(format!("Only {max} frames/s could be sent.")));
         }
-        self.limit_seconds(measurer, max);
-        let mut engine = self.engine(max, start);
-        while let Some(trial) = engine.search().next() {
+        self.limit_seconds(max);
+        let (method, min) = (self.line.find.method, (max * MIN_SHARE).round().max(MIN_PPS));
+        let mut highest = Highest::new(Input { method, goal: self.goal, min, max, start });
+        let ended = highest.run(|trial| {
             let paced = (trial.load < max).then_some(trial.load);
             let count = (trial.load * trial.seconds).round() as u64;
-            let tried = self.line.trial(measurer, "highest rate", paced, max, count)?;
-            engine.search().tell(Measured::new(trial, tried.loss));
+            let tried = self.line.trial("highest rate", paced, max, count)?;
+            let loss = tried.loss;
             self.tried.push(tried);
-            (self.bounds, self.throughput_pps) = engine.found();
-        }
-        Ok(())
+            Ok(loss)
+        });
+        (self.bounds, self.throughput_pps) = (highest.bounds(), highest.conditional_throughput());
+        ended
     }
 
     /// A trial as fast as possible, before the search: the highest offered rate with this tool capturing.
-    fn warm_up(&mut self, measurer: &mut dyn Measurer) -> Result<Tried, Stop> {
-        let seconds = self.line.seconds(measurer, self.goal.initial_s, self.max_pps);
+    fn warm_up(&mut self) -> Result<Tried, Stop> {
+        let seconds = self.line.seconds(self.goal.initial_s, self.max_pps);
         let count = (self.max_pps * seconds) as u64;
-        self.line.trial(measurer, "highest rate", None, self.max_pps, count)
+        self.line.trial("highest rate", None, self.max_pps, count)
     }
 
     /// Shorter trials where the disk has no room for full ones.
-    fn limit_seconds(&mut self, measurer: &mut dyn Measurer, max: f64) {
-        let share = self.line.seconds(measurer, self.goal.final_s, max) / self.goal.final_s;
+    fn limit_seconds(&mut self, max: f64) {
+        let share = self.line.seconds(self.goal.final_s, max) / self.goal.final_s;
         let Goal { final_s, duration_sum_s, initial_s, .. } = &mut self.goal;
         for seconds in [final_s, duration_sum_s, initial_s] {
             *seconds *= share;
-        }
-    }
-
-    fn engine(&self, max: f64, start: Option<f64>) -> Engine {
-        let (goal, min) = (self.goal, (max * MIN_SHARE).round().max(MIN_PPS));
-        match self.line.find.method {
-            Method::Mlr => Engine::Mlr(Controller::new(Input {
-                goals: vec![goal],
-                min,
-                max,
-                start,
-                preceding: PRECEDING,
-                trials_max: TRIALS_MAX,
-            })),
-            Method::Rfc2544 => Engine::Binary(Binary::new(BinaryPlan {
-                min,
-                max,
-                seconds: goal.initial_s,
-                final_seconds: goal.final_s,
-                width: goal.width,
-                loss: goal.loss_ratio,
-            })),
         }
     }
 
@@ -221,8 +169,8 @@ impl<'a> Pass<'a> {
 
     fn row(mut self) -> SearchRow {
         let limited_by = self.limited_by();
-        let regular = self.bounds.width().is_some_and(|width| width <= self.goal.width);
-        if self.bounds.width().is_some() && !regular {
+        let regular = self.bounds.are_close(self.goal.width);
+        if self.bounds.lower.is_some() && self.bounds.upper.is_some() && !regular {
             self.line.note("Irregular: it ended before its bounds were as close as wanted.".into());
         }
         self.note_buffer();
@@ -298,26 +246,6 @@ impl<'a> Pass<'a> {
         if apart > AGREEMENT {
             let percent = apart * 100.0;
             found.notes.push(format!("{noise} two searches differ by {percent:.0} %."));
-        }
-    }
-}
-
-impl Engine {
-    fn search(&mut self) -> &mut dyn Search {
-        match self {
-            Self::Mlr(controller) => controller,
-            Self::Binary(binary) => binary,
-        }
-    }
-
-    fn found(&self) -> (Bounds, Option<f64>) {
-        match self {
-            Self::Mlr(controller) => controller
-                .goal_results()
-                .first()
-                .map_or((Bounds::default(), None), |result| (result.bounds, result.conditional_throughput)),
-            // Of a loss-free rate all frames are forwarded.
-            Self::Binary(binary) => (binary.bounds(), binary.bounds().lower),
         }
     }
 }

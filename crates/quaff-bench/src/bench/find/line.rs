@@ -22,11 +22,11 @@ pub(super) enum Stop {
 }
 
 /// One rival on frames of one size.
-#[derive(Debug)]
 pub(super) struct Line<'a> {
     pub(super) rival: &'a str,
     pub(super) size: &'a Size,
     pub(super) find: &'a Find,
+    measurer: &'a mut dyn Measurer,
     pub(super) notes: Vec<String>,
     /// Largest relative shortfall of the offered rate since the last notes.
     unsent_most: f64,
@@ -45,8 +45,18 @@ pub(super) struct Tried {
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn new(rival: &'a str, size: &'a Size, find: &'a Find) -> Self {
-        Self { rival, size, find, notes: Vec::new(), unsent_most: 0.0, failures: 0, made: 0 }
+    pub(super) fn new(
+        rival: &'a str,
+        size: &'a Size,
+        find: &'a Find,
+        measurer: &'a mut dyn Measurer,
+    ) -> Self {
+        Self { rival, size, find, measurer, notes: Vec::new(), unsent_most: 0.0, failures: 0, made: 0 }
+    }
+
+    /// The highest rate without a capturer, frames/s.
+    pub(super) fn max_pps(&mut self) -> Result<f64, Stop> {
+        Ok(self.measurer.max_pps(self.size)?)
     }
 
     /// Mean bytes of a frame.
@@ -58,14 +68,13 @@ impl<'a> Line<'a> {
     /// taken for.
     pub(super) fn trial(
         &mut self,
-        measurer: &mut dyn Measurer,
         what: &str,
         pps: Option<f64>,
         max_pps: f64,
         count: u64,
     ) -> Result<Tried, Stop> {
         self.made += 1;
-        measurer.about(&format!("{}, {}, {what}, trial {}", self.rival, self.size_words(), self.made));
+        self.measurer.about(&format!("{}, {}, {what}, trial {}", self.rival, self.size_words(), self.made));
         let workload = Workload {
             rival: self.rival,
             size: self.size,
@@ -73,7 +82,7 @@ impl<'a> Line<'a> {
             count: count.max(1),
             setting: &self.find.setting,
         };
-        let run = measurer.measure(&workload)?;
+        let run = self.measurer.measure(&workload)?;
         self.judge(run, pps, max_pps)
     }
 
@@ -110,6 +119,15 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Notes why the search ended early.
+    pub(super) fn note_end(&mut self, ended: &Result<(), Stop>) {
+        match ended {
+            Ok(()) => (),
+            Err(Stop::Interrupted) => self.note("The search was interrupted.".into()),
+            Err(Stop::Failed(sentence)) => self.note(sentence.clone()),
+        }
+    }
+
     /// Removes and returns the notes so far.
     pub(super) fn take_notes(&mut self) -> Vec<String> {
         let reached = 100.0 * (1.0 - std::mem::take(&mut self.unsent_most));
@@ -122,8 +140,8 @@ impl<'a> Line<'a> {
     }
 
     /// So many frames fit into a trial at `pps`, and at most `seconds` of them.
-    pub(super) fn seconds(&mut self, measurer: &mut dyn Measurer, seconds: f64, pps: f64) -> f64 {
-        let room = measurer.frames_max(self.size, &self.find.setting);
+    pub(super) fn seconds(&mut self, seconds: f64, pps: f64) -> f64 {
+        let room = self.measurer.frames_max(self.size, &self.find.setting);
         let fits = room.map_or(seconds, |frames| (frames as f64 / pps).min(seconds));
         if fits < seconds {
             self.note(format!(

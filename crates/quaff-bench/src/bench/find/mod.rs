@@ -61,12 +61,12 @@ pub(super) trait Measurer {
 /// [`Error::Interrupted`].
 pub(super) fn find(plan: &Plan, measurer: &mut dyn Measurer, report: &mut Report) -> Result<()> {
     for find in &plan.finds {
-        let ended = match find.what {
-            Wanted::Max => highest::all(find, &rivals(plan, find, report), measurer, report),
-            Wanted::Burst => burst::all(find, &rivals(plan, find, report), measurer, report),
-            Wanted::Curve => curve::all(find, &rivals(plan, find, report), measurer, report),
-        };
-        ended?;
+        let rivals = rivals(plan, find, report);
+        match find.what {
+            Wanted::Max => highest::all(find, &rivals, measurer, report),
+            Wanted::Burst => each(find, &rivals, measurer, report, burst::search),
+            Wanted::Curve => each(find, &rivals, measurer, report, curve::search),
+        }?;
     }
     Ok(())
 }
@@ -88,15 +88,20 @@ fn rivals(plan: &Plan, find: &Find, report: &Report) -> Vec<String> {
     plan.rivals.iter().filter(wanted).filter(|name| !absent(name)).cloned().collect()
 }
 
-/// Each size with each rival, in the order of a table. The first error ends it.
-fn each<'a>(
-    find: &'a Find,
-    rivals: &'a [String],
-    mut search: impl FnMut(Line<'a>) -> Result<(), Stop>,
+/// Each size with each rival, in the order of a table, by `search`, which adds its result to the report. An interrupted
+/// search ends all.
+fn each(
+    find: &Find,
+    rivals: &[String],
+    measurer: &mut dyn Measurer,
+    report: &mut Report,
+    mut search: impl FnMut(Line<'_>, &mut Report) -> Result<(), Stop>,
 ) -> Result<()> {
     for size in &find.sizes {
         for rival in rivals {
-            if let Err(Stop::Interrupted) = search(Line::new(rival, size, find)) {
+            let ended = search(Line::new(rival, size, find, measurer), report);
+            measurer.found(report);
+            if let Err(Stop::Interrupted) = ended {
                 return Err(Error::Interrupted);
             }
         }

@@ -1,18 +1,7 @@
 //! Load classification and conditional throughput from the trials at one load, as in the appendices of RFC 9971.
 
-use super::Goal;
-use crate::search::Measured;
-
-/// The class of a load under a goal ("Load Classification").
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bound {
-    /// Certain to meet the goal.
-    Lower,
-    /// Certain to fail it.
-    Upper,
-    /// More trials are needed.
-    Undecided,
-}
+use super::{Goal, Measured};
+use crate::search::select::Bound;
 
 /// Times of the trials at one load under one goal, s.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -36,17 +25,17 @@ pub(super) struct Estimate {
 }
 
 impl Sums {
-    /// Sums of trials at one load.
-    pub(super) fn of<'a>(goal: &Goal, trials: impl IntoIterator<Item = &'a Measured>) -> Self {
+    /// Sums of the trials at `load`.
+    pub(super) fn of(goal: &Goal, load: f64, results: &[Measured]) -> Self {
         let mut sums = Self::default();
-        for trial in trials {
-            let sum = match (goal.is_full(trial), trial.loss > goal.loss_ratio) {
+        for measured in results.iter().filter(|measured| measured.trial.load == load) {
+            let sum = match (goal.is_full(measured), goal.is_lossy(measured)) {
                 (true, true) => &mut sums.full_high_s,
                 (true, false) => &mut sums.full_low_s,
                 (false, true) => &mut sums.short_high_s,
                 (false, false) => &mut sums.short_low_s,
             };
-            *sum += trial.effective_s;
+            *sum += measured.trial.seconds;
         }
         sums
     }
@@ -82,29 +71,26 @@ impl Estimate {
     }
 }
 
-/// Classifies a load by its `trials` (RFC 9971, "Load Classification Code").
-pub(crate) fn classify<'a>(goal: &Goal, trials: impl IntoIterator<Item = &'a Measured>) -> Bound {
-    Sums::of(goal, trials).estimate(goal).bound(goal)
+/// Classifies a load by the trials at it (RFC 9971, "Load Classification Code").
+pub(super) fn classify(goal: &Goal, load: f64, results: &[Measured]) -> Bound {
+    Sums::of(goal, load, results).estimate(goal).bound(goal)
 }
 
 /// A typical forwarding rate at `load`, frames/s (RFC 9971, "Conditional Throughput Code"); `None` without a full-length
 /// trial.
-pub(crate) fn conditional_throughput<'a>(
-    goal: &Goal,
-    load: f64,
-    trials: impl IntoIterator<Item = &'a Measured>,
-) -> Option<f64> {
-    let mut full: Vec<_> = trials.into_iter().filter(|trial| goal.is_full(trial)).collect();
+pub(in crate::search) fn conditional_throughput(goal: &Goal, load: f64, results: &[Measured]) -> Option<f64> {
+    let is_full = |measured: &&Measured| measured.trial.load == load && goal.is_full(measured);
+    let mut full: Vec<_> = results.iter().filter(is_full).collect();
     full.sort_by(|one, other| one.loss.total_cmp(&other.loss));
-    let full_s: f64 = full.iter().map(|trial| trial.effective_s).sum();
+    let full_s: f64 = full.iter().map(|measured| measured.trial.seconds).sum();
     let mut remaining_s = full_s.max(goal.duration_sum_s) * (1.0 - goal.exceed_ratio);
     let mut quantile_loss = None;
-    for trial in full {
+    for measured in full {
         if remaining_s <= 0.0 {
             break;
         }
-        quantile_loss = Some(trial.loss);
-        remaining_s -= trial.effective_s;
+        quantile_loss = Some(measured.loss);
+        remaining_s -= measured.trial.seconds;
     }
     // Missing trials count as total loss.
     let loss = if remaining_s > 0.0 { 1.0 } else { quantile_loss? };

@@ -1,8 +1,8 @@
 //! The example search of RFC 9971: every row of its six tables, and its conditional throughputs.
 
-use super::Goal;
-use super::classify::{Bound, Sums, conditional_throughput};
-use crate::search::{Measured, Trial};
+use super::classify::{Sums, conditional_throughput};
+use super::{Goal, Measured, Trial};
+use crate::search::select::Bound;
 use Bound::{Lower, Undecided, Upper};
 
 /// The one load of the example, frames/s.
@@ -95,7 +95,7 @@ const AT_ODDS: [(usize, usize); 2] = [(4, 3), (5, 3)];
 /// All trials up to a point, counted from 0.
 fn until(point: usize) -> Vec<Measured> {
     let added = |&(count, seconds, loss): &(usize, f64, f64)| {
-        let measured = Measured::new(Trial { load: LOAD, seconds }, loss);
+        let measured = Measured { trial: Trial { load: LOAD, seconds }, loss };
         std::iter::repeat_n(measured, count)
     };
     ADDED[..=point].iter().flat_map(added).collect()
@@ -110,7 +110,7 @@ fn percent(part_s: f64, whole_s: f64) -> f64 {
 fn every_value_of_the_six_tables() {
     for (point, table) in TABLES.iter().enumerate() {
         for (at, (goal, (expected, bound))) in GOALS.iter().zip(table).enumerate() {
-            let sums = Sums::of(goal, &until(point));
+            let sums = Sums::of(goal, LOAD, &until(point));
             let found = sums.estimate(goal);
             let values = [
                 sums.full_high_s,
@@ -131,7 +131,7 @@ fn every_value_of_the_six_tables() {
                 assert!((found - expected).abs() < 1e-9, "point {point}, goal {at}, {column}: {found}");
             }
             let expected = if AT_ODDS.contains(&(point, at)) { Upper } else { *bound };
-            assert_eq!(super::classify(goal, &until(point)), expected, "point {point}, goal {at}");
+            assert_eq!(super::classify(goal, LOAD, &until(point)), expected, "point {point}, goal {at}");
         }
     }
 }
@@ -160,7 +160,7 @@ fn the_conditional_throughputs_at_the_end() {
 fn missing_trials_count_as_lost() {
     assert_eq!(conditional_throughput(&GOALS[1], LOAD, &[]), None);
     assert_eq!(conditional_throughput(&GOALS[1], LOAD, &until(3)), None, "all of them are short");
-    let one = [Measured::new(Trial { load: LOAD, seconds: 60.0 }, 0.25)];
+    let one = [Measured { trial: Trial { load: LOAD, seconds: 60.0 }, loss: 0.25 }];
     // One of two trials is enough at an exceed ratio of a half.
     assert_eq!(conditional_throughput(&GOALS[1], LOAD, &one), Some(750_000.0));
     let stricter = Goal { exceed_ratio: 0.25, ..GOALS[1] };

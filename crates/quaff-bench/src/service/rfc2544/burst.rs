@@ -1,13 +1,13 @@
 //! Back-to-back frames (RFC 2544 §26.4, RFC 9004): the longest burst at the line's rate that comes through whole,
 //! several times over, and the time of buffer that follows.
 
-use super::known;
+use super::OfSize;
 use crate::Result;
-use crate::search::{Burst, BurstPlan, corrected_buffer_s};
+use crate::search::{Burst, BurstPlan, buffer_s};
 use crate::service::frames::{frames_at, id, pps_words, stream};
 use crate::service::look::{Limit, OFFERED_MIN, OFFERED_TOLERANCE, Seen, look};
-use crate::service::result::{BackToBack, Report, Way};
-use crate::service::test_context::{TestContext, firsts};
+use crate::service::result::{BackToBack, Way};
+use crate::service::test_context::firsts;
 use crate::stats::{mean, median};
 use quaff::format::{count, delay};
 use std::collections::BTreeMap;
@@ -26,6 +26,8 @@ const GAP_SHARE: f64 = 0.002;
 
 /// One direction of one size.
 struct Side {
+    /// The search of this repetition.
+    burst: Burst,
     frames: Vec<u64>,
     frames_max: u64,
     /// Of each burst: frames, and frames/s.
@@ -37,78 +39,58 @@ struct Side {
     is_spoilt: bool,
 }
 
-/// All sizes.
-pub(super) fn all(
-    sizes: &[u32],
-    seconds: f64,
-    repeats: u32,
-    ctx: &mut TestContext<'_>,
-    report: &mut Report,
-) -> Result<()> {
-    for &size in sizes {
-        let frames_max = ((ctx.line_pps(size) * seconds) as u64).max(FRAMES_MIN);
-        let fastest_pps = ctx.null_pps.get(&size).copied().unwrap_or(0.0);
-        let side = || Side::new(frames_max, fastest_pps);
-        let mut sides: BTreeMap<Way, Side> = ctx.ways().iter().map(|way| (*way, side())).collect();
-        let mut ended = Ok(());
-        for repeat in 1..=repeats {
-            ended = search(size, (repeat, repeats), ctx, &mut sides);
-            if ended.is_err() {
-                break;
-            }
-        }
-        for (way, side) in sides {
-            if side.frames.is_empty() {
-                continue;
-            }
-            let row = row(size, way, side, ctx, report);
-            let of = ctx.named(&format!("{size} B"), way);
-            ctx.line("back-to-back", of, words(&row), None);
-            report.back_to_back.push(row);
-        }
-        ended?;
+/// One size.
+pub(super) fn measure(test: &mut OfSize<'_, '_>, seconds: f64, repeats: u32) -> Result<()> {
+    let frames_max = ((test.line_pps() * seconds) as u64).max(FRAMES_MIN);
+    let fastest_pps = test.ctx.null_pps.get(&test.size).copied().unwrap_or(0.0);
+    let side = || Side::new(frames_max, fastest_pps);
+    let mut sides: BTreeMap<Way, Side> = test.ctx.ways().iter().map(|way| (*way, side())).collect();
+    let ended = (1..=repeats)
+        .try_for_each(|repeat| search(test, &format!("search {repeat} of {repeats}"), &mut sides));
+    for (way, side) in sides.into_iter().filter(|(_, side)| !side.frames.is_empty()) {
+        let row = row(test, way, side);
+        test.show("back-to-back", way, words(&row));
+        test.report.back_to_back.push(row);
     }
-    Ok(())
+    ended
 }
 
 /// One repetition: a search of each way, both at the same time.
-fn search(
-    size: u32,
-    (repeat, repeats): (u32, u32),
-    ctx: &mut TestContext<'_>,
-    sides: &mut BTreeMap<Way, Side>,
-) -> Result<()> {
-    sides.values_mut().for_each(|side| side.retries = RETRIES);
-    let mut bursts: BTreeMap<Way, Burst> = sides.iter().map(|(way, side)| (*way, side.burst())).collect();
-    let pps = ctx.line_pps(size);
+fn search(test: &mut OfSize<'_, '_>, which: &str, sides: &mut BTreeMap<Way, Side>) -> Result<()> {
+    sides.values_mut().for_each(Side::begin);
+    let (size, pps) = (test.size, test.line_pps());
     loop {
         let next: BTreeMap<Way, u64> =
-            bursts.iter().filter_map(|(way, burst)| Some((*way, burst.next()?))).collect();
+            sides.iter().filter_map(|(way, side)| Some((*way, side.burst.next()?))).collect();
         let Some(longest) = next.values().max() else { break };
-        let what = format!("back-to-back, {size} B, search {repeat} of {repeats}, {longest} frames");
-        let report = ctx.whole(&what, *longest as f64 / pps, |way| {
+        let what = format!("back-to-back, {size} B, {which}, {longest} frames");
+        let report = test.ctx.whole(&what, *longest as f64 / pps, |way| {
             let phases = next.get(&way).map(|frames| vec![frames_at(*frames, pps)]);
             phases.into_iter().map(|phases| stream(id(way, 0), size, phases)).collect()
         })?;
         let sent: Vec<Way> = next.keys().copied().collect();
         for (way, direction, stream) in firsts(&report, &sent) {
             let seen = look(direction, stream, pps, None, OFFERED_TOLERANCE);
-            let (Some(burst), Some(side)) = (bursts.get_mut(&way), sides.get_mut(&way)) else { continue };
-            if !side.is_to_be_sent_again(next[&way], &seen, direction.late_max_ns) {
-                burst.tell(next[&way], stream.total.lost + stream.total.refused == 0);
+            let (Some(side), frames) = (sides.get_mut(&way), next[&way]) else { continue };
+            if !side.is_to_be_sent_again(frames, &seen, direction.late_max_ns) {
+                side.burst.tell(frames, stream.total.lost + stream.total.refused == 0);
             }
         }
     }
-    for (way, burst) in bursts {
-        sides.entry(way).and_modify(|side| side.frames.push(burst.frames()));
-    }
+    sides.values_mut().for_each(|side| side.frames.push(side.burst.frames()));
     Ok(())
 }
 
 impl Side {
     fn new(frames_max: u64, fastest_pps: f64) -> Self {
-        let (frames, pace) = (Vec::new(), Vec::new());
-        Self { frames, frames_max, pace, fastest_pps, retries: RETRIES, is_spoilt: false }
+        let (frames, pace, burst) = (Vec::new(), Vec::new(), burst(frames_max, None));
+        Self { burst, frames, frames_max, pace, fastest_pps, retries: RETRIES, is_spoilt: false }
+    }
+
+    /// Each repetition finds out for itself; it only begins where the one before ended.
+    fn begin(&mut self) {
+        self.retries = RETRIES;
+        self.burst = burst(self.frames_max, self.frames.last().copied().filter(|frames| *frames > 0));
     }
 
     /// True if a burst is inconclusive: the meter dropped frames, or the sender was delayed and the burst had a gap.
@@ -125,51 +107,33 @@ impl Side {
         self.retries -= u32::from(again);
         again
     }
-
-    /// Each repetition finds out for itself; it only begins where the one before ended.
-    fn burst(&self) -> Burst {
-        Burst::new(BurstPlan {
-            min: FRAMES_MIN,
-            max: self.frames_max,
-            width: WIDTH,
-            tries: TRIES,
-            start: self.frames.last().copied().filter(|frames| *frames > 0),
-        })
-    }
 }
 
-fn row(size: u32, way: Way, side: Side, ctx: &mut TestContext<'_>, report: &Report) -> BackToBack {
+fn burst(max: u64, start: Option<u64>) -> Burst {
+    Burst::new(BurstPlan { min: FRAMES_MIN, max, width: WIDTH, tries: TRIES, start })
+}
+
+fn row(test: &mut OfSize<'_, '_>, way: Way, side: Side) -> BackToBack {
     let Side { frames, frames_max, pace, is_spoilt, .. } = side;
-    let (pps, line_pps) = (long_pace(&frames, &pace), ctx.line_pps(size));
-    let of = ctx.named(&format!("{size} B"), way);
+    let (pps, line_pps, of) = (long_pace(&frames, &pace), test.line_pps(), test.name(way));
     if pps < line_pps * OFFERED_MIN {
-        ctx.note(format!(
+        test.ctx.note(format!(
             "Bursts of {of} came at {}, the line's rate is {}: the instrument sends no faster.",
             pps_words(pps),
             pps_words(line_pps)
         ));
     }
     if is_spoilt {
-        ctx.note(format!(
+        test.ctx.note(format!(
             "Bursts of {of}: the meter had no room for some, or some came with a gap; their length is not the path's."
         ));
     }
-    let numbers: Vec<f64> = frames.iter().map(|frames| *frames as f64).collect();
     // A buffer that was never full has no length, and one that the meter spoilt is not the path's.
-    let is_known = !frames.contains(&frames_max) && !is_spoilt && pps > 0.0;
-    let mean = mean(&numbers).filter(|_| is_known);
-    let throughput = known(report, size, way).filter(|row| row.regular).and_then(|row| row.pps);
-    BackToBack {
-        size,
-        way,
-        frames,
-        frames_max,
-        pps,
-        buffer_s: mean.map(|frames| frames / pps),
-        buffer_corrected_s: mean
-            .zip(throughput)
-            .and_then(|(frames, throughput)| corrected_buffer_s(frames, pps, throughput)),
-    }
+    let is_known = !frames.contains(&frames_max) && !is_spoilt;
+    let throughput = test.known(way).filter(|row| row.regular).and_then(|row| row.pps);
+    let [buffer_s, buffer_corrected_s] =
+        if is_known { buffer_s(&frames, pps, throughput) } else { [None; 2] };
+    BackToBack { size: test.size, way, frames, frames_max, pps, buffer_s, buffer_corrected_s }
 }
 
 /// The pace of bursts at least half as long as the longest result, frames/s: of a few frames it says little.

@@ -10,27 +10,90 @@ mod throughput;
 
 use super::plan::Test;
 use super::result::{Report, Throughput, Way};
-use super::test_context::TestContext;
+use super::test_context::{TestContext, firsts};
 use crate::Result;
+use crate::trial::{DirectionReport, StreamPlan, StreamReport};
+use std::collections::BTreeMap;
 
 /// Runs `test`, if it is one of these; its rows are in `report`, those of an interrupted one too.
 pub(super) fn run(test: &Test, ctx: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
-    match test {
-        Test::Throughput { sizes, method, seconds, width } => {
-            let wanted = throughput::Wanted { method: *method, seconds: *seconds, width: *width };
-            throughput::all(sizes, &wanted, ctx, report)
+    for &size in test.sizes() {
+        let mut of_size = OfSize { size, ctx, report };
+        match *test {
+            Test::Throughput { method, seconds, width, .. } => {
+                throughput::measure(&mut of_size, &throughput::Wanted { method, seconds, width })?;
+            }
+            Test::Latency { seconds, repeats, .. } => latency::measure(&mut of_size, seconds, repeats)?,
+            Test::FrameLoss { seconds, step, .. } => loss::measure(&mut of_size, seconds, step)?,
+            Test::BackToBack { seconds, repeats, .. } => burst::measure(&mut of_size, seconds, repeats)?,
+            Test::Recovery { seconds, repeats, .. } => recovery::measure(&mut of_size, seconds, repeats)?,
+            Test::Configuration { .. } | Test::Performance { .. } => (),
         }
-        Test::Latency { sizes, seconds, repeats } => latency::all(sizes, *seconds, *repeats, ctx, report),
-        Test::FrameLoss { sizes, seconds, step } => loss::all(sizes, *seconds, *step, ctx, report),
-        Test::BackToBack { sizes, seconds, repeats } => burst::all(sizes, *seconds, *repeats, ctx, report),
-        Test::Recovery { sizes, seconds, repeats } => recovery::all(sizes, *seconds, *repeats, ctx, report),
-        Test::Configuration { .. } | Test::Performance { .. } => Ok(()),
     }
+    Ok(())
 }
 
-/// The throughput of such frames, if it was sought.
-fn known(report: &Report, size: u32, way: Way) -> Option<&Throughput> {
-    report.throughput.iter().find(|row| row.size == size && row.way == way)
+/// A test of frames of one size.
+struct OfSize<'t, 'c> {
+    /// Bytes with FCS.
+    size: u32,
+    ctx: &'t mut TestContext<'c>,
+    report: &'t mut Report,
+}
+
+impl OfSize<'_, '_> {
+    fn line_pps(&self) -> f64 {
+        self.ctx.line_pps(self.size)
+    }
+
+    /// The size, and the way if both are tested.
+    fn name(&self, way: Way) -> String {
+        self.ctx.named(&format!("{} B", self.size), way)
+    }
+
+    /// Shows a result that is known.
+    fn show(&mut self, test: &str, way: Way, measured: String) {
+        let what = self.name(way);
+        self.ctx.line(test, what, measured, None);
+    }
+
+    /// The throughput of these frames, if it was sought.
+    fn known(&self, way: Way) -> Option<&Throughput> {
+        self.report.throughput.iter().find(|row| row.size == self.size && row.way == way)
+    }
+
+    /// The rate of each way, frames/s; `None` and a note when one has none: there is no `missing` then.
+    fn rates(
+        &mut self,
+        rate: impl Fn(&Self, Way) -> Option<f64>,
+        missing: &str,
+    ) -> Option<BTreeMap<Way, f64>> {
+        let ways = self.ctx.ways();
+        let rates: BTreeMap<_, _> = ways.iter().filter_map(|way| Some((*way, rate(self, *way)?))).collect();
+        if rates.len() == ways.len() {
+            return Some(rates);
+        }
+        self.ctx.note(format!("{} B: without a throughput there is no {missing}.", self.size));
+        None
+    }
+
+    /// `repeats` trials of `seconds`; `take` receives the direction and the first stream of each way.
+    fn repeat(
+        &mut self,
+        test: &str,
+        seconds: f64,
+        repeats: u32,
+        streams: impl Fn(Way) -> Vec<StreamPlan>,
+        mut take: impl FnMut(Way, &DirectionReport, &StreamReport),
+    ) -> Result<()> {
+        for repeat in 1..=repeats {
+            let what = format!("{test}, {} B, trial {repeat} of {repeats}", self.size);
+            let report = self.ctx.whole(&what, seconds, &streams)?;
+            firsts(&report, self.ctx.ways())
+                .for_each(|(way, direction, stream)| take(way, direction, stream));
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

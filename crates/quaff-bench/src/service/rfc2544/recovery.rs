@@ -1,12 +1,11 @@
 //! System recovery (RFC 2544 §26.5): 110 % of the throughput, then half of that; how long frames are still lost. Both
 //! are phases of one stream: the change of rate is the first frame of the second one.
 
-use super::known;
+use super::OfSize;
 use crate::Result;
 use crate::service::frames::{for_s, id, stream};
 use crate::service::look::{meter_lost, path_lost};
-use crate::service::result::{Recovery, Report, Way};
-use crate::service::test_context::{TestContext, firsts};
+use crate::service::result::{Recovery, Way};
 use crate::stats::mean;
 use crate::trial::{DirectionReport, StreamReport, Tally};
 use quaff::format::delay;
@@ -30,57 +29,28 @@ struct Side {
     notes: Vec<String>,
 }
 
-/// All sizes.
-pub(super) fn all(
-    sizes: &[u32],
-    seconds: f64,
-    repeats: u32,
-    ctx: &mut TestContext<'_>,
-    report: &mut Report,
-) -> Result<()> {
-    for &size in sizes {
-        let throughput: BTreeMap<Way, f64> =
-            ctx.ways().iter().filter_map(|way| Some((*way, known(report, size, *way)?.pps?))).collect();
-        if throughput.len() < ctx.ways().len() {
-            ctx.note(format!("{size} B: without a throughput there is no overload to recover from."));
-            continue;
-        }
-        let mut sides: BTreeMap<Way, Side> = BTreeMap::new();
-        let ended = repeat(size, seconds, repeats, &throughput, ctx, &mut sides);
-        for (way, side) in sides {
-            let row = side.row(size, way);
-            let what = ctx.named(&format!("{size} B"), way);
-            let mean = mean(&row.seconds).map_or("not measured".into(), |s| delay(s * 1e3));
-            ctx.line("recovery", what, mean, None);
-            report.recovery.push(row);
-        }
-        ended?;
-    }
-    Ok(())
-}
-
-fn repeat(
-    size: u32,
-    seconds: f64,
-    repeats: u32,
-    throughput: &BTreeMap<Way, f64>,
-    ctx: &mut TestContext<'_>,
-    sides: &mut BTreeMap<Way, Side>,
-) -> Result<()> {
-    let line_pps = ctx.line_pps(size);
+/// One size.
+pub(super) fn measure(test: &mut OfSize<'_, '_>, seconds: f64, repeats: u32) -> Result<()> {
+    let rate = |test: &OfSize<'_, '_>, way| test.known(way)?.pps;
+    let Some(throughput) = test.rates(rate, "overload to recover from") else { return Ok(()) };
+    let (size, line_pps) = (test.size, test.line_pps());
     let watch_s = (seconds * WATCH_SHARE).max(WATCH_MIN_S);
-    for repeat in 1..=repeats {
-        let what = format!("recovery, {size} B, trial {repeat} of {repeats}");
-        let report = ctx.whole(&what, seconds + watch_s, |way| {
-            let overload = (throughput[&way] * OVERLOAD).min(line_pps);
-            let phases = vec![for_s(seconds, overload), for_s(watch_s, overload * AFTER)];
-            vec![stream(id(way, 0), size, phases)]
-        })?;
-        for (way, direction, stream) in firsts(&report, ctx.ways()) {
-            sides.entry(way).or_default().take(direction, stream, seconds);
-        }
+    let streams = |way: Way| {
+        let overload = (throughput[&way] * OVERLOAD).min(line_pps);
+        let phases = vec![for_s(seconds, overload), for_s(watch_s, overload * AFTER)];
+        vec![stream(id(way, 0), size, phases)]
+    };
+    let mut sides: BTreeMap<Way, Side> = BTreeMap::new();
+    let ended = test.repeat("recovery", seconds + watch_s, repeats, streams, |way, direction, stream| {
+        sides.entry(way).or_default().take(direction, stream, seconds);
+    });
+    for (way, side) in sides {
+        let Side { overload_pps, seconds, notes } = side;
+        test.show("recovery", way, mean(&seconds).map_or("not measured".into(), |s| delay(s * 1e3)));
+        let overload_pps = mean(&overload_pps).unwrap_or(0.0);
+        test.report.recovery.push(Recovery { size, way, overload_pps, seconds, notes });
     }
-    Ok(())
+    ended
 }
 
 impl Side {
@@ -112,11 +82,6 @@ impl Side {
         if !self.notes.iter().any(|note| note == sentence) {
             self.notes.push(sentence.into());
         }
-    }
-
-    fn row(self, size: u32, way: Way) -> Recovery {
-        let overload_pps = mean(&self.overload_pps).unwrap_or(0.0);
-        Recovery { size, way, overload_pps, seconds: self.seconds, notes: self.notes }
     }
 }
 

@@ -1,12 +1,12 @@
 //! Throughput (RFC 2544 §26.1; RFC 9971): the highest rate without loss, for each size. A search of each way by
 //! itself, both at the same time; then the results of both together, once more.
 
+use super::OfSize;
 use crate::experiment::{Method, TrialRow};
-use crate::search::mlr::{Controller, Goal, Input};
-use crate::search::{Binary, BinaryPlan, Bounds, Measured, Search, Trial};
+use crate::search::{Bounds, Goal, Highest, Input, Search, Trial};
 use crate::service::frames::{for_s, id, number, pps_words, stream};
 use crate::service::look::{Limit, Seen, look};
-use crate::service::result::{Report, Throughput, Way};
+use crate::service::result::{Throughput, Way};
 use crate::service::test_context::{TestContext, firsts};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -14,11 +14,6 @@ use std::collections::BTreeMap;
 /// Trials on the way are this share of the full ones, and last this long at least, s.
 const INITIAL_SHARE: f64 = 1.0 / 6.0;
 const INITIAL_MIN_S: f64 = 1.0;
-/// RFC 9971: full-length trials of the same rate, in units of their length: two, of which one may be lossy.
-const DURATION_SUM: f64 = 2.0;
-const EXCEED_RATIO: f64 = 0.5;
-/// Coarser targets before the goal.
-const PRECEDING: u32 = 1;
 /// More trials than any search needs that makes headway.
 const TRIALS_MAX: usize = 100;
 /// The lowest rate that is tried, as a share of the highest.
@@ -43,43 +38,34 @@ pub(super) struct Wanted {
 
 /// One direction of one size.
 struct Side {
-    way: Way,
-    engine: Engine,
+    highest: Highest,
     width: f64,
     tried: Vec<(Trial, Seen)>,
     retries: u32,
     notes: Vec<String>,
 }
 
-/// A search by either method.
-enum Engine {
-    Mlr(Controller),
-    Binary(Binary),
+/// All directions of one size.
+struct Searches<'s, 't, 'c> {
+    test: &'s mut OfSize<'t, 'c>,
+    wanted: &'s Wanted,
+    sides: BTreeMap<Way, Side>,
 }
 
-/// All sizes.
-pub(super) fn all(
-    sizes: &[u32],
-    wanted: &Wanted,
-    ctx: &mut TestContext<'_>,
-    report: &mut Report,
-) -> Result<()> {
-    caution(wanted, ctx);
-    for &size in sizes {
-        let mut sides = Vec::new();
-        let ended = search(size, wanted, ctx, &mut sides);
-        for mut side in sides {
-            if ended.is_err() {
-                side.notes.push("The search was ended early.".into());
-            }
-            let row = side.row(size, wanted.method, ctx);
-            let what = ctx.named(&format!("{size} B"), row.way);
-            ctx.line("throughput", what, words(&row), None);
-            report.throughput.push(row);
+/// One size.
+pub(super) fn measure(test: &mut OfSize<'_, '_>, wanted: &Wanted) -> Result<()> {
+    caution(wanted, test.ctx);
+    let mut searches = Searches { test, wanted, sides: BTreeMap::new() };
+    let ended = searches.run();
+    for (way, mut side) in searches.sides {
+        if ended.is_err() {
+            side.notes.push("The search was ended early.".into());
         }
-        ended?;
+        let row = side.row(test, way, wanted.method);
+        test.show("throughput", way, words(&row));
+        test.report.throughput.push(row);
     }
-    Ok(())
+    ended
 }
 
 /// Adds a note on the limits of the method.
@@ -98,97 +84,93 @@ fn caution(wanted: &Wanted, ctx: &mut TestContext<'_>) {
     }
 }
 
-fn search(size: u32, wanted: &Wanted, ctx: &mut TestContext<'_>, sides: &mut Vec<Side>) -> Result<()> {
-    *sides = warm_up(size, wanted, ctx)?;
-    for made in 1.. {
-        let next: BTreeMap<Way, Trial> =
-            sides.iter().filter_map(|side| Some((side.way, side.engine.next()?))).collect();
-        if next.is_empty() || made > TRIALS_MAX {
-            break;
-        }
-        // A finished direction keeps sending at its result, so that the other one is measured under the same load.
-        let seconds = next.values().map(|trial| trial.seconds).fold(0.0, f64::max);
-        let beside = |side: &Side| Some((side.way, Trial { load: side.engine.bounds().lower?, seconds }));
-        let mut loads: BTreeMap<Way, Trial> = sides.iter().filter_map(beside).collect();
-        loads.extend(next.iter());
-        let loudest = next.values().map(|trial| trial.load).fold(0.0, f64::max);
-        let what = format!("throughput, {size} B, trial {made} at {}", pps_words(loudest));
-        for (way, seen) in trial(&what, size, wanted.width, &loads, ctx)? {
-            let side = sides.iter_mut().find(|side| side.way == way);
-            if let (Some(side), Some(trial)) = (side, next.get(&way)) {
-                side.tell(*trial, seen);
+impl Searches<'_, '_, '_> {
+    fn run(&mut self) -> Result<()> {
+        self.warm_up()?;
+        for made in 1.. {
+            let next: BTreeMap<Way, Trial> =
+                self.sides.iter().filter_map(|(way, side)| Some((*way, side.highest.next()?))).collect();
+            if next.is_empty() || made > TRIALS_MAX {
+                break;
+            }
+            // A finished direction keeps sending at its result, so that the other one is measured under the same load.
+            let seconds = next.values().map(|trial| trial.seconds).fold(0.0, f64::max);
+            let mut loads = self.found(seconds);
+            loads.extend(next.iter());
+            let loudest = next.values().map(|trial| trial.load).fold(0.0, f64::max);
+            for (way, seen) in self.trial(&format!("trial {made} at {}", pps_words(loudest)), &loads)? {
+                if let (Some(side), Some(trial)) = (self.sides.get_mut(&way), next.get(&way)) {
+                    side.tell(*trial, seen);
+                }
             }
         }
+        self.together()
     }
-    together(size, wanted, ctx, sides)
-}
 
-/// As fast as possible: the highest offered rate, and the start of the search.
-fn warm_up(size: u32, wanted: &Wanted, ctx: &mut TestContext<'_>) -> Result<Vec<Side>> {
-    let load = ctx.max_pps(size).floor().max(1.0);
-    let seconds = initial_s(wanted.seconds);
-    let loads = ctx.ways().iter().map(|way| (*way, Trial { load, seconds })).collect();
-    let mut best: BTreeMap<Way, Seen> = BTreeMap::new();
-    for _ in 0..WARM_UPS {
-        // A sender that was held up once can do better.
-        let what = format!("throughput, {size} B, warm-up");
-        for (way, seen) in trial(&what, size, wanted.width, &loads, ctx)? {
-            let known = best.entry(way).or_insert(seen);
-            if seen.offered_pps > known.offered_pps {
-                *known = seen;
+    /// As fast as possible: the highest offered rate, and the start of the search.
+    fn warm_up(&mut self) -> Result<()> {
+        let load = self.test.ctx.max_pps(self.test.size).floor().max(1.0);
+        let seconds = initial_s(self.wanted.seconds);
+        let loads = self.test.ctx.ways().iter().map(|way| (*way, Trial { load, seconds })).collect();
+        let mut best: BTreeMap<Way, Seen> = BTreeMap::new();
+        for _ in 0..WARM_UPS {
+            // A sender that was held up once can do better.
+            for (way, seen) in self.trial("warm-up", &loads)? {
+                let known = best.entry(way).or_insert(seen);
+                if seen.offered_pps > known.offered_pps {
+                    *known = seen;
+                }
+            }
+            if best.values().all(|seen| !seen.is_slow) {
+                break;
             }
         }
-        if best.values().all(|seen| !seen.is_slow) {
-            break;
-        }
+        self.sides = best.into_iter().map(|(way, seen)| (way, Side::new(&seen, self.wanted))).collect();
+        Ok(())
     }
-    Ok(best.into_iter().map(|(way, seen)| Side::new(way, &seen, wanted)).collect())
-}
 
-/// Sends the results of both directions at once: a shared resource may not carry both.
-fn together(size: u32, wanted: &Wanted, ctx: &mut TestContext<'_>, sides: &mut [Side]) -> Result<()> {
-    let found = |side: &Side| {
-        let load = side.engine.bounds().lower?;
-        Some((side.way, Trial { load, seconds: wanted.seconds }))
-    };
-    let loads: BTreeMap<Way, Trial> = sides.iter().filter_map(found).collect();
-    if loads.len() < 2 {
-        return Ok(());
-    }
-    let what = format!("throughput, {size} B, both ways at once");
-    for (way, seen) in trial(&what, size, wanted.width, &loads, ctx)? {
-        if let Some(side) = sides.iter_mut().find(|side| side.way == way)
-            && seen.limit == Limit::Path
-        {
-            let percent = number(seen.loss * 100.0);
-            side.notes.push(format!("With the results of both ways sent at once {percent} % were lost."));
+    /// Sends the results of both directions at once: a shared resource may not carry both.
+    fn together(&mut self) -> Result<()> {
+        let loads = self.found(self.wanted.seconds);
+        if loads.len() < 2 {
+            return Ok(());
         }
+        for (way, seen) in self.trial("both ways at once", &loads)? {
+            if let Some(side) = self.sides.get_mut(&way)
+                && seen.limit == Limit::Path
+            {
+                let percent = number(seen.loss * 100.0);
+                side.notes.push(format!("With the results of both ways sent at once {percent} % were lost."));
+            }
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-fn trial(
-    what: &str,
-    size: u32,
-    width: f64,
-    loads: &BTreeMap<Way, Trial>,
-    ctx: &mut TestContext<'_>,
-) -> Result<Vec<(Way, Seen)>> {
-    let seconds = loads.values().map(|trial| trial.seconds).fold(0.0, f64::max);
-    let report = ctx.whole(what, seconds, |way| {
-        let phases = loads.get(&way).map(|trial| vec![for_s(trial.seconds, trial.load)]);
-        phases.into_iter().map(|phases| stream(id(way, 0), size, phases)).collect()
-    })?;
-    // A way without a stream has no direction in the report.
-    let sent: Vec<Way> = ctx.ways().iter().copied().filter(|way| loads.contains_key(way)).collect();
-    if sent.len() != report.directions.len() {
-        return Err(Error::Service("a trial has other directions than were asked for".into()));
+    /// The results so far, as trials of `seconds`.
+    fn found(&self, seconds: f64) -> BTreeMap<Way, Trial> {
+        let found =
+            |(way, side): (&Way, &Side)| Some((*way, Trial { load: side.highest.bounds().lower?, seconds }));
+        self.sides.iter().filter_map(found).collect()
     }
-    let look = |(way, direction, stream)| {
-        let Trial { load, seconds } = loads[&way];
-        (way, look(direction, stream, load, Some(seconds), width * PACE_SHARE))
-    };
-    Ok(firsts(&report, &sent).map(look).collect())
+
+    fn trial(&mut self, what: &str, loads: &BTreeMap<Way, Trial>) -> Result<Vec<(Way, Seen)>> {
+        let (size, ctx) = (self.test.size, &mut *self.test.ctx);
+        let seconds = loads.values().map(|trial| trial.seconds).fold(0.0, f64::max);
+        let report = ctx.whole(&format!("throughput, {size} B, {what}"), seconds, |way| {
+            let phases = loads.get(&way).map(|trial| vec![for_s(trial.seconds, trial.load)]);
+            phases.into_iter().map(|phases| stream(id(way, 0), size, phases)).collect()
+        })?;
+        // A way without a stream has no direction in the report.
+        let sent: Vec<Way> = ctx.ways().iter().copied().filter(|way| loads.contains_key(way)).collect();
+        if sent.len() != report.directions.len() {
+            return Err(Error::Service("a trial has other directions than were asked for".into()));
+        }
+        let look = |(way, direction, stream)| {
+            let Trial { load, seconds } = loads[&way];
+            (way, look(direction, stream, load, Some(seconds), self.wanted.width * PACE_SHARE))
+        };
+        Ok(firsts(&report, &sent).map(look).collect())
+    }
 }
 
 fn initial_s(seconds: f64) -> f64 {
@@ -197,38 +179,16 @@ fn initial_s(seconds: f64) -> f64 {
 
 impl Side {
     /// A search whose highest load is what was sent in the warm-up, and that begins at what came through then.
-    fn new(way: Way, warm: &Seen, wanted: &Wanted) -> Self {
+    fn new(warm: &Seen, wanted: &Wanted) -> Self {
         // A load that was sent to within the tolerance is the one that was wanted.
-        let max_pps = if warm.is_slow { warm.offered_pps.floor().max(1.0) } else { warm.wanted_pps };
-        let min = (max_pps * MIN_SHARE).max(1.0 / initial_s(wanted.seconds)).ceil().min(max_pps);
+        let max = if warm.is_slow { warm.offered_pps.floor().max(1.0) } else { warm.wanted_pps };
         let Wanted { method, seconds, .. } = *wanted;
         let width = wanted.width * (1.0 - PACE_SHARE);
-        let engine = match method {
-            Method::Mlr => Engine::Mlr(Controller::new(Input {
-                goals: vec![Goal {
-                    final_s: seconds,
-                    duration_sum_s: seconds * DURATION_SUM,
-                    loss_ratio: 0.0,
-                    exceed_ratio: EXCEED_RATIO,
-                    initial_s: initial_s(seconds),
-                    width,
-                }],
-                min,
-                max: max_pps,
-                start: Some(warm.offered_pps * (1.0 - warm.loss)),
-                preceding: PRECEDING,
-                trials_max: TRIALS_MAX,
-            })),
-            Method::Rfc2544 => Engine::Binary(Binary::new(BinaryPlan {
-                min,
-                max: max_pps,
-                seconds: initial_s(seconds),
-                final_seconds: seconds,
-                width,
-                loss: 0.0,
-            })),
-        };
-        Self { way, engine, width, tried: Vec::new(), retries: RETRIES, notes: Vec::new() }
+        let goal = Goal::new(method, seconds, initial_s(seconds), 0.0, width);
+        let min = (max * MIN_SHARE).max(1.0 / goal.initial_s).ceil().min(max);
+        let start = Some(warm.offered_pps * (1.0 - warm.loss));
+        let highest = Highest::new(Input { method, goal, min, max, start });
+        Self { highest, width, tried: Vec::new(), retries: RETRIES, notes: Vec::new() }
     }
 
     fn tell(&mut self, trial: Trial, seen: Seen) {
@@ -238,7 +198,7 @@ impl Side {
             self.retries -= 1;
             return;
         }
-        self.engine.tell(Measured::new(trial, seen.unproven));
+        self.highest.tell(trial, seen.unproven);
     }
 
     /// True if the path lost frames at `load` and the load was sent: then the bound is the path's. A loss that a burst of
@@ -257,10 +217,10 @@ impl Side {
         self.tried.iter().filter(move |(trial, _)| trial.load == load).map(|(_, seen)| seen)
     }
 
-    fn row(mut self, size: u32, method: Method, ctx: &TestContext<'_>) -> Throughput {
-        let bounds = self.engine.bounds();
+    fn row(mut self, test: &OfSize<'_, '_>, way: Way, method: Method) -> Throughput {
+        let bounds = self.highest.bounds();
         let upper_pps = bounds.upper.filter(|upper| self.path_lost(*upper));
-        let line_pps = ctx.line_pps(size);
+        let line_pps = test.line_pps();
         self.notes.extend(limit_words(&bounds, upper_pps, line_pps));
         let row = |(trial, seen): &(Trial, Seen)| TrialRow {
             pps: trial.load,
@@ -268,17 +228,18 @@ impl Side {
             offered_pps: seen.offered_pps,
             loss: seen.loss,
         };
-        let regular = upper_pps.is_some() && bounds.width().is_some_and(|width| width <= self.width);
+        let regular = upper_pps.is_some() && bounds.are_close(self.width);
         if upper_pps.is_some() && bounds.lower.is_some() && !regular {
             self.notes.push("Irregular: it ended before its bounds were as close as wanted.".into());
         }
-        if let Some(typical_pps) = self.engine.conditional_throughput().filter(|_| upper_pps.is_some()) {
+        let typical_pps = self.highest.conditional_throughput().filter(|_| method == Method::Mlr);
+        if let Some(typical_pps) = typical_pps.filter(|_| upper_pps.is_some()) {
             let words = pps_words(typical_pps);
             self.notes.push(format!("A typical rate of what comes through is {words} (RFC 9971)."));
         }
         Throughput {
-            size,
-            way: self.way,
+            size: test.size,
+            way,
             method: method.name().into(),
             pps: bounds.lower.map(|load| self.proven_pps(load)),
             upper_pps,
@@ -317,38 +278,5 @@ fn words(row: &Throughput) -> String {
         (Some(pps), None) => format!("at least {}: the instrument is the limit", pps_words(pps)),
         (None, Some(upper)) => format!("none: {} lost frames", pps_words(upper)),
         (None, None) => "not found".into(),
-    }
-}
-
-impl Engine {
-    fn next(&self) -> Option<Trial> {
-        match self {
-            Self::Mlr(controller) => controller.next(),
-            Self::Binary(binary) => binary.next(),
-        }
-    }
-
-    fn tell(&mut self, measured: Measured) {
-        match self {
-            Self::Mlr(controller) => controller.tell(measured),
-            Self::Binary(binary) => binary.tell(measured),
-        }
-    }
-
-    fn bounds(&self) -> Bounds {
-        match self {
-            Self::Mlr(controller) => {
-                controller.goal_results().first().map_or(Bounds::default(), |result| result.bounds)
-            }
-            Self::Binary(binary) => binary.bounds(),
-        }
-    }
-
-    /// Frames/s; RFC 9971 asks to report it.
-    fn conditional_throughput(&self) -> Option<f64> {
-        match self {
-            Self::Mlr(controller) => controller.goal_results().first()?.conditional_throughput,
-            Self::Binary(_) => None,
-        }
     }
 }
