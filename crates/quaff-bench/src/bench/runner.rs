@@ -154,7 +154,7 @@ impl Rounds<'_> {
                 }
                 Ok(sent) => {
                     let calibration = calibration(&workload.traffic, &sent);
-                    if let Some(doubt) = doubt(&calibration) {
+                    if let Some(doubt) = doubt(&workload.traffic, &calibration) {
                         let interface = self.jobs.interface(at).map(|name| format!("{name}: "));
                         self.note(interface.unwrap_or_default() + &doubt);
                     }
@@ -379,10 +379,8 @@ pub(super) fn calibration(traffic: &Traffic, sent: &Sent) -> Calibration {
 }
 
 /// Why the cases of a workload are of limited value.
-fn doubt(calibration: &Calibration) -> Option<String> {
-    let rate =
-        calibration.pps.map_or_else(|| "as fast as possible".to_owned(), |pps| format!("{pps} frames/s"));
-    let what = format!("{} B, {rate}: without a capturer", calibration.size);
+fn doubt(traffic: &Traffic, calibration: &Calibration) -> Option<String> {
+    let what = format!("{}: without a capturer", words(traffic));
     if calibration.lost > 0.001 {
         return Some(format!("{what} {:.2} % of the frames do not arrive.", 100.0 * calibration.lost));
     }

@@ -14,12 +14,12 @@ pub fn summarise(case: &mut Case) {
 }
 
 /// The loss of each run that has one, 0 to 1.
-pub fn losses(runs: &[Run]) -> Vec<f64> {
+pub(crate) fn losses(runs: &[Run]) -> Vec<f64> {
     runs.iter().filter(|run| run.failed.is_none()).filter_map(|run| run.loss).collect()
 }
 
 /// CPU time of the capturer per second of traffic, of each run that says it; 1 is a core.
-pub fn cpu(runs: &[Run]) -> Vec<f64> {
+pub(crate) fn cpu(runs: &[Run]) -> Vec<f64> {
     let is_complete = |run: &&Run| run.failed.is_none() && run.seconds > 0.0;
     runs.iter().filter(is_complete).map(|run| (run.cpu_user_s + run.cpu_system_s) / run.seconds).collect()
 }

@@ -11,7 +11,7 @@ pub(crate) use rank::mann_whitney;
 const TRIMMED_MIN: usize = 3;
 
 /// The mean of all.
-pub fn mean(numbers: &[f64]) -> Option<f64> {
+pub(crate) fn mean(numbers: &[f64]) -> Option<f64> {
     (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
 }
 
@@ -31,7 +31,7 @@ pub fn median(numbers: &[f64]) -> Option<f64> {
 
 /// The number below which the share `at`, 0 to 1, of all lies; between two numbers in proportion
 /// (Hyndman and Fan 1996, definition 7).
-pub fn quantile(numbers: &[f64], at: f64) -> Option<f64> {
+pub(crate) fn quantile(numbers: &[f64], at: f64) -> Option<f64> {
     let sorted = sorted(numbers);
     let last = sorted.len().checked_sub(1)?;
     let place = at.clamp(0.0, 1.0) * last as f64;
@@ -41,7 +41,7 @@ pub fn quantile(numbers: &[f64], at: f64) -> Option<f64> {
 }
 
 /// The smallest and the largest.
-pub fn spread(numbers: &[f64]) -> Option<[f64; 2]> {
+pub(crate) fn spread(numbers: &[f64]) -> Option<[f64; 2]> {
     let sorted = sorted(numbers);
     Some([*sorted.first()?, *sorted.last()?])
 }

@@ -38,11 +38,11 @@ pub struct Fact {
     pub b: Option<String>,
 }
 
-/// One figure in both.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
-    pub what: Figure,
+/// The identity of a measurement: equal in two benches for the same measurement.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Subject {
     pub rival: String,
+    /// Of a search its method; empty for a burst.
     pub series: String,
     /// Mean bytes of a frame.
     pub size: u32,
@@ -52,6 +52,14 @@ pub struct Row {
     /// The interface, on a bed with several.
     pub interface: Option<String>,
     pub setting: Setting,
+}
+
+/// One figure in both.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    pub what: Figure,
+    #[serde(flatten)]
+    pub subject: Subject,
     pub a: Side,
     pub b: Side,
     /// The chance of ranks so uneven without a difference; `None` where bounds are compared, not runs.
@@ -106,19 +114,7 @@ impl Figure {
     }
 }
 
-impl Row {
-    /// The change from A to B, in the figure's unit.
-    pub fn change(&self) -> f64 {
-        self.b.value - self.a.value
-    }
-}
-
 impl Comparison {
-    /// The rows that differ by more than their spread.
-    pub fn changed(&self) -> impl Iterator<Item = &Row> {
-        self.rows.iter().filter(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse))
-    }
-
     /// True if any figure of B is worse by more than the spread.
     pub fn is_worse(&self) -> bool {
         self.rows.iter().any(|row| row.verdict == Verdict::Worse)

@@ -1,22 +1,9 @@
 //! The figures that two benches both have, and what only one of them has.
 
-use super::{Figure, Row, Side, Verdict, ranked};
+use super::{Figure, Row, Side, Subject, Verdict, ranked};
 use crate::bench::result::{Burst, Case, LimitedBy, Report, Search};
 use crate::bench::summary::{cpu, losses};
 use crate::stats::{median, spread};
-use quaff_lab::tool::Setting;
-
-/// The identity of a measurement: equal in two benches for the same measurement.
-#[derive(Debug, Clone, PartialEq)]
-struct Subject {
-    rival: String,
-    series: String,
-    size: u32,
-    mix: Option<String>,
-    rate: String,
-    interface: Option<String>,
-    setting: Setting,
-}
 
 /// A figure of a subject.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,9 +47,8 @@ fn row(a: &Known, b: &Known) -> Option<Row> {
         }
         _ => return None,
     };
-    let Subject { rival, series, size, mix, rate, interface, setting } = a.subject.clone();
-    let (what, sides) = (a.what, (a.data.side()?, b.data.side()?));
-    Some(Row { what, rival, series, size, mix, rate, interface, setting, a: sides.0, b: sides.1, p, verdict })
+    let (subject, what) = (a.subject.clone(), a.what);
+    Some(Row { what, subject, a: a.data.side()?, b: b.data.side()?, p, verdict })
 }
 
 /// Rates of two searches differ when the ranges of their bounds do not touch. More is better.
@@ -111,9 +97,8 @@ fn of_search(search: &Search) -> Option<Known> {
             series: search.method.clone(),
             size: search.size,
             mix: search.mix.clone(),
-            rate: String::new(),
-            interface: None,
             setting: search.setting.clone(),
+            ..Subject::default()
         },
         data: Data::Bounds { lowers, range: [least, upper], at_least },
     })
@@ -125,12 +110,10 @@ fn of_burst(burst: &Burst) -> Option<Known> {
         what: Figure::Burst,
         subject: Subject {
             rival: burst.rival.clone(),
-            series: String::new(),
             size: burst.size,
             mix: burst.mix.clone(),
-            rate: String::new(),
-            interface: None,
             setting: burst.setting.clone(),
+            ..Subject::default()
         },
         data: Data::Runs(runs),
     })

@@ -5,6 +5,10 @@ use serde::{Deserialize, Serialize};
 /// FCS, preamble, start of frame and gap: a frame's overhead on a link, bytes (IEEE 802.3).
 const LINK_BYTES: f64 = 24.0;
 
+/// Units of a rate; a link's are those of a plan.
+const FRAMES: &[&str] = &["pps", "kpps", "Mpps", "Gpps"];
+const BITS: &[&str] = &["Mbit/s", "Gbit/s"];
+
 /// The rate of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -21,7 +25,7 @@ pub enum Rate {
 
 impl Rate {
     /// Frames/s of frames of `mean_bytes`; `None` as fast as possible.
-    pub fn pps(self, mean_bytes: f64) -> Option<f64> {
+    pub(crate) fn pps(self, mean_bytes: f64) -> Option<f64> {
         match self {
             Self::Max => None,
             Self::Pps(pps) => Some(pps as f64),
@@ -33,21 +37,19 @@ impl Rate {
     }
 
     /// As requested: "400 kpps", "950 Mbit/s", "37.2 % of 1 Gbit/s", "as fast as possible".
-    pub fn words(self) -> String {
+    pub(crate) fn words(self) -> String {
         match self {
             Self::Max => "as fast as possible".into(),
-            Self::Pps(pps) => scaled(pps as f64, &["pps", "kpps", "Mpps", "Gpps"]),
-            Self::Mbps(mbps) => bits(mbps),
-            Self::Util { percent, link_mbps } => format!("{} % of {}", short(percent), bits(link_mbps)),
+            Self::Pps(pps) => scaled(pps as f64, FRAMES),
+            Self::Mbps(mbps) => scaled(mbps, BITS),
+            Self::Util { percent, link_mbps } => {
+                format!("{} % of {}", short(percent), scaled(link_mbps, BITS))
+            }
         }
     }
 }
 
-/// Mbit/s, from a thousand on Gbit/s.
-fn bits(mbps: f64) -> String {
-    if mbps < 1000.0 { format!("{} Mbit/s", short(mbps)) } else { format!("{} Gbit/s", short(mbps / 1000.0)) }
-}
-
+/// In the largest of the `units` of which it is one at least, each a thousand of the one before it.
 fn scaled(mut value: f64, units: &[&str]) -> String {
     let mut unit = 0;
     while value >= 1000.0 && unit + 1 < units.len() {

@@ -101,13 +101,14 @@ fn cells(row: &Row) -> Vec<String> {
         Verdict::TooFew => "untold",
     };
     let file = |mix: &String| mix.rsplit('/').next().unwrap_or(mix).to_owned();
-    let series = [row.interface.clone().unwrap_or_default(), row.series.clone()];
+    let subject = &row.subject;
+    let series = [subject.interface.clone().unwrap_or_default(), subject.series.clone()];
     let series: Vec<_> = series.into_iter().filter(|words| !words.is_empty()).collect();
     vec![
-        row.rival.clone(),
+        subject.rival.clone(),
         what.into(),
-        row.mix.as_ref().map_or_else(|| format!("{} B", row.size), file),
-        row.rate.clone(),
+        subject.mix.as_ref().map_or_else(|| format!("{} B", subject.size), file),
+        subject.rate.clone(),
         series.join(" · "),
         side(row.what, &row.a),
         side(row.what, &row.b),
