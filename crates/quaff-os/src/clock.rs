@@ -1,7 +1,18 @@
 //! Clocks, for the few places that may read one: ticks, deadlines, file names.
 
+use crate::{Error, Result};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+use std::time::Duration;
+
+/// The synchronisation of the system clock (adjtimex(2)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Discipline {
+    /// A daemon such as chronyd synchronises it.
+    pub is_synchronised: bool,
+    /// The maximum error (`maxerror`).
+    pub error_max: Duration,
+}
 
 /// Wall-clock time (CLOCK_REALTIME), ns since 1970 UTC. Steps when the clock is set.
 pub fn wall_ns() -> u64 {
@@ -32,6 +43,21 @@ pub fn sleep_until(deadline_ns: u64) {
     let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &deadline);
 }
 
+/// Reads the synchronisation of the system clock. Needs no privilege.
+pub fn discipline() -> Result<Discipline> {
+    // SAFETY: timex is plain data; all zero is a valid value, and `modes` 0 changes nothing.
+    let mut timex: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel reads and writes one `struct timex`, which is local.
+    let state = unsafe { libc::adjtimex(&mut timex) };
+    if state < 0 {
+        return Err(Error::last("read the synchronisation of the clock"));
+    }
+    Ok(Discipline {
+        is_synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
+        error_max: Duration::from_micros(u64::try_from(timex.maxerror).unwrap_or(0)),
+    })
+}
+
 fn read(clock: ClockId) -> u64 {
     clock_gettime(clock).map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
@@ -51,5 +77,10 @@ mod tests {
         let deadline_ns = steady_ns() + 2_000_000;
         sleep_until(deadline_ns);
         assert!(steady_ns() >= deadline_ns);
+    }
+
+    #[test]
+    fn the_synchronisation_is_read() {
+        discipline().unwrap();
     }
 }

@@ -13,7 +13,6 @@ pub mod ethtool;
 pub mod filter;
 mod gauge;
 mod interrupt;
-pub mod machine;
 mod mem;
 mod netns;
 pub mod packet;
@@ -23,11 +22,11 @@ pub mod process;
 pub mod rtnl;
 mod shared_memory;
 mod signal;
+pub mod softnet;
 mod stop;
 mod terminal;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod topology;
 mod wakeup;
 pub mod xdp;
 

@@ -6,10 +6,10 @@
 //! the taps. The tap is used if there is time for it, or if frames may not reach the stack.
 
 use quaff_os::Result;
-use quaff_os::machine::SoftnetMeter;
 use quaff_os::packet::{CountingTap, Insn};
 use quaff_os::rtnl::LinkStats;
 use quaff_os::rtnl::{Link, Rtnl};
+use quaff_os::softnet::SoftnetMeter;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 

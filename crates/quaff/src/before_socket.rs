@@ -10,7 +10,7 @@
 //! None of them is in the sums of the ledger. This module never reads an interface.
 
 use crate::tally::{BeforeSocket, LaneTally};
-use quaff_os::machine::SoftnetMeter;
+use quaff_os::softnet::SoftnetMeter;
 
 impl BeforeSocket {
     /// Compares the counters. `softnet` is `None` for files, and where `/proc/net/softnet_stat` cannot be read.

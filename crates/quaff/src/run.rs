@@ -19,7 +19,7 @@ use crate::{Error, Result};
 use quaff_file::Interfaces;
 use quaff_file::tally::WriterTally;
 use quaff_os::clock::steady_ns;
-use quaff_os::machine::SoftnetMeter;
+use quaff_os::softnet::SoftnetMeter;
 use quaff_os::{Alarm, Reason, Stop, Wakeup, cpu};
 use std::sync::Arc;
 use std::sync::mpsc::channel;

@@ -9,7 +9,7 @@ use quaff::batch::{BATCH_FRAMES, Frame, Memory};
 use quaff::source::AfPacket;
 use quaff::source::{Pull, Source};
 use quaff_os::clock::steady_ns;
-use quaff_os::machine::SoftnetMeter;
+use quaff_os::softnet::SoftnetMeter;
 use quaff_wire::probe::{Classified, TrialHeader};
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -4,9 +4,8 @@ use crate::exit::Exit;
 use anyhow::bail;
 use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
-use quaff::cores::{Pair, measure};
+use quaff::cores::{Advice, Nic, Pair, Topology, advise, measure};
 use quaff_os::rtnl;
-use quaff_os::topology::{Advice, Nic, Topology, advise};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -173,7 +172,7 @@ fn describe_nic(nic: &Nic) -> String {
 }
 
 fn shared_matrix(topology: &Topology, cores: &[usize]) -> Table {
-    square(cores, |from, to| (from != to).then(|| topology.sharing(from, to).name().to_owned()))
+    square(cores, |from, to| (from != to).then(|| topology.sharing(from, to).to_string()))
 }
 
 fn matrix(cores: &[usize], pairs: &[Pair], cell: Cell) -> Table {
@@ -205,7 +204,7 @@ fn as_json(topology: &Topology, nic: Option<&Nic>, pairs: &[Pair], advice: &Advi
     let pairs: Vec<_> = pairs
         .iter()
         .map(|pair| {
-            json!({ "from": pair.from, "to": pair.to, "shared": topology.sharing(pair.from, pair.to).name(),
+            json!({ "from": pair.from, "to": pair.to, "shared": topology.sharing(pair.from, pair.to).to_string(),
                     "latency_ns": pair.latency_ns, "messages_per_second": pair.messages_per_second,
                     "bytes_per_second": pair.bytes_per_second })
         })

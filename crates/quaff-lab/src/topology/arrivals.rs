@@ -1,9 +1,9 @@
 //! Frames that arrive at an interface, by its counters, and frames lost between it and a socket.
 
 use crate::Result;
-use quaff_os::machine::SoftnetMeter;
 use quaff_os::rtnl::LinkStats;
 use quaff_os::rtnl::Rtnl;
+use quaff_os::softnet::SoftnetMeter;
 use std::time::{Duration, Instant};
 
 /// Time limit for counters, which some drivers update only every few seconds.

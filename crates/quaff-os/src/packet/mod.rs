@@ -17,6 +17,7 @@ mod ring;
 #[cfg(any(test, feature = "testing"))]
 mod rx_ring_v2;
 pub(crate) mod socket;
+mod sockets;
 mod tap;
 mod tx;
 mod tx_ring;
@@ -29,7 +30,8 @@ pub use ring::{RingPlan, RxRing, WaitOutcome};
 #[cfg(any(test, feature = "testing"))]
 pub use rx_ring_v2::{Arrival, RxRingV2};
 pub use socket::{PacketStats, TimeSource};
-pub use tap::{CountingTap, has_listener};
+pub use sockets::{PacketSocket, has_listener, packet_sockets};
+pub use tap::CountingTap;
 pub(crate) use tx::wait_until_sent;
 pub use tx::{BATCH_FRAMES, Qdisc, TxCounts, TxSocket};
 pub use tx_ring::TxRing;

@@ -5,9 +5,7 @@
 
 use super::{Insn, REJECT_ALL, socket};
 use crate::Result;
-use crate::machine::packet_sockets;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 
 /// A packet socket of which only the statistics are read.
 #[derive(Debug)]
@@ -38,11 +36,4 @@ impl CountingTap {
     pub fn stop(&self) -> Result<()> {
         socket::attach_filter(&self.fd, &[REJECT_ALL])
     }
-}
-
-/// Returns whether another packet socket, such as a capture, receives what arrives on an interface of
-/// the calling thread's network namespace; `true` where /proc does not show it.
-pub fn has_listener(ifindex: u32) -> bool {
-    let Ok(sockets) = packet_sockets(Path::new("/")) else { return true };
-    sockets.iter().any(|socket| socket.receives_on(ifindex))
 }

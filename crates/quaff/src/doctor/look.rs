@@ -1,15 +1,17 @@
 //! Reads this machine. A failure to read is a reading too, with the reason. Nothing here judges or changes anything.
 
+use super::machine;
 use super::readings::{InterfaceReadings, MachineReadings, Reading, Readings, Rise, TargetReadings, Wanted};
 use super::rules::judge_interface;
 use super::speed::TestFile;
 use super::{Diagnosis, Finding, Severity, known};
 use crate::Result;
+use crate::cores::{Nic, Topology};
 use quaff_os::ethtool::Card;
-use quaff_os::machine::{self, PacketSocket, Softnet};
+use quaff_os::packet::{PacketSocket, packet_sockets};
 use quaff_os::rtnl::{self, Link, Rtnl};
-use quaff_os::topology::{Nic, Topology};
-use quaff_os::{disk, probe};
+use quaff_os::softnet::{self, Softnet};
+use quaff_os::{clock, disk, probe};
 use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -121,11 +123,11 @@ pub(super) fn machine(root: &Path) -> MachineReadings {
         budget_frames: sysctl(root, "net.core.netdev_budget"),
         budget_us: sysctl(root, "net.core.netdev_budget_usecs"),
         rmem_max_bytes: sysctl(root, "net.core.rmem_max"),
-        softnet: reading(machine::softnet(root)),
+        softnet: reading(softnet::read(root)),
         softnet_rise: None,
         uptime: reading(machine::uptime(root)),
         clock_source: reading(machine::clock_source(root)),
-        discipline: reading(machine::discipline()),
+        discipline: reading(clock::discipline()),
         irqbalance: machine::process_named(root, "irqbalance"),
     }
 }
@@ -179,7 +181,7 @@ fn has_rps(queues: &Path) -> bool {
 fn readers(root: &Path, index: u32) -> Reading<Vec<PacketSocket>> {
     // Before and after, because a capture that starts meanwhile opens and closes sockets.
     let mut own = machine::own_sockets(root);
-    let sockets = machine::packet_sockets(root).map_err(text)?;
+    let sockets = packet_sockets(root).map_err(text)?;
     own.extend(machine::own_sockets(root));
     let reads = |socket: &PacketSocket| {
         socket.is_running
@@ -198,7 +200,7 @@ fn dropped(index: u32) -> quaff_os::Result<u64> {
 
 /// Adds the rise of the counters since they were read.
 fn watch(root: &Path, time: Duration, machine: &mut MachineReadings, interfaces: &mut [InterfaceReadings]) {
-    if let (Ok(Some(before)), Ok(after)) = (&machine.softnet, machine::softnet(root)) {
+    if let (Ok(Some(before)), Ok(after)) = (&machine.softnet, softnet::read(root)) {
         let by = after.iter().filter_map(|after| {
             let before = before.iter().find(|before| before.core == after.core)?;
             Some(Softnet {

@@ -1,8 +1,11 @@
 //! The readings of a machine as plain data, not judged yet.
 
+use super::machine::{ClockSource, Mount, Owner, Power};
+use crate::cores::{Nic, Topology};
+use quaff_os::clock::Discipline;
 use quaff_os::ethtool::{Channels, Coalescing, Feature, RxRingSize};
-use quaff_os::machine::{ClockSource, Discipline, Mount, Owner, PacketSocket, Power, Softnet};
-use quaff_os::topology::{Nic, Topology};
+use quaff_os::packet::PacketSocket;
+use quaff_os::softnet::Softnet;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,9 +1,10 @@
 //! Settings that can be changed and restored. The value of each is text: what is read can be set again.
 
+use super::machine::{self, text};
+use crate::cores::Nic;
 use crate::{Error, Result};
 use quaff_os::ethtool::{Card, Change};
-use quaff_os::topology::Nic;
-use quaff_os::{Try, machine, rtnl};
+use quaff_os::{Try, rtnl};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
@@ -170,10 +171,6 @@ const ADAPTIVE: &str = "adaptive";
 
 fn join(numbers: &[u32]) -> String {
     numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
-}
-
-fn text(path: &Path) -> Result<String> {
-    Ok(fs::read_to_string(path).trying(|| format!("read {}", path.display()))?.trim().to_owned())
 }
 
 fn write(path: &Path, value: &str) -> Result<()> {

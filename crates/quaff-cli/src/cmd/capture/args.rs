@@ -4,6 +4,7 @@ use super::memory;
 use crate::cmd::receiving::FormatName;
 use crate::units::{self, TimeStampType};
 use anyhow::{Context, bail};
+use quaff::cores::{Nic, Topology, advise};
 use quaff::plan::LoadPlan;
 use quaff::plan::{
     BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DecapPlan, InnerPlan, InterfacePlan, POPULATE_BYTES,
@@ -11,7 +12,6 @@ use quaff::plan::{
 };
 use quaff_file::write::{DirPlan, Output, Retention};
 use quaff_os::packet::TimeSource;
-use quaff_os::topology::{Nic, Topology, advise};
 use quaff_wire::tunnel::TunnelKinds;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;

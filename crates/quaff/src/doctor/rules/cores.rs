@@ -1,11 +1,11 @@
 //! The cores of interrupts, and the time that cores need to reach full speed.
 
 use super::super::format::{bits, cores as list, span};
+use super::super::machine::{Frequency, IdleState, Power};
 use super::super::readings::{InterfaceReadings, MachineReadings, Readings};
 use super::interface::ring_wanted;
 use super::{Change, Diagnosis, Setting, Severity, frames_per_second, known, rate_bps};
-use quaff_os::machine::{Frequency, IdleState, Power};
-use quaff_os::topology::{Irq, Sharing, Topology};
+use crate::cores::{Irq, Sharing, Topology};
 
 /// Wake-up latency of idle states that are acceptable, µs.
 const LATENCY_US: u64 = 20;

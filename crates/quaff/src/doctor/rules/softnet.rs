@@ -3,7 +3,7 @@
 use super::super::format::{bytes, cores, count, span};
 use super::super::readings::{InterfaceReadings, MachineReadings, Reading, Readings};
 use super::{Change, Diagnosis, Setting, Severity, known};
-use quaff_os::machine::Softnet;
+use quaff_os::softnet::Softnet;
 
 /// 10 ms at 1 million frames/s.
 const BACKLOG_FRAMES: u64 = 10_000;

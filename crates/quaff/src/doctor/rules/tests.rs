@@ -1,15 +1,16 @@
 //! Readings of a healthy machine, and the finding for each deviation.
 
 use super::super::look::machine;
+use super::super::machine::{ClockSource, Frequency, IdleState, Mount, Owner, Power};
 use super::super::readings::{
     InterfaceReadings, MachineReadings, Readings, Rise, TargetReadings, Wanted, WriteRate,
 };
 use super::super::{Diagnosis, Setting, Severity, judge};
+use crate::cores::{Core, Irq, Nic, Topology};
+use quaff_os::clock::Discipline;
 use quaff_os::ethtool::{Channels, Coalescing, Feature, RxRingSize};
-use quaff_os::machine::{
-    ClockSource, Discipline, Frequency, IdleState, Mount, Owner, PacketSocket, Power, Softnet,
-};
-use quaff_os::topology::{Core, Irq, Nic, Topology};
+use quaff_os::packet::PacketSocket;
+use quaff_os::softnet::Softnet;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,23 +1,23 @@
 //! The file system of a folder (proc_pid_mountinfo(5)).
 
-use crate::{Result, Try};
+use quaff_os::{Result, Try};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mount {
+pub(crate) struct Mount {
     /// The type, such as "ext4".
-    pub fs_type: String,
+    pub(crate) fs_type: String,
     /// The source, such as "/dev/vda".
-    pub device: String,
-    pub mount_point: PathBuf,
+    pub(crate) device: String,
+    pub(crate) mount_point: PathBuf,
     /// The mount or the file system is read-only.
-    pub is_read_only: bool,
+    pub(crate) is_read_only: bool,
 }
 
 /// The mount that holds `dir`, which must exist; `None` where none is listed.
-pub fn mount_of(root: &Path, dir: &Path) -> Result<Option<Mount>> {
+pub(crate) fn mount_of(root: &Path, dir: &Path) -> Result<Option<Mount>> {
     let dir = dir.canonicalize().trying(|| format!("find {}", dir.display()))?;
     let path = root.join("proc/self/mountinfo");
     let text = fs::read_to_string(&path).trying(|| format!("read {}", path.display()))?;

@@ -6,41 +6,41 @@ use std::path::{Path, PathBuf};
 
 /// The power saving of one core.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Power {
-    pub core: usize,
+pub(crate) struct Power {
+    pub(crate) core: usize,
     /// `None` where Linux does not control the frequency, as in most virtual machines.
-    pub frequency: Option<Frequency>,
+    pub(crate) frequency: Option<Frequency>,
     /// The idle states in the kernel's order.
-    pub idle: Vec<IdleState>,
+    pub(crate) idle: Vec<IdleState>,
 }
 
 /// The frequency control of a core (cpufreq).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frequency {
+pub(crate) struct Frequency {
     /// The governor, such as "performance" or "schedutil".
-    pub governor: String,
+    pub(crate) governor: String,
     /// The available governors.
-    pub governors: Vec<String>,
-    pub khz_min: u64,
-    pub khz_max: u64,
+    pub(crate) governors: Vec<String>,
+    pub(crate) khz_min: u64,
+    pub(crate) khz_max: u64,
     /// The file that sets the governor.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 /// An idle state of a core (cpuidle).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IdleState {
+pub(crate) struct IdleState {
     /// The name, such as "C6".
-    pub name: String,
+    pub(crate) name: String,
     /// Exit latency, µs.
-    pub latency_us: u64,
-    pub is_enabled: bool,
+    pub(crate) latency_us: u64,
+    pub(crate) is_enabled: bool,
     /// The file that disables it.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 /// Reads the power saving of `cores` below `root`. Missing files are omitted.
-pub fn power(root: &Path, cores: &[usize]) -> Vec<Power> {
+pub(crate) fn power(root: &Path, cores: &[usize]) -> Vec<Power> {
     let one = |core: &usize| {
         let dir = root.join(format!("sys/devices/system/cpu/cpu{core}"));
         Power { core: *core, frequency: frequency(&dir.join("cpufreq")), idle: idle(&dir.join("cpuidle")) }

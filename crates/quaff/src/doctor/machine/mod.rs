@@ -1,58 +1,76 @@
-//! State of the whole machine from /proc and /sys: softirq drops, power saving, clock source, packet sockets,
-//! mounts.
+//! State of the whole machine from /proc and /sys: variables, power saving, clock source, processes, mounts.
 //!
 //! Files are read below a given root, so that tests can provide any machine. This module never judges values.
 
-mod clock;
 mod mount;
-mod packet_sockets;
 mod power;
-mod softnet;
+mod processes;
 
-pub use clock::{ClockSource, Discipline, clock_source, discipline};
-pub use mount::{Mount, mount_of};
-pub use packet_sockets::{Owner, PacketSocket, own_sockets, owners, packet_sockets, process_named};
-pub use power::{Frequency, IdleState, Power, power};
-pub use softnet::{Softnet, SoftnetMeter, SoftnetRise, softnet};
+pub(super) use mount::{Mount, mount_of};
+pub(super) use power::{Frequency, IdleState, Power, power};
+pub(super) use processes::{Owner, own_sockets, owners, process_named};
 
-use crate::{Error, Result, Try};
+use quaff_os::{Errno, Error, Result, Try};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// The clock source of the kernel, which stamps packets (Documentation/timers/timekeeping.rst).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ClockSource {
+    /// The clock source in use, such as "tsc".
+    pub(crate) current: String,
+    /// All usable ones, best first.
+    pub(crate) available: Vec<String>,
+    /// The file that selects it.
+    pub(crate) path: PathBuf,
+}
 
 /// Reads a numeric sysctl(8) variable, such as `net.core.netdev_budget`, below `root`.
 ///
 /// # Errors
 /// `ENOENT` where the kernel does not have it, or not in this network namespace.
-pub fn sysctl(root: &Path, name: &str) -> Result<u64> {
+pub(crate) fn sysctl(root: &Path, name: &str) -> Result<u64> {
     let path = root.join("proc/sys").join(name.replace('.', "/"));
     number(&path)
 }
 
 /// The boot ID: unique for each boot (random(4)).
-pub fn boot_id(root: &Path) -> Result<String> {
+pub(crate) fn boot_id(root: &Path) -> Result<String> {
     text(&root.join("proc/sys/kernel/random/boot_id"))
 }
 
 /// The time since boot (proc_uptime(5)).
-pub fn uptime(root: &Path) -> Result<Duration> {
+pub(crate) fn uptime(root: &Path) -> Result<Duration> {
     let path = root.join("proc/uptime");
     let text = text(&path)?;
     let seconds = text.split_whitespace().next().and_then(|word| word.parse().ok());
     seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(|| no_number(&path))
 }
 
+/// Reads the clock source below `root`.
+pub(crate) fn clock_source(root: &Path) -> Result<ClockSource> {
+    let dir = root.join("sys/devices/system/clocksource/clocksource0");
+    let path = dir.join("current_clocksource");
+    let available = text(&dir.join("available_clocksource"))?;
+    Ok(ClockSource {
+        current: text(&path)?,
+        available: available.split_whitespace().map(str::to_owned).collect(),
+        path,
+    })
+}
+
 /// The inode number of the calling thread's network namespace, as lsns(8) shows it (namespaces(7)).
-pub fn netns_inode() -> Result<u64> {
+pub(crate) fn netns_inode() -> Result<u64> {
     let path = "/proc/thread-self/ns/net";
     Ok(fs::metadata(path).trying(|| format!("read the metadata of {path}"))?.ino())
 }
 
 /// Returns whether the network namespace with that inode number exists: a process is in it, or it has a name.
 /// `true` where permissions prevent the check.
-pub fn has_netns(inode: u64) -> bool {
+pub(crate) fn has_netns(inode: u64) -> bool {
     let is_it = |path: &Path| match fs::metadata(path) {
         Ok(found) => found.ino() == inode,
         Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
@@ -62,7 +80,7 @@ pub fn has_netns(inode: u64) -> bool {
 }
 
 /// The contents of a small file, trimmed.
-fn text(path: &Path) -> Result<String> {
+pub(super) fn text(path: &Path) -> Result<String> {
     Ok(fs::read_to_string(path).trying(|| format!("read {}", path.display()))?.trim().to_owned())
 }
 
@@ -71,7 +89,7 @@ fn number(path: &Path) -> Result<u64> {
 }
 
 fn no_number(path: &Path) -> Error {
-    Error::new(format!("read a number from {}", path.display()), io::Error::from_raw_os_error(libc::EINVAL))
+    Error::new(format!("read a number from {}", path.display()), Errno::EINVAL)
 }
 
 #[cfg(test)]
@@ -84,8 +102,6 @@ mod tests {
         assert_eq!(boot_id(root).unwrap().len(), 36);
         assert!(uptime(root).unwrap() > Duration::ZERO);
         assert!(has_netns(netns_inode().unwrap()));
-        assert!(!softnet(root).unwrap().is_empty());
-        discipline().unwrap();
     }
 
     #[test]
@@ -96,7 +112,19 @@ mod tests {
         fs::write(core.join("good"), "1000\n").unwrap();
         fs::write(core.join("bad"), "many\n").unwrap();
         assert_eq!(sysctl(dir.path(), "net.core.good").unwrap(), 1000);
-        assert_eq!(sysctl(dir.path(), "net.core.bad").unwrap_err().raw(), libc::EINVAL);
-        assert_eq!(sysctl(dir.path(), "net.core.none").unwrap_err().raw(), libc::ENOENT);
+        assert_eq!(sysctl(dir.path(), "net.core.bad").unwrap_err().raw(), Errno::EINVAL as i32);
+        assert_eq!(sysctl(dir.path(), "net.core.none").unwrap_err().raw(), Errno::ENOENT as i32);
+    }
+
+    #[test]
+    fn the_clock_source_is_read_below_a_root() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(clock_source(root.path()).unwrap_err().raw(), Errno::ENOENT as i32);
+        let dir = root.path().join("sys/devices/system/clocksource/clocksource0");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("current_clocksource"), "hpet\n").unwrap();
+        fs::write(dir.join("available_clocksource"), "tsc hpet acpi_pm \n").unwrap();
+        let clock = clock_source(root.path()).unwrap();
+        assert_eq!((clock.current.as_str(), clock.available.len()), ("hpet", 3));
     }
 }

@@ -1,5 +1,6 @@
 //! Tests on fake machines made of files.
 
+use super::super::{Nic, advise};
 use super::*;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;

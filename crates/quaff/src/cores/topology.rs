@@ -1,17 +1,11 @@
-//! CPU topology and interrupts of interfaces, from /sys and /proc
-//! (Documentation/ABI/stable/sysfs-devices-system-cpu, Documentation/admin-guide/cputopology.rst).
+//! CPU topology, from /sys (Documentation/ABI/stable/sysfs-devices-system-cpu,
+//! Documentation/admin-guide/cputopology.rst).
 //!
 //! Files are read below a given root, so that tests can provide any machine.
 
-mod advice;
-mod nic;
-
-pub use advice::{Advice, advise};
-pub use nic::{Irq, Nic};
-
-use crate::{Result, Try, cpu};
-use std::fs;
+use quaff_os::{Result, Try, cpu};
 use std::path::Path;
+use std::{fmt, fs};
 
 /// A logical core.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,17 +44,16 @@ pub enum Sharing {
     Machine,
 }
 
-impl Sharing {
-    /// The name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
+impl fmt::Display for Sharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::Same => "same",
             Self::Smt => "SMT",
             Self::L2 => "L2",
             Self::L3 => "L3",
             Self::Node => "node",
             Self::Machine => "machine",
-        }
+        })
     }
 }
 
@@ -74,7 +67,7 @@ impl Topology {
     ///
     /// # Errors
     /// When `sys/devices/system/cpu/online` cannot be read. Other missing files count as absent hardware.
-    pub fn read(root: &Path, allowed: &[usize]) -> Result<Self> {
+    pub(crate) fn read(root: &Path, allowed: &[usize]) -> Result<Self> {
         let dir = root.join("sys/devices/system/cpu");
         let online = dir.join("online");
         let online = fs::read_to_string(&online).trying(|| format!("read {}", online.display()))?;
@@ -84,7 +77,7 @@ impl Topology {
     }
 
     /// The core with that number.
-    pub fn core(&self, id: usize) -> Option<&Core> {
+    pub(crate) fn core(&self, id: usize) -> Option<&Core> {
         self.cores.iter().find(|core| core.id == id)
     }
 
@@ -136,16 +129,16 @@ fn node(core: &Path) -> Option<usize> {
 }
 
 /// The number in a file; `None` also for a negative one.
-fn number(path: &Path) -> Option<usize> {
+pub(super) fn number(path: &Path) -> Option<usize> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-fn read_list(path: &Path) -> Option<Vec<usize>> {
+pub(super) fn read_list(path: &Path) -> Option<Vec<usize>> {
     fs::read_to_string(path).ok().map(|text| list(&text))
 }
 
 /// Parses a list in the kernel's format, such as `0-3,8`; ignores invalid parts.
-fn list(text: &str) -> Vec<usize> {
+pub(super) fn list(text: &str) -> Vec<usize> {
     /// Limit on core numbers, against damaged lists.
     const CORES_MAX: usize = 1 << 14;
     let mut numbers = Vec::new();

@@ -1,7 +1,7 @@
 //! The work of the network softirq on each core (`softnet_seq_show`, net/core/net-procfs.c).
 
-use super::text;
-use crate::Result;
+use crate::{Result, Try};
+use std::fs;
 use std::path::Path;
 
 /// One core's counters since boot; they wrap at 2^32.
@@ -16,8 +16,9 @@ pub struct Softnet {
 }
 
 /// Reads the counters of all online cores below `root`.
-pub fn softnet(root: &Path) -> Result<Vec<Softnet>> {
-    let text = text(&root.join("proc/net/softnet_stat"))?;
+pub fn read(root: &Path) -> Result<Vec<Softnet>> {
+    let path = root.join("proc/net/softnet_stat");
+    let text = fs::read_to_string(&path).trying(|| format!("read {}", path.display()))?;
     Ok(text.lines().enumerate().filter_map(|(at, line)| core(at, line)).collect())
 }
 
@@ -41,7 +42,7 @@ impl SoftnetMeter {
     /// # Errors
     /// `/proc/net/softnet_stat` cannot be read.
     pub fn open() -> Result<Self> {
-        Ok(Self { last: softnet(Path::new("/"))?, rise: SoftnetRise::default() })
+        Ok(Self { last: read(Path::new("/"))?, rise: SoftnetRise::default() })
     }
 
     /// The sums since the start. A counter has 32 bits: read it before `processed` can wrap twice (minutes).
@@ -49,7 +50,7 @@ impl SoftnetMeter {
     /// # Errors
     /// `/proc/net/softnet_stat` cannot be read.
     pub fn read(&mut self) -> Result<SoftnetRise> {
-        let now = softnet(Path::new("/"))?;
+        let now = read(Path::new("/"))?;
         self.add(now);
         Ok(self.rise)
     }

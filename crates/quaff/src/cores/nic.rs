@@ -1,6 +1,6 @@
 //! The NUMA node and the interrupts of an interface, and the cores that take them.
 
-use super::{list, number, read_list};
+use super::topology::{list, number, read_list};
 use std::fs;
 use std::path::Path;
 

@@ -1,0 +1,11 @@
+//! Cores: what they share, how fast they exchange data, and which ones a capture should use.
+
+mod advice;
+mod measure;
+mod nic;
+mod topology;
+
+pub use advice::{Advice, advise};
+pub use measure::{Pair, measure};
+pub use nic::{Irq, Nic};
+pub use topology::{Core, Sharing, Topology};
