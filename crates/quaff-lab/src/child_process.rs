@@ -2,7 +2,7 @@
 //! that started it ends.
 
 use crate::{Error, Result};
-use quaff_os::process::{Usage, reap, reset_signals, send, signal_on_parent_death};
+use quaff_os::process::{Prepare, Usage, reap, send};
 use quaff_os::{Signal, Try};
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -67,8 +67,7 @@ impl ChildProcess {
     /// Starts `command`; output to a given `stdout` is not collected.
     pub fn start_with(mut command: Command, stdin: Stdio, stdout: Option<Stdio>) -> Result<Self> {
         let tried = format!("run {}", command.get_program().display());
-        reset_signals(&mut command);
-        signal_on_parent_death(&mut command, Signal::SIGKILL);
+        command.reset_signals().signal_on_parent_death(Signal::SIGKILL);
         command.stdin(stdin).stdout(stdout.unwrap_or_else(Stdio::piped)).stderr(Stdio::piped());
         let mut child = command.spawn().trying(|| tried.as_str())?;
         let stdout = collect(child.stdout.take(), KEPT_STDOUT_BYTES);
@@ -244,8 +243,10 @@ mod tests {
     fn its_cpu_time_is_its_own() {
         let busy = sh("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done");
         let idle = sh("exec sleep 0.2");
-        let used =
-            |running: ChildProcess| running.finish(Duration::from_secs(20)).expect("it ends").usage.total();
+        let used = |running: ChildProcess| {
+            let usage = running.finish(Duration::from_secs(20)).expect("it ends").usage;
+            usage.user + usage.system
+        };
         let (busy, idle) = (used(busy), used(idle));
         assert!(busy > idle, "{busy:?} {idle:?}");
         assert!(idle < Duration::from_millis(100), "{idle:?}");

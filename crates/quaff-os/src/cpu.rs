@@ -1,4 +1,4 @@
-//! Cores and scheduling of the calling thread: affinity, priority, and the CPU time of the process.
+//! Cores and scheduling of the calling thread: affinity and priority.
 
 use crate::{Error, Result, Try};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -8,9 +8,14 @@ use nix::unistd::Pid;
 pub fn pin(core: usize) -> Result<()> {
     let advice = || format!("this machine has cores 0 to {}", cores().saturating_sub(1));
     let tried = || format!("pin a thread to core {core}");
+    set_affinity(core).trying(tried).map_err(|error| error.advise(advice()))
+}
+
+/// Pins the calling thread to one core, without allocation.
+pub(crate) fn set_affinity(core: usize) -> nix::Result<()> {
     let mut set = CpuSet::new();
-    set.set(core).trying(tried).map_err(|error| error.advise(advice()))?;
-    sched_setaffinity(Pid::from_raw(0), &set).trying(tried).map_err(|error| error.advise(advice()))
+    set.set(core)?;
+    sched_setaffinity(Pid::from_raw(0), &set)
 }
 
 /// The number of cores online.
@@ -53,12 +58,4 @@ pub fn exclude(cores: &[usize]) {
     }
     // The kernel refuses an empty set: there are no other cores.
     let _ = sched_setaffinity(Pid::from_raw(0), &set);
-}
-
-/// User and system time of this process, ns.
-pub fn process_ns() -> (u64, u64) {
-    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF);
-    let ns =
-        |time: nix::sys::time::TimeVal| time.tv_sec() as u64 * 1_000_000_000 + time.tv_usec() as u64 * 1000;
-    usage.map_or((0, 0), |usage| (ns(usage.user_time()), ns(usage.system_time())))
 }

@@ -37,6 +37,6 @@ pub use mem::{Buffer, prefetch};
 pub use netns::Netns;
 pub use nix::errno::Errno;
 pub use signal::{Signal, SignalInfo, Signals, is_ignored};
-pub use stop::{Alarm, End, Ends, Reason, Stop};
+pub use stop::{Reason, Stop};
 pub use terminal::terminal_columns;
 pub use wakeup::Wakeup;

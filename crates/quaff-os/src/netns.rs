@@ -2,8 +2,8 @@
 //! keeps a namespace alive under a name.
 //!
 //! A namespace is a property of a thread, not of a process. [`Netns::run`] runs code in one on a separate
-//! thread, [`Netns::command`] runs a command; the caller's thread changes namespace only by
-//! [`Netns::enter`]. A netlink or packet socket stays in the namespace in which it was opened.
+//! thread, [`Netns::command`] runs a command; the caller's thread never
+//! changes its namespace. A netlink or packet socket stays in the namespace in which it was opened.
 //! `/proc/sys/net` shows the namespace of the reading thread.
 
 use crate::{Error, Result, Try};
@@ -90,7 +90,7 @@ impl Netns {
     }
 
     /// Moves the calling thread into this namespace permanently.
-    pub fn enter(&self) -> Result<()> {
+    fn enter(&self) -> Result<()> {
         setns(&self.fd, CloneFlags::CLONE_NEWNET)
             .trying(|| format!("enter the network namespace {}", self.name))
             .map_err(|error| error.advise(NEEDS_ROOT))

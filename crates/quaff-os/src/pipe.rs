@@ -1,12 +1,7 @@
-//! Pipes and other standard streams: their kind, capacity and fill level. This module never reads or writes
-//! their data.
+//! Pipes and other standard streams: their kind and fill level. This module never reads or writes their data.
 
-use crate::Errno;
-use nix::fcntl::{FcntlArg, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, fstat};
-use std::fs;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 
 /// The kind of object that a descriptor refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,9 +13,6 @@ pub enum FdKind {
     Other,
 }
 
-/// Capacity of an enlarged pipe, bytes; a larger one no longer fits the caches.
-const CAPACITY_BYTES: usize = 1 << 20;
-
 /// Returns the kind of object that `fd` refers to.
 pub fn fd_kind(fd: impl AsFd) -> FdKind {
     let format = fstat(fd).map_or(SFlag::empty(), |found| SFlag::from_bits_truncate(found.st_mode));
@@ -29,21 +21,6 @@ pub fn fd_kind(fd: impl AsFd) -> FdKind {
         SFlag::S_IFREG => FdKind::File,
         _ => FdKind::Other,
     }
-}
-
-/// Enlarges a pipe to 1 MiB, or as far as `/proc/sys/fs/pipe-max-size` permits (F_SETPIPE_SZ); never shrinks
-/// it. Returns its capacity in bytes, 0 if it is not a pipe.
-pub fn enlarge(pipe: impl AsFd) -> usize {
-    let pipe = pipe.as_fd();
-    let bytes_now = || fcntl(pipe, FcntlArg::F_GETPIPE_SZ).ok().and_then(|bytes| usize::try_from(bytes).ok());
-    let Some(bytes) = bytes_now() else { return 0 };
-    let most = fs::read_to_string("/proc/sys/fs/pipe-max-size").ok();
-    let most = most.and_then(|text| text.trim().parse().ok()).unwrap_or(CAPACITY_BYTES).min(CAPACITY_BYTES);
-    if bytes < most {
-        // Refused when this user's pipes have too many pages already: the capacity stays as it is.
-        let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(most as i32));
-    }
-    bytes_now().unwrap_or(bytes)
 }
 
 /// Bytes queued in a pipe (FIONREAD); 0 where the kernel does not report them.
@@ -56,59 +33,20 @@ pub fn queued_bytes(pipe: impl AsFd) -> usize {
     }
 }
 
-/// Returns whether the pipe or socket `out` has lost its reader.
-pub fn is_closed(out: impl AsFd) -> bool {
-    let mut fds = [PollFd::new(out.as_fd(), PollFlags::empty())];
-    poll(&mut fds, PollTimeout::ZERO) == Ok(1)
-        && fds[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR))
-}
-
-/// Waits until one of `fds` is readable, for at most `wait_ms`; `None` waits without limit. Returns which
-/// ones are; end of file and errors count as readable, because a read reports them.
-///
-/// # Errors
-/// Those of poll(2), except EINTR, which ends the wait.
-pub fn wait_readable<const N: usize>(
-    fds: [BorrowedFd<'_>; N],
-    wait_ms: Option<u16>,
-) -> nix::Result<[bool; N]> {
-    let mut polled = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-    match poll(&mut polled, wait_ms.map_or(PollTimeout::NONE, PollTimeout::from)) {
-        Ok(_) => Ok(polled.map(|fd| fd.revents().is_some_and(|events| !events.is_empty()))),
-        Err(Errno::EINTR) => Ok([false; N]),
-        Err(errno) => Err(errno),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
 
     #[test]
-    fn a_pipe_is_distinguished_from_a_file_and_enlarged() {
+    fn a_pipe_is_distinguished_from_a_file() {
         let (reader, mut writer) = std::io::pipe().unwrap();
         assert_eq!((fd_kind(&reader), fd_kind(&writer)), (FdKind::Pipe, FdKind::Pipe));
         let file = tempfile::tempfile().unwrap();
-        assert_eq!((fd_kind(&file), enlarge(&file)), (FdKind::File, 0));
-        assert_eq!(fd_kind(fs::File::open("/dev/null").unwrap()), FdKind::Other);
-        let bytes = enlarge(&writer);
-        assert!(bytes >= 4096 && enlarge(&reader) == bytes, "{bytes}");
+        assert_eq!(fd_kind(&file), FdKind::File);
+        assert_eq!(fd_kind(std::fs::File::open("/dev/null").unwrap()), FdKind::Other);
         assert_eq!(queued_bytes(&reader), 0);
         writer.write_all(b"seven..").unwrap();
         assert_eq!(queued_bytes(&reader), 7);
-    }
-
-    #[test]
-    fn readable_and_closed_pipes_are_reported() {
-        let (quiet, still_open) = std::io::pipe().unwrap();
-        let (full, mut writer) = std::io::pipe().unwrap();
-        let both = || wait_readable([quiet.as_fd(), full.as_fd()], Some(0)).unwrap();
-        assert_eq!(both(), [false, false]);
-        writer.write_all(b"x").unwrap();
-        assert_eq!(both(), [false, true]);
-        assert!(!is_closed(&writer) && !is_closed(&still_open));
-        drop(quiet);
-        assert!(is_closed(&still_open) && !is_closed(&writer));
     }
 }

@@ -1,6 +1,6 @@
 //! Child processes: how a command starts, which core and signals it gets, and how it ends.
 
-use crate::{Result, Try};
+use crate::{Result, Try, cpu};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp};
 use std::fs::File;
@@ -18,81 +18,76 @@ pub struct Usage {
     pub memory_bytes_max: u64,
 }
 
-impl Usage {
-    /// User and system time.
-    pub fn total(&self) -> Duration {
-        self.user + self.system
-    }
+/// What a command gets before it starts, between fork(2) and execve(2).
+pub trait Prepare {
+    /// No signal is blocked, and SIGINT, SIGTERM and SIGHUP have their default action.
+    ///
+    /// The command would inherit both otherwise: the mask of a caller that reads its signals from a
+    /// [`Signals`](crate::signal::Signals), and an ignored SIGINT of a shell that started the caller in the
+    /// background.
+    fn reset_signals(&mut self) -> &mut Self;
+
+    /// The kernel sends it `signal` when the thread that starts it ends (`PR_SET_PDEATHSIG`, prctl(2)).
+    fn signal_on_parent_death(&mut self, signal: Signal) -> &mut Self;
+
+    /// It runs on one core, and so do the processes that it starts (sched_setaffinity(2)).
+    fn pin(&mut self, core: usize) -> &mut Self;
+
+    /// It has the lowest priority (nice 19, setpriority(2)).
+    fn lower_priority(&mut self) -> &mut Self;
 }
 
-/// Makes `command` start with no signal blocked, and with the default action for SIGINT, SIGTERM and SIGHUP.
-///
-/// It would inherit both otherwise: the mask of a caller that reads its signals from a
-/// [`Signals`](crate::signal::Signals), and an ignored SIGINT of a shell that started the caller in the
-/// background.
-pub fn reset_signals(command: &mut Command) {
-    let reset = || {
-        // SAFETY: writes a local set, and changes only this process's mask and dispositions.
-        unsafe {
-            let mut none: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&mut none);
-            libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
-            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-                libc::signal(signal, libc::SIG_DFL);
+impl Prepare for Command {
+    fn reset_signals(&mut self) -> &mut Self {
+        let reset = || {
+            // SAFETY: writes a local set, and changes only this process's mask and dispositions.
+            unsafe {
+                let mut none: libc::sigset_t = std::mem::zeroed();
+                libc::sigemptyset(&mut none);
+                libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+                for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
             }
-        }
-        Ok(())
-    };
-    // SAFETY: `reset` runs between fork and exec and only makes system calls: no allocation, no lock.
-    unsafe { command.pre_exec(reset) };
-}
-
-/// Makes the kernel send `signal` to the command when the thread that starts it ends
-/// (`PR_SET_PDEATHSIG`, prctl(2)).
-pub fn signal_on_parent_death(command: &mut Command, signal: Signal) {
-    let parent = std::process::id();
-    let set = move || {
-        // SAFETY: system calls on plain numbers.
-        unsafe {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // The parent may have ended before the prctl.
-            if libc::getppid() != parent as libc::pid_t {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
-        }
-        Ok(())
-    };
-    // SAFETY: as in `reset_signals`: only system calls.
-    unsafe { command.pre_exec(set) };
-}
-
-/// Pins `command` and the processes that it starts to one core (sched_setaffinity(2)).
-pub fn pin(command: &mut Command, core: usize) {
-    let set = move || {
-        // SAFETY: writes and reads a local set; CPU_SET ignores a core beyond its end, and 0 is the calling
-        // process.
-        let answer = unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(core, &mut set);
-            libc::sched_setaffinity(0, size_of_val(&set), &set)
+            Ok(())
         };
-        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    };
-    // SAFETY: as in `reset_signals`: only system calls.
-    unsafe { command.pre_exec(set) };
-}
+        // SAFETY: `reset` runs between fork and exec and only makes system calls: no allocation, no lock.
+        unsafe { self.pre_exec(reset) }
+    }
 
-/// Starts `command` at the lowest priority (nice 19, setpriority(2)).
-pub fn lower_priority(command: &mut Command) {
-    let lower = || {
-        // SAFETY: takes numbers only; 0 is the calling process. Raising niceness needs no privilege.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
-        Ok(())
-    };
-    // SAFETY: as in `reset_signals`: only system calls.
-    unsafe { command.pre_exec(lower) };
+    fn signal_on_parent_death(&mut self, signal: Signal) -> &mut Self {
+        let parent = std::process::id();
+        let set = move || {
+            // SAFETY: system calls on plain numbers.
+            unsafe {
+                if libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) < 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                // The parent may have ended before the prctl.
+                if libc::getppid() != parent as libc::pid_t {
+                    return Err(io::Error::from_raw_os_error(libc::ESRCH));
+                }
+            }
+            Ok(())
+        };
+        // SAFETY: as in `reset_signals`: only system calls.
+        unsafe { self.pre_exec(set) }
+    }
+
+    fn pin(&mut self, core: usize) -> &mut Self {
+        // SAFETY: as in `reset_signals`: the closure only makes a system call, on a set on its stack.
+        unsafe { self.pre_exec(move || Ok(cpu::set_affinity(core)?)) }
+    }
+
+    fn lower_priority(&mut self) -> &mut Self {
+        let lower = || {
+            // SAFETY: takes numbers only; 0 is the calling process. Raising niceness needs no privilege.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+            Ok(())
+        };
+        // SAFETY: as in `reset_signals`: only system calls.
+        unsafe { self.pre_exec(lower) }
+    }
 }
 
 /// Reaps a child: its exit status and resource usage, or `None` while it runs (wait4(2)). The process ID
@@ -168,8 +163,7 @@ mod tests {
     fn a_command_receives_signals_that_its_parent_blocks() {
         let signals = Signals::block(&[Signal::SIGTERM]).expect("blocked in this thread");
         let mut command = Command::new("sleep");
-        reset_signals(command.arg("60"));
-        signal_on_parent_death(&mut command, Signal::SIGKILL);
+        command.arg("60").reset_signals().signal_on_parent_death(Signal::SIGKILL);
         let mut child = command.spawn().expect("sleep runs");
         send(child.id(), Signal::SIGTERM).expect("sent");
         let status = child.wait().expect("it ends");
@@ -181,7 +175,7 @@ mod tests {
     fn a_command_ends_with_the_thread_that_started_it() {
         let start = || {
             let mut command = Command::new("sleep");
-            signal_on_parent_death(command.arg("60"), Signal::SIGKILL);
+            command.arg("60").signal_on_parent_death(Signal::SIGKILL);
             command.spawn().expect("sleep runs")
         };
         let mut child = std::thread::spawn(start).join().expect("started");
@@ -193,8 +187,7 @@ mod tests {
     fn a_pinned_command_stays_on_its_core() {
         let core = crate::cpu::allowed().expect("asked").pop().expect("one at least");
         let mut command = Command::new("cat");
-        pin(command.arg("/proc/self/status"), core);
-        let output = command.output().expect("cat runs");
+        let output = command.arg("/proc/self/status").pin(core).output().expect("cat runs");
         let status = String::from_utf8_lossy(&output.stdout).into_owned();
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
         assert_eq!(list.map(str::trim), Some(core.to_string().as_str()));

@@ -40,6 +40,8 @@ pub struct Link {
     pub running: bool,
     /// `IFLA_MASTER`: the bridge, bond or other interface that it belongs to.
     pub master: Option<u32>,
+    /// The ID of its XDP program, if any; 0 where the kernel does not report the ID.
+    pub xdp_program: Option<u32>,
 }
 
 /// The fields of `struct rtnl_link_stats64` (linux/if_link.h) that quaff reads.
@@ -120,13 +122,6 @@ impl Rtnl {
         message.header.index = index;
         let tried = format!("read the counters of interface {index}");
         self.get(message, &tried)?.stats.ok_or_else(|| Error::new(tried, errno(libc::ENODATA)))
-    }
-
-    /// The ID of the XDP program on interface `index`, if any; 0 where the kernel does not report the ID.
-    pub fn xdp_program(&mut self, index: u32) -> Result<Option<u32>> {
-        let mut message = LinkMessage::default();
-        message.header.index = index;
-        Ok(self.get(message, &format!("read the XDP program of interface {index}"))?.xdp)
     }
 
     fn get(&mut self, message: LinkMessage, tried: &str) -> Result<Reply> {

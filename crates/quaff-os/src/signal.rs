@@ -48,16 +48,11 @@ impl Signals {
     }
 
     /// The next signal; `None` when none arrives within `wait`.
-    pub fn next(&self, wait: Duration) -> Result<Option<Signal>> {
-        Ok(self.next_info(wait)?.map(|info| info.signal))
-    }
-
-    /// As [`Signals::next`], with the origin of the signal.
-    pub fn next_info(&self, wait: Duration) -> Result<Option<SignalInfo>> {
+    pub fn next(&self, wait: Duration) -> Result<Option<SignalInfo>> {
         self.wait([PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)], wait)
     }
 
-    /// As [`Signals::next_info`], or `None` as soon as `wakeup` is signalled; it is not cleared.
+    /// As [`Signals::next`], or `None` as soon as `wakeup` is signalled; it is not cleared.
     pub fn next_or(&self, wakeup: &Wakeup, wait: Duration) -> Result<Option<SignalInfo>> {
         self.wait([self.fd.as_fd(), wakeup.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN)), wait)
     }

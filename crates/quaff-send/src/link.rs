@@ -26,15 +26,15 @@ pub fn usable_link(interface: &str, needs_carrier: bool) -> Result<Link, SendErr
 /// An interface for tests that never reach the kernel.
 #[cfg(test)]
 pub(crate) fn fake_link(name: &str) -> Link {
-    let (mac, master) = ([0; 6], None);
     Link {
         name: name.into(),
         index: 1,
-        mac,
+        mac: [0; 6],
         mtu: 1500,
         arphrd: ARPHRD_ETHER,
         up: true,
         running: true,
-        master,
+        master: None,
+        xdp_program: None,
     }
 }

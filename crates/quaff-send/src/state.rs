@@ -108,33 +108,19 @@ impl State {
         Self::User((0..WORDS).map(|_| AtomicU64::new(0)).collect())
     }
 
+    /// Loads a word with acquire ordering; see [`ArrayMap::load`].
     pub(crate) fn load(&self, word: usize) -> u64 {
         match self {
             Self::Kernel(map) => map.load(word),
-            Self::User(words) => words[word].load(Ordering::Relaxed),
+            Self::User(words) => words[word].load(Ordering::Acquire),
         }
     }
 
+    /// Stores a word with release ordering; see [`ArrayMap::store`].
     pub(crate) fn store(&self, word: usize, value: u64) {
         match self {
             Self::Kernel(map) => map.store(word, value),
-            Self::User(words) => words[word].store(value, Ordering::Relaxed),
-        }
-    }
-
-    /// Stores a word with release ordering; see [`ArrayMap::publish`].
-    pub(crate) fn publish(&self, word: usize, value: u64) {
-        match self {
-            Self::Kernel(map) => map.publish(word, value),
             Self::User(words) => words[word].store(value, Ordering::Release),
-        }
-    }
-
-    /// Loads a word with acquire ordering; see [`ArrayMap::observe`].
-    pub(crate) fn observe(&self, word: usize) -> u64 {
-        match self {
-            Self::Kernel(map) => map.observe(word),
-            Self::User(words) => words[word].load(Ordering::Acquire),
         }
     }
 

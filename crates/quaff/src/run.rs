@@ -16,11 +16,13 @@ use crate::source::{LaneSource, SourceTally, Sources};
 use crate::stage::{Decap, Filter, Limit, Load, Quota, Slice, Stage};
 use crate::tally::{BeforeSocket, InputTally, LaneTally, Ledger};
 use crate::{Error, Result};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 use quaff_file::Interfaces;
 use quaff_file::tally::WriterTally;
 use quaff_os::clock::steady_ns;
 use quaff_os::softnet::SoftnetMeter;
-use quaff_os::{Alarm, Reason, Stop, Wakeup, cpu};
+use quaff_os::{Reason, Stop, Wakeup, cpu};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
@@ -260,6 +262,17 @@ pub(crate) fn start_pool(
     Pool::start(pool, gauges.iter().flat_map(of_lane).collect(), stop.clone())
 }
 
+/// A guard that ends the run when its thread panics.
+struct Alarm(Stop);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.raise(Reason::Failed("a thread panicked".into()));
+        }
+    }
+}
+
 /// Starts a thread whose panic raises the stop.
 pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
@@ -281,6 +294,7 @@ pub(crate) fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
 
 /// User and system time of this process, s.
 pub(crate) fn cpu_seconds() -> f64 {
-    let (user_ns, system_ns) = cpu::process_ns();
-    (user_ns + system_ns) as f64 / 1e9
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    getrusage(UsageWho::RUSAGE_SELF)
+        .map_or(0.0, |usage| seconds(usage.user_time()) + seconds(usage.system_time()))
 }

@@ -9,7 +9,7 @@ use quaff_lab::ProcessMark;
 use quaff_lab::tool::{Output, Places, Ready, Setting, Stop, Tool};
 use quaff_lab::topology::{Stage, Watch, pause};
 use quaff_lab::{ChildProcess, Finished};
-use quaff_os::process::{Usage, pin, send_to_group};
+use quaff_os::process::{Prepare, Usage, send_to_group};
 use quaff_os::{Signal, Try};
 use std::fs;
 use std::io;
@@ -326,9 +326,8 @@ fn signal_of(stop: Stop) -> Signal {
 }
 
 fn start_on(mut command: Command, core: usize, stdin: Stdio, stdout: Option<Stdio>) -> Result<ChildProcess> {
-    pin(&mut command, core);
     // Ctrl-C is handled by this process.
-    command.process_group(0);
+    command.pin(core).process_group(0);
     ChildProcess::start_with(command, stdin, stdout)
 }
 

@@ -14,7 +14,7 @@ use quaff_lab::lab::{Lab, RX, TX};
 use quaff_lab::topology::{Stage, Watch, pause};
 use quaff_lab::{ChildProcess, Finished};
 use quaff_os::Signal;
-use quaff_os::process::pin;
+use quaff_os::process::Prepare;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -139,7 +139,7 @@ impl Sender {
         let mut command = post.lab.tx.command(program)?;
         command.args(args);
         if self.pinned {
-            pin(&mut command, post.cores.generator);
+            command.pin(post.cores.generator);
         }
         // Ctrl-C is handled by this process.
         command.process_group(0);
@@ -174,7 +174,7 @@ pub fn replay_and_capture(
     let captured = dir.path.join("captured.pcapng");
     let mut command = post.lab.rx.command(post.quaff)?;
     command.args(["capture", "-i", RX.name, "--json", "-w"]).arg(&captured).process_group(0);
-    pin(&mut command, post.cores.capturer);
+    command.pin(post.cores.capturer);
     let mut capturing = ChildProcess::start(command)?;
     let begun = Instant::now();
     while !capturing.hears("capturing", Duration::ZERO) {

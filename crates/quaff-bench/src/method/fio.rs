@@ -5,7 +5,7 @@ use super::place::Place;
 use crate::{Error, Result};
 use quaff_lab::ChildProcess;
 use quaff_lab::topology::{Stage, Watch};
-use quaff_os::process::pin;
+use quaff_os::process::Prepare;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +29,7 @@ fn rate(how: &str, args: &[String], core: usize, watch: Watch<'_>) -> Result<f64
     let mut command = Command::new(FIO);
     command.args(["--name=quaff", "--bs=4M", "--direct=1", "--ioengine=io_uring", "--iodepth=4"]);
     command.args(["--output-format=json", &format!("--rw={how}")]).args(args);
-    pin(&mut command, core);
+    command.pin(core);
     let finished = finish(ChildProcess::start(command)?, Stage::Sending, watch)?;
     rate_in(how, &String::from_utf8_lossy(&finished.stdout))
         .ok_or_else(|| Error::Tool { name: FIO.into(), what: finished.stderr.trim().to_owned() })

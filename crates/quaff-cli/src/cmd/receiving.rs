@@ -38,7 +38,7 @@ pub(super) fn start<T: Send + 'static, E: Send + Into<anyhow::Error> + 'static>(
     let its_stop = stop.clone();
     let starting = std::thread::spawn(move || start(its_stop));
     while !starting.is_finished() {
-        match signals.next(Duration::from_millis(5))? {
+        match signals.next(Duration::from_millis(5))?.map(|heard| heard.signal) {
             Some(Signal::SIGUSR1) | None => {}
             Some(_) if stop.raised() => {
                 // The start may wait forever, such as for the reader of a pipe.

@@ -1,7 +1,7 @@
 //! The supervision and the report lines that `generate` and `replay` share. It never sends.
 
 use crate::show;
-use quaff_os::{Signal, Signals};
+use quaff_os::Signals;
 use quaff_send::{Control, Lateness, Snapshot, Witness};
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -39,13 +39,13 @@ impl Watch {
     pub(super) fn look(&mut self, snapshot: &Snapshot, wait: Duration) -> Control {
         self.show_progress(snapshot);
         // Without a readable signalfd no signal could end the run; better to end it with a report.
-        let signal = self.signals.next(wait).unwrap_or(Some(Signal::SIGTERM));
-        if signal.is_some() && self.is_stopping {
+        let is_signalled = !matches!(self.signals.next(wait), Ok(None));
+        if is_signalled && self.is_stopping {
             self.clear_line();
             show::say("quaff: ended immediately, without a report");
             std::process::exit(2);
         }
-        self.is_stopping |= signal.is_some();
+        self.is_stopping |= is_signalled;
         match self.lines.as_ref().map(Receiver::try_recv) {
             _ if self.is_stopping => Control::Stop,
             Some(Ok(())) => Control::Step,

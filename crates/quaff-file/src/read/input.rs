@@ -1,8 +1,9 @@
 //! The bytes of a file: from a disk, from a pipe, or of a file that another program is still writing.
 
 use super::Options;
+use super::watch::Watch;
 use nix::fcntl::{FcntlArg, fcntl};
-use quaff_os::disk::{Reader, Watch};
+use quaff_os::disk::Reader;
 use quaff_os::{Result, Stop, Try, Wakeup};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};

@@ -8,6 +8,7 @@ mod capture_file;
 mod decompress;
 mod input;
 mod options;
+mod watch;
 
 pub use capture_file::{Advance, CaptureFile, Error, SkippedBytes};
 pub use decompress::{Compression, Corruption, Decompressor, Failure, MAGIC_BYTES};

@@ -7,10 +7,13 @@
 use super::name_template::PART;
 use crate::error::is_full;
 use crate::{Error, Result};
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::unistd::linkat;
 use quaff_os::Wakeup;
-use quaff_os::disk::{link_unnamed, open_unnamed, preallocate, sync_all};
+use quaff_os::disk::{open_unnamed, preallocate, sync_all};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -231,6 +234,12 @@ fn work<T>(
     }
 }
 
+/// Names an unnamed file. EEXIST when the name is taken.
+fn link_unnamed(file: &File, path: &Path) -> io::Result<()> {
+    let from = format!("/proc/self/fd/{}", file.as_raw_fd());
+    linkat(AT_FDCWD, Path::new(&from), AT_FDCWD, path, AtFlags::AT_SYMLINK_FOLLOW).map_err(io::Error::from)
+}
+
 /// Truncates the file to its length, syncs it, and only then gives it its final name.
 fn finish(file: &File, path: &Path, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)?;
@@ -243,4 +252,26 @@ fn finish(file: &File, path: &Path, bytes: u64) -> io::Result<()> {
 fn finish_again(file: &File, path: &Path, bytes: u64) -> io::Result<()> {
     sync_all(file)?;
     finish(file, path, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_os::Errno;
+
+    #[test]
+    fn an_unnamed_file_appears_when_it_is_linked() {
+        let dir = tempfile::tempdir().unwrap();
+        let Ok(file) = open_unnamed(dir.path(), false) else {
+            return quaff_os::testing::skip(
+                "an_unnamed_file_appears_when_it_is_linked",
+                "no O_TMPFILE in the test folder",
+            );
+        };
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        let path = dir.path().join("a.part");
+        link_unnamed(&file, &path).unwrap();
+        assert_eq!(link_unnamed(&file, &path).unwrap_err().raw_os_error(), Some(Errno::EEXIST as i32));
+        assert!(path.exists());
+    }
 }

@@ -4,7 +4,7 @@
 
 use crate::tally::CommandRuns;
 use crate::{Error, Result};
-use quaff_os::process::{lower_priority, reset_signals};
+use quaff_os::process::Prepare;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -61,9 +61,7 @@ fn run(command: &str, path: &Path) -> io::Result<ExitStatus> {
     let stdout = io::stderr().as_fd().try_clone_to_owned()?;
     // ^C on a terminal ends the capture, but not the command.
     shell.stdin(Stdio::null()).stdout(stdout).process_group(0);
-    reset_signals(&mut shell);
-    lower_priority(&mut shell);
-    shell.status()
+    shell.reset_signals().lower_priority().status()
 }
 
 #[cfg(test)]

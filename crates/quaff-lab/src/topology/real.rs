@@ -7,7 +7,7 @@ use super::arrivals::Arrivals;
 use super::{Sent, Site, Watch, sending};
 use crate::traffic::{Out, Size, Traffic};
 use crate::{Error, Result, interface_facts};
-use quaff_os::packet::Promiscuous;
+use quaff_os::packet::hold_promiscuous;
 use quaff_os::rtnl;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ impl Site for Real {
         let command = self.sending(traffic)?;
         let link = rtnl::link(&self.receive_on)?;
         // As capturers do; otherwise the card drops frames for other addresses.
-        let _all = Promiscuous::hold(link.index)?;
+        let _all = hold_promiscuous(link.index)?;
         let arrivals = Arrivals::begin(link.index)?;
         let core = self.sender.is_none().then_some(core);
         let totals = sending::send(vec![command], core, traffic, watch, look)?;

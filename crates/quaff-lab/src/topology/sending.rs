@@ -5,7 +5,7 @@ use super::{Sent, Stage, Watch, pause};
 use crate::traffic::Traffic;
 use crate::{ChildProcess, Error, Result};
 use quaff_os::Signal;
-use quaff_os::process::pin;
+use quaff_os::process::Prepare;
 use serde::Deserialize;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -86,7 +86,7 @@ impl From<Totals> for Sent {
 
 fn start(mut command: Command, core: Option<usize>) -> Result<ChildProcess> {
     if let Some(core) = core {
-        pin(&mut command, core);
+        command.pin(core);
     }
     // Ctrl-C must reach this process only.
     command.process_group(0);

@@ -39,30 +39,12 @@ impl ArrayMap {
         Ok(Self { memory, fd, words })
     }
 
-    /// The current value of word `index`.
-    ///
-    /// # Panics
-    /// When there is no such word.
-    pub fn load(&self, index: usize) -> u64 {
-        // Written by the program or another thread. Relaxed: the caller needs this value only.
-        self.word(index).load(Ordering::Relaxed)
-    }
-
-    /// Sets word `index`; a concurrent addition by the program happens entirely before or after.
+    /// Sets word `index` after everything that this thread wrote before: a program that reads the new value by
+    /// an atomic operation sees that too. A concurrent addition by the program happens entirely before or after.
     ///
     /// # Panics
     /// When there is no such word.
     pub fn store(&self, index: usize, value: u64) {
-        // Read by the program. Relaxed: it orders no other data; `publish` does.
-        self.word(index).store(value, Ordering::Relaxed);
-    }
-
-    /// Sets word `index` after everything that this thread wrote before: a program that reads the new value by
-    /// an atomic operation sees that too.
-    ///
-    /// # Panics
-    /// When there is no such word.
-    pub fn publish(&self, index: usize, value: u64) {
         // Read by the program. Release: it sees the words and bytes written before.
         self.word(index).store(value, Ordering::Release);
     }
@@ -71,13 +53,13 @@ impl ArrayMap {
     ///
     /// # Panics
     /// When there is no such word.
-    pub fn observe(&self, index: usize) -> u64 {
-        // Written by the program. Acquire: later writes here do not overtake its reads.
+    pub fn load(&self, index: usize) -> u64 {
+        // Written by the program or another thread. Acquire: later writes here do not overtake its reads.
         self.word(index).load(Ordering::Acquire)
     }
 
     /// Copies bytes to offset `at`, not atomically: a program that reads there meanwhile may see a mixture. The
-    /// caller keeps it away by [`publish`](Self::publish) and [`observe`](Self::observe).
+    /// caller keeps it away by [`store`](Self::store) and [`load`](Self::load).
     ///
     /// # Panics
     /// When they reach beyond the end.
@@ -125,7 +107,7 @@ fn copy_out(words: &[AtomicU64], at: usize, bytes: &mut [u8]) {
     let (mut at, mut rest) = (at, bytes);
     while !rest.is_empty() {
         // Written by a program or by `store` on any core. Relaxed: the words are independent values; a
-        // reader that needs an order between them calls `observe` first.
+        // reader that needs an order between them calls `load` first.
         let word = words[at / 8].load(Ordering::Relaxed).to_ne_bytes();
         let part = &word[at % 8..];
         let (now, later) = rest.split_at_mut(part.len().min(rest.len()));

@@ -1,10 +1,9 @@
 //! Files for recording: O_DIRECT and its alignment, preallocation, unnamed files, locks, free space.
 
 use crate::{Error, Result, Try};
-use nix::fcntl::{AtFlags, FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
+use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
-use nix::unistd::linkat;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -49,17 +48,10 @@ fn assume_direct(file: &File) -> Option<usize> {
 }
 
 /// Opens a new unnamed file in `dir` (O_TMPFILE), with O_DIRECT if `direct`. After a crash no file remains
-/// unless [`link_unnamed`] has named it.
+/// unless it was linked (linkat(2)).
 pub fn open_unnamed(dir: &Path, direct: bool) -> io::Result<File> {
     let flag = OFlag::O_TMPFILE | if direct { OFlag::O_DIRECT } else { OFlag::empty() };
     File::options().read(true).write(true).mode(0o640).custom_flags(flag.bits()).open(dir)
-}
-
-/// Names an unnamed file. EEXIST when the name is taken.
-pub fn link_unnamed(file: &File, path: &Path) -> io::Result<()> {
-    let from = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let here = nix::fcntl::AT_FDCWD;
-    linkat(here, Path::new(&from), here, path, AtFlags::AT_SYMLINK_FOLLOW).map_err(io::Error::from)
 }
 
 /// Preallocates `bytes` from `offset` without changing the file's size. Returns `false` where the file system
@@ -120,19 +112,6 @@ mod tests {
         // proc(5) is neither; /dev/shm is tmpfs by its own documentation, shm_overview(7).
         assert!(is_memory(Path::new("/dev/shm")).expect("asked"));
         assert!(!is_memory(Path::new("/proc")).expect("asked"));
-    }
-
-    #[test]
-    fn an_unnamed_file_appears_when_it_is_linked() {
-        let dir = tempfile::tempdir().unwrap();
-        let Ok(file) = open_unnamed(dir.path(), false) else {
-            return skip("an_unnamed_file_appears_when_it_is_linked", "no O_TMPFILE in the test folder");
-        };
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-        let path = dir.path().join("a.part");
-        link_unnamed(&file, &path).unwrap();
-        assert_eq!(link_unnamed(&file, &path).unwrap_err().raw_os_error(), Some(libc::EEXIST));
-        assert!(path.exists());
     }
 
     #[test]

@@ -7,13 +7,9 @@
 mod file;
 mod read;
 mod uring;
-mod watch;
 
-pub use file::{
-    Space, direct_align, drop_page_cache, is_memory, link_unnamed, open_unnamed, preallocate, space, sync_all,
-};
+pub use file::{Space, direct_align, drop_page_cache, is_memory, open_unnamed, preallocate, space, sync_all};
 pub use read::Reader;
-pub use watch::Watch;
 
 use crate::mem::Buffer;
 use crate::wakeup::Wakeup;

@@ -11,7 +11,6 @@
 //! Filter, ring and time stamps are set before a socket is bound, so no unwanted packet gets in.
 
 mod block;
-mod promiscuous;
 mod receive;
 mod ring;
 #[cfg(any(test, feature = "testing"))]
@@ -24,13 +23,12 @@ mod tx_ring;
 mod tx_slots;
 
 pub use block::{Cursor, Packet, last_ns};
-pub use promiscuous::Promiscuous;
 pub use receive::Receiver;
 pub use ring::{RingPlan, RxRing, WaitOutcome};
 #[cfg(any(test, feature = "testing"))]
 pub use rx_ring_v2::{Arrival, RxRingV2};
-pub use socket::{PacketStats, TimeSource};
-pub use sockets::{PacketSocket, has_listener, packet_sockets};
+pub use socket::{PacketStats, TimeSource, hold_promiscuous};
+pub use sockets::{PacketSocket, packet_sockets};
 pub use tap::CountingTap;
 pub(crate) use tx::wait_until_sent;
 pub use tx::{BATCH_FRAMES, Qdisc, TxCounts, TxSocket};

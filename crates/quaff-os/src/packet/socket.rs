@@ -47,6 +47,15 @@ pub(crate) fn open() -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Makes interface `ifindex` of the calling thread's network namespace promiscuous as long as the result, a packet
+/// socket that receives nothing, is open (`PACKET_MR_PROMISC`, packet(7)). The kernel ends that mode when the process
+/// ends, however it ends.
+pub fn hold_promiscuous(ifindex: u32) -> Result<OwnedFd> {
+    let fd = open()?;
+    set_promiscuous(&fd, ifindex)?;
+    Ok(fd)
+}
+
 pub(super) fn set_version(fd: &OwnedFd) -> Result<()> {
     set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as i32), "use TPACKET_V3")
 }

@@ -17,13 +17,6 @@ pub struct PacketSocket {
     pub inode: u64,
 }
 
-impl PacketSocket {
-    /// Returns whether the socket receives frames of interface `ifindex`.
-    fn receives_on(&self, ifindex: u32) -> bool {
-        self.protocol != 0 && self.is_running && (self.ifindex == 0 || self.ifindex == ifindex)
-    }
-}
-
 /// The packet sockets of the calling thread's network namespace.
 pub fn packet_sockets(root: &Path) -> Result<Vec<PacketSocket>> {
     let path = root.join("proc/thread-self/net/packet");
@@ -43,13 +36,6 @@ fn socket(line: &str) -> Option<PacketSocket> {
     })
 }
 
-/// Returns whether another packet socket, such as a capture, receives what arrives on an interface of
-/// the calling thread's network namespace; `true` where /proc does not show it.
-pub fn has_listener(ifindex: u32) -> bool {
-    let Ok(sockets) = packet_sockets(Path::new("/")) else { return true };
-    sockets.iter().any(|socket| socket.receives_on(ifindex))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,17 +48,5 @@ mod tests {
         for bad in ["", "x 3 3 zz 2 1 0 0 27373", "x 3 3 0003 2 1 0 0"] {
             assert_eq!(socket(bad), None, "{bad:?}");
         }
-    }
-
-    #[test]
-    fn only_a_bound_receiver_of_the_interface_receives() {
-        let receives = |words: &str| {
-            let line = format!("00000000c7d1b0a1 3      3    {words} 0      0      27373 ");
-            socket(&line).expect("a line").receives_on(2)
-        };
-        assert!(receives("0003   2     1") && receives("0003   0     1"));
-        assert!(!receives("0003   3     1"), "another interface");
-        assert!(!receives("0000   2     1"), "it only sends");
-        assert!(!receives("0003   2     0"), "it is not bound yet");
     }
 }

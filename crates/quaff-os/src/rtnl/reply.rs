@@ -20,8 +20,6 @@ const IFLA_XDP_PROG_ID: u16 = 4;
 pub(super) struct Reply {
     pub(super) link: Option<Link>,
     pub(super) stats: Option<LinkStats>,
-    /// The ID of the attached XDP program; 0 where the kernel does not report the ID.
-    pub(super) xdp: Option<u32>,
 }
 
 impl NetlinkDeserializable for Reply {
@@ -44,8 +42,9 @@ impl NetlinkDeserializable for Reply {
             up: flags & libc::IFF_UP != 0,
             running: flags & libc::IFF_RUNNING != 0,
             master: None,
+            xdp_program: None,
         };
-        let (mut stats, mut xdp) = (None, None);
+        let mut stats = None;
         for attribute in NlasIterator::new(attributes) {
             let attribute = attribute?;
             let value = attribute.value();
@@ -55,11 +54,11 @@ impl NetlinkDeserializable for Reply {
                 libc::IFLA_MTU if value.len() == 4 => link.mtu = word(value, 0),
                 libc::IFLA_MASTER if value.len() == 4 => link.master = Some(word(value, 0)),
                 libc::IFLA_STATS64 => stats = Some(counters(&Stats64::parse(value)?)),
-                IFLA_XDP => xdp = xdp_program(value),
+                IFLA_XDP => link.xdp_program = xdp_program(value),
                 _ => {}
             }
         }
-        Ok(Self { link: Some(link), stats, xdp })
+        Ok(Self { link: Some(link), stats })
     }
 }
 
@@ -132,7 +131,7 @@ mod tests {
             let mut whole = vec![0u8; HEADER_BYTES];
             whole.extend([20, 0, IFLA_XDP as u8, 0x80, 5, 0, IFLA_XDP_ATTACHED as u8, 0, mode, 0, 0, 0]);
             whole.extend([8, 0, IFLA_XDP_PROG_ID as u8, 0, 9, 0, 0, 0]);
-            parse(&whole).expect("whole").xdp
+            parse(&whole).expect("whole").link.expect("a link").xdp_program
         };
         assert_eq!((with(0), with(2)), (None, Some(9)));
     }

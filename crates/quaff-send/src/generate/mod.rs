@@ -29,7 +29,7 @@ use user::PacketSender;
 /// A sender, ready to run.
 enum Sender {
     Inject(Injector),
-    User(PacketSender),
+    User(Box<PacketSender>),
 }
 
 /// Sends as planned. `watch` is called periodically with the progress and the longest time that it may wait; its answer
@@ -72,7 +72,7 @@ fn prepare(plan: &SendPlan, pacing: &Pacing, link: &Link) -> Result<(Sender, Sta
         }
         Via::Send => {
             let sender = PacketSender::new(plan, pacing, link)?;
-            (Sender::User(sender), State::new_user())
+            (Sender::User(Box::new(sender)), State::new_user())
         }
     })
 }

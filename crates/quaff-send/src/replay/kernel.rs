@@ -15,9 +15,11 @@ use crate::feed::Feed;
 use crate::pacer;
 use crate::schedule::{LATE_NS, Schedule};
 use crate::state::{State, word};
+use quaff_os::Interrupt;
 use quaff_os::bpf::{LiveRun, Program};
 use quaff_os::clock::steady_ns;
-use quaff_os::{Interrupt, packet};
+use quaff_os::packet::{PacketSocket, packet_sockets};
+use std::path::Path;
 use std::time::Duration;
 
 /// Maximum number of bytes and frames to read from the source at once.
@@ -119,7 +121,7 @@ impl Filler {
             shared.interrupt.get_or_init(|| here);
             return run_program(shared, &program, &run);
         }
-        shared.state.publish(word::READY, ring.pushed);
+        shared.state.store(word::READY, ring.pushed);
         shared.set_total(u64::MAX);
         std::thread::scope(|scope| {
             let filling = scope.spawn(|| {
@@ -157,7 +159,7 @@ impl Filler {
         while self.next < self.arena.len() {
             let (frame, meta) = self.arena.frame(self.next);
             if !ring.has_room(frame.len()) {
-                state.publish(word::READY, ring.pushed);
+                state.store(word::READY, ring.pushed);
                 return Ok(Filled::Ring);
             }
             let places = if self.whole { unique::places(frame) } else { Places::default() };
@@ -166,7 +168,7 @@ impl Filler {
             ring.push(frame, due, places);
             self.next += 1;
         }
-        state.publish(word::READY, ring.pushed);
+        state.store(word::READY, ring.pushed);
         let ended = self.arena.ends_pass;
         self.arena.clear();
         self.next = 0;
@@ -187,7 +189,7 @@ impl Filler {
         while !shared.is_over() {
             match self.fill(&mut ring, state) {
                 Ok(Filled::Ring) => {
-                    ring.take(state.observe(word::SENT));
+                    ring.take(state.load(word::SENT));
                     let next_bytes = self.arena.frame(self.next).0.len();
                     if !ring.has_room(next_bytes) {
                         std::thread::sleep(LOOK);
@@ -213,7 +215,7 @@ impl Filler {
         shared.state.store(word::PASS_NS, end.ns);
         shared.state.store(word::PASS_FRACTION, end.fraction.into());
         ring.close();
-        shared.state.publish(word::READY, u64::MAX);
+        shared.state.store(word::READY, u64::MAX);
         let pass = ring.pushed;
         let all = self.passes.loops.map_or(u64::MAX, |loops| pass.saturating_mul(loops));
         shared.set_total(all.min(shared.plan.limit.unwrap_or(u64::MAX)));
@@ -247,11 +249,22 @@ impl Filler {
 /// Number of frames that leave together, for this mean interval; `None` is unpaced.
 fn batch(shared: &Shared<'_>, mean_ns: Option<u64>) -> u32 {
     let at_once = match shared.plan.via {
-        ReplayVia::Inject if packet::has_listener(shared.link().index) => BATCH_WITH_LISTENER,
+        ReplayVia::Inject if has_listener(shared.link().index) => BATCH_WITH_LISTENER,
         ReplayVia::Inject => BATCH_INJECT,
         _ => BATCH_REDIRECT,
     };
     bpf_live::batch(mean_ns.unwrap_or(0), at_once)
+}
+
+/// Returns whether a packet socket, such as a capture, receives what arrives on an interface of the calling thread's
+/// network namespace; `true` where /proc does not show it.
+fn has_listener(ifindex: u32) -> bool {
+    packet_sockets(Path::new("/")).map_or(true, |sockets| sockets.iter().any(|it| receives_on(it, ifindex)))
+}
+
+/// Returns whether a socket receives frames of interface `ifindex`.
+fn receives_on(socket: &PacketSocket, ifindex: u32) -> bool {
+    socket.protocol != 0 && socket.is_running && [0, ifindex].contains(&socket.ifindex)
 }
 
 /// Ends the run if its thread panics: the program would wait forever.
@@ -300,4 +313,18 @@ fn run_program(shared: &Shared<'_>, program: &Program, run: &Run) -> Result<(), 
         bpf_live::run(program, live)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_bound_receiver_of_the_interface_receives() {
+        let bound = PacketSocket { protocol: 3, ifindex: 2, is_running: true, inode: 27373 };
+        assert!(receives_on(&bound, 2) && receives_on(&PacketSocket { ifindex: 0, ..bound }, 2));
+        assert!(!receives_on(&PacketSocket { ifindex: 3, ..bound }, 2), "another interface");
+        assert!(!receives_on(&PacketSocket { protocol: 0, ..bound }, 2), "it only sends");
+        assert!(!receives_on(&PacketSocket { is_running: false, ..bound }, 2), "it is not bound yet");
+    }
 }

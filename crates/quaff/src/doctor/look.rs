@@ -162,7 +162,7 @@ fn interface(root: &Path, link: &Link) -> InterfaceReadings {
         nic: Nic::read(root, name),
         lane_core: None,
         has_rps: has_rps(&dir.join("queues")),
-        xdp: Rtnl::open().and_then(|mut rtnl| rtnl.xdp_program(link.index)).map_err(text),
+        xdp: Ok(link.xdp_program),
         readers: readers(root, link.index),
         owners: Vec::new(),
         dropped: reading(dropped(link.index)),

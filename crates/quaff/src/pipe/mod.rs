@@ -20,18 +20,23 @@
 //! | [`direct`] | stdout as a regular file, bypassing the page cache |
 //! | [`files`] | a folder of files, cut between packets if the bytes are packets |
 
+mod descriptor;
 pub(crate) mod direct;
+mod ends;
 mod files;
 mod read;
 mod stream;
 mod write;
 
+pub use ends::Ends;
+
 use crate::buffer_pool::{Arrived, LanePool, Pool, PoolPlan};
 use crate::run::{self, cpu_seconds, join};
 use crate::{Error, Result};
+use ends::End;
 use quaff_file::write::{DirPlan, Retention};
 use quaff_os::clock::steady_ns;
-use quaff_os::{Buffer, End, Ends, Gauge, Reason, Stop, Wakeup, cpu};
+use quaff_os::{Buffer, Gauge, Reason, Stop, Wakeup, cpu};
 use read::{ReadTally, Reader};
 use serde::Serialize;
 use std::fs::File;

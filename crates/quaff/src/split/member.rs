@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use quaff_file::tally::WriterTally;
 use quaff_file::write::{Format, Target, WriterGauges};
-use quaff_os::process::reset_signals;
+use quaff_os::process::Prepare;
 use quaff_os::{Reason, Stop, Wakeup, rtnl};
 use quaff_wire::linktype;
 use std::cell::RefCell;
@@ -99,9 +99,7 @@ fn run(command: &str, number: usize, is_stdout_taken: bool) -> Result<(Child, Fi
         shell.stdout(io::stderr().as_fd().try_clone_to_owned().map_err(failed)?);
     }
     // ^C on a terminal ends only the split; its members read the rest and then end.
-    shell.process_group(0);
-    reset_signals(&mut shell);
-    let mut child = shell.spawn().map_err(failed)?;
+    let mut child = shell.process_group(0).reset_signals().spawn().map_err(failed)?;
     let stdin = child.stdin.take().ok_or(Error::Defect("a command has no stdin".into()))?;
     let pipe = File::from(OwnedFd::from(stdin));
     // A reader that does not read can be abandoned at the end.

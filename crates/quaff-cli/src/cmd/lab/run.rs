@@ -4,7 +4,7 @@ use super::{LinkArgs, only_lab};
 use crate::exit::Exit;
 use anyhow::Context;
 use quaff_lab::lab::{Lab, LabPlan};
-use quaff_os::process::{in_foreground, reset_signals, send, send_to_group, signal_on_parent_death};
+use quaff_os::process::{Prepare, in_foreground, send, send_to_group};
 use quaff_os::{Signal, Signals};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -76,9 +76,8 @@ fn run_in(lab: &Lab, args: &Args, signals: &Signals) -> anyhow::Result<Exit> {
     let (program, rest) = args.command.split_first().context("there is no command")?;
     let mut command = if args.tx { lab.tx.command(program)? } else { lab.rx.command(program)? };
     command.args(rest).env(LAB_VARIABLE, &lab.name);
-    reset_signals(&mut command);
     // If quaff is killed, the command is asked to end; the next lab clears the namespaces away.
-    signal_on_parent_death(&mut command, Signal::SIGTERM);
+    command.reset_signals().signal_on_parent_death(Signal::SIGTERM);
     // At a terminal Ctrl-C reaches the command without us. Elsewhere it gets a process group of its
     // own: a signal for our group would reach it twice, once from us, and a capture takes a second
     // SIGINT for "at once".
@@ -101,7 +100,7 @@ fn attend(mut child: Child, signals: &Signals, foreground: bool) -> anyhow::Resu
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        match signals.next_info(WAIT)? {
+        match signals.next(WAIT)? {
             None => {}
             Some(heard) if heard.signal == Signal::SIGCHLD || foreground && heard.by_kernel => {}
             // Errors are ignored: the command may have just ended.

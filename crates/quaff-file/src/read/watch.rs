@@ -3,11 +3,9 @@
 //! inotify(7) reports changes at once. Where it is not available (no watches left, a network file system) the
 //! caller polls, which is correct but later.
 
-use crate::Result;
-use crate::Try;
-use crate::wakeup::{Wakeup, timeout};
-use nix::poll::{PollFd, PollFlags, poll};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use quaff_os::{Result, Try, Wakeup};
 use std::fs::{File, Metadata};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -16,7 +14,7 @@ use std::time::Duration;
 
 /// A file and the path by which it was opened.
 #[derive(Debug)]
-pub struct Watch {
+pub(super) struct Watch {
     path: PathBuf,
     /// Device and inode of the file.
     identity: (u64, u64),
@@ -25,23 +23,23 @@ pub struct Watch {
 
 impl Watch {
     /// Watches `file`, which was opened as `path`.
-    pub fn new(path: &Path, file: &File) -> Result<Self> {
+    pub(super) fn new(path: &Path, file: &File) -> Result<Self> {
         let meta = file.metadata().trying(|| format!("read the metadata of {}", path.display()))?;
         Ok(Self { path: path.into(), identity: identity(&meta), inotify: inotify(path).ok() })
     }
 
     /// Returns whether the path still names the file, which was neither removed nor renamed.
-    pub fn is_there(&self) -> bool {
+    pub(super) fn is_there(&self) -> bool {
         self.path.metadata().is_ok_and(|meta| identity(&meta) == self.identity)
     }
 
     /// Waits until the file changes or `wakeup` is signalled, for at most `wait`. May return early. Clears
     /// `wakeup`.
-    pub fn wait(&self, wakeup: &Wakeup, wait: Duration) {
+    pub(super) fn wait(&self, wakeup: &Wakeup, wait: Duration) {
         let mut fds = vec![PollFd::new(wakeup.as_fd(), PollFlags::POLLIN)];
         fds.extend(self.inotify.iter().map(|inotify| PollFd::new(inotify.as_fd(), PollFlags::POLLIN)));
         // If poll fails, the caller checks the file and waits again.
-        let _ = poll(&mut fds, timeout(wait));
+        let _ = poll(&mut fds, PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX));
         wakeup.clear();
         if let Some(inotify) = &self.inotify {
             let _ = inotify.read_events();
@@ -91,7 +89,7 @@ mod tests {
         assert!(watch.is_there());
         assert!(waited(&watch, &wakeup, || wakeup.signal()) < LONG / 2);
         if watch.inotify.is_none() {
-            return crate::testing::skip("growth_removal_and_wakeup_end_the_wait", "no inotify here");
+            return quaff_os::testing::skip("growth_removal_and_wakeup_end_the_wait", "no inotify here");
         }
         assert!(waited(&watch, &wakeup, || file.write_all(b"more").unwrap()) < LONG / 2);
         assert!(watch.is_there());
