@@ -18,7 +18,7 @@ pub struct Usage {
     pub memory_bytes_max: u64,
 }
 
-/// What a command gets before it starts, between fork(2) and execve(2).
+/// The preparation of a command, between fork(2) and execve(2).
 pub trait Prepare {
     /// No signal is blocked, and SIGINT, SIGTERM and SIGHUP have their default action.
     ///
