@@ -9,13 +9,46 @@
 //! is longer. Frames that are later are omitted and counted in a phase of seconds, and postponed in a phase of frames.
 
 use super::plan::{Length, Phase};
-use quaff_send::{Rate, Ratio};
+use quaff_send::Ratio;
 
 /// Frames that are later than this, and than an interval, are too late, ns.
 const LATE_NS: u64 = 100_000;
 /// The last frames of a phase may leave this long after its end, ns.
 const GRACE_NS: u64 = 1_000_000;
 const SECOND_NS: f64 = 1e9;
+
+/// A span of time in whole ns and a fraction of one. The denominator is that of the phase's interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Span {
+    ns: u64,
+    numerator: u64,
+}
+
+/// The exact time from one frame of a phase to the next.
+#[derive(Debug, Clone, Copy)]
+struct Interval {
+    span: Span,
+    denominator: u64,
+}
+
+/// A phase, and the numbers that all its frames share.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    length: Length,
+    /// Number of frames; 0 if it is not known in advance.
+    frames: u64,
+    /// The least time that it takes, as far as known.
+    duration_ns: u64,
+    is_paced: bool,
+    /// `None` without a rate, and at a rate of 0.
+    interval: Option<Interval>,
+    /// The same, approximately.
+    interval_ns: f64,
+    /// Offset of all deadlines.
+    offset_ns: u64,
+    /// The latest deadline, after the beginning of the phase.
+    latest_ns: u64,
+}
 
 /// The next frame of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +68,8 @@ pub(super) struct Place {
     begun_ns: u64,
     /// Frames of the phase that were taken or left out.
     taken: u64,
-    /// Deadline of the next one at the rate of the phase, ns after its beginning.
-    next_ns: u64,
+    /// Deadline of the next one at the rate of the phase, after its beginning.
+    next: Span,
     /// Entries in `left_out`.
     gaps: usize,
 }
@@ -54,9 +87,7 @@ pub(super) struct LeftOut {
 /// The phases of a stream.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    phases: Vec<Phase>,
-    /// Offset of the frames, 0 to 1 interval, so that streams of equal rates do not collide.
-    stagger: f64,
+    phases: Vec<Pace>,
     place: Place,
     /// Frames left out since the sender last drained this.
     pub(super) left_out: Vec<LeftOut>,
@@ -64,11 +95,60 @@ pub(super) struct Schedule {
     pub(super) late_max_ns: u64,
 }
 
+impl Pace {
+    fn new(phase: Phase, stagger: f64) -> Self {
+        let interval_ns = phase.pps.map_or(0.0, |pps| SECOND_NS / pps);
+        // A phase of seconds may be shorter than an interval, or end in the middle of one: its frames are within it.
+        let length_ns = match phase.length {
+            Length::Frames(_) => f64::INFINITY,
+            Length::Seconds(seconds) => seconds * SECOND_NS,
+        };
+        Self {
+            length: phase.length,
+            frames: phase.frames().unwrap_or(0),
+            duration_ns: (phase.seconds() * SECOND_NS).round() as u64,
+            is_paced: phase.pps.is_some(),
+            interval: phase.pps.and_then(Interval::of),
+            interval_ns,
+            offset_ns: (stagger * interval_ns.min(length_ns)) as u64,
+            latest_ns: length_ns as u64,
+        }
+    }
+}
+
+impl Interval {
+    /// The interval at a rate, frames/s; `None` at 0.
+    fn of(pps: f64) -> Option<Self> {
+        let Ratio { num: denominator, den } = Ratio::of(pps)?;
+        // Both sides of a ratio are at most 10^18 and 10^9.
+        let ns = den * 1_000_000_000;
+        Some(Self { span: Span { ns: ns / denominator, numerator: ns % denominator }, denominator })
+    }
+
+    /// The time that number of frames after `from`: nothing is rounded, so nothing drifts.
+    #[inline]
+    fn after(self, from: Span, frames: u64) -> Span {
+        if frames == 1 {
+            // Each frame that is sent: no division. Neither numerator reaches the denominator of at most 10^18.
+            let numerator = from.numerator + self.span.numerator;
+            let carry = numerator >= self.denominator;
+            let ns = from.ns.saturating_add(self.span.ns + u64::from(carry));
+            return Span { ns, numerator: if carry { numerator - self.denominator } else { numerator } };
+        }
+        let [frames, denominator] = [frames, self.denominator].map(u128::from);
+        let numerator = frames * u128::from(self.span.numerator) + u128::from(from.numerator);
+        let ns = u128::from(from.ns) + frames * u128::from(self.span.ns) + numerator / denominator;
+        Span { ns: u64::try_from(ns).unwrap_or(u64::MAX), numerator: (numerator % denominator) as u64 }
+    }
+}
+
 impl Schedule {
-    /// Phases that begin at `begin_ns`.
+    /// Phases that begin at `begin_ns`, their frames offset by `stagger`, 0 to 1 interval, so that streams of equal rates
+    /// do not collide.
     pub(super) fn new(phases: Vec<Phase>, stagger: f64, begin_ns: u64) -> Self {
-        let place = Place { phase: 0, begun_ns: begin_ns, taken: 0, next_ns: 0, gaps: 0 };
-        Self { phases, stagger, place, left_out: Vec::new(), late_max_ns: 0 }
+        let place = Place { phase: 0, begun_ns: begin_ns, taken: 0, next: Span::default(), gaps: 0 };
+        let phases = phases.into_iter().map(|phase| Pace::new(phase, stagger)).collect();
+        Self { phases, place, left_out: Vec::new(), late_max_ns: 0 }
     }
 
     pub(super) fn place(&self) -> Place {
@@ -84,7 +164,7 @@ impl Schedule {
     /// Leaves out the rest of a phase of frames that has begun; a phase of seconds ends by the clock.
     pub(super) fn abandon(&mut self, now_ns: u64) {
         let Place { phase, begun_ns, taken, .. } = self.place;
-        if let Some(Phase { length: Length::Frames(frames), .. }) = self.phases.get(phase)
+        if let Some(Pace { length: Length::Frames(frames), .. }) = self.phases.get(phase)
             && begun_ns <= now_ns
         {
             let rest = frames.saturating_sub(taken);
@@ -96,8 +176,9 @@ impl Schedule {
     /// Takes the next frame, or that number of frames.
     pub(super) fn skip(&mut self, frames: u64) {
         self.place.taken += frames;
-        let rate = self.phases.get(self.place.phase).and_then(|phase| Ratio::of(phase.pps?));
-        self.place.next_ns = rate.map_or(0, |pps| Rate::Frames(pps).deadline(self.place.taken.into()).ns);
+        if let Some(Pace { interval: Some(interval), .. }) = self.phases.get(self.place.phase) {
+            self.place.next = interval.after(self.place.next, frames);
+        }
     }
 
     /// The next frame, as seen at `now_ns`; `None` after the last.
@@ -105,75 +186,65 @@ impl Schedule {
     pub(super) fn next(&mut self, now_ns: u64) -> Option<Due> {
         loop {
             let Place { phase: at, begun_ns, .. } = self.place;
-            let phase = *self.phases.get(at)?;
-            if let Some(due_ns) = self.due(&phase, now_ns) {
-                return Some(Due { due_ns, phase: at, is_paced: phase.pps.is_some() });
+            let pace = *self.phases.get(at)?;
+            if let Some(due_ns) = self.due(&pace, now_ns) {
+                return Some(Due { due_ns, phase: at, is_paced: pace.is_paced });
             }
-            let begun_ns = match (phase.length, phase.pps) {
-                (Length::Frames(_), None) => begun_ns.max(now_ns),
-                _ => begun_ns.saturating_add(ns(phase.seconds())),
+            let begun_ns = match pace.length {
+                Length::Frames(_) if !pace.is_paced => begun_ns.max(now_ns),
+                _ => begun_ns.saturating_add(pace.duration_ns),
             };
-            self.place = Place { phase: at + 1, begun_ns, taken: 0, next_ns: 0, ..self.place };
+            self.place = Place { phase: at + 1, begun_ns, taken: 0, next: Span::default(), ..self.place };
         }
     }
 
     /// Deadline of the next frame of the phase, if there is one.
-    fn due(&mut self, phase: &Phase, now_ns: u64) -> Option<u64> {
-        let Place { begun_ns, taken, .. } = self.place;
-        let Some(pps) = phase.pps else {
-            let is_over = match phase.length {
-                Length::Seconds(seconds) => now_ns >= begun_ns.saturating_add(ns(seconds)),
+    fn due(&mut self, pace: &Pace, now_ns: u64) -> Option<u64> {
+        let Place { phase, begun_ns, taken, .. } = self.place;
+        let Pace { length, duration_ns, interval_ns, .. } = *pace;
+        if !pace.is_paced {
+            let is_over = match length {
+                Length::Seconds(_) => now_ns >= begun_ns.saturating_add(duration_ns),
                 Length::Frames(frames) => taken >= frames,
             };
             return (!is_over).then_some(begun_ns.max(now_ns));
-        };
-        let left = phase.frames().unwrap_or(0).saturating_sub(taken);
+        }
+        let left = pace.frames.saturating_sub(taken);
         if left == 0 {
             return None;
         }
-        let interval_ns = SECOND_NS / pps;
-        let due_ns = self.due_ns(phase, interval_ns);
+        let due_ns = self.due_ns(pace);
         let late_ns = now_ns.saturating_sub(due_ns);
         let is_late = late_ns > LATE_NS && late_ns as f64 > interval_ns;
         if is_late {
             self.late_max_ns = self.late_max_ns.max(late_ns);
         }
-        let Length::Seconds(seconds) = phase.length else {
+        if let Length::Frames(_) = length {
             self.place.begun_ns += if is_late { late_ns } else { 0 };
             return Some(if is_late { now_ns } else { due_ns });
-        };
-        let is_over = now_ns > begun_ns.saturating_add(ns(seconds)).saturating_add(GRACE_NS);
+        }
+        let is_over = now_ns > begun_ns.saturating_add(duration_ns).saturating_add(GRACE_NS);
         if !is_over && !is_late {
             return Some(due_ns);
         }
         let frames = if is_over { left } else { ((late_ns as f64 / interval_ns) as u64).min(left) };
-        self.left_out.push(LeftOut { phase: self.place.phase, frames, due_ns, interval_ns });
+        self.left_out.push(LeftOut { phase, frames, due_ns, interval_ns });
         self.skip(frames);
-        (frames < left).then(|| self.due_ns(phase, interval_ns))
+        (frames < left).then(|| self.due_ns(pace))
     }
 
     /// Deadline of the frame after those taken, of a phase with a rate.
-    fn due_ns(&self, phase: &Phase, interval_ns: f64) -> u64 {
-        let Place { begun_ns, next_ns, .. } = self.place;
-        let after_ns = match phase.length {
-            Length::Frames(_) => next_ns + (self.stagger * interval_ns) as u64,
-            // A phase may be shorter than an interval, or end in the middle of one: its frames are within it.
-            Length::Seconds(seconds) => {
-                let offset_ns = self.stagger * interval_ns.min(seconds * SECOND_NS);
-                (next_ns + offset_ns as u64).min((seconds * SECOND_NS) as u64)
-            }
-        };
-        begun_ns.saturating_add(after_ns)
+    fn due_ns(&self, pace: &Pace) -> u64 {
+        let Place { begun_ns, next, .. } = self.place;
+        begun_ns.saturating_add(next.ns.saturating_add(pace.offset_ns).min(pace.latest_ns))
     }
-}
-
-fn ns(seconds: f64) -> u64 {
-    (seconds * SECOND_NS).round() as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use quaff_send::Rate;
 
     const BEGIN_NS: u64 = 5_000_000_000;
 
@@ -191,6 +262,29 @@ mod tests {
             assert!(taken.len() < 1_000_000, "it is endless");
         }
         taken
+    }
+
+    proptest! {
+        #[test]
+        fn deadlines_are_those_of_exact_arithmetic(
+            digits in 1.0..1e9f64,
+            below in 0..15,
+            stagger in 0.0..1.0f64,
+            skips in prop::collection::vec(prop_oneof![4 => Just(1u64), 1 => 0..1_000_000u64, 1 => Just(1 << 50)], 1..200),
+        ) {
+            let pps = (digits / 10f64.powi(below)).max(1e-6);
+            let rate = Rate::Frames(Ratio::of(pps).unwrap());
+            let mut schedule = Schedule::new(vec![phase(Length::Frames(u64::MAX), Some(pps))], stagger, BEGIN_NS);
+            let offset_ns = (stagger * (SECOND_NS / pps)) as u64;
+            let mut taken = 0;
+            for frames in skips {
+                schedule.skip(frames);
+                taken += frames;
+                let exact_ns = rate.deadline(taken.into()).ns;
+                let due_ns = schedule.next(0).unwrap().due_ns;
+                prop_assert_eq!(due_ns, BEGIN_NS.saturating_add(exact_ns.saturating_add(offset_ns)), "frame {}", taken);
+            }
+        }
     }
 
     #[test]
