@@ -18,7 +18,7 @@ bench: deps-bench build ## the promises of quaff, measured beside other programs
 
 soak: deps-test ## the long runs: 200 random kill -9, searches for known rates, short service profiles (root, half an hour)
 	QUAFF_KILLS=200 cargo test -p quaff-cli --test capture_rotation -- --nocapture kill_9
-	cargo test -p quaff-bench --test service_methods -- --nocapture --ignored
+	cargo test -p quaff-bench --lib -- --nocapture --ignored service::through
 
 fuzz: ## a minute of fuzzing for each reader
 	cd fuzz && for target in decode salvage unpack probe probe_trial arp split filter cut rewrite client fingerprint tcpprep sizes; do ./run $$target $(or $(FUZZ_SECONDS),60) || exit; done

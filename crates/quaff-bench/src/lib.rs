@@ -16,6 +16,6 @@ pub mod service;
 pub mod stats;
 #[cfg(test)]
 pub mod testing;
-pub mod trial;
+mod trial;
 
 pub use quaff_lab::{Error, Result};

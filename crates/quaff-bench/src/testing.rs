@@ -1,4 +1,4 @@
-//! The samples of `quaff-testkit`, compiled into the unit tests of this crate.
+//! The samples of `quaff-testkit`, compiled into the unit tests of this crate; and the turns of tests that measure.
 
 #[path = "../../quaff-testkit/src/bench_sample.rs"]
 mod bench_sample;
@@ -7,3 +7,13 @@ mod service_sample;
 
 pub use bench_sample::sample_report;
 pub use service_sample::sample_service_report;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Two cores: one measurement at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Waits until no other test of this crate measures.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -2,8 +2,7 @@
 
 use quaff_bench::bench::plan::{Amount, Plan, Rate, Source, SourceRow, Sweep};
 use quaff_bench::bench::result::{
-    Burst, Calibration, Case, FORMAT, GoalRow, LimitedBy, Machine, Report, Results, Search, ToolFacts,
-    TrialRow,
+    Burst, Calibration, Case, GoalRow, LimitedBy, Machine, Report, Results, Search, ToolFacts, TrialRow,
 };
 use quaff_bench::bench::summary::summarise;
 use quaff_bench::method::{Run, Sample};
@@ -50,7 +49,7 @@ pub fn sample_report() -> Report {
     pairs(&mut cases, &mut dice);
     misfortunes(&mut cases);
     Report {
-        format: FORMAT,
+        format: 1,
         plan: plan(),
         command: ["quaff", "bench", "capture", "--preset", "sample", "--out", "a folder"]
             .map(String::from)

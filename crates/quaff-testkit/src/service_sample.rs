@@ -4,10 +4,9 @@ use super::bench_sample::Dice;
 use quaff_bench::experiment::{Machine, Method, Source, SourceRow, TrialRow};
 use quaff_bench::service::plan::{Limits, Path, Plan, Service, Test, Ways};
 use quaff_bench::service::result::{
-    BackToBack, Check, FORMAT, Figures, FrameLoss, Latency, Null, Performance, Recovery, Report, Results,
+    BackToBack, Check, Delays, Figures, FrameLoss, Latency, Null, Performance, Recovery, Report, Results,
     Second, Step, Throughput, Way,
 };
-use quaff_bench::trial::Delays;
 
 const SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 const WAYS: [Way; 2] = [Way::There, Way::Back];
@@ -29,7 +28,7 @@ pub fn sample_service_report() -> Report {
     let performance = performance(&plan, &mut dice);
     let configuration = configuration(&plan, &mut dice);
     Report {
-        format: FORMAT,
+        format: 1,
         command: ["quaff", "service", "--preset", "sample", "--bed", "bridge", "--out", "a folder"]
             .map(String::from)
             .into(),

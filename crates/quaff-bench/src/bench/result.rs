@@ -3,7 +3,7 @@
 //! Losses are ratios, 0 to 1. Times are s, sizes bytes without FCS, rates 1/s. A field that could not be
 //! measured is null, and a note has the reason.
 
-pub use crate::experiment::{FORMAT, Machine, TrialRow};
+pub use crate::experiment::{Machine, TrialRow};
 
 use super::plan::Plan;
 use crate::experiment;

@@ -9,7 +9,9 @@ mod report;
 
 pub use events::Events;
 pub use machine::Machine;
-pub use plan::{Method, PlanError, PlanFile, Preset, Source, SourceRow};
-pub use report::{FORMAT, Report, TrialRow};
+pub use plan::{Method, PlanError, PlanFile, Source, SourceRow};
+pub use report::{Report, TrialRow};
 
 pub(crate) use check::{check_count, check_seconds, check_sizes, check_width, ensure, is_share};
+pub(crate) use plan::Preset;
+pub(crate) use report::FORMAT;

@@ -21,7 +21,7 @@ pub enum PlanError {
 }
 
 /// A plan that ships with quaff: its name, its TOML, and the TOML of a shorter form of the same tests.
-pub type Preset = (&'static str, &'static str, Option<&'static str>);
+pub(crate) type Preset = (&'static str, &'static str, Option<&'static str>);
 
 /// A plan that TOML files and presets hold.
 pub trait PlanFile: Serialize + DeserializeOwned {
@@ -131,13 +131,11 @@ pub struct SourceRow {
     /// The tool or device under test.
     pub rival: String,
     /// Bytes of a frame with FCS; `None` for mixed sizes.
-    #[serde(default)]
     pub size: Option<u32>,
     /// As the source writes it: "1 Gbit/s", "18 Mbit/s".
     #[serde(default)]
     pub rate: String,
     /// Lost of offered, 0 to 1.
-    #[serde(default)]
     pub loss: Option<f64>,
     /// Other figures by name, in the source's units: "received %", "CPU %".
     #[serde(default)]

@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::Instant;
 
 /// The version of `result.json`.
-pub const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 /// The result of an experiment: a common header, and a body that it derefs to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

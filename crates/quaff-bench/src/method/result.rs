@@ -39,7 +39,7 @@ pub struct Run {
     #[serde(default)]
     pub writing_s: f64,
     /// The loss that the file itself records equals the loss that was counted; `None` if it records none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub accounted: Option<bool>,
     /// Loss of each of several capturers at once, 0 to 1.
     #[serde(default)]

@@ -5,8 +5,7 @@ use super::chart::svg::escape;
 use super::chart::{Chart, Section, Target};
 use super::palette;
 use super::table::{Table, or_none};
-use crate::bench::plan::{Source, SourceRow};
-use crate::bench::result::Machine;
+use crate::experiment::{Machine, Report, Source, SourceRow};
 use crate::report::escape::{clean, plain, sentence, slug};
 use quaff::format::{percent, quote, span};
 use std::fmt::Write;
@@ -70,6 +69,25 @@ pub struct Brief {
 }
 
 impl Document {
+    /// The header of a report by the command `maker`, with name, title and source of the plan.
+    pub(super) fn of<P, B>(
+        maker: &'static str,
+        report: &Report<P, B>,
+        name: &str,
+        title: &str,
+        source: Option<&Source>,
+    ) -> Self {
+        Self {
+            maker,
+            name: name.into(),
+            title: title.into(),
+            byline: byline(report),
+            source: source.map(|source| source.title.clone()),
+            command: report.command.clone(),
+            ..Self::default()
+        }
+    }
+
     /// The page: one file that loads nothing from a network.
     pub(super) fn html(&self) -> String {
         let (body, maker, title) = (self.html_body(), self.maker, escape(&self.title));
@@ -229,7 +247,7 @@ pub(super) fn sentences(lines: &[String]) -> Vec<String> {
 }
 
 /// Time, duration and machine.
-pub(super) fn byline(begun: &str, seconds: f64, machine: &Machine) -> String {
+fn byline<P, B>(Report { begun, seconds, machine, .. }: &Report<P, B>) -> String {
     let fact = |name: &str| {
         let mut facts = machine.facts.iter();
         facts.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
@@ -239,14 +257,14 @@ pub(super) fn byline(begun: &str, seconds: f64, machine: &Machine) -> String {
     let cores = |cores: String| if cores == "1" { "1 core".into() } else { format!("{cores} cores") };
     let facts = [fact("cpu"), fact("cores").map(cores), fact("virtualisation"), fact("kernel").map(kernel)];
     let begun = begun.replace('T', " ").replace('Z', " UTC");
-    let when = format!("{begun}, {}", span(seconds));
+    let when = format!("{begun}, {}", span(*seconds));
     [when].into_iter().chain(facts.into_iter().flatten()).collect::<Vec<_>>().join(" · ")
 }
 
-/// The heading of a [`Brief`].
-pub(super) fn heading(title: &str, name: &str, begun: &str, seconds: f64, interrupted: bool) -> String {
-    let how = if interrupted { "interrupted after" } else { "in" };
-    format!("{title} ({name}), {begun} {how} {}", span(seconds))
+/// The heading of a [`Brief`], with name and title of the plan.
+pub(super) fn heading<P, B>(report: &Report<P, B>, name: &str, title: &str) -> String {
+    let how = if report.interrupted { "interrupted after" } else { "in" };
+    format!("{title} ({name}), {} {how} {}", report.begun, span(report.seconds))
 }
 
 /// The facts of a machine.

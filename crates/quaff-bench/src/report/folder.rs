@@ -3,6 +3,7 @@
 
 use super::Reported;
 use super::chart::Target;
+use crate::experiment::FORMAT;
 use crate::report::escape::clean;
 use crate::{Error, Result};
 use quaff_os::Try;
@@ -36,18 +37,23 @@ pub fn write<R: Reported>(report: &R, dir: &Path) -> Result<Vec<PathBuf>> {
 /// Reads the result that [`write`] or [`keep`] wrote: `path` is the folder, or the `result.json` in it.
 ///
 /// # Errors
-/// There is none, or it is of another experiment or of a later format.
+/// There is none, or it is of another experiment or of a later format, or a field of it is wrong; the message has its
+/// line.
 pub fn read<R: Reported>(path: &Path) -> Result<R> {
     let file = if path.is_dir() { path.join("result.json") } else { path.into() };
     let bytes = fs::read(&file).trying(|| format!("read {}", file.display()))?;
     let unknown = |error| Error::Place(format!("{} is no result of a {}: {error}", file.display(), R::KIND));
     let all: Value = serde_json::from_slice(&bytes).map_err(unknown)?;
-    let ours = R::FORMAT;
     match all["format"].as_u64() {
-        Some(theirs) if theirs > u64::from(ours) => {
-            Err(Error::Place(format!("{} is of format {theirs}; this quaff reads {ours}", file.display())))
+        Some(theirs) if theirs > u64::from(FORMAT) => {
+            Err(Error::Place(format!("{} is of format {theirs}; this quaff reads {FORMAT}", file.display())))
         }
-        _ => serde_json::from_value(cleaned(all)).map_err(unknown),
+        _ => {
+            // Errors have a line as long as they come from the text, and from no flattened part of it.
+            serde_json::from_slice::<R::Body>(&bytes).map_err(unknown)?;
+            serde_json::from_slice::<R>(&bytes).map_err(unknown)?;
+            serde_json::from_value(cleaned(all)).map_err(unknown)
+        }
     }
 }
 

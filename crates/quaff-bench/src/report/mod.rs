@@ -26,8 +26,8 @@ use serde::de::DeserializeOwned;
 pub trait Reported: Serialize + DeserializeOwned {
     /// The experiment, as messages name it.
     const KIND: &'static str;
-    /// The newest version of the shape of `result.json`.
-    const FORMAT: u32;
+    /// The part of it that is flattened in `result.json`.
+    type Body: DeserializeOwned;
 
     /// The whole report.
     fn document(&self) -> Document;

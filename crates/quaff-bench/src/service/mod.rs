@@ -5,7 +5,7 @@
 //!    (data)   (a bare link)        throughput, latency, …, configuration, performance   (data)
 //! ```
 //!
-//! A [`Prober`] makes the trials: a session of real interfaces, or a simulated path in tests. Methods know
+//! A `Prober` makes the trials: a session of real interfaces, or a simulated path in tests. Methods know
 //! nothing of namespaces and threads; they ask for streams, and judge what came of them. What the instrument could
 //! not send or could not receive is never counted as loss of the path: it is noted, and not judged.
 
@@ -25,11 +25,13 @@ mod session;
 #[cfg(test)]
 mod sim;
 mod test_context;
+#[cfg(test)]
+mod through;
 mod verdict;
 mod y1564;
 
 pub use events::{Events, Line, Now};
-pub use overall::overall;
-pub use prober::{Ask, Over, Prober};
-pub use run::{Context, run_over};
-pub use session::{Session, run};
+pub use run::Context;
+pub use session::run;
+
+pub(crate) use overall::overall;

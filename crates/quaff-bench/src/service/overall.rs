@@ -5,7 +5,7 @@ use super::result::{Check, Figures, Performance, Report, Way};
 use crate::stats::mean;
 
 /// A line for each service and way, with 0 as its run, in the order of the first runs.
-pub fn overall(report: &Report) -> Vec<Performance> {
+pub(crate) fn overall(report: &Report) -> Vec<Performance> {
     let mut keys: Vec<(&str, Way)> = Vec::new();
     for row in &report.performance {
         if !keys.contains(&(row.service.as_str(), row.way)) {

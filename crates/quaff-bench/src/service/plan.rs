@@ -6,7 +6,7 @@ mod cost;
 mod tests;
 
 use crate::experiment::{Method, PlanFile, Preset, Source};
-use crate::trial::End;
+pub use crate::trial::End;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 
@@ -18,7 +18,6 @@ pub struct Plan {
     pub name: String,
     /// The heading of the report.
     pub title: String,
-    #[serde(default)]
     pub source: Option<Source>,
     #[serde(default)]
     pub path: Path,
@@ -28,7 +27,6 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hardware_time: bool,
     /// Link rate to which loads refer, Mbit/s of layer 1; `None`: the interface's, or 1000 where it reports none.
-    #[serde(default)]
     pub link_mbps: Option<f64>,
     /// Tested at the same time in the performance test, one after the other in the configuration test.
     #[serde(default)]
@@ -64,7 +62,7 @@ pub enum Path {
         from: End,
         to: End,
         /// Addresses for a path through routers; without them frames are addressed by MAC alone.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         routed: Option<Routed>,
     },
 }
@@ -118,7 +116,6 @@ pub struct Service {
     #[serde(default = "yes")]
     pub is_policed: bool,
     /// 802.1Q: VLAN id and priority.
-    #[serde(default)]
     pub vlan: Option<(u16, u8)>,
     /// Differentiated services code point.
     #[serde(default)]
@@ -133,16 +130,12 @@ pub struct Service {
 #[serde(deny_unknown_fields)]
 pub struct Limits {
     /// FTD: the largest mean one-way delay, ms.
-    #[serde(default)]
     pub delay_ms: Option<f64>,
     /// FDV: the largest delay variation, ms (PDV, RFC 5481 §4.2).
-    #[serde(default)]
     pub delay_variation_ms: Option<f64>,
     /// FLR, 0 to 1.
-    #[serde(default)]
     pub loss_ratio: Option<f64>,
     /// AVAIL, 0 to 1.
-    #[serde(default)]
     pub availability: Option<f64>,
 }
 

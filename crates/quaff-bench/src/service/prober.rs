@@ -8,7 +8,7 @@ use crate::trial::TrialReport;
 
 /// The path of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Over {
+pub(super) enum Over {
     /// The path under test.
     Path,
     /// A plain link between the same ends: the tester alone.
@@ -17,20 +17,20 @@ pub enum Over {
 
 /// The streams of a trial. One of the two directions may be empty, never both.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ask {
-    pub over: Over,
+pub(super) struct Ask {
+    pub(super) over: Over,
     /// From the first end to the second.
-    pub there: Vec<StreamPlan>,
+    pub(super) there: Vec<StreamPlan>,
     /// Back, at the same time.
-    pub back: Vec<StreamPlan>,
+    pub(super) back: Vec<StreamPlan>,
     /// Wait for late frames after the last one was sent, s.
-    pub residual_s: f64,
+    pub(super) residual_s: f64,
     /// Count a tally for each second.
-    pub is_by_second: bool,
+    pub(super) is_by_second: bool,
 }
 
 /// Makes trials.
-pub trait Prober {
+pub(super) trait Prober {
     /// One trial. The report has the direction there, then that back; one in which nothing was to be sent is left
     /// out. `watch` is called several times a second; `false` from it ends the trial early, and the partial
     /// result is returned as interrupted.

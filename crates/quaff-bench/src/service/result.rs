@@ -1,11 +1,9 @@
 //! The result of a service test, as plain data: the body of `result.json`. Loss is a ratio, 0 to 1; delays are ms,
 //! rates Mbit/s of the frame with its FCS (layer 2), sizes bytes with FCS, unless a name says otherwise.
 
-pub use crate::experiment::FORMAT;
-
 use super::plan::{Limits, Plan};
 use crate::experiment::{self, TrialRow};
-use crate::trial::Delays;
+pub use crate::trial::Delays;
 use serde::{Deserialize, Serialize};
 
 /// The whole result of a service test.
@@ -13,51 +11,35 @@ pub type Report = experiment::Report<Plan, Results>;
 
 /// The measured part of a [`Report`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Results {
     /// `None` without a plain link between the ends (existing interfaces); a note reports it.
     pub null: Option<Null>,
     /// RFC 2544: a row for each size and direction.
-    #[serde(default)]
     pub throughput: Vec<Throughput>,
-    #[serde(default)]
     pub latency: Vec<Latency>,
-    #[serde(default)]
     pub frame_loss: Vec<FrameLoss>,
-    #[serde(default)]
     pub back_to_back: Vec<BackToBack>,
-    #[serde(default)]
     pub recovery: Vec<Recovery>,
     /// Y.1564: a row for each service, direction and step.
-    #[serde(default)]
     pub configuration: Vec<Step>,
     /// A row for each run, service and direction.
-    #[serde(default)]
     pub performance: Vec<Performance>,
     /// `false` when a limit was not met; `None` when nothing was judged, when not every limit could be judged, or when
     /// the test was interrupted.
     pub passed: Option<bool>,
     /// Limits that could not be judged, and tests that ended in an error: one sentence each.
-    #[serde(default)]
     pub unjudged: Vec<String>,
     /// The link rate to which loads refer, Mbit/s of layer 1.
-    #[serde(default)]
     pub link_mbps: f64,
 }
 
 impl Results {
     /// True if any test has results.
     pub fn has_figures(&self) -> bool {
-        let Self {
-            throughput, latency, frame_loss, back_to_back, recovery, configuration, performance, ..
-        } = self;
-        let rows = throughput.len()
-            + latency.len()
-            + frame_loss.len()
-            + back_to_back.len()
-            + recovery.len()
-            + configuration.len()
-            + performance.len();
-        rows > 0
+        let rfc2544 = self.throughput.len() + self.latency.len() + self.frame_loss.len();
+        let bursts = self.back_to_back.len() + self.recovery.len();
+        rfc2544 + bursts + self.configuration.len() + self.performance.len() > 0
     }
 }
 

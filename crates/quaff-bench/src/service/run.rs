@@ -32,7 +32,7 @@ pub struct Context {
 ///
 /// # Errors
 /// The plan makes no sense, nothing comes through the path, or nothing could be measured.
-pub fn run_over(
+pub(super) fn run_over(
     plan: &Plan,
     context: &Context,
     prober: &mut dyn Prober,

@@ -25,7 +25,7 @@ const VIRTUAL: [&str; 5] = ["veth", "tun", "bridge", "dummy", "macvlan"];
 
 /// A path that is open.
 #[derive(Debug)]
-pub struct Session {
+pub(super) struct Session {
     path: Line,
     null: Option<Line>,
     cores: Cores,
@@ -56,7 +56,7 @@ struct Cores {
 /// Runs a whole plan over its own path. An interrupted test returns what it measured.
 ///
 /// # Errors
-/// The path cannot be opened ([`Session::open`]); the plan makes no sense, or nothing could be measured.
+/// The path cannot be opened; the plan makes no sense, or nothing could be measured.
 pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Report> {
     let mut session =
         Session::open(&plan.path, context.null.as_ref())?.with_hardware_time(plan.hardware_time);
@@ -69,7 +69,7 @@ impl Session {
     ///
     /// # Errors
     /// No lab can be made here; an interface that is not there, is not Ethernet, or has no link.
-    pub fn open(path: &Path, null: Option<&[End; 2]>) -> Result<Self> {
+    pub(super) fn open(path: &Path, null: Option<&[End; 2]>) -> Result<Self> {
         let (line, own_null, labs) = match path {
             Path::Link => {
                 let (line, lab) = pair()?;
@@ -98,13 +98,13 @@ impl Session {
     }
 
     /// Takes times of arrival from the receiving card.
-    pub fn with_hardware_time(self, hardware_time: bool) -> Self {
+    pub(super) fn with_hardware_time(self, hardware_time: bool) -> Self {
         Self { hardware_time, ..self }
     }
 
     /// An end in reports; generated namespace names are omitted.
     fn show(&self, end: &End) -> String {
-        if self.labs.is_empty() { words(end) } else { end.interface.clone() }
+        if self.labs.is_empty() { end.to_string() } else { end.interface.clone() }
     }
 }
 
@@ -281,12 +281,6 @@ fn speed_mbps(interface: &str) -> Option<u32> {
     if VIRTUAL.contains(&driver.as_str()) { None } else { card.speed_mbps.ok().flatten() }
 }
 
-/// An end as people write it.
-fn words(end: &End) -> String {
-    let netns = end.netns.as_ref().map(|netns| format!("{netns}/")).unwrap_or_default();
-    format!("{netns}{}", end.interface)
-}
-
 fn words_between(path: &Path) -> &'static str {
     match path {
         Path::Link => "two network namespaces, joined by a link",
@@ -299,7 +293,7 @@ fn words_between(path: &Path) -> &'static str {
 }
 
 fn unfit(end: &End, what: &str) -> Error {
-    Error::End { end: words(end), what: what.to_owned() }
+    Error::End { end: end.to_string(), what: what.to_owned() }
 }
 
 fn no_null() -> Error {
@@ -326,7 +320,8 @@ mod tests {
         let cores = Cores::of(&[4, 6]);
         let ask = |there, back| Ask { over: Over::Path, there, back, residual_s: 0.5, is_by_second: true };
         let plan = trial_plan(&line, &cores, false, &ask(vec![stream(1)], vec![stream(2)]));
-        let ways: Vec<_> = plan.directions.iter().map(|way| (words(&way.from), words(&way.to))).collect();
+        let ways: Vec<_> =
+            plan.directions.iter().map(|way| (way.from.to_string(), way.to.to_string())).collect();
         assert_eq!(ways, [("a/x".into(), "b/y".into()), ("b/y".into(), "a/x".to_owned())]);
         let cores_of = |way: &Direction| (way.tx_core, way.rx_core);
         let used: Vec<_> = plan.directions.iter().map(cores_of).collect();

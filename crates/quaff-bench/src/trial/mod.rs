@@ -21,6 +21,8 @@ mod rx_stats;
 mod schedule;
 mod sender;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod tx_log;
 mod window;
 
@@ -39,8 +41,12 @@ use std::time::Duration;
 use tally::Seconds;
 use tx_log::TxLog;
 
-pub use plan::{Direction, End, Length, Phase, PlanError, Route, StreamPlan, TrialPlan};
-pub use report::{Delays, DirectionReport, StreamReport, Tally, TrialReport};
+pub use plan::End;
+pub use report::Delays;
+
+pub(crate) use plan::{Direction, Length, Phase, PlanError, Route, StreamPlan, TrialPlan};
+pub(crate) use report::{DirectionReport, StreamReport, TrialReport};
+pub(crate) use tally::Tally;
 
 /// Time until all threads have started, ns: in all, and for the memory of each stream.
 const START_NS: u64 = 20_000_000;
@@ -52,7 +58,7 @@ const WATCH_NS: u64 = 100_000_000;
 
 /// An error that leaves no report.
 #[derive(Debug, thiserror::Error)]
-pub enum TrialError {
+pub(crate) enum TrialError {
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error(transparent)]
@@ -85,13 +91,13 @@ impl From<TrialError> for quaff_lab::Error {
 
 /// Progress of a trial, both directions together.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Progress {
+pub(crate) struct Progress {
     /// Time since the beginning, s.
-    pub elapsed_s: f64,
+    pub(crate) elapsed_s: f64,
     /// Frames that the kernel took.
-    pub sent: u64,
+    pub(crate) sent: u64,
     /// Frames that arrived, duplicates not counted.
-    pub received: u64,
+    pub(crate) received: u64,
 }
 
 /// Flags that all threads read; no other data is published through them.
@@ -161,7 +167,10 @@ struct Begin {
 ///
 /// # Errors
 /// An invalid plan, an unusable interface, and errors of the kernel during the trial.
-pub fn run(plan: &TrialPlan, mut watch: impl FnMut(&Progress) -> bool) -> Result<TrialReport, TrialError> {
+pub(crate) fn run(
+    plan: &TrialPlan,
+    mut watch: impl FnMut(&Progress) -> bool,
+) -> Result<TrialReport, TrialError> {
     plan.check()?;
     let ends =
         plan.directions.iter().map(|direction| Ends::open(plan, direction)).collect::<Result<Vec<_>, _>>()?;

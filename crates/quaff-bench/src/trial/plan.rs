@@ -3,6 +3,7 @@
 use quaff_wire::probe::{FRAME_BYTES_MAX, TrialHeader};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
+use std::fmt;
 use std::net::Ipv4Addr;
 
 const FRAME_BYTES_MIN: usize = TrialHeader::LAYOUT.frame_bytes_min;
@@ -17,86 +18,87 @@ const PPS: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
 const SECONDS_MAX: f64 = 366.0 * 86_400.0;
 
 /// A trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TrialPlan {
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TrialPlan {
     /// One, or two that run at the same time.
-    pub directions: Vec<Direction>,
+    pub(crate) directions: Vec<Direction>,
     /// Wait for the last frames, s (RFC 2544 §23 d: 2).
-    pub residual_s: f64,
+    pub(crate) residual_s: f64,
     /// Keep a tally of each second. Without it the memory of a trial does not depend on its length.
-    pub is_by_second: bool,
+    pub(crate) is_by_second: bool,
     /// Take times of arrival from the receiving card's clock, which must exist. Delays are then as exact as that clock
     /// follows the system's (ptp4l, phc2sys); their variation is exact in any case.
-    #[serde(default)]
-    pub hardware_time: bool,
+    pub(crate) hardware_time: bool,
 }
 
 /// An interface, here or in a named network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct End {
     /// Its name in `ip netns`; `None`: the namespace of the process.
-    #[serde(default)]
     pub netns: Option<String>,
     pub interface: String,
 }
 
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let netns = self.netns.as_ref().map(|netns| format!("{netns}/"));
+        write!(f, "{}{}", netns.unwrap_or_default(), self.interface)
+    }
+}
+
 /// The streams from one end to the other.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Direction {
-    pub from: End,
-    pub to: End,
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Direction {
+    pub(crate) from: End,
+    pub(crate) to: End,
     /// Sent at the same time. Ids differ, also from those of the other direction.
-    pub streams: Vec<StreamPlan>,
+    pub(crate) streams: Vec<StreamPlan>,
     /// The path through a router; `None`: frames carry the hardware addresses of the ends.
-    #[serde(default)]
-    pub route: Option<Route>,
+    pub(crate) route: Option<Route>,
     /// Core of the sender; `None`: any.
-    pub tx_core: Option<usize>,
+    pub(crate) tx_core: Option<usize>,
     /// Core of the meter; `None`: any.
-    pub rx_core: Option<usize>,
+    pub(crate) rx_core: Option<usize>,
 }
 
 /// IP addresses of the ends, and of their routers. The ends answer ARP requests (RFC 826) themselves: the interfaces
 /// need not have these addresses, and should not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Route {
-    pub src_ip: Ipv4Addr,
-    pub dst_ip: Ipv4Addr,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) src_ip: Ipv4Addr,
+    pub(crate) dst_ip: Ipv4Addr,
     /// The sending end's router.
-    pub next_hop: Ipv4Addr,
+    pub(crate) next_hop: Ipv4Addr,
     /// The receiving end's router.
-    pub last_hop: Ipv4Addr,
+    pub(crate) last_hop: Ipv4Addr,
 }
 
 /// A stream: a service, or a part of one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StreamPlan {
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StreamPlan {
     /// The id in its probe headers.
-    pub id: u16,
+    pub(crate) id: u16,
     /// Bytes of a frame without FCS, with its tag, 60 to 9000; several take turns.
-    pub sizes: Vec<u32>,
+    pub(crate) sizes: Vec<u32>,
     /// One after the other.
-    pub phases: Vec<Phase>,
+    pub(crate) phases: Vec<Phase>,
     /// 802.1Q: VLAN id and priority.
-    #[serde(default)]
-    pub vlan: Option<(u16, u8)>,
+    pub(crate) vlan: Option<(u16, u8)>,
     /// Differentiated services code point, 0 to 63.
-    #[serde(default)]
-    pub dscp: u8,
+    pub(crate) dscp: u8,
 }
 
 /// A part of a stream with one rate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Phase {
-    pub length: Length,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Phase {
+    pub(crate) length: Length,
     /// Frames/s; `None`: as fast as possible; 0: a pause, which is ignored at the end of a stream.
-    pub pps: Option<f64>,
+    pub(crate) pps: Option<f64>,
 }
 
 /// The length of a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Length {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Length {
     /// Seconds by the clock. Frames that a delayed sender cannot send in time are left out, so that the rate is never
     /// exceeded and the phase never prolonged.
     Seconds(f64),
@@ -106,7 +108,7 @@ pub enum Length {
 
 /// A plan that cannot be run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum PlanError {
+pub(crate) enum PlanError {
     #[error("a trial needs a direction, and each direction a stream")]
     Nothing,
     #[error("two streams of a trial have the id {0}")]

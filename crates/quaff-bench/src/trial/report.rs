@@ -1,58 +1,58 @@
 //! The report of a trial, as plain data. Times are ns unless a name says otherwise; nothing is judged here.
 
-pub use super::tally::Tally;
+use super::tally::Tally;
 use serde::{Deserialize, Serialize};
 
 /// The report of a trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TrialReport {
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TrialReport {
     /// In the order of the plan.
-    pub directions: Vec<DirectionReport>,
+    pub(crate) directions: Vec<DirectionReport>,
     /// The trial was ended before all was sent.
-    pub interrupted: bool,
+    pub(crate) interrupted: bool,
 }
 
 /// The report of one direction.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DirectionReport {
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct DirectionReport {
     /// In the order of the plan.
-    pub streams: Vec<StreamReport>,
+    pub(crate) streams: Vec<StreamReport>,
     /// Clock that was read when a frame was sent: `user space, before the call`.
-    pub tx_clock: String,
+    pub(crate) tx_clock: String,
     /// Clock that was read when it arrived: `kernel` or `hardware`.
-    pub rx_clock: String,
+    pub(crate) rx_clock: String,
     /// Other frames that arrived at the receiving interface: of other programs, of earlier trials, and those of this
     /// trial that came more than two million frames after later ones of their stream (these count as lost).
-    pub foreign: u64,
+    pub(crate) foreign: u64,
     /// Frames of this trial that were damaged.
-    pub corrupt: u64,
+    pub(crate) corrupt: u64,
     /// Frames that arrived and that the meter's socket dropped (`PACKET_STATISTICS`). They count as lost, though the
     /// path did not lose them.
-    pub meter_dropped: u64,
+    pub(crate) meter_dropped: u64,
     /// The same for frames that the receiving interface dropped, or this machine's backlog (of any interface:
     /// `softnet_stat`, `netdev_max_backlog`).
-    pub nic_dropped: u64,
+    pub(crate) nic_dropped: u64,
     /// Largest lateness of the sender, ns, omitted frames included; without a rate, its longest pause. An interface
     /// that took no frames does not count.
-    pub late_max_ns: u64,
+    pub(crate) late_max_ns: u64,
 }
 
 /// The report of one stream.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StreamReport {
-    pub id: u16,
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StreamReport {
+    pub(crate) id: u16,
     /// All phases together.
-    pub total: Tally,
+    pub(crate) total: Tally,
     /// Each phase; a frame belongs to the phase in which it was sent.
-    pub phases: Vec<Tally>,
+    pub(crate) phases: Vec<Tally>,
     /// Each second of sending, if the plan asks for that.
-    pub seconds: Vec<Tally>,
+    pub(crate) seconds: Vec<Tally>,
     /// Delays of the whole stream; `None` when no frame arrived.
-    pub delay: Option<Delays>,
+    pub(crate) delay: Option<Delays>,
     /// Runs of consecutive lost frames (RFC 3357 loss periods).
-    pub loss_periods: u64,
+    pub(crate) loss_periods: u64,
     /// The longest of these, frames.
-    pub loss_period_max: u64,
+    pub(crate) loss_period_max: u64,
 }
 
 /// One-way delays and their variation, ns, in the order of arrival, without duplicates.

@@ -1,7 +1,6 @@
 //! The tally of a span of time: the sender counts what was sent, the meter what arrived; joined, the rest is lost.
 
 use super::delay_variation::Range;
-use serde::{Deserialize, Serialize};
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
 /// Seconds that are kept beyond those planned, for a clock that is set during a trial.
@@ -9,37 +8,35 @@ const SECONDS_MORE: u64 = 3600;
 
 /// Frames that were sent in a span of time, and their fate. `sent = received + lost`. Times are ns since 1970, 0 where
 /// there is none.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Tally {
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Tally {
     /// Frames that the kernel took.
-    pub sent: u64,
+    pub(crate) sent: u64,
     /// Bytes of these, without FCS.
-    pub sent_bytes: u64,
+    pub(crate) sent_bytes: u64,
     /// Frames that arrived, duplicates not counted.
-    pub received: u64,
+    pub(crate) received: u64,
     /// Bytes of these, without FCS.
-    pub received_bytes: u64,
-    pub lost: u64,
+    pub(crate) received_bytes: u64,
+    pub(crate) lost: u64,
     /// Frames that were due while the interface was down or had no carrier; not in `sent`.
-    #[serde(default)]
-    pub refused: u64,
+    pub(crate) refused: u64,
     /// Frames that were due and omitted because the sender was held up; not in `sent`.
-    #[serde(default)]
-    pub left_out: u64,
+    pub(crate) left_out: u64,
     /// Frames that arrived again (RFC 5560).
-    pub duplicates: u64,
+    pub(crate) duplicates: u64,
     /// Frames that arrived after one that was sent later (RFC 4737).
-    pub reordered: u64,
+    pub(crate) reordered: u64,
     /// Time at which the first frame was sent, and the last.
-    pub first_ns: u64,
-    pub last_ns: u64,
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
     /// Time at which the first lost frame was sent, and the last.
-    pub first_lost_ns: u64,
-    pub last_lost_ns: u64,
+    pub(crate) first_lost_ns: u64,
+    pub(crate) last_lost_ns: u64,
     /// Time of the first arrival, and of the last.
-    pub arrived_ns: [u64; 2],
+    pub(crate) arrived_ns: [u64; 2],
     /// Smallest, mean and largest one-way delay; `None` when no frame arrived.
-    pub delay_ns: Option<[f64; 3]>,
+    pub(crate) delay_ns: Option<[f64; 3]>,
 }
 
 /// The meter's tally of a span of time.

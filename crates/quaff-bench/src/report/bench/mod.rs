@@ -10,26 +10,19 @@ mod view;
 use super::Reported;
 use super::chart::sections;
 use super::document::{self, Brief, Document, filled};
-use crate::bench::result::{FORMAT, Report};
+use crate::bench::result::{Report, Results};
 use view::View;
 
 impl Reported for Report {
     const KIND: &'static str = "bench";
-    const FORMAT: u32 = FORMAT;
+    type Body = Results;
 
     fn document(&self) -> Document {
         let view = View::new(self);
         let (warnings, remarks) = text::warnings(&view);
         Document {
-            maker: "quaff bench",
-            name: self.plan.name.clone(),
-            title: self.plan.title.clone(),
-            byline: document::byline(&self.begun, self.seconds, &self.machine),
-            source: self.plan.source.as_ref().map(|source| source.title.clone()),
-            verdict: None,
             findings: text::findings(&view),
             summary: Some(tables::summary(&view)).filter(|table| !table.rows.is_empty()),
-            first: Vec::new(),
             warnings,
             remarks,
             sections: sections(charts::charts(&view)),
@@ -43,8 +36,8 @@ impl Reported for Report {
                 document::machine(&self.machine),
             ]),
             method: text::method(self),
-            command: self.command.clone(),
             details: filled([tables::runs(&view), tables::cores(&view), tables::trials(&view)]),
+            ..Document::of("quaff bench", self, &self.plan.name, &self.plan.title, self.plan.source.as_ref())
         }
     }
 
@@ -58,13 +51,7 @@ impl Reported for Report {
             tables::source(&view),
         ]));
         Brief {
-            heading: document::heading(
-                &self.plan.title,
-                &self.plan.name,
-                &self.begun,
-                self.seconds,
-                self.interrupted,
-            ),
+            heading: document::heading(self, &self.plan.name, &self.plan.title),
             findings: Vec::new(),
             tables,
             details: filled([

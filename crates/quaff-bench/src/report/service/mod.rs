@@ -13,27 +13,20 @@ mod view;
 use super::Reported;
 use super::chart::sections;
 use super::document::{self, Brief, Document, filled};
-use crate::service::result::{FORMAT, Report};
+use crate::service::result::{Report, Results};
 use view::View;
 
 impl Reported for Report {
     const KIND: &'static str = "service test";
-    const FORMAT: u32 = FORMAT;
+    type Body = Results;
 
     fn document(&self) -> Document {
         let view = View::new(self);
         Document {
-            maker: "quaff service",
-            name: self.plan.name.clone(),
-            title: self.plan.title.clone(),
-            byline: document::byline(&self.begun, self.seconds, &self.machine),
-            source: self.plan.source.as_ref().map(|source| source.title.clone()),
             verdict: Some(text::banner(self)),
             findings: text::findings(&view),
-            summary: None,
             first: filled([tables::glance(&view), tables::performance(&view), tables::checks(&view, true)]),
             warnings: text::warnings(&view),
-            remarks: None,
             sections: sections(charts::charts(&view)),
             tables: filled([
                 tables::source(&view),
@@ -49,21 +42,21 @@ impl Reported for Report {
                 document::machine(&self.machine),
             ]),
             method: text::method(&view),
-            command: self.command.clone(),
             details: filled([tables::checks(&view, false), trials::trials(&view)]),
+            ..Document::of(
+                "quaff service",
+                self,
+                &self.plan.name,
+                &self.plan.title,
+                self.plan.source.as_ref(),
+            )
         }
     }
 
     fn brief(&self) -> Brief {
         let view = View::new(self);
         Brief {
-            heading: document::heading(
-                &self.plan.title,
-                &self.plan.name,
-                &self.begun,
-                self.seconds,
-                self.interrupted,
-            ),
+            heading: document::heading(self, &self.plan.name, &self.plan.title),
             findings: text::findings(&view),
             tables: filled([
                 tables::glance(&view),

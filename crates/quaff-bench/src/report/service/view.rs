@@ -96,13 +96,7 @@ impl<'a> View<'a> {
             Path::Bridge => "a bridge".into(),
             Path::Tap => "a tap".into(),
             Path::Router => "a router".into(),
-            Path::Between { from, to, .. } => {
-                let end = |end: &crate::trial::End| match &end.netns {
-                    Some(netns) => format!("{netns}/{}", end.interface),
-                    None => end.interface.clone(),
-                };
-                format!("{} to {}", end(from), end(to))
-            }
+            Path::Between { from, to, .. } => format!("{from} to {to}"),
         }
     }
 }

@@ -122,7 +122,7 @@ fn each_way_has_a_rate_of_its_own() {
     assert!((2960.0..=3002.0).contains(there) && (490.0..=502.0).contains(back), "{found:?}");
     assert!(report.throughput.iter().all(|row| row.notes.is_empty()), "{:?}", report.throughput);
     // They were tried at the same time.
-    let path = sim.asked.iter().filter(|ask| ask.over == crate::service::Over::Path);
+    let path = sim.asked.iter().filter(|ask| ask.over == crate::service::prober::Over::Path);
     assert!(path.clone().all(|ask| !ask.there.is_empty() && !ask.back.is_empty()));
 }
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::experiment::FORMAT;
-use crate::service::Over;
 use crate::service::plan::{Test, Ways};
+use crate::service::prober::Over;
 use crate::service::sim::{Sim, Watcher, plan, quiet, service, services_plan};
 
 fn all_five() -> Plan {

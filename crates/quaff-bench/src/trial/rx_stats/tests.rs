@@ -1,8 +1,8 @@
 //! Statistics of streams whose losses the tests decide.
 
 use super::super::plan::{Length, Phase};
-use super::super::report::Tally;
 use super::super::tally::SECOND_NS;
+use super::super::tally::Tally;
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashSet;

@@ -3,8 +3,7 @@
 use super::values::{self, Bed};
 use crate::cmd::experiment::ReportArgs;
 use crate::units::{self, TimeStampType};
-use quaff_bench::service::plan::{Host, Service};
-use quaff_bench::trial::End;
+use quaff_bench::service::plan::{End, Host, Service};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,8 +1,7 @@
 //! Parsers of the values of `quaff service`: ends, topologies, services.
 
 use crate::units;
-use quaff_bench::service::plan::{Host, Path, Service};
-use quaff_bench::trial::End;
+use quaff_bench::service::plan::{End, Host, Path, Service};
 
 /// Bits/s below which a rate is taken for one whose unit was forgotten.
 const RATE_MIN: f64 = 1000.0;

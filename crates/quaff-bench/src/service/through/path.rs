@@ -1,28 +1,23 @@
 //! Trials over an impaired link with known rules.
 
-mod through;
-
-use quaff_bench::service::plan::{Host, Path, Routed};
-use quaff_bench::service::{Ask, Over, Prober, Session};
-use quaff_bench::trial::{End, Length, Phase, StreamPlan, StreamReport, TrialReport};
+use super::{Bed, end};
+use crate::service::plan::{Host, Path, Routed};
+use crate::service::prober::{Ask, Over, Prober as _};
+use crate::service::session::Session;
+use crate::testing::turn;
+use crate::trial::{Length, Phase, StreamPlan, StreamReport, TrialReport};
 use quaff_lab::LabPlan;
 use quaff_lab::lab::{FAR, Layout, MIDDLE_IFS, ROUTED, RX, TX};
-use quaff_os::Netns;
 use quaff_os::testing::assert_when_quiet;
 use quaff_testkit::impaired_link::Rules;
 use quaff_testkit::lab_of;
 use std::process::Command;
 use std::time::Duration;
-use through::{Bed, turn};
 
 fn ask(over: Over, frames: u64, pps: f64) -> Ask {
     let phases = vec![Phase { length: Length::Frames(frames), pps: Some(pps) }];
     let stream = StreamPlan { id: 7, sizes: vec![124], phases, vlan: None, dscp: 0 };
     Ask { over, there: vec![stream], back: Vec::new(), residual_s: 0.5, is_by_second: false }
-}
-
-fn end(netns: &Netns, interface: &str) -> End {
-    End { netns: Some(netns.name.clone()), interface: interface.to_owned() }
 }
 
 fn trial(session: &mut Session, ask: &Ask) -> TrialReport {

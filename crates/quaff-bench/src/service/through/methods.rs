@@ -1,18 +1,17 @@
 //! Whole service tests over an impaired link with known rules.
 
-mod through;
-
-use quaff_bench::experiment::{self, PlanFile as _};
-use quaff_bench::service::plan::{Plan, Test};
-use quaff_bench::service::result::{Report, Throughput};
-use quaff_bench::service::{Context, Events, run};
-use quaff_bench::trial::End;
+use super::Bed;
+use crate::experiment::{self, PlanFile as _};
+use crate::service::plan::{Plan, Test};
+use crate::service::result::{Report, Throughput};
+use crate::service::{Context, Events, run};
+use crate::testing::turn;
+use crate::trial::End;
 use quaff_lab::LabPlan;
 use quaff_os::testing::assert_when_quiet;
 use quaff_testkit::impaired_link::{Bucket, Outage, Rules};
 use quaff_testkit::lab_of;
 use std::time::Duration;
-use through::{Bed, turn};
 
 struct Quiet;
 

@@ -1,26 +1,21 @@
-//! Shared by the tests of service tests: a path through an impaired link, and a bare link to calibrate.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+//! Tests with real packets: a path through an impaired link with known rules, and a bare link to calibrate.
 
-use quaff_bench::service::Session;
-use quaff_bench::service::plan::Path;
-use quaff_bench::trial::End;
+mod methods;
+mod path;
+
+use super::plan::Path;
+use super::session::Session;
+use crate::testing::turn;
+use crate::trial::End;
 use quaff_lab::lab::{FAR, Layout, MIDDLE_IFS, RX, TX};
 use quaff_lab::{Lab, LabPlan};
 use quaff_os::{Netns, cpu};
 use quaff_testkit::impaired_link::{Counts, ImpairedLink, ImpairedLinkPlan, Rules};
 use quaff_testkit::lab_of;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Two cores: one path at a time.
-static TURN: Mutex<()> = Mutex::new(());
-
-/// Waits for the only turn on this machine.
-pub(crate) fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use std::sync::MutexGuard;
 
 /// Two ends joined by an impaired link, and two joined by a bare one.
-pub(crate) struct Bed {
+pub(super) struct Bed {
     through: Lab,
     bare: Lab,
     _turn: MutexGuard<'static, ()>,
@@ -28,7 +23,7 @@ pub(crate) struct Bed {
 
 impl Bed {
     /// `None` after a skip.
-    pub(crate) fn new(test: &str) -> Option<Self> {
+    pub(super) fn new(test: &str) -> Option<Self> {
         let turn = turn();
         let through = lab_of(test, &LabPlan { layout: Layout::Apart, ..LabPlan::default() })?;
         let bare = lab_of(test, &LabPlan::default())?;
@@ -36,23 +31,23 @@ impl Bed {
     }
 
     /// From the end that sends, through the device, to the other end.
-    pub(crate) fn ends(&self) -> [End; 2] {
+    pub(super) fn ends(&self) -> [End; 2] {
         [end(&self.through.tx, TX.name), end(self.through.far.as_ref().expect("a second end"), FAR.name)]
     }
 
     /// The ends of the bare link.
-    pub(crate) fn null(&self) -> [End; 2] {
+    pub(super) fn null(&self) -> [End; 2] {
         [end(&self.bare.tx, TX.name), end(&self.bare.rx, RX.name)]
     }
 
     /// Both of them, open.
-    pub(crate) fn session(&self) -> Session {
+    pub(super) fn session(&self) -> Session {
         let [from, to] = self.ends();
         Session::open(&Path::Between { from, to, routed: None }, Some(&self.null())).expect("a path")
     }
 
     /// Runs `work` while the link has these rules. Returns the counters of the forward direction, too.
-    pub(crate) fn with<T>(&self, there: Rules, work: impl FnOnce() -> T) -> (T, Counts) {
+    pub(super) fn with<T>(&self, there: Rules, work: impl FnOnce() -> T) -> (T, Counts) {
         let core = cpu::allowed().expect("cores").last().copied();
         let plan = ImpairedLinkPlan { there, core, ..ImpairedLinkPlan::default() };
         let mid = self.through.mid.as_ref().expect("a middle");
@@ -64,6 +59,6 @@ impl Bed {
     }
 }
 
-fn end(netns: &Netns, interface: &str) -> End {
+pub(super) fn end(netns: &Netns, interface: &str) -> End {
     End { netns: Some(netns.name.clone()), interface: interface.to_owned() }
 }

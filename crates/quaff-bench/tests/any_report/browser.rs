@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Seen {
     lines: Vec<String>,
-    pub(crate) log: String,
+    pub(super) log: String,
 }
 
 impl Seen {
@@ -26,7 +26,7 @@ impl Seen {
 }
 
 /// Opens `report.html` of `dir` in a frame of `width`, with `probe` in it; and each picture's file.
-pub(crate) fn look(browser: &Path, dir: &Path, width: u32, probe: &str) -> Seen {
+pub(super) fn look(browser: &Path, dir: &Path, width: u32, probe: &str) -> Seen {
     let page = fs::read_to_string(dir.join("report.html")).unwrap();
     let nonce = page.split("nonce-").nth(1).unwrap().split('\'').next().unwrap();
     let probe = format!("<script nonce=\"{nonce}\">{probe}</script></body>");
@@ -50,7 +50,7 @@ pub(crate) fn look(browser: &Path, dir: &Path, width: u32, probe: &str) -> Seen 
 }
 
 /// The page after its scripts have run, and what the browser logged.
-pub(crate) fn dump(browser: &Path, page: &Path, dir: &Path) -> (String, String) {
+pub(super) fn dump(browser: &Path, page: &Path, dir: &Path) -> (String, String) {
     let (dom, log) = (dir.join("dom"), dir.join("log"));
     let mut child = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"])
@@ -76,7 +76,7 @@ pub(crate) fn dump(browser: &Path, page: &Path, dir: &Path) -> (String, String) 
 }
 
 /// A browser, or `None` after a skip.
-pub(crate) fn browser(test: &str) -> Option<PathBuf> {
+pub(super) fn browser(test: &str) -> Option<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let paths: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
     let all = names.iter().flat_map(|name| paths.iter().map(move |path| path.join(name)));
@@ -93,6 +93,6 @@ fn pictures(dir: &Path) -> Vec<String> {
 }
 
 /// The last part of a path.
-pub(crate) fn name(path: &Path) -> String {
+pub(super) fn name(path: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().into_owned()
 }
