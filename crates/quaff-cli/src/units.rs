@@ -1,12 +1,40 @@
-//! Parsers of values that several commands take: `256M`, `1.5G`, `90s`, `2h`, `adapter`.
+//! Parsers of values that several commands take: `256M`, `1.5G`, `90s`, `2h`, and names such as `adapter`.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use quaff_file::write::Format;
+use quaff_os::packet::TimeSource;
 use std::time::Duration;
 
+/// A name of a value, the value, and its description in the help.
+pub(crate) type Choice<T> = (&'static str, T, &'static str);
+
 /// The clock that time-stamps packets, with the names of tcpdump's `-j`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum TimeStampType {
-    Host,
-    Adapter,
+pub(crate) const CLOCKS: [Choice<TimeSource>; 2] =
+    [("host", TimeSource::Host, ""), ("adapter", TimeSource::Adapter, "")];
+/// The formats of capture files.
+pub(crate) const FORMATS: [Choice<Format>; 3] =
+    [("pcapng", Format::Pcapng, ""), ("pcap", Format::Pcap, ""), ("pcap-us", Format::PcapUs, "")];
+
+/// A parser of the names of `values`; the help lists them, with their descriptions where there are some.
+pub(crate) fn choice<T, const N: usize>(values: [Choice<T>; N]) -> impl TypedValueParser<Value = T>
+where
+    T: Clone + Send + Sync + 'static,
+{
+    let described = values.each_ref().map(|(name, _, help)| match *help {
+        "" => PossibleValue::new(*name),
+        help => PossibleValue::new(*name).help(help),
+    });
+    PossibleValuesParser::new(described).map(move |word| {
+        let known = values.iter().find(|(name, ..)| *name == word);
+        known.expect("clap passes listed names only").1.clone()
+    })
+}
+
+/// The value called `word`; the error lists the names.
+pub(crate) fn named<T, const N: usize>(word: &str, known: [(&str, T); N]) -> Result<T, String> {
+    let names = known.each_ref().map(|(name, _)| *name).join(", ");
+    let found = known.into_iter().find(|(name, _)| *name == word);
+    found.map(|(_, value)| value).ok_or_else(|| format!("'{word}' is none of {names}"))
 }
 
 /// Bytes: a number with an optional K, M, G or T (powers of 1024; `MiB`, `MB` are the same).

@@ -9,24 +9,6 @@ pub(super) const LOOK_END: Duration = Duration::from_millis(2);
 /// timeout(1) signals its child and then its process group: two signals within this time are one.
 pub(super) const SAME_SIGNAL: Duration = Duration::from_millis(100);
 
-/// The file format, by its name.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(super) enum FormatName {
-    Pcapng,
-    Pcap,
-    PcapUs,
-}
-
-impl From<FormatName> for quaff_file::write::Format {
-    fn from(name: FormatName) -> Self {
-        match name {
-            FormatName::Pcapng => Self::Pcapng,
-            FormatName::Pcap => Self::Pcap,
-            FormatName::PcapUs => Self::PcapUs,
-        }
-    }
-}
-
 /// Starts a run on a thread of its own: locking memory and waiting for a pipe can take seconds, during which signals
 /// must be handled. Returns `None` if a signal ended the start; `discard` then ends the run.
 pub(super) fn start<T: Send + 'static, E: Send + Into<anyhow::Error> + 'static>(

@@ -3,7 +3,7 @@
 use super::values::{self, List};
 use crate::cmd::experiment::ReportArgs;
 use crate::units;
-use quaff_bench::bench::plan::{Method, Rate};
+use quaff_bench::bench::plan::{Method, Rate, Topology};
 use quaff_lab::tool::{Filter, Output};
 use quaff_lab::traffic::Size;
 use std::path::PathBuf;
@@ -128,7 +128,7 @@ pub(crate) struct Args {
 
     /// Topology of the lab: direct, span (a bridge mirrors a port) or tap (a forwarder copies) [default: direct]
     #[arg(long, value_name = "BED", value_parser = values::bed, help_heading = "Topology")]
-    pub(super) bed: Option<values::LabBed>,
+    pub(super) bed: Option<Topology>,
     /// Interface to send from, instead of a lab
     #[arg(
         long,

@@ -208,7 +208,7 @@ fn by<T>(sweeps: &mut Vec<Sweep>, values: Option<&List<T>>, usual: &str, set: im
 
 fn place(plan: &mut Plan, args: &Args) {
     if let Some(bed) = &args.bed {
-        plan.bed = bed.0.clone();
+        plan.bed = bed.clone();
     }
     if let Some(send_on) = &args.send_on {
         let (receive_on, sender) = (args.receive_on.clone(), args.sender.clone());

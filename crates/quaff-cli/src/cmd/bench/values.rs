@@ -13,10 +13,6 @@ const STEPS_MAX: f64 = 1000.0;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct List<T>(pub(super) Vec<T>);
 
-/// A bed in the lab.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct LabBed(pub(super) Topology);
-
 pub(super) fn size(text: &str) -> Result<Size, String> {
     match text.parse() {
         Ok(bytes) => Ok(Size::Bytes(bytes)),
@@ -63,45 +59,30 @@ pub(super) fn numbers(text: &str) -> Result<List<u32>, String> {
 }
 
 pub(super) fn filters(text: &str) -> Result<List<Filter>, String> {
-    list(text, |word| match word {
-        "none" => Ok(Filter::None),
-        "accept" => Ok(Filter::AcceptAll),
-        "reject" => Ok(Filter::RejectAll),
-        _ => Err(format!("'{word}' is none of none, accept, reject")),
-    })
+    let filters = [("none", Filter::None), ("accept", Filter::AcceptAll), ("reject", Filter::RejectAll)];
+    list(text, |word| units::named(word, filters))
 }
 
 pub(super) fn outputs(text: &str) -> Result<List<Output>, String> {
-    list(text, |word| match word {
-        "disk" => Ok(Output::Disk),
-        "null" => Ok(Output::Null),
-        "pipe" => Ok(Output::Pipe),
-        "screen" => Ok(Output::Screen),
-        _ => Err(format!("'{word}' is none of disk, null, pipe, screen")),
-    })
+    let outputs =
+        [("disk", Output::Disk), ("null", Output::Null), ("pipe", Output::Pipe), ("screen", Output::Screen)];
+    list(text, |word| units::named(word, outputs))
 }
 
 pub(super) fn content(word: &str) -> Result<Content, String> {
-    let all = [Content::Counting, Content::Zeros, Content::Random];
-    let known = all.into_iter().find(|content| content.to_string() == word);
-    known.ok_or_else(|| format!("'{word}' is none of counting, zeros, random"))
+    let contents =
+        [("counting", Content::Counting), ("zeros", Content::Zeros), ("random", Content::Random)];
+    units::named(word, contents)
 }
 
-pub(super) fn bed(word: &str) -> Result<LabBed, String> {
-    match word {
-        "direct" => Ok(LabBed(Topology::Direct)),
-        "span" => Ok(LabBed(Topology::Span)),
-        "tap" => Ok(LabBed(Topology::Tap)),
-        _ => Err(format!("'{word}' is none of direct, span, tap; real interfaces are --send-on's")),
-    }
+/// A topology of the lab.
+pub(super) fn bed(word: &str) -> Result<Topology, String> {
+    let beds = [("direct", Topology::Direct), ("span", Topology::Span), ("tap", Topology::Tap)];
+    units::named(word, beds).map_err(|error| format!("{error}; real interfaces are --send-on's"))
 }
 
 pub(super) fn method(word: &str) -> Result<Method, String> {
-    match word {
-        "mlr" => Ok(Method::Mlr),
-        "rfc2544" => Ok(Method::Rfc2544),
-        _ => Err(format!("'{word}' is none of mlr, rfc2544")),
-    }
+    units::named(word, [("mlr", Method::Mlr), ("rfc2544", Method::Rfc2544)])
 }
 
 fn number(word: &str) -> Result<u32, String> {
@@ -164,7 +145,7 @@ mod tests {
         assert!(filters("all").is_err() && outputs("printer").is_err() && numbers("two").is_err());
         assert_eq!(outputs("null,pipe"), Ok(List(vec![Output::Null, Output::Pipe])));
         assert_eq!(content("zeros"), Ok(Content::Zeros));
-        assert_eq!(bed("tap"), Ok(LabBed(Topology::Tap)));
+        assert_eq!(bed("tap"), Ok(Topology::Tap));
         assert!(bed("real").is_err() && method("guess").is_err() && content("noise").is_err());
     }
 }

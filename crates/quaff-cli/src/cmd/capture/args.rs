@@ -1,8 +1,7 @@
 //! The arguments of `quaff capture`, and the plan they make.
 
 use super::memory;
-use crate::cmd::receiving::FormatName;
-use crate::units::{self, TimeStampType};
+use crate::units::{self, CLOCKS, FORMATS, choice};
 use anyhow::{Context, bail};
 use quaff::cores::{Nic, Topology, advise};
 use quaff::plan::LoadPlan;
@@ -10,7 +9,7 @@ use quaff::plan::{
     BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DecapPlan, InnerPlan, InterfacePlan, POPULATE_BYTES,
     READ_BUFFER_BYTES, ReadPlan, SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
 };
-use quaff_file::write::{DirPlan, Output, Retention};
+use quaff_file::write::{DirPlan, Format, Output, Retention};
 use quaff_os::packet::TimeSource;
 use quaff_wire::tunnel::TunnelKinds;
 use std::path::{Path, PathBuf};
@@ -66,8 +65,8 @@ pub(crate) struct Args {
     #[arg(short = 'p', long, help_heading = "Input")]
     no_promiscuous: bool,
     /// Clock that time-stamps the packets
-    #[arg(short = 'j', long, value_name = "TYPE", default_value = "host", help_heading = "Input")]
-    time_stamp_type: TimeStampType,
+    #[arg(short = 'j', long, value_name = "TYPE", default_value = "host", value_parser = choice(CLOCKS), help_heading = "Input")]
+    time_stamp_type: TimeSource,
     /// Stop after N packets
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Input")]
     count: Option<u64>,
@@ -113,8 +112,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE", required_unless_present_any = ["dir", "dry_run"], conflicts_with = "dir", help_heading = "Output")]
     write: Option<PathBuf>,
     /// File format: pcapng, pcap (nanoseconds), or pcap-us (microseconds, for old readers)
-    #[arg(long, value_name = "FORMAT", default_value = "pcapng", help_heading = "Output")]
-    format: FormatName,
+    #[arg(long, value_name = "FORMAT", default_value = "pcapng", value_parser = choice(FORMATS), help_heading = "Output")]
+    format: Format,
     /// Longest time until a packet is on disk, while the disk keeps up [default: 1s; with stdout or --tee
     /// 200ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Output")]
@@ -266,7 +265,7 @@ impl Args {
             }),
             output: self.output(is_stdout)?,
             live_copy: self.live_copy(is_stdout),
-            format: self.format.into(),
+            format: self.format,
             filter: self.filter.clone().filter(|filter| !filter.trim().is_empty()),
             decap: self.decap.map(|kinds| DecapPlan {
                 kinds,
@@ -278,10 +277,7 @@ impl Args {
             snaplen: if self.snaplen == 0 { SNAPLEN_MAX } else { self.snaplen },
             load: LoadPlan { copies: self.copies, compression: self.compress },
             promiscuous: !self.no_promiscuous,
-            time_source: match self.time_stamp_type {
-                TimeStampType::Host => TimeSource::Host,
-                TimeStampType::Adapter => TimeSource::Adapter,
-            },
+            time_source: self.time_stamp_type,
             ring_bytes: self.ring.map_or_else(|| default_ring_bytes(free_bytes), |bytes| bytes as usize),
             block_bytes: BLOCK_BYTES,
             buffer_bytes: match self.buffer {

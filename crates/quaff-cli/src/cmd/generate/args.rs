@@ -1,9 +1,9 @@
 //! The arguments of `quaff generate`, and the parsers of their values.
 
-use crate::units;
+use crate::units::{self, Choice, choice};
 use quaff_send::synth::ArrivalPattern;
 use quaff_wire::net::{TPID_CUSTOMER, TPID_SERVICE, VlanTag};
-use quaff_wire::synth::{Addresses, Damage, New, Ports, Sizes};
+use quaff_wire::synth::{Addresses, Content, Damage, New, Ports, Sizes};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -107,8 +107,8 @@ pub(crate) struct Args {
     /// Payload after the headers and the probe header
     ///
     /// With any but counting, 'quaff verify' reports a frame truncated by a snaplen as damaged.
-    #[arg(long, value_name = "KIND", value_enum, default_value_t, help_heading = "Content")]
-    pub(super) content: ContentKind,
+    #[arg(long, value_name = "KIND", value_parser = choice(CONTENTS), default_value = "counting", help_heading = "Content")]
+    pub(super) content: Content,
     /// Take the payload from this file (its first MiB), repeated
     #[arg(long, value_name = "FILE", conflicts_with = "content", help_heading = "Content")]
     pub(super) content_from: Option<PathBuf>,
@@ -198,18 +198,12 @@ pub(crate) struct Args {
 }
 
 /// Payload of the frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub(super) enum ContentKind {
-    /// Byte i has the value i mod 256
-    #[default]
-    Counting,
-    /// 0x00
-    Zeros,
-    /// 0xff
-    Ones,
-    /// Random bytes
-    Random,
-}
+const CONTENTS: [Choice<Content>; 4] = [
+    ("counting", Content::Counting, "Byte i has the value i mod 256"),
+    ("zeros", Content::Zeros, "0x00"),
+    ("ones", Content::Ones, "0xff"),
+    ("random", Content::Random, "Random bytes"),
+];
 
 /// Kind of TCP traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -222,10 +216,8 @@ pub(super) enum TcpKind {
 
 pub(super) type Mac = [u8; 6];
 
-/// VLAN tags. A newtype, because clap would treat a `Vec` as a repeatable option.
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tags(pub(super) Vec<VlanTag>);
+/// VLAN tags. Boxed, because clap would treat a `Vec` as a repeatable option.
+type Tags = Box<[VlanTag]>;
 
 fn damage(text: &str) -> Result<Damage, String> {
     text.parse().map_err(|error: quaff_wire::ParseError| error.to_string())
@@ -284,7 +276,7 @@ fn tags(text: &str) -> Result<Tags, String> {
             Err(format!("a TPID is {TPID_CUSTOMER:#x} or {TPID_SERVICE:#x}, not {tpid:#x}"))
         }
     };
-    parts.iter().enumerate().map(tag).collect::<Result<_, _>>().map(Tags)
+    parts.iter().enumerate().map(tag).collect()
 }
 
 /// 16 bits, decimal or, with 0x, hexadecimal.
@@ -312,9 +304,9 @@ mod tests {
     #[test]
     fn tags_are_read() {
         let tag = |tpid, tci| VlanTag { tpid, tci };
-        assert_eq!(tags("100"), Ok(Tags(vec![tag(0x8100, 100)])));
-        assert_eq!(tags("5,0xa064"), Ok(Tags(vec![tag(0x88a8, 5), tag(0x8100, 0xa064)])));
-        assert_eq!(tags("0x8100:1,0x8100:2"), Ok(Tags(vec![tag(0x8100, 1), tag(0x8100, 2)])));
+        assert_eq!(tags("100"), Ok([tag(0x8100, 100)].into()));
+        assert_eq!(tags("5,0xa064"), Ok([tag(0x88a8, 5), tag(0x8100, 0xa064)].into()));
+        assert_eq!(tags("0x8100:1,0x8100:2"), Ok([tag(0x8100, 1), tag(0x8100, 2)].into()));
         for wrong in ["", "x", "0x9100:1", "70000", "1,", "0x8100:"] {
             assert!(tags(wrong).is_err(), "{wrong}");
         }

@@ -170,7 +170,7 @@ fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
         src_mac: args.src_mac,
         src_ip: address(args.src_ip, 1),
         dst_ip: address(args.dst_ip, 2),
-        tags: args.vlan.as_ref().map_or_else(Vec::new, |tags| tags.0.clone()),
+        tags: args.vlan.clone().unwrap_or_default().into_vec(),
         made: recipe.map(Box::new),
         core: args.cpu,
     }

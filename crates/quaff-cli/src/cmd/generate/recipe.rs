@@ -1,6 +1,6 @@
 //! From the arguments to what is to be made, and when.
 
-use super::args::{Args, ContentKind, Mac, TcpKind};
+use super::args::{Args, Mac, TcpKind};
 use anyhow::Context as _;
 use quaff_send::synth::{ArrivalPattern, OfferedRate, Until, learn};
 use quaff_wire::net::TAG_BYTES;
@@ -38,7 +38,7 @@ pub(super) fn recipe(args: &Args, src_mac: Mac, start_ns: u64) -> anyhow::Result
         link: LinkHeaders {
             dst_mac: args.dst_mac,
             src_mac: args.src_mac.unwrap_or(src_mac),
-            tags: args.vlan.as_ref().map_or_else(Vec::new, |tags| tags.0.clone()),
+            tags: args.vlan.clone().unwrap_or_default().into_vec(),
             labels: args.mpls.clone(),
         },
         tunnel: args.erspan.map(Encapsulation::Erspan).or(args.vxlan.map(Encapsulation::Vxlan)),
@@ -59,7 +59,7 @@ pub(super) fn is_plain(args: &Args) -> bool {
     let is_one = |addresses: Option<Addresses>| addresses.is_none_or(|addresses| addresses.count == 1);
     let is_v4 = |addresses: Option<Addresses>| addresses.is_none_or(|addresses| addresses.first.is_ipv4());
     let ends = [args.src_ip, args.dst_ip];
-    let tags = args.vlan.as_ref().map_or(0, |tags| tags.0.len());
+    let tags = args.vlan.as_ref().map_or(0, |tags| tags.len());
     args.sizes_from.is_none()
         && args.size.single().is_some()
         && (args.size_min.is_none() && args.size_max.is_none() && !args.no_stamp)
@@ -69,7 +69,7 @@ pub(super) fn is_plain(args: &Args) -> bool {
         && (ends.into_iter().all(is_one) && ends.into_iter().all(is_v4))
         && args.flows == 1
         && args.new_flows == New::Never
-        && (args.content == ContentKind::Counting && args.content_from.is_none())
+        && (args.content == Content::Counting && args.content_from.is_none())
         && (kind(args) == PacketKind::Udp && args.fragment.is_none() && args.damage.is_none())
         && (args.mpls.is_empty() && args.vxlan.is_none())
         && args.shape == ArrivalPattern::Constant
@@ -141,12 +141,7 @@ fn content(args: &Args) -> anyhow::Result<Content> {
         anyhow::ensure!(!bytes.is_empty(), "{} is empty", path.display());
         return Ok(Content::Bytes(bytes));
     }
-    Ok(match args.content {
-        ContentKind::Counting => Content::Counting,
-        ContentKind::Zeros => Content::Zeros,
-        ContentKind::Ones => Content::Ones,
-        ContentKind::Random => Content::Random,
-    })
+    Ok(args.content.clone())
 }
 
 fn kind(args: &Args) -> PacketKind {

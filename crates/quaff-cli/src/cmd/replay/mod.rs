@@ -5,9 +5,9 @@ mod rewrite;
 
 use crate::cmd::sending::Watch;
 use crate::exit::Exit;
-use crate::{show, units};
+use crate::show;
+use crate::units::{self, Choice, choice};
 use anyhow::{Context as _, bail};
-use clap::ValueEnum;
 use quaff_os::{Signal, Signals, Stop, rtnl};
 use quaff_send::replay::{self, ReplayPlan, ReplayReport, ReplayVia};
 use quaff_send::{Feed, FilePlan, LatePolicy, Layer, Ranges, Rate, Ratio, Snapshot, TxBackend, merge};
@@ -94,8 +94,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "IF", requires = "out", help_heading = "Output")]
     pub(crate) out2: Option<String>,
     /// Transmit backend for -o
-    #[arg(long, value_enum, value_name = "BACKEND", default_value_t = Via::Auto, conflicts_with = "inject", help_heading = "Output")]
-    pub(crate) via: Via,
+    #[arg(long, value_name = "BACKEND", default_value = "auto", value_parser = choice(BACKENDS), conflicts_with = "inject", help_heading = "Output")]
+    pub(crate) via: ReplayVia,
 
     /// Multiply the captured speed by FACTOR, such as 2 or 0.5
     #[arg(short = 'x', long, value_name = "FACTOR", value_parser = ratio, group = "rate", help_heading = "Rate")]
@@ -123,8 +123,8 @@ pub(crate) struct Args {
     #[arg(long, group = "rate", help_heading = "Rate")]
     pub(crate) one_at_a_time: bool,
     /// Handling of frames that are more than 1 ms late
-    #[arg(long, value_enum, value_name = "POLICY", default_value_t = LateArg::Burst, help_heading = "Rate")]
-    pub(crate) late: LateArg,
+    #[arg(long, value_name = "POLICY", default_value = "burst", value_parser = choice(LATE), help_heading = "Rate")]
+    pub(crate) late: LatePolicy,
 
     #[command(flatten)]
     pub(crate) rewrite: rewrite::RewriteArgs,
@@ -147,57 +147,52 @@ pub(crate) struct Args {
     pub(crate) stats: Option<Duration>,
 }
 
-/// The transmit backend for `-o`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Via {
-    /// xdp-redirect where the driver supports it; otherwise at top speed the fastest of sendmmsg,
-    /// af-xdp-queue0 and tx-ring, each measured for 100 ms on the first frames of the run, and sendmmsg at
-    /// a given rate. The report names the choice and its reason
-    Auto,
-    /// Sent by the driver from an XDP program in the kernel, bypassing the stack; the fastest backend where
-    /// the driver accepts redirected frames
-    XdpRedirect,
-    /// Packet socket, many frames per system call, bypassing the queueing discipline
-    Sendmmsg,
-    /// As sendmmsg, through the queueing discipline, so that captures on the interface see the frames
-    SendmmsgQdisc,
-    /// Ring of a packet socket; the driver reads the frames in place
-    TxRing,
-    /// As tx-ring, through the queueing discipline
-    TxRingQdisc,
-    /// AF_XDP, zero-copy and on all queues where the driver supports that: frames between the same two
-    /// addresses keep their order; otherwise as af-xdp-queue0
-    AfXdp,
-    /// AF_XDP on the first queue, in order
-    #[value(name = "af-xdp-queue0")]
-    AfXdpQueue0,
-}
-
-impl From<Via> for ReplayVia {
-    fn from(via: Via) -> Self {
-        match via {
-            Via::Auto => Self::Auto,
-            Via::XdpRedirect => Self::XdpRedirect,
-            Via::Sendmmsg => Self::User(TxBackend::Sendmmsg),
-            Via::SendmmsgQdisc => Self::User(TxBackend::SendmmsgQdisc),
-            Via::TxRing => Self::User(TxBackend::TxRing),
-            Via::TxRingQdisc => Self::User(TxBackend::TxRingQdisc),
-            Via::AfXdp => Self::User(TxBackend::AfXdp),
-            Via::AfXdpQueue0 => Self::User(TxBackend::AfXdpQueue0),
-        }
-    }
-}
+/// The transmit backends for `-o`.
+const BACKENDS: [Choice<ReplayVia>; 8] = [
+    (
+        "auto",
+        ReplayVia::Auto,
+        "xdp-redirect where the driver supports it; otherwise at top speed the fastest of sendmmsg, \
+         af-xdp-queue0 and tx-ring, each measured for 100 ms on the first frames of the run, and sendmmsg at \
+         a given rate. The report names the choice and its reason",
+    ),
+    (
+        "xdp-redirect",
+        ReplayVia::XdpRedirect,
+        "Sent by the driver from an XDP program in the kernel, bypassing the stack; the fastest backend where \
+         the driver accepts redirected frames",
+    ),
+    (
+        "sendmmsg",
+        ReplayVia::User(TxBackend::Sendmmsg),
+        "Packet socket, many frames per system call, bypassing the queueing discipline",
+    ),
+    (
+        "sendmmsg-qdisc",
+        ReplayVia::User(TxBackend::SendmmsgQdisc),
+        "As sendmmsg, through the queueing discipline, so that captures on the interface see the frames",
+    ),
+    (
+        "tx-ring",
+        ReplayVia::User(TxBackend::TxRing),
+        "Ring of a packet socket; the driver reads the frames in place",
+    ),
+    ("tx-ring-qdisc", ReplayVia::User(TxBackend::TxRingQdisc), "As tx-ring, through the queueing discipline"),
+    (
+        "af-xdp",
+        ReplayVia::User(TxBackend::AfXdp),
+        "AF_XDP, zero-copy and on all queues where the driver supports that: frames between the same two \
+         addresses keep their order; otherwise as af-xdp-queue0",
+    ),
+    ("af-xdp-queue0", ReplayVia::User(TxBackend::AfXdpQueue0), "AF_XDP on the first queue, in order"),
+];
 
 /// The handling of late frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LateArg {
-    /// Send them immediately until the schedule has caught up
-    Burst,
-    /// Delay everything that follows, keeping the gaps
-    Shift,
-    /// Discard and count them
-    Drop,
-}
+const LATE: [Choice<LatePolicy>; 3] = [
+    ("burst", LatePolicy::Burst, "Send them immediately until the schedule has caught up"),
+    ("shift", LatePolicy::Shift, "Delay everything that follows, keeping the gaps"),
+    ("drop", LatePolicy::Drop, "Discard and count them"),
+];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let report = execute(args)?;
@@ -272,7 +267,7 @@ fn plan(args: &Args) -> anyhow::Result<ReplayPlan> {
     let (via, interface) = match (&args.inject, &args.out) {
         (Some(interface), _) => (ReplayVia::Inject, interface.clone()),
         // The argument group requires one of the two.
-        (None, out) => (args.via.into(), out.clone().unwrap_or_default()),
+        (None, out) => (args.via, out.clone().unwrap_or_default()),
     };
     Ok(ReplayPlan {
         via,
@@ -283,11 +278,7 @@ fn plan(args: &Args) -> anyhow::Result<ReplayPlan> {
         unique_ip: args.unique_ip,
         limit: args.count,
         duration: args.duration,
-        late: match args.late {
-            LateArg::Burst => LatePolicy::Burst,
-            LateArg::Shift => LatePolicy::Shift,
-            LateArg::Drop => LatePolicy::Drop,
-        },
+        late: args.late,
         stepwise: args.one_at_a_time,
         core: args.cpu,
         memory_bytes: args.buffer,

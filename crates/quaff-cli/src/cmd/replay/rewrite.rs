@@ -1,10 +1,12 @@
 //! The rewriting options of `quaff replay`, and the plan they make.
 
 use crate::cmd::generate::mac;
+use crate::units::{Choice, choice};
 use quaff_send::{RewritePlan, SidesPlan};
 use quaff_wire::RoleRule;
-use quaff_wire::rewrite::MtuPolicy;
-use quaff_wire::rewrite::{AddressMap, AddressMaps, FixLength, PortMap, Rewrite, TagEdit, TrafficClass, Ttl};
+use quaff_wire::rewrite::{
+    AddressMap, AddressMaps, FixLength, MtuPolicy, PortMap, Rewrite, TagEdit, TrafficClass, Ttl,
+};
 
 /// Options of rewriting.
 #[derive(Debug, Clone, clap::Args)]
@@ -58,8 +60,8 @@ pub(crate) struct RewriteArgs {
     pub(crate) flow_label: Option<u32>,
 
     /// Repair of frames that the capture truncated [default: send them as they are]
-    #[arg(long, value_name = "HOW", value_enum)]
-    pub(crate) fix_length: Option<Fix>,
+    #[arg(long, value_name = "HOW", value_parser = choice(LENGTHS))]
+    pub(crate) fix_length: Option<FixLength>,
     /// Recompute the checksums of all complete packets
     ///
     /// Without this, checksums are updated for what changed, so that a wrong checksum stays wrong (as where the
@@ -67,8 +69,8 @@ pub(crate) struct RewriteArgs {
     #[arg(long)]
     pub(crate) fix_checksums: bool,
     /// Handling of frames that exceed the MTU [default: skip]
-    #[arg(long, value_name = "POLICY", value_enum)]
-    pub(crate) mtu_policy: Option<Policy>,
+    #[arg(long, value_name = "POLICY", value_parser = choice(POLICIES))]
+    pub(crate) mtu_policy: Option<MtuPolicy>,
     /// MTU to apply [default: the interface's]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(68..=65_535))]
     pub(crate) mtu: Option<u32>,
@@ -98,45 +100,25 @@ pub(crate) struct RewriteArgs {
 pub(crate) struct Macs([[u8; 6]; 2]);
 
 /// The repair of a frame that the capture truncated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Fix {
-    /// Pad with zeros to the original length
-    Pad,
-    /// Set the lengths in its headers to what is left
-    Cut,
-    /// Do not send it
-    Drop,
-}
-
+const LENGTHS: [Choice<FixLength>; 3] = [
+    ("pad", FixLength::Pad, "Pad with zeros to the original length"),
+    ("cut", FixLength::Cut, "Set the lengths in its headers to what is left"),
+    ("drop", FixLength::Drop, "Do not send it"),
+];
 /// The handling of a frame that exceeds the MTU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Policy {
-    /// Skip and count it
-    Skip,
-    /// Truncate it and set the lengths in its headers
-    Cut,
-    /// Send it as IP fragments; skip frames that are not IP
-    Fragment,
-    /// Stop with an error
-    Fail,
-}
+const POLICIES: [Choice<MtuPolicy>; 4] = [
+    ("skip", MtuPolicy::Skip, "Skip and count it"),
+    ("cut", MtuPolicy::Cut, "Truncate it and set the lengths in its headers"),
+    ("fragment", MtuPolicy::Fragment, "Send it as IP fragments; skip frames that are not IP"),
+    ("fail", MtuPolicy::Fail, "Stop with an error"),
+];
 
 impl RewriteArgs {
     /// The plan, for links with this MTU, of which there may be two.
     pub(crate) fn plan(&self, link_mtu: u32, are_two: bool) -> RewritePlan {
         let maps = |more: &[AddressMap]| AddressMaps::new(&[more, &self.map_ip[..]].concat(), self.seed);
         let macs = |macs: Option<Macs>| macs.map_or([None; 2], |Macs(macs)| macs.map(Some));
-        let length = self.fix_length.map(|fix| match fix {
-            Fix::Pad => FixLength::Pad,
-            Fix::Cut => FixLength::Cut,
-            Fix::Drop => FixLength::Drop,
-        });
-        let policy = match self.mtu_policy {
-            None | Some(Policy::Skip) => MtuPolicy::Skip,
-            Some(Policy::Cut) => MtuPolicy::Cut,
-            Some(Policy::Fragment) => MtuPolicy::Fragment,
-            Some(Policy::Fail) => MtuPolicy::Fail,
-        };
+        let policy = self.mtu_policy.unwrap_or(MtuPolicy::Skip);
         // Without these flags the transmit backend skips what does not fit, and no frame is copied.
         let has_mtu = self.mtu_policy.is_some() || self.mtu.is_some() || self.stamp.is_some();
         RewritePlan {
@@ -150,7 +132,7 @@ impl RewriteArgs {
                 ttl: self.ttl,
                 traffic_class: self.dscp.or(self.traffic_class.map(TrafficClass::whole)),
                 flow_label: self.flow_label,
-                length,
+                length: self.fix_length,
                 fix_checksums: self.fix_checksums,
             },
             sides: are_two.then(|| SidesPlan {

@@ -1,9 +1,10 @@
 //! The arguments of `quaff service`.
 
-use super::values::{self, Bed};
+use super::values;
 use crate::cmd::experiment::ReportArgs;
-use crate::units::{self, TimeStampType};
-use quaff_bench::service::plan::{End, Host, Service};
+use crate::units::{self, CLOCKS, choice};
+use quaff_bench::service::plan::{End, Host, Path, Service};
+use quaff_os::packet::TimeSource;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub(super) struct TestArgs {
     pub(super) to_ip: Option<Host>,
     /// Topology of the lab, when no ends are given: link (a cable), bridge, tap or router [default: the preset's, tap]
     #[arg(long, value_name = "BED", value_parser = values::bed, conflicts_with = "from", help_heading = "Path")]
-    pub(super) bed: Option<Bed>,
+    pub(super) bed: Option<Path>,
     /// First port of a back-to-back cable, to calibrate the tester
     #[arg(long, value_name = "END", value_parser = values::end, requires = "null_to", help_heading = "Path")]
     pub(super) null_from: Option<End>,
@@ -35,8 +36,8 @@ pub(super) struct TestArgs {
     #[arg(long, value_name = "RATE", value_parser = values::rate_mbps, help_heading = "Path")]
     pub(super) link: Option<f64>,
     /// Clock that time-stamps arriving frames; adapter needs a clock synchronized to the system's (phc2sys)
-    #[arg(short = 'j', long, value_name = "TYPE", default_value = "host", help_heading = "Path")]
-    pub(super) time_stamp_type: TimeStampType,
+    #[arg(short = 'j', long, value_name = "TYPE", default_value = "host", value_parser = choice(CLOCKS), help_heading = "Path")]
+    pub(super) time_stamp_type: TimeSource,
     /// Test both directions at the same time, each with its own verdict
     #[arg(long, help_heading = "Path")]
     pub(super) both: bool,

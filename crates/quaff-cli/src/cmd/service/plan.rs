@@ -1,10 +1,10 @@
 //! From flags to a plan: a preset or a file to begin with, and what the flags change of it.
 
 use super::args::TestArgs;
-use crate::units::TimeStampType;
 use anyhow::ensure;
 use quaff_bench::experiment::PlanFile as _;
 use quaff_bench::service::plan::{Limits, Path, Plan, Routed, Test, Ways};
+use quaff_os::packet::TimeSource;
 use std::time::Duration;
 
 /// The default preset.
@@ -21,7 +21,7 @@ pub(super) fn plan(args: &TestArgs) -> anyhow::Result<Plan> {
     services(&mut plan, args)?;
     performance(&mut plan, args)?;
     plan.link_mbps = args.link.or(plan.link_mbps);
-    plan.hardware_time |= args.time_stamp_type == TimeStampType::Adapter;
+    plan.hardware_time |= args.time_stamp_type == TimeSource::Adapter;
     if args.both {
         plan.ways = Ways::Both;
     }
@@ -44,7 +44,7 @@ fn begun(args: &TestArgs) -> anyhow::Result<Plan> {
 
 fn place(plan: &mut Plan, args: &TestArgs) -> anyhow::Result<()> {
     if let Some(bed) = &args.bed {
-        plan.path = bed.0.clone();
+        plan.path = bed.clone();
     }
     if let (Some(from), Some(to)) = (&args.from, &args.to) {
         let routed = args.from_ip.zip(args.to_ip).map(|(from, to)| Routed { from, to });

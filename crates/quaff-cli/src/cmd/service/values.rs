@@ -6,10 +6,6 @@ use quaff_bench::service::plan::{End, Host, Path, Service};
 /// Bits/s below which a rate is taken for one whose unit was forgotten.
 const RATE_MIN: f64 = 1000.0;
 
-/// The topology between the ends of a lab.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Bed(pub(super) Path);
-
 /// `IF`, or `NETNS/IF`.
 pub(super) fn end(text: &str) -> Result<End, String> {
     let (netns, interface) = match text.split_once('/') {
@@ -32,16 +28,11 @@ pub(super) fn host(text: &str) -> Result<Host, String> {
     Ok(Host { ip: address(ip)?, gateway: address(gateway)? })
 }
 
-pub(super) fn bed(word: &str) -> Result<Bed, String> {
-    match word {
-        "link" => Ok(Bed(Path::Link)),
-        "bridge" => Ok(Bed(Path::Bridge)),
-        "tap" => Ok(Bed(Path::Tap)),
-        "router" => Ok(Bed(Path::Router)),
-        _ => Err(format!(
-            "'{word}' is none of link, bridge, tap, router; interfaces that are there are --from's and --to's"
-        )),
-    }
+/// The topology between the ends of a lab.
+pub(super) fn bed(word: &str) -> Result<Path, String> {
+    let beds = [("link", Path::Link), ("bridge", Path::Bridge), ("tap", Path::Tap), ("router", Path::Router)];
+    units::named(word, beds)
+        .map_err(|error| format!("{error}; interfaces that are there are --from's and --to's"))
 }
 
 /// Bits/s as Mbit/s.
@@ -132,7 +123,7 @@ mod tests {
 
     #[test]
     fn beds_and_percents() {
-        assert_eq!(bed("bridge"), Ok(Bed(Path::Bridge)));
+        assert_eq!(bed("bridge"), Ok(Path::Bridge));
         assert!(bed("real").is_err());
         assert_eq!(percent("0.3").map(|ratio| (ratio * 1e6).round()), Ok(3000.0));
         assert_eq!(percent("100%"), Ok(1.0));

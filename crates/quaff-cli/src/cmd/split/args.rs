@@ -1,8 +1,7 @@
 //! The arguments of `quaff split`, and the plan they make.
 
 use crate::cmd::capture::memory;
-use crate::cmd::receiving::FormatName;
-use crate::units;
+use crate::units::{self, FORMATS, choice};
 use anyhow::{Context, bail};
 use quaff::Sorting;
 use quaff::plan::{
@@ -102,8 +101,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CMD", help_heading = "Output")]
     exec: Vec<String>,
     /// Format of files and pipes: pcapng, pcap (nanoseconds), or pcap-us (microseconds, for old readers)
-    #[arg(long, value_name = "FORMAT", default_value = "pcapng", help_heading = "Output")]
-    format: FormatName,
+    #[arg(long, value_name = "FORMAT", default_value = "pcapng", value_parser = choice(FORMATS), help_heading = "Output")]
+    format: Format,
 
     /// Size of the kernel's receive ring, per interface [default: 1/64 of free memory, 16M to 128M]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
@@ -202,7 +201,7 @@ impl Args {
     /// `DIR/member-1.pcapng` and so on, numbers padded to the same width. Creates the folder if needed.
     fn files(&self, dir: &Path, count: usize) -> anyhow::Result<Vec<Goal>> {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
-        let (digits, extension) = (count.to_string().len(), self.format().extension());
+        let (digits, extension) = (count.to_string().len(), self.format.extension());
         let file = |number| format!("member-{number:0digits$}.{extension}");
         let files: Vec<_> = (1..=count).map(file).collect();
         let entries = dir.read_dir().with_context(|| format!("cannot read the folder {}", dir.display()))?;
@@ -215,10 +214,6 @@ impl Args {
             );
         }
         Ok(files.into_iter().map(|name| Goal::File(dir.join(name))).collect())
-    }
-
-    fn format(&self) -> Format {
-        self.format.into()
     }
 
     fn capture_plan(&self, members: usize) -> CapturePlan {
@@ -238,7 +233,7 @@ impl Args {
                 follow: false,
                 cpu: self.cpu,
             }),
-            format: self.format(),
+            format: self.format,
             filter: self.filter.clone().filter(|filter| !filter.trim().is_empty()),
             promiscuous: !self.no_promiscuous,
             ring_bytes: self.ring.map_or_else(|| default_ring_bytes(free_bytes), |bytes| bytes as usize),
