@@ -35,6 +35,13 @@ impl Native {
         }
     }
 
+    /// An option, if there is a value for it.
+    pub(super) fn given(&mut self, option: &str, value: Option<impl Into<OsString>>) {
+        if let Some(value) = value {
+            self.value(option, value);
+        }
+    }
+
     pub(super) fn note(&mut self, words: impl Into<String>) {
         self.notes.push(words.into());
     }

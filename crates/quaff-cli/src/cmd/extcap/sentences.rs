@@ -30,7 +30,6 @@ struct Arg {
     /// Type, default and limits, as sentences.
     kind: &'static str,
     group: &'static str,
-    values: &'static [(&'static str, &'static str)],
 }
 
 /// A size with a unit, or empty.
@@ -46,7 +45,6 @@ const ARGS: [Arg; 10] = [
         tooltip: "A tcpdump expression, run in the kernel; together with the capture filter above the list",
         kind: "{type=string}",
         group: PACKETS,
-        values: &[],
     },
     Arg {
         call: "--snaplen",
@@ -54,7 +52,6 @@ const ARGS: [Arg; 10] = [
         tooltip: "Keep the first bytes of each packet; 0 keeps all",
         kind: "{type=unsigned}{range=0,262144}{default=0}",
         group: PACKETS,
-        values: &[],
     },
     Arg {
         call: "--decap",
@@ -62,7 +59,6 @@ const ARGS: [Arg; 10] = [
         tooltip: "Remove the headers of these tunnels",
         kind: "{type=selector}{default=none}",
         group: PACKETS,
-        values: &KINDS,
     },
     Arg {
         call: "--inner",
@@ -70,7 +66,6 @@ const ARGS: [Arg; 10] = [
         tooltip: "A tcpdump expression on the decapsulated frames; run in the kernel where possible",
         kind: "{type=string}",
         group: PACKETS,
-        values: &[],
     },
     Arg {
         call: "--no-promiscuous",
@@ -78,7 +73,6 @@ const ARGS: [Arg; 10] = [
         tooltip: "Capture only packets addressed to this machine",
         kind: "{type=boolflag}{default=false}",
         group: PACKETS,
-        values: &[],
     },
     Arg {
         call: "--ring",
@@ -86,7 +80,6 @@ const ARGS: [Arg; 10] = [
         tooltip: "Size of the kernel's receive ring, such as 128M; empty: chosen by the memory of the machine",
         kind: SIZE,
         group: MEMORY,
-        values: &[],
     },
     Arg {
         call: "--buffer",
@@ -94,7 +87,6 @@ const ARGS: [Arg; 10] = [
         tooltip: "Size of the buffer between kernel and output, such as 2G; empty: chosen by the memory of the machine",
         kind: SIZE,
         group: MEMORY,
-        values: &[],
     },
     Arg {
         call: "--tee",
@@ -102,7 +94,6 @@ const ARGS: [Arg; 10] = [
         tooltip: "Write every packet into files in this folder, including those that Wireshark misses",
         kind: "{type=string}",
         group: DISK,
-        values: &[],
     },
     Arg {
         call: "--rotate-size",
@@ -110,7 +101,6 @@ const ARGS: [Arg; 10] = [
         tooltip: "Such as 256M; empty: 1G",
         kind: SIZE,
         group: DISK,
-        values: &[],
     },
     Arg {
         call: "--keep-size",
@@ -118,7 +108,6 @@ const ARGS: [Arg; 10] = [
         tooltip: "Such as 10G: the oldest files are removed; empty keeps all",
         kind: SIZE,
         group: DISK,
-        values: &[],
     },
 ];
 
@@ -152,14 +141,15 @@ pub(super) fn dlts(link: &Link) -> String {
 pub(super) fn config(of: Option<&str>) -> String {
     let mut lines = Vec::new();
     for (number, arg) in ARGS.iter().enumerate() {
-        let Arg { call, display, tooltip, kind, group, values } = arg;
+        let Arg { call, display, tooltip, kind, group } = arg;
         let is_meant = of.is_none_or(|of| call.trim_start_matches('-') == of.trim_start_matches('-'));
         if of.is_none() {
             lines.push(format!(
                 "arg {{number={number}}}{{call={call}}}{{display={display}}}{{tooltip={tooltip}}}{kind}{{group={group}}}"
             ));
         }
-        for (value, display) in values.iter().filter(|_| is_meant) {
+        // Only tunnels are chosen from a list.
+        for (value, display) in KINDS.iter().filter(|_| is_meant && *call == "--decap") {
             let is_default = *value == NO_DECAP;
             lines.push(format!(
                 "value {{arg={number}}}{{value={value}}}{{display={display}}}{{default={is_default}}}"

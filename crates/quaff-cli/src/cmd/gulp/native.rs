@@ -34,15 +34,9 @@ impl Native {
         if options.decap {
             self.add(["--decap", "erspan"]);
         }
-        if let Some(filter) = &options.filter {
-            self.value("-f", filter);
-        }
-        if let Some(snaplen) = options.snaplen {
-            self.value("-s", snaplen.to_string());
-        }
-        if let Some(ring) = options.ring {
-            self.value("--buffer", format!("{ring}M"));
-        }
+        self.given("-f", options.filter.as_ref());
+        self.given("-s", options.snaplen.map(|bytes| bytes.to_string()));
+        self.given("--buffer", options.ring.map(|mb| format!("{mb}M")));
         self.add(["--format", "pcap-us"]);
         match &options.dir {
             Some(dir) => self.folder(options, dir),
@@ -59,41 +53,34 @@ impl Native {
     }
 
     fn folder(&mut self, options: &Options, dir: &OsStr) {
-        self.value("--dir", dir);
-        self.value("--name", name(options));
-        let file_mb = options.file_mb();
-        if file_mb < FILE_MB_MIN {
+        if options.file_mb() < FILE_MB_MIN {
             self.note(format!("files have {FILE_MB_MIN} MB, the smallest size"));
         }
-        self.value("--rotate-size", format!("{}M", file_mb.max(FILE_MB_MIN)));
-        if let Some(seconds) = options.seconds {
-            self.value("--rotate-time", format!("{seconds}s"));
-        }
+        self.rotation(options, dir, options.seconds);
         if let Some(files) = options.files() {
             if files < FILES_MIN {
                 self.note("-W 1 keeps 2 files: the current one and the one before");
             }
-            self.value("--keep-files", files.max(FILES_MIN).to_string());
             self.add(["--wrap"]);
         }
-        if let Some(command) = &options.command {
-            // Gulp's command is the name of a program, not a line for a shell.
-            self.value("--exec", quote(command));
-        }
+        // Gulp's command is the name of a program, not a line for a shell.
+        self.given("--exec", options.command.as_deref().map(quote));
+    }
+
+    /// The options that `capture` and `pipe` share; `pipe` does not rotate by time.
+    fn rotation(&mut self, options: &Options, dir: &OsStr, seconds: Option<u64>) {
+        self.value("--dir", dir);
+        self.value("--name", name(options));
+        self.value("--rotate-size", format!("{}M", options.file_mb().max(FILE_MB_MIN)));
+        self.given("--rotate-time", seconds.map(|seconds| format!("{seconds}s")));
+        self.given("--keep-files", options.files().map(|files| files.max(FILES_MIN).to_string()));
     }
 
     fn pipe(&mut self, options: &Options) {
         self.add(["pipe"]);
-        if let Some(ring) = options.ring {
-            self.value("--buffer", format!("{ring}M"));
-        }
+        self.given("--buffer", options.ring.map(|mb| format!("{mb}M")));
         if let Some(dir) = &options.dir {
-            self.value("--dir", dir);
-            self.value("--name", name(options));
-            self.value("--rotate-size", format!("{}M", options.file_mb().max(FILE_MB_MIN)));
-            if let Some(files) = options.files() {
-                self.value("--keep-files", files.max(FILES_MIN).to_string());
-            }
+            self.rotation(options, dir, None);
             if options.seconds.is_some() || options.command.is_some() {
                 self.note("-c with -o rotates by size only: -G and -Z are ignored");
             }

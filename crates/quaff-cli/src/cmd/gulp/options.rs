@@ -20,7 +20,7 @@ const SNAPLEN_ALL: i64 = 65_535;
 const STAMPED_FILES: u64 = 1000;
 
 /// The options of a Gulp command line, in Gulp's units.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Options {
     /// `-i`: an interface, or `-` for a capture on stdin.
     pub(super) interface: OsString,
@@ -61,9 +61,10 @@ pub(super) struct Options {
 }
 
 /// Gulp's lock among its own instances.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Lock {
     /// Other instances may run, unless one runs exclusively.
+    #[default]
     Shared,
     /// `-x`: no other instance runs.
     Exclusive,
@@ -88,23 +89,9 @@ impl Options {
     pub(super) fn read(args: &[OsString], cap_iface: Option<OsString>) -> Result<Self, Vec<String>> {
         let mut options = Self {
             interface: cap_iface.unwrap_or_else(|| INTERFACE.into()),
-            filter: None,
-            decap: false,
-            snaplen: None,
-            skip_check: false,
-            copy: false,
-            ring: None,
-            lock: Lock::Shared,
-            version: false,
-            status: None,
-            dir: None,
             name: "pcap".into(),
-            stamp: false,
             rings_per_file: RINGS_PER_FILE,
-            seconds: None,
-            files: None,
-            command: None,
-            idle: Vec::new(),
+            ..Self::default()
         };
         let mut mistakes = Vec::new();
         for given in getopt(args) {

@@ -42,19 +42,13 @@ impl Native {
         self.add(["replay", "--quiet"]);
         let (interface, is_netmap) = interface(options);
         self.value("-o", interface);
-        if let Some(interface) = options.value("intf2") {
-            self.value("--out2", interface);
-        }
-        if let Some(cache) = options.value("cachefile") {
-            self.value("--tcpprep", cache);
-        }
+        self.given("--out2", options.value("intf2"));
+        self.given("--tcpprep", options.value("cachefile"));
         for name in BACKENDS.iter().filter(|name| options.has(name) || is_netmap && **name == "netmap") {
             self.note(format!("--{name}: the fastest backend that works here is used (--via auto)"));
         }
         self.rate(options);
-        if let Some(loops) = options.number("loop") {
-            self.value("--loop", loops.to_string());
-        }
+        self.given("--loop", options.number("loop").map(|loops| loops.to_string()));
         if options.has("unique-ip") {
             self.add(["--unique-ip"]);
         }
@@ -64,16 +58,10 @@ impl Native {
         if options.fraction("unique-ip-loops").is_some_and(|loops| loops > 1.0) {
             self.note("--unique-ip-loops: each loop has addresses of its own");
         }
-        for (name, flag, unit) in [("limit", "--count", ""), ("duration", "--duration", "s")] {
-            if let Some(number) = options.number(name) {
-                self.value(flag, format!("{number}{unit}"));
-            }
-        }
-        for name in ["include", "exclude"] {
-            if let Some(ranges) = options.value(name) {
-                self.value(&format!("--{name}"), ranges);
-            }
-        }
+        self.given("--count", options.number("limit").map(|frames| frames.to_string()));
+        self.given("--duration", options.number("duration").map(|seconds| format!("{seconds}s")));
+        self.given("--include", options.value("include"));
+        self.given("--exclude", options.value("exclude"));
         // Files in pairs, one for each interface.
         let pairs = if options.has("dualfile") { 2 } else { 1 };
         for (place, file) in files.iter().enumerate() {
@@ -93,9 +81,7 @@ impl Native {
             self.add(["--topspeed"]);
         } else {
             for name in ["multiplier", "pps", "mbps"] {
-                if let Some(rate) = options.fraction(name) {
-                    self.value(&format!("--{name}"), rate.to_string());
-                }
+                self.given(&format!("--{name}"), options.fraction(name).map(|rate| rate.to_string()));
             }
         }
     }
