@@ -2,6 +2,7 @@
 
 use crate::flags;
 pub(crate) use quaff::format::{bits, byte_rate, bytes, count, pps, span_ns};
+use std::fmt::Display;
 use std::io::Write;
 
 /// Prints a line on stderr, with settings written as flags. A closed stderr is not an error.
@@ -23,6 +24,45 @@ fn harmless(text: &str) -> String {
 /// Changes the writing direction of the following text (UAX 9, section 2).
 fn is_bidi(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A progress line on stderr; a terminal shows it in place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LiveLine {
+    pub(crate) is_live: bool,
+}
+
+impl LiveLine {
+    /// Returns to the start of the line and erases it (ECMA-48 EL).
+    const ERASE: &str = "\r\x1b[K";
+
+    /// Replaces the line on a terminal.
+    pub(crate) fn draw(self, line: &str) {
+        if self.is_live {
+            let mut err = std::io::stderr().lock();
+            let _ = write!(err, "{}{line}", Self::ERASE);
+            let _ = err.flush();
+        }
+    }
+
+    /// Prints the line permanently.
+    pub(crate) fn print(self, line: &str) {
+        self.draw("");
+        say(line);
+    }
+}
+
+/// A line for each number that is not 0: `head`, the number, its words.
+pub(crate) fn counted<W: Display>(head: &str, counts: impl IntoIterator<Item = (u64, W)>) -> String {
+    present(counts).map(|line| format!("{head}{line}\n")).collect()
+}
+
+/// The numbers that are not 0, each with its words.
+pub(crate) fn present<W: Display>(
+    counts: impl IntoIterator<Item = (u64, W)>,
+) -> impl Iterator<Item = String> {
+    let counts = counts.into_iter().filter(|(number, _)| *number > 0);
+    counts.map(|(number, words)| format!("{} {words}", count(number)))
 }
 
 /// A moment, ns since 1970, in UTC: `2026-11-20T09:04:11.123456789Z`.

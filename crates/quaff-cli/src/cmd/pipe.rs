@@ -1,15 +1,15 @@
 //! `quaff pipe`: buffers any bytes from stdin to stdout or files in a large ring.
 
 use super::capture::memory;
-use crate::cmd::receiving::SAME_SIGNAL;
+use crate::cmd::receiving::{self, SAME_SIGNAL};
 use crate::exit::Exit;
-use crate::show::{self, say};
+use crate::show::{self, LiveLine, say};
 use crate::units;
 use anyhow::bail;
 use quaff::cores::{Topology, advise};
 use quaff::pipe::{Pipe, PipeGauges, PipeOutput, PipePlan, PipeReport, default_size_bytes};
-use quaff_os::{Reason, Signal, SignalInfo, Signals, Stop, cpu, is_ignored};
-use std::io::{IsTerminal, Write};
+use quaff_os::{Reason, Signal, SignalInfo, Signals, Stop, cpu};
+use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -139,12 +139,8 @@ impl Args {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = args.plan()?;
-    let mut wanted = vec![Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1];
-    if !is_ignored(Signal::SIGHUP) {
-        wanted.push(Signal::SIGHUP);
-    }
     // Before the first thread: from here on a signal is something to read.
-    let signals = Signals::block(&wanted)?;
+    let signals = receiving::signals(&[Signal::SIGUSR1])?;
     let is_stdout_taken = plan.output == PipeOutput::Stdout;
     let stdin = std::io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = std::io::stdout().as_fd().try_clone_to_owned()?;
@@ -188,7 +184,7 @@ fn watch(args: &Args, pipe: &Pipe, signals: &Signals) -> anyhow::Result<()> {
 /// The progress line.
 struct Live {
     gauges: Arc<PipeGauges>,
-    is_live: bool,
+    shown: LiveLine,
     /// Interval of `--stats`.
     every: Option<Duration>,
     last: Instant,
@@ -198,16 +194,13 @@ struct Live {
 
 impl Live {
     fn new(gauges: Arc<PipeGauges>, is_live: bool, every: Option<Duration>) -> Self {
-        Self { gauges, is_live, every, last: Instant::now(), read: 0, written: 0 }
+        Self { gauges, shown: LiveLine { is_live }, every, last: Instant::now(), read: 0, written: 0 }
     }
 
     /// Redraws the line on a terminal, or prints it when `--stats` is due.
     fn draw(&mut self) {
-        if self.is_live && self.last.elapsed().as_secs_f64() >= RATE_SECONDS {
-            let line = self.line();
-            let mut err = std::io::stderr().lock();
-            let _ = write!(err, "\r\x1b[K{line}");
-            let _ = err.flush();
+        if self.shown.is_live && self.last.elapsed().as_secs_f64() >= RATE_SECONDS {
+            self.shown.draw(&self.line());
         }
         if self.every.is_some_and(|every| self.last.elapsed() >= every) {
             self.print();
@@ -216,15 +209,12 @@ impl Live {
 
     /// Prints the line permanently.
     fn print(&mut self) {
-        let line = self.line();
-        say(&format!("{}{line}", if self.is_live { "\r\x1b[K" } else { "" }));
+        self.shown.print(&self.line());
     }
 
     /// Erases the line.
     fn end(&self) {
-        if self.is_live {
-            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
-        }
+        self.shown.draw("");
     }
 
     fn line(&mut self) -> String {

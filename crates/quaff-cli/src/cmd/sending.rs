@@ -1,9 +1,10 @@
 //! The supervision and the report lines that `generate` and `replay` share. It never sends.
 
-use crate::show;
+use crate::show::{self, LiveLine};
 use quaff_os::Signals;
+use quaff_send::replay::ReplayReport;
 use quaff_send::{Control, Lateness, Snapshot, Witness};
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, IsTerminal as _};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
@@ -14,8 +15,7 @@ const PROGRESS: Duration = Duration::from_millis(250);
 pub(super) struct Watch {
     signals: Signals,
     is_stopping: bool,
-    /// True to overwrite one line, false to print lines.
-    is_line: bool,
+    line: LiveLine,
     every: Option<Duration>,
     last: Option<(Instant, u64)>,
     /// Lines of stdin, each of which releases a frame.
@@ -29,7 +29,7 @@ impl Watch {
         Self {
             signals,
             is_stopping: false,
-            is_line,
+            line: LiveLine { is_live: is_line },
             every: stats.map(|every| every.max(PROGRESS)).or(is_line.then_some(PROGRESS)),
             last: None,
             lines: is_stepwise.then(stdin_lines),
@@ -71,19 +71,16 @@ impl Watch {
         if snapshot.retried > 0 {
             line += &format!("  retried {}", show::count(snapshot.retried));
         }
-        if self.is_line {
-            let _ = write!(std::io::stderr(), "\r\x1b[2K{line}");
+        if self.line.is_live {
+            self.line.draw(&line)
         } else {
-            show::say(&line);
+            show::say(&line)
         }
         self.last = Some((now, snapshot.sent));
     }
 
-    pub(super) fn clear_line(&mut self) {
-        if self.is_line {
-            let _ = write!(std::io::stderr(), "\r\x1b[2K");
-            let _ = std::io::stderr().flush();
-        }
+    pub(super) fn clear_line(&self) {
+        self.line.draw("");
     }
 }
 
@@ -99,6 +96,15 @@ fn stdin_lines() -> Receiver<()> {
         }
     });
     lines
+}
+
+/// The way of the frames and their interface: --inject or --out, of which clap requires one.
+pub(super) fn destination<V>(inject: &Option<String>, out: &Option<String>, ways: [V; 2]) -> (V, String) {
+    let [injected, sent] = ways;
+    match (inject, out) {
+        (Some(interface), _) => (injected, interface.clone()),
+        (None, out) => (sent, out.clone().unwrap_or_default()),
+    }
 }
 
 /// The counter that confirmed the frames, and the agreement of the counts.
@@ -129,6 +135,19 @@ pub(super) fn confirmation(
         parts.push("interrupted".to_owned());
     }
     parts.join(", ")
+}
+
+/// The lines of a replay: what was sent and what confirmed it, with a `verdict`, and the time.
+pub(super) fn sent(report: &ReplayReport, verdict: &str) -> String {
+    let (sent, bytes) = (show::count(report.sent), show::bytes(report.bytes));
+    let confirmed = show::count(report.confirmed);
+    format!("  sent       {sent}  ({bytes})\n  confirmed  {confirmed}  ({verdict})\n")
+        + &time(report.seconds, report.pps, report.bits_per_second)
+}
+
+/// The line of the time.
+pub(super) fn time(seconds: f64, pps: f64, bits_per_second: f64) -> String {
+    format!("  time       {seconds:.3} s, {}, {}\n", show::pps(pps), show::bits(bits_per_second))
 }
 
 /// The line of the pace: the error as a percentage of `of`.

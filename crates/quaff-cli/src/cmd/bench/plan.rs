@@ -155,7 +155,7 @@ fn rates(args: &Args) -> Option<Vec<Rate>> {
         rate => *rate,
     };
     let given = args.pps.as_ref().or(args.mbps.as_ref()).or(args.util.as_ref())?;
-    Some(given.0.iter().map(of_link).collect())
+    Some(given.iter().map(of_link).collect())
 }
 
 fn amount(args: &Args) -> Option<Amount> {
@@ -185,7 +185,7 @@ fn vary(sweeps: &mut Vec<Sweep>, args: &Args) {
 /// Each sweep once for each of `values`, which `set` sets. With several of them the series say which;
 /// `usual` is the name of the default.
 fn by<T>(sweeps: &mut Vec<Sweep>, values: Option<&List<T>>, usual: &str, set: impl Fn(&mut Setting, &T)) {
-    let Some(List(values)) = values else { return };
+    let Some(values) = values else { return };
     let name = |value: &T| {
         let mut alone = Setting::default();
         set(&mut alone, value);

@@ -9,9 +9,8 @@ use quaff_lab::traffic::Size;
 /// More rates than this in one range are a mistake.
 const STEPS_MAX: f64 = 1000.0;
 
-/// The values of one flag. A newtype, because clap would treat a `Vec` as a repeatable flag.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct List<T>(pub(super) Vec<T>);
+/// The values of one flag. Boxed, because clap would treat a `Vec` as a repeatable flag.
+pub(super) type List<T> = Box<[T]>;
 
 pub(super) fn size(text: &str) -> Result<Size, String> {
     match text.parse() {
@@ -90,7 +89,7 @@ fn number(word: &str) -> Result<u32, String> {
 }
 
 fn list<T>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<List<T>, String> {
-    text.split(',').map(|word| read(word.trim())).collect::<Result<_, _>>().map(List)
+    text.split(',').map(|word| read(word.trim())).collect()
 }
 
 /// `max`, numbers, and ranges `FROM-TO/STEP`, both ends included.
@@ -103,7 +102,7 @@ fn rates(text: &str, rate: impl Fn(f64) -> Rate) -> Result<List<Rate>, String> {
             Some((range, step)) => all.extend(steps(word, range, step)?.into_iter().map(&rate)),
         }
     }
-    Ok(List(all))
+    Ok(all.into())
 }
 
 fn steps(word: &str, range: &str, step: &str) -> Result<Vec<f64>, String> {
@@ -123,11 +122,11 @@ mod tests {
 
     #[test]
     fn rates_are_numbers_ranges_and_as_fast_as_possible() {
-        assert_eq!(pps("400k,max"), Ok(List(vec![Rate::Pps(400_000), Rate::Max])));
-        let pam = mbps("50-950/50").expect("a range").0;
+        assert_eq!(pps("400k,max"), Ok([Rate::Pps(400_000), Rate::Max].into()));
+        let pam = mbps("50-950/50").expect("a range");
         assert_eq!((pam.len(), pam[0], pam[18]), (19, Rate::Mbps(50.0), Rate::Mbps(950.0)));
-        assert_eq!(percent("37.2"), Ok(List(vec![Rate::Util { percent: 37.2, link_mbps: 1000.0 }])));
-        assert_eq!(pps("0.1-0.3/0.1").map(|all| all.0.len()), Ok(3));
+        assert_eq!(percent("37.2"), Ok([Rate::Util { percent: 37.2, link_mbps: 1000.0 }].into()));
+        assert_eq!(pps("0.1-0.3/0.1").map(|all| all.len()), Ok(3));
         for wrong in ["", "fast", "10-5/1", "1-5/0", "1/2", "1-1M/1"] {
             assert!(pps(wrong).is_err(), "{wrong}");
         }
@@ -138,12 +137,12 @@ mod tests {
         assert_eq!(size("64"), Ok(Size::Bytes(64)));
         assert_eq!(size("imix"), Ok(Size::Mix("imix".into())));
         assert!(size("imx").is_err());
-        assert_eq!(buffers("own,1M,2G"), Ok(List(vec![None, Some(1), Some(2048)])));
+        assert_eq!(buffers("own,1M,2G"), Ok([None, Some(1), Some(2048)].into()));
         assert!(buffers("1k").is_err() && buffers("0").is_err());
-        assert_eq!(snaplens("76,full"), Ok(List(vec![Some(76), None])));
-        assert_eq!(filters("none,accept"), Ok(List(vec![Filter::None, Filter::AcceptAll])));
+        assert_eq!(snaplens("76,full"), Ok([Some(76), None].into()));
+        assert_eq!(filters("none,accept"), Ok([Filter::None, Filter::AcceptAll].into()));
         assert!(filters("all").is_err() && outputs("printer").is_err() && numbers("two").is_err());
-        assert_eq!(outputs("null,pipe"), Ok(List(vec![Output::Null, Output::Pipe])));
+        assert_eq!(outputs("null,pipe"), Ok([Output::Null, Output::Pipe].into()));
         assert_eq!(content("zeros"), Ok(Content::Zeros));
         assert_eq!(bed("tap"), Ok(Topology::Tap));
         assert!(bed("real").is_err() && method("guess").is_err() && content("noise").is_err());

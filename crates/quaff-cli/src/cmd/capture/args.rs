@@ -246,10 +246,8 @@ impl Args {
     pub(crate) fn plan(&self) -> anyhow::Result<CapturePlan> {
         let free_bytes = memory::free_bytes();
         self.check_memory(free_bytes)?;
-        let is_stdout =
-            self.write.as_deref().is_some_and(|path| STDOUT.iter().any(|name| path == Path::new(name)));
-        let flush_default =
-            if is_stdout || self.tee.is_some() { Duration::from_millis(200) } else { Duration::from_secs(1) };
+        let has_reader = self.tee.is_some() || self.write.is_some() && self.written() == Output::Stdout;
+        let flush_default = Duration::from_millis(if has_reader { 200 } else { 1000 });
         let (lanes, writer_cpu) = self.place()?;
         let cpu = |lane: usize| lanes.get(lane).or(lanes.last()).copied();
         let interfaces = self.interface.iter().enumerate();
@@ -263,8 +261,9 @@ impl Args {
                 follow: self.follow,
                 cpu: cpu(0),
             }),
-            output: self.output(is_stdout)?,
-            live_copy: self.live_copy(is_stdout),
+            output: self.output()?,
+            // The packets themselves go into the folder of --tee.
+            live_copy: self.tee.as_ref().map(|_| self.written()),
             format: self.format,
             filter: self.filter.clone().filter(|filter| !filter.trim().is_empty()),
             decap: self.decap.map(|kinds| DecapPlan {
@@ -273,7 +272,11 @@ impl Args {
                 only: self.decap_only,
                 switch_time: self.time == TimeName::Erspan,
             }),
-            inner: self.inner(),
+            inner: self
+                .inner
+                .clone()
+                .filter(|inner| !inner.trim().is_empty())
+                .map(|expression| InnerPlan { expression, user: self.inner_user }),
             snaplen: if self.snaplen == 0 { SNAPLEN_MAX } else { self.snaplen },
             load: LoadPlan { copies: self.copies, compression: self.compress },
             promiscuous: !self.no_promiscuous,
@@ -292,11 +295,6 @@ impl Args {
             writer_cpu,
             real_time: self.rt,
         })
-    }
-
-    fn inner(&self) -> Option<InnerPlan> {
-        let expression = self.inner.clone().filter(|inner| !inner.trim().is_empty())?;
-        Some(InnerPlan { expression, user: self.inner_user })
     }
 
     /// The cores of the lanes and of the writer.
@@ -331,13 +329,14 @@ impl Args {
         Ok(())
     }
 
-    /// The live copy of --tee, while the packets themselves go into its folder.
-    fn live_copy(&self, is_stdout: bool) -> Option<Output> {
-        let write = self.tee.as_ref().and(self.write.as_ref())?;
-        Some(if is_stdout { Output::Stdout } else { Output::File(write.clone()) })
+    /// The file of -w; without one stdout.
+    fn written(&self) -> Output {
+        let file =
+            self.write.as_ref().filter(|path| !STDOUT.iter().any(|name| path.as_path() == Path::new(name)));
+        file.map_or(Output::Stdout, |path| Output::File(path.clone()))
     }
 
-    fn output(&self, is_stdout: bool) -> anyhow::Result<Output> {
+    fn output(&self) -> anyhow::Result<Output> {
         if let Some(dir) = self.dir.as_ref().or(self.tee.as_ref()) {
             let meta = dir.metadata().with_context(|| format!("cannot use the folder {}", dir.display()))?;
             if !meta.is_dir() {
@@ -357,12 +356,6 @@ impl Args {
                 exec: self.exec.clone(),
             }));
         }
-        if is_stdout {
-            return Ok(Output::Stdout);
-        }
-        match &self.write {
-            Some(path) => Ok(Output::File(path.clone())),
-            None => Ok(Output::Stdout),
-        }
+        Ok(self.written())
     }
 }

@@ -15,7 +15,7 @@ use quaff::Capture;
 use quaff::doctor::{self, Finding};
 use quaff::plan::CapturePlan;
 use quaff::tally::Ledger;
-use quaff_os::{Reason, Signal, Signals, Stop, Wakeup, is_ignored};
+use quaff_os::{Reason, Signal, Signals, Stop, Wakeup};
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -41,11 +41,7 @@ pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Option<
     if plan.takes_stdout() && std::io::stdout().is_terminal() {
         anyhow::bail!("stdout is a terminal, and packets are not text: give a file to -w, or a pipe");
     }
-    let mut wanted = vec![Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1];
-    if !is_ignored(Signal::SIGHUP) {
-        wanted.push(Signal::SIGHUP);
-    }
-    let signals = Signals::block(&wanted)?;
+    let signals = receiving::signals(&[Signal::SIGUSR1])?;
     let stop = Stop::default();
     let finding = (args.quiet == 0).then(|| worst_finding(plan));
     let planned = plan.clone();

@@ -1,21 +1,20 @@
 //! The output of `quaff capture`: the progress line, the ledger, the plan.
 
 use crate::exit::Exit;
-use crate::show;
+use crate::show::{self, LiveLine};
 use quaff::FilterPlace;
 use quaff::LaneGauges;
 use quaff::Status;
 use quaff::plan::{CapturePlan, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
-use quaff::tally::{DecapTally, InputTally, Ledger};
+use quaff::tally::{DecapTally, InputTally, LaneTally, Ledger};
 use quaff_file::write::Output;
 use quaff_os::Reason;
-use std::io::Write;
 use std::time::Instant;
 
 /// The progress line.
 pub(super) struct Live {
     status: Status,
-    is_live: bool,
+    shown: LiveLine,
     last: Instant,
     received: u64,
     wire_bytes: u64,
@@ -27,24 +26,22 @@ const RATE_SECONDS: f64 = 0.5;
 
 impl Live {
     pub(super) fn new(status: Status, is_live: bool) -> Self {
-        Self { status, is_live, last: Instant::now(), received: 0, wire_bytes: 0, line: String::new() }
+        let shown = LiveLine { is_live };
+        Self { status, shown, last: Instant::now(), received: 0, wire_bytes: 0, line: String::new() }
     }
 
     /// Redraws the line on a terminal.
     pub(super) fn draw(&mut self) {
-        if self.is_live && self.last.elapsed().as_secs_f64() >= RATE_SECONDS {
+        if self.shown.is_live && self.last.elapsed().as_secs_f64() >= RATE_SECONDS {
             self.measure();
-            let mut err = std::io::stderr().lock();
-            let _ = write!(err, "\r\x1b[K{}", self.line);
-            let _ = err.flush();
+            self.shown.draw(&self.line);
         }
     }
 
     /// Prints the line permanently.
     pub(super) fn print(&mut self) {
         self.measure();
-        let mut err = std::io::stderr().lock();
-        let _ = writeln!(err, "{}{}", if self.is_live { "\r\x1b[K" } else { "" }, self.line);
+        self.shown.print(&self.line);
     }
 
     /// Shows the progress in the name of the process: `0 3,17%`.
@@ -68,9 +65,7 @@ impl Live {
 
     /// Erases the line.
     pub(super) fn end(&self) {
-        if self.is_live {
-            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
-        }
+        self.shown.draw("");
     }
 
     fn measure(&mut self) {
@@ -219,27 +214,17 @@ fn lost_words(ledger: &Ledger) -> String {
 
 /// Packets that are neither in the output nor lost, and notes about others.
 fn other_words(ledger: &Ledger) -> String {
-    let mut text = String::new();
-    for (packets, what) in [
+    let sum = |of: fn(&LaneTally) -> u64| ledger.interfaces.iter().map(of).sum();
+    let counts = [
         (ledger.filtered, "rejected by the filter"),
         (ledger.after_count, "arrived after the end"),
         (ledger.not_tunnel, "dropped: not in a tunnel"),
         (ledger.merged, "fragments reassembled into other packets"),
         (ledger.unsuited, "dropped: pcap holds a single link type (pcapng holds several)"),
-        (
-            ledger.interfaces.iter().map(|lane| lane.truncated).sum(),
-            "truncated by the kernel: larger than a block of its ring",
-        ),
-        (
-            ledger.interfaces.iter().map(|lane| lane.oversize).sum(),
-            "larger than the MTU: merged by GRO or TSO",
-        ),
-    ] {
-        if packets > 0 {
-            text += &format!("  {} {what}\n", show::count(packets));
-        }
-    }
-    text
+        (sum(|lane| lane.truncated), "truncated by the kernel: larger than a block of its ring"),
+        (sum(|lane| lane.oversize), "larger than the MTU: merged by GRO or TSO"),
+    ];
+    show::counted("  ", counts)
 }
 
 /// Remarks on the files read.
@@ -251,14 +236,8 @@ fn input_words(input: &InputTally) -> String {
     for damage in &input.damages {
         text += &format!("  DAMAGED: {damage}; the packets before it are written\n");
     }
-    let drops = input.recorded_drops;
-    if drops > 0 {
-        text += &format!(
-            "  {} packets were dropped during the original capture, as the file records\n",
-            show::count(drops)
-        );
-    }
-    text
+    let drops = "packets were dropped during the original capture, as the file records";
+    text + &show::counted("  ", [(input.recorded_drops, drops)])
 }
 
 /// Sessions shown; the JSON has all.
@@ -282,15 +261,11 @@ fn decap_words(decap: &DecapTally, ledger: &Ledger) -> String {
     for (reason, packets) in &decap.damaged {
         text += &format!("    {} unchanged: {reason}\n", show::count(*packets));
     }
-    for (packets, what) in [
+    let counts = [
         (decap.control, "unchanged: control packets of tunnels"),
         (decap.incomplete, "unchanged: fragments of incomplete datagrams"),
-    ] {
-        if packets > 0 {
-            text += &format!("    {} {what}\n", show::count(packets));
-        }
-    }
-    text
+    ];
+    text + &show::counted("    ", counts)
 }
 
 /// The live copy and the commands.

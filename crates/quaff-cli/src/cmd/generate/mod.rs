@@ -9,7 +9,7 @@ mod report;
 
 pub(crate) use args::{Args, mac};
 
-use crate::cmd::sending::Watch;
+use crate::cmd::sending::{Watch, destination};
 use crate::exit::Exit;
 use anyhow::Context as _;
 use quaff_os::{Signal, Signals, Stop, clock, rtnl};
@@ -73,11 +73,7 @@ fn replay(args: &Args, recipe: Recipe, watch: &mut Watch) -> anyhow::Result<Exit
 
 fn replay_plan(args: &Args) -> ReplayPlan {
     let is_paced = args.pps.is_some() || args.mbps.is_some();
-    let (via, interface) = match (&args.inject, &args.out) {
-        (Some(interface), _) => (ReplayVia::Inject, interface.clone()),
-        // The argument group requires one of the two.
-        (None, out) => (ReplayVia::Auto, out.clone().unwrap_or_default()),
-    };
+    let (via, interface) = destination(&args.inject, &args.out, [ReplayVia::Inject, ReplayVia::Auto]);
     ReplayPlan {
         via,
         interface,
@@ -149,11 +145,7 @@ fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
         (None, Some(duration)) => Length::Duration(duration),
         (None, None) => Length::Endless,
     };
-    let (via, interface) = match (&args.inject, &args.out) {
-        (Some(interface), _) => (Via::Inject, interface.clone()),
-        // The argument group requires one of the two.
-        (None, out) => (Via::Send, out.clone().unwrap_or_default()),
-    };
+    let (via, interface) = destination(&args.inject, &args.out, [Via::Inject, Via::Send]);
     let address = |given: Option<quaff_wire::synth::Addresses>, last| match given.map(|given| given.first) {
         Some(IpAddr::V4(address)) => address,
         _ => Ipv4Addr::new(198, 18, 0, last),

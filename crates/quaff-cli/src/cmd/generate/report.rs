@@ -1,6 +1,6 @@
 //! The reports of `quaff generate` as text and JSON. It never prints.
 
-use crate::cmd::sending::{confirmation, lateness, pace};
+use crate::cmd::sending::{confirmation, lateness, pace, sent, time};
 use crate::show;
 use quaff_send::SendReport;
 use quaff_send::replay::{ReplayReport, ReplayVia};
@@ -11,8 +11,7 @@ use quaff_wire::synth::{HARMS, Made};
 pub(super) fn describe_send(report: &SendReport) -> String {
     let how = if report.via == "inject" { "injected into" } else { "sent from" };
     let mut text = format!(
-        "{} B frames of stream {} {how} {}\n  intended   {}\n  sent       {}\n  confirmed  {}  ({})\n  \
-         time       {:.3} s, {}, {}\n",
+        "{} B frames of stream {} {how} {}\n  intended   {}\n  sent       {}\n  confirmed  {}  ({})\n",
         report.frame_bytes,
         report.stream,
         report.interface,
@@ -20,48 +19,26 @@ pub(super) fn describe_send(report: &SendReport) -> String {
         show::count(report.sent),
         show::count(report.confirmed),
         confirmation(report.witness, report.others, report.agrees(), None, report.interrupted),
-        report.seconds,
-        show::pps(report.pps),
-        show::bits(report.bits_per_second),
     );
+    text += &time(report.seconds, report.pps, report.bits_per_second);
     text += &pace(report.pace_error, "the mean gap");
     text += &lateness(report.lateness);
-    if report.retried > 0 {
-        text += &format!("  retried    {} times because the queue was full\n", show::count(report.retried));
-    }
-    text
+    text + &show::counted("  retried    ", [(report.retried, "times because the queue was full")])
 }
 
 /// Describes the report of frames that were made in user space.
 pub(super) fn describe_replay(report: &ReplayReport) -> String {
     let how = if report.via == ReplayVia::Inject { "injected into" } else { "sent from" };
     let names: Vec<_> = report.interfaces.iter().map(|one| one.name.as_str()).collect();
-    let mut text = format!(
-        "frames {how} {}\n  intended   {}\n  sent       {}  ({})\n  confirmed  {}  ({})\n  \
-         time       {:.3} s, {}, {}\n",
-        names.join(" and "),
-        show::count(report.intended),
-        show::count(report.sent),
-        show::bytes(report.bytes),
-        show::count(report.confirmed),
-        confirmation(report.witness, report.others, report.agrees(), None, report.interrupted),
-        report.seconds,
-        show::pps(report.pps),
-        show::bits(report.bits_per_second),
-    );
+    let verdict = confirmation(report.witness, report.others, report.agrees(), None, report.interrupted);
+    let mut text =
+        format!("frames {how} {}\n  intended   {}\n", names.join(" and "), show::count(report.intended));
+    text += &sent(report, &verdict);
     let left_out = report.skipped.too_large + report.skipped.too_short;
-    if left_out > 0 {
-        text += &format!(
-            "  skipped    {}  (larger than the MTU or a page, or truncated too short)\n",
-            show::count(left_out)
-        );
-    }
-    if report.starved > 0 {
-        text += &format!(
-            "  starved    {} times: frames were not generated fast enough\n",
-            show::count(report.starved)
-        );
-    }
+    let why = " (larger than the MTU or a page, or truncated too short)";
+    text += &show::counted("  skipped    ", [(left_out, why)]);
+    text +=
+        &show::counted("  starved    ", [(report.starved, "times: frames were not generated fast enough")]);
     text + &pace(report.pace_error, "the planned duration") + &lateness(report.lateness)
 }
 
@@ -81,12 +58,10 @@ pub(super) fn describe_write(report: &WriteReport, file: &str) -> String {
 
 /// Describes the counts of the frames made.
 pub(super) fn describe_made(made: &Made) -> String {
-    let mut text =
+    let text =
         format!("  flows      {}\n  stamped    {}\n", show::count(made.flows), show::count(made.stamped));
-    for (name, count) in HARMS.iter().zip(made.damaged).filter(|(_, count)| *count > 0) {
-        text += &format!("  damaged    {} ({name})\n", show::count(count));
-    }
-    text
+    let damaged = HARMS.iter().zip(made.damaged).map(|(name, count)| (count, format!("({name})")));
+    text + &show::counted("  damaged    ", damaged)
 }
 
 /// The counts of the frames made, as JSON.

@@ -3,7 +3,7 @@
 mod report;
 mod rewrite;
 
-use crate::cmd::sending::Watch;
+use crate::cmd::sending::{Watch, destination};
 use crate::exit::Exit;
 use crate::show;
 use crate::units::{self, Choice, choice};
@@ -264,11 +264,7 @@ fn cache(path: &Path) -> anyhow::Result<Arc<Cache>> {
 }
 
 fn plan(args: &Args) -> anyhow::Result<ReplayPlan> {
-    let (via, interface) = match (&args.inject, &args.out) {
-        (Some(interface), _) => (ReplayVia::Inject, interface.clone()),
-        // The argument group requires one of the two.
-        (None, out) => (args.via, out.clone().unwrap_or_default()),
-    };
+    let (via, interface) = destination(&args.inject, &args.out, [ReplayVia::Inject, args.via]);
     Ok(ReplayPlan {
         via,
         interface,

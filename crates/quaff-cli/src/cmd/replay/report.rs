@@ -1,7 +1,7 @@
 //! The report of a replay as text. It never prints.
 
 use super::Args;
-use crate::cmd::sending::{confirmation, lateness, pace};
+use crate::cmd::sending::{confirmation, lateness, pace, sent};
 use crate::show;
 use quaff_send::replay::{ReplayReport, ReplayVia};
 
@@ -17,21 +17,14 @@ pub(super) fn text(report: &ReplayReport, args: &Args) -> String {
     };
     let names: Vec<_> = report.interfaces.iter().map(|one| one.name.as_str()).collect();
     let mut text = format!(
-        "{files} {how} {}\n  in file    {}{}\n  intended   {}{}\n  sent       {}  ({})\n  \
-         confirmed  {}  ({})\n  time       {:.3} s, {}, {}\n",
+        "{files} {how} {}\n  in file    {}{}\n  intended   {}{}\n",
         names.join(" and "),
         show::count(report.in_file),
         left_out(report),
         show::count(report.intended),
         loops(report),
-        show::count(report.sent),
-        show::bytes(report.bytes),
-        show::count(report.confirmed),
-        verdict(report),
-        report.seconds,
-        show::pps(report.pps),
-        show::bits(report.bits_per_second),
     );
+    text += &sent(report, &verdict(report));
     text += &backends(report);
     let more = if report.more_flows { " and more" } else { "" };
     text += &format!("  flows      {}{more}\n", show::count(report.flows));
@@ -51,16 +44,13 @@ fn backends(report: &ReplayReport) -> String {
         if report.interfaces.len() > 1 {
             words = format!("{}: {} by {words}", one.name, show::count(one.sent));
         }
-        for (count, what) in [(one.failed, "refused"), (backend.pending, "not returned by the driver")] {
-            if count > 0 {
-                words += &format!(", {} {what}", show::count(count));
-            }
-        }
-        if one.enobufs + one.eagain > 0 {
-            words +=
-                &format!(", {} retries because the queue was full", show::count(one.enobufs + one.eagain));
-        }
-        text += &format!("  backend    {words}\n");
+        let trouble = [
+            (one.failed, "refused"),
+            (backend.pending, "not returned by the driver"),
+            (one.enobufs + one.eagain, "retries because the queue was full"),
+        ];
+        let words: Vec<_> = std::iter::once(words).chain(show::present(trouble)).collect();
+        text += &format!("  backend    {}\n", words.join(", "));
     }
     if let Some(why) = &report.why {
         text += &format!("             ({why})\n");
@@ -82,11 +72,7 @@ fn left_out(report: &ReplayReport) -> String {
         (feed.rewritten.mtu_cut, "truncated to the MTU"),
         (feed.rewritten.unstamped, "without room for a probe header"),
     ];
-    let mut words: Vec<_> = parts
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{} {what}", show::count(count)))
-        .collect();
+    let mut words: Vec<_> = show::present(parts).collect();
     if feed.rewritten.fragmented > 0 {
         let [whole, pieces] = [feed.rewritten.fragmented, feed.rewritten.fragments].map(show::count);
         words.push(format!("{whole} sent as {pieces} fragments"));
@@ -100,12 +86,9 @@ fn loops(report: &ReplayReport) -> String {
 
 fn timing(report: &ReplayReport) -> String {
     let mut text = pace(report.pace_error, "the planned duration") + &lateness(report.lateness);
-    if report.longest_burst > 1 {
-        text += &format!("  burst      {} frames in a row were late\n", show::count(report.longest_burst));
-    }
-    if report.late_dropped > 0 {
-        text += &format!("  dropped    {} frames that were late\n", show::count(report.late_dropped));
-    }
+    let burst = if report.longest_burst > 1 { report.longest_burst } else { 0 };
+    text += &show::counted("  burst      ", [(burst, "frames in a row were late")]);
+    text += &show::counted("  dropped    ", [(report.late_dropped, "frames that were late")]);
     if report.shifted_ns > 0 {
         text += &format!("  shifted    by {} in all\n", show::span_ns(report.shifted_ns));
     }

@@ -3,7 +3,7 @@
 use super::args::TestArgs;
 use anyhow::ensure;
 use quaff_bench::experiment::PlanFile as _;
-use quaff_bench::service::plan::{Limits, Path, Plan, Routed, Test, Ways};
+use quaff_bench::service::plan::{Path, Plan, Routed, Test, Ways};
 use quaff_os::packet::TimeSource;
 use std::time::Duration;
 
@@ -82,27 +82,14 @@ fn services(plan: &mut Plan, args: &TestArgs) -> anyhow::Result<()> {
         let is_policed = matches!(plan.path, Path::Between { .. });
         plan.services.iter_mut().for_each(|service| service.is_policed = is_policed);
     }
-    let limits = given(args);
-    for service in &mut plan.services {
-        let known = service.limits;
-        service.limits = Limits {
-            delay_ms: limits.delay_ms.or(known.delay_ms),
-            delay_variation_ms: limits.delay_variation_ms.or(known.delay_variation_ms),
-            loss_ratio: limits.loss_ratio.or(known.loss_ratio),
-            availability: limits.availability.or(known.availability),
-        };
+    let ms = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64() * 1e3);
+    for limits in plan.services.iter_mut().map(|service| &mut service.limits) {
+        limits.delay_ms = ms(args.max_delay).or(limits.delay_ms);
+        limits.delay_variation_ms = ms(args.max_variation).or(limits.delay_variation_ms);
+        limits.loss_ratio = args.max_loss.or(limits.loss_ratio);
+        limits.availability = args.min_availability.or(limits.availability);
     }
     Ok(())
-}
-
-fn given(args: &TestArgs) -> Limits {
-    let ms = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64() * 1e3);
-    Limits {
-        delay_ms: ms(args.max_delay),
-        delay_variation_ms: ms(args.max_variation),
-        loss_ratio: args.max_loss,
-        availability: args.min_availability,
-    }
 }
 
 /// Applies duration and repetitions of the performance test.

@@ -9,7 +9,7 @@ use crate::cmd::receiving::{self, LOOK_END, SAME_SIGNAL};
 use crate::exit::Exit;
 use crate::show::say;
 use quaff::split::{Split, SplitPlan};
-use quaff_os::{Reason, Signal, Signals, Stop, Wakeup, is_ignored};
+use quaff_os::{Reason, Signals, Stop, Wakeup};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -21,11 +21,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if plan.takes_stdout() && std::io::stdout().is_terminal() {
         anyhow::bail!("stdout is a terminal: name a file with -w, or use a pipe");
     }
-    let mut wanted = vec![Signal::SIGINT, Signal::SIGTERM];
-    if !is_ignored(Signal::SIGHUP) {
-        wanted.push(Signal::SIGHUP);
-    }
-    let (signals, stop) = (Signals::block(&wanted)?, Stop::default());
+    let (signals, stop) = (receiving::signals(&[])?, Stop::default());
     let planned = plan.clone();
     let start = |stop| Split::start(planned, stop);
     let started = receiving::start(&signals, &stop, start, |split| drop(split.finish()))?;

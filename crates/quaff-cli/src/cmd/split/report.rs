@@ -146,8 +146,7 @@ fn peak_words(all: &PeakReport, member: &PeakReport, name: &str) -> String {
 
 fn skipped_words(report: &Report) -> String {
     let skipped = &report.skipped_by;
-    let mut text = String::new();
-    for (packets, what) in [
+    let counts = [
         (skipped.nic_dropped, "LOST: the interface dropped them"),
         (skipped.kernel_dropped, "LOST: the kernel's ring was full"),
         (skipped.lost, "LOST: a member was too slow or failed"),
@@ -156,12 +155,8 @@ fn skipped_words(report: &Report) -> String {
         (skipped.unsuited, "dropped: pcap holds a single link type"),
         (skipped.filtered, "rejected by the filter"),
         (skipped.after_count, "arrived after the end"),
-    ] {
-        if packets > 0 {
-            text += &format!("  {} {what}\n", show::count(packets));
-        }
-    }
-    text
+    ];
+    show::counted("  ", counts)
 }
 
 fn gone_words(member: &MemberReport) -> String {

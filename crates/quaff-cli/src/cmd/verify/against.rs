@@ -1,6 +1,6 @@
 //! The report of a comparison with the file that was sent, as text.
 
-use super::{ledger_words, line, read_words, row, verdict};
+use super::{line, print_end, row, verdict};
 use crate::show;
 use quaff_file::verify::against::{Gaps, Matched, Quantiles, Run};
 use std::io::{Result, Write};
@@ -26,13 +26,7 @@ pub(super) fn print(out: &mut impl Write, report: &Matched) -> Result<()> {
     if report.spacing_error_ns.count > 0 {
         line(out, "timing", &timing_words(&report.spacing_error_ns))?;
     }
-    line(out, "ledger", &ledger_words(report.outcome.ledger.as_ref()))?;
-    report.outcome.notes.iter().try_for_each(|note| line(out, "note", note))?;
-    line(
-        out,
-        "read",
-        &read_words(report.outcome.bytes, report.in_file + report.outcome.frames, report.outcome.seconds),
-    )
+    print_end(out, &report.outcome, report.in_file + report.outcome.frames)
 }
 
 fn gap_words(gaps: &Gaps) -> String {

@@ -8,10 +8,10 @@ use crate::show;
 use indicatif::{ProgressBar, ProgressStyle};
 use quaff_file::read;
 use quaff_file::verify::against::{Matched, Options as Against};
-use quaff_file::verify::{self, End, Gap, Ledger, Options, Progress, Report};
+use quaff_file::verify::{self, End, Gap, Ledger, Options, Outcome, Progress, Report};
 use quaff_os::{Reason, Signal, Signals, Stop};
 use quaff_wire::fingerprint::Mask;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -129,9 +129,7 @@ pub(crate) fn check(files: &[PathBuf], options: Options, json: bool) -> anyhow::
     let bar = bar(files);
     let report = verify::verify(files, options, |progress| tick(&bar, progress));
     bar.finish_and_clear();
-    let is_silent = report.outcome.unreadable && report.outcome.frames == 0;
-    tell(&report, json, |out| if is_silent { Ok(()) } else { print(out, &report) })?;
-    Ok(conclude(report.outcome.complete, report.outcome.unreadable, report.outcome.error.as_deref()))
+    conclude(&report, &report.outcome, json, |out| print(out, &report))
 }
 
 /// Compares `files` with those that were sent and prints the result.
@@ -139,36 +137,32 @@ fn compare(sent: &[PathBuf], files: &[PathBuf], options: Against, json: bool) ->
     let bar = bar(&[sent, files].concat());
     let report: Matched = verify::against::against(sent, files, options, |progress| tick(&bar, progress));
     bar.finish_and_clear();
-    let is_silent = report.outcome.unreadable && report.outcome.frames == 0;
-    tell(&report, json, |out| if is_silent { Ok(()) } else { against::print(out, &report) })?;
-    Ok(conclude(report.outcome.complete, report.outcome.unreadable, report.outcome.error.as_deref()))
+    conclude(&report, &report.outcome, json, |out| against::print(out, &report))
 }
 
-/// Prints a report as JSON, or in `words`.
-fn tell(
+/// Prints a report as JSON, or in `words` if anything was read, and returns its exit status.
+fn conclude(
     report: &impl serde::Serialize,
+    outcome: &Outcome,
     json: bool,
     words: impl FnOnce(&mut std::io::StdoutLock<'_>) -> std::io::Result<()>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
     let printed = if json {
         serde_json::to_writer(&mut out, report).map_err(std::io::Error::from).and_then(|()| writeln!(out))
+    } else if outcome.unreadable && outcome.frames == 0 {
+        Ok(())
     } else {
         words(&mut out)
     };
-    match printed {
-        // The reader closed the pipe, which is not an error.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
+    // The reader may have closed the pipe, which is not an error.
+    printed.or_else(|error| if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })?;
+    if outcome.unreadable {
+        let error = outcome.error.as_deref().unwrap_or("a file could not be read");
+        show::say(&format!("quaff: {error}"));
+        return Ok(Exit::Failed);
     }
-}
-
-fn conclude(complete: bool, unreadable: bool, error: Option<&str>) -> Exit {
-    if unreadable {
-        show::say(&format!("quaff: {}", error.unwrap_or("a file could not be read")));
-        return Exit::Failed;
-    }
-    if complete { Exit::Done } else { Exit::Loss }
+    Ok(if outcome.complete { Exit::Done } else { Exit::Loss })
 }
 
 /// Shown on a terminal only; of unknown length where a file has no size.
@@ -224,9 +218,17 @@ fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     if let Some(end) = report.end {
         line(out, "end", end_words(end))?;
     }
-    line(out, "ledger", &ledger_words(report.outcome.ledger.as_ref()))?;
-    report.outcome.notes.iter().try_for_each(|note| line(out, "note", note))?;
-    line(out, "read", &read_words(report.outcome.bytes, report.outcome.frames, report.outcome.seconds))
+    print_end(out, &report.outcome, report.outcome.frames)
+}
+
+/// The last lines: the ledger, the notes, and how fast so many `frames` were read.
+fn print_end(out: &mut impl Write, outcome: &Outcome, frames: u64) -> std::io::Result<()> {
+    line(out, "ledger", &ledger_words(outcome.ledger.as_ref()))?;
+    outcome.notes.iter().try_for_each(|note| line(out, "note", note))?;
+    let (bytes, seconds) = (outcome.bytes, outcome.seconds.max(1e-9));
+    let rates = [show::bytes((bytes as f64 / seconds) as u64), show::pps(frames as f64 / seconds)];
+    let read = format!("{} in {:.2} s: {}/s, {}", show::bytes(bytes), outcome.seconds, rates[0], rates[1]);
+    line(out, "read", &read)
 }
 
 fn row(out: &mut impl Write, what: &str, count: u64, note: &str) -> std::io::Result<()> {
@@ -328,14 +330,4 @@ fn ledger_words(ledger: Option<&Ledger>) -> String {
             &format!("; it ends {} frames before the end of the file", show::count(ledger.frames_behind));
     }
     words
-}
-
-fn read_words(bytes: u64, frames: u64, seconds: f64) -> String {
-    let at_least = seconds.max(1e-9);
-    format!(
-        "{} in {seconds:.2} s: {}/s, {}",
-        show::bytes(bytes),
-        show::bytes((bytes as f64 / at_least) as u64),
-        show::pps(frames as f64 / at_least),
-    )
 }

@@ -173,8 +173,7 @@ impl Bench<'_> {
         let row =
             Row::ratio(Promise::NewFlows, limit, Bound::AtLeast(XDP_RATIO_MIN), show::pps, all.split_at(1));
         let flows = if fewest == u64::MAX { "no".into() } else { show::count(fewest) };
-        let measured = format!("{flows} flows, {}", row.measured);
-        self.rows.push(Row { measured, holds: row.holds.map(|holds| holds && unique), ..row });
+        self.rows.push(row.and(&format!("{flows} flows"), unique));
         Ok(())
     }
 
@@ -213,9 +212,8 @@ impl Bench<'_> {
         let unit = |rate| format!("{}/s", show::bytes(rate as u64));
         let row =
             Row::ratio(Promise::LargeFile, limit, Bound::AtLeast(DISK_RATIO_MIN), unit, all.split_at(1));
-        let measured = format!("{missing} missing, {} of memory, {}", show::bytes(memory), row.measured);
-        let fits = memory < MEMORY_BYTES_MAX && missing == 0;
-        self.rows.push(Row { measured, holds: row.holds.map(|holds| holds && fits), ..row });
+        let first = format!("{missing} missing, {} of memory", show::bytes(memory));
+        self.rows.push(row.and(&first, memory < MEMORY_BYTES_MAX && missing == 0));
         Ok(())
     }
 

@@ -75,6 +75,12 @@ impl Row {
         Self::new(promise, limit, measured, holds)
     }
 
+    /// With words before the measured values, and broken unless `is_kept`.
+    pub(super) fn and(self, first: &str, is_kept: bool) -> Self {
+        let measured = format!("{first}, {}", self.measured);
+        Self { measured, holds: self.holds.map(|holds| holds && is_kept), ..self }
+    }
+
     /// No frame lost in any run of `ours`; each of the `others` lost more than its limit, of 1.
     pub(super) fn lossless(promise: Promise, what: &str, ours: &Samples, others: &[(Samples, f64)]) -> Self {
         let mut limit = format!("{what}: no loss");
