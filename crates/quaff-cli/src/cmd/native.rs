@@ -1,6 +1,7 @@
 //! A native command line of `quaff`, translated from another program's.
 
 use crate::show::quote;
+use anyhow::anyhow;
 use std::ffi::OsString;
 
 /// A native command line without the word `quaff`, and notes about the translation.
@@ -9,6 +10,12 @@ pub(super) struct Native {
     pub(super) args: Vec<OsString>,
     /// Differences from the other program, one line each.
     pub(super) notes: Vec<String>,
+}
+
+/// The options of another program's command line, or all their mistakes in one error.
+pub(super) fn checked<T>(read: Result<T, Vec<String>>, command: &str) -> anyhow::Result<T> {
+    let list = |mistakes: Vec<String>| mistakes.join("\nquaff: ");
+    read.map_err(|mistakes| anyhow!("{}\n'quaff {command} --help' lists the options", list(mistakes)))
 }
 
 impl Native {

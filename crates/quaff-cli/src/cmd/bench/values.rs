@@ -69,8 +69,7 @@ pub(super) fn outputs(text: &str) -> Result<List<Output>, String> {
 }
 
 pub(super) fn content(word: &str) -> Result<Content, String> {
-    let contents =
-        [("counting", Content::Counting), ("zeros", Content::Zeros), ("random", Content::Random)];
+    let contents = [("counting", Content::Counting), ("zeros", Content::Zeros), ("random", Content::Random)];
     units::named(word, contents)
 }
 

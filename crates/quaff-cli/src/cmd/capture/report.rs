@@ -187,9 +187,9 @@ fn words(ledger: &Ledger) -> String {
 
 /// Lost packets by place.
 fn lost_words(ledger: &Ledger) -> String {
-    let mut text = String::new();
     let total = (ledger.offered - ledger.filtered).max(1) as f64;
-    for (packets, place) in [
+    let share = |packets| 100.0 * packets as f64 / total;
+    let places = [
         (ledger.nic_dropped, "at the interface (its ring was full: 'ethtool -g' shows its size)"),
         (ledger.kernel_dropped, "in the kernel's ring (raise --ring, or give the lane a core with --cpu)"),
         (
@@ -197,15 +197,9 @@ fn lost_words(ledger: &Ledger) -> String {
             "because the buffer was full (the output was too slow: raise --buffer, which also pre-faults it)",
         ),
         (ledger.lost_on_disk, "because writing failed"),
-    ] {
-        if packets > 0 {
-            text += &format!(
-                "  lost {} ({:.2} %) {place}\n",
-                show::count(packets),
-                100.0 * packets as f64 / total
-            );
-        }
-    }
+    ];
+    let places = places.map(|(packets, place)| (packets, format!("({:.2} %) {place}", share(packets))));
+    let mut text = show::counted("  lost ", places);
     for reason in &ledger.before_socket.reasons {
         text += &format!("  not lossless: {reason}\n");
     }

@@ -6,7 +6,7 @@
 mod native;
 mod options;
 
-use super::native::Native;
+use super::native::{Native, checked};
 use crate::exit::Exit;
 use crate::show::say;
 use anyhow::bail;
@@ -60,10 +60,8 @@ Examples:
   quaff gulp -v -i eth1 -d -o pcapdir";
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let options = match Options::read(&args.options, std::env::var_os("CAP_IFACE")) {
-        Ok(options) => options,
-        Err(mistakes) => bail!("{}\n'quaff gulp --help' lists the options", mistakes.join("\nquaff: ")),
-    };
+    let read = Options::read(&args.options, std::env::var_os("CAP_IFACE"));
+    let options = checked(read, "gulp")?;
     let native = Native::gulp(&options);
     if options.version {
         say(concat!("quaff ", env!("CARGO_PKG_VERSION"), ", in the place of Gulp"));

@@ -95,9 +95,8 @@ pub(crate) struct RewriteArgs {
     pub(crate) stamp: Option<u16>,
 }
 
-/// One MAC for both interfaces, or one each. A newtype, because clap would treat an array as a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Macs([[u8; 6]; 2]);
+/// The MACs of both interfaces.
+type Macs = [[u8; 6]; 2];
 
 /// The repair of a frame that the capture truncated.
 const LENGTHS: [Choice<FixLength>; 3] = [
@@ -117,7 +116,7 @@ impl RewriteArgs {
     /// The plan, for links with this MTU, of which there may be two.
     pub(crate) fn plan(&self, link_mtu: u32, are_two: bool) -> RewritePlan {
         let maps = |more: &[AddressMap]| AddressMaps::new(&[more, &self.map_ip[..]].concat(), self.seed);
-        let macs = |macs: Option<Macs>| macs.map_or([None; 2], |Macs(macs)| macs.map(Some));
+        let macs = |macs: Option<Macs>| macs.map_or([None; 2], |macs| macs.map(Some));
         let policy = self.mtu_policy.unwrap_or(MtuPolicy::Skip);
         // Without these flags the transmit backend skips what does not fit, and no frame is copied.
         let has_mtu = self.mtu_policy.is_some() || self.mtu.is_some() || self.stamp.is_some();
@@ -148,5 +147,5 @@ impl RewriteArgs {
 
 fn macs(word: &str) -> Result<Macs, String> {
     let (one, other) = word.split_once(',').unwrap_or((word, word));
-    Ok(Macs([mac(one)?, mac(other)?]))
+    Ok([mac(one)?, mac(other)?])
 }

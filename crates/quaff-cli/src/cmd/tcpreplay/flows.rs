@@ -32,8 +32,7 @@ struct Counted {
 pub(super) struct Counting {
     feed: Box<dyn Feed>,
     count: FlowCount,
-    frames: u64,
-    sides: [FlowCounts; 2],
+    counted: Counted,
     is_first_pass: bool,
     shared: Shared,
 }
@@ -82,16 +81,15 @@ impl Shared {
 impl Counting {
     pub(super) fn new(feed: Box<dyn Feed>, shared: &Shared) -> Self {
         let count = FlowCount::like_tcpreplay(shared.expiry_s);
-        let sides = [FlowCounts::default(); 2];
-        Self { feed, count, frames: 0, sides, is_first_pass: true, shared: shared.clone() }
+        Self { feed, count, counted: Counted::default(), is_first_pass: true, shared: shared.clone() }
     }
 
     fn add(&mut self, frame: &[u8], meta: &FrameMeta) {
         let before = self.count.counts;
         self.count.add(frame, meta.time_ns / 1_000_000_000);
-        self.frames += 1;
         let after = self.count.counts;
-        let side = &mut self.sides[usize::from(meta.out.min(1))];
+        (self.counted.counts, self.counted.frames) = (after, self.counted.frames + 1);
+        let side = &mut self.counted.sides[usize::from(meta.out.min(1))];
         side.flows += after.flows - before.flows;
         side.unique += after.unique - before.unique;
         side.expired += after.expired - before.expired;
@@ -127,14 +125,13 @@ impl Feed for Counting {
         let more = self.feed.fill(arena)?;
         if self.is_first_pass {
             for at in before..arena.len() {
-                if self.frames == self.shared.limit {
+                if self.counted.frames == self.shared.limit {
                     break;
                 }
                 let (frame, meta) = arena.frame(at);
                 self.add(frame, &meta);
             }
-            *self.shared.counted.lock().unwrap_or_else(PoisonError::into_inner) =
-                Counted { counts: self.count.counts, frames: self.frames, sides: self.sides };
+            *self.shared.counted.lock().unwrap_or_else(PoisonError::into_inner) = self.counted;
         }
         Ok(more)
     }

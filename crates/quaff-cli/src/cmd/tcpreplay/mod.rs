@@ -10,7 +10,7 @@ mod stats;
 mod table;
 mod text;
 
-use super::native::Native;
+use super::native::{Native, checked};
 use crate::exit::Exit;
 use crate::show::{print, say};
 use crate::{Command, cmd};
@@ -90,10 +90,7 @@ Examples:
   quaff tcpreplay --dry-run -i eth7 -p 1000 trace.pcap";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let options = match Options::read(&args.options) {
-        Ok(options) => options,
-        Err(mistakes) => bail!("{}\n'quaff tcpreplay --help' lists the options", mistakes.join("\nquaff: ")),
-    };
+    let options = checked(Options::read(&args.options), "tcpreplay")?;
     if let Some(exit) = informed(&options) {
         return exit;
     }

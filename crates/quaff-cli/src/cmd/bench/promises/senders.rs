@@ -67,9 +67,9 @@ impl Bench<'_> {
         receivers: &[(&str, ConsumerKind)],
         least: f64,
     ) -> quaff_lab::Result<()> {
-        let ours = format!("{{quaff}} replay -o {{tx}} -t --loop {LOOPS}{more} -q --json {{file}}");
         let theirs = format!("tcpreplay -q -tK --loop {LOOPS}{more} -i {{tx}} {{file}}");
-        let (ours, theirs) = (Sender::new(OURS, &ours), Sender::new("tcpreplay -tK", &theirs));
+        let theirs = Sender::new("tcpreplay -tK", &theirs);
+        let ours = replay(&format!("-t --loop {LOOPS}{more}"));
         let reached: Vec<_> = receivers.iter().filter(|(_, kind)| *kind != ConsumerKind::Stack).collect();
         let all: Vec<_> = reached
             .iter()
@@ -106,7 +106,7 @@ impl Bench<'_> {
 
     /// Without a `pace` the times of the file are kept, and judged.
     fn replay_and_capture(&mut self, file: &Path, pace: &str, runs: u32) -> quaff_lab::Result<()> {
-        let sender = Sender::new(OURS, &format!("{{quaff}} replay -o {{tx}} {pace} -q --json {{file}}"));
+        let sender = replay(pace);
         self.setup.expect(&format!("replay {} and capture", name_of(file)), runs.into());
         let mut verdicts = Vec::new();
         for _ in 0..runs {
@@ -123,10 +123,7 @@ impl Bench<'_> {
         let file = self.traffic_file()?;
         for pps in PACES {
             let pace = format!("--pps {pps} for {PACE_SECONDS} s");
-            let line = format!(
-                "{{quaff}} replay -o {{tx}} --pps {pps} --duration {PACE_SECONDS}s --loop 0 -q --json {{file}}"
-            );
-            let sender = Sender::new(OURS, &line);
+            let sender = replay(&format!("--pps {pps} --duration {PACE_SECONDS}s --loop 0"));
             let errors = self.rounds(Promise::ReplayPace, &pace, "ratio", &[OURS], |setup, _| {
                 let sent = setup.deliver(&sender, &file, ConsumerKind::XdpTimes)?;
                 let mean = sent.frames.saturating_sub(1) as f64 / sent.span_seconds.max(1e-9);
@@ -188,8 +185,7 @@ impl Bench<'_> {
         self.setup.deliver(&Sender::new("quaff generate", &make), &file, ConsumerKind::Stack)?;
         self.setup.done();
         // Not pinned: a second thread reads ahead.
-        let replay =
-            Sender { pinned: false, ..Sender::new(OURS, "{quaff} replay -o {tx} -t -q --json {file}") };
+        let sender = Sender { pinned: false, ..replay("-t") };
         let (mut memory, mut missing) = (0, 0);
         let names = ["quaff replay", fio::FIO];
         let all = self.rounds(Promise::LargeFile, "30 GB", "bytes/s", &names, |setup, at| {
@@ -197,7 +193,7 @@ impl Bench<'_> {
                 return fio::read_rate(&file, setup.cores.capturer, &mut setup.watch("fio reads"));
             }
             quaff_os::disk::drop_page_cache(&file)?;
-            let sent = setup.deliver(&replay, &file, ConsumerKind::Xdp)?;
+            let sent = setup.deliver(&sender, &file, ConsumerKind::Xdp)?;
             memory = memory.max(sent.finished.usage.memory_bytes_max);
             missing += frames - sent.frames;
             Ok(sent.pps() * (LARGE_FRAME_BYTES + 16) as f64)
@@ -225,10 +221,8 @@ impl Bench<'_> {
         for number in 0..INTERRUPTS {
             let flags = flags[number as usize % flags.len()];
             let after_ms = INTERRUPT_LATEST_MS * (number + 1) / INTERRUPTS;
-            let sender = Sender {
-                interrupt_after: Some(Duration::from_millis(after_ms.into())),
-                ..Sender::new(OURS, &format!("{{quaff}} replay -o {{tx}} {flags} -q --json {{file}}"))
-            };
+            let sender =
+                Sender { interrupt_after: Some(Duration::from_millis(after_ms.into())), ..replay(flags) };
             let sent = self.setup.deliver(&sender, &file, ConsumerKind::StackGro)?;
             worst = worst.max(sent.ending_seconds.unwrap_or(f64::INFINITY));
             wrong += u64::from(!is_true(&sent));
@@ -262,6 +256,11 @@ impl Bench<'_> {
         }
         Ok(made)
     }
+}
+
+/// Replays the file with these flags.
+fn replay(flags: &str) -> Sender {
+    Sender::new(OURS, &format!("{{quaff}} replay -o {{tx}} {flags} -q --json {{file}}"))
 }
 
 /// The report of a sender equals the number of frames that arrived.

@@ -33,19 +33,18 @@ impl Measured {
     pub(super) fn words(&self, scene: Scene) -> String {
         let rate = self.rate();
         let is_beyond = self.load.class == Class::Beyond && rate > scene.disk;
-        let mut text = match self.load.class {
-            Class::Easy => "Well below the disk's speed: ".to_owned(),
-            Class::Near => "Near the disk's speed: ".into(),
-            Class::Beyond if is_beyond => format!(
-                "Above the disk's speed ({} to a disk that took {} in the test): memory has to hold the rest; ",
-                show::byte_rate(rate),
-                show::byte_rate(scene.disk)
-            ),
-            Class::Beyond => "Above the disk's speed, planned: ".into(),
-            Class::Fastest => "As fast as this machine can send, below the disk's speed: ".into(),
-            Class::Small => "Small frames as fast as possible: ".into(),
+        let [arrived, took] = [rate, scene.disk].map(show::byte_rate);
+        let more = match self.load.class {
+            Class::Beyond if is_beyond => {
+                format!(" ({arrived} to a disk that took {took} in the test): memory has to hold the rest; ")
+            }
+            Class::Beyond => ", planned: ".into(),
+            Class::Fastest => ", below the disk's speed: ".into(),
+            Class::Small => " as fast as possible: ".into(),
+            Class::Easy | Class::Near => ": ".into(),
         };
-        text += &format!("with {} MiB each {}.", scene.equal_mib, fates(&self.equal));
+        let (name, mib) = (self.load.class.name(), scene.equal_mib);
+        let mut text = format!("{name}{more}with {mib} MiB each {}.", fates(&self.equal));
         if let Some(default) = &self.default {
             text += &self.default_words(default, scene, is_beyond);
         }

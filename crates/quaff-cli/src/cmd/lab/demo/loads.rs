@@ -53,6 +53,18 @@ pub(super) enum Class {
     Small,
 }
 
+impl Class {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Easy => "Well below the disk's speed",
+            Self::Near => "Near the disk's speed",
+            Self::Beyond => "Above the disk's speed",
+            Self::Fastest => "As fast as this machine can send",
+            Self::Small => "Small frames",
+        }
+    }
+}
+
 /// One load.
 #[derive(Debug, Clone)]
 pub(super) struct Load {
@@ -136,13 +148,7 @@ impl Load {
 
     /// The line above its rows; `disk` in bytes/s.
     pub(super) fn title(&self, disk: f64) -> String {
-        let name = match self.class {
-            Class::Easy => "Well below the disk's speed",
-            Class::Near => "Near the disk's speed",
-            Class::Beyond => "Above the disk's speed",
-            Class::Fastest => "As fast as this machine can send",
-            Class::Small => "Small frames",
-        };
+        let name = self.class.name();
         let bytes = self.traffic.frame_bytes;
         match self.traffic.pps {
             Some(pps) => {
