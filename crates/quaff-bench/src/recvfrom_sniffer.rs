@@ -59,8 +59,7 @@ pub fn capture(
 ) -> Result<SnifferReport> {
     let link = rtnl::link(&plan.interface)?;
     let mut out = Out::open(&plan.write, plan.snaplen)?;
-    let mut receiver = Receiver::open(link.index, &plan.interface, &program(plan)?, plan.buffer_bytes)?;
-    receiver.set_timeout(WAIT)?;
+    let mut receiver = Receiver::open(link.index, &plan.interface, &program(plan)?, plan.buffer_bytes, WAIT)?;
     ready();
     let mut load = (plan.load != LoadPlan::default()).then(|| Load::new(plan.load, plan.snaplen as usize));
     let (mut report, mut packet, mut is_open) =

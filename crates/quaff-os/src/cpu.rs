@@ -49,13 +49,3 @@ pub fn raise_priority() {
     // leaves the priority as it was.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
 }
-
-/// Removes `cores` from the affinity of the calling thread, unless no other core is left.
-pub fn exclude(cores: &[usize]) {
-    let Ok(mut set) = sched_getaffinity(Pid::from_raw(0)) else { return };
-    for core in cores {
-        let _ = set.unset(*core);
-    }
-    // The kernel refuses an empty set: there are no other cores.
-    let _ = sched_setaffinity(Pid::from_raw(0), &set);
-}

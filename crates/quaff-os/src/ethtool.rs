@@ -132,11 +132,6 @@ impl Card {
             Change::OffloadsOff => turn_off_offloads(name),
         }
     }
-
-    /// Returns whether a feature is on; `false` where the kernel does not have it.
-    pub fn has(&self, feature: &str) -> bool {
-        self.features.as_ref().is_ok_and(|all| all.get(feature).is_some_and(|feature| feature.is_on))
-    }
 }
 
 fn driver(name: &str) -> Result<Option<String>> {

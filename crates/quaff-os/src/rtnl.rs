@@ -9,7 +9,7 @@ mod socket;
 mod suggest;
 mod tc;
 
-pub use change::{Hook, LinkChange, VethEnd, VethPlan};
+pub use change::{LinkChange, VethEnd, VethPlan};
 
 use crate::{Error, Result};
 use netlink_packet_core::DefaultNla;

@@ -1,8 +1,10 @@
-//! Test gear of this crate and of those above: skips, noise, and a filter run by the kernel.
+//! Test gear of this crate and of those above: skips, noise, a filter run by the kernel, and a
+//! receive ring of single frames.
 //!
 //! Compiled for tests only: the feature `testing` is enabled by dev-dependencies, and by `quaff-testkit`.
 
 mod noise;
+mod rx_ring_v2;
 
 use crate::packet::{Insn, socket};
 use crate::{Error, Result, Try};
@@ -11,6 +13,7 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 pub use noise::{Disturbance, Noise, assert_when_quiet};
+pub use rx_ring_v2::{Arrival, RxRingV2};
 
 /// Reports that `test` is skipped, on stderr and in the file `QUAFF_SKIP_LOG`, as `SKIP test: reason`. The script that
 /// runs the tests counts the lines of that file.

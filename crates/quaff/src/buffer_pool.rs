@@ -6,7 +6,9 @@
 //! that keeps up most of it is never needed.
 
 use crate::{Error, Result};
-use quaff_os::{Buffer, Stop, Wakeup, cpu};
+use nix::sched::{sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use quaff_os::{Buffer, Stop, Wakeup};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -93,7 +95,7 @@ impl Pool {
         let thread = std::thread::Builder::new()
             .name("quaff-pool".into())
             .spawn(move || {
-                cpu::exclude(&plan.busy_cores);
+                leave_cores(&plan.busy_cores);
                 prepare(maker, fresh_ends, plan.trickle, &wakeup, &stop)
             })
             .map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
@@ -104,6 +106,16 @@ impl Pool {
     pub(crate) fn finish(self) -> Option<String> {
         self.thread.join().ok().flatten()
     }
+}
+
+/// Removes `cores` from the affinity of the calling thread, unless no other core is left.
+fn leave_cores(cores: &[usize]) {
+    let Ok(mut set) = sched_getaffinity(Pid::from_raw(0)) else { return };
+    for core in cores {
+        let _ = set.unset(*core);
+    }
+    // The kernel refuses an empty set: there are no other cores.
+    let _ = sched_setaffinity(Pid::from_raw(0), &set);
 }
 
 fn prepare(

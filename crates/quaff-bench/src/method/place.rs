@@ -51,7 +51,7 @@ impl Place {
     }
 
     fn make(parent: &Path) -> Result<Self> {
-        if disk::is_memory(parent)? {
+        if disk::space(parent)?.is_memory {
             let parent = parent.display();
             return Err(Error::Place(format!("{parent} is memory, not a disk; choose another `dir`")));
         }

@@ -79,8 +79,7 @@ impl ArpResponder {
         let request = Arp::question(host.mac, host.ip, host.gateway);
         let frames = tags.iter().map(|tag| request.frame(*tag)).collect();
         let socket = TxSocket::open(link.index, &link.name, Qdisc::Bypass)?;
-        let receiver = Receiver::open_ethertype(link.index, &link.name, ETHERTYPE_ARP)?;
-        receiver.set_timeout(WAIT)?;
+        let receiver = Receiver::open_ethertype(link.index, &link.name, ETHERTYPE_ARP, WAIT)?;
         let host_listener = Some(Listener { receiver, host, tags });
         let mut responder = Self { socket, frames, each_ns: REQUEST_NS, next_ns: 0, host: host_listener };
         match responder.gateway()? {

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::stat::fstat;
 use quaff_os::disk::{Disk, direct_align, open_unnamed};
-use quaff_os::{Stop, Wakeup, pipe};
+use quaff_os::{Stop, Wakeup};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd};
@@ -271,7 +271,7 @@ pub fn open_probe(dir: &Path) -> Result<Option<File>> {
 pub fn reopen(stdout: &File) -> Option<(File, usize)> {
     let flags = OFlag::from_bits_retain(fcntl(stdout, FcntlArg::F_GETFL).ok()?);
     let is_writable = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
-    if pipe::fd_kind(stdout) != pipe::FdKind::File
+    if !stdout.metadata().is_ok_and(|found| found.is_file())
         || !is_writable
         || flags.contains(OFlag::O_APPEND)
         || is_stderr(stdout)

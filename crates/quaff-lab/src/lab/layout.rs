@@ -19,7 +19,7 @@ use super::{
 use crate::{Error, Result};
 use quaff_os::bpf::{Asm, Helper, Program, Reg, Verdict};
 use quaff_os::ethtool::{Card, Change};
-use quaff_os::rtnl::{Hook, LinkChange, Rtnl, VethEnd, VethPlan};
+use quaff_os::rtnl::{LinkChange, Rtnl, VethEnd, VethPlan};
 use quaff_os::{Netns, Try};
 use std::fs;
 use std::os::fd::AsFd;
@@ -89,7 +89,7 @@ fn join(layout: Layout) -> Result<()> {
             // The frames of each side leave by the other; a copy goes to the capturer.
             for (from, to) in [(a, b), (b, a)] {
                 rtnl.change(from, LinkChange::Clsact)?;
-                rtnl.change(from, LinkChange::Program(Hook::Ingress, &copy(mirror, Some(to))?))?;
+                rtnl.change(from, LinkChange::OnIngress(&copy(mirror, Some(to))?))?;
             }
         }
         Layout::Span | Layout::Bridge => {
@@ -102,8 +102,8 @@ fn join(layout: Layout) -> Result<()> {
             if layout == Layout::Span {
                 rtnl.change(a, LinkChange::Clsact)?;
                 let program = copy(mirror, None)?;
-                rtnl.change(a, LinkChange::Program(Hook::Ingress, &program))?;
-                rtnl.change(a, LinkChange::Program(Hook::Egress, &program))?;
+                rtnl.change(a, LinkChange::OnIngress(&program))?;
+                rtnl.change(a, LinkChange::OnEgress(&program))?;
             }
         }
         Layout::Router => {

@@ -3,20 +3,23 @@
 use crate::{Error, Result, Try};
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::sys::signal::{SigSet, Signal};
-use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
+use nix::sys::statfs::{FsType, TMPFS_MAGIC, fstatfs, statfs};
+use nix::sys::statvfs::statvfs;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Capacity of a file system.
+/// A file system: its capacity, and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
     /// Bytes.
     pub total: u64,
     /// Bytes available to this user.
     pub free: u64,
+    /// It is in memory (tmpfs, ramfs).
+    pub is_memory: bool,
 }
 
 /// Alignment where the kernel does not report one: no disk needs more than a page.
@@ -79,27 +82,18 @@ pub fn drop_page_cache(path: &Path) -> Result<()> {
     nix::fcntl::posix_fadvise(&file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED).trying(tried)
 }
 
-/// The capacity of the file system that holds `path`.
+/// The file system that holds `path`.
 pub fn space(path: &Path) -> Result<Space> {
-    let found =
-        nix::sys::statvfs::statvfs(path).trying(|| format!("read the free space at {}", path.display()))?;
-    let unit = found.fragment_size();
-    if unit == 0 {
-        return Err(Error::new(
-            format!("read the free space at {}", path.display()),
-            io::ErrorKind::Unsupported,
-        ));
-    }
-    Ok(Space { total: found.blocks() * unit, free: found.blocks_available() * unit })
-}
-
-/// Returns whether the file system that holds `path` is in memory (tmpfs, ramfs).
-pub fn is_memory(path: &Path) -> Result<bool> {
-    use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
     /// linux/magic.h
     const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
-    let found = statfs(path).trying(|| format!("read the file system type of {}", path.display()))?;
-    Ok([TMPFS_MAGIC, RAMFS_MAGIC].contains(&found.filesystem_type()))
+    let tried = || format!("read the free space at {}", path.display());
+    let found = statvfs(path).trying(tried)?;
+    let unit = found.fragment_size();
+    if unit == 0 {
+        return Err(Error::new(tried(), io::ErrorKind::Unsupported));
+    }
+    let is_memory = [TMPFS_MAGIC, RAMFS_MAGIC].contains(&statfs(path).trying(tried)?.filesystem_type());
+    Ok(Space { total: found.blocks() * unit, free: found.blocks_available() * unit, is_memory })
 }
 
 #[cfg(test)]
@@ -110,8 +104,8 @@ mod tests {
     #[test]
     fn shared_memory_is_no_disk() {
         // proc(5) is neither; /dev/shm is tmpfs by its own documentation, shm_overview(7).
-        assert!(is_memory(Path::new("/dev/shm")).expect("asked"));
-        assert!(!is_memory(Path::new("/proc")).expect("asked"));
+        assert!(space(Path::new("/dev/shm")).expect("asked").is_memory);
+        assert!(!space(Path::new("/proc")).expect("asked").is_memory);
     }
 
     #[test]

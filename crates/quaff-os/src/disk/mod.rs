@@ -8,7 +8,7 @@ mod file;
 mod read;
 mod uring;
 
-pub use file::{Space, direct_align, drop_page_cache, is_memory, open_unnamed, preallocate, space, sync_all};
+pub use file::{Space, direct_align, drop_page_cache, open_unnamed, preallocate, space, sync_all};
 pub use read::Reader;
 
 use crate::mem::Buffer;

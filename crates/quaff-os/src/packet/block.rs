@@ -57,19 +57,29 @@ pub struct Packet {
     pub hardware_time: bool,
 }
 
-/// The position of a walk through a block.
+/// The header of a block, and the position of a walk through it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cursor {
     next: usize,
     /// Number of packets left.
     pub left: u32,
+    /// Packets were dropped before the block was finished (TP_STATUS_LOSING).
+    pub is_losing: bool,
+    /// Time stamp of the last packet of the block, ns since 1970 (`ts_last_pkt`).
+    pub last_ns: u64,
 }
 
 impl Cursor {
     /// Starts at the first packet of `block`.
     pub fn new(block: &[u8]) -> Self {
-        let next = u32_at(block, field::OFFSET_TO_FIRST_PKT).unwrap_or(0) as usize;
-        Self { next, left: u32_at(block, field::NUM_PKTS).unwrap_or(0) }
+        let word = |at| u32_at(block, at).unwrap_or(0);
+        Self {
+            next: word(field::OFFSET_TO_FIRST_PKT) as usize,
+            left: word(field::NUM_PKTS),
+            is_losing: word(field::STATUS) & libc::TP_STATUS_LOSING != 0,
+            last_ns: u64::from(word(field::TS_LAST_SEC)) * 1_000_000_000
+                + u64::from(word(field::TS_LAST_NSEC)),
+        }
     }
 
     /// Passes up to `most` packets of `block` to `take`. A packet that reaches outside the block ends the
@@ -122,12 +132,6 @@ fn read(header: &[u8], offset: usize) -> (Packet, u32) {
 
 fn u32_at(block: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(block.get(at..at + 4)?.try_into().ok()?))
-}
-
-/// Time stamp of the last packet of the block, ns since 1970 (`ts_last_pkt`).
-pub fn last_ns(block: &[u8]) -> u64 {
-    let word = |at| u64::from(u32_at(block, at).unwrap_or(0));
-    word(field::TS_LAST_SEC) * 1_000_000_000 + word(field::TS_LAST_NSEC)
 }
 
 #[cfg(test)]

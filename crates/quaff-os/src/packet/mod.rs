@@ -3,7 +3,6 @@
 //! | type | purpose |
 //! |---|---|
 //! | [`RxRing`] | TPACKET_V3 receive ring; [`Cursor`] parses its blocks |
-//! | `RxRingV2` | TPACKET_V2 receive ring: each frame is available at once; for tests (feature `testing`) |
 //! | [`Receiver`] | one recvfrom(2) for each packet |
 //! | [`CountingTap`] | counts packets without receiving them |
 //! | [`TxSocket`], [`TxRing`] | send by sendmmsg(2), or by a transmit ring |
@@ -13,8 +12,6 @@
 mod block;
 mod receive;
 mod ring;
-#[cfg(any(test, feature = "testing"))]
-mod rx_ring_v2;
 pub(crate) mod socket;
 mod sockets;
 mod tap;
@@ -22,11 +19,9 @@ mod tx;
 mod tx_ring;
 mod tx_slots;
 
-pub use block::{Cursor, Packet, last_ns};
+pub use block::{Cursor, Packet};
 pub use receive::Receiver;
 pub use ring::{RingPlan, RxRing, WaitOutcome};
-#[cfg(any(test, feature = "testing"))]
-pub use rx_ring_v2::{Arrival, RxRingV2};
 pub use socket::{PacketStats, TimeSource, hold_promiscuous};
 pub use sockets::{PacketSocket, packet_sockets};
 pub use tap::CountingTap;

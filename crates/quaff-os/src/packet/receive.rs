@@ -19,8 +19,15 @@ pub struct Receiver {
 impl Receiver {
     /// Opens a socket that receives the packets of an interface that pass `filter`, in promiscuous mode. Its
     /// receive buffer has the default size (`net.core.rmem_default`) or as much of `buffer_bytes` as the kernel
-    /// grants: without CAP_NET_ADMIN at most `net.core.rmem_max`.
-    pub fn open(ifindex: u32, name: &str, filter: &[Insn], buffer_bytes: Option<usize>) -> Result<Self> {
+    /// grants: without CAP_NET_ADMIN at most `net.core.rmem_max`. [`receive`](Self::receive) waits for at most
+    /// `wait`.
+    pub fn open(
+        ifindex: u32,
+        name: &str,
+        filter: &[Insn],
+        buffer_bytes: Option<usize>,
+        wait: Duration,
+    ) -> Result<Self> {
         let fd = socket::open()?;
         socket::attach_filter(&fd, filter)?;
         if let Some(bytes) = buffer_bytes {
@@ -29,24 +36,21 @@ impl Receiver {
                 .or_else(|_| setsockopt(&fd, sockopt::RcvBuf, &bytes))
                 .trying(|| format!("set a receive buffer of {bytes} bytes"))?;
         }
-        socket::set_promiscuous(&fd, ifindex)?;
-        socket::bind(&fd, ifindex, name)?;
-        Ok(Self { fd, is_stopped: false })
+        Self::bind(fd, ifindex, name, libc::ETH_P_ALL as u16, wait)
     }
 
     /// Opens a socket that receives the frames of one EtherType on an interface, in promiscuous mode.
-    pub fn open_ethertype(ifindex: u32, name: &str, ethertype: u16) -> Result<Self> {
-        let fd = socket::open()?;
-        socket::set_promiscuous(&fd, ifindex)?;
-        socket::bind_protocol(&fd, ifindex, name, ethertype)?;
-        Ok(Self { fd, is_stopped: false })
+    pub fn open_ethertype(ifindex: u32, name: &str, ethertype: u16, wait: Duration) -> Result<Self> {
+        Self::bind(socket::open()?, ifindex, name, ethertype, wait)
     }
 
-    /// Sets the longest time that [`receive`](Self::receive) waits for a packet.
-    pub fn set_timeout(&self, wait: Duration) -> Result<()> {
+    fn bind(fd: OwnedFd, ifindex: u32, name: &str, protocol: u16, wait: Duration) -> Result<Self> {
         let wait = TimeVal::microseconds(wait.as_micros().clamp(1, i64::MAX as u128) as i64);
-        setsockopt(&self.fd, sockopt::ReceiveTimeout, &wait)
-            .trying(|| "set the receive timeout of a packet socket")
+        setsockopt(&fd, sockopt::ReceiveTimeout, &wait)
+            .trying(|| "set the receive timeout of a packet socket")?;
+        socket::set_promiscuous(&fd, ifindex)?;
+        socket::bind_protocol(&fd, ifindex, name, protocol)?;
+        Ok(Self { fd, is_stopped: false })
     }
 
     /// Receives the next packet and returns its whole length; `buffer` has as much of it as fits. `None` when

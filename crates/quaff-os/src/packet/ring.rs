@@ -97,12 +97,6 @@ impl RxRing {
         })
     }
 
-    /// Returns whether packets were dropped before the current block was finished (TP_STATUS_LOSING).
-    pub fn is_losing(&self) -> bool {
-        // Written by the kernel together with TP_STATUS_USER. Relaxed: no other data depends on this flag.
-        self.status(self.current).load(Ordering::Relaxed) & libc::TP_STATUS_LOSING != 0
-    }
-
     /// Returns the current block to the kernel; the next one becomes current.
     pub fn release(&mut self) {
         assert!(self.is_user(self.current), "only a block that user space owns can be released");
@@ -197,6 +191,7 @@ fn map(fd: &OwnedFd, bytes: usize) -> Result<SharedMemory> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Cursor;
     use super::*;
     use proptest::prelude::*;
     use std::fs::File;
@@ -218,8 +213,11 @@ mod tests {
 
     /// The packet count in the header of the current block.
     fn packets(ring: &RxRing) -> Option<u32> {
-        let header = ring.block()?.get(field::NUM_PKTS..field::NUM_PKTS + 4)?;
-        Some(u32::from_ne_bytes(header.try_into().ok()?))
+        ring.block().map(|block| Cursor::new(block).left)
+    }
+
+    fn is_losing(ring: &RxRing) -> Option<bool> {
+        ring.block().map(|block| Cursor::new(block).is_losing)
     }
 
     proptest! {
@@ -250,9 +248,9 @@ mod tests {
         finish(&ring, 1, 7, 0);
         assert_eq!((ring.block(), ring.ready_blocks()), (None, 0));
         finish(&ring, 0, 6, libc::TP_STATUS_LOSING);
-        assert_eq!((packets(&ring), ring.ready_blocks(), ring.is_losing()), (Some(6), 2, true));
+        assert_eq!((packets(&ring), ring.ready_blocks(), is_losing(&ring)), (Some(6), 2, Some(true)));
         ring.release();
-        assert_eq!((packets(&ring), ring.is_losing()), (Some(7), false));
+        assert_eq!((packets(&ring), is_losing(&ring)), (Some(7), Some(false)));
     }
 
     #[test]

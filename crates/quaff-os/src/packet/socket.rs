@@ -1,6 +1,8 @@
 //! The packet socket: one function for each socket option.
 
 use super::{Insn, Qdisc};
+use crate::mem::page_bytes;
+use crate::shared_memory::SharedMemory;
 use crate::{Error, Result};
 use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -60,21 +62,33 @@ pub(super) fn set_version(fd: &OwnedFd) -> Result<()> {
     set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as i32), "use TPACKET_V3")
 }
 
-/// A transmit ring of fixed slots; TPACKET_V3 has no advantage for sending.
-pub(super) fn set_tx_ring(fd: &OwnedFd, request: &libc::tpacket_req) -> Result<()> {
-    set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as i32), "use TPACKET_V2")?;
-    set(fd, libc::PACKET_TX_RING, request, "create a transmit ring")
-}
-
 pub(super) fn set_ring(fd: &OwnedFd, request: &libc::tpacket_req3) -> Result<()> {
     set(fd, libc::PACKET_RX_RING, request, "create a receive ring")
 }
 
-/// A receive ring of fixed slots, one per frame.
-#[cfg(any(test, feature = "testing"))]
-pub(super) fn set_rx_ring_v2(fd: &OwnedFd, request: &libc::tpacket_req) -> Result<()> {
+/// Creates and maps a ring of fixed slots (TPACKET_V2), of at least `bytes`: PACKET_TX_RING, for which TPACKET_V3 has no
+/// advantage, or PACKET_RX_RING. Returns its memory and the number of slots.
+pub(crate) fn make_slots(
+    fd: &OwnedFd,
+    option: i32,
+    slot_bytes: usize,
+    bytes: usize,
+    what: &str,
+) -> Result<(SharedMemory, usize)> {
+    /// Bytes of one block of the ring's memory, which is physically contiguous.
+    const BLOCK_BYTES: usize = 1 << 16;
+    let block_bytes = slot_bytes.max(BLOCK_BYTES).max(page_bytes());
+    let bytes = bytes.max(1).next_multiple_of(block_bytes);
+    let slot_count = bytes / slot_bytes;
+    let request = libc::tpacket_req {
+        tp_block_size: block_bytes as u32,
+        tp_block_nr: (bytes / block_bytes) as u32,
+        tp_frame_size: slot_bytes as u32,
+        tp_frame_nr: slot_count as u32,
+    };
     set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as i32), "use TPACKET_V2")?;
-    set(fd, libc::PACKET_RX_RING, request, "create a receive ring")
+    set(fd, option, &request, &format!("create {what}"))?;
+    Ok((SharedMemory::map(fd, bytes, 0, what)?, slot_count))
 }
 
 /// SO_ATTACH_FILTER: the kernel copies the program and replaces an earlier filter atomically.
@@ -85,7 +99,7 @@ pub(crate) fn attach_filter(fd: &OwnedFd, program: &[Insn]) -> Result<()> {
     set_at(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program, "attach a filter to a socket")
 }
 
-pub(super) fn set_promiscuous(fd: &OwnedFd, ifindex: u32) -> Result<()> {
+pub(crate) fn set_promiscuous(fd: &OwnedFd, ifindex: u32) -> Result<()> {
     // SAFETY: packet_mreq is plain data; all zero is a valid value.
     let mut request: libc::packet_mreq = unsafe { std::mem::zeroed() };
     request.mr_ifindex = ifindex as i32;
@@ -94,7 +108,7 @@ pub(super) fn set_promiscuous(fd: &OwnedFd, ifindex: u32) -> Result<()> {
 }
 
 /// Sets SO_TIMESTAMPING, or PACKET_TIMESTAMP with SIOCSHWTSTAMP on the interface; nothing for `Host`.
-pub(super) fn set_time_source(fd: &OwnedFd, name: &str, source: TimeSource) -> Result<()> {
+pub(crate) fn set_time_source(fd: &OwnedFd, name: &str, source: TimeSource) -> Result<()> {
     match source {
         TimeSource::Host => Ok(()),
         TimeSource::Arrival => {
@@ -146,7 +160,7 @@ pub(super) fn set_qdisc(fd: &OwnedFd, qdisc: Qdisc) -> Result<()> {
 }
 
 /// Binds to one interface; packets arrive from then on.
-pub(super) fn bind(fd: &OwnedFd, ifindex: u32, name: &str) -> Result<()> {
+pub(crate) fn bind(fd: &OwnedFd, ifindex: u32, name: &str) -> Result<()> {
     bind_protocol(fd, ifindex, name, libc::ETH_P_ALL as u16)
 }
 
@@ -171,7 +185,7 @@ pub(super) fn bind_protocol(fd: &OwnedFd, ifindex: u32, name: &str, protocol: u1
 }
 
 /// Reads PACKET_STATISTICS, which also clears it.
-pub(super) fn statistics(fd: &OwnedFd) -> Result<PacketStats> {
+pub(crate) fn statistics(fd: &OwnedFd) -> Result<PacketStats> {
     // SAFETY: tpacket_stats_v3 is plain data; all zero is a valid value.
     let mut stats: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
     get(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut stats, "read the ring's statistics")?;
@@ -183,7 +197,7 @@ pub(super) fn statistics(fd: &OwnedFd) -> Result<PacketStats> {
 }
 
 /// Reads and clears the pending error (SO_ERROR), so that poll(2) waits again; 0 when there is none.
-pub(super) fn take_error(fd: &OwnedFd) -> Result<i32> {
+pub(crate) fn take_error(fd: &OwnedFd) -> Result<i32> {
     let mut errno = 0i32;
     get(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut errno, "read a socket's error")?;
     Ok(errno)

@@ -6,8 +6,6 @@
 
 use super::tx_slots::{FRAME_START, TxSlots};
 use super::{Qdisc, TxCounts, socket, wait_until_sent};
-use crate::mem::page_bytes;
-use crate::shared_memory::SharedMemory;
 use crate::{Error, Result};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -16,8 +14,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 const RING_BYTES: usize = 1 << 20;
 /// Minimum number of slots.
 const SLOTS_MIN: usize = 32;
-/// Bytes of one block of the ring's memory, which is physically contiguous.
-const BLOCK_BYTES: usize = 1 << 16;
 /// A packet socket with a transmit ring.
 #[derive(Debug)]
 pub struct TxRing {
@@ -34,18 +30,10 @@ impl TxRing {
     pub fn open(ifindex: u32, name: &str, frame_bytes_max: usize, qdisc: Qdisc) -> Result<Self> {
         let fd = socket::open()?;
         let slot_bytes = (FRAME_START + frame_bytes_max).next_power_of_two().max(2048);
-        let block_bytes = slot_bytes.max(BLOCK_BYTES).max(page_bytes());
-        let ring_bytes = RING_BYTES.max(SLOTS_MIN * slot_bytes).next_multiple_of(block_bytes);
-        let slot_count = ring_bytes / slot_bytes;
-        let request = libc::tpacket_req {
-            tp_block_size: block_bytes as u32,
-            tp_block_nr: (ring_bytes / block_bytes) as u32,
-            tp_frame_size: slot_bytes as u32,
-            tp_frame_nr: slot_count as u32,
-        };
-        socket::set_tx_ring(&fd, &request)?;
+        let bytes = RING_BYTES.max(SLOTS_MIN * slot_bytes);
+        let (memory, slot_count) =
+            socket::make_slots(&fd, libc::PACKET_TX_RING, slot_bytes, bytes, "a transmit ring")?;
         socket::set_qdisc(&fd, qdisc)?;
-        let memory = SharedMemory::map(&fd, ring_bytes, 0, "a transmit ring")?;
         socket::bind_to_send(&fd, ifindex, name)?;
         Ok(Self {
             slots: TxSlots::new(memory, slot_bytes, slot_count),

@@ -11,6 +11,7 @@ use netlink_packet_route::link::{
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
+use netlink_packet_route::tc::TcHandle;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -40,13 +41,6 @@ pub struct VethPlan<'a> {
     pub queues: u32,
 }
 
-/// The direction of the frames that a tc program sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hook {
-    Ingress,
-    Egress,
-}
-
 /// A change of one interface.
 #[derive(Debug, Clone, Copy)]
 pub enum LinkChange<'a> {
@@ -63,8 +57,11 @@ pub enum LinkChange<'a> {
     Xdp(Option<&'a Program>),
     /// Adds the queueing discipline `clsact`, which programs are attached to.
     Clsact,
-    /// Attaches a tc program ([`Program::load_tc`]) to `clsact`. It stays attached when its descriptor is closed.
-    Program(Hook, &'a Program),
+    /// Attaches a tc program ([`Program::load_tc`]) to `clsact`, for the frames that arrive. It stays attached when its
+    /// descriptor is closed.
+    OnIngress(&'a Program),
+    /// The same, for the frames that leave.
+    OnEgress(&'a Program),
     /// Deletes it; for a veth also its peer.
     Delete,
 }
@@ -147,8 +144,12 @@ impl Rtnl {
             LinkChange::Clsact => {
                 (RouteNetlinkMessage::NewQueueDiscipline(tc::clsact(index)), NLM_F_CREATE | NLM_F_EXCL)
             }
-            LinkChange::Program(hook, program) => {
-                let message = tc::filter(index, hook, program);
+            LinkChange::OnIngress(program) => {
+                let message = tc::filter(index, TcHandle::MIN_INGRESS, program);
+                (RouteNetlinkMessage::NewTrafficFilter(message), NLM_F_CREATE | NLM_F_EXCL)
+            }
+            LinkChange::OnEgress(program) => {
+                let message = tc::filter(index, TcHandle::MIN_EGRESS, program);
                 (RouteNetlinkMessage::NewTrafficFilter(message), NLM_F_CREATE | NLM_F_EXCL)
             }
             LinkChange::Delete => (RouteNetlinkMessage::DelLink(message), 0),
@@ -168,7 +169,7 @@ impl LinkChange<'_> {
             Self::Xdp(Some(_)) => "attach an XDP program to".into(),
             Self::Xdp(None) => "detach the XDP program from".into(),
             Self::Clsact => "add the queueing discipline clsact to".into(),
-            Self::Program(..) => "attach a tc program to".into(),
+            Self::OnIngress(_) | Self::OnEgress(_) => "attach a tc program to".into(),
             Self::Delete => "delete".into(),
         }
     }

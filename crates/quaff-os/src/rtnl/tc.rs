@@ -1,6 +1,5 @@
 //! Messages of traffic control: BPF programs that see each frame of an interface (tc-bpf(8), `clsact`).
 
-use super::Hook;
 use crate::bpf::Program;
 use netlink_packet_route::tc::{TcAttribute, TcBpfFlags, TcFilterBpfOption, TcHandle, TcMessage, TcOption};
 use std::os::fd::{AsFd, AsRawFd};
@@ -17,13 +16,9 @@ pub(super) fn clsact(index: u32) -> TcMessage {
     message
 }
 
-/// A program at `hook` of an interface with `clsact`.
-pub(super) fn filter(index: u32, hook: Hook, program: &Program) -> TcMessage {
+/// A program of an interface with `clsact`; `minor` is `TcHandle::MIN_INGRESS` or `MIN_EGRESS`.
+pub(super) fn filter(index: u32, minor: u16, program: &Program) -> TcMessage {
     let mut message = tc(index);
-    let minor = match hook {
-        Hook::Ingress => TcHandle::MIN_INGRESS,
-        Hook::Egress => TcHandle::MIN_EGRESS,
-    };
     message.header.parent = TcHandle { major: u16::MAX, minor };
     message.header.handle = TcHandle { major: 0, minor: 1 };
     message.header.info = INFO;

@@ -120,14 +120,6 @@ pub(super) fn set_budget(fd: &OwnedFd, frames: u32) {
     let _ = set(fd, XDP_MAX_TX_SKB_BUDGET, &frames, "");
 }
 
-/// Descriptors that the kernel discarded as invalid (`xdp_statistics.tx_invalid_descs`).
-pub(super) fn invalid(fd: &OwnedFd) -> Result<u64> {
-    // SAFETY: xdp_statistics is plain data; all zero is a valid value.
-    let mut stats: libc::xdp_statistics = unsafe { std::mem::zeroed() };
-    get(fd, libc::XDP_STATISTICS, &mut stats, "read the statistics of an AF_XDP socket")?;
-    Ok(stats.tx_invalid_descs)
-}
-
 fn set<T>(fd: &OwnedFd, option: i32, value: &T, tried: &str) -> Result<()> {
     packet::socket::set_at(fd, libc::SOL_XDP, option, value, tried)
 }

@@ -180,11 +180,6 @@ impl XdpTx {
         }
     }
 
-    /// Descriptors that the kernel discarded as invalid; more than 0 is a defect of quaff.
-    pub fn invalid(&self) -> Result<u64> {
-        socket::invalid(&self.fd)
-    }
-
     /// Frees the chunks that the kernel has completed.
     fn reap(&mut self) -> Result<()> {
         let mut any = false;

@@ -14,7 +14,8 @@ mod rules;
 mod work;
 
 use quaff_lab::{Error, Result};
-use quaff_os::packet::{Qdisc, RxRingV2, TimeSource, TxSocket};
+use quaff_os::packet::{Qdisc, TimeSource, TxSocket};
+use quaff_os::testing::RxRingV2;
 use quaff_os::{Netns, rtnl};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -162,7 +162,7 @@ fn interface(root: &Path, link: &Link) -> InterfaceReadings {
         nic: Nic::read(root, name),
         lane_core: None,
         has_rps: has_rps(&dir.join("queues")),
-        xdp: Ok(link.xdp_program),
+        xdp: link.xdp_program,
         readers: readers(root, link.index),
         owners: Vec::new(),
         dropped: reading(dropped(link.index)),
@@ -220,15 +220,15 @@ fn watch(root: &Path, time: Duration, machine: &mut MachineReadings, interfaces:
 }
 
 fn target(root: &Path, dir: &Path, time: Duration) -> TargetReadings {
-    let free_bytes = reading(disk::space(dir).map(|space| space.free));
+    let space = disk::space(dir);
     let mut it = TargetReadings {
         dir: dir.to_owned(),
         refused: None,
         mount: machine::mount_of(root, dir).map_err(text),
-        is_memory: disk::is_memory(dir).unwrap_or(false),
+        is_memory: space.as_ref().is_ok_and(|space| space.is_memory),
         direct_align: Ok(None),
         written: Ok(None),
-        free_bytes,
+        free_bytes: reading(space.map(|space| space.free)),
     };
     let room = known(&it.free_bytes).unwrap_or(0) / TEST_PART;
     let most = (TEST_BYTES * time.as_secs_f64().max(1.0)) as u64;

@@ -127,7 +127,7 @@ pub(super) struct InterfaceReadings {
     /// RPS passes its frames to other cores.
     pub(super) has_rps: bool,
     /// ID of its XDP program.
-    pub(super) xdp: Reading<u32>,
+    pub(super) xdp: Option<u32>,
     /// Packet sockets of other processes that receive all its frames.
     pub(super) readers: Reading<Vec<PacketSocket>>,
     /// Processes that own these sockets.

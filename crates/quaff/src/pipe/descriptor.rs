@@ -1,10 +1,31 @@
-//! Descriptors of pipes: their capacity, and polls. This module never reads or writes their data.
+//! Standard streams: the kind of a descriptor, the capacity of a pipe, and polls. This module never reads or writes their data.
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::{SFlag, fstat};
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
+
+/// The kind of object that a descriptor refers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FdKind {
+    /// pipe(7).
+    Pipe,
+    File,
+    /// A terminal, a socket, a device.
+    Other,
+}
+
+/// Returns the kind of object that `fd` refers to.
+pub(super) fn fd_kind(fd: impl AsFd) -> FdKind {
+    let format = fstat(fd).map_or(SFlag::empty(), |found| SFlag::from_bits_truncate(found.st_mode));
+    match format & SFlag::S_IFMT {
+        SFlag::S_IFIFO => FdKind::Pipe,
+        SFlag::S_IFREG => FdKind::File,
+        _ => FdKind::Other,
+    }
+}
 
 /// Capacity of an enlarged pipe, bytes; a larger one no longer fits the caches.
 const CAPACITY_BYTES: usize = 1 << 20;
@@ -54,9 +75,12 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn a_pipe_is_enlarged() {
+    fn a_pipe_is_distinguished_from_a_file_and_enlarged() {
         let (reader, writer) = std::io::pipe().unwrap();
-        assert_eq!(enlarge(tempfile::tempfile().unwrap()), 0, "a file");
+        assert_eq!((fd_kind(&reader), fd_kind(&writer)), (FdKind::Pipe, FdKind::Pipe));
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!((fd_kind(&file), enlarge(&file)), (FdKind::File, 0));
+        assert_eq!(fd_kind(fs::File::open("/dev/null").unwrap()), FdKind::Other);
         let bytes = enlarge(&writer);
         assert!(bytes >= 4096 && enlarge(&reader) == bytes, "{bytes}");
     }

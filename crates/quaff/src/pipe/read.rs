@@ -3,14 +3,13 @@
 //! A buffer goes to the writer when it is full or when the writer is idle; a sink that writes whole blocks gets full
 //! buffers, or a partial one after 0.3 s. So a backlog consists of full buffers, and without one no byte is delayed.
 
-use super::descriptor::{enlarge, wait_readable};
+use super::descriptor::{FdKind, enlarge, fd_kind, wait_readable};
 use super::{FilledBuffer, PipeGauges, PipeSink, Stalls};
 use crate::buffer_pool::Supply;
 use crate::{Error, Result};
 use nix::errno::Errno;
 use quaff_os::clock::steady_ns;
-use quaff_os::pipe::{FdKind, fd_kind, queued_bytes};
-use quaff_os::{Buffer, Reason, Stop, Wakeup};
+use quaff_os::{Buffer, Reason, Stop, Wakeup, queued_bytes};
 use rtrb::Producer;
 use std::fs::File;
 use std::os::fd::AsFd;

@@ -1,11 +1,10 @@
 //! stdout as a stream: a pipe, a device, a terminal, or a file that does not support direct writes. Writes by
 //! write(2), and enlarges a pipe.
 
-use super::descriptor::{enlarge, is_closed};
+use super::descriptor::{FdKind, enlarge, fd_kind, is_closed};
 use super::{FilledBuffer, PipeGauges, PipeSink};
 use crate::{Error, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use quaff_os::pipe::{FdKind, fd_kind};
 use quaff_os::{Buffer, Wakeup};
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};

@@ -11,8 +11,7 @@ use crate::{Error, Result};
 use nix::libc;
 use quaff_file::tally::Counts;
 use quaff_os::clock::{steady_ns, wall_ns};
-use quaff_os::packet::{CountingTap, RingPlan, RxRing, WaitOutcome};
-use quaff_os::packet::{Cursor, Packet, last_ns};
+use quaff_os::packet::{CountingTap, Cursor, Packet, RingPlan, RxRing, WaitOutcome};
 use quaff_os::rtnl::{Link, LinkStats, Rtnl};
 use quaff_os::{Reason, Stop, Wakeup};
 use std::sync::Arc;
@@ -160,10 +159,11 @@ impl AfPacket {
     /// Makes the next finished block the current one; `false` without one.
     fn take_block(&mut self) -> Result<bool> {
         let Some(block) = self.ring.block() else { return Ok(false) };
-        self.cursor = Some(Cursor::new(block));
+        let cursor = Cursor::new(block);
+        self.cursor = Some(cursor);
         // Packets from before it went down may reach us after that.
-        let is_up_again = self.down_since_ns.is_some_and(|since_ns| last_ns(block) > since_ns);
-        if self.ring.is_losing() {
+        let is_up_again = self.down_since_ns.is_some_and(|since_ns| cursor.last_ns > since_ns);
+        if cursor.is_losing {
             self.poll_ring()?;
         }
         let waiting = self.ring.ready_blocks() as u64;

@@ -260,8 +260,9 @@ fn speed_bps(name: &str) -> Option<u64> {
 }
 
 fn offload_notes(link: &Link) -> Option<String> {
-    let card = Card::read(&link.name);
-    let (gro, lro) = (card.has("rx-gro"), card.has("rx-lro"));
+    let features = Card::read(&link.name).features.unwrap_or_default();
+    let is_on = |name: &str| features.get(name).is_some_and(|feature| feature.is_on);
+    let (gro, lro) = (is_on("rx-gro"), is_on("rx-lro"));
     let (what, feature) = match (gro, lro) {
         (false, false) => return None,
         (true, false) => ("GRO is", "gro off"),

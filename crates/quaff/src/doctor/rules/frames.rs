@@ -91,17 +91,12 @@ fn readers(it: &InterfaceReadings, found: &mut Diagnosis) {
 
 fn xdp(it: &InterfaceReadings, found: &mut Diagnosis) {
     let (name, what) = (&it.name, format!("XDP program of {}", it.name));
-    match &it.xdp {
-        Err(why) => found.unread(what, why),
-        Ok(None) => found.fine(what, "none"),
-        Ok(Some(id)) => {
-            found.find(
-                "xdp",
-                Severity::Warning,
-                format!("an XDP program runs on {name} (ID {id})"),
-                "it runs before any packet socket: frames that it drops or redirects are in no capture and in no count",
-                format!("ip link set dev {name} xdp off   # 'bpftool prog show id {id}' describes it"),
-            );
-        }
-    }
+    let Some(id) = it.xdp else { return found.fine(what, "none") };
+    found.find(
+        "xdp",
+        Severity::Warning,
+        format!("an XDP program runs on {name} (ID {id})"),
+        "it runs before any packet socket: frames that it drops or redirects are in no capture and in no count",
+        format!("ip link set dev {name} xdp off   # 'bpftool prog show id {id}' describes it"),
+    );
 }

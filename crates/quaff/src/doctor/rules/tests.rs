@@ -68,7 +68,7 @@ fn card(cores: &[usize]) -> InterfaceReadings {
         nic: Nic { name: "eth7".into(), node: Some(1), irqs: cores.iter().enumerate().map(irq).collect() },
         lane_core: None,
         has_rps: false,
-        xdp: Ok(None),
+        xdp: None,
         readers: Ok(Some(Vec::new())),
         owners: Vec::new(),
         dropped: Ok(Some(0)),
@@ -254,7 +254,7 @@ fn other_readers_are_named() {
     assert_eq!(finding.severity, Severity::Note);
     let finding = eth7(|it| it.readers = Ok(Some(vec![socket, socket])));
     assert!(finding.fix.starts_with("ss -0"), "{}", finding.fix);
-    let finding = eth7(|it| it.xdp = Ok(Some(41)));
+    let finding = eth7(|it| it.xdp = Some(41));
     assert!(finding.id == "xdp" && finding.fix.starts_with("ip link set dev eth7 xdp off"), "{finding:?}");
 }
 

@@ -5,11 +5,10 @@
 //!     ^ next
 //! ```
 //!
-//! A frame can be read as soon as the kernel has written it, whereas [`RxRing`](super::RxRing) delays it until its
+//! A frame can be read as soon as the kernel has written it, whereas [`RxRing`](crate::packet::RxRing) delays it until its
 //! block is full or times out. In return each frame occupies a whole slot. Frames are copied out in order.
 
-use super::{PacketStats, TimeSource, accept, socket};
-use crate::mem::page_bytes;
+use crate::packet::{PacketStats, TimeSource, accept, socket};
 use crate::shared_memory::SharedMemory;
 use crate::{Error, Result};
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -36,8 +35,6 @@ mod field {
 
 /// Bytes of a slot in front of the frame: header, address, and alignment of the network header.
 const HEAD_BYTES: usize = 128;
-/// Bytes of one block of the ring's memory, which is physically contiguous.
-const BLOCK_BYTES: usize = 1 << 16;
 const ETH_P_8021Q: u16 = 0x8100;
 
 /// The header of a frame that was read from the ring.
@@ -79,22 +76,11 @@ impl RxRingV2 {
         ring_bytes: usize,
     ) -> Result<Self> {
         let slot_bytes = (HEAD_BYTES + frame_bytes_max).next_power_of_two();
-        let block_bytes = slot_bytes.max(BLOCK_BYTES).max(page_bytes());
-        let ring_bytes = ring_bytes.max(1).next_multiple_of(block_bytes);
-        let slot_count = ring_bytes / slot_bytes;
         let fd = socket::open()?;
         socket::attach_filter(&fd, &[accept(u32::MAX)])?;
         socket::set_time_source(&fd, name, time_source)?;
-        socket::set_rx_ring_v2(
-            &fd,
-            &libc::tpacket_req {
-                tp_block_size: block_bytes as u32,
-                tp_block_nr: (ring_bytes / block_bytes) as u32,
-                tp_frame_size: slot_bytes as u32,
-                tp_frame_nr: slot_count as u32,
-            },
-        )?;
-        let memory = SharedMemory::map(&fd, ring_bytes, 0, "a receive ring")?;
+        let (memory, slot_count) =
+            socket::make_slots(&fd, libc::PACKET_RX_RING, slot_bytes, ring_bytes, "a receive ring")?;
         socket::set_promiscuous(&fd, ifindex)?;
         socket::bind(&fd, ifindex, name)?;
         Ok(Self { memory, fd, name: name.to_owned(), slot_bytes, slot_count, next: 0 })
