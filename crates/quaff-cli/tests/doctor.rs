@@ -87,7 +87,8 @@ impl Ward {
     }
 
     fn gro(&self) -> bool {
-        self.bench.lab.rx.run(|| Card::read("rx0").has("rx-gro")).expect("entered")
+        let features = self.bench.lab.rx.run(|| Card::read("rx0").features).expect("entered");
+        features.expect("rx0 has offloads")["rx-gro"].is_on
     }
 }
 
