@@ -38,19 +38,19 @@ impl Asm {
     }
 
     /// Continues at `yes` or at `no`. `code` is that of a test, with its operand.
-    pub(super) fn branch(&mut self, code: u16, k: u32, yes: Label, no: Label) {
-        self.items.push(Item::Branch { code: code | code::JMP, k, yes, no });
+    pub(super) fn branch(&mut self, code: u16, k: impl Into<u32>, yes: Label, no: Label) {
+        self.items.push(Item::Branch { code: code | code::JMP, k: k.into(), yes, no });
     }
 
     /// Continues after this instruction when the test of A against `k` holds, else at `no`.
-    pub(super) fn expect(&mut self, test: u16, k: u32, no: Label) {
+    pub(super) fn expect(&mut self, test: u16, k: impl Into<u32>, no: Label) {
         let next = self.label();
         self.branch(test | code::K, k, next, no);
         self.place(next);
     }
 
     /// Continues after this instruction when the test of A against `k` does not hold, else at `yes`.
-    pub(super) fn refuse(&mut self, test: u16, k: u32, yes: Label) {
+    pub(super) fn refuse(&mut self, test: u16, k: impl Into<u32>, yes: Label) {
         let next = self.label();
         self.branch(test | code::K, k, yes, next);
         self.place(next);
@@ -128,7 +128,7 @@ mod tests {
             let mut asm = Asm::default();
             let (yes, no) = (asm.label(), asm.label());
             asm.put(code::LD | code::LEN, 0);
-            asm.branch(code::JEQ, 7, yes, no);
+            asm.branch(code::JEQ, 7u32, yes, no);
             (0..padding).for_each(|_| asm.put(code::RET, 1));
             asm.place(yes);
             asm.put(code::RET, 2);

@@ -75,6 +75,18 @@ pub(super) enum Size {
     Word,
 }
 
+impl Size {
+    /// Bytes that it loads.
+    #[inline]
+    pub(super) fn bytes(self) -> u32 {
+        match self {
+            Self::Byte => 1,
+            Self::Half => 2,
+            Self::Word => 4,
+        }
+    }
+}
+
 /// Arithmetic on A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alu {
@@ -205,7 +217,6 @@ fn read_load(code: u16, k: u32) -> Option<Op> {
     }
 }
 
-/// `SKF_AD_*`, as far as libpcap writes them.
 fn read_alu(code: u16, k: u32) -> Option<Op> {
     if code == code::ALU | code::NEG {
         return Some(Op::Neg);

@@ -8,7 +8,9 @@ use super::asm::{Asm, Label};
 use super::insn::code::{
     ABS, ADD, ALU, AND, B, H, IMM, IND, JEQ, JGE, JSET, LD, LDX, LEN, MEM, MISC, ST, SUB, TAX, TXA, W, X,
 };
-use crate::net;
+use crate::net::{
+    self, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, GRE, ICMP, ICMPV6, TCP, TPID_CUSTOMER, UDP,
+};
 use crate::tunnel::{TunnelKind, TunnelKinds};
 use std::fmt;
 
@@ -98,17 +100,10 @@ mod at {
 
 const ETHERNET_BYTES: u32 = net::ETHERNET_BYTES as u32;
 const IPV4_BYTES: u32 = net::IPV4_BYTES as u32;
-const ETHERTYPE_IPV4: u32 = net::ETHERTYPE_IPV4 as u32;
-const ETHERTYPE_ARP: u32 = net::ETHERTYPE_ARP as u32;
-const ETHERTYPE_VLAN: u32 = net::TPID_CUSTOMER as u32;
-const ETHERTYPE_IPV6: u32 = net::ETHERTYPE_IPV6 as u32;
 /// More fragments, or an offset: all but "don't fragment" and the reserved bit.
 const IS_FRAGMENT: u32 = 0x3fff;
-const ICMP: u32 = net::ICMP as u32;
-const TCP: u32 = net::TCP as u32;
-const UDP: u32 = net::UDP as u32;
-const GRE: u32 = net::GRE as u32;
-const ICMPV6: u32 = net::ICMPV6 as u32;
+/// IPv4 without options.
+const VERSION_IHL: u32 = 0x45;
 const VXLAN_PORT: u32 = 4789;
 /// The shortest packet of any layout, with an Ethernet header inside.
 const OUTER_BYTES_MIN: u32 = 38 + ETHERNET_BYTES;
@@ -144,7 +139,7 @@ pub(super) fn match_layouts(asm: &mut Asm, targets: &Targets<'_>) {
     asm.put(LD | H | ABS, at::ETHERTYPE);
     asm.expect(JEQ, ETHERTYPE_IPV4, targets.up);
     asm.put(LD | B | ABS, at::VERSION_IHL);
-    asm.expect(JEQ, 0x45, targets.up);
+    asm.expect(JEQ, VERSION_IHL, targets.up);
     asm.put(LD | H | ABS, at::FRAGMENT);
     asm.refuse(JSET, IS_FRAGMENT, targets.up);
     // If the datagram ends before the frame does (padding, an FCS), so does the inner frame.
@@ -167,34 +162,34 @@ fn expect_length(asm: &mut Asm, offset: u32, extra: u32, up: Label) {
     asm.put(LD | LEN, 0);
     asm.put(ALU | SUB, extra);
     let next = asm.label();
-    asm.branch(JEQ | X, 0, next, up);
+    asm.branch(JEQ | X, 0u32, next, up);
     asm.place(next);
 }
 
 fn match_vxlan(asm: &mut Asm, targets: &Targets<'_>) {
-    let Some(body) = targets.body(TunnelLayout::Vxlan) else { return asm.jump(targets.up) };
+    /// The I flag. All others are ignored on receipt (RFC 7348, section 5).
+    const INSTANCE: u32 = 0x08;
+    if !targets.has_any(&[TunnelLayout::Vxlan]) {
+        return asm.jump(targets.up);
+    }
     asm.put(LD | H | ABS, at::UDP_DESTINATION);
     asm.expect(JEQ, VXLAN_PORT, targets.up);
     expect_length(asm, at::UDP_LENGTH, ETHERNET_BYTES + IPV4_BYTES, targets.up);
-    // The I flag. All others are ignored on receipt (RFC 7348, section 5).
     asm.put(LD | B | ABS, at::HEADER);
-    asm.expect(JSET, 0x08, targets.up);
-    enter(asm, TunnelLayout::Vxlan, body, targets.up);
+    asm.expect(JSET, INSTANCE, targets.up);
+    enter(asm, TunnelLayout::Vxlan, targets);
 }
 
 fn match_gre(asm: &mut Asm, targets: &Targets<'_>) {
     let (type1, type2, type3) = (asm.label(), asm.label(), asm.label());
-    let kinds = [(0x0000_88be, type1), (0x1000_88be, type2), (0x1000_22eb, type3)];
+    let kinds = [(0x0000_88be_u32, type1), (0x1000_88be, type2), (0x1000_22eb, type3)];
     asm.put(LD | W | ABS, at::GRE);
     for (flags_and_protocol, label) in kinds {
         asm.refuse(JEQ, flags_and_protocol, label);
     }
     asm.jump(targets.up);
     asm.place(type1);
-    match targets.body(TunnelLayout::Erspan1) {
-        Some(body) => enter(asm, TunnelLayout::Erspan1, body, targets.up),
-        None => asm.jump(targets.up),
-    }
+    enter(asm, TunnelLayout::Erspan1, targets);
     asm.place(type2);
     match_erspan2(asm, targets);
     asm.place(type3);
@@ -215,10 +210,7 @@ fn match_erspan2(asm: &mut Asm, targets: &Targets<'_>) {
     asm.branch(JEQ, EN_TAG_REMOVED, tagged, plain);
     for (label, layout) in [(plain, TunnelLayout::Erspan2), (tagged, TunnelLayout::Erspan2Tagged)] {
         asm.place(label);
-        match targets.body(layout) {
-            Some(body) => enter(asm, layout, body, targets.up),
-            None => asm.jump(targets.up),
-        }
+        enter(asm, layout, targets);
     }
 }
 
@@ -237,10 +229,7 @@ fn match_erspan3(asm: &mut Asm, targets: &Targets<'_>) {
     asm.branch(JSET, HAS_PLATFORM, platform, plain);
     for (label, layout) in [(plain, TunnelLayout::Erspan3), (platform, TunnelLayout::Erspan3Platform)] {
         asm.place(label);
-        match targets.body(layout) {
-            Some(body) => enter(asm, layout, body, targets.up),
-            None => asm.jump(targets.up),
-        }
+        enter(asm, layout, targets);
     }
 }
 
@@ -257,10 +246,11 @@ fn match_version(asm: &mut Asm, version: u32, targets: &Targets<'_>) {
     }
 }
 
-/// Enters a body if there is an Ethernet header inside.
-fn enter(asm: &mut Asm, layout: TunnelLayout, body: Label, up: Label) {
+/// Enters the body of a layout if it has one and there is an Ethernet header inside.
+fn enter(asm: &mut Asm, layout: TunnelLayout, targets: &Targets<'_>) {
+    let Some(body) = targets.body(layout) else { return asm.jump(targets.up) };
     asm.put(LD | LEN, 0);
-    asm.branch(JGE, layout.bytes() + ETHERNET_BYTES, body, up);
+    asm.branch(JGE, layout.bytes() + ETHERNET_BYTES, body, targets.up);
 }
 
 /// The part of a match that looks at the inner frame's own headers, for `--decap-depth` above 1.
@@ -322,7 +312,7 @@ impl NestedMatch {
         asm.refuse(JEQ, ETHERTYPE_IPV4, ipv4);
         asm.refuse(JEQ, ETHERTYPE_IPV6, ipv6);
         asm.refuse(JEQ, ETHERTYPE_ARP, decide);
-        asm.expect(JEQ, ETHERTYPE_VLAN, self.up);
+        asm.expect(JEQ, TPID_CUSTOMER, self.up);
         self.step_over_tag(asm);
         asm.put(LD | H | IND, inner::ETHERTYPE);
         asm.refuse(JEQ, ETHERTYPE_IPV4, ipv4);
@@ -349,7 +339,7 @@ impl NestedMatch {
         asm.put(MISC | TAX, 0);
         asm.put(LD | LEN, 0);
         let next = asm.label();
-        asm.branch(JGE | X, 0, next, self.up);
+        asm.branch(JGE | X, 0u32, next, self.up);
         asm.place(next);
         asm.put(MISC | TXA, 0);
         asm.put(ALU | SUB, bytes);
@@ -359,7 +349,7 @@ impl NestedMatch {
     fn look_ipv4(&self, asm: &mut Asm, decide: Label) {
         self.expect_bytes(asm, inner::IPV4_UDP_END);
         asm.put(LD | B | IND, inner::VERSION_IHL);
-        asm.expect(JEQ, 0x45, self.up);
+        asm.expect(JEQ, VERSION_IHL, self.up);
         asm.put(LD | B | IND, inner::PROTOCOL);
         asm.refuse(JEQ, TCP, decide);
         asm.refuse(JEQ, ICMP, decide);
@@ -373,7 +363,7 @@ impl NestedMatch {
         self.expect_bytes(asm, inner::IPV6_UDP_END);
         asm.put(LD | B | IND, inner::VERSION_IHL);
         asm.put(ALU | AND, 0xf0);
-        asm.expect(JEQ, 0x60, self.up);
+        asm.expect(JEQ, 6u32 << 4, self.up);
         asm.put(LD | B | IND, inner::NEXT_HEADER);
         asm.refuse(JEQ, TCP, decide);
         asm.refuse(JEQ, ICMPV6, decide);

@@ -39,6 +39,7 @@ pub enum ProgramError {
 /// A verified program: it ends, stays inside itself, and reads no memory that it did not write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
+    pub(super) insns: Box<[Insn]>,
     pub(super) ops: Box<[Op]>,
     pub(super) steps: Box<[Step]>,
 }
@@ -65,7 +66,7 @@ impl Program {
         }
         check_memory(&ops)?;
         let steps = ops.iter().map(|op| Step::from(*op)).collect();
-        Ok(Self { ops: ops.into(), steps })
+        Ok(Self { insns: insns.into(), ops: ops.into(), steps })
     }
 
     /// Returns true if it loads the packet's length on the wire.

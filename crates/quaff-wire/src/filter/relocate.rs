@@ -7,10 +7,10 @@
 use super::Program;
 use super::asm::{Asm, Label};
 use super::insn::code::{
-    A, ABS, ADD, ALU, AND, B, DIV, H, IMM, IND, JEQ, JGE, JGT, JMP, JSET, K, LD, LDX, LEN, LSH, MEM, MISC,
-    MOD, MSH, MUL, NEG, OR, RET, RSH, ST, STX, SUB, TAX, TXA, W, X, XOR,
+    A, ABS, ALU, AND, B, H, IMM, JGE, JGT, JMP, K, LD, LDX, LEN, MEM, MISC, MSH, OR, RET, RSH, ST, SUB, TAX,
+    TXA, X,
 };
-use super::insn::{Alu, Insn, MEMORY_WORDS, Op, Operand, Size, Test};
+use super::insn::{Alu, Insn, MEMORY_WORDS, Op, Operand, Size};
 use super::layout_match::{NestedMatch, Targets, TunnelLayout, match_layouts};
 use crate::net::{TAG_BYTES, TPID_CUSTOMER};
 use crate::record::TAG_OFFSET;
@@ -174,7 +174,7 @@ fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotRelocatable> {
             code if code == RET | K && insn.k == 0 => asm.put(code, 0),
             code if code == RET | K => asm.jump(after),
             code if code == RET | A => {
-                asm.refuse(JGT, 0, after);
+                asm.refuse(JGT, 0u32, after);
                 asm.put(RET | K, 0);
             }
             code if code == JMP => asm.jump(target(at, insn.k as usize)?),
@@ -213,16 +213,19 @@ impl Body<'_> {
         }
         asm.put(LD | IMM, 0);
         asm.put(LDX | IMM, 0);
-        for (at, op) in ops.iter().enumerate() {
+        for (at, (op, insn)) in ops.iter().zip(&self.relocation.inner.insns).enumerate() {
             asm.place(labels[at]);
             let target = |far: usize| labels[at + 1 + far];
             match *op {
                 Op::Jump(far) => asm.jump(target(far as usize)),
-                Op::Branch { test, with, yes, no } => {
-                    let (source, k) = operand(with);
-                    asm.branch(of_test(test) | source, k, target(yes.into()), target(no.into()));
+                Op::Branch { yes, no, .. } => {
+                    asm.branch(insn.code, insn.k, target(yes.into()), target(no.into()));
                 }
-                _ => self.op(asm, *op, &ends)?,
+                Op::Return(0) => asm.jump(ends.rejected),
+                Op::Return(_) => asm.jump(ends.matched),
+                Op::ReturnA => asm.branch(JGT, 0u32, ends.matched, ends.rejected),
+                Op::Ancillary => return Err(NotRelocatable::Ancillary),
+                _ => self.op(asm, *op, *insn, &ends),
             }
         }
         for (label, returned) in [
@@ -236,10 +239,11 @@ impl Body<'_> {
         Ok(())
     }
 
-    fn op(&self, asm: &mut Asm, op: Op, ends: &Ends) -> Result<(), NotRelocatable> {
+    /// An instruction that is not the last: as it is, unless it reads the packet or shifts by X.
+    fn op(&self, asm: &mut Asm, op: Op, insn: Insn, ends: &Ends) {
         match op {
-            Op::Load(size, k) => self.load(asm, size, k, ends),
-            Op::LoadX(size, k) => self.load_x(asm, size, k, ends),
+            Op::Load(size, k) => self.load(asm, insn.code, (size, k), ends),
+            Op::LoadX(..) => self.load_x(asm, insn, ends),
             Op::HeaderX(k) => self.header_x(asm, k, ends),
             Op::Len => {
                 asm.put(LD | LEN, 0);
@@ -252,29 +256,9 @@ impl Body<'_> {
                 asm.put(MISC | TAX, 0);
                 asm.put(LD | MEM, self.spare.save);
             }
-            Op::Alu(alu @ (Alu::Lsh | Alu::Rsh), Operand::X) => self.shift_x(asm, of_alu(alu)),
-            Op::Alu(alu, with) => {
-                let (source, k) = operand(with);
-                asm.put(ALU | of_alu(alu) | source, k);
-            }
-            Op::Return(0) => asm.jump(ends.rejected),
-            Op::Return(_) => asm.jump(ends.matched),
-            Op::ReturnA => asm.branch(JGT, 0, ends.matched, ends.rejected),
-            Op::Imm(k) => asm.put(LD | IMM, k),
-            Op::ImmX(k) => asm.put(LDX | IMM, k),
-            Op::Memory(slot) => asm.put(LD | MEM, slot.into()),
-            Op::MemoryX(slot) => asm.put(LDX | MEM, slot.into()),
-            Op::Store(slot) => asm.put(ST, slot.into()),
-            Op::StoreX(slot) => asm.put(STX, slot.into()),
-            Op::Neg => asm.put(ALU | NEG, 0),
-            Op::Tax => asm.put(MISC | TAX, 0),
-            Op::Txa => asm.put(MISC | TXA, 0),
-            Op::Ancillary => return Err(NotRelocatable::Ancillary),
-            Op::Jump(_) | Op::Branch { .. } => {
-                unreachable!("jumps are written where their targets are known")
-            }
+            Op::Alu(Alu::Lsh | Alu::Rsh, Operand::X) => self.shift_x(asm, insn),
+            _ => asm.put(insn.code, insn.k),
         }
-        Ok(())
     }
 
     /// The TCI that goes back into the frame, from the first word of the header of ERSPAN II:
@@ -305,12 +289,12 @@ impl Body<'_> {
         }
     }
 
-    fn load(&self, asm: &mut Asm, size: Size, k: u32, ends: &Ends) {
+    fn load(&self, asm: &mut Asm, code: u16, (size, k): (Size, u32), ends: &Ends) {
         if k > FAR {
             return asm.jump(ends.rejected);
         }
-        match self.place_of(k, bytes_of(size)) {
-            Some(place) => asm.put(LD | of_size(size) | ABS, place),
+        match self.place_of(k, size.bytes()) {
+            Some(place) => asm.put(code, place),
             None => self.load_tag(asm, size, k, ends),
         }
     }
@@ -339,7 +323,7 @@ impl Body<'_> {
     }
 
     /// A load from X + k. The kernel would let the sum wrap around to a byte that is there.
-    fn load_x(&self, asm: &mut Asm, size: Size, k: u32, ends: &Ends) {
+    fn load_x(&self, asm: &mut Asm, Insn { code, k, .. }: Insn, ends: &Ends) {
         let after = (TAG_OFFSET + TAG_BYTES) as u32;
         if k > FAR {
             return asm.jump(ends.rejected);
@@ -350,7 +334,7 @@ impl Body<'_> {
         if self.is_tagged && k < after {
             asm.expect(JGE, after - k, ends.undecided);
         }
-        asm.put(LD | of_size(size) | IND, self.base + k - self.tag_bytes());
+        asm.put(code, self.base + k - self.tag_bytes());
     }
 
     fn header_x(&self, asm: &mut Asm, k: u32, ends: &Ends) {
@@ -364,14 +348,14 @@ impl Body<'_> {
     }
 
     /// A shift by X. The kernel would take X modulo 32.
-    fn shift_x(&self, asm: &mut Asm, shift: u16) {
+    fn shift_x(&self, asm: &mut Asm, shift: Insn) {
         let (small, large, next) = (asm.label(), asm.label(), asm.label());
         asm.put(ST, self.spare.save);
         asm.put(MISC | TXA, 0);
-        asm.branch(JGE, 32, large, small);
+        asm.branch(JGE, u32::BITS, large, small);
         asm.place(small);
         asm.put(LD | MEM, self.spare.save);
-        asm.put(ALU | shift | X, 0);
+        asm.put(shift.code, shift.k);
         asm.jump(next);
         asm.place(large);
         asm.put(LD | IMM, 0);
@@ -379,55 +363,9 @@ impl Body<'_> {
     }
 }
 
-fn operand(with: Operand) -> (u16, u32) {
-    match with {
-        Operand::K(k) => (K, k),
-        Operand::X => (X, 0),
-    }
-}
-
-fn of_size(size: Size) -> u16 {
-    match size {
-        Size::Byte => B,
-        Size::Half => H,
-        Size::Word => W,
-    }
-}
-
-fn bytes_of(size: Size) -> u32 {
-    match size {
-        Size::Byte => 1,
-        Size::Half => 2,
-        Size::Word => 4,
-    }
-}
-
-fn of_test(test: Test) -> u16 {
-    match test {
-        Test::Equal => JEQ,
-        Test::Greater => JGT,
-        Test::GreaterEqual => JGE,
-        Test::Set => JSET,
-    }
-}
-
-fn of_alu(alu: Alu) -> u16 {
-    match alu {
-        Alu::Add => ADD,
-        Alu::Sub => SUB,
-        Alu::Mul => MUL,
-        Alu::Div => DIV,
-        Alu::Mod => MOD,
-        Alu::Or => OR,
-        Alu::And => AND,
-        Alu::Xor => XOR,
-        Alu::Lsh => LSH,
-        Alu::Rsh => RSH,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::insn::code::JEQ;
     use super::*;
     use crate::filter::Subject;
     use quaff_testpackets as build;

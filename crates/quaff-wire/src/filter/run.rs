@@ -232,13 +232,9 @@ impl Bytes for Tagged<'_> {
         if at >= after {
             return self.bytes.load(size, at - TAG_BYTES as u32);
         }
-        let count = match size {
-            Size::Byte => 1,
-            Size::Half => 2,
-            Size::Word => 4,
-        };
         let mut value = 0;
-        for at in (at as usize)..(at as usize + count) {
+        for at in at..at + size.bytes() {
+            let at = at as usize;
             let byte = match at.checked_sub(TAG_OFFSET) {
                 None => *self.bytes.get(at)?,
                 Some(of_tag) => match self.tag.get(of_tag) {
