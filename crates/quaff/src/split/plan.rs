@@ -1,10 +1,9 @@
 //! The plan of a split as plain data, and its checks.
 
 use crate::plan::CapturePlan;
-use crate::stage::Sorting;
+use crate::stage::{MEMBERS_MAX, Rendezvous, Sorting, WEIGHTS_MAX};
 use crate::{Error, Result};
 use quaff_file::write::{Format, Output};
-use quaff_wire::split::{MEMBERS_MAX, Rendezvous, WEIGHTS_MAX};
 use std::path::PathBuf;
 
 /// The plan of a split.

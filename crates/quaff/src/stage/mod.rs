@@ -13,7 +13,10 @@ pub(crate) use limit::{Limit, Quota};
 pub use load::Load;
 pub(crate) use slice::Slice;
 pub use split::Sorting;
-pub(crate) use split::{Balance, Conversation, Knowledge, PEAK_WINDOWS_NS, Peak, Presence, Share, Split};
+pub(crate) use split::{
+    Balance, Conversation, Knowledge, MEMBERS_MAX, PEAK_WINDOWS_NS, Peak, Presence, Rendezvous, Share, Split,
+    WEIGHTS_MAX,
+};
 
 use crate::batch::Batch;
 use crate::tally::{LaneTally, Removed};

@@ -169,7 +169,7 @@ mod tests {
         let mut balance = Balance::new(2);
         balance.most = 100;
         for round in 0..50u64 {
-            balance.count(1, 7, &FlowKey::macs([[1; 6], [2; 6]]), round, 1000);
+            balance.count(1, 7, &FlowKey::Macs([[1; 6], [2; 6]]), round, 1000);
             (0..90).for_each(|more| balance.count(0, 1000 + round * 90 + more, &FlowKey::Nothing, round, 60));
         }
         let (largest, unsure_bytes) = balance.largest(None).unwrap();

@@ -8,12 +8,15 @@
 //! | [`balance`] | counts frames, peaks and conversations of each member |
 //! | [`held`] | holds fragments back |
 //! | [`recent`] | remembers recent keys in bounded memory |
+//! | [`rendezvous`] | the member that owns a conversation |
 
 mod balance;
 mod held;
 mod recent;
+mod rendezvous;
 
 pub(crate) use balance::{Balance, Conversation, PEAK_WINDOWS_NS, Peak, Share};
+pub(crate) use rendezvous::{MEMBERS_MAX, Rendezvous, WEIGHTS_MAX};
 
 use super::Stage;
 use crate::batch::{Batch, Frame};
@@ -23,7 +26,7 @@ use quaff_file::Interfaces;
 use quaff_os::Stop;
 use quaff_wire::flow::{FlowKey, mix};
 use quaff_wire::net::DatagramId;
-use quaff_wire::split::{Completeness, FrameFlow, Rendezvous, SplitFields, frame_flow};
+use quaff_wire::split::{Completeness, FrameFlow, SplitFields, frame_flow};
 use quaff_wire::tunnel::TunnelKinds;
 use recent::Recent;
 use std::net::IpAddr;
@@ -153,10 +156,7 @@ impl Split {
     /// Updates which members are available.
     fn update_members(&mut self) {
         for (number, member) in self.members.iter().enumerate() {
-            let is_here = member.is_here();
-            if is_here != self.bundle.is_here(number) {
-                self.bundle.set_here(number, is_here);
-            }
+            self.bundle.set_here(number, member.is_here());
         }
     }
 

@@ -20,7 +20,7 @@ struct Setup {
 type Out = (usize, u64, Vec<u8>);
 
 fn bed(by: &str, members: usize) -> Setup {
-    let sorting = Sorting { by: by.parse().unwrap(), kinds: TunnelKinds::NONE, depth: 0, seed: 0 };
+    let sorting = Sorting { by: by.parse().unwrap(), kinds: TunnelKinds::default(), depth: 0, seed: 0 };
     let knowledge = Arc::new(Knowledge::new(members));
     let presences = vec![(); members].iter().map(|()| Presence::default()).collect::<Vec<_>>();
     let bundle = Rendezvous::new(&vec![1; members], 0).unwrap();

@@ -6,21 +6,21 @@
 //! A table maps slots to members, so a frame costs one lookup however many members there are.
 //! Integers only: every machine draws the same numbers.
 
-use crate::flow::mix;
+use quaff_wire::flow::mix;
 
 /// Slots: a power of two, so many that the shares of few members are within a percent of their weights.
-pub(crate) const SLOTS: usize = 1 << 16;
+const SLOTS: usize = 1 << 16;
 /// Members at the most: a number fits a byte.
-pub const MEMBERS_MAX: usize = 250;
+pub(crate) const MEMBERS_MAX: usize = 250;
 /// The most that all weights together can be, in lowest terms.
-pub const WEIGHTS_MAX: u64 = 4096;
+pub(crate) const WEIGHTS_MAX: u64 = 4096;
 
 /// A slot without a member.
 const NO_MEMBER: u8 = u8::MAX;
 
 /// The members of a bundle, and the owner of each slot.
 #[derive(Debug, Clone)]
-pub struct Rendezvous {
+pub(crate) struct Rendezvous {
     seed: u64,
     /// In lowest terms.
     weights: Vec<u64>,
@@ -32,7 +32,7 @@ impl Rendezvous {
     /// A bundle of members with these weights, which all are there; `None` when there are none or too
     /// many of them, when one weighs nothing, or all together too much. Bundles in series need
     /// different seeds: frames that the first one has sorted, the same numbers would not sort any further.
-    pub fn new(weights: &[u64], seed: u64) -> Option<Self> {
+    pub(crate) fn new(weights: &[u64], seed: u64) -> Option<Self> {
         let common = weights.iter().copied().fold(0, common_divisor);
         let weights: Vec<_> = weights.iter().map(|weight| weight.checked_div(common).unwrap_or(0)).collect();
         let sum = weights.iter().fold(0u64, |sum, weight| sum.saturating_add(*weight));
@@ -47,18 +47,13 @@ impl Rendezvous {
 
     /// The member that takes the conversation with this hash; `None` when no member is present.
     #[inline]
-    pub fn member(&self, hash: u64) -> Option<usize> {
+    pub(crate) fn member(&self, hash: u64) -> Option<usize> {
         let member = self.table[(hash >> (u64::BITS - SLOTS.trailing_zeros())) as usize];
         (member != NO_MEMBER).then_some(member.into())
     }
 
-    /// Returns true while a member is present.
-    pub fn is_here(&self, member: usize) -> bool {
-        self.is_here.get(member).copied().unwrap_or(false)
-    }
-
     /// Removes a member, or adds it again. Slots of other members move only to the one that returns.
-    pub fn set_here(&mut self, member: usize, is_here: bool) {
+    pub(crate) fn set_here(&mut self, member: usize, is_here: bool) {
         if member >= self.weights.len() || self.is_here[member] == is_here {
             return;
         }
