@@ -9,6 +9,6 @@ use quaff_wire::decode::Decoder;
 
 fuzz_target!(|input: (u8, u8, &[u8])| {
     let (one, other, file) = input;
-    let read = |sizes: &[u8]| pieces::read(file, sizes, Decoder::new(), (16 << 20) + 64);
+    let read = |sizes: &[u8]| pieces::read(file, sizes, Decoder::default(), (16 << 20) + 64);
     assert_eq!(read(&[one, other]), read(&[]));
 });

@@ -18,7 +18,7 @@ type Found = (u16, Vec<u8>);
 /// The frames of a capture file, pcap or pcapng.
 fn frames(path: &Path) -> Vec<Found> {
     let bytes = std::fs::read(path).unwrap();
-    let (mut rest, mut decoder, mut found) = (&bytes[..], Decoder::new(), Vec::new());
+    let (mut rest, mut decoder, mut found) = (&bytes[..], Decoder::default(), Vec::new());
     while let Ok(Step::Item(item)) = decoder.next(&mut rest) {
         if let Item::Frame(frame) = item {
             found.push((frame.linktype, frame.data.to_vec()));

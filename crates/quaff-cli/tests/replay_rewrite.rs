@@ -53,7 +53,7 @@ fn read(path: &str) -> Vec<Vec<u8>> {
 /// The same, and by which interface they came.
 fn read_by(path: &str) -> Vec<(u32, Vec<u8>)> {
     let file = std::fs::read(path).unwrap();
-    let (mut rest, mut decoder, mut frames) = (&file[..], Decoder::new(), Vec::new());
+    let (mut rest, mut decoder, mut frames) = (&file[..], Decoder::default(), Vec::new());
     while let Ok(Step::Item(item)) = decoder.next(&mut rest) {
         if let Item::Frame(frame) = item
             && net::layers(frame.data).is_some_and(|layers| layers.ip.is_some_and(|ip| !ip.is_v6()))

@@ -34,7 +34,7 @@ fn assert_exact(report: &Value) {
 /// The frames of a capture file, with their times.
 fn frames(path: &Path) -> Vec<(u64, Vec<u8>)> {
     let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let (mut rest, mut decoder, mut frames) = (&bytes[..], Decoder::new(), Vec::new());
+    let (mut rest, mut decoder, mut frames) = (&bytes[..], Decoder::default(), Vec::new());
     decoder.no_more();
     while let Step::Item(item) = decoder.next(&mut rest).expect("a whole file") {
         if let Item::Frame(frame) = item {

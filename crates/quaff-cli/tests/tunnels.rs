@@ -116,7 +116,7 @@ fn compare(path: &Path) -> usize {
 
 /// The lines that the script prints, made by quaff.
 fn describe_file(mut file: &[u8]) -> String {
-    let (mut decoder, mut link, mut lines) = (Decoder::new(), 0, String::new());
+    let (mut decoder, mut link, mut lines) = (Decoder::default(), 0, String::new());
     while let Ok(Step::Item(item)) = decoder.next(&mut file) {
         match item {
             Item::Interface(interface) => link = interface.linktype,

@@ -7,13 +7,12 @@
 //! wrong in a file that ends earlier, so that length becomes "unknown".) It looks at lengths only:
 //! packets themselves are not looked at.
 
-use crate::pcap::{FILE_HEADER_BYTES, MAGIC_MICROSECONDS, MAGIC_NANOSECONDS, RECORD_HEADER_BYTES};
-use crate::pcapng::{BLOCK_BYTES_MIN, BYTE_ORDER_MAGIC, IDB, SHB};
+use crate::item::ByteOrder;
+use crate::pcap::{self, FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordLayout};
+use crate::pcapng::{self, BLOCK_BYTES_MIN, IDB, SHB};
 
-/// Alexey Kuznetzov's pcap, whose record headers have 8 more bytes.
-const MAGIC_MODIFIED: u32 = 0xA1B2_CD34;
-/// Bytes of such a record header.
-const MODIFIED_HEADER_BYTES: u64 = 24;
+/// Bytes of a record header as patched by Alexey Kuznetzov.
+const KUZNETZOV_HEADER_BYTES: u64 = 24;
 /// No record and no block is larger than this, or the stream is damaged.
 const UNIT_BYTES_MAX: u32 = 256 << 20;
 /// The most bytes of file and section headers that are repeated in each file; a stream with more is not cut.
@@ -21,34 +20,12 @@ const REPEATED_BYTES_MAX: usize = 1 << 20;
 /// Offset of the section length in a Section Header Block.
 const SECTION_LENGTH_AT: std::ops::Range<usize> = 16..24;
 
-/// The format of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A pcap file.
-    Pcap,
-    /// A pcapng file.
-    Pcapng,
-    /// Something else.
-    Bytes,
-}
-
-impl Kind {
-    /// The extension of a file name for this format.
-    pub fn extension(self) -> &'static str {
-        match self {
-            Self::Pcap => "pcap",
-            Self::Pcapng => "pcapng",
-            Self::Bytes => "bin",
-        }
-    }
-
-    /// The kind of a stream that begins with these bytes.
-    pub fn of(first: [u8; 4]) -> Self {
-        match layout(first) {
-            Layout::Pcapng { .. } => Self::Pcapng,
-            Layout::Pcap { .. } => Self::Pcap,
-            _ => Self::Bytes,
-        }
+/// The extension of a file name for a stream that begins with these bytes.
+pub fn extension(stream: &[u8]) -> &'static str {
+    match stream.first_chunk().map(|first| layout(*first)) {
+        Some(Layout::Pcapng { .. }) => "pcapng",
+        Some(Layout::Pcap { .. }) => "pcap",
+        _ => "bin",
     }
 }
 
@@ -88,11 +65,11 @@ enum Layout {
     /// Nothing has been seen.
     Unknown,
     /// The file header of pcap comes next.
-    Pcap { big: bool, header_bytes: u64 },
+    Pcap { order: ByteOrder, header_bytes: u64 },
     /// Records of pcap.
-    Records { big: bool, header_bytes: u64 },
+    Records { order: ByteOrder, header_bytes: u64 },
     /// Blocks of pcapng.
-    Pcapng { big: bool },
+    Pcapng { order: ByteOrder },
     /// Bytes of an unknown format: cut anywhere.
     Bytes,
 }
@@ -262,8 +239,8 @@ impl Cutter {
         match self.layout {
             Layout::Pcap { .. } if head.len() < FILE_HEADER_BYTES => Look::More(FILE_HEADER_BYTES),
             Layout::Pcap { .. } => Look::Head,
-            Layout::Records { big, header_bytes } => record(head, big, header_bytes),
-            Layout::Pcapng { big } => self.block(head, big),
+            Layout::Records { order, header_bytes } => record(head, order, header_bytes),
+            Layout::Pcapng { order } => self.block(head, order),
             // A file takes what still fits. One byte at least, so that there is progress.
             Layout::Bytes if self.file_bytes >= self.limit_bytes => {
                 Look::Packet(self.limit_bytes.clamp(1, 1 << 62))
@@ -273,24 +250,22 @@ impl Cutter {
         }
     }
 
-    fn block(&mut self, head: &[u8], mut big: bool) -> Look {
-        let Some((kind, bytes)) =
-            head.first_chunk::<8>().map(|head| (word(head, 0, big), word(head, 4, big)))
-        else {
+    fn block(&mut self, head: &[u8], mut order: ByteOrder) -> Look {
+        let Some((&[k0, k1, k2, k3, l0, l1, l2, l3], rest)) = head.split_first_chunk() else {
             return Look::More(8);
         };
-        let (mut bytes, is_section) = (bytes, kind == SHB);
+        let kind = order.u32([k0, k1, k2, k3]);
+        let is_section = kind == SHB;
         if is_section {
-            let Some(magic) = head.first_chunk::<12>() else { return Look::More(12) };
-            big = match (word(magic, 8, true), word(magic, 8, false)) {
-                (BYTE_ORDER_MAGIC, _) => true,
-                (_, BYTE_ORDER_MAGIC) => false,
-                _ => return Look::Damaged,
+            let Some(magic) = rest.first_chunk() else { return Look::More(12) };
+            order = match pcapng::byte_order(*magic) {
+                Ok(order) => order,
+                Err(_) => return Look::Damaged,
             };
-            bytes = word(magic, 4, big);
         }
+        let bytes = order.u32([l0, l1, l2, l3]);
         let least = if is_section { BLOCK_BYTES_MIN + 16 } else { BLOCK_BYTES_MIN };
-        if bytes < least || bytes % 4 != 0 || bytes > UNIT_BYTES_MAX {
+        if bytes < least || !bytes.is_multiple_of(4) || bytes > UNIT_BYTES_MAX {
             return Look::Damaged;
         }
         if !is_section && kind != IDB {
@@ -303,7 +278,7 @@ impl Cutter {
         if head.len() < bytes as usize {
             return Look::More(bytes as usize);
         }
-        self.layout = Layout::Pcapng { big };
+        self.layout = Layout::Pcapng { order };
         if is_section { Look::Head } else { Look::Interface }
     }
 }
@@ -311,7 +286,7 @@ impl Cutter {
 impl Layout {
     fn after_head(self) -> Self {
         match self {
-            Self::Pcap { big, header_bytes } => Self::Records { big, header_bytes },
+            Self::Pcap { order, header_bytes } => Self::Records { order, header_bytes },
             other => other,
         }
     }
@@ -320,30 +295,22 @@ impl Layout {
 /// The framing of a stream with these first bytes.
 fn layout(first: [u8; 4]) -> Layout {
     if u32::from_le_bytes(first) == SHB {
-        return Layout::Pcapng { big: false };
+        return Layout::Pcapng { order: ByteOrder::Little };
     }
-    let of = |magic, big| match magic {
-        MAGIC_MICROSECONDS | MAGIC_NANOSECONDS => {
-            Some(Layout::Pcap { big, header_bytes: RECORD_HEADER_BYTES as u64 })
-        }
-        MAGIC_MODIFIED => Some(Layout::Pcap { big, header_bytes: MODIFIED_HEADER_BYTES }),
-        _ => None,
+    let (order, header_bytes) = match pcap::of_magic(first) {
+        Some((order, RecordLayout::Standard, _)) => (order, RECORD_HEADER_BYTES as u64),
+        Some((order, RecordLayout::Kuznetzov, _)) => (order, KUZNETZOV_HEADER_BYTES),
+        _ => return Layout::Bytes,
     };
-    of(u32::from_be_bytes(first), true).or(of(u32::from_le_bytes(first), false)).unwrap_or(Layout::Bytes)
+    Layout::Pcap { order, header_bytes }
 }
 
-fn record(head: &[u8], big: bool, header_bytes: u64) -> Look {
-    let Some(head) = head.first_chunk::<12>() else { return Look::More(12) };
-    match word(head, 8, big) {
+fn record(head: &[u8], order: ByteOrder, header_bytes: u64) -> Look {
+    let Some(&[.., c0, c1, c2, c3]) = head.first_chunk::<12>() else { return Look::More(12) };
+    match order.u32([c0, c1, c2, c3]) {
         captured if captured > UNIT_BYTES_MAX => Look::Damaged,
         captured => Look::Packet(header_bytes + u64::from(captured)),
     }
-}
-
-/// The 32-bit word at `at`, which lies within `head`.
-fn word<const N: usize>(head: &[u8; N], at: usize, big: bool) -> u32 {
-    let bytes = [head[at], head[at + 1], head[at + 2], head[at + 3]];
-    if big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
 }
 
 fn pass<E>(bytes: &[u8], out: &mut dyn FnMut(Out<'_>) -> Result<(), E>) -> Result<(), E> {

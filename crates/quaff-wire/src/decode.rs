@@ -5,11 +5,11 @@
 //! are kept for each interface. It never panics, whatever the bytes, and never asks for more than
 //! 16 MiB at once.
 
-use crate::item::{Cursor, Find};
-pub use crate::item::{Damage, Format, Frame, Interface, Item, Jump, Reason, Statistics, Step, Unit};
+use crate::item::{Cursor, Find, Reason};
+pub use crate::item::{Damage, Format, Frame, Interface, Item, Jump, Statistics, Step};
 use crate::{pcap, pcapng};
 
-/// Reads a file of either format, as its first bytes decide.
+/// Reads a file of either format, as its first bytes decide. By default it stops at damage.
 #[derive(Debug, Default)]
 pub struct Decoder {
     cursor: Cursor,
@@ -27,11 +27,6 @@ enum State {
 }
 
 impl Decoder {
-    /// A decoder at the first byte of a file.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// A decoder that continues after damage: it searches for the next record or block that others follow, and
     /// reports the bytes skipped as [`Item::Jump`]. Only a file whose first bytes belong to no capture format is an
     /// error.
@@ -93,7 +88,7 @@ impl Decoder {
         let Some(magic) = bytes.first_chunk::<4>() else { return Ok(Step::NeedMore(4)) };
         self.state = if u32::from_le_bytes(*magic) == pcapng::SHB {
             State::Pcapng(pcapng::Decoder::default())
-        } else if pcap::is_magic(*magic) {
+        } else if pcap::of_magic(*magic).is_some() {
             State::Pcap(pcap::Decoder::default())
         } else {
             return Err(Damage::at_start(Reason::NotCapture(*magic)));

@@ -110,13 +110,13 @@ pub enum Step<'a> {
 pub struct Damage {
     /// Offset in the file of the first byte of the unit.
     pub offset: u64,
-    pub unit: Unit,
-    pub reason: Reason,
+    pub(crate) unit: Unit,
+    pub(crate) reason: Reason,
 }
 
 /// The parts that capture files are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Unit {
+pub(crate) enum Unit {
     /// The head of a file, before its format is known, or of a pcap file.
     #[error("file header")]
     FileHeader,
@@ -136,7 +136,7 @@ pub enum Unit {
 
 /// The reasons for damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Reason {
+pub(crate) enum Reason {
     /// The first bytes are those of no capture file.
     #[error("this is neither pcap nor pcapng, it begins with {0:02x?}")]
     NotCapture([u8; 4]),

@@ -16,7 +16,7 @@ fn read(file: &[u8]) -> (Vec<String>, Result<(), Damage>) {
 
 /// Reads a file that arrives in pieces, cut at these offsets.
 fn read_pieces(file: &[u8], cuts: &[usize]) -> (Vec<String>, Result<(), Damage>) {
-    read_pieces_with(Decoder::new(), file, cuts)
+    read_pieces_with(Decoder::default(), file, cuts)
 }
 
 fn read_pieces_with(mut decoder: Decoder, file: &[u8], cuts: &[usize]) -> (Vec<String>, Result<(), Damage>) {
@@ -53,7 +53,7 @@ fn read_pieces_with(mut decoder: Decoder, file: &[u8], cuts: &[usize]) -> (Vec<S
 
 /// Reads a file giving the decoder never more than it asks for.
 fn read_frugally(file: &[u8]) -> (Vec<String>, Result<(), Damage>) {
-    let (mut items, mut decoder, mut at, mut len) = (Vec::new(), Decoder::new(), 0, 0);
+    let (mut items, mut decoder, mut at, mut len) = (Vec::new(), Decoder::default(), 0, 0);
     loop {
         let mut rest = &file[at..at + len];
         let step = decoder.next(&mut rest);
@@ -79,7 +79,7 @@ fn error_of(file: &[u8]) -> String {
 
 /// The frames of a file, and the error that it ends with.
 fn frames(file: &[u8]) -> Vec<Frame<'_>> {
-    let (mut frames, mut decoder, mut rest) = (Vec::new(), Decoder::new(), file);
+    let (mut frames, mut decoder, mut rest) = (Vec::new(), Decoder::default(), file);
     while let Ok(Step::Item(item)) = decoder.next(&mut rest) {
         if let Item::Frame(frame) = item {
             frames.push(frame);
@@ -156,7 +156,7 @@ fn statistics_and_names() {
         let (items, end) = read(&file);
         assert_eq!(end, Ok(()));
         assert!(items[0].contains(&format!("{:?}", &b"quaff 0.1"[..])), "{}", items[0]);
-        let mut decoder = Decoder::new();
+        let mut decoder = Decoder::default();
         let mut rest = &file[..];
         let mut blocks = Vec::new();
         while let Ok(Step::Item(item)) = decoder.next(&mut rest) {
@@ -198,8 +198,8 @@ fn not_a_capture() {
     assert_eq!(error_of(b"abc"), "file header at offset 0: the file ends after 3 bytes of it");
     let elf = "file header at offset 0: this is neither pcap nor pcapng, it begins with [7f, 45, 4c, 46]";
     assert_eq!(error_of(b"\x7fELF and so on"), elf);
-    assert!(Decoder::new().next(&mut &b"\x06\0\0\0\x0c\0\0\0\x0c\0\0\0"[..]).is_err());
-    assert!(Decoder::new().next(&mut &[0u8; 24][..]).is_err());
+    assert!(Decoder::default().next(&mut &b"\x06\0\0\0\x0c\0\0\0\x0c\0\0\0"[..]).is_err());
+    assert!(Decoder::default().next(&mut &[0u8; 24][..]).is_err());
 }
 
 #[test]

@@ -55,7 +55,7 @@ type Read = (u64, Vec<u8>, u32, u16, u32);
 
 /// The frames of a file and its layout; the bytes arrive one by one.
 fn read(file: &[u8]) -> (Vec<Read>, Option<RecordLayout>) {
-    let (mut frames, mut decoder, mut at) = (Vec::new(), Decoder::new(), 0);
+    let (mut frames, mut decoder, mut at) = (Vec::new(), Decoder::default(), 0);
     let mut take = |decoder: &mut Decoder, at: &mut usize, to: usize| {
         let mut rest = &file[*at..to];
         while let Step::Item(item) = decoder.next(&mut rest).expect("a good file") {

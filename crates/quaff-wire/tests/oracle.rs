@@ -18,7 +18,7 @@ enum Said {
 }
 
 fn by_quaff(file: &[u8]) -> Vec<Said> {
-    let (mut said, mut decoder, mut rest) = (Vec::new(), Decoder::new(), file);
+    let (mut said, mut decoder, mut rest) = (Vec::new(), Decoder::default(), file);
     loop {
         said.push(match decoder.next(&mut rest).expect("a valid file") {
             Step::NeedMore(_) => break,

@@ -7,7 +7,7 @@ use quaff_wire::pcap::{self, Resolution};
 use quaff_wire::pcapng;
 
 fn read(file: &[u8], mut each: impl FnMut(Item<'_>)) {
-    let (mut decoder, mut rest) = (Decoder::new(), file);
+    let (mut decoder, mut rest) = (Decoder::default(), file);
     while let Step::Item(item) = decoder.next(&mut rest).expect("our own file") {
         each(item);
     }

@@ -97,7 +97,7 @@ impl CaptureFile {
     /// Opens a file, `-` for standard input, and begins to read it with `options`.
     pub fn open_with(path: &Path, options: Options) -> quaff_os::Result<Self> {
         let ahead = ReadAhead::open(path, &options)?;
-        let decoder = if options.salvage { Decoder::salvaging() } else { Decoder::new() };
+        let decoder = if options.salvage { Decoder::salvaging() } else { Decoder::default() };
         Ok(Self {
             path: path.into(),
             options,
@@ -367,7 +367,7 @@ mod tests {
     }
 
     fn at_once(file: &[u8]) -> Vec<String> {
-        let (mut items, mut rest, mut decoder) = (Vec::new(), file, Decoder::new());
+        let (mut items, mut rest, mut decoder) = (Vec::new(), file, Decoder::default());
         while let Step::Item(item) = decoder.next(&mut rest).unwrap() {
             items.push(digest(&item));
         }

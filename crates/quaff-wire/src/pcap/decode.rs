@@ -11,11 +11,6 @@ const CAPTURED_BYTES_USUAL: u32 = 256 << 10;
 /// Records that have to follow one another before bytes after damage are plausible.
 const CHAIN_RECORDS: usize = 3;
 
-/// Returns true if a file with this magic is pcap.
-pub(crate) fn is_magic(magic: [u8; 4]) -> bool {
-    of_magic(magic).is_some()
-}
-
 /// Reads one pcap file. Gives its only interface first, then its frames.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {

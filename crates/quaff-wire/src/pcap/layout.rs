@@ -84,7 +84,7 @@ pub(super) enum Chain {
 }
 
 /// Byte order, layout (as far as the magic decides it), and ns in a unit of a record's time.
-pub(super) fn of_magic(magic: [u8; 4]) -> Option<(ByteOrder, RecordLayout, u64)> {
+pub(crate) fn of_magic(magic: [u8; 4]) -> Option<(ByteOrder, RecordLayout, u64)> {
     [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| match order.u32(magic) {
         MAGIC_MICROSECONDS => Some((order, RecordLayout::Standard, 1000)),
         MAGIC_NANOSECONDS => Some((order, RecordLayout::Standard, 1)),

@@ -4,9 +4,10 @@ mod decode;
 mod encode;
 mod layout;
 
-pub(crate) use decode::{Decoder, is_magic};
+pub(crate) use decode::Decoder;
 pub use encode::{Resolution, file_header, record, record_bytes};
 pub use layout::RecordLayout;
+pub(crate) use layout::of_magic;
 
 /// First word of a file whose times are in microseconds, in the byte order of the file.
 pub(crate) const MAGIC_MICROSECONDS: u32 = 0xA1B2_C3D4;

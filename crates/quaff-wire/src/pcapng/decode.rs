@@ -341,7 +341,7 @@ impl Decoder {
 
 /// The byte order in which this is the byte-order magic, or the word that it is instead.
 #[cold]
-fn byte_order(magic: [u8; 4]) -> Result<ByteOrder, u32> {
+pub(crate) fn byte_order(magic: [u8; 4]) -> Result<ByteOrder, u32> {
     let orders = [ByteOrder::Little, ByteOrder::Big];
     let found = orders.into_iter().find(|order| order.u32(magic) == BYTE_ORDER_MAGIC);
     found.ok_or(u32::from_le_bytes(magic))

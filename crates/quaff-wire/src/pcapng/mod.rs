@@ -10,7 +10,7 @@ mod option;
 mod search;
 mod time;
 
-pub(crate) use decode::Decoder;
+pub(crate) use decode::{Decoder, byte_order};
 pub use encode::{
     Interface, PADDING_BYTES_MIN, Section, Statistics, epb, epb_bytes, idb, isb, padding, padding_bytes, shb,
 };

@@ -40,3 +40,39 @@ impl<'a> Iterator for Options<'a> {
 pub(super) fn exactly<const BYTES: usize>(code: u16, value: &[u8]) -> Result<[u8; BYTES], Reason> {
     value.try_into().map_err(|_| Reason::Option { code, bytes: value.len() as u16 })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn options_are_read_up_to_their_end(
+            written in prop::collection::vec((1u16.., prop::collection::vec(any::<u8>(), 0..20)), 0..8),
+            rest in prop::collection::vec(any::<u8>(), 0..20), big in any::<bool>(),
+        ) {
+            let word = |value: u16| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+            let mut bytes = Vec::new();
+            for (code, value) in &written {
+                bytes.extend([word(*code), word(value.len() as u16)].concat());
+                bytes.extend(value);
+                bytes.resize(bytes.len().next_multiple_of(4), 0);
+            }
+            bytes.extend([0; 4]);
+            bytes.extend(rest);
+            let order = if big { ByteOrder::Big } else { ByteOrder::Little };
+            let read: Result<Vec<_>, _> = Options::new(&bytes, order).collect();
+            let written: Vec<_> = written.iter().map(|(code, value)| (*code, &value[..])).collect();
+            prop_assert_eq!(read, Ok(written));
+        }
+
+        #[test]
+        fn noise_is_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), big in any::<bool>()) {
+            let order = if big { ByteOrder::Big } else { ByteOrder::Little };
+            // A value that is cut off is an error, and nothing follows it.
+            let found: Vec<_> = Options::new(&bytes, order).collect();
+            prop_assert!(found.iter().rev().skip(1).all(Result::is_ok));
+        }
+    }
+}

@@ -102,13 +102,10 @@ fn length_of(bytes: &[u8], order: ByteOrder) -> Option<Result<(ByteOrder, u32), 
     let ([k0, k1, k2, k3, l0, l1, l2, l3, rest @ ..], _) =
         bytes.split_first_chunk::<{ BLOCK_BYTES_MIN as usize }>()?;
     let order = match order.u32([*k0, *k1, *k2, *k3]) {
-        SHB => {
-            let orders = [ByteOrder::Little, ByteOrder::Big];
-            orders.into_iter().find(|order| order.u32(*rest) == BYTE_ORDER_MAGIC)
-        }
-        _ => Some(order),
+        SHB => byte_order(*rest),
+        _ => Ok(order),
     };
-    let Some(order) = order else { return Some(Err(())) };
+    let Ok(order) = order else { return Some(Err(())) };
     let length = order.u32([*l0, *l1, *l2, *l3]);
     let is_length = (BLOCK_BYTES_MIN..=UNIT_BYTES_MAX).contains(&length) && length.is_multiple_of(4);
     Some(if is_length { Ok((order, length)) } else { Err(()) })

@@ -7,7 +7,7 @@ use quaff_file::write::{DirPlan, Ending, Folder, NameTemplate, Repack, open_prob
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::disk::{Disk, Write, Written, direct_align};
 use quaff_os::{Buffer, Wakeup};
-use quaff_wire::cut::{Cutter, Kind, Out};
+use quaff_wire::cut::{Cutter, Out, extension};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ struct Series {
     /// Bytes of the stream accepted.
     taken: u64,
     flushed_ns: u64,
-    kind: Option<Kind>,
+    kind: Option<&'static str>,
     files: u64,
     wakeup: Wakeup,
     gauges: Arc<PipeGauges>,
@@ -60,7 +60,7 @@ struct Current {
 
 impl Files {
     pub(super) fn open(plan: DirPlan, wakeup: &Wakeup, gauges: &Arc<PipeGauges>) -> Result<Self> {
-        NameTemplate::new(&plan.name, Kind::Bytes.extension())?;
+        NameTemplate::new(&plan.name, extension(&[]))?;
         let probe = open_probe(&plan.dir)?;
         let align = probe.as_ref().and_then(direct_align).unwrap_or(1);
         let cutter = Cutter::new(plan.rotate_bytes.unwrap_or(u64::MAX));
@@ -102,9 +102,9 @@ impl Series {
     }
 
     fn begin_folder(&mut self, first: &[u8]) -> Result<()> {
-        let kind = first.first_chunk().map_or(Kind::Bytes, |first| Kind::of(*first));
+        let kind = extension(first);
         self.kind = Some(kind);
-        let folder = Folder::open(&self.plan, kind.extension(), self.align > 1, self.wakeup.clone())?;
+        let folder = Folder::open(&self.plan, kind, self.align > 1, self.wakeup.clone())?;
         self.folder = Some(folder);
         Ok(())
     }
@@ -261,7 +261,7 @@ impl PipeSink for Files {
     }
 
     fn kind(&self) -> Option<&'static str> {
-        self.series.kind.map(Kind::extension)
+        self.series.kind
     }
 
     fn note(&self) -> Option<String> {
