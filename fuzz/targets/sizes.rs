@@ -16,7 +16,7 @@ fn recipe(sizes: Sizes) -> Recipe {
         content: Content::Zeros,
         link: LinkHeaders { dst_mac: [2; 6], src_mac: [4; 6], tags: Vec::new(), labels: Vec::new() },
         tunnel: None,
-        tuples: Tuples { src: one, dst: one, src_ports: Ports::one(1), dst_ports: Ports::one(2) },
+        tuples: Tuples { src: one, dst: one, src_ports: Ports::from(1), dst_ports: Ports::from(2) },
         flows: Flows::default(),
         damage: Damage::default(),
         kind: PacketKind::Udp,
@@ -30,7 +30,7 @@ fn recipe(sizes: Sizes) -> Recipe {
 
 fuzz_target!(|text: &str| {
     // The text of the command line, and the file.
-    let _ = Sizes::parse(text);
+    let _ = text.parse::<Sizes>();
     let Ok(sizes) = Sizes::from_text(text) else { return };
     assert_eq!(Sizes::from_text(&sizes.to_text("")).as_ref(), Ok(&sizes));
     let bounds = sizes.bounds();

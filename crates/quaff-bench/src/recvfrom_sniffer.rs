@@ -97,8 +97,7 @@ fn program(plan: &SnifferPlan) -> Result<Vec<Insn>> {
         place: format!("the filter {expression:?}"),
         what: error.to_string(),
     };
-    filter::compile(&plan.interface, linktype::dlt_of(linktype::ETHERNET.linktype), expression, SNAPLEN_MAX)
-        .map_err(what)
+    filter::compile(&plan.interface, linktype::ETHERNET.dlt, expression, SNAPLEN_MAX).map_err(what)
 }
 
 struct Out {

@@ -43,8 +43,8 @@ fn whole(frame: &[u8]) -> Ip {
     let ip = layers.ip.expect("an IP packet");
     assert_eq!(checksum::sum(&frame[layers.network..ip.transport]), 0xffff, "{frame:02x?}");
     let addresses = checksum::sum(&frame[layers.network + 12..layers.network + 20]);
-    let bytes = (ip.end - ip.transport) as u64 + u64::from(ip.protocol);
-    let pseudo = checksum::add(addresses, checksum::fold(bytes));
+    let bytes = (ip.end - ip.transport) as u32 + u32::from(ip.protocol);
+    let pseudo = checksum::add(addresses, checksum::sum(&bytes.to_be_bytes()));
     let sum = checksum::add(pseudo, checksum::sum(&frame[ip.transport..ip.end]));
     assert_eq!(sum, 0xffff, "{frame:02x?}");
     ip

@@ -8,7 +8,7 @@ use quaff_wire::decode::{Decoder, Item, Step};
 use quaff_wire::flow::FlowCount;
 use quaff_wire::net::{self, Ip, TCP, UDP};
 use quaff_wire::pcap::{Resolution, file_header};
-use quaff_wire::rewrite::{AddressMaps, FixLength, Rewrite, TrafficClass, Ttl, Verdict};
+use quaff_wire::rewrite::{AddressMaps, FixLength, Rewrite, TrafficClass, Ttl};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +22,7 @@ type Frame = (Vec<u8>, u32);
 /// The Ethernet frames of a capture, and their times in s; `None` when others are among them.
 fn read(path: &Path) -> Option<(Vec<Frame>, Vec<u64>)> {
     let file = std::fs::read(path).ok()?;
-    let (mut rest, mut decoder) = (&file[..], Decoder::new());
+    let (mut rest, mut decoder) = (&file[..], Decoder::default());
     let (mut frames, mut times) = (Vec::new(), Vec::new());
     while let Ok(Step::Item(item)) = decoder.next(&mut rest) {
         if let Item::Frame(frame) = item {
@@ -88,10 +88,7 @@ fn ours(plan: &Rewrite, frames: &[Frame]) -> Vec<Frame> {
     let plan = Rewrite { fix_checksums: true, ..plan.clone() };
     let one = |(frame, wire_len): &Frame| {
         let mut frame = frame.clone();
-        match plan.apply(&mut frame, *wire_len, 0) {
-            Verdict::Send { wire_len } => Some((frame, wire_len)),
-            Verdict::Drop => None,
-        }
+        plan.apply(&mut frame, *wire_len, 0).map(|wire_len| (frame, wire_len))
     };
     frames.iter().filter_map(one).collect()
 }

@@ -72,7 +72,7 @@ impl Size {
     pub fn mean_bytes(&self) -> Option<f64> {
         match self {
             Self::Bytes(bytes) => Some(f64::from(*bytes)),
-            Self::Mix(mix) => Sizes::parse(mix).ok().map(|sizes| sizes.mean(1, FRAME_BYTES_MAX)),
+            Self::Mix(mix) => mix.parse::<Sizes>().ok().map(|sizes| sizes.mean(1, FRAME_BYTES_MAX)),
             Self::From(_) | Self::Replay(_) => None,
         }
     }
@@ -123,7 +123,8 @@ impl Traffic {
     pub fn is_stamped(&self) -> bool {
         match &self.size {
             Size::Bytes(bytes) => *bytes as usize >= ProbeHeader::LAYOUT.frame_bytes_min,
-            Size::Mix(name) => Sizes::parse(name)
+            Size::Mix(name) => name
+                .parse::<Sizes>()
                 .is_ok_and(|sizes| sizes.bounds().0 as usize >= ProbeHeader::LAYOUT.frame_bytes_min),
             Size::From(_) | Size::Replay(_) => false,
         }
@@ -191,7 +192,7 @@ fn mean_bytes(size: &Size) -> Result<u32> {
     let mean = match size {
         Size::Bytes(bytes) => return Ok(*bytes),
         Size::Mix(name) => {
-            let sizes = Sizes::parse(name).map_err(|error| wrong(name, &error))?;
+            let sizes = name.parse::<Sizes>().map_err(|error| wrong(name, &error))?;
             sizes.mean(1, SIZE_MAX)
         }
         Size::From(file) => learned(file)?.mean(LEARNED_BYTES.0, LEARNED_BYTES.1),

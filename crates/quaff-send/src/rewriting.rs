@@ -8,8 +8,7 @@ use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
 use crate::tally::{FeedTally, RewriteTally};
 use quaff_wire::probe::ProbeHeader;
-use quaff_wire::rewrite::{self, Rewrite, Verdict};
-use quaff_wire::rewrite::{Fit, Mtu, MtuCounts, MtuPolicy};
+use quaff_wire::rewrite::{self, Fit, Mtu, MtuCounts, MtuPolicy, Rewrite};
 use quaff_wire::{RoleClassifier, RoleRule};
 
 /// Room for frames that are still to be rewritten.
@@ -45,7 +44,10 @@ impl RewritePlan {
     }
 
     fn is_empty(&self) -> bool {
-        self.rewrite.is_empty() && self.sides.is_none() && self.mtu.is_none() && self.stamp.is_none()
+        self.rewrite == Rewrite::default()
+            && self.sides.is_none()
+            && self.mtu.is_none()
+            && self.stamp.is_none()
     }
 
     fn keeps_length(&self) -> bool {
@@ -118,8 +120,8 @@ impl Rewriting {
         self.frame.extend_from_slice(frame);
         meta.out = side(&mut self.sides, &self.plan, frame, meta.out);
         match self.plan.rewrite.apply(&mut self.frame, meta.wire_len, meta.out) {
-            Verdict::Send { wire_len } => meta.wire_len = wire_len,
-            Verdict::Drop => {
+            Some(wire_len) => meta.wire_len = wire_len,
+            None => {
                 self.tally.cut_dropped += u64::from(self.is_first_pass);
                 return Ok(());
             }
@@ -311,7 +313,7 @@ mod tests {
     #[test]
     fn editing_in_place_equals_rewriting_with_a_copy() {
         let edits = Rewrite { ports: vec!["53:5353".parse().unwrap()], ..Rewrite::default() };
-        let sides = SidesPlan { rule: RoleRule::First, other: 0, reverse: true };
+        let sides = SidesPlan { rule: "first".parse().unwrap(), other: 0, reverse: true };
         let plan = RewritePlan { rewrite: edits, sides: Some(sides), ..RewritePlan::default() };
         let through = RewritePlan { mtu: Some((9000, MtuPolicy::Fail)), ..plan.clone() };
         let there = pass(&mut *rewriting(&[1, 2, 3], plan), 2);

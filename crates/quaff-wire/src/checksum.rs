@@ -43,7 +43,7 @@ pub(crate) fn subtract(a: u16, b: u16) -> u16 {
 }
 
 /// Folds the carries in until 16 bits are left.
-pub fn fold(mut total: u64) -> u16 {
+pub(crate) fn fold(mut total: u64) -> u16 {
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
     }

@@ -17,11 +17,15 @@ use std::str::FromStr;
 /// So many hosts are remembered; of those beyond it, each packet is judged by itself.
 const HOSTS_MAX: usize = 1 << 22;
 
-/// The rule that distinguishes client and server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RoleRule {
+/// The rule that distinguishes client and server; by default `auto`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RoleRule(Rule);
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Rule {
     /// A host that opens a connection, asks a service (ports under 1024) or sends an echo request is a client,
     /// and so is, without evidence, the host that sends first. The peer of a client is a server.
+    #[default]
     Auto,
     /// A host that is first seen as a sender is a client, one first seen as a receiver is a server.
     First,
@@ -40,17 +44,17 @@ impl FromStr for RoleRule {
         let (name, list) = word.split_once('=').unwrap_or((word, ""));
         let parts = || list.split(',');
         let rule = match (name, list.is_empty()) {
-            ("auto", true) => Some(Self::Auto),
-            ("first", true) => Some(Self::First),
-            ("port", true) => Some(Self::Ports(vec![0..=1023])),
-            ("port", false) => parts().map(parse::ports).collect::<Option<_>>().map(Self::Ports),
-            ("cidr", false) => parts().map(|cidr| cidr.parse().ok()).collect::<Option<_>>().map(Self::Cidrs),
-            ("mac", false) => parts().map(mac).collect::<Option<_>>().map(Self::Macs),
+            ("auto", true) => Some(Rule::Auto),
+            ("first", true) => Some(Rule::First),
+            ("port", true) => Some(Rule::Ports(vec![0..=1023])),
+            ("port", false) => parts().map(parse::ports).collect::<Option<_>>().map(Rule::Ports),
+            ("cidr", false) => parts().map(|cidr| cidr.parse().ok()).collect::<Option<_>>().map(Rule::Cidrs),
+            ("mac", false) => parts().map(mac).collect::<Option<_>>().map(Rule::Macs),
             _ => None,
         };
         const WHY: &str =
             "is not auto, first, port, port=0-1023,8080, cidr=10.0.0.0/8,… or mac=02:00:00:00:00:01,…";
-        rule.ok_or_else(|| ParseError::of(word, WHY))
+        rule.map(Self).ok_or_else(|| ParseError::of(word, WHY))
     }
 }
 
@@ -67,7 +71,7 @@ fn mac(word: &str) -> Option<[u8; 6]> {
 /// Sorts frames by the side of their sender.
 #[derive(Debug)]
 pub struct RoleClassifier {
-    rule: RoleRule,
+    rule: Rule,
     /// The output for frames that the rule does not classify.
     other: u8,
     /// By a hash of its address.
@@ -88,23 +92,23 @@ impl RoleClassifier {
     /// By this rule; frames of which it says nothing, such as those that are not IP, go to output
     /// `other`.
     pub fn new(rule: RoleRule, other: u8) -> Self {
-        Self { rule, other, hosts: HashTable::default(), macs: HashTable::default() }
+        Self { rule: rule.0, other, hosts: HashTable::default(), macs: HashTable::default() }
     }
 
     /// The output for an Ethernet frame: 0 when a client sent it, 1 when a server did.
     pub fn output(&mut self, frame: &[u8]) -> u8 {
         let Some(layers) = net::layers(frame) else { return self.other };
         match &self.rule {
-            RoleRule::Ports(services) => match layers.ip.and_then(|ip| tcp_or_udp(&ip, frame)) {
+            Rule::Ports(services) => match layers.ip.and_then(|ip| tcp_or_udp(&ip, frame)) {
                 Some([_, to]) => u8::from(!services.iter().any(|range| range.contains(&to))),
                 None => self.other,
             },
-            RoleRule::Cidrs(servers) => match layers.ip {
+            Rule::Cidrs(servers) => match layers.ip {
                 Some(ip) => servers.iter().any(|cidr| cidr.contains(ip.addresses[0])).into(),
                 None => self.other,
             },
-            RoleRule::Macs(servers) => servers.iter().any(|mac| frame[6..12] == *mac).into(),
-            RoleRule::Auto | RoleRule::First => {
+            Rule::Macs(servers) => servers.iter().any(|mac| frame[6..12] == *mac).into(),
+            Rule::Auto | Rule::First => {
                 let addresses = layers.ip.map(|ip| ip.addresses).or_else(|| arp_addresses(frame, &layers));
                 self.by_host(frame, addresses, layers.ip)
             }
@@ -116,7 +120,7 @@ impl RoleClassifier {
         let Some(addresses) = addresses else {
             return self.macs.get(&mac).map_or(self.other, |is_server| u8::from(*is_server));
         };
-        let is_server = if self.rule == RoleRule::First {
+        let is_server = if self.rule == Rule::First {
             self.first(addresses)
         } else {
             self.auto(addresses, ip.and_then(|ip| evidence(&ip, frame)))

@@ -26,8 +26,3 @@ pub fn of_arphrd(arphrd: u16) -> Option<LinkType> {
         _ => None,
     }
 }
-
-/// The DLT_* of a LINKTYPE_*, as libpcap numbers it on Linux: the same, but for bare IP.
-pub fn dlt_of(linktype: u16) -> i32 {
-    if linktype == RAW.linktype { RAW.dlt } else { linktype.into() }
-}

@@ -216,7 +216,7 @@ fn unfit_programs_are_refused() {
         relocate(&relocation)
     };
     let accept = [insn(6, 1)];
-    assert_eq!(of(&accept, TunnelKinds::NONE), Err(NotRelocatable::NoLayout));
+    assert_eq!(of(&accept, TunnelKinds::default()), Err(NotRelocatable::NoLayout));
     assert_eq!(of(&[insn(0x28, 0xffff_f02c), insn(6, 1)], BOTH), Err(NotRelocatable::Ancillary));
     let all: Vec<_> = (0..16).map(|slot| insn(2, slot)).chain([insn(0x81, 0), insn(6, 1)]).collect();
     assert_eq!(of(&all, BOTH), Err(NotRelocatable::Memory));

@@ -30,8 +30,9 @@ fn all_readers_skip_the_same_tags() {
     let untagged = frame(&[]);
     let plain = net::layers(&untagged).expect("Ethernet").ip.expect("IP");
     let by = "ports".parse().expect("a field");
-    let flow =
-        |bytes: &[u8]| frame_flow(bytes, bytes.len() as u32, ETHERNET.linktype, by, (TunnelKinds::NONE, 0));
+    let flow = |bytes: &[u8]| {
+        frame_flow(bytes, bytes.len() as u32, ETHERNET.linktype, by, (TunnelKinds::default(), 0))
+    };
     for tags in stacks() {
         let bytes = frame(&tags);
         let shift = bytes.len() - untagged.len();

@@ -71,7 +71,9 @@ impl FrameFilter {
 }
 
 fn compile(expression: &str, linktype: u16) -> Result<Program> {
-    let insns = filter::compile_offline(linktype::dlt_of(linktype), expression, SNAPLEN_MAX)?;
+    // libpcap's numbers are those of files, but for bare IP.
+    let dlt = if linktype == RAW.linktype { RAW.dlt } else { linktype.into() };
+    let insns = filter::compile_offline(dlt, expression, SNAPLEN_MAX)?;
     let refuse = |refused: quaff_wire::filter::ProgramError| {
         let (expression, message) = (expression.to_owned(), refused.to_string());
         let at = expression.find("protochain").unwrap_or(0);

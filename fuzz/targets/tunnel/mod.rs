@@ -59,7 +59,7 @@ fn ways(kind: TunnelKind) -> &'static [Way] {
 pub(crate) fn check(frame: &[u8], more: u16, link: u16) {
     let wire_len = frame.len() as u32 + u32::from(more);
     let outcome = strip(frame, wire_len, link, TunnelKinds::ALL, DEPTH);
-    assert_eq!(strip(frame, wire_len, link, TunnelKinds::NONE, DEPTH), Outcome::Plain);
+    assert_eq!(strip(frame, wire_len, link, TunnelKinds::default(), DEPTH), Outcome::Plain);
     match outcome {
         Outcome::Inner(inner) => {
             check_inner(&inner, frame, wire_len, DEPTH);

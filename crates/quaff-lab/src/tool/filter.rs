@@ -33,12 +33,12 @@ impl Filter {
 mod tests {
     use super::*;
     use quaff_os::filter::compile_offline;
-    use quaff_wire::linktype::{ETHERNET, dlt_of};
+    use quaff_wire::linktype::ETHERNET;
 
     /// Runs what these filters are compiled to (linux/filter.h): how many instructions, and what they return.
     fn run(filter: Filter, frame: &[u8]) -> (usize, u32) {
         let expression = filter.expression().expect("a filter");
-        let program = compile_offline(dlt_of(ETHERNET.linktype), expression, 65_535).expect("it compiles");
+        let program = compile_offline(ETHERNET.dlt, expression, 65_535).expect("it compiles");
         let (mut at, mut a, mut steps) = (0, 0u32, 0);
         loop {
             let insn = program[at];

@@ -73,7 +73,7 @@ mod tests {
 
     fn feed(frames: u64) -> Box<dyn Feed> {
         let recipe = Recipe {
-            sizes: Sizes::parse("64-200").unwrap(),
+            sizes: "64-200".parse::<Sizes>().unwrap(),
             size_limits: (1, 9000),
             content: Content::Random,
             link: LinkHeaders { dst_mac: [2; 6], src_mac: [4; 6], tags: Vec::new(), labels: Vec::new() },
@@ -81,8 +81,8 @@ mod tests {
             tuples: Tuples {
                 src: "10.0.0.0/24".parse().unwrap(),
                 dst: "10.0.1.1".parse().unwrap(),
-                src_ports: Ports::one(1),
-                dst_ports: Ports::one(2),
+                src_ports: Ports::from(1),
+                dst_ports: Ports::from(2),
             },
             flows: Flows { concurrent: 5, new: New::Never },
             kind: PacketKind::Udp,

@@ -19,11 +19,6 @@ pub enum FlowKey {
 }
 
 impl FlowKey {
-    /// Of two MAC addresses.
-    pub fn macs(ends: [[u8; 6]; 2]) -> Self {
-        Self::Macs(sorted(ends))
-    }
-
     /// Of two IP addresses.
     pub(crate) fn addresses(ends: [IpAddr; 2]) -> Self {
         Self::Addresses(sorted(ends))
@@ -140,7 +135,7 @@ mod tests {
             FlowKey::ports(UDP, [(a, 80), (b, 4711)]),
             FlowKey::addresses([a, b]),
             FlowKey::addresses([a, a]),
-            FlowKey::macs([[1; 6], [2; 6]]),
+            FlowKey::Macs([[1; 6], [2; 6]]),
             FlowKey::Nothing,
         ];
         for (at, other) in others.iter().enumerate() {
@@ -163,6 +158,6 @@ mod tests {
         let [a, b]: [IpAddr; 2] = [[10, 0, 0, 1].into(), "2001:db8::1".parse().unwrap()];
         assert_eq!(FlowKey::ports(6, [(b, 1), (a, 2)]).to_string(), "tcp 10.0.0.1:2 – [2001:db8::1]:1");
         assert_eq!(FlowKey::ports(47, [(a, 0), (b, 0)]).to_string(), "protocol 47 10.0.0.1 – 2001:db8::1");
-        assert_eq!(FlowKey::macs([[0xff; 6], [1; 6]]).to_string(), "01:01:01:01:01:01 – ff:ff:ff:ff:ff:ff");
+        assert_eq!(FlowKey::Macs([[1; 6], [0xff; 6]]).to_string(), "01:01:01:01:01:01 – ff:ff:ff:ff:ff:ff");
     }
 }

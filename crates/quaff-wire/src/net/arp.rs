@@ -1,5 +1,6 @@
 //! ARP of IPv4 on Ethernet (RFC 826): questions and answers, read and written as whole frames.
 
+use super::ethernet::push_header;
 use super::vlan::VlanTag;
 use super::{ETHERNET_BYTES, ETHERNET_FRAME_BYTES_MIN, ETHERTYPE_ARP, MACS_BYTES};
 use std::net::Ipv4Addr;
@@ -57,11 +58,8 @@ impl Arp {
     /// The frame, without FCS: a question is broadcast, an answer is not.
     pub fn frame(&self, tag: Option<VlanTag>) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(ETHERNET_FRAME_BYTES_MIN);
-        bytes.extend(if self.is_reply { self.target_mac } else { BROADCAST });
-        bytes.extend(self.sender_mac);
-        for word in tag.into_iter().flat_map(|tag| [tag.tpid, tag.tci]).chain([ETHERTYPE_ARP]) {
-            bytes.extend(word.to_be_bytes());
-        }
+        let receiver = if self.is_reply { self.target_mac } else { BROADCAST };
+        push_header(&mut bytes, [receiver, self.sender_mac], tag.as_slice(), ETHERTYPE_ARP);
         bytes.extend(IPV4_ON_ETHERNET);
         bytes.extend(if self.is_reply { [0, 2] } else { [0, 1] });
         bytes.extend(self.sender_mac);

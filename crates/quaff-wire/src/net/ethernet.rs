@@ -1,7 +1,7 @@
 //! Ethernet (IEEE 802.3): the header, and the EtherTypes (IANA, IEEE) that more than one room reads.
 
 use super::be16;
-use super::vlan::{TAG_BYTES, TPID_CUSTOMER};
+use super::vlan::{TAG_BYTES, TPID_CUSTOMER, VlanTag};
 
 /// Bytes of the two MAC addresses.
 pub(crate) const MACS_BYTES: usize = 12;
@@ -27,6 +27,16 @@ pub(crate) const ETHERTYPE_TEB: u16 = 0x6558;
 pub(crate) const ETHERTYPE_PBB: u16 = 0x88e7;
 /// Cisco FabricPath: a tag, then an Ethernet frame.
 pub(crate) const ETHERTYPE_FABRICPATH: u16 = 0x8903;
+
+/// Appends a header: destination and source, tags with the outer one first, EtherType.
+pub(crate) fn push_header(bytes: &mut Vec<u8>, macs: [[u8; 6]; 2], tags: &[VlanTag], ethertype: u16) {
+    bytes.extend(macs.as_flattened());
+    for tag in tags {
+        bytes.extend(tag.tpid.to_be_bytes());
+        bytes.extend(tag.tci.to_be_bytes());
+    }
+    bytes.extend(ethertype.to_be_bytes());
+}
 
 /// The longest frame, without FCS, that Linux sends on a link of this MTU when it begins as `frame` does: an MTU
 /// counts neither the Ethernet header nor one tag of IEEE 802.1Q, but those of 802.1ad and others

@@ -6,7 +6,7 @@
 //! panics, copies or allocates.
 
 pub(crate) mod arp;
-mod ethernet;
+pub(crate) mod ethernet;
 pub(crate) mod icmp;
 mod ip;
 pub(crate) mod ipv4;

@@ -15,6 +15,12 @@ pub(crate) fn fields(bytes: &[u8; UDP_BYTES]) -> [u16; 3] {
     [0, 2, 4].map(|at| be16(bytes, at).unwrap_or_default())
 }
 
+/// The checksum for the sum over pseudo header, header and payload; one that computes to zero is sent as all ones.
+#[inline]
+pub(crate) fn checksum(sum: u16) -> u16 {
+    if sum == 0xffff { sum } else { !sum }
+}
+
 /// A header before `payload_bytes`, without a checksum.
 pub(crate) fn header([source, destination]: [u16; 2], payload_bytes: usize) -> [u8; UDP_BYTES] {
     let length = u16::try_from(UDP_BYTES + payload_bytes).unwrap_or(0);

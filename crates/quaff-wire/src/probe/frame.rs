@@ -5,7 +5,7 @@
 
 use super::classify::{PAYLOAD_OFFSET, ProbeLayout};
 use super::header::ProbeHeader;
-use super::outer::{OuterHeaders, ProbeFrameError, push_ethernet, udp_checksum};
+use super::outer::{OuterHeaders, ProbeFrameError, put_header};
 use super::trial::TrialHeader;
 use crate::net::{ETHERNET_BYTES, GRE, IPV4_BYTES, TAG_BYTES, ipv4};
 use crate::tunnel::write::{self, ERSPAN_II_BYTES, ERSPAN_II_SEQUENCE};
@@ -43,9 +43,7 @@ impl<H> ProbeFrame<H> {
 
     #[inline]
     fn put(&mut self, encoded: &[u8]) {
-        let (at, checksum) = (self.header_offset, udp_checksum(self.base_sum, encoded));
-        self.bytes[at - 2..at].copy_from_slice(&checksum);
-        self.bytes[at..at + encoded.len()].copy_from_slice(encoded);
+        put_header(&mut self.bytes, self.header_offset, self.base_sum, encoded);
     }
 }
 
@@ -59,7 +57,7 @@ impl ProbeFrame {
     /// bits), numbered by its probe header, with the outer addresses of `headers`.
     pub fn mirrored(self, headers: &OuterHeaders, session: u16) -> Self {
         let mut bytes = Vec::with_capacity(MIRROR_BYTES + self.bytes.len());
-        push_ethernet(&mut bytes, &OuterHeaders { tags: Vec::new(), ..headers.clone() });
+        headers.push_ethernet(&mut bytes, &[]);
         let ends = [headers.src_ip, headers.dst_ip];
         bytes.extend(ipv4::header(ends, GRE, ERSPAN_II_BYTES + self.bytes.len()));
         bytes.extend(write::erspan_ii(session));

@@ -1,7 +1,9 @@
 //! The headers around a probe header: Ethernet, up to two VLAN tags, IPv4 (RFC 791), UDP (RFC 768).
 
 use crate::checksum;
-use crate::net::{ETHERTYPE_IPV4, IPV4_BYTES, UDP, UDP_BYTES, VlanTag, ipv4, pseudo_header_sum, udp};
+use crate::net::{
+    ETHERTYPE_IPV4, IPV4_BYTES, UDP, UDP_BYTES, VlanTag, ethernet, ipv4, pseudo_header_sum, udp,
+};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// The largest frame, without FCS, that `generate` sends.
@@ -65,7 +67,7 @@ impl OuterHeaders {
         header_bytes: usize,
     ) -> (Vec<u8>, usize, u16) {
         let mut bytes = Vec::with_capacity(frame_bytes);
-        push_ethernet(&mut bytes, self);
+        self.push_ethernet(&mut bytes, &self.tags);
         let udp_bytes = frame_bytes - bytes.len() - IPV4_BYTES;
         let ends = [self.src_ip, self.dst_ip];
         bytes.extend(ipv4::header_with(ends, UDP, udp_bytes, dscp << 2, None));
@@ -78,22 +80,17 @@ impl OuterHeaders {
         let base_sum = checksum::add(pseudo, checksum::sum(&bytes[udp_offset..]));
         (bytes, header_offset, base_sum)
     }
-}
 
-/// The UDP checksum of a frame whose sum is `base_sum` but for its probe header `encoded`.
-#[inline]
-pub(super) fn udp_checksum(base_sum: u16, encoded: &[u8]) -> [u8; 2] {
-    let sum = checksum::add(base_sum, checksum::sum(encoded));
-    // RFC 768: a checksum that computes to zero is sent as all ones.
-    (if sum == 0xffff { 0xffff } else { !sum }).to_be_bytes()
-}
-
-pub(super) fn push_ethernet(bytes: &mut Vec<u8>, headers: &OuterHeaders) {
-    bytes.extend(headers.dst_mac);
-    bytes.extend(headers.src_mac);
-    for tag in &headers.tags {
-        bytes.extend(tag.tpid.to_be_bytes());
-        bytes.extend(tag.tci.to_be_bytes());
+    /// Appends the Ethernet header, with these tags.
+    pub(super) fn push_ethernet(&self, bytes: &mut Vec<u8>, tags: &[VlanTag]) {
+        ethernet::push_header(bytes, [self.dst_mac, self.src_mac], tags, ETHERTYPE_IPV4);
     }
-    bytes.extend(ETHERTYPE_IPV4.to_be_bytes());
+}
+
+/// Writes the probe header `encoded` at `offset`, and the UDP checksum before it. `base_sum` is the sum of the rest.
+#[inline]
+pub(super) fn put_header(frame: &mut [u8], offset: usize, base_sum: u16, encoded: &[u8]) {
+    let sum = checksum::add(base_sum, checksum::sum(encoded));
+    frame[offset - 2..offset].copy_from_slice(&udp::checksum(sum).to_be_bytes());
+    frame[offset..offset + encoded.len()].copy_from_slice(encoded);
 }

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 /// A network: an address and how many of its bits count (RFC 4632).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cidr {
+pub(crate) struct Cidr {
     /// An address in it.
     address: IpAddr,
     prefix: u8,

@@ -18,13 +18,14 @@ mod sctp;
 mod sums;
 mod tag;
 
-pub use address::{AddressMap, AddressMaps, Cidr};
+pub(crate) use address::Cidr;
+pub use address::{AddressMap, AddressMaps};
 pub use field::{TrafficClass, Ttl};
 pub use length::FixLength;
 pub use mtu::{Fit, Mtu, MtuCounts, MtuPolicy};
 pub use port::PortMap;
 pub use probe::insert_probe;
-pub use tag::{TagEdit, TagFields};
+pub use tag::TagEdit;
 
 use crate::net;
 
@@ -55,31 +56,17 @@ pub struct Rewrite {
     pub fix_checksums: bool,
 }
 
-/// The result for one frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// To be sent.
-    Send {
-        /// Its length on the wire, without FCS; more than is there of it when it is still cut.
-        wire_len: u32,
-    },
-    /// Not to be sent, since it was cut, or longer than any frame can be.
-    Drop,
-}
-
 impl Rewrite {
-    /// Returns true for a plan without changes.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Returns true if frames keep their length, so that [`Self::edit`] is enough.
     pub fn keeps_length(&self) -> bool {
-        self.tags.iter().all(|edit| matches!(edit, TagEdit::Set(_))) && self.length.is_none()
+        self.tags.iter().all(TagEdit::keeps_length) && self.length.is_none()
     }
 
     /// Changes a frame that goes out of output 0 or 1 and was `wire_len` bytes long on the wire.
-    pub fn apply(&self, frame: &mut Vec<u8>, wire_len: u32, out: u8) -> Verdict {
+    ///
+    /// Returns its new length there, without FCS; more than is there of it when it is still cut. `None` when it is not
+    /// to be sent, since it was cut, or longer than any frame can be.
+    pub fn apply(&self, frame: &mut Vec<u8>, wire_len: u32, out: u8) -> Option<u32> {
         let before = frame.len();
         for edit in &self.tags {
             edit.resize(frame);
@@ -90,14 +77,14 @@ impl Rewrite {
             && wire_len > frame.len()
         {
             match fix {
-                FixLength::Drop => return Verdict::Drop,
-                FixLength::Pad if wire_len > length::PAD_BYTES_MAX => return Verdict::Drop,
+                FixLength::Drop => return None,
+                FixLength::Pad if wire_len > length::PAD_BYTES_MAX => return None,
                 FixLength::Pad => length::pad(frame, wire_len),
                 FixLength::Cut => wire_len = length::cut(frame, frame.len()),
             }
         }
         self.edit_rest(frame, out);
-        Verdict::Send { wire_len: wire_len as u32 }
+        Some(wire_len as u32)
     }
 
     /// Changes a frame where it lies, by a plan that keeps lengths; of another one, all but the lengths.

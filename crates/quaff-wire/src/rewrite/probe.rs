@@ -38,11 +38,8 @@ pub fn insert_probe(frame: &mut Vec<u8>, header: &ProbeHeader) -> bool {
         *byte = i as u8;
     }
     let pseudo = net::pseudo_header_sum(ends.map(IpAddr::V4), UDP, length);
-    let sum = match !checksum::add(pseudo, checksum::sum(&frame[at + IPV4_BYTES..])) {
-        0 => 0xffff,
-        sum => sum,
-    };
-    frame[payload - 2..payload].copy_from_slice(&sum.to_be_bytes());
+    let sum = checksum::add(pseudo, checksum::sum(&frame[at + IPV4_BYTES..]));
+    frame[payload - 2..payload].copy_from_slice(&udp::checksum(sum).to_be_bytes());
     true
 }
 

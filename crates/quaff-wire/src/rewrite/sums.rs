@@ -70,10 +70,8 @@ fn recompute_transport(frame: &mut [u8], ip: &Ip) {
     old.fill(0);
     let pseudo =
         if ip.protocol == ICMP { 0 } else { net::pseudo_header_sum(ip.addresses, ip.protocol, bytes.len()) };
-    let sum = match !checksum::add(pseudo, checksum::sum(bytes)) {
-        0 if ip.protocol == UDP => 0xffff,
-        sum => sum,
-    };
+    let sum = checksum::add(pseudo, checksum::sum(bytes));
+    let sum = if ip.protocol == UDP { udp::checksum(sum) } else { !sum };
     bytes[offset..offset + 2].copy_from_slice(&sum.to_be_bytes());
 }
 

@@ -10,7 +10,10 @@ const AT: usize = MACS_BYTES;
 
 /// An edit of the outermost tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TagEdit {
+pub struct TagEdit(Edit);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Edit {
     /// Put one in front of all others. The TPID is 0x88a8 before another tag and 0x8100 otherwise, and
     /// all other fields are 0, unless given.
     Push(TagFields),
@@ -22,14 +25,14 @@ pub enum TagEdit {
 
 /// The parts of a tag; what is `None` stays.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct TagFields {
-    pub tpid: Option<u16>,
+struct TagFields {
+    tpid: Option<u16>,
     /// VLAN id, 12 bits.
-    pub vid: Option<u16>,
+    vid: Option<u16>,
     /// Priority, 3 bits.
-    pub pcp: Option<u8>,
+    pcp: Option<u8>,
     /// Drop eligible indicator.
-    pub(crate) dei: Option<bool>,
+    dei: Option<bool>,
 }
 
 impl TagFields {
@@ -43,28 +46,33 @@ impl TagFields {
 }
 
 impl TagEdit {
+    /// Returns true for an edit that keeps the length of the frame.
+    pub(super) fn keeps_length(&self) -> bool {
+        matches!(self.0, Edit::Set(_))
+    }
+
     /// Applies the edits that change the length of the frame.
     pub(super) fn resize(&self, frame: &mut Vec<u8>) {
         if frame.len() < ETHERNET_BYTES {
             return;
         }
-        match self {
-            Self::Push(fields) => {
+        match self.0 {
+            Edit::Push(fields) => {
                 let tpid = if is_tagged(frame) { TPID_SERVICE } else { TPID_CUSTOMER };
                 let [a, b] = fields.tpid.unwrap_or(tpid).to_be_bytes();
                 let [c, d] = fields.of(0).to_be_bytes();
                 frame.splice(AT..AT, [a, b, c, d]);
             }
-            Self::Pop if is_tagged(frame) => {
+            Edit::Pop if is_tagged(frame) => {
                 frame.drain(AT..AT + TAG_BYTES);
             }
-            Self::Pop | Self::Set(_) => {}
+            Edit::Pop | Edit::Set(_) => {}
         }
     }
 
     /// Applies the others.
     pub(super) fn set(&self, frame: &mut [u8]) {
-        let Self::Set(fields) = self else { return };
+        let Edit::Set(fields) = self.0 else { return };
         if !is_tagged(frame) {
             return;
         }
@@ -88,15 +96,19 @@ impl FromStr for TagEdit {
     fn from_str(word: &str) -> Result<Self, ParseError> {
         let no = |why| ParseError::of(word, why);
         let Some((verb, fields)) = word.split_once(':') else {
-            return if word == "pop" { Ok(Self::Pop) } else { Err(no("is not pop, push:… or set:…")) };
+            return if word == "pop" {
+                Ok(Self(Edit::Pop))
+            } else {
+                Err(no("is not pop, push:… or set:…"))
+            };
         };
         let fields = fields
             .split(',')
             .try_fold(TagFields::default(), field)
             .ok_or(no("has a part that is not vid=0…4095, pcp=0…7, dei=0…1 or tpid=0x8100"))?;
         match verb {
-            "push" => Ok(Self::Push(fields)),
-            "set" => Ok(Self::Set(fields)),
+            "push" => Ok(Self(Edit::Push(fields))),
+            "set" => Ok(Self(Edit::Set(fields))),
             _ => Err(no("is not pop, push:… or set:…")),
         }
     }

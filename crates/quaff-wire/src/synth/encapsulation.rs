@@ -2,7 +2,7 @@
 
 use crate::net::{
     ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, GRE, IPV4_BYTES, UDP, UDP_BYTES, VlanTag,
-    ipv4, mpls, udp,
+    ethernet, ipv4, mpls, udp,
 };
 use crate::tunnel::write::{self, ERSPAN_II_SEQUENCE};
 use std::net::Ipv4Addr;
@@ -29,15 +29,11 @@ pub struct LinkHeaders {
 impl LinkHeaders {
     /// All bytes before the IP header of a frame.
     pub(super) fn header(&self, is_v4: bool, is_back: bool) -> Vec<u8> {
-        let ends = if is_back { [self.src_mac, self.dst_mac] } else { [self.dst_mac, self.src_mac] };
-        let mut bytes = ends.concat();
-        for tag in &self.tags {
-            bytes.extend(tag.tpid.to_be_bytes());
-            bytes.extend(tag.tci.to_be_bytes());
-        }
+        let macs = if is_back { [self.src_mac, self.dst_mac] } else { [self.dst_mac, self.src_mac] };
         let ip = if is_v4 { ETHERTYPE_IPV4 } else { ETHERTYPE_IPV6 };
         let ethertype = if self.labels.is_empty() { ip } else { ETHERTYPE_MPLS };
-        bytes.extend(ethertype.to_be_bytes());
+        let mut bytes = Vec::new();
+        ethernet::push_header(&mut bytes, macs, &self.tags, ethertype);
         mpls::push_labels(&mut bytes, &self.labels);
         bytes
     }

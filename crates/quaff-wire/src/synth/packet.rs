@@ -7,7 +7,7 @@ use super::tuples::Tuple;
 use crate::checksum;
 use crate::net::icmp::HEADER_BYTES as ICMP_BYTES;
 use crate::net::tcp::TCP_BYTES;
-use crate::net::{ICMP, ICMPV6, TCP, UDP, UDP_BYTES, ipv4, pseudo_header_sum};
+use crate::net::{ICMP, ICMPV6, TCP, UDP, UDP_BYTES, ipv4, pseudo_header_sum, udp};
 use crate::probe::HEADER_BYTES;
 use std::net::IpAddr;
 
@@ -132,8 +132,7 @@ pub(super) fn push(
     }
     sum = checksum::add(sum, payload.pool.sum(payload.slice));
     out.extend_from_slice(payload.pool.bytes(payload.slice));
-    // RFC 768: a checksum that computes to zero is sent as all ones. For the others both are right.
-    let complement = if sum == 0xffff && transport == Transport::Udp { 0xffff } else { !sum };
+    let complement = if transport == Transport::Udp { udp::checksum(sum) } else { !sum };
     out[at + checksum_at..][..2].copy_from_slice(&complement.to_be_bytes());
     Layout { ip, transport: at, checksum: Some(at + checksum_at), end: out.len() }
 }

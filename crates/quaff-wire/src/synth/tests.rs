@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 
 fn one_size(size: u32) -> Sizes {
-    Sizes::parse(&size.to_string()).unwrap()
+    size.to_string().parse().unwrap()
 }
 
 fn recipe(kind: PacketKind) -> Recipe {
@@ -28,8 +28,8 @@ fn recipe(kind: PacketKind) -> Recipe {
         tuples: Tuples {
             src: "198.18.0.0/24".parse().unwrap(),
             dst: "198.19.0.1".parse().unwrap(),
-            src_ports: Ports::one(7),
-            dst_ports: Ports::one(PORT),
+            src_ports: Ports::from(7),
+            dst_ports: Ports::from(PORT),
         },
         flows: Flows::default(),
         kind,
@@ -115,7 +115,7 @@ proptest! {
         let text: Vec<_> = sizes.iter().map(u32::to_string).collect();
         let mut recipe = recipe(kind);
         recipe = if is_v6 { v6(recipe) } else { recipe };
-        recipe.sizes = Sizes::parse(&text.join(",")).unwrap();
+        recipe.sizes = text.join(",").parse().unwrap();
         recipe.content = content;
         recipe.seed = seed;
         recipe.flows.concurrent = flows;
@@ -160,7 +160,7 @@ proptest! {
 #[test]
 fn the_same_seed_makes_the_same_frames() {
     let with = |seed| {
-        let sizes = Sizes::parse("imix").unwrap();
+        let sizes = "imix".parse::<Sizes>().unwrap();
         let damage = "flip=5%".parse().unwrap();
         frames(Recipe { seed, sizes, damage, content: Content::Random, ..recipe(PacketKind::Udp) }, 200)
     };
@@ -170,7 +170,8 @@ fn the_same_seed_makes_the_same_frames() {
 
 #[test]
 fn probe_headers_are_numbered_without_gaps_and_the_last_is_marked() {
-    let mixed = Recipe { sizes: Sizes::parse("50,90").unwrap(), count: Some(20), ..recipe(PacketKind::Udp) };
+    let mixed =
+        Recipe { sizes: "50,90".parse::<Sizes>().unwrap(), count: Some(20), ..recipe(PacketKind::Udp) };
     let seqs: Vec<_> = frames(mixed, 20).iter().filter_map(|frame| probe_of(frame)).collect();
     assert_eq!(seqs.iter().map(|probe| probe.seq).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
     assert!(seqs.iter().all(|probe| !probe.bounded), "who knows whether the last one has room");
@@ -198,7 +199,7 @@ fn each_flow_has_its_own_tuple() {
 #[test]
 fn tunnels_are_right_outside_and_inside() {
     for tunnel in [Encapsulation::Erspan(5), Encapsulation::Vxlan(77)] {
-        let sizes = Sizes::parse("64,300").unwrap();
+        let sizes = "64,300".parse::<Sizes>().unwrap();
         let all = frames(Recipe { tunnel: Some(tunnel), sizes, ..recipe(PacketKind::Udp) }, 20);
         for (number, frame) in all.iter().enumerate() {
             let outer = net::layers(frame).and_then(|layers| layers.ip).expect("outer headers");

@@ -114,12 +114,13 @@ impl fmt::Display for Addresses {
     }
 }
 
-impl Ports {
-    /// Just this one.
-    pub fn one(port: u16) -> Self {
+impl From<u16> for Ports {
+    fn from(port: u16) -> Self {
         Self { first: port, count: 1 }
     }
+}
 
+impl Ports {
     fn at(&self, offset: u64) -> u16 {
         self.first.wrapping_add(offset as u16)
     }

@@ -47,33 +47,28 @@ impl TunnelKind {
 
     /// Its name on the command line and in reports.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Erspan => "erspan",
-            Self::Gre => "gre",
-            Self::Nvgre => "nvgre",
-            Self::Vxlan => "vxlan",
-            Self::Geneve => "geneve",
-            Self::Ipip => "ipip",
-            Self::Mpls => "mpls",
-            Self::Gtp => "gtp",
-            Self::L2tp => "l2tp",
-            Self::Tzsp => "tzsp",
-        }
+        NAMES[self as usize].0
     }
 
     /// The name of the number that identifies a session of this kind.
     pub(super) fn id_name(self) -> &'static str {
-        match self {
-            Self::Erspan | Self::L2tp => "session",
-            Self::Gre => "key",
-            Self::Nvgre => "vsid",
-            Self::Vxlan | Self::Geneve => "vni",
-            Self::Mpls => "label",
-            Self::Gtp => "teid",
-            Self::Ipip | Self::Tzsp => "id",
-        }
+        NAMES[self as usize].1
     }
 }
+
+/// The names of the kinds and of their sessions' numbers, in the order of [`TunnelKind::ALL`].
+const NAMES: [(&str, &str); TunnelKind::ALL.len()] = [
+    ("erspan", "session"),
+    ("gre", "key"),
+    ("nvgre", "vsid"),
+    ("vxlan", "vni"),
+    ("geneve", "vni"),
+    ("ipip", "id"),
+    ("mpls", "label"),
+    ("gtp", "teid"),
+    ("l2tp", "session"),
+    ("tzsp", "id"),
+];
 
 impl fmt::Display for TunnelKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,7 +82,7 @@ pub struct TunnelKinds(u16);
 
 impl TunnelKinds {
     /// No kind.
-    pub const NONE: Self = Self(0);
+    pub(crate) const NONE: Self = Self(0);
 
     /// Every kind: `auto`.
     pub const ALL: Self = Self((1 << TunnelKind::ALL.len()) - 1);
@@ -174,6 +169,24 @@ impl fmt::Display for TunnelKinds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_kind_has_its_names() {
+        let names = TunnelKind::ALL.map(|kind| format!("{kind} {}", kind.id_name()));
+        let expected = [
+            "erspan session",
+            "gre key",
+            "nvgre vsid",
+            "vxlan vni",
+            "geneve vni",
+            "ipip id",
+            "mpls label",
+            "gtp teid",
+            "l2tp session",
+            "tzsp id",
+        ];
+        assert_eq!(names, expected);
+    }
 
     #[test]
     fn words_make_sets() {

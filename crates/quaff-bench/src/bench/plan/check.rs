@@ -72,7 +72,7 @@ fn size(size: &Size) -> Result<(), String> {
         Size::Bytes(bytes) => ensure((FRAME_BYTES_MIN..=FRAME_BYTES_MAX).contains(bytes), || {
             format!("a frame without its FCS has {FRAME_BYTES_MIN} to {FRAME_BYTES_MAX} bytes, not {bytes}")
         }),
-        Size::Mix(mix) => Sizes::parse(mix).map(|_| ()).map_err(|error| error.to_string()),
+        Size::Mix(mix) => mix.parse::<Sizes>().map(|_| ()).map_err(|error| error.to_string()),
         Size::From(file) | Size::Replay(file) => ensure(!file.is_empty(), || "a file name is empty".into()),
     }
 }

@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// 594, 1518 as 7:4:1), tolly (64, 78, 576, 1518 as 55:5:17:23), rpr3 (64, 512, 1518 as 60:20:20), rpr4
     /// (64, 512, 1518, 9218 as 50:15:15:20). Sizes include VLAN tags, but neither the FCS (see --fcs) nor
     /// the outer headers of --erspan and --vxlan. Injected frames must fit a memory page: about 3400 bytes.
-    #[arg(long, value_name = "SIZES", default_value = "512", value_parser = Sizes::parse, help_heading = "Sizes")]
+    #[arg(long, value_name = "SIZES", default_value = "512", help_heading = "Sizes")]
     pub(super) size: Sizes,
     /// Draw sizes from the distribution in this capture, or in a file written by --sizes-save
     ///

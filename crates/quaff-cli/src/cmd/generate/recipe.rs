@@ -170,8 +170,8 @@ fn tuples(args: &Args) -> Tuples {
     Tuples {
         src: args.src_ip.unwrap_or_else(|| addresses(src)),
         dst: args.dst_ip.unwrap_or_else(|| addresses(dst)),
-        src_ports: args.src_port.unwrap_or(Ports::one(args.stream)),
-        dst_ports: args.dst_port.unwrap_or(Ports::one(ProbeHeader::LAYOUT.port)),
+        src_ports: args.src_port.unwrap_or(Ports::from(args.stream)),
+        dst_ports: args.dst_port.unwrap_or(Ports::from(ProbeHeader::LAYOUT.port)),
     }
 }
 

@@ -135,7 +135,7 @@ impl RewriteArgs {
                 fix_checksums: self.fix_checksums,
             },
             sides: are_two.then(|| SidesPlan {
-                rule: self.split_by.clone().unwrap_or(RoleRule::Auto),
+                rule: self.split_by.clone().unwrap_or_default(),
                 other: 0,
                 reverse: self.split_reverse,
             }),

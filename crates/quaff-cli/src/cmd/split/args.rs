@@ -155,7 +155,7 @@ impl Args {
             capture: self.capture_plan(goals.len()),
             sorting: Sorting {
                 by: self.by,
-                kinds: self.decap.unwrap_or(TunnelKinds::NONE),
+                kinds: self.decap.unwrap_or_default(),
                 depth: self.decap_depth,
                 seed: self.seed,
             },

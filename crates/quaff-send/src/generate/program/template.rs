@@ -109,9 +109,9 @@ impl Template {
         }
         self.ip_base_sum = checksum::sum(&self.bytes[self.ip..self.transport]);
         let addresses = checksum::sum(&self.bytes[self.ip + 12..self.ip + 20]);
-        let length = (end - self.transport) as u64;
-        let protocol = u64::from(self.bytes[self.ip + 9]);
-        let pseudo = checksum::add(addresses, checksum::fold(length + protocol));
+        let length = (end - self.transport) as u32;
+        let protocol = u32::from(self.bytes[self.ip + 9]);
+        let pseudo = checksum::add(addresses, checksum::sum(&(length + protocol).to_be_bytes()));
         self.base_sum = checksum::add(pseudo, checksum::sum(&self.bytes[self.transport..end]));
         if self.stamp.is_some() {
             self.base_sum = checksum::add(self.base_sum, ProbeHeader::LAYOUT.magic);

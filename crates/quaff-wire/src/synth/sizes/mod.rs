@@ -12,6 +12,7 @@ pub use text::HEADING;
 use super::alias::Alias;
 use super::rng::Rng;
 use crate::parse::{self, ParseError};
+use std::str::FromStr;
 
 /// No frame is larger.
 pub const SIZE_MAX: u32 = 65_535;
@@ -77,34 +78,6 @@ impl Sizes {
         Ok(Self { classes, in_turn: false })
     }
 
-    /// Reads the name of a set; `64,128,256` in turn; `64:7,570:4,1518:1` drawn by
-    /// weight; `64-1518` drawn evenly.
-    pub fn parse(text: &str) -> Result<Self, ParseError> {
-        if let Some((_, set)) = SETS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
-            let classes: Vec<_> = set.iter().map(|(size, weight)| SizeClass::exact(*size, *weight)).collect();
-            return Ok(Self { in_turn: set[0].1 == 0, classes });
-        }
-        let mut classes = Vec::new();
-        let mut in_turn = true;
-        for part in text.split(',') {
-            let (range, weight) = part.split_once(':').map_or((part, None), |(a, b)| (a, Some(b)));
-            in_turn &= weight.is_none() && !range.contains('-');
-            let unknown = || {
-                let sets = SETS.map(|(name, _)| name).join(", ");
-                let why = format!("is not a size, such as 64, 64-1518 or 64:7, nor one of the sets {sets}");
-                ParseError::of(part.trim(), &why)
-            };
-            let (first, last) = parse::range(range).ok_or_else(unknown)?;
-            let weight = weight.map_or(Ok(1), |weight| weight.trim().parse()).map_err(|_| unknown())?;
-            let class = SizeClass { first, last, weight };
-            if !class.is_valid() {
-                return Err(wrong_range(range.trim()));
-            }
-            classes.push(class);
-        }
-        if in_turn { Ok(Self { classes, in_turn }) } else { Self::drawn(classes) }
-    }
-
     /// The same without so many bytes of each, 1 at least.
     pub fn smaller_by(&self, bytes: u32) -> Self {
         let less = |size: u32| size.saturating_sub(bytes).max(1);
@@ -144,6 +117,37 @@ impl Sizes {
     }
 }
 
+impl FromStr for Sizes {
+    type Err = ParseError;
+
+    /// The name of a set; `64,128,256` in turn; `64:7,570:4,1518:1` drawn by weight; `64-1518` drawn evenly.
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        if let Some((_, set)) = SETS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
+            let classes: Vec<_> = set.iter().map(|(size, weight)| SizeClass::exact(*size, *weight)).collect();
+            return Ok(Self { in_turn: set[0].1 == 0, classes });
+        }
+        let mut classes = Vec::new();
+        let mut in_turn = true;
+        for part in text.split(',') {
+            let (range, weight) = part.split_once(':').map_or((part, None), |(a, b)| (a, Some(b)));
+            in_turn &= weight.is_none() && !range.contains('-');
+            let unknown = || {
+                let sets = SETS.map(|(name, _)| name).join(", ");
+                let why = format!("is not a size, such as 64, 64-1518 or 64:7, nor one of the sets {sets}");
+                ParseError::of(part.trim(), &why)
+            };
+            let (first, last) = parse::range(range).ok_or_else(unknown)?;
+            let weight = weight.map_or(Ok(1), |weight| weight.trim().parse()).map_err(|_| unknown())?;
+            let class = SizeClass { first, last, weight };
+            if !class.is_valid() {
+                return Err(wrong_range(range.trim()));
+            }
+            classes.push(class);
+        }
+        if in_turn { Ok(Self { classes, in_turn }) } else { Self::drawn(classes) }
+    }
+}
+
 fn wrong_range(text: &str) -> ParseError {
     let why = "a range begins with its smaller end";
     ParseError::new(format!("a frame has 1 to {SIZE_MAX} bytes, and {why}: '{text}'"))
@@ -180,26 +184,26 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_people_write_them() {
-        assert_eq!(Sizes::parse("64").unwrap().single(), Some(64));
-        assert!(Sizes::parse("64,128").unwrap().in_turn);
-        assert_eq!(Sizes::parse("64:7,570:4,1518:1").unwrap(), Sizes::parse("IMIX").unwrap());
-        assert_eq!(Sizes::parse("100-200").unwrap().bounds(), (100, 200));
-        assert_eq!(Sizes::parse("64,64").unwrap().single(), Some(64));
+        assert_eq!(Sizes::from_str("64").unwrap().single(), Some(64));
+        assert!(Sizes::from_str("64,128").unwrap().in_turn);
+        assert_eq!(Sizes::from_str("64:7,570:4,1518:1").unwrap(), Sizes::from_str("IMIX").unwrap());
+        assert_eq!(Sizes::from_str("100-200").unwrap().bounds(), (100, 200));
+        assert_eq!(Sizes::from_str("64,64").unwrap().single(), Some(64));
         for wrong in ["", "x", "64,", "0", "65536", "200-100", "64:x", "64:0", "64:-1", "64-"] {
-            assert!(Sizes::parse(wrong).is_err(), "{wrong}");
+            assert!(Sizes::from_str(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn means_are_those_of_the_classes() {
-        assert!((Sizes::parse("imix").unwrap().mean(1, SIZE_MAX) - 353.833).abs() < 0.001);
-        assert!((Sizes::parse("10-20").unwrap().mean(1, SIZE_MAX) - 15.0).abs() < 1e-9);
-        assert!((Sizes::parse("60,100").unwrap().mean(64, 90) - 77.0).abs() < 1e-9);
+        assert!((Sizes::from_str("imix").unwrap().mean(1, SIZE_MAX) - 353.833).abs() < 0.001);
+        assert!((Sizes::from_str("10-20").unwrap().mean(1, SIZE_MAX) - 15.0).abs() < 1e-9);
+        assert!((Sizes::from_str("60,100").unwrap().mean(64, 90) - 77.0).abs() < 1e-9);
     }
 
     #[test]
     fn a_sweep_goes_round() {
-        let mut source = Sizes::parse("rfc2544").unwrap().source();
+        let mut source = Sizes::from_str("rfc2544").unwrap().source();
         let mut rng = Rng::new(0);
         let sizes: Vec<_> = (0..8).map(|_| source.next(&mut rng)).collect();
         assert_eq!(sizes, [64, 128, 256, 512, 1024, 1280, 1518, 64]);
@@ -210,7 +214,7 @@ mod tests {
     #[test]
     fn what_is_drawn_is_distributed_as_asked() {
         for set in ["imix", "tolly", "cisco", "rpr3", "rpr4", "64-1518", "40-59:3,60:50,61-99:7"] {
-            let sizes = Sizes::parse(set).unwrap();
+            let sizes = Sizes::from_str(set).unwrap();
             let mut source = sizes.source();
             let mut rng = Rng::new(7);
             let mut seen = vec![0u64; 10_000];
