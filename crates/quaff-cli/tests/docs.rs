@@ -2,6 +2,7 @@
 
 mod support;
 
+use quaff_testkit::{sample_report, sample_service_report};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -89,8 +90,19 @@ fn check_syntax(shell: &str, script: &str, dir: &Path) {
     }
 }
 
-/// Fields whose content depends on the run: reasons of ends and failures, and a count for each kind of damage.
-const OPEN: [&str; 4] = ["ended_by", "failure", "members[].gone", "interfaces[].decap.damaged"];
+/// Fields whose content depends on the run (reasons of ends and failures, a count for each kind of damage, facts of the
+/// machine), or is that of a plan file.
+const OPEN: [&str; 9] = [
+    "ended_by",
+    "failure",
+    "members[].gone",
+    "interfaces[].decap.damaged",
+    "machine",
+    "plan",
+    "cases[].setting",
+    "searches[].setting",
+    "bursts[].setting",
+];
 /// Fields that no small run shows.
 const RARE: [&str; 1] = ["input.failure"];
 
@@ -136,16 +148,23 @@ fn document(path: &str) -> String {
 }
 
 /// Runs `quaff LINE` in `dir`, and adds the fields of its JSON to `found`.
-fn sample(mut command: Command, line: &str, dir: &Path, found: &mut BTreeSet<String>) {
+fn sample(command: Command, line: &str, dir: &Path, found: &mut BTreeSet<String>) {
+    sample_as("", command, line, dir, found);
+}
+
+/// The same with the fields inside an object of this name.
+fn sample_as(name: &str, mut command: Command, line: &str, dir: &Path, found: &mut BTreeSet<String>) {
     let done =
         command.args(line.split_whitespace()).arg("--json").current_dir(dir).output().expect("quaff runs");
-    let out =
-        [done.stdout.clone(), done.stderr.clone()].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let out = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let parse = |text: &str| {
+        serde_json::from_str(text).ok().filter(|json: &Value| json.is_object() || json.is_array())
+    };
     let json = out
         .iter()
-        .flat_map(|text| text.lines())
-        .find_map(|line| serde_json::from_str(line).ok().filter(Value::is_object));
-    fields(&json.unwrap_or_else(|| panic!("{line}: {done:?}")), "", found);
+        .find_map(|text| parse(text))
+        .or_else(|| out.iter().flat_map(|text| text.lines()).find_map(parse));
+    fields(&json.unwrap_or_else(|| panic!("{line}: {done:?}")), name, found);
 }
 
 /// Compares the fields that runs have shown with those of the page.
@@ -217,6 +236,77 @@ fn pages_have_the_fields_of_the_json() {
         }
         compare(page, &shown);
     }
+}
+
+/// A plan of a few seconds.
+const SERVICE: &str = r#"name = "custom"
+title = "A second of one service"
+tests = [{ performance = { seconds = 1.0 } }]
+
+[[services]]
+name = "data"
+sizes = [512]
+cir_mbps = 1.0
+"#;
+
+/// An interface of this machine that has a device and so interrupts.
+fn card() -> Option<String> {
+    let names = Path::new("/sys/class/net")
+        .read_dir()
+        .ok()?
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.into_iter().find(|name| Path::new("/sys/class/net").join(name).join("device").exists())
+}
+
+/// Of the two that write reports also by what an invented report shows: a search takes minutes.
+#[test]
+fn pages_of_what_measures_have_the_fields_of_the_json() {
+    let Some(bench) = Bench::new("pages_of_what_measures_have_the_fields_of_the_json", 1 << 30) else {
+        return;
+    };
+    let dir = bench.dir.path();
+    let own = || Command::new(QUAFF);
+    let receiving = || bench.lab.rx.command(QUAFF).expect("a command in the lab");
+    let shown_by = |lines: &[&str]| {
+        let mut shown = BTreeSet::new();
+        lines.iter().for_each(|line| sample(own(), line, dir, &mut shown));
+        shown
+    };
+
+    let mut shown = BTreeSet::new();
+    sample_as("list", own(), "lab list", dir, &mut shown);
+    sample_as("probe", own(), "lab probe", dir, &mut shown);
+    compare("lab", &shown);
+
+    if let Some(card) = card() {
+        compare("cores", &shown_by(&["cores", &format!("cores -i {card}")]));
+    }
+
+    let gro = bench
+        .lab
+        .rx
+        .command("ethtool")
+        .expect("a command in the lab")
+        .args(["-K", "rx0", "gro", "on"])
+        .status();
+    if gro.is_ok_and(|status| status.success()) {
+        let mut shown = BTreeSet::new();
+        let ignore = "--ignore clock-sync,clock-source,governor,idle";
+        for line in
+            ["-i rx0 --dir .", &format!("-i rx0 --fix {ignore} --state state"), "--undo --state state"]
+        {
+            sample(receiving(), &format!("doctor {line}"), dir, &mut shown);
+        }
+        compare("doctor", &shown);
+    }
+
+    let keep = |path: &str| dir.join(path);
+    quaff_bench::report::write(&sample_report(), &keep("captures")).expect("written");
+    quaff_bench::report::write(&sample_service_report(), &keep("services")).expect("written");
+    let run = "bench capture --rivals quaff --sizes 64 --pps 20k --count 2k --runs 1 --dir . --out bench";
+    compare("bench", &shown_by(&[run, "bench show captures"]));
+    std::fs::write(keep("plan.toml"), SERVICE).expect("written");
+    compare("service", &shown_by(&["service --plan plan.toml --out service", "service show services"]));
 }
 
 /// The command lines of quaff in a document: indented lines, and text in backquotes.
