@@ -62,7 +62,7 @@ fn a_plan_that_was_printed_is_the_plan() {
 }
 
 #[test]
-fn what_is_wrong_with_a_plan_is_named_with_its_line() {
+fn a_fault_in_a_plan_is_named_with_its_line() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("wrong.toml");
     let text = "name = \"x\"\ntitle = \"X\"\nrivals = [\"quaff\"]\nrunz = 3\n";
@@ -124,7 +124,7 @@ fn the_fixed_words_are_in_the_result() {
 }
 
 #[test]
-fn what_is_no_result_is_not_shown() {
+fn a_file_that_is_no_result_is_refused_by_show() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().display().to_string();
     assert!(refused(&["show", &path]).contains("result.json"));

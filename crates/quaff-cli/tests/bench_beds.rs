@@ -139,8 +139,8 @@ fn mixes_and_small_frames_are_counted_too() {
 }
 
 #[test]
-fn what_was_measured_before_an_interruption_is_kept() {
-    let Some(bench) = Bench::new("what_was_measured_before_an_interruption_is_kept", 1 << 30) else { return };
+fn runs_before_an_interruption_are_kept() {
+    let Some(bench) = Bench::new("runs_before_an_interruption_are_kept", 1 << 30) else { return };
     let plan = Plan { runs: 5, ..plan(Topology::Span, &["quaff"]) };
     let mut ear = Ear { runs_max: Some(2), ..Ear::default() };
     let report = run(&plan, &context(bench.dir.path()), &mut ear).expect("a report all the same");

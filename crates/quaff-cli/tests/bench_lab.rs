@@ -97,8 +97,8 @@ fn a_bench_leaves_a_folder_with_everything() {
 }
 
 #[test]
-fn what_was_measured_before_an_interruption_is_kept_and_shown() {
-    let test = "what_was_measured_before_an_interruption_is_kept_and_shown";
+fn runs_before_an_interruption_are_kept_and_shown() {
+    let test = "runs_before_an_interruption_are_kept_and_shown";
     let Some(bench) = Bench::new(test, 1 << 30) else { return };
     let dir = bench.dir.path();
     let args = ["--rivals", "quaff", "--sizes", "64", "--pps", "20k", "--count", "20k", "--runs", "500"];
@@ -182,8 +182,8 @@ fn an_unknown_capturer_is_refused() {
 
 /// Every tenth packet is discarded without a report: the figures and the table show the difference.
 #[test]
-fn a_liar_is_shown() {
-    let Some(bench) = Bench::new("a_liar_is_shown", 1 << 30) else { return };
+fn a_loss_that_a_capturer_hides_is_in_the_tables() {
+    let Some(bench) = Bench::new("a_loss_that_a_capturer_hides_is_in_the_tables", 1 << 30) else { return };
     let dir = bench.dir.path();
     let file = script(
         dir,

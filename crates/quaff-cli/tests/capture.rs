@@ -66,8 +66,8 @@ fn counted_by_others(test: &str, file: &str) -> Vec<(&'static str, u64)> {
 }
 
 #[test]
-fn others_read_the_files() {
-    let test = "others_read_the_files";
+fn other_programs_count_the_same_packets_in_the_files() {
+    let test = "other_programs_count_the_same_packets_in_the_files";
     let Some(bench) = Bench::new(test, 1 << 28) else { return };
     for format in ["pcapng", "pcap", "pcap-us"] {
         let file = bench.path("all");
@@ -278,8 +278,8 @@ fn both_directions_are_marked() {
 }
 
 #[test]
-fn idle_costs_nothing() {
-    let Some(bench) = Bench::new("idle_costs_nothing", 1 << 28) else { return };
+fn an_idle_capture_uses_at_most_1_percent_of_a_core() {
+    let Some(bench) = Bench::new("an_idle_capture_uses_at_most_1_percent_of_a_core", 1 << 28) else { return };
     let running = bench.capture(&["-w", &bench.path("idle.pcapng"), "--ring", "16M", "--buffer", "16M"]);
     let cpu = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.pid())).unwrap();

@@ -232,8 +232,10 @@ fn governors_sleep_and_clocks_are_fixed_and_restored() {
 }
 
 #[test]
-fn what_the_kernel_does_not_show_here_is_reported() {
-    let Some(bench) = Bench::new("what_the_kernel_does_not_show_here_is_reported", 0) else { return };
+fn settings_that_a_namespace_hides_are_reported_as_not_read() {
+    let Some(bench) = Bench::new("settings_that_a_namespace_hides_are_reported_as_not_read", 0) else {
+        return;
+    };
     let args = ["doctor", "-i", "rx0", "--time", "0s", "--ignore", OF_THE_MACHINE];
     let done = bench.quaff(&args).output().expect("quaff runs");
     let stderr = String::from_utf8_lossy(&done.stderr);

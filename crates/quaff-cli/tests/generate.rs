@@ -269,7 +269,7 @@ fn set_down(netns: &Netns, interface: &str) {
 }
 
 #[test]
-fn arguments_are_checked() {
+fn invalid_arguments_are_rejected() {
     for args in [
         "",
         "--inject a -o b",

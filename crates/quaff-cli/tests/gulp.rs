@@ -365,8 +365,8 @@ fn v_shows_how_it_goes_twice_a_second() {
 }
 
 #[test]
-fn what_gulp_refuses_is_refused() {
-    let Some(bench) = prepare("what_gulp_refuses_is_refused", &[]) else { return };
+fn arguments_that_gulp_refuses_are_refused() {
+    let Some(bench) = prepare("arguments_that_gulp_refuses_are_refused", &[]) else { return };
     run(bench.lab.rx.command("ip").unwrap().args(["tuntap", "add", "mode", "tun", "name", "tun7"]));
     for (line, code, words) in [
         ("gulp -i tun7 > /dev/null", 2, "is not an Ethernet interface; -F captures it anyway"),

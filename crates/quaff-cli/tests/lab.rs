@@ -223,8 +223,8 @@ fn a_signal_reaches_what_the_command_has_started() {
 }
 
 #[test]
-fn what_a_killed_run_leaves_is_cleared_away_by_the_next() {
-    if !permitted("what_a_killed_run_leaves_is_cleared_away_by_the_next") {
+fn the_lab_of_a_killed_run_is_removed_by_the_next_run() {
+    if !permitted("the_lab_of_a_killed_run_is_removed_by_the_next_run") {
         return;
     }
     let mut running = start("echo $$ >&2; exec sleep 60");
@@ -272,7 +272,7 @@ fn a_probe_tells_of_each_thing() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_a_word() {
+fn impossible_labs_are_refused_with_the_reason() {
     for (args, word) in [
         (vec!["up", "--name", "a/b"], "name of a lab"),
         (vec!["up", "--mtu", "9217"], "MTU"),

@@ -106,8 +106,8 @@ fn promises_are_printed_with_their_limits() {
 }
 
 #[test]
-fn what_is_counted_is_in_the_file_whatever_the_tool_says() {
-    let test = "what_is_counted_is_in_the_file_whatever_the_tool_says";
+fn frames_are_counted_in_the_file_whatever_the_tool_reports() {
+    let test = "frames_are_counted_in_the_file_whatever_the_tool_reports";
     let Some(bench) = Bench::new(test, 1 << 30) else { return };
     let place = Place::find(Some(bench.dir.path())).expect("a place");
     let quaff = Path::new(QUAFF);

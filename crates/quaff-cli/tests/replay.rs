@@ -467,7 +467,7 @@ fn impossible_replays_are_rejected_before_the_first_frame() {
 }
 
 #[test]
-fn arguments_are_checked() {
+fn invalid_arguments_are_rejected() {
     for args in [
         "f",
         "-o a",

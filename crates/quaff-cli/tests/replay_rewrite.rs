@@ -82,8 +82,8 @@ fn arrived(bench: &Bench, frames: &[Vec<u8>], options: &str) -> (Vec<Vec<u8>>, V
 }
 
 #[test]
-fn what_is_rewritten_arrives_so() {
-    let Some(bench) = Bench::new("what_is_rewritten_arrives_so", 1 << 28) else { return };
+fn rewritten_frames_arrive_as_they_were_rewritten() {
+    let Some(bench) = Bench::new("rewritten_frames_arrive_as_they_were_rewritten", 1 << 28) else { return };
     let frames = frames(&[20, 500, 0, 1400]);
     let maps = AddressMaps::new(&["10.0.0.0/8:172.16.0.0/16".parse().unwrap()], None);
     let plan = Rewrite {
@@ -111,8 +111,8 @@ fn what_is_rewritten_arrives_so() {
 }
 
 #[test]
-fn what_does_not_fit_is_fragmented_and_counted() {
-    let Some(bench) = Bench::new("what_does_not_fit_is_fragmented_and_counted", 1 << 28) else { return };
+fn frames_above_the_mtu_are_fragmented_and_counted() {
+    let Some(bench) = Bench::new("frames_above_the_mtu_are_fragmented_and_counted", 1 << 28) else { return };
     let frames = frames(&[20, 2500, 100]);
     let (there, report, code) = arrived(&bench, &frames, "--mtu 1500 --mtu-policy fragment -t");
     let rewritten = &report["feed"]["rewritten"];

@@ -63,8 +63,8 @@ fn installed(test: &str, names: &[&str]) -> Vec<Tool> {
 }
 
 #[test]
-fn a_liar_is_seen_through() {
-    let Some(stand) = Stand::new("a_liar_is_seen_through") else { return };
+fn a_loss_that_a_capturer_hides_is_counted() {
+    let Some(stand) = Stand::new("a_loss_that_a_capturer_hides_is_counted") else { return };
     // It throws every tenth packet away, and says that it has lost none.
     let script = stand.dir.path().join("liar");
     let text =
@@ -123,8 +123,8 @@ fn each_rival_is_measured_in_each_way_that_it_knows() {
 }
 
 #[test]
-fn what_is_asked_of_ours_is_done() {
-    let Some(stand) = Stand::new("what_is_asked_of_ours_is_done") else { return };
+fn quaff_and_recvfrom_obey_each_setting() {
+    let Some(stand) = Stand::new("quaff_and_recvfrom_obey_each_setting") else { return };
     let all = shipped(Path::new(QUAFF));
     for name in ["quaff", "recvfrom"] {
         let rival = all.iter().find(|rival| rival.name == name).expect("shipped");

@@ -84,7 +84,7 @@ fn services_of_the_command_line_take_the_place_of_the_presets() {
 }
 
 #[test]
-fn what_is_of_the_lab_stays_there() {
+fn settings_of_the_lab_are_not_in_plans_of_real_interfaces() {
     let lab = said(&["--preset", "y1564", "--print-plan"]);
     assert!(lab.contains("is_policed = false") && lab.contains("of the lab"), "{lab}");
     let real = said(&["--preset", "y1564", "--from", "eth0", "--to", "eth1", "--print-plan"]);
@@ -96,7 +96,7 @@ fn what_is_of_the_lab_stays_there() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_a_way_out() {
+fn contradictory_flags_are_refused_with_advice() {
     for (args, words) in [
         (&["--preset", "y1546", "--print-plan"][..], "no preset y1546; there is whitepaper"),
         (&["--from", "eth0"], "--to <END>"),
@@ -114,7 +114,7 @@ fn what_cannot_be_meant_is_refused_with_a_way_out() {
 }
 
 #[test]
-fn what_is_wrong_with_a_plan_is_named_with_its_line() {
+fn a_fault_in_a_plan_is_named_with_its_line() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("wrong.toml");
     std::fs::write(&file, "name = \"x\"\ntitle = \"X\"\ntests = []\nrunz = 3\n").expect("written");
@@ -149,7 +149,7 @@ fn a_result_is_shown_again_and_ends_as_it_did() {
 }
 
 #[test]
-fn what_is_no_result_is_not_shown() {
+fn a_file_that_is_no_result_is_refused_by_show() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().display().to_string();
     assert!(refused(&["show", &path]).contains("result.json"));

@@ -471,7 +471,7 @@ fn no_conversation_of_real_traffic_is_at_two_members() {
 
 /// A named pipe, first without a reader, then with one.
 #[test]
-fn a_pipe_is_waited_for() {
+fn a_named_pipe_without_a_reader_is_waited_for() {
     let dir = folder();
     let at = |name: &str| dir.path().join(name).display().to_string();
     std::fs::write(at("feed.pcap"), pcap(&made(50))).unwrap();

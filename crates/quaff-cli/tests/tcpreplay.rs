@@ -205,7 +205,7 @@ fn the_native_line_is_printed_and_can_be_typed() {
 }
 
 #[test]
-fn mistakes_are_reported() {
+fn command_lines_with_mistakes_are_refused_with_the_reason() {
     for (args, message) in [
         (&["-i", "a", "-t", "-p", "5", "f"][..], "--pps and --topspeed cannot be combined"),
         (&["f"], "the intf1 option is required"),

@@ -15,13 +15,13 @@ use std::process::Command;
 const DEPTH: u8 = 4;
 
 #[test]
-fn real_tunnels() {
-    compare_folder("real_tunnels", "tunnels", 13);
+fn real_tunnels_are_stripped_as_the_reference_does() {
+    compare_folder("real_tunnels_are_stripped_as_the_reference_does", "tunnels", 13);
 }
 
 #[test]
-fn other_real_traffic() {
-    compare_folder("other_real_traffic", "protocols", 100);
+fn other_real_traffic_is_stripped_as_the_reference_does() {
+    compare_folder("other_real_traffic_is_stripped_as_the_reference_does", "protocols", 100);
 }
 
 /// Compares all pcap files of a folder of captures, which must be at least so many.
@@ -48,8 +48,8 @@ fn is_pcap(path: &Path) -> bool {
 }
 
 #[test]
-fn made_tunnels() {
-    if !has_python("made_tunnels") {
+fn made_and_damaged_tunnels_are_stripped_as_the_reference_does() {
+    if !has_python("made_and_damaged_tunnels_are_stripped_as_the_reference_does") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -283,7 +283,7 @@ fn a_ledger_that_contradicts_the_file_is_not_believed() {
 }
 
 #[test]
-fn a_person_can_read_it() {
+fn the_text_report_is_as_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcapng");
     let print = |file: File| {

@@ -145,7 +145,7 @@ fn unreadable_files_are_reported() {
 }
 
 #[test]
-fn a_person_can_read_it() {
+fn the_text_report_is_as_recorded() {
     let dir = sent(2000);
     let print = |came: Vec<Moving>| {
         std::fs::write(dir.path().join("came.pcap"), pcap(came)).unwrap();
