@@ -1,7 +1,7 @@
 //! The traffic of a run, and the arguments of `quaff generate` or `quaff replay` that send it.
 
 use crate::{Error, Result};
-use quaff_send::synth::learn;
+use quaff_send::learn_sizes;
 use quaff_wire::probe::ProbeHeader;
 use quaff_wire::synth::{SIZE_MAX, Sizes};
 use serde::{Deserialize, Serialize};
@@ -202,7 +202,7 @@ fn mean_bytes(size: &Size) -> Result<u32> {
 }
 
 fn learned(file: &str) -> Result<Sizes> {
-    learn(Path::new(file)).map(|(sizes, _)| sizes).map_err(|error| wrong(file, &error))
+    learn_sizes(Path::new(file)).map(|(sizes, _)| sizes).map_err(|error| wrong(file, &error))
 }
 
 fn wrong(name: &str, error: &dyn std::fmt::Display) -> Error {

@@ -4,8 +4,10 @@ use quaff_lab::Lab;
 use quaff_lab::lab::{RX, TX};
 use quaff_os::Stop;
 use quaff_os::rtnl::{self, LinkChange, Rtnl, VethEnd, VethPlan};
-use quaff_send::replay::{ReplayPlan, ReplayVia, run};
-use quaff_send::{Arena, Control, Feed, FrameMeta, LatePolicy, Rate, Ratio, SendError, TxBackend};
+use quaff_send::{
+    Arena, Control, Feed, FrameMeta, LatePolicy, Rate, Ratio, ReplayPlan, ReplayVia, SendError, TxBackend,
+    replay,
+};
 use quaff_testkit::{self as testing, Receiver};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -100,7 +102,7 @@ fn frames_leave_in_one_order_by_whichever_interface() {
         let receivers = [RX.name, OTHERS[1]].map(|name| Receiver::at(&lab, name));
         let plan = plan(ReplayVia::User(kind), rate);
         let replay = || {
-            run(&plan, Box::new(Mixed(0)), Stop::default(), |_, wait| {
+            replay(&plan, Box::new(Mixed(0)), Stop::default(), |_, wait| {
                 std::thread::sleep(wait.min(Duration::from_millis(5)));
                 Control::Go
             })
@@ -135,7 +137,7 @@ fn ways_in_the_kernel_have_one_interface() {
     let Some(lab) = testing::lab("ways_in_the_kernel_have_one_interface") else { return };
     add_link(&lab);
     let plan = plan(ReplayVia::XdpRedirect, Rate::Topspeed);
-    let replay = || run(&plan, Box::new(Mixed(0)), Stop::default(), |_, _| Control::Stop);
+    let replay = || replay(&plan, Box::new(Mixed(0)), Stop::default(), |_, _| Control::Stop);
     let error = lab.tx.run(replay).expect("a thread in the namespace").expect_err("refused");
     assert!(error.to_string().contains("user-space `via`"), "{error}");
 }

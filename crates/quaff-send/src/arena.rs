@@ -61,12 +61,12 @@ impl Arena {
     }
 
     /// Number of frames.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.items.len()
     }
 
     /// Returns `true` if the arena has no frame.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
@@ -79,7 +79,7 @@ impl Arena {
     ///
     /// # Panics
     /// If the index is out of range.
-    pub fn frame(&self, at: usize) -> (&[u8], FrameMeta) {
+    pub(crate) fn frame(&self, at: usize) -> (&[u8], FrameMeta) {
         let Item { start, len, meta } = self.items[at];
         (&self.bytes[start..start + len], meta)
     }
@@ -91,7 +91,7 @@ impl Arena {
     }
 
     /// All frames, in order.
-    pub(crate) fn frames(&self) -> impl Iterator<Item = (&[u8], FrameMeta)> {
+    pub fn frames(&self) -> impl ExactSizeIterator<Item = (&[u8], FrameMeta)> {
         (0..self.len()).map(|at| self.frame(at))
     }
 }

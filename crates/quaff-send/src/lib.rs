@@ -1,7 +1,7 @@
 //! Transmission: sends frames of files or synthetic frames from an interface, or injects them, each when it is due.
 //!
-//! [`run`] sends probe frames of one template at a constant rate; [`replay`] sends the frames of any [`Feed`], among
-//! them the synthetic traffic of [`synth`]. A BPF program that keeps the pace in the kernel injects them, or user space
+//! [`generate()`] sends probe frames of one template at a constant rate; [`replay()`] sends the frames of any [`Feed`], among
+//! them the synthetic traffic of a [`Maker`]. A BPF program that keeps the pace in the kernel injects them, or user space
 //! sends them through a [`TxBackend`]. One thread sends; the caller's thread watches. Nothing here prints, reads
 //! arguments or receives.
 
@@ -21,12 +21,12 @@ mod link;
 mod pacer;
 mod pump;
 mod ranges;
-pub mod replay;
+mod replay;
 mod rewriting;
 mod schedule;
 mod state;
 mod supervise;
-pub mod synth;
+mod synth;
 mod tally;
 mod transmitter;
 
@@ -37,13 +37,15 @@ pub use dual::merge;
 pub use error::{PlanError, SendError};
 pub use feed::Feed;
 pub use files::FilePlan;
-pub use generate::{Length, SendPlan, SendReport, Via, run};
+pub use generate::{Length, SendPlan, SendReport, generate};
 pub use link::usable_link;
 pub use pacer::wait_until;
 pub use ranges::Ranges;
+pub use replay::{InterfaceCount, ReplayPlan, ReplayReport, ReplayVia, Skipped, replay};
 pub use rewriting::{RewritePlan, SidesPlan};
-pub use schedule::{Deadline, LatePolicy, Layer, Rate, Ratio};
+pub use schedule::{LatePolicy, Layer, Rate, Ratio};
 pub use state::{Lateness, Snapshot};
 pub use supervise::Control;
+pub use synth::{ArrivalPattern, Maker, OfferedRate, WriteReport, learn_sizes};
 pub use tally::{FeedTally, RewriteTally};
 pub use transmitter::{Next, Obstacle, Transmitter, TxCall};

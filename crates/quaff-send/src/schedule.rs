@@ -69,10 +69,10 @@ pub(crate) const LATE_NS: u64 = 1_000_000;
 
 /// A time after the anchor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Deadline {
-    pub ns: u64,
+pub(crate) struct Deadline {
+    pub(crate) ns: u64,
     /// Fraction, in 2^-32 ns.
-    pub fraction: u32,
+    pub(crate) fraction: u32,
 }
 
 /// The deadlines of a run.
@@ -114,13 +114,13 @@ impl Layer {
 }
 
 impl Rate {
-    /// Percentage of a link rate, counted at layer 1.
-    pub fn of_link(percent: f64, link_bps: f64) -> Option<Self> {
-        Ratio::of(link_bps * percent / 100.0).map(|bps| Self::Bits(bps, Layer::L1))
+    /// Deadline after `units` frames, bits or captured ns; ns after the anchor.
+    pub fn due_ns(self, units: u128) -> u64 {
+        self.deadline(units).ns
     }
 
-    /// Deadline after `units` frames, bits or captured ns.
-    pub fn deadline(self, units: u128) -> Deadline {
+    /// The same, with its fraction.
+    fn deadline(self, units: u128) -> Deadline {
         let (ratio, per_second) = match self {
             Self::Captured(ratio) => (ratio, SECOND_NS),
             Self::Frames(ratio) | Self::Bits(ratio, _) => (ratio, 1),
@@ -241,8 +241,6 @@ mod tests {
             assert_eq!(schedule.due(1500, &meta(0)).ns, bits, "{layer:?}");
         }
         assert_eq!(Layer::L1.bits(14), 84 * 8, "the shortest frame takes 84 bytes");
-        let Some(Rate::Bits(bps, Layer::L1)) = Rate::of_link(50.0, 1e9) else { panic!("a rate") };
-        assert_eq!(bps.value(), 5e8);
     }
 
     #[test]

@@ -280,7 +280,7 @@ mod tests {
             for frames in skips {
                 schedule.skip(frames);
                 taken += frames;
-                let exact_ns = rate.deadline(taken.into()).ns;
+                let exact_ns = rate.due_ns(taken.into());
                 let due_ns = schedule.next(0).unwrap().due_ns;
                 prop_assert_eq!(due_ns, BEGIN_NS.saturating_add(exact_ns.saturating_add(offset_ns)), "frame {}", taken);
             }

@@ -2,7 +2,7 @@
 
 use crate::show::{self, LiveLine};
 use quaff_os::Signals;
-use quaff_send::replay::ReplayReport;
+use quaff_send::ReplayReport;
 use quaff_send::{Control, Lateness, Snapshot, Witness};
 use std::io::{BufRead as _, IsTerminal as _};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};

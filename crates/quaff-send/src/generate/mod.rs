@@ -1,7 +1,7 @@
 //! Generation: sends or injects probe frames as a [`SendPlan`] describes, and returns a [`SendReport`].
 //!
-//! [`Via::Inject`] injects frames into the receive path of an interface, by a BPF program on live frames that also keeps
-//! the pace; [`Via::Send`] sends them from an interface, paced in user space. Nothing here prints or reads arguments.
+//! Frames are injected into the receive path of an interface, by a BPF program on live frames that also keeps the pace, or
+//! sent from an interface, paced in user space. Nothing here prints or reads arguments.
 
 mod inject;
 mod plan;
@@ -10,7 +10,7 @@ mod report;
 mod user;
 mod witness;
 
-pub use plan::{Length, SendPlan, Via};
+pub use plan::{Length, SendPlan};
 pub use report::SendReport;
 
 use crate::confirm;
@@ -34,12 +34,12 @@ enum Sender {
 
 /// Sends as planned. `watch` is called periodically with the progress and the longest time that it may wait; its answer
 /// continues or ends the run.
-pub fn run(
+pub fn generate(
     plan: &SendPlan,
     mut watch: impl FnMut(&Snapshot, Duration) -> Control,
 ) -> Result<SendReport, SendError> {
     let pacing = plan.pacing()?;
-    let link = usable_link(&plan.interface, plan.via == Via::Send)?;
+    let link = usable_link(&plan.interface, !plan.inject)?;
     let (sender, state) = prepare(plan, &pacing, &link)?;
     let mut confirms = [witness::open(plan, &pacing, &link)?];
     state.store(word::LIMIT, pacing.count.unwrap_or(u64::MAX));
@@ -64,17 +64,12 @@ pub fn run(
 }
 
 fn prepare(plan: &SendPlan, pacing: &Pacing, link: &Link) -> Result<(Sender, State), SendError> {
-    Ok(match plan.via {
-        Via::Inject => {
-            let template = plan.template(link)?;
-            let (injector, state) = Injector::new(pacing, link, template)?;
-            (Sender::Inject(injector), state)
-        }
-        Via::Send => {
-            let sender = PacketSender::new(plan, pacing, link)?;
-            (Sender::User(Box::new(sender)), State::new_user())
-        }
-    })
+    if !plan.inject {
+        let sender = PacketSender::new(plan, pacing, link)?;
+        return Ok((Sender::User(Box::new(sender)), State::new_user()));
+    }
+    let (injector, state) = Injector::new(pacing, link, plan.template(link)?)?;
+    Ok((Sender::Inject(injector), state))
 }
 
 /// The sending thread.

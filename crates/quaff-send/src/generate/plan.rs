@@ -13,15 +13,6 @@ use std::time::Duration;
 /// A ns in the unit of intervals, 2^-16 ns.
 const FRACTIONS_PER_NS: f64 = 65_536.0;
 
-/// The direction of the frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Via {
-    /// Injected into the receive path of the interface, as if from the wire.
-    Inject,
-    /// Sent from the interface.
-    Send,
-}
-
 /// The length of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
@@ -36,7 +27,8 @@ pub enum Length {
 /// A stream of probe frames.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SendPlan {
-    pub via: Via,
+    /// Inject the frames into the receive path of the interface, as if from the wire, instead of sending them from it.
+    pub inject: bool,
     pub interface: String,
     /// Bytes of a frame, with VLAN tags, without FCS.
     pub frame_bytes: usize,
@@ -47,7 +39,7 @@ pub struct SendPlan {
     pub stream: u16,
     /// Destination MAC. The receiving stack drops frames to other hosts early, which leaves more CPU time to a capture.
     pub dst_mac: [u8; 6],
-    /// Source MAC; `None` is that of the interface for [`Via::Send`], and an invented one for [`Via::Inject`].
+    /// Source MAC; `None` is that of the interface, and an invented one for injected frames.
     pub src_mac: Option<[u8; 6]>,
     pub src_ip: Ipv4Addr,
     pub dst_ip: Ipv4Addr,
@@ -55,7 +47,7 @@ pub struct SendPlan {
     pub tags: Vec<VlanTag>,
     /// Send the frames inside ERSPAN type II with this session id, as a mirror port does.
     pub mirror: Option<u16>,
-    /// For [`Via::Inject`]: send frames of this recipe instead, which must differ only by their flow
+    /// Inject frames of this recipe instead, which must differ only by their flow
     /// ([`Recipe::differs_only_by_flow`]) and match the fields above.
     pub made: Option<Box<Recipe>>,
     /// Core of the sending thread.
@@ -136,10 +128,7 @@ impl SendPlan {
     }
 
     pub(super) fn headers(&self, link: &Link) -> OuterHeaders {
-        let src_mac = match self.via {
-            Via::Send => link.mac,
-            Via::Inject => INVENTED_SRC_MAC,
-        };
+        let src_mac = if self.inject { INVENTED_SRC_MAC } else { link.mac };
         OuterHeaders {
             dst_mac: self.dst_mac,
             src_mac: self.src_mac.unwrap_or(src_mac),
@@ -160,7 +149,7 @@ mod tests {
 
     fn plan(pps: Option<f64>, length: Length) -> SendPlan {
         SendPlan {
-            via: Via::Inject,
+            inject: true,
             interface: "lo".into(),
             frame_bytes: 64,
             mirror: None,

@@ -1,6 +1,6 @@
 //! The report of generation: frames intended, sent, confirmed, and the timing. It never prints.
 
-use super::plan::{Pacing, SendPlan, Via};
+use super::plan::{Pacing, SendPlan};
 use crate::confirm::Witness;
 use crate::state::{Lateness, State, word};
 use serde::Serialize;
@@ -67,10 +67,7 @@ impl SendReport {
             lateness: paced.then(|| state.lateness()),
             retried: state.load(word::RETRIED),
             interrupted: stopped && pacing.count.is_none_or(|count| sent < count),
-            via: match plan.via {
-                Via::Inject => "inject",
-                Via::Send => "send",
-            },
+            via: if plan.inject { "inject" } else { "send" },
             interface: plan.interface.clone(),
             frame_bytes: plan.frame_bytes,
             stream: plan.stream,

@@ -1,6 +1,6 @@
 //! The choice of the counter that confirms the frames of a run. It never reads it.
 
-use super::plan::{Pacing, SendPlan, Via};
+use super::plan::{Pacing, SendPlan};
 use crate::confirm::{Confirm, Witness};
 use quaff_os::Result;
 use quaff_os::rtnl::Link;
@@ -12,12 +12,12 @@ const TAP_INTERVAL_NS: u64 = 2_000;
 
 /// Opens the counter.
 pub(super) fn open(plan: &SendPlan, pacing: &Pacing, link: &Link) -> Result<Confirm> {
-    match plan.via {
-        Via::Send => Confirm::counter(Witness::TxPackets, link),
-        Via::Inject if pacing.interval_ns() < TAP_INTERVAL_NS && is_dropped_as_foreign(plan, link) => {
-            Confirm::counter(Witness::RxOtherhostDropped, link)
-        }
-        Via::Inject => Confirm::tap(link, &own_frames(plan)),
+    if !plan.inject {
+        Confirm::counter(Witness::TxPackets, link)
+    } else if pacing.interval_ns() < TAP_INTERVAL_NS && is_dropped_as_foreign(plan, link) {
+        Confirm::counter(Witness::RxOtherhostDropped, link)
+    } else {
+        Confirm::tap(link, &own_frames(plan))
     }
 }
 

@@ -45,7 +45,7 @@ const PATIENCE_STOPPED: Duration = Duration::from_millis(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplayVia {
-    /// Sent from the interface by the fastest backend that works: see [`run`].
+    /// Sent from the interface by the fastest backend that works: see [`replay()`].
     Auto,
     /// Injected into the receive path of the interface, as if from the wire.
     Inject,
@@ -106,7 +106,7 @@ struct Shared<'a> {
 ///
 /// [`ReplayVia::Auto`] becomes [`ReplayVia::XdpRedirect`] if the driver supports that; otherwise the backend that is
 /// fastest on the first frames of the run or, for a paced run, [`TxBackend::Sendmmsg`].
-pub fn run(
+pub fn replay(
     plan: &ReplayPlan,
     feed: Box<dyn Feed>,
     stop: Stop,

@@ -41,7 +41,7 @@ pub enum ArrivalPattern {
 
 /// The deadlines of frames, in order.
 #[derive(Debug, Clone)]
-pub struct ArrivalClock {
+pub(super) struct ArrivalClock {
     offered: OfferedRate,
     shape: ArrivalPattern,
     /// Frames or bits per second, times [`PARTS`].
@@ -58,7 +58,7 @@ pub struct ArrivalClock {
 
 impl ArrivalClock {
     /// Checks rate and pattern; the first frame is due at 0.
-    pub fn new(offered: OfferedRate, shape: ArrivalPattern, seed: u64) -> Result<Self, PlanError> {
+    pub(super) fn new(offered: OfferedRate, shape: ArrivalPattern, seed: u64) -> Result<Self, PlanError> {
         let rate = match offered {
             OfferedRate::Unpaced if shape == ArrivalPattern::Constant => 0.0,
             OfferedRate::Unpaced => return Err(PlanError::NoRate),

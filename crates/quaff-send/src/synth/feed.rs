@@ -68,7 +68,8 @@ impl Feed for SynthFeed {
 mod tests {
     use super::*;
     use crate::feed::testing::drain_times;
-    use crate::synth::{ArrivalClock, ArrivalPattern, OfferedRate, Until};
+    use crate::generate::Length;
+    use crate::synth::{ArrivalPattern, OfferedRate};
     use quaff_wire::synth::*;
 
     fn feed(frames: u64) -> Box<dyn Feed> {
@@ -93,8 +94,8 @@ mod tests {
             start_ns: 0,
             count: None,
         };
-        let clock = ArrivalClock::new(OfferedRate::Frames(1000.0), ArrivalPattern::Constant, 1).unwrap();
-        Maker { synth: Synth::new(recipe).unwrap(), clock, until: Until::Frames(frames) }.into_feed().0
+        let rate = OfferedRate::Frames(1000.0);
+        Maker::new(recipe, rate, ArrivalPattern::Constant, Length::Count(frames)).unwrap().into_feed().0
     }
 
     #[test]

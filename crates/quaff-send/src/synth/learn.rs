@@ -14,7 +14,7 @@ const TEXT_BYTES_MAX: u64 = 4 << 20;
 
 /// Returns the distribution of sizes on the wire (without FCS) and, for a capture, the number of packets. Only the
 /// packets before any damage of a capture count.
-pub fn learn(path: &Path) -> Result<(Sizes, Option<u64>), SendError> {
+pub fn learn_sizes(path: &Path) -> Result<(Sizes, Option<u64>), SendError> {
     if let Some(text) = text_of(path)? {
         let sizes = Sizes::from_text(&text).map_err(|error| unusable(path, error.to_string()))?;
         return Ok((sizes, None));

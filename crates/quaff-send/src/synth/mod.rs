@@ -1,55 +1,50 @@
 //! Synthetic traffic: frames of a recipe, each with its deadline.
 //!
 //! [`quaff_wire::synth`] makes the frames; here they get their deadlines ([`ArrivalPattern`]) and go to a sender
-//! ([`Maker::into_feed`]) or into a file ([`write()`]). [`learn()`] reads sizes from a capture. Nothing here sends.
+//! ([`Maker::into_feed`]) or into a file ([`Maker::write`]). [`learn_sizes`] reads sizes from a capture. Nothing here sends.
 
 mod arrival;
 mod feed;
 mod learn;
 mod write;
 
-pub use arrival::{ArrivalClock, ArrivalPattern, OfferedRate};
-pub use learn::learn;
-pub use write::{WriteReport, write};
+pub use arrival::{ArrivalPattern, OfferedRate};
+pub use learn::learn_sizes;
+pub use write::WriteReport;
 
-use quaff_wire::synth::Synth;
-
-/// The end of the traffic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Until {
-    /// After this number of frames.
-    Frames(u64),
-    /// Before this deadline, ns after the first frame.
-    DueNs(u64),
-    /// Never.
-    Forever,
-}
+use crate::error::PlanError;
+use crate::generate::Length;
+use arrival::ArrivalClock;
+use quaff_wire::synth::{Recipe, Synth};
 
 /// Makes the frames of a recipe with their deadlines.
 #[derive(Debug, Clone)]
 pub struct Maker {
     pub synth: Synth,
-    pub clock: ArrivalClock,
-    pub until: Until,
+    clock: ArrivalClock,
+    length: Length,
 }
 
 impl Maker {
-    /// Number of frames, if known.
-    fn planned(&self) -> Option<u64> {
-        match self.until {
-            Until::Frames(frames) => Some(frames),
-            Until::DueNs(_) | Until::Forever => None,
-        }
+    /// Checks a recipe, a rate and a pattern. A duration ends before the frame that is due then.
+    pub fn new(
+        recipe: Recipe,
+        offered: OfferedRate,
+        pattern: ArrivalPattern,
+        length: Length,
+    ) -> Result<Self, PlanError> {
+        let clock = ArrivalClock::new(offered, pattern, recipe.seed)?;
+        Ok(Self { synth: Synth::new(recipe)?, clock, length })
     }
 
     /// Makes the next frame. Returns its deadline, ns after the first one; `None` at the end.
     fn make(&mut self) -> Option<(u64, &[u8])> {
         let frames = self.synth.frames();
         let due_ns = self.clock.due_ns;
-        let is_over = match self.until {
-            Until::Frames(end) => frames >= end,
-            Until::DueNs(end_ns) => due_ns >= end_ns && frames > 0,
-            Until::Forever => false,
+        let is_over = match self.length {
+            Length::Count(end) => frames >= end,
+            Length::Duration(time) => u128::from(due_ns) >= time.as_nanos() && frames > 0,
+            Length::Endless => false,
         };
         if is_over {
             return None;

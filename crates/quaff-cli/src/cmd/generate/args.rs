@@ -1,7 +1,7 @@
 //! The arguments of `quaff generate`, and the parsers of their values.
 
 use crate::units::{self, Choice, choice};
-use quaff_send::synth::ArrivalPattern;
+use quaff_send::ArrivalPattern;
 use quaff_wire::net::{TPID_CUSTOMER, TPID_SERVICE, VlanTag};
 use quaff_wire::synth::{Addresses, Content, Damage, New, Ports, Sizes};
 use std::path::PathBuf;

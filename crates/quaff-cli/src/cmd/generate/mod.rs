@@ -13,10 +13,11 @@ use crate::cmd::sending::{Watch, destination};
 use crate::exit::Exit;
 use anyhow::Context as _;
 use quaff_os::{Signal, Signals, Stop, clock, rtnl};
-use quaff_send::replay::{self, ReplayPlan, ReplayVia};
-use quaff_send::synth::{self, ArrivalClock, Maker, WriteReport};
-use quaff_send::{self, LatePolicy, Length, Rate, Ratio, SendPlan, Snapshot, Via};
-use quaff_wire::synth::{Made, Recipe, Synth};
+use quaff_send::{
+    ArrivalPattern, LatePolicy, Length, Maker, OfferedRate, Rate, Ratio, ReplayPlan, ReplayVia, SendPlan,
+    Snapshot, WriteReport,
+};
+use quaff_wire::synth::{Made, Recipe};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -38,8 +39,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return send(&args, None, &mut watch);
     }
     let recipe = recipe::recipe(&args, src_mac(&args)?, now_ns())?;
-    if args.inject.is_some() && recipe.differs_only_by_flow() && args.shape == synth::ArrivalPattern::Constant
-    {
+    if args.inject.is_some() && recipe.differs_only_by_flow() && args.shape == ArrivalPattern::Constant {
         return send(&args, Some(recipe), &mut watch);
     }
     replay(&args, recipe, &mut watch)
@@ -63,7 +63,7 @@ fn replay(args: &Args, recipe: Recipe, watch: &mut Watch) -> anyhow::Result<Exit
     let (feed, made) = maker(args, recipe)?.into_feed();
     let plan = replay_plan(args);
     let look = |snapshot: &Snapshot, wait| watch.look(snapshot, wait);
-    let report = replay::run(&plan, feed, Stop::default(), look);
+    let report = quaff_send::replay(&plan, feed, Stop::default(), look);
     watch.clear_line();
     let report = report?;
     let made = *made.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +98,7 @@ fn send(args: &Args, recipe: Option<Recipe>, watch: &mut Watch) -> anyhow::Resul
     let stamped = recipe.as_ref().is_none_or(Recipe::all_carry_probes);
     let tuples = recipe.as_ref().map(|recipe| (recipe.flows, recipe.tuples.count()));
     let plan = plan(args, recipe);
-    let report = quaff_send::run(&plan, |snapshot, wait| watch.look(snapshot, wait));
+    let report = quaff_send::generate(&plan, |snapshot, wait| watch.look(snapshot, wait));
     watch.clear_line();
     let report = report?;
     let made = tuples.map(|(flows, count)| Made {
@@ -134,28 +134,24 @@ fn print<R: serde::Serialize>(
 fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
     let frame_bytes = recipe::single_bytes(args) as usize;
     let pps = match recipe::pace(args) {
-        synth::OfferedRate::Unpaced => None,
-        synth::OfferedRate::Frames(pps) => Some(pps),
-        synth::OfferedRate::Bits { per_second, extra_bytes } => {
+        OfferedRate::Unpaced => None,
+        OfferedRate::Frames(pps) => Some(pps),
+        OfferedRate::Bits { per_second, extra_bytes } => {
             Some(per_second / (f64::from(recipe::single_bytes(args) + extra_bytes) * 8.0))
         }
     };
-    let length = match (args.count, args.duration) {
-        (Some(count), _) => Length::Count(count),
-        (None, Some(duration)) => Length::Duration(duration),
-        (None, None) => Length::Endless,
-    };
-    let (via, interface) = destination(&args.inject, &args.out, [Via::Inject, Via::Send]);
+    // The argument group requires one of the two.
+    let interface = args.inject.as_ref().or(args.out.as_ref()).cloned().unwrap_or_default();
     let address = |given: Option<quaff_wire::synth::Addresses>, last| match given.map(|given| given.first) {
         Some(IpAddr::V4(address)) => address,
         _ => Ipv4Addr::new(198, 18, 0, last),
     };
     SendPlan {
-        via,
+        inject: args.inject.is_some(),
         interface,
         frame_bytes,
         pps,
-        length,
+        length: recipe::length(args),
         stream: args.stream,
         mirror: args.erspan,
         dst_mac: args.dst_mac,
@@ -186,7 +182,7 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
         let snapshot = Snapshot { sent: report.sent, elapsed_ns, ..Snapshot::default() };
         watch.look(&snapshot, Duration::ZERO)
     };
-    let written = synth::write(&mut maker, &mut out, start_ns, look);
+    let written = maker.write(&mut out, start_ns, look);
     watch.clear_line();
     let written = written.with_context(|| format!("write {name}"))?;
     let (text, made) = (report::describe_write(&written, &name), maker.synth.made());
@@ -199,6 +195,11 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
 }
 
 fn maker(args: &Args, recipe: Recipe) -> anyhow::Result<Maker> {
-    let clock = ArrivalClock::new(recipe::pace(args), recipe::shape(args), args.seed)?;
-    Ok(Maker { synth: Synth::new(recipe)?, clock, until: recipe::until(args) })
+    let (pace, length) = (recipe::pace(args), recipe::length(args));
+    let length = match length {
+        // Unpaced frames have no deadlines: their sender ends the run.
+        Length::Duration(_) if pace == OfferedRate::Unpaced => Length::Endless,
+        length => length,
+    };
+    Ok(Maker::new(recipe, pace, recipe::shape(args), length)?)
 }

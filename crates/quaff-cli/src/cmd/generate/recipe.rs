@@ -2,7 +2,7 @@
 
 use super::args::{Args, Mac, TcpKind};
 use anyhow::Context as _;
-use quaff_send::synth::{ArrivalPattern, OfferedRate, Until, learn};
+use quaff_send::{ArrivalPattern, Length, OfferedRate, learn_sizes};
 use quaff_wire::net::TAG_BYTES;
 use quaff_wire::probe::ProbeHeader;
 use quaff_wire::synth::{
@@ -95,15 +95,12 @@ pub(super) fn shape(args: &Args) -> ArrivalPattern {
     }
 }
 
-/// The end of the traffic.
-pub(super) fn until(args: &Args) -> Until {
+/// The length of the traffic.
+pub(super) fn length(args: &Args) -> Length {
     match (args.count, args.duration) {
-        (Some(count), _) => Until::Frames(count),
-        // Without a pace frames have no time; who sends them has to stop.
-        (None, Some(time)) if args.pps.is_some() || args.mbps.is_some() => {
-            Until::DueNs(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
-        }
-        (None, _) => Until::Forever,
+        (Some(count), _) => Length::Count(count),
+        (None, Some(duration)) => Length::Duration(duration),
+        (None, None) => Length::Endless,
     }
 }
 
@@ -118,7 +115,7 @@ fn sizes(args: &Args) -> anyhow::Result<Sizes> {
         None if args.fcs => args.size.smaller_by(FCS_BYTES),
         None => args.size.clone(),
         // Frames in a capture have no FCS already.
-        Some(path) => learn(path)?.0,
+        Some(path) => learn_sizes(path)?.0,
     };
     if let Some(path) = &args.sizes_save {
         save(&sizes, path, args.sizes_from.as_deref())?;

@@ -2,9 +2,7 @@
 
 use crate::cmd::sending::{confirmation, lateness, pace, sent, time};
 use crate::show;
-use quaff_send::SendReport;
-use quaff_send::replay::{ReplayReport, ReplayVia};
-use quaff_send::synth::WriteReport;
+use quaff_send::{ReplayReport, ReplayVia, SendReport, WriteReport};
 use quaff_wire::synth::{HARMS, Made};
 
 /// Describes the report of a stream that is made where it is sent.

@@ -9,8 +9,10 @@ use crate::show;
 use crate::units::{self, Choice, choice};
 use anyhow::{Context as _, bail};
 use quaff_os::{Signal, Signals, Stop, rtnl};
-use quaff_send::replay::{self, ReplayPlan, ReplayReport, ReplayVia};
-use quaff_send::{Feed, FilePlan, LatePolicy, Layer, Ranges, Rate, Ratio, Snapshot, TxBackend, merge};
+use quaff_send::{
+    Feed, FilePlan, LatePolicy, Layer, Ranges, Rate, Ratio, ReplayPlan, ReplayReport, ReplayVia, Snapshot,
+    TxBackend, merge,
+};
 use quaff_wire::tcpprep::Cache;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -227,7 +229,7 @@ pub(crate) fn execute_with(
     let (plan, stop) = (plan(args)?, Stop::default());
     let feed = wrap(rewritten(source(args, &stop)?, args)?);
     let mut watch = Watch::new(signals, args.stats, args.quiet, args.one_at_a_time);
-    let report = replay::run(&plan, feed, stop, |snapshot, wait| {
+    let report = quaff_send::replay(&plan, feed, stop, |snapshot, wait| {
         look(snapshot);
         watch.look(snapshot, wait)
     });
@@ -299,7 +301,8 @@ fn rate(args: &Args) -> anyhow::Result<Rate> {
         return Ok(Rate::Bits(bps, layer));
     }
     if let Some((percent, bps)) = args.util.zip(args.link) {
-        return Rate::of_link(percent, bps).context(too_fast);
+        let bps = Ratio::of(bps * percent / 100.0).context(too_fast)?;
+        return Ok(Rate::Bits(bps, Layer::L1));
     }
     let as_captured = Ratio { num: 1, den: 1 };
     Ok(Rate::Captured(args.multiplier.unwrap_or(as_captured)))

@@ -3,7 +3,7 @@
 use super::Args;
 use crate::cmd::sending::{confirmation, lateness, pace, sent};
 use crate::show;
-use quaff_send::replay::{ReplayReport, ReplayVia};
+use quaff_send::{ReplayReport, ReplayVia};
 
 pub(super) fn text(report: &ReplayReport, args: &Args) -> String {
     let files = match args.files.as_slice() {

@@ -5,8 +5,7 @@
 
 use super::options::Options;
 use super::text::Flows;
-use quaff_send::replay::ReplayReport;
-use quaff_send::{Arena, Feed, FeedTally, FrameMeta, SendError};
+use quaff_send::{Arena, Feed, FeedTally, FrameMeta, ReplayReport, SendError};
 use quaff_wire::flow::{FlowCount, FlowCounts};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -121,14 +120,13 @@ fn scaled(counts: FlowCounts, unique: u64, of_all: impl Fn(u64) -> u64) -> FlowC
 
 impl Feed for Counting {
     fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
-        let before = arena.len();
+        let before = arena.frames().len();
         let more = self.feed.fill(arena)?;
         if self.is_first_pass {
-            for at in before..arena.len() {
+            for (frame, meta) in arena.frames().skip(before) {
                 if self.counted.frames == self.shared.limit {
                     break;
                 }
-                let (frame, meta) = arena.frame(at);
                 self.add(frame, &meta);
             }
             *self.shared.counted.lock().unwrap_or_else(PoisonError::into_inner) = self.counted;

@@ -18,7 +18,7 @@ use anyhow::{Context as _, bail};
 use flows::Counting;
 use options::Options;
 use quaff_os::rtnl::Rtnl;
-use quaff_send::replay::ReplayReport;
+use quaff_send::ReplayReport;
 use stats::Stats;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

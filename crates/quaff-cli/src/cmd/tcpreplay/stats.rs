@@ -3,8 +3,7 @@
 use super::options::Options;
 use super::text;
 use crate::show::print;
-use quaff_send::Snapshot;
-use quaff_send::replay::ReplayReport;
+use quaff_send::{ReplayReport, Snapshot};
 
 /// Schedule of the progress lines.
 #[derive(Debug)]
