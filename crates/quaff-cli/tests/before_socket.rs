@@ -5,8 +5,7 @@
 
 mod support;
 
-use quaff_lab::ChildProcess;
-use quaff_lab::lab::RX;
+use quaff_lab::{ChildProcess, RX};
 use serde_json::Value;
 use std::fs;
 use support::{Bench, Ended, PATIENCE, QUAFF, finish, interrupt, run};

@@ -7,15 +7,13 @@ use quaff_bench::bench::result::{Case, LimitedBy, Report};
 use quaff_bench::bench::{Context, Events, run};
 use quaff_bench::experiment;
 use quaff_bench::method::Run;
-use quaff_lab::Finished;
-use quaff_lab::lab::TX;
 use quaff_lab::tool::{Output, Setting};
 use quaff_lab::tool::{from_command, shipped};
 use quaff_lab::topology::Real;
 use quaff_lab::topology::Site;
 use quaff_lab::traffic::Size;
 use quaff_lab::traffic::Traffic;
-use quaff_lab::{ChildProcess, lab};
+use quaff_lab::{ChildProcess, Finished, Lab, TX};
 use quaff_testkit as testing;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -64,7 +62,7 @@ fn context(dir: &Path) -> Context {
 
 /// Labs that this process has made, and that are up.
 fn own_labs() -> usize {
-    lab::list().expect("a list").iter().filter(|lab| lab.pid == std::process::id()).count()
+    Lab::list().expect("a list").iter().filter(|lab| lab.pid == std::process::id()).count()
 }
 
 /// Says no after so many runs.

@@ -3,7 +3,7 @@
 
 mod support;
 
-use quaff_lab::{ChildProcess, lab};
+use quaff_lab::{ChildProcess, Lab};
 use quaff_os::Signal;
 use serde_json::Value;
 use std::fs;
@@ -38,7 +38,7 @@ fn assert_nothing_is_left(dir: &Path, pid: u32) {
     let left: Vec<_> =
         dir.read_dir().expect("a directory").flatten().map(|entry| entry.file_name()).collect();
     assert!(left.iter().all(|name| name == "out" || name == "scripts"), "{left:?}");
-    assert!(lab::list().expect("a list").iter().all(|lab| lab.pid != pid));
+    assert!(Lab::list().expect("a list").iter().all(|lab| lab.pid != pid));
     // Who was started for a run carries a mark; it may take a moment to be gone.
     let end = std::time::Instant::now() + Duration::from_secs(5);
     while !started_by(pid).is_empty() && std::time::Instant::now() < end {

@@ -3,8 +3,7 @@
 
 mod support;
 
-use quaff_lab::lab::{RX, TX};
-use quaff_lab::{ChildProcess, LabPlan};
+use quaff_lab::{ChildProcess, LabPlan, RX, TX};
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl::{self, LinkChange, Rtnl};
 use quaff_os::testing::assert_when_quiet;

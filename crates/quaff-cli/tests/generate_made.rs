@@ -3,8 +3,7 @@
 
 mod support;
 
-use quaff_lab::lab::{RX, TX};
-use quaff_lab::{ChildProcess, LabPlan};
+use quaff_lab::{ChildProcess, LabPlan, RX, TX};
 use quaff_os::Netns;
 use quaff_testkit::Receiver;
 use quaff_wire::checksum;

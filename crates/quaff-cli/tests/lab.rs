@@ -1,6 +1,6 @@
 //! `quaff lab` from outside: the real command, on the real kernel.
 
-use quaff_lab::{ChildProcess, lab};
+use quaff_lab::{ChildProcess, Lab};
 use quaff_os::Signal;
 use quaff_testkit as testing;
 use std::os::unix::process::CommandExt;
@@ -55,7 +55,7 @@ struct DownAtLast<'a>(&'a str);
 
 impl Drop for DownAtLast<'_> {
     fn drop(&mut self) {
-        let _ = lab::down(self.0);
+        let _ = Lab::take_down(self.0);
     }
 }
 

@@ -6,7 +6,7 @@ use quaff_bench::method::{self, Cores, Place};
 use quaff_lab::tool::{Tool, shipped};
 use quaff_lab::topology::LabSite;
 use quaff_lab::traffic::Traffic;
-use quaff_lab::{ChildProcess, lab};
+use quaff_lab::{ChildProcess, Lab};
 use quaff_os::Signal;
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +23,7 @@ fn start(args: &[&str], dir: &Path) -> ChildProcess {
 fn assert_nothing_is_left(dir: &Path, pid: u32) {
     let left: Vec<_> = dir.read_dir().expect("a directory").collect();
     assert!(left.is_empty(), "{left:?}");
-    assert!(lab::list().expect("a list").iter().all(|lab| lab.pid != pid));
+    assert!(Lab::list().expect("a list").iter().all(|lab| lab.pid != pid));
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn an_interrupted_demo_leaves_nothing() {
     let running = start(&["lab", "demo", "--sizes", "1500", "--against", ""], bench.dir.path());
     let pid = running.pid();
     let begun = Instant::now();
-    let has_lab = || lab::list().expect("a list").iter().any(|lab| lab.pid == pid);
+    let has_lab = || Lab::list().expect("a list").iter().any(|lab| lab.pid == pid);
     let is_at_work = || has_lab() && bench.dir.path().read_dir().expect("a directory").count() > 0;
     while !is_at_work() {
         assert!(begun.elapsed() < PATIENCE, "no lab, or no file of a capture");

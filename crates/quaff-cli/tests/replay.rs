@@ -4,8 +4,7 @@
 mod support;
 
 use quaff_file::read::CaptureFile;
-use quaff_lab::lab::RX;
-use quaff_lab::{ChildProcess, Lab, LabPlan};
+use quaff_lab::{ChildProcess, Lab, LabPlan, RX};
 use quaff_os::bpf::{Asm, Program, Reg, Verdict};
 use quaff_os::rtnl::{LinkChange, Rtnl};
 use quaff_os::testing::{Noise, assert_when_quiet};

@@ -3,8 +3,7 @@
 
 mod support;
 
-use quaff_lab::lab::{RX, TX};
-use quaff_lab::{ChildProcess, Lab, LabPlan};
+use quaff_lab::{ChildProcess, Lab, LabPlan, RX, TX};
 use quaff_os::Signal;
 use quaff_os::rtnl::{self, LinkChange, Rtnl};
 use quaff_testkit::{self as testing, Receiver};

@@ -231,6 +231,28 @@ impl Lab {
         Ok(Self::of(name, Rooms::open(name)?, record, None, None))
     }
 
+    /// All labs, by name.
+    pub fn list() -> Result<Vec<LabInfo>> {
+        let mut labs = Vec::new();
+        for name in registry::names()? {
+            let in_use = matches!(Entry::find_now(&name, Hold::Alone)?, Found::InUse);
+            if let Some(record) = registry::glance(&name) {
+                labs.push(info(&name, &record, in_use));
+            }
+        }
+        Ok(labs)
+    }
+
+    /// Takes down a lab that is not in use.
+    pub fn take_down(name: &str) -> Result<()> {
+        check_name(name)?;
+        match Entry::find(name, Hold::Alone)? {
+            Found::None => Err(unknown(name)),
+            Found::InUse => Err(in_use(name)),
+            Found::Locked(entry) => demolish(name).and_then(|()| entry.remove()),
+        }
+    }
+
     /// The counters of an end.
     pub fn stats(&self, end: End) -> Result<LinkStats> {
         let sender = self.far.as_ref().filter(|_| end == FAR).unwrap_or(&self.tx);
@@ -242,7 +264,7 @@ impl Lab {
         })??)
     }
 
-    /// Keeps the lab after this handle is dropped, until it is [taken down](down).
+    /// Keeps the lab after this handle is dropped, until it is [taken down](Self::take_down).
     pub fn keep(mut self) -> Result<LabInfo> {
         self.record.persistent = true;
         if let Some(entry) = &mut self.owned {
@@ -264,28 +286,6 @@ impl Drop for Lab {
             // If this fails, the next lab sweeps it: the file remains, and its lock is free.
             let _ = demolish(&self.name).and_then(|()| entry.remove());
         }
-    }
-}
-
-/// All labs, by name.
-pub fn list() -> Result<Vec<LabInfo>> {
-    let mut labs = Vec::new();
-    for name in registry::names()? {
-        let in_use = matches!(Entry::find_now(&name, Hold::Alone)?, Found::InUse);
-        if let Some(record) = registry::glance(&name) {
-            labs.push(info(&name, &record, in_use));
-        }
-    }
-    Ok(labs)
-}
-
-/// Takes down a lab that is not in use.
-pub fn down(name: &str) -> Result<()> {
-    check_name(name)?;
-    match Entry::find(name, Hold::Alone)? {
-        Found::None => Err(unknown(name)),
-        Found::InUse => Err(in_use(name)),
-        Found::Locked(entry) => demolish(name).and_then(|()| entry.remove()),
     }
 }
 

@@ -14,7 +14,7 @@
 mod child_process;
 mod error;
 mod interface;
-pub mod lab;
+mod lab;
 mod probe;
 mod process_mark;
 mod registry;
@@ -25,6 +25,6 @@ pub mod traffic;
 pub use child_process::{ChildProcess, Finished};
 pub use error::{Error, Result};
 pub use interface::facts as interface_facts;
-pub use lab::{Lab, LabInfo, LabPlan};
+pub use lab::{End, FAR, Lab, LabInfo, LabPlan, Layout, MIDDLE_IFS, MTU_MAX, ROUTED, RX, TX};
 pub use probe::{Permit, probe};
 pub use process_mark::ProcessMark;

@@ -1,7 +1,6 @@
 //! Labs on the real kernel.
 
-use quaff_lab::lab::{self, FAR, Layout, RX, TX};
-use quaff_lab::{Error, Lab, LabPlan};
+use quaff_lab::{Error, FAR, Lab, LabPlan, Layout, RX, TX};
 use quaff_os::Netns;
 use quaff_os::bpf::{Asm, Program, Reg, Verdict};
 use quaff_os::ethtool::Card;
@@ -87,9 +86,9 @@ fn nothing_is_left_of_a_lab_that_was_dropped() {
     let Some(lab) = lab("nothing_is_left_of_a_lab_that_was_dropped") else { return };
     let names = [lab.tx.name.clone(), lab.rx.name.clone()];
     let name = lab.name.clone();
-    assert!(lab::list().unwrap().iter().any(|info| info.name == name && info.in_use && !info.persistent));
+    assert!(Lab::list().unwrap().iter().any(|info| info.name == name && info.in_use && !info.persistent));
     drop(lab);
-    assert!(!lab::list().unwrap().iter().any(|info| info.name == name));
+    assert!(!Lab::list().unwrap().iter().any(|info| info.name == name));
     assert!(names.iter().all(|name| !Path::new("/run/netns").join(name).exists()), "{names:?}");
     assert!(matches!(Lab::attach(&name), Err(Error::Unknown { .. })));
 }
@@ -99,7 +98,7 @@ struct DownAtLast(String);
 
 impl Drop for DownAtLast {
     fn drop(&mut self) {
-        let _ = lab::down(&self.0);
+        let _ = Lab::take_down(&self.0);
     }
 }
 
@@ -113,7 +112,7 @@ fn a_lab_that_is_kept_stays_until_it_is_taken_down() {
     let used = Lab::attach(&kept.name).unwrap();
     let beside = Lab::attach(&kept.name).unwrap();
     assert_eq!(used.mtu, LabPlan::default().mtu);
-    assert!(matches!(lab::down(&kept.name), Err(Error::InUse { .. })));
+    assert!(matches!(Lab::take_down(&kept.name), Err(Error::InUse { .. })));
     drop((used, beside));
     assert_eq!(Lab::join(&kept.name).unwrap().rx.name, kept.rx);
     assert!(Netns::open(&kept.rx).is_ok(), "letting go of it leaves it up");
@@ -121,9 +120,9 @@ fn a_lab_that_is_kept_stays_until_it_is_taken_down() {
         Lab::create(&LabPlan { name: Some(kept.name.clone()), ..LabPlan::default() }),
         Err(Error::Taken(_))
     ));
-    lab::down(&kept.name).unwrap();
+    Lab::take_down(&kept.name).unwrap();
     assert!(Netns::open(&kept.rx).is_err());
-    assert!(matches!(lab::down(&kept.name), Err(Error::Unknown { .. })));
+    assert!(matches!(Lab::take_down(&kept.name), Err(Error::Unknown { .. })));
 }
 
 #[test]
@@ -153,7 +152,7 @@ fn plans_that_cannot_be_are_refused_before_anything_is_made() {
         let plan = LabPlan { name: Some(name.to_owned()), ..LabPlan::default() };
         assert!(matches!(Lab::create(&plan), Err(Error::Name { .. })), "{name:?}");
         assert!(matches!(Lab::attach(name), Err(Error::Name { .. })), "{name:?}");
-        assert!(matches!(lab::down(name), Err(Error::Name { .. })), "{name:?}");
+        assert!(matches!(Lab::take_down(name), Err(Error::Name { .. })), "{name:?}");
     }
 }
 

@@ -1,8 +1,7 @@
 //! The sockets that send, between two namespaces: what they say they sent is what arrives, to the
 //! byte and in order, and what cannot be sent is counted.
 
-use quaff_lab::Lab;
-use quaff_lab::lab::{RX, TX};
+use quaff_lab::{Lab, RX, TX};
 use quaff_os::packet::TxCounts;
 use quaff_os::packet::{Qdisc, TxRing, TxSocket};
 use quaff_os::rtnl::{self, Link, LinkChange, Rtnl};

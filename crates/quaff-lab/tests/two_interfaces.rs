@@ -1,7 +1,6 @@
 //! A replay by two interfaces: frames leave in one order, whichever of the two they leave by.
 
-use quaff_lab::Lab;
-use quaff_lab::lab::{RX, TX};
+use quaff_lab::{Lab, RX, TX};
 use quaff_os::Stop;
 use quaff_os::rtnl::{self, LinkChange, Rtnl, VethEnd, VethPlan};
 use quaff_send::{

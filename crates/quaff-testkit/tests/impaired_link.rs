@@ -1,7 +1,6 @@
 //! The device between two ends of a lab: what it says it does to frames, and what arrives.
 
-use quaff_lab::lab::{FAR, Layout, MIDDLE_IFS, TX};
-use quaff_lab::{Lab, LabPlan};
+use quaff_lab::{FAR, Lab, LabPlan, Layout, MIDDLE_IFS, TX};
 use quaff_os::clock::{sleep_until, steady_ns, wall_ns};
 use quaff_os::packet::{Qdisc, TxSocket};
 use quaff_os::rtnl::link;

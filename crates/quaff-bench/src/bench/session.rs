@@ -7,13 +7,12 @@ use super::runner::CaseRunner;
 use crate::method::Run;
 use crate::method::{Bench, Cores, Place, come_to_rest};
 use crate::{Error, Result};
-use quaff_lab::lab::Layout;
 use quaff_lab::tool::Setting;
 use quaff_lab::tool::{Places, Present, Resolved, Tool, resolve};
 use quaff_lab::topology::{LabSite, Real};
 use quaff_lab::topology::{Sent, Site, Watch};
 use quaff_lab::traffic::Traffic;
-use quaff_lab::{Lab, LabPlan};
+use quaff_lab::{Lab, LabPlan, Layout};
 use std::path::{Path, PathBuf};
 
 /// The environment of a bench.

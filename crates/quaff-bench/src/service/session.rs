@@ -12,9 +12,7 @@ use crate::trial::Progress;
 use crate::trial::TrialReport;
 use crate::trial::{Direction, End, Route, StreamPlan, TrialPlan};
 use crate::{Error, Result};
-use quaff_lab::interface_facts;
-use quaff_lab::lab::{FAR, Layout, MTU_MAX, ROUTED, RX, TX};
-use quaff_lab::{Lab, LabPlan};
+use quaff_lab::{FAR, Lab, LabPlan, Layout, MTU_MAX, ROUTED, RX, TX, interface_facts};
 use quaff_os::ethtool::Card;
 use quaff_os::{Netns, cpu, rtnl};
 

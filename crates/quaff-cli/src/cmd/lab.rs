@@ -7,7 +7,7 @@ mod run;
 
 use super::bench::promises;
 use crate::exit::Exit;
-use quaff_lab::lab::{self, End, Lab, LabInfo, LabPlan, RX, TX};
+use quaff_lab::{End, Lab, LabInfo, LabPlan, RX, TX};
 
 /// Try quaff without a second machine: two network namespaces and a link between them
 ///
@@ -125,15 +125,15 @@ fn down(args: DownArgs) -> anyhow::Result<Exit> {
         None => only_lab("name the one to take down, or use --all")?
             .ok_or_else(|| anyhow::anyhow!("no lab is up"))?,
     };
-    lab::down(&name)?;
+    Lab::take_down(&name)?;
     println!("The lab {name} is down.");
     Ok(Exit::Done)
 }
 
 fn down_all() -> anyhow::Result<Exit> {
     let mut exit = Exit::Done;
-    for LabInfo { name, .. } in lab::list()? {
-        match lab::down(&name) {
+    for LabInfo { name, .. } in Lab::list()? {
+        match Lab::take_down(&name) {
             Ok(()) => println!("The lab {name} is down."),
             // Another process has just taken it down.
             Err(quaff_lab::Error::Unknown { .. }) => {}
@@ -147,7 +147,7 @@ fn down_all() -> anyhow::Result<Exit> {
 }
 
 fn list(args: &ListArgs) -> anyhow::Result<Exit> {
-    let labs = lab::list()?;
+    let labs = Lab::list()?;
     if args.json {
         println!("{}", serde_json::to_string(&labs)?);
         return Ok(Exit::Done);
@@ -184,7 +184,7 @@ fn state(lab: &LabInfo) -> String {
 /// The name of the only persistent lab; an error that ends in `choice` if there are several.
 fn only_lab(choice: &str) -> anyhow::Result<Option<String>> {
     let mut names: Vec<_> =
-        lab::list()?.into_iter().filter(|lab| lab.persistent).map(|lab| lab.name).collect();
+        Lab::list()?.into_iter().filter(|lab| lab.persistent).map(|lab| lab.name).collect();
     anyhow::ensure!(names.len() <= 1, "{} labs are up ({}); {choice}", names.len(), names.join(", "));
     Ok(names.pop())
 }

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::{Error, Result};
-use quaff_lab::lab::{Lab, RX};
+use quaff_lab::{Lab, RX};
 use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Jmp, Program, Reg, Size, Verdict};
 use quaff_os::ethtool::{Card, Change};
 use quaff_os::rtnl::{LinkChange, Rtnl};

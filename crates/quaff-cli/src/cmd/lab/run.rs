@@ -3,7 +3,7 @@
 use super::{LinkArgs, only_lab};
 use crate::exit::Exit;
 use anyhow::Context;
-use quaff_lab::lab::{Lab, LabPlan};
+use quaff_lab::{Lab, LabPlan};
 use quaff_os::process::{Prepare, in_foreground, send, send_to_group};
 use quaff_os::{Signal, Signals};
 use std::ffi::OsString;
