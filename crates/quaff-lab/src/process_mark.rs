@@ -2,9 +2,7 @@
 
 use quaff_os::Signal;
 use quaff_os::process::send;
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -45,16 +43,6 @@ impl ProcessMark {
             .collect()
     }
 
-    /// Returns whether one of them has one of these sockets (inode numbers) open.
-    pub fn holds_socket(&self, inodes: &[u64]) -> bool {
-        let names: Vec<_> = inodes.iter().map(|inode| format!("socket:[{inode}]")).collect();
-        let is_one = |target: &OsStr| names.iter().any(|name| target.as_bytes() == name.as_bytes());
-        self.carriers().iter().any(|pid| {
-            let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-            fds.filter_map(|fd| fs::read_link(fd.path()).ok()).any(|target| is_one(target.as_os_str()))
-        })
-    }
-
     /// Kills all processes that carry the mark, including those that start meanwhile.
     pub fn kill_all(&self) {
         let begun = Instant::now();
@@ -91,7 +79,6 @@ mod tests {
         // Shells differ in whether they stay for the last command.
         assert!(mark.carriers().len() >= 2);
         assert!(other.carriers().is_empty());
-        assert!(!mark.holds_socket(&[1]));
         other.kill_all();
         assert!(mark.carriers().len() >= 2);
         mark.kill_all();

@@ -5,7 +5,7 @@ use super::count::Growth;
 use super::place::RunDir;
 use super::run::Bench;
 use crate::{Error, Result};
-use quaff_lab::tool::{Output, Places, Ready, Setting, Stop, Tool};
+use quaff_lab::tool::{Output, Places, Ready, Setting, Tool};
 use quaff_lab::topology::{Stage, Watch, pause};
 use quaff_lab::{ChildProcess, Finished, ProcessMark};
 use quaff_os::process::{Prepare, Usage, send_to_group};
@@ -210,7 +210,7 @@ impl<'a> Capturer<'a> {
 
     /// Ends it, and all processes that it has started.
     pub(super) fn stop(mut self, watch: Watch<'_>) -> Result<Ended> {
-        let (signal, patience) = (signal_of(self.tool.stop), Duration::from_secs(self.tool.patience_s));
+        let (signal, patience) = (self.tool.stop, Duration::from_secs(self.tool.patience_s));
         self.running()?.signal(signal)?;
         let begun = Instant::now();
         while !self.running()?.has_ended()? {
@@ -257,7 +257,7 @@ impl<'a> Capturer<'a> {
             Ready::Socket => {
                 let table = fs::read_to_string(format!("/proc/{}/net/packet", running.pid()));
                 let bound = bound_sockets(&table.unwrap_or_default());
-                !bound.is_empty() && self.mark.holds_socket(&bound)
+                !bound.is_empty() && self.mark.carriers().iter().any(|pid| has_open(*pid, &bound))
             }
             Ready::AfterMs(ms) => begun.elapsed() >= Duration::from_millis(*ms),
         }
@@ -316,14 +316,6 @@ impl Work {
     }
 }
 
-fn signal_of(stop: Stop) -> Signal {
-    match stop {
-        Stop::Interrupt => Signal::SIGINT,
-        Stop::Terminate => Signal::SIGTERM,
-        Stop::Kill => Signal::SIGKILL,
-    }
-}
-
 fn start_on(mut command: Command, core: usize, stdin: Stdio, stdout: Option<Stdio>) -> Result<ChildProcess> {
     // Ctrl-C is handled by this process.
     command.pin(core).process_group(0);
@@ -361,6 +353,14 @@ fn bound_sockets(table: &str) -> Vec<u64> {
         (*interface != "0" && *running == "1").then(|| inode.parse().ok())?
     };
     table.lines().skip(1).filter_map(bound).collect()
+}
+
+/// Returns whether a process has one of these sockets (inode numbers) open.
+fn has_open(pid: u32, inodes: &[u64]) -> bool {
+    let names: Vec<_> = inodes.iter().map(|inode| format!("socket:[{inode}]")).collect();
+    let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    fds.filter_map(|fd| fs::read_link(fd.path()).ok())
+        .any(|target| names.iter().any(|name| target.as_os_str() == name.as_str()))
 }
 
 /// CPU time of the present threads of a process (`/proc/PID/task/TID/schedstat`, first field, ns).

@@ -51,7 +51,8 @@ pub use setting::{Filter, Output, Setting};
 
 use crate::ProcessMark;
 use crate::child_process::{ChildProcess, Finished};
-use serde::Deserialize;
+use quaff_os::Signal;
+use serde::{Deserialize, Deserializer};
 use std::env;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -105,8 +106,9 @@ pub struct Tool {
     /// Time limit to be ready, and to end, s.
     #[serde(default = "patience_s")]
     pub patience_s: u64,
-    #[serde(default)]
-    pub stop: Stop,
+    /// The signal that stops it; SIGKILL is sent once the files no longer change.
+    #[serde(default = "interrupt", deserialize_with = "stop_signal")]
+    pub stop: Signal,
     /// The count of lost packets in its output; `None` if it reports none.
     #[serde(default)]
     pub drops: Option<Counter>,
@@ -157,19 +159,6 @@ pub enum Ready {
     Socket,
     /// There is none: wait for this time, ms.
     AfterMs(u64),
-}
-
-/// The signal that stops a capturer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stop {
-    /// SIGINT.
-    #[default]
-    Interrupt,
-    /// SIGTERM.
-    Terminate,
-    /// SIGKILL, once the files no longer change: it does not end otherwise.
-    Kill,
 }
 
 /// The format of a capturer's files.
@@ -231,6 +220,26 @@ fn settle_ms() -> u64 {
 
 fn patience_s() -> u64 {
     30
+}
+
+fn interrupt() -> Signal {
+    Signal::SIGINT
+}
+
+/// Parses the word of a description for a signal.
+fn stop_signal<'de, D: Deserializer<'de>>(from: D) -> Result<Signal, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Stop {
+        Interrupt,
+        Terminate,
+        Kill,
+    }
+    Ok(match Stop::deserialize(from)? {
+        Stop::Interrupt => Signal::SIGINT,
+        Stop::Terminate => Signal::SIGTERM,
+        Stop::Kill => Signal::SIGKILL,
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A command as a capturer: `NAME=COMMAND`, without a file.
 
-use super::{Format, Options, Outputs, Ready, Stop, Tool, line, patience_s, settle_ms};
+use super::{Format, Options, Outputs, Ready, Tool, interrupt, line, patience_s, settle_ms};
 use crate::{Error, Result};
 use std::path::Path;
 
@@ -38,7 +38,7 @@ pub fn from_command(text: &str, quaff: &Path) -> Result<Tool> {
         ready: Ready::Socket,
         settle_ms: settle_ms(),
         patience_s: patience_s(),
-        stop: Stop::default(),
+        stop: interrupt(),
         drops: None,
         captured: None,
         format: Format::default(),

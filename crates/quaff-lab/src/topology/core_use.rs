@@ -28,15 +28,12 @@ const SAMPLE: Duration = Duration::from_millis(500);
 /// The shortest useful window: the kernel counts in hundredths of a second.
 const SPAN_MIN: Duration = Duration::from_millis(100);
 
-/// The time of a core since boot, in hundredths of a second.
+/// The time of a core since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Ticks {
     core: usize,
-    user: u64,
-    system: u64,
-    irq: u64,
-    softirq: u64,
-    steal: u64,
+    /// In hundredths of a second: user, system, irq, softirq, steal.
+    busy: [u64; 5],
     idle: u64,
 }
 
@@ -80,15 +77,7 @@ fn read(text: &str) -> Vec<Ticks> {
         let core = words.next()?.strip_prefix("cpu")?.parse().ok()?;
         let n: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
         let at = |index: usize| n.get(index).copied().unwrap_or(0);
-        Some(Ticks {
-            core,
-            user: at(0) + at(1),
-            system: at(2),
-            idle: at(3) + at(4),
-            irq: at(5),
-            softirq: at(6),
-            steal: at(7),
-        })
+        Some(Ticks { core, busy: [at(0) + at(1), at(2), at(5), at(6), at(7)], idle: at(3) + at(4) })
     };
     text.lines().filter_map(core).collect()
 }
@@ -110,18 +99,18 @@ fn busiest(notes: &[(Duration, Vec<Ticks>)], span: Duration) -> Option<(usize, u
 }
 
 fn busy_ticks(cores: &[Ticks]) -> u64 {
-    cores.iter().map(|core| core.user + core.system + core.irq + core.softirq + core.steal).sum()
+    cores.iter().flat_map(|core| core.busy).sum()
 }
 
 fn shares(from: &[Ticks], to: &[Ticks]) -> Vec<CoreUse> {
     let share = |(from, to): (&Ticks, &Ticks)| {
         // A counter may decrease by a tick (proc_stat(5) on idle and iowait).
-        let did = |field: fn(&Ticks) -> u64| field(to).saturating_sub(field(from)) as f64;
-        let fields: [fn(&Ticks) -> u64; 6] =
-            [|t| t.user, |t| t.system, |t| t.irq, |t| t.softirq, |t| t.steal, |t| t.idle];
-        let sum = fields.iter().map(|field| did(*field)).sum::<f64>().max(1.0);
-        let [user, system, irq, softirq, steal, idle] = fields.map(|field| did(field) / sum);
-        CoreUse { core: to.core, user, system, irq, softirq, steal, idle }
+        let did = |from: u64, to: u64| to.saturating_sub(from) as f64;
+        let (busy, idle) =
+            ([0, 1, 2, 3, 4].map(|at| did(from.busy[at], to.busy[at])), did(from.idle, to.idle));
+        let sum = (busy.iter().sum::<f64>() + idle).max(1.0);
+        let [user, system, irq, softirq, steal] = busy.map(|ticks| ticks / sum);
+        CoreUse { core: to.core, user, system, irq, softirq, steal, idle: idle / sum }
     };
     from.iter().zip(to).filter(|(from, to)| from.core == to.core).map(share).collect()
 }
@@ -144,15 +133,15 @@ mod tests {
     use super::*;
 
     fn ticks(core: usize, busy: u64, idle: u64) -> Ticks {
-        Ticks { core, user: busy, idle, ..Ticks::default() }
+        Ticks { core, busy: [busy, 0, 0, 0, 0], idle }
     }
 
     #[test]
     fn the_lines_of_cores_are_read() {
         let text =
             "cpu  99 9 9 9 9 9 9 9 0 0\ncpu0 10 1 20 300 4 5 60 7 0 0\ncpu1 1 2 3\nintr 5 cpu7\nctxt 9\n";
-        let zero = Ticks { core: 0, user: 11, system: 20, irq: 5, softirq: 60, steal: 7, idle: 304 };
-        let one = Ticks { core: 1, user: 3, system: 3, ..Ticks::default() };
+        let zero = Ticks { core: 0, busy: [11, 20, 5, 60, 7], idle: 304 };
+        let one = Ticks { core: 1, busy: [3, 3, 0, 0, 0], idle: 0 };
         assert_eq!(read(text), [zero, one]);
         assert!(read("").is_empty());
         assert!(!read(&fs::read_to_string("/proc/stat").unwrap()).is_empty());

@@ -29,9 +29,8 @@ impl LabSite {
     ) -> Result<Sent> {
         let mut command = self.lab.rx.command(&self.quaff)?;
         command.args(traffic.words(Out::Inject(RX.name), 1));
-        let totals = sending::send(vec![command], Some(core), traffic, watch, look)?;
         // Injected frames pass no queue: every socket was offered the confirmed ones.
-        Ok(totals.into())
+        sending::send(vec![command], Some(core), traffic, watch, look)
     }
 
     fn send_both_ways(
@@ -52,11 +51,11 @@ impl LabSite {
             }
         }
         let arrivals = self.lab.rx.run(|| Arrivals::begin(rtnl::link(RX.name)?.index))??;
-        let totals = sending::send(commands, Some(core), traffic, watch, look)?;
-        let arrived = arrivals.finish(totals.sent)?;
+        let sum = sending::send(commands, Some(core), traffic, watch, look)?;
+        let arrived = arrivals.finish(sum.sent)?;
         // A queue on the path drops before the last interface counts, so no offered frame is lost there.
-        let (offered, others) = (arrived.frames.min(totals.sent), arrived.frames.saturating_sub(totals.sent));
-        Ok(Sent { offered, others, ..totals.into() })
+        let (offered, others) = (arrived.frames.min(sum.sent), arrived.frames.saturating_sub(sum.sent));
+        Ok(Sent { offered, others, ..sum })
     }
 }
 

@@ -90,12 +90,12 @@ impl Site for Real {
         let _all = hold_promiscuous(link.index)?;
         let arrivals = Arrivals::begin(link.index)?;
         let core = self.sender.is_none().then_some(core);
-        let totals = sending::send(vec![command], core, traffic, watch, look)?;
-        let arrived = arrivals.finish(totals.confirmed)?;
+        let sum = sending::send(vec![command], core, traffic, watch, look)?;
+        let arrived = arrivals.finish(sum.offered)?;
         // Other traffic on the wire arrives in addition.
-        let offered = arrived.frames.min(totals.confirmed);
-        let others = arrived.frames.saturating_sub(totals.confirmed);
-        Ok(Sent { offered, others, receiver_drops: arrived.dropped.min(offered), ..totals.into() })
+        let offered = arrived.frames.min(sum.offered);
+        let others = arrived.frames.saturating_sub(sum.offered);
+        Ok(Sent { offered, others, receiver_drops: arrived.dropped.min(offered), ..sum })
     }
 }
 

@@ -16,16 +16,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The slowest unpaced sender, frames/s.
 const PPS_MIN: u64 = 10_000;
 
-/// The sum of the senders' reports.
-#[derive(Debug, Default)]
-pub(super) struct Totals {
-    pub(super) intended: u64,
-    pub(super) sent: u64,
-    pub(super) confirmed: u64,
-    pub(super) seconds: f64,
-    meter: Option<Meter>,
-}
-
 /// The report of one sender (`quaff generate --json`, `quaff replay --json`).
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 struct Report {
@@ -35,14 +25,15 @@ struct Report {
     seconds: f64,
 }
 
-/// Runs `commands` at the same time, on `core`, until all have ended.
+/// Runs `commands` at the same time, on `core`, until all have ended. Sums their reports; all confirmed frames count as
+/// offered.
 pub(super) fn send(
     commands: Vec<Command>,
     core: Option<usize>,
     traffic: &Traffic,
     watch: Watch<'_>,
     look: &mut dyn FnMut(),
-) -> Result<Totals> {
+) -> Result<Sent> {
     let mut meter = Meter::start();
     let mut running = commands.into_iter().map(|command| start(command, core)).collect::<Result<Vec<_>>>()?;
     let end = Instant::now() + PATIENCE + expected(traffic);
@@ -55,33 +46,17 @@ pub(super) fn send(
         meter.look();
         pause(watch, Stage::Sending)?;
     }
-    let mut totals = Totals::default();
+    let mut sum = Sent::default();
     for one in running {
         let Report { intended, sent, confirmed, seconds } = report(one)?;
-        totals.intended += intended;
-        totals.sent += sent;
-        totals.confirmed += confirmed;
-        totals.seconds = totals.seconds.max(seconds);
+        sum.intended += intended;
+        sum.sent += sent;
+        sum.offered += confirmed;
+        sum.seconds = sum.seconds.max(seconds);
     }
-    totals.meter = Some(meter);
-    Ok(totals)
-}
-
-impl From<Totals> for Sent {
-    fn from(totals: Totals) -> Self {
-        let span = Duration::try_from_secs_f64(totals.seconds).unwrap_or_default();
-        let (cores, samples) = totals.meter.map(|meter| meter.finish(span)).unwrap_or_default();
-        Self {
-            intended: totals.intended,
-            sent: totals.sent,
-            offered: totals.confirmed,
-            seconds: totals.seconds,
-            receiver_drops: 0,
-            others: 0,
-            cores,
-            samples,
-        }
-    }
+    let span = Duration::try_from_secs_f64(sum.seconds).unwrap_or_default();
+    (sum.cores, sum.samples) = meter.finish(span);
+    Ok(sum)
 }
 
 fn start(mut command: Command, core: Option<usize>) -> Result<ChildProcess> {
