@@ -7,7 +7,7 @@ use super::plan::Path;
 use super::session::Session;
 use crate::testing::turn;
 use crate::trial::End;
-use quaff_lab::{Lab, LabPlan, Layout, FAR, MIDDLE_IFS, RX, TX};
+use quaff_lab::{FAR, Lab, LabPlan, Layout, MIDDLE_IFS, RX, TX};
 use quaff_os::{Netns, cpu};
 use quaff_testkit::impaired_link::{Counts, ImpairedLink, ImpairedLinkPlan, Rules};
 use quaff_testkit::lab_of;

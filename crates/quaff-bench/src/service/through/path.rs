@@ -6,7 +6,7 @@ use crate::service::prober::{Ask, Over, Prober as _};
 use crate::service::session::Session;
 use crate::testing::turn;
 use crate::trial::{Length, Phase, StreamPlan, StreamReport, TrialReport};
-use quaff_lab::{LabPlan, Layout, FAR, MIDDLE_IFS, ROUTED, RX, TX};
+use quaff_lab::{FAR, LabPlan, Layout, MIDDLE_IFS, ROUTED, RX, TX};
 use quaff_os::testing::assert_when_quiet;
 use quaff_testkit::impaired_link::Rules;
 use quaff_testkit::lab_of;
